@@ -1,11 +1,13 @@
-// What the installed MPI's own collectives reach between ranks of this machine, in the lines of `zero bench comm`, which
-// starts this under mpirun to print it beside ours. argv[1]: seconds for each figure, about.
+// What the installed MPI's own collectives reach between ranks of this machine, in the lines of
+// `zero bench comm`, which starts this under mpirun to print it beside ours. argv[1]: seconds for
+// each figure, about.
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const int sizes[] = {4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20}; // bytes of the whole operand
+// bytes of the whole operand
+static const int sizes[] = {4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20};
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
 typedef struct work {
@@ -15,12 +17,14 @@ typedef struct work {
 
 static void reduce_scatter(const work *w)
 {
-    MPI_Reduce_scatter_block(w->from, w->to, w->count / w->ranks, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Reduce_scatter_block(w->from, w->to, w->count / w->ranks, MPI_FLOAT, MPI_SUM,
+                             MPI_COMM_WORLD);
 }
 
 static void all_gather(const work *w)
 {
-    MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, w->to, w->count / w->ranks, MPI_FLOAT, MPI_COMM_WORLD);
+    MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, w->to, w->count / w->ranks, MPI_FLOAT,
+                  MPI_COMM_WORLD);
 }
 
 static void all_reduce(const work *w)
@@ -47,8 +51,10 @@ static double measure(void (*run)(const work *), const work *w, double seconds)
 static void report(const char *name, int bytes, double seconds)
 {
     char size[32];
-    snprintf(size, sizeof size, bytes >= 1 << 20 ? "%d MiB" : "%d KiB", bytes >= 1 << 20 ? bytes >> 20 : bytes >> 10);
-    printf("%-19s %8s  %10.2f us  %8.2f GB/s\n", name, size, seconds * 1e6, (double)bytes / seconds * 1e-9);
+    snprintf(size, sizeof size, bytes >= 1 << 20 ? "%d MiB" : "%d KiB",
+             bytes >= 1 << 20 ? bytes >> 20 : bytes >> 10);
+    printf("%-19s %8s  %10.2f us  %8.2f GB/s\n", name, size, seconds * 1e6,
+           (double)bytes / seconds * 1e-9);
     fflush(stdout);
 }
 
@@ -57,7 +63,8 @@ static void measure_all(work *w, int rank, double seconds)
     static const struct {
         const char *name;
         void (*run)(const work *);
-    } rows[] = {{"reduce-scatter", reduce_scatter}, {"all-gather", all_gather}, {"all-reduce", all_reduce}};
+    } rows[] = {
+        {"reduce-scatter", reduce_scatter}, {"all-gather", all_gather}, {"all-reduce", all_reduce}};
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
         for (int i = 0; i < SIZES; i++) {
             w->count = sizes[i] / (int)sizeof(float) / w->ranks * w->ranks;

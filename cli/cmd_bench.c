@@ -1,4 +1,5 @@
-// zero bench: one rank of a benchmark, or the parent that starts its ranks and lets the installed MPI run the same.
+// zero bench: one rank of a benchmark, or the parent that starts its ranks and lets the installed
+// MPI run the same.
 #define _GNU_SOURCE
 #include "commands.h"
 #include "failure.h"
@@ -16,13 +17,28 @@ extern char **environ;
 
 static int bench_rank(const cli_arguments *a, zero_comm *comm)
 {
-    zero_bench_options options = {.struct_size = sizeof options, .what = a->operand, .threads = (int)a->integer[OPT_THREADS],
-                                  .seconds = a->real[OPT_SECONDS], .parameters = a->real[OPT_PARAMS], .new_spec = a->given[OPT_MODEL] ? a->text[OPT_MODEL] : a->text[OPT_NEW],
-                                  .micro_batch = a->integer[OPT_MICRO_BATCH], .seq = a->integer[OPT_SEQ], .accumulation = a->integer[OPT_ACCUMULATION],
-                                  .stage = (int)a->integer[OPT_STAGE], .dtype = a->text[OPT_DTYPE], .path = a->text[OPT_PATH],
-                                  .block = a->integer[OPT_BLOCK], .bytes = a->integer[OPT_BYTES], .depth = (int)a->integer[OPT_DEPTH], .json = a->given[OPT_JSON], .logger = {.write = cli_log_stderr}};
+    zero_bench_options options = {.struct_size = sizeof options,
+                                  .what = a->operand,
+                                  .threads = (int)a->integer[OPT_THREADS],
+                                  .seconds = a->real[OPT_SECONDS],
+                                  .parameters = a->real[OPT_PARAMS],
+                                  .new_spec =
+                                      a->given[OPT_MODEL] ? a->text[OPT_MODEL] : a->text[OPT_NEW],
+                                  .micro_batch = a->integer[OPT_MICRO_BATCH],
+                                  .seq = a->integer[OPT_SEQ],
+                                  .accumulation = a->integer[OPT_ACCUMULATION],
+                                  .stage = (int)a->integer[OPT_STAGE],
+                                  .dtype = a->text[OPT_DTYPE],
+                                  .path = a->text[OPT_PATH],
+                                  .block = a->integer[OPT_BLOCK],
+                                  .bytes = a->integer[OPT_BYTES],
+                                  .depth = (int)a->integer[OPT_DEPTH],
+                                  .json = a->given[OPT_JSON],
+                                  .logger = {.write = cli_log_stderr}};
     zero_error error = {0};
-    return zero_bench(comm, &options, cli_print, NULL, &error) == ZERO_OK ? 0 : cli_fail_rank(a->command, comm, &error);
+    return zero_bench(comm, &options, cli_print, NULL, &error) == ZERO_OK
+               ? 0
+               : cli_fail_rank(a->command, comm, &error);
 }
 
 // bench/open_mpi of the build directory that this program stands in.
@@ -41,18 +57,21 @@ static bool find_peer(char out[static PATH_MAX])
 static void bench_peer(const cli_arguments *a)
 {
     char path[PATH_MAX], ranks[16];
-    const char *const argv[] = {"mpirun", "--oversubscribe", "-n", ranks, path, a->text[OPT_SECONDS], NULL};
+    const char *const argv[] = {"mpirun", "--oversubscribe",    "-n", ranks,
+                                path,     a->text[OPT_SECONDS], NULL};
     pid_t pid;
     int status = -1;
     snprintf(ranks, sizeof ranks, "%lld", (long long)a->integer[OPT_RANKS]);
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
     fflush(stdout);
-    bool started = find_peer(path) && posix_spawnp(&pid, "mpirun", NULL, NULL, (char *const *)argv, environ) == 0;
+    bool started = find_peer(path) &&
+                   posix_spawnp(&pid, "mpirun", NULL, NULL, (char *const *)argv, environ) == 0;
     while (started && waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
     if (!started || status != 0)
-        printf("Open MPI: not measured (%s)\n", started ? "mpirun failed" : "no mpirun, or no bench/open_mpi next to this program");
+        printf("Open MPI: not measured (%s)\n",
+               started ? "mpirun failed" : "no mpirun, or no bench/open_mpi next to this program");
 }
 
 int cli_bench(const cli_arguments *a)

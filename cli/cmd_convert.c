@@ -1,10 +1,14 @@
-// zero convert: a checkpoint as a model directory; DeepSpeed's checkpoints as ours, or as a model directory.
+// zero convert: a checkpoint as a model directory; DeepSpeed's checkpoints as ours, or as a model
+// directory.
 #include "commands.h"
 #include "failure.h"
 
 #include <unistd.h>
 
-typedef struct bar { int percent; } bar; // shown last
+// shown last
+typedef struct bar {
+    int percent;
+} bar;
 
 static void progress(void *user, int64_t done, int64_t total)
 {
@@ -29,12 +33,21 @@ static void say(void *user, zero_log_level level, const char *message)
 int cli_convert(const cli_arguments *a)
 {
     if (!a->given[OPT_FROM] || !a->given[OPT_TO])
-        return cli_fail_usage(a->command, "from what to what? usage: zero convert %s", a->command->usage);
+        return cli_fail_usage(a->command, "from what to what? usage: zero convert %s",
+                              a->command->usage);
     bar shown = {-1};
     bool shows = isatty(STDERR_FILENO) && !a->given[OPT_QUIET];
-    zero_convert_options options = {.struct_size = sizeof options, .from = a->text[OPT_FROM], .to = a->text[OPT_TO], .format = a->text[OPT_FORMAT], .dtype = a->text[OPT_DTYPE],
-                                    .shard_bytes = a->integer[OPT_SHARD_SIZE], .model_dir = a->text[OPT_MODEL], .overwrite = a->given[OPT_OVERWRITE],
-                                    .logger = {.write = say, .user = (void *)a}, .progress = shows ? progress : NULL, .progress_user = &shown};
+    zero_convert_options options = {.struct_size = sizeof options,
+                                    .from = a->text[OPT_FROM],
+                                    .to = a->text[OPT_TO],
+                                    .format = a->text[OPT_FORMAT],
+                                    .dtype = a->text[OPT_DTYPE],
+                                    .shard_bytes = a->integer[OPT_SHARD_SIZE],
+                                    .model_dir = a->text[OPT_MODEL],
+                                    .overwrite = a->given[OPT_OVERWRITE],
+                                    .logger = {.write = say, .user = (void *)a},
+                                    .progress = shows ? progress : NULL,
+                                    .progress_user = &shown};
     zero_error error = {0};
     zero_status status = zero_convert(&options, &error);
     if (shows)

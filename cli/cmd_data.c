@@ -7,22 +7,21 @@
 #include <unistd.h>
 
 typedef struct look {
-    bool color;  // a terminal that may be written to in colors
-    bool begun;  // a sample was written
+    bool color; // a terminal that may be written to in colors
+    bool begun; // a sample was written
 } look;
 
-static void put(const char *text, size_t length)
-{
-    cli_put_text(text, length);
-}
+static void put(const char *text, size_t length) { cli_put_text(text, length); }
 
 // What the marks mean: once, before the first sample.
 static void explain(const look *l)
 {
     if (l->color)
-        printf("The loss counts what is not \033[2mdimmed\033[0m; an \033[7mend token\033[0m stands out, and a new line follows it.\n\n");
+        printf("The loss counts what is not \033[2mdimmed\033[0m; an \033[7mend token\033[0m "
+               "stands out, and a new line follows it.\n\n");
     else
-        printf("The loss does not count what is in [brackets]; a new line follows each end token.\n\n");
+        printf("The loss does not count what is in [brackets]; a new line follows each end "
+               "token.\n\n");
 }
 
 static int emit(void *user, zero_data_mark mark, const char *text, size_t length)
@@ -78,7 +77,8 @@ int cli_data(const cli_arguments *a)
 {
     look l = {.color = wants_color()};
     if (!a->operand)
-        return cli_fail_usage(a->command, "what to do with them? usage: zero data %s", a->command->usage);
+        return cli_fail_usage(a->command, "what to do with them? usage: zero data %s",
+                              a->command->usage);
     if (!a->data_count)
         return cli_fail_usage(a->command, "no data: --data FILE names what to show");
     const zero_data_options options = options_of(a, &l);

@@ -6,5 +6,6 @@ int cli_doctor(const cli_arguments *a)
 {
     zero_doctor_options options = {.struct_size = sizeof options, .path = a->text[OPT_PATH]};
     zero_error error = {0};
-    return zero_doctor(&options, cli_print, NULL, &error) == ZERO_OK ? 0 : cli_fail(a->command, &error);
+    return zero_doctor(&options, cli_print, NULL, &error) == ZERO_OK ? 0
+                                                                     : cli_fail(a->command, &error);
 }

@@ -32,7 +32,8 @@ static zero_eval_options options_of(const cli_arguments *a, bool first)
 static void print_measures(const zero_eval_result *result)
 {
     double bits = result->loss * (double)result->tokens / (double)result->bytes / log(2);
-    printf("loss %.9g\nperplexity %.9g\nbits_per_byte %.9g\n", result->loss, exp(result->loss), bits);
+    printf("loss %.9g\nperplexity %.9g\nbits_per_byte %.9g\n", result->loss, exp(result->loss),
+           bits);
 }
 
 static int eval_rank(const cli_arguments *a, zero_comm *comm)

@@ -1,4 +1,5 @@
-// zero generate: one text on standard output as it comes; of several prompts each answer when those before it are complete, or as JSON.
+// zero generate: one text on standard output as it comes; of several prompts each answer when those
+// before it are complete, or as JSON.
 #include "commands.h"
 #include "failure.h"
 #include "terminal.h"
@@ -18,14 +19,15 @@ typedef struct answers {
     const char *const *prompts; // (count)
     answer *at;                 // (count)
     int64_t count, printed;
-    bool json, echo, failed;    // echo: the prompt before its answer
+    bool json, echo, failed; // echo: the prompt before its answer
 } answers;
 
 typedef struct stream { // one answer, on standard output as it comes
     const char *prompt; // comes before it; NULL: an answer alone
     bool began;
-    zero_logger log;    // of what stands around it
-    FILE *later;        // what would stand within the text is said after it; NULL: no memory for that
+    zero_logger log; // of what stands around it
+    // what would stand within the text is said after it; NULL: no memory for that
+    FILE *later;
 } stream;
 
 static void begin(stream *s)
@@ -89,7 +91,8 @@ static void put_json(int64_t index, const char *prompt, const answer *a)
     put_json_text(prompt, strlen(prompt));
     printf(", \"text\": ");
     put_json_text(a->text, a->length);
-    printf(", \"tokens\": %lld, \"finish\": \"%s\"}\n", (long long)a->tokens, a->why == ZERO_FINISH_END ? "end" : "length");
+    printf(", \"tokens\": %lld, \"finish\": \"%s\"}\n", (long long)a->tokens,
+           a->why == ZERO_FINISH_END ? "end" : "length");
 }
 
 static void put_answer(const answers *all, int64_t index)
@@ -100,7 +103,8 @@ static void put_answer(const answers *all, int64_t index)
         put_json(index, prompt, a);
         return;
     }
-    printf("--- prompt %lld: %lld tokens%s ---\n", (long long)index, (long long)a->tokens, a->why == ZERO_FINISH_END ? ", ended" : "");
+    printf("--- prompt %lld: %lld tokens%s ---\n", (long long)index, (long long)a->tokens,
+           a->why == ZERO_FINISH_END ? ", ended" : "");
     if (all->echo)
         cli_put_text(prompt, strlen(prompt));
     cli_put_text(a->text, a->length);
@@ -125,7 +129,8 @@ static int put_one(const cli_command *command, zero_generate_options *options)
 {
     char *warnings = NULL;
     size_t length = 0;
-    stream s = {.prompt = options->prompt_count && !options->chat ? options->prompts[0] : NULL, .later = open_memstream(&warnings, &length)};
+    stream s = {.prompt = options->prompt_count && !options->chat ? options->prompts[0] : NULL,
+                .later = open_memstream(&warnings, &length)};
     zero_error error = {0};
     options->emit = put;
     options->user = &s;
@@ -147,7 +152,9 @@ static int collect(const cli_command *command, zero_generate_options *options, b
 {
     static const char *const none[] = {""};
     zero_error error = {0};
-    answers all = {.prompts = options->prompt_count ? options->prompts : none, .count = options->prompt_count ? options->prompt_count : 1, .json = json,
+    answers all = {.prompts = options->prompt_count ? options->prompts : none,
+                   .count = options->prompt_count ? options->prompt_count : 1,
+                   .json = json,
                    .echo = !options->chat};
     all.at = calloc((size_t)all.count, sizeof *all.at);
     options->emit = keep;
@@ -160,24 +167,28 @@ static int collect(const cli_command *command, zero_generate_options *options, b
     if (status == ZERO_OK && !all.failed)
         return 0;
     if (status == ZERO_OK || !error.message[0])
-        snprintf(error.message, sizeof error.message, "the answers of %lld prompts could not be kept or written", (long long)all.count);
+        snprintf(error.message, sizeof error.message,
+                 "the answers of %lld prompts could not be kept or written", (long long)all.count);
     error.status = status == ZERO_OK ? ZERO_ERR_IO : status;
     return cli_fail(command, &error);
 }
 
 // --prompt's, then those of the file.
-static int with_prompts(const cli_arguments *a, zero_generate_options *options, const zero_prompts *file)
+static int with_prompts(const cli_arguments *a, zero_generate_options *options,
+                        const zero_prompts *file)
 {
     const char **prompts = calloc((size_t)(a->data_count + file->count) + 1, sizeof *prompts);
     if (!prompts)
-        return cli_fail_usage(a->command, "no memory for %lld prompts", (long long)(a->data_count + file->count));
+        return cli_fail_usage(a->command, "no memory for %lld prompts",
+                              (long long)(a->data_count + file->count));
     for (int i = 0; i < a->data_count; i++)
         prompts[options->prompt_count++] = a->data[i];
     for (int64_t i = 0; i < file->count; i++)
         prompts[options->prompt_count++] = file->at[i];
     options->prompts = prompts;
     bool json = a->given[OPT_JSON];
-    int code = options->prompt_count > 1 || json ? collect(a->command, options, json) : put_one(a->command, options);
+    int code = options->prompt_count > 1 || json ? collect(a->command, options, json)
+                                                 : put_one(a->command, options);
     free(prompts);
     return code;
 }
@@ -211,11 +222,13 @@ int cli_generate(const cli_arguments *a)
     if (!a->given[OPT_MODEL])
         return cli_fail_usage(a->command, "no model: --model DIR names one");
     if (a->given[OPT_FIELD] && !a->given[OPT_PROMPTS])
-        return cli_fail_usage(a->command, "--field is of the records of --prompts, which is missing");
+        return cli_fail_usage(a->command,
+                              "--field is of the records of --prompts, which is missing");
     zero_generate_options options = options_of(a);
     zero_error error = {0};
     zero_prompts file = {0};
-    if (a->given[OPT_PROMPTS] && zero_prompts_read(a->text[OPT_PROMPTS], a->text[OPT_FIELD], &file, &error) != ZERO_OK)
+    if (a->given[OPT_PROMPTS] &&
+        zero_prompts_read(a->text[OPT_PROMPTS], a->text[OPT_FIELD], &file, &error) != ZERO_OK)
         return cli_fail(a->command, &error);
     int code = with_prompts(a, &options, &file);
     zero_prompts_free(&file);

@@ -13,16 +13,20 @@ static int refuse_view(const cli_arguments *a)
         return cli_fail_usage(a->command,
                               "--program and --draw are both given: one of them at a time");
     if (a->given[OPT_JSON])
-        return cli_fail_usage(a->command,
-                              "--json and %s are both given: a program is not written as JSON", view);
+        return cli_fail_usage(
+            a->command, "--json and %s are both given: a program is not written as JSON", view);
     if (a->given[OPT_PARAMS])
-        return cli_fail_usage(a->command,
-                              "--params plans by formulas, which have no program: %s needs --new or "
-                              "--model", view);
+        return cli_fail_usage(
+            a->command,
+            "--params plans by formulas, which have no program: %s needs --new or "
+            "--model",
+            view);
     if (a->given[OPT_MEMORY])
-        return cli_fail_usage(a->command,
-                              "--memory asks what fits, and %s shows one plan: --ranks and --stage say "
-                              "which", view);
+        return cli_fail_usage(
+            a->command,
+            "--memory asks what fits, and %s shows one plan: --ranks and --stage say "
+            "which",
+            view);
     return 0;
 }
 
@@ -38,12 +42,14 @@ static int check(const cli_arguments *a)
 {
     int models = a->given[OPT_NEW] + a->given[OPT_MODEL] + a->given[OPT_PARAMS];
     if (models != 1)
-        return cli_fail_usage(a->command, "%s of --new, --model and --params; usage: zero plan %s", models ? "more than one" : "none", a->command->usage);
+        return cli_fail_usage(a->command, "%s of --new, --model and --params; usage: zero plan %s",
+                              models ? "more than one" : "none", a->command->usage);
     int refused = view_of(a) == ZERO_PLAN_TABLE ? 0 : refuse_view(a);
     if (refused)
         return refused;
     if (a->given[OPT_PARAMS] && (a->given[OPT_DEVICE_MEMORY] || a->given[OPT_HOST_MEMORY]))
-        return cli_fail_usage(a->command, "--params plans by formulas that know of one memory: --memory BYTES says how large it is");
+        return cli_fail_usage(a->command, "--params plans by formulas that know of one memory: "
+                                          "--memory BYTES says how large it is");
     return 0;
 }
 

@@ -45,14 +45,20 @@ int cli_tokenize(const cli_arguments *a)
     zero_error error = {0};
     zero_tokenize_result result;
     if (!a->given[OPT_TOKENIZER] || !a->data_count || !a->given[OPT_OUT])
-        return cli_fail_usage(a->command, "no %s; usage: zero tokenize %s", !a->given[OPT_TOKENIZER] ? "--tokenizer" : !a->data_count ? "--data" : "--out", a->command->usage);
+        return cli_fail_usage(a->command, "no %s; usage: zero tokenize %s",
+                              !a->given[OPT_TOKENIZER] ? "--tokenizer"
+                              : !a->data_count         ? "--data"
+                                                       : "--out",
+                              a->command->usage);
     const zero_tokenize_options options = tokenize_options(a, &shown);
     zero_status status = zero_tokenize(&options, &result, &error);
     clear(shown);
     if (status != ZERO_OK)
         return cli_fail(a->command, &error);
-    fprintf(stderr, "%s: %lld tokens of %d bytes, from %lld bytes in %lld %s; %.1f MB/s\n", a->text[OPT_OUT], (long long)result.tokens, result.token_bytes,
-            (long long)result.bytes, (long long)result.documents, result.documents == 1 ? "document" : "documents", (double)result.bytes / 1e6 / result.seconds);
+    fprintf(stderr, "%s: %lld tokens of %d bytes, from %lld bytes in %lld %s; %.1f MB/s\n",
+            a->text[OPT_OUT], (long long)result.tokens, result.token_bytes, (long long)result.bytes,
+            (long long)result.documents, result.documents == 1 ? "document" : "documents",
+            (double)result.bytes / 1e6 / result.seconds);
     return 0;
 }
 
@@ -77,13 +83,18 @@ int cli_tokenizer(const cli_arguments *a)
     zero_error error = {0};
     zero_tokenizer_train_result result;
     if (!a->operand || !a->data_count || !a->given[OPT_OUT])
-        return cli_fail_usage(a->command, "no %s; usage: zero tokenizer %s", !a->operand ? "word of what to do" : !a->data_count ? "--data" : "--out", a->command->usage);
+        return cli_fail_usage(a->command, "no %s; usage: zero tokenizer %s",
+                              !a->operand      ? "word of what to do"
+                              : !a->data_count ? "--data"
+                                               : "--out",
+                              a->command->usage);
     const zero_tokenizer_train_options options = learning_options(a, &shown);
     zero_status status = zero_tokenizer_train(&options, &result, &error);
     clear(shown);
     if (status != ZERO_OK)
         return cli_fail(a->command, &error);
-    fprintf(stderr, "%s/tokenizer.json: %d tokens learnt from %lld bytes in %.1f s%s\n", a->text[OPT_OUT], result.vocabulary, (long long)result.bytes, result.seconds,
+    fprintf(stderr, "%s/tokenizer.json: %d tokens learnt from %lld bytes in %.1f s%s\n",
+            a->text[OPT_OUT], result.vocabulary, (long long)result.bytes, result.seconds,
             result.vocabulary < options.vocabulary ? "; no other pair occurs twice" : "");
     return 0;
 }

@@ -1,4 +1,5 @@
-// zero train: either one rank of a training, or the parent that starts its ranks and supervises them.
+// zero train: either one rank of a training, or the parent that starts its ranks and supervises
+// them.
 #include "commands.h"
 #include "console.h"
 #include "failure.h"
@@ -12,18 +13,25 @@
 static int check(const cli_arguments *a)
 {
     if (a->given[OPT_NEW] == a->given[OPT_MODEL])
-        return cli_fail_usage(a->command, "%s: --new SPEC starts from random weights, --model DIR from a model",
-                              a->given[OPT_NEW] ? "both --new and --model are given" : "neither --new nor --model is given");
+        return cli_fail_usage(a->command,
+                              "%s: --new SPEC starts from random weights, --model DIR from a model",
+                              a->given[OPT_NEW] ? "both --new and --model are given"
+                                                : "neither --new nor --model is given");
     if (!a->data_count)
         return cli_fail_usage(a->command, "no text: --data FILE names what to train on");
     if (!a->given[OPT_OUT] && !a->given[OPT_DRY_RUN])
-        return cli_fail_usage(a->command, "no place for the model: --out DIR names one (--dry-run needs none)");
+        return cli_fail_usage(a->command,
+                              "no place for the model: --out DIR names one (--dry-run needs none)");
     if (a->given[OPT_ALLOW_CHANGE] && !a->given[OPT_RESUME])
-        return cli_fail_usage(a->command, "--allow-change says what may differ from a checkpoint: --resume is missing");
+        return cli_fail_usage(
+            a->command,
+            "--allow-change says what may differ from a checkpoint: --resume is missing");
     if (a->given[OPT_QUIET] && a->given[OPT_EXPLAIN])
-        return cli_fail_usage(a->command, "--quiet and --explain are both given: one prints less, the other more");
+        return cli_fail_usage(
+            a->command, "--quiet and --explain are both given: one prints less, the other more");
     if (a->given[OPT_STEPS] && a->given[OPT_EPOCHS])
-        return cli_fail_usage(a->command, "--steps and --epochs are both given; one of them says how long to train");
+        return cli_fail_usage(
+            a->command, "--steps and --epochs are both given; one of them says how long to train");
     return 0;
 }
 
@@ -47,7 +55,8 @@ static void take_subject(const cli_arguments *a, zero_train_options *o)
     o->chat = a->text[OPT_CHAT];
 }
 
-static void take_settings(const cli_arguments *a, const cli_overrides *overrides, zero_train_options *o)
+static void take_settings(const cli_arguments *a, const cli_overrides *overrides,
+                          zero_train_options *o)
 {
     o->config_path = a->text[OPT_CONFIG];
     o->overrides = overrides->at;
@@ -99,7 +108,8 @@ static void take_course(const cli_arguments *a, const cli_signals *signals, zero
 static int train_rank(const cli_arguments *a, zero_comm *comm, const cli_signals *signals)
 {
     cli_console console;
-    cli_console_init(&console, a->given[OPT_QUIET] || zero_comm_rank(comm) > 0, a->given[OPT_EXPLAIN]);
+    cli_console_init(&console, a->given[OPT_QUIET] || zero_comm_rank(comm) > 0,
+                     a->given[OPT_EXPLAIN]);
     cli_overrides overrides;
     cli_overrides_fill(a, &overrides);
     zero_train_options options = {
@@ -131,7 +141,8 @@ int cli_train(const cli_arguments *a)
         return code;
     if (cli_is_parent(a, &code))
         return cli_say_resume(a, cli_supervise(a));
-    cli_signals signals = cli_signals_install(zero_supervised() ? CLI_SIGNALS_SUPERVISED : CLI_SIGNALS_ALONE);
+    cli_signals signals =
+        cli_signals_install(zero_supervised() ? CLI_SIGNALS_SUPERVISED : CLI_SIGNALS_ALONE);
     zero_comm *comm = code ? NULL : cli_open_comm(a, &code);
     if (!comm)
         return code;

@@ -5,8 +5,14 @@
 
 static int verify_rank(const cli_arguments *a, zero_comm *comm)
 {
-    const zero_verify_options options = {.struct_size = sizeof options, .run = a->operand, .from = a->integer[OPT_FROM_STEP], .to = a->integer[OPT_TO_STEP],
-                                         .data = a->data_count ? a->data : NULL, .data_count = a->data_count, .threads = (int)a->integer[OPT_THREADS], .logger = {.write = cli_log_stderr}};
+    const zero_verify_options options = {.struct_size = sizeof options,
+                                         .run = a->operand,
+                                         .from = a->integer[OPT_FROM_STEP],
+                                         .to = a->integer[OPT_TO_STEP],
+                                         .data = a->data_count ? a->data : NULL,
+                                         .data_count = a->data_count,
+                                         .threads = (int)a->integer[OPT_THREADS],
+                                         .logger = {.write = cli_log_stderr}};
     zero_verify_result result;
     zero_error error = {0};
     if (zero_verify(comm, &options, cli_print, NULL, &result, &error) != ZERO_OK)

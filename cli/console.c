@@ -21,7 +21,8 @@ static double now(void)
 
 void cli_console_init(cli_console *console, bool quiet, bool explains)
 {
-    *console = (cli_console){.quiet = quiet, .explains = explains, .terminal = isatty(STDOUT_FILENO), .print_every = 1};
+    *console = (cli_console){
+        .quiet = quiet, .explains = explains, .terminal = isatty(STDOUT_FILENO), .print_every = 1};
 }
 
 void cli_console_clear(cli_console *console)
@@ -55,19 +56,21 @@ static int digits(int64_t n)
 
 static void step_name(const zero_event *event, char *out, size_t size)
 {
-    snprintf(out, size, "step %*lld/%lld", digits(event->total_steps), (long long)event->step, (long long)event->total_steps);
+    snprintf(out, size, "step %*lld/%lld", digits(event->total_steps), (long long)event->step,
+             (long long)event->total_steps);
 }
 
 static void step_line(const zero_event *event, bool first)
 {
-    char name[64], change[32] = "      -", norm[32] = "skipped"; // a norm that is not finite: nothing was updated
+    // a norm that is not finite: nothing was updated
+    char name[64], change[32] = "      -", norm[32] = "skipped";
     step_name(event, name, sizeof name);
     if (!first)
         snprintf(change, sizeof change, "%+.4f", event->loss - event->previous_loss);
     if (isfinite(event->grad_norm))
         snprintf(norm, sizeof norm, "norm %.4f", event->grad_norm);
-    printf("%s | loss %.6f (%s) | lr %.2e | %s | %.1f ms | %.0f tok/s\n", name, event->loss, change, event->lr, norm,
-           event->milliseconds, event->tokens_per_second);
+    printf("%s | loss %.6f (%s) | lr %.2e | %s | %.1f ms | %.0f tok/s\n", name, event->loss, change,
+           event->lr, norm, event->milliseconds, event->tokens_per_second);
 }
 
 static void duration(double seconds, char *out, size_t size)
@@ -93,9 +96,11 @@ static void bar(cli_console *console, const zero_event *event)
     cells[BAR_CELLS] = 0;
     duration(event->seconds_left, left, sizeof left);
     step_name(event, name, sizeof name);
-    int width = snprintf(text, sizeof text, "%s [%s] loss %.4f | %.0f tok/s | %s left", name, cells, event->loss, event->tokens_per_second, left);
+    int width = snprintf(text, sizeof text, "%s [%s] loss %.4f | %.0f tok/s | %s left", name, cells,
+                         event->loss, event->tokens_per_second, left);
     struct winsize window = {0};
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 1 && width >= window.ws_col)
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 1 &&
+        width >= window.ws_col)
         text[window.ws_col - 1] = 0;
     printf("\r\033[K%s", text);
     console->bar_shown = true;
@@ -107,7 +112,8 @@ static void show_step(cli_console *console, const zero_event *event)
     console->stepped = true;
     if (console->terminal)
         bar(console, event);
-    else if (event->step <= FIRST_LINES || event->step % console->print_every == 0 || event->step == event->total_steps)
+    else if (event->step <= FIRST_LINES || event->step % console->print_every == 0 ||
+             event->step == event->total_steps)
         step_line(event, first);
 }
 
@@ -116,7 +122,8 @@ static void show_eval(cli_console *console, const zero_event *event)
     char name[64];
     step_name(event, name, sizeof name);
     cli_console_clear(console);
-    printf("%s | val loss %.6f (%s%s)\n", name, event->loss, event->text, event->is_best ? ", the best so far" : "");
+    printf("%s | val loss %.6f (%s%s)\n", name, event->loss, event->text,
+           event->is_best ? ", the best so far" : "");
 }
 
 static void show_sample(cli_console *console, const zero_event *event)
@@ -142,19 +149,14 @@ int cli_console_progress(void *user, const zero_event *event)
     if (!console->quiet) {
         switch (event->kind) {
         case ZERO_EVENT_START:
-            console->print_every = event->print_every > 0 ? event->print_every : (event->total_steps + LINES_OF_A_RUN - 1) / LINES_OF_A_RUN;
+            console->print_every = event->print_every > 0
+                                       ? event->print_every
+                                       : (event->total_steps + LINES_OF_A_RUN - 1) / LINES_OF_A_RUN;
             break;
-        case ZERO_EVENT_STEP:
-            show_step(console, event);
-            break;
-        case ZERO_EVENT_EVAL:
-            show_eval(console, event);
-            break;
-        case ZERO_EVENT_SAMPLE:
-            show_sample(console, event);
-            break;
-        case ZERO_EVENT_END:
-            show_end(console, event);
+        case ZERO_EVENT_STEP: show_step(console, event); break;
+        case ZERO_EVENT_EVAL: show_eval(console, event); break;
+        case ZERO_EVENT_SAMPLE: show_sample(console, event); break;
+        case ZERO_EVENT_END: show_end(console, event);
         }
         fflush(stdout);
     }

@@ -7,7 +7,8 @@
 int cli_fail(const cli_command *command, const zero_error *error)
 {
     fflush(stdout);
-    fprintf(stderr, "zero %s: %s\n", command->name, error->message[0] ? error->message : zero_status_text(error->status));
+    fprintf(stderr, "zero %s: %s\n", command->name,
+            error->message[0] ? error->message : zero_status_text(error->status));
     return zero_status_exit_code(error->status);
 }
 
@@ -30,10 +31,7 @@ int cli_fail_rank(const cli_command *command, zero_comm *comm, const zero_error 
     return cli_fail(command, error);
 }
 
-void cli_print(void *user, const char *text)
-{
-    fputs(text, stdout);
-}
+void cli_print(void *user, const char *text) { fputs(text, stdout); }
 
 void cli_log_stderr(void *user, zero_log_level level, const char *message)
 {

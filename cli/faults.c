@@ -1,5 +1,6 @@
-// SIGBUS is raised where a byte is read that its file has no more, in this thread and by this instruction: the handler finds out from the system
-// which file lies at the address, says so, and ends the process. It allocates nothing and takes no lock; what it calls of the library is
+// SIGBUS is raised where a byte is read that its file has no more, in this thread and by this
+// instruction: the handler finds out from the system which file lies at the address, says so, and
+// ends the process. It allocates nothing and takes no lock; what it calls of the library is
 // zero_comm_abort, and only for files, which nobody reads while holding what that needs.
 #define _GNU_SOURCE
 #include "commands.h"
@@ -17,7 +18,10 @@ static const cli_command *running;
 static zero_comm *peers;
 static bool supervised; // the supervisor says it
 
-typedef struct line { char text[ZERO_MESSAGE_BYTES]; size_t length; } line;
+typedef struct line {
+    char text[ZERO_MESSAGE_BYTES];
+    size_t length;
+} line;
 
 static void add(line *out, const char *text)
 {
@@ -32,7 +36,9 @@ static void add_name(line *out, const char *name)
     for (; *name; name++) {
         unsigned char c = (unsigned char)*name;
         bool plain = c >= 0x20 && c < 0x7f;
-        const char escaped[] = {'\\', 'x', "0123456789abcdef"[c >> 4], "0123456789abcdef"[c & 15], 0}, itself[] = {*name, 0};
+        const char escaped[] = {'\\', 'x', "0123456789abcdef"[c >> 4], "0123456789abcdef"[c & 15],
+                                0},
+                   itself[] = {*name, 0};
         add(out, plain || c >= 0x80 ? itself : escaped);
     }
 }
@@ -48,7 +54,11 @@ static void add_number(line *out, uint64_t number)
     add(out, digits + at);
 }
 
-typedef struct place { uint64_t begin, end, offset; char path[1024]; } place; // of a mapping; offset: of its first byte in the file
+// of a mapping; offset: of its first byte in the file
+typedef struct place {
+    uint64_t begin, end, offset;
+    char path[1024];
+} place;
 
 static uint64_t take_hex(const char **at)
 {
@@ -115,7 +125,8 @@ static int describe(const place *at, uint64_t address, line *out)
     bool there = stat(at->path, &info) == 0, shorter = !there || (uint64_t)info.st_size <= byte;
     add(out, "\"");
     add_name(out, at->path);
-    add(out, shorter ? "\" was made shorter while it was read: " : "\" cannot be read any more, its disk has failed: ");
+    add(out, shorter ? "\" was made shorter while it was read: "
+                     : "\" cannot be read any more, its disk has failed: ");
     if (there && shorter) {
         add(out, "it has ");
         add_number(out, (uint64_t)info.st_size);
@@ -123,7 +134,10 @@ static int describe(const place *at, uint64_t address, line *out)
     }
     add(out, "byte ");
     add_number(out, byte);
-    add(out, shorter ? " was needed; a file that is read must not change (write another one, and rename it)" : " was needed");
+    add(out,
+        shorter
+            ? " was needed; a file that is read must not change (write another one, and rename it)"
+            : " was needed");
     return zero_status_exit_code(shorter ? ZERO_ERR_DATA : ZERO_ERR_IO);
 }
 
@@ -170,7 +184,4 @@ void cli_faults_install(const cli_command *command)
     signal(SIGXFSZ, SIG_IGN); // a write beyond the limit fails with EFBIG
 }
 
-void cli_faults_tell(zero_comm *comm)
-{
-    peers = comm;
-}
+void cli_faults_tell(zero_comm *comm) { peers = comm; }

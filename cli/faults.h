@@ -1,5 +1,6 @@
-// What the program makes of faults that a file raises as a signal: memory that maps a file which has become shorter (SIGBUS) ends it with one
-// message, a limit on the size of files (SIGXFSZ) becomes an error of the write. Only the program installs handlers, never the library.
+// What the program makes of faults that a file raises as a signal: memory that maps a file which
+// has become shorter (SIGBUS) ends it with one message, a limit on the size of files (SIGXFSZ)
+// becomes an error of the write. Only the program installs handlers, never the library.
 #ifndef CLI_FAULTS_H
 #define CLI_FAULTS_H
 

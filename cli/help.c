@@ -1,4 +1,5 @@
-// Shows the tables of options and subcommands: --help of the program and of each subcommand, and the man page.
+// Shows the tables of options and subcommands: --help of the program and of each subcommand, and
+// the man page.
 #include "commands.h"
 #include "option_table.h"
 
@@ -24,11 +25,14 @@ static void wrap(FILE *out, const char *text, int indent, int column)
 
 void cli_help(FILE *out)
 {
-    fprintf(out, "zero %s: trains transformers with the Zero Redundancy Optimizer\n\n", zero_version());
+    fprintf(out, "zero %s: trains transformers with the Zero Redundancy Optimizer\n\n",
+            zero_version());
     for (int i = 0; i < CLI_COMMANDS; i++)
         fprintf(out, "  zero %-9s %s\n", cli_commands[i].name, cli_commands[i].purpose);
-    fprintf(out, "  zero help      what a command does, and its options\n  zero --version\n\nzero help COMMAND, or zero COMMAND --help, says more. A first run:\n"
-                 "  zero train --new gpt2:layers=4,heads=4,width=128,context=64 --data text.txt --out run --ranks 2 --stage 3\n"
+    fprintf(out, "  zero help      what a command does, and its options\n  zero --version\n\nzero "
+                 "help COMMAND, or zero COMMAND --help, says more. A first run:\n"
+                 "  zero train --new gpt2:layers=4,heads=4,width=128,context=64 --data text.txt "
+                 "--out run --ranks 2 --stage 3\n"
                  "  zero generate --model run/model\n");
 }
 
@@ -37,19 +41,23 @@ static void describe(const cli_option *row, const cli_command *command, char *ou
 {
     const cli_wording words = cli_option_wording(row, command);
     bool choice = row->kind == CLI_CHOICE;
-    snprintf(out, size, "%s%s%s%s%s%s%s", words.help, choice ? " (" : "", choice ? words.choices : "", choice ? ")" : "",
-             words.standard_text ? " [default: " : "", words.standard_text ? words.standard_text : "", words.standard_text ? "]" : "");
+    snprintf(out, size, "%s%s%s%s%s%s%s", words.help, choice ? " (" : "",
+             choice ? words.choices : "", choice ? ")" : "",
+             words.standard_text ? " [default: " : "",
+             words.standard_text ? words.standard_text : "", words.standard_text ? "]" : "");
 }
 
 void cli_help_command(const cli_command *command, FILE *out)
 {
     char text[1024];
-    fprintf(out, "zero %s: %s\n\nusage: zero %s %s\n\n", command->name, command->purpose, command->name, command->usage);
+    fprintf(out, "zero %s: %s\n\nusage: zero %s %s\n\n", command->name, command->purpose,
+            command->name, command->usage);
     for (int i = 0; i < CLI_OPTIONS; i++) {
         const cli_option *row = cli_option_row((cli_option_id)i);
         if (!cli_option_belongs(row, command))
             continue;
-        int width = fprintf(out, "  %s%s%s", row->name, row->argument ? " " : "", row->argument ? row->argument : "");
+        int width = fprintf(out, "  %s%s%s", row->name, row->argument ? " " : "",
+                            row->argument ? row->argument : "");
         int pad = width < INDENT - 1 ? INDENT - width : 1;
         fprintf(out, "%*s", pad, "");
         describe(row, command, text, sizeof text);
@@ -120,9 +128,13 @@ static void manual_exit_codes(FILE *out)
     static const struct {
         const char *code, *meaning;
     } rows[] = {
-        {"0", "success"}, {"64", "a wrong argument or option"}, {"65", "data that cannot be used, or a loss that is not finite"},
-        {"70", "an invariant of the program does not hold"}, {"74", "input, output or resources failed, or a rank did"},
-        {"78", "a configuration that cannot be used"}, {"128+n", "ended by signal n"},
+        {"0", "success"},
+        {"64", "a wrong argument or option"},
+        {"65", "data that cannot be used, or a loss that is not finite"},
+        {"70", "an invariant of the program does not hold"},
+        {"74", "input, output or resources failed, or a rank did"},
+        {"78", "a configuration that cannot be used"},
+        {"128+n", "ended by signal n"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         fprintf(out, ".TP\n.B %s\n%s\n", rows[i].code, rows[i].meaning);
@@ -130,8 +142,11 @@ static void manual_exit_codes(FILE *out)
 
 void cli_manual(FILE *out)
 {
-    fprintf(out, ".TH ZERO 1 \"\" \"zero %s\" \"User Commands\"\n.SH NAME\nzero \\- trains transformers with the Zero Redundancy Optimizer\n"
-                 ".SH SYNOPSIS\n", zero_version());
+    fprintf(out,
+            ".TH ZERO 1 \"\" \"zero %s\" \"User Commands\"\n.SH NAME\nzero \\- trains transformers "
+            "with the Zero Redundancy Optimizer\n"
+            ".SH SYNOPSIS\n",
+            zero_version());
     for (int i = 0; i < CLI_COMMANDS; i++) {
         fprintf(out, ".B zero %s\n", cli_commands[i].name);
         roff(out, cli_commands[i].usage);

@@ -1,5 +1,5 @@
-// The program `zero`: finds the subcommand, parses its options and runs it. What a subcommand does lies in the file of
-// its name; the work itself in the library.
+// The program `zero`: finds the subcommand, parses its options and runs it. What a subcommand does
+// lies in the file of its name; the work itself in the library.
 #define _GNU_SOURCE
 #include "commands.h"
 #include "failure.h"
@@ -16,8 +16,8 @@
 static int unknown_command(const char *name)
 {
     const char *nearest = cli_nearest_command(name);
-    fprintf(stderr, "zero: unknown command %s%s%s%s (zero --help lists all)\n", name, nearest ? "; did you mean " : "", nearest ? nearest : "",
-            nearest ? "?" : "");
+    fprintf(stderr, "zero: unknown command %s%s%s%s (zero --help lists all)\n", name,
+            nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
     return zero_status_exit_code(ZERO_ERR_USAGE);
 }
 
@@ -92,9 +92,10 @@ static int close_output(int code)
     return zero_status_exit_code(ZERO_ERR_IO);
 }
 
-// Threads that wait for each other spin for several milliseconds by libgomp's default: next to one other busy process a step then
-// takes ten times as long, since whom they wait for gets no core meanwhile. It reads its setting before main, so the program
-// starts itself once more; where the user has set something, or this cannot be, it goes on as it is.
+// Threads that wait for each other spin for several milliseconds by libgomp's default: next to one
+// other busy process a step then takes ten times as long, since whom they wait for gets no core
+// meanwhile. It reads its setting before main, so the program starts itself once more; where the
+// user has set something, or this cannot be, it goes on as it is.
 static void start_with_short_spins(char **argv)
 {
     if (getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY") || setenv("GOMP_SPINCOUNT", SPINS, 1))
@@ -105,7 +106,8 @@ static void start_with_short_spins(char **argv)
 int main(int argc, char **argv)
 {
     start_with_short_spins(argv);
-    prctl(PR_SET_NAME, program_invocation_short_name); // by which ps and pkill go; it is "exe" where the program has started itself
+    // by which ps and pkill go; it is "exe" where the program has started itself
+    prctl(PR_SET_NAME, program_invocation_short_name);
     if (argc < 2) {
         cli_help(stderr);
         return zero_status_exit_code(ZERO_ERR_USAGE);

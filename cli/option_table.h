@@ -8,19 +8,19 @@
 typedef enum cli_kind {
     CLI_FLAG,
     CLI_TEXT,
-    CLI_TEXTS,   // one or more values
-    CLI_EACH,    // one value each time it is given
-    CLI_CHOICE,  // one of `choices`
+    CLI_TEXTS,  // one or more values
+    CLI_EACH,   // one value each time it is given
+    CLI_CHOICE, // one of `choices`
     CLI_INTEGER,
     CLI_REAL,
-    CLI_COUNT,   // 7.5e9, 124M
-    CLI_BYTES,   // 24GB, 512MiB
+    CLI_COUNT, // 7.5e9, 124M
+    CLI_BYTES, // 24GB, 512MiB
 } cli_kind;
 
 enum { CLI_MOST_WORDINGS = 5 };
 
 typedef struct cli_wording { // an option as a command shows it
-    unsigned commands;         // bit 1 << cli_command_id
+    unsigned commands;       // bit 1 << cli_command_id
     const char *help;
     const char *standard_text; // in a row's `differs`, NULL: as in the row; "": no default
     const char *choices;       // in a row's `differs`, NULL: as in the row
@@ -28,15 +28,15 @@ typedef struct cli_wording { // an option as a command shows it
 
 typedef struct cli_option {
     cli_option_id id;
-    const char *name;      // "--stage"
-    const char *argument;  // "N", as help shows it; NULL: a flag
+    const char *name;     // "--stage"
+    const char *argument; // "N", as help shows it; NULL: a flag
     cli_kind kind;
-    unsigned commands;     // bit 1 << cli_command_id
-    const char *choices;   // "auto|self|local|mpi"
-    double least, most;    // of numbers
-    const char *standard;  // the value where it is not given, as one would write it; NULL: none
+    unsigned commands;         // bit 1 << cli_command_id
+    const char *choices;       // "auto|self|local|mpi"
+    double least, most;        // of numbers
+    const char *standard;      // the value where it is not given, as one would write it; NULL: none
     const char *standard_text; // the default in words, where it is not a plain value
-    const char *help;      // for every command but those of `differs`; it names no other command
+    const char *help; // for every command but those of `differs`; it names no other command
     cli_wording differs[CLI_MOST_WORDINGS];
 } cli_option;
 
@@ -51,7 +51,8 @@ bool cli_option_belongs(const cli_option *row, const cli_command *command);
 // What `command`, to which the option belongs, says of it. standard_text NULL: it has no default.
 cli_wording cli_option_wording(const cli_option *row, const cli_command *command);
 
-// foreign_options.c: how an option of `command` is written that other trainers call name[0..length); NULL: none is known.
+// foreign_options.c: how an option of `command` is written that other trainers call
+// name[0..length); NULL: none is known.
 const char *cli_foreign_option(const cli_command *command, const char *name, size_t length);
 
 #endif

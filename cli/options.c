@@ -20,7 +20,8 @@ static zero_status refuse(zero_error *error, const char *format, ...)
     return error->status = ZERO_ERR_USAGE;
 }
 
-// Edits (insert, delete, replace) that turn a into b; names are short, longer ones count as far away.
+// Edits (insert, delete, replace) that turn a into b; names are short, longer ones count as far
+// away.
 static int edit_distance(const char *a, const char *b)
 {
     enum { LONGEST = 40 };
@@ -53,10 +54,7 @@ static void consider(const char *name, const char *candidate, int *best, const c
     }
 }
 
-static int furthest(const char *name)
-{
-    return (int)strlen(name) / 3 + 2;
-}
+static int furthest(const char *name) { return (int)strlen(name) / 3 + 2; }
 
 const cli_command *cli_find_command(const char *name)
 {
@@ -87,7 +85,8 @@ static const cli_option *find_option(const char *name, size_t length)
 }
 
 // name[0..length), with what follows it: "--bf16=true".
-static zero_status refuse_unknown(const cli_command *command, const char *name, size_t length, zero_error *error)
+static zero_status refuse_unknown(const cli_command *command, const char *name, size_t length,
+                                  zero_error *error)
 {
     const char *nearest = NULL, *ours = cli_foreign_option(command, name, length);
     int best = furthest(name);
@@ -97,13 +96,16 @@ static zero_status refuse_unknown(const cli_command *command, const char *name, 
             consider(name, row->name, &best, &nearest);
     }
     if (ours)
-        return refuse(error, "unknown option %.*s; here it is %s (zero %s --help lists all)", (int)length, name, ours, command->name);
+        return refuse(error, "unknown option %.*s; here it is %s (zero %s --help lists all)",
+                      (int)length, name, ours, command->name);
     if (nearest)
-        return refuse(error, "unknown option %s; did you mean %s? (zero %s --help lists all)", name, nearest, command->name);
+        return refuse(error, "unknown option %s; did you mean %s? (zero %s --help lists all)", name,
+                      nearest, command->name);
     return refuse(error, "unknown option %s (zero %s --help lists all)", name, command->name);
 }
 
-static zero_status check_choice(const char *name, const char *choices, const char *value, zero_error *error)
+static zero_status check_choice(const char *name, const char *choices, const char *value,
+                                zero_error *error)
 {
     size_t length = strlen(value);
     for (const char *at = choices; length; at++) {
@@ -117,7 +119,8 @@ static zero_status check_choice(const char *name, const char *choices, const cha
     return refuse(error, "%s %s: it must be one of %s", name, value, choices);
 }
 
-// What a suffix multiplies by; 0: unknown. Counts: K, M, B (or G), T of 1000; bytes: kB.. of 1000, KiB.. and K.. of 1024.
+// What a suffix multiplies by; 0: unknown. Counts: K, M, B (or G), T of 1000; bytes: kB.. of 1000,
+// KiB.. and K.. of 1024.
 static double suffix_factor(const char *suffix, bool bytes)
 {
     if (!*suffix || (bytes && strcmp(suffix, "B") == 0))
@@ -135,7 +138,8 @@ static double suffix_factor(const char *suffix, bool bytes)
     return !suffix[1] || strcmp(suffix + 1, "iB") == 0 ? pow(1024, power) : 0;
 }
 
-static zero_status check_integer(const cli_option *row, const char *value, int64_t *out, zero_error *error)
+static zero_status check_integer(const cli_option *row, const char *value, int64_t *out,
+                                 zero_error *error)
 {
     char *end;
     errno = 0;
@@ -143,12 +147,14 @@ static zero_status check_integer(const cli_option *row, const char *value, int64
     if (end == value || *end || isspace((unsigned char)*value))
         return refuse(error, "%s %s: it must be a whole number", row->name, value);
     if (errno == ERANGE || (double)number < row->least || (double)number > row->most)
-        return refuse(error, "%s %s: it must be from %.0f to %.0f", row->name, value, row->least, row->most);
+        return refuse(error, "%s %s: it must be from %.0f to %.0f", row->name, value, row->least,
+                      row->most);
     *out = number;
     return ZERO_OK;
 }
 
-static zero_status check_real(const cli_option *row, const char *value, double *out, zero_error *error)
+static zero_status check_real(const cli_option *row, const char *value, double *out,
+                              zero_error *error)
 {
     char *end;
     errno = 0;
@@ -156,21 +162,24 @@ static zero_status check_real(const cli_option *row, const char *value, double *
     double factor = row->kind == CLI_REAL ? !*end : suffix_factor(end, row->kind == CLI_BYTES);
     if (end == value || factor == 0 || isspace((unsigned char)*value) || !isfinite(number))
         return refuse(error, "%s %s: it must be a number%s", row->name, value,
-                      row->kind == CLI_BYTES ? " of bytes, such as 24GB or 512MiB" : row->kind == CLI_COUNT ? ", such as 7.5e9 or 124M" : "");
+                      row->kind == CLI_BYTES   ? " of bytes, such as 24GB or 512MiB"
+                      : row->kind == CLI_COUNT ? ", such as 7.5e9 or 124M"
+                                               : "");
     if (number * factor < row->least || number * factor > row->most)
-        return refuse(error, "%s %s: it must be from %g to %g", row->name, value, row->least, row->most);
+        return refuse(error, "%s %s: it must be from %g to %g", row->name, value, row->least,
+                      row->most);
     *out = number * factor;
     return ZERO_OK;
 }
 
-static zero_status check_value(const cli_option *row, const char *value, cli_arguments *out, zero_error *error)
+static zero_status check_value(const cli_option *row, const char *value, cli_arguments *out,
+                               zero_error *error)
 {
     cli_option_id id = row->id;
     out->text[id] = value;
     zero_status status = ZERO_OK;
     switch (row->kind) {
-    case CLI_FLAG:
-        break;
+    case CLI_FLAG: break;
     case CLI_TEXT:
     case CLI_TEXTS:
     case CLI_EACH:
@@ -178,11 +187,10 @@ static zero_status check_value(const cli_option *row, const char *value, cli_arg
             status = refuse(error, "%s: its value is empty", row->name);
         break;
     case CLI_CHOICE:
-        status = check_choice(row->name, cli_option_wording(row, out->command).choices, value, error);
+        status =
+            check_choice(row->name, cli_option_wording(row, out->command).choices, value, error);
         break;
-    case CLI_INTEGER:
-        status = check_integer(row, value, &out->integer[id], error);
-        break;
+    case CLI_INTEGER: status = check_integer(row, value, &out->integer[id], error); break;
     case CLI_REAL:
     case CLI_COUNT:
     case CLI_BYTES:
@@ -279,11 +287,13 @@ static zero_status take_operand(const char *word, cli_arguments *out, zero_error
         return ZERO_OK;
     }
     if (!command->choices && !command->takes_path)
-        return refuse(error, "unexpected argument %s (usage: zero %s %s)", word, command->name, command->usage);
+        return refuse(error, "unexpected argument %s (usage: zero %s %s)", word, command->name,
+                      command->usage);
     if (out->operand)
         return refuse(error, "unexpected argument %s after %s", word, out->operand);
     out->operand = word;
-    return command->takes_path ? ZERO_OK : check_choice(command->name, command->choices, word, error);
+    return command->takes_path ? ZERO_OK
+                               : check_choice(command->name, command->choices, word, error);
 }
 
 static zero_status set_defaults(cli_arguments *out, zero_error *error)
@@ -299,7 +309,8 @@ static zero_status set_defaults(cli_arguments *out, zero_error *error)
     return ZERO_OK;
 }
 
-zero_status cli_parse(const cli_command *command, int argc, char *const *argv, cli_arguments *out, zero_error *error)
+zero_status cli_parse(const cli_command *command, int argc, char *const *argv, cli_arguments *out,
+                      zero_error *error)
 {
     *out = (cli_arguments){.command = command, .argv = argv};
     out->data = calloc((size_t)argc + 1, sizeof *out->data);
@@ -315,10 +326,13 @@ zero_status cli_parse(const cli_command *command, int argc, char *const *argv, c
             out->program = argv + at + separator;
             break;
         }
-        status = is_option(argv[at]) ? take_option(argc, argv, &at, out, error) : take_operand(argv[at++], out, error);
+        status = is_option(argv[at]) ? take_option(argc, argv, &at, out, error)
+                                     : take_operand(argv[at++], out, error);
     }
-    if (status == ZERO_OK && out->given[OPT_EXPLAIN] && !out->given[OPT_CONFIG] && !out->given[OPT_HELP])
-        return refuse(error, "--explain is about the keys of a configuration file: --config FILE is missing");
+    if (status == ZERO_OK && out->given[OPT_EXPLAIN] && !out->given[OPT_CONFIG] &&
+        !out->given[OPT_HELP])
+        return refuse(
+            error, "--explain is about the keys of a configuration file: --config FILE is missing");
     return status;
 }
 

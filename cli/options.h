@@ -1,7 +1,8 @@
 // The options of the program: ONE table of rows drives parsing, checking, --help and the man page.
 //
-// A row names an option, its argument, the subcommands it belongs to, its default and its help; options.c refuses what
-// no row allows, naming the nearest. Values are checked for form and range here, so that a subcommand reads numbers.
+// A row names an option, its argument, the subcommands it belongs to, its default and its help;
+// options.c refuses what no row allows, naming the nearest. Values are checked for form and range
+// here, so that a subcommand reads numbers.
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H
 
@@ -10,14 +11,79 @@
 #include <zero/zero.h>
 
 typedef enum cli_option_id {
-    OPT_NEW, OPT_MODEL, OPT_PARAMS, OPT_DATA, OPT_VAL, OPT_FIELD, OPT_CHAT, OPT_TOKENIZER, OPT_VOCAB, OPT_SPECIAL, OPT_OUT, OPT_CONFIG,
-    OPT_RANKS, OPT_THREADS, OPT_COMM, OPT_TIMEOUT, OPT_BACKEND, OPT_DTYPE,
-    OPT_STAGE, OPT_MICRO_BATCH, OPT_ACCUMULATION, OPT_SEQ, OPT_STEPS, OPT_EPOCHS, OPT_LR, OPT_SEED,
-    OPT_EVAL_EVERY, OPT_SAMPLE_EVERY, OPT_PROFILE, OPT_DRY_RUN, OPT_STRICT, OPT_EXPLAIN, OPT_QUIET, OPT_OVERWRITE, OPT_SAVE_EVERY, OPT_SAVE_SECONDS, OPT_KEEP, OPT_NO_FINAL_CHECKPOINT, OPT_RESUME, OPT_ALLOW_CHANGE, OPT_GRACE, OPT_RESTARTS, OPT_MIN_RANKS,
-    OPT_FROM_STEP, OPT_TO_STEP,
-    OPT_PROMPT, OPT_PROMPTS, OPT_BATCH, OPT_IGNORE_END, OPT_IGNORE_UNUSED, OPT_TOKENS, OPT_TEMPERATURE, OPT_TOP_K, OPT_TOP_P,
-    OPT_FROM, OPT_TO, OPT_FORMAT, OPT_SHARD_SIZE, OPT_SUMS, OPT_VERIFY,
-    OPT_MEMORY, OPT_DEVICE_MEMORY, OPT_HOST_MEMORY, OPT_JSON, OPT_PROGRAM, OPT_DRAW, OPT_SECONDS, OPT_PATH, OPT_BLOCK, OPT_DEPTH, OPT_BYTES, OPT_HELP, CLI_OPTIONS
+    OPT_NEW,
+    OPT_MODEL,
+    OPT_PARAMS,
+    OPT_DATA,
+    OPT_VAL,
+    OPT_FIELD,
+    OPT_CHAT,
+    OPT_TOKENIZER,
+    OPT_VOCAB,
+    OPT_SPECIAL,
+    OPT_OUT,
+    OPT_CONFIG,
+    OPT_RANKS,
+    OPT_THREADS,
+    OPT_COMM,
+    OPT_TIMEOUT,
+    OPT_BACKEND,
+    OPT_DTYPE,
+    OPT_STAGE,
+    OPT_MICRO_BATCH,
+    OPT_ACCUMULATION,
+    OPT_SEQ,
+    OPT_STEPS,
+    OPT_EPOCHS,
+    OPT_LR,
+    OPT_SEED,
+    OPT_EVAL_EVERY,
+    OPT_SAMPLE_EVERY,
+    OPT_PROFILE,
+    OPT_DRY_RUN,
+    OPT_STRICT,
+    OPT_EXPLAIN,
+    OPT_QUIET,
+    OPT_OVERWRITE,
+    OPT_SAVE_EVERY,
+    OPT_SAVE_SECONDS,
+    OPT_KEEP,
+    OPT_NO_FINAL_CHECKPOINT,
+    OPT_RESUME,
+    OPT_ALLOW_CHANGE,
+    OPT_GRACE,
+    OPT_RESTARTS,
+    OPT_MIN_RANKS,
+    OPT_FROM_STEP,
+    OPT_TO_STEP,
+    OPT_PROMPT,
+    OPT_PROMPTS,
+    OPT_BATCH,
+    OPT_IGNORE_END,
+    OPT_IGNORE_UNUSED,
+    OPT_TOKENS,
+    OPT_TEMPERATURE,
+    OPT_TOP_K,
+    OPT_TOP_P,
+    OPT_FROM,
+    OPT_TO,
+    OPT_FORMAT,
+    OPT_SHARD_SIZE,
+    OPT_SUMS,
+    OPT_VERIFY,
+    OPT_MEMORY,
+    OPT_DEVICE_MEMORY,
+    OPT_HOST_MEMORY,
+    OPT_JSON,
+    OPT_PROGRAM,
+    OPT_DRAW,
+    OPT_SECONDS,
+    OPT_PATH,
+    OPT_BLOCK,
+    OPT_DEPTH,
+    OPT_BYTES,
+    OPT_HELP,
+    CLI_OPTIONS
 } cli_option_id;
 
 typedef struct cli_command cli_command; // commands.h
@@ -25,18 +91,20 @@ typedef struct cli_command cli_command; // commands.h
 typedef struct cli_arguments {
     const cli_command *command;
     bool given[CLI_OPTIONS];
-    const char *text[CLI_OPTIONS];   // as written, or the default
-    int64_t integer[CLI_OPTIONS];    // of integers and sizes
-    double real[CLI_OPTIONS];        // of reals and counts
-    const char **data;               // (data_count) the values of --data or --prompt, or the paths
+    const char *text[CLI_OPTIONS]; // as written, or the default
+    int64_t integer[CLI_OPTIONS];  // of integers and sizes
+    double real[CLI_OPTIONS];      // of reals and counts
+    const char **data;             // (data_count) the values of --data or --prompt, or the paths
     int data_count;
-    const char *operand;             // "comm", "gemm", ...; a path
-    char *const *program;            // NULL-terminated: of `run`
-    char *const *argv;               // the program's own arguments, for starting it again
+    const char *operand;  // "comm", "gemm", ...; a path
+    char *const *program; // NULL-terminated: of `run`
+    char *const *argv;    // the program's own arguments, for starting it again
 } cli_arguments;
 
-// argv[1] names the command. On failure: one line in `error`. cli_arguments_free afterwards in any case.
-zero_status cli_parse(const cli_command *command, int argc, char *const *argv, cli_arguments *out, zero_error *error);
+// argv[1] names the command. On failure: one line in `error`. cli_arguments_free afterwards in any
+// case.
+zero_status cli_parse(const cli_command *command, int argc, char *const *argv, cli_arguments *out,
+                      zero_error *error);
 void cli_arguments_free(cli_arguments *arguments);
 
 #endif

@@ -25,6 +25,7 @@ void cli_overrides_fill(const cli_arguments *a, cli_overrides *out)
         char *number = out->number[out->count];
         bool bytes = row->kind == CLI_BYTES;
         snprintf(number, sizeof out->number[0], "%lld", (long long)a->integer[id]);
-        out->at[out->count++] = (zero_override){.key = rows[i].key, .value = bytes ? number : a->text[id], .flag = row->name};
+        out->at[out->count++] = (zero_override){
+            .key = rows[i].key, .value = bytes ? number : a->text[id], .flag = row->name};
     }
 }

@@ -12,6 +12,7 @@ typedef struct cli_overrides {
     int count;
 } cli_overrides;
 
-void cli_overrides_fill(const cli_arguments *arguments, cli_overrides *out); // of those that are given; *out stays where it is
+// of those that are given; *out stays where it is
+void cli_overrides_fill(const cli_arguments *arguments, cli_overrides *out);
 
 #endif

@@ -20,16 +20,21 @@ bool cli_is_parent(const cli_arguments *a, int *code)
     if (zero_launched_ranks(&launched, &error) != ZERO_OK)
         *code = cli_fail(a->command, &error);
     else if (a->given[OPT_RANKS] && a->integer[OPT_RANKS] > ZERO_MAX_RANKS)
-        *code = cli_fail_usage(a->command, "--ranks %lld: at most %d", (long long)a->integer[OPT_RANKS], ZERO_MAX_RANKS);
+        *code = cli_fail_usage(a->command, "--ranks %lld: at most %d",
+                               (long long)a->integer[OPT_RANKS], ZERO_MAX_RANKS);
     else if (strcmp(a->text[OPT_COMM], "self") == 0 && a->integer[OPT_RANKS] > 1)
-        *code = cli_fail_usage(a->command, "--comm self is one rank, --ranks says %lld", (long long)a->integer[OPT_RANKS]);
+        *code = cli_fail_usage(a->command, "--comm self is one rank, --ranks says %lld",
+                               (long long)a->integer[OPT_RANKS]);
     else if (!launched && strcmp(a->text[OPT_COMM], "mpi") == 0 && a->integer[OPT_RANKS] > 1)
-        *code = cli_fail_usage(a->command, "--comm mpi: the ranks of MPI are started by mpirun or srun (mpirun -n %lld zero %s ...)",
+        *code = cli_fail_usage(a->command,
+                               "--comm mpi: the ranks of MPI are started by mpirun or srun (mpirun "
+                               "-n %lld zero %s ...)",
                                (long long)a->integer[OPT_RANKS], a->command->name);
     return *code == 0 && !launched && (a->integer[OPT_RANKS] > 1 || a->integer[OPT_RESTARTS] > 0);
 }
 
-// The words of this call, with the program's own path first, because it may have been found in PATH. NULL: no memory.
+// The words of this call, with the program's own path first, because it may have been found in
+// PATH. NULL: no memory.
 static const char **words_of(const cli_arguments *a, char program[PATH_MAX])
 {
     size_t count = 0;
@@ -50,7 +55,8 @@ int cli_supervise(const cli_arguments *a)
 {
     char program[PATH_MAX];
     const char **argv = words_of(a, program);
-    zero_error error = {.status = ZERO_ERR_MEMORY, .message = "no memory for the arguments of the ranks"};
+    zero_error error = {.status = ZERO_ERR_MEMORY,
+                        .message = "no memory for the arguments of the ranks"};
     if (!argv)
         return cli_fail(a->command, &error);
     const zero_run_options options = {
@@ -74,7 +80,8 @@ int cli_supervise(const cli_arguments *a)
 
 static void print_word(const char *word)
 {
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
     if (*word && strspn(word, plain) == strlen(word)) {
         fprintf(stderr, " %s", word);
         return;
@@ -101,19 +108,24 @@ zero_comm *cli_open_comm(const cli_arguments *a, int *code)
 {
     zero_error error = {0};
     zero_comm *comm = NULL;
-    zero_comm_options options = {.struct_size = sizeof options, .timeout_seconds = a->real[OPT_TIMEOUT], .kind = a->text[OPT_COMM]};
+    zero_comm_options options = {.struct_size = sizeof options,
+                                 .timeout_seconds = a->real[OPT_TIMEOUT],
+                                 .kind = a->text[OPT_COMM]};
     if (zero_comm_open(&options, &comm, &error) != ZERO_OK) {
         *code = cli_fail(a->command, &error);
         return NULL;
     }
     cli_faults_tell(comm);
-    if (!a->given[OPT_RANKS] || a->integer[OPT_RANKS] == zero_comm_size(comm) || zero_restart_count() > 0)
+    if (!a->given[OPT_RANKS] || a->integer[OPT_RANKS] == zero_comm_size(comm) ||
+        zero_restart_count() > 0)
         return comm;
     *code = zero_status_exit_code(ZERO_ERR_USAGE);
     if (zero_comm_rank(comm) == 0)
-        cli_fail_usage(a->command, "--ranks %lld, but the launcher started %d; --ranks is not needed here", (long long)a->integer[OPT_RANKS],
-                       zero_comm_size(comm));
-    zero_comm_barrier(comm, &error); // some launchers end rank 0 as soon as another rank has failed: it speaks first
+        cli_fail_usage(a->command,
+                       "--ranks %lld, but the launcher started %d; --ranks is not needed here",
+                       (long long)a->integer[OPT_RANKS], zero_comm_size(comm));
+    // some launchers end rank 0 as soon as another rank has failed: it speaks first
+    zero_comm_barrier(comm, &error);
     cli_close_comm(comm);
     return NULL;
 }

@@ -7,10 +7,7 @@
 
 static volatile int stop, notes; // a handler has nowhere else to write
 
-static void remember(int number)
-{
-    stop = number;
-}
+static void remember(int number) { stop = number; }
 
 static void remember_or_end(int number)
 {
@@ -19,10 +16,7 @@ static void remember_or_end(int number)
     stop = number;
 }
 
-static void count(int number)
-{
-    notes++;
-}
+static void count(int number) { notes++; }
 
 static void handle(int number, void (*handler)(int))
 {
@@ -34,7 +28,8 @@ static void handle(int number, void (*handler)(int))
 cli_signals cli_signals_install(cli_signals_role role)
 {
     void (*handler)(int) = role == CLI_SIGNALS_SUPERVISED ? remember : remember_or_end;
-    handle(SIGINT, role == CLI_SIGNALS_SUPERVISED ? SIG_IGN : handler); // a terminal's goes to all of its processes
+    // a terminal's goes to all of its processes
+    handle(SIGINT, role == CLI_SIGNALS_SUPERVISED ? SIG_IGN : handler);
     handle(SIGTERM, handler);
     handle(SIGUSR1, role == CLI_SIGNALS_RUNNER ? count : handler);
     return (cli_signals){&stop, &notes};

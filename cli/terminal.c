@@ -3,7 +3,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-// Bytes of the control character at text[0..length), 0 where it is none: C0, DEL, and C1 as UTF-8 writes it.
+// Bytes of the control character at text[0..length), 0 where it is none: C0, DEL, and C1 as UTF-8
+// writes it.
 static size_t control_bytes(const unsigned char *text, size_t length)
 {
     if (text[0] == '\n' || text[0] == '\t')

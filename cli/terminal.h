@@ -5,7 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-// Writes UTF-8 text to stdout; where that is a terminal, control characters other than new line and tab become dots.
+// Writes UTF-8 text to stdout; where that is a terminal, control characters other than new line and
+// tab become dots.
 // False where writing failed.
 bool cli_put_text(const char *text, size_t length);
 

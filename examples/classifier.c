@@ -1,48 +1,104 @@
-// A model of your own: a small convolutional classifier with batch normalisation, trained with ZeRO through include/zero/ alone.
+// A model of your own: a small convolutional classifier with batch normalisation, trained with ZeRO
+// through include/zero/ alone.
 //
 //   zero run --ranks 2 build/examples/classifier
 //   mpirun -n 2 build/examples/classifier           likewise
 //
-// Two units. "conv" owns a trainable piece (filters, scale, shift) and a buffer piece (running mean and variance, which all ranks
-// average); "classify" pools 2x2 and is the loss. The images are drawn here: noisy bars and blobs in four classes.
+// Two units. "conv" owns a trainable piece (filters, scale, shift) and a buffer piece (running mean
+// and variance, which all ranks average); "classify" pools 2x2 and is the loss. The images are
+// drawn here: noisy bars and blobs in four classes.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zero/zero.h>
 
-enum { SIDE = 12, PIXELS = SIDE * SIDE, CHANNELS = 8, TAPS = 9, HALF = SIDE / 2, FEATURES = CHANNELS * HALF * HALF, CLASSES = 4, BATCH = 16 };
-enum { FILTERS, SCALE, SHIFT };   // tensors of conv's trainable piece
+enum {
+    SIDE = 12,
+    PIXELS = SIDE * SIDE,
+    CHANNELS = 8,
+    TAPS = 9,
+    HALF = SIDE / 2,
+    FEATURES = CHANNELS * HALF * HALF,
+    CLASSES = 4,
+    BATCH = 16
+};
+enum { FILTERS, SCALE, SHIFT };          // tensors of conv's trainable piece
 enum { RUNNING_MEAN, RUNNING_VARIANCE }; // of its buffer piece
-enum { WEIGHT, BIAS };            // of classify's piece
+enum { WEIGHT, BIAS };                   // of classify's piece
 static const float MOMENTUM = 0.1f, EPSILON = 1e-5f;
 
 static const zero_tensor_desc conv_tensors[] = {
-    [FILTERS] = {.name = "conv.filters", .dims = 2, .shape = {CHANNELS, TAPS}, .init = ZERO_INIT_NORMAL, .init_value = 0.3f, .tp_axis = -1, .tp_parts = 1},
-    [SCALE] = {.name = "conv.scale", .dims = 1, .shape = {CHANNELS}, .init = ZERO_INIT_CONSTANT, .init_value = 1, .tp_axis = -1, .tp_parts = 1},
-    [SHIFT] = {.name = "conv.shift", .dims = 1, .shape = {CHANNELS}, .init = ZERO_INIT_CONSTANT, .init_value = 0, .tp_axis = -1, .tp_parts = 1},
+    [FILTERS] = {.name = "conv.filters",
+                 .dims = 2,
+                 .shape = {CHANNELS, TAPS},
+                 .init = ZERO_INIT_NORMAL,
+                 .init_value = 0.3f,
+                 .tp_axis = -1,
+                 .tp_parts = 1},
+    [SCALE] = {.name = "conv.scale",
+               .dims = 1,
+               .shape = {CHANNELS},
+               .init = ZERO_INIT_CONSTANT,
+               .init_value = 1,
+               .tp_axis = -1,
+               .tp_parts = 1},
+    [SHIFT] = {.name = "conv.shift",
+               .dims = 1,
+               .shape = {CHANNELS},
+               .init = ZERO_INIT_CONSTANT,
+               .init_value = 0,
+               .tp_axis = -1,
+               .tp_parts = 1},
 };
 static const zero_tensor_desc running_tensors[] = {
-    [RUNNING_MEAN] = {.name = "conv.running_mean", .dims = 1, .shape = {CHANNELS}, .init = ZERO_INIT_CONSTANT, .init_value = 0, .tp_axis = -1, .tp_parts = 1},
-    [RUNNING_VARIANCE] = {.name = "conv.running_variance", .dims = 1, .shape = {CHANNELS}, .init = ZERO_INIT_CONSTANT, .init_value = 1, .tp_axis = -1, .tp_parts = 1},
+    [RUNNING_MEAN] = {.name = "conv.running_mean",
+                      .dims = 1,
+                      .shape = {CHANNELS},
+                      .init = ZERO_INIT_CONSTANT,
+                      .init_value = 0,
+                      .tp_axis = -1,
+                      .tp_parts = 1},
+    [RUNNING_VARIANCE] = {.name = "conv.running_variance",
+                          .dims = 1,
+                          .shape = {CHANNELS},
+                          .init = ZERO_INIT_CONSTANT,
+                          .init_value = 1,
+                          .tp_axis = -1,
+                          .tp_parts = 1},
 };
 static const zero_tensor_desc classify_tensors[] = {
-    [WEIGHT] = {.name = "classify.weight", .dims = 2, .shape = {CLASSES, FEATURES}, .init = ZERO_INIT_NORMAL, .init_value = 0.05f, .tp_axis = -1, .tp_parts = 1},
-    [BIAS] = {.name = "classify.bias", .dims = 1, .shape = {CLASSES}, .init = ZERO_INIT_CONSTANT, .init_value = 0, .tp_axis = -1, .tp_parts = 1},
+    [WEIGHT] = {.name = "classify.weight",
+                .dims = 2,
+                .shape = {CLASSES, FEATURES},
+                .init = ZERO_INIT_NORMAL,
+                .init_value = 0.05f,
+                .tp_axis = -1,
+                .tp_parts = 1},
+    [BIAS] = {.name = "classify.bias",
+              .dims = 1,
+              .shape = {CLASSES},
+              .init = ZERO_INIT_CONSTANT,
+              .init_value = 0,
+              .tp_axis = -1,
+              .tp_parts = 1},
 };
-static const zero_piece_desc conv_pieces[] = {{ZERO_TRAINABLE, 3, conv_tensors}, {ZERO_BUFFER, 2, running_tensors}};
+static const zero_piece_desc conv_pieces[] = {{ZERO_TRAINABLE, 3, conv_tensors},
+                                              {ZERO_BUFFER, 2, running_tensors}};
 static const zero_piece_desc classify_pieces[] = {{ZERO_TRAINABLE, 2, classify_tensors}};
 
-typedef struct conv_saved { // from forward to backward
+typedef struct conv_saved {                   // from forward to backward
     float mean[CHANNELS], variance[CHANNELS]; // of this micro-batch
     float normal[];                           // (batch, CHANNELS, PIXELS) convolved and normalised
 } conv_saved;
 
-static zero_status conv_sizes(const zero_unit *unit, const zero_shape *shape, const zero_tensors *in, zero_unit_sizes *out)
+static zero_status conv_sizes(const zero_unit *unit, const zero_shape *shape,
+                              const zero_tensors *in, zero_unit_sizes *out)
 {
     *out = (zero_unit_sizes){
         .out = {1, {{NULL, ZERO_F32, 3, {shape->batch, CHANNELS, PIXELS}}}},
-        .saved_bytes = sizeof(conv_saved) + (size_t)shape->batch * CHANNELS * PIXELS * sizeof(float),
+        .saved_bytes =
+            sizeof(conv_saved) + (size_t)shape->batch * CHANNELS * PIXELS * sizeof(float),
         .workspace_bytes = (size_t)shape->batch * CHANNELS * PIXELS * sizeof(float),
         .backward_reads = 3,
     };
@@ -65,7 +121,8 @@ static void convolve(const float *image, const float *filter, float *out)
         }
 }
 
-static void batch_statistics(const float *x, int64_t batch, int channel, float *mean, float *variance)
+static void batch_statistics(const float *x, int64_t batch, int channel, float *mean,
+                             float *variance)
 {
     double sum = 0, squares = 0, count = (double)batch * PIXELS;
     for (int64_t b = 0; b < batch; b++)
@@ -78,19 +135,25 @@ static void batch_statistics(const float *x, int64_t batch, int channel, float *
     *variance = (float)(squares / count - sum / count * (sum / count));
 }
 
-// y = relu(scale * (conv(x) - mean) / sqrt(variance + eps) + shift), with the micro-batch's statistics, or in evaluation the running ones.
-static zero_status conv_forward(zero_context *context, const zero_tensors *in, const zero_tensors *out)
+// y = relu(scale * (conv(x) - mean) / sqrt(variance + eps) + shift), with the micro-batch's
+// statistics, or in evaluation the running ones.
+static zero_status conv_forward(zero_context *context, const zero_tensors *in,
+                                const zero_tensors *out)
 {
-    const float *images = context->batch->at[0].data, *filters = zero_parameter(context, 0, FILTERS);
-    const float *scale = zero_parameter(context, 0, SCALE), *shift = zero_parameter(context, 0, SHIFT);
+    const float *images = context->batch->at[0].data,
+                *filters = zero_parameter(context, 0, FILTERS);
+    const float *scale = zero_parameter(context, 0, SCALE),
+                *shift = zero_parameter(context, 0, SHIFT);
     float *y = out->at[0].data;
     conv_saved *saved = context->saved;
     int64_t batch = context->shape.batch;
     for (int64_t b = 0; b < batch; b++)
         for (int c = 0; c < CHANNELS; c++)
-            convolve(images + b * PIXELS, filters + c * TAPS, saved->normal + (b * CHANNELS + c) * PIXELS);
+            convolve(images + b * PIXELS, filters + c * TAPS,
+                     saved->normal + (b * CHANNELS + c) * PIXELS);
     for (int c = 0; c < CHANNELS; c++) {
-        float mean = ((const float *)zero_parameter(context, 1, RUNNING_MEAN))[c], variance = ((const float *)zero_parameter(context, 1, RUNNING_VARIANCE))[c];
+        float mean = ((const float *)zero_parameter(context, 1, RUNNING_MEAN))[c],
+              variance = ((const float *)zero_parameter(context, 1, RUNNING_VARIANCE))[c];
         if (context->training)
             batch_statistics(saved->normal, batch, c, &mean, &variance);
         saved->mean[c] = mean;
@@ -105,18 +168,18 @@ static zero_status conv_forward(zero_context *context, const zero_tensors *in, c
     return ZERO_OK;
 }
 
-static void set_or_add(float *to, float value, int add)
-{
-    *to = add ? *to + value : value;
-}
+static void set_or_add(float *to, float value, int add) { *to = add ? *to + value : value; }
 
 // Gradient of one channel; d holds dL/dy and ends as dL/d(convolved).
 static void channel_backward(zero_context *context, const float *y, float *d, int c, int64_t batch)
 {
     const conv_saved *saved = context->saved;
     int add;
-    float *d_scale = zero_gradient(context, 0, SCALE, &add), *d_shift = zero_gradient(context, 0, SHIFT, &add), *d_filters = zero_gradient(context, 0, FILTERS, &add);
-    float scale = ((const float *)zero_parameter(context, 0, SCALE))[c], inverse = scale / sqrtf(saved->variance[c] + EPSILON);
+    float *d_scale = zero_gradient(context, 0, SCALE, &add),
+          *d_shift = zero_gradient(context, 0, SHIFT, &add),
+          *d_filters = zero_gradient(context, 0, FILTERS, &add);
+    float scale = ((const float *)zero_parameter(context, 0, SCALE))[c],
+          inverse = scale / sqrtf(saved->variance[c] + EPSILON);
     const float *images = context->batch->at[0].data;
     double sum = 0, product = 0, count = (double)batch * PIXELS, taps[TAPS] = {0};
     for (int64_t b = 0; b < batch; b++)
@@ -131,7 +194,8 @@ static void channel_backward(zero_context *context, const float *y, float *d, in
             int64_t at = (b * CHANNELS + c) * PIXELS + i;
             double g = inverse * (d[at] - sum / count - saved->normal[at] * product / count);
             for (int t = 0; t < TAPS; t++)
-                taps[t] += g * pixel(images + b * PIXELS, i / SIDE + t / 3 - 1, i % SIDE + t % 3 - 1);
+                taps[t] +=
+                    g * pixel(images + b * PIXELS, i / SIDE + t / 3 - 1, i % SIDE + t % 3 - 1);
         }
     set_or_add(&d_scale[c], (float)product, add);
     set_or_add(&d_shift[c], (float)sum, add);
@@ -139,14 +203,18 @@ static void channel_backward(zero_context *context, const float *y, float *d, in
         set_or_add(&d_filters[c * TAPS + t], (float)taps[t], add);
 }
 
-static zero_status conv_backward(zero_context *context, const zero_tensors *in, const zero_tensors *d_out, const zero_tensors *d_in)
+static zero_status conv_backward(zero_context *context, const zero_tensors *in,
+                                 const zero_tensors *d_out, const zero_tensors *d_in)
 {
     const conv_saved *saved = context->saved;
-    const float *shift = zero_parameter(context, 0, SHIFT), *scale = zero_parameter(context, 0, SCALE);
-    const float *old_mean = zero_parameter(context, 1, RUNNING_MEAN), *old_variance = zero_parameter(context, 1, RUNNING_VARIANCE);
+    const float *shift = zero_parameter(context, 0, SHIFT),
+                *scale = zero_parameter(context, 0, SCALE);
+    const float *old_mean = zero_parameter(context, 1, RUNNING_MEAN),
+                *old_variance = zero_parameter(context, 1, RUNNING_VARIANCE);
     int64_t batch = context->shape.batch, n = batch * CHANNELS * PIXELS;
     int add;
-    float *mean = zero_gradient(context, 1, RUNNING_MEAN, &add), *variance = zero_gradient(context, 1, RUNNING_VARIANCE, &add);
+    float *mean = zero_gradient(context, 1, RUNNING_MEAN, &add),
+          *variance = zero_gradient(context, 1, RUNNING_VARIANCE, &add);
     float *y = context->workspace; // before the rectifier
     for (int64_t at = 0; at < n; at++) {
         int c = (int)(at / PIXELS % CHANNELS);
@@ -160,9 +228,12 @@ static zero_status conv_backward(zero_context *context, const zero_tensors *in, 
     return ZERO_OK;
 }
 
-static zero_status classify_sizes(const zero_unit *unit, const zero_shape *shape, const zero_tensors *in, zero_unit_sizes *out)
+static zero_status classify_sizes(const zero_unit *unit, const zero_shape *shape,
+                                  const zero_tensors *in, zero_unit_sizes *out)
 {
-    *out = (zero_unit_sizes){.saved_bytes = (size_t)shape->batch * (FEATURES + CLASSES) * sizeof(float), .backward_reads = 1};
+    *out = (zero_unit_sizes){.saved_bytes =
+                                 (size_t)shape->batch * (FEATURES + CLASSES) * sizeof(float),
+                             .backward_reads = 1};
     return ZERO_OK;
 }
 
@@ -196,7 +267,8 @@ static int probabilities(const float *features, const float *weight, const float
 }
 
 // Mean cross-entropy; the predicted classes go to the batch's third tensor.
-static zero_status classify_forward(zero_context *context, const zero_tensors *in, const zero_tensors *out)
+static zero_status classify_forward(zero_context *context, const zero_tensors *in,
+                                    const zero_tensors *out)
 {
     const int32_t *labels = context->batch->at[1].data;
     int32_t *predicted = context->batch->at[2].data;
@@ -205,21 +277,24 @@ static zero_status classify_forward(zero_context *context, const zero_tensors *i
     double loss = 0;
     for (int64_t b = 0; b < batch; b++) {
         pool((const float *)in->at[0].data + b * CHANNELS * PIXELS, features + b * FEATURES);
-        predicted[b] = probabilities(features + b * FEATURES, zero_parameter(context, 0, WEIGHT), zero_parameter(context, 0, BIAS), p + b * CLASSES);
+        predicted[b] = probabilities(features + b * FEATURES, zero_parameter(context, 0, WEIGHT),
+                                     zero_parameter(context, 0, BIAS), p + b * CLASSES);
         loss -= log(p[b * CLASSES + labels[b]] + 1e-30);
     }
     *context->loss = loss / (double)batch;
     return ZERO_OK;
 }
 
-static zero_status classify_backward(zero_context *context, const zero_tensors *in, const zero_tensors *d_out, const zero_tensors *d_in)
+static zero_status classify_backward(zero_context *context, const zero_tensors *in,
+                                     const zero_tensors *d_out, const zero_tensors *d_in)
 {
     const int32_t *labels = context->batch->at[1].data;
     const float *weight = zero_parameter(context, 0, WEIGHT);
     int64_t batch = context->shape.batch;
     float *features = context->saved, *p = features + batch * FEATURES, *d = d_in->at[0].data;
     int add;
-    float *d_weight = zero_gradient(context, 0, WEIGHT, &add), *d_bias = zero_gradient(context, 0, BIAS, &add);
+    float *d_weight = zero_gradient(context, 0, WEIGHT, &add),
+          *d_bias = zero_gradient(context, 0, BIAS, &add);
     if (!add) {
         memset(d_weight, 0, CLASSES * FEATURES * sizeof *d_weight);
         memset(d_bias, 0, CLASSES * sizeof *d_bias);
@@ -243,8 +318,12 @@ static zero_status classify_backward(zero_context *context, const zero_tensors *
     return ZERO_OK;
 }
 
-static const zero_unit_ops conv_ops = {.kind = "convolution", .sizes = conv_sizes, .forward = conv_forward, .backward = conv_backward};
-static const zero_unit_ops classify_ops = {.kind = "classifier", .sizes = classify_sizes, .forward = classify_forward, .backward = classify_backward};
+static const zero_unit_ops conv_ops = {
+    .kind = "convolution", .sizes = conv_sizes, .forward = conv_forward, .backward = conv_backward};
+static const zero_unit_ops classify_ops = {.kind = "classifier",
+                                           .sizes = classify_sizes,
+                                           .forward = classify_forward,
+                                           .backward = classify_backward};
 static const zero_unit units[] = {
     {.name = "conv", .ops = &conv_ops, .piece_count = 2, .pieces = conv_pieces},
     {.name = "classify", .ops = &classify_ops, .piece_count = 1, .pieces = classify_pieces},
@@ -259,7 +338,8 @@ static int draw(uint64_t n, float *image)
     for (int i = 0; i < PIXELS; i++) {
         random = random * 6364136223846793005u + 1442695040888963407u;
         int y = i / SIDE, x = i % SIDE;
-        int on[CLASSES] = {y == at, x == at, y - x == at - 6, (y - at) * (y - at) + (x - at) * (x - at) <= 5};
+        int on[CLASSES] = {y == at, x == at, y - x == at - 6,
+                           (y - at) * (y - at) + (x - at) * (x - at) <= 5};
         image[i] = (float)((double)(random >> 40) / (1 << 24) - 0.5) + (on[label] ? 0.8f : 0);
     }
     return label;
@@ -269,14 +349,25 @@ static zero_tensors draw_batch(uint64_t first, float *images, int32_t *labels, i
 {
     for (int b = 0; b < BATCH; b++)
         labels[b] = draw(first + (uint64_t)b, images + b * PIXELS);
-    return (zero_tensors){3, {{images, ZERO_F32, 2, {BATCH, PIXELS}}, {labels, ZERO_I32, 1, {BATCH}}, {predicted, ZERO_I32, 1, {BATCH}}}};
+    return (zero_tensors){3,
+                          {{images, ZERO_F32, 2, {BATCH, PIXELS}},
+                           {labels, ZERO_I32, 1, {BATCH}},
+                           {predicted, ZERO_I32, 1, {BATCH}}}};
 }
 
 static zero_status run(zero_comm *comm, int steps, int stage, zero_error *error)
 {
     char config[256];
-    snprintf(config, sizeof config, "{\"zero_optimization\": {\"stage\": %d}, \"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": 0.01}}}", stage);
-    zero_options options = {.struct_size = sizeof options, .model = &model, .comm = comm, .config_text = config, .shape = {.batch = BATCH, .seq = 1}, .seed = 1};
+    snprintf(config, sizeof config,
+             "{\"zero_optimization\": {\"stage\": %d}, \"optimizer\": {\"type\": \"AdamW\", "
+             "\"params\": {\"lr\": 0.01}}}",
+             stage);
+    zero_options options = {.struct_size = sizeof options,
+                            .model = &model,
+                            .comm = comm,
+                            .config_text = config,
+                            .shape = {.batch = BATCH, .seq = 1},
+                            .seed = 1};
     zero_engine *engine = NULL;
     zero_status status = zero_initialize(&options, &engine, error);
     float images[BATCH * PIXELS];
@@ -285,8 +376,10 @@ static zero_status run(zero_comm *comm, int steps, int stage, zero_error *error)
     for (int s = 0; s < steps && status == ZERO_OK; s++) {
         zero_step_info info;
         double loss;
-        zero_tensors batch = draw_batch((uint64_t)(s * ranks + rank) * BATCH, images, labels, predicted);
-        if ((status = zero_forward(engine, &batch, &loss, error)) != ZERO_OK || (status = zero_backward(engine, error)) != ZERO_OK ||
+        zero_tensors batch =
+            draw_batch((uint64_t)(s * ranks + rank) * BATCH, images, labels, predicted);
+        if ((status = zero_forward(engine, &batch, &loss, error)) != ZERO_OK ||
+            (status = zero_backward(engine, error)) != ZERO_OK ||
             (status = zero_step(engine, &info, error)) != ZERO_OK)
             break;
         if (rank == 0 && (s + 1) % 25 == 0)
@@ -300,7 +393,8 @@ static zero_status run(zero_comm *comm, int steps, int stage, zero_error *error)
             right += predicted[b] == labels[b];
     }
     if (rank == 0 && status == ZERO_OK)
-        printf("%d of %d unseen images right, %d ranks, stage %d\n", right, tests * BATCH, ranks, stage);
+        printf("%d of %d unseen images right, %d ranks, stage %d\n", right, tests * BATCH, ranks,
+               stage);
     zero_destroy(engine);
     return status;
 }

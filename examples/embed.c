@@ -2,7 +2,8 @@
 //
 //   build/examples/embed [RANKS] [STEPS]
 //
-// A tiny GPT-2 learns to count: after digit d comes (d + 1) mod 10. Every thread is a rank with ZeRO stage 3.
+// A tiny GPT-2 learns to count: after digit d comes (d + 1) mod 10. Every thread is a rank with
+// ZeRO stage 3.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +34,8 @@ static zero_status one_step(rank *self, zero_engine *engine, zero_step_info *inf
     double loss;
     zero_position(engine, &step, &micro_batch);
     count_from((uint64_t)(step * 31 + micro_batch), tokens, targets);
-    zero_tensors batch = {2, {{tokens, ZERO_I32, 2, {BATCH, SEQ}}, {targets, ZERO_I32, 2, {BATCH, SEQ}}}};
+    zero_tensors batch = {
+        2, {{tokens, ZERO_I32, 2, {BATCH, SEQ}}, {targets, ZERO_I32, 2, {BATCH, SEQ}}}};
     zero_status status = zero_forward(engine, &batch, &loss, &self->error);
     if (status == ZERO_OK)
         status = zero_backward(engine, &self->error);
@@ -46,9 +48,13 @@ static void *run_rank(void *argument)
 {
     rank *self = argument;
     zero_engine *engine = NULL;
-    zero_options options = {
-        .struct_size = sizeof options, .model = self->model, .comm = self->comm, .shape = {.batch = BATCH, .seq = SEQ}, .seed = 1,
-        .config_text = "{\"zero_optimization\": {\"stage\": 3}, \"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": 0.003}}}"};
+    zero_options options = {.struct_size = sizeof options,
+                            .model = self->model,
+                            .comm = self->comm,
+                            .shape = {.batch = BATCH, .seq = SEQ},
+                            .seed = 1,
+                            .config_text = "{\"zero_optimization\": {\"stage\": 3}, \"optimizer\": "
+                                           "{\"type\": \"AdamW\", \"params\": {\"lr\": 0.003}}}"};
     self->status = zero_initialize(&options, &engine, &self->error);
     for (int s = 0; s < self->steps && self->status == ZERO_OK; s++) {
         zero_step_info info;
@@ -78,7 +84,8 @@ int main(int argc, char **argv)
     gpt2.n_embd = 32;
     gpt2.n_head = 2;
     gpt2.n_layer = 2;
-    if (ranks < 1 || ranks > MAX_RANKS || zero_gpt2_create(&gpt2, &model, &error) != ZERO_OK || zero_comm_threads(ranks, &options, comms, &error) != ZERO_OK) {
+    if (ranks < 1 || ranks > MAX_RANKS || zero_gpt2_create(&gpt2, &model, &error) != ZERO_OK ||
+        zero_comm_threads(ranks, &options, comms, &error) != ZERO_OK) {
         fprintf(stderr, "embed: %s\n", error.status ? error.message : "1 to 16 ranks");
         return 64;
     }

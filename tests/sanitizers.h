@@ -18,6 +18,7 @@
 #endif
 #endif
 
-#define SANITIZED (UNDER_TSAN || UNDER_ASAN) // slow: of matrices that the release build tries whole a sample will do
+// slow: of matrices that the release build tries whole a sample will do
+#define SANITIZED (UNDER_TSAN || UNDER_ASAN)
 
 #endif

@@ -1,4 +1,5 @@
-// Calls that the linker wraps (-Wl,--wrap=NAME), so that the nth of them ends the process, or fails.
+// Calls that the linker wraps (-Wl,--wrap=NAME), so that the nth of them ends the process, or
+// fails.
 #ifndef TESTS_WRAPPED_CALLS_H
 #define TESTS_WRAPPED_CALLS_H
 
@@ -27,9 +28,9 @@ static bool fails(void)
     return true;
 }
 
-#define WRAP(type, name, parameters, arguments) \
-    type __real_##name parameters;              \
-    type __wrap_##name parameters;              \
+#define WRAP(type, name, parameters, arguments)                                                    \
+    type __real_##name parameters;                                                                 \
+    type __wrap_##name parameters;                                                                 \
     type __wrap_##name parameters { return fails() ? (type)-1 : __real_##name arguments; }
 
 #endif

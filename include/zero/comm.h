@@ -21,13 +21,18 @@ typedef struct zero_comm_options {
 // One rank. Never waits.
 ZERO_API zero_status zero_comm_self(zero_comm **out, zero_error *error);
 
-// `ranks` communicators for `ranks` threads of this process: comms[r] belongs to the thread of rank r.
+// `ranks` communicators for `ranks` threads of this process: comms[r] belongs to the thread of rank
+// r.
 // options may be NULL here and below.
-ZERO_API zero_status zero_comm_threads(int ranks, const zero_comm_options *options, zero_comm **comms, zero_error *error);
+ZERO_API zero_status zero_comm_threads(int ranks, const zero_comm_options *options,
+                                       zero_comm **comms, zero_error *error);
 
-// The communicator that the environment describes: RANK/WORLD_SIZE (zero run), Open MPI, PMI(x), Slurm; self where none is set.
-// "auto" takes shared memory where all ranks are on this machine. Collective: every rank of the job calls it.
-ZERO_API zero_status zero_comm_open(const zero_comm_options *options, zero_comm **out, zero_error *error);
+// The communicator that the environment describes: RANK/WORLD_SIZE (zero run), Open MPI, PMI(x),
+// Slurm; self where none is set.
+// "auto" takes shared memory where all ranks are on this machine. Collective: every rank of the job
+// calls it.
+ZERO_API zero_status zero_comm_open(const zero_comm_options *options, zero_comm **out,
+                                    zero_error *error);
 
 ZERO_API int zero_comm_rank(const zero_comm *comm);
 ZERO_API int zero_comm_size(const zero_comm *comm);

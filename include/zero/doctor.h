@@ -12,7 +12,9 @@ typedef struct zero_doctor_options {
     size_t struct_size;
     const char *path; // a directory of the disk to look at; NULL: the current one
 } zero_doctor_options;
-ZERO_API zero_status zero_doctor(const zero_doctor_options *options, void (*write)(void *user, const char *text), void *user, zero_error *error);
+ZERO_API zero_status zero_doctor(const zero_doctor_options *options,
+                                 void (*write)(void *user, const char *text), void *user,
+                                 zero_error *error);
 
 #ifdef __cplusplus
 }

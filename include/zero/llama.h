@@ -1,4 +1,5 @@
-// Llama and the architectures that differ from it by configuration only: Mistral, Qwen2, Qwen3 (dense), SmolLM2.
+// Llama and the architectures that differ from it by configuration only: Mistral, Qwen2, Qwen3
+// (dense), SmolLM2.
 #ifndef ZERO_LLAMA_H
 #define ZERO_LLAMA_H
 
@@ -8,57 +9,67 @@
 extern "C" {
 #endif
 
-// What config.json calls it (model_type). It decides the defaults and the names of a file; the arithmetic follows from the fields alone.
+// What config.json calls it (model_type). It decides the defaults and the names of a file; the
+// arithmetic follows from the fields alone.
 #define ZERO_LLAMA_VARIANTS(X) X(llama) X(mistral) X(qwen2) X(qwen3)
 typedef enum zero_llama_variant {
 #define ZERO_LLAMA_ENUM(name) ZERO_LLAMA_##name,
     ZERO_LLAMA_VARIANTS(ZERO_LLAMA_ENUM)
 #undef ZERO_LLAMA_ENUM
-    ZERO_LLAMA_VARIANT_COUNT
+        ZERO_LLAMA_VARIANT_COUNT
 } zero_llama_variant;
 
-// How rotary frequencies are stretched for contexts longer than those of pretraining. dynamic: as default, up to max_positions.
+// How rotary frequencies are stretched for contexts longer than those of pretraining. dynamic: as
+// default, up to max_positions.
 #define ZERO_ROPE_SCALINGS(X) X(default) X(linear) X(dynamic) X(llama3) X(yarn)
 typedef enum zero_rope_scaling {
 #define ZERO_ROPE_ENUM(name) ZERO_ROPE_##name,
     ZERO_ROPE_SCALINGS(ZERO_ROPE_ENUM)
 #undef ZERO_ROPE_ENUM
-    ZERO_ROPE_SCALING_COUNT
+        ZERO_ROPE_SCALING_COUNT
 } zero_rope_scaling;
 
-typedef struct zero_rope { // rotary position embedding; each field as transformers names it, 0: not given
+// rotary position embedding; each field as transformers names it, 0: not given
+typedef struct zero_rope {
     zero_rope_scaling scaling;
-    double theta;                              // rope_theta
-    double factor;                             // linear, dynamic, llama3, yarn
-    double low_freq_factor, high_freq_factor;  // llama3
-    double beta_fast, beta_slow;               // yarn; 0: 32 and 1
-    double attention_factor;                   // yarn, of the queries and keys; 0: 0.1 ln(factor) + 1, or by mscale
-    double mscale, mscale_all_dim;             // yarn
-    int64_t original_max_positions;            // llama3, yarn; 0: max_positions
-    int whole_range;                           // yarn: 1: "truncate" is false
+    double theta;                             // rope_theta
+    double factor;                            // linear, dynamic, llama3, yarn
+    double low_freq_factor, high_freq_factor; // llama3
+    double beta_fast, beta_slow;              // yarn; 0: 32 and 1
+    // yarn, of the queries and keys; 0: 0.1 ln(factor) + 1, or by mscale
+    double attention_factor;
+    double mscale, mscale_all_dim;  // yarn
+    int64_t original_max_positions; // llama3, yarn; 0: max_positions
+    int whole_range;                // yarn: 1: "truncate" is false
 } zero_rope;
 
-// As Hugging Face computes it: RMSNorm, rotary embedding over the two halves of a head, grouped queries, silu(gate) * up.
+// As Hugging Face computes it: RMSNorm, rotary embedding over the two halves of a head, grouped
+// queries, silu(gate) * up.
 typedef struct zero_llama_config {
     size_t struct_size;
     zero_llama_variant variant;
     int64_t vocab_size, max_positions, hidden_size, intermediate_size, n_layer;
     int64_t n_head, n_kv_head; // queries; keys and values (divides n_head). 0: as many as queries
     int64_t head_dim;          // even; 0: hidden_size / n_head
-    int64_t sliding_window;    // 0: none. Windows longer than this are refused: within it attention is the whole one
+    // 0: none. Windows longer than this are refused: within it attention is the whole one
+    int64_t sliding_window;
     float rms_norm_eps, initializer_range, attention_dropout;
     zero_rope rope;
-    int tied;       // the head reads the table of tokens (tie_word_embeddings)
+    int tied;                            // the head reads the table of tokens (tie_word_embeddings)
     int qkv_bias, output_bias, mlp_bias; // of q, k, v; of o; of gate, up, down
-    int qk_norm;    // RMSNorm of each head's query and key, before they are rotated
-    // Memory-centric tiling, as in zero_gpt2_config: parts of the table of tokens, of q, k, v, o, of gate, up, down. 0, 1: whole.
+    int qk_norm; // RMSNorm of each head's query and key, before they are rotated
+    // Memory-centric tiling, as in zero_gpt2_config: parts of the table of tokens, of q, k, v, o,
+    // of gate, up, down. 0, 1: whole.
     int64_t tiles_embedding, tiles_attention, tiles_mlp;
 } zero_llama_config;
 
-// A small Llama: 12 layers of width 768, 12 heads, 4 of keys and values, 32,000 tokens, context 1,024, tied.
+// A small Llama: 12 layers of width 768, 12 heads, 4 of keys and values, 32,000 tokens, context
+// 1,024, tied.
 ZERO_API void zero_llama_defaults(zero_llama_config *config);
-// ZERO_ERR_USAGE where the fields contradict each other (heads not divisible by heads of keys, an odd head, ...).
-ZERO_API zero_status zero_llama_create(const zero_llama_config *config, zero_model **out, zero_error *error);
+// ZERO_ERR_USAGE where the fields contradict each other (heads not divisible by heads of keys, an
+// odd head, ...).
+ZERO_API zero_status zero_llama_create(const zero_llama_config *config, zero_model **out,
+                                       zero_error *error);
 ZERO_API void zero_llama_destroy(zero_model *model);
 
 #ifdef __cplusplus

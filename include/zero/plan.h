@@ -9,10 +9,11 @@ extern "C" {
 #endif
 
 typedef enum zero_plan_view { // what zero_plan writes:
-    ZERO_PLAN_TABLE,   // bytes of every rank at every stage;
+    ZERO_PLAN_TABLE,          // bytes of every rank at every stage;
     // of a model, with the configuration's stage and options.ranks (or 1):
     ZERO_PLAN_PROGRAM, // the instructions that each rank runs, as text;
-    ZERO_PLAN_DRAWING, // a micro-batch as SVG: calls, exchanges, transfers, what lies where meanwhile;
+    // a micro-batch as SVG: calls, exchanges, transfers, what lies where meanwhile;
+    ZERO_PLAN_DRAWING,
     ZERO_PLAN_LETTERS, // the same as text: what every piece does during every call
 } zero_plan_view;
 
@@ -24,16 +25,19 @@ typedef struct zero_plan_options {
     const zero_override *overrides;
     int override_count;
     int64_t seq;
-    int ranks;                    // 0 with memory > 0: "what do I need"
-    int64_t memory;               // bytes a rank, 0: not given
+    int ranks;      // 0 with memory > 0: "what do I need"
+    int64_t memory; // bytes a rank, 0: not given
     int json;
     zero_logger logger;
-    zero_plan_view view;          // other than the table: without json, memory and parameters
-    const char *path;             // of a file that gets the answer, durably, instead of `write`, or NULL
+    zero_plan_view view; // other than the table: without json, memory and parameters
+    // of a file that gets the answer, durably, instead of `write`, or NULL
+    const char *path;
 } zero_plan_options;
 
 // Writes the answer through `write` (text, JSON or SVG). Needs no communicator: plan/ is pure.
-ZERO_API zero_status zero_plan(const zero_plan_options *options, void (*write)(void *user, const char *text), void *user, zero_error *error);
+ZERO_API zero_status zero_plan(const zero_plan_options *options,
+                               void (*write)(void *user, const char *text), void *user,
+                               zero_error *error);
 
 #ifdef __cplusplus
 }

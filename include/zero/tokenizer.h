@@ -13,21 +13,30 @@ typedef void (*zero_bytes_done)(void *user, int64_t done, int64_t total);
 
 typedef struct zero_tokenizer_train_options {
     size_t struct_size;
-    const char *const *data;  // (data_count) texts and JSONL, as in zero_train_options; messages are refused
+    // (data_count) texts and JSONL, as in zero_train_options; messages are refused
+    const char *const *data;
     int data_count;
-    const char *field;        // of JSONL, as in zero_train_options
-    int32_t vocabulary;       // tokens wanted: 256 bytes, the end of a text, and what is learnt
-    int64_t least;            // a pair that occurs less often is not learnt; 0: 2
-    const char *out_dir;      // tokenizer.json and tokenizer_config.json; made where it is not there
-    int overwrite;            // 0: a tokenizer.json that exists is refused; 1: unless it is none of ours
-    zero_bytes_done progress; // of the text that is read, then of the tokens that are learnt; may be NULL
+    const char *field;  // of JSONL, as in zero_train_options
+    int32_t vocabulary; // tokens wanted: 256 bytes, the end of a text, and what is learnt
+    int64_t least;      // a pair that occurs less often is not learnt; 0: 2
+    // tokenizer.json and tokenizer_config.json; made where it is not there
+    const char *out_dir;
+    // 0: a tokenizer.json that exists is refused; 1: unless it is none of ours
+    int overwrite;
+    // of the text that is read, then of the tokens that are learnt; may be NULL
+    zero_bytes_done progress;
     void *user;
 } zero_tokenizer_train_options;
 
-typedef struct zero_tokenizer_train_result { int64_t bytes; int32_t vocabulary; double seconds; } zero_tokenizer_train_result;
+typedef struct zero_tokenizer_train_result {
+    int64_t bytes;
+    int32_t vocabulary;
+    double seconds;
+} zero_tokenizer_train_result;
 
 // One rank. A byte-level BPE with GPT-2's pre-tokenizer; the same text gives the same file.
-ZERO_API zero_status zero_tokenizer_train(const zero_tokenizer_train_options *options, zero_tokenizer_train_result *out, zero_error *error);
+ZERO_API zero_status zero_tokenizer_train(const zero_tokenizer_train_options *options,
+                                          zero_tokenizer_train_result *out, zero_error *error);
 
 #ifdef __cplusplus
 }

@@ -11,11 +11,13 @@ extern "C" {
 
 typedef struct zero_verify_options {
     size_t struct_size;
-    const char *run;         // --out of a training that was started from new weights or from a model directory
+    // --out of a training that was started from new weights or from a model directory
+    const char *run;
     int64_t from, to;        // steps of two of its checkpoints; 0: the two newest
     const char *const *data; // (data_count) where its text lies now; NULL: where it lay
     int data_count;
-    int threads;             // per rank; 0: as many as made the run; another number may round otherwise, which is then said
+    // per rank; 0: as many as made the run; another number may round otherwise, which is then said
+    int threads;
     zero_logger logger;
 } zero_verify_options;
 
@@ -24,12 +26,15 @@ typedef struct zero_verify_result {
     int64_t from, to; // steps
 } zero_verify_result;
 
-// Replays the steps between two checkpoints of a run, on as many ranks and (unless told otherwise) threads as made it, and compares every
-// loss and every bit of the state with what the run has kept; and each model with its receipt. Writes what was found through `write`,
-// nothing into the run. A configuration or a text that is not the run's is refused, an instruction path that this machine lacks
-// (ZERO_ERR_UNSUPPORTED), and so are steps before a resume on other ranks or with another micro-batch, as far as the checkpoints behind
-// them tell. Collective, rank 0 writes.
-ZERO_API zero_status zero_verify(zero_comm *comm, const zero_verify_options *options, void (*write)(void *user, const char *text), void *user, zero_verify_result *out, zero_error *error);
+// Replays the steps between two checkpoints of a run, on as many ranks and (unless told otherwise)
+// threads as made it, and compares every loss and every bit of the state with what the run has
+// kept; and each model with its receipt. Writes what was found through `write`, nothing into the
+// run. A configuration or a text that is not the run's is refused, an instruction path that this
+// machine lacks (ZERO_ERR_UNSUPPORTED), and so are steps before a resume on other ranks or with
+// another micro-batch, as far as the checkpoints behind them tell. Collective, rank 0 writes.
+ZERO_API zero_status zero_verify(zero_comm *comm, const zero_verify_options *options,
+                                 void (*write)(void *user, const char *text), void *user,
+                                 zero_verify_result *out, zero_error *error);
 // How many ranks that takes. Not collective.
 ZERO_API zero_status zero_verify_ranks(const char *run, int *ranks, zero_error *error);
 

@@ -14,15 +14,9 @@ static _Thread_local struct {
     int64_t fail_in; // 1: the next one fails; 0: off
 } hook;
 
-void zr_alloc_fail_at(int64_t nth)
-{
-    hook.fail_in = nth;
-}
+void zr_alloc_fail_at(int64_t nth) { hook.fail_in = nth; }
 
-int64_t zr_alloc_count(void)
-{
-    return hook.count;
-}
+int64_t zr_alloc_count(void) { return hook.count; }
 
 static bool made_to_fail(void)
 {
@@ -86,10 +80,7 @@ char *zr_sprintf(zero_error *error, const char *format, ...)
     return text;
 }
 
-void zr_free(void *p)
-{
-    free(p);
-}
+void zr_free(void *p) { free(p); }
 
 // Room for `count` more bytes and the final 0.
 static bool buffer_reserve(zr_buffer *buffer, size_t count)

@@ -1,4 +1,5 @@
-// How many cores and bytes this process may take: what it is bound to, and what limits say, with the reason in words.
+// How many cores and bytes this process may take: what it is bound to, and what limits say, with
+// the reason in words.
 #define _GNU_SOURCE
 #include "base/cgroup.h"
 #include "base/cpu.h"
@@ -15,8 +16,10 @@ typedef struct core_count {
     int total; // of the machine
 } core_count;
 
-// Objects of `type` (cores; or processing units, where the machine does not tell which share a core).
-static core_count count_objects(hwloc_topology_t topology, hwloc_const_cpuset_t mask, hwloc_obj_type_t type)
+// Objects of `type` (cores; or processing units, where the machine does not tell which share a
+// core).
+static core_count count_objects(hwloc_topology_t topology, hwloc_const_cpuset_t mask,
+                                hwloc_obj_type_t type)
 {
     core_count count = {0};
     hwloc_obj_t object = NULL;
@@ -105,14 +108,18 @@ static int64_t line_of(const char *path, const char *name)
 
 int64_t zr_memory_available(char *reason, size_t size)
 {
-    int64_t said = line_of("/proc/meminfo", "MemAvailable"), machine = said < 0 ? INT64_MAX : said, group = zr_cgroup_memory_left("");
+    int64_t said = line_of("/proc/meminfo", "MemAvailable"), machine = said < 0 ? INT64_MAX : said,
+            group = zr_cgroup_memory_left("");
     if (reason)
-        snprintf(reason, size, "%s", group < machine ? "limit of the control group" : "memory available on this machine");
+        snprintf(reason, size, "%s",
+                 group < machine ? "limit of the control group"
+                                 : "memory available on this machine");
     return ZR_MIN(machine, group);
 }
 
 int64_t zr_memory_resident(void)
 {
-    int64_t own = line_of("/proc/self/status", "RssAnon"), files = line_of("/proc/self/status", "RssFile");
+    int64_t own = line_of("/proc/self/status", "RssAnon"),
+            files = line_of("/proc/self/status", "RssFile");
     return own < 0 || files < 0 ? 0 : own + files;
 }

@@ -1,6 +1,8 @@
-// Limits by control groups: every level from the process's own group up to the root counts, the smallest wins.
+// Limits by control groups: every level from the process's own group up to the root counts, the
+// smallest wins.
 //
-// In a container the path that /proc/self/cgroup names is often not there; the walk up then ends at the container's root.
+// In a container the path that /proc/self/cgroup names is often not there; the walk up then ends at
+// the container's root.
 #define _GNU_SOURCE
 #include "base/cgroup.h"
 
@@ -55,13 +57,15 @@ static double quota_v2(const char *directory)
 {
     char text[64];
     long long quota, period;
-    bool limited = read_text(directory, "cpu.max", text, sizeof text) && sscanf(text, "%lld %lld", &quota, &period) == 2;
+    bool limited = read_text(directory, "cpu.max", text, sizeof text) &&
+                   sscanf(text, "%lld %lld", &quota, &period) == 2;
     return limited && quota > 0 && period > 0 ? (double)quota / (double)period : INFINITY;
 }
 
 static double quota_v1(const char *directory)
 {
-    int64_t quota = read_number(directory, "cpu.cfs_quota_us"), period = read_number(directory, "cpu.cfs_period_us");
+    int64_t quota = read_number(directory, "cpu.cfs_quota_us"),
+            period = read_number(directory, "cpu.cfs_period_us");
     bool limited = quota > 0 && quota != INT64_MAX && period > 0 && period != INT64_MAX;
     return limited ? (double)quota / (double)period : INFINITY;
 }
@@ -76,14 +80,16 @@ static double memory_left(int64_t limit, int64_t used, int64_t reclaimable)
 
 static double memory_v2(const char *directory)
 {
-    int64_t limit = ZR_MIN(read_number(directory, "memory.max"), read_number(directory, "memory.high"));
+    int64_t limit =
+        ZR_MIN(read_number(directory, "memory.max"), read_number(directory, "memory.high"));
     return memory_left(limit, read_number(directory, "memory.current"),
                        read_line_number(directory, "memory.stat", "inactive_file"));
 }
 
 static double memory_v1(const char *directory)
 {
-    return memory_left(read_number(directory, "memory.limit_in_bytes"), read_number(directory, "memory.usage_in_bytes"),
+    return memory_left(read_number(directory, "memory.limit_in_bytes"),
+                       read_number(directory, "memory.usage_in_bytes"),
                        read_line_number(directory, "memory.stat", "total_inactive_file"));
 }
 
@@ -114,7 +120,8 @@ static bool lists_controller(const char *controllers, const char *wanted)
 }
 
 // One line of /proc/self/cgroup, "ID:CONTROLLERS:/GROUP"; version 2 has no controllers there.
-static double limit_of_line(const char *root, char *line, const char *controller, limit_reader v1, limit_reader v2)
+static double limit_of_line(const char *root, char *line, const char *controller, limit_reader v1,
+                            limit_reader v2)
 {
     char *controllers = strchr(line, ':');
     char *group = controllers ? strchr(controllers + 1, ':') : NULL;
@@ -137,7 +144,8 @@ static double limit_of_line(const char *root, char *line, const char *controller
     return fmin(together, smallest_upwards(mount, group, v1));
 }
 
-static double smallest_limit(const char *root, const char *controller, limit_reader v1, limit_reader v2)
+static double smallest_limit(const char *root, const char *controller, limit_reader v1,
+                             limit_reader v2)
 {
     char path[PATH_MAX], line[PATH_MAX];
     snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
@@ -194,6 +202,8 @@ static double kills_v1(const char *directory)
 
 zr_cgroup_memory zr_cgroup_memory_look(const char *root)
 {
-    double limit = smallest_limit(root, "memory", limit_v1, limit_v2), kills = -smallest_limit(root, "memory", kills_v1, kills_v2);
-    return (zr_cgroup_memory){.limit = limit < 0x1p62 ? (int64_t)limit : INT64_MAX, .kills = kills > 0 ? (int64_t)kills : 0};
+    double limit = smallest_limit(root, "memory", limit_v1, limit_v2),
+           kills = -smallest_limit(root, "memory", kills_v1, kills_v2);
+    return (zr_cgroup_memory){.limit = limit < 0x1p62 ? (int64_t)limit : INT64_MAX,
+                              .kills = kills > 0 ? (int64_t)kills : 0};
 }

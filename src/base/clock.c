@@ -4,10 +4,7 @@
 #include <errno.h>
 #include <time.h>
 
-double zr_clock_seconds(void)
-{
-    return 1e-9 * (double)zr_clock_nanoseconds();
-}
+double zr_clock_seconds(void) { return 1e-9 * (double)zr_clock_nanoseconds(); }
 
 int64_t zr_clock_nanoseconds(void)
 {

@@ -3,8 +3,8 @@
 
 #include "base/errors.h"
 
-double zr_clock_seconds(void);              // monotonic
-int64_t zr_clock_nanoseconds(void);         // the same clock
+double zr_clock_seconds(void);      // monotonic
+int64_t zr_clock_nanoseconds(void); // the same clock
 void zr_sleep_seconds(double seconds);
 
 #endif

@@ -1,4 +1,5 @@
-// The processor: instruction sets by CPUID, and whether the kernel saves the registers that they need.
+// The processor: instruction sets by CPUID, and whether the kernel saves the registers that they
+// need.
 #define _GNU_SOURCE
 #include "base/cpu.h"
 
@@ -19,10 +20,7 @@ static uint64_t saved_states(void)
     return (uint64_t)high << 32 | low;
 }
 
-static bool all_bits(uint64_t value, uint64_t bits)
-{
-    return (value & bits) == bits;
-}
+static bool all_bits(uint64_t value, uint64_t bits) { return (value & bits) == bits; }
 
 // Linux gives the tile registers to a process that asks for them.
 static bool tiles_permitted(void)
@@ -33,10 +31,7 @@ static bool tiles_permitted(void)
 
 enum { YMM_STATE = 0x6, ZMM_STATE = 0xe6, TILE_STATE = 0x60000 };
 
-bool zr_cpu_keeps_tiles(void)
-{
-    return all_bits(saved_states(), TILE_STATE);
-}
+bool zr_cpu_keeps_tiles(void) { return all_bits(saved_states(), TILE_STATE); }
 
 zr_cpu_features zr_cpu_detect(void)
 {
@@ -55,17 +50,15 @@ zr_cpu_features zr_cpu_detect(void)
     have.avx512 = have.avx2_fma && all_bits(leaf7_ebx, wide) && all_bits(states, ZMM_STATE);
     have.avx512_bf16 = have.avx512 && (bf16 & 1u << 5);
     const uint32_t tiles = 1u << 22 | 1u << 24; // AMX-BF16, AMX-TILE
-    have.amx_bf16 = have.avx512_bf16 && all_bits(leaf7_edx, tiles) && all_bits(states, TILE_STATE) && tiles_permitted();
+    have.amx_bf16 = have.avx512_bf16 && all_bits(leaf7_edx, tiles) &&
+                    all_bits(states, TILE_STATE) && tiles_permitted();
     return have;
 }
 
 #elif defined(__aarch64__)
 #include <sys/auxv.h>
 
-bool zr_cpu_keeps_tiles(void)
-{
-    return false;
-}
+bool zr_cpu_keeps_tiles(void) { return false; }
 
 zr_cpu_features zr_cpu_detect(void)
 {
@@ -75,15 +68,9 @@ zr_cpu_features zr_cpu_detect(void)
 
 #else
 
-bool zr_cpu_keeps_tiles(void)
-{
-    return false;
-}
+bool zr_cpu_keeps_tiles(void) { return false; }
 
-zr_cpu_features zr_cpu_detect(void)
-{
-    return (zr_cpu_features){0};
-}
+zr_cpu_features zr_cpu_detect(void) { return (zr_cpu_features){0}; }
 
 #endif
 

@@ -7,23 +7,29 @@
 #include <nmmintrin.h>
 #include <wmmintrin.h>
 
-#define STREAM 2048 // bytes of each of three streams that are summed at once: the instruction takes three cycles and starts in every one
+// bytes of each of three streams that are summed at once: the instruction takes three cycles and
+// starts in every one
+#define STREAM 2048
 
-// As the compiler's library found once at the start: asking the processor takes 20 us on a virtual machine.
+// As the compiler's library found once at the start: asking the processor takes 20 us on a virtual
+// machine.
 static bool have_instruction(void)
 {
     return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul");
 }
 
-// The state after as many zero bytes as the constant stands for: x^(8n-33) modulo the polynomial, reflected; the product of reflected
-// values is one bit short, and the instruction multiplies by x^32.
+// The state after as many zero bytes as the constant stands for: x^(8n-33) modulo the polynomial,
+// reflected; the product of reflected values is one bit short, and the instruction multiplies by
+// x^32.
 __attribute__((target("sse4.2,pclmul"))) static uint64_t shifted(uint64_t state, uint32_t constant)
 {
-    __m128i product = _mm_clmulepi64_si128(_mm_cvtsi64_si128((long long)state), _mm_cvtsi64_si128(constant), 0);
+    __m128i product =
+        _mm_clmulepi64_si128(_mm_cvtsi64_si128((long long)state), _mm_cvtsi64_si128(constant), 0);
     return _mm_crc32_u64(0, (uint64_t)_mm_cvtsi128_si64(product));
 }
 
-__attribute__((target("sse4.2,pclmul"))) static uint64_t three_streams(uint64_t state, const unsigned char *data)
+__attribute__((target("sse4.2,pclmul"))) static uint64_t three_streams(uint64_t state,
+                                                                       const unsigned char *data)
 {
     const uint32_t after_one = 0xa51b6135, after_two = 0x82f89c77; // STREAM, 2 * STREAM bytes
     uint64_t a = state, b = 0, c = 0, word[3];
@@ -38,7 +44,9 @@ __attribute__((target("sse4.2,pclmul"))) static uint64_t three_streams(uint64_t 
     return shifted(a, after_two) ^ shifted(b, after_one) ^ c;
 }
 
-__attribute__((target("sse4.2"))) static uint32_t crc_instruction(uint32_t crc, const unsigned char *data, size_t length)
+__attribute__((target("sse4.2"))) static uint32_t crc_instruction(uint32_t crc,
+                                                                  const unsigned char *data,
+                                                                  size_t length)
 {
     uint64_t state = ~crc;
     for (; length >= 3 * STREAM; length -= 3 * STREAM, data += 3 * STREAM)
@@ -72,16 +80,15 @@ static uint32_t crc_instruction(uint32_t crc, const unsigned char *data, size_t 
         __asm__(".arch_extension crc\n\tcrc32cx %w0, %w0, %x1" : "+r"(state) : "r"(word));
     }
     for (; length; length--, data++)
-        __asm__(".arch_extension crc\n\tcrc32cb %w0, %w0, %w1" : "+r"(state) : "r"((uint32_t)*data));
+        __asm__(".arch_extension crc\n\tcrc32cb %w0, %w0, %w1"
+                : "+r"(state)
+                : "r"((uint32_t)*data));
     return ~state;
 }
 
 #else
 
-static bool have_instruction(void)
-{
-    return false;
-}
+static bool have_instruction(void) { return false; }
 
 #define crc_instruction zr_crc32c_table
 
@@ -89,7 +96,8 @@ static bool have_instruction(void)
 
 uint32_t zr_crc32c(uint32_t crc, const void *data, size_t length)
 {
-    return have_instruction() ? crc_instruction(crc, data, length) : zr_crc32c_table(crc, data, length);
+    return have_instruction() ? crc_instruction(crc, data, length)
+                              : zr_crc32c_table(crc, data, length);
 }
 
 static const uint32_t table[256] = {

@@ -1,4 +1,5 @@
-// Invariant: a block is its thread's while `busy`, which is under the lock, and the caller's otherwise.
+// Invariant: a block is its thread's while `busy`, which is under the lock, and the caller's
+// otherwise.
 #define _GNU_SOURCE
 #include "base/direct.h"
 
@@ -15,7 +16,8 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ALIGN = 4096, BLOCK = 1 << 20, CHUNK = 1 << 16 }; // bytes; a chunk is summed while it lies in a cache
+// bytes; a chunk is summed while it lies in a cache
+enum { ALIGN = 4096, BLOCK = 1 << 20, CHUNK = 1 << 16 };
 enum { BLOCKS = 4, THREADS = 2 };
 
 typedef struct target {
@@ -26,7 +28,7 @@ typedef struct target {
 
 typedef struct block {
     zr_direct *of;
-    char *data;        // (BLOCK), aligned
+    char *data; // (BLOCK), aligned
     target *to;
     int64_t base;      // of data[0] in the file, aligned
     size_t first, end; // data[first, end) is to be written
@@ -38,7 +40,7 @@ struct zr_direct {
     int count;
     char *memory;
     block blocks[BLOCKS];
-    block *current;  // that is being filled; NULL: none
+    block *current; // that is being filled; NULL: none
     zr_workers *threads;
     pthread_mutex_t lock;
     pthread_cond_t freed;
@@ -46,18 +48,23 @@ struct zr_direct {
     zero_error error;
 };
 
-// data[from, to), whose ends are aligned, as far as the file system takes it; *written is aligned too.
-static zero_status write_pages(const block *b, size_t from, size_t to, size_t *written, zero_error *error)
+// data[from, to), whose ends are aligned, as far as the file system takes it; *written is aligned
+// too.
+static zero_status write_pages(const block *b, size_t from, size_t to, size_t *written,
+                               zero_error *error)
 {
     *written = from;
     while (*written < to && b->to->direct >= 0 && !b->to->refused) {
-        ssize_t put = pwrite(b->to->direct, b->data + *written, to - *written, b->base + (int64_t)*written);
+        ssize_t put =
+            pwrite(b->to->direct, b->data + *written, to - *written, b->base + (int64_t)*written);
         if (put < 0 && errno == EINTR)
             continue;
         if (put < 0 && (errno == EINVAL || errno == EOPNOTSUPP))
             b->to->refused = true;
         else if (put < 0)
-            return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot write %zu bytes at %lld of \"%s\"", to - *written, (long long)(b->base + (int64_t)*written), b->to->file.path);
+            return zr_fail_errno(error, ZERO_ERR_IO, errno,
+                                 "cannot write %zu bytes at %lld of \"%s\"", to - *written,
+                                 (long long)(b->base + (int64_t)*written), b->to->file.path);
         else if (put < ALIGN)
             break;
         else
@@ -68,19 +75,25 @@ static zero_status write_pages(const block *b, size_t from, size_t to, size_t *w
 
 static zero_status cannot_sync(const target *to, zero_error *error)
 {
-    return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot bring \"%s\" to the disk", to->file.path);
+    return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot bring \"%s\" to the disk",
+                         to->file.path);
 }
 
 static zero_status write_cached(const block *b, size_t from, size_t to, zero_error *error)
 {
-    return from < to ? zr_file_pwrite(b->to->file.fd, b->data + from, to - from, b->base + (int64_t)from, b->to->file.path, error) : ZERO_OK;
+    return from < to ? zr_file_pwrite(b->to->file.fd, b->data + from, to - from,
+                                      b->base + (int64_t)from, b->to->file.path, error)
+                     : ZERO_OK;
 }
 
-// Only a hint where the system knows it, but an error of the disk is told once, to this call or to fsync.
+// Only a hint where the system knows it, but an error of the disk is told once, to this call or to
+// fsync.
 static zero_status bring_to_disk(const block *b, zero_error *error)
 {
-    const unsigned all = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
-    if (!sync_file_range(b->to->file.fd, b->base + (int64_t)b->first, (off_t)(b->end - b->first), all))
+    const unsigned all =
+        SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
+    if (!sync_file_range(b->to->file.fd, b->base + (int64_t)b->first, (off_t)(b->end - b->first),
+                         all))
         return ZERO_OK;
     bool unknown = errno == ENOSYS || errno == EINVAL || errno == ESPIPE || errno == EPERM;
     return unknown ? ZERO_OK : cannot_sync(b->to, error);
@@ -88,7 +101,8 @@ static zero_status bring_to_disk(const block *b, zero_error *error)
 
 static zero_status write_block(const block *b, zero_error *error)
 {
-    size_t from = ZR_MIN((b->first + ALIGN - 1) / ALIGN * ALIGN, b->end), to = ZR_MAX(b->end / ALIGN * ALIGN, from), written;
+    size_t from = ZR_MIN((b->first + ALIGN - 1) / ALIGN * ALIGN, b->end),
+           to = ZR_MAX(b->end / ALIGN * ALIGN, from), written;
     ZERO_TRY(write_cached(b, b->first, from, error));
     ZERO_TRY(write_pages(b, from, to, &written, error));
     ZERO_TRY(write_cached(b, written, b->end, error));
@@ -148,13 +162,15 @@ static void begin(zr_direct *d, target *to, int64_t offset)
     b->first = b->end = (size_t)(offset - b->base);
 }
 
-zero_status zr_direct_write(zr_direct *d, int file, int64_t offset, const void *data, size_t bytes, uint32_t *checksum, zero_error *error)
+zero_status zr_direct_write(zr_direct *d, int file, int64_t offset, const void *data, size_t bytes,
+                            uint32_t *checksum, zero_error *error)
 {
     target *to = &d->targets[file];
     *checksum = 0;
     for (size_t done = 0, n; done < bytes; done += n) {
         block *b = d->current;
-        if (b && (b->to != to || b->base + (int64_t)b->end != offset + (int64_t)done || b->end == BLOCK))
+        if (b &&
+            (b->to != to || b->base + (int64_t)b->end != offset + (int64_t)done || b->end == BLOCK))
             ZERO_TRY(send(d, error));
         if (!d->current)
             begin(d, to, offset + (int64_t)done);
@@ -182,7 +198,8 @@ static zero_status prepare(zr_direct *d, const zr_direct_file *files, zero_error
 {
     d->targets = zr_alloc(((size_t)d->count + 1) * sizeof *d->targets, error);
     for (int i = 0; i < d->count && d->targets; i++)
-        d->targets[i] = (target){.file = files[i], .direct = open(files[i].path, O_WRONLY | O_DIRECT | O_CLOEXEC)};
+        d->targets[i] = (target){.file = files[i],
+                                 .direct = open(files[i].path, O_WRONLY | O_DIRECT | O_CLOEXEC)};
     d->memory = zr_alloc((size_t)BLOCKS * BLOCK + ZR_LARGE_PAGE, error);
     if (!d->targets || !d->memory)
         return ZERO_ERR_MEMORY;
@@ -192,7 +209,8 @@ static zero_status prepare(zr_direct *d, const zr_direct_file *files, zero_error
     return zr_workers_create(THREADS, BLOCKS, &d->threads, error);
 }
 
-zero_status zr_direct_create(const zr_direct_file *files, int count, zr_direct **out, zero_error *error)
+zero_status zr_direct_create(const zr_direct_file *files, int count, zr_direct **out,
+                             zero_error *error)
 {
     zr_direct *d = zr_alloc(sizeof *d, error);
     *out = NULL;

@@ -1,5 +1,5 @@
-// Invariant: extent i goes through slot i % SLOTS. A slot is a thread's until it is `ready`, which is under the lock, and then the caller's until
-// it asks for the next one.
+// Invariant: extent i goes through slot i % SLOTS. A slot is a thread's until it is `ready`, which
+// is under the lock, and then the caller's until it asks for the next one.
 #define _GNU_SOURCE
 #include "base/direct.h"
 
@@ -18,7 +18,7 @@ enum { ALIGN = 4096, SLOT = ZR_DIRECT_EXTENT + 2 * ALIGN, SLOTS = 6, THREADS = 2
 
 typedef struct slot {
     zr_direct_reader *of;
-    char *memory;     // (SLOT), aligned
+    char *memory; // (SLOT), aligned
     zr_direct_extent extent;
     const char *data; // of its first byte
     uint32_t checksum;
@@ -39,11 +39,15 @@ struct zr_direct_reader {
     pthread_cond_t readied;
 };
 
-// Whole pages around the extent. Whatever does not come is asked for again, through the cache, and what fails is told there.
+// Whole pages around the extent. Whatever does not come is asked for again, through the cache, and
+// what fails is told there.
 static bool read_pages(const zr_direct_reader *r, slot *s)
 {
-    int64_t first = s->extent.offset / ALIGN * ALIGN, lead = s->extent.offset - first, needed = lead + s->extent.bytes;
-    ssize_t got = r->direct >= 0 ? pread(r->direct, s->memory, (size_t)((needed + ALIGN - 1) / ALIGN * ALIGN), first) : -1;
+    int64_t first = s->extent.offset / ALIGN * ALIGN, lead = s->extent.offset - first,
+            needed = lead + s->extent.bytes;
+    ssize_t got = r->direct >= 0 ? pread(r->direct, s->memory,
+                                         (size_t)((needed + ALIGN - 1) / ALIGN * ALIGN), first)
+                                 : -1;
     s->data = s->memory + lead;
     return got >= needed;
 }
@@ -55,7 +59,8 @@ static void serve(void *argument)
     s->status = ZERO_OK;
     if (!read_pages(r, s)) {
         s->data = s->memory;
-        s->status = zr_file_pread(r->fd, s->memory, (size_t)s->extent.bytes, s->extent.offset, r->path, &s->error);
+        s->status = zr_file_pread(r->fd, s->memory, (size_t)s->extent.bytes, s->extent.offset,
+                                  r->path, &s->error);
     }
     if (s->status == ZERO_OK)
         s->checksum = zr_crc32c(0, s->data, (size_t)s->extent.bytes);
@@ -86,18 +91,21 @@ static zero_status prepare(zr_direct_reader *r, zero_error *error)
     for (int i = 0; i < SLOTS; i++)
         r->slots[i] = (slot){.of = r, .memory = aligned + (size_t)i * SLOT};
     ZERO_TRY(zr_workers_create(THREADS, SLOTS, &r->threads, error));
-    for (int i = 1; i < SLOTS; i++) // the last slot is the caller's own, as if it had taken one before the first
+    // the last slot is the caller's own, as if it had taken one before the first
+    for (int i = 1; i < SLOTS; i++)
         ZERO_TRY(begin_next(r, error));
     return ZERO_OK;
 }
 
-zero_status zr_direct_reader_create(const char *path, const zr_direct_extent *extents, int64_t count, zr_direct_reader **out, zero_error *error)
+zero_status zr_direct_reader_create(const char *path, const zr_direct_extent *extents,
+                                    int64_t count, zr_direct_reader **out, zero_error *error)
 {
     *out = NULL;
     zr_direct_reader *r = zr_alloc(sizeof *r, error);
     if (!r)
         return ZERO_ERR_MEMORY;
-    *r = (zr_direct_reader){.path = path, .extents = extents, .count = count, .fd = -1, .direct = -1};
+    *r = (zr_direct_reader){
+        .path = path, .extents = extents, .count = count, .fd = -1, .direct = -1};
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->readied, NULL);
     zero_status status = prepare(r, error);
@@ -108,11 +116,14 @@ zero_status zr_direct_reader_create(const char *path, const zr_direct_extent *ex
     return status;
 }
 
-zero_status zr_direct_reader_next(zr_direct_reader *r, const char **data, uint32_t *checksum, zero_error *error)
+zero_status zr_direct_reader_next(zr_direct_reader *r, const char **data, uint32_t *checksum,
+                                  zero_error *error)
 {
     slot *s = &r->slots[r->taken % SLOTS];
     if (r->taken == r->count)
-        return zr_fail(error, ZERO_ERR_INTERNAL, "reading \"%s\": all of its %lld extents have been read", r->path, (long long)r->count);
+        return zr_fail(error, ZERO_ERR_INTERNAL,
+                       "reading \"%s\": all of its %lld extents have been read", r->path,
+                       (long long)r->count);
     ZERO_TRY(begin_next(r, error)); // in the slot that the caller leaves
     r->taken++;
     pthread_mutex_lock(&r->lock);

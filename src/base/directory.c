@@ -1,4 +1,5 @@
-// Directories: made with their parents, brought to the disk, removed with what is in them, locked for one run.
+// Directories: made with their parents, brought to the disk, removed with what is in them, locked
+// for one run.
 #define _GNU_SOURCE
 #include "base/alloc.h"
 #include "base/file.h"
@@ -17,7 +18,8 @@
 char *zr_path_parent(const char *path, zero_error *error)
 {
     const char *slash = strrchr(path, '/');
-    return slash ? zr_sprintf(error, "%.*s", (int)ZR_MAX(slash - path, 1), path) : zr_strdup(".", error);
+    return slash ? zr_sprintf(error, "%.*s", (int)ZR_MAX(slash - path, 1), path)
+                 : zr_strdup(".", error);
 }
 
 static zero_status sync_parent(const char *path, zero_error *error)
@@ -28,7 +30,8 @@ static zero_status sync_parent(const char *path, zero_error *error)
     return status;
 }
 
-// One step of mkdir -p. The check of what is there comes second, so that two ranks may do this at once.
+// One step of mkdir -p. The check of what is there comes second, so that two ranks may do this at
+// once.
 static zero_status create_one(const char *path, zero_error *error)
 {
     if (mkdir(path, 0777) == 0)
@@ -36,9 +39,12 @@ static zero_status create_one(const char *path, zero_error *error)
     int reason = errno;
     struct stat info;
     if (stat(path, &info))
-        return zr_fail_errno(error, ZERO_ERR_IO, reason, "cannot create the directory \"%s\"", path);
+        return zr_fail_errno(error, ZERO_ERR_IO, reason, "cannot create the directory \"%s\"",
+                             path);
     if (!S_ISDIR(info.st_mode))
-        return zr_fail(error, ZERO_ERR_IO, "cannot create the directory \"%s\": there is something else of that name", path);
+        return zr_fail(error, ZERO_ERR_IO,
+                       "cannot create the directory \"%s\": there is something else of that name",
+                       path);
     return ZERO_OK;
 }
 
@@ -70,7 +76,8 @@ zero_status zr_directory_sync(const char *path, zero_error *error)
     int reason = fsync(fd) ? errno : 0;
     close(fd);
     if (reason && reason != EINVAL) // EINVAL: a file system that has nothing to bring to a disk
-        return zr_fail_errno(error, ZERO_ERR_IO, reason, "cannot bring the directory \"%s\" to the disk", path);
+        return zr_fail_errno(error, ZERO_ERR_IO, reason,
+                             "cannot bring the directory \"%s\" to the disk", path);
     return ZERO_OK;
 }
 
@@ -124,14 +131,18 @@ zero_status zr_directory_remove(const char *path, zero_error *error)
     int reason = fd < 0 ? errno : remove_content(fd, 0);
     if (!reason && rmdir(path) && errno != ENOENT)
         reason = errno;
-    return reason ? zr_fail_errno(error, ZERO_ERR_IO, reason, "cannot remove the directory \"%s\"", path) : ZERO_OK;
+    return reason ? zr_fail_errno(error, ZERO_ERR_IO, reason, "cannot remove the directory \"%s\"",
+                                  path)
+                  : ZERO_OK;
 }
 
 zero_status zr_directory_empty(const char *path, zero_error *error)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int reason = fd < 0 ? errno : remove_content(fd, 0);
-    return reason ? zr_fail_errno(error, ZERO_ERR_IO, reason, "cannot empty the directory \"%s\"", path) : ZERO_OK;
+    return reason ? zr_fail_errno(error, ZERO_ERR_IO, reason, "cannot empty the directory \"%s\"",
+                                  path)
+                  : ZERO_OK;
 }
 
 char *zr_directory_hidden(const char *path, zero_error *error)
@@ -144,9 +155,11 @@ char *zr_directory_hidden(const char *path, zero_error *error)
 zero_status zr_directory_discard(const char *path, zero_error *error)
 {
     char *hidden = zr_directory_hidden(path, error);
-    zero_status status = hidden ? zr_directory_remove(hidden, error) : ZERO_ERR_MEMORY; // of one that was killed meanwhile
+    // of one that was killed meanwhile
+    zero_status status = hidden ? zr_directory_remove(hidden, error) : ZERO_ERR_MEMORY;
     if (status == ZERO_OK && rename(path, hidden))
-        status = zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot rename \"%s\" to \"%s\"", path, hidden);
+        status = zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot rename \"%s\" to \"%s\"", path,
+                               hidden);
     if (status == ZERO_OK)
         status = zr_directory_remove(hidden, error);
     zr_free(hidden);
@@ -158,8 +171,10 @@ static zero_status cannot_rename(const char *hidden, const char *path, zero_erro
     return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot rename \"%s\" to \"%s\"", hidden, path);
 }
 
-// A name that may not outlive a loss of power is given back: the path is what it was before. way: of renameat2, which has renamed.
-static zero_status settle_name(const char *hidden, const char *path, unsigned way, zero_error *error)
+// A name that may not outlive a loss of power is given back: the path is what it was before. way:
+// of renameat2, which has renamed.
+static zero_status settle_name(const char *hidden, const char *path, unsigned way,
+                               zero_error *error)
 {
     zero_status status = sync_parent(path, error);
     if (status != ZERO_OK)
@@ -167,13 +182,16 @@ static zero_status settle_name(const char *hidden, const char *path, unsigned wa
     return status;
 }
 
-// Two renames, where the file system cannot exchange names (NFS). In between the path is not there; what was is under the name `earlier`.
-static zero_status replace_in_two_steps(const char *hidden, const char *path, const char *earlier, zero_error *error)
+// Two renames, where the file system cannot exchange names (NFS). In between the path is not there;
+// what was is under the name `earlier`.
+static zero_status replace_in_two_steps(const char *hidden, const char *path, const char *earlier,
+                                        zero_error *error)
 {
     ZERO_TRY(zr_directory_remove(earlier, error)); // of one that was killed; the path is there
     if (rename(path, earlier))
         return cannot_rename(path, earlier, error);
-    zero_status status = rename(hidden, path) ? cannot_rename(hidden, path, error) : settle_name(hidden, path, 0, error);
+    zero_status status = rename(hidden, path) ? cannot_rename(hidden, path, error)
+                                              : settle_name(hidden, path, 0, error);
     if (status != ZERO_OK)
         (void)rename(earlier, path);
     return status;
@@ -200,13 +218,15 @@ zero_status zr_directory_publish(const char *hidden, const char *path, zero_erro
         status = cannot_rename(hidden, path, error);
     if (status == ZERO_OK && replaces)
         status = zr_directory_remove(hidden, error); // what was there, exchanged
+    // the same, or what one that was killed had left
     if (status == ZERO_OK)
-        status = zr_directory_remove(earlier, error); // the same, or what one that was killed had left
+        status = zr_directory_remove(earlier, error);
     zr_free(earlier);
     return status;
 }
 
-bool zr_directory_others(const char *path, bool (*is_known)(const char *name), char *names, size_t room)
+bool zr_directory_others(const char *path, bool (*is_known)(const char *name), char *names,
+                         size_t room)
 {
     DIR *entries = opendir(path);
     int found = 0;
@@ -220,7 +240,8 @@ bool zr_directory_others(const char *path, bool (*is_known)(const char *name), c
         if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..") || is_known(entry->d_name))
             continue;
         if (found++ < MOST_NAMED && length < room)
-            length += (size_t)snprintf(names + length, room - length, "%s%s", found > 1 ? ", " : "", entry->d_name);
+            length += (size_t)snprintf(names + length, room - length, "%s%s", found > 1 ? ", " : "",
+                                       entry->d_name);
     }
     if (found > MOST_NAMED && length < room)
         snprintf(names + length, room - length, " and %d more", found - MOST_NAMED);
@@ -241,8 +262,10 @@ zero_status zr_directory_lock(const char *path, int *fd, zero_error *error)
         status = zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot create \"%s\"", name);
     } else if (fcntl(*fd, F_OFD_SETLK, &lock)) {
         if (errno == EAGAIN || errno == EACCES)
-            status = zr_fail(error, ZERO_ERR_USAGE,
-                             "another run is writing to \"%s\" (it holds %s): choose another directory, or wait", path, name);
+            status = zr_fail(
+                error, ZERO_ERR_USAGE,
+                "another run is writing to \"%s\" (it holds %s): choose another directory, or wait",
+                path, name);
         else
             status = zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot lock \"%s\"", name);
         close(*fd);

@@ -1,4 +1,5 @@
-// Storage types: sizes, names, and conversions that round to nearest even: the oracle of dtype_range.c and of compute/cpu.
+// Storage types: sizes, names, and conversions that round to nearest even: the oracle of
+// dtype_range.c and of compute/cpu.
 #include "base/dtype.h"
 
 #include <string.h>
@@ -9,8 +10,9 @@ typedef struct dtype_row {
 } dtype_row;
 
 static const dtype_row dtypes[] = {
-    [ZERO_F32] = {"f32", 4}, [ZERO_BF16] = {"bf16", 2}, [ZERO_F16] = {"f16", 2}, [ZERO_I32] = {"i32", 4},
-    [ZERO_I64] = {"i64", 8}, [ZERO_F64] = {"f64", 8},   [ZERO_U8] = {"u8", 1},
+    [ZERO_F32] = {"f32", 4}, [ZERO_BF16] = {"bf16", 2}, [ZERO_F16] = {"f16", 2},
+    [ZERO_I32] = {"i32", 4}, [ZERO_I64] = {"i64", 8},   [ZERO_F64] = {"f64", 8},
+    [ZERO_U8] = {"u8", 1},
 };
 
 static bool known_dtype(zero_dtype dtype)
@@ -23,10 +25,7 @@ const char *zr_dtype_name(zero_dtype dtype)
     return known_dtype(dtype) ? dtypes[dtype].name : "unknown";
 }
 
-size_t zero_dtype_bytes(zero_dtype dtype)
-{
-    return known_dtype(dtype) ? dtypes[dtype].bytes : 0;
-}
+size_t zero_dtype_bytes(zero_dtype dtype) { return known_dtype(dtype) ? dtypes[dtype].bytes : 0; }
 
 static uint32_t float_bits(float value)
 {
@@ -42,10 +41,7 @@ static float bits_float(uint32_t bits)
     return value;
 }
 
-float zr_bf16_to_f32(uint16_t bits)
-{
-    return bits_float((uint32_t)bits << 16);
-}
+float zr_bf16_to_f32(uint16_t bits) { return bits_float((uint32_t)bits << 16); }
 
 uint16_t zr_f32_to_bf16(float value)
 {
@@ -86,7 +82,8 @@ uint16_t zr_f32_to_f16(float value)
         return (uint16_t)(sign | 0x7e00 | (magnitude >> 13 & 0x3ff));
     if (magnitude >= 0x477ff000) // 65520 and above round to infinity
         return sign | 0x7c00;
-    if (magnitude >= 0x38800000) // 2^-14 and above: normal; a carry out of the mantissa raises the exponent, as it should
+    // 2^-14 and above: normal; a carry out of the mantissa raises the exponent, as it should
+    if (magnitude >= 0x38800000)
         return (uint16_t)(sign | shift_rounded(magnitude - ((127 - 15) << 23), 13));
     if (magnitude < 0x33000000) // below 2^-25: 0
         return sign;

@@ -10,8 +10,8 @@ float zr_bf16_to_f32(uint16_t bits);
 uint16_t zr_f32_to_bf16(float value);
 float zr_f16_to_f32(uint16_t bits);
 uint16_t zr_f32_to_f16(float value);
-// Ranges, as fast as this processor can (dtype_range.c); dtype: F32, BF16 or F16. The ranges must not
-// overlap, except that from may be to where the type is F32.
+// Ranges, as fast as this processor can (dtype_range.c); dtype: F32, BF16 or F16. The ranges must
+// not overlap, except that from may be to where the type is F32.
 void zr_widen(zero_dtype dtype, const void *from, int64_t count, float *to);
 void zr_narrow(zero_dtype dtype, const float *from, int64_t count, void *to);
 // The same bits from what every processor runs.

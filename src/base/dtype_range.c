@@ -1,4 +1,5 @@
-// Ranges of 16-bit floats to fp32 and back: bit by bit what the functions of dtype.c give, for any address and count.
+// Ranges of 16-bit floats to fp32 and back: bit by bit what the functions of dtype.c give, for any
+// address and count.
 // Portable C, and AVX2 with F16C where the processor has them.
 // Called by comm/ and the engine; compute/cpu has vectors of its own inside its kernels.
 #include "base/dtype.h"
@@ -72,8 +73,10 @@ AVX2 static inline __m256i rounded_bf16(const word *from)
     __m256i bits = _mm256_loadu_si256((const __m256i *)from);
     __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
     __m256i rounded = _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), odd);
-    __m256 value = _mm256_castsi256_ps(bits), quiet = _mm256_castsi256_ps(_mm256_or_si256(bits, _mm256_set1_epi32(0x400000)));
-    __m256 chosen = _mm256_blendv_ps(_mm256_castsi256_ps(rounded), quiet, _mm256_cmp_ps(value, value, _CMP_UNORD_Q));
+    __m256 value = _mm256_castsi256_ps(bits),
+           quiet = _mm256_castsi256_ps(_mm256_or_si256(bits, _mm256_set1_epi32(0x400000)));
+    __m256 chosen = _mm256_blendv_ps(_mm256_castsi256_ps(rounded), quiet,
+                                     _mm256_cmp_ps(value, value, _CMP_UNORD_Q));
     return _mm256_srli_epi32(_mm256_castps_si256(chosen), 16);
 }
 
@@ -81,8 +84,10 @@ AVX2 static void narrow_bf16_avx2(const word *from, int64_t count, half *to)
 {
     int64_t whole = count & ~(int64_t)15;
     for (int64_t i = 0; i < whole; i += 16) {
-        __m256i packed = _mm256_packus_epi32(rounded_bf16(from + i), rounded_bf16(from + i + 8)); // by 128-bit lanes
-        _mm256_storeu_si256((__m256i *)(to + i), _mm256_permute4x64_epi64(packed, _MM_SHUFFLE(3, 1, 2, 0)));
+        // by 128-bit lanes
+        __m256i packed = _mm256_packus_epi32(rounded_bf16(from + i), rounded_bf16(from + i + 8));
+        _mm256_storeu_si256((__m256i *)(to + i),
+                            _mm256_permute4x64_epi64(packed, _MM_SHUFFLE(3, 1, 2, 0)));
     }
     narrow_bf16_portable(from + whole, count - whole, to + whole);
 }
@@ -91,7 +96,8 @@ AVX2 static void widen_f16_avx2(const half *from, int64_t count, single *to)
 {
     int64_t whole = count & ~(int64_t)7;
     for (int64_t i = 0; i < whole; i += 8)
-        _mm256_storeu_ps((float *)(to + i), _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(from + i))));
+        _mm256_storeu_ps((float *)(to + i),
+                         _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(from + i))));
     widen_f16_portable(from + whole, count - whole, to + whole);
 }
 
@@ -112,16 +118,14 @@ static const range_kernels avx2 = {
     .narrow_f16 = narrow_f16_avx2,
 };
 
-// What the loader found out. Clang 14 cannot ask for F16C; every processor with AVX2 and FMA has it.
+// What the loader found out. Clang 14 cannot ask for F16C; every processor with AVX2 and FMA has
+// it.
 static const range_kernels *kernels(void)
 {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? &avx2 : &portable;
 }
 #else
-static const range_kernels *kernels(void)
-{
-    return &portable;
-}
+static const range_kernels *kernels(void) { return &portable; }
 #endif
 
 static inline void widen(const range_kernels *kernels, zero_dtype dtype, const void *from,

@@ -1,4 +1,5 @@
-// Durable writes: after a crash at any system call the path holds the old content or the new, never a part.
+// Durable writes: after a crash at any system call the path holds the old content or the new, never
+// a part.
 //
 //   open: path.tmp.PID.N  ->  the caller writes  ->  commit: fsync, close, rename,
 //                                                    fsync of the directory
@@ -31,8 +32,9 @@ static zero_status open_temporary(zr_durable *file, zero_error *error)
         if (reason != EEXIST && reason != EINTR)
             return zr_fail_errno(error, ZERO_ERR_IO, reason, "cannot write \"%s\"", file->path);
     }
-    return zr_fail(error, ZERO_ERR_IO, "cannot write \"%s\": there are %d temporary files of its name next to it", file->path,
-                   NAME_TRIES);
+    return zr_fail(error, ZERO_ERR_IO,
+                   "cannot write \"%s\": there are %d temporary files of its name next to it",
+                   file->path, NAME_TRIES);
 }
 
 zero_status zr_durable_open(const char *path, zr_durable *out, zero_error *error)
@@ -53,7 +55,9 @@ static zero_status flush_and_close(zr_durable *file, zero_error *error)
     int reason = fsync(fd) ? errno : 0;
     if (close(fd) && !reason && errno != EINTR)
         reason = errno;
-    return reason ? zr_fail_errno(error, ZERO_ERR_IO, reason, "cannot bring \"%s\" to the disk", file->path) : ZERO_OK;
+    return reason ? zr_fail_errno(error, ZERO_ERR_IO, reason, "cannot bring \"%s\" to the disk",
+                                  file->path)
+                  : ZERO_OK;
 }
 
 zero_status zr_durable_commit(zr_durable *file, zero_error *error)
@@ -61,7 +65,8 @@ zero_status zr_durable_commit(zr_durable *file, zero_error *error)
     char *directory = zr_path_parent(file->path, error);
     zero_status status = directory ? flush_and_close(file, error) : ZERO_ERR_MEMORY;
     if (status == ZERO_OK && rename(file->temporary, file->path))
-        status = zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot rename \"%s\" to \"%s\"", file->temporary, file->path);
+        status = zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot rename \"%s\" to \"%s\"",
+                               file->temporary, file->path);
     if (status == ZERO_OK) {
         zr_free(file->temporary); // it has become `path`: nothing is left to remove
         file->temporary = NULL;
@@ -92,10 +97,12 @@ bool zr_durable_is_left_over(const char *name, bool (*is_known)(const char *name
     snprintf(stem, sizeof stem, "%.*s", (int)(at - name), name);
     at += 5;
     at += strspn(at, "0123456789");
-    return at[0] == '.' && isdigit((unsigned char)at[1]) && !at[1 + strspn(at + 1, "0123456789")] && is_known(stem);
+    return at[0] == '.' && isdigit((unsigned char)at[1]) && !at[1 + strspn(at + 1, "0123456789")] &&
+           is_known(stem);
 }
 
-zero_status zr_file_write_durable(const char *path, const void *data, size_t length, zero_error *error)
+zero_status zr_file_write_durable(const char *path, const void *data, size_t length,
+                                  zero_error *error)
 {
     zr_durable file;
     ZERO_TRY(zr_durable_open(path, &file, error));
@@ -106,7 +113,8 @@ zero_status zr_file_write_durable(const char *path, const void *data, size_t len
     return status;
 }
 
-zero_status zr_file_write_in(const char *directory, const char *name, const void *data, size_t length, zero_error *error)
+zero_status zr_file_write_in(const char *directory, const char *name, const void *data,
+                             size_t length, zero_error *error)
 {
     char *path = zr_sprintf(error, "%s/%s", directory, name);
     zero_status status = path ? zr_file_write_durable(path, data, length, error) : ZERO_ERR_MEMORY;

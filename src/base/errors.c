@@ -13,7 +13,8 @@ typedef struct status_row {
 } status_row;
 
 static const status_row statuses[] = {
-#define STATUS_ROW(id, code, meaning) [ZERO_##id] = {.name = #id, .text = meaning, .exit_code = code},
+#define STATUS_ROW(id, code, meaning)                                                              \
+    [ZERO_##id] = {.name = #id, .text = meaning, .exit_code = code},
     ZERO_STATUS_LIST(STATUS_ROW)
 #undef STATUS_ROW
 };
@@ -24,27 +25,16 @@ static const status_row *find_status(zero_status status)
     return &statuses[known ? status : ZERO_ERR_INTERNAL];
 }
 
-const char *zero_status_name(zero_status status)
-{
-    return find_status(status)->name;
-}
+const char *zero_status_name(zero_status status) { return find_status(status)->name; }
 
-const char *zero_status_text(zero_status status)
-{
-    return find_status(status)->text;
-}
+const char *zero_status_text(zero_status status) { return find_status(status)->text; }
 
-int zero_status_exit_code(zero_status status)
-{
-    return find_status(status)->exit_code;
-}
+int zero_status_exit_code(zero_status status) { return find_status(status)->exit_code; }
 
-const char *zero_version(void)
-{
-    return ZERO_VERSION;
-}
+const char *zero_version(void) { return ZERO_VERSION; }
 
-// Cuts a message that is too long, but not inside a UTF-8 sequence. It may quote anything: what a terminal would obey is escaped.
+// Cuts a message that is too long, but not inside a UTF-8 sequence. It may quote anything: what a
+// terminal would obey is escaped.
 static zero_status set_message(zero_error *error, zero_status status, const char *message)
 {
     if (!error)
@@ -56,7 +46,8 @@ static zero_status set_message(zero_error *error, zero_status status, const char
 
 zero_status zr_fail(zero_error *error, zero_status status, const char *format, ...)
 {
-    char message[2 * ZERO_MESSAGE_BYTES]; // apart from error->message, which may be among the arguments
+    // apart from error->message, which may be among the arguments
+    char message[2 * ZERO_MESSAGE_BYTES];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(message, sizeof message, format, arguments);
@@ -64,12 +55,16 @@ zero_status zr_fail(zero_error *error, zero_status status, const char *format, .
     return set_message(error, status, message);
 }
 
-zero_status zr_needed(zero_error *error, const char *function, const char *name, const void *pointer)
+zero_status zr_needed(zero_error *error, const char *function, const char *name,
+                      const void *pointer)
 {
-    return pointer ? ZERO_OK : zr_fail(error, ZERO_ERR_USAGE, "%s: %s is NULL, and is needed", function, name);
+    return pointer
+               ? ZERO_OK
+               : zr_fail(error, ZERO_ERR_USAGE, "%s: %s is NULL, and is needed", function, name);
 }
 
-zero_status zr_fail_errno(zero_error *error, zero_status status, int errnum, const char *format, ...)
+zero_status zr_fail_errno(zero_error *error, zero_status status, int errnum, const char *format,
+                          ...)
 {
     char what[ZERO_MESSAGE_BYTES], message[ZERO_MESSAGE_BYTES + 256], reason[128];
     va_list arguments;

@@ -1,4 +1,5 @@
-// How every room reports failure: ZERO_TRY forwards, `goto undo_thing` unwinds, zr_fail describes once.
+// How every room reports failure: ZERO_TRY forwards, `goto undo_thing` unwinds, zr_fail describes
+// once.
 #ifndef ZR_BASE_ERRORS_H
 #define ZR_BASE_ERRORS_H
 
@@ -6,27 +7,35 @@
 #include <stdbool.h>
 #include <zero/status.h>
 
-#define ZERO_TRY(call)                                   \
-    do {                                                 \
-        zero_status zero_try_status_ = (call);           \
-        if (zero_try_status_ != ZERO_OK)                 \
-            return zero_try_status_;                     \
+#define ZERO_TRY(call)                                                                             \
+    do {                                                                                           \
+        zero_status zero_try_status_ = (call);                                                     \
+        if (zero_try_status_ != ZERO_OK)                                                           \
+            return zero_try_status_;                                                               \
     } while (0)
 
-// Writes status and message into `error` (which may be NULL) and returns the status: `return zr_fail(error, ZERO_ERR_IO, "...")`.
-zero_status zr_fail(zero_error *error, zero_status status, const char *format, ...) ZERO_PRINTF(3, 4);
+// Writes status and message into `error` (which may be NULL) and returns the status: `return
+// zr_fail(error, ZERO_ERR_IO, "...")`.
+zero_status zr_fail(zero_error *error, zero_status status, const char *format, ...)
+    ZERO_PRINTF(3, 4);
 
-// A pointer that the public function `function` cannot do without is NULL: ZERO_ERR_USAGE, which names both.
-zero_status zr_needed(zero_error *error, const char *function, const char *name, const void *pointer);
-#define ZR_NEED(error, pointer) ZERO_TRY(zr_needed(error, __func__, #pointer, (const void *)(pointer)))
+// A pointer that the public function `function` cannot do without is NULL: ZERO_ERR_USAGE, which
+// names both.
+zero_status zr_needed(zero_error *error, const char *function, const char *name,
+                      const void *pointer);
+#define ZR_NEED(error, pointer)                                                                    \
+    ZERO_TRY(zr_needed(error, __func__, #pointer, (const void *)(pointer)))
 
 // As zr_fail, and appends ": " and the text of `errnum`.
-zero_status zr_fail_errno(zero_error *error, zero_status status, int errnum, const char *format, ...) ZERO_PRINTF(4, 5);
+zero_status zr_fail_errno(zero_error *error, zero_status status, int errnum, const char *format,
+                          ...) ZERO_PRINTF(4, 5);
 
 // Puts "context: " before a message that is already there.
 void zr_error_prefix(zero_error *error, const char *format, ...) ZERO_PRINTF(2, 3);
 
-void zr_log(const zero_logger *logger, zero_log_level level, const char *format, ...) ZERO_PRINTF(3, 4); // logger may be NULL
+// logger may be NULL
+void zr_log(const zero_logger *logger, zero_log_level level, const char *format, ...)
+    ZERO_PRINTF(3, 4);
 
 #define ZR_COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 #define ZR_MIN(a, b) ((a) < (b) ? (a) : (b))

@@ -1,7 +1,8 @@
-// The exact accumulator: a sum of doubles without rounding (a small Kulisch accumulator), so without an order.
+// The exact accumulator: a sum of doubles without rounding (a small Kulisch accumulator), so
+// without an order.
 //
-// Invariant: after every operation here each limb is below 2^52 in magnitude. So 1,024 accumulators may be added word by
-// word, as a communicator does, before any limb could overflow.
+// Invariant: after every operation here each limb is below 2^52 in magnitude. So 1,024 accumulators
+// may be added word by word, as a communicator does, before any limb could overflow.
 #include "base/exact.h"
 
 #include <math.h>
@@ -23,10 +24,7 @@ static void normalise(zr_exact *sum)
     sum->limb[ZR_EXACT_LIMBS - 1] += carry;
 }
 
-void zr_exact_zero(zr_exact *sum)
-{
-    memset(sum, 0, sizeof *sum);
-}
+void zr_exact_zero(zr_exact *sum) { memset(sum, 0, sizeof *sum); }
 
 // limb[at ... at+2] += (or -=) mantissa << shift, with mantissa < 2^53 and shift < 32
 static void add_shifted(int64_t *limb, uint64_t mantissa, int shift, int64_t sign)
@@ -38,10 +36,7 @@ static void add_shifted(int64_t *limb, uint64_t mantissa, int shift, int64_t sig
     limb[2] += sign * (int64_t)(rest >> LIMB_BITS);
 }
 
-static bool near_limit(int64_t limb)
-{
-    return limb > LIMB_SOFT_LIMIT || limb < -LIMB_SOFT_LIMIT;
-}
+static bool near_limit(int64_t limb) { return limb > LIMB_SOFT_LIMIT || limb < -LIMB_SOFT_LIMIT; }
 
 void zr_exact_add(zr_exact *sum, double value)
 {
@@ -86,8 +81,8 @@ static bool make_positive(zr_exact *sum)
     return true;
 }
 
-// The 64 bits below `top` (the highest bit that is set, as a bit number of the whole), the last of them made 1 where
-// anything below is not 0: enough for one correct rounding.
+// The 64 bits below `top` (the highest bit that is set, as a bit number of the whole), the last of
+// them made 1 where anything below is not 0: enough for one correct rounding.
 static uint64_t leading_bits(const zr_exact *sum, int top)
 {
     uint64_t window = 0;
@@ -112,7 +107,8 @@ double zr_exact_value(const zr_exact *sum)
     if (!positive.limb[limb])
         return 0.0;
     int top = limb * LIMB_BITS + 63 - __builtin_clzll((uint64_t)positive.limb[limb]);
-    // Every addend is a multiple of 2^-1074: a subnormal result has at most 52 bits, so ldexp does not round again.
+    // Every addend is a multiple of 2^-1074: a subnormal result has at most 52 bits, so ldexp does
+    // not round again.
     double value = ldexp((double)leading_bits(&positive, top), top - 63 - ZR_EXACT_BIAS);
     return negative ? -value : value;
 }

@@ -1,4 +1,5 @@
-// Files: whole reads and positioned transfers that continue after every short one. Durable writes are in durable.c.
+// Files: whole reads and positioned transfers that continue after every short one. Durable writes
+// are in durable.c.
 #define _GNU_SOURCE
 #include "base/file.h"
 #include "base/alloc.h"
@@ -12,23 +13,30 @@
 
 static const char *kind_of(mode_t mode)
 {
-    return S_ISDIR(mode) ? "directory" : S_ISFIFO(mode) ? "named pipe" : S_ISSOCK(mode) ? "socket" : "device";
+    return S_ISDIR(mode)    ? "directory"
+           : S_ISFIFO(mode) ? "named pipe"
+           : S_ISSOCK(mode) ? "socket"
+                            : "device";
 }
 
 // stream: what a person names may be a pipe or a terminal, which is waited for.
-static zero_status open_for_reading(const char *path, bool stream, int *fd, struct stat *info, zero_error *error)
+static zero_status open_for_reading(const char *path, bool stream, int *fd, struct stat *info,
+                                    zero_error *error)
 {
-    *fd = open(path, O_RDONLY | O_CLOEXEC | (stream ? 0 : O_NONBLOCK)); // a pipe that nobody writes to would never open
+    // a pipe that nobody writes to would never open
+    *fd = open(path, O_RDONLY | O_CLOEXEC | (stream ? 0 : O_NONBLOCK));
     int reason = errno;
     if (*fd < 0 && reason == ENXIO && !stat(path, info) && !S_ISREG(info->st_mode))
-        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" is a %s, where a file is needed", path, kind_of(info->st_mode));
+        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" is a %s, where a file is needed", path,
+                       kind_of(info->st_mode));
     if (*fd < 0)
         return zr_fail_errno(error, ZERO_ERR_IO, reason, "cannot open \"%s\"", path);
     zero_status status = ZERO_OK;
     if (fstat(*fd, info))
         status = zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot look at \"%s\"", path);
     else if (stream ? S_ISDIR(info->st_mode) : !S_ISREG(info->st_mode))
-        status = zr_fail(error, ZERO_ERR_DATA, "\"%s\" is a %s, where a file is needed", path, kind_of(info->st_mode));
+        status = zr_fail(error, ZERO_ERR_DATA, "\"%s\" is a %s, where a file is needed", path,
+                         kind_of(info->st_mode));
     if (status != ZERO_OK)
         close(*fd);
     return status;
@@ -43,16 +51,20 @@ zero_status zr_file_open(const char *path, int *fd, zero_error *error)
     return status;
 }
 
-static zero_status too_large(const char *path, size_t limit, const struct stat *info, zero_error *error)
+static zero_status too_large(const char *path, size_t limit, const struct stat *info,
+                             zero_error *error)
 {
     if (S_ISREG(info->st_mode))
-        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" has %lld bytes, more than the %zu that are read here", path,
+        return zr_fail(error, ZERO_ERR_DATA,
+                       "\"%s\" has %lld bytes, more than the %zu that are read here", path,
                        (long long)info->st_size, limit);
-    return zr_fail(error, ZERO_ERR_DATA, "\"%s\" has more than the %zu bytes that are read here", path, limit);
+    return zr_fail(error, ZERO_ERR_DATA, "\"%s\" has more than the %zu bytes that are read here",
+                   path, limit);
 }
 
 // Reads to the end, whatever the size said: pipes and files in /proc say 0.
-static zero_status read_all(int fd, const char *path, size_t limit, const struct stat *info, zr_buffer *out, zero_error *error)
+static zero_status read_all(int fd, const char *path, size_t limit, const struct stat *info,
+                            zr_buffer *out, zero_error *error)
 {
     char *chunk = zr_alloc(1 << 16, error);
     if (!chunk)
@@ -71,11 +83,13 @@ static zero_status read_all(int fd, const char *path, size_t limit, const struct
     }
     zr_free(chunk);
     if (out->failed)
-        status = zr_fail(error, ZERO_ERR_MEMORY, "no memory to read \"%s\": %zu bytes so far", path, out->length);
+        status = zr_fail(error, ZERO_ERR_MEMORY, "no memory to read \"%s\": %zu bytes so far", path,
+                         out->length);
     return status;
 }
 
-static zero_status read_whole(const char *path, bool stream, size_t limit, char **data, size_t *length, zero_error *error)
+static zero_status read_whole(const char *path, bool stream, size_t limit, char **data,
+                              size_t *length, zero_error *error)
 {
     int fd;
     struct stat info;
@@ -83,7 +97,8 @@ static zero_status read_whole(const char *path, bool stream, size_t limit, char 
     zr_buffer buffer = {0};
     zr_buffer_append(&buffer, "", 0); // an empty file is a string too
     bool large = S_ISREG(info.st_mode) && (uint64_t)info.st_size > limit;
-    zero_status status = large ? too_large(path, limit, &info, error) : read_all(fd, path, limit, &info, &buffer, error);
+    zero_status status = large ? too_large(path, limit, &info, error)
+                               : read_all(fd, path, limit, &info, &buffer, error);
     close(fd);
     if (status != ZERO_OK) {
         zr_buffer_free(&buffer);
@@ -94,17 +109,20 @@ static zero_status read_whole(const char *path, bool stream, size_t limit, char 
     return ZERO_OK;
 }
 
-zero_status zr_file_read(const char *path, size_t limit, char **data, size_t *length, zero_error *error)
+zero_status zr_file_read(const char *path, size_t limit, char **data, size_t *length,
+                         zero_error *error)
 {
     return read_whole(path, false, limit, data, length, error);
 }
 
-zero_status zr_file_read_stream(const char *path, size_t limit, char **data, size_t *length, zero_error *error)
+zero_status zr_file_read_stream(const char *path, size_t limit, char **data, size_t *length,
+                                zero_error *error)
 {
     return read_whole(path, true, limit, data, length, error);
 }
 
-zero_status zr_file_pread(int fd, void *data, size_t bytes, int64_t offset, const char *path, zero_error *error)
+zero_status zr_file_pread(int fd, void *data, size_t bytes, int64_t offset, const char *path,
+                          zero_error *error)
 {
     size_t done = 0;
     while (done < bytes) {
@@ -112,17 +130,20 @@ zero_status zr_file_pread(int fd, void *data, size_t bytes, int64_t offset, cons
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
-            return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot read %zu bytes at %lld of \"%s\"", bytes,
+            return zr_fail_errno(error, ZERO_ERR_IO, errno,
+                                 "cannot read %zu bytes at %lld of \"%s\"", bytes,
                                  (long long)offset, path);
         if (got == 0)
-            return zr_fail(error, ZERO_ERR_DATA, "\"%s\" ends at byte %lld, where %zu bytes from %lld are needed", path,
+            return zr_fail(error, ZERO_ERR_DATA,
+                           "\"%s\" ends at byte %lld, where %zu bytes from %lld are needed", path,
                            (long long)offset + (long long)done, bytes, (long long)offset);
         done += (size_t)got;
     }
     return ZERO_OK;
 }
 
-zero_status zr_file_pwrite(int fd, const void *data, size_t bytes, int64_t offset, const char *path, zero_error *error)
+zero_status zr_file_pwrite(int fd, const void *data, size_t bytes, int64_t offset, const char *path,
+                           zero_error *error)
 {
     size_t done = 0;
     while (done < bytes) {
@@ -130,8 +151,9 @@ zero_status zr_file_pwrite(int fd, const void *data, size_t bytes, int64_t offse
         if (put < 0 && errno == EINTR)
             continue;
         if (put <= 0)
-            return zr_fail_errno(error, ZERO_ERR_IO, put < 0 ? errno : ENOSPC, "cannot write %zu bytes at %lld of \"%s\"",
-                                 bytes, (long long)offset, path);
+            return zr_fail_errno(error, ZERO_ERR_IO, put < 0 ? errno : ENOSPC,
+                                 "cannot write %zu bytes at %lld of \"%s\"", bytes,
+                                 (long long)offset, path);
         done += (size_t)put;
     }
     return ZERO_OK;
@@ -145,8 +167,8 @@ zero_status zr_file_reserve(int fd, int64_t bytes, const char *path, zero_error 
     while (result && errno == EINTR);
     if (result && errno == EOPNOTSUPP)
         result = ftruncate(fd, bytes);
-    return result ? zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot reserve %lld bytes for \"%s\"", (long long)bytes,
-                                  path)
+    return result ? zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot reserve %lld bytes for \"%s\"",
+                                  (long long)bytes, path)
                   : ZERO_OK;
 }
 

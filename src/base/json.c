@@ -1,4 +1,5 @@
-// JSON in: a bounded pre-scan, then jansson with duplicates refused. Messages name file, line and column of the token.
+// JSON in: a bounded pre-scan, then jansson with duplicates refused. Messages name file, line and
+// column of the token.
 #include "base/json_scan.h"
 #include "base/file.h"
 
@@ -14,7 +15,8 @@ static int shown(zr_json_token token)
 static bool word_is(const char *text, zr_json_token token, const char *word)
 {
     size_t length = strlen(word);
-    return token.kind == ZR_JSON_WORD && token.end - token.start == length && !memcmp(text + token.start, word, length);
+    return token.kind == ZR_JSON_WORD && token.end - token.start == length &&
+           !memcmp(text + token.start, word, length);
 }
 
 static void blank_out(char *text, size_t start, size_t end)
@@ -25,18 +27,21 @@ static void blank_out(char *text, size_t start, size_t end)
 }
 
 // hjson's liberties. `token` is a word or an unclosed string, `next` what follows it.
-static zero_status refuse_hjson(const char *text, const char *name, zr_json_token token, zr_json_token next, bool first,
-                                zero_error *error)
+static zero_status refuse_hjson(const char *text, const char *name, zr_json_token token,
+                                zr_json_token next, bool first, zero_error *error)
 {
     const char *word = text + token.start;
     if (token.kind == ZR_JSON_WORD && *word == '\'')
-        return zr_json_fail(error, name, text, token.start, "strings stand in double quotes (\"), not in single ones");
+        return zr_json_fail(error, name, text, token.start,
+                            "strings stand in double quotes (\"), not in single ones");
     if (token.kind == ZR_JSON_WORD && next.mark == ':')
-        return zr_json_fail(error, name, text, token.start, "the key %.*s has no quotes: write \"%.*s\"", shown(token), word,
+        return zr_json_fail(error, name, text, token.start,
+                            "the key %.*s has no quotes: write \"%.*s\"", shown(token), word,
                             shown(token), word);
     if (first)
-        return zr_json_fail(error, name, text, token.start,
-                            "the file does not begin with {: the braces around everything are needed");
+        return zr_json_fail(
+            error, name, text, token.start,
+            "the file does not begin with {: the braces around everything are needed");
     return ZERO_OK;
 }
 
@@ -47,13 +52,15 @@ typedef struct blanking {
 } blanking;
 
 // Takes one token that is no comment; `next` is the one after it.
-static zero_status blank_token(blanking *state, zr_json_token token, zr_json_token next, zero_error *error)
+static zero_status blank_token(blanking *state, zr_json_token token, zr_json_token next,
+                               zero_error *error)
 {
     bool first = state->last.kind == ZR_JSON_END;
     if (token.kind == ZR_JSON_WORD || (first && token.kind == ZR_JSON_STRING))
         ZERO_TRY(refuse_hjson(state->text, state->name, token, next, first, error));
     bool closing = token.mark == '}' || token.mark == ']';
-    bool after_value = !state->before.mark || state->before.mark == '}' || state->before.mark == ']';
+    bool after_value =
+        !state->before.mark || state->before.mark == '}' || state->before.mark == ']';
     if (closing && state->last.mark == ',' && after_value)
         blank_out(state->text, state->last.start, state->last.end);
     state->before = state->last;
@@ -61,7 +68,8 @@ static zero_status blank_token(blanking *state, zr_json_token token, zr_json_tok
     return ZERO_OK;
 }
 
-static zr_json_token next_blanked(zr_json_scan *scan, char *text, const char *name, zero_status *status, zero_error *error)
+static zr_json_token next_blanked(zr_json_scan *scan, char *text, const char *name,
+                                  zero_status *status, zero_error *error)
 {
     zr_json_token token = zr_json_next(scan);
     while (token.kind == ZR_JSON_COMMENT && token.closed) {
@@ -69,13 +77,15 @@ static zr_json_token next_blanked(zr_json_scan *scan, char *text, const char *na
         token = zr_json_next(scan);
     }
     if (token.kind == ZR_JSON_COMMENT)
-        *status = zr_json_fail(error, name, text, token.start, "the comment that begins here with /* is never closed");
+        *status = zr_json_fail(error, name, text, token.start,
+                               "the comment that begins here with /* is never closed");
     return token;
 }
 
 zero_status zr_json_blank(char *text, size_t length, const char *name, zero_error *error)
 {
-    if (length >= 3 && !memcmp(text, "\xef\xbb\xbf", 3)) // the byte order mark that some editors write
+    // the byte order mark that some editors write
+    if (length >= 3 && !memcmp(text, "\xef\xbb\xbf", 3))
         blank_out(text, 0, 3);
     zr_json_scan scan = {.text = text, .length = length, .comments = true};
     blanking state = {.text = text, .name = name};
@@ -90,25 +100,30 @@ zero_status zr_json_blank(char *text, size_t length, const char *name, zero_erro
     return status;
 }
 
-static zero_status check_word(const char *text, const char *name, zr_json_token token, zero_error *error)
+static zero_status check_word(const char *text, const char *name, zr_json_token token,
+                              zero_error *error)
 {
     static const char *const words[] = {"true", "false", "null"};
     for (int i = 0; i < ZR_COUNT(words); i++)
         if (word_is(text, token, words[i]))
             return ZERO_OK;
     const char *word = text + token.start;
-    static const char *const numbers[] = {"NaN", "nan", "Infinity", "-Infinity", "inf", "-inf", "-NaN"};
+    static const char *const numbers[] = {"NaN", "nan",  "Infinity", "-Infinity",
+                                          "inf", "-inf", "-NaN"};
     for (int i = 0; i < ZR_COUNT(numbers); i++)
         if (word_is(text, token, numbers[i]))
-            return zr_json_fail(error, name, text, token.start, "%s is not a number in JSON", numbers[i]);
+            return zr_json_fail(error, name, text, token.start, "%s is not a number in JSON",
+                                numbers[i]);
     if (*word == '-' || (*word >= '0' && *word <= '9'))
         return ZERO_OK; // a number, or jansson says what is wrong with it
     return zr_json_fail(error, name, text, token.start,
-                        "%.*s is no value: strings are in double quotes; true, false and null are written like this",
+                        "%.*s is no value: strings are in double quotes; true, false and null are "
+                        "written like this",
                         shown(token), word);
 }
 
-// Whether the word is an integer that no int64 holds. transformers writes one where a tokenizer has no limit of length.
+// Whether the word is an integer that no int64 holds. transformers writes one where a tokenizer has
+// no limit of length.
 static bool is_huge(const char *text, zr_json_token token)
 {
     static const char most[] = "9223372036854775807", least[] = "9223372036854775808";
@@ -122,8 +137,10 @@ static bool is_huge(const char *text, zr_json_token token)
     return digits > width || memcmp(text + first, negative ? least : most, width) > 0;
 }
 
-// Depth, and words that are no values, before jansson recurses into the text; *huge counts integers beyond int64.
-static zero_status pre_scan(const char *text, size_t length, const char *name, int64_t *huge, zero_error *error)
+// Depth, and words that are no values, before jansson recurses into the text; *huge counts integers
+// beyond int64.
+static zero_status pre_scan(const char *text, size_t length, const char *name, int64_t *huge,
+                            zero_error *error)
 {
     zr_json_scan scan = {.text = text, .length = length};
     int depth = 0;
@@ -132,7 +149,8 @@ static zero_status pre_scan(const char *text, size_t length, const char *name, i
         depth += token.mark == '{' || token.mark == '[';
         depth -= token.mark == '}' || token.mark == ']';
         if (depth > ZR_JSON_MAX_DEPTH)
-            return zr_json_fail(error, name, text, token.start, "nested deeper than %d levels", ZR_JSON_MAX_DEPTH);
+            return zr_json_fail(error, name, text, token.start, "nested deeper than %d levels",
+                                ZR_JSON_MAX_DEPTH);
         if (token.kind == ZR_JSON_WORD)
             ZERO_TRY(check_word(text, name, token, error));
         *huge += is_huge(text, token);
@@ -140,7 +158,8 @@ static zero_status pre_scan(const char *text, size_t length, const char *name, i
     return ZERO_OK;
 }
 
-// A copy in which the last two digits of each such integer are "e2": a real, to the nearest or one next to it, and every place stays.
+// A copy in which the last two digits of each such integer are "e2": a real, to the nearest or one
+// next to it, and every place stays.
 static zero_status with_reals(const char *text, size_t length, char **out, zero_error *error)
 {
     zr_json_scan scan = {.text = text, .length = length};
@@ -164,29 +183,38 @@ static zr_json_token token_ending_at(const char *text, size_t length, size_t pos
     return token;
 }
 
-static zero_status describe(const char *text, size_t length, const char *name, const json_error_t *why, zero_error *error)
+static zero_status describe(const char *text, size_t length, const char *name,
+                            const json_error_t *why, zero_error *error)
 {
     if (json_error_code(why) == json_error_out_of_memory || !why->text[0])
         return zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory to parse %zu bytes", name, length);
     size_t position = why->position < 0 ? 0 : (size_t)why->position;
     zr_json_token token = token_ending_at(text, length, position);
     if (json_error_code(why) == json_error_duplicate_key)
-        return zr_json_fail(error, name, text, token.start, "the key %.*s is given twice", shown(token), text + token.start);
-    if (json_error_code(why) == json_error_null_character || json_error_code(why) == json_error_null_byte_in_key)
-        return zr_json_fail(error, name, text, token.start, "the character \\u0000 in a string: text has none here");
+        return zr_json_fail(error, name, text, token.start, "the key %.*s is given twice",
+                            shown(token), text + token.start);
+    if (json_error_code(why) == json_error_null_character ||
+        json_error_code(why) == json_error_null_byte_in_key)
+        return zr_json_fail(error, name, text, token.start,
+                            "the character \\u0000 in a string: text has none here");
     if (!strncmp(why->text, "invalid Unicode", 15))
-        return zr_json_fail(error, name, text, token.start, "half of a pair of surrogates (\\ud800 to \\udfff) in a string: it is no character");
-    size_t offset = json_error_code(why) == json_error_premature_end_of_input ? length : token.start;
+        return zr_json_fail(
+            error, name, text, token.start,
+            "half of a pair of surrogates (\\ud800 to \\udfff) in a string: it is no character");
+    size_t offset =
+        json_error_code(why) == json_error_premature_end_of_input ? length : token.start;
     return zr_json_fail(error, name, text, offset, "%s", why->text);
 }
 
-zero_status zr_json_parse(const char *text, size_t length, const char *name, json_t **out, zero_error *error)
+zero_status zr_json_parse(const char *text, size_t length, const char *name, json_t **out,
+                          zero_error *error)
 {
     int64_t huge;
     char *copy = NULL;
     *out = NULL;
     ZERO_TRY(pre_scan(text, length, name, &huge, error));
-    const char *zero = length ? memchr(text, 0, length) : NULL; // jansson takes the one after a last number for the end
+    // jansson takes the one after a last number for the end
+    const char *zero = length ? memchr(text, 0, length) : NULL;
     if (zero)
         return zr_json_fail(error, name, text, (size_t)(zero - text), "a byte 0");
     if (huge)

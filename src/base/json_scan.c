@@ -1,19 +1,14 @@
-// The scanner, and zr_json_find on top of it. It accepts any bytes: what is not JSON comes out as words.
+// The scanner, and zr_json_find on top of it. It accepts any bytes: what is not JSON comes out as
+// words.
 #include "base/json_scan.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-static bool is_blank(char c)
-{
-    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
-}
+static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
-static bool is_mark(char c)
-{
-    return c && strchr("{}[]:,", c);
-}
+static bool is_mark(char c) { return c && strchr("{}[]:,", c); }
 
 static size_t comment_opening(const zr_json_scan *scan, size_t at)
 {
@@ -34,7 +29,8 @@ static void take_comment(zr_json_scan *scan, zr_json_token *token)
     for (scan->at += comment_opening(scan, scan->at); scan->at < scan->length; scan->at++) {
         if (!block && text[scan->at] == '\n')
             return;
-        if (block && text[scan->at] == '*' && scan->at + 1 < scan->length && text[scan->at + 1] == '/') {
+        if (block && text[scan->at] == '*' && scan->at + 1 < scan->length &&
+            text[scan->at + 1] == '/') {
             scan->at += 2;
             token->closed = true;
             return;
@@ -52,7 +48,8 @@ static void take_string(zr_json_scan *scan, zr_json_token *token)
             token->closed = true;
             return;
         }
-        if (scan->text[scan->at] == '\\' && scan->at + 1 < scan->length && scan->text[scan->at + 1] != '\n')
+        if (scan->text[scan->at] == '\\' && scan->at + 1 < scan->length &&
+            scan->text[scan->at + 1] != '\n')
             scan->at++;
     }
 }
@@ -104,7 +101,8 @@ zr_json_position zr_json_position_of(const char *text, size_t offset)
     return place;
 }
 
-zero_status zr_json_fail(zero_error *error, const char *name, const char *text, size_t offset, const char *format, ...)
+zero_status zr_json_fail(zero_error *error, const char *name, const char *text, size_t offset,
+                         const char *format, ...)
 {
     char what[ZERO_MESSAGE_BYTES];
     va_list arguments;
@@ -127,7 +125,8 @@ static void skip_value(zr_json_scan *scan, zr_json_token token)
     }
 }
 
-// What is left of `path` after its first part, where that part is text[0..length); else NULL. Keys may hold dots.
+// What is left of `path` after its first part, where that part is text[0..length); else NULL. Keys
+// may hold dots.
 static const char *after_part(const char *path, const char *text, size_t length)
 {
     if (strncmp(path, text, length))
@@ -138,7 +137,8 @@ static const char *after_part(const char *path, const char *text, size_t length)
     return rest[0] == '.' && rest[1] ? rest + 1 : NULL;
 }
 
-// Enters the member of an object whose key begins `path`; NULL where there is none, else the rest of the path.
+// Enters the member of an object whose key begins `path`; NULL where there is none, else the rest
+// of the path.
 static const char *enter_member(zr_json_scan *scan, const char *path)
 {
     for (;;) {
@@ -175,10 +175,13 @@ zr_json_position zr_json_find(const char *text, size_t length, const char *path)
     zr_json_scan scan = {.text = text, .length = length};
     zr_json_token value = zr_json_next(&scan);
     while (path && *path) {
-        path = value.mark == '{' ? enter_member(&scan, path) : value.mark == '[' ? enter_item(&scan, path) : NULL;
+        path = value.mark == '{'   ? enter_member(&scan, path)
+               : value.mark == '[' ? enter_item(&scan, path)
+                                   : NULL;
         if (path)
             value = zr_json_next(&scan);
     }
-    bool found = path && value.kind != ZR_JSON_END && !(value.mark && value.mark != '{' && value.mark != '[');
+    bool found = path && value.kind != ZR_JSON_END &&
+                 !(value.mark && value.mark != '{' && value.mark != '[');
     return found ? zr_json_position_of(text, value.start) : (zr_json_position){0};
 }

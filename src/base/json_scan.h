@@ -1,4 +1,5 @@
-// The tokens of a JSON text, in the order in which they stand there: what blanking, finding and messages need. jansson parses.
+// The tokens of a JSON text, in the order in which they stand there: what blanking, finding and
+// messages need. jansson parses.
 #ifndef ZR_BASE_JSON_SCAN_H
 #define ZR_BASE_JSON_SCAN_H
 
@@ -26,10 +27,11 @@ typedef struct zr_json_token {
 } zr_json_token;
 
 zr_json_token zr_json_next(zr_json_scan *scan);
-zr_json_position zr_json_position_of(const char *text, size_t offset); // columns count characters, not bytes
+// columns count characters, not bytes
+zr_json_position zr_json_position_of(const char *text, size_t offset);
 
 // Fails with "NAME:LINE:COLUMN: what".
-zero_status zr_json_fail(zero_error *error, const char *name, const char *text, size_t offset, const char *format, ...)
-    ZERO_PRINTF(5, 6);
+zero_status zr_json_fail(zero_error *error, const char *name, const char *text, size_t offset,
+                         const char *format, ...) ZERO_PRINTF(5, 6);
 
 #endif

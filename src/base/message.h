@@ -1,4 +1,5 @@
-// The running hash of messages: plan/ computes it beforehand, comm/ folds in each message as it happens (contract 8).
+// The running hash of messages: plan/ computes it beforehand, comm/ folds in each message as it
+// happens (contract 8).
 #ifndef ZR_BASE_MESSAGE_H
 #define ZR_BASE_MESSAGE_H
 

@@ -1,5 +1,5 @@
-// Loops without branches over a block, so that any compiler makes vectors of them. The coefficients of log, sin and cos are
-// fdlibm's (e_log.c, k_sin.c, k_cos.c).
+// Loops without branches over a block, so that any compiler makes vectors of them. The coefficients
+// of log, sin and cos are fdlibm's (e_log.c, k_sin.c, k_cos.c).
 #include "base/normal.h"
 
 #include <math.h>
@@ -28,18 +28,13 @@ INLINE uint64_t to_bits(double x)
 }
 
 // n < 2^52, exactly: the mantissa of 2^52 + n.
-INLINE double from_integer(uint64_t n)
-{
-    return from_bits(n | 0x4330000000000000u) - 0x1p52;
-}
+INLINE double from_integer(uint64_t n) { return from_bits(n | 0x4330000000000000u) - 0x1p52; }
 
 // In (0, 1), both ends excluded, from the upper 52 of 64 bits; exact.
-INLINE double open_unit(uint64_t bits)
-{
-    return (from_integer(bits >> 12) + 0.5) * 0x1p-52;
-}
+INLINE double open_unit(uint64_t bits) { return (from_integer(bits >> 12) + 0.5) * 0x1p-52; }
 
-// x in (0, 1): 2^e * m with m in [sqrt(1/2), sqrt(2)); log m = 2s + s^3 P(s^2) with s = (m - 1) / (m + 1)
+// x in (0, 1): 2^e * m with m in [sqrt(1/2), sqrt(2)); log m = 2s + s^3 P(s^2) with s = (m - 1) /
+// (m + 1)
 INLINE double natural_log(double x)
 {
     uint64_t bits = to_bits(x) + (0x3ff0000000000000u - 0x3fe6a09e667f3bcdu);
@@ -81,7 +76,8 @@ INLINE void cos_sin_turn(double u, double *cosine, double *sine)
     *sine = quarters == 2 || quarters == 3 ? -y : y;
 }
 
-INLINE void block(const uint64_t radius[ZR_NORMAL_BLOCK], const uint64_t angle[ZR_NORMAL_BLOCK], double out[2 * ZR_NORMAL_BLOCK])
+INLINE void block(const uint64_t radius[ZR_NORMAL_BLOCK], const uint64_t angle[ZR_NORMAL_BLOCK],
+                  double out[2 * ZR_NORMAL_BLOCK])
 {
     double length[ZR_NORMAL_BLOCK], cosine[ZR_NORMAL_BLOCK], sine[ZR_NORMAL_BLOCK];
     for (int i = 0; i < ZR_NORMAL_BLOCK; i++)
@@ -96,14 +92,16 @@ INLINE void block(const uint64_t radius[ZR_NORMAL_BLOCK], const uint64_t angle[Z
 
 #if defined(__x86_64__)
 // Wider vectors, the same operations: without fused multiply-adds the bits are the same.
-__attribute__((target("avx2"))) static void block_avx2(const uint64_t radius[ZR_NORMAL_BLOCK], const uint64_t angle[ZR_NORMAL_BLOCK],
+__attribute__((target("avx2"))) static void block_avx2(const uint64_t radius[ZR_NORMAL_BLOCK],
+                                                       const uint64_t angle[ZR_NORMAL_BLOCK],
                                                        double out[2 * ZR_NORMAL_BLOCK])
 {
     block(radius, angle, out);
 }
 #endif
 
-void zr_normal_block(const uint64_t radius[ZR_NORMAL_BLOCK], const uint64_t angle[ZR_NORMAL_BLOCK], double out[2 * ZR_NORMAL_BLOCK])
+void zr_normal_block(const uint64_t radius[ZR_NORMAL_BLOCK], const uint64_t angle[ZR_NORMAL_BLOCK],
+                     double out[2 * ZR_NORMAL_BLOCK])
 {
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx2")) {

@@ -77,6 +77,7 @@ int zr_pages_populate(void *base, size_t bytes)
 char *zr_pages_large(char *memory, size_t bytes)
 {
     char *first = memory + (ZR_LARGE_PAGE - (uintptr_t)memory % ZR_LARGE_PAGE) % ZR_LARGE_PAGE;
-    (void)madvise(first, bytes, MADV_HUGEPAGE); // kernels without them refuse; nothing depends on them
+    // kernels without them refuse; nothing depends on them
+    (void)madvise(first, bytes, MADV_HUGEPAGE);
     return first;
 }

@@ -50,7 +50,8 @@ static bool is_one(const char *path, const struct stat *other)
     return stat(path, &info) == 0 && info.st_dev == other->st_dev && info.st_ino == other->st_ino;
 }
 
-// From the resolved name upwards; the numbers of device and file find what a bind mount shows under another name.
+// From the resolved name upwards; the numbers of device and file find what a bind mount shows under
+// another name.
 bool zr_path_lies_in(const char *path, const char *place)
 {
     char at[PATH_MAX];
@@ -81,7 +82,8 @@ static bool resolve(const char *path, char out[static PATH_MAX])
         else if (slash[1] && strcmp(slash, "/.") && up-- <= 0) {
             up = 0;
             snprintf(longer, sizeof longer, "%s", rest);
-            snprintf(rest, sizeof rest, "/%.*s%.*s", NAME_MAX, slash + 1, (int)(sizeof rest - NAME_MAX - 2), longer);
+            snprintf(rest, sizeof rest, "/%.*s%.*s", NAME_MAX, slash + 1,
+                     (int)(sizeof rest - NAME_MAX - 2), longer);
         }
         slash[slash == at] = 0;
     }
@@ -101,7 +103,8 @@ bool zr_path_would_lie_in(const char *path, const char *place)
 size_t zr_file_head(const char *path, char *out, size_t room)
 {
     struct stat info;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a pipe without a writer would be waited for
+    // a pipe without a writer would be waited for
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     ssize_t got = 0;
     if (fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode))
         do

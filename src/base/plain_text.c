@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-// Of a lead byte that is followed by others, by the first of these: whether a shorter form exists, or
-// what is spelled is half of a pair, or lies beyond U+10FFFF.
+// Of a lead byte that is followed by others, by the first of these: whether a shorter form exists,
+// or what is spelled is half of a pair, or lies beyond U+10FFFF.
 static bool is_excluded(unsigned char lead, unsigned char second)
 {
     bool overlong = (lead == 0xe0 && second < 0xa0) || (lead == 0xf0 && second < 0x90);

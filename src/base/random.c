@@ -1,6 +1,8 @@
-// Counter-based randomness: J. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
+// Counter-based randomness: J. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC
+// 2011.
 //
-// Invariant: every value is a function of (key, index) alone, so that any rank may make any range of a vector.
+// Invariant: every value is a function of (key, index) alone, so that any rank may make any range
+// of a vector.
 // The high half of Philox's counter separates the uses of one key.
 #include "base/random.h"
 #include "base/normal.h"
@@ -23,8 +25,8 @@ static void philox_round(uint32_t v[4], uint32_t key0, uint32_t key1)
 
 zr_philox zr_philox4x32(uint64_t key, uint64_t counter_high, uint64_t counter_low)
 {
-    zr_philox out = {.v = {(uint32_t)counter_low, (uint32_t)(counter_low >> 32), (uint32_t)counter_high,
-                           (uint32_t)(counter_high >> 32)}};
+    zr_philox out = {.v = {(uint32_t)counter_low, (uint32_t)(counter_low >> 32),
+                           (uint32_t)counter_high, (uint32_t)(counter_high >> 32)}};
     uint32_t key0 = (uint32_t)key, key1 = (uint32_t)(key >> 32);
     for (int round = 0; round < 10; round++) {
         philox_round(out.v, key0, key1);
@@ -39,10 +41,7 @@ uint64_t zr_hash_bytes(const void *data, size_t length, uint64_t seed)
     return XXH64(data, length, seed);
 }
 
-uint64_t zr_hash_text(const char *text)
-{
-    return zr_hash_bytes(text, strlen(text), 0);
-}
+uint64_t zr_hash_text(const char *text) { return zr_hash_bytes(text, strlen(text), 0); }
 
 void zr_random_normal(uint64_t key, int64_t start, int64_t count, float deviation, float *out)
 {
@@ -56,7 +55,8 @@ void zr_random_normal(uint64_t key, int64_t start, int64_t count, float deviatio
         }
         double normal[2 * ZR_NORMAL_BLOCK];
         zr_normal_block(radius, angle, normal);
-        for (int64_t i = ZR_MAX(2 * pair, start); i < ZR_MIN(2 * (pair + ZR_NORMAL_BLOCK), end); i++)
+        for (int64_t i = ZR_MAX(2 * pair, start); i < ZR_MIN(2 * (pair + ZR_NORMAL_BLOCK), end);
+             i++)
             out[i - start] = (float)(normal[i - 2 * pair] * deviation);
     }
 }

@@ -16,20 +16,11 @@ static const activity activities[] = {
 #undef ACTIVITY
 };
 
-const char *zr_activity_name(zr_activity what)
-{
-    return activities[what].name;
-}
+const char *zr_activity_name(zr_activity what) { return activities[what].name; }
 
-const char *zr_activity_text(zr_activity what)
-{
-    return activities[what].text;
-}
+const char *zr_activity_text(zr_activity what) { return activities[what].text; }
 
-zr_track zr_activity_track(zr_activity what)
-{
-    return activities[what].track;
-}
+zr_track zr_activity_track(zr_activity what) { return activities[what].track; }
 
 zero_status zr_recorder_create(int64_t capacity, zr_recorder **out, zero_error *error)
 {
@@ -44,10 +35,7 @@ zero_status zr_recorder_create(int64_t capacity, zr_recorder **out, zero_error *
     return ZERO_OK;
 }
 
-void zr_recorder_destroy(zr_recorder *recorder)
-{
-    zr_free(recorder);
-}
+void zr_recorder_destroy(zr_recorder *recorder) { zr_free(recorder); }
 
 // For a few instructions, which nobody waits for in the kernel.
 static void lock(zr_recorder *recorder)
@@ -85,26 +73,38 @@ static void add(zr_recorder *recorder, const zr_record *record)
     unlock(recorder);
 }
 
-void zr_recorder_add(zr_recorder *recorder, zr_activity what, int64_t begin, int64_t bytes, int64_t flops, int32_t slot)
+void zr_recorder_add(zr_recorder *recorder, zr_activity what, int64_t begin, int64_t bytes,
+                     int64_t flops, int32_t slot)
 {
     if (recorder)
-        add(recorder, &(zr_record){.begin = begin, .end = zr_clock_nanoseconds(), .bytes = bytes, .flops = flops, .unit = recorder->unit, .slot = slot, .what = what});
+        add(recorder, &(zr_record){.begin = begin,
+                                   .end = zr_clock_nanoseconds(),
+                                   .bytes = bytes,
+                                   .flops = flops,
+                                   .unit = recorder->unit,
+                                   .slot = slot,
+                                   .what = what});
 }
 
-void zr_recorder_add_aside(zr_recorder *recorder, zr_activity what, int64_t begin, int64_t end, int64_t bytes)
+void zr_recorder_add_aside(zr_recorder *recorder, zr_activity what, int64_t begin, int64_t end,
+                           int64_t bytes)
 {
     if (recorder)
-        add(recorder, &(zr_record){.begin = begin, .end = end, .bytes = bytes, .unit = -1, .slot = -1, .what = what});
+        add(recorder,
+            &(zr_record){
+                .begin = begin, .end = end, .bytes = bytes, .unit = -1, .slot = -1, .what = what});
 }
 
 bool zr_activity_is_aside(zr_activity what)
 {
-    return what == ZR_ACTIVITY_disk_read || what == ZR_ACTIVITY_disk_write || what == ZR_ACTIVITY_delayed_update;
+    return what == ZR_ACTIVITY_disk_read || what == ZR_ACTIVITY_disk_write ||
+           what == ZR_ACTIVITY_delayed_update;
 }
 
 bool zr_recorder_is_within(const zr_recorder *recorder, int64_t i, const zr_record *around)
 {
-    return zr_activity_is_aside(recorder->records[i].what) || recorder->records[i].begin >= around->begin;
+    return zr_activity_is_aside(recorder->records[i].what) ||
+           recorder->records[i].begin >= around->begin;
 }
 
 // The waits inside of a record ended before it did, so they stand right before it.
@@ -120,7 +120,8 @@ int64_t zr_recorder_own_time(const zr_recorder *recorder, int64_t first, int64_t
     return own;
 }
 
-void zr_recorder_sum(const zr_recorder *recorder, int64_t first, zr_activity_sum sums[ZR_ACTIVITY_COUNT])
+void zr_recorder_sum(const zr_recorder *recorder, int64_t first,
+                     zr_activity_sum sums[ZR_ACTIVITY_COUNT])
 {
     memset(sums, 0, sizeof *sums * ZR_ACTIVITY_COUNT);
     for (int64_t i = first; i < recorder->count; i++) {

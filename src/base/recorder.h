@@ -1,8 +1,11 @@
-// What took time in a step: a room of records of fixed size, filled by one rank's thread as it computes, communicates and waits, and by
-// the thread that updates beside it (aside records alone), and read by the rank's thread for `zero bench step`, --profile and the breakdowns of the configuration.
+// What took time in a step: a room of records of fixed size, filled by one rank's thread as it
+// computes, communicates and waits, and by the thread that updates beside it (aside records alone),
+// and read by the rank's thread for `zero bench step`, --profile and the breakdowns of the
+// configuration.
 //
-// Nothing here is in the path of a run that records nothing: a queue then holds the backend itself and not the one that
-// records around it (compute/recording.c), a communicator and an engine a NULL pointer. A full room counts what it drops.
+// Nothing here is in the path of a run that records nothing: a queue then holds the backend itself
+// and not the one that records around it (compute/recording.c), a communicator and an engine a NULL
+// pointer. A full room counts what it drops.
 #ifndef ZR_BASE_RECORDER_H
 #define ZR_BASE_RECORDER_H
 
@@ -10,53 +13,61 @@
 
 #include <stdatomic.h>
 
-typedef enum zr_track { ZR_TRACK_PHASE, ZR_TRACK_COMPUTE, ZR_TRACK_COMM, ZR_TRACK_DISK, ZR_TRACK_ASIDE, ZR_TRACK_COUNT } zr_track;
+typedef enum zr_track {
+    ZR_TRACK_PHASE,
+    ZR_TRACK_COMPUTE,
+    ZR_TRACK_COMM,
+    ZR_TRACK_DISK,
+    ZR_TRACK_ASIDE,
+    ZR_TRACK_COUNT
+} zr_track;
 
 // name, what people read, track
-#define ZR_ACTIVITIES(X)                                                    \
-    X(forward, "forward", PHASE)                                            \
-    X(backward, "backward", PHASE)                                          \
-    X(step, "step", PHASE)                                                  \
-    X(product, "matrix products", COMPUTE)                                  \
-    X(attention, "attention", COMPUTE)                                      \
-    X(norm, "norms", COMPUTE)                                               \
-    X(loss, "softmax and loss", COMPUTE)                                    \
-    X(gelu, "gelu", COMPUTE)                                                \
-    X(element, "add, dropout, convert, copy", COMPUTE)                      \
-    X(column_sum, "bias gradients", COMPUTE)                                \
-    X(embedding, "embedding", COMPUTE)                                      \
-    X(square_sum, "gradient norm", COMPUTE)                                 \
-    X(optimizer, "optimizer", COMPUTE)                                      \
-    X(delayed_wait, "waiting for the delayed update", COMPUTE)              \
-    X(checkpoint_wait, "waiting for the checkpoint", COMPUTE)               \
-    X(reduce_scatter, "reduce-scatter", COMM)                               \
-    X(all_gather, "all-gather", COMM)                                       \
-    X(all_reduce, "all-reduce of scalars", COMM)                            \
-    X(broadcast, "broadcast", COMM)                                         \
-    X(wait, "waiting for other ranks", COMM)                                \
-    X(disk_wait, "waiting for NVMe", DISK)                                  \
-    X(disk_read, "reading from NVMe", DISK)                                 \
-    X(disk_write, "writing to NVMe", DISK)                                  \
+#define ZR_ACTIVITIES(X)                                                                           \
+    X(forward, "forward", PHASE)                                                                   \
+    X(backward, "backward", PHASE)                                                                 \
+    X(step, "step", PHASE)                                                                         \
+    X(product, "matrix products", COMPUTE)                                                         \
+    X(attention, "attention", COMPUTE)                                                             \
+    X(norm, "norms", COMPUTE)                                                                      \
+    X(loss, "softmax and loss", COMPUTE)                                                           \
+    X(gelu, "gelu", COMPUTE)                                                                       \
+    X(element, "add, dropout, convert, copy", COMPUTE)                                             \
+    X(column_sum, "bias gradients", COMPUTE)                                                       \
+    X(embedding, "embedding", COMPUTE)                                                             \
+    X(square_sum, "gradient norm", COMPUTE)                                                        \
+    X(optimizer, "optimizer", COMPUTE)                                                             \
+    X(delayed_wait, "waiting for the delayed update", COMPUTE)                                     \
+    X(checkpoint_wait, "waiting for the checkpoint", COMPUTE)                                      \
+    X(reduce_scatter, "reduce-scatter", COMM)                                                      \
+    X(all_gather, "all-gather", COMM)                                                              \
+    X(all_reduce, "all-reduce of scalars", COMM)                                                   \
+    X(broadcast, "broadcast", COMM)                                                                \
+    X(wait, "waiting for other ranks", COMM)                                                       \
+    X(disk_wait, "waiting for NVMe", DISK)                                                         \
+    X(disk_read, "reading from NVMe", DISK)                                                        \
+    X(disk_write, "writing to NVMe", DISK)                                                         \
     X(delayed_update, "update beside the next step", ASIDE)
 
 typedef enum zr_activity {
 #define ZR_ACTIVITY_ENUM(name, text, track) ZR_ACTIVITY_##name,
     ZR_ACTIVITIES(ZR_ACTIVITY_ENUM)
 #undef ZR_ACTIVITY_ENUM
-    ZR_ACTIVITY_COUNT
+        ZR_ACTIVITY_COUNT
 } zr_activity;
 
-bool zr_activity_is_aside(zr_activity what); // of other threads: such records overlap each other
+bool zr_activity_is_aside(zr_activity what);    // of other threads: such records overlap each other
 const char *zr_activity_name(zr_activity what); // "product", for traces
 const char *zr_activity_text(zr_activity what); // "matrix products", for people
 zr_track zr_activity_track(zr_activity what);
 
 typedef struct zr_record {
     int64_t begin, end; // nanoseconds of zr_clock_nanoseconds
-    int64_t bytes;      // read and written, of operands as they are stored; comm: fetched from other ranks
-    int64_t flops;      // of products and attention
-    int32_t unit;       // whose forward or backward was under way, -1: none
-    int32_t slot;       // comm: of the window, -1: none
+    // read and written, of operands as they are stored; comm: fetched from other ranks
+    int64_t bytes;
+    int64_t flops; // of products and attention
+    int32_t unit;  // whose forward or backward was under way, -1: none
+    int32_t slot;  // comm: of the window, -1: none
     zr_activity what;
 } zr_record;
 
@@ -64,27 +75,35 @@ typedef struct zr_recorder {
     int64_t capacity, dropped;
     _Atomic int64_t count; // those below it are complete
     atomic_flag appending;
-    int32_t unit; // that the next records belong to
+    int32_t unit;        // that the next records belong to
     zr_record records[]; // (capacity)
 } zr_recorder;
 
-// Room for `capacity` records, touched, so that recording allocates and faults nothing. Free with zr_recorder_destroy.
+// Room for `capacity` records, touched, so that recording allocates and faults nothing. Free with
+// zr_recorder_destroy.
 zero_status zr_recorder_create(int64_t capacity, zr_recorder **out, zero_error *error);
 void zr_recorder_destroy(zr_recorder *recorder); // NULL is allowed
 void zr_recorder_clear(zr_recorder *recorder);
 // Appends what began at `begin` and ends now. recorder NULL: nothing.
-void zr_recorder_add(zr_recorder *recorder, zr_activity what, int64_t begin, int64_t bytes, int64_t flops, int32_t slot);
+void zr_recorder_add(zr_recorder *recorder, zr_activity what, int64_t begin, int64_t bytes,
+                     int64_t flops, int32_t slot);
 // The same for what went on beside this thread, from begin to end: transfers, of no unit.
-void zr_recorder_add_aside(zr_recorder *recorder, zr_activity what, int64_t begin, int64_t end, int64_t bytes);
+void zr_recorder_add_aside(zr_recorder *recorder, zr_activity what, int64_t begin, int64_t end,
+                           int64_t bytes);
 int64_t zr_recorder_begin(const zr_recorder *recorder); // now; 0 where recorder is NULL
 
-// Whether record i, which stands before `around`, began inside of it; what went on aside is passed over.
+// Whether record i, which stands before `around`, began inside of it; what went on aside is passed
+// over.
 bool zr_recorder_is_within(const zr_recorder *recorder, int64_t i, const zr_record *around);
-// Nanoseconds of record i, of which first is the earliest that counts; a collective's without the waits inside of it.
+// Nanoseconds of record i, of which first is the earliest that counts; a collective's without the
+// waits inside of it.
 int64_t zr_recorder_own_time(const zr_recorder *recorder, int64_t first, int64_t i);
 
-typedef struct zr_activity_sum { int64_t calls, nanoseconds, bytes, flops; } zr_activity_sum;
+typedef struct zr_activity_sum {
+    int64_t calls, nanoseconds, bytes, flops;
+} zr_activity_sum;
 // Sums by activity of records [first, count), of their own times.
-void zr_recorder_sum(const zr_recorder *recorder, int64_t first, zr_activity_sum sums[ZR_ACTIVITY_COUNT]);
+void zr_recorder_sum(const zr_recorder *recorder, int64_t first,
+                     zr_activity_sum sums[ZR_ACTIVITY_COUNT]);
 
 #endif

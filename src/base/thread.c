@@ -1,7 +1,8 @@
 // A queue of jobs in a ring, served by a fixed number of threads. Used by I/O and communication.
 //
-// Invariant, under the lock: `queued` jobs wait in ring[first ...], `running` are being done; `idle` is signalled when
-// both are 0, `room` when the ring is no longer full, `work` when there is a job or the end.
+// Invariant, under the lock: `queued` jobs wait in ring[first ...], `running` are being done;
+// `idle` is signalled when both are 0, `room` when the ring is no longer full, `work` when there is
+// a job or the end.
 #define _GNU_SOURCE
 #include "base/thread.h"
 #include "base/alloc.h"
@@ -68,7 +69,8 @@ static zr_workers *allocate(int threads, int capacity, zero_error *error)
     if (!workers)
         return NULL;
     workers->ring = zr_alloc((size_t)capacity * sizeof *workers->ring, error);
-    workers->threads = workers->ring ? zr_alloc((size_t)threads * sizeof *workers->threads, error) : NULL;
+    workers->threads =
+        workers->ring ? zr_alloc((size_t)threads * sizeof *workers->threads, error) : NULL;
     if (!workers->threads) {
         zr_free(workers->ring);
         zr_free(workers);
@@ -90,7 +92,8 @@ zero_status zr_workers_create(int threads, int capacity, zr_workers **out, zero_
 {
     *out = NULL;
     if (threads < 1 || capacity < 1)
-        return zr_fail(error, ZERO_ERR_INTERNAL, "a queue of %d threads and %d jobs was asked for; both must be at least 1",
+        return zr_fail(error, ZERO_ERR_INTERNAL,
+                       "a queue of %d threads and %d jobs was asked for; both must be at least 1",
                        threads, capacity);
     zr_workers *workers = allocate(threads, capacity, error);
     if (!workers)
@@ -99,7 +102,8 @@ zero_status zr_workers_create(int threads, int capacity, zr_workers **out, zero_
         int reason = start_thread(workers);
         if (reason) {
             zr_workers_destroy(workers);
-            return zr_fail_errno(error, ZERO_ERR_MEMORY, reason, "cannot start thread %d of %d", i + 1, threads);
+            return zr_fail_errno(error, ZERO_ERR_MEMORY, reason, "cannot start thread %d of %d",
+                                 i + 1, threads);
         }
     }
     *out = workers;

@@ -1,4 +1,5 @@
-// Threads for I/O and communication only (kernels use OpenMP): a FIFO of jobs served by a fixed number of threads.
+// Threads for I/O and communication only (kernels use OpenMP): a FIFO of jobs served by a fixed
+// number of threads.
 #ifndef ZR_BASE_THREAD_H
 #define ZR_BASE_THREAD_H
 
@@ -8,9 +9,11 @@ typedef struct zr_workers zr_workers;
 typedef void (*zr_job)(void *argument);
 
 zero_status zr_workers_create(int threads, int capacity, zr_workers **out, zero_error *error);
-zero_status zr_workers_submit(zr_workers *workers, zr_job job, void *argument, zero_error *error); // waits while the queue is full
-void zr_workers_drain(zr_workers *workers);   // returns when all submitted jobs have ended
-bool zr_workers_drain_for(zr_workers *workers, double seconds); // or when that time is over: whether they have
+// waits while the queue is full
+zero_status zr_workers_submit(zr_workers *workers, zr_job job, void *argument, zero_error *error);
+void zr_workers_drain(zr_workers *workers); // returns when all submitted jobs have ended
+// or when that time is over: whether they have
+bool zr_workers_drain_for(zr_workers *workers, double seconds);
 void zr_workers_destroy(zr_workers *workers); // drains first
 
 #endif

@@ -12,8 +12,9 @@ static void add(zr_document *out, const char *text, bool trained)
 // Python's str.isspace for what str.strip takes off.
 static bool is_space(int32_t c)
 {
-    return (c >= 9 && c <= 13) || (c >= 0x1c && c <= 0x20) || c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029
-           || c == 0x202f || c == 0x205f || c == 0x3000;
+    return (c >= 9 && c <= 13) || (c >= 0x1c && c <= 0x20) || c == 0x85 || c == 0xa0 ||
+           c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 ||
+           c == 0x202f || c == 0x205f || c == 0x3000;
 }
 
 static void strip_end(const char *text, size_t *length)
@@ -32,7 +33,8 @@ static void strip_end(const char *text, size_t *length)
 static void strip(const char **text, size_t *length)
 {
     int32_t c;
-    for (int bytes; *length && (bytes = zr_utf8_next(*text, *length, &c)) && is_space(c); *length -= (size_t)bytes)
+    for (int bytes; *length && (bytes = zr_utf8_next(*text, *length, &c)) && is_space(c);
+         *length -= (size_t)bytes)
         *text += bytes;
     strip_end(*text, length);
 }
@@ -136,14 +138,31 @@ static void mistral_2024_turn(const zr_chat *chat, const zr_chat_turn *turn, zr_
 #define LLAMA3_ANSWER "<|start_header_id|>assistant<|end_header_id|>\n\n"
 
 static const zr_chat_format formats[] = {
-    {.name = "chatml", .answer = "<|im_start|>assistant\n", .end = "<|im_end|>", .turn = chatml_turn},
+    {.name = "chatml",
+     .answer = "<|im_start|>assistant\n",
+     .end = "<|im_end|>",
+     .turn = chatml_turn},
     {.name = "llama2", .alternates = true, .folds = true, .turn = llama2_turn},
-    {.name = "llama3", .begins = true, .strips = true, .answer = LLAMA3_ANSWER, .end = "<|eot_id|>", .turn = llama3_turn},
-    {.name = "llama3.1", .begins = true, .strips = true, .answer = LLAMA3_ANSWER, .end = "<|eot_id|>",
-     .dates = "Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n", .turn = llama3_turn},
+    {.name = "llama3",
+     .begins = true,
+     .strips = true,
+     .answer = LLAMA3_ANSWER,
+     .end = "<|eot_id|>",
+     .turn = llama3_turn},
+    {.name = "llama3.1",
+     .begins = true,
+     .strips = true,
+     .answer = LLAMA3_ANSWER,
+     .end = "<|eot_id|>",
+     .dates = "Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n",
+     .turn = llama3_turn},
     {.name = "mistral", .begins = true, .alternates = true, .turn = mistral_turn},
     {.name = "mistral-spaced", .begins = true, .alternates = true, .turn = mistral_spaced_turn},
-    {.name = "mistral-2024", .begins = true, .alternates = true, .folds = true, .turn = mistral_2024_turn},
+    {.name = "mistral-2024",
+     .begins = true,
+     .alternates = true,
+     .folds = true,
+     .turn = mistral_2024_turn},
 };
 
 const zr_chat_format *zr_chat_format_find(const char *name)
@@ -154,10 +173,7 @@ const zr_chat_format *zr_chat_format_find(const char *name)
     return NULL;
 }
 
-const char *zr_chat_format_at(int i)
-{
-    return i < ZR_COUNT(formats) ? formats[i].name : NULL;
-}
+const char *zr_chat_format_at(int i) { return i < ZR_COUNT(formats) ? formats[i].name : NULL; }
 
 const char *zr_chat_format_name(const zr_chat *chat)
 {
@@ -169,20 +185,30 @@ typedef struct rendering {
     const json_t *messages;
     size_t trained_from, turns; // turns: without a system message that is no turn
     const char *name;
-    zr_chat_turn system;        // content NULL: there is none
+    zr_chat_turn system; // content NULL: there is none
     zr_document *out;
 } rendering;
 
-static zero_status read_message(const rendering *r, size_t index, zr_chat_turn *turn, zero_error *error)
+static zero_status read_message(const rendering *r, size_t index, zr_chat_turn *turn,
+                                zero_error *error)
 {
-    const json_t *message = json_array_get(r->messages, index), *role = json_object_get(message, "role"), *content = json_object_get(message, "content");
+    const json_t *message = json_array_get(r->messages, index),
+                 *role = json_object_get(message, "role"),
+                 *content = json_object_get(message, "content");
     if (!json_is_string(role))
-        return zr_fail(error, ZERO_ERR_DATA, "%s: message %zu has no \"role\" that is text", r->name, index);
-    bool calls = json_is_true(json_object_get(message, "tool_calls")) || json_array_size(json_object_get(message, "tool_calls")) || !strcmp(json_string_value(role), "tool");
+        return zr_fail(error, ZERO_ERR_DATA, "%s: message %zu has no \"role\" that is text",
+                       r->name, index);
+    bool calls = json_is_true(json_object_get(message, "tool_calls")) ||
+                 json_array_size(json_object_get(message, "tool_calls")) ||
+                 !strcmp(json_string_value(role), "tool");
     if (!json_is_string(content) || calls)
-        return zr_fail(error, ZERO_ERR_DATA, "%s: message %zu (%s) has no \"content\" that is text: calls of tools, images and the like are not built", r->name, index,
-                       json_string_value(role));
-    *turn = (zr_chat_turn){.role = json_string_value(role), .role_length = json_string_length(role), .content = json_string_value(content),
+        return zr_fail(error, ZERO_ERR_DATA,
+                       "%s: message %zu (%s) has no \"content\" that is text: calls of tools, "
+                       "images and the like are not built",
+                       r->name, index, json_string_value(role));
+    *turn = (zr_chat_turn){.role = json_string_value(role),
+                           .role_length = json_string_length(role),
+                           .content = json_string_value(content),
                            .length = json_string_length(content)};
     turn->trained = !strcmp(turn->role, "assistant") && index >= r->trained_from;
     if (r->chat->format->strips)
@@ -195,20 +221,27 @@ static bool is_system(const zr_chat_turn *turn)
     return turn->role_length == 6 && !memcmp(turn->role, "system", 6);
 }
 
-static zero_status check_turn(const rendering *r, size_t index, const zr_chat_turn *turn, zero_error *error)
+static zero_status check_turn(const rendering *r, size_t index, const zr_chat_turn *turn,
+                              zero_error *error)
 {
     const char *expected = r->turns % 2 ? "assistant" : "user";
     if (!r->chat->format->alternates || !strcmp(turn->role, expected))
         return ZERO_OK;
-    return zr_fail(error, ZERO_ERR_DATA, "%s: message %zu is of the role \"%s\": in the format %s user and assistant take turns%s, and here \"%s\" is due", r->name, index,
-                   turn->role, r->chat->format->name, r->chat->format->folds ? ", after one system message or none" : "", expected);
+    return zr_fail(error, ZERO_ERR_DATA,
+                   "%s: message %zu is of the role \"%s\": in the format %s user and assistant "
+                   "take turns%s, and here \"%s\" is due",
+                   r->name, index, turn->role, r->chat->format->name,
+                   r->chat->format->folds ? ", after one system message or none" : "", expected);
 }
 
-// The system message that stands before all turns: the messages' own, or the format's. *next: the first message that is a turn.
+// The system message that stands before all turns: the messages' own, or the format's. *next: the
+// first message that is a turn.
 static zero_status begin(rendering *r, size_t *next, zero_error *error)
 {
     const zr_chat_format *format = r->chat->format;
-    zr_chat_turn first, system = {.role = "system", .role_length = 6, .content = r->chat->system ? r->chat->system : ""};
+    zr_chat_turn first, system = {.role = "system",
+                                  .role_length = 6,
+                                  .content = r->chat->system ? r->chat->system : ""};
     ZERO_TRY(read_message(r, 0, &first, error));
     system.length = strlen(system.content);
     *next = is_system(&first) && (format->folds || format->dates);
@@ -225,14 +258,19 @@ static zero_status begin(rendering *r, size_t *next, zero_error *error)
     return ZERO_OK;
 }
 
-zero_status zr_chat_render(const zr_chat *chat, const json_t *messages, size_t trained_from, const char *name, zr_document *out, zero_error *error)
+zero_status zr_chat_render(const zr_chat *chat, const json_t *messages, size_t trained_from,
+                           const char *name, zr_document *out, zero_error *error)
 {
-    rendering r = {.chat = chat, .messages = messages, .trained_from = trained_from, .name = name, .out = out};
+    rendering r = {
+        .chat = chat, .messages = messages, .trained_from = trained_from, .name = name, .out = out};
     size_t next;
     if (!chat->format)
-        return zr_fail(error, ZERO_ERR_UNSUPPORTED, "%s: %s", name, chat->refusal ? chat->refusal : "messages need a chat template, and there is none");
+        return zr_fail(error, ZERO_ERR_UNSUPPORTED, "%s: %s", name,
+                       chat->refusal ? chat->refusal
+                                     : "messages need a chat template, and there is none");
     if (!json_is_array(messages) || !json_array_size(messages))
-        return zr_fail(error, ZERO_ERR_DATA, "%s: \"messages\" must be a list of at least one message", name);
+        return zr_fail(error, ZERO_ERR_DATA,
+                       "%s: \"messages\" must be a list of at least one message", name);
     ZERO_TRY(begin(&r, &next, error));
     for (; next < json_array_size(messages); next++, r.turns++) {
         zr_chat_turn turn;
@@ -250,13 +288,16 @@ zero_status zr_chat_render(const zr_chat *chat, const json_t *messages, size_t t
     return ZERO_OK;
 }
 
-zero_status zr_chat_ask(const zr_chat *chat, const char *text, const char *name, zr_document *out, zero_error *error)
+zero_status zr_chat_ask(const zr_chat *chat, const char *text, const char *name, zr_document *out,
+                        zero_error *error)
 {
     json_t *content = json_string(text);
     if (!content)
         return zr_fail(error, ZERO_ERR_DATA, "%s: no UTF-8, which a message must be", name);
     json_t *messages = json_pack("[{s:s, s:o}]", "role", "user", "content", content);
-    zero_status status = messages ? zr_chat_render(chat, messages, 0, name, out, error) : zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for a message", name);
+    zero_status status = messages
+                             ? zr_chat_render(chat, messages, 0, name, out, error)
+                             : zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for a message", name);
     json_decref(messages);
     if (status == ZERO_OK && chat->format->answer)
         add(out, chat->format->answer, false);

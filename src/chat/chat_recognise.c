@@ -1,8 +1,10 @@
-// Which format a chat template is: its whole text, with what makes no difference taken out, against the texts of the known ones.
+// Which format a chat template is: its whole text, with what makes no difference taken out, against
+// the texts of the known ones.
 //
-// What makes no difference: white space inside of tags but outside of literals, trim marks ({%- -%}), the line ends and indents that transformers'
-// Jinja drops (trim_blocks, lstrip_blocks), comments, the kind of quotes. In a known text \1 stands for a system message of any wording, and the
-// prompt of an answer may follow. Long texts are kept as hashes.
+// What makes no difference: white space inside of tags but outside of literals, trim marks ({%-
+// -%}), the line ends and indents that transformers' Jinja drops (trim_blocks, lstrip_blocks),
+// comments, the kind of quotes. In a known text \1 stands for a system message of any wording, and
+// the prompt of an answer may follow. Long texts are kept as hashes.
 #include "base/random.h"
 #include "chat/chat_internal.h"
 
@@ -12,49 +14,80 @@
 enum { SHOWN = 100 }; // of a template's first line in messages
 
 #define PLAIN "{% for message in messages %}"
-#define CHATML "{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n'}}{% endfor %}"
-#define DEFAULT "{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\\n\1<|im_end|>\\n' }}{% endif %}"
-#define TURNS "{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('Conversation roles must alternate user/assistant/user/assistant/...') }}{% endif %}"
-#define LLAMA2                                                                                                                                             \
-    "{% if messages[0]['role'] == 'system' %}{% set loop_messages = messages[1:] %}{% set system_message = messages[0]['content'] %}"                     \
-    "{% else %}{% set loop_messages = messages %}{% set system_message = false %}{% endif %}{% for message in loop_messages %}" TURNS                      \
-    "{% if loop.index0 == 0 and system_message != false %}{% set content = '<<SYS>>\\n' + system_message + '\\n<</SYS>>\\n\\n' + message['content'] %}"    \
-    "{% else %}{% set content = message['content'] %}{% endif %}{% if message['role'] == 'user' %}{{ bos_token + '[INST] ' + content.strip() + ' [/INST]' }}" \
-    "{% elif message['role'] == 'assistant' %}{{ ' ' + content.strip() + ' ' + eos_token }}{% endif %}{% endfor %}"
-#define LLAMA3                                                                                                                                              \
-    "{% set loop_messages = messages %}{% for message in loop_messages %}{% set content = '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n'" \
-    "+ message['content'] | trim + '<|eot_id|>' %}{% if loop.index0 == 0 %}{% set content = bos_token + content %}{% endif %}{{ content }}{% endfor %}"
-#define MISTRAL(open, close, after)                                                                                                                         \
-    "{{ bos_token }}" PLAIN TURNS "{% if message['role'] == 'user' %}{{ '" open "' + message['content'] + '" close "' }}"                                    \
-    "{% elif message['role'] == 'assistant' %}{{ message['content'] + eos_token" after "}}"                                                                  \
-    "{% else %}{{ raise_exception('Only user and assistant roles are supported!') }}{% endif %}{% endfor %}"
-#define MISTRAL_2024                                                                                                                                       \
-    "{% if messages[0]['role'] == 'system' %}{% set system_message = messages[0]['content'] %}{% set loop_messages = messages[1:] %}{% else %}"           \
-    "{% set loop_messages = messages %}{% endif %}{{ bos_token }}{% for message in loop_messages %}{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}" \
-    "{{ raise_exception('After the optional system message, conversation roles must alternate user/assistant/user/assistant/...') }}{% endif %}"          \
-    "{% if message['role'] == 'user' %}{% if loop.first and system_message is defined %}{{ ' [INST] ' + system_message + '\\n\\n' + message['content'] + ' [/INST]' }}" \
-    "{% else %}{{ ' [INST] ' + message['content'] + ' [/INST]' }}{% endif %}{% elif message['role'] == 'assistant' %}{{ ' ' + message['content'] + eos_token}}" \
-    "{% else %}{{ raise_exception('Only user and assistant roles are supported, with the exception of an initial optional system message!') }}{% endif %}{% endfor %}"
+#define CHATML                                                                                     \
+    "{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n'}}{% "  \
+    "endfor %}"
+#define DEFAULT                                                                                    \
+    "{% if loop.first and messages[0]['role'] != 'system' %}{{ "                                   \
+    "'<|im_start|>system\\n\1<|im_end|>\\n' }}{% endif %}"
+#define TURNS                                                                                      \
+    "{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}{{ "                            \
+    "raise_exception('Conversation roles must alternate user/assistant/user/assistant/...') }}{% " \
+    "endif %}"
+#define LLAMA2                                                                                     \
+    "{% if messages[0]['role'] == 'system' %}{% set loop_messages = messages[1:] %}{% set "        \
+    "system_message = messages[0]['content'] %}"                                                   \
+    "{% else %}{% set loop_messages = messages %}{% set system_message = false %}{% endif %}{% "   \
+    "for message in loop_messages %}" TURNS                                                        \
+    "{% if loop.index0 == 0 and system_message != false %}{% set content = '<<SYS>>\\n' + "        \
+    "system_message + '\\n<</SYS>>\\n\\n' + message['content'] %}"                                 \
+    "{% else %}{% set content = message['content'] %}{% endif %}{% if message['role'] == 'user' "  \
+    "%}{{ bos_token + '[INST] ' + content.strip() + ' [/INST]' }}"                                 \
+    "{% elif message['role'] == 'assistant' %}{{ ' ' + content.strip() + ' ' + eos_token }}{% "    \
+    "endif %}{% endfor %}"
+#define LLAMA3                                                                                     \
+    "{% set loop_messages = messages %}{% for message in loop_messages %}{% set content = "        \
+    "'<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n'"                          \
+    "+ message['content'] | trim + '<|eot_id|>' %}{% if loop.index0 == 0 %}{% set content = "      \
+    "bos_token + content %}{% endif %}{{ content }}{% endfor %}"
+#define MISTRAL(open, close, after)                                                                \
+    "{{ bos_token }}" PLAIN TURNS "{% if message['role'] == 'user' %}{{ '" open                    \
+    "' + message['content'] + '" close "' }}"                                                      \
+    "{% elif message['role'] == 'assistant' %}{{ message['content'] + eos_token" after "}}"        \
+    "{% else %}{{ raise_exception('Only user and assistant roles are supported!') }}{% endif "     \
+    "%}{% endfor %}"
+#define MISTRAL_2024                                                                               \
+    "{% if messages[0]['role'] == 'system' %}{% set system_message = messages[0]['content'] %}{% " \
+    "set loop_messages = messages[1:] %}{% else %}"                                                \
+    "{% set loop_messages = messages %}{% endif %}{{ bos_token }}{% for message in loop_messages " \
+    "%}{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}"                             \
+    "{{ raise_exception('After the optional system message, conversation roles must alternate "    \
+    "user/assistant/user/assistant/...') }}{% endif %}"                                            \
+    "{% if message['role'] == 'user' %}{% if loop.first and system_message is defined %}{{ ' "     \
+    "[INST] ' + system_message + '\\n\\n' + message['content'] + ' [/INST]' }}"                    \
+    "{% else %}{{ ' [INST] ' + message['content'] + ' [/INST]' }}{% endif %}{% elif "              \
+    "message['role'] == 'assistant' %}{{ ' ' + message['content'] + eos_token}}"                   \
+    "{% else %}{{ raise_exception('Only user and assistant roles are supported, with the "         \
+    "exception of an initial optional system message!') }}{% endif %}{% endfor %}"
 
 static const struct {
     const char *format, *text;
 } known[] = {
-    {"chatml", PLAIN CHATML}, {"chatml", PLAIN DEFAULT CHATML}, {"llama2", LLAMA2}, {"llama3", LLAMA3}, {"mistral", MISTRAL("[INST] ", " [/INST]", "")},
-    {"mistral-spaced", MISTRAL("[INST] ", " [/INST]", " + ' '")}, {"mistral-2024", MISTRAL_2024},
+    {"chatml", PLAIN CHATML},
+    {"chatml", PLAIN DEFAULT CHATML},
+    {"llama2", LLAMA2},
+    {"llama3", LLAMA3},
+    {"mistral", MISTRAL("[INST] ", " [/INST]", "")},
+    {"mistral-spaced", MISTRAL("[INST] ", " [/INST]", " + ' '")},
+    {"mistral-2024", MISTRAL_2024},
 };
 
-// Templates that also write tools, as published: too long to stand here. test_chat says the hashes of a text that should be known and is not.
+// Templates that also write tools, as published: too long to stand here. test_chat says the hashes
+// of a text that should be known and is not.
 static const struct {
     const char *format;
     zr_chat_hash hash;
 } hashed[] = {
     {"chatml", {0x23dfdc1b09b523f7, 0x8ae9e25df0124d62, 1708}}, // Qwen2.5
-    {"chatml", {0xc66dbc2642b5b0cd, 0x93602981954961ae, 1710}}, // the same with other braces in what it says of tools: Qwen2.5 0.5B and others
-    {"chatml", {0x28b29a7acc54184b, 0xe8f4594f7bb61f4f, 1765}}, // as trl saves it, with {% generation %} around answers
+    // the same with other braces in what it says of tools: Qwen2.5 0.5B and others
+    {"chatml", {0xc66dbc2642b5b0cd, 0x93602981954961ae, 1710}},
+    // as trl saves it, with {% generation %} around answers
+    {"chatml", {0x28b29a7acc54184b, 0xe8f4594f7bb61f4f, 1765}},
     {"llama3.1", {0x1f8c20fad4fadfc3, 0xb2e8d1b328a0cbee, 3162}}, // Llama 3.1 and 3.3
 };
 
-// A character of a literal in `quote`s, as one in single quotes has it. Answers how many bytes of the text it takes.
+// A character of a literal in `quote`s, as one in single quotes has it. Answers how many bytes of
+// the text it takes.
 static size_t take_character(const char *at, char quote, zr_buffer *out)
 {
     bool escape = *at == '\\' && at[1];
@@ -71,7 +104,8 @@ static size_t take_character(const char *at, char quote, zr_buffer *out)
     return escape ? 2 : 1;
 }
 
-// A tag is from {{ or {% to }} or %}; *at stands after its opening. Its text without white space, quotes all single.
+// A tag is from {{ or {% to }} or %}; *at stands after its opening. Its text without white space,
+// quotes all single.
 static const char *take_tag(const char *at, zr_buffer *out)
 {
     for (char quote = 0; *at && (quote || !((at[0] == '%' || at[0] == '}') && at[1] == '}'));) {
@@ -96,7 +130,8 @@ static void drop_blanks(zr_buffer *out, const char *blanks)
         out->length--;
 }
 
-// Whether nothing but blanks stands before `at` on its line: they go before a block or comment (lstrip_blocks).
+// Whether nothing but blanks stands before `at` on its line: they go before a block or comment
+// (lstrip_blocks).
 static bool is_indented(const char *text, const char *at)
 {
     while (at > text && (at[-1] == ' ' || at[-1] == '\t'))
@@ -150,7 +185,8 @@ static void normalise(const char *text, zr_buffer *out)
     zr_buffer_append(out, "", 0);
 }
 
-// Whether a text ends here but for the prompt of an answer, which training leaves out: where it is asked for, or, in one template, always.
+// Whether a text ends here but for the prompt of an answer, which training leaves out: where it is
+// asked for, or, in one template, always.
 static bool is_prompt(const char *rest, const char *answer)
 {
     static const char asked[] = "{%ifadd_generation_prompt%}", end[] = "{%endif%}";
@@ -169,7 +205,8 @@ static bool is_prompt(const char *rest, const char *answer)
     return !strncmp(rest, "'}}", 3) && !strcmp(rest + 3, if_asked ? end : "");
 }
 
-// The system message where the text is `pattern`, in Jinja's escapes; NULL: it is not. *length 0: the pattern has none.
+// The system message where the text is `pattern`, in Jinja's escapes; NULL: it is not. *length 0:
+// the pattern has none.
 static const char *match(const char *text, const char *pattern, const char *answer, size_t *length)
 {
     const char *hole = strchr(pattern, '\1');
@@ -206,10 +243,12 @@ static zero_status find_known(const char *text, zr_chat *out, zero_error *error)
         zr_buffer pattern = {0};
         size_t length;
         normalise(known[i].text, &pattern);
-        const char *system = pattern.failed ? NULL : match(text, pattern.data, format->answer, &length);
+        const char *system =
+            pattern.failed ? NULL : match(text, pattern.data, format->answer, &length);
         if (system)
             out->format = format;
-        bool failed = pattern.failed || (system && length && !(out->system = unescape(system, length, error)));
+        bool failed = pattern.failed ||
+                      (system && length && !(out->system = unescape(system, length, error)));
         zr_buffer_free(&pattern);
         if (failed)
             return zr_fail(error, ZERO_ERR_MEMORY, "no memory to compare a chat template");
@@ -217,7 +256,8 @@ static zero_status find_known(const char *text, zr_chat *out, zero_error *error)
     return ZERO_OK;
 }
 
-// The default system message of a template that writes tools: it stands in a literal of its own, and in one with the marks around it.
+// The default system message of a template that writes tools: it stands in a literal of its own,
+// and in one with the marks around it.
 static const char *find_system(const char *text, size_t *length)
 {
     static const char open[] = "{{'<|im_start|>system\\n", close[] = "<|im_end|>\\n'}}";
@@ -241,15 +281,18 @@ static void make_hole(const char *text, const char *system, size_t length, zr_bu
 }
 
 // system: the message, in the text; NULL: none.
-static zero_status hash_text(const char *text, const char *system, size_t length, zr_chat_hash *out, zero_error *error)
+static zero_status hash_text(const char *text, const char *system, size_t length, zr_chat_hash *out,
+                             zero_error *error)
 {
     zr_buffer holed = {0};
     make_hole(text, system, length, &holed);
     if (!holed.failed)
-        *out = (zr_chat_hash){zr_hash_bytes(holed.data, holed.length, 0), zr_hash_bytes(holed.data, holed.length, 1), holed.length};
+        *out = (zr_chat_hash){zr_hash_bytes(holed.data, holed.length, 0),
+                              zr_hash_bytes(holed.data, holed.length, 1), holed.length};
     bool failed = holed.failed;
     zr_buffer_free(&holed);
-    return failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory to compare a chat template") : ZERO_OK;
+    return failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory to compare a chat template")
+                  : ZERO_OK;
 }
 
 zero_status zr_chat_hash_template(const char *text, zr_chat_hash *out, zero_error *error)
@@ -258,7 +301,9 @@ zero_status zr_chat_hash_template(const char *text, zr_chat_hash *out, zero_erro
     size_t length = 0;
     normalise(text, &plain);
     const char *system = plain.failed ? NULL : find_system(plain.data, &length);
-    zero_status status = plain.failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory to compare a chat template") : hash_text(plain.data, system, length, out, error);
+    zero_status status =
+        plain.failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory to compare a chat template")
+                     : hash_text(plain.data, system, length, out, error);
     zr_buffer_free(&plain);
     return status;
 }
@@ -280,9 +325,13 @@ static zero_status find_hashed(const char *text, zr_chat *out, zero_error *error
 static zero_status refuse(const char *text, zr_chat *out, zero_error *error)
 {
     size_t line = strcspn(text, "\n");
-    const char *why = strstr(text, "strftime_now") ? "writes the date of today, which no training could repeat" : "is none of those that are known (docs/data.md)";
-    out->refusal = zr_sprintf(error, "the chat template of this model %s; it begins \"%.*s%s\"; --chat FORMAT names another", why, (int)ZR_MIN(line, (size_t)SHOWN), text,
-                              line > SHOWN ? "..." : "");
+    const char *why = strstr(text, "strftime_now")
+                          ? "writes the date of today, which no training could repeat"
+                          : "is none of those that are known (docs/data.md)";
+    out->refusal = zr_sprintf(
+        error,
+        "the chat template of this model %s; it begins \"%.*s%s\"; --chat FORMAT names another",
+        why, (int)ZR_MIN(line, (size_t)SHOWN), text, line > SHOWN ? "..." : "");
     return out->refusal ? ZERO_OK : ZERO_ERR_MEMORY;
 }
 
@@ -291,7 +340,9 @@ zero_status zr_chat_recognise(const char *text, zr_chat *out, zero_error *error)
     zr_buffer plain = {0};
     *out = (zr_chat){0};
     normalise(text, &plain);
-    zero_status status = plain.failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory to compare a chat template") : find_known(plain.data, out, error);
+    zero_status status =
+        plain.failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory to compare a chat template")
+                     : find_known(plain.data, out, error);
     if (status == ZERO_OK && !out->format)
         status = find_hashed(plain.data, out, error);
     zr_buffer_free(&plain);

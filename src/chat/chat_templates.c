@@ -1,4 +1,5 @@
-// What is read of a model directory to write conversations: its chat template, its begin and end tokens.
+// What is read of a model directory to write conversations: its chat template, its begin and end
+// tokens.
 #include "base/file.h"
 #include "chat/chat_internal.h"
 
@@ -10,18 +11,21 @@ enum { MOST_BYTES = 64 << 20 }; // of tokenizer_config.json
 static char *token_of(const json_t *config, const char *key, zero_error *error)
 {
     const json_t *token = json_object_get(config, key);
-    const char *text = json_string_value(json_is_object(token) ? json_object_get(token, "content") : token);
+    const char *text =
+        json_string_value(json_is_object(token) ? json_object_get(token, "content") : token);
     return zr_strdup(text ? text : "", error);
 }
 
-// The template in tokenizer_config.json: text, or a list of {"name", "template"}, of which "default" counts.
+// The template in tokenizer_config.json: text, or a list of {"name", "template"}, of which
+// "default" counts.
 static const char *template_of(const json_t *config)
 {
     const json_t *entry = json_object_get(config, "chat_template"), *item;
     size_t i;
     if (!json_is_array(entry))
         return json_string_value(entry);
-    json_array_foreach(entry, i, item) {
+    json_array_foreach(entry, i, item)
+    {
         const char *name = json_string_value(json_object_get(item, "name"));
         if (name && !strcmp(name, "default"))
             return json_string_value(json_object_get(item, "template"));
@@ -35,19 +39,26 @@ static zero_status read_own_file(const char *directory, char **text, zero_error 
     size_t length;
     char *path = zr_sprintf(error, "%s/chat_template.jinja", directory);
     *text = NULL;
-    zero_status status = !path ? ZERO_ERR_MEMORY : zr_path_exists(path) ? zr_file_read(path, MOST_BYTES, text, &length, error) : ZERO_OK;
+    zero_status status = !path ? ZERO_ERR_MEMORY
+                         : zr_path_exists(path)
+                             ? zr_file_read(path, MOST_BYTES, text, &length, error)
+                             : ZERO_OK;
     zr_free(path);
     return status;
 }
 
-static zero_status recognise_in(const char *directory, const json_t *config, zr_chat *out, zero_error *error)
+static zero_status recognise_in(const char *directory, const json_t *config, zr_chat *out,
+                                zero_error *error)
 {
     char *own;
     ZERO_TRY(read_own_file(directory, &own, error));
     const char *text = own ? own : template_of(config);
     zero_status status = text ? zr_chat_recognise(text, out, error) : ZERO_OK;
     zr_free(own);
-    if (!text && !(out->refusal = zr_sprintf(error, "messages need a chat template, and %s has none; --chat FORMAT names one", directory)))
+    if (!text &&
+        !(out->refusal = zr_sprintf(
+              error, "messages need a chat template, and %s has none; --chat FORMAT names one",
+              directory)))
         status = ZERO_ERR_MEMORY;
     return status;
 }
@@ -55,26 +66,36 @@ static zero_status recognise_in(const char *directory, const json_t *config, zr_
 static zero_status set_format(zr_chat *out, const char *format, zero_error *error)
 {
     out->format = zr_chat_format_find(format);
-    return out->format ? ZERO_OK : zr_fail(error, ZERO_ERR_USAGE, "chat format \"%s\": it must be chatml, llama2, llama3, llama3.1, mistral, mistral-spaced or mistral-2024", format);
+    return out->format ? ZERO_OK
+                       : zr_fail(error, ZERO_ERR_USAGE,
+                                 "chat format \"%s\": it must be chatml, llama2, llama3, llama3.1, "
+                                 "mistral, mistral-spaced or mistral-2024",
+                                 format);
 }
 
 // Without a directory, the tokens that the format's own models have.
-static zero_status set_tokens(const json_t *config, const char *directory, zr_chat *out, zero_error *error)
+static zero_status set_tokens(const json_t *config, const char *directory, zr_chat *out,
+                              zero_error *error)
 {
     bool llama3 = out->format && !strncmp(out->format->name, "llama3", 6);
-    out->begin = directory ? token_of(config, "bos_token", error) : zr_strdup(llama3 ? "<|begin_of_text|>" : "<s>", error);
-    out->end = directory ? token_of(config, "eos_token", error) : zr_strdup(llama3 ? "<|eot_id|>" : "</s>", error);
+    out->begin = directory ? token_of(config, "bos_token", error)
+                           : zr_strdup(llama3 ? "<|begin_of_text|>" : "<s>", error);
+    out->end = directory ? token_of(config, "eos_token", error)
+                         : zr_strdup(llama3 ? "<|eot_id|>" : "</s>", error);
     return out->begin && out->end ? ZERO_OK : ZERO_ERR_MEMORY;
 }
 
-static zero_status load_from(const char *directory, const char *format, const json_t *config, zr_chat *out, zero_error *error)
+static zero_status load_from(const char *directory, const char *format, const json_t *config,
+                             zr_chat *out, zero_error *error)
 {
     zero_status status = ZERO_OK;
     if (format && strcmp(format, "auto"))
         status = set_format(out, format, error);
     else if (directory)
         status = recognise_in(directory, config, out, error);
-    else if (!(out->refusal = zr_strdup("messages need a chat template, and this tokenizer has none; --chat FORMAT names one", error)))
+    else if (!(out->refusal = zr_strdup("messages need a chat template, and this tokenizer has "
+                                        "none; --chat FORMAT names one",
+                                        error)))
         status = ZERO_ERR_MEMORY;
     if (status == ZERO_OK)
         status = set_tokens(config, directory, out, error);
@@ -90,7 +111,9 @@ zero_status zr_chat_load(const char *directory, const char *format, zr_chat *out
     *out = (zr_chat){0};
     if (directory) {
         char *path = zr_sprintf(error, "%s/tokenizer_config.json", directory);
-        status = !path ? ZERO_ERR_MEMORY : zr_path_exists(path) ? zr_json_load(path, MOST_BYTES, &config, error) : ZERO_OK;
+        status = !path                  ? ZERO_ERR_MEMORY
+                 : zr_path_exists(path) ? zr_json_load(path, MOST_BYTES, &config, error)
+                                        : ZERO_OK;
         zr_free(path);
     }
     if (status == ZERO_OK)

@@ -13,24 +13,26 @@ typedef struct view { // of one vector
     zr_weight_view view;
     zr_source *source;
     int vector, count;
-    char **names;                   // (tensor_count of the source's)
-    int *of;                        // (count) the source's numbers
-    zero_tensor_desc *tensors;      // (count)
-    const zero_tensor_desc **list;  // (count)
-    char *in;                       // BLOCK elements of at most 8 bytes
-    float *wide;                    // BLOCK
+    char **names;                  // (tensor_count of the source's)
+    int *of;                       // (count) the source's numbers
+    zero_tensor_desc *tensors;     // (count)
+    const zero_tensor_desc **list; // (count)
+    char *in;                      // BLOCK elements of at most 8 bytes
+    float *wide;                   // BLOCK
     zr_source_progress progress;
     void *user;
 } view;
 
-static zero_status visit_tensor(const view *v, int i, zr_range_use use, void *use_user, zero_error *error)
+static zero_status visit_tensor(const view *v, int i, zr_range_use use, void *use_user,
+                                zero_error *error)
 {
     const zr_source_tensor *from = &v->source->vectors[v->vector].tensors[v->of[i]];
     int64_t size = zr_st_dtype_find(from->dtype)->bits / 8, elements = from->bytes / size;
     zr_weight_range range = {.tensor = v->list[i], .data = v->wide, .dtype = ZERO_F32};
     for (; range.first < elements; range.first += range.count) {
         range.count = ZR_MIN(elements - range.first, BLOCK);
-        ZERO_TRY(zr_source_read(v->source, v->vector, v->of[i], range.first * size, range.count * size, v->in, error));
+        ZERO_TRY(zr_source_read(v->source, v->vector, v->of[i], range.first * size,
+                                range.count * size, v->in, error));
         zr_source_widen(from->dtype, v->in, range.count, v->wide);
         ZERO_TRY(use(use_user, &range, error));
         if (v->progress)
@@ -39,7 +41,8 @@ static zero_status visit_tensor(const view *v, int i, zr_range_use use, void *us
     return ZERO_OK;
 }
 
-static zero_status visit(void *user, int part, bool changed, zr_range_use use, void *use_user, zero_error *error)
+static zero_status visit(void *user, int part, bool changed, zr_range_use use, void *use_user,
+                         zero_error *error)
 {
     const view *v = user;
     for (int i = 0; i < v->count; i++)
@@ -52,8 +55,10 @@ static zero_status add_tensor(view *v, int t, zero_error *error)
     const zr_source_tensor *from = &v->source->vectors[v->vector].tensors[t];
     zero_tensor_desc *to = &v->tensors[v->count];
     if (!zr_source_is_real(from->dtype) || from->dims > ZERO_MAX_DIMS)
-        return zr_fail(error, ZERO_ERR_UNSUPPORTED, "tensor \"%s\" has %d dimensions of %s: a checkpoint keeps real numbers in at most %d", from->name, from->dims, from->dtype,
-                       ZERO_MAX_DIMS);
+        return zr_fail(
+            error, ZERO_ERR_UNSUPPORTED,
+            "tensor \"%s\" has %d dimensions of %s: a checkpoint keeps real numbers in at most %d",
+            from->name, from->dims, from->dtype, ZERO_MAX_DIMS);
     *to = (zero_tensor_desc){.name = v->names[t], .dims = from->dims};
     memcpy(to->shape, from->shape, (size_t)from->dims * sizeof *from->shape);
     v->list[v->count] = to;
@@ -95,7 +100,8 @@ static void destroy(view *v)
     zr_free(v->wide);
 }
 
-zero_status zr_adopt(zero_comm *comm, zr_source *source, const char *directory, json_t *state, zr_source_progress progress, void *user, zero_error *error)
+zero_status zr_adopt(zero_comm *comm, zr_source *source, const char *directory, json_t *state,
+                     zr_source_progress progress, void *user, zero_error *error)
 {
     view *views = zr_alloc((size_t)source->vector_count * sizeof *views, error);
     zr_state_vector *vectors = zr_alloc((size_t)source->vector_count * sizeof *vectors, error);
@@ -104,7 +110,8 @@ zero_status zr_adopt(zero_comm *comm, zr_source *source, const char *directory, 
     while (status == ZERO_OK && made < source->vector_count) {
         views[made] = (view){.source = source, .vector = made, .progress = progress, .user = user};
         status = create(&views[made], error);
-        vectors[made] = (zr_state_vector){.name = source->vectors[made].name, .dtype = ZERO_F32, .view = views[made].view};
+        vectors[made] = (zr_state_vector){
+            .name = source->vectors[made].name, .dtype = ZERO_F32, .view = views[made].view};
         made++;
     }
     if (status == ZERO_OK)

@@ -5,8 +5,10 @@
 #include "checkpoint/source.h"
 #include "comm/communicator.h"
 
-// One rank. The directory is there whole or not at all; state: of the manifest. ZERO_ERR_UNSUPPORTED for tensors that are no real
-// numbers, or have more than ZERO_MAX_DIMS dimensions.
-zero_status zr_adopt(zero_comm *comm, zr_source *source, const char *directory, json_t *state, zr_source_progress progress, void *user, zero_error *error);
+// One rank. The directory is there whole or not at all; state: of the manifest.
+// ZERO_ERR_UNSUPPORTED for tensors that are no real numbers, or have more than ZERO_MAX_DIMS
+// dimensions.
+zero_status zr_adopt(zero_comm *comm, zr_source *source, const char *directory, json_t *state,
+                     zr_source_progress progress, void *user, zero_error *error);
 
 #endif

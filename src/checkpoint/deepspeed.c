@@ -11,7 +11,8 @@
 #define MODEL "_model_states.pt"
 #define MOST_RANKS 65536
 
-const char *const zr_ds_states[ZR_DS_VECTORS - 1] = {"exp_avg", "exp_avg_sq", "sum", "momentum_buffer"};
+const char *const zr_ds_states[ZR_DS_VECTORS - 1] = {"exp_avg", "exp_avg_sq", "sum",
+                                                     "momentum_buffer"};
 
 static bool ends_with(const char *name, const char *end)
 {
@@ -24,7 +25,8 @@ static char *find_folder(const char *path, zero_error *error)
 {
     char *latest = zr_sprintf(error, "%s/latest", path), *tag = NULL, *folder = NULL;
     size_t length = 0;
-    if (latest && zr_path_exists(latest) && zr_file_read(latest, 4096, &tag, &length, error) == ZERO_OK) {
+    if (latest && zr_path_exists(latest) &&
+        zr_file_read(latest, 4096, &tag, &length, error) == ZERO_OK) {
         tag[strcspn(tag, "\r\n")] = 0;
         bool inside = *tag && *tag != '.' && !strchr(tag, '/');
         folder = inside ? zr_sprintf(error, "%s/%s", path, tag) : NULL;
@@ -40,14 +42,18 @@ static char *find_folder(const char *path, zero_error *error)
     return folder;
 }
 
-typedef struct listing { int optim, optim_most, model3, model3_most; bool whole_model, parallel, experts, layers; } listing;
+typedef struct listing {
+    int optim, optim_most, model3, model3_most;
+    bool whole_model, parallel, experts, layers;
+} listing;
 
 // Reads "[bf16_]zero_pp_rank_R_mp_rank_M" and its end.
 static bool parse_rank(const char *name, const char *end, int *rank, int *parallel)
 {
     char again[64];
     const char *from = strstr(name, "zero_pp_rank_");
-    if (!from || sscanf(from, "zero_pp_rank_%d_mp_rank_%d", rank, parallel) != 2 || *rank < 0 || *rank >= MOST_RANKS)
+    if (!from || sscanf(from, "zero_pp_rank_%d_mp_rank_%d", rank, parallel) != 2 || *rank < 0 ||
+        *rank >= MOST_RANKS)
         return false;
     snprintf(again, sizeof again, "zero_pp_rank_%d_mp_rank_%02d%s", *rank, *parallel, end);
     return !strcmp(again, from);
@@ -93,7 +99,8 @@ bool zr_deepspeed_is(const char *path)
 }
 
 // The one file of the folder that belongs to the rank, whatever stands in front of its name.
-static zero_status open_rank(const char *folder, int rank, const char *end, zr_torch_file *out, zero_error *error)
+static zero_status open_rank(const char *folder, int rank, const char *end, zr_torch_file *out,
+                             zero_error *error)
 {
     static const char *const before[] = {"bf16_", "fp16_", ""};
     char *path = NULL;
@@ -115,10 +122,7 @@ const zr_torch_file *zr_ds_file(const zr_deepspeed *ds, int file)
     return file < ds->ranks ? &ds->optim[file] : &ds->model[file - ds->ranks];
 }
 
-const char *zr_ds_path(const zr_deepspeed *ds, int file)
-{
-    return zr_ds_file(ds, file)->zip.path;
-}
+const char *zr_ds_path(const zr_deepspeed *ds, int file) { return zr_ds_file(ds, file)->zip.path; }
 
 const zr_pickle_value *zr_ds_optimizer(const zr_deepspeed *ds, int rank)
 {
@@ -127,16 +131,20 @@ const zr_pickle_value *zr_ds_optimizer(const zr_deepspeed *ds, int rank)
 
 const zr_pickle_value *zr_ds_flat(const zr_deepspeed *ds, int rank)
 {
-    return zr_pickle_get(zr_ds_optimizer(ds, rank), ds->stage == 3 ? "fp32_flat_groups" : "single_partition_of_fp32_groups");
+    return zr_pickle_get(zr_ds_optimizer(ds, rank),
+                         ds->stage == 3 ? "fp32_flat_groups" : "single_partition_of_fp32_groups");
 }
 
 const zr_pickle_value *zr_ds_group_state(const zr_deepspeed *ds, int rank, int group)
 {
-    const zr_pickle_value *all = zr_pickle_get(zr_ds_optimizer(ds, rank), ds->stage == 3 ? "optimizer_state_dict" : "base_optimizer_state");
+    const zr_pickle_value *all =
+        zr_pickle_get(zr_ds_optimizer(ds, rank),
+                      ds->stage == 3 ? "optimizer_state_dict" : "base_optimizer_state");
     if (!zr_pickle_is(all, ZR_PICKLE_DICT)) // elastic
         return zr_pickle_at(all, (size_t)group);
     const zr_pickle_value *states = zr_pickle_get(all, "state");
-    for (size_t i = 0; zr_pickle_is(states, ZR_PICKLE_DICT) && i + 1 < states->items.count; i += 2) {
+    for (size_t i = 0; zr_pickle_is(states, ZR_PICKLE_DICT) && i + 1 < states->items.count;
+         i += 2) {
         int64_t key;
         if (zr_pickle_integer(states->items.at[i], &key) && key == group)
             return states->items.at[i + 1];
@@ -146,15 +154,26 @@ const zr_pickle_value *zr_ds_group_state(const zr_deepspeed *ds, int rank, int g
 
 static zero_status check_listing(const char *folder, const listing *l, zero_error *error)
 {
-    const char *what = l->parallel ? "tensor parallelism" : l->layers ? "a pipeline" : l->experts ? "experts" : NULL;
+    const char *what = l->parallel  ? "tensor parallelism"
+                       : l->layers  ? "a pipeline"
+                       : l->experts ? "experts"
+                                    : NULL;
     if (what)
-        return zr_fail(error, ZERO_ERR_UNSUPPORTED, "\"%s\" is a checkpoint with %s, which is not read yet", folder, what);
+        return zr_fail(error, ZERO_ERR_UNSUPPORTED,
+                       "\"%s\" is a checkpoint with %s, which is not read yet", folder, what);
     if (!l->optim)
-        return zr_fail(error, ZERO_ERR_UNSUPPORTED, "\"%s\" has no *" OPTIM ": it is no checkpoint of ZeRO's stages 1 to 3", folder);
+        return zr_fail(error, ZERO_ERR_UNSUPPORTED,
+                       "\"%s\" has no *" OPTIM ": it is no checkpoint of ZeRO's stages 1 to 3",
+                       folder);
     if (l->optim != l->optim_most)
-        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" has %d files *" OPTIM ", the highest of rank %d: some are missing, or are there twice", folder, l->optim, l->optim_most - 1);
+        return zr_fail(error, ZERO_ERR_DATA,
+                       "\"%s\" has %d files *" OPTIM
+                       ", the highest of rank %d: some are missing, or are there twice",
+                       folder, l->optim, l->optim_most - 1);
     if (!l->whole_model && l->model3 != l->optim)
-        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" has neither mp_rank_00" MODEL " nor %d files zero_pp_rank_*" MODEL, folder, l->optim);
+        return zr_fail(error, ZERO_ERR_DATA,
+                       "\"%s\" has neither mp_rank_00" MODEL " nor %d files zero_pp_rank_*" MODEL,
+                       folder, l->optim);
     return ZERO_OK;
 }
 
@@ -183,23 +202,30 @@ static zero_status open_files(zr_deepspeed *ds, zero_error *error)
     return status;
 }
 
-// DeepSpeed's optimizer for bf16 with fp32 gradients writes no stage; its layout is that of stage 1.
+// DeepSpeed's optimizer for bf16 with fp32 gradients writes no stage; its layout is that of stage
+// 1.
 static zero_status read_stage(zr_deepspeed *ds, int rank, int64_t *stage, zero_error *error)
 {
-    const zr_pickle_value *optimizer = zr_ds_optimizer(ds, rank), *count = zr_pickle_get(optimizer, "partition_count");
+    const zr_pickle_value *optimizer = zr_ds_optimizer(ds, rank),
+                          *count = zr_pickle_get(optimizer, "partition_count");
     int64_t partitions = 0, one;
     if (!zr_pickle_is(optimizer, ZR_PICKLE_DICT))
-        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" holds no optimizer_state_dict", zr_ds_path(ds, rank));
+        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" holds no optimizer_state_dict",
+                       zr_ds_path(ds, rank));
     if (!zr_pickle_integer(zr_pickle_get(optimizer, "zero_stage"), stage))
         *stage = zr_pickle_get(optimizer, "single_partition_of_fp32_groups") ? 1 : 0;
     if (*stage < 1 || *stage > 3)
-        return zr_fail(error, ZERO_ERR_UNSUPPORTED, "\"%s\" is of ZeRO stage %lld: stages 1 to 3 are read", zr_ds_path(ds, rank), (long long)*stage);
+        return zr_fail(error, ZERO_ERR_UNSUPPORTED,
+                       "\"%s\" is of ZeRO stage %lld: stages 1 to 3 are read", zr_ds_path(ds, rank),
+                       (long long)*stage);
     zr_pickle_integer(count, &partitions);
     for (size_t i = 0; zr_pickle_at(count, i); i++)
         if (zr_pickle_integer(zr_pickle_at(count, i), &one))
             partitions = ZR_MAX(partitions, one);
     if (partitions != ds->ranks)
-        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" was written by one of %lld ranks, \"%s\" has files of %d", zr_ds_path(ds, rank), (long long)partitions, ds->folder, ds->ranks);
+        return zr_fail(error, ZERO_ERR_DATA,
+                       "\"%s\" was written by one of %lld ranks, \"%s\" has files of %d",
+                       zr_ds_path(ds, rank), (long long)partitions, ds->folder, ds->ranks);
     return ZERO_OK;
 }
 
@@ -210,15 +236,19 @@ static zero_status read_stages(zr_deepspeed *ds, zero_error *error)
     for (int r = 1; r < ds->ranks; r++) {
         ZERO_TRY(read_stage(ds, r, &stage, error));
         if (stage != of_first)
-            return zr_fail(error, ZERO_ERR_DATA, "\"%s\" is of ZeRO stage %lld, rank 0's of %lld", zr_ds_path(ds, r), (long long)stage, (long long)of_first);
+            return zr_fail(error, ZERO_ERR_DATA, "\"%s\" is of ZeRO stage %lld, rank 0's of %lld",
+                           zr_ds_path(ds, r), (long long)stage, (long long)of_first);
     }
     ds->stage = (int)of_first;
     if ((ds->stage == 3) == ds->whole)
-        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" is of ZeRO stage %d, but has the model's files of another", ds->folder, ds->stage);
+        return zr_fail(error, ZERO_ERR_DATA,
+                       "\"%s\" is of ZeRO stage %d, but has the model's files of another",
+                       ds->folder, ds->stage);
     return ZERO_OK;
 }
 
-static zero_status read_bytes(zr_source *source, int vector, int tensor, int64_t first, int64_t bytes, void *out, zero_error *error)
+static zero_status read_bytes(zr_source *source, int vector, int tensor, int64_t first,
+                              int64_t bytes, void *out, zero_error *error)
 {
     const zr_deepspeed *ds = source->own;
     const zr_ds_tensor *of = &ds->vectors[vector].tensors[tensor];
@@ -240,7 +270,8 @@ static zero_status read_bytes(zr_source *source, int vector, int tensor, int64_t
     return ZERO_OK;
 }
 
-static zero_status verify(zr_source *source, zr_source_progress progress, zr_source_damage damaged, void *user, zero_error *error)
+static zero_status verify(zr_source *source, zr_source_progress progress, zr_source_damage damaged,
+                          void *user, zero_error *error)
 {
     const zr_deepspeed *ds = source->own;
     zero_error local = {0};

@@ -1,4 +1,5 @@
-// Checkpoints of DeepSpeed's ZeRO stages 1, 2 and 3 as a source: fp32 weights, the optimizer's states, and where the run stood.
+// Checkpoints of DeepSpeed's ZeRO stages 1, 2 and 3 as a source: fp32 weights, the optimizer's
+// states, and where the run stood.
 //
 //   DIR/latest                                                 "global_step100": the TAG
 //   DIR/TAG/mp_rank_00_model_states.pt                         stages 1, 2: names and shapes, in
@@ -18,9 +19,11 @@
 
 #include "checkpoint/source.h"
 
-// Whether the directory looks like one: DIR/latest names a folder in it, or *_optim_states.pt lie in it.
+// Whether the directory looks like one: DIR/latest names a folder in it, or *_optim_states.pt lie
+// in it.
 bool zr_deepspeed_is(const char *path);
-// Vectors: weights, and of the optimizer's states those of their size (exp_avg, exp_avg_sq, sum, momentum_buffer); tied names once.
+// Vectors: weights, and of the optimizer's states those of their size (exp_avg, exp_avg_sq, sum,
+// momentum_buffer); tied names once.
 // state: as a checkpoint of ours has it (files/training_checkpoint.c), and "lineage".
 zero_status zr_deepspeed_open(const char *path, zr_source *out, zero_error *error);
 

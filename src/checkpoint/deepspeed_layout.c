@@ -15,7 +15,8 @@
 
 typedef const zr_pickle_value *value;
 
-static zero_status add_run(zr_deepspeed *ds, int file, int64_t begin, int64_t bytes, zero_error *error)
+static zero_status add_run(zr_deepspeed *ds, int file, int64_t begin, int64_t bytes,
+                           zero_error *error)
 {
     if (ds->run_count > INT32_MAX / 2)
         return zr_fail(error, ZERO_ERR_DATA, "\"%s\" is cut into too many parts", ds->folder);
@@ -28,7 +29,8 @@ static zero_status add_run(zr_deepspeed *ds, int file, int64_t begin, int64_t by
 }
 
 // Elements [first, first + elements) of the parts put one after another; they are there.
-static zero_status add_elements(zr_deepspeed *ds, const zr_ds_part *parts, int count, int stride, int64_t first, int64_t elements, zero_error *error)
+static zero_status add_elements(zr_deepspeed *ds, const zr_ds_part *parts, int count, int stride,
+                                int64_t first, int64_t elements, zero_error *error)
 {
     for (int i = 0; i < count && elements > 0; i++) {
         const zr_ds_part *part = &parts[i * stride];
@@ -51,17 +53,24 @@ typedef struct shape {
     int64_t of[ZR_PICKLE_DIMS], elements;
 } shape;
 
-static zero_status read_shape(const zr_deepspeed *ds, value name, value size, shape *out, zero_error *error)
+static zero_status read_shape(const zr_deepspeed *ds, value name, value size, shape *out,
+                              zero_error *error)
 {
     const char *text = zr_pickle_text(name), *path = zr_ds_path(ds, ds->ranks);
     *out = (shape){.name = text, .elements = 1};
-    if (!text || !*text || !zr_pickle_is(size, ZR_PICKLE_TUPLE) || size->items.count > ZR_PICKLE_DIMS)
-        return zr_fail(error, ZERO_ERR_DATA, "\"%s\": param_shapes has an entry without a name or a shape", path);
+    if (!text || !*text || !zr_pickle_is(size, ZR_PICKLE_TUPLE) ||
+        size->items.count > ZR_PICKLE_DIMS)
+        return zr_fail(error, ZERO_ERR_DATA,
+                       "\"%s\": param_shapes has an entry without a name or a shape", path);
     out->dims = (int)size->items.count;
     for (int d = 0; d < out->dims; d++)
-        if (!zr_pickle_integer(size->items.at[d], &out->of[d]) || out->of[d] < 0 || __builtin_mul_overflow(out->elements, out->of[d], &out->elements))
-            return zr_fail(error, ZERO_ERR_DATA, "\"%s\": tensor \"%s\" has a shape that is none", path, text);
-    return out->elements <= INT64_MAX / 16 ? ZERO_OK : zr_fail(error, ZERO_ERR_DATA, "\"%s\": tensor \"%s\" is too large", path, text);
+        if (!zr_pickle_integer(size->items.at[d], &out->of[d]) || out->of[d] < 0 ||
+            __builtin_mul_overflow(out->elements, out->of[d], &out->elements))
+            return zr_fail(error, ZERO_ERR_DATA, "\"%s\": tensor \"%s\" has a shape that is none",
+                           path, text);
+    return out->elements <= INT64_MAX / 16
+               ? ZERO_OK
+               : zr_fail(error, ZERO_ERR_DATA, "\"%s\": tensor \"%s\" is too large", path, text);
 }
 
 typedef struct laying {
@@ -97,8 +106,9 @@ static int64_t sum(const zr_ds_part *parts, int count, int stride)
 
 static zero_status refuse_size(const laying *l, const char *name, int64_t needed, int64_t there)
 {
-    return zr_fail(l->error, ZERO_ERR_DATA, "\"%s\": %s up to tensor \"%s\" need %lld elements, the ranks' files have %lld", l->ds->folder, l->of->name, name, (long long)needed,
-                   (long long)there);
+    return zr_fail(l->error, ZERO_ERR_DATA,
+                   "\"%s\": %s up to tensor \"%s\" need %lld elements, the ranks' files have %lld",
+                   l->ds->folder, l->of->name, name, (long long)needed, (long long)there);
 }
 
 // Stages 1 and 2: in the group's vector, which lies in all ranks' parts.
@@ -119,13 +129,16 @@ static zero_status lay_in_group(laying *l, int group, const shape *of)
 static zero_status lay_in_ranks(laying *l, const shape *of)
 {
     int ranks = l->ds->ranks;
-    int64_t part = of->elements / ranks + (of->elements % ranks != 0), left = of->elements, there = sum(l->of->parts, l->ds->groups, ranks); // of each rank
+    // of each rank
+    int64_t part = of->elements / ranks + (of->elements % ranks != 0), left = of->elements,
+            there = sum(l->of->parts, l->ds->groups, ranks);
     if (part > there - l->offset)
         return refuse_size(l, of->name, l->offset + part, there);
     ZERO_TRY(begin_tensor(l, of, "F32"));
     for (int r = 0; r < ranks; r++) {
         int64_t n = ZR_MIN(left, part);
-        ZERO_TRY(add_elements(l->ds, &l->of->parts[r], l->ds->groups, ranks, l->offset, n, l->error));
+        ZERO_TRY(
+            add_elements(l->ds, &l->of->parts[r], l->ds->groups, ranks, l->offset, n, l->error));
         left -= n;
     }
     end_tensor(l);
@@ -137,25 +150,30 @@ static zero_status lay_in_ranks(laying *l, const shape *of)
 static int64_t gap_behind(const zr_deepspeed *ds, size_t group, size_t tensor)
 {
     int64_t gap = 0;
-    value gaps = zr_pickle_at(zr_pickle_get(zr_ds_optimizer(ds, 0), "param_alignment_paddings"), group);
+    value gaps =
+        zr_pickle_at(zr_pickle_get(zr_ds_optimizer(ds, 0), "param_alignment_paddings"), group);
     return zr_pickle_integer(zr_pickle_at(gaps, tensor), &gap) && gap > 0 ? gap : 0;
 }
 
 // What is left at the end is padding: less than DeepSpeed pads.
 static zero_status check_end(const laying *l, int group)
 {
-    int64_t there = sum(&l->of->parts[group * l->ds->ranks], l->ds->ranks, 1), unit = 2 * (int64_t)l->ds->ranks;
+    int64_t there = sum(&l->of->parts[group * l->ds->ranks], l->ds->ranks, 1),
+            unit = 2 * (int64_t)l->ds->ranks;
     if (l->offset <= there && ZR_ROUND_UP(l->offset, unit) == ZR_ROUND_UP(there, unit))
         return ZERO_OK;
-    return zr_fail(l->error, ZERO_ERR_DATA, "\"%s\": the tensors of group %d have %lld elements, the ranks' parts of %s %lld", l->ds->folder, group, (long long)l->offset, l->of->name,
-                   (long long)there);
+    return zr_fail(
+        l->error, ZERO_ERR_DATA,
+        "\"%s\": the tensors of group %d have %lld elements, the ranks' parts of %s %lld",
+        l->ds->folder, group, (long long)l->offset, l->of->name, (long long)there);
 }
 
 static zero_status lay_group(laying *l, size_t group, value shapes)
 {
     shape of;
     if (!zr_pickle_is(shapes, ZR_PICKLE_DICT))
-        return zr_fail(l->error, ZERO_ERR_DATA, "\"%s\": param_shapes is no list of shapes", zr_ds_path(l->ds, l->ds->ranks));
+        return zr_fail(l->error, ZERO_ERR_DATA, "\"%s\": param_shapes is no list of shapes",
+                       zr_ds_path(l->ds, l->ds->ranks));
     for (size_t i = 0; i + 1 < shapes->items.count; i += 2) {
         ZERO_TRY(read_shape(l->ds, shapes->items.at[i], shapes->items.at[i + 1], &of, l->error));
         ZERO_TRY(l->ds->stage == 3 ? lay_in_ranks(l, &of) : lay_in_group(l, (int)group, &of));
@@ -169,7 +187,9 @@ static zero_status lay_group(laying *l, size_t group, value shapes)
 static zero_status lay_trained(laying *l, value groups)
 {
     if (l->ds->stage != 3 && groups->items.count != (size_t)l->ds->groups)
-        return zr_fail(l->error, ZERO_ERR_DATA, "\"%s\" has shapes of %zu groups, the ranks have %d", zr_ds_path(l->ds, l->ds->ranks), groups->items.count, l->ds->groups);
+        return zr_fail(l->error, ZERO_ERR_DATA,
+                       "\"%s\" has shapes of %zu groups, the ranks have %d",
+                       zr_ds_path(l->ds, l->ds->ranks), groups->items.count, l->ds->groups);
     for (size_t g = 0; g < groups->items.count; g++) {
         ZERO_TRY(lay_group(l, g, groups->items.at[g]));
         if (l->ds->stage == 3)
@@ -180,17 +200,22 @@ static zero_status lay_trained(laying *l, value groups)
     int64_t there = sum(l->of->parts, l->ds->groups, l->ds->ranks);
     if (l->ds->stage != 3 || there == l->offset)
         return ZERO_OK;
-    return zr_fail(l->error, ZERO_ERR_DATA, "\"%s\": the tensors need %lld elements of each rank's %s, which have %lld", l->ds->folder, (long long)l->offset, l->of->name,
-                   (long long)there);
+    return zr_fail(l->error, ZERO_ERR_DATA,
+                   "\"%s\": the tensors need %lld elements of each rank's %s, which have %lld",
+                   l->ds->folder, (long long)l->offset, l->of->name, (long long)there);
 }
 
-// The part of a tensor that model file m has; *dtype: of the parts before, NULL in front of the first.
-static zero_status lay_part(laying *l, int m, const shape *of, value part, const char **dtype, int64_t *left)
+// The part of a tensor that model file m has; *dtype: of the parts before, NULL in front of the
+// first.
+static zero_status lay_part(laying *l, int m, const shape *of, value part, const char **dtype,
+                            int64_t *left)
 {
     const zr_torch_file *file = &l->ds->model[m];
     int64_t begin;
-    if (!zr_pickle_is(part, ZR_PICKLE_TENSOR) || (*dtype && strcmp(*dtype, part->tensor.storage->dtype)))
-        return zr_fail(l->error, ZERO_ERR_DATA, "\"%s\" lacks its part of tensor \"%s\"", file->zip.path, of->name);
+    if (!zr_pickle_is(part, ZR_PICKLE_TENSOR) ||
+        (*dtype && strcmp(*dtype, part->tensor.storage->dtype)))
+        return zr_fail(l->error, ZERO_ERR_DATA, "\"%s\" lacks its part of tensor \"%s\"",
+                       file->zip.path, of->name);
     if (!*dtype)
         ZERO_TRY(begin_tensor(l, of, *dtype = part->tensor.storage->dtype));
     int64_t n = ZR_MIN(*left, part->tensor.elements), size = zr_st_dtype_find(*dtype)->bits / 8;
@@ -215,7 +240,8 @@ static zero_status lay_fragments(laying *l, const shape *of, const zr_pickle_key
 static zero_status lay_all_frozen(laying *l, value shapes, const zr_pickle_keys *parts)
 {
     shape of;
-    for (size_t i = 0; zr_pickle_is(shapes, ZR_PICKLE_DICT) && i + 1 < shapes->items.count; i += 2) {
+    for (size_t i = 0; zr_pickle_is(shapes, ZR_PICKLE_DICT) && i + 1 < shapes->items.count;
+         i += 2) {
         ZERO_TRY(read_shape(l->ds, shapes->items.at[i], shapes->items.at[i + 1], &of, l->error));
         ZERO_TRY(lay_fragments(l, &of, parts));
     }
@@ -228,7 +254,9 @@ static zero_status lay_frozen(laying *l, value shapes)
     zr_pickle_keys *parts = zr_alloc((size_t)models * sizeof *parts, l->error);
     zero_status status = parts ? ZERO_OK : ZERO_ERR_MEMORY;
     for (; made < models && status == ZERO_OK; made++)
-        status = zr_pickle_keys_create(zr_pickle_get(l->ds->model[made].pickle.root, "frozen_param_fragments"), &parts[made], l->error);
+        status = zr_pickle_keys_create(
+            zr_pickle_get(l->ds->model[made].pickle.root, "frozen_param_fragments"), &parts[made],
+            l->error);
     if (status == ZERO_OK)
         status = lay_all_frozen(l, shapes, parts);
     while (made > 0)
@@ -285,10 +313,13 @@ static const char *name_at(const void *user, int number)
     return ((const char *const *)user)[number];
 }
 
-// The names of all that has a place without it: second names, buffers, what is trained. *index (*count); zr_free it before `names`.
-static zero_status index_known(value root, zr_buffer *names, zr_named **index, int *count, zero_error *error)
+// The names of all that has a place without it: second names, buffers, what is trained. *index
+// (*count); zr_free it before `names`.
+static zero_status index_known(value root, zr_buffer *names, zr_named **index, int *count,
+                               zero_error *error)
 {
-    value groups = zr_pickle_get(root, "param_shapes"), shared = zr_pickle_get(root, "shared_params");
+    value groups = zr_pickle_get(root, "param_shapes"),
+          shared = zr_pickle_get(root, "shared_params");
     add_names(zr_pickle_is(shared, ZR_PICKLE_OBJECT) ? shared->object.attributes : shared, names);
     add_names(zr_pickle_get(root, "buffer_names"), names);
     for (size_t g = 0; zr_pickle_at(groups, g); g++)
@@ -300,7 +331,8 @@ static zero_status index_known(value root, zr_buffer *names, zr_named **index, i
     return zr_name_index_create(name_at, names->data, *count, index, error);
 }
 
-// At stage 1 DeepSpeed keeps no list of what is frozen: whatever else the model has, but second names of what is there.
+// At stage 1 DeepSpeed keeps no list of what is frozen: whatever else the model has, but second
+// names of what is there.
 static zero_status lay_unlisted(laying *l, value root)
 {
     value module = zr_pickle_get(root, "module");
@@ -308,9 +340,12 @@ static zero_status lay_unlisted(laying *l, value root)
     zr_named *known = NULL;
     int count = 0;
     zero_status status = index_known(root, &names, &known, &count, l->error);
-    for (size_t i = 0; zr_pickle_is(module, ZR_PICKLE_DICT) && i + 1 < module->items.count && status == ZERO_OK; i += 2) {
+    for (size_t i = 0;
+         zr_pickle_is(module, ZR_PICKLE_DICT) && i + 1 < module->items.count && status == ZERO_OK;
+         i += 2) {
         const char *name = zr_pickle_text(module->items.at[i]);
-        if (name && *name && zr_pickle_is(module->items.at[i + 1], ZR_PICKLE_TENSOR) && zr_name_index_find(known, count, name) < 0)
+        if (name && *name && zr_pickle_is(module->items.at[i + 1], ZR_PICKLE_TENSOR) &&
+            zr_name_index_find(known, count, name) < 0)
             status = lay_module_tensor(l, name, module->items.at[i + 1]);
     }
     zr_free(known);
@@ -328,9 +363,11 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static zero_status check_names(const zr_deepspeed *ds, const zr_source_vector *vector, zero_error *error)
+static zero_status check_names(const zr_deepspeed *ds, const zr_source_vector *vector,
+                               zero_error *error)
 {
-    const char **names = zr_alloc(((size_t)vector->tensor_count + 1) * sizeof *names, error), *twice = NULL;
+    const char **names = zr_alloc(((size_t)vector->tensor_count + 1) * sizeof *names, error),
+               *twice = NULL;
     if (!names)
         return ZERO_ERR_MEMORY;
     for (int t = 0; t < vector->tensor_count; t++)
@@ -339,24 +376,32 @@ static zero_status check_names(const zr_deepspeed *ds, const zr_source_vector *v
     for (int t = 1; t < vector->tensor_count; t++)
         twice = strcmp(names[t - 1], names[t]) ? twice : names[t];
     zr_free(names);
-    return twice ? zr_fail(error, ZERO_ERR_DATA, "\"%s\": tensor \"%s\" is there twice", zr_ds_path(ds, ds->ranks), twice) : ZERO_OK;
+    return twice ? zr_fail(error, ZERO_ERR_DATA, "\"%s\": tensor \"%s\" is there twice",
+                           zr_ds_path(ds, ds->ranks), twice)
+                 : ZERO_OK;
 }
 
 static zero_status lay_vector(zr_deepspeed *ds, int v, zr_source *out, zero_error *error)
 {
-    value root = ds->model[0].pickle.root, groups = zr_pickle_get(root, "param_shapes"), frozen = zr_pickle_get(root, "frozen_param_shapes");
+    value root = ds->model[0].pickle.root, groups = zr_pickle_get(root, "param_shapes"),
+          frozen = zr_pickle_get(root, "frozen_param_shapes");
     bool unlisted = ds->whole && !zr_pickle_is(frozen, ZR_PICKLE_DICT);
     size_t count = 0;
     if (!zr_pickle_at(groups, 0))
-        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" has no param_shapes: it is not of a run with ZeRO, or of a DeepSpeed before 0.3.8", zr_ds_path(ds, ds->ranks));
+        return zr_fail(error, ZERO_ERR_DATA,
+                       "\"%s\" has no param_shapes: it is not of a run with ZeRO, or of a "
+                       "DeepSpeed before 0.3.8",
+                       zr_ds_path(ds, ds->ranks));
     for (size_t g = 0; g < groups->items.count; g++)
         count += count_of(groups->items.at[g]);
     if (v == 0) {
         value names = zr_pickle_get(root, "buffer_names");
-        count += count_of(frozen) + (zr_pickle_at(names, 0) ? names->items.count : 0) + (unlisted ? count_of(zr_pickle_get(root, "module")) : 0);
+        count += count_of(frozen) + (zr_pickle_at(names, 0) ? names->items.count : 0) +
+                 (unlisted ? count_of(zr_pickle_get(root, "module")) : 0);
     }
     if (count > INT32_MAX / 2)
-        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" has too many tensors", zr_ds_path(ds, ds->ranks));
+        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" has too many tensors",
+                       zr_ds_path(ds, ds->ranks));
     laying l = {.ds = ds, .of = &ds->vectors[v], .error = error};
     l.of->tensors = zr_alloc((count + 1) * sizeof *l.of->tensors, error);
     if (!l.of->tensors)

@@ -1,4 +1,5 @@
-// Where a DeepSpeed run stood, as a checkpoint of ours says it: step, updates, loss scale, batch, optimizer.
+// Where a DeepSpeed run stood, as a checkpoint of ours says it: step, updates, loss scale, batch,
+// optimizer.
 #include "checkpoint/deepspeed_internal.h"
 
 #include "base/dtype.h"
@@ -23,8 +24,10 @@ static double number_or(value of, double otherwise)
     return zr_pickle_number(of, &number) ? number : otherwise;
 }
 
-// torch keeps the optimizer's count of updates as a tensor of one number, DeepSpeed's own as an integer.
-static zero_status read_updates(const zr_deepspeed *ds, int64_t otherwise, int64_t *out, zero_error *error)
+// torch keeps the optimizer's count of updates as a tensor of one number, DeepSpeed's own as an
+// integer.
+static zero_status read_updates(const zr_deepspeed *ds, int64_t otherwise, int64_t *out,
+                                zero_error *error)
 {
     value step = zr_pickle_get(zr_ds_group_state(ds, 0, 0), "step");
     float number;
@@ -36,7 +39,8 @@ static zero_status read_updates(const zr_deepspeed *ds, int64_t otherwise, int64
     const zr_torch_file *file = &ds->optim[0];
     ZERO_TRY(zr_torch_position(file, &step->tensor, "the optimizer's step", &begin, error));
     if (step->tensor.elements != 1 || strcmp(step->tensor.storage->dtype, "F32"))
-        return zr_fail(error, ZERO_ERR_DATA, "\"%s\": the optimizer's step is no number of fp32", file->zip.path);
+        return zr_fail(error, ZERO_ERR_DATA, "\"%s\": the optimizer's step is no number of fp32",
+                       file->zip.path);
     ZERO_TRY(zr_file_pread(file->zip.fd, &number, sizeof number, begin, file->zip.path, error));
     *out = number >= 0 && number < 1e15f ? (int64_t)number : otherwise;
     return ZERO_OK;
@@ -46,8 +50,10 @@ static zero_status read_updates(const zr_deepspeed *ds, int64_t otherwise, int64
 static int64_t batch_of(const zr_deepspeed *ds, value root, int64_t steps)
 {
     value config = zr_pickle_get(root, "ds_config");
-    int64_t batch = integer_or(zr_pickle_get(config, "train_batch_size"), 0), samples = integer_or(zr_pickle_get(root, "global_samples"), 0);
-    int64_t micro = integer_or(zr_pickle_get(config, "train_micro_batch_size_per_gpu"), 0), accumulation = integer_or(zr_pickle_get(config, "gradient_accumulation_steps"), 0);
+    int64_t batch = integer_or(zr_pickle_get(config, "train_batch_size"), 0),
+            samples = integer_or(zr_pickle_get(root, "global_samples"), 0);
+    int64_t micro = integer_or(zr_pickle_get(config, "train_micro_batch_size_per_gpu"), 0),
+            accumulation = integer_or(zr_pickle_get(config, "gradient_accumulation_steps"), 0);
     if (batch > 0)
         return batch;
     if (micro > 0 && accumulation > 0 && micro < 1 << 20 && accumulation < 1 << 20)
@@ -63,22 +69,22 @@ static bool keeps(const zr_deepspeed *ds, const char *state)
     return false;
 }
 
-static bool is_no(value of)
-{
-    return zr_pickle_is(of, ZR_PICKLE_BOOL) && !of->integer;
-}
+static bool is_no(value of) { return zr_pickle_is(of, ZR_PICKLE_BOOL) && !of->integer; }
 
 // By the configuration's name; else by what the optimizer keeps.
 static const char *optimizer_of(const zr_deepspeed *ds, value root)
 {
     static const char *const known[] = {"AdamW", "SGD", "Adagrad", "Lion", "LAMB"};
-    value section = zr_pickle_get(zr_pickle_get(root, "ds_config"), "optimizer"), all = zr_pickle_get(zr_ds_optimizer(ds, 0), ds->stage == 3 ? "optimizer_state_dict" : "base_optimizer_state");
+    value section = zr_pickle_get(zr_pickle_get(root, "ds_config"), "optimizer"),
+          all = zr_pickle_get(zr_ds_optimizer(ds, 0),
+                              ds->stage == 3 ? "optimizer_state_dict" : "base_optimizer_state");
     const char *type = zr_pickle_text(zr_pickle_get(section, "type"));
     for (int i = 0; type && i < ZR_COUNT(known); i++)
         if (!strcasecmp(type, known[i]))
             return known[i];
     bool coupled = is_no(zr_pickle_get(zr_pickle_get(section, "params"), "adam_w_mode")) ||
-                   is_no(zr_pickle_get(zr_pickle_at(zr_pickle_get(all, "param_groups"), 0), "decoupled_weight_decay"));
+                   is_no(zr_pickle_get(zr_pickle_at(zr_pickle_get(all, "param_groups"), 0),
+                                       "decoupled_weight_decay"));
     if (keeps(ds, "exp_avg"))
         return !keeps(ds, "exp_avg_sq") ? "Lion" : coupled ? "Adam" : "AdamW";
     return keeps(ds, "sum") ? "Adagrad" : "SGD";
@@ -87,16 +93,20 @@ static const char *optimizer_of(const zr_deepspeed *ds, value root)
 // Where delayed_shift is 0 DeepSpeed counts down without end: none is left there.
 static json_t *describe_scale(value scaler, double scale)
 {
-    return json_pack("{s:f, s:I, s:I, s:I}", "scale", scale, "iteration", (json_int_t)integer_or(zr_pickle_get(scaler, "cur_iter"), 0), "last_overflow",
-                     (json_int_t)integer_or(zr_pickle_get(scaler, "last_overflow_iter"), -1), "hysteresis",
+    return json_pack("{s:f, s:I, s:I, s:I}", "scale", scale, "iteration",
+                     (json_int_t)integer_or(zr_pickle_get(scaler, "cur_iter"), 0), "last_overflow",
+                     (json_int_t)integer_or(zr_pickle_get(scaler, "last_overflow_iter"), -1),
+                     "hysteresis",
                      (json_int_t)ZR_MAX(integer_or(zr_pickle_get(scaler, "cur_hysteresis"), 1), 0));
 }
 
-// Only the dynamic scaler counts steps; a static one is 1 in other precisions than fp16. As a configuration of ours says it.
+// Only the dynamic scaler counts steps; a static one is 1 in other precisions than fp16. As a
+// configuration of ours says it.
 static json_t *describe_precision(value scaler, double scale)
 {
     bool dynamic = zr_pickle_get(scaler, "cur_iter") != NULL;
-    return json_pack("{s:b, s:f}", "enabled", dynamic || scale != 1, "loss_scale", dynamic ? 0 : scale);
+    return json_pack("{s:b, s:f}", "enabled", dynamic || scale != 1, "loss_scale",
+                     dynamic ? 0 : scale);
 }
 
 static size_t length_of(value list)
@@ -132,11 +142,13 @@ static double largest_decay(value groups, size_t count)
     return largest;
 }
 
-// Which tensors the parameter groups decay, and with which value (-1: unknown): all of them, or those of two or more dimensions, as libzero.decay_all
-// says it. Where nothing is decayed the value is known, and not which tensors would be.
+// Which tensors the parameter groups decay, and with which value (-1: unknown): all of them, or
+// those of two or more dimensions, as libzero.decay_all says it. Where nothing is decayed the value
+// is known, and not which tensors would be.
 static decay_rule decay_of(const zr_deepspeed *ds, value root, double *decay)
 {
-    value all = zr_pickle_get(zr_ds_optimizer(ds, 0), ds->stage == 3 ? "optimizer_state_dict" : "base_optimizer_state");
+    value all = zr_pickle_get(zr_ds_optimizer(ds, 0),
+                              ds->stage == 3 ? "optimizer_state_dict" : "base_optimizer_state");
     value groups = zr_pickle_get(all, "param_groups"), shapes = zr_pickle_get(root, "param_shapes");
     bool every = true, matrices = true;
     size_t count = length_of(groups);
@@ -146,15 +158,20 @@ static decay_rule decay_of(const zr_deepspeed *ds, value root, double *decay)
     for (size_t g = 0; g < count; g++) {
         double own = number_or(zr_pickle_get(zr_pickle_at(groups, g), "weight_decay"), 0);
         every = every && own == *decay;
-        matrices = matrices && (own == *decay || own == 0) && has_only(zr_pickle_at(shapes, g), own > 0);
+        matrices =
+            matrices && (own == *decay || own == 0) && has_only(zr_pickle_at(shapes, g), own > 0);
     }
     return every ? DECAY_ALL : matrices ? DECAY_MATRICES : DECAY_OTHER;
 }
 
-// As a configuration of ours says it; NULL where nothing is known. decay_all null: some other choice of tensors.
+// As a configuration of ours says it; NULL where nothing is known. decay_all null: some other
+// choice of tensors.
 static json_t *describe_decay(decay_rule rule)
 {
-    return rule == DECAY_UNKNOWN ? NULL : json_pack("{s:o}", "decay_all", rule == DECAY_OTHER ? json_null() : json_boolean(rule == DECAY_ALL));
+    return rule == DECAY_UNKNOWN
+               ? NULL
+               : json_pack("{s:o}", "decay_all",
+                           rule == DECAY_OTHER ? json_null() : json_boolean(rule == DECAY_ALL));
 }
 
 static json_t *describe_optimizer(double decay)
@@ -167,15 +184,18 @@ typedef struct standing { // where the run stood
     double scale; // of the loss
 } standing;
 
-static zero_status read_standing(const zr_deepspeed *ds, value root, value scaler, standing *out, zero_error *error)
+static zero_status read_standing(const zr_deepspeed *ds, value root, value scaler, standing *out,
+                                 zero_error *error)
 {
     int64_t steps = integer_or(zr_pickle_get(root, "global_steps"), 0);
     int64_t skipped = integer_or(zr_pickle_get(root, "skipped_steps"), 0);
     if (steps < 0 || skipped < 0 || skipped > steps)
-        return zr_fail(error, ZERO_ERR_DATA, "\"%s\": %lld steps, of which %lld were skipped", ds->model[0].zip.path, (long long)steps, (long long)skipped);
+        return zr_fail(error, ZERO_ERR_DATA, "\"%s\": %lld steps, of which %lld were skipped",
+                       ds->model[0].zip.path, (long long)steps, (long long)skipped);
     double scale = number_or(zr_pickle_get(scaler, "cur_scale"), 1);
     if (!isfinite(scale)) // no JSON could say it
-        return zr_fail(error, ZERO_ERR_DATA, "\"%s\": a loss scale of %g", ds->optim[0].zip.path, scale);
+        return zr_fail(error, ZERO_ERR_DATA, "\"%s\": a loss scale of %g", ds->optim[0].zip.path,
+                       scale);
     *out = (standing){.steps = steps, .scale = scale};
     return read_updates(ds, steps - skipped, &out->updates, error);
 }
@@ -183,24 +203,31 @@ static zero_status read_standing(const zr_deepspeed *ds, value root, value scale
 static json_t *describe_origin(const zr_deepspeed *ds, value root)
 {
     const char *version = zr_pickle_text(zr_pickle_get(root, "ds_version"));
-    return json_pack("{s:s, s:s?, s:i, s:i}", "imported_from", "DeepSpeed", "version", version, "stage", ds->stage, "ranks", ds->ranks);
+    return json_pack("{s:s, s:s?, s:i, s:i}", "imported_from", "DeepSpeed", "version", version,
+                     "stage", ds->stage, "ranks", ds->ranks);
 }
 
 static json_t *describe_config(const zr_deepspeed *ds, value root, value scaler, double scale)
 {
     double decay;
     const decay_rule rule = decay_of(ds, root, &decay);
-    return json_pack("{s:o, s:o*, s:o*}", "fp16", describe_precision(scaler, scale), "libzero", describe_decay(rule), "optimizer", describe_optimizer(decay));
+    return json_pack("{s:o, s:o*, s:o*}", "fp16", describe_precision(scaler, scale), "libzero",
+                     describe_decay(rule), "optimizer", describe_optimizer(decay));
 }
 
 zero_status zr_ds_describe(const zr_deepspeed *ds, zr_source *out, zero_error *error)
 {
-    value root = ds->model[0].pickle.root, scaler = zr_pickle_get(zr_ds_optimizer(ds, 0), "loss_scaler");
+    value root = ds->model[0].pickle.root,
+          scaler = zr_pickle_get(zr_ds_optimizer(ds, 0), "loss_scaler");
     standing at = {0};
     ZERO_TRY(read_standing(ds, root, scaler, &at, error));
-    out->state = json_pack("{s:I, s:I, s:o, s:f, s:I, s:s, s:s, s:o, s:o}", "step", (json_int_t)at.steps, "updates", (json_int_t)at.updates,
-                           "loss_scale", describe_scale(scaler, at.scale), "gradient_scale", at.scale,
-                           "train_batch_size", (json_int_t)batch_of(ds, root, at.steps), "optimizer", optimizer_of(ds, root),
-                           "model", "imported", "lineage", describe_origin(ds, root), "config", describe_config(ds, root, scaler, at.scale));
-    return out->state ? zr_state_check(out->state, ds->folder, error) : zr_fail(error, ZERO_ERR_MEMORY, "no memory for the state of \"%s\"", ds->folder);
+    out->state = json_pack(
+        "{s:I, s:I, s:o, s:f, s:I, s:s, s:s, s:o, s:o}", "step", (json_int_t)at.steps, "updates",
+        (json_int_t)at.updates, "loss_scale", describe_scale(scaler, at.scale), "gradient_scale",
+        at.scale, "train_batch_size", (json_int_t)batch_of(ds, root, at.steps), "optimizer",
+        optimizer_of(ds, root), "model", "imported", "lineage", describe_origin(ds, root), "config",
+        describe_config(ds, root, scaler, at.scale));
+    return out->state
+               ? zr_state_check(out->state, ds->folder, error)
+               : zr_fail(error, ZERO_ERR_MEMORY, "no memory for the state of \"%s\"", ds->folder);
 }

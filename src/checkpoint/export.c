@@ -14,34 +14,38 @@
 #include <unistd.h>
 
 #define BLOCK ((int64_t)1 << 18) // elements moved at a time
-enum { WIDEST = 8 }; // bytes of an element
+enum { WIDEST = 8 };             // bytes of an element
 
 typedef struct exporting {
     zr_source *source;
     const zr_source_vector *weights;
     zr_export *export;
-    char **names;        // (tensor_count); NULL: not written
-    int *shards;         // (tensor_count)
-    char *in, *out;      // BLOCK elements
-    float *wide;         // BLOCK
-    zr_direct *direct;   // to the file that is being written
+    char **names;      // (tensor_count); NULL: not written
+    int *shards;       // (tensor_count)
+    char *in, *out;    // BLOCK elements
+    float *wide;       // BLOCK
+    zr_direct *direct; // to the file that is being written
 } exporting;
 
 // In the file: as safetensors names it.
 static const char *dtype_of(const exporting *e, int t)
 {
     const char *dtype = e->weights->tensors[t].dtype;
-    return e->export->keeps_dtypes || !zr_source_is_real(dtype) ? dtype : zr_st_dtype_of(e->export->dtype)->name;
+    return e->export->keeps_dtypes || !zr_source_is_real(dtype)
+               ? dtype
+               : zr_st_dtype_of(e->export->dtype)->name;
 }
 
 static int64_t bytes_of(const exporting *e, int t)
 {
     const zr_source_tensor *tensor = &e->weights->tensors[t];
-    int64_t from = zr_st_dtype_find(tensor->dtype)->bits, to = zr_st_dtype_find(dtype_of(e, t))->bits;
+    int64_t from = zr_st_dtype_find(tensor->dtype)->bits,
+            to = zr_st_dtype_find(dtype_of(e, t))->bits;
     return from == to ? tensor->bytes : tensor->bytes / (from / 8) * (to / 8);
 }
 
-// As transformers does: a file is full when the next tensor would not fit; one that is too large by itself has a file of its own.
+// As transformers does: a file is full when the next tensor would not fit; one that is too large by
+// itself has a file of its own.
 static void split(exporting *e)
 {
     int64_t most = e->export->shard_bytes ? e->export->shard_bytes : INT64_MAX, held = 0;
@@ -102,26 +106,31 @@ static zero_status write_tensor(exporting *e, int t, int64_t begin, zero_error *
 {
     const zr_source_tensor *tensor = &e->weights->tensors[t];
     const char *to = dtype_of(e, t);
-    int64_t wide = ZR_MAX(zr_st_dtype_find(tensor->dtype)->bits / 8, 1), narrow = ZR_MAX(zr_st_dtype_find(to)->bits / 8, 1);
+    int64_t wide = ZR_MAX(zr_st_dtype_find(tensor->dtype)->bits / 8, 1),
+            narrow = ZR_MAX(zr_st_dtype_find(to)->bits / 8, 1);
     for (int64_t done = 0, n; done < tensor->bytes; done += n * wide) {
         uint32_t unused;
         n = ZR_MIN(tensor->bytes / wide - done / wide, BLOCK);
         ZERO_TRY(zr_source_read(e->source, 0, t, done, n * wide, e->in, error));
-        ZERO_TRY(zr_direct_write(e->direct, 0, begin + done / wide * narrow, convert(e, tensor->dtype, to, n), (size_t)(n * narrow), &unused, error));
+        ZERO_TRY(zr_direct_write(e->direct, 0, begin + done / wide * narrow,
+                                 convert(e, tensor->dtype, to, n), (size_t)(n * narrow), &unused,
+                                 error));
         if (e->export->progress)
             e->export->progress(e->export->user, n * wide);
     }
     return ZERO_OK;
 }
 
-static zero_status write_tensors(exporting *e, const zr_st_layout *layout, const int *of, int count, zero_error *error)
+static zero_status write_tensors(exporting *e, const zr_st_layout *layout, const int *of, int count,
+                                 zero_error *error)
 {
     for (int i = 0; i < count; i++)
         ZERO_TRY(write_tensor(e, of[i], layout->begin[i], error));
     return zr_direct_sync(e->direct, error);
 }
 
-static zero_status fill_shard(exporting *e, const zr_st_layout *layout, const int *of, int count, int fd, char *path, zero_error *error)
+static zero_status fill_shard(exporting *e, const zr_st_layout *layout, const int *of, int count,
+                              int fd, char *path, zero_error *error)
 {
     ZERO_TRY(zr_file_reserve(fd, layout->total, path, error));
     ZERO_TRY(zr_file_pwrite(fd, layout->header.data, layout->header.length, 0, path, error));
@@ -131,7 +140,8 @@ static zero_status fill_shard(exporting *e, const zr_st_layout *layout, const in
     return status;
 }
 
-static zero_status write_file(exporting *e, const zr_st_layout *layout, const int *of, int count, int shard, zero_error *error)
+static zero_status write_file(exporting *e, const zr_st_layout *layout, const int *of, int count,
+                              int shard, zero_error *error)
 {
     char name[64];
     shard_name(e, shard, name);
@@ -139,7 +149,9 @@ static zero_status write_file(exporting *e, const zr_st_layout *layout, const in
     if (!path)
         return ZERO_ERR_MEMORY;
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    zero_status status = fd < 0 ? zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot create \"%s\"", path) : fill_shard(e, layout, of, count, fd, path, error);
+    zero_status status =
+        fd < 0 ? zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot create \"%s\"", path)
+               : fill_shard(e, layout, of, count, fd, path, error);
     if (fd >= 0)
         close(fd);
     zr_free(path);
@@ -157,7 +169,10 @@ static zero_status write_shard(exporting *e, int shard, zero_error *error)
         const zr_source_tensor *tensor = &e->weights->tensors[t];
         if (!e->names[t] || e->shards[t] != shard)
             continue;
-        entries[count] = (zr_st_entry){.name = e->names[t], .stored = dtype_of(e, t), .dims = tensor->dims, .shape = tensor->shape};
+        entries[count] = (zr_st_entry){.name = e->names[t],
+                                       .stored = dtype_of(e, t),
+                                       .dims = tensor->dims,
+                                       .shape = tensor->shape};
         of[count++] = t;
     }
     if (status == ZERO_OK)
@@ -175,15 +190,18 @@ static int64_t parameters_of(const exporting *e)
     int64_t count = 0;
     for (int t = 0; t < e->weights->tensor_count; t++)
         if (e->names[t])
-            count += e->weights->tensors[t].bytes * 8 / zr_st_dtype_find(e->weights->tensors[t].dtype)->bits;
+            count += e->weights->tensors[t].bytes * 8 /
+                     zr_st_dtype_find(e->weights->tensors[t].dtype)->bits;
     return count;
 }
 
 static zero_status write_index(const exporting *e, zero_error *error)
 {
     char name[64];
-    json_t *map = json_object(), *root = json_pack("{s:{s:I, s:I}, s:o}", "metadata", "total_parameters", (json_int_t)parameters_of(e), "total_size", (json_int_t)e->export->bytes,
-                                                   "weight_map", map);
+    json_t *map = json_object(),
+           *root = json_pack("{s:{s:I, s:I}, s:o}", "metadata", "total_parameters",
+                             (json_int_t)parameters_of(e), "total_size",
+                             (json_int_t)e->export->bytes, "weight_map", map);
     for (int t = 0; t < e->weights->tensor_count; t++) {
         if (!e->names[t])
             continue;
@@ -193,8 +211,11 @@ static zero_status write_index(const exporting *e, zero_error *error)
     zr_buffer text = {0};
     char *dumped = root ? json_dumps(root, JSON_INDENT(2) | JSON_SORT_KEYS) : NULL;
     zr_buffer_printf(&text, "%s\n", dumped ? dumped : "");
-    zero_status status = dumped && !text.failed ? zr_file_write_in(e->export->directory, "model.safetensors.index.json", text.data, text.length, error)
-                                                : zr_fail(error, ZERO_ERR_MEMORY, "no memory for the index of the shards");
+    zero_status status =
+        dumped && !text.failed
+            ? zr_file_write_in(e->export->directory, "model.safetensors.index.json", text.data,
+                               text.length, error)
+            : zr_fail(error, ZERO_ERR_MEMORY, "no memory for the index of the shards");
     zr_buffer_free(&text);
     free(dumped);
     json_decref(root);

@@ -1,4 +1,5 @@
-// The weights of a source as Hugging Face's files: model.safetensors, or shards and their index. One block of memory, whatever their size.
+// The weights of a source as Hugging Face's files: model.safetensors, or shards and their index.
+// One block of memory, whatever their size.
 #ifndef ZR_CHECKPOINT_EXPORT_H
 #define ZR_CHECKPOINT_EXPORT_H
 
@@ -13,11 +14,12 @@ typedef struct zr_export {
     void *user;
     // what came of it
     int files, tensors;
-    int64_t bytes;         // of tensors, written
-    int64_t overflowed;    // finite numbers that the dtype cannot hold: they became infinite
+    int64_t bytes;      // of tensors, written
+    int64_t overflowed; // finite numbers that the dtype cannot hold: they became infinite
 } zr_export;
 
-// Every file is on the disk when it returns. Tensors go into files in the source's order, as Hugging Face's writers split them.
+// Every file is on the disk when it returns. Tensors go into files in the source's order, as
+// Hugging Face's writers split them.
 zero_status zr_export_weights(zr_source *source, zr_export *export, zero_error *error);
 
 #endif

@@ -23,7 +23,9 @@ static void write_tensor(const zr_manifest_tensor *tensor, zr_buffer *out)
         zr_buffer_printf(out, "%s%lld", d ? "," : "", (long long)tensor->shape[d]);
     zr_buffer_printf(out, "],\"begin\":%lld,\"extents\":[", (long long)tensor->begin);
     for (int e = 0; e < tensor->extent_count; e++)
-        zr_buffer_printf(out, "%s[%lld,%lld,%u]", e ? "," : "", (long long)tensor->extents[e].first, (long long)tensor->extents[e].count, (unsigned)tensor->extents[e].checksum);
+        zr_buffer_printf(out, "%s[%lld,%lld,%u]", e ? "," : "", (long long)tensor->extents[e].first,
+                         (long long)tensor->extents[e].count,
+                         (unsigned)tensor->extents[e].checksum);
     zr_buffer_printf(out, "]}");
 }
 
@@ -31,8 +33,9 @@ static void write_file(const zr_manifest_file *file, zr_buffer *out)
 {
     zr_buffer_printf(out, "{\"name\":");
     zr_json_append_string(out, file->name, strlen(file->name));
-    zr_buffer_printf(out, ",\"dtype\":\"%s\",\"bytes\":%lld,\"header\":[%lld,%u],\"tensors\":[", zr_dtype_name(file->dtype), (long long)file->bytes, (long long)file->header_bytes,
-                     (unsigned)file->header_checksum);
+    zr_buffer_printf(out, ",\"dtype\":\"%s\",\"bytes\":%lld,\"header\":[%lld,%u],\"tensors\":[",
+                     zr_dtype_name(file->dtype), (long long)file->bytes,
+                     (long long)file->header_bytes, (unsigned)file->header_checksum);
     for (int t = 0; t < file->tensor_count; t++) {
         zr_buffer_printf(out, t ? ",\n" : "\n");
         write_tensor(&file->tensors[t], out);
@@ -43,7 +46,8 @@ static void write_file(const zr_manifest_file *file, zr_buffer *out)
 void zr_manifest_write(const zr_manifest *manifest, zr_buffer *out)
 {
     char *state = json_dumps(manifest->state, JSON_COMPACT | JSON_REAL_PRECISION(17));
-    zr_buffer_printf(out, "{\"format\":\"" FORMAT "\",\n\"state\":%s,\n\"files\":[", state ? state : "");
+    zr_buffer_printf(out, "{\"format\":\"" FORMAT "\",\n\"state\":%s,\n\"files\":[",
+                     state ? state : "");
     for (int f = 0; f < manifest->file_count; f++) {
         zr_buffer_printf(out, f ? ",\n" : "\n");
         write_file(&manifest->files[f], out);
@@ -52,26 +56,33 @@ void zr_manifest_write(const zr_manifest *manifest, zr_buffer *out)
     out->failed = out->failed || !state;
     free(state);
     if (!out->failed)
-        zr_buffer_printf(out, HASH "%016llx\"}\n", (unsigned long long)zr_hash_bytes(out->data, out->length, 0));
+        zr_buffer_printf(out, HASH "%016llx\"}\n",
+                         (unsigned long long)zr_hash_bytes(out->data, out->length, 0));
 }
 
-typedef struct reader { const char *path; zero_error *error; } reader;
+typedef struct reader {
+    const char *path;
+    zero_error *error;
+} reader;
 
 static zero_status refuse(const reader *r, const char *what, const char *wanted)
 {
     return zr_fail(r->error, ZERO_ERR_DATA, "\"%s\": %s: expected %s", r->path, what, wanted);
 }
 
-static zero_status read_number(const reader *r, const json_t *value, const char *what, int64_t most, int64_t *out)
+static zero_status read_number(const reader *r, const json_t *value, const char *what, int64_t most,
+                               int64_t *out)
 {
-    if (!json_is_integer(value) || json_integer_value(value) < 0 || json_integer_value(value) > most)
+    if (!json_is_integer(value) || json_integer_value(value) < 0 ||
+        json_integer_value(value) > most)
         return refuse(r, what, "a whole number in range");
     *out = json_integer_value(value);
     return ZERO_OK;
 }
 
 // The only members that an object has.
-static zero_status check_members(const reader *r, const json_t *object, const char *what, const char *const *names, size_t count)
+static zero_status check_members(const reader *r, const json_t *object, const char *what,
+                                 const char *const *names, size_t count)
 {
     if (!json_is_object(object) || json_object_size(object) != count)
         return refuse(r, what, "an object of the members that the format has");
@@ -83,7 +94,8 @@ static zero_status check_members(const reader *r, const json_t *object, const ch
 
 static zero_status read_name(const reader *r, const json_t *value, const char *what, char **out)
 {
-    if (!json_is_string(value) || !json_string_length(value) || strlen(json_string_value(value)) != json_string_length(value))
+    if (!json_is_string(value) || !json_string_length(value) ||
+        strlen(json_string_value(value)) != json_string_length(value))
         return refuse(r, what, "a name");
     *out = zr_strdup(json_string_value(value), r->error);
     return *out ? ZERO_OK : ZERO_ERR_MEMORY;
@@ -99,7 +111,8 @@ static int64_t elements_of(const zr_manifest_tensor *tensor)
 }
 
 // [first, count, checksum]
-static zero_status read_extent(const reader *r, const json_t *triple, const char *tensor, int64_t most, zr_extent *out)
+static zero_status read_extent(const reader *r, const json_t *triple, const char *tensor,
+                               int64_t most, zr_extent *out)
 {
     int64_t checksum = 0;
     if (json_array_size(triple) != 3)
@@ -111,9 +124,11 @@ static zero_status read_extent(const reader *r, const json_t *triple, const char
     return ZERO_OK;
 }
 
-static zero_status read_extents(const reader *r, const json_t *list, zero_dtype dtype, zr_manifest_tensor *out)
+static zero_status read_extents(const reader *r, const json_t *list, zero_dtype dtype,
+                                zr_manifest_tensor *out)
 {
-    int64_t at = 0, elements = elements_of(out), most = ZR_EXTENT_BYTES / (int64_t)zero_dtype_bytes(dtype);
+    int64_t at = 0, elements = elements_of(out),
+            most = ZR_EXTENT_BYTES / (int64_t)zero_dtype_bytes(dtype);
     if (!json_is_array(list) || elements < 0)
         return refuse(r, out->name, "a list of extents");
     out->extent_count = (int)json_array_size(list);
@@ -136,11 +151,13 @@ static zero_status read_shape(const reader *r, const json_t *shape, zr_manifest_
         return refuse(r, out->name, "a shape");
     out->dims = (int)json_array_size(shape);
     for (int d = 0; d < out->dims; d++)
-        ZERO_TRY(read_number(r, json_array_get(shape, (size_t)d), out->name, INT64_MAX, &out->shape[d]));
+        ZERO_TRY(
+            read_number(r, json_array_get(shape, (size_t)d), out->name, INT64_MAX, &out->shape[d]));
     return ZERO_OK;
 }
 
-static zero_status read_tensor(const reader *r, const json_t *object, const zr_manifest_file *file, zr_manifest_tensor *out)
+static zero_status read_tensor(const reader *r, const json_t *object, const zr_manifest_file *file,
+                               zr_manifest_tensor *out)
 {
     static const char *const names[] = {"name", "shape", "begin", "extents"};
     ZERO_TRY(check_members(r, object, file->name, names, ZR_COUNT(names)));
@@ -153,10 +170,7 @@ static zero_status read_tensor(const reader *r, const json_t *object, const zr_m
     return ZERO_OK;
 }
 
-static bool is_plain(const char *name)
-{
-    return name[0] != '.' && !strchr(name, '/');
-}
+static bool is_plain(const char *name) { return name[0] != '.' && !strchr(name, '/'); }
 
 static zero_status read_dtype(const reader *r, const char *name, const char *text, zero_dtype *out)
 {
@@ -200,7 +214,8 @@ static zero_status read_file(const reader *r, const json_t *object, zr_manifest_
     ZERO_TRY(read_name(r, json_object_get(object, "name"), "a file", &out->name));
     if (!is_plain(out->name) || !json_is_array(tensors))
         return refuse(r, out->name, "a file of this directory, with tensors");
-    ZERO_TRY(read_dtype(r, out->name, json_string_value(json_object_get(object, "dtype")), &out->dtype));
+    ZERO_TRY(
+        read_dtype(r, out->name, json_string_value(json_object_get(object, "dtype")), &out->dtype));
     ZERO_TRY(read_number(r, json_object_get(object, "bytes"), out->name, INT64_MAX, &out->bytes));
     ZERO_TRY(read_header(r, json_object_get(object, "header"), out));
     return read_tensors(r, tensors, out);
@@ -213,7 +228,8 @@ static zero_status read_root(const reader *r, const json_t *root, zr_manifest *o
     ZERO_TRY(check_members(r, root, "the manifest", names, ZR_COUNT(names)));
     if (!json_is_string(format) || strcmp(json_string_value(format), FORMAT))
         return refuse(r, "format", "\"" FORMAT "\"");
-    if (!json_is_object(json_object_get(root, "state")) || !json_is_array(files) || json_array_size(files) > MOST_FILES)
+    if (!json_is_object(json_object_get(root, "state")) || !json_is_array(files) ||
+        json_array_size(files) > MOST_FILES)
         return refuse(r, "state and files", "an object, and a list of files");
     out->state = json_incref(json_object_get(root, "state"));
     out->files = zr_alloc((json_array_size(files) + 1) * sizeof *out->files, r->error);
@@ -233,8 +249,12 @@ static zero_status check_hash(const reader *r, const char *text, size_t length)
     char wanted[64];
     if (length <= tail)
         return refuse(r, "its end", "the hash of all before it");
-    snprintf(wanted, sizeof wanted, HASH "%016llx\"}\n", (unsigned long long)zr_hash_bytes(text, length - tail, 0));
-    return !memcmp(text + length - tail, wanted, tail) ? ZERO_OK : refuse(r, "its end", "the hash of all before it: the file is damaged, or was cut short");
+    snprintf(wanted, sizeof wanted, HASH "%016llx\"}\n",
+             (unsigned long long)zr_hash_bytes(text, length - tail, 0));
+    return !memcmp(text + length - tail, wanted, tail)
+               ? ZERO_OK
+               : refuse(r, "its end",
+                        "the hash of all before it: the file is damaged, or was cut short");
 }
 
 static zero_status parse(const reader *r, const char *text, size_t length, zr_manifest *out)
@@ -288,7 +308,8 @@ const zr_manifest_file *zr_manifest_find(const zr_manifest *manifest, const char
     return NULL;
 }
 
-zr_direct_extent zr_manifest_place(const zr_manifest_file *file, const zr_manifest_tensor *tensor, const zr_extent *extent)
+zr_direct_extent zr_manifest_place(const zr_manifest_file *file, const zr_manifest_tensor *tensor,
+                                   const zr_extent *extent)
 {
     int64_t size = (int64_t)zero_dtype_bytes(file->dtype);
     return (zr_direct_extent){tensor->begin + extent->first * size, extent->count * size};
@@ -310,8 +331,10 @@ const zr_extent *zr_manifest_extent_at(const zr_manifest_tensor *tensor, int64_t
 // Whatever optimizer it was of: saving holds every vector's name to this list.
 static bool is_of_a_checkpoint(const char *name)
 {
-    static const char *const names[] = {ZR_MANIFEST, "weights.safetensors", "parameters.safetensors", "exp_avg.safetensors", "exp_avg_sq.safetensors",
-                                        "momentum_buffer.safetensors", "sum.safetensors"};
+    static const char *const names[] = {
+        ZR_MANIFEST,           "weights.safetensors",    "parameters.safetensors",
+        "exp_avg.safetensors", "exp_avg_sq.safetensors", "momentum_buffer.safetensors",
+        "sum.safetensors"};
     for (int i = 0; i < ZR_COUNT(names); i++)
         if (!strcmp(name, names[i]))
             return true;

@@ -1,12 +1,14 @@
-// A checkpoint's manifest: what the directory holds, byte for byte, so that its reader knows that it is whole.
+// A checkpoint's manifest: what the directory holds, byte for byte, so that its reader knows that
+// it is whole.
 //
 //   DIR/manifest.json     {"format":"libzero checkpoint 1","state":{...},"files":[...],
 //                         "hash":"0123456789abcdef"}
 //   DIR/NAME.safetensors  one for each vector of the training's state; tensors whole, by the
 //                         model's names
 //
-// An extent is a run of elements of one tensor that one rank wrote, at most 1 MiB; the extents of a tensor follow each other from
-// its first element to its last. Readers read whole extents, and compare CRC32Cs. The hash (xxh64) is over all bytes before it.
+// An extent is a run of elements of one tensor that one rank wrote, at most 1 MiB; the extents of a
+// tensor follow each other from its first element to its last. Readers read whole extents, and
+// compare CRC32Cs. The hash (xxh64) is over all bytes before it.
 #ifndef ZR_CHECKPOINT_MANIFEST_H
 #define ZR_CHECKPOINT_MANIFEST_H
 
@@ -18,21 +20,25 @@
 #define ZR_EXTENT_BYTES ((int64_t)1 << 20)
 #define ZR_MANIFEST "manifest.json"
 
-typedef struct zr_extent { int64_t first, count; uint32_t checksum; } zr_extent; // elements
+// elements
+typedef struct zr_extent {
+    int64_t first, count;
+    uint32_t checksum;
+} zr_extent;
 
 typedef struct zr_manifest_tensor {
     char *name;
     int dims;
     int64_t shape[ZERO_MAX_DIMS];
-    int64_t begin;      // byte of the file
+    int64_t begin; // byte of the file
     int extent_count;
     zr_extent *extents; // (extent_count) in order
 } zr_manifest_tensor;
 
 typedef struct zr_manifest_file {
-    char *name;                  // "weights.safetensors"
-    zero_dtype dtype;            // of all its tensors
-    int64_t bytes;               // of the whole file
+    char *name;       // "weights.safetensors"
+    zero_dtype dtype; // of all its tensors
+    int64_t bytes;    // of the whole file
     int64_t header_bytes;
     uint32_t header_checksum;
     int tensor_count;
@@ -40,31 +46,45 @@ typedef struct zr_manifest_file {
 } zr_manifest_file;
 
 typedef struct zr_manifest {
-    json_t *state;               // what else belongs to the checkpoint: step, configuration, scaler, ...; an object
+    // what else belongs to the checkpoint: step, configuration, scaler, ...; an object
+    json_t *state;
     int file_count;
-    zr_manifest_file *files;     // (file_count)
+    zr_manifest_file *files; // (file_count)
 } zr_manifest;
 
 // Check out->failed.
 void zr_manifest_write(const zr_manifest *manifest, zr_buffer *out);
-// Reads DIR/manifest.json and checks all that can be checked without the files. ZERO_ERR_DATA naming file and field; ZERO_ERR_IO.
+// Reads DIR/manifest.json and checks all that can be checked without the files. ZERO_ERR_DATA
+// naming file and field; ZERO_ERR_IO.
 zero_status zr_manifest_read(const char *directory, zr_manifest *out, zero_error *error);
 void zr_manifest_free(zr_manifest *manifest); // zeroed ones are fine
-const zr_manifest_file *zr_manifest_find(const zr_manifest *manifest, const char *name); // NULL where absent
+// NULL where absent
+const zr_manifest_file *zr_manifest_find(const zr_manifest *manifest, const char *name);
 
-zr_direct_extent zr_manifest_place(const zr_manifest_file *file, const zr_manifest_tensor *tensor, const zr_extent *extent); // of an extent in its file
-const zr_extent *zr_manifest_extent_at(const zr_manifest_tensor *tensor, int64_t element); // that the element lies in
+// of an extent in its file
+zr_direct_extent zr_manifest_place(const zr_manifest_file *file, const zr_manifest_tensor *tensor,
+                                   const zr_extent *extent);
+// that the element lies in
+const zr_extent *zr_manifest_extent_at(const zr_manifest_tensor *tensor, int64_t element);
 
-bool zr_is_checkpoint_file(const char *name); // of a checkpoint's directory, or what a save that was killed has left there
+// of a checkpoint's directory, or what a save that was killed has left there
+bool zr_is_checkpoint_file(const char *name);
 
-// manifest_verify.c. ZERO_ERR_DATA: bytes of the file `path`, a part of `what` (a tensor's name, "the header"), are not those that were written.
-zero_status zr_manifest_damaged(const char *path, const char *what, int64_t begin, int64_t bytes, uint32_t found, uint32_t written, zero_error *error);
-// Every byte of the checkpoint: the manifest, each file's header, size and extents. ZERO_ERR_DATA names file and tensor.
+// manifest_verify.c. ZERO_ERR_DATA: bytes of the file `path`, a part of `what` (a tensor's name,
+// "the header"), are not those that were written.
+zero_status zr_manifest_damaged(const char *path, const char *what, int64_t begin, int64_t bytes,
+                                uint32_t found, uint32_t written, zero_error *error);
+// Every byte of the checkpoint: the manifest, each file's header, size and extents. ZERO_ERR_DATA
+// names file and tensor.
 // progress, if there is one, is called after each extent with the bytes that were read.
-zero_status zr_manifest_verify(const char *directory, const zr_manifest *manifest, void (*progress)(void *user, int64_t bytes), void *user, zero_error *error);
+zero_status zr_manifest_verify(const char *directory, const zr_manifest *manifest,
+                               void (*progress)(void *user, int64_t bytes), void *user,
+                               zero_error *error);
 
 // The same, but does not end at what is damaged or missing: calls `damaged` with each, and goes on.
-zero_status zr_manifest_survey(const char *directory, const zr_manifest *manifest, void (*progress)(void *user, int64_t bytes), void (*damaged)(void *user, const zero_error *what),
-                               void *user, zero_error *error);
+zero_status zr_manifest_survey(const char *directory, const zr_manifest *manifest,
+                               void (*progress)(void *user, int64_t bytes),
+                               void (*damaged)(void *user, const zero_error *what), void *user,
+                               zero_error *error);
 
 #endif

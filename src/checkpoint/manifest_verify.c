@@ -1,4 +1,5 @@
-// Every byte of a checkpoint against its checksums. Extents are read ahead past the page cache: what is only looked at pushes nothing out of it.
+// Every byte of a checkpoint against its checksums. Extents are read ahead past the page cache:
+// what is only looked at pushes nothing out of it.
 #include "checkpoint/manifest.h"
 
 #include "base/crc32c.h"
@@ -19,10 +20,13 @@ typedef struct verifying {
     zero_error *error;
 } verifying;
 
-zero_status zr_manifest_damaged(const char *path, const char *what, int64_t begin, int64_t bytes, uint32_t found, uint32_t written, zero_error *error)
+zero_status zr_manifest_damaged(const char *path, const char *what, int64_t begin, int64_t bytes,
+                                uint32_t found, uint32_t written, zero_error *error)
 {
-    return zr_fail(error, ZERO_ERR_DATA, "\"%s\" is damaged: %s, %lld bytes at %lld, has the checksum %08x, written was %08x", path, what, (long long)bytes, (long long)begin,
-                   (unsigned)found, (unsigned)written);
+    return zr_fail(
+        error, ZERO_ERR_DATA,
+        "\"%s\" is damaged: %s, %lld bytes at %lld, has the checksum %08x, written was %08x", path,
+        what, (long long)bytes, (long long)begin, (unsigned)found, (unsigned)written);
 }
 
 // What a part of the checkpoint came to: where damage is told, it does not end the rest.
@@ -46,7 +50,8 @@ static void list_extents(verifying *v, const zr_manifest_file *file)
         list(v, done, ZR_MIN(file->header_bytes - done, ZR_EXTENT_BYTES));
     for (int t = 0; t < file->tensor_count; t++)
         for (int e = 0; e < file->tensors[t].extent_count; e++) {
-            zr_direct_extent place = zr_manifest_place(file, &file->tensors[t], &file->tensors[t].extents[e]);
+            zr_direct_extent place =
+                zr_manifest_place(file, &file->tensors[t], &file->tensors[t].extents[e]);
             list(v, place.offset, place.bytes);
         }
 }
@@ -73,17 +78,22 @@ static zero_status verify_header(const verifying *v, const zr_manifest_file *fil
             found = zr_crc32c(found, data, (size_t)n);
     }
     if (status == ZERO_OK && found != file->header_checksum)
-        status = zr_manifest_damaged(v->path, "the header", 0, file->header_bytes, found, file->header_checksum, v->error);
+        status = zr_manifest_damaged(v->path, "the header", 0, file->header_bytes, found,
+                                     file->header_checksum, v->error);
     return status;
 }
 
-static zero_status verify_extent(const verifying *v, const zr_manifest_file *file, const zr_manifest_tensor *tensor, const zr_extent *extent)
+static zero_status verify_extent(const verifying *v, const zr_manifest_file *file,
+                                 const zr_manifest_tensor *tensor, const zr_extent *extent)
 {
     const zr_direct_extent place = zr_manifest_place(file, tensor, extent);
     const char *data;
     uint32_t found;
     ZERO_TRY(next(v, place.bytes, &data, &found));
-    return found == extent->checksum ? ZERO_OK : zr_manifest_damaged(v->path, tensor->name, place.offset, place.bytes, found, extent->checksum, v->error);
+    return found == extent->checksum
+               ? ZERO_OK
+               : zr_manifest_damaged(v->path, tensor->name, place.offset, place.bytes, found,
+                                     extent->checksum, v->error);
 }
 
 static zero_status verify_extents(const verifying *v, const zr_manifest_file *file)
@@ -91,7 +101,8 @@ static zero_status verify_extents(const verifying *v, const zr_manifest_file *fi
     ZERO_TRY(settle(v, verify_header(v, file)));
     for (int t = 0; t < file->tensor_count; t++)
         for (int e = 0; e < file->tensors[t].extent_count; e++)
-            ZERO_TRY(settle(v, verify_extent(v, file, &file->tensors[t], &file->tensors[t].extents[e])));
+            ZERO_TRY(
+                settle(v, verify_extent(v, file, &file->tensors[t], &file->tensors[t].extents[e])));
     return ZERO_OK;
 }
 
@@ -101,7 +112,8 @@ static zero_status check_size(const verifying *v, const zr_manifest_file *file)
     if (stat(v->path, &info))
         return zr_fail_errno(v->error, ZERO_ERR_IO, errno, "cannot open \"%s\"", v->path);
     if (info.st_size != file->bytes)
-        return zr_fail(v->error, ZERO_ERR_DATA, "\"%s\" has %lld bytes, the manifest says %lld", v->path, (long long)info.st_size, (long long)file->bytes);
+        return zr_fail(v->error, ZERO_ERR_DATA, "\"%s\" has %lld bytes, the manifest says %lld",
+                       v->path, (long long)info.st_size, (long long)file->bytes);
     return ZERO_OK;
 }
 
@@ -111,7 +123,9 @@ static zero_status verify_open(verifying *v, const zr_manifest_file *file)
     list_extents(v, file);
     if (v->extents.failed)
         return zr_fail(v->error, ZERO_ERR_MEMORY, "no memory for the extents of \"%s\"", v->path);
-    ZERO_TRY(zr_direct_reader_create(v->path, (const zr_direct_extent *)(const void *)v->extents.data, (int64_t)(v->extents.length / sizeof(zr_direct_extent)), &v->reader, v->error));
+    ZERO_TRY(zr_direct_reader_create(
+        v->path, (const zr_direct_extent *)(const void *)v->extents.data,
+        (int64_t)(v->extents.length / sizeof(zr_direct_extent)), &v->reader, v->error));
     zero_status status = verify_extents(v, file);
     zr_direct_reader_destroy(v->reader);
     return status;
@@ -137,13 +151,20 @@ static zero_status verify_files(verifying *v, const char *directory, const zr_ma
     return status;
 }
 
-zero_status zr_manifest_verify(const char *directory, const zr_manifest *manifest, void (*progress)(void *user, int64_t bytes), void *user, zero_error *error)
+zero_status zr_manifest_verify(const char *directory, const zr_manifest *manifest,
+                               void (*progress)(void *user, int64_t bytes), void *user,
+                               zero_error *error)
 {
-    return verify_files(&(verifying){.progress = progress, .user = user, .error = error}, directory, manifest);
+    return verify_files(&(verifying){.progress = progress, .user = user, .error = error}, directory,
+                        manifest);
 }
 
-zero_status zr_manifest_survey(const char *directory, const zr_manifest *manifest, void (*progress)(void *user, int64_t bytes), void (*damaged)(void *user, const zero_error *what),
-                               void *user, zero_error *error)
+zero_status zr_manifest_survey(const char *directory, const zr_manifest *manifest,
+                               void (*progress)(void *user, int64_t bytes),
+                               void (*damaged)(void *user, const zero_error *what), void *user,
+                               zero_error *error)
 {
-    return verify_files(&(verifying){.progress = progress, .damaged = damaged, .user = user, .error = error}, directory, manifest);
+    return verify_files(
+        &(verifying){.progress = progress, .damaged = damaged, .user = user, .error = error},
+        directory, manifest);
 }

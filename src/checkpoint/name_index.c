@@ -13,7 +13,8 @@ static int by_name(const void *a, const void *b)
     return order ? order : (x->number > y->number) - (x->number < y->number);
 }
 
-zero_status zr_name_index_create(const char *(*name_of)(const void *user, int number), const void *user, int count, zr_named **out, zero_error *error)
+zero_status zr_name_index_create(const char *(*name_of)(const void *user, int number),
+                                 const void *user, int count, zr_named **out, zero_error *error)
 {
     zr_named *index = *out = zr_alloc(((size_t)count + 1) * sizeof *index, error);
     if (!index)

@@ -39,7 +39,8 @@ static uint64_t little(const unsigned char *bytes, size_t count)
 
 static zero_status protocol(machine *m, const unsigned char *a)
 {
-    return *a == 2 ? ZERO_OK : zr_pickle_refuse(m, "it is not of protocol 2, which torch.save writes");
+    return *a == 2 ? ZERO_OK
+                   : zr_pickle_refuse(m, "it is not of protocol 2, which torch.save writes");
 }
 
 static zero_status stop(machine *m, const unsigned char *a)
@@ -51,15 +52,42 @@ static zero_status stop(machine *m, const unsigned char *a)
 }
 
 static zero_status mark(machine *m, const unsigned char *a) { return zr_pickle_mark(m); }
-static zero_status none(machine *m, const unsigned char *a) { return zr_pickle_push(m, zr_pickle_make(m, ZR_PICKLE_NONE)); }
-static zero_status yes(machine *m, const unsigned char *a) { return push_integer(m, ZR_PICKLE_BOOL, 1); }
-static zero_status no(machine *m, const unsigned char *a) { return push_integer(m, ZR_PICKLE_BOOL, 0); }
-static zero_status integer_1(machine *m, const unsigned char *a) { return push_integer(m, ZR_PICKLE_INTEGER, *a); }
-static zero_status integer_2(machine *m, const unsigned char *a) { return push_integer(m, ZR_PICKLE_INTEGER, (int64_t)little(a, 2)); }
-static zero_status integer_4(machine *m, const unsigned char *a) { return push_integer(m, ZR_PICKLE_INTEGER, (int32_t)little(a, 4)); }
-static zero_status empty_list(machine *m, const unsigned char *a) { return zr_pickle_push(m, zr_pickle_make(m, ZR_PICKLE_LIST)); }
-static zero_status empty_dict(machine *m, const unsigned char *a) { return zr_pickle_push(m, zr_pickle_make(m, ZR_PICKLE_DICT)); }
-static zero_status empty_tuple(machine *m, const unsigned char *a) { return zr_pickle_push(m, zr_pickle_make(m, ZR_PICKLE_TUPLE)); }
+static zero_status none(machine *m, const unsigned char *a)
+{
+    return zr_pickle_push(m, zr_pickle_make(m, ZR_PICKLE_NONE));
+}
+static zero_status yes(machine *m, const unsigned char *a)
+{
+    return push_integer(m, ZR_PICKLE_BOOL, 1);
+}
+static zero_status no(machine *m, const unsigned char *a)
+{
+    return push_integer(m, ZR_PICKLE_BOOL, 0);
+}
+static zero_status integer_1(machine *m, const unsigned char *a)
+{
+    return push_integer(m, ZR_PICKLE_INTEGER, *a);
+}
+static zero_status integer_2(machine *m, const unsigned char *a)
+{
+    return push_integer(m, ZR_PICKLE_INTEGER, (int64_t)little(a, 2));
+}
+static zero_status integer_4(machine *m, const unsigned char *a)
+{
+    return push_integer(m, ZR_PICKLE_INTEGER, (int32_t)little(a, 4));
+}
+static zero_status empty_list(machine *m, const unsigned char *a)
+{
+    return zr_pickle_push(m, zr_pickle_make(m, ZR_PICKLE_LIST));
+}
+static zero_status empty_dict(machine *m, const unsigned char *a)
+{
+    return zr_pickle_push(m, zr_pickle_make(m, ZR_PICKLE_DICT));
+}
+static zero_status empty_tuple(machine *m, const unsigned char *a)
+{
+    return zr_pickle_push(m, zr_pickle_make(m, ZR_PICKLE_TUPLE));
+}
 
 static zero_status long_integer(machine *m, const unsigned char *a)
 {
@@ -120,8 +148,11 @@ static zero_status global(machine *m, const unsigned char *a)
     ZERO_TRY(line(m, &name, &length));
     const zr_pickle_name *found = zr_pickle_name_find(module, module_length, name, length);
     if (!found)
-        return zr_fail(m->error, ZERO_ERR_DATA, "\"%s\": the pickle asks for Python's \"%.*s.%.*s\" at byte %zu, which no checkpoint needs: refused", m->name,
-                       (int)ZR_MIN(module_length, 200), module, (int)ZR_MIN(length, 200), name, m->start);
+        return zr_fail(m->error, ZERO_ERR_DATA,
+                       "\"%s\": the pickle asks for Python's \"%.*s.%.*s\" at byte %zu, which no "
+                       "checkpoint needs: refused",
+                       m->name, (int)ZR_MIN(module_length, 200), module, (int)ZR_MIN(length, 200),
+                       name, m->start);
     zr_pickle_value *made = zr_pickle_make(m, ZR_PICKLE_NAME);
     if (made)
         made->name = found;
@@ -129,9 +160,15 @@ static zero_status global(machine *m, const unsigned char *a)
 }
 
 static zero_status put_1(machine *m, const unsigned char *a) { return zr_pickle_memo_put(m, *a); }
-static zero_status put_4(machine *m, const unsigned char *a) { return zr_pickle_memo_put(m, (size_t)little(a, 4)); }
+static zero_status put_4(machine *m, const unsigned char *a)
+{
+    return zr_pickle_memo_put(m, (size_t)little(a, 4));
+}
 static zero_status get_1(machine *m, const unsigned char *a) { return zr_pickle_memo_get(m, *a); }
-static zero_status get_4(machine *m, const unsigned char *a) { return zr_pickle_memo_get(m, (size_t)little(a, 4)); }
+static zero_status get_4(machine *m, const unsigned char *a)
+{
+    return zr_pickle_memo_get(m, (size_t)little(a, 4));
+}
 
 static zero_status tuple_of(machine *m, size_t count)
 {
@@ -155,7 +192,8 @@ static zero_status tuple(machine *m, const unsigned char *a)
 // The container that the stack ends in takes the items; pairs where it is a dict.
 static zero_status add(machine *m, zr_pickle_kind kind, const zr_pickle_items *items)
 {
-    if (!zr_pickle_reach(m) || m->stack[m->height - 1]->kind != kind || (kind == ZR_PICKLE_DICT && items->count % 2))
+    if (!zr_pickle_reach(m) || m->stack[m->height - 1]->kind != kind ||
+        (kind == ZR_PICKLE_DICT && items->count % 2))
         return zr_pickle_refuse(m, "it adds to something that is neither a list nor a dict");
     return zr_pickle_extend(m, &((zr_pickle_value *)m->stack[m->height - 1])->items, items);
 }
@@ -175,10 +213,22 @@ static zero_status add_some(machine *m, zr_pickle_kind kind, size_t count)
     return add(m, kind, &(zr_pickle_items){.at = m->stack + m->height, .count = count});
 }
 
-static zero_status append(machine *m, const unsigned char *a) { return add_some(m, ZR_PICKLE_LIST, 1); }
-static zero_status set_item(machine *m, const unsigned char *a) { return add_some(m, ZR_PICKLE_DICT, 2); }
-static zero_status appends(machine *m, const unsigned char *a) { return add_marked(m, ZR_PICKLE_LIST); }
-static zero_status set_items(machine *m, const unsigned char *a) { return add_marked(m, ZR_PICKLE_DICT); }
+static zero_status append(machine *m, const unsigned char *a)
+{
+    return add_some(m, ZR_PICKLE_LIST, 1);
+}
+static zero_status set_item(machine *m, const unsigned char *a)
+{
+    return add_some(m, ZR_PICKLE_DICT, 2);
+}
+static zero_status appends(machine *m, const unsigned char *a)
+{
+    return add_marked(m, ZR_PICKLE_LIST);
+}
+static zero_status set_items(machine *m, const unsigned char *a)
+{
+    return add_marked(m, ZR_PICKLE_DICT);
+}
 
 typedef struct instruction {
     zero_status (*run)(machine *m, const unsigned char *argument);
@@ -186,13 +236,38 @@ typedef struct instruction {
 } instruction;
 
 static const instruction instructions[256] = {
-    [0x80] = {protocol, 1}, ['.'] = {stop}, ['('] = {mark},
-    ['N'] = {none}, [0x88] = {yes}, [0x89] = {no}, ['K'] = {integer_1, 1}, ['M'] = {integer_2, 2}, ['J'] = {integer_4, 4}, [0x8a] = {long_integer, 1}, ['G'] = {real, 8},
-    ['X'] = {text, 4}, ['c'] = {global},
-    ['q'] = {put_1, 1}, ['r'] = {put_4, 4}, ['h'] = {get_1, 1}, ['j'] = {get_4, 4},
-    [')'] = {empty_tuple}, [0x85] = {tuple_1}, [0x86] = {tuple_2}, [0x87] = {tuple_3}, ['t'] = {tuple},
-    [']'] = {empty_list}, ['a'] = {append}, ['e'] = {appends}, ['}'] = {empty_dict}, ['s'] = {set_item}, ['u'] = {set_items},
-    ['Q'] = {zr_pickle_persistent}, ['R'] = {zr_pickle_reduce}, [0x81] = {zr_pickle_reduce}, ['b'] = {zr_pickle_build},
+    [0x80] = {protocol, 1},
+    ['.'] = {stop},
+    ['('] = {mark},
+    ['N'] = {none},
+    [0x88] = {yes},
+    [0x89] = {no},
+    ['K'] = {integer_1, 1},
+    ['M'] = {integer_2, 2},
+    ['J'] = {integer_4, 4},
+    [0x8a] = {long_integer, 1},
+    ['G'] = {real, 8},
+    ['X'] = {text, 4},
+    ['c'] = {global},
+    ['q'] = {put_1, 1},
+    ['r'] = {put_4, 4},
+    ['h'] = {get_1, 1},
+    ['j'] = {get_4, 4},
+    [')'] = {empty_tuple},
+    [0x85] = {tuple_1},
+    [0x86] = {tuple_2},
+    [0x87] = {tuple_3},
+    ['t'] = {tuple},
+    [']'] = {empty_list},
+    ['a'] = {append},
+    ['e'] = {appends},
+    ['}'] = {empty_dict},
+    ['s'] = {set_item},
+    ['u'] = {set_items},
+    ['Q'] = {zr_pickle_persistent},
+    ['R'] = {zr_pickle_reduce},
+    [0x81] = {zr_pickle_reduce},
+    ['b'] = {zr_pickle_build},
 };
 
 static zero_status run(machine *m)
@@ -205,7 +280,8 @@ static zero_status run(machine *m)
             return zr_pickle_failed(m);
         const instruction *row = &instructions[*code];
         if (!row->run) {
-            snprintf(what, sizeof what, "the instruction 0x%02x is not one that torch.save uses", *code);
+            snprintf(what, sizeof what, "the instruction 0x%02x is not one that torch.save uses",
+                     *code);
             return zr_pickle_refuse(m, what);
         }
         if (m->start == 0 && *code != 0x80)
@@ -218,16 +294,22 @@ static zero_status run(machine *m)
     return m->at == m->length ? ZERO_OK : zr_pickle_refuse(m, "there is more after its end");
 }
 
-zero_status zr_pickle_read(const char *bytes, size_t length, const char *name, zr_pickle *out, zero_error *error)
+zero_status zr_pickle_read(const char *bytes, size_t length, const char *name, zr_pickle *out,
+                           zero_error *error)
 {
     zero_error local = {0};
     *out = (zr_pickle){0};
     if (length > ZR_PICKLE_MOST_BYTES)
-        return zr_fail(error, ZERO_ERR_DATA, "\"%s\": a pickle of %zu bytes, more than the %zu that are read", name, length, ZR_PICKLE_MOST_BYTES);
+        return zr_fail(error, ZERO_ERR_DATA,
+                       "\"%s\": a pickle of %zu bytes, more than the %zu that are read", name,
+                       length, ZR_PICKLE_MOST_BYTES);
     machine *m = zr_alloc(sizeof *m, error);
     if (!m)
         return ZERO_ERR_MEMORY;
-    *m = (machine){.name = name, .text = (const unsigned char *)bytes, .length = length, .error = error ? error : &local};
+    *m = (machine){.name = name,
+                   .text = (const unsigned char *)bytes,
+                   .length = length,
+                   .error = error ? error : &local};
     zero_status status = run(m);
     out->blocks = m->blocks;
     out->root = status == ZERO_OK ? m->stack[0] : NULL;

@@ -1,8 +1,10 @@
-// Pickles of protocol 2, as torch.save writes them, read into a tree of values by a machine that executes nothing.
+// Pickles of protocol 2, as torch.save writes them, read into a tree of values by a machine that
+// executes nothing.
 //
-// Of Python's 70 instructions it knows those that torch's files have. Of Python's names it knows the rows of pickle_names.c: containers,
-// types of numbers, how a tensor is put together, and classes that become inert objects. Every other name is refused, by name. Memory is
-// bounded: by the bytes of the text, and by ZR_PICKLE_MOST_MEMORY; nothing recurses.
+// Of Python's 70 instructions it knows those that torch's files have. Of Python's names it knows
+// the rows of pickle_names.c: containers, types of numbers, how a tensor is put together, and
+// classes that become inert objects. Every other name is refused, by name. Memory is bounded: by
+// the bytes of the text, and by ZR_PICKLE_MOST_MEMORY; nothing recurses.
 #ifndef ZR_CHECKPOINT_PICKLE_H
 #define ZR_CHECKPOINT_PICKLE_H
 
@@ -28,11 +30,24 @@ typedef struct zr_pickle_name {
     zr_pickle_role role;
     const char *dtype; // of storages and dtypes, as safetensors names it
 } zr_pickle_name;
-const zr_pickle_name *zr_pickle_name_find(const char *module, size_t module_length, const char *name, size_t length); // NULL: not known
+// NULL: not known
+const zr_pickle_name *zr_pickle_name_find(const char *module, size_t module_length,
+                                          const char *name, size_t length);
 
 typedef enum zr_pickle_kind {
-    ZR_PICKLE_NONE, ZR_PICKLE_BOOL, ZR_PICKLE_INTEGER, ZR_PICKLE_REAL, ZR_PICKLE_TEXT, ZR_PICKLE_TUPLE, ZR_PICKLE_LIST, ZR_PICKLE_DICT,
-    ZR_PICKLE_NAME, ZR_PICKLE_STORAGE, ZR_PICKLE_TENSOR, ZR_PICKLE_OBJECT, ZR_PICKLE_KINDS
+    ZR_PICKLE_NONE,
+    ZR_PICKLE_BOOL,
+    ZR_PICKLE_INTEGER,
+    ZR_PICKLE_REAL,
+    ZR_PICKLE_TEXT,
+    ZR_PICKLE_TUPLE,
+    ZR_PICKLE_LIST,
+    ZR_PICKLE_DICT,
+    ZR_PICKLE_NAME,
+    ZR_PICKLE_STORAGE,
+    ZR_PICKLE_TENSOR,
+    ZR_PICKLE_OBJECT,
+    ZR_PICKLE_KINDS
 } zr_pickle_kind;
 
 typedef struct zr_pickle_value zr_pickle_value;
@@ -44,7 +59,7 @@ typedef struct zr_pickle_items {
 
 typedef struct zr_pickle_storage {
     const char *dtype;
-    const char *key;  // digits: of the record data/KEY
+    const char *key; // digits: of the record data/KEY
     int64_t elements;
 } zr_pickle_storage;
 
@@ -53,7 +68,7 @@ typedef struct zr_pickle_tensor { // its elements lie inside of the storage
     int64_t offset, elements; // of the storage; of the tensor
     int dims;
     int64_t shape[ZR_PICKLE_DIMS];
-    bool contiguous;          // elements [offset, offset + elements) of the storage, in order
+    bool contiguous; // elements [offset, offset + elements) of the storage, in order
 } zr_pickle_tensor;
 
 struct zr_pickle_value {
@@ -61,27 +76,46 @@ struct zr_pickle_value {
     union {
         int64_t integer; // BOOL, INTEGER
         double real;
-        struct { const char *at; size_t length; } text; // 0-terminated; may hold 0 bytes too
-        zr_pickle_items items;                          // TUPLE, LIST, DICT
+        // 0-terminated; may hold 0 bytes too
+        struct {
+            const char *at;
+            size_t length;
+        } text;
+        zr_pickle_items items; // TUPLE, LIST, DICT
         const zr_pickle_name *name;
         zr_pickle_storage storage;
         zr_pickle_tensor tensor;
-        struct { const zr_pickle_name *of; const zr_pickle_value *arguments, *attributes; } object; // attributes: a dict, or NULL
+        // attributes: a dict, or NULL
+        struct {
+            const zr_pickle_name *of;
+            const zr_pickle_value *arguments, *attributes;
+        } object;
     };
 };
 
-typedef struct zr_pickle { const zr_pickle_value *root; struct zr_pickle_block *blocks; } zr_pickle;
+typedef struct zr_pickle {
+    const zr_pickle_value *root;
+    struct zr_pickle_block *blocks;
+} zr_pickle;
 
 // ZERO_ERR_DATA with `name` (of the file), the byte, what was found.
-zero_status zr_pickle_read(const char *text, size_t length, const char *name, zr_pickle *out, zero_error *error);
+zero_status zr_pickle_read(const char *text, size_t length, const char *name, zr_pickle *out,
+                           zero_error *error);
 void zr_pickle_free(zr_pickle *pickle); // zeroed ones are fine
 
 // All take NULL for a value, and then answer NULL or false.
-const zr_pickle_value *zr_pickle_get(const zr_pickle_value *dict, const char *key); // or an attribute of an object; NULL where absent
-const zr_pickle_value *zr_pickle_at(const zr_pickle_value *list, size_t index);     // of a tuple or list
-bool zr_pickle_integer(const zr_pickle_value *value, int64_t *out);                 // also a member of an enumeration, and 3.0
+// or an attribute of an object; NULL where absent
+const zr_pickle_value *zr_pickle_get(const zr_pickle_value *dict, const char *key);
+// of a tuple or list
+const zr_pickle_value *zr_pickle_at(const zr_pickle_value *list, size_t index);
+// also a member of an enumeration, and 3.0
+bool zr_pickle_integer(const zr_pickle_value *value, int64_t *out);
 bool zr_pickle_number(const zr_pickle_value *value, double *out);
-const char *zr_pickle_text(const zr_pickle_value *value);                           // NULL where it is no text, or has 0 bytes
-static inline bool zr_pickle_is(const zr_pickle_value *value, zr_pickle_kind kind) { return value && value->kind == kind; }
+// NULL where it is no text, or has 0 bytes
+const char *zr_pickle_text(const zr_pickle_value *value);
+static inline bool zr_pickle_is(const zr_pickle_value *value, zr_pickle_kind kind)
+{
+    return value && value->kind == kind;
+}
 
 #endif

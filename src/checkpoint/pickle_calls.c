@@ -21,7 +21,8 @@ zero_status zr_pickle_persistent(machine *m, const unsigned char *a)
     const char *what = zr_pickle_text(zr_pickle_at(id, 0));
     type = zr_pickle_at(id, 1);
     key = zr_pickle_at(id, 2);
-    bool is_storage = what && !strcmp(what, "storage") && zr_pickle_is(type, ZR_PICKLE_NAME) && type->name->role == ZR_ROLE_STORAGE && is_digits(key);
+    bool is_storage = what && !strcmp(what, "storage") && zr_pickle_is(type, ZR_PICKLE_NAME) &&
+                      type->name->role == ZR_ROLE_STORAGE && is_digits(key);
     if (!is_storage || !zr_pickle_integer(zr_pickle_at(id, 4), &elements) || elements < 0)
         return zr_pickle_refuse(m, "it refers to something that is not a storage");
     zr_pickle_value *made = zr_pickle_make(m, ZR_PICKLE_STORAGE);
@@ -42,7 +43,8 @@ static bool is_dimension(value size, value stride, int64_t *elements, int64_t *a
            *elements >= 0 && *apart >= 0;
 }
 
-// *last: the element of the storage that is reached, moved on by a dimension; false: beyond all numbers.
+// *last: the element of the storage that is reached, moved on by a dimension; false: beyond all
+// numbers.
 static bool advance_last(int64_t size, int64_t stride, int64_t *last)
 {
     int64_t reach;
@@ -70,7 +72,8 @@ static zero_status check_tensor(machine *m, value shape, value strides, zr_pickl
             !advance_last(size, stride, &last))
             return zr_pickle_refuse(m, "a tensor that is too large");
     }
-    bool inside = out->elements ? last < out->storage->elements : out->offset <= out->storage->elements;
+    bool inside =
+        out->elements ? last < out->storage->elements : out->offset <= out->storage->elements;
     return inside ? ZERO_OK : zr_pickle_refuse(m, "a tensor that reaches outside of its storage");
 }
 
@@ -81,7 +84,9 @@ static zero_status make_tensor(machine *m, value arguments, value *out)
     zr_pickle_value *made = zr_pickle_make(m, ZR_PICKLE_TENSOR);
     if (!made)
         return zr_pickle_failed(m);
-    if (!zr_pickle_is(storage, ZR_PICKLE_STORAGE) || !zr_pickle_integer(zr_pickle_at(arguments, 1), &made->tensor.offset) || made->tensor.offset < 0)
+    if (!zr_pickle_is(storage, ZR_PICKLE_STORAGE) ||
+        !zr_pickle_integer(zr_pickle_at(arguments, 1), &made->tensor.offset) ||
+        made->tensor.offset < 0)
         return zr_pickle_refuse(m, "a tensor without a storage");
     made->tensor.storage = &storage->storage;
     *out = made;
@@ -96,14 +101,16 @@ static zero_status make_list(machine *m, value arguments, value *out)
     zr_pickle_value *made = zr_pickle_make(m, ZR_PICKLE_TUPLE);
     if (!made)
         return zr_pickle_failed(m);
-    made->items = (zr_pickle_items){.at = of->items.at, .count = of->items.count, .room = of->items.count};
+    made->items =
+        (zr_pickle_items){.at = of->items.at, .count = of->items.count, .room = of->items.count};
     *out = made;
     return ZERO_OK;
 }
 
 static zero_status make_object(machine *m, const zr_pickle_name *of, value arguments, value *out)
 {
-    zr_pickle_value *made = zr_pickle_make(m, of->role == ZR_ROLE_DICT ? ZR_PICKLE_DICT : ZR_PICKLE_OBJECT);
+    zr_pickle_value *made =
+        zr_pickle_make(m, of->role == ZR_ROLE_DICT ? ZR_PICKLE_DICT : ZR_PICKLE_OBJECT);
     if (!made)
         return zr_pickle_failed(m);
     if (made->kind == ZR_PICKLE_OBJECT) {
@@ -119,21 +126,19 @@ static zero_status call(machine *m, const zr_pickle_name *name, value arguments,
     value how = zr_pickle_at(arguments, 0), inner = zr_pickle_at(arguments, 2);
     switch (name->role) {
     case ZR_ROLE_DICT:
-    case ZR_ROLE_OBJECT:
-        return make_object(m, name, arguments, out);
-    case ZR_ROLE_LIST:
-        return make_list(m, arguments, out);
-    case ZR_ROLE_TENSOR:
-        return make_tensor(m, arguments, out);
+    case ZR_ROLE_OBJECT: return make_object(m, name, arguments, out);
+    case ZR_ROLE_LIST: return make_list(m, arguments, out);
+    case ZR_ROLE_TENSOR: return make_tensor(m, arguments, out);
     case ZR_ROLE_PARAMETER:
         *out = how;
-        return zr_pickle_is(how, ZR_PICKLE_TENSOR) ? ZERO_OK : zr_pickle_refuse(m, "a parameter that is no tensor");
+        return zr_pickle_is(how, ZR_PICKLE_TENSOR)
+                   ? ZERO_OK
+                   : zr_pickle_refuse(m, "a parameter that is no tensor");
     case ZR_ROLE_TYPED:
         if (!zr_pickle_is(how, ZR_PICKLE_NAME) || how->name->role != ZR_ROLE_TENSOR)
             return zr_pickle_refuse(m, "a tensor that is put together in a way not known");
         return make_tensor(m, inner, out);
-    default:
-        return zr_pickle_refuse(m, "it calls what cannot be called");
+    default: return zr_pickle_refuse(m, "it calls what cannot be called");
     }
 }
 

@@ -15,7 +15,8 @@ static const char *key_of(const void *user, int number)
     return key ? key : ""; // no name is
 }
 
-zero_status zr_pickle_keys_create(const zr_pickle_value *dict, zr_pickle_keys *out, zero_error *error)
+zero_status zr_pickle_keys_create(const zr_pickle_value *dict, zr_pickle_keys *out,
+                                  zero_error *error)
 {
     *out = (zr_pickle_keys){0};
     if (zr_pickle_is(dict, ZR_PICKLE_OBJECT))

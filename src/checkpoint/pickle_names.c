@@ -1,4 +1,5 @@
-// The names that a pickle may use. To add one: a row; none of them is ever called, whatever the pickle says.
+// The names that a pickle may use. To add one: a row; none of them is ever called, whatever the
+// pickle says.
 #include "checkpoint/pickle.h"
 
 #include <string.h>
@@ -52,7 +53,8 @@ static bool same(const char *row, const char *text, size_t length)
     return strlen(row) == length && !memcmp(row, text, length);
 }
 
-const zr_pickle_name *zr_pickle_name_find(const char *module, size_t module_length, const char *name, size_t length)
+const zr_pickle_name *zr_pickle_name_find(const char *module, size_t module_length,
+                                          const char *name, size_t length)
 {
     for (int i = 0; i < ZR_COUNT(names); i++)
         if (same(names[i].module, module, module_length) && same(names[i].name, name, length))

@@ -13,7 +13,8 @@ const zr_pickle_value *zr_pickle_get(const zr_pickle_value *dict, const char *ke
         return NULL;
     for (size_t i = dict->items.count; i >= 2; i -= 2) { // what was set last counts
         const zr_pickle_value *name = dict->items.at[i - 2];
-        if (name->kind == ZR_PICKLE_TEXT && name->text.length == length && !memcmp(name->text.at, key, length))
+        if (name->kind == ZR_PICKLE_TEXT && name->text.length == length &&
+            !memcmp(name->text.at, key, length))
             return dict->items.at[i - 1];
     }
     return NULL;
@@ -29,7 +30,8 @@ bool zr_pickle_number(const zr_pickle_value *value, double *out)
 {
     if (zr_pickle_is(value, ZR_PICKLE_OBJECT))
         value = zr_pickle_at(value->object.arguments, 0);
-    if (!value || (value->kind != ZR_PICKLE_BOOL && value->kind != ZR_PICKLE_INTEGER && value->kind != ZR_PICKLE_REAL))
+    if (!value || (value->kind != ZR_PICKLE_BOOL && value->kind != ZR_PICKLE_INTEGER &&
+                   value->kind != ZR_PICKLE_REAL))
         return false;
     *out = value->kind == ZR_PICKLE_REAL ? value->real : (double)value->integer;
     return true;
@@ -54,6 +56,7 @@ bool zr_pickle_integer(const zr_pickle_value *value, int64_t *out)
 
 const char *zr_pickle_text(const zr_pickle_value *value)
 {
-    bool plain = zr_pickle_is(value, ZR_PICKLE_TEXT) && strlen(value->text.at) == value->text.length;
+    bool plain =
+        zr_pickle_is(value, ZR_PICKLE_TEXT) && strlen(value->text.at) == value->text.length;
     return plain ? value->text.at : NULL;
 }

@@ -1,4 +1,5 @@
-// The header of a file to be written, byte for byte as the reference writer makes it: dtypes by falling alignment, then names.
+// The header of a file to be written, byte for byte as the reference writer makes it: dtypes by
+// falling alignment, then names.
 #include "base/json.h"
 #include "checkpoint/safetensors_header.h"
 
@@ -21,8 +22,8 @@ static int by_dtype_then_name(const void *a, const void *b)
     return strcmp(x->entry->name, y->entry->name);
 }
 
-static void write_entry(const placed *place, const char *prefix, int64_t begin, int64_t end, zr_buffer *name,
-                        zr_buffer *out)
+static void write_entry(const placed *place, const char *prefix, int64_t begin, int64_t end,
+                        zr_buffer *name, zr_buffer *out)
 {
     name->length = 0;
     zr_buffer_printf(name, "%s%s", prefix, place->entry->name);
@@ -35,8 +36,10 @@ static void write_entry(const placed *place, const char *prefix, int64_t begin, 
     zr_buffer_printf(out, "],\"data_offsets\":[%lld,%lld]}", (long long)begin, (long long)end);
 }
 
-// Writes the JSON after 8 bytes for its length; out->begin counts from the header's end until the caller moves it.
-static zero_status write_json(const placed *order, int count, const char *prefix, zr_st_layout *out, zero_error *error)
+// Writes the JSON after 8 bytes for its length; out->begin counts from the header's end until the
+// caller moves it.
+static zero_status write_json(const placed *order, int count, const char *prefix, zr_st_layout *out,
+                              zero_error *error)
 {
     zr_buffer name = {0};
     zero_status status = ZERO_OK;
@@ -47,7 +50,8 @@ static zero_status write_json(const placed *order, int count, const char *prefix
         int64_t bytes, begin = out->total;
         if (!zr_st_bytes(order[i].dtype, entry->dims, entry->shape, &bytes) ||
             __builtin_add_overflow(begin, bytes, &out->total))
-            status = zr_fail(error, ZERO_ERR_USAGE, "tensor \"%s\" is too large to be written", entry->name);
+            status = zr_fail(error, ZERO_ERR_USAGE, "tensor \"%s\" is too large to be written",
+                             entry->name);
         else
             write_entry(&order[i], prefix, begin, out->total, &name, &out->header);
         out->begin[order[i].index] = begin;
@@ -65,9 +69,10 @@ static zero_status finish_header(int count, zr_st_layout *out, zero_error *error
 {
     uint64_t json_bytes = out->header.length - 8;
     if (json_bytes > ZR_ST_HEADER_LIMIT)
-        return zr_fail(error, ZERO_ERR_USAGE,
-                       "%d tensors need a header of %llu bytes, more than the %d that readers accept", count,
-                       (unsigned long long)json_bytes, ZR_ST_HEADER_LIMIT);
+        return zr_fail(
+            error, ZERO_ERR_USAGE,
+            "%d tensors need a header of %llu bytes, more than the %d that readers accept", count,
+            (unsigned long long)json_bytes, ZR_ST_HEADER_LIMIT);
     memcpy(out->header.data, &json_bytes, 8);
     for (int i = 0; i < count; i++)
         out->begin[i] += (int64_t)out->header.length;
@@ -75,18 +80,22 @@ static zero_status finish_header(int count, zr_st_layout *out, zero_error *error
     return ZERO_OK;
 }
 
-zero_status zr_st_layout_create(const zr_st_entry *entries, int count, const char *prefix, zr_st_layout *out,
-                                zero_error *error)
+zero_status zr_st_layout_create(const zr_st_entry *entries, int count, const char *prefix,
+                                zr_st_layout *out, zero_error *error)
 {
     *out = (zr_st_layout){0};
     placed *order = zr_alloc((size_t)count * sizeof *order, error);
     if (!order)
         return ZERO_ERR_MEMORY;
     for (int i = 0; i < count; i++)
-        order[i] = (placed){.entry = &entries[i], .dtype = entries[i].stored ? zr_st_dtype_find(entries[i].stored) : zr_st_dtype_of(entries[i].dtype), .index = i};
+        order[i] = (placed){.entry = &entries[i],
+                            .dtype = entries[i].stored ? zr_st_dtype_find(entries[i].stored)
+                                                       : zr_st_dtype_of(entries[i].dtype),
+                            .index = i};
     qsort(order, (size_t)count, sizeof *order, by_dtype_then_name);
     out->begin = zr_alloc((size_t)count * sizeof *out->begin, error);
-    zero_status status = out->begin ? write_json(order, count, prefix, out, error) : ZERO_ERR_MEMORY;
+    zero_status status =
+        out->begin ? write_json(order, count, prefix, out, error) : ZERO_ERR_MEMORY;
     if (status == ZERO_OK)
         status = finish_header(count, out, error);
     zr_free(order);

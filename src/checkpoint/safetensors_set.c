@@ -1,4 +1,5 @@
-// A set of safetensors files as one table of tensors: opening a directory or a file, finding by name, reading as fp32.
+// A set of safetensors files as one table of tensors: opening a directory or a file, finding by
+// name, reading as fp32.
 #include "base/dtype.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -28,12 +29,13 @@ void zr_st_close(zr_st_set *set)
     *set = (zr_st_set){0};
 }
 
-static zero_status append_tensors(zr_st_set *set, const zr_st_tensor *tensors, int count, const char *path,
-                                  zero_error *error)
+static zero_status append_tensors(zr_st_set *set, const zr_st_tensor *tensors, int count,
+                                  const char *path, zero_error *error)
 {
     if (count > INT32_MAX - set->tensor_count)
         return zr_fail(error, ZERO_ERR_DATA, "%s: too many tensors", path);
-    zr_st_tensor *grown = zr_realloc(set->tensors, (size_t)(set->tensor_count + count) * sizeof *grown, error);
+    zr_st_tensor *grown =
+        zr_realloc(set->tensors, (size_t)(set->tensor_count + count) * sizeof *grown, error);
     if (!grown)
         return ZERO_ERR_MEMORY;
     set->tensors = grown;
@@ -112,16 +114,18 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-// Opens the shard `name` next to the index, unless it is open already. A name that leads elsewhere is refused.
-static zero_status add_shard(zr_st_set *set, const char *directory, const char *index, const char *name,
-                             zero_error *error)
+// Opens the shard `name` next to the index, unless it is open already. A name that leads elsewhere
+// is refused.
+static zero_status add_shard(zr_st_set *set, const char *directory, const char *index,
+                             const char *name, zero_error *error)
 {
     for (int i = 0; i < set->file_count; i++) {
         if (!strcmp(base_name(set->paths[i]), name))
             return ZERO_OK;
     }
     if (!*name || *name == '.' || strchr(name, '/'))
-        return zr_fail(error, ZERO_ERR_DATA, "%s: \"%s\" is not the name of a file next to it", index, name);
+        return zr_fail(error, ZERO_ERR_DATA, "%s: \"%s\" is not the name of a file next to it",
+                       index, name);
     char *path = zr_sprintf(error, "%s/%s", directory, name);
     if (!path)
         return ZERO_ERR_MEMORY;
@@ -133,18 +137,23 @@ static zero_status add_shard(zr_st_set *set, const char *directory, const char *
 static const zr_st_tensor *find_exact(const zr_st_set *set, const char *name)
 {
     zr_st_tensor key = {.name = (char *)name};
-    return set->tensor_count ? bsearch(&key, set->tensors, (size_t)set->tensor_count, sizeof key, by_name) : NULL;
+    return set->tensor_count
+               ? bsearch(&key, set->tensors, (size_t)set->tensor_count, sizeof key, by_name)
+               : NULL;
 }
 
 // Index and shards must say the same of every tensor.
-static zero_status check_index(const zr_st_set *set, const char *index, json_t *map, zero_error *error)
+static zero_status check_index(const zr_st_set *set, const char *index, json_t *map,
+                               zero_error *error)
 {
     const char *name;
     json_t *file;
-    json_object_foreach(map, name, file) {
+    json_object_foreach(map, name, file)
+    {
         const zr_st_tensor *tensor = find_exact(set, name);
         if (!tensor || strcmp(base_name(set->paths[tensor->file]), json_string_value(file)))
-            return zr_fail(error, ZERO_ERR_DATA, "%s: tensor \"%s\" should lie in %s, where it does not", index, name,
+            return zr_fail(error, ZERO_ERR_DATA,
+                           "%s: tensor \"%s\" should lie in %s, where it does not", index, name,
                            json_string_value(file));
     }
     for (int i = 0; i < set->tensor_count; i++) {
@@ -155,27 +164,32 @@ static zero_status check_index(const zr_st_set *set, const char *index, json_t *
     return ZERO_OK;
 }
 
-static zero_status open_shards(zr_st_set *set, const char *directory, const char *index, json_t *map, zero_error *error)
+static zero_status open_shards(zr_st_set *set, const char *directory, const char *index,
+                               json_t *map, zero_error *error)
 {
     const char *name;
     json_t *file;
     if (!json_is_object(map))
         return zr_fail(error, ZERO_ERR_DATA, "%s: no object \"weight_map\"", index);
-    json_object_foreach(map, name, file) {
+    json_object_foreach(map, name, file)
+    {
         const char *shard = json_string_value(file);
         if (!shard)
-            return zr_fail(error, ZERO_ERR_DATA, "%s: the file of the tensor \"%s\" is no string", index, name);
+            return zr_fail(error, ZERO_ERR_DATA, "%s: the file of the tensor \"%s\" is no string",
+                           index, name);
         ZERO_TRY(add_shard(set, directory, index, shard, error));
     }
     ZERO_TRY(sort_tensors(set, error));
     return check_index(set, index, map, error);
 }
 
-static zero_status open_index(zr_st_set *set, const char *directory, const char *index, zero_error *error)
+static zero_status open_index(zr_st_set *set, const char *directory, const char *index,
+                              zero_error *error)
 {
     json_t *root = NULL;
     ZERO_TRY(zr_json_load(index, ZR_ST_HEADER_LIMIT, &root, error));
-    zero_status status = open_shards(set, directory, index, json_object_get(root, "weight_map"), error);
+    zero_status status =
+        open_shards(set, directory, index, json_object_get(root, "weight_map"), error);
     json_decref(root);
     return status;
 }
@@ -199,7 +213,8 @@ static zero_status open_directory(zr_st_set *set, const char *directory, zero_er
         status = open_index(set, directory, index, error);
     else
         status =
-            zr_fail(error, ZERO_ERR_IO, "no model" SUFFIX " and no model" SUFFIX ".index.json in \"%s\"", directory);
+            zr_fail(error, ZERO_ERR_IO,
+                    "no model" SUFFIX " and no model" SUFFIX ".index.json in \"%s\"", directory);
 
 undo_names:
     zr_free(index);
@@ -231,7 +246,8 @@ const zr_st_tensor *zr_st_find(const zr_st_set *set, const char *name)
     if (!tensor && !strncmp(name, PREFIX, strlen(PREFIX)))
         tensor = find_exact(set, name + strlen(PREFIX));
     if (!tensor && set->tensor_count)
-        tensor = bsearch(name, set->tensors, (size_t)set->tensor_count, sizeof *tensor, by_prefixed_name);
+        tensor = bsearch(name, set->tensors, (size_t)set->tensor_count, sizeof *tensor,
+                         by_prefixed_name);
     return tensor;
 }
 
@@ -271,8 +287,8 @@ static const conversion conversions[] = {
     {.dtype = "BF16", .bytes = 2, .convert = convert_bf16},
 };
 
-zero_status zr_st_read(const zr_st_set *set, const zr_st_tensor *tensor, int64_t first, int64_t count, float *out,
-                       zero_error *error)
+zero_status zr_st_read(const zr_st_set *set, const zr_st_tensor *tensor, int64_t first,
+                       int64_t count, float *out, zero_error *error)
 {
     _Alignas(8) char block[16384];
     const char *path = set->paths[tensor->file];
@@ -283,16 +299,17 @@ zero_status zr_st_read(const zr_st_set *set, const zr_st_tensor *tensor, int64_t
     }
     if (!how)
         return zr_fail(error, ZERO_ERR_UNSUPPORTED,
-                       "%s: tensor \"%s\" has dtype %s, where F32, F16, BF16 or F64 is needed", path, tensor->name,
-                       tensor->dtype);
+                       "%s: tensor \"%s\" has dtype %s, where F32, F16, BF16 or F64 is needed",
+                       path, tensor->name, tensor->dtype);
     assert(first >= 0 && count >= 0 && first <= (tensor->end - tensor->begin) / how->bytes - count);
     int64_t at = tensor->begin + first * how->bytes;
     if (how->convert == convert_f32)
-        return zr_file_pread(set->fds[tensor->file], out, (size_t)(count * how->bytes), at, path, error);
+        return zr_file_pread(set->fds[tensor->file], out, (size_t)(count * how->bytes), at, path,
+                             error);
     for (int64_t done = 0, step; done < count; done += step) {
         step = ZR_MIN(count - done, (int64_t)sizeof block / how->bytes);
-        ZERO_TRY(zr_file_pread(set->fds[tensor->file], block, (size_t)(step * how->bytes), at + done * how->bytes, path,
-                               error));
+        ZERO_TRY(zr_file_pread(set->fds[tensor->file], block, (size_t)(step * how->bytes),
+                               at + done * how->bytes, path, error));
         how->convert(block, step, out + done);
     }
     return ZERO_OK;

@@ -15,7 +15,8 @@ zero_status zr_source_open(const char *path, zr_source *out, zero_error *error)
         return zr_fail(error, ZERO_ERR_IO, "\"%s\" is not there", path);
     if (zr_path_has(path, ZR_MANIFEST))
         return zr_source_open_checkpoint(path, out, error);
-    return zr_deepspeed_is(path) ? zr_deepspeed_open(path, out, error) : zr_source_open_safetensors(path, out, error);
+    return zr_deepspeed_is(path) ? zr_deepspeed_open(path, out, error)
+                                 : zr_source_open_safetensors(path, out, error);
 }
 
 void zr_source_close(zr_source *source)
@@ -42,14 +43,20 @@ int zr_source_find(const zr_source *source, const char *vector)
     return -1;
 }
 
-zero_status zr_source_read(zr_source *source, int vector, int tensor, int64_t first, int64_t bytes, void *out, zero_error *error)
+zero_status zr_source_read(zr_source *source, int vector, int tensor, int64_t first, int64_t bytes,
+                           void *out, zero_error *error)
 {
-    assert(first >= 0 && bytes >= 0 && first <= source->vectors[vector].tensors[tensor].bytes - bytes);
+    assert(first >= 0 && bytes >= 0 &&
+           first <= source->vectors[vector].tensors[tensor].bytes - bytes);
     return source->ops->read(source, vector, tensor, first, bytes, out, error);
 }
 
-typedef struct real { const char *dtype; zero_dtype as; } real;
-static const real reals[] = {{"F32", ZERO_F32}, {"BF16", ZERO_BF16}, {"F16", ZERO_F16}, {"F64", ZERO_F64}};
+typedef struct real {
+    const char *dtype;
+    zero_dtype as;
+} real;
+static const real reals[] = {
+    {"F32", ZERO_F32}, {"BF16", ZERO_BF16}, {"F16", ZERO_F16}, {"F64", ZERO_F64}};
 
 static const real *find_real(const char *dtype)
 {
@@ -59,10 +66,7 @@ static const real *find_real(const char *dtype)
     return NULL;
 }
 
-bool zr_source_is_real(const char *dtype)
-{
-    return find_real(dtype) != NULL;
-}
+bool zr_source_is_real(const char *dtype) { return find_real(dtype) != NULL; }
 
 void zr_source_widen(const char *dtype, const void *in, int64_t count, float *out)
 {
@@ -78,29 +82,36 @@ void zr_source_widen(const char *dtype, const void *in, int64_t count, float *ou
     }
 }
 
-zero_status zr_source_add(zr_source *source, const char *name, int tensors, zr_source_vector **out, zero_error *error)
+zero_status zr_source_add(zr_source *source, const char *name, int tensors, zr_source_vector **out,
+                          zero_error *error)
 {
-    zr_source_vector *grown = zr_realloc(source->vectors, ((size_t)source->vector_count + 1) * sizeof *grown, error);
+    zr_source_vector *grown =
+        zr_realloc(source->vectors, ((size_t)source->vector_count + 1) * sizeof *grown, error);
     if (!grown)
         return ZERO_ERR_MEMORY;
     source->vectors = grown;
     zr_source_vector *made = &grown[source->vector_count];
-    *made = (zr_source_vector){.name = zr_strdup(name, error), .tensors = zr_alloc(((size_t)tensors + 1) * sizeof *made->tensors, error)};
+    *made = (zr_source_vector){.name = zr_strdup(name, error),
+                               .tensors =
+                                   zr_alloc(((size_t)tensors + 1) * sizeof *made->tensors, error)};
     source->vector_count++;
     *out = made;
     return made->name && made->tensors ? ZERO_OK : ZERO_ERR_MEMORY;
 }
 
-zero_status zr_source_set(zr_source_tensor *tensor, const char *name, const char *dtype, int dims, const int64_t *shape, zero_error *error)
+zero_status zr_source_set(zr_source_tensor *tensor, const char *name, const char *dtype, int dims,
+                          const int64_t *shape, zero_error *error)
 {
     const zr_st_dtype *known = zr_st_dtype_find(dtype);
     *tensor = (zr_source_tensor){.dims = dims};
     if (dims < 0 || dims > ZR_COUNT(tensor->shape))
-        return zr_fail(error, ZERO_ERR_UNSUPPORTED, "tensor \"%s\" has %d dimensions, more than %d", name, dims, ZR_COUNT(tensor->shape));
+        return zr_fail(error, ZERO_ERR_UNSUPPORTED, "tensor \"%s\" has %d dimensions, more than %d",
+                       name, dims, ZR_COUNT(tensor->shape));
     if (dims)
         memcpy(tensor->shape, shape, (size_t)dims * sizeof *shape);
     if (!known || !zr_st_bytes(known, dims, shape, &tensor->bytes))
-        return zr_fail(error, ZERO_ERR_DATA, "tensor \"%s\" of %s has more bytes than can be counted", name, dtype);
+        return zr_fail(error, ZERO_ERR_DATA,
+                       "tensor \"%s\" of %s has more bytes than can be counted", name, dtype);
     tensor->dtype = known->name;
     tensor->name = zr_strdup(name, error);
     return tensor->name ? ZERO_OK : ZERO_ERR_MEMORY;

@@ -13,18 +13,22 @@
 #include "checkpoint/manifest.h"
 #include "checkpoint/safetensors.h"
 
-typedef enum zr_source_kind { ZR_SOURCE_CHECKPOINT, ZR_SOURCE_SAFETENSORS, ZR_SOURCE_DEEPSPEED } zr_source_kind;
+typedef enum zr_source_kind {
+    ZR_SOURCE_CHECKPOINT,
+    ZR_SOURCE_SAFETENSORS,
+    ZR_SOURCE_DEEPSPEED
+} zr_source_kind;
 
 typedef struct zr_source_tensor {
     char *name;
     const char *dtype; // as safetensors names it; static
     int dims;
     int64_t shape[8];
-    int64_t bytes;     // of all elements
+    int64_t bytes; // of all elements
 } zr_source_tensor;
 
 typedef struct zr_source_vector {
-    char *name;                // "weights", "exp_avg", ...
+    char *name; // "weights", "exp_avg", ...
     int tensor_count;
     zr_source_tensor *tensors; // (tensor_count)
 } zr_source_vector;
@@ -34,16 +38,19 @@ typedef void (*zr_source_progress)(void *user, int64_t bytes);
 typedef void (*zr_source_damage)(void *user, const zero_error *what);
 
 typedef struct zr_source_ops {
-    zero_status (*read)(zr_source *source, int vector, int tensor, int64_t first, int64_t bytes, void *out, zero_error *error);
-    // Optional, where the files have checksums. Calls `damaged` for each part that is not as it was written.
-    zero_status (*verify)(zr_source *source, zr_source_progress progress, zr_source_damage damaged, void *user, zero_error *error);
+    zero_status (*read)(zr_source *source, int vector, int tensor, int64_t first, int64_t bytes,
+                        void *out, zero_error *error);
+    // Optional, where the files have checksums. Calls `damaged` for each part that is not as it was
+    // written.
+    zero_status (*verify)(zr_source *source, zr_source_progress progress, zr_source_damage damaged,
+                          void *user, zero_error *error);
     void (*close)(zr_source *source);
 } zr_source_ops;
 
 struct zr_source {
     const zr_source_ops *ops;
     zr_source_kind kind;
-    char *path;                // of what was opened, which may lie below the path that was given
+    char *path; // of what was opened, which may lie below the path that was given
     int vector_count;
     zr_source_vector *vectors; // (vector_count), the weights first
     json_t *state;             // step and what else a checkpoint keeps; NULL where there is none
@@ -51,20 +58,25 @@ struct zr_source {
     void *own;                 // of the ops
 };
 
-// A checkpoint's directory (manifest.json), a DeepSpeed directory (latest, or *_optim_states.pt), a Hugging Face directory, or a file
-// *.safetensors. ZERO_ERR_DATA and ZERO_ERR_IO naming it.
+// A checkpoint's directory (manifest.json), a DeepSpeed directory (latest, or *_optim_states.pt), a
+// Hugging Face directory, or a file *.safetensors. ZERO_ERR_DATA and ZERO_ERR_IO naming it.
 zero_status zr_source_open(const char *path, zr_source *out, zero_error *error);
-void zr_source_close(zr_source *source); // zeroed ones are fine
+void zr_source_close(zr_source *source);                         // zeroed ones are fine
 int zr_source_find(const zr_source *source, const char *vector); // -1 where absent
 // Bytes [first, first + bytes) of a tensor.
-zero_status zr_source_read(zr_source *source, int vector, int tensor, int64_t first, int64_t bytes, void *out, zero_error *error);
-// Whether elements of this dtype (of safetensors) are real numbers that can be converted, and the conversion; in and out do not overlap.
+zero_status zr_source_read(zr_source *source, int vector, int tensor, int64_t first, int64_t bytes,
+                           void *out, zero_error *error);
+// Whether elements of this dtype (of safetensors) are real numbers that can be converted, and the
+// conversion; in and out do not overlap.
 bool zr_source_is_real(const char *dtype);
 void zr_source_widen(const char *dtype, const void *in, int64_t count, float *out);
 
-// For those who fill a source: room for `count` vectors; for tensors of a vector. Sizes are checked.
-zero_status zr_source_add(zr_source *source, const char *name, int tensors, zr_source_vector **out, zero_error *error);
-zero_status zr_source_set(zr_source_tensor *tensor, const char *name, const char *dtype, int dims, const int64_t *shape, zero_error *error);
+// For those who fill a source: room for `count` vectors; for tensors of a vector. Sizes are
+// checked.
+zero_status zr_source_add(zr_source *source, const char *name, int tensors, zr_source_vector **out,
+                          zero_error *error);
+zero_status zr_source_set(zr_source_tensor *tensor, const char *name, const char *dtype, int dims,
+                          const int64_t *shape, zero_error *error);
 
 zero_status zr_source_open_checkpoint(const char *path, zr_source *out, zero_error *error);
 zero_status zr_source_open_safetensors(const char *path, zr_source *out, zero_error *error);

@@ -1,5 +1,5 @@
-// A checkpoint of ours as a source. Extents are read whole and compared with their checksums; the last one is kept, as ranges follow
-// each other.
+// A checkpoint of ours as a source. Extents are read whole and compared with their checksums; the
+// last one is kept, as ranges follow each other.
 #include "checkpoint/source.h"
 
 #include "base/crc32c.h"
@@ -14,14 +14,15 @@
 
 typedef struct checkpoint {
     zr_manifest manifest;
-    char **paths;           // (manifest.file_count)
-    int *fds;               // (manifest.file_count); -1: not open
-    int *files;             // (vector_count): of the manifest
-    const zr_extent *held;  // that lies in the block
-    char *block;            // ZR_EXTENT_BYTES
+    char **paths;          // (manifest.file_count)
+    int *fds;              // (manifest.file_count); -1: not open
+    int *files;            // (vector_count): of the manifest
+    const zr_extent *held; // that lies in the block
+    char *block;           // ZR_EXTENT_BYTES
 } checkpoint;
 
-static zero_status hold(checkpoint *own, int f, const zr_manifest_tensor *tensor, const zr_extent *extent, zero_error *error)
+static zero_status hold(checkpoint *own, int f, const zr_manifest_tensor *tensor,
+                        const zr_extent *extent, zero_error *error)
 {
     const zr_direct_extent place = zr_manifest_place(&own->manifest.files[f], tensor, extent);
     if (own->held == extent)
@@ -29,15 +30,18 @@ static zero_status hold(checkpoint *own, int f, const zr_manifest_tensor *tensor
     own->held = NULL;
     if (own->fds[f] < 0)
         ZERO_TRY(zr_file_open(own->paths[f], &own->fds[f], error));
-    ZERO_TRY(zr_file_pread(own->fds[f], own->block, (size_t)place.bytes, place.offset, own->paths[f], error));
+    ZERO_TRY(zr_file_pread(own->fds[f], own->block, (size_t)place.bytes, place.offset,
+                           own->paths[f], error));
     uint32_t found = zr_crc32c(0, own->block, (size_t)place.bytes);
     if (found != extent->checksum)
-        return zr_manifest_damaged(own->paths[f], tensor->name, place.offset, place.bytes, found, extent->checksum, error);
+        return zr_manifest_damaged(own->paths[f], tensor->name, place.offset, place.bytes, found,
+                                   extent->checksum, error);
     own->held = extent;
     return ZERO_OK;
 }
 
-static zero_status read_bytes(zr_source *source, int vector, int tensor, int64_t first, int64_t bytes, void *out, zero_error *error)
+static zero_status read_bytes(zr_source *source, int vector, int tensor, int64_t first,
+                              int64_t bytes, void *out, zero_error *error)
 {
     checkpoint *own = source->own;
     int f = own->files[vector];
@@ -53,7 +57,8 @@ static zero_status read_bytes(zr_source *source, int vector, int tensor, int64_t
     return ZERO_OK;
 }
 
-static zero_status verify(zr_source *source, zr_source_progress progress, zr_source_damage damaged, void *user, zero_error *error)
+static zero_status verify(zr_source *source, zr_source_progress progress, zr_source_damage damaged,
+                          void *user, zero_error *error)
 {
     const checkpoint *own = source->own;
     return zr_manifest_survey(source->path, &own->manifest, progress, damaged, user, error);
@@ -84,12 +89,14 @@ static zero_status list_file(zr_source *out, checkpoint *own, int f, zero_error 
     const char *end = strstr(file->name, ".safetensors");
     char name[ZERO_MESSAGE_BYTES];
     zr_source_vector *vector;
-    snprintf(name, sizeof name, "%.*s", end ? (int)(end - file->name) : (int)strlen(file->name), file->name);
+    snprintf(name, sizeof name, "%.*s", end ? (int)(end - file->name) : (int)strlen(file->name),
+             file->name);
     own->files[out->vector_count] = f;
     ZERO_TRY(zr_source_add(out, name, file->tensor_count, &vector, error));
     for (; vector->tensor_count < file->tensor_count; vector->tensor_count++) {
         const zr_manifest_tensor *of = &file->tensors[vector->tensor_count];
-        ZERO_TRY(zr_source_set(&vector->tensors[vector->tensor_count], of->name, zr_st_dtype_of(file->dtype)->name, of->dims, of->shape, error));
+        ZERO_TRY(zr_source_set(&vector->tensors[vector->tensor_count], of->name,
+                               zr_st_dtype_of(file->dtype)->name, of->dims, of->shape, error));
     }
     out->file_bytes += file->bytes;
     return ZERO_OK;
@@ -113,7 +120,8 @@ static zero_status prepare(zr_source *out, checkpoint *own, const char *path, ze
     for (int f = 0; f < own->manifest.file_count; f++)
         ZERO_TRY(list_file(out, own, f, error));
     if (zr_source_find(out, "weights") != 0)
-        return zr_fail(error, ZERO_ERR_DATA, "the checkpoint \"%s\" does not begin with its weights", path);
+        return zr_fail(error, ZERO_ERR_DATA,
+                       "the checkpoint \"%s\" does not begin with its weights", path);
     out->state = json_incref(own->manifest.state);
     return ZERO_OK;
 }

@@ -5,11 +5,13 @@
 
 #include <sys/stat.h>
 
-static zero_status read_bytes(zr_source *source, int vector, int tensor, int64_t first, int64_t bytes, void *out, zero_error *error)
+static zero_status read_bytes(zr_source *source, int vector, int tensor, int64_t first,
+                              int64_t bytes, void *out, zero_error *error)
 {
     const zr_st_set *set = source->own;
     const zr_st_tensor *of = &set->tensors[tensor];
-    return zr_file_pread(set->fds[of->file], out, (size_t)bytes, of->begin + first, set->paths[of->file], error);
+    return zr_file_pread(set->fds[of->file], out, (size_t)bytes, of->begin + first,
+                         set->paths[of->file], error);
 }
 
 static void close_set(zr_source *source)
@@ -26,7 +28,8 @@ static zero_status list(zr_source *out, const zr_st_set *set, zero_error *error)
     ZERO_TRY(zr_source_add(out, "weights", set->tensor_count, &weights, error));
     for (; weights->tensor_count < set->tensor_count; weights->tensor_count++) {
         const zr_st_tensor *of = &set->tensors[weights->tensor_count];
-        ZERO_TRY(zr_source_set(&weights->tensors[weights->tensor_count], of->name, of->dtype, of->dims, of->shape, error));
+        ZERO_TRY(zr_source_set(&weights->tensors[weights->tensor_count], of->name, of->dtype,
+                               of->dims, of->shape, error));
     }
     for (int f = 0; f < set->file_count; f++) {
         struct stat info;

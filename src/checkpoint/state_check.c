@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_STEPS 1e12    // times the samples of a step it is still a number of samples
+#define MOST_STEPS 1e12 // times the samples of a step it is still a number of samples
 #define LEAST_SCALE 1e-40
-#define MOST_SCALE 1e40    // fp32 ends there: a dynamic scale falls from it within a few steps
+#define MOST_SCALE 1e40     // fp32 ends there: a dynamic scale falls from it within a few steps
 #define MOST_HYSTERESIS 1e6 // of fp16.hysteresis
 #define MOST_RANKS 1e6
 
@@ -30,7 +30,11 @@ static const row rows[] = {
     {.key = "train.lines", .integer = true, .optional = true, .most = MOST_STEPS},
     {.key = "train.micro_batch", .integer = true, .optional = true, .least = 1, .most = MOST_STEPS},
     {.key = "train.ranks", .integer = true, .optional = true, .least = 1, .most = MOST_RANKS},
-    {.key = "train.best_windows", .integer = true, .optional = true, .least = 1, .most = MOST_STEPS},
+    {.key = "train.best_windows",
+     .integer = true,
+     .optional = true,
+     .least = 1,
+     .most = MOST_STEPS},
     {.key = "train.resumed_from", .integer = true, .optional = true, .most = MOST_STEPS},
 };
 
@@ -56,9 +60,12 @@ static bool is_right(const row *of, const json_t *value)
 
 static zero_status refuse(const row *of, const json_t *value, const char *where, zero_error *error)
 {
-    char *found = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(15)) : NULL;
-    zero_status status = zr_fail(error, ZERO_ERR_DATA, "\"%s\": the state's \"%s\" is %.80s; it must be a%s number from %.15g to %.15g", where, of->key,
-                                 found ? found : "missing", of->integer ? " whole" : "", of->least, of->most);
+    char *found =
+        value ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(15)) : NULL;
+    zero_status status = zr_fail(
+        error, ZERO_ERR_DATA,
+        "\"%s\": the state's \"%s\" is %.80s; it must be a%s number from %.15g to %.15g", where,
+        of->key, found ? found : "missing", of->integer ? " whole" : "", of->least, of->most);
     free(found);
     return status;
 }
@@ -73,7 +80,4 @@ zero_status zr_state_check(const json_t *state, const char *where, zero_error *e
     return ZERO_OK;
 }
 
-const char *zr_state_check_key(int i)
-{
-    return i < ZR_COUNT(rows) ? rows[i].key : NULL;
-}
+const char *zr_state_check_key(int i) { return i < ZR_COUNT(rows) ? rows[i].key : NULL; }

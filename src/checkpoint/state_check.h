@@ -4,7 +4,8 @@
 
 #include "base/json.h"
 
-// ZERO_ERR_DATA with key, value and range of the first number that is missing, of another kind or out of its range. where: the file, for the message.
+// ZERO_ERR_DATA with key, value and range of the first number that is missing, of another kind or
+// out of its range. where: the file, for the message.
 zero_status zr_state_check(const json_t *state, const char *where, zero_error *error);
 // The number that row i of the table is of: "step", "loss_scale.scale"; NULL: there are no more.
 const char *zr_state_check_key(int i);

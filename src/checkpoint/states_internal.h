@@ -4,6 +4,7 @@
 
 #include "checkpoint/states.h"
 
-char *zr_states_path(const char *directory, const char *vector, zero_error *error); // DIR/NAME.safetensors; zr_free
+// DIR/NAME.safetensors; zr_free
+char *zr_states_path(const char *directory, const char *vector, zero_error *error);
 
 #endif

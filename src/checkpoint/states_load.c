@@ -1,4 +1,5 @@
-// Whole extents of this rank's ranges, which any rank may have written. Which they are, and in which order, is known before the first is read.
+// Whole extents of this rank's ranges, which any rank may have written. Which they are, and in
+// which order, is known before the first is read.
 #include "checkpoint/states_internal.h"
 
 #include "base/crc32c.h"
@@ -31,16 +32,19 @@ typedef struct loading {
     const zr_manifest_tensor **tensors; // (view->tensor_count) of the file, by the view's order
     char *path;
     int fd, last;
-    zr_buffer extents;                  // of zr_direct_extent: all that are read, in their order
-    int64_t next;                       // of them
+    zr_buffer extents; // of zr_direct_extent: all that are read, in their order
+    int64_t next;      // of them
     zr_direct_reader *reader;
-    const zr_extent *held;              // that was read last
-    const char *stored;                 // its bytes
-    char *block;                        // ZR_EXTENT_BYTES where types differ, and again to compare
-    zr_states_difference *difference;   // NULL: ranges are filled; else compared
+    const zr_extent *held;            // that was read last
+    const char *stored;               // its bytes
+    char *block;                      // ZR_EXTENT_BYTES where types differ, and again to compare
+    zr_states_difference *difference; // NULL: ranges are filled; else compared
 } loading;
 
-static const char *name_of(const void *file, int t) { return ((const zr_manifest_file *)file)->tensors[t].name; }
+static const char *name_of(const void *file, int t)
+{
+    return ((const zr_manifest_file *)file)->tensors[t].name;
+}
 
 static zero_status match_tensors(const loading *l, zero_error *error)
 {
@@ -50,12 +54,15 @@ static zero_status match_tensors(const loading *l, zero_error *error)
     zero_status status = ZERO_OK;
     for (int t = 0; t < view->tensor_count && status == ZERO_OK; t++) {
         int place = zr_name_index_find(index, l->file->tensor_count, view->tensors[t]->name);
-        const zr_manifest_tensor *found = l->tensors[t] = place < 0 ? NULL : &l->file->tensors[place];
-        status = zr_view_check_shape(l->path, view->tensors[t], found ? found->dims : -1, found ? found->shape : NULL, error);
+        const zr_manifest_tensor *found = l->tensors[t] =
+            place < 0 ? NULL : &l->file->tensors[place];
+        status = zr_view_check_shape(l->path, view->tensors[t], found ? found->dims : -1,
+                                     found ? found->shape : NULL, error);
     }
     zr_free(index);
     if (status == ZERO_OK && l->file->tensor_count != view->tensor_count)
-        status = zr_fail(error, ZERO_ERR_DATA, "\"%s\" has %d tensors, the model %d", l->path, l->file->tensor_count, view->tensor_count);
+        status = zr_fail(error, ZERO_ERR_DATA, "\"%s\" has %d tensors, the model %d", l->path,
+                         l->file->tensor_count, view->tensor_count);
     return status;
 }
 
@@ -67,18 +74,21 @@ static zero_status check_header(const loading *l, zero_error *error)
     if (fstat(l->fd, &info))
         return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot look at \"%s\"", l->path);
     if (info.st_size != l->file->bytes)
-        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" has %lld bytes, its manifest says %lld", l->path, (long long)info.st_size, (long long)l->file->bytes);
+        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" has %lld bytes, its manifest says %lld",
+                       l->path, (long long)info.st_size, (long long)l->file->bytes);
     for (int64_t done = 0, n; done < l->file->header_bytes && l->comm->rank == 0; done += n) {
         n = ZR_MIN(l->file->header_bytes - done, ZR_EXTENT_BYTES);
         ZERO_TRY(zr_file_pread(l->fd, l->block, (size_t)n, done, l->path, error));
         found = zr_crc32c(found, l->block, (size_t)n);
     }
     if (l->comm->rank == 0 && found != l->file->header_checksum)
-        return zr_manifest_damaged(l->path, "the header", 0, l->file->header_bytes, found, l->file->header_checksum, error);
+        return zr_manifest_damaged(l->path, "the header", 0, l->file->header_bytes, found,
+                                   l->file->header_checksum, error);
     return ZERO_OK;
 }
 
-typedef struct overlap { // elements [from, from+count) of an extent are [done, done+count) of a range
+// elements [from, from+count) of an extent are [done, done+count) of a range
+typedef struct overlap {
     const zr_manifest_tensor *tensor;
     const zr_extent *extent;
     const zr_weight_range *range;
@@ -88,17 +98,23 @@ typedef struct overlap { // elements [from, from+count) of an extent are [done, 
 static zero_status hold(loading *l, const overlap *o, zero_error *error)
 {
     const zr_extent *extent = o->extent;
-    const zr_direct_extent place = zr_manifest_place(l->file, o->tensor, o->extent), *listed = (const zr_direct_extent *)(const void *)l->extents.data + l->next;
+    const zr_direct_extent place = zr_manifest_place(l->file, o->tensor, o->extent),
+                           *listed =
+                               (const zr_direct_extent *)(const void *)l->extents.data + l->next;
     uint32_t found;
     if (l->held == extent)
         return ZERO_OK;
     l->held = NULL;
-    if ((size_t)l->next == l->extents.length / sizeof *listed || listed->offset != place.offset || listed->bytes != place.bytes)
-        return zr_fail(error, ZERO_ERR_INTERNAL, "reading \"%s\": the ranges of tensor \"%s\" are not those of its outline", l->path, o->tensor->name);
+    if ((size_t)l->next == l->extents.length / sizeof *listed || listed->offset != place.offset ||
+        listed->bytes != place.bytes)
+        return zr_fail(error, ZERO_ERR_INTERNAL,
+                       "reading \"%s\": the ranges of tensor \"%s\" are not those of its outline",
+                       l->path, o->tensor->name);
     ZERO_TRY(zr_direct_reader_next(l->reader, &l->stored, &found, error));
     l->next++;
     if (found != extent->checksum)
-        return zr_manifest_damaged(l->path, o->tensor->name, place.offset, place.bytes, found, extent->checksum, error);
+        return zr_manifest_damaged(l->path, o->tensor->name, place.offset, place.bytes, found,
+                                   extent->checksum, error);
     l->held = extent;
     return ZERO_OK;
 }
@@ -143,7 +159,8 @@ static void compare(const loading *l, const overlap *o, const char *is)
 typedef zero_status (*overlap_use)(loading *l, const overlap *o, zero_error *error);
 
 // Extent after extent that a range's elements lie in.
-static zero_status for_extents(loading *l, const zr_weight_range *range, overlap_use use, zero_error *error)
+static zero_status for_extents(loading *l, const zr_weight_range *range, overlap_use use,
+                               zero_error *error)
 {
     l->last = zr_view_find(&l->vector->view, range->tensor, l->last);
     overlap o = {.tensor = l->tensors[l->last], .range = range};
@@ -177,8 +194,14 @@ static zero_status use_extent(loading *l, const overlap *o, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status list_range(void *user, const zr_weight_range *range, zero_error *error) { return for_extents(user, range, list_extent, error); }
-static zero_status read_range(void *user, const zr_weight_range *range, zero_error *error) { return for_extents(user, range, use_extent, error); }
+static zero_status list_range(void *user, const zr_weight_range *range, zero_error *error)
+{
+    return for_extents(user, range, list_extent, error);
+}
+static zero_status read_range(void *user, const zr_weight_range *range, zero_error *error)
+{
+    return for_extents(user, range, use_extent, error);
+}
 
 static zero_status list_extents(loading *l, zero_error *error)
 {
@@ -186,13 +209,17 @@ static zero_status list_extents(loading *l, zero_error *error)
     for (int part = 0; part < view->parts; part++)
         ZERO_TRY(view->outline(view->user, part, list_range, l, error));
     l->held = NULL;
-    return l->extents.failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for the extents of \"%s\"", l->path) : ZERO_OK;
+    return l->extents.failed
+               ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for the extents of \"%s\"", l->path)
+               : ZERO_OK;
 }
 
 static zero_status read_extents(loading *l, zero_error *error)
 {
     ZERO_TRY(list_extents(l, error));
-    ZERO_TRY(zr_direct_reader_create(l->path, (const zr_direct_extent *)(const void *)l->extents.data, (int64_t)(l->extents.length / sizeof(zr_direct_extent)), &l->reader, error));
+    ZERO_TRY(zr_direct_reader_create(
+        l->path, (const zr_direct_extent *)(const void *)l->extents.data,
+        (int64_t)(l->extents.length / sizeof(zr_direct_extent)), &l->reader, error));
     zero_status status = zr_view_visit(&l->vector->view, !l->difference, read_range, l, error);
     zr_direct_reader_destroy(l->reader);
     return status;
@@ -207,15 +234,27 @@ static zero_status read_vector(loading *l, zero_error *error)
     return status == ZERO_OK ? read_extents(l, error) : status;
 }
 
-static zero_status load_vector(zero_comm *comm, const char *directory, const zr_manifest *manifest, const zr_state_vector *vector, zr_states_difference *difference, zero_error *error)
+static zero_status load_vector(zero_comm *comm, const char *directory, const zr_manifest *manifest,
+                               const zr_state_vector *vector, zr_states_difference *difference,
+                               zero_error *error)
 {
     char name[ZERO_MESSAGE_BYTES];
     snprintf(name, sizeof name, "%s.safetensors", vector->name);
-    loading l = {.comm = comm, .directory = directory, .vector = vector, .file = zr_manifest_find(manifest, name), .path = zr_states_path(directory, vector->name, error),
-                 .tensors = zr_alloc((size_t)(vector->view.tensor_count + 1) * sizeof *l.tensors, error), .block = zr_alloc((size_t)(2 * ZR_EXTENT_BYTES), error), .difference = difference};
+    loading l = {.comm = comm,
+                 .directory = directory,
+                 .vector = vector,
+                 .file = zr_manifest_find(manifest, name),
+                 .path = zr_states_path(directory, vector->name, error),
+                 .tensors =
+                     zr_alloc((size_t)(vector->view.tensor_count + 1) * sizeof *l.tensors, error),
+                 .block = zr_alloc((size_t)(2 * ZR_EXTENT_BYTES), error),
+                 .difference = difference};
     zero_status status = l.path && l.tensors && l.block ? ZERO_OK : ZERO_ERR_MEMORY;
     if (status == ZERO_OK && !l.file)
-        status = zr_fail(error, ZERO_ERR_DATA, "the checkpoint \"%s\" has no %s, which this training keeps: it was made with another optimizer or precision", directory, vector->name);
+        status = zr_fail(error, ZERO_ERR_DATA,
+                         "the checkpoint \"%s\" has no %s, which this training keeps: it was made "
+                         "with another optimizer or precision",
+                         directory, vector->name);
     if (status == ZERO_OK)
         status = read_vector(&l, error);
     zr_buffer_free(&l.extents);
@@ -225,10 +264,12 @@ static zero_status load_vector(zero_comm *comm, const char *directory, const zr_
     return status;
 }
 
-zero_status zr_states_load(zero_comm *comm, const char *directory, const zr_manifest *manifest, const zr_state_vector *vectors, int count, zero_error *error)
+zero_status zr_states_load(zero_comm *comm, const char *directory, const zr_manifest *manifest,
+                           const zr_state_vector *vectors, int count, zero_error *error)
 {
     for (int v = 0; v < count; v++)
-        ZERO_TRY(zr_comm_agree(comm, load_vector(comm, directory, manifest, &vectors[v], NULL, error), error));
+        ZERO_TRY(zr_comm_agree(
+            comm, load_vector(comm, directory, manifest, &vectors[v], NULL, error), error));
     return ZERO_OK;
 }
 
@@ -245,10 +286,13 @@ static zero_status share(zero_comm *comm, zr_states_difference *d, zero_error *e
     return zr_comm_broadcast(comm, d->tensor, sizeof d->tensor, (int)first, error);
 }
 
-zero_status zr_states_compare(zero_comm *comm, const char *directory, const zr_manifest *manifest, const zr_state_vector *vectors, int count, zr_states_difference *out, zero_error *error)
+zero_status zr_states_compare(zero_comm *comm, const char *directory, const zr_manifest *manifest,
+                              const zr_state_vector *vectors, int count, zr_states_difference *out,
+                              zero_error *error)
 {
     *out = (zr_states_difference){0};
     for (int v = 0; v < count; v++)
-        ZERO_TRY(zr_comm_agree(comm, load_vector(comm, directory, manifest, &vectors[v], out, error), error));
+        ZERO_TRY(zr_comm_agree(
+            comm, load_vector(comm, directory, manifest, &vectors[v], out, error), error));
     return share(comm, out, error);
 }

@@ -1,4 +1,5 @@
-// Every phase that one rank can fail in ends in zr_comm_agree. The directory has its name only after every rank's bytes are on the disk.
+// Every phase that one rank can fail in ends in zr_comm_agree. The directory has its name only
+// after every rank's bytes are on the disk.
 #include "checkpoint/states_internal.h"
 
 #include "base/crc32c.h"
@@ -17,20 +18,24 @@
 
 static_assert(ZR_VIEW_RUN <= ZR_EXTENT_BYTES, "a run is an extent");
 
-typedef struct written { int32_t vector, tensor; zr_extent extent; } written; // what a rank tells rank 0
+// what a rank tells rank 0
+typedef struct written {
+    int32_t vector, tensor;
+    zr_extent extent;
+} written;
 
 struct zr_states_saving {
     zero_comm *comm;
     char *directory, *temporary;
     const zr_state_vector *vectors;
     json_t *state;
-    int count, vector;       // vector: that is being written
-    zr_view_file *views;     // (count)
-    zr_direct_file *files;   // (count), fd -1: not open
-    zr_direct *direct;       // to all of them
-    char *block;             // ZR_VIEW_BLOCK
-    zr_buffer extents;       // of struct written
-    _Atomic int64_t moved;   // extents
+    int count, vector;     // vector: that is being written
+    zr_view_file *views;   // (count)
+    zr_direct_file *files; // (count), fd -1: not open
+    zr_direct *direct;     // to all of them
+    char *block;           // ZR_VIEW_BLOCK
+    zr_buffer extents;     // of struct written
+    _Atomic int64_t moved; // extents
     atomic_bool cancelled;
     void (*beat)(void *user); // after every extent; NULL: none
     void *beat_user;
@@ -49,14 +54,16 @@ static zero_status prepare(saving *s, const char *directory, zero_error *error)
     if (!s->directory || !s->temporary || !s->views || !s->files || !s->block)
         return ZERO_ERR_MEMORY;
     for (int v = 0; v < s->count; v++)
-        ZERO_TRY(zr_view_file_create(&s->vectors[v].view, s->vectors[v].dtype, "", &s->views[v], error));
+        ZERO_TRY(
+            zr_view_file_create(&s->vectors[v].view, s->vectors[v].dtype, "", &s->views[v], error));
     return ZERO_OK;
 }
 
 static zero_status check_coverage(const saving *s, zero_error *error)
 {
     for (int v = 0; v < s->count; v++)
-        ZERO_TRY(zr_view_check_coverage(s->comm, &s->vectors[v].view, s->vectors[v].name, s->directory, error));
+        ZERO_TRY(zr_view_check_coverage(s->comm, &s->vectors[v].view, s->vectors[v].name,
+                                        s->directory, error));
     return ZERO_OK;
 }
 
@@ -70,7 +77,8 @@ static zero_status open_file(const saving *s, int v, zero_error *error)
     assert(zr_is_checkpoint_file(strrchr(file->path, '/') + 1));
     file->fd = open(file->path, O_WRONLY | O_CLOEXEC | (first ? O_CREAT | O_EXCL : 0), 0666);
     if (file->fd < 0)
-        return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot %s \"%s\"", first ? "create" : "open", file->path);
+        return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot %s \"%s\"",
+                             first ? "create" : "open", file->path);
     return first ? zr_view_file_begin(&s->views[v], file->fd, file->path, error) : ZERO_OK;
 }
 
@@ -88,9 +96,13 @@ static zero_status check_place(const saving *s, zero_error *error)
     if (!zr_path_exists(s->directory))
         return ZERO_OK;
     if (!zr_path_is_directory(s->directory))
-        return zr_fail(error, ZERO_ERR_USAGE, "cannot save in \"%s\": it exists, and is not a checkpoint", s->directory);
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "cannot save in \"%s\": it exists, and is not a checkpoint", s->directory);
     if (zr_directory_others(s->directory, zr_is_checkpoint_file, others, sizeof others))
-        return zr_fail(error, ZERO_ERR_USAGE, "cannot save in \"%s\": it holds files that no checkpoint has (%s), and would be replaced with them", s->directory, others);
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "cannot save in \"%s\": it holds files that no checkpoint has (%s), and "
+                       "would be replaced with them",
+                       s->directory, others);
     return ZERO_OK;
 }
 
@@ -109,7 +121,8 @@ static zero_status write_extent(void *user, const zr_view_run *run, zero_error *
         return zr_fail(error, ZERO_ERR_CANCELLED, "the save of \"%s\" was given up", s->directory);
     written one = {s->vector, run->tensor, {.first = run->first, .count = run->count}};
     size_t bytes = (size_t)run->count * zero_dtype_bytes(s->views[s->vector].dtype);
-    ZERO_TRY(zr_direct_write(s->direct, s->vector, run->offset, run->data, bytes, &one.extent.checksum, error));
+    ZERO_TRY(zr_direct_write(s->direct, s->vector, run->offset, run->data, bytes,
+                             &one.extent.checksum, error));
     zr_buffer_append(&s->extents, &one, sizeof one);
     s->moved++;
     if (s->beat)
@@ -135,7 +148,8 @@ zero_status zr_states_save_part(saving *s, int part, zero_error *error)
 zero_status zr_states_save_sync(saving *s, zero_error *error)
 {
     if (s->extents.failed)
-        return zr_fail(error, ZERO_ERR_MEMORY, "no memory for the checksums of \"%s\"", s->directory);
+        return zr_fail(error, ZERO_ERR_MEMORY, "no memory for the checksums of \"%s\"",
+                       s->directory);
     return zr_direct_sync(s->direct, error);
 }
 
@@ -150,7 +164,8 @@ static zero_status gather_extents(saving *s, zr_buffer *all, zero_error *error)
         int64_t bytes = r == s->comm->rank ? (int64_t)s->extents.length : 0;
         ZERO_TRY(zr_comm_broadcast(s->comm, &bytes, sizeof bytes, r, error));
         char *data = r == s->comm->rank ? s->extents.data : zr_alloc((size_t)bytes + 1, error);
-        zero_status status = zr_comm_agree(s->comm, data || !bytes ? ZERO_OK : ZERO_ERR_MEMORY, error);
+        zero_status status =
+            zr_comm_agree(s->comm, data || !bytes ? ZERO_OK : ZERO_ERR_MEMORY, error);
         if (status == ZERO_OK && bytes)
             status = zr_comm_broadcast(s->comm, data, bytes, r, error);
         if (status == ZERO_OK && s->comm->rank == 0 && bytes)
@@ -173,12 +188,17 @@ static int by_place(const void *a, const void *b)
 }
 
 // all: sorted; *at moves past those of this tensor.
-static zero_status describe_tensor(const zero_tensor_desc *tensor, int64_t begin, const written *all, int64_t count, int v, int t, int64_t *at, zr_manifest_tensor *out, zero_error *error)
+static zero_status describe_tensor(const zero_tensor_desc *tensor, int64_t begin,
+                                   const written *all, int64_t count, int v, int t, int64_t *at,
+                                   zr_manifest_tensor *out, zero_error *error)
 {
     int64_t end = *at;
     while (end < count && all[end].vector == v && all[end].tensor == t)
         end++;
-    *out = (zr_manifest_tensor){.name = zr_strdup(tensor->name, error), .dims = tensor->dims, .begin = begin, .extent_count = (int)(end - *at)};
+    *out = (zr_manifest_tensor){.name = zr_strdup(tensor->name, error),
+                                .dims = tensor->dims,
+                                .begin = begin,
+                                .extent_count = (int)(end - *at)};
     out->extents = zr_alloc((size_t)(out->extent_count + 1) * sizeof *out->extents, error);
     if (!out->name || !out->extents)
         return ZERO_ERR_MEMORY;
@@ -188,17 +208,24 @@ static zero_status describe_tensor(const zero_tensor_desc *tensor, int64_t begin
     return ZERO_OK;
 }
 
-static zero_status describe_file(const saving *s, int v, const written *all, int64_t count, int64_t *at, zr_manifest_file *out, zero_error *error)
+static zero_status describe_file(const saving *s, int v, const written *all, int64_t count,
+                                 int64_t *at, zr_manifest_file *out, zero_error *error)
 {
     const zr_weight_view *view = &s->vectors[v].view;
     const zr_st_layout *layout = &s->views[v].layout;
-    *out = (zr_manifest_file){.name = zr_sprintf(error, "%s.safetensors", s->vectors[v].name), .dtype = s->vectors[v].dtype, .bytes = layout->total,
-                              .header_bytes = (int64_t)layout->header.length, .header_checksum = zr_crc32c(0, layout->header.data, layout->header.length),
-                              .tensors = zr_alloc((size_t)(view->tensor_count + 1) * sizeof *out->tensors, error)};
+    *out = (zr_manifest_file){
+        .name = zr_sprintf(error, "%s.safetensors", s->vectors[v].name),
+        .dtype = s->vectors[v].dtype,
+        .bytes = layout->total,
+        .header_bytes = (int64_t)layout->header.length,
+        .header_checksum = zr_crc32c(0, layout->header.data, layout->header.length),
+        .tensors = zr_alloc((size_t)(view->tensor_count + 1) * sizeof *out->tensors, error)};
     if (!out->name || !out->tensors)
         return ZERO_ERR_MEMORY;
-    for (int t = 0; t < view->tensor_count; t++) // counted first: one that fails is freed with the others
-        ZERO_TRY(describe_tensor(view->tensors[t], layout->begin[t], all, count, v, t, at, &out->tensors[out->tensor_count++], error));
+    // counted first: one that fails is freed with the others
+    for (int t = 0; t < view->tensor_count; t++)
+        ZERO_TRY(describe_tensor(view->tensors[t], layout->begin[t], all, count, v, t, at,
+                                 &out->tensors[out->tensor_count++], error));
     return ZERO_OK;
 }
 
@@ -207,10 +234,12 @@ static zero_status describe(const saving *s, zr_buffer *all, zr_manifest *out, z
     written *extents = (written *)(void *)all->data;
     int64_t count = (int64_t)(all->length / sizeof *extents), at = 0;
     if (all->failed)
-        return zr_fail(error, ZERO_ERR_MEMORY, "no memory for the checksums of \"%s\"", s->directory);
+        return zr_fail(error, ZERO_ERR_MEMORY, "no memory for the checksums of \"%s\"",
+                       s->directory);
     if (count)
         qsort(extents, (size_t)count, sizeof *extents, by_place);
-    *out = (zr_manifest){.state = json_incref(s->state), .files = zr_alloc((size_t)s->count * sizeof *out->files, error)};
+    *out = (zr_manifest){.state = json_incref(s->state),
+                         .files = zr_alloc((size_t)s->count * sizeof *out->files, error)};
     if (!out->files)
         return ZERO_ERR_MEMORY;
     for (int v = 0; v < s->count; v++)
@@ -222,8 +251,10 @@ static zero_status write_manifest(const saving *s, const zr_manifest *manifest, 
 {
     zr_buffer text = {0};
     zr_manifest_write(manifest, &text);
-    zero_status status = text.failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for the manifest of \"%s\"", s->directory)
-                                     : zr_file_write_in(s->temporary, ZR_MANIFEST, text.data, text.length, error);
+    zero_status status =
+        text.failed
+            ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for the manifest of \"%s\"", s->directory)
+            : zr_file_write_in(s->temporary, ZR_MANIFEST, text.data, text.length, error);
     zr_buffer_free(&text);
     return status;
 }
@@ -275,7 +306,8 @@ static zero_status begin(saving *s, const char *directory, zero_error *error)
     zero_comm *comm = s->comm;
     ZERO_TRY(zr_comm_agree(comm, prepare(s, directory, error), error));
     ZERO_TRY(check_coverage(s, error));
-    zero_status status = zr_comm_agree(comm, comm->rank == 0 ? create_files(s, error) : ZERO_OK, error);
+    zero_status status =
+        zr_comm_agree(comm, comm->rank == 0 ? create_files(s, error) : ZERO_OK, error);
     if (status == ZERO_OK)
         status = zr_comm_agree(comm, comm->rank == 0 ? ZERO_OK : open_files(s, error), error);
     if (status != ZERO_OK && comm->rank == 0)
@@ -283,7 +315,9 @@ static zero_status begin(saving *s, const char *directory, zero_error *error)
     return status;
 }
 
-zero_status zr_states_save_begin(zero_comm *comm, const char *directory, const zr_state_vector *vectors, int count, json_t *state, saving **out, zero_error *error)
+zero_status zr_states_save_begin(zero_comm *comm, const char *directory,
+                                 const zr_state_vector *vectors, int count, json_t *state,
+                                 saving **out, zero_error *error)
 {
     *out = NULL;
     saving *s = zr_alloc(sizeof *s, error);
@@ -313,12 +347,10 @@ zero_status zr_states_save_end(saving *s, zero_status mine, zero_error *error)
     return status;
 }
 
-static void beat(void *comm)
-{
-    zr_comm_progress(comm, ((zero_comm *)comm)->step);
-}
+static void beat(void *comm) { zr_comm_progress(comm, ((zero_comm *)comm)->step); }
 
-zero_status zr_states_save(zero_comm *comm, const char *directory, const zr_state_vector *vectors, int count, json_t *state, zero_error *error)
+zero_status zr_states_save(zero_comm *comm, const char *directory, const zr_state_vector *vectors,
+                           int count, json_t *state, zero_error *error)
 {
     saving *s;
     ZERO_TRY(zr_states_save_begin(comm, directory, vectors, count, state, &s, error));

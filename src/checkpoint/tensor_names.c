@@ -29,23 +29,28 @@ static bool has(const zr_source_vector *vector, const char *name)
 // Buffers that older GPT-2 files have: a mask, not weights.
 static bool is_mask(const char *name)
 {
-    const char *layer = starts(name, GPT2) ? name + strlen(GPT2) : name, *end = strstr(layer, ".attn.");
-    return starts(layer, "h.") && end && (!strcmp(end, ".attn.bias") || !strcmp(end, ".attn.masked_bias"));
+    const char *layer = starts(name, GPT2) ? name + strlen(GPT2) : name,
+               *end = strstr(layer, ".attn.");
+    return starts(layer, "h.") && end &&
+           (!strcmp(end, ".attn.bias") || !strcmp(end, ".attn.masked_bias"));
 }
 
 bool zr_tensor_is_buffer(const char *name)
 {
-    static const char *const rotary[] = {"rotary_emb.inv_freq", "rotary_emb.cos_cached", "rotary_emb.sin_cached"};
+    static const char *const rotary[] = {"rotary_emb.inv_freq", "rotary_emb.cos_cached",
+                                         "rotary_emb.sin_cached"};
     for (int i = 0; i < ZR_COUNT(rotary); i++)
         if (strstr(name, rotary[i]))
             return true;
     return is_mask(name);
 }
 
-zero_status zr_tensor_names(const zr_source *source, const zr_source_vector *vector, zr_naming naming, char ***out, zero_error *error)
+zero_status zr_tensor_names(const zr_source *source, const zr_source_vector *vector,
+                            zr_naming naming, char ***out, zero_error *error)
 {
     size_t skip = all_start(vector, WRAPPED) ? strlen(WRAPPED) : 0;
-    bool adds = naming == ZR_NAMES_HUGGING_FACE && source->kind == ZR_SOURCE_CHECKPOINT && has(vector, "wte.weight") && has(vector, "wpe.weight");
+    bool adds = naming == ZR_NAMES_HUGGING_FACE && source->kind == ZR_SOURCE_CHECKPOINT &&
+                has(vector, "wte.weight") && has(vector, "wpe.weight");
     char **names = zr_alloc(((size_t)vector->tensor_count + 1) * sizeof *names, error);
     *out = names;
     if (!names)
@@ -56,7 +61,8 @@ zero_status zr_tensor_names(const zr_source *source, const zr_source_vector *vec
             continue;
         if (naming == ZR_NAMES_OURS && starts(name, GPT2))
             name += strlen(GPT2);
-        if (!(names[t] = zr_sprintf(error, "%s%s", adds && !starts(name, "lm_head.") ? GPT2 : "", name))) {
+        if (!(names[t] =
+                  zr_sprintf(error, "%s%s", adds && !starts(name, "lm_head.") ? GPT2 : "", name))) {
             zr_tensor_names_free(names, vector->tensor_count);
             *out = NULL;
             return ZERO_ERR_MEMORY;

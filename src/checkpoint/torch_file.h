@@ -1,4 +1,5 @@
-// A file that torch.save wrote: an archive (zip.h) of one pickle and the bytes of its storages, each a record of its own.
+// A file that torch.save wrote: an archive (zip.h) of one pickle and the bytes of its storages,
+// each a record of its own.
 //
 //   NAME/data.pkl     the values; tensors refer to storages by key
 //   NAME/data/KEY     the bytes of a storage
@@ -17,8 +18,10 @@ typedef struct zr_torch_file {
 
 zero_status zr_torch_open(const char *path, zr_torch_file *out, zero_error *error);
 void zr_torch_close(zr_torch_file *file); // zeroed ones are fine
-// Where the elements of a contiguous tensor of this file begin in it; whole in a record of exactly its storage's size.
+// Where the elements of a contiguous tensor of this file begin in it; whole in a record of exactly
+// its storage's size.
 // what: for messages.
-zero_status zr_torch_position(const zr_torch_file *file, const zr_pickle_tensor *tensor, const char *what, int64_t *begin, zero_error *error);
+zero_status zr_torch_position(const zr_torch_file *file, const zr_pickle_tensor *tensor,
+                              const char *what, int64_t *begin, zero_error *error);
 
 #endif

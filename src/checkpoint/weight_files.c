@@ -1,7 +1,8 @@
 // Saving and loading a model's weights, each rank its own ranges, with one answer for all ranks.
 //
-// Every phase ends in zr_comm_agree: the first rank that failed tells the others its status and message, so that all return alike
-// and nobody waits for a rank that has left. The file has its name only after every rank's bytes are on the disk.
+// Every phase ends in zr_comm_agree: the first rank that failed tells the others its status and
+// message, so that all return alike and nobody waits for a rank that has left. The file has its
+// name only after every rank's bytes are on the disk.
 #define _GNU_SOURCE
 #include "checkpoint/weight_files.h"
 #include "base/direct.h"
@@ -26,17 +27,19 @@ typedef struct saving {
     zero_comm *comm;
     const char *path;
     zr_view_file view;
-    zr_durable file;           // rank 0
-    char temporary[PATH_MAX];  // its name, on every rank
-    int fd;                    // the other ranks'
-    zr_direct *direct;         // to it
-    char *block;               // ZR_VIEW_BLOCK
+    zr_durable file;          // rank 0
+    char temporary[PATH_MAX]; // its name, on every rank
+    int fd;                   // the other ranks'
+    zr_direct *direct;        // to it
+    char *block;              // ZR_VIEW_BLOCK
 } saving;
 
-static zero_status prepare(saving *save, const char *prefix, const zr_weight_view *view, zero_error *error)
+static zero_status prepare(saving *save, const char *prefix, const zr_weight_view *view,
+                           zero_error *error)
 {
     save->block = zr_alloc((size_t)ZR_VIEW_BLOCK, error);
-    return save->block ? zr_view_file_create(view, ZERO_F32, prefix, &save->view, error) : ZERO_ERR_MEMORY;
+    return save->block ? zr_view_file_create(view, ZERO_F32, prefix, &save->view, error)
+                       : ZERO_ERR_MEMORY;
 }
 
 static zero_status create_file(saving *save, zero_error *error)
@@ -45,16 +48,15 @@ static zero_status create_file(saving *save, zero_error *error)
     return zr_view_file_begin(&save->view, save->file.fd, save->path, error);
 }
 
-static int fd_of(const saving *save)
-{
-    return save->comm->rank == 0 ? save->file.fd : save->fd;
-}
+static int fd_of(const saving *save) { return save->comm->rank == 0 ? save->file.fd : save->fd; }
 
 static zero_status open_here(saving *save, zero_error *error)
 {
     if (save->comm->rank > 0 && (save->fd = open(save->temporary, O_WRONLY | O_CLOEXEC)) < 0)
-        return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot open \"%s\", which rank 0 has created", save->temporary);
-    return zr_direct_create(&(zr_direct_file){fd_of(save), save->temporary}, 1, &save->direct, error);
+        return zr_fail_errno(error, ZERO_ERR_IO, errno,
+                             "cannot open \"%s\", which rank 0 has created", save->temporary);
+    return zr_direct_create(&(zr_direct_file){fd_of(save), save->temporary}, 1, &save->direct,
+                            error);
 }
 
 // Rank 0 creates the file, the others open it by the name that rank 0 tells them.
@@ -62,8 +64,9 @@ static zero_status open_everywhere(saving *save, zero_error *error)
 {
     zero_comm *comm = save->comm;
     ZERO_TRY(zr_comm_agree(comm, comm->rank == 0 ? create_file(save, error) : ZERO_OK, error));
+    // it was opened: it fits
     if (comm->rank == 0)
-        strncpy(save->temporary, save->file.temporary, sizeof save->temporary - 1); // it was opened: it fits
+        strncpy(save->temporary, save->file.temporary, sizeof save->temporary - 1);
     ZERO_TRY(zr_comm_broadcast(comm, save->temporary, sizeof save->temporary, 0, error));
     return zr_comm_agree(comm, open_here(save, error), error);
 }
@@ -72,7 +75,8 @@ static zero_status write_run(void *user, const zr_view_run *run, zero_error *err
 {
     const saving *save = user;
     uint32_t unused;
-    ZERO_TRY(zr_direct_write(save->direct, 0, run->offset, run->data, (size_t)run->count * sizeof(float), &unused, error));
+    ZERO_TRY(zr_direct_write(save->direct, 0, run->offset, run->data,
+                             (size_t)run->count * sizeof(float), &unused, error));
     zr_comm_progress(save->comm, save->comm->step);
     return ZERO_OK;
 }
@@ -89,7 +93,8 @@ static zero_status write_ranges(saving *save, zero_error *error)
     return zr_direct_sync(save->direct, error);
 }
 
-zero_status zr_weights_save(zero_comm *comm, const char *path, const char *prefix, const zr_weight_view *view, zero_error *error)
+zero_status zr_weights_save(zero_comm *comm, const char *path, const char *prefix,
+                            const zr_weight_view *view, zero_error *error)
 {
     zero_error local = {0};
     saving save = {.comm = comm, .path = path, .file = {.fd = -1}, .fd = -1};
@@ -104,7 +109,8 @@ zero_status zr_weights_save(zero_comm *comm, const char *path, const char *prefi
         status = zr_comm_agree(comm, write_ranges(&save, error), error);
     zr_direct_destroy(save.direct);
     if (status == ZERO_OK)
-        status = zr_comm_agree(comm, comm->rank == 0 ? zr_durable_commit(&save.file, error) : ZERO_OK, error);
+        status = zr_comm_agree(
+            comm, comm->rank == 0 ? zr_durable_commit(&save.file, error) : ZERO_OK, error);
     zr_durable_discard(&save.file); // after a commit there is nothing left of it
     if (save.fd >= 0)
         close(save.fd);
@@ -113,10 +119,12 @@ zero_status zr_weights_save(zero_comm *comm, const char *path, const char *prefi
     return status;
 }
 
-static zero_status check_tensor(const zr_st_set *set, const char *directory, const zero_tensor_desc *tensor, zero_error *error)
+static zero_status check_tensor(const zr_st_set *set, const char *directory,
+                                const zero_tensor_desc *tensor, zero_error *error)
 {
     const zr_st_tensor *found = zr_st_find(set, tensor->name);
-    return zr_view_check_shape(found ? set->paths[found->file] : directory, tensor, found ? found->dims : -1, found ? found->shape : NULL, error);
+    return zr_view_check_shape(found ? set->paths[found->file] : directory, tensor,
+                               found ? found->dims : -1, found ? found->shape : NULL, error);
 }
 
 static char *element_of(const zr_weight_range *range, int64_t element)
@@ -124,10 +132,13 @@ static char *element_of(const zr_weight_range *range, int64_t element)
     return (char *)range->data + element * (int64_t)zero_dtype_bytes(range->dtype);
 }
 
-static zero_status read_elements(const zr_st_set *set, const zr_st_tensor *tensor, const zr_weight_range *range, int64_t first, int64_t count, zero_error *error)
+static zero_status read_elements(const zr_st_set *set, const zr_st_tensor *tensor,
+                                 const zr_weight_range *range, int64_t first, int64_t count,
+                                 zero_error *error)
 {
     if (range->dtype == ZERO_F32)
-        return zr_st_read(set, tensor, range->first + first, count, (float *)range->data + first, error);
+        return zr_st_read(set, tensor, range->first + first, count, (float *)range->data + first,
+                          error);
     for (int64_t done = 0, n; done < count; done += n) {
         float block[BLOCK];
         n = ZR_MIN(BLOCK, count - done);
@@ -157,21 +168,26 @@ static zero_status read_range(void *user, const zr_weight_range *range, zero_err
 #define LOOKED_AT ((int64_t)1 << 12) // bytes of a block
 enum { BEAT = 64 };                  // blocks between two signs of life
 
-static zero_status sizes_of(const zr_st_set *set, int64_t *sizes, int64_t *blocks, zero_error *error)
+static zero_status sizes_of(const zr_st_set *set, int64_t *sizes, int64_t *blocks,
+                            zero_error *error)
 {
     *blocks = 0;
     for (int f = 0; f < set->file_count; f++) {
         struct stat info;
         if (fstat(set->fds[f], &info))
-            return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot read the size of \"%s\"", set->paths[f]);
+            return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot read the size of \"%s\"",
+                                 set->paths[f]);
         sizes[f] = (int64_t)info.st_size;
         *blocks += (sizes[f] + LOOKED_AT - 1) / LOOKED_AT;
     }
     return ZERO_OK;
 }
 
-// Of the places that are drawn among the blocks of all files, those in this one, which begins at block `first` of them.
-static zero_status hash_places(zero_comm *comm, const zr_st_set *set, int f, int64_t size, int64_t first, int64_t all, uint64_t seed, uint64_t *hash, zero_error *error)
+// Of the places that are drawn among the blocks of all files, those in this one, which begins at
+// block `first` of them.
+static zero_status hash_places(zero_comm *comm, const zr_st_set *set, int f, int64_t size,
+                               int64_t first, int64_t all, uint64_t seed, uint64_t *hash,
+                               zero_error *error)
 {
     char block[LOOKED_AT];
     *hash = (uint64_t)size;
@@ -188,7 +204,8 @@ static zero_status hash_places(zero_comm *comm, const zr_st_set *set, int f, int
     return ZERO_OK;
 }
 
-static zero_status look_at_files(zero_comm *comm, const zr_st_set *set, uint64_t seed, zr_fingerprints *list, zero_error *error)
+static zero_status look_at_files(zero_comm *comm, const zr_st_set *set, uint64_t seed,
+                                 zr_fingerprints *list, zero_error *error)
 {
     int64_t first = 0, all;
     int64_t *sizes = zr_alloc((size_t)set->file_count * sizeof *sizes, error);
@@ -197,7 +214,8 @@ static zero_status look_at_files(zero_comm *comm, const zr_st_set *set, uint64_t
         char value[64];
         uint64_t hash;
         status = hash_places(comm, set, f, sizes[f], first, all, seed, &hash, error);
-        snprintf(value, sizeof value, "%lld bytes, hash %016llx", (long long)sizes[f], (unsigned long long)hash);
+        snprintf(value, sizeof value, "%lld bytes, hash %016llx", (long long)sizes[f],
+                 (unsigned long long)hash);
         zr_fingerprints_add(list, "weights", set->paths[f], value, hash);
         first += (sizes[f] + LOOKED_AT - 1) / LOOKED_AT;
     }
@@ -205,11 +223,14 @@ static zero_status look_at_files(zero_comm *comm, const zr_st_set *set, uint64_t
     return status;
 }
 
-// Each rank reads its ranges from the files that it sees: they are the same ones, as far as their sizes and 4,096 blocks of them tell.
-static zero_status compare_files(zero_comm *comm, const zr_st_set *set, uint64_t seed, zero_error *error)
+// Each rank reads its ranges from the files that it sees: they are the same ones, as far as their
+// sizes and 4,096 blocks of them tell.
+static zero_status compare_files(zero_comm *comm, const zr_st_set *set, uint64_t seed,
+                                 zero_error *error)
 {
     zr_fingerprints list = {0};
-    zero_status status = zr_comm_agree(comm, comm->size > 1 ? look_at_files(comm, set, seed, &list, error) : ZERO_OK, error);
+    zero_status status = zr_comm_agree(
+        comm, comm->size > 1 ? look_at_files(comm, set, seed, &list, error) : ZERO_OK, error);
     if (status == ZERO_OK)
         return zr_comm_compare_fingerprints(comm, &list, error);
     zr_free(list.at);
@@ -217,7 +238,9 @@ static zero_status compare_files(zero_comm *comm, const zr_st_set *set, uint64_t
 }
 
 // Every rank checks the whole model, so that all find the same fault; it reads only its own ranges.
-static zero_status load_ranges(zero_comm *comm, const char *directory, const zr_st_set *set, const zr_weight_view *view, const zr_weights_how *how, zero_error *error)
+static zero_status load_ranges(zero_comm *comm, const char *directory, const zr_st_set *set,
+                               const zr_weight_view *view, const zr_weights_how *how,
+                               zero_error *error)
 {
     loading load = {comm, set};
     for (int i = 0; i < view->tensor_count; i++)
@@ -226,7 +249,8 @@ static zero_status load_ranges(zero_comm *comm, const char *directory, const zr_
     return zr_view_visit(view, true, read_range, &load, error);
 }
 
-zero_status zr_weights_load(zero_comm *comm, const char *directory, const zr_weight_view *view, const zr_weights_how *how, zero_error *error)
+zero_status zr_weights_load(zero_comm *comm, const char *directory, const zr_weight_view *view,
+                            const zr_weights_how *how, zero_error *error)
 {
     zero_error local = {0};
     zr_st_set set;

@@ -1,4 +1,5 @@
-// Tensors that a model directory has and the model has no place for: a sign that config.json describes another model.
+// Tensors that a model directory has and the model has no place for: a sign that config.json
+// describes another model.
 #include "checkpoint/tensor_names.h"
 #include "checkpoint/weight_files.h"
 
@@ -9,11 +10,13 @@ enum { SHOWN = 10 }; // names in a message
 static bool is_left_out(const zr_st_set *set, int t, const bool *used, const zr_weights_how *how)
 {
     const char *name = set->tensors[t].name;
-    return used[t] || zr_tensor_is_buffer(name) || (how->tied_head && !strcmp(name, how->tied_head));
+    return used[t] || zr_tensor_is_buffer(name) ||
+           (how->tied_head && !strcmp(name, how->tied_head));
 }
 
 // The names, with commas; *count: of all of them. One that stands in several files is in the first.
-static void list_names(const zr_st_set *set, const bool *used, const zr_weights_how *how, zr_buffer *names, int *count, int *file)
+static void list_names(const zr_st_set *set, const bool *used, const zr_weights_how *how,
+                       zr_buffer *names, int *count, int *file)
 {
     *count = 0;
     for (int t = 0; t < set->tensor_count; t++) {
@@ -29,7 +32,8 @@ static void list_names(const zr_st_set *set, const bool *used, const zr_weights_
         zr_buffer_printf(names, " and %d more", *count - SHOWN);
 }
 
-static zero_status say(const zr_st_set *set, const bool *used, const zr_weights_how *how, zero_error *error)
+static zero_status say(const zr_st_set *set, const bool *used, const zr_weights_how *how,
+                       zero_error *error)
 {
     zr_buffer names = {0};
     int count, file = 0;
@@ -37,17 +41,23 @@ static zero_status say(const zr_st_set *set, const bool *used, const zr_weights_
     list_names(set, used, how, &names, &count, &file);
     const char *path = count ? set->paths[file] : "", *s = count == 1 ? "" : "s";
     if (names.failed)
-        status = zr_fail(error, ZERO_ERR_MEMORY, "no memory for the names of %d tensors of \"%s\"", count, path);
+        status = zr_fail(error, ZERO_ERR_MEMORY, "no memory for the names of %d tensors of \"%s\"",
+                         count, path);
     else if (count && how->ignored)
-        zr_log(how->logger, ZERO_LOG_WARNING, "\"%s\": %d tensor%s left out that the model has no place for: %s", path, count, s, names.data);
+        zr_log(how->logger, ZERO_LOG_WARNING,
+               "\"%s\": %d tensor%s left out that the model has no place for: %s", path, count, s,
+               names.data);
     else if (count)
-        status = zr_fail(error, ZERO_ERR_DATA, "\"%s\" has %d tensor%s that the model has no place for (--ignore-unused leaves %s out): %s", path, count, s,
-                         count == 1 ? "it" : "them", names.data);
+        status = zr_fail(error, ZERO_ERR_DATA,
+                         "\"%s\" has %d tensor%s that the model has no place for (--ignore-unused "
+                         "leaves %s out): %s",
+                         path, count, s, count == 1 ? "it" : "them", names.data);
     zr_buffer_free(&names);
     return status;
 }
 
-zero_status zr_weights_check_unused(const zr_st_set *set, const zr_weight_view *view, const zr_weights_how *how, zero_error *error)
+zero_status zr_weights_check_unused(const zr_st_set *set, const zr_weight_view *view,
+                                    const zr_weights_how *how, zero_error *error)
 {
     bool *used = zr_alloc(((size_t)set->tensor_count + 1) * sizeof *used, error);
     if (!used)

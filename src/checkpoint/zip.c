@@ -14,8 +14,17 @@
 #define BLOCK ((int64_t)1 << 20)
 
 enum {
-    END_BYTES = 22, LOCATOR_BYTES = 20, END64_BYTES = 56, ENTRY_BYTES = 46, HEADER_BYTES = 30, // without names and comments
-    END_MARK = 0x06054b50, LOCATOR_MARK = 0x07064b50, END64_MARK = 0x06064b50, ENTRY_MARK = 0x02014b50, HEADER_MARK = 0x04034b50,
+    // without names and comments
+    END_BYTES = 22,
+    LOCATOR_BYTES = 20,
+    END64_BYTES = 56,
+    ENTRY_BYTES = 46,
+    HEADER_BYTES = 30,
+    END_MARK = 0x06054b50,
+    LOCATOR_MARK = 0x07064b50,
+    END64_MARK = 0x06064b50,
+    ENTRY_MARK = 0x02014b50,
+    HEADER_MARK = 0x04034b50,
     ENCRYPTED = 1,   // a flag
     ZIP64_FIELD = 1, // an extra field: sizes and places that 32 bits cannot hold
 };
@@ -29,11 +38,15 @@ static uint64_t number(const char *bytes, int count)
     return value;
 }
 
-typedef struct directory { int64_t begin, bytes; uint64_t count; } directory;
+typedef struct directory {
+    int64_t begin, bytes;
+    uint64_t count;
+} directory;
 
 static zero_status refuse(const zr_zip *zip, const char *what, zero_error *error)
 {
-    return zr_fail(error, ZERO_ERR_DATA, "\"%s\" is no archive that torch.save wrote: %s", zip->path, what);
+    return zr_fail(error, ZERO_ERR_DATA, "\"%s\" is no archive that torch.save wrote: %s",
+                   zip->path, what);
 }
 
 // Sizes and places of 64 bits stand in a record of their own.
@@ -42,15 +55,18 @@ static zero_status read_end64(const zr_zip *zip, int64_t end, directory *out, ze
     char locator[LOCATOR_BYTES], end64[END64_BYTES];
     if (end < LOCATOR_BYTES)
         return ZERO_OK;
-    ZERO_TRY(zr_file_pread(zip->fd, locator, sizeof locator, end - LOCATOR_BYTES, zip->path, error));
+    ZERO_TRY(
+        zr_file_pread(zip->fd, locator, sizeof locator, end - LOCATOR_BYTES, zip->path, error));
     if (number(locator, 4) != LOCATOR_MARK)
         return ZERO_OK;
     uint64_t at = number(locator + 8, 8);
     if (at > (uint64_t)(end - LOCATOR_BYTES) || (uint64_t)(end - LOCATOR_BYTES) - at < END64_BYTES)
         return refuse(zip, "its zip64 end lies outside of it", error);
     ZERO_TRY(zr_file_pread(zip->fd, end64, sizeof end64, (int64_t)at, zip->path, error));
-    uint64_t count = number(end64 + 32, 8), bytes = number(end64 + 40, 8), begin = number(end64 + 48, 8);
-    if (number(end64, 4) != END64_MARK || number(end64 + 16, 4) || number(end64 + 20, 4) || number(end64 + 24, 8) != count)
+    uint64_t count = number(end64 + 32, 8), bytes = number(end64 + 40, 8),
+             begin = number(end64 + 48, 8);
+    if (number(end64, 4) != END64_MARK || number(end64 + 16, 4) || number(end64 + 20, 4) ||
+        number(end64 + 24, 8) != count)
         return refuse(zip, "its zip64 end is damaged, or it has several volumes", error);
     if (begin > at || bytes > at - begin)
         return refuse(zip, "its directory lies outside of it", error);
@@ -65,10 +81,13 @@ static zero_status find_directory(const zr_zip *zip, directory *out, zero_error 
         return refuse(zip, "it is too short", error);
     ZERO_TRY(zr_file_pread(zip->fd, end, sizeof end, zip->size - END_BYTES, zip->path, error));
     if (number(end, 4) != END_MARK || number(end + 20, 2))
-        return refuse(zip, "it does not end as one (cut short, or written by torch before 1.6?)", error);
+        return refuse(zip, "it does not end as one (cut short, or written by torch before 1.6?)",
+                      error);
     if (number(end + 4, 2) || number(end + 6, 2) || number(end + 8, 2) != number(end + 10, 2))
         return refuse(zip, "it has several volumes", error);
-    *out = (directory){.begin = (int64_t)number(end + 16, 4), .bytes = (int64_t)number(end + 12, 4), .count = number(end + 10, 2)};
+    *out = (directory){.begin = (int64_t)number(end + 16, 4),
+                       .bytes = (int64_t)number(end + 12, 4),
+                       .count = number(end + 10, 2)};
     ZERO_TRY(read_end64(zip, zip->size - END_BYTES, out, error));
     if (out->begin > zip->size - END_BYTES || out->bytes > zip->size - END_BYTES - out->begin)
         return refuse(zip, "its directory lies outside of it", error);
@@ -77,7 +96,9 @@ static zero_status find_directory(const zr_zip *zip, directory *out, zero_error 
     return ZERO_OK;
 }
 
-typedef struct entry { uint64_t stored, bytes, header; } entry;
+typedef struct entry {
+    uint64_t stored, bytes, header;
+} entry;
 
 // In the extra field stand those of the three that the entry itself has no room for, in this order.
 static bool read_wide(const char *extra, uint64_t length, entry *out)
@@ -100,7 +121,8 @@ static bool read_wide(const char *extra, uint64_t length, entry *out)
     return true;
 }
 
-static zero_status refuse_record(const zr_zip *zip, const char *name, const char *what, zero_error *error)
+static zero_status refuse_record(const zr_zip *zip, const char *name, const char *what,
+                                 zero_error *error)
 {
     return zr_fail(error, ZERO_ERR_DATA, "\"%s\": record \"%.100s\" %s", zip->path, name, what);
 }
@@ -115,7 +137,8 @@ static bool find_entry(const char *head, int64_t left, raw_entry *out)
 {
     if (left < ENTRY_BYTES || number(head, 4) != ENTRY_MARK)
         return false;
-    int64_t name = (int64_t)number(head + 28, 2), extra = (int64_t)number(head + 30, 2), comment = (int64_t)number(head + 32, 2);
+    int64_t name = (int64_t)number(head + 28, 2), extra = (int64_t)number(head + 30, 2),
+            comment = (int64_t)number(head + 32, 2);
     *out = (raw_entry){head, name, extra, ENTRY_BYTES + name + extra + comment};
     return out->bytes <= left && name && !memchr(head + ENTRY_BYTES, 0, (size_t)name);
 }
@@ -126,13 +149,16 @@ static bool is_compressed(const char *head)
 }
 
 // Where the record lies, and how long it is.
-static zero_status read_place(const zr_zip *zip, const raw_entry *raw, const directory *of, zr_zip_record *record, zero_error *error)
+static zero_status read_place(const zr_zip *zip, const raw_entry *raw, const directory *of,
+                              zr_zip_record *record, zero_error *error)
 {
     const char *head = raw->head;
     entry e = {number(head + 20, 4), number(head + 24, 4), number(head + 42, 4)};
     if (is_compressed(head))
-        return refuse_record(zip, record->name, "is compressed or encrypted, as torch.save never leaves one", error);
-    if (!read_wide(head + ENTRY_BYTES + raw->name_bytes, (uint64_t)raw->extra_bytes, &e) || e.stored != e.bytes)
+        return refuse_record(zip, record->name,
+                             "is compressed or encrypted, as torch.save never leaves one", error);
+    if (!read_wide(head + ENTRY_BYTES + raw->name_bytes, (uint64_t)raw->extra_bytes, &e) ||
+        e.stored != e.bytes)
         return refuse_record(zip, record->name, "has two sizes", error);
     if (e.header > (uint64_t)of->begin || e.bytes > (uint64_t)of->begin)
         return refuse_record(zip, record->name, "lies outside of the archive", error);
@@ -143,7 +169,8 @@ static zero_status read_place(const zr_zip *zip, const raw_entry *raw, const dir
 }
 
 // One entry of the directory; *at moves past it.
-static zero_status read_entry(zr_zip *zip, const char *text, const directory *of, int64_t *at, zero_error *error)
+static zero_status read_entry(zr_zip *zip, const char *text, const directory *of, int64_t *at,
+                              zero_error *error)
 {
     raw_entry raw;
     if (!find_entry(text + *at, of->bytes - *at, &raw))
@@ -160,21 +187,25 @@ static zero_status read_entry(zr_zip *zip, const char *text, const directory *of
 }
 
 // What stands in front of a record must be its own header.
-static zero_status read_header(const zr_zip *zip, const directory *of, zr_zip_record *record, zero_error *error)
+static zero_status read_header(const zr_zip *zip, const directory *of, zr_zip_record *record,
+                               zero_error *error)
 {
     char head[HEADER_BYTES], name[256];
     size_t length = strlen(record->name);
     if (of->begin - record->header < HEADER_BYTES)
         return refuse_record(zip, record->name, "lies outside of the archive", error);
     ZERO_TRY(zr_file_pread(zip->fd, head, sizeof head, record->header, zip->path, error));
-    if (number(head, 4) != HEADER_MARK || number(head + 8, 2) || number(head + 26, 2) != length || length > sizeof name)
-        return refuse_record(zip, record->name, "has another header than the directory says", error);
+    if (number(head, 4) != HEADER_MARK || number(head + 8, 2) || number(head + 26, 2) != length ||
+        length > sizeof name)
+        return refuse_record(zip, record->name, "has another header than the directory says",
+                             error);
     int64_t before = HEADER_BYTES + (int64_t)length + (int64_t)number(head + 28, 2);
     if (before > of->begin - record->header || record->bytes > of->begin - record->header - before)
         return refuse_record(zip, record->name, "lies outside of the archive", error);
     ZERO_TRY(zr_file_pread(zip->fd, name, length, record->header + HEADER_BYTES, zip->path, error));
     if (memcmp(name, record->name, length))
-        return refuse_record(zip, record->name, "has another header than the directory says", error);
+        return refuse_record(zip, record->name, "has another header than the directory says",
+                             error);
     record->begin = record->header + before;
     return ZERO_OK;
 }
@@ -203,14 +234,16 @@ static zero_status check_apart(zr_zip *zip, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status read_entries(zr_zip *zip, const char *text, const directory *of, zero_error *error)
+static zero_status read_entries(zr_zip *zip, const char *text, const directory *of,
+                                zero_error *error)
 {
     int64_t at = 0;
     for (uint64_t i = 0; i < of->count; i++) {
         ZERO_TRY(read_entry(zip, text, of, &at, error));
         ZERO_TRY(read_header(zip, of, &zip->records[i], error));
     }
-    return at == of->bytes ? check_apart(zip, error) : refuse(zip, "its directory is longer than what it counts", error);
+    return at == of->bytes ? check_apart(zip, error)
+                           : refuse(zip, "its directory is longer than what it counts", error);
 }
 
 static zero_status read_archive(zr_zip *zip, zero_error *error)
@@ -225,7 +258,9 @@ static zero_status read_archive(zr_zip *zip, zero_error *error)
     ZERO_TRY(find_directory(zip, &of, error));
     char *text = zr_alloc((size_t)of.bytes + 1, error);
     zip->records = zr_alloc(((size_t)of.count + 1) * sizeof *zip->records, error);
-    zero_status status = text && zip->records ? zr_file_pread(zip->fd, text, (size_t)of.bytes, of.begin, zip->path, error) : ZERO_ERR_MEMORY;
+    zero_status status = text && zip->records ? zr_file_pread(zip->fd, text, (size_t)of.bytes,
+                                                              of.begin, zip->path, error)
+                                              : ZERO_ERR_MEMORY;
     if (status == ZERO_OK)
         status = read_entries(zip, text, &of, error);
     zr_free(text);
@@ -264,7 +299,10 @@ const zr_zip_record *zr_zip_find(const zr_zip *zip, const char *name)
     return zip->count ? bsearch(&key, zip->records, (size_t)zip->count, sizeof key, by_name) : NULL;
 }
 
-typedef struct verifier { uint32_t tables[8][256]; char block[BLOCK]; } verifier;
+typedef struct verifier {
+    uint32_t tables[8][256];
+    char block[BLOCK];
+} verifier;
 
 // Eight bytes at a time: table k moves a byte over k more zero bytes.
 static void fill_tables(uint32_t tables[8][256])
@@ -295,23 +333,30 @@ static uint32_t crc32_of(uint32_t tables[8][256], uint32_t crc, const char *data
     return crc;
 }
 
-static zero_status verify_record(const zr_zip *zip, const zr_zip_record *record, verifier *v, void (*progress)(void *user, int64_t bytes), void *user, zero_error *error)
+static zero_status verify_record(const zr_zip *zip, const zr_zip_record *record, verifier *v,
+                                 void (*progress)(void *user, int64_t bytes), void *user,
+                                 zero_error *error)
 {
     uint32_t crc = UINT32_MAX;
     for (int64_t done = 0, n; done < record->bytes; done += n) {
         n = ZR_MIN(record->bytes - done, BLOCK);
-        ZERO_TRY(zr_file_pread(zip->fd, v->block, (size_t)n, record->begin + done, zip->path, error));
+        ZERO_TRY(
+            zr_file_pread(zip->fd, v->block, (size_t)n, record->begin + done, zip->path, error));
         crc = crc32_of(v->tables, crc, v->block, n);
         if (progress)
             progress(user, n);
     }
     if (~crc == record->crc)
         return ZERO_OK;
-    return zr_fail(error, ZERO_ERR_DATA, "\"%s\" is damaged: record \"%s\", %lld bytes at %lld, has the CRC-32 %08x, written was %08x", zip->path, record->name,
-                   (long long)record->bytes, (long long)record->begin, (unsigned)~crc, (unsigned)record->crc);
+    return zr_fail(error, ZERO_ERR_DATA,
+                   "\"%s\" is damaged: record \"%s\", %lld bytes at %lld, has the CRC-32 %08x, "
+                   "written was %08x",
+                   zip->path, record->name, (long long)record->bytes, (long long)record->begin,
+                   (unsigned)~crc, (unsigned)record->crc);
 }
 
-zero_status zr_zip_verify(const zr_zip *zip, void (*progress)(void *user, int64_t bytes), void *user, zero_error *error)
+zero_status zr_zip_verify(const zr_zip *zip, void (*progress)(void *user, int64_t bytes),
+                          void *user, zero_error *error)
 {
     verifier *v = zr_alloc(sizeof *v, error);
     zero_status status = v ? ZERO_OK : ZERO_ERR_MEMORY;

@@ -14,7 +14,8 @@ static bool begins_with_its_rank(const zero_error *error, int rank)
 static zero_status share(zero_comm *comm, int first, zero_error *shared, zero_error *error)
 {
     ZERO_TRY(zr_comm_broadcast(comm, shared, sizeof *shared, first, error));
-    zr_comm_barrier(comm, NULL); // a rank that leaves may abort the communicator: not before all have the message
+    // a rank that leaves may abort the communicator: not before all have the message
+    zr_comm_barrier(comm, NULL);
     return ZERO_OK;
 }
 
@@ -36,7 +37,8 @@ zero_status zr_comm_agree(zero_comm *comm, zero_status mine, zero_error *error)
         status = share(comm, (int)first, &shared, error);
     if (status != ZERO_OK && mine == ZERO_OK)
         return status;
-    *error = status == ZERO_OK ? shared : own; // where the ranks are out of reach, what came first is the reason
+    // where the ranks are out of reach, what came first is the reason
+    *error = status == ZERO_OK ? shared : own;
     if (mine == ZERO_OK && !begins_with_its_rank(error, (int)first))
         zr_error_prefix(error, "rank %d", (int)first);
     return error->status;
@@ -44,5 +46,6 @@ zero_status zr_comm_agree(zero_comm *comm, zero_status mine, zero_error *error)
 
 zero_status zr_comm_agree_on_largest(zero_comm *comm, int64_t *value, zero_error *error)
 {
-    return comm->size == 1 ? ZERO_OK : zr_comm_all_reduce_small(comm, value, 1, ZERO_I64, ZR_MAX, error);
+    return comm->size == 1 ? ZERO_OK
+                           : zr_comm_all_reduce_small(comm, value, 1, ZERO_I64, ZR_MAX, error);
 }

@@ -1,18 +1,16 @@
 // One engine a communicator at a time.
 #include "comm/attach.h"
 
-static int threads_of(const zero_comm *comm, int wanted)
-{
-    return comm->courier ? 1 : wanted;
-}
+static int threads_of(const zero_comm *comm, int wanted) { return comm->courier ? 1 : wanted; }
 
 zero_status zr_comm_attach(zero_comm *comm, int threads, zero_error *error)
 {
     if (comm->attached)
-        return zr_fail(error, ZERO_ERR_USAGE,
-                       "rank %d: this communicator has an engine already, and can have one at a time: "
-                       "zero_destroy that one first, or open another communicator",
-                       comm->rank);
+        return zr_fail(
+            error, ZERO_ERR_USAGE,
+            "rank %d: this communicator has an engine already, and can have one at a time: "
+            "zero_destroy that one first, or open another communicator",
+            comm->rank);
     comm->attached = true;
     comm->threads = threads_of(comm, threads);
     return ZERO_OK;
@@ -25,7 +23,4 @@ void zr_comm_detach(zero_comm *comm)
     comm->recorder = NULL;
 }
 
-void zr_comm_record(zero_comm *comm, zr_recorder *recorder)
-{
-    comm->recorder = recorder;
-}
+void zr_comm_record(zero_comm *comm, zr_recorder *recorder) { comm->recorder = recorder; }

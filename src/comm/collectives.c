@@ -11,7 +11,8 @@
 
 static zero_status refuse_peer(const zero_comm *comm, const char *what, int rank, zero_error *error)
 {
-    return zr_fail(error, ZERO_ERR_INTERNAL, "rank %d of %d: %s rank %d", comm->rank, comm->size, what, rank);
+    return zr_fail(error, ZERO_ERR_INTERNAL, "rank %d of %d: %s rank %d", comm->rank, comm->size,
+                   what, rank);
 }
 
 static bool is_other(const zero_comm *comm, int rank)
@@ -19,13 +20,14 @@ static bool is_other(const zero_comm *comm, int rank)
     return rank >= 0 && rank < comm->size && rank != comm->rank;
 }
 
-zero_status zr_comm_send(zero_comm *comm, const void *data, int64_t bytes, int to, zero_error *error)
+zero_status zr_comm_send(zero_comm *comm, const void *data, int64_t bytes, int to,
+                         zero_error *error)
 {
     error = ZR_OR_OWN_ERROR(error);
     zr_courier_drain(comm);
     comm->traffic.calls[ZERO_COMM_send]++;
-    zero_status status =
-        is_other(comm, to) ? comm->ops->send(comm, data, bytes, to, error) : refuse_peer(comm, "cannot send to", to, error);
+    zero_status status = is_other(comm, to) ? comm->ops->send(comm, data, bytes, to, error)
+                                            : refuse_peer(comm, "cannot send to", to, error);
     return zr_comm_settle(comm, status, error);
 }
 
@@ -35,8 +37,9 @@ zero_status zr_comm_recv(zero_comm *comm, void *data, int64_t bytes, int from, z
     zr_courier_drain(comm);
     comm->traffic.calls[ZERO_COMM_recv]++;
     comm->traffic.bytes[ZERO_COMM_recv] += bytes;
-    zero_status status = is_other(comm, from) ? comm->ops->recv(comm, data, bytes, from, error)
-                                              : refuse_peer(comm, "cannot receive from", from, error);
+    zero_status status = is_other(comm, from)
+                             ? comm->ops->recv(comm, data, bytes, from, error)
+                             : refuse_peer(comm, "cannot receive from", from, error);
     return zr_comm_settle(comm, status, error);
 }
 
@@ -51,22 +54,26 @@ zero_status zr_comm_barrier(zero_comm *comm, zero_error *error)
 static zero_status check_small(int64_t count, zero_dtype dtype, zero_error *error)
 {
     if (dtype != ZERO_F32 && dtype != ZERO_F64 && dtype != ZERO_I64)
-        return zr_fail(error, ZERO_ERR_INTERNAL, "a small all-reduce of dtype %d: f32, f64 and i64 are possible", (int)dtype);
+        return zr_fail(error, ZERO_ERR_INTERNAL,
+                       "a small all-reduce of dtype %d: f32, f64 and i64 are possible", (int)dtype);
     if (count < 0 || count > ZR_COMM_SMALL_BYTES / (int64_t)zero_dtype_bytes(dtype))
-        return zr_fail(error, ZERO_ERR_INTERNAL, "a small all-reduce of %lld elements: at most %d bytes are small",
+        return zr_fail(error, ZERO_ERR_INTERNAL,
+                       "a small all-reduce of %lld elements: at most %d bytes are small",
                        (long long)count, ZR_COMM_SMALL_BYTES);
     return ZERO_OK;
 }
 
-zero_status zr_comm_all_reduce_small(zero_comm *comm, void *data, int64_t count, zero_dtype dtype, zr_reduction how,
-                                     zero_error *error)
+zero_status zr_comm_all_reduce_small(zero_comm *comm, void *data, int64_t count, zero_dtype dtype,
+                                     zr_reduction how, zero_error *error)
 {
     error = ZR_OR_OWN_ERROR(error);
     zr_courier_drain(comm);
     comm->traffic.calls[ZERO_COMM_all_reduce]++;
-    int64_t begin = zr_recorder_begin(comm->recorder), fetched = (comm->size - 1) * count * (int64_t)zero_dtype_bytes(dtype);
+    int64_t begin = zr_recorder_begin(comm->recorder),
+            fetched = (comm->size - 1) * count * (int64_t)zero_dtype_bytes(dtype);
     comm->traffic.bytes[ZERO_COMM_all_reduce] += fetched;
-    comm->traffic.network[ZERO_COMM_all_reduce] += comm->strangers * count * (int64_t)zero_dtype_bytes(dtype);
+    comm->traffic.network[ZERO_COMM_all_reduce] +=
+        comm->strangers * count * (int64_t)zero_dtype_bytes(dtype);
     zero_status status = check_small(count, dtype, error);
     if (status == ZERO_OK)
         status = comm->ops->all_reduce_small(comm, data, count, dtype, how, error);
@@ -75,7 +82,8 @@ zero_status zr_comm_all_reduce_small(zero_comm *comm, void *data, int64_t count,
 }
 
 // Binomial tree over the ranks counted from the root.
-static zero_status broadcast(zero_comm *comm, void *data, int64_t bytes, int root, zero_error *error)
+static zero_status broadcast(zero_comm *comm, void *data, int64_t bytes, int root,
+                             zero_error *error)
 {
     int place = (comm->rank - root + comm->size) % comm->size, bit = 1;
     while (bit < comm->size && !(place & bit))
@@ -88,21 +96,24 @@ static zero_status broadcast(zero_comm *comm, void *data, int64_t bytes, int roo
     return ZERO_OK;
 }
 
-zero_status zr_comm_broadcast(zero_comm *comm, void *data, int64_t bytes, int root, zero_error *error)
+zero_status zr_comm_broadcast(zero_comm *comm, void *data, int64_t bytes, int root,
+                              zero_error *error)
 {
     error = ZR_OR_OWN_ERROR(error);
     zr_courier_drain(comm);
     comm->traffic.calls[ZERO_COMM_broadcast]++;
     int64_t begin = zr_recorder_begin(comm->recorder), fetched = comm->rank == root ? 0 : bytes;
     comm->traffic.bytes[ZERO_COMM_broadcast] += fetched;
-    zero_status status = root >= 0 && root < comm->size ? broadcast(comm, data, bytes, root, error)
-                                                        : refuse_peer(comm, "cannot broadcast from", root, error);
+    zero_status status = root >= 0 && root < comm->size
+                             ? broadcast(comm, data, bytes, root, error)
+                             : refuse_peer(comm, "cannot broadcast from", root, error);
     zr_recorder_add(comm->recorder, ZR_ACTIVITY_broadcast, begin, fetched, 0, -1);
     return zr_comm_settle(comm, status, error);
 }
 
 // The sum of ranks lo..lo+n-1 arrives in the work buffer of rank lo, along the tree of zr_tree_sum.
-static zero_status reduce_range(zero_comm *comm, float *work, float *other, int64_t count, int lo, int n, zero_error *error)
+static zero_status reduce_range(zero_comm *comm, float *work, float *other, int64_t count, int lo,
+                                int n, zero_error *error)
 {
     int half = 1;
     int64_t bytes = count * (int64_t)sizeof *work;
@@ -125,7 +136,8 @@ static zero_status reduce_range(zero_comm *comm, float *work, float *other, int6
     return ZERO_OK;
 }
 
-static zero_status reduce_chunk(zero_comm *comm, float *data, int64_t count, int root, zero_error *error)
+static zero_status reduce_chunk(zero_comm *comm, float *data, int64_t count, int root,
+                                zero_error *error)
 {
     float work[CHUNK], other[CHUNK];
     int64_t bytes = count * (int64_t)sizeof *data;
@@ -148,7 +160,9 @@ zero_status zr_comm_reduce(zero_comm *comm, float *data, int64_t count, int root
     error = ZR_OR_OWN_ERROR(error);
     zr_courier_drain(comm);
     comm->traffic.calls[ZERO_COMM_reduce]++;
-    zero_status status = root >= 0 && root < comm->size ? ZERO_OK : refuse_peer(comm, "cannot reduce to", root, error);
+    zero_status status = root >= 0 && root < comm->size
+                             ? ZERO_OK
+                             : refuse_peer(comm, "cannot reduce to", root, error);
     for (int64_t at = 0; at < count && status == ZERO_OK; at += CHUNK)
         status = reduce_chunk(comm, data + at, ZR_MIN(CHUNK, count - at), root, error);
     return zr_comm_settle(comm, status, error);

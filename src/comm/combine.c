@@ -1,6 +1,7 @@
 #include "comm/combine.h"
 
-static void combine_f64(double *restrict total, const double *restrict x, int64_t count, zr_reduction how)
+static void combine_f64(double *restrict total, const double *restrict x, int64_t count,
+                        zr_reduction how)
 {
     if (how == ZR_SUM) {
         for (int64_t i = 0; i < count; i++)
@@ -12,7 +13,8 @@ static void combine_f64(double *restrict total, const double *restrict x, int64_
             total[i] = x[i];
 }
 
-static void combine_f32(float *restrict total, const float *restrict x, int64_t count, zr_reduction how)
+static void combine_f32(float *restrict total, const float *restrict x, int64_t count,
+                        zr_reduction how)
 {
     if (how == ZR_SUM) {
         for (int64_t i = 0; i < count; i++)
@@ -33,7 +35,8 @@ static void combine_i64(int64_t *total, const int64_t *x, int64_t count, zr_redu
             total[i] = x[i];
 }
 
-void zr_comm_combine(void *total, const void *operand, int64_t count, zero_dtype dtype, zr_reduction how)
+void zr_comm_combine(void *total, const void *operand, int64_t count, zero_dtype dtype,
+                     zr_reduction how)
 {
     assert(dtype == ZERO_F64 || dtype == ZERO_F32 || dtype == ZERO_I64);
     if (dtype == ZERO_F64)

@@ -5,6 +5,7 @@
 #include "comm/communicator.h"
 
 // total(count) = total `how` operand. A NaN in either stays. dtype: F32, F64 or I64.
-void zr_comm_combine(void *total, const void *operand, int64_t count, zero_dtype dtype, zr_reduction how);
+void zr_comm_combine(void *total, const void *operand, int64_t count, zero_dtype dtype,
+                     zr_reduction how);
 
 #endif

@@ -1,7 +1,8 @@
-// What all communicators have in common: checking arguments, counting, folding, and telling the others of every failure.
+// What all communicators have in common: checking arguments, counting, folding, and telling the
+// others of every failure.
 //
-// An operation on a window counts as one message of the pass under way (contract 8). Small operands, private operands
-// and barriers are counted as traffic only.
+// An operation on a window counts as one message of the pass under way (contract 8). Small
+// operands, private operands and barriers are counted as traffic only.
 #include "comm/communicator.h"
 
 #include "base/message.h"
@@ -11,11 +12,14 @@
 
 #include <string.h>
 
-static zero_status refuse(const zr_window *window, zero_comm_op op, int slot, const char *why, zero_error *error)
+static zero_status refuse(const zr_window *window, zero_comm_op op, int slot, const char *why,
+                          zero_error *error)
 {
-    const char *name = window->slot_names && slot >= 0 && slot < window->slots ? window->slot_names[slot] : "?";
+    const char *name =
+        window->slot_names && slot >= 0 && slot < window->slots ? window->slot_names[slot] : "?";
     return zr_fail(error, ZERO_ERR_INTERNAL, "%s on slot %d (%s) of a window of %lld bytes: %s",
-                   op == ZERO_COMM_reduce_scatter ? "reduce_scatter" : "all_gather", slot, name, (long long)window->bytes, why);
+                   op == ZERO_COMM_reduce_scatter ? "reduce_scatter" : "all_gather", slot, name,
+                   (long long)window->bytes, why);
 }
 
 static bool can_sum(zero_dtype dtype)
@@ -39,7 +43,8 @@ static zero_status check_operand(const zr_handle *handle, zero_error *error)
     return ZERO_OK;
 }
 
-static void count_message(zero_comm *comm, zero_comm_op op, int slot, int64_t shard_elems, int64_t bytes, int64_t network)
+static void count_message(zero_comm *comm, zero_comm_op op, int slot, int64_t shard_elems,
+                          int64_t bytes, int64_t network)
 {
     comm->message_hash = zr_message_fold(comm->message_hash, op, slot, shard_elems);
     comm->message_count++;
@@ -48,15 +53,19 @@ static void count_message(zero_comm *comm, zero_comm_op op, int slot, int64_t sh
     comm->traffic.network[op] += network;
 }
 
-zero_status zr_window_create(zero_comm *comm, zr_window_kind kind, int64_t bytes, int slots, const char *const *slot_names,
-                             zr_window *out, zero_error *error)
+zero_status zr_window_create(zero_comm *comm, zr_window_kind kind, int64_t bytes, int slots,
+                             const char *const *slot_names, zr_window *out, zero_error *error)
 {
     error = ZR_OR_OWN_ERROR(error);
     *out = (zr_window){0};
-    zr_window window = {.comm = comm, .kind = kind, .bytes = bytes, .slots = slots, .slot_names = slot_names};
+    zr_window window = {
+        .comm = comm, .kind = kind, .bytes = bytes, .slots = slots, .slot_names = slot_names};
     if (bytes < 0 || slots < 0)
-        return zr_comm_settle(
-            comm, zr_fail(error, ZERO_ERR_INTERNAL, "a window of %lld bytes and %d slots", (long long)bytes, slots), error);
+        return zr_comm_settle(comm,
+                              zr_fail(error, ZERO_ERR_INTERNAL,
+                                      "a window of %lld bytes and %d slots", (long long)bytes,
+                                      slots),
+                              error);
     zr_courier_drain(comm);
     ZERO_TRY(zr_comm_settle(comm, comm->ops->window_create(comm, &window, error), error));
     *out = window;
@@ -78,7 +87,8 @@ static int64_t bytes_fetched(const zr_handle *handle)
     const zr_window *window = handle->window;
     if (window->kind == ZR_WINDOW_SHARED)
         return 0;
-    int ranks = zr_window_is_shared_by_machine(window) ? window->comm->fetches : window->comm->size - 1;
+    int ranks =
+        zr_window_is_shared_by_machine(window) ? window->comm->fetches : window->comm->size - 1;
     return ranks * zr_handle_shard_bytes(handle);
 }
 
@@ -98,33 +108,51 @@ static zero_status start(zr_handle *handle, zero_error *error)
     if (comm->courier)
         ZERO_TRY(zr_courier_submit(comm, handle, error));
     handle->pending = true;
-    count_message(comm, handle->op, handle->slot, handle->shard_elems, bytes_fetched(handle), bytes_from_afar(handle));
+    count_message(comm, handle->op, handle->slot, handle->shard_elems, bytes_fetched(handle),
+                  bytes_from_afar(handle));
     return ZERO_OK;
 }
 
-zero_status zr_comm_start(zr_window *window, zero_comm_op op, int slot, int64_t offset, int64_t shard_elems,
-                          zero_dtype dtype, const zr_sum_target *to, zr_handle *out, zero_error *error)
+zero_status zr_comm_start(zr_window *window, zero_comm_op op, int slot, int64_t offset,
+                          int64_t shard_elems, zero_dtype dtype, const zr_sum_target *to,
+                          zr_handle *out, zero_error *error)
 {
     zero_comm *comm = window->comm;
     error = ZR_OR_OWN_ERROR(error);
     assert(op == ZERO_COMM_reduce_scatter || op == ZERO_COMM_all_gather);
-    *out = (zr_handle){.window = window, .op = op, .slot = slot, .offset = offset, .shard_elems = shard_elems, .dtype = dtype};
+    *out = (zr_handle){.window = window,
+                       .op = op,
+                       .slot = slot,
+                       .offset = offset,
+                       .shard_elems = shard_elems,
+                       .dtype = dtype};
     if (to)
         out->to = *to;
     ZERO_TRY(zr_comm_settle(comm, check_operand(out, error), error));
     if (op == ZERO_COMM_reduce_scatter && !can_sum(out->to.dtype))
-        return zr_comm_settle(comm, refuse(window, op, slot, "sums are rounded to f32, bf16 or f16", error), error);
+        return zr_comm_settle(
+            comm, refuse(window, op, slot, "sums are rounded to f32, bf16 or f16", error), error);
     if (op == ZERO_COMM_all_gather && window->kind == ZR_WINDOW_MACHINE)
-        return zr_comm_settle(comm, refuse(window, op, slot, "the own shard of a machine window lies outside it", error), error);
+        return zr_comm_settle(
+            comm,
+            refuse(window, op, slot, "the own shard of a machine window lies outside it", error),
+            error);
     return zr_comm_settle(comm, start(out, error), error);
 }
 
-zero_status zr_comm_start_gather(zr_window *window, int slot, int64_t offset, int64_t shard_elems, zero_dtype dtype, const void *own,
-                                 zr_handle *out, zero_error *error)
+zero_status zr_comm_start_gather(zr_window *window, int slot, int64_t offset, int64_t shard_elems,
+                                 zero_dtype dtype, const void *own, zr_handle *out,
+                                 zero_error *error)
 {
     zero_comm *comm = window->comm;
     error = ZR_OR_OWN_ERROR(error);
-    *out = (zr_handle){.window = window, .op = ZERO_COMM_all_gather, .slot = slot, .offset = offset, .shard_elems = shard_elems, .dtype = dtype, .own = own};
+    *out = (zr_handle){.window = window,
+                       .op = ZERO_COMM_all_gather,
+                       .slot = slot,
+                       .offset = offset,
+                       .shard_elems = shard_elems,
+                       .dtype = dtype,
+                       .own = own};
     ZERO_TRY(zr_comm_settle(comm, check_operand(out, error), error));
     if (window->kind != ZR_WINDOW_MACHINE) {
         int64_t bytes = zr_handle_shard_bytes(out);
@@ -146,12 +174,14 @@ static zero_status await_courier(zr_handle *handle, zero_error *error)
 zero_status zr_comm_wait(zr_handle *handle, zero_error *error)
 {
     zero_comm *comm = handle->window->comm;
-    zr_activity what = handle->op == ZERO_COMM_all_gather ? ZR_ACTIVITY_all_gather : ZR_ACTIVITY_reduce_scatter;
+    zr_activity what =
+        handle->op == ZERO_COMM_all_gather ? ZR_ACTIVITY_all_gather : ZR_ACTIVITY_reduce_scatter;
     error = ZR_OR_OWN_ERROR(error);
     assert(handle->pending);
     handle->pending = false;
     int64_t begin = zr_recorder_begin(comm->recorder);
-    zero_status status = comm->courier ? await_courier(handle, error) : zr_comm_carry_out(handle, error);
+    zero_status status =
+        comm->courier ? await_courier(handle, error) : zr_comm_carry_out(handle, error);
     zr_recorder_add(comm->recorder, what, begin, bytes_fetched(handle), 0, handle->slot);
     return zr_comm_settle(comm, status, error);
 }
@@ -172,7 +202,8 @@ zero_status zr_comm_quiesce(zr_window *window, int slot, zero_error *error)
     return zr_comm_settle(comm, comm->ops->quiesce(window, slot, error), error);
 }
 
-static zero_status all_reduce(zr_window *window, int slot, int64_t offset, int64_t shard_elems, zero_error *error)
+static zero_status all_reduce(zr_window *window, int slot, int64_t offset, int64_t shard_elems,
+                              zero_error *error)
 {
     const zr_comm_ops *ops = window->comm->ops;
     zr_handle handle = {.window = window,
@@ -182,7 +213,9 @@ static zero_status all_reduce(zr_window *window, int slot, int64_t offset, int64
                         .shard_elems = shard_elems,
                         .dtype = ZERO_F32};
     ZERO_TRY(check_operand(&handle, error));
-    const zr_sum_target own = {.data = (float *)(window->mine + offset) + window->comm->rank * shard_elems, .dtype = ZERO_F32};
+    const zr_sum_target own = {.data = (float *)(window->mine + offset) +
+                                       window->comm->rank * shard_elems,
+                               .dtype = ZERO_F32};
     ZERO_TRY(ops->start(&handle, error));
     ZERO_TRY(ops->reduce_scatter_wait(&handle, &own, error));
     handle.op = ZERO_COMM_all_gather;
@@ -191,14 +224,16 @@ static zero_status all_reduce(zr_window *window, int slot, int64_t offset, int64
     return ops->quiesce(window, slot, error);
 }
 
-zero_status zr_comm_all_reduce(zr_window *window, int slot, int64_t offset, int64_t shard_elems, zero_error *error)
+zero_status zr_comm_all_reduce(zr_window *window, int slot, int64_t offset, int64_t shard_elems,
+                               zero_error *error)
 {
     zero_comm *comm = window->comm;
     error = ZR_OR_OWN_ERROR(error);
     zr_courier_drain(comm);
     ZERO_TRY(zr_comm_settle(comm, all_reduce(window, slot, offset, shard_elems, error), error));
     int64_t shard = shard_elems * (int64_t)sizeof(float);
-    count_message(comm, ZERO_COMM_all_reduce, slot, shard_elems, 2 * (comm->size - 1) * shard, (comm->strangers + comm->fetches) * shard);
+    count_message(comm, ZERO_COMM_all_reduce, slot, shard_elems, 2 * (comm->size - 1) * shard,
+                  (comm->strangers + comm->fetches) * shard);
     return ZERO_OK;
 }
 

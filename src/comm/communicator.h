@@ -17,43 +17,61 @@
 typedef enum zr_reduction { ZR_SUM, ZR_MAX, ZR_MIN } zr_reduction;
 
 struct zero_comm {
-    const struct zr_comm_ops *ops;         // comm_ops.h
-    const struct zr_version_ops *versions; // of shared windows (versions.h); NULL: nothing is mapped
+    const struct zr_comm_ops *ops; // comm_ops.h
+    // of shared windows (versions.h); NULL: nothing is mapped
+    const struct zr_version_ops *versions;
     int rank, size;
-    double timeout;         // seconds without progress
-    int machine_ranks;      // that share machine windows, the fewest of all machines; 0 or 1 where none do
-    int strangers;          // ranks on other machines
-    int fetches;            // of those, whose shards this rank brings to its machine in an all-gather
-    int threads;            // OpenMP threads that sums and copies of this rank may use; 0: 1
-    _Atomic int64_t step; int64_t need; // for messages: set by zr_comm_progress; bytes of this rank's plan, by zr_comm_say_need
-    zero_traffic traffic;   // counted here, in communicator.c, once for all implementations
-    uint64_t message_hash; int64_t message_count; // of (op, slot, shard_elems) of operations on windows since zr_comm_hash_reset; of those
+    double timeout; // seconds without progress
+    // that share machine windows, the fewest of all machines; 0 or 1 where none do
+    int machine_ranks;
+    int strangers; // ranks on other machines
+    // of those, whose shards this rank brings to its machine in an all-gather
+    int fetches;
+    int threads; // OpenMP threads that sums and copies of this rank may use; 0: 1
+    // for messages: set by zr_comm_progress; bytes of this rank's plan, by zr_comm_say_need
+    _Atomic int64_t step;
+    int64_t need;
+    zero_traffic traffic; // counted here, in communicator.c, once for all implementations
+    // of (op, slot, shard_elems) of operations on windows since zr_comm_hash_reset; of those
+    uint64_t message_hash;
+    int64_t message_count;
     struct zr_courier *courier; // NULL: what was started is carried out in its wait
-    bool may_overlap, attached; // its waits may run on a courier; an engine computes with it (attach.h)
-    struct zr_recorder *recorder;  // of collectives and waits (zr_comm_record); NULL: nothing is recorded
+    // its waits may run on a courier; an engine computes with it (attach.h)
+    bool may_overlap, attached;
+    // of collectives and waits (zr_comm_record); NULL: nothing is recorded
+    struct zr_recorder *recorder;
     void *impl;
 };
 
 #define ZR_COMM_SMALL_BYTES 65536
 
-// From here on started operations are carried out by a thread of their own; where that cannot be, nothing changes. Sums then use
-// one thread. Between operations; not collective.
+// From here on started operations are carried out by a thread of their own; where that cannot be,
+// nothing changes. Sums then use one thread. Between operations; not collective.
 zero_status zr_comm_overlap(zero_comm *comm, zero_error *error);
 
-zero_status zr_comm_all_reduce_small(zero_comm *comm, void *data, int64_t count, zero_dtype dtype, zr_reduction how, zero_error *error);
-zero_status zr_comm_broadcast(zero_comm *comm, void *data, int64_t bytes, int root, zero_error *error);  // private memory, any size
-zero_status zr_comm_reduce(zero_comm *comm, float *data, int64_t count, int root, zero_error *error);    // tree sum at root
-zero_status zr_comm_send(zero_comm *comm, const void *data, int64_t bytes, int to, zero_error *error);
+zero_status zr_comm_all_reduce_small(zero_comm *comm, void *data, int64_t count, zero_dtype dtype,
+                                     zr_reduction how, zero_error *error);
+// private memory, any size
+zero_status zr_comm_broadcast(zero_comm *comm, void *data, int64_t bytes, int root,
+                              zero_error *error);
+// tree sum at root
+zero_status zr_comm_reduce(zero_comm *comm, float *data, int64_t count, int root,
+                           zero_error *error);
+zero_status zr_comm_send(zero_comm *comm, const void *data, int64_t bytes, int to,
+                         zero_error *error);
 zero_status zr_comm_recv(zero_comm *comm, void *data, int64_t bytes, int from, zero_error *error);
 zero_status zr_comm_barrier(zero_comm *comm, zero_error *error);
 
-// Sign of life, and the step for messages: called by the engine once a unit, by loaders and savers as they go on. Cheap.
+// Sign of life, and the step for messages: called by the engine once a unit, by loaders and savers
+// as they go on. Cheap.
 void zr_comm_progress(zero_comm *comm, int64_t step);
 void zr_comm_say_need(zero_comm *comm, int64_t bytes); // to the supervisor of the ranks
-// One acquire of a slot that is here already, because it is mapped or was gathered before: counted as an all-gather of 0 bytes.
+// One acquire of a slot that is here already, because it is mapped or was gathered before: counted
+// as an all-gather of 0 bytes.
 void zr_comm_count_mapped(zero_comm *comm, int slot, int64_t shard_elems);
 void zr_comm_hash_reset(zero_comm *comm);
-// Bytes that this communicator keeps for shards on their way (mpi), whatever the pieces; 0 where peers are read in place.
+// Bytes that this communicator keeps for shards on their way (mpi), whatever the pieces; 0 where
+// peers are read in place.
 int64_t zr_comm_staging_bytes(const zero_comm *comm);
 
 #endif

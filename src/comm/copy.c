@@ -27,7 +27,8 @@ void zr_comm_copy_streaming(void *to, const void *from, int64_t bytes)
     int64_t body = (bytes - head) & ~(int64_t)63;
     for (int64_t i = head; i < head + body; i += 64)
         for (int lane = 0; lane < 64; lane += 16)
-            _mm_stream_si128((__m128i *)(dst + i + lane), _mm_loadu_si128((const __m128i *)(src + i + lane)));
+            _mm_stream_si128((__m128i *)(dst + i + lane),
+                             _mm_loadu_si128((const __m128i *)(src + i + lane)));
     memcpy(dst + head + body, src + head + body, (size_t)(bytes - head - body));
     _mm_sfence();
 }
@@ -49,5 +50,6 @@ void zr_comm_copy(void *dst, const void *src, int64_t bytes, int threads)
 #pragma omp parallel for schedule(static) num_threads(ZR_MAX(threads, 1))
 #endif
     for (int64_t p = 0; p < pieces; p++)
-        zr_comm_copy_streaming((char *)dst + p * PIECE, (const char *)src + p * PIECE, ZR_MIN(PIECE, bytes - p * PIECE));
+        zr_comm_copy_streaming((char *)dst + p * PIECE, (const char *)src + p * PIECE,
+                               ZR_MIN(PIECE, bytes - p * PIECE));
 }

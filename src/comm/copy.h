@@ -1,4 +1,5 @@
-// Copies that do not pull their destination into the cache: what an all-gather writes is far more than a cache holds.
+// Copies that do not pull their destination into the cache: what an all-gather writes is far more
+// than a cache holds.
 #ifndef ZR_COMM_COPY_H
 #define ZR_COMM_COPY_H
 
@@ -6,7 +7,8 @@
 
 #define ZR_STREAM_FROM (4 << 20) // bytes in all: less is better found in the cache by its reader
 
-void zr_comm_copy(void *dst, const void *src, int64_t bytes, int threads); // streams from ZR_STREAM_FROM on
+// streams from ZR_STREAM_FROM on
+void zr_comm_copy(void *dst, const void *src, int64_t bytes, int threads);
 void zr_comm_copy_streaming(void *dst, const void *src, int64_t bytes);
 
 #endif

@@ -58,7 +58,8 @@ static void carry(void *argument)
     zero_status status = courier->failed; // only this thread writes it
     if (status == ZERO_OK)
         status = zr_comm_carry_out(handle, &courier->error);
-    note(comm, ZR_COURIER_THREAD, false); // before the own thread is told, which may start another operation
+    // before the own thread is told, which may start another operation
+    note(comm, ZR_COURIER_THREAD, false);
     pthread_mutex_lock(&courier->lock);
     courier->failed = status;
     handle->status = status;

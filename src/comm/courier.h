@@ -1,13 +1,14 @@
-// The communication thread of a rank: carries out what was started while the rank's own thread computes.
+// The communication thread of a rank: carries out what was started while the rank's own thread
+// computes.
 //
-// One thread, first come first served: since all ranks start the same operations in the same order, their couriers meet in that
-// order too. What the rank's own thread exchanges itself (small operands, barriers, mail) waits until the courier has nothing
-// left to do, so that every pair of ranks sees one order of messages. Bits do not depend on who sums.
+// One thread, first come first served: since all ranks start the same operations in the same order,
+// their couriers meet in that order too. What the rank's own thread exchanges itself (small
+// operands, barriers, mail) waits until the courier has nothing left to do, so that every pair of
+// ranks sees one order of messages. Bits do not depend on who sums.
 #ifndef ZR_COMM_COURIER_H
 #define ZR_COMM_COURIER_H
 
 #include "comm/window.h"
-
 
 typedef struct zr_courier zr_courier;
 

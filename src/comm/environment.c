@@ -12,7 +12,8 @@
 
 typedef struct family {
     const char *name;
-    const char *rank[NAMES], *size[NAMES], *local_rank[NAMES], *local_size[NAMES]; // the first that is set counts
+    // the first that is set counts
+    const char *rank[NAMES], *size[NAMES], *local_rank[NAMES], *local_size[NAMES];
 } family;
 
 typedef struct reader {
@@ -42,19 +43,22 @@ static zero_status read_number(const reader *env, const char *name, int low, int
     long value = strtol(text, &end, 10);
     if (*end || value < low || value > high)
         return zr_fail(env->error, ZERO_ERR_CONFIG,
-                       "the environment's %s is \"%.40s\"; a number from %d to %d would be right", name, text, low, high);
+                       "the environment's %s is \"%.40s\"; a number from %d to %d would be right",
+                       name, text, low, high);
     *out = (int)value;
     return ZERO_OK;
 }
 
 // A number that a launcher may leave out; `out` keeps its value then.
-static zero_status read_optional(const reader *env, const char *const *names, int low, int high, int *out)
+static zero_status read_optional(const reader *env, const char *const *names, int low, int high,
+                                 int *out)
 {
     const char *name = first_set(env, names);
     return name ? read_number(env, name, low, high, out) : ZERO_OK;
 }
 
-// The shell of a batch script has SLURM_PROCID and SLURM_NTASKS too, but is no rank: srun's tasks have a step.
+// The shell of a batch script has SLURM_PROCID and SLURM_NTASKS too, but is no rank: srun's tasks
+// have a step.
 static bool is_batch_script(const reader *env)
 {
     return look(env, "SLURM_JOB_ID") && !look(env, "SLURM_STEP_ID") && !look(env, "SLURM_STEPID");
@@ -75,7 +79,8 @@ static zero_status check_agreement(const reader *env)
     const char *pmix = look(env, "PMIX_RANK"), *pmi = look(env, "PMI_RANK");
     if (pmix && pmi && strcmp(pmix, pmi))
         return zr_fail(env->error, ZERO_ERR_CONFIG,
-                       "PMIX_RANK is %.20s and PMI_RANK is %.20s: two launchers disagree about the rank of this process",
+                       "PMIX_RANK is %.20s and PMI_RANK is %.20s: two launchers disagree about the "
+                       "rank of this process",
                        pmix, pmi);
     return ZERO_OK;
 }
@@ -87,13 +92,15 @@ static zero_status check_nothing_half_set(const reader *env)
         const char *name = first_set(env, families[f].rank);
         if (name)
             return zr_fail(env->error, ZERO_ERR_CONFIG,
-                           "the environment's %s says that this is one of several ranks, but %s is not set (--comm mpi asks MPI itself)", name,
-                           families[f].size[0]);
+                           "the environment's %s says that this is one of several ranks, but %s is "
+                           "not set (--comm mpi asks MPI itself)",
+                           name, families[f].size[0]);
     }
     return ZERO_OK;
 }
 
-// Tasks of node `node` in Slurm's notation "2(x3),1": three nodes of 2, one of 1; 0 where it cannot be told.
+// Tasks of node `node` in Slurm's notation "2(x3),1": three nodes of 2, one of 1; 0 where it cannot
+// be told.
 static int slurm_tasks_of_node(const char *text, int node)
 {
     while (*text) {
@@ -117,7 +124,8 @@ static int slurm_tasks_of_node(const char *text, int node)
 
 static int slurm_local_size(const reader *env, int size)
 {
-    static const char *const nodes[NAMES] = {"SLURM_STEP_NUM_NODES", "SLURM_JOB_NUM_NODES", "SLURM_NNODES"};
+    static const char *const nodes[NAMES] = {"SLURM_STEP_NUM_NODES", "SLURM_JOB_NUM_NODES",
+                                             "SLURM_NNODES"};
     const char *count = first_set(env, nodes);
     const char *tasks = look(env, "SLURM_STEP_TASKS_PER_NODE"), *node = look(env, "SLURM_NODEID");
     if (count && !strcmp(look(env, count), "1"))
@@ -128,7 +136,8 @@ static int slurm_local_size(const reader *env, int size)
 static bool master_is_here(const reader *env)
 {
     const char *master = look(env, "MASTER_ADDR");
-    return !master || !strcmp(master, "localhost") || !strcmp(master, "127.0.0.1") || !strcmp(master, "::1");
+    return !master || !strcmp(master, "localhost") || !strcmp(master, "127.0.0.1") ||
+           !strcmp(master, "::1");
 }
 
 static int guess_local_size(const reader *env, int f, const zr_launch *launch)
@@ -189,10 +198,7 @@ zero_status zr_launch_read(zr_lookup lookup, void *user, zr_launch *out, zero_er
     return ZERO_OK;
 }
 
-static const char *look_in_process(void *user, const char *name)
-{
-    return getenv(name);
-}
+static const char *look_in_process(void *user, const char *name) { return getenv(name); }
 
 zero_status zr_launch_read_process(zr_launch *out, zero_error *error)
 {
@@ -200,31 +206,35 @@ zero_status zr_launch_read_process(zr_launch *out, zero_error *error)
 }
 
 static const family families[FAMILY_COUNT] = {
-    [FAMILY_RANK] = {
-        .name = "RANK",
-        .rank = {"RANK"},
-        .size = {"WORLD_SIZE"},
-        .local_rank = {"LOCAL_RANK"},
-        .local_size = {"LOCAL_WORLD_SIZE"},
-    },
-    [FAMILY_OPEN_MPI] = {
-        .name = "Open MPI",
-        .rank = {"OMPI_COMM_WORLD_RANK"},
-        .size = {"OMPI_COMM_WORLD_SIZE"},
-        .local_rank = {"OMPI_COMM_WORLD_LOCAL_RANK"},
-        .local_size = {"OMPI_COMM_WORLD_LOCAL_SIZE"},
-    },
-    [FAMILY_PMI] = {
-        .name = "PMI",
-        .rank = {"PMIX_RANK", "PMI_RANK"},
-        .size = {"PMI_SIZE"},
-        .local_rank = {"MPI_LOCALRANKID", "PALS_LOCAL_RANKID", "PMI_LOCAL_RANK"},
-        .local_size = {"MPI_LOCALNRANKS", "PALS_LOCAL_SIZE", "PMI_LOCAL_SIZE"},
-    },
-    [FAMILY_SLURM] = {
-        .name = "Slurm",
-        .rank = {"SLURM_PROCID"},
-        .size = {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"},
-        .local_rank = {"SLURM_LOCALID"},
-    },
+    [FAMILY_RANK] =
+        {
+            .name = "RANK",
+            .rank = {"RANK"},
+            .size = {"WORLD_SIZE"},
+            .local_rank = {"LOCAL_RANK"},
+            .local_size = {"LOCAL_WORLD_SIZE"},
+        },
+    [FAMILY_OPEN_MPI] =
+        {
+            .name = "Open MPI",
+            .rank = {"OMPI_COMM_WORLD_RANK"},
+            .size = {"OMPI_COMM_WORLD_SIZE"},
+            .local_rank = {"OMPI_COMM_WORLD_LOCAL_RANK"},
+            .local_size = {"OMPI_COMM_WORLD_LOCAL_SIZE"},
+        },
+    [FAMILY_PMI] =
+        {
+            .name = "PMI",
+            .rank = {"PMIX_RANK", "PMI_RANK"},
+            .size = {"PMI_SIZE"},
+            .local_rank = {"MPI_LOCALRANKID", "PALS_LOCAL_RANKID", "PMI_LOCAL_RANK"},
+            .local_size = {"MPI_LOCALNRANKS", "PALS_LOCAL_SIZE", "PMI_LOCAL_SIZE"},
+        },
+    [FAMILY_SLURM] =
+        {
+            .name = "Slurm",
+            .rank = {"SLURM_PROCID"},
+            .size = {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"},
+            .local_rank = {"SLURM_LOCALID"},
+        },
 };

@@ -1,4 +1,5 @@
-// What a launcher says of this process in its environment. Nothing else in this room reads the environment.
+// What a launcher says of this process in its environment. Nothing else in this room reads the
+// environment.
 //
 //   family    rank                  size                           local rank, local size
 //   RANK      RANK                  WORLD_SIZE                     LOCAL_RANK, LOCAL_WORLD_SIZE
@@ -17,7 +18,7 @@
 #define ZR_MEMFD_VARIABLE "ZERO_MEMFD" // descriptor that `zero run` hands on to its ranks
 
 typedef struct zr_launch {
-    const char *family;         // NULL: no launcher, one rank
+    const char *family; // NULL: no launcher, one rank
     int rank, size;
     int local_rank, local_size; // on this machine; -1 and 0: not known
     int memfd;                  // -1: none was handed on

@@ -12,7 +12,8 @@ static const char *end_of(const char *text, size_t size)
     return length < size ? text : text + (length - size + 1);
 }
 
-void zr_fingerprints_add(zr_fingerprints *list, const char *what, const char *name, const char *value, uint64_t hash)
+void zr_fingerprints_add(zr_fingerprints *list, const char *what, const char *name,
+                         const char *value, uint64_t hash)
 {
     if (list->failed)
         return;
@@ -37,21 +38,27 @@ static void describe(const zr_fingerprint *f, char *out, size_t size)
         snprintf(out, size, f->value[0] ? "\"%s\" (%s)" : "\"%s\"", f->name, f->value);
 }
 
-static zero_status compare(const zero_comm *comm, const zr_fingerprints *mine, const zr_fingerprint *first, int64_t count, zero_error *error)
+static zero_status compare(const zero_comm *comm, const zr_fingerprints *mine,
+                           const zr_fingerprint *first, int64_t count, zero_error *error)
 {
     for (int i = 0; i < mine->count || i < count; i++) {
-        const zr_fingerprint *own = i < mine->count ? &mine->at[i] : NULL, *its = i < count ? &first[i] : NULL;
+        const zr_fingerprint *own = i < mine->count ? &mine->at[i] : NULL,
+                             *its = i < count ? &first[i] : NULL;
         char here[256], there[256];
         if (own && its && own->hash == its->hash && !strcmp(own->what, its->what))
             continue;
         describe(own, here, sizeof here);
         describe(its, there, sizeof there);
-        return zr_fail(error, ZERO_ERR_USAGE, "rank %d has another %s than rank 0: %s, where rank 0 has %s; all ranks must read the same", comm->rank, own ? own->what : its->what, here, there);
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "rank %d has another %s than rank 0: %s, where rank 0 has %s; all ranks "
+                       "must read the same",
+                       comm->rank, own ? own->what : its->what, here, there);
     }
     return ZERO_OK;
 }
 
-static zero_status compare_with_first(zero_comm *comm, const zr_fingerprints *mine, zr_fingerprint *first, int64_t count, zero_error *error)
+static zero_status compare_with_first(zero_comm *comm, const zr_fingerprints *mine,
+                                      zr_fingerprint *first, int64_t count, zero_error *error)
 {
     if (comm->rank == 0)
         memcpy(first, mine->at, (size_t)count * sizeof *first);
@@ -63,7 +70,9 @@ zero_status zr_comm_compare_fingerprints(zero_comm *comm, zr_fingerprints *list,
 {
     int64_t count = list->count;
     zr_fingerprint *first = NULL;
-    zero_status status = list->failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory to compare what the ranks have read") : ZERO_OK;
+    zero_status status = list->failed ? zr_fail(error, ZERO_ERR_MEMORY,
+                                                "no memory to compare what the ranks have read")
+                                      : ZERO_OK;
     status = zr_comm_agree(comm, status, error);
     if (status == ZERO_OK && comm->size > 1)
         status = zr_comm_broadcast(comm, &count, sizeof count, 0, error);

@@ -1,5 +1,6 @@
-// Whether all ranks work on the same things, which each has read for itself: a local copy that is out of date, another file of the same
-// name, a configuration of its own. What a rank has read becomes a list of fingerprints; the lists are compared with rank 0's.
+// Whether all ranks work on the same things, which each has read for itself: a local copy that is
+// out of date, another file of the same name, a configuration of its own. What a rank has read
+// becomes a list of fingerprints; the lists are compared with rank 0's.
 #ifndef ZR_COMM_FINGERPRINT_H
 #define ZR_COMM_FINGERPRINT_H
 
@@ -13,15 +14,18 @@ typedef struct zr_fingerprint {
 } zr_fingerprint;
 
 typedef struct zr_fingerprints { // begins zeroed
-    zr_fingerprint *at; // (count), in an order that all ranks have
+    zr_fingerprint *at;          // (count), in an order that all ranks have
     int count, room;
     bool failed; // sticky: no memory
 } zr_fingerprints;
 
-// hash is of what `name` says where that is a key: other ranks may have the same file under another path.
-void zr_fingerprints_add(zr_fingerprints *list, const char *what, const char *name, const char *value, uint64_t hash);
+// hash is of what `name` says where that is a key: other ranks may have the same file under another
+// path.
+void zr_fingerprints_add(zr_fingerprints *list, const char *what, const char *name,
+                         const char *value, uint64_t hash);
 
-// Collective. Frees the list. ZERO_ERR_USAGE on every rank, naming the first rank whose list differs from rank 0's, and the first thing in it.
+// Collective. Frees the list. ZERO_ERR_USAGE on every rank, naming the first rank whose list
+// differs from rank 0's, and the first thing in it.
 // Some hundred bytes of each fingerprint go from rank 0 to each rank.
 zero_status zr_comm_compare_fingerprints(zero_comm *comm, zr_fingerprints *list, zero_error *error);
 

@@ -6,18 +6,23 @@
 #include "comm/environment.h"
 
 zero_status zr_self_open(zero_comm **out, zero_error *error);
-zero_status zr_local_open(const zr_launch *launch, double timeout, zero_comm **out, zero_error *error);
+zero_status zr_local_open(const zr_launch *launch, double timeout, zero_comm **out,
+                          zero_error *error);
 zero_status zr_local_threads_open(int ranks, double timeout, zero_comm **comms, zero_error *error);
 
-// mpi.c and mpi_*.c, in a module of its own; mpi_loader.c finds it next to the program or the library, or where it was installed.
+// mpi.c and mpi_*.c, in a module of its own; mpi_loader.c finds it next to the program or the
+// library, or where it was installed.
 #define ZR_MPI_MODULE "libzero_mpi.so"
 #define ZR_MPI_ENTRY "zr_mpi_entry"
 typedef struct zr_mpi_module {
     size_t comm_size; // sizeof(zero_comm), as the module was built
     const char *version;
-    zero_status (*open)(int expected_size, double timeout, zero_comm **out, zero_error *error); // 0: any size
+    // 0: any size
+    zero_status (*open)(int expected_size, double timeout, zero_comm **out, zero_error *error);
 } zr_mpi_module;
-zero_status zr_mpi_load(const zr_mpi_module **out, zero_error *error); // ZERO_ERR_UNSUPPORTED where there is no module
-void zr_mpi_library(char *out, size_t size); // which MPI the loaded module stands on, in its own words: "Open MPI v4.1.4"
+// ZERO_ERR_UNSUPPORTED where there is no module
+zero_status zr_mpi_load(const zr_mpi_module **out, zero_error *error);
+// which MPI the loaded module stands on, in its own words: "Open MPI v4.1.4"
+void zr_mpi_library(char *out, size_t size);
 
 #endif

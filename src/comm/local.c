@@ -1,4 +1,5 @@
-// Ranks of one machine, as processes that share a memfd or as threads that share a mapping: opening, aborting, leaving.
+// Ranks of one machine, as processes that share a memfd or as threads that share a mapping:
+// opening, aborting, leaving.
 #define _GNU_SOURCE
 #include "base/alloc.h"
 #include "base/cpu.h"
@@ -21,12 +22,14 @@ typedef struct local_comm {
     zr_local local;
 } local_comm;
 
-static zero_comm *comm_create(const zr_comm_ops *ops, zr_control *control, int rank, int memfd, double timeout, zero_error *error)
+static zero_comm *comm_create(const zr_comm_ops *ops, zr_control *control, int rank, int memfd,
+                              double timeout, zero_error *error)
 {
     local_comm *made = zr_alloc(sizeof *made, error);
     if (!made)
         return NULL;
-    made->local = (zr_local){.control = control, .record = &control->records[rank], .rank = rank, .memfd = memfd};
+    made->local = (zr_local){
+        .control = control, .record = &control->records[rank], .rank = rank, .memfd = memfd};
     made->comm = (zero_comm){.ops = ops,
                              .versions = &zr_local_versions,
                              .may_overlap = true,
@@ -38,7 +41,8 @@ static zero_comm *comm_create(const zr_comm_ops *ops, zr_control *control, int r
     return &made->comm;
 }
 
-// A core for every rank: those that the ranks are bound to together or, unbound, those that the process is allowed.
+// A core for every rank: those that the ranks are bound to together or, unbound, those that the
+// process is allowed.
 static bool has_core_for_each(const zr_control *control)
 {
     cpu_set_t all, own;
@@ -65,10 +69,13 @@ static zero_status take_record(zr_control *control, const zr_launch *launch, zer
 {
     zr_rank_record *record = &control->records[launch->rank];
     if (control->ranks != launch->size)
-        return zr_fail(error, ZERO_ERR_CONFIG, "the environment says %d ranks, but their shared memory was made for %d",
+        return zr_fail(error, ZERO_ERR_CONFIG,
+                       "the environment says %d ranks, but their shared memory was made for %d",
                        launch->size, control->ranks);
     if (atomic_load(&record->state) != ZR_RANK_ABSENT)
-        return zr_fail(error, ZERO_ERR_USAGE, "rank %d has opened its communicator before: a job has one a rank", launch->rank);
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "rank %d has opened its communicator before: a job has one a rank",
+                       launch->rank);
     record->process = zr_process_self();
     sched_getaffinity(0, sizeof record->cpus, &record->cpus);
     atomic_store_explicit(&record->state, ZR_RANK_JOINED, memory_order_release);
@@ -76,12 +83,14 @@ static zero_status take_record(zr_control *control, const zr_launch *launch, zer
 }
 
 // The descriptor that was handed on stays as it is, so that a second attempt to open is recognised.
-static zero_status adopt(const zr_launch *launch, int *memfd, zr_control **control, zero_error *error)
+static zero_status adopt(const zr_launch *launch, int *memfd, zr_control **control,
+                         zero_error *error)
 {
     fcntl(launch->memfd, F_SETFD, FD_CLOEXEC);
     *memfd = fcntl(launch->memfd, F_DUPFD_CLOEXEC, 0);
     if (*memfd < 0)
-        return zr_fail_errno(error, ZERO_ERR_CONFIG, errno, "%s names descriptor %d, which this process was not handed",
+        return zr_fail_errno(error, ZERO_ERR_CONFIG, errno,
+                             "%s names descriptor %d, which this process was not handed",
                              ZR_MEMFD_VARIABLE, launch->memfd);
     zero_status status = zr_local_control_map(*memfd, control, error);
     if (status != ZERO_OK)
@@ -89,20 +98,24 @@ static zero_status adopt(const zr_launch *launch, int *memfd, zr_control **contr
     return status;
 }
 
-static zero_status find_control(const zr_launch *launch, double timeout, int *memfd, zr_control **control, zero_error *error)
+static zero_status find_control(const zr_launch *launch, double timeout, int *memfd,
+                                zr_control **control, zero_error *error)
 {
-    return launch->memfd >= 0 ? adopt(launch, memfd, control, error) : zr_local_hand_over(launch, timeout, memfd, control, error);
+    return launch->memfd >= 0 ? adopt(launch, memfd, control, error)
+                              : zr_local_hand_over(launch, timeout, memfd, control, error);
 }
 
 // Waits until all ranks have come; a rank that cannot come tells the others so.
-static zero_status join(const zr_launch *launch, double timeout, int memfd, zr_control *control, zero_comm **out,
-                        zero_error *error)
+static zero_status join(const zr_launch *launch, double timeout, int memfd, zr_control *control,
+                        zero_comm **out, zero_error *error)
 {
     ZERO_TRY(take_record(control, launch, error));
     bind_to_parent(control);
     zero_comm *comm = comm_create(&process_ops, control, launch->rank, memfd, timeout, error);
     if (!comm) {
-        zr_local_failure failure = {.rank = launch->rank, .status = ZERO_ERR_PEER, .message = "a rank had no memory to join"};
+        zr_local_failure failure = {.rank = launch->rank,
+                                    .status = ZERO_ERR_PEER,
+                                    .message = "a rank had no memory to join"};
         zr_local_fail(control, &failure);
         return ZERO_ERR_MEMORY;
     }
@@ -116,7 +129,8 @@ static zero_status join(const zr_launch *launch, double timeout, int memfd, zr_c
     return ZERO_OK;
 }
 
-zero_status zr_local_open(const zr_launch *launch, double timeout, zero_comm **out, zero_error *error)
+zero_status zr_local_open(const zr_launch *launch, double timeout, zero_comm **out,
+                          zero_error *error)
 {
     int memfd;
     zr_control *control;
@@ -132,9 +146,11 @@ zero_status zr_local_open(const zr_launch *launch, double timeout, zero_comm **o
 zero_status zr_local_threads_open(int ranks, double timeout, zero_comm **comms, zero_error *error)
 {
     size_t bytes = (size_t)zr_local_control_bytes(ranks);
-    zr_control *control = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    zr_control *control =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (control == MAP_FAILED)
-        return zr_fail_errno(error, ZERO_ERR_MEMORY, errno, "mapping %zu bytes for %d ranks", bytes, ranks);
+        return zr_fail_errno(error, ZERO_ERR_MEMORY, errno, "mapping %zu bytes for %d ranks", bytes,
+                             ranks);
     zr_local_control_init(control, ranks, true);
     bool spin = ranks <= zr_cpu_budget_get().allowed;
     for (int r = 0; r < ranks; r++)
@@ -168,14 +184,15 @@ static void progress(zero_comm *comm)
 static void note(zero_comm *comm, zr_rank_thread thread, bool at_work)
 {
     zr_rank_record *record = ((zr_local *)comm->impl)->record;
-    atomic_store_explicit(&record->waiting_on[thread], at_work ? ZR_AT_WORK : ZR_WITHOUT_WORK, memory_order_relaxed);
+    atomic_store_explicit(&record->waiting_on[thread], at_work ? ZR_AT_WORK : ZR_WITHOUT_WORK,
+                          memory_order_relaxed);
 }
 
 static void abort_job(zero_comm *comm, const char *message)
 {
     zr_local_failure failure = {.rank = comm->rank, .status = ZERO_ERR_PEER, .step = comm->step};
-    snprintf(failure.message, sizeof failure.message, "rank %d gave up at step %lld: %s", comm->rank, (long long)comm->step,
-             message);
+    snprintf(failure.message, sizeof failure.message, "rank %d gave up at step %lld: %s",
+             comm->rank, (long long)comm->step, message);
     zr_local_fail(((zr_local *)comm->impl)->control, &failure);
 }
 

@@ -1,4 +1,5 @@
-// Making, mapping and addressing the control area, and the two things done to all ranks at once: failing and ringing.
+// Making, mapping and addressing the control area, and the two things done to all ranks at once:
+// failing and ringing.
 #define _GNU_SOURCE
 #include "comm/local_control.h"
 
@@ -20,7 +21,8 @@
 
 static int64_t sent_at(int ranks)
 {
-    return ZR_ROUND_UP((int64_t)(sizeof(zr_control) + sizeof(zr_rank_record) * (size_t)ranks), ZR_LINE);
+    return ZR_ROUND_UP((int64_t)(sizeof(zr_control) + sizeof(zr_rank_record) * (size_t)ranks),
+                       ZR_LINE);
 }
 
 static int64_t taken_at(int ranks)
@@ -45,17 +47,20 @@ int64_t zr_local_control_bytes(int ranks)
 
 _Atomic uint64_t *zr_local_sent(zr_control *control, int from, int to)
 {
-    return (_Atomic uint64_t *)((char *)control + sent_at(control->ranks)) + (int64_t)from * control->ranks + to;
+    return (_Atomic uint64_t *)((char *)control + sent_at(control->ranks)) +
+           (int64_t)from * control->ranks + to;
 }
 
 _Atomic uint64_t *zr_local_taken(zr_control *control, int from, int to)
 {
-    return (_Atomic uint64_t *)((char *)control + taken_at(control->ranks)) + (int64_t)to * control->ranks + from;
+    return (_Atomic uint64_t *)((char *)control + taken_at(control->ranks)) +
+           (int64_t)to * control->ranks + from;
 }
 
 char *zr_local_small(zr_control *control, int rank, int parity)
 {
-    return (char *)control + small_at(control->ranks) + (2 * (int64_t)rank + parity) * ZR_COMM_SMALL_BYTES;
+    return (char *)control + small_at(control->ranks) +
+           (2 * (int64_t)rank + parity) * ZR_COMM_SMALL_BYTES;
 }
 
 char *zr_local_mail(zr_control *control, int rank, int buffer)
@@ -77,17 +82,21 @@ void zr_local_control_init(zr_control *control, int ranks, bool threads)
     control->magic = MAGIC;
 }
 
-// A memory limit met while touching a page kills; met here it is an error. A limit on file sizes would kill here.
+// A memory limit met while touching a page kills; met here it is an error. A limit on file sizes
+// would kill here.
 zero_status zr_local_commit(int memfd, int64_t offset, int64_t bytes, zero_error *error)
 {
     struct rlimit limit;
-    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && (uint64_t)(offset + bytes) > limit.rlim_cur)
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+        (uint64_t)(offset + bytes) > limit.rlim_cur)
         return zr_fail(error, ZERO_ERR_MEMORY,
-                       "shared memory of %lld bytes is above this process's limit on file sizes (ulimit -f) of %llu bytes",
+                       "shared memory of %lld bytes is above this process's limit on file sizes "
+                       "(ulimit -f) of %llu bytes",
                        (long long)(offset + bytes), (unsigned long long)limit.rlim_cur);
     while (bytes > 0 && fallocate(memfd, 0, offset, bytes))
         if (errno != EINTR)
-            return zr_fail_errno(error, ZERO_ERR_MEMORY, errno, "reserving %lld bytes of shared memory", (long long)bytes);
+            return zr_fail_errno(error, ZERO_ERR_MEMORY, errno,
+                                 "reserving %lld bytes of shared memory", (long long)bytes);
     return ZERO_OK;
 }
 
@@ -96,13 +105,15 @@ zero_status zr_local_memfd_create(int ranks, int *memfd, zr_control **out, zero_
     int64_t bytes = zr_local_control_bytes(ranks);
     int fd = memfd_create("zero", MFD_CLOEXEC);
     if (fd < 0)
-        return zr_fail_errno(error, ZERO_ERR_MEMORY, errno, "creating the ranks' shared memory (memfd_create)");
+        return zr_fail_errno(error, ZERO_ERR_MEMORY, errno,
+                             "creating the ranks' shared memory (memfd_create)");
     zero_status status = zr_local_commit(fd, 0, bytes, error);
     if (status != ZERO_OK)
         goto undo_create;
     void *base = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (base == MAP_FAILED) {
-        status = zr_fail_errno(error, ZERO_ERR_MEMORY, errno, "mapping %lld bytes of shared memory", (long long)bytes);
+        status = zr_fail_errno(error, ZERO_ERR_MEMORY, errno, "mapping %lld bytes of shared memory",
+                               (long long)bytes);
         goto undo_create;
     }
     zr_local_control_init(base, ranks, false);
@@ -118,14 +129,17 @@ zero_status zr_local_control_map(int memfd, zr_control **out, zero_error *error)
 {
     struct stat found;
     zr_control head;
-    if (fstat(memfd, &found) || pread(memfd, &head, sizeof head, 0) != (ssize_t)sizeof head || head.magic != MAGIC ||
-        head.ranks < 1 || head.ranks > ZERO_MAX_RANKS || head.bytes != zr_local_control_bytes(head.ranks) ||
-        found.st_size < head.bytes)
-        return zr_fail(error, ZERO_ERR_CONFIG,
-                       "descriptor %d is not the ranks' shared memory, or of another version of this library", memfd);
+    if (fstat(memfd, &found) || pread(memfd, &head, sizeof head, 0) != (ssize_t)sizeof head ||
+        head.magic != MAGIC || head.ranks < 1 || head.ranks > ZERO_MAX_RANKS ||
+        head.bytes != zr_local_control_bytes(head.ranks) || found.st_size < head.bytes)
+        return zr_fail(
+            error, ZERO_ERR_CONFIG,
+            "descriptor %d is not the ranks' shared memory, or of another version of this library",
+            memfd);
     void *base = mmap(NULL, (size_t)head.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
     if (base == MAP_FAILED)
-        return zr_fail_errno(error, ZERO_ERR_MEMORY, errno, "mapping %lld bytes of shared memory", (long long)head.bytes);
+        return zr_fail_errno(error, ZERO_ERR_MEMORY, errno, "mapping %lld bytes of shared memory",
+                             (long long)head.bytes);
     *out = base;
     return ZERO_OK;
 }
@@ -136,13 +150,15 @@ void zr_local_control_unmap(zr_control *control)
         munmap(control, (size_t)control->bytes);
 }
 
-// The order that makes a lost wake-up impossible: word, bell, look at waiters here; waiters, bell, word in zr_local_await.
+// The order that makes a lost wake-up impossible: word, bell, look at waiters here; waiters, bell,
+// word in zr_local_await.
 void zr_local_ring(zr_control *control, int rank)
 {
     zr_rank_record *record = &control->records[rank];
     atomic_fetch_add(&record->bell, 1);
     if (atomic_load(&record->waiters) > 0)
-        syscall(SYS_futex, &record->bell, control->threads ? FUTEX_WAKE_PRIVATE : FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+        syscall(SYS_futex, &record->bell, control->threads ? FUTEX_WAKE_PRIVATE : FUTEX_WAKE,
+                INT_MAX, NULL, NULL, 0);
 }
 
 void zr_local_ring_all(zr_control *control)

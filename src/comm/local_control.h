@@ -1,10 +1,14 @@
-// The memory that the ranks of one machine share, and what its files tell each other. Private to local_*.c.
+// The memory that the ranks of one machine share, and what its files tell each other. Private to
+// local_*.c.
 //
 //   memfd (processes) or anonymous mapping (threads):
-//   [zr_control | records (N) | sent (N,N) | taken (N,N) | small (N,2,64K) | mail (N,2,32K)] [window] [window] ...
+//   [zr_control | records (N) | sent (N,N) | taken (N,N) | small (N,2,64K) | mail (N,2,32K)]
+//   [window] [window] ...
 //
-// Every word is written by one rank and read by all: a rank publishes with a release store, then rings its own doorbell;
-// who waits for a word of rank p sleeps on p's doorbell. No word ever goes back, so a wait is "word >= target".
+// Every word is written by one rank and read by all: a rank publishes with a release store, then
+// rings its own doorbell;
+// who waits for a word of rank p sleeps on p's doorbell. No word ever goes back, so a wait is "word
+// >= target".
 #ifndef ZR_COMM_LOCAL_CONTROL_H
 #define ZR_COMM_LOCAL_CONTROL_H
 
@@ -19,12 +23,14 @@
 #define ZR_LINE 64
 #define ZR_PAGE 4096
 #define ZR_MAIL_BYTES 32768
-#define ZR_WINDOWS 64 // alive at one time
+#define ZR_WINDOWS 64    // alive at one time
 #define ZR_GONE_LOOKS 10 // that a parent gets to tell how a rank ended, which it alone knows
-#define ZR_SLICE 0.1  // seconds of sleep between looks at whether the others are alive
+#define ZR_SLICE 0.1     // seconds of sleep between looks at whether the others are alive
 
 enum { ZR_RANK_ABSENT, ZR_RANK_JOINED, ZR_RANK_LEFT };
-enum { ZR_AT_WORK = -1, ZR_WITHOUT_WORK = -2 }; // of a thread that waits for no other rank; without work: its rank's other thread has to go on first
+// of a thread that waits for no other rank; without work: its rank's other thread has to go on
+// first
+enum { ZR_AT_WORK = -1, ZR_WITHOUT_WORK = -2 };
 enum { ZR_FAILURE_NONE, ZR_FAILURE_CLAIMED, ZR_FAILURE_WRITTEN };
 
 typedef struct zr_rank_record {
@@ -33,10 +39,11 @@ typedef struct zr_rank_record {
     _Alignas(ZR_LINE) _Atomic uint64_t posted; // rounds of small operations: (round, check)
     _Alignas(ZR_LINE) _Atomic uint64_t heartbeat;
     _Atomic int64_t step, need;
-    _Atomic int32_t waiting_on[ZR_RANK_THREADS]; // rank that each thread waits for, ZR_AT_WORK or ZR_WITHOUT_WORK; written by that thread
+    // rank that each thread waits for, ZR_AT_WORK or ZR_WITHOUT_WORK; written by that thread
+    _Atomic int32_t waiting_on[ZR_RANK_THREADS];
     _Alignas(ZR_LINE) _Atomic int32_t state;
     zr_process process;
-    cpu_set_t cpus; // that the rank may run on
+    cpu_set_t cpus;                // that the rank may run on
     char note[ZERO_MESSAGE_BYTES]; // why it could not do its part of a collective allocation
 } zr_rank_record;
 
@@ -64,12 +71,16 @@ typedef struct zr_local { // one rank's view
     zr_control *control;
     zr_rank_record *record; // its own
     int rank;
-    int memfd;         // -1: threads
-    bool spin;         // every rank has a core of its own
-    uint64_t round;    // of small operations
-    int64_t windows;   // created so far
-    int64_t mails;     // chunks sent so far, to anyone
-    struct { int to; uint64_t count; } mail[2]; // whom each of the two buffers was last filled for
+    int memfd;       // -1: threads
+    bool spin;       // every rank has a core of its own
+    uint64_t round;  // of small operations
+    int64_t windows; // created so far
+    int64_t mails;   // chunks sent so far, to anyone
+    // whom each of the two buffers was last filled for
+    struct {
+        int to;
+        uint64_t count;
+    } mail[2];
     int next_looked_at[ZR_RANK_THREADS]; // by each thread as it waits
 } zr_local;
 
@@ -97,20 +108,23 @@ typedef struct zr_wait {
     int shift;                    // ready when (*word >> shift) >= target
     uint64_t target;
     int peer;
-    zr_rank_thread thread;        // that waits
-    const char *doing, *slot;     // for messages; slot may be NULL
+    zr_rank_thread thread;    // that waits
+    const char *doing, *slot; // for messages; slot may be NULL
 } zr_wait;
 zero_status zr_local_await(zero_comm *comm, const zr_wait *wait, zero_error *error);
 // The peer has arrived, but in another operation: ends the job with ZERO_ERR_INTERNAL.
 zero_status zr_local_mismatch(zero_comm *comm, const zr_wait *wait, zero_error *error);
 
 // local_mail.c
-zero_status zr_local_all_reduce_small(zero_comm *comm, void *data, int64_t count, zero_dtype dtype, zr_reduction how, zero_error *error);
+zero_status zr_local_all_reduce_small(zero_comm *comm, void *data, int64_t count, zero_dtype dtype,
+                                      zr_reduction how, zero_error *error);
 zero_status zr_local_barrier(zero_comm *comm, zero_error *error);
-zero_status zr_local_send(zero_comm *comm, const void *data, int64_t bytes, int to, zero_error *error);
+zero_status zr_local_send(zero_comm *comm, const void *data, int64_t bytes, int to,
+                          zero_error *error);
 zero_status zr_local_recv(zero_comm *comm, void *data, int64_t bytes, int from, zero_error *error);
 
 // local_join.c
-zero_status zr_local_hand_over(const zr_launch *launch, double timeout, int *memfd, zr_control **control, zero_error *error);
+zero_status zr_local_hand_over(const zr_launch *launch, double timeout, int *memfd,
+                               zr_control **control, zero_error *error);
 
 #endif

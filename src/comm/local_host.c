@@ -1,4 +1,5 @@
-// The parent's side of the shared memory (local.h): it never waits for a rank, and no rank waits for it.
+// The parent's side of the shared memory (local.h): it never waits for a rank, and no rank waits
+// for it.
 #define _GNU_SOURCE
 #include "comm/local_control.h"
 
@@ -9,7 +10,8 @@ zero_status zr_local_host_create(int ranks, zr_local_host *out, zero_error *erro
 {
     *out = (zr_local_host){.memfd = -1};
     if (ranks < 1 || ranks > ZERO_MAX_RANKS)
-        return zr_fail(error, ZERO_ERR_USAGE, "%d ranks: from 1 to %d are possible", ranks, ZERO_MAX_RANKS);
+        return zr_fail(error, ZERO_ERR_USAGE, "%d ranks: from 1 to %d are possible", ranks,
+                       ZERO_MAX_RANKS);
     ZERO_TRY(zr_local_memfd_create(ranks, &out->memfd, &out->control, error));
     out->control->parent = zr_process_self();
     out->ranks = ranks;
@@ -43,8 +45,10 @@ zr_local_status zr_local_host_status(const zr_local_host *host, int rank)
 {
     const zr_rank_record *record = &host->control->records[rank];
     int state = atomic_load_explicit(&record->state, memory_order_acquire);
-    return (zr_local_status){
-        .joined = state != ZR_RANK_ABSENT, .left = state == ZR_RANK_LEFT, .step = atomic_load(&record->step), .need = atomic_load(&record->need)};
+    return (zr_local_status){.joined = state != ZR_RANK_ABSENT,
+                             .left = state == ZR_RANK_LEFT,
+                             .step = atomic_load(&record->step),
+                             .need = atomic_load(&record->need)};
 }
 
 bool zr_local_host_failure(const zr_local_host *host, zr_local_failure *out)

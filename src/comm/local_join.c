@@ -1,5 +1,6 @@
-// Under a launcher that hands on no descriptor: rank 0 of the machine creates the memfd and gives it to the others over an
-// abstract unix socket (it leaves no file) named by user and job. Both ends check that the other is the same user.
+// Under a launcher that hands on no descriptor: rank 0 of the machine creates the memfd and gives
+// it to the others over an abstract unix socket (it leaves no file) named by user and job. Both
+// ends check that the other is the same user.
 #define _GNU_SOURCE
 #include "comm/local_control.h"
 
@@ -23,8 +24,8 @@ typedef struct hello { // from a rank that wants the descriptor
 static socklen_t make_address(uint64_t job, struct sockaddr_un *out)
 {
     *out = (struct sockaddr_un){.sun_family = AF_UNIX};
-    int length = snprintf(out->sun_path + 1, sizeof out->sun_path - 1, "zero.%u.%016llx", (unsigned)geteuid(),
-                          (unsigned long long)job);
+    int length = snprintf(out->sun_path + 1, sizeof out->sun_path - 1, "zero.%u.%016llx",
+                          (unsigned)geteuid(), (unsigned long long)job);
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 }
 
@@ -38,12 +39,18 @@ static bool is_same_user(int fd)
 static bool send_descriptor(int fd, int descriptor)
 {
     char byte = 0;
-    union { struct cmsghdr header; char space[CMSG_SPACE(sizeof(int))]; } control = {0};
+    union {
+        struct cmsghdr header;
+        char space[CMSG_SPACE(sizeof(int))];
+    } control = {0};
     struct iovec data = {.iov_base = &byte, .iov_len = 1};
-    struct msghdr message = {
-        .msg_iov = &data, .msg_iovlen = 1, .msg_control = control.space, .msg_controllen = sizeof control.space};
+    struct msghdr message = {.msg_iov = &data,
+                             .msg_iovlen = 1,
+                             .msg_control = control.space,
+                             .msg_controllen = sizeof control.space};
     struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-    *header = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int))};
+    *header = (struct cmsghdr){
+        .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int))};
     memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
     return sendmsg(fd, &message, MSG_NOSIGNAL) == 1;
 }
@@ -51,10 +58,15 @@ static bool send_descriptor(int fd, int descriptor)
 static int receive_descriptor(int fd)
 {
     char byte;
-    union { struct cmsghdr header; char space[CMSG_SPACE(sizeof(int))]; } control = {0};
+    union {
+        struct cmsghdr header;
+        char space[CMSG_SPACE(sizeof(int))];
+    } control = {0};
     struct iovec data = {.iov_base = &byte, .iov_len = 1};
-    struct msghdr message = {
-        .msg_iov = &data, .msg_iovlen = 1, .msg_control = control.space, .msg_controllen = sizeof control.space};
+    struct msghdr message = {.msg_iov = &data,
+                             .msg_iovlen = 1,
+                             .msg_control = control.space,
+                             .msg_controllen = sizeof control.space};
     int descriptor = -1;
     if (recvmsg(fd, &message, MSG_CMSG_CLOEXEC) != 1)
         return -1;
@@ -70,27 +82,31 @@ static bool wait_readable(int fd, double seconds)
     return poll(&item, 1, (int)(seconds * 1000)) == 1;
 }
 
-// Time of a sleep that was asked for: a much longer one means that this process was stopped, and does not count.
+// Time of a sleep that was asked for: a much longer one means that this process was stopped, and
+// does not count.
 static double counted(double before)
 {
     double slept = zr_clock_seconds() - before;
     return slept < 10 * ZR_SLICE ? slept : 0;
 }
 
-static zero_status serve_one(int listener, const zr_launch *launch, int memfd, bool *served, int *count, zero_error *error)
+static zero_status serve_one(int listener, const zr_launch *launch, int memfd, bool *served,
+                             int *count, zero_error *error)
 {
     hello said;
     int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
     if (fd < 0)
         return ZERO_OK;
     zero_status status = ZERO_OK;
-    bool heard = is_same_user(fd) && wait_readable(fd, 1) && recv(fd, &said, sizeof said, 0) == (ssize_t)sizeof said &&
-                 said.job == launch->job;
+    bool heard = is_same_user(fd) && wait_readable(fd, 1) &&
+                 recv(fd, &said, sizeof said, 0) == (ssize_t)sizeof said && said.job == launch->job;
     if (heard && (said.size != launch->size || said.rank < 1 || said.rank >= launch->size))
-        status = zr_fail(error, ZERO_ERR_CONFIG, "a process that says rank %d of %d wants to join this job of %d ranks",
+        status = zr_fail(error, ZERO_ERR_CONFIG,
+                         "a process that says rank %d of %d wants to join this job of %d ranks",
                          said.rank, said.size, launch->size);
     else if (heard && served[said.rank])
-        status = zr_fail(error, ZERO_ERR_CONFIG, "two processes of the job say that they are rank %d", said.rank);
+        status = zr_fail(error, ZERO_ERR_CONFIG,
+                         "two processes of the job say that they are rank %d", said.rank);
     else if (heard && send_descriptor(fd, memfd)) {
         served[said.rank] = true;
         ++*count;
@@ -99,7 +115,8 @@ static zero_status serve_one(int listener, const zr_launch *launch, int memfd, b
     return status;
 }
 
-static zero_status serve(int listener, const zr_launch *launch, double timeout, int memfd, zero_error *error)
+static zero_status serve(int listener, const zr_launch *launch, double timeout, int memfd,
+                         zero_error *error)
 {
     bool served[ZERO_MAX_RANKS] = {true};
     int count = 1, before = 1;
@@ -115,22 +132,26 @@ static zero_status serve(int listener, const zr_launch *launch, double timeout, 
     while (missing < launch->size && served[missing])
         missing++;
     if (missing < launch->size)
-        return zr_fail(error, ZERO_ERR_TIMEOUT,
-                       "rank %d has not joined the %d ranks of this machine within %g s (%d are here)", missing,
-                       launch->size, timeout, count);
+        return zr_fail(
+            error, ZERO_ERR_TIMEOUT,
+            "rank %d has not joined the %d ranks of this machine within %g s (%d are here)",
+            missing, launch->size, timeout, count);
     return ZERO_OK;
 }
 
-static zero_status create_and_serve(const zr_launch *launch, double timeout, int *memfd, zr_control **control, zero_error *error)
+static zero_status create_and_serve(const zr_launch *launch, double timeout, int *memfd,
+                                    zr_control **control, zero_error *error)
 {
     struct sockaddr_un address;
     socklen_t length = make_address(launch->job, &address);
     int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (listener < 0)
-        return zr_fail_errno(error, ZERO_ERR_IO, errno, "opening a unix socket for the ranks of this machine");
+        return zr_fail_errno(error, ZERO_ERR_IO, errno,
+                             "opening a unix socket for the ranks of this machine");
     zero_status status;
     if (bind(listener, (struct sockaddr *)&address, length) || listen(listener, ZERO_MAX_RANKS)) {
-        status = zr_fail_errno(error, ZERO_ERR_IO, errno, "offering shared memory at the abstract socket @%s",
+        status = zr_fail_errno(error, ZERO_ERR_IO, errno,
+                               "offering shared memory at the abstract socket @%s",
                                address.sun_path + 1);
         goto undo_socket;
     }
@@ -157,13 +178,15 @@ static int ask_once(const zr_launch *launch, double timeout)
     if (fd < 0)
         return -1;
     if (connect(fd, (struct sockaddr *)&address, length) == 0 && is_same_user(fd) &&
-        send(fd, &say, sizeof say, MSG_NOSIGNAL) == (ssize_t)sizeof say && wait_readable(fd, timeout))
+        send(fd, &say, sizeof say, MSG_NOSIGNAL) == (ssize_t)sizeof say &&
+        wait_readable(fd, timeout))
         descriptor = receive_descriptor(fd);
     close(fd);
     return descriptor;
 }
 
-static zero_status ask(const zr_launch *launch, double timeout, int *memfd, zr_control **control, zero_error *error)
+static zero_status ask(const zr_launch *launch, double timeout, int *memfd, zr_control **control,
+                       zero_error *error)
 {
     double stalled = 0;
     while ((*memfd = ask_once(launch, timeout)) < 0 && stalled < timeout) {
@@ -172,15 +195,18 @@ static zero_status ask(const zr_launch *launch, double timeout, int *memfd, zr_c
         stalled += counted(start);
     }
     if (*memfd < 0)
-        return zr_fail(error, ZERO_ERR_TIMEOUT,
-                       "rank 0 of this machine has not offered shared memory to rank %d within %g s", launch->rank, timeout);
+        return zr_fail(
+            error, ZERO_ERR_TIMEOUT,
+            "rank 0 of this machine has not offered shared memory to rank %d within %g s",
+            launch->rank, timeout);
     zero_status status = zr_local_control_map(*memfd, control, error);
     if (status != ZERO_OK)
         close(*memfd);
     return status;
 }
 
-zero_status zr_local_hand_over(const zr_launch *launch, double timeout, int *memfd, zr_control **control, zero_error *error)
+zero_status zr_local_hand_over(const zr_launch *launch, double timeout, int *memfd,
+                               zr_control **control, zero_error *error)
 {
     return launch->rank == 0 ? create_and_serve(launch, timeout, memfd, control, error)
                              : ask(launch, timeout, memfd, control, error);

@@ -1,8 +1,10 @@
-// Operations on windows: every rank reads its peers' regions in place, as soon as each peer has sealed its operand.
+// Operations on windows: every rank reads its peers' regions in place, as soon as each peer has
+// sealed its operand.
 //
-// reduce-scatter: rank r sums shard r of all regions; no other rank reads or writes shard r of any region meanwhile, so the
-// sum may go in place. all-gather: rank r copies shard p from rank p's region; in a shared window nothing moves, and in a machine window
-// each rank copies its own shard to where all find it.
+// reduce-scatter: rank r sums shard r of all regions; no other rank reads or writes shard r of any
+// region meanwhile, so the sum may go in place. all-gather: rank r copies shard p from rank p's
+// region; in a shared window nothing moves, and in a machine window each rank copies its own shard
+// to where all find it.
 #include "comm/copy.h"
 #include "comm/local_window.h"
 #include "comm/settle.h"
@@ -11,7 +13,8 @@
 
 static uint64_t check_of(const zr_handle *handle)
 {
-    uint64_t hash = (uint64_t)handle->op * 0x9e3779b97f4a7c15ull ^ (uint64_t)handle->offset * 0xff51afd7ed558ccdull ^
+    uint64_t hash = (uint64_t)handle->op * 0x9e3779b97f4a7c15ull ^
+                    (uint64_t)handle->offset * 0xff51afd7ed558ccdull ^
                     (uint64_t)handle->shard_elems * 0xc4ceb9fe1a85ec53ull ^ (uint64_t)handle->dtype;
     hash *= 0xff51afd7ed558ccdull;
     return hash >> (64 - CHECK_BITS);
@@ -29,12 +32,14 @@ zero_status zr_local_start(zr_handle *handle, zero_error *error)
     zr_local_window *mine = window->impl;
     handle->sequence = ++mine->sequence[handle->slot];
     zr_slot_words *words = zr_slot_words_of(window, handle->slot, window->comm->rank);
-    atomic_store_explicit(&words->sealed, handle->sequence << CHECK_BITS | check_of(handle), memory_order_release);
+    atomic_store_explicit(&words->sealed, handle->sequence << CHECK_BITS | check_of(handle),
+                          memory_order_release);
     zr_local_ring(local->control, window->comm->rank);
     return ZERO_OK;
 }
 
-static zero_status await_sealed(const zr_handle *handle, int rank, const char *doing, zero_error *error)
+static zero_status await_sealed(const zr_handle *handle, int rank, const char *doing,
+                                zero_error *error)
 {
     zr_window *window = handle->window;
     const _Atomic uint64_t *word = &zr_slot_words_of(window, handle->slot, rank)->sealed;
@@ -47,7 +52,8 @@ static zero_status await_sealed(const zr_handle *handle, int rank, const char *d
                     .slot = slot_name(window, handle->slot)};
     ZERO_TRY(zr_local_await(window->comm, &wait, error));
     uint64_t sealed = atomic_load_explicit(word, memory_order_relaxed);
-    if (sealed >> CHECK_BITS == handle->sequence && sealed != (handle->sequence << CHECK_BITS | check_of(handle)))
+    if (sealed >> CHECK_BITS == handle->sequence &&
+        sealed != (handle->sequence << CHECK_BITS | check_of(handle)))
         return zr_local_mismatch(window->comm, &wait, error);
     return ZERO_OK;
 }
@@ -60,7 +66,8 @@ static void drain(const zr_handle *handle)
     zr_local_ring(((zr_local *)comm->impl)->control, comm->rank);
 }
 
-zero_status zr_local_reduce_scatter_wait(zr_handle *handle, const zr_sum_target *to, zero_error *error)
+zero_status zr_local_reduce_scatter_wait(zr_handle *handle, const zr_sum_target *to,
+                                         zero_error *error)
 {
     zero_comm *comm = handle->window->comm;
     const void *source[ZERO_MAX_RANKS];
@@ -90,7 +97,8 @@ zero_status zr_local_quiesce(zr_window *window, int slot, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status await_all(zr_window *window, int slot, size_t word, uint64_t version, zr_rank_thread thread, const char *doing, zero_error *error)
+static zero_status await_all(zr_window *window, int slot, size_t word, uint64_t version,
+                             zr_rank_thread thread, const char *doing, zero_error *error)
 {
     for (int i = 0; i < window->comm->size; i++) {
         int r = (window->comm->rank + i) % window->comm->size;
@@ -109,7 +117,8 @@ static zero_status await_all(zr_window *window, int slot, size_t word, uint64_t 
 static zero_status publish(zr_window *window, int slot, uint64_t version, zero_error *error)
 {
     zero_comm *comm = window->comm;
-    atomic_store_explicit(&zr_slot_words_of(window, slot, comm->rank)->published, version, memory_order_release);
+    atomic_store_explicit(&zr_slot_words_of(window, slot, comm->rank)->published, version,
+                          memory_order_release);
     zr_local_ring(((zr_local *)comm->impl)->control, comm->rank);
     return ZERO_OK;
 }
@@ -117,31 +126,38 @@ static zero_status publish(zr_window *window, int slot, uint64_t version, zero_e
 static zero_status release(zr_window *window, int slot, uint64_t version, zero_error *error)
 {
     zero_comm *comm = window->comm;
-    atomic_store_explicit(&zr_slot_words_of(window, slot, comm->rank)->released, version, memory_order_release);
+    atomic_store_explicit(&zr_slot_words_of(window, slot, comm->rank)->released, version,
+                          memory_order_release);
     zr_local_ring(((zr_local *)comm->impl)->control, comm->rank);
     return ZERO_OK;
 }
 
 static zero_status await_published(zr_window *window, int slot, uint64_t version, zero_error *error)
 {
-    return await_all(window, slot, offsetof(zr_slot_words, published), version, ZR_OWN_THREAD, "waiting for publication", error);
+    return await_all(window, slot, offsetof(zr_slot_words, published), version, ZR_OWN_THREAD,
+                     "waiting for publication", error);
 }
 
 static zero_status await_released(zr_window *window, int slot, uint64_t version, zero_error *error)
 {
-    return await_all(window, slot, offsetof(zr_slot_words, released), version, ZR_OWN_THREAD, "waiting for release", error);
+    return await_all(window, slot, offsetof(zr_slot_words, released), version, ZR_OWN_THREAD,
+                     "waiting for release", error);
 }
 
-// Every rank maps the machine's region: each puts its own shard there once all have started, and waits for the others'.
+// Every rank maps the machine's region: each puts its own shard there once all have started, and
+// waits for the others'.
 static zero_status gather_into_machine(zr_handle *handle, zero_error *error)
 {
     zr_window *window = handle->window;
     int64_t bytes = zr_handle_shard_bytes(handle);
     for (int i = 1; i < window->comm->size; i++)
-        ZERO_TRY(await_sealed(handle, (window->comm->rank + i) % window->comm->size, "all_gather", error));
-    zr_comm_copy(window->mine + handle->offset + window->comm->rank * bytes, handle->own, bytes, window->comm->threads);
+        ZERO_TRY(await_sealed(handle, (window->comm->rank + i) % window->comm->size, "all_gather",
+                              error));
+    zr_comm_copy(window->mine + handle->offset + window->comm->rank * bytes, handle->own, bytes,
+                 window->comm->threads);
     ZERO_TRY(publish(window, handle->slot, handle->sequence, error));
-    ZERO_TRY(await_all(window, handle->slot, offsetof(zr_slot_words, published), handle->sequence, handle->thread, "all_gather", error));
+    ZERO_TRY(await_all(window, handle->slot, offsetof(zr_slot_words, published), handle->sequence,
+                       handle->thread, "all_gather", error));
     drain(handle);
     return ZERO_OK;
 }
@@ -157,7 +173,8 @@ zero_status zr_local_all_gather_wait(zr_handle *handle, zero_error *error)
         int64_t at = handle->offset + r * bytes;
         ZERO_TRY(await_sealed(handle, r, "all_gather", error));
         if (window->kind == ZR_WINDOW_SYMMETRIC)
-            zr_comm_copy(window->mine + at, zr_local_region(window, r) + at, bytes, window->comm->threads);
+            zr_comm_copy(window->mine + at, zr_local_region(window, r) + at, bytes,
+                         window->comm->threads);
     }
     drain(handle);
     return ZERO_OK;

@@ -1,4 +1,5 @@
-// Whether a process still lives, and how it ended, from /proc: for ranks that no parent of ours supervises.
+// Whether a process still lives, and how it ended, from /proc: for ranks that no parent of ours
+// supervises.
 #define _GNU_SOURCE
 #include "comm/local_control.h"
 
@@ -37,7 +38,8 @@ static bool read_stat(int pid, stat_line *out)
         return false;
     *out = (stat_line){.wait_status = -1};
     int field = 3;
-    for (char *word = strtok_r(rest + 1, " \n", &save); word; word = strtok_r(NULL, " \n", &save), field++) {
+    for (char *word = strtok_r(rest + 1, " \n", &save); word;
+         word = strtok_r(NULL, " \n", &save), field++) {
         if (field == 3)
             out->state = word[0];
         else if (field == FIELD_START)
@@ -72,7 +74,8 @@ zr_process_look zr_process_look_at(const zr_process *process)
     if (process->start && line.start != process->start)
         return (zr_process_look){0};
     if (line.state == 'Z' || line.state == 'X')
-        return (zr_process_look){.wait_status = (int)line.wait_status, .known = line.wait_status >= 0};
+        return (zr_process_look){.wait_status = (int)line.wait_status,
+                                 .known = line.wait_status >= 0};
     return (zr_process_look){.state = line.state};
 }
 
@@ -81,7 +84,8 @@ static void describe_end(int wait_status, char *out, size_t size)
     if (wait_status < 0)
         snprintf(out, size, "has ended");
     else if (WIFSIGNALED(wait_status))
-        snprintf(out, size, "was killed by signal %d (%s)", WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)));
+        snprintf(out, size, "was killed by signal %d (%s)", WTERMSIG(wait_status),
+                 strsignal(WTERMSIG(wait_status)));
     else
         snprintf(out, size, "ended with exit code %d", WEXITSTATUS(wait_status));
 }
@@ -91,8 +95,10 @@ void zr_local_failure_of_end(zr_control *control, int rank, int wait_status, zr_
     char end[96];
     bool known = wait_status >= 0;
     describe_end(wait_status, end, sizeof end);
-    *out = (zr_local_failure){.rank = rank, .status = ZERO_ERR_PEER, .step = atomic_load(&control->records[rank].step)};
+    *out = (zr_local_failure){
+        .rank = rank, .status = ZERO_ERR_PEER, .step = atomic_load(&control->records[rank].step)};
     out->signal = known && WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0;
     out->code = known && WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 0;
-    snprintf(out->message, sizeof out->message, "rank %d %s at step %lld", rank, end, (long long)out->step);
+    snprintf(out->message, sizeof out->message, "rank %d %s at step %lld", rank, end,
+             (long long)out->step);
 }

@@ -1,8 +1,10 @@
-// The one wait of the local communicator: a short spin where every rank has a core, then sleep on the peer's doorbell.
+// The one wait of the local communicator: a short spin where every rank has a core, then sleep on
+// the peer's doorbell.
 //
-// A wait ends in four ways: its word arrives; the job has failed; a rank is found dead; or nobody on whom it hangs has given
-// a sign of life for the timeout. Time is counted in slices of sleep: one that took far longer than asked means that this
-// process was stopped itself (Ctrl-Z of the whole job), and does not count.
+// A wait ends in four ways: its word arrives; the job has failed; a rank is found dead; or nobody
+// on whom it hangs has given a sign of life for the timeout. Time is counted in slices of sleep:
+// one that took far longer than asked means that this process was stopped itself (Ctrl-Z of the
+// whole job), and does not count.
 #define _GNU_SOURCE
 #include "comm/local_control.h"
 #include "comm/settle.h"
@@ -23,11 +25,11 @@
 #define LOOKS 8             // ranks looked at in a slice besides those that this one hangs on
 
 typedef struct patience { // of one wait
-    int culprit;     // on whom all hangs, through the ranks that wait for each other
-    uint64_t pulse;  // its signs of life
-    double stalled;  // seconds since the last one
-    double unlooked; // seconds since the last look at processes
-    int gone;        // looks at a rank that is gone and whose end the parent has yet to tell
+    int culprit;          // on whom all hangs, through the ranks that wait for each other
+    uint64_t pulse;       // its signs of life
+    double stalled;       // seconds since the last one
+    double unlooked;      // seconds since the last look at processes
+    int gone;             // looks at a rank that is gone and whose end the parent has yet to tell
 } patience;
 
 static bool is_ready(const zr_wait *wait)
@@ -56,14 +58,17 @@ static bool spin(const zr_wait *wait)
 }
 
 // The failure as this rank tells it: where it was itself, then what happened to whom.
-static zero_status tell(zero_comm *comm, const zr_wait *wait, const zr_local_failure *failure, zero_error *error)
+static zero_status tell(zero_comm *comm, const zr_wait *wait, const zr_local_failure *failure,
+                        zero_error *error)
 {
-    return zr_fail(error, failure->status, "rank %d, %s%s%s, step %lld: %s", comm->rank, wait->doing, wait->slot ? " of " : "",
-                   wait->slot ? wait->slot : "", (long long)comm->step, failure->message);
+    return zr_fail(error, failure->status, "rank %d, %s%s%s, step %lld: %s", comm->rank,
+                   wait->doing, wait->slot ? " of " : "", wait->slot ? wait->slot : "",
+                   (long long)comm->step, failure->message);
 }
 
 // Tells the job's first failure, which may be another one by now.
-static zero_status settle(zero_comm *comm, const zr_wait *wait, zr_local_failure *failure, zero_error *error)
+static zero_status settle(zero_comm *comm, const zr_wait *wait, zr_local_failure *failure,
+                          zero_error *error)
 {
     zr_control *control = ((zr_local *)comm->impl)->control;
     zr_local_fail(control, failure);
@@ -71,7 +76,8 @@ static zero_status settle(zero_comm *comm, const zr_wait *wait, zr_local_failure
     return tell(comm, wait, failure, error);
 }
 
-static zero_status tell_death(zero_comm *comm, const zr_wait *wait, int rank, const zr_process_look *look, zero_error *error)
+static zero_status tell_death(zero_comm *comm, const zr_wait *wait, int rank,
+                              const zr_process_look *look, zero_error *error)
 {
     zr_control *control = ((zr_local *)comm->impl)->control;
     zr_local_failure failure;
@@ -82,23 +88,28 @@ static zero_status tell_death(zero_comm *comm, const zr_wait *wait, int rank, co
 static zero_status tell_left(zero_comm *comm, const zr_wait *wait, zero_error *error)
 {
     zr_local_failure failure = {.rank = wait->peer, .status = ZERO_ERR_PEER};
-    snprintf(failure.message, sizeof failure.message, "rank %d has destroyed its communicator and will not come", wait->peer);
+    snprintf(failure.message, sizeof failure.message,
+             "rank %d has destroyed its communicator and will not come", wait->peer);
     return settle(comm, wait, &failure, error);
 }
 
 static zero_status tell_parent(zero_comm *comm, const zr_wait *wait, zero_error *error)
 {
     zr_local_failure failure = {.rank = -1, .status = ZERO_ERR_PEER};
-    snprintf(failure.message, sizeof failure.message, "the process that started the ranks has ended");
+    snprintf(failure.message, sizeof failure.message,
+             "the process that started the ranks has ended");
     return settle(comm, wait, &failure, error);
 }
 
-static zero_status tell_timeout(zero_comm *comm, const zr_wait *wait, int culprit, zero_error *error)
+static zero_status tell_timeout(zero_comm *comm, const zr_wait *wait, int culprit,
+                                zero_error *error)
 {
     const zr_rank_record *record = &((zr_local *)comm->impl)->control->records[culprit];
     bool joined = atomic_load_explicit(&record->state, memory_order_acquire) != ZR_RANK_ABSENT;
-    zr_process_look look = joined ? zr_process_look_at(&record->process) : (zr_process_look){.state = '?'};
-    zr_local_failure failure = {.rank = culprit, .status = ZERO_ERR_TIMEOUT, .step = atomic_load(&record->step)};
+    zr_process_look look =
+        joined ? zr_process_look_at(&record->process) : (zr_process_look){.state = '?'};
+    zr_local_failure failure = {
+        .rank = culprit, .status = ZERO_ERR_TIMEOUT, .step = atomic_load(&record->step)};
     snprintf(failure.message, sizeof failure.message,
              "rank %d (%s) made no progress for %g s; it was last seen at step %lld", culprit,
              !joined             ? "has not joined"
@@ -116,12 +127,14 @@ static bool is_dead(const zr_process_look *look, bool awaited)
 }
 
 // The parent tells how a rank has ended, a little later than it is gone.
-static bool awaits_parent(const zr_control *control, const zr_process_look *look, patience *patience)
+static bool awaits_parent(const zr_control *control, const zr_process_look *look,
+                          patience *patience)
 {
     return !look->known && control->parent.pid && ++patience->gone < ZR_GONE_LOOKS;
 }
 
-static zero_status look_at_process(zero_comm *comm, const zr_wait *wait, patience *patience, int r, bool awaited, zero_error *error)
+static zero_status look_at_process(zero_comm *comm, const zr_wait *wait, patience *patience, int r,
+                                   bool awaited, zero_error *error)
 {
     const zr_control *control = ((zr_local *)comm->impl)->control;
     zr_process_look look = zr_process_look_at(&control->records[r].process);
@@ -132,7 +145,8 @@ static zero_status look_at_process(zero_comm *comm, const zr_wait *wait, patienc
     return tell_death(comm, wait, r, &look, error);
 }
 
-static zero_status look_at_rank(zero_comm *comm, const zr_wait *wait, patience *patience, int r, bool awaited, zero_error *error)
+static zero_status look_at_rank(zero_comm *comm, const zr_wait *wait, patience *patience, int r,
+                                bool awaited, zero_error *error)
 {
     const zr_control *control = ((zr_local *)comm->impl)->control;
     int state = atomic_load_explicit(&control->records[r].state, memory_order_acquire);
@@ -145,7 +159,8 @@ static zero_status look_at_rank(zero_comm *comm, const zr_wait *wait, patience *
     return look_at_process(comm, wait, patience, r, awaited, error);
 }
 
-static zero_status look_around(zero_comm *comm, const zr_wait *wait, patience *patience, zero_error *error)
+static zero_status look_around(zero_comm *comm, const zr_wait *wait, patience *patience,
+                               zero_error *error)
 {
     zr_local *local = comm->impl;
     const zr_process *parent = &local->control->parent;
@@ -161,8 +176,9 @@ static zero_status look_around(zero_comm *comm, const zr_wait *wait, patience *p
     return ZERO_OK;
 }
 
-// The peer may itself wait for others, with both of its threads: the first rank on the ways from there that has a thread at work holds all of
-// them up. Where every thread waits, as one that is about to wake seems to, it is the peer.
+// The peer may itself wait for others, with both of its threads: the first rank on the ways from
+// there that has a thread at work holds all of them up. Where every thread waits, as one that is
+// about to wake seems to, it is the peer.
 static int find_culprit(const zr_control *control, int peer)
 {
     bool seen[ZERO_MAX_RANKS] = {false};
@@ -170,7 +186,8 @@ static int find_culprit(const zr_control *control, int peer)
     seen[peer] = true;
     for (int i = 0; i < count; i++)
         for (int t = 0; t < ZR_RANK_THREADS; t++) {
-            int next = atomic_load_explicit(&control->records[ways[i]].waiting_on[t], memory_order_relaxed);
+            int next = atomic_load_explicit(&control->records[ways[i]].waiting_on[t],
+                                            memory_order_relaxed);
             if (next == ZR_AT_WORK)
                 return ways[i];
             if (next == ZR_WITHOUT_WORK || seen[next])
@@ -187,7 +204,8 @@ static uint64_t pulse_of(const zr_rank_record *record)
            atomic_load_explicit(&record->heartbeat, memory_order_relaxed);
 }
 
-static zero_status watch(zero_comm *comm, const zr_wait *wait, patience *patience, double slept, zero_error *error)
+static zero_status watch(zero_comm *comm, const zr_wait *wait, patience *patience, double slept,
+                         zero_error *error)
 {
     const zr_control *control = ((zr_local *)comm->impl)->control;
     int culprit = find_culprit(control, wait->peer);
@@ -205,17 +223,21 @@ static zero_status watch(zero_comm *comm, const zr_wait *wait, patience *patienc
         patience->unlooked = 0;
         ZERO_TRY(look_around(comm, wait, patience, error));
     }
-    return patience->stalled < comm->timeout || is_ready(wait) ? ZERO_OK : tell_timeout(comm, wait, culprit, error);
+    return patience->stalled < comm->timeout || is_ready(wait)
+               ? ZERO_OK
+               : tell_timeout(comm, wait, culprit, error);
 }
 
 static void sleep_on(const zr_control *control, _Atomic uint32_t *bell, uint32_t seen)
 {
     struct timespec slice = {.tv_nsec = (long)(ZR_SLICE * 1e9)};
-    syscall(SYS_futex, bell, control->threads ? FUTEX_WAIT_PRIVATE : FUTEX_WAIT, seen, &slice, NULL, 0);
+    syscall(SYS_futex, bell, control->threads ? FUTEX_WAIT_PRIVATE : FUTEX_WAIT, seen, &slice, NULL,
+            0);
 }
 
 // Registered as a waiter of the peer, so that its next publication rings.
-static zero_status await_ringing(zero_comm *comm, const zr_wait *wait, zr_rank_record *peer, zero_error *error)
+static zero_status await_ringing(zero_comm *comm, const zr_wait *wait, zr_rank_record *peer,
+                                 zero_error *error)
 {
     zr_control *control = ((zr_local *)comm->impl)->control;
     patience patience = {.culprit = -1};
@@ -258,7 +280,8 @@ zero_status zr_local_await(zero_comm *comm, const zr_wait *wait, zero_error *err
 zero_status zr_local_mismatch(zero_comm *comm, const zr_wait *wait, zero_error *error)
 {
     zr_local_failure failure = {.rank = wait->peer, .status = ZERO_ERR_INTERNAL};
-    snprintf(failure.message, sizeof failure.message, "rank %d runs another operation or another size than rank %d (%s)",
-             wait->peer, comm->rank, wait->doing);
+    snprintf(failure.message, sizeof failure.message,
+             "rank %d runs another operation or another size than rank %d (%s)", wait->peer,
+             comm->rank, wait->doing);
     return settle(comm, wait, &failure, error);
 }

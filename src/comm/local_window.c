@@ -1,6 +1,6 @@
-// Collective allocation. Rank 0 makes room, each rank commits its own part (so that pages lie on its own NUMA node and are
-// zeroed in parallel) and maps the whole; after each of the two all ranks agree, so that all succeed or all fail, with the
-// reason of the first rank that had one.
+// Collective allocation. Rank 0 makes room, each rank commits its own part (so that pages lie on
+// its own NUMA node and are zeroed in parallel) and maps the whole; after each of the two all ranks
+// agree, so that all succeed or all fail, with the reason of the first rank that had one.
 #define _GNU_SOURCE
 #include "comm/local_window.h"
 
@@ -14,7 +14,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
-typedef struct shape { int64_t words, stride, bytes; } shape; // bytes of the slot words, between regions, of all
+// bytes of the slot words, between regions, of all
+typedef struct shape {
+    int64_t words, stride, bytes;
+} shape;
 
 static zero_status measure(const zr_window *window, shape *out, zero_error *error)
 {
@@ -22,17 +25,20 @@ static zero_status measure(const zr_window *window, shape *out, zero_error *erro
     bool one = window->kind != ZR_WINDOW_SYMMETRIC;
     int64_t regions = one ? 1 : ranks;
     if (window->bytes > (INT64_MAX >> 1) / regions - (1 << 30))
-        return zr_fail(error, ZERO_ERR_MEMORY, "a window of %lld bytes on %d ranks is more than can be addressed",
+        return zr_fail(error, ZERO_ERR_MEMORY,
+                       "a window of %lld bytes on %d ranks is more than can be addressed",
                        (long long)window->bytes, ranks);
     int64_t region = ZR_ROUND_UP(window->bytes, ZR_PAGE);
-    out->words = ZR_ROUND_UP((int64_t)sizeof(zr_slot_words) * ZR_MAX(window->slots, 1) * ranks, ZR_PAGE);
+    out->words =
+        ZR_ROUND_UP((int64_t)sizeof(zr_slot_words) * ZR_MAX(window->slots, 1) * ranks, ZR_PAGE);
     out->stride = one ? 0 : region;
     out->bytes = out->words + region * regions;
     return ZERO_OK;
 }
 
 // Ranks tell their status and what they were asked for; the largest and smallest of each come back.
-static zero_status agree(zr_window *window, zero_status status, const zero_error *own, zero_error *error)
+static zero_status agree(zr_window *window, zero_status status, const zero_error *own,
+                         zero_error *error)
 {
     zero_comm *comm = window->comm;
     zr_local *local = comm->impl;
@@ -43,29 +49,36 @@ static zero_status agree(zr_window *window, zero_status status, const zero_error
                        -window->slots,
                        window->kind,
                        -(int64_t)window->kind};
-    snprintf(local->record->note, sizeof local->record->note, "%s", status != ZERO_OK ? own->message : "");
+    snprintf(local->record->note, sizeof local->record->note, "%s",
+             status != ZERO_OK ? own->message : "");
     ZERO_TRY(zr_local_all_reduce_small(comm, asked, ZR_COUNT(asked), ZERO_I64, ZR_MAX, error));
     for (int i = 1; i < ZR_COUNT(asked); i += 2)
         if (asked[i] != -asked[i + 1])
-            return zr_fail(error, ZERO_ERR_INTERNAL,
-                           "the ranks ask for different windows: bytes %lld to %lld, slots %lld to %lld",
-                           (long long)-asked[2], (long long)asked[1], (long long)-asked[4], (long long)asked[3]);
+            return zr_fail(
+                error, ZERO_ERR_INTERNAL,
+                "the ranks ask for different windows: bytes %lld to %lld, slots %lld to %lld",
+                (long long)-asked[2], (long long)asked[1], (long long)-asked[4],
+                (long long)asked[3]);
     if (asked[0] == 0)
         return ZERO_OK;
     int first = comm->size - (int)asked[0];
-    return zr_fail(error, ZERO_ERR_MEMORY, "rank %d: %s", first, local->control->records[first].note);
+    return zr_fail(error, ZERO_ERR_MEMORY, "rank %d: %s", first,
+                   local->control->records[first].note);
 }
 
-static zero_status make_room(zr_window *window, const shape *shape, zr_window_entry *entry, zero_error *error)
+static zero_status make_room(zr_window *window, const shape *shape, zr_window_entry *entry,
+                             zero_error *error)
 {
     zr_local *local = window->comm->impl;
     ZERO_TRY(zr_region_check(shape->bytes, error));
     if (atomic_load(&entry->users) != 0)
         return zr_fail(error, ZERO_ERR_MEMORY, "more than %d windows are alive", ZR_WINDOWS);
     if (local->memfd < 0) {
-        entry->base = mmap(NULL, (size_t)shape->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        entry->base = mmap(NULL, (size_t)shape->bytes, PROT_READ | PROT_WRITE,
+                           MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         if (entry->base == MAP_FAILED)
-            return zr_fail_errno(error, ZERO_ERR_MEMORY, errno, "mapping %lld bytes for a window", (long long)shape->bytes);
+            return zr_fail_errno(error, ZERO_ERR_MEMORY, errno, "mapping %lld bytes for a window",
+                                 (long long)shape->bytes);
     }
     entry->offset = local->control->end;
     local->control->end += shape->bytes;
@@ -80,17 +93,22 @@ static void unmake_room(const zr_local *local, zr_window_entry *entry, int64_t b
     atomic_store(&entry->users, 0);
 }
 
-// This rank's part of the mapping: its region, or the N-th part of the shared one; rank 0's holds the words too.
+// This rank's part of the mapping: its region, or the N-th part of the shared one; rank 0's holds
+// the words too.
 static void find_part(const zr_window *window, const shape *shape, int64_t *offset, int64_t *bytes)
 {
     int rank = window->comm->rank, ranks = window->comm->size;
-    int64_t step = shape->stride ? shape->stride : ZR_ROUND_UP((shape->bytes - shape->words + ranks - 1) / ranks, ZR_PAGE);
-    int64_t first = ZR_MIN(shape->words + rank * step, shape->bytes), last = ZR_MIN(first + step, shape->bytes);
+    int64_t step = shape->stride
+                       ? shape->stride
+                       : ZR_ROUND_UP((shape->bytes - shape->words + ranks - 1) / ranks, ZR_PAGE);
+    int64_t first = ZR_MIN(shape->words + rank * step, shape->bytes),
+            last = ZR_MIN(first + step, shape->bytes);
     *offset = rank == 0 ? 0 : first;
     *bytes = last - *offset;
 }
 
-static zero_status map_window(zr_window *window, const shape *shape, zr_window_entry *entry, zero_error *error)
+static zero_status map_window(zr_window *window, const shape *shape, zr_window_entry *entry,
+                              zero_error *error)
 {
     zr_local *local = window->comm->impl;
     zr_local_window *mine = window->impl;
@@ -98,9 +116,11 @@ static zero_status map_window(zr_window *window, const shape *shape, zr_window_e
     find_part(window, shape, &offset, &bytes);
     if (local->memfd >= 0) {
         ZERO_TRY(zr_local_commit(local->memfd, entry->offset + offset, bytes, error));
-        void *base = mmap(NULL, (size_t)shape->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, local->memfd, entry->offset);
+        void *base = mmap(NULL, (size_t)shape->bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+                          local->memfd, entry->offset);
         if (base == MAP_FAILED)
-            return zr_fail_errno(error, ZERO_ERR_MEMORY, errno, "mapping %lld bytes for a window", (long long)shape->bytes);
+            return zr_fail_errno(error, ZERO_ERR_MEMORY, errno, "mapping %lld bytes for a window",
+                                 (long long)shape->bytes);
         mine->base = base;
     } else {
         mine->base = entry->base;
@@ -112,7 +132,8 @@ static zero_status map_window(zr_window *window, const shape *shape, zr_window_e
     return zr_region_touch(mine->base + offset, bytes, error);
 }
 
-// The last user gives the pages back: processes by punching a hole, since others may still map later windows of the memfd.
+// The last user gives the pages back: processes by punching a hole, since others may still map
+// later windows of the memfd.
 static void leave(zr_local *local, zr_local_window *mine)
 {
     zr_window_entry *entry = mine->entry;
@@ -129,10 +150,11 @@ static void leave(zr_local *local, zr_local_window *mine)
 }
 
 // What a rank does before the first agreement.
-static zero_status prepare(zr_window *window, zr_window_entry *entry, shape *shape, zr_local_window **mine, zero_error *error)
+static zero_status prepare(zr_window *window, zr_window_entry *entry, shape *shape,
+                           zr_local_window **mine, zero_error *error)
 {
     ZERO_TRY(measure(window, shape, error));
-    *mine = zr_alloc(sizeof **mine + sizeof (*mine)->sequence[0] * (size_t)window->slots, error);
+    *mine = zr_alloc(sizeof **mine + sizeof(*mine)->sequence[0] * (size_t)window->slots, error);
     if (!*mine)
         return ZERO_ERR_MEMORY;
     (*mine)->entry = entry;

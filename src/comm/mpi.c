@@ -20,7 +20,8 @@ static zero_status init_mpi(zr_mpi *mpi, bool *may_overlap, zero_error *error)
     MPI_Initialized(&initialized);
     MPI_Finalized(&finalized);
     if (finalized)
-        return zr_fail(error, ZERO_ERR_USAGE, "MPI was finalized by this process and cannot be opened again");
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "MPI was finalized by this process and cannot be opened again");
     if (initialized)
         MPI_Query_thread(&provided);
     else if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided) != MPI_SUCCESS)
@@ -33,17 +34,20 @@ static zero_status init_mpi(zr_mpi *mpi, bool *may_overlap, zero_error *error)
 static zero_status find_place(zero_comm *comm, int expected_size, zero_error *error)
 {
     zr_mpi *mpi = comm->impl;
-    if (MPI_Comm_dup(MPI_COMM_WORLD, &mpi->data) != MPI_SUCCESS || MPI_Comm_dup(MPI_COMM_WORLD, &mpi->notes) != MPI_SUCCESS)
+    if (MPI_Comm_dup(MPI_COMM_WORLD, &mpi->data) != MPI_SUCCESS ||
+        MPI_Comm_dup(MPI_COMM_WORLD, &mpi->notes) != MPI_SUCCESS)
         return zr_fail(error, ZERO_ERR_PEER, "MPI_Comm_dup failed");
     MPI_Comm_set_errhandler(mpi->data, MPI_ERRORS_RETURN);
     MPI_Comm_set_errhandler(mpi->notes, MPI_ERRORS_RETURN);
     MPI_Comm_rank(mpi->data, &comm->rank);
     MPI_Comm_size(mpi->data, &comm->size);
     if (comm->size > ZERO_MAX_RANKS)
-        return zr_fail(error, ZERO_ERR_CONFIG, "%d ranks: at most %d are possible", comm->size, ZERO_MAX_RANKS);
+        return zr_fail(error, ZERO_ERR_CONFIG, "%d ranks: at most %d are possible", comm->size,
+                       ZERO_MAX_RANKS);
     if (expected_size && expected_size != comm->size)
         return zr_fail(error, ZERO_ERR_CONFIG,
-                       "the launcher says %d ranks, MPI %d: it belongs to another MPI than the one that %s was built with",
+                       "the launcher says %d ranks, MPI %d: it belongs to another MPI than the one "
+                       "that %s was built with",
                        expected_size, comm->size, ZR_MPI_MODULE);
     return ZERO_OK;
 }
@@ -88,8 +92,10 @@ static void mpi_destroy(zero_comm *comm)
     zr_mpi *mpi = comm->impl;
     zr_mpi_note abort;
     bool alive = false, aborted = false;
+    // messages may still be under way into this memory, and MPI_Finalize would wait for ranks that
+    // will not come
     if (mpi->failed)
-        return; // messages may still be under way into this memory, and MPI_Finalize would wait for ranks that will not come
+        return;
     zr_mpi_beats_gone(comm);
     zr_mpi_hear(comm, &abort, &alive, &aborted);
     if (mpi->finalize)
@@ -141,7 +147,8 @@ static zero_status region_create(zero_comm *comm, zr_window *window, zero_error 
 static zero_status window_create(zero_comm *comm, zr_window *window, zero_error *error)
 {
     if (window->kind == ZR_WINDOW_SHARED)
-        return zr_fail(error, ZERO_ERR_INTERNAL, "MPI maps no window: ranks gather into regions of their own");
+        return zr_fail(error, ZERO_ERR_INTERNAL,
+                       "MPI maps no window: ranks gather into regions of their own");
     zero_error own = {0};
     zero_status status = region_create(comm, window, &own);
     int64_t failed = status != ZERO_OK ? comm->size - comm->rank : 0;
@@ -150,8 +157,8 @@ static zero_status window_create(zero_comm *comm, zr_window *window, zero_error 
         return zr_fail(error, status, "rank %d: %s", comm->rank, own.message);
     if (failed) {
         zr_region_destroy(window->mine, window->bytes);
-        return zr_fail(error, ZERO_ERR_MEMORY, "rank %d could not reserve its %lld bytes", comm->size - (int)failed,
-                       (long long)window->bytes);
+        return zr_fail(error, ZERO_ERR_MEMORY, "rank %d could not reserve its %lld bytes",
+                       comm->size - (int)failed, (long long)window->bytes);
     }
     return ZERO_OK;
 }

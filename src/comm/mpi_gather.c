@@ -1,4 +1,5 @@
-// The hierarchical all-gather: a shard crosses the network once for each machine, brought in by one of its ranks.
+// The hierarchical all-gather: a shard crosses the network once for each machine, brought in by one
+// of its ranks.
 //
 //   between machines   the shard of rank r goes to one rank of every other machine
 //                      (zr_mpi_fetcher), in turn over r
@@ -17,20 +18,22 @@
 typedef struct gathering {
     zero_comm *comm;
     zr_mpi *mpi;
-    char *region;   // shard r at r * shard
-    int64_t shard;  // bytes
+    char *region;         // shard r at r * shard
+    int64_t shard;        // bytes
     int64_t first, bytes; // the part of every shard that is on its way
     const char *slot;
 } gathering;
 
 static zero_status take(const gathering *g, int shard_of, int from, zero_error *error)
 {
-    return zr_mpi_irecv(g->comm, &g->mpi->batch[0], g->region + shard_of * g->shard + g->first, g->bytes, from, error);
+    return zr_mpi_irecv(g->comm, &g->mpi->batch[0], g->region + shard_of * g->shard + g->first,
+                        g->bytes, from, error);
 }
 
 static zero_status give(const gathering *g, int shard_of, int to, zero_error *error)
 {
-    return zr_mpi_isend(g->comm, &g->mpi->batch[0], g->region + shard_of * g->shard + g->first, g->bytes, to, error);
+    return zr_mpi_isend(g->comm, &g->mpi->batch[0], g->region + shard_of * g->shard + g->first,
+                        g->bytes, to, error);
 }
 
 // Own shards to a rank of every other machine; from there, the shards that this rank brings in.
@@ -39,7 +42,8 @@ static zero_status exchange_between(const gathering *g, zero_error *error)
     const zr_mpi_machines *machines = &g->mpi->machines;
     int self = g->comm->rank;
     for (int i = 1; i < machines->count; i++) {
-        int from = (machines->own - i + machines->count) % machines->count, to = (machines->own + i) % machines->count;
+        int from = (machines->own - i + machines->count) % machines->count,
+            to = (machines->own + i) % machines->count;
         for (int j = machines->first[from]; j < machines->first[from + 1]; j++)
             if (zr_mpi_fetcher(g->mpi, machines->own, machines->ranks[j]) == self)
                 ZERO_TRY(take(g, machines->ranks[j], machines->ranks[j], error));
@@ -93,7 +97,10 @@ zero_status zr_mpi_all_gather_wait(zr_handle *handle, zero_error *error)
     const zr_window *window = handle->window;
     zero_comm *comm = window->comm;
     bool shared = zr_window_is_shared_by_machine(window);
-    gathering g = {.comm = comm, .mpi = comm->impl, .region = window->mine + handle->offset, .slot = zr_mpi_slot_name(handle),
+    gathering g = {.comm = comm,
+                   .mpi = comm->impl,
+                   .region = window->mine + handle->offset,
+                   .slot = zr_mpi_slot_name(handle),
                    .shard = zr_handle_shard_bytes(handle)};
     if (shared)
         ZERO_TRY(zr_mpi_local_barrier(comm, "all_gather", g.slot, error));

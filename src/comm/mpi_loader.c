@@ -1,7 +1,8 @@
 // Finds and loads the module for MPI: the program itself needs none.
 //
-// Looked for next to what holds this code (program or shared library), where `ninja install` puts modules, in the build
-// tree, and last where the system's loader looks. It stays loaded: MPI cannot be unloaded.
+// Looked for next to what holds this code (program or shared library), where `ninja install` puts
+// modules, in the build tree, and last where the system's loader looks. It stays loaded: MPI cannot
+// be unloaded.
 #define _GNU_SOURCE
 #include "comm/implementations.h"
 
@@ -11,7 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *const beside[] = {"", "libzero/", "../src/comm/", "../../src/comm/", "src/comm/", "../" ZR_LIBDIR "/libzero/"};
+static const char *const beside[] = {
+    "", "libzero/", "../src/comm/", "../../src/comm/", "src/comm/", "../" ZR_LIBDIR "/libzero/"};
 
 static void read_program_path(char *out, size_t size)
 {
@@ -22,7 +24,8 @@ static void read_program_path(char *out, size_t size)
 static void find_own_directory(char *out, size_t size)
 {
     Dl_info info;
-    if (dladdr((const void *)(uintptr_t)zr_mpi_load, &info) && info.dli_fname && strchr(info.dli_fname, '/'))
+    if (dladdr((const void *)(uintptr_t)zr_mpi_load, &info) && info.dli_fname &&
+        strchr(info.dli_fname, '/'))
         snprintf(out, size, "%s", info.dli_fname);
     else // a program found through PATH
         read_program_path(out, size);
@@ -38,7 +41,8 @@ static void *try_load(const char *directory, const char *below, char *first_erro
     char path[PATH_MAX];
     if (snprintf(path, sizeof path, "%s%s%s", directory, below, ZR_MPI_MODULE) >= (int)sizeof path)
         return NULL;
-    void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL); // global: Open MPI's own plugins look for its symbols
+    // global: Open MPI's own plugins look for its symbols
+    void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
     const char *problem = library ? NULL : dlerror();
     if (problem && !strstr(problem, "No such file"))
         snprintf(first_error, size, ": %.300s", problem);
@@ -56,11 +60,14 @@ zero_status zr_mpi_load(const zr_mpi_module **out, zero_error *error)
     library = library ? library : try_load("", "", problem, sizeof problem);
     if (!library)
         return zr_fail(error, ZERO_ERR_UNSUPPORTED,
-                       "there is no %s next to the program (%s) or in %s: build where an MPI is installed (Debian: libopenmpi-dev, or libmpich-dev)%s",
+                       "there is no %s next to the program (%s) or in %s: build where an MPI is "
+                       "installed (Debian: libopenmpi-dev, or libmpich-dev)%s",
                        ZR_MPI_MODULE, own, ZR_MODULE_DIR, problem);
     const zr_mpi_module *module = dlsym(library, ZR_MPI_ENTRY);
-    if (!module || module->comm_size != sizeof(zero_comm) || strcmp(module->version, zero_version()))
-        return zr_fail(error, ZERO_ERR_UNSUPPORTED, "%s is of another version of this library", ZR_MPI_MODULE);
+    if (!module || module->comm_size != sizeof(zero_comm) ||
+        strcmp(module->version, zero_version()))
+        return zr_fail(error, ZERO_ERR_UNSUPPORTED, "%s is of another version of this library",
+                       ZR_MPI_MODULE);
     *out = module;
     return ZERO_OK;
 }
@@ -69,10 +76,12 @@ void zr_mpi_library(char *out, size_t size)
 {
     char text[16384] = ""; // MPICH asks for 8,192 bytes, Open MPI for 256
     int length;
-    int (*ask)(char *, int *) = (int (*)(char *, int *))(uintptr_t)dlsym(RTLD_DEFAULT, "MPI_Get_library_version");
+    int (*ask)(char *, int *) =
+        (int (*)(char *, int *))(uintptr_t)dlsym(RTLD_DEFAULT, "MPI_Get_library_version");
     if (ask)
         ask(text, &length);
-    text[strcspn(text, ",\n")] = 0; // "Open MPI v4.1.4, package: ...", "MPICH Version:\t4.0.2\nMPICH Release date: ..."
+    // "Open MPI v4.1.4, package: ...", "MPICH Version:\t4.0.2\nMPICH Release date: ..."
+    text[strcspn(text, ",\n")] = 0;
     for (char *tab = text; (tab = strchr(tab, '\t'));)
         *tab = ' ';
     snprintf(out, size, "%s", *text ? text : "an MPI that does not say its name");

@@ -1,7 +1,8 @@
 // Machines under MPI: which ranks share one, and memory that they map together.
 //
-// A machine is a host name on one boot of one kernel, seen from one PID namespace; that its ranks can really map each other's memory
-// is tried once. The memory is a memfd of the machine's first rank, opened by the others through /proc: nothing is left behind.
+// A machine is a host name on one boot of one kernel, seen from one PID namespace; that its ranks
+// can really map each other's memory is tried once. The memory is a memfd of the machine's first
+// rank, opened by the others through /proc: nothing is left behind.
 #define _GNU_SOURCE
 #include "base/alloc.h"
 #include "base/cpu.h"
@@ -18,7 +19,7 @@
 
 #define PROBE_BYTES 4096
 
-typedef struct offer { // of the machine's first rank to the others
+typedef struct offer {           // of the machine's first rank to the others
     int64_t process, descriptor; // -1: none could be made
     uint64_t token;              // the first word of the memory
 } offer;
@@ -27,14 +28,16 @@ typedef struct offer { // of the machine's first rank to the others
 int zr_mpi_fetcher(const zr_mpi *mpi, int machine, int rank)
 {
     const zr_mpi_machines *machines = &mpi->machines;
-    int first = machines->first[machine], ranks = machines->first[machine + 1] - first, listed = machines->place[rank];
+    int first = machines->first[machine], ranks = machines->first[machine + 1] - first,
+        listed = machines->place[rank];
     return machines->ranks[first + (listed < first ? listed : listed - ranks) % ranks];
 }
 
 bool zr_mpi_is_local(const zr_mpi *mpi, int rank)
 {
     const zr_mpi_machines *machines = &mpi->machines;
-    return machines->place[rank] >= machines->first[machines->own] && machines->place[rank] < machines->first[machines->own + 1];
+    return machines->place[rank] >= machines->first[machines->own] &&
+           machines->place[rank] < machines->first[machines->own + 1];
 }
 
 int zr_mpi_neighbour(const zr_mpi *mpi, int distance)
@@ -45,12 +48,15 @@ int zr_mpi_neighbour(const zr_mpi *mpi, int distance)
 }
 
 // Dissemination: after round k each rank has heard, directly or not, of 2^(k+1) - 1 others.
-zero_status zr_mpi_local_barrier(zero_comm *comm, const char *doing, const char *slot, zero_error *error)
+zero_status zr_mpi_local_barrier(zero_comm *comm, const char *doing, const char *slot,
+                                 zero_error *error)
 {
     zr_mpi *mpi = comm->impl;
     for (int distance = 1; distance < mpi->machines.locals; distance *= 2) {
-        ZERO_TRY(zr_mpi_irecv(comm, &mpi->batch[0], NULL, 0, zr_mpi_neighbour(mpi, -distance), error));
-        ZERO_TRY(zr_mpi_isend(comm, &mpi->batch[0], NULL, 0, zr_mpi_neighbour(mpi, distance), error));
+        ZERO_TRY(
+            zr_mpi_irecv(comm, &mpi->batch[0], NULL, 0, zr_mpi_neighbour(mpi, -distance), error));
+        ZERO_TRY(
+            zr_mpi_isend(comm, &mpi->batch[0], NULL, 0, zr_mpi_neighbour(mpi, distance), error));
         ZERO_TRY(zr_mpi_await(comm, &mpi->batch[0], doing, slot, error));
     }
     return ZERO_OK;
@@ -58,7 +64,9 @@ zero_status zr_mpi_local_barrier(zero_comm *comm, const char *doing, const char 
 
 static uint64_t own_machine(void)
 {
-    struct { char host[256], processes[64], boot[ZR_BOOT_ID]; } name = {0};
+    struct {
+        char host[256], processes[64], boot[ZR_BOOT_ID];
+    } name = {0};
     if (readlink("/proc/self/ns/pid", name.processes, sizeof name.processes - 1) < 0)
         name.processes[0] = 0;
     gethostname(name.host, sizeof name.host - 1);
@@ -104,7 +112,8 @@ static void fill_comm(zero_comm *comm, const zr_mpi *mpi)
     const zr_mpi_machines *machines = &mpi->machines;
     comm->machine_ranks = comm->size;
     for (int m = 0; m < machines->count; m++)
-        comm->machine_ranks = ZR_MIN(comm->machine_ranks, machines->first[m + 1] - machines->first[m]);
+        comm->machine_ranks =
+            ZR_MIN(comm->machine_ranks, machines->first[m + 1] - machines->first[m]);
     comm->strangers = comm->size - machines->locals;
     for (int r = 0; r < comm->size; r++)
         if (!zr_mpi_is_local(mpi, r) && zr_mpi_fetcher(mpi, machines->own, r) == comm->rank)
@@ -118,7 +127,9 @@ static int make_memory(int64_t bytes, zero_error *error)
     int fd = memfd_create("zero-machine", MFD_CLOEXEC);
     if (fd >= 0 && ftruncate(fd, (off_t)bytes) == 0)
         return fd;
-    zr_fail_errno(error, ZERO_ERR_MEMORY, errno, "creating %lld bytes that the ranks of this machine share (memfd_create)", (long long)bytes);
+    zr_fail_errno(error, ZERO_ERR_MEMORY, errno,
+                  "creating %lld bytes that the ranks of this machine share (memfd_create)",
+                  (long long)bytes);
     if (fd >= 0)
         close(fd);
     return -1;
@@ -128,13 +139,16 @@ static zero_status map_memory(int fd, int64_t bytes, char **out, zero_error *err
 {
     void *base = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (base == MAP_FAILED)
-        return zr_fail_errno(error, ZERO_ERR_MEMORY, errno, "mapping %lld bytes that the ranks of this machine share", (long long)bytes);
+        return zr_fail_errno(error, ZERO_ERR_MEMORY, errno,
+                             "mapping %lld bytes that the ranks of this machine share",
+                             (long long)bytes);
     *out = base;
     return ZERO_OK;
 }
 
 // First rank of the machine: the memory, and word of it to the others.
-static zero_status offer_memory(zero_comm *comm, int64_t bytes, int *fd, char **out, zero_error *error)
+static zero_status offer_memory(zero_comm *comm, int64_t bytes, int *fd, char **out,
+                                zero_error *error)
 {
     zr_mpi *mpi = comm->impl;
     *fd = make_memory(bytes, error);
@@ -152,10 +166,12 @@ static zero_status offer_memory(zero_comm *comm, int64_t bytes, int *fd, char **
 static zero_status open_offer(const offer *offer, int64_t bytes, char **out, zero_error *error)
 {
     char path[64];
-    snprintf(path, sizeof path, "/proc/%lld/fd/%lld", (long long)offer->process, (long long)offer->descriptor);
+    snprintf(path, sizeof path, "/proc/%lld/fd/%lld", (long long)offer->process,
+             (long long)offer->descriptor);
     int fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0)
-        return zr_fail_errno(error, ZERO_ERR_MEMORY, errno, "opening %s, the memory that the ranks of this machine share", path);
+        return zr_fail_errno(error, ZERO_ERR_MEMORY, errno,
+                             "opening %s, the memory that the ranks of this machine share", path);
     zero_status status = map_memory(fd, bytes, out, error);
     close(fd);
     uint64_t found = 0;
@@ -165,23 +181,27 @@ static zero_status open_offer(const offer *offer, int64_t bytes, char **out, zer
         return status;
     zr_region_destroy(*out, bytes);
     *out = NULL;
-    return zr_fail(error, ZERO_ERR_MEMORY, "%s is not the memory that this machine's first rank shares", path);
+    return zr_fail(error, ZERO_ERR_MEMORY,
+                   "%s is not the memory that this machine's first rank shares", path);
 }
 
 static zero_status accept_memory(zero_comm *comm, int64_t bytes, char **out, zero_error *error)
 {
     zr_mpi *mpi = comm->impl;
     offer offer;
-    ZERO_TRY(zr_mpi_recv(comm, &offer, sizeof offer, zr_mpi_neighbour(mpi, -mpi->machines.local), error));
+    ZERO_TRY(zr_mpi_recv(comm, &offer, sizeof offer, zr_mpi_neighbour(mpi, -mpi->machines.local),
+                         error));
     if (offer.descriptor < 0)
-        return zr_fail(error, ZERO_ERR_MEMORY, "this machine's first rank could not share %lld bytes", (long long)bytes);
+        return zr_fail(error, ZERO_ERR_MEMORY,
+                       "this machine's first rank could not share %lld bytes", (long long)bytes);
     return open_offer(&offer, bytes, out, error);
 }
 
 // Each rank brings its part of the pages, so that they lie near the ranks' cores in turn.
 static zero_status populate_part(const zr_mpi *mpi, char *base, int64_t bytes, zero_error *error)
 {
-    int64_t part = ZR_ROUND_UP(bytes / mpi->machines.locals + 1, (int64_t)4096), first = ZR_MIN(part * mpi->machines.local, bytes);
+    int64_t part = ZR_ROUND_UP(bytes / mpi->machines.locals + 1, (int64_t)4096),
+            first = ZR_MIN(part * mpi->machines.local, bytes);
     return zr_region_touch(base + first, ZR_MIN(part, bytes - first), error);
 }
 
@@ -192,11 +212,14 @@ zero_status zr_mpi_share(zero_comm *comm, int64_t bytes, char **out, zero_error 
     *out = NULL;
     if (bytes == 0)
         return ZERO_OK;
-    zero_status status = mpi->machines.local == 0 ? offer_memory(comm, bytes, &fd, out, error) : accept_memory(comm, bytes, out, error);
+    zero_status status = mpi->machines.local == 0 ? offer_memory(comm, bytes, &fd, out, error)
+                                                  : accept_memory(comm, bytes, out, error);
     if (status == ZERO_OK)
         status = populate_part(mpi, *out, bytes, error);
     zero_error late;
-    zero_status met = zr_mpi_local_barrier(comm, "sharing memory", NULL, status == ZERO_OK ? error : &late); // all have opened it
+    // all have opened it
+    zero_status met =
+        zr_mpi_local_barrier(comm, "sharing memory", NULL, status == ZERO_OK ? error : &late);
     if (fd >= 0)
         close(fd);
     status = status == ZERO_OK ? met : status;
@@ -237,7 +260,9 @@ zero_status zr_mpi_machines_reserve(zero_comm *comm, zero_error *error)
     machines->ranks = zr_alloc(sizeof *machines->ranks * ranks, error);
     machines->first = zr_alloc(sizeof *machines->first * (ranks + 1), error);
     machines->place = zr_alloc(sizeof *machines->place * ranks, error);
-    return machines->names && machines->ranks && machines->first && machines->place ? ZERO_OK : ZERO_ERR_MEMORY;
+    return machines->names && machines->ranks && machines->first && machines->place
+               ? ZERO_OK
+               : ZERO_ERR_MEMORY;
 }
 
 void zr_mpi_machines_free(zr_mpi *mpi)

@@ -1,5 +1,6 @@
-// Operations by exchanging messages with every other rank. start() only seals: all ranks wait for the same operations in the
-// same order, so the messages of an operation are posted, exchanged and gone within its wait, and quiesce has nothing to do.
+// Operations by exchanging messages with every other rank. start() only seals: all ranks wait for
+// the same operations in the same order, so the messages of an operation are posted, exchanged and
+// gone within its wait, and quiesce has nothing to do.
 #include "comm/combine.h"
 #include "comm/mpi_rank.h"
 #include "comm/settle.h"
@@ -8,10 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MAIL_BYTES (1 << 30)    // of one message: MPI counts with int
+#define MAIL_BYTES (1 << 30) // of one message: MPI counts with int
 
 typedef struct small_head { // before each small operand
-    uint64_t check; // of what the rank thinks is under way
+    uint64_t check;         // of what the rank thinks is under way
     int64_t step;
 } small_head;
 
@@ -21,28 +22,20 @@ static char *staging_of(const zero_comm *comm, int half, int rank)
     return mpi->staging + ((int64_t)half * comm->size + rank) * zr_staging_part(comm->size);
 }
 
-zero_status zr_mpi_start(zr_handle *handle, zero_error *error)
-{
-    return ZERO_OK;
-}
+zero_status zr_mpi_start(zr_handle *handle, zero_error *error) { return ZERO_OK; }
 
-zero_status zr_mpi_quiesce(zr_window *window, int slot, zero_error *error)
-{
-    return ZERO_OK;
-}
+zero_status zr_mpi_quiesce(zr_window *window, int slot, zero_error *error) { return ZERO_OK; }
 
 static int peer_before(const zero_comm *comm, int i)
 {
     return (comm->rank - i + comm->size) % comm->size;
 }
 
-static int peer_after(const zero_comm *comm, int i)
-{
-    return (comm->rank + i) % comm->size;
-}
+static int peer_after(const zero_comm *comm, int i) { return (comm->rank + i) % comm->size; }
 
 // Bytes first..first+bytes of every shard: to each rank its own, from each rank ours.
-static zero_status post_part(zr_handle *handle, int half, int64_t first, int64_t bytes, zero_error *error)
+static zero_status post_part(zr_handle *handle, int half, int64_t first, int64_t bytes,
+                             zero_error *error)
 {
     zero_comm *comm = handle->window->comm;
     zr_mpi_batch *batch = &((zr_mpi *)comm->impl)->batch[half];
@@ -50,12 +43,14 @@ static zero_status post_part(zr_handle *handle, int half, int64_t first, int64_t
     for (int i = 1; i < comm->size; i++) {
         int from = peer_before(comm, i), to = peer_after(comm, i);
         ZERO_TRY(zr_mpi_irecv(comm, batch, staging_of(comm, half, from), bytes, from, error));
-        ZERO_TRY(zr_mpi_isend(comm, batch, part + to * zr_handle_shard_bytes(handle), bytes, to, error));
+        ZERO_TRY(
+            zr_mpi_isend(comm, batch, part + to * zr_handle_shard_bytes(handle), bytes, to, error));
     }
     return ZERO_OK;
 }
 
-static void sum_part(zr_handle *handle, int half, const zr_sum_target *to, int64_t first, int64_t bytes)
+static void sum_part(zr_handle *handle, int half, const zr_sum_target *to, int64_t first,
+                     int64_t bytes)
 {
     const zero_comm *comm = handle->window->comm;
     const void *source[ZERO_MAX_RANKS];
@@ -64,12 +59,14 @@ static void sum_part(zr_handle *handle, int half, const zr_sum_target *to, int64
     part.data = (char *)to->data + first / element * (int64_t)zero_dtype_bytes(to->dtype);
     for (int r = 0; r < comm->size; r++)
         source[r] = staging_of(comm, half, r);
-    source[comm->rank] = handle->window->mine + handle->offset + comm->rank * zr_handle_shard_bytes(handle) + first;
+    source[comm->rank] =
+        handle->window->mine + handle->offset + comm->rank * zr_handle_shard_bytes(handle) + first;
     zr_tree_sum(&part, handle->dtype, source, comm->size, bytes / element, comm->threads);
 }
 
 // One half of the staging fills while the other is summed.
-zero_status zr_mpi_reduce_scatter_wait(zr_handle *handle, const zr_sum_target *to, zero_error *error)
+zero_status zr_mpi_reduce_scatter_wait(zr_handle *handle, const zr_sum_target *to,
+                                       zero_error *error)
 {
     zero_comm *comm = handle->window->comm;
     zr_mpi *mpi = comm->impl;
@@ -80,13 +77,15 @@ zero_status zr_mpi_reduce_scatter_wait(zr_handle *handle, const zr_sum_target *t
         int64_t next = first + step;
         if (next < n)
             ZERO_TRY(post_part(handle, (int)half ^ 1, next, ZR_MIN(step, n - next), error));
-        ZERO_TRY(zr_mpi_await(comm, &mpi->batch[half], "reduce_scatter", zr_mpi_slot_name(handle), error));
+        ZERO_TRY(zr_mpi_await(comm, &mpi->batch[half], "reduce_scatter", zr_mpi_slot_name(handle),
+                              error));
         sum_part(handle, (int)half, to, first, ZR_MIN(step, n - first));
     }
     return ZERO_OK;
 }
 
-static zero_status check_heads(zero_comm *comm, const small_head *own, const char *doing, zero_error *error)
+static zero_status check_heads(zero_comm *comm, const small_head *own, const char *doing,
+                               zero_error *error)
 {
     zr_mpi *mpi = comm->impl;
     for (int r = 0; r < comm->size; r++) {
@@ -95,15 +94,15 @@ static zero_status check_heads(zero_comm *comm, const small_head *own, const cha
         mpi->steps[r] = head.step;
         if (head.check != own->check)
             return zr_fail(error, ZERO_ERR_INTERNAL,
-                           "rank %d, %s, step %lld: rank %d runs another operation or another size", comm->rank, doing,
-                           (long long)comm->step, r);
+                           "rank %d, %s, step %lld: rank %d runs another operation or another size",
+                           comm->rank, doing, (long long)comm->step, r);
     }
     return ZERO_OK;
 }
 
 // Every rank's `bytes` of data come to lie in the staging, each after its head.
-static zero_status exchange_small(zero_comm *comm, const void *data, int64_t bytes, uint64_t check, const char *doing,
-                                  zero_error *error)
+static zero_status exchange_small(zero_comm *comm, const void *data, int64_t bytes, uint64_t check,
+                                  const char *doing, zero_error *error)
 {
     zr_mpi_batch *batch = &((zr_mpi *)comm->impl)->batch[0];
     small_head head = {.check = check, .step = comm->step};
@@ -121,8 +120,8 @@ static zero_status exchange_small(zero_comm *comm, const void *data, int64_t byt
     return check_heads(comm, &head, doing, error);
 }
 
-zero_status zr_mpi_all_reduce_small(zero_comm *comm, void *data, int64_t count, zero_dtype dtype, zr_reduction how,
-                                    zero_error *error)
+zero_status zr_mpi_all_reduce_small(zero_comm *comm, void *data, int64_t count, zero_dtype dtype,
+                                    zr_reduction how, zero_error *error)
 {
     int64_t size = (int64_t)zero_dtype_bytes(dtype),
             room = zr_staging_part(comm->size) - (int64_t)sizeof(small_head);
@@ -147,7 +146,8 @@ zero_status zr_mpi_send(zero_comm *comm, const void *data, int64_t bytes, int to
 {
     zr_mpi_batch *batch = &((zr_mpi *)comm->impl)->batch[0];
     for (int64_t at = 0; at < bytes; at += MAIL_BYTES) {
-        ZERO_TRY(zr_mpi_isend(comm, batch, (const char *)data + at, ZR_MIN(MAIL_BYTES, bytes - at), to, error));
+        ZERO_TRY(zr_mpi_isend(comm, batch, (const char *)data + at, ZR_MIN(MAIL_BYTES, bytes - at),
+                              to, error));
         ZERO_TRY(zr_mpi_await(comm, batch, "send", NULL, error));
     }
     return ZERO_OK;
@@ -157,7 +157,8 @@ zero_status zr_mpi_recv(zero_comm *comm, void *data, int64_t bytes, int from, ze
 {
     zr_mpi_batch *batch = &((zr_mpi *)comm->impl)->batch[0];
     for (int64_t at = 0; at < bytes; at += MAIL_BYTES) {
-        ZERO_TRY(zr_mpi_irecv(comm, batch, (char *)data + at, ZR_MIN(MAIL_BYTES, bytes - at), from, error));
+        ZERO_TRY(zr_mpi_irecv(comm, batch, (char *)data + at, ZR_MIN(MAIL_BYTES, bytes - at), from,
+                              error));
         ZERO_TRY(zr_mpi_await(comm, batch, "recv", NULL, error));
     }
     return ZERO_OK;

@@ -1,7 +1,9 @@
-// Messages under MPI: posting, waiting with a deadline, and the notes (signs of life, a rank that gives up) along with them.
+// Messages under MPI: posting, waiting with a deadline, and the notes (signs of life, a rank that
+// gives up) along with them.
 //
-// The deadline is put off by a sign of life of any rank: who waits for whom is not known across machines. A gap between two
-// polls that is far longer than a poll means that this process was stopped itself, and does not count.
+// The deadline is put off by a sign of life of any rank: who waits for whom is not known across
+// machines. A gap between two polls that is far longer than a poll means that this process was
+// stopped itself, and does not count.
 #define _GNU_SOURCE
 #include "comm/mpi_rank.h"
 #include "comm/settle.h"
@@ -13,16 +15,18 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#define POLLS 64               // between looks at the clock and the notes
+#define POLLS 64 // between looks at the clock and the notes
 #define STOPPED_SECONDS 1.0
-#define YIELD_AFTER 0.001      // seconds of waiting
+#define YIELD_AFTER 0.001 // seconds of waiting
 #define SLEEP_AFTER 0.02
 #define SLEEP_SECONDS 0.0001
-#define BEAT_SECONDS 5.0       // or an eighth of the timeout
-#define ABORT_SECONDS 1.0      // that the notes of a rank that gives up get to leave
+#define BEAT_SECONDS 5.0  // or an eighth of the timeout
+#define ABORT_SECONDS 1.0 // that the notes of a rank that gives up get to leave
 #define TAG_DATA 1
 
-typedef struct patience { double last, waited, stalled; } patience;
+typedef struct patience {
+    double last, waited, stalled;
+} patience;
 
 zero_status zr_mpi_check(zero_comm *comm, int code, const char *doing, zero_error *error)
 {
@@ -31,10 +35,12 @@ zero_status zr_mpi_check(zero_comm *comm, int code, const char *doing, zero_erro
     if (code == MPI_SUCCESS)
         return ZERO_OK;
     MPI_Error_string(code, text, &length);
-    return zr_fail(error, ZERO_ERR_PEER, "rank %d, %s, step %lld: MPI says: %s", comm->rank, doing, (long long)comm->step, text);
+    return zr_fail(error, ZERO_ERR_PEER, "rank %d, %s, step %lld: MPI says: %s", comm->rank, doing,
+                   (long long)comm->step, text);
 }
 
-// MPI_Testall, one after the other: with MPICH's header gcc believes of statuses that are to be ignored that they are written.
+// MPI_Testall, one after the other: with MPICH's header gcc believes of statuses that are to be
+// ignored that they are written.
 static int test_all(MPI_Request *requests, int count, bool *done)
 {
     int code = MPI_SUCCESS, gone = 1;
@@ -51,20 +57,24 @@ static MPI_Request *next_request(const zero_comm *comm, zr_mpi_batch *batch, int
     return &batch->requests[batch->count++];
 }
 
-zero_status zr_mpi_isend(zero_comm *comm, zr_mpi_batch *batch, const void *data, int64_t bytes, int to, zero_error *error)
+zero_status zr_mpi_isend(zero_comm *comm, zr_mpi_batch *batch, const void *data, int64_t bytes,
+                         int to, zero_error *error)
 {
     zr_mpi *mpi = comm->impl;
     pthread_mutex_lock(&mpi->lock);
-    int code = MPI_Isend(data, (int)bytes, MPI_BYTE, to, TAG_DATA, mpi->data, next_request(comm, batch, to));
+    int code = MPI_Isend(data, (int)bytes, MPI_BYTE, to, TAG_DATA, mpi->data,
+                         next_request(comm, batch, to));
     pthread_mutex_unlock(&mpi->lock);
     return zr_mpi_check(comm, code, "sending", error);
 }
 
-zero_status zr_mpi_irecv(zero_comm *comm, zr_mpi_batch *batch, void *data, int64_t bytes, int from, zero_error *error)
+zero_status zr_mpi_irecv(zero_comm *comm, zr_mpi_batch *batch, void *data, int64_t bytes, int from,
+                         zero_error *error)
 {
     zr_mpi *mpi = comm->impl;
     pthread_mutex_lock(&mpi->lock);
-    int code = MPI_Irecv(data, (int)bytes, MPI_BYTE, from, TAG_DATA, mpi->data, next_request(comm, batch, from));
+    int code = MPI_Irecv(data, (int)bytes, MPI_BYTE, from, TAG_DATA, mpi->data,
+                         next_request(comm, batch, from));
     pthread_mutex_unlock(&mpi->lock);
     return zr_mpi_check(comm, code, "receiving", error);
 }
@@ -76,9 +86,10 @@ void zr_mpi_hear(zero_comm *comm, zr_mpi_note *abort, bool *alive, bool *aborted
     MPI_Status status;
     zr_mpi_note note;
     int arrived = 1;
-    while (MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, mpi->notes, &arrived, &status) == MPI_SUCCESS && arrived) {
-        if (MPI_Recv(&note, (int)sizeof note, MPI_BYTE, status.MPI_SOURCE, status.MPI_TAG, mpi->notes, MPI_STATUS_IGNORE) !=
-            MPI_SUCCESS)
+    while (MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, mpi->notes, &arrived, &status) == MPI_SUCCESS &&
+           arrived) {
+        if (MPI_Recv(&note, (int)sizeof note, MPI_BYTE, status.MPI_SOURCE, status.MPI_TAG,
+                     mpi->notes, MPI_STATUS_IGNORE) != MPI_SUCCESS)
             return;
         mpi->steps[status.MPI_SOURCE] = note.step;
         *alive = true;
@@ -95,21 +106,23 @@ static int find_late(const zr_mpi_batch *batch)
     for (int i = 0; i < batch->count; i++) {
         int complete = 0;
         if (batch->requests[i] != MPI_REQUEST_NULL &&
-            MPI_Request_get_status(batch->requests[i], &complete, MPI_STATUS_IGNORE) == MPI_SUCCESS && !complete)
+            MPI_Request_get_status(batch->requests[i], &complete, MPI_STATUS_IGNORE) ==
+                MPI_SUCCESS &&
+            !complete)
             return batch->peers[i];
     }
     return batch->peers[0];
 }
 
-static zero_status tell(zero_comm *comm, zero_status status, const char *doing, const char *slot, const char *what,
-                        zero_error *error)
+static zero_status tell(zero_comm *comm, zero_status status, const char *doing, const char *slot,
+                        const char *what, zero_error *error)
 {
-    return zr_fail(error, status, "rank %d, %s%s%s, step %lld: %s", comm->rank, doing, slot ? " of " : "", slot ? slot : "",
-                   (long long)comm->step, what);
+    return zr_fail(error, status, "rank %d, %s%s%s, step %lld: %s", comm->rank, doing,
+                   slot ? " of " : "", slot ? slot : "", (long long)comm->step, what);
 }
 
-static zero_status look_around(zero_comm *comm, const zr_mpi_batch *batch, patience *patience, const char *doing,
-                               const char *slot, zero_error *error)
+static zero_status look_around(zero_comm *comm, const zr_mpi_batch *batch, patience *patience,
+                               const char *doing, const char *slot, zero_error *error)
 {
     zr_mpi *mpi = comm->impl;
     zr_mpi_note abort;
@@ -130,7 +143,8 @@ static zero_status look_around(zero_comm *comm, const zr_mpi_batch *batch, patie
     if (alive)
         patience->stalled = 0;
     if (patience->stalled >= comm->timeout) {
-        snprintf(text, sizeof text, "rank %d made no progress for %g s; it was last heard of at step %lld", late,
+        snprintf(text, sizeof text,
+                 "rank %d made no progress for %g s; it was last heard of at step %lld", late,
                  comm->timeout, (long long)mpi->steps[late]);
         return tell(comm, ZERO_ERR_TIMEOUT, doing, slot, text, error);
     }
@@ -141,7 +155,8 @@ static zero_status look_around(zero_comm *comm, const zr_mpi_batch *batch, patie
     return ZERO_OK;
 }
 
-zero_status zr_mpi_await(zero_comm *comm, zr_mpi_batch *batch, const char *doing, const char *slot, zero_error *error)
+zero_status zr_mpi_await(zero_comm *comm, zr_mpi_batch *batch, const char *doing, const char *slot,
+                         zero_error *error)
 {
     zr_mpi *mpi = comm->impl;
     patience patience = {.last = zr_clock_seconds()};
@@ -162,10 +177,12 @@ zero_status zr_mpi_await(zero_comm *comm, zr_mpi_batch *batch, const char *doing
     }
 }
 
-static void send_note(zr_mpi *mpi, const zr_mpi_note *note, size_t bytes, MPI_Request *requests, int self, int size)
+static void send_note(zr_mpi *mpi, const zr_mpi_note *note, size_t bytes, MPI_Request *requests,
+                      int self, int size)
 {
     for (int r = 0; r < size; r++)
-        if (r != self && MPI_Isend(note, (int)bytes, MPI_BYTE, r, note->kind, mpi->notes, &requests[r]) != MPI_SUCCESS)
+        if (r != self && MPI_Isend(note, (int)bytes, MPI_BYTE, r, note->kind, mpi->notes,
+                                   &requests[r]) != MPI_SUCCESS)
             requests[r] = MPI_REQUEST_NULL;
 }
 
@@ -208,13 +225,15 @@ void zr_mpi_progress(zero_comm *comm)
     pthread_mutex_unlock(&mpi->lock);
 }
 
-// The library never ends a process, so this is not MPI_Abort: every rank is told, ends its wait, and the program exits as it
-// wants to, without MPI_Finalize, upon which the launcher ends whatever is left.
+// The library never ends a process, so this is not MPI_Abort: every rank is told, ends its wait,
+// and the program exits as it wants to, without MPI_Finalize, upon which the launcher ends whatever
+// is left.
 static void tell_all(zero_comm *comm, const char *message)
 {
     zr_mpi *mpi = comm->impl;
     zr_mpi_note note = {.kind = ZR_MPI_ABORT, .rank = comm->rank, .step = comm->step};
-    snprintf(note.text, sizeof note.text, "rank %d gave up at step %lld: %.900s", comm->rank, (long long)comm->step, message);
+    snprintf(note.text, sizeof note.text, "rank %d gave up at step %lld: %.900s", comm->rank,
+             (long long)comm->step, message);
     if (!await_beats(comm, ABORT_SECONDS))
         return;
     mpi->beat = note;

@@ -29,17 +29,20 @@ zero_status zero_comm_self(zero_comm **out, zero_error *error)
     return zr_self_open(out, error);
 }
 
-zero_status zero_comm_threads(int ranks, const zero_comm_options *options, zero_comm **comms, zero_error *error)
+zero_status zero_comm_threads(int ranks, const zero_comm_options *options, zero_comm **comms,
+                              zero_error *error)
 {
     zero_comm_options taken;
     ZR_NEED(error, comms);
     ZERO_TRY(take_options(options, &taken, error));
     if (ranks < 1 || ranks > ZERO_MAX_RANKS)
-        return zr_fail(error, ZERO_ERR_USAGE, "%d ranks: from 1 to %d are possible", ranks, ZERO_MAX_RANKS);
+        return zr_fail(error, ZERO_ERR_USAGE, "%d ranks: from 1 to %d are possible", ranks,
+                       ZERO_MAX_RANKS);
     return zr_local_threads_open(ranks, taken.timeout_seconds, comms, error);
 }
 
-// MPI knows its ranks itself; what the launcher says, where it says it well, must only not be another number.
+// MPI knows its ranks itself; what the launcher says, where it says it well, must only not be
+// another number.
 static zero_status open_mpi(double timeout, zero_comm **out, zero_error *error)
 {
     const zr_mpi_module *module;
@@ -58,8 +61,10 @@ static zero_status open_launched(bool is_local, double timeout, zero_comm **out,
     if (launch.local_size == launch.size)
         return zr_local_open(&launch, timeout, out, error);
     if (is_local)
-        return zr_fail(error, ZERO_ERR_CONFIG, "%d of %d ranks are on this machine, as %s says: \"local\" needs all of them",
-                       launch.local_size, launch.size, launch.family);
+        return zr_fail(
+            error, ZERO_ERR_CONFIG,
+            "%d of %d ranks are on this machine, as %s says: \"local\" needs all of them",
+            launch.local_size, launch.size, launch.family);
     return open_mpi(timeout, out, error);
 }
 
@@ -77,23 +82,15 @@ zero_status zero_comm_open(const zero_comm_options *options, zero_comm **out, ze
         return open_mpi(timeout, out, error);
     if (is_local || !strcmp(kind, "auto"))
         return open_launched(is_local, timeout, out, error);
-    return zr_fail(error, ZERO_ERR_USAGE, "there is no communicator \"%s\": auto, self, local and mpi are", kind);
+    return zr_fail(error, ZERO_ERR_USAGE,
+                   "there is no communicator \"%s\": auto, self, local and mpi are", kind);
 }
 
-int zero_comm_rank(const zero_comm *comm)
-{
-    return comm ? comm->rank : 0;
-}
+int zero_comm_rank(const zero_comm *comm) { return comm ? comm->rank : 0; }
 
-int zero_comm_size(const zero_comm *comm)
-{
-    return comm ? comm->size : 0;
-}
+int zero_comm_size(const zero_comm *comm) { return comm ? comm->size : 0; }
 
-const char *zero_comm_name(const zero_comm *comm)
-{
-    return comm ? comm->ops->name : NULL;
-}
+const char *zero_comm_name(const zero_comm *comm) { return comm ? comm->ops->name : NULL; }
 
 zero_status zero_comm_barrier(zero_comm *comm, zero_error *error)
 {

@@ -1,4 +1,5 @@
-// One rank: the trivial twin of every communicator. Nothing waits; what would wait for ever is an error.
+// One rank: the trivial twin of every communicator. Nothing waits; what would wait for ever is an
+// error.
 #include "base/alloc.h"
 #include "comm/comm_ops.h"
 #include "comm/copy.h"
@@ -9,7 +10,9 @@
 
 #include <string.h>
 
-typedef struct self_words { uint64_t published, released; } self_words;
+typedef struct self_words {
+    uint64_t published, released;
+} self_words;
 
 typedef struct self_window {
     char *region;
@@ -31,7 +34,8 @@ zero_status zr_self_open(zero_comm **out, zero_error *error)
 
 static zero_status window_create(zero_comm *comm, zr_window *window, zero_error *error)
 {
-    self_window *mine = zr_alloc(sizeof *mine + sizeof mine->words[0] * (size_t)window->slots, error);
+    self_window *mine =
+        zr_alloc(sizeof *mine + sizeof mine->words[0] * (size_t)window->slots, error);
     if (!mine)
         return ZERO_ERR_MEMORY;
     zero_status status = zr_region_create(window->bytes, &mine->region, error);
@@ -50,33 +54,30 @@ static void window_destroy(zr_window *window)
     zr_free(window->impl);
 }
 
-static zero_status start(zr_handle *handle, zero_error *error)
-{
-    return ZERO_OK;
-}
+static zero_status start(zr_handle *handle, zero_error *error) { return ZERO_OK; }
 
-static zero_status reduce_scatter_wait(zr_handle *handle, const zr_sum_target *to, zero_error *error)
+static zero_status reduce_scatter_wait(zr_handle *handle, const zr_sum_target *to,
+                                       zero_error *error)
 {
     const void *source = handle->window->mine + handle->offset;
     if (to->data != source || to->adds)
-        zr_tree_sum(to, handle->dtype, &source, 1, handle->shard_elems, handle->window->comm->threads);
+        zr_tree_sum(to, handle->dtype, &source, 1, handle->shard_elems,
+                    handle->window->comm->threads);
     return ZERO_OK;
 }
 
 static zero_status all_gather_wait(zr_handle *handle, zero_error *error)
 {
     if (handle->own)
-        zr_comm_copy(handle->window->mine + handle->offset, handle->own, zr_handle_shard_bytes(handle), handle->window->comm->threads);
+        zr_comm_copy(handle->window->mine + handle->offset, handle->own,
+                     zr_handle_shard_bytes(handle), handle->window->comm->threads);
     return ZERO_OK;
 }
 
-static zero_status quiesce(zr_window *window, int slot, zero_error *error)
-{
-    return ZERO_OK;
-}
+static zero_status quiesce(zr_window *window, int slot, zero_error *error) { return ZERO_OK; }
 
-static zero_status all_reduce_small(zero_comm *comm, void *data, int64_t count, zero_dtype dtype, zr_reduction how,
-                                    zero_error *error)
+static zero_status all_reduce_small(zero_comm *comm, void *data, int64_t count, zero_dtype dtype,
+                                    zr_reduction how, zero_error *error)
 {
     return ZERO_OK;
 }
@@ -91,19 +92,11 @@ static zero_status recv(zero_comm *comm, void *data, int64_t bytes, int from, ze
     return zr_fail(error, ZERO_ERR_INTERNAL, "one rank alone cannot receive");
 }
 
-static zero_status barrier(zero_comm *comm, zero_error *error)
-{
-    return ZERO_OK;
-}
+static zero_status barrier(zero_comm *comm, zero_error *error) { return ZERO_OK; }
 
-static void abort_job(zero_comm *comm, const char *message)
-{
-}
+static void abort_job(zero_comm *comm, const char *message) {}
 
-static void destroy(zero_comm *comm)
-{
-    zr_free(comm);
-}
+static void destroy(zero_comm *comm) { zr_free(comm); }
 
 static self_words *words_of(zr_window *window, int slot)
 {
@@ -122,14 +115,15 @@ static zero_status release(zr_window *window, int slot, uint64_t version, zero_e
     return ZERO_OK;
 }
 
-static zero_status expect(const zr_window *window, int slot, const char *what, uint64_t found, uint64_t version,
-                          zero_error *error)
+static zero_status expect(const zr_window *window, int slot, const char *what, uint64_t found,
+                          uint64_t version, zero_error *error)
 {
     if (found >= version)
         return ZERO_OK;
-    return zr_fail(error, ZERO_ERR_TIMEOUT, "rank 0 waits for itself: %s has %s version %llu, not %llu",
-                   window->slot_names ? window->slot_names[slot] : "a slot", what, (unsigned long long)found,
-                   (unsigned long long)version);
+    return zr_fail(error, ZERO_ERR_TIMEOUT,
+                   "rank 0 waits for itself: %s has %s version %llu, not %llu",
+                   window->slot_names ? window->slot_names[slot] : "a slot", what,
+                   (unsigned long long)found, (unsigned long long)version);
 }
 
 static zero_status await_published(zr_window *window, int slot, uint64_t version, zero_error *error)

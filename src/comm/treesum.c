@@ -1,12 +1,14 @@
-// The one order in which ranks are summed (contract 3), blocked so that each source is read once and partial sums stay in L1.
+// The one order in which ranks are summed (contract 3), blocked so that each source is read once
+// and partial sums stay in L1.
 //
 //   sum(lo, n) = sum(lo, k) + sum(lo + k, n - k),  k the largest power of two below n
 //
 //   of six ranks:  ((0+1)+(2+3))+(4+5)
 //
-// Sources of 16 bits are widened as they are read, a block at a time; the sum is rounded to the target's type once, as it
-// is stored. Blocks are independent of each other and elements of their neighbours, so neither threads nor vectors change
-// a bit. Every sum goes to a buffer of its own before the target is written: it may be one of the sources.
+// Sources of 16 bits are widened as they are read, a block at a time; the sum is rounded to the
+// target's type once, as it is stored. Blocks are independent of each other and elements of their
+// neighbours, so neither threads nor vectors change a bit. Every sum goes to a buffer of its own
+// before the target is written: it may be one of the sources.
 #include "comm/copy.h"
 #include "comm/treesum.h"
 #include "comm/treesum_leaves.h"
@@ -41,8 +43,10 @@ static int largest_power_below(int n)
     return k;
 }
 
-// out(count) = sum over sources lo..lo+n-1 of elements first..first+count; at most 10 levels deep, a block each.
-static void sum_block(float *restrict out, const sum_sources *src, int lo, int n, int64_t first, int64_t count)
+// out(count) = sum over sources lo..lo+n-1 of elements first..first+count; at most 10 levels deep,
+// a block each.
+static void sum_block(float *restrict out, const sum_sources *src, int lo, int n, int64_t first,
+                      int64_t count)
 {
     if (n == 1) {
         zr_widen(src->dtype, (const char *)src->data[lo] + bytes_of(src->dtype, first), count, out);
@@ -96,7 +100,8 @@ static void stream_block(zero_dtype dtype, void *dst, const float *total, int64_
 
 enum { STORE, STORE_STREAMING, STORE_ADDING };
 
-static void sum_and_store(const zr_sum_target *to, const sum_sources *src, int ranks, int64_t first, int64_t count, int how)
+static void sum_and_store(const zr_sum_target *to, const sum_sources *src, int ranks, int64_t first,
+                          int64_t count, int how)
 {
     float total[BLOCK];
     void *dst = (char *)to->data + bytes_of(to->dtype, first);
@@ -109,7 +114,8 @@ static void sum_and_store(const zr_sum_target *to, const sum_sources *src, int r
         zr_narrow(to->dtype, total, count, dst);
 }
 
-// A large result that is not in the cache already, as a source in whose place it goes is, would only push others out.
+// A large result that is not in the cache already, as a source in whose place it goes is, would
+// only push others out.
 static int choose_store(const zr_sum_target *to, const void *const *src, int ranks, int64_t count)
 {
     bool large = bytes_of(to->dtype, count) >= ZR_STREAM_FROM;
@@ -118,13 +124,15 @@ static int choose_store(const zr_sum_target *to, const void *const *src, int ran
     return to->adds ? STORE_ADDING : large ? STORE_STREAMING : STORE;
 }
 
-void zr_tree_sum(const zr_sum_target *to, zero_dtype dtype, const void *const *src, int ranks, int64_t count, int threads)
+void zr_tree_sum(const zr_sum_target *to, zero_dtype dtype, const void *const *src, int ranks,
+                 int64_t count, int threads)
 {
     const sum_sources sources = {.dtype = dtype, .leaves = zr_tree_leaves_of(dtype), .data = src};
     int64_t blocks = (count + BLOCK - 1) / BLOCK;
     int how = choose_store(to, src, ranks, count);
 #ifdef _OPENMP
-#pragma omp parallel for schedule(static) num_threads(ZR_MAX(threads, 1)) if (count >= PARALLEL_FROM)
+#pragma omp parallel for schedule(static)                                                          \
+    num_threads(ZR_MAX(threads, 1)) if (count >= PARALLEL_FROM)
 #endif
     for (int64_t b = 0; b < blocks; b++)
         sum_and_store(to, &sources, ranks, b * BLOCK, ZR_MIN(BLOCK, count - b * BLOCK), how);

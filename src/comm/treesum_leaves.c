@@ -1,4 +1,5 @@
-// What a tree adds in one pass, one set of functions for each storage type and instruction set; all sets give the same bits.
+// What a tree adds in one pass, one set of functions for each storage type and instruction set; all
+// sets give the same bits.
 #include "comm/treesum_leaves.h"
 
 #include <string.h>
@@ -6,7 +7,8 @@
 #include <immintrin.h>
 #endif
 
-#define INLINE static inline __attribute__((always_inline)) // `type` is a constant wherever these are called
+// `type` is a constant wherever these are called
+#define INLINE static inline __attribute__((always_inline))
 
 INLINE float get(zero_dtype type, const void *source, int64_t i)
 {
@@ -20,25 +22,29 @@ INLINE float get(zero_dtype type, const void *source, int64_t i)
     return value;
 }
 
-INLINE void add(zero_dtype type, float *restrict out, const void *const *src, int64_t first, int64_t count)
+INLINE void add(zero_dtype type, float *restrict out, const void *const *src, int64_t first,
+                int64_t count)
 {
     const void *a = src[0];
     for (int64_t i = 0; i < count; i++)
         out[i] += get(type, a, first + i);
 }
 
-INLINE void pair(zero_dtype type, float *restrict out, const void *const *src, int64_t first, int64_t count)
+INLINE void pair(zero_dtype type, float *restrict out, const void *const *src, int64_t first,
+                 int64_t count)
 {
     const void *a = src[0], *b = src[1];
     for (int64_t i = 0; i < count; i++)
         out[i] = get(type, a, first + i) + get(type, b, first + i);
 }
 
-INLINE void four(zero_dtype type, float *restrict out, const void *const *src, int64_t first, int64_t count)
+INLINE void four(zero_dtype type, float *restrict out, const void *const *src, int64_t first,
+                 int64_t count)
 {
     const void *a = src[0], *b = src[1], *c = src[2], *d = src[3];
     for (int64_t i = 0; i < count; i++)
-        out[i] = (get(type, a, first + i) + get(type, b, first + i)) + (get(type, c, first + i) + get(type, d, first + i));
+        out[i] = (get(type, a, first + i) + get(type, b, first + i)) +
+                 (get(type, c, first + i) + get(type, d, first + i));
 }
 
 static void add_f32(float *out, const void *const *src, int64_t first, int64_t count)
@@ -92,10 +98,7 @@ static const zr_tree_leaves portable[] = {
     [ZERO_F16] = {.add = add_f16, .pair = pair_f16, .four = four_f16},
 };
 
-const zr_tree_leaves *zr_tree_leaves_portable(zero_dtype dtype)
-{
-    return &portable[dtype];
-}
+const zr_tree_leaves *zr_tree_leaves_portable(zero_dtype dtype) { return &portable[dtype]; }
 
 #if defined(__x86_64__)
 #define AVX2 __attribute__((target("avx2,f16c")))
@@ -110,28 +113,35 @@ AVX2 INLINE __m256 get_eight(zero_dtype type, const void *source, int64_t i)
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
 }
 
-AVX2 INLINE void add_avx2(zero_dtype type, float *out, const void *const *src, int64_t first, int64_t count)
+AVX2 INLINE void add_avx2(zero_dtype type, float *out, const void *const *src, int64_t first,
+                          int64_t count)
 {
     int64_t whole = count & ~(int64_t)7;
     for (int64_t i = 0; i < whole; i += 8)
-        _mm256_storeu_ps(out + i, _mm256_add_ps(_mm256_loadu_ps(out + i), get_eight(type, src[0], first + i)));
+        _mm256_storeu_ps(
+            out + i, _mm256_add_ps(_mm256_loadu_ps(out + i), get_eight(type, src[0], first + i)));
     add(type, out + whole, src, first + whole, count - whole);
 }
 
-AVX2 INLINE void pair_avx2(zero_dtype type, float *out, const void *const *src, int64_t first, int64_t count)
+AVX2 INLINE void pair_avx2(zero_dtype type, float *out, const void *const *src, int64_t first,
+                           int64_t count)
 {
     int64_t whole = count & ~(int64_t)7;
     for (int64_t i = 0; i < whole; i += 8)
-        _mm256_storeu_ps(out + i, _mm256_add_ps(get_eight(type, src[0], first + i), get_eight(type, src[1], first + i)));
+        _mm256_storeu_ps(out + i, _mm256_add_ps(get_eight(type, src[0], first + i),
+                                                get_eight(type, src[1], first + i)));
     pair(type, out + whole, src, first + whole, count - whole);
 }
 
-AVX2 INLINE void four_avx2(zero_dtype type, float *out, const void *const *src, int64_t first, int64_t count)
+AVX2 INLINE void four_avx2(zero_dtype type, float *out, const void *const *src, int64_t first,
+                           int64_t count)
 {
     int64_t whole = count & ~(int64_t)7;
     for (int64_t i = 0; i < whole; i += 8) {
-        __m256 left = _mm256_add_ps(get_eight(type, src[0], first + i), get_eight(type, src[1], first + i));
-        __m256 right = _mm256_add_ps(get_eight(type, src[2], first + i), get_eight(type, src[3], first + i));
+        __m256 left =
+            _mm256_add_ps(get_eight(type, src[0], first + i), get_eight(type, src[1], first + i));
+        __m256 right =
+            _mm256_add_ps(get_eight(type, src[2], first + i), get_eight(type, src[3], first + i));
         _mm256_storeu_ps(out + i, _mm256_add_ps(left, right));
     }
     four(type, out + whole, src, first + whole, count - whole);
@@ -195,8 +205,5 @@ const zr_tree_leaves *zr_tree_leaves_of(zero_dtype dtype)
     return offered ? &avx2[dtype] : zr_tree_leaves_portable(dtype);
 }
 #else
-const zr_tree_leaves *zr_tree_leaves_of(zero_dtype dtype)
-{
-    return zr_tree_leaves_portable(dtype);
-}
+const zr_tree_leaves *zr_tree_leaves_of(zero_dtype dtype) { return zr_tree_leaves_portable(dtype); }
 #endif

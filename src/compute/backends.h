@@ -1,4 +1,5 @@
-// The backends of this build, and the threshold of dropout that all of them share. Only compute/ includes this.
+// The backends of this build, and the threshold of dropout that all of them share. Only compute/
+// includes this.
 #ifndef ZR_COMPUTE_BACKENDS_H
 #define ZR_COMPUTE_BACKENDS_H
 
@@ -9,13 +10,15 @@ extern const zr_backend zr_ref_backend;
 extern const zr_backend zr_cpu_backend_portable;
 extern const zr_backend zr_cpu_backend_avx2;   // listed where this build has it (x86-64)
 extern const zr_backend zr_cpu_backend_avx512; // likewise
-extern const zr_backend zr_cpu_backend_avx512_bf16; // the same kernels; oneDNN's products in bf16 too. Listed where oneDNN is built in
-extern const zr_backend zr_cpu_backend_amx;         // likewise, and in tiles
+// the same kernels; oneDNN's products in bf16 too. Listed where oneDNN is built in
+extern const zr_backend zr_cpu_backend_avx512_bf16;
+extern const zr_backend zr_cpu_backend_amx; // likewise, and in tiles
 
 // Refuses a product that no backend computes, by name.
 zero_status zr_product_check(const zr_product *product, zero_error *error);
 
-// Words below are dropped: the least integer >= p * 2^32, so that comparing integers is comparing reals.
+// Words below are dropped: the least integer >= p * 2^32, so that comparing integers is comparing
+// reals.
 static inline uint64_t zr_dropout_threshold(float p)
 {
     double exact = (double)p * 4294967296.0;
@@ -24,9 +27,6 @@ static inline uint64_t zr_dropout_threshold(float p)
 }
 
 // What a kept element is multiplied by.
-static inline float zr_dropout_factor(float p)
-{
-    return p < 1 ? 1 / (1 - p) : 0;
-}
+static inline float zr_dropout_factor(float p) { return p < 1 ? 1 / (1 - p) : 0; }
 
 #endif

@@ -1,7 +1,10 @@
-// A backend that records: each of its functions calls the same one of the backend that it wraps and notes what it took and moved.
-// Put in the place of a queue's backend by zr_queue_record, and taken out again; a run that records nothing never comes here.
+// A backend that records: each of its functions calls the same one of the backend that it wraps and
+// notes what it took and moved.
+// Put in the place of a queue's backend by zr_queue_record, and taken out again; a run that records
+// nothing never comes here.
 //
-// Bytes are those of the operands as they are stored, read and written once: what a kernel that is bound by memory has to move.
+// Bytes are those of the operands as they are stored, read and written once: what a kernel that is
+// bound by memory has to move.
 #include "base/alloc.h"
 #include "base/recorder.h"
 #include "compute/attention_ops.h"
@@ -12,7 +15,7 @@
 #include "compute/row_ops.h"
 
 struct zr_recording {
-    zr_backend outer;        // what queue->backend points to
+    zr_backend outer; // what queue->backend points to
     const zr_backend *inner;
     zr_recorder *recorder;
 };
@@ -22,13 +25,15 @@ static const zr_recording *of(const zr_queue *queue)
     return (const zr_recording *)queue->backend;
 }
 
-static int64_t size_of(zero_dtype dtype)
-{
-    return (int64_t)zero_dtype_bytes(dtype);
-}
+static int64_t size_of(zero_dtype dtype) { return (int64_t)zero_dtype_bytes(dtype); }
 
-// Calls of the wrapped backend see that backend in the queue, since some of its functions use others of its tables.
-typedef struct entry { zr_queue *queue; const zr_recording *self; int64_t begin; } entry;
+// Calls of the wrapped backend see that backend in the queue, since some of its functions use
+// others of its tables.
+typedef struct entry {
+    zr_queue *queue;
+    const zr_recording *self;
+    int64_t begin;
+} entry;
 
 static entry enter(zr_queue *queue)
 {
@@ -52,37 +57,47 @@ static size_t product_scratch(zr_queue *queue, const zr_product *product)
     return bytes;
 }
 
-static zero_status product_run(zr_queue *queue, const zr_product *p, const void *a, const void *b, const void *operand, void *d, zero_error *error)
+static zero_status product_run(zr_queue *queue, const zr_product *p, const void *a, const void *b,
+                               const void *operand, void *d, zero_error *error)
 {
-    int64_t bytes = (p->m * p->k + p->k * p->n) * size_of(p->dtype) + p->m * p->n * size_of(p->out) * (p->add ? 2 : 1);
+    int64_t bytes = (p->m * p->k + p->k * p->n) * size_of(p->dtype) +
+                    p->m * p->n * size_of(p->out) * (p->add ? 2 : 1);
     entry entry = enter(queue);
     zero_status status = queue->backend->product->run(queue, p, a, b, operand, d, error);
     leave(&entry, ZR_ACTIVITY_product, bytes, 2 * p->m * p->n * p->k);
     return status;
 }
 
-static void norm_forward(zr_queue *queue, const zr_norm *norm, const void *x, const void *gamma, const void *beta, void *y, float *mean, float *rstd)
+static void norm_forward(zr_queue *queue, const zr_norm *norm, const void *x, const void *gamma,
+                         const void *beta, void *y, float *mean, float *rstd)
 {
     entry entry = enter(queue);
     queue->backend->rows->norm_forward(queue, norm, x, gamma, beta, y, mean, rstd);
-    leave(&entry, ZR_ACTIVITY_norm, norm->rows * norm->width * (size_of(norm->stream) + size_of(norm->dtype)), 0);
+    leave(&entry, ZR_ACTIVITY_norm,
+          norm->rows * norm->width * (size_of(norm->stream) + size_of(norm->dtype)), 0);
 }
 
-static void residual_norm_forward(zr_queue *queue, const zr_norm *norm, const void *x, const void *branch, void *sum, const void *gamma, const void *beta, void *y,
-                                  float *mean, float *rstd)
+static void residual_norm_forward(zr_queue *queue, const zr_norm *norm, const void *x,
+                                  const void *branch, void *sum, const void *gamma,
+                                  const void *beta, void *y, float *mean, float *rstd)
 {
     entry entry = enter(queue);
-    queue->backend->rows->residual_norm_forward(queue, norm, x, branch, sum, gamma, beta, y, mean, rstd);
-    leave(&entry, ZR_ACTIVITY_norm, norm->rows * norm->width * 2 * (size_of(norm->stream) + size_of(norm->dtype)), 0);
+    queue->backend->rows->residual_norm_forward(queue, norm, x, branch, sum, gamma, beta, y, mean,
+                                                rstd);
+    leave(&entry, ZR_ACTIVITY_norm,
+          norm->rows * norm->width * 2 * (size_of(norm->stream) + size_of(norm->dtype)), 0);
 }
 
-static void norm_backward(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x, const void *gamma, const float *mean, const float *rstd, const void *past,
+static void norm_backward(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x,
+                          const void *gamma, const float *mean, const float *rstd, const void *past,
                           void *dx, float *dgamma, float *dbeta, bool add_parameters, void *scratch)
 {
     int64_t streams = past ? 3 : 2;
     entry entry = enter(queue);
-    queue->backend->rows->norm_backward(queue, norm, dy, x, gamma, mean, rstd, past, dx, dgamma, dbeta, add_parameters, scratch);
-    leave(&entry, ZR_ACTIVITY_norm, norm->rows * norm->width * (streams * size_of(norm->stream) + size_of(norm->dtype)), 0);
+    queue->backend->rows->norm_backward(queue, norm, dy, x, gamma, mean, rstd, past, dx, dgamma,
+                                        dbeta, add_parameters, scratch);
+    leave(&entry, ZR_ACTIVITY_norm,
+          norm->rows * norm->width * (streams * size_of(norm->stream) + size_of(norm->dtype)), 0);
 }
 
 static size_t norm_scratch(const zr_queue *queue, const zr_norm *norm)
@@ -92,34 +107,44 @@ static size_t norm_scratch(const zr_queue *queue, const zr_norm *norm)
     return plain.backend->rows->norm_scratch(&plain, norm);
 }
 
-static void rms_forward(zr_queue *queue, const zr_norm *norm, const void *x, const void *gamma, void *y, float *rstd)
+static void rms_forward(zr_queue *queue, const zr_norm *norm, const void *x, const void *gamma,
+                        void *y, float *rstd)
 {
     entry entry = enter(queue);
     queue->backend->rows->rms_forward(queue, norm, x, gamma, y, rstd);
-    leave(&entry, ZR_ACTIVITY_norm, norm->rows * norm->width * (size_of(norm->stream) + size_of(norm->dtype)), 0);
+    leave(&entry, ZR_ACTIVITY_norm,
+          norm->rows * norm->width * (size_of(norm->stream) + size_of(norm->dtype)), 0);
 }
 
-static void residual_rms_forward(zr_queue *queue, const zr_norm *norm, const void *x, const void *branch, void *sum, const void *gamma, void *y, float *rstd)
+static void residual_rms_forward(zr_queue *queue, const zr_norm *norm, const void *x,
+                                 const void *branch, void *sum, const void *gamma, void *y,
+                                 float *rstd)
 {
     entry entry = enter(queue);
     queue->backend->rows->residual_rms_forward(queue, norm, x, branch, sum, gamma, y, rstd);
-    leave(&entry, ZR_ACTIVITY_norm, norm->rows * norm->width * 2 * (size_of(norm->stream) + size_of(norm->dtype)), 0);
+    leave(&entry, ZR_ACTIVITY_norm,
+          norm->rows * norm->width * 2 * (size_of(norm->stream) + size_of(norm->dtype)), 0);
 }
 
-static void rms_backward(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x, const void *gamma, const float *rstd, const void *past, void *dx,
+static void rms_backward(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x,
+                         const void *gamma, const float *rstd, const void *past, void *dx,
                          float *dgamma, bool add_parameters, void *scratch)
 {
     int64_t streams = past ? 3 : 2;
     entry entry = enter(queue);
-    queue->backend->rows->rms_backward(queue, norm, dy, x, gamma, rstd, past, dx, dgamma, add_parameters, scratch);
-    leave(&entry, ZR_ACTIVITY_norm, norm->rows * norm->width * (streams * size_of(norm->stream) + size_of(norm->dtype)), 0);
+    queue->backend->rows->rms_backward(queue, norm, dy, x, gamma, rstd, past, dx, dgamma,
+                                       add_parameters, scratch);
+    leave(&entry, ZR_ACTIVITY_norm,
+          norm->rows * norm->width * (streams * size_of(norm->stream) + size_of(norm->dtype)), 0);
 }
 
-static void loss(zr_queue *queue, const zr_loss *loss, void *logits, const int32_t *target, float *row_loss, bool gradient)
+static void loss(zr_queue *queue, const zr_loss *loss, void *logits, const int32_t *target,
+                 float *row_loss, bool gradient)
 {
     entry entry = enter(queue);
     queue->backend->rows->loss(queue, loss, logits, target, row_loss, gradient);
-    leave(&entry, ZR_ACTIVITY_loss, loss->rows * loss->vocab * size_of(loss->dtype) * (gradient ? 2 : 1), 0);
+    leave(&entry, ZR_ACTIVITY_loss,
+          loss->rows * loss->vocab * size_of(loss->dtype) * (gradient ? 2 : 1), 0);
 }
 
 static void softmax(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width, void *x)
@@ -136,7 +161,8 @@ static size_t attention_scratch(const zr_queue *queue, const zr_attention *atten
     return plain.backend->attention->scratch(&plain, attention);
 }
 
-// Bytes of qkv and of (batch, seq, heads*head_dim), and flops of one product of all its rows with all keys up to the diagonal.
+// Bytes of qkv and of (batch, seq, heads*head_dim), and flops of one product of all its rows with
+// all keys up to the diagonal.
 static int64_t attention_bytes_in(const zr_attention *a)
 {
     return a->batch * a->seq * zr_attention_row(a) * size_of(a->dtype);
@@ -152,37 +178,46 @@ static int64_t attention_flops(const zr_attention *a)
     return a->batch * a->heads * a->head_dim * a->seq * (a->seq + 1);
 }
 
-static size_t attention_decode_scratch(const zr_queue *queue, const zr_attention *attention, int64_t capacity)
+static size_t attention_decode_scratch(const zr_queue *queue, const zr_attention *attention,
+                                       int64_t capacity)
 {
     zr_queue plain = *queue;
     plain.backend = of(queue)->inner;
     return plain.backend->attention->decode_scratch(&plain, attention, capacity);
 }
 
-static void attention_forward(zr_queue *queue, const zr_attention *attention, const void *qkv, void *out, float *lse, void *scratch)
+static void attention_forward(zr_queue *queue, const zr_attention *attention, const void *qkv,
+                              void *out, float *lse, void *scratch)
 {
     entry entry = enter(queue);
     queue->backend->attention->forward(queue, attention, qkv, out, lse, scratch);
-    leave(&entry, ZR_ACTIVITY_attention, attention_bytes_in(attention) + attention_bytes_out(attention), 2 * attention_flops(attention));
+    leave(&entry, ZR_ACTIVITY_attention,
+          attention_bytes_in(attention) + attention_bytes_out(attention),
+          2 * attention_flops(attention));
 }
 
-static void attention_backward(zr_queue *queue, const zr_attention *attention, const void *qkv, const void *out, const float *lse, const void *dout, void *dqkv,
+static void attention_backward(zr_queue *queue, const zr_attention *attention, const void *qkv,
+                               const void *out, const float *lse, const void *dout, void *dqkv,
                                void *scratch)
 {
     entry entry = enter(queue);
     queue->backend->attention->backward(queue, attention, qkv, out, lse, dout, dqkv, scratch);
-    leave(&entry, ZR_ACTIVITY_attention, 2 * (attention_bytes_in(attention) + attention_bytes_out(attention)), 5 * attention_flops(attention));
+    leave(&entry, ZR_ACTIVITY_attention,
+          2 * (attention_bytes_in(attention) + attention_bytes_out(attention)),
+          5 * attention_flops(attention));
 }
 
-static void attention_decode(zr_queue *queue, const zr_attention *attention, const zr_attention_cache *cache, const zr_attention_run *runs, int run_count,
-                             const void *qkv, void *out, void *scratch)
+static void attention_decode(zr_queue *queue, const zr_attention *attention,
+                             const zr_attention_cache *cache, const zr_attention_run *runs,
+                             int run_count, const void *qkv, void *out, void *scratch)
 {
     entry entry = enter(queue);
     int64_t positions = 0;
     queue->backend->attention->decode(queue, attention, cache, runs, run_count, qkv, out, scratch);
     for (int r = 0; r < run_count; r++)
         positions += runs[r].first + runs[r].rows;
-    leave(&entry, ZR_ACTIVITY_attention, 2 * positions * attention->kv_heads * attention->head_dim * (int64_t)sizeof(float), 0);
+    leave(&entry, ZR_ACTIVITY_attention,
+          2 * positions * attention->kv_heads * attention->head_dim * (int64_t)sizeof(float), 0);
 }
 
 static void rotary_table(zr_queue *queue, const zr_rotary *rotary, float *table)
@@ -192,11 +227,15 @@ static void rotary_table(zr_queue *queue, const zr_rotary *rotary, float *table)
     leave(&entry, ZR_ACTIVITY_element, rotary->seq * rotary->head_dim * (int64_t)sizeof(float), 0);
 }
 
-static void rotate(zr_queue *queue, const zr_rotary *rotary, int64_t heads, const float *table, bool back, const void *x, int64_t x_step, void *y, int64_t y_step)
+static void rotate(zr_queue *queue, const zr_rotary *rotary, int64_t heads, const float *table,
+                   bool back, const void *x, int64_t x_step, void *y, int64_t y_step)
 {
     entry entry = enter(queue);
     queue->backend->attention->rotate(queue, rotary, heads, table, back, x, x_step, y, y_step);
-    leave(&entry, ZR_ACTIVITY_element, rotary->batch * rotary->seq * heads * rotary->head_dim * (size_of(rotary->from) + size_of(rotary->to)), 0);
+    leave(&entry, ZR_ACTIVITY_element,
+          rotary->batch * rotary->seq * heads * rotary->head_dim *
+              (size_of(rotary->from) + size_of(rotary->to)),
+          0);
 }
 
 static void gelu_forward(zr_queue *queue, zero_dtype dtype, int64_t n, const void *pre, void *out)
@@ -213,42 +252,48 @@ static void gelu_backward(zr_queue *queue, zero_dtype dtype, int64_t n, const vo
     leave(&entry, ZR_ACTIVITY_gelu, 3 * n * size_of(dtype), 0);
 }
 
-static void silu_gate_forward(zr_queue *queue, zero_dtype dtype, int64_t n, const void *gate, const void *up, void *out)
+static void silu_gate_forward(zr_queue *queue, zero_dtype dtype, int64_t n, const void *gate,
+                              const void *up, void *out)
 {
     entry entry = enter(queue);
     queue->backend->elements->silu_gate_forward(queue, dtype, n, gate, up, out);
     leave(&entry, ZR_ACTIVITY_element, 3 * n * size_of(dtype), 0);
 }
 
-static void silu_gate_backward(zr_queue *queue, zero_dtype dtype, int64_t n, const void *gate, const void *up, const void *d, void *d_gate, void *d_up)
+static void silu_gate_backward(zr_queue *queue, zero_dtype dtype, int64_t n, const void *gate,
+                               const void *up, const void *d, void *d_gate, void *d_up)
 {
     entry entry = enter(queue);
     queue->backend->elements->silu_gate_backward(queue, dtype, n, gate, up, d, d_gate, d_up);
     leave(&entry, ZR_ACTIVITY_element, 5 * n * size_of(dtype), 0);
 }
 
-static void add(zr_queue *queue, zero_dtype stream, zero_dtype dtype, int64_t n, const void *x, const void *branch, void *out)
+static void add(zr_queue *queue, zero_dtype stream, zero_dtype dtype, int64_t n, const void *x,
+                const void *branch, void *out)
 {
     entry entry = enter(queue);
     queue->backend->elements->add(queue, stream, dtype, n, x, branch, out);
     leave(&entry, ZR_ACTIVITY_element, n * (2 * size_of(stream) + size_of(dtype)), 0);
 }
 
-static void dropout(zr_queue *queue, zero_dtype from, zero_dtype to, int64_t n, float p, uint64_t key, const void *x, void *out)
+static void dropout(zr_queue *queue, zero_dtype from, zero_dtype to, int64_t n, float p,
+                    uint64_t key, const void *x, void *out)
 {
     entry entry = enter(queue);
     queue->backend->elements->dropout(queue, from, to, n, p, key, x, out);
     leave(&entry, ZR_ACTIVITY_element, n * (size_of(from) + size_of(to)), 0);
 }
 
-static void convert(zr_queue *queue, zero_dtype from, zero_dtype to, int64_t n, const void *x, void *out)
+static void convert(zr_queue *queue, zero_dtype from, zero_dtype to, int64_t n, const void *x,
+                    void *out)
 {
     entry entry = enter(queue);
     queue->backend->elements->convert(queue, from, to, n, x, out);
     leave(&entry, ZR_ACTIVITY_element, n * (size_of(from) + size_of(to)), 0);
 }
 
-static void column_sum(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width, const void *x, float *out, bool add_to, void *scratch)
+static void column_sum(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width,
+                       const void *x, float *out, bool add_to, void *scratch)
 {
     entry entry = enter(queue);
     queue->backend->elements->column_sum(queue, dtype, rows, width, x, out, add_to, scratch);
@@ -262,21 +307,30 @@ static size_t column_sum_scratch(const zr_queue *queue, int64_t rows, int64_t wi
     return plain.backend->elements->column_sum_scratch(&plain, rows, width);
 }
 
-static void embedding_forward(zr_queue *queue, zero_dtype dtype, zero_dtype stream, int64_t rows, int64_t seq, int64_t width, const int32_t *ids, const void *tokens,
+static void embedding_forward(zr_queue *queue, zero_dtype dtype, zero_dtype stream, int64_t rows,
+                              int64_t seq, int64_t width, const int32_t *ids, const void *tokens,
                               const void *positions, void *out)
 {
     entry entry = enter(queue);
-    queue->backend->elements->embedding_forward(queue, dtype, stream, rows, seq, width, ids, tokens, positions, out);
+    queue->backend->elements->embedding_forward(queue, dtype, stream, rows, seq, width, ids, tokens,
+                                                positions, out);
     leave(&entry, ZR_ACTIVITY_embedding, rows * width * (2 * size_of(dtype) + size_of(stream)), 0);
 }
 
-static void embedding_backward(zr_queue *queue, zero_dtype stream, int64_t rows, int64_t seq, int64_t width, const int32_t *ids, const void *d, int64_t vocab,
-                               float *d_tokens, bool add_tokens, int64_t max_seq, float *d_positions, bool add_positions)
+static void embedding_backward(zr_queue *queue, zero_dtype stream, int64_t rows, int64_t seq,
+                               int64_t width, const int32_t *ids, const void *d, int64_t vocab,
+                               float *d_tokens, bool add_tokens, int64_t max_seq,
+                               float *d_positions, bool add_positions)
 {
     int64_t tables = (add_tokens ? 0 : vocab) + (add_positions ? 0 : max_seq);
     entry entry = enter(queue);
-    queue->backend->elements->embedding_backward(queue, stream, rows, seq, width, ids, d, vocab, d_tokens, add_tokens, max_seq, d_positions, add_positions);
-    leave(&entry, ZR_ACTIVITY_embedding, width * (rows * (size_of(stream) + 4 * (int64_t)sizeof(float)) + tables * (int64_t)sizeof(float)), 0);
+    queue->backend->elements->embedding_backward(queue, stream, rows, seq, width, ids, d, vocab,
+                                                 d_tokens, add_tokens, max_seq, d_positions,
+                                                 add_positions);
+    leave(&entry, ZR_ACTIVITY_embedding,
+          width * (rows * (size_of(stream) + 4 * (int64_t)sizeof(float)) +
+                   tables * (int64_t)sizeof(float)),
+          0);
 }
 
 static void copy(zr_queue *queue, int64_t bytes, const void *from, void *to)
@@ -286,7 +340,8 @@ static void copy(zr_queue *queue, int64_t bytes, const void *from, void *to)
     leave(&entry, ZR_ACTIVITY_element, 2 * bytes, 0);
 }
 
-static void copy_rows(zr_queue *queue, int64_t rows, int64_t bytes, const void *from, int64_t from_stride, void *to, int64_t to_stride)
+static void copy_rows(zr_queue *queue, int64_t rows, int64_t bytes, const void *from,
+                      int64_t from_stride, void *to, int64_t to_stride)
 {
     entry entry = enter(queue);
     queue->backend->elements->copy_rows(queue, rows, bytes, from, from_stride, to, to_stride);
@@ -304,7 +359,8 @@ static void zero(zr_queue *queue, int64_t bytes, void *to)
 static int64_t update_bytes(int64_t n, const zr_range_states *at)
 {
     int64_t states = 1 + (at->state0 != NULL) + (at->state1 != NULL);
-    return n * (states * 2 * (int64_t)sizeof(float) + size_of(at->gradient_dtype) + (at->parameters ? size_of(at->parameters_dtype) : 0));
+    return n * (states * 2 * (int64_t)sizeof(float) + size_of(at->gradient_dtype) +
+                (at->parameters ? size_of(at->parameters_dtype) : 0));
 }
 
 static void update(zr_queue *queue, const zr_update *update, int64_t n, const zr_range_states *at)
@@ -314,7 +370,8 @@ static void update(zr_queue *queue, const zr_update *update, int64_t n, const zr
     leave(&entry, ZR_ACTIVITY_optimizer, update_bytes(n, at), 0);
 }
 
-static void square_sums(zr_queue *queue, zero_dtype dtype, const void *g, int64_t parts, const int64_t *first, const int32_t *count, double *sums)
+static void square_sums(zr_queue *queue, zero_dtype dtype, const void *g, int64_t parts,
+                        const int64_t *first, const int32_t *count, double *sums)
 {
     int64_t elements = 0;
     for (int64_t i = 0; i < parts; i++)
@@ -324,18 +381,22 @@ static void square_sums(zr_queue *queue, zero_dtype dtype, const void *g, int64_
     leave(&entry, ZR_ACTIVITY_square_sum, elements * size_of(dtype), 0);
 }
 
-static void lamb_direction(zr_queue *queue, const zr_update *update, int64_t n, const zr_range_states *at)
+static void lamb_direction(zr_queue *queue, const zr_update *update, int64_t n,
+                           const zr_range_states *at)
 {
     entry entry = enter(queue);
     queue->backend->optimizer->lamb_direction(queue, update, n, at);
-    leave(&entry, ZR_ACTIVITY_optimizer, n * (6 * (int64_t)sizeof(float) + size_of(at->gradient_dtype)), 0);
+    leave(&entry, ZR_ACTIVITY_optimizer,
+          n * (6 * (int64_t)sizeof(float) + size_of(at->gradient_dtype)), 0);
 }
 
 static void subtract_scaled(zr_queue *queue, int64_t n, float step, const zr_range_states *at)
 {
     entry entry = enter(queue);
     queue->backend->optimizer->subtract_scaled(queue, n, step, at);
-    leave(&entry, ZR_ACTIVITY_optimizer, n * (3 * (int64_t)sizeof(float) + (at->parameters ? size_of(at->parameters_dtype) : 0)), 0);
+    leave(&entry, ZR_ACTIVITY_optimizer,
+          n * (3 * (int64_t)sizeof(float) + (at->parameters ? size_of(at->parameters_dtype) : 0)),
+          0);
 }
 
 static const zr_product_ops product_ops = {.scratch = product_scratch, .run = product_run};
@@ -386,7 +447,8 @@ static const zr_optimizer_ops optimizer_ops = {
     .subtract_scaled = subtract_scaled,
 };
 
-zero_status zr_queue_record(zr_queue *queue, zr_recorder *recorder, zr_recording **out, zero_error *error)
+zero_status zr_queue_record(zr_queue *queue, zr_recorder *recorder, zr_recording **out,
+                            zero_error *error)
 {
     zr_recording *recording = zr_alloc(sizeof *recording, error);
     *out = recording;

@@ -19,10 +19,7 @@ static const zr_backend *const backends[] = {
     &zr_cpu_backend_portable, NULL,
 };
 
-const zr_backend *const *zr_backends(void)
-{
-    return backends;
-}
+const zr_backend *const *zr_backends(void) { return backends; }
 
 // When a queue is opened: by CPUID and the kernel, which is asked for the registers of tiles.
 static bool path_offered(const char *path, const zr_cpu_features *features)
@@ -38,14 +35,15 @@ static bool path_offered(const char *path, const zr_cpu_features *features)
     return true;
 }
 
-// Asked at every layer: from what the loader found out, since CPUID itself takes microseconds under a hypervisor.
+// Asked at every layer: from what the loader found out, since CPUID itself takes microseconds under
+// a hypervisor.
 bool zr_backend_offered(const zr_backend *backend)
 {
     const char *path = backend->path();
 #ifdef ZR_COMPUTE_X86
     bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-                  __builtin_cpu_supports("avx512vl");
+    bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                  __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
     if (strcmp(path, "avx2") == 0)
         return avx2;
     if (strcmp(path, "avx512") == 0)
@@ -67,21 +65,25 @@ void zr_backends_offered(char *out, size_t size)
         const char *path = backends[i]->path();
         if (strcmp(backends[i]->name, "cpu") != 0 || !path_offered(path, &features))
             continue;
-        at += (size_t)(at ? snprintf(out + at, size - at, ", cpu:%s", path) : snprintf(out, size, "cpu (that is cpu:%s), cpu:%s", path, path));
+        at += (size_t)(at ? snprintf(out + at, size - at, ", cpu:%s", path)
+                          : snprintf(out, size, "cpu (that is cpu:%s), cpu:%s", path, path));
     }
     if (at < size)
         snprintf(out + at, size - at, ", ref");
 }
 
-static zero_status not_offered(const char *name, const char *path, zero_status code, zero_error *error)
+static zero_status not_offered(const char *name, const char *path, zero_status code,
+                               zero_error *error)
 {
     char offered[160];
     zr_backends_offered(offered, sizeof offered);
-    return zr_fail(error, code, "there is no backend \"%s%s%s\" here; this build on this processor offers %s", name, path ? ":" : "",
-                   path ? path : "", offered);
+    return zr_fail(error, code,
+                   "there is no backend \"%s%s%s\" here; this build on this processor offers %s",
+                   name, path ? ":" : "", path ? path : "", offered);
 }
 
-zero_status zr_backend_find(const char *name, const char *isa, const zr_backend **out, zero_error *error)
+zero_status zr_backend_find(const char *name, const char *isa, const zr_backend **out,
+                            zero_error *error)
 {
     zr_cpu_features features = zr_cpu_detect();
     const char *colon = isa ? NULL : strchr(name, ':');
@@ -101,11 +103,13 @@ zero_status zr_backend_find(const char *name, const char *isa, const zr_backend 
     return not_offered(name, isa, known && !colon ? ZERO_ERR_UNSUPPORTED : ZERO_ERR_USAGE, error);
 }
 
-zero_status zr_queue_open(const char *name, const char *isa, int threads, zr_queue **out, zero_error *error)
+zero_status zr_queue_open(const char *name, const char *isa, int threads, zr_queue **out,
+                          zero_error *error)
 {
     const zr_backend *backend = NULL;
     if (threads < 1)
-        return zr_fail(error, ZERO_ERR_USAGE, "opening a compute queue: %d threads, at least 1 is needed", threads);
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "opening a compute queue: %d threads, at least 1 is needed", threads);
     ZERO_TRY(zr_backend_find(name, isa, &backend, error));
     zr_queue *queue = zr_alloc(sizeof(*queue), error);
     if (!queue)
@@ -148,11 +152,13 @@ zero_status zr_product_check(const zr_product *p, zero_error *error)
 {
     if (!stored_in(p->dtype) || (p->out != p->dtype && p->out != ZERO_F32))
         return zr_fail(error, ZERO_ERR_UNSUPPORTED,
-                       "matrix product: operands of type %d, result of type %d; operands are fp32, bf16 or fp16, the result "
+                       "matrix product: operands of type %d, result of type %d; operands are fp32, "
+                       "bf16 or fp16, the result "
                        "as they are or fp32",
                        (int)p->dtype, (int)p->out);
     if (p->add && (p->out != ZERO_F32 || p->epilogue != ZR_EPILOGUE_NONE))
-        return zr_fail(error, ZERO_ERR_UNSUPPORTED, "matrix product: only an fp32 result without epilogue can be added to");
+        return zr_fail(error, ZERO_ERR_UNSUPPORTED,
+                       "matrix product: only an fp32 result without epilogue can be added to");
     return ZERO_OK;
 }
 

@@ -1,7 +1,10 @@
-// What nobody said: "auto", the defaults of the chosen optimizer and schedule, and the program's own defaults.
+// What nobody said: "auto", the defaults of the chosen optimizer and schedule, and the program's
+// own defaults.
 //
-// A rule below stands for a key whose "auto", absence or null depends on other settings or on the facts of the run;
-// every other key takes its row's default. Rows are settled in the table's order: the optimizer before the schedule.
+// A rule below stands for a key whose "auto", absence or null depends on other settings or on the
+// facts of the run;
+// every other key takes its row's default. Rows are settled in the table's order: the optimizer
+// before the schedule.
 #include "config/settings.h"
 
 #include <stdio.h>
@@ -13,7 +16,8 @@
 #define DECAY "optimizer.params.weight_decay"
 #define S "scheduler.params."
 
-typedef json_t *(*make_value)(const zr_config *config, const zr_config_facts *facts); // json_null: cannot be told
+// json_null: cannot be told
+typedef json_t *(*make_value)(const zr_config *config, const zr_config_facts *facts);
 
 typedef struct value_rule {
     const char *path;
@@ -27,7 +31,8 @@ static const zr_optimizer_spec *standard_of(const zr_config *config)
 
 static bool is_adam(const zr_config *config)
 {
-    return config->optimizer.kind == ZR_OPTIMIZER_ADAMW || config->optimizer.kind == ZR_OPTIMIZER_ADAM_L2;
+    return config->optimizer.kind == ZR_OPTIMIZER_ADAMW ||
+           config->optimizer.kind == ZR_OPTIMIZER_ADAM_L2;
 }
 
 static json_t *kind_lr(const zr_config *config, const zr_config_facts *facts)
@@ -68,18 +73,21 @@ static json_t *auto_bucket(const zr_config *config, const zr_config_facts *facts
     return json_integer(elements);
 }
 
-// accelerate's rules for what it calls auto: nine tenths of the width squared, and ten times the width.
+// accelerate's rules for what it calls auto: nine tenths of the width squared, and ten times the
+// width.
 static json_t *auto_prefetch(const zr_config *config, const zr_config_facts *facts)
 {
     if (facts->hidden < 1 || facts->hidden > 1 << 30)
-        return zr_key_standard(zr_key_at(zr_key_find("zero_optimization.stage3_prefetch_bucket_size")));
+        return zr_key_standard(
+            zr_key_at(zr_key_find("zero_optimization.stage3_prefetch_bucket_size")));
     return json_integer(facts->hidden * facts->hidden / 10 * 9);
 }
 
 static json_t *auto_persistence(const zr_config *config, const zr_config_facts *facts)
 {
     if (facts->hidden < 1 || facts->hidden > 1 << 30)
-        return zr_key_standard(zr_key_at(zr_key_find("zero_optimization.stage3_param_persistence_threshold")));
+        return zr_key_standard(
+            zr_key_at(zr_key_find("zero_optimization.stage3_param_persistence_threshold")));
     return json_integer(10 * facts->hidden);
 }
 
@@ -91,7 +99,8 @@ static json_t *same_lr(const zr_config *config, const zr_config_facts *facts)
 // DeepSpeed gives WarmupDecayLR a rate of its own; a flag for the rate means this one too.
 static json_t *absent_max_lr(const zr_config *config, const zr_config_facts *facts)
 {
-    bool own = config->schedule.kind == ZR_SCHEDULE_WARMUP_DECAY && zr_config_at(config, LR)->origin != ZR_FROM_FLAG;
+    bool own = config->schedule.kind == ZR_SCHEDULE_WARMUP_DECAY &&
+               zr_config_at(config, LR)->origin != ZR_FROM_FLAG;
     return own ? json_real(0.001) : same_lr(config, facts);
 }
 
@@ -147,13 +156,13 @@ static void print_auto(const zr_key *key, const json_t *value, const zero_logger
     zr_buffer text = {0};
     zr_value_write(value, 0, &text);
     bool off = key->treatment == ZR_KEY_REFUSED;
-    zr_log(logger, ZERO_LOG_INFO, "%s auto: %s%s%s%s", key->path, text.failed ? "" : text.data, off ? " (" : "",
-           off ? key->reason : "", off ? ")" : "");
+    zr_log(logger, ZERO_LOG_INFO, "%s auto: %s%s%s%s", key->path, text.failed ? "" : text.data,
+           off ? " (" : "", off ? key->reason : "", off ? ")" : "");
     zr_buffer_free(&text);
 }
 
-static zero_status settle_auto(zr_config *config, int index, const zr_config_facts *facts, const zero_logger *logger,
-                               zero_error *error)
+static zero_status settle_auto(zr_config *config, int index, const zr_config_facts *facts,
+                               const zero_logger *logger, zero_error *error)
 {
     const zr_key *key = zr_key_at(index);
     zr_setting *setting = &config->settings[index];
@@ -165,26 +174,29 @@ static zero_status settle_auto(zr_config *config, int index, const zr_config_fac
     }
     json_t *value = make ? make(config, facts) : key->standard ? zr_key_standard(key) : json_null();
     if (json_is_null(value) && !key->nullable)
-        return zr_fail(error, ZERO_ERR_CONFIG, "%s: %s is \"auto\", which nothing here determines: give its value",
+        return zr_fail(error, ZERO_ERR_CONFIG,
+                       "%s: %s is \"auto\", which nothing here determines: give its value",
                        zr_setting_where(config, setting).text, key->path);
     ZERO_TRY(zr_setting_put(setting, value, ZR_FROM_AUTO, error));
     print_auto(key, value, logger);
     return ZERO_OK;
 }
 
-static zero_status settle_absent(zr_config *config, int index, const zr_config_facts *facts, zero_error *error)
+static zero_status settle_absent(zr_config *config, int index, const zr_config_facts *facts,
+                                 zero_error *error)
 {
     const zr_key *key = zr_key_at(index);
     make_value make = rule_of(key->path)->of_absent;
     if (!make && !key->standard)
-        return zr_fail(error, ZERO_ERR_CONFIG, "%s: %s needs %s", config->name, zr_schedule_name(config->schedule.kind),
-                       key->path);
-    return zr_setting_put(&config->settings[index], make ? make(config, facts) : zr_key_standard(key), ZR_FROM_DEFAULT,
+        return zr_fail(error, ZERO_ERR_CONFIG, "%s: %s needs %s", config->name,
+                       zr_schedule_name(config->schedule.kind), key->path);
+    return zr_setting_put(&config->settings[index],
+                          make ? make(config, facts) : zr_key_standard(key), ZR_FROM_DEFAULT,
                           error);
 }
 
-static zero_status settle(zr_config *config, int index, const zr_config_facts *facts, const zero_logger *logger,
-                          zero_error *error)
+static zero_status settle(zr_config *config, int index, const zr_config_facts *facts,
+                          const zero_logger *logger, zero_error *error)
 {
     const zr_key *key = zr_key_at(index);
     zr_setting *setting = &config->settings[index];
@@ -202,8 +214,8 @@ static zero_status settle(zr_config *config, int index, const zr_config_facts *f
     return ZERO_OK;
 }
 
-zero_status zr_config_settle_values(zr_config *config, const zr_config_facts *facts, const zero_logger *logger,
-                                    zero_error *error)
+zero_status zr_config_settle_values(zr_config *config, const zr_config_facts *facts,
+                                    const zero_logger *logger, zero_error *error)
 {
     for (int i = 0; i < zr_key_count(); i++)
         if (zr_key_applies(zr_key_at(i), config))
@@ -214,7 +226,8 @@ zero_status zr_config_settle_values(zr_config *config, const zr_config_facts *fa
 static bool is_named(const zr_config *config, const char *path)
 {
     const zr_setting *setting = zr_config_at(config, path);
-    return zr_setting_is_given(setting) && !zr_setting_is_auto(setting) && !json_is_null(setting->value);
+    return zr_setting_is_given(setting) && !zr_setting_is_auto(setting) &&
+           !json_is_null(setting->value);
 }
 
 // Puts a program default where there is no value yet.
@@ -231,8 +244,8 @@ static double number_of(const zr_config *config, const char *path)
     return json_number_value(zr_config_value(config, path));
 }
 
-static zero_status fill_optimizer(zr_config *config, const zr_config_facts *facts, const zero_logger *logger,
-                                  zero_error *error)
+static zero_status fill_optimizer(zr_config *config, const zr_config_facts *facts,
+                                  const zero_logger *logger, zero_error *error)
 {
     config->optimizer.kind = ZR_OPTIMIZER_ADAMW;
     ZERO_TRY(fill(config, "optimizer.type", json_string("AdamW"), error));
@@ -241,18 +254,21 @@ static zero_status fill_optimizer(zr_config *config, const zr_config_facts *fact
     ZERO_TRY(fill(config, EPS, kind_eps(config, facts), error));
     ZERO_TRY(fill(config, DECAY, auto_decay(config, facts), error));
     const json_t *betas = zr_config_value(config, BETAS);
-    zr_log(logger, ZERO_LOG_INFO,
-           "optimizer AdamW, lr %g, betas %g and %g, eps %g, weight decay %g (the program's choice)",
-           number_of(config, LR), json_number_value(json_array_get(betas, 0)),
-           json_number_value(json_array_get(betas, 1)), number_of(config, EPS), number_of(config, DECAY));
+    zr_log(
+        logger, ZERO_LOG_INFO,
+        "optimizer AdamW, lr %g, betas %g and %g, eps %g, weight decay %g (the program's choice)",
+        number_of(config, LR), json_number_value(json_array_get(betas, 0)),
+        json_number_value(json_array_get(betas, 1)), number_of(config, EPS),
+        number_of(config, DECAY));
     return ZERO_OK;
 }
 
-static zero_status fill_schedule(zr_config *config, const zr_config_facts *facts, const zero_logger *logger,
-                                 zero_error *error)
+static zero_status fill_schedule(zr_config *config, const zr_config_facts *facts,
+                                 const zero_logger *logger, zero_error *error)
 {
     if (facts->total_steps < 1) {
-        zr_log(logger, ZERO_LOG_INFO, "schedule: a constant rate, as the length of the run is unknown");
+        zr_log(logger, ZERO_LOG_INFO,
+               "schedule: a constant rate, as the length of the run is unknown");
         return ZERO_OK;
     }
     ZERO_TRY(fill(config, "scheduler.type", json_string("WarmupCosineLR"), error));
@@ -262,16 +278,21 @@ static zero_status fill_schedule(zr_config *config, const zr_config_facts *facts
     ZERO_TRY(fill(config, S "cos_min_ratio", json_real(0.1), error));
     ZERO_TRY(fill(config, "libzero.schedule_from_one", json_true(), error));
     zr_log(logger, ZERO_LOG_INFO,
-           "schedule WarmupCosineLR%s, %g updates of warm-up, %g in all, down to %g of the rate (the program's choice)",
-           json_is_true(zr_config_value(config, "libzero.schedule_from_one")) ? " from the first update on" : "", number_of(config, S "warmup_num_steps"), number_of(config, S "total_num_steps"),
+           "schedule WarmupCosineLR%s, %g updates of warm-up, %g in all, down to %g of the rate "
+           "(the program's choice)",
+           json_is_true(zr_config_value(config, "libzero.schedule_from_one"))
+               ? " from the first update on"
+               : "",
+           number_of(config, S "warmup_num_steps"), number_of(config, S "total_num_steps"),
            number_of(config, S "cos_min_ratio"));
     return ZERO_OK;
 }
 
-zero_status zr_config_defaults_apply(zr_config *config, const zr_config_facts *facts, const zero_logger *logger,
-                                     zero_error *error)
+zero_status zr_config_defaults_apply(zr_config *config, const zr_config_facts *facts,
+                                     const zero_logger *logger, zero_error *error)
 {
-    bool optimizer = is_named(config, "optimizer.type"), schedule = is_named(config, "scheduler.type");
+    bool optimizer = is_named(config, "optimizer.type"),
+         schedule = is_named(config, "scheduler.type");
     if (!optimizer)
         ZERO_TRY(fill_optimizer(config, facts, logger, error));
     if (!optimizer && !schedule)

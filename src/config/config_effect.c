@@ -1,13 +1,15 @@
-// Keys that the file gives and that have no effect here: how many there are, and which for which reason.
+// Keys that the file gives and that have no effect here: how many there are, and which for which
+// reason.
 //
-// One warning counts them; a line at ZERO_LOG_DEBUG for each reason names them (--explain). The last step of resolving.
+// One warning counts them; a line at ZERO_LOG_DEBUG for each reason names them (--explain). The
+// last step of resolving.
 #include "config/settings.h"
 
 #include <stdio.h>
 #include <string.h>
 
 typedef struct reason {
-    const char *text;                // made, or a row's own
+    const char *text; // made, or a row's own
     char made[ZR_KEY_PATH_BYTES + 16];
 } reason;
 
@@ -21,19 +23,24 @@ static bool is_one_of(const char *path, const char *const *paths, int count)
 
 static bool uses_nvme(const zr_offload_config *offload)
 {
-    return offload->automatic || offload->parameters == ZERO_TIER_nvme || offload->optimizer == ZERO_TIER_nvme || offload->checkpoint_tier == ZERO_TIER_nvme;
+    return offload->automatic || offload->parameters == ZERO_TIER_nvme ||
+           offload->optimizer == ZERO_TIER_nvme || offload->checkpoint_tier == ZERO_TIER_nvme;
 }
 
 // Of a key that is honoured: what else in the file leaves it nothing to do. NULL: nothing does.
 static const char *overruled(const zr_config *config, const zr_key *key)
 {
-    static const char *const dynamic[] = {"fp16.initial_scale_power", "fp16.loss_scale_window", "fp16.hysteresis", "fp16.consecutive_hysteresis", "fp16.min_loss_scale"};
-    if (config->loss_scale.kind == ZR_SCALE_STATIC && is_one_of(key->path, dynamic, ZR_COUNT(dynamic)))
+    static const char *const dynamic[] = {"fp16.initial_scale_power", "fp16.loss_scale_window",
+                                          "fp16.hysteresis", "fp16.consecutive_hysteresis",
+                                          "fp16.min_loss_scale"};
+    if (config->loss_scale.kind == ZR_SCALE_STATIC &&
+        is_one_of(key->path, dynamic, ZR_COUNT(dynamic)))
         return "fp16.loss_scale fixes the scale";
     if (!strncmp(key->path, "aio.", 4) && !uses_nvme(&config->offload))
         return "nothing is offloaded to nvme";
     bool all = json_is_true(zr_config_value(config, "comms_logger.prof_all"));
-    if (!strcmp(key->path, "comms_logger.prof_ops") && all && json_array_size(zr_config_value(config, key->path)))
+    if (!strcmp(key->path, "comms_logger.prof_ops") && all &&
+        json_array_size(zr_config_value(config, key->path)))
         return "comms_logger.prof_all is true";
     return NULL;
 }
@@ -45,7 +52,8 @@ static bool without_effect(const zr_config *config, int index, reason *why)
     why->text = NULL;
     if (!zr_setting_is_given(&config->settings[index]))
         return false;
-    if (config->offload.automatic && key->needs && strstr(key->needs, "offload_")) // that is still to be chosen
+    // that is still to be chosen
+    if (config->offload.automatic && key->needs && strstr(key->needs, "offload_"))
         return false;
     if (zr_key_is_idle(key, config)) {
         const char *off = json_is_string(zr_config_value(config, key->needs)) ? "none" : "false";
@@ -65,7 +73,8 @@ static bool has_reason(const zr_config *config, int index, const reason *why)
 }
 
 // One line for row `index` and all later ones that have no effect for the same reason.
-static void explain(const zr_config *config, int index, const reason *why, const zero_logger *logger)
+static void explain(const zr_config *config, int index, const reason *why,
+                    const zero_logger *logger)
 {
     for (int i = 0; i < index; i++)
         if (has_reason(config, i, why))
@@ -74,7 +83,8 @@ static void explain(const zr_config *config, int index, const reason *why, const
     for (int i = index; i < zr_key_count(); i++)
         if (has_reason(config, i, why))
             zr_buffer_printf(&keys, "%s%s", i > index ? ", " : "", zr_key_at(i)->path);
-    zr_log(logger, ZERO_LOG_DEBUG, "%s: no effect here: %s: %s", zr_setting_where(config, &config->settings[index]).text,
+    zr_log(logger, ZERO_LOG_DEBUG, "%s: no effect here: %s: %s",
+           zr_setting_where(config, &config->settings[index]).text,
            keys.failed ? zr_key_at(index)->path : keys.data, why->text);
     zr_buffer_free(&keys);
 }
@@ -86,7 +96,8 @@ void zr_config_report_idle(const zr_config *config, const zero_logger *logger)
     for (int i = 0; i < zr_key_count(); i++)
         count += without_effect(config, i, &why);
     if (count)
-        zr_log(logger, ZERO_LOG_WARNING, "%d key%s of %s ha%s no effect here (--explain)", count, count == 1 ? "" : "s", config->name, count == 1 ? "s" : "ve");
+        zr_log(logger, ZERO_LOG_WARNING, "%d key%s of %s ha%s no effect here (--explain)", count,
+               count == 1 ? "" : "s", config->name, count == 1 ? "s" : "ve");
     for (int i = 0; i < zr_key_count(); i++)
         if (without_effect(config, i, &why))
             explain(config, i, &why, logger);

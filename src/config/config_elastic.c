@@ -1,4 +1,5 @@
-// The section elasticity: what it asks, and the batch that follows from it in place of the batch keys.
+// The section elasticity: what it asks, and the batch that follows from it in place of the batch
+// keys.
 #include "config/settings.h"
 
 #include <inttypes.h>
@@ -6,7 +7,8 @@
 
 #define E "elasticity."
 
-static const char *const batch_keys[] = {"train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"};
+static const char *const batch_keys[] = {"train_batch_size", "train_micro_batch_size_per_gpu",
+                                         "gradient_accumulation_steps"};
 
 // A key's value, or its default; a new reference, NULL where memory has run out.
 static json_t *said(const zr_config *config, const char *path)
@@ -33,18 +35,21 @@ static bool is_set(const zr_config *config, const char *path)
     return set;
 }
 
-static zero_status refuse(const zr_config *config, const char *path, zero_error *error, const char *wanted)
+static zero_status refuse(const zr_config *config, const char *path, zero_error *error,
+                          const char *wanted)
 {
     const zr_setting *setting = zr_config_at(config, path);
     zr_shown found = {"nothing"};
     if (setting->value)
         found = zr_value_shown(setting->value);
-    return zr_fail(error, ZERO_ERR_CONFIG, "%s: %s: found %s, expected %s", zr_setting_where(config, setting).text, path, found.text, wanted);
+    return zr_fail(error, ZERO_ERR_CONFIG, "%s: %s: found %s, expected %s",
+                   zr_setting_where(config, setting).text, path, found.text, wanted);
 }
 
 static zero_status read_micros(const zr_config *config, zr_elastic_rule *rule, zero_error *error)
 {
-    static const char path[] = E "micro_batch_sizes", wanted[] = "a list of 1 to 64 integers of at least 1";
+    static const char path[] = E "micro_batch_sizes",
+                      wanted[] = "a list of 1 to 64 integers of at least 1";
     const json_t *list = zr_config_value(config, path);
     if (!json_array_size(list) || json_array_size(list) > ZR_ELASTIC_MOST_MICROS)
         return refuse(config, path, error, wanted);
@@ -52,7 +57,8 @@ static zero_status read_micros(const zr_config *config, zr_elastic_rule *rule, z
     for (int i = 0; i < rule->micro_count; i++) {
         const json_t *micro = json_array_get(list, (size_t)i);
         rule->micros[i] = json_integer_value(micro);
-        if (!json_is_integer(micro) || rule->micros[i] < 1 || rule->micros[i] > ZR_ELASTIC_MOST_SAMPLES)
+        if (!json_is_integer(micro) || rule->micros[i] < 1 ||
+            rule->micros[i] > ZR_ELASTIC_MOST_SAMPLES)
             return refuse(config, path, error, wanted);
     }
     return ZERO_OK;
@@ -64,13 +70,16 @@ static zero_status read_version(const zr_config *config, zr_elastic_rule *rule, 
     double version = json_number_value(value);
     json_decref(value);
     rule->by_node = version == 0.2;
-    return version == 0.1 || version == 0.2 ? ZERO_OK : refuse(config, E "version", error, "0.1 or 0.2");
+    return version == 0.1 || version == 0.2 ? ZERO_OK
+                                            : refuse(config, E "version", error, "0.1 or 0.2");
 }
 
 static zero_status read_rule(const zr_config *config, zr_elastic_rule *rule, zero_error *error)
 {
-    *rule = (zr_elastic_rule){.most_samples = integer(config, E "max_train_batch_size"), .min_ranks = integer(config, E "min_gpus"),
-                              .max_ranks = integer(config, E "max_gpus"), .node_ranks = integer(config, E "num_gpus_per_node"),
+    *rule = (zr_elastic_rule){.most_samples = integer(config, E "max_train_batch_size"),
+                              .min_ranks = integer(config, E "min_gpus"),
+                              .max_ranks = integer(config, E "max_gpus"),
+                              .node_ranks = integer(config, E "num_gpus_per_node"),
                               .prefer_larger = is_set(config, E "prefer_larger_batch")};
     if (!rule->most_samples)
         return refuse(config, E "max_train_batch_size", error, "the largest batch, in samples");
@@ -79,8 +88,11 @@ static zero_status read_rule(const zr_config *config, zr_elastic_rule *rule, zer
     if (rule->max_ranks < rule->min_ranks)
         return refuse(config, E "max_gpus", error, "no less than elasticity.min_gpus");
     if (integer(config, E "model_parallel_size") > 1)
-        return zr_fail(error, ZERO_ERR_UNSUPPORTED, "%s: elasticity.model_parallel_size above 1 is refused: tensor parallelism is not built yet",
-                       zr_setting_where(config, zr_config_at(config, E "model_parallel_size")).text);
+        return zr_fail(
+            error, ZERO_ERR_UNSUPPORTED,
+            "%s: elasticity.model_parallel_size above 1 is refused: tensor parallelism is not "
+            "built yet",
+            zr_setting_where(config, zr_config_at(config, E "model_parallel_size")).text);
     return ZERO_OK;
 }
 
@@ -95,28 +107,37 @@ zero_status zr_config_find_elastic(zr_config *config, zero_error *error)
         return ZERO_ERR_MEMORY;
     zero_status status = zr_elastic_solve(&rule, config->elastic, error);
     if (status != ZERO_OK)
-        zr_error_prefix(error, "%s: elasticity", zr_setting_where(config, zr_config_at(config, E "micro_batch_sizes")).text);
+        zr_error_prefix(error, "%s: elasticity",
+                        zr_setting_where(config, zr_config_at(config, E "micro_batch_sizes")).text);
     return status;
 }
 
-// Elasticity decides the batch: another word on it is a mistake, unless the file says that its own are to be ignored. A flag never is.
-static zero_status check_batch_key(const zr_config *config, const char *path, int64_t chosen, const zero_logger *logger, zero_error *error)
+// Elasticity decides the batch: another word on it is a mistake, unless the file says that its own
+// are to be ignored. A flag never is.
+static zero_status check_batch_key(const zr_config *config, const char *path, int64_t chosen,
+                                   const zero_logger *logger, zero_error *error)
 {
     const zr_setting *setting = zr_config_at(config, path);
     zr_where where = zr_setting_where(config, setting);
     zr_shown said = zr_value_shown(setting->value);
-    bool flag = setting->origin == ZR_FROM_FLAG, other = json_integer_value(setting->value) != chosen;
-    if (!zr_setting_is_given(setting) || zr_setting_is_auto(setting) || json_is_null(setting->value))
+    bool flag = setting->origin == ZR_FROM_FLAG,
+         other = json_integer_value(setting->value) != chosen;
+    if (!zr_setting_is_given(setting) || zr_setting_is_auto(setting) ||
+        json_is_null(setting->value))
         return ZERO_OK;
     if (!is_set(config, E "ignore_non_elastic_batch_info"))
         return zr_fail(error, flag ? ZERO_ERR_USAGE : ZERO_ERR_CONFIG,
-                       "%s: %s %s is given together with elasticity, which chooses the batch: drop one of them, or set elasticity.ignore_non_elastic_batch_info",
+                       "%s: %s %s is given together with elasticity, which chooses the batch: drop "
+                       "one of them, or set elasticity.ignore_non_elastic_batch_info",
                        where.text, path, said.text);
     if (flag && other)
-        return zr_fail(error, ZERO_ERR_USAGE, "%s: %s %s contradicts elasticity of %s, which takes %" PRId64 ": drop one of them", where.text, path,
-                       said.text, config->name, chosen);
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "%s: %s %s contradicts elasticity of %s, which takes %" PRId64
+                       ": drop one of them",
+                       where.text, path, said.text, config->name, chosen);
     if (other)
-        zr_log(logger, ZERO_LOG_WARNING, "%s: %s %s is ignored: elasticity takes %" PRId64, where.text, path, said.text, chosen);
+        zr_log(logger, ZERO_LOG_WARNING, "%s: %s %s is ignored: elasticity takes %" PRId64,
+               where.text, path, said.text, chosen);
     return ZERO_OK;
 }
 
@@ -127,26 +148,38 @@ static zero_status refuse_ranks(const zr_config *config, int ranks, zero_error *
     zr_where where = zr_setting_where(config, zr_config_at(config, E "enabled"));
     zr_elastic_list(elastic, list, sizeof list);
     if (elastic->rule.by_node)
-        return zr_fail(error, ZERO_ERR_CONFIG, "%s: elasticity: %d ranks need more than max_train_batch_size %" PRId64 " for one of the micro-batches; numbers of ranks that share %" PRId64 " samples: %s",
+        return zr_fail(error, ZERO_ERR_CONFIG,
+                       "%s: elasticity: %d ranks need more than max_train_batch_size %" PRId64
+                       " for one of the micro-batches; numbers of ranks that share %" PRId64
+                       " samples: %s",
                        where.text, ranks, elastic->rule.most_samples, elastic->batch, list);
-    return zr_fail(error, ZERO_ERR_CONFIG, "%s: elasticity: a batch of %" PRId64 " samples cannot be shared by %d ranks; numbers of ranks that can: %s", where.text,
-                   elastic->batch, ranks, list);
+    return zr_fail(error, ZERO_ERR_CONFIG,
+                   "%s: elasticity: a batch of %" PRId64
+                   " samples cannot be shared by %d ranks; numbers of ranks that can: %s",
+                   where.text, elastic->batch, ranks, list);
 }
 
-static void tell(const zr_config *config, int ranks, const zr_elastic_batch *chosen, const zero_logger *logger)
+static void tell(const zr_config *config, int ranks, const zr_elastic_batch *chosen,
+                 const zero_logger *logger)
 {
     char list[256];
     zr_elastic_list(config->elastic, list, sizeof list);
     if (chosen->other)
         zr_log(logger, ZERO_LOG_WARNING,
-               "%s: elasticity: %d ranks cannot share the batch of %" PRId64 " samples and take one of %" PRId64 ": what they save goes on with the same batch alone; "
+               "%s: elasticity: %d ranks cannot share the batch of %" PRId64
+               " samples and take one of %" PRId64
+               ": what they save goes on with the same batch alone; "
                "numbers of ranks that can: %s",
-               zr_setting_where(config, zr_config_at(config, E "enabled")).text, ranks, config->elastic->batch, chosen->train, list);
-    zr_log(logger, ZERO_LOG_INFO, "batch %" PRId64 " = micro-batch %" PRId64 " x accumulation %" PRId64 " x %d ranks (elasticity; numbers of ranks: %s)", chosen->train,
-           chosen->micro, chosen->accumulation, ranks, list);
+               zr_setting_where(config, zr_config_at(config, E "enabled")).text, ranks,
+               config->elastic->batch, chosen->train, list);
+    zr_log(logger, ZERO_LOG_INFO,
+           "batch %" PRId64 " = micro-batch %" PRId64 " x accumulation %" PRId64
+           " x %d ranks (elasticity; numbers of ranks: %s)",
+           chosen->train, chosen->micro, chosen->accumulation, ranks, list);
 }
 
-zero_status zr_config_settle_elastic(zr_config *config, int ranks, const zero_logger *logger, zero_error *error)
+zero_status zr_config_settle_elastic(zr_config *config, int ranks, const zero_logger *logger,
+                                     zero_error *error)
 {
     zr_elastic_batch chosen;
     ZERO_TRY(zr_config_find_elastic(config, error));
@@ -159,7 +192,9 @@ zero_status zr_config_settle_elastic(zr_config *config, int ranks, const zero_lo
         ZERO_TRY(check_batch_key(config, batch_keys[i], values[i], logger, error));
     tell(config, ranks, &chosen, logger);
     for (int i = 0; i < ZR_COUNT(batch_keys); i++)
-        ZERO_TRY(zr_setting_put(zr_config_at(config, batch_keys[i]), json_integer(values[i]), ZR_FROM_PROGRAM, error));
+        ZERO_TRY(zr_setting_put(zr_config_at(config, batch_keys[i]), json_integer(values[i]),
+                                ZR_FROM_PROGRAM, error));
     // So that the resolved file, which has both, resolves again.
-    return zr_setting_put(zr_config_at(config, E "ignore_non_elastic_batch_info"), json_true(), ZR_FROM_PROGRAM, error);
+    return zr_setting_put(zr_config_at(config, E "ignore_non_elastic_batch_info"), json_true(),
+                          ZR_FROM_PROGRAM, error);
 }

@@ -24,14 +24,16 @@ static zero_status find_key(const char *path, const char *flag, int *index, zero
                    nearest[0] ? "; did you mean " : "", nearest);
 }
 
-static zero_status check_value(const zr_key *key, const char *text, const char *flag, json_t **out, zero_error *error)
+static zero_status check_value(const zr_key *key, const char *text, const char *flag, json_t **out,
+                               zero_error *error)
 {
     char wanted[ZR_KEY_WANTED_BYTES] = "";
     json_t *value = read_value(key, text);
     *out = value ? zr_key_check(key, value, wanted) : NULL;
     json_decref(value);
     if (wanted[0])
-        return zr_fail(error, ZERO_ERR_USAGE, "%s: %s: found %.64s, expected %s", flag, key->path, text, wanted);
+        return zr_fail(error, ZERO_ERR_USAGE, "%s: %s: found %.64s, expected %s", flag, key->path,
+                       text, wanted);
     return *out ? ZERO_OK : zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for a setting", flag);
 }
 
@@ -55,18 +57,19 @@ static bool differs(const zr_setting *setting, const json_t *value)
            !json_equal(setting->value, value);
 }
 
-// The flag and the file differ: one line, or an error. The flag says `value` for `name`, the file what `setting` has for
-// `other`.
-static zero_status report(const flagging *f, const char *name, const json_t *value, const char *other,
-                          const zr_setting *setting)
+// The flag and the file differ: one line, or an error. The flag says `value` for `name`, the file
+// what `setting` has for `other`.
+static zero_status report(const flagging *f, const char *name, const json_t *value,
+                          const char *other, const zr_setting *setting)
 {
     zr_shown now = zr_value_shown(value), before = zr_value_shown(setting->value);
     if (f->strict)
-        return zr_fail(f->error, ZERO_ERR_USAGE, "%s %s contradicts %s:%d, which says %s %s (strict)", f->flag, now.text,
+        return zr_fail(f->error, ZERO_ERR_USAGE,
+                       "%s %s contradicts %s:%d, which says %s %s (strict)", f->flag, now.text,
                        f->config->name, setting->line, other, before.text);
     bool same = !strcmp(name, other);
-    zr_log(f->logger, ZERO_LOG_INFO, "%s %s (%s; %s:%d says %s%s%s)", name, now.text, f->flag, f->config->name,
-           setting->line, same ? "" : other, same ? "" : " ", before.text);
+    zr_log(f->logger, ZERO_LOG_INFO, "%s %s (%s; %s:%d says %s%s%s)", name, now.text, f->flag,
+           f->config->name, setting->line, same ? "" : other, same ? "" : " ", before.text);
     return ZERO_OK;
 }
 
@@ -86,7 +89,8 @@ static zero_status put_flag(const flagging *f, zr_setting *setting, json_t *valu
 // Keys that say the same as libzero.dtype, and what they have to say besides. "auto" is never fp16.
 static const struct {
     const char *path, *type; // type NULL: the key holds a type, else the switch of one
-} precision_keys[] = {{"fp16.enabled", "fp16"}, {"bf16.enabled", "bf16"}, {"data_types.param_dtype", NULL}};
+} precision_keys[] = {
+    {"fp16.enabled", "fp16"}, {"bf16.enabled", "bf16"}, {"data_types.param_dtype", NULL}};
 
 static json_t *beside(int key, const json_t *word)
 {
@@ -121,10 +125,12 @@ static zero_status put_precision(const flagging *f, const json_t *word)
     return ZERO_OK;
 }
 
-zero_status zr_config_override(zr_config *config, const char *path, const char *text, const char *flag, bool strict,
-                               const zero_logger *logger, zero_error *error)
+zero_status zr_config_override(zr_config *config, const char *path, const char *text,
+                               const char *flag, bool strict, const zero_logger *logger,
+                               zero_error *error)
 {
-    const flagging f = {.config = config, .flag = flag, .strict = strict, .logger = logger, .error = error};
+    const flagging f = {
+        .config = config, .flag = flag, .strict = strict, .logger = logger, .error = error};
     int index;
     json_t *value;
     ZERO_TRY(find_key(path, flag, &index, error));

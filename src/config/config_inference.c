@@ -1,16 +1,29 @@
-// What a configuration says where nothing is trained: precision, where parameters lie and how they travel, budgets. Everything else
-// is forgotten before anything is resolved, so that the file of a training serves everybody who asks its model, on any number of ranks.
+// What a configuration says where nothing is trained: precision, where parameters lie and how they
+// travel, budgets. Everything else is forgotten before anything is resolved, so that the file of a
+// training serves everybody who asks its model, on any number of ranks.
 #include "config/settings.h"
 
 #include <string.h>
 
 #define Z "zero_optimization."
 
-static const char *const read_too[] = { // a dot at the end: the whole section
-    "libzero.dtype", "fp16.enabled", "bf16.enabled", "data_types.param_dtype",
-    Z "offload_param.", Z "overlap_comm", Z "stage3_prefetch_bucket_size", Z "stage3_max_live_parameters",
-    Z "stage3_param_persistence_threshold", Z "stage3_model_persistence_threshold", "aio.",
-    "libzero.device_memory", "libzero.host_memory", "libzero.tiling.", "libzero.nvme_path",
+static const char *const read_too[] = {
+    // a dot at the end: the whole section
+    "libzero.dtype",
+    "fp16.enabled",
+    "bf16.enabled",
+    "data_types.param_dtype",
+    Z "offload_param.",
+    Z "overlap_comm",
+    Z "stage3_prefetch_bucket_size",
+    Z "stage3_max_live_parameters",
+    Z "stage3_param_persistence_threshold",
+    Z "stage3_model_persistence_threshold",
+    "aio.",
+    "libzero.device_memory",
+    "libzero.host_memory",
+    "libzero.tiling.",
+    "libzero.nvme_path",
 };
 
 static bool is_read(const char *path, bool travels)

@@ -1,7 +1,9 @@
-// From text to settings: every key is found in the table, checked, and stored with its place in the file.
+// From text to settings: every key is found in the table, checked, and stored with its place in the
+// file.
 //
-// Old names ("bfloat16", "cpu_offload", keys without "stage3_") are stored under the row that they mean, so that
-// nothing after this file knows them; a key given under two of its names is refused like any key given twice.
+// Old names ("bfloat16", "cpu_offload", keys without "stage3_") are stored under the row that they
+// mean, so that nothing after this file knows them; a key given under two of its names is refused
+// like any key given twice.
 #include "base/file.h"
 #include "base/json.h"
 #include "config/settings.h"
@@ -27,7 +29,8 @@ static zero_status fail_at(const parsing *p, const char *path, const char *messa
 {
     zr_json_position place = zr_json_find(p->text, p->length, path);
     if (place.line)
-        return zr_fail(p->error, ZERO_ERR_CONFIG, "%s:%d:%d: %s", p->config->name, place.line, place.column, message);
+        return zr_fail(p->error, ZERO_ERR_CONFIG, "%s:%d:%d: %s", p->config->name, place.line,
+                       place.column, message);
     return zr_fail(p->error, ZERO_ERR_CONFIG, "%s: %s", p->config->name, message);
 }
 
@@ -35,21 +38,24 @@ static zero_status refuse_unknown(const parsing *p, const char *path)
 {
     char nearest[ZR_KEY_PATH_BYTES], message[3 * ZR_KEY_PATH_BYTES];
     zr_key_nearest(path, nearest);
-    snprintf(message, sizeof message, "unknown key \"%s\"%s%s%s", path, nearest[0] ? "; did you mean \"" : "", nearest,
-             nearest[0] ? "\"?" : "");
+    snprintf(message, sizeof message, "unknown key \"%s\"%s%s%s", path,
+             nearest[0] ? "; did you mean \"" : "", nearest, nearest[0] ? "\"?" : "");
     return fail_at(p, path, message);
 }
 
-static zero_status refuse_value(const parsing *p, const char *path, const json_t *value, const char *wanted)
+static zero_status refuse_value(const parsing *p, const char *path, const json_t *value,
+                                const char *wanted)
 {
     char message[ZERO_MESSAGE_BYTES];
-    snprintf(message, sizeof message, "%s: found %s, expected %s", path, zr_value_shown(value).text, wanted);
+    snprintf(message, sizeof message, "%s: found %s, expected %s", path, zr_value_shown(value).text,
+             wanted);
     return fail_at(p, path, message);
 }
 
 static bool join(char out[ZR_KEY_PATH_BYTES], const char *section, const char *key)
 {
-    return snprintf(out, ZR_KEY_PATH_BYTES, "%s%s%s", section, section[0] ? "." : "", key) < ZR_KEY_PATH_BYTES;
+    return snprintf(out, ZR_KEY_PATH_BYTES, "%s%s%s", section, section[0] ? "." : "", key) <
+           ZR_KEY_PATH_BYTES;
 }
 
 // What the value of an old key says in the terms of the new one.
@@ -63,10 +69,12 @@ static json_t *translated(const zr_key *old, json_t *value)
     return json_string(json_is_true(value) ? "cpu" : "none");
 }
 
-static zero_status refuse_repeated(const parsing *p, const key_path *path, const zr_setting *setting)
+static zero_status refuse_repeated(const parsing *p, const key_path *path,
+                                   const zr_setting *setting)
 {
     char message[3 * ZR_KEY_PATH_BYTES];
-    snprintf(message, sizeof message, "\"%s\" is the same setting as the key at line %d; give it once", path->written,
+    snprintf(message, sizeof message,
+             "\"%s\" is the same setting as the key at line %d; give it once", path->written,
              setting->line);
     return fail_at(p, path->written, message);
 }
@@ -87,7 +95,8 @@ static zero_status store(const parsing *p, const key_path *path, const zr_key *k
     return zr_setting_put(setting, value, ZR_FROM_FILE, p->error);
 }
 
-static zero_status take_value(const parsing *p, const key_path *path, const zr_key *key, json_t *value)
+static zero_status take_value(const parsing *p, const key_path *path, const zr_key *key,
+                              json_t *value)
 {
     char wanted[ZR_KEY_WANTED_BYTES];
     json_t *normal = zr_key_check(key, value, wanted);
@@ -103,7 +112,8 @@ static zero_status take_value(const parsing *p, const key_path *path, const zr_k
 
 static bool is_silent(const json_t *value) // a section that says nothing
 {
-    return json_is_null(value) || (json_is_string(value) && !strcmp(json_string_value(value), "auto"));
+    return json_is_null(value) ||
+           (json_is_string(value) && !strcmp(json_string_value(value), "auto"));
 }
 
 static zero_status take_member(const parsing *p, key_path *path, json_t *value)
@@ -120,14 +130,16 @@ static zero_status take_member(const parsing *p, key_path *path, json_t *value)
         return ZERO_OK;
     if (key)
         return take_value(p, path, key, value);
-    return section ? refuse_value(p, path->written, value, "an object") : refuse_unknown(p, path->written);
+    return section ? refuse_value(p, path->written, value, "an object")
+                   : refuse_unknown(p, path->written);
 }
 
 static zero_status walk(const parsing *p, const key_path *section, json_t *object)
 {
     const char *key;
     json_t *value;
-    json_object_foreach(object, key, value) {
+    json_object_foreach(object, key, value)
+    {
         key_path path;
         bool fits = join(path.written, section->written, key);
         fits = join(path.meant, section->meant, key) && fits;
@@ -137,7 +149,8 @@ static zero_status walk(const parsing *p, const key_path *section, json_t *objec
                            "{\"zero_optimization\": {\"stage\": 2}}",
                            p->config->name, key);
         if (!fits)
-            return zr_fail(p->error, ZERO_ERR_CONFIG, "%s: unknown key \"%.64s...\"", p->config->name, key);
+            return zr_fail(p->error, ZERO_ERR_CONFIG, "%s: unknown key \"%.64s...\"",
+                           p->config->name, key);
         ZERO_TRY(take_member(p, &path, value));
     }
     return ZERO_OK;
@@ -157,9 +170,12 @@ static zero_status refuse_old_beside_new(const zr_config *config, zero_error *er
         if (!old->spelled || zr_key_at(i)->type != ZR_KEY_ENUM)
             continue;
         for (int j = 0; j < zr_key_count(); j++)
-            if (j != i && config->settings[j].value && same_parent(zr_key_at(i)->path, zr_key_at(j)->path))
-                return zr_fail(error, ZERO_ERR_CONFIG, "%s: %s is given together with %s, which replaced it; keep the newer one",
-                               zr_setting_where(config, old).text, old->spelled->path, zr_key_at(j)->path);
+            if (j != i && config->settings[j].value &&
+                same_parent(zr_key_at(i)->path, zr_key_at(j)->path))
+                return zr_fail(
+                    error, ZERO_ERR_CONFIG,
+                    "%s: %s is given together with %s, which replaced it; keep the newer one",
+                    zr_setting_where(config, old).text, old->spelled->path, zr_key_at(j)->path);
     }
     return ZERO_OK;
 }
@@ -185,8 +201,8 @@ static zero_status read_text(zr_config *config, char *text, size_t length, zero_
     if (json_is_object(root))
         status = walk(&p, &top, root);
     else
-        status = zr_fail(error, ZERO_ERR_CONFIG, "%s: found %s, expected one object in braces", config->name,
-                         zr_value_shown(root).text);
+        status = zr_fail(error, ZERO_ERR_CONFIG, "%s: found %s, expected one object in braces",
+                         config->name, zr_value_shown(root).text);
     json_decref(root);
     ZERO_TRY(status);
     return refuse_old_beside_new(config, error);
@@ -198,7 +214,8 @@ static zero_status create(const char *name, zr_config **out, zero_error *error)
     if (!config)
         return ZERO_ERR_MEMORY;
     config->name = zr_strdup(name, error);
-    config->settings = config->name ? zr_alloc((size_t)zr_key_count() * sizeof *config->settings, error) : NULL;
+    config->settings =
+        config->name ? zr_alloc((size_t)zr_key_count() * sizeof *config->settings, error) : NULL;
     if (!config->settings) {
         zr_config_destroy(config);
         return ZERO_ERR_MEMORY;
@@ -207,7 +224,8 @@ static zero_status create(const char *name, zr_config **out, zero_error *error)
     return ZERO_OK;
 }
 
-zero_status zr_config_parse(const char *text, size_t length, const char *name, zr_config **out, zero_error *error)
+zero_status zr_config_parse(const char *text, size_t length, const char *name, zr_config **out,
+                            zero_error *error)
 {
     zr_config *config;
     *out = NULL;

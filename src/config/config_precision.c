@@ -1,8 +1,10 @@
-// The precision of a run: what libzero.dtype (--dtype), fp16.enabled, bf16.enabled and data_types say together.
+// The precision of a run: what libzero.dtype (--dtype), fp16.enabled, bf16.enabled and data_types
+// say together.
 //
-// A concrete word decides: libzero.dtype, else the section that is enabled. "auto" in a section waits for libzero.dtype,
-// and where nobody says anything training is in fp32, as DeepSpeed's is. Once settled, both switches are true or false
-// and libzero.dtype is null again, so that the resolved file speaks DeepSpeed's words only.
+// A concrete word decides: libzero.dtype, else the section that is enabled. "auto" in a section
+// waits for libzero.dtype, and where nobody says anything training is in fp32, as DeepSpeed's is.
+// Once settled, both switches are true or false and libzero.dtype is null again, so that the
+// resolved file speaks DeepSpeed's words only.
 #include "config/settings.h"
 
 #include <math.h>
@@ -45,12 +47,14 @@ static zero_dtype enabled_type(const zr_config *config)
 static zero_status check_switches(const zr_config *config, zero_dtype dtype, zero_error *error)
 {
     for (int i = 0; i < ZR_COUNT(types); i++) {
-        const zr_setting *setting = types[i].switched_by ? zr_config_at(config, types[i].switched_by) : NULL;
+        const zr_setting *setting =
+            types[i].switched_by ? zr_config_at(config, types[i].switched_by) : NULL;
         bool on = types[i].dtype == dtype;
         if (setting && (on ? json_is_false(setting->value) : json_is_true(setting->value)))
-            return zr_fail(error, ZERO_ERR_CONFIG, "%s: %s %s contradicts libzero.dtype \"%s\"; keep one of them",
-                           zr_setting_where(config, setting).text, types[i].switched_by, on ? "false" : "true",
-                           name_of(dtype));
+            return zr_fail(error, ZERO_ERR_CONFIG,
+                           "%s: %s %s contradicts libzero.dtype \"%s\"; keep one of them",
+                           zr_setting_where(config, setting).text, types[i].switched_by,
+                           on ? "false" : "true", name_of(dtype));
     }
     return ZERO_OK;
 }
@@ -63,8 +67,8 @@ static bool nobody_chose(const zr_config *config)
     return true;
 }
 
-static zero_status choose(const zr_config *config, const zr_config_facts *facts, const zero_logger *logger,
-                          zero_dtype *out, zero_error *error)
+static zero_status choose(const zr_config *config, const zr_config_facts *facts,
+                          const zero_logger *logger, zero_dtype *out, zero_error *error)
 {
     const zr_setting *word = zr_config_at(config, "libzero.dtype");
     *out = enabled_type(config);
@@ -76,13 +80,14 @@ static zero_status choose(const zr_config *config, const zr_config_facts *facts,
         *out = type_named(json_string_value(word->value));
         return check_switches(config, *out, error);
     } else if (facts->auto_dtype != ZERO_F32 && nobody_chose(config))
-        zr_log(logger, ZERO_LOG_INFO, "training is in fp32; %s would be faster on this processor (--dtype %s)",
+        zr_log(logger, ZERO_LOG_INFO,
+               "training is in fp32; %s would be faster on this processor (--dtype %s)",
                name_of(facts->auto_dtype), name_of(facts->auto_dtype));
     return ZERO_OK;
 }
 
-static zero_status settle_switch(zr_config *config, const char *path, bool on, bool chosen, const zero_logger *logger,
-                                 zero_error *error)
+static zero_status settle_switch(zr_config *config, const char *path, bool on, bool chosen,
+                                 const zero_logger *logger, zero_error *error)
 {
     zr_setting *setting = zr_config_at(config, path);
     if (json_is_boolean(setting->value))
@@ -91,18 +96,20 @@ static zero_status settle_switch(zr_config *config, const char *path, bool on, b
     if (is_auto && setting->origin == ZR_FROM_FILE)
         zr_log(logger, ZERO_LOG_INFO, "%s auto: %s%s", path, on ? "true" : "false",
                chosen ? "" : " (no --dtype says otherwise)");
-    return zr_setting_put(setting, json_boolean(on), is_auto ? ZR_FROM_AUTO : ZR_FROM_PROGRAM, error);
+    return zr_setting_put(setting, json_boolean(on), is_auto ? ZR_FROM_AUTO : ZR_FROM_PROGRAM,
+                          error);
 }
 
-zero_status zr_config_settle_precision(zr_config *config, const zr_config_facts *facts, const zero_logger *logger,
-                                       zero_error *error)
+zero_status zr_config_settle_precision(zr_config *config, const zr_config_facts *facts,
+                                       const zero_logger *logger, zero_error *error)
 {
     zr_setting *word = zr_config_at(config, "libzero.dtype");
     ZERO_TRY(choose(config, facts, logger, &config->dtype, error));
     bool chosen = json_is_string(word->value) || !nobody_chose(config);
     for (int i = 0; i < ZR_COUNT(types); i++)
         if (types[i].switched_by)
-            ZERO_TRY(settle_switch(config, types[i].switched_by, types[i].dtype == config->dtype, chosen, logger, error));
+            ZERO_TRY(settle_switch(config, types[i].switched_by, types[i].dtype == config->dtype,
+                                   chosen, logger, error));
     zr_setting_clear(word);
     return ZERO_OK;
 }
@@ -125,7 +132,8 @@ static zr_loss_scale_spec scale_of(const zr_config *config)
         .min_scale = number_at(config, "fp16.min_loss_scale"),
         .window = json_integer_value(zr_config_value(config, "fp16.loss_scale_window")),
         .hysteresis = (int)number_at(config, "fp16.hysteresis"),
-        .consecutive_hysteresis = json_is_true(zr_config_value(config, "fp16.consecutive_hysteresis")),
+        .consecutive_hysteresis =
+            json_is_true(zr_config_value(config, "fp16.consecutive_hysteresis")),
     };
 }
 
@@ -135,14 +143,17 @@ static zero_status fill_loss_scale(zr_config *config, zero_error *error)
     const zr_loss_scale_spec *scale = &config->loss_scale;
     if (scale->kind == ZR_SCALE_DYNAMIC && scale->initial < scale->min_scale)
         return zr_fail(error, ZERO_ERR_CONFIG,
-                       "%s: the first loss scale, %g (2 to fp16.initial_scale_power), is below fp16.min_loss_scale, %g",
-                       zr_setting_where(config, zr_config_at(config, "fp16.min_loss_scale")).text, scale->initial,
-                       scale->min_scale);
+                       "%s: the first loss scale, %g (2 to fp16.initial_scale_power), is below "
+                       "fp16.min_loss_scale, %g",
+                       zr_setting_where(config, zr_config_at(config, "fp16.min_loss_scale")).text,
+                       scale->initial, scale->min_scale);
     return ZERO_OK;
 }
 
-// Whether the key says a type, in *out. Small gradients vanish in fp16 that no loss scale has lifted.
-static bool fill_type(const zr_config *config, const char *path, const zero_logger *logger, zero_dtype *out)
+// Whether the key says a type, in *out. Small gradients vanish in fp16 that no loss scale has
+// lifted.
+static bool fill_type(const zr_config *config, const char *path, const zero_logger *logger,
+                      zero_dtype *out)
 {
     const zr_setting *setting = zr_config_at(config, path);
     if (!json_is_string(setting->value))
@@ -150,7 +161,8 @@ static bool fill_type(const zr_config *config, const char *path, const zero_logg
     *out = type_named(json_string_value(setting->value));
     if (*out == ZERO_F16 && config->dtype != ZERO_F16)
         zr_log(logger, ZERO_LOG_WARNING,
-               "%s: %s fp16 in a run in %s: gradients below 6e-8 become zero, as only fp16.enabled brings a loss scale",
+               "%s: %s fp16 in a run in %s: gradients below 6e-8 become zero, as only fp16.enabled "
+               "brings a loss scale",
                zr_setting_where(config, setting).text, path, name_of(config->dtype));
     return true;
 }
@@ -158,15 +170,19 @@ static bool fill_type(const zr_config *config, const char *path, const zero_logg
 static zero_status check_parameters(const zr_config *config, zero_error *error)
 {
     const zr_setting *setting = zr_config_at(config, "data_types.param_dtype");
-    if (!json_is_string(setting->value) || type_named(json_string_value(setting->value)) == config->dtype)
+    if (!json_is_string(setting->value) ||
+        type_named(json_string_value(setting->value)) == config->dtype)
         return ZERO_OK;
     return zr_fail(error, ZERO_ERR_CONFIG,
-                   "%s: data_types.param_dtype %s contradicts the precision of the run, %s (fp16.enabled, bf16.enabled "
+                   "%s: data_types.param_dtype %s contradicts the precision of the run, %s "
+                   "(fp16.enabled, bf16.enabled "
                    "or --dtype)",
-                   zr_setting_where(config, setting).text, json_string_value(setting->value), name_of(config->dtype));
+                   zr_setting_where(config, setting).text, json_string_value(setting->value),
+                   name_of(config->dtype));
 }
 
-zero_status zr_config_fill_precision(zr_config *config, const zero_logger *logger, zero_error *error)
+zero_status zr_config_fill_precision(zr_config *config, const zero_logger *logger,
+                                     zero_error *error)
 {
     ZERO_TRY(check_parameters(config, error));
     config->accumulator_given =

@@ -1,4 +1,5 @@
-// What flops_profiler, comms_logger and the monitors say beyond plain numbers: names of files and directories, a set of operations.
+// What flops_profiler, comms_logger and the monitors say beyond plain numbers: names of files and
+// directories, a set of operations.
 #include "config/settings.h"
 
 #include <string.h>
@@ -8,14 +9,16 @@
 static const char *const op_names[ZERO_COMM_OP_COUNT] = {ZERO_COMM_OPS(NAME)};
 #undef NAME
 
-static zero_status refuse_op(const zr_config *config, const zr_setting *ops, const json_t *found, zero_error *error)
+static zero_status refuse_op(const zr_config *config, const zr_setting *ops, const json_t *found,
+                             zero_error *error)
 {
     zr_buffer known = {0};
     for (int op = 0; op < ZERO_COMM_OP_COUNT; op++)
         zr_buffer_printf(&known, "%s%s", op ? ", " : "", op_names[op]);
-    zero_status status =
-        zr_fail(error, ZERO_ERR_CONFIG, "%s: comms_logger.prof_ops: found %s, expected operations: %s",
-                zr_setting_where(config, ops).text, zr_value_shown(found).text, known.failed ? "known ones" : known.data);
+    zero_status status = zr_fail(error, ZERO_ERR_CONFIG,
+                                 "%s: comms_logger.prof_ops: found %s, expected operations: %s",
+                                 zr_setting_where(config, ops).text, zr_value_shown(found).text,
+                                 known.failed ? "known ones" : known.data);
     zr_buffer_free(&known);
     return status;
 }
@@ -52,14 +55,18 @@ static zero_status fill_output_file(zr_config *config, zero_error *error)
 }
 
 // As DeepSpeed joins them: a name that begins at the root stands alone.
-static zero_status fill_directory(const zr_config *config, const char *path_key, const char *name_key, zr_monitor_config *monitor, zero_error *error)
+static zero_status fill_directory(const zr_config *config, const char *path_key,
+                                  const char *name_key, zr_monitor_config *monitor,
+                                  zero_error *error)
 {
-    const char *path = json_string_value(zr_config_value(config, path_key)), *name = json_string_value(zr_config_value(config, name_key));
+    const char *path = json_string_value(zr_config_value(config, path_key)),
+               *name = json_string_value(zr_config_value(config, name_key));
     if (!monitor->enabled)
         return ZERO_OK;
     if (!path[0] && !name[0])
-        return zr_fail(error, ZERO_ERR_CONFIG, "%s: %s and %s are both empty: they name no directory", zr_setting_where(config, zr_config_at(config, name_key)).text,
-                       path_key, name_key);
+        return zr_fail(
+            error, ZERO_ERR_CONFIG, "%s: %s and %s are both empty: they name no directory",
+            zr_setting_where(config, zr_config_at(config, name_key)).text, path_key, name_key);
     bool alone = !path[0] || name[0] == '/', slash = !alone && path[strlen(path) - 1] != '/';
     monitor->directory = zr_sprintf(error, "%s%s%s", alone ? "" : path, slash ? "/" : "", name);
     return monitor->directory ? ZERO_OK : ZERO_ERR_MEMORY;
@@ -69,7 +76,9 @@ zero_status zr_config_fill_profilers(zr_config *config, zero_error *error)
 {
     if (config->flops_profiler.enabled)
         ZERO_TRY(fill_output_file(config, error));
-    ZERO_TRY(fill_directory(config, "tensorboard.output_path", "tensorboard.job_name", &config->tensorboard, error));
-    ZERO_TRY(fill_directory(config, "csv_monitor.output_path", "csv_monitor.job_name", &config->csv_monitor, error));
+    ZERO_TRY(fill_directory(config, "tensorboard.output_path", "tensorboard.job_name",
+                            &config->tensorboard, error));
+    ZERO_TRY(fill_directory(config, "csv_monitor.output_path", "csv_monitor.job_name",
+                            &config->csv_monitor, error));
     return config->comms_logger.enabled ? fill_ops(config, error) : ZERO_OK;
 }

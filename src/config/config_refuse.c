@@ -1,4 +1,5 @@
-// What cannot be done is refused before anything is resolved: values that are not built, parameters of other kinds.
+// What cannot be done is refused before anything is resolved: values that are not built, parameters
+// of other kinds.
 #include "config/settings.h"
 
 #include <string.h>
@@ -18,24 +19,30 @@ static zero_status refuse_value(const zr_config *config, int index, zero_error *
 {
     const zr_key *key = zr_key_at(index);
     const zr_setting *setting = &config->settings[index];
-    zero_status status = key->treatment == ZR_KEY_FORBIDDEN ? ZERO_ERR_CONFIG : ZERO_ERR_UNSUPPORTED;
+    zero_status status =
+        key->treatment == ZR_KEY_FORBIDDEN ? ZERO_ERR_CONFIG : ZERO_ERR_UNSUPPORTED;
     const char *path = setting->spelled ? setting->spelled->path : key->path;
     bool plain = !json_is_object(setting->value) && !json_is_array(setting->value);
-    return zr_fail(error, status, "%s: %s%s%s is refused: %s", zr_setting_where(config, setting).text, path, plain ? " " : "",
+    return zr_fail(error, status, "%s: %s%s%s is refused: %s",
+                   zr_setting_where(config, setting).text, path, plain ? " " : "",
                    plain ? zr_value_shown(setting->value).text : "", key->reason);
 }
 
 zero_status zr_config_refuse(const zr_config *config, zero_error *error)
 {
     if (is_true(config, "fp16.enabled") && is_true(config, "bf16.enabled"))
-        return zr_fail(error, ZERO_ERR_CONFIG, "%s: fp16 and bf16 are both enabled; a run has one precision",
+        return zr_fail(error, ZERO_ERR_CONFIG,
+                       "%s: fp16 and bf16 are both enabled; a run has one precision",
                        zr_setting_where(config, zr_config_at(config, "bf16.enabled")).text);
     if (is_true(config, "libzero.exact_world") && is_word(config, "libzero.reduce", "per_step"))
-        return zr_fail(error, ZERO_ERR_CONFIG, "%s: libzero.exact_world sums the gradient of each micro-batch along one tree, libzero.reduce per_step sums those of a rank first; keep one of them",
+        return zr_fail(error, ZERO_ERR_CONFIG,
+                       "%s: libzero.exact_world sums the gradient of each micro-batch along one "
+                       "tree, libzero.reduce per_step sums those of a rank first; keep one of them",
                        zr_setting_where(config, zr_config_at(config, "libzero.reduce")).text);
     for (int i = 0; i < zr_key_count(); i++) {
         const zr_setting *setting = &config->settings[i];
-        bool asks = setting->value && (!zr_setting_is_auto(setting) || zr_key_at(i)->treatment == ZR_KEY_FORBIDDEN);
+        bool asks = setting->value &&
+                    (!zr_setting_is_auto(setting) || zr_key_at(i)->treatment == ZR_KEY_FORBIDDEN);
         if (asks && !zr_key_allows(zr_key_at(i), setting->value))
             return refuse_value(config, i, error);
     }
@@ -47,15 +54,16 @@ static zero_status refuse_parameter(const zr_config *config, int index, zero_err
     const zr_key *key = zr_key_at(index);
     bool of_optimizer = !strncmp(key->path, "optimizer", 9);
     int kind = of_optimizer ? (int)config->optimizer.kind : (int)config->schedule.kind;
-    const char *name =
-        of_optimizer ? zr_optimizer_traits_of(config->optimizer.kind)->name : zr_schedule_name(config->schedule.kind);
+    const char *name = of_optimizer ? zr_optimizer_traits_of(config->optimizer.kind)->name
+                                    : zr_schedule_name(config->schedule.kind);
     zr_where where = zr_setting_where(config, &config->settings[index]);
     if (!of_optimizer && kind == ZR_SCHEDULE_CONSTANT)
-        return zr_fail(error, ZERO_ERR_CONFIG, "%s: %s needs a scheduler.type", where.text, key->path);
+        return zr_fail(error, ZERO_ERR_CONFIG, "%s: %s needs a scheduler.type", where.text,
+                       key->path);
     zr_buffer known = {0};
     zr_key_list_parameters(of_optimizer ? "optimizer.params." : "scheduler.params.", kind, &known);
-    zero_status status = zr_fail(error, ZERO_ERR_CONFIG, "%s: %s has no %s; it has %s", where.text, name, key->path,
-                                 known.failed ? "others" : known.data);
+    zero_status status = zr_fail(error, ZERO_ERR_CONFIG, "%s: %s has no %s; it has %s", where.text,
+                                 name, key->path, known.failed ? "others" : known.data);
     zr_buffer_free(&known);
     return status;
 }

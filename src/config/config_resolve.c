@@ -13,8 +13,8 @@ static int64_t batch_value(const zr_config *config, const char *path)
     return json_integer_value(zr_config_value(config, path)); // 0 where absent, null or "auto"
 }
 
-static zero_status resolve_batch(zr_config *config, const zr_config_facts *facts, const zero_logger *logger,
-                                 zero_error *error)
+static zero_status resolve_batch(zr_config *config, const zr_config_facts *facts,
+                                 const zero_logger *logger, zero_error *error)
 {
     zr_batch batch = {batch_value(config, batch_keys[0]), batch_value(config, batch_keys[1]),
                       batch_value(config, batch_keys[2])};
@@ -25,12 +25,12 @@ static zero_status resolve_batch(zr_config *config, const zr_config_facts *facts
     const int64_t solved[] = {batch.train, batch.micro, batch.accumulation};
     for (int i = 0; i < ZR_COUNT(batch_keys); i++)
         if (batch_value(config, batch_keys[i]) != solved[i])
-            ZERO_TRY(zr_setting_put(zr_config_at(config, batch_keys[i]), json_integer(solved[i]), ZR_FROM_PROGRAM,
-                                    error));
+            ZERO_TRY(zr_setting_put(zr_config_at(config, batch_keys[i]), json_integer(solved[i]),
+                                    ZR_FROM_PROGRAM, error));
     if (!given.train || !given.micro || !given.accumulation)
         zr_log(logger, ZERO_LOG_INFO,
-               "batch %" PRId64 " = micro-batch %" PRId64 " x accumulation %" PRId64 " x %d ranks", batch.train,
-               batch.micro, batch.accumulation, facts->ranks);
+               "batch %" PRId64 " = micro-batch %" PRId64 " x accumulation %" PRId64 " x %d ranks",
+               batch.train, batch.micro, batch.accumulation, facts->ranks);
     return ZERO_OK;
 }
 
@@ -71,11 +71,13 @@ static void fill_fields(zr_config *config, int ranks)
 static zero_status fill_betas(zr_config *config, zero_error *error)
 {
     const zr_setting *setting = zr_config_at(config, "optimizer.params.betas");
-    const json_t *first = json_array_get(setting->value, 0), *second = json_array_get(setting->value, 1);
+    const json_t *first = json_array_get(setting->value, 0),
+                 *second = json_array_get(setting->value, 1);
     if (!setting->value)
         return ZERO_OK;
     double beta1 = json_number_value(first), beta2 = json_number_value(second);
-    bool numbers = json_array_size(setting->value) == 2 && json_is_number(first) && json_is_number(second);
+    bool numbers =
+        json_array_size(setting->value) == 2 && json_is_number(first) && json_is_number(second);
     if (!numbers || !(beta1 >= 0 && beta1 < 1 && beta2 >= 0 && beta2 < 1))
         return zr_fail(error, ZERO_ERR_CONFIG,
                        "%s: optimizer.params.betas: expected two numbers of at least 0 and below 1",
@@ -90,10 +92,13 @@ static zero_status check_optimizer(const zr_config *config, zero_error *error)
 {
     const zr_optimizer_spec *o = &config->optimizer;
     if (o->nesterov && (o->momentum == 0 || o->dampening != 0))
-        return zr_fail(error, ZERO_ERR_CONFIG,
-                       "%s: optimizer.params.nesterov needs a momentum above 0 and a dampening of 0", config->name);
+        return zr_fail(
+            error, ZERO_ERR_CONFIG,
+            "%s: optimizer.params.nesterov needs a momentum above 0 and a dampening of 0",
+            config->name);
     if (o->min_coeff > o->max_coeff)
-        return zr_fail(error, ZERO_ERR_CONFIG, "%s: optimizer.params.min_coeff %g is above max_coeff %g", config->name,
+        return zr_fail(error, ZERO_ERR_CONFIG,
+                       "%s: optimizer.params.min_coeff %g is above max_coeff %g", config->name,
                        o->min_coeff, o->max_coeff);
     return ZERO_OK;
 }
@@ -104,36 +109,46 @@ static const char *own_rate_key(const zr_config *config)
     static const char cycle[] = "scheduler.params.cycle_max_lr";
     if (config->schedule.kind == ZR_SCHEDULE_RANGE_TEST)
         return "scheduler.params.lr_range_test_min_lr";
-    bool own = config->schedule.kind == ZR_SCHEDULE_ONE_CYCLE && zr_config_at(config, cycle)->origin != ZR_FROM_AUTO;
+    bool own = config->schedule.kind == ZR_SCHEDULE_ONE_CYCLE &&
+               zr_config_at(config, cycle)->origin != ZR_FROM_AUTO;
     return own ? cycle : NULL;
 }
 
 static bool moves_beta1(const zr_config *config)
 {
     const zr_schedule *s = &config->schedule;
-    return s->kind == ZR_SCHEDULE_ONE_CYCLE && s->cycle_momentum && zr_key_applies(zr_key_at(zr_key_find("optimizer.params.betas")), config);
+    return s->kind == ZR_SCHEDULE_ONE_CYCLE && s->cycle_momentum &&
+           zr_key_applies(zr_key_at(zr_key_find("optimizer.params.betas")), config);
 }
 
 static zero_status check_momentum(const zr_config *config, zero_error *error)
 {
-    static const char *const bounds[] = {"scheduler.params.cycle_min_mom", "scheduler.params.cycle_max_mom"};
+    static const char *const bounds[] = {"scheduler.params.cycle_min_mom",
+                                         "scheduler.params.cycle_max_mom"};
     const zr_schedule *s = &config->schedule;
     double reached[] = {1, (double)s->first_steps + (double)s->second_steps + 1};
     for (int i = 0; i < ZR_COUNT(bounds) && moves_beta1(config); i++)
         if ((i ? s->max_momentum : s->min_momentum) >= 1)
-            return zr_fail(error, ZERO_ERR_CONFIG, "%s: %s is 1, which beta1 reaches by update %.0f; expected a number of at least 0 and below 1",
-                           zr_setting_where(config, zr_config_at(config, bounds[i])).text, bounds[i], reached[i]);
+            return zr_fail(error, ZERO_ERR_CONFIG,
+                           "%s: %s is 1, which beta1 reaches by update %.0f; expected a number of "
+                           "at least 0 and below 1",
+                           zr_setting_where(config, zr_config_at(config, bounds[i])).text,
+                           bounds[i], reached[i]);
     return ZERO_OK;
 }
 
 zero_status zr_config_check_length(const zr_config *config, int64_t updates, zero_error *error)
 {
     static const char key[] = "scheduler.params.decay_mom_rate";
-    int64_t leaves = moves_beta1(config) ? zr_schedule_momentum_leaves(&config->schedule) : INT64_MAX;
+    int64_t leaves =
+        moves_beta1(config) ? zr_schedule_momentum_leaves(&config->schedule) : INT64_MAX;
     if (leaves >= updates)
         return ZERO_OK;
-    return zr_fail(error, ZERO_ERR_CONFIG, "%s: %s %g takes beta1 to 1 or above at update %" PRId64 " of %" PRId64 "; expected a rate with which it stays below 1",
-                   zr_setting_where(config, zr_config_at(config, key)).text, key, config->schedule.decay_momentum_rate, leaves + 1, updates);
+    return zr_fail(error, ZERO_ERR_CONFIG,
+                   "%s: %s %g takes beta1 to 1 or above at update %" PRId64 " of %" PRId64
+                   "; expected a rate with which it stays below 1",
+                   zr_setting_where(config, zr_config_at(config, key)).text, key,
+                   config->schedule.decay_momentum_rate, leaves + 1, updates);
 }
 
 // --lr is the highest rate: a warm-up that comes down to it from above would be none.
@@ -145,31 +160,40 @@ static zero_status check_warmup(const zr_config *config, zero_error *error)
     bool warms = s->kind == ZR_SCHEDULE_WARMUP || s->kind == ZR_SCHEDULE_WARMUP_DECAY;
     if (!warms || lr->origin != ZR_FROM_FLAG || s->min_lr <= s->max_lr)
         return ZERO_OK;
-    return zr_fail(error, ZERO_ERR_USAGE, "%s %g is below %s, which is %g (%s): the warm-up would come down to it", lr->flag, s->max_lr, least, s->min_lr,
+    return zr_fail(error, ZERO_ERR_USAGE,
+                   "%s %g is below %s, which is %g (%s): the warm-up would come down to it",
+                   lr->flag, s->max_lr, least, s->min_lr,
                    zr_setting_where(config, zr_config_at(config, least)).text);
 }
 
-static zero_status check_schedule(const zr_config *config, const zero_logger *logger, zero_error *error)
+static zero_status check_schedule(const zr_config *config, const zero_logger *logger,
+                                  zero_error *error)
 {
     const zr_schedule *s = &config->schedule;
     const zr_setting *lr = zr_config_at(config, "optimizer.params.lr");
     const char *own_rate = own_rate_key(config);
     if (own_rate && lr->origin == ZR_FROM_FLAG)
-        return zr_fail(error, ZERO_ERR_USAGE, "%s: the schedule %s of %s has rates of its own; change %s (%s)", lr->flag,
-                       zr_schedule_name(s->kind), config->name, own_rate, zr_setting_where(config, zr_config_at(config, own_rate)).text);
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "%s: the schedule %s of %s has rates of its own; change %s (%s)", lr->flag,
+                       zr_schedule_name(s->kind), config->name, own_rate,
+                       zr_setting_where(config, zr_config_at(config, own_rate)).text);
     if (own_rate && lr->origin == ZR_FROM_FILE)
-        zr_log(logger, ZERO_LOG_WARNING, "%s: optimizer.params.lr has no effect: %s has rates of its own",
+        zr_log(logger, ZERO_LOG_WARNING,
+               "%s: optimizer.params.lr has no effect: %s has rates of its own",
                zr_setting_where(config, lr).text, zr_schedule_name(s->kind));
     ZERO_TRY(check_momentum(config, error));
     ZERO_TRY(check_warmup(config, error));
     if (s->from_one && s->kind != ZR_SCHEDULE_WARMUP_COSINE)
-        return zr_fail(error, ZERO_ERR_CONFIG, "%s: libzero.schedule_from_one is for WarmupCosineLR; the schedule is %s",
-                       zr_setting_where(config, zr_config_at(config, "libzero.schedule_from_one")).text, zr_schedule_name(s->kind));
+        return zr_fail(
+            error, ZERO_ERR_CONFIG,
+            "%s: libzero.schedule_from_one is for WarmupCosineLR; the schedule is %s",
+            zr_setting_where(config, zr_config_at(config, "libzero.schedule_from_one")).text,
+            zr_schedule_name(s->kind));
     bool bounded = s->kind == ZR_SCHEDULE_WARMUP_DECAY || s->kind == ZR_SCHEDULE_WARMUP_COSINE;
     if (bounded && s->total_steps < s->warmup_steps)
         zr_log(logger, ZERO_LOG_WARNING,
-               "%s: the warm-up of %" PRId64 " updates is longer than the schedule's %" PRId64, config->name,
-               s->warmup_steps, s->total_steps);
+               "%s: the warm-up of %" PRId64 " updates is longer than the schedule's %" PRId64,
+               config->name, s->warmup_steps, s->total_steps);
     return ZERO_OK;
 }
 
@@ -178,23 +202,27 @@ static void warn_renamed(const zr_config *config, const zero_logger *logger)
     for (int i = 0; i < zr_key_count(); i++) {
         const zr_setting *setting = &config->settings[i];
         if (setting->spelled)
-            zr_log(logger, ZERO_LOG_WARNING, "%s: %s is read as %s: %s", zr_setting_where(config, setting).text,
-                   setting->spelled->path, zr_key_at(i)->path, setting->spelled->reason);
+            zr_log(logger, ZERO_LOG_WARNING, "%s: %s is read as %s: %s",
+                   zr_setting_where(config, setting).text, setting->spelled->path,
+                   zr_key_at(i)->path, setting->spelled->reason);
     }
 }
 
 static void report_decay(const zr_config *config, const zero_logger *logger)
 {
     if (config->optimizer.weight_decay > 0)
-        zr_log(logger, ZERO_LOG_INFO, "weight decay %g on %s (libzero.decay_all)", config->optimizer.weight_decay,
-               config->optimizer.decay_all ? "every tensor" : "tensors of two or more dimensions only");
+        zr_log(logger, ZERO_LOG_INFO, "weight decay %g on %s (libzero.decay_all)",
+               config->optimizer.weight_decay,
+               config->optimizer.decay_all ? "every tensor"
+                                           : "tensors of two or more dimensions only");
 }
 
-zero_status zr_config_resolve(zr_config *config, const zr_config_facts *facts, const zero_logger *logger,
-                              zero_error *error)
+zero_status zr_config_resolve(zr_config *config, const zr_config_facts *facts,
+                              const zero_logger *logger, zero_error *error)
 {
     if (facts->ranks < 1)
-        return zr_fail(error, ZERO_ERR_USAGE, "a configuration for %d ranks: at least one is needed", facts->ranks);
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "a configuration for %d ranks: at least one is needed", facts->ranks);
     warn_renamed(config, logger);
     ZERO_TRY(zr_config_refuse(config, error));
     ZERO_TRY(zr_config_settle_kinds(config, error));
@@ -217,7 +245,8 @@ zero_status zr_config_resolve(zr_config *config, const zr_config_facts *facts, c
 
 zero_status zr_config_choose(zr_config *config, const char *path, int64_t value, zero_error *error)
 {
-    ZERO_TRY(zr_setting_put(zr_config_at(config, path), json_integer(value), ZR_FROM_PROGRAM, error));
+    ZERO_TRY(
+        zr_setting_put(zr_config_at(config, path), json_integer(value), ZR_FROM_PROGRAM, error));
     fill_field(config, zr_key_at(zr_key_find(path)), zr_config_value(config, path));
     return ZERO_OK;
 }

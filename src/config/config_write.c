@@ -49,7 +49,8 @@ static void document_kinds(const zr_key *key, zr_buffer *out)
 {
     bool optimizer = !strncmp(key->path, "optimizer", 9);
     const char *separator = " Of ";
-    for (int kind = 0; kind < (optimizer ? (int)ZR_OPTIMIZER_KINDS : (int)ZR_SCHEDULE_COUNT); kind++) {
+    for (int kind = 0; kind < (optimizer ? (int)ZR_OPTIMIZER_KINDS : (int)ZR_SCHEDULE_COUNT);
+         kind++) {
         if (!(key->kinds >> kind & 1))
             continue;
         const char *name = optimizer ? zr_optimizer_traits_of((zr_optimizer_kind)kind)->name
@@ -68,8 +69,8 @@ static void document_key(const zr_key *key, zr_buffer *out)
         document_choices(key->choices, out);
     else
         zr_buffer_printf(out, "%s", zr_key_type_name(key->type));
-    zr_buffer_printf(out, "%s | %s | %s |", key->nullable ? ", null" : "", key->standard ? key->standard : "",
-                     zr_treatment_name(key->treatment));
+    zr_buffer_printf(out, "%s | %s | %s |", key->nullable ? ", null" : "",
+                     key->standard ? key->standard : "", zr_treatment_name(key->treatment));
     zr_buffer_printf(out, " %s.", key->help);
     document_kinds(key, out);
     if (key->needs)
@@ -83,15 +84,18 @@ static void document_key(const zr_key *key, zr_buffer *out)
         document_choices(key->allowed, out);
         zr_buffer_printf(out, ": %s.", key->reason);
     } else if (key->reason)
-        zr_buffer_printf(out, " %s%s.", key->treatment == ZR_KEY_NO_EFFECT ? "No effect: " : "Refused: ", key->reason);
+        zr_buffer_printf(
+            out, " %s%s.",
+            key->treatment == ZR_KEY_NO_EFFECT ? "No effect: " : "Refused: ", key->reason);
     zr_buffer_printf(out, " |\n");
 }
 
 // The rows of one section; "" for those of the top level.
 static void document_section(const char *section, size_t length, zr_buffer *out)
 {
-    zr_buffer_printf(out, "\n## %.*s\n\n| key | type | default | here | meaning |\n|---|---|---|---|---|\n",
-                     length ? (int)length : 9, length ? section : "Top level");
+    zr_buffer_printf(
+        out, "\n## %.*s\n\n| key | type | default | here | meaning |\n|---|---|---|---|---|\n",
+        length ? (int)length : 9, length ? section : "Top level");
     for (int i = 0; i < zr_key_count(); i++) {
         const zr_key *key = zr_key_at(i);
         if (section_length(key->path) == length && !strncmp(key->path, section, length))
@@ -104,7 +108,8 @@ static bool is_first_of_section(int index)
     const char *path = zr_key_at(index)->path;
     size_t length = section_length(path);
     for (int i = 0; i < index; i++)
-        if (section_length(zr_key_at(i)->path) == length && !strncmp(zr_key_at(i)->path, path, length))
+        if (section_length(zr_key_at(i)->path) == length &&
+            !strncmp(zr_key_at(i)->path, path, length))
             return false;
     return length > 0;
 }

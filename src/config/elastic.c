@@ -1,4 +1,5 @@
-// The batch of elasticity, and who can share it. Called by config_elastic.c, and by tools/plan_model for other numbers of ranks.
+// The batch of elasticity, and who can share it. Called by config_elastic.c, and by
+// tools/plan_model for other numbers of ranks.
 #include "config/elastic.h"
 
 #include <inttypes.h>
@@ -7,8 +8,10 @@
 
 // Numbers with more divisors than any below them, as many as DeepSpeed has.
 static const int64_t highly_composite[] = {
-    1, 2, 4, 6, 12, 24, 36, 48, 60, 120, 180, 240, 360, 720, 840, 1260, 1680, 2520, 5040, 7560, 10080, 15120, 20160,
-    25200, 27720, 45360, 50400, 55440, 83160, 110880, 166320, 221760, 277200, 332640, 498960, 554400, 665280, 720720,
+    1,      2,      4,      6,      12,     24,     36,     48,     60,    120,
+    180,    240,    360,    720,    840,    1260,   1680,   2520,   5040,  7560,
+    10080,  15120,  20160,  25200,  27720,  45360,  50400,  55440,  83160, 110880,
+    166320, 221760, 277200, 332640, 498960, 554400, 665280, 720720,
 };
 
 static int64_t scaled(int64_t base, int64_t most)
@@ -34,7 +37,8 @@ static int64_t common_multiple(const zr_elastic_rule *rule, int64_t most)
 {
     int64_t multiple = 1;
     for (int i = 0; i < rule->micro_count && multiple <= most; i++)
-        if (__builtin_mul_overflow(multiple, rule->micros[i] / common_divisor(multiple, rule->micros[i]), &multiple))
+        if (__builtin_mul_overflow(
+                multiple, rule->micros[i] / common_divisor(multiple, rule->micros[i]), &multiple))
             return INT64_MAX;
     return multiple;
 }
@@ -99,7 +103,10 @@ static zero_status find_best(const search *s, zr_elastic *out, zero_error *error
     const zr_elastic_rule *rule = s->rule;
     for (int i = 0; i < rule->micro_count; i++)
         if (rule->micros[i] > s->most)
-            return zr_fail(error, ZERO_ERR_CONFIG, "a micro-batch of %" PRId64 " samples is above the largest batch, %" PRId64 "%s", rule->micros[i], s->most,
+            return zr_fail(error, ZERO_ERR_CONFIG,
+                           "a micro-batch of %" PRId64
+                           " samples is above the largest batch, %" PRId64 "%s",
+                           rule->micros[i], s->most,
                            s->most < rule->most_samples ? " for each rank of a machine" : "");
     zr_elastic best = {.rule = *rule}, next = {.rule = *rule};
     for (int i = 0; i <= rule->micro_count; i++) {
@@ -118,7 +125,10 @@ static zero_status find_best(const search *s, zr_elastic *out, zero_error *error
 zero_status zr_elastic_solve(const zr_elastic_rule *rule, zr_elastic *out, zero_error *error)
 {
     int64_t node = rule->by_node ? rule->node_ranks : 1;
-    search s = {.rule = rule, .most = rule->most_samples / node, .least_ranks = rule->min_ranks / node, .most_ranks = rule->max_ranks / node};
+    search s = {.rule = rule,
+                .most = rule->most_samples / node,
+                .least_ranks = rule->min_ranks / node,
+                .most_ranks = rule->max_ranks / node};
     if (!s.most_ranks) // as DeepSpeed: fewer than a machine's is no limit
         s.most_ranks = s.most / least_micro(rule);
     ZERO_TRY(find_best(&s, out, error));
@@ -156,7 +166,8 @@ bool zr_elastic_share(const zr_elastic *elastic, int64_t ranks, zr_elastic_batch
     if (train < 1)
         return false;
     int64_t micro = micro_of(&elastic->rule, train / ranks);
-    *out = (zr_elastic_batch){.train = train, .micro = micro, .accumulation = train / ranks / micro, .other = !named};
+    *out = (zr_elastic_batch){
+        .train = train, .micro = micro, .accumulation = train / ranks / micro, .other = !named};
     return true;
 }
 
@@ -166,7 +177,8 @@ void zr_elastic_list(const zr_elastic *elastic, char *out, size_t bytes)
     int i = 0;
     out[0] = 0;
     for (; i < elastic->count && used + 64 < bytes; i++)
-        used += (size_t)snprintf(out + used, bytes - used, "%s%" PRId64, i ? ", " : "", elastic->ranks[i]);
+        used += (size_t)snprintf(out + used, bytes - used, "%s%" PRId64, i ? ", " : "",
+                                 elastic->ranks[i]);
     if (i < elastic->count)
         snprintf(out + used, bytes - used, ", ... (%d in all)", elastic->count);
     else if (!i)

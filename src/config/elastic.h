@@ -1,5 +1,6 @@
-// Elasticity: one global batch that many numbers of ranks can share, so that a run changes its ranks and keeps its batch. Pure functions, as
-// DeepSpeed 0.19.6 computes them (0.19.8 has removed the section).
+// Elasticity: one global batch that many numbers of ranks can share, so that a run changes its
+// ranks and keeps its batch. Pure functions, as DeepSpeed 0.19.6 computes them (0.19.8 has removed
+// the section).
 //
 //   version 0.1   N ranks can share a batch B where some micro-batch m of the list has m x N
 //                 dividing B. Candidates for B are each m and the least common multiple of all,
@@ -12,12 +13,13 @@
 
 #include "base/errors.h"
 
-enum { ZR_ELASTIC_MOST_MICROS = 64, ZR_ELASTIC_MOST_RANKS = 1344 }; // the second: divisors that a batch can have
+// the second: divisors that a batch can have
+enum { ZR_ELASTIC_MOST_MICROS = 64, ZR_ELASTIC_MOST_RANKS = 1344 };
 #define ZR_ELASTIC_MOST_SAMPLES 1000000000
 
 typedef struct zr_elastic_rule { // the section's keys
-    bool by_node;                 // version 0.2
-    int64_t most_samples;         // max_train_batch_size
+    bool by_node;                // version 0.2
+    int64_t most_samples;        // max_train_batch_size
     int64_t micros[ZR_ELASTIC_MOST_MICROS];
     int micro_count;
     int64_t min_ranks, max_ranks; // min_gpus, max_gpus
@@ -37,7 +39,8 @@ typedef struct zr_elastic_batch {
     bool other; // not the batch of the numbers of ranks that are named (version 0.2)
 } zr_elastic_batch;
 
-// Every value of the rule is at least 1 and at most ZR_ELASTIC_MOST_SAMPLES. ZERO_ERR_CONFIG where a micro-batch is above the largest batch.
+// Every value of the rule is at least 1 and at most ZR_ELASTIC_MOST_SAMPLES. ZERO_ERR_CONFIG where
+// a micro-batch is above the largest batch.
 zero_status zr_elastic_solve(const zr_elastic_rule *rule, zr_elastic *out, zero_error *error);
 // What N ranks train with; false where they cannot.
 bool zr_elastic_share(const zr_elastic *elastic, int64_t ranks, zr_elastic_batch *out);

@@ -1,7 +1,8 @@
 // Checking one JSON value against a row of the key table, and the names of what may stand there.
 //
-// A value that passes is in normal form ever after: integers are JSON integers, numbers JSON reals, enums are spelled
-// as the table spells them. The parser, the flags and the defaults all come through here.
+// A value that passes is in normal form ever after: integers are JSON integers, numbers JSON reals,
+// enums are spelled as the table spells them. The parser, the flags and the defaults all come
+// through here.
 #include "config/keys.h"
 
 #include <math.h>
@@ -11,9 +12,9 @@
 #include <strings.h>
 
 static const char *const type_names[] = {
-    [ZR_KEY_BYTES] = "bytes",
-    [ZR_KEY_BOOL] = "true or false", [ZR_KEY_INT] = "integer", [ZR_KEY_NUMBER] = "number", [ZR_KEY_STRING] = "string",
-    [ZR_KEY_ENUM] = "one of",        [ZR_KEY_LIST] = "list",   [ZR_KEY_OBJECT] = "object", [ZR_KEY_ANY] = "anything",
+    [ZR_KEY_BYTES] = "bytes",   [ZR_KEY_BOOL] = "true or false", [ZR_KEY_INT] = "integer",
+    [ZR_KEY_NUMBER] = "number", [ZR_KEY_STRING] = "string",      [ZR_KEY_ENUM] = "one of",
+    [ZR_KEY_LIST] = "list",     [ZR_KEY_OBJECT] = "object",      [ZR_KEY_ANY] = "anything",
 };
 
 static const char *const treatment_names[] = {
@@ -22,15 +23,9 @@ static const char *const treatment_names[] = {
     [ZR_KEY_RENAMED] = "renamed",
 };
 
-const char *zr_key_type_name(zr_key_type type)
-{
-    return type_names[type];
-}
+const char *zr_key_type_name(zr_key_type type) { return type_names[type]; }
 
-const char *zr_treatment_name(zr_treatment treatment)
-{
-    return treatment_names[treatment];
-}
+const char *zr_treatment_name(zr_treatment treatment) { return treatment_names[treatment]; }
 
 // Calls are bounded by the number of alternatives: the k-th of "a|b|c", length 0 after the last.
 static const char *alternative(const char *list, int k, size_t *length)
@@ -48,7 +43,8 @@ static bool check_enum(const zr_key *key, json_t *value, json_t **normal)
     const char *text = json_is_string(value) ? json_string_value(value) : "", *choice;
     size_t length;
     for (int k = 0; (choice = alternative(key->choices, k, &length)); k++) {
-        bool same = key->any_case ? !strncasecmp(text, choice, length) : !strncmp(text, choice, length);
+        bool same =
+            key->any_case ? !strncasecmp(text, choice, length) : !strncmp(text, choice, length);
         if (same && strlen(text) == length) {
             *normal = json_stringn(choice, length);
             return true;
@@ -83,9 +79,13 @@ static bool check_int(const zr_key *key, json_t *value, json_t **normal)
 // "512", "24GB", "512MiB"; -1 for what is none of them.
 static double bytes_of(const char *text)
 {
-    static const struct { const char *suffix; double factor; } units[] = {
-        {"", 1}, {"B", 1}, {"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12},
-        {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40},
+    static const struct {
+        const char *suffix;
+        double factor;
+    } units[] = {
+        {"", 1},         {"B", 1},        {"kB", 1e3},     {"KB", 1e3},
+        {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12},    {"KiB", 0x1p10},
+        {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40},
     };
     char *end;
     double number = strtod(text, &end);
@@ -99,7 +99,9 @@ static double bytes_of(const char *text)
 
 static bool check_bytes(json_t *value, json_t **normal)
 {
-    double bytes = json_is_string(value) ? bytes_of(json_string_value(value)) : json_is_number(value) ? json_number_value(value) : -1;
+    double bytes = json_is_string(value)   ? bytes_of(json_string_value(value))
+                   : json_is_number(value) ? json_number_value(value)
+                                           : -1;
     if (!(bytes >= 1 && bytes < 0x1p62))
         return false;
     *normal = json_integer((json_int_t)bytes);
@@ -130,25 +132,20 @@ static void describe_choices(const zr_key *key, char wanted[ZR_KEY_WANTED_BYTES]
         const char *choice = alternative(key->choices, k, &length);
         if (!choice)
             return;
-        used +=
-            (size_t)snprintf(wanted + used, ZR_KEY_WANTED_BYTES - used, "%s %.*s", k ? "," : "", (int)length, choice);
+        used += (size_t)snprintf(wanted + used, ZR_KEY_WANTED_BYTES - used, "%s %.*s", k ? "," : "",
+                                 (int)length, choice);
     }
 }
 
 static void describe_wanted(const zr_key *key, char wanted[ZR_KEY_WANTED_BYTES])
 {
     switch (key->type) {
-    case ZR_KEY_INT:
-        describe_range(key, "an integer", wanted);
-        break;
-    case ZR_KEY_NUMBER:
-        describe_range(key, "a number", wanted);
-        break;
-    case ZR_KEY_ENUM:
-        describe_choices(key, wanted);
-        break;
+    case ZR_KEY_INT: describe_range(key, "an integer", wanted); break;
+    case ZR_KEY_NUMBER: describe_range(key, "a number", wanted); break;
+    case ZR_KEY_ENUM: describe_choices(key, wanted); break;
     case ZR_KEY_BYTES:
-        snprintf(wanted, ZR_KEY_WANTED_BYTES, "a number of bytes, such as 2147483648, \"2GB\" or \"512MiB\"");
+        snprintf(wanted, ZR_KEY_WANTED_BYTES,
+                 "a number of bytes, such as 2147483648, \"2GB\" or \"512MiB\"");
         break;
     default:
         snprintf(wanted, ZR_KEY_WANTED_BYTES, "%s%s",
@@ -167,28 +164,15 @@ static bool check_type(const zr_key *key, json_t *value, json_t **normal)
 {
     bool fits = true;
     switch (key->type) {
-    case ZR_KEY_INT:
-        return check_int(key, value, normal);
-    case ZR_KEY_NUMBER:
-        return check_number(key, value, normal);
-    case ZR_KEY_ENUM:
-        return check_enum(key, value, normal);
-    case ZR_KEY_BYTES:
-        return check_bytes(value, normal);
-    case ZR_KEY_BOOL:
-        fits = json_is_boolean(value);
-        break;
-    case ZR_KEY_STRING:
-        fits = json_is_string(value);
-        break;
-    case ZR_KEY_LIST:
-        fits = json_is_array(value);
-        break;
-    case ZR_KEY_OBJECT:
-        fits = json_is_object(value);
-        break;
-    case ZR_KEY_ANY:
-        break;
+    case ZR_KEY_INT: return check_int(key, value, normal);
+    case ZR_KEY_NUMBER: return check_number(key, value, normal);
+    case ZR_KEY_ENUM: return check_enum(key, value, normal);
+    case ZR_KEY_BYTES: return check_bytes(value, normal);
+    case ZR_KEY_BOOL: fits = json_is_boolean(value); break;
+    case ZR_KEY_STRING: fits = json_is_string(value); break;
+    case ZR_KEY_LIST: fits = json_is_array(value); break;
+    case ZR_KEY_OBJECT: fits = json_is_object(value); break;
+    case ZR_KEY_ANY: break;
     }
     *normal = fits ? json_incref(value) : NULL;
     return fits;
@@ -210,8 +194,9 @@ json_t *zr_key_standard(const zr_key *key)
 {
     bool text = key->type == ZR_KEY_STRING || key->type == ZR_KEY_ENUM || key->type == ZR_KEY_ANY;
     bool word = !strcmp(key->standard, "auto") || !strcmp(key->standard, "max");
-    json_t *value = word || (text && strcmp(key->standard, "null")) ? json_string(key->standard)
-                                                                    : json_loads(key->standard, JSON_DECODE_ANY, NULL);
+    json_t *value = word || (text && strcmp(key->standard, "null"))
+                        ? json_string(key->standard)
+                        : json_loads(key->standard, JSON_DECODE_ANY, NULL);
     if (!value)
         return NULL;
     char wanted[ZR_KEY_WANTED_BYTES];

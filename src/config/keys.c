@@ -1,4 +1,5 @@
-// Searching the key table. Its rows are in keys_*.c; here they are one table, in the order of the documentation.
+// Searching the key table. Its rows are in keys_*.c; here they are one table, in the order of the
+// documentation.
 #include "config/keys.h"
 
 #include <ctype.h>
@@ -61,7 +62,8 @@ int zr_key_find(const char *path)
     if (index >= 0 || strncmp(path, section, sizeof section - 1))
         return index;
     char prefixed[ZR_KEY_PATH_BYTES];
-    int length = snprintf(prefixed, sizeof prefixed, "%sstage3_%s", section, path + sizeof section - 1);
+    int length =
+        snprintf(prefixed, sizeof prefixed, "%sstage3_%s", section, path + sizeof section - 1);
     return length < (int)sizeof prefixed ? find_exactly(prefixed) : -1;
 }
 
@@ -86,7 +88,8 @@ static int edit_distance(const char *a, size_t a_length, const char *b, size_t b
         int diagonal = row[0];
         row[0] = (int)i;
         for (size_t j = 1; j <= b_length; j++) {
-            int substituted = diagonal + (tolower((unsigned char)a[i - 1]) != tolower((unsigned char)b[j - 1]));
+            int substituted =
+                diagonal + (tolower((unsigned char)a[i - 1]) != tolower((unsigned char)b[j - 1]));
             diagonal = row[j];
             row[j] = ZR_MIN(substituted, ZR_MIN(row[j], row[j - 1]) + 1);
         }
@@ -110,7 +113,8 @@ typedef struct nearest {
 // Compares the last component of candidate[0..length) with that of the path sought.
 static void consider(nearest *search, const char *candidate, size_t length)
 {
-    size_t parent = parent_length(search->path, search->length), other = parent_length(candidate, length);
+    size_t parent = parent_length(search->path, search->length),
+           other = parent_length(candidate, length);
     size_t name = search->length - parent, other_name = length - other;
     if (name > NAME_BYTES || other_name > NAME_BYTES)
         return;
@@ -130,5 +134,6 @@ void zr_key_nearest(const char *path, char out[ZR_KEY_PATH_BYTES])
             if (row[end] == '.' || row[end] == 0)
                 consider(&search, row, end);
     }
-    snprintf(out, ZR_KEY_PATH_BYTES, "%.*s", (int)search.best_length, search.best ? search.best : "");
+    snprintf(out, ZR_KEY_PATH_BYTES, "%.*s", (int)search.best_length,
+             search.best ? search.best : "");
 }

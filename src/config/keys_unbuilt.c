@@ -1,5 +1,5 @@
-// Rows of what is not built (pipelines, tensor parallelism and others), and of what DeepSpeed itself
-// has removed.
+// Rows of what is not built (pipelines, tensor parallelism and others), and of what DeepSpeed
+// itself has removed.
 #include "config/config.h"
 
 #define NO_PIPELINE "there is no pipeline"

@@ -12,21 +12,24 @@ zr_loss_scale zr_loss_scale_begin(const zr_loss_scale_spec *spec)
     };
 }
 
-zr_loss_scale zr_loss_scale_resume(const zr_loss_scale_spec *spec, const zr_loss_scale *saved, bool dynamic)
+zr_loss_scale zr_loss_scale_resume(const zr_loss_scale_spec *spec, const zr_loss_scale *saved,
+                                   bool dynamic)
 {
     zr_loss_scale state = zr_loss_scale_begin(spec);
     state.iteration = saved->iteration;
     state.last_overflow = saved->last_overflow;
     if (spec->kind == ZR_SCALE_DYNAMIC && dynamic) {
         state.scale = ZR_MAX(saved->scale, spec->min_scale);
-        state.hysteresis = saved->hysteresis > 0 ? ZR_MIN(saved->hysteresis, spec->hysteresis) : spec->hysteresis;
+        state.hysteresis =
+            saved->hysteresis > 0 ? ZR_MIN(saved->hysteresis, spec->hysteresis) : spec->hysteresis;
     } else if (spec->kind == ZR_SCALE_DYNAMIC) {
         state.last_overflow = saved->iteration - 1;
     }
     return state;
 }
 
-// An overflow is forgiven while some are left; from then on each one halves the scale, until a growth forgives again.
+// An overflow is forgiven while some are left; from then on each one halves the scale, until a
+// growth forgives again.
 // A hysteresis of 0 forgives every one.
 static zero_status shrink(const zr_loss_scale_spec *spec, zr_loss_scale *state, zero_error *error)
 {
@@ -35,11 +38,14 @@ static zero_status shrink(const zr_loss_scale_spec *spec, zr_loss_scale *state, 
         return ZERO_OK;
     }
     if (state->scale == spec->min_scale)
-        return zr_fail(error, ZERO_ERR_DATA,
-                       "step %" PRId64 ": the gradients overflow at the smallest loss scale, %g (fp16.min_loss_scale): train "
-                       "in bf16 (--dtype bf16), with a lower learning rate, or with a smaller fp16.initial_scale_power and "
-                       "fp16.min_loss_scale",
-                       state->iteration + 1, state->scale);
+        return zr_fail(
+            error, ZERO_ERR_DATA,
+            "step %" PRId64
+            ": the gradients overflow at the smallest loss scale, %g (fp16.min_loss_scale): train "
+            "in bf16 (--dtype bf16), with a lower learning rate, or with a smaller "
+            "fp16.initial_scale_power and "
+            "fp16.min_loss_scale",
+            state->iteration + 1, state->scale);
     state->scale = ZR_MAX(state->scale / 2, spec->min_scale);
     return ZERO_OK;
 }
@@ -55,7 +61,8 @@ static void grow(const zr_loss_scale_spec *spec, zr_loss_scale *state)
     state->scale *= 2;
 }
 
-zero_status zr_loss_scale_next(const zr_loss_scale_spec *spec, bool overflow, zr_loss_scale *state, zero_error *error)
+zero_status zr_loss_scale_next(const zr_loss_scale_spec *spec, bool overflow, zr_loss_scale *state,
+                               zero_error *error)
 {
     if (spec->kind == ZR_SCALE_DYNAMIC && overflow)
         ZERO_TRY(shrink(spec, state, error));

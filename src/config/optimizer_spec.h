@@ -5,7 +5,8 @@
 #include "base/errors.h"
 
 typedef enum zr_optimizer_kind {
-    ZR_OPTIMIZER_ADAMW,   // decay apart from the gradient; DeepSpeed's "Adam" too, unless adam_w_mode is false
+    // decay apart from the gradient; DeepSpeed's "Adam" too, unless adam_w_mode is false
+    ZR_OPTIMIZER_ADAMW,
     ZR_OPTIMIZER_ADAM_L2, // decay added to the gradient
     ZR_OPTIMIZER_SGD,
     ZR_OPTIMIZER_ADAGRAD,
@@ -16,7 +17,7 @@ typedef enum zr_optimizer_kind {
 
 typedef struct zr_optimizer_spec {
     zr_optimizer_kind kind;
-    double lr;                   // of the group; the schedule may replace it
+    double lr; // of the group; the schedule may replace it
     double beta1, beta2, eps;
     double weight_decay;
     double momentum, dampening;  // SGD
@@ -26,14 +27,15 @@ typedef struct zr_optimizer_spec {
 } zr_optimizer_spec;
 
 typedef struct zr_optimizer_traits {
-    const char *name;      // as the table of keys spells it
-    const char *states[2]; // names of the fp32 vectors kept for every element; NULL: none
-    bool elementwise;      // false: an update needs norms of whole tensors
+    const char *name;           // as the table of keys spells it
+    const char *states[2];      // names of the fp32 vectors kept for every element; NULL: none
+    bool elementwise;           // false: an update needs norms of whole tensors
     zr_optimizer_spec standard; // DeepSpeed's and PyTorch's defaults
 } zr_optimizer_traits;
 
 const zr_optimizer_traits *zr_optimizer_traits_of(zr_optimizer_kind kind);
-// fp32 vectors per element that this optimizer keeps besides the weights: 0 (SGD without momentum), 1 or 2.
+// fp32 vectors per element that this optimizer keeps besides the weights: 0 (SGD without momentum),
+// 1 or 2.
 int zr_optimizer_states(const zr_optimizer_spec *spec);
 
 // The kind that `name` ("adamw", any case) means; -1 where it names one that is not built, or none.

@@ -12,8 +12,9 @@ typedef struct zr_flops_profiler {
 } zr_flops_profiler;
 
 typedef struct zr_comms_logger {
-    bool enabled, verbose; // verbose: a line for each operation of the first step, else the table at the end alone
-    uint32_t ops;          // bit per zero_comm_op
+    // verbose: a line for each operation of the first step, else the table at the end alone
+    bool enabled, verbose;
+    uint32_t ops; // bit per zero_comm_op
 } zr_comms_logger;
 
 typedef struct zr_monitor_config {

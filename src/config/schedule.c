@@ -1,4 +1,5 @@
-// DeepSpeed's schedules, written in its own order of operations so that the values agree to the last bit or two; and one of ours.
+// DeepSpeed's schedules, written in its own order of operations so that the values agree to the
+// last bit or two; and one of ours.
 #include "config/schedule.h"
 
 #include <math.h>
@@ -6,18 +7,12 @@
 #include <strings.h>
 
 static const char *const names[ZR_SCHEDULE_COUNT] = {
-    [ZR_SCHEDULE_CONSTANT] = "constant",
-    [ZR_SCHEDULE_WARMUP] = "WarmupLR",
-    [ZR_SCHEDULE_WARMUP_DECAY] = "WarmupDecayLR",
-    [ZR_SCHEDULE_WARMUP_COSINE] = "WarmupCosineLR",
-    [ZR_SCHEDULE_ONE_CYCLE] = "OneCycle",
-    [ZR_SCHEDULE_RANGE_TEST] = "LRRangeTest",
+    [ZR_SCHEDULE_CONSTANT] = "constant",          [ZR_SCHEDULE_WARMUP] = "WarmupLR",
+    [ZR_SCHEDULE_WARMUP_DECAY] = "WarmupDecayLR", [ZR_SCHEDULE_WARMUP_COSINE] = "WarmupCosineLR",
+    [ZR_SCHEDULE_ONE_CYCLE] = "OneCycle",         [ZR_SCHEDULE_RANGE_TEST] = "LRRangeTest",
 };
 
-const char *zr_schedule_name(zr_schedule_kind kind)
-{
-    return names[kind];
-}
+const char *zr_schedule_name(zr_schedule_kind kind) { return names[kind]; }
 
 int zr_schedule_find(const char *name)
 {
@@ -27,10 +22,7 @@ int zr_schedule_find(const char *name)
     return -1;
 }
 
-static double warmup_length(const zr_schedule *s)
-{
-    return (double)ZR_MAX(s->warmup_steps, 2);
-}
+static double warmup_length(const zr_schedule *s) { return (double)ZR_MAX(s->warmup_steps, 2); }
 
 // From 0 to 1 for 0 <= t < warmup_length.
 static double warmup_part(const zr_schedule *s, double t)
@@ -65,7 +57,8 @@ static double cosine_lr(const zr_schedule *s, double t)
     return s->lr * fmax(0.0, s->cosine_min_ratio + (1.0 - s->cosine_min_ratio) * part);
 }
 
-// The program's own: update t = 1, 2, ... of the warm-up has t / length of the rate, the last one of the run the least.
+// The program's own: update t = 1, 2, ... of the warm-up has t / length of the rate, the last one
+// of the run the least.
 static double cosine_from_one(const zr_schedule *s, double t)
 {
     double length = (double)ZR_MAX(s->warmup_steps, 1);
@@ -73,7 +66,8 @@ static double cosine_from_one(const zr_schedule *s, double t)
     if (t <= length)
         return s->lr * (s->warmup_min_ratio + part * (1.0 - s->warmup_min_ratio));
     double progress = fmin(1.0, (t - length) / fmax(1.0, (double)s->total_steps - length));
-    return s->lr * (s->cosine_min_ratio + (1.0 - s->cosine_min_ratio) * (1 + cos(M_PI * progress)) / 2);
+    return s->lr *
+           (s->cosine_min_ratio + (1.0 - s->cosine_min_ratio) * (1 + cos(M_PI * progress)) / 2);
 }
 
 static double cycle_length(const zr_schedule *s)
@@ -110,10 +104,7 @@ static double after_cycle(const zr_schedule *s, double n, double rate)
     return 1 + rate * ((n - cycle_length(s)) / (double)s->decay_steps);
 }
 
-static bool in_cycle(const zr_schedule *s, int64_t n)
-{
-    return (double)n <= cycle_length(s);
-}
+static bool in_cycle(const zr_schedule *s, int64_t n) { return (double)n <= cycle_length(s); }
 
 static double range_lr(const zr_schedule *s, double n)
 {
@@ -125,20 +116,16 @@ double zr_schedule_lr(const zr_schedule *s, int64_t n)
 {
     double updates = (double)n, t = updates - 1;
     switch (s->kind) {
-    case ZR_SCHEDULE_WARMUP:
-        return warmup_then(s, t, 1.0);
-    case ZR_SCHEDULE_WARMUP_DECAY:
-        return warmup_then(s, t, decayed_part(s, t));
+    case ZR_SCHEDULE_WARMUP: return warmup_then(s, t, 1.0);
+    case ZR_SCHEDULE_WARMUP_DECAY: return warmup_then(s, t, decayed_part(s, t));
     case ZR_SCHEDULE_WARMUP_COSINE:
         return s->from_one ? cosine_from_one(s, updates + 1) : cosine_lr(s, t);
     case ZR_SCHEDULE_ONE_CYCLE:
         if (in_cycle(s, n))
             return s->min_lr + (s->max_lr - s->min_lr) * cycle_part(s, updates);
         return s->min_lr / after_cycle(s, updates, s->decay_lr_rate);
-    case ZR_SCHEDULE_RANGE_TEST:
-        return range_lr(s, updates);
-    default:
-        return s->lr;
+    case ZR_SCHEDULE_RANGE_TEST: return range_lr(s, updates);
+    default: return s->lr;
     }
 }
 
@@ -149,8 +136,9 @@ void zr_schedule_betas(const zr_schedule *s, int64_t n, const double betas[2], d
     if (s->kind != ZR_SCHEDULE_ONE_CYCLE || !s->cycle_momentum)
         return;
     out[1] = 0.99;
+    // DeepSpeed sets the lower bound when it is made, the upper one from the first step
     if (n == 0)
-        out[0] = s->min_momentum; // DeepSpeed sets the lower bound when it is made, the upper one from the first step
+        out[0] = s->min_momentum;
     else if (in_cycle(s, n))
         out[0] = s->max_momentum - (s->max_momentum - s->min_momentum) * cycle_part(s, (double)n);
     else
@@ -162,9 +150,11 @@ int64_t zr_schedule_momentum_leaves(const zr_schedule *s)
     double start = s->max_momentum, growth = start * s->decay_momentum_rate, betas[2] = {0};
     double decays = growth > 0 ? (1 - start) / growth : INFINITY;
     double updates = cycle_length(s) + decays * (double)s->decay_steps;
-    if (s->kind != ZR_SCHEDULE_ONE_CYCLE || !s->cycle_momentum || s->decay_steps == 0 || !(updates < 0x1p53))
+    if (s->kind != ZR_SCHEDULE_ONE_CYCLE || !s->cycle_momentum || s->decay_steps == 0 ||
+        !(updates < 0x1p53))
         return INT64_MAX;
-    int64_t n = (int64_t)fmax(updates - 1, cycle_length(s)); // one too early: what counts is the value that an update takes
+    // one too early: what counts is the value that an update takes
+    int64_t n = (int64_t)fmax(updates - 1, cycle_length(s));
     while (zr_schedule_betas(s, n, betas, betas), betas[0] < 1)
         n++;
     return n;

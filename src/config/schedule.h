@@ -1,7 +1,8 @@
 // Learning-rate schedules as DeepSpeed computes them: pure functions of one number.
 //
-// n = how many times the schedule has stepped = the 0-based number of the update it serves; a skipped update does not
-// step it. So n is the whole state, and any update can be replayed. The engine calls these once an update.
+// n = how many times the schedule has stepped = the 0-based number of the update it serves; a
+// skipped update does not step it. So n is the whole state, and any update can be replayed. The
+// engine calls these once an update.
 #ifndef ZR_CONFIG_SCHEDULE_H
 #define ZR_CONFIG_SCHEDULE_H
 
@@ -19,19 +20,21 @@ typedef enum zr_schedule_kind {
 
 typedef struct zr_schedule {
     zr_schedule_kind kind;
-    double lr;                // the optimizer's own: constant, and the top of the cosine
-    double min_lr, max_lr;    // of warm-up, cycle (both) and range test (min_lr)
-    int64_t warmup_steps;     // below 2 counts as 2
-    int64_t total_steps;      // decay and cosine
-    int warmup_linear;        // 0: logarithmic, 1: linear
+    double lr;             // the optimizer's own: constant, and the top of the cosine
+    double min_lr, max_lr; // of warm-up, cycle (both) and range test (min_lr)
+    int64_t warmup_steps;  // below 2 counts as 2
+    int64_t total_steps;   // decay and cosine
+    int warmup_linear;     // 0: logarithmic, 1: linear
     double warmup_min_ratio, cosine_min_ratio; // cosine: fractions of lr
-    bool from_one;            // cosine: ours, which has no update at rate 0: lr / warmup_steps first, lr at the end of the warm-up
+    // cosine: ours, which has no update at rate 0: lr / warmup_steps first, lr at the end of the
+    // warm-up
+    bool from_one;
     int64_t first_steps, second_steps;   // one cycle: up, down
     int64_t first_stairs, second_stairs; // 0: continuous
     double decay_lr_rate, decay_momentum_rate;
-    int64_t decay_steps;                 // after the cycle; 0: no decay
+    int64_t decay_steps; // after the cycle; 0: no decay
     bool cycle_momentum;
-    double min_momentum, max_momentum;   // of beta1
+    double min_momentum, max_momentum; // of beta1
     int64_t range_steps;
     double range_rate;
     bool range_staircase;
@@ -43,9 +46,12 @@ const char *zr_schedule_name(zr_schedule_kind kind);
 int zr_schedule_find(const char *name);
 
 double zr_schedule_lr(const zr_schedule *schedule, int64_t n);
-// beta1 and beta2 of update n: the optimizer's own (betas), except under OneCycle with cycle_momentum.
-void zr_schedule_betas(const zr_schedule *schedule, int64_t n, const double betas[2], double out[2]);
-// The first update whose beta1 decay_momentum_rate takes to 1 or above, where the bounds are below 1; INT64_MAX: none.
+// beta1 and beta2 of update n: the optimizer's own (betas), except under OneCycle with
+// cycle_momentum.
+void zr_schedule_betas(const zr_schedule *schedule, int64_t n, const double betas[2],
+                       double out[2]);
+// The first update whose beta1 decay_momentum_rate takes to 1 or above, where the bounds are below
+// 1; INT64_MAX: none.
 int64_t zr_schedule_momentum_leaves(const zr_schedule *schedule);
 
 #endif

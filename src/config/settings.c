@@ -65,7 +65,8 @@ zr_where zr_setting_where(const zr_config *config, const zr_setting *setting)
     if (setting->origin == ZR_FROM_FLAG)
         snprintf(where.text, sizeof where.text, "%s", setting->flag);
     else if (setting->line)
-        snprintf(where.text, sizeof where.text, "%.200s:%d:%d", config->name, setting->line, setting->column);
+        snprintf(where.text, sizeof where.text, "%.200s:%d:%d", config->name, setting->line,
+                 setting->column);
     else
         snprintf(where.text, sizeof where.text, "%.200s", config->name);
     return where;
@@ -93,10 +94,7 @@ zr_shown zr_value_shown(const json_t *value)
     return shown;
 }
 
-static void new_line(int indent, zr_buffer *out)
-{
-    zr_buffer_printf(out, "\n%*s", 2 * indent, "");
-}
+static void new_line(int indent, zr_buffer *out) { zr_buffer_printf(out, "\n%*s", 2 * indent, ""); }
 
 static void write_object(const json_t *object, int indent, zr_buffer *out)
 {
@@ -140,7 +138,10 @@ void zr_value_write(const json_t *value, int indent, zr_buffer *out)
     else if (json_is_integer(value))
         zr_buffer_printf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
     else
-        zr_buffer_printf(out, "%s", json_is_null(value) ? "null" : json_is_true(value) ? "true" : "false");
+        zr_buffer_printf(out, "%s",
+                         json_is_null(value)   ? "null"
+                         : json_is_true(value) ? "true"
+                                               : "false");
 }
 
 static bool has_kind(const zr_key *key, int kind)
@@ -153,14 +154,16 @@ bool zr_key_applies(const zr_key *key, const zr_config *config)
     if (!strncmp(key->path, "optimizer.params.", 17))
         return has_kind(key, config->optimizer.kind);
     if (!strncmp(key->path, "scheduler.params.", 17))
-        return config->schedule.kind != ZR_SCHEDULE_CONSTANT && has_kind(key, config->schedule.kind);
+        return config->schedule.kind != ZR_SCHEDULE_CONSTANT &&
+               has_kind(key, config->schedule.kind);
     return true;
 }
 
 bool zr_key_is_idle(const zr_key *key, const zr_config *config)
 {
     const json_t *on = key->needs ? zr_config_value(config, key->needs) : NULL;
-    bool chosen = json_is_string(on) && strcmp(json_string_value(on), "none") && strcmp(json_string_value(on), "auto");
+    bool chosen = json_is_string(on) && strcmp(json_string_value(on), "none") &&
+                  strcmp(json_string_value(on), "auto");
     return key->needs && !json_is_true(on) && !chosen;
 }
 
@@ -169,7 +172,8 @@ void zr_key_list_parameters(const char *prefix, int kind, zr_buffer *out)
     size_t length = strlen(prefix), before = out->length;
     for (int i = 0; i < zr_key_count(); i++) {
         const zr_key *key = zr_key_at(i);
-        if (!strncmp(key->path, prefix, length) && has_kind(key, kind) && key->treatment == ZR_KEY_HONOURED)
+        if (!strncmp(key->path, prefix, length) && has_kind(key, kind) &&
+            key->treatment == ZR_KEY_HONOURED)
             zr_buffer_printf(out, "%s%s", out->length > before ? ", " : "", key->path + length);
     }
 }

@@ -11,45 +11,68 @@ const json_t *zr_config_value(const zr_config *config, const char *path); // NUL
 bool zr_setting_is_auto(const zr_setting *setting);
 bool zr_setting_is_given(const zr_setting *setting); // by the file or a flag, "auto" included
 
-// Replaces a value; takes the reference over. A NULL value means that memory has run out, and is reported so. The place
-// in the file stays, for messages.
+// Replaces a value; takes the reference over. A NULL value means that memory has run out, and is
+// reported so. The place in the file stays, for messages.
 zero_status zr_setting_put(zr_setting *setting, json_t *value, zr_origin origin, zero_error *error);
 void zr_setting_clear(zr_setting *setting);
 
 // "ds.json:7:12", "--stage", or the file's name where neither is known.
-typedef struct zr_where { char text[256]; } zr_where;
+typedef struct zr_where {
+    char text[256];
+} zr_where;
 zr_where zr_setting_where(const zr_config *config, const zr_setting *setting);
 
 // A value as a message shows it: scalars as JSON, long strings cut, "a list", "an object".
-typedef struct zr_shown { char text[80]; } zr_shown;
+typedef struct zr_shown {
+    char text[80];
+} zr_shown;
 zr_shown zr_value_shown(const json_t *value);
 
-void zr_value_write(const json_t *value, int indent, zr_buffer *out); // as JSON; numbers bring the same bits back
-// Whether row `key` is a parameter of the optimizer or schedule that the configuration has settled on.
+// as JSON; numbers bring the same bits back
+void zr_value_write(const json_t *value, int indent, zr_buffer *out);
+// Whether row `key` is a parameter of the optimizer or schedule that the configuration has settled
+// on.
 bool zr_key_applies(const zr_key *key, const zr_config *config);
-// Whether row `key` would be honoured, were not the switch that it needs off. Only after that switch is settled.
+// Whether row `key` would be honoured, were not the switch that it needs off. Only after that
+// switch is settled.
 bool zr_key_is_idle(const zr_key *key, const zr_config *config);
-// "lr, betas, eps": the parameters that a kind of optimizer or schedule has, after a prefix of the table.
+// "lr, betas, eps": the parameters that a kind of optimizer or schedule has, after a prefix of the
+// table.
 void zr_key_list_parameters(const char *prefix, int kind, zr_buffer *out);
 
 typedef struct zr_batch { // 0: not given
     int64_t train, micro, accumulation;
 } zr_batch;
-// Fills what is not given: DeepSpeed's rules. ZERO_ERR_CONFIG, with the sum, where they cannot be met. `name`: the file.
+// Fills what is not given: DeepSpeed's rules. ZERO_ERR_CONFIG, with the sum, where they cannot be
+// met. `name`: the file.
 zero_status zr_batch_solve(zr_batch *batch, int64_t ranks, const char *name, zero_error *error);
 
 // Steps of resolving, in this order.
-zero_status zr_config_settle_elastic(zr_config *config, int ranks, const zero_logger *logger, zero_error *error); // config_elastic.c, before the batch
-zero_status zr_config_refuse(const zr_config *config, zero_error *error);                    // config_refuse.c
-zero_status zr_config_settle_kinds(zr_config *config, zero_error *error);                    // config_refuse.c
-zero_status zr_config_settle_precision(zr_config *config, const zr_config_facts *facts, const zero_logger *logger,
-                                       zero_error *error);                                   // config_precision.c
-zero_status zr_config_settle_values(zr_config *config, const zr_config_facts *facts, const zero_logger *logger,
-                                    zero_error *error);                                      // config_defaults.c
-zero_status zr_config_fill_precision(zr_config *config, const zero_logger *logger, zero_error *error); // config_precision.c
-zero_status zr_config_fill_offload(zr_config *config, zero_error *error);                            // config_offload.c
-zero_status zr_config_fill_profilers(zr_config *config, zero_error *error);                          // config_profilers.c
-zero_status zr_config_check_exact(const zr_config *config, zero_error *error);                         // config_exact.c
-void zr_config_report_idle(const zr_config *config, const zero_logger *logger);                        // config_effect.c
+// config_elastic.c, before the batch
+zero_status zr_config_settle_elastic(zr_config *config, int ranks, const zero_logger *logger,
+                                     zero_error *error);
+// config_refuse.c
+zero_status zr_config_refuse(const zr_config *config, zero_error *error);
+// config_refuse.c
+zero_status zr_config_settle_kinds(zr_config *config, zero_error *error);
+zero_status zr_config_settle_precision(zr_config *config, const zr_config_facts *facts,
+                                       const zero_logger *logger,
+                                       // config_precision.c
+                                       zero_error *error);
+zero_status zr_config_settle_values(zr_config *config, const zr_config_facts *facts,
+                                    const zero_logger *logger,
+                                    // config_defaults.c
+                                    zero_error *error);
+// config_precision.c
+zero_status zr_config_fill_precision(zr_config *config, const zero_logger *logger,
+                                     zero_error *error);
+// config_offload.c
+zero_status zr_config_fill_offload(zr_config *config, zero_error *error);
+// config_profilers.c
+zero_status zr_config_fill_profilers(zr_config *config, zero_error *error);
+// config_exact.c
+zero_status zr_config_check_exact(const zr_config *config, zero_error *error);
+// config_effect.c
+void zr_config_report_idle(const zr_config *config, const zero_logger *logger);
 
 #endif

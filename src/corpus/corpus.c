@@ -5,9 +5,11 @@
 #include <math.h>
 #include <string.h>
 
-static zero_status add_part(zr_corpus *corpus, zr_data_kind kind, int stream, const char *name, zr_part **out, zero_error *error)
+static zero_status add_part(zr_corpus *corpus, zr_data_kind kind, int stream, const char *name,
+                            zr_part **out, zero_error *error)
 {
-    zr_part *parts = zr_list_grow(corpus->parts, corpus->part_count, &corpus->part_capacity, sizeof *parts, error);
+    zr_part *parts = zr_list_grow(corpus->parts, corpus->part_count, &corpus->part_capacity,
+                                  sizeof *parts, error);
     if (!parts)
         return ZERO_ERR_MEMORY;
     corpus->parts = parts;
@@ -27,7 +29,8 @@ typedef struct file { // one file of one argument
 static int texts_together(const file *files, int count)
 {
     int together = 1;
-    while (together < count && files[together].kind == ZR_DATA_TEXT && files[together].stream == files->stream)
+    while (together < count && files[together].kind == ZR_DATA_TEXT &&
+           files[together].stream == files->stream)
         together++;
     return together;
 }
@@ -64,7 +67,8 @@ static zero_status open_tokens(zr_part *part, const file *file, zero_error *erro
 }
 
 // The part that files[0] begins; *used files are in it.
-static zero_status open_part(zr_corpus *corpus, const file *files, int count, int *used, zero_error *error)
+static zero_status open_part(zr_corpus *corpus, const file *files, int count, int *used,
+                             zero_error *error)
 {
     zr_part *part;
     ZERO_TRY(add_part(corpus, files->kind, files->stream, files->path, &part, error));
@@ -87,7 +91,10 @@ static zero_status open_parts(zr_corpus *corpus, zero_error *error)
     for (int i = 0; i < corpus->source_count; i++) {
         const zr_data_source *source = &corpus->sources[i];
         for (int p = 0; p < source->path_count; p++)
-            files[at++] = (file){.path = source->paths[p], .source = source, .kind = zr_data_source_kind_of(source, source->paths[p]), .stream = corpus->stream_count > 1 ? i : 0};
+            files[at++] = (file){.path = source->paths[p],
+                                 .source = source,
+                                 .kind = zr_data_source_kind_of(source, source->paths[p]),
+                                 .stream = corpus->stream_count > 1 ? i : 0};
     }
     zero_status status = ZERO_OK;
     for (int i = 0, used = 0; i < count && status == ZERO_OK; i += used)
@@ -105,9 +112,15 @@ static zero_status check_weights(zr_corpus *corpus, zero_error *error)
         sum += corpus->sources[i].weight;
     }
     if (!isfinite(sum))
-        return zr_fail(error, ZERO_ERR_USAGE, "the weights of the data, up to that of \"%s\", are so large that their sum is not finite: only their ratios count", with->written);
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "the weights of the data, up to that of \"%s\", are so large that their sum "
+                       "is not finite: only their ratios count",
+                       with->written);
     if (with && without)
-        return zr_fail(error, ZERO_ERR_USAGE, "\"%s\" has a weight and \"%s\" has none: either all data have one or none has", with->written, without->written);
+        return zr_fail(
+            error, ZERO_ERR_USAGE,
+            "\"%s\" has a weight and \"%s\" has none: either all data have one or none has",
+            with->written, without->written);
     corpus->stream_count = with ? corpus->source_count : 1;
     return ZERO_OK;
 }
@@ -121,7 +134,8 @@ static zero_status open_all(zr_corpus *corpus, zero_error *error)
     if (!corpus->sources)
         return ZERO_ERR_MEMORY;
     for (; corpus->source_count < options->count; corpus->source_count++)
-        ZERO_TRY(zr_data_source_parse(options->arguments[corpus->source_count], &corpus->sources[corpus->source_count], error));
+        ZERO_TRY(zr_data_source_parse(options->arguments[corpus->source_count],
+                                      &corpus->sources[corpus->source_count], error));
     ZERO_TRY(check_weights(corpus, error));
     return open_parts(corpus, error);
 }
@@ -167,10 +181,7 @@ int64_t zr_corpus_bytes(const zr_corpus *corpus)
     return bytes;
 }
 
-const char *zr_corpus_name(const zr_corpus *corpus)
-{
-    return corpus->sources[0].paths[0];
-}
+const char *zr_corpus_name(const zr_corpus *corpus) { return corpus->sources[0].paths[0]; }
 
 int64_t zr_corpus_empty(const zr_corpus *corpus)
 {

@@ -1,7 +1,7 @@
 // Parts of a corpus become tokens: kept in memory for a training, or handed on piece by piece.
 //
-// Text goes file by file, each mapped while it is read. Only where no end token can stand between two files, and a token or a character may
-// lie across the border, are they joined first.
+// Text goes file by file, each mapped while it is read. Only where no end token can stand between
+// two files, and a token or a character may lie across the border, are they joined first.
 #include "base/alloc.h"
 #include "corpus/corpus_internal.h"
 #include "tokenizer/vocabulary.h"
@@ -13,7 +13,11 @@ enum { BYTES_AT_ONCE = 4 << 20, TOKENS_AT_ONCE = 16 << 20 }; // between two sign
 
 static zr_records records_of(const zr_corpus *corpus, const zr_part *part)
 {
-    return (zr_records){.path = part->name, .text = part->records.data, .length = part->records.length, .field = corpus->options.field, .chat = corpus->options.chat};
+    return (zr_records){.path = part->name,
+                        .text = part->records.data,
+                        .length = part->records.length,
+                        .field = corpus->options.field,
+                        .chat = corpus->options.chat};
 }
 
 typedef struct reader {
@@ -34,7 +38,8 @@ static zero_status take_ids(void *user, const int32_t *ids, int64_t count, zero_
     if (r->take)
         return r->take(r->user, ids, count, error);
     if (!zr_ids_reserve(&r->encoding.ids, count))
-        return zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for more than %lld tokens", r->part->name, (long long)r->encoding.ids.count);
+        return zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for more than %lld tokens",
+                       r->part->name, (long long)r->encoding.ids.count);
     memcpy(r->encoding.ids.at + r->encoding.ids.count, ids, (size_t)count * sizeof *ids);
     r->encoding.ids.count += count;
     return ZERO_OK;
@@ -47,7 +52,8 @@ static void say_taken(void *user, size_t bytes)
 }
 
 // What ends a document; and, where ids are handed on, those that `encoding` has.
-static zero_status end_document(reader *r, bool ends, bool record, const char *name, zero_error *error)
+static zero_status end_document(reader *r, bool ends, bool record, const char *name,
+                                zero_error *error)
 {
     zr_ids *ids = &r->encoding.ids;
     r->documents++;
@@ -55,7 +61,11 @@ static zero_status end_document(reader *r, bool ends, bool record, const char *n
         ZERO_TRY(zr_encoding_end(&r->encoding, record, name, error));
     for (int64_t i = 0; i < ids->count && r->take; i++)
         if (ids->at[i] < 0)
-            return zr_fail(error, ZERO_ERR_UNSUPPORTED, "%s: a part of this record is not a target (a prompt, or a user's message), which a token file cannot express: train on the records themselves", name);
+            return zr_fail(
+                error, ZERO_ERR_UNSUPPORTED,
+                "%s: a part of this record is not a target (a prompt, or a user's message), which "
+                "a token file cannot express: train on the records themselves",
+                name);
     if (!r->take)
         return ZERO_OK;
     ZERO_TRY(r->take(r->user, ids->at, ids->count, error));
@@ -66,15 +76,18 @@ static zero_status end_document(reader *r, bool ends, bool record, const char *n
 // ---- text ---------------------------------------------------------------------------------------
 
 // A text of `length` bytes, of which [split, length) is held out.
-static zero_status encode_text(reader *r, const char *name, const char *text, size_t length, size_t split, zero_error *error)
+static zero_status encode_text(reader *r, const char *name, const char *text, size_t length,
+                               size_t split, zero_error *error)
 {
     if (split)
-        ZERO_TRY(zr_crew_encode(r->crew, r->mode, text, split, name, take_ids, say_taken, r, error));
+        ZERO_TRY(
+            zr_crew_encode(r->crew, r->mode, text, split, name, take_ids, say_taken, r, error));
     r->before += split;
     if (split < length && r->part->split < 0)
         r->part->split = r->encoding.ids.count;
     if (split < length)
-        ZERO_TRY(zr_crew_encode(r->crew, r->mode, text + split, length - split, name, take_ids, say_taken, r, error));
+        ZERO_TRY(zr_crew_encode(r->crew, r->mode, text + split, length - split, name, take_ids,
+                                say_taken, r, error));
     r->before += length - split;
     return end_document(r, true, false, name, error);
 }
@@ -84,7 +97,10 @@ static zero_status encode_file(reader *r, int i, size_t split, zero_error *error
     size_t start = i ? r->part->ends[i - 1] : 0;
     zr_mapped_file file;
     ZERO_TRY(zr_text_map(r->part->paths[i], &file, error));
-    size_t cut = split <= start ? 0 : split - start >= file.length ? file.length : zr_character_boundary(file.data, split - start, file.length);
+    size_t cut = split <= start ? 0
+                 : split - start >= file.length
+                     ? file.length
+                     : zr_character_boundary(file.data, split - start, file.length);
     zero_status status = encode_text(r, r->part->paths[i], file.data, file.length, cut, error);
     zr_file_unmap(&file);
     return status;
@@ -94,7 +110,8 @@ static zero_status encode_joined(reader *r, bool holds, zero_error *error)
 {
     zr_text text;
     ZERO_TRY(zr_text_load(r->part->paths, r->part->files, &text, error));
-    zero_status status = encode_text(r, r->part->name, text.data, text.length, holds ? zr_text_split(&text) : text.length, error);
+    zero_status status = encode_text(r, r->part->name, text.data, text.length,
+                                     holds ? zr_text_split(&text) : text.length, error);
     zr_text_free(&text);
     return status;
 }
@@ -103,10 +120,13 @@ static zero_status read_text(reader *r, int threads, bool holds, zero_error *err
 {
     const zr_tokenizer *tokenizer = r->encoding.tokenizer;
     zr_tokenizer_kind kind = zr_tokenizer_kind_of(tokenizer);
-    size_t length = r->part->ends[r->part->files - 1], split = holds ? zr_text_nine_tenths(length) : length;
-    bool apart = r->part->files == 1 || kind == ZR_TOKENIZER_BYTES || zr_tokenizer_end(tokenizer) >= 0;
+    size_t length = r->part->ends[r->part->files - 1],
+           split = holds ? zr_text_nine_tenths(length) : length;
+    bool apart =
+        r->part->files == 1 || kind == ZR_TOKENIZER_BYTES || zr_tokenizer_end(tokenizer) >= 0;
     if (kind != ZR_TOKENIZER_BPE && !r->take && !zr_ids_reserve(&r->encoding.ids, (int64_t)length))
-        return zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for its %zu tokens", r->part->name, length);
+        return zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for its %zu tokens", r->part->name,
+                       length);
     ZERO_TRY(zr_crew_create(tokenizer, threads, &r->crew, error));
     r->part->split = -1;
     zero_status status = apart ? ZERO_OK : encode_joined(r, holds, error);
@@ -136,13 +156,19 @@ static zero_status refuse_untrained(const reader *r, zero_error *error)
     for (int64_t i = 0; i < r->encoding.ids.count; i++)
         if (r->encoding.ids.at[i] >= 0)
             return ZERO_OK;
-    return r->take ? ZERO_OK : zr_fail(error, ZERO_ERR_DATA, "\"%s\": no record has anything to train on: no text, completion or message of the assistant", r->part->name);
+    return r->take ? ZERO_OK
+                   : zr_fail(error, ZERO_ERR_DATA,
+                             "\"%s\": no record has anything to train on: no text, completion or "
+                             "message of the assistant",
+                             r->part->name);
 }
 
-typedef zero_status (*use_record)(void *user, zr_text_record *record, int64_t number, zero_error *error);
+typedef zero_status (*use_record)(void *user, zr_text_record *record, int64_t number,
+                                  zero_error *error);
 
 // Every record with text, its number counting those without.
-static zero_status each_record(const zr_corpus *corpus, zr_part *part, size_t before, size_t total, use_record use, void *user, zero_error *error)
+static zero_status each_record(const zr_corpus *corpus, zr_part *part, size_t before, size_t total,
+                               use_record use, void *user, zero_error *error)
 {
     zr_records records = records_of(corpus, part);
     zr_text_record *record = zr_alloc(sizeof *record, error);
@@ -167,7 +193,8 @@ typedef struct splitting { // records on their way to tokens
     int64_t kept; // as many are trained on, whether they have text or not
 } splitting;
 
-static zero_status encode_record(void *user, zr_text_record *record, int64_t number, zero_error *error)
+static zero_status encode_record(void *user, zr_text_record *record, int64_t number,
+                                 zero_error *error)
 {
     const splitting *s = user;
     reader *r = s->r;
@@ -192,11 +219,13 @@ static zero_status read_records(reader *r, bool holds, zero_error *error)
 
 // ---- token files --------------------------------------------------------------------------------
 
-static zero_status check_tokens(const zr_corpus *corpus, zr_part *part, const zr_reading *reading, bool holds, zero_error *error)
+static zero_status check_tokens(const zr_corpus *corpus, zr_part *part, const zr_reading *reading,
+                                bool holds, zero_error *error)
 {
     const zr_token_file *file = &part->tokens;
     ZERO_TRY(zr_token_note_check(file, reading->tokenizer, error));
-    int64_t shares = ZR_MAX(reading->shares, 1), first = file->count / shares * reading->share, end = reading->share + 1 >= shares ? file->count : first + file->count / shares;
+    int64_t shares = ZR_MAX(reading->shares, 1), first = file->count / shares * reading->share,
+            end = reading->share + 1 >= shares ? file->count : first + file->count / shares;
     for (int64_t at = first, count; at < end; at += count) {
         count = ZR_MIN((int64_t)TOKENS_AT_ONCE, end - at);
         ZERO_TRY(zr_token_file_check(file, at, count, reading->vocabulary, error));
@@ -214,7 +243,10 @@ static zero_status check_tokens(const zr_corpus *corpus, zr_part *part, const zr
 static zero_status keep_ids(reader *r, zero_error *error)
 {
     zr_ids *ids = &r->encoding.ids;
-    int32_t *smaller = ids->count < ids->capacity ? zr_realloc(ids->at, (size_t)ZR_MAX(ids->count, (int64_t)1) * sizeof *smaller, error) : ids->at;
+    int32_t *smaller =
+        ids->count < ids->capacity
+            ? zr_realloc(ids->at, (size_t)ZR_MAX(ids->count, (int64_t)1) * sizeof *smaller, error)
+            : ids->at;
     if (!smaller)
         return ids->count < ids->capacity ? ZERO_ERR_MEMORY : ZERO_OK;
     r->part->ids = smaller;
@@ -223,14 +255,17 @@ static zero_status keep_ids(reader *r, zero_error *error)
     return ZERO_OK;
 }
 
-zero_status zr_part_read(const zr_corpus *corpus, zr_part *part, const zr_reading *reading, bool holds, zero_error *error)
+zero_status zr_part_read(const zr_corpus *corpus, zr_part *part, const zr_reading *reading,
+                         bool holds, zero_error *error)
 {
-    reader r = {.corpus = corpus, .part = part, .mode = ZR_ENCODE_TEXT, .total = (size_t)part->bytes};
+    reader r = {
+        .corpus = corpus, .part = part, .mode = ZR_ENCODE_TEXT, .total = (size_t)part->bytes};
     if (part->kind == ZR_DATA_TOKENS)
         return check_tokens(corpus, part, reading, holds, error);
     zero_status status = zr_encoding_begin(reading->tokenizer, &r.encoding, error);
     if (status == ZERO_OK)
-        status = part->kind == ZR_DATA_TEXT ? read_text(&r, reading->threads, holds, error) : read_records(&r, holds, error);
+        status = part->kind == ZR_DATA_TEXT ? read_text(&r, reading->threads, holds, error)
+                                            : read_records(&r, holds, error);
     if (status == ZERO_OK)
         status = keep_ids(&r, error);
     zr_encoding_free(&r.encoding);
@@ -242,21 +277,31 @@ static zero_status check_texts(const zr_corpus *corpus, zero_error *error)
 {
     for (int i = 0; i < corpus->source_count; i++)
         if (corpus->sources[i].weight > 0)
-            return zr_fail(error, ZERO_ERR_USAGE, "\"%s\" has a weight, which only zero train uses", corpus->sources[i].written);
+            return zr_fail(error, ZERO_ERR_USAGE, "\"%s\" has a weight, which only zero train uses",
+                           corpus->sources[i].written);
     for (int i = 0; i < corpus->part_count; i++)
         if (corpus->parts[i].kind == ZR_DATA_TOKENS)
-            return zr_fail(error, ZERO_ERR_DATA, "\"%s\" holds tokens already, where text or JSONL is needed (text:PATH is read as text under any name)", corpus->parts[i].name);
+            return zr_fail(error, ZERO_ERR_DATA,
+                           "\"%s\" holds tokens already, where text or JSONL is needed (text:PATH "
+                           "is read as text under any name)",
+                           corpus->parts[i].name);
     return ZERO_OK;
 }
 
-zero_status zr_corpus_write(zr_corpus *corpus, const zr_reading *reading, zr_encode_mode mode, zr_take_ids take, void *user, int64_t *documents, zero_error *error)
+zero_status zr_corpus_write(zr_corpus *corpus, const zr_reading *reading, zr_encode_mode mode,
+                            zr_take_ids take, void *user, int64_t *documents, zero_error *error)
 {
-    reader r = {.corpus = corpus, .mode = mode, .take = take, .user = user, .total = (size_t)zr_corpus_bytes(corpus)};
+    reader r = {.corpus = corpus,
+                .mode = mode,
+                .take = take,
+                .user = user,
+                .total = (size_t)zr_corpus_bytes(corpus)};
     ZERO_TRY(check_texts(corpus, error));
     zero_status status = zr_encoding_begin(reading->tokenizer, &r.encoding, error);
     for (int i = 0; i < corpus->part_count && status == ZERO_OK; i++) {
         r.part = &corpus->parts[i];
-        status = r.part->kind == ZR_DATA_TEXT ? read_text(&r, reading->threads, false, error) : read_records(&r, false, error);
+        status = r.part->kind == ZR_DATA_TEXT ? read_text(&r, reading->threads, false, error)
+                                              : read_records(&r, false, error);
     }
     *documents = r.documents;
     zr_encoding_free(&r.encoding);
@@ -268,20 +313,25 @@ typedef struct visiting { // what a record's text is handed to
     void *user;
 } visiting;
 
-static zero_status visit_record(void *user, zr_text_record *record, int64_t number, zero_error *error)
+static zero_status visit_record(void *user, zr_text_record *record, int64_t number,
+                                zero_error *error)
 {
     const visiting *v = user;
     const zr_buffer *text = &record->document.text;
-    return text->failed ? zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for its text", record->name) : v->visit(v->user, text->data, text->length, error);
+    return text->failed
+               ? zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for its text", record->name)
+               : v->visit(v->user, text->data, text->length, error);
 }
 
-zero_status zr_part_visit_records(const zr_corpus *corpus, zr_part *part, size_t before, size_t total, zr_visit_text visit, void *user, zero_error *error)
+zero_status zr_part_visit_records(const zr_corpus *corpus, zr_part *part, size_t before,
+                                  size_t total, zr_visit_text visit, void *user, zero_error *error)
 {
     visiting v = {.visit = visit, .user = user};
     return each_record(corpus, part, before, total, visit_record, &v, error);
 }
 
-static zero_status visit_files(const zr_corpus *corpus, const zr_part *part, size_t before, size_t total, zr_visit_text visit, void *user, zero_error *error)
+static zero_status visit_files(const zr_corpus *corpus, const zr_part *part, size_t before,
+                               size_t total, zr_visit_text visit, void *user, zero_error *error)
 {
     for (int i = 0; i < part->files; i++) {
         zr_mapped_file file;
@@ -300,8 +350,9 @@ zero_status zr_corpus_visit(zr_corpus *corpus, zr_visit_text visit, void *user, 
     ZERO_TRY(check_texts(corpus, error));
     for (int i = 0; i < corpus->part_count; i++) {
         zr_part *part = &corpus->parts[i];
-        ZERO_TRY(part->kind == ZR_DATA_TEXT ? visit_files(corpus, part, before, total, visit, user, error)
-                                              : zr_part_visit_records(corpus, part, before, total, visit, user, error));
+        ZERO_TRY(part->kind == ZR_DATA_TEXT
+                     ? visit_files(corpus, part, before, total, visit, user, error)
+                     : zr_part_visit_records(corpus, part, before, total, visit, user, error));
         before += (size_t)part->bytes;
     }
     return ZERO_OK;

@@ -1,4 +1,5 @@
-// Tokens of a corpus become streams, to train on and held out; its characters the tokenizer "chars".
+// Tokens of a corpus become streams, to train on and held out; its characters the tokenizer
+// "chars".
 #include "base/alloc.h"
 #include "corpus/corpus_internal.h"
 #include "tokenizer/vocabulary.h"
@@ -6,38 +7,49 @@
 #include <utf8proc.h>
 
 // Tokens [first, end) of a part.
-static zero_status add_span(const zr_part *part, int64_t first, int64_t end, zr_stream *out, zero_error *error)
+static zero_status add_span(const zr_part *part, int64_t first, int64_t end, zr_stream *out,
+                            zero_error *error)
 {
-    const zr_token_span span = {.count = end - first, .tokens = part->ids ? part->ids + first : NULL, .file = part->ids ? NULL : &part->tokens, .at = first, .name = part->name};
+    const zr_token_span span = {.count = end - first,
+                                .tokens = part->ids ? part->ids + first : NULL,
+                                .file = part->ids ? NULL : &part->tokens,
+                                .at = first,
+                                .name = part->name};
     return zr_stream_add(out, &span, error);
 }
 
 typedef enum which { ALL, KEPT, HELD } which;
 
-static zero_status fill(const zr_corpus *corpus, int number, which what, zr_stream *out, zero_error *error)
+static zero_status fill(const zr_corpus *corpus, int number, which what, zr_stream *out,
+                        zero_error *error)
 {
     out->name = corpus->sources[number].written;
     for (int i = 0; i < corpus->part_count; i++) {
         const zr_part *part = &corpus->parts[i];
         if (part->stream == number)
-            ZERO_TRY(add_span(part, what == HELD ? part->split : 0, what == KEPT ? part->split : part->count, out, error));
+            ZERO_TRY(add_span(part, what == HELD ? part->split : 0,
+                              what == KEPT ? part->split : part->count, out, error));
     }
     return ZERO_OK;
 }
 
-static zero_status check_length(const zr_stream *stream, const char *name, int64_t seq, zero_error *error)
+static zero_status check_length(const zr_stream *stream, const char *name, int64_t seq,
+                                zero_error *error)
 {
     if (stream->count >= seq + 1)
         return ZERO_OK;
-    return zr_fail(error, ZERO_ERR_DATA, "%s: %lld tokens, fewer than the %lld of one window (%lld and the last one's target)", name, (long long)stream->count,
-                   (long long)seq + 1, (long long)seq);
+    return zr_fail(
+        error, ZERO_ERR_DATA,
+        "%s: %lld tokens, fewer than the %lld of one window (%lld and the last one's target)", name,
+        (long long)stream->count, (long long)seq + 1, (long long)seq);
 }
 
 static zero_status create(const zr_corpus *corpus, int64_t seq, zr_dataset *out, zero_error *error)
 {
     *out = (zr_dataset){.seq = seq, .stream_count = corpus->stream_count};
     out->streams = zr_alloc((size_t)corpus->stream_count * sizeof *out->streams, error);
-    out->weights = out->streams ? zr_alloc((size_t)corpus->stream_count * sizeof *out->weights, error) : NULL;
+    out->weights =
+        out->streams ? zr_alloc((size_t)corpus->stream_count * sizeof *out->weights, error) : NULL;
     if (!out->streams)
         out->stream_count = 0;
     return out->weights ? ZERO_OK : ZERO_ERR_MEMORY;
@@ -52,8 +64,10 @@ static int64_t count_masked(const zr_stream *stream)
     return masked;
 }
 
-// What is held out of a stream counts where it is a window at least; else all of the stream is trained on.
-static zero_status make_streams(const zr_corpus *corpus, int64_t seq, zr_dataset *train, zr_dataset *held, zero_error *error)
+// What is held out of a stream counts where it is a window at least; else all of the stream is
+// trained on.
+static zero_status make_streams(const zr_corpus *corpus, int64_t seq, zr_dataset *train,
+                                zr_dataset *held, zero_error *error)
 {
     for (int i = 0; i < corpus->stream_count; i++) {
         bool holds = held != NULL;
@@ -72,15 +86,20 @@ static zero_status make_streams(const zr_corpus *corpus, int64_t seq, zr_dataset
     return ZERO_OK;
 }
 
-zero_status zr_corpus_read(zr_corpus *corpus, const zr_reading *reading, zr_dataset *train, zr_dataset *held, zero_error *error)
+zero_status zr_corpus_read(zr_corpus *corpus, const zr_reading *reading, zr_dataset *train,
+                           zr_dataset *held, zero_error *error)
 {
     *train = (zr_dataset){0};
     if (held)
         *held = (zr_dataset){0};
     if (reading->seq < 1)
-        return zr_fail(error, ZERO_ERR_USAGE, "%s: windows of %lld tokens, where at least 1 is needed", zr_corpus_name(corpus), (long long)reading->seq);
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "%s: windows of %lld tokens, where at least 1 is needed",
+                       zr_corpus_name(corpus), (long long)reading->seq);
     for (int i = 0; i < corpus->part_count; i++) {
-        zero_status status = corpus->parts[i].count ? ZERO_OK : zr_part_read(corpus, &corpus->parts[i], reading, held != NULL, error);
+        zero_status status = corpus->parts[i].count ? ZERO_OK
+                                                    : zr_part_read(corpus, &corpus->parts[i],
+                                                                   reading, held != NULL, error);
         zr_file_unmap(&corpus->parts[i].records); // its tokens are there
         ZERO_TRY(status);
     }
@@ -112,19 +131,22 @@ static zero_status mark(void *user, const char *text, size_t length, zero_error 
     return ZERO_OK;
 }
 
-static zero_status mark_records(const zr_corpus *corpus, zr_part *part, unsigned char *seen, zero_error *error)
+static zero_status mark_records(const zr_corpus *corpus, zr_part *part, unsigned char *seen,
+                                zero_error *error)
 {
     seen['\n'] = 1; // what ends a record
     return zr_part_visit_records(corpus, part, 0, part->records.length, mark, seen, error);
 }
 
-// Files that follow each other may share a character. A tokenizer of the part's own says what is wrong with its text.
+// Files that follow each other may share a character. A tokenizer of the part's own says what is
+// wrong with its text.
 static zero_status mark_text(const zr_part *part, unsigned char *seen, zero_error *error)
 {
     zr_text text;
     zr_tokenizer *own;
     ZERO_TRY(zr_text_load(part->paths, part->files, &text, error));
-    zero_status status = zr_tokenizer_create(ZR_TOKENIZER_CHARS, text.data, text.length, part->name, &own, error);
+    zero_status status =
+        zr_tokenizer_create(ZR_TOKENIZER_CHARS, text.data, text.length, part->name, &own, error);
     if (status == ZERO_OK) {
         zr_tokenizer_destroy(own);
         status = mark(seen, text.data, text.length, error);
@@ -133,7 +155,8 @@ static zero_status mark_text(const zr_part *part, unsigned char *seen, zero_erro
     return status;
 }
 
-static zero_status create_from(const unsigned char *seen, const char *name, zr_tokenizer **out, zero_error *error)
+static zero_status create_from(const unsigned char *seen, const char *name, zr_tokenizer **out,
+                               zero_error *error)
 {
     zr_buffer text = {0};
     for (int32_t c = 1; c < ZR_CODE_POINTS; c++) {
@@ -141,8 +164,10 @@ static zero_status create_from(const unsigned char *seen, const char *name, zr_t
         if (seen[c])
             zr_buffer_append(&text, bytes, (size_t)utf8proc_encode_char(c, bytes));
     }
-    zero_status status = text.failed ? zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for its characters", name)
-                                     : zr_tokenizer_create(ZR_TOKENIZER_CHARS, text.data ? text.data : "", text.length, name, out, error);
+    zero_status status =
+        text.failed ? zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for its characters", name)
+                    : zr_tokenizer_create(ZR_TOKENIZER_CHARS, text.data ? text.data : "",
+                                          text.length, name, out, error);
     zr_buffer_free(&text);
     return status;
 }
@@ -154,9 +179,13 @@ zero_status zr_corpus_characters(const zr_corpus *corpus, zr_tokenizer **out, ze
     for (int i = 0; i < corpus->part_count && status == ZERO_OK; i++) {
         zr_part *part = &corpus->parts[i];
         if (part->kind == ZR_DATA_TOKENS)
-            status = zr_fail(error, ZERO_ERR_USAGE, "\"%s\" holds tokens: the tokenizer \"chars\" is made of the characters of a text", part->name);
+            status = zr_fail(
+                error, ZERO_ERR_USAGE,
+                "\"%s\" holds tokens: the tokenizer \"chars\" is made of the characters of a text",
+                part->name);
         else
-            status = part->kind == ZR_DATA_TEXT ? mark_text(part, seen, error) : mark_records(corpus, part, seen, error);
+            status = part->kind == ZR_DATA_TEXT ? mark_text(part, seen, error)
+                                                : mark_records(corpus, part, seen, error);
     }
     if (status == ZERO_OK)
         status = create_from(seen, zr_corpus_name(corpus), out, error);

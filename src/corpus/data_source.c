@@ -1,4 +1,5 @@
-// Arguments of --data: their parts taken apart, patterns expanded. Nothing here opens a file for more than its first bytes.
+// Arguments of --data: their parts taken apart, patterns expanded. Nothing here opens a file for
+// more than its first bytes.
 #define _GNU_SOURCE
 #include "base/alloc.h"
 #include "corpus/data_source.h"
@@ -16,16 +17,21 @@ static const struct {
     zr_data_kind kind;
     zr_token_format format;
 } kinds[] = {
-    {"text", ZR_DATA_TEXT, ZR_TOKENS_DETECT},     {"jsonl", ZR_DATA_JSONL, ZR_TOKENS_DETECT},
-    {"tokens", ZR_DATA_TOKENS, ZR_TOKENS_DETECT}, {"llmc", ZR_DATA_TOKENS, ZR_TOKENS_LLMC},
-    {"nanogpt", ZR_DATA_TOKENS, ZR_TOKENS_NANOGPT}, {"megatron", ZR_DATA_TOKENS, ZR_TOKENS_MEGATRON},
+    {"text", ZR_DATA_TEXT, ZR_TOKENS_DETECT},
+    {"jsonl", ZR_DATA_JSONL, ZR_TOKENS_DETECT},
+    {"tokens", ZR_DATA_TOKENS, ZR_TOKENS_DETECT},
+    {"llmc", ZR_DATA_TOKENS, ZR_TOKENS_LLMC},
+    {"nanogpt", ZR_DATA_TOKENS, ZR_TOKENS_NANOGPT},
+    {"megatron", ZR_DATA_TOKENS, ZR_TOKENS_MEGATRON},
 };
 
 static bool begins_with_magic(const char *path)
 {
     int32_t word = 0;
     int fd;
-    bool found = zr_file_open(path, &fd, NULL) == ZERO_OK && pread(fd, &word, sizeof word, 0) == sizeof word && (word == ZR_LLMC_MAGIC_16 || word == ZR_LLMC_MAGIC_32);
+    bool found = zr_file_open(path, &fd, NULL) == ZERO_OK &&
+                 pread(fd, &word, sizeof word, 0) == sizeof word &&
+                 (word == ZR_LLMC_MAGIC_16 || word == ZR_LLMC_MAGIC_32);
     if (fd >= 0)
         close(fd);
     return found;
@@ -35,7 +41,8 @@ zr_data_kind zr_data_source_kind_of(const zr_data_source *source, const char *pa
 {
     if (source->named)
         return source->kind;
-    if (zr_token_path_ends(path, ".jsonl") || zr_token_path_ends(path, ".ndjson") || zr_token_path_ends(path, ".json"))
+    if (zr_token_path_ends(path, ".jsonl") || zr_token_path_ends(path, ".ndjson") ||
+        zr_token_path_ends(path, ".json"))
         return ZR_DATA_JSONL;
     return zr_token_file_is_name(path) || begins_with_magic(path) ? ZR_DATA_TOKENS : ZR_DATA_TEXT;
 }
@@ -65,7 +72,8 @@ static zero_status take_weight(char *path, zr_data_source *out, zero_error *erro
     if (*end)
         return ZERO_OK; // part of a name
     if (!(weight > 0) || !isfinite(weight))
-        return zr_fail(error, ZERO_ERR_USAGE, "\"%s\": the weight %s must be a number above 0", out->written, colon + 1);
+        return zr_fail(error, ZERO_ERR_USAGE, "\"%s\": the weight %s must be a number above 0",
+                       out->written, colon + 1);
     out->weight = weight;
     *colon = 0;
     return ZERO_OK;
@@ -89,11 +97,13 @@ static zero_status expand(zr_data_source *out, const char *path, zero_error *err
 {
     glob_t found = {0};
     bool pattern = strpbrk(path, "*?[") && !zr_path_exists(path);
-    int result = pattern ? glob(path, GLOB_NOSORT, NULL, &found) : 0; // sorted here: glob's own order depends on the locale
+    // sorted here: glob's own order depends on the locale
+    int result = pattern ? glob(path, GLOB_NOSORT, NULL, &found) : 0;
     size_t count = pattern ? found.gl_pathc : 1;
     zero_status status = ZERO_OK;
     if (result == GLOB_NOSPACE)
-        status = zr_fail(error, ZERO_ERR_MEMORY, "\"%s\": no memory for the files that it matches", out->written);
+        status = zr_fail(error, ZERO_ERR_MEMORY, "\"%s\": no memory for the files that it matches",
+                         out->written);
     else if (result || !count)
         status = zr_fail(error, ZERO_ERR_USAGE, "\"%s\" matches no file", path);
     else if (!(out->paths = zr_alloc(count * sizeof *out->paths, error)))

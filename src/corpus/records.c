@@ -6,7 +6,8 @@
 // The next line that is not blank; false at the end.
 static bool next_line(zr_records *r, const char **line, size_t *length)
 {
-    if (r->at == 0 && r->length >= 3 && !memcmp(r->text, "\xef\xbb\xbf", 3)) // the byte order mark that some programs write
+    // the byte order mark that some programs write
+    if (r->at == 0 && r->length >= 3 && !memcmp(r->text, "\xef\xbb\xbf", 3))
         r->at = 3;
     while (r->at < r->length) {
         const char *start = r->text + r->at, *end = memchr(start, '\n', r->length - r->at);
@@ -42,9 +43,11 @@ static const json_t *field_of(const json_t *object, const char *key)
 static zero_status place_error(const zr_records *r, zero_status status, zero_error *error)
 {
     size_t width = strlen(r->path);
-    if (error && !strncmp(error->message, r->path, width) && !strncmp(error->message + width, ":1:", 3)) {
+    if (error && !strncmp(error->message, r->path, width) &&
+        !strncmp(error->message + width, ":1:", 3)) {
         zero_error moved = {.status = status};
-        snprintf(moved.message, sizeof moved.message, "%.*s:%lld:%s", (int)width, r->path, (long long)r->line, error->message + width + 3);
+        snprintf(moved.message, sizeof moved.message, "%.*s:%lld:%s", (int)width, r->path,
+                 (long long)r->line, error->message + width + 3);
         *error = moved;
     }
     return status;
@@ -57,7 +60,8 @@ static void list_keys(const json_t *object, char *out, size_t size)
     json_t *value;
     size_t at = 0;
     snprintf(out, size, "nothing");
-    json_object_foreach((json_t *)object, key, value) {
+    json_object_foreach((json_t *)object, key, value)
+    {
         if (json_is_null(value))
             continue;
         at += (size_t)snprintf(out + at, size - at, "%s\"%.40s\"", at ? ", " : "", key);
@@ -66,43 +70,60 @@ static void list_keys(const json_t *object, char *out, size_t size)
     }
 }
 
-static zero_status fail_missing(const zr_records *r, const json_t *object, const char *name, zero_error *error)
+static zero_status fail_missing(const zr_records *r, const json_t *object, const char *name,
+                                zero_error *error)
 {
     char keys[256];
     list_keys(object, keys, sizeof keys);
     if (r->field)
-        return zr_fail(error, ZERO_ERR_DATA, "%s: the record has no field \"%s\" (--field); it has %s", name, r->field, keys);
-    return zr_fail(error, ZERO_ERR_DATA, "%s: the record has neither \"messages\" nor \"prompt\" and \"completion\" nor \"text\" (--field NAME reads another); it has %s", name,
-                   keys);
+        return zr_fail(error, ZERO_ERR_DATA,
+                       "%s: the record has no field \"%s\" (--field); it has %s", name, r->field,
+                       keys);
+    return zr_fail(error, ZERO_ERR_DATA,
+                   "%s: the record has neither \"messages\" nor \"prompt\" and \"completion\" nor "
+                   "\"text\" (--field NAME reads another); it has %s",
+                   name, keys);
 }
 
 static const char *type_name(const json_t *value)
 {
-    return json_is_object(value) ? "an object" : json_is_array(value) ? "a list" : json_is_number(value) ? "a number" : json_is_boolean(value) ? "true or false" : "null";
+    return json_is_object(value)    ? "an object"
+           : json_is_array(value)   ? "a list"
+           : json_is_number(value)  ? "a number"
+           : json_is_boolean(value) ? "true or false"
+                                    : "null";
 }
 
-static zero_status add_field(const json_t *object, const char *field, bool trained, const char *name, zr_document *out, zero_error *error)
+static zero_status add_field(const json_t *object, const char *field, bool trained,
+                             const char *name, zr_document *out, zero_error *error)
 {
     const json_t *value = json_object_get(object, field);
     if (!json_is_string(value))
-        return zr_fail(error, ZERO_ERR_DATA, "%s: the field \"%s\" is %s, where text is needed", name, field, value ? type_name(value) : "missing");
+        return zr_fail(error, ZERO_ERR_DATA, "%s: the field \"%s\" is %s, where text is needed",
+                       name, field, value ? type_name(value) : "missing");
     zr_document_add(out, json_string_value(value), json_string_length(value), trained);
     return ZERO_OK;
 }
 
-static zero_status add_conversation(const zr_records *r, const json_t *prompt, const json_t *completion, const char *name, zr_document *out, zero_error *error)
+static zero_status add_conversation(const zr_records *r, const json_t *prompt,
+                                    const json_t *completion, const char *name, zr_document *out,
+                                    zero_error *error)
 {
     json_t *all = json_array();
-    bool failed = !all || json_array_extend(all, (json_t *)prompt) || json_array_extend(all, (json_t *)completion);
-    zero_status status = failed ? zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for its messages", name)
-                                : zr_chat_render(r->chat, all, json_array_size(prompt), name, out, error);
+    bool failed = !all || json_array_extend(all, (json_t *)prompt) ||
+                  json_array_extend(all, (json_t *)completion);
+    zero_status status =
+        failed ? zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for its messages", name)
+               : zr_chat_render(r->chat, all, json_array_size(prompt), name, out, error);
     json_decref(all);
     return status;
 }
 
-static zero_status read_object(const zr_records *r, const json_t *object, zr_text_record *out, zero_error *error)
+static zero_status read_object(const zr_records *r, const json_t *object, zr_text_record *out,
+                               zero_error *error)
 {
-    const json_t *messages = field_of(object, "messages"), *prompt = field_of(object, "prompt"), *completion = field_of(object, "completion");
+    const json_t *messages = field_of(object, "messages"), *prompt = field_of(object, "prompt"),
+                 *completion = field_of(object, "completion");
     out->ends = true;
     out->document.special = true;
     if (r->field || (!messages && !(prompt && completion))) {
@@ -110,7 +131,8 @@ static zero_status read_object(const zr_records *r, const json_t *object, zr_tex
         const json_t *value = json_object_get(object, field);
         if (json_is_null(value)) // a record without text
             return ZERO_OK;
-        return value ? add_field(object, field, true, out->name, &out->document, error) : fail_missing(r, object, out->name, error);
+        return value ? add_field(object, field, true, out->name, &out->document, error)
+                     : fail_missing(r, object, out->name, error);
     }
     out->ends = !messages && !json_is_array(prompt);
     if (messages)
@@ -121,18 +143,23 @@ static zero_status read_object(const zr_records *r, const json_t *object, zr_tex
     return add_field(object, "completion", true, out->name, &out->document, error);
 }
 
-static zero_status read_line(zr_records *r, const char *line, size_t length, zr_text_record *out, zero_error *error)
+static zero_status read_line(zr_records *r, const char *line, size_t length, zr_text_record *out,
+                             zero_error *error)
 {
     json_t *object = NULL;
     zr_document_clear(&out->document);
     snprintf(out->name, sizeof out->name, "%s:%lld", r->path, (long long)r->line);
     if (length > ZR_RECORD_BYTES)
-        return zr_fail(error, ZERO_ERR_DATA, "%s: a record of %zu bytes, more than the %zu that one may have", out->name, length, ZR_RECORD_BYTES);
+        return zr_fail(error, ZERO_ERR_DATA,
+                       "%s: a record of %zu bytes, more than the %zu that one may have", out->name,
+                       length, ZR_RECORD_BYTES);
     zero_status status = zr_json_parse(line, length, r->path, &object, error);
     if (status != ZERO_OK)
         return place_error(r, status, error);
-    status = json_is_object(object) ? read_object(r, object, out, error)
-                                    : zr_fail(error, ZERO_ERR_DATA, "%s: the record is %s, where an object is needed", out->name, json_is_string(object) ? "text" : type_name(object));
+    status = json_is_object(object)
+                 ? read_object(r, object, out, error)
+                 : zr_fail(error, ZERO_ERR_DATA, "%s: the record is %s, where an object is needed",
+                           out->name, json_is_string(object) ? "text" : type_name(object));
     json_decref(object);
     return status;
 }

@@ -1,4 +1,5 @@
-// The bytes of the text files, joined in the order given. Called before training or evaluating, and before anything is tokenised.
+// The bytes of the text files, joined in the order given. Called before training or evaluating, and
+// before anything is tokenised.
 #include "base/alloc.h"
 #include "corpus/text.h"
 #include "tokenizer/vocabulary.h"
@@ -7,23 +8,32 @@
 #include <sys/stat.h>
 
 // Bytes that no text begins with, and what to do about them.
-static zero_status check_unpacked(const char *path, const char *what, const zr_mapped_file *file, zero_error *error)
+static zero_status check_unpacked(const char *path, const char *what, const zr_mapped_file *file,
+                                  zero_error *error)
 {
-    static const struct { const char *begins, *is, *advice; } kinds[] = {
-        {"\x1f\x8b", "compressed by gzip", "unpack it first (gunzip)"},   {"\x28\xb5\x2f\xfd", "compressed by zstd", "unpack it first (unzstd)"},
-        {"\xfd" "7zXZ", "compressed by xz", "unpack it first (unxz)"},      {"PK\3\4", "a zip archive", "unpack it first (unzip)"},
+    static const struct {
+        const char *begins, *is, *advice;
+    } kinds[] = {
+        {"\x1f\x8b", "compressed by gzip", "unpack it first (gunzip)"},
+        {"\x28\xb5\x2f\xfd", "compressed by zstd", "unpack it first (unzstd)"},
+        {"\xfd"
+         "7zXZ",
+         "compressed by xz", "unpack it first (unxz)"},
+        {"PK\3\4", "a zip archive", "unpack it first (unzip)"},
         {"PAR1", "a Parquet file", "write its rows as lines of JSON first"},
     };
     for (int k = 0; k < ZR_COUNT(kinds); k++) {
         size_t length = strlen(kinds[k].begins);
         if (file->length >= length && !memcmp(file->data, kinds[k].begins, length))
-            return zr_fail(error, ZERO_ERR_DATA, "\"%s\" is %s, where %s is needed: %s", path, kinds[k].is, what, kinds[k].advice);
+            return zr_fail(error, ZERO_ERR_DATA, "\"%s\" is %s, where %s is needed: %s", path,
+                           kinds[k].is, what, kinds[k].advice);
     }
     return ZERO_OK;
 }
 
 // A wrong kind of input is bad data; what the system refuses stays an I/O error.
-zero_status zr_text_map_as(const char *path, const char *what, zr_mapped_file *out, zero_error *error)
+zero_status zr_text_map_as(const char *path, const char *what, zr_mapped_file *out,
+                           zero_error *error)
 {
     struct stat info;
     *out = (zr_mapped_file){0};
@@ -31,7 +41,9 @@ zero_status zr_text_map_as(const char *path, const char *what, zr_mapped_file *o
         return zr_fail(error, ZERO_ERR_DATA, "\"%s\" is %s, where a %s file is needed", path,
                        S_ISDIR(info.st_mode) ? "a directory" : "no regular file", what);
     ZERO_TRY(zr_file_map(path, out, error));
-    zero_status status = out->length ? check_unpacked(path, what, out, error) : zr_fail(error, ZERO_ERR_DATA, "\"%s\" is empty, where %s is needed", path, what);
+    zero_status status = out->length ? check_unpacked(path, what, out, error)
+                                     : zr_fail(error, ZERO_ERR_DATA,
+                                               "\"%s\" is empty, where %s is needed", path, what);
     if (status != ZERO_OK)
         zr_file_unmap(out);
     return status;
@@ -102,7 +114,9 @@ zero_status zr_text_load(const char *const *paths, int count, zr_text *out, zero
         return zr_fail(error, ZERO_ERR_USAGE, "no data file given");
     out->files = count;
     out->ends = zr_alloc((size_t)count * sizeof *out->ends, error);
-    zero_status status = !out->ends ? ZERO_ERR_MEMORY : count == 1 ? load_one(paths[0], out, error) : load_several(paths, out, error);
+    zero_status status = !out->ends   ? ZERO_ERR_MEMORY
+                         : count == 1 ? load_one(paths[0], out, error)
+                                      : load_several(paths, out, error);
     if (status != ZERO_OK)
         zr_text_free(out);
     return status;
@@ -116,10 +130,7 @@ void zr_text_free(zr_text *text)
     *text = (zr_text){0};
 }
 
-size_t zr_text_nine_tenths(size_t length)
-{
-    return length / 10 * 9 + length % 10 * 9 / 10;
-}
+size_t zr_text_nine_tenths(size_t length) { return length / 10 * 9 + length % 10 * 9 / 10; }
 
 size_t zr_text_split(const zr_text *text)
 {

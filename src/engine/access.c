@@ -13,7 +13,10 @@ const zr_config *zr_engine_config(const zero_engine *engine) { return engine->co
 uint64_t zr_engine_seed(const zero_engine *engine) { return engine->seed; }
 const zero_logger *zr_engine_logger(const zero_engine *engine) { return &engine->logger; }
 uint32_t zr_engine_changes(const zero_engine *engine) { return engine->changes; }
-const char *zr_engine_io_description(const zero_engine *engine) { return engine->offload.io ? zr_io_description(engine->offload.io) : NULL; }
+const char *zr_engine_io_description(const zero_engine *engine)
+{
+    return engine->offload.io ? zr_io_description(engine->offload.io) : NULL;
+}
 double zr_engine_loss_scale(const zero_engine *engine) { return engine->scale.scale; }
 zr_progress zr_engine_progress(const zero_engine *engine)
 {
@@ -28,8 +31,14 @@ void zr_engine_go_on_from(zero_engine *engine, const zr_progress *progress)
     engine->gradient_scale = progress->gradient_scale;
 }
 
-int64_t zero_accumulation(const zero_engine *engine) { return engine ? engine->plan->settings.accumulation : 0; }
-int64_t zero_parameter_count(const zero_engine *engine) { return engine ? engine->plan->parameters : 0; }
+int64_t zero_accumulation(const zero_engine *engine)
+{
+    return engine ? engine->plan->settings.accumulation : 0;
+}
+int64_t zero_parameter_count(const zero_engine *engine)
+{
+    return engine ? engine->plan->parameters : 0;
+}
 
 void zero_position(const zero_engine *engine, int64_t *step, int64_t *micro_batch)
 {
@@ -67,13 +76,15 @@ zero_traffic zero_traffic_between(const zero_traffic *before, const zero_traffic
 void zero_traffic_report(const zero_engine *engine, zero_traffic *out)
 {
     if (out)
-        *out = engine ? zero_traffic_between(&engine->traffic_before, &engine->comm->traffic) : (zero_traffic){0};
+        *out = engine ? zero_traffic_between(&engine->traffic_before, &engine->comm->traffic)
+                      : (zero_traffic){0};
 }
 
 zero_status zr_engine_observe(zero_engine *engine, const zr_observer *observer, zero_error *error)
 {
     if (engine->observer_count == ZR_MOST_OBSERVERS)
-        return zr_fail(error, ZERO_ERR_LIMIT, "an engine has at most %d observers", ZR_MOST_OBSERVERS);
+        return zr_fail(error, ZERO_ERR_LIMIT, "an engine has at most %d observers",
+                       ZR_MOST_OBSERVERS);
     engine->observers[engine->observer_count++] = *observer;
     return ZERO_OK;
 }
@@ -86,7 +97,11 @@ zero_status zr_engine_record(zero_engine *engine, zr_recorder *recorder, zero_er
     return recorder ? zr_queue_record(engine->queue, recorder, &engine->recording, error) : ZERO_OK;
 }
 
-typedef struct search { const zr_piece *piece; const zr_portion *portion; int64_t found; } search;
+typedef struct search {
+    const zr_piece *piece;
+    const zr_portion *portion;
+    int64_t found;
+} search;
 
 static void search_part(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count)
 {
@@ -109,7 +124,8 @@ static zero_status search_portion(void *user, const zr_portion *portion, zero_er
     return ZERO_OK;
 }
 
-static zero_status first_nonfinite(zero_engine *engine, bool gradients, int64_t *found, zero_error *error)
+static zero_status first_nonfinite(zero_engine *engine, bool gradients, int64_t *found,
+                                   zero_error *error)
 {
     const zr_plan *plan = engine->plan;
     *found = INT64_MAX;
@@ -131,19 +147,24 @@ static const char *tensor_name(const zr_plan *plan, int64_t number)
     for (int p = 0; p < plan->piece_count; p++)
         for (int t = 0; t < plan->pieces[p].tensor_count; t++)
             if (plan->pieces[p].tensors[t].number == number)
-                return plan->pieces[p].tensors[t].desc->tile.whole ? plan->pieces[p].tensors[t].desc->tile.whole : plan->pieces[p].tensors[t].desc->name;
+                return plan->pieces[p].tensors[t].desc->tile.whole
+                           ? plan->pieces[p].tensors[t].desc->tile.whole
+                           : plan->pieces[p].tensors[t].desc->name;
     return NULL;
 }
 
-zero_status zr_engine_find_nonfinite(zero_engine *engine, char *name, size_t size, zero_error *error)
+zero_status zr_engine_find_nonfinite(zero_engine *engine, char *name, size_t size,
+                                     zero_error *error)
 {
     int64_t found[2];
     ZERO_TRY(first_nonfinite(engine, false, &found[0], error));
     ZERO_TRY(first_nonfinite(engine, true, &found[1], error));
     ZERO_TRY(zr_comm_all_reduce_small(engine->comm, found, 2, ZERO_I64, ZR_MIN, error));
-    const char *parameter = tensor_name(engine->plan, found[0]), *gradient = tensor_name(engine->plan, found[1]);
+    const char *parameter = tensor_name(engine->plan, found[0]),
+               *gradient = tensor_name(engine->plan, found[1]);
     if (parameter || gradient)
-        snprintf(name, size, "%s of %s", parameter ? "the values" : "the gradient", parameter ? parameter : gradient);
+        snprintf(name, size, "%s of %s", parameter ? "the values" : "the gradient",
+                 parameter ? parameter : gradient);
     else
         snprintf(name, size, "no parameter and no gradient");
     return ZERO_OK;

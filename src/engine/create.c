@@ -1,4 +1,5 @@
-// Making and unmaking an engine: every byte that the plan lists is reserved here, and nothing afterwards.
+// Making and unmaking an engine: every byte that the plan lists is reserved here, and nothing
+// afterwards.
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "base/random.h"
@@ -18,17 +19,22 @@ static zero_status make_tables(zero_engine *engine, zero_error *error)
     engine->reducing = zr_alloc(count * sizeof *engine->reducing, error);
     engine->gathering = zr_alloc(count * sizeof *engine->gathering, error);
     engine->collecting = zr_alloc(count * sizeof *engine->collecting, error);
-    engine->squares = zr_alloc(2 * (size_t)engine->plan->tensor_count * sizeof *engine->squares, error);
-    if (!engine->piece_names || !engine->at || !engine->reducing || !engine->gathering || !engine->collecting || !engine->squares)
+    engine->squares =
+        zr_alloc(2 * (size_t)engine->plan->tensor_count * sizeof *engine->squares, error);
+    if (!engine->piece_names || !engine->at || !engine->reducing || !engine->gathering ||
+        !engine->collecting || !engine->squares)
         return ZERO_ERR_MEMORY;
     for (size_t p = 0; p < count; p++)
         engine->piece_names[p] = engine->plan->pieces[p].name;
     return ZERO_OK;
 }
 
-static zero_status open_window(zero_engine *engine, zr_window_kind kind, int64_t bytes, zero_memory_category category, int64_t counted, zr_window *out, zero_error *error)
+static zero_status open_window(zero_engine *engine, zr_window_kind kind, int64_t bytes,
+                               zero_memory_category category, int64_t counted, zr_window *out,
+                               zero_error *error)
 {
-    ZERO_TRY(zr_window_create(engine->comm, kind, bytes, engine->plan->piece_count, engine->piece_names, out, error));
+    ZERO_TRY(zr_window_create(engine->comm, kind, bytes, engine->plan->piece_count,
+                              engine->piece_names, out, error));
     zr_ledger_hold(&engine->ledger, ZERO_TIER_device, category, counted);
     return ZERO_OK;
 }
@@ -37,10 +43,13 @@ static zero_status reserve_parameters(zero_engine *engine, zero_error *error)
 {
     const zr_plan *plan = engine->plan;
     if (plan->holding == ZR_HOLDS_REPLICAS)
-        return open_window(engine, ZR_WINDOW_SYMMETRIC, plan->full_bytes, ZERO_MEM_parameters, plan->full_bytes, &engine->params, error);
+        return open_window(engine, ZR_WINDOW_SYMMETRIC, plan->full_bytes, ZERO_MEM_parameters,
+                           plan->full_bytes, &engine->params, error);
     if (plan->holding == ZR_HOLDS_A_MAP)
-        return open_window(engine, ZR_WINDOW_SHARED, plan->full_bytes, ZERO_MEM_parameters, plan->shard_bytes[ZERO_TIER_device], &engine->params, error);
-    return open_window(engine, ZR_WINDOW_MACHINE, plan->gather_bytes, ZERO_MEM_communication, plan->gather_share, &engine->gathers, error);
+        return open_window(engine, ZR_WINDOW_SHARED, plan->full_bytes, ZERO_MEM_parameters,
+                           plan->shard_bytes[ZERO_TIER_device], &engine->params, error);
+    return open_window(engine, ZR_WINDOW_MACHINE, plan->gather_bytes, ZERO_MEM_communication,
+                       plan->gather_share, &engine->gathers, error);
 }
 
 char *zr_place_at(const zero_engine *engine, zr_place place)
@@ -61,28 +70,38 @@ char *zr_place_at(const zero_engine *engine, zr_place place)
 static zero_status reserve_training(zero_engine *engine, zero_error *error)
 {
     const zr_plan *plan = engine->plan;
-    zero_memory_category window = zr_plan_whole_gradients(plan) ? ZERO_MEM_gradients : ZERO_MEM_communication;
+    zero_memory_category window =
+        zr_plan_whole_gradients(plan) ? ZERO_MEM_gradients : ZERO_MEM_communication;
     if (plan->settings.inference)
         return ZERO_OK;
-    ZERO_TRY(open_window(engine, ZR_WINDOW_SYMMETRIC, plan->grad_bytes, window, plan->grad_bytes, &engine->grads, error));
+    ZERO_TRY(open_window(engine, ZR_WINDOW_SYMMETRIC, plan->grad_bytes, window, plan->grad_bytes,
+                         &engine->grads, error));
     if (plan->whole_bytes > 0)
-        ZERO_TRY(open_window(engine, ZR_WINDOW_SYMMETRIC, plan->whole_bytes, ZERO_MEM_gradients, plan->whole_bytes, &engine->wholes, error));
-    return zr_arena_create(&engine->ledger, ZERO_TIER_device, ZERO_MEM_communication, (size_t)plan->open_bytes, &engine->open, error);
+        ZERO_TRY(open_window(engine, ZR_WINDOW_SYMMETRIC, plan->whole_bytes, ZERO_MEM_gradients,
+                             plan->whole_bytes, &engine->wholes, error));
+    return zr_arena_create(&engine->ledger, ZERO_TIER_device, ZERO_MEM_communication,
+                           (size_t)plan->open_bytes, &engine->open, error);
 }
 
 static zero_status reserve_scratch(zero_engine *engine, zero_error *error)
 {
     const zr_plan *plan = engine->plan;
-    ZERO_TRY(zr_arena_create(&engine->ledger, ZERO_TIER_device, ZERO_MEM_activations, (size_t)plan->activation_bytes, &engine->activations, error));
-    ZERO_TRY(zr_arena_create(&engine->ledger, ZERO_TIER_device, ZERO_MEM_checkpoints, (size_t)plan->activation_checkpoint_buffer_bytes, &engine->activation_checkpoints, error));
-    ZERO_TRY(zr_arena_create(&engine->ledger, ZERO_TIER_device, ZERO_MEM_workspace, (size_t)plan->bytes[ZERO_TIER_device][ZERO_MEM_workspace], &engine->workspace, error));
+    ZERO_TRY(zr_arena_create(&engine->ledger, ZERO_TIER_device, ZERO_MEM_activations,
+                             (size_t)plan->activation_bytes, &engine->activations, error));
+    ZERO_TRY(zr_arena_create(&engine->ledger, ZERO_TIER_device, ZERO_MEM_checkpoints,
+                             (size_t)plan->activation_checkpoint_buffer_bytes,
+                             &engine->activation_checkpoints, error));
+    ZERO_TRY(zr_arena_create(&engine->ledger, ZERO_TIER_device, ZERO_MEM_workspace,
+                             (size_t)plan->bytes[ZERO_TIER_device][ZERO_MEM_workspace],
+                             &engine->workspace, error));
     engine->context.workspace = zr_arena_take(&engine->workspace, (size_t)plan->workspace_bytes);
     engine->queue->scratch_bytes = (size_t)plan->product_scratch_bytes;
     engine->queue->scratch = zr_arena_take(&engine->workspace, engine->queue->scratch_bytes);
     return ZERO_OK;
 }
 
-// Of the plan and of every number that an update or a random value depends on: ranks that differ in one would drift apart.
+// Of the plan and of every number that an update or a random value depends on: ranks that differ in
+// one would drift apart.
 static zero_status hash_of_run(const zero_engine *engine, uint64_t *out, zero_error *error)
 {
     zr_buffer text = {0};
@@ -90,7 +109,9 @@ static zero_status hash_of_run(const zero_engine *engine, uint64_t *out, zero_er
     bool failed = text.failed;
     *out = failed ? 0 : zr_hash_bytes(text.data, text.length, engine->plan->hash ^ engine->seed);
     zr_buffer_free(&text);
-    return failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory to compare the configurations of the ranks") : ZERO_OK;
+    return failed ? zr_fail(error, ZERO_ERR_MEMORY,
+                            "no memory to compare the configurations of the ranks")
+                  : ZERO_OK;
 }
 
 static zero_status compare_plans(zero_engine *engine, zero_error *error)
@@ -101,8 +122,12 @@ static zero_status compare_plans(zero_engine *engine, zero_error *error)
     ZERO_TRY(zr_comm_all_reduce_small(engine->comm, &low, 1, ZERO_I64, ZR_MIN, error));
     ZERO_TRY(zr_comm_all_reduce_small(engine->comm, &high, 1, ZERO_I64, ZR_MAX, error));
     if (low != high)
-        return zr_fail(error, ZERO_ERR_USAGE, "comparing the plans of %d ranks: they differ (rank %d has %016llx); every rank needs the same model, configuration, shape, seed, number of threads and backend (here %s:%s)",
-                       engine->comm->size, engine->comm->rank, (unsigned long long)hash, engine->queue->backend->name, engine->queue->backend->path());
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "comparing the plans of %d ranks: they differ (rank %d has %016llx); every "
+                       "rank needs the same model, configuration, shape, seed, number of threads "
+                       "and backend (here %s:%s)",
+                       engine->comm->size, engine->comm->rank, (unsigned long long)hash,
+                       engine->queue->backend->name, engine->queue->backend->path());
     return ZERO_OK;
 }
 
@@ -151,7 +176,8 @@ static zero_status prepare(zero_engine *engine, const zr_nvme_options *nvme, zer
     ZERO_TRY(reserve_training(engine, error));
     ZERO_TRY(reserve_scratch(engine, error));
     ZERO_TRY(zr_vectors_reserve(engine, nvme, error));
-    zr_ledger_hold(&engine->ledger, ZERO_TIER_device, ZERO_MEM_communication, zr_comm_staging_bytes(engine->comm));
+    zr_ledger_hold(&engine->ledger, ZERO_TIER_device, ZERO_MEM_communication,
+                   zr_comm_staging_bytes(engine->comm));
     if (engine->plan->settings.delayed)
         ZERO_TRY(zr_delayed_create(engine, error));
     ZERO_TRY(zr_ledger_check(&engine->ledger, error));
@@ -165,11 +191,13 @@ static void release_parts(zr_plan *plan, zr_config *config, zr_queue *queue)
     zr_plan_destroy(plan);
 }
 
-// Memory that only one rank lacks: the others wait for it in `prepare`. Plans that differ are found by all ranks at once.
+// Memory that only one rank lacks: the others wait for it in `prepare`. Plans that differ are found
+// by all ranks at once.
 static zero_status end_waits(zero_comm *comm, zero_status status, const zero_error *error)
 {
     if (status != ZERO_ERR_USAGE)
-        zero_comm_abort(comm, error && error->message[0] ? error->message : zero_status_text(status));
+        zero_comm_abort(comm,
+                        error && error->message[0] ? error->message : zero_status_text(status));
     return status;
 }
 

@@ -8,15 +8,16 @@ typedef struct zr_engine_parts {
     zr_plan *plan;
     zr_config *config; // resolved
     zr_queue *queue;
-    zero_comm *comm;   // not owned; zr_comm_attach has been called
+    zero_comm *comm; // not owned; zr_comm_attach has been called
     uint64_t seed;
     zero_logger logger;
-    uint32_t changes;  // zr_engine_changes
+    uint32_t changes; // zr_engine_changes
     zr_nvme_options nvme;
 } zr_engine_parts;
 
-// Collective. Compares the plans of all ranks, reserves what the plan lists, draws the initial weights. The engine owns plan,
-// config and queue from here on, and detaches from the communicator at its end, also when this fails.
+// Collective. Compares the plans of all ranks, reserves what the plan lists, draws the initial
+// weights. The engine owns plan, config and queue from here on, and detaches from the communicator
+// at its end, also when this fails.
 zero_status zr_engine_create(const zr_engine_parts *parts, zero_engine **out, zero_error *error);
 
 #endif

@@ -1,5 +1,5 @@
-// Invariant, under the lock: groups from `at` on are done; `ended` once all of them are, or the update has failed. The walk's own fields
-// change only while no update is under way.
+// Invariant, under the lock: groups from `at` on are done; `ended` once all of them are, or the
+// update has failed. The walk's own fields change only while no update is under way.
 #define _GNU_SOURCE
 #include "engine/delayed.h"
 #include "base/alloc.h"
@@ -17,7 +17,8 @@ struct zr_delayed {
     zr_workers *thread;
     zr_queue *queue;
     zr_update_pass pass;
-    bool under_way, ahead, first; // of the rank's thread: the first reads moments that nothing was written to yet
+    // of the rank's thread: the first reads moments that nothing was written to yet
+    bool under_way, ahead, first;
     pthread_mutex_t lock;
     pthread_cond_t advanced;
     int at;
@@ -41,7 +42,8 @@ zero_status zr_delayed_create(zero_engine *engine, zero_error *error)
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
     pthread_cond_init(&delayed->advanced, &clock);
     pthread_condattr_destroy(&clock);
-    ZERO_TRY(zr_queue_open(backend->name, backend->path(), engine->queue->threads, &delayed->queue, error));
+    ZERO_TRY(zr_queue_open(backend->name, backend->path(), engine->queue->threads, &delayed->queue,
+                           error));
     return zr_workers_create(1, 1, &delayed->thread, error);
 }
 
@@ -66,7 +68,8 @@ static void run(void *argument)
     zr_delayed *delayed = argument;
     zr_pass_plan passes[2];
     zr_plan_passes(delayed->engine->plan, passes);
-    const zr_walk walk = {.pass = passes[0], .visit = zr_update_slice, .user = &delayed->pass, .beside = delayed};
+    const zr_walk walk = {
+        .pass = passes[0], .visit = zr_update_slice, .user = &delayed->pass, .beside = delayed};
     zero_status status = zr_groups_walk(delayed->engine, &walk, &delayed->error);
     pthread_mutex_lock(&delayed->lock);
     delayed->status = status;
@@ -75,7 +78,8 @@ static void run(void *argument)
     pthread_mutex_unlock(&delayed->lock);
 }
 
-zero_status zr_delayed_begin(zero_engine *engine, double lr, float gradient_scale, zero_error *error)
+zero_status zr_delayed_begin(zero_engine *engine, double lr, float gradient_scale,
+                             zero_error *error)
 {
     zr_delayed *delayed = engine->delayed;
     zr_moves_begin(engine);
@@ -93,7 +97,8 @@ bool zr_delayed_under_way(const zero_engine *engine)
     return engine->delayed && engine->delayed->under_way;
 }
 
-// The thread moves on, or one of its transfers has run out of time and it ends: so every wait for it ends.
+// The thread moves on, or one of its transfers has run out of time and it ends: so every wait for
+// it ends.
 static zero_status await(zero_engine *engine, int group, zero_error *error)
 {
     zr_delayed *delayed = engine->delayed;
@@ -131,7 +136,8 @@ zero_status zr_delayed_join(zero_engine *engine, zero_error *error)
     delayed->under_way = false;
     delayed->ahead = true;
     zr_moves_expect_update(engine, 0, delayed->first);
-    return engine->phase == ZR_READY && engine->micro_batch == 0 ? zr_moves_check(engine, error) : ZERO_OK;
+    return engine->phase == ZR_READY && engine->micro_batch == 0 ? zr_moves_check(engine, error)
+                                                                 : ZERO_OK;
 }
 
 bool zr_delayed_is_ahead(const zero_engine *engine)
@@ -159,9 +165,11 @@ zero_status zr_delayed_transfer(zero_engine *engine, zr_transfer *transfer, zero
 
 void zr_delayed_advance(zr_delayed *delayed, int group)
 {
-    int64_t now = zr_clock_nanoseconds(), bytes = delayed->engine->plan->groups[group].count * (int64_t)sizeof(float);
+    int64_t now = zr_clock_nanoseconds(),
+            bytes = delayed->engine->plan->groups[group].count * (int64_t)sizeof(float);
     pthread_mutex_lock(&delayed->lock);
-    zr_recorder_add_aside(delayed->engine->recorder, ZR_ACTIVITY_delayed_update, delayed->group_begun, now, bytes);
+    zr_recorder_add_aside(delayed->engine->recorder, ZR_ACTIVITY_delayed_update,
+                          delayed->group_begun, now, bytes);
     delayed->at = group;
     delayed->group_begun = now;
     pthread_cond_broadcast(&delayed->advanced);

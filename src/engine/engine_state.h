@@ -22,71 +22,75 @@ typedef enum zr_phase { ZR_READY, ZR_FORWARD_DONE, ZR_BACKWARD_DONE, ZR_FAILED }
 
 typedef struct zr_cursor { // where in the program this rank is
     const zr_pass *pass;
-    int at;             // next instruction
-    int body_end;       // of the call under way, or of the last one
-    uint32_t holds;     // bit w: zr_when w does, in this pass
+    int at;           // next instruction
+    int body_end;     // of the call under way, or of the last one
+    uint32_t holds;   // bit w: zr_when w does, in this pass
     zr_unit_fn visit; // runs in place of the units' own functions; NULL: they do
     void *user;
 } zr_cursor;
 
 typedef struct zr_collecting { // where units add up a piece's gradient, in fp32
-    float *at;     // NULL: nowhere now
-    int opened_by; // unit whose contribution is the first
+    float *at;                 // NULL: nowhere now
+    int opened_by;             // unit whose contribution is the first
 } zr_collecting;
 
 struct zero_engine {
     zr_plan *plan;
     zr_config *config;
-    zero_comm *comm;   // not owned
+    zero_comm *comm; // not owned
     zr_queue *queue;
     zero_logger logger;
-    uint32_t changes;        // zr_engine_changes
+    uint32_t changes; // zr_engine_changes
     uint64_t seed;
     struct zr_accessor accessor;
     struct zr_sink sink;
 
     zr_ledger ledger;
-    zr_window params;        // replicas (stages 0 to 2), or the one copy that all ranks map (stage 3)
-    zr_window gathers;       // stage 3 where nothing is mapped: plan->gather_bytes, shared by a machine's ranks
-    zr_window grads;         // plan->grad_bytes of each rank
-    zr_window wholes;        // plan->whole_bytes of each rank
-    zr_arena open;           // plan->open_bytes
+    // replicas (stages 0 to 2), or the one copy that all ranks map (stage 3)
+    zr_window params;
+    // stage 3 where nothing is mapped: plan->gather_bytes, shared by a machine's ranks
+    zr_window gathers;
+    zr_window grads;  // plan->grad_bytes of each rank
+    zr_window wholes; // plan->whole_bytes of each rank
+    zr_arena open;    // plan->open_bytes
     zr_arena activations, activation_checkpoints, workspace;
-    zr_store vectors[ZERO_TIER_COUNT][ZR_VECTOR_COUNT]; // those that the plan lists, the rest zeroed
+    // those that the plan lists, the rest zeroed
+    zr_store vectors[ZERO_TIER_COUNT][ZR_VECTOR_COUNT];
     zr_offload offload;
     zr_delayed *delayed;
-    const char **piece_names; // (piece_count)
-    char **at;                // (piece_count) whole piece while acquired, else NULL
+    const char **piece_names;        // (piece_count)
+    char **at;                       // (piece_count) whole piece while acquired, else NULL
     zr_handle *reducing, *gathering; // (piece_count)
-    zr_collecting *collecting; // (piece_count)
-    uint64_t gathered;        // version that kept pieces have in the gather window
-    zr_exact *squares;        // (2, tensor_count) for norms by tensor (LAMB)
+    zr_collecting *collecting;       // (piece_count)
+    uint64_t gathered;               // version that kept pieces have in the gather window
+    zr_exact *squares;               // (2, tensor_count) for norms by tensor (LAMB)
 
     zr_recorder *recorder;   // NULL: nothing is recorded
     zr_recording *recording; // the queue's
     zr_observer observers[ZR_MOST_OBSERVERS];
     int observer_count;
-    zr_guard guard;          // await NULL: none
+    zr_guard guard; // await NULL: none
 
     zr_phase phase;
-    int64_t step;         // updates and skipped updates so far
-    int64_t updates;      // that changed the state: Adam's t, the schedule's n
-    bool states_loaded;   // optimizer states were written by somebody else than an update
-    int64_t micro_batch;  // k, of this rank in this step
-    uint64_t version;     // of the parameters
+    int64_t step;        // updates and skipped updates so far
+    int64_t updates;     // that changed the state: Adam's t, the schedule's n
+    bool states_loaded;  // optimizer states were written by somebody else than an update
+    int64_t micro_batch; // k, of this rank in this step
+    uint64_t version;    // of the parameters
     zr_cursor cursor;
-    zr_loss_scale scale;  // of the step under way
-    double gradient_scale; // by which the gradient of the last completed step was multiplied
+    zr_loss_scale scale;          // of the step under way
+    double gradient_scale;        // by which the gradient of the last completed step was multiplied
     struct zr_loss_weight weight; // of the micro-batch under way
     double micro_batch_loss;      // of it: the mean over its targets
-    zr_exact loss;        // of this rank's micro-batches in this step: sum of means x weights;
-    int64_t targets;      // of the same;
-    zr_exact norm;        // squares of the own shards' gradients; all three of all ranks once they are summed
-    double lr;            // of the update under way, and
-    float update_scale;   // by which it multiplies the gradient
+    zr_exact loss;   // of this rank's micro-batches in this step: sum of means x weights;
+    int64_t targets; // of the same;
+    // squares of the own shards' gradients; all three of all ranks once they are summed
+    zr_exact norm;
+    double lr;                   // of the update under way, and
+    float update_scale;          // by which it multiplies the gradient
     zero_traffic traffic_before; // of the communicator, when this engine was made
-    zero_tensors batch;   // of the micro-batch under way
-    zero_context context; // what is the same for all units
+    zero_tensors batch;          // of the micro-batch under way
+    zero_context context;        // what is the same for all units
 };
 
 #endif

@@ -22,8 +22,8 @@ static zr_window *window_of(zero_engine *engine, zr_space space)
 static zero_status gather_replica(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
     const zr_piece *piece = &engine->plan->pieces[i->piece];
-    return zr_comm_start(&engine->params, ZERO_COMM_all_gather, i->piece, i->place.first, piece->shard,
-                         piece->dtype, NULL, &engine->gathering[i->piece], error);
+    return zr_comm_start(&engine->params, ZERO_COMM_all_gather, i->piece, i->place.first,
+                         piece->shard, piece->dtype, NULL, &engine->gathering[i->piece], error);
 }
 
 static zero_status gather_shards(zero_engine *engine, const zr_instruction *i, zero_error *error)
@@ -33,8 +33,8 @@ static zero_status gather_shards(zero_engine *engine, const zr_instruction *i, z
     const void *own = staged ? zr_place_at(engine, i->from) : zr_own_parameters(engine, i->piece);
     if (piece->parameter_tier != ZERO_TIER_device)
         engine->offload.to_device += zr_piece_shard_bytes(piece);
-    return zr_comm_start_gather(&engine->gathers, i->piece, i->place.first, piece->shard, piece->dtype,
-                                own, &engine->gathering[i->piece], error);
+    return zr_comm_start_gather(&engine->gathers, i->piece, i->place.first, piece->shard,
+                                piece->dtype, own, &engine->gathering[i->piece], error);
 }
 
 // The own sum comes to its place in the window first, unless it is summed up there.
@@ -63,8 +63,8 @@ zero_status zr_execute_gather(zero_engine *engine, const zr_instruction *i, zero
     }
 }
 
-// The one accumulation path: this micro-batch's sum over the ranks, with earlier sums added in fp32,
-// and rounded once.
+// The one accumulation path: this micro-batch's sum over the ranks, with earlier sums added in
+// fp32, and rounded once.
 zero_status zr_execute_reduce(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
     const zr_piece *piece = &engine->plan->pieces[i->piece];
@@ -74,7 +74,8 @@ zero_status zr_execute_reduce(zero_engine *engine, const zr_instruction *i, zero
     if (piece->state_tier != ZERO_TIER_device)
         engine->offload.to_host += zr_piece_sum_bytes(piece);
     return zr_comm_start(&engine->grads, ZERO_COMM_reduce_scatter, i->piece, i->place.first,
-                         piece->shard, piece->gradient_dtype, &to, &engine->reducing[i->piece], error);
+                         piece->shard, piece->gradient_dtype, &to, &engine->reducing[i->piece],
+                         error);
 }
 
 zero_status zr_execute_release(zero_engine *engine, const zr_instruction *i, zero_error *error)
@@ -110,7 +111,8 @@ zero_status zr_execute_await(zero_engine *engine, const zr_instruction *i, zero_
     case ZR_SLOT_FETCHED: return zr_offload_await(engine, &offload->parameters[index], error);
     case ZR_SLOT_TRAVELLED: return zr_grads_await_travel(engine, index, error);
     case ZR_SLOT_PARKED: return zr_offload_await(engine, &offload->parking[index], error);
-    case ZR_SLOT_KEPT: return zr_offload_await(engine, &offload->activation_checkpoint[index], error);
+    case ZR_SLOT_KEPT:
+        return zr_offload_await(engine, &offload->activation_checkpoint[index], error);
     case ZR_SLOT_GROUP: return zr_delayed_await_group(engine, index, error);
     default: return ZERO_OK;
     }

@@ -1,5 +1,5 @@
-// Norms that are the same bits at any number of ranks and stage (contract 3): squares are summed in double inside each part of
-// a chunk that belongs to one tensor, and those sums are added exactly.
+// Norms that are the same bits at any number of ranks and stage (contract 3): squares are summed in
+// double inside each part of a chunk that belongs to one tensor, and those sums are added exactly.
 #include "engine/engine_state.h"
 #include "engine/gradient_norm.h"
 
@@ -21,7 +21,8 @@ static void flush(walk *walk, int tensor)
 {
     double sums[PARTS];
     zr_queue *queue = walk->engine->queue;
-    queue->backend->optimizer->square_sums(queue, walk->dtype, walk->values, walk->pending, walk->first, walk->count, sums);
+    queue->backend->optimizer->square_sums(queue, walk->dtype, walk->values, walk->pending,
+                                           walk->first, walk->count, sums);
     for (int i = 0; i < walk->pending; i++)
         zr_exact_add(&walk->sums[walk->by_tensor ? tensor : 0], sums[i]);
     walk->pending = 0;
@@ -41,9 +42,15 @@ static void visit_part(void *user, const zr_plan_tensor *tensor, int64_t first, 
     flush(w, tensor->number);
 }
 
-void zr_norm_add_squares(zero_engine *engine, int piece, zr_span span, zero_dtype dtype, const void *values, zr_exact *sums, bool by_tensor)
+void zr_norm_add_squares(zero_engine *engine, int piece, zr_span span, zero_dtype dtype,
+                         const void *values, zr_exact *sums, bool by_tensor)
 {
-    walk walk = {.engine = engine, .dtype = dtype, .values = values, .span = span, .sums = sums, .by_tensor = by_tensor};
+    walk walk = {.engine = engine,
+                 .dtype = dtype,
+                 .values = values,
+                 .span = span,
+                 .sums = sums,
+                 .by_tensor = by_tensor};
     zr_for_parts(&engine->plan->pieces[piece], walk.span, visit_part, &walk);
 }
 

@@ -1,5 +1,6 @@
-// Gradients of a micro-batch (contract 4): bound where units add their contributions in fp32, rounded
-// once where gradients have 16 bits, summed into the owner's accumulator, which may lie on NVMe.
+// Gradients of a micro-batch (contract 4): bound where units add their contributions in fp32,
+// rounded once where gradients have 16 bits, summed into the owner's accumulator, which may lie on
+// NVMe.
 #include "compute/element_ops.h"
 #include "engine/execute.h"
 #include "engine/gradient_norm.h"
@@ -66,7 +67,8 @@ zero_status zr_execute_squares(zero_engine *engine, const zr_instruction *i, zer
 {
     zero_dtype dtype = engine->plan->pieces[i->piece].accumulator_dtype;
     const void *sum = zr_own_shard_gradient(engine, i->piece);
-    zr_norm_add_squares(engine, i->piece, zr_own_shard(engine, i->piece), dtype, sum, &engine->norm, false);
+    zr_norm_add_squares(engine, i->piece, zr_own_shard(engine, i->piece), dtype, sum, &engine->norm,
+                        false);
     return ZERO_OK;
 }
 

@@ -1,7 +1,8 @@
-// The walk over a rank's elements, group by group, whatever tiers they lie on: of the update, and of all that reads or writes weights
-// between steps.
+// The walk over a rank's elements, group by group, whatever tiers they lie on: of the update, and
+// of all that reads or writes weights between steps.
 //
-// A vector in memory is used where it lies. One on NVMe travels through slab g % slab.count of group g:
+// A vector in memory is used where it lies. One on NVMe travels through slab g % slab.count of
+// group g:
 //
 //   group 0   read ........ | update | write ........
 //   group 1                 | read ..| update | write ........        read_ahead, write_behind
@@ -29,15 +30,20 @@ static zr_range group_range(const zero_engine *engine, const zr_group *group, zr
     return zr_vector_range(engine, first->piece, vector, first->first, group->count);
 }
 
-typedef zero_status (*transfer_begin)(zr_store *store, zr_range range, void *buffer, zr_transfer *out, zero_error *error);
+typedef zero_status (*transfer_begin)(zr_store *store, zr_range range, void *buffer,
+                                      zr_transfer *out, zero_error *error);
 
-static zero_status await(zero_engine *engine, const zr_walk *walk, zr_transfer *transfer, zero_error *error)
+static zero_status await(zero_engine *engine, const zr_walk *walk, zr_transfer *transfer,
+                         zero_error *error)
 {
-    return walk->beside ? zr_delayed_transfer(engine, transfer, error) : zr_offload_await(engine, transfer, error);
+    return walk->beside ? zr_delayed_transfer(engine, transfer, error)
+                        : zr_offload_await(engine, transfer, error);
 }
 
-// Vectors of the group that are in `vectors` and on NVMe begin to travel; what its slab did before has ended first.
-static zero_status move_group(zero_engine *engine, const zr_walk *walk, int g, bool write, zero_error *error)
+// Vectors of the group that are in `vectors` and on NVMe begin to travel; what its slab did before
+// has ended first.
+static zero_status move_group(zero_engine *engine, const zr_walk *walk, int g, bool write,
+                              zero_error *error)
 {
     const zr_group *group = &engine->plan->groups[g];
     uint32_t vectors = write ? walk->pass.writes : walk->pass.reads;
@@ -49,9 +55,11 @@ static zero_status move_group(zero_engine *engine, const zr_walk *walk, int g, b
         ZERO_TRY(await(engine, walk, transfer, error));
         if (!(vectors >> v & 1))
             continue;
-        zr_store *store = zr_vector_store(engine, engine->plan->slices[group->slice_first].piece, v);
+        zr_store *store =
+            zr_vector_store(engine, engine->plan->slices[group->slice_first].piece, v);
         transfer_begin begin = write ? store->ops->commit : store->ops->fetch;
-        ZERO_TRY(begin(store, group_range(engine, group, v), slab_at(engine, slab, v), transfer, error));
+        ZERO_TRY(
+            begin(store, group_range(engine, group, v), slab_at(engine, slab, v), transfer, error));
     }
     return ZERO_OK;
 }
@@ -71,26 +79,32 @@ static void *slice_vector(const zero_engine *engine, int g, const zr_slice *slic
     if (!is_on_nvme(group, vector))
         return zr_vector_at(engine, slice->piece, vector, slice->first);
     int64_t before = engine->plan->pieces[slice->piece].state_first + slice->first - group->first;
-    return slab_at(engine, g % engine->plan->slab.count, vector) + before * zr_vector_size(engine->plan, vector);
+    return slab_at(engine, g % engine->plan->slab.count, vector) +
+           before * zr_vector_size(engine->plan, vector);
 }
 
 // Parameters of the range that this rank updates, as units read them, where they are in memory.
 static char *parameters_of_range(const zero_engine *engine, int piece)
 {
     int64_t before = zr_update_range(engine, piece).first - zr_own_shard(engine, piece).first;
-    return (char *)zr_own_parameters(engine, piece) + before * (int64_t)zero_dtype_bytes(engine->plan->pieces[piece].dtype);
+    return (char *)zr_own_parameters(engine, piece) +
+           before * (int64_t)zero_dtype_bytes(engine->plan->pieces[piece].dtype);
 }
 
 static zr_range_states states_of(const zero_engine *engine, int g, const zr_slice *slice)
 {
     const zr_group *group = &engine->plan->groups[g];
     const zr_piece *piece = &engine->plan->pieces[slice->piece];
-    zr_range_states states = {.gradient_dtype = piece->accumulator_dtype, .parameters_dtype = piece->dtype};
-    void *parameters = is_on_nvme(group, ZR_VECTOR_PARAMETERS) ? slice_vector(engine, g, slice, ZR_VECTOR_PARAMETERS)
-                                                               : parameters_of_range(engine, slice->piece) + slice->first * (int64_t)zero_dtype_bytes(piece->dtype);
-    states.gradient = is_on_nvme(group, ZR_VECTOR_GRADIENT) ? slice_vector(engine, g, slice, ZR_VECTOR_GRADIENT)
-                                                            : (const char *)zr_update_gradient(engine, slice->piece) +
-                                                                  slice->first * (int64_t)zero_dtype_bytes(piece->accumulator_dtype);
+    zr_range_states states = {.gradient_dtype = piece->accumulator_dtype,
+                              .parameters_dtype = piece->dtype};
+    void *parameters = is_on_nvme(group, ZR_VECTOR_PARAMETERS)
+                           ? slice_vector(engine, g, slice, ZR_VECTOR_PARAMETERS)
+                           : parameters_of_range(engine, slice->piece) +
+                                 slice->first * (int64_t)zero_dtype_bytes(piece->dtype);
+    states.gradient = is_on_nvme(group, ZR_VECTOR_GRADIENT)
+                          ? slice_vector(engine, g, slice, ZR_VECTOR_GRADIENT)
+                          : (const char *)zr_update_gradient(engine, slice->piece) +
+                                slice->first * (int64_t)zero_dtype_bytes(piece->accumulator_dtype);
     states.master = slice_vector(engine, g, slice, ZR_VECTOR_MASTER);
     states.state0 = slice_vector(engine, g, slice, ZR_VECTOR_STATE0);
     states.state1 = slice_vector(engine, g, slice, ZR_VECTOR_STATE1);
@@ -102,13 +116,17 @@ static zr_range_states states_of(const zero_engine *engine, int g, const zr_slic
     return states;
 }
 
-// What the update of a group moves between device and host: only parameters that lie on the other side than their states.
+// What the update of a group moves between device and host: only parameters that lie on the other
+// side than their states.
 static void count_crossing(zero_engine *engine, const zr_group *group, const zr_pass_plan *pass)
 {
     int64_t bytes = group->count * zr_vector_size(engine->plan, ZR_VECTOR_PARAMETERS);
-    int64_t read = pass->reads >> ZR_VECTOR_PARAMETERS & 1 ? bytes : 0, written = pass->writes >> ZR_VECTOR_PARAMETERS & 1 ? bytes : 0;
-    bool states_up = group->state_tier == ZERO_TIER_device, parameters_up = group->parameter_tier == ZERO_TIER_device;
-    if (states_up == parameters_up || !(read | written)) // an update beside the step moves none, and counts nothing
+    int64_t read = pass->reads >> ZR_VECTOR_PARAMETERS & 1 ? bytes : 0,
+            written = pass->writes >> ZR_VECTOR_PARAMETERS & 1 ? bytes : 0;
+    bool states_up = group->state_tier == ZERO_TIER_device,
+         parameters_up = group->parameter_tier == ZERO_TIER_device;
+    // an update beside the step moves none, and counts nothing
+    if (states_up == parameters_up || !(read | written))
         return;
     engine->offload.to_device += parameters_up ? written : read;
     engine->offload.to_host += parameters_up ? read : written;
@@ -127,7 +145,8 @@ static zero_status visit_group(zero_engine *engine, const zr_walk *walk, int g, 
     return ZERO_OK;
 }
 
-// The group that comes as number i. Backward overwrites the last unit's gradients first: beside it they are the first to be used up.
+// The group that comes as number i. Backward overwrites the last unit's gradients first: beside it
+// they are the first to be used up.
 static int group_at(const zero_engine *engine, const zr_walk *walk, int i)
 {
     return walk->beside ? engine->plan->group_count - 1 - i : i;
@@ -139,7 +158,8 @@ zero_status zr_groups_walk(zero_engine *engine, const zr_walk *walk, zero_error 
     const zr_tiering *tiering = &plan->settings.tiering;
     int fetched = -1;
     for (int i = 0; i < plan->group_count; i++) {
-        int g = group_at(engine, walk, i), last = ZR_MIN(i + (tiering->read_ahead ? 1 : 0), plan->group_count - 1);
+        int g = group_at(engine, walk, i),
+            last = ZR_MIN(i + (tiering->read_ahead ? 1 : 0), plan->group_count - 1);
         while (fetched < i)
             ZERO_TRY(move_group(engine, walk, group_at(engine, walk, ++fetched), false, error));
         if (plan->slab.count)
@@ -161,14 +181,18 @@ zero_status zr_groups_walk(zero_engine *engine, const zr_walk *walk, zero_error 
     return ZERO_OK;
 }
 
-static zero_status visit_on_nvme(zero_engine *engine, zr_store *store, const zr_slice *slice, zr_vector vector, zero_dtype dtype, bool changed, zr_weights_fn visit,
-                                 void *user, zero_error *error)
+static zero_status visit_on_nvme(zero_engine *engine, zr_store *store, const zr_slice *slice,
+                                 zr_vector vector, zero_dtype dtype, bool changed,
+                                 zr_weights_fn visit, void *user, zero_error *error)
 {
     zr_transfer *transfer = &engine->offload.slab[0][vector];
     zr_range range = zr_vector_range(engine, slice->piece, vector, slice->first, slice->count);
     ZERO_TRY(store->ops->fetch(store, range, slab_at(engine, 0, vector), transfer, error));
     ZERO_TRY(zr_offload_await(engine, transfer, error));
-    const zr_portion portion = {{zr_own_shard(engine, slice->piece).first + slice->first, slice->count}, dtype, slab_at(engine, 0, vector)};
+    const zr_portion portion = {
+        {zr_own_shard(engine, slice->piece).first + slice->first, slice->count},
+        dtype,
+        slab_at(engine, 0, vector)};
     ZERO_TRY(visit(user, &portion, error));
     if (!changed)
         return ZERO_OK;
@@ -176,13 +200,17 @@ static zero_status visit_on_nvme(zero_engine *engine, zr_store *store, const zr_
     return zr_offload_await(engine, transfer, error);
 }
 
-zero_status zr_slabs_visit(zero_engine *engine, int piece, zr_vector vector, bool changed, zr_weights_fn visit, void *user, zero_error *error)
+zero_status zr_slabs_visit(zero_engine *engine, int piece, zr_vector vector, bool changed,
+                           zr_weights_fn visit, void *user, zero_error *error)
 {
     const zr_piece *p = &engine->plan->pieces[piece];
-    zero_dtype dtype = vector == ZR_VECTOR_PARAMETERS ? p->dtype : vector == ZR_VECTOR_GRADIENT ? p->accumulator_dtype : ZERO_F32;
+    zero_dtype dtype = vector == ZR_VECTOR_PARAMETERS ? p->dtype
+                       : vector == ZR_VECTOR_GRADIENT ? p->accumulator_dtype
+                                                      : ZERO_F32;
     zr_store *store = zr_vector_store(engine, piece, vector);
     for (int s = p->slice_first; s < p->slice_first + p->slice_count; s++) {
-        ZERO_TRY(visit_on_nvme(engine, store, &engine->plan->slices[s], vector, dtype, changed, visit, user, error));
+        ZERO_TRY(visit_on_nvme(engine, store, &engine->plan->slices[s], vector, dtype, changed,
+                               visit, user, error));
         zr_comm_progress(engine->comm, engine->step);
     }
     return ZERO_OK;

@@ -40,7 +40,8 @@ void zr_program_begin(zero_engine *engine, zr_pass_kind kind, uint32_t holds)
     zr_comm_progress(engine->comm, engine->step);
 }
 
-zero_status zr_program_run_pass(zero_engine *engine, zr_pass_kind kind, uint32_t holds, zero_error *error)
+zero_status zr_program_run_pass(zero_engine *engine, zr_pass_kind kind, uint32_t holds,
+                                zero_error *error)
 {
     zr_program_begin(engine, kind, holds);
     return zr_program_run_until(engine, engine->cursor.pass->count, error);
@@ -60,9 +61,11 @@ static zero_status out_of_order(zero_engine *engine, int piece, const char *call
     const zero_context *context = &engine->context;
     const zr_instruction *next = next_mark(&engine->cursor);
     bool begins = next && next->mark == ZR_BEGUN;
-    return zr_fail(context->error, ZERO_ERR_USAGE,
-                   "unit \"%s\": %s of piece %d, out of the order in which streamed pieces come (next: %s)",
-                   context->unit->name, call, piece, begins ? engine->plan->pieces[next->stream].name : "none");
+    return zr_fail(
+        context->error, ZERO_ERR_USAGE,
+        "unit \"%s\": %s of piece %d, out of the order in which streamed pieces come (next: %s)",
+        context->unit->name, call, piece,
+        begins ? engine->plan->pieces[next->stream].name : "none");
 }
 
 zero_status zr_program_run_to_mark(zero_engine *engine, zr_mark mark, int piece, const char *call)
@@ -70,8 +73,8 @@ zero_status zr_program_run_to_mark(zero_engine *engine, zr_mark mark, int piece,
     zr_cursor *cursor = &engine->cursor;
     const zr_unit_plan *unit = &engine->plan->units[engine->context.unit_index];
     const zr_instruction *next = next_mark(cursor);
-    bool in_order = next && next->mark == mark && piece >= 0 && piece < unit->piece_count
-                    && next->stream == unit->pieces[piece];
+    bool in_order = next && next->mark == mark && piece >= 0 && piece < unit->piece_count &&
+                    next->stream == unit->pieces[piece];
     if (!in_order)
         return out_of_order(engine, piece, call);
     return zr_program_run_until(engine, (int)(next - cursor->pass->at) + 1, engine->context.error);

@@ -1,4 +1,6 @@
-// LAMB, Algorithm 2 of arXiv 1904.00962: moments that are corrected for their start at zero give a direction u, which |p|/|u| scales. Its norms are sums over the chunks of all ranks, so a tensor may lie on several.
+// LAMB, Algorithm 2 of arXiv 1904.00962: moments that are corrected for their start at zero give a
+// direction u, which |p|/|u| scales. Its norms are sums over the chunks of all ranks, so a tensor
+// may lie on several.
 #include "engine/engine_state.h"
 #include "engine/gradient_norm.h"
 #include "engine/gradients.h"
@@ -30,7 +32,8 @@ static void apply_part(void *user, const zr_plan_tensor *tensor, int64_t first, 
     lamb *l = user;
     zr_queue *queue = l->engine->queue;
     const zr_optimizer_spec *spec = &l->engine->config->optimizer;
-    double p = sqrt(zr_exact_value(&l->parameter_squares[tensor->number])), u = sqrt(zr_exact_value(&l->direction_squares[tensor->number]));
+    double p = sqrt(zr_exact_value(&l->parameter_squares[tensor->number])),
+           u = sqrt(zr_exact_value(&l->direction_squares[tensor->number]));
     double ratio = p > 0 && u > 0 ? fmin(fmax(p / u, spec->min_coeff), spec->max_coeff) : 1;
     const zr_range_states at = zr_range_from(l->states, first - l->span.first);
     queue->backend->optimizer->subtract_scaled(queue, count, (float)(l->update.lr * ratio), &at);
@@ -40,40 +43,53 @@ static void apply_part(void *user, const zr_plan_tensor *tensor, int64_t first, 
 static void add_norms(lamb *l, int piece)
 {
     zr_span own = zr_own_shard(l->engine, piece);
-    int64_t first = ZR_MAX(own.first, l->span.first), end = ZR_MIN(own.first + own.count, l->span.first + l->span.count);
+    int64_t first = ZR_MAX(own.first, l->span.first),
+            end = ZR_MIN(own.first + own.count, l->span.first + l->span.count);
     if (end <= first)
         return;
     const zr_range_states at = zr_range_from(l->states, first - l->span.first);
-    zr_norm_add_squares(l->engine, piece, (zr_span){first, end - first}, ZERO_F32, at.master, l->parameter_squares, true);
-    zr_norm_add_squares(l->engine, piece, (zr_span){first, end - first}, ZERO_F32, at.direction, l->direction_squares, true);
+    zr_norm_add_squares(l->engine, piece, (zr_span){first, end - first}, ZERO_F32, at.master,
+                        l->parameter_squares, true);
+    zr_norm_add_squares(l->engine, piece, (zr_span){first, end - first}, ZERO_F32, at.direction,
+                        l->direction_squares, true);
 }
 
-static void visit_parts(lamb *l, const zr_slice *slice, const zr_range_states *states, zr_part_fn visit)
+static void visit_parts(lamb *l, const zr_slice *slice, const zr_range_states *states,
+                        zr_part_fn visit)
 {
     l->span = zr_slice_span(l->engine, slice);
     l->states = states;
     zr_for_parts(&l->engine->plan->pieces[slice->piece], l->span, visit, l);
 }
 
-static zero_status find_direction(void *user, zero_engine *engine, const zr_slice *slice, const zr_range_states *states, zero_error *error)
+static zero_status find_direction(void *user, zero_engine *engine, const zr_slice *slice,
+                                  const zr_range_states *states, zero_error *error)
 {
     visit_parts(user, slice, states, direction_part);
     add_norms(user, slice->piece);
     return ZERO_OK;
 }
 
-static zero_status apply_direction(void *user, zero_engine *engine, const zr_slice *slice, const zr_range_states *states, zero_error *error)
+static zero_status apply_direction(void *user, zero_engine *engine, const zr_slice *slice,
+                                   const zr_range_states *states, zero_error *error)
 {
     visit_parts(user, slice, states, apply_part);
     return ZERO_OK;
 }
 
-zero_status zr_lamb_update(zero_engine *engine, const zr_update *update, const zr_pass_plan passes[2], zero_error *error)
+zero_status zr_lamb_update(zero_engine *engine, const zr_update *update,
+                           const zr_pass_plan passes[2], zero_error *error)
 {
     int tensors = engine->plan->tensor_count;
-    lamb lamb = {.engine = engine, .update = *update, .weight_decay = update->weight_decay, .parameter_squares = engine->squares, .direction_squares = engine->squares + tensors};
+    lamb lamb = {.engine = engine,
+                 .update = *update,
+                 .weight_decay = update->weight_decay,
+                 .parameter_squares = engine->squares,
+                 .direction_squares = engine->squares + tensors};
     memset(engine->squares, 0, 2 * (size_t)tensors * sizeof *engine->squares);
-    ZERO_TRY(zr_groups_walk(engine, &(zr_walk){.pass = passes[0], .visit = find_direction, .user = &lamb}, error));
+    ZERO_TRY(zr_groups_walk(
+        engine, &(zr_walk){.pass = passes[0], .visit = find_direction, .user = &lamb}, error));
     ZERO_TRY(zr_norm_all_reduce(engine, lamb.parameter_squares, 2 * tensors, error));
-    return zr_groups_walk(engine, &(zr_walk){.pass = passes[1], .visit = apply_direction, .user = &lamb}, error);
+    return zr_groups_walk(
+        engine, &(zr_walk){.pass = passes[1], .visit = apply_direction, .user = &lamb}, error);
 }

@@ -1,5 +1,6 @@
-// Bytes that move between tiers: counted where they move; what the plan has for each pass is added up, and both are compared when
-// nothing is under way, at the end of a step or an evaluation (contract 5).
+// Bytes that move between tiers: counted where they move; what the plan has for each pass is added
+// up, and both are compared when nothing is under way, at the end of a step or an evaluation
+// (contract 5).
 #include "engine/engine_state.h"
 #include "engine/gradients.h"
 
@@ -7,7 +8,10 @@ static zero_io counted(const zero_engine *engine)
 {
     const zr_offload *offload = &engine->offload;
     zr_io_counts nvme = offload->io ? zr_io_counted(offload->io) : (zr_io_counts){0};
-    return (zero_io){.to_host = offload->to_host, .to_device = offload->to_device, .nvme_read = nvme.read, .nvme_written = nvme.written};
+    return (zero_io){.to_host = offload->to_host,
+                     .to_device = offload->to_device,
+                     .nvme_read = nvme.read,
+                     .nvme_written = nvme.written};
 }
 
 zero_io zero_io_between(const zero_io *before, const zero_io *after)
@@ -15,8 +19,10 @@ zero_io zero_io_between(const zero_io *before, const zero_io *after)
     static const zero_io none;
     before = before ? before : &none;
     after = after ? after : &none;
-    return (zero_io){.to_host = after->to_host - before->to_host, .to_device = after->to_device - before->to_device,
-                     .nvme_read = after->nvme_read - before->nvme_read, .nvme_written = after->nvme_written - before->nvme_written};
+    return (zero_io){.to_host = after->to_host - before->to_host,
+                     .to_device = after->to_device - before->to_device,
+                     .nvme_read = after->nvme_read - before->nvme_read,
+                     .nvme_written = after->nvme_written - before->nvme_written};
 }
 
 void zr_moves_begin(zero_engine *engine)
@@ -70,7 +76,10 @@ zero_status zr_moves_check(zero_engine *engine, zero_error *error)
         return ZERO_OK;
     zero_io now = counted(engine), added = zero_io_between(&engine->offload.before, &now);
     const zr_moved *expected = &engine->offload.expected;
-    const struct { const char *what; int64_t counted, planned; } moved[] = {
+    const struct {
+        const char *what;
+        int64_t counted, planned;
+    } moved[] = {
         {"moved from device to host", added.to_host, expected->to_host},
         {"moved from host to device", added.to_device, expected->to_device},
         {"read from NVMe", added.nvme_read, expected->nvme_read},
@@ -78,13 +87,17 @@ zero_status zr_moves_check(zero_engine *engine, zero_error *error)
     };
     for (int i = 0; i < ZR_COUNT(moved); i++)
         if (moved[i].counted != moved[i].planned)
-            return zr_fail(error, ZERO_ERR_INTERNAL, "rank %d, step %lld: %lld bytes were %s, the plan has %lld", engine->comm->rank, (long long)engine->step,
-                           (long long)moved[i].counted, moved[i].what, (long long)moved[i].planned);
+            return zr_fail(error, ZERO_ERR_INTERNAL,
+                           "rank %d, step %lld: %lld bytes were %s, the plan has %lld",
+                           engine->comm->rank, (long long)engine->step, (long long)moved[i].counted,
+                           moved[i].what, (long long)moved[i].planned);
     return ZERO_OK;
 }
 
 void zero_io_report(const zero_engine *engine, zero_io *out)
 {
     if (out)
-        *out = !engine ? (zero_io){0} : zr_delayed_under_way(engine) ? engine->offload.before : counted(engine);
+        *out = !engine                        ? (zero_io){0}
+               : zr_delayed_under_way(engine) ? engine->offload.before
+                                              : counted(engine);
 }

@@ -1,5 +1,5 @@
-// Where a rank keeps weights: 16-bit parameters that units read, and, where they are trained, the fp32
-// master that they are rounded from.
+// Where a rank keeps weights: 16-bit parameters that units read, and, where they are trained, the
+// fp32 master that they are rounded from.
 #include "compute/element_ops.h"
 #include "engine/engine_state.h"
 #include "engine/gradients.h"
@@ -15,25 +15,30 @@ void *zr_own_parameters(const zero_engine *engine, int piece)
 
 char *zr_portion_at(const zr_portion *portion, int64_t element)
 {
-    return portion->data + (element - portion->span.first) * (int64_t)zero_dtype_bytes(portion->dtype);
+    return portion->data +
+           (element - portion->span.first) * (int64_t)zero_dtype_bytes(portion->dtype);
 }
 
 bool zr_piece_has_master(const zero_engine *engine, int piece)
 {
-    return engine->plan->pieces[piece].state_first >= 0 && zr_plan_has_vector(engine->plan, ZR_VECTOR_MASTER);
+    return engine->plan->pieces[piece].state_first >= 0 &&
+           zr_plan_has_vector(engine->plan, ZR_VECTOR_MASTER);
 }
 
-// The own shard's part of an optimizer's vector in memory: at stage 0 the range that is updated is the whole piece.
+// The own shard's part of an optimizer's vector in memory: at stage 0 the range that is updated is
+// the whole piece.
 static void *own_state(const zero_engine *engine, int piece, zr_vector vector)
 {
-    return zr_vector_at(engine, piece, vector, zr_own_shard(engine, piece).first - zr_update_range(engine, piece).first);
+    return zr_vector_at(engine, piece, vector,
+                        zr_own_shard(engine, piece).first - zr_update_range(engine, piece).first);
 }
 
 bool zr_engine_can_guard(const zero_engine *engine)
 {
     bool can = !engine->delayed;
     for (int p = 0; p < engine->plan->piece_count; p++)
-        can = can && engine->plan->pieces[p].state_tier != ZERO_TIER_nvme && engine->plan->pieces[p].parameter_tier != ZERO_TIER_nvme;
+        can = can && engine->plan->pieces[p].state_tier != ZERO_TIER_nvme &&
+              engine->plan->pieces[p].parameter_tier != ZERO_TIER_nvme;
     return can;
 }
 
@@ -53,10 +58,14 @@ static zero_status check_unguarded(const zero_engine *engine, bool changed, zero
 {
     if (!changed || !engine->guard.await)
         return ZERO_OK;
-    return zr_fail(error, ZERO_ERR_USAGE, "states are to be changed at step %lld while a checkpoint of them is written: zero_end_checkpoint comes first", (long long)engine->step);
+    return zr_fail(error, ZERO_ERR_USAGE,
+                   "states are to be changed at step %lld while a checkpoint of them is written: "
+                   "zero_end_checkpoint comes first",
+                   (long long)engine->step);
 }
 
-zero_status zr_engine_visit_weights(zero_engine *engine, int piece, bool changed, zr_weights_fn visit, void *user, zero_error *error)
+zero_status zr_engine_visit_weights(zero_engine *engine, int piece, bool changed,
+                                    zr_weights_fn visit, void *user, zero_error *error)
 {
     ZERO_TRY(check_unguarded(engine, changed, error));
     ZERO_TRY(zr_delayed_join(engine, error));
@@ -64,8 +73,9 @@ zero_status zr_engine_visit_weights(zero_engine *engine, int piece, bool changed
     const zr_vector vector = master ? ZR_VECTOR_MASTER : ZR_VECTOR_PARAMETERS;
     if (zr_store_needs_buffer(zr_vector_store(engine, piece, vector)))
         return zr_slabs_visit(engine, piece, vector, changed, visit, user, error);
-    const zr_portion whole = {zr_own_shard(engine, piece), master ? ZERO_F32 : engine->plan->pieces[piece].dtype,
-                              master ? own_state(engine, piece, ZR_VECTOR_MASTER) : zr_own_parameters(engine, piece)};
+    const zr_portion whole = {
+        zr_own_shard(engine, piece), master ? ZERO_F32 : engine->plan->pieces[piece].dtype,
+        master ? own_state(engine, piece, ZR_VECTOR_MASTER) : zr_own_parameters(engine, piece)};
     return visit(user, &whole, error);
 }
 
@@ -74,15 +84,17 @@ bool zr_engine_has_state(const zero_engine *engine, int piece, zr_vector vector)
     return engine->plan->pieces[piece].state_first >= 0 && zr_plan_has_vector(engine->plan, vector);
 }
 
-zero_status zr_engine_visit_state(zero_engine *engine, int piece, zr_vector vector, bool changed, zr_weights_fn visit, void *user, zero_error *error)
+zero_status zr_engine_visit_state(zero_engine *engine, int piece, zr_vector vector, bool changed,
+                                  zr_weights_fn visit, void *user, zero_error *error)
 {
     ZERO_TRY(check_unguarded(engine, changed, error));
     ZERO_TRY(zr_delayed_join(engine, error));
     if (zr_store_needs_buffer(zr_vector_store(engine, piece, vector)))
         return zr_slabs_visit(engine, piece, vector, changed, visit, user, error);
     bool parameters = vector == ZR_VECTOR_PARAMETERS;
-    const zr_portion whole = {zr_own_shard(engine, piece), parameters ? engine->plan->pieces[piece].dtype : ZERO_F32,
-                              parameters ? zr_own_parameters(engine, piece) : own_state(engine, piece, vector)};
+    const zr_portion whole = {
+        zr_own_shard(engine, piece), parameters ? engine->plan->pieces[piece].dtype : ZERO_F32,
+        parameters ? zr_own_parameters(engine, piece) : own_state(engine, piece, vector)};
     return visit(user, &whole, error);
 }
 
@@ -106,7 +118,8 @@ static zero_status share_state(zero_engine *engine, int piece, zr_vector vector,
 {
     int64_t shard = engine->plan->pieces[piece].shard;
     for (int r = 0; r < engine->comm->size && zr_update_range(engine, piece).count > shard; r++)
-        ZERO_TRY(zr_comm_broadcast(engine->comm, zr_vector_at(engine, piece, vector, r * shard), shard * (int64_t)sizeof(float), r, error));
+        ZERO_TRY(zr_comm_broadcast(engine->comm, zr_vector_at(engine, piece, vector, r * shard),
+                                   shard * (int64_t)sizeof(float), r, error));
     return ZERO_OK;
 }
 
@@ -134,16 +147,23 @@ static zero_status round_into_parameters(void *user, const zr_portion *master, z
     int64_t first = master->span.first - zr_own_shard(engine, r->piece).first;
     char *own = zr_own_parameters(engine, r->piece);
     if (own) {
-        engine->queue->backend->elements->convert(engine->queue, master->dtype, piece->dtype, master->span.count, master->data, own + first * (int64_t)zero_dtype_bytes(piece->dtype));
+        engine->queue->backend->elements->convert(
+            engine->queue, master->dtype, piece->dtype, master->span.count, master->data,
+            own + first * (int64_t)zero_dtype_bytes(piece->dtype));
         return ZERO_OK;
     }
     char *slab = zr_slabs_buffer(engine, ZR_VECTOR_PARAMETERS);
     zr_transfer *transfer = &engine->offload.slab[0][ZR_VECTOR_PARAMETERS];
     zr_store *store = zr_vector_store(engine, r->piece, ZR_VECTOR_PARAMETERS);
-    for (int64_t done = 0, n; done < master->span.count; done += n) { // a master in memory comes as one portion
+    // a master in memory comes as one portion
+    for (int64_t done = 0, n; done < master->span.count; done += n) {
         n = zr_slabs_portion(engine, r->piece, first + done);
-        engine->queue->backend->elements->convert(engine->queue, master->dtype, piece->dtype, n, zr_portion_at(master, master->span.first + done), slab);
-        ZERO_TRY(store->ops->commit(store, zr_vector_range(engine, r->piece, ZR_VECTOR_PARAMETERS, first + done, n), slab, transfer, error));
+        engine->queue->backend->elements->convert(engine->queue, master->dtype, piece->dtype, n,
+                                                  zr_portion_at(master, master->span.first + done),
+                                                  slab);
+        ZERO_TRY(store->ops->commit(
+            store, zr_vector_range(engine, r->piece, ZR_VECTOR_PARAMETERS, first + done, n), slab,
+            transfer, error));
         ZERO_TRY(zr_offload_await(engine, transfer, error));
     }
     return ZERO_OK;
@@ -156,7 +176,8 @@ zero_status zr_engine_parameters_changed(zero_engine *engine, zero_error *error)
         if (!zr_piece_has_master(engine, p))
             continue;
         ZERO_TRY(share_state(engine, p, ZR_VECTOR_MASTER, error));
-        ZERO_TRY(zr_engine_visit_weights(engine, p, false, round_into_parameters, &rounding, error));
+        ZERO_TRY(
+            zr_engine_visit_weights(engine, p, false, round_into_parameters, &rounding, error));
     }
     zr_delayed_set_ahead(engine, false);
     ZERO_TRY(zr_engine_publish(engine, 1u << ZR_REWRITTEN, error));

@@ -1,4 +1,5 @@
-// The training step. Contract 8: what comes next follows only from the step's number or from scalars that all ranks share.
+// The training step. Contract 8: what comes next follows only from the step's number or from
+// scalars that all ranks share.
 #include "engine/execute.h"
 #include "engine/gradient_norm.h"
 #include "engine/gradients.h"
@@ -13,21 +14,26 @@ static zero_status fail(zero_engine *engine, zero_status status, const zero_erro
 {
     if (status != ZERO_OK) {
         engine->phase = ZR_FAILED;
-        zero_comm_abort(engine->comm, error && error->message[0] ? error->message : zero_status_text(status));
+        zero_comm_abort(engine->comm,
+                        error && error->message[0] ? error->message : zero_status_text(status));
     }
     return status;
 }
 
-static zero_status check_phase(const zero_engine *engine, zr_phase phase, const char *call, const char *before, zero_error *error)
+static zero_status check_phase(const zero_engine *engine, zr_phase phase, const char *call,
+                               const char *before, zero_error *error)
 {
     if (engine->phase == phase)
         return ZERO_OK;
     if (engine->phase == ZR_FAILED)
-        return zr_fail(error, ZERO_ERR_USAGE, "%s: this engine has failed before; only zero_destroy may be called", call);
-    return zr_fail(error, ZERO_ERR_USAGE, "%s at step %lld: expected after %s", call, (long long)engine->step, before);
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "%s: this engine has failed before; only zero_destroy may be called", call);
+    return zr_fail(error, ZERO_ERR_USAGE, "%s at step %lld: expected after %s", call,
+                   (long long)engine->step, before);
 }
 
-static zero_status between_micro_batches(const zero_engine *engine, const char *call, zero_error *error)
+static zero_status between_micro_batches(const zero_engine *engine, const char *call,
+                                         zero_error *error)
 {
     return check_phase(engine, ZR_READY, call, "zero_initialize or zero_step", error);
 }
@@ -37,8 +43,11 @@ zero_status zr_engine_between_steps(const zero_engine *engine, const char *call,
     ZERO_TRY(between_micro_batches(engine, call, error));
     if (engine->micro_batch == 0)
         return ZERO_OK;
-    return zr_fail(error, ZERO_ERR_USAGE, "%s inside of step %lld, after %lld of its %lld micro-batches: expected between steps", call, (long long)engine->step + 1,
-                   (long long)engine->micro_batch, (long long)engine->plan->settings.accumulation);
+    return zr_fail(
+        error, ZERO_ERR_USAGE,
+        "%s inside of step %lld, after %lld of its %lld micro-batches: expected between steps",
+        call, (long long)engine->step + 1, (long long)engine->micro_batch,
+        (long long)engine->plan->settings.accumulation);
 }
 
 zero_status zr_engine_may_change(const zero_engine *engine, const char *call, zero_error *error)
@@ -46,7 +55,10 @@ zero_status zr_engine_may_change(const zero_engine *engine, const char *call, ze
     ZERO_TRY(zr_engine_between_steps(engine, call, error));
     if (!zr_engine_is_guarded(engine))
         return ZERO_OK;
-    return zr_fail(error, ZERO_ERR_USAGE, "%s at step %lld while a checkpoint is being written: zero_end_checkpoint comes first", call, (long long)engine->step);
+    return zr_fail(
+        error, ZERO_ERR_USAGE,
+        "%s at step %lld while a checkpoint is being written: zero_end_checkpoint comes first",
+        call, (long long)engine->step);
 }
 
 static zero_status missing(const char *call, const char *what, zero_error *error)
@@ -59,10 +71,14 @@ static zero_status check_messages(zero_engine *engine, zr_pass_kind kind, zero_e
 {
     const zr_traffic_plan *plan = &engine->plan->traffic[kind];
     zero_comm *comm = engine->comm;
-    bool same = comm->message_count == plan->messages && (plan->messages == 0 || comm->message_hash == plan->hash);
+    bool same = comm->message_count == plan->messages &&
+                (plan->messages == 0 || comm->message_hash == plan->hash);
     if (!same)
-        return zr_fail(error, ZERO_ERR_INTERNAL, "rank %d, step %lld, %s: %lld messages with hash %016llx were sent, the plan has %lld with %016llx", comm->rank,
-                       (long long)engine->step, zr_pass_name(kind), (long long)comm->message_count, (unsigned long long)comm->message_hash,
+        return zr_fail(error, ZERO_ERR_INTERNAL,
+                       "rank %d, step %lld, %s: %lld messages with hash %016llx were sent, the "
+                       "plan has %lld with %016llx",
+                       comm->rank, (long long)engine->step, zr_pass_name(kind),
+                       (long long)comm->message_count, (unsigned long long)comm->message_hash,
                        (long long)plan->messages, (unsigned long long)plan->hash);
     zr_comm_hash_reset(comm);
     return ZERO_OK;
@@ -98,11 +114,15 @@ static void begin_micro_batch(zero_engine *engine, const zero_tensors *batch, do
     context->training = 1;
     context->shape = engine->plan->shape;
     context->step = (uint64_t)engine->step;
-    context->micro_batch = (uint64_t)(engine->micro_batch * engine->comm->size + engine->comm->rank);
+    context->micro_batch =
+        (uint64_t)(engine->micro_batch * engine->comm->size + engine->comm->rank);
     context->loss = loss;
-    context->loss_factor = (float)(engine->scale.scale / (double)(engine->plan->settings.accumulation * engine->comm->size));
+    context->loss_factor =
+        (float)(engine->scale.scale /
+                (double)(engine->plan->settings.accumulation * engine->comm->size));
     int64_t positions = context->shape.batch * context->shape.seq;
-    engine->weight = (struct zr_loss_weight){engine->config->loss_mean, positions, .targets = positions};
+    engine->weight =
+        (struct zr_loss_weight){engine->config->loss_mean, positions, .targets = positions};
     if (engine->micro_batch == 0) {
         zr_exact_zero(&engine->loss);
         zr_exact_zero(&engine->norm);
@@ -135,14 +155,17 @@ static zero_status tell_done(zero_engine *engine, const zero_step_info *info, ze
     return ZERO_OK;
 }
 
-zero_status zero_forward(zero_engine *engine, const zero_tensors *batch, double *loss, zero_error *error)
+zero_status zero_forward(zero_engine *engine, const zero_tensors *batch, double *loss,
+                         zero_error *error)
 {
     ZR_NEED(error, engine);
     ZERO_TRY(between_micro_batches(engine, "zero_forward", error));
     if (!batch || !loss)
         return missing("zero_forward", batch ? "loss" : "batch", error);
     if (engine->plan->settings.inference)
-        return zr_fail(error, ZERO_ERR_USAGE, "zero_forward: this engine was made for inference; zero_evaluate is its function");
+        return zr_fail(
+            error, ZERO_ERR_USAGE,
+            "zero_forward: this engine was made for inference; zero_evaluate is its function");
     if (engine->micro_batch == 0)
         ZERO_TRY(fail(engine, tell_begun(engine, error), error));
     int64_t begin = zr_recorder_begin(engine->recorder);
@@ -159,10 +182,13 @@ static zero_status add_loss(zero_engine *engine, zero_error *error)
 {
     const struct zr_loss_weight *weight = &engine->weight;
     if (weight->targets < 0 || weight->targets > weight->positions)
-        return zr_fail(error, ZERO_ERR_USAGE, "zero_loss_factor: %lld targets were told of a micro-batch of %lld positions", (long long)weight->targets,
-                       (long long)weight->positions);
+        return zr_fail(
+            error, ZERO_ERR_USAGE,
+            "zero_loss_factor: %lld targets were told of a micro-batch of %lld positions",
+            (long long)weight->targets, (long long)weight->positions);
     if (weight->targets) // else there is no mean, whatever the unit says of one
-        zr_exact_add(&engine->loss, engine->micro_batch_loss * ((double)weight->targets / (double)weight->positions));
+        zr_exact_add(&engine->loss, engine->micro_batch_loss *
+                                        ((double)weight->targets / (double)weight->positions));
     engine->targets += weight->targets;
     return ZERO_OK;
 }
@@ -180,9 +206,10 @@ zero_status zero_backward(zero_engine *engine, zero_error *error)
     return ZERO_OK;
 }
 
-// Sums over the ranks, in one message. An accumulator's last word says whether it has met what is not finite: one word has room for both,
-// so the other one carries the targets.
-static zero_status sum_over_ranks(zero_engine *engine, zr_exact *loss, zr_exact *norm, int64_t *targets, zero_error *error)
+// Sums over the ranks, in one message. An accumulator's last word says whether it has met what is
+// not finite: one word has room for both, so the other one carries the targets.
+static zero_status sum_over_ranks(zero_engine *engine, zr_exact *loss, zr_exact *norm,
+                                  int64_t *targets, zero_error *error)
 {
     const int64_t of_norm = (int64_t)1 << 32; // above as many ranks as there may be
     zr_exact sums[2] = {*loss, *norm};
@@ -202,14 +229,17 @@ zero_status zr_execute_scalars(zero_engine *engine, const zr_instruction *i, zer
     return sum_over_ranks(engine, &engine->loss, &engine->norm, &engine->targets, error);
 }
 
-// Mean loss of the step and norm of its gradient, from sums over the ranks; and *factor, by which the gradients that were summed are the
-// mean's: the loss scale, times the share of the positions that are targets, where the mean is over those.
+// Mean loss of the step and norm of its gradient, from sums over the ranks; and *factor, by which
+// the gradients that were summed are the mean's: the loss scale, times the share of the positions
+// that are targets, where the mean is over those.
 static void describe_step(const zero_engine *engine, zero_step_info *info, double *factor)
 {
     const zr_plan *plan = engine->plan;
     int64_t targets = engine->targets;
-    double weights = (double)targets / (double)engine->weight.positions, micro_batches = (double)(plan->settings.accumulation * plan->ranks);
-    *factor = engine->scale.scale * (targets ? weights / micro_batches : 1); // a step without targets has no gradient to divide
+    double weights = (double)targets / (double)engine->weight.positions,
+           micro_batches = (double)(plan->settings.accumulation * plan->ranks);
+    // a step without targets has no gradient to divide
+    *factor = engine->scale.scale * (targets ? weights / micro_batches : 1);
     info->loss = targets ? zr_exact_value(&engine->loss) / weights : 0;
     info->grad_norm = sqrt(zr_exact_value(&engine->norm)) / *factor;
     info->lr = zr_schedule_lr(&engine->config->schedule, engine->updates);
@@ -233,8 +263,8 @@ static zero_status update(zero_engine *engine, bool finite, zero_error *error)
 {
     bool beside = finite && zr_delayed_applies(engine), at_once = finite && !beside;
     bool behind = zr_delayed_is_ahead(engine) || (at_once && engine->delayed);
-    uint32_t holds = (uint32_t)finite << ZR_FINITE | (uint32_t)at_once << ZR_AT_ONCE | (uint32_t)behind << ZR_BEHIND |
-                     (uint32_t)(finite || behind) << ZR_CHANGED;
+    uint32_t holds = (uint32_t)finite << ZR_FINITE | (uint32_t)at_once << ZR_AT_ONCE |
+                     (uint32_t)behind << ZR_BEHIND | (uint32_t)(finite || behind) << ZR_CHANGED;
     ZERO_TRY(zr_program_run_pass(engine, ZR_PASS_UPDATE, holds, error));
     ZERO_TRY(check_messages(engine, ZR_PASS_UPDATE, error));
     ZERO_TRY(zr_engine_publish(engine, (uint32_t)beside << ZR_BESIDE, error));
@@ -244,7 +274,8 @@ static zero_status update(zero_engine *engine, bool finite, zero_error *error)
 
 static zero_status boundary(zero_engine *engine, zero_step_info *info, zero_error *error)
 {
-    ZERO_TRY(zr_config_check_length(engine->config, engine->updates + 1, error)); // nobody has to say before how long a run is
+    // nobody has to say before how long a run is
+    ZERO_TRY(zr_config_check_length(engine->config, engine->updates + 1, error));
     ZERO_TRY(zr_program_run_pass(engine, ZR_PASS_BOUNDARY, 0, error));
     ZERO_TRY(check_messages(engine, ZR_PASS_BOUNDARY, error));
     double factor;
@@ -274,7 +305,8 @@ zero_status zero_step(zero_engine *engine, zero_step_info *info, zero_error *err
     engine->micro_batch = 0;
     info->step = ++engine->step;
     info->updated = !info->skipped;
-    info->samples = engine->plan->shape.batch * engine->plan->settings.accumulation * engine->plan->ranks;
+    info->samples =
+        engine->plan->shape.batch * engine->plan->settings.accumulation * engine->plan->ranks;
     zero_status status = zr_ledger_check(&engine->ledger, error);
     if (status == ZERO_OK)
         status = tell_done(engine, info, error);
@@ -288,11 +320,13 @@ zero_status zero_finish_update(zero_engine *engine, zero_error *error)
     ZERO_TRY(fail(engine, zr_delayed_join(engine, error), error));
     if (!zr_delayed_is_ahead(engine))
         return ZERO_OK;
-    ZERO_TRY(fail(engine, zr_comm_barrier(engine->comm, error), error)); // who evaluates has read the old ones
+    // who evaluates has read the old ones
+    ZERO_TRY(fail(engine, zr_comm_barrier(engine->comm, error), error));
     return fail(engine, zr_engine_parameters_changed(engine, error), error);
 }
 
-static zero_status evaluate_units(zero_engine *engine, zr_unit_fn visit, void *user, zero_error *error)
+static zero_status evaluate_units(zero_engine *engine, zr_unit_fn visit, void *user,
+                                  zero_error *error)
 {
     bool stale = begin_gathers(engine);
     zr_moves_begin(engine);
@@ -305,7 +339,8 @@ static zero_status evaluate_units(zero_engine *engine, zr_unit_fn visit, void *u
     return zr_moves_check(engine, error);
 }
 
-zero_status zr_engine_visit_units(zero_engine *engine, zr_unit_fn visit, void *user, zero_error *error)
+zero_status zr_engine_visit_units(zero_engine *engine, zr_unit_fn visit, void *user,
+                                  zero_error *error)
 {
     ZERO_TRY(zr_engine_between_steps(engine, "inference", error));
     engine->context.training = 0;
@@ -330,19 +365,27 @@ static zero_status evaluate_unit(void *user, zero_context *context, zero_error *
     return ZERO_OK;
 }
 
-zero_status zero_evaluate(zero_engine *engine, const zero_tensors *batch, double *loss, zero_error *error)
+zero_status zero_evaluate(zero_engine *engine, const zero_tensors *batch, double *loss,
+                          zero_error *error)
 {
     ZR_NEED(error, engine);
     const zero_shape *limit = &engine->plan->shape;
-    ZERO_TRY(zr_engine_between_steps(engine, "zero_evaluate", error)); // before anything that a backward under way needs is changed
+    // before anything that a backward under way needs is changed
+    ZERO_TRY(zr_engine_between_steps(engine, "zero_evaluate", error));
     if (!batch || batch->count < 1 || batch->at[0].dims < 1 || !loss)
         return missing("zero_evaluate", loss ? "batch" : "loss", error);
-    zero_shape shape = {.batch = batch->at[0].shape[0], .seq = limit->seq, .threads = limit->threads, .dtype = limit->dtype};
+    zero_shape shape = {.batch = batch->at[0].shape[0],
+                        .seq = limit->seq,
+                        .threads = limit->threads,
+                        .dtype = limit->dtype};
     if (limit->seq > 1 && batch->at[0].dims > 1)
         shape.seq = batch->at[0].shape[1];
     if (shape.batch < 1 || shape.batch > limit->batch || shape.seq < 1 || shape.seq > limit->seq)
-        return zr_fail(error, ZERO_ERR_USAGE, "zero_evaluate: a batch of %lld x %lld; this engine takes at most %lld x %lld", (long long)shape.batch,
-                       (long long)shape.seq, (long long)limit->batch, (long long)limit->seq);
+        return zr_fail(
+            error, ZERO_ERR_USAGE,
+            "zero_evaluate: a batch of %lld x %lld; this engine takes at most %lld x %lld",
+            (long long)shape.batch, (long long)shape.seq, (long long)limit->batch,
+            (long long)limit->seq);
     engine->batch = *batch;
     engine->context.shape = shape;
     engine->context.loss = loss;

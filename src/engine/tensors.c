@@ -14,7 +14,8 @@ typedef struct part { // a tensor of the plan that is the one asked for, or a ti
 
 static bool is_of(const zr_plan_tensor *tensor, const char *name)
 {
-    return strcmp(tensor->desc->name, name) == 0 || (tensor->desc->tile.whole && strcmp(tensor->desc->tile.whole, name) == 0);
+    return strcmp(tensor->desc->name, name) == 0 ||
+           (tensor->desc->tile.whole && strcmp(tensor->desc->tile.whole, name) == 0);
 }
 
 // The next part after *at; false after the last. *at begins as {-1, NULL}.
@@ -32,17 +33,22 @@ static bool next_part(const zr_plan *plan, const char *name, part *at)
     return false;
 }
 
-static zero_status check(const zero_engine *engine, const char *call, const char *name, const float *buffer, int64_t elements, zero_error *error)
+static zero_status check(const zero_engine *engine, const char *call, const char *name,
+                         const float *buffer, int64_t elements, zero_error *error)
 {
     if (!name || !buffer)
-        return zr_fail(error, ZERO_ERR_USAGE, "%s: the %s is missing (NULL)", call, name ? "buffer" : "name");
+        return zr_fail(error, ZERO_ERR_USAGE, "%s: the %s is missing (NULL)", call,
+                       name ? "buffer" : "name");
     int64_t count = 0;
     for (part at = {.piece = -1}; next_part(engine->plan, name, &at);)
         count += at.tensor->count;
     if (!count)
-        return zr_fail(error, ZERO_ERR_USAGE, "%s: the model %s has no tensor \"%s\"", call, engine->plan->model->name, name);
+        return zr_fail(error, ZERO_ERR_USAGE, "%s: the model %s has no tensor \"%s\"", call,
+                       engine->plan->model->name, name);
     if (elements != count)
-        return zr_fail(error, ZERO_ERR_USAGE, "%s: tensor \"%s\" has %lld elements, the buffer %lld", call, name, (long long)count, (long long)elements);
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "%s: tensor \"%s\" has %lld elements, the buffer %lld", call, name,
+                       (long long)count, (long long)elements);
     return ZERO_OK;
 }
 
@@ -65,7 +71,8 @@ static zero_status copy_portion(void *user, const zr_portion *portion, zero_erro
 {
     const copying *c = user;
     const zr_span *span = &portion->span;
-    int64_t first = ZR_MAX(span->first, c->own.first), end = ZR_MIN(span->first + span->count, c->own.first + c->own.count);
+    int64_t first = ZR_MAX(span->first, c->own.first),
+            end = ZR_MIN(span->first + span->count, c->own.first + c->own.count);
     for (int64_t run, at; first < end; first += run) {
         char *stored = zr_portion_at(portion, first);
         int64_t element = first - c->tensor->first;
@@ -80,27 +87,35 @@ static zero_status copy_portion(void *user, const zr_portion *portion, zero_erro
     return ZERO_OK;
 }
 
-// Each owner sends its part to all; the own one is there already. out: of the tensor's first element.
+// Each owner sends its part to all; the own one is there already. out: of the tensor's first
+// element.
 static zero_status share_parts(zero_engine *engine, const part *part, float *out, zero_error *error)
 {
     for (int r = 0; r < engine->comm->size; r++) {
         zr_span owned = owned_part(&engine->plan->pieces[part->piece], part->tensor, r);
         if (owned.count > 0)
-            ZERO_TRY(zr_comm_broadcast(engine->comm, out + (owned.first - part->tensor->first), owned.count * (int64_t)sizeof *out, r, error));
+            ZERO_TRY(zr_comm_broadcast(engine->comm, out + (owned.first - part->tensor->first),
+                                       owned.count * (int64_t)sizeof *out, r, error));
     }
     return ZERO_OK;
 }
 
-typedef zero_status (*shard_visit)(zero_engine *engine, int piece, zr_weights_fn visit, void *user, zero_error *error);
+typedef zero_status (*shard_visit)(zero_engine *engine, int piece, zr_weights_fn visit, void *user,
+                                   zero_error *error);
 
-static zero_status read_part(zero_engine *engine, shard_visit visit, const part *part, float *out, zero_error *error)
+static zero_status read_part(zero_engine *engine, shard_visit visit, const part *part, float *out,
+                             zero_error *error)
 {
-    copying copying = {.tensor = part->tensor, .own = owned_part(&engine->plan->pieces[part->piece], part->tensor, engine->comm->rank), .out = out};
+    copying copying = {
+        .tensor = part->tensor,
+        .own = owned_part(&engine->plan->pieces[part->piece], part->tensor, engine->comm->rank),
+        .out = out};
     ZERO_TRY(visit(engine, part->piece, copy_portion, &copying, error));
     return share_parts(engine, part, out, error);
 }
 
-static zero_status read_tile(zero_engine *engine, shard_visit visit, const part *part, float *whole, zero_error *error)
+static zero_status read_tile(zero_engine *engine, shard_visit visit, const part *part, float *whole,
+                             zero_error *error)
 {
     float *tile = zr_alloc((size_t)part->tensor->count * sizeof *tile, error);
     if (!tile) {
@@ -116,7 +131,8 @@ static zero_status read_tile(zero_engine *engine, shard_visit visit, const part 
     return status;
 }
 
-static zero_status read_tensor(zero_engine *engine, shard_visit visit, const char *name, float *out, zero_error *error)
+static zero_status read_tensor(zero_engine *engine, shard_visit visit, const char *name, float *out,
+                               zero_error *error)
 {
     for (part at = {.piece = -1}; next_part(engine->plan, name, &at);) {
         bool tile = at.tensor->desc->tile.whole && strcmp(at.tensor->desc->name, name) != 0;
@@ -125,12 +141,14 @@ static zero_status read_tensor(zero_engine *engine, shard_visit visit, const cha
     return ZERO_OK;
 }
 
-static zero_status visit_weights(zero_engine *engine, int piece, zr_weights_fn visit, void *user, zero_error *error)
+static zero_status visit_weights(zero_engine *engine, int piece, zr_weights_fn visit, void *user,
+                                 zero_error *error)
 {
     return zr_engine_visit_weights(engine, piece, false, visit, user, error);
 }
 
-zero_status zero_read_parameter(zero_engine *engine, const char *name, float *out, int64_t elements, zero_error *error)
+zero_status zero_read_parameter(zero_engine *engine, const char *name, float *out, int64_t elements,
+                                zero_error *error)
 {
     ZR_NEED(error, engine);
     ZERO_TRY(zr_engine_between_steps(engine, "zero_read_parameter", error));
@@ -138,17 +156,20 @@ zero_status zero_read_parameter(zero_engine *engine, const char *name, float *ou
     return read_tensor(engine, visit_weights, name, out, error);
 }
 
-zero_status zr_engine_visit_gradient(zero_engine *engine, int piece, zr_weights_fn visit, void *user, zero_error *error)
+zero_status zr_engine_visit_gradient(zero_engine *engine, int piece, zr_weights_fn visit,
+                                     void *user, zero_error *error)
 {
     ZERO_TRY(zr_delayed_join(engine, error));
     const zr_piece *p = &engine->plan->pieces[piece];
     if (zr_piece_sums_on_nvme(p))
         return zr_slabs_visit(engine, piece, ZR_VECTOR_GRADIENT, false, visit, user, error);
-    const zr_portion whole = {zr_own_shard(engine, piece), p->accumulator_dtype, (char *)zr_own_shard_gradient(engine, piece)};
+    const zr_portion whole = {zr_own_shard(engine, piece), p->accumulator_dtype,
+                              (char *)zr_own_shard_gradient(engine, piece)};
     return visit(user, &whole, error);
 }
 
-zero_status zero_read_gradient(zero_engine *engine, const char *name, float *out, int64_t elements, zero_error *error)
+zero_status zero_read_gradient(zero_engine *engine, const char *name, float *out, int64_t elements,
+                               zero_error *error)
 {
     ZR_NEED(error, engine);
     ZERO_TRY(zr_engine_between_steps(engine, "zero_read_gradient", error));
@@ -157,7 +178,8 @@ zero_status zero_read_gradient(zero_engine *engine, const char *name, float *out
     next_part(engine->plan, name, &first);
     const zr_piece *piece = &engine->plan->pieces[first.piece];
     if (!zr_piece_collects(piece))
-        return zr_fail(error, ZERO_ERR_USAGE, "zero_read_gradient: tensor \"%s\" has no gradient", name);
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_read_gradient: tensor \"%s\" has no gradient",
+                       name);
     ZERO_TRY(read_tensor(engine, zr_engine_visit_gradient, name, out, error));
     float factor = piece->kind == ZERO_TRAINABLE ? (float)(1 / engine->gradient_scale) : 1;
     for (int64_t i = 0; i < elements; i++)
@@ -165,14 +187,18 @@ zero_status zero_read_gradient(zero_engine *engine, const char *name, float *out
     return ZERO_OK;
 }
 
-zero_status zero_write_parameter(zero_engine *engine, const char *name, const float *in, int64_t elements, zero_error *error)
+zero_status zero_write_parameter(zero_engine *engine, const char *name, const float *in,
+                                 int64_t elements, zero_error *error)
 {
     ZR_NEED(error, engine);
     ZERO_TRY(zr_engine_may_change(engine, "zero_write_parameter", error));
     ZERO_TRY(check(engine, "zero_write_parameter", name, in, elements, error));
     ZERO_TRY(zr_comm_barrier(engine->comm, error));
     for (part at = {.piece = -1}; next_part(engine->plan, name, &at);) {
-        copying copying = {.tensor = at.tensor, .own = owned_part(&engine->plan->pieces[at.piece], at.tensor, engine->comm->rank), .in = in};
+        copying copying = {
+            .tensor = at.tensor,
+            .own = owned_part(&engine->plan->pieces[at.piece], at.tensor, engine->comm->rank),
+            .in = in};
         ZERO_TRY(zr_engine_visit_weights(engine, at.piece, true, copy_portion, &copying, error));
     }
     return zr_engine_parameters_changed(engine, error);

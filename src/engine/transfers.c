@@ -1,5 +1,5 @@
-// Instructions that move what a slot names between a tier's store and a buffer of the device, or of the
-// host, and the waits for them.
+// Instructions that move what a slot names between a tier's store and a buffer of the device, or of
+// the host, and the waits for them.
 #include "compute/element_ops.h"
 #include "engine/execute.h"
 #include "engine/gradients.h"
@@ -26,29 +26,32 @@ zero_status zr_offload_await(zero_engine *engine, zr_transfer *transfer, zero_er
     return status;
 }
 
-// Between a buffer of the device and a store of any tier, counted: memory is copied at once, NVMe takes
-// the buffer itself.
-static zero_status move(zero_engine *engine, zr_store *store, zr_range range, char *buffer, bool out,
-                        zr_transfer *transfer, zero_error *error)
+// Between a buffer of the device and a store of any tier, counted: memory is copied at once, NVMe
+// takes the buffer itself.
+static zero_status move(zero_engine *engine, zr_store *store, zr_range range, char *buffer,
+                        bool out, zr_transfer *transfer, zero_error *error)
 {
     if (store->tier != ZERO_TIER_device)
         *(out ? &engine->offload.to_host : &engine->offload.to_device) += range.count;
     if (zr_store_needs_buffer(store))
-        return (out ? store->ops->commit : store->ops->fetch)(store, range, buffer, transfer, error);
+        return (out ? store->ops->commit : store->ops->fetch)(store, range, buffer, transfer,
+                                                              error);
     char *kept = zr_store_at(store, range.first);
     if (!out && engine->offload.overwrite)
         memset(buffer, 0xff, (size_t)range.count);
-    engine->queue->backend->elements->copy(engine->queue, range.count, out ? buffer : kept, out ? kept : buffer);
+    engine->queue->backend->elements->copy(engine->queue, range.count, out ? buffer : kept,
+                                           out ? kept : buffer);
     return ZERO_OK;
 }
 
-static zero_status move_slot(zero_engine *engine, zr_slot slot, zr_range range, char *buffer, bool out,
-                             zero_error *error)
+static zero_status move_slot(zero_engine *engine, zr_slot slot, zr_range range, char *buffer,
+                             bool out, zero_error *error)
 {
     zr_offload *offload = &engine->offload;
     bool parked = slot.kind == ZR_SLOT_PARKED;
     zr_store *store = parked ? &offload->parked : &offload->activation_checkpoints;
-    zr_transfer *transfer = parked ? &offload->parking[slot.index] : &offload->activation_checkpoint[slot.index];
+    zr_transfer *transfer =
+        parked ? &offload->parking[slot.index] : &offload->activation_checkpoint[slot.index];
     return move(engine, store, range, buffer, out, transfer, error);
 }
 

@@ -6,17 +6,21 @@
 
 #include <stddef.h>
 
-#define ENGINE_OF(pointer, member) ((zero_engine *)((char *)(pointer)-offsetof(zero_engine, member)))
+#define ENGINE_OF(pointer, member)                                                                 \
+    ((zero_engine *)((char *)(pointer)-offsetof(zero_engine, member)))
 
-static const void *parameter(const struct zr_accessor *self, const zero_context *context, int piece, int tensor)
+static const void *parameter(const struct zr_accessor *self, const zero_context *context, int piece,
+                             int tensor)
 {
     zero_engine *engine = ENGINE_OF(self, accessor);
     int number = engine->plan->units[context->unit_index].pieces[piece];
     assert(engine->at[number] && "a unit reads a piece that was not acquired for it");
-    return engine->at[number] + engine->plan->pieces[number].tensors[tensor].first * (int64_t)zero_dtype_bytes(engine->plan->pieces[number].dtype);
+    return engine->at[number] + engine->plan->pieces[number].tensors[tensor].first *
+                                    (int64_t)zero_dtype_bytes(engine->plan->pieces[number].dtype);
 }
 
-static float *gradient(const struct zr_sink *self, zero_context *context, int piece, int tensor, int *add)
+static float *gradient(const struct zr_sink *self, zero_context *context, int piece, int tensor,
+                       int *add)
 {
     zero_engine *engine = ENGINE_OF(self, sink);
     int number = engine->plan->units[context->unit_index].pieces[piece];
@@ -44,10 +48,7 @@ struct zr_accessor zr_engine_accessor(void)
     return (struct zr_accessor){.parameter = parameter, .begin = begin_piece, .end = end_piece};
 }
 
-struct zr_sink zr_engine_sink(void)
-{
-    return (struct zr_sink){.gradient = gradient};
-}
+struct zr_sink zr_engine_sink(void) { return (struct zr_sink){.gradient = gradient}; }
 
 void zr_engine_context(zero_engine *engine, int unit, zero_error *error)
 {
@@ -69,10 +70,13 @@ static void place_at(char *at, const zero_tensors *shapes, zero_tensors *out)
     }
 }
 
-void zr_engine_place(const zero_engine *engine, int unit, const zero_tensors *shapes, zero_tensors *out)
+void zr_engine_place(const zero_engine *engine, int unit, const zero_tensors *shapes,
+                     zero_tensors *out)
 {
     const zr_unit_plan *plan = &engine->plan->units[unit];
-    place_at((plan->out_kept ? engine->activation_checkpoints.base : engine->activations.base) + plan->out_first, shapes, out);
+    place_at((plan->out_kept ? engine->activation_checkpoints.base : engine->activations.base) +
+                 plan->out_first,
+             shapes, out);
 }
 
 zero_tensors zr_engine_boundary(const zero_engine *engine, int unit)
@@ -83,12 +87,14 @@ zero_tensors zr_engine_boundary(const zero_engine *engine, int unit)
     return out;
 }
 
-// The gradient of boundary u lies in buffer u%2: backward of unit u reads it and writes that of u-1 into the other.
+// The gradient of boundary u lies in buffer u%2: backward of unit u reads it and writes that of u-1
+// into the other.
 zero_tensors zr_engine_boundary_gradient(const zero_engine *engine, int unit)
 {
     zero_tensors out = {0};
     if (unit >= 0)
-        place_at(engine->activations.base + engine->plan->boundary_first[unit % 2], &engine->plan->units[unit].sizes.out, &out);
+        place_at(engine->activations.base + engine->plan->boundary_first[unit % 2],
+                 &engine->plan->units[unit].sizes.out, &out);
     return out;
 }
 
@@ -97,6 +103,7 @@ zero_tensors zr_engine_boundary_again(const zero_engine *engine, int unit)
     zero_tensors out = {0};
     if (!engine->plan->units[unit].out_kept)
         return zr_engine_boundary(engine, unit);
-    place_at(engine->activations.base + engine->plan->boundary_first[(unit + 1) % 2], &engine->plan->units[unit].sizes.out, &out);
+    place_at(engine->activations.base + engine->plan->boundary_first[(unit + 1) % 2],
+             &engine->plan->units[unit].sizes.out, &out);
     return out;
 }

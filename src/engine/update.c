@@ -1,5 +1,5 @@
-// The update: unscale, clip, optimizer and the 16-bit copy in one pass over the range that this rank updates (section 5.1: each
-// rank its partition).
+// The update: unscale, clip, optimizer and the 16-bit copy in one pass over the range that this
+// rank updates (section 5.1: each rank its partition).
 #include "compute/element_ops.h"
 #include "engine/execute.h"
 #include "engine/gradients.h"
@@ -38,7 +38,8 @@ zr_span zr_slice_span(const zero_engine *engine, const zr_slice *slice)
     return (zr_span){zr_update_range(engine, slice->piece).first + slice->first, slice->count};
 }
 
-zero_status zr_update_slice(void *user, zero_engine *engine, const zr_slice *slice, const zr_range_states *states, zero_error *error)
+zero_status zr_update_slice(void *user, zero_engine *engine, const zr_slice *slice,
+                            const zr_range_states *states, zero_error *error)
 {
     zr_update_pass *pass = user;
     pass->span = zr_slice_span(engine, slice);
@@ -48,33 +49,40 @@ zero_status zr_update_slice(void *user, zero_engine *engine, const zr_slice *sli
 }
 
 // What units read, of a master that an earlier pass has updated.
-static zero_status publish_slice(void *user, zero_engine *engine, const zr_slice *slice, const zr_range_states *states, zero_error *error)
+static zero_status publish_slice(void *user, zero_engine *engine, const zr_slice *slice,
+                                 const zr_range_states *states, zero_error *error)
 {
-    engine->queue->backend->elements->convert(engine->queue, ZERO_F32, states->parameters_dtype, slice->count, states->master, states->parameters);
+    engine->queue->backend->elements->convert(engine->queue, ZERO_F32, states->parameters_dtype,
+                                              slice->count, states->master, states->parameters);
     return ZERO_OK;
 }
 
-// A buffer's next value is the mean of what the micro-batches of all ranks wrote; buffers and their sums are fp32, on the device.
+// A buffer's next value is the mean of what the micro-batches of all ranks wrote; buffers and their
+// sums are fp32, on the device.
 static void assign_mean(zero_engine *engine, int piece)
 {
     zr_span range = zr_update_range(engine, piece);
     const float *sum = zr_update_gradient(engine, piece);
-    float *value = (float *)zr_own_parameters(engine, piece) + (range.first - zr_own_shard(engine, piece).first);
+    float *value = (float *)zr_own_parameters(engine, piece) +
+                   (range.first - zr_own_shard(engine, piece).first);
     float mean = 1.0f / (float)(engine->plan->settings.accumulation * engine->comm->size);
     for (int64_t i = 0; i < range.count; i++)
         value[i] = sum[i] * mean;
 }
 
-zr_update_pass zr_update_describe(const zero_engine *engine, zr_queue *queue, double lr, float gradient_scale)
+zr_update_pass zr_update_describe(const zero_engine *engine, zr_queue *queue, double lr,
+                                  float gradient_scale)
 {
     static const zr_update_kind kinds[] = {
-        [ZR_OPTIMIZER_ADAMW] = ZR_UPDATE_ADAMW,     [ZR_OPTIMIZER_ADAM_L2] = ZR_UPDATE_ADAM_L2, [ZR_OPTIMIZER_SGD] = ZR_UPDATE_SGD,
-        [ZR_OPTIMIZER_ADAGRAD] = ZR_UPDATE_ADAGRAD, [ZR_OPTIMIZER_LION] = ZR_UPDATE_LION,       [ZR_OPTIMIZER_LAMB] = ZR_UPDATE_ADAMW,
+        [ZR_OPTIMIZER_ADAMW] = ZR_UPDATE_ADAMW, [ZR_OPTIMIZER_ADAM_L2] = ZR_UPDATE_ADAM_L2,
+        [ZR_OPTIMIZER_SGD] = ZR_UPDATE_SGD,     [ZR_OPTIMIZER_ADAGRAD] = ZR_UPDATE_ADAGRAD,
+        [ZR_OPTIMIZER_LION] = ZR_UPDATE_LION,   [ZR_OPTIMIZER_LAMB] = ZR_UPDATE_ADAMW,
     };
     static_assert(ZR_COUNT(kinds) == ZR_OPTIMIZER_KINDS, "each optimizer has an update");
     const zr_optimizer_spec *spec = &engine->config->optimizer;
     double betas[2];
-    zr_schedule_betas(&engine->config->schedule, engine->updates, (double[]){spec->beta1, spec->beta2}, betas);
+    zr_schedule_betas(&engine->config->schedule, engine->updates,
+                      (double[]){spec->beta1, spec->beta2}, betas);
     double t = (double)(engine->updates + 1);
     const zr_update update = {
         .kind = kinds[spec->kind],
@@ -91,7 +99,10 @@ zr_update_pass zr_update_describe(const zero_engine *engine, zr_queue *queue, do
         .correction2 = 1 - __builtin_pow(betas[1], t),
         .gradient_scale = gradient_scale,
     };
-    return (zr_update_pass){.queue = queue, .update = update, .weight_decay = update.weight_decay, .copies = !engine->plan->settings.delayed};
+    return (zr_update_pass){.queue = queue,
+                            .update = update,
+                            .weight_decay = update.weight_decay,
+                            .copies = !engine->plan->settings.delayed};
 }
 
 static zero_status update_mean(zero_engine *engine, const zr_instruction *i, zero_error *error)
@@ -104,12 +115,15 @@ static zero_status update_mean(zero_engine *engine, const zr_instruction *i, zer
 static zero_status update_groups(zero_engine *engine, zero_error *error)
 {
     zr_pass_plan passes[2];
-    zr_update_pass pass = zr_update_describe(engine, engine->queue, engine->lr, engine->update_scale);
-    bool first = engine->updates == 0 && !engine->states_loaded, lamb = engine->plan->settings.per_tensor_norms;
+    zr_update_pass pass =
+        zr_update_describe(engine, engine->queue, engine->lr, engine->update_scale);
+    bool first = engine->updates == 0 && !engine->states_loaded,
+         lamb = engine->plan->settings.per_tensor_norms;
     zr_plan_passes(engine->plan, passes);
     zr_moves_expect_update(engine, 0, first);
     if (!lamb)
-        return zr_groups_walk(engine, &(zr_walk){.pass = passes[0], .visit = zr_update_slice, .user = &pass}, error);
+        return zr_groups_walk(
+            engine, &(zr_walk){.pass = passes[0], .visit = zr_update_slice, .user = &pass}, error);
     zr_moves_expect_update(engine, 1, first);
     return zr_lamb_update(engine, &pass.update, passes, error);
 }
@@ -123,7 +137,8 @@ static zero_status copy_master(zero_engine *engine, zero_error *error)
     return zr_groups_walk(engine, &(zr_walk){.pass = passes[1], .visit = publish_slice}, error);
 }
 
-// The update beside the next step counts what it moves with that step, so this one's is compared now.
+// The update beside the next step counts what it moves with that step, so this one's is compared
+// now.
 static zero_status update_beside(zero_engine *engine, zero_error *error)
 {
     ZERO_TRY(zr_moves_check(engine, error));
@@ -135,6 +150,8 @@ zero_status zr_execute_update(zero_engine *engine, const zr_instruction *i, zero
     switch ((zr_update_part)i->what) {
     case ZR_PART_MEAN: return update_mean(engine, i, error);
     case ZR_PART_COPY: return copy_master(engine, error);
-    default: return i->slot.kind == ZR_SLOT_GROUP ? update_beside(engine, error) : update_groups(engine, error);
+    default:
+        return i->slot.kind == ZR_SLOT_GROUP ? update_beside(engine, error)
+                                             : update_groups(engine, error);
     }
 }

@@ -1,4 +1,5 @@
-// Where every vector of a rank's states lies: in memory of a tier, or in scratch space on NVMe; reserved once, by the plan.
+// Where every vector of a rank's states lies: in memory of a tier, or in scratch space on NVMe;
+// reserved once, by the plan.
 #include "base/alloc.h"
 #include "engine/engine_state.h"
 
@@ -10,12 +11,15 @@ static int64_t vector_bytes(const zr_plan *plan, zero_tier tier, zr_vector vecto
         return 0;
     if (vector == ZR_VECTOR_GRADIENT && tier != ZERO_TIER_nvme)
         return plan->accumulator_bytes[tier];
-    return (vector == ZR_VECTOR_GRADIENT ? zr_accumulators(&plan->settings) : 1) * plan->state_elems[tier] * zr_vector_size(plan, vector);
+    return (vector == ZR_VECTOR_GRADIENT ? zr_accumulators(&plan->settings) : 1) *
+           plan->state_elems[tier] * zr_vector_size(plan, vector);
 }
 
 static zero_memory_category category_of(zr_vector vector)
 {
-    return vector == ZR_VECTOR_PARAMETERS ? ZERO_MEM_parameters : vector == ZR_VECTOR_GRADIENT ? ZERO_MEM_gradients : ZERO_MEM_optimizer;
+    return vector == ZR_VECTOR_PARAMETERS ? ZERO_MEM_parameters
+           : vector == ZR_VECTOR_GRADIENT ? ZERO_MEM_gradients
+                                          : ZERO_MEM_optimizer;
 }
 
 static zero_status reserve_memory(zero_engine *engine, zero_error *error)
@@ -24,7 +28,8 @@ static zero_status reserve_memory(zero_engine *engine, zero_error *error)
         for (int v = 0; v < ZR_VECTOR_COUNT; v++) {
             int64_t bytes = vector_bytes(engine->plan, t, v);
             if (bytes > 0)
-                ZERO_TRY(zr_store_memory_create(&engine->ledger, t, category_of(v), (size_t)bytes, &engine->vectors[t][v], error));
+                ZERO_TRY(zr_store_memory_create(&engine->ledger, t, category_of(v), (size_t)bytes,
+                                                &engine->vectors[t][v], error));
         }
     return ZERO_OK;
 }
@@ -33,13 +38,21 @@ static zero_status reserve_buffers(zero_engine *engine, zero_error *error)
 {
     const zr_plan *plan = engine->plan;
     zr_offload *offload = &engine->offload;
-    offload->parameters = zr_alloc((size_t)plan->program.fetch_count * sizeof *offload->parameters, error);
-    offload->gradients = zr_alloc((size_t)(plan->piece_count * zr_accumulators(&plan->settings)) * sizeof *offload->gradients, error);
+    offload->parameters =
+        zr_alloc((size_t)plan->program.fetch_count * sizeof *offload->parameters, error);
+    offload->gradients = zr_alloc((size_t)(plan->piece_count * zr_accumulators(&plan->settings)) *
+                                      sizeof *offload->gradients,
+                                  error);
     if (!offload->parameters || !offload->gradients)
         return ZERO_ERR_MEMORY;
-    ZERO_TRY(zr_arena_create(&engine->ledger, ZERO_TIER_host, ZERO_MEM_parameters, (size_t)plan->staged_parameter_bytes, &offload->staged_parameters, error));
-    ZERO_TRY(zr_arena_create(&engine->ledger, ZERO_TIER_host, ZERO_MEM_gradients, (size_t)plan->staged_gradient_bytes, &offload->staged_gradients, error));
-    return zr_arena_create(&engine->ledger, ZERO_TIER_host, ZERO_MEM_optimizer, (size_t)(plan->slab.count * plan->slab.bytes), &offload->slabs, error);
+    ZERO_TRY(zr_arena_create(&engine->ledger, ZERO_TIER_host, ZERO_MEM_parameters,
+                             (size_t)plan->staged_parameter_bytes, &offload->staged_parameters,
+                             error));
+    ZERO_TRY(zr_arena_create(&engine->ledger, ZERO_TIER_host, ZERO_MEM_gradients,
+                             (size_t)plan->staged_gradient_bytes, &offload->staged_gradients,
+                             error));
+    return zr_arena_create(&engine->ledger, ZERO_TIER_host, ZERO_MEM_optimizer,
+                           (size_t)(plan->slab.count * plan->slab.bytes), &offload->slabs, error);
 }
 
 static int64_t state_bytes_on_nvme(const zr_plan *plan)
@@ -54,17 +67,26 @@ static int64_t scratch_bytes(const zr_plan *plan, zr_scratch_kind kind)
 {
     switch (kind) {
     case ZR_SCRATCH_PARAMETERS: return vector_bytes(plan, ZERO_TIER_nvme, ZR_VECTOR_PARAMETERS);
-    case ZR_SCRATCH_STATES: return state_bytes_on_nvme(plan) + (plan->settings.tiering.optimizer == ZERO_TIER_nvme ? plan->parked_bytes : 0);
-    default: return plan->settings.activation_checkpoint_tier == ZERO_TIER_nvme ? plan->activation_checkpoint_bytes : 0;
+    case ZR_SCRATCH_STATES:
+        return state_bytes_on_nvme(plan) +
+               (plan->settings.tiering.optimizer == ZERO_TIER_nvme ? plan->parked_bytes : 0);
+    default:
+        return plan->settings.activation_checkpoint_tier == ZERO_TIER_nvme
+                   ? plan->activation_checkpoint_bytes
+                   : 0;
     }
 }
 
-static zero_status open_scratch(zero_engine *engine, const zr_nvme_options *options, zero_error *error)
+static zero_status open_scratch(zero_engine *engine, const zr_nvme_options *options,
+                                zero_error *error)
 {
-    static const char *const labels[ZR_SCRATCH_COUNT] = {"zero-parameters", "zero-states", "zero-checkpoints"};
+    static const char *const labels[ZR_SCRATCH_COUNT] = {"zero-parameters", "zero-states",
+                                                         "zero-checkpoints"};
     for (int k = 0; k < ZR_SCRATCH_COUNT; k++)
-        ZERO_TRY(zr_scratch_create(options->paths[k].at, options->paths[k].count, scratch_bytes(engine->plan, k), engine->plan->settings.tiering.block, labels[k],
-                                   options->faults, &engine->offload.scratch[k], error));
+        ZERO_TRY(zr_scratch_create(options->paths[k].at, options->paths[k].count,
+                                   scratch_bytes(engine->plan, k),
+                                   engine->plan->settings.tiering.block, labels[k], options->faults,
+                                   &engine->offload.scratch[k], error));
     return ZERO_OK;
 }
 
@@ -76,15 +98,23 @@ static zero_status open_io(zero_engine *engine, const zr_nvme_options *options, 
     for (int k = 0; k < ZR_SCRATCH_COUNT; k++)
         if (offload->scratch[k].bytes)
             scratches[count++] = &offload->scratch[k];
-    const zr_io_buffer buffers[] = {{offload->staged_parameters.base, offload->staged_parameters.bytes},
-                                    {offload->staged_gradients.base, offload->staged_gradients.bytes},
-                                    {offload->slabs.base, offload->slabs.bytes},
-                                    {engine->activation_checkpoints.base, engine->activation_checkpoints.bytes},
-                                    {engine->open.base, engine->open.bytes}};
-    const zr_io_options io = {.block = engine->plan->settings.tiering.block, .queue_depth = options->queue_depth, .lanes = options->lanes,
-                              .single_submit = options->single_submit, .overlap_events = options->overlap_events,
-                              .timeout = engine->comm->timeout, .scratches = scratches, .scratch_count = count,
-                              .buffers = buffers, .buffer_count = ZR_COUNT(buffers), .faults = options->faults};
+    const zr_io_buffer buffers[] = {
+        {offload->staged_parameters.base, offload->staged_parameters.bytes},
+        {offload->staged_gradients.base, offload->staged_gradients.bytes},
+        {offload->slabs.base, offload->slabs.bytes},
+        {engine->activation_checkpoints.base, engine->activation_checkpoints.bytes},
+        {engine->open.base, engine->open.bytes}};
+    const zr_io_options io = {.block = engine->plan->settings.tiering.block,
+                              .queue_depth = options->queue_depth,
+                              .lanes = options->lanes,
+                              .single_submit = options->single_submit,
+                              .overlap_events = options->overlap_events,
+                              .timeout = engine->comm->timeout,
+                              .scratches = scratches,
+                              .scratch_count = count,
+                              .buffers = buffers,
+                              .buffer_count = ZR_COUNT(buffers),
+                              .faults = options->faults};
     return zr_io_create(&io, &offload->io, error);
 }
 
@@ -94,13 +124,20 @@ static zero_status reserve_parked(zero_engine *engine, int64_t *cuts, zero_error
     const zr_plan *plan = engine->plan;
     int count = 0;
     if (plan->settings.tiering.optimizer != ZERO_TIER_nvme)
-        return zr_store_memory_create(&engine->ledger, plan->settings.tiering.optimizer, ZERO_MEM_gradients, (size_t)plan->parked_bytes, &engine->offload.parked, error);
+        return zr_store_memory_create(&engine->ledger, plan->settings.tiering.optimizer,
+                                      ZERO_MEM_gradients, (size_t)plan->parked_bytes,
+                                      &engine->offload.parked, error);
     for (int p = 0; p < plan->piece_count; p++)
         if (plan->pieces[p].parked_first >= 0)
             cuts[count++] = plan->pieces[p].parked_first;
-    const zr_nvme_site place = {.io = engine->offload.io, .scratch = &engine->offload.scratch[ZR_SCRATCH_STATES], .first = state_bytes_on_nvme(plan),
-                                 .block = plan->settings.tiering.block, .cuts = cuts, .cut_count = count};
-    return zr_store_nvme_create(&engine->ledger, ZERO_MEM_gradients, plan->parked_bytes, &place, &engine->offload.parked, error);
+    const zr_nvme_site place = {.io = engine->offload.io,
+                                .scratch = &engine->offload.scratch[ZR_SCRATCH_STATES],
+                                .first = state_bytes_on_nvme(plan),
+                                .block = plan->settings.tiering.block,
+                                .cuts = cuts,
+                                .cut_count = count};
+    return zr_store_nvme_create(&engine->ledger, ZERO_MEM_gradients, plan->parked_bytes, &place,
+                                &engine->offload.parked, error);
 }
 
 // Each checkpoint is read and written as a whole.
@@ -110,14 +147,22 @@ static zero_status reserve_checkpoints(zero_engine *engine, int64_t *cuts, zero_
     int64_t first = 0;
     int count = 0;
     if (plan->settings.activation_checkpoint_tier == ZERO_TIER_host)
-        return zr_store_memory_create(&engine->ledger, ZERO_TIER_host, ZERO_MEM_checkpoints, (size_t)plan->activation_checkpoint_bytes, &engine->offload.activation_checkpoints, error);
+        return zr_store_memory_create(&engine->ledger, ZERO_TIER_host, ZERO_MEM_checkpoints,
+                                      (size_t)plan->activation_checkpoint_bytes,
+                                      &engine->offload.activation_checkpoints, error);
     for (int s = 1; s < plan->segment_count; s++) {
         cuts[count++] = first;
         first += zr_activation_checkpoint_bytes(plan, s);
     }
-    const zr_nvme_site place = {.io = engine->offload.io, .scratch = &engine->offload.scratch[ZR_SCRATCH_ACTIVATION_CHECKPOINTS],
-                                 .block = plan->settings.tiering.block, .cuts = cuts, .cut_count = count};
-    return zr_store_nvme_create(&engine->ledger, ZERO_MEM_checkpoints, plan->activation_checkpoint_bytes, &place, &engine->offload.activation_checkpoints, error);
+    const zr_nvme_site place = {.io = engine->offload.io,
+                                .scratch =
+                                    &engine->offload.scratch[ZR_SCRATCH_ACTIVATION_CHECKPOINTS],
+                                .block = plan->settings.tiering.block,
+                                .cuts = cuts,
+                                .cut_count = count};
+    return zr_store_nvme_create(&engine->ledger, ZERO_MEM_checkpoints,
+                                plan->activation_checkpoint_bytes, &place,
+                                &engine->offload.activation_checkpoints, error);
 }
 
 // Accumulators after the first are read and written by shards.
@@ -139,9 +184,12 @@ static int list_cuts(const zero_engine *engine, zr_vector vector, int64_t *cuts)
     for (int s = 0; s < plan->slice_count; s++) {
         const zr_slice *slice = &plan->slices[s];
         const zr_piece *piece = &plan->pieces[slice->piece];
-        bool here = vector == ZR_VECTOR_PARAMETERS ? piece->parameter_tier == ZERO_TIER_nvme : slice->group >= 0 && piece->state_tier == ZERO_TIER_nvme;
+        bool here = vector == ZR_VECTOR_PARAMETERS
+                        ? piece->parameter_tier == ZERO_TIER_nvme
+                        : slice->group >= 0 && piece->state_tier == ZERO_TIER_nvme;
         if (here)
-            cuts[count++] = zr_vector_range(engine, slice->piece, vector, slice->first, slice->count).first;
+            cuts[count++] =
+                zr_vector_range(engine, slice->piece, vector, slice->first, slice->count).first;
     }
     return vector == ZR_VECTOR_GRADIENT ? list_accumulator_cuts(engine, count, cuts) : count;
 }
@@ -155,9 +203,15 @@ static zero_status reserve_nvme(zero_engine *engine, int64_t *cuts, zero_error *
         bool parameters = v == ZR_VECTOR_PARAMETERS;
         if (!bytes)
             continue;
-        const zr_nvme_site place = {.io = offload->io, .scratch = &offload->scratch[parameters ? ZR_SCRATCH_PARAMETERS : ZR_SCRATCH_STATES],
-                                     .first = parameters ? 0 : first, .block = engine->plan->settings.tiering.block, .cuts = cuts, .cut_count = list_cuts(engine, v, cuts)};
-        ZERO_TRY(zr_store_nvme_create(&engine->ledger, category_of(v), bytes, &place, &engine->vectors[ZERO_TIER_nvme][v], error));
+        const zr_nvme_site place = {
+            .io = offload->io,
+            .scratch = &offload->scratch[parameters ? ZR_SCRATCH_PARAMETERS : ZR_SCRATCH_STATES],
+            .first = parameters ? 0 : first,
+            .block = engine->plan->settings.tiering.block,
+            .cuts = cuts,
+            .cut_count = list_cuts(engine, v, cuts)};
+        ZERO_TRY(zr_store_nvme_create(&engine->ledger, category_of(v), bytes, &place,
+                                      &engine->vectors[ZERO_TIER_nvme][v], error));
         first += parameters ? 0 : bytes;
     }
     return ZERO_OK;
@@ -168,7 +222,8 @@ static bool anything_on_nvme(const zr_plan *plan)
     return zr_plan_tier_bytes(plan, ZERO_TIER_nvme) > 0;
 }
 
-zero_status zr_vectors_reserve(zero_engine *engine, const zr_nvme_options *options, zero_error *error)
+zero_status zr_vectors_reserve(zero_engine *engine, const zr_nvme_options *options,
+                               zero_error *error)
 {
     const zr_plan *plan = engine->plan;
     engine->offload.overwrite = options->faults && options->faults->overwrite;
@@ -178,8 +233,13 @@ zero_status zr_vectors_reserve(zero_engine *engine, const zr_nvme_options *optio
         ZERO_TRY(open_scratch(engine, options, error));
         ZERO_TRY(open_io(engine, options, error));
     }
-    int64_t *cuts = zr_alloc((size_t)(plan->slice_count + zr_accumulators(&plan->settings) * plan->piece_count + plan->segment_count) * sizeof *cuts, error);
-    engine->offload.parking = zr_alloc((size_t)plan->piece_count * sizeof *engine->offload.parking, error);
+    int64_t *cuts =
+        zr_alloc((size_t)(plan->slice_count + zr_accumulators(&plan->settings) * plan->piece_count +
+                          plan->segment_count) *
+                     sizeof *cuts,
+                 error);
+    engine->offload.parking =
+        zr_alloc((size_t)plan->piece_count * sizeof *engine->offload.parking, error);
     zero_status status = cuts && engine->offload.parking ? ZERO_OK : ZERO_ERR_MEMORY;
     if (status == ZERO_OK)
         status = reserve_nvme(engine, cuts, error);
@@ -213,17 +273,20 @@ void zr_vectors_release(zero_engine *engine)
 zr_store *zr_vector_store(zero_engine *engine, int piece, zr_vector vector)
 {
     const zr_piece *p = &engine->plan->pieces[piece];
-    return &engine->vectors[vector == ZR_VECTOR_PARAMETERS ? p->parameter_tier : p->state_tier][vector];
+    return &engine->vectors[vector == ZR_VECTOR_PARAMETERS ? p->parameter_tier : p->state_tier]
+                           [vector];
 }
 
-zr_range zr_vector_range(const zero_engine *engine, int piece, zr_vector vector, int64_t first, int64_t count)
+zr_range zr_vector_range(const zero_engine *engine, int piece, zr_vector vector, int64_t first,
+                         int64_t count)
 {
     const zr_piece *p = &engine->plan->pieces[piece];
     if (vector == ZR_VECTOR_PARAMETERS) {
         int64_t size = (int64_t)zero_dtype_bytes(p->dtype);
         return (zr_range){p->shard_first + first * size, count * size};
     }
-    int64_t size = vector == ZR_VECTOR_GRADIENT ? (int64_t)zero_dtype_bytes(p->accumulator_dtype) : (int64_t)sizeof(float);
+    int64_t size = vector == ZR_VECTOR_GRADIENT ? (int64_t)zero_dtype_bytes(p->accumulator_dtype)
+                                                : (int64_t)sizeof(float);
     if (vector == ZR_VECTOR_GRADIENT && p->state_tier != ZERO_TIER_nvme)
         return (zr_range){p->accumulator_first + first * size, count * size};
     return (zr_range){(p->state_first + first) * size, count * size};
@@ -233,7 +296,8 @@ zr_range zr_vector_range(const zero_engine *engine, int piece, zr_vector vector,
 zr_range zr_accumulator_range(const zero_engine *engine, int piece, int slot)
 {
     const zr_piece *p = &engine->plan->pieces[piece];
-    int64_t elems = p->state_tier == ZERO_TIER_nvme ? engine->plan->state_elems[ZERO_TIER_nvme] : p->shard;
+    int64_t elems =
+        p->state_tier == ZERO_TIER_nvme ? engine->plan->state_elems[ZERO_TIER_nvme] : p->shard;
     return zr_vector_range(engine, piece, ZR_VECTOR_GRADIENT, slot * elems, p->shard);
 }
 

@@ -29,7 +29,8 @@ static int64_t bytes_of(const char *directory, const char *name)
 static const char *next_name(DIR *entries)
 {
     struct dirent *entry;
-    while ((entry = readdir(entries)) && (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..")))
+    while ((entry = readdir(entries)) &&
+           (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..")))
         ;
     return entry ? entry->d_name : NULL;
 }
@@ -37,7 +38,8 @@ static const char *next_name(DIR *entries)
 static zero_status open_directory(const char *path, DIR **out, zero_error *error)
 {
     *out = opendir(path);
-    return *out ? ZERO_OK : zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot look into \"%s\"", path);
+    return *out ? ZERO_OK
+                : zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot look into \"%s\"", path);
 }
 
 zero_status zr_convert_mark_write(const char *directory, zero_error *error)
@@ -50,7 +52,9 @@ zero_status zr_convert_mark_write(const char *directory, zero_error *error)
     closedir(entries);
     json_t *mark = json_pack("{s:s, s:n, s:o}", "format", FORMAT, "weights", "files", files);
     char *text = mark ? json_dumps(mark, JSON_INDENT(2) | JSON_SORT_KEYS) : NULL;
-    zero_status status = text ? zr_file_write_in(directory, ZR_RECEIPT, text, strlen(text), error) : zr_fail(error, ZERO_ERR_MEMORY, "no memory for the receipt of \"%s\"", directory);
+    zero_status status =
+        text ? zr_file_write_in(directory, ZR_RECEIPT, text, strlen(text), error)
+             : zr_fail(error, ZERO_ERR_MEMORY, "no memory for the receipt of \"%s\"", directory);
     free(text);
     json_decref(mark);
     return status;
@@ -76,8 +80,10 @@ static zero_status check_files(const char *directory, const json_t *files, zero_
     closedir(entries);
     zero_status status = ZERO_OK;
     if (others.length || others.failed)
-        status = zr_fail(error, ZERO_ERR_USAGE, "\"%s\" holds more than a model's files as libzero wrote them (%s): it is not replaced; remove these by hand, or choose another directory", directory,
-                         others.failed ? "?" : others.data);
+        status = zr_fail(error, ZERO_ERR_USAGE,
+                         "\"%s\" holds more than a model's files as libzero wrote them (%s): it is "
+                         "not replaced; remove these by hand, or choose another directory",
+                         directory, others.failed ? "?" : others.data);
     zr_buffer_free(&others);
     return status;
 }
@@ -89,7 +95,8 @@ zero_status zr_convert_mark_check(const char *directory, zero_error *error)
     if (!path)
         return ZERO_ERR_MEMORY;
     bool trained = zr_receipt_is_of_training(directory);
-    bool loaded = !trained && bytes_of(directory, ZR_RECEIPT) >= 0 && zr_json_load(path, MOST_MARK, &mark, NULL) == ZERO_OK;
+    bool loaded = !trained && bytes_of(directory, ZR_RECEIPT) >= 0 &&
+                  zr_json_load(path, MOST_MARK, &mark, NULL) == ZERO_OK;
     const char *format = json_string_value(json_object_get(mark, "format"));
     const json_t *files = json_object_get(mark, "files");
     zr_free(path);
@@ -99,7 +106,11 @@ zero_status zr_convert_mark_check(const char *directory, zero_error *error)
     else if (loaded && format && !strcmp(format, FORMAT) && json_is_object(files))
         status = check_files(directory, files, error);
     else
-        status = zr_fail(error, ZERO_ERR_USAGE, "\"%s\" is a model that libzero has not written (no " ZR_RECEIPT " says so): it is not replaced; remove it by hand, or choose another directory", directory);
+        status =
+            zr_fail(error, ZERO_ERR_USAGE,
+                    "\"%s\" is a model that libzero has not written (no " ZR_RECEIPT
+                    " says so): it is not replaced; remove it by hand, or choose another directory",
+                    directory);
     json_decref(mark);
     return status;
 }

@@ -10,8 +10,11 @@
 #define MOST_BYTES ((size_t)256 << 20)
 
 // Those that make a tokenizer come first.
-static const char *const files[] = {"tokenizer.json", "vocab.json", "tokenizer.model", "merges.txt", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
-                                    "chat_template.jinja", "generation_config.json"};
+static const char *const files[] = {"tokenizer.json",        "vocab.json",
+                                    "tokenizer.model",       "merges.txt",
+                                    "tokenizer_config.json", "special_tokens_map.json",
+                                    "added_tokens.json",     "chat_template.jinja",
+                                    "generation_config.json"};
 enum { TOKENIZERS = 3 };
 
 bool zr_convert_copies(const char *name)
@@ -27,7 +30,8 @@ const char *zr_convert_dtype_name(zero_dtype dtype)
     return dtype == ZERO_BF16 ? "bfloat16" : dtype == ZERO_F16 ? "float16" : "float32";
 }
 
-static zero_status copy(const char *from, const char *name, const char *to, bool *there, zero_error *error)
+static zero_status copy(const char *from, const char *name, const char *to, bool *there,
+                        zero_error *error)
 {
     char *path = zr_sprintf(error, "%s/%s", from, name), *text = NULL;
     size_t length;
@@ -43,22 +47,27 @@ static zero_status copy(const char *from, const char *name, const char *to, bool
 }
 
 // Readers take weights in the type that config.json names, which has had two names.
-static zero_status write_config(json_t *config, const char *dtype, const char *directory, zero_error *error)
+static zero_status write_config(json_t *config, const char *dtype, const char *directory,
+                                zero_error *error)
 {
     if (dtype)
-        json_object_set_new(config, json_object_get(config, "dtype") ? "dtype" : "torch_dtype", json_string(dtype));
+        json_object_set_new(config, json_object_get(config, "dtype") ? "dtype" : "torch_dtype",
+                            json_string(dtype));
     if (dtype && json_object_get(config, "dtype") && json_object_get(config, "torch_dtype"))
         json_object_set_new(config, "torch_dtype", json_string(dtype));
     char *text = json_dumps(config, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
     zr_buffer out = {0};
     zr_buffer_printf(&out, "%s\n", text ? text : "");
-    zero_status status = text && !out.failed ? zr_file_write_in(directory, CONFIG, out.data, out.length, error) : zr_fail(error, ZERO_ERR_MEMORY, "no memory for " CONFIG);
+    zero_status status = text && !out.failed
+                             ? zr_file_write_in(directory, CONFIG, out.data, out.length, error)
+                             : zr_fail(error, ZERO_ERR_MEMORY, "no memory for " CONFIG);
     zr_buffer_free(&out);
     free(text);
     return status;
 }
 
-static zero_status copy_config(const char *from, const char *dtype, const char *to, bool *there, zero_error *error)
+static zero_status copy_config(const char *from, const char *dtype, const char *to, bool *there,
+                               zero_error *error)
 {
     json_t *config = NULL;
     char *path = zr_sprintf(error, "%s/" CONFIG, from);
@@ -69,13 +78,15 @@ static zero_status copy_config(const char *from, const char *dtype, const char *
     if (status == ZERO_OK && !json_is_object(config))
         status = zr_fail(error, ZERO_ERR_DATA, "\"%s\" holds no object", path);
     if (status == ZERO_OK)
-        status = dtype ? write_config(config, dtype, to, error) : copy(from, CONFIG, to, there, error);
+        status =
+            dtype ? write_config(config, dtype, to, error) : copy(from, CONFIG, to, there, error);
     json_decref(config);
     zr_free(path);
     return status;
 }
 
-static zero_status copy_files(const char *from, const char *to, bool *has_tokenizer, zero_error *error)
+static zero_status copy_files(const char *from, const char *to, bool *has_tokenizer,
+                              zero_error *error)
 {
     for (int i = 0; i < ZR_COUNT(files); i++) {
         bool there = false;
@@ -85,7 +96,9 @@ static zero_status copy_files(const char *from, const char *to, bool *has_tokeni
     return ZERO_OK;
 }
 
-zero_status zr_convert_model_files(const zr_source *source, const char *model_dir, const char *dtype, const char *directory, bool *has_config, bool *has_tokenizer, zero_error *error)
+zero_status zr_convert_model_files(const zr_source *source, const char *model_dir,
+                                   const char *dtype, const char *directory, bool *has_config,
+                                   bool *has_tokenizer, zero_error *error)
 {
     char *found = NULL;
     json_t *own = json_object_get(source->state, "model_config");

@@ -1,4 +1,5 @@
-// zero_convert: any source (checkpoint/source.h) as a Hugging Face directory; DeepSpeed's checkpoints as one of ours.
+// zero_convert: any source (checkpoint/source.h) as a Hugging Face directory; DeepSpeed's
+// checkpoints as one of ours.
 #include "base/bytes_text.h"
 #include "base/file.h"
 #include "base/struct_take.h"
@@ -20,8 +21,9 @@
 
 typedef struct converting {
     const zero_convert_options *options;
-    char *model_dir;   // of the options' model itself
-    char *from, *to;   // `from` as it was found (of a run its checkpoint); `to` without slashes at its end
+    char *model_dir; // of the options' model itself
+    // `from` as it was found (of a run its checkpoint); `to` without slashes at its end
+    char *from, *to;
     zr_source source;
     int64_t done, total;
     zero_error *error;
@@ -50,26 +52,28 @@ static void keep_damage(void *user, const zero_error *what)
         *first = *what;
 }
 
-typedef struct verifying { converting *c; zero_error first; } verifying;
+typedef struct verifying {
+    converting *c;
+    zero_error first;
+} verifying;
 
-static void tell_verified(void *user, int64_t bytes)
-{
-    tell(((verifying *)user)->c, bytes);
-}
+static void tell_verified(void *user, int64_t bytes) { tell(((verifying *)user)->c, bytes); }
 
 static void damaged(void *user, const zero_error *what)
 {
     keep_damage(&((verifying *)user)->first, what);
 }
 
-// Checksums of DeepSpeed's files are of whole records, so they are compared before anything is read; those of our checkpoints are as it is.
+// Checksums of DeepSpeed's files are of whole records, so they are compared before anything is
+// read; those of our checkpoints are as it is.
 static zero_status verify(converting *c)
 {
     verifying v = {.c = c};
     if (c->source.kind != ZR_SOURCE_DEEPSPEED)
         return ZERO_OK;
     ZERO_TRY(c->source.ops->verify(&c->source, tell_verified, damaged, &v, c->error));
-    return v.first.status == ZERO_OK ? ZERO_OK : zr_fail(c->error, v.first.status, "%s", v.first.message);
+    return v.first.status == ZERO_OK ? ZERO_OK
+                                     : zr_fail(c->error, v.first.status, "%s", v.first.message);
 }
 
 // The checkpoint or model, and the directories that its config.json and tokenizer come from.
@@ -84,15 +88,20 @@ static zero_status gather_reads(const converting *c, zr_reads *reads)
     return status;
 }
 
-// Only a model that libzero wrote is ever replaced, never with something else that lies in its directory, and never what is being read.
+// Only a model that libzero wrote is ever replaced, never with something else that lies in its
+// directory, and never what is being read.
 static zero_status check_replaced(const converting *c)
 {
     const char *to = c->to;
     struct stat info;
     zr_reads reads = {0};
-    bool is_model = lstat(to, &info) == 0 && S_ISDIR(info.st_mode) && zr_has_weights(to) && !zr_path_has(to, ZR_CHECKPOINTS);
+    bool is_model = lstat(to, &info) == 0 && S_ISDIR(info.st_mode) && zr_has_weights(to) &&
+                    !zr_path_has(to, ZR_CHECKPOINTS);
     if (!is_model)
-        return zr_fail(c->error, ZERO_ERR_USAGE, "\"%s\" is not a directory that holds only a model: it is not replaced; choose another directory", to);
+        return zr_fail(c->error, ZERO_ERR_USAGE,
+                       "\"%s\" is not a directory that holds only a model: it is not replaced; "
+                       "choose another directory",
+                       to);
     ZERO_TRY(zr_convert_mark_check(to, c->error));
     zero_status status = gather_reads(c, &reads);
     if (status == ZERO_OK)
@@ -107,12 +116,18 @@ static zero_status check_place(const converting *c)
         return ZERO_OK;
     ZERO_TRY(check_replaced(c));
     return c->options->overwrite ? ZERO_OK
-                                 : zr_fail(c->error, ZERO_ERR_USAGE, "\"%s\" is there already: choose another directory, or --overwrite replaces it", c->to);
+                                 : zr_fail(c->error, ZERO_ERR_USAGE,
+                                           "\"%s\" is there already: choose another directory, or "
+                                           "--overwrite replaces it",
+                                           c->to);
 }
 
 static zero_status choose_dtype(const converting *c, zr_export *export)
 {
-    static const struct { const char *name; zero_dtype dtype; } known[] = {{"fp32", ZERO_F32}, {"bf16", ZERO_BF16}, {"fp16", ZERO_F16}};
+    static const struct {
+        const char *name;
+        zero_dtype dtype;
+    } known[] = {{"fp32", ZERO_F32}, {"bf16", ZERO_BF16}, {"fp16", ZERO_F16}};
     const char *wanted = c->options->dtype;
     export->keeps_dtypes = !wanted && c->source.kind == ZR_SOURCE_SAFETENSORS;
     export->dtype = ZERO_F32;
@@ -121,28 +136,43 @@ static zero_status choose_dtype(const converting *c, zr_export *export)
             export->dtype = known[i].dtype;
             return ZERO_OK;
         }
-    return wanted ? zr_fail(c->error, ZERO_ERR_USAGE, "options.dtype is \"%s\": weights are written in fp32, bf16 or fp16", wanted) : ZERO_OK;
+    return wanted ? zr_fail(c->error, ZERO_ERR_USAGE,
+                            "options.dtype is \"%s\": weights are written in fp32, bf16 or fp16",
+                            wanted)
+                  : ZERO_OK;
 }
 
 static zero_status fill_model(converting *c, const char *directory, zr_export *export)
 {
     bool has_config = false, has_tokenizer = false;
     export->directory = directory;
-    ZERO_TRY(zr_convert_model_files(&c->source, c->model_dir, export->keeps_dtypes ? NULL : zr_convert_dtype_name(export->dtype), directory, &has_config, &has_tokenizer,
-                                    c->error));
+    ZERO_TRY(
+        zr_convert_model_files(&c->source, c->model_dir,
+                               export->keeps_dtypes ? NULL : zr_convert_dtype_name(export->dtype),
+                               directory, &has_config, &has_tokenizer, c->error));
     if (!has_config)
-        zr_log(&c->options->logger, ZERO_LOG_WARNING, "no config.json is there to go with the weights: --model DIR names a model directory that has it");
+        zr_log(&c->options->logger, ZERO_LOG_WARNING,
+               "no config.json is there to go with the weights: --model DIR names a model "
+               "directory that has it");
     else if (!has_tokenizer && c->model_dir)
-        zr_log(&c->options->logger, ZERO_LOG_WARNING, "\"%s\" has no tokenizer (tokenizer.json, vocab.json or tokenizer.model) to go with the weights: copy one to \"%s\"", c->model_dir, c->to);
+        zr_log(&c->options->logger, ZERO_LOG_WARNING,
+               "\"%s\" has no tokenizer (tokenizer.json, vocab.json or tokenizer.model) to go with "
+               "the weights: copy one to \"%s\"",
+               c->model_dir, c->to);
     else if (!has_tokenizer)
-        zr_log(&c->options->logger, ZERO_LOG_WARNING, "no tokenizer is there to go with the weights: --model DIR names a model directory that has it");
+        zr_log(&c->options->logger, ZERO_LOG_WARNING,
+               "no tokenizer is there to go with the weights: --model DIR names a model directory "
+               "that has it");
     return zr_export_weights(&c->source, export, c->error);
 }
 
 static zero_status to_model(converting *c)
 {
     char bytes[ZR_BYTES_TEXT];
-    zr_export export = {.shard_bytes = c->options->shard_bytes ? c->options->shard_bytes : SHARD_BYTES, .progress = tell, .user = c};
+    zr_export export = {.shard_bytes =
+                            c->options->shard_bytes ? c->options->shard_bytes : SHARD_BYTES,
+                        .progress = tell,
+                        .user = c};
     ZERO_TRY(choose_dtype(c, &export));
     ZERO_TRY(check_place(c));
     char *hidden = zr_directory_hidden(c->to, c->error);
@@ -162,9 +192,12 @@ static zero_status to_model(converting *c)
     zr_free(hidden);
     ZERO_TRY(status);
     zr_bytes_text((double)export.bytes, bytes);
-    zr_log(&c->options->logger, ZERO_LOG_INFO, "%s: %d tensors, %s in %d file%s", c->to, export.tensors, bytes, export.files, export.files == 1 ? "" : "s");
+    zr_log(&c->options->logger, ZERO_LOG_INFO, "%s: %d tensors, %s in %d file%s", c->to,
+           export.tensors, bytes, export.files, export.files == 1 ? "" : "s");
     if (export.overflowed)
-        zr_log(&c->options->logger, ZERO_LOG_WARNING, "%lld weights are larger than fp16 can hold: they are infinite now; bf16 keeps them", (long long)export.overflowed);
+        zr_log(&c->options->logger, ZERO_LOG_WARNING,
+               "%lld weights are larger than fp16 can hold: they are infinite now; bf16 keeps them",
+               (long long)export.overflowed);
     return ZERO_OK;
 }
 
@@ -183,17 +216,30 @@ static zero_status to_checkpoint(converting *c)
     char foreign[ZR_OWN_PATH];
     zr_checkpoints there = {0};
     if (c->source.kind == ZR_SOURCE_CHECKPOINT)
-        return zr_fail(c->error, ZERO_ERR_USAGE, "\"%s\" is a checkpoint of libzero already: any number of ranks, stage and precision load it as it is", c->from);
+        return zr_fail(c->error, ZERO_ERR_USAGE,
+                       "\"%s\" is a checkpoint of libzero already: any number of ranks, stage and "
+                       "precision load it as it is",
+                       c->from);
     if (c->source.kind != ZR_SOURCE_DEEPSPEED)
-        return zr_fail(c->error, ZERO_ERR_UNSUPPORTED, "\"%s\" is a model, which has no training state: zero train --model starts from it, zero_load_weights reads it", c->from);
+        return zr_fail(c->error, ZERO_ERR_UNSUPPORTED,
+                       "\"%s\" is a model, which has no training state: zero train --model starts "
+                       "from it, zero_load_weights reads it",
+                       c->from);
     if (c->options->dtype || c->options->shard_bytes)
-        return zr_fail(c->error, ZERO_ERR_USAGE, "a checkpoint is always complete and in fp32: dtype and shard size belong to --format hf");
+        return zr_fail(c->error, ZERO_ERR_USAGE,
+                       "a checkpoint is always complete and in fp32: dtype and shard size belong "
+                       "to --format hf");
     char *path = zr_checkpoint_path(c->to, step, c->error);
     zero_status status = path ? zr_checkpoints_list(c->to, &there, c->error) : ZERO_ERR_MEMORY;
     if (status == ZERO_OK && zr_own_is_foreign(c->to, ZR_RUN_CHECKPOINTS, false, foreign))
-        status = zr_fail(c->error, ZERO_ERR_USAGE, "\"%s\" is there, and is of no run of libzero: nothing is written into it; choose another directory", foreign);
+        status = zr_fail(c->error, ZERO_ERR_USAGE,
+                         "\"%s\" is there, and is of no run of libzero: nothing is written into "
+                         "it; choose another directory",
+                         foreign);
     if (status == ZERO_OK && there.count)
-        status = zr_fail(c->error, ZERO_ERR_USAGE, "\"%s/" ZR_CHECKPOINTS "\" holds checkpoints already: choose another directory", c->to);
+        status = zr_fail(
+            c->error, ZERO_ERR_USAGE,
+            "\"%s/" ZR_CHECKPOINTS "\" holds checkpoints already: choose another directory", c->to);
     if (status == ZERO_OK)
         status = zr_checkpoints_make(c->to, c->error);
     if (status == ZERO_OK)
@@ -201,7 +247,9 @@ static zero_status to_checkpoint(converting *c)
     if (status == ZERO_OK)
         status = zr_write_latest(c->to, step, c->error);
     if (status == ZERO_OK)
-        zr_log(&c->options->logger, ZERO_LOG_INFO, "%s: step %lld; zero train --model MODEL --out %s --resume goes on from it", path, (long long)step, c->to);
+        zr_log(&c->options->logger, ZERO_LOG_INFO,
+               "%s: step %lld; zero train --model MODEL --out %s --resume goes on from it", path,
+               (long long)step, c->to);
     zr_checkpoints_free(&there);
     zr_free(path);
     return status;
@@ -225,7 +273,8 @@ static zero_status find_places(converting *c)
     c->to = zr_sprintf(c->error, "%.*s", (int)length, c->options->to);
     if (!c->to)
         return ZERO_ERR_MEMORY;
-    ZERO_TRY(zr_model_directory(c->options->model_dir, &c->options->logger, &c->model_dir, c->error));
+    ZERO_TRY(
+        zr_model_directory(c->options->model_dir, &c->options->logger, &c->model_dir, c->error));
     ZERO_TRY(zr_run_newest(c->options->from, &c->from, c->error));
     if (!c->from)
         c->from = zr_strdup(c->options->from, c->error);
@@ -238,14 +287,17 @@ zero_status zero_convert(const zero_convert_options *options, zero_error *error)
     zero_error local = {0};
     error = error ? error : &local;
     zero_convert_options taken;
-    ZERO_TRY(zr_struct_take("zero_convert: options", options, ZR_STRUCT_UPTO(zero_convert_options, progress_user),
-                            &taken, sizeof taken, error));
+    ZERO_TRY(zr_struct_take("zero_convert: options", options,
+                            ZR_STRUCT_UPTO(zero_convert_options, progress_user), &taken,
+                            sizeof taken, error));
     options = &taken;
     if (!options->from || !options->to || !*options->to)
-        return zr_fail(error, ZERO_ERR_USAGE, "zero_convert: options.from and options.to are needed");
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "zero_convert: options.from and options.to are needed");
     bool ours = options->format && !strcmp(options->format, "libzero");
     if (options->format && !ours && strcmp(options->format, "hf"))
-        return zr_fail(error, ZERO_ERR_USAGE, "zero_convert: options.format is \"%s\": hf or libzero", options->format);
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "zero_convert: options.format is \"%s\": hf or libzero", options->format);
     converting c = {.options = options, .error = error};
     zero_status status = find_places(&c);
     if (status == ZERO_OK)

@@ -1,4 +1,5 @@
-// zero_diff: two runs, or two sets of tensors. Runs are compared in the order in which they happened: steps, checkpoints, the model at the end.
+// zero_diff: two runs, or two sets of tensors. Runs are compared in the order in which they
+// happened: steps, checkpoints, the model at the end.
 #include "base/file.h"
 #include "base/plain_text.h"
 #include "checkpoint/compare.h"
@@ -19,9 +20,9 @@ typedef struct diff {
     void (*write)(void *user, const char *text);
     void *user;
     zero_diff_result *result;
-    const char *what;      // that is being compared: "step 100", "the model"
-    int64_t differing;     // tensors of it
-    const char *keeper;    // the only one of two runs that has checkpoints, NULL: both or neither
+    const char *what;   // that is being compared: "step 100", "the model"
+    int64_t differing;  // tensors of it
+    const char *keeper; // the only one of two runs that has checkpoints, NULL: both or neither
 } diff;
 
 static void say(const diff *d, const char *format, ...) ZERO_PRINTF(2, 3);
@@ -62,13 +63,16 @@ static void tell_tensor(void *user, const zr_tensor_difference *t)
     else if (t->shapes_differ)
         say(d, "%s: %s \"%s\" has another shape or type\n", d->what, t->vector, t->name);
     else
-        say(d, "%s: %s \"%s\" differs in %s of %s elements, first at %lld, by %.3g at most\n", d->what, t->vector, t->name, grouped(t->differing, differing),
+        say(d, "%s: %s \"%s\" differs in %s of %s elements, first at %lld, by %.3g at most\n",
+            d->what, t->vector, t->name, grouped(t->differing, differing),
             grouped(t->elements, elements), (long long)t->first, t->largest);
 }
 
-static void tell_field(const diff *d, const char *of, const char *key, const json_t *a, const json_t *b)
+static void tell_field(const diff *d, const char *of, const char *key, const json_t *a,
+                       const json_t *b)
 {
-    char *text_a = a ? json_dumps(a, JSON_ENCODE_ANY | JSON_REAL_PRECISION(17)) : NULL, *text_b = b ? json_dumps(b, JSON_ENCODE_ANY | JSON_REAL_PRECISION(17)) : NULL;
+    char *text_a = a ? json_dumps(a, JSON_ENCODE_ANY | JSON_REAL_PRECISION(17)) : NULL,
+         *text_b = b ? json_dumps(b, JSON_ENCODE_ANY | JSON_REAL_PRECISION(17)) : NULL;
     double apart = fabs(json_number_value(a) - json_number_value(b));
     if (json_is_number(a) && json_is_number(b))
         say(d, "%s: %s %s and %s, apart by %.3g\n", of, key, text_a, text_b, apart);
@@ -79,7 +83,8 @@ static void tell_field(const diff *d, const char *of, const char *key, const jso
 }
 
 // The first of the members that is not the same in both.
-static bool same_members(const diff *d, const char *of, const char *const *keys, int count, const json_t *a, const json_t *b)
+static bool same_members(const diff *d, const char *of, const char *const *keys, int count,
+                         const json_t *a, const json_t *b)
 {
     for (int k = 0; k < count; k++) {
         const json_t *x = json_object_get(a, keys[k]), *y = json_object_get(b, keys[k]);
@@ -91,15 +96,18 @@ static bool same_members(const diff *d, const char *of, const char *const *keys,
     return true;
 }
 
-// What a checkpoint, or the config.json next to the weights, says of the model; false where nobody does in words of ours.
+// What a checkpoint, or the config.json next to the weights, says of the model; false where nobody
+// does in words of ours.
 static bool read_model(const char *path, const zr_source *source, zr_lm_config *out)
 {
     const json_t *saved = json_object_get(source->state, "model_config");
-    return saved ? zr_lm_config_unpack(saved, path, out, NULL) == ZERO_OK : zr_lm_config_read_in(path, out, NULL) == ZERO_OK;
+    return saved ? zr_lm_config_unpack(saved, path, out, NULL) == ZERO_OK
+                 : zr_lm_config_read_in(path, out, NULL) == ZERO_OK;
 }
 
 // Equal tensors are no equal models: heads, rotary settings, epsilons and dropout have none.
-static zero_status compare_models(diff *d, const char *const paths[2], const zr_source sources[2], zero_error *error)
+static zero_status compare_models(diff *d, const char *const paths[2], const zr_source sources[2],
+                                  zero_error *error)
 {
     zr_lm_config models[2];
     zr_lm_difference found;
@@ -108,7 +116,8 @@ static zero_status compare_models(diff *d, const char *const paths[2], const zr_
             return ZERO_OK;
     ZERO_TRY(zr_lm_compare(&models[0], &models[1], 0, &found, error));
     if (found.found)
-        say(d, "%s: the model's \"%s\" is %s in %s and %s in %s\n", d->what, found.key, found.values[0], paths[0], found.values[1], paths[1]);
+        say(d, "%s: the model's \"%s\" is %s in %s and %s in %s\n", d->what, found.key,
+            found.values[0], paths[0], found.values[1], paths[1]);
     return ZERO_OK;
 }
 
@@ -126,7 +135,8 @@ static zero_status compare_open(diff *d, zr_source *a, zr_source *b, zero_error 
     return ZERO_OK;
 }
 
-static zero_status compare_paths(diff *d, const char *a, const char *b, const char *what, zero_error *error)
+static zero_status compare_paths(diff *d, const char *a, const char *b, const char *what,
+                                 zero_error *error)
 {
     zr_source sources[2] = {0};
     d->what = what;
@@ -145,9 +155,11 @@ static zero_status compare_paths(diff *d, const char *a, const char *b, const ch
 // What a step computed; what it took depends on the machine and its ranks.
 static bool same_line(const diff *d, const json_t *a, const json_t *b)
 {
-    static const char *const keys[] = {"step", "loss", "grad_norm", "lr", "loss_scale", "skipped", "tokens", "val_loss"};
+    static const char *const keys[] = {"step",       "loss",    "grad_norm", "lr",
+                                       "loss_scale", "skipped", "tokens",    "val_loss"};
     char step[40];
-    snprintf(step, sizeof step, "step %lld", (long long)json_integer_value(json_object_get(a, "step")));
+    snprintf(step, sizeof step, "step %lld",
+             (long long)json_integer_value(json_object_get(a, "step")));
     return same_members(d, step, keys, ZR_COUNT(keys), a, b);
 }
 
@@ -156,7 +168,8 @@ static void tell_shorter(const diff *d, const char *ended, int64_t step)
     say(d, "the same up to step %lld, where %s ends\n", (long long)step, ended);
 }
 
-static zero_status compare_lines(diff *d, zr_metrics_reader *of_a, zr_metrics_reader *of_b, zero_error *error)
+static zero_status compare_lines(diff *d, zr_metrics_reader *of_a, zr_metrics_reader *of_b,
+                                 zero_error *error)
 {
     int64_t last = 0;
     for (bool same = true; same;) {
@@ -206,7 +219,8 @@ static zero_status compare_below(diff *d, const char *name, const char *what, ze
 }
 
 // From the oldest on, until one differs: what comes later follows from it.
-static zero_status compare_common(diff *d, const zr_checkpoints *a, const zr_checkpoints *b, zero_error *error)
+static zero_status compare_common(diff *d, const zr_checkpoints *a, const zr_checkpoints *b,
+                                  zero_error *error)
 {
     bool differing = false;
     for (int i = a->count - 1; i >= 0 && !differing; i--)
@@ -214,7 +228,8 @@ static zero_status compare_common(diff *d, const zr_checkpoints *a, const zr_che
             char name[64], what[64];
             if (a->steps[i] != b->steps[j])
                 continue;
-            snprintf(name, sizeof name, ZR_CHECKPOINTS "/" ZR_CHECKPOINT_NAME, (long long)a->steps[i]);
+            snprintf(name, sizeof name, ZR_CHECKPOINTS "/" ZR_CHECKPOINT_NAME,
+                     (long long)a->steps[i]);
             snprintf(what, sizeof what, "the checkpoint of step %lld", (long long)a->steps[i]);
             ZERO_TRY(compare_below(d, name, what, error));
             differing = d->differing > 0;
@@ -246,7 +261,10 @@ static zero_status compare_runs(diff *d, zero_error *error)
     if (d->result->identical && !d->result->tensors && d->keeper)
         say(d, "checkpoints are only in %s\n", d->keeper);
     if (d->result->identical && !d->result->tensors && !d->result->steps)
-        return zr_fail(error, ZERO_ERR_DATA, "neither \"%s\" nor \"%s\" has a step, a checkpoint or a model: there is nothing to compare", d->a, d->b);
+        return zr_fail(error, ZERO_ERR_DATA,
+                       "neither \"%s\" nor \"%s\" has a step, a checkpoint or a model: there is "
+                       "nothing to compare",
+                       d->a, d->b);
     return ZERO_OK;
 }
 
@@ -254,7 +272,9 @@ static zero_status compare(diff *d, bool *runs, zero_error *error)
 {
     *runs = zr_is_run(d->a);
     if (*runs != zr_is_run(d->b))
-        return zr_fail(error, ZERO_ERR_USAGE, "\"%s\" is a run and \"%s\" is none: two runs can be compared, or two sets of tensors (of a run, one of its checkpoints or its model)",
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "\"%s\" is a run and \"%s\" is none: two runs can be compared, or two sets "
+                       "of tensors (of a run, one of its checkpoints or its model)",
                        *runs ? d->a : d->b, *runs ? d->b : d->a);
     return *runs ? compare_runs(d, error) : compare_paths(d, d->a, d->b, "the tensors", error);
 }
@@ -270,13 +290,15 @@ static void tell_identical(const diff *d, bool runs)
     else if (!r->tensors)
         snprintf(line, sizeof line, "identical metrics, %s steps; no tensors to compare\n", number);
     else if (d->keeper)
-        snprintf(line, sizeof line, "identical, %s steps; checkpoints are only in %.800s\n", number, d->keeper);
+        snprintf(line, sizeof line, "identical, %s steps; checkpoints are only in %.800s\n", number,
+                 d->keeper);
     else
         snprintf(line, sizeof line, "identical, %s steps\n", number);
     zr_plain_line(line, d->write, d->user);
 }
 
-zero_status zero_diff(const zero_diff_options *options, void (*write)(void *user, const char *text), void *user, zero_diff_result *out, zero_error *error)
+zero_status zero_diff(const zero_diff_options *options, void (*write)(void *user, const char *text),
+                      void *user, zero_diff_result *out, zero_error *error)
 {
     ZR_NEED(error, options);
     ZR_NEED(error, write);
@@ -287,7 +309,8 @@ zero_status zero_diff(const zero_diff_options *options, void (*write)(void *user
                             &taken, sizeof taken, error));
     options = &taken;
     if (!options->a || !options->b)
-        return zr_fail(error, ZERO_ERR_USAGE, "zero_diff: options.%s is missing", options->a ? "b" : "a");
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_diff: options.%s is missing",
+                       options->a ? "b" : "a");
     *out = (zero_diff_result){.identical = 1};
     diff d = {.a = options->a, .b = options->b, .write = write, .user = user, .result = out};
     ZERO_TRY(compare(&d, &runs, error));

@@ -1,4 +1,5 @@
-// zero_inspect: which of the things that can be looked at a path is; of a run, what it holds, and then its newest checkpoint.
+// zero_inspect: which of the things that can be looked at a path is; of a run, what it holds, and
+// then its newest checkpoint.
 #define _GNU_SOURCE
 #include "files/inspect_report.h"
 
@@ -21,7 +22,8 @@ typedef struct inspecting {
     zero_error *error;
 } inspecting;
 
-// With every text as a person may be shown it: names of tensors, paths, what a configuration holds. NULL: no memory.
+// With every text as a person may be shown it: names of tensors, paths, what a configuration holds.
+// NULL: no memory.
 static json_t *plain_copy(const json_t *value)
 {
     char text[4 * ZERO_MESSAGE_BYTES];
@@ -35,14 +37,13 @@ static json_t *plain_copy(const json_t *value)
     if (!json_is_object(value) && !json_is_array(value))
         return json_deep_copy(value);
     out = json_is_object(value) ? json_object() : json_array();
-    json_object_foreach((json_t *)value, key, item)
-        json_object_set_new(out, key, plain_copy(item));
-    json_array_foreach(value, i, item)
-        json_array_append_new(out, plain_copy(item));
+    json_object_foreach((json_t *)value, key, item) json_object_set_new(out, key, plain_copy(item));
+    json_array_foreach(value, i, item) json_array_append_new(out, plain_copy(item));
     return out;
 }
 
-static zero_status put(const inspecting *in, const json_t *report, void (*as_text)(const json_t *report, zr_buffer *out))
+static zero_status put(const inspecting *in, const json_t *report,
+                       void (*as_text)(const json_t *report, zr_buffer *out))
 {
     zr_buffer text = {0};
     if (in->options->json) {
@@ -57,7 +58,9 @@ static zero_status put(const inspecting *in, const json_t *report, void (*as_tex
             as_text(plain, &text);
         json_decref(plain);
     }
-    zero_status status = text.failed ? zr_fail(in->error, ZERO_ERR_MEMORY, "no memory for what is in \"%s\"", in->options->path) : ZERO_OK;
+    zero_status status = text.failed ? zr_fail(in->error, ZERO_ERR_MEMORY,
+                                               "no memory for what is in \"%s\"", in->options->path)
+                                     : ZERO_OK;
     if (status == ZERO_OK)
         in->write(in->user, text.data);
     zr_buffer_free(&text);
@@ -69,7 +72,8 @@ static void describe_model(const zr_source *source, json_t *report)
 {
     char *directory = NULL;
     json_t *config = json_incref(json_object_get(source->state, "model_config"));
-    if (!json_is_object(config) && zr_find_model_files(source->path, &directory, NULL) == ZERO_OK && directory) {
+    if (!json_is_object(config) && zr_find_model_files(source->path, &directory, NULL) == ZERO_OK &&
+        directory) {
         char *path = zr_sprintf(NULL, "%s/config.json", directory);
         json_decref(config);
         config = NULL;
@@ -78,11 +82,15 @@ static void describe_model(const zr_source *source, json_t *report)
         zr_free(path);
     }
     const char *type = json_string_value(json_object_get(config, "model_type"));
-    const json_t *layers = json_object_get(config, "n_layer"), *width = json_object_get(config, "n_embd");
+    const json_t *layers = json_object_get(config, "n_layer"),
+                 *width = json_object_get(config, "n_embd");
     layers = layers ? layers : json_object_get(config, "num_hidden_layers");
     width = width ? width : json_object_get(config, "hidden_size");
     if (type)
-        json_object_set_new(report, "model", json_sprintf("%s of %lld layers, width %lld", type, (long long)json_integer_value(layers), (long long)json_integer_value(width)));
+        json_object_set_new(report, "model",
+                            json_sprintf("%s of %lld layers, width %lld", type,
+                                         (long long)json_integer_value(layers),
+                                         (long long)json_integer_value(width)));
     zr_free(directory);
     json_decref(config);
 }
@@ -97,7 +105,8 @@ static zero_status verdict(const inspecting *in, const char *path, const json_t 
     size_t count = json_array_size(damaged);
     if (!count)
         return ZERO_OK;
-    return zr_fail(in->error, ZERO_ERR_DATA, "\"%s\" is damaged in %zu place%s: %s", path, count, count == 1 ? "" : "s", json_string_value(json_array_get(damaged, 0)));
+    return zr_fail(in->error, ZERO_ERR_DATA, "\"%s\" is damaged in %zu place%s: %s", path, count,
+                   count == 1 ? "" : "s", json_string_value(json_array_get(damaged, 0)));
 }
 
 static zero_status look_at(const inspecting *in, const char *path, json_t **out)
@@ -116,7 +125,8 @@ static void add_last_step(const char *path, json_t *run)
 {
     char *file = zr_sprintf(NULL, "%s/metrics.jsonl", path), *text = NULL;
     size_t length = 0;
-    bool found = file && zr_path_exists(file) && zr_file_read(file, MOST_METRICS, &text, &length, NULL) == ZERO_OK;
+    bool found = file && zr_path_exists(file) &&
+                 zr_file_read(file, MOST_METRICS, &text, &length, NULL) == ZERO_OK;
     while (found && length) {
         while (length && text[length - 1] == '\n')
             text[--length] = 0;
@@ -136,10 +146,12 @@ static void add_last_step(const char *path, json_t *run)
 // A verdict as zr_inspect_verify has it, of what could not be looked at any further.
 static json_t *damaged_whole(const zero_error *error)
 {
-    return json_pack("{s:b, s:I, s:[s]}", "checksums", 1, "bytes", (json_int_t)0, "damaged", error->message);
+    return json_pack("{s:b, s:I, s:[s]}", "checksums", 1, "bytes", (json_int_t)0, "damaged",
+                     error->message);
 }
 
-// A checkpoint that cannot even be opened is damage like any other: it counts among those that are kept.
+// A checkpoint that cannot even be opened is damage like any other: it counts among those that are
+// kept.
 static zero_status verify_checkpoint(const inspecting *in, const char *path, json_t *entry)
 {
     zr_source source;
@@ -162,20 +174,27 @@ static zero_status verify_model(const char *run, const char *name, json_t *list,
     zero_status status = directory ? zr_receipt_check(directory, &receipt, error) : ZERO_ERR_MEMORY;
     const json_t *weights = json_object_get(receipt, "weights");
     if (status == ZERO_OK && receipt)
-        json_array_append_new(list, json_pack("{s:s, s:{s:b, s:I, s:[]}}", "name", name, "verify", "checksums", 1, "bytes", json_integer_value(json_object_get(weights, "bytes")), "damaged"));
+        json_array_append_new(list, json_pack("{s:s, s:{s:b, s:I, s:[]}}", "name", name, "verify",
+                                              "checksums", 1, "bytes",
+                                              json_integer_value(json_object_get(weights, "bytes")),
+                                              "damaged"));
     else if (status != ZERO_OK && status != ZERO_ERR_MEMORY)
-        json_array_append_new(list, json_pack("{s:s, s:o}", "name", name, "verify", damaged_whole(error)));
+        json_array_append_new(
+            list, json_pack("{s:s, s:o}", "name", name, "verify", damaged_whole(error)));
     json_decref(receipt);
     zr_free(directory);
     return status == ZERO_ERR_MEMORY ? status : ZERO_OK;
 }
 
-// All that is named like a checkpoint, and with verify what is in each of them but the newest, which has a report of its own.
-static zero_status list_checkpoints(const inspecting *in, const char *run, const char *newest, const zr_checkpoints *found, json_t *list)
+// All that is named like a checkpoint, and with verify what is in each of them but the newest,
+// which has a report of its own.
+static zero_status list_checkpoints(const inspecting *in, const char *run, const char *newest,
+                                    const zr_checkpoints *found, json_t *list)
 {
     zero_status status = ZERO_OK;
     for (int i = 0; i < found->count && status == ZERO_OK; i++) {
-        json_t *entry = json_pack("{s:I, s:b}", "step", (json_int_t)found->steps[i], "whole", zr_checkpoint_is_whole(run, found->steps[i]));
+        json_t *entry = json_pack("{s:I, s:b}", "step", (json_int_t)found->steps[i], "whole",
+                                  zr_checkpoint_is_whole(run, found->steps[i]));
         char *path = zr_checkpoint_path(run, found->steps[i], in->error);
         json_array_append_new(list, entry);
         status = path ? ZERO_OK : ZERO_ERR_MEMORY;
@@ -199,9 +218,12 @@ static json_t *damage_of_run(const json_t *run)
     return all;
 }
 
-static zero_status list_run(const inspecting *in, const char *path, const char *newest, json_t **out)
+static zero_status list_run(const inspecting *in, const char *path, const char *newest,
+                            json_t **out)
 {
-    static const char *const parts[] = {"config.json", "metrics.jsonl", ZR_CHECKPOINTS, "model", "best"}, *const directories[] = {"model", "best"};
+    static const char *const parts[] = {"config.json", "metrics.jsonl", ZR_CHECKPOINTS, "model",
+                                        "best"},
+                             *const directories[] = {"model", "best"};
     zr_checkpoints found;
     ZERO_TRY(zr_checkpoints_list(path, &found, in->error));
     json_t *holds = json_array(), *list = json_array();
@@ -215,7 +237,8 @@ static zero_status list_run(const inspecting *in, const char *path, const char *
         json_decref(list);
         return status;
     }
-    *out = json_pack("{s:s, s:s, s:o, s:o}", "path", path, "kind", "run", "holds", holds, "checkpoints", list);
+    *out = json_pack("{s:s, s:s, s:o, s:o}", "path", path, "kind", "run", "holds", holds,
+                     "checkpoints", list);
     if (!*out)
         return zr_fail(in->error, ZERO_ERR_DATA, "the path \"%s\" is no UTF-8", path);
     add_last_step(path, *out);
@@ -268,15 +291,17 @@ static zero_status inspect_source(const inspecting *in)
     return status;
 }
 
-zero_status zero_inspect(const zero_inspect_options *options, void (*write)(void *user, const char *text), void *user, zero_error *error)
+zero_status zero_inspect(const zero_inspect_options *options,
+                         void (*write)(void *user, const char *text), void *user, zero_error *error)
 {
     ZR_NEED(error, options);
     ZR_NEED(error, write);
     zero_error local = {0};
     error = error ? error : &local;
     zero_inspect_options taken;
-    ZERO_TRY(zr_struct_take("zero_inspect: options", options, ZR_STRUCT_UPTO(zero_inspect_options, json),
-                            &taken, sizeof taken, error));
+    ZERO_TRY(zr_struct_take("zero_inspect: options", options,
+                            ZR_STRUCT_UPTO(zero_inspect_options, json), &taken, sizeof taken,
+                            error));
     options = &taken;
     if (!options->path || !write)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_inspect: options.path and write are needed");

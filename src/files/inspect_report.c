@@ -31,7 +31,8 @@ static void add(sums *s, const float *values, int64_t count)
     }
 }
 
-static zero_status sum_tensor(zr_source *source, int v, int t, char *block, float *wide, sums *s, zero_error *error)
+static zero_status sum_tensor(zr_source *source, int v, int t, char *block, float *wide, sums *s,
+                              zero_error *error)
 {
     const zr_source_tensor *tensor = &source->vectors[v].tensors[t];
     int64_t size = ZR_MAX(zr_st_dtype_find(tensor->dtype)->bits / 8, 1);
@@ -51,26 +52,32 @@ static zero_status sum_tensor(zr_source *source, int v, int t, char *block, floa
 static json_t *sums_object(const sums *s)
 {
     double count = (double)s->count;
-    json_t *object = json_pack("{s:I, s:I, s:I}", "crc32c", (json_int_t)s->checksum, "nan", (json_int_t)s->not_numbers, "infinite", (json_int_t)s->infinite);
+    json_t *object = json_pack("{s:I, s:I, s:I}", "crc32c", (json_int_t)s->checksum, "nan",
+                               (json_int_t)s->not_numbers, "infinite", (json_int_t)s->infinite);
     if (s->count)
-        json_object_update_new(object, json_pack("{s:f, s:f, s:f, s:f}", "min", s->least, "max", s->most, "mean", s->sum / count, "rms", sqrt(s->squares / count)));
+        json_object_update_new(object,
+                               json_pack("{s:f, s:f, s:f, s:f}", "min", s->least, "max", s->most,
+                                         "mean", s->sum / count, "rms", sqrt(s->squares / count)));
     return object;
 }
 
 typedef struct reporting {
     zr_source *source;
     const zero_inspect_options *options;
-    char *block;   // BLOCK elements of WIDEST bytes
-    float *wide;   // BLOCK
+    char *block; // BLOCK elements of WIDEST bytes
+    float *wide; // BLOCK
     zero_error *error;
 } reporting;
 
 static zero_status add_tensor(const reporting *r, int v, int t, json_t *list)
 {
     const zr_source_tensor *tensor = &r->source->vectors[v].tensors[t];
-    json_t *shape = json_array(), *object = json_pack("{s:s, s:s, s:o, s:I}", "name", tensor->name, "dtype", tensor->dtype, "shape", shape, "bytes", (json_int_t)tensor->bytes);
+    json_t *shape = json_array(),
+           *object = json_pack("{s:s, s:s, s:o, s:I}", "name", tensor->name, "dtype", tensor->dtype,
+                               "shape", shape, "bytes", (json_int_t)tensor->bytes);
     if (!object)
-        return zr_fail(r->error, ZERO_ERR_DATA, "\"%s\": a tensor's name is no UTF-8", r->source->path);
+        return zr_fail(r->error, ZERO_ERR_DATA, "\"%s\": a tensor's name is no UTF-8",
+                       r->source->path);
     for (int d = 0; d < tensor->dims; d++)
         json_array_append_new(shape, json_integer(tensor->shape[d]));
     json_array_append_new(list, object);
@@ -102,7 +109,9 @@ static zero_status add_vectors(const reporting *r, json_t *report)
         const zr_source_vector *vector = &r->source->vectors[v];
         int64_t bytes = 0, elements = elements_of(vector, &bytes);
         json_t *list = json_array();
-        json_array_append_new(vectors, json_pack("{s:s, s:I, s:I, s:o}", "name", vector->name, "elements", (json_int_t)elements, "bytes", (json_int_t)bytes, "tensors", list));
+        json_array_append_new(vectors, json_pack("{s:s, s:I, s:I, s:o}", "name", vector->name,
+                                                 "elements", (json_int_t)elements, "bytes",
+                                                 (json_int_t)bytes, "tensors", list));
         for (int t = 0; t < vector->tensor_count; t++)
             ZERO_TRY(add_tensor(r, v, t, list));
         if (v == 0)
@@ -111,12 +120,12 @@ static zero_status add_vectors(const reporting *r, json_t *report)
     return ZERO_OK;
 }
 
-typedef struct verifying { int64_t bytes; json_t *damaged; } verifying;
+typedef struct verifying {
+    int64_t bytes;
+    json_t *damaged;
+} verifying;
 
-static void count(void *user, int64_t bytes)
-{
-    ((verifying *)user)->bytes += bytes;
-}
+static void count(void *user, int64_t bytes) { ((verifying *)user)->bytes += bytes; }
 
 static void note(void *user, const zero_error *what)
 {
@@ -128,13 +137,17 @@ zero_status zr_inspect_verify(zr_source *source, json_t *report, zero_error *err
     verifying v = {.damaged = json_array()};
     bool checksums = source->ops->verify != NULL;
     zero_status status = checksums ? source->ops->verify(source, count, note, &v, error) : ZERO_OK;
-    json_object_set_new(report, "verify", json_pack("{s:b, s:I, s:o}", "checksums", checksums, "bytes", (json_int_t)v.bytes, "damaged", v.damaged));
+    json_object_set_new(report, "verify",
+                        json_pack("{s:b, s:I, s:o}", "checksums", checksums, "bytes",
+                                  (json_int_t)v.bytes, "damaged", v.damaged));
     return status;
 }
 
 static const char *kind_of(const zr_source *source)
 {
-    static const char *const kinds[] = {[ZR_SOURCE_CHECKPOINT] = "checkpoint", [ZR_SOURCE_SAFETENSORS] = "safetensors", [ZR_SOURCE_DEEPSPEED] = "DeepSpeed checkpoint"};
+    static const char *const kinds[] = {[ZR_SOURCE_CHECKPOINT] = "checkpoint",
+                                        [ZR_SOURCE_SAFETENSORS] = "safetensors",
+                                        [ZR_SOURCE_DEEPSPEED] = "DeepSpeed checkpoint"};
     return kinds[source->kind];
 }
 
@@ -146,18 +159,28 @@ static zero_status fill(const reporting *r, json_t *report)
         json_object_set(report, "state", r->source->state);
     if (r->options->verify) // before tensors are read, so that all damage is listed, not the first
         ZERO_TRY(zr_inspect_verify(r->source, report, r->error));
-    if (r->options->verify && json_array_size(json_object_get(json_object_get(report, "verify"), "damaged")))
-        return add_vectors(&(reporting){.source = r->source, .options = &(zero_inspect_options){.struct_size = 0}, .error = r->error}, report);
+    if (r->options->verify &&
+        json_array_size(json_object_get(json_object_get(report, "verify"), "damaged")))
+        return add_vectors(&(reporting){.source = r->source,
+                                        .options = &(zero_inspect_options){.struct_size = 0},
+                                        .error = r->error},
+                           report);
     return add_vectors(r, report);
 }
 
-zero_status zr_inspect_report(zr_source *source, const zero_inspect_options *options, json_t **out, zero_error *error)
+zero_status zr_inspect_report(zr_source *source, const zero_inspect_options *options, json_t **out,
+                              zero_error *error)
 {
-    reporting r = {.source = source, .options = options, .error = error, .block = zr_alloc((size_t)BLOCK * WIDEST, error), .wide = zr_alloc((size_t)BLOCK * sizeof *r.wide, error)};
+    reporting r = {.source = source,
+                   .options = options,
+                   .error = error,
+                   .block = zr_alloc((size_t)BLOCK * WIDEST, error),
+                   .wide = zr_alloc((size_t)BLOCK * sizeof *r.wide, error)};
     *out = NULL;
     zero_status status = r.block && r.wide ? ZERO_OK : ZERO_ERR_MEMORY;
     if (status == ZERO_OK) {
-        *out = json_pack("{s:s, s:s, s:I}", "path", source->path, "kind", kind_of(source), "files_bytes", (json_int_t)source->file_bytes);
+        *out = json_pack("{s:s, s:s, s:I}", "path", source->path, "kind", kind_of(source),
+                         "files_bytes", (json_int_t)source->file_bytes);
         status = fill(&r, *out);
     }
     if (status != ZERO_OK) {

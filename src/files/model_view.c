@@ -22,7 +22,8 @@ static void use_part(void *user, const zr_plan_tensor *tensor, int64_t first, in
             range.dtype = v->portion->dtype;
             range.data = zr_portion_at(v->portion, first + done);
         }
-        range.count = run = zr_tile_run(tensor->desc, first - tensor->first + done, count - done, &range.first);
+        range.count = run =
+            zr_tile_run(tensor->desc, first - tensor->first + done, count - done, &range.first);
         v->status = v->use(v->user, &range, v->error);
     }
 }
@@ -38,18 +39,25 @@ static zero_status use_portion(void *user, const zr_portion *portion, zero_error
 
 static bool has(const zr_model_view *view, int piece)
 {
-    return view->vector == ZR_VECTOR_MASTER || zr_engine_has_state(view->engine, piece, view->vector);
+    return view->vector == ZR_VECTOR_MASTER ||
+           zr_engine_has_state(view->engine, piece, view->vector);
 }
 
 // Parts are pieces.
-static zero_status visit_ranges(void *user, int part, bool changed, zr_range_use use, void *use_user, zero_error *error)
+static zero_status visit_ranges(void *user, int part, bool changed, zr_range_use use,
+                                void *use_user, zero_error *error)
 {
     const zr_model_view *view = user;
-    visiting visiting = {.view = view, .piece = &zr_engine_plan(view->engine)->pieces[part], .use = use, .user = use_user};
+    visiting visiting = {.view = view,
+                         .piece = &zr_engine_plan(view->engine)->pieces[part],
+                         .use = use,
+                         .user = use_user};
     if (!has(view, part))
         return ZERO_OK;
-    return view->vector == ZR_VECTOR_MASTER ? zr_engine_visit_weights(view->engine, part, changed, use_portion, &visiting, error)
-                                            : zr_engine_visit_state(view->engine, part, view->vector, changed, use_portion, &visiting, error);
+    return view->vector == ZR_VECTOR_MASTER
+               ? zr_engine_visit_weights(view->engine, part, changed, use_portion, &visiting, error)
+               : zr_engine_visit_state(view->engine, part, view->vector, changed, use_portion,
+                                       &visiting, error);
 }
 
 static zr_span shard_of(const zr_model_view *view, const zr_piece *piece)
@@ -57,10 +65,15 @@ static zr_span shard_of(const zr_model_view *view, const zr_piece *piece)
     return (zr_span){zr_engine_comm(view->engine)->rank * piece->shard, piece->shard};
 }
 
-static zero_status outline_ranges(void *user, int part, zr_range_use use, void *use_user, zero_error *error)
+static zero_status outline_ranges(void *user, int part, zr_range_use use, void *use_user,
+                                  zero_error *error)
 {
     const zr_model_view *view = user;
-    visiting visiting = {.view = view, .piece = &zr_engine_plan(view->engine)->pieces[part], .use = use, .user = use_user, .error = error};
+    visiting visiting = {.view = view,
+                         .piece = &zr_engine_plan(view->engine)->pieces[part],
+                         .use = use,
+                         .user = use_user,
+                         .error = error};
     if (has(view, part))
         zr_for_parts(visiting.piece, shard_of(view, visiting.piece), use_part, &visiting);
     return visiting.status;
@@ -96,17 +109,25 @@ static void list_piece(zr_model_view *view, const zr_piece *piece)
     zr_for_parts(piece, shard_of(view, piece), add_elements, &view->view.elements);
 }
 
-zero_status zr_model_view_create(zero_engine *engine, zr_vector vector, zr_model_view *out, zero_error *error)
+zero_status zr_model_view_create(zero_engine *engine, zr_vector vector, zr_model_view *out,
+                                 zero_error *error)
 {
     const zr_plan *plan = zr_engine_plan(engine);
     size_t count = (size_t)plan->tensor_count;
-    *out = (zr_model_view){.engine = engine, .vector = vector, .listed = zr_alloc(count * sizeof *out->listed, error), .by_number = zr_alloc(count * sizeof *out->by_number, error),
+    *out = (zr_model_view){.engine = engine,
+                           .vector = vector,
+                           .listed = zr_alloc(count * sizeof *out->listed, error),
+                           .by_number = zr_alloc(count * sizeof *out->by_number, error),
                            .joined = zr_alloc(count * sizeof *out->joined, error)};
     if (!out->listed || !out->by_number || !out->joined) {
         zr_model_view_free(out);
         return ZERO_ERR_MEMORY;
     }
-    out->view = (zr_weight_view){.tensors = out->listed, .parts = plan->piece_count, .visit = visit_ranges, .outline = outline_ranges, .user = out};
+    out->view = (zr_weight_view){.tensors = out->listed,
+                                 .parts = plan->piece_count,
+                                 .visit = visit_ranges,
+                                 .outline = outline_ranges,
+                                 .user = out};
     for (int p = 0; p < plan->piece_count; p++)
         if (has(out, p))
             list_piece(out, &plan->pieces[p]);

@@ -1,20 +1,24 @@
-// zero_save_weights and zero_load_weights: a model's weights alone, as Hugging Face's files have them.
+// zero_save_weights and zero_load_weights: a model's weights alone, as Hugging Face's files have
+// them.
 #include "base/struct_take.h"
 #include "comm/agree.h"
 #include "files/model_view.h"
 #include "layers/layers.h"
 #include <zero/weights.h>
 
-// What stands before a name in Hugging Face's files ("transformer." for GPT-2); a user's models keep their own.
+// What stands before a name in Hugging Face's files ("transformer." for GPT-2); a user's models
+// keep their own.
 static const char *prefix_of(const zero_model *model)
 {
     const zr_lm_config *ours = zr_lm_config_of(model);
     return ours ? zr_architecture_of(ours->kind)->file_prefix : "";
 }
 
-typedef zero_status (*view_use)(zero_engine *engine, const char *path, const zr_weight_view *view, const zero_load_options *options, zero_error *error);
+typedef zero_status (*view_use)(zero_engine *engine, const char *path, const zr_weight_view *view,
+                                const zero_load_options *options, zero_error *error);
 
-static zero_status with_view(zero_engine *engine, const char *path, view_use use, const zero_load_options *options, zero_error *error)
+static zero_status with_view(zero_engine *engine, const char *path, view_use use,
+                             const zero_load_options *options, zero_error *error)
 {
     zr_model_view weights;
     zero_status status = zr_model_view_create(engine, ZR_VECTOR_MASTER, &weights, error);
@@ -25,22 +29,30 @@ static zero_status with_view(zero_engine *engine, const char *path, view_use use
     return status;
 }
 
-static zero_status save(zero_engine *engine, const char *path, const zr_weight_view *view, const zero_load_options *unused, zero_error *error)
+static zero_status save(zero_engine *engine, const char *path, const zr_weight_view *view,
+                        const zero_load_options *unused, zero_error *error)
 {
-    return zr_weights_save(zr_engine_comm(engine), path, prefix_of(zr_engine_plan(engine)->model), view, error);
+    return zr_weights_save(zr_engine_comm(engine), path, prefix_of(zr_engine_plan(engine)->model),
+                           view, error);
 }
 
-// A head that stands in the model's own list is looked for there first: what is left over of that name repeats the embedding.
+// A head that stands in the model's own list is looked for there first: what is left over of that
+// name repeats the embedding.
 static const char *tied_head_of(const zero_model *model)
 {
     return zr_lm_config_of(model) ? "lm_head.weight" : NULL;
 }
 
-static zero_status load(zero_engine *engine, const char *directory, const zr_weight_view *view, const zero_load_options *options, zero_error *error)
+static zero_status load(zero_engine *engine, const char *directory, const zr_weight_view *view,
+                        const zero_load_options *options, zero_error *error)
 {
-    const zr_weights_how how = {.seed = zr_engine_seed(engine), .ignored = options && options->ignore_unused, .tied_head = tied_head_of(zr_engine_plan(engine)->model),
-                                .logger = options && zr_engine_comm(engine)->rank == 0 ? &options->logger : NULL};
-    ZERO_TRY(zr_comm_barrier(zr_engine_comm(engine), error)); // nobody reads the old weights any more
+    const zr_weights_how how = {
+        .seed = zr_engine_seed(engine),
+        .ignored = options && options->ignore_unused,
+        .tied_head = tied_head_of(zr_engine_plan(engine)->model),
+        .logger = options && zr_engine_comm(engine)->rank == 0 ? &options->logger : NULL};
+    // nobody reads the old weights any more
+    ZERO_TRY(zr_comm_barrier(zr_engine_comm(engine), error));
     ZERO_TRY(zr_weights_load(zr_engine_comm(engine), directory, view, &how, error));
     return zr_engine_parameters_changed(engine, error);
 }
@@ -60,7 +72,8 @@ zero_status zero_load_weights(zero_engine *engine, const char *directory, zero_e
     return zero_load_weights_with(engine, directory, NULL, error);
 }
 
-zero_status zero_load_weights_with(zero_engine *engine, const char *directory, const zero_load_options *options, zero_error *error)
+zero_status zero_load_weights_with(zero_engine *engine, const char *directory,
+                                   const zero_load_options *options, zero_error *error)
 {
     ZR_NEED(error, engine);
     ZR_NEED(error, directory);

@@ -18,7 +18,11 @@
 
 enum { HEAD = 256 }; // bytes
 
-const char *const zr_run_entries[ZR_RUN_ENTRIES] = {[ZR_RUN_CHECKPOINTS] = ZR_CHECKPOINTS, [ZR_RUN_MODEL] = "model", [ZR_RUN_BEST] = "best", [ZR_RUN_METRICS] = "metrics.jsonl", [ZR_RUN_CONFIG] = "config.json"};
+const char *const zr_run_entries[ZR_RUN_ENTRIES] = {[ZR_RUN_CHECKPOINTS] = ZR_CHECKPOINTS,
+                                                    [ZR_RUN_MODEL] = "model",
+                                                    [ZR_RUN_BEST] = "best",
+                                                    [ZR_RUN_METRICS] = "metrics.jsonl",
+                                                    [ZR_RUN_CONFIG] = "config.json"};
 
 static bool starts_with(const char *text, const char *with)
 {
@@ -33,15 +37,15 @@ static bool ends_with(const char *text, const char *with)
 
 // ---- names --------------------------------------------------------------------------------------
 
-static bool is_receipt(const char *name)
-{
-    return !strcmp(name, ZR_RECEIPT);
-}
+static bool is_receipt(const char *name) { return !strcmp(name, ZR_RECEIPT); }
 
 static bool is_of_a_model(const char *name)
 {
-    bool shard = starts_with(name, "model-") && strstr(name, "-of-") && ends_with(name, ".safetensors");
-    return shard || !strcmp(name, "model.safetensors") || !strcmp(name, "model.safetensors.index.json") || is_receipt(name) || zr_convert_copies(name);
+    bool shard =
+        starts_with(name, "model-") && strstr(name, "-of-") && ends_with(name, ".safetensors");
+    return shard || !strcmp(name, "model.safetensors") ||
+           !strcmp(name, "model.safetensors.index.json") || is_receipt(name) ||
+           zr_convert_copies(name);
 }
 
 bool zr_own_is_model_file(const char *name)
@@ -55,12 +59,10 @@ static bool put_together(char out[static ZR_OWN_PATH], const char *directory, co
     return snprintf(out, ZR_OWN_PATH, "%s/%s", directory, name) < ZR_OWN_PATH;
 }
 
-static bool is_latest(const char *name)
-{
-    return !strcmp(name, "latest");
-}
+static bool is_latest(const char *name) { return !strcmp(name, "latest"); }
 
-#define EARLIER ".tmp.earlier" // what the one that is published had replaced, where that takes two renames
+// what the one that is published had replaced, where that takes two renames
+#define EARLIER ".tmp.earlier"
 
 // ".step-00000100.tmp", or with EARLIER: of a save that was killed.
 static bool is_hidden_step(const char *name, const char *end, int64_t *step)
@@ -81,12 +83,14 @@ static bool is_hidden_checkpoint(const char *name)
 static bool is_among_checkpoints(const char *name)
 {
     int64_t step;
-    return zr_checkpoint_step(name, &step) || is_latest(name) || is_hidden_checkpoint(name) || zr_durable_is_left_over(name, is_latest);
+    return zr_checkpoint_step(name, &step) || is_latest(name) || is_hidden_checkpoint(name) ||
+           zr_durable_is_left_over(name, is_latest);
 }
 
 static bool is_in_a_run(const char *name)
 {
-    return !strcmp(name, zr_run_entries[ZR_RUN_METRICS]) || !strcmp(name, zr_run_entries[ZR_RUN_CONFIG]);
+    return !strcmp(name, zr_run_entries[ZR_RUN_METRICS]) ||
+           !strcmp(name, zr_run_entries[ZR_RUN_CONFIG]);
 }
 
 // ---- what a run has written ---------------------------------------------------------------------
@@ -94,44 +98,50 @@ static bool is_in_a_run(const char *name)
 static bool is_metrics(const char *path)
 {
     char head[HEAD];
-    return zr_path_is_file(path) && (!zr_file_head(path, head, sizeof head) || starts_with(head, "{\"step\":"));
+    return zr_path_is_file(path) &&
+           (!zr_file_head(path, head, sizeof head) || starts_with(head, "{\"step\":"));
 }
 
 // "67f0.3b9a.1c" of a job (launch/run_ranks.c), or nothing.
 static bool is_lock(const char *path)
 {
     char head[HEAD];
-    return zr_path_is_file(path) && !head[strspn((zr_file_head(path, head, sizeof head), head), "0123456789abcdef.")];
+    return zr_path_is_file(path) &&
+           !head[strspn((zr_file_head(path, head, sizeof head), head), "0123456789abcdef.")];
 }
 
-static bool is_begun_receipt(const char *name)
-{
-    return zr_durable_is_left_over(name, is_receipt);
-}
+static bool is_begun_receipt(const char *name) { return zr_durable_is_left_over(name, is_receipt); }
 
-// The receipt is the first file that a run writes there: before it, nothing but what a killed write of it has left.
+// The receipt is the first file that a run writes there: before it, nothing but what a killed write
+// of it has left.
 static bool is_run_model(const char *path)
 {
     char others[ZR_OWN_PATH];
-    return zr_path_is_directory(path) && (zr_receipt_is_of_training(path) || !zr_directory_others(path, is_begun_receipt, others, sizeof others));
+    return zr_path_is_directory(path) &&
+           (zr_receipt_is_of_training(path) ||
+            !zr_directory_others(path, is_begun_receipt, others, sizeof others));
 }
 
-// A link may lead to another disk; where it leads into a run, that is the run whose model lies there.
+// A link may lead to another disk; where it leads into a run, that is the run whose model lies
+// there.
 static bool leads_into_a_run(const char *path)
 {
-    char *target = zr_path_is_link(path) ? realpath(path, NULL) : NULL, *parent = target ? zr_path_parent(target, NULL) : NULL;
+    char *target = zr_path_is_link(path) ? realpath(path, NULL) : NULL,
+         *parent = target ? zr_path_parent(target, NULL) : NULL;
     bool found = parent && zr_is_run(parent);
     zr_free(parent);
     free(target);
     return found;
 }
 
-// DeepSpeed's folders have a `latest` too, which names none of ours. One that is damaged, next to checkpoints, is.
+// DeepSpeed's folders have a `latest` too, which names none of ours. One that is damaged, next to
+// checkpoints, is.
 static bool has_a_latest_of_ours(const char *run, const char *checkpoints)
 {
     char head[HEAD], path[ZR_OWN_PATH];
     zr_checkpoints found = {0};
-    if (!put_together(path, checkpoints, "latest") || !zr_path_exists(path) || (zr_file_head(path, head, sizeof head) && starts_with(head, "step-")))
+    if (!put_together(path, checkpoints, "latest") || !zr_path_exists(path) ||
+        (zr_file_head(path, head, sizeof head) && starts_with(head, "step-")))
         return true;
     bool has = zr_checkpoints_list(run, &found, NULL) == ZERO_OK && found.count;
     zr_checkpoints_free(&found);
@@ -141,22 +151,18 @@ static bool has_a_latest_of_ours(const char *run, const char *checkpoints)
 static bool is_entry(const char *run, int entry, const char *path)
 {
     switch (entry) {
-    case ZR_RUN_METRICS:
-        return is_metrics(path);
-    case ZR_RUN_CONFIG:
-        return zr_run_config_is_at(path);
-    case ZR_RUN_CHECKPOINTS:
-        return zr_path_is_directory(path) && has_a_latest_of_ours(run, path);
+    case ZR_RUN_METRICS: return is_metrics(path);
+    case ZR_RUN_CONFIG: return zr_run_config_is_at(path);
+    case ZR_RUN_CHECKPOINTS: return zr_path_is_directory(path) && has_a_latest_of_ours(run, path);
     case ZR_RUN_MODEL:
-    case ZR_RUN_BEST:
-        return is_run_model(path) && !leads_into_a_run(path);
-    default:
-        return is_lock(path);
+    case ZR_RUN_BEST: return is_run_model(path) && !leads_into_a_run(path);
+    default: return is_lock(path);
     }
 }
 
 // What lies in `folder` and is not known: as a path.
-static bool name_others(const char *folder, bool (*are_own)(const char *name), char foreign[static ZR_OWN_PATH])
+static bool name_others(const char *folder, bool (*are_own)(const char *name),
+                        char foreign[static ZR_OWN_PATH])
 {
     char names[ZR_OWN_PATH];
     if (!zr_directory_others(folder, are_own, names, sizeof names))
@@ -173,29 +179,34 @@ static bool others_in_checkpoints(const char *folder, char foreign[static ZR_OWN
         char path[ZR_OWN_PATH];
         int64_t step;
         if (zr_checkpoint_step(entry->d_name, &step) || is_hidden_checkpoint(entry->d_name))
-            found = !put_together(path, folder, entry->d_name) || name_others(path, zr_is_checkpoint_file, foreign);
+            found = !put_together(path, folder, entry->d_name) ||
+                    name_others(path, zr_is_checkpoint_file, foreign);
     }
     if (entries)
         closedir(entries);
     return found;
 }
 
-bool zr_own_is_foreign(const char *directory, int entry, bool within, char foreign[static ZR_OWN_PATH])
+bool zr_own_is_foreign(const char *directory, int entry, bool within,
+                       char foreign[static ZR_OWN_PATH])
 {
     char path[ZR_OWN_PATH];
-    if (!put_together(path, directory, entry < 0 ? ".lock" : zr_run_entries[entry]) || !zr_path_exists(path))
+    if (!put_together(path, directory, entry < 0 ? ".lock" : zr_run_entries[entry]) ||
+        !zr_path_exists(path))
         return false;
     memcpy(foreign, path, sizeof path);
     if (!is_entry(directory, entry, path))
         return true;
     if (within && entry == ZR_RUN_CHECKPOINTS)
         return others_in_checkpoints(path, foreign);
-    return within && (entry == ZR_RUN_MODEL || entry == ZR_RUN_BEST) && name_others(path, zr_own_is_model_file, foreign);
+    return within && (entry == ZR_RUN_MODEL || entry == ZR_RUN_BEST) &&
+           name_others(path, zr_own_is_model_file, foreign);
 }
 
 // ---- what is left of writes that were killed ----------------------------------------------------
 
-static zero_status sweep_folder(const char *folder, bool (*is_known)(const char *name), zero_error *error)
+static zero_status sweep_folder(const char *folder, bool (*is_known)(const char *name),
+                                zero_error *error)
 {
     DIR *directory = opendir(folder);
     zero_status status = ZERO_OK;
@@ -215,14 +226,18 @@ static zero_status sweep_folder(const char *folder, bool (*is_known)(const char 
     return status;
 }
 
-// A save that was killed between its two renames has left the checkpoint that it was to replace, under another name.
-static zero_status give_back(const char *checkpoints, const char *name, const char *path, zero_error *error)
+// A save that was killed between its two renames has left the checkpoint that it was to replace,
+// under another name.
+static zero_status give_back(const char *checkpoints, const char *name, const char *path,
+                             zero_error *error)
 {
     char earlier[ZR_OWN_PATH];
-    if (zr_path_exists(path) || !put_together(earlier, checkpoints, name) || !zr_checkpoint_is_intact(earlier))
+    if (zr_path_exists(path) || !put_together(earlier, checkpoints, name) ||
+        !zr_checkpoint_is_intact(earlier))
         return ZERO_OK;
     if (rename(earlier, path))
-        return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot rename \"%s\" to \"%s\"", earlier, path);
+        return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot rename \"%s\" to \"%s\"", earlier,
+                             path);
     return zr_directory_sync(checkpoints, error);
 }
 
@@ -246,8 +261,13 @@ static zero_status give_all_back(const char *run, zero_error *error)
 
 zero_status zr_own_sweep(const char *run, zero_error *error)
 {
-    static const struct { const char *folder; bool (*is_known)(const char *name); } rows[] = {
-        {".", is_in_a_run}, {ZR_CHECKPOINTS, is_latest}, {"model", is_of_a_model}, {"best", is_of_a_model}};
+    static const struct {
+        const char *folder;
+        bool (*is_known)(const char *name);
+    } rows[] = {{".", is_in_a_run},
+                {ZR_CHECKPOINTS, is_latest},
+                {"model", is_of_a_model},
+                {"best", is_of_a_model}};
     zero_status status = give_all_back(run, error);
     for (int i = 0; i < ZR_COUNT(rows) && status == ZERO_OK; i++) {
         char *folder = zr_sprintf(error, "%s/%s", run, rows[i].folder);
@@ -259,22 +279,35 @@ zero_status zr_own_sweep(const char *run, zero_error *error)
 
 // ---- single files -------------------------------------------------------------------------------
 
-zero_status zr_own_check_file(const char *path, const char *what, bool (*is_own)(const char *path), const zr_reads *reads, zero_error *error)
+zero_status zr_own_check_file(const char *path, const char *what, bool (*is_own)(const char *path),
+                              const zr_reads *reads, zero_error *error)
 {
     struct stat info;
     ZERO_TRY(zr_reads_spare(reads, path, error));
-    if (!zr_path_exists(path) || (zr_path_is_file(path) && ((stat(path, &info) == 0 && info.st_size == 0) || is_own(path))))
+    if (!zr_path_exists(path) ||
+        (zr_path_is_file(path) && ((stat(path, &info) == 0 && info.st_size == 0) || is_own(path))))
         return ZERO_OK;
-    return zr_fail(error, ZERO_ERR_USAGE, "\"%s\" exists, and is no %s that libzero wrote: it is not replaced; choose another name", path, what);
+    return zr_fail(
+        error, ZERO_ERR_USAGE,
+        "\"%s\" exists, and is no %s that libzero wrote: it is not replaced; choose another name",
+        path, what);
 }
 
-zero_status zr_own_stay_apart(const char *run, const char *path, bool is_file, const char *what, zero_error *error)
+zero_status zr_own_stay_apart(const char *run, const char *path, bool is_file, const char *what,
+                              zero_error *error)
 {
     char own[ZR_OWN_PATH];
     if (path && is_file && zr_path_would_lie_in(run, path))
-        return zr_fail(error, ZERO_ERR_USAGE, "%s \"%s\" is a file, and the directory \"%s\" of the run is to be there: choose another place for it", what, path, run);
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "%s \"%s\" is a file, and the directory \"%s\" of the run is to be there: "
+                       "choose another place for it",
+                       what, path, run);
     for (int entry = -1; path && entry < ZR_RUN_ENTRIES; entry++)
-        if (put_together(own, run, entry < 0 ? ".lock" : zr_run_entries[entry]) && zr_path_would_lie_in(path, own))
-            return zr_fail(error, ZERO_ERR_USAGE, "%s \"%s\" would be written over or into \"%s\", which is the run's own: choose another place for it", what, path, own);
+        if (put_together(own, run, entry < 0 ? ".lock" : zr_run_entries[entry]) &&
+            zr_path_would_lie_in(path, own))
+            return zr_fail(error, ZERO_ERR_USAGE,
+                           "%s \"%s\" would be written over or into \"%s\", which is the run's "
+                           "own: choose another place for it",
+                           what, path, own);
     return ZERO_OK;
 }

@@ -22,7 +22,8 @@ zero_status zr_reads_add(zr_reads *reads, const char *path, const char *option, 
     return ZERO_OK;
 }
 
-zero_status zr_reads_add_data(zr_reads *reads, const char *const *written, int count, const char *option, zero_error *error)
+zero_status zr_reads_add_data(zr_reads *reads, const char *const *written, int count,
+                              const char *option, zero_error *error)
 {
     zero_status status = ZERO_OK;
     for (int i = 0; i < count && status == ZERO_OK; i++) {
@@ -70,7 +71,10 @@ zero_status zr_reads_spare(const zr_reads *reads, const char *doomed, zero_error
     for (int i = 0; reads && zr_path_exists(doomed) && i < reads->count; i++) {
         const zr_read *read = &reads->at[i];
         if (zr_path_lies_in(read->path, doomed) || has_a_link_into(read->path, doomed))
-            return zr_fail(error, ZERO_ERR_USAGE, "\"%s\" is read by this command (%s %s): it is not replaced; choose another place for what is written", doomed, read->option, read->path);
+            return zr_fail(error, ZERO_ERR_USAGE,
+                           "\"%s\" is read by this command (%s %s): it is not replaced; choose "
+                           "another place for what is written",
+                           doomed, read->option, read->path);
     }
     return ZERO_OK;
 }

@@ -44,9 +44,12 @@ static json_t *describe(const zr_receipt *receipt, const zr_file_sum *weights)
 {
     char hash[20];
     json_t *config = json_loads(receipt->config_text, 0, NULL);
-    return json_pack("{s:s, s:s, s:s, s:I, s:I, s:s, s:{s:s, s:I, s:s}, s:o}", "format", TRAINED, "program", zero_version(), "instructions", receipt->instructions, "step",
-                     (json_int_t)receipt->step, "seed", (json_int_t)receipt->seed, "data", receipt->data_hash, "weights", "file", "model.safetensors", "bytes",
-                     (json_int_t)weights->bytes, "hash", hex(weights->hash, hash), "config", config ? config : json_null());
+    return json_pack("{s:s, s:s, s:s, s:I, s:I, s:s, s:{s:s, s:I, s:s}, s:o}", "format", TRAINED,
+                     "program", zero_version(), "instructions", receipt->instructions, "step",
+                     (json_int_t)receipt->step, "seed", (json_int_t)receipt->seed, "data",
+                     receipt->data_hash, "weights", "file", "model.safetensors", "bytes",
+                     (json_int_t)weights->bytes, "hash", hex(weights->hash, hash), "config",
+                     config ? config : json_null());
 }
 
 zero_status zr_receipt_write(const zr_receipt *receipt, const char *directory, zero_error *error)
@@ -57,7 +60,9 @@ zero_status zr_receipt_write(const zr_receipt *receipt, const char *directory, z
     json_t *object = status == ZERO_OK ? describe(receipt, &weights) : NULL;
     char *text = object ? json_dumps(object, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
     if (status == ZERO_OK)
-        status = text ? zr_file_write_in(directory, ZR_RECEIPT, text, strlen(text), error) : zr_fail(error, ZERO_ERR_MEMORY, "no memory for the receipt of \"%s\"", model);
+        status =
+            text ? zr_file_write_in(directory, ZR_RECEIPT, text, strlen(text), error)
+                 : zr_fail(error, ZERO_ERR_MEMORY, "no memory for the receipt of \"%s\"", model);
     free(text);
     json_decref(object);
     zr_free(model);
@@ -67,15 +72,19 @@ zero_status zr_receipt_write(const zr_receipt *receipt, const char *directory, z
 static zero_status compare(const char *directory, const json_t *receipt, zero_error *error)
 {
     const json_t *weights = json_object_get(receipt, "weights");
-    const char *file = json_string_value(json_object_get(weights, "file")), *said = json_string_value(json_object_get(weights, "hash"));
+    const char *file = json_string_value(json_object_get(weights, "file")),
+               *said = json_string_value(json_object_get(weights, "hash"));
     char found[20];
     zr_file_sum sum;
     if (!file || !said || strchr(file, '/'))
-        return zr_fail(error, ZERO_ERR_DATA, "\"%s/" ZR_RECEIPT "\" names no weights and their hash", directory);
+        return zr_fail(error, ZERO_ERR_DATA,
+                       "\"%s/" ZR_RECEIPT "\" names no weights and their hash", directory);
     char *path = zr_sprintf(error, "%s/%s", directory, file);
     zero_status status = path ? zr_file_sum_of(path, &sum, error) : ZERO_ERR_MEMORY;
     if (status == ZERO_OK && strcmp(hex(sum.hash, found), said))
-        status = zr_fail(error, ZERO_ERR_DATA, "\"%s\" is not what its receipt says: its hash is %s, not %s", path, found, said);
+        status = zr_fail(error, ZERO_ERR_DATA,
+                         "\"%s\" is not what its receipt says: its hash is %s, not %s", path, found,
+                         said);
     zr_free(path);
     return status;
 }

@@ -29,7 +29,10 @@ bool zr_checkpoint_step(const char *name, int64_t *step)
     return !strcmp(again, name);
 }
 
-static char *folder_of(const char *run, zero_error *error) { return zr_sprintf(error, "%s/" ZR_CHECKPOINTS, run); }
+static char *folder_of(const char *run, zero_error *error)
+{
+    return zr_sprintf(error, "%s/" ZR_CHECKPOINTS, run);
+}
 
 static zero_status read_names(const char *folder, zr_buffer *steps, zero_error *error)
 {
@@ -42,7 +45,9 @@ static zero_status read_names(const char *folder, zr_buffer *steps, zero_error *
             zr_buffer_append(steps, &step, sizeof step);
     if (directory)
         closedir(directory);
-    return steps->failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for the list of checkpoints in \"%s\"", folder) : ZERO_OK;
+    return steps->failed ? zr_fail(error, ZERO_ERR_MEMORY,
+                                   "no memory for the list of checkpoints in \"%s\"", folder)
+                         : ZERO_OK;
 }
 
 zero_status zr_checkpoints_list(const char *run, zr_checkpoints *out, zero_error *error)
@@ -56,7 +61,8 @@ zero_status zr_checkpoints_list(const char *run, zr_checkpoints *out, zero_error
         zr_buffer_free(&steps);
         return status;
     }
-    *out = (zr_checkpoints){(int64_t *)(void *)steps.data, (int)(steps.length / sizeof *out->steps)};
+    *out =
+        (zr_checkpoints){(int64_t *)(void *)steps.data, (int)(steps.length / sizeof *out->steps)};
     if (out->count)
         qsort(out->steps, (size_t)out->count, sizeof *out->steps, newest_first);
     return ZERO_OK;
@@ -113,7 +119,8 @@ static void describe_latest(int64_t step, char out[static 2 * ZR_CHECKPOINT_NAME
 {
     char name[ZR_CHECKPOINT_NAME_BYTES];
     snprintf(name, sizeof name, ZR_CHECKPOINT_NAME, (long long)step);
-    snprintf(out, 2 * ZR_CHECKPOINT_NAME_BYTES, "%s %08x\n", name, (unsigned)zr_crc32c(0, name, strlen(name)));
+    snprintf(out, 2 * ZR_CHECKPOINT_NAME_BYTES, "%s %08x\n", name,
+             (unsigned)zr_crc32c(0, name, strlen(name)));
 }
 
 #define LATEST ZR_CHECKPOINTS "/latest"
@@ -127,10 +134,12 @@ zero_status zr_write_latest(const char *run, int64_t step, zero_error *error)
 
 void zr_check_latest(const char *run, const zr_checkpoints *found, const zero_logger *logger)
 {
-    char line[2 * ZR_CHECKPOINT_NAME_BYTES], *text = NULL, *path = zr_sprintf(NULL, "%s/" LATEST, run);
+    char line[2 * ZR_CHECKPOINT_NAME_BYTES], *text = NULL,
+                                             *path = zr_sprintf(NULL, "%s/" LATEST, run);
     size_t length;
     bool named = false;
-    if (path && zr_path_exists(path) && zr_file_read(path, sizeof line, &text, &length, NULL) == ZERO_OK)
+    if (path && zr_path_exists(path) &&
+        zr_file_read(path, sizeof line, &text, &length, NULL) == ZERO_OK)
         for (int i = 0; i < found->count && !named; i++) {
             describe_latest(found->steps[i], line);
             named = !strcmp(text, line);
@@ -138,19 +147,24 @@ void zr_check_latest(const char *run, const zr_checkpoints *found, const zero_lo
     else
         named = path && !zr_path_exists(path); // absent: the run ended before it was written
     if (!named)
-        zr_log(logger, ZERO_LOG_WARNING, "\"%s/" LATEST "\" is damaged, or names a checkpoint that is not there; the directories themselves count", run);
+        zr_log(logger, ZERO_LOG_WARNING,
+               "\"%s/" LATEST "\" is damaged, or names a checkpoint that is not there; the "
+               "directories themselves count",
+               run);
     zr_free(text);
     zr_free(path);
 }
 
 bool zr_is_run(const char *path)
 {
-    return zr_path_has(path, "metrics.jsonl") || (zr_path_has(path, ZR_CHECKPOINTS) && !zr_path_has(path, ZR_MANIFEST));
+    return zr_path_has(path, "metrics.jsonl") ||
+           (zr_path_has(path, ZR_CHECKPOINTS) && !zr_path_has(path, ZR_MANIFEST));
 }
 
 bool zr_has_weights(const char *directory)
 {
-    return zr_path_has(directory, "model.safetensors") || zr_path_has(directory, "model.safetensors.index.json");
+    return zr_path_has(directory, "model.safetensors") ||
+           zr_path_has(directory, "model.safetensors.index.json");
 }
 
 zero_status zr_newest_whole(const char *run, char **out, zero_error *error)
@@ -161,7 +175,8 @@ zero_status zr_newest_whole(const char *run, char **out, zero_error *error)
     zero_status status = ZERO_OK;
     for (int i = 0; i < list.count && !*out && status == ZERO_OK; i++)
         if (zr_checkpoint_is_whole(run, list.steps[i]))
-            status = (*out = zr_checkpoint_path(run, list.steps[i], error)) ? ZERO_OK : ZERO_ERR_MEMORY;
+            status =
+                (*out = zr_checkpoint_path(run, list.steps[i], error)) ? ZERO_OK : ZERO_ERR_MEMORY;
     zr_checkpoints_free(&list);
     return status;
 }
@@ -201,20 +216,29 @@ static zero_status refuse_run(const char *run, zero_error *error)
     char *best = zr_sprintf(error, "%s/best", run), *newest = NULL;
     zero_status status = best ? zr_newest_whole(run, &newest, error) : ZERO_ERR_MEMORY;
     if (status == ZERO_OK && newest)
-        status = zr_fail(error, ZERO_ERR_USAGE, "\"%s\" is a run that has no model yet; zero convert --from %s --to DIR makes one of its newest checkpoint, \"%s\"", run, run, newest);
+        status = zr_fail(error, ZERO_ERR_USAGE,
+                         "\"%s\" is a run that has no model yet; zero convert --from %s --to DIR "
+                         "makes one of its newest checkpoint, \"%s\"",
+                         run, run, newest);
     else if (status == ZERO_OK && zr_has_weights(best))
-        status = zr_fail(error, ZERO_ERR_USAGE, "\"%s\" is a run that has no last model yet; its best one so far is \"%s\"", run, best);
+        status = zr_fail(
+            error, ZERO_ERR_USAGE,
+            "\"%s\" is a run that has no last model yet; its best one so far is \"%s\"", run, best);
     else if (status == ZERO_OK)
-        status = zr_fail(error, ZERO_ERR_USAGE, "\"%s\" is a run that has neither a model nor a checkpoint yet", run);
+        status = zr_fail(error, ZERO_ERR_USAGE,
+                         "\"%s\" is a run that has neither a model nor a checkpoint yet", run);
     zr_free(newest);
     zr_free(best);
     return status;
 }
 
-static zero_status model_of_run(const char *run, const zero_logger *logger, char **out, zero_error *error)
+static zero_status model_of_run(const char *run, const zero_logger *logger, char **out,
+                                zero_error *error)
 {
     char *model = zr_sprintf(error, "%s/model", run);
-    zero_status status = !model ? ZERO_ERR_MEMORY : zr_has_weights(model) ? ZERO_OK : refuse_run(run, error);
+    zero_status status = !model                  ? ZERO_ERR_MEMORY
+                         : zr_has_weights(model) ? ZERO_OK
+                                                 : refuse_run(run, error);
     if (status != ZERO_OK) {
         zr_free(model);
         return status;
@@ -224,20 +248,25 @@ static zero_status model_of_run(const char *run, const zero_logger *logger, char
     return ZERO_OK;
 }
 
-zero_status zr_model_directory(const char *given, const zero_logger *logger, char **out, zero_error *error)
+zero_status zr_model_directory(const char *given, const zero_logger *logger, char **out,
+                               zero_error *error)
 {
     *out = NULL;
     if (!given)
         return ZERO_OK;
     if (zr_path_has(given, ZR_MANIFEST) && !zr_path_has(given, "config.json"))
-        return zr_fail(error, ZERO_ERR_USAGE, "\"%s\" is a checkpoint, not a model; zero convert --from %s --to DIR makes a model of it", given, given);
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "\"%s\" is a checkpoint, not a model; zero convert --from %s --to DIR makes "
+                       "a model of it",
+                       given, given);
     if (zr_is_run(given) && !zr_has_weights(given))
         return model_of_run(given, logger, out, error);
     *out = zr_strdup(given, error);
     return *out ? ZERO_OK : ZERO_ERR_MEMORY;
 }
 
-zero_status zr_tokenizer_directory(const char *given, const zero_logger *logger, char **out, zero_error *error)
+zero_status zr_tokenizer_directory(const char *given, const zero_logger *logger, char **out,
+                                   zero_error *error)
 {
     bool word = given && (!strcmp(given, "bytes") || !strcmp(given, "chars"));
     if (!word && (!given || !zr_path_has(given, "tokenizer.json")))

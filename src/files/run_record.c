@@ -127,7 +127,8 @@ zero_status zr_run_config_check(const zr_run_config *config, zero_error *error)
         return ZERO_OK;
     return zr_fail(error, ZERO_ERR_DATA,
                    "\"%s\" does not say how the run was made (libzero.run): only what zero train "
-                   "has written can be verified", config->path);
+                   "has written can be verified",
+                   config->path);
 }
 
 bool zr_run_config_is_at(const char *path)
@@ -151,10 +152,10 @@ void zr_run_config_free(zr_run_config *config)
 json_t *zr_run_state_pack(const zr_run_state *state)
 {
     bool has_best = isfinite(state->best);
-    json_t *facts = json_pack("{s:s, s:I, s:I, s:I, s:I}", "data", state->data_hash,
-                              "seq", (json_int_t)state->seq, "lines", (json_int_t)state->lines,
-                              "micro_batch", (json_int_t)state->micro_batch,
-                              "ranks", (json_int_t)state->ranks);
+    json_t *facts =
+        json_pack("{s:s, s:I, s:I, s:I, s:I}", "data", state->data_hash, "seq",
+                  (json_int_t)state->seq, "lines", (json_int_t)state->lines, "micro_batch",
+                  (json_int_t)state->micro_batch, "ranks", (json_int_t)state->ranks);
     if (facts && state->resumed_from)
         json_object_set_new(facts, "resumed_from", json_integer(state->resumed_from));
     if (facts && state->owed)

@@ -1,13 +1,15 @@
-// A checkpoint that is written while the next step is computed: states do not change between two updates, so each rank's thread writes them
-// from where they lie, piece after piece as the update will come to them, and the update waits for a piece that is not written yet.
+// A checkpoint that is written while the next step is computed: states do not change between two
+// updates, so each rank's thread writes them from where they lie, piece after piece as the update
+// will come to them, and the update waits for a piece that is not written yet.
 //
 //   rank's thread   begin     | forward, backward .......... | update: await     | end
 //                   (names,   |                              | piece p,          | (manifest,
 //                   files)    |                              | change it         | name)
 //   beside                      write piece 0, 1, 2, ... fsync
 //
-// Invariant, under the lock: pieces below `written` have been copied from where they lie, so they may change; `ended` once all are on the disk, or one has
-// failed. No second copy: what a rank needs besides are the blocks of base/direct.c.
+// Invariant, under the lock: pieces below `written` have been copied from where they lie, so they
+// may change; `ended` once all are on the disk, or one has failed. No second copy: what a rank
+// needs besides are the blocks of base/direct.c.
 #define _GNU_SOURCE
 #include "comm/agree.h"
 #include "files/training_checkpoint.h"
@@ -56,7 +58,8 @@ static void write_all(void *argument)
     advance(c, parts, true, status);
 }
 
-// Until a piece is written, or all is on the disk; a disk may take its time, so the other ranks hear of it.
+// Until a piece is written, or all is on the disk; a disk may take its time, so the other ranks
+// hear of it.
 static void await(zero_checkpoint *c, int piece, bool all)
 {
     zero_comm *comm = zr_engine_comm(c->engine);
@@ -109,9 +112,11 @@ static zero_status begin(zero_checkpoint *c, const char *directory, json_t *more
 {
     json_t *state;
     zero_comm *comm = zr_engine_comm(c->engine);
-    zero_status status = zr_checkpoint_describe(c->engine, directory, more, &c->vectors, &state, error);
+    zero_status status =
+        zr_checkpoint_describe(c->engine, directory, more, &c->vectors, &state, error);
     if (status == ZERO_OK)
-        status = zr_states_save_begin(comm, directory, c->vectors.of, c->vectors.count, state, &c->saving, error);
+        status = zr_states_save_begin(comm, directory, c->vectors.of, c->vectors.count, state,
+                                      &c->saving, error);
     json_decref(state);
     ZERO_TRY(status);
     status = zr_workers_create(1, 1, &c->thread, &c->error); // which zero_end_checkpoint tells
@@ -123,23 +128,24 @@ static zero_status begin(zero_checkpoint *c, const char *directory, json_t *more
     return ZERO_OK;
 }
 
-static zero_status await_nothing(void *user, int piece, zero_error *error)
-{
-    return ZERO_OK;
-}
+static zero_status await_nothing(void *user, int piece, zero_error *error) { return ZERO_OK; }
 
-// All of it is written here. Until zero_end_checkpoint the same is refused as where it is written beside the steps.
-static zero_status save_at_once(zero_checkpoint *c, const char *directory, json_t *more, zero_error *error)
+// All of it is written here. Until zero_end_checkpoint the same is refused as where it is written
+// beside the steps.
+static zero_status save_at_once(zero_checkpoint *c, const char *directory, json_t *more,
+                                zero_error *error)
 {
     ZERO_TRY(zr_checkpoint_save(c->engine, directory, more, error));
     zr_engine_guard(c->engine, &(zr_guard){await_nothing, NULL});
     return ZERO_OK;
 }
 
-zero_status zr_checkpoint_begin(zero_engine *engine, const char *directory, json_t *more, zero_checkpoint **out, zero_error *error)
+zero_status zr_checkpoint_begin(zero_engine *engine, const char *directory, json_t *more,
+                                zero_checkpoint **out, zero_error *error)
 {
     *out = NULL;
-    zero_status status = zr_engine_may_change(engine, "zero_begin_checkpoint", error); // one at a time
+    // one at a time
+    zero_status status = zr_engine_may_change(engine, "zero_begin_checkpoint", error);
     if (status != ZERO_OK) {
         json_decref(more);
         return status;
@@ -152,7 +158,8 @@ zero_status zr_checkpoint_begin(zero_engine *engine, const char *directory, json
         return status;
     }
     init(c, engine);
-    status = zr_engine_can_guard(engine) ? begin(c, directory, more, error) : save_at_once(c, directory, more, error);
+    status = zr_engine_can_guard(engine) ? begin(c, directory, more, error)
+                                         : save_at_once(c, directory, more, error);
     if (status == ZERO_OK)
         *out = c;
     else
@@ -160,7 +167,8 @@ zero_status zr_checkpoint_begin(zero_engine *engine, const char *directory, json
     return status;
 }
 
-zero_status zero_begin_checkpoint(zero_engine *engine, const char *directory, zero_checkpoint **out, zero_error *error)
+zero_status zero_begin_checkpoint(zero_engine *engine, const char *directory, zero_checkpoint **out,
+                                  zero_error *error)
 {
     ZR_NEED(error, out);
     *out = NULL;

@@ -1,4 +1,5 @@
-// zero_save_checkpoint and zero_load_checkpoint: which vectors an engine keeps, and what else makes it go on as if nothing had happened.
+// zero_save_checkpoint and zero_load_checkpoint: which vectors an engine keeps, and what else makes
+// it go on as if nothing had happened.
 #include "files/training_checkpoint.h"
 
 #include "base/random.h"
@@ -14,11 +15,13 @@
 #include <string.h>
 #include <time.h>
 
-static zero_status add(zr_state_vectors *v, zero_engine *engine, zr_vector vector, const char *name, zero_dtype dtype, zero_error *error)
+static zero_status add(zr_state_vectors *v, zero_engine *engine, zr_vector vector, const char *name,
+                       zero_dtype dtype, zero_error *error)
 {
     assert(v->count < ZR_MOST_STATE_VECTORS); // weights, two states of an optimizer, parameters
     ZERO_TRY(zr_model_view_create(engine, vector, &v->views[v->count], error));
-    v->of[v->count] = (zr_state_vector){.name = name, .dtype = dtype, .view = v->views[v->count].view};
+    v->of[v->count] =
+        (zr_state_vector){.name = name, .dtype = dtype, .view = v->views[v->count].view};
     v->count++;
     return ZERO_OK;
 }
@@ -27,11 +30,14 @@ static zero_status add(zr_state_vectors *v, zero_engine *engine, zr_vector vecto
 static zero_status list(zero_engine *engine, bool behind, zr_state_vectors *v, zero_error *error)
 {
     const zr_settings *settings = &zr_engine_plan(engine)->settings;
-    const zr_optimizer_traits *traits = zr_optimizer_traits_of(zr_engine_config(engine)->optimizer.kind);
+    const zr_optimizer_traits *traits =
+        zr_optimizer_traits_of(zr_engine_config(engine)->optimizer.kind);
     ZERO_TRY(add(v, engine, ZR_VECTOR_MASTER, "weights", ZERO_F32, error));
     for (int i = 0; i < settings->state_vectors; i++)
         ZERO_TRY(add(v, engine, ZR_VECTOR_STATE0 + i, traits->states[i], ZERO_F32, error));
-    return behind ? add(v, engine, ZR_VECTOR_PARAMETERS, "parameters", settings->precision.parameters, error) : ZERO_OK;
+    return behind ? add(v, engine, ZR_VECTOR_PARAMETERS, "parameters",
+                        settings->precision.parameters, error)
+                  : ZERO_OK;
 }
 
 void zr_state_vectors_free(zr_state_vectors *v)
@@ -40,7 +46,8 @@ void zr_state_vectors_free(zr_state_vectors *v)
         zr_model_view_free(&v->views[i]);
 }
 
-// Which program wrote it, when. Nobody computes with it: the rest of a checkpoint is a function of the training alone.
+// Which program wrote it, when. Nobody computes with it: the rest of a checkpoint is a function of
+// the training alone.
 static json_t *describe_origin(zero_engine *engine)
 {
     char now[32] = "";
@@ -48,7 +55,9 @@ static json_t *describe_origin(zero_engine *engine)
     struct tm parts;
     if (gmtime_r(&seconds, &parts))
         strftime(now, sizeof now, "%Y-%m-%dT%H:%M:%SZ", &parts);
-    return json_pack("{s:s, s:s, s:i, s:s}", "program", zero_version(), "instructions", zr_engine_queue(engine)->backend->path(), "ranks", zr_engine_comm(engine)->size, "written", now);
+    return json_pack("{s:s, s:s, s:i, s:s}", "program", zero_version(), "instructions",
+                     zr_engine_queue(engine)->backend->path(), "ranks",
+                     zr_engine_comm(engine)->size, "written", now);
 }
 
 // As resolved: what the steps after this one were to be made with.
@@ -72,10 +81,17 @@ static json_t *describe_state(zero_engine *engine)
 {
     const zr_progress now = zr_engine_progress(engine);
     const zr_config *config = zr_engine_config(engine);
-    return json_pack("{s:I, s:I, s:{s:f, s:I, s:I, s:i}, s:f, s:I, s:I, s:I, s:s, s:s, s:o, s:o, s:o*}", "step", (json_int_t)now.step, "updates", (json_int_t)now.updates, "loss_scale", "scale",
-                     now.scale.scale, "iteration", (json_int_t)now.scale.iteration, "last_overflow", (json_int_t)now.scale.last_overflow, "hysteresis", now.scale.hysteresis,
-                     "gradient_scale", now.gradient_scale, "seed", (json_int_t)config->seed, "train_batch_size", (json_int_t)config->train_batch, "exact_micro_batch", (json_int_t)zr_exact_micro_batch(config), "optimizer",
-                     zr_optimizer_traits_of(config->optimizer.kind)->name, "model", zr_engine_plan(engine)->model->name, "lineage", describe_origin(engine), "config", describe_config(config), "model_config", describe_model(engine));
+    return json_pack(
+        "{s:I, s:I, s:{s:f, s:I, s:I, s:i}, s:f, s:I, s:I, s:I, s:s, s:s, s:o, s:o, s:o*}", "step",
+        (json_int_t)now.step, "updates", (json_int_t)now.updates, "loss_scale", "scale",
+        now.scale.scale, "iteration", (json_int_t)now.scale.iteration, "last_overflow",
+        (json_int_t)now.scale.last_overflow, "hysteresis", now.scale.hysteresis, "gradient_scale",
+        now.gradient_scale, "seed", (json_int_t)config->seed, "train_batch_size",
+        (json_int_t)config->train_batch, "exact_micro_batch",
+        (json_int_t)zr_exact_micro_batch(config), "optimizer",
+        zr_optimizer_traits_of(config->optimizer.kind)->name, "model",
+        zr_engine_plan(engine)->model->name, "lineage", describe_origin(engine), "config",
+        describe_config(config), "model_config", describe_model(engine));
 }
 
 const char *zr_checkpoint_instructions(const json_t *state)
@@ -92,12 +108,16 @@ bool zr_checkpoint_is_same_progress(const json_t *a, const json_t *b)
     return same;
 }
 
-zero_status zr_checkpoint_describe(zero_engine *engine, const char *directory, json_t *more, zr_state_vectors *vectors, json_t **state, zero_error *error)
+zero_status zr_checkpoint_describe(zero_engine *engine, const char *directory, json_t *more,
+                                   zr_state_vectors *vectors, json_t **state, zero_error *error)
 {
     bool behind = false;
     *vectors = (zr_state_vectors){0};
     *state = describe_state(engine);
-    zero_status status = *state && (!more || !json_object_update(*state, more)) ? ZERO_OK : zr_fail(error, ZERO_ERR_MEMORY, "no memory for the state of \"%s\"", directory);
+    zero_status status =
+        *state && (!more || !json_object_update(*state, more))
+            ? ZERO_OK
+            : zr_fail(error, ZERO_ERR_MEMORY, "no memory for the state of \"%s\"", directory);
     json_decref(more);
     if (status == ZERO_OK)
         status = zr_engine_settle(engine, &behind, error);
@@ -106,7 +126,8 @@ zero_status zr_checkpoint_describe(zero_engine *engine, const char *directory, j
     return zr_comm_agree(zr_engine_comm(engine), status, error);
 }
 
-zero_status zr_checkpoint_save(zero_engine *engine, const char *directory, json_t *more, zero_error *error)
+zero_status zr_checkpoint_save(zero_engine *engine, const char *directory, json_t *more,
+                               zero_error *error)
 {
     zr_state_vectors v;
     json_t *state;
@@ -118,13 +139,12 @@ zero_status zr_checkpoint_save(zero_engine *engine, const char *directory, json_
     return status;
 }
 
-static void beat(void *comm, int64_t bytes)
-{
-    zr_comm_progress(comm, ((zero_comm *)comm)->step);
-}
+static void beat(void *comm, int64_t bytes) { zr_comm_progress(comm, ((zero_comm *)comm)->step); }
 
 // Rank 0: what a checkpoint holds and this training does not keep is no less part of it.
-static zero_status verify_others(zero_comm *comm, const char *directory, const zr_manifest *manifest, const zr_state_vectors *v, zero_error *error)
+static zero_status verify_others(zero_comm *comm, const char *directory,
+                                 const zr_manifest *manifest, const zr_state_vectors *v,
+                                 zero_error *error)
 {
     for (int f = 0; f < manifest->file_count; f++) {
         const zr_manifest one = {.file_count = 1, .files = &manifest->files[f]};
@@ -141,16 +161,20 @@ static zero_status verify_others(zero_comm *comm, const char *directory, const z
 }
 
 // The parameters that units read are made of the weights, unless they are one update older.
-static zero_status fill(zero_engine *engine, const char *directory, const zr_manifest *manifest, zero_error *error)
+static zero_status fill(zero_engine *engine, const char *directory, const zr_manifest *manifest,
+                        zero_error *error)
 {
-    bool behind = zr_engine_plan(engine)->settings.delayed && zr_manifest_find(manifest, "parameters.safetensors");
+    bool behind = zr_engine_plan(engine)->settings.delayed &&
+                  zr_manifest_find(manifest, "parameters.safetensors");
     zr_state_vectors v = {0};
     zero_comm *comm = zr_engine_comm(engine);
     zero_status status = zr_comm_agree(comm, list(engine, behind, &v, error), error);
     if (status == ZERO_OK)
         status = zr_comm_barrier(comm, error); // nobody reads the old ones any more
     if (status == ZERO_OK)
-        status = zr_comm_agree(comm, comm->rank == 0 ? verify_others(comm, directory, manifest, &v, error) : ZERO_OK, error);
+        status = zr_comm_agree(
+            comm, comm->rank == 0 ? verify_others(comm, directory, manifest, &v, error) : ZERO_OK,
+            error);
     if (status == ZERO_OK)
         status = zr_states_load(comm, directory, manifest, v.of, v.count - behind, error);
     if (status == ZERO_OK)
@@ -163,8 +187,10 @@ static zero_status fill(zero_engine *engine, const char *directory, const zr_man
     return status;
 }
 
-// Each rank reads its ranges from the directory that it sees: the manifests say what is in it, to the last checksum.
-static zero_status compare_manifests(zero_comm *comm, const char *directory, const zr_manifest *manifest, zero_error *error)
+// Each rank reads its ranges from the directory that it sees: the manifests say what is in it, to
+// the last checksum.
+static zero_status compare_manifests(zero_comm *comm, const char *directory,
+                                     const zr_manifest *manifest, zero_error *error)
 {
     zr_fingerprints list = {0};
     if (comm->size == 1)
@@ -176,12 +202,14 @@ static zero_status compare_manifests(zero_comm *comm, const char *directory, con
     for (int f = 0; f < manifest->file_count; f++)
         for (int t = 0; t < manifest->files[f].tensor_count; t++)
             for (int e = 0; e < manifest->files[f].tensors[t].extent_count; e++)
-                hash = zr_hash_bytes(&manifest->files[f].tensors[t].extents[e].checksum, sizeof(uint32_t), hash);
+                hash = zr_hash_bytes(&manifest->files[f].tensors[t].extents[e].checksum,
+                                     sizeof(uint32_t), hash);
     zr_fingerprints_add(&list, "checkpoint", directory, "", hash);
     return zr_comm_compare_fingerprints(comm, &list, error);
 }
 
-static zero_status load(zero_engine *engine, const char *directory, zr_manifest *manifest, zero_error *error)
+static zero_status load(zero_engine *engine, const char *directory, zr_manifest *manifest,
+                        zero_error *error)
 {
     zr_progress progress = {0};
     zero_status status = zr_manifest_read(directory, manifest, error);
@@ -194,7 +222,8 @@ static zero_status load(zero_engine *engine, const char *directory, zr_manifest 
     return ZERO_OK;
 }
 
-zero_status zr_checkpoint_load(zero_engine *engine, const char *directory, json_t **state, zero_error *error)
+zero_status zr_checkpoint_load(zero_engine *engine, const char *directory, json_t **state,
+                               zero_error *error)
 {
     zr_manifest manifest = {0};
     ZERO_TRY(zr_engine_may_change(engine, "zero_load_checkpoint", error));

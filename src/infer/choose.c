@@ -39,7 +39,8 @@ static int32_t cut_at(const zr_candidate *sorted, int32_t count, double temperat
     return count;
 }
 
-int32_t zr_choose_token(const float *logits, int32_t count, double temperature, int top_k, double top_p, double random, zr_candidate *room)
+int32_t zr_choose_token(const float *logits, int32_t count, double temperature, int top_k,
+                        double top_p, double random, zr_candidate *room)
 {
     if (temperature <= 0)
         return likeliest(logits, count);

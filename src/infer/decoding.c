@@ -19,7 +19,10 @@ static int64_t rows_of(const zr_decoding_limits *limits)
 static zero_status decode_needs(const zr_decoding *d, zr_queue *queue, room *out, zero_error *error)
 {
     const zr_plan *plan = zr_engine_plan(d->engine);
-    const zr_decode_limits limits = {.dtype = plan->shape.dtype, .threads = queue->threads, .rows = rows_of(&d->limits), .wanted = d->limits.sequences,
+    const zr_decode_limits limits = {.dtype = plan->shape.dtype,
+                                     .threads = queue->threads,
+                                     .rows = rows_of(&d->limits),
+                                     .wanted = d->limits.sequences,
                                      .capacity = d->limits.capacity};
     for (int u = 0; u < plan->unit_count; u++) {
         zero_unit_sizes sizes;
@@ -33,34 +36,45 @@ static zero_status decode_needs(const zr_decoding *d, zr_queue *queue, room *out
     return ZERO_OK;
 }
 
-static zero_status measure(const zr_decoding *d, const zr_lm_config *config, room *out, zero_error *error)
+static zero_status measure(const zr_decoding *d, const zr_lm_config *config, room *out,
+                           zero_error *error)
 {
-    size_t vocabulary = (size_t)d->shape.vocab, sequences = (size_t)d->limits.sequences, rows = (size_t)rows_of(&d->limits);
-    *out = (room){.cache = zr_lm_decode_cache_bytes(config, d->limits.sequences, d->limits.capacity),
-                  .stream = zero_dtype_bytes(zr_stream_dtype(zr_engine_plan(d->engine)->shape.dtype)) * rows * (size_t)d->shape.width,
-                  .logits = sequences * vocabulary * sizeof(float),
-                  .tokens = rows * sizeof(int32_t),
-                  .runs = sequences * sizeof(zr_attention_run),
-                  .wanted = sequences * sizeof(int64_t),
-                  .windows = sequences * (size_t)d->limits.capacity * sizeof(int32_t),
-                  .candidates = vocabulary * sizeof(zr_candidate)};
+    size_t vocabulary = (size_t)d->shape.vocab, sequences = (size_t)d->limits.sequences,
+           rows = (size_t)rows_of(&d->limits);
+    *out =
+        (room){.cache = zr_lm_decode_cache_bytes(config, d->limits.sequences, d->limits.capacity),
+               .stream = zero_dtype_bytes(zr_stream_dtype(zr_engine_plan(d->engine)->shape.dtype)) *
+                         rows * (size_t)d->shape.width,
+               .logits = sequences * vocabulary * sizeof(float),
+               .tokens = rows * sizeof(int32_t),
+               .runs = sequences * sizeof(zr_attention_run),
+               .wanted = sequences * sizeof(int64_t),
+               .windows = sequences * (size_t)d->limits.capacity * sizeof(int32_t),
+               .candidates = vocabulary * sizeof(zr_candidate)};
     ZERO_TRY(decode_needs(d, zr_engine_queue(d->engine), out, error));
-    const size_t parts[] = {out->cache, out->cache, out->stream, out->stream, out->logits, out->tokens, out->runs, out->wanted, out->windows, out->candidates,
-                            out->workspace, out->scratch};
+    const size_t parts[] = {out->cache,   out->cache,      out->stream,    out->stream,
+                            out->logits,  out->tokens,     out->runs,      out->wanted,
+                            out->windows, out->candidates, out->workspace, out->scratch};
     for (int i = 0; i < ZR_COUNT(parts); i++)
         out->total += ZR_ROUND_UP(parts[i], ZR_ALIGN);
     return ZERO_OK;
 }
 
-static zr_decoding decoding_of(zero_engine *engine, const zr_lm_config *config, const zr_decoding_limits *limits)
+static zr_decoding decoding_of(zero_engine *engine, const zr_lm_config *config,
+                               const zr_decoding_limits *limits)
 {
-    return (zr_decoding){.engine = engine, .shape = zr_lm_shape_of(config), .limits = *limits, .rows = rows_of(limits)};
+    return (zr_decoding){.engine = engine,
+                         .shape = zr_lm_shape_of(config),
+                         .limits = *limits,
+                         .rows = rows_of(limits)};
 }
 
-zero_status zr_decoding_check_memory(zero_engine *engine, const zr_lm_config *config, const zr_decoding_limits *limits, zero_error *error)
+zero_status zr_decoding_check_memory(zero_engine *engine, const zr_lm_config *config,
+                                     const zr_decoding_limits *limits, zero_error *error)
 {
     const zr_decoding d = decoding_of(engine, config, limits);
-    int64_t budget = zr_engine_config(engine)->offload.host_memory / zr_local_ranks(zr_engine_comm(engine));
+    int64_t budget =
+        zr_engine_config(engine)->offload.host_memory / zr_local_ranks(zr_engine_comm(engine));
     int64_t planned = zr_plan_tier_bytes(zr_engine_plan(engine), ZERO_TIER_host);
     char own[ZR_BYTES_TEXT], parameters[ZR_BYTES_TEXT], limit[ZR_BYTES_TEXT];
     room room;
@@ -70,19 +84,27 @@ zero_status zr_decoding_check_memory(zero_engine *engine, const zr_lm_config *co
     zr_bytes_text((double)room.total, own);
     zr_bytes_text((double)planned, parameters);
     zr_bytes_text((double)budget, limit);
-    return zr_fail(error, ZERO_ERR_LIMIT, "generating %lld at once, of up to %lld tokens each: %s are needed on the host for keys, values and logits, and %s for parameters; its budget is %s "
-                   "(--host-memory)", (long long)limits->sequences, (long long)limits->capacity, own, parameters, limit);
+    return zr_fail(error, ZERO_ERR_LIMIT,
+                   "generating %lld at once, of up to %lld tokens each: %s are needed on the host "
+                   "for keys, values and logits, and %s for parameters; its budget is %s "
+                   "(--host-memory)",
+                   (long long)limits->sequences, (long long)limits->capacity, own, parameters,
+                   limit);
 }
 
-zero_status zr_decoding_open(zero_engine *engine, const zr_lm_config *config, const zr_decoding_limits *limits, zr_decoding *out, zero_error *error)
+zero_status zr_decoding_open(zero_engine *engine, const zr_lm_config *config,
+                             const zr_decoding_limits *limits, zr_decoding *out, zero_error *error)
 {
     zr_decoding *d = out;
     room room;
     *d = decoding_of(engine, config, limits);
     ZERO_TRY(measure(d, config, &room, error));
-    ZERO_TRY(zr_arena_create(&d->ledger, ZERO_TIER_host, ZERO_MEM_workspace, room.total, &d->arena, error));
-    d->cache = (zr_decode_cache){.sequences = limits->sequences, .capacity = limits->capacity,
-                                 .k = zr_arena_take(&d->arena, room.cache), .v = zr_arena_take(&d->arena, room.cache)};
+    ZERO_TRY(zr_arena_create(&d->ledger, ZERO_TIER_host, ZERO_MEM_workspace, room.total, &d->arena,
+                             error));
+    d->cache = (zr_decode_cache){.sequences = limits->sequences,
+                                 .capacity = limits->capacity,
+                                 .k = zr_arena_take(&d->arena, room.cache),
+                                 .v = zr_arena_take(&d->arena, room.cache)};
     d->stream[0] = zr_arena_take(&d->arena, room.stream);
     d->stream[1] = zr_arena_take(&d->arena, room.stream);
     d->logits = zr_arena_take(&d->arena, room.logits);
@@ -97,10 +119,7 @@ zero_status zr_decoding_open(zero_engine *engine, const zr_lm_config *config, co
     return ZERO_OK;
 }
 
-void zr_decoding_close(zr_decoding *decoding)
-{
-    zr_arena_destroy(&decoding->arena);
-}
+void zr_decoding_close(zr_decoding *decoding) { zr_arena_destroy(&decoding->arena); }
 
 static zero_status pass_unit(void *user, zero_context *context, zero_error *error)
 {
@@ -109,9 +128,13 @@ static zero_status pass_unit(void *user, zero_context *context, zero_error *erro
     zr_queue queue = zr_queue_with_scratch(context->queue, d->scratch, d->scratch_bytes);
     mine.queue = &queue;
     mine.workspace = d->workspace;
-    mine.shape = (zero_shape){.batch = 1, .seq = d->step->rows, .threads = context->shape.threads, .dtype = context->shape.dtype};
+    mine.shape = (zero_shape){.batch = 1,
+                              .seq = d->step->rows,
+                              .threads = context->shape.threads,
+                              .dtype = context->shape.dtype};
     mine.error = error;
-    ZERO_TRY(zr_lm_decode(&mine, &d->cache, d->step, d->stream[d->turn], zr_lm_is_head(mine.unit) ? d->logits : d->stream[!d->turn]));
+    ZERO_TRY(zr_lm_decode(&mine, &d->cache, d->step, d->stream[d->turn],
+                          zr_lm_is_head(mine.unit) ? d->logits : d->stream[!d->turn]));
     d->turn = !d->turn;
     return ZERO_OK;
 }

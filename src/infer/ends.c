@@ -9,14 +9,16 @@
 static zero_status append_id(const json_t *value, const char *path, zr_ids *out, zero_error *error)
 {
     if (!json_is_integer(value))
-        return zr_fail(error, ZERO_ERR_DATA, "%s: \"" KEY "\" must be a token's id, or a list of such", path);
+        return zr_fail(error, ZERO_ERR_DATA,
+                       "%s: \"" KEY "\" must be a token's id, or a list of such", path);
     json_int_t id = json_integer_value(value);
     if (id >= 0 && id <= INT32_MAX)
         zr_ids_append(out, (int32_t)id);
     return ZERO_OK;
 }
 
-static zero_status append_ids(const json_t *root, const char *path, bool *said, zr_ids *out, zero_error *error)
+static zero_status append_ids(const json_t *root, const char *path, bool *said, zr_ids *out,
+                              zero_error *error)
 {
     const json_t *value = json_object_get(root, KEY), *item;
     size_t i;
@@ -25,17 +27,19 @@ static zero_status append_ids(const json_t *root, const char *path, bool *said, 
         return zr_fail(error, ZERO_ERR_DATA, "%s: a JSON object is expected", path);
     if (*said && !json_is_array(value))
         return append_id(value, path, out, error);
-    json_array_foreach(value, i, item)
-        ZERO_TRY(append_id(item, path, out, error));
+    json_array_foreach(value, i, item) ZERO_TRY(append_id(item, path, out, error));
     return ZERO_OK;
 }
 
 // *said: whether the file is there and has the key.
-static zero_status read_file(const char *directory, const char *name, bool *said, zr_ids *out, zero_error *error)
+static zero_status read_file(const char *directory, const char *name, bool *said, zr_ids *out,
+                             zero_error *error)
 {
     char *path = zr_sprintf(error, "%s/%s", directory, name);
     json_t *root = NULL;
-    zero_status status = !path ? ZERO_ERR_MEMORY : zr_path_exists(path) ? zr_json_load(path, MOST_BYTES, &root, error) : ZERO_OK;
+    zero_status status = !path                  ? ZERO_ERR_MEMORY
+                         : zr_path_exists(path) ? zr_json_load(path, MOST_BYTES, &root, error)
+                                                : ZERO_OK;
     *said = false;
     if (root)
         status = append_ids(root, path, said, out, error);
@@ -44,7 +48,8 @@ static zero_status read_file(const char *directory, const char *name, bool *said
     return status;
 }
 
-zero_status zr_ends_read(const char *directory, const zr_tokenizer *tokenizer, const zr_chat *chat, zr_ids *out, zero_error *error)
+zero_status zr_ends_read(const char *directory, const zr_tokenizer *tokenizer, const zr_chat *chat,
+                         zr_ids *out, zero_error *error)
 {
     static const char *const files[] = {"generation_config.json", "config.json"};
     bool said = false;
@@ -56,5 +61,7 @@ zero_status zr_ends_read(const char *directory, const zr_tokenizer *tokenizer, c
         zr_ids_append(out, zr_tokenizer_end(tokenizer));
     if (chat && zr_tokenizer_find(tokenizer, zr_chat_turn_end(chat), &turn))
         zr_ids_append(out, turn);
-    return out->failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for the end tokens of %s", directory) : ZERO_OK;
+    return out->failed
+               ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for the end tokens of %s", directory)
+               : ZERO_OK;
 }

@@ -13,7 +13,7 @@
 
 enum { TOKENS_AT_ONCE = 4096 };
 
-typedef struct subject { // what is evaluated, on what
+typedef struct subject {       // what is evaluated, on what
     zero_eval_options options; // as given, with the model's own directory
     char *model_dir;
     zr_loaded loaded;
@@ -25,17 +25,28 @@ typedef struct subject { // what is evaluated, on what
 
 static zr_load_options load_options_of(const zero_eval_options *options)
 {
-    return (zr_load_options){.directory = options->model_dir, .config_path = options->config_path, .dtype = options->dtype,
-                             .device_memory = options->device_memory, .host_memory = options->host_memory, .threads = options->threads,
-                             .backend = options->backend, .ignore_unused = options->ignore_unused, .logger = options->logger};
+    return (zr_load_options){.directory = options->model_dir,
+                             .config_path = options->config_path,
+                             .dtype = options->dtype,
+                             .device_memory = options->device_memory,
+                             .host_memory = options->host_memory,
+                             .threads = options->threads,
+                             .backend = options->backend,
+                             .ignore_unused = options->ignore_unused,
+                             .logger = options->logger};
 }
 
-static zero_status read_data(zero_comm *comm, const zero_eval_options *options, int64_t seq, subject *s, zero_error *error)
+static zero_status read_data(zero_comm *comm, const zero_eval_options *options, int64_t seq,
+                             subject *s, zero_error *error)
 {
     const zero_logger *logger = comm->rank == 0 ? &options->logger : NULL;
-    const zr_reading reading = zr_reading_of(comm, options->threads, s->loaded.tokenizer, s->loaded.shape.vocab, seq);
+    const zr_reading reading =
+        zr_reading_of(comm, options->threads, s->loaded.tokenizer, s->loaded.shape.vocab, seq);
     ZERO_TRY(zr_reading_chat(options->model_dir, NULL, options->chat, &s->chat, error));
-    const zr_corpus_options corpus = {.arguments = options->data, .count = options->data_count, .field = options->field, .chat = &s->chat,
+    const zr_corpus_options corpus = {.arguments = options->data,
+                                      .count = options->data_count,
+                                      .field = options->field,
+                                      .chat = &s->chat,
                                       .watch = zr_reading_watch(&s->progress, comm, logger)};
     ZERO_TRY(zr_corpus_open(&corpus, &s->corpus, error));
     zr_reading_warn(s->loaded.tokenizer, logger);
@@ -44,20 +55,24 @@ static zero_status read_data(zero_comm *comm, const zero_eval_options *options, 
     return ZERO_OK;
 }
 
-static zero_status accept(const zero_comm *comm, const zero_eval_options *given, subject *s, zero_error *error)
+static zero_status accept(const zero_comm *comm, const zero_eval_options *given, subject *s,
+                          zero_error *error)
 {
     ZERO_TRY(zr_struct_take("zero_eval: options", given,
                             ZR_STRUCT_UPTO(zero_eval_options, ignore_unused), &s->options,
                             sizeof s->options, error));
     const zero_eval_options *options = &s->options;
     if (!options->model_dir || !options->data)
-        return zr_fail(error, ZERO_ERR_USAGE, "zero_eval: options.%s is missing", options->data ? "model_dir" : "data");
-    ZERO_TRY(zr_model_directory(options->model_dir, comm->rank == 0 ? &options->logger : NULL, &s->model_dir, error));
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_eval: options.%s is missing",
+                       options->data ? "model_dir" : "data");
+    ZERO_TRY(zr_model_directory(options->model_dir, comm->rank == 0 ? &options->logger : NULL,
+                                &s->model_dir, error));
     s->options.model_dir = s->model_dir;
     return ZERO_OK;
 }
 
-static zero_status read_inputs(zero_comm *comm, const zero_eval_options *given, subject *s, zero_error *error)
+static zero_status read_inputs(zero_comm *comm, const zero_eval_options *given, subject *s,
+                               zero_error *error)
 {
     ZERO_TRY(accept(comm, given, s, error));
     const zero_eval_options *options = &s->options;
@@ -71,7 +86,8 @@ static zero_status read_inputs(zero_comm *comm, const zero_eval_options *given, 
 static zero_status compare_inputs(zero_comm *comm, subject *s, zero_error *error)
 {
     const zero_eval_options *options = &s->options;
-    const zr_watch watch = zr_reading_watch(&s->progress, comm, comm->rank == 0 ? &options->logger : NULL);
+    const zr_watch watch =
+        zr_reading_watch(&s->progress, comm, comm->rank == 0 ? &options->logger : NULL);
     zr_fingerprints list = {0};
     if (comm->size == 1)
         return ZERO_OK;
@@ -83,8 +99,10 @@ static zero_status compare_inputs(zero_comm *comm, subject *s, zero_error *error
     return zr_comm_compare_fingerprints(comm, &list, error);
 }
 
-// Bytes of the text that the tokens of a window stand for whose loss is measured. A special token stands for none.
-static void count_window(const subject *s, int64_t window, int32_t *tokens, int32_t *targets, zr_buffer *text, int64_t *bytes)
+// Bytes of the text that the tokens of a window stand for whose loss is measured. A special token
+// stands for none.
+static void count_window(const subject *s, int64_t window, int32_t *tokens, int32_t *targets,
+                         zr_buffer *text, int64_t *bytes)
 {
     zr_dataset_eval_batch(&s->dataset, window, 1, tokens, targets);
     for (int64_t i = 0; i < s->dataset.seq && !text->failed; i++) {
@@ -106,21 +124,25 @@ static zero_status count_bytes(const subject *s, int64_t *bytes, zero_error *err
     bool failed = text.failed || !both;
     zr_free(both);
     zr_buffer_free(&text);
-    return failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory to count the bytes of the text") : ZERO_OK;
+    return failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory to count the bytes of the text")
+                  : ZERO_OK;
 }
 
 static zero_status measure(zero_comm *comm, subject *s, zero_eval_result *out, zero_error *error)
 {
-    int64_t windows = zr_dataset_eval_windows(&s->dataset), batch = ZR_MIN(windows, ZR_MAX(1, TOKENS_AT_ONCE / s->dataset.seq));
+    int64_t windows = zr_dataset_eval_windows(&s->dataset),
+            batch = ZR_MIN(windows, ZR_MAX(1, TOKENS_AT_ONCE / s->dataset.seq));
     zr_load_options load = load_options_of(&s->options);
     zr_windows_result result;
     ZERO_TRY(zr_load_weights(comm, &load, batch, s->dataset.seq, &s->loaded, error));
     ZERO_TRY(zr_windows_loss(s->loaded.engine, &s->dataset, batch, 0, NULL, &result, error));
-    *out = (zero_eval_result){.loss = result.loss, .windows = result.windows, .tokens = result.tokens};
+    *out =
+        (zero_eval_result){.loss = result.loss, .windows = result.windows, .tokens = result.tokens};
     return count_bytes(s, &out->bytes, error);
 }
 
-zero_status zero_eval(zero_comm *comm, const zero_eval_options *options, zero_eval_result *out, zero_error *error)
+zero_status zero_eval(zero_comm *comm, const zero_eval_options *options, zero_eval_result *out,
+                      zero_error *error)
 {
     ZR_NEED(error, comm);
     ZR_NEED(error, options);

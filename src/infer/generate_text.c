@@ -20,13 +20,22 @@ typedef struct job {
 static zero_status check(const zero_generate_options *options, zero_error *error)
 {
     if (!options->model_dir || !options->emit)
-        return zr_fail(error, ZERO_ERR_USAGE, "zero_generate: options.%s is missing", options->emit ? "model_dir" : "emit");
-    if (options->temperature < 0 || options->top_k < 0 || !(options->top_p > 0 && options->top_p <= 1) || options->tokens < 1)
-        return zr_fail(error, ZERO_ERR_USAGE, "zero_generate: temperature %g, top_k %d, top_p %g, tokens %lld: the first and second must be 0 or more, top_p in (0, 1], tokens 1 or more",
-                       options->temperature, options->top_k, options->top_p, (long long)options->tokens);
-    if (options->batch < 0 || options->batch > BATCH_MOST || options->prompt_count < 0 || (options->prompt_count && !options->prompts))
-        return zr_fail(error, ZERO_ERR_USAGE, "zero_generate: batch %lld, prompt_count %lld%s: the first must be from 0 to %d, the second 0 or more", (long long)options->batch,
-                       (long long)options->prompt_count, options->prompts ? "" : " without prompts", BATCH_MOST);
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_generate: options.%s is missing",
+                       options->emit ? "model_dir" : "emit");
+    if (options->temperature < 0 || options->top_k < 0 ||
+        !(options->top_p > 0 && options->top_p <= 1) || options->tokens < 1)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "zero_generate: temperature %g, top_k %d, top_p %g, tokens %lld: the first "
+                       "and second must be 0 or more, top_p in (0, 1], tokens 1 or more",
+                       options->temperature, options->top_k, options->top_p,
+                       (long long)options->tokens);
+    if (options->batch < 0 || options->batch > BATCH_MOST || options->prompt_count < 0 ||
+        (options->prompt_count && !options->prompts))
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "zero_generate: batch %lld, prompt_count %lld%s: the first must be from 0 "
+                       "to %d, the second 0 or more",
+                       (long long)options->batch, (long long)options->prompt_count,
+                       options->prompts ? "" : " without prompts", BATCH_MOST);
     return ZERO_OK;
 }
 
@@ -40,8 +49,10 @@ static zero_status read_prompts(job *j, zero_error *error)
     bool any = options->prompt_count > 0;
     if (chat)
         ZERO_TRY(zr_chat_load(j->model_dir, options->chat, &j->chat, error));
-    ZERO_TRY(zr_prompts_encode(tokenizer, chat, any ? options->prompts : none, any ? options->prompt_count : 1, &j->prompts, error));
-    return options->ignore_end ? ZERO_OK : zr_ends_read(j->model_dir, tokenizer, chat, &j->ends, error);
+    ZERO_TRY(zr_prompts_encode(tokenizer, chat, any ? options->prompts : none,
+                               any ? options->prompt_count : 1, &j->prompts, error));
+    return options->ignore_end ? ZERO_OK
+                               : zr_ends_read(j->model_dir, tokenizer, chat, &j->ends, error);
 }
 
 static zr_load_options load_of(const job *j)
@@ -83,7 +94,8 @@ static zero_status generate(zero_comm *comm, job *j, zero_error *error)
     ZERO_TRY(zr_model_directory(options->model_dir, &options->logger, &j->model_dir, error));
     const zr_load_options load = load_of(j);
     const zr_sampling how = sampling_of(j);
-    const zr_sample_sink sink = {.emit = options->emit, .finish = options->finish, .user = options->user};
+    const zr_sample_sink sink = {
+        .emit = options->emit, .finish = options->finish, .user = options->user};
     ZERO_TRY(zr_load_shape(comm, &load, loaded, error));
     ZERO_TRY(read_prompts(j, error));
     ZERO_TRY(zr_load_weights(comm, &load, 1, 1, loaded, error));
@@ -95,8 +107,9 @@ zero_status zero_generate(const zero_generate_options *options, zero_error *erro
 {
     ZR_NEED(error, options);
     zero_generate_options taken;
-    ZERO_TRY(zr_struct_take("zero_generate: options", options, ZR_STRUCT_UPTO(zero_generate_options, ignore_unused),
-                            &taken, sizeof taken, error));
+    ZERO_TRY(zr_struct_take("zero_generate: options", options,
+                            ZR_STRUCT_UPTO(zero_generate_options, ignore_unused), &taken,
+                            sizeof taken, error));
     options = &taken;
     zero_comm *comm = NULL;
     ZERO_TRY(check(options, error));

@@ -17,9 +17,11 @@ static void append_all(zr_ids *ids, const int32_t *from, int count)
         zr_ids_append(ids, from[i]);
 }
 
-static zero_status append_text(encoding *e, const char *text, size_t length, const char *name, zero_error *error)
+static zero_status append_text(encoding *e, const char *text, size_t length, const char *name,
+                               zero_error *error)
 {
-    return zr_encoder_append(e->encoder, ZR_ENCODE_SPECIAL, text, 0, length, name, &e->out->ids, error);
+    return zr_encoder_append(e->encoder, ZR_ENCODE_SPECIAL, text, 0, length, name, &e->out->ids,
+                             error);
 }
 
 static zero_status append_chat(encoding *e, const char *text, const char *name, zero_error *error)
@@ -50,7 +52,8 @@ static zero_status append_prompt(encoding *e, const char *text, const char *name
     return ZERO_OK;
 }
 
-static zero_status encode_all(encoding *e, const char *const *texts, int64_t count, zero_error *error)
+static zero_status encode_all(encoding *e, const char *const *texts, int64_t count,
+                              zero_error *error)
 {
     zr_prompts *out = e->out;
     for (int64_t p = 0; p < count; p++) {
@@ -60,14 +63,20 @@ static zero_status encode_all(encoding *e, const char *const *texts, int64_t cou
         out->first[p + 1] = out->ids.count;
         out->longest = ZR_MAX(out->longest, out->first[p + 1] - out->first[p]);
     }
-    return out->ids.failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for the tokens of %lld prompts", (long long)count) : ZERO_OK;
+    return out->ids.failed ? zr_fail(error, ZERO_ERR_MEMORY,
+                                     "no memory for the tokens of %lld prompts", (long long)count)
+                           : ZERO_OK;
 }
 
-zero_status zr_prompts_encode(const zr_tokenizer *tokenizer, const zr_chat *chat, const char *const *texts, int64_t count, zr_prompts *out, zero_error *error)
+zero_status zr_prompts_encode(const zr_tokenizer *tokenizer, const zr_chat *chat,
+                              const char *const *texts, int64_t count, zr_prompts *out,
+                              zero_error *error)
 {
     encoding e = {.tokenizer = tokenizer, .chat = chat, .out = out};
-    *out = (zr_prompts){.count = count, .first = zr_alloc((size_t)(count + 1) * sizeof *out->first, error)};
-    zero_status status = out->first ? zr_encoder_create(tokenizer, &e.encoder, error) : ZERO_ERR_MEMORY;
+    *out = (zr_prompts){.count = count,
+                        .first = zr_alloc((size_t)(count + 1) * sizeof *out->first, error)};
+    zero_status status =
+        out->first ? zr_encoder_create(tokenizer, &e.encoder, error) : ZERO_ERR_MEMORY;
     if (status == ZERO_OK)
         status = encode_all(&e, texts, count, error);
     zr_encoder_destroy(e.encoder);

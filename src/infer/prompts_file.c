@@ -12,7 +12,8 @@
 static zero_status append(zero_prompts *out, const char *text, size_t length, zero_error *error)
 {
     if ((out->count & (out->count - 1)) == 0) {
-        char **larger = zr_realloc(out->at, (size_t)ZR_MAX(1, 2 * out->count) * sizeof *larger, error);
+        char **larger =
+            zr_realloc(out->at, (size_t)ZR_MAX(1, 2 * out->count) * sizeof *larger, error);
         if (!larger)
             return ZERO_ERR_MEMORY;
         out->at = larger;
@@ -25,7 +26,8 @@ static zero_status append(zero_prompts *out, const char *text, size_t length, ze
     return ZERO_OK;
 }
 
-static zero_status read_lines(const char *path, const char *text, size_t length, zero_prompts *out, zero_error *error)
+static zero_status read_lines(const char *path, const char *text, size_t length, zero_prompts *out,
+                              zero_error *error)
 {
     int64_t line = 1;
     for (size_t at = 0, next; at < length; at = next, line++) {
@@ -33,7 +35,8 @@ static zero_status read_lines(const char *path, const char *text, size_t length,
         size_t width = end ? (size_t)(end - text) - at : length - at;
         next = at + width + 1;
         if (memchr(text + at, '\0', width))
-            return zr_fail(error, ZERO_ERR_DATA, "%s:%lld: a zero byte, where a prompt is text", path, (long long)line);
+            return zr_fail(error, ZERO_ERR_DATA, "%s:%lld: a zero byte, where a prompt is text",
+                           path, (long long)line);
         width -= width && text[at + width - 1] == '\r';
         if (strspn(text + at, " \t") < width)
             ZERO_TRY(append(out, text + at, width, error));
@@ -41,33 +44,41 @@ static zero_status read_lines(const char *path, const char *text, size_t length,
     return ZERO_OK;
 }
 
-static zero_status read_records(const char *path, const char *field, const char *text, size_t length, zero_prompts *out, zero_error *error)
+static zero_status read_records(const char *path, const char *field, const char *text,
+                                size_t length, zero_prompts *out, zero_error *error)
 {
-    zr_records records = {.path = path, .text = text, .length = length, .field = field ? field : "prompt"};
+    zr_records records = {
+        .path = path, .text = text, .length = length, .field = field ? field : "prompt"};
     zr_text_record record = {0};
     bool more = true;
     zero_status status = ZERO_OK;
-    while (status == ZERO_OK && (status = zr_records_next(&records, &record, &more, error)) == ZERO_OK && more) {
+    while (status == ZERO_OK &&
+           (status = zr_records_next(&records, &record, &more, error)) == ZERO_OK && more) {
         const zr_buffer *prompt = &record.document.text;
-        status = prompt->failed ? zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for it", record.name) : append(out, prompt->data, prompt->length, error);
+        status = prompt->failed
+                     ? zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for it", record.name)
+                     : append(out, prompt->data, prompt->length, error);
     }
     zr_document_free(&record.document);
     return status;
 }
 
-static zero_status read_file(const char *path, bool records, const char *field, zero_prompts *out, zero_error *error)
+static zero_status read_file(const char *path, bool records, const char *field, zero_prompts *out,
+                             zero_error *error)
 {
     char *text;
     size_t length;
     ZERO_TRY(zr_file_read_stream(path, MOST_BYTES, &text, &length, error));
-    zero_status status = records ? read_records(path, field, text, length, out, error) : read_lines(path, text, length, out, error);
+    zero_status status = records ? read_records(path, field, text, length, out, error)
+                                 : read_lines(path, text, length, out, error);
     zr_free(text);
     if (status == ZERO_OK && !out->count)
         status = zr_fail(error, ZERO_ERR_DATA, "%s: no prompt in it", path);
     return status;
 }
 
-zero_status zero_prompts_read(const char *path, const char *field, zero_prompts *out, zero_error *error)
+zero_status zero_prompts_read(const char *path, const char *field, zero_prompts *out,
+                              zero_error *error)
 {
     ZR_NEED(error, path);
     ZR_NEED(error, out);
@@ -76,7 +87,9 @@ zero_status zero_prompts_read(const char *path, const char *field, zero_prompts 
     ZERO_TRY(zr_data_source_parse(path, &source, error));
     zero_status status = ZERO_OK;
     for (int i = 0; i < source.path_count && status == ZERO_OK; i++)
-        status = read_file(source.paths[i], zr_data_source_kind_of(&source, source.paths[i]) == ZR_DATA_JSONL, field, out, error);
+        status = read_file(source.paths[i],
+                           zr_data_source_kind_of(&source, source.paths[i]) == ZR_DATA_JSONL, field,
+                           out, error);
     zr_data_source_free(&source);
     if (status != ZERO_OK)
         zero_prompts_free(out);

@@ -17,23 +17,32 @@ static void beat(void *user, const char *name, size_t done, size_t total)
     if (now - progress->said_at < SECONDS_BETWEEN_LINES)
         return;
     progress->said_at = now;
-    zr_log(progress->logger, ZERO_LOG_INFO, "reading  %s: %.0f%%", name, total ? 100 * (double)done / (double)total : 100);
+    zr_log(progress->logger, ZERO_LOG_INFO, "reading  %s: %.0f%%", name,
+           total ? 100 * (double)done / (double)total : 100);
 }
 
 zr_watch zr_reading_watch(zr_reading_progress *progress, zero_comm *comm, const zero_logger *logger)
 {
-    *progress = (zr_reading_progress){.comm = comm, .logger = logger, .said_at = zr_clock_seconds()};
+    *progress =
+        (zr_reading_progress){.comm = comm, .logger = logger, .said_at = zr_clock_seconds()};
     return (zr_watch){.beat = beat, .user = progress};
 }
 
-zr_reading zr_reading_of(const zero_comm *comm, int threads, const zr_tokenizer *tokenizer, int64_t vocabulary, int64_t seq)
+zr_reading zr_reading_of(const zero_comm *comm, int threads, const zr_tokenizer *tokenizer,
+                         int64_t vocabulary, int64_t seq)
 {
     int size = comm ? comm->size : 1;
-    return (zr_reading){.tokenizer = tokenizer, .vocabulary = vocabulary, .seq = seq, .threads = threads > 0 ? threads : ZR_MAX(zr_cpu_budget_get().allowed / size, 1),
-                        .share = comm ? comm->rank : 0, .shares = size};
+    return (zr_reading){.tokenizer = tokenizer,
+                        .vocabulary = vocabulary,
+                        .seq = seq,
+                        .threads =
+                            threads > 0 ? threads : ZR_MAX(zr_cpu_budget_get().allowed / size, 1),
+                        .share = comm ? comm->rank : 0,
+                        .shares = size};
 }
 
-zero_status zr_reading_tokenizer(const char *model_dir, const char *what, const zr_corpus *corpus, zr_tokenizer **out, zero_error *error)
+zero_status zr_reading_tokenizer(const char *model_dir, const char *what, const zr_corpus *corpus,
+                                 zr_tokenizer **out, zero_error *error)
 {
     if (!what && model_dir)
         return zr_tokenizer_load(model_dir, out, error);
@@ -45,17 +54,21 @@ zero_status zr_reading_tokenizer(const char *model_dir, const char *what, const 
 void zr_reading_warn(const zr_tokenizer *tokenizer, const zero_logger *logger)
 {
     if (zr_tokenizer_kind_of(tokenizer) == ZR_TOKENIZER_BPE && zr_tokenizer_end(tokenizer) < 0)
-        zr_log(logger, ZERO_LOG_WARNING, "the tokenizer has no end token (eos_token of tokenizer_config.json): documents follow each other without a separator");
+        zr_log(logger, ZERO_LOG_WARNING,
+               "the tokenizer has no end token (eos_token of tokenizer_config.json): documents "
+               "follow each other without a separator");
 }
 
 void zr_reading_warn_empty(const zr_corpus *corpus, const zero_logger *logger)
 {
     int64_t empty = zr_corpus_empty(corpus);
     if (empty)
-        zr_log(logger, ZERO_LOG_WARNING, "%lld record%s without text %s passed over", (long long)empty, empty == 1 ? "" : "s", empty == 1 ? "was" : "were");
+        zr_log(logger, ZERO_LOG_WARNING, "%lld record%s without text %s passed over",
+               (long long)empty, empty == 1 ? "" : "s", empty == 1 ? "was" : "were");
 }
 
-zero_status zr_reading_chat(const char *model_dir, const char *tokenizer, const char *format, zr_chat *out, zero_error *error)
+zero_status zr_reading_chat(const char *model_dir, const char *tokenizer, const char *format,
+                            zr_chat *out, zero_error *error)
 {
     struct stat info;
     bool own = tokenizer && stat(tokenizer, &info) == 0 && S_ISDIR(info.st_mode);

@@ -6,12 +6,14 @@
 #include <math.h>
 #include <string.h>
 
-#define CHUNK 256 // tokens of a prompt that go through the units at once: their arithmetic takes longer than fetching a unit
+// tokens of a prompt that go through the units at once: their arithmetic takes longer than fetching
+// a unit
+#define CHUNK 256
 
-typedef struct sequence { // a place in the batch
-    int64_t prompt;           // -1: none
-    int32_t *window;          // (capacity) its tokens, the last of which wait
-    int64_t length, cached;   // cached: of its tokens, in the cache
+typedef struct sequence {   // a place in the batch
+    int64_t prompt;         // -1: none
+    int32_t *window;        // (capacity) its tokens, the last of which wait
+    int64_t length, cached; // cached: of its tokens, in the cache
     int64_t generated;
     zr_decoder decoder;
 } sequence;
@@ -21,19 +23,22 @@ typedef struct sampler {
     const zr_tokenizer *tokenizer;
     const zr_sampling *how;
     const zr_sample_sink *sink;
-    sequence *sequences;      // (decoding.limits.sequences)
-    int64_t next;             // prompt that has had no place yet
-    int32_t ids;              // that may be drawn: a model may have more rows than its tokenizer has tokens
-    zr_buffer text;           // on its way out
+    sequence *sequences; // (decoding.limits.sequences)
+    int64_t next;        // prompt that has had no place yet
+    // that may be drawn: a model may have more rows than its tokenizer has tokens
+    int32_t ids;
+    zr_buffer text; // on its way out
     bool stopped, told;
 } sampler;
 
 static zr_decoding_limits limits_of(const zr_lm_config *config, const zr_sampling *how)
 {
     int64_t positions = zr_lm_shape_of(config).positions, longest = how->prompts->longest;
-    bool fits = longest <= positions && how->tokens <= positions - longest; // else a context may be read again
+    // else a context may be read again
+    bool fits = longest <= positions && how->tokens <= positions - longest;
     int64_t capacity = fits ? longest + how->tokens : positions;
-    return (zr_decoding_limits){.sequences = ZR_MAX(1, ZR_MIN(how->batch, how->prompts->count)), .capacity = capacity,
+    return (zr_decoding_limits){.sequences = ZR_MAX(1, ZR_MIN(how->batch, how->prompts->count)),
+                                .capacity = capacity,
                                 .chunk = ZR_MIN(CHUNK, fits ? longest : capacity)};
 }
 
@@ -41,7 +46,8 @@ static zr_decoding_limits limits_of(const zr_lm_config *config, const zr_samplin
 static zero_status emit(sampler *s, const sequence *q, zero_error *error)
 {
     if (s->text.failed)
-        return zr_fail(error, ZERO_ERR_MEMORY, "generating token %lld: no memory for its text", (long long)q->generated);
+        return zr_fail(error, ZERO_ERR_MEMORY, "generating token %lld: no memory for its text",
+                       (long long)q->generated);
     if (s->text.length && !s->stopped)
         s->stopped = s->sink->emit(s->sink->user, q->prompt, s->text.data, s->text.length) != 0;
     s->text.length = 0;
@@ -53,11 +59,14 @@ static void tell(sampler *s, const sequence *q, int64_t kept)
     if (s->told)
         return;
     s->told = true;
-    zr_log(s->how->logger, ZERO_LOG_WARNING, "prompt %lld: the context of %lld tokens is full; from its last %lld on it is read again, and what was before is forgotten (said once)",
+    zr_log(s->how->logger, ZERO_LOG_WARNING,
+           "prompt %lld: the context of %lld tokens is full; from its last %lld on it is read "
+           "again, and what was before is forgotten (said once)",
            (long long)q->prompt, (long long)s->decoding.limits.capacity, (long long)kept);
 }
 
-// The prompt's text is not emitted: what comes after it continues it, so the decoder must have seen it.
+// The prompt's text is not emitted: what comes after it continues it, so the decoder must have seen
+// it.
 static void begin(sampler *s, sequence *q)
 {
     const zr_prompts *prompts = s->how->prompts;
@@ -65,7 +74,8 @@ static void begin(sampler *s, sequence *q)
     if (q->prompt < 0)
         return;
     const int32_t *ids = prompts->ids.at + prompts->first[q->prompt];
-    int64_t count = prompts->first[q->prompt + 1] - prompts->first[q->prompt], capacity = s->decoding.limits.capacity;
+    int64_t count = prompts->first[q->prompt + 1] - prompts->first[q->prompt],
+            capacity = s->decoding.limits.capacity;
     q->length = count <= capacity ? count : ZR_MAX(capacity / 2, 1);
     if (q->length < count)
         tell(s, q, q->length);
@@ -120,8 +130,12 @@ static zero_status choose(sampler *s, sequence *q, const float *logits, zero_err
 {
     const zr_sampling *how = s->how;
     if (!isfinite(logits[0]))
-        return zr_fail(error, ZERO_ERR_NONFINITE, "generating token %lld: the model's logits are not finite", (long long)q->generated);
-    int32_t token = zr_choose_token(logits, s->ids, how->temperature, how->top_k, how->top_p, random_of(how->seed, q->prompt, q->generated), s->decoding.candidates);
+        return zr_fail(error, ZERO_ERR_NONFINITE,
+                       "generating token %lld: the model's logits are not finite",
+                       (long long)q->generated);
+    int32_t token =
+        zr_choose_token(logits, s->ids, how->temperature, how->top_k, how->top_p,
+                        random_of(how->seed, q->prompt, q->generated), s->decoding.candidates);
     if (is_end(s, token))
         return finish(s, q, ZERO_FINISH_END, error);
     q->generated++;
@@ -133,7 +147,8 @@ static zero_status choose(sampler *s, sequence *q, const float *logits, zero_err
     return ZERO_OK;
 }
 
-// Takes from every sequence in turn what waits, a chunk at most. One whose chunk has no room next to the others' waits for the next step:
+// Takes from every sequence in turn what waits, a chunk at most. One whose chunk has no room next
+// to the others' waits for the next step:
 // its cuts stay where they are.
 static zr_decode_step make_step(sampler *s)
 {
@@ -144,7 +159,8 @@ static zr_decode_step make_step(sampler *s)
         int64_t waiting = q->length - q->cached, taken = ZR_MIN(waiting, d->limits.chunk);
         if (q->prompt < 0 || step.rows + taken > d->rows)
             continue;
-        d->runs[step.run_count++] = (zr_attention_run){.sequence = i, .first = q->cached, .rows = taken};
+        d->runs[step.run_count++] =
+            (zr_attention_run){.sequence = i, .first = q->cached, .rows = taken};
         memcpy(d->tokens + step.rows, q->window + q->cached, (size_t)taken * sizeof *d->tokens);
         step.rows += taken;
         q->cached += taken;
@@ -183,13 +199,19 @@ static zero_status run_all(sampler *s, zero_error *error)
     return ZERO_OK;
 }
 
-zero_status zr_sample(zero_engine *engine, const zr_lm_config *config, const zr_tokenizer *tokenizer, const zr_sampling *how, const zr_sample_sink *sink,
-                      zero_error *error)
+zero_status zr_sample(zero_engine *engine, const zr_lm_config *config,
+                      const zr_tokenizer *tokenizer, const zr_sampling *how,
+                      const zr_sample_sink *sink, zero_error *error)
 {
     const zr_decoding_limits limits = limits_of(config, how);
-    sampler s = {.tokenizer = tokenizer, .how = how, .sink = sink, .ids = (int32_t)ZR_MIN(zr_lm_shape_of(config).vocab, zr_tokenizer_vocabulary(tokenizer))};
+    sampler s = {
+        .tokenizer = tokenizer,
+        .how = how,
+        .sink = sink,
+        .ids = (int32_t)ZR_MIN(zr_lm_shape_of(config).vocab, zr_tokenizer_vocabulary(tokenizer))};
     s.sequences = zr_alloc((size_t)limits.sequences * sizeof *s.sequences, error);
-    zero_status status = s.sequences ? zr_decoding_open(engine, config, &limits, &s.decoding, error) : ZERO_ERR_MEMORY;
+    zero_status status = s.sequences ? zr_decoding_open(engine, config, &limits, &s.decoding, error)
+                                     : ZERO_ERR_MEMORY;
     if (status == ZERO_OK) {
         status = run_all(&s, error);
         zr_decoding_close(&s.decoding);
@@ -202,7 +224,8 @@ zero_status zr_sample(zero_engine *engine, const zr_lm_config *config, const zr_
     return status;
 }
 
-zero_status zr_sample_check_memory(zero_engine *engine, const zr_lm_config *config, const zr_sampling *how, zero_error *error)
+zero_status zr_sample_check_memory(zero_engine *engine, const zr_lm_config *config,
+                                   const zr_sampling *how, zero_error *error)
 {
     const zr_decoding_limits limits = limits_of(config, how);
     return zr_decoding_check_memory(engine, config, &limits, error);

@@ -1,8 +1,11 @@
-// Text from a model: prompts through it in chunks, answers token by token, several at once, whole UTF-8 characters out.
+// Text from a model: prompts through it in chunks, answers token by token, several at once, whole
+// UTF-8 characters out.
 //
-// Up to `batch` prompts have a place each; where one's answer is complete, the next takes its place. How a prompt is cut into chunks and
-// which random numbers its answer draws depends on itself alone: so an answer is the same whatever is answered at the same time, bit by bit in
-// fp32, and for any number of threads. When the model's context is full, its later half is read again from the first position on.
+// Up to `batch` prompts have a place each; where one's answer is complete, the next takes its
+// place. How a prompt is cut into chunks and which random numbers its answer draws depends on
+// itself alone: so an answer is the same whatever is answered at the same time, bit by bit in fp32,
+// and for any number of threads. When the model's context is full, its later half is read again
+// from the first position on.
 #ifndef ZR_INFER_SAMPLER_H
 #define ZR_INFER_SAMPLER_H
 
@@ -13,13 +16,14 @@
 
 typedef struct zr_sampling {
     const zr_prompts *prompts;
-    int64_t tokens;         // to generate for each
-    int64_t batch;          // at once, at most
-    double temperature;     // 0: the likeliest token
-    int top_k;              // 0: off
-    double top_p;           // 1: off
+    int64_t tokens;     // to generate for each
+    int64_t batch;      // at once, at most
+    double temperature; // 0: the likeliest token
+    int top_k;          // 0: off
+    double top_p;       // 1: off
     uint64_t seed;
-    const zr_ids *ends;     // ids after which an answer is complete, which are not part of it; NULL: none
+    // ids after which an answer is complete, which are not part of it; NULL: none
+    const zr_ids *ends;
     const zero_logger *logger; // told when a context is full; may be NULL
 } zr_sampling;
 
@@ -30,9 +34,12 @@ typedef struct zr_sample_sink { // as in zero_generate_options
 } zr_sample_sink;
 
 // Collective where the engine has several ranks (all draw the same tokens). Between steps only.
-zero_status zr_sample(zero_engine *engine, const zr_lm_config *config, const zr_tokenizer *tokenizer, const zr_sampling *how, const zr_sample_sink *sink,
-                      zero_error *error);
-// Whether what that reserves next to the engine fits into the host's budget of its configuration. Not collective.
-zero_status zr_sample_check_memory(zero_engine *engine, const zr_lm_config *config, const zr_sampling *how, zero_error *error);
+zero_status zr_sample(zero_engine *engine, const zr_lm_config *config,
+                      const zr_tokenizer *tokenizer, const zr_sampling *how,
+                      const zr_sample_sink *sink, zero_error *error);
+// Whether what that reserves next to the engine fits into the host's budget of its configuration.
+// Not collective.
+zero_status zr_sample_check_memory(zero_engine *engine, const zr_lm_config *config,
+                                   const zr_sampling *how, zero_error *error);
 
 #endif

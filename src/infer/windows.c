@@ -45,7 +45,8 @@ static zero_status read_batch(reader *r, int64_t n, bool counts, zero_error *err
     ZERO_TRY(zero_evaluate(r->engine, &input, &loss, error));
     if (counts) {
         int64_t tokens = zr_targets_counted(r->targets, count * seq);
-        zr_exact_add(&r->sum, loss * ((double)tokens / (double)seq)); // where none is masked just the number of windows
+        // where none is masked just the number of windows
+        zr_exact_add(&r->sum, loss * ((double)tokens / (double)seq));
         r->windows += count;
         r->counted += tokens;
     }
@@ -87,7 +88,9 @@ static zero_status sum_over_ranks(reader *r, zero_error *error)
     return zr_comm_all_reduce_small(comm, &r->counted, 1, ZERO_I64, ZR_SUM, error);
 }
 
-zero_status zr_windows_loss(zero_engine *engine, const zr_dataset *dataset, int64_t batch, int64_t most, const zr_windows_leave *leave, zr_windows_result *out, zero_error *error)
+zero_status zr_windows_loss(zero_engine *engine, const zr_dataset *dataset, int64_t batch,
+                            int64_t most, const zr_windows_leave *leave, zr_windows_result *out,
+                            zero_error *error)
 {
     int64_t batches = (zr_dataset_eval_windows(dataset) + batch - 1) / batch;
     reader r = {

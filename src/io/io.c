@@ -1,7 +1,9 @@
-// The engine: its options, its queue of requests, and the waits for them. Which lanes there are is decided in one array.
+// The engine: its options, its queue of requests, and the waits for them. Which lanes there are is
+// decided in one array.
 //
-// Invariant, under the lock: the queue holds, in the order in which they were started, the requests that have extents left to
-// begin; every request that was started and not yet waited for has `started`.
+// Invariant, under the lock: the queue holds, in the order in which they were started, the requests
+// that have extents left to begin; every request that was started and not yet waited for has
+// `started`.
 #define _GNU_SOURCE
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -18,7 +20,8 @@
 #define MOST_LANES 64
 #define MOST_BLOCK ((int64_t)1 << 30)
 
-static const zr_io_ops *const implementations[] = { // the first that is not refused
+static const zr_io_ops *const implementations[] = {
+// the first that is not refused
 #ifdef ZR_IO_URING
     &zr_io_uring,
 #endif
@@ -44,14 +47,18 @@ int zr_io_start_thread(pthread_t *thread, void *(*serve)(void *), void *argument
 static zero_status check(const zr_io_options *options, zero_error *error)
 {
     if (options->block < ZR_IO_ALIGN || options->block > MOST_BLOCK || options->block % ZR_IO_ALIGN)
-        return zr_fail(error, ZERO_ERR_USAGE, "a block of %lld bytes: it is a multiple of %d, %lld at most", (long long)options->block,
-                       ZR_IO_ALIGN, (long long)MOST_BLOCK);
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "a block of %lld bytes: it is a multiple of %d, %lld at most",
+                       (long long)options->block, ZR_IO_ALIGN, (long long)MOST_BLOCK);
     if (options->queue_depth < 1 || options->queue_depth > MOST_DEPTH)
-        return zr_fail(error, ZERO_ERR_USAGE, "a queue depth of %d: there are 1 to %d transfers", options->queue_depth, MOST_DEPTH);
+        return zr_fail(error, ZERO_ERR_USAGE, "a queue depth of %d: there are 1 to %d transfers",
+                       options->queue_depth, MOST_DEPTH);
     if (options->lanes < 1 || options->lanes > MOST_LANES)
-        return zr_fail(error, ZERO_ERR_USAGE, "%d lanes: there are 1 to %d", options->lanes, MOST_LANES);
+        return zr_fail(error, ZERO_ERR_USAGE, "%d lanes: there are 1 to %d", options->lanes,
+                       MOST_LANES);
     if (!(options->timeout >= 0))
-        return zr_fail(error, ZERO_ERR_USAGE, "a timeout of %g seconds: it is 0 for none, or above", options->timeout);
+        return zr_fail(error, ZERO_ERR_USAGE, "a timeout of %g seconds: it is 0 for none, or above",
+                       options->timeout);
     return ZERO_OK;
 }
 
@@ -71,7 +78,8 @@ static void list_files(zr_io *io)
 {
     for (int i = 0; i < io->options.scratch_count; i++) {
         const zr_scratch *scratch = io->options.scratches[i];
-        memcpy(io->files + io->file_count, scratch->fds, (size_t)scratch->count * sizeof *io->files);
+        memcpy(io->files + io->file_count, scratch->fds,
+               (size_t)scratch->count * sizeof *io->files);
         io->file_count += scratch->count;
     }
 }
@@ -95,7 +103,8 @@ static zr_io *allocate(const zr_io_options *options, zero_error *error)
     void *scratches = zr_alloc(scratch_bytes, error), *buffers = zr_alloc(buffer_bytes, error);
     io->options.scratches = scratches;
     io->options.buffers = buffers;
-    io->files = zr_alloc((size_t)options->scratch_count * ZR_SCRATCH_MOST_FILES * sizeof *io->files, error);
+    io->files =
+        zr_alloc((size_t)options->scratch_count * ZR_SCRATCH_MOST_FILES * sizeof *io->files, error);
     io->transfers = zr_alloc((size_t)io->transfer_count * sizeof *io->transfers, error);
     if (!scratches || !buffers || !io->files || !io->transfers) {
         release(io);
@@ -128,10 +137,12 @@ static void describe(zr_io *io, const char *refused_name, int refused)
 {
     char why[100] = "", reason[64];
     if (refused)
-        snprintf(why, sizeof why, " (%s: %s)", refused_name, strerror_r(refused, reason, sizeof reason));
+        snprintf(why, sizeof why, " (%s: %s)", refused_name,
+                 strerror_r(refused, reason, sizeof reason));
     else if (!io->options.threads_only && ZR_COUNT(implementations) == 1)
         snprintf(why, sizeof why, " (no io_uring in this build)");
-    snprintf(io->description, sizeof io->description, "%s%s%s%s", io->kind, why, way_to_the_disk(&io->options), io->extras);
+    snprintf(io->description, sizeof io->description, "%s%s%s%s", io->kind, why,
+             way_to_the_disk(&io->options), io->extras);
 }
 
 static void stop(zr_io *io)
@@ -142,7 +153,8 @@ static void stop(zr_io *io)
         zr_io_request *request = io->first;
         if (request->status == ZERO_OK) {
             request->status = ZERO_ERR_CANCELLED;
-            snprintf(request->message, sizeof request->message, "%s: the run ended before", request->write ? "writing" : "reading");
+            snprintf(request->message, sizeof request->message, "%s: the run ended before",
+                     request->write ? "writing" : "reading");
         }
         zr_io_abandon(io, request);
     }
@@ -200,10 +212,7 @@ void zr_io_destroy(zr_io *io)
     release(io);
 }
 
-const char *zr_io_description(const zr_io *io)
-{
-    return io->description;
-}
+const char *zr_io_description(const zr_io *io) { return io->description; }
 
 static bool knows(const zr_io *io, const zr_scratch *scratch)
 {
@@ -219,14 +228,17 @@ static zero_status check_request(const zr_io *io, const zr_io_request *request, 
     const zr_io_extents *extents = request->extents;
     if (request->started)
         return zr_fail(error, ZERO_ERR_INTERNAL, "%s: the request is under way", what);
-    if (request->begin < 0 || request->count < 0 || request->begin > extents->count - request->count)
-        return zr_fail(error, ZERO_ERR_INTERNAL, "%s %d extents from %d of a vector that has %d", what, request->count, request->begin,
-                       extents->count);
+    if (request->begin < 0 || request->count < 0 ||
+        request->begin > extents->count - request->count)
+        return zr_fail(error, ZERO_ERR_INTERNAL, "%s %d extents from %d of a vector that has %d",
+                       what, request->count, request->begin, extents->count);
     if (request->count && !knows(io, extents->scratch))
-        return zr_fail(error, ZERO_ERR_INTERNAL, "%s: the vector lies in a scratch that the engine was not created with", what);
+        return zr_fail(error, ZERO_ERR_INTERNAL,
+                       "%s: the vector lies in a scratch that the engine was not created with",
+                       what);
     if ((uintptr_t)request->buffer % ZR_IO_ALIGN || (request->count && !request->buffer))
-        return zr_fail(error, ZERO_ERR_INTERNAL, "%s: the buffer %p is not aligned to %d bytes", what, (void *)request->buffer,
-                       ZR_IO_ALIGN);
+        return zr_fail(error, ZERO_ERR_INTERNAL, "%s: the buffer %p is not aligned to %d bytes",
+                       what, (void *)request->buffer, ZR_IO_ALIGN);
     return ZERO_OK;
 }
 
@@ -235,7 +247,8 @@ static void overwrite(const zr_io *io, const zr_io_request *request)
 {
     const int64_t *bounds = request->extents->bounds;
     if (!request->write && request->count && io->options.faults && io->options.faults->overwrite)
-        memset(request->buffer, 0xff, (size_t)(bounds[request->begin + request->count] - bounds[request->begin]));
+        memset(request->buffer, 0xff,
+               (size_t)(bounds[request->begin + request->count] - bounds[request->begin]));
 }
 
 zero_status zr_io_start(zr_io *io, zr_io_request *request, zero_error *error)
@@ -287,11 +300,15 @@ static zero_status refuse_to_wait(const zr_io *io, const zr_io_request *request,
     const char *what = request->write ? "writing" : "reading";
     const zr_io_transfer *oldest = find_oldest(io, request);
     if (!oldest)
-        return zr_fail(error, ZERO_ERR_TIMEOUT, "%s %d extents: no transfer has ended for %g seconds, and these have not begun", what,
-                       request->count, io->options.timeout);
-    return zr_fail(error, ZERO_ERR_TIMEOUT, "%s %lld bytes at %lld of %s: it has lasted for %.1f seconds, and no other transfer has ended for %g",
-                   what, (long long)oldest->bytes, (long long)oldest->offset, oldest->name, zr_clock_seconds() - oldest->begun,
-                   io->options.timeout);
+        return zr_fail(
+            error, ZERO_ERR_TIMEOUT,
+            "%s %d extents: no transfer has ended for %g seconds, and these have not begun", what,
+            request->count, io->options.timeout);
+    return zr_fail(error, ZERO_ERR_TIMEOUT,
+                   "%s %lld bytes at %lld of %s: it has lasted for %.1f seconds, and no other "
+                   "transfer has ended for %g",
+                   what, (long long)oldest->bytes, (long long)oldest->offset, oldest->name,
+                   zr_clock_seconds() - oldest->begun, io->options.timeout);
 }
 
 zero_status zr_io_wait(zr_io *io, zr_io_request *request, zero_error *error)

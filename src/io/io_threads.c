@@ -10,7 +10,7 @@
 
 typedef struct lane { // under the engine's lock
     int under_way;
-    int batch;        // transfers that may yet begin before all that are under way have ended
+    int batch; // transfers that may yet begin before all that are under way have ended
 } lane;
 
 typedef struct lane_thread {
@@ -89,7 +89,8 @@ static void *serve(void *argument)
 
 static zero_status create(zr_io *io, int *refused, zero_error *error)
 {
-    int depth = io->options.queue_depth, count = ZR_MIN(io->options.lanes * depth, MOST_THREADS), reason = 0;
+    int depth = io->options.queue_depth, count = ZR_MIN(io->options.lanes * depth, MOST_THREADS),
+        reason = 0;
     thread_lanes *all = zr_alloc(sizeof *all, error);
     *refused = 0;
     io->lanes = all;
@@ -103,17 +104,17 @@ static zero_status create(zr_io *io, int *refused, zero_error *error)
         all->threads[i] = (lane_thread){.io = io, .lane = &all->lanes[i / depth]};
         reason = zr_io_start_thread(&all->threads[i].thread, serve, &all->threads[i]);
         if (reason)
-            return zr_fail_errno(error, ZERO_ERR_MEMORY, reason, "cannot start thread %d of %d for reading and writing", i + 1, count);
+            return zr_fail_errno(error, ZERO_ERR_MEMORY, reason,
+                                 "cannot start thread %d of %d for reading and writing", i + 1,
+                                 count);
         all->count++;
     }
-    snprintf(io->kind, sizeof io->kind, "%d thread%s with pread and pwrite", count, count == 1 ? "" : "s");
+    snprintf(io->kind, sizeof io->kind, "%d thread%s with pread and pwrite", count,
+             count == 1 ? "" : "s");
     return ZERO_OK;
 }
 
-static void wake(zr_io *io)
-{
-    pthread_cond_broadcast(&io->work);
-}
+static void wake(zr_io *io) { pthread_cond_broadcast(&io->work); }
 
 static void destroy(zr_io *io)
 {

@@ -1,7 +1,9 @@
-// The life of a transfer, from the queue of requests to the message of its failure. Called by lanes.
+// The life of a transfer, from the queue of requests to the message of its failure. Called by
+// lanes.
 //
-// Invariant, under the lock: a request's `unfinished` counts its extents that have not begun, [next, begin + count), and its
-// transfers under way; only the first request of the queue is begun in part.
+// Invariant, under the lock: a request's `unfinished` counts its extents that have not begun,
+// [next, begin + count), and its transfers under way; only the first request of the queue is begun
+// in part.
 #define _GNU_SOURCE
 #include "base/clock.h"
 #include "base/crc32c.h"
@@ -12,9 +14,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PATIENT_RESULTS 16    // in vain, before there are pauses
+#define PATIENT_RESULTS 16 // in vain, before there are pauses
 #define MOST_STUBS 64
-#define LONGEST_PAUSE 0.01    // seconds
+#define LONGEST_PAUSE 0.01 // seconds
 
 void zr_io_push(zr_io_list *list, zr_io_transfer *transfer)
 {
@@ -60,12 +62,19 @@ static zr_io_transfer *begin(zr_io *io, zr_io_request *request)
     int64_t first = extents->bounds[extent], place = extents->place + first, offset = 0;
     int file = zr_scratch_find(scratch, place, &offset);
     *transfer = (zr_io_transfer){
-        .request = request, .extent = extent, .write = request->write,
+        .request = request,
+        .extent = extent,
+        .write = request->write,
         .zeros = !request->write && !extents->written[extent],
-        .name = scratch->names[file], .file = first_file(io, scratch) + file, .fd = scratch->fds[file],
-        .place = place, .offset = offset,
-        .data = request->buffer + (first - extents->bounds[request->begin]), .bytes = extents->bounds[extent + 1] - first,
-        .checksum = extents->checksums[extent], .begun = zr_clock_seconds(),
+        .name = scratch->names[file],
+        .file = first_file(io, scratch) + file,
+        .fd = scratch->fds[file],
+        .place = place,
+        .offset = offset,
+        .data = request->buffer + (first - extents->bounds[request->begin]),
+        .bytes = extents->bounds[extent + 1] - first,
+        .checksum = extents->checksums[extent],
+        .begun = zr_clock_seconds(),
     };
     if (request->next == request->begin + request->count)
         io->first = request->later;
@@ -93,7 +102,8 @@ int64_t zr_io_ask(zr_io *io, zr_io_transfer *transfer)
     transfer->asked = left;
     if (!faults || !faults->transfer)
         return left;
-    int64_t answer = faults->transfer(faults->user, transfer->write, transfer->place + transfer->done, left);
+    int64_t answer =
+        faults->transfer(faults->user, transfer->write, transfer->place + transfer->done, left);
     transfer->asked = ZR_MIN(left, answer);
     return answer <= 0 ? answer : ZR_MIN(left, ZR_ROUND_UP(answer, ZR_IO_ALIGN));
 }
@@ -109,7 +119,8 @@ static bool fail(zr_io_transfer *transfer, const char *format, ...)
     return true;
 }
 
-// Nothing moved, which may be different next time. Half the wait's deadline, so that it is this message that a caller sees.
+// Nothing moved, which may be different next time. Half the wait's deadline, so that it is this
+// message that a caller sees.
 static bool moved_in_vain(zr_io *io, zr_io_transfer *transfer, int64_t result)
 {
     char reason[64];
@@ -118,7 +129,8 @@ static bool moved_in_vain(zr_io *io, zr_io_transfer *transfer, int64_t result)
         transfer->vain_since = now;
     if (result > 0 && ++transfer->stubs == MOST_STUBS)
         return fail(transfer, "only %lld bytes, %d times in a row", (long long)result, MOST_STUBS);
-    const char *found = result > 0 ? "too few bytes" : strerror_r((int)-result, reason, sizeof reason);
+    const char *found =
+        result > 0 ? "too few bytes" : strerror_r((int)-result, reason, sizeof reason);
     if (atomic_load(&io->ending))
         return fail(transfer, "%s, and the end of the run", found);
     if (limit > 0 && now - transfer->vain_since > limit)
@@ -134,7 +146,8 @@ bool zr_io_moved(zr_io *io, zr_io_transfer *transfer, int64_t result)
     if (result == 0 && transfer->write)
         return fail(transfer, "nothing was written");
     if (result == 0)
-        return fail(transfer, "the file ends at %lld", (long long)(transfer->offset + transfer->done));
+        return fail(transfer, "the file ends at %lld",
+                    (long long)(transfer->offset + transfer->done));
     if (result < 0 && result != -EINTR && result != -EAGAIN)
         return fail(transfer, "%s", strerror_r((int)-result, reason, sizeof reason));
     result = ZR_MIN(result, transfer->asked);
@@ -155,7 +168,8 @@ void zr_io_sum(zr_io *io, zr_io_transfer *transfer)
         faults->arrived(faults->user, transfer->place, transfer->bytes, transfer->data);
     uint32_t checksum = zr_crc32c(0, transfer->data, (size_t)transfer->bytes);
     if (!transfer->write && checksum != transfer->checksum)
-        fail(transfer, "its checksum is %08x, written was %08x: what is on the disk is damaged", checksum, transfer->checksum);
+        fail(transfer, "its checksum is %08x, written was %08x: what is on the disk is damaged",
+             checksum, transfer->checksum);
     transfer->checksum = checksum;
 }
 
@@ -163,9 +177,11 @@ void zr_io_sum(zr_io *io, zr_io_transfer *transfer)
 static void describe(const zr_io_transfer *transfer, char *message, size_t room)
 {
     char what[80];
-    int length = snprintf(what, sizeof what, "%s %lld bytes at %lld of ", transfer->write ? "writing" : "reading",
-                          (long long)transfer->bytes, (long long)transfer->offset);
-    size_t left = room - (size_t)length - strlen(transfer->found) - sizeof ": ", name = strlen(transfer->name);
+    int length = snprintf(what, sizeof what, "%s %lld bytes at %lld of ",
+                          transfer->write ? "writing" : "reading", (long long)transfer->bytes,
+                          (long long)transfer->offset);
+    size_t left = room - (size_t)length - strlen(transfer->found) - sizeof ": ",
+           name = strlen(transfer->name);
     const char *cut = name > left ? "..." : "";
     const char *shown = name > left ? transfer->name + name - left + strlen(cut) : transfer->name;
     snprintf(message, room, "%s%s%s: %s", what, cut, shown, transfer->found);

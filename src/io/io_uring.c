@@ -5,14 +5,16 @@
 //              └── again <────────┘         └── of a write: as soon as it is in the ring;
 //                                               of a read: compared before it ends
 //
-// The disk comes first: a round of a lane fills the ring, submits, reaps, and computes one checksum; it waits only where there is
-// neither a checksum to compute nor a transfer to ask again for. Checksums so overlap with the transfers that are under way.
+// The disk comes first: a round of a lane fills the ring, submits, reaps, and computes one
+// checksum; it waits only where there is neither a checksum to compute nor a transfer to ask again
+// for. Checksums so overlap with the transfers that are under way.
 //
-// Invariant: `in_flight` transfers are in the ring (submitted or not), `held` were taken and have not ended; a read of the
-// eventfd `wake` is always in the ring too, which is how zr_io_start ends a lane's wait. A transfer is in one list at most: a
-// write that must be asked again for is summed before.
-// A kernel that refuses io_uring_enter for good breaks the lane: its transfers fail, and those that the kernel has are reaped
-// without it.
+// Invariant: `in_flight` transfers are in the ring (submitted or not), `held` were taken and have
+// not ended; a read of the eventfd `wake` is always in the ring too, which is how zr_io_start ends
+// a lane's wait. A transfer is in one list at most: a write that must be asked again for is summed
+// before.
+// A kernel that refuses io_uring_enter for good breaks the lane: its transfers fail, and those that
+// the kernel has are reaped without it.
 #define _GNU_SOURCE
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -27,7 +29,7 @@
 
 #define LONGEST_PIECE ((size_t)1 << 30) // of a registered buffer
 #define MOST_PIECES 1024
-#define FIRST_PAUSE 5e-5  // seconds, when the kernel takes nothing; doubles
+#define FIRST_PAUSE 5e-5 // seconds, when the kernel takes nothing; doubles
 #define LONGEST_PAUSE 5e-3
 
 typedef struct lane {
@@ -39,14 +41,14 @@ typedef struct lane {
     bool asleep;    // under the engine's lock: there was nothing to take, zr_io_start must wake it
     bool opened, running, files_registered;
     int in_flight, held;
-    int batch;      // transfers that may yet begin before all in flight have ended
+    int batch; // transfers that may yet begin before all in flight have ended
     zr_io_list ready, again, sums;
-    int broken;     // an errno: io_uring_enter works no more
+    int broken;               // an errno: io_uring_enter works no more
     double vain_since, pause; // seconds; pause 0: the kernel took what it was last given
 } lane;
 
 typedef struct ring_lanes {
-    lane *lanes;          // (count)
+    lane *lanes; // (count)
     int count;
     struct iovec *pieces; // (piece_count) of the buffers, as registered
     int piece_count;      // 0: none is registered
@@ -76,7 +78,8 @@ static void prepare(lane *lane, zr_io_transfer *transfer, int64_t bytes)
     struct io_uring_sqe *sqe = io_uring_get_sqe(&lane->ring);
     char *data = transfer->data + transfer->done;
     int64_t offset = transfer->offset + transfer->done;
-    int piece = find_piece(lane, data, bytes), file = lane->files_registered ? transfer->file : transfer->fd;
+    int piece = find_piece(lane, data, bytes),
+        file = lane->files_registered ? transfer->file : transfer->fd;
     if (transfer->write && piece >= 0)
         io_uring_prep_write_fixed(sqe, file, data, (unsigned)bytes, (uint64_t)offset, piece);
     else if (transfer->write)
@@ -109,7 +112,8 @@ static void arrive(lane *lane, zr_io_transfer *transfer, int64_t result)
 {
     lane->in_flight--;
     transfer->moved = zr_io_moved(lane->io, transfer, result);
-    bool failed = transfer->status != ZERO_OK, unsummed_write = transfer->write && !transfer->summed;
+    bool failed = transfer->status != ZERO_OK,
+         unsummed_write = transfer->write && !transfer->summed;
     if (unsummed_write && (failed || !transfer->moved))
         zr_io_remove(&lane->sums, transfer);
     if (unsummed_write && !transfer->moved)
@@ -139,7 +143,8 @@ static void break_lane(lane *lane, int reason)
     lane->broken = reason;
     const struct io_uring_sq *sq = &lane->ring.sq;
     for (unsigned at = *sq->khead; at != sq->sqe_tail; at++) { // not taken by the kernel
-        zr_io_transfer *transfer = (zr_io_transfer *)(uintptr_t)sq->sqes[at & *sq->kring_mask].user_data;
+        zr_io_transfer *transfer =
+            (zr_io_transfer *)(uintptr_t)sq->sqes[at & *sq->kring_mask].user_data;
         if (transfer)
             arrive(lane, transfer, -reason);
     }
@@ -159,7 +164,8 @@ static bool is_patient(const lane *lane, double now)
     return !atomic_load(&lane->io->ending) && !too_long;
 }
 
-// A kernel that is short of something is asked again, after pauses that grow; one that refuses is not.
+// A kernel that is short of something is asked again, after pauses that grow; one that refuses is
+// not.
 static void bear_refusal(lane *lane, int reason)
 {
     double now = zr_clock_seconds();
@@ -285,17 +291,21 @@ static int open_ring(lane *lane)
     const zr_io_options *options = &lane->io->options;
     const zr_io_faults *faults = options->faults;
     int reason = faults && faults->setup ? faults->setup(faults->user) : 0;
+    // one for the wake
     if (!reason)
-        reason = -io_uring_queue_init((unsigned)options->queue_depth + 2, &lane->ring, 0); // one for the wake
+        reason = -io_uring_queue_init((unsigned)options->queue_depth + 2, &lane->ring, 0);
     if (reason)
         return reason;
     lane->opened = true;
-    if (!(lane->ring.features & IORING_FEAT_RW_CUR_POS)) // came with the plain reads and writes that are used here
+    // came with the plain reads and writes that are used here
+    if (!(lane->ring.features & IORING_FEAT_RW_CUR_POS))
         return ENOSYS;
     lane->wake = eventfd(0, EFD_CLOEXEC);
     if (lane->wake < 0)
         return errno;
-    lane->files_registered = lane->io->file_count && !io_uring_register_files(&lane->ring, lane->io->files, (unsigned)lane->io->file_count);
+    lane->files_registered =
+        lane->io->file_count &&
+        !io_uring_register_files(&lane->ring, lane->io->files, (unsigned)lane->io->file_count);
     return 0;
 }
 
@@ -323,7 +333,8 @@ static void register_buffers(zr_io *io, ring_lanes *all)
     if (!all->piece_count)
         return;
     while (!reason && done < all->count)
-        reason = -io_uring_register_buffers(&all->lanes[done++].ring, all->pieces, (unsigned)all->piece_count);
+        reason = -io_uring_register_buffers(&all->lanes[done++].ring, all->pieces,
+                                            (unsigned)all->piece_count);
     if (!reason) {
         snprintf(io->extras, sizeof io->extras, ", registered buffers");
         return;
@@ -331,7 +342,8 @@ static void register_buffers(zr_io *io, ring_lanes *all)
     for (int i = 0; i < done - 1; i++)
         io_uring_unregister_buffers(&all->lanes[i].ring);
     all->piece_count = 0;
-    snprintf(io->extras, sizeof io->extras, ", buffers not registered (%s)", strerror_r(reason, text, sizeof text));
+    snprintf(io->extras, sizeof io->extras, ", buffers not registered (%s)",
+             strerror_r(reason, text, sizeof text));
 }
 
 static zero_status create(zr_io *io, int *refused, zero_error *error)
@@ -359,7 +371,8 @@ static zero_status create(zr_io *io, int *refused, zero_error *error)
     for (int i = 0; i < all->count; i++) {
         int reason = zr_io_start_thread(&all->lanes[i].thread, serve, &all->lanes[i]);
         if (reason)
-            return zr_fail_errno(error, ZERO_ERR_MEMORY, reason, "cannot start the thread of lane %d of %d", i + 1, all->count);
+            return zr_fail_errno(error, ZERO_ERR_MEMORY, reason,
+                                 "cannot start the thread of lane %d of %d", i + 1, all->count);
         all->lanes[i].running = true;
     }
     snprintf(io->kind, sizeof io->kind, "io_uring");
@@ -379,7 +392,8 @@ static void wake(zr_io *io)
     pthread_cond_broadcast(&io->work);
 }
 
-// Registrations are undone first: what the kernel does for a closed ring, it does later, and until then files keep their space.
+// Registrations are undone first: what the kernel does for a closed ring, it does later, and until
+// then files keep their space.
 static void close_ring(lane *lane, bool buffers_registered)
 {
     if (lane->opened && lane->files_registered)

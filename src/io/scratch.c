@@ -1,6 +1,7 @@
 // Scratch files: made without a name that anyone could find, as large as they will ever be.
 //
-// Invariant: fds[0..count) are open and names[0..count) are set, in a scratch that is being created as in one that is done.
+// Invariant: fds[0..count) are open and names[0..count) are set, in a scratch that is being created
+// as in one that is done.
 #define _GNU_SOURCE
 #include "io/scratch.h"
 #include "base/alloc.h"
@@ -17,20 +18,25 @@
 // What of the space falls to one of the files.
 static int64_t share(const zr_scratch *scratch, int file)
 {
-    int64_t round = scratch->stripe * scratch->count, rest = scratch->bytes % round - file * scratch->stripe;
+    int64_t round = scratch->stripe * scratch->count,
+            rest = scratch->bytes % round - file * scratch->stripe;
     return scratch->bytes / round * scratch->stripe + ZR_MIN(ZR_MAX(rest, 0), scratch->stripe);
 }
 
 static zero_status refuse(const char *directory, int reason, zero_error *error)
 {
-    bool chosen_wrongly = reason == ENOENT || reason == ENOTDIR || reason == EACCES || reason == EPERM || reason == EROFS;
-    return zr_fail_errno(error, chosen_wrongly ? ZERO_ERR_USAGE : ZERO_ERR_IO, reason, "cannot make a scratch file in \"%s\"", directory);
+    bool chosen_wrongly = reason == ENOENT || reason == ENOTDIR || reason == EACCES ||
+                          reason == EPERM || reason == EROFS;
+    return zr_fail_errno(error, chosen_wrongly ? ZERO_ERR_USAGE : ZERO_ERR_IO, reason,
+                         "cannot make a scratch file in \"%s\"", directory);
 }
 
-static zero_status refuse_space(const char *directory, int64_t bytes, int64_t available, zero_error *error)
+static zero_status refuse_space(const char *directory, int64_t bytes, int64_t available,
+                                zero_error *error)
 {
-    return zr_fail(error, ZERO_ERR_IO, "no room for scratch space in \"%s\": %lld bytes are wanted, %lld are free", directory,
-                   (long long)bytes, (long long)available);
+    return zr_fail(error, ZERO_ERR_IO,
+                   "no room for scratch space in \"%s\": %lld bytes are wanted, %lld are free",
+                   directory, (long long)bytes, (long long)available);
 }
 
 static zero_status find_space(const char *directory, int64_t *available, zero_error *error)
@@ -58,7 +64,8 @@ static int open_named(char *name, size_t room, const char *prefix, int number, i
     return reason;
 }
 
-static zero_status open_file(zr_scratch *scratch, const char *directory, const char *label, zero_error *error)
+static zero_status open_file(zr_scratch *scratch, const char *directory, const char *label,
+                             zero_error *error)
 {
     int file = scratch->count, reason = 0;
     char *prefix = zr_sprintf(error, "%s/%s.%ld", directory, label, (long)getpid());
@@ -104,14 +111,15 @@ static bool set_direct(int fd)
     int flags = fcntl(fd, F_GETFL);
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_DIRECT))
         return false;
-    if (pwrite(fd, page, sizeof page, 0) == sizeof page && pread(fd, page, sizeof page, 0) == sizeof page)
+    if (pwrite(fd, page, sizeof page, 0) == sizeof page &&
+        pread(fd, page, sizeof page, 0) == sizeof page)
         return true;
     (void)fcntl(fd, F_SETFL, flags);
     return false;
 }
 
-static zero_status add_file(zr_scratch *scratch, const char *directory, int64_t bytes, const char *label, const zr_io_faults *faults,
-                            zero_error *error)
+static zero_status add_file(zr_scratch *scratch, const char *directory, int64_t bytes,
+                            const char *label, const zr_io_faults *faults, zero_error *error)
 {
     int64_t available = 0;
     ZERO_TRY(find_space(directory, &available, error));
@@ -126,7 +134,9 @@ static zero_status add_file(zr_scratch *scratch, const char *directory, int64_t 
         return refuse_space(directory, bytes, available, error);
     }
     if (reason)
-        return zr_fail_errno(error, ZERO_ERR_IO, reason, "cannot reserve %lld bytes of scratch space in \"%s\"", (long long)bytes, directory);
+        return zr_fail_errno(error, ZERO_ERR_IO, reason,
+                             "cannot reserve %lld bytes of scratch space in \"%s\"",
+                             (long long)bytes, directory);
     scratch->direct = set_direct(fd) && scratch->direct;
     return ZERO_OK;
 }
@@ -134,22 +144,31 @@ static zero_status add_file(zr_scratch *scratch, const char *directory, int64_t 
 static zero_status check(int count, int64_t bytes, int64_t stripe, zero_error *error)
 {
     if (bytes < 0 || stripe < ZR_IO_ALIGN || stripe % ZR_IO_ALIGN)
-        return zr_fail(error, ZERO_ERR_INTERNAL, "scratch space of %lld bytes in stripes of %lld: a stripe is a multiple of %d bytes",
-                       (long long)bytes, (long long)stripe, ZR_IO_ALIGN);
+        return zr_fail(
+            error, ZERO_ERR_INTERNAL,
+            "scratch space of %lld bytes in stripes of %lld: a stripe is a multiple of %d bytes",
+            (long long)bytes, (long long)stripe, ZR_IO_ALIGN);
     if (bytes && (count < 1 || count > ZR_SCRATCH_MOST_FILES))
-        return zr_fail(error, ZERO_ERR_USAGE, "scratch space in %d directories: there can be 1 to %d", count, ZR_SCRATCH_MOST_FILES);
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "scratch space in %d directories: there can be 1 to %d", count,
+                       ZR_SCRATCH_MOST_FILES);
     return ZERO_OK;
 }
 
-zero_status zr_scratch_create(const char *const *directories, int count, int64_t bytes, int64_t stripe, const char *label,
-                              const zr_io_faults *faults, zr_scratch *out, zero_error *error)
+zero_status zr_scratch_create(const char *const *directories, int count, int64_t bytes,
+                              int64_t stripe, const char *label, const zr_io_faults *faults,
+                              zr_scratch *out, zero_error *error)
 {
     *out = (zr_scratch){0};
     ZERO_TRY(check(count, bytes, stripe, error));
-    zr_scratch whole = {.count = bytes ? count : 0, .bytes = ZR_ROUND_UP(bytes, (int64_t)ZR_IO_ALIGN), .stripe = stripe, .direct = true};
+    zr_scratch whole = {.count = bytes ? count : 0,
+                        .bytes = ZR_ROUND_UP(bytes, (int64_t)ZR_IO_ALIGN),
+                        .stripe = stripe,
+                        .direct = true};
     zr_scratch made = {.bytes = whole.bytes, .stripe = stripe, .direct = true};
     for (int i = 0; i < whole.count; i++) {
-        zero_status status = add_file(&made, directories[i], share(&whole, i), label, faults, error);
+        zero_status status =
+            add_file(&made, directories[i], share(&whole, i), label, faults, error);
         if (status != ZERO_OK) {
             zr_scratch_destroy(&made);
             return status;

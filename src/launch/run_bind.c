@@ -1,4 +1,5 @@
-// Which cores each rank gets: equal shares of the cores that this process may use, as whole cores, neighbours together.
+// Which cores each rank gets: equal shares of the cores that this process may use, as whole cores,
+// neighbours together.
 #define _GNU_SOURCE
 #include "base/cpu.h"
 #include "launch/run_ranks.h"
@@ -7,21 +8,24 @@
 #include <hwloc/glibc-sched.h>
 
 // The n-th of the cores that `allowed` touches: what of it is allowed.
-static bool nth_core(hwloc_topology_t topology, hwloc_const_cpuset_t allowed, int n, hwloc_bitmap_t add_to)
+static bool nth_core(hwloc_topology_t topology, hwloc_const_cpuset_t allowed, int n,
+                     hwloc_bitmap_t add_to)
 {
     hwloc_obj_t core = NULL;
     while ((core = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_CORE, core))) {
         if (!hwloc_bitmap_intersects(core->cpuset, allowed) || n-- > 0)
             continue;
         hwloc_bitmap_t own = hwloc_bitmap_dup(core->cpuset);
-        bool made = own && hwloc_bitmap_and(own, own, allowed) == 0 && hwloc_bitmap_or(add_to, add_to, own) == 0;
+        bool made = own && hwloc_bitmap_and(own, own, allowed) == 0 &&
+                    hwloc_bitmap_or(add_to, add_to, own) == 0;
         hwloc_bitmap_free(own);
         return made;
     }
     return false;
 }
 
-static bool share_of(hwloc_topology_t topology, hwloc_const_cpuset_t allowed, int rank, int cores, cpu_set_t *out)
+static bool share_of(hwloc_topology_t topology, hwloc_const_cpuset_t allowed, int rank, int cores,
+                     cpu_set_t *out)
 {
     hwloc_bitmap_t share = hwloc_bitmap_alloc();
     bool made = share != NULL;
@@ -39,7 +43,8 @@ void zr_run_bind(int ranks, cpu_set_t *masks, bool *bound)
     hwloc_bitmap_t allowed = hwloc_bitmap_alloc();
     bool ready = allowed && cores > 0 && hwloc_topology_init(&topology) == 0;
     if (ready) {
-        bool known = hwloc_topology_load(topology) == 0 && hwloc_get_cpubind(topology, allowed, HWLOC_CPUBIND_THREAD) == 0;
+        bool known = hwloc_topology_load(topology) == 0 &&
+                     hwloc_get_cpubind(topology, allowed, HWLOC_CPUBIND_THREAD) == 0;
         for (int r = 0; r < ranks; r++)
             bound[r] = known && share_of(topology, allowed, r, cores, &masks[r]);
         hwloc_topology_destroy(topology);

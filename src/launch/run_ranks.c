@@ -1,4 +1,5 @@
-// zero_run: a program on N ranks of this machine. The memory that they share is made here and handed on by descriptor.
+// zero_run: a program on N ranks of this machine. The memory that they share is made here and
+// handed on by descriptor.
 #define _GNU_SOURCE
 #include "launch/run_ranks.h"
 
@@ -21,9 +22,12 @@
 
 enum { JOB, RANK, VARIABLES = RANK + 6, VARIABLE_BYTES = 80 };
 
-static const char *const variables[VARIABLES] = {JOB_VARIABLE, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", ZR_MEMFD_VARIABLE, RESTART_VARIABLE};
+static const char *const variables[VARIABLES] = {
+    JOB_VARIABLE,      "RANK",          "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
+    ZR_MEMFD_VARIABLE, RESTART_VARIABLE};
 
-typedef struct rank_environment { // the parent's, with this rank's variables in place of any of the same names
+// the parent's, with this rank's variables in place of any of the same names
+typedef struct rank_environment {
     char **list;
     char own[VARIABLES][VARIABLE_BYTES];
 } rank_environment;
@@ -38,7 +42,8 @@ static bool is_own(const char *entry)
     return false;
 }
 
-// crowded: ranks without cores of their own, whose OpenMP teams must not spin, unless the user says otherwise.
+// crowded: ranks without cores of their own, whose OpenMP teams must not spin, unless the user says
+// otherwise.
 static zero_status make_environment(rank_environment *out, bool crowded, zero_error *error)
 {
     size_t count = 0, kept = 0;
@@ -57,7 +62,8 @@ static zero_status make_environment(rank_environment *out, bool crowded, zero_er
     return ZERO_OK;
 }
 
-static void set_rank(rank_environment *environment, const char *job, int rank, int ranks, int memfd, int restart)
+static void set_rank(rank_environment *environment, const char *job, int rank, int ranks, int memfd,
+                     int restart)
 {
     const int values[VARIABLES] = {0, rank, ranks, rank, ranks, memfd, restart};
     for (int i = RANK; i < VARIABLES; i++)
@@ -77,7 +83,8 @@ static zero_status find_program(const char *name, char out[static 4096], zero_er
     if (strchr(name, '/')) {
         if (is_program(name) && snprintf(out, 4096, "%s", name) < 4096)
             return ZERO_OK;
-        return zr_fail(error, ZERO_ERR_USAGE, "cannot start %s: %s", name, zr_path_exists(name) ? "it is no program" : "there is no such file");
+        return zr_fail(error, ZERO_ERR_USAGE, "cannot start %s: %s", name,
+                       zr_path_exists(name) ? "it is no program" : "there is no such file");
     }
     const char *at = getenv("PATH");
     for (at = at ? at : "/usr/bin:/bin"; *at; at += strspn(at, ":")) {
@@ -103,14 +110,18 @@ typedef struct attempt { // to run the program
     char job[48];      // of all attempts, and of no other run
 } attempt;
 
-static zero_status start_ranks(const attempt *a, zr_local_host *host, placement *place, zero_error *error)
+static zero_status start_ranks(const attempt *a, zr_local_host *host, placement *place,
+                               zero_error *error)
 {
     rank_environment environment = {0};
     zr_run_bind(a->ranks, place->masks, place->bound);
     zero_status status = make_environment(&environment, !place->bound[0], error);
     for (int r = 0; r < a->ranks && status == ZERO_OK; r++) {
         set_rank(&environment, a->job, r, a->ranks, host->memfd, a->number);
-        zr_spawn spawn = {.path = a->path, .argv = a->options->argv, .environment = environment.list, .memfd = host->memfd,
+        zr_spawn spawn = {.path = a->path,
+                          .argv = a->options->argv,
+                          .environment = environment.list,
+                          .memfd = host->memfd,
                           .mask = place->bound[r] ? &place->masks[r] : NULL};
         status = zr_run_spawn(&spawn, &place->children[r], error);
     }
@@ -134,7 +145,8 @@ static void kill_started(zr_child *children, int ranks)
 static zero_status run_on(attempt *a, zr_local_host *host, int *exit_code, zero_error *error)
 {
     size_t ranks = (size_t)a->ranks;
-    placement place = {.children = zr_alloc(ranks * sizeof *place.children, error), .masks = zr_alloc(ranks * sizeof *place.masks, error),
+    placement place = {.children = zr_alloc(ranks * sizeof *place.children, error),
+                       .masks = zr_alloc(ranks * sizeof *place.masks, error),
                        .bound = zr_alloc(ranks * sizeof *place.bound, error)};
     zero_status status = ZERO_ERR_MEMORY;
     if (place.children && place.masks && place.bound) {
@@ -160,12 +172,14 @@ static zero_status run_once(attempt *a, int *exit_code, zero_error *error)
     return status;
 }
 
-// Whether another attempt may do better: a rank died, or was failed by a disk or by another rank. What is wrong with the program's
-// arguments, data or configuration stays wrong; but a configuration that fewer ranks cannot run, still fewer may.
+// Whether another attempt may do better: a rank died, or was failed by a disk or by another rank.
+// What is wrong with the program's arguments, data or configuration stays wrong; but a
+// configuration that fewer ranks cannot run, still fewer may.
 static bool prepare_next(attempt *a, int exit_code, int restarts)
 {
     const zero_run_options *options = a->options;
-    bool refused = exit_code == zero_status_exit_code(ZERO_ERR_CONFIG) && a->number > 0 && a->ranks > options->min_ranks && options->min_ranks > 0;
+    bool refused = exit_code == zero_status_exit_code(ZERO_ERR_CONFIG) && a->number > 0 &&
+                   a->ranks > options->min_ranks && options->min_ranks > 0;
     bool failed = exit_code > 128 || exit_code == zero_status_exit_code(ZERO_ERR_IO);
     if ((options->stop && *options->stop) || !(refused || (failed && restarts < options->restarts)))
         return false;
@@ -186,7 +200,8 @@ static zero_status run_again_and_again(attempt *a, int *exit_code, zero_error *e
         if (status == ZERO_OK || !prepare_next(a, *exit_code, restarts))
             return status;
         restarts += *exit_code != zero_status_exit_code(ZERO_ERR_CONFIG);
-        zr_log(&options->logger, ZERO_LOG_WARNING, "%s; restart %d of %d, with %d rank%s", why.message, restarts, options->restarts, a->ranks, a->ranks == 1 ? "" : "s");
+        zr_log(&options->logger, ZERO_LOG_WARNING, "%s; restart %d of %d, with %d rank%s",
+               why.message, restarts, options->restarts, a->ranks, a->ranks == 1 ? "" : "s");
         if (error)
             *error = (zero_error){0};
     }
@@ -205,13 +220,16 @@ zero_status zero_run(const zero_run_options *options, int *exit_code, zero_error
     if (!options->argv || !options->argv[0])
         return zr_fail(error, ZERO_ERR_USAGE, "zero_run: options.argv names no program");
     if (options->min_ranks < 0 || options->min_ranks > options->ranks || options->restarts < 0)
-        return zr_fail(error, ZERO_ERR_USAGE, "zero_run: %d ranks, at least %d of them after at most %d restarts: both must be 0 or more, the second at most the first", options->ranks,
-                       options->min_ranks, options->restarts);
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "zero_run: %d ranks, at least %d of them after at most %d restarts: both "
+                       "must be 0 or more, the second at most the first",
+                       options->ranks, options->min_ranks, options->restarts);
     ZERO_TRY(find_program(options->argv[0], path, error));
     struct timespec now;
     attempt a = {.options = options, .path = path, .ranks = options->ranks};
     clock_gettime(CLOCK_REALTIME, &now);
-    snprintf(a.job, sizeof a.job, "%llx.%lx.%lx", (unsigned long long)now.tv_sec, (unsigned long)now.tv_nsec, (unsigned long)getpid());
+    snprintf(a.job, sizeof a.job, "%llx.%lx.%lx", (unsigned long long)now.tv_sec,
+             (unsigned long)now.tv_nsec, (unsigned long)getpid());
     return run_again_and_again(&a, exit_code, error);
 }
 
@@ -221,10 +239,7 @@ int zero_restart_count(void)
     return text && zero_supervised() ? atoi(text) : 0;
 }
 
-const char *zero_run_job(void)
-{
-    return zero_supervised() ? getenv(JOB_VARIABLE) : NULL;
-}
+const char *zero_run_job(void) { return zero_supervised() ? getenv(JOB_VARIABLE) : NULL; }
 
 zero_status zero_launched_ranks(int *ranks, zero_error *error)
 {

@@ -14,22 +14,25 @@ typedef struct zr_child {
     int wait_status; // once ended
 } zr_child;
 
-// run_bind.c: cores of its own for each rank where there are enough; bound[r] false: the rank keeps the parent's.
+// run_bind.c: cores of its own for each rank where there are enough; bound[r] false: the rank keeps
+// the parent's.
 void zr_run_bind(int ranks, cpu_set_t *masks, bool *bound);
 
 typedef struct zr_spawn {
-    const char *path;        // of the program, found
+    const char *path; // of the program, found
     const char *const *argv;
     char **environment;
-    int memfd;               // kept open in the child
-    const cpu_set_t *mask;   // NULL: the parent's
+    int memfd;             // kept open in the child
+    const cpu_set_t *mask; // NULL: the parent's
 } zr_spawn;
 
-// run_spawn.c. The child is killed when the calling thread's process ends. ZERO_ERR_USAGE where the program cannot be executed.
+// run_spawn.c. The child is killed when the calling thread's process ends. ZERO_ERR_USAGE where the
+// program cannot be executed.
 zero_status zr_run_spawn(const zr_spawn *spawn, zr_child *out, zero_error *error);
 
-// run_watch.c: until every child has ended and is reaped. *exit_code and the message are those of the first failure; *dead: ranks that a
-// signal ended, the supervisor's own not counted.
-zero_status zr_run_watch(zr_local_host *host, zr_child *children, const zero_run_options *options, int *exit_code, int *dead, zero_error *error);
+// run_watch.c: until every child has ended and is reaped. *exit_code and the message are those of
+// the first failure; *dead: ranks that a signal ended, the supervisor's own not counted.
+zero_status zr_run_watch(zr_local_host *host, zr_child *children, const zero_run_options *options,
+                         int *exit_code, int *dead, zero_error *error);
 
 #endif

@@ -1,5 +1,6 @@
-// Starts one rank. posix_spawn's own mechanism, vfork and exec at once, written out: posix_spawn can neither bind the child
-// to cores nor have it die with its parent, and both must hold before the first instruction of a program that is not ours.
+// Starts one rank. posix_spawn's own mechanism, vfork and exec at once, written out: posix_spawn
+// can neither bind the child to cores nor have it die with its parent, and both must hold before
+// the first instruction of a program that is not ours.
 #define _GNU_SOURCE
 #include "launch/run_ranks.h"
 
@@ -11,13 +12,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// Between vfork and exec: the parent's memory, so system calls and nothing else. Returns why exec failed.
+// Between vfork and exec: the parent's memory, so system calls and nothing else. Returns why exec
+// failed.
 static int become_rank(const zr_spawn *spawn, pid_t parent, const sigset_t *signals)
 {
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent)
         return ESRCH;
+    // a rank that is not bound runs all the same
     if (spawn->mask)
-        sched_setaffinity(0, sizeof *spawn->mask, spawn->mask); // a rank that is not bound runs all the same
+        sched_setaffinity(0, sizeof *spawn->mask, spawn->mask);
     if (fcntl(spawn->memfd, F_SETFD, 0))
         return errno;
     sigprocmask(SIG_SETMASK, signals, NULL);
@@ -25,7 +28,8 @@ static int become_rank(const zr_spawn *spawn, pid_t parent, const sigset_t *sign
     return errno;
 }
 
-static __attribute__((noinline)) pid_t fork_and_exec(const zr_spawn *spawn, pid_t parent, const sigset_t *signals, volatile int *reason)
+static __attribute__((noinline)) pid_t fork_and_exec(const zr_spawn *spawn, pid_t parent,
+                                                     const sigset_t *signals, volatile int *reason)
 {
     pid_t pid = vfork();
     if (pid != 0)
@@ -44,7 +48,8 @@ zero_status zr_run_spawn(const zr_spawn *spawn, zr_child *out, zero_error *error
     int fork_reason = errno;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (pid < 0)
-        return zr_fail_errno(error, ZERO_ERR_MEMORY, fork_reason, "cannot start a process for %s", spawn->argv[0]);
+        return zr_fail_errno(error, ZERO_ERR_MEMORY, fork_reason, "cannot start a process for %s",
+                             spawn->argv[0]);
     if (reason) {
         while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
             ;

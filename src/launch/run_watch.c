@@ -1,5 +1,5 @@
-// The supervisor: waits for its children, passes on what it is asked, tells the others when one fails, and ends those that do not end by
-// themselves.
+// The supervisor: waits for its children, passes on what it is asked, tells the others when one
+// fails, and ends those that do not end by themselves.
 // Invariant: it returns only when every child is reaped.
 #define _GNU_SOURCE
 #include "base/alloc.h"
@@ -17,9 +17,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// After a failure the ranks hear of it from each other and end with a message of their own; then they are asked, then made to.
+// After a failure the ranks hear of it from each other and end with a message of their own; then
+// they are asked, then made to.
 static const double ASK_AFTER = 0.7, KILL_AFTER = 1.4, LOOK_EVERY = 0.05; // seconds
-// Asked to end, the ranks have their time; from the first that has ended on, the others have this much.
+// Asked to end, the ranks have their time; from the first that has ended on, the others have this
+// much.
 static const double GRACE = 30, LINGER = 10;
 
 typedef struct watch {
@@ -27,13 +29,13 @@ typedef struct watch {
     zr_child *children;
     struct pollfd *polls;
     const zero_run_options *options;
-    int alive, first; // rank of the first that failed, -1: none
-    int signal;       // that the caller wants the ranks to end with, 0: none
-    double failed_at; // when the end of a failure began
-    double kill_at;   // of an end that was asked for
-    int sent;         // the strongest signal that was sent to all
-    int noted;        // of *options->notes
-    int dead;         // ranks that a signal ended which was not sent here
+    int alive, first;        // rank of the first that failed, -1: none
+    int signal;              // that the caller wants the ranks to end with, 0: none
+    double failed_at;        // when the end of a failure began
+    double kill_at;          // of an end that was asked for
+    int sent;                // the strongest signal that was sent to all
+    int noted;               // of *options->notes
+    int dead;                // ranks that a signal ended which was not sent here
     zr_cgroup_memory memory; // before the ranks began
 } watch;
 
@@ -73,7 +75,8 @@ static void reap(watch *w)
         w->dead += WIFSIGNALED(status);
         if (w->first < 0)
             w->failed_at = zr_clock_seconds();
-        if (w->first < 0 || (WIFSIGNALED(status) && !WIFSIGNALED(w->children[w->first].wait_status)))
+        if (w->first < 0 ||
+            (WIFSIGNALED(status) && !WIFSIGNALED(w->children[w->first].wait_status)))
             w->first = r;
     }
 }
@@ -94,7 +97,8 @@ static void send_all(watch *w, int number)
     w->sent = number;
 }
 
-// What the caller asks for: SIGINT may have reached the ranks from the terminal already, so it is another one that asks them.
+// What the caller asks for: SIGINT may have reached the ranks from the terminal already, so it is
+// another one that asks them.
 static void obey(watch *w)
 {
     const zero_run_options *options = w->options;
@@ -105,7 +109,10 @@ static void obey(watch *w)
     if (!options->stop || !*options->stop || w->signal)
         return;
     w->signal = *options->stop;
-    w->kill_at = options->grace_seconds < 0 ? INFINITY : zr_clock_seconds() + (options->grace_seconds > 0 ? options->grace_seconds : GRACE);
+    w->kill_at =
+        options->grace_seconds < 0
+            ? INFINITY
+            : zr_clock_seconds() + (options->grace_seconds > 0 ? options->grace_seconds : GRACE);
     send_all(w, w->signal == SIGINT ? SIGTERM : w->signal);
 }
 
@@ -119,12 +126,15 @@ static void end_the_rest(watch *w)
         send_all(w, SIGTERM);
 }
 
-// The words of a rank that gave up are the message; without them the first failure is told as the communicator noticed it.
+// The words of a rank that gave up are the message; without them the first failure is told as the
+// communicator noticed it.
 static const char *own_words(const zr_local_failure *failure)
 {
     char prefix[96];
-    int length = snprintf(prefix, sizeof prefix, "rank %d gave up at step %lld: ", failure->rank, (long long)failure->step);
-    return strncmp(failure->message, prefix, (size_t)length) == 0 ? failure->message + length : failure->message;
+    int length = snprintf(prefix, sizeof prefix, "rank %d gave up at step %lld: ", failure->rank,
+                          (long long)failure->step);
+    return strncmp(failure->message, prefix, (size_t)length) == 0 ? failure->message + length
+                                                                  : failure->message;
 }
 
 static int code_of(int wait_status)
@@ -136,14 +146,16 @@ static int code_of(int wait_status)
 static bool died_as_asked(const watch *w)
 {
     for (int r = 0; r < w->host->ranks; r++) {
-        int status = w->children[r].wait_status, number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+        int status = w->children[r].wait_status,
+            number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
         if (number && w->signal && (number == w->sent || number == w->signal || number == SIGTERM))
             return true;
     }
     return false;
 }
 
-// The kernel ends a process of a control group that has met its limit, and says so only in the group's counters.
+// The kernel ends a process of a control group that has met its limit, and says so only in the
+// group's counters.
 static void describe_memory(const watch *w, const zr_local_failure *failure, char *out, size_t size)
 {
     const zr_cgroup_memory now = zr_cgroup_memory_look("");
@@ -157,36 +169,51 @@ static void describe_memory(const watch *w, const zr_local_failure *failure, cha
     zr_bytes_text((double)now.limit, limit);
     zr_bytes_text((double)bytes, need);
     if (bytes)
-        snprintf(plan, sizeof plan, ", the plan of its %d rank%s needs %s", w->host->ranks, w->host->ranks == 1 ? "" : "s", need);
-    snprintf(out, size, ": the kernel ended it for memory: the limit of its control group is %s for all processes together%s; a smaller model or micro-batch, offload to NVMe, "
-             "or a higher limit helps, more ranks in the same group do not", limit, plan);
+        snprintf(plan, sizeof plan, ", the plan of its %d rank%s needs %s", w->host->ranks,
+                 w->host->ranks == 1 ? "" : "s", need);
+    snprintf(out, size,
+             ": the kernel ended it for memory: the limit of its control group is %s for all "
+             "processes together%s; a smaller model or micro-batch, offload to NVMe, "
+             "or a higher limit helps, more ranks in the same group do not",
+             limit, plan);
 }
 
-// The first failure that anyone noticed decides; a rank's own exit code, where it had one, is handed on.
+// The first failure that anyone noticed decides; a rank's own exit code, where it had one, is
+// handed on.
 static zero_status report(const watch *w, int *exit_code, zero_error *error)
 {
     zr_local_failure failure;
     if (died_as_asked(w)) {
         *exit_code = 128 + w->signal;
-        return zr_fail(error, ZERO_ERR_CANCELLED, "ended by signal %d (%s)", w->signal, strsignal(w->signal));
+        return zr_fail(error, ZERO_ERR_CANCELLED, "ended by signal %d (%s)", w->signal,
+                       strsignal(w->signal));
     }
     if (w->first < 0)
         return ZERO_OK;
     if (!zr_local_host_failure(w->host, &failure)) {
         *exit_code = code_of(w->children[w->first].wait_status);
-        return zr_fail(error, ZERO_ERR_PEER, "rank %d ended with exit code %d", w->first, *exit_code);
+        return zr_fail(error, ZERO_ERR_PEER, "rank %d ended with exit code %d", w->first,
+                       *exit_code);
     }
     int status = w->children[failure.rank].wait_status;
-    bool own = ended_badly(status) && !(WIFSIGNALED(status) && w->sent == WTERMSIG(status) && failure.signal == 0);
-    *exit_code = failure.signal ? 128 + failure.signal : own ? code_of(status) : zero_status_exit_code(failure.status);
+    bool own = ended_badly(status) &&
+               !(WIFSIGNALED(status) && w->sent == WTERMSIG(status) && failure.signal == 0);
+    *exit_code = failure.signal ? 128 + failure.signal
+                 : own          ? code_of(status)
+                                : zero_status_exit_code(failure.status);
     char memory[512];
     describe_memory(w, &failure, memory, sizeof memory);
     return zr_fail(error, failure.status, "%s%s", own_words(&failure), memory);
 }
 
-zero_status zr_run_watch(zr_local_host *host, zr_child *children, const zero_run_options *options, int *exit_code, int *dead, zero_error *error)
+zero_status zr_run_watch(zr_local_host *host, zr_child *children, const zero_run_options *options,
+                         int *exit_code, int *dead, zero_error *error)
 {
-    watch w = {.host = host, .children = children, .options = options, .first = -1, .memory = zr_cgroup_memory_look("")};
+    watch w = {.host = host,
+               .children = children,
+               .options = options,
+               .first = -1,
+               .memory = zr_cgroup_memory_look("")};
     w.polls = zr_alloc((size_t)host->ranks * sizeof *w.polls, error);
     zero_status no_memory = w.polls ? ZERO_OK : ZERO_ERR_MEMORY;
     for (int r = 0; r < host->ranks; r++)

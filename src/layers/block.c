@@ -30,16 +30,17 @@ static void layers_set(const zero_unit *unit, const zero_shape *shape, bool trai
         .rows = shape->batch * shape->seq,
         .width = of->width,
         .inner = of->inner,
-        .attention = {
-            .dtype = shape->dtype,
-            .batch = shape->batch,
-            .seq = shape->seq,
-            .heads = of->heads,
-            .kv_heads = of->kv_heads,
-            .head_dim = of->head_dim,
-            .scale = (float)(1 / sqrt((double)of->head_dim)),
-            .dropout = training ? of->attention_dropout : 0,
-        },
+        .attention =
+            {
+                .dtype = shape->dtype,
+                .batch = shape->batch,
+                .seq = shape->seq,
+                .heads = of->heads,
+                .kv_heads = of->kv_heads,
+                .head_dim = of->head_dim,
+                .scale = (float)(1 / sqrt((double)of->head_dim)),
+                .dropout = training ? of->attention_dropout : 0,
+            },
     };
     block->layers->set(hyper, shape, training, block);
 }
@@ -55,8 +56,8 @@ static size_t saved_set(zr_block *block, void *base)
     }
     block->rstd1 = zr_carve_floats(&carver, rows);
     block->rstd2 = zr_carve_floats(&carver, rows);
-    block->attended = zr_carve_as(&carver, block->dtype,
-                                  rows * attention->heads * attention->head_dim);
+    block->attended =
+        zr_carve_as(&carver, block->dtype, rows * attention->heads * attention->head_dim);
     block->lse = zr_carve_floats(&carver, rows * attention->heads);
     block->middle = zr_carve_as(&carver, block->stream, rows * block->width);
     block->layers->save(block, &carver);
@@ -193,8 +194,8 @@ static size_t decode_lay_out(const zero_unit *unit, const zr_decode_limits *limi
     size_t unsaved;
     zr_carver carver = {.base = workspace};
     carver.used = lay_out(unit, &shape, false, NULL, workspace, block, &unsaved);
-    block->decode_scratch = zr_carve(
-        &carver, zr_scratch_decode(limits->threads, &block->attention, limits->capacity));
+    block->decode_scratch =
+        zr_carve(&carver, zr_scratch_decode(limits->threads, &block->attention, limits->capacity));
     return carver.used;
 }
 

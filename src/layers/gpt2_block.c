@@ -14,11 +14,11 @@ static void set(const zr_lm_unit *hyper, const zero_shape *shape, bool training,
     b->norm2 = zr_lm_norm(hyper, b->dtype, b->rows, &tensor[ZR_LN2_W], &tensor[ZR_LN2_B]);
     b->linear_count = ZR_GPT2_LINEARS;
     b->linear[ZR_GPT2_QKV] = zr_block_linear(b, hyper, width, 3 * width, ZR_ATTN_W, ZR_ATTN_B);
-    b->linear[ZR_GPT2_PROJ] = zr_block_linear(b, hyper, width, width, ZR_ATTN_PROJ_W,
-                                              ZR_ATTN_PROJ_B);
+    b->linear[ZR_GPT2_PROJ] =
+        zr_block_linear(b, hyper, width, width, ZR_ATTN_PROJ_W, ZR_ATTN_PROJ_B);
     b->linear[ZR_GPT2_FC] = zr_block_linear(b, hyper, width, inner, ZR_FC_W, ZR_FC_B);
-    b->linear[ZR_GPT2_MLP_PROJ] = zr_block_linear(b, hyper, inner, width, ZR_MLP_PROJ_W,
-                                                  ZR_MLP_PROJ_B);
+    b->linear[ZR_GPT2_MLP_PROJ] =
+        zr_block_linear(b, hyper, inner, width, ZR_MLP_PROJ_W, ZR_MLP_PROJ_B);
     b->linear[ZR_GPT2_MLP_PROJ].gelu = true;
 }
 

@@ -9,7 +9,11 @@
 #include "layers/lm_units.h"
 
 enum zr_gpt2_linear { // numbers them
-    ZR_GPT2_QKV, ZR_GPT2_PROJ, ZR_GPT2_FC, ZR_GPT2_MLP_PROJ, ZR_GPT2_LINEARS
+    ZR_GPT2_QKV,
+    ZR_GPT2_PROJ,
+    ZR_GPT2_FC,
+    ZR_GPT2_MLP_PROJ,
+    ZR_GPT2_LINEARS
 };
 
 // Rows R, width C, F = n_inner; type T. Kept a row, all together: 4C + F of T, C of the stream's

@@ -1,17 +1,15 @@
 // Linear: one product forward; two products and a column sum backward.
 //
-// Tiled by outputs (memory-centric tiling, ZeRO-Infinity section 5.1.3) each tile's products read and write dense operands, that are
-// copied from and to the columns of y and dy: so y, dW and db have the bits of the untiled products. dx is a sum over tiles in fp32.
+// Tiled by outputs (memory-centric tiling, ZeRO-Infinity section 5.1.3) each tile's products read
+// and write dense operands, that are copied from and to the columns of y and dy: so y, dW and db
+// have the bits of the untiled products. dx is a sum over tiles in fp32.
 //
 // The product and the column sum of a gradient are left out where its tensor does not train.
 #include "base/dtype.h"
 #include "compute/element_ops.h"
 #include "layers/linear.h"
 
-static bool is_tiled(const zr_linear *linear)
-{
-    return linear->weight->tiles > 1;
-}
+static bool is_tiled(const zr_linear *linear) { return linear->weight->tiles > 1; }
 
 static int64_t tile_columns(const zr_linear *linear, int tile)
 {
@@ -45,7 +43,8 @@ static zr_product product_input(const zr_linear *linear) // dx = dy W^T
     };
 }
 
-static zr_product product_sum_input(const zr_linear *linear, int64_t columns, bool add) // dx += dy_t W_t^T, fp32; t: some columns, or all
+// dx += dy_t W_t^T, fp32; t: some columns, or all
+static zr_product product_sum_input(const zr_linear *linear, int64_t columns, bool add)
 {
     return (zr_product){
         .dtype = linear->dtype,
@@ -58,7 +57,8 @@ static zr_product product_sum_input(const zr_linear *linear, int64_t columns, bo
     };
 }
 
-static zr_product product_weight(const zr_linear *linear, int64_t columns) // dW = x^T dy, fp32; outputs first: dy^T x
+// dW = x^T dy, fp32; outputs first: dy^T x
+static zr_product product_weight(const zr_linear *linear, int64_t columns)
 {
     return (zr_product){
         .dtype = linear->dtype,
@@ -97,19 +97,25 @@ static char *column_of(const zr_linear *linear, const void *matrix, int tile)
     return (char *)matrix + tile * linear->weight->step * (int64_t)zero_dtype_bytes(linear->dtype);
 }
 
-static zero_status forward_tile(zero_context *context, const zr_linear *linear, int tile, const void *x, void *y, const tile_scratch *scratch)
+static zero_status forward_tile(zero_context *context, const zr_linear *linear, int tile,
+                                const void *x, void *y, const tile_scratch *scratch)
 {
     zr_queue *queue = context->queue;
     int64_t size = (int64_t)zero_dtype_bytes(linear->dtype), columns = tile_columns(linear, tile);
     const zr_product product = product_forward(linear, columns);
     const void *bias = zr_tensor_values(context, linear->bias, 0);
     const void *weight = zr_tensor_values(context, linear->weight, tile);
-    ZERO_TRY(queue->backend->product->run(queue, &product, x, weight, bias ? column_of(linear, bias, tile) : NULL, scratch->columns, context->error));
-    queue->backend->elements->copy_rows(queue, linear->rows, columns * size, scratch->columns, columns * size, column_of(linear, y, tile), linear->out * size);
+    ZERO_TRY(queue->backend->product->run(queue, &product, x, weight,
+                                          bias ? column_of(linear, bias, tile) : NULL,
+                                          scratch->columns, context->error));
+    queue->backend->elements->copy_rows(queue, linear->rows, columns * size, scratch->columns,
+                                        columns * size, column_of(linear, y, tile),
+                                        linear->out * size);
     return ZERO_OK;
 }
 
-static zero_status forward_tiles(zero_context *context, const zr_linear *linear, const void *x, void *y, void *scratch)
+static zero_status forward_tiles(zero_context *context, const zr_linear *linear, const void *x,
+                                 void *y, void *scratch)
 {
     tile_scratch tiles;
     lay_out(linear, scratch, &tiles);
@@ -121,7 +127,8 @@ static zero_status forward_tiles(zero_context *context, const zr_linear *linear,
     return ZERO_OK;
 }
 
-zero_status zr_linear_forward(zero_context *context, const zr_linear *linear, const void *x, void *y, void *scratch)
+zero_status zr_linear_forward(zero_context *context, const zr_linear *linear, const void *x,
+                              void *y, void *scratch)
 {
     zr_queue *queue = context->queue;
     if (is_tiled(linear))
@@ -132,7 +139,8 @@ zero_status zr_linear_forward(zero_context *context, const zr_linear *linear, co
     return queue->backend->product->run(queue, &product, x, weight, bias, y, context->error);
 }
 
-static void backward_bias(zero_context *context, const zr_linear *linear, const void *dy, void *scratch)
+static void backward_bias(zero_context *context, const zr_linear *linear, const void *dy,
+                          void *scratch)
 {
     zr_queue *queue = context->queue;
     int add = 0;
@@ -153,22 +161,29 @@ static zero_status backward_weight(zero_context *context, const zr_linear *linea
     if (!d_weight)
         return ZERO_OK;
     product.add = add;
-    return queue->backend->product->run(queue, &product, linear->outputs_first ? dy : x, linear->outputs_first ? x : dy, NULL, d_weight, context->error);
+    return queue->backend->product->run(queue, &product, linear->outputs_first ? dy : x,
+                                        linear->outputs_first ? x : dy, NULL, d_weight,
+                                        context->error);
 }
 
-static zero_status backward_tile(zero_context *context, const zr_linear *linear, int tile, const void *x, const void *dy, float *dx, bool add, void *columns_of_dy)
+static zero_status backward_tile(zero_context *context, const zr_linear *linear, int tile,
+                                 const void *x, const void *dy, float *dx, bool add,
+                                 void *columns_of_dy)
 {
     zr_queue *queue = context->queue;
     int64_t size = (int64_t)zero_dtype_bytes(linear->dtype), columns = tile_columns(linear, tile);
     const zr_product input = product_sum_input(linear, columns, add);
-    queue->backend->elements->copy_rows(queue, linear->rows, columns * size, column_of(linear, dy, tile), linear->out * size, columns_of_dy, columns * size);
+    queue->backend->elements->copy_rows(queue, linear->rows, columns * size,
+                                        column_of(linear, dy, tile), linear->out * size,
+                                        columns_of_dy, columns * size);
     ZERO_TRY(backward_weight(context, linear, tile, x, columns_of_dy));
     return queue->backend->product->run(queue, &input, columns_of_dy,
                                         zr_tensor_values(context, linear->weight, tile), NULL, dx,
                                         context->error);
 }
 
-static zero_status backward_tiles(zero_context *context, const zr_linear *linear, const void *x, const void *dy, float *dx, bool add, void *columns)
+static zero_status backward_tiles(zero_context *context, const zr_linear *linear, const void *x,
+                                  const void *dy, float *dx, bool add, void *columns)
 {
     for (int t = linear->weight->tiles - 1; t >= 0; t--) {
         ZERO_TRY(zr_tensor_begin(context, linear->weight, t));
@@ -179,20 +194,22 @@ static zero_status backward_tiles(zero_context *context, const zr_linear *linear
     return ZERO_OK;
 }
 
-static zero_status backward_rounded_tiles(zero_context *context, const zr_linear *linear, const void *x, const void *dy, void *dx, void *scratch)
+static zero_status backward_rounded_tiles(zero_context *context, const zr_linear *linear,
+                                          const void *x, const void *dy, void *dx, void *scratch)
 {
     const zr_element_ops *elements = context->queue->backend->elements;
     tile_scratch tiles;
     lay_out(linear, scratch, &tiles);
     ZERO_TRY(backward_tiles(context, linear, x, dy, tiles.dx, false, tiles.columns));
-    elements->convert(context->queue, ZERO_F32, linear->dtype, linear->rows * linear->in, tiles.dx, dx);
+    elements->convert(context->queue, ZERO_F32, linear->dtype, linear->rows * linear->in, tiles.dx,
+                      dx);
     if (linear->gelu)
         elements->gelu_backward(context->queue, linear->dtype, linear->rows * linear->in, x, dx);
     return ZERO_OK;
 }
 
-zero_status zr_linear_backward(zero_context *context, const zr_linear *linear, const void *x, const void *dy, void *dx,
-                               void *scratch)
+zero_status zr_linear_backward(zero_context *context, const zr_linear *linear, const void *x,
+                               const void *dy, void *dx, void *scratch)
 {
     zr_queue *queue = context->queue;
     assert(!linear->gelu || !linear->outputs_first);
@@ -202,10 +219,12 @@ zero_status zr_linear_backward(zero_context *context, const zr_linear *linear, c
     ZERO_TRY(backward_weight(context, linear, 0, x, dy));
     zr_product product = product_input(linear);
     const void *weight = zr_tensor_values(context, linear->weight, 0);
-    return queue->backend->product->run(queue, &product, dy, weight, linear->gelu ? x : NULL, dx, context->error);
+    return queue->backend->product->run(queue, &product, dy, weight, linear->gelu ? x : NULL, dx,
+                                        context->error);
 }
 
-zero_status zr_linear_backward_sum(zero_context *context, const zr_linear *linear, const void *x, const void *dy, float *dx, bool add, void *scratch)
+zero_status zr_linear_backward_sum(zero_context *context, const zr_linear *linear, const void *x,
+                                   const void *dy, float *dx, bool add, void *scratch)
 {
     zr_queue *queue = context->queue;
     tile_scratch tiles;

@@ -80,7 +80,9 @@ static void norm_heads_backward(const zr_block *block, const zr_norm *norm,
 }
 
 // Of a row of what is packed: queries, then keys, then values. Elements.
-typedef struct columns { int64_t queries, keys, row; } columns;
+typedef struct columns {
+    int64_t queries, keys, row;
+} columns;
 
 static columns columns_of(const zr_block *block)
 {

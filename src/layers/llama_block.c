@@ -33,11 +33,11 @@ static void set_attention(const zr_lm_unit *hyper, zr_block *b)
 static void set_mlp(const zr_lm_unit *hyper, zr_block *b)
 {
     int64_t width = b->width, inner = b->inner;
-    b->linear[ZR_LLAMA_GATE] = zr_block_linear(b, hyper, width, inner, ZR_LLAMA_GATE_W,
-                                               ZR_LLAMA_GATE_B);
+    b->linear[ZR_LLAMA_GATE] =
+        zr_block_linear(b, hyper, width, inner, ZR_LLAMA_GATE_W, ZR_LLAMA_GATE_B);
     b->linear[ZR_LLAMA_UP] = zr_block_linear(b, hyper, width, inner, ZR_LLAMA_UP_W, ZR_LLAMA_UP_B);
-    b->linear[ZR_LLAMA_DOWN] = zr_block_linear(b, hyper, inner, width, ZR_LLAMA_DOWN_W,
-                                               ZR_LLAMA_DOWN_B);
+    b->linear[ZR_LLAMA_DOWN] =
+        zr_block_linear(b, hyper, inner, width, ZR_LLAMA_DOWN_W, ZR_LLAMA_DOWN_B);
 }
 
 static void set(const zr_lm_unit *hyper, const zero_shape *shape, bool training, zr_block *b)

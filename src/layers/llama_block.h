@@ -9,8 +9,14 @@
 #include "layers/lm_units.h"
 
 enum zr_llama_linear { // numbers them
-    ZR_LLAMA_Q, ZR_LLAMA_K, ZR_LLAMA_V, ZR_LLAMA_O,
-    ZR_LLAMA_GATE, ZR_LLAMA_UP, ZR_LLAMA_DOWN, ZR_LLAMA_LINEARS
+    ZR_LLAMA_Q,
+    ZR_LLAMA_K,
+    ZR_LLAMA_V,
+    ZR_LLAMA_O,
+    ZR_LLAMA_GATE,
+    ZR_LLAMA_UP,
+    ZR_LLAMA_DOWN,
+    ZR_LLAMA_LINEARS
 };
 
 // Rows R, width C, F = intermediate_size, D = head_dim, Q = heads x D, K = kv_heads x D; type T.
@@ -20,8 +26,8 @@ typedef struct zr_llama_parts {
     zr_norm norm_q, norm_k; // over heads: from T, and into fp32, since what follows rounds it again
     const zr_tensor_handle *gain_q, *gain_k; // theirs
     // Saved:
-    void *q, *k, *v;  // (R, Q), (R, K), (R, K) T, as they left their products
-    void *gate, *up;  // (R, F) T
+    void *q, *k, *v; // (R, Q), (R, K), (R, K) T, as they left their products
+    void *gate, *up; // (R, F) T
     // Workspace:
     float *sum;               // (R, C) gradient of what several products read
     float *frequency, *table; // (D / 2), (seq, D); of a step of generation (R, D)

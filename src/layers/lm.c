@@ -1,4 +1,5 @@
-// The arithmetic of each architecture's blocks, and models made of it. Embedding and head are the same for all.
+// The arithmetic of each architecture's blocks, and models made of it. Embedding and head are the
+// same for all.
 #include "layers/lm_units.h"
 
 static const zr_block_layers *const blocks[ZR_LM_KINDS] = {
@@ -26,18 +27,20 @@ zero_status zr_lm_create(const zr_lm_config *config, zero_model **out, zero_erro
 
 const zr_lm_config *zr_lm_config_of(const zero_model *model)
 {
-    return model->units[0].ops == &zr_lm_embedding_ops ? &zr_lm_unit_at(&model->units[0])->config : NULL;
+    return model->units[0].ops == &zr_lm_embedding_ops ? &zr_lm_unit_at(&model->units[0])->config
+                                                       : NULL;
 }
 
-bool zr_lm_is_head(const zero_unit *unit)
-{
-    return unit->ops == &zr_lm_head_ops;
-}
+bool zr_lm_is_head(const zero_unit *unit) { return unit->ops == &zr_lm_head_ops; }
 
 zr_norm_layer zr_lm_norm(const zr_lm_unit *of, zero_dtype dtype, int64_t rows,
                          const zr_tensor_handle *gain, const zr_tensor_handle *bias)
 {
-    return (zr_norm_layer){.norm = {.dtype = dtype, .stream = zr_stream_dtype(dtype), .rows = rows, .width = of->shape.width, .epsilon = of->shape.norm_epsilon},
+    return (zr_norm_layer){.norm = {.dtype = dtype,
+                                    .stream = zr_stream_dtype(dtype),
+                                    .rows = rows,
+                                    .width = of->shape.width,
+                                    .epsilon = of->shape.norm_epsilon},
                            .rms = of->shape.rms,
                            .gain = gain,
                            .bias = bias};

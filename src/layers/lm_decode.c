@@ -1,13 +1,14 @@
 // Generation: some positions of some sequences through one unit, with a cache of keys and values.
-// The same layers as the forward pass; only attention differs, and where rows stand in their sequences. Called by who acquires the
-// units in turn.
+// The same layers as the forward pass; only attention differs, and where rows stand in their
+// sequences. Called by who acquires the units in turn.
 #include "compute/element_ops.h"
 #include "layers/lm_units.h"
 
 size_t zr_lm_decode_cache_bytes(const zr_lm_config *config, int64_t sequences, int64_t capacity)
 {
     zr_lm_shape shape = zr_lm_shape_of(config);
-    return sizeof(float) * (size_t)(shape.layers * sequences * shape.kv_heads * shape.head_dim * capacity);
+    return sizeof(float) *
+           (size_t)(shape.layers * sequences * shape.kv_heads * shape.head_dim * capacity);
 }
 
 typedef struct head_work {
@@ -16,7 +17,8 @@ typedef struct head_work {
     float *columns; // (wanted, tile) of logits, where the table is tiled
 } head_work;
 
-static size_t head_lay_out(const zr_lm_unit *hyper, zero_dtype dtype, int64_t wanted, void *workspace, head_work *out)
+static size_t head_lay_out(const zr_lm_unit *hyper, zero_dtype dtype, int64_t wanted,
+                           void *workspace, head_work *out)
 {
     const zr_tensor_handle *table = zr_lm_table(hyper);
     zr_carver carver = {.base = workspace};
@@ -27,20 +29,23 @@ static size_t head_lay_out(const zr_lm_unit *hyper, zero_dtype dtype, int64_t wa
 }
 
 // Sampling looks at logits in fp32, whatever the model computes in.
-static zr_product logits_product(const zr_lm_unit *hyper, zero_dtype dtype, int64_t wanted, int64_t tokens)
+static zr_product logits_product(const zr_lm_unit *hyper, zero_dtype dtype, int64_t wanted,
+                                 int64_t tokens)
 {
     zr_product product = zr_head_product(hyper, dtype, wanted, tokens);
     product.out = ZERO_F32;
     return product;
 }
 
-static void head_sizes(const zr_lm_unit *hyper, const zr_decode_limits *limits, zero_unit_sizes *out)
+static void head_sizes(const zr_lm_unit *hyper, const zr_decode_limits *limits,
+                       zero_unit_sizes *out)
 {
     head_work work;
     int tiles = zr_lm_table(hyper)->tiles;
-    const zr_product logits = logits_product(hyper, limits->dtype, limits->wanted, zr_lm_tile_tokens(hyper, 0));
-    const zr_product last = logits_product(hyper, limits->dtype, limits->wanted,
-                                           zr_lm_tile_tokens(hyper, tiles - 1));
+    const zr_product logits =
+        logits_product(hyper, limits->dtype, limits->wanted, zr_lm_tile_tokens(hyper, 0));
+    const zr_product last =
+        logits_product(hyper, limits->dtype, limits->wanted, zr_lm_tile_tokens(hyper, tiles - 1));
     out->workspace_bytes = head_lay_out(hyper, limits->dtype, limits->wanted, NULL, &work);
     zr_product_append(out, &logits, tiles);
     if (last.n != logits.n)
@@ -52,10 +57,12 @@ static size_t embedding_bytes(const zr_lm_unit *hyper, int64_t rows)
     return zr_lm_table(hyper)->tiles > 1 ? sizeof(int32_t) * (size_t)rows : 0;
 }
 
-zero_status zr_lm_decode_sizes(const zero_unit *unit, const zr_decode_limits *limits, zero_unit_sizes *out)
+zero_status zr_lm_decode_sizes(const zero_unit *unit, const zr_decode_limits *limits,
+                               zero_unit_sizes *out)
 {
     const zr_lm_unit *hyper = zr_lm_unit_at(unit);
-    const zero_shape shape = {.batch = 1, .seq = limits->rows, .threads = limits->threads, .dtype = limits->dtype};
+    const zero_shape shape = {
+        .batch = 1, .seq = limits->rows, .threads = limits->threads, .dtype = limits->dtype};
     *out = (zero_unit_sizes){.out = zr_lm_boundary(hyper, &shape)};
     if (hyper->layer >= 0)
         zr_block_decode_sizes(unit, limits, out);
@@ -66,47 +73,56 @@ zero_status zr_lm_decode_sizes(const zero_unit *unit, const zr_decode_limits *li
     return ZERO_OK;
 }
 
-static zero_status check_step(zero_context *context, const zr_decode_cache *cache, const zr_decode_step *step)
+static zero_status check_step(zero_context *context, const zr_decode_cache *cache,
+                              const zr_decode_step *step)
 {
     const zr_lm_shape *shape = &zr_lm_unit_at(context->unit)->shape;
     for (int r = 0; r < step->run_count; r++)
         if (step->runs[r].first + step->runs[r].rows > ZR_MIN(cache->capacity, shape->positions))
-            return zr_fail(context->error, ZERO_ERR_USAGE, "generating token %lld: the model has %lld positions, the cache %lld",
-                           (long long)(step->runs[r].first + step->runs[r].rows - 1), (long long)shape->positions, (long long)cache->capacity);
+            return zr_fail(context->error, ZERO_ERR_USAGE,
+                           "generating token %lld: the model has %lld positions, the cache %lld",
+                           (long long)(step->runs[r].first + step->runs[r].rows - 1),
+                           (long long)shape->positions, (long long)cache->capacity);
     for (int64_t row = 0; row < step->rows; row++)
         if (step->tokens[row] < 0 || step->tokens[row] >= shape->vocab)
-            return zr_fail(context->error, ZERO_ERR_DATA, "generating: token %d is outside the vocabulary of %lld", step->tokens[row],
-                           (long long)shape->vocab);
+            return zr_fail(context->error, ZERO_ERR_DATA,
+                           "generating: token %d is outside the vocabulary of %lld",
+                           step->tokens[row], (long long)shape->vocab);
     return ZERO_OK;
 }
 
 // The rows of the table of positions begin where the run does.
-static void embed_runs(zero_context *context, const zr_decode_step *step, int tile, const int32_t *ids, void *out)
+static void embed_runs(zero_context *context, const zr_decode_step *step, int tile,
+                       const int32_t *ids, void *out)
 {
     const zr_lm_unit *hyper = zr_lm_unit_at(context->unit);
     zr_queue *queue = context->queue;
     zero_dtype dtype = context->shape.dtype, stream = zr_stream_dtype(dtype);
-    int64_t width = hyper->shape.width, position = width * (int64_t)zero_dtype_bytes(dtype), row = width * (int64_t)zero_dtype_bytes(stream);
+    int64_t width = hyper->shape.width, position = width * (int64_t)zero_dtype_bytes(dtype),
+            row = width * (int64_t)zero_dtype_bytes(stream);
     const void *table = zr_tensor_values(context, zr_lm_table(hyper), tile);
     const char *positions = zr_tensor_values(context, &hyper->tensor[ZR_LM_POSITIONS], 0);
     char *to = out;
     for (int r = 0; r < step->run_count; r++) {
         int64_t rows = step->runs[r].rows;
-        queue->backend->elements->embedding_forward(queue, dtype, stream, rows, rows, width, ids, table,
-                                                    positions ? positions + step->runs[r].first * position : NULL, to);
+        queue->backend->elements->embedding_forward(
+            queue, dtype, stream, rows, rows, width, ids, table,
+            positions ? positions + step->runs[r].first * position : NULL, to);
         ids += rows;
         to += rows * row;
     }
 }
 
-static zero_status decode_embedding(zero_context *context, const zr_decode_cache *cache, const zr_decode_step *step, void *out)
+static zero_status decode_embedding(zero_context *context, const zr_decode_cache *cache,
+                                    const zr_decode_step *step, void *out)
 {
     const zr_lm_unit *hyper = zr_lm_unit_at(context->unit);
     const zr_tensor_handle *table = zr_lm_table(hyper);
     ZERO_TRY(check_step(context, cache, step));
     for (int t = 0; t < table->tiles; t++) {
         ZERO_TRY(zr_tensor_begin(context, table, t));
-        embed_runs(context, step, t, zr_lm_ids_of_tile(hyper, t, step->rows, step->tokens, context->workspace), out);
+        embed_runs(context, step, t,
+                   zr_lm_ids_of_tile(hyper, t, step->rows, step->tokens, context->workspace), out);
         ZERO_TRY(zr_tensor_end(context, table, t));
     }
     return ZERO_OK;
@@ -123,35 +139,43 @@ static zero_status skip_tiles(zero_context *context, const zr_tensor_handle *tab
 }
 
 // The wanted rows, one after another; all rows lie so already.
-static const void *pick_rows(zero_context *context, const zr_decode_step *step, const void *in, void *picked)
+static const void *pick_rows(zero_context *context, const zr_decode_step *step, const void *in,
+                             void *picked)
 {
-    int64_t bytes = zr_lm_unit_at(context->unit)->shape.width * (int64_t)zero_dtype_bytes(zr_stream_dtype(context->shape.dtype));
+    int64_t bytes = zr_lm_unit_at(context->unit)->shape.width *
+                    (int64_t)zero_dtype_bytes(zr_stream_dtype(context->shape.dtype));
     zr_queue *queue = context->queue;
     if (step->wanted_count == step->rows)
         return in;
     for (int64_t i = 0; i < step->wanted_count; i++)
-        queue->backend->elements->copy(queue, bytes, (const char *)in + step->wanted[i] * bytes, (char *)picked + i * bytes);
+        queue->backend->elements->copy(queue, bytes, (const char *)in + step->wanted[i] * bytes,
+                                       (char *)picked + i * bytes);
     return picked;
 }
 
-static zero_status logits_of_tile(zero_context *context, const zr_decode_step *step, int tile, const head_work *work, float *logits)
+static zero_status logits_of_tile(zero_context *context, const zr_decode_step *step, int tile,
+                                  const head_work *work, float *logits)
 {
     const zr_lm_unit *hyper = zr_lm_unit_at(context->unit);
     zr_queue *queue = context->queue;
-    int64_t vocab = hyper->shape.vocab, tokens = zr_lm_tile_tokens(hyper, tile), size = sizeof *logits;
+    int64_t vocab = hyper->shape.vocab, tokens = zr_lm_tile_tokens(hyper, tile),
+            size = sizeof *logits;
     bool dense = tokens == vocab || step->wanted_count == 1;
     const zr_tensor_handle *table = zr_lm_table(hyper);
     float *to = logits + tile * table->step;
-    const zr_product product = logits_product(hyper, context->shape.dtype, step->wanted_count, tokens);
+    const zr_product product =
+        logits_product(hyper, context->shape.dtype, step->wanted_count, tokens);
     const void *rows = zr_tensor_values(context, table, tile);
     ZERO_TRY(queue->backend->product->run(queue, &product, work->normed, rows, NULL,
                                           dense ? to : work->columns, context->error));
     if (!dense)
-        queue->backend->elements->copy_rows(queue, step->wanted_count, tokens * size, work->columns, tokens * size, to, vocab * size);
+        queue->backend->elements->copy_rows(queue, step->wanted_count, tokens * size, work->columns,
+                                            tokens * size, to, vocab * size);
     return ZERO_OK;
 }
 
-static zero_status decode_head(zero_context *context, const zr_decode_step *step, const void *in, float *logits)
+static zero_status decode_head(zero_context *context, const zr_decode_step *step, const void *in,
+                               float *logits)
 {
     const zr_lm_unit *hyper = zr_lm_unit_at(context->unit);
     const zr_tensor_handle *table = zr_lm_table(hyper);
@@ -161,7 +185,8 @@ static zero_status decode_head(zero_context *context, const zr_decode_step *step
         return skip_tiles(context, table);
     head_lay_out(hyper, dtype, step->wanted_count, context->workspace, &work);
     const zr_norm_layer norm = zr_head_norm(hyper, dtype, step->wanted_count);
-    zr_norm_forward(context, &norm, pick_rows(context, step, in, work.picked), work.normed, NULL, NULL);
+    zr_norm_forward(context, &norm, pick_rows(context, step, in, work.picked), work.normed, NULL,
+                    NULL);
     for (int t = 0; t < table->tiles; t++) {
         ZERO_TRY(zr_tensor_begin(context, table, t));
         ZERO_TRY(logits_of_tile(context, step, t, &work, logits));
@@ -170,7 +195,8 @@ static zero_status decode_head(zero_context *context, const zr_decode_step *step
     return ZERO_OK;
 }
 
-zero_status zr_lm_decode(zero_context *context, const zr_decode_cache *cache, const zr_decode_step *step, const void *in, void *out)
+zero_status zr_lm_decode(zero_context *context, const zr_decode_cache *cache,
+                         const zr_decode_step *step, const void *in, void *out)
 {
     const zr_lm_unit *hyper = zr_lm_unit_at(context->unit);
     if (hyper->layer >= 0)

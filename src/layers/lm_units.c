@@ -1,19 +1,15 @@
-// What the units of all language models share: the embedding, and the checks of what arrives. Blocks and head have files of their own.
+// What the units of all language models share: the embedding, and the checks of what arrives.
+// Blocks and head have files of their own.
 // The boundary between units is one tensor, the residual stream (batch, seq, width).
 #include "layers/lm_units.h"
 #include "compute/element_ops.h"
 
-const zr_lm_unit *zr_lm_unit_at(const zero_unit *unit)
-{
-    return unit->hyper;
-}
+const zr_lm_unit *zr_lm_unit_at(const zero_unit *unit) { return unit->hyper; }
 
-// Every block adds to the stream, so that roundings of it would add up: in fp32 the gradient's error stays below autocast's,
-// which keeps it in fp32 too, in 16 bits it would be half as large again.
-zero_dtype zr_stream_dtype(zero_dtype dtype)
-{
-    return ZERO_F32;
-}
+// Every block adds to the stream, so that roundings of it would add up: in fp32 the gradient's
+// error stays below autocast's, which keeps it in fp32 too, in 16 bits it would be half as large
+// again.
+zero_dtype zr_stream_dtype(zero_dtype dtype) { return ZERO_F32; }
 
 zero_tensors zr_lm_boundary(const zr_lm_unit *of, const zero_shape *shape)
 {
@@ -29,7 +25,8 @@ zero_status zr_lm_shape_check(const zr_lm_unit *of, const zero_shape *shape, zer
         return zr_fail(error, ZERO_ERR_USAGE, "%s: a micro-batch of %lld x %lld tokens is empty",
                        of->shape.title, (long long)shape->batch, (long long)shape->seq);
     if (shape->seq > of->shape.positions)
-        return zr_fail(error, ZERO_ERR_USAGE, "%s: %lld tokens a sequence, but the model has %lld positions",
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "%s: %lld tokens a sequence, but the model has %lld positions",
                        of->shape.title, (long long)shape->seq, (long long)of->shape.positions);
     return ZERO_OK;
 }
@@ -40,31 +37,38 @@ zero_status zr_lm_threads_check(const zero_context *context)
     if (context->queue->threads <= planned)
         return ZERO_OK;
     return zr_fail(context->error, ZERO_ERR_INTERNAL,
-                   "unit \"%s\": the workspace was sized for %d threads (zero_shape.threads), the queue has %d",
+                   "unit \"%s\": the workspace was sized for %d threads (zero_shape.threads), the "
+                   "queue has %d",
                    context->unit->name, planned, context->queue->threads);
 }
 
-static zero_status id_fail(const zero_context *context, int index, int64_t row, int64_t id, int64_t vocab)
+static zero_status id_fail(const zero_context *context, int index, int64_t row, int64_t id,
+                           int64_t vocab)
 {
     return zr_fail(context->error, ZERO_ERR_DATA,
-                   "unit \"%s\": %s %lld at sample %lld, position %lld: ids must be 0 to %lld", context->unit->name,
-                   index ? "target" : "token", (long long)id, (long long)(row / context->shape.seq),
-                   (long long)(row % context->shape.seq), (long long)vocab - 1);
+                   "unit \"%s\": %s %lld at sample %lld, position %lld: ids must be 0 to %lld",
+                   context->unit->name, index ? "target" : "token", (long long)id,
+                   (long long)(row / context->shape.seq), (long long)(row % context->shape.seq),
+                   (long long)vocab - 1);
 }
 
 zero_status zr_lm_ids(const zero_context *context, int index, bool holes, const int32_t **out)
 {
     const zero_tensors *batch = context->batch;
-    int64_t rows = context->shape.batch * context->shape.seq, vocab = zr_lm_unit_at(context->unit)->shape.vocab;
+    int64_t rows = context->shape.batch * context->shape.seq,
+            vocab = zr_lm_unit_at(context->unit)->shape.vocab;
     if (!batch || batch->count <= index)
         return zr_fail(context->error, ZERO_ERR_USAGE,
-                       "unit \"%s\": the micro-batch has no tensor %d (tokens, targets)", context->unit->name, index);
+                       "unit \"%s\": the micro-batch has no tensor %d (tokens, targets)",
+                       context->unit->name, index);
     const zero_tensor *tensor = &batch->at[index];
-    if (tensor->dtype != ZERO_I32 || tensor->dims != 2 || tensor->shape[0] != context->shape.batch
-        || tensor->shape[1] != context->shape.seq || !tensor->data)
+    if (tensor->dtype != ZERO_I32 || tensor->dims != 2 ||
+        tensor->shape[0] != context->shape.batch || tensor->shape[1] != context->shape.seq ||
+        !tensor->data)
         return zr_fail(context->error, ZERO_ERR_USAGE,
-                       "unit \"%s\": tensor %d of the micro-batch is not (%lld, %lld) int32", context->unit->name,
-                       index, (long long)context->shape.batch, (long long)context->shape.seq);
+                       "unit \"%s\": tensor %d of the micro-batch is not (%lld, %lld) int32",
+                       context->unit->name, index, (long long)context->shape.batch,
+                       (long long)context->shape.seq);
     const int32_t *ids = tensor->data;
     for (int64_t row = 0; row < rows; row++)
         if (ids[row] >= vocab || (ids[row] < 0 && !holes))
@@ -73,12 +77,10 @@ zero_status zr_lm_ids(const zero_context *context, int index, bool holes, const 
     return ZERO_OK;
 }
 
-const zr_tensor_handle *zr_lm_table(const zr_lm_unit *hyper)
-{
-    return &hyper->tensor[ZR_LM_TABLE];
-}
+const zr_tensor_handle *zr_lm_table(const zr_lm_unit *hyper) { return &hyper->tensor[ZR_LM_TABLE]; }
 
-static int32_t *local_ids(const zero_unit *unit, const zero_shape *shape, void *workspace, size_t *bytes)
+static int32_t *local_ids(const zero_unit *unit, const zero_shape *shape, void *workspace,
+                          size_t *bytes)
 {
     zr_carver carver = {.base = workspace};
     bool tiled = zr_lm_table(zr_lm_unit_at(unit))->tiles > 1;
@@ -87,7 +89,8 @@ static int32_t *local_ids(const zero_unit *unit, const zero_shape *shape, void *
     return ids;
 }
 
-const int32_t *zr_lm_ids_of_tile(const zr_lm_unit *hyper, int tile, int64_t rows, const int32_t *ids, int32_t *local)
+const int32_t *zr_lm_ids_of_tile(const zr_lm_unit *hyper, int tile, int64_t rows,
+                                 const int32_t *ids, int32_t *local)
 {
     const zr_tensor_handle *table = zr_lm_table(hyper);
     int64_t first = tile * table->step, end = first + table->step;
@@ -104,8 +107,8 @@ int64_t zr_lm_tile_tokens(const zr_lm_unit *hyper, int tile)
     return ZR_MIN(step, hyper->shape.vocab - tile * step);
 }
 
-static zero_status embedding_sizes(const zero_unit *unit, const zero_shape *shape, const zero_tensors *in,
-                                   zero_unit_sizes *out)
+static zero_status embedding_sizes(const zero_unit *unit, const zero_shape *shape,
+                                   const zero_tensors *in, zero_unit_sizes *out)
 {
     const zr_lm_unit *hyper = zr_lm_unit_at(unit);
     ZERO_TRY(zr_lm_shape_check(hyper, shape, NULL));
@@ -114,7 +117,8 @@ static zero_status embedding_sizes(const zero_unit *unit, const zero_shape *shap
     return ZERO_OK;
 }
 
-static zero_status embedding_forward(zero_context *context, const zero_tensors *in, const zero_tensors *out)
+static zero_status embedding_forward(zero_context *context, const zero_tensors *in,
+                                     const zero_tensors *out)
 {
     const zr_lm_unit *hyper = zr_lm_unit_at(context->unit);
     const zr_tensor_handle *table = zr_lm_table(hyper);
@@ -132,12 +136,14 @@ static zero_status embedding_forward(zero_context *context, const zero_tensors *
     const void *positions = zr_tensor_values(context, &hyper->tensor[ZR_LM_POSITIONS], 0);
     for (int t = 0; t < table->tiles; t++) {
         ZERO_TRY(zr_tensor_begin(context, table, t));
-        elements->embedding_forward(queue, dtype, stream, rows, context->shape.seq, width, zr_lm_ids_of_tile(hyper, t, rows, ids, local),
+        elements->embedding_forward(queue, dtype, stream, rows, context->shape.seq, width,
+                                    zr_lm_ids_of_tile(hyper, t, rows, ids, local),
                                     zr_tensor_values(context, table, t), positions, x);
         ZERO_TRY(zr_tensor_end(context, table, t));
     }
     if (context->training && dropout > 0)
-        elements->dropout(queue, stream, stream, rows * width, dropout, zr_context_key(context, ZR_SITE_EMBEDDING), x, x);
+        elements->dropout(queue, stream, stream, rows * width, dropout,
+                          zr_context_key(context, ZR_SITE_EMBEDDING), x, x);
     return ZERO_OK;
 }
 
@@ -158,8 +164,8 @@ static void tile_backward(zero_context *context, int tile, const int32_t *ids, c
         add_positions);
 }
 
-static zero_status embedding_backward(zero_context *context, const zero_tensors *in, const zero_tensors *d_out,
-                                      const zero_tensors *d_in)
+static zero_status embedding_backward(zero_context *context, const zero_tensors *in,
+                                      const zero_tensors *d_out, const zero_tensors *d_in)
 {
     const zr_lm_unit *hyper = zr_lm_unit_at(context->unit);
     const zr_tensor_handle *table = zr_lm_table(hyper);

@@ -8,14 +8,19 @@
 #include "model/unit.h"
 
 // Sites of randomness within a unit; masks are never stored, backward draws them again.
-enum zr_lm_site { ZR_SITE_EMBEDDING, ZR_SITE_ATTENTION, ZR_SITE_ATTENTION_RESIDUAL, ZR_SITE_MLP_RESIDUAL };
+enum zr_lm_site {
+    ZR_SITE_EMBEDDING,
+    ZR_SITE_ATTENTION,
+    ZR_SITE_ATTENTION_RESIDUAL,
+    ZR_SITE_MLP_RESIDUAL
+};
 
 extern const zero_unit_ops zr_lm_embedding_ops, zr_lm_block_ops, zr_lm_head_ops;
 
 typedef struct zr_block zr_block; // block.h
 
 typedef struct zr_block_layers { // what an architecture's blocks compute
-    bool outputs_first; // its linears' weights lie as (out, in): zr_linear
+    bool outputs_first;          // its linears' weights lie as (out, in): zr_linear
     // Completes a block whose sizes are set: norms, linears, and the least scratch.
     void (*set)(const zr_lm_unit *hyper, const zero_shape *shape, bool training, zr_block *block);
     void (*save)(zr_block *block, zr_carver *carver);  // cuts its part of what is saved
@@ -45,21 +50,25 @@ const zr_lm_unit *zr_lm_unit_at(const zero_unit *unit);
 // The table of tokens: the embedding's, or what the head reads.
 const zr_tensor_handle *zr_lm_table(const zr_lm_unit *hyper);
 int64_t zr_lm_tile_tokens(const zr_lm_unit *hyper, int tile); // rows of the table in a tile
-// Ids (rows) as rows of a tile of the table, -1 where they are of another; `local` (rows) is filled where there are tiles.
-const int32_t *zr_lm_ids_of_tile(const zr_lm_unit *hyper, int tile, int64_t rows, const int32_t *ids, int32_t *local);
+// Ids (rows) as rows of a tile of the table, -1 where they are of another; `local` (rows) is filled
+// where there are tiles.
+const int32_t *zr_lm_ids_of_tile(const zr_lm_unit *hyper, int tile, int64_t rows,
+                                 const int32_t *ids, int32_t *local);
 // The residual stream (batch, seq, width), as shapes.
 zero_tensors zr_lm_boundary(const zr_lm_unit *of, const zero_shape *shape);
 // ZERO_ERR_USAGE where the sequence is longer than the positions that the model has.
 zero_status zr_lm_shape_check(const zr_lm_unit *of, const zero_shape *shape, zero_error *error);
 // ZERO_ERR_INTERNAL where the queue has more threads than the shape that sized the workspace.
 zero_status zr_lm_threads_check(const zero_context *context);
-// Tensor `index` of the batch as (batch, seq) int32, every id below the vocabulary, not negative unless `holes`.
+// Tensor `index` of the batch as (batch, seq) int32, every id below the vocabulary, not negative
+// unless `holes`.
 zero_status zr_lm_ids(const zero_context *context, int index, bool holes, const int32_t **ids);
 
 // The norm of `rows` rows of the stream; bias: not looked at where the model's norms have none.
 zr_norm_layer zr_lm_norm(const zr_lm_unit *of, zero_dtype dtype, int64_t rows,
                          const zr_tensor_handle *gain, const zr_tensor_handle *bias);
-// The head's final norm and its logits of `rows` rows: y(rows, tokens) = x(rows, C) table^T, of all tokens or those of a tile.
+// The head's final norm and its logits of `rows` rows: y(rows, tokens) = x(rows, C) table^T, of all
+// tokens or those of a tile.
 zr_norm_layer zr_head_norm(const zr_lm_unit *of, zero_dtype dtype, int64_t rows);
 zr_product zr_head_product(const zr_lm_unit *of, zero_dtype dtype, int64_t rows, int64_t tokens);
 

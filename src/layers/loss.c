@@ -1,10 +1,12 @@
-// The head: final norm, logits against the table of tokens, mean cross-entropy, in chunks of rows so that the full logits never exist.
+// The head: final norm, logits against the table of tokens, mean cross-entropy, in chunks of rows
+// so that the full logits never exist.
 //
 //   for each chunk:
 //       logits = x table^T;  row losses, logits become their gradient
 //       dtable += dlogits^T x;  x becomes dx = dlogits table
 //
-// Tiled, table comes in tiles of its rows: all logits are stored, tile by tile; then the rows' losses; then gradients, tile by tile.
+// Tiled, table comes in tiles of its rows: all logits are stored, tile by tile; then the rows'
+// losses; then gradients, tile by tile.
 //
 //   for each tile, for each chunk:
 //       logits[:, tile] = x table_tile^T
@@ -13,14 +15,17 @@
 //   for each tile, last first, for each chunk:
 //       dtable_tile += dlogits[:, tile]^T x;  dx += dlogits[:, tile] table_tile, fp32
 //
-// Nothing is saved from forward to backward: backward runs the chunks again; forward_backward runs them once.
-// The loss is the mean over the rows whose target is not negative, summed in double in the order of rows.
+// Nothing is saved from forward to backward: backward runs the chunks again; forward_backward runs
+// them once.
+// The loss is the mean over the rows whose target is not negative, summed in double in the order of
+// rows.
 #include "compute/element_ops.h"
 #include "layers/lm_units.h"
 
-#define LOGIT_BYTES (32 << 20) // of a chunk, where that leaves it CHUNK_ROWS_MIN rows: each chunk reads table anew
-#define CHUNK_ROWS_MIN 64      // products narrower than this waste the machine
-#define CHUNK_ROWS_STEP 16     // chunks start 64-byte aligned in every array over rows
+// of a chunk, where that leaves it CHUNK_ROWS_MIN rows: each chunk reads table anew
+#define LOGIT_BYTES (32 << 20)
+#define CHUNK_ROWS_MIN 64  // products narrower than this waste the machine
+#define CHUNK_ROWS_STEP 16 // chunks start 64-byte aligned in every array over rows
 
 typedef struct head {
     zero_context *context;
@@ -29,17 +34,17 @@ typedef struct head {
     int64_t vocab, width;
     int64_t rows, chunk;
     zr_norm_layer norm;
-    float *mean, *rstd;   // (rows)
+    float *mean, *rstd; // (rows)
     zero_dtype dtype;
-    void *normed;         // (rows, C); its gradient, once a chunk is through
-    float *row_loss;      // (rows)
-    void *logits;         // (chunk, V); tiled: (rows, V)
-    void *columns;        // tiled: (chunk, tile) of logits, dense
-    float *dx;            // tiled: (rows, C)
-    void *scratch;        // of the norm's backward
+    void *normed;          // (rows, C); its gradient, once a chunk is through
+    float *row_loss;       // (rows)
+    void *logits;          // (chunk, V); tiled: (rows, V)
+    void *columns;         // tiled: (chunk, tile) of logits, dense
+    float *dx;             // tiled: (rows, C)
+    void *scratch;         // of the norm's backward
     const int32_t *target; // (rows)
-    int64_t counted;      // rows whose target is not negative
-    float factor;         // of the gradient of a row's loss
+    int64_t counted;       // rows whose target is not negative
+    float factor;          // of the gradient of a row's loss
 } head;
 
 zr_norm_layer zr_head_norm(const zr_lm_unit *of, zero_dtype dtype, int64_t rows)
@@ -49,37 +54,52 @@ zr_norm_layer zr_head_norm(const zr_lm_unit *of, zero_dtype dtype, int64_t rows)
 
 zr_product zr_head_product(const zr_lm_unit *of, zero_dtype dtype, int64_t rows, int64_t tokens)
 {
-    return (zr_product){.dtype = dtype, .out = dtype, .m = rows, .n = tokens, .k = of->shape.width, .trans_b = true};
+    return (zr_product){.dtype = dtype,
+                        .out = dtype,
+                        .m = rows,
+                        .n = tokens,
+                        .k = of->shape.width,
+                        .trans_b = true};
 }
 
-static zr_product product_input(const zr_lm_unit *of, zero_dtype dtype, int64_t rows) // dx = dlogits table
+// dx = dlogits table
+static zr_product product_input(const zr_lm_unit *of, zero_dtype dtype, int64_t rows)
 {
-    return (zr_product){.dtype = dtype, .out = dtype, .m = rows, .n = of->shape.width, .k = of->shape.vocab};
+    return (zr_product){
+        .dtype = dtype, .out = dtype, .m = rows, .n = of->shape.width, .k = of->shape.vocab};
 }
 
-static zr_product product_tile_input(const zr_lm_unit *of, zero_dtype dtype, int64_t rows, int64_t tokens) // dx += dlogits table, fp32
+// dx += dlogits table, fp32
+static zr_product product_tile_input(const zr_lm_unit *of, zero_dtype dtype, int64_t rows,
+                                     int64_t tokens)
 {
-    return (zr_product){.dtype = dtype, .out = ZERO_F32, .m = rows, .n = of->shape.width, .k = tokens};
+    return (zr_product){
+        .dtype = dtype, .out = ZERO_F32, .m = rows, .n = of->shape.width, .k = tokens};
 }
 
-static zr_product product_weight(const zr_lm_unit *of, zero_dtype dtype, int64_t rows, int64_t tokens) // dtable = dlogits^T x, fp32
+// dtable = dlogits^T x, fp32
+static zr_product product_weight(const zr_lm_unit *of, zero_dtype dtype, int64_t rows,
+                                 int64_t tokens)
 {
-    return (zr_product){.dtype = dtype, .out = ZERO_F32, .m = tokens, .n = of->shape.width, .k = rows, .trans_a = true};
+    return (zr_product){.dtype = dtype,
+                        .out = ZERO_F32,
+                        .m = tokens,
+                        .n = of->shape.width,
+                        .k = rows,
+                        .trans_a = true};
 }
 
 // Rows a chunk: as many as LOGIT_BYTES hold, then evened out over the chunks that this takes.
 static int64_t chunk_rows(const zr_lm_unit *of, zero_dtype dtype, int64_t rows)
 {
-    int64_t most = ZR_MAX(LOGIT_BYTES / (int64_t)zero_dtype_bytes(dtype) / of->shape.vocab, CHUNK_ROWS_MIN);
+    int64_t most =
+        ZR_MAX(LOGIT_BYTES / (int64_t)zero_dtype_bytes(dtype) / of->shape.vocab, CHUNK_ROWS_MIN);
     int64_t chunks = (rows + most - 1) / most;
     int64_t even = (rows + chunks - 1) / chunks;
     return ZR_MIN(ZR_ROUND_UP(even, (int64_t)CHUNK_ROWS_STEP), rows);
 }
 
-static bool is_tiled(const head *h)
-{
-    return h->table->tiles > 1;
-}
+static bool is_tiled(const head *h) { return h->table->tiles > 1; }
 
 static size_t head_lay_out(const zero_unit *unit, const zero_shape *shape, void *workspace, head *h)
 {
@@ -108,11 +128,13 @@ static size_t head_lay_out(const zero_unit *unit, const zero_shape *shape, void 
     return carver.used;
 }
 
-static void chunk_products(const head *h, int64_t rows, int64_t tokens, int calls, zero_unit_sizes *sizes)
+static void chunk_products(const head *h, int64_t rows, int64_t tokens, int calls,
+                           zero_unit_sizes *sizes)
 {
     const zr_product logits = zr_head_product(h->hyper, h->dtype, rows, tokens);
     const zr_product weight = product_weight(h->hyper, h->dtype, rows, tokens);
-    const zr_product input = is_tiled(h) ? product_tile_input(h->hyper, h->dtype, rows, tokens) : product_input(h->hyper, h->dtype, rows);
+    const zr_product input = is_tiled(h) ? product_tile_input(h->hyper, h->dtype, rows, tokens)
+                                         : product_input(h->hyper, h->dtype, rows);
     zr_product_append(sizes, &logits, calls);
     if (h->table->trains)
         zr_product_append(sizes, &weight, calls);
@@ -128,8 +150,8 @@ static void tile_products(const head *h, int64_t rows, int calls, zero_unit_size
     chunk_products(h, rows, zr_lm_tile_tokens(h->hyper, last), calls, sizes);
 }
 
-static zero_status head_sizes(const zero_unit *unit, const zero_shape *shape, const zero_tensors *in,
-                              zero_unit_sizes *out)
+static zero_status head_sizes(const zero_unit *unit, const zero_shape *shape,
+                              const zero_tensors *in, zero_unit_sizes *out)
 {
     head h;
     ZERO_TRY(zr_lm_shape_check(zr_lm_unit_at(unit), shape, NULL));
@@ -172,8 +194,10 @@ static zero_status chunk_forward(head *h, int64_t first, int64_t rows, bool grad
     const void *x = normed_row(h, first), *table = zr_tensor_values(h->context, h->table, 0);
     const zr_product product = zr_head_product(h->hyper, h->dtype, rows, h->vocab);
     const zr_loss loss = loss_of(h, rows);
-    ZERO_TRY(queue->backend->product->run(queue, &product, x, table, NULL, h->logits, h->context->error));
-    queue->backend->rows->loss(queue, &loss, h->logits, h->target + first, h->row_loss + first, gradient);
+    ZERO_TRY(queue->backend->product->run(queue, &product, x, table, NULL, h->logits,
+                                          h->context->error));
+    queue->backend->rows->loss(queue, &loss, h->logits, h->target + first, h->row_loss + first,
+                               gradient);
     return ZERO_OK;
 }
 
@@ -183,12 +207,14 @@ static zero_status chunk_backward(head *h, int64_t first, int64_t rows, float *d
     zr_queue *queue = h->context->queue;
     void *x = normed_row(h, first);
     const void *table = zr_tensor_values(h->context, h->table, 0);
-    zr_product weight = product_weight(h->hyper, h->dtype, rows, h->vocab), input = product_input(h->hyper, h->dtype, rows);
+    zr_product weight = product_weight(h->hyper, h->dtype, rows, h->vocab),
+               input = product_input(h->hyper, h->dtype, rows);
     weight.add = add;
     if (d_table)
         ZERO_TRY(queue->backend->product->run(queue, &weight, h->logits, x, NULL, d_table,
                                               h->context->error));
-    return queue->backend->product->run(queue, &input, h->logits, table, NULL, x, h->context->error);
+    return queue->backend->product->run(queue, &input, h->logits, table, NULL, x,
+                                        h->context->error);
 }
 
 static void loss_report(const head *h)
@@ -203,20 +229,23 @@ static void loss_report(const head *h)
 // Of tile t and rows [first, first+rows): where in the stored logits.
 static char *logits_at(const head *h, int tile, int64_t first)
 {
-    return (char *)h->logits
-           + (first * h->vocab + tile * h->table->step) * (int64_t)zero_dtype_bytes(h->dtype);
+    return (char *)h->logits +
+           (first * h->vocab + tile * h->table->step) * (int64_t)zero_dtype_bytes(h->dtype);
 }
 
 static zero_status tile_logits(head *h, int tile)
 {
     zr_queue *queue = h->context->queue;
     const void *table = zr_tensor_values(h->context, h->table, tile);
-    int64_t size = (int64_t)zero_dtype_bytes(h->dtype), tokens = zr_lm_tile_tokens(h->hyper, tile), vocab = h->vocab;
+    int64_t size = (int64_t)zero_dtype_bytes(h->dtype), tokens = zr_lm_tile_tokens(h->hyper, tile),
+            vocab = h->vocab;
     for (int64_t first = 0, rows; first < h->rows; first += rows) {
         rows = ZR_MIN(h->chunk, h->rows - first);
         const zr_product product = zr_head_product(h->hyper, h->dtype, rows, tokens);
-        ZERO_TRY(queue->backend->product->run(queue, &product, normed_row(h, first), table, NULL, h->columns, h->context->error));
-        queue->backend->elements->copy_rows(queue, rows, tokens * size, h->columns, tokens * size, logits_at(h, tile, first), vocab * size);
+        ZERO_TRY(queue->backend->product->run(queue, &product, normed_row(h, first), table, NULL,
+                                              h->columns, h->context->error));
+        queue->backend->elements->copy_rows(queue, rows, tokens * size, h->columns, tokens * size,
+                                            logits_at(h, tile, first), vocab * size);
     }
     return ZERO_OK;
 }
@@ -227,17 +256,21 @@ static zero_status tile_backward(head *h, int tile)
     int add = 0;
     const void *table = zr_tensor_values(h->context, h->table, tile);
     float *d_table = zr_tensor_gradient(h->context, h->table, tile, &add);
-    int64_t size = (int64_t)zero_dtype_bytes(h->dtype), tokens = zr_lm_tile_tokens(h->hyper, tile), vocab = h->vocab;
+    int64_t size = (int64_t)zero_dtype_bytes(h->dtype), tokens = zr_lm_tile_tokens(h->hyper, tile),
+            vocab = h->vocab;
     for (int64_t first = 0, rows; first < h->rows; first += rows) {
         rows = ZR_MIN(h->chunk, h->rows - first);
-        zr_product weight = product_weight(h->hyper, h->dtype, rows, tokens), input = product_tile_input(h->hyper, h->dtype, rows, tokens);
+        zr_product weight = product_weight(h->hyper, h->dtype, rows, tokens),
+                   input = product_tile_input(h->hyper, h->dtype, rows, tokens);
         weight.add = add || first;
         input.add = tile + 1 < h->table->tiles;
-        queue->backend->elements->copy_rows(queue, rows, tokens * size, logits_at(h, tile, first), vocab * size, h->columns, tokens * size);
+        queue->backend->elements->copy_rows(queue, rows, tokens * size, logits_at(h, tile, first),
+                                            vocab * size, h->columns, tokens * size);
         if (d_table)
             ZERO_TRY(queue->backend->product->run(queue, &weight, h->columns, normed_row(h, first),
                                                   NULL, d_table, h->context->error));
-        ZERO_TRY(queue->backend->product->run(queue, &input, h->columns, table, NULL, h->dx + first * h->width, h->context->error));
+        ZERO_TRY(queue->backend->product->run(queue, &input, h->columns, table, NULL,
+                                              h->dx + first * h->width, h->context->error));
     }
     return ZERO_OK;
 }
@@ -251,7 +284,8 @@ static zero_status tiles_forward(head *h, bool gradient)
         ZERO_TRY(tile_logits(h, t));
         ZERO_TRY(zr_tensor_end(h->context, table, t));
     }
-    h->context->queue->backend->rows->loss(h->context->queue, &loss, h->logits, h->target, h->row_loss, gradient);
+    h->context->queue->backend->rows->loss(h->context->queue, &loss, h->logits, h->target,
+                                           h->row_loss, gradient);
     return ZERO_OK;
 }
 
@@ -263,7 +297,8 @@ static zero_status tiles_backward(head *h)
         ZERO_TRY(tile_backward(h, t));
         ZERO_TRY(zr_tensor_end(h->context, table, t));
     }
-    h->context->queue->backend->elements->convert(h->context->queue, ZERO_F32, h->dtype, h->rows * h->width, h->dx, h->normed);
+    h->context->queue->backend->elements->convert(h->context->queue, ZERO_F32, h->dtype,
+                                                  h->rows * h->width, h->dx, h->normed);
     return ZERO_OK;
 }
 
@@ -286,7 +321,8 @@ static zero_status chunks_forward_backward(head *h)
     return ZERO_OK;
 }
 
-static zero_status head_forward(zero_context *context, const zero_tensors *in, const zero_tensors *out)
+static zero_status head_forward(zero_context *context, const zero_tensors *in,
+                                const zero_tensors *out)
 {
     head h;
     ZERO_TRY(head_set(context, &h));
@@ -296,7 +332,8 @@ static zero_status head_forward(zero_context *context, const zero_tensors *in, c
     return ZERO_OK;
 }
 
-static zero_status head_forward_backward(zero_context *context, const zero_tensors *in, const zero_tensors *d_in)
+static zero_status head_forward_backward(zero_context *context, const zero_tensors *in,
+                                         const zero_tensors *d_in)
 {
     const void *x = in->at[0].data;
     head h;
@@ -309,12 +346,13 @@ static zero_status head_forward_backward(zero_context *context, const zero_tenso
         ZERO_TRY(chunks_forward_backward(&h));
     }
     loss_report(&h);
-    zr_norm_backward(context, &h.norm, h.normed, x, h.mean, h.rstd, NULL, d_in->at[0].data, h.scratch);
+    zr_norm_backward(context, &h.norm, h.normed, x, h.mean, h.rstd, NULL, d_in->at[0].data,
+                     h.scratch);
     return ZERO_OK;
 }
 
-static zero_status head_backward(zero_context *context, const zero_tensors *in, const zero_tensors *d_out,
-                                 const zero_tensors *d_in)
+static zero_status head_backward(zero_context *context, const zero_tensors *in,
+                                 const zero_tensors *d_out, const zero_tensors *d_in)
 {
     return head_forward_backward(context, in, d_in);
 }

@@ -1,7 +1,8 @@
 // Norms over a unit's gain, and bias where they have one: LayerNorm and RMSNorm.
 #include "layers/linear.h"
 
-void zr_norm_forward(zero_context *context, const zr_norm_layer *layer, const void *x, void *y, float *mean, float *rstd)
+void zr_norm_forward(zero_context *context, const zr_norm_layer *layer, const void *x, void *y,
+                     float *mean, float *rstd)
 {
     zr_queue *queue = context->queue;
     const zr_row_ops *rows = queue->backend->rows;
@@ -13,8 +14,8 @@ void zr_norm_forward(zero_context *context, const zr_norm_layer *layer, const vo
                            y, mean, rstd);
 }
 
-void zr_norm_residual_forward(zero_context *context, const zr_norm_layer *layer, const void *x, const void *branch,
-                              void *sum, void *y, float *mean, float *rstd)
+void zr_norm_residual_forward(zero_context *context, const zr_norm_layer *layer, const void *x,
+                              const void *branch, void *sum, void *y, float *mean, float *rstd)
 {
     zr_queue *queue = context->queue;
     const zr_row_ops *rows = queue->backend->rows;
@@ -26,8 +27,9 @@ void zr_norm_residual_forward(zero_context *context, const zr_norm_layer *layer,
                                     zr_tensor_values(context, layer->bias, 0), y, mean, rstd);
 }
 
-void zr_norm_backward(zero_context *context, const zr_norm_layer *layer, const void *dy, const void *x,
-                      const float *mean, const float *rstd, const void *past, void *dx, void *scratch)
+void zr_norm_backward(zero_context *context, const zr_norm_layer *layer, const void *dy,
+                      const void *x, const float *mean, const float *rstd, const void *past,
+                      void *dx, void *scratch)
 {
     zr_queue *queue = context->queue;
     const zr_row_ops *rows = queue->backend->rows;
@@ -35,12 +37,13 @@ void zr_norm_backward(zero_context *context, const zr_norm_layer *layer, const v
     const void *gamma = zr_tensor_values(context, layer->gain, 0);
     float *d_gamma = zr_tensor_gradient(context, layer->gain, 0, &add_gamma);
     if (layer->rms) {
-        rows->rms_backward(queue, &layer->norm, dy, x, gamma, rstd, past, dx, d_gamma, add_gamma, scratch);
+        rows->rms_backward(queue, &layer->norm, dy, x, gamma, rstd, past, dx, d_gamma, add_gamma,
+                           scratch);
         return;
     }
     float *d_beta = zr_tensor_gradient(context, layer->bias, 0, &add_beta);
-    assert(!d_gamma || !d_beta
-           || !add_gamma == !add_beta); // where both train they lie in one piece
+    assert(!d_gamma || !d_beta ||
+           !add_gamma == !add_beta); // where both train they lie in one piece
     rows->norm_backward(queue, &layer->norm, dy, x, gamma, mean, rstd, past, dx, d_gamma, d_beta,
                         add_gamma || add_beta, scratch);
 }

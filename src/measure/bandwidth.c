@@ -2,10 +2,13 @@
 //
 //   {"format": 1, "machines": {HOST: {"processor": NAME,
 //                                     "memory": {"measured": SECONDS, "copy": B/s, "update": B/s},
-//                                     "disks": {"MAJOR:MINOR MOUNT": {"measured": SECONDS, "read": B/s, "write": B/s, "mix": B/s,
-//                                                                     "direct": BOOL, "block": BYTES, "depth": N}}}}}
+//                                     "disks": {"MAJOR:MINOR MOUNT": {"measured": SECONDS, "read":
+//                                     B/s, "write": B/s, "mix": B/s,
+//                                                                     "direct": BOOL, "block":
+//                                                                     BYTES, "depth": N}}}}}
 //
-// It is replaced as a whole. Of two processes that do so at once, one's figures are lost: they can be measured again.
+// It is replaced as a whole. Of two processes that do so at once, one's figures are lost: they can
+// be measured again.
 #define _GNU_SOURCE
 #include "measure/bandwidth.h"
 
@@ -53,7 +56,8 @@ zero_status zr_bandwidth_site_find(const char *directory, zr_bandwidth_site *out
     if (!directory)
         return ZERO_OK;
     if (!realpath(directory, path) || stat(path, &info))
-        return zr_fail_errno(error, ZERO_ERR_USAGE, errno, "cannot look at the directory \"%s\"", directory);
+        return zr_fail_errno(error, ZERO_ERR_USAGE, errno, "cannot look at the directory \"%s\"",
+                             directory);
     shorten_to_mount(path, info.st_dev);
     out->disk = zr_sprintf(error, "%u:%u %s", major(info.st_dev), minor(info.st_dev), path);
     return out->disk ? ZERO_OK : ZERO_ERR_MEMORY;
@@ -74,7 +78,9 @@ static zero_status find_file(char **file, zero_error *error)
     else if (home && *home == '/')
         *file = zr_sprintf(error, "%s/.cache/libzero/bandwidth.json", home);
     else
-        return zr_fail(error, ZERO_ERR_USAGE, "there is no place for bandwidths: neither XDG_CACHE_HOME nor HOME names one");
+        return zr_fail(
+            error, ZERO_ERR_USAGE,
+            "there is no place for bandwidths: neither XDG_CACHE_HOME nor HOME names one");
     return *file ? ZERO_OK : ZERO_ERR_MEMORY;
 }
 
@@ -89,9 +95,11 @@ static json_t *load(const char *file, const zero_logger *logger)
         zr_log(logger, ZERO_LOG_WARNING, "measured bandwidths are not used: %s", error.message);
         return NULL;
     }
-    if (json_integer_value(json_object_get(root, "format")) == FORMAT && json_is_object(json_object_get(root, "machines")))
+    if (json_integer_value(json_object_get(root, "format")) == FORMAT &&
+        json_is_object(json_object_get(root, "machines")))
         return root;
-    zr_log(logger, ZERO_LOG_WARNING, "measured bandwidths are not used: \"%s\" is not of the format %d", file, FORMAT);
+    zr_log(logger, ZERO_LOG_WARNING,
+           "measured bandwidths are not used: \"%s\" is not of the format %d", file, FORMAT);
     json_decref(root);
     return NULL;
 }
@@ -153,9 +161,12 @@ static void read_entry(const reading *r, const char *what, const json_t *entry, 
     if (!entry)
         return;
     if (!is_recent(entry, r->place->now))
-        zr_log(r->logger, ZERO_LOG_WARNING, "the bandwidth of %s in \"%s\" is not used: it is older than %d days", what, r->file, (int)(MOST_AGE / DAY));
+        zr_log(r->logger, ZERO_LOG_WARNING,
+               "the bandwidth of %s in \"%s\" is not used: it is older than %d days", what, r->file,
+               (int)(MOST_AGE / DAY));
     else if (!read(entry, r->out))
-        zr_log(r->logger, ZERO_LOG_WARNING, "the bandwidth of %s in \"%s\" is not used: it is damaged", what, r->file);
+        zr_log(r->logger, ZERO_LOG_WARNING,
+               "the bandwidth of %s in \"%s\" is not used: it is damaged", what, r->file);
 }
 
 static bool is_same_processor(const json_t *machine, const zr_bandwidth_site *place)
@@ -164,18 +175,22 @@ static bool is_same_processor(const json_t *machine, const zr_bandwidth_site *pl
     return processor && strcmp(processor, place->processor) == 0;
 }
 
-void zr_bandwidth_read_from(const char *file, const zr_bandwidth_site *place, const zero_logger *logger, zr_bandwidth *out)
+void zr_bandwidth_read_from(const char *file, const zr_bandwidth_site *place,
+                            const zero_logger *logger, zr_bandwidth *out)
 {
     *out = (zr_bandwidth){0};
     const reading r = {file, place, logger, out};
     json_t *root = load(file, logger);
     const json_t *machine = json_object_get(json_object_get(root, "machines"), place->host);
     if (machine && !is_same_processor(machine, place)) {
-        zr_log(logger, ZERO_LOG_WARNING, "the bandwidths of \"%s\" in \"%s\" are not used: they are another processor's", place->host, file);
+        zr_log(logger, ZERO_LOG_WARNING,
+               "the bandwidths of \"%s\" in \"%s\" are not used: they are another processor's",
+               place->host, file);
     } else if (machine) {
         read_entry(&r, "memory", json_object_get(machine, "memory"), read_memory);
         if (place->disk)
-            read_entry(&r, place->disk, json_object_get(json_object_get(machine, "disks"), place->disk), read_disk);
+            read_entry(&r, place->disk,
+                       json_object_get(json_object_get(machine, "disks"), place->disk), read_disk);
     }
     json_decref(root);
 }
@@ -189,16 +204,21 @@ static json_t *object_in(json_t *parent, const char *name)
     return json_object_set_new(parent, name, json_object()) ? NULL : json_object_get(parent, name);
 }
 
-static bool put_memory(json_t *machine, const zr_bandwidth_site *place, const zr_bandwidth *measured)
+static bool put_memory(json_t *machine, const zr_bandwidth_site *place,
+                       const zr_bandwidth *measured)
 {
-    return json_object_set_new(machine, "memory", json_pack("{s:I, s:f, s:f}", "measured", (json_int_t)place->now, "copy", measured->copy, "update", measured->update)) == 0;
+    return json_object_set_new(machine, "memory",
+                               json_pack("{s:I, s:f, s:f}", "measured", (json_int_t)place->now,
+                                         "copy", measured->copy, "update", measured->update)) == 0;
 }
 
 static bool put_disk(json_t *machine, const zr_bandwidth_site *place, const zr_bandwidth *measured)
 {
     json_t *disks = object_in(machine, "disks");
-    json_t *entry = json_pack("{s:I, s:f, s:f, s:f, s:b, s:I, s:i}", "measured", (json_int_t)place->now, "read", measured->read, "write", measured->write, "mix", measured->mix,
-                              "direct", measured->direct, "block", (json_int_t)measured->block, "depth", measured->depth);
+    json_t *entry =
+        json_pack("{s:I, s:f, s:f, s:f, s:b, s:I, s:i}", "measured", (json_int_t)place->now, "read",
+                  measured->read, "write", measured->write, "mix", measured->mix, "direct",
+                  measured->direct, "block", (json_int_t)measured->block, "depth", measured->depth);
     if (disks)
         return json_object_set_new(disks, place->disk, entry) == 0;
     json_decref(entry);
@@ -209,19 +229,26 @@ static bool put_disk(json_t *machine, const zr_bandwidth_site *place, const zr_b
 static bool put(json_t *root, const zr_bandwidth_site *place, const zr_bandwidth *measured)
 {
     bool formed = json_object_set_new(root, "format", json_integer(FORMAT)) == 0;
-    json_t *machines = object_in(root, "machines"), *machine = machines ? object_in(machines, place->host) : NULL;
+    json_t *machines = object_in(root, "machines"),
+           *machine = machines ? object_in(machines, place->host) : NULL;
     if (machine && !is_same_processor(machine, place))
         json_object_clear(machine);
-    return formed && machine && json_object_set_new(machine, "processor", json_string(place->processor)) == 0 &&
-           (measured->copy <= 0 || put_memory(machine, place, measured)) && (measured->read <= 0 || !place->disk || put_disk(machine, place, measured));
+    return formed && machine &&
+           json_object_set_new(machine, "processor", json_string(place->processor)) == 0 &&
+           (measured->copy <= 0 || put_memory(machine, place, measured)) &&
+           (measured->read <= 0 || !place->disk || put_disk(machine, place, measured));
 }
 
-zero_status zr_bandwidth_write_to(const char *file, const zr_bandwidth_site *place, const zr_bandwidth *measured, const zero_logger *logger, zero_error *error)
+zero_status zr_bandwidth_write_to(const char *file, const zr_bandwidth_site *place,
+                                  const zr_bandwidth *measured, const zero_logger *logger,
+                                  zero_error *error)
 {
     json_t *root = load(file, logger);
     root = root ? root : json_object();
     char *text = root && put(root, place, measured) ? json_dumps(root, JSON_INDENT(2)) : NULL;
-    zero_status status = text ? zr_file_write_durable(file, text, strlen(text), error) : zr_fail(error, ZERO_ERR_MEMORY, "cannot describe the bandwidths of \"%s\"", place->host);
+    zero_status status = text ? zr_file_write_durable(file, text, strlen(text), error)
+                              : zr_fail(error, ZERO_ERR_MEMORY,
+                                        "cannot describe the bandwidths of \"%s\"", place->host);
     free(text);
     json_decref(root);
     return status;
@@ -234,7 +261,8 @@ void zr_bandwidth_read(const char *directory, const zero_logger *logger, zr_band
     char *file = NULL;
     *out = (zr_bandwidth){0};
     zero_status status = zr_bandwidth_site_find(directory, &place, &error);
-    if (status == ZERO_OK && find_file(&file, NULL) == ZERO_OK) // without a place for it nothing was measured
+    // without a place for it nothing was measured
+    if (status == ZERO_OK && find_file(&file, NULL) == ZERO_OK)
         zr_bandwidth_read_from(file, &place, logger, out);
     if (status != ZERO_OK)
         zr_log(logger, ZERO_LOG_WARNING, "measured bandwidths are not used: %s", error.message);
@@ -253,7 +281,8 @@ static zero_status make_room(const char *file, zero_error *error)
     return status;
 }
 
-void zr_bandwidth_keep(const char *directory, const zr_bandwidth *measured, const zero_logger *logger, char **file)
+void zr_bandwidth_keep(const char *directory, const zr_bandwidth *measured,
+                       const zero_logger *logger, char **file)
 {
     zr_bandwidth_site place;
     zero_error error = {0};

@@ -1,12 +1,12 @@
-// Reads, writes and updates of a scratch, sub-group after sub-group through three buffers. The updates are those of engine/tiles.c,
-// without arithmetic:
+// Reads, writes and updates of a scratch, sub-group after sub-group through three buffers. The
+// updates are those of engine/tiles.c, without arithmetic:
 //
 //   buffer 0   read 0 | write 0 ............ | read 3
 //   buffer 1          | read 1 | write 1 ............
 //   buffer 2                   | read 2 | write 2 ...
 //
-// Invariant: group g travels through buffer g % BUFFERS, to and from sub-group g % groups of the scratch. What is written is
-// random: there are disks that compress.
+// Invariant: group g travels through buffer g % BUFFERS, to and from sub-group g % groups of the
+// scratch. What is written is random: there are disks that compress.
 #define _GNU_SOURCE
 #include "measure/disk.h"
 
@@ -25,7 +25,8 @@
 #include <sys/vfs.h>
 
 enum { BUFFERS = 3, LEAST_GROUPS = 4 };
-#define GROUP_BYTES ((int64_t)16 << 20) // as much as a sub-group of 1,048,576 elements moves: 2 + 4 + 4 + 4 bytes, rounded up
+// as much as a sub-group of 1,048,576 elements moves: 2 + 4 + 4 + 4 bytes, rounded up
+#define GROUP_BYTES ((int64_t)16 << 20)
 #define TIMEOUT 60.0
 #define LEAST_BLOCK ((int64_t)ZR_IO_ALIGN)
 
@@ -33,17 +34,19 @@ typedef struct track { // of the measurement
     zr_scratch scratch;
     zr_io *io;
     zr_io_extents extents;
-    zr_arena buffers;   // (BUFFERS, group)
+    zr_arena buffers; // (BUFFERS, group)
     zr_io_request requests[BUFFERS];
     int64_t group, groups; // bytes of one; how many fit into the scratch
-    int64_t next;       // group that the next round begins with
+    int64_t next;          // group that the next round begins with
 } track;
 
 static zero_status begin(track *t, int64_t g, bool write, zero_error *error)
 {
     zr_io_request *request = &t->requests[g % BUFFERS];
-    *request = (zr_io_request){.write = write, .extents = &t->extents, .buffer = t->buffers.base + g % BUFFERS * t->group};
-    ZERO_TRY(zr_io_extents_find(&t->extents, g % t->groups * t->group, t->group, &request->begin, &request->count, error));
+    *request = (zr_io_request){
+        .write = write, .extents = &t->extents, .buffer = t->buffers.base + g % BUFFERS * t->group};
+    ZERO_TRY(zr_io_extents_find(&t->extents, g % t->groups * t->group, t->group, &request->begin,
+                                &request->count, error));
     return zr_io_start(t->io, request, error);
 }
 
@@ -74,8 +77,10 @@ static zero_status update_group(track *t, int64_t g, zero_error *error)
 
 typedef zero_status (*visit_group)(track *t, int64_t g, zero_error *error);
 
-// Visits groups for so many seconds, `least` of them at least. *rate: bytes a second that were read and written.
-static zero_status run_round(track *t, visit_group visit, double seconds, int64_t least, double *rate, zero_error *error)
+// Visits groups for so many seconds, `least` of them at least. *rate: bytes a second that were read
+// and written.
+static zero_status run_round(track *t, visit_group visit, double seconds, int64_t least,
+                             double *rate, zero_error *error)
 {
     zr_io_counts before = zr_io_counted(t->io);
     double start = zr_clock_seconds();
@@ -87,7 +92,8 @@ static zero_status run_round(track *t, visit_group visit, double seconds, int64_
     for (int i = 0; i < BUFFERS; i++)
         ZERO_TRY(await(t, g + i, error));
     zr_io_counts after = zr_io_counted(t->io);
-    *rate = (double)(after.read - before.read + after.written - before.written) / (zr_clock_seconds() - start);
+    *rate = (double)(after.read - before.read + after.written - before.written) /
+            (zr_clock_seconds() - start);
     t->next = g;
     return ZERO_OK;
 }
@@ -99,12 +105,14 @@ static zr_disk_rate summary(double *rates, int count)
 }
 
 // In turn, so that what changes meanwhile changes all three.
-static zero_status run_rounds(track *t, const zr_disk_options *options, zr_disk *out, zero_error *error)
+static zero_status run_rounds(track *t, const zr_disk_options *options, zr_disk *out,
+                              zero_error *error)
 {
     static const visit_group visits[] = {read_group, write_group, update_group};
     zr_disk_rate *const results[] = {&out->read, &out->write, &out->mix};
     double rates[ZR_COUNT(visits)][ZR_DISK_MOST_ROUNDS], ignored;
-    ZERO_TRY(run_round(t, write_group, 0, t->groups, &ignored, error)); // what was never written is read without a transfer
+    // what was never written is read without a transfer
+    ZERO_TRY(run_round(t, write_group, 0, t->groups, &ignored, error));
     for (int i = 0; i < options->rounds; i++)
         for (int v = 0; v < ZR_COUNT(visits); v++)
             ZERO_TRY(run_round(t, visits[v], options->seconds, BUFFERS, &rates[v][i], error));
@@ -121,18 +129,29 @@ static void fill(const zr_arena *buffers)
     }
 }
 
-static zero_status open_track(track *t, const zr_disk_options *options, const zr_disk *disk, zr_ledger *ledger, zero_error *error)
+static zero_status open_track(track *t, const zr_disk_options *options, const zr_disk *disk,
+                              zr_ledger *ledger, zero_error *error)
 {
     const zr_scratch *scratches[] = {&t->scratch};
     t->group = disk->group;
     t->groups = disk->scratch / disk->group;
-    ZERO_TRY(zr_arena_create(ledger, ZERO_TIER_host, ZERO_MEM_workspace, (size_t)(BUFFERS * t->group), &t->buffers, error));
+    ZERO_TRY(zr_arena_create(ledger, ZERO_TIER_host, ZERO_MEM_workspace,
+                             (size_t)(BUFFERS * t->group), &t->buffers, error));
     fill(&t->buffers);
-    ZERO_TRY(zr_scratch_create(&options->directory, 1, disk->scratch, options->block, "zero-bench", NULL, &t->scratch, error));
-    ZERO_TRY(zr_io_extents_create(&t->scratch, 0, disk->scratch, NULL, 0, options->block, &t->extents, error));
+    ZERO_TRY(zr_scratch_create(&options->directory, 1, disk->scratch, options->block, "zero-bench",
+                               NULL, &t->scratch, error));
+    ZERO_TRY(zr_io_extents_create(&t->scratch, 0, disk->scratch, NULL, 0, options->block,
+                                  &t->extents, error));
     const zr_io_buffer buffers[] = {{t->buffers.base, t->buffers.bytes}};
-    const zr_io_options io = {.block = options->block, .queue_depth = options->depth, .lanes = 1, .overlap_events = true, .timeout = TIMEOUT,
-                              .scratches = scratches, .scratch_count = 1, .buffers = buffers, .buffer_count = 1};
+    const zr_io_options io = {.block = options->block,
+                              .queue_depth = options->depth,
+                              .lanes = 1,
+                              .overlap_events = true,
+                              .timeout = TIMEOUT,
+                              .scratches = scratches,
+                              .scratch_count = 1,
+                              .buffers = buffers,
+                              .buffer_count = 1};
     return zr_io_create(&io, &t->io, error);
 }
 
@@ -158,8 +177,11 @@ static void name_kind(int64_t number, char *out, size_t size)
     static const struct {
         int64_t number;
         const char *name;
-    } kinds[] = {{EXT4_SUPER_MAGIC, "ext4"}, {XFS_SUPER_MAGIC, "xfs"}, {BTRFS_SUPER_MAGIC, "btrfs"}, {F2FS_SUPER_MAGIC, "f2fs"}, {TMPFS_MAGIC, "tmpfs"},
-                 {OVERLAYFS_SUPER_MAGIC, "overlay"}, {NFS_SUPER_MAGIC, "nfs"}, {FUSE_SUPER_MAGIC, "fuse"}, {0x2fc12fc1, "zfs"}, {0x0bd00bd0, "lustre"}};
+    } kinds[] = {{EXT4_SUPER_MAGIC, "ext4"},   {XFS_SUPER_MAGIC, "xfs"},
+                 {BTRFS_SUPER_MAGIC, "btrfs"}, {F2FS_SUPER_MAGIC, "f2fs"},
+                 {TMPFS_MAGIC, "tmpfs"},       {OVERLAYFS_SUPER_MAGIC, "overlay"},
+                 {NFS_SUPER_MAGIC, "nfs"},     {FUSE_SUPER_MAGIC, "fuse"},
+                 {0x2fc12fc1, "zfs"},          {0x0bd00bd0, "lustre"}};
     snprintf(out, size, "0x%llx", (unsigned long long)number);
     for (int i = 0; i < ZR_COUNT(kinds); i++)
         if (kinds[i].number == number)
@@ -171,7 +193,8 @@ zero_status zr_disk_look(const char *directory, zr_disk *out, zero_error *error)
     struct statfs info;
     *out = (zr_disk){0};
     if (statfs(directory, &info))
-        return zr_fail_errno(error, ZERO_ERR_USAGE, errno, "cannot look at the directory \"%s\"", directory);
+        return zr_fail_errno(error, ZERO_ERR_USAGE, errno, "cannot look at the directory \"%s\"",
+                             directory);
     name_kind((int64_t)info.f_type, out->kind, sizeof out->kind);
     out->available = (int64_t)((uint64_t)info.f_bavail * (uint64_t)info.f_frsize);
     return ZERO_OK;
@@ -182,11 +205,16 @@ static zero_status choose_sizes(const zr_disk_options *options, zr_disk *out, ze
 {
     int64_t bytes = ZR_MIN(options->bytes, out->available / 2), most = bytes / LEAST_GROUPS;
     if (options->block < LEAST_BLOCK || options->block % LEAST_BLOCK)
-        return zr_fail(error, ZERO_ERR_USAGE, "a block of %lld bytes: it is a multiple of %lld", (long long)options->block, (long long)LEAST_BLOCK);
-    out->group = ZR_MIN(ZR_MAX(GROUP_BYTES, options->block * options->depth), most) / options->block * options->block;
+        return zr_fail(error, ZERO_ERR_USAGE, "a block of %lld bytes: it is a multiple of %lld",
+                       (long long)options->block, (long long)LEAST_BLOCK);
+    out->group = ZR_MIN(ZR_MAX(GROUP_BYTES, options->block * options->depth), most) /
+                 options->block * options->block;
     if (!out->group)
-        return zr_fail(error, options->bytes > bytes ? ZERO_ERR_IO : ZERO_ERR_USAGE, "no measuring in \"%s\" with %lld bytes: %d blocks of %lld are needed (%lld are free, half may be used)", options->directory,
-                       (long long)bytes, LEAST_GROUPS, (long long)options->block, (long long)out->available);
+        return zr_fail(error, options->bytes > bytes ? ZERO_ERR_IO : ZERO_ERR_USAGE,
+                       "no measuring in \"%s\" with %lld bytes: %d blocks of %lld are needed (%lld "
+                       "are free, half may be used)",
+                       options->directory, (long long)bytes, LEAST_GROUPS,
+                       (long long)options->block, (long long)out->available);
     out->scratch = bytes / out->group * out->group;
     return ZERO_OK;
 }

@@ -28,7 +28,10 @@ void zr_memory_update(const zr_range_states *states, int64_t count, int threads)
     }
 }
 
-typedef struct copying { zr_queue *queue; char *from, *to; } copying;
+typedef struct copying {
+    zr_queue *queue;
+    char *from, *to;
+} copying;
 
 static zero_status copy(void *user, zero_error *error)
 {
@@ -44,8 +47,8 @@ zero_status zr_memory_rate_of_copy(const zr_meter *meter, double *out, zero_erro
     copying c = {0};
     double seconds = 1;
     ZERO_TRY(zr_queue_open("cpu", NULL, meter->threads, &c.queue, error));
-    zero_status status = zr_arena_create(&ledger, ZERO_TIER_host, ZERO_MEM_workspace,
-                                         2 * COPY_BYTES, &arena, error);
+    zero_status status =
+        zr_arena_create(&ledger, ZERO_TIER_host, ZERO_MEM_workspace, 2 * COPY_BYTES, &arena, error);
     status = zr_comm_agree(meter->comm, status, error);
     if (status == ZERO_OK) {
         c.from = zr_arena_take(&arena, COPY_BYTES);

@@ -17,7 +17,8 @@ typedef struct shapes { // of a model, each once, with the calls of all units
 
 static bool same(const zero_product_shape *a, const zero_product_shape *b)
 {
-    return a->m == b->m && a->n == b->n && a->k == b->k && a->trans_a == b->trans_a && a->trans_b == b->trans_b;
+    return a->m == b->m && a->n == b->n && a->k == b->k && a->trans_a == b->trans_a &&
+           a->trans_b == b->trans_b;
 }
 
 static double flops_of(const zero_product_shape *shape)
@@ -30,7 +31,9 @@ static zero_product_shape part_of(const zero_product_shape *whole)
 {
     zero_product_shape part = *whole;
     while (ZR_MAX(ZR_MAX(part.m * part.k, part.k * part.n), part.m * part.n) > QUICK_ELEMS) {
-        int64_t *largest = part.m >= part.n && part.m >= part.k ? &part.m : part.n >= part.k ? &part.n : &part.k;
+        int64_t *largest = part.m >= part.n && part.m >= part.k ? &part.m
+                           : part.n >= part.k                   ? &part.n
+                                                                : &part.k;
         *largest = (*largest + 1) / 2;
     }
     return part;
@@ -46,7 +49,8 @@ static zero_status collect(const zr_plan *plan, shapes *out, zero_error *error)
             while (i < out->count && !same(&out->at[i], &sizes->products[p]))
                 i++;
             if (i == MOST_SHAPES)
-                return zr_fail(error, ZERO_ERR_LIMIT, "a model with more than %d shapes of products", MOST_SHAPES);
+                return zr_fail(error, ZERO_ERR_LIMIT,
+                               "a model with more than %d shapes of products", MOST_SHAPES);
             if (i == out->count) {
                 out->at[out->count++] = sizes->products[p];
                 continue;
@@ -63,7 +67,8 @@ typedef struct operands {
     char *a, *b, *d;
 } operands;
 
-static zero_status reserve(operands *o, zr_ledger *ledger, zero_dtype dtype, const shapes *shapes, zero_error *error)
+static zero_status reserve(operands *o, zr_ledger *ledger, zero_dtype dtype, const shapes *shapes,
+                           zero_error *error)
 {
     size_t a = 0, b = 0, d = 0, scratch = 0;
     for (int i = 0; i < shapes->count; i++) {
@@ -74,7 +79,8 @@ static zero_status reserve(operands *o, zr_ledger *ledger, zero_dtype dtype, con
         d = ZR_MAX(d, (size_t)(p->m * p->n) * sizeof(float));
         scratch = ZR_MAX(scratch, needed);
     }
-    ZERO_TRY(zr_arena_create(ledger, ZERO_TIER_host, ZERO_MEM_workspace, a + b + d + scratch + 4 * ZR_ALIGN, &o->arena, error));
+    ZERO_TRY(zr_arena_create(ledger, ZERO_TIER_host, ZERO_MEM_workspace,
+                             a + b + d + scratch + 4 * ZR_ALIGN, &o->arena, error));
     o->a = zr_arena_take(&o->arena, a);
     o->b = zr_arena_take(&o->arena, b);
     o->d = zr_arena_take(&o->arena, d);
@@ -86,13 +92,19 @@ static zero_status reserve(operands *o, zr_ledger *ledger, zero_dtype dtype, con
 // A product of a step: of x^T (weight gradients) in fp32, others in the storage type.
 static zr_product product_of(zero_dtype dtype, const zero_product_shape *shape)
 {
-    return (zr_product){.dtype = dtype, .out = shape->trans_a ? ZERO_F32 : dtype, .m = shape->m, .n = shape->n, .k = shape->k,
-                        .trans_a = shape->trans_a, .trans_b = shape->trans_b};
+    return (zr_product){.dtype = dtype,
+                        .out = shape->trans_a ? ZERO_F32 : dtype,
+                        .m = shape->m,
+                        .n = shape->n,
+                        .k = shape->k,
+                        .trans_a = shape->trans_a,
+                        .trans_b = shape->trans_b};
 }
 
 // flops: of one call as the model makes it, of which `shape` may be a part.
-static zero_status time_shape(const zr_meter *meter, const operands *o, zero_dtype dtype, const zero_product_shape *shape, double flops, bool quick, zr_products_time *out,
-                              zero_error *error)
+static zero_status time_shape(const zr_meter *meter, const operands *o, zero_dtype dtype,
+                              const zero_product_shape *shape, double flops, bool quick,
+                              zr_products_time *out, zero_error *error)
 {
     const zr_product product = product_of(dtype, shape);
     double parts = flops / flops_of(shape);
@@ -101,7 +113,8 @@ static zero_status time_shape(const zr_meter *meter, const operands *o, zero_dty
     int calls = 0;
     ZERO_TRY(ops->run(o->queue, &product, o->a, o->b, NULL, o->d, error));
     ZERO_TRY(zr_comm_barrier(meter->comm, error));
-    while (calls < (quick ? 2 : LEAST_CALLS) || (calls < MOST_CALLS && total < (quick ? QUICK_SECONDS : SECONDS_A_SHAPE))) {
+    while (calls < (quick ? 2 : LEAST_CALLS) ||
+           (calls < MOST_CALLS && total < (quick ? QUICK_SECONDS : SECONDS_A_SHAPE))) {
         double begin = zr_clock_seconds();
         ZERO_TRY(ops->run(o->queue, &product, o->a, o->b, NULL, o->d, error));
         seconds[calls] = zr_clock_seconds() - begin;
@@ -113,7 +126,8 @@ static zero_status time_shape(const zr_meter *meter, const operands *o, zero_dty
     return ZERO_OK;
 }
 
-zero_status zr_products_measure(const zr_meter *meter, const zr_plan *plan, bool quick, zr_products_time *out, zero_error *error)
+zero_status zr_products_measure(const zr_meter *meter, const zr_plan *plan, bool quick,
+                                zr_products_time *out, zero_error *error)
 {
     zr_ledger ledger = {0};
     operands o = {0};
@@ -125,9 +139,11 @@ zero_status zr_products_measure(const zr_meter *meter, const zr_plan *plan, bool
     for (int i = 0; i < shapes.count && quick; i++)
         timed.at[i] = part_of(&shapes.at[i]);
     ZERO_TRY(zr_queue_open("cpu", NULL, meter->threads, &o.queue, error));
-    zero_status status = zr_comm_agree(meter->comm, reserve(&o, &ledger, dtype, &timed, error), error);
+    zero_status status =
+        zr_comm_agree(meter->comm, reserve(&o, &ledger, dtype, &timed, error), error);
     for (int i = 0; i < shapes.count && status == ZERO_OK; i++)
-        status = time_shape(meter, &o, dtype, &timed.at[i], flops_of(&shapes.at[i]), quick, out, error);
+        status =
+            time_shape(meter, &o, dtype, &timed.at[i], flops_of(&shapes.at[i]), quick, out, error);
     zr_arena_destroy(&o.arena);
     zr_queue_close(o.queue);
     return status;

@@ -13,7 +13,8 @@
 
 enum { ELEMS = 4 << 20, QUICK_BYTES = 64 << 20, LEAST_CALLS = 3, ATTENTION_HEADS = 2 };
 #define SECONDS 0.1
-// Norms, activation functions, losses and residual sums read and write each saved byte so many times (`zero bench step`: 4 for GPT-2).
+// Norms, activation functions, losses and residual sums read and write each saved byte so many
+// times (`zero bench step`: 4 for GPT-2).
 #define PASSES_OVER_SAVED 4.0
 
 typedef struct probe {
@@ -43,13 +44,11 @@ static double time_of(probe *p, work call)
 
 static void copy(probe *p)
 {
-    p->queue->backend->elements->copy(p->queue, ELEMS * sizeof(float), p->states.state0, p->states.state1);
+    p->queue->backend->elements->copy(p->queue, ELEMS * sizeof(float), p->states.state0,
+                                      p->states.state1);
 }
 
-static void update(probe *p)
-{
-    zr_memory_update(&p->states, ELEMS, p->queue->threads);
-}
+static void update(probe *p) { zr_memory_update(&p->states, ELEMS, p->queue->threads); }
 
 static void checksum(probe *p)
 {
@@ -63,15 +62,20 @@ static void attend(probe *p)
     ops->backward(p->queue, &p->attention, p->qkv, p->out, p->lse, p->dout, p->dqkv, p->scratch);
 }
 
-// Where fewer ranks measure than will share the machine, each measures with the threads of those that are not there.
+// Where fewer ranks measure than will share the machine, each measures with the threads of those
+// that are not there.
 static zero_status measure_memory(probe *p, zr_speed *out, zero_error *error)
 {
     int threads = p->queue->threads;
     zr_ledger ledger = {0};
     size_t wide = ELEMS * sizeof(float), narrow = ELEMS * sizeof(uint16_t);
-    ZERO_TRY(zr_arena_create(&ledger, ZERO_TIER_host, ZERO_MEM_workspace, 3 * wide + 2 * narrow, &p->arena, error));
-    p->states = (zr_range_states){.master = zr_arena_take(&p->arena, wide), .state0 = zr_arena_take(&p->arena, wide), .state1 = zr_arena_take(&p->arena, wide),
-                                  .gradient = zr_arena_take(&p->arena, narrow), .parameters = zr_arena_take(&p->arena, narrow)};
+    ZERO_TRY(zr_arena_create(&ledger, ZERO_TIER_host, ZERO_MEM_workspace, 3 * wide + 2 * narrow,
+                             &p->arena, error));
+    p->states = (zr_range_states){.master = zr_arena_take(&p->arena, wide),
+                                  .state0 = zr_arena_take(&p->arena, wide),
+                                  .state1 = zr_arena_take(&p->arena, wide),
+                                  .gradient = zr_arena_take(&p->arena, narrow),
+                                  .parameters = zr_arena_take(&p->arena, narrow)};
     zero_status status = zr_comm_barrier(p->question->comm, error);
     p->queue->threads = threads * p->sharers;
     out->copy = 2.0 * ELEMS * sizeof(float) / time_of(p, copy) / p->sharers;
@@ -133,7 +137,8 @@ static zero_status measure_attention(probe *p, double *seconds, zero_error *erro
     double few;
     p->attention = few_heads(plan, &shape);
     ZERO_TRY(time_attention(p, &few, error));
-    *seconds = few * (double)(shape.heads * plan->shape.batch * shape.layers) / (double)p->attention.heads;
+    *seconds =
+        few * (double)(shape.heads * plan->shape.batch * shape.layers) / (double)p->attention.heads;
     return ZERO_OK;
 }
 
@@ -159,21 +164,33 @@ static zero_status find_disk(const probe *p, zr_speed *out, zero_error *error)
     zr_disk disk;
     zr_bandwidth_read(question->directory, question->logger, &known);
     if (known.read <= 0 || known.write <= 0 || known.mix <= 0) {
-        const zr_disk_options options = {.directory = question->directory, .bytes = QUICK_BYTES / (question->sharers / p->sharers), .block = 1 << 20, .depth = 8, .seconds = SECONDS, .rounds = 3};
+        const zr_disk_options options = {.directory = question->directory,
+                                         .bytes = QUICK_BYTES / (question->sharers / p->sharers),
+                                         .block = 1 << 20,
+                                         .depth = 8,
+                                         .seconds = SECONDS,
+                                         .rounds = 3};
         ZERO_TRY(zr_disk_measure(&options, &disk, error));
-        zr_log(question->logger, ZERO_LOG_INFO, "disk     \"%s\" was measured in a second; \"zero bench io --path %s\" takes longer, and is remembered", question->directory, question->directory);
-        out->read = disk.read.median / p->sharers, out->write = disk.write.median / p->sharers, out->mix = disk.mix.median / p->sharers;
+        zr_log(question->logger, ZERO_LOG_INFO,
+               "disk     \"%s\" was measured in a second; \"zero bench io --path %s\" takes "
+               "longer, and is remembered",
+               question->directory, question->directory);
+        out->read = disk.read.median / p->sharers, out->write = disk.write.median / p->sharers,
+        out->mix = disk.mix.median / p->sharers;
         return ZERO_OK;
     }
-    out->read = known.read / question->sharers, out->write = known.write / question->sharers, out->mix = known.mix / question->sharers;
+    out->read = known.read / question->sharers, out->write = known.write / question->sharers,
+    out->mix = known.mix / question->sharers;
     return ZERO_OK;
 }
 
 zero_status zr_speed_measure(const zr_speed_question *question, zr_speed *out, zero_error *error)
 {
-    probe p = {.question = question, .sharers = question->sharers / ZR_MIN(question->comm->size, question->sharers)};
+    probe p = {.question = question,
+               .sharers = question->sharers / ZR_MIN(question->comm->size, question->sharers)};
     *out = (zr_speed){0};
-    ZERO_TRY(zr_queue_open(question->backend ? question->backend : "cpu", NULL, question->plan->shape.threads, &p.queue, error));
+    ZERO_TRY(zr_queue_open(question->backend ? question->backend : "cpu", NULL,
+                           question->plan->shape.threads, &p.queue, error));
     zero_status status = measure_kernels(&p, out, error);
     if (status == ZERO_OK && question->directory)
         status = find_disk(&p, out, error);

@@ -1,5 +1,6 @@
-// What a rank of this machine reaches, for predictions (plan/predict.h): kernels and memory measured in a second or two, the disk as it
-// was measured (`zero bench io`), or, where it never was, in a second too.
+// What a rank of this machine reaches, for predictions (plan/predict.h): kernels and memory
+// measured in a second or two, the disk as it was measured (`zero bench io`), or, where it never
+// was, in a second too.
 #ifndef ZR_MEASURE_SPEED_H
 #define ZR_MEASURE_SPEED_H
 

@@ -1,7 +1,8 @@
 // Arenas: anonymous memory that is there, page by page, before the first step needs it.
 //
-// Invariant: base[0..bytes) is backed by memory; the ledger holds exactly `bytes` from create to destroy. An empty arena
-// maps one page that nobody counts, so that taking 0 bytes of it is no failure.
+// Invariant: base[0..bytes) is backed by memory; the ledger holds exactly `bytes` from create to
+// destroy. An empty arena maps one page that nobody counts, so that taking 0 bytes of it is no
+// failure.
 #define _GNU_SOURCE
 #include "memory/arena.h"
 #include "base/cpu.h"
@@ -14,7 +15,8 @@
 
 static zero_status refuse(zr_arena *arena, int reason, zero_error *error)
 {
-    return zr_fail_errno(error, ZERO_ERR_MEMORY, reason, "cannot reserve %zu bytes of %s memory for %s", arena->bytes,
+    return zr_fail_errno(error, ZERO_ERR_MEMORY, reason,
+                         "cannot reserve %zu bytes of %s memory for %s", arena->bytes,
                          zr_tier_name(arena->tier), zr_memory_category_name(arena->category));
 }
 
@@ -25,23 +27,23 @@ static zero_status check_available(const zr_arena *arena, zero_error *error)
     int64_t available = zr_memory_available(reason, sizeof reason);
     if (arena->bytes <= (uint64_t)available)
         return ZERO_OK;
-    return zr_fail(error, ZERO_ERR_MEMORY, "cannot reserve %zu bytes of %s memory for %s: %lld bytes are left (%s)",
-                   arena->bytes, zr_tier_name(arena->tier), zr_memory_category_name(arena->category),
-                   (long long)available, reason);
+    return zr_fail(error, ZERO_ERR_MEMORY,
+                   "cannot reserve %zu bytes of %s memory for %s: %lld bytes are left (%s)",
+                   arena->bytes, zr_tier_name(arena->tier),
+                   zr_memory_category_name(arena->category), (long long)available, reason);
 }
 
-static size_t mapped_bytes(const zr_arena *arena)
-{
-    return ZR_MAX(arena->bytes, (size_t)1);
-}
+static size_t mapped_bytes(const zr_arena *arena) { return ZR_MAX(arena->bytes, (size_t)1); }
 
 static zero_status map(zr_arena *arena, zero_error *error)
 {
-    void *base = mmap(NULL, mapped_bytes(arena), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *base =
+        mmap(NULL, mapped_bytes(arena), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (base == MAP_FAILED)
         return refuse(arena, errno, error);
+    // kernels without huge pages refuse; nothing depends on them
     if (arena->bytes >= ZR_LARGE_PAGE)
-        (void)madvise(base, arena->bytes, MADV_HUGEPAGE); // kernels without huge pages refuse; nothing depends on them
+        (void)madvise(base, arena->bytes, MADV_HUGEPAGE);
     int reason = zr_pages_populate(base, mapped_bytes(arena));
     if (reason) {
         munmap(base, mapped_bytes(arena));
@@ -51,8 +53,8 @@ static zero_status map(zr_arena *arena, zero_error *error)
     return ZERO_OK;
 }
 
-zero_status zr_arena_create(zr_ledger *ledger, zero_tier tier, zero_memory_category category, size_t bytes, zr_arena *out,
-                            zero_error *error)
+zero_status zr_arena_create(zr_ledger *ledger, zero_tier tier, zero_memory_category category,
+                            size_t bytes, zr_arena *out, zero_error *error)
 {
     *out = (zr_arena){0};
     zr_arena arena = {.bytes = bytes, .tier = tier, .category = category, .ledger = ledger};
@@ -74,10 +76,7 @@ void *zr_arena_take(zr_arena *arena, size_t bytes)
     return arena->base + start;
 }
 
-void zr_arena_reset(zr_arena *arena)
-{
-    arena->used = 0;
-}
+void zr_arena_reset(zr_arena *arena) { arena->used = 0; }
 
 void zr_arena_destroy(zr_arena *arena)
 {

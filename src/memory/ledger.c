@@ -23,10 +23,12 @@ const char *zr_memory_category_name(zero_memory_category category)
 
 void zr_ledger_hold(zr_ledger *ledger, zero_tier tier, zero_memory_category category, int64_t bytes)
 {
-    assert((int)category >= 0 && category < ZERO_MEM_COUNT && (int)tier >= 0 && tier < ZERO_TIER_COUNT);
+    assert((int)category >= 0 && category < ZERO_MEM_COUNT && (int)tier >= 0 &&
+           tier < ZERO_TIER_COUNT);
     ledger->held[tier][category] += bytes;
     assert(ledger->held[tier][category] >= 0);
-    ledger->peak[tier][category] = ZR_MAX(ledger->peak[tier][category], ledger->held[tier][category]);
+    ledger->peak[tier][category] =
+        ZR_MAX(ledger->peak[tier][category], ledger->held[tier][category]);
 }
 
 zero_status zr_ledger_check(const zr_ledger *ledger, zero_error *error)
@@ -34,7 +36,10 @@ zero_status zr_ledger_check(const zr_ledger *ledger, zero_error *error)
     for (int t = 0; t < ZERO_TIER_COUNT; t++)
         for (int c = 0; c < ZERO_MEM_COUNT; c++)
             if (ledger->held[t][c] != ledger->planned[t][c])
-                return zr_fail(error, ZERO_ERR_INTERNAL, "%s memory for %s: %lld bytes held, where the plan says %lld", zr_tier_name((zero_tier)t),
-                               zr_memory_category_name((zero_memory_category)c), (long long)ledger->held[t][c], (long long)ledger->planned[t][c]);
+                return zr_fail(error, ZERO_ERR_INTERNAL,
+                               "%s memory for %s: %lld bytes held, where the plan says %lld",
+                               zr_tier_name((zero_tier)t),
+                               zr_memory_category_name((zero_memory_category)c),
+                               (long long)ledger->held[t][c], (long long)ledger->planned[t][c]);
     return ZERO_OK;
 }

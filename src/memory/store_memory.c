@@ -1,30 +1,30 @@
-// The stores of device and host: the whole state lies in one arena, so fetching is a pointer and committing is nothing.
+// The stores of device and host: the whole state lies in one arena, so fetching is a pointer and
+// committing is nothing.
 #include "memory/store.h"
 
-static zero_status memory_fetch(zr_store *store, zr_range range, void *buffer, zr_transfer *out, zero_error *error)
+static zero_status memory_fetch(zr_store *store, zr_range range, void *buffer, zr_transfer *out,
+                                zero_error *error)
 {
-    bool inside = range.first >= 0 && range.count >= 0 && range.first <= store->bytes && range.count <= store->bytes - range.first;
+    bool inside = range.first >= 0 && range.count >= 0 && range.first <= store->bytes &&
+                  range.count <= store->bytes - range.first;
     if (!inside)
-        return zr_fail(error, ZERO_ERR_INTERNAL, "bytes %lld + %lld of a state of %lld bytes (%s) were asked for",
-                       (long long)range.first, (long long)range.count, (long long)store->bytes, zr_memory_category_name(store->category));
+        return zr_fail(error, ZERO_ERR_INTERNAL,
+                       "bytes %lld + %lld of a state of %lld bytes (%s) were asked for",
+                       (long long)range.first, (long long)range.count, (long long)store->bytes,
+                       zr_memory_category_name(store->category));
     out->data = store->arena.base + range.first;
     return ZERO_OK;
 }
 
-static zero_status memory_commit(zr_store *store, zr_range range, void *buffer, zr_transfer *out, zero_error *error)
+static zero_status memory_commit(zr_store *store, zr_range range, void *buffer, zr_transfer *out,
+                                 zero_error *error)
 {
     return ZERO_OK;
 }
 
-static zero_status memory_wait(zr_transfer *transfer, zero_error *error)
-{
-    return ZERO_OK;
-}
+static zero_status memory_wait(zr_transfer *transfer, zero_error *error) { return ZERO_OK; }
 
-static void memory_destroy(zr_store *store)
-{
-    zr_arena_destroy(&store->arena);
-}
+static void memory_destroy(zr_store *store) { zr_arena_destroy(&store->arena); }
 
 static const zr_store_ops memory_ops = {
     .name = "memory",
@@ -34,7 +34,8 @@ static const zr_store_ops memory_ops = {
     .destroy = memory_destroy,
 };
 
-zero_status zr_store_memory_create(zr_ledger *ledger, zero_tier tier, zero_memory_category category, size_t bytes, zr_store *out, zero_error *error)
+zero_status zr_store_memory_create(zr_ledger *ledger, zero_tier tier, zero_memory_category category,
+                                   size_t bytes, zr_store *out, zero_error *error)
 {
     *out = (zr_store){.bytes = (int64_t)bytes, .tier = tier, .category = category};
     ZERO_TRY(zr_arena_create(ledger, tier, category, bytes, &out->arena, error));
@@ -42,10 +43,7 @@ zero_status zr_store_memory_create(zr_ledger *ledger, zero_tier tier, zero_memor
     return ZERO_OK;
 }
 
-bool zr_store_needs_buffer(const zr_store *store)
-{
-    return store->ops && store->ops->needs_buffer;
-}
+bool zr_store_needs_buffer(const zr_store *store) { return store->ops && store->ops->needs_buffer; }
 
 void *zr_store_at(const zr_store *store, int64_t first)
 {

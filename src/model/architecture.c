@@ -11,10 +11,7 @@ static const zr_architecture *const architectures[ZR_LM_KINDS] = {
     [ZR_LM_LLAMA] = &zr_llama_architecture,
 };
 
-const zr_architecture *zr_architecture_of(zr_lm_kind kind)
-{
-    return architectures[kind];
-}
+const zr_architecture *zr_architecture_of(zr_lm_kind kind) { return architectures[kind]; }
 
 static const char *nearest_preset(const char *word)
 {
@@ -26,7 +23,8 @@ static const char *nearest_preset(const char *word)
     return best;
 }
 
-zero_status zr_lm_parse_spec(const char *spec, zr_lm_config *out, bool *vocab_given, zero_error *error)
+zero_status zr_lm_parse_spec(const char *spec, zr_lm_config *out, bool *vocab_given,
+                             zero_error *error)
 {
     char name[ZR_SPEC_WORD];
     const char *preset;
@@ -47,7 +45,9 @@ zero_status zr_lm_parse_spec(const char *spec, zr_lm_config *out, bool *vocab_gi
             *out = config;
             return ZERO_OK;
         }
-    return zr_fail(error, ZERO_ERR_USAGE, "model \"%s\": there is no preset \"%s\"; did you mean \"%s\"?", spec, name, nearest_preset(name));
+    return zr_fail(error, ZERO_ERR_USAGE,
+                   "model \"%s\": there is no preset \"%s\"; did you mean \"%s\"?", spec, name,
+                   nearest_preset(name));
 }
 
 // "gpt2, llama, ..."
@@ -72,7 +72,9 @@ static zero_status find_architecture(zr_model_json *file, zr_lm_kind *out)
                 return ZERO_OK;
             }
     list_types(known, sizeof known);
-    return zr_fail(file->error, ZERO_ERR_UNSUPPORTED, "%s: \"model_type\" is \"%s\": only %s can be computed exactly", file->path, type, known);
+    return zr_fail(file->error, ZERO_ERR_UNSUPPORTED,
+                   "%s: \"model_type\" is \"%s\": only %s can be computed exactly", file->path,
+                   type, known);
 }
 
 static zero_status read_config(zr_model_json *file, zr_lm_config *out)
@@ -101,10 +103,13 @@ zero_status zr_lm_config_read(const char *path, zr_lm_config *out, zero_error *e
     return status;
 }
 
-zero_status zr_lm_config_unpack(const json_t *object, const char *name, zr_lm_config *out, zero_error *error)
+zero_status zr_lm_config_unpack(const json_t *object, const char *name, zr_lm_config *out,
+                                zero_error *error)
 {
     zr_model_json file = {.root = (json_t *)object, .at = object, .path = name, .error = error};
-    return json_is_object(object) ? read_config(&file, out) : zr_fail(error, ZERO_ERR_DATA, "%s: a JSON object is expected", name);
+    return json_is_object(object)
+               ? read_config(&file, out)
+               : zr_fail(error, ZERO_ERR_DATA, "%s: a JSON object is expected", name);
 }
 
 zero_status zr_lm_config_read_in(const char *directory, zr_lm_config *out, zero_error *error)
@@ -136,10 +141,7 @@ zr_lm_shape zr_lm_shape_of(const zr_lm_config *config)
 }
 
 // The architecture's own struct: all lie in one place.
-static void *struct_of(const zr_lm_config *config)
-{
-    return (void *)&config->gpt2;
-}
+static void *struct_of(const zr_lm_config *config) { return (void *)&config->gpt2; }
 
 void zr_lm_set_vocabulary(zr_lm_config *config, int64_t tokens)
 {

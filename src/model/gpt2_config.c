@@ -1,6 +1,7 @@
 // Hugging Face's config.json of a GPT-2, read and written.
-// Reading refuses, by key, every setting under which transformers would compute something else than we do; keys that do
-// not change the arithmetic (task parameters, generation defaults) are passed over. Writing brings the same fields back.
+// Reading refuses, by key, every setting under which transformers would compute something else than
+// we do; keys that do not change the arithmetic (task parameters, generation defaults) are passed
+// over. Writing brings the same fields back.
 #include "model/gpt2_model.h"
 #include "model/model_json.h"
 
@@ -25,7 +26,8 @@ void zr_gpt2_config_read(zr_model_json *file, zr_lm_config *out)
 void zr_gpt2_config_write(const zr_lm_config *of, zr_buffer *out)
 {
     const zero_gpt2_config *config = &of->gpt2;
-    zr_buffer_printf(out, "  \"architectures\": [\"GPT2LMHeadModel\"],\n  \"model_type\": \"gpt2\",\n");
+    zr_buffer_printf(out,
+                     "  \"architectures\": [\"GPT2LMHeadModel\"],\n  \"model_type\": \"gpt2\",\n");
     zr_lm_fields_write(zr_gpt2_fields, ZR_GPT2_VOCABULARY, ZR_GPT2_POSITIONS, config, out);
     zr_model_json_put_size(out, "n_ctx", config->n_positions);
     zr_lm_fields_write(zr_gpt2_fields, ZR_GPT2_WIDTH, ZR_GPT2_HEADS, config, out);
@@ -34,7 +36,9 @@ void zr_gpt2_config_write(const zr_lm_config *of, zr_buffer *out)
     else
         zr_lm_fields_write(zr_gpt2_fields, ZR_GPT2_INNER, ZR_GPT2_INNER, config, out);
     zr_lm_fields_write(zr_gpt2_fields, ZR_GPT2_EPSILON, ZR_GPT2_ATTENTION_DROPOUT, config, out);
-    zr_buffer_printf(out, "  \"activation_function\": \"gelu_new\",\n  \"scale_attn_weights\": true,\n"
-                          "  \"scale_attn_by_inverse_layer_idx\": false,\n  \"reorder_and_upcast_attn\": false,\n"
-                          "  \"tie_word_embeddings\": true,\n");
+    zr_buffer_printf(
+        out,
+        "  \"activation_function\": \"gelu_new\",\n  \"scale_attn_weights\": true,\n"
+        "  \"scale_attn_by_inverse_layer_idx\": false,\n  \"reorder_and_upcast_attn\": false,\n"
+        "  \"tie_word_embeddings\": true,\n");
 }

@@ -1,4 +1,5 @@
-// GPT-2's tensors: names, layout (Conv1D weights are (in, out)) and initial distributions are Hugging Face's.
+// GPT-2's tensors: names, layout (Conv1D weights are (in, out)) and initial distributions are
+// Hugging Face's.
 #include "model/gpt2_model.h"
 #include <math.h>
 
@@ -17,9 +18,11 @@ static zr_unit_tensor vector(const char *name, int64_t size, float value, int tp
 
 static void design_block(const zero_gpt2_config *config, zr_unit_tensor *t)
 {
-    int64_t width = config->n_embd, inner = zr_gpt2_inner(config), attention = config->tiles_attention, mlp = config->tiles_mlp;
+    int64_t width = config->n_embd, inner = zr_gpt2_inner(config),
+            attention = config->tiles_attention, mlp = config->tiles_mlp;
     float range = config->initializer_range;
-    float residual = (float)(range / sqrt(2.0 * (double)config->n_layer)); // outputs of c_proj add up along the stream
+    // outputs of c_proj add up along the stream
+    float residual = (float)(range / sqrt(2.0 * (double)config->n_layer));
 
     t[ZR_LN1_W] = vector("ln_1.weight", width, 1, -1, 1);
     t[ZR_LN1_B] = vector("ln_1.bias", width, 0, -1, 1);

@@ -1,4 +1,5 @@
-// GPT-2's configuration: the published defaults, what contradicts itself, and its row of the architectures.
+// GPT-2's configuration: the published defaults, what contradicts itself, and its row of the
+// architectures.
 #include "model/gpt2_model.h"
 
 #include "base/struct_take.h"
@@ -6,8 +7,9 @@
 #include <stddef.h>
 
 // It writes into the struct of a program that may be older, and is not told its size.
-_Static_assert(sizeof(zero_gpt2_config) == ZR_STRUCT_UPTO(zero_gpt2_config, tiles_mlp),
-               "a field was added: zero_gpt2_defaults may still write those of the first version only");
+_Static_assert(
+    sizeof(zero_gpt2_config) == ZR_STRUCT_UPTO(zero_gpt2_config, tiles_mlp),
+    "a field was added: zero_gpt2_defaults may still write those of the first version only");
 
 void zero_gpt2_defaults(zero_gpt2_config *config)
 {
@@ -50,7 +52,8 @@ zero_status zr_gpt2_check(const zero_gpt2_config *config, zero_error *error)
     ZERO_TRY(zr_lm_fields_check(zr_gpt2_fields, ZR_GPT2_VOCABULARY, ZR_GPT2_INNER, "GPT-2", config,
                                 error));
     if (config->n_embd % config->n_head != 0)
-        return zr_fail(error, ZERO_ERR_USAGE, "GPT-2: width %lld (n_embd) is not divisible by %lld heads (n_head)",
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "GPT-2: width %lld (n_embd) is not divisible by %lld heads (n_head)",
                        (long long)config->n_embd, (long long)config->n_head);
     ZERO_TRY(zr_lm_fields_check(zr_gpt2_fields, ZR_GPT2_EPSILON, ZR_GPT2_DEVIATION, "GPT-2", config,
                                 error));

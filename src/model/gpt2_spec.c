@@ -15,12 +15,10 @@ static const preset presets[] = {
     {.name = "gpt2-xl", .layers = 48, .heads = 25, .width = 1600},
 };
 
-const char *zr_gpt2_preset_name(int i)
-{
-    return i < ZR_COUNT(presets) ? presets[i].name : NULL;
-}
+const char *zr_gpt2_preset_name(int i) { return i < ZR_COUNT(presets) ? presets[i].name : NULL; }
 
-zero_status zr_gpt2_parse(const char *spec, int preset, zr_lm_config *out, bool *vocab_given, zero_error *error)
+zero_status zr_gpt2_parse(const char *spec, int preset, zr_lm_config *out, bool *vocab_given,
+                          zero_error *error)
 {
     zero_gpt2_config *config = &out->gpt2;
     enum { VOCAB, DROPOUT, LAYERS, HEADS, WIDTH, CONTEXT, FIELDS };

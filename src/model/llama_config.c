@@ -1,21 +1,34 @@
 // Hugging Face's config.json of Llama, Mistral, Qwen2 and Qwen3, read and written.
-// The rotary settings come in two spellings: rope_theta next to rope_scaling, or, since transformers 5, all in rope_parameters. Both are
-// read; the older is written, which every transformers reads. What would compute something else is refused by key.
+// The rotary settings come in two spellings: rope_theta next to rope_scaling, or, since
+// transformers 5, all in rope_parameters. Both are read; the older is written, which every
+// transformers reads. What would compute something else is refused by key.
 #include "model/llama_model.h"
 #include "model/model_json.h"
 #include <string.h>
 
-typedef struct variant_facts { // what transformers takes where a file is silent, and what is not in the file at all
+// what transformers takes where a file is silent, and what is not in the file at all
+typedef struct variant_facts {
     const char *architecture;
     int64_t head_dim, window; // 0: hidden_size / heads; none
     bool qkv_bias, reads_attention_bias, reads_mlp_bias, qk_norm, needs_kv_heads, slides_optionally;
 } variant_facts;
 
 static const variant_facts variants[ZERO_LLAMA_VARIANT_COUNT] = {
-    [ZERO_LLAMA_llama] = {.architecture = "LlamaForCausalLM", .reads_attention_bias = true, .reads_mlp_bias = true},
-    [ZERO_LLAMA_mistral] = {.architecture = "MistralForCausalLM", .window = 4096, .needs_kv_heads = true},
-    [ZERO_LLAMA_qwen2] = {.architecture = "Qwen2ForCausalLM", .qkv_bias = true, .needs_kv_heads = true, .slides_optionally = true},
-    [ZERO_LLAMA_qwen3] = {.architecture = "Qwen3ForCausalLM", .head_dim = 128, .reads_attention_bias = true, .qk_norm = true, .needs_kv_heads = true,
+    [ZERO_LLAMA_llama] = {.architecture = "LlamaForCausalLM",
+                          .reads_attention_bias = true,
+                          .reads_mlp_bias = true},
+    [ZERO_LLAMA_mistral] = {.architecture = "MistralForCausalLM",
+                            .window = 4096,
+                            .needs_kv_heads = true},
+    [ZERO_LLAMA_qwen2] = {.architecture = "Qwen2ForCausalLM",
+                          .qkv_bias = true,
+                          .needs_kv_heads = true,
+                          .slides_optionally = true},
+    [ZERO_LLAMA_qwen3] = {.architecture = "Qwen3ForCausalLM",
+                          .head_dim = 128,
+                          .reads_attention_bias = true,
+                          .qk_norm = true,
+                          .needs_kv_heads = true,
                           .slides_optionally = true},
 };
 
@@ -31,10 +44,13 @@ static void refuse_other_layers(zr_model_json *file)
 {
     const json_t *types = zr_model_json_get(file, "layer_types"), *type;
     size_t i;
-    json_array_foreach(types, i, type)
-        if (file->status == ZERO_OK && (!json_is_string(type) || strcmp(json_string_value(type), "full_attention") != 0))
-            file->status = zr_fail(file->error, ZERO_ERR_UNSUPPORTED, "%s: \"layer_types\" has \"%s\" for layer %zu: only \"full_attention\" can be computed exactly",
-                                   file->path, json_is_string(type) ? json_string_value(type) : "?", i);
+    json_array_foreach(types, i, type) if (file->status == ZERO_OK &&
+                                           (!json_is_string(type) ||
+                                            strcmp(json_string_value(type), "full_attention") != 0))
+        file->status = zr_fail(file->error, ZERO_ERR_UNSUPPORTED,
+                               "%s: \"layer_types\" has \"%s\" for layer %zu: only "
+                               "\"full_attention\" can be computed exactly",
+                               file->path, json_is_string(type) ? json_string_value(type) : "?", i);
 }
 
 static void read_requirements(zr_model_json *file, const variant_facts *facts)
@@ -53,17 +69,22 @@ static void read_sizes(zr_model_json *file, const variant_facts *facts, zero_lla
 {
     static const int64_t none = 0;
     zr_lm_fields_read(zr_llama_fields, ZR_LLAMA_VOCABULARY, ZR_LLAMA_HEADS, file, config);
-    config->n_kv_head = zr_model_json_size(file, "num_key_value_heads", facts->needs_kv_heads ? NULL : &none);
+    config->n_kv_head =
+        zr_model_json_size(file, "num_key_value_heads", facts->needs_kv_heads ? NULL : &none);
     config->head_dim = zr_model_json_size(file, "head_dim", &facts->head_dim);
     if (facts->window) // absent is the default, null is none
-        config->sliding_window = zr_model_json_size(file, "sliding_window", json_object_get(file->at, "sliding_window") ? &none : &facts->window);
+        config->sliding_window = zr_model_json_size(
+            file, "sliding_window",
+            json_object_get(file->at, "sliding_window") ? &none : &facts->window);
 }
 
-static void read_settings(zr_model_json *file, const variant_facts *facts, zero_llama_config *config)
+static void read_settings(zr_model_json *file, const variant_facts *facts,
+                          zero_llama_config *config)
 {
     zr_lm_fields_read(zr_llama_fields, ZR_LLAMA_EPSILON, ZR_LLAMA_DROPOUT, file, config);
     config->tied = zr_model_json_bool(file, "tie_word_embeddings", false);
-    config->output_bias = facts->reads_attention_bias && zr_model_json_bool(file, "attention_bias", false);
+    config->output_bias =
+        facts->reads_attention_bias && zr_model_json_bool(file, "attention_bias", false);
     config->qkv_bias = facts->qkv_bias || config->output_bias;
     config->mlp_bias = facts->reads_mlp_bias && zr_model_json_bool(file, "mlp_bias", false);
     config->qk_norm = facts->qk_norm;
@@ -71,14 +92,18 @@ static void read_settings(zr_model_json *file, const variant_facts *facts, zero_
 
 static void read_scaling(zr_model_json *file, zero_rope *rope)
 {
-    const char *older = zr_model_json_text(file, "type", "default"), *name = zr_model_json_text(file, "rope_type", older);
+    const char *older = zr_model_json_text(file, "type", "default"),
+               *name = zr_model_json_text(file, "rope_type", older);
     int s = 0;
     if (file->status != ZERO_OK)
         return;
-    while (s < ZERO_ROPE_SCALING_COUNT && strcmp(name, zr_rope_scaling_name((zero_rope_scaling)s)) != 0)
+    while (s < ZERO_ROPE_SCALING_COUNT &&
+           strcmp(name, zr_rope_scaling_name((zero_rope_scaling)s)) != 0)
         s++;
     if (s == ZERO_ROPE_SCALING_COUNT)
-        file->status = zr_fail(file->error, ZERO_ERR_UNSUPPORTED, "%s: \"rope_type\" is \"%s\": only default, linear, dynamic, llama3 and yarn can be computed exactly",
+        file->status = zr_fail(file->error, ZERO_ERR_UNSUPPORTED,
+                               "%s: \"rope_type\" is \"%s\": only default, linear, dynamic, llama3 "
+                               "and yarn can be computed exactly",
                                file->path, name);
     rope->scaling = (zero_rope_scaling)s;
 }
@@ -91,7 +116,8 @@ static void read_scaling_numbers(zr_model_json *file, zero_rope *rope)
     if (rope->scaling != ZERO_ROPE_default)
         rope->factor = zr_model_json_real(file, "factor", yarn ? &none : NULL);
     if (llama3 || yarn)
-        rope->original_max_positions = zr_model_json_size(file, "original_max_position_embeddings", &same);
+        rope->original_max_positions =
+            zr_model_json_size(file, "original_max_position_embeddings", &same);
     if (llama3) {
         rope->low_freq_factor = zr_model_json_real(file, "low_freq_factor", NULL);
         rope->high_freq_factor = zr_model_json_real(file, "high_freq_factor", NULL);
@@ -115,9 +141,14 @@ static void enter_rope(zr_model_json *file)
         if (!object)
             continue;
         if (!json_is_object(object))
-            file->status = zr_fail(file->error, ZERO_ERR_DATA, "%s: \"%s\" is not an object", file->path, spellings[i]);
-        else if (json_object_get(object, "full_attention") || json_object_get(object, "sliding_attention"))
-            file->status = zr_fail(file->error, ZERO_ERR_UNSUPPORTED, "%s: \"%s\" has settings of several kinds of layers: only one can be computed exactly", file->path, spellings[i]);
+            file->status = zr_fail(file->error, ZERO_ERR_DATA, "%s: \"%s\" is not an object",
+                                   file->path, spellings[i]);
+        else if (json_object_get(object, "full_attention") ||
+                 json_object_get(object, "sliding_attention"))
+            file->status = zr_fail(file->error, ZERO_ERR_UNSUPPORTED,
+                                   "%s: \"%s\" has settings of several kinds of layers: only one "
+                                   "can be computed exactly",
+                                   file->path, spellings[i]);
         file->at = object;
         return;
     }
@@ -128,7 +159,8 @@ static void read_rope(zr_model_json *file, zero_llama_config *config)
     static const double usual_theta = 10000, whole = 1;
     zero_rope *rope = &config->rope;
     *rope = (zero_rope){.theta = zr_model_json_real(file, "rope_theta", &usual_theta)};
-    int64_t original = zr_model_json_size(file, "original_max_position_embeddings", &rope->original_max_positions);
+    int64_t original =
+        zr_model_json_size(file, "original_max_position_embeddings", &rope->original_max_positions);
     enter_rope(file);
     if (file->at != file->root) {
         rope->theta = zr_model_json_real(file, "rope_theta", &rope->theta);
@@ -165,26 +197,37 @@ static void write_number(zr_buffer *out, const char *key, double value)
 
 static void write_rope(const zero_rope *rope, zr_buffer *out)
 {
-    const struct { const char *key; double value; } numbers[] = {
-        {"factor", rope->factor}, {"low_freq_factor", rope->low_freq_factor}, {"high_freq_factor", rope->high_freq_factor},
-        {"beta_fast", rope->beta_fast}, {"beta_slow", rope->beta_slow}, {"attention_factor", rope->attention_factor},
-        {"mscale", rope->mscale}, {"mscale_all_dim", rope->mscale_all_dim},
+    const struct {
+        const char *key;
+        double value;
+    } numbers[] = {
+        {"factor", rope->factor},
+        {"low_freq_factor", rope->low_freq_factor},
+        {"high_freq_factor", rope->high_freq_factor},
+        {"beta_fast", rope->beta_fast},
+        {"beta_slow", rope->beta_slow},
+        {"attention_factor", rope->attention_factor},
+        {"mscale", rope->mscale},
+        {"mscale_all_dim", rope->mscale_all_dim},
     };
     zr_model_json_put_real(out, "rope_theta", rope->theta);
     if (rope->scaling == ZERO_ROPE_default) {
         zr_buffer_printf(out, "  \"rope_scaling\": null,\n");
         return;
     }
-    zr_buffer_printf(out, "  \"rope_scaling\": {\"rope_type\": \"%s\"", zr_rope_scaling_name(rope->scaling));
+    zr_buffer_printf(out, "  \"rope_scaling\": {\"rope_type\": \"%s\"",
+                     zr_rope_scaling_name(rope->scaling));
     for (int i = 0; i < ZR_COUNT(numbers); i++)
         if (numbers[i].value > 0)
             write_number(out, numbers[i].key, numbers[i].value);
     if (rope->original_max_positions)
-        zr_buffer_printf(out, ", \"original_max_position_embeddings\": %lld", (long long)rope->original_max_positions);
+        zr_buffer_printf(out, ", \"original_max_position_embeddings\": %lld",
+                         (long long)rope->original_max_positions);
     zr_buffer_printf(out, "%s},\n", rope->whole_range ? ", \"truncate\": false" : "");
 }
 
-static void write_variant(const zero_llama_config *config, const variant_facts *facts, zr_buffer *out)
+static void write_variant(const zero_llama_config *config, const variant_facts *facts,
+                          zr_buffer *out)
 {
     if (facts->reads_attention_bias)
         zr_model_json_put_bool(out, "attention_bias", config->output_bias);
@@ -202,7 +245,8 @@ void zr_llama_config_write(const zr_lm_config *of, zr_buffer *out)
 {
     const zero_llama_config *config = &of->llama;
     const variant_facts *facts = &variants[config->variant];
-    zr_buffer_printf(out, "  \"architectures\": [\"%s\"],\n  \"model_type\": \"%s\",\n", facts->architecture, zr_llama_variant_name(config->variant));
+    zr_buffer_printf(out, "  \"architectures\": [\"%s\"],\n  \"model_type\": \"%s\",\n",
+                     facts->architecture, zr_llama_variant_name(config->variant));
     zr_lm_fields_write(zr_llama_fields, ZR_LLAMA_VOCABULARY, ZR_LLAMA_HEADS, config, out);
     zr_model_json_put_size(out, "num_key_value_heads", zr_llama_kv_heads(config));
     zr_model_json_put_size(out, "head_dim", zr_llama_head_dim(config));

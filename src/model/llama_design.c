@@ -1,4 +1,5 @@
-// Llama's tensors: names, layout (Linear's weights are (out, in)) and initial distributions are Hugging Face's.
+// Llama's tensors: names, layout (Linear's weights are (out, in)) and initial distributions are
+// Hugging Face's.
 #include "model/llama_model.h"
 
 static zr_unit_tensor weight(const char *name, int64_t out, int64_t in, float deviation,
@@ -23,7 +24,8 @@ static void design_block(const zero_llama_config *c, zr_unit_tensor *t)
     float range = c->initializer_range;
 
     t[ZR_LLAMA_NORM1] = vector(true, "input_layernorm.weight", width, 1, -1);
-    t[ZR_LLAMA_Q_W] = weight("self_attn.q_proj.weight", queries, width, range, 0, c->tiles_attention);
+    t[ZR_LLAMA_Q_W] =
+        weight("self_attn.q_proj.weight", queries, width, range, 0, c->tiles_attention);
     t[ZR_LLAMA_Q_B] = vector(c->qkv_bias, "self_attn.q_proj.bias", queries, 0, 0);
     t[ZR_LLAMA_K_W] = weight("self_attn.k_proj.weight", keys, width, range, 0, c->tiles_attention);
     t[ZR_LLAMA_K_B] = vector(c->qkv_bias, "self_attn.k_proj.bias", keys, 0, 0);
@@ -31,7 +33,8 @@ static void design_block(const zero_llama_config *c, zr_unit_tensor *t)
     t[ZR_LLAMA_V_B] = vector(c->qkv_bias, "self_attn.v_proj.bias", keys, 0, 0);
     t[ZR_LLAMA_Q_NORM] = vector(c->qk_norm, "self_attn.q_norm.weight", head, 1, -1);
     t[ZR_LLAMA_K_NORM] = vector(c->qk_norm, "self_attn.k_norm.weight", head, 1, -1);
-    t[ZR_LLAMA_O_W] = weight("self_attn.o_proj.weight", width, queries, range, 1, c->tiles_attention);
+    t[ZR_LLAMA_O_W] =
+        weight("self_attn.o_proj.weight", width, queries, range, 1, c->tiles_attention);
     t[ZR_LLAMA_O_B] = vector(c->output_bias, "self_attn.o_proj.bias", width, 0, -1);
     t[ZR_LLAMA_NORM2] = vector(true, "post_attention_layernorm.weight", width, 1, -1);
     t[ZR_LLAMA_GATE_W] = weight("mlp.gate_proj.weight", inner, width, range, 0, c->tiles_mlp);

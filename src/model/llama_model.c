@@ -7,8 +7,9 @@
 #include <stddef.h>
 
 // It writes into the struct of a program that may be older, and is not told its size.
-_Static_assert(sizeof(zero_llama_config) == ZR_STRUCT_UPTO(zero_llama_config, tiles_mlp),
-               "a field was added: zero_llama_defaults may still write those of the first version only");
+_Static_assert(
+    sizeof(zero_llama_config) == ZR_STRUCT_UPTO(zero_llama_config, tiles_mlp),
+    "a field was added: zero_llama_defaults may still write those of the first version only");
 
 void zero_llama_defaults(zero_llama_config *config)
 {
@@ -74,7 +75,8 @@ const zr_lm_field zr_llama_fields[ZR_LLAMA_FIELDS] = {
     [ZR_LLAMA_DROPOUT] = {"attention_dropout", FIELD(attention_dropout, PROBABILITY)},
     [ZR_LLAMA_ORIGINAL] = {"original_max_position_embeddings",
                            FIELD(rope.original_max_positions, OPTIONAL), .most = 1 << 30},
-    [ZR_LLAMA_TILES] = {"tiles_embedding", FIELD(tiles_embedding, OPTIONAL), .most = ZR_MOST_WEIGHT_TILES},
+    [ZR_LLAMA_TILES] = {"tiles_embedding", FIELD(tiles_embedding, OPTIONAL),
+                        .most = ZR_MOST_WEIGHT_TILES},
     [ZR_LLAMA_TILES + 1] = {"tiles_attention", FIELD(tiles_attention, OPTIONAL),
                             .most = ZR_MOST_WEIGHT_TILES},
     [ZR_LLAMA_TILES + 2] = {"tiles_mlp", FIELD(tiles_mlp, OPTIONAL), .most = ZR_MOST_WEIGHT_TILES},
@@ -87,34 +89,41 @@ static zero_status heads_check(const zero_llama_config *config, zero_error *erro
     ZERO_TRY(zr_lm_fields_check(zr_llama_fields, ZR_LLAMA_HEADS, ZR_LLAMA_HEAD_DIM, "Llama", config,
                                 error));
     if (!config->head_dim && config->hidden_size % config->n_head != 0)
-        return zr_fail(error, ZERO_ERR_USAGE, "Llama: width %lld (hidden_size) is not divisible by %lld heads (num_attention_heads), and head_dim is not given",
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "Llama: width %lld (hidden_size) is not divisible by %lld heads "
+                       "(num_attention_heads), and head_dim is not given",
                        (long long)config->hidden_size, (long long)config->n_head);
     if (config->n_head % kv != 0)
-        return zr_fail(error, ZERO_ERR_USAGE, "Llama: %lld heads (num_attention_heads) cannot share %lld heads of keys and values (num_key_value_heads) evenly",
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "Llama: %lld heads (num_attention_heads) cannot share %lld heads of keys "
+                       "and values (num_key_value_heads) evenly",
                        (long long)config->n_head, (long long)kv);
     if (zr_llama_head_dim(config) % 2 != 0 || zr_llama_head_dim(config) > ZR_LLAMA_MOST_HEAD_DIM)
-        return zr_fail(error, ZERO_ERR_USAGE, "Llama: a head of %lld elements (head_dim): the two halves that are rotated must be equal, and at most %d long",
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "Llama: a head of %lld elements (head_dim): the two halves that are rotated "
+                       "must be equal, and at most %d long",
                        (long long)zr_llama_head_dim(config), ZR_LLAMA_MOST_HEAD_DIM / 2);
     return ZERO_OK;
 }
 
-static bool is_positive(double value)
-{
-    return value > 0 && isfinite(value);
-}
+static bool is_positive(double value) { return value > 0 && isfinite(value); }
 
 static zero_status llama3_check(const zero_rope *rope, zero_error *error)
 {
-    bool ordered = is_positive(rope->low_freq_factor) && rope->high_freq_factor > rope->low_freq_factor;
+    bool ordered =
+        is_positive(rope->low_freq_factor) && rope->high_freq_factor > rope->low_freq_factor;
     if (ordered && isfinite(rope->high_freq_factor))
         return ZERO_OK;
-    return zr_fail(error, ZERO_ERR_USAGE, "Llama: rope scaling \"llama3\" between low_freq_factor %g and high_freq_factor %g: the second must be the greater",
+    return zr_fail(error, ZERO_ERR_USAGE,
+                   "Llama: rope scaling \"llama3\" between low_freq_factor %g and high_freq_factor "
+                   "%g: the second must be the greater",
                    rope->low_freq_factor, rope->high_freq_factor);
 }
 
 static zero_status yarn_check(const zero_rope *rope, zero_error *error)
 {
-    const double all[] = {rope->beta_fast, rope->beta_slow, rope->attention_factor, rope->mscale, rope->mscale_all_dim};
+    const double all[] = {rope->beta_fast, rope->beta_slow, rope->attention_factor, rope->mscale,
+                          rope->mscale_all_dim};
     bool good = true;
     double sum = 0; // finite where all are
     for (int i = 0; i < ZR_COUNT(all); i++) {
@@ -123,7 +132,9 @@ static zero_status yarn_check(const zero_rope *rope, zero_error *error)
     }
     if (good && isfinite(sum))
         return ZERO_OK;
-    return zr_fail(error, ZERO_ERR_USAGE, "Llama: rope scaling \"yarn\" with beta_fast %g, beta_slow %g, attention_factor %g, mscale %g, mscale_all_dim %g: none may be negative",
+    return zr_fail(error, ZERO_ERR_USAGE,
+                   "Llama: rope scaling \"yarn\" with beta_fast %g, beta_slow %g, attention_factor "
+                   "%g, mscale %g, mscale_all_dim %g: none may be negative",
                    all[0], all[1], all[2], all[3], all[4]);
 }
 
@@ -132,7 +143,8 @@ static zero_status scaling_check(const zero_rope *rope, zero_error *error)
     if (rope->scaling == ZERO_ROPE_default)
         return ZERO_OK;
     if (!is_positive(rope->factor) || rope->factor < 1)
-        return zr_fail(error, ZERO_ERR_USAGE, "Llama: rope scaling \"%s\" by a factor of %g: it must be 1 or more",
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "Llama: rope scaling \"%s\" by a factor of %g: it must be 1 or more",
                        zr_rope_scaling_name(rope->scaling), rope->factor);
     if (rope->scaling == ZERO_ROPE_llama3)
         return llama3_check(rope, error);
@@ -143,9 +155,11 @@ static zero_status rope_check(const zero_llama_config *config, zero_error *error
 {
     const zero_rope *rope = &config->rope;
     if (rope->scaling < 0 || rope->scaling >= ZERO_ROPE_SCALING_COUNT)
-        return zr_fail(error, ZERO_ERR_USAGE, "Llama: rope.scaling is %d: there are %d", (int)rope->scaling, ZERO_ROPE_SCALING_COUNT);
+        return zr_fail(error, ZERO_ERR_USAGE, "Llama: rope.scaling is %d: there are %d",
+                       (int)rope->scaling, ZERO_ROPE_SCALING_COUNT);
     if (!is_positive(rope->theta) || rope->theta <= 1)
-        return zr_fail(error, ZERO_ERR_USAGE, "Llama: rope_theta is %g: it must be above 1", rope->theta);
+        return zr_fail(error, ZERO_ERR_USAGE, "Llama: rope_theta is %g: it must be above 1",
+                       rope->theta);
     ZERO_TRY(scaling_check(rope, error));
     return zr_lm_fields_check(zr_llama_fields, ZR_LLAMA_ORIGINAL, ZR_LLAMA_ORIGINAL, "Llama",
                               config, error);
@@ -154,7 +168,8 @@ static zero_status rope_check(const zero_llama_config *config, zero_error *error
 zero_status zr_llama_check(const zero_llama_config *config, zero_error *error)
 {
     if (config->variant < 0 || config->variant >= ZERO_LLAMA_VARIANT_COUNT)
-        return zr_fail(error, ZERO_ERR_USAGE, "zero_llama_config: variant is %d: there are %d", (int)config->variant, ZERO_LLAMA_VARIANT_COUNT);
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_llama_config: variant is %d: there are %d",
+                       (int)config->variant, ZERO_LLAMA_VARIANT_COUNT);
     ZERO_TRY(zr_lm_fields_check(zr_llama_fields, ZR_LLAMA_VOCABULARY, ZR_LLAMA_LAYERS, "Llama",
                                 config, error));
     ZERO_TRY(zr_lm_fields_check(zr_llama_fields, ZR_LLAMA_WINDOW, ZR_LLAMA_WINDOW, "Llama", config,
@@ -178,7 +193,8 @@ static zr_lm_shape shape(const zr_lm_config *config)
     return (zr_lm_shape){
         .title = "Llama",
         .vocab = of->vocab_size,
-        .positions = of->sliding_window ? ZR_MIN(of->max_positions, of->sliding_window) : of->max_positions,
+        .positions =
+            of->sliding_window ? ZR_MIN(of->max_positions, of->sliding_window) : of->max_positions,
         .width = of->hidden_size,
         .inner = of->intermediate_size,
         .layers = of->n_layer,

@@ -1,5 +1,6 @@
-// Rotary frequencies and their stretching, term by term and rounding by rounding (fp32) as transformers' modeling_rope_utils computes
-// them: angles grow with the position, so a last bit of a frequency is visible after some thousand positions.
+// Rotary frequencies and their stretching, term by term and rounding by rounding (fp32) as
+// transformers' modeling_rope_utils computes them: angles grow with the position, so a last bit of
+// a frequency is visible after some thousand positions.
 //
 //   default  1 / theta^(2j/d)
 //   linear   that over `factor`
@@ -24,17 +25,21 @@ static float stretch_llama3(const zero_rope *rope, float frequency, double conte
         return slowed;
     if (wavelength < (float)high)
         return frequency;
-    float smooth = ((float)context / wavelength - (float)rope->low_freq_factor) / (float)(rope->high_freq_factor - rope->low_freq_factor);
+    float smooth = ((float)context / wavelength - (float)rope->low_freq_factor) /
+                   (float)(rope->high_freq_factor - rope->low_freq_factor);
     return (1 - smooth) * frequency / (float)rope->factor + smooth * frequency;
 }
 
 // The dimension that turns `rotations` times over the old context.
-static double turning_dimension(const zero_rope *rope, double rotations, int64_t dim, double context)
+static double turning_dimension(const zero_rope *rope, double rotations, int64_t dim,
+                                double context)
 {
     return (double)dim * log(context / (rotations * 2 * M_PI)) / (2 * log(rope->theta));
 }
 
-typedef struct ramp { double low, high; } ramp;
+typedef struct ramp {
+    double low, high;
+} ramp;
 
 static ramp yarn_ramp(const zero_rope *rope, int64_t dim, double context)
 {
@@ -67,7 +72,8 @@ static float yarn_factor(const zero_rope *rope)
     if (rope->attention_factor > 0)
         return (float)rope->attention_factor;
     if (rope->mscale > 0 && rope->mscale_all_dim > 0)
-        return (float)(yarn_magnitude(rope->factor, rope->mscale) / yarn_magnitude(rope->factor, rope->mscale_all_dim));
+        return (float)(yarn_magnitude(rope->factor, rope->mscale) /
+                       yarn_magnitude(rope->factor, rope->mscale_all_dim));
     return (float)yarn_magnitude(rope->factor, 1);
 }
 
@@ -75,7 +81,8 @@ void zr_llama_frequencies(const zero_llama_config *config, float *frequency, flo
 {
     const zero_rope *rope = &config->rope;
     int64_t dim = zr_llama_head_dim(config);
-    double context = (double)(rope->original_max_positions ? rope->original_max_positions : config->max_positions);
+    double context = (double)(rope->original_max_positions ? rope->original_max_positions
+                                                           : config->max_positions);
     ramp ramp = yarn_ramp(rope, dim, context);
     *factor = rope->scaling == ZERO_ROPE_yarn ? yarn_factor(rope) : 1;
     for (int64_t j = 0; j < dim / 2; j++) {

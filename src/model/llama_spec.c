@@ -17,29 +17,128 @@ typedef struct preset {
     zero_rope rope;
 } preset;
 
-#define SMALL .layers = 12, .heads = 12, .kv_heads = 4, .width = 768, .inner = 2048, .vocab = 32000, .context = 1024, .tied = true
-#define LLAMA3_ROPE(by) {.scaling = ZERO_ROPE_llama3, .theta = 500000, .factor = by, .low_freq_factor = 1, .high_freq_factor = 4, .original_max_positions = 8192}
+#define SMALL                                                                                      \
+    .layers = 12, .heads = 12, .kv_heads = 4, .width = 768, .inner = 2048, .vocab = 32000,         \
+    .context = 1024, .tied = true
+#define LLAMA3_ROPE(by)                                                                            \
+    {                                                                                              \
+        .scaling = ZERO_ROPE_llama3, .theta = 500000, .factor = by, .low_freq_factor = 1,          \
+        .high_freq_factor = 4, .original_max_positions = 8192                                      \
+    }
 
 static const preset presets[] = {
     {.name = "llama", SMALL, .epsilon = 1e-5f, .rope = {.theta = 10000}},
-    {.name = "mistral", .variant = ZERO_LLAMA_mistral, SMALL, .epsilon = 1e-5f, .rope = {.theta = 10000}},
+    {.name = "mistral",
+     .variant = ZERO_LLAMA_mistral,
+     SMALL,
+     .epsilon = 1e-5f,
+     .rope = {.theta = 10000}},
     {.name = "qwen2", .variant = ZERO_LLAMA_qwen2, SMALL, .epsilon = 1e-6f, .rope = {.theta = 1e6}},
     {.name = "qwen3", .variant = ZERO_LLAMA_qwen3, SMALL, .epsilon = 1e-6f, .rope = {.theta = 1e6}},
-    {.name = "smollm2-135m", .layers = 30, .heads = 9, .kv_heads = 3, .width = 576, .inner = 1536, .vocab = 49152, .context = 8192, .epsilon = 1e-5f, .tied = true, .rope = {.theta = 100000}},
-    {.name = "smollm2-360m", .layers = 32, .heads = 15, .kv_heads = 5, .width = 960, .inner = 2560, .vocab = 49152, .context = 8192, .epsilon = 1e-5f, .tied = true, .rope = {.theta = 100000}},
-    {.name = "smollm2-1.7b", .layers = 24, .heads = 32, .kv_heads = 32, .width = 2048, .inner = 8192, .vocab = 49152, .context = 8192, .epsilon = 1e-5f, .tied = true, .rope = {.theta = 130000}},
-    {.name = "llama-2-7b", .layers = 32, .heads = 32, .kv_heads = 32, .width = 4096, .inner = 11008, .vocab = 32000, .context = 4096, .epsilon = 1e-5f, .rope = {.theta = 10000}},
-    {.name = "llama-3.1-8b", .layers = 32, .heads = 32, .kv_heads = 8, .width = 4096, .inner = 14336, .vocab = 128256, .context = 131072, .epsilon = 1e-5f, .rope = LLAMA3_ROPE(8)},
-    {.name = "llama-3.2-1b", .layers = 16, .heads = 32, .kv_heads = 8, .width = 2048, .inner = 8192, .vocab = 128256, .context = 131072, .epsilon = 1e-5f, .tied = true, .rope = LLAMA3_ROPE(32)},
-    {.name = "mistral-7b", .variant = ZERO_LLAMA_mistral, .layers = 32, .heads = 32, .kv_heads = 8, .width = 4096, .inner = 14336, .vocab = 32000, .context = 32768, .window = 4096, .epsilon = 1e-5f, .rope = {.theta = 10000}},
-    {.name = "qwen2.5-0.5b", .variant = ZERO_LLAMA_qwen2, .layers = 24, .heads = 14, .kv_heads = 2, .width = 896, .inner = 4864, .vocab = 151936, .context = 32768, .epsilon = 1e-6f, .tied = true, .rope = {.theta = 1e6}},
-    {.name = "qwen3-0.6b", .variant = ZERO_LLAMA_qwen3, .layers = 28, .heads = 16, .kv_heads = 8, .head_dim = 128, .width = 1024, .inner = 3072, .vocab = 151936, .context = 40960, .epsilon = 1e-6f, .tied = true, .rope = {.theta = 1e6}},
+    {.name = "smollm2-135m",
+     .layers = 30,
+     .heads = 9,
+     .kv_heads = 3,
+     .width = 576,
+     .inner = 1536,
+     .vocab = 49152,
+     .context = 8192,
+     .epsilon = 1e-5f,
+     .tied = true,
+     .rope = {.theta = 100000}},
+    {.name = "smollm2-360m",
+     .layers = 32,
+     .heads = 15,
+     .kv_heads = 5,
+     .width = 960,
+     .inner = 2560,
+     .vocab = 49152,
+     .context = 8192,
+     .epsilon = 1e-5f,
+     .tied = true,
+     .rope = {.theta = 100000}},
+    {.name = "smollm2-1.7b",
+     .layers = 24,
+     .heads = 32,
+     .kv_heads = 32,
+     .width = 2048,
+     .inner = 8192,
+     .vocab = 49152,
+     .context = 8192,
+     .epsilon = 1e-5f,
+     .tied = true,
+     .rope = {.theta = 130000}},
+    {.name = "llama-2-7b",
+     .layers = 32,
+     .heads = 32,
+     .kv_heads = 32,
+     .width = 4096,
+     .inner = 11008,
+     .vocab = 32000,
+     .context = 4096,
+     .epsilon = 1e-5f,
+     .rope = {.theta = 10000}},
+    {.name = "llama-3.1-8b",
+     .layers = 32,
+     .heads = 32,
+     .kv_heads = 8,
+     .width = 4096,
+     .inner = 14336,
+     .vocab = 128256,
+     .context = 131072,
+     .epsilon = 1e-5f,
+     .rope = LLAMA3_ROPE(8)},
+    {.name = "llama-3.2-1b",
+     .layers = 16,
+     .heads = 32,
+     .kv_heads = 8,
+     .width = 2048,
+     .inner = 8192,
+     .vocab = 128256,
+     .context = 131072,
+     .epsilon = 1e-5f,
+     .tied = true,
+     .rope = LLAMA3_ROPE(32)},
+    {.name = "mistral-7b",
+     .variant = ZERO_LLAMA_mistral,
+     .layers = 32,
+     .heads = 32,
+     .kv_heads = 8,
+     .width = 4096,
+     .inner = 14336,
+     .vocab = 32000,
+     .context = 32768,
+     .window = 4096,
+     .epsilon = 1e-5f,
+     .rope = {.theta = 10000}},
+    {.name = "qwen2.5-0.5b",
+     .variant = ZERO_LLAMA_qwen2,
+     .layers = 24,
+     .heads = 14,
+     .kv_heads = 2,
+     .width = 896,
+     .inner = 4864,
+     .vocab = 151936,
+     .context = 32768,
+     .epsilon = 1e-6f,
+     .tied = true,
+     .rope = {.theta = 1e6}},
+    {.name = "qwen3-0.6b",
+     .variant = ZERO_LLAMA_qwen3,
+     .layers = 28,
+     .heads = 16,
+     .kv_heads = 8,
+     .head_dim = 128,
+     .width = 1024,
+     .inner = 3072,
+     .vocab = 151936,
+     .context = 40960,
+     .epsilon = 1e-6f,
+     .tied = true,
+     .rope = {.theta = 1e6}},
 };
 
-const char *zr_llama_preset_name(int i)
-{
-    return i < ZR_COUNT(presets) ? presets[i].name : NULL;
-}
+const char *zr_llama_preset_name(int i) { return i < ZR_COUNT(presets) ? presets[i].name : NULL; }
 
 static void preset_apply(const preset *p, zero_llama_config *config)
 {
@@ -61,7 +160,20 @@ static void preset_apply(const preset *p, zero_llama_config *config)
     config->qk_norm = p->variant == ZERO_LLAMA_qwen3;
 }
 
-enum { VOCAB, LAYERS, HEADS, KV_HEADS, HEAD_DIM, WIDTH, INNER, CONTEXT, THETA, TIED, DROPOUT, FIELDS };
+enum {
+    VOCAB,
+    LAYERS,
+    HEADS,
+    KV_HEADS,
+    HEAD_DIM,
+    WIDTH,
+    INNER,
+    CONTEXT,
+    THETA,
+    TIED,
+    DROPOUT,
+    FIELDS
+};
 
 // What a spec may say, and where it goes; tied apart, which is no number of elements.
 static void fields_of(zero_llama_config *config, int64_t *tied, zr_spec_field out[FIELDS])
@@ -82,7 +194,8 @@ static void fields_of(zero_llama_config *config, int64_t *tied, zr_spec_field ou
     memcpy(out, fields, sizeof fields);
 }
 
-// What follows from other fields where it is not given itself: an inner width of 8/3 of the width, as many heads of keys as of queries.
+// What follows from other fields where it is not given itself: an inner width of 8/3 of the width,
+// as many heads of keys as of queries.
 static void derive(const zr_spec_field fields[FIELDS], zero_llama_config *config)
 {
     int64_t width = config->hidden_size;
@@ -93,7 +206,8 @@ static void derive(const zr_spec_field fields[FIELDS], zero_llama_config *config
         config->n_kv_head = 0;
 }
 
-zero_status zr_llama_parse(const char *spec, int preset, zr_lm_config *out, bool *vocab_given, zero_error *error)
+zero_status zr_llama_parse(const char *spec, int preset, zr_lm_config *out, bool *vocab_given,
+                           zero_error *error)
 {
     zero_llama_config *config = &out->llama;
     zr_spec_field fields[FIELDS];
@@ -102,7 +216,9 @@ zero_status zr_llama_parse(const char *spec, int preset, zr_lm_config *out, bool
     fields_of(config, &tied, fields);
     ZERO_TRY(zr_spec_parse(spec, fields, FIELDS, error));
     if (tied > 1)
-        return zr_fail(error, ZERO_ERR_USAGE, "model \"%s\": tied=%lld: 1 (the head reads the table of tokens) or 0", spec, (long long)tied);
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "model \"%s\": tied=%lld: 1 (the head reads the table of tokens) or 0", spec,
+                       (long long)tied);
     config->tied = (int)tied;
     derive(fields, config);
     *vocab_given = fields[VOCAB].given;

@@ -8,10 +8,10 @@
 
 typedef struct unit_storage {
     char name[NAME_BYTES];
-    char (*names)[NAME_BYTES];  // of its tensors by number of the design, then of tiles
-    zero_tensor_desc *tensors;  // of its pieces, one after another
+    char (*names)[NAME_BYTES]; // of its tensors by number of the design, then of tiles
+    zero_tensor_desc *tensors; // of its pieces, one after another
     zero_piece_desc *pieces;
-    zero_piece_ref *borrowed;   // NULL: nothing is
+    zero_piece_ref *borrowed;                  // NULL: nothing is
     int name_count, tensor_count, piece_count; // so far
     zr_lm_unit hyper;
 } unit_storage;
@@ -20,11 +20,12 @@ typedef struct lm_storage {
     zero_model model; // first: zr_lm_free gets its address
     zr_lm_design design;
     const zr_lm_frozen *frozen; // while it is built; NULL: all train
-    zero_unit *units;      // (model.unit_count)
-    unit_storage *storage; // (model.unit_count)
+    zero_unit *units;           // (model.unit_count)
+    unit_storage *storage;      // (model.unit_count)
 } lm_storage;
 
-zero_tensor_desc zr_matrix_desc(const char *name, int64_t rows, int64_t columns, float deviation, int tp_axis, int tp_parts)
+zero_tensor_desc zr_matrix_desc(const char *name, int64_t rows, int64_t columns, float deviation,
+                                int tp_axis, int tp_parts)
 {
     return (zero_tensor_desc){.name = name,
                               .dims = 2,
@@ -35,7 +36,8 @@ zero_tensor_desc zr_matrix_desc(const char *name, int64_t rows, int64_t columns,
                               .tp_parts = tp_parts};
 }
 
-zero_tensor_desc zr_vector_desc(const char *name, int64_t size, float value, int tp_axis, int tp_parts)
+zero_tensor_desc zr_vector_desc(const char *name, int64_t size, float value, int tp_axis,
+                                int tp_parts)
 {
     return (zero_tensor_desc){.name = name,
                               .dims = 1,
@@ -59,10 +61,7 @@ static int tiles_of(const zr_unit_tensor *tensor)
     return step < size ? (int)((size + step - 1) / step) : 0;
 }
 
-static bool exists(const zr_unit_tensor *tensor)
-{
-    return tensor->desc.dims > 0;
-}
+static bool exists(const zr_unit_tensor *tensor) { return tensor->desc.dims > 0; }
 
 static zr_lm_design design_of(const zr_lm_config *config)
 {
@@ -71,10 +70,7 @@ static zr_lm_design design_of(const zr_lm_config *config)
     return design;
 }
 
-const char *zr_lm_name(const zr_lm_config *config)
-{
-    return design_of(config).name;
-}
+const char *zr_lm_name(const zr_lm_config *config) { return design_of(config).name; }
 
 static int64_t elements_of(const zr_unit_tensor *tensors, int count)
 {
@@ -89,9 +85,9 @@ int64_t zr_lm_parameters(const zr_lm_config *config)
 {
     const zr_lm_design design = design_of(config);
     int64_t blocks = zr_lm_shape_of(config).layers;
-    return elements_of(design.embedding, ZR_LM_END_TENSORS)
-         + elements_of(design.block, design.tensor_count) * blocks
-         + elements_of(design.head, ZR_LM_END_TENSORS);
+    return elements_of(design.embedding, ZR_LM_END_TENSORS) +
+           elements_of(design.block, design.tensor_count) * blocks +
+           elements_of(design.head, ZR_LM_END_TENSORS);
 }
 
 // At most as many of each as there are tensors, and tiles.
@@ -133,10 +129,7 @@ static void handles_begin(const lm_storage *s, unit_storage *unit, const char *p
     }
 }
 
-static zero_class class_of(bool trains)
-{
-    return trains ? ZERO_TRAINABLE : ZERO_FROZEN;
-}
+static zero_class class_of(bool trains) { return trains ? ZERO_TRAINABLE : ZERO_FROZEN; }
 
 // A piece of those whole tensors of a group that train, or of those that do not; none where there
 // are none.
@@ -144,12 +137,12 @@ static void piece_add(unit_storage *unit, const zr_unit_tensor *of, int count, i
                       bool trains)
 {
     zero_piece_desc *piece = &unit->pieces[unit->piece_count];
-    *piece = (zero_piece_desc){.kind = class_of(trains),
-                               .tensors = &unit->tensors[unit->tensor_count]};
+    *piece =
+        (zero_piece_desc){.kind = class_of(trains), .tensors = &unit->tensors[unit->tensor_count]};
     for (int t = 0; t < count; t++) {
         zr_tensor_handle *handle = &unit->hyper.tensor[t];
-        if (!exists(&of[t]) || handle->tiles > 1 || of[t].group != group
-            || handle->trains != trains)
+        if (!exists(&of[t]) || handle->tiles > 1 || of[t].group != group ||
+            handle->trains != trains)
             continue;
         handle->piece = unit->piece_count;
         handle->tensor = piece->tensor_count++;
@@ -270,8 +263,8 @@ static zero_status units_build(lm_storage *s, const zr_lm_config *config, const 
     if (!s->units || !s->storage)
         return ZERO_ERR_MEMORY;
     for (int u = 0; u < count; u++)
-        s->storage[u].hyper = (zr_lm_unit){
-            .config = *config, .shape = zr_lm_shape_of(config), .layer = -1};
+        s->storage[u].hyper =
+            (zr_lm_unit){.config = *config, .shape = zr_lm_shape_of(config), .layer = -1};
     ZERO_TRY(embedding_build(s, ops->embedding, error));
     for (int layer = 0; layer < count - 2; layer++)
         ZERO_TRY(block_build(s, ops->block, layer, error));
@@ -286,8 +279,8 @@ zero_status zr_lm_build(const zr_lm_config *config, const zr_lm_frozen *frozen,
     if (!s)
         return ZERO_ERR_MEMORY;
     s->design = design_of(config);
-    s->model = (zero_model){.name = s->design.name,
-                            .unit_count = (int)zr_lm_shape_of(config).layers + 2};
+    s->model =
+        (zero_model){.name = s->design.name, .unit_count = (int)zr_lm_shape_of(config).layers + 2};
     s->frozen = frozen;
     zero_status status = units_build(s, config, ops, error);
     s->frozen = NULL; // the caller's, who keeps it for this call alone

@@ -43,8 +43,10 @@ typedef struct zr_lm_design {
 } zr_lm_design;
 
 // For designs; tp: see zero_tensor_desc.
-zero_tensor_desc zr_matrix_desc(const char *name, int64_t rows, int64_t columns, float deviation, int tp_axis, int tp_parts);
-zero_tensor_desc zr_vector_desc(const char *name, int64_t size, float value, int tp_axis, int tp_parts);
+zero_tensor_desc zr_matrix_desc(const char *name, int64_t rows, int64_t columns, float deviation,
+                                int tp_axis, int tp_parts);
+zero_tensor_desc zr_vector_desc(const char *name, int64_t size, float value, int tp_axis,
+                                int tp_parts);
 
 typedef struct zr_lm_frozen { // which tensors keep their values: no gradient, no optimizer states
     bool (*is_frozen)(const void *user, const char *name); // name: "h.0.attn.c_attn.weight"
@@ -54,7 +56,7 @@ typedef struct zr_lm_frozen { // which tensors keep their values: no gradient, n
 typedef struct zr_lm_unit { // `hyper` of each unit
     zr_lm_config config;
     zr_lm_shape shape;
-    int layer; // blocks: 0-based; else -1
+    int layer;                              // blocks: 0-based; else -1
     zr_tensor_handle tensor[ZR_LM_TENSORS]; // by number of the design
 } zr_lm_unit;
 

@@ -8,15 +8,9 @@ static bool is_size(const zr_lm_field *field)
     return field->kind == ZR_FIELD_SIZE || field->kind == ZR_FIELD_OPTIONAL;
 }
 
-static int64_t *size_at(const void *config, size_t at)
-{
-    return (int64_t *)((char *)config + at);
-}
+static int64_t *size_at(const void *config, size_t at) { return (int64_t *)((char *)config + at); }
 
-static float *float_at(const void *config, size_t at)
-{
-    return (float *)((char *)config + at);
-}
+static float *float_at(const void *config, size_t at) { return (float *)((char *)config + at); }
 
 int64_t zr_lm_field_size(const zr_lm_field *field, const void *config)
 {
@@ -81,8 +75,8 @@ void zr_lm_fields_read(const zr_lm_field *fields, int first, int last, zr_model_
         if (is_size(field))
             *size_at(config, field->at) = zr_model_json_size(file, field->key, otherwise);
         else
-            *float_at(config, field->at) = (float)zr_model_json_real(file, field->key,
-                                                                     &field->otherwise);
+            *float_at(config, field->at) =
+                (float)zr_model_json_real(file, field->key, &field->otherwise);
     }
 }
 

@@ -18,8 +18,8 @@ typedef enum zr_lm_field_kind {
 typedef struct zr_lm_field {
     const char *key; // in config.json, where it is in there, and in messages
     zr_lm_field_kind kind;
-    size_t at;        // in the architecture's struct: zero_gpt2_config, ...
-    int64_t most;     // of a size; 0: the size at `most_at`
+    size_t at;    // in the architecture's struct: zero_gpt2_config, ...
+    int64_t most; // of a size; 0: the size at `most_at`
     size_t most_at;
     double otherwise; // of a float that a file does not have: what transformers takes
 } zr_lm_field;

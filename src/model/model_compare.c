@@ -4,10 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Of config.json: what reads and names a model, or what only its first weights were drawn with. All other fields count.
-static const char *const no_arithmetic[] = {"architectures", "torch_dtype", "bos_token_id", "eos_token_id", "pad_token_id", "initializer_range"};
+// Of config.json: what reads and names a model, or what only its first weights were drawn with. All
+// other fields count.
+static const char *const no_arithmetic[] = {"architectures", "torch_dtype",  "bos_token_id",
+                                            "eos_token_id",  "pad_token_id", "initializer_range"};
 
-static const struct { const char *name, *keys[5]; } changes[] = {
+static const struct {
+    const char *name, *keys[5];
+} changes[] = {
     {"dropout", {"resid_pdrop", "embd_pdrop", "attn_pdrop", "attention_dropout"}},
 };
 
@@ -16,7 +20,9 @@ static zero_status refuse_change(const char *name, size_t length, zero_error *er
     char known[128] = "";
     for (int c = 0, at = 0; c < ZR_COUNT(changes) && at < (int)sizeof known; c++)
         at += snprintf(known + at, sizeof known - (size_t)at, c ? ", %s" : "%s", changes[c].name);
-    return zr_fail(error, ZERO_ERR_USAGE, "allow-change: nothing is called \"%.*s\"; what may change on purpose: %s", (int)ZR_MIN(length, (size_t)80), name, known);
+    return zr_fail(error, ZERO_ERR_USAGE,
+                   "allow-change: nothing is called \"%.*s\"; what may change on purpose: %s",
+                   (int)ZR_MIN(length, (size_t)80), name, known);
 }
 
 zero_status zr_lm_changes_parse(const char *names, zr_lm_changes *out, zero_error *error)
@@ -25,7 +31,8 @@ zero_status zr_lm_changes_parse(const char *names, zr_lm_changes *out, zero_erro
     for (const char *at = names; at && *at;) {
         size_t length = strcspn(at, ",");
         int c = 0;
-        while (c < ZR_COUNT(changes) && (strlen(changes[c].name) != length || memcmp(changes[c].name, at, length)))
+        while (c < ZR_COUNT(changes) &&
+               (strlen(changes[c].name) != length || memcmp(changes[c].name, at, length)))
             c++;
         if (c == ZR_COUNT(changes))
             return refuse_change(at, length, error);
@@ -65,16 +72,20 @@ static void compare(const json_t *a, const json_t *b, zr_lm_changes allowed, zr_
 {
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)a, key, value) {
+    json_object_foreach((json_t *)a, key, value)
+    {
         int change = change_of(key);
-        if (out->found || !counts(key) || json_equal(value, json_object_get(b, key)) || (change >= 0 && allowed >> change & 1))
+        if (out->found || !counts(key) || json_equal(value, json_object_get(b, key)) ||
+            (change >= 0 && allowed >> change & 1))
             continue;
-        *out = (zr_lm_difference){.found = true, .change = change < 0 ? NULL : changes[change].name};
+        *out =
+            (zr_lm_difference){.found = true, .change = change < 0 ? NULL : changes[change].name};
         snprintf(out->key, sizeof out->key, "%s", key);
     }
 }
 
-zero_status zr_lm_compare(const zr_lm_config *a, const zr_lm_config *b, zr_lm_changes allowed, zr_lm_difference *out, zero_error *error)
+zero_status zr_lm_compare(const zr_lm_config *a, const zr_lm_config *b, zr_lm_changes allowed,
+                          zr_lm_difference *out, zero_error *error)
 {
     json_t *of[2] = {zr_lm_config_pack(a), zr_lm_config_pack(b)};
     *out = (zr_lm_difference){.found = false};
@@ -84,7 +95,9 @@ zero_status zr_lm_compare(const zr_lm_config *a, const zr_lm_config *b, zr_lm_ch
     }
     for (int i = 0; i < 2 && out->found; i++)
         print(json_object_get(of[i], out->key), out->values[i], sizeof out->values[i]);
-    zero_status status = of[0] && of[1] ? ZERO_OK : zr_fail(error, ZERO_ERR_MEMORY, "no memory for a model's configuration");
+    zero_status status =
+        of[0] && of[1] ? ZERO_OK
+                       : zr_fail(error, ZERO_ERR_MEMORY, "no memory for a model's configuration");
     json_decref(of[0]);
     json_decref(of[1]);
     return status;

@@ -31,7 +31,8 @@ const json_t *zr_model_json_get(const zr_model_json *file, const char *key)
 
 static void missing(zr_model_json *file, const char *key)
 {
-    file->status = zr_fail(file->error, ZERO_ERR_DATA, "%s: key \"%s\" is missing", file->path, key);
+    file->status =
+        zr_fail(file->error, ZERO_ERR_DATA, "%s: key \"%s\" is missing", file->path, key);
 }
 
 int64_t zr_model_json_size(zr_model_json *file, const char *key, const int64_t *otherwise)
@@ -44,7 +45,8 @@ int64_t zr_model_json_size(zr_model_json *file, const char *key, const int64_t *
     if (!value)
         missing(file, key);
     else if (!json_is_integer(value))
-        file->status = zr_fail(file->error, ZERO_ERR_DATA, "%s: \"%s\" is not a whole number", file->path, key);
+        file->status = zr_fail(file->error, ZERO_ERR_DATA, "%s: \"%s\" is not a whole number",
+                               file->path, key);
     return file->status == ZERO_OK ? (int64_t)json_integer_value(value) : 0;
 }
 
@@ -58,7 +60,8 @@ double zr_model_json_real(zr_model_json *file, const char *key, const double *ot
     if (!value)
         missing(file, key);
     else if (!json_is_number(value))
-        file->status = zr_fail(file->error, ZERO_ERR_DATA, "%s: \"%s\" is not a number", file->path, key);
+        file->status =
+            zr_fail(file->error, ZERO_ERR_DATA, "%s: \"%s\" is not a number", file->path, key);
     return file->status == ZERO_OK ? json_number_value(value) : 0;
 }
 
@@ -68,7 +71,8 @@ bool zr_model_json_bool(zr_model_json *file, const char *key, bool otherwise)
     if (!value)
         return otherwise;
     if (!json_is_boolean(value))
-        file->status = zr_fail(file->error, ZERO_ERR_DATA, "%s: \"%s\" is neither true nor false", file->path, key);
+        file->status = zr_fail(file->error, ZERO_ERR_DATA, "%s: \"%s\" is neither true nor false",
+                               file->path, key);
     return json_is_true(value);
 }
 
@@ -78,7 +82,8 @@ const char *zr_model_json_text(zr_model_json *file, const char *key, const char 
     if (file->status != ZERO_OK || (!value && otherwise))
         return otherwise;
     if (!json_is_string(value))
-        file->status = zr_fail(file->error, ZERO_ERR_DATA, "%s: \"%s\" is %s", file->path, key, value ? "not a string" : "missing");
+        file->status = zr_fail(file->error, ZERO_ERR_DATA, "%s: \"%s\" is %s", file->path, key,
+                               value ? "not a string" : "missing");
     return json_string_value(value);
 }
 
@@ -86,22 +91,27 @@ void zr_model_json_require_bool(zr_model_json *file, const char *key, bool right
 {
     bool found = zr_model_json_bool(file, key, otherwise);
     if (file->status == ZERO_OK && found != right)
-        file->status = zr_fail(file->error, ZERO_ERR_UNSUPPORTED, "%s: \"%s\" is %s: only %s can be computed exactly",
-                               file->path, key, right ? "false" : "true", right ? "true" : "false");
+        file->status = zr_fail(file->error, ZERO_ERR_UNSUPPORTED,
+                               "%s: \"%s\" is %s: only %s can be computed exactly", file->path, key,
+                               right ? "false" : "true", right ? "true" : "false");
 }
 
-void zr_model_json_require_text(zr_model_json *file, const char *key, const char *right, const char *synonym)
+void zr_model_json_require_text(zr_model_json *file, const char *key, const char *right,
+                                const char *synonym)
 {
     const char *text = zr_model_json_text(file, key, right);
-    if (file->status == ZERO_OK && strcmp(text, right) != 0 && (!synonym || strcmp(text, synonym) != 0))
-        file->status = zr_fail(file->error, ZERO_ERR_UNSUPPORTED, "%s: \"%s\" is \"%s\": only \"%s\" can be computed exactly",
+    if (file->status == ZERO_OK && strcmp(text, right) != 0 &&
+        (!synonym || strcmp(text, synonym) != 0))
+        file->status = zr_fail(file->error, ZERO_ERR_UNSUPPORTED,
+                               "%s: \"%s\" is \"%s\": only \"%s\" can be computed exactly",
                                file->path, key, text, right);
 }
 
 void zr_model_json_refuse(zr_model_json *file, const char *key, const char *why)
 {
     if (zr_model_json_get(file, key))
-        file->status = zr_fail(file->error, ZERO_ERR_UNSUPPORTED, "%s: \"%s\" is given: %s", file->path, key, why);
+        file->status = zr_fail(file->error, ZERO_ERR_UNSUPPORTED, "%s: \"%s\" is given: %s",
+                               file->path, key, why);
 }
 
 void zr_model_json_tokens(zr_model_json *file, const char *key, zr_token_ids *out)
@@ -116,7 +126,10 @@ void zr_model_json_tokens(zr_model_json *file, const char *key, zr_token_ids *ou
         out->at[out->count++] = json_integer_value(id);
     }
     if (file->status == ZERO_OK && (!right || count > ZR_MOST_TOKEN_IDS))
-        file->status = zr_fail(file->error, ZERO_ERR_DATA, "%s: \"%s\" is neither a token's id, nor null, nor a list of at most %d ids", file->path, key, ZR_MOST_TOKEN_IDS);
+        file->status =
+            zr_fail(file->error, ZERO_ERR_DATA,
+                    "%s: \"%s\" is neither a token's id, nor null, nor a list of at most %d ids",
+                    file->path, key, ZR_MOST_TOKEN_IDS);
 }
 
 static void put_digits(zr_buffer *out, const char *key, const char *digits)

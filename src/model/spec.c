@@ -39,28 +39,33 @@ static const char *nearest_field(const char *word, const zr_spec_field *fields, 
     return fields[best].name;
 }
 
-static zero_status count_parse(const char *spec, const char *name, const char *value, int64_t *out, zero_error *error)
+static zero_status count_parse(const char *spec, const char *name, const char *value, int64_t *out,
+                               zero_error *error)
 {
     char *end = NULL;
     errno = 0;
     long long number = strtoll(value, &end, 10);
     if (value[0] < '0' || value[0] > '9' || *end || errno)
-        return zr_fail(error, ZERO_ERR_USAGE, "model \"%s\": %s=\"%s\" is not a whole number", spec, name, value);
+        return zr_fail(error, ZERO_ERR_USAGE, "model \"%s\": %s=\"%s\" is not a whole number", spec,
+                       name, value);
     *out = number;
     return ZERO_OK;
 }
 
-static zero_status real_parse(const char *spec, const char *name, const char *value, double *out, zero_error *error)
+static zero_status real_parse(const char *spec, const char *name, const char *value, double *out,
+                              zero_error *error)
 {
     char *end = NULL;
     double number = strtod(value, &end);
     if (end == value || *end)
-        return zr_fail(error, ZERO_ERR_USAGE, "model \"%s\": %s=\"%s\" is not a number", spec, name, value);
+        return zr_fail(error, ZERO_ERR_USAGE, "model \"%s\": %s=\"%s\" is not a number", spec, name,
+                       value);
     *out = number;
     return ZERO_OK;
 }
 
-static zero_status field_set(const char *spec, const zr_spec_field *field, const char *value, zero_error *error)
+static zero_status field_set(const char *spec, const zr_spec_field *field, const char *value,
+                             zero_error *error)
 {
     double number = 0;
     if (field->count)
@@ -74,26 +79,30 @@ static zero_status field_set(const char *spec, const zr_spec_field *field, const
 }
 
 // One "name=value" of `length` bytes.
-static zero_status field_parse(const char *spec, const char *text, size_t length, zr_spec_field *fields, int count, zero_error *error)
+static zero_status field_parse(const char *spec, const char *text, size_t length,
+                               zr_spec_field *fields, int count, zero_error *error)
 {
     char name[ZR_SPEC_WORD], value[ZR_SPEC_WORD];
     const char *equal = memchr(text, '=', length);
     if (!equal)
-        return zr_fail(error, ZERO_ERR_USAGE, "model \"%s\": \"%.*s\" is not a field: name=value is expected", spec,
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "model \"%s\": \"%.*s\" is not a field: name=value is expected", spec,
                        (int)ZR_MIN(length, 64), text);
     zr_spec_copy(name, text, (size_t)(equal - text));
     size_t value_length = length - (size_t)(equal + 1 - text);
     if (value_length >= ZR_SPEC_WORD)
-        return zr_fail(error, ZERO_ERR_USAGE,
-                       "model \"%.64s...\": the value of %s has %zu characters, at most %d are expected",
-                       spec, name, value_length, ZR_SPEC_WORD - 1);
+        return zr_fail(
+            error, ZERO_ERR_USAGE,
+            "model \"%.64s...\": the value of %s has %zu characters, at most %d are expected", spec,
+            name, value_length, ZR_SPEC_WORD - 1);
     zr_spec_copy(value, equal + 1, value_length);
     int id = 0;
     while (id < count && strcmp(name, fields[id].name) != 0)
         id++;
     if (id == count)
-        return zr_fail(error, ZERO_ERR_USAGE, "model \"%s\": there is no field \"%s\"; did you mean \"%s\"?", spec,
-                       name, nearest_field(name, fields, count));
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "model \"%s\": there is no field \"%s\"; did you mean \"%s\"?", spec, name,
+                       nearest_field(name, fields, count));
     if (fields[id].given)
         return zr_fail(error, ZERO_ERR_USAGE, "model \"%s\": %s is given twice", spec, name);
     fields[id].given = true;

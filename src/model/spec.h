@@ -1,4 +1,5 @@
-// What a person types to name a new model: a preset, or a preset with fields. "gpt2:layers=4,heads=4,width=128"
+// What a person types to name a new model: a preset, or a preset with fields.
+// "gpt2:layers=4,heads=4,width=128"
 #ifndef ZR_MODEL_SPEC_H
 #define ZR_MODEL_SPEC_H
 
@@ -14,7 +15,8 @@ typedef struct zr_spec_field { // one of count, fraction, real is where its valu
     bool given; // set by zr_spec_parse
 } zr_spec_field;
 
-// The fields after the preset's name. Every field may appear once; a name that does not exist is answered with the nearest that does.
+// The fields after the preset's name. Every field may appear once; a name that does not exist is
+// answered with the nearest that does.
 zero_status zr_spec_parse(const char *spec, zr_spec_field *fields, int count, zero_error *error);
 int zr_spec_distance(const char *a, const char *b); // Levenshtein; b shorter than ZR_SPEC_WORD
 // Copies text[0..length) where it fits; a longer word is cut, and then matches no name.

@@ -1,10 +1,7 @@
 // A handle's tensor, tile by tile, as the public calls for pieces see it.
 #include "model/tensor_handle.h"
 
-bool zr_tensor_exists(const zr_tensor_handle *of)
-{
-    return of->piece >= 0;
-}
+bool zr_tensor_exists(const zr_tensor_handle *of) { return of->piece >= 0; }
 
 zero_status zr_tensor_begin(zero_context *context, const zr_tensor_handle *of, int tile)
 {

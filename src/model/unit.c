@@ -1,5 +1,7 @@
-// Models as lists of units: looking up pieces, checking the interface's rules, initial values, keys of randomness.
-// Everything here is a pure function of a model that does not change; the engine, plan/ and checkpoint/ call it.
+// Models as lists of units: looking up pieces, checking the interface's rules, initial values, keys
+// of randomness.
+// Everything here is a pure function of a model that does not change; the engine, plan/ and
+// checkpoint/ call it.
 #include "model/unit.h"
 #include "base/alloc.h"
 #include "base/random.h"
@@ -51,14 +53,18 @@ static zero_status shape_check(const zero_tensor_desc *tensor, zero_error *error
 {
     int64_t elements = 1;
     if (tensor->dims < 1 || tensor->dims > ZERO_MAX_DIMS)
-        return zr_fail(error, ZERO_ERR_USAGE, "tensor \"%s\" has %d dimensions: 1 to %d are possible", tensor->name,
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "tensor \"%s\" has %d dimensions: 1 to %d are possible", tensor->name,
                        tensor->dims, ZERO_MAX_DIMS);
     for (int d = 0; d < tensor->dims; d++) {
         if (tensor->shape[d] < 1)
-            return zr_fail(error, ZERO_ERR_USAGE, "tensor \"%s\" is empty: its dimension %d is %lld", tensor->name, d,
+            return zr_fail(error, ZERO_ERR_USAGE,
+                           "tensor \"%s\" is empty: its dimension %d is %lld", tensor->name, d,
                            (long long)tensor->shape[d]);
-        if (__builtin_mul_overflow(elements, tensor->shape[d], &elements) || elements > INT64_MAX / 8)
-            return zr_fail(error, ZERO_ERR_USAGE, "tensor \"%s\" has more elements than can be addressed", tensor->name);
+        if (__builtin_mul_overflow(elements, tensor->shape[d], &elements) ||
+            elements > INT64_MAX / 8)
+            return zr_fail(error, ZERO_ERR_USAGE,
+                           "tensor \"%s\" has more elements than can be addressed", tensor->name);
     }
     return ZERO_OK;
 }
@@ -68,8 +74,9 @@ static zero_status initialisation_check(const zero_tensor_desc *tensor, zero_err
     bool known = tensor->init >= ZERO_INIT_CONSTANT && tensor->init <= ZERO_INIT_UNIFORM;
     if (known && isfinite(tensor->init_value))
         return ZERO_OK;
-    return zr_fail(error, ZERO_ERR_USAGE, "tensor \"%s\" has no usable initialisation (kind %d, value %g)",
-                   tensor->name, (int)tensor->init, (double)tensor->init_value);
+    return zr_fail(error, ZERO_ERR_USAGE,
+                   "tensor \"%s\" has no usable initialisation (kind %d, value %g)", tensor->name,
+                   (int)tensor->init, (double)tensor->init_value);
 }
 
 static bool lies_in_whole(const zero_tensor_desc *tensor)
@@ -87,9 +94,11 @@ static zero_status tile_check(const zero_tensor_desc *tensor, zero_error *error)
     const zero_tile *tile = &tensor->tile;
     if (!tile->whole || lies_in_whole(tensor))
         return ZERO_OK;
-    return zr_fail(error, ZERO_ERR_USAGE, "tensor \"%s\" is no part of \"%s\": %lld from %lld on of %lld along dimension %d",
-                   tensor->name, tile->whole, (long long)tensor->shape[ZR_MIN(ZR_MAX(tile->axis, 0), 1)],
-                   (long long)tile->first, (long long)tile->size, tile->axis);
+    return zr_fail(
+        error, ZERO_ERR_USAGE,
+        "tensor \"%s\" is no part of \"%s\": %lld from %lld on of %lld along dimension %d",
+        tensor->name, tile->whole, (long long)tensor->shape[ZR_MIN(ZR_MAX(tile->axis, 0), 1)],
+        (long long)tile->first, (long long)tile->size, tile->axis);
 }
 
 static zero_status split_check(const zero_tensor_desc *tensor, zero_error *error)
@@ -97,18 +106,21 @@ static zero_status split_check(const zero_tensor_desc *tensor, zero_error *error
     int axis = tensor->tp_axis, parts = tensor->tp_parts;
     if (axis < -1 || axis >= tensor->dims)
         return zr_fail(error, ZERO_ERR_USAGE,
-                       "tensor \"%s\" is split on axis %d, but has %d dimensions (-1: not split)", tensor->name,
-                       axis, tensor->dims);
+                       "tensor \"%s\" is split on axis %d, but has %d dimensions (-1: not split)",
+                       tensor->name, axis, tensor->dims);
     if (axis >= 0 && parts > 1 && tensor->shape[axis] % parts != 0)
-        return zr_fail(error, ZERO_ERR_USAGE, "tensor \"%s\": %lld on axis %d is not divisible into %d parts",
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "tensor \"%s\": %lld on axis %d is not divisible into %d parts",
                        tensor->name, (long long)tensor->shape[axis], axis, parts);
     return ZERO_OK;
 }
 
-static zero_status tensor_check(const zero_unit *unit, const zero_tensor_desc *tensor, zero_error *error)
+static zero_status tensor_check(const zero_unit *unit, const zero_tensor_desc *tensor,
+                                zero_error *error)
 {
     if (!tensor->name || !tensor->name[0])
-        return zr_fail(error, ZERO_ERR_USAGE, "unit \"%s\" has a tensor without a name", unit->name);
+        return zr_fail(error, ZERO_ERR_USAGE, "unit \"%s\" has a tensor without a name",
+                       unit->name);
     ZERO_TRY(shape_check(tensor, error));
     ZERO_TRY(initialisation_check(tensor, error));
     ZERO_TRY(tile_check(tensor, error));
@@ -121,15 +133,19 @@ static zero_status borrowed_check(const zero_model *model, int index, zero_error
     for (int b = 0; b < unit->borrowed_count; b++) {
         zero_piece_ref ref = unit->borrowed[b];
         if (ref.unit < 0 || ref.unit >= index)
-            return zr_fail(error, ZERO_ERR_USAGE,
-                           "unit \"%s\" (number %d) borrows from unit number %d: only earlier units can lend",
-                           unit->name, index, ref.unit);
+            return zr_fail(
+                error, ZERO_ERR_USAGE,
+                "unit \"%s\" (number %d) borrows from unit number %d: only earlier units can lend",
+                unit->name, index, ref.unit);
         if (ref.piece < 0 || ref.piece >= model->units[ref.unit].piece_count)
-            return zr_fail(error, ZERO_ERR_USAGE, "unit \"%s\" borrows piece %d of unit \"%s\", which owns %d",
-                           unit->name, ref.piece, model->units[ref.unit].name, model->units[ref.unit].piece_count);
+            return zr_fail(error, ZERO_ERR_USAGE,
+                           "unit \"%s\" borrows piece %d of unit \"%s\", which owns %d", unit->name,
+                           ref.piece, model->units[ref.unit].name,
+                           model->units[ref.unit].piece_count);
         for (int other = 0; other < b; other++)
             if (unit->borrowed[other].unit == ref.unit && unit->borrowed[other].piece == ref.piece)
-                return zr_fail(error, ZERO_ERR_USAGE, "unit \"%s\" borrows piece %d of unit \"%s\" twice", unit->name,
+                return zr_fail(error, ZERO_ERR_USAGE,
+                               "unit \"%s\" borrows piece %d of unit \"%s\" twice", unit->name,
                                ref.piece, model->units[ref.unit].name);
     }
     return ZERO_OK;
@@ -139,29 +155,41 @@ static zero_status piece_check(const zero_unit *unit, int index, zero_error *err
 {
     const zero_piece_desc *piece = &unit->pieces[index];
     if (piece->kind < ZERO_TRAINABLE || piece->kind > ZERO_BUFFER)
-        return zr_fail(error, ZERO_ERR_USAGE, "piece %d of unit \"%s\" is of no known class (%d)", index, unit->name,
-                       (int)piece->kind);
+        return zr_fail(error, ZERO_ERR_USAGE, "piece %d of unit \"%s\" is of no known class (%d)",
+                       index, unit->name, (int)piece->kind);
     if (piece->tensor_count < 1 || !piece->tensors)
-        return zr_fail(error, ZERO_ERR_USAGE, "piece %d of unit \"%s\" has no tensors", index, unit->name);
+        return zr_fail(error, ZERO_ERR_USAGE, "piece %d of unit \"%s\" has no tensors", index,
+                       unit->name);
     if (piece->streamed && (piece->kind == ZERO_BUFFER || piece->tensor_count != 1))
-        return zr_fail(error, ZERO_ERR_USAGE, "piece %d of unit \"%s\" is streamed: such a piece is one trainable or frozen tensor", index, unit->name);
+        return zr_fail(
+            error, ZERO_ERR_USAGE,
+            "piece %d of unit \"%s\" is streamed: such a piece is one trainable or frozen tensor",
+            index, unit->name);
     for (int t = 0; t < piece->tensor_count; t++)
         ZERO_TRY(tensor_check(unit, &piece->tensors[t], error));
     return ZERO_OK;
 }
 
-// Pieces that are there during a whole call are few; their numbers are bits of zero_unit_sizes.backward_reads.
-static zero_status resident_check(const zero_model *model, const zero_unit *unit, int index, zero_error *error)
+// Pieces that are there during a whole call are few; their numbers are bits of
+// zero_unit_sizes.backward_reads.
+static zero_status resident_check(const zero_model *model, const zero_unit *unit, int index,
+                                  zero_error *error)
 {
     int resident = 0;
     for (int i = 0; i < unit->piece_count + unit->borrowed_count; i++) {
         bool streamed = zr_piece_is_streamed(model, zr_unit_piece(model, index, i));
         resident += !streamed;
         if (!streamed && i >= 32)
-            return zr_fail(error, ZERO_ERR_USAGE, "unit \"%s\": piece %d is not streamed: such pieces are among the first 32", unit->name, i);
+            return zr_fail(
+                error, ZERO_ERR_USAGE,
+                "unit \"%s\": piece %d is not streamed: such pieces are among the first 32",
+                unit->name, i);
     }
     if (resident > ZERO_MAX_PIECES)
-        return zr_fail(error, ZERO_ERR_USAGE, "unit \"%s\" owns and borrows %d pieces that are not streamed: at most %d together", unit->name, resident, ZERO_MAX_PIECES);
+        return zr_fail(
+            error, ZERO_ERR_USAGE,
+            "unit \"%s\" owns and borrows %d pieces that are not streamed: at most %d together",
+            unit->name, resident, ZERO_MAX_PIECES);
     return ZERO_OK;
 }
 
@@ -170,9 +198,11 @@ static zero_status functions_check(const zero_model *model, int index, zero_erro
     const zero_unit *unit = &model->units[index];
     const zero_unit_ops *ops = unit->ops;
     if (!ops || !ops->kind || !ops->sizes || !ops->forward || !ops->backward)
-        return zr_fail(error, ZERO_ERR_USAGE, "unit \"%s\" lacks one of kind, sizes, forward, backward", unit->name);
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "unit \"%s\" lacks one of kind, sizes, forward, backward", unit->name);
     if (ops->forward_backward && index != model->unit_count - 1)
-        return zr_fail(error, ZERO_ERR_USAGE, "unit \"%s\" offers forward_backward, which only the last unit may",
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "unit \"%s\" offers forward_backward, which only the last unit may",
                        unit->name);
     return ZERO_OK;
 }
@@ -180,11 +210,15 @@ static zero_status functions_check(const zero_model *model, int index, zero_erro
 static zero_status counts_check(const zero_unit *unit, zero_error *error)
 {
     int owned = unit->piece_count, borrowed = unit->borrowed_count;
-    if (owned < 0 || borrowed < 0 || (int64_t)owned + borrowed > ZERO_MAX_PIECES + ZERO_MAX_STREAMED)
-        return zr_fail(error, ZERO_ERR_USAGE, "unit \"%s\" owns %d and borrows %d pieces: at most %d together, and %d streamed ones",
-                       unit->name, owned, borrowed, ZERO_MAX_PIECES, ZERO_MAX_STREAMED);
+    if (owned < 0 || borrowed < 0 ||
+        (int64_t)owned + borrowed > ZERO_MAX_PIECES + ZERO_MAX_STREAMED)
+        return zr_fail(
+            error, ZERO_ERR_USAGE,
+            "unit \"%s\" owns %d and borrows %d pieces: at most %d together, and %d streamed ones",
+            unit->name, owned, borrowed, ZERO_MAX_PIECES, ZERO_MAX_STREAMED);
     if ((owned && !unit->pieces) || (borrowed && !unit->borrowed))
-        return zr_fail(error, ZERO_ERR_USAGE, "unit \"%s\" announces pieces and does not describe them", unit->name);
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "unit \"%s\" announces pieces and does not describe them", unit->name);
     return ZERO_OK;
 }
 
@@ -206,17 +240,20 @@ static int name_compare(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static zero_status names_unique(const char **names, int64_t count, const char *what, zero_error *error)
+static zero_status names_unique(const char **names, int64_t count, const char *what,
+                                zero_error *error)
 {
     qsort(names, (size_t)count, sizeof(*names), name_compare);
     for (int64_t i = 1; i < count; i++)
         if (strcmp(names[i - 1], names[i]) == 0)
-            return zr_fail(error, ZERO_ERR_USAGE, "two %s are named \"%s\": names must be unique in a model", what,
+            return zr_fail(error, ZERO_ERR_USAGE,
+                           "two %s are named \"%s\": names must be unique in a model", what,
                            names[i]);
     return ZERO_OK;
 }
 
-static int64_t tensor_names(const zero_model *model, const char **names) // names may be NULL: only counts
+// names may be NULL: only counts
+static int64_t tensor_names(const zero_model *model, const char **names)
 {
     int64_t count = 0;
     for (int u = 0; u < model->unit_count; u++)
@@ -230,7 +267,8 @@ static int64_t tensor_names(const zero_model *model, const char **names) // name
 static zero_status names_check(const zero_model *model, zero_error *error)
 {
     int64_t tensors = tensor_names(model, NULL);
-    const char **names = zr_alloc(sizeof(*names) * (size_t)ZR_MAX(tensors, model->unit_count), error);
+    const char **names =
+        zr_alloc(sizeof(*names) * (size_t)ZR_MAX(tensors, model->unit_count), error);
     if (!names)
         return ZERO_ERR_MEMORY;
     for (int u = 0; u < model->unit_count; u++)
@@ -258,15 +296,12 @@ bool zr_piece_is_streamed(const zero_model *model, zero_piece_ref ref)
     return zr_piece_desc(model, ref)->streamed;
 }
 
-static void initialise(const zero_tensor_desc *tensor, uint64_t key, int64_t start, int64_t count, float *out)
+static void initialise(const zero_tensor_desc *tensor, uint64_t key, int64_t start, int64_t count,
+                       float *out)
 {
     switch (tensor->init) {
-    case ZERO_INIT_NORMAL:
-        zr_random_normal(key, start, count, tensor->init_value, out);
-        break;
-    case ZERO_INIT_UNIFORM:
-        zr_random_uniform(key, start, count, tensor->init_value, out);
-        break;
+    case ZERO_INIT_NORMAL: zr_random_normal(key, start, count, tensor->init_value, out); break;
+    case ZERO_INIT_UNIFORM: zr_random_uniform(key, start, count, tensor->init_value, out); break;
     case ZERO_INIT_CONSTANT:
         for (int64_t i = 0; i < count; i++)
             out[i] = tensor->init_value;
@@ -274,19 +309,23 @@ static void initialise(const zero_tensor_desc *tensor, uint64_t key, int64_t sta
     }
 }
 
-int64_t zr_tile_run(const zero_tensor_desc *tensor, int64_t start, int64_t count, int64_t *whole_start)
+int64_t zr_tile_run(const zero_tensor_desc *tensor, int64_t start, int64_t count,
+                    int64_t *whole_start)
 {
     const zero_tile *tile = &tensor->tile;
     int64_t columns = tensor->shape[tensor->dims - 1];
     if (!tile->whole || tile->axis == 0) {
-        *whole_start = start + (tile->whole ? tile->first * (zr_tensor_desc_elements(tensor) / tensor->shape[0]) : 0);
+        *whole_start =
+            start +
+            (tile->whole ? tile->first * (zr_tensor_desc_elements(tensor) / tensor->shape[0]) : 0);
         return count;
     }
     *whole_start = start / columns * tile->size + tile->first + start % columns;
     return ZR_MIN(count, columns - start % columns);
 }
 
-void zr_tensor_initialise(const zero_tensor_desc *tensor, uint64_t seed, int64_t start, int64_t count, float *out)
+void zr_tensor_initialise(const zero_tensor_desc *tensor, uint64_t seed, int64_t start,
+                          int64_t count, float *out)
 {
     const char *name = tensor->tile.whole ? tensor->tile.whole : tensor->name;
     uint64_t key = zr_hash_bytes(name, strlen(name), seed);
@@ -298,7 +337,8 @@ void zr_tensor_initialise(const zero_tensor_desc *tensor, uint64_t seed, int64_t
 
 uint64_t zr_context_key(const zero_context *context, uint32_t site)
 {
-    const uint64_t words[] = {context->step, context->micro_batch, (uint64_t)context->unit_index, site};
+    const uint64_t words[] = {context->step, context->micro_batch, (uint64_t)context->unit_index,
+                              site};
     return zr_hash_bytes(words, sizeof(words), context->seed);
 }
 
@@ -310,7 +350,8 @@ uint64_t zero_random(const zero_context *context, uint32_t site, uint64_t elemen
     return (uint64_t)bits.v[1] << 32 | bits.v[0];
 }
 
-// Of a mean over the step's targets each contributes 1/positions here; the engine divides by the share of positions that are targets.
+// Of a mean over the step's targets each contributes 1/positions here; the engine divides by the
+// share of positions that are targets.
 double zero_loss_factor(zero_context *context, int64_t targets)
 {
     if (!context)
@@ -319,7 +360,9 @@ double zero_loss_factor(zero_context *context, int64_t targets)
     bool by_position = weight && !weight->of_micro_batches;
     if (by_position)
         weight->targets = targets;
-    return targets > 0 ? (double)context->loss_factor / (double)(by_position ? weight->positions : targets) : 0;
+    return targets > 0
+               ? (double)context->loss_factor / (double)(by_position ? weight->positions : targets)
+               : 0;
 }
 
 zero_status zero_piece_begin(zero_context *context, int piece)
@@ -334,10 +377,12 @@ zero_status zero_piece_end(zero_context *context, int piece)
 
 const void *zero_parameter(const zero_context *context, int piece, int tensor)
 {
-    return !context ? NULL : context->accessor->parameter(context->accessor, context, piece, tensor);
+    return !context ? NULL
+                    : context->accessor->parameter(context->accessor, context, piece, tensor);
 }
 
 float *zero_gradient(zero_context *context, int piece, int tensor, int *add)
 {
-    return !context || !add ? NULL : context->sink->gradient(context->sink, context, piece, tensor, add);
+    return !context || !add ? NULL
+                            : context->sink->gradient(context->sink, context, piece, tensor, add);
 }

@@ -3,10 +3,7 @@
 
 #include "monitor/spans.h"
 
-static double milliseconds(int64_t nanoseconds)
-{
-    return (double)nanoseconds * 1e-6;
-}
+static double milliseconds(int64_t nanoseconds) { return (double)nanoseconds * 1e-6; }
 
 static void add_inside_step(zr_step_times *times, zr_activity what, int64_t own)
 {
@@ -18,10 +15,13 @@ static void add_inside_step(zr_step_times *times, zr_activity what, int64_t own)
         times->gather += own;
 }
 
-static void add_phase(const zr_recorder *recorder, int64_t first, int64_t phase, zr_step_times *times)
+static void add_phase(const zr_recorder *recorder, int64_t first, int64_t phase,
+                      zr_step_times *times)
 {
     zr_activity name = recorder->records[phase].what;
-    int64_t *sum = name == ZR_ACTIVITY_forward ? &times->forward : name == ZR_ACTIVITY_backward ? &times->backward : &times->step;
+    int64_t *sum = name == ZR_ACTIVITY_forward    ? &times->forward
+                   : name == ZR_ACTIVITY_backward ? &times->backward
+                                                  : &times->step;
     *sum += recorder->records[phase].end - recorder->records[phase].begin;
     for (int64_t i = zr_records_inside(recorder, first, phase); i < phase; i++) {
         zr_activity what = recorder->records[i].what;
@@ -53,9 +53,14 @@ zr_step_times zr_step_times_of(const zr_recorder *recorder, int64_t first)
 
 void zr_breakdown_time(int64_t step, const zr_step_times *times, zr_buffer *out)
 {
-    zr_buffer_printf(out, "step %lld: %.2f ms; forward %.2f, backward %.2f (reduce %.2f), step %.2f (norm %.2f, update %.2f, gather %.2f); waiting for other ranks %.2f\n",
-                     (long long)step, milliseconds(times->total), milliseconds(times->forward), milliseconds(times->backward), milliseconds(times->reduce),
-                     milliseconds(times->step), milliseconds(times->norm), milliseconds(times->update), milliseconds(times->gather), milliseconds(times->wait));
+    zr_buffer_printf(out,
+                     "step %lld: %.2f ms; forward %.2f, backward %.2f (reduce %.2f), step %.2f "
+                     "(norm %.2f, update %.2f, gather %.2f); waiting for other ranks %.2f\n",
+                     (long long)step, milliseconds(times->total), milliseconds(times->forward),
+                     milliseconds(times->backward), milliseconds(times->reduce),
+                     milliseconds(times->step), milliseconds(times->norm),
+                     milliseconds(times->update), milliseconds(times->gather),
+                     milliseconds(times->wait));
 }
 
 static const char *const categories[ZERO_MEM_COUNT] = {
@@ -78,7 +83,9 @@ void zr_breakdown_memory(int64_t step, const zero_memory *memory, int64_t reside
         planned += plan;
         held += hold;
         if (plan || hold)
-            zr_buffer_printf(out, " %s %.2f/%.2f,", categories[c], (double)plan * 1e-6, (double)hold * 1e-6);
+            zr_buffer_printf(out, " %s %.2f/%.2f,", categories[c], (double)plan * 1e-6,
+                             (double)hold * 1e-6);
     }
-    zr_buffer_printf(out, " total %.2f/%.2f; resident at most %.2f\n", (double)planned * 1e-6, (double)held * 1e-6, (double)resident * 1e-6);
+    zr_buffer_printf(out, " total %.2f/%.2f; resident at most %.2f\n", (double)planned * 1e-6,
+                     (double)held * 1e-6, (double)resident * 1e-6);
 }

@@ -1,4 +1,5 @@
-// The table of comms_logger: collectives by operation and by the bytes that each fetches from other ranks.
+// The table of comms_logger: collectives by operation and by the bytes that each fetches from other
+// ranks.
 #include "monitor/breakdown.h"
 
 #include <string.h>
@@ -12,7 +13,8 @@ static const zero_comm_op operations[ZR_ACTIVITY_COUNT] = {
 
 static bool selected(zr_activity what, uint32_t ops)
 {
-    return what != ZR_ACTIVITY_wait && zr_activity_track(what) == ZR_TRACK_COMM && (ops >> operations[what] & 1);
+    return what != ZR_ACTIVITY_wait && zr_activity_track(what) == ZR_TRACK_COMM &&
+           (ops >> operations[what] & 1);
 }
 
 static bool before(const zr_message_row *a, zr_activity what, int64_t bytes)
@@ -21,24 +23,28 @@ static bool before(const zr_message_row *a, zr_activity what, int64_t bytes)
 }
 
 // The row of this kind of message, made where there was none.
-static zr_message_row *find_row(zr_messages *messages, zr_activity what, int64_t bytes, zero_error *error)
+static zr_message_row *find_row(zr_messages *messages, zr_activity what, int64_t bytes,
+                                zero_error *error)
 {
     int at = 0;
     while (at < messages->count && before(&messages->rows[at], what, bytes))
         at++;
-    if (at < messages->count && messages->rows[at].what == what && messages->rows[at].bytes == bytes)
+    if (at < messages->count && messages->rows[at].what == what &&
+        messages->rows[at].bytes == bytes)
         return &messages->rows[at];
     zr_message_row *rows =
         zr_list_grow(messages->rows, messages->count, &messages->capacity, sizeof *rows, error);
     if (!rows)
         return NULL;
     messages->rows = rows;
-    memmove(&messages->rows[at + 1], &messages->rows[at], (size_t)(messages->count++ - at) * sizeof *messages->rows);
+    memmove(&messages->rows[at + 1], &messages->rows[at],
+            (size_t)(messages->count++ - at) * sizeof *messages->rows);
     messages->rows[at] = (zr_message_row){.what = what, .bytes = bytes};
     return &messages->rows[at];
 }
 
-zero_status zr_messages_add(zr_messages *messages, const zr_recorder *recorder, int64_t first, uint32_t ops, zero_error *error)
+zero_status zr_messages_add(zr_messages *messages, const zr_recorder *recorder, int64_t first,
+                            uint32_t ops, zero_error *error)
 {
     messages->steps++;
     for (int64_t i = first; i < recorder->count; i++) {
@@ -65,18 +71,26 @@ void zr_messages_free(zr_messages *messages)
 
 void zr_breakdown_messages(const zr_messages *messages, zr_buffer *out)
 {
-    zr_buffer_printf(out, "messages of %lld steps of rank 0; bytes are those fetched from other ranks, times are without waits\n", (long long)messages->steps);
-    zr_buffer_printf(out, "%-16s %14s %10s %12s %12s %16s %10s\n", "operation", "bytes a call", "calls", "total ms", "average ms", "bytes", "GB/s");
+    zr_buffer_printf(out,
+                     "messages of %lld steps of rank 0; bytes are those fetched from other ranks, "
+                     "times are without waits\n",
+                     (long long)messages->steps);
+    zr_buffer_printf(out, "%-16s %14s %10s %12s %12s %16s %10s\n", "operation", "bytes a call",
+                     "calls", "total ms", "average ms", "bytes", "GB/s");
     for (int r = 0; r < messages->count; r++) {
         const zr_message_row *row = &messages->rows[r];
         double total = (double)row->nanoseconds, bytes = (double)row->bytes * (double)row->calls;
-        zr_buffer_printf(out, "%-16s %14lld %10lld %12.3f %12.4f %16.0f %10.3f\n", zr_activity_name(row->what), (long long)row->bytes, (long long)row->calls,
-                         total * 1e-6, total * 1e-6 / (double)row->calls, bytes, total > 0 ? bytes / total : 0);
+        zr_buffer_printf(out, "%-16s %14lld %10lld %12.3f %12.4f %16.0f %10.3f\n",
+                         zr_activity_name(row->what), (long long)row->bytes, (long long)row->calls,
+                         total * 1e-6, total * 1e-6 / (double)row->calls, bytes,
+                         total > 0 ? bytes / total : 0);
     }
-    zr_buffer_printf(out, "waited for other ranks %lld times, %.3f ms\n", (long long)messages->waits, (double)messages->wait_nanoseconds * 1e-6);
+    zr_buffer_printf(out, "waited for other ranks %lld times, %.3f ms\n",
+                     (long long)messages->waits, (double)messages->wait_nanoseconds * 1e-6);
 }
 
-void zr_breakdown_message_list(const zr_recorder *recorder, int64_t first, uint32_t ops, const char *const *slots, int slot_count, zr_buffer *out)
+void zr_breakdown_message_list(const zr_recorder *recorder, int64_t first, uint32_t ops,
+                               const char *const *slots, int slot_count, zr_buffer *out)
 {
     for (int64_t i = first; i < recorder->count; i++) {
         const zr_record *record = &recorder->records[i];
@@ -84,7 +98,9 @@ void zr_breakdown_message_list(const zr_recorder *recorder, int64_t first, uint3
             continue;
         int64_t own = zr_recorder_own_time(recorder, first, i);
         bool named = record->slot >= 0 && record->slot < slot_count;
-        zr_buffer_printf(out, "%s%s%s: %lld bytes, %.4f ms, waited %.4f ms\n", zr_activity_name(record->what), named ? " " : "", named ? slots[record->slot] : "",
-                         (long long)record->bytes, (double)own * 1e-6, (double)(record->end - record->begin - own) * 1e-6);
+        zr_buffer_printf(out, "%s%s%s: %lld bytes, %.4f ms, waited %.4f ms\n",
+                         zr_activity_name(record->what), named ? " " : "",
+                         named ? slots[record->slot] : "", (long long)record->bytes,
+                         (double)own * 1e-6, (double)(record->end - record->begin - own) * 1e-6);
     }
 }

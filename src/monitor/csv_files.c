@@ -45,7 +45,8 @@ static bool read_step(const char *line, const char *end, int64_t *step)
     int64_t value = 0;
     const char *at = line;
     for (; at < end && *at >= '0' && *at <= '9'; at++)
-        if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, *at - '0', &value))
+        if (__builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, *at - '0', &value))
             return false;
     *step = value;
     return at > line && at < end && *at == ',';
@@ -75,7 +76,8 @@ bool zr_csv_files_is_one(const char *path)
     int64_t step;
     char head[64];
     size_t length = zr_file_head(path, head, sizeof head);
-    return is_header(head, head + length) || read_step(head, head + length, &step) || (length < 5 && !strncmp(head, "step,", length));
+    return is_header(head, head + length) || read_step(head, head + length, &step) ||
+           (length < 5 && !strncmp(head, "step,", length));
 }
 
 static zero_status cut_back(const char *path, int64_t done, size_t *kept, zero_error *error)
@@ -86,11 +88,13 @@ static zero_status cut_back(const char *path, int64_t done, size_t *kept, zero_e
     *kept = zr_csv_keep(text, length, done);
     zr_free(text);
     if (*kept < length && truncate(path, (off_t)*kept))
-        return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot cut \"%s\" back to %zu bytes", path, *kept);
+        return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot cut \"%s\" back to %zu bytes", path,
+                             *kept);
     return ZERO_OK;
 }
 
-// Files that are there go on from what is kept of them; the others begin once there is something for them.
+// Files that are there go on from what is kept of them; the others begin once there is something
+// for them.
 static zero_status go_on(zr_csv_files *files, int64_t done, bool owes, zero_error *error)
 {
     for (int name = 0; name < ZR_SCALAR_COUNT; name++) {
@@ -107,7 +111,8 @@ static zero_status go_on(zr_csv_files *files, int64_t done, bool owes, zero_erro
     return ZERO_OK;
 }
 
-zero_status zr_csv_files_open(const char *directory, int64_t done, bool owes, zr_csv_files **out, zero_error *error)
+zero_status zr_csv_files_open(const char *directory, int64_t done, bool owes, zr_csv_files **out,
+                              zero_error *error)
 {
     *out = NULL;
     zr_csv_files *files = zr_alloc(sizeof *files, error);
@@ -129,7 +134,8 @@ zero_status zr_csv_files_open(const char *directory, int64_t done, bool owes, zr
 static zero_status begin_file(zr_csv_files *files, int name, zero_error *error)
 {
     char *path = zr_csv_files_path(files->directory, (zr_scalar_name)name, error);
-    zero_status status = path ? zr_tail_open(path, O_CREAT, &files->tails[name], error) : ZERO_ERR_MEMORY;
+    zero_status status =
+        path ? zr_tail_open(path, O_CREAT, &files->tails[name], error) : ZERO_ERR_MEMORY;
     zr_free(path);
     zr_buffer_printf(&files->row, "step,%s\r\n", names[name]);
     return status;
@@ -144,7 +150,8 @@ static void append_value(zr_buffer *row, double value)
         zr_buffer_printf(row, "%s", isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
 }
 
-zero_status zr_csv_files_write(zr_csv_files *files, int64_t samples, const zr_scalar *scalars, int count, zero_error *error)
+zero_status zr_csv_files_write(zr_csv_files *files, int64_t samples, const zr_scalar *scalars,
+                               int count, zero_error *error)
 {
     for (int i = 0; i < count; i++) {
         zr_tail *tail = &files->tails[scalars[i].name];

@@ -34,7 +34,10 @@ static double now(void)
 }
 
 // A message under construction: no record of ours is longer.
-typedef struct message { unsigned char bytes[128]; size_t length; } message;
+typedef struct message {
+    unsigned char bytes[128];
+    size_t length;
+} message;
 
 static void put(message *m, const void *bytes, size_t count)
 {
@@ -139,11 +142,13 @@ static zero_status write_records(zr_event_file *file, zero_error *error)
     return zr_tail_append(&file->tail, &file->records, error);
 }
 
-static zero_status create_one(const char *directory, const char *host, zr_tail *out, zero_error *error)
+static zero_status create_one(const char *directory, const char *host, zr_tail *out,
+                              zero_error *error)
 {
     zero_status status = ZERO_ERR_IO;
     for (int n = 0; n < MOST_OF_A_NAME; n++) {
-        char *path = zr_sprintf(error, "%s/events.out.tfevents.%010lld.%s.%d.%d", directory, (long long)time(NULL), host, (int)getpid(), n);
+        char *path = zr_sprintf(error, "%s/events.out.tfevents.%010lld.%s.%d.%d", directory,
+                                (long long)time(NULL), host, (int)getpid(), n);
         if (!path)
             return ZERO_ERR_MEMORY;
         status = zr_tail_open(path, O_CREAT | O_EXCL, out, error);
@@ -155,7 +160,8 @@ static zero_status create_one(const char *directory, const char *host, zr_tail *
     return status;
 }
 
-zero_status zr_event_file_open(const char *directory, int64_t done, zr_event_file **out, zero_error *error)
+zero_status zr_event_file_open(const char *directory, int64_t done, zr_event_file **out,
+                               zero_error *error)
 {
     char host[256] = "";
     *out = NULL;
@@ -178,7 +184,8 @@ zero_status zr_event_file_open(const char *directory, int64_t done, zr_event_fil
     return status;
 }
 
-zero_status zr_event_file_write(zr_event_file *file, int64_t samples, const zr_scalar *scalars, int count, zero_error *error)
+zero_status zr_event_file_write(zr_event_file *file, int64_t samples, const zr_scalar *scalars,
+                                int count, zero_error *error)
 {
     double time = now();
     for (int i = 0; i < count; i++)

@@ -17,15 +17,18 @@
 // Appends one record; pure. wall_time: seconds since 1970. Check out->failed.
 void zr_event_append_version(zr_buffer *out, double wall_time);
 void zr_event_append_start(zr_buffer *out, double wall_time, int64_t step);
-void zr_event_append_scalar(zr_buffer *out, double wall_time, int64_t step, const zr_scalar *scalar);
+void zr_event_append_scalar(zr_buffer *out, double wall_time, int64_t step,
+                            const zr_scalar *scalar);
 
 typedef struct zr_event_file zr_event_file;
 
-// Creates a file of its own in the directory, which is there. done: the run goes on from that many samples, and what earlier files show
-// beyond is to be dropped; 0: it begins.
-zero_status zr_event_file_open(const char *directory, int64_t done, zr_event_file **out, zero_error *error);
+// Creates a file of its own in the directory, which is there. done: the run goes on from that many
+// samples, and what earlier files show beyond is to be dropped; 0: it begins.
+zero_status zr_event_file_open(const char *directory, int64_t done, zr_event_file **out,
+                               zero_error *error);
 // In one write; where that fails the file ends with its last whole record.
-zero_status zr_event_file_write(zr_event_file *file, int64_t samples, const zr_scalar *scalars, int count, zero_error *error);
+zero_status zr_event_file_write(zr_event_file *file, int64_t samples, const zr_scalar *scalars,
+                                int count, zero_error *error);
 void zr_event_file_close(zr_event_file *file); // NULL is allowed
 
 #endif

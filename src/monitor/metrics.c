@@ -1,5 +1,5 @@
-// Writes metrics.jsonl. Each line goes out in one write when its step ends: a reader never sees half of one, and a run that
-// is killed keeps what it had. Called by train/train on rank 0.
+// Writes metrics.jsonl. Each line goes out in one write when its step ends: a reader never sees
+// half of one, and a run that is killed keeps what it had. Called by train/train on rank 0.
 #include "monitor/metrics.h"
 
 #include "base/json.h"
@@ -47,8 +47,10 @@ void zr_metrics_sum(const char *text, size_t length, int64_t *steps, double *mil
     const char *end = text + length;
     *steps = 0;
     *milliseconds = 0;
-    for (const char *next; text < end && (next = memchr(text, '\n', (size_t)(end - text))); text = next + 1) {
-        json_t *object = json_loadb(text, (size_t)(next - text), 0, NULL), *ms = json_object_get(object, "ms");
+    for (const char *next; text < end && (next = memchr(text, '\n', (size_t)(end - text)));
+         text = next + 1) {
+        json_t *object = json_loadb(text, (size_t)(next - text), 0, NULL),
+               *ms = json_object_get(object, "ms");
         *steps += ms != NULL;
         *milliseconds += json_number_value(ms);
         json_decref(object);
@@ -68,8 +70,8 @@ static void append_traffic(zr_buffer *line, const zero_traffic *traffic)
     for (int op = 0; op < ZERO_COMM_OP_COUNT; op++) {
         if (!traffic->calls[op])
             continue;
-        zr_buffer_printf(line, "%s\"%s\":{\"calls\":%lld,\"bytes\":%lld", separator, operations[op], (long long)traffic->calls[op],
-                         (long long)traffic->bytes[op]);
+        zr_buffer_printf(line, "%s\"%s\":{\"calls\":%lld,\"bytes\":%lld", separator, operations[op],
+                         (long long)traffic->calls[op], (long long)traffic->bytes[op]);
         if (traffic->network[op])
             zr_buffer_printf(line, ",\"network\":%lld", (long long)traffic->network[op]);
         zr_buffer_printf(line, "}");
@@ -84,25 +86,29 @@ static void append_memory(zr_buffer *line, const zero_memory *memory)
     int64_t tiers[ZERO_TIER_COUNT] = {0};
     zr_buffer_printf(line, ",\"mem\":{");
     for (int c = 0; c < ZERO_MEM_COUNT; c++)
-        zr_buffer_printf(line, "%s\"%s\":{\"planned\":%lld,\"held\":%lld}", c ? "," : "", categories[c],
-                         (long long)(memory->planned[ZERO_TIER_device][c] + memory->planned[ZERO_TIER_host][c]),
-                         (long long)(memory->held[ZERO_TIER_device][c] + memory->held[ZERO_TIER_host][c]));
+        zr_buffer_printf(
+            line, "%s\"%s\":{\"planned\":%lld,\"held\":%lld}", c ? "," : "", categories[c],
+            (long long)(memory->planned[ZERO_TIER_device][c] + memory->planned[ZERO_TIER_host][c]),
+            (long long)(memory->held[ZERO_TIER_device][c] + memory->held[ZERO_TIER_host][c]));
     zr_buffer_printf(line, "}");
     for (int t = 0; t < ZERO_TIER_COUNT; t++)
         for (int c = 0; c < ZERO_MEM_COUNT; c++)
             tiers[t] += memory->held[t][c];
     if (tiers[ZERO_TIER_host] || tiers[ZERO_TIER_nvme])
-        zr_buffer_printf(line, ",\"tiers\":{\"device\":%lld,\"host\":%lld,\"nvme\":%lld}", (long long)tiers[ZERO_TIER_device],
-                         (long long)tiers[ZERO_TIER_host], (long long)tiers[ZERO_TIER_nvme]);
+        zr_buffer_printf(line, ",\"tiers\":{\"device\":%lld,\"host\":%lld,\"nvme\":%lld}",
+                         (long long)tiers[ZERO_TIER_device], (long long)tiers[ZERO_TIER_host],
+                         (long long)tiers[ZERO_TIER_nvme]);
 }
 
 static void append_io(zr_buffer *line, const zero_io *io)
 {
     if (!io->to_host && !io->to_device && !io->nvme_read && !io->nvme_written)
         return;
-    zr_buffer_printf(line, ",\"io\":{\"host\":{\"down\":%lld,\"up\":%lld}", (long long)io->to_host, (long long)io->to_device);
+    zr_buffer_printf(line, ",\"io\":{\"host\":{\"down\":%lld,\"up\":%lld}", (long long)io->to_host,
+                     (long long)io->to_device);
     if (io->nvme_read || io->nvme_written)
-        zr_buffer_printf(line, ",\"nvme\":{\"read\":%lld,\"written\":%lld}", (long long)io->nvme_read, (long long)io->nvme_written);
+        zr_buffer_printf(line, ",\"nvme\":{\"read\":%lld,\"written\":%lld}",
+                         (long long)io->nvme_read, (long long)io->nvme_written);
     zr_buffer_printf(line, "}");
 }
 
@@ -114,10 +120,7 @@ static zero_status write_line(zr_metrics *metrics, zero_error *error)
     return status;
 }
 
-int64_t zr_metrics_lines(const zr_metrics *metrics)
-{
-    return metrics ? metrics->lines : 0;
-}
+int64_t zr_metrics_lines(const zr_metrics *metrics) { return metrics ? metrics->lines : 0; }
 
 static void begin_line(zr_metrics *metrics, int64_t step)
 {
@@ -125,7 +128,8 @@ static void begin_line(zr_metrics *metrics, int64_t step)
     zr_buffer_printf(&metrics->line, "{\"step\":%lld", (long long)step);
 }
 
-zero_status zr_metrics_step_write(zr_metrics *metrics, const zr_metrics_step *step, zero_error *error)
+zero_status zr_metrics_step_write(zr_metrics *metrics, const zr_metrics_step *step,
+                                  zero_error *error)
 {
     zr_buffer *line = &metrics->line;
     begin_line(metrics, step->step);
@@ -145,7 +149,8 @@ zero_status zr_metrics_step_write(zr_metrics *metrics, const zr_metrics_step *st
     return write_line(metrics, error);
 }
 
-zero_status zr_metrics_eval_write(zr_metrics *metrics, int64_t step, double val_loss, zero_error *error)
+zero_status zr_metrics_eval_write(zr_metrics *metrics, int64_t step, double val_loss,
+                                  zero_error *error)
 {
     begin_line(metrics, step);
     append_double(&metrics->line, "val_loss", val_loss);

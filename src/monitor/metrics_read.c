@@ -8,7 +8,8 @@
 
 zero_status zr_metrics_reader_open(const char *run, zr_metrics_reader *out, zero_error *error)
 {
-    *out = (zr_metrics_reader){.path = zr_sprintf(error, "%s/metrics.jsonl", run), .text = zr_alloc(ZR_METRICS_MOST_LINE + 1, error)};
+    *out = (zr_metrics_reader){.path = zr_sprintf(error, "%s/metrics.jsonl", run),
+                               .text = zr_alloc(ZR_METRICS_MOST_LINE + 1, error)};
     if (!out->path || !out->text)
         return ZERO_ERR_MEMORY;
     int fd;
@@ -26,19 +27,23 @@ zero_status zr_metrics_reader_next(zr_metrics_reader *r, json_t **out, zero_erro
     *out = NULL;
     r->line++;
     if (!fgets(r->text, ZR_METRICS_MOST_LINE + 1, r->file))
-        return ferror(r->file) ? zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot read \"%s\"", r->path) : ZERO_OK;
+        return ferror(r->file)
+                   ? zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot read \"%s\"", r->path)
+                   : ZERO_OK;
     size_t length = strlen(r->text);
     bool whole = length && r->text[length - 1] == '\n';
     if (!whole && feof(r->file))
         return ZERO_OK;
     if (!whole && length == ZR_METRICS_MOST_LINE)
-        return zr_fail(error, ZERO_ERR_DATA, "\"%s\", line %lld: more than %d bytes", r->path, (long long)r->line, ZR_METRICS_MOST_LINE);
+        return zr_fail(error, ZERO_ERR_DATA, "\"%s\", line %lld: more than %d bytes", r->path,
+                       (long long)r->line, ZR_METRICS_MOST_LINE);
     *out = whole ? json_loadb(r->text, length, 0, NULL) : NULL; // else a zero byte lies in it
     if (json_is_object(*out))
         return ZERO_OK;
     json_decref(*out);
     *out = NULL;
-    return zr_fail(error, ZERO_ERR_DATA, "\"%s\", line %lld: no object", r->path, (long long)r->line);
+    return zr_fail(error, ZERO_ERR_DATA, "\"%s\", line %lld: no object", r->path,
+                   (long long)r->line);
 }
 
 void zr_metrics_reader_close(zr_metrics_reader *reader)

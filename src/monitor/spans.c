@@ -1,4 +1,5 @@
-// A record is written when it ends: what lies inside of a phase, or of a collective, has been written before it.
+// A record is written when it ends: what lies inside of a phase, or of a collective, has been
+// written before it.
 #include "monitor/spans.h"
 
 int64_t zr_records_inside(const zr_recorder *recorder, int64_t first, int64_t i)
@@ -9,7 +10,8 @@ int64_t zr_records_inside(const zr_recorder *recorder, int64_t first, int64_t i)
     return k;
 }
 
-static void visit_phase(const zr_recorder *recorder, int64_t from, int64_t phase, zr_unit_span_visit visit, void *user)
+static void visit_phase(const zr_recorder *recorder, int64_t from, int64_t phase,
+                        zr_unit_span_visit visit, void *user)
 {
     for (int64_t i = from; i < phase;) {
         const zr_record *record = &recorder->records[i];
@@ -17,12 +19,16 @@ static void visit_phase(const zr_recorder *recorder, int64_t from, int64_t phase
             i++;
             continue;
         }
-        zr_unit_span span = {.phase = recorder->records[phase].what, .unit = record->unit, .begin = record->begin};
-        for (; i < phase && (zr_activity_is_aside(recorder->records[i].what) || recorder->records[i].unit == span.unit); i++) {
+        zr_unit_span span = {
+            .phase = recorder->records[phase].what, .unit = record->unit, .begin = record->begin};
+        for (; i < phase && (zr_activity_is_aside(recorder->records[i].what) ||
+                             recorder->records[i].unit == span.unit);
+             i++) {
             record = &recorder->records[i];
             if (zr_activity_is_aside(record->what))
                 continue;
-            span.begin = ZR_MIN(span.begin, record->begin); // a collective is written after the waits inside of it
+            // a collective is written after the waits inside of it
+            span.begin = ZR_MIN(span.begin, record->begin);
             span.end = record->end;
             span.flops += record->flops;
         }
@@ -31,7 +37,8 @@ static void visit_phase(const zr_recorder *recorder, int64_t from, int64_t phase
     }
 }
 
-void zr_for_unit_spans(const zr_recorder *recorder, int64_t first, zr_unit_span_visit visit, void *user)
+void zr_for_unit_spans(const zr_recorder *recorder, int64_t first, zr_unit_span_visit visit,
+                       void *user)
 {
     for (int64_t i = first; i < recorder->count; i++)
         if (zr_activity_track(recorder->records[i].what) == ZR_TRACK_PHASE)

@@ -1,10 +1,12 @@
-// Time spans that follow from a step's records: which records lie inside a phase, and when each unit's turn was.
+// Time spans that follow from a step's records: which records lie inside a phase, and when each
+// unit's turn was.
 #ifndef ZR_MONITOR_SPANS_H
 #define ZR_MONITOR_SPANS_H
 
 #include "base/recorder.h"
 
-// The first of the records that lie inside record i; i itself where there is none. They stand right before it.
+// The first of the records that lie inside record i; i itself where there is none. They stand right
+// before it.
 int64_t zr_records_inside(const zr_recorder *recorder, int64_t first, int64_t i);
 
 typedef struct zr_unit_span { // one turn of a unit: its records in a phase that follow one another
@@ -16,6 +18,7 @@ typedef struct zr_unit_span { // one turn of a unit: its records in a phase that
 
 // Calls visit for every turn in the phases among records [first, count), in the order of time.
 typedef void (*zr_unit_span_visit)(void *user, const zr_unit_span *span);
-void zr_for_unit_spans(const zr_recorder *recorder, int64_t first, zr_unit_span_visit visit, void *user);
+void zr_for_unit_spans(const zr_recorder *recorder, int64_t first, zr_unit_span_visit visit,
+                       void *user);
 
 #endif

@@ -13,7 +13,8 @@ zero_status zr_tail_open(const char *path, int flags, zr_tail *out, zero_error *
     int reason = errno;
     zero_status status = ZERO_OK;
     if (out->fd < 0 || (out->length = lseek(out->fd, 0, SEEK_END)) < 0)
-        status = zr_fail_errno(error, ZERO_ERR_IO, out->fd < 0 ? reason : errno, "cannot open \"%s\" to write to it", path);
+        status = zr_fail_errno(error, ZERO_ERR_IO, out->fd < 0 ? reason : errno,
+                               "cannot open \"%s\" to write to it", path);
     else if (!(out->path = zr_strdup(path, error)))
         status = ZERO_ERR_MEMORY;
     if (status != ZERO_OK)
@@ -36,7 +37,8 @@ static zero_status write_all(zr_tail *tail, const char *bytes, size_t count, zer
 
 zero_status zr_tail_append(zr_tail *tail, zr_buffer *entries, zero_error *error)
 {
-    zero_status status = entries->failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for what goes to \"%s\"", tail->path)
+    zero_status status = entries->failed ? zr_fail(error, ZERO_ERR_MEMORY,
+                                                   "no memory for what goes to \"%s\"", tail->path)
                                          : write_all(tail, entries->data, entries->length, error);
     if (status != ZERO_OK && ftruncate(tail->fd, tail->length))
         zr_error_prefix(error, "half an entry stays at the end"); // nothing more can be done

@@ -16,10 +16,8 @@ typedef struct trace {
 } trace;
 
 static const char *const tracks[ZR_TRACK_COUNT] = {
-    [ZR_TRACK_PHASE] = "phases",
-    [ZR_TRACK_COMPUTE] = "compute",
-    [ZR_TRACK_COMM] = "communication",
-    [ZR_TRACK_DISK] = "NVMe",
+    [ZR_TRACK_PHASE] = "phases",         [ZR_TRACK_COMPUTE] = "compute",
+    [ZR_TRACK_COMM] = "communication",   [ZR_TRACK_DISK] = "NVMe",
     [ZR_TRACK_ASIDE] = "delayed update",
 };
 
@@ -32,7 +30,8 @@ static void append_text(zr_buffer *out, const char *before, const char *text)
 static void open_event(char phase, int rank, int thread, zr_buffer *out)
 {
     bool first = out->length > 0 && out->data[out->length - 1] == '[';
-    zr_buffer_printf(out, "%s\n{\"ph\":\"%c\",\"pid\":%d,\"tid\":%d", first ? "" : ",", phase, rank, thread);
+    zr_buffer_printf(out, "%s\n{\"ph\":\"%c\",\"pid\":%d,\"tid\":%d", first ? "" : ",", phase, rank,
+                     thread);
 }
 
 static void append_name(int rank, int thread, const char *kind, const char *name, zr_buffer *out)
@@ -51,7 +50,8 @@ static void append_order(int rank, int thread, const char *kind, int place, zr_b
 static void append_microseconds(zr_buffer *out, const char *key, int64_t nanoseconds)
 {
     int64_t size = nanoseconds < 0 ? -nanoseconds : nanoseconds;
-    zr_buffer_printf(out, ",\"%s\":%s%lld.%03lld", key, nanoseconds < 0 ? "-" : "", (long long)(size / 1000), (long long)(size % 1000));
+    zr_buffer_printf(out, ",\"%s\":%s%lld.%03lld", key, nanoseconds < 0 ? "-" : "",
+                     (long long)(size / 1000), (long long)(size % 1000));
 }
 
 static void begin_event(const trace *trace, zr_track track, int64_t begin, int64_t end)
@@ -72,10 +72,12 @@ static void append_aside(const trace *trace, const zr_record *record, int64_t nu
     const int64_t at[] = {record->begin, record->end};
     zr_track track = zr_activity_track(record->what);
     for (int i = 0; i < 2; i++) {
-        open_event("be"[i], trace->rank, track, trace->out);
+        open_event("be"[i], trace -> rank, track, trace -> out);
         append_microseconds(trace->out, "ts", at[i] - trace->origin);
-        zr_buffer_printf(trace->out, ",\"name\":\"%s\",\"cat\":\"%s\",\"id\":%lld,\"args\":{\"bytes\":%lld}}", zr_activity_name(record->what), tracks[track],
-                         (long long)number, (long long)record->bytes);
+        zr_buffer_printf(trace->out,
+                         ",\"name\":\"%s\",\"cat\":\"%s\",\"id\":%lld,\"args\":{\"bytes\":%lld}}",
+                         zr_activity_name(record->what), tracks[track], (long long)number,
+                         (long long)record->bytes);
     }
 }
 
@@ -83,9 +85,11 @@ static void append_record(const trace *trace, const zr_record *record)
 {
     zr_track track = zr_activity_track(record->what);
     const char *unit = name_of(trace->names->units, trace->names->unit_count, record->unit);
-    const char *slot = name_of(trace->names->slots, trace->names->slot_count, record->slot), *separator = "";
+    const char *slot = name_of(trace->names->slots, trace->names->slot_count, record->slot),
+               *separator = "";
     begin_event(trace, track, record->begin, record->end);
-    zr_buffer_printf(trace->out, ",\"name\":\"%s\",\"cat\":\"%s\",\"args\":{", zr_activity_name(record->what), tracks[track]);
+    zr_buffer_printf(trace->out, ",\"name\":\"%s\",\"cat\":\"%s\",\"args\":{",
+                     zr_activity_name(record->what), tracks[track]);
     if (unit) {
         append_text(trace->out, "\"unit\":", unit);
         separator = ",";
@@ -109,7 +113,8 @@ static void append_turn(void *user, const zr_unit_span *span)
     const char *unit = name_of(trace->names->units, trace->names->unit_count, span->unit);
     begin_event(trace, ZR_TRACK_PHASE, span->begin, span->end);
     append_text(trace->out, ",\"name\":", unit ? unit : "unit");
-    zr_buffer_printf(trace->out, ",\"cat\":\"unit\",\"args\":{\"flops\":%lld}}", (long long)span->flops);
+    zr_buffer_printf(trace->out, ",\"cat\":\"unit\",\"args\":{\"flops\":%lld}}",
+                     (long long)span->flops);
 }
 
 // As every trace of ours begins: with the name of rank 0.
@@ -119,7 +124,8 @@ bool zr_trace_is_one(const char *path)
     zr_buffer ours = {0};
     zr_trace_begin(&ours);
     append_name(0, 0, "process_name", "rank 0", &ours);
-    bool is = !ours.failed && zr_file_head(path, head, sizeof head) >= ours.length && !memcmp(head, ours.data, ours.length);
+    bool is = !ours.failed && zr_file_head(path, head, sizeof head) >= ours.length &&
+              !memcmp(head, ours.data, ours.length);
     zr_buffer_free(&ours);
     return is;
 }
@@ -129,7 +135,8 @@ void zr_trace_begin(zr_buffer *out)
     zr_buffer_printf(out, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
 }
 
-void zr_trace_rank(int rank, const zr_recorder *recorder, int64_t origin, const zr_trace_names *names, zr_buffer *out)
+void zr_trace_rank(int rank, const zr_recorder *recorder, int64_t origin,
+                   const zr_trace_names *names, zr_buffer *out)
 {
     char process[32];
     trace trace = {.rank = rank, .origin = origin, .names = names, .out = out};
@@ -149,7 +156,4 @@ void zr_trace_rank(int rank, const zr_recorder *recorder, int64_t origin, const 
     zr_for_unit_spans(recorder, 0, append_turn, &trace);
 }
 
-void zr_trace_end(zr_buffer *out)
-{
-    zr_buffer_printf(out, "\n]}\n");
-}
+void zr_trace_end(zr_buffer *out) { zr_buffer_printf(out, "\n]}\n"); }

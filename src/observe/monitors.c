@@ -1,6 +1,7 @@
-// The monitors of a run on rank 0: tensorboard and csv_monitor of the configuration. Their files begin with the first step that there is
-// something of, so that they know whether the run goes on from a checkpoint. Monitoring never ends a run: what cannot be written is warned
-// of once, tried again at every step, and missing.
+// The monitors of a run on rank 0: tensorboard and csv_monitor of the configuration. Their files
+// begin with the first step that there is something of, so that they know whether the run goes on
+// from a checkpoint. Monitoring never ends a run: what cannot be written is warned of once, tried
+// again at every step, and missing.
 #include "base/file.h"
 #include "files/own.h"
 #include "monitor/breakdown.h"
@@ -15,11 +16,11 @@
 typedef struct monitors {
     const zr_config *config; // not owned
     const zero_logger *logger;
-    zr_event_file *events;   // NULL: not open
+    zr_event_file *events; // NULL: not open
     zr_csv_files *tables;
-    int64_t done;            // samples before the first of this run
+    int64_t done; // samples before the first of this run
     bool begun;
-    bool owes;               // the evaluation after `done` samples is made again
+    bool owes;                     // the evaluation after `done` samples is made again
     bool events_fail, tables_fail; // what was tried last
 } monitors;
 
@@ -28,13 +29,15 @@ static bool is_asked(const zr_config *config)
     return config->tensorboard.enabled || config->csv_monitor.enabled;
 }
 
-static zero_status prepare_one(const zr_monitor_config *monitor, const char *name, zero_error *error)
+static zero_status prepare_one(const zr_monitor_config *monitor, const char *name,
+                               zero_error *error)
 {
     if (!monitor->enabled)
         return ZERO_OK;
     zero_status status = zr_directory_create(monitor->directory, error);
     if (status == ZERO_OK && access(monitor->directory, W_OK | X_OK))
-        status = zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot write to \"%s\"", monitor->directory);
+        status =
+            zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot write to \"%s\"", monitor->directory);
     if (status != ZERO_OK)
         zr_error_prefix(error, "%s", name);
     return status;
@@ -45,7 +48,9 @@ static zero_status check_tables(const zr_monitor_config *monitor, zero_error *er
 {
     for (int name = 0; name < ZR_SCALAR_COUNT && monitor->enabled; name++) {
         char *path = zr_csv_files_path(monitor->directory, (zr_scalar_name)name, error);
-        zero_status status = path ? zr_own_check_file(path, "file of csv_monitor", zr_csv_files_is_one, NULL, error) : ZERO_ERR_MEMORY;
+        zero_status status =
+            path ? zr_own_check_file(path, "file of csv_monitor", zr_csv_files_is_one, NULL, error)
+                 : ZERO_ERR_MEMORY;
         zr_free(path);
         ZERO_TRY(status);
     }
@@ -60,31 +65,39 @@ static zero_status prepare(const zr_config *config, zero_error *error)
 }
 
 // One warning when it begins to fail, one line when it writes again.
-static void tell(const monitors *m, const char *name, int64_t samples, bool fails, bool *failed, const zero_error *error)
+static void tell(const monitors *m, const char *name, int64_t samples, bool fails, bool *failed,
+                 const zero_error *error)
 {
     if (fails && !*failed)
-        zr_log(m->logger, ZERO_LOG_WARNING, "%s: %s: its points are missing from %lld samples on; the run goes on", name, error->message, (long long)samples);
+        zr_log(m->logger, ZERO_LOG_WARNING,
+               "%s: %s: its points are missing from %lld samples on; the run goes on", name,
+               error->message, (long long)samples);
     else if (!fails && *failed)
-        zr_log(m->logger, ZERO_LOG_INFO, "%s: written again from %lld samples on", name, (long long)samples);
+        zr_log(m->logger, ZERO_LOG_INFO, "%s: written again from %lld samples on", name,
+               (long long)samples);
     *failed = fails;
 }
 
-static zero_status write_events(monitors *m, int64_t samples, const zr_scalar *scalars, int count, zero_error *error)
+static zero_status write_events(monitors *m, int64_t samples, const zr_scalar *scalars, int count,
+                                zero_error *error)
 {
     if (!m->events)
         ZERO_TRY(zr_event_file_open(m->config->tensorboard.directory, m->done, &m->events, error));
     return zr_event_file_write(m->events, samples, scalars, count, error);
 }
 
-static zero_status write_tables(monitors *m, int64_t samples, const zr_scalar *scalars, int count, zero_error *error)
+static zero_status write_tables(monitors *m, int64_t samples, const zr_scalar *scalars, int count,
+                                zero_error *error)
 {
     if (!m->tables)
-        ZERO_TRY(zr_csv_files_open(m->config->csv_monitor.directory, m->done, m->owes, &m->tables, error));
+        ZERO_TRY(zr_csv_files_open(m->config->csv_monitor.directory, m->done, m->owes, &m->tables,
+                                   error));
     return zr_csv_files_write(m->tables, samples, scalars, count, error);
 }
 
 // samples: trained on so far; fresh: of them, those of the step that ends here (0: an evaluation).
-static void write_all(monitors *m, int64_t samples, int64_t fresh, const zr_scalar *scalars, int count)
+static void write_all(monitors *m, int64_t samples, int64_t fresh, const zr_scalar *scalars,
+                      int count)
 {
     zero_error error = {0};
     if (!m->begun)
@@ -127,10 +140,7 @@ static int64_t samples_of(const zr_observed *seen, int64_t step)
     return step * seen->config->train_batch;
 }
 
-static double milliseconds(int64_t nanoseconds)
-{
-    return (double)nanoseconds / 1e6;
-}
+static double milliseconds(int64_t nanoseconds) { return (double)nanoseconds / 1e6; }
 
 static int add_times(const zr_observed *seen, zr_scalar *scalars)
 {
@@ -155,8 +165,8 @@ static zero_status step_done(void *own, const zr_observed *seen, const zero_step
     zr_scalar scalars[ZR_SCALAR_COUNT];
     int count = 0;
     scalars[count++] = (zr_scalar){ZR_SCALAR_train_loss, info->loss};
-    scalars[count++] = (zr_scalar){ZR_SCALAR_lr,
-                                   zr_schedule_lr(&config->schedule, progress.updates)};
+    scalars[count++] =
+        (zr_scalar){ZR_SCALAR_lr, zr_schedule_lr(&config->schedule, progress.updates)};
     if (config->loss_scale.kind != ZR_SCALE_NONE)
         scalars[count++] = (zr_scalar){ZR_SCALAR_loss_scale, progress.scale.scale};
     if (shows_times(config))

@@ -1,5 +1,6 @@
-// The observer of an engine. A step that is wanted is recorded from step_begun to step_done, so that what happens between steps
-// (evaluations, samples) neither fills the room nor stands in a table.
+// The observer of an engine. A step that is wanted is recorded from step_begun to step_done, so
+// that what happens between steps (evaluations, samples) neither fills the room nor stands in a
+// table.
 #include "observe/observe.h"
 
 #include "comm/agree.h"
@@ -7,23 +8,26 @@
 
 #include <string.h>
 
-enum { RECORDS_OF_VISIT = 64, RECORDS_OF_CHUNK = 8, RECORDS_OF_PIECE = 16, RECORDS_OF_STEP = 256, CHUNK_ROWS = 16 };
+enum {
+    RECORDS_OF_VISIT = 64,
+    RECORDS_OF_CHUNK = 8,
+    RECORDS_OF_PIECE = 16,
+    RECORDS_OF_STEP = 256,
+    CHUNK_ROWS = 16
+};
 
 static const zr_observe_sink *const our_sinks[] = {
-    &zr_observe_monitors,
-    &zr_observe_time,
-    &zr_observe_memory,
-    &zr_observe_flops,
-    &zr_observe_messages,
+    &zr_observe_monitors, &zr_observe_time,     &zr_observe_memory,
+    &zr_observe_flops,    &zr_observe_messages,
 };
 
 struct zr_observation {
-    zr_observed seen;      // the engine is not owned; the rest is
+    zr_observed seen; // the engine is not owned; the rest is
     zero_logger logger;
-    bool reports;          // rank 0: what the configuration asks for
+    bool reports; // rank 0: what the configuration asks for
     zr_step_range kept;
     const zr_observe_sinks *sinks;
-    void *own[];           // (sinks->count)
+    void *own[]; // (sinks->count)
 };
 
 static bool asks(const zr_observe_sinks *sinks, const zr_config *config)
@@ -59,12 +63,16 @@ static bool is_recorded(const zr_observation *o, int64_t step)
     return false;
 }
 
-// More than what units of our own models record, unless their rows are cut very fine; a room that was too small grows.
+// More than what units of our own models record, unless their rows are cut very fine; a room that
+// was too small grows.
 static int64_t records_expected(const zr_plan *plan, zr_step_range kept)
 {
     int64_t rows = plan->shape.batch * plan->shape.seq;
-    int64_t micro_batch = plan->visit_count * RECORDS_OF_VISIT + rows / CHUNK_ROWS * RECORDS_OF_CHUNK + plan->piece_count * RECORDS_OF_PIECE;
-    int64_t step = plan->settings.accumulation * micro_batch + plan->tensor_count * RECORDS_OF_PIECE + RECORDS_OF_STEP;
+    int64_t micro_batch = plan->visit_count * RECORDS_OF_VISIT +
+                          rows / CHUNK_ROWS * RECORDS_OF_CHUNK +
+                          plan->piece_count * RECORDS_OF_PIECE;
+    int64_t step = plan->settings.accumulation * micro_batch +
+                   plan->tensor_count * RECORDS_OF_PIECE + RECORDS_OF_STEP;
     return step * (kept.first ? kept.last - kept.first + 1 : 1);
 }
 
@@ -91,8 +99,9 @@ static zero_status grow(zr_observation *o, int64_t step, zero_error *error)
     zr_recorder *larger, *old = o->seen.recorder;
     if (old->dropped == 0)
         return ZERO_OK;
-    zr_log(&o->logger, ZERO_LOG_WARNING, "recording step %lld: %lld of %lld records found no room; the next steps have more", (long long)step,
-           (long long)old->dropped, (long long)(old->count + old->dropped));
+    zr_log(&o->logger, ZERO_LOG_WARNING,
+           "recording step %lld: %lld of %lld records found no room; the next steps have more",
+           (long long)step, (long long)old->dropped, (long long)(old->count + old->dropped));
     ZERO_TRY(zr_recorder_create(2 * (old->count + old->dropped), &larger, error));
     memcpy(larger->records, old->records, (size_t)old->count * sizeof *old->records);
     larger->count = old->count;
@@ -114,7 +123,8 @@ static zero_status step_begun(void *user, zero_engine *engine, zero_error *error
     return zr_engine_record(engine, o->seen.recorder, error);
 }
 
-static zero_status step_done(void *user, zero_engine *engine, const zero_step_info *info, zero_error *error)
+static zero_status step_done(void *user, zero_engine *engine, const zero_step_info *info,
+                             zero_error *error)
 {
     zr_observation *o = user;
     bool recorded = is_recorded(o, info->step);

@@ -14,10 +14,7 @@ static bool prints(const zr_config *config, int64_t step)
     return step % every == 0;
 }
 
-static bool time_is_asked(const zr_config *config)
-{
-    return config->wall_clock_breakdown;
-}
+static bool time_is_asked(const zr_config *config) { return config->wall_clock_breakdown; }
 
 static zr_wanted time_wants(const zr_config *config, int64_t step)
 {
@@ -33,10 +30,7 @@ static zero_status time_step(void *own, const zr_observed *seen, const zero_step
     return zr_observed_log(seen, "time", &text, error);
 }
 
-static bool memory_is_asked(const zr_config *config)
-{
-    return config->memory_breakdown;
-}
+static bool memory_is_asked(const zr_config *config) { return config->memory_breakdown; }
 
 static zr_wanted memory_wants(const zr_config *config, int64_t step)
 {

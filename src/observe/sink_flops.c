@@ -4,10 +4,7 @@
 #include "monitor/breakdown.h"
 #include "observe/sinks.h"
 
-static bool is_asked(const zr_config *config)
-{
-    return config->flops_profiler.enabled;
-}
+static bool is_asked(const zr_config *config) { return config->flops_profiler.enabled; }
 
 static zr_wanted wants(const zr_config *config, int64_t step)
 {
@@ -21,8 +18,8 @@ static zero_status check_output(const zr_observed *seen, void **own, zero_error 
     zr_durable file;
     if (!path)
         return ZERO_OK;
-    ZERO_TRY(zr_own_check_file(path, "table of flops_profiler", zr_breakdown_flops_is_one, NULL,
-                               error));
+    ZERO_TRY(
+        zr_own_check_file(path, "table of flops_profiler", zr_breakdown_flops_is_one, NULL, error));
     ZERO_TRY(zr_durable_open(path, &file, error));
     zr_durable_discard(&file);
     return ZERO_OK;

@@ -3,15 +3,9 @@
 #include "monitor/breakdown.h"
 #include "observe/sinks.h"
 
-static bool is_asked(const zr_config *config)
-{
-    return config->comms_logger.enabled;
-}
+static bool is_asked(const zr_config *config) { return config->comms_logger.enabled; }
 
-static zr_wanted wants(const zr_config *config, int64_t step)
-{
-    return ZR_WANTS_RECORDS;
-}
+static zr_wanted wants(const zr_config *config, int64_t step) { return ZR_WANTS_RECORDS; }
 
 static zero_status open_table(const zr_observed *seen, void **own, zero_error *error)
 {

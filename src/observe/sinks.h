@@ -10,12 +10,12 @@
 
 typedef struct zr_observed { // what a sink sees; the observation's, as long as that lives
     zero_engine *engine;
-    const zr_config *config;  // the engine's
+    const zr_config *config; // the engine's
     const zero_logger *logger;
-    zr_recorder *recorder;    // NULL: nothing is recorded
-    int64_t begun;            // index of the first record of the step under way
-    const char **units;       // (unit_count) names
-    const char **pieces;      // (piece_count) names
+    zr_recorder *recorder; // NULL: nothing is recorded
+    int64_t begun;         // index of the first record of the step under way
+    const char **units;    // (unit_count) names
+    const char **pieces;   // (piece_count) names
 } zr_observed;
 
 typedef enum zr_wanted {
@@ -49,7 +49,7 @@ extern const zr_observe_sink zr_observe_memory;   // memory_breakdown
 extern const zr_observe_sink zr_observe_flops;    // flops_profiler
 extern const zr_observe_sink zr_observe_messages; // comms_logger
 
-typedef struct zr_observe_sinks { // each step is told to them in this order
+typedef struct zr_observe_sinks {     // each step is told to them in this order
     const zr_observe_sink *const *at; // (count)
     int count;
 } zr_observe_sinks;

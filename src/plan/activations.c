@@ -1,7 +1,9 @@
-// Where activations lie between forward and backward, and which are computed again instead (activation checkpointing).
+// Where activations lie between forward and backward, and which are computed again instead
+// (activation checkpointing).
 //
-// Everything kept: each unit has its saved buffer and its boundary. With checkpoints the units before the last are cut into segments; of
-// a segment only the boundary that enters it is kept, its checkpoint, and all segments share one working area (ZeRO-Infinity section 3:
+// Everything kept: each unit has its saved buffer and its boundary. With checkpoints the units
+// before the last are cut into segments; of a segment only the boundary that enters it is kept, its
+// checkpoint, and all segments share one working area (ZeRO-Infinity section 3:
 // checkpoints, and activation working memory):
 //
 //   forward    seg 0 ─> c1 ─> seg 1 ─> c2 ─> seg 2 ─> last unit, forward and backward
@@ -9,7 +11,8 @@
 //                             seg 1: forward again from c1, then backward
 //              seg 0: the same from the batch
 //
-// Checkpoints on host or NVMe pass through two buffers on the device: c_i lies in buffer i%2 while it is written and while it is read.
+// Checkpoints on host or NVMe pass through two buffers on the device: c_i lies in buffer i%2 while
+// it is written and while it is read.
 #include "base/dtype.h"
 #include "plan/plan_parts.h"
 
@@ -69,7 +72,8 @@ static void cut_segments(zr_plan *plan)
 
 bool zr_plan_ends_segment(const zr_plan *plan, int unit)
 {
-    return plan->segment_count > 0 && unit < plan->unit_count - 1 && plan->units[unit + 1].segment != plan->units[unit].segment;
+    return plan->segment_count > 0 && unit < plan->unit_count - 1 &&
+           plan->units[unit + 1].segment != plan->units[unit].segment;
 }
 
 int64_t zr_activation_checkpoint_bytes(const zr_plan *plan, int segment)
@@ -121,7 +125,8 @@ static void place_travelling_checkpoints(zr_plan *plan)
 static int64_t place_segment(zr_plan *plan, int segment)
 {
     int64_t used = 0;
-    for (int u = zr_plan_segment_first(plan, segment); u < zr_plan_segment_first(plan, segment + 1); u++) {
+    for (int u = zr_plan_segment_first(plan, segment); u < zr_plan_segment_first(plan, segment + 1);
+         u++) {
         zr_unit_plan *unit = &plan->units[u];
         unit->saved_first = used;
         used += saved_bytes(plan, u);

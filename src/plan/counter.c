@@ -1,9 +1,12 @@
 #include "plan/counter.h"
 
-// Before the last micro-batch one sum for each bit of K - 1 waits; the last goes in the place of the largest.
+// Before the last micro-batch one sum for each bit of K - 1 waits; the last goes in the place of
+// the largest.
 int zr_accumulators(const zr_settings *settings)
 {
-    return settings->exact_world && settings->accumulation > 1 ? __builtin_ctzll((uint64_t)settings->accumulation) : 1;
+    return settings->exact_world && settings->accumulation > 1
+               ? __builtin_ctzll((uint64_t)settings->accumulation)
+               : 1;
 }
 
 // Sums that wait are the bits of k, the largest first; those of its trailing ones meet this one.

@@ -1,5 +1,5 @@
-// Writes the program: every pass, by the emitters. What lay in a place before is known here, so that
-// the engine waits for that alone.
+// Writes the program: every pass, by the emitters. What lay in a place before is known here, so
+// that the engine waits for that alone.
 //
 // A pass begins where another one of its kind, or an evaluation, has ended: the places that these
 // leave taken are found by writing both once before.
@@ -12,7 +12,10 @@
 const zr_stage_emitter *zr_stage_of(const zr_plan *plan)
 {
     static const zr_stage_emitter *const stages[] = {
-        &zr_emit_stage0, &zr_emit_stage12, &zr_emit_stage12, &zr_emit_mapped,
+        &zr_emit_stage0,
+        &zr_emit_stage12,
+        &zr_emit_stage12,
+        &zr_emit_mapped,
     };
     return plan->holding == ZR_HOLDS_SHARDS ? &zr_emit_gathered : stages[plan->settings.stage];
 }
@@ -20,7 +23,8 @@ const zr_stage_emitter *zr_stage_of(const zr_plan *plan)
 // Room for one more of `size` bytes in a list; false, and the status says so, where there is none.
 static bool has_room(zr_emitter *e, void **list, size_t size, int count, int *capacity)
 {
-    void *grown = e->status == ZERO_OK ? zr_list_grow(*list, count, capacity, size, e->error) : NULL;
+    void *grown =
+        e->status == ZERO_OK ? zr_list_grow(*list, count, capacity, size, e->error) : NULL;
     if (!grown) {
         e->status = ZERO_ERR_MEMORY;
         return false;
@@ -57,8 +61,10 @@ void zr_emit_await(zr_emitter *e, zr_when when, zr_slot_kind kind, int index)
 void zr_emit_await_readers(zr_emitter *e, zr_when when, zr_space window, int piece)
 {
     const zr_slot slot = {ZR_SLOT_READERS, piece};
-    zr_emit(e, &(zr_instruction){.code = ZR_AWAIT, .when = when, .piece = piece,
-                                 .place.space = window, .slot = slot});
+    zr_emit(
+        e,
+        &(zr_instruction){
+            .code = ZR_AWAIT, .when = when, .piece = piece, .place.space = window, .slot = slot});
 }
 
 void zr_emit_mark(zr_emitter *e, zr_mark mark, int piece)
@@ -69,8 +75,11 @@ void zr_emit_mark(zr_emitter *e, zr_mark mark, int piece)
         last->stream = piece;
         return;
     }
-    zr_emit(e, &(zr_instruction){.code = ZR_UNBIND, .piece = piece, .place.space = ZR_SPACE_PARAMETERS,
-                                 .mark = mark, .stream = piece});
+    zr_emit(e, &(zr_instruction){.code = ZR_UNBIND,
+                                 .piece = piece,
+                                 .place.space = ZR_SPACE_PARAMETERS,
+                                 .mark = mark,
+                                 .stream = piece});
 }
 
 static bool overlaps(const zr_occupant *lies, zr_place place, int64_t end)
@@ -78,10 +87,7 @@ static bool overlaps(const zr_occupant *lies, zr_place place, int64_t end)
     return lies->place.space == place.space && lies->place.first < end && place.first < lies->end;
 }
 
-static bool is_slot(zr_slot a, zr_slot b)
-{
-    return a.kind == b.kind && a.index == b.index;
-}
+static bool is_slot(zr_slot a, zr_slot b) { return a.kind == b.kind && a.index == b.index; }
 
 void zr_emit_await_place(zr_emitter *e, zr_when when, zr_place place, int64_t bytes)
 {
@@ -123,7 +129,8 @@ void zr_emit_occupy(zr_emitter *e, zr_place place, int64_t bytes, zr_slot slot)
     add_occupant(e, &lies);
 }
 
-// Writes a pass anew. The occupants are those that it begins with, and then those that it ends with.
+// Writes a pass anew. The occupants are those that it begins with, and then those that it ends
+// with.
 static void write_pass(zr_emitter *e, zr_pass_kind kind)
 {
     void (*const writers[ZR_PASS_COUNT])(zr_emitter *) = {
@@ -167,8 +174,8 @@ zero_status zr_emit_program(zr_plan *plan, const zr_stage_emitter *stage,
                             const zr_order_emitter *order, zero_error *error)
 {
     bool trains = !plan->settings.inference;
-    zr_emitter e = {.plan = plan, .program = &plan->program, .stage = stage, .order = order,
-                    .error = error};
+    zr_emitter e = {
+        .plan = plan, .program = &plan->program, .stage = stage, .order = order, .error = error};
     const zr_occupants first = occupants_at_begin(&e, trains);
     for (zr_pass_kind kind = 0; kind < ZR_PASS_COUNT; kind++) {
         begin_with(&e, &first);

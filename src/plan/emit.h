@@ -1,6 +1,6 @@
 // Between the emitters: each writes the instructions of one concern, in the order that the order of
-// passes (order_accumulate.c) calls them in. They decide nothing about places: those are found before
-// (gathers.c, reduction.c, activations.c).
+// passes (order_accumulate.c) calls them in. They decide nothing about places: those are found
+// before (gathers.c, reduction.c, activations.c).
 #ifndef ZR_PLAN_EMIT_H
 #define ZR_PLAN_EMIT_H
 
@@ -51,13 +51,13 @@ struct zr_emitter {
     zr_program *program;
     zr_pass *pass; // being written
     zr_occupants occupants;
-    bool trains;       // gradients are made in this pass
-    int unit;          // on whose behalf instructions are written
-    int fetched;       // last visit of this pass whose parameters have begun to come
-    int returned;      // last visit whose parked contributions have begun to come back
+    bool trains;         // gradients are made in this pass
+    int unit;            // on whose behalf instructions are written
+    int fetched;         // last visit of this pass whose parameters have begun to come
+    int returned;        // last visit whose parked contributions have begun to come back
     int sealed, reduced; // first of plan->sealed that is not sealed, not waited for
-    int segment;       // whose backward has begun, -1: none
-    zero_status status; // sticky: ZERO_ERR_MEMORY
+    int segment;         // whose backward has begun, -1: none
+    zero_status status;  // sticky: ZERO_ERR_MEMORY
     zero_error *error;
 };
 
@@ -90,7 +90,8 @@ void zr_emit_reductions_end(zr_emitter *e, int visit);
 void zr_emit_norm(zr_emitter *e); // boundary: the squares of what lies in memory
 
 // emit_offload.c
-void zr_emit_fetches(zr_emitter *e, int last_visit); // parameters, up to that visit, as far as not begun
+// parameters, up to that visit, as far as not begun
+void zr_emit_fetches(zr_emitter *e, int last_visit);
 void zr_emit_fetch_sums(zr_emitter *e, int visit);
 void zr_emit_take_staged(zr_emitter *e, int piece); // before its sum is put into the host's buffer
 void zr_emit_store_sum(zr_emitter *e, int piece);
@@ -108,8 +109,8 @@ void zr_emit_boundary(zr_emitter *e);
 void zr_emit_update(zr_emitter *e);
 void zr_emit_publish(zr_emitter *e);
 
-// order_accumulate.c, for every order: the turn that begins with a visit; forward: of the first half
-// of a micro-batch.
+// order_accumulate.c, for every order: the turn that begins with a visit; forward: of the first
+// half of a micro-batch.
 void zr_emit_turn(zr_emitter *e, int visit, bool forward);
 void zr_emit_evaluation(zr_emitter *e); // the forward turns, in order
 

@@ -1,11 +1,12 @@
 // Activation checkpoints on host or NVMe: the boundary that enters a segment leaves the device once
-// forward has written it, and comes back while the segment after it runs backward. Checkpoint s passes
-// through buffer s%2 (activations.c).
+// forward has written it, and comes back while the segment after it runs backward. Checkpoint s
+// passes through buffer s%2 (activations.c).
 #include "plan/emit.h"
 
 static bool travels(const zr_plan *plan, int segment)
 {
-    return plan->activation_checkpoint_bytes > 0 && zr_activation_checkpoint_bytes(plan, segment) > 0;
+    return plan->activation_checkpoint_bytes > 0 &&
+           zr_activation_checkpoint_bytes(plan, segment) > 0;
 }
 
 static int64_t first_in_store(const zr_plan *plan, int segment)
@@ -29,7 +30,9 @@ static void move(zr_emitter *e, zr_code code, int segment)
     const zr_place stored = {ZR_SPACE_STORED, first_in_store(plan, segment)};
     bool comes = code == ZR_FETCH;
     await_buffer(e, segment);
-    zr_emit(e, &(zr_instruction){.code = code, .piece = -1, .place = comes ? buffer : stored,
+    zr_emit(e, &(zr_instruction){.code = code,
+                                 .piece = -1,
+                                 .place = comes ? buffer : stored,
                                  .from = comes ? stored : buffer,
                                  .bytes = zr_activation_checkpoint_bytes(plan, segment),
                                  .slot = {ZR_SLOT_KEPT, segment % 2}});

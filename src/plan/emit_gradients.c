@@ -1,5 +1,5 @@
-// Gradients of a micro-batch, around the visits of backward: opened, sealed, reduced into the owners'
-// accumulators (contract 4). reduction.c has found when and where.
+// Gradients of a micro-batch, around the visits of backward: opened, sealed, reduced into the
+// owners' accumulators (contract 4). reduction.c has found when and where.
 #include "plan/emit.h"
 #include "plan/piece_sums.h"
 
@@ -8,8 +8,8 @@ static int64_t window_bytes(const zr_piece *piece, int ranks)
     return ranks * zr_piece_gradient_shard_bytes(piece);
 }
 
-// The place in the window is the piece's from here on, once its readers before have drained it. Whole
-// gradients have a place each, which only their own readers were in.
+// The place in the window is the piece's from here on, once its readers before have drained it.
+// Whole gradients have a place each, which only their own readers were in.
 static void take_window(zr_emitter *e, int p)
 {
     const zr_piece *piece = &e->plan->pieces[p];
@@ -73,12 +73,16 @@ static void seal(zr_emitter *e, int v, int p)
         zr_emit_await(e, ZR_FIRST, ZR_SLOT_GROUP, plan->slices[piece->slice_first].group);
     if (piece->open_first >= 0) {
         take_window(e, p);
-        zr_emit(e, &(zr_instruction){.code = ZR_ROUND, .piece = p, .place = place,
+        zr_emit(e, &(zr_instruction){.code = ZR_ROUND,
+                                     .piece = p,
+                                     .place = place,
                                      .from = {ZR_SPACE_OPEN_SUMS, open_place(e, v, p)}});
     }
     if (zr_piece_sums_on_nvme(piece))
         zr_emit_take_staged(e, p);
-    zr_emit(e, &(zr_instruction){.code = ZR_REDUCE, .piece = p, .place = place,
+    zr_emit(e, &(zr_instruction){.code = ZR_REDUCE,
+                                 .piece = p,
+                                 .place = place,
                                  .bytes = (plan->ranks - 1) * zr_piece_gradient_shard_bytes(piece),
                                  .slot = {ZR_SLOT_SUM, p}});
 }
@@ -121,7 +125,8 @@ void zr_emit_norm(zr_emitter *e)
 {
     for (int p = 0; p < e->plan->piece_count; p++) {
         const zr_piece *piece = &e->plan->pieces[p];
-        if (piece->kind == ZERO_TRAINABLE && zr_piece_collects(piece) && !zr_piece_sums_on_nvme(piece))
+        if (piece->kind == ZERO_TRAINABLE && zr_piece_collects(piece) &&
+            !zr_piece_sums_on_nvme(piece))
             zr_emit(e, &(zr_instruction){.code = ZR_SQUARES, .piece = p});
     }
 }

@@ -8,10 +8,7 @@
 #include "plan/emit.h"
 #include "plan/piece_sums.h"
 
-static bool travels(const zr_visit *visit, int i)
-{
-    return visit->staged_first[i] >= 0;
-}
+static bool travels(const zr_visit *visit, int i) { return visit->staged_first[i] >= 0; }
 
 // A piece that is kept travels once after the weights have changed.
 void zr_emit_fetches(zr_emitter *e, int last_visit)
@@ -22,13 +19,14 @@ void zr_emit_fetches(zr_emitter *e, int last_visit)
             const zr_piece *piece = &e->plan->pieces[visit->pieces[i]];
             if (!travels(visit, i))
                 continue;
-            zr_emit(e, &(zr_instruction){.code = ZR_FETCH,
-                                         .when = piece->kept_first >= 0 ? ZR_STALE : ZR_ALWAYS,
-                                         .piece = visit->pieces[i],
-                                         .place = {ZR_SPACE_STAGED_PARAMETERS, visit->staged_first[i]},
-                                         .from = {ZR_SPACE_STORED, piece->shard_first},
-                                         .bytes = zr_piece_shard_bytes(piece),
-                                         .slot = {ZR_SLOT_FETCHED, v * ZERO_MAX_PIECES + i}});
+            zr_emit(e,
+                    &(zr_instruction){.code = ZR_FETCH,
+                                      .when = piece->kept_first >= 0 ? ZR_STALE : ZR_ALWAYS,
+                                      .piece = visit->pieces[i],
+                                      .place = {ZR_SPACE_STAGED_PARAMETERS, visit->staged_first[i]},
+                                      .from = {ZR_SPACE_STORED, piece->shard_first},
+                                      .bytes = zr_piece_shard_bytes(piece),
+                                      .slot = {ZR_SLOT_FETCHED, v * ZERO_MAX_PIECES + i}});
         }
     }
     e->fetched = ZR_MAX(e->fetched, last_visit);
@@ -48,8 +46,11 @@ static void fetch_sum(zr_emitter *e, int p)
 {
     const zr_piece *piece = &e->plan->pieces[p];
     zr_emit_await_place(e, ZR_LATER, staged_place(piece), staged_bytes(e->plan, piece));
-    zr_emit(e, &(zr_instruction){.code = ZR_FETCH, .when = ZR_LATER, .piece = p,
-                                 .place = staged_place(piece), .bytes = zr_piece_sum_bytes(piece),
+    zr_emit(e, &(zr_instruction){.code = ZR_FETCH,
+                                 .when = ZR_LATER,
+                                 .piece = p,
+                                 .place = staged_place(piece),
+                                 .bytes = zr_piece_sum_bytes(piece),
                                  .slot = {ZR_SLOT_TRAVELLED, p}});
 }
 
@@ -71,7 +72,8 @@ void zr_emit_fetch_sums(zr_emitter *e, int v)
 {
     if (!e->plan->staged_gradient_bytes)
         return;
-    for (int p = next_fetched(e->plan, v, -1); p < e->plan->piece_count; p = next_fetched(e->plan, v, p))
+    for (int p = next_fetched(e->plan, v, -1); p < e->plan->piece_count;
+         p = next_fetched(e->plan, v, p))
         fetch_sum(e, p);
 }
 
@@ -89,8 +91,11 @@ void zr_emit_take_staged(zr_emitter *e, int p)
 void zr_emit_store_sum(zr_emitter *e, int p)
 {
     const zr_piece *piece = &e->plan->pieces[p];
-    zr_emit(e, &(zr_instruction){.code = ZR_STORE, .piece = p, .from = staged_place(piece),
-                                 .bytes = zr_piece_sum_bytes(piece), .slot = {ZR_SLOT_TRAVELLED, p}});
+    zr_emit(e, &(zr_instruction){.code = ZR_STORE,
+                                 .piece = p,
+                                 .from = staged_place(piece),
+                                 .bytes = zr_piece_sum_bytes(piece),
+                                 .slot = {ZR_SLOT_TRAVELLED, p}});
 }
 
 void zr_emit_await_transfers(zr_emitter *e)
@@ -111,8 +116,12 @@ static void move_parked(zr_emitter *e, zr_code code, int v)
     const zr_slot slot = {ZR_SLOT_PARKED, visit->stream};
     bool comes = code == ZR_FETCH;
     zr_emit_await(e, ZR_ALWAYS, slot.kind, slot.index);
-    zr_emit(e, &(zr_instruction){.code = code, .piece = visit->stream, .place = comes ? open : stored,
-                                 .from = comes ? stored : open, .bytes = bytes, .slot = slot});
+    zr_emit(e, &(zr_instruction){.code = code,
+                                 .piece = visit->stream,
+                                 .place = comes ? open : stored,
+                                 .from = comes ? stored : open,
+                                 .bytes = bytes,
+                                 .slot = slot});
     zr_emit_occupy(e, open, bytes, slot);
 }
 

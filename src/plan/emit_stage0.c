@@ -1,6 +1,6 @@
-// Stage 0, plain data parallelism: every rank keeps parameters, gradients and optimizer states whole
-// (the baseline of section 5). The gradient is reduced shard by shard as in every stage and gathered
-// once a step, because each rank then updates everything.
+// Stage 0, plain data parallelism: every rank keeps parameters, gradients and optimizer states
+// whole (the baseline of section 5). The gradient is reduced shard by shard as in every stage and
+// gathered once a step, because each rank then updates everything.
 #include "plan/emit.h"
 #include "plan/piece_sums.h"
 
@@ -12,7 +12,9 @@ static void gather_gradients(zr_emitter *e)
         if (!zr_piece_collects(piece))
             continue;
         zr_emit_await_readers(e, ZR_ALWAYS, piece->whole.space, p);
-        zr_emit(e, &(zr_instruction){.code = ZR_GATHER, .piece = p, .place = piece->whole,
+        zr_emit(e, &(zr_instruction){.code = ZR_GATHER,
+                                     .piece = p,
+                                     .place = piece->whole,
                                      .bytes = (plan->ranks - 1) * zr_piece_sum_bytes(piece),
                                      .slot = {ZR_SLOT_GATHER, p}});
     }

@@ -1,7 +1,7 @@
-// Stages 1 (P_os) and 2 (P_os+g): a rank keeps the optimizer states of its shards, and at stage 2 only
-// their gradients. Both update the own shards and all-gather the new parameters. They differ only in
-// when gradient bytes are held (reduction.c): in a whole window, or in slots that are given back once
-// they are reduced.
+// Stages 1 (P_os) and 2 (P_os+g): a rank keeps the optimizer states of its shards, and at stage 2
+// only their gradients. Both update the own shards and all-gather the new parameters. They differ
+// only in when gradient bytes are held (reduction.c): in a whole window, or in slots that are given
+// back once they are reduced.
 #include "plan/emit.h"
 #include "plan/piece_sums.h"
 
@@ -28,8 +28,7 @@ void zr_emit_gather_replicas(zr_emitter *e, zr_when trained, zr_when others)
                                      .slot = {ZR_SLOT_GATHER, p}});
     }
     for (int p = 0; p < plan->piece_count; p++)
-        zr_emit_await(e, zr_piece_collects(&plan->pieces[p]) ? trained : others,
-                      ZR_SLOT_GATHER, p);
+        zr_emit_await(e, zr_piece_collects(&plan->pieces[p]) ? trained : others, ZR_SLOT_GATHER, p);
 }
 
 // Peers copied this shard after the last update.
@@ -38,10 +37,7 @@ static void await_copied(zr_emitter *e, int piece)
     zr_emit_await_readers(e, ZR_CHANGED, ZR_SPACE_PARAMETERS, piece);
 }
 
-static void gather_updated(zr_emitter *e)
-{
-    zr_emit_gather_replicas(e, ZR_ALWAYS, ZR_REWRITTEN);
-}
+static void gather_updated(zr_emitter *e) { zr_emit_gather_replicas(e, ZR_ALWAYS, ZR_REWRITTEN); }
 
 const zr_stage_emitter zr_emit_stage12 = {
     .acquire = zr_emit_bind_whole,

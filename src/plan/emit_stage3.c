@@ -2,9 +2,9 @@
 //
 // Where the ranks share a machine each piece exists once and all map it: acquiring waits for its
 // version, and nothing moves (contract 7). Elsewhere, and where parameters lie on host or NVMe, a
-// visit's pieces are gathered one visit ahead, into places that gathers.c has found. Pieces that stay
-// there are gathered once after the weights have changed: small ones of those that are offloaded, all
-// of them for ZeRO++'s secondary partition (hpZ).
+// visit's pieces are gathered one visit ahead, into places that gathers.c has found. Pieces that
+// stay there are gathered once after the weights have changed: small ones of those that are
+// offloaded, all of them for ZeRO++'s secondary partition (hpZ).
 #include "plan/emit.h"
 
 // A piece that is here already counts as a message of no bytes, because every acquire is one.
@@ -24,10 +24,13 @@ static void mapped_acquire(zr_emitter *e, int visit, int visits)
     }
 }
 
-// Sealing the last gradient of a step also declares: no more reads of this piece's parameters in it.
+// Sealing the last gradient of a step also declares: no more reads of this piece's parameters in
+// it.
 static void mapped_seal(zr_emitter *e, int piece)
 {
-    zr_emit(e, &(zr_instruction){.code = ZR_RELEASE, .when = ZR_LAST, .piece = piece,
+    zr_emit(e, &(zr_instruction){.code = ZR_RELEASE,
+                                 .when = ZR_LAST,
+                                 .piece = piece,
                                  .slot = {ZR_SLOT_RELEASED, piece}});
 }
 
@@ -39,12 +42,12 @@ static void mapped_before_update(zr_emitter *e, int piece)
 static void mapped_publish(zr_emitter *e)
 {
     for (int p = 0; p < e->plan->piece_count; p++)
-        zr_emit(e, &(zr_instruction){.code = ZR_PUBLISH, .piece = p,
-                                     .slot = {ZR_SLOT_PUBLISHED, p}});
+        zr_emit(e,
+                &(zr_instruction){.code = ZR_PUBLISH, .piece = p, .slot = {ZR_SLOT_PUBLISHED, p}});
 }
 
-// Ranks that share what they gather divide the shards of other machines between them: this many each,
-// where machines have equal ranks.
+// Ranks that share what they gather divide the shards of other machines between them: this many
+// each, where machines have equal ranks.
 static int64_t bytes_gathered(const zr_plan *plan, const zr_piece *piece)
 {
     int others = plan->ranks - 1;
@@ -60,8 +63,8 @@ static zr_place own_shard(const zr_plan *plan, const zr_visit *visit, int i)
     return (zr_place){ZR_SPACE_SHARDS, plan->pieces[visit->pieces[i]].shard_first};
 }
 
-// All readers have drained the own shards of what lay in the place last; a kept piece has a place of
-// its own.
+// All readers have drained the own shards of what lay in the place last; a kept piece has a place
+// of its own.
 static void gather(zr_emitter *e, int v, int i, zr_when when)
 {
     const zr_visit *visit = &e->plan->visits[v];
@@ -78,7 +81,10 @@ static void gather(zr_emitter *e, int v, int i, zr_when when)
     }
     if (visit->staged_first[i] >= 0)
         zr_emit_await(e, when, ZR_SLOT_FETCHED, v * ZERO_MAX_PIECES + i);
-    zr_emit(e, &(zr_instruction){.code = ZR_GATHER, .when = when, .piece = p, .place = place,
+    zr_emit(e, &(zr_instruction){.code = ZR_GATHER,
+                                 .when = when,
+                                 .piece = p,
+                                 .place = place,
                                  .from = own_shard(e->plan, visit, i),
                                  .bytes = bytes_gathered(e->plan, piece),
                                  .slot = {ZR_SLOT_GATHER, p}});
@@ -96,8 +102,8 @@ static void gather_visit(zr_emitter *e, int v)
     }
 }
 
-// A visit that was too large to be gathered ahead is gathered now. While it computes the next one is,
-// and parameters of later ones come from NVMe.
+// A visit that was too large to be gathered ahead is gathered now. While it computes the next one
+// is, and parameters of later ones come from NVMe.
 static void gathered_acquire(zr_emitter *e, int v, int visits)
 {
     const zr_visit *visit = &e->plan->visits[v];

@@ -17,8 +17,8 @@ void zr_emit_boundary(zr_emitter *e)
 
 static void update(zr_emitter *e, zr_when when, zr_update_part part, int piece, zr_slot slot)
 {
-    zr_emit(e, &(zr_instruction){.code = ZR_UPDATE, .when = when, .what = part, .piece = piece,
-                                 .slot = slot});
+    zr_emit(e, &(zr_instruction){
+                   .code = ZR_UPDATE, .when = when, .what = part, .piece = piece, .slot = slot});
 }
 
 // Nobody reads the old parameters any more; buffers become the mean of what all ranks wrote.

@@ -1,16 +1,20 @@
-// Places in a buffer that are taken and given back, first fit, while a schedule is played through once: so that the run itself, which
-// plays the same schedule, allocates nothing.
+// Places in a buffer that are taken and given back, first fit, while a schedule is played through
+// once: so that the run itself, which plays the same schedule, allocates nothing.
 #ifndef ZR_PLAN_FIRST_FIT_H
 #define ZR_PLAN_FIRST_FIT_H
 
 #include "base/errors.h"
 
-typedef struct zr_taken { int64_t first, end; int owner; } zr_taken; // bytes
+// bytes
+typedef struct zr_taken {
+    int64_t first, end;
+    int owner;
+} zr_taken;
 
 typedef struct zr_first_fit {
     zr_taken *taken; // (count) sorted by first
     int count, capacity;
-    int64_t bytes;   // that it needs
+    int64_t bytes; // that it needs
 } zr_first_fit;
 
 // Room for `capacity` places at a time. ZERO_ERR_MEMORY. Zeroed regions may be freed.

@@ -1,15 +1,13 @@
 // What follows from the program by going over it once: messages and their hash, bytes that ranks
-// exchange, bytes that move between tiers (contracts 5 and 8). The engine counts the same as it runs.
+// exchange, bytes that move between tiers (contracts 5 and 8). The engine counts the same as it
+// runs.
 #include "plan/plan_parts.h"
 
 #include "base/message.h"
 #include "plan/piece_sums.h"
 
 // An instruction that a step runs unless something is so already, or somebody else writes weights.
-static bool counts(zr_when when)
-{
-    return when != ZR_FRESH && when != ZR_REWRITTEN;
-}
+static bool counts(zr_when when) { return when != ZR_FRESH && when != ZR_REWRITTEN; }
 
 static void add_message(zr_traffic_plan *traffic, const zr_plan *plan, const zr_instruction *i)
 {
@@ -64,12 +62,16 @@ void zr_instruction_moves(const zr_plan *plan, const zr_instruction *i, zr_moved
 }
 
 // Both kinds of pass gather the pieces that are kept, whichever comes first.
-static void fold_moves(const zr_plan *plan, zr_pass_kind kind, zr_moved *always, zr_moved *kept, zr_moved *later)
+static void fold_moves(const zr_plan *plan, zr_pass_kind kind, zr_moved *always, zr_moved *kept,
+                       zr_moved *later)
 {
     const zr_pass *pass = &plan->program.passes[kind];
     *kept = (zr_moved){0};
     for (const zr_instruction *i = pass->at; i < pass->at + pass->count; i++)
-        zr_instruction_moves(plan, i, i->when == ZR_STALE ? kept : i->when == ZR_LATER ? later : always);
+        zr_instruction_moves(plan, i,
+                             i->when == ZR_STALE   ? kept
+                             : i->when == ZR_LATER ? later
+                                                   : always);
 }
 
 void zr_plan_fold(zr_plan *plan)

@@ -12,7 +12,9 @@ static int64_t product_scratch(const zr_plan *plan, const zr_machine *machine)
     for (int u = 0; u < plan->unit_count && machine->product_scratch; u++) {
         const zero_unit_sizes *sizes = &plan->units[u].sizes;
         for (int i = 0; i < sizes->product_count; i++)
-            bytes = ZR_MAX(bytes, (int64_t)machine->product_scratch(machine->user, plan->settings.precision.activations, &sizes->products[i]));
+            bytes = ZR_MAX(bytes, (int64_t)machine->product_scratch(
+                                      machine->user, plan->settings.precision.activations,
+                                      &sizes->products[i]));
     }
     return ZR_ROUND_UP(bytes, ZR_ACTIVATION_ALIGN);
 }
@@ -34,9 +36,12 @@ static void count_states(zr_plan *plan)
         vectors += zr_plan_has_vector(plan, v);
     for (int t = 0; t < ZERO_TIER_COUNT; t++) {
         plan->bytes[t][ZERO_MEM_gradients] = plan->accumulator_bytes[t];
-        plan->bytes[t][ZERO_MEM_optimizer] = plan->settings.inference ? 0 : vectors * plan->state_elems[t] * WORD;
+        plan->bytes[t][ZERO_MEM_optimizer] =
+            plan->settings.inference ? 0 : vectors * plan->state_elems[t] * WORD;
     }
-    plan->bytes[ZERO_TIER_nvme][ZERO_MEM_gradients] = zr_accumulators(&plan->settings) * plan->state_elems[ZERO_TIER_nvme] * zr_vector_size(plan, ZR_VECTOR_GRADIENT);
+    plan->bytes[ZERO_TIER_nvme][ZERO_MEM_gradients] = zr_accumulators(&plan->settings) *
+                                                      plan->state_elems[ZERO_TIER_nvme] *
+                                                      zr_vector_size(plan, ZR_VECTOR_GRADIENT);
     plan->bytes[ZERO_TIER_host][ZERO_MEM_gradients] += plan->staged_gradient_bytes;
     plan->bytes[plan->settings.tiering.optimizer][ZERO_MEM_gradients] += plan->parked_bytes;
     plan->bytes[ZERO_TIER_host][ZERO_MEM_optimizer] += plan->slab.count * plan->slab.bytes;
@@ -52,9 +57,12 @@ void zr_plan_footprint(zr_plan *plan, const zr_machine *machine)
     device[ZERO_MEM_gradients] += plan->whole_bytes + (whole ? plan->grad_bytes : 0);
     device[ZERO_MEM_activations] = plan->activation_bytes;
     device[ZERO_MEM_checkpoints] = plan->activation_checkpoint_buffer_bytes;
-    plan->bytes[plan->settings.activation_checkpoint_tier][ZERO_MEM_checkpoints] += plan->activation_checkpoint_bytes;
-    device[ZERO_MEM_workspace] = ZR_ROUND_UP(plan->workspace_bytes, ZR_ACTIVATION_ALIGN) + plan->product_scratch_bytes;
-    device[ZERO_MEM_communication] = (whole ? 0 : plan->grad_bytes) + plan->open_bytes + plan->gather_share + machine->staging_bytes;
+    plan->bytes[plan->settings.activation_checkpoint_tier][ZERO_MEM_checkpoints] +=
+        plan->activation_checkpoint_bytes;
+    device[ZERO_MEM_workspace] =
+        ZR_ROUND_UP(plan->workspace_bytes, ZR_ACTIVATION_ALIGN) + plan->product_scratch_bytes;
+    device[ZERO_MEM_communication] = (whole ? 0 : plan->grad_bytes) + plan->open_bytes +
+                                     plan->gather_share + machine->staging_bytes;
 }
 
 int64_t zr_plan_tier_bytes(const zr_plan *plan, zero_tier tier)
@@ -91,25 +99,30 @@ static void describe_need(const zr_plan *plan, char *out, size_t size)
         snprintf(out, size, "%s", device);
 }
 
-static bool would_fit(const zr_plan *plan, const zr_machine *machine, const zr_settings *settings, int64_t batch, char *need, size_t size)
+static bool would_fit(const zr_plan *plan, const zr_machine *machine, const zr_settings *settings,
+                      int64_t batch, char *need, size_t size)
 {
     zero_shape shape = plan->shape;
     zr_plan *other = NULL;
     shape.batch = batch;
-    bool good = zr_plan_create(plan->model, &shape, settings, machine, &other, NULL) == ZERO_OK && zr_plan_fits(other, machine);
+    bool good = zr_plan_create(plan->model, &shape, settings, machine, &other, NULL) == ZERO_OK &&
+                zr_plan_fits(other, machine);
     if (good)
         describe_need(other, need, size);
     zr_plan_destroy(other);
     return good;
 }
 
-// Where it is already farther it stays. How states travel is what the configuration says of them, or its defaults where it says nothing.
-static zr_settings moved(const zr_settings *now, int stage, zero_tier optimizer, zero_tier parameters)
+// Where it is already farther it stays. How states travel is what the configuration says of them,
+// or its defaults where it says nothing.
+static zr_settings moved(const zr_settings *now, int stage, zero_tier optimizer,
+                         zero_tier parameters)
 {
     zr_settings settings = *now;
     zr_tiering *tiering = &settings.tiering;
     settings.stage = stage;
-    tiering->optimizer = now->inference ? ZERO_TIER_device : ZR_MAX(optimizer, now->tiering.optimizer);
+    tiering->optimizer =
+        now->inference ? ZERO_TIER_device : ZR_MAX(optimizer, now->tiering.optimizer);
     tiering->parameters = ZR_MAX(parameters, now->tiering.parameters);
     tiering->on_device = tiering->optimizer == now->tiering.optimizer ? now->tiering.on_device : 0;
     if (tiering->optimizer != ZERO_TIER_device && now->tiering.optimizer == ZERO_TIER_device)
@@ -117,29 +130,40 @@ static zr_settings moved(const zr_settings *now, int stage, zero_tier optimizer,
     return settings;
 }
 
-static void describe_fit(const zr_settings *settings, int64_t batch, const char *need, char *out, size_t size)
+static void describe_fit(const zr_settings *settings, int64_t batch, const char *need, char *out,
+                         size_t size)
 {
-    static const char *const texts[] = {[ZERO_TIER_device] = "none", [ZERO_TIER_host] = "cpu", [ZERO_TIER_nvme] = "nvme"};
+    static const char *const texts[] = {
+        [ZERO_TIER_device] = "none", [ZERO_TIER_host] = "cpu", [ZERO_TIER_nvme] = "nvme"};
     const zr_tiering *tiering = &settings->tiering;
     if (settings->inference)
-        snprintf(out, size, "offload_param %s, micro-batch %lld would fit (%s)", texts[tiering->parameters], (long long)batch, need);
+        snprintf(out, size, "offload_param %s, micro-batch %lld would fit (%s)",
+                 texts[tiering->parameters], (long long)batch, need);
     else
-        snprintf(out, size, "stage %d with offload_optimizer %s, offload_param %s, micro-batch %lld would fit (%s)", settings->stage,
-                 texts[tiering->optimizer], texts[tiering->parameters], (long long)batch, need);
+        snprintf(
+            out, size,
+            "stage %d with offload_optimizer %s, offload_param %s, micro-batch %lld would fit (%s)",
+            settings->stage, texts[tiering->optimizer], texts[tiering->parameters],
+            (long long)batch, need);
 }
 
-// The first change, least intrusive first, under which the plan fits: a higher stage, then states and then parameters on farther tiers,
-// then a smaller micro-batch.
+// The first change, least intrusive first, under which the plan fits: a higher stage, then states
+// and then parameters on farther tiers, then a smaller micro-batch.
 static void suggest(const zr_plan *plan, const zr_machine *machine, char *out, size_t size)
 {
-    static const zero_tier farther[][2] = { // optimizer, parameters
-        {ZERO_TIER_device, ZERO_TIER_device}, {ZERO_TIER_host, ZERO_TIER_device}, {ZERO_TIER_nvme, ZERO_TIER_device},
-        {ZERO_TIER_host, ZERO_TIER_host}, {ZERO_TIER_nvme, ZERO_TIER_host}, {ZERO_TIER_nvme, ZERO_TIER_nvme},
+    static const zero_tier farther[][2] = {
+        // optimizer, parameters
+        {ZERO_TIER_device, ZERO_TIER_device}, {ZERO_TIER_host, ZERO_TIER_device},
+        {ZERO_TIER_nvme, ZERO_TIER_device},   {ZERO_TIER_host, ZERO_TIER_host},
+        {ZERO_TIER_nvme, ZERO_TIER_host},     {ZERO_TIER_nvme, ZERO_TIER_nvme},
     };
     char need[96];
     for (int64_t batch = plan->shape.batch; batch >= 1; batch /= 2) {
         for (int i = 0; i < ZR_COUNT(farther); i++) {
-            for (int stage = ZR_MAX(plan->settings.stage, farther[i][1] ? 3 : farther[i][0] ? 1 : 0); stage <= 3; stage++) {
+            for (int stage = ZR_MAX(plan->settings.stage, farther[i][1]   ? 3
+                                                          : farther[i][0] ? 1
+                                                                          : 0);
+                 stage <= 3; stage++) {
                 zr_settings settings = moved(&plan->settings, stage, farther[i][0], farther[i][1]);
                 if (!would_fit(plan, machine, &settings, batch, need, sizeof need))
                     continue;
@@ -149,9 +173,13 @@ static void suggest(const zr_plan *plan, const zr_machine *machine, char *out, s
         }
     }
     if (plan->settings.inference) // one rank is all that generation has
-        snprintf(out, size, "no offload of this model's parameters fits; a smaller model or larger budgets (--device-memory, --host-memory) would");
+        snprintf(out, size,
+                 "no offload of this model's parameters fits; a smaller model or larger budgets "
+                 "(--device-memory, --host-memory) would");
     else // those of one machine share its memory
-        snprintf(out, size, "no stage, offload and micro-batch of this model fits; a smaller model would, or more ranks on further machines");
+        snprintf(out, size,
+                 "no stage, offload and micro-batch of this model fits; a smaller model would, or "
+                 "more ranks on further machines");
 }
 
 void zr_plan_describe_excess(const zr_plan *plan, const zr_machine *machine, char *out, size_t size)
@@ -165,12 +193,14 @@ void zr_plan_describe_excess(const zr_plan *plan, const zr_machine *machine, cha
         zr_bytes_text((double)bytes, need);
         zr_bytes_text((double)(bytes - most), more);
         zr_bytes_text((double)most, limit);
-        snprintf(out, size, "%s a rank are needed %s, %s more than its budget of %s", need, budgets[t], more, limit);
+        snprintf(out, size, "%s a rank are needed %s, %s more than its budget of %s", need,
+                 budgets[t], more, limit);
         return;
     }
     zr_bytes_text((double)zr_plan_total_bytes(plan), need);
     zr_bytes_text((double)machine->memory_limit, limit);
-    snprintf(out, size, "%s a rank are needed, %s are there (%s)", need, limit, machine->memory_reason);
+    snprintf(out, size, "%s a rank are needed, %s are there (%s)", need, limit,
+             machine->memory_reason);
 }
 
 zero_status zr_plan_check_memory(const zr_plan *plan, const zr_machine *machine, zero_error *error)
@@ -180,6 +210,8 @@ zero_status zr_plan_check_memory(const zr_plan *plan, const zr_machine *machine,
         return ZERO_OK;
     zr_plan_describe_excess(plan, machine, excess, sizeof excess);
     suggest(plan, machine, advice, sizeof advice);
-    return zr_fail(error, ZERO_ERR_LIMIT, "planning %s, stage %d, %d rank%s, micro-batch %lld x %lld: %s; %s", plan->model->name, plan->settings.stage, plan->ranks,
-                   plan->ranks == 1 ? "" : "s", (long long)plan->shape.batch, (long long)plan->shape.seq, excess, advice);
+    return zr_fail(
+        error, ZERO_ERR_LIMIT, "planning %s, stage %d, %d rank%s, micro-batch %lld x %lld: %s; %s",
+        plan->model->name, plan->settings.stage, plan->ranks, plan->ranks == 1 ? "" : "s",
+        (long long)plan->shape.batch, (long long)plan->shape.seq, excess, advice);
 }

@@ -17,15 +17,9 @@ int64_t zr_piece_gradient_shard_bytes(const zr_piece *piece)
     return piece->shard * (int64_t)zero_dtype_bytes(piece->gradient_dtype);
 }
 
-bool zr_plan_whole_gradients(const zr_plan *plan)
-{
-    return plan->settings.stage < 2;
-}
+bool zr_plan_whole_gradients(const zr_plan *plan) { return plan->settings.stage < 2; }
 
-static uint64_t mix(uint64_t hash, int64_t value)
-{
-    return zr_message_fold(hash, 0, 0, value);
-}
+static uint64_t mix(uint64_t hash, int64_t value) { return zr_message_fold(hash, 0, 0, value); }
 
 // Whatever ranks must agree on before the first message.
 static uint64_t plan_hash(const zr_plan *plan)
@@ -37,46 +31,65 @@ static uint64_t plan_hash(const zr_plan *plan)
         const zr_piece *piece = &plan->pieces[p];
         hash = mix(mix(mix(hash, piece->shard), piece->grad_first), piece->kind);
         for (int t = 0; t < piece->tensor_count; t++)
-            hash = mix(mix(hash, piece->tensors[t].count), (int64_t)zr_hash_text(piece->tensors[t].desc->name));
+            hash = mix(mix(hash, piece->tensors[t].count),
+                       (int64_t)zr_hash_text(piece->tensors[t].desc->name));
     }
     for (int i = 0; i < ZR_PASS_COUNT; i++)
         hash = mix(mix(hash, (int64_t)plan->traffic[i].hash), plan->traffic[i].messages);
     return hash;
 }
 
-// What a stage does not partition has no place on another tier: every rank would keep a copy of it there.
-static zero_status check_tiers(const zero_model *model, const zr_settings *settings, zero_error *error)
+// What a stage does not partition has no place on another tier: every rank would keep a copy of it
+// there.
+static zero_status check_tiers(const zero_model *model, const zr_settings *settings,
+                               zero_error *error)
 {
     if (settings->tiering.parameters != ZERO_TIER_device && settings->stage < 3)
-        return zr_fail(error, ZERO_ERR_CONFIG, "planning %s: stage %d with parameters on %s (offload_param); they are partitioned at stage 3 alone", model->name,
-                       settings->stage, settings->tiering.parameters == ZERO_TIER_nvme ? "NVMe" : "the host");
+        return zr_fail(error, ZERO_ERR_CONFIG,
+                       "planning %s: stage %d with parameters on %s (offload_param); they are "
+                       "partitioned at stage 3 alone",
+                       model->name, settings->stage,
+                       settings->tiering.parameters == ZERO_TIER_nvme ? "NVMe" : "the host");
     if (settings->tiering.optimizer != ZERO_TIER_device && settings->stage < 1)
-        return zr_fail(error, ZERO_ERR_CONFIG, "planning %s: stage %d with optimizer states on %s (offload_optimizer); they are partitioned at stages 1 to 3", model->name,
-                       settings->stage, settings->tiering.optimizer == ZERO_TIER_nvme ? "NVMe" : "the host");
+        return zr_fail(error, ZERO_ERR_CONFIG,
+                       "planning %s: stage %d with optimizer states on %s (offload_optimizer); "
+                       "they are partitioned at stages 1 to 3",
+                       model->name, settings->stage,
+                       settings->tiering.optimizer == ZERO_TIER_nvme ? "NVMe" : "the host");
     return ZERO_OK;
 }
 
 // The one tree over micro-batches and ranks, none of whose sums is rounded to 16 bits.
-static zero_status check_tree(const zero_model *model, const zr_settings *settings, const zr_machine *machine, zero_error *error)
+static zero_status check_tree(const zero_model *model, const zr_settings *settings,
+                              const zr_machine *machine, zero_error *error)
 {
     if (!settings->exact_world || settings->inference)
         return ZERO_OK;
     if (settings->precision.gradients != ZERO_F32 || settings->precision.accumulator != ZERO_F32)
-        return zr_fail(error, ZERO_ERR_CONFIG, "planning %s with exact_world: gradients of 16 bits on the wire or in their sum; they have to be fp32", model->name);
+        return zr_fail(error, ZERO_ERR_CONFIG,
+                       "planning %s with exact_world: gradients of 16 bits on the wire or in their "
+                       "sum; they have to be fp32",
+                       model->name);
     if (ZR_IS_POWER_OF_TWO(machine->ranks) && ZR_IS_POWER_OF_TWO(settings->accumulation))
         return ZERO_OK;
-    return zr_fail(error, ZERO_ERR_CONFIG, "planning %s with exact_world: %d ranks, %lld micro-batches each; one tree over all of them needs powers of two", model->name,
-                   machine->ranks, (long long)settings->accumulation);
+    return zr_fail(error, ZERO_ERR_CONFIG,
+                   "planning %s with exact_world: %d ranks, %lld micro-batches each; one tree over "
+                   "all of them needs powers of two",
+                   model->name, machine->ranks, (long long)settings->accumulation);
 }
 
 static zero_status check_shape(const zero_model *model, const zero_shape *shape, zero_error *error)
 {
     long long batch = shape->batch, seq = shape->seq;
     if (batch < 1 || seq < 1)
-        return zr_fail(error, ZERO_ERR_USAGE, "planning %s: micro-batch %lld x %lld must be at least 1 x 1", model->name, batch, seq);
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "planning %s: micro-batch %lld x %lld must be at least 1 x 1", model->name,
+                       batch, seq);
     if (batch > ZR_MOST_POSITIONS / seq)
-        return zr_fail(error, ZERO_ERR_USAGE, "planning %s: micro-batch %lld x %lld: at most %lld positions can be addressed", model->name,
-                       batch, seq, (long long)ZR_MOST_POSITIONS);
+        return zr_fail(
+            error, ZERO_ERR_USAGE,
+            "planning %s: micro-batch %lld x %lld: at most %lld positions can be addressed",
+            model->name, batch, seq, (long long)ZR_MOST_POSITIONS);
     return ZERO_OK;
 }
 
@@ -93,7 +106,8 @@ static zr_holding holding_of(const zr_plan *plan)
     return plan->mapped ? ZR_HOLDS_A_MAP : ZR_HOLDS_SHARDS;
 }
 
-static void plan_begin(zr_plan *plan, const zero_model *model, const zero_shape *shape, const zr_settings *settings, const zr_machine *machine)
+static void plan_begin(zr_plan *plan, const zero_model *model, const zero_shape *shape,
+                       const zr_settings *settings, const zr_machine *machine)
 {
     plan->model = model;
     plan->settings = *settings;
@@ -123,7 +137,9 @@ static zero_status run_passes(zr_plan *plan, const zr_machine *machine, zero_err
     return ZERO_OK;
 }
 
-zero_status zr_plan_create(const zero_model *model, const zero_shape *shape, const zr_settings *settings, const zr_machine *machine, zr_plan **out, zero_error *error)
+zero_status zr_plan_create(const zero_model *model, const zero_shape *shape,
+                           const zr_settings *settings, const zr_machine *machine, zr_plan **out,
+                           zero_error *error)
 {
     ZERO_TRY(zr_model_check(model, error));
     ZERO_TRY(check_tiers(model, settings, error));

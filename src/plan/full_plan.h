@@ -14,17 +14,17 @@
 #include "plan/program.h"
 #include "plan/visits.h"
 
-#define ZR_ACTIVATION_ALIGN 64  // bytes
+#define ZR_ACTIVATION_ALIGN 64 // bytes
 
 typedef struct zr_unit_plan {
     int piece_count;
-    int *pieces;             // (piece_count) global piece numbers: owned, then borrowed
+    int *pieces; // (piece_count) global piece numbers: owned, then borrowed
     zero_unit_sizes sizes;
-    bool fused;              // last unit with forward_backward
-    int segment;             // of those that are computed again
-    int64_t saved_first;     // bytes in the activations arena
-    bool out_kept;           // its boundary is a checkpoint:
-    int64_t out_first;       // bytes in the arena of checkpoints, else in that of activations
+    bool fused;          // last unit with forward_backward
+    int segment;         // of those that are computed again
+    int64_t saved_first; // bytes in the activations arena
+    bool out_kept;       // its boundary is a checkpoint:
+    int64_t out_first;   // bytes in the arena of checkpoints, else in that of activations
 } zr_unit_plan;
 
 struct zr_plan {
@@ -34,62 +34,75 @@ struct zr_plan {
     int ranks;
     bool mapped;
     zr_holding holding;
-    bool updates_whole;     // a rank updates whole pieces, else its own shards
-    int machine_ranks;      // that share what is gathered; 1 where none do
+    bool updates_whole; // a rank updates whole pieces, else its own shards
+    int machine_ranks;  // that share what is gathered; 1 where none do
     int piece_count, unit_count, tensor_count;
-    zr_piece *pieces;       // (piece_count)
-    zr_unit_plan *units;    // (unit_count)
-    int64_t parameters;     // trainable + frozen, padding not counted
-    int64_t elems;          // of all pieces, padded
-    int64_t full_bytes;     // of a full replica
+    zr_piece *pieces;                     // (piece_count)
+    zr_unit_plan *units;                  // (unit_count)
+    int64_t parameters;                   // trainable + frozen, padding not counted
+    int64_t elems;                        // of all pieces, padded
+    int64_t full_bytes;                   // of a full replica
     int64_t shard_bytes[ZERO_TIER_COUNT]; // of the shard vectors
-    int64_t open_bytes;     // where fp32 contributions collect before they are rounded
-    int64_t grad_bytes;     // of the gradient window
-    int64_t whole_bytes;    // stage 0 where accumulators are not of the gradients' type: they are gathered here
+    int64_t open_bytes; // where fp32 contributions collect before they are rounded
+    int64_t grad_bytes; // of the gradient window
+    // stage 0 where accumulators are not of the gradients' type: they are gathered here
+    int64_t whole_bytes;
     int64_t accumulator_bytes[ZERO_TIER_COUNT]; // all 0: the gradient is reduced in place
-    int64_t state_elems[ZERO_TIER_COUNT]; // of one optimizer state vector, and of the master weights
+    // of one optimizer state vector, and of the master weights
+    int64_t state_elems[ZERO_TIER_COUNT];
     int64_t staged_parameter_bytes, staged_gradient_bytes; // host buffers between NVMe and device
-    int64_t parked_bytes;   // of whole pieces' contributions between units
-    int *sealed;            // (sealed_count) pieces in the order in which they are sealed
+    int64_t parked_bytes; // of whole pieces' contributions between units
+    int *sealed;          // (sealed_count) pieces in the order in which they are sealed
     int sealed_count;
     int slice_count, group_count;
-    zr_slice *slices;       // (slice_count)
-    zr_group *groups;       // (group_count) in the order of the update
+    zr_slice *slices; // (slice_count)
+    zr_group *groups; // (group_count) in the order of the update
     zr_slab_plan slab;
     zr_moves moves;
     int visit_count, forward_visits;
-    int first_fetches;      // parameters of visits up to this one begin to travel from NVMe before the first is gathered
-    zr_visit *visits;       // (visit_count): forward 0..U-1, then backward; each acquired and released once a micro-batch
-    int64_t gather_bytes;    // unmapped stage 3: pieces that are kept, then places that visits take in turn
-    int64_t gather_share;    // of that, that counts as this rank's: by the smallest machine, a rank of a larger one holds less
+    // parameters of visits up to this one begin to travel from NVMe before the first is gathered
+    int first_fetches;
+    // (visit_count): forward 0..U-1, then backward; each acquired and released once a micro-batch
+    zr_visit *visits;
+    // unmapped stage 3: pieces that are kept, then places that visits take in turn
+    int64_t gather_bytes;
+    // of that, that counts as this rank's: by the smallest machine, a rank of a larger one holds
+    // less
+    int64_t gather_share;
     int64_t activation_bytes; // saved, boundaries, two boundary gradients
-    int segment_count;       // 0: nothing is computed again
-    int64_t activation_checkpoint_buffer_bytes; // on the device: boundaries between segments, or two buffers through which they pass
+    int segment_count;        // 0: nothing is computed again
+    // on the device: boundaries between segments, or two buffers through which they pass
+    int64_t activation_checkpoint_buffer_bytes;
     int64_t activation_checkpoint_bytes; // of boundaries between segments on another tier
-    int64_t boundary_first[2];   // bytes in the activations arena of the two boundary gradients
-    int64_t boundary_bytes;      // of each
+    int64_t boundary_first[2]; // bytes in the activations arena of the two boundary gradients
+    int64_t boundary_bytes;    // of each
     int64_t workspace_bytes, product_scratch_bytes;
     int64_t bytes[ZERO_TIER_COUNT][ZERO_MEM_COUNT];
     zr_program program;
     zr_traffic_plan traffic[ZR_PASS_COUNT];
-    uint64_t hash;          // of all of it, compared between ranks at the start
+    uint64_t hash; // of all of it, compared between ranks at the start
 };
 
 // ZERO_ERR_USAGE, ZERO_ERR_MEMORY. Pure. The caller frees *out with zr_plan_destroy.
-zero_status zr_plan_create(const zero_model *model, const zero_shape *shape, const zr_settings *settings, const zr_machine *machine, zr_plan **out, zero_error *error);
+zero_status zr_plan_create(const zero_model *model, const zero_shape *shape,
+                           const zr_settings *settings, const zr_machine *machine, zr_plan **out,
+                           zero_error *error);
 void zr_plan_destroy(zr_plan *plan);
 int64_t zr_plan_tier_bytes(const zr_plan *plan, zero_tier tier);
-int64_t zr_plan_total_bytes(const zr_plan *plan); // of memory: device and host
+int64_t zr_plan_total_bytes(const zr_plan *plan);                  // of memory: device and host
 bool zr_plan_fits(const zr_plan *plan, const zr_machine *machine); // its memory and its budgets
 // Of a plan that does not fit: which limit is exceeded, and by how much.
-void zr_plan_describe_excess(const zr_plan *plan, const zr_machine *machine, char *out, size_t size);
-// ZERO_ERR_LIMIT where the plan exceeds the machine's memory, saying what would fit (stage, micro-batch).
+void zr_plan_describe_excess(const zr_plan *plan, const zr_machine *machine, char *out,
+                             size_t size);
+// ZERO_ERR_LIMIT where the plan exceeds the machine's memory, saying what would fit (stage,
+// micro-batch).
 zero_status zr_plan_check_memory(const zr_plan *plan, const zr_machine *machine, zero_error *error);
 // Does the gradient window hold whole gradients (stages 0 and 1), or slots (2 and 3)?
 bool zr_plan_whole_gradients(const zr_plan *plan);
 // Whether the boundary that a unit writes is a checkpoint, or enters the last unit.
 bool zr_plan_ends_segment(const zr_plan *plan, int unit);
 int zr_plan_segment_first(const zr_plan *plan, int segment); // its first unit
-int64_t zr_activation_checkpoint_bytes(const zr_plan *plan, int segment); // that enters a segment and travels; 0: none does
+// that enters a segment and travels; 0: none does
+int64_t zr_activation_checkpoint_bytes(const zr_plan *plan, int segment);
 
 #endif

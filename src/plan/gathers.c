@@ -1,10 +1,12 @@
-// Where stage 3 gathers (ranks that do not map one copy, or parameters that lie on host or NVMe): where in the gather window each visit's
-// pieces come to lie, which stay there, and how own shards travel from NVMe to the host before (ZeRO-Infinity section 6.2).
+// Where stage 3 gathers (ranks that do not map one copy, or parameters that lie on host or NVMe):
+// where in the gather window each visit's pieces come to lie, which stay there, and how own shards
+// travel from NVMe to the host before (ZeRO-Infinity section 6.2).
 //
 //   gather window   [ kept pieces | places that visits take before they are gathered
 //                                   and give back when they end ]
 //
-// While visit i computes, i+1 is gathered, and the parameters of the visits after it are on their way from NVMe:
+// While visit i computes, i+1 is gathered, and the parameters of the visits after it are on their
+// way from NVMe:
 //
 //   acquire(i):  await gather i;  begin to fetch up to visit fetches_visit;
 //                start gather i+1 (its fetch has ended)
@@ -25,7 +27,9 @@ static int64_t keep_pieces(zr_plan *plan, bool all)
     int64_t elems = 0;
     for (int p = 0; p < plan->piece_count; p++) {
         zr_piece *piece = &plan->pieces[p];
-        bool small = piece->parameter_tier != ZERO_TIER_device && piece->elems < tiering->persistent && elems + piece->padded <= tiering->persistent_most;
+        bool small = piece->parameter_tier != ZERO_TIER_device &&
+                     piece->elems < tiering->persistent &&
+                     elems + piece->padded <= tiering->persistent_most;
         if (!all && !small)
             continue;
         piece->kept_first = plan->gather_bytes;
@@ -39,7 +43,9 @@ static int64_t elems_of(const zr_plan *plan, int v)
 {
     int64_t elems = 0;
     for (int i = 0; i < plan->visits[v].piece_count && plan->visits[v].reuses < 0; i++)
-        elems += plan->pieces[plan->visits[v].pieces[i]].kept_first < 0 ? plan->pieces[plan->visits[v].pieces[i]].padded : 0;
+        elems += plan->pieces[plan->visits[v].pieces[i]].kept_first < 0
+                     ? plan->pieces[plan->visits[v].pieces[i]].padded
+                     : 0;
     return elems;
 }
 
@@ -53,11 +59,14 @@ static int64_t gathered_bytes(const zr_plan *plan, int v)
     return bytes;
 }
 
-// The next visit of the same unit, if it comes before more than `reuse` elements are gathered; -1: it does not, or there is none.
+// The next visit of the same unit, if it comes before more than `reuse` elements are gathered; -1:
+// it does not, or there is none.
 static int find_reuse(const zr_plan *plan, int v)
 {
     int64_t between = 0;
-    for (int w = v + 1; w < plan->visit_count && plan->visits[v].stream < 0 && between <= plan->settings.tiering.reuse; w++) {
+    for (int w = v + 1; w < plan->visit_count && plan->visits[v].stream < 0 &&
+                        between <= plan->settings.tiering.reuse;
+         w++) {
         if (plan->visits[w].unit == plan->visits[v].unit && plan->visits[w].stream < 0)
             return w;
         between += elems_of(plan, w);
@@ -73,7 +82,8 @@ static int reused_by(const zr_plan *plan, int v)
     return w < plan->visit_count ? w : -1;
 }
 
-// Where the visit that it reuses has them: a unit's later visits read no piece that its first does not.
+// Where the visit that it reuses has them: a unit's later visits read no piece that its first does
+// not.
 static void find_places(zr_plan *plan, zr_visit *visit)
 {
     const zr_visit *first = &plan->visits[visit->reuses];
@@ -90,7 +100,9 @@ static void take_place(zr_plan *plan, zr_first_fit *window, int v)
         find_places(plan, visit);
         return;
     }
-    int64_t at = gathered_bytes(plan, v) ? plan->gather_bytes + zr_first_fit_take(window, v, gathered_bytes(plan, v)) : 0;
+    int64_t at = gathered_bytes(plan, v)
+                     ? plan->gather_bytes + zr_first_fit_take(window, v, gathered_bytes(plan, v))
+                     : 0;
     for (int i = 0; i < visit->piece_count; i++) {
         const zr_piece *piece = &plan->pieces[visit->pieces[i]];
         visit->gathers[i] = piece->kept_first < 0 || piece->first_read == v;
@@ -109,11 +121,11 @@ static void give_place_back(const zr_plan *plan, zr_first_fit *window, int v)
 typedef struct gathering { // the walk over the visits
     zr_plan *plan;
     zr_first_fit window;
-    int64_t live;  // elements that may be gathered at once
-    int64_t kept;  // of these: what stays gathered all the time,
-    int64_t held;  // and what stays for a later visit of its unit
-    int64_t most;  // of any visit: what stays leaves room for it
-    int turn;      // the latest visit of a unit itself, which lasts as long as the unit's turn
+    int64_t live; // elements that may be gathered at once
+    int64_t kept; // of these: what stays gathered all the time,
+    int64_t held; // and what stays for a later visit of its unit
+    int64_t most; // of any visit: what stays leaves room for it
+    int turn;     // the latest visit of a unit itself, which lasts as long as the unit's turn
 } gathering;
 
 static zero_status gathering_begin(gathering *g, zr_plan *plan, int64_t kept, zero_error *error)
@@ -122,7 +134,8 @@ static zero_status gathering_begin(gathering *g, zr_plan *plan, int64_t kept, ze
     *g = (gathering){.plan = plan, .kept = kept, .live = live > 0 ? live : INT64_MAX};
     for (int v = 0; v < plan->visit_count; v++)
         g->most = ZR_MAX(g->most, elems_of(plan, v));
-    // Places of the unit, the visit, the next unit or visit; and of those that stay for a later one.
+    // Places of the unit, the visit, the next unit or visit; and of those that stay for a later
+    // one.
     return zr_first_fit_begin(&g->window, plan->visit_count, error);
 }
 
@@ -134,7 +147,8 @@ static void gathering_end(gathering *g)
     zr_first_fit_end(&g->window);
 }
 
-// What visit v gathers stays for a later visit of its unit, where there is room for it besides any visit between.
+// What visit v gathers stays for a later visit of its unit, where there is room for it besides any
+// visit between.
 static void keep_for_later(gathering *g, int v)
 {
     zr_plan *plan = g->plan;
@@ -194,7 +208,8 @@ static zero_status place_gathers(zr_plan *plan, int64_t kept, zero_error *error)
 
 static bool travels(const zr_plan *plan, int v, int i)
 {
-    return plan->visits[v].gathers[i] && plan->pieces[plan->visits[v].pieces[i]].parameter_tier == ZERO_TIER_nvme;
+    return plan->visits[v].gathers[i] &&
+           plan->pieces[plan->visits[v].pieces[i]].parameter_tier == ZERO_TIER_nvme;
 }
 
 static void take_staged(zr_plan *plan, zr_first_fit *staged, int v)
@@ -202,7 +217,9 @@ static void take_staged(zr_plan *plan, zr_first_fit *staged, int v)
     zr_visit *visit = &plan->visits[v];
     for (int i = 0; i < visit->piece_count; i++)
         if (travels(plan, v, i))
-            visit->staged_first[i] = zr_first_fit_take(staged, v * ZERO_MAX_PIECES + i, zr_piece_shard_bytes(&plan->pieces[visit->pieces[i]]));
+            visit->staged_first[i] =
+                zr_first_fit_take(staged, v * ZERO_MAX_PIECES + i,
+                                  zr_piece_shard_bytes(&plan->pieces[visit->pieces[i]]));
 }
 
 static void give_back_staged(const zr_plan *plan, zr_first_fit *staged, int v)
@@ -212,15 +229,19 @@ static void give_back_staged(const zr_plan *plan, zr_first_fit *staged, int v)
             zr_first_fit_give_back(staged, v * ZERO_MAX_PIECES + i);
 }
 
-enum { LEAST_AHEAD = 1 << 20 }; // elements on their way, where the visits ahead are small: as many as keep the disk busy
+// elements on their way, where the visits ahead are small: as many as keep the disk busy
+enum { LEAST_AHEAD = 1 << 20 };
 
-// The last visit whose parameters may be on their way while visit v is next to be gathered; v itself always may.
+// The last visit whose parameters may be on their way while visit v is next to be gathered; v
+// itself always may.
 static int last_fetched(const zr_plan *plan, int v)
 {
     const zr_tiering *tiering = &plan->settings.tiering;
     int64_t elems = 0, most = tiering->elems_ahead > 0 ? tiering->elems_ahead : INT64_MAX;
     int last = ZR_MIN(v, plan->visit_count - 1);
-    while (last + 1 < plan->visit_count && (last < v + tiering->visits_ahead || elems < LEAST_AHEAD) && elems + elems_of(plan, last + 1) <= most)
+    while (last + 1 < plan->visit_count &&
+           (last < v + tiering->visits_ahead || elems < LEAST_AHEAD) &&
+           elems + elems_of(plan, last + 1) <= most)
         elems += elems_of(plan, ++last);
     return last;
 }
@@ -231,7 +252,8 @@ static zero_status place_fetches(zr_plan *plan, zero_error *error)
     ZERO_TRY(zr_first_fit_begin(&staged, plan->visit_count * ZERO_MAX_PIECES, error));
     int fetched = -1;
     for (int v = 0; v < plan->visit_count; v++) {
-        for (int last = last_fetched(plan, v); fetched < last;) // before visit 0 is gathered; of later ones it was done before
+        // before visit 0 is gathered; of later ones it was done before
+        for (int last = last_fetched(plan, v); fetched < last;)
             take_staged(plan, &staged, ++fetched);
         give_back_staged(plan, &staged, v);
         plan->visits[v].fetches_visit = ZR_MAX(fetched, last_fetched(plan, v + 1));

@@ -14,11 +14,14 @@ static int64_t group_limit(const zr_plan *plan)
 {
     const zr_tiering *tiering = &plan->settings.tiering;
     bool travels = tiering->optimizer == ZERO_TIER_nvme || tiering->parameters == ZERO_TIER_nvme;
-    int64_t limit = travels && (tiering->sub_group <= 0 || tiering->sub_group > ZR_SLAB_ELEMS) ? ZR_SLAB_ELEMS : tiering->sub_group;
+    int64_t limit = travels && (tiering->sub_group <= 0 || tiering->sub_group > ZR_SLAB_ELEMS)
+                        ? ZR_SLAB_ELEMS
+                        : tiering->sub_group;
     return limit > 0 ? ZR_MAX(limit / ZR_CHUNK * ZR_CHUNK, ZR_CHUNK) : INT64_MAX / 2;
 }
 
-// Where a group has one parameter: the next chunk after `first` in which one begins, in the shard of any rank, as all ranks have one plan.
+// Where a group has one parameter: the next chunk after `first` in which one begins, in the shard
+// of any rank, as all ranks have one plan.
 static int64_t next_parameter(const zr_piece *piece, int64_t range, int64_t first)
 {
     int64_t next = range;
@@ -35,7 +38,8 @@ static bool continues(const zr_plan *plan, const zr_piece *piece)
     const zr_slice *before = plan->slice_count ? &plan->slices[plan->slice_count - 1] : NULL;
     if (plan->settings.tiering.sub_group == ZR_EACH_PARAMETER)
         return false;
-    return last && before->group == plan->group_count - 1 && last->state_tier == piece->state_tier && last->parameter_tier == piece->parameter_tier &&
+    return last && before->group == plan->group_count - 1 &&
+           last->state_tier == piece->state_tier && last->parameter_tier == piece->parameter_tier &&
            last->count < group_limit(plan);
 }
 
@@ -45,8 +49,10 @@ static void add_slice(zr_plan *plan, int p, int64_t first, int64_t count)
     zr_slice slice = {.piece = p, .group = -1, .first = first, .count = count};
     if (piece->state_first >= 0) {
         if (!continues(plan, piece))
-            plan->groups[plan->group_count++] = (zr_group){.state_tier = piece->state_tier, .parameter_tier = piece->parameter_tier,
-                                                           .slice_first = plan->slice_count, .first = piece->state_first + first};
+            plan->groups[plan->group_count++] = (zr_group){.state_tier = piece->state_tier,
+                                                           .parameter_tier = piece->parameter_tier,
+                                                           .slice_first = plan->slice_count,
+                                                           .first = piece->state_first + first};
         slice.group = plan->group_count - 1;
         plan->groups[slice.group].slice_count++;
         plan->groups[slice.group].count += count;
@@ -61,7 +67,9 @@ static void cut_piece(zr_plan *plan, int p)
     bool alone = plan->settings.tiering.sub_group == ZR_EACH_PARAMETER;
     piece->slice_first = plan->slice_count;
     for (int64_t first = 0, count; first < range; first += count) {
-        int64_t room = piece->state_first >= 0 && continues(plan, piece) ? limit - plan->groups[plan->group_count - 1].count : limit;
+        int64_t room = piece->state_first >= 0 && continues(plan, piece)
+                           ? limit - plan->groups[plan->group_count - 1].count
+                           : limit;
         count = ZR_MIN((alone ? next_parameter(piece, range, first) : range) - first, room);
         add_slice(plan, p, first, count);
     }
@@ -73,7 +81,8 @@ static int64_t most_slices(const zr_plan *plan)
     bool alone = plan->settings.tiering.sub_group == ZR_EACH_PARAMETER;
     int64_t most = plan->piece_count;
     for (int p = 0; p < plan->piece_count; p++)
-        most += range_of(plan, &plan->pieces[p]) / group_limit(plan) + 1 + (alone ? plan->pieces[p].tensor_count : 0);
+        most += range_of(plan, &plan->pieces[p]) / group_limit(plan) + 1 +
+                (alone ? plan->pieces[p].tensor_count : 0);
     return most;
 }
 
@@ -81,7 +90,8 @@ bool zr_plan_has_vector(const zr_plan *plan, zr_vector vector)
 {
     const zr_settings *settings = &plan->settings;
     switch (vector) {
-    case ZR_VECTOR_MASTER: return settings->delayed || zr_precision_has_master(&settings->precision);
+    case ZR_VECTOR_MASTER:
+        return settings->delayed || zr_precision_has_master(&settings->precision);
     case ZR_VECTOR_STATE0: return settings->state_vectors > 0;
     case ZR_VECTOR_STATE1: return settings->state_vectors > 1;
     case ZR_VECTOR_DIRECTION: return settings->per_tensor_norms;
@@ -102,13 +112,15 @@ zero_tier zr_group_tier(const zr_group *group, zr_vector vector)
     return vector == ZR_VECTOR_PARAMETERS ? group->parameter_tier : group->state_tier;
 }
 
-// Elements of the group that this slice is of, or of a slice alone: at most those that travel at once. 0: this vector
-// of it stays in memory.
+// Elements of the group that this slice is of, or of a slice alone: at most those that travel at
+// once. 0: this vector of it stays in memory.
 static int64_t travelling_elems(const zr_plan *plan, const zr_slice *slice, int vector)
 {
-    const zr_group alone = {.parameter_tier = plan->pieces[slice->piece].parameter_tier, .count = slice->count};
+    const zr_group alone = {.parameter_tier = plan->pieces[slice->piece].parameter_tier,
+                            .count = slice->count};
     const zr_group *group = slice->group >= 0 ? &plan->groups[slice->group] : &alone;
-    bool travels = zr_group_tier(group, vector) == ZERO_TIER_nvme && zr_plan_has_vector(plan, vector);
+    bool travels =
+        zr_group_tier(group, vector) == ZERO_TIER_nvme && zr_plan_has_vector(plan, vector);
     return travels ? group->count : 0;
 }
 
@@ -132,36 +144,49 @@ static void size_slab(zr_plan *plan)
 
 int zr_plan_passes(const zr_plan *plan, zr_pass_plan passes[2])
 {
-    enum { MASTER = 1 << ZR_VECTOR_MASTER, MOMENTS = 1 << ZR_VECTOR_STATE0 | 1 << ZR_VECTOR_STATE1, DIRECTION = 1 << ZR_VECTOR_DIRECTION,
-           GRADIENT = 1 << ZR_VECTOR_GRADIENT, PARAMETERS = 1 << ZR_VECTOR_PARAMETERS };
-    uint32_t weights = zr_plan_has_vector(plan, ZR_VECTOR_MASTER) ? MASTER : PARAMETERS; // that the update starts from
+    enum {
+        MASTER = 1 << ZR_VECTOR_MASTER,
+        MOMENTS = 1 << ZR_VECTOR_STATE0 | 1 << ZR_VECTOR_STATE1,
+        DIRECTION = 1 << ZR_VECTOR_DIRECTION,
+        GRADIENT = 1 << ZR_VECTOR_GRADIENT,
+        PARAMETERS = 1 << ZR_VECTOR_PARAMETERS
+    };
+    // that the update starts from
+    uint32_t weights = zr_plan_has_vector(plan, ZR_VECTOR_MASTER) ? MASTER : PARAMETERS;
     if (plan->settings.delayed) {
-        passes[0] = (zr_pass_plan){.reads = MASTER | MOMENTS | GRADIENT, .writes = MASTER | MOMENTS};
+        passes[0] =
+            (zr_pass_plan){.reads = MASTER | MOMENTS | GRADIENT, .writes = MASTER | MOMENTS};
         passes[1] = (zr_pass_plan){.reads = MASTER, .writes = PARAMETERS};
         return 2;
     }
     if (!plan->settings.per_tensor_norms) {
-        passes[0] = (zr_pass_plan){.reads = weights | MOMENTS | GRADIENT, .writes = MASTER | MOMENTS | PARAMETERS};
+        passes[0] = (zr_pass_plan){.reads = weights | MOMENTS | GRADIENT,
+                                   .writes = MASTER | MOMENTS | PARAMETERS};
         return 1;
     }
-    passes[0] = (zr_pass_plan){.reads = weights | MOMENTS | GRADIENT, .writes = MOMENTS | DIRECTION};
+    passes[0] =
+        (zr_pass_plan){.reads = weights | MOMENTS | GRADIENT, .writes = MOMENTS | DIRECTION};
     passes[1] = (zr_pass_plan){.reads = weights | DIRECTION, .writes = MASTER | PARAMETERS};
     return 2;
 }
 
-// What one pass over a group moves. Gradients came to the host as they were reduced; states are at home where they are updated.
-static void add_group_moves(zr_plan *plan, const zr_group *group, const zr_pass_plan *pass, zr_moved *moved)
+// What one pass over a group moves. Gradients came to the host as they were reduced; states are at
+// home where they are updated.
+static void add_group_moves(zr_plan *plan, const zr_group *group, const zr_pass_plan *pass,
+                            zr_moved *moved)
 {
     for (int v = 0; v < ZR_VECTOR_COUNT; v++) {
         int64_t bytes = zr_plan_has_vector(plan, v) ? group->count * zr_vector_size(plan, v) : 0;
-        int64_t read = pass->reads >> v & 1 ? bytes : 0, written = pass->writes >> v & 1 ? bytes : 0;
+        int64_t read = pass->reads >> v & 1 ? bytes : 0,
+                written = pass->writes >> v & 1 ? bytes : 0;
         bool moments = v == ZR_VECTOR_STATE0 || v == ZR_VECTOR_STATE1;
         if (zr_group_tier(group, v) == ZERO_TIER_nvme) {
             moved->nvme_read += read;
             moved->nvme_written += written;
             plan->moves.update_first_unread += moments ? read : 0;
         }
-        if (v != ZR_VECTOR_PARAMETERS || (group->state_tier == ZERO_TIER_device) == (group->parameter_tier == ZERO_TIER_device))
+        if (v != ZR_VECTOR_PARAMETERS ||
+            (group->state_tier == ZERO_TIER_device) == (group->parameter_tier == ZERO_TIER_device))
             continue;
         bool up = group->parameter_tier == ZERO_TIER_device;
         moved->to_device += up ? written : read;
@@ -173,8 +198,11 @@ zero_status zr_plan_groups(zr_plan *plan, zero_error *error)
 {
     int64_t most = most_slices(plan);
     if (most > ZR_MOST_SLICES)
-        return zr_fail(error, ZERO_ERR_USAGE, "planning %s: sub-groups of %lld elements (sub_group_size) cut a shard into more than %d parts", plan->model->name,
-                       (long long)ZR_MAX(plan->settings.tiering.sub_group, 0), ZR_MOST_SLICES);
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "planning %s: sub-groups of %lld elements (sub_group_size) cut a shard into "
+                       "more than %d parts",
+                       plan->model->name, (long long)ZR_MAX(plan->settings.tiering.sub_group, 0),
+                       ZR_MOST_SLICES);
     plan->slices = zr_alloc(sizeof *plan->slices * (size_t)most, error);
     plan->groups = zr_alloc(sizeof *plan->groups * (size_t)most, error);
     if (!plan->slices || !plan->groups)

@@ -4,8 +4,9 @@
 //   groups              [ slice | slice ][ slice ...   at most sub_group elements, of one tier:
 //                                                      what one slab of the update holds
 //
-// Where anything of a group is on NVMe, its vectors travel through a slab in host memory, and several slabs make a pipeline: while
-// group i is updated, i+1 is read and i-1 is written (ZeRO-Infinity section 5.2.2).
+// Where anything of a group is on NVMe, its vectors travel through a slab in host memory, and
+// several slabs make a pipeline: while group i is updated, i+1 is read and i-1 is written
+// (ZeRO-Infinity section 5.2.2).
 //
 //   slab   [ master | state 0 | state 1 | direction | gradient | parameters ]
 //
@@ -18,7 +19,15 @@
 
 typedef struct zr_plan zr_plan;
 
-typedef enum zr_vector { ZR_VECTOR_MASTER, ZR_VECTOR_STATE0, ZR_VECTOR_STATE1, ZR_VECTOR_DIRECTION, ZR_VECTOR_GRADIENT, ZR_VECTOR_PARAMETERS, ZR_VECTOR_COUNT } zr_vector;
+typedef enum zr_vector {
+    ZR_VECTOR_MASTER,
+    ZR_VECTOR_STATE0,
+    ZR_VECTOR_STATE1,
+    ZR_VECTOR_DIRECTION,
+    ZR_VECTOR_GRADIENT,
+    ZR_VECTOR_PARAMETERS,
+    ZR_VECTOR_COUNT
+} zr_vector;
 
 typedef struct zr_slice {
     int piece, group;     // group -1: nothing is updated
@@ -31,31 +40,42 @@ typedef struct zr_group { // a run of slices that are updated together
     int64_t first, count; // elements in the optimizer state vectors of state_tier
 } zr_group;
 
-typedef struct zr_slab_plan { // what is in host memory while states travel
-    int count;             // slabs; 0: nothing is on NVMe
-    int64_t elems;         // of the largest group or slice that travels
+typedef struct zr_slab_plan {       // what is in host memory while states travel
+    int count;                      // slabs; 0: nothing is on NVMe
+    int64_t elems;                  // of the largest group or slice that travels
     int64_t first[ZR_VECTOR_COUNT]; // byte of the slab where a vector begins; -1: never in a slab
-    int64_t bytes;         // of one slab
+    int64_t bytes;                  // of one slab
 } zr_slab_plan;
 
-typedef struct zr_pass_plan { uint32_t reads, writes; } zr_pass_plan; // bit v: zr_vector v of every group
+// bit v: zr_vector v of every group
+typedef struct zr_pass_plan {
+    uint32_t reads, writes;
+} zr_pass_plan;
 
-typedef struct zr_moved { int64_t to_host, to_device, nvme_read, nvme_written; } zr_moved; // bytes of one rank
+// bytes of one rank
+typedef struct zr_moved {
+    int64_t to_host, to_device, nvme_read, nvme_written;
+} zr_moved;
 
-typedef struct zr_moves { // what a step moves between tiers: planned = counted, asserted by the engine
-    zr_moved micro_batch;   // gradients, and parameters that are not kept
-    zr_moved earlier_sum;   // beside: one that a micro-batch's gradients are added to (zr_sum_slots.adds); K - 1 a step
-    zr_moved forward;       // of an evaluation, likewise
-    zr_moved kept;          // once after the weights have changed: parameters that stay on the device
-    zr_moved update[2];     // of every update, by its passes,
-    int64_t update_first_unread; // of whose nvme_read this is zeros that nothing was written to yet, in the very first update
+// what a step moves between tiers: planned = counted, asserted by the engine
+typedef struct zr_moves {
+    zr_moved micro_batch; // gradients, and parameters that are not kept
+    // beside: one that a micro-batch's gradients are added to (zr_sum_slots.adds); K - 1 a step
+    zr_moved earlier_sum;
+    zr_moved forward; // of an evaluation, likewise
+    // once after the weights have changed: parameters that stay on the device
+    zr_moved kept;
+    zr_moved update[2]; // of every update, by its passes,
+    // of whose nvme_read this is zeros that nothing was written to yet, in the very first update
+    int64_t update_first_unread;
 } zr_moves;
 
-// The passes of an update over all groups, and what they read and write of vectors that exist. Their number: LAMB has two, and one that
-// is delayed, whose second makes parameters of the master.
+// The passes of an update over all groups, and what they read and write of vectors that exist.
+// Their number: LAMB has two, and one that is delayed, whose second makes parameters of the master.
 int zr_plan_passes(const zr_plan *plan, zr_pass_plan passes[2]);
 bool zr_plan_has_vector(const zr_plan *plan, zr_vector vector);
-int64_t zr_vector_size(const zr_plan *plan, zr_vector vector); // bytes of an element of a trained piece
+// bytes of an element of a trained piece
+int64_t zr_vector_size(const zr_plan *plan, zr_vector vector);
 zero_tier zr_group_tier(const zr_group *group, zr_vector vector);
 
 #endif

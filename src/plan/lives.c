@@ -7,10 +7,10 @@ typedef struct walk {
     const zr_plan *plan;
     zr_lives *lives;
     // (piece, space): the last life of a piece in a space, -1: none. Of ZR_SPACE_NONE: the one that
-    // units read, because the piece may come once more while they do; of ZR_SPACE_STORED: the one that
-    // its parked contributions come to, or leave.
+    // units read, because the piece may come once more while they do; of ZR_SPACE_STORED: the one
+    // that its parked contributions come to, or leave.
     int *last;
-    int at;      // instruction
+    int at; // instruction
     zero_status status;
     zero_error *error;
 } walk;
@@ -28,8 +28,9 @@ static int64_t bytes_of(const zr_plan *plan, const zr_piece *piece, zr_space spa
 
 static bool is_followed(zr_space space)
 {
-    return space == ZR_SPACE_GATHERED || space == ZR_SPACE_GRADIENTS || space == ZR_SPACE_OPEN_SUMS
-           || space == ZR_SPACE_STAGED_PARAMETERS || space == ZR_SPACE_STAGED_SUMS;
+    return space == ZR_SPACE_GATHERED || space == ZR_SPACE_GRADIENTS ||
+           space == ZR_SPACE_OPEN_SUMS || space == ZR_SPACE_STAGED_PARAMETERS ||
+           space == ZR_SPACE_STAGED_SUMS;
 }
 
 static int *last_of(walk *w, int piece, zr_space space)
@@ -42,7 +43,8 @@ static void begin(walk *w, int piece, zr_place place)
     zr_lives *lives = w->lives;
     if (w->status != ZERO_OK || !is_followed(place.space))
         return;
-    void *grown = zr_list_grow(lives->at, lives->count, &lives->capacity, sizeof *lives->at, w->error);
+    void *grown =
+        zr_list_grow(lives->at, lives->count, &lives->capacity, sizeof *lives->at, w->error);
     w->status = grown ? ZERO_OK : ZERO_ERR_MEMORY;
     if (!grown)
         return;

@@ -1,15 +1,15 @@
-// Which bytes of which space a pass holds, from when to when: the footprint of every place over time,
-// by going over the program once.
+// Which bytes of which space a pass holds, from when to when: the footprint of every place over
+// time, by going over the program once.
 #ifndef ZR_PLAN_LIVES_H
 #define ZR_PLAN_LIVES_H
 
 #include "plan/full_plan.h"
 
 typedef struct zr_life { // bytes [first, first + bytes) of a space are a piece's
-    zr_space space; // GATHERED, GRADIENTS, OPEN_SUMS, STAGED_PARAMETERS or STAGED_SUMS
+    zr_space space;      // GATHERED, GRADIENTS, OPEN_SUMS, STAGED_PARAMETERS or STAGED_SUMS
     int piece;
     int64_t first, bytes;
-    int from, to;   // instructions of the pass: the first that writes there, the last that needs it
+    int from, to; // instructions of the pass: the first that writes there, the last that needs it
 } zr_life;
 
 typedef struct zr_lives {

@@ -1,6 +1,6 @@
-// The order of accumulation: a micro-batch is forward of every unit and backward of every unit, and the
-// next one begins when it has ended. First the visits (plan/visits.h), because places are found along
-// them; then, when all is placed, the passes.
+// The order of accumulation: a micro-batch is forward of every unit and backward of every unit, and
+// the next one begins when it has ended. First the visits (plan/visits.h), because places are found
+// along them; then, when all is placed, the passes.
 #include "plan/emit.h"
 
 #include "plan/plan_parts.h"
@@ -21,7 +21,8 @@ static void add_unit_visit(zr_plan *plan, int u, bool recompute, bool backward, 
     visit->recompute = recompute;
     visit->backward = backward;
     for (int i = 0; i < unit->piece_count; i++)
-        if (!plan->pieces[unit->pieces[i]].streamed && (reads_all || unit->sizes.backward_reads >> i & 1))
+        if (!plan->pieces[unit->pieces[i]].streamed &&
+            (reads_all || unit->sizes.backward_reads >> i & 1))
             visit->pieces[visit->piece_count++] = unit->pieces[i];
 }
 
@@ -68,7 +69,8 @@ static void add_fused_turn(zr_plan *plan, int u)
     end_turn(plan, first);
 }
 
-// What of a segment was computed long ago is computed again when its backward begins: its last unit in one turn with its backward.
+// What of a segment was computed long ago is computed again when its backward begins: its last unit
+// in one turn with its backward.
 static void add_backward(zr_plan *plan, int u)
 {
     const zr_unit_plan *unit = &plan->units[u];

@@ -25,14 +25,17 @@ static int piece_number(const zr_plan *plan, zero_piece_ref ref)
 // Tiles follow each other, piece by piece.
 static int number_of(zr_plan *plan, const zero_tensor_desc *desc)
 {
-    const zr_piece *before = plan->piece_count > 1 ? &plan->pieces[plan->piece_count - 2] : NULL; // the last one is being laid
+    // the last one is being laid
+    const zr_piece *before = plan->piece_count > 1 ? &plan->pieces[plan->piece_count - 2] : NULL;
     const zr_plan_tensor *last = before ? &before->tensors[before->tensor_count - 1] : NULL;
-    if (last && desc->tile.whole && last->desc->tile.whole && strcmp(last->desc->tile.whole, desc->tile.whole) == 0)
+    if (last && desc->tile.whole && last->desc->tile.whole &&
+        strcmp(last->desc->tile.whole, desc->tile.whole) == 0)
         return last->number;
     return plan->tensor_count++;
 }
 
-static zero_status lay_tensors(zr_plan *plan, zr_piece *piece, const zero_piece_desc *desc, zero_error *error)
+static zero_status lay_tensors(zr_plan *plan, zr_piece *piece, const zero_piece_desc *desc,
+                               zero_error *error)
 {
     piece->tensor_count = desc->tensor_count;
     piece->tensors = zr_alloc(sizeof *piece->tensors * (size_t)desc->tensor_count, error);
@@ -44,11 +47,13 @@ static zero_status lay_tensors(zr_plan *plan, zr_piece *piece, const zero_piece_
         tensor->first = ZR_ROUND_UP(piece->elems, ZR_TENSOR_ALIGN);
         tensor->count = zr_tensor_desc_elements(tensor->desc);
         tensor->number = number_of(plan, tensor->desc);
-        tensor->decays = desc->kind == ZERO_TRAINABLE && (plan->settings.decay_all || tensor->desc->dims >= 2);
+        tensor->decays =
+            desc->kind == ZERO_TRAINABLE && (plan->settings.decay_all || tensor->desc->dims >= 2);
         piece->elems = tensor->first + tensor->count;
         if (piece->elems > ZR_MOST_ELEMS - plan->elems)
-            return zr_fail(error, ZERO_ERR_USAGE, "planning %s: with tensor \"%s\" the model has more than %lld elements", plan->model->name,
-                           tensor->desc->name, (long long)ZR_MOST_ELEMS);
+            return zr_fail(error, ZERO_ERR_USAGE,
+                           "planning %s: with tensor \"%s\" the model has more than %lld elements",
+                           plan->model->name, tensor->desc->name, (long long)ZR_MOST_ELEMS);
     }
     return ZERO_OK;
 }
@@ -63,8 +68,8 @@ static void choose_types(const zr_plan *plan, zr_piece *piece)
     piece->accumulator_dtype = buffer ? ZERO_F32 : precision->accumulator;
 }
 
-// Running statistics are few and are written by every step: they stay on the device. Where parameters are on NVMe the first
-// tiering.on_host elements stay on the host.
+// Running statistics are few and are written by every step: they stay on the device. Where
+// parameters are on NVMe the first tiering.on_host elements stay on the host.
 static zero_tier parameter_tier(const zr_plan *plan, const zr_piece *piece)
 {
     const zr_tiering *tiering = &plan->settings.tiering;
@@ -85,7 +90,8 @@ static void place_piece(zr_plan *plan, zr_piece *piece)
     piece->shard_first = plan->shard_bytes[piece->parameter_tier];
     piece->streamed = zr_piece_is_streamed(plan->model, piece->ref);
     piece->sealed_at = -1;
-    piece->parked_first = piece->kept_first = piece->open_first = piece->grad_first = piece->accumulator_first = piece->state_first = -1;
+    piece->parked_first = piece->kept_first = piece->open_first = piece->grad_first =
+        piece->accumulator_first = piece->state_first = -1;
     piece->first_backward = piece->last_backward = piece->reduced_after = piece->fetched_with = -1;
     plan->elems += piece->padded;
     plan->full_bytes += ranks * zr_piece_shard_bytes(piece);
@@ -137,7 +143,8 @@ static void note_contributions(zr_plan *plan, int u)
 {
     for (int i = 0; i < plan->units[u].piece_count; i++) {
         zr_piece *piece = &plan->pieces[plan->units[u].pieces[i]];
-        bool contributes = piece->kind == ZERO_TRAINABLE || (piece->kind == ZERO_BUFFER && piece->ref.unit == u);
+        bool contributes =
+            piece->kind == ZERO_TRAINABLE || (piece->kind == ZERO_BUFFER && piece->ref.unit == u);
         if (!contributes || plan->settings.inference)
             continue;
         piece->first_backward = ZR_MAX(piece->first_backward, u);
@@ -151,7 +158,9 @@ static zero_status check_dtype(const zr_plan *plan, const zero_unit *unit, zero_
     uint32_t known = unit->ops->dtypes ? unit->ops->dtypes : 1u << ZERO_F32;
     if (known >> dtype & 1)
         return ZERO_OK;
-    return zr_fail(error, ZERO_ERR_UNSUPPORTED, "planning unit \"%s\" in %s: it does not compute with %s parameters (zero_unit_ops.dtypes says what it can)",
+    return zr_fail(error, ZERO_ERR_UNSUPPORTED,
+                   "planning unit \"%s\" in %s: it does not compute with %s parameters "
+                   "(zero_unit_ops.dtypes says what it can)",
                    unit->name, plan->settings.precision.name, zr_dtype_name(dtype));
 }
 
@@ -160,28 +169,46 @@ static bool tensor_is_usable(const zero_tensor *tensor)
     int64_t bytes = (int64_t)zero_dtype_bytes(tensor->dtype);
     bool usable = bytes > 0 && tensor->dims >= 0 && tensor->dims <= ZERO_MAX_DIMS;
     for (int d = 0; usable && d < tensor->dims; d++)
-        usable = tensor->shape[d] >= 0 && !__builtin_mul_overflow(bytes, tensor->shape[d], &bytes) && bytes <= ZR_MOST_BYTES / ZERO_MAX_BOUNDARY;
+        usable = tensor->shape[d] >= 0 &&
+                 !__builtin_mul_overflow(bytes, tensor->shape[d], &bytes) &&
+                 bytes <= ZR_MOST_BYTES / ZERO_MAX_BOUNDARY;
     return usable;
 }
 
-// What a unit, which may be the user's own, says of itself. `total`: bytes that it and the units before it keep.
-static zero_status check_sizes(const zero_unit *unit, const zero_unit_sizes *sizes, int64_t *total, zero_error *error)
+// What a unit, which may be the user's own, says of itself. `total`: bytes that it and the units
+// before it keep.
+static zero_status check_sizes(const zero_unit *unit, const zero_unit_sizes *sizes, int64_t *total,
+                               zero_error *error)
 {
-    if (sizes->out.count < 0 || sizes->out.count > ZERO_MAX_BOUNDARY || sizes->product_count < 0 || sizes->product_count > ZERO_MAX_PRODUCTS)
-        return zr_fail(error, ZERO_ERR_USAGE, "planning unit \"%s\": %d tensors in its boundary (at most %d) and %d products (at most %d)", unit->name,
-                       sizes->out.count, ZERO_MAX_BOUNDARY, sizes->product_count, ZERO_MAX_PRODUCTS);
+    if (sizes->out.count < 0 || sizes->out.count > ZERO_MAX_BOUNDARY || sizes->product_count < 0 ||
+        sizes->product_count > ZERO_MAX_PRODUCTS)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "planning unit \"%s\": %d tensors in its boundary (at most %d) and %d "
+                       "products (at most %d)",
+                       unit->name, sizes->out.count, ZERO_MAX_BOUNDARY, sizes->product_count,
+                       ZERO_MAX_PRODUCTS);
     for (int i = 0; i < sizes->out.count; i++)
         if (!tensor_is_usable(&sizes->out.at[i]))
-            return zr_fail(error, ZERO_ERR_USAGE, "planning unit \"%s\": tensor %d of its boundary has no usable type and shape", unit->name, i);
-    if (sizes->saved_bytes > (size_t)ZR_MOST_BYTES || sizes->workspace_bytes > (size_t)ZR_MOST_BYTES)
-        return zr_fail(error, ZERO_ERR_USAGE, "planning unit \"%s\": it asks for more memory than can be addressed", unit->name);
+            return zr_fail(
+                error, ZERO_ERR_USAGE,
+                "planning unit \"%s\": tensor %d of its boundary has no usable type and shape",
+                unit->name, i);
+    if (sizes->saved_bytes > (size_t)ZR_MOST_BYTES ||
+        sizes->workspace_bytes > (size_t)ZR_MOST_BYTES)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "planning unit \"%s\": it asks for more memory than can be addressed",
+                       unit->name);
     *total += (int64_t)sizes->saved_bytes + zr_boundary_bytes(&sizes->out);
     if (*total > ZR_MOST_BYTES)
-        return zr_fail(error, ZERO_ERR_USAGE, "planning unit \"%s\": with it the activations take more memory than can be addressed", unit->name);
+        return zr_fail(
+            error, ZERO_ERR_USAGE,
+            "planning unit \"%s\": with it the activations take more memory than can be addressed",
+            unit->name);
     return ZERO_OK;
 }
 
-// Twin-Flow: the last pieces keep their states on the device, as many as make up that part of the elements.
+// Twin-Flow: the last pieces keep their states on the device, as many as make up that part of the
+// elements.
 static void choose_state_tiers(zr_plan *plan)
 {
     const zr_tiering *tiering = &plan->settings.tiering;
@@ -190,7 +217,8 @@ static void choose_state_tiers(zr_plan *plan)
         trained += plan->pieces[p].kind == ZERO_TRAINABLE ? plan->pieces[p].padded : 0;
     for (int p = plan->piece_count - 1; p >= 0; p--) {
         zr_piece *piece = &plan->pieces[p];
-        bool stays = piece->kind != ZERO_TRAINABLE || (double)(kept + piece->padded) <= tiering->on_device * (double)trained;
+        bool stays = piece->kind != ZERO_TRAINABLE ||
+                     (double)(kept + piece->padded) <= tiering->on_device * (double)trained;
         piece->state_tier = stays ? ZERO_TIER_device : tiering->optimizer;
         if (stays && piece->kind == ZERO_TRAINABLE)
             kept += piece->padded;
@@ -206,8 +234,10 @@ static zero_status ask_sizes(const zr_plan *plan, int u, zr_unit_plan *out, zero
     ZERO_TRY(check_dtype(plan, unit, error));
     zero_status status = unit->ops->sizes(unit, &plan->shape, in, &out->sizes);
     if (status != ZERO_OK)
-        return zr_fail(error, status, "planning unit \"%s\" for micro-batch %lld x %lld: the unit refuses this shape", unit->name,
-                       (long long)plan->shape.batch, (long long)plan->shape.seq);
+        return zr_fail(
+            error, status,
+            "planning unit \"%s\" for micro-batch %lld x %lld: the unit refuses this shape",
+            unit->name, (long long)plan->shape.batch, (long long)plan->shape.seq);
     return ZERO_OK;
 }
 

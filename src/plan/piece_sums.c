@@ -1,9 +1,6 @@
 #include "plan/piece_sums.h"
 
-bool zr_piece_collects(const zr_piece *piece)
-{
-    return piece->grad_first >= 0;
-}
+bool zr_piece_collects(const zr_piece *piece) { return piece->grad_first >= 0; }
 
 int64_t zr_piece_open_bytes(const zr_piece *piece)
 {

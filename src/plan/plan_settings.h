@@ -44,14 +44,17 @@ typedef struct zr_precision {
     ZR_PRECISION_FIELDS(ZR_FIELD_DECLARE)
 } zr_precision;
 
-// The policy of a type: 16-bit parameters, activations and gradients, fp32 master and moments (the paper's 2 + 2 + 12), or all
-// fp32. The accumulator is fp32 where several micro-batches meet in it, else as wide as the gradients.
+// The policy of a type: 16-bit parameters, activations and gradients, fp32 master and moments (the
+// paper's 2 + 2 + 12), or all fp32. The accumulator is fp32 where several micro-batches meet in it,
+// else as wide as the gradients.
 zr_precision zr_precision_of(zero_dtype dtype, int64_t accumulation);
 bool zr_precision_has_master(const zr_precision *precision); // next to the parameters
 
-#define ZR_SLAB_ELEMS (1 << 20) // some MB of each vector keep every disk busy; more only takes memory
+// some MB of each vector keep every disk busy; more only takes memory
+#define ZR_SLAB_ELEMS (1 << 20)
 
-#define ZR_EACH_PARAMETER (-1)  // zr_tiering.sub_group: no group has elements of two parameters, but where these share a chunk
+// zr_tiering.sub_group: no group has elements of two parameters, but where these share a chunk
+#define ZR_EACH_PARAMETER (-1)
 
 // Where model states live (ZeRO-Offload, ZeRO-Infinity), and in which portions they travel. Zeroed:
 // everything on the device.
@@ -127,8 +130,8 @@ typedef struct zr_tiering {
     X(amount, reduce_bucket)                                                                       \
     X(amount, prefetch_bucket)                                                                     \
     X(tiering, tiering)                                                                            \
-    X(amount, activation_checkpoints)                                                                         \
-    X(tier, activation_checkpoint_tier)                                                                       \
+    X(amount, activation_checkpoints)                                                              \
+    X(tier, activation_checkpoint_tier)                                                            \
     X(amount, kept_by)                                                                             \
     X(flag, inference)
 

@@ -3,20 +3,16 @@
 #include "base/dtype.h"
 #include "plan/piece_sums.h"
 
-static double bytes_at(double bytes, double rate)
-{
-    return rate > 0 ? bytes / rate : 0;
-}
+static double bytes_at(double bytes, double rate) { return rate > 0 ? bytes / rate : 0; }
 
-static double larger(double a, double b)
-{
-    return a > b ? a : b;
-}
+static double larger(double a, double b) { return a > b ? a : b; }
 
 static zr_moved sum_of(const zr_moved *a, double times, const zr_moved *b)
 {
-    return (zr_moved){.to_host = a->to_host + (int64_t)(times * (double)b->to_host), .to_device = a->to_device + (int64_t)(times * (double)b->to_device),
-                      .nvme_read = a->nvme_read + (int64_t)(times * (double)b->nvme_read), .nvme_written = a->nvme_written + (int64_t)(times * (double)b->nvme_written)};
+    return (zr_moved){.to_host = a->to_host + (int64_t)(times * (double)b->to_host),
+                      .to_device = a->to_device + (int64_t)(times * (double)b->to_device),
+                      .nvme_read = a->nvme_read + (int64_t)(times * (double)b->nvme_read),
+                      .nvme_written = a->nvme_written + (int64_t)(times * (double)b->nvme_written)};
 }
 
 static zr_moved moved_by_micro_batches(const zr_plan *plan)
@@ -28,24 +24,30 @@ static zr_moved moved_by_micro_batches(const zr_plan *plan)
     return sum_of(&all, 1, &moves->kept);
 }
 
-// Kernels, forward once more where activations are computed again (a third of forward and backward, but for the last segment), and the
-// rounding of each unit's contributions to the type of gradients.
+// Kernels, forward once more where activations are computed again (a third of forward and backward,
+// but for the last segment), and the rounding of each unit's contributions to the type of
+// gradients.
 static double compute_seconds(const zr_plan *plan, const zr_speed *speed)
 {
     double again = plan->segment_count > 0 ? (1 - 1.0 / plan->segment_count) / 3 : 0, rounded = 0;
     for (int p = 0; p < plan->piece_count; p++)
         if (plan->pieces[p].open_first >= 0)
-            rounded += (double)(plan->pieces[p].padded * (int64_t)(sizeof(float) + zero_dtype_bytes(plan->pieces[p].gradient_dtype)));
-    return (double)plan->settings.accumulation * (speed->micro_batch * (1 + again) + bytes_at(rounded, speed->copy));
+            rounded += (double)(plan->pieces[p].padded *
+                                (int64_t)(sizeof(float) +
+                                          zero_dtype_bytes(plan->pieces[p].gradient_dtype)));
+    return (double)plan->settings.accumulation *
+           (speed->micro_batch * (1 + again) + bytes_at(rounded, speed->copy));
 }
 
-// What is fetched from other ranks, and what is gathered of shards that lie elsewhere than units read them: read once, written once.
+// What is fetched from other ranks, and what is gathered of shards that lie elsewhere than units
+// read them: read once, written once.
 static double exchange_seconds(const zr_plan *plan, const zr_speed *speed, const zr_moved *moved)
 {
     double bytes = (double)moved->to_device;
     for (zr_pass_kind kind = 0; kind < ZR_PASS_COUNT; kind++)
         for (int op = 0; op < ZERO_COMM_OP_COUNT && kind != ZR_PASS_EVALUATION; op++)
-            bytes += (double)plan->traffic[kind].bytes[op] * (kind == ZR_PASS_MICRO_BATCH ? (double)plan->settings.accumulation : 1);
+            bytes += (double)plan->traffic[kind].bytes[op] *
+                     (kind == ZR_PASS_MICRO_BATCH ? (double)plan->settings.accumulation : 1);
     return bytes_at(2 * bytes, speed->copy);
 }
 
@@ -56,15 +58,18 @@ static double bytes_of_pass(const zr_plan *plan, const zr_pass_plan *pass)
         elems += (double)plan->groups[g].count;
     for (int v = 0; v < ZR_VECTOR_COUNT; v++)
         if (zr_plan_has_vector(plan, v))
-            bytes += elems * (double)((int64_t)((pass->reads >> v & 1) + (pass->writes >> v & 1)) * zr_vector_size(plan, v));
+            bytes += elems * (double)((int64_t)((pass->reads >> v & 1) + (pass->writes >> v & 1)) *
+                                      zr_vector_size(plan, v));
     return bytes;
 }
 
 // One pass of the update: what goes on in memory, and beyond it what NVMe is waited for.
-static void add_pass(const zr_plan *plan, const zr_speed *speed, const zr_pass_plan *pass, const zr_moved *moved, zr_prediction *to)
+static void add_pass(const zr_plan *plan, const zr_speed *speed, const zr_pass_plan *pass,
+                     const zr_moved *moved, zr_prediction *to)
 {
     double bytes = (double)(moved->nvme_read + moved->nvme_written);
-    double busy = bytes_at(bytes_of_pass(plan, pass), speed->update) + bytes_at(bytes, speed->checksum);
+    double busy =
+        bytes_at(bytes_of_pass(plan, pass), speed->update) + bytes_at(bytes, speed->checksum);
     to->update += busy;
     to->disk += larger(bytes_at(bytes, speed->mix) - busy, 0);
 }
@@ -79,7 +84,8 @@ static double norm_seconds(const zr_plan *plan, const zr_speed *speed)
 }
 
 // What NVMe takes of the micro-batches beyond what goes on meanwhile.
-static double waiting_seconds(const zr_speed *speed, const zr_moved *moved, const zr_prediction *meanwhile)
+static double waiting_seconds(const zr_speed *speed, const zr_moved *moved,
+                              const zr_prediction *meanwhile)
 {
     double read = bytes_at((double)moved->nvme_read, speed->read);
     double written = bytes_at((double)moved->nvme_written, speed->write);
@@ -118,7 +124,13 @@ zr_prediction zr_predict(const zr_plan *plan, const zr_speed *speed)
 
 const char *zr_prediction_bottleneck(const zr_prediction *p)
 {
-    const struct { double seconds; const char *name; } parts[] = {{p->compute, "compute"}, {p->exchange, "exchange between ranks"}, {p->update, "update"}, {p->disk, "NVMe"}};
+    const struct {
+        double seconds;
+        const char *name;
+    } parts[] = {{p->compute, "compute"},
+                 {p->exchange, "exchange between ranks"},
+                 {p->update, "update"},
+                 {p->disk, "NVMe"}};
     int most = 0;
     for (int i = 1; i < ZR_COUNT(parts); i++)
         if (parts[i].seconds > parts[most].seconds)

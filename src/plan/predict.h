@@ -1,5 +1,5 @@
-// How long a step of a plan takes on a machine that was measured: to choose between plans (libzero.offload auto), and to say what a
-// step waits for. Pure.
+// How long a step of a plan takes on a machine that was measured: to choose between plans
+// (libzero.offload auto), and to say what a step waits for. Pure.
 //
 //                          the larger of                    and
 //   forward and backward   kernels + exchange + checksums   what NVMe reads and writes meanwhile
@@ -12,19 +12,22 @@
 #include "plan/full_plan.h"
 
 typedef struct zr_speed { // of one rank while all ranks of its machine work; bytes a second
-    double micro_batch;   // seconds: kernels over activations, forward and backward of one micro-batch
-    double copy, update;  // memory: what a copy, and an update in place, read and write together
-    double checksum;      // CRC32C
-    double read, write, mix; // the disk; mix: sub-groups read and written in place, both together. 0: there is none
+    // seconds: kernels over activations, forward and backward of one micro-batch
+    double micro_batch;
+    double copy, update; // memory: what a copy, and an update in place, read and write together
+    double checksum;     // CRC32C
+    // the disk; mix: sub-groups read and written in place, both together. 0: there is none
+    double read, write, mix;
 } zr_speed;
 
 typedef struct zr_prediction { // seconds of one step; total is the sum of the others
     double compute, exchange, update;
-    double disk;  // that NVMe is waited for while nothing else goes on
+    double disk; // that NVMe is waited for while nothing else goes on
     double total;
 } zr_prediction;
 
 zr_prediction zr_predict(const zr_plan *plan, const zr_speed *speed);
-const char *zr_prediction_bottleneck(const zr_prediction *prediction); // the largest part: "compute", "exchange between ranks", "update", "NVMe"
+// the largest part: "compute", "exchange between ranks", "update", "NVMe"
+const char *zr_prediction_bottleneck(const zr_prediction *prediction);
 
 #endif

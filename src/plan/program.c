@@ -5,8 +5,8 @@
 const char *zr_code_name(zr_code code)
 {
     static const char *const names[ZR_CODE_COUNT] = {
-        "GATHER", "REDUCE", "SCALARS", "FETCH", "STORE", "AWAIT", "RELEASE", "PUBLISH",
-        "BIND", "UNBIND", "OPEN", "ROUND", "SQUARES", "CALL", "UPDATE",
+        "GATHER", "REDUCE", "SCALARS", "FETCH", "STORE",   "AWAIT", "RELEASE", "PUBLISH",
+        "BIND",   "UNBIND", "OPEN",    "ROUND", "SQUARES", "CALL",  "UPDATE",
     };
     return names[code];
 }
@@ -14,8 +14,8 @@ const char *zr_code_name(zr_code code)
 const char *zr_when_name(zr_when when)
 {
     static const char *const names[ZR_WHEN_COUNT] = {
-        "always", "first", "later", "last", "stale", "fresh", "changed", "finite", "at once",
-        "behind", "beside", "rewritten",
+        "always",  "first",  "later",   "last",   "stale",  "fresh",
+        "changed", "finite", "at once", "behind", "beside", "rewritten",
     };
     return names[when];
 }
@@ -23,8 +23,12 @@ const char *zr_when_name(zr_when when)
 const char *zr_space_name(zr_space space)
 {
     static const char *const names[ZR_SPACE_COUNT] = {
-        "-", "parameters", "shards", "gathered", "gradients", "wholes", "open sums",
-        "staged parameters", "staged sums", "activation checkpoints", "stored",
+        "-",           "parameters",
+        "shards",      "gathered",
+        "gradients",   "wholes",
+        "open sums",   "staged parameters",
+        "staged sums", "activation checkpoints",
+        "stored",
     };
     return names[space];
 }
@@ -32,8 +36,8 @@ const char *zr_space_name(zr_space space)
 const char *zr_slot_name(zr_slot_kind kind)
 {
     static const char *const names[ZR_SLOT_KIND_COUNT] = {
-        "-", "sum", "gather", "readers", "published", "released", "fetched", "travelled", "parked",
-        "kept", "group",
+        "-",       "sum",       "gather", "readers", "published", "released",
+        "fetched", "travelled", "parked", "kept",    "group",
     };
     return names[kind];
 }

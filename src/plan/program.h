@@ -19,12 +19,19 @@
 
 typedef struct zr_plan zr_plan;
 
-typedef enum zr_pass_kind { ZR_PASS_MICRO_BATCH, ZR_PASS_EVALUATION, ZR_PASS_BOUNDARY, ZR_PASS_UPDATE, ZR_PASS_PUBLISH, ZR_PASS_COUNT } zr_pass_kind;
+typedef enum zr_pass_kind {
+    ZR_PASS_MICRO_BATCH,
+    ZR_PASS_EVALUATION,
+    ZR_PASS_BOUNDARY,
+    ZR_PASS_UPDATE,
+    ZR_PASS_PUBLISH,
+    ZR_PASS_COUNT
+} zr_pass_kind;
 
 typedef struct zr_pass {
     zr_instruction *at; // (count)
     int count, capacity;
-    int seam;           // micro-batch: the first of backward
+    int seam; // micro-batch: the first of backward
 } zr_pass;
 
 typedef struct zr_program {

@@ -1,16 +1,17 @@
 // When each piece's gradient is sealed and reduced, and where it lies until then.
 //
-// Whole gradients (stages 0 and 1): every piece has its place in the window for the whole micro-batch.
-// Slots (stages 2 and 3): a piece takes a place before its gradient is written and gives it back once it is reduced; places are
-// found here, first fit, so that the step itself allocates nothing:
+// Whole gradients (stages 0 and 1): every piece has its place in the window for the whole
+// micro-batch.
+// Slots (stages 2 and 3): a piece takes a place before its gradient is written and gives it back
+// once it is reduced; places are found here, first fit, so that the step itself allocates nothing:
 //
 //   backward of  head   h.3    h.2    h.1    h.0   embedding
 //   wte          [==============================================]
 //   h.3                 [======|reduced]
 //   h.2                        [=======|reduced]                       h.1 lies where h.3 lay
 //
-// Where gradients have 16 bits, units add up fp32 in the open arena (slots at every stage) from the first contribution to the
-// sealing, and the window's place is taken at the sealing.
+// Where gradients have 16 bits, units add up fp32 in the open arena (slots at every stage) from the
+// first contribution to the sealing, and the window's place is taken at the sealing.
 #include "plan/plan_parts.h"
 
 #include "base/dtype.h"
@@ -31,7 +32,7 @@ static void take_whole(zr_plan *plan)
 typedef struct backward { // as its visits follow each other
     zr_plan *plan;
     zr_first_fit open, window, staged;
-    int reduced; // of plan->sealed
+    int reduced;     // of plan->sealed
     int64_t waiting; // elements of those not yet reduced
 } backward;
 
@@ -54,14 +55,16 @@ static int64_t accumulator_bytes(const zr_plan *plan, const zr_piece *piece)
 static void take_staged(backward *b, int number)
 {
     zr_piece *piece = &b->plan->pieces[number];
-    piece->accumulator_first = zr_first_fit_take(&b->staged, number, accumulator_bytes(b->plan, piece));
+    piece->accumulator_first =
+        zr_first_fit_take(&b->staged, number, accumulator_bytes(b->plan, piece));
 }
 
 static void take_slot(backward *b, int number)
 {
     zr_piece *piece = &b->plan->pieces[number];
     if (!zr_plan_whole_gradients(b->plan))
-        piece->grad_first = zr_first_fit_take(&b->window, number, b->plan->ranks * zr_piece_gradient_shard_bytes(piece));
+        piece->grad_first = zr_first_fit_take(
+            &b->window, number, b->plan->ranks * zr_piece_gradient_shard_bytes(piece));
 }
 
 static void open_piece(backward *b, int number)
@@ -87,12 +90,14 @@ static void seal_piece(backward *b, int number, int visit)
     b->waiting += piece->padded;
 }
 
-// Oldest first: those before `due`, and as many more as the ceiling asks for; all of them after the last visit.
+// Oldest first: those before `due`, and as many more as the ceiling asks for; all of them after the
+// last visit.
 static void reduce_oldest(backward *b, int visit, int due)
 {
     zr_plan *plan = b->plan;
     bool last = visit == plan->visit_count - 1;
-    while (b->reduced < plan->sealed_count && (last || b->reduced < due || b->waiting > plan->settings.reduce_bucket)) {
+    while (b->reduced < plan->sealed_count &&
+           (last || b->reduced < due || b->waiting > plan->settings.reduce_bucket)) {
         int number = plan->sealed[b->reduced++];
         plan->pieces[number].reduced_after = visit;
         b->waiting -= plan->pieces[number].padded;
@@ -103,26 +108,32 @@ static void reduce_oldest(backward *b, int visit, int due)
     }
 }
 
-// Visit at whose end a piece will be sealed, where that is one of this turn: streamed pieces at their own, the others with the turn.
+// Visit at whose end a piece will be sealed, where that is one of this turn: streamed pieces at
+// their own, the others with the turn.
 static int seals_at(const zr_plan *plan, int number, const zr_visit *visit, int v)
 {
     const zr_piece *piece = &plan->pieces[number];
     if (piece->last_backward != visit->unit || !visit->backward)
         return -1;
-    return visit->stream == number ? v : visit->stream < 0 && !piece->streamed ? visit->turn_end : -1;
+    return visit->stream == number                 ? v
+           : visit->stream < 0 && !piece->streamed ? visit->turn_end
+                                                   : -1;
 }
 
 // The sums so far of a piece travel while the visit before the one that seals it computes.
 static void fetch_sums(backward *b, int v)
 {
     const zr_plan *plan = b->plan;
-    bool first = v == 0 || !plan->visits[v - 1].backward; // of backward: there was no visit to do it before
-    for (int ahead = first ? v : v + 1; ahead <= v + 1 && ahead < plan->visit_count && plan->settings.accumulation > 1; ahead++) {
+    // of backward: there was no visit to do it before
+    bool first = v == 0 || !plan->visits[v - 1].backward;
+    for (int ahead = first ? v : v + 1;
+         ahead <= v + 1 && ahead < plan->visit_count && plan->settings.accumulation > 1; ahead++) {
         const zr_visit *visit = &plan->visits[ahead];
         const zr_unit_plan *unit = &plan->units[visit->unit];
         for (int i = 0; i < unit->piece_count; i++) {
             zr_piece *piece = &plan->pieces[unit->pieces[i]];
-            if (!zr_piece_sums_on_nvme(piece) || piece->fetched_with >= 0 || seals_at(plan, unit->pieces[i], visit, ahead) < 0)
+            if (!zr_piece_sums_on_nvme(piece) || piece->fetched_with >= 0 ||
+                seals_at(plan, unit->pieces[i], visit, ahead) < 0)
                 continue;
             piece->fetched_with = v;
             take_staged(b, unit->pieces[i]);
@@ -183,12 +194,14 @@ static void end_visit(backward *b, int v)
     }
 }
 
-// In slots, and where sums go on to NVMe, a visit's gradients are reduced while the next visit computes: the least memory that keeps the
-// two overlapped. Whole gradients may wait longer, up to the configured bucket.
+// In slots, and where sums go on to NVMe, a visit's gradients are reduced while the next visit
+// computes: the least memory that keeps the two overlapped. Whole gradients may wait longer, up to
+// the configured bucket.
 static void run_backward(backward *b)
 {
     zr_plan *plan = b->plan;
-    bool soon = !zr_plan_whole_gradients(plan) || plan->settings.tiering.optimizer == ZERO_TIER_nvme;
+    bool soon =
+        !zr_plan_whole_gradients(plan) || plan->settings.tiering.optimizer == ZERO_TIER_nvme;
     for (int v = 0; v < plan->visit_count; v++) {
         int before = plan->sealed_count;
         begin_visit(b, v);
@@ -212,7 +225,8 @@ static bool retypes(const zr_plan *plan)
     return plan->settings.precision.accumulator != plan->settings.precision.gradients;
 }
 
-// The own sum lies in the window where it replaces the own contribution: one micro-batch, whole gradients, one type.
+// The own sum lies in the window where it replaces the own contribution: one micro-batch, whole
+// gradients, one type.
 static bool sums_in_window(const zr_plan *plan)
 {
     const zr_settings *settings = &plan->settings;

@@ -3,7 +3,8 @@
 const zr_state_policy zr_state_mixed = {"16-bit with fp32 master (Adam)", 2, 2, 12};
 const zr_state_policy zr_state_fp32 = {"fp32 (Adam)", 4, 4, 8};
 
-zr_state_bytes zr_states_of_rank(const zr_state_policy *policy, double parameters, int stage, double ranks)
+zr_state_bytes zr_states_of_rank(const zr_state_policy *policy, double parameters, int stage,
+                                 double ranks)
 {
     return (zr_state_bytes){
         .parameters = policy->parameters * parameters / (stage >= 3 ? ranks : 1),
@@ -25,5 +26,6 @@ double zr_states_largest(const zr_state_policy *policy, int stage, double ranks,
 
 zr_volume zr_volume_of_step(int stage, double accumulation)
 {
-    return (zr_volume){.reduce_scatter = accumulation, .all_gather = stage == 3 ? 2 * accumulation : 1};
+    return (zr_volume){.reduce_scatter = accumulation,
+                       .all_gather = stage == 3 ? 2 * accumulation : 1};
 }

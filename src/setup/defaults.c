@@ -20,16 +20,14 @@ double zr_default_lr(int64_t parameters)
     for (int i = 1; i < ZR_COUNT(rates); i++) {
         if (size > rates[i].parameters)
             continue;
-        double part = log(size / rates[i - 1].parameters) / log(rates[i].parameters / rates[i - 1].parameters);
+        double part = log(size / rates[i - 1].parameters) /
+                      log(rates[i].parameters / rates[i - 1].parameters);
         return rates[i - 1].lr * pow(rates[i].lr / rates[i - 1].lr, part);
     }
     return rates[ZR_COUNT(rates) - 1].lr;
 }
 
-double zr_default_lr_further(int64_t parameters)
-{
-    return zr_default_lr(parameters) / 10;
-}
+double zr_default_lr_further(int64_t parameters) { return zr_default_lr(parameters) / 10; }
 
 int64_t zr_default_batch(int64_t parameters, int64_t seq)
 {
@@ -43,10 +41,7 @@ int64_t zr_default_steps(int64_t tokens, int64_t tokens_per_step)
     return ZR_MIN(ZR_MAX(steps, LEAST_STEPS), MOST_STEPS);
 }
 
-int64_t zr_default_warmup(int64_t steps)
-{
-    return ZR_MIN(MOST_WARMUP, ZR_MAX(steps / 10, 1));
-}
+int64_t zr_default_warmup(int64_t steps) { return ZR_MIN(MOST_WARMUP, ZR_MAX(steps / 10, 1)); }
 
 zero_dtype zr_default_dtype(void)
 {

@@ -5,7 +5,8 @@
 #include "base/errors.h"
 #include <zero/tensor.h>
 
-// Peak learning rate of new weights: 1e-3 for small models, 6e-4 at 124M, 2e-4 at 1.5B, between them log-linear.
+// Peak learning rate of new weights: 1e-3 for small models, 6e-4 at 124M, 2e-4 at 1.5B, between
+// them log-linear.
 double zr_default_lr(int64_t parameters);
 // Of weights that were trained before: a tenth of that.
 double zr_default_lr_further(int64_t parameters);

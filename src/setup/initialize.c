@@ -1,4 +1,5 @@
-// From options to an engine: configuration, queue, machine, plan; engine/ does the rest. Called by users and by the jobs of the rooms above.
+// From options to an engine: configuration, queue, machine, plan; engine/ does the rest. Called by
+// users and by the jobs of the rooms above.
 #include "setup/initialize.h"
 
 #include "base/cpu.h"
@@ -23,7 +24,8 @@ static zero_status take_options(const zero_options *options, zero_options *out, 
         return zr_fail(error, ZERO_ERR_USAGE, "zero_initialize: options are missing");
     ZERO_TRY(zr_struct_take("zero_initialize: options", options,
                             ZR_STRUCT_UPTO(zero_options, allow_change), out, sizeof *out, error));
-    return out->comm ? ZERO_OK : zr_fail(error, ZERO_ERR_USAGE, "zero_initialize: options.comm is missing");
+    return out->comm ? ZERO_OK
+                     : zr_fail(error, ZERO_ERR_USAGE, "zero_initialize: options.comm is missing");
 }
 
 static zero_status check_options(const zero_options *options, zero_error *error)
@@ -31,9 +33,13 @@ static zero_status check_options(const zero_options *options, zero_error *error)
     if (!options->model)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_initialize: options.model is missing");
     if (options->config_path && options->config_text)
-        return zr_fail(error, ZERO_ERR_USAGE, "zero_initialize: both options.config_path and options.config_text are given");
+        return zr_fail(
+            error, ZERO_ERR_USAGE,
+            "zero_initialize: both options.config_path and options.config_text are given");
     if (options->shape.seq < 1 || options->shape.batch < 0)
-        return zr_fail(error, ZERO_ERR_USAGE, "zero_initialize: options.shape is %lld x %lld; seq must be at least 1, batch 0 (the configuration's) or more",
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "zero_initialize: options.shape is %lld x %lld; seq must be at least 1, "
+                       "batch 0 (the configuration's) or more",
                        (long long)options->shape.batch, (long long)options->shape.seq);
     return zr_model_check(options->model, error);
 }
@@ -50,23 +56,28 @@ static zr_resolution resolution_of(const zero_options *options)
     return how;
 }
 
-static zero_status check_config(const zero_options *options, const zr_config *config, zero_error *error)
+static zero_status check_config(const zero_options *options, const zr_config *config,
+                                zero_error *error)
 {
     ZERO_TRY(zr_config_check_length(config, options->total_steps, error));
     if (options->shape.batch && config->micro_batch != options->shape.batch)
-        return zr_fail(error, ZERO_ERR_USAGE, "zero_initialize: options.shape.batch is %lld, the configuration's micro-batch %lld",
-                       (long long)options->shape.batch, (long long)config->micro_batch);
+        return zr_fail(
+            error, ZERO_ERR_USAGE,
+            "zero_initialize: options.shape.batch is %lld, the configuration's micro-batch %lld",
+            (long long)options->shape.batch, (long long)config->micro_batch);
     return ZERO_OK;
 }
 
-static zero_status make_plan(const zero_options *options, const zr_config *config, zr_queue *queue, zr_plan **out, zero_error *error)
+static zero_status make_plan(const zero_options *options, const zr_config *config, zr_queue *queue,
+                             zr_plan **out, zero_error *error)
 {
     zr_machine machine;
     ZERO_TRY(zr_plan_of(options, config, queue, &machine, out, error));
     return zr_plan_check_memory(*out, &machine, error);
 }
 
-// Who exchanges by messages always gains from doing so meanwhile; who reads its peers' memory needs a core for it.
+// Who exchanges by messages always gains from doing so meanwhile; who reads its peers' memory needs
+// a core for it.
 static bool wants_overlap(const zr_config *config, const zero_comm *comm, int threads)
 {
     const zr_setting *said = zr_config_setting(config, "zero_optimization.overlap_comm");
@@ -80,8 +91,12 @@ static zr_nvme_options nvme_of(const zr_offload_config *o, const zr_io_faults *f
     return (zr_nvme_options){
         .paths = {[ZR_SCRATCH_PARAMETERS] = {o->parameter_paths.at, o->parameter_paths.count},
                   [ZR_SCRATCH_STATES] = {o->optimizer_paths.at, o->optimizer_paths.count},
-                  [ZR_SCRATCH_ACTIVATION_CHECKPOINTS] = {o->checkpoint_paths.at, o->checkpoint_paths.count}},
-        .queue_depth = (int)o->queue_depth, .lanes = (int)o->lanes, .single_submit = o->single_submit, .overlap_events = o->overlap_events,
+                  [ZR_SCRATCH_ACTIVATION_CHECKPOINTS] = {o->checkpoint_paths.at,
+                                                         o->checkpoint_paths.count}},
+        .queue_depth = (int)o->queue_depth,
+        .lanes = (int)o->lanes,
+        .single_submit = o->single_submit,
+        .overlap_events = o->overlap_events,
         .faults = faults,
     };
 }
@@ -108,7 +123,8 @@ static zero_status prepare(making *m, zero_error *error)
     return ZERO_OK;
 }
 
-zero_status zr_engine_make(const zero_options *options, zr_config *config, const zr_io_faults *faults, zero_engine **out, zero_error *error)
+zero_status zr_engine_make(const zero_options *options, zr_config *config,
+                           const zr_io_faults *faults, zero_engine **out, zero_error *error)
 {
     making m = {.options = options, .config = config};
     *out = NULL;
@@ -139,10 +155,12 @@ zero_status zr_engine_make(const zero_options *options, zr_config *config, const
     return zr_engine_create(&parts, out, error);
 }
 
-static zero_status compare_ranks(const zero_options *options, const zr_config *config, zero_error *error)
+static zero_status compare_ranks(const zero_options *options, const zr_config *config,
+                                 zero_error *error)
 {
     zr_fingerprints list = {0};
-    const zr_lm_config *model = zr_lm_config_of(options->model); // another's has its tensors compared, in the plans
+    // another's has its tensors compared, in the plans
+    const zr_lm_config *model = zr_lm_config_of(options->model);
     if (options->comm->size == 1)
         return ZERO_OK;
     zr_same_number(&list, "options.seed", (int64_t)options->seed);
@@ -153,7 +171,8 @@ static zero_status compare_ranks(const zero_options *options, const zr_config *c
     return zr_comm_compare_fingerprints(options->comm, &list, error);
 }
 
-// Collective: the configuration of options.config_path or options.config_text, the same on all ranks.
+// Collective: the configuration of options.config_path or options.config_text, the same on all
+// ranks.
 static zero_status resolve(const zero_options *options, zr_config **config, zero_error *error)
 {
     zr_resolution how = {0};
@@ -180,7 +199,8 @@ static zero_status resolve(const zero_options *options, zr_config **config, zero
     return status;
 }
 
-zero_status zr_initialize(const zero_options *options, const zr_io_faults *faults, zero_engine **out, zero_error *error)
+zero_status zr_initialize(const zero_options *options, const zr_io_faults *faults,
+                          zero_engine **out, zero_error *error)
 {
     zr_config *config = NULL;
     zr_observation *observation;

@@ -17,7 +17,8 @@ static const char *number_text(int64_t number, char out[static 40])
     return out;
 }
 
-// The micro-batch of which `ranks` ranks make `batch` samples: `times` each where that is said, else the largest up to the one before.
+// The micro-batch of which `ranks` ranks make `batch` samples: `times` each where that is said,
+// else the largest up to the one before.
 static int64_t fit_micro_batch(const zr_keep *keep, int64_t times)
 {
     int64_t batch = keep->before->batch, ranks = keep->ranks, micro = keep->before->micro_batch;
@@ -35,51 +36,76 @@ static bool makes(const zr_keep *keep, int64_t micro, int64_t times)
 }
 
 // fitting: the micro-batch that would be chosen where none is said.
-static zero_status refuse_batch(const zr_keep *keep, int64_t micro, int64_t fitting, int64_t times, zero_error *error)
+static zero_status refuse_batch(const zr_keep *keep, int64_t micro, int64_t fitting, int64_t times,
+                                zero_error *error)
 {
     char number[40], way[160] = "";
     if (makes(keep, fitting, times))
-        snprintf(way, sizeof way, "; without --micro-batch (train_micro_batch_size_per_gpu) it is chosen to fit: %lld", (long long)fitting);
-    return zr_fail(error, ZERO_ERR_CONFIG, "the run to go on with has steps of %lld samples; %d ranks with micro-batches of %lld%s%s cannot make them%s", (long long)keep->before->batch,
-                   keep->ranks, (long long)micro, times ? ", gradient_accumulation_steps " : "", times ? number_text(times, number) : "", way);
+        snprintf(
+            way, sizeof way,
+            "; without --micro-batch (train_micro_batch_size_per_gpu) it is chosen to fit: %lld",
+            (long long)fitting);
+    return zr_fail(error, ZERO_ERR_CONFIG,
+                   "the run to go on with has steps of %lld samples; %d ranks with micro-batches "
+                   "of %lld%s%s cannot make them%s",
+                   (long long)keep->before->batch, keep->ranks, (long long)micro,
+                   times ? ", gradient_accumulation_steps " : "",
+                   times ? number_text(times, number) : "", way);
 }
 
 static bool says_batch(const zr_config *config)
 {
-    return said_integer(config, "train_batch_size") || said_integer(config, "train_micro_batch_size_per_gpu") || said_integer(config, "gradient_accumulation_steps");
+    return said_integer(config, "train_batch_size") ||
+           said_integer(config, "train_micro_batch_size_per_gpu") ||
+           said_integer(config, "gradient_accumulation_steps");
 }
 
-// As many ranks as before, which say nothing of the batch and would choose this one, or say what it is themselves.
+// As many ranks as before, which say nothing of the batch and would choose this one, or say what it
+// is themselves.
 static bool has_batch(const zr_keep *keep, const zr_config *config, int64_t chosen)
 {
-    return keep->before->ranks == keep->ranks && (says_batch(config) || chosen * keep->ranks == keep->before->batch || !keep->before->micro_batch);
+    return keep->before->ranks == keep->ranks &&
+           (says_batch(config) || chosen * keep->ranks == keep->before->batch ||
+            !keep->before->micro_batch);
 }
 
-// What is gone on with makes steps of as many samples as before, by as many micro-batches as that takes on these ranks: otherwise it would read
-// other text from here on. chosen: the program's own micro-batch.
-static zero_status keep_batch(const zr_keep *keep, zr_config *config, int64_t chosen, const zero_logger *logger, zero_error *error)
+// What is gone on with makes steps of as many samples as before, by as many micro-batches as that
+// takes on these ranks: otherwise it would read other text from here on. chosen: the program's own
+// micro-batch.
+static zero_status keep_batch(const zr_keep *keep, zr_config *config, int64_t chosen,
+                              const zero_logger *logger, zero_error *error)
 {
     bool restarted = keep->restarted;
-    int64_t batch = keep->before->batch, ranks = keep->ranks, micro = said_integer(config, "train_micro_batch_size_per_gpu");
+    int64_t batch = keep->before->batch, ranks = keep->ranks,
+            micro = said_integer(config, "train_micro_batch_size_per_gpu");
     int64_t times = restarted ? 0 : said_integer(config, "gradient_accumulation_steps");
     char number[40];
     ZERO_TRY(zr_config_find_elastic(config, error));
-    if (!keep->before->ranks || has_batch(keep, config, chosen) || config->elastic) // elasticity has one batch for all numbers of ranks that it allows
+    // elasticity has one batch for all numbers of ranks that it allows
+    if (!keep->before->ranks || has_batch(keep, config, chosen) || config->elastic)
         return ZERO_OK;
     int64_t fitting = fit_micro_batch(keep, times);
     micro = micro ? micro : fitting;
     if (!makes(keep, micro, times))
         return refuse_batch(keep, micro, fitting, times, error);
-    zr_log(logger, restarted ? ZERO_LOG_WARNING : ZERO_LOG_INFO, "%lld ranks%s%s: %lld micro-batches of %lld each, so that a step keeps its %lld samples", (long long)ranks,
-           ranks == keep->before->ranks ? "" : " instead of ", ranks == keep->before->ranks ? "" : number_text(keep->before->ranks, number), (long long)(batch / (ranks * micro)),
-           (long long)micro, (long long)batch);
-    ZERO_TRY(zr_config_override(config, "train_batch_size", number_text(batch, number), "--resume", false, logger, error));
-    ZERO_TRY(zr_config_override(config, "train_micro_batch_size_per_gpu", number_text(micro, number), "--resume", false, logger, error));
-    return zr_config_override(config, "gradient_accumulation_steps", number_text(batch / (ranks * micro), number), "--resume", false, logger, error);
+    zr_log(logger, restarted ? ZERO_LOG_WARNING : ZERO_LOG_INFO,
+           "%lld ranks%s%s: %lld micro-batches of %lld each, so that a step keeps its %lld samples",
+           (long long)ranks, ranks == keep->before->ranks ? "" : " instead of ",
+           ranks == keep->before->ranks ? "" : number_text(keep->before->ranks, number),
+           (long long)(batch / (ranks * micro)), (long long)micro, (long long)batch);
+    ZERO_TRY(zr_config_override(config, "train_batch_size", number_text(batch, number), "--resume",
+                                false, logger, error));
+    ZERO_TRY(zr_config_override(config, "train_micro_batch_size_per_gpu",
+                                number_text(micro, number), "--resume", false, logger, error));
+    return zr_config_override(config, "gradient_accumulation_steps",
+                              number_text(batch / (ranks * micro), number), "--resume", false,
+                              logger, error);
 }
 
-// The tensors that the checkpoint's run decayed stay those that are: another choice is this configuration's own, in so many words.
-static zero_status keep_decay(const zr_keep *keep, zr_config *config, const zero_logger *logger, zero_error *error)
+// The tensors that the checkpoint's run decayed stay those that are: another choice is this
+// configuration's own, in so many words.
+static zero_status keep_decay(const zr_keep *keep, zr_config *config, const zero_logger *logger,
+                              zero_error *error)
 {
     const zr_setting *said = zr_config_setting(config, "libzero.decay_all");
     bool given = said && json_is_boolean(said->value), all = given && json_is_true(said->value);
@@ -87,14 +113,24 @@ static zero_status keep_decay(const zr_keep *keep, zr_config *config, const zero
     if (before == ZR_DECAY_UNKNOWN)
         return ZERO_OK;
     if (before == ZR_DECAY_OTHER && !given)
-        return zr_fail(error, ZERO_ERR_CONFIG, "the parameter groups of the checkpoint decay neither all tensors nor those of two or more dimensions: libzero.decay_all must say which it shall be from here on");
+        return zr_fail(
+            error, ZERO_ERR_CONFIG,
+            "the parameter groups of the checkpoint decay neither all tensors nor those of two or "
+            "more dimensions: libzero.decay_all must say which it shall be from here on");
     if (given && (before == ZR_DECAY_OTHER || all != (before == ZR_DECAY_ALL)))
-        zr_log(logger, ZERO_LOG_WARNING, "libzero.decay_all %s holds from here on: the checkpoint was made with weight decay on %s", all ? "true" : "false",
-               before == ZR_DECAY_ALL ? "every tensor" : before == ZR_DECAY_MATRICES ? "tensors of two or more dimensions only" : "another choice of tensors");
+        zr_log(logger, ZERO_LOG_WARNING,
+               "libzero.decay_all %s holds from here on: the checkpoint was made with weight decay "
+               "on %s",
+               all ? "true" : "false",
+               before == ZR_DECAY_ALL        ? "every tensor"
+               : before == ZR_DECAY_MATRICES ? "tensors of two or more dimensions only"
+                                             : "another choice of tensors");
     if (given || before != ZR_DECAY_ALL)
         return ZERO_OK;
-    zr_log(logger, ZERO_LOG_INFO, "libzero.decay_all true: the checkpoint was made with weight decay on every tensor");
-    return zr_config_override(config, "libzero.decay_all", "true", "--resume", false, logger, error);
+    zr_log(logger, ZERO_LOG_INFO,
+           "libzero.decay_all true: the checkpoint was made with weight decay on every tensor");
+    return zr_config_override(config, "libzero.decay_all", "true", "--resume", false, logger,
+                              error);
 }
 
 static bool gives_weight_decay(const zr_config *config)
@@ -103,29 +139,36 @@ static bool gives_weight_decay(const zr_config *config)
     return said && json_is_number(said->value);
 }
 
-// So does the value of a run of DeepSpeed; of ours it is the program's choice, which is the same again.
-static zero_status keep_weight_decay(const zr_keep *keep, zr_config *config, const zero_logger *logger, zero_error *error)
+// So does the value of a run of DeepSpeed; of ours it is the program's choice, which is the same
+// again.
+static zero_status keep_weight_decay(const zr_keep *keep, zr_config *config,
+                                     const zero_logger *logger, zero_error *error)
 {
     char number[40];
     if (!keep->before->has_weight_decay || gives_weight_decay(config))
         return ZERO_OK;
-    zr_log(logger, ZERO_LOG_INFO, WEIGHT_DECAY " %g: the checkpoint was made with it", keep->before->weight_decay);
+    zr_log(logger, ZERO_LOG_INFO, WEIGHT_DECAY " %g: the checkpoint was made with it",
+           keep->before->weight_decay);
     snprintf(number, sizeof number, "%.17g", keep->before->weight_decay);
     return zr_config_override(config, WEIGHT_DECAY, number, "--resume", false, logger, error);
 }
 
 // A run keeps its objective and its rates, unless the configuration says otherwise.
-static zero_status keep_formulas(const zr_keep *keep, zr_config *config, const zero_logger *logger, zero_error *error)
+static zero_status keep_formulas(const zr_keep *keep, zr_config *config, const zero_logger *logger,
+                                 zero_error *error)
 {
     if (keep->before->has_rate_0 && !zr_config_says(config, "libzero.schedule_from_one"))
-        ZERO_TRY(zr_config_override(config, "libzero.schedule_from_one", "false", "--resume", false, logger, error));
+        ZERO_TRY(zr_config_override(config, "libzero.schedule_from_one", "false", "--resume", false,
+                                    logger, error));
     if (!keep->before->has_loss_mean || zr_config_says(config, "libzero.loss_mean"))
         return ZERO_OK;
     zr_log(logger, ZERO_LOG_INFO, "libzero.loss_mean micro_batch: the checkpoint was made with it");
-    return zr_config_override(config, "libzero.loss_mean", "micro_batch", "--resume", false, logger, error);
+    return zr_config_override(config, "libzero.loss_mean", "micro_batch", "--resume", false, logger,
+                              error);
 }
 
-zero_status zr_keep_apply(const zr_keep *keep, zr_config *config, int64_t micro_batch, const zero_logger *logger, zero_error *error)
+zero_status zr_keep_apply(const zr_keep *keep, zr_config *config, int64_t micro_batch,
+                          const zero_logger *logger, zero_error *error)
 {
     ZERO_TRY(keep_batch(keep, config, micro_batch, logger, error));
     ZERO_TRY(keep_decay(keep, config, logger, error));
@@ -137,5 +180,8 @@ void zr_keep_tell(const zr_run_before *before, const zr_config *config, const ze
 {
     double now = config->optimizer.weight_decay;
     if (before->has_weight_decay && before->weight_decay != now)
-        zr_log(logger, ZERO_LOG_WARNING, "weight decay is %g from here on (optimizer.params.weight_decay): the checkpoint was made with %g", now, before->weight_decay);
+        zr_log(logger, ZERO_LOG_WARNING,
+               "weight decay is %g from here on (optimizer.params.weight_decay): the checkpoint "
+               "was made with %g",
+               now, before->weight_decay);
 }

@@ -15,7 +15,8 @@ static zero_status read_model(const char *directory, zr_loaded *out, zero_error 
     out->shape = zr_lm_shape_of(&out->model_config);
     ZERO_TRY(zr_tokenizer_load(directory, &out->tokenizer, error));
     if (zr_tokenizer_vocabulary(out->tokenizer) > out->shape.vocab)
-        return zr_fail(error, ZERO_ERR_DATA, "%s: the tokenizer has %d tokens, the model a vocabulary of %lld", directory,
+        return zr_fail(error, ZERO_ERR_DATA,
+                       "%s: the tokenizer has %d tokens, the model a vocabulary of %lld", directory,
                        zr_tokenizer_vocabulary(out->tokenizer), (long long)out->shape.vocab);
     return ZERO_OK;
 }
@@ -47,7 +48,8 @@ static void find_flags(const zr_load_options *options, load_flags *out)
     add_budget(out, "libzero.host_memory", options->host_memory, "--host-memory");
 }
 
-static zero_status read_config(const zero_comm *comm, const zr_load_options *options, zr_loaded *out, zero_error *error)
+static zero_status read_config(const zero_comm *comm, const zr_load_options *options,
+                               zr_loaded *out, zero_error *error)
 {
     char *text;
     load_flags flags;
@@ -57,7 +59,10 @@ static zero_status read_config(const zero_comm *comm, const zr_load_options *opt
         .flags = flags.at,
         .flag_count = flags.count,
         .for_inference = true,
-        .facts = {.ranks = comm->size, .micro_batch = 1, .hidden = out->shape.width, .auto_dtype = zr_default_dtype()},
+        .facts = {.ranks = comm->size,
+                  .micro_batch = 1,
+                  .hidden = out->shape.width,
+                  .auto_dtype = zr_default_dtype()},
         .logger = comm->rank == 0 ? &options->logger : NULL,
     };
     ZERO_TRY(zr_resolve_text(options->config_path, &text, &how.length, error));
@@ -67,7 +72,8 @@ static zero_status read_config(const zero_comm *comm, const zr_load_options *opt
     return status;
 }
 
-zero_status zr_load_shape(const zero_comm *comm, const zr_load_options *options, zr_loaded *out, zero_error *error)
+zero_status zr_load_shape(const zero_comm *comm, const zr_load_options *options, zr_loaded *out,
+                          zero_error *error)
 {
     ZERO_TRY(read_model(options->directory, out, error));
     ZERO_TRY(read_config(comm, options, out, error));
@@ -75,16 +81,25 @@ zero_status zr_load_shape(const zero_comm *comm, const zr_load_options *options,
     return zr_lm_create(&out->model_config, &out->model, error);
 }
 
-zero_status zr_load_weights(zero_comm *comm, const zr_load_options *options, int64_t batch, int64_t seq, zr_loaded *loaded, zero_error *error)
+zero_status zr_load_weights(zero_comm *comm, const zr_load_options *options, int64_t batch,
+                            int64_t seq, zr_loaded *loaded, zero_error *error)
 {
     ZERO_TRY(zr_threads_choose(comm, options->threads, &loaded->threads, error));
-    zero_options engine = {.struct_size = sizeof engine, .model = loaded->model, .comm = comm, .shape = {.batch = batch, .seq = seq},
-                           .threads = loaded->threads.count, .backend = options->backend, .inference = 1};
+    zero_options engine = {.struct_size = sizeof engine,
+                           .model = loaded->model,
+                           .comm = comm,
+                           .shape = {.batch = batch, .seq = seq},
+                           .threads = loaded->threads.count,
+                           .backend = options->backend,
+                           .inference = 1};
     zr_config *config = loaded->config;
     loaded->config = NULL;
     ZERO_TRY(zr_engine_make(&engine, config, NULL, &loaded->engine, error));
-    zr_log(&options->logger, ZERO_LOG_DEBUG, "%s: %d threads (%s)", options->directory, loaded->threads.count, loaded->threads.reason);
-    const zero_load_options how = {.struct_size = sizeof how, .ignore_unused = options->ignore_unused, .logger = options->logger};
+    zr_log(&options->logger, ZERO_LOG_DEBUG, "%s: %d threads (%s)", options->directory,
+           loaded->threads.count, loaded->threads.reason);
+    const zero_load_options how = {.struct_size = sizeof how,
+                                   .ignore_unused = options->ignore_unused,
+                                   .logger = options->logger};
     return zero_load_weights_with(loaded->engine, options->directory, &how, error);
 }
 

@@ -13,14 +13,19 @@ static size_t product_scratch(void *queue, zero_dtype dtype, const zero_product_
 int zr_local_ranks(const zero_comm *comm)
 {
     zr_launch launch;
-    if (comm->versions || zr_launch_read_process(&launch, NULL) != ZERO_OK || launch.size != comm->size || launch.local_size < 1)
+    if (comm->versions || zr_launch_read_process(&launch, NULL) != ZERO_OK ||
+        launch.size != comm->size || launch.local_size < 1)
         return comm->size;
     return launch.local_size;
 }
 
 void zr_machine_fill(zr_queue *queue, zero_comm *comm, zr_machine *out)
 {
-    *out = (zr_machine){.product_scratch = product_scratch, .user = queue, .ranks = 1, .threads = queue->threads, .mapped = true};
+    *out = (zr_machine){.product_scratch = product_scratch,
+                        .user = queue,
+                        .ranks = 1,
+                        .threads = queue->threads,
+                        .mapped = true};
     out->memory_limit = zr_memory_available(out->memory_reason, sizeof out->memory_reason);
     if (!comm)
         return;

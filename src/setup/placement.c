@@ -27,7 +27,8 @@ static bool was_said(const zr_config *config, const char *path)
 // The directories that states may be put into: the first of these keys that names any.
 static const json_t *find_paths(const zr_config *config)
 {
-    static const char *const keys[] = {"libzero.nvme_path", OPTIMIZER "nvme_path", PARAMETERS "nvme_path"};
+    static const char *const keys[] = {"libzero.nvme_path", OPTIMIZER "nvme_path",
+                                       PARAMETERS "nvme_path"};
     for (int i = 0; i < ZR_COUNT(keys); i++) {
         const json_t *paths = zr_config_setting(config, keys[i])->value;
         if (json_is_string(paths) || json_array_size(paths) > 0)
@@ -119,7 +120,8 @@ static zero_status try_placement(search *s, zr_placement *at, zero_error *error)
     const zr_config *config = s->question->config;
     bool travels = at->optimizer == ZERO_TIER_nvme || at->parameters == ZERO_TIER_nvme;
     int groups = travels && !was_said(config, SUB_GROUP) ? ZR_COUNT(sub_groups) : 1;
-    int tilings = s->question->shape && !zr_tiling_was_said(config) && !config->exact_world ? ZR_TILINGS : 1;
+    int tilings =
+        s->question->shape && !zr_tiling_was_said(config) && !config->exact_world ? ZR_TILINGS : 1;
     for (at->tiles = 0; at->tiles < tilings; at->tiles++)
         for (int g = 0; g < groups; g++) {
             at->sub_group = sub_groups[g];
@@ -135,8 +137,10 @@ static bool is_open(const search *s, const zr_placement *at)
 {
     const zr_config *config = s->question->config;
     bool nvme = at->optimizer == ZERO_TIER_nvme || at->parameters == ZERO_TIER_nvme;
-    if ((was_said(config, STAGE) && at->stage != config->stage) || (was_said(config, OPTIMIZER "device") && (int)at->optimizer != config->offload.optimizer) ||
-        (was_said(config, PARAMETERS "device") && (int)at->parameters != config->offload.parameters))
+    if ((was_said(config, STAGE) && at->stage != config->stage) ||
+        (was_said(config, OPTIMIZER "device") && (int)at->optimizer != config->offload.optimizer) ||
+        (was_said(config, PARAMETERS "device") &&
+         (int)at->parameters != config->offload.parameters))
         return false;
     if (config->offload.delayed_from && at->optimizer == ZERO_TIER_device)
         return false;
@@ -149,7 +153,9 @@ static zero_status try_all(search *s, zero_error *error)
     for (int stage = 0; stage <= 3; stage++)
         for (int parameters = 0; parameters <= (stage == 3 ? ZERO_TIER_nvme : 0); parameters++)
             for (int optimizer = 0; optimizer <= (stage > 0 ? ZERO_TIER_nvme : 0); optimizer++) {
-                zr_placement at = {.stage = stage, .optimizer = (zero_tier)optimizer, .parameters = (zero_tier)parameters};
+                zr_placement at = {.stage = stage,
+                                   .optimizer = (zero_tier)optimizer,
+                                   .parameters = (zero_tier)parameters};
                 if (!is_open(s, &at))
                     continue;
                 ZERO_TRY(try_placement(s, &at, error));
@@ -171,7 +177,8 @@ static zero_status agree_on_steps(search *s, zero_error *error)
     return ZERO_OK;
 }
 
-// What differs by less than a hundredth is the same: then what moves less, and is divided less, is better.
+// What differs by less than a hundredth is the same: then what moves less, and is divided less, is
+// better.
 static bool is_better(const zr_placement *a, const zr_placement *b)
 {
     if (a->fits != b->fits)
@@ -211,12 +218,19 @@ static zero_status find_speed(search *s, zero_error *error)
         status = make_plan(s, &plain, &plan, error);
     status = zr_comm_agree(q->comm, status, error);
     if (status == ZERO_OK)
-        status = zr_speed_measure(&(zr_speed_question){.plan = plan, .comm = q->comm, .sharers = q->sharers, .directory = directory, .backend = q->backend, .logger = q->logger}, &s->answer->speed, error);
+        status = zr_speed_measure(&(zr_speed_question){.plan = plan,
+                                                       .comm = q->comm,
+                                                       .sharers = q->sharers,
+                                                       .directory = directory,
+                                                       .backend = q->backend,
+                                                       .logger = q->logger},
+                                  &s->answer->speed, error);
     zr_plan_destroy(plan);
     return status;
 }
 
-zero_status zr_placement_choose(const zr_placement_question *question, zr_placement_answer *out, zero_error *error)
+zero_status zr_placement_choose(const zr_placement_question *question, zr_placement_answer *out,
+                                zero_error *error)
 {
     search s = {.question = question, .machine = question->machine, .answer = out};
     *out = (zr_placement_answer){.chosen = -1, .with_disk = find_paths(question->config) != NULL};
@@ -234,7 +248,9 @@ zero_status zr_placement_choose(const zr_placement_question *question, zr_placem
 
 static zero_status put(zr_config *config, const char *path, const char *value, zero_error *error)
 {
-    return was_said(config, path) ? ZERO_OK : zr_config_override(config, path, value, "libzero.offload auto", false, NULL, error);
+    return was_said(config, path) ? ZERO_OK
+                                  : zr_config_override(config, path, value, "libzero.offload auto",
+                                                       false, NULL, error);
 }
 
 static zero_status put_number(zr_config *config, const char *path, int64_t value, zero_error *error)
@@ -244,24 +260,30 @@ static zero_status put_number(zr_config *config, const char *path, int64_t value
     return put(config, path, text, error);
 }
 
-static zero_status put_device(zr_config *config, zero_tier tier, const char *device, const char *paths_key, const char *paths, zero_error *error)
+static zero_status put_device(zr_config *config, zero_tier tier, const char *device,
+                              const char *paths_key, const char *paths, zero_error *error)
 {
-    static const char *const names[] = {[ZERO_TIER_device] = "none", [ZERO_TIER_host] = "cpu", [ZERO_TIER_nvme] = "nvme"};
+    static const char *const names[] = {
+        [ZERO_TIER_device] = "none", [ZERO_TIER_host] = "cpu", [ZERO_TIER_nvme] = "nvme"};
     ZERO_TRY(put(config, device, names[tier], error));
     return tier == ZERO_TIER_nvme ? put(config, paths_key, paths, error) : ZERO_OK;
 }
 
-zero_status zr_placement_apply(const zr_placement *at, const zr_config *resolved, zr_config *parsed, zero_error *error)
+zero_status zr_placement_apply(const zr_placement *at, const zr_config *resolved, zr_config *parsed,
+                               zero_error *error)
 {
     const zr_tiles *tiles = &zr_tilings[at->tiles];
     char *paths = json_dumps(find_paths(resolved), JSON_ENCODE_ANY); // NULL: none are named
-    zero_status status = zr_config_override(parsed, "libzero.offload", "given", "libzero.offload auto", false, NULL, error);
+    zero_status status = zr_config_override(parsed, "libzero.offload", "given",
+                                            "libzero.offload auto", false, NULL, error);
     if (status == ZERO_OK)
         status = put_number(parsed, STAGE, at->stage, error);
     if (status == ZERO_OK)
-        status = put_device(parsed, at->optimizer, OPTIMIZER "device", OPTIMIZER "nvme_path", paths, error);
+        status = put_device(parsed, at->optimizer, OPTIMIZER "device", OPTIMIZER "nvme_path", paths,
+                            error);
     if (status == ZERO_OK)
-        status = put_device(parsed, at->parameters, PARAMETERS "device", PARAMETERS "nvme_path", paths, error);
+        status = put_device(parsed, at->parameters, PARAMETERS "device", PARAMETERS "nvme_path",
+                            paths, error);
     if (status == ZERO_OK && at->sub_group)
         status = put_number(parsed, SUB_GROUP, at->sub_group, error);
     if (status == ZERO_OK && at->tiles)
@@ -275,7 +297,8 @@ zero_status zr_placement_apply(const zr_placement *at, const zr_config *resolved
 }
 
 // What is asked of the ranks of options->comm, or of some that are only imagined.
-static zr_placement_question question_of(const zero_options *options, const zr_imagined_ranks *imagined,
+static zr_placement_question question_of(const zero_options *options,
+                                         const zr_imagined_ranks *imagined,
                                          const zr_lm_config *shape, const zr_config *config,
                                          zr_queue *queue)
 {
@@ -287,20 +310,25 @@ static zr_placement_question question_of(const zero_options *options, const zr_i
         .sharers = imagined ? imagined->count : zr_local_ranks(options->comm),
         .backend = options->backend,
         .logger = &options->logger,
-        .batch = {.batch = config->micro_batch, .seq = options->shape.seq, .threads = queue->threads, .dtype = config->dtype},
+        .batch = {.batch = config->micro_batch,
+                  .seq = options->shape.seq,
+                  .threads = queue->threads,
+                  .dtype = config->dtype},
     };
     zr_machine *machine = &question.machine;
     zr_machine_fill(queue, imagined ? NULL : options->comm, machine);
     if (imagined) {
         machine->ranks = machine->machine_ranks = imagined->count;
-        machine->memory_limit = imagined->memory > 0 ? imagined->memory : machine->memory_limit / imagined->count;
+        machine->memory_limit =
+            imagined->memory > 0 ? imagined->memory : machine->memory_limit / imagined->count;
     }
     zr_machine_limit(machine, &config->offload, question.sharers);
     return question;
 }
 
-zero_status zr_placement_of(const zero_options *options, const zr_imagined_ranks *imagined, const zr_lm_config *shape,
-                            const zr_config *config, zr_placement_answer *out, zero_error *error)
+zero_status zr_placement_of(const zero_options *options, const zr_imagined_ranks *imagined,
+                            const zr_lm_config *shape, const zr_config *config,
+                            zr_placement_answer *out, zero_error *error)
 {
     const char *backend = options->backend ? options->backend : "cpu";
     zr_queue *queue = NULL;
@@ -312,8 +340,8 @@ zero_status zr_placement_of(const zero_options *options, const zr_imagined_ranks
     return status;
 }
 
-static zero_status say(const zero_options *options, const char *model, const zr_placement_answer *answer,
-                       zero_error *error)
+static zero_status say(const zero_options *options, const char *model,
+                       const zr_placement_answer *answer, zero_error *error)
 {
     zr_buffer text = {0};
     bool none = answer->chosen < 0;
@@ -329,7 +357,8 @@ static zero_status say(const zero_options *options, const char *model, const zr_
 }
 
 // The second resolution says nothing: all but the placement has been said by the first.
-static zero_status resolve_placed(const zr_resolution *how, const zr_placement *at, zr_config **config, zero_error *error)
+static zero_status resolve_placed(const zr_resolution *how, const zr_placement *at,
+                                  zr_config **config, zero_error *error)
 {
     zr_resolution again = *how;
     zr_config *placed;
@@ -347,8 +376,8 @@ static zero_status resolve_placed(const zr_resolution *how, const zr_placement *
     return ZERO_OK;
 }
 
-zero_status zr_placement_settle(const zr_resolution *how, const zero_options *options, const zr_lm_config *shape,
-                                zr_config **config, zero_error *error)
+zero_status zr_placement_settle(const zr_resolution *how, const zero_options *options,
+                                const zr_lm_config *shape, zr_config **config, zero_error *error)
 {
     zr_placement_answer answer;
     if (!(*config)->offload.automatic)

@@ -6,7 +6,8 @@
 
 #include <stdio.h>
 
-static const char *const places[] = {[ZERO_TIER_device] = "the device", [ZERO_TIER_host] = "the host", [ZERO_TIER_nvme] = "NVMe"};
+static const char *const places[] = {
+    [ZERO_TIER_device] = "the device", [ZERO_TIER_host] = "the host", [ZERO_TIER_nvme] = "NVMe"};
 
 void zr_placement_text(const zr_placement *at, char *out, size_t size)
 {
@@ -15,11 +16,14 @@ void zr_placement_text(const zr_placement *at, char *out, size_t size)
     if (at->fits && at->sub_group)
         snprintf(group, sizeof group, ", sub-groups of %lld", (long long)at->sub_group);
     if (at->fits && at->tiles)
-        snprintf(tiles, sizeof tiles, ", tiles %lld (embedding), %lld (attention), %lld (MLP)", (long long)t->embedding, (long long)t->attention, (long long)t->mlp);
+        snprintf(tiles, sizeof tiles, ", tiles %lld (embedding), %lld (attention), %lld (MLP)",
+                 (long long)t->embedding, (long long)t->attention, (long long)t->mlp);
     if (at->optimizer == at->parameters)
-        snprintf(out, size, "stage %d, all states on %s%s%s", at->stage, places[at->optimizer], group, tiles);
+        snprintf(out, size, "stage %d, all states on %s%s%s", at->stage, places[at->optimizer],
+                 group, tiles);
     else
-        snprintf(out, size, "stage %d, optimizer states on %s, parameters on %s%s%s", at->stage, places[at->optimizer], places[at->parameters], group, tiles);
+        snprintf(out, size, "stage %d, optimizer states on %s, parameters on %s%s%s", at->stage,
+                 places[at->optimizer], places[at->parameters], group, tiles);
 }
 
 static const zr_placement *fastest_that_does_not_fit(const zr_placement_answer *answer)
@@ -41,42 +45,62 @@ void zr_placement_describe(const zr_placement_answer *answer, const char *separa
     char text[256];
     const zr_placement *faster = fastest_that_does_not_fit(answer);
     if (answer->chosen < 0) {
-        zr_buffer_printf(out, "nothing fits%s", answer->with_disk ? "" : "; with a directory on a disk (libzero.nvme_path) states could leave memory");
+        zr_buffer_printf(
+            out, "nothing fits%s",
+            answer->with_disk
+                ? ""
+                : "; with a directory on a disk (libzero.nvme_path) states could leave memory");
     } else {
         const zr_placement *at = &answer->at[answer->chosen];
         const zr_prediction *step = &at->step;
         zr_placement_text(at, text, sizeof text);
-        zr_buffer_printf(out, "%s%spredicted step %.3f s: compute %.0f%%, exchange between ranks %.0f%%, update %.0f%%, waiting for NVMe %.0f%%; bottleneck: %s", text, separator, step->total,
-                         percent(step->compute, step), percent(step->exchange, step), percent(step->update, step), percent(step->disk, step), zr_prediction_bottleneck(step));
+        zr_buffer_printf(out,
+                         "%s%spredicted step %.3f s: compute %.0f%%, exchange between ranks "
+                         "%.0f%%, update %.0f%%, waiting for NVMe %.0f%%; bottleneck: %s",
+                         text, separator, step->total, percent(step->compute, step),
+                         percent(step->exchange, step), percent(step->update, step),
+                         percent(step->disk, step), zr_prediction_bottleneck(step));
     }
-    if (!faster || (answer->chosen >= 0 && faster->step.total >= answer->at[answer->chosen].step.total))
+    if (!faster ||
+        (answer->chosen >= 0 && faster->step.total >= answer->at[answer->chosen].step.total))
         return;
     zr_placement_text(faster, text, sizeof text);
-    zr_buffer_printf(out, "%s%s, predicted %.3f s, does not fit%s: %s", separator, text, faster->step.total, faster->tiles ? ", not even in the smallest tiles" : "", faster->excess);
+    zr_buffer_printf(out, "%s%s, predicted %.3f s, does not fit%s: %s", separator, text,
+                     faster->step.total, faster->tiles ? ", not even in the smallest tiles" : "",
+                     faster->excess);
 }
 
 static void say_speed(const zr_speed *speed, zr_buffer *out)
 {
-    zr_buffer_printf(out, "a rank here: kernels of a micro-batch %.3f s; memory %.1f GB/s copying, %.1f updating; checksums %.1f GB/s", speed->micro_batch, speed->copy * 1e-9,
-                     speed->update * 1e-9, speed->checksum * 1e-9);
+    zr_buffer_printf(out,
+                     "a rank here: kernels of a micro-batch %.3f s; memory %.1f GB/s copying, %.1f "
+                     "updating; checksums %.1f GB/s",
+                     speed->micro_batch, speed->copy * 1e-9, speed->update * 1e-9,
+                     speed->checksum * 1e-9);
     if (speed->mix > 0)
-        zr_buffer_printf(out, "; disk %.2f GB/s read, %.2f written, %.2f updated", speed->read * 1e-9, speed->write * 1e-9, speed->mix * 1e-9);
+        zr_buffer_printf(out, "; disk %.2f GB/s read, %.2f written, %.2f updated",
+                         speed->read * 1e-9, speed->write * 1e-9, speed->mix * 1e-9);
     zr_buffer_printf(out, "\n\n");
 }
 
 void zr_placement_table(const zr_placement_answer *answer, zr_buffer *out)
 {
     say_speed(&answer->speed, out);
-    zr_buffer_printf(out, "stage  optimizer   parameters     device        host        NVMe    step  compute  exchange   update     NVMe\n");
+    zr_buffer_printf(out, "stage  optimizer   parameters     device        host        NVMe    "
+                          "step  compute  exchange   update     NVMe\n");
     for (int i = 0; i < answer->count; i++) {
         const zr_placement *at = &answer->at[i];
         const zr_prediction *step = &at->step;
         char bytes[ZERO_TIER_COUNT][ZR_BYTES_TEXT];
         for (int t = 0; t < ZERO_TIER_COUNT; t++)
             zr_bytes_text((double)at->tiers[t], bytes[t]);
-        zr_buffer_printf(out, "%5d  %-10s  %-10s %10s  %10s  %10s", at->stage, zr_tier_name(at->optimizer), zr_tier_name(at->parameters), bytes[0], bytes[1], bytes[2]);
-        zr_buffer_printf(out, " %6.3f s  %7.3f  %8.3f  %7.3f  %7.3f", step->total, step->compute, step->exchange, step->update, step->disk);
-        zr_buffer_printf(out, "%s%s%s\n", i == answer->chosen ? "  <- chosen" : "", at->fits ? "" : "  does not fit: ", at->fits ? "" : at->excess);
+        zr_buffer_printf(out, "%5d  %-10s  %-10s %10s  %10s  %10s", at->stage,
+                         zr_tier_name(at->optimizer), zr_tier_name(at->parameters), bytes[0],
+                         bytes[1], bytes[2]);
+        zr_buffer_printf(out, " %6.3f s  %7.3f  %8.3f  %7.3f  %7.3f", step->total, step->compute,
+                         step->exchange, step->update, step->disk);
+        zr_buffer_printf(out, "%s%s%s\n", i == answer->chosen ? "  <- chosen" : "",
+                         at->fits ? "" : "  does not fit: ", at->fits ? "" : at->excess);
     }
 }
 
@@ -87,12 +111,21 @@ void zr_placement_json(const zr_placement_answer *answer, zr_buffer *out)
         const zr_placement *at = &answer->at[i];
         const zr_tiles *tiles = &zr_tilings[at->tiles];
         const zr_prediction *step = &at->step;
-        zr_buffer_printf(out, "%s{\"stage\":%d,\"optimizer\":\"%s\",\"parameters\":\"%s\",\"sub_group\":%lld,\"tiling\":[%lld,%lld,%lld],\"fits\":%s,\"chosen\":%s,\"tiers\":{", i ? ",\n" : "\n",
-                         at->stage, zr_tier_name(at->optimizer), zr_tier_name(at->parameters), (long long)at->sub_group, (long long)tiles->embedding, (long long)tiles->attention,
-                         (long long)tiles->mlp, at->fits ? "true" : "false", i == answer->chosen ? "true" : "false");
+        zr_buffer_printf(out,
+                         "%s{\"stage\":%d,\"optimizer\":\"%s\",\"parameters\":\"%s\",\"sub_group\":"
+                         "%lld,\"tiling\":[%lld,%lld,%lld],\"fits\":%s,\"chosen\":%s,\"tiers\":{",
+                         i ? ",\n" : "\n", at->stage, zr_tier_name(at->optimizer),
+                         zr_tier_name(at->parameters), (long long)at->sub_group,
+                         (long long)tiles->embedding, (long long)tiles->attention,
+                         (long long)tiles->mlp, at->fits ? "true" : "false",
+                         i == answer->chosen ? "true" : "false");
         for (int t = 0; t < ZERO_TIER_COUNT; t++)
-            zr_buffer_printf(out, "%s\"%s\":%lld", t ? "," : "", zr_tier_name((zero_tier)t), (long long)at->tiers[t]);
-        zr_buffer_printf(out, "},\"step\":{\"total\":%.6f,\"compute\":%.6f,\"exchange\":%.6f,\"update\":%.6f,\"nvme\":%.6f}}", step->total, step->compute, step->exchange, step->update, step->disk);
+            zr_buffer_printf(out, "%s\"%s\":%lld", t ? "," : "", zr_tier_name((zero_tier)t),
+                             (long long)at->tiers[t]);
+        zr_buffer_printf(out,
+                         "},\"step\":{\"total\":%.6f,\"compute\":%.6f,\"exchange\":%.6f,\"update\":"
+                         "%.6f,\"nvme\":%.6f}}",
+                         step->total, step->compute, step->exchange, step->update, step->disk);
     }
     zr_buffer_printf(out, "]");
 }

@@ -93,8 +93,8 @@ static zr_precision precision_of(const zr_config *config)
     return precision;
 }
 
-// What is on its way from NVMe is as much as the pipeline of section 6.2 (ZeRO-Infinity) has: the visit after the next one to be gathered,
-// and one more.
+// What is on its way from NVMe is as much as the pipeline of section 6.2 (ZeRO-Infinity) has: the
+// visit after the next one to be gathered, and one more.
 static zr_tiering tiering_of(const zr_offload_config *o, bool inference)
 {
     zero_tier optimizer = inference ? ZERO_TIER_device : (zero_tier)o->optimizer;
@@ -107,7 +107,8 @@ static zr_tiering tiering_of(const zr_offload_config *o, bool inference)
         .on_device = 1 - o->ratio,
         .on_host = o->in_host,
         .sub_group = o->sub_group ? o->sub_group : ZR_EACH_PARAMETER,
-        .read_ahead = !inference && o->read_ahead && o->optimizer_buffers > 1, // between steps one portion is in memory
+        // between steps one portion is in memory
+        .read_ahead = !inference && o->read_ahead && o->optimizer_buffers > 1,
         .write_behind = !inference && o->write_behind && o->optimizer_buffers > 2,
         .visits_ahead = 2,
         .elems_ahead = ahead,
@@ -127,7 +128,8 @@ zr_settings zr_settings_of(const zr_config *config, bool inference)
         .accumulation = config->accumulation,
         .state_vectors = inference ? 0 : zr_optimizer_states(&config->optimizer),
         .delayed = !inference && config->offload.delayed_from > 0,
-        .per_tensor_norms = !inference && !zr_optimizer_traits_of(config->optimizer.kind)->elementwise,
+        .per_tensor_norms =
+            !inference && !zr_optimizer_traits_of(config->optimizer.kind)->elementwise,
         .exact_world = config->exact_world && !inference,
         .decay_all = config->optimizer.decay_all,
         .reduce_bucket = config->reduce_bucket,
@@ -135,20 +137,27 @@ zr_settings zr_settings_of(const zr_config *config, bool inference)
         .kept_by = config->kept_by,
         .tiering = tiering_of(&config->offload, inference),
         .activation_checkpoints = inference ? 0 : config->offload.checkpoints,
-        .activation_checkpoint_tier = inference ? ZERO_TIER_device : (zero_tier)config->offload.checkpoint_tier,
+        .activation_checkpoint_tier =
+            inference ? ZERO_TIER_device : (zero_tier)config->offload.checkpoint_tier,
         .inference = inference,
     };
 }
 
 // A copy of the weights on each machine is shared by all its ranks.
-static zero_status check_machines(const zr_settings *settings, const zero_comm *comm, zero_error *error)
+static zero_status check_machines(const zr_settings *settings, const zero_comm *comm,
+                                  zero_error *error)
 {
-    if (settings->stage < 3 || comm->versions || settings->kept_by <= 1 || settings->kept_by == comm->machine_ranks)
+    if (settings->stage < 3 || comm->versions || settings->kept_by <= 1 ||
+        settings->kept_by == comm->machine_ranks)
         return ZERO_OK;
     if (comm->machine_ranks <= 1)
-        return zr_fail(error, ZERO_ERR_CONFIG, "zero_optimization.zero_hpz_partition_size is %lld, but a machine here has one rank, or its ranks cannot map each other's memory: it has to be 1",
+        return zr_fail(error, ZERO_ERR_CONFIG,
+                       "zero_optimization.zero_hpz_partition_size is %lld, but a machine here has "
+                       "one rank, or its ranks cannot map each other's memory: it has to be 1",
                        (long long)settings->kept_by);
-    return zr_fail(error, ZERO_ERR_CONFIG, "zero_optimization.zero_hpz_partition_size is %lld, but %d ranks share the memory of a machine here: it has to be %d, or 1 for no copy of the weights",
+    return zr_fail(error, ZERO_ERR_CONFIG,
+                   "zero_optimization.zero_hpz_partition_size is %lld, but %d ranks share the "
+                   "memory of a machine here: it has to be %d, or 1 for no copy of the weights",
                    (long long)settings->kept_by, comm->machine_ranks, comm->machine_ranks);
 }
 
@@ -159,8 +168,11 @@ zero_status zr_plan_of(const zero_options *options, const zr_config *config, zr_
     zr_machine_limit(machine, &config->offload, zr_local_ranks(options->comm));
     zr_settings settings = zr_settings_of(config, options->inference);
     ZERO_TRY(check_machines(&settings, options->comm, error));
-    zero_shape shape = {.batch = options->inference && options->shape.batch ? options->shape.batch : config->micro_batch,
-                        .seq = options->shape.seq, .threads = queue->threads, .dtype = config->dtype};
+    zero_shape shape = {.batch = options->inference && options->shape.batch ? options->shape.batch
+                                                                            : config->micro_batch,
+                        .seq = options->shape.seq,
+                        .threads = queue->threads,
+                        .dtype = config->dtype};
     return zr_plan_create(options->model, &shape, &settings, machine, out, error);
 }
 
@@ -169,6 +181,6 @@ zero_status zr_window_check(int64_t seq, int64_t positions, zero_error *error)
     if (seq >= 1 && seq <= positions)
         return ZERO_OK;
     return zr_fail(error, ZERO_ERR_USAGE,
-                   "windows of %lld tokens (--seq): the model has a context of %lld", (long long)seq,
-                   (long long)positions);
+                   "windows of %lld tokens (--seq): the model has a context of %lld",
+                   (long long)seq, (long long)positions);
 }

@@ -2,8 +2,8 @@
 //
 //   text + flags + facts -> configuration -> settings -> plan
 //
-// zero_initialize, zero train, zero plan and all that opens a model for inference take it. What they
-// differ in are the fields of zr_resolution. Nothing here is collective.
+// zero_initialize, zero train, zero plan and all that opens a model for inference take it. What
+// they differ in are the fields of zr_resolution. Nothing here is collective.
 #ifndef ZR_SETUP_RESOLVE_H
 #define ZR_SETUP_RESOLVE_H
 
@@ -21,15 +21,15 @@ struct zr_resolution {
     const char *name;           // of the text, for messages; NULL: "defaults"
     const zero_override *flags; // (flag_count), over the text, in this order
     int flag_count;
-    bool strict;                // a flag that contradicts the text is refused
-    bool for_inference;         // what only training reads is forgotten, and not chosen
-    bool quiet;                 // the program's own choices are not said; what "auto" means is
+    bool strict;        // a flag that contradicts the text is refused
+    bool for_inference; // what only training reads is forgotten, and not chosen
+    bool quiet;         // the program's own choices are not said; what "auto" means is
     zr_config_facts facts;
-    const zero_logger *logger;  // NULL: nothing is said
+    const zero_logger *logger; // NULL: nothing is said
     // What else the caller puts into the configuration, after the flags; it may change the facts.
     // NULL: nothing.
     zero_status (*amend)(zr_resolution *how, zr_config *config, zero_error *error);
-    void *user;                 // of amend
+    void *user; // of amend
 };
 
 // A configuration file is read once, because it may be a pipe and a job may resolve it again.

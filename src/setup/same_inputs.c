@@ -19,21 +19,26 @@ void zr_same_number(zr_fingerprints *list, const char *name, int64_t value)
 
 static void add_value(zr_fingerprints *list, const char *what, const char *key, const json_t *value)
 {
-    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(17)), shown[64] = "";
+    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(17)),
+         shown[64] = "";
     list->failed = list->failed || !text;
     if (text && json_is_real(value))
         snprintf(shown, sizeof shown, "%.9g", json_real_value(value));
     if (text)
-        zr_fingerprints_add(list, what, key, shown[0] ? shown : text, zr_hash_bytes(text, strlen(text), zr_hash_text(key)));
+        zr_fingerprints_add(list, what, key, shown[0] ? shown : text,
+                            zr_hash_bytes(text, strlen(text), zr_hash_text(key)));
     free(text);
 }
 
-// Each value that is no section, by its path; `skipped` is the path of a section that ranks may have their own of, NULL: none.
-static void add_values(zr_fingerprints *list, const char *what, const char *section, const json_t *object, const char *skipped)
+// Each value that is no section, by its path; `skipped` is the path of a section that ranks may
+// have their own of, NULL: none.
+static void add_values(zr_fingerprints *list, const char *what, const char *section,
+                       const json_t *object, const char *skipped)
 {
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)object, key, value) {
+    json_object_foreach((json_t *)object, key, value)
+    {
         char path[KEY_BYTES];
         snprintf(path, sizeof path, "%s%s%s", section, section[0] ? "." : "", key);
         if (skipped && !strcmp(path, skipped))
@@ -51,8 +56,9 @@ void zr_same_config(zr_fingerprints *list, const zr_config *config)
     zr_config_write(config, &text);
     json_t *object = text.failed ? NULL : json_loadb(text.data, text.length, 0, NULL);
     list->failed = list->failed || !object;
+    // threads and instructions are a machine's own
     if (object)
-        add_values(list, "configuration", "", object, "libzero.run"); // threads and instructions are a machine's own
+        add_values(list, "configuration", "", object, "libzero.run");
     json_decref(object);
     zr_buffer_free(&text);
 }
@@ -89,11 +95,13 @@ static void take(void *user, const zr_token_span *span, double weight, uint64_t 
     char value[64], share[24] = "";
     if (weight > 0) // none: no mixture, or held out
         snprintf(share, sizeof share, ", weight %.6g", weight);
-    snprintf(value, sizeof value, "%lld tokens%s, hash %016llx", (long long)span->count, share, (unsigned long long)hash);
+    snprintf(value, sizeof value, "%lld tokens%s, hash %016llx", (long long)span->count, share,
+             (unsigned long long)hash);
     zr_fingerprints_add(t->list, t->what, span->name, value, hash);
 }
 
-void zr_same_dataset(zr_fingerprints *list, const char *what, const zr_dataset *dataset, uint64_t seed, const zr_watch *watch)
+void zr_same_dataset(zr_fingerprints *list, const char *what, const zr_dataset *dataset,
+                     uint64_t seed, const zr_watch *watch)
 {
     taking t = {list, what};
     zr_dataset_fingerprint(dataset, seed, watch, take, &t);

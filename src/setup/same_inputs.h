@@ -1,5 +1,6 @@
-// That all ranks of a job were given, and have read, the same: configuration, model, tokenizer, text. Each rank adds what it has to a list,
-// then zr_comm_compare_fingerprints compares. Where there is one rank nothing is added.
+// That all ranks of a job were given, and have read, the same: configuration, model, tokenizer,
+// text. Each rank adds what it has to a list, then zr_comm_compare_fingerprints compares. Where
+// there is one rank nothing is added.
 #ifndef ZR_SETUP_SAME_INPUTS_H
 #define ZR_SETUP_SAME_INPUTS_H
 
@@ -9,12 +10,17 @@
 #include "tokenizer/tokenizer_core.h"
 #include "tokens/dataset.h"
 
-void zr_same_number(zr_fingerprints *list, const char *name, int64_t value); // of an option: "--steps"
-void zr_same_config(zr_fingerprints *list, const zr_config *config);         // key by key, as resolved
-void zr_same_model(zr_fingerprints *list, const zr_lm_config *model);        // field by field
-void zr_same_text(zr_fingerprints *list, const char *what, const char *name, const char *text); // text NULL: there is none
+// of an option: "--steps"
+void zr_same_number(zr_fingerprints *list, const char *name, int64_t value);
+// key by key, as resolved
+void zr_same_config(zr_fingerprints *list, const zr_config *config);
+void zr_same_model(zr_fingerprints *list, const zr_lm_config *model); // field by field
+// text NULL: there is none
+void zr_same_text(zr_fingerprints *list, const char *what, const char *name, const char *text);
 void zr_same_tokenizer(zr_fingerprints *list, const char *name, const zr_tokenizer *tokenizer);
-// Text that a rank has tokenised is hashed whole; of token files 4,096 blocks of 1,024 tokens, at places that follow from the seed, and the length.
-void zr_same_dataset(zr_fingerprints *list, const char *what, const zr_dataset *dataset, uint64_t seed, const zr_watch *watch);
+// Text that a rank has tokenised is hashed whole; of token files 4,096 blocks of 1,024 tokens, at
+// places that follow from the seed, and the length.
+void zr_same_dataset(zr_fingerprints *list, const char *what, const zr_dataset *dataset,
+                     uint64_t seed, const zr_watch *watch);
 
 #endif

@@ -9,7 +9,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-// The same number for all ranks that share one set of cores, another for ranks that were bound elsewhere.
+// The same number for all ranks that share one set of cores, another for ranks that were bound
+// elsewhere.
 static int64_t name_of_cores(void)
 {
     char host[256] = "";
@@ -38,7 +39,8 @@ static zero_status count_sharers(zero_comm *comm, int *sharers, zero_error *erro
 }
 
 // Every rank takes as many as the one with the fewest: the bits depend on the number of threads.
-static zero_status take_least(zero_comm *comm, int sharers, int cores, zr_threads *out, zero_error *error)
+static zero_status take_least(zero_comm *comm, int sharers, int cores, zr_threads *out,
+                              zero_error *error)
 {
     int64_t least = out->count;
     ZERO_TRY(zr_comm_all_reduce_small(comm, &least, 1, ZERO_I64, ZR_MIN, error));
@@ -62,7 +64,8 @@ zero_status zr_threads_choose(zero_comm *comm, int asked, zr_threads *out, zero_
     }
     out->count = ZR_MAX(1, budget.allowed / sharers);
     if (sharers > 1)
-        snprintf(out->reason, sizeof out->reason, "cores: %s, shared by %d ranks", budget.reason, sharers);
+        snprintf(out->reason, sizeof out->reason, "cores: %s, shared by %d ranks", budget.reason,
+                 sharers);
     else
         snprintf(out->reason, sizeof out->reason, "cores: %s", budget.reason);
     return take_least(comm, sharers, budget.allowed, out, error);

@@ -1,7 +1,8 @@
 // Added tokens: strings that are found in a text as wholes, before it is cut into pieces.
 //
-// As the library does it: of all that are sought the leftmost match counts, of those that begin there the longest; matches do not
-// overlap. One that is then refused (single_word, or special in ordinary text) still hides what lies inside it.
+// As the library does it: of all that are sought the leftmost match counts, of those that begin
+// there the longest; matches do not overlap. One that is then refused (single_word, or special in
+// ordinary text) still hides what lies inside it.
 #include "base/alloc.h"
 #include "tokenizer/bpe_encode.h"
 
@@ -12,7 +13,8 @@
 // By bytes, what is shorter first; of equal ones the first that was given.
 static int by_sought(const void *a, const void *b)
 {
-    const zr_added_token *x = *(const zr_added_token *const *)a, *y = *(const zr_added_token *const *)b;
+    const zr_added_token *x = *(const zr_added_token *const *)a,
+                         *y = *(const zr_added_token *const *)b;
     int order = memcmp(x->sought, y->sought, ZR_MIN(x->length, y->length));
     if (order || x->length != y->length)
         return order ? order : x->length < y->length ? -1 : 1;
@@ -21,23 +23,27 @@ static int by_sought(const void *a, const void *b)
 
 static int by_content(const void *a, const void *b)
 {
-    return strcmp((*(const zr_added_token *const *)a)->content, (*(const zr_added_token *const *)b)->content);
+    return strcmp((*(const zr_added_token *const *)a)->content,
+                  (*(const zr_added_token *const *)b)->content);
 }
 
-static zero_status refuse_twice(const zr_added_token **all, int count, const char *name, zero_error *error)
+static zero_status refuse_twice(const zr_added_token **all, int count, const char *name,
+                                zero_error *error)
 {
     if (count)
         qsort(all, (size_t)count, sizeof *all, by_content);
     for (int i = 1; i < count; i++)
         if (!strcmp(all[i - 1]->content, all[i]->content))
-            return zr_fail(error, ZERO_ERR_DATA, "%s: the added token \"%.100s\" is given twice", name, all[i]->content);
+            return zr_fail(error, ZERO_ERR_DATA, "%s: the added token \"%.100s\" is given twice",
+                           name, all[i]->content);
     return ZERO_OK;
 }
 
 zero_status zr_added_sort(zr_bpe *bpe, const char *name, zero_error *error)
 {
     for (int normalized = 0; normalized < 2; normalized++) {
-        const zr_added_token **order = zr_alloc(((size_t)bpe->added_count + 1) * sizeof *order, error);
+        const zr_added_token **order =
+            zr_alloc(((size_t)bpe->added_count + 1) * sizeof *order, error);
         bpe->added_order[normalized] = order;
         if (!order)
             return ZERO_ERR_MEMORY;
@@ -55,12 +61,14 @@ zero_status zr_added_sort(zr_bpe *bpe, const char *name, zero_error *error)
     return ZERO_OK;
 }
 
-// The first of order[low..high), which have their first `depth` bytes in common, that has at least `byte` after them.
+// The first of order[low..high), which have their first `depth` bytes in common, that has at least
+// `byte` after them.
 static int first_with(const zr_added_token *const *order, int low, int high, size_t depth, int byte)
 {
     while (low < high) {
         int middle = low + (high - low) / 2;
-        bool before = order[middle]->length == depth || (unsigned char)order[middle]->sought[depth] < byte;
+        bool before =
+            order[middle]->length == depth || (unsigned char)order[middle]->sought[depth] < byte;
         if (before)
             low = middle + 1;
         else
@@ -70,7 +78,8 @@ static int first_with(const zr_added_token *const *order, int low, int high, siz
 }
 
 // The longest that text[0..length) begins with; NULL: none.
-static const zr_added_token *longest(const zr_bpe *bpe, bool normalized, const char *text, size_t length)
+static const zr_added_token *longest(const zr_bpe *bpe, bool normalized, const char *text,
+                                     size_t length)
 {
     const zr_added_token *const *order = bpe->added_order[normalized], *best = NULL;
     int low = 0, high = bpe->added_sought[normalized];
@@ -86,7 +95,8 @@ static const zr_added_token *longest(const zr_bpe *bpe, bool normalized, const c
     return best;
 }
 
-const zr_added_token *zr_added_find(const zr_bpe *bpe, bool normalized, const char *text, size_t from, size_t length, size_t *at)
+const zr_added_token *zr_added_find(const zr_bpe *bpe, bool normalized, const char *text,
+                                    size_t from, size_t length, size_t *at)
 {
     const bool *starts = bpe->added_starts[normalized];
     for (*at = from; *at < length; ++*at) {
@@ -115,7 +125,8 @@ static bool stands_alone(const char *text, size_t start, size_t stop, size_t len
     int32_t code_point;
     if (last_character(text, start, &code_point) && zr_is_word(code_point))
         return false;
-    return stop >= length || !zr_utf8_next(text + stop, length - stop, &code_point) || !zr_is_word(code_point);
+    return stop >= length || !zr_utf8_next(text + stop, length - stop, &code_point) ||
+           !zr_is_word(code_point);
 }
 
 static size_t spaces_before(const zr_classes *classes, const char *text, size_t start)
@@ -146,10 +157,13 @@ typedef struct segments { // what handles the text between added tokens
 static zero_status put_id(zr_encoder *encoder, int32_t id)
 {
     zr_ids_append(encoder->out, id);
-    return encoder->out->failed ? zr_fail(encoder->error, ZERO_ERR_MEMORY, "%s: no memory for its tokens", encoder->name) : ZERO_OK;
+    return encoder->out->failed ? zr_fail(encoder->error, ZERO_ERR_MEMORY,
+                                          "%s: no memory for its tokens", encoder->name)
+                                : ZERO_OK;
 }
 
-static bool refused(const zr_encoder *encoder, const zr_added_token *token, const char *text, size_t start, size_t length)
+static bool refused(const zr_encoder *encoder, const zr_added_token *token, const char *text,
+                    size_t start, size_t length)
 {
     if (token->special && encoder->mode == ZR_ENCODE_TEXT)
         return true;
@@ -164,7 +178,9 @@ static zero_status cut(const segments *s, bool begins, const char *text, size_t 
     size_t done = 0, at = 0;
     if (s->encoder->mode == ZR_ENCODE_TEXT && !bpe->ordinary_added)
         return s->between(s->encoder, begins, text, length);
-    for (size_t from = 0; from < length && (token = zr_added_find(bpe, s->normalized, text, from, length, &at)); from = at + token->length) {
+    for (size_t from = 0;
+         from < length && (token = zr_added_find(bpe, s->normalized, text, from, length, &at));
+         from = at + token->length) {
         size_t start = at, stop = at + token->length;
         if (refused(s->encoder, token, text, start, length))
             continue;
@@ -177,13 +193,16 @@ static zero_status cut(const segments *s, bool begins, const char *text, size_t 
         ZERO_TRY(put_id(s->encoder, token->id));
         done = stop;
     }
-    return done < length ? s->between(s->encoder, begins && done == 0, text + done, length - done) : ZERO_OK;
+    return done < length ? s->between(s->encoder, begins && done == 0, text + done, length - done)
+                         : ZERO_OK;
 }
 
-static zero_status normalized_segment(zr_encoder *encoder, bool begins, const char *text, size_t length)
+static zero_status normalized_segment(zr_encoder *encoder, bool begins, const char *text,
+                                      size_t length)
 {
     const segments inner = {.encoder = encoder, .normalized = true, .between = zr_bpe_segment};
-    // Every segment is a text of its own to the normalizer, except the one that goes on where the part before it ended.
+    // Every segment is a text of its own to the normalizer, except the one that goes on where the
+    // part before it ended.
     bool goes_on = encoder->goes_on && begins;
     ZERO_TRY(zr_normalize(encoder, !goes_on, text, length, &text, &length));
     return cut(&inner, begins, text, length);

@@ -1,4 +1,5 @@
-// Ids to text. What a decoder does to each token alone was done when the tokenizer was loaded; what remains here depends on neighbours.
+// Ids to text. What a decoder does to each token alone was done when the tokenizer was loaded; what
+// remains here depends on neighbours.
 #include "base/file.h"
 #include "tokenizer/bpe_encode.h"
 
@@ -51,7 +52,8 @@ static bool is_valid(const char *text, size_t length)
     return true;
 }
 
-// A run of tokens that stand for bytes has ended: it is text as a whole, or each of its bytes is U+FFFD.
+// A run of tokens that stand for bytes has ended: it is text as a whole, or each of its bytes is
+// U+FFFD.
 static void end_run(zr_decoder *decoder, zr_buffer *out)
 {
     zr_buffer *run = &decoder->pending;
@@ -110,15 +112,19 @@ static zero_status encode(zr_encoder *encoder, const char *text, size_t first, s
 static zero_status save(const zr_tokenizer *tokenizer, const char *directory, zero_error *error)
 {
     for (int i = 0; i < tokenizer->file_count; i++)
-        ZERO_TRY(zr_file_write_in(directory, tokenizer->files[i].name, tokenizer->files[i].data, tokenizer->files[i].length, error));
+        ZERO_TRY(zr_file_write_in(directory, tokenizer->files[i].name, tokenizer->files[i].data,
+                                  tokenizer->files[i].length, error));
     return ZERO_OK;
 }
 
-static void free_bpe(zr_tokenizer *tokenizer)
-{
-    zr_bpe_free(tokenizer->bpe);
-}
+static void free_bpe(zr_tokenizer *tokenizer) { zr_bpe_free(tokenizer->bpe); }
 
 const zr_tokenizer_ops zr_bpe_ops = {
-    .kind = ZR_TOKENIZER_BPE, .encode = encode, .boundary = zr_bpe_boundary, .decode = decode, .push = push, .save = save, .free = free_bpe,
+    .kind = ZR_TOKENIZER_BPE,
+    .encode = encode,
+    .boundary = zr_bpe_boundary,
+    .decode = decode,
+    .push = push,
+    .save = save,
+    .free = free_bpe,
 };

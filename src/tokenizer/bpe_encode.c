@@ -3,9 +3,11 @@
 #include "tokenizer/bpe_encode.h"
 #include <string.h>
 
-static zero_status next_step(zr_encoder *encoder, int step, bool begins, const char *text, size_t length);
+static zero_status next_step(zr_encoder *encoder, int step, bool begins, const char *text,
+                             size_t length);
 
-static zero_status split_pieces(zr_encoder *encoder, int step, bool begins, const char *text, size_t length)
+static zero_status split_pieces(zr_encoder *encoder, int step, bool begins, const char *text,
+                                size_t length)
 {
     const zr_bpe *bpe = encoder->tokenizer->bpe;
     zr_next_piece next = bpe->split[step].next;
@@ -27,7 +29,8 @@ static bool begins_with(const char *text, size_t length, const char *what)
 }
 
 // A space (or what stands for one) before a piece that does not begin with it.
-static zero_status put_prefix(zr_encoder *encoder, int step, const char *space, const char **text, size_t *length)
+static zero_status put_prefix(zr_encoder *encoder, int step, const char *space, const char **text,
+                              size_t *length)
 {
     size_t width = strlen(space);
     if (begins_with(*text, *length, space))
@@ -42,33 +45,44 @@ static zero_status put_prefix(zr_encoder *encoder, int step, const char *space, 
     return ZERO_OK;
 }
 
-// Before each `space`: "_a__b" becomes "_a", "_", "_b". Where words never merge the cuts show nowhere, and pieces repeat.
-static zero_status split_at_spaces(zr_encoder *encoder, int step, const char *space, bool each, const char *text, size_t length)
+// Before each `space`: "_a__b" becomes "_a", "_", "_b". Where words never merge the cuts show
+// nowhere, and pieces repeat.
+static zero_status split_at_spaces(zr_encoder *encoder, int step, const char *space, bool each,
+                                   const char *text, size_t length)
 {
     size_t width = strlen(space);
     for (size_t at = 0, end; at < length; at = end) {
         const char *found = text + at;
         if (each)
-            found = length - at > width ? zr_find(text + at + 1, length - at - 1, space, width) : NULL;
+            found =
+                length - at > width ? zr_find(text + at + 1, length - at - 1, space, width) : NULL;
         else // only where something else stands before it
             do
-                found = length - (size_t)(found - text) > width ? zr_find(found + 1, length - (size_t)(found - text) - 1, space, width) : NULL;
-            while (found && (size_t)(found - text) >= at + width && memcmp(found - width, space, width) == 0);
+                found = length - (size_t)(found - text) > width
+                            ? zr_find(found + 1, length - (size_t)(found - text) - 1, space, width)
+                            : NULL;
+            while (found && (size_t)(found - text) >= at + width &&
+                   memcmp(found - width, space, width) == 0);
         end = found ? (size_t)(found - text) : length;
-        ZERO_TRY(step < 0 ? zr_bpe_piece(encoder, text + at, end - at) : next_step(encoder, step + 1, false, text + at, end - at));
+        ZERO_TRY(step < 0 ? zr_bpe_piece(encoder, text + at, end - at)
+                          : next_step(encoder, step + 1, false, text + at, end - at));
     }
     return ZERO_OK;
 }
 
 // Spaces become `space`: the same room serves the prefix.
-static zero_status split_metaspace(zr_encoder *encoder, int step, bool begins, const char *text, size_t length)
+static zero_status split_metaspace(zr_encoder *encoder, int step, bool begins, const char *text,
+                                   size_t length)
 {
     const zr_split_step *how = &encoder->tokenizer->bpe->split[step];
     size_t width = strlen(how->space), out = 0;
-    char *to = zr_scratch_get(&encoder->stripped[step], (length + 1) * ZR_MAX(width, (size_t)1), encoder->error);
+    char *to = zr_scratch_get(&encoder->stripped[step], (length + 1) * ZR_MAX(width, (size_t)1),
+                              encoder->error);
     if (!to)
         return ZERO_ERR_MEMORY;
-    bool first = how->prefix == ZR_PREFIX_ALWAYS ? !(begins && encoder->goes_on) : how->prefix == ZR_PREFIX_FIRST && begins && !encoder->goes_on;
+    bool first = how->prefix == ZR_PREFIX_ALWAYS
+                     ? !(begins && encoder->goes_on)
+                     : how->prefix == ZR_PREFIX_FIRST && begins && !encoder->goes_on;
     if (first && *text != ' ' && !begins_with(text, length, how->space)) {
         memcpy(to, how->space, width);
         out = width;
@@ -86,7 +100,8 @@ static zero_status split_metaspace(zr_encoder *encoder, int step, bool begins, c
     return next_step(encoder, step + 1, begins, to, out);
 }
 
-// The end of the pre-tokenizer: what is left is a piece. A long one of SentencePiece is cut where no merge can be.
+// The end of the pre-tokenizer: what is left is a piece. A long one of SentencePiece is cut where
+// no merge can be.
 static zero_status end_of_steps(zr_encoder *encoder, const char *text, size_t length)
 {
     if (encoder->tokenizer->bpe->words_apart)
@@ -94,7 +109,8 @@ static zero_status end_of_steps(zr_encoder *encoder, const char *text, size_t le
     return zr_bpe_piece(encoder, text, length);
 }
 
-static zero_status next_step(zr_encoder *encoder, int step, bool begins, const char *text, size_t length)
+static zero_status next_step(zr_encoder *encoder, int step, bool begins, const char *text,
+                             size_t length)
 {
     const zr_bpe *bpe = encoder->tokenizer->bpe;
     if (step == bpe->split_count)
@@ -116,26 +132,26 @@ zero_status zr_bpe_segment(zr_encoder *encoder, bool begins, const char *text, s
 
 // ---- boundaries ---------------------------------------------------------------------------------
 
-static bool is_letter(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
+static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-// Whether an added token lies over the place, or so near that its stripping of spaces or its neighbours reach it.
+// Whether an added token lies over the place, or so near that its stripping of spaces or its
+// neighbours reach it.
 static bool near_added(const zr_bpe *bpe, const char *text, size_t at, size_t length)
 {
     for (int i = 0; i < bpe->added_count; i++) {
         const char *content = bpe->added[i].content;
         size_t width = strlen(content), last = ZR_MIN(at + 1, length >= width ? length - width : 0);
-        for (size_t from = at > width ? at - width - 1 : 0; width && from <= last && from + width <= length; from++)
+        for (size_t from = at > width ? at - width - 1 : 0;
+             width && from <= last && from + width <= length; from++)
             if (memcmp(text + from, content, width) == 0)
                 return true;
     }
     return false;
 }
 
-// Whether an added token that is sought in normalised text may stand at a cut in a form that near_added does not know: it holds white space
-// or what a space becomes, or it strips the white space next to it and is composed from other characters.
+// Whether an added token that is sought in normalised text may stand at a cut in a form that
+// near_added does not know: it holds white space or what a space becomes, or it strips the white
+// space next to it and is composed from other characters.
 static bool hides_added(const zr_bpe *bpe)
 {
     for (int i = 0; i < bpe->added_count; i++) {
@@ -154,9 +170,10 @@ static bool hides_added(const zr_bpe *bpe)
 
 typedef enum cut_kind { CUT_NOWHERE, CUT_WORDS, CUT_WORDS_AND_LINES } cut_kind;
 
-// "a b" is cut before the space, "a\nx" after the new line: there every pre-tokenizer known here ends a piece, and no normalizer looks
-// across (both neighbours of the first are ASCII; the second follows a character that composes with nothing). A new line after other
-// white space is no such place: GPT-2 takes what ends a text as one piece.
+// "a b" is cut before the space, "a\nx" after the new line: there every pre-tokenizer known here
+// ends a piece, and no normalizer looks across (both neighbours of the first are ASCII; the second
+// follows a character that composes with nothing). A new line after other white space is no such
+// place: GPT-2 takes what ends a text as one piece.
 static cut_kind cuts_of(const zr_bpe *bpe)
 {
     bool pieces = false, prefix_later = false;
@@ -165,7 +182,8 @@ static cut_kind cuts_of(const zr_bpe *bpe)
     for (int i = 0; i < bpe->split_count; i++) {
         const zr_split_step *how = &bpe->split[i];
         prefix_later |= how->kind == ZR_SPLIT_PREFIX && i > 0;
-        pieces |= how->kind == ZR_SPLIT_PIECES && how->next != zr_piece_digit && how->next != zr_piece_digits;
+        pieces |= how->kind == ZR_SPLIT_PIECES && how->next != zr_piece_digit &&
+                  how->next != zr_piece_digits;
     }
     for (int i = 0; i < bpe->normal_count; i++)
         if (bpe->normal[i].kind == ZR_NORMAL_REPLACE && strcmp(bpe->normal[i].from, " ") != 0)
@@ -175,7 +193,8 @@ static cut_kind cuts_of(const zr_bpe *bpe)
     return pieces ? CUT_WORDS_AND_LINES : bpe->words_apart ? CUT_WORDS : CUT_NOWHERE;
 }
 
-static bool is_boundary(const zr_bpe *bpe, cut_kind cuts, const char *text, size_t first, size_t at, size_t length)
+static bool is_boundary(const zr_bpe *bpe, cut_kind cuts, const char *text, size_t first, size_t at,
+                        size_t length)
 {
     if (at <= first || at + 1 >= length)
         return false;
@@ -185,13 +204,15 @@ static bool is_boundary(const zr_bpe *bpe, cut_kind cuts, const char *text, size
         size_t before = at - 1;
         while (before > first && at - before < 5 && ((unsigned char)text[--before] & 0xc0) == 0x80)
             continue;
-        word = before < at - 1 && zr_class_at(&bpe->classes, text + before, at - 1 - before, &bytes) != ZR_SPACE &&
+        word = before < at - 1 &&
+               zr_class_at(&bpe->classes, text + before, at - 1 - before, &bytes) != ZR_SPACE &&
                zr_class_at(&bpe->classes, text + at, length - at, &bytes) != ZR_SPACE;
     }
     return word && !near_added(bpe, text, at, length);
 }
 
-size_t zr_bpe_boundary(const zr_tokenizer *tokenizer, const char *text, size_t first, size_t limit, size_t length)
+size_t zr_bpe_boundary(const zr_tokenizer *tokenizer, const char *text, size_t first, size_t limit,
+                       size_t length)
 {
     const zr_bpe *bpe = tokenizer->bpe;
     cut_kind cuts = cuts_of(bpe);

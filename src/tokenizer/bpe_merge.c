@@ -1,7 +1,8 @@
-// A piece to ids: its symbols, merged pair by pair, the lowest rank first and of equal ones the leftmost.
+// A piece to ids: its symbols, merged pair by pair, the lowest rank first and of equal ones the
+// leftmost.
 //
-// Short pieces scan their ranks for the lowest (they fit in a cache line or two); long ones keep candidates in a heap, so that a piece
-// of n symbols costs n log n. Both make the same merges.
+// Short pieces scan their ranks for the lowest (they fit in a cache line or two); long ones keep
+// candidates in a heap, so that a piece of n symbols costs n log n. Both make the same merges.
 #include "base/random.h"
 #include "tokenizer/bpe_encode.h"
 
@@ -41,16 +42,17 @@ static int64_t merge_short(const zr_bpe *bpe, int32_t *ids, int64_t n)
     return n;
 }
 
-typedef struct candidate { // a pair that may be merged; stale once one of its two symbols has changed
+// a pair that may be merged; stale once one of its two symbols has changed
+typedef struct candidate {
     int32_t rank, left, right, id;
     int64_t at; // of the left symbol
 } candidate;
 
 typedef struct chain { // the symbols of a long piece; merged ones leave gaps
     const zr_bpe *bpe;
-    int32_t *ids;        // (n) -1: gone
+    int32_t *ids;         // (n) -1: gone
     int64_t *next, *back; // (n) neighbours, n and -1 at the ends
-    candidate *heap;     // (at most 3n) the first is the next to merge
+    candidate *heap;      // (at most 3n) the first is the next to merge
     int64_t count, n;
 } chain;
 
@@ -104,7 +106,8 @@ static void apply(chain *c, const candidate *top)
 
 static int64_t merge_long(zr_encoder *encoder, int32_t *ids, int64_t n)
 {
-    char *room = zr_scratch_get(&encoder->heap, (size_t)n * (2 * sizeof(int64_t) + 3 * sizeof(candidate)), encoder->error);
+    char *room = zr_scratch_get(
+        &encoder->heap, (size_t)n * (2 * sizeof(int64_t) + 3 * sizeof(candidate)), encoder->error);
     if (!room)
         return -1;
     chain c = {.bpe = encoder->tokenizer->bpe, .ids = ids, .n = n};
@@ -135,9 +138,14 @@ int64_t zr_bpe_merge(zr_encoder *encoder, int32_t *ids, int64_t n)
 static zero_status fail_unknown(const zr_encoder *encoder, const char *text, int bytes)
 {
     if (bytes > 1 || (*text > 0x20 && *text < 0x7f))
-        return zr_fail(encoder->error, ZERO_ERR_DATA, "%s: the tokenizer has no token for \"%.*s\", and none that stands for what is unknown", encoder->name, bytes, text);
-    return zr_fail(encoder->error, ZERO_ERR_DATA, "%s: the tokenizer has no token for the byte 0x%02x, and none that stands for what is unknown", encoder->name,
-                   (unsigned char)*text);
+        return zr_fail(
+            encoder->error, ZERO_ERR_DATA,
+            "%s: the tokenizer has no token for \"%.*s\", and none that stands for what is unknown",
+            encoder->name, bytes, text);
+    return zr_fail(encoder->error, ZERO_ERR_DATA,
+                   "%s: the tokenizer has no token for the byte 0x%02x, and none that stands for "
+                   "what is unknown",
+                   encoder->name, (unsigned char)*text);
 }
 
 typedef struct symbols { // of one piece, as they are found
@@ -178,8 +186,10 @@ static zero_status find_symbols(zr_encoder *encoder, const char *text, size_t le
     const zr_bpe *bpe = encoder->tokenizer->bpe;
     for (size_t at = 0; at < length;) {
         int32_t code_point, id;
-        int bytes = bpe->byte_level ? 1 : ZR_MAX(zr_utf8_next(text + at, length - at, &code_point), 1);
-        id = bpe->byte_level ? bpe->symbols[(unsigned char)text[at]] : zr_text_span_map_find(&bpe->ids, text + at, (size_t)bytes);
+        int bytes =
+            bpe->byte_level ? 1 : ZR_MAX(zr_utf8_next(text + at, length - at, &code_point), 1);
+        id = bpe->byte_level ? bpe->symbols[(unsigned char)text[at]]
+                             : zr_text_span_map_find(&bpe->ids, text + at, (size_t)bytes);
         if (id >= 0) {
             settle_unknown(s, bpe);
             s->ids[s->count++] = id;
@@ -196,15 +206,18 @@ static zero_status append(zr_encoder *encoder, const int32_t *ids, int64_t count
 {
     zr_ids *out = encoder->out;
     if (!zr_ids_reserve(out, count))
-        return zr_fail(encoder->error, ZERO_ERR_MEMORY, "%s: no memory for %lld tokens", encoder->name, (long long)(out->count + count));
+        return zr_fail(encoder->error, ZERO_ERR_MEMORY, "%s: no memory for %lld tokens",
+                       encoder->name, (long long)(out->count + count));
     memcpy(out->at + out->count, ids, (size_t)count * sizeof *ids);
     out->count += count;
     return ZERO_OK;
 }
 
-static zero_status merge_piece(zr_encoder *encoder, const char *text, size_t length, const int32_t **ids, int64_t *count)
+static zero_status merge_piece(zr_encoder *encoder, const char *text, size_t length,
+                               const int32_t **ids, int64_t *count)
 {
-    symbols s = {.ids = zr_scratch_get(&encoder->symbols, (length + 1) * sizeof(int32_t), encoder->error)};
+    symbols s = {
+        .ids = zr_scratch_get(&encoder->symbols, (length + 1) * sizeof(int32_t), encoder->error)};
     if (!s.ids)
         return ZERO_ERR_MEMORY;
     ZERO_TRY(find_symbols(encoder, text, length, &s));

@@ -1,4 +1,5 @@
-// The tables of a BPE: byte strings to ids, pairs to merges. Open addressing, at most half full, never shrinking.
+// The tables of a BPE: byte strings to ids, pairs to merges. Open addressing, at most half full,
+// never shrinking.
 #include "base/random.h"
 #include "tokenizer/bpe_encode.h"
 
@@ -13,7 +14,8 @@ static bool slots_for(int64_t count, uint32_t *mask)
     return slots <= (uint64_t)1 << 30;
 }
 
-zero_status zr_text_span_map_create(const char *const *text, int64_t count, zr_text_span_map *out, zero_error *error)
+zero_status zr_text_span_map_create(const char *const *text, int64_t count, zr_text_span_map *out,
+                                    zero_error *error)
 {
     *out = (zr_text_span_map){.text = text};
     if (!slots_for(count, &out->mask))
@@ -30,7 +32,8 @@ zero_status zr_text_span_map_create(const char *const *text, int64_t count, zr_t
 static uint32_t slot_of(const zr_text_span_map *map, const char *key, size_t length)
 {
     uint32_t slot = (uint32_t)zr_hash_bytes(key, length, 0) & map->mask;
-    while (map->ids[slot] >= 0 && (map->keys[slot].length != length || memcmp(*map->text + map->keys[slot].at, key, length) != 0))
+    while (map->ids[slot] >= 0 && (map->keys[slot].length != length ||
+                                   memcmp(*map->text + map->keys[slot].at, key, length) != 0))
         slot = (slot + 1) & map->mask;
     return slot;
 }
@@ -74,7 +77,8 @@ static zr_merge *merge_slot(const zr_merge_map *map, int32_t left, int32_t right
 {
     uint64_t hash = ((uint64_t)(uint32_t)left << 32 | (uint32_t)right) * 0x9e3779b97f4a7c15ull;
     uint32_t slot = (uint32_t)(hash >> 32) & map->mask;
-    while (map->slots[slot].left >= 0 && (map->slots[slot].left != left || map->slots[slot].right != right))
+    while (map->slots[slot].left >= 0 &&
+           (map->slots[slot].left != left || map->slots[slot].right != right))
         slot = (slot + 1) & map->mask;
     return &map->slots[slot];
 }
@@ -92,7 +96,8 @@ const zr_merge *zr_merge_map_find(const zr_merge_map *map, int32_t left, int32_t
 
 static const zr_code_range printable[] = {{33, 126}, {161, 172}, {174, 255}};
 
-// The printable bytes of Latin-1 stand for themselves, the others for U+0100 and up, in their order.
+// The printable bytes of Latin-1 stand for themselves, the others for U+0100 and up, in their
+// order.
 int32_t zr_byte_symbol(int byte)
 {
     int32_t others = byte;
@@ -120,7 +125,9 @@ int zr_symbol_byte(int32_t code_point)
 const char *zr_find(const char *text, size_t length, const char *what, size_t width)
 {
     const char *end = text + length;
-    for (const char *at = text; (size_t)(end - at) >= width && (at = memchr(at, *what, (size_t)(end - at) - width + 1)); at++)
+    for (const char *at = text;
+         (size_t)(end - at) >= width && (at = memchr(at, *what, (size_t)(end - at) - width + 1));
+         at++)
         if (memcmp(at, what, width) == 0)
             return at;
     return NULL;

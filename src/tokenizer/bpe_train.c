@@ -5,8 +5,9 @@
 //   pairs    of neighbouring ids: how often they occur
 //   heap     pairs with the words in which they arose, the most frequent first, then the lower ids
 //
-// Counts in the heap may be old: one that is popped with another count than its pair has now goes back with that one. A merge changes
-// the counts of its neighbours only, and those that are new go into the heap with the words in which they are new.
+// Counts in the heap may be old: one that is popped with another count than its pair has now goes
+// back with that one. A merge changes the counts of its neighbours only, and those that are new go
+// into the heap with the words in which they are new.
 #include "base/random.h"
 #include "tokenizer/bpe_train.h"
 #include "tokenizer/bpe_train_internal.h"
@@ -34,13 +35,15 @@ void zr_bpe_trainer_destroy(zr_bpe_trainer *t)
     zr_buffer_free(&t->tokens);
     zr_ids_free(&t->touched);
     zr_text_span_map_free(&t->known);
-    void *const rest[] = {t->words, t->slots, t->symbols, t->pairs, t->pair_slots, t->heap, t->token, t->merges};
+    void *const rest[] = {t->words,      t->slots, t->symbols, t->pairs,
+                          t->pair_slots, t->heap,  t->token,   t->merges};
     for (int i = 0; i < ZR_COUNT(rest); i++)
         zr_free(rest[i]);
     zr_free(t);
 }
 
-zero_status zr_trainer_grow(void **array, int64_t *capacity, int64_t needed, size_t width, zero_error *error)
+zero_status zr_trainer_grow(void **array, int64_t *capacity, int64_t needed, size_t width,
+                            zero_error *error)
 {
     if (needed <= *capacity)
         return ZERO_OK;
@@ -79,11 +82,13 @@ static zero_status make_room_for_words(zr_bpe_trainer *t, zero_error *error)
     t->slots = larger;
     t->slot_mask = slots - 1;
     for (int64_t i = 0; i < t->word_count; i++)
-        t->slots[slot_of_word(t, t->text.data + t->words[i].at, t->words[i].length)] = (int32_t)(i + 1);
+        t->slots[slot_of_word(t, t->text.data + t->words[i].at, t->words[i].length)] =
+            (int32_t)(i + 1);
     return ZERO_OK;
 }
 
-static zero_status count_piece(zr_bpe_trainer *t, const char *text, size_t length, zero_error *error)
+static zero_status count_piece(zr_bpe_trainer *t, const char *text, size_t length,
+                               zero_error *error)
 {
     uint64_t slot = slot_of_word(t, text, length);
     if (t->slots[slot]) {
@@ -92,14 +97,20 @@ static zero_status count_piece(zr_bpe_trainer *t, const char *text, size_t lengt
     }
     if (t->word_count == INT32_MAX - 1 || length > UINT32_MAX)
         return zr_fail(error, ZERO_ERR_DATA, "more than %d distinct pieces of text", INT32_MAX - 1);
-    ZERO_TRY(zr_trainer_grow((void **)&t->words, &t->word_room, t->word_count + 1, sizeof *t->words, error));
-    t->words[t->word_count++] = (zr_train_word){.at = t->text.length, .length = (uint32_t)length, .count = 1};
+    ZERO_TRY(zr_trainer_grow((void **)&t->words, &t->word_room, t->word_count + 1, sizeof *t->words,
+                             error));
+    t->words[t->word_count++] =
+        (zr_train_word){.at = t->text.length, .length = (uint32_t)length, .count = 1};
     t->slots[slot] = (int32_t)t->word_count;
     zr_buffer_append(&t->text, text, length);
-    return t->text.failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for %lld distinct pieces of text", (long long)t->word_count) : make_room_for_words(t, error);
+    return t->text.failed
+               ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for %lld distinct pieces of text",
+                         (long long)t->word_count)
+               : make_room_for_words(t, error);
 }
 
-zero_status zr_bpe_trainer_feed(zr_bpe_trainer *t, const char *text, size_t length, zero_error *error)
+zero_status zr_bpe_trainer_feed(zr_bpe_trainer *t, const char *text, size_t length,
+                                zero_error *error)
 {
     zr_next_piece next = zr_pieces_gpt2();
     ZERO_TRY(make_room_for_words(t, error));
@@ -113,7 +124,8 @@ zero_status zr_bpe_trainer_feed(zr_bpe_trainer *t, const char *text, size_t leng
 // ---- tokens -------------------------------------------------------------------------------------
 
 // The token with these bytes, new where there is none yet.
-static zero_status put_token(zr_bpe_trainer *t, const char *bytes, size_t length, int32_t *id, zero_error *error)
+static zero_status put_token(zr_bpe_trainer *t, const char *bytes, size_t length, int32_t *id,
+                             zero_error *error)
 {
     *id = zr_text_span_map_find(&t->known, bytes, length);
     if (*id >= 0)
@@ -123,7 +135,8 @@ static zero_status put_token(zr_bpe_trainer *t, const char *bytes, size_t length
     zr_buffer_append(&t->tokens, bytes, length);
     t->token_text = t->tokens.data;
     if (t->tokens.failed || t->tokens.length > UINT32_MAX / 2)
-        return zr_fail(error, ZERO_ERR_MEMORY, "no memory for the text of %d tokens", t->token_count);
+        return zr_fail(error, ZERO_ERR_MEMORY, "no memory for the text of %d tokens",
+                       t->token_count);
     zr_text_span_map_insert(&t->known, t->token[*id], *id);
     return ZERO_OK;
 }
@@ -137,7 +150,8 @@ static zero_status begin_tokens(zr_bpe_trainer *t, int32_t vocabulary, zero_erro
     t->merge_room = vocabulary;
     if (!t->merges)
         return ZERO_ERR_MEMORY;
-    ZERO_TRY(zr_text_span_map_create((const char *const *)&t->token_text, vocabulary, &t->known, error));
+    ZERO_TRY(
+        zr_text_span_map_create((const char *const *)&t->token_text, vocabulary, &t->known, error));
     ZERO_TRY(put_token(t, ZR_END_OF_TEXT, strlen(ZR_END_OF_TEXT), &id, error));
     for (int32_t symbol = 0; symbol < 512; symbol++) {
         int byte = zr_symbol_byte(symbol);
@@ -152,7 +166,9 @@ static zero_status begin_tokens(zr_bpe_trainer *t, int32_t vocabulary, zero_erro
 
 static uint64_t slot_of_pair(const zr_bpe_trainer *t, int32_t left, int32_t right)
 {
-    uint64_t slot = ((uint64_t)(uint32_t)left << 32 | (uint32_t)right) * 0x9e3779b97f4a7c15ull >> 20 & t->pair_mask;
+    uint64_t slot =
+        ((uint64_t)(uint32_t)left << 32 | (uint32_t)right) * 0x9e3779b97f4a7c15ull >> 20 &
+        t->pair_mask;
     for (; t->pair_slots[slot]; slot = (slot + 1) & t->pair_mask) {
         const zr_train_pair *pair = &t->pairs[t->pair_slots[slot] - 1];
         if (pair->left == left && pair->right == right)
@@ -177,12 +193,14 @@ static zero_status make_room_for_pairs(zr_bpe_trainer *t, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status find_pair(zr_bpe_trainer *t, int32_t left, int32_t right, int32_t *index, zero_error *error)
+static zero_status find_pair(zr_bpe_trainer *t, int32_t left, int32_t right, int32_t *index,
+                             zero_error *error)
 {
     ZERO_TRY(make_room_for_pairs(t, error));
     uint64_t slot = slot_of_pair(t, left, right);
     if (!t->pair_slots[slot]) {
-        ZERO_TRY(zr_trainer_grow((void **)&t->pairs, &t->pair_room, t->pair_count + 1, sizeof *t->pairs, error));
+        ZERO_TRY(zr_trainer_grow((void **)&t->pairs, &t->pair_room, t->pair_count + 1,
+                                 sizeof *t->pairs, error));
         t->pairs[t->pair_count++] = (zr_train_pair){.left = left, .right = right};
         t->pair_slots[slot] = (int32_t)t->pair_count;
     }
@@ -191,7 +209,8 @@ static zero_status find_pair(zr_bpe_trainer *t, int32_t left, int32_t right, int
 }
 
 // The pair occurs `change` times more in each of the word's occurrences.
-static zero_status count_pair(zr_bpe_trainer *t, int32_t left, int32_t right, int change, int32_t word, zero_error *error)
+static zero_status count_pair(zr_bpe_trainer *t, int32_t left, int32_t right, int change,
+                              int32_t word, zero_error *error)
 {
     int32_t index;
     ZERO_TRY(find_pair(t, left, right, &index, error));
@@ -203,7 +222,10 @@ static zero_status count_pair(zr_bpe_trainer *t, int32_t left, int32_t right, in
         zr_ids_append(&t->touched, index);
     if (!pair->fresh.count || pair->fresh.at[pair->fresh.count - 1] != word)
         zr_ids_append(&pair->fresh, word);
-    return pair->fresh.failed || t->touched.failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for %lld pairs of tokens", (long long)t->pair_count) : ZERO_OK;
+    return pair->fresh.failed || t->touched.failed
+               ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for %lld pairs of tokens",
+                         (long long)t->pair_count)
+               : ZERO_OK;
 }
 
 static bool goes_before(const zr_train_entry *a, const zr_train_entry *b)
@@ -215,7 +237,8 @@ static bool goes_before(const zr_train_entry *a, const zr_train_entry *b)
 
 static zero_status heap_push(zr_bpe_trainer *t, zr_train_entry new, zero_error *error)
 {
-    zero_status status = zr_trainer_grow((void **)&t->heap, &t->heap_room, t->heap_count + 1, sizeof *t->heap, error);
+    zero_status status = zr_trainer_grow((void **)&t->heap, &t->heap_room, t->heap_count + 1,
+                                         sizeof *t->heap, error);
     if (status != ZERO_OK) {
         zr_free(new.words.at);
         return status;
@@ -246,7 +269,8 @@ static zero_status push_touched(zr_bpe_trainer *t, zero_error *error)
 {
     for (int64_t i = 0; i < t->touched.count; i++) {
         zr_train_pair *pair = &t->pairs[t->touched.at[i]];
-        zr_train_entry entry = {.count = pair->count, .left = pair->left, .right = pair->right, .words = pair->fresh};
+        zr_train_entry entry = {
+            .count = pair->count, .left = pair->left, .right = pair->right, .words = pair->fresh};
         pair->fresh = (zr_ids){0};
         if (entry.count > 0)
             ZERO_TRY(heap_push(t, entry, error));
@@ -274,8 +298,10 @@ static zero_status spell_words(zr_bpe_trainer *t, zero_error *error)
     return push_touched(t, error);
 }
 
-// Every occurrence of the pair in one word becomes `id`, from the left; the neighbours' counts follow.
-static zero_status merge_in_word(zr_bpe_trainer *t, int32_t word, const zr_train_entry *what, int32_t id, zero_error *error)
+// Every occurrence of the pair in one word becomes `id`, from the left; the neighbours' counts
+// follow.
+static zero_status merge_in_word(zr_bpe_trainer *t, int32_t word, const zr_train_entry *what,
+                                 int32_t id, zero_error *error)
 {
     zr_train_word *w = &t->words[word];
     int32_t *ids = t->symbols + w->at;
@@ -297,18 +323,22 @@ static zero_status merge_in_word(zr_bpe_trainer *t, int32_t word, const zr_train
     return ZERO_OK;
 }
 
-static zero_status merge_everywhere(zr_bpe_trainer *t, const zr_train_entry *what, zero_error *error)
+static zero_status merge_everywhere(zr_bpe_trainer *t, const zr_train_entry *what,
+                                    zero_error *error)
 {
     zr_text_span left = t->token[what->left], right = t->token[what->right];
     zr_buffer joined = {0};
     int32_t id;
     zr_buffer_append(&joined, t->tokens.data + left.at, left.length);
     zr_buffer_append(&joined, t->tokens.data + right.at, right.length);
-    zero_status status = joined.failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for a token of %u bytes", left.length + right.length)
-                                       : put_token(t, joined.data, joined.length, &id, error);
+    zero_status status = joined.failed
+                             ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for a token of %u bytes",
+                                       left.length + right.length)
+                             : put_token(t, joined.data, joined.length, &id, error);
     zr_buffer_free(&joined);
     if (status == ZERO_OK)
-        status = zr_trainer_grow((void **)&t->merges, &t->merge_room, t->merge_count + 1, sizeof *t->merges, error);
+        status = zr_trainer_grow((void **)&t->merges, &t->merge_room, t->merge_count + 1,
+                                 sizeof *t->merges, error);
     if (status == ZERO_OK)
         t->merges[t->merge_count++] = (zr_merge){.left = what->left, .right = what->right};
     for (int64_t i = 0; i < what->words.count && status == ZERO_OK; i++)
@@ -316,10 +346,15 @@ static zero_status merge_everywhere(zr_bpe_trainer *t, const zr_train_entry *wha
     return status == ZERO_OK ? push_touched(t, error) : status;
 }
 
-zero_status zr_bpe_trainer_learn(zr_bpe_trainer *t, int32_t vocabulary, int64_t least, void (*step)(void *user, int32_t tokens), void *user, zero_error *error)
+zero_status zr_bpe_trainer_learn(zr_bpe_trainer *t, int32_t vocabulary, int64_t least,
+                                 void (*step)(void *user, int32_t tokens), void *user,
+                                 zero_error *error)
 {
     if (vocabulary < 257)
-        return zr_fail(error, ZERO_ERR_USAGE, "a vocabulary of %d: 256 bytes and the end of a text are 257 tokens, before any is learnt", vocabulary);
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "a vocabulary of %d: 256 bytes and the end of a text are 257 tokens, before "
+                       "any is learnt",
+                       vocabulary);
     ZERO_TRY(begin_tokens(t, vocabulary, error));
     ZERO_TRY(spell_words(t, error));
     while (t->token_count < vocabulary && t->heap_count) {
@@ -345,7 +380,4 @@ zero_status zr_bpe_trainer_learn(zr_bpe_trainer *t, int32_t vocabulary, int64_t 
     return ZERO_OK;
 }
 
-int32_t zr_bpe_trainer_vocabulary(const zr_bpe_trainer *t)
-{
-    return t->token_count;
-}
+int32_t zr_bpe_trainer_vocabulary(const zr_bpe_trainer *t) { return t->token_count; }

@@ -6,11 +6,14 @@
 #include <string.h>
 #include <utf8proc.h>
 
-#define HEAD                                                                                                                                              \
-    "{\"version\":\"1.0\",\"truncation\":null,\"padding\":null,\"added_tokens\":[{\"id\":0,\"content\":\"" ZR_END_OF_TEXT "\",\"single_word\":false,"             \
-    "\"lstrip\":false,\"rstrip\":false,\"normalized\":false,\"special\":true}],\n\"normalizer\":null,\n"
-#define CONFIG                                                                                                                                            \
-    "{\"tokenizer_class\":\"PreTrainedTokenizerFast\",\"bos_token\":\"" ZR_END_OF_TEXT "\",\"eos_token\":\"" ZR_END_OF_TEXT "\",\"clean_up_tokenization_spaces\":false}\n"
+#define HEAD                                                                                       \
+    "{\"version\":\"1.0\",\"truncation\":null,\"padding\":null,\"added_tokens\":[{\"id\":0,"       \
+    "\"content\":\"" ZR_END_OF_TEXT "\",\"single_word\":false,"                                    \
+    "\"lstrip\":false,\"rstrip\":false,\"normalized\":false,\"special\":true}],\n\"normalizer\":"  \
+    "null,\n"
+#define CONFIG                                                                                     \
+    "{\"tokenizer_class\":\"PreTrainedTokenizerFast\",\"bos_token\":\"" ZR_END_OF_TEXT             \
+    "\",\"eos_token\":\"" ZR_END_OF_TEXT "\",\"clean_up_tokenization_spaces\":false}\n"
 
 static bool begins(const char *path, const char *with)
 {
@@ -19,10 +22,7 @@ static bool begins(const char *path, const char *with)
     return !strncmp(head, with, strlen(with));
 }
 
-bool zr_bpe_trainer_wrote(const char *path)
-{
-    return begins(path, HEAD) || begins(path, CONFIG);
-}
+bool zr_bpe_trainer_wrote(const char *path) { return begins(path, HEAD) || begins(path, CONFIG); }
 
 // A token in GPT-2's alphabet, one character a byte; the end of a text as it is.
 static void spell(const zr_bpe_trainer *t, int32_t id, zr_buffer *out)
@@ -31,7 +31,8 @@ static void spell(const zr_bpe_trainer *t, int32_t id, zr_buffer *out)
     out->length = 0;
     for (uint32_t i = 0; i < token.length; i++) {
         utf8proc_uint8_t symbol[4];
-        utf8proc_ssize_t bytes = utf8proc_encode_char(zr_byte_symbol((unsigned char)t->tokens.data[token.at + i]), symbol);
+        utf8proc_ssize_t bytes = utf8proc_encode_char(
+            zr_byte_symbol((unsigned char)t->tokens.data[token.at + i]), symbol);
         zr_buffer_append(out, symbol, (size_t)bytes);
     }
 }
@@ -64,18 +65,27 @@ static void write_merges(const zr_bpe_trainer *t, zr_buffer *out, zr_buffer *wor
     zr_buffer_free(&pair);
 }
 
-static zero_status write_file(const char *directory, const char *name, const zr_buffer *text, zero_error *error)
+static zero_status write_file(const char *directory, const char *name, const zr_buffer *text,
+                              zero_error *error)
 {
-    return text->failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for the text of \"%s/%s\"", directory, name) : zr_file_write_in(directory, name, text->data, text->length, error);
+    return text->failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for the text of \"%s/%s\"",
+                                  directory, name)
+                        : zr_file_write_in(directory, name, text->data, text->length, error);
 }
 
 zero_status zr_bpe_trainer_save(const zr_bpe_trainer *t, const char *directory, zero_error *error)
 {
-    static const char byte_level[] = "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true,\"use_regex\":true}";
+    static const char byte_level[] = "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_"
+                                     "offsets\":true,\"use_regex\":true}";
     zr_buffer text = {0}, word = {0}, config = {0};
     zr_buffer_printf(&text, HEAD "\"pre_tokenizer\":%s,\n", byte_level);
-    zr_buffer_printf(&text, "\"post_processor\":null,\n\"decoder\":%s,\n\"model\":{\"type\":\"BPE\",\"dropout\":null,\"unk_token\":null,", byte_level);
-    zr_buffer_printf(&text, "\"continuing_subword_prefix\":null,\"end_of_word_suffix\":null,\"fuse_unk\":false,\"byte_fallback\":false,\"ignore_merges\":false,\"vocab\":{");
+    zr_buffer_printf(&text,
+                     "\"post_processor\":null,\n\"decoder\":%s,\n\"model\":{\"type\":\"BPE\","
+                     "\"dropout\":null,\"unk_token\":null,",
+                     byte_level);
+    zr_buffer_printf(&text,
+                     "\"continuing_subword_prefix\":null,\"end_of_word_suffix\":null,\"fuse_unk\":"
+                     "false,\"byte_fallback\":false,\"ignore_merges\":false,\"vocab\":{");
     write_tokens(t, &text, &word);
     zr_buffer_printf(&text, "\n},\"merges\":[");
     write_merges(t, &text, &word);

@@ -1,5 +1,5 @@
-// Rounds: each thread encodes a part, then the parts are handed on in their order. A part is small compared with a text and large compared with the
-// cost of a round.
+// Rounds: each thread encodes a part, then the parts are handed on in their order. A part is small
+// compared with a text and large compared with the cost of a round.
 #include "base/thread.h"
 #include "tokenizer/crew.h"
 
@@ -25,7 +25,8 @@ struct zr_crew {
     int count;
 };
 
-zero_status zr_crew_create(const zr_tokenizer *tokenizer, int threads, zr_crew **out, zero_error *error)
+zero_status zr_crew_create(const zr_tokenizer *tokenizer, int threads, zr_crew **out,
+                           zero_error *error)
 {
     zr_crew *crew = zr_alloc(sizeof *crew, error);
     *out = NULL;
@@ -63,16 +64,18 @@ static void work(void *argument)
 {
     hand *mine = argument;
     mine->ids.count = 0;
-    mine->status = zr_encoder_append(mine->encoder, mine->mode, mine->text, mine->first, mine->end, mine->name, &mine->ids, &mine->error);
+    mine->status = zr_encoder_append(mine->encoder, mine->mode, mine->text, mine->first, mine->end,
+                                     mine->name, &mine->ids, &mine->error);
 }
 
-typedef struct saying { // who hears how far it is
+typedef struct saying {                      // who hears how far it is
     void (*taken)(void *user, size_t bytes); // NULL: nobody
     void *user;
     size_t bytes;
 } saying;
 
-// A part that cannot be cut may take longer than others wait for a sign of life: it is encoded by another thread.
+// A part that cannot be cut may take longer than others wait for a sign of life: it is encoded by
+// another thread.
 static zero_status give(zr_crew *crew, hand *next, const saying *say, zero_error *error)
 {
     if (!crew->workers && say->taken && next->end - next->first > 8 * PART_BYTES)
@@ -93,7 +96,8 @@ static void wait_for_all(zr_crew *crew, const saying *say)
 }
 
 // Cuts parts from `at` on and encodes them; returns where the last one ends.
-static zero_status encode_round(zr_crew *crew, const hand *what, size_t at, size_t length, const saying *say, int *busy, size_t *end, zero_error *error)
+static zero_status encode_round(zr_crew *crew, const hand *what, size_t at, size_t length,
+                                const saying *say, int *busy, size_t *end, zero_error *error)
 {
     zero_status status = ZERO_OK;
     for (*busy = 0; *busy < crew->count && at < length && status == ZERO_OK; ++*busy) {
@@ -102,7 +106,8 @@ static zero_status encode_round(zr_crew *crew, const hand *what, size_t at, size
         next->text = what->text;
         next->name = what->name;
         next->first = at;
-        next->end = at = zr_tokenizer_boundary(crew->tokenizer, what->text, at, ZR_MIN(length, at + PART_BYTES), length);
+        next->end = at = zr_tokenizer_boundary(crew->tokenizer, what->text, at,
+                                               ZR_MIN(length, at + PART_BYTES), length);
         status = give(crew, next, say, error);
     }
     wait_for_all(crew, say);
@@ -110,8 +115,9 @@ static zero_status encode_round(zr_crew *crew, const hand *what, size_t at, size
     return status;
 }
 
-zero_status zr_crew_encode(zr_crew *crew, zr_encode_mode mode, const char *text, size_t length, const char *name, zr_take_ids take, void (*taken)(void *user, size_t bytes),
-                           void *user, zero_error *error)
+zero_status zr_crew_encode(zr_crew *crew, zr_encode_mode mode, const char *text, size_t length,
+                           const char *name, zr_take_ids take,
+                           void (*taken)(void *user, size_t bytes), void *user, zero_error *error)
 {
     const hand what = {.mode = mode, .text = text, .name = name};
     for (size_t at = 0, end; at < length; at = end) {

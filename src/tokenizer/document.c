@@ -19,8 +19,8 @@ void zr_document_free(zr_document *document)
 
 static bool has_room(zr_document *document)
 {
-    zr_document_part *segments =
-        zr_list_grow(document->segments, document->count, &document->capacity, sizeof *segments, NULL);
+    zr_document_part *segments = zr_list_grow(document->segments, document->count,
+                                              &document->capacity, sizeof *segments, NULL);
     document->text.failed |= !segments;
     if (!segments)
         return false;
@@ -37,7 +37,8 @@ void zr_document_add(zr_document *document, const char *text, size_t length, boo
     if (last && last->trained == trained && !last->seam)
         last->end = document->text.length;
     else if (has_room(document))
-        document->segments[document->count++] = (zr_document_part){.end = document->text.length, .trained = trained};
+        document->segments[document->count++] =
+            (zr_document_part){.end = document->text.length, .trained = trained};
 }
 
 void zr_document_seam(zr_document *document)
@@ -64,26 +65,28 @@ void zr_encoding_free(zr_encoding *encoding)
 
 typedef struct unit { // what stands between two seams
     const zr_document *document;
-    int first, last;  // its segments [first, last)
-    size_t start;     // in the text
-    int64_t at;       // its first token
+    int first, last; // its segments [first, last)
+    size_t start;    // in the text
+    int64_t at;      // its first token
     const char *name;
 } unit;
 
-static zero_status encode_to(zr_encoding *encoding, const unit *u, size_t end, zr_ids *out, zero_error *error)
+static zero_status encode_to(zr_encoding *encoding, const unit *u, size_t end, zr_ids *out,
+                             zero_error *error)
 {
     zr_encode_mode mode = u->document->special ? ZR_ENCODE_SPECIAL : ZR_ENCODE_TEXT;
-    return zr_encoder_append(encoding->encoder, mode, u->document->text.data, u->start, end, u->name, out, error);
+    return zr_encoder_append(encoding->encoder, mode, u->document->text.data, u->start, end,
+                             u->name, out, error);
 }
 
-static int32_t id_of(int32_t id)
-{
-    return id < 0 ? ~id : id;
-}
+static int32_t id_of(int32_t id) { return id < 0 ? ~id : id; }
 
-// Two lists of ids that spell the same from somewhere on, one of them shorter: how many of `whole` lie before the end of `part`, *across:
-// whether the next one lies across it. Where they do not spell the same nothing is known, and it is none.
-static int64_t count_within(const zr_encoding *encoding, const int32_t *whole, int64_t count, const int32_t *part, int64_t part_count, bool *across, zr_buffer *work)
+// Two lists of ids that spell the same from somewhere on, one of them shorter: how many of `whole`
+// lie before the end of `part`, *across:
+// whether the next one lies across it. Where they do not spell the same nothing is known, and it is
+// none.
+static int64_t count_within(const zr_encoding *encoding, const int32_t *whole, int64_t count,
+                            const int32_t *part, int64_t part_count, bool *across, zr_buffer *work)
 {
     zr_buffer *text = &work[0], *piece = &work[1];
     text->length = 0;
@@ -95,7 +98,8 @@ static int64_t count_within(const zr_encoding *encoding, const int32_t *whole, i
     for (; within < count && at < text->length; within++) {
         piece->length = 0;
         zr_tokenizer_decode(encoding->tokenizer, id_of(whole[within]), piece);
-        if (piece->length && memcmp(text->data + at, piece->data, ZR_MIN(piece->length, text->length - at)) != 0)
+        if (piece->length &&
+            memcmp(text->data + at, piece->data, ZR_MIN(piece->length, text->length - at)) != 0)
             return 0;
         if (piece->length > text->length - at)
             return within;
@@ -105,9 +109,10 @@ static int64_t count_within(const zr_encoding *encoding, const int32_t *whole, i
     return within;
 }
 
-// The token of the unit before which segment s ends. Up to where the tokens of what stands before it are those of the whole unit that is
-// clear; from there on, what they spell tells.
-static zero_status find_border(zr_encoding *encoding, const unit *u, int s, int64_t *border, zero_error *error)
+// The token of the unit before which segment s ends. Up to where the tokens of what stands before
+// it are those of the whole unit that is clear; from there on, what they spell tells.
+static zero_status find_border(zr_encoding *encoding, const unit *u, int s, int64_t *border,
+                               zero_error *error)
 {
     const zr_document_part *segment = &u->document->segments[s];
     const int32_t *whole = encoding->ids.at + u->at;
@@ -122,10 +127,13 @@ static zero_status find_border(zr_encoding *encoding, const unit *u, int s, int6
     ZERO_TRY(encode_to(encoding, u, segment->end, &encoding->scratch, error));
     while (same < count && same < part->count && id_of(whole[same]) == part->at[same])
         same++;
-    *border = same + count_within(encoding, whole + same, count - same, part->at + same, part->count - same, &across, encoding->work);
+    *border = same + count_within(encoding, whole + same, count - same, part->at + same,
+                                  part->count - same, &across, encoding->work);
     *border += across && segment->trained;
     bool failed = encoding->work[0].failed || encoding->work[1].failed;
-    return failed ? zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for the text of its tokens", u->name) : ZERO_OK;
+    return failed ? zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for the text of its tokens",
+                            u->name)
+                  : ZERO_OK;
 }
 
 static zero_status add_unit(zr_encoding *encoding, const unit *u, zero_error *error)
@@ -140,11 +148,13 @@ static zero_status add_unit(zr_encoding *encoding, const unit *u, zero_error *er
     return ZERO_OK;
 }
 
-zero_status zr_encoding_add(zr_encoding *encoding, const zr_document *document, const char *name, zero_error *error)
+zero_status zr_encoding_add(zr_encoding *encoding, const zr_document *document, const char *name,
+                            zero_error *error)
 {
     unit u = {.document = document, .name = name};
     if (document->text.failed)
-        return zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for a document of %zu bytes", name, document->text.length);
+        return zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for a document of %zu bytes", name,
+                       document->text.length);
     for (int s = 0; s < document->count; s++) {
         if (s + 1 < document->count && !document->segments[s].seam)
             continue;
@@ -161,7 +171,11 @@ zero_status zr_encoding_end(zr_encoding *encoding, bool record, const char *name
 {
     int32_t end = zr_tokenizer_end(encoding->tokenizer);
     if (end < 0)
-        return record ? zr_encoder_append(encoding->encoder, ZR_ENCODE_TEXT, "\n", 0, 1, name, &encoding->ids, error) : ZERO_OK;
+        return record ? zr_encoder_append(encoding->encoder, ZR_ENCODE_TEXT, "\n", 0, 1, name,
+                                          &encoding->ids, error)
+                      : ZERO_OK;
     zr_ids_append(&encoding->ids, end);
-    return encoding->ids.failed ? zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for %lld tokens", name, (long long)encoding->ids.count) : ZERO_OK;
+    return encoding->ids.failed ? zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for %lld tokens",
+                                          name, (long long)encoding->ids.count)
+                                : ZERO_OK;
 }

@@ -1,4 +1,5 @@
-// GPT-2's two files, vocab.json and merges.txt, with what else their directory says that decides ids. As transformers reads it:
+// GPT-2's two files, vocab.json and merges.txt, with what else their directory says that decides
+// ids. As transformers reads it:
 //
 //   tokenizer_config.json    added_tokens_decoder: {"50257": {"content": "<pad>", "special": true,
 //                            "lstrip": ...}}; add_prefix_space; names of special tokens
@@ -10,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define END_OF_TEXT "<|endoftext|>" // what GPT-2 calls its begin, end and unknown token where nothing says otherwise
+// what GPT-2 calls its begin, end and unknown token where nothing says otherwise
+#define END_OF_TEXT "<|endoftext|>"
 
 typedef struct gathering { // added tokens, on their way to the loader
     const zr_bpe_loader *loader;
@@ -25,12 +27,17 @@ static zero_status fail_memory(const gathering *g, zero_error *error)
 }
 
 // `flags`: an object with lstrip and the like, or NULL.
-static zero_status put(gathering *g, const char *content, json_int_t id, const json_t *flags, bool special, bool normalized, zero_error *error)
+static zero_status put(gathering *g, const char *content, json_int_t id, const json_t *flags,
+                       bool special, bool normalized, zero_error *error)
 {
     json_t *entry = json_object();
-    bool failed = !entry || json_object_set_new(entry, "special", json_boolean(special)) || json_object_set_new(entry, "normalized", json_boolean(normalized)) ||
-                  (flags && json_object_update(entry, (json_t *)flags)) || (special && json_object_set_new(entry, "special", json_true())) || json_object_set_new(entry, "id", json_integer(id)) ||
-                  json_object_set_new(entry, "content", json_string(content)) || json_object_set(g->tokens, content, entry);
+    bool failed = !entry || json_object_set_new(entry, "special", json_boolean(special)) ||
+                  json_object_set_new(entry, "normalized", json_boolean(normalized)) ||
+                  (flags && json_object_update(entry, (json_t *)flags)) ||
+                  (special && json_object_set_new(entry, "special", json_true())) ||
+                  json_object_set_new(entry, "id", json_integer(id)) ||
+                  json_object_set_new(entry, "content", json_string(content)) ||
+                  json_object_set(g->tokens, content, entry);
     json_decref(entry);
     return failed ? fail_memory(g, error) : ZERO_OK;
 }
@@ -39,12 +46,16 @@ static zero_status gather_decoder(gathering *g, json_t *decoder, zero_error *err
 {
     const char *key;
     json_t *token;
-    json_object_foreach(decoder, key, token) {
+    json_object_foreach(decoder, key, token)
+    {
         const char *content = json_string_value(json_object_get(token, "content"));
         char *end;
         long long id = strtoll(key, &end, 10);
         if (!content || !*content || !*key || *end)
-            return zr_fail(error, ZERO_ERR_DATA, "%s: the added_tokens_decoder of tokenizer_config.json says of \"%.40s\" no token, where an id and its \"content\" are needed", g->loader->path, key);
+            return zr_fail(error, ZERO_ERR_DATA,
+                           "%s: the added_tokens_decoder of tokenizer_config.json says of "
+                           "\"%.40s\" no token, where an id and its \"content\" are needed",
+                           g->loader->path, key);
         ZERO_TRY(put(g, content, id, token, false, true, error));
     }
     return ZERO_OK;
@@ -54,16 +65,21 @@ static zero_status gather_map(gathering *g, json_t *added, zero_error *error)
 {
     const char *content;
     json_t *id;
-    json_object_foreach(added, content, id) {
+    json_object_foreach(added, content, id)
+    {
         if (!json_is_integer(id))
-            return zr_fail(error, ZERO_ERR_DATA, "%s: added_tokens.json gives \"%.100s\" no integer for its id", g->loader->path, content);
+            return zr_fail(error, ZERO_ERR_DATA,
+                           "%s: added_tokens.json gives \"%.100s\" no integer for its id",
+                           g->loader->path, content);
         ZERO_TRY(put(g, content, json_integer_value(id), NULL, false, true, error));
     }
     return ZERO_OK;
 }
 
-// A token that some part of the settings names as a special one. What lists it with its id has said the rest of it.
-static zero_status name_special(gathering *g, const char *role, const json_t *named, zero_error *error)
+// A token that some part of the settings names as a special one. What lists it with its id has said
+// the rest of it.
+static zero_status name_special(gathering *g, const char *role, const json_t *named,
+                                zero_error *error)
 {
     const char *content = zr_token_content(named);
     const json_t *in_vocab = content ? json_object_get(g->vocab, content) : NULL;
@@ -71,10 +87,13 @@ static zero_status name_special(gathering *g, const char *role, const json_t *na
     if (!content || !*content)
         return ZERO_OK;
     if (!known && !json_is_integer(in_vocab))
-        return zr_fail(error, ZERO_ERR_UNSUPPORTED, "%s: its %s \"%.100s\" has no id in vocab.json, added_tokens.json or added_tokens_decoder: not built; a tokenizer.json says which it gets",
+        return zr_fail(error, ZERO_ERR_UNSUPPORTED,
+                       "%s: its %s \"%.100s\" has no id in vocab.json, added_tokens.json or "
+                       "added_tokens_decoder: not built; a tokenizer.json says which it gets",
                        g->loader->path, role, content);
     if (!known)
-        return put(g, content, json_integer_value(in_vocab), json_is_object(named) ? named : NULL, true, false, error);
+        return put(g, content, json_integer_value(in_vocab), json_is_object(named) ? named : NULL,
+                   true, false, error);
     bool failed = json_object_set_new(known, "special", json_true()) != 0;
     if (!json_object_get(g->settings->config, "added_tokens_decoder"))
         failed = failed || json_object_set_new(known, "normalized", json_false());
@@ -83,7 +102,8 @@ static zero_status name_special(gathering *g, const char *role, const json_t *na
 
 static zero_status gather_named(gathering *g, zero_error *error)
 {
-    static const char *const roles[] = {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"};
+    static const char *const roles[] = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                        "pad_token", "cls_token", "mask_token"};
     static const char *const lists[] = {"additional_special_tokens", "extra_special_tokens"};
     json_t *usual = json_string(END_OF_TEXT);
     zero_status status = usual ? ZERO_OK : fail_memory(g, error);
@@ -106,11 +126,13 @@ static zero_status gather(gathering *g, zero_error *error)
     json_t *decoder = json_object_get(g->settings->config, "added_tokens_decoder");
     if (!g->tokens)
         return fail_memory(g, error);
-    ZERO_TRY(decoder ? gather_decoder(g, decoder, error) : gather_map(g, g->settings->added, error));
+    ZERO_TRY(decoder ? gather_decoder(g, decoder, error)
+                     : gather_map(g, g->settings->added, error));
     return gather_named(g, error);
 }
 
-// The list of a tokenizer.json, and a hash of what it says: these ids stand in neither of the two files.
+// The list of a tokenizer.json, and a hash of what it says: these ids stand in neither of the two
+// files.
 static zero_status list(const gathering *g, json_t **out, uint64_t *hash, zero_error *error)
 {
     const char *content;
@@ -119,20 +141,25 @@ static zero_status list(const gathering *g, json_t **out, uint64_t *hash, zero_e
     *out = json_array();
     bool failed = !*out || !text;
     if (!failed)
-        json_object_foreach(g->tokens, content, entry)
-            failed |= json_array_append(*out, entry) != 0;
+        json_object_foreach(g->tokens, content, entry) failed |=
+            json_array_append(*out, entry) != 0;
     *hash = text ? zr_hash_text(text) : 0;
     free(text);
     return failed ? fail_memory(g, error) : ZERO_OK;
 }
 
-zero_status zr_gpt2_load(zr_bpe_loader *loader, const zr_token_settings *settings, json_t *vocab, const char *merges, size_t merges_length, zero_error *error)
+zero_status zr_gpt2_load(zr_bpe_loader *loader, const zr_token_settings *settings, json_t *vocab,
+                         const char *merges, size_t merges_length, zero_error *error)
 {
     bool prefix = json_is_true(json_object_get(settings->config, "add_prefix_space"));
     gathering g = {.loader = loader, .settings = settings, .vocab = vocab, .tokens = json_object()};
     json_t *added = NULL;
     loader->bpe->unk = -1;
-    zero_status status = json_is_object(vocab) ? gather(&g, error) : zr_fail(error, ZERO_ERR_DATA, "%s: no object of tokens and their ids, as vocab.json is", loader->path);
+    zero_status status =
+        json_is_object(vocab)
+            ? gather(&g, error)
+            : zr_fail(error, ZERO_ERR_DATA,
+                      "%s: no object of tokens and their ids, as vocab.json is", loader->path);
     if (status == ZERO_OK)
         status = list(&g, &added, &loader->tokenizer->fingerprint, error);
     loader->tokenizer->fingerprint += prefix;

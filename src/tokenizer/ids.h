@@ -10,7 +10,8 @@ typedef struct zr_ids {
     bool failed;
 } zr_ids;
 
-bool zr_ids_reserve(zr_ids *ids, int64_t more); // room for so many more; false: there is none, and `failed` says so
+// room for so many more; false: there is none, and `failed` says so
+bool zr_ids_reserve(zr_ids *ids, int64_t more);
 void zr_ids_free(zr_ids *ids);
 
 static inline void zr_ids_append(zr_ids *ids, int32_t id)

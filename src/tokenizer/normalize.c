@@ -1,6 +1,7 @@
 // Normalizers: steps over a text, each from one room into the other.
 //
-// Invalid UTF-8 goes through unchanged: NFC works on the valid stretches between, so that byte-level tokens can still spell it.
+// Invalid UTF-8 goes through unchanged: NFC works on the valid stretches between, so that
+// byte-level tokens can still spell it.
 
 #include "tokenizer/bpe_encode.h"
 #include <string.h>
@@ -10,15 +11,19 @@ typedef struct normal_text { // what the steps have made so far
     const char *text;
     size_t length;
     zr_bpe_scratch *room; // where `text` lies; NULL: it is the caller's
-    size_t most;      // bytes that it may have
+    size_t most;          // bytes that it may have
 } normal_text;
 
-// A few strings of a file, one replaced by the next, could ask for any amount of memory. `more`: bytes beyond `length`.
-static zero_status check_growth(const zr_encoder *encoder, const normal_text *now, size_t length, size_t more)
+// A few strings of a file, one replaced by the next, could ask for any amount of memory. `more`:
+// bytes beyond `length`.
+static zero_status check_growth(const zr_encoder *encoder, const normal_text *now, size_t length,
+                                size_t more)
 {
     if (length <= now->most && more <= now->most - length)
         return ZERO_OK;
-    return zr_fail(encoder->error, ZERO_ERR_DATA, "%s: the tokenizer's normalizer makes more than %d times as many bytes of it", encoder->name, ZR_MOST_GROWTH);
+    return zr_fail(encoder->error, ZERO_ERR_DATA,
+                   "%s: the tokenizer's normalizer makes more than %d times as many bytes of it",
+                   encoder->name, ZR_MOST_GROWTH);
 }
 
 static void become(normal_text *now, const char *text, size_t length, zr_bpe_scratch *room)
@@ -50,14 +55,16 @@ static zero_status prepend(zr_encoder *encoder, const char *what, normal_text *n
 static size_t count_of(const char *text, size_t length, const char *what, size_t width)
 {
     size_t count = 0;
-    for (const char *at = text; (at = zr_find(at, length - (size_t)(at - text), what, width)); at += width)
+    for (const char *at = text; (at = zr_find(at, length - (size_t)(at - text), what, width));
+         at += width)
         count++;
     return count;
 }
 
 static zero_status replace(zr_encoder *encoder, const zr_normal_step *step, normal_text *now)
 {
-    size_t from = strlen(step->from), to = strlen(step->to), count = count_of(now->text, now->length, step->from, from);
+    size_t from = strlen(step->from), to = strlen(step->to),
+           count = count_of(now->text, now->length, step->from, from);
     if (!count)
         return ZERO_OK;
     zr_bpe_scratch *room = other_room(encoder, now);
@@ -68,7 +75,8 @@ static zero_status replace(zr_encoder *encoder, const zr_normal_step *step, norm
         return ZERO_ERR_MEMORY;
     const char *at = now->text, *end = now->text + now->length;
     size_t length = 0;
-    for (const char *found; (found = zr_find(at, (size_t)(end - at), step->from, from)); at = found + from) {
+    for (const char *found; (found = zr_find(at, (size_t)(end - at), step->from, from));
+         at = found + from) {
         memcpy(out + length, at, (size_t)(found - at));
         length += (size_t)(found - at);
         memcpy(out + length, step->to, to);
@@ -79,18 +87,23 @@ static zero_status replace(zr_encoder *encoder, const zr_normal_step *step, norm
     return ZERO_OK;
 }
 
-// Marks that Unicode has given an order, or a composition, since version 9, which is the one that the library normalises by: to it they
-// are characters that nothing moves. (Its pre-tokenizers know a later version: unicode_class.h.)
+// Marks that Unicode has given an order, or a composition, since version 9, which is the one that
+// the library normalises by: to it they are characters that nothing moves. (Its pre-tokenizers know
+// a later version: unicode_class.h.)
 static bool is_younger(int32_t c)
 {
     static const zr_code_range younger[] = {
-        {0x7fd, 0x7fd}, {0x897, 0x89f}, {0x8ca, 0x8d3}, {0x9fe, 0x9fe}, {0xc3c, 0xc3c}, {0xd3b, 0xd3c}, {0xeba, 0xeba}, {0x1715, 0x1715},
-        {0x1abf, 0x1ace}, {0x1df6, 0x1dfa}, {0xa82c, 0xa82c}, {0x105d2, 0x105d2}, {0x105da, 0x105da}, {0x10d24, 0x10d27}, {0x10d69, 0x10d6d},
-        {0x10eab, 0x10eac}, {0x10efc, 0x10eff}, {0x10f46, 0x10f50}, {0x10f82, 0x10f85}, {0x11070, 0x11070}, {0x1133b, 0x1133b}, {0x113b8, 0x113e2},
-        {0x1145e, 0x1145e}, {0x11839, 0x1183a}, {0x11930, 0x11930}, {0x1193d, 0x1193e}, {0x11943, 0x11943}, {0x119e0, 0x119e0}, {0x11a34, 0x11a34},
-        {0x11a47, 0x11a47}, {0x11a99, 0x11a99}, {0x11d42, 0x11d42}, {0x11d44, 0x11d45}, {0x11d97, 0x11d97}, {0x11f41, 0x11f42}, {0x1611e, 0x1612f},
-        {0x16d63, 0x16d6a}, {0x16ff0, 0x16ff1}, {0x1e08f, 0x1e08f}, {0x1e130, 0x1e136}, {0x1e2ae, 0x1e2ae}, {0x1e2ec, 0x1e2ef}, {0x1e4ec, 0x1e4ef},
-        {0x1e5ee, 0x1e5ef},
+        {0x7fd, 0x7fd},     {0x897, 0x89f},     {0x8ca, 0x8d3},     {0x9fe, 0x9fe},
+        {0xc3c, 0xc3c},     {0xd3b, 0xd3c},     {0xeba, 0xeba},     {0x1715, 0x1715},
+        {0x1abf, 0x1ace},   {0x1df6, 0x1dfa},   {0xa82c, 0xa82c},   {0x105d2, 0x105d2},
+        {0x105da, 0x105da}, {0x10d24, 0x10d27}, {0x10d69, 0x10d6d}, {0x10eab, 0x10eac},
+        {0x10efc, 0x10eff}, {0x10f46, 0x10f50}, {0x10f82, 0x10f85}, {0x11070, 0x11070},
+        {0x1133b, 0x1133b}, {0x113b8, 0x113e2}, {0x1145e, 0x1145e}, {0x11839, 0x1183a},
+        {0x11930, 0x11930}, {0x1193d, 0x1193e}, {0x11943, 0x11943}, {0x119e0, 0x119e0},
+        {0x11a34, 0x11a34}, {0x11a47, 0x11a47}, {0x11a99, 0x11a99}, {0x11d42, 0x11d42},
+        {0x11d44, 0x11d45}, {0x11d97, 0x11d97}, {0x11f41, 0x11f42}, {0x1611e, 0x1612f},
+        {0x16d63, 0x16d6a}, {0x16ff0, 0x16ff1}, {0x1e08f, 0x1e08f}, {0x1e130, 0x1e136},
+        {0x1e2ae, 0x1e2ae}, {0x1e2ec, 0x1e2ef}, {0x1e4ec, 0x1e4ef}, {0x1e5ee, 0x1e5ef},
     };
     for (int i = 0; c >= younger[0].first && i < ZR_COUNT(younger) && c >= younger[i].first; i++)
         if (c <= younger[i].last)
@@ -98,7 +111,8 @@ static bool is_younger(int32_t c)
     return false;
 }
 
-// The end of the stretch from `at` on that is normalised as one. What stands alone is *fixed: ASCII, an invalid byte, a younger mark.
+// The end of the stretch from `at` on that is normalised as one. What stands alone is *fixed:
+// ASCII, an invalid byte, a younger mark.
 static size_t stretch(const char *text, size_t at, size_t length, bool *fixed)
 {
     size_t first = at;
@@ -111,7 +125,9 @@ static size_t stretch(const char *text, size_t at, size_t length, bool *fixed)
         return at - 1;
     at = first;
     int run = 0, bytes = 0; // run of ASCII: of two the first ends the stretch
-    for (int32_t c; at < length && run < 2 && (bytes = zr_utf8_next(text + at, length - at, &c)) && !is_younger(c); at += (size_t)bytes)
+    for (int32_t c; at < length && run < 2 && (bytes = zr_utf8_next(text + at, length - at, &c)) &&
+                    !is_younger(c);
+         at += (size_t)bytes)
         run = bytes == 1 ? run + 1 : 0;
     *fixed = at == first;
     return at > first ? at - (run == 2) : at + (size_t)ZR_MAX(bytes, 1);
@@ -120,11 +136,13 @@ static size_t stretch(const char *text, size_t at, size_t length, bool *fixed)
 static zero_status append_nfc(const char *text, size_t length, zr_buffer *out, zero_error *error)
 {
     const utf8proc_option_t how = UTF8PROC_STABLE | UTF8PROC_COMPOSE;
-    utf8proc_ssize_t room = (utf8proc_ssize_t)(3 * length + 1); // no character decomposes into more, counted by its bytes
+    // no character decomposes into more, counted by its bytes
+    utf8proc_ssize_t room = (utf8proc_ssize_t)(3 * length + 1);
     int32_t *points = zr_alloc((size_t)room * sizeof *points, error);
     if (!points)
         return ZERO_ERR_MEMORY;
-    utf8proc_ssize_t count = utf8proc_decompose((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)length, points, room, how);
+    utf8proc_ssize_t count = utf8proc_decompose((const utf8proc_uint8_t *)text,
+                                                (utf8proc_ssize_t)length, points, room, how);
     assert(count <= room);
     if (count >= 0)
         count = utf8proc_normalize_utf32(points, count, how);
@@ -133,7 +151,9 @@ static zero_status append_nfc(const char *text, size_t length, zr_buffer *out, z
         zr_buffer_append(out, bytes, (size_t)utf8proc_encode_char(points[i], bytes));
     }
     zr_free(points);
-    return count < 0 ? zr_fail(error, ZERO_ERR_INTERNAL, "NFC of %zu bytes: %s", length, utf8proc_errmsg(count)) : ZERO_OK;
+    return count < 0 ? zr_fail(error, ZERO_ERR_INTERNAL, "NFC of %zu bytes: %s", length,
+                               utf8proc_errmsg(count))
+                     : ZERO_OK;
 }
 
 static zero_status make_nfc(const char *text, size_t length, zr_buffer *out, zero_error *error)
@@ -146,7 +166,9 @@ static zero_status make_nfc(const char *text, size_t length, zr_buffer *out, zer
         else
             ZERO_TRY(append_nfc(text + at, end - at, out, error));
     }
-    return out->failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for %zu bytes of normalised text", length) : ZERO_OK;
+    return out->failed ? zr_fail(error, ZERO_ERR_MEMORY,
+                                 "no memory for %zu bytes of normalised text", length)
+                       : ZERO_OK;
 }
 
 static bool is_ascii(const char *text, size_t length)
@@ -177,10 +199,14 @@ static zero_status nfc(zr_encoder *encoder, normal_text *now)
     return status;
 }
 
-zero_status zr_normalize(zr_encoder *encoder, bool begins, const char *text, size_t length, const char **out, size_t *out_length)
+zero_status zr_normalize(zr_encoder *encoder, bool begins, const char *text, size_t length,
+                         const char **out, size_t *out_length)
 {
     const zr_bpe *bpe = encoder->tokenizer->bpe;
-    normal_text now = {.text = text, .length = length, .most = length < SIZE_MAX / ZR_MOST_GROWTH - 1 ? ZR_MOST_GROWTH * (length + 1) : SIZE_MAX};
+    normal_text now = {
+        .text = text,
+        .length = length,
+        .most = length < SIZE_MAX / ZR_MOST_GROWTH - 1 ? ZR_MOST_GROWTH * (length + 1) : SIZE_MAX};
     for (int i = 0; i < bpe->normal_count; i++) {
         const zr_normal_step *step = &bpe->normal[i];
         bool empty = now.length == 0;

@@ -1,5 +1,6 @@
-// What stands around the model in a tokenizer.json: normalizer, pre-tokenizer, decoder, post-processor. Each part is known by its type
-// and its settings, or refused by quoting them: a part that were passed over would give other ids.
+// What stands around the model in a tokenizer.json: normalizer, pre-tokenizer, decoder,
+// post-processor. Each part is known by its type and its settings, or refused by quoting them: a
+// part that were passed over would give other ids.
 #include "tokenizer/bpe_load.h"
 
 #include <stdlib.h>
@@ -20,7 +21,8 @@ static bool flag_of(const json_t *part, const char *key, bool standard)
 // The members of a Sequence, or the part itself; *count of them.
 static const json_t *members(const json_t *part, const char *key, size_t *count)
 {
-    const json_t *list = strcmp(zr_json_type(part), "Sequence") == 0 ? json_object_get(part, key) : NULL;
+    const json_t *list =
+        strcmp(zr_json_type(part), "Sequence") == 0 ? json_object_get(part, key) : NULL;
     *count = list ? json_array_size(list) : part && !json_is_null(part) ? 1 : 0;
     return list;
 }
@@ -30,10 +32,12 @@ static const json_t *member(const json_t *part, const json_t *list, size_t i)
     return list ? json_array_get(list, i) : part;
 }
 
-static zero_status fail_part(const zr_bpe_loader *loader, const char *role, const json_t *part, zero_error *error)
+static zero_status fail_part(const zr_bpe_loader *loader, const char *role, const json_t *part,
+                             zero_error *error)
 {
     char *text = json_dumps(part, JSON_COMPACT | JSON_ENCODE_ANY);
-    zero_status status = zr_fail(error, ZERO_ERR_UNSUPPORTED, "%s: the %s %.600s: not built", loader->path, role, text ? text : "?");
+    zero_status status = zr_fail(error, ZERO_ERR_UNSUPPORTED, "%s: the %s %.600s: not built",
+                                 loader->path, role, text ? text : "?");
     free(text);
     return status;
 }
@@ -47,7 +51,8 @@ static zero_status copy(const char *text, char **out, zero_error *error)
 // {"String": "..."}; NULL: an expression, which is not built here.
 static const char *pattern_string(const json_t *part)
 {
-    const char *text = json_string_value(json_object_get(json_object_get(part, "pattern"), "String"));
+    const char *text =
+        json_string_value(json_object_get(json_object_get(part, "pattern"), "String"));
     return text && *text ? text : NULL;
 }
 
@@ -78,7 +83,9 @@ static zr_prefix prefix_of(const json_t *part)
     const char *scheme = json_string_value(json_object_get(part, "prepend_scheme"));
     if (!scheme)
         return flag_of(part, "add_prefix_space", true) ? ZR_PREFIX_ALWAYS : ZR_PREFIX_NEVER;
-    return strcmp(scheme, "always") == 0 ? ZR_PREFIX_ALWAYS : strcmp(scheme, "first") == 0 ? ZR_PREFIX_FIRST : ZR_PREFIX_NEVER;
+    return strcmp(scheme, "always") == 0  ? ZR_PREFIX_ALWAYS
+           : strcmp(scheme, "first") == 0 ? ZR_PREFIX_FIRST
+                                          : ZR_PREFIX_NEVER;
 }
 
 // The step after those there are; NULL: there are too many.
@@ -93,11 +100,16 @@ static zr_split_step *new_step(zr_bpe *bpe, zr_split_kind kind, zr_next_piece ne
 
 static zero_status load_split(zr_bpe_loader *loader, const json_t *part, zero_error *error)
 {
-    const char *expression = json_string_value(json_object_get(json_object_get(part, "pattern"), "Regex")), *behavior = text_of(part, "behavior");
+    const char *expression =
+                   json_string_value(json_object_get(json_object_get(part, "pattern"), "Regex")),
+               *behavior = text_of(part, "behavior");
     zr_next_piece next = expression ? zr_pieces_of(expression) : NULL;
-    // All of them match everywhere, so what does not match, which these two treat differently, is empty.
+    // All of them match everywhere, so what does not match, which these two treat differently, is
+    // empty.
     bool usual = strcmp(behavior, flag_of(part, "invert", false) ? "Removed" : "Isolated") == 0;
-    return next && usual && new_step(loader->bpe, ZR_SPLIT_PIECES, next) ? ZERO_OK : fail_part(loader, "pre-tokenizer", part, error);
+    return next && usual && new_step(loader->bpe, ZR_SPLIT_PIECES, next)
+               ? ZERO_OK
+               : fail_part(loader, "pre-tokenizer", part, error);
 }
 
 static zero_status load_metaspace(zr_bpe_loader *loader, const json_t *part, zero_error *error)
@@ -128,10 +140,15 @@ static zero_status load_pre_tokenizer(zr_bpe_loader *loader, const json_t *part,
         return fits ? ZERO_OK : fail_part(loader, "pre-tokenizer", part, error);
     }
     if (strcmp(type, "Digits") == 0)
-        return new_step(bpe, ZR_SPLIT_PIECES, flag_of(part, "individual_digits", false) ? zr_piece_digit : zr_piece_digits) ? ZERO_OK : fail_part(loader, "pre-tokenizer", part, error);
+        return new_step(bpe, ZR_SPLIT_PIECES,
+                        flag_of(part, "individual_digits", false) ? zr_piece_digit
+                                                                  : zr_piece_digits)
+                   ? ZERO_OK
+                   : fail_part(loader, "pre-tokenizer", part, error);
     if (strcmp(type, "Split") == 0)
         return load_split(loader, part, error);
-    return strcmp(type, "Metaspace") == 0 ? load_metaspace(loader, part, error) : fail_part(loader, "pre-tokenizer", part, error);
+    return strcmp(type, "Metaspace") == 0 ? load_metaspace(loader, part, error)
+                                          : fail_part(loader, "pre-tokenizer", part, error);
 }
 
 static zero_status load_metaspace_decoder(zr_bpe_loader *loader, const json_t *part,
@@ -182,7 +199,8 @@ static zero_status load_next_decoder(zr_bpe_loader *loader, const json_t *part, 
     static const struct {
         const char *type;
         zero_status (*load)(zr_bpe_loader *loader, const json_t *part, zero_error *error);
-    } order[] = { // each once at most; Strip follows Fuse
+    } order[] = {
+        // each once at most; Strip follows Fuse
         {.type = "Replace", .load = load_replace},
         {.type = "ByteFallback", .load = load_fallback},
         {.type = "Fuse", .load = load_fuse},
@@ -197,7 +215,8 @@ static zero_status load_next_decoder(zr_bpe_loader *loader, const json_t *part, 
     return order[which].load(loader, part, error);
 }
 
-static zero_status load_decoder(zr_bpe_loader *loader, const json_t *part, bool alone, int *stage, zero_error *error)
+static zero_status load_decoder(zr_bpe_loader *loader, const json_t *part, bool alone, int *stage,
+                                zero_error *error)
 {
     const char *type = zr_json_type(part);
     if (alone && strcmp(type, "ByteLevel") == 0) {
@@ -212,7 +231,8 @@ static zero_status load_decoder(zr_bpe_loader *loader, const json_t *part, bool 
 // The ids that a TemplateProcessing puts before ("single": up to the Sequence) or after the text.
 static zero_status load_template(zr_bpe_loader *loader, const json_t *part, zero_error *error)
 {
-    const json_t *single = json_object_get(part, "single"), *known = json_object_get(part, "special_tokens");
+    const json_t *single = json_object_get(part, "single"),
+                 *known = json_object_get(part, "special_tokens");
     zr_bpe *bpe = loader->bpe;
     size_t count = json_array_size(single);
     bpe->prefix = zr_alloc((count + 1) * sizeof(int32_t), error);
@@ -221,15 +241,19 @@ static zero_status load_template(zr_bpe_loader *loader, const json_t *part, zero
         return ZERO_ERR_MEMORY;
     bool after = false;
     for (size_t i = 0; i < count; i++) {
-        const json_t *item = json_array_get(single, i), *special = json_object_get(item, "SpecialToken");
-        const json_t *ids = json_object_get(json_object_get(known, text_of(special, "id")), "ids"), *id = json_array_get(ids, 0);
+        const json_t *item = json_array_get(single, i),
+                     *special = json_object_get(item, "SpecialToken");
+        const json_t *ids = json_object_get(json_object_get(known, text_of(special, "id")), "ids"),
+                     *id = json_array_get(ids, 0);
         after |= json_object_get(item, "Sequence") != NULL;
         if (!special)
             continue;
-        if (json_array_size(ids) != 1 || !json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) >= loader->tokenizer->vocabulary)
+        if (json_array_size(ids) != 1 || !json_is_integer(id) || json_integer_value(id) < 0 ||
+            json_integer_value(id) >= loader->tokenizer->vocabulary)
             return fail_part(loader, "post-processor", part, error);
         int32_t **list = after ? &bpe->suffix : &bpe->prefix;
-        (*list)[after ? bpe->suffix_count++ : bpe->prefix_count++] = (int32_t)json_integer_value(id);
+        (*list)[after ? bpe->suffix_count++ : bpe->prefix_count++] =
+            (int32_t)json_integer_value(id);
     }
     return after ? ZERO_OK : fail_part(loader, "post-processor", part, error);
 }

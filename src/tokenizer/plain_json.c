@@ -1,9 +1,12 @@
-// tokenizer.json of bytes and chars, as Hugging Face's `tokenizers` library reads it: a BPE model without merges, so that each symbol is a token.
+// tokenizer.json of bytes and chars, as Hugging Face's `tokenizers` library reads it: a BPE model
+// without merges, so that each symbol is a token.
 //
-//   bytes: the ByteLevel pre-tokenizer spells each byte as one printable character (GPT-2's alphabet), whose id is the byte
-//   chars: no pre-tokenizer, each character is its own symbol; the decoder Fuse joins them without spaces
+//   bytes: the ByteLevel pre-tokenizer spells each byte as one printable character (GPT-2's
+//   alphabet), whose id is the byte chars: no pre-tokenizer, each character is its own symbol; the
+//   decoder Fuse joins them without spaces
 //
-// Reading takes for these exactly what this file writes and what says the same; everything else is a BPE's (tokenizer_files.c).
+// Reading takes for these exactly what this file writes and what says the same; everything else is
+// a BPE's (tokenizer_files.c).
 #include "base/file.h"
 #include "base/json.h"
 #include "tokenizer/bpe_load.h"
@@ -11,11 +14,14 @@
 #include <string.h>
 #include <utf8proc.h>
 
-#define BYTE_LEVEL "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":false,\"use_regex\":false}"
+#define BYTE_LEVEL                                                                                 \
+    "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":false,\"use_regex\":"     \
+    "false}"
 
 static int32_t symbol_of(const zr_tokenizer *tokenizer, int32_t id)
 {
-    return tokenizer->ops->kind == ZR_TOKENIZER_BYTES ? zr_byte_symbol(id) : tokenizer->code_points[id];
+    return tokenizer->ops->kind == ZR_TOKENIZER_BYTES ? zr_byte_symbol(id)
+                                                      : tokenizer->code_points[id];
 }
 
 static void write_vocabulary(const zr_tokenizer *tokenizer, zr_buffer *out)
@@ -32,46 +38,53 @@ static void write_vocabulary(const zr_tokenizer *tokenizer, zr_buffer *out)
 static void write_tokenizer(const zr_tokenizer *tokenizer, zr_buffer *out)
 {
     bool bytes = tokenizer->ops->kind == ZR_TOKENIZER_BYTES;
-    zr_buffer_printf(
-        out, "{\"version\":\"1.0\",\"truncation\":null,\"padding\":null,\"added_tokens\":[],\"normalizer\":null,\n");
+    zr_buffer_printf(out, "{\"version\":\"1.0\",\"truncation\":null,\"padding\":null,\"added_"
+                          "tokens\":[],\"normalizer\":null,\n");
     zr_buffer_printf(out, "\"pre_tokenizer\":%s,\n", bytes ? BYTE_LEVEL : "null");
-    zr_buffer_printf(out, "\"post_processor\":null,\n\"decoder\":%s,\n", bytes ? BYTE_LEVEL : "{\"type\":\"Fuse\"}");
-    zr_buffer_printf(
-        out,
-        "\"model\":{\"type\":\"BPE\",\"dropout\":null,\"unk_token\":null,\"continuing_subword_prefix\":null,"
-        "\"end_of_word_suffix\":null,\"fuse_unk\":false,\"byte_fallback\":false,\"ignore_merges\":false,\"vocab\":{");
+    zr_buffer_printf(out, "\"post_processor\":null,\n\"decoder\":%s,\n",
+                     bytes ? BYTE_LEVEL : "{\"type\":\"Fuse\"}");
+    zr_buffer_printf(out, "\"model\":{\"type\":\"BPE\",\"dropout\":null,\"unk_token\":null,"
+                          "\"continuing_subword_prefix\":null,"
+                          "\"end_of_word_suffix\":null,\"fuse_unk\":false,\"byte_fallback\":false,"
+                          "\"ignore_merges\":false,\"vocab\":{");
     write_vocabulary(tokenizer, out);
     zr_buffer_printf(out, "\n},\"merges\":[]}}\n");
 }
 
 zero_status zr_plain_save(const zr_tokenizer *tokenizer, const char *directory, zero_error *error)
 {
-    static const char config[] =
-        "{\"tokenizer_class\":\"PreTrainedTokenizerFast\",\"clean_up_tokenization_spaces\":false}\n";
+    static const char config[] = "{\"tokenizer_class\":\"PreTrainedTokenizerFast\",\"clean_up_"
+                                 "tokenization_spaces\":false}\n";
     zr_buffer text = {0};
     write_tokenizer(tokenizer, &text);
-    zero_status status = text.failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for the text of tokenizer.json")
-                                     : zr_file_write_in(directory, "tokenizer.json", text.data, text.length, error);
+    zero_status status =
+        text.failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for the text of tokenizer.json")
+                    : zr_file_write_in(directory, "tokenizer.json", text.data, text.length, error);
     zr_buffer_free(&text);
     ZERO_TRY(status);
     return zr_file_write_in(directory, "tokenizer_config.json", config, sizeof config - 1, error);
 }
 
-// The plain kind that a tokenizer.json describes, *plain false: none. No merges, nothing between the text and the model but ByteLevel,
-// which the vocabulary accounts for, and settings that change no id.
+// The plain kind that a tokenizer.json describes, *plain false: none. No merges, nothing between
+// the text and the model but ByteLevel, which the vocabulary accounts for, and settings that change
+// no id.
 static void find_kind(const json_t *root, const json_t *model, bool *plain, zr_tokenizer_kind *kind)
 {
     static const char *const of_root[] = {"normalizer", "truncation", "padding", "added_tokens"};
-    static const char *const of_model[] = {"merges", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback"};
+    static const char *const of_model[] = {
+        "merges",       "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix",
+        "byte_fallback"};
     const json_t *pre_tokenizer = json_object_get(root, "pre_tokenizer");
-    const char *pre = zr_json_type(pre_tokenizer), *post = zr_json_type(json_object_get(root, "post_processor"));
+    const char *pre = zr_json_type(pre_tokenizer),
+               *post = zr_json_type(json_object_get(root, "post_processor"));
     *plain = (!*pre || !strcmp(pre, "ByteLevel")) && (!*post || !strcmp(post, "ByteLevel"));
     for (int i = 0; i < ZR_COUNT(of_root); i++)
         *plain = *plain && zr_json_is_off(json_object_get(root, of_root[i]));
     for (int i = 0; i < ZR_COUNT(of_model); i++)
         *plain = *plain && zr_json_is_off(json_object_get(model, of_model[i]));
     if (*pre)
-        *plain = *plain && json_is_false(json_object_get(pre_tokenizer, "add_prefix_space")) && json_object_size(json_object_get(model, "vocab")) == 256;
+        *plain = *plain && json_is_false(json_object_get(pre_tokenizer, "add_prefix_space")) &&
+                 json_object_size(json_object_get(model, "vocab")) == 256;
     *kind = *pre ? ZR_TOKENIZER_BYTES : ZR_TOKENIZER_CHARS;
 }
 
@@ -87,12 +100,15 @@ static bool are_bytes(const json_t *vocab)
     return true;
 }
 
-// code_points: (V), zeroed; 0 stands for "not seen yet", since JSON keys cannot hold U+0000. *plain false: not all are characters.
-static zero_status read_characters(const char *path, json_t *vocab, int32_t *code_points, bool *plain, zero_error *error)
+// code_points: (V), zeroed; 0 stands for "not seen yet", since JSON keys cannot hold U+0000. *plain
+// false: not all are characters.
+static zero_status read_characters(const char *path, json_t *vocab, int32_t *code_points,
+                                   bool *plain, zero_error *error)
 {
     const char *token;
     json_t *value;
-    json_object_foreach(vocab, token, value) {
+    json_object_foreach(vocab, token, value)
+    {
         int32_t code_point = 0;
         size_t length = strlen(token);
         *plain = length && (size_t)zr_utf8_next(token, length, &code_point) == length;
@@ -100,16 +116,18 @@ static zero_status read_characters(const char *path, json_t *vocab, int32_t *cod
             return ZERO_OK;
         json_int_t id = json_is_integer(value) ? json_integer_value(value) : -1;
         if (id < 0 || (size_t)id >= json_object_size(vocab) || code_points[id])
-            return zr_fail(error, ZERO_ERR_DATA,
-                           "%s: the id of the token \"%s\" is %s, where each of 0 to %zu is needed once", path, token,
-                           json_is_integer(value) ? "out of range or given twice" : "no integer",
-                           json_object_size(vocab) - 1);
+            return zr_fail(
+                error, ZERO_ERR_DATA,
+                "%s: the id of the token \"%s\" is %s, where each of 0 to %zu is needed once", path,
+                token, json_is_integer(value) ? "out of range or given twice" : "no integer",
+                json_object_size(vocab) - 1);
         code_points[id] = code_point;
     }
     return ZERO_OK;
 }
 
-static zero_status load_chars(const char *path, json_t *vocab, zr_tokenizer **out, zero_error *error)
+static zero_status load_chars(const char *path, json_t *vocab, zr_tokenizer **out,
+                              zero_error *error)
 {
     size_t count = json_object_size(vocab);
     bool plain = true;
@@ -125,7 +143,8 @@ static zero_status load_chars(const char *path, json_t *vocab, zr_tokenizer **ou
     return status;
 }
 
-zero_status zr_plain_load(const char *path, const json_t *root, zr_tokenizer **out, zero_error *error)
+zero_status zr_plain_load(const char *path, const json_t *root, zr_tokenizer **out,
+                          zero_error *error)
 {
     const json_t *model = json_object_get(root, "model");
     json_t *vocab = json_object_get(model, "vocab");

@@ -1,18 +1,20 @@
-// The expressions of GPT-2, Llama 3 and Qwen 2, each as one function that takes the first alternative that matches, as they do.
+// The expressions of GPT-2, Llama 3 and Qwen 2, each as one function that takes the first
+// alternative that matches, as they do.
 //
 //   GPT-2    's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 //   Llama 3  (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}
 //            | ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+                  (in one line)
 //   Qwen 2   the same with \p{N} for \p{N}{1,3}
 //
-// Each matches somewhere at every position, so pieces cover the text. None looks behind itself: where a piece ends the next
-// begins as a text of its own does.
+// Each matches somewhere at every position, so pieces cover the text. None looks behind itself:
+// where a piece ends the next begins as a text of its own does.
 #include "tokenizer/pretokenize.h"
 
 #include <string.h>
 
 // Where the run of `class` that includes text[at] ends, at <= length.
-static size_t run_end(const zr_classes *classes, zr_class class, const char *text, size_t at, size_t length)
+static size_t run_end(const zr_classes *classes, zr_class class, const char *text, size_t at,
+                      size_t length)
 {
     while (at < length) {
         int bytes;
@@ -23,13 +25,11 @@ static size_t run_end(const zr_classes *classes, zr_class class, const char *tex
     return at;
 }
 
-static bool is_newline(char c)
-{
-    return c == '\r' || c == '\n';
-}
+static bool is_newline(char c) { return c == '\r' || c == '\n'; }
 
-// \s+(?!\S)|\s+ of a text that begins with white space: all of a run that ends the text, else all but its last character, which
-// may belong to the word that follows; that one alone where it is the only one.
+// \s+(?!\S)|\s+ of a text that begins with white space: all of a run that ends the text, else all
+// but its last character, which may belong to the word that follows; that one alone where it is the
+// only one.
 static size_t piece_of_spaces(const zr_classes *classes, const char *text, size_t length)
 {
     size_t at = 0, last = 0;
@@ -43,14 +43,17 @@ static size_t piece_of_spaces(const zr_classes *classes, const char *text, size_
     return at;
 }
 
-// 's|'t|'re|'ve|'m|'ll|'d of a text that begins with '; 0: none of them. `fold`: capitals too, and the long s (U+017F), which the
-// library takes for an s.
+// 's|'t|'re|'ve|'m|'ll|'d of a text that begins with '; 0: none of them. `fold`: capitals too, and
+// the long s (U+017F), which the library takes for an s.
 static size_t piece_of_contraction(const char *text, size_t length, bool fold)
 {
     static const char *const endings[] = {"s", "t", "re", "ve", "m", "ll", "d"};
     for (int i = 0; i < ZR_COUNT(endings); i++) {
         size_t width = strlen(endings[i]), same = 0;
-        while (same < width && 1 + same < length && (text[1 + same] | (fold && text[1 + same] >= 'A' && text[1 + same] <= 'Z' ? 0x20 : 0)) == endings[i][same])
+        while (same < width && 1 + same < length &&
+               (text[1 + same] |
+                (fold && text[1 + same] >= 'A' && text[1 + same] <= 'Z' ? 0x20 : 0)) ==
+                   endings[i][same])
             same++;
         if (same == width)
             return 1 + width;
@@ -66,7 +69,8 @@ static size_t piece_gpt2(const zr_classes *classes, const char *text, size_t len
     int bytes;
     size_t at = *text == ' ' && length > 1; // " ?" before letters, numbers and the rest
     zr_class class = zr_class_at(classes, text + at, length - at, &bytes);
-    return class == ZR_SPACE ? piece_of_spaces(classes, text, length) : run_end(classes, class, text, at + (size_t)bytes, length);
+    return class == ZR_SPACE ? piece_of_spaces(classes, text, length)
+                             : run_end(classes, class, text, at + (size_t)bytes, length);
 }
 
 // \s*[\r\n]+|\s+(?!\S)|\s+
@@ -79,8 +83,8 @@ static size_t piece_of_lines(const zr_classes *classes, const char *text, size_t
 }
 
 // \p{N}{1,most} of which the first ends at `at`.
-static size_t piece_of_numbers(const zr_classes *classes, const char *text, size_t at, size_t length,
-                               int most)
+static size_t piece_of_numbers(const zr_classes *classes, const char *text, size_t at,
+                               size_t length, int most)
 {
     int bytes;
     for (int i = 1; i < most && at < length; i++) {
@@ -104,7 +108,8 @@ static size_t piece_of_others(const zr_classes *classes, const char *text, size_
     return at;
 }
 
-static size_t piece_llama(const zr_classes *classes, const char *text, size_t length, int most_numbers)
+static size_t piece_llama(const zr_classes *classes, const char *text, size_t length,
+                          int most_numbers)
 {
     size_t contraction = *text == '\'' ? piece_of_contraction(text, length, true) : 0;
     if (contraction)
@@ -115,7 +120,8 @@ static size_t piece_llama(const zr_classes *classes, const char *text, size_t le
     if (class == ZR_NUMBER)
         return piece_of_numbers(classes, text, at, length, most_numbers);
     bool may_precede = !is_newline(*text) && at < length; // [^\r\n\p{L}\p{N}]?\p{L}+
-    if (class == ZR_LETTER || (may_precede && zr_class_at(classes, text + at, length - at, &next) == ZR_LETTER))
+    if (class == ZR_LETTER ||
+        (may_precede && zr_class_at(classes, text + at, length - at, &next) == ZR_LETTER))
         return run_end(classes, ZR_LETTER, text, at, length);
     return piece_of_others(classes, text, length);
 }
@@ -144,13 +150,12 @@ size_t zr_piece_digits(const zr_classes *classes, const char *text, size_t lengt
 size_t zr_piece_digit(const zr_classes *classes, const char *text, size_t length)
 {
     int bytes;
-    return zr_class_at(classes, text, length, &bytes) == ZR_NUMBER ? (size_t)bytes : zr_piece_digits(classes, text, length);
+    return zr_class_at(classes, text, length, &bytes) == ZR_NUMBER
+               ? (size_t)bytes
+               : zr_piece_digits(classes, text, length);
 }
 
-zr_next_piece zr_pieces_gpt2(void)
-{
-    return piece_gpt2;
-}
+zr_next_piece zr_pieces_gpt2(void) { return piece_gpt2; }
 
 #define GPT2_WORDS "'s|'t|'re|'ve|'m|'ll|'d"
 #define LLAMA_WORDS "(?i:" GPT2_WORDS ")|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|"

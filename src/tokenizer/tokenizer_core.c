@@ -1,4 +1,5 @@
-// What all tokenizers share: the table of their kind is asked, the encoder and the decoder keep what lasts from call to call.
+// What all tokenizers share: the table of their kind is asked, the encoder and the decoder keep
+// what lasts from call to call.
 #include "base/file.h"
 #include "tokenizer/bpe_encode.h"
 
@@ -21,47 +22,45 @@ zr_tokenizer_kind zr_tokenizer_kind_of(const zr_tokenizer *tokenizer)
 
 const char *zr_tokenizer_name(const zr_tokenizer *tokenizer)
 {
-    static const char *const names[] = {[ZR_TOKENIZER_BYTES] = "bytes", [ZR_TOKENIZER_CHARS] = "chars", [ZR_TOKENIZER_BPE] = "BPE"};
-    return tokenizer->bpe && tokenizer->bpe->byte_level ? "byte-level BPE" : names[tokenizer->ops->kind];
+    static const char *const names[] = {
+        [ZR_TOKENIZER_BYTES] = "bytes", [ZR_TOKENIZER_CHARS] = "chars", [ZR_TOKENIZER_BPE] = "BPE"};
+    return tokenizer->bpe && tokenizer->bpe->byte_level ? "byte-level BPE"
+                                                        : names[tokenizer->ops->kind];
 }
 
-int32_t zr_tokenizer_vocabulary(const zr_tokenizer *tokenizer)
-{
-    return tokenizer->vocabulary;
-}
+int32_t zr_tokenizer_vocabulary(const zr_tokenizer *tokenizer) { return tokenizer->vocabulary; }
 
-uint64_t zr_tokenizer_fingerprint(const zr_tokenizer *tokenizer)
-{
-    return tokenizer->fingerprint;
-}
+uint64_t zr_tokenizer_fingerprint(const zr_tokenizer *tokenizer) { return tokenizer->fingerprint; }
 
-int32_t zr_tokenizer_end(const zr_tokenizer *tokenizer)
-{
-    return tokenizer->end;
-}
+int32_t zr_tokenizer_end(const zr_tokenizer *tokenizer) { return tokenizer->end; }
 
-int32_t zr_tokenizer_begin(const zr_tokenizer *tokenizer)
-{
-    return tokenizer->begin;
-}
+int32_t zr_tokenizer_begin(const zr_tokenizer *tokenizer) { return tokenizer->begin; }
 
-zero_status zr_tokenizer_open(const char *what, const char *text, size_t length, const char *name, zr_tokenizer **out, zero_error *error)
+zero_status zr_tokenizer_open(const char *what, const char *text, size_t length, const char *name,
+                              zr_tokenizer **out, zero_error *error)
 {
     if (strcmp(what, "bytes") == 0 || strcmp(what, "chars") == 0)
-        return zr_tokenizer_create(*what == 'b' ? ZR_TOKENIZER_BYTES : ZR_TOKENIZER_CHARS, text, length, name, out, error);
+        return zr_tokenizer_create(*what == 'b' ? ZR_TOKENIZER_BYTES : ZR_TOKENIZER_CHARS, text,
+                                   length, name, out, error);
     if (!zr_path_exists(what))
-        return zr_fail(error, ZERO_ERR_USAGE, "tokenizer \"%s\": neither bytes nor chars, nor a directory or file that is there", what);
+        return zr_fail(
+            error, ZERO_ERR_USAGE,
+            "tokenizer \"%s\": neither bytes nor chars, nor a directory or file that is there",
+            what);
     return zr_tokenizer_load(what, out, error);
 }
 
-zero_status zr_tokenizer_save(const zr_tokenizer *tokenizer, const char *directory, zero_error *error)
+zero_status zr_tokenizer_save(const zr_tokenizer *tokenizer, const char *directory,
+                              zero_error *error)
 {
     return tokenizer->ops->save(tokenizer, directory, error);
 }
 
-size_t zr_tokenizer_boundary(const zr_tokenizer *tokenizer, const char *text, size_t first, size_t limit, size_t length)
+size_t zr_tokenizer_boundary(const zr_tokenizer *tokenizer, const char *text, size_t first,
+                             size_t limit, size_t length)
 {
-    return limit >= length ? length : tokenizer->ops->boundary(tokenizer, text, first, limit, length);
+    return limit >= length ? length
+                           : tokenizer->ops->boundary(tokenizer, text, first, limit, length);
 }
 
 void zr_tokenizer_decode(const zr_tokenizer *tokenizer, int32_t id, zr_buffer *out)
@@ -98,7 +97,9 @@ void zr_encoder_destroy(zr_encoder *encoder)
     zr_free(encoder);
 }
 
-zero_status zr_encoder_append(zr_encoder *encoder, zr_encode_mode mode, const char *text, size_t first, size_t end, const char *name, zr_ids *out, zero_error *error)
+zero_status zr_encoder_append(zr_encoder *encoder, zr_encode_mode mode, const char *text,
+                              size_t first, size_t end, const char *name, zr_ids *out,
+                              zero_error *error)
 {
     encoder->mode = mode;
     encoder->goes_on = first > 0;
@@ -108,11 +109,13 @@ zero_status zr_encoder_append(zr_encoder *encoder, zr_encode_mode mode, const ch
     return encoder->tokenizer->ops->encode(encoder, text, first, end);
 }
 
-zero_status zr_tokenizer_encode(const zr_tokenizer *tokenizer, const char *text, size_t length, const char *name, zr_ids *out, zero_error *error)
+zero_status zr_tokenizer_encode(const zr_tokenizer *tokenizer, const char *text, size_t length,
+                                const char *name, zr_ids *out, zero_error *error)
 {
     zr_encoder *encoder;
     ZERO_TRY(zr_encoder_create(tokenizer, &encoder, error));
-    zero_status status = zr_encoder_append(encoder, ZR_ENCODE_TEXT, text, 0, length, name, out, error);
+    zero_status status =
+        zr_encoder_append(encoder, ZR_ENCODE_TEXT, text, 0, length, name, out, error);
     zr_encoder_destroy(encoder);
     return status;
 }
@@ -138,7 +141,8 @@ bool zr_tokenizer_is_special(const zr_tokenizer *tokenizer, int32_t id)
     return false;
 }
 
-void zr_tokenizer_template(const zr_tokenizer *tokenizer, const int32_t **before, int *before_count, const int32_t **after, int *after_count)
+void zr_tokenizer_template(const zr_tokenizer *tokenizer, const int32_t **before, int *before_count,
+                           const int32_t **after, int *after_count)
 {
     const zr_bpe *bpe = tokenizer->bpe;
     *before = bpe ? bpe->prefix : NULL;

@@ -1,6 +1,6 @@
-// A tokenizer from the files of a directory: tokenizer.json, or GPT-2's vocab.json and merges.txt (gpt2_files.c); next to either
-// tokenizer_config.json and special_tokens_map.json, which say what ends a text. What was read is kept, so that a model that is exported
-// carries the same files.
+// A tokenizer from the files of a directory: tokenizer.json, or GPT-2's vocab.json and merges.txt
+// (gpt2_files.c); next to either tokenizer_config.json and special_tokens_map.json, which say what
+// ends a text. What was read is kept, so that a model that is exported carries the same files.
 #include "base/file.h"
 #include "base/random.h"
 #include "tokenizer/bpe_load.h"
@@ -10,7 +10,7 @@
 
 #define FILE_LIMIT ((size_t)1 << 28) // bytes; the largest published ones have 3e7
 
-typedef struct source { // what a tokenizer is read from
+typedef struct source {    // what a tokenizer is read from
     const char *directory; // NULL: a single file
     const char *path;      // as given
     zr_tokenizer_file files[ZR_COUNT(((zr_tokenizer *)0)->files)];
@@ -28,7 +28,8 @@ static char *path_of(const source *from, const char *name, zero_error *error)
 }
 
 // Reads the file where it is there; *out NULL: it is not.
-static zero_status keep_file(source *from, const char *name, const zr_tokenizer_file **out, zero_error *error)
+static zero_status keep_file(source *from, const char *name, const zr_tokenizer_file **out,
+                             zero_error *error)
 {
     char *path = path_of(from, name, error);
     zr_tokenizer_file *file = &from->files[from->count];
@@ -46,17 +47,21 @@ static zero_status keep_file(source *from, const char *name, const zr_tokenizer_
     return status;
 }
 
-static zero_status parse(const source *from, const zr_tokenizer_file *file, json_t **out, zero_error *error)
+static zero_status parse(const source *from, const zr_tokenizer_file *file, json_t **out,
+                         zero_error *error)
 {
     char *path = path_of(from, file->name, error);
-    zero_status status = path ? zr_json_parse(file->data, file->length, path, out, error) : ZERO_ERR_MEMORY;
+    zero_status status =
+        path ? zr_json_parse(file->data, file->length, path, out, error) : ZERO_ERR_MEMORY;
     zr_free(path);
     return status;
 }
 
 const json_t *zr_token_setting(const zr_token_settings *settings, const char *key)
 {
-    const json_t *older = json_object_get(settings->config, "added_tokens_decoder") ? NULL : json_object_get(settings->special, key);
+    const json_t *older = json_object_get(settings->config, "added_tokens_decoder")
+                              ? NULL
+                              : json_object_get(settings->special, key);
     return older ? older : json_object_get(settings->config, key);
 }
 
@@ -66,22 +71,27 @@ const char *zr_token_content(const json_t *named)
 }
 
 // What ends a text: as it is named, or, where nothing names it, by its usual names.
-static zero_status find_end(const char *path, zr_tokenizer *tokenizer, const zr_token_settings *settings, zero_error *error)
+static zero_status find_end(const char *path, zr_tokenizer *tokenizer,
+                            const zr_token_settings *settings, zero_error *error)
 {
     static const char *const usual[] = {"<|endoftext|>", "</s>", "<|end_of_text|>"};
     const json_t *named = zr_token_setting(settings, "eos_token");
     const char *end = zr_token_content(named);
     tokenizer->end = -1;
     if (end && *end && !zr_tokenizer_find(tokenizer, end, &tokenizer->end))
-        return zr_fail(error, ZERO_ERR_DATA, "%s: the eos_token \"%.100s\" of %s is no token of it", path, end,
-                       named == json_object_get(settings->config, "eos_token") ? "tokenizer_config.json" : "special_tokens_map.json");
+        return zr_fail(
+            error, ZERO_ERR_DATA, "%s: the eos_token \"%.100s\" of %s is no token of it", path, end,
+            named == json_object_get(settings->config, "eos_token") ? "tokenizer_config.json"
+                                                                    : "special_tokens_map.json");
     for (int i = 0; i < ZR_COUNT(usual) && !named && tokenizer->end < 0; i++)
         zr_tokenizer_find(tokenizer, usual[i], &tokenizer->end);
     return ZERO_OK;
 }
 
-// What the files next to it say of the tokenizer. GPT-2's one special token, where nothing names any, begins a text too.
-static zero_status apply_settings(const char *path, zr_tokenizer *tokenizer, const zr_token_settings *settings, zero_error *error)
+// What the files next to it say of the tokenizer. GPT-2's one special token, where nothing names
+// any, begins a text too.
+static zero_status apply_settings(const char *path, zr_tokenizer *tokenizer,
+                                  const zr_token_settings *settings, zero_error *error)
 {
     const json_t *named = zr_token_setting(settings, "bos_token");
     const char *begin = zr_token_content(named);
@@ -91,7 +101,8 @@ static zero_status apply_settings(const char *path, zr_tokenizer *tokenizer, con
         zr_tokenizer_find(tokenizer, begin, &tokenizer->begin);
     else if (!named && !zr_token_setting(settings, "eos_token"))
         zr_tokenizer_find(tokenizer, "<|endoftext|>", &tokenizer->begin);
-    if (!json_is_true(json_object_get(settings->config, "add_bos_token")) || bpe->prefix_count || !begin || tokenizer->begin < 0)
+    if (!json_is_true(json_object_get(settings->config, "add_bos_token")) || bpe->prefix_count ||
+        !begin || tokenizer->begin < 0)
         return ZERO_OK;
     if (!bpe->prefix)
         bpe->prefix = zr_alloc(sizeof *bpe->prefix, error);
@@ -103,7 +114,8 @@ static zero_status apply_settings(const char *path, zr_tokenizer *tokenizer, con
 
 static zero_status new_bpe(zr_bpe_loader *loader, const char *path, zero_error *error)
 {
-    *loader = (zr_bpe_loader){.path = path, .tokenizer = zr_alloc(sizeof *loader->tokenizer, error)};
+    *loader =
+        (zr_bpe_loader){.path = path, .tokenizer = zr_alloc(sizeof *loader->tokenizer, error)};
     if (!loader->tokenizer)
         return ZERO_ERR_MEMORY;
     loader->tokenizer->ops = &zr_bpe_ops;
@@ -115,7 +127,8 @@ static zero_status new_bpe(zr_bpe_loader *loader, const char *path, zero_error *
 static zero_status load_json(zr_bpe_loader *loader, const json_t *root, zero_error *error)
 {
     const json_t *model = json_object_get(root, "model");
-    ZERO_TRY(zr_bpe_load_vocabulary(loader, json_object_get(model, "vocab"), json_object_get(root, "added_tokens"), error));
+    ZERO_TRY(zr_bpe_load_vocabulary(loader, json_object_get(model, "vocab"),
+                                    json_object_get(root, "added_tokens"), error));
     ZERO_TRY(zr_bpe_load_model(loader, model, error));
     ZERO_TRY(zr_bpe_load_merges(loader, json_object_get(model, "merges"), error));
     ZERO_TRY(zr_pipeline_load(loader, root, error));
@@ -126,16 +139,22 @@ static zero_status check_model(const char *path, const json_t *root, zero_error 
 {
     const json_t *model = json_object_get(root, "model");
     const char *type = zr_json_type(model);
-    if (!json_is_object(model) || (!json_is_object(json_object_get(model, "vocab")) && !strcmp(type, "BPE")))
-        return zr_fail(error, ZERO_ERR_DATA, "%s: no \"model\" with an object \"vocab\", as a tokenizer.json has", path);
+    if (!json_is_object(model) ||
+        (!json_is_object(json_object_get(model, "vocab")) && !strcmp(type, "BPE")))
+        return zr_fail(error, ZERO_ERR_DATA,
+                       "%s: no \"model\" with an object \"vocab\", as a tokenizer.json has", path);
     if (strcmp(type, "BPE") && strcmp(type, "?")) // the oldest files do not say that they are BPE
-        return zr_fail(error, ZERO_ERR_UNSUPPORTED, "%s: %.100s tokenizer: not built; BPE is", path, type);
+        return zr_fail(error, ZERO_ERR_UNSUPPORTED, "%s: %.100s tokenizer: not built; BPE is", path,
+                       type);
     if (!json_is_object(json_object_get(model, "vocab")))
-        return zr_fail(error, ZERO_ERR_DATA, "%s: no \"model\" with an object \"vocab\", as a tokenizer.json has", path);
+        return zr_fail(error, ZERO_ERR_DATA,
+                       "%s: no \"model\" with an object \"vocab\", as a tokenizer.json has", path);
     return ZERO_OK;
 }
 
-static zero_status from_json(const char *path, const json_t *root, const zr_token_settings *settings, zr_tokenizer **out, zero_error *error)
+static zero_status from_json(const char *path, const json_t *root,
+                             const zr_token_settings *settings, zr_tokenizer **out,
+                             zero_error *error)
 {
     ZERO_TRY(check_model(path, root, error));
     ZERO_TRY(zr_plain_load(path, root, out, error));
@@ -151,14 +170,19 @@ static zero_status from_json(const char *path, const json_t *root, const zr_toke
     return status;
 }
 
-static zero_status from_two_files(source *from, const zr_tokenizer_file *vocab_file, const zr_tokenizer_file *merges, const zr_token_settings *settings, zr_tokenizer **out,
+static zero_status from_two_files(source *from, const zr_tokenizer_file *vocab_file,
+                                  const zr_tokenizer_file *merges,
+                                  const zr_token_settings *settings, zr_tokenizer **out,
                                   zero_error *error)
 {
     const char *class = json_string_value(json_object_get(settings->config, "tokenizer_class"));
     json_t *vocab = NULL;
     zr_bpe_loader loader;
     if (class && strncmp(class, "GPT2Tokenizer", 13) != 0)
-        return zr_fail(error, ZERO_ERR_UNSUPPORTED, "%s: vocab.json and merges.txt of the class %.100s: not built; a tokenizer.json says how its text is cut", from->path, class);
+        return zr_fail(error, ZERO_ERR_UNSUPPORTED,
+                       "%s: vocab.json and merges.txt of the class %.100s: not built; a "
+                       "tokenizer.json says how its text is cut",
+                       from->path, class);
     ZERO_TRY(parse(from, vocab_file, &vocab, error));
     zero_status status = new_bpe(&loader, from->path, error);
     if (status == ZERO_OK)
@@ -178,7 +202,9 @@ static zero_status fail_absent(const source *from, zero_error *error)
     } others[] = {
         {.file = "merges.txt", .kind = "merges without a vocab.json"},
         {.file = "vocab.json", .kind = "a vocabulary without a merges.txt"},
-        {.file = "tokenizer.model", .kind = "SentencePiece's own file: not built; transformers writes a tokenizer.json from it (save_pretrained)"},
+        {.file = "tokenizer.model",
+         .kind = "SentencePiece's own file: not built; transformers writes a tokenizer.json from "
+                 "it (save_pretrained)"},
         {.file = "vocab.txt", .kind = "a WordPiece tokenizer: not built"},
     };
     for (int i = 0; i < ZR_COUNT(others); i++) {
@@ -186,14 +212,17 @@ static zero_status fail_absent(const source *from, zero_error *error)
         if (!path)
             return ZERO_ERR_MEMORY;
         bool there = zr_path_exists(path);
-        zero_status status = there ? zr_fail(error, ZERO_ERR_UNSUPPORTED, "%s: %s", path, others[i].kind) : ZERO_OK;
+        zero_status status =
+            there ? zr_fail(error, ZERO_ERR_UNSUPPORTED, "%s: %s", path, others[i].kind) : ZERO_OK;
         zr_free(path);
         ZERO_TRY(status);
     }
     return zr_fail(error, ZERO_ERR_IO, "no tokenizer.json in \"%s\"", from->path);
 }
 
-static zero_status load_tokenizer_json(source *from, const zr_tokenizer_file *file, const zr_token_settings *settings, zr_tokenizer **out, zero_error *error)
+static zero_status load_tokenizer_json(source *from, const zr_tokenizer_file *file,
+                                       const zr_token_settings *settings, zr_tokenizer **out,
+                                       zero_error *error)
 {
     json_t *root = NULL;
     char *path = path_of(from, file->name, error);
@@ -209,8 +238,10 @@ static zero_status parse_settings(const source *from, zr_token_settings *out, ze
 {
     for (int i = 0; i < from->count; i++) {
         const zr_tokenizer_file *file = &from->files[i];
-        json_t **where = !strcmp(file->name, "tokenizer_config.json") ? &out->config : !strcmp(file->name, "special_tokens_map.json") ? &out->special
-                         : !strcmp(file->name, "added_tokens.json")   ? &out->added  : NULL;
+        json_t **where = !strcmp(file->name, "tokenizer_config.json")     ? &out->config
+                         : !strcmp(file->name, "special_tokens_map.json") ? &out->special
+                         : !strcmp(file->name, "added_tokens.json")       ? &out->added
+                                                                          : NULL;
         if (where)
             ZERO_TRY(parse(from, file, where, error));
     }
@@ -219,7 +250,9 @@ static zero_status parse_settings(const source *from, zr_token_settings *out, ze
 
 static zero_status load(source *from, zr_tokenizer **out, zero_error *error)
 {
-    static const char *const beside[] = {"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "chat_template.jinja"}; // the last is kept, not read
+    // the last is kept, not read
+    static const char *const beside[] = {"tokenizer_config.json", "special_tokens_map.json",
+                                         "added_tokens.json", "chat_template.jinja"};
     const zr_tokenizer_file *json, *vocab = NULL, *merges = NULL, *kept;
     zr_token_settings settings = {0};
     ZERO_TRY(keep_file(from, "tokenizer.json", &json, error));
@@ -228,12 +261,15 @@ static zero_status load(source *from, zr_tokenizer **out, zero_error *error)
         ZERO_TRY(keep_file(from, "merges.txt", &merges, error));
     }
     if (!json && !(vocab && merges))
-        return from->directory ? fail_absent(from, error) : zr_fail(error, ZERO_ERR_IO, "there is no tokenizer at \"%s\"", from->path);
+        return from->directory
+                   ? fail_absent(from, error)
+                   : zr_fail(error, ZERO_ERR_IO, "there is no tokenizer at \"%s\"", from->path);
     for (int i = 0; i < ZR_COUNT(beside); i++)
         ZERO_TRY(keep_file(from, beside[i], &kept, error));
     zero_status status = parse_settings(from, &settings, error);
     if (status == ZERO_OK)
-        status = json ? load_tokenizer_json(from, json, &settings, out, error) : from_two_files(from, vocab, merges, &settings, out, error);
+        status = json ? load_tokenizer_json(from, json, &settings, out, error)
+                      : from_two_files(from, vocab, merges, &settings, out, error);
     json_decref(settings.config);
     json_decref(settings.special);
     json_decref(settings.added);
@@ -258,7 +294,8 @@ static void hand_over(source *from, zr_tokenizer *tokenizer)
 zero_status zr_tokenizer_load(const char *path, zr_tokenizer **out, zero_error *error)
 {
     struct stat info;
-    source from = {.path = path, .directory = stat(path, &info) == 0 && !S_ISDIR(info.st_mode) ? NULL : path};
+    source from = {.path = path,
+                   .directory = stat(path, &info) == 0 && !S_ISDIR(info.st_mode) ? NULL : path};
     zr_tokenizer *made = NULL;
     zero_status status = load(&from, &made, error);
     if (status == ZERO_OK)

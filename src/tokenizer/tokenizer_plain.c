@@ -1,6 +1,7 @@
 // Bytes and chars: text to ids and back. plain_json.c writes and reads them.
 //
-// The invariant that training needs: decode(encode(text)) == text, byte for byte, or encode says where it fails.
+// The invariant that training needs: decode(encode(text)) == text, byte for byte, or encode says
+// where it fails.
 #include "base/random.h"
 #include "tokenizer/bpe_encode.h"
 
@@ -9,7 +10,8 @@
 static zero_status fail_invalid(const char *text, size_t at, const char *name, zero_error *error)
 {
     return zr_fail(error, ZERO_ERR_DATA,
-                   "%s: byte %zu (0x%02x) is not valid UTF-8: the tokenizer \"chars\" needs text, the tokenizer "
+                   "%s: byte %zu (0x%02x) is not valid UTF-8: the tokenizer \"chars\" needs text, "
+                   "the tokenizer "
                    "\"bytes\" takes anything",
                    name, at, (unsigned char)text[at]);
 }
@@ -27,15 +29,16 @@ zero_status zr_tokenizer_from_bytes(zr_tokenizer **out, zero_error *error)
     return ZERO_OK;
 }
 
-zero_status zr_tokenizer_from_code_points(const int32_t *code_points, int32_t count, zr_tokenizer **out,
-                                          zero_error *error)
+zero_status zr_tokenizer_from_code_points(const int32_t *code_points, int32_t count,
+                                          zr_tokenizer **out, zero_error *error)
 {
     zr_tokenizer *tokenizer = zr_alloc(sizeof *tokenizer, error);
     if (!tokenizer)
         return ZERO_ERR_MEMORY;
     tokenizer->ops = &zr_chars_ops;
     tokenizer->begin = tokenizer->end = -1;
-    tokenizer->fingerprint = zr_hash_bytes(code_points, (size_t)count * sizeof *code_points, zr_hash_text("chars"));
+    tokenizer->fingerprint =
+        zr_hash_bytes(code_points, (size_t)count * sizeof *code_points, zr_hash_text("chars"));
     tokenizer->vocabulary = count;
     for (int32_t i = 0; i < count; i++)
         tokenizer->id_count = ZR_MAX(tokenizer->id_count, code_points[i] + 1);
@@ -58,8 +61,8 @@ undo_tokenizer:
 }
 
 // Marks seen[c] for every code point c of the text.
-static zero_status scan_characters(const char *text, size_t length, const char *name, unsigned char *seen,
-                                   zero_error *error)
+static zero_status scan_characters(const char *text, size_t length, const char *name,
+                                   unsigned char *seen, zero_error *error)
 {
     for (size_t at = 0; at < length;) {
         int32_t code_point;
@@ -67,22 +70,25 @@ static zero_status scan_characters(const char *text, size_t length, const char *
         if (!bytes)
             return fail_invalid(text, at, name, error);
         if (!code_point)
-            return zr_fail(error, ZERO_ERR_DATA,
-                           "%s: byte %zu is 0, which is no text: the tokenizer \"bytes\" takes anything", name, at);
+            return zr_fail(
+                error, ZERO_ERR_DATA,
+                "%s: byte %zu is 0, which is no text: the tokenizer \"bytes\" takes anything", name,
+                at);
         seen[code_point] = 1;
         at += (size_t)bytes;
     }
     return ZERO_OK;
 }
 
-static zero_status create_from_seen(const unsigned char *seen, const char *name, zr_tokenizer **out, zero_error *error)
+static zero_status create_from_seen(const unsigned char *seen, const char *name, zr_tokenizer **out,
+                                    zero_error *error)
 {
     int32_t count = 0;
     for (int32_t c = 0; c < ZR_CODE_POINTS; c++)
         count += seen[c];
     if (!count)
-        return zr_fail(error, ZERO_ERR_DATA, "%s: no text to take the characters of the tokenizer \"chars\" from",
-                       name);
+        return zr_fail(error, ZERO_ERR_DATA,
+                       "%s: no text to take the characters of the tokenizer \"chars\" from", name);
     int32_t *code_points = zr_alloc((size_t)count * sizeof(int32_t), error);
     if (!code_points)
         return ZERO_ERR_MEMORY;
@@ -96,8 +102,8 @@ static zero_status create_from_seen(const unsigned char *seen, const char *name,
     return status;
 }
 
-zero_status zr_tokenizer_create(zr_tokenizer_kind kind, const char *text, size_t length, const char *name,
-                                zr_tokenizer **out, zero_error *error)
+zero_status zr_tokenizer_create(zr_tokenizer_kind kind, const char *text, size_t length,
+                                const char *name, zr_tokenizer **out, zero_error *error)
 {
     if (kind == ZR_TOKENIZER_BYTES)
         return zr_tokenizer_from_bytes(out, error);
@@ -113,7 +119,8 @@ zero_status zr_tokenizer_create(zr_tokenizer_kind kind, const char *text, size_t
 
 static zero_status fail_memory(const zr_encoder *encoder, size_t bytes)
 {
-    return zr_fail(encoder->error, ZERO_ERR_MEMORY, "%s: no memory for the tokens of %zu bytes", encoder->name, bytes);
+    return zr_fail(encoder->error, ZERO_ERR_MEMORY, "%s: no memory for the tokens of %zu bytes",
+                   encoder->name, bytes);
 }
 
 static zero_status encode_chars(zr_encoder *encoder, const char *text, size_t first, size_t end)
@@ -128,8 +135,10 @@ static zero_status encode_chars(zr_encoder *encoder, const char *text, size_t fi
             return fail_invalid(text, at, encoder->name, encoder->error);
         int32_t id = code_point < tokenizer->id_count ? tokenizer->ids[code_point] : 0;
         if (!id)
-            return zr_fail(encoder->error, ZERO_ERR_DATA, "%s: byte %zu: the character U+%04X is not among the %d of this tokenizer", encoder->name, at,
-                           (unsigned)code_point, (int)tokenizer->vocabulary);
+            return zr_fail(
+                encoder->error, ZERO_ERR_DATA,
+                "%s: byte %zu: the character U+%04X is not among the %d of this tokenizer",
+                encoder->name, at, (unsigned)code_point, (int)tokenizer->vocabulary);
         zr_ids_append(encoder->out, id - 1);
         at += (size_t)bytes;
     }
@@ -145,7 +154,8 @@ static zero_status encode_bytes(zr_encoder *encoder, const char *text, size_t fi
     return ZERO_OK;
 }
 
-static size_t boundary(const zr_tokenizer *tokenizer, const char *text, size_t first, size_t limit, size_t length)
+static size_t boundary(const zr_tokenizer *tokenizer, const char *text, size_t first, size_t limit,
+                       size_t length)
 {
     size_t end = zr_character_boundary(text, limit, length);
     return end > first ? end : zr_character_boundary(text, ZR_MIN(first + 4, length), length);
@@ -164,7 +174,8 @@ static void decode_chars(const zr_tokenizer *tokenizer, int32_t id, zr_buffer *o
 {
     bool known = id >= 0 && id < tokenizer->vocabulary;
     utf8proc_uint8_t text[4];
-    utf8proc_ssize_t bytes = utf8proc_encode_char(known ? tokenizer->code_points[id] : 0xfffd, text);
+    utf8proc_ssize_t bytes =
+        utf8proc_encode_char(known ? tokenizer->code_points[id] : 0xfffd, text);
     zr_buffer_append(out, text, (size_t)bytes);
 }
 
@@ -182,9 +193,21 @@ static void free_chars(zr_tokenizer *tokenizer)
 }
 
 const zr_tokenizer_ops zr_bytes_ops = {
-    .kind = ZR_TOKENIZER_BYTES, .encode = encode_bytes, .boundary = boundary, .decode = decode_bytes, .push = push, .save = zr_plain_save, .free = free_chars,
+    .kind = ZR_TOKENIZER_BYTES,
+    .encode = encode_bytes,
+    .boundary = boundary,
+    .decode = decode_bytes,
+    .push = push,
+    .save = zr_plain_save,
+    .free = free_chars,
 };
 
 const zr_tokenizer_ops zr_chars_ops = {
-    .kind = ZR_TOKENIZER_CHARS, .encode = encode_chars, .boundary = boundary, .decode = decode_chars, .push = push, .save = zr_plain_save, .free = free_chars,
+    .kind = ZR_TOKENIZER_CHARS,
+    .encode = encode_chars,
+    .boundary = boundary,
+    .decode = decode_chars,
+    .push = push,
+    .save = zr_plain_save,
+    .free = free_chars,
 };

@@ -14,7 +14,8 @@ static void fill(zr_classes *classes, const zr_code_range *ranges, int count, zr
 void zr_classes_fill(zr_classes *classes)
 {
     static const zr_code_range spaces[] = {
-        {0x9, 0xd}, {0x20, 0x20}, {0x85, 0x85}, {0xa0, 0xa0}, {0x1680, 0x1680}, {0x2000, 0x200a}, {0x2028, 0x2029}, {0x202f, 0x202f}, {0x205f, 0x205f}, {0x3000, 0x3000},
+        {0x9, 0xd},       {0x20, 0x20},     {0x85, 0x85},     {0xa0, 0xa0},     {0x1680, 0x1680},
+        {0x2000, 0x200a}, {0x2028, 0x2029}, {0x202f, 0x202f}, {0x205f, 0x205f}, {0x3000, 0x3000},
     };
     fill(classes, zr_letters, zr_letter_ranges, ZR_LETTER);
     fill(classes, zr_numbers, zr_number_ranges, ZR_NUMBER);
@@ -37,10 +38,16 @@ zr_class zr_class_at(const zr_classes *classes, const char *text, size_t left, i
 
 bool zr_is_word(int32_t code_point)
 {
-    static const zr_code_range more[] = {{0x200c, 0x200d}, {0x24b6, 0x24e9}, {0x1f130, 0x1f149}, {0x1f150, 0x1f169}, {0x1f170, 0x1f189}}; // joiners; letters in circles
+    // joiners; letters in circles
+    static const zr_code_range more[] = {{0x200c, 0x200d},
+                                         {0x24b6, 0x24e9},
+                                         {0x1f130, 0x1f149},
+                                         {0x1f150, 0x1f169},
+                                         {0x1f170, 0x1f189}};
     for (int i = 0; i < ZR_COUNT(more); i++)
         if (code_point >= more[i].first && code_point <= more[i].last)
             return true;
     utf8proc_category_t category = utf8proc_category(code_point);
-    return (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_NL) || category == UTF8PROC_CATEGORY_PC;
+    return (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_NL) ||
+           category == UTF8PROC_CATEGORY_PC;
 }

@@ -1,4 +1,5 @@
-// What the regular expressions of pre-tokenizers ask of a character: letter, number, white space, or none of these.
+// What the regular expressions of pre-tokenizers ask of a character: letter, number, white space,
+// or none of these.
 // Pinned to Unicode 16.0 (unicode_ranges.c), so that ids do not depend on the machine.
 #ifndef ZR_TOKENIZER_UNICODE_CLASS_H
 #define ZR_TOKENIZER_UNICODE_CLASS_H
@@ -13,13 +14,16 @@ typedef struct zr_classes {
     unsigned char of[ZR_CLASSED]; // zr_class of each code point
 } zr_classes;
 
-typedef struct zr_code_range { int32_t first, last; } zr_code_range;
+typedef struct zr_code_range {
+    int32_t first, last;
+} zr_code_range;
 extern const zr_code_range zr_letters[], zr_numbers[];
 extern const int zr_letter_ranges, zr_number_ranges;
 
 void zr_classes_fill(zr_classes *classes);
 
-// Class and bytes of the character at text[0..left), left > 0. A byte that belongs to no valid UTF-8 is one ZR_OTHER.
+// Class and bytes of the character at text[0..left), left > 0. A byte that belongs to no valid
+// UTF-8 is one ZR_OTHER.
 zr_class zr_class_at(const zr_classes *classes, const char *text, size_t left, int *bytes);
 bool zr_is_word(int32_t code_point); // \w: part of a word
 

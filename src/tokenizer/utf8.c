@@ -1,4 +1,5 @@
-// UTF-8 as this room needs it: strictly valid characters, places to cut, and text from bytes that come one by one.
+// UTF-8 as this room needs it: strictly valid characters, places to cut, and text from bytes that
+// come one by one.
 #include "tokenizer/vocabulary.h"
 
 #include <string.h>
@@ -11,15 +12,12 @@ int zr_utf8_next(const char *text, size_t left, int32_t *code_point)
         *code_point = first;
         return 1;
     }
-    utf8proc_ssize_t bytes =
-        utf8proc_iterate((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)ZR_MIN(left, (size_t)4), code_point);
+    utf8proc_ssize_t bytes = utf8proc_iterate(
+        (const utf8proc_uint8_t *)text, (utf8proc_ssize_t)ZR_MIN(left, (size_t)4), code_point);
     return bytes > 0 ? (int)bytes : 0;
 }
 
-static bool is_continuation(char c)
-{
-    return ((unsigned char)c & 0xc0) == 0x80;
-}
+static bool is_continuation(char c) { return ((unsigned char)c & 0xc0) == 0x80; }
 
 size_t zr_character_boundary(const char *text, size_t limit, size_t length)
 {
@@ -31,7 +29,8 @@ size_t zr_character_boundary(const char *text, size_t limit, size_t length)
     return is_continuation(text[end]) ? limit : end;
 }
 
-// Bytes of the longest beginning of a character at text[0..left), which is no whole one; *open: more bytes could make it one.
+// Bytes of the longest beginning of a character at text[0..left), which is no whole one; *open:
+// more bytes could make it one.
 static size_t beginning(const char *text, size_t left, bool *open)
 {
     const unsigned char *bytes = (const unsigned char *)text;
@@ -39,7 +38,12 @@ static size_t beginning(const char *text, size_t left, bool *open)
     *open = false;
     if (lead < 0xc2 || lead > 0xf4)
         return 1;
-    unsigned char least = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80, most = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
+    unsigned char least = lead == 0xe0   ? 0xa0
+                          : lead == 0xf0 ? 0x90
+                                         : 0x80,
+                  most = lead == 0xed   ? 0x9f
+                         : lead == 0xf4 ? 0x8f
+                                        : 0xbf;
     size_t whole = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2, have = 1;
     for (; have < whole && have < left && bytes[have] >= least && bytes[have] <= most; have++) {
         least = 0x80;

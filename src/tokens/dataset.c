@@ -1,14 +1,16 @@
 // The token streams and the windows cut from them.
 //
-//   n tokens, windows of T+1 (T inputs and, shifted by one, T targets), neighbours sharing one token:
+//   n tokens, windows of T+1 (T inputs and, shifted by one, T targets), neighbours sharing one
+//   token:
 //
 //     [ phase ][ window 0 | window 1 | ... | window W-1 ][ tail ]        phase + W*T + 1 <= n
 //
 //   W     = max(1, floor(n/T) - 1)           the same in every epoch; n >= T+1
 //   phase < min(T, n - W*T)                  drawn anew for each epoch, so that the borders move
 //
-// Hence no window runs past the end, and an epoch takes every token as an input once, but for at most 2T-1 of them before and
-// after the windows (n >= 2T). Sample s is window permute(s mod W) of epoch floor(s/W): a pure function of (seed, stream, s).
+// Hence no window runs past the end, and an epoch takes every token as an input once, but for at
+// most 2T-1 of them before and after the windows (n >= 2T). Sample s is window permute(s mod W) of
+// epoch floor(s/W): a pure function of (seed, stream, s).
 #include "base/alloc.h"
 #include "base/random.h"
 #include "tokens/dataset.h"
@@ -95,22 +97,26 @@ void zr_dataset_free(zr_dataset *dataset)
 
 static int64_t sample_start(const zr_dataset *dataset, int number, int64_t sample)
 {
-    static const char purpose[] = "order of samples"; // keeps these numbers apart from those of weights and dropout
+    // keeps these numbers apart from those of weights and dropout
+    static const char purpose[] = "order of samples";
     const zr_stream *stream = &dataset->streams[number];
     int64_t windows = zr_stream_windows(stream, dataset->seq);
     int64_t epoch = sample / windows;
     int64_t phases = ZR_MIN(dataset->seq, stream->count - windows * dataset->seq);
-    zr_philox random = zr_philox4x32(zr_hash_bytes(purpose, sizeof purpose - 1, dataset->seed), (uint64_t)epoch, (uint64_t)number);
+    zr_philox random = zr_philox4x32(zr_hash_bytes(purpose, sizeof purpose - 1, dataset->seed),
+                                     (uint64_t)epoch, (uint64_t)number);
     uint64_t order = (uint64_t)random.v[1] << 32 | random.v[0];
     int64_t phase = (int64_t)(((uint64_t)random.v[3] << 32 | random.v[2]) % (uint64_t)phases);
-    return phase + (int64_t)zr_permute(order, (uint64_t)(sample % windows), (uint64_t)windows) * dataset->seq;
+    return phase + (int64_t)zr_permute(order, (uint64_t)(sample % windows), (uint64_t)windows) *
+                       dataset->seq;
 }
 
 zr_token_window zr_dataset_train_window(const zr_dataset *dataset, int64_t sample)
 {
     zr_token_window window = {.stream = 0, .first = sample};
     if (dataset->stream_count > 1)
-        window.stream = zr_mixture_source(dataset->weights, dataset->stream_count, sample, &window.first);
+        window.stream =
+            zr_mixture_source(dataset->weights, dataset->stream_count, sample, &window.first);
     window.first = sample_start(dataset, window.stream, window.first);
     return window;
 }
@@ -135,7 +141,8 @@ zr_token_window zr_dataset_eval_window(const zr_dataset *dataset, int64_t window
     return (zr_token_window){0};
 }
 
-static void copy_window(const zr_dataset *dataset, zr_token_window window, int64_t row, int32_t *tokens, int32_t *targets)
+static void copy_window(const zr_dataset *dataset, zr_token_window window, int64_t row,
+                        int32_t *tokens, int32_t *targets)
 {
     const zr_stream *stream = &dataset->streams[window.stream];
     int64_t seq = dataset->seq;
@@ -149,13 +156,16 @@ static void copy_window(const zr_dataset *dataset, zr_token_window window, int64
     }
 }
 
-void zr_dataset_train_batch(const zr_dataset *dataset, int64_t first_sample, int64_t batch, int32_t *tokens, int32_t *targets)
+void zr_dataset_train_batch(const zr_dataset *dataset, int64_t first_sample, int64_t batch,
+                            int32_t *tokens, int32_t *targets)
 {
     for (int64_t i = 0; i < batch; i++)
-        copy_window(dataset, zr_dataset_train_window(dataset, first_sample + i), i, tokens, targets);
+        copy_window(dataset, zr_dataset_train_window(dataset, first_sample + i), i, tokens,
+                    targets);
 }
 
-void zr_dataset_eval_batch(const zr_dataset *dataset, int64_t first_window, int64_t batch, int32_t *tokens, int32_t *targets)
+void zr_dataset_eval_batch(const zr_dataset *dataset, int64_t first_window, int64_t batch,
+                           int32_t *tokens, int32_t *targets)
 {
     for (int64_t i = 0; i < batch; i++)
         copy_window(dataset, zr_dataset_eval_window(dataset, first_window + i), i, tokens, targets);
@@ -189,7 +199,8 @@ uint64_t zr_dataset_hash(const zr_dataset *dataset, int share, int shares, const
             if (number++ % shares == share)
                 sum += hash_block(stream, b, zr_hash_bytes(place, sizeof place, 1));
             if (watch && watch->beat)
-                watch->beat(watch->user, stream->name, (size_t)ZR_MIN((b + 1) * BLOCK, stream->count), (size_t)stream->count);
+                watch->beat(watch->user, stream->name,
+                            (size_t)ZR_MIN((b + 1) * BLOCK, stream->count), (size_t)stream->count);
         }
     }
     return sum;

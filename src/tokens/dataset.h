@@ -1,8 +1,9 @@
 // Streams of tokens, and the micro-batches cut from them.
 //
-// Training: sample s (s = 0, 1, ...) of a stream is a window of T+1 tokens. Windows of epoch e tile the stream from a random phase in
-// [0, T) and are visited in a pseudo-random permutation; both are pure functions of (seed, e): no memory a sample, and any
-// position is reached at once. Micro-batch g of step t with batch b takes samples (t*G + g)*b .. +b-1, G = micro-batches of a step.
+// Training: sample s (s = 0, 1, ...) of a stream is a window of T+1 tokens. Windows of epoch e tile
+// the stream from a random phase in [0, T) and are visited in a pseudo-random permutation; both are
+// pure functions of (seed, e): no memory a sample, and any position is reached at once. Micro-batch
+// g of step t with batch b takes samples (t*G + g)*b .. +b-1, G = micro-batches of a step.
 // Of several streams each has windows of its own, and mixture.h says which one a sample comes from.
 // Evaluation: window i of a stream starts at i*T, i < floor((n-1)/T); streams one after another.
 #ifndef ZR_TOKENS_DATASET_H
@@ -16,18 +17,19 @@ typedef struct zr_token_span { // tokens of a stream that lie together, in memor
     int64_t first, count;      // in the stream
     const int32_t *tokens;     // (count); ~id where a token is no target; NULL: in `file`
     const zr_token_file *file;
-    int64_t at;                // of the file: where they begin
-    const char *name;          // of the file or files they come from
+    int64_t at;       // of the file: where they begin
+    const char *name; // of the file or files they come from
 } zr_token_span;
 
-// Between pieces of work, so that a rank gives signs of life: reading `name`, `done` of `total` bytes or tokens. beat may be NULL.
+// Between pieces of work, so that a rank gives signs of life: reading `name`, `done` of `total`
+// bytes or tokens. beat may be NULL.
 typedef struct zr_watch {
     void (*beat)(void *user, const char *name, size_t done, size_t total);
     void *user;
 } zr_watch;
 
 typedef struct zr_stream {
-    zr_token_span *spans;   // (span_count), in order
+    zr_token_span *spans; // (span_count), in order
     int span_count, capacity;
     int64_t count;    // tokens
     const char *name; // the argument that it comes from, or the first of them
@@ -36,10 +38,10 @@ typedef struct zr_stream {
 typedef struct zr_dataset {
     zr_stream *streams; // (stream_count); none: nothing to read
     int stream_count;
-    double *weights;    // (stream_count) their shares of the samples
-    int64_t count;      // tokens, all streams
-    int64_t masked;     // of those, no targets
-    int64_t seq;        // T
+    double *weights; // (stream_count) their shares of the samples
+    int64_t count;   // tokens, all streams
+    int64_t masked;  // of those, no targets
+    int64_t seq;     // T
     uint64_t seed;
 } zr_dataset;
 
@@ -47,27 +49,39 @@ typedef struct zr_dataset {
 zero_status zr_stream_add(zr_stream *stream, const zr_token_span *span, zero_error *error);
 // Tokens [first, first+count) of the stream; masked ones as ~id.
 void zr_stream_read(const zr_stream *stream, int64_t first, int64_t count, int32_t *out);
-// Its windows of an epoch, training: max(1, floor(n/T) - 1). Its windows of an evaluation: floor((n-1)/T).
+// Its windows of an epoch, training: max(1, floor(n/T) - 1). Its windows of an evaluation:
+// floor((n-1)/T).
 int64_t zr_stream_windows(const zr_stream *stream, int64_t seq);
 int64_t zr_stream_eval_windows(const zr_stream *stream, int64_t seq);
 
 void zr_dataset_free(zr_dataset *dataset); // the streams, not the tokens
 
-typedef struct zr_token_window { int stream; int64_t first; } zr_token_window; // T+1 tokens from there
+// T+1 tokens from there
+typedef struct zr_token_window {
+    int stream;
+    int64_t first;
+} zr_token_window;
 zr_token_window zr_dataset_train_window(const zr_dataset *dataset, int64_t sample);
 zr_token_window zr_dataset_eval_window(const zr_dataset *dataset, int64_t window);
 int64_t zr_dataset_eval_windows(const zr_dataset *dataset); // of all streams
 // tokens, targets: (batch, T). Targets that do not count are ZR_MASKED.
-void zr_dataset_train_batch(const zr_dataset *dataset, int64_t first_sample, int64_t batch, int32_t *tokens, int32_t *targets);
-void zr_dataset_eval_batch(const zr_dataset *dataset, int64_t first_window, int64_t batch, int32_t *tokens, int32_t *targets);
-zero_status zr_dataset_check_files(const zr_dataset *dataset, zero_error *error); // zr_token_file_check_length of each
-// Of everything that samples are made of: each stream's length, weight, ids and masks. Blocks of tokens are hashed each for itself, and
-// block b counts in share b mod `shares`: the sum of all shares, modulo 2^64, is the hash, however many there are. Reads each block once.
+void zr_dataset_train_batch(const zr_dataset *dataset, int64_t first_sample, int64_t batch,
+                            int32_t *tokens, int32_t *targets);
+void zr_dataset_eval_batch(const zr_dataset *dataset, int64_t first_window, int64_t batch,
+                           int32_t *tokens, int32_t *targets);
+// zr_token_file_check_length of each
+zero_status zr_dataset_check_files(const zr_dataset *dataset, zero_error *error);
+// Of everything that samples are made of: each stream's length, weight, ids and masks. Blocks of
+// tokens are hashed each for itself, and block b counts in share b mod `shares`: the sum of all
+// shares, modulo 2^64, is the hash, however many there are. Reads each block once.
 uint64_t zr_dataset_hash(const zr_dataset *dataset, int share, int shares, const zr_watch *watch);
-// What this caller alone has of it, span by span: length, weight, and ids; those in memory all, those in token files ZR_SAMPLED_BLOCKS blocks
-// of 1,024 in all, at places that follow from the seed.
-typedef void (*zr_span_fingerprint)(void *user, const zr_token_span *span, double weight, uint64_t hash);
-void zr_dataset_fingerprint(const zr_dataset *dataset, uint64_t seed, const zr_watch *watch, zr_span_fingerprint take, void *user);
+// What this caller alone has of it, span by span: length, weight, and ids; those in memory all,
+// those in token files ZR_SAMPLED_BLOCKS blocks of 1,024 in all, at places that follow from the
+// seed.
+typedef void (*zr_span_fingerprint)(void *user, const zr_token_span *span, double weight,
+                                    uint64_t hash);
+void zr_dataset_fingerprint(const zr_dataset *dataset, uint64_t seed, const zr_watch *watch,
+                            zr_span_fingerprint take, void *user);
 int64_t zr_targets_counted(const int32_t *targets, int64_t count);
 
 #endif

@@ -1,4 +1,5 @@
-// What one rank has of a dataset, for itself: cheap enough to be compared with what the other ranks have before the first step.
+// What one rank has of a dataset, for itself: cheap enough to be compared with what the other ranks
+// have before the first step.
 #include "base/random.h"
 #include "tokens/dataset.h"
 
@@ -6,7 +7,10 @@
 
 enum { BLOCK = 1 << 10, BEAT = 64 }; // tokens; blocks between two signs of life
 
-static int64_t blocks_of(const zr_token_span *span) { return span->tokens ? 0 : (span->count + BLOCK - 1) / BLOCK; }
+static int64_t blocks_of(const zr_token_span *span)
+{
+    return span->tokens ? 0 : (span->count + BLOCK - 1) / BLOCK;
+}
 
 static int64_t file_blocks(const zr_dataset *dataset)
 {
@@ -17,8 +21,10 @@ static int64_t file_blocks(const zr_dataset *dataset)
     return blocks;
 }
 
-// Of the places that are drawn among all blocks of token files, those in this one, which begins at block `first` of them.
-static uint64_t hash_places(const zr_token_span *span, int64_t first, int64_t all, uint64_t seed, const zr_watch *watch, uint64_t hash)
+// Of the places that are drawn among all blocks of token files, those in this one, which begins at
+// block `first` of them.
+static uint64_t hash_places(const zr_token_span *span, int64_t first, int64_t all, uint64_t seed,
+                            const zr_watch *watch, uint64_t hash)
 {
     int32_t ids[BLOCK];
     int64_t own = blocks_of(span);
@@ -35,7 +41,8 @@ static uint64_t hash_places(const zr_token_span *span, int64_t first, int64_t al
     return hash;
 }
 
-void zr_dataset_fingerprint(const zr_dataset *dataset, uint64_t seed, const zr_watch *watch, zr_span_fingerprint take, void *user)
+void zr_dataset_fingerprint(const zr_dataset *dataset, uint64_t seed, const zr_watch *watch,
+                            zr_span_fingerprint take, void *user)
 {
     int64_t first = 0, all = file_blocks(dataset);
     for (int s = 0; s < dataset->stream_count; s++)
@@ -44,10 +51,13 @@ void zr_dataset_fingerprint(const zr_dataset *dataset, uint64_t seed, const zr_w
             uint64_t facts[3] = {(uint64_t)s, (uint64_t)span->count};
             memcpy(&facts[2], &dataset->weights[s], sizeof facts[2]);
             uint64_t hash = zr_hash_bytes(facts, sizeof facts, 0);
-            hash = span->tokens ? zr_hash_bytes(span->tokens, (size_t)span->count * sizeof *span->tokens, hash) : hash_places(span, first, all, seed, watch, hash);
+            hash = span->tokens ? zr_hash_bytes(span->tokens,
+                                                (size_t)span->count * sizeof *span->tokens, hash)
+                                : hash_places(span, first, all, seed, watch, hash);
             first += blocks_of(span);
             take(user, span, dataset->weights[s], hash);
             if (watch && watch->beat)
-                watch->beat(watch->user, span->name, (size_t)(i + 1), (size_t)dataset->streams[s].span_count);
+                watch->beat(watch->user, span->name, (size_t)(i + 1),
+                            (size_t)dataset->streams[s].span_count);
         }
 }

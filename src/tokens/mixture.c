@@ -8,7 +8,8 @@ static int64_t part(int64_t s, uint64_t share)
     return (int64_t)(((unsigned __int128)(uint64_t)s * share) >> 52);
 }
 
-// Of weights first..count-1, added from the end: never less than any of them, as a sum from which others were subtracted may be.
+// Of weights first..count-1, added from the end: never less than any of them, as a sum from which
+// others were subtracted may be.
 static double sum_from(const double *weights, int first, int count)
 {
     double sum = 0;

@@ -1,21 +1,20 @@
-// Reading token files. The header is believed only where the file's size agrees with it, so that no later read leaves the mapping.
+// Reading token files. The header is believed only where the file's size agrees with it, so that no
+// later read leaves the mapping.
 #include "base/alloc.h"
 #include "tokens/token_internal.h"
 
 #include <string.h>
 #include <sys/stat.h>
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the formats are little-endian, and so are reads here");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "the formats are little-endian, and so are reads here");
 
 static const int type_bytes[ZR_TOKEN_TYPES] = {
     [ZR_TOKEN_U8] = 1,  [ZR_TOKEN_I8] = 1,  [ZR_TOKEN_I16] = 2, [ZR_TOKEN_U16] = 2,
     [ZR_TOKEN_I32] = 4, [ZR_TOKEN_U32] = 4, [ZR_TOKEN_I64] = 8,
 };
 
-int zr_token_bytes(zr_token_type type)
-{
-    return type_bytes[type];
-}
+int zr_token_bytes(zr_token_type type) { return type_bytes[type]; }
 
 bool zr_token_path_ends(const char *path, const char *suffix)
 {
@@ -42,26 +41,35 @@ static int32_t header_word(const zr_token_file *file, int index)
 
 static bool begins_as_llmc(const zr_token_file *file)
 {
-    return file->ids.length >= sizeof(int32_t) && (header_word(file, 0) == ZR_LLMC_MAGIC_16 || header_word(file, 0) == ZR_LLMC_MAGIC_32);
+    return file->ids.length >= sizeof(int32_t) &&
+           (header_word(file, 0) == ZR_LLMC_MAGIC_16 || header_word(file, 0) == ZR_LLMC_MAGIC_32);
 }
 
 static zero_status read_llmc(zr_token_file *file, zero_error *error)
 {
     if (!begins_as_llmc(file))
-        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" does not begin with a magic of llm.c (%d or %d)", file->path, ZR_LLMC_MAGIC_16, ZR_LLMC_MAGIC_32);
+        return zr_fail(error, ZERO_ERR_DATA,
+                       "\"%s\" does not begin with a magic of llm.c (%d or %d)", file->path,
+                       ZR_LLMC_MAGIC_16, ZR_LLMC_MAGIC_32);
     if (file->ids.length < ZR_LLMC_HEADER)
-        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" has %zu bytes, fewer than llm.c's header of %d", file->path, file->ids.length, ZR_LLMC_HEADER);
+        return zr_fail(error, ZERO_ERR_DATA,
+                       "\"%s\" has %zu bytes, fewer than llm.c's header of %d", file->path,
+                       file->ids.length, ZR_LLMC_HEADER);
     bool small = header_word(file, 0) == ZR_LLMC_MAGIC_16;
     int version = small ? ZR_LLMC_VERSION_16 : ZR_LLMC_VERSION_32;
     if (header_word(file, 1) != version)
-        return zr_fail(error, ZERO_ERR_DATA, "\"%s\": version %d of llm.c's magic %d, where %d is known", file->path, header_word(file, 1), header_word(file, 0), version);
+        return zr_fail(error, ZERO_ERR_DATA,
+                       "\"%s\": version %d of llm.c's magic %d, where %d is known", file->path,
+                       header_word(file, 1), header_word(file, 0), version);
     file->format = ZR_TOKENS_LLMC;
     file->type = small ? ZR_TOKEN_U16 : ZR_TOKEN_U32;
     file->bytes = zr_token_bytes(file->type);
     file->count = header_word(file, 2);
     size_t body = file->ids.length - ZR_LLMC_HEADER;
     if (file->count < 0 || (size_t)file->count * (size_t)file->bytes != body)
-        return zr_fail(error, ZERO_ERR_DATA, "\"%s\": the header counts %lld tokens of %d bytes, %zu bytes follow it", file->path, (long long)file->count, file->bytes, body);
+        return zr_fail(error, ZERO_ERR_DATA,
+                       "\"%s\": the header counts %lld tokens of %d bytes, %zu bytes follow it",
+                       file->path, (long long)file->count, file->bytes, body);
     file->tokens = file->ids.data + ZR_LLMC_HEADER;
     return ZERO_OK;
 }
@@ -69,7 +77,9 @@ static zero_status read_llmc(zr_token_file *file, zero_error *error)
 static zero_status read_nanogpt(zr_token_file *file, zero_error *error)
 {
     if (file->ids.length % 2)
-        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" has %zu bytes, not a multiple of 2 (uint16), and no known header", file->path, file->ids.length);
+        return zr_fail(error, ZERO_ERR_DATA,
+                       "\"%s\" has %zu bytes, not a multiple of 2 (uint16), and no known header",
+                       file->path, file->ids.length);
     file->format = ZR_TOKENS_NANOGPT;
     file->type = ZR_TOKEN_U16;
     file->bytes = 2;
@@ -92,7 +102,8 @@ static zero_status has_index(const char *path, bool *out, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status open_one_file(const char *path, zr_token_format format, zr_token_file *file, zero_error *error)
+static zero_status open_one_file(const char *path, zr_token_format format, zr_token_file *file,
+                                 zero_error *error)
 {
     file->path = zr_strdup(path, error);
     if (!file->path)
@@ -104,13 +115,15 @@ static zero_status open_one_file(const char *path, zr_token_format format, zr_to
     return llmc ? read_llmc(file, error) : read_nanogpt(file, error);
 }
 
-zero_status zr_token_file_open(const char *path, zr_token_format format, zr_token_file *out, zero_error *error)
+zero_status zr_token_file_open(const char *path, zr_token_format format, zr_token_file *out,
+                               zero_error *error)
 {
     *out = (zr_token_file){0};
     bool megatron = format == ZR_TOKENS_MEGATRON;
     if (format == ZR_TOKENS_DETECT)
         ZERO_TRY(has_index(path, &megatron, error));
-    zero_status status = megatron ? zr_token_megatron_open(path, out, error) : open_one_file(path, format, out, error);
+    zero_status status = megatron ? zr_token_megatron_open(path, out, error)
+                                  : open_one_file(path, format, out, error);
     out->stored = out->count;
     out->end = -1;
     struct stat info;
@@ -126,10 +139,13 @@ zero_status zr_token_file_open(const char *path, zr_token_format format, zr_toke
 zero_status zr_token_file_check_length(const zr_token_file *file, zero_error *error)
 {
     struct stat info;
-    bool same = stat(file->path, &info) == 0 && (uint64_t)info.st_dev == file->device && (uint64_t)info.st_ino == file->inode;
+    bool same = stat(file->path, &info) == 0 && (uint64_t)info.st_dev == file->device &&
+                (uint64_t)info.st_ino == file->inode;
     if (!same || (uint64_t)info.st_size >= file->ids.length)
         return ZERO_OK;
-    return zr_fail(error, ZERO_ERR_DATA, "\"%s\" was made shorter while it was read: it has %lld bytes now, and had %zu; a file that is read must not change (write another one, and rename it)",
+    return zr_fail(error, ZERO_ERR_DATA,
+                   "\"%s\" was made shorter while it was read: it has %lld bytes now, and had %zu; "
+                   "a file that is read must not change (write another one, and rename it)",
                    file->path, (long long)info.st_size, file->ids.length);
 }
 
@@ -141,13 +157,13 @@ void zr_token_file_close(zr_token_file *file)
     *file = (zr_token_file){0};
 }
 
-#define READ_AS(type)                                               \
-    for (int64_t i = 0; i < count; i++) {                           \
-        type id;                                                    \
-        memcpy(&id, from + (size_t)i * sizeof id, sizeof id);       \
-        int64_t wide = id;                                          \
-        out[i] = wide < 0 || wide > INT32_MAX ? -1 : (int32_t)wide; \
-    }                                                               \
+#define READ_AS(type)                                                                              \
+    for (int64_t i = 0; i < count; i++) {                                                          \
+        type id;                                                                                   \
+        memcpy(&id, from + (size_t)i * sizeof id, sizeof id);                                      \
+        int64_t wide = id;                                                                         \
+        out[i] = wide < 0 || wide > INT32_MAX ? -1 : (int32_t)wide;                                \
+    }                                                                                              \
     break
 
 // Tokens of the file itself.
@@ -156,26 +172,19 @@ static void read_stored(const zr_token_file *file, int64_t first, int64_t count,
     assert(first >= 0 && count >= 0 && first <= file->stored - count);
     const char *from = file->tokens + (size_t)first * (size_t)file->bytes;
     switch (file->type) {
-    case ZR_TOKEN_U8:
-        READ_AS(uint8_t);
-    case ZR_TOKEN_I8:
-        READ_AS(int8_t);
-    case ZR_TOKEN_I16:
-        READ_AS(int16_t);
-    case ZR_TOKEN_U16:
-        READ_AS(uint16_t);
-    case ZR_TOKEN_I32:
-        READ_AS(int32_t);
-    case ZR_TOKEN_U32:
-        READ_AS(uint32_t);
-    case ZR_TOKEN_I64:
-        READ_AS(int64_t);
-    case ZR_TOKEN_TYPES:
-        break;
+    case ZR_TOKEN_U8: READ_AS(uint8_t);
+    case ZR_TOKEN_I8: READ_AS(int8_t);
+    case ZR_TOKEN_I16: READ_AS(int16_t);
+    case ZR_TOKEN_U16: READ_AS(uint16_t);
+    case ZR_TOKEN_I32: READ_AS(int32_t);
+    case ZR_TOKEN_U32: READ_AS(uint32_t);
+    case ZR_TOKEN_I64: READ_AS(int64_t);
+    case ZR_TOKEN_TYPES: break;
     }
 }
 
-// With ends, document d begins at its first token + d: the document that token `at`, or the end before it, belongs to.
+// With ends, document d begins at its first token + d: the document that token `at`, or the end
+// before it, belongs to.
 static int64_t document_at(const zr_token_file *file, int64_t at)
 {
     int64_t low = 0, high = file->documents - 1;
@@ -228,7 +237,8 @@ void zr_token_file_end_documents(zr_token_file *file, int32_t end)
     file->count = file->stored + file->documents;
 }
 
-zero_status zr_token_file_check(const zr_token_file *file, int64_t first, int64_t count, int64_t vocabulary, zero_error *error)
+zero_status zr_token_file_check(const zr_token_file *file, int64_t first, int64_t count,
+                                int64_t vocabulary, zero_error *error)
 {
     enum { PART = 4096 };
     int32_t ids[PART];
@@ -243,8 +253,15 @@ zero_status zr_token_file_check(const zr_token_file *file, int64_t first, int64_
             continue;
         for (int64_t i = 0; i < part; i++)
             if ((uint32_t)ids[i] >= limit)
-                return ids[i] < 0 ? zr_fail(error, ZERO_ERR_DATA, "\"%s\": token %lld is no id: negative, or larger than 2^31", file->path, (long long)(at + i))
-                                  : zr_fail(error, ZERO_ERR_DATA, "\"%s\": token %lld has the id %d, the vocabulary ends at %lld", file->path, (long long)(at + i), ids[i], (long long)vocabulary - 1);
+                return ids[i] < 0
+                           ? zr_fail(error, ZERO_ERR_DATA,
+                                     "\"%s\": token %lld is no id: negative, or larger than 2^31",
+                                     file->path, (long long)(at + i))
+                           : zr_fail(
+                                 error, ZERO_ERR_DATA,
+                                 "\"%s\": token %lld has the id %d, the vocabulary ends at %lld",
+                                 file->path, (long long)(at + i), ids[i],
+                                 (long long)vocabulary - 1);
     }
     return ZERO_OK;
 }

@@ -6,7 +6,12 @@
 
 #define ZR_LLMC_HEADER 1024 // bytes
 
-enum { ZR_LLMC_MAGIC_16 = 20240520, ZR_LLMC_VERSION_16 = 1, ZR_LLMC_MAGIC_32 = 20240801, ZR_LLMC_VERSION_32 = 7 };
+enum {
+    ZR_LLMC_MAGIC_16 = 20240520,
+    ZR_LLMC_VERSION_16 = 1,
+    ZR_LLMC_MAGIC_32 = 20240801,
+    ZR_LLMC_VERSION_32 = 7
+};
 
 int zr_token_bytes(zr_token_type type);
 bool zr_token_path_ends(const char *path, const char *suffix);

@@ -1,4 +1,5 @@
-// `zero bench comm`: every operation that a training uses, by size, next to what the memory of this machine allows.
+// `zero bench comm`: every operation that a training uses, by size, next to what the memory of this
+// machine allows.
 #include "comm/versions.h"
 #include "measure/memory_rate.h"
 #include "memory/arena.h"
@@ -9,7 +10,8 @@
 
 enum { SLOT = 0 };
 
-static const int64_t sizes[] = {4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20}; // bytes of the whole operand
+// bytes of the whole operand
+static const int64_t sizes[] = {4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20};
 
 typedef struct comm_work {
     zero_comm *comm;
@@ -19,7 +21,7 @@ typedef struct comm_work {
     zero_dtype dtype;    // of the operand and of its sum
     int64_t shard_elems; // of the size being measured
     uint64_t version;
-    char *from, *to;     // private memory, as large as the largest operand
+    char *from, *to; // private memory, as large as the largest operand
 } comm_work;
 
 static zero_status reduce_scatter(void *user, zero_error *error)
@@ -27,7 +29,8 @@ static zero_status reduce_scatter(void *user, zero_error *error)
     comm_work *w = user;
     zr_handle handle;
     const zr_sum_target to = {.data = w->dst, .dtype = w->dtype};
-    ZERO_TRY(zr_comm_start(&w->window, ZERO_COMM_reduce_scatter, SLOT, 0, w->shard_elems, w->dtype, &to, &handle, error));
+    ZERO_TRY(zr_comm_start(&w->window, ZERO_COMM_reduce_scatter, SLOT, 0, w->shard_elems, w->dtype,
+                           &to, &handle, error));
     ZERO_TRY(zr_comm_wait(&handle, error));
     return zr_comm_quiesce(&w->window, SLOT, error);
 }
@@ -36,7 +39,8 @@ static zero_status all_gather(void *user, zero_error *error)
 {
     comm_work *w = user;
     zr_handle handle;
-    ZERO_TRY(zr_comm_start(&w->window, ZERO_COMM_all_gather, SLOT, 0, w->shard_elems, w->dtype, NULL, &handle, error));
+    ZERO_TRY(zr_comm_start(&w->window, ZERO_COMM_all_gather, SLOT, 0, w->shard_elems, w->dtype,
+                           NULL, &handle, error));
     ZERO_TRY(zr_comm_wait(&handle, error));
     return zr_comm_quiesce(&w->window, SLOT, error);
 }
@@ -83,11 +87,15 @@ static zero_status triad(void *user, zero_error *error)
 static zero_status reserve(comm_work *w, zr_ledger *ledger, zero_error *error)
 {
     static const char *const names[] = {"bench"};
-    int64_t largest = sizes[ZR_COUNT(sizes) - 1], shard = ZR_ROUND_UP(largest / w->comm->size + (int64_t)sizeof(float) * 16, 64);
-    ZERO_TRY(zr_window_create(w->comm, ZR_WINDOW_SYMMETRIC, shard * w->comm->size, 1, names, &w->window, error));
+    int64_t largest = sizes[ZR_COUNT(sizes) - 1],
+            shard = ZR_ROUND_UP(largest / w->comm->size + (int64_t)sizeof(float) * 16, 64);
+    ZERO_TRY(zr_window_create(w->comm, ZR_WINDOW_SYMMETRIC, shard * w->comm->size, 1, names,
+                              &w->window, error));
     if (w->comm->versions)
-        ZERO_TRY(zr_window_create(w->comm, ZR_WINDOW_SHARED, shard * w->comm->size, 1, names, &w->shared, error));
-    ZERO_TRY(zr_arena_create(ledger, ZERO_TIER_host, ZERO_MEM_workspace, (size_t)(2 * largest + shard + 3 * ZR_ALIGN), &w->arena, error));
+        ZERO_TRY(zr_window_create(w->comm, ZR_WINDOW_SHARED, shard * w->comm->size, 1, names,
+                                  &w->shared, error));
+    ZERO_TRY(zr_arena_create(ledger, ZERO_TIER_host, ZERO_MEM_workspace,
+                             (size_t)(2 * largest + shard + 3 * ZR_ALIGN), &w->arena, error));
     w->dst = zr_arena_take(&w->arena, (size_t)shard);
     w->from = zr_arena_take(&w->arena, (size_t)largest);
     w->to = zr_arena_take(&w->arena, (size_t)largest);
@@ -99,7 +107,8 @@ static zero_status measure_memory(const zr_bench *bench, comm_work *w, zero_erro
 {
     double largest = (double)sizes[ZR_COUNT(sizes) - 1], ranks = bench->meter.comm->size, seconds;
     ZERO_TRY(zr_meter_time(&bench->meter, copy, w, &seconds, error));
-    zr_bench_say(bench, "memory, all ranks at once: copy %.1f GB/s (read + write), ", 2 * largest * ranks / seconds * 1e-9);
+    zr_bench_say(bench, "memory, all ranks at once: copy %.1f GB/s (read + write), ",
+                 2 * largest * ranks / seconds * 1e-9);
     ZERO_TRY(zr_meter_time(&bench->meter, triad, w, &seconds, error));
     zr_bench_say(bench, "triad %.1f GB/s (3 streams)\n", 1.5 * largest * ranks / seconds * 1e-9);
     return ZERO_OK;
@@ -107,25 +116,29 @@ static zero_status measure_memory(const zr_bench *bench, comm_work *w, zero_erro
 
 static void size_text(int64_t bytes, char out[static 32])
 {
-    snprintf(out, 32, bytes >= 1 << 20 ? "%lld MiB" : "%lld KiB", (long long)(bytes >= 1 << 20 ? bytes >> 20 : bytes >> 10));
+    snprintf(out, 32, bytes >= 1 << 20 ? "%lld MiB" : "%lld KiB",
+             (long long)(bytes >= 1 << 20 ? bytes >> 20 : bytes >> 10));
 }
 
-static zero_status measure_operation(const zr_bench *bench, comm_work *w, const char *name, zr_timed_work work, zero_dtype dtype,
-                                     zero_error *error)
+static zero_status measure_operation(const zr_bench *bench, comm_work *w, const char *name,
+                                     zr_timed_work work, zero_dtype dtype, zero_error *error)
 {
     w->dtype = dtype;
     for (int i = 0; i < ZR_COUNT(sizes); i++) {
         double seconds;
         char size[32];
-        w->shard_elems = ZR_ROUND_UP(sizes[i] / (int64_t)zero_dtype_bytes(dtype) / w->comm->size, 16);
+        w->shard_elems =
+            ZR_ROUND_UP(sizes[i] / (int64_t)zero_dtype_bytes(dtype) / w->comm->size, 16);
         ZERO_TRY(zr_meter_time(&bench->meter, work, w, &seconds, error));
         size_text(sizes[i], size);
-        zr_bench_say(bench, "%-19s %8s  %10.2f us  %8.2f GB/s\n", name, size, seconds * 1e6, (double)sizes[i] / seconds * 1e-9);
+        zr_bench_say(bench, "%-19s %8s  %10.2f us  %8.2f GB/s\n", name, size, seconds * 1e6,
+                     (double)sizes[i] / seconds * 1e-9);
     }
     return ZERO_OK;
 }
 
-static zero_status measure_latency(const zr_bench *bench, comm_work *w, const char *name, zr_timed_work work, zero_error *error)
+static zero_status measure_latency(const zr_bench *bench, comm_work *w, const char *name,
+                                   zr_timed_work work, zero_error *error)
 {
     double seconds;
     ZERO_TRY(zr_meter_time(&bench->meter, work, w, &seconds, error));
@@ -148,7 +161,8 @@ static zero_status measure_all(const zr_bench *bench, comm_work *w, zero_error *
     return ZERO_OK;
 }
 
-zero_status zr_bench_comm(const zr_bench *bench, const zero_bench_options *options, zero_error *error)
+zero_status zr_bench_comm(const zr_bench *bench, const zero_bench_options *options,
+                          zero_error *error)
 {
     zr_ledger ledger = {0};
     comm_work work = {.comm = bench->meter.comm};

@@ -8,7 +8,8 @@
 
 enum { CONFIG_BYTES = 512, DEFAULT_VOCABULARY = 256, DEFAULT_MICRO_BATCH = 4 };
 
-static zero_status read_shape(const zero_bench_options *options, zr_bench_engine *e, zero_error *error)
+static zero_status read_shape(const zero_bench_options *options, zr_bench_engine *e,
+                              zero_error *error)
 {
     zr_lm_config config;
     bool given;
@@ -23,19 +24,30 @@ static zero_status read_shape(const zero_bench_options *options, zr_bench_engine
     return zr_lm_create(&config, &e->model, error);
 }
 
-static zero_status make_engine(const zr_bench *bench, const zero_bench_options *options, zr_bench_engine *e, zero_error *error)
+static zero_status make_engine(const zr_bench *bench, const zero_bench_options *options,
+                               zr_bench_engine *e, zero_error *error)
 {
     char config[CONFIG_BYTES];
     snprintf(config, sizeof config,
-             "{\"train_micro_batch_size_per_gpu\": %lld, \"gradient_accumulation_steps\": %lld, \"zero_optimization\": {\"stage\": %d}, "
+             "{\"train_micro_batch_size_per_gpu\": %lld, \"gradient_accumulation_steps\": %lld, "
+             "\"zero_optimization\": {\"stage\": %d}, "
              "\"libzero\": {\"dtype\": \"%s\"}}",
-             (long long)e->micro_batch, (long long)(options->accumulation ? options->accumulation : 1), options->stage, options->dtype ? options->dtype : "fp32");
-    zero_options engine = {.struct_size = sizeof engine, .model = e->model, .comm = bench->meter.comm, .config_text = config,
-                           .shape = {.batch = e->micro_batch, .seq = e->seq}, .threads = bench->meter.threads, .seed = 1337, .total_steps = 1000};
+             (long long)e->micro_batch,
+             (long long)(options->accumulation ? options->accumulation : 1), options->stage,
+             options->dtype ? options->dtype : "fp32");
+    zero_options engine = {.struct_size = sizeof engine,
+                           .model = e->model,
+                           .comm = bench->meter.comm,
+                           .config_text = config,
+                           .shape = {.batch = e->micro_batch, .seq = e->seq},
+                           .threads = bench->meter.threads,
+                           .seed = 1337,
+                           .total_steps = 1000};
     return zero_initialize(&engine, &e->engine, error);
 }
 
-zero_status zr_bench_engine_open(const zr_bench *bench, const zero_bench_options *options, zr_bench_engine *out, zero_error *error)
+zero_status zr_bench_engine_open(const zr_bench *bench, const zero_bench_options *options,
+                                 zr_bench_engine *out, zero_error *error)
 {
     *out = (zr_bench_engine){0};
     ZERO_TRY(zr_comm_agree(bench->meter.comm, read_shape(options, out, error), error));

@@ -15,7 +15,8 @@ typedef struct zr_bench_engine {
 } zr_bench_engine;
 
 // Collective. A zeroed one, or one that this has failed for, is fine to close.
-zero_status zr_bench_engine_open(const zr_bench *bench, const zero_bench_options *options, zr_bench_engine *out, zero_error *error);
+zero_status zr_bench_engine_open(const zr_bench *bench, const zero_bench_options *options,
+                                 zr_bench_engine *out, zero_error *error);
 void zr_bench_engine_close(zr_bench_engine *engine);
 
 #endif

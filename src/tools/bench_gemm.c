@@ -1,5 +1,6 @@
-// `zero bench gemm`: the products of GPT-2 124M at 1,024 tokens, forward, input gradient and weight gradient, and their share of
-// what the threads multiply and add without touching memory, measured in the same run.
+// `zero bench gemm`: the products of GPT-2 124M at 1,024 tokens, forward, input gradient and weight
+// gradient, and their share of what the threads multiply and add without touching memory, measured
+// in the same run.
 #include "base/clock.h"
 #include "base/dtype.h"
 #include "compute/product_ops.h"
@@ -33,10 +34,13 @@ static void fill(zero_dtype dtype, int64_t count, int period, void *out)
 static zero_status reserve(product_work *w, zr_ledger *ledger, zr_arena *arena, zero_error *error)
 {
     const zr_product *p = &w->product;
-    size_t scratch = w->queue->backend->product->scratch(w->queue, p), size = zero_dtype_bytes(p->dtype);
-    size_t a = size * (size_t)(p->m * p->k), b = size * (size_t)(p->k * p->n), d = zero_dtype_bytes(p->out) * (size_t)(p->m * p->n);
+    size_t scratch = w->queue->backend->product->scratch(w->queue, p),
+           size = zero_dtype_bytes(p->dtype);
+    size_t a = size * (size_t)(p->m * p->k), b = size * (size_t)(p->k * p->n),
+           d = zero_dtype_bytes(p->out) * (size_t)(p->m * p->n);
     size_t bias = size * (size_t)p->n;
-    ZERO_TRY(zr_arena_create(ledger, ZERO_TIER_host, ZERO_MEM_workspace, a + b + d + bias + scratch + 5 * ZR_ALIGN, arena, error));
+    ZERO_TRY(zr_arena_create(ledger, ZERO_TIER_host, ZERO_MEM_workspace,
+                             a + b + d + bias + scratch + 5 * ZR_ALIGN, arena, error));
     w->a = zr_arena_take(arena, a);
     w->b = zr_arena_take(arena, b);
     w->d = zr_arena_take(arena, d);
@@ -49,7 +53,8 @@ static zero_status reserve(product_work *w, zr_ledger *ledger, zr_arena *arena, 
     return ZERO_OK;
 }
 
-// Flops a second that one thread multiplies and adds in registers: the best of some tries, since others may take the core.
+// Flops a second that one thread multiplies and adds in registers: the best of some tries, since
+// others may take the core.
 static double peak(const zr_queue *queue)
 {
     double best = 0;
@@ -61,7 +66,8 @@ static double peak(const zr_queue *queue)
     return best;
 }
 
-static zero_status measure(const zr_bench *bench, zr_queue *queue, double most, const char *name, const zr_product *product, zero_error *error)
+static zero_status measure(const zr_bench *bench, zr_queue *queue, double most, const char *name,
+                           const zr_product *product, zero_error *error)
 {
     zr_ledger ledger = {0};
     zr_arena arena = {0};
@@ -73,8 +79,10 @@ static zero_status measure(const zr_bench *bench, zr_queue *queue, double most, 
     zr_arena_destroy(&arena);
     ZERO_TRY(status);
     double rate = 2.0 * (double)product->m * (double)product->n * (double)product->k / seconds;
-    zr_bench_say(bench, "%-26s %s %6lld x %6lld x %6lld  %8.2f ms  %8.1f GF/s  %5.1f%%\n", name, zr_precision_of(product->dtype, 1).name, (long long)product->m,
-                 (long long)product->n, (long long)product->k, seconds * 1e3, rate * 1e-9, 100 * rate / most);
+    zr_bench_say(bench, "%-26s %s %6lld x %6lld x %6lld  %8.2f ms  %8.1f GF/s  %5.1f%%\n", name,
+                 zr_precision_of(product->dtype, 1).name, (long long)product->m,
+                 (long long)product->n, (long long)product->k, seconds * 1e3, rate * 1e-9,
+                 100 * rate / most);
     return ZERO_OK;
 }
 
@@ -104,18 +112,28 @@ static const row rows[] = {
 static zero_status measure_all(const zr_bench *bench, zr_queue *queue, zero_error *error)
 {
     double most = peak(queue) * queue->threads;
-    zr_bench_say(bench, "backend %s, %s; %d x %.1f GF/s multiply and add in fp32 registers\n%-31s %24s %24s %14s\n", queue->backend->name,
-                 queue->backend->path(), queue->threads, most / queue->threads * 1e-9, "product", "m x n x k", "", "of these");
+    zr_bench_say(
+        bench,
+        "backend %s, %s; %d x %.1f GF/s multiply and add in fp32 registers\n%-31s %24s %24s %14s\n",
+        queue->backend->name, queue->backend->path(), queue->threads, most / queue->threads * 1e-9,
+        "product", "m x n x k", "", "of these");
     for (int i = 0; i < ZR_COUNT(rows); i++)
         for (zero_dtype dtype = ZERO_F32; dtype <= (rows[i].typed ? ZERO_F16 : ZERO_F32); dtype++) {
-            zr_product product = {.dtype = dtype, .out = rows[i].trans_a ? ZERO_F32 : dtype, .m = rows[i].m, .n = rows[i].n, .k = rows[i].k,
-                                  .trans_a = rows[i].trans_a, .trans_b = rows[i].trans_b, .epilogue = rows[i].epilogue};
+            zr_product product = {.dtype = dtype,
+                                  .out = rows[i].trans_a ? ZERO_F32 : dtype,
+                                  .m = rows[i].m,
+                                  .n = rows[i].n,
+                                  .k = rows[i].k,
+                                  .trans_a = rows[i].trans_a,
+                                  .trans_b = rows[i].trans_b,
+                                  .epilogue = rows[i].epilogue};
             ZERO_TRY(measure(bench, queue, most, rows[i].name, &product, error));
         }
     return ZERO_OK;
 }
 
-zero_status zr_bench_gemm(const zr_bench *bench, const zero_bench_options *options, zero_error *error)
+zero_status zr_bench_gemm(const zr_bench *bench, const zero_bench_options *options,
+                          zero_error *error)
 {
     zr_queue *queue = NULL;
     ZERO_TRY(zr_queue_open("cpu", NULL, bench->meter.threads, &queue, error));

@@ -43,33 +43,43 @@ static zero_status find_benchmark(const char *what, const benchmark **out, zero_
         if (strcmp(benchmarks[i].name, what) == 0)
             return ZERO_OK;
     }
-    return zr_fail(error, ZERO_ERR_USAGE, "zero_bench: options.what is \"%s\"; comm, gemm, optimizer, step, checkpoint, memory and io exist", what);
+    return zr_fail(error, ZERO_ERR_USAGE,
+                   "zero_bench: options.what is \"%s\"; comm, gemm, optimizer, step, checkpoint, "
+                   "memory and io exist",
+                   what);
 }
 
-static zero_status check(const benchmark *of, const zero_comm *comm, const zero_bench_options *options, zero_error *error)
+static zero_status check(const benchmark *of, const zero_comm *comm,
+                         const zero_bench_options *options, zero_error *error)
 {
     if (of->of_machine && comm->size > 1)
-        return zr_fail(error, ZERO_ERR_USAGE, "bench %s measures the machine with one rank, not with %d", options->what, comm->size);
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "bench %s measures the machine with one rank, not with %d", options->what,
+                       comm->size);
     if (!of->of_machine && options->json)
-        return zr_fail(error, ZERO_ERR_USAGE, "bench %s prints no JSON: memory and io do", options->what);
+        return zr_fail(error, ZERO_ERR_USAGE, "bench %s prints no JSON: memory and io do",
+                       options->what);
     return ZERO_OK;
 }
 
 static void say_ranks(const zr_bench *bench, const zr_threads *threads)
 {
     zero_comm *comm = bench->meter.comm;
-    zr_bench_say(bench, "%d rank%s (%s), %d thread%s each (%s)\n", comm->size, comm->size == 1 ? "" : "s", zero_comm_name(comm), threads->count,
+    zr_bench_say(bench, "%d rank%s (%s), %d thread%s each (%s)\n", comm->size,
+                 comm->size == 1 ? "" : "s", zero_comm_name(comm), threads->count,
                  threads->count == 1 ? "" : "s", threads->reason);
 }
 
-zero_status zero_bench(zero_comm *comm, const zero_bench_options *options, void (*write)(void *user, const char *text), void *user, zero_error *error)
+zero_status zero_bench(zero_comm *comm, const zero_bench_options *options,
+                       void (*write)(void *user, const char *text), void *user, zero_error *error)
 {
     ZR_NEED(error, comm);
     ZR_NEED(error, options);
     ZR_NEED(error, write);
     zero_bench_options taken;
-    ZERO_TRY(zr_struct_take("zero_bench: options", options, ZR_STRUCT_UPTO(zero_bench_options, logger),
-                            &taken, sizeof taken, error));
+    ZERO_TRY(zr_struct_take("zero_bench: options", options,
+                            ZR_STRUCT_UPTO(zero_bench_options, logger), &taken, sizeof taken,
+                            error));
     options = &taken;
     const benchmark *of;
     ZERO_TRY(find_benchmark(options->what ? options->what : "", &of, error));
@@ -77,7 +87,9 @@ zero_status zero_bench(zero_comm *comm, const zero_bench_options *options, void 
     zr_threads threads;
     ZERO_TRY(zr_threads_choose(comm, options->threads, &threads, error));
     const zr_bench bench = {
-        .meter = {.comm = comm, .threads = threads.count, .seconds = options->seconds > 0 ? options->seconds : 0.2},
+        .meter = {.comm = comm,
+                  .threads = threads.count,
+                  .seconds = options->seconds > 0 ? options->seconds : 0.2},
         .json = options->json != 0,
         .write = comm->rank == 0 ? write : NULL,
         .user = user,

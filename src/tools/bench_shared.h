@@ -8,7 +8,7 @@
 
 typedef struct zr_bench {
     zr_meter meter;
-    bool json;      // one object instead of lines: of io and memory
+    bool json;                                   // one object instead of lines: of io and memory
     void (*write)(void *user, const char *text); // NULL on ranks above 0
     void *user;
     const zero_logger *logger;
@@ -18,7 +18,8 @@ void zr_bench_say(const zr_bench *bench, const char *format, ...) ZERO_PRINTF(2,
 
 // What is measured, each in the file of its name. Collective, but for memory and io, which one rank
 // measures.
-typedef zero_status zr_bench_run(const zr_bench *bench, const zero_bench_options *options, zero_error *error);
+typedef zero_status zr_bench_run(const zr_bench *bench, const zero_bench_options *options,
+                                 zero_error *error);
 zr_bench_run zr_bench_comm;
 zr_bench_run zr_bench_gemm;      // by all ranks at once, figures of one
 zr_bench_run zr_bench_optimizer; // of options.parameters; 0: 100 million

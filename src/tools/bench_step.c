@@ -1,4 +1,5 @@
-// `zero bench step`: how near a training step is to what its matrix products alone take, and where the rest goes.
+// `zero bench step`: how near a training step is to what its matrix products alone take, and where
+// the rest goes.
 //
 //   product time  the step's products, alone, at their shapes (median of their own measurement in
 //                 this run)
@@ -6,7 +7,8 @@
 //   floor         products at the best rate measured for their shapes, and the bytes of everything
 //                 else at memory's bandwidth
 //
-// Attention's own products count as "everything else". Steps are timed without recording; a few more are recorded.
+// Attention's own products count as "everything else". Steps are timed without recording; a few
+// more are recorded.
 #include "base/clock.h"
 #include "base/random.h"
 #include "base/recorder.h"
@@ -46,8 +48,15 @@ static zero_status draw_batch(step_bench *s, zero_error *error)
 
 static zero_status one_step(step_bench *s, zero_step_info *info, zero_error *error)
 {
-    zero_tensors batch = {.count = 2, .at = {{.data = s->tokens, .dtype = ZERO_I32, .dims = 2, .shape = {s->made.micro_batch, s->made.seq}},
-                                             {.data = s->targets, .dtype = ZERO_I32, .dims = 2, .shape = {s->made.micro_batch, s->made.seq}}}};
+    zero_tensors batch = {.count = 2,
+                          .at = {{.data = s->tokens,
+                                  .dtype = ZERO_I32,
+                                  .dims = 2,
+                                  .shape = {s->made.micro_batch, s->made.seq}},
+                                 {.data = s->targets,
+                                  .dtype = ZERO_I32,
+                                  .dims = 2,
+                                  .shape = {s->made.micro_batch, s->made.seq}}}};
     for (int64_t k = 0; k < zero_accumulation(s->made.engine); k++) {
         double loss;
         ZERO_TRY(zero_forward(s->made.engine, &batch, &loss, error));
@@ -87,7 +96,8 @@ static zero_status time_steps(step_bench *s, zero_error *error)
 }
 
 // Sums of one step, the mean of a few that were recorded.
-static zero_status record_steps(step_bench *s, zr_activity_sum sums[ZR_ACTIVITY_COUNT], zero_error *error)
+static zero_status record_steps(step_bench *s, zr_activity_sum sums[ZR_ACTIVITY_COUNT],
+                                zero_error *error)
 {
     zr_recorder *recorder;
     zero_step_info info;
@@ -99,29 +109,38 @@ static zero_status record_steps(step_bench *s, zr_activity_sum sums[ZR_ACTIVITY_
         status = zr_engine_record(s->made.engine, NULL, error);
     zr_recorder_sum(recorder, 0, sums);
     if (status == ZERO_OK && recorder->dropped > 0)
-        status = zr_fail(error, ZERO_ERR_LIMIT, "recording %d steps: %lld records, there is room for %d", RECORDED, (long long)(recorder->count + recorder->dropped), RECORDS);
+        status =
+            zr_fail(error, ZERO_ERR_LIMIT, "recording %d steps: %lld records, there is room for %d",
+                    RECORDED, (long long)(recorder->count + recorder->dropped), RECORDS);
     for (int a = 0; a < ZR_ACTIVITY_COUNT; a++)
-        sums[a] = (zr_activity_sum){sums[a].calls / RECORDED, sums[a].nanoseconds / RECORDED, sums[a].bytes / RECORDED, sums[a].flops / RECORDED};
+        sums[a] = (zr_activity_sum){sums[a].calls / RECORDED, sums[a].nanoseconds / RECORDED,
+                                    sums[a].bytes / RECORDED, sums[a].flops / RECORDED};
     zr_recorder_destroy(recorder);
     return status;
 }
 
-static void say_row(const zr_bench *bench, const char *name, const zr_activity_sum *sum, double step, double bandwidth)
+static void say_row(const zr_bench *bench, const char *name, const zr_activity_sum *sum,
+                    double step, double bandwidth)
 {
     double seconds = (double)sum->nanoseconds * 1e-9;
-    zr_bench_say(bench, "  %-32s %6lld %10.3f %6.1f%%", name, (long long)sum->calls, seconds * 1e3, 100 * seconds / step);
+    zr_bench_say(bench, "  %-32s %6lld %10.3f %6.1f%%", name, (long long)sum->calls, seconds * 1e3,
+                 100 * seconds / step);
     if (sum->bytes > 0 && seconds > 0)
-        zr_bench_say(bench, " %10.1f %8.2f %8.2f", (double)sum->bytes * 1e-6, (double)sum->bytes / seconds * 1e-9, (double)sum->bytes / seconds / bandwidth);
+        zr_bench_say(bench, " %10.1f %8.2f %8.2f", (double)sum->bytes * 1e-6,
+                     (double)sum->bytes / seconds * 1e-9, (double)sum->bytes / seconds / bandwidth);
     if (sum->flops > 0 && seconds > 0)
-        zr_bench_say(bench, "%s %8.1f", sum->bytes > 0 ? "" : "                            ", (double)sum->flops / seconds * 1e-9);
+        zr_bench_say(bench, "%s %8.1f", sum->bytes > 0 ? "" : "                            ",
+                     (double)sum->flops / seconds * 1e-9);
     zr_bench_say(bench, "\n");
 }
 
-static void say_breakdown(const step_bench *s, const zr_activity_sum sums[ZR_ACTIVITY_COUNT], double bandwidth)
+static void say_breakdown(const step_bench *s, const zr_activity_sum sums[ZR_ACTIVITY_COUNT],
+                          double bandwidth)
 {
     const zr_bench *bench = s->bench;
     zr_activity_sum phases = {0}, rest;
-    zr_bench_say(bench, "\n  %-32s %6s %10s %7s %10s %8s %8s %8s\n", "of a recorded step (rank 0)", "calls", "ms", "share", "MB", "GB/s", "/memory", "GF/s");
+    zr_bench_say(bench, "\n  %-32s %6s %10s %7s %10s %8s %8s %8s\n", "of a recorded step (rank 0)",
+                 "calls", "ms", "share", "MB", "GB/s", "/memory", "GF/s");
     for (int a = 0; a < ZR_ACTIVITY_COUNT; a++)
         if (zr_activity_track(a) == ZR_TRACK_PHASE)
             phases.nanoseconds += sums[a].nanoseconds;
@@ -133,7 +152,8 @@ static void say_breakdown(const step_bench *s, const zr_activity_sum sums[ZR_ACT
         say_row(bench, zr_activity_text(a), &sums[a], step, bandwidth);
         rest.nanoseconds -= zr_activity_is_aside(a) ? 0 : sums[a].nanoseconds;
     }
-    say_row(bench, "everything else", &(zr_activity_sum){.nanoseconds = rest.nanoseconds}, step, bandwidth);
+    say_row(bench, "everything else", &(zr_activity_sum){.nanoseconds = rest.nanoseconds}, step,
+            bandwidth);
 }
 
 // Bytes that kernels other than products move.
@@ -141,7 +161,8 @@ static int64_t bytes_outside(const zr_activity_sum sums[ZR_ACTIVITY_COUNT])
 {
     int64_t bytes = 0;
     for (int a = 0; a < ZR_ACTIVITY_COUNT; a++)
-        if (zr_activity_track(a) != ZR_TRACK_PHASE && a != ZR_ACTIVITY_product && zr_activity_track(a) != ZR_TRACK_DISK && !zr_activity_is_aside(a))
+        if (zr_activity_track(a) != ZR_TRACK_PHASE && a != ZR_ACTIVITY_product &&
+            zr_activity_track(a) != ZR_TRACK_DISK && !zr_activity_is_aside(a))
             bytes += sums[a].bytes;
     return bytes;
 }
@@ -153,15 +174,26 @@ static zero_status report(const step_bench *s, zero_error *error)
     zr_products_time products;
     double bandwidth;
     ZERO_TRY(record_steps((step_bench *)s, sums, error));
-    ZERO_TRY(zr_products_measure(&bench->meter, zr_engine_plan(s->made.engine), false, &products, error));
+    ZERO_TRY(zr_products_measure(&bench->meter, zr_engine_plan(s->made.engine), false, &products,
+                                 error));
     ZERO_TRY(zr_memory_rate_of_copy(&bench->meter, &bandwidth, error));
-    double accumulation = (double)zero_accumulation(s->made.engine), tokens = (double)(s->made.micro_batch * s->made.seq * bench->meter.comm->size) * accumulation;
-    double alone = products.median * accumulation, floor = products.best * accumulation + (double)bytes_outside(sums) / bandwidth;
-    zr_bench_say(bench, "step            %10.3f ms   %10.1f tokens/s   (median of %d, the slowest rank's)\n", s->seconds * 1e3, tokens / s->seconds, TIMED);
-    zr_bench_say(bench, "products alone  %10.3f ms   %10.1f GF/s a rank\n", alone * 1e3, products.flops * accumulation / alone * 1e-9);
-    zr_bench_say(bench, "memory          %10.2f GB/s a rank (a copy's reads and writes, all ranks at once)\n", bandwidth * 1e-9);
+    double accumulation = (double)zero_accumulation(s->made.engine),
+           tokens =
+               (double)(s->made.micro_batch * s->made.seq * bench->meter.comm->size) * accumulation;
+    double alone = products.median * accumulation,
+           floor = products.best * accumulation + (double)bytes_outside(sums) / bandwidth;
+    zr_bench_say(
+        bench, "step            %10.3f ms   %10.1f tokens/s   (median of %d, the slowest rank's)\n",
+        s->seconds * 1e3, tokens / s->seconds, TIMED);
+    zr_bench_say(bench, "products alone  %10.3f ms   %10.1f GF/s a rank\n", alone * 1e3,
+                 products.flops * accumulation / alone * 1e-9);
+    zr_bench_say(
+        bench,
+        "memory          %10.2f GB/s a rank (a copy's reads and writes, all ranks at once)\n",
+        bandwidth * 1e-9);
     zr_bench_say(bench, "efficiency      %10.3f      products alone / step\n", alone / s->seconds);
-    zr_bench_say(bench, "step / floor    %10.3f      floor %.3f ms\n", s->seconds / floor, floor * 1e3);
+    zr_bench_say(bench, "step / floor    %10.3f      floor %.3f ms\n", s->seconds / floor,
+                 floor * 1e3);
     say_breakdown(s, sums, bandwidth);
     return ZERO_OK;
 }
@@ -169,14 +201,18 @@ static zero_status report(const step_bench *s, zero_error *error)
 static zero_status run(step_bench *s, zero_error *error)
 {
     const zr_plan *plan = zr_engine_plan(s->made.engine);
-    zr_bench_say(s->bench, "%s: %.3f M parameters; %lld x %lld a rank, %s, stage %d; backend %s, %s\n", s->made.spec,
-                 (double)plan->parameters / 1e6, (long long)s->made.micro_batch, (long long)s->made.seq, plan->settings.precision.name, plan->settings.stage,
-                 zr_engine_queue(s->made.engine)->backend->name, zr_engine_queue(s->made.engine)->backend->path());
+    zr_bench_say(s->bench,
+                 "%s: %.3f M parameters; %lld x %lld a rank, %s, stage %d; backend %s, %s\n",
+                 s->made.spec, (double)plan->parameters / 1e6, (long long)s->made.micro_batch,
+                 (long long)s->made.seq, plan->settings.precision.name, plan->settings.stage,
+                 zr_engine_queue(s->made.engine)->backend->name,
+                 zr_engine_queue(s->made.engine)->backend->path());
     ZERO_TRY(time_steps(s, error));
     return report(s, error);
 }
 
-zero_status zr_bench_step(const zr_bench *bench, const zero_bench_options *options, zero_error *error)
+zero_status zr_bench_step(const zr_bench *bench, const zero_bench_options *options,
+                          zero_error *error)
 {
     step_bench s = {.bench = bench};
     zero_status status = zr_bench_engine_open(bench, options, &s.made, error);

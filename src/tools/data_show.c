@@ -44,15 +44,22 @@ static zero_status read_all(show *s, zero_error *error)
     const zero_data_options *options = s->options;
     bool tenth = !options->val;
     ZERO_TRY(zr_model_directory(options->model_dir, &options->logger, &s->model_dir, error));
-    ZERO_TRY(zr_tokenizer_directory(options->tokenizer, &options->logger, &s->tokenizer_path, error));
+    ZERO_TRY(
+        zr_tokenizer_directory(options->tokenizer, &options->logger, &s->tokenizer_path, error));
     ZERO_TRY(zr_reading_chat(s->model_dir, s->tokenizer_path, options->chat, &s->chat, error));
-    const zr_corpus_options corpus = {.arguments = options->data, .count = options->data_count, .field = options->field, .chat = &s->chat,
-                                      .watch = zr_reading_watch(&s->progress, NULL, &options->logger)};
+    const zr_corpus_options corpus = {.arguments = options->data,
+                                      .count = options->data_count,
+                                      .field = options->field,
+                                      .chat = &s->chat,
+                                      .watch =
+                                          zr_reading_watch(&s->progress, NULL, &options->logger)};
     ZERO_TRY(zr_corpus_open(&corpus, &s->corpus, error));
-    ZERO_TRY(zr_reading_tokenizer(s->model_dir, s->tokenizer_path, s->corpus, &s->tokenizer, error));
+    ZERO_TRY(
+        zr_reading_tokenizer(s->model_dir, s->tokenizer_path, s->corpus, &s->tokenizer, error));
     zr_reading_warn(s->tokenizer, &options->logger);
     ZERO_TRY(read_shape(s, error));
-    const zr_reading reading = zr_reading_of(NULL, options->threads, s->tokenizer, s->vocabulary, s->seq);
+    const zr_reading reading =
+        zr_reading_of(NULL, options->threads, s->tokenizer, s->vocabulary, s->seq);
     ZERO_TRY(zr_corpus_read(s->corpus, &reading, &s->data, tenth ? &s->held : NULL, error));
     zr_reading_warn_empty(s->corpus, &options->logger);
     s->data.seed = (uint64_t)(options->seed < 0 ? SEED : options->seed);
@@ -66,11 +73,14 @@ static void flush(show *s, zero_data_mark mark)
     s->text.length = 0;
 }
 
-static zero_data_mark mark_of(const show *s, const int32_t *tokens, const int32_t *targets, int64_t i)
+static zero_data_mark mark_of(const show *s, const int32_t *tokens, const int32_t *targets,
+                              int64_t i)
 {
     int32_t id = i < s->seq ? tokens[i] : targets[s->seq - 1];
     bool end = id == zr_tokenizer_end(s->tokenizer);
-    return end ? ZERO_DATA_END : i > 0 && targets[i - 1] >= 0 ? ZERO_DATA_TRAINED : ZERO_DATA_MASKED;
+    return end                            ? ZERO_DATA_END
+           : i > 0 && targets[i - 1] >= 0 ? ZERO_DATA_TRAINED
+                                          : ZERO_DATA_MASKED;
 }
 
 // The T inputs and the last target, which is shown where it counts.
@@ -88,16 +98,22 @@ static void show_tokens(show *s, const int32_t *tokens, const int32_t *targets)
     }
 }
 
-static zero_status show_sample(show *s, int64_t number, int32_t *tokens, int32_t *targets, zero_error *error)
+static zero_status show_sample(show *s, int64_t number, int32_t *tokens, int32_t *targets,
+                               zero_error *error)
 {
     zr_token_window window = zr_dataset_train_window(&s->data, number);
     const zr_stream *stream = &s->data.streams[window.stream];
     zr_dataset_train_batch(&s->data, number, 1, tokens, targets);
-    zr_buffer_printf(&s->text, "sample %lld: %s, tokens %lld to %lld of %lld; %lld of %lld targets count", (long long)number, stream->name, (long long)window.first,
-                     (long long)(window.first + s->seq), (long long)stream->count, (long long)zr_targets_counted(targets, s->seq), (long long)s->seq);
+    zr_buffer_printf(&s->text,
+                     "sample %lld: %s, tokens %lld to %lld of %lld; %lld of %lld targets count",
+                     (long long)number, stream->name, (long long)window.first,
+                     (long long)(window.first + s->seq), (long long)stream->count,
+                     (long long)zr_targets_counted(targets, s->seq), (long long)s->seq);
     flush(s, ZERO_DATA_SAMPLE);
     show_tokens(s, tokens, targets);
-    return s->text.failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for the text of sample %lld", (long long)number) : ZERO_OK;
+    return s->text.failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for the text of sample %lld",
+                                    (long long)number)
+                          : ZERO_OK;
 }
 
 static zero_status show_batch(show *s, zero_error *error)
@@ -115,14 +131,17 @@ zero_status zero_data_show(const zero_data_options *options, zero_error *error)
 {
     ZR_NEED(error, options);
     zero_data_options taken;
-    ZERO_TRY(zr_struct_take("zero_data_show: options", options, ZR_STRUCT_UPTO(zero_data_options, user),
-                            &taken, sizeof taken, error));
+    ZERO_TRY(zr_struct_take("zero_data_show: options", options,
+                            ZR_STRUCT_UPTO(zero_data_options, user), &taken, sizeof taken, error));
     options = &taken;
     show s = {.options = options};
     if (!options->data || options->data_count < 1 || !options->emit)
-        return zr_fail(error, ZERO_ERR_USAGE, "zero_data_show: options.%s is missing", options->emit ? "data" : "emit");
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_data_show: options.%s is missing",
+                       options->emit ? "data" : "emit");
     if (options->seq < 0 || options->micro_batch < 0)
-        return zr_fail(error, ZERO_ERR_USAGE, "zero_data_show: seq %lld, micro_batch %lld: both must be 0 or more", (long long)options->seq, (long long)options->micro_batch);
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "zero_data_show: seq %lld, micro_batch %lld: both must be 0 or more",
+                       (long long)options->seq, (long long)options->micro_batch);
     zero_status status = read_all(&s, error);
     if (status == ZERO_OK)
         status = show_batch(&s, error);

@@ -1,4 +1,5 @@
-// zero_doctor's second half: the disk that training could offload to, and how large a model the tiers of this machine could take.
+// zero_doctor's second half: the disk that training could offload to, and how large a model the
+// tiers of this machine could take.
 #include "base/bytes_text.h"
 #include "measure/disk.h"
 #include "plan/state_formulas.h"
@@ -10,13 +11,19 @@
 #define QUICK_BYTES ((int64_t)64 << 20)
 #define BILLION 1e9
 
-// ZeRO-Infinity section 3: 16-bit parameters and gradients; fp32 parameters, momentum, variance and gradients.
+// ZeRO-Infinity section 3: 16-bit parameters and gradients; fp32 parameters, momentum, variance and
+// gradients.
 static const zr_state_policy paper = {"ZeRO-Infinity", 2, 2, 16};
 
 // Whatever the disk cannot do is said, and is no failure of the doctor's.
 static void measure(const zr_doctor *doctor, const char *directory)
 {
-    const zr_disk_options options = {.directory = directory, .bytes = QUICK_BYTES, .block = 1 << 20, .depth = 8, .seconds = 0.1, .rounds = 3};
+    const zr_disk_options options = {.directory = directory,
+                                     .bytes = QUICK_BYTES,
+                                     .block = 1 << 20,
+                                     .depth = 8,
+                                     .seconds = 0.1,
+                                     .rounds = 3};
     zr_disk disk;
     zero_error error = {0};
     if (zr_disk_measure(&options, &disk, &error) != ZERO_OK) {
@@ -26,10 +33,13 @@ static void measure(const zr_doctor *doctor, const char *directory)
     if (disk.direct)
         zr_doctor_say(doctor, "  O_DIRECT", "yes");
     else
-        zr_doctor_say(doctor, "  O_DIRECT", "no (%s): transfers go through the page cache", disk.refused);
+        zr_doctor_say(doctor, "  O_DIRECT", "no (%s): transfers go through the page cache",
+                      disk.refused);
     zr_doctor_say(doctor, "  engine", "%s", disk.engine);
-    zr_doctor_say(doctor, "  bandwidth", "read %.2f, write %.2f, update in place %.2f GB/s (64 MiB for a second; zero bench io takes longer)", disk.read.median * 1e-9,
-                  disk.write.median * 1e-9, disk.mix.median * 1e-9);
+    zr_doctor_say(doctor, "  bandwidth",
+                  "read %.2f, write %.2f, update in place %.2f GB/s (64 MiB for a second; zero "
+                  "bench io takes longer)",
+                  disk.read.median * 1e-9, disk.write.median * 1e-9, disk.mix.median * 1e-9);
 }
 
 typedef struct placement { // of model states
@@ -38,12 +48,15 @@ typedef struct placement { // of model states
 } placement;
 
 // Parameters of the largest model whose states fit.
-static double largest(const placement *where, const zr_state_policy *policy, double memory, double disk)
+static double largest(const placement *where, const zr_state_policy *policy, double memory,
+                      double disk)
 {
     double others = policy->gradients + policy->optimizer;
-    double on_disk = (where->parameters_on_disk ? policy->parameters : 0) + (where->others_on_disk ? others : 0);
+    double on_disk =
+        (where->parameters_on_disk ? policy->parameters : 0) + (where->others_on_disk ? others : 0);
     double in_memory = policy->parameters + others - on_disk;
-    return fmin(in_memory > 0 ? memory / in_memory : INFINITY, on_disk > 0 ? disk / on_disk : INFINITY);
+    return fmin(in_memory > 0 ? memory / in_memory : INFINITY,
+                on_disk > 0 ? disk / on_disk : INFINITY);
 }
 
 static void say_largest(const zr_doctor *doctor, double memory, double disk)
@@ -56,13 +69,23 @@ static void say_largest(const zr_doctor *doctor, double memory, double disk)
     char memory_text[32], disk_text[32];
     zr_bytes_text(memory, memory_text);
     zr_bytes_text(disk, disk_text);
-    zr_doctor_say(doctor, "largest model", "of which the states fit into %s of memory and %s of free disk, all ranks together:", memory_text, disk_text);
+    zr_doctor_say(
+        doctor, "largest model",
+        "of which the states fit into %s of memory and %s of free disk, all ranks together:",
+        memory_text, disk_text);
     for (int i = 0; i < ZR_COUNT(placements); i++)
-        zr_doctor_say(doctor, "", "%-40s %6.2f billion parameters (paper: %.2f)", placements[i].name, largest(&placements[i], &zr_state_mixed, memory, disk) / BILLION,
+        zr_doctor_say(doctor, "", "%-40s %6.2f billion parameters (paper: %.2f)",
+                      placements[i].name,
+                      largest(&placements[i], &zr_state_mixed, memory, disk) / BILLION,
                       largest(&placements[i], &paper, memory, disk) / BILLION);
-    zr_doctor_say(doctor, "", "16 bytes a parameter: 2 itself, 2 gradient (4 where micro-batches accumulate), 4 master, 8 moments; the paper counts 20.");
-    zr_doctor_say(doctor, "", "The CPU's \"device\" and host are one memory, counted once. The optimizer's tier holds the gradients too.");
-    zr_doctor_say(doctor, "", "Not counted: activations, and buffers for layers and sub-groups on their way.");
+    zr_doctor_say(doctor, "",
+                  "16 bytes a parameter: 2 itself, 2 gradient (4 where micro-batches accumulate), "
+                  "4 master, 8 moments; the paper counts 20.");
+    zr_doctor_say(doctor, "",
+                  "The CPU's \"device\" and host are one memory, counted once. The optimizer's "
+                  "tier holds the gradients too.");
+    zr_doctor_say(doctor, "",
+                  "Not counted: activations, and buffers for layers and sub-groups on their way.");
 }
 
 void zr_doctor_disk(const zr_doctor *doctor, const char *directory, int64_t memory)
@@ -74,7 +97,8 @@ void zr_doctor_disk(const zr_doctor *doctor, const char *directory, int64_t memo
         zr_doctor_say(doctor, "disk", "%s", error.message);
     } else {
         bool memory_too = strcmp(disk.kind, "tmpfs") == 0;
-        zr_doctor_say(doctor, "disk", "\"%s\" (%s, %.1f GB free)%s", directory, disk.kind, (double)disk.available * 1e-9, memory_too ? ": no disk, but memory" : "");
+        zr_doctor_say(doctor, "disk", "\"%s\" (%s, %.1f GB free)%s", directory, disk.kind,
+                      (double)disk.available * 1e-9, memory_too ? ": no disk, but memory" : "");
         measure(doctor, directory);
     }
     say_largest(doctor, (double)memory, (double)disk.available);

@@ -1,4 +1,5 @@
-// `zero doctor`, of MPI: whether the module is here, which MPI it stands on, and whether mpirun is of the same one.
+// `zero doctor`, of MPI: whether the module is here, which MPI it stands on, and whether mpirun is
+// of the same one.
 #include "comm/implementations.h"
 #include "tools/doctor_report.h"
 
@@ -9,9 +10,9 @@
 #include <unistd.h>
 
 typedef struct mpi_family {
-    const char *name, *library;  // for the reader; how the library's own name begins
-    const char *launchers[3];    // words in the path of its mpirun, links followed
-    const char *packages;        // Debian's
+    const char *name, *library; // for the reader; how the library's own name begins
+    const char *launchers[3];   // words in the path of its mpirun, links followed
+    const char *packages;       // Debian's
 } mpi_family;
 
 static const mpi_family families[] = {
@@ -56,13 +57,16 @@ static void say_module(const zr_doctor *d, const char *mpirun)
 {
     char library[128];
     zr_mpi_library(library, sizeof library);
-    const mpi_family *built = family_of_library(library), *starts = mpirun ? family_of_launcher(mpirun) : NULL;
+    const mpi_family *built = family_of_library(library),
+                     *starts = mpirun ? family_of_launcher(mpirun) : NULL;
     if (!mpirun)
-        zr_doctor_say(d, "MPI", "module found, built with %s; no mpirun in PATH (Debian: %s)", library,
-                      built ? built->packages : families[0].packages);
+        zr_doctor_say(d, "MPI", "module found, built with %s; no mpirun in PATH (Debian: %s)",
+                      library, built ? built->packages : families[0].packages);
     else if (built && starts && built != starts)
-        zr_doctor_say(d, "MPI", "module found, built with %s, but %s is of %s: ranks that it starts do not find each other", library,
-                      mpirun, starts->name);
+        zr_doctor_say(d, "MPI",
+                      "module found, built with %s, but %s is of %s: ranks that it starts do not "
+                      "find each other",
+                      library, mpirun, starts->name);
     else
         zr_doctor_say(d, "MPI", "module found, built with %s; %s", library, mpirun);
 }
@@ -77,8 +81,10 @@ void zr_doctor_mpi(const zr_doctor *d)
     if (zr_mpi_load(&module, &error) == ZERO_OK)
         say_module(d, mpirun);
     else if (starts)
-        zr_doctor_say(d, "MPI", "%s; %s is of %s: with %s installed, build again (only needed for several machines)", error.message, mpirun,
-                      starts->name, starts->packages);
+        zr_doctor_say(
+            d, "MPI",
+            "%s; %s is of %s: with %s installed, build again (only needed for several machines)",
+            error.message, mpirun, starts->name, starts->packages);
     else
         zr_doctor_say(d, "MPI", "%s (only needed for several machines)", error.message);
 }

@@ -1,4 +1,5 @@
-// zero_doctor: what this machine is, and what it lacks. Looks only; what it runs is a short product, and a second of transfers.
+// zero_doctor: what this machine is, and what it lacks. Looks only; what it runs is a short
+// product, and a second of transfers.
 #define _GNU_SOURCE
 #include "base/alloc.h"
 #include "base/bytes_text.h"
@@ -48,14 +49,19 @@ static void look_at_processor(const zr_doctor *d)
         zr_doctor_say(d, "system", "%s %s, %s", system.sysname, system.release, system.machine);
     zr_doctor_say(d, "processor", "%s", model);
     zr_doctor_say(d, "cores", "%d may be used (%s)", budget.allowed, budget.reason);
-    zr_doctor_say(d, "instructions", "avx2+fma %s, avx512 %s, avx512-bf16 %s, amx-bf16 %s, crc32 %s", has.avx2_fma ? "yes" : "no", has.avx512 ? "yes" : "no",
-        has.avx512_bf16 ? "yes" : "no", has.amx_bf16 ? "yes" : "no", has.crc32 ? "yes" : "no");
+    zr_doctor_say(
+        d, "instructions", "avx2+fma %s, avx512 %s, avx512-bf16 %s, amx-bf16 %s, crc32 %s",
+        has.avx2_fma ? "yes" : "no", has.avx512 ? "yes" : "no", has.avx512_bf16 ? "yes" : "no",
+        has.amx_bf16 ? "yes" : "no", has.crc32 ? "yes" : "no");
 }
 
 // oneDNN is asked by name, so that a build without it needs nothing of it.
 static void look_at_onednn(const zr_doctor *d)
 {
-    typedef struct version { int major, minor, patch; } version; // how dnnl_version_t begins
+    // how dnnl_version_t begins
+    typedef struct version {
+        int major, minor, patch;
+    } version;
     const version *(*ask)(void) = NULL;
     *(void **)&ask = dlsym(RTLD_DEFAULT, "dnnl_version");
     if (!ask)
@@ -69,11 +75,14 @@ static zero_status product_rate(zr_queue *queue, double *gflops, zero_error *err
 {
     enum { SIDE = 1024 };
     zr_product product = {.dtype = ZERO_F32, .m = SIDE, .n = SIDE, .k = SIDE};
-    size_t matrix = sizeof(float) * SIDE * SIDE, scratch = queue->backend->product->scratch(queue, &product);
+    size_t matrix = sizeof(float) * SIDE * SIDE,
+           scratch = queue->backend->product->scratch(queue, &product);
     zr_ledger ledger = {0};
     zr_arena arena = {0};
-    ZERO_TRY(zr_arena_create(&ledger, ZERO_TIER_host, ZERO_MEM_workspace, 3 * matrix + scratch + 4 * ZR_ALIGN, &arena, error));
-    void *a = zr_arena_take(&arena, matrix), *b = zr_arena_take(&arena, matrix), *c = zr_arena_take(&arena, matrix);
+    ZERO_TRY(zr_arena_create(&ledger, ZERO_TIER_host, ZERO_MEM_workspace,
+                             3 * matrix + scratch + 4 * ZR_ALIGN, &arena, error));
+    void *a = zr_arena_take(&arena, matrix), *b = zr_arena_take(&arena, matrix),
+         *c = zr_arena_take(&arena, matrix);
     queue->scratch = zr_arena_take(&arena, scratch);
     queue->scratch_bytes = scratch;
     zero_status status = queue->backend->product->run(queue, &product, a, b, NULL, c, error);
@@ -98,7 +107,8 @@ static zero_status look_at_compute(const zr_doctor *d, zero_error *error)
     ZERO_TRY(zr_queue_open("cpu", NULL, threads, &queue, error));
     zero_status status = product_rate(queue, &gflops, error);
     if (status == ZERO_OK)
-        zr_doctor_say(d, "compute", "path %s; fp32 product 1024^3 on %d thread%s: %.0f GF/s", queue->backend->path(), threads, threads == 1 ? "" : "s", gflops);
+        zr_doctor_say(d, "compute", "path %s; fp32 product 1024^3 on %d thread%s: %.0f GF/s",
+                      queue->backend->path(), threads, threads == 1 ? "" : "s", gflops);
     zr_queue_close(queue);
     return status;
 }
@@ -110,7 +120,9 @@ static int64_t look_at_memory(const zr_doctor *d)
     zr_doctor_say(d, "memory", "%.2f GB may be used (%s)", (double)bytes / 1e9, reason);
     int fd = memfd_create("zero-doctor", MFD_CLOEXEC);
     if (fd < 0)
-        zr_doctor_say(d, "shared memory", "memfd_create is refused (%s): ranks as processes cannot share memory", strerror(errno));
+        zr_doctor_say(d, "shared memory",
+                      "memfd_create is refused (%s): ranks as processes cannot share memory",
+                      strerror(errno));
     else
         zr_doctor_say(d, "shared memory", "memfd: yes");
     if (fd >= 0)
@@ -118,7 +130,8 @@ static int64_t look_at_memory(const zr_doctor *d)
     return bytes;
 }
 
-static void look_at_limit(const zr_doctor *d, const char *name, int resource, int64_t wanted, bool of_bytes)
+static void look_at_limit(const zr_doctor *d, const char *name, int resource, int64_t wanted,
+                          bool of_bytes)
 {
     struct rlimit limit;
     char text[ZR_BYTES_TEXT];
@@ -131,7 +144,8 @@ static void look_at_limit(const zr_doctor *d, const char *name, int resource, in
     if (limit.rlim_cur == RLIM_INFINITY)
         zr_doctor_say(d, name, "unlimited");
     else
-        zr_doctor_say(d, name, "%s%s", text, (int64_t)limit.rlim_cur < wanted ? " (low: ulimit raises it)" : "");
+        zr_doctor_say(d, name, "%s%s", text,
+                      (int64_t)limit.rlim_cur < wanted ? " (low: ulimit raises it)" : "");
 }
 
 static void look_at_io(const zr_doctor *d)
@@ -158,13 +172,15 @@ static void look_at_setting(const zr_doctor *d, const char *name, const char *pa
     zr_free(text);
 }
 
-zero_status zero_doctor(const zero_doctor_options *options, void (*write)(void *user, const char *text), void *user, zero_error *error)
+zero_status zero_doctor(const zero_doctor_options *options,
+                        void (*write)(void *user, const char *text), void *user, zero_error *error)
 {
     ZR_NEED(error, options);
     ZR_NEED(error, write);
     zero_doctor_options taken;
-    ZERO_TRY(zr_struct_take("zero_doctor: options", options, ZR_STRUCT_UPTO(zero_doctor_options, path),
-                            &taken, sizeof taken, error));
+    ZERO_TRY(zr_struct_take("zero_doctor: options", options,
+                            ZR_STRUCT_UPTO(zero_doctor_options, path), &taken, sizeof taken,
+                            error));
     options = &taken;
     zr_doctor d = {.write = write, .user = user};
     zr_doctor_say(&d, "zero", "%s", zero_version());

@@ -17,21 +17,32 @@
 #include <string.h>
 
 enum {
-    MARGIN = 12, LEFT = 128,               // room around; for the names of lanes
-    LEAST_WIDTH = 860, MOST_WIDTH = 16000, // of the drawing
-    CALL_WIDTH = 66, PART_WIDTH = 16,      // a call; a part of one that has a body
-    WIDTH = 8,                             // any other instruction
-    CALL_HEIGHT = 28, ROW_HEIGHT = 15, LEAST_ROW = 3, MOST_ROWS_HEIGHT = 360,
-    PANEL_HEIGHT = 110, LINE_HEIGHT = 18, GAP = 16,
-    LETTER = 7, LETTER_HEIGHT = 11, TITLE_LETTER = 9, // about, of any font
-    COLORS = 8, NAME = 128,
+    MARGIN = 12,
+    LEFT = 128, // room around; for the names of lanes
+    LEAST_WIDTH = 860,
+    MOST_WIDTH = 16000, // of the drawing
+    CALL_WIDTH = 66,
+    PART_WIDTH = 16, // a call; a part of one that has a body
+    WIDTH = 8,       // any other instruction
+    CALL_HEIGHT = 28,
+    ROW_HEIGHT = 15,
+    LEAST_ROW = 3,
+    MOST_ROWS_HEIGHT = 360,
+    PANEL_HEIGHT = 110,
+    LINE_HEIGHT = 18,
+    GAP = 16,
+    LETTER = 7,
+    LETTER_HEIGHT = 11,
+    TITLE_LETTER = 9, // about, of any font
+    COLORS = 8,
+    NAME = 128,
 };
 
 typedef struct sheet {
     const zr_plan *plan;
     const zr_pass *pass;
-    int *x;        // (pass->count + 1) where instructions begin
-    int right, y;  // where time ends; where the next lane begins
+    int *x;       // (pass->count + 1) where instructions begin
+    int right, y; // where time ends; where the next lane begins
     zr_buffer body;
 } sheet;
 
@@ -105,7 +116,11 @@ static void put_box(sheet *s, const box *b, const char *told)
 static bool takes_time(const zr_instruction *i)
 {
     switch (i->code) {
-    case ZR_AWAIT: case ZR_BIND: case ZR_UNBIND: case ZR_RELEASE: case ZR_PUBLISH: return false;
+    case ZR_AWAIT:
+    case ZR_BIND:
+    case ZR_UNBIND:
+    case ZR_RELEASE:
+    case ZR_PUBLISH: return false;
     case ZR_GATHER: return i->slot.kind != ZR_NO_SLOT;
     default: return true;
     }
@@ -147,9 +162,15 @@ static void put_call(sheet *s, int at)
     const char *unit = zr_plan_unit_name(s->plan, call->unit);
     char told[2 * NAME];
     snprintf(told, sizeof told, "%s %s", zr_call_name((zr_call)call->what), unit);
-    put_box(s, &(box){.x = s->x[at], .y = s->y, .width = s->x[at + 1 + call->body] - s->x[at],
-                      .height = CALL_HEIGHT, .class = class_of_call(call->what), .color = -1,
-                      .label = unit}, told);
+    put_box(s,
+            &(box){.x = s->x[at],
+                   .y = s->y,
+                   .width = s->x[at + 1 + call->body] - s->x[at],
+                   .height = CALL_HEIGHT,
+                   .class = class_of_call(call->what),
+                   .color = -1,
+                   .label = unit},
+            told);
 }
 
 static void put_calls(sheet *s)
@@ -183,10 +204,16 @@ static void put_flight(sheet *s, const zr_flight *f, int row_height)
     char told[2 * NAME], bytes[ZR_BYTES_TEXT];
     zr_bytes_text((double)begins->bytes, bytes);
     snprintf(told, sizeof told, "%s %s, %s, from %d until %d", class, name, bytes, f->from, f->to);
-    put_box(s, &(box){.x = s->x[f->from], .y = s->y + f->row * row_height,
-                      .width = s->x[f->to] - s->x[f->from], .height = row_height - 1,
-                      .class = class, .color = -1, .conditional = begins->when != ZR_ALWAYS,
-                      .label = name}, told);
+    put_box(s,
+            &(box){.x = s->x[f->from],
+                   .y = s->y + f->row * row_height,
+                   .width = s->x[f->to] - s->x[f->from],
+                   .height = row_height - 1,
+                   .class = class,
+                   .color = -1,
+                   .conditional = begins->when != ZR_ALWAYS,
+                   .label = name},
+            told);
 }
 
 static zero_status put_lane(sheet *s, zr_lane lane, const char *name, zero_error *error)
@@ -212,11 +239,15 @@ static void put_life(sheet *s, const zr_life *life, int64_t whole)
     zr_bytes_text((double)life->bytes, bytes);
     snprintf(told, sizeof told, "%s: %s from byte %lld, from %d to %d", piece_name(s, life->piece),
              bytes, (long long)life->first, life->from, life->to);
-    put_box(s, &(box){.x = s->x[life->from], .y = s->y + top,
-                      .width = s->x[life->to + 1] - s->x[life->from], .height = bottom - top,
-                      .color = life->piece,
-                      .conditional = s->pass->at[life->from].when != ZR_ALWAYS,
-                      .label = piece_name(s, life->piece)}, told);
+    put_box(s,
+            &(box){.x = s->x[life->from],
+                   .y = s->y + top,
+                   .width = s->x[life->to + 1] - s->x[life->from],
+                   .height = bottom - top,
+                   .color = life->piece,
+                   .conditional = s->pass->at[life->from].when != ZR_ALWAYS,
+                   .label = piece_name(s, life->piece)},
+            told);
 }
 
 static void put_panel(sheet *s, const zr_lives *lives, zr_space space)
@@ -275,16 +306,25 @@ static void put_once(sheet *s)
 
 static void put_legend(sheet *s)
 {
-    static const struct { const char *class, *text; } entries[] = {
-        {"forward", "forward"}, {"again", "forward again"}, {"backward", "backward"},
-        {"both", "both in one call"}, {"gather", "gather"}, {"reduce", "reduce"},
-        {"fetch", "fetch"}, {"store", "store"},
+    static const struct {
+        const char *class, *text;
+    } entries[] = {
+        {"forward", "forward"},       {"again", "forward again"}, {"backward", "backward"},
+        {"both", "both in one call"}, {"gather", "gather"},       {"reduce", "reduce"},
+        {"fetch", "fetch"},           {"store", "store"},
     };
     int x = MARGIN;
     for (int i = 0; i < ZR_COUNT(entries); i++) {
         const char *text = entries[i].text;
-        put_box(s, &(box){.x = x, .y = s->y, .width = LETTER_HEIGHT, .height = LETTER_HEIGHT,
-                          .class = entries[i].class, .color = -1, .label = ""}, text);
+        put_box(s,
+                &(box){.x = x,
+                       .y = s->y,
+                       .width = LETTER_HEIGHT,
+                       .height = LETTER_HEIGHT,
+                       .class = entries[i].class,
+                       .color = -1,
+                       .label = ""},
+                text);
         put_text(s, x + LETTER_HEIGHT + 4, s->y + LETTER_HEIGHT - 1, NULL, text);
         x += LETTER_HEIGHT + GAP + (int)strlen(text) * LETTER;
     }
@@ -316,9 +356,10 @@ static void append_sheet(const sheet *s, const char *title, zr_buffer *out)
 {
     int needed = ZR_MAX(s->right, MARGIN + (int)strlen(title) * TITLE_LETTER) + MARGIN;
     int width = ZR_MAX(needed, LEAST_WIDTH), height = s->y + MARGIN;
-    zr_buffer_printf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
-                          "viewBox=\"0 0 %d %d\">\n<style>\n%s</style>\n", width, height, width,
-                     height, style);
+    zr_buffer_printf(out,
+                     "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
+                     "viewBox=\"0 0 %d %d\">\n<style>\n%s</style>\n",
+                     width, height, width, height, style);
     zr_buffer_printf(out, "<rect width=\"100%%\" height=\"100%%\" class=\"paper\"/>\n");
     zr_buffer_append(out, s->body.data, s->body.length);
     zr_buffer_printf(out, "</svg>\n");

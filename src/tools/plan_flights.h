@@ -10,8 +10,8 @@ typedef enum zr_lane {
 } zr_lane;
 
 typedef struct zr_flight { // from the instruction that begins it to the AWAIT of its slot
-    int from, to; // instructions; `to` is the pass's count where it goes on after the pass
-    int row;      // the lowest that nothing else of its lane is in meanwhile
+    int from, to;          // instructions; `to` is the pass's count where it goes on after the pass
+    int row;               // the lowest that nothing else of its lane is in meanwhile
 } zr_flight;
 
 typedef struct zr_flights {

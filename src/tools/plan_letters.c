@@ -12,8 +12,8 @@ typedef struct table {
     const zr_pass *pass;
     zr_buffer *out;
     int call_count;
-    int *calls;             // (call_count) instructions
-    char *letters;          // (piece_count, call_count)
+    int *calls;    // (call_count) instructions
+    char *letters; // (piece_count, call_count)
     // (piece_count) where the walk stands: units read it; they add to its gradient.
     bool *reading, *adding;
 } table;
@@ -193,8 +193,10 @@ static void append_names(const table *t)
 static void append_table(const table *t, const char *title)
 {
     int width = name_width(t->plan);
-    zr_buffer_printf(t->out, "%s\nA micro-batch: a row a piece, a column a call of a unit; "
-                             "|: zero_forward returns\n\n", title);
+    zr_buffer_printf(t->out,
+                     "%s\nA micro-batch: a row a piece, a column a call of a unit; "
+                     "|: zero_forward returns\n\n",
+                     title);
     append_numbers(t, width);
     append_rows(t, width);
     zr_buffer_printf(t->out,

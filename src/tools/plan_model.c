@@ -22,7 +22,9 @@ const char *zr_planner_model(const zr_planner *p)
 
 int zr_planner_threads(const zr_planner *p)
 {
-    return p->config->offload.automatic ? ZR_MAX(zr_cpu_budget_get().allowed / ZR_MAX(p->options->ranks, 1), 1) : 1;
+    return p->config->offload.automatic
+               ? ZR_MAX(zr_cpu_budget_get().allowed / ZR_MAX(p->options->ranks, 1), 1)
+               : 1;
 }
 
 static zero_status read_shape(zr_planner *p, zero_error *error)
@@ -35,7 +37,8 @@ static zero_status read_shape(zr_planner *p, zero_error *error)
         size_t length = strlen(options->model);
         bool file = length > 5 && strcmp(options->model + length - 5, ".json") == 0;
         ZERO_TRY(zr_model_directory(options->model, &options->logger, &p->model_path, error));
-        ZERO_TRY(file ? zr_lm_config_read(p->model_path, &p->model_config, error) : zr_lm_config_read_in(p->model_path, &p->model_config, error));
+        ZERO_TRY(file ? zr_lm_config_read(p->model_path, &p->model_config, error)
+                      : zr_lm_config_read_in(p->model_path, &p->model_config, error));
     }
     p->assumed_vocabulary = !given;
     if (!given)
@@ -99,7 +102,8 @@ static zero_status open_machine(zr_planner *p, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status choose_placement(const zr_planner *p, zr_placement_answer *answer, zero_error *error)
+static zero_status choose_placement(const zr_planner *p, zr_placement_answer *answer,
+                                    zero_error *error)
 {
     const zero_plan_options *options = p->options;
     const zr_imagined_ranks ranks = {.count = ZR_MAX(options->ranks, 1), .memory = options->memory};
@@ -110,7 +114,8 @@ static zero_status choose_placement(const zr_planner *p, zr_placement_answer *an
         .logger = options->logger,
     };
     ZERO_TRY(zero_comm_self(&engine.comm, error));
-    zero_status status = zr_placement_of(&engine, &ranks, &p->model_config, p->config, answer, error);
+    zero_status status =
+        zr_placement_of(&engine, &ranks, &p->model_config, p->config, answer, error);
     zero_comm_destroy(engine.comm);
     return status;
 }
@@ -120,7 +125,8 @@ static zero_status plan_automatic(const zr_planner *p, zr_buffer *out, zero_erro
     zr_placement_answer answer;
     ZERO_TRY(choose_placement(p, &answer, error));
     if (p->options->json) {
-        zr_buffer_printf(out, "{\"parameters\":%lld,\"ranks\":%d,\"micro_batch\":%lld,", (long long)zr_model_parameters(p->model), ZR_MAX(p->options->ranks, 1),
+        zr_buffer_printf(out, "{\"parameters\":%lld,\"ranks\":%d,\"micro_batch\":%lld,",
+                         (long long)zr_model_parameters(p->model), ZR_MAX(p->options->ranks, 1),
                          (long long)p->config->micro_batch);
         zr_placement_json(&answer, out);
         zr_buffer_printf(out, ",\n\"settings\":");
@@ -132,7 +138,9 @@ static zero_status plan_automatic(const zr_planner *p, zr_buffer *out, zero_erro
     zr_placement_table(&answer, out);
     zr_buffer_printf(out, "\noffload  auto: ");
     zr_placement_describe(&answer, ZR_PLACEMENT_LINES, out);
-    zr_buffer_printf(out, answer.chosen < 0 ? "\nA shorter window (--seq), a smaller micro-batch (--micro-batch) and more ranks need less.\n" : "\n\nThe command:\n");
+    zr_buffer_printf(out, answer.chosen < 0 ? "\nA shorter window (--seq), a smaller micro-batch "
+                                              "(--micro-batch) and more ranks need less.\n"
+                                            : "\n\nThe command:\n");
     if (answer.chosen >= 0)
         zr_planner_command(p, NULL, out);
     return ZERO_OK;
@@ -147,7 +155,8 @@ static zero_status show(const zr_planner *p, zr_buffer *out, zero_error *error)
     int ranks[ZR_PLANNER_USUAL] = {1}, stage = p->settings.stage;
     if (p->config->offload.automatic)
         return zr_fail(error, ZERO_ERR_USAGE,
-                       "libzero.offload is auto: only one placement has a program; the plan's table says which "
+                       "libzero.offload is auto: only one placement has a program; the plan's "
+                       "table says which "
                        "would be chosen, and offload_optimizer and offload_param name one");
     zr_planner_ranks(p, ranks);
     while (stage < 3 && !zr_planner_has_stage(p, stage))
@@ -166,9 +175,8 @@ static zero_status tabulate(const zr_planner *p, zr_buffer *out, zero_error *err
     int count = 0;
     ZERO_TRY(zr_planner_rows(p, rows, &count, error));
     if (options->json)
-        zr_plan_json(rows, count, zr_planner_model(p),
-                     p->settings.precision.name, (double)zr_model_parameters(p->model), &p->settings,
-                     p->config->elastic, out);
+        zr_plan_json(rows, count, zr_planner_model(p), p->settings.precision.name,
+                     (double)zr_model_parameters(p->model), &p->settings, p->config->elastic, out);
     else
         zr_planner_text(p, rows, count, out);
     return ZERO_OK;

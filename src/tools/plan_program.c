@@ -79,8 +79,8 @@ static void write_from(const line *l, char out[static CELL])
 
 static void write_bytes(const line *l, char out[static CELL])
 {
-    bool moves = l->at->code == ZR_GATHER || l->at->code == ZR_REDUCE || l->at->code == ZR_FETCH
-                 || l->at->code == ZR_STORE;
+    bool moves = l->at->code == ZR_GATHER || l->at->code == ZR_REDUCE || l->at->code == ZR_FETCH ||
+                 l->at->code == ZR_STORE;
     *out = 0;
     if (moves)
         snprintf(out, CELL, "%lld", (long long)l->at->bytes);
@@ -247,7 +247,8 @@ void zr_plan_list_program(const zr_plan *plan, const char *title, zr_buffer *out
         for_each_line(plan, &plan->program.passes[kind], widths, widen);
     zr_buffer_printf(out,
                      "%s\nThe program that every rank runs: micro-batch as often as the step has "
-                     "them, then boundary, update and publish.\n\n", title);
+                     "them, then boundary, update and publish.\n\n",
+                     title);
     for (int c = 0; c < COLUMNS; c++)
         zr_buffer_printf(out, "  %-6s  %s\n", columns[c].heading, columns[c].means);
     for (int kind = 0; kind < ZR_PASS_COUNT; kind++)

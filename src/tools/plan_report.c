@@ -43,7 +43,10 @@ static void append_heading(const zr_plan_row *rows, int count, zr_buffer *out)
     zr_buffer_printf(out, "  %10s", "total");
     if (offloads(rows, count))
         zr_buffer_printf(out, " = %8s + %8s  %10s", "device", "host", "and NVMe");
-    zr_buffer_printf(out, "%s\n", rows[0].largest < 0 ? "" : rows[0].micro_batch ? "  largest micro-batch that fits" : "  fits");
+    zr_buffer_printf(out, "%s\n",
+                     rows[0].largest < 0   ? ""
+                     : rows[0].micro_batch ? "  largest micro-batch that fits"
+                                           : "  fits");
 }
 
 static void append_tiers(const zr_plan_row *row, zr_buffer *out)
@@ -92,13 +95,17 @@ static void append_json_row(const zr_plan_row *row, zr_buffer *out)
         zr_buffer_printf(out, ",\"micro_batch\":%lld", (long long)row->micro_batch);
     zr_buffer_printf(out, ",\"bytes\":{");
     for (int c = 0; c < ZERO_MEM_COUNT; c++)
-        zr_buffer_printf(out, "%s\"%s\":%lld", c ? "," : "", zr_memory_category_name((zero_memory_category)c), (long long)row->bytes[c]);
+        zr_buffer_printf(out, "%s\"%s\":%lld", c ? "," : "",
+                         zr_memory_category_name((zero_memory_category)c),
+                         (long long)row->bytes[c]);
     zr_buffer_printf(out, "},\"total\":%lld,\"tiers\":{", (long long)zr_plan_row_total(row));
     for (int t = 0; t < ZERO_TIER_COUNT; t++)
-        zr_buffer_printf(out, "%s\"%s\":%lld", t ? "," : "", zr_tier_name((zero_tier)t), (long long)row->tiers[t]);
+        zr_buffer_printf(out, "%s\"%s\":%lld", t ? "," : "", zr_tier_name((zero_tier)t),
+                         (long long)row->tiers[t]);
     zr_buffer_printf(out, "}");
     if (row->largest >= 0)
-        zr_buffer_printf(out, ",\"fits\":%s", row->largest > 0 && row->micro_batch <= row->largest ? "true" : "false");
+        zr_buffer_printf(out, ",\"fits\":%s",
+                         row->largest > 0 && row->micro_batch <= row->largest ? "true" : "false");
     if (row->largest > 0 && row->micro_batch)
         zr_buffer_printf(out, ",\"largest_micro_batch\":%lld", (long long)row->largest);
     zr_buffer_printf(out, "}");
@@ -123,7 +130,8 @@ void zr_plan_json(const zr_plan_row *rows, int count, const char *model, const c
         zr_settings_json(settings, out);
     }
     if (elastic)
-        zr_buffer_printf(out, ",\n\"elasticity\":{\"batch\":%lld,\"ranks\":[", (long long)elastic->batch);
+        zr_buffer_printf(out, ",\n\"elasticity\":{\"batch\":%lld,\"ranks\":[",
+                         (long long)elastic->batch);
     for (int i = 0; elastic && i < elastic->count; i++)
         zr_buffer_printf(out, "%s%lld", i ? "," : "", (long long)elastic->ranks[i]);
     zr_buffer_printf(out, elastic ? "]}}\n" : "}\n");
@@ -133,28 +141,35 @@ static zero_status check(const zero_plan_options *options, zero_error *error)
 {
     bool is_table = options->view == ZERO_PLAN_TABLE;
     if (!!options->new_spec + !!options->model + (options->parameters > 0) != 1)
-        return zr_fail(error, ZERO_ERR_USAGE, "zero_plan: exactly one of options.new_spec, options.model and options.parameters must be given");
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "zero_plan: exactly one of options.new_spec, options.model and "
+                       "options.parameters must be given");
     if ((unsigned)options->view > ZERO_PLAN_LETTERS)
         return zr_fail(error, ZERO_ERR_USAGE,
-                       "zero_plan: options.view is %d, which is no zero_plan_view", (int)options->view);
+                       "zero_plan: options.view is %d, which is no zero_plan_view",
+                       (int)options->view);
     if (!is_table && (options->json || options->memory > 0 || options->parameters > 0))
         return zr_fail(error, ZERO_ERR_USAGE,
                        "zero_plan: options.view %d shows the program of a model: options.json, "
-                       "options.memory and options.parameters do not go with it", (int)options->view);
+                       "options.memory and options.parameters do not go with it",
+                       (int)options->view);
     return ZERO_OK;
 }
 
-zero_status zero_plan(const zero_plan_options *options, void (*write)(void *user, const char *text), void *user, zero_error *error)
+zero_status zero_plan(const zero_plan_options *options, void (*write)(void *user, const char *text),
+                      void *user, zero_error *error)
 {
     ZR_NEED(error, options);
     ZR_NEED(error, write);
     zr_buffer text = {0};
     zero_plan_options taken;
-    ZERO_TRY(zr_struct_take("zero_plan: options", options, ZR_STRUCT_UPTO(zero_plan_options, logger),
-                            &taken, sizeof taken, error));
+    ZERO_TRY(zr_struct_take("zero_plan: options", options,
+                            ZR_STRUCT_UPTO(zero_plan_options, logger), &taken, sizeof taken,
+                            error));
     options = &taken;
     ZERO_TRY(check(options, error));
-    zero_status status = options->parameters > 0 ? zr_plan_by_formula(options, &text, error) : zr_plan_by_model(options, &text, error);
+    zero_status status = options->parameters > 0 ? zr_plan_by_formula(options, &text, error)
+                                                 : zr_plan_by_model(options, &text, error);
     if (status == ZERO_OK && text.failed)
         status = zr_fail(error, ZERO_ERR_MEMORY, "no memory for the text of the plan");
     if (status == ZERO_OK && options->path)

@@ -10,10 +10,11 @@
 
 typedef struct zr_plan_row {
     int stage, ranks;
-    int64_t micro_batch;         // that `bytes` are for; 0: the formula does not know of it
+    int64_t micro_batch;            // that `bytes` are for; 0: the formula does not know of it
     int64_t bytes[ZERO_MEM_COUNT];  // of one rank, on device and host
     int64_t tiers[ZERO_TIER_COUNT]; // the same bytes by where they are, and those on NVMe
-    int64_t largest;             // micro-batch that fits into the memory given; 0: none does, -1: no memory was given
+    // micro-batch that fits into the memory given; 0: none does, -1: no memory was given
+    int64_t largest;
 } zr_plan_row;
 
 int64_t zr_plan_row_total(const zr_plan_row *row); // of memory: device and host

@@ -1,4 +1,5 @@
-// zero_tokenize and zero_tokenizer_train: text files and records to ids in a file, or to a tokenizer.
+// zero_tokenize and zero_tokenizer_train: text files and records to ids in a file, or to a
+// tokenizer.
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/file.h"
@@ -46,14 +47,17 @@ static zero_status take(void *user, const int32_t *ids, int64_t count, zero_erro
 }
 
 // The token file and its note replace those of an earlier call, and nothing else.
-static zero_status check_files(const zero_tokenize_options *options, const zr_reads *reads, zero_error *error)
+static zero_status check_files(const zero_tokenize_options *options, const zr_reads *reads,
+                               zero_error *error)
 {
     char *note = zr_token_note_path(options->out, error);
     if (!note)
         return ZERO_ERR_MEMORY;
-    zero_status status = zr_own_check_file(options->out, "token file", zr_token_note_has_one, reads, error);
+    zero_status status =
+        zr_own_check_file(options->out, "token file", zr_token_note_has_one, reads, error);
     if (status == ZERO_OK)
-        status = zr_own_check_file(note, "note of a token file", zr_token_note_is_one, reads, error);
+        status =
+            zr_own_check_file(note, "note of a token file", zr_token_note_is_one, reads, error);
     zr_free(note);
     return status;
 }
@@ -68,57 +72,87 @@ static zero_status check_tokens_place(const zero_tokenize_options *options, zero
         status = check_files(options, &reads, error);
     zr_reads_free(&reads);
     if (status == ZERO_OK && !options->overwrite && zr_path_exists(options->out))
-        status = zr_fail(error, ZERO_ERR_USAGE, "\"%s\" exists: choose another name, or --overwrite replaces it", options->out);
+        status =
+            zr_fail(error, ZERO_ERR_USAGE,
+                    "\"%s\" exists: choose another name, or --overwrite replaces it", options->out);
     return status;
 }
 
 static zero_status check_tokenize(const zero_tokenize_options *options, zero_error *error)
 {
     if (!options->tokenizer || !options->out || options->data_count < 1)
-        return zr_fail(error, ZERO_ERR_USAGE, "zero_tokenize: options.%s is missing", !options->tokenizer ? "tokenizer" : !options->out ? "out" : "data");
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_tokenize: options.%s is missing",
+                       !options->tokenizer ? "tokenizer"
+                       : !options->out     ? "out"
+                                           : "data");
     if (strcmp(options->tokenizer, "chars") == 0)
-        return zr_fail(error, ZERO_ERR_USAGE, "the tokenizer chars is made anew from each text, and a token file cannot hold it: choose bytes or a tokenizer's directory");
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "the tokenizer chars is made anew from each text, and a token file cannot "
+                       "hold it: choose bytes or a tokenizer's directory");
     return check_tokens_place(options, error);
 }
 
-static zero_status open_job(const zero_tokenize_options *options, tokenizing *job, zero_error *error)
+static zero_status open_job(const zero_tokenize_options *options, tokenizing *job,
+                            zero_error *error)
 {
-    ZERO_TRY(zr_tokenizer_directory(options->tokenizer, &options->logger, &job->tokenizer_path, error));
+    ZERO_TRY(
+        zr_tokenizer_directory(options->tokenizer, &options->logger, &job->tokenizer_path, error));
     ZERO_TRY(zr_reading_chat(NULL, job->tokenizer_path, options->chat, &job->chat, error));
-    const zr_corpus_options corpus = {.arguments = options->data, .count = options->data_count, .field = options->field, .chat = &job->chat,
+    const zr_corpus_options corpus = {.arguments = options->data,
+                                      .count = options->data_count,
+                                      .field = options->field,
+                                      .chat = &job->chat,
                                       .watch = {.beat = beat, .user = &job->telling}};
     ZERO_TRY(zr_corpus_open(&corpus, &job->corpus, error));
-    ZERO_TRY(zr_tokenizer_open(job->tokenizer_path, NULL, 0, options->data[0], &job->tokenizer, error));
+    ZERO_TRY(
+        zr_tokenizer_open(job->tokenizer_path, NULL, 0, options->data[0], &job->tokenizer, error));
     zr_reading_warn(job->tokenizer, &options->logger);
-    return zr_token_writer_open(options->out, zr_tokenizer_vocabulary(job->tokenizer), &job->writer, error);
+    return zr_token_writer_open(options->out, zr_tokenizer_vocabulary(job->tokenizer), &job->writer,
+                                error);
 }
 
-static zero_status write_tokens(const zero_tokenize_options *options, tokenizing *job, zero_error *error)
+static zero_status write_tokens(const zero_tokenize_options *options, tokenizing *job,
+                                zero_error *error)
 {
-    const zr_reading reading = {.tokenizer = job->tokenizer, .threads = options->threads > 0 ? options->threads : ZR_MIN(zr_cpu_budget_get().allowed, zr_cpu_budget_get().cores)};
-    ZERO_TRY(zr_corpus_write(job->corpus, &reading, options->special ? ZR_ENCODE_SPECIAL : ZR_ENCODE_TEXT, take, job, &job->documents, error));
+    const zr_reading reading = {
+        .tokenizer = job->tokenizer,
+        .threads = options->threads > 0
+                       ? options->threads
+                       : ZR_MIN(zr_cpu_budget_get().allowed, zr_cpu_budget_get().cores)};
+    ZERO_TRY(zr_corpus_write(job->corpus, &reading,
+                             options->special ? ZR_ENCODE_SPECIAL : ZR_ENCODE_TEXT, take, job,
+                             &job->documents, error));
     zr_reading_warn_empty(job->corpus, &options->logger);
-    zr_token_note note = {.fingerprint = zr_tokenizer_fingerprint(job->tokenizer), .vocabulary = zr_tokenizer_vocabulary(job->tokenizer), .tokens = job->writer.count,
-                          .documents = job->documents, .end = zr_tokenizer_end(job->tokenizer)};
+    zr_token_note note = {.fingerprint = zr_tokenizer_fingerprint(job->tokenizer),
+                          .vocabulary = zr_tokenizer_vocabulary(job->tokenizer),
+                          .tokens = job->writer.count,
+                          .documents = job->documents,
+                          .end = zr_tokenizer_end(job->tokenizer)};
     snprintf(note.tokenizer, sizeof note.tokenizer, "%s", zr_tokenizer_name(job->tokenizer));
     return zr_token_note_write(options->out, &note, error);
 }
 
-zero_status zero_tokenize(const zero_tokenize_options *options, zero_tokenize_result *out, zero_error *error)
+zero_status zero_tokenize(const zero_tokenize_options *options, zero_tokenize_result *out,
+                          zero_error *error)
 {
     ZR_NEED(error, options);
     ZR_NEED(error, out);
     zero_tokenize_options taken;
-    ZERO_TRY(zr_struct_take("zero_tokenize: options", options, ZR_STRUCT_UPTO(zero_tokenize_options, user),
-                            &taken, sizeof taken, error));
+    ZERO_TRY(zr_struct_take("zero_tokenize: options", options,
+                            ZR_STRUCT_UPTO(zero_tokenize_options, user), &taken, sizeof taken,
+                            error));
     options = &taken;
     double start = zr_clock_seconds();
     ZERO_TRY(check_tokenize(options, error));
-    tokenizing job = {.telling = {.progress = options->progress, .user = options->user}, .writer = {.file = {.fd = -1}}};
+    tokenizing job = {.telling = {.progress = options->progress, .user = options->user},
+                      .writer = {.file = {.fd = -1}}};
     zero_status status = open_job(options, &job, error);
     if (status == ZERO_OK)
         status = write_tokens(options, &job, error);
-    *out = (zero_tokenize_result){.bytes = job.corpus ? zr_corpus_bytes(job.corpus) : 0, .tokens = job.writer.count, .documents = job.documents, .token_bytes = job.writer.bytes};
+    *out = (zero_tokenize_result){.bytes = job.corpus ? zr_corpus_bytes(job.corpus) : 0,
+                                  .tokens = job.writer.count,
+                                  .documents = job.documents,
+                                  .token_bytes = job.writer.bytes};
     if (status == ZERO_OK)
         status = zr_token_writer_commit(&job.writer, error);
     else
@@ -133,22 +167,28 @@ zero_status zero_tokenize(const zero_tokenize_options *options, zero_tokenize_re
 
 // ---- learning -----------------------------------------------------------------------------------
 
-static zero_status check_tokenizer_file(const zero_tokenizer_train_options *options, const char *name, const zr_reads *reads, zero_error *error)
+static zero_status check_tokenizer_file(const zero_tokenizer_train_options *options,
+                                        const char *name, const zr_reads *reads, zero_error *error)
 {
     char *path = zr_sprintf(error, "%s/%s", options->out_dir, name);
     if (!path)
         return ZERO_ERR_MEMORY;
-    zero_status status = zr_own_check_file(path, "file of a tokenizer", zr_bpe_trainer_wrote, reads, error);
+    zero_status status =
+        zr_own_check_file(path, "file of a tokenizer", zr_bpe_trainer_wrote, reads, error);
     if (status == ZERO_OK && !options->overwrite && zr_path_exists(path))
-        status = zr_fail(error, ZERO_ERR_USAGE, "\"%s\" exists: choose another directory, or --overwrite replaces it", path);
+        status =
+            zr_fail(error, ZERO_ERR_USAGE,
+                    "\"%s\" exists: choose another directory, or --overwrite replaces it", path);
     zr_free(path);
     return status;
 }
 
-static zero_status check_tokenizer_place(const zero_tokenizer_train_options *options, zero_error *error)
+static zero_status check_tokenizer_place(const zero_tokenizer_train_options *options,
+                                         zero_error *error)
 {
     zr_reads reads = {0};
-    zero_status status = zr_reads_add_data(&reads, options->data, options->data_count, "--data", error);
+    zero_status status =
+        zr_reads_add_data(&reads, options->data, options->data_count, "--data", error);
     if (status == ZERO_OK)
         status = check_tokenizer_file(options, "tokenizer.json", &reads, error);
     if (status == ZERO_OK)
@@ -160,7 +200,8 @@ static zero_status check_tokenizer_place(const zero_tokenizer_train_options *opt
 static zero_status check_train(const zero_tokenizer_train_options *options, zero_error *error)
 {
     if (!options->out_dir || options->data_count < 1)
-        return zr_fail(error, ZERO_ERR_USAGE, "zero_tokenizer_train: options.%s is missing", options->out_dir ? "data" : "out_dir");
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_tokenizer_train: options.%s is missing",
+                       options->out_dir ? "data" : "out_dir");
     return check_tokenizer_place(options, error);
 }
 
@@ -184,10 +225,16 @@ static void learnt(void *user, int32_t tokens)
     tell(&l->telling, tokens, l->vocabulary);
 }
 
-static zero_status read_all(const zero_tokenizer_train_options *options, learning *l, zero_error *error)
+static zero_status read_all(const zero_tokenizer_train_options *options, learning *l,
+                            zero_error *error)
 {
-    const zr_chat none = {.refusal = "a tokenizer is not learnt from messages; --field NAME reads a field of their records"};
-    const zr_corpus_options options_of = {.arguments = options->data, .count = options->data_count, .field = options->field, .chat = &none,
+    const zr_chat none = {
+        .refusal =
+            "a tokenizer is not learnt from messages; --field NAME reads a field of their records"};
+    const zr_corpus_options options_of = {.arguments = options->data,
+                                          .count = options->data_count,
+                                          .field = options->field,
+                                          .chat = &none,
                                           .watch = {.beat = beat, .user = &l->telling}};
     zr_corpus *corpus;
     ZERO_TRY(zr_corpus_open(&options_of, &corpus, error));
@@ -196,28 +243,35 @@ static zero_status read_all(const zero_tokenizer_train_options *options, learnin
     return status;
 }
 
-static zero_status learn(const zero_tokenizer_train_options *options, learning *l, zero_error *error)
+static zero_status learn(const zero_tokenizer_train_options *options, learning *l,
+                         zero_error *error)
 {
     ZERO_TRY(read_all(options, l, error));
-    ZERO_TRY(zr_bpe_trainer_learn(l->trainer, options->vocabulary, options->least ? options->least : 2, learnt, l, error));
+    ZERO_TRY(zr_bpe_trainer_learn(l->trainer, options->vocabulary,
+                                  options->least ? options->least : 2, learnt, l, error));
     ZERO_TRY(zr_directory_create(options->out_dir, error));
     return zr_bpe_trainer_save(l->trainer, options->out_dir, error);
 }
 
-zero_status zero_tokenizer_train(const zero_tokenizer_train_options *options, zero_tokenizer_train_result *out, zero_error *error)
+zero_status zero_tokenizer_train(const zero_tokenizer_train_options *options,
+                                 zero_tokenizer_train_result *out, zero_error *error)
 {
     ZR_NEED(error, options);
     ZR_NEED(error, out);
     zero_tokenizer_train_options taken;
-    ZERO_TRY(zr_struct_take("zero_tokenizer_train: options", options, ZR_STRUCT_UPTO(zero_tokenizer_train_options, user),
-                            &taken, sizeof taken, error));
+    ZERO_TRY(zr_struct_take("zero_tokenizer_train: options", options,
+                            ZR_STRUCT_UPTO(zero_tokenizer_train_options, user), &taken,
+                            sizeof taken, error));
     options = &taken;
     double start = zr_clock_seconds();
-    learning l = {.telling = {.progress = options->progress, .user = options->user}, .vocabulary = options->vocabulary};
+    learning l = {.telling = {.progress = options->progress, .user = options->user},
+                  .vocabulary = options->vocabulary};
     ZERO_TRY(check_train(options, error));
     ZERO_TRY(zr_bpe_trainer_create(&l.trainer, error));
     zero_status status = learn(options, &l, error);
-    *out = (zero_tokenizer_train_result){.bytes = l.bytes, .vocabulary = zr_bpe_trainer_vocabulary(l.trainer), .seconds = zr_clock_seconds() - start};
+    *out = (zero_tokenizer_train_result){.bytes = l.bytes,
+                                         .vocabulary = zr_bpe_trainer_vocabulary(l.trainer),
+                                         .seconds = zr_clock_seconds() - start};
     zr_bpe_trainer_destroy(l.trainer);
     return status;
 }

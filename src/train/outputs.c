@@ -17,7 +17,8 @@
 #define SHOWN_SECONDS 3.0
 enum { MOST_JOB = 256 }; // bytes
 
-static zero_status join(const char *directory, const char *name, char out[static 4096], zero_error *error)
+static zero_status join(const char *directory, const char *name, char out[static 4096],
+                        zero_error *error)
 {
     if (snprintf(out, 4096, "%s/%s", directory, name) >= 4096)
         return zr_fail(error, ZERO_ERR_USAGE, "the path %.200s... is too long", directory);
@@ -37,7 +38,8 @@ static zero_status check_writable(const char *directory, zero_error *error)
         if (stat(path[0] ? path : ".", &info) == 0)
             break;
         if (errno != ENOENT)
-            return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot use the directory \"%s\" for outputs", directory);
+            return zr_fail_errno(error, ZERO_ERR_IO, errno,
+                                 "cannot use the directory \"%s\" for outputs", directory);
         char *slash = strrchr(path, '/');
         if (!slash)
             path[0] = 0;
@@ -45,19 +47,24 @@ static zero_status check_writable(const char *directory, zero_error *error)
             slash[slash == path] = 0;
     }
     if (!S_ISDIR(info.st_mode))
-        return zr_fail(error, ZERO_ERR_IO, "cannot write to \"%s\": \"%s\" is no directory", directory, path);
+        return zr_fail(error, ZERO_ERR_IO, "cannot write to \"%s\": \"%s\" is no directory",
+                       directory, path);
     if (access(path[0] ? path : ".", W_OK | X_OK))
         return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot write to \"%s\"", directory);
     return ZERO_OK;
 }
 
-// Where a run goes on, other things that lie among its own stay; what would be removed with it, is not.
+// Where a run goes on, other things that lie among its own stay; what would be removed with it, is
+// not.
 static zero_status check_entry(const zr_outputs_place *place, int entry, zero_error *error)
 {
     char path[4096], foreign[ZR_OWN_PATH];
     bool goes_on = place->way == ZR_OUTPUTS_GO_ON;
     if (zr_own_is_foreign(place->directory, entry, !goes_on, foreign))
-        return zr_fail(error, ZERO_ERR_USAGE, "\"%s\" is there, which no run of libzero has written: it is not replaced; choose another directory (--out)", foreign);
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "\"%s\" is there, which no run of libzero has written: it is not replaced; "
+                       "choose another directory (--out)",
+                       foreign);
     if (entry < 0 || (goes_on && !place->loses))
         return ZERO_OK;
     ZERO_TRY(join(place->directory, zr_run_entries[entry], path, error));
@@ -70,7 +77,8 @@ static bool is_nothing(const char *name) { return !name[0]; }
 static bool is_empty_folder(const char *path)
 {
     char names[1024];
-    return zr_path_is_directory(path) && !zr_directory_others(path, is_nothing, names, sizeof names);
+    return zr_path_is_directory(path) &&
+           !zr_directory_others(path, is_nothing, names, sizeof names);
 }
 
 zero_status zr_outputs_check(const zr_outputs_place *place, zero_error *error)
@@ -81,7 +89,10 @@ zero_status zr_outputs_check(const zr_outputs_place *place, zero_error *error)
     for (int entry = 0; entry < ZR_RUN_ENTRIES && place->way == ZR_OUTPUTS_NEW; entry++) {
         ZERO_TRY(join(place->directory, zr_run_entries[entry], path, error));
         if (zr_path_exists(path) && !is_empty_folder(path))
-            return zr_fail(error, ZERO_ERR_USAGE, "\"%s\" already holds a run (%s): choose another directory, or --overwrite replaces it", place->directory, zr_run_entries[entry]);
+            return zr_fail(error, ZERO_ERR_USAGE,
+                           "\"%s\" already holds a run (%s): choose another directory, or "
+                           "--overwrite replaces it",
+                           place->directory, zr_run_entries[entry]);
     }
     return check_writable(place->directory, error);
 }
@@ -99,7 +110,8 @@ static zero_status remove_earlier(const char *directory, zero_error *error)
         else if (zr_path_is_directory(path)) // on another disk: the link stays
             ZERO_TRY(zr_directory_empty(path, error));
         else if (unlink(path))
-            return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot remove \"%s\" of the earlier run", path);
+            return zr_fail_errno(error, ZERO_ERR_IO, errno,
+                                 "cannot remove \"%s\" of the earlier run", path);
     }
     return ZERO_OK;
 }
@@ -119,7 +131,8 @@ static zero_status lock(zr_outputs *out, zr_outputs_way way, zero_error *error)
 static zero_status note_job(const zr_outputs *out, const char *job, zero_error *error)
 {
     if (ftruncate(out->lock, 0))
-        return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot write to \"%s/.lock\"", out->directory);
+        return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot write to \"%s/.lock\"",
+                             out->directory);
     return job ? zr_file_pwrite(out->lock, job, strlen(job), 0, out->directory, error) : ZERO_OK;
 }
 
@@ -127,7 +140,8 @@ bool zr_outputs_are_of(const char *directory, const char *job)
 {
     char path[4096], *text = NULL;
     size_t length;
-    bool same = join(directory, ".lock", path, NULL) == ZERO_OK && zr_path_exists(path) && zr_file_read(path, MOST_JOB, &text, &length, NULL) == ZERO_OK && !strcmp(text, job);
+    bool same = join(directory, ".lock", path, NULL) == ZERO_OK && zr_path_exists(path) &&
+                zr_file_read(path, MOST_JOB, &text, &length, NULL) == ZERO_OK && !strcmp(text, job);
     zr_free(text);
     return same;
 }
@@ -137,8 +151,10 @@ static zero_status write_config(const zr_outputs *out, const char *config_text, 
     return zr_file_write_in(out->directory, "config.json", config_text, strlen(config_text), error);
 }
 
-// An earlier run goes before this one's name comes: what is left of it is never taken for this one's.
-zero_status zr_outputs_begin(zr_outputs *out, const zr_outputs_place *place, const char *config_text, const char *job, zero_error *error)
+// An earlier run goes before this one's name comes: what is left of it is never taken for this
+// one's.
+zero_status zr_outputs_begin(zr_outputs *out, const zr_outputs_place *place,
+                             const char *config_text, const char *job, zero_error *error)
 {
     char path[4096];
     ZERO_TRY(zr_own_sweep(out->directory, error));
@@ -156,13 +172,15 @@ static size_t find_end(const char *text, size_t length, int64_t *lines)
 {
     const char *end = text;
     int64_t count = 0;
-    for (const char *line; count < *lines && (line = memchr(end, '\n', length - (size_t)(end - text))); count++)
+    for (const char *line;
+         count < *lines && (line = memchr(end, '\n', length - (size_t)(end - text))); count++)
         end = line + 1;
     *lines = count;
     return (size_t)(end - text);
 }
 
-zero_status zr_outputs_go_on(zr_outputs *out, const char *config_text, int64_t lines, zero_error *error)
+zero_status zr_outputs_go_on(zr_outputs *out, const char *config_text, int64_t lines,
+                             zero_error *error)
 {
     char path[4096], *text = NULL;
     size_t length = 0;
@@ -171,7 +189,8 @@ zero_status zr_outputs_go_on(zr_outputs *out, const char *config_text, int64_t l
     if (zr_path_exists(path))
         ZERO_TRY(zr_file_read(path, SIZE_MAX / 2, &text, &length, error));
     size_t kept = find_end(text ? text : "", length, &lines);
-    zr_metrics_sum(text ? text + kept : "", length - kept, &out->lost_steps, &out->lost_milliseconds);
+    zr_metrics_sum(text ? text + kept : "", length - kept, &out->lost_steps,
+                   &out->lost_milliseconds);
     zero_status status = lines ? zr_file_write_durable(path, text, kept, error) : ZERO_OK;
     zr_free(text);
     return status == ZERO_OK ? zr_metrics_open(path, lines, &out->metrics, error) : status;
@@ -179,7 +198,8 @@ zero_status zr_outputs_go_on(zr_outputs *out, const char *config_text, int64_t l
 
 zero_status zr_outputs_open(const zr_outputs_place *place, zr_outputs *out, zero_error *error)
 {
-    *out = (zr_outputs){.directory = place->directory, .lock = -1, .created = !zr_path_exists(place->directory)};
+    *out = (zr_outputs){
+        .directory = place->directory, .lock = -1, .created = !zr_path_exists(place->directory)};
     ZERO_TRY(zr_directory_create(place->directory, error));
     zero_status status = lock(out, place->way, error);
     if (status == ZERO_OK)
@@ -190,10 +210,12 @@ zero_status zr_outputs_open(const zr_outputs_place *place, zr_outputs *out, zero
 }
 
 // Of a name that a start sweeps away, should this one be killed.
-zero_status zr_outputs_mark(const char *directory, char name[static ZR_OUTPUTS_MARK], zero_error *error)
+zero_status zr_outputs_mark(const char *directory, char name[static ZR_OUTPUTS_MARK],
+                            zero_error *error)
 {
     char path[4096];
-    snprintf(name, ZR_OUTPUTS_MARK, "config.json.tmp.%ld.%lld", (long)getpid(), (long long)zr_clock_nanoseconds());
+    snprintf(name, ZR_OUTPUTS_MARK, "config.json.tmp.%ld.%lld", (long)getpid(),
+             (long long)zr_clock_nanoseconds());
     ZERO_TRY(join(directory, name, path, error));
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0)
@@ -234,17 +256,21 @@ void zr_outputs_close(zr_outputs *outputs, bool discard)
     *outputs = (zr_outputs){.lock = -1};
 }
 
-static zero_status write_model_config(const char *directory, const zr_lm_config *config, zero_error *error)
+static zero_status write_model_config(const char *directory, const zr_lm_config *config,
+                                      zero_error *error)
 {
     zr_buffer text = {0};
     zr_lm_config_write(config, &text);
-    zero_status status = text.failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for the text of \"%s/config.json\"", directory)
-                                     : zr_file_write_in(directory, "config.json", text.data, text.length, error);
+    zero_status status =
+        text.failed ? zr_fail(error, ZERO_ERR_MEMORY,
+                              "no memory for the text of \"%s/config.json\"", directory)
+                    : zr_file_write_in(directory, "config.json", text.data, text.length, error);
     zr_buffer_free(&text);
     return status;
 }
 
-zero_status zr_outputs_model(const char *directory, const char *name, const zr_lm_config *config, const zr_tokenizer *tokenizer, const char *generation, char **path,
+zero_status zr_outputs_model(const char *directory, const char *name, const zr_lm_config *config,
+                             const zr_tokenizer *tokenizer, const char *generation, char **path,
                              zero_error *error)
 {
     char model[4096];
@@ -254,7 +280,8 @@ zero_status zr_outputs_model(const char *directory, const char *name, const zr_l
     ZERO_TRY(write_model_config(model, config, error));
     ZERO_TRY(zr_tokenizer_save(tokenizer, model, error));
     if (generation)
-        ZERO_TRY(zr_file_write_in(model, ZR_GENERATION_CONFIG, generation, strlen(generation), error));
+        ZERO_TRY(
+            zr_file_write_in(model, ZR_GENERATION_CONFIG, generation, strlen(generation), error));
     *path = zr_sprintf(error, "%s/model.safetensors", model);
     return *path ? ZERO_OK : ZERO_ERR_MEMORY;
 }

@@ -19,12 +19,17 @@
 #include <sys/statvfs.h>
 #include <time.h>
 
-static const double LEAST_TO_END = 60; // seconds: before a scheduler's end, besides what steps and saves have taken so far
+// seconds: before a scheduler's end, besides what steps and saves have taken so far
+static const double LEAST_TO_END = 60;
 
-static void tell_shared(zr_train_saves *saves, int64_t step, const char *path, const char *others, const zero_logger *logger)
+static void tell_shared(zr_train_saves *saves, int64_t step, const char *path, const char *others,
+                        const zero_logger *logger)
 {
     if (!saves->left_step)
-        zr_log(logger, ZERO_LOG_WARNING, "\"%s\" is not removed, although newer checkpoints are there (--keep): it holds %s, which is of no checkpoint; this is said once", path, others);
+        zr_log(logger, ZERO_LOG_WARNING,
+               "\"%s\" is not removed, although newer checkpoints are there (--keep): it holds %s, "
+               "which is of no checkpoint; this is said once",
+               path, others);
     saves->left_step = step;
 }
 
@@ -44,7 +49,8 @@ static zero_status remove_older(zr_train *train, int64_t step, zero_error *error
     return status;
 }
 
-// Rank 0: the newest `keep` that are whole stay, the one just written among them. Newer ones than that are damaged: it was resumed before them.
+// Rank 0: the newest `keep` that are whole stay, the one just written among them. Newer ones than
+// that are damaged: it was resumed before them.
 static zero_status remove_beyond(zr_train *train, const zr_checkpoints *found, zero_error *error)
 {
     const zero_train_options *options = train->asked.options;
@@ -93,13 +99,17 @@ bool zr_train_is_fatal(zero_status status)
     return status == ZERO_ERR_PEER || status == ZERO_ERR_TIMEOUT || status == ZERO_ERR_INTERNAL;
 }
 
-// A checkpoint that cannot be written is told, and harms nothing: the next one is tried when its time has come.
+// A checkpoint that cannot be written is told, and harms nothing: the next one is tried when its
+// time has come.
 static zero_status settle(const zr_train *train, zero_status status, const zero_error *error)
 {
     if (status == ZERO_OK || zr_train_is_fatal(status))
         return status;
-    const char *then = train->run.saves.saving_step == train->resolved.steps ? "the run cannot be extended from its end" : "training continues";
-    zr_log(&train->logger, ZERO_LOG_ERROR, "step %lld was not saved, %s: %s", (long long)train->run.saves.saving_step, then, error->message);
+    const char *then = train->run.saves.saving_step == train->resolved.steps
+                           ? "the run cannot be extended from its end"
+                           : "training continues";
+    zr_log(&train->logger, ZERO_LOG_ERROR, "step %lld was not saved, %s: %s",
+           (long long)train->run.saves.saving_step, then, error->message);
     return ZERO_OK;
 }
 
@@ -125,7 +135,8 @@ zero_status zr_train_begin_checkpoint(zr_train *train, int64_t step, zero_error 
     train->run.saves.saving_step = step;
     zero_status status = zr_comm_agree(train->comm, prepare(train, &path, &more, error), error);
     if (status == ZERO_OK)
-        status = zr_checkpoint_begin(train->run.engine, path, json_incref(more), &train->run.saves.saving, error);
+        status = zr_checkpoint_begin(train->run.engine, path, json_incref(more),
+                                     &train->run.saves.saving, error);
     json_decref(more);
     zr_free(path);
     return settle(train, status, error);
@@ -135,11 +146,13 @@ zero_status zr_train_begin_checkpoint(zr_train *train, int64_t step, zero_error 
 void zr_train_announce_checkpoint(zr_train *train)
 {
     zero_error error = {0};
-    zero_status status = zr_write_latest(train->asked.options->out_dir, train->run.saves.saved_step, &error);
+    zero_status status =
+        zr_write_latest(train->asked.options->out_dir, train->run.saves.saved_step, &error);
     if (status == ZERO_OK)
         status = prune(train, &error);
     if (status != ZERO_OK)
-        zr_log(&train->logger, ZERO_LOG_ERROR, "step %lld is saved, but: %s", (long long)train->run.saves.saved_step, error.message);
+        zr_log(&train->logger, ZERO_LOG_ERROR, "step %lld is saved, but: %s",
+               (long long)train->run.saves.saved_step, error.message);
 }
 
 static zero_status end_checkpoint(zr_train *train, zero_error *error)
@@ -148,7 +161,8 @@ static zero_status end_checkpoint(zr_train *train, zero_error *error)
     train->run.saves.saving = NULL;
     ZERO_TRY(zero_end_checkpoint(saving, error));
     train->run.saves.saved_step = train->run.saves.saving_step;
-    train->run.saves.longest = fmax(train->run.saves.longest, zr_clock_seconds() - train->run.saves.saved_at);
+    train->run.saves.longest =
+        fmax(train->run.saves.longest, zr_clock_seconds() - train->run.saves.saved_at);
     if (train->comm->rank == 0)
         zr_train_announce_checkpoint(train);
     return ZERO_OK;
@@ -163,14 +177,16 @@ bool zr_train_wants_checkpoint(const zr_train *train, int64_t step)
 {
     const zero_train_options *options = train->asked.options;
     bool by_steps = options->save_every > 0 && step % options->save_every == 0;
-    bool by_time = options->save_seconds > 0 && zr_clock_seconds() - train->run.saves.saved_at >= options->save_seconds;
+    bool by_time = options->save_seconds > 0 &&
+                   zr_clock_seconds() - train->run.saves.saved_at >= options->save_seconds;
     return !options->dry_run && (by_steps || by_time);
 }
 
 bool zr_train_is_out_of_time(const zr_train *train)
 {
     double needed = LEAST_TO_END + 2 * train->run.longest_step + 2 * train->run.saves.longest;
-    return train->asked.options->end_by > 0 && (double)time(NULL) + needed >= train->asked.options->end_by;
+    return train->asked.options->end_by > 0 &&
+           (double)time(NULL) + needed >= train->asked.options->end_by;
 }
 
 // Now, and not beside the next step; settled like every other one.
@@ -188,10 +204,14 @@ static zero_status save_now(zr_train *train, int64_t step, bool owed, zero_error
 static int64_t checkpoint_bytes(const zr_plan *plan)
 {
     int64_t fp32 = plan->parameters * (1 + plan->settings.state_vectors) * (int64_t)sizeof(float);
-    return fp32 + (plan->settings.delayed ? plan->parameters * (int64_t)zero_dtype_bytes(plan->settings.precision.parameters) : 0);
+    return fp32 +
+           (plan->settings.delayed
+                ? plan->parameters * (int64_t)zero_dtype_bytes(plan->settings.precision.parameters)
+                : 0);
 }
 
-// Rank 0. The models that are written after it need room too: less than twice what it takes is too little.
+// Rank 0. The models that are written after it need room too: less than twice what it takes is too
+// little.
 static bool has_room(const zr_train *train)
 {
     const char *out = train->asked.options->out_dir;
@@ -205,8 +225,10 @@ static bool has_room(const zr_train *train)
         return true;
     zr_bytes_text((double)bytes, needed);
     zr_bytes_text(free_bytes, available);
-    zr_log(&train->logger, ZERO_LOG_WARNING, "no checkpoint is written at the end: it takes %s, and the disk of \"%s\" has %s free, less than twice that; this run cannot be extended", needed, out,
-           available);
+    zr_log(&train->logger, ZERO_LOG_WARNING,
+           "no checkpoint is written at the end: it takes %s, and the disk of \"%s\" has %s free, "
+           "less than twice that; this run cannot be extended",
+           needed, out, available);
     return false;
 }
 
@@ -223,19 +245,31 @@ zero_status zr_train_save_last(zr_train *train, int64_t step, bool due, zero_err
         return ZERO_OK;
     ZERO_TRY(save_now(train, step, true, error));
     if (train->run.saves.saved_step == step)
-        zr_log(&train->logger, ZERO_LOG_INFO, "saved    %s/" ZR_CHECKPOINTS "/" ZR_CHECKPOINT_NAME "; --resume with more --steps trains on from there", options->out_dir, (long long)step);
+        zr_log(&train->logger, ZERO_LOG_INFO,
+               "saved    %s/" ZR_CHECKPOINTS "/" ZR_CHECKPOINT_NAME
+               "; --resume with more --steps trains on from there",
+               options->out_dir, (long long)step);
     return ZERO_OK;
 }
 
-static zero_status tell_lost(const zr_train_saves *saves, zero_status status, const zero_error *why, zero_error *error)
+static zero_status tell_lost(const zr_train_saves *saves, zero_status status, const zero_error *why,
+                             zero_error *error)
 {
     if (saves->saved_step > 0)
-        return zr_fail(error, status, "the run has ended, but neither its model nor a checkpoint of its end could be written: %.400s; the newest checkpoint is of step %lld: once there is room, "
-                       "--resume (without --overwrite) goes on from there", why->message, (long long)saves->saved_step);
-    return zr_fail(error, status, "the run has ended, but neither its model nor a checkpoint could be written: %.400s", why->message);
+        return zr_fail(
+            error, status,
+            "the run has ended, but neither its model nor a checkpoint of its end could be "
+            "written: %.400s; the newest checkpoint is of step %lld: once there is room, "
+            "--resume (without --overwrite) goes on from there",
+            why->message, (long long)saves->saved_step);
+    return zr_fail(
+        error, status,
+        "the run has ended, but neither its model nor a checkpoint could be written: %.400s",
+        why->message);
 }
 
-// What a run has come to is not lost with its model: it is in the last checkpoint, or in one that is tried now.
+// What a run has come to is not lost with its model: it is in the last checkpoint, or in one that
+// is tried now.
 zero_status zr_train_rescue(zr_train *train, zero_status status, zero_error *error)
 {
     const zr_train_saves *saves = &train->run.saves;
@@ -248,20 +282,31 @@ zero_status zr_train_rescue(zr_train *train, zero_status status, zero_error *err
         ZERO_TRY(save_now(train, end, false, &last));
     if (saves->saved_step != end)
         return tell_lost(saves, status, &why, error);
-    return zr_fail(error, status, "the run has ended, but its model is not written: %.400s; \"%.200s/" ZR_CHECKPOINTS "/" ZR_CHECKPOINT_NAME "\" holds it: once there is room, the same command with --resume "
-                   "(without --overwrite) writes the model, or zero convert --from %.200s --to DIR", why.message, out, (long long)end, out);
+    return zr_fail(
+        error, status,
+        "the run has ended, but its model is not written: %.400s; \"%.200s/" ZR_CHECKPOINTS
+        "/" ZR_CHECKPOINT_NAME "\" holds it: once there is room, the same command with --resume "
+        "(without --overwrite) writes the model, or zero convert --from %.200s --to DIR",
+        why.message, out, (long long)end, out);
 }
 
 zero_status zr_train_save_and_stop(zr_train *train, int64_t step, bool owed, zero_error *error)
 {
     const zero_train_options *options = train->asked.options;
     if (options->dry_run)
-        return zr_fail(error, ZERO_ERR_CANCELLED, "ended as asked after step %lld; a dry run keeps nothing", (long long)step);
+        return zr_fail(error, ZERO_ERR_CANCELLED,
+                       "ended as asked after step %lld; a dry run keeps nothing", (long long)step);
     if (train->run.saves.saved_step != step) // else it was, with what is owed
         ZERO_TRY(save_now(train, step, owed, error));
     if (train->run.saves.saved_step != step)
-        return zr_fail(error, ZERO_ERR_IO, "ended as asked after step %lld of %lld, but this step could not be saved; the last one that was: %lld", (long long)step,
-                       (long long)train->resolved.steps, (long long)train->run.saves.saved_step);
-    return zr_fail(error, ZERO_ERR_STOPPED, "ended as asked after step %lld of %lld; saved in \"%s/" ZR_CHECKPOINTS "/" ZR_CHECKPOINT_NAME "\"", (long long)step, (long long)train->resolved.steps,
-                   options->out_dir, (long long)step);
+        return zr_fail(error, ZERO_ERR_IO,
+                       "ended as asked after step %lld of %lld, but this step could not be saved; "
+                       "the last one that was: %lld",
+                       (long long)step, (long long)train->resolved.steps,
+                       (long long)train->run.saves.saved_step);
+    return zr_fail(error, ZERO_ERR_STOPPED,
+                   "ended as asked after step %lld of %lld; saved in \"%s/" ZR_CHECKPOINTS
+                   "/" ZR_CHECKPOINT_NAME "\"",
+                   (long long)step, (long long)train->resolved.steps, options->out_dir,
+                   (long long)step);
 }

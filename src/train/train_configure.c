@@ -1,5 +1,5 @@
-// The configuration of a training: the file, the flags, what a run that goes on keeps (setup/keep.c), and the program's own choices where
-// nobody made one.
+// The configuration of a training: the file, the flags, what a run that goes on keeps
+// (setup/keep.c), and the program's own choices where nobody made one.
 #include "files/run_record.h"
 #include "setup/defaults.h"
 #include "setup/keep.h"
@@ -14,29 +14,34 @@
 enum { DEFAULT_SEED = 1337 };
 
 // --seed and --lr have fields of their own.
-static zero_status apply_seed(const zero_train_options *options, zr_config *config, const zero_logger *logger, zero_error *error)
+static zero_status apply_seed(const zero_train_options *options, zr_config *config,
+                              const zero_logger *logger, zero_error *error)
 {
     char number[40];
     bool given = options->seed >= 0;
     if (!given && zr_config_says(config, "libzero.seed"))
         return ZERO_OK;
     snprintf(number, sizeof number, "%lld", (long long)(given ? options->seed : DEFAULT_SEED));
-    return zr_config_override(config, "libzero.seed", number, given ? "--seed" : "default", options->strict, logger, error);
+    return zr_config_override(config, "libzero.seed", number, given ? "--seed" : "default",
+                              options->strict, logger, error);
 }
 
-static zero_status apply_lr(const zero_train_options *options, zr_config *config, const zero_logger *logger, zero_error *error)
+static zero_status apply_lr(const zero_train_options *options, zr_config *config,
+                            const zero_logger *logger, zero_error *error)
 {
     char number[40];
     if (!(options->lr > 0))
         return ZERO_OK;
     snprintf(number, sizeof number, "%.17g", options->lr);
-    return zr_config_override(config, "optimizer.params.lr", number, "--lr", options->strict, logger, error);
+    return zr_config_override(config, "optimizer.params.lr", number, "--lr", options->strict,
+                              logger, error);
 }
 
 static zr_config_facts facts_of(const zr_train *train, int64_t steps)
 {
     const zero_train_options *options = train->asked.options;
-    int64_t batch = zr_default_batch(train->subject.parameters, train->resolved.seq), ranks = train->comm->size;
+    int64_t batch = zr_default_batch(train->subject.parameters, train->resolved.seq),
+            ranks = train->comm->size;
     zr_config_facts facts = zr_resolve_facts(train->comm->size, train->subject.parameters, steps);
     facts.micro_batch = (batch + ranks - 1) / ranks;
     facts.hidden = train->subject.shape.width;
@@ -61,7 +66,8 @@ static zero_status amend(zr_resolution *how, zr_config *config, zero_error *erro
     return zr_keep_apply(&keep, config, how->facts.micro_batch, how->logger, error);
 }
 
-static zr_resolution resolution_of(zr_train *train, zr_config_facts facts, const zero_logger *logger)
+static zr_resolution resolution_of(zr_train *train, zr_config_facts facts,
+                                   const zero_logger *logger)
 {
     const zero_train_options *options = train->asked.options;
     return (zr_resolution){
@@ -78,7 +84,8 @@ static zr_resolution resolution_of(zr_train *train, zr_config_facts facts, const
     };
 }
 
-static zero_status make_config(zr_train *train, int64_t steps, const zero_logger *logger, zr_config **out, zero_error *error)
+static zero_status make_config(zr_train *train, int64_t steps, const zero_logger *logger,
+                               zr_config **out, zero_error *error)
 {
     zr_resolution how = resolution_of(train, facts_of(train, steps), logger);
     ZERO_TRY(zr_resolve(&how, out, error));
@@ -86,12 +93,17 @@ static zero_status make_config(zr_train *train, int64_t steps, const zero_logger
     return ZERO_OK;
 }
 
-// Nothing is refused for the model's size or the text's length, which are not known yet: any will do.
+// Nothing is refused for the model's size or the text's length, which are not known yet: any will
+// do.
 zero_status zr_train_check_config(zr_train *train, zero_error *error)
 {
-    const zr_config_facts facts = {.ranks = train->comm->size, .micro_batch = 1, .total_steps = ZR_MAX(train->asked.options->steps, 1), .auto_dtype = zr_default_dtype()};
+    const zr_config_facts facts = {.ranks = train->comm->size,
+                                   .micro_batch = 1,
+                                   .total_steps = ZR_MAX(train->asked.options->steps, 1),
+                                   .auto_dtype = zr_default_dtype()};
     zr_config *config = NULL;
-    ZERO_TRY(zr_resolve_text(train->asked.options->config_path, &train->resolved.file_text, &train->resolved.file_length, error));
+    ZERO_TRY(zr_resolve_text(train->asked.options->config_path, &train->resolved.file_text,
+                             &train->resolved.file_length, error));
     zr_resolution how = resolution_of(train, facts, NULL);
     zero_status status = zr_resolve(&how, &config, error);
     zr_config_destroy(config);
@@ -109,7 +121,8 @@ static int64_t steps_of(const zr_train_asked *asked, int64_t tokens, int64_t tok
     return options->steps ? options->steps : zr_default_steps(tokens, tokens_of_step);
 }
 
-// How long to train follows from the batch, the schedule from how long: so the configuration is resolved once for its batch.
+// How long to train follows from the batch, the schedule from how long: so the configuration is
+// resolved once for its batch.
 static zero_status choose_steps(zr_train *train, zero_error *error)
 {
     zr_config *probe = NULL;
@@ -121,7 +134,8 @@ static zero_status choose_steps(zr_train *train, zero_error *error)
     return ZERO_OK;
 }
 
-// What the configuration says while it is resolved, in line with the other lines before the first step.
+// What the configuration says while it is resolved, in line with the other lines before the first
+// step.
 static void write_choice(void *user, zero_log_level level, const char *message)
 {
     const zr_train *train = user;
@@ -134,7 +148,9 @@ zero_status zr_train_configure(zr_train *train, zero_error *error)
     ZERO_TRY(choose_steps(train, error));
     ZERO_TRY(make_config(train, train->resolved.steps, &logger, &train->resolved.config, error));
     ZERO_TRY(zr_config_check_length(train->resolved.config, train->resolved.steps, error));
-    train->resolved.keeps_weight_decay = train->asked.before.has_weight_decay && train->asked.before.weight_decay == train->resolved.config->optimizer.weight_decay;
+    train->resolved.keeps_weight_decay =
+        train->asked.before.has_weight_decay &&
+        train->asked.before.weight_decay == train->resolved.config->optimizer.weight_decay;
     train->resolved.seed = train->resolved.config->seed;
     train->subject.data.seed = (uint64_t)train->resolved.seed;
     return ZERO_OK;
@@ -176,11 +192,14 @@ static zr_run_record record_of(const zr_train *train)
     return (zr_run_record){
         .new_spec = options->new_spec,
         .model = options->model_dir,
-        .tokenizer = options->tokenizer ? options->tokenizer : zr_tokenizer_name(train->subject.tokenizer),
+        .tokenizer =
+            options->tokenizer ? options->tokenizer : zr_tokenizer_name(train->subject.tokenizer),
         .tokenizer_of_model = options->model_dir && !options->tokenizer,
         .data = options->data,
         .data_count = options->data_count,
-        .val = train->subject.val_is_tenth ? NULL : train->subject.val.count ? options->val : "none",
+        .val = train->subject.val_is_tenth ? NULL
+               : train->subject.val.count  ? options->val
+                                           : "none",
         .field = options->field,
         .chat = options->chat,
         .allow_change = options->allow_change,
@@ -221,7 +240,9 @@ zero_status zr_train_record(zr_train *train, zero_error *error)
     const zr_run_record record = record_of(train);
     zr_buffer run = {0};
     zr_run_record_write(&record, &run);
-    zero_status status = run.failed ? no_memory(error) : zr_config_override(resolved->config, "libzero.run", run.data, "this run", false, NULL, error);
+    zero_status status = run.failed ? no_memory(error)
+                                    : zr_config_override(resolved->config, "libzero.run", run.data,
+                                                         "this run", false, NULL, error);
     zr_buffer_free(&run);
     ZERO_TRY(status);
     resolved->config_text = text_of(resolved->config, error);

@@ -1,4 +1,5 @@
-// The steps of a training, with what happens between them: metrics, progress, evaluation, the best model so far.
+// The steps of a training, with what happens between them: metrics, progress, evaluation, the best
+// model so far.
 #include "base/clock.h"
 #include "comm/agree.h"
 #include "engine/engine_inner.h"
@@ -9,7 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { EVALUATIONS = 10, EVAL_SHARE = 20 }; // of a run; an evaluation between steps reads at most 1/20 of the windows trained on since the last one
+// of a run; an evaluation between steps reads at most 1/20 of the windows trained on since the last
+// one
+enum { EVALUATIONS = 10, EVAL_SHARE = 20 };
 
 #define ALL_OF_IT "all of the held-out text"
 
@@ -20,13 +23,14 @@ typedef struct loop {
     int64_t micro_batch, eval_every, eval_batches; // eval_batches 0: the whole text
     int32_t *tokens, *targets;                     // (micro_batch, seq)
     double previous_loss;
-    double smooth_ms, smooth_weight;               // mean of the last steps' time
+    double smooth_ms, smooth_weight; // mean of the last steps' time
     zero_traffic before;
     zero_io io_before;
     bool left; // an evaluation ended before its end, as the run is to
 } loop;
 
-// The rows of the engine's next micro-batch: which they are follows from its number in the whole training.
+// The rows of the engine's next micro-batch: which they are follows from its number in the whole
+// training.
 static zero_status read_rows(loop *l, zero_error *error)
 {
     zr_train *train = l->train;
@@ -41,7 +45,8 @@ static zero_status read_rows(loop *l, zero_error *error)
 static zero_status make_step(loop *l, zero_step_info *info, zero_error *error)
 {
     zero_engine *engine = l->train->run.engine;
-    const zero_tensors batch = zr_windows_batch(l->tokens, l->targets, l->micro_batch, l->train->resolved.seq);
+    const zero_tensors batch =
+        zr_windows_batch(l->tokens, l->targets, l->micro_batch, l->train->resolved.seq);
     for (int64_t k = 0; k < zero_accumulation(engine); k++) {
         double loss;
         ZERO_TRY(read_rows(l, error));
@@ -52,23 +57,30 @@ static zero_status make_step(loop *l, zero_step_info *info, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status refuse_nonfinite(const zr_train *train, const zero_step_info *info, zero_error *error)
+static zero_status refuse_nonfinite(const zr_train *train, const zero_step_info *info,
+                                    zero_error *error)
 {
     char name[256];
     ZERO_TRY(zr_engine_find_nonfinite(train->run.engine, name, sizeof name, error));
-    zr_fail(error, ZERO_ERR_NONFINITE, "step %lld: the loss is %f; the first that is not finite: %s. A lower learning rate (now %.3g) or gradient_clipping may help",
+    zr_fail(error, ZERO_ERR_NONFINITE,
+            "step %lld: the loss is %f; the first that is not finite: %s. A lower learning rate "
+            "(now %.3g) or gradient_clipping may help",
             (long long)info->step, info->loss, name, info->lr);
     return zr_comm_agree(train->comm, ZERO_ERR_NONFINITE, error);
 }
 
-// A dynamic scale is tried out by overflows: the first step that one skips is nothing to worry about.
+// A dynamic scale is tried out by overflows: the first step that one skips is nothing to worry
+// about.
 static zero_status report_skip(const zr_train *train, const zero_step_info *info, zero_error *error)
 {
     char name[256], scale[64] = "";
     ZERO_TRY(zr_engine_find_nonfinite(train->run.engine, name, sizeof name, error));
     if (info->loss_scale > 0)
-        snprintf(scale, sizeof scale, " at loss scale %g (next: %g)", info->loss_scale, zr_engine_loss_scale(train->run.engine));
-    zr_log(&train->logger, ZERO_LOG_WARNING, "step %lld: the norm of the gradient is not finite%s: this update is skipped; the first tensor that is not finite: %s",
+        snprintf(scale, sizeof scale, " at loss scale %g (next: %g)", info->loss_scale,
+                 zr_engine_loss_scale(train->run.engine));
+    zr_log(&train->logger, ZERO_LOG_WARNING,
+           "step %lld: the norm of the gradient is not finite%s: this update is skipped; the first "
+           "tensor that is not finite: %s",
            (long long)info->step, scale, name);
     return ZERO_OK;
 }
@@ -98,7 +110,9 @@ static zero_traffic traffic_since(loop *l)
 static void settle_line(zr_train *train, int64_t step, zero_status status, const zero_error *error)
 {
     if (status != ZERO_OK && !train->run.metrics_failed)
-        zr_log(&train->logger, ZERO_LOG_ERROR, "step %lld has no line in metrics.jsonl, nor may later ones; the run goes on: %s", (long long)step, error->message);
+        zr_log(&train->logger, ZERO_LOG_ERROR,
+               "step %lld has no line in metrics.jsonl, nor may later ones; the run goes on: %s",
+               (long long)step, error->message);
     train->run.metrics_failed = status != ZERO_OK;
 }
 
@@ -129,10 +143,12 @@ static void write_line(loop *l, const zero_step_info *info, int64_t tokens, doub
     };
     zero_memory_report(train->run.engine, &line.memory);
     if (train->run.outputs.metrics)
-        settle_line(train, info->step, zr_metrics_step_write(train->run.outputs.metrics, &line, &error), &error);
+        settle_line(train, info->step,
+                    zr_metrics_step_write(train->run.outputs.metrics, &line, &error), &error);
 }
 
-// Rank 0: the line of metrics.jsonl, and the event; returns what the caller answers: whether it wants the end.
+// Rank 0: the line of metrics.jsonl, and the event; returns what the caller answers: whether it
+// wants the end.
 static int report_step(loop *l, const zero_step_info *info, double milliseconds)
 {
     int64_t steps = l->train->resolved.steps;
@@ -163,7 +179,8 @@ static bool wants_to_leave(void *user)
     return (asked && *asked) || (train->comm->rank == 0 && zr_train_is_out_of_time(train));
 }
 
-// One that cannot be written is told once for each cause, and harms nothing: what was best before stays, and is what the next one has to beat.
+// One that cannot be written is told once for each cause, and harms nothing: what was best before
+// stays, and is what the next one has to beat.
 static zero_status keep_best(zr_train *train, int64_t step, double loss, zero_error *error)
 {
     double before = train->run.evals.best;
@@ -172,8 +189,9 @@ static zero_status keep_best(zr_train *train, int64_t step, double loss, zero_er
         return status;
     const char *failure = status == ZERO_OK ? "" : error->message;
     if (status != ZERO_OK && strcmp(failure, train->run.evals.failure))
-        zr_log(&train->logger, ZERO_LOG_ERROR, "step %lld: the best model so far is not written, the run goes on%s: %s", (long long)step,
-               isfinite(before) ? " and the one before it stays" : "", failure);
+        zr_log(&train->logger, ZERO_LOG_ERROR,
+               "step %lld: the best model so far is not written, the run goes on%s: %s",
+               (long long)step, isfinite(before) ? " and the one before it stays" : "", failure);
     snprintf(train->run.evals.failure, sizeof train->run.evals.failure, "%s", failure);
     train->run.evals.best = status == ZERO_OK ? loss : before;
     return ZERO_OK;
@@ -188,16 +206,19 @@ static void describe_read(int64_t batches, int64_t windows, char *out, size_t si
         snprintf(out, size, ALL_OF_IT);
 }
 
-// A line of metrics.jsonl, a point of a curve, an event. Points of one curve read the same part of the text; what reads all of it is
-// in metrics.jsonl.
-static void report_evaluation(loop *l, int64_t step, int64_t batches, const zr_windows_result *result, bool best)
+// A line of metrics.jsonl, a point of a curve, an event. Points of one curve read the same part of
+// the text; what reads all of it is in metrics.jsonl.
+static void report_evaluation(loop *l, int64_t step, int64_t batches,
+                              const zr_windows_result *result, bool best)
 {
     zero_error error = {0};
     zr_train_run *run = &l->train->run;
     char text[sizeof run->evals.text];
     describe_read(batches, result->windows, text, sizeof text);
     if (run->outputs.metrics)
-        settle_line(l->train, step, zr_metrics_eval_write(run->outputs.metrics, step, result->loss, &error), &error);
+        settle_line(l->train, step,
+                    zr_metrics_eval_write(run->outputs.metrics, step, result->loss, &error),
+                    &error);
     if (batches == l->eval_batches) {
         zr_observation_evaluated(run->observed, step, result->loss);
         snprintf(run->evals.text, sizeof run->evals.text, "%s", text);
@@ -219,7 +240,8 @@ static zero_status evaluate(loop *l, int64_t step, int64_t batches, zero_error *
     zr_train *train = l->train;
     zr_windows_result result;
     const zr_windows_leave leave = {wants_to_leave, train};
-    ZERO_TRY(zr_windows_loss(train->run.engine, &train->subject.val, l->micro_batch, batches, &leave, &result, error));
+    ZERO_TRY(zr_windows_loss(train->run.engine, &train->subject.val, l->micro_batch, batches,
+                             &leave, &result, error));
     l->left = result.left;
     if (l->left)
         return ZERO_OK;
@@ -233,18 +255,24 @@ static zero_status sample(loop *l, int64_t step, zero_error *error)
 {
     zr_train *train = l->train;
     zr_buffer text = {0};
-    ZERO_TRY(zr_train_sample(&train->subject, train->run.engine, train->resolved.seed + step, &text, error));
-    zero_event event = {.kind = ZERO_EVENT_SAMPLE, .step = step, .total_steps = train->resolved.steps, .text = text.data ? text.data : ""};
+    ZERO_TRY(zr_train_sample(&train->subject, train->run.engine, train->resolved.seed + step, &text,
+                             error));
+    zero_event event = {.kind = ZERO_EVENT_SAMPLE,
+                        .step = step,
+                        .total_steps = train->resolved.steps,
+                        .text = text.data ? text.data : ""};
     zr_train_tell(train, &event);
     zr_buffer_free(&text);
     return ZERO_OK;
 }
 
-// What may come between two steps. The last step is always evaluated. Where the run is to end meanwhile it is saved, and does all of this again.
+// What may come between two steps. The last step is always evaluated. Where the run is to end
+// meanwhile it is saved, and does all of this again.
 static zero_status between_steps(loop *l, int64_t step, zero_error *error)
 {
     const zero_train_options *options = l->train->asked.options;
-    bool last = step == l->train->resolved.steps && !l->train->asked.replay_to; // a replay ends with the state that was saved
+    // a replay ends with the state that was saved
+    bool last = step == l->train->resolved.steps && !l->train->asked.replay_to;
     if (last)
         ZERO_TRY(zero_finish_update(l->train->run.engine, error));
     if (l->eval_every > 0 && (last || step % l->eval_every == 0))
@@ -288,12 +316,14 @@ static zero_status settle_step(zr_train *train, const zero_step_info *info, zero
 }
 
 // What follows, on every rank.
-static zero_status agree_on_verdict(zr_train *train, int64_t step, int stop, int64_t *out, zero_error *error)
+static zero_status agree_on_verdict(zr_train *train, int64_t step, int stop, int64_t *out,
+                                    zero_error *error)
 {
     *out = judge(train, step, stop);
     ZERO_TRY(zr_comm_agree_on_largest(train->comm, out, error));
     if (*out == STOP)
-        return zr_fail(error, ZERO_ERR_CANCELLED, "cancelled after step %lld of %lld", (long long)step, (long long)train->resolved.steps);
+        return zr_fail(error, ZERO_ERR_CANCELLED, "cancelled after step %lld of %lld",
+                       (long long)step, (long long)train->resolved.steps);
     return ZERO_OK;
 }
 
@@ -329,9 +359,12 @@ static zero_status run_step(loop *l, zero_error *error)
 // A loss over other windows than those that the best one was measured over says nothing about it.
 static void compare_best(zr_train *train, int64_t windows)
 {
-    bool other = isfinite(train->run.evals.best) && train->run.evals.best_windows && train->run.evals.best_windows != windows;
+    bool other = isfinite(train->run.evals.best) && train->run.evals.best_windows &&
+                 train->run.evals.best_windows != windows;
     if (other)
-        zr_log(&train->logger, ZERO_LOG_INFO, "resume   the best model so far was chosen by %lld windows of the held-out text, this run reads %lld: it is replaced by the first one of this run",
+        zr_log(&train->logger, ZERO_LOG_INFO,
+               "resume   the best model so far was chosen by %lld windows of the held-out text, "
+               "this run reads %lld: it is replaced by the first one of this run",
                (long long)train->run.evals.best_windows, (long long)windows);
     train->run.evals.best = other ? INFINITY : train->run.evals.best;
     train->run.evals.best_windows = windows;
@@ -348,13 +381,16 @@ static void plan_evaluations(loop *l)
     l->eval_batches = ZR_MAX(trained / EVAL_SHARE / l->micro_batch, 1);
     if (l->eval_batches * l->micro_batch >= zr_dataset_eval_windows(&train->subject.val))
         l->eval_batches = 0;
-    compare_best(train, l->eval_batches ? l->eval_batches * l->micro_batch : zr_dataset_eval_windows(&train->subject.val));
+    compare_best(train, l->eval_batches ? l->eval_batches * l->micro_batch
+                                        : zr_dataset_eval_windows(&train->subject.val));
 }
 
 static zero_status run_steps(loop *l, zero_error *error)
 {
     zr_train *train = l->train;
-    zero_event start = {.kind = ZERO_EVENT_START, .total_steps = train->resolved.steps, .print_every = zr_engine_config(train->run.engine)->steps_per_print};
+    zero_event start = {.kind = ZERO_EVENT_START,
+                        .total_steps = train->resolved.steps,
+                        .print_every = zr_engine_config(train->run.engine)->steps_per_print};
     zr_train_tell(train, &start);
     int64_t end = train->asked.replay_to ? train->asked.replay_to : train->resolved.steps;
     if (train->run.owed) {

@@ -1,4 +1,5 @@
-// What a training may write where: checked before anything is read, opened under the lock of --out before the first step.
+// What a training may write where: checked before anything is read, opened under the lock of --out
+// before the first step.
 #include "base/clock.h"
 #include "comm/agree.h"
 #include "files/own.h"
@@ -6,7 +7,8 @@
 
 #include <unistd.h>
 
-static zero_status gather_reads(const zero_train_options *options, zr_reads *reads, zero_error *error)
+static zero_status gather_reads(const zero_train_options *options, zr_reads *reads,
+                                zero_error *error)
 {
     ZERO_TRY(zr_reads_add(reads, options->model_dir, "--model", error));
     ZERO_TRY(zr_reads_add(reads, options->tokenizer, "--tokenizer", error));
@@ -22,7 +24,9 @@ zero_status zr_train_check_outputs(zr_train *train, zero_error *error)
         return ZERO_OK;
     ZERO_TRY(gather_reads(options, &train->run.place.reads, error));
     train->run.place.directory = options->out_dir;
-    train->run.place.way = train->asked.resume ? ZR_OUTPUTS_GO_ON : options->overwrite ? ZR_OUTPUTS_REPLACE : ZR_OUTPUTS_NEW;
+    train->run.place.way = train->asked.resume  ? ZR_OUTPUTS_GO_ON
+                           : options->overwrite ? ZR_OUTPUTS_REPLACE
+                                                : ZR_OUTPUTS_NEW;
     train->run.place.loses = !train->asked.has_checkpoint;
     if (!options->dry_run)
         ZERO_TRY(zr_outputs_check(&train->run.place, error));
@@ -34,10 +38,16 @@ zero_status zr_train_check_places(const zr_train *train, zero_error *error)
 {
     const zr_config *config = train->resolved.config;
     const char *out = train->asked.options->out_dir;
-    const struct { bool enabled, is_file; const char *path, *what; } rows[] = {
-        {config->flops_profiler.enabled, true, config->flops_profiler.output_file, "flops_profiler.output_file"},
-        {config->tensorboard.enabled, false, config->tensorboard.directory, "the directory of tensorboard"},
-        {config->csv_monitor.enabled, false, config->csv_monitor.directory, "the directory of csv_monitor"},
+    const struct {
+        bool enabled, is_file;
+        const char *path, *what;
+    } rows[] = {
+        {config->flops_profiler.enabled, true, config->flops_profiler.output_file,
+         "flops_profiler.output_file"},
+        {config->tensorboard.enabled, false, config->tensorboard.directory,
+         "the directory of tensorboard"},
+        {config->csv_monitor.enabled, false, config->csv_monitor.directory,
+         "the directory of csv_monitor"},
     };
     for (int i = 0; i < ZR_COUNT(rows) && out && train->comm->rank == 0; i++)
         if (rows[i].enabled)
@@ -45,7 +55,8 @@ zero_status zr_train_check_places(const zr_train *train, zero_error *error)
     return ZERO_OK;
 }
 
-// What a rank writes into its checkpoints and models it writes where rank 0 does: every one looks for a file that rank 0 has made there.
+// What a rank writes into its checkpoints and models it writes where rank 0 does: every one looks
+// for a file that rank 0 has made there.
 static zero_status look_for(const zr_train *train, const char *name, zero_error *error)
 {
     char host[256] = "";
@@ -53,8 +64,10 @@ static zero_status look_for(const zr_train *train, const char *name, zero_error 
     if (zr_outputs_sees(out, name))
         return ZERO_OK;
     gethostname(host, sizeof host - 1);
-    return zr_fail(error, ZERO_ERR_USAGE, "\"%s\" of rank %d (on %s) is not the directory that rank 0 writes to: all ranks write into --out, so it must be shared by all machines", out,
-                   train->comm->rank, host);
+    return zr_fail(error, ZERO_ERR_USAGE,
+                   "\"%s\" of rank %d (on %s) is not the directory that rank 0 writes to: all "
+                   "ranks write into --out, so it must be shared by all machines",
+                   out, train->comm->rank, host);
 }
 
 // Before anything that lies there is changed.
@@ -65,7 +78,8 @@ static zero_status check_shared(const zr_train *train, zero_error *error)
     bool first = train->comm->rank == 0;
     if (train->comm->size == 1)
         return ZERO_OK;
-    ZERO_TRY(zr_comm_agree(train->comm, first ? zr_outputs_mark(out, name, error) : ZERO_OK, error));
+    ZERO_TRY(
+        zr_comm_agree(train->comm, first ? zr_outputs_mark(out, name, error) : ZERO_OK, error));
     zero_status status = zr_comm_broadcast(train->comm, name, sizeof name, 0, error);
     if (status == ZERO_OK)
         status = zr_comm_agree(train->comm, first ? ZERO_OK : look_for(train, name, error), error);
@@ -78,10 +92,13 @@ static zero_status open_directory(zr_train *train, zero_error *error)
 {
     const zero_train_options *options = train->asked.options;
     bool first = train->comm->rank == 0;
-    ZERO_TRY(zr_comm_agree(train->comm, first ? zr_outputs_open(&train->run.place, &train->run.outputs, error) : ZERO_OK, error));
+    ZERO_TRY(zr_comm_agree(
+        train->comm,
+        first ? zr_outputs_open(&train->run.place, &train->run.outputs, error) : ZERO_OK, error));
     zero_status status = check_shared(train, error);
     if (status == ZERO_OK && first)
-        status = zr_outputs_begin(&train->run.outputs, &train->run.place, train->resolved.config_text, options->job, error);
+        status = zr_outputs_begin(&train->run.outputs, &train->run.place,
+                                  train->resolved.config_text, options->job, error);
     if (status != ZERO_OK && first)
         zr_outputs_close(&train->run.outputs, true);
     return status;
@@ -99,9 +116,12 @@ zero_status zr_train_open_outputs(zr_train *train, zero_error *error)
     ZERO_TRY(zr_train_resume(train, error));
     zr_outputs *outputs = &train->run.outputs;
     if (train->comm->rank == 0)
-        status = zr_outputs_go_on(outputs, train->resolved.config_text, train->run.first_lines, error);
+        status =
+            zr_outputs_go_on(outputs, train->resolved.config_text, train->run.first_lines, error);
     if (outputs->lost_steps)
-        zr_log(&train->logger, ZERO_LOG_INFO, "resume   %lld step%s that came after it, %.1f s, %s made again", (long long)outputs->lost_steps, outputs->lost_steps == 1 ? "" : "s",
+        zr_log(&train->logger, ZERO_LOG_INFO,
+               "resume   %lld step%s that came after it, %.1f s, %s made again",
+               (long long)outputs->lost_steps, outputs->lost_steps == 1 ? "" : "s",
                outputs->lost_milliseconds / 1e3, outputs->lost_steps == 1 ? "is" : "are");
     return zr_comm_agree(train->comm, status, error);
 }

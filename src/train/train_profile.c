@@ -1,7 +1,8 @@
-// --profile: the records of a few steps travel from every rank to rank 0, which writes them as one trace.
+// --profile: the records of a few steps travel from every rank to rank 0, which writes them as one
+// trace.
 //
-// Ranks on one machine read the same clock. The clock of another machine is brought to rank 0's by what both showed right after
-// a barrier: as exact as the barrier's end is simultaneous.
+// Ranks on one machine read the same clock. The clock of another machine is brought to rank 0's by
+// what both showed right after a barrier: as exact as the barrier's end is simultaneous.
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/file.h"
@@ -18,15 +19,21 @@ enum { WARM_UP = 2, RECORDED = 3 }; // steps
 zr_step_range zr_train_profile_steps(const zr_train *train)
 {
     int64_t first = ZR_MIN(WARM_UP + 1, train->resolved.steps);
-    return train->asked.options->profile ? (zr_step_range){first, ZR_MIN(first + RECORDED - 1, train->resolved.steps)} : (zr_step_range){0};
+    return train->asked.options->profile
+               ? (zr_step_range){first, ZR_MIN(first + RECORDED - 1, train->resolved.steps)}
+               : (zr_step_range){0};
 }
 
 // An earlier profile is replaced, and nothing else: not what this run is about to write either.
 zero_status zr_train_profile_check(const zr_train *train, zero_error *error)
 {
     if (train->asked.options->out_dir)
-        ZERO_TRY(zr_own_stay_apart(train->asked.options->out_dir, train->asked.options->profile, true, "--profile", error));
-    return train->asked.options->profile ? zr_own_check_file(train->asked.options->profile, "profile", zr_trace_is_one, &train->run.place.reads, error) : ZERO_OK;
+        ZERO_TRY(zr_own_stay_apart(train->asked.options->out_dir, train->asked.options->profile,
+                                   true, "--profile", error));
+    return train->asked.options->profile
+               ? zr_own_check_file(train->asked.options->profile, "profile", zr_trace_is_one,
+                                   &train->run.place.reads, error)
+               : ZERO_OK;
 }
 
 zero_status zr_train_profile_try(const zr_train *train, zero_error *error)
@@ -34,7 +41,8 @@ zero_status zr_train_profile_try(const zr_train *train, zero_error *error)
     zr_durable file;
     if (!train->asked.options->profile || train->comm->rank > 0)
         return ZERO_OK;
-    ZERO_TRY(zr_train_profile_check(train, error)); // what has come since, config.json of this run too
+    // what has come since, config.json of this run too
+    ZERO_TRY(zr_train_profile_check(train, error));
     ZERO_TRY(zr_durable_open(train->asked.options->profile, &file, error));
     zr_durable_discard(&file);
     return ZERO_OK;
@@ -60,7 +68,8 @@ static zero_status compare_clocks(zero_comm *comm, int64_t *ahead, zero_error *e
 }
 
 // The earliest of all ranks' records, in nanoseconds on this rank's clock. Collective.
-static zero_status find_origin(zero_comm *comm, const zr_recorder *recorder, int64_t *origin, zero_error *error)
+static zero_status find_origin(zero_comm *comm, const zr_recorder *recorder, int64_t *origin,
+                               zero_error *error)
 {
     int64_t ahead = 0, earliest = INT64_MAX;
     ZERO_TRY(compare_clocks(comm, &ahead, error));
@@ -71,22 +80,29 @@ static zero_status find_origin(zero_comm *comm, const zr_recorder *recorder, int
     return ZERO_OK;
 }
 
-typedef struct parcel { int64_t count, origin; } parcel; // before the records of a rank
+// before the records of a rank
+typedef struct parcel {
+    int64_t count, origin;
+} parcel;
 
-static zero_status send_records(zero_comm *comm, const zr_recorder *recorder, int64_t origin, zero_error *error)
+static zero_status send_records(zero_comm *comm, const zr_recorder *recorder, int64_t origin,
+                                zero_error *error)
 {
     parcel parcel = {recorder->count, origin};
     ZERO_TRY(zr_comm_send(comm, &parcel, sizeof parcel, 0, error));
-    return zr_comm_send(comm, recorder->records, parcel.count * (int64_t)sizeof *recorder->records, 0, error);
+    return zr_comm_send(comm, recorder->records, parcel.count * (int64_t)sizeof *recorder->records,
+                        0, error);
 }
 
-static zero_status receive_rank(zero_comm *comm, int rank, const zr_trace_names *names, zr_buffer *out, zero_error *error)
+static zero_status receive_rank(zero_comm *comm, int rank, const zr_trace_names *names,
+                                zr_buffer *out, zero_error *error)
 {
     parcel parcel;
     zr_recorder *recorder;
     ZERO_TRY(zr_comm_recv(comm, &parcel, sizeof parcel, rank, error));
     ZERO_TRY(zr_recorder_create(parcel.count, &recorder, error));
-    zero_status status = zr_comm_recv(comm, recorder->records, parcel.count * (int64_t)sizeof *recorder->records, rank, error);
+    zero_status status = zr_comm_recv(
+        comm, recorder->records, parcel.count * (int64_t)sizeof *recorder->records, rank, error);
     if (status == ZERO_OK) {
         recorder->count = parcel.count;
         zr_trace_rank(rank, recorder, parcel.origin, names, out);
@@ -96,11 +112,14 @@ static zero_status receive_rank(zero_comm *comm, int rank, const zr_trace_names 
 }
 
 // Rank 0: its own records, then those of the others as they come.
-static zero_status collect(const zr_train *train, const zr_recorder *own, int64_t origin, zr_buffer *out, zero_error *error)
+static zero_status collect(const zr_train *train, const zr_recorder *own, int64_t origin,
+                           zr_buffer *out, zero_error *error)
 {
     const zr_plan *plan = zr_engine_plan(train->run.engine);
-    zr_trace_names names = {.units = zr_observation_units(train->run.observed), .unit_count = plan->unit_count,
-                            .slots = zr_observation_pieces(train->run.observed), .slot_count = plan->piece_count};
+    zr_trace_names names = {.units = zr_observation_units(train->run.observed),
+                            .unit_count = plan->unit_count,
+                            .slots = zr_observation_pieces(train->run.observed),
+                            .slot_count = plan->piece_count};
     zr_trace_begin(out);
     zr_trace_rank(0, own, origin, &names, out);
     for (int r = 1; r < train->comm->size; r++) {
@@ -117,8 +136,10 @@ static zero_status write_trace(const zr_train *train, const zr_buffer *text, zer
     if (text->failed)
         return zr_fail(error, ZERO_ERR_MEMORY, "no memory for the trace \"%s\"", path);
     ZERO_TRY(zr_file_write_durable(path, text->data, text->length, error));
-    zr_log(&train->logger, ZERO_LOG_INFO, "profile  %s: steps %lld to %lld of %d ranks, for ui.perfetto.dev or chrome://tracing", path,
-           (long long)train->resolved.profiled.first, (long long)train->resolved.profiled.last, train->comm->size);
+    zr_log(&train->logger, ZERO_LOG_INFO,
+           "profile  %s: steps %lld to %lld of %d ranks, for ui.perfetto.dev or chrome://tracing",
+           path, (long long)train->resolved.profiled.first,
+           (long long)train->resolved.profiled.last, train->comm->size);
     return ZERO_OK;
 }
 

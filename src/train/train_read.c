@@ -1,4 +1,5 @@
-// What a training starts from: the text, its tokenizer, the model's shape, and the windows to train and to evaluate on.
+// What a training starts from: the text, its tokenizer, the model's shape, and the windows to train
+// and to evaluate on.
 #include "base/random.h"
 #include "layers/layers.h"
 #include "setup/resolve.h"
@@ -16,7 +17,10 @@ static zero_status read_generation(zr_train *train, zero_error *error)
     char *path = zr_sprintf(error, "%s/" ZR_GENERATION_CONFIG, train->asked.options->model_dir);
     if (!path)
         return ZERO_ERR_MEMORY;
-    zero_status status = zr_path_exists(path) ? zr_file_read(path, MOST_GENERATION, &train->subject.generation, &length, error) : ZERO_OK;
+    zero_status status =
+        zr_path_exists(path)
+            ? zr_file_read(path, MOST_GENERATION, &train->subject.generation, &length, error)
+            : ZERO_OK;
     zr_free(path);
     return status;
 }
@@ -25,11 +29,15 @@ static zero_status read_config(zr_train *train, bool *vocab_given, zero_error *e
 {
     const zero_train_options *options = train->asked.options;
     *vocab_given = true;
-    ZERO_TRY(options->new_spec ? zr_lm_parse_spec(options->new_spec, &train->subject.model_config, vocab_given, error)
-                               : zr_lm_config_read_in(options->model_dir, &train->subject.model_config, error));
+    ZERO_TRY(
+        options->new_spec
+            ? zr_lm_parse_spec(options->new_spec, &train->subject.model_config, vocab_given, error)
+            : zr_lm_config_read_in(options->model_dir, &train->subject.model_config, error));
     if (options->model_dir && !options->tokenizer)
         return read_generation(train, error);
-    zr_lm_set_tokens(&train->subject.model_config, zr_tokenizer_begin(train->subject.tokenizer), zr_tokenizer_end(train->subject.tokenizer)); // not the model's own
+    // not the model's own
+    zr_lm_set_tokens(&train->subject.model_config, zr_tokenizer_begin(train->subject.tokenizer),
+                     zr_tokenizer_end(train->subject.tokenizer));
     return ZERO_OK;
 }
 
@@ -43,23 +51,31 @@ static zero_status read_shape(zr_train *train, zero_error *error)
         zr_lm_set_vocabulary(&train->subject.model_config, tokens);
     train->subject.shape = zr_lm_shape_of(&train->subject.model_config);
     if (tokens > train->subject.shape.vocab)
-        return zr_fail(error, ZERO_ERR_USAGE, "the tokenizer (%s) has %lld tokens, the model a vocabulary of %lld only", zr_tokenizer_name(train->subject.tokenizer),
-                       (long long)tokens, (long long)train->subject.shape.vocab);
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "the tokenizer (%s) has %lld tokens, the model a vocabulary of %lld only",
+                       zr_tokenizer_name(train->subject.tokenizer), (long long)tokens,
+                       (long long)train->subject.shape.vocab);
     train->resolved.seq = options->seq ? options->seq : train->subject.shape.positions;
     return zr_window_check(train->resolved.seq, train->subject.shape.positions, error);
 }
 
-static zero_status open_corpus(zr_train *train, const char *const *arguments, int count, zr_corpus **out, zero_error *error)
+static zero_status open_corpus(zr_train *train, const char *const *arguments, int count,
+                               zr_corpus **out, zero_error *error)
 {
-    const zr_corpus_options options = {.arguments = arguments, .count = count, .field = train->asked.options->field, .chat = &train->subject.chat,
-                                       .watch = zr_reading_watch(&train->subject.reading, train->comm, &train->logger)};
+    const zr_corpus_options options = {
+        .arguments = arguments,
+        .count = count,
+        .field = train->asked.options->field,
+        .chat = &train->subject.chat,
+        .watch = zr_reading_watch(&train->subject.reading, train->comm, &train->logger)};
     return zr_corpus_open(&options, out, error);
 }
 
 static zero_status open_corpora(zr_train *train, zero_error *error)
 {
     const zero_train_options *options = train->asked.options;
-    ZERO_TRY(zr_reading_chat(options->model_dir, options->tokenizer, options->chat, &train->subject.chat, error));
+    ZERO_TRY(zr_reading_chat(options->model_dir, options->tokenizer, options->chat,
+                             &train->subject.chat, error));
     ZERO_TRY(open_corpus(train, options->data, options->data_count, &train->subject.corpus, error));
     if (options->val && strcmp(options->val, "none") != 0)
         ZERO_TRY(open_corpus(train, &options->val, 1, &train->subject.val_corpus, error));
@@ -69,8 +85,11 @@ static zero_status open_corpora(zr_train *train, zero_error *error)
 static zero_status make_datasets(zr_train *train, zero_error *error)
 {
     bool tenth = !train->asked.options->val;
-    const zr_reading reading = zr_reading_of(train->comm, train->asked.options->threads, train->subject.tokenizer, train->subject.shape.vocab, train->resolved.seq);
-    ZERO_TRY(zr_corpus_read(train->subject.corpus, &reading, &train->subject.data, tenth ? &train->subject.val : NULL, error));
+    const zr_reading reading =
+        zr_reading_of(train->comm, train->asked.options->threads, train->subject.tokenizer,
+                      train->subject.shape.vocab, train->resolved.seq);
+    ZERO_TRY(zr_corpus_read(train->subject.corpus, &reading, &train->subject.data,
+                            tenth ? &train->subject.val : NULL, error));
     train->subject.val_is_tenth = train->subject.val.count > 0;
     zr_reading_warn_empty(train->subject.corpus, &train->logger);
     if (!train->subject.val_corpus)
@@ -83,7 +102,8 @@ static zero_status make_datasets(zr_train *train, zero_error *error)
 zero_status zr_train_read(zr_train *train, zero_error *error)
 {
     ZERO_TRY(open_corpora(train, error));
-    ZERO_TRY(zr_reading_tokenizer(train->asked.options->model_dir, train->asked.options->tokenizer, train->subject.corpus, &train->subject.tokenizer, error));
+    ZERO_TRY(zr_reading_tokenizer(train->asked.options->model_dir, train->asked.options->tokenizer,
+                                  train->subject.corpus, &train->subject.tokenizer, error));
     zr_reading_warn(train->subject.tokenizer, &train->logger);
     ZERO_TRY(read_shape(train, error));
     ZERO_TRY(zr_lm_check(&train->subject.model_config, error));
@@ -117,7 +137,8 @@ static void same_options(zr_fingerprints *list, const zero_train_options *option
     zr_fingerprints_add(list, "option", "--save-seconds", text, seconds);
     zr_same_number(list, "--keep", options->keep);
     zr_same_number(list, "--no-final-checkpoint", options->no_final_checkpoint != 0);
-    zr_same_number(list, "--profile", options->profile != NULL); // its steps follow from --steps, and where the run goes on
+    // its steps follow from --steps, and where the run goes on
+    zr_same_number(list, "--profile", options->profile != NULL);
 }
 
 // Before anything follows from what a rank has read by itself.
@@ -135,13 +156,20 @@ zero_status zr_train_compare_inputs(zr_train *train, zero_error *error)
     zr_same_config(&list, train->resolved.config);
     zr_same_model(&list, &train->subject.model_config);
     zr_same_text(&list, ZR_GENERATION_CONFIG, model, train->subject.generation);
-    zr_same_tokenizer(&list, options->tokenizer ? options->tokenizer : options->model_dir ? model : zr_tokenizer_name(train->subject.tokenizer), train->subject.tokenizer);
-    zr_same_dataset(&list, "text to train on", &train->subject.data, (uint64_t)train->resolved.seed, &watch);
-    zr_same_dataset(&list, "held-out text", &train->subject.val, (uint64_t)train->resolved.seed, &watch);
+    zr_same_tokenizer(&list,
+                      options->tokenizer   ? options->tokenizer
+                      : options->model_dir ? model
+                                           : zr_tokenizer_name(train->subject.tokenizer),
+                      train->subject.tokenizer);
+    zr_same_dataset(&list, "text to train on", &train->subject.data, (uint64_t)train->resolved.seed,
+                    &watch);
+    zr_same_dataset(&list, "held-out text", &train->subject.val, (uint64_t)train->resolved.seed,
+                    &watch);
     return zr_comm_compare_fingerprints(train->comm, &list, error);
 }
 
-// Each rank hashes a share of what all of them read. Sums of 32 bits, since those of the communicator may not overflow.
+// Each rank hashes a share of what all of them read. Sums of 32 bits, since those of the
+// communicator may not overflow.
 zero_status zr_train_hash_data(zr_train *train, zero_error *error)
 {
     const zr_watch watch = zr_reading_watch(&train->subject.reading, train->comm, &train->logger);
@@ -150,10 +178,12 @@ zero_status zr_train_hash_data(zr_train *train, zero_error *error)
     for (int i = 0; i < ZR_COUNT(sets); i++) {
         uint64_t mine = zr_dataset_hash(sets[i], train->comm->rank, train->comm->size, &watch);
         int64_t halves[] = {(int64_t)(mine & UINT32_MAX), (int64_t)(mine >> 32)};
-        ZERO_TRY(zr_comm_all_reduce_small(train->comm, halves, ZR_COUNT(halves), ZERO_I64, ZR_SUM, error));
+        ZERO_TRY(zr_comm_all_reduce_small(train->comm, halves, ZR_COUNT(halves), ZERO_I64, ZR_SUM,
+                                          error));
         all[i] = (uint64_t)halves[0] + ((uint64_t)halves[1] << 32);
     }
-    snprintf(train->subject.data_hash, sizeof train->subject.data_hash, "%016llx", (unsigned long long)zr_hash_bytes(all, sizeof all, 0));
+    snprintf(train->subject.data_hash, sizeof train->subject.data_hash, "%016llx",
+             (unsigned long long)zr_hash_bytes(all, sizeof all, 0));
     return ZERO_OK;
 }
 

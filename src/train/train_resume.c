@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-// Rank 0, before the lock: another run may still be writing, so nothing is removed, and nothing said.
+// Rank 0, before the lock: another run may still be writing, so nothing is removed, and nothing
+// said.
 static zero_status look_ahead(zr_train_asked *asked, zero_error *error)
 {
     const char *out = asked->options->out_dir;
@@ -23,11 +24,13 @@ static zero_status look_ahead(zr_train_asked *asked, zero_error *error)
     return ZERO_OK;
 }
 
-// A run that zero_run starts again goes on with what it wrote itself; what another run has left there it replaces, or refuses, as at first.
+// A run that zero_run starts again goes on with what it wrote itself; what another run has left
+// there it replaces, or refuses, as at first.
 static void choose_way(zr_train_asked *asked)
 {
     const zero_train_options *options = asked->options;
-    bool ours = options->restarted && options->job && zr_outputs_are_of(options->out_dir, options->job);
+    bool ours =
+        options->restarted && options->job && zr_outputs_are_of(options->out_dir, options->job);
     asked->resume = !options->dry_run && (options->resume || ours);
 }
 
@@ -47,14 +50,20 @@ static zero_status read_facts(zr_train *train, const char *path, json_t *state, 
 {
     zr_run_state facts;
     int64_t seed = json_integer_value(json_object_get(state, "seed"));
-    if (!zr_run_state_read(state, &facts)) // of another program: it has no order of the data, ours begins at its step
+    // of another program: it has no order of the data, ours begins at its step
+    if (!zr_run_state_read(state, &facts))
         return ZERO_OK;
     if (facts.seq != train->resolved.seq || seed != train->resolved.seed)
-        return zr_fail(error, ZERO_ERR_CONFIG, "the checkpoint \"%s\" is of windows of %lld tokens and seed %lld, this run has %lld and %lld: it would read other text from here on", path,
-                       (long long)facts.seq, (long long)seed, (long long)train->resolved.seq, (long long)train->resolved.seed);
+        return zr_fail(error, ZERO_ERR_CONFIG,
+                       "the checkpoint \"%s\" is of windows of %lld tokens and seed %lld, this run "
+                       "has %lld and %lld: it would read other text from here on",
+                       path, (long long)facts.seq, (long long)seed, (long long)train->resolved.seq,
+                       (long long)train->resolved.seed);
     if (facts.data_hash && strcmp(facts.data_hash, train->subject.data_hash))
-        return zr_fail(error, ZERO_ERR_CONFIG, "the checkpoint \"%s\" was made with text (and a tokenizer) whose hash is %s, that of this run is %s: it would go on with other text", path, facts.data_hash,
-                       train->subject.data_hash);
+        return zr_fail(error, ZERO_ERR_CONFIG,
+                       "the checkpoint \"%s\" was made with text (and a tokenizer) whose hash is "
+                       "%s, that of this run is %s: it would go on with other text",
+                       path, facts.data_hash, train->subject.data_hash);
     train->run.first_lines = facts.lines;
     train->run.owed = facts.owed;
     train->run.evals.best = facts.best;
@@ -86,7 +95,8 @@ static zero_status list_candidates(const zr_train *train, candidates *c, zero_er
 }
 
 // The next that looks whole, on every rank; "" where there is none.
-static zero_status next_candidate(const zr_train *train, candidates *c, char path[4096], zero_error *error)
+static zero_status next_candidate(const zr_train *train, candidates *c, char path[4096],
+                                  zero_error *error)
 {
     const char *out = train->asked.options->out_dir;
     char *found = NULL;
@@ -95,15 +105,20 @@ static zero_status next_candidate(const zr_train *train, candidates *c, char pat
         if (zr_checkpoint_is_whole(out, step))
             found = zr_checkpoint_path(out, step, error);
         else
-            zr_log(&train->logger, ZERO_LOG_WARNING, "the checkpoint \"%s/" ZR_CHECKPOINTS "/" ZR_CHECKPOINT_NAME "\" is passed over: it is not intact", out, (long long)step);
+            zr_log(&train->logger, ZERO_LOG_WARNING,
+                   "the checkpoint \"%s/" ZR_CHECKPOINTS "/" ZR_CHECKPOINT_NAME
+                   "\" is passed over: it is not intact",
+                   out, (long long)step);
     }
     zero_status status = share_path(train->comm, found, path, error);
     zr_free(found);
     return status;
 }
 
-// The newest that can be read. One that is damaged is passed over, but a run whose checkpoints all are does not begin anew by itself.
-static zero_status load_newest(zr_train *train, candidates *c, char path[4096], json_t **state, zero_error *error)
+// The newest that can be read. One that is damaged is passed over, but a run whose checkpoints all
+// are does not begin anew by itself.
+static zero_status load_newest(zr_train *train, candidates *c, char path[4096], json_t **state,
+                               zero_error *error)
 {
     zero_error first = {0};
     *state = NULL;
@@ -114,7 +129,8 @@ static zero_status load_newest(zr_train *train, candidates *c, char path[4096], 
         zero_status status = zr_checkpoint_load(train->run.engine, path, state, error);
         if (status != ZERO_ERR_DATA)
             return status;
-        zr_log(&train->logger, ZERO_LOG_WARNING, "the checkpoint \"%s\" is passed over: %s", path, error->message);
+        zr_log(&train->logger, ZERO_LOG_WARNING, "the checkpoint \"%s\" is passed over: %s", path,
+               error->message);
         first = first.status == ZERO_OK ? *error : first;
     }
     if (first.status != ZERO_OK) {
@@ -124,7 +140,9 @@ static zero_status load_newest(zr_train *train, candidates *c, char path[4096], 
     int64_t count = c->found.count; // rank 0's
     ZERO_TRY(zr_comm_agree_on_largest(train->comm, &count, error));
     if (count)
-        return zr_fail(error, ZERO_ERR_DATA, "none of the %lld checkpoints of \"%s\" is intact: --overwrite starts over", (long long)count, train->asked.options->out_dir);
+        return zr_fail(error, ZERO_ERR_DATA,
+                       "none of the %lld checkpoints of \"%s\" is intact: --overwrite starts over",
+                       (long long)count, train->asked.options->out_dir);
     return ZERO_OK;
 }
 
@@ -133,19 +151,25 @@ static zero_status go_on(zr_train *train, candidates *c, zero_error *error)
     char path[4096];
     json_t *state;
     int64_t none;
-    ZERO_TRY(zr_comm_agree(train->comm, train->comm->rank == 0 ? list_candidates(train, c, error) : ZERO_OK, error));
+    ZERO_TRY(zr_comm_agree(
+        train->comm, train->comm->rank == 0 ? list_candidates(train, c, error) : ZERO_OK, error));
     ZERO_TRY(load_newest(train, c, path, &state, error));
     if (!path[0]) {
-        zr_log(&train->logger, ZERO_LOG_INFO, "resume   there is no checkpoint yet: starting from the beginning");
+        zr_log(&train->logger, ZERO_LOG_INFO,
+               "resume   there is no checkpoint yet: starting from the beginning");
         return ZERO_OK;
     }
     zero_position(train->run.engine, &train->run.first_step, &none);
     zero_status status = read_facts(train, path, state, error);
     json_decref(state);
     if (status == ZERO_OK && train->run.first_step > train->resolved.steps)
-        status = zr_fail(error, ZERO_ERR_CONFIG, "the checkpoint \"%s\" is of step %lld, this run ends after step %lld (--steps)", path, (long long)train->run.first_step, (long long)train->resolved.steps);
+        status = zr_fail(
+            error, ZERO_ERR_CONFIG,
+            "the checkpoint \"%s\" is of step %lld, this run ends after step %lld (--steps)", path,
+            (long long)train->run.first_step, (long long)train->resolved.steps);
     ZERO_TRY(zr_comm_agree(train->comm, status, error));
-    zr_log(&train->logger, ZERO_LOG_INFO, "resume   from step %lld of \"%s\"", (long long)train->run.first_step, path);
+    zr_log(&train->logger, ZERO_LOG_INFO, "resume   from step %lld of \"%s\"",
+           (long long)train->run.first_step, path);
     train->run.saves.saved_step = train->run.first_step;
     if (train->comm->rank == 0)
         zr_train_announce_checkpoint(train); // a run that was killed may not have come to it

@@ -1,4 +1,5 @@
-// Samples of text between the steps of a training, as zero_generate would make them of the weights so far.
+// Samples of text between the steps of a training, as zero_generate would make them of the weights
+// so far.
 #include "infer/sampler.h"
 #include "train/training.h"
 
@@ -7,18 +8,25 @@ typedef struct sample {
     zr_sampling how;
 } sample;
 
-// What ends a text is one of its tokens here: what a model thinks comes next, it has learnt from whole documents.
-static zero_status sample_begin(const zr_train_subject *subject, int64_t seed, sample *out, zero_error *error)
+// What ends a text is one of its tokens here: what a model thinks comes next, it has learnt from
+// whole documents.
+static zero_status sample_begin(const zr_train_subject *subject, int64_t seed, sample *out,
+                                zero_error *error)
 {
     static const char *const none[] = {""};
     *out = (sample){0};
     ZERO_TRY(zr_prompts_encode(subject->tokenizer, NULL, none, 1, &out->prompts, error));
-    out->how = (zr_sampling){.prompts = &out->prompts, .tokens = ZR_MIN(200, 4 * subject->shape.positions), .batch = 1, .temperature = 0.8, .top_p = 1,
+    out->how = (zr_sampling){.prompts = &out->prompts,
+                             .tokens = ZR_MIN(200, 4 * subject->shape.positions),
+                             .batch = 1,
+                             .temperature = 0.8,
+                             .top_p = 1,
                              .seed = (uint64_t)seed};
     return ZERO_OK;
 }
 
-zero_status zr_train_sample_check(const zr_train_subject *subject, zero_engine *engine, zero_error *error)
+zero_status zr_train_sample_check(const zr_train_subject *subject, zero_engine *engine,
+                                  zero_error *error)
 {
     sample s;
     ZERO_TRY(sample_begin(subject, 0, &s, error));
@@ -33,14 +41,17 @@ static int append(void *user, int64_t prompt, const char *text, size_t length)
     return 0;
 }
 
-zero_status zr_train_sample(const zr_train_subject *subject, zero_engine *engine, int64_t seed, zr_buffer *out, zero_error *error)
+zero_status zr_train_sample(const zr_train_subject *subject, zero_engine *engine, int64_t seed,
+                            zr_buffer *out, zero_error *error)
 {
     const zr_sample_sink sink = {.emit = append, .user = out};
     sample s;
     ZERO_TRY(sample_begin(subject, seed, &s, error));
-    zero_status status = zr_sample(engine, &subject->model_config, subject->tokenizer, &s.how, &sink, error);
+    zero_status status =
+        zr_sample(engine, &subject->model_config, subject->tokenizer, &s.how, &sink, error);
     zr_prompts_free(&s.prompts);
     if (status == ZERO_OK && out->failed)
-        status = zr_fail(error, ZERO_ERR_MEMORY, "no memory for a sample of %lld tokens", (long long)s.how.tokens);
+        status = zr_fail(error, ZERO_ERR_MEMORY, "no memory for a sample of %lld tokens",
+                         (long long)s.how.tokens);
     return status;
 }

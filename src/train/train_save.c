@@ -27,7 +27,9 @@ zero_status zr_train_save_model(zr_train *train, const char *name, zero_error *e
     char *path = NULL;
     zero_status status = ZERO_OK;
     if (train->comm->rank == 0)
-        status = zr_outputs_model(train->asked.options->out_dir, name, &train->subject.model_config, train->subject.tokenizer, train->subject.generation, &path, error);
+        status =
+            zr_outputs_model(train->asked.options->out_dir, name, &train->subject.model_config,
+                             train->subject.tokenizer, train->subject.generation, &path, error);
     else
         path = zr_sprintf(error, "%s/%s/model.safetensors", train->asked.options->out_dir, name);
     if (!path && status == ZERO_OK)
@@ -37,5 +39,6 @@ zero_status zr_train_save_model(zr_train *train, const char *name, zero_error *e
         status = zero_save_weights(train->run.engine, path, error);
     zr_free(path);
     ZERO_TRY(status);
-    return zr_comm_agree(train->comm, train->comm->rank == 0 ? write_receipt(train, name, error) : ZERO_OK, error);
+    return zr_comm_agree(
+        train->comm, train->comm->rank == 0 ? write_receipt(train, name, error) : ZERO_OK, error);
 }

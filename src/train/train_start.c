@@ -29,10 +29,11 @@ static void describe_data(const zr_train_subject *subject, const zero_logger *lo
     for (int i = 0; i < data->stream_count; i++)
         sum += data->weights[i];
     for (int i = 0; i < data->stream_count && data->stream_count > 1; i++)
-        say(logger, "         %s: %lld tokens, %.2f%% of the samples", data->streams[i].name, (long long)data->streams[i].count, 100 * data->weights[i] / sum);
+        say(logger, "         %s: %lld tokens, %.2f%% of the samples", data->streams[i].name,
+            (long long)data->streams[i].count, 100 * data->weights[i] / sum);
     if (data->masked)
-        say(logger, "         %lld of the tokens are prompt, which the loss does not count%s%s", (long long)data->masked,
-            format ? "; messages as " : "", format ? format : "");
+        say(logger, "         %lld of the tokens are prompt, which the loss does not count%s%s",
+            (long long)data->masked, format ? "; messages as " : "", format ? format : "");
 }
 
 static void describe_shape(const zr_train_subject *subject, const zero_logger *logger)
@@ -41,17 +42,21 @@ static void describe_shape(const zr_train_subject *subject, const zero_logger *l
     char sharing[48] = "";
     if (shape->kv_heads != shape->heads)
         snprintf(sharing, sizeof sharing, " (%lld of keys and values)", (long long)shape->kv_heads);
-    say(logger, "         %.3f M parameters: %lld layers, %lld heads%s, width %lld, context %lld", (double)subject->parameters / 1e6, (long long)shape->layers,
-        (long long)shape->heads, sharing, (long long)shape->width, (long long)shape->positions);
+    say(logger, "         %.3f M parameters: %lld layers, %lld heads%s, width %lld, context %lld",
+        (double)subject->parameters / 1e6, (long long)shape->layers, (long long)shape->heads,
+        sharing, (long long)shape->width, (long long)shape->positions);
 }
 
 // val: what was asked for; NULL: a part of the text.
-static void describe_held_out(const zr_train_subject *subject, const char *val, const zero_logger *logger)
+static void describe_held_out(const zr_train_subject *subject, const char *val,
+                              const zero_logger *logger)
 {
     if (!subject->val.count)
-        say(logger, "         nothing is held out%s", val ? "" : ": a tenth of this text is shorter than a window");
+        say(logger, "         nothing is held out%s",
+            val ? "" : ": a tenth of this text is shorter than a window");
     else
-        say(logger, "         held out: %s, %lld tokens", subject->val_is_tenth ? "the last tenth" : val, (long long)subject->val.count);
+        say(logger, "         held out: %s, %lld tokens",
+            subject->val_is_tenth ? "the last tenth" : val, (long long)subject->val.count);
 }
 
 void zr_train_describe_model(const zr_train *train)
@@ -59,24 +64,31 @@ void zr_train_describe_model(const zr_train *train)
     const zero_train_options *options = train->asked.options;
     const zr_train_subject *subject = &train->subject;
     const zero_logger *logger = &train->logger;
-    say(logger, "model    %s%s; vocabulary %lld (%s)", options->new_spec ? "new random weights, " : "from ",
-        options->new_spec ? options->new_spec : options->model_dir, (long long)subject->shape.vocab, zr_tokenizer_name(subject->tokenizer));
+    say(logger, "model    %s%s; vocabulary %lld (%s)",
+        options->new_spec ? "new random weights, " : "from ",
+        options->new_spec ? options->new_spec : options->model_dir, (long long)subject->shape.vocab,
+        zr_tokenizer_name(subject->tokenizer));
     describe_shape(subject, logger);
-    say(logger, "text     %s%s: %lld bytes, %lld tokens to train on", options->data[0], options->data_count > 1 ? " and others" : "",
-        (long long)zr_corpus_bytes(subject->corpus), (long long)subject->data.count);
+    say(logger, "text     %s%s: %lld bytes, %lld tokens to train on", options->data[0],
+        options->data_count > 1 ? " and others" : "", (long long)zr_corpus_bytes(subject->corpus),
+        (long long)subject->data.count);
     describe_data(subject, logger);
     describe_held_out(subject, options->val, logger);
 }
 
-static void describe_tier(const zr_plan *plan, zero_tier tier, const char *heading, const zero_logger *logger)
+static void describe_tier(const zr_plan *plan, zero_tier tier, const char *heading,
+                          const zero_logger *logger)
 {
     char line[512];
     int at = 0;
     for (int c = 0; c < ZERO_MEM_COUNT; c++)
         if (plan->bytes[tier][c] > 0 && at < (int)sizeof line)
-            at += snprintf(line + at, sizeof line - (size_t)at, "%s %.2f, ", zr_memory_category_name((zero_memory_category)c), (double)plan->bytes[tier][c] / 1e6);
+            at += snprintf(line + at, sizeof line - (size_t)at, "%s %.2f, ",
+                           zr_memory_category_name((zero_memory_category)c),
+                           (double)plan->bytes[tier][c] / 1e6);
     if (at > 0)
-        say(logger, "%s: %stotal %.2f", heading, line, (double)zr_plan_tier_bytes(plan, tier) / 1e6);
+        say(logger, "%s: %stotal %.2f", heading, line,
+            (double)zr_plan_tier_bytes(plan, tier) / 1e6);
 }
 
 static void describe_memory(zero_engine *engine, const zero_logger *logger)
@@ -90,10 +102,12 @@ static void describe_memory(zero_engine *engine, const zero_logger *logger)
         say(logger, "         to and from NVMe: %s", io);
 }
 
-// What comes on top of the plan: the program, its libraries and the text. Said before anything of the plan is there.
+// What comes on top of the plan: the program, its libraries and the text. Said before anything of
+// the plan is there.
 void zr_train_describe_runtime(const zero_logger *logger)
 {
-    say(logger, "runtime  %.1f MB resident before the plan's memory is reserved", (double)zr_memory_resident() / 1e6);
+    say(logger, "runtime  %.1f MB resident before the plan's memory is reserved",
+        (double)zr_memory_resident() / 1e6);
 }
 
 // Updates that a schedule changes the rate over; INT64_MAX: it has no end.
@@ -107,7 +121,8 @@ static int64_t length_of(const zr_schedule *schedule)
     }
 }
 
-// A schedule that has come to its end before the run has: from there on the rate is one and the same.
+// A schedule that has come to its end before the run has: from there on the rate is one and the
+// same.
 static void warn_of_end(const zr_schedule *schedule, int64_t steps, const zero_logger *logger)
 {
     int64_t length = length_of(schedule);
@@ -117,14 +132,19 @@ static void warn_of_end(const zr_schedule *schedule, int64_t steps, const zero_l
     int64_t n = length; // updates before the first that has this rate
     while (zr_schedule_lr(schedule, n) != last)
         n++;
-    zr_log(logger, ZERO_LOG_WARNING, "%s %lld, this run has %lld steps: from step %lld on the rate of %s stays at %.3g",
-           schedule->kind == ZR_SCHEDULE_ONE_CYCLE ? "scheduler.params.cycle_first_step_size and cycle_second_step_size make a cycle of" : "scheduler.params.total_num_steps is",
-           (long long)length, (long long)steps, (long long)n + 1, zr_schedule_name(schedule->kind), last);
+    zr_log(logger, ZERO_LOG_WARNING,
+           "%s %lld, this run has %lld steps: from step %lld on the rate of %s stays at %.3g",
+           schedule->kind == ZR_SCHEDULE_ONE_CYCLE
+               ? "scheduler.params.cycle_first_step_size and cycle_second_step_size make a cycle of"
+               : "scheduler.params.total_num_steps is",
+           (long long)length, (long long)steps, (long long)n + 1, zr_schedule_name(schedule->kind),
+           last);
 }
 
 static void describe_rate(const zr_schedule *schedule, int64_t steps, const zero_logger *logger)
 {
-    double first = zr_schedule_lr(schedule, 0), last = zr_schedule_lr(schedule, steps - 1), most = first;
+    double first = zr_schedule_lr(schedule, 0), last = zr_schedule_lr(schedule, steps - 1),
+           most = first;
     for (int64_t n = 1; n < ZR_MIN(steps, 100000); n++) {
         double lr = zr_schedule_lr(schedule, n);
         most = lr > most ? lr : most;
@@ -133,29 +153,35 @@ static void describe_rate(const zr_schedule *schedule, int64_t steps, const zero
     warn_of_end(schedule, steps, logger);
 }
 
-static const char *plural(int64_t count)
-{
-    return count == 1 ? "" : "s";
-}
+static const char *plural(int64_t count) { return count == 1 ? "" : "s"; }
 
 // What has to be the same in another run, for its bits to be. given: --threads was.
-static void describe_exact_world(const zr_config *config, int threads, bool given, const zero_logger *logger)
+static void describe_exact_world(const zr_config *config, int threads, bool given,
+                                 const zero_logger *logger)
 {
     long long micro_batches = config->train_batch / config->micro_batch;
     if (!config->exact_world)
         return;
     if (!given)
-        zr_log(logger, ZERO_LOG_WARNING, "libzero.exact_world: %d thread%s of a rank follow from its cores, and would be others on other ranks; --threads says how many",
+        zr_log(logger, ZERO_LOG_WARNING,
+               "libzero.exact_world: %d thread%s of a rank follow from its cores, and would be "
+               "others on other ranks; --threads says how many",
                threads, plural(threads));
-    say(logger, "exact    these bits on 1, 2, 4, ... %lld ranks that make %lld micro-batches of %lld samples a step, with %d thread%s each", micro_batches,
-        micro_batches, (long long)config->micro_batch, threads, plural(threads));
+    say(logger,
+        "exact    these bits on 1, 2, 4, ... %lld ranks that make %lld micro-batches of %lld "
+        "samples a step, with %d thread%s each",
+        micro_batches, micro_batches, (long long)config->micro_batch, threads, plural(threads));
 }
 
-static void describe_ranks(const zero_comm *comm, const zr_threads *threads, const zero_logger *logger)
+static void describe_ranks(const zero_comm *comm, const zr_threads *threads,
+                           const zero_logger *logger)
 {
-    say(logger, "ranks    %d (%s), %d thread%s each (%s)", comm->size, zero_comm_name(comm), threads->count, plural(threads->count), threads->reason);
+    say(logger, "ranks    %d (%s), %d thread%s each (%s)", comm->size, zero_comm_name(comm),
+        threads->count, plural(threads->count), threads->reason);
     if (threads->wanted > threads->cores)
-        zr_log(logger, ZERO_LOG_WARNING, "%d threads of the ranks share %d core%s: they take turns, and every step waits for the last of them (--threads, --ranks)",
+        zr_log(logger, ZERO_LOG_WARNING,
+               "%d threads of the ranks share %d core%s: they take turns, and every step waits for "
+               "the last of them (--threads, --ranks)",
                threads->wanted, threads->cores, plural(threads->cores));
 }
 
@@ -168,10 +194,13 @@ void zr_train_describe_run(const zr_train *train)
     int64_t tokens = config->train_batch * resolved->seq;
     describe_ranks(train->comm, &resolved->threads, logger);
     say(logger, "compute  backend %s, %s", backend->name, backend->path());
-    say(logger, "ZeRO     stage %lld; %lld tokens a step", (long long)config->stage, (long long)tokens);
+    say(logger, "ZeRO     stage %lld; %lld tokens a step", (long long)config->stage,
+        (long long)tokens);
     describe_exact_world(config, resolved->threads.count, train->asked.options->threads, logger);
     describe_rate(&config->schedule, resolved->steps, logger);
     describe_memory(train->run.engine, logger);
-    say(logger, "length   %lld steps, %.2f passes over the text; seed %lld", (long long)resolved->steps,
-        (double)(resolved->steps * tokens) / (double)train->subject.data.count, (long long)resolved->seed);
+    say(logger, "length   %lld steps, %.2f passes over the text; seed %lld",
+        (long long)resolved->steps,
+        (double)(resolved->steps * tokens) / (double)train->subject.data.count,
+        (long long)resolved->seed);
 }

@@ -1,5 +1,6 @@
-// zero_train: reads like a training is described. Each phase that is not collective ends in an agreement of all ranks, so
-// that no rank is left behind; a failure in a collective one ends the others through the communicator.
+// zero_train: reads like a training is described. Each phase that is not collective ends in an
+// agreement of all ranks, so that no rank is left behind; a failure in a collective one ends the
+// others through the communicator.
 #include "train/training.h"
 
 #include "base/struct_take.h"
@@ -19,26 +20,33 @@
 static zero_status check_options(const zero_train_options *options, zero_error *error)
 {
     if (!options->new_spec == !options->model_dir)
-        return zr_fail(error, ZERO_ERR_USAGE, "zero_train: exactly one of options.new_spec and options.model_dir must be given");
+        return zr_fail(
+            error, ZERO_ERR_USAGE,
+            "zero_train: exactly one of options.new_spec and options.model_dir must be given");
     if (options->data_count < 1 || !options->data)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_train: options.data names no file");
     if (!options->out_dir && !options->dry_run)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_train: options.out_dir is missing");
     if (options->resume && options->overwrite)
-        return zr_fail(error, ZERO_ERR_USAGE, "zero_train: options.resume and options.overwrite are both given: a run goes on, or is replaced");
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "zero_train: options.resume and options.overwrite are both given: a run "
+                       "goes on, or is replaced");
     const zr_backend *backend;
     ZERO_TRY(zr_backend_find(options->backend ? options->backend : "cpu", NULL, &backend, error));
     zr_lm_changes changes;
     if (options->allow_change && !options->resume)
-        return zr_fail(error, ZERO_ERR_USAGE, "zero_train: options.allow_change (--allow-change) belongs to a run that is resumed: options.resume (--resume) is missing");
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "zero_train: options.allow_change (--allow-change) belongs to a run that is "
+                       "resumed: options.resume (--resume) is missing");
     ZERO_TRY(zr_lm_changes_parse(options->allow_change, &changes, error));
     if (options->steps && options->epochs > 0)
-        return zr_fail(error, ZERO_ERR_USAGE, "zero_train: options.steps and options.epochs are both given");
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "zero_train: options.steps and options.epochs are both given");
     return ZERO_OK;
 }
 
-// Takes the options over, whatever their version, with the directories of the model and the tokenizer
-// themselves where runs are given.
+// Takes the options over, whatever their version, with the directories of the model and the
+// tokenizer themselves where runs are given.
 static zero_status accept(zr_train *train, const zero_train_options *options, zero_error *error)
 {
     zero_train_options *own = &train->asked.own.options;
@@ -48,23 +56,27 @@ static zero_status accept(zr_train *train, const zero_train_options *options, ze
     if (train->comm->rank == 0)
         train->logger = own->logger;
     ZERO_TRY(check_options(own, error));
-    ZERO_TRY(zr_model_directory(own->model_dir, &train->logger, &train->asked.own.model_dir, error));
-    ZERO_TRY(zr_tokenizer_directory(own->tokenizer, &train->logger, &train->asked.own.tokenizer, error));
+    ZERO_TRY(
+        zr_model_directory(own->model_dir, &train->logger, &train->asked.own.model_dir, error));
+    ZERO_TRY(
+        zr_tokenizer_directory(own->tokenizer, &train->logger, &train->asked.own.tokenizer, error));
     own->model_dir = train->asked.own.model_dir;
     own->tokenizer = train->asked.own.tokenizer;
     train->asked.options = own;
     return ZERO_OK;
 }
 
-void zr_train_init(zr_train *train, zero_comm *comm, const zero_train_options *options, int64_t replay_to)
+void zr_train_init(zr_train *train, zero_comm *comm, const zero_train_options *options,
+                   int64_t replay_to)
 {
     *train = (zr_train){
         .comm = comm,
         .asked = {.options = options, .replay_to = replay_to},
-        .run = {
-            .outputs = {.lock = -1},
-            .evals = {.best = INFINITY, .last = INFINITY},
-        },
+        .run =
+            {
+                .outputs = {.lock = -1},
+                .evals = {.best = INFINITY, .last = INFINITY},
+            },
     };
 }
 
@@ -81,7 +93,8 @@ zero_status zr_train_prepare(zr_train *train, zero_error *error)
     return ZERO_OK;
 }
 
-// Once all is chosen: the model, whose pieces follow from its tiles, and what is written of the choice.
+// Once all is chosen: the model, whose pieces follow from its tiles, and what is written of the
+// choice.
 static zero_status build(zr_train *train, zero_error *error)
 {
     ZERO_TRY(zr_lm_create(&train->subject.model_config, &train->subject.model, error));
@@ -134,7 +147,8 @@ zero_status zr_train_make_engine(zr_train *train, zero_error *error)
     ZERO_TRY(load_weights(train, error));
     zr_train_describe_run(train);
     resolved->profiled = zr_train_profile_steps(train);
-    return zr_observe(train->run.engine, &train->logger, resolved->profiled, &train->run.observed, error);
+    return zr_observe(train->run.engine, &train->logger, resolved->profiled, &train->run.observed,
+                      error);
 }
 
 // "model    out/model, val loss 1.234567 (...); the best of the run, val loss ..."
@@ -142,9 +156,11 @@ static void describe_models(const zr_train_evals *evals, const char *out, char *
 {
     int at = snprintf(text, size, "model    %s/model", out);
     if (isfinite(evals->last) && at < (int)size)
-        at += snprintf(text + at, size - (size_t)at, ", val loss %.6f (all of the held-out text)", evals->last);
+        at += snprintf(text + at, size - (size_t)at, ", val loss %.6f (all of the held-out text)",
+                       evals->last);
     if (isfinite(evals->best) && at < (int)size)
-        snprintf(text + at, size - (size_t)at, "; the best of the run, val loss %.6f%s%s%s: %s/best", evals->best,
+        snprintf(text + at, size - (size_t)at,
+                 "; the best of the run, val loss %.6f%s%s%s: %s/best", evals->best,
                  evals->text[0] ? " (" : "", evals->text, evals->text[0] ? ")" : "", out);
 }
 

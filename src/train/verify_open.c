@@ -99,9 +99,9 @@ static zero_status same_word(const zr_verify *v, int64_t step, const char *what,
     return refuse_maker(v, step, what, then, now, error);
 }
 
-// A checkpoint says who made the steps before it; config.json is that of the run's last part. What no
-// resume can change (seed, batch, windows) is not looked at, because where that differs the checkpoint
-// is not this run's, and its bits say so.
+// A checkpoint says who made the steps before it; config.json is that of the run's last part. What
+// no resume can change (seed, batch, windows) is not looked at, because where that differs the
+// checkpoint is not this run's, and its bits say so.
 static zero_status check_maker(const zr_verify *v, int64_t step, const json_t *state,
                                const zr_run_state *made, zero_error *error)
 {
@@ -147,8 +147,8 @@ static zero_status check_makers(zr_verify *v, zero_error *error)
     return status;
 }
 
-// The processor's best path, which an earlier program would have taken here, too: it called all that
-// have AVX-512 "avx512".
+// The processor's best path, which an earlier program would have taken here, too: it called all
+// that have AVX-512 "avx512".
 static bool has_avx512(void)
 {
     const zr_backend *best;

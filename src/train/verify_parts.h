@@ -26,8 +26,8 @@ typedef struct zr_verify {
     int64_t wrong_step;        // first whose line is not the replay's, 0: none
 } zr_verify;
 
-// Not collective. Finds the checkpoints between which the run is replayed and the backend that replays
-// it; rank 0 refuses steps that were not made as config.json says, and opens its lines.
+// Not collective. Finds the checkpoints between which the run is replayed and the backend that
+// replays it; rank 0 refuses steps that were not made as config.json says, and opens its lines.
 zero_status zr_verify_open(zr_verify *v, zero_error *error);
 
 #endif

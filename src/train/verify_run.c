@@ -1,4 +1,5 @@
-// zero_verify: the steps between two checkpoints of a run once more, by the training's own code, from the configuration that the run resolved.
+// zero_verify: the steps between two checkpoints of a run once more, by the training's own code,
+// from the configuration that the run resolved.
 #include "base/plain_text.h"
 #include "base/struct_take.h"
 #include "comm/agree.h"
@@ -31,7 +32,8 @@ static json_t *line_of(zr_verify *v, int64_t step)
 {
     json_t *line;
     while (zr_metrics_reader_next(&v->metrics, &line, &v->unread) == ZERO_OK && line) {
-        if (json_object_get(line, "loss") && json_integer_value(json_object_get(line, "step")) == step)
+        if (json_object_get(line, "loss") &&
+            json_integer_value(json_object_get(line, "step")) == step)
             return line;
         json_decref(line);
     }
@@ -52,9 +54,11 @@ static int compare_step(void *user, const zero_event *event)
     json_t *line = line_of(v, event->step);
     if (v->unread.status != ZERO_OK) // told when the replay is over: it cannot be left by one rank
         v->wrong_step = event->step;
-    else if (!line || !is_same(line, "loss", event->loss) || !is_same(line, "grad_norm", event->grad_norm)) {
+    else if (!line || !is_same(line, "loss", event->loss) ||
+             !is_same(line, "grad_norm", event->grad_norm)) {
         v->wrong_step = event->step;
-        say(v, "step %lld: the run has loss %.17g, norm %.17g; replayed: %.17g, %.17g\n", (long long)event->step, json_number_value(json_object_get(line, "loss")),
+        say(v, "step %lld: the run has loss %.17g, norm %.17g; replayed: %.17g, %.17g\n",
+            (long long)event->step, json_number_value(json_object_get(line, "loss")),
             json_number_value(json_object_get(line, "grad_norm")), event->loss, event->grad_norm);
     }
     json_decref(line);
@@ -104,11 +108,15 @@ static zero_status check_same_text(const zr_verify *v, const char *data_hash, ze
 {
     const char *hash = v->config.run.data_hash;
     if (!hash || strcmp(hash, data_hash))
-        return zr_fail(error, ZERO_ERR_DATA, "the text (or its tokenizer) is not the one that \"%s\" was made with: its hash is %s, not %s", v->options->run, data_hash, hash ? hash : "known");
+        return zr_fail(error, ZERO_ERR_DATA,
+                       "the text (or its tokenizer) is not the one that \"%s\" was made with: its "
+                       "hash is %s, not %s",
+                       v->options->run, data_hash, hash ? hash : "known");
     return ZERO_OK;
 }
 
-static zero_status compare_states(zr_verify *v, zero_engine *engine, const zr_manifest *manifest, zero_error *error)
+static zero_status compare_states(zr_verify *v, zero_engine *engine, const zr_manifest *manifest,
+                                  zero_error *error)
 {
     zr_state_vectors vectors;
     zr_states_difference d = {0};
@@ -118,9 +126,13 @@ static zero_status compare_states(zr_verify *v, zero_engine *engine, const zr_ma
         status = zr_states_compare(v->comm, v->to, manifest, vectors.of, vectors.count, &d, error);
     bool same = status == ZERO_OK && zr_checkpoint_is_same_progress(state, manifest->state);
     if (status == ZERO_OK && d.elements)
-        say(v, "step %lld: %s \"%s\" is the first of %lld elements in all that differ, by %.3g at most\n", (long long)v->result->to, d.vector, d.tensor, (long long)d.elements, d.largest);
+        say(v,
+            "step %lld: %s \"%s\" is the first of %lld elements in all that differ, by %.3g at "
+            "most\n",
+            (long long)v->result->to, d.vector, d.tensor, (long long)d.elements, d.largest);
     else if (status == ZERO_OK && !same)
-        say(v, "step %lld: the count of updates or the loss scale differs\n", (long long)v->result->to);
+        say(v, "step %lld: the count of updates or the loss scale differs\n",
+            (long long)v->result->to);
     v->result->confirmed = same && !d.elements && v->result->confirmed;
     json_decref(state);
     zr_state_vectors_free(&vectors);
@@ -128,14 +140,17 @@ static zero_status compare_states(zr_verify *v, zero_engine *engine, const zr_ma
 }
 
 // The steps up to `to` were made by its model; `from` may be of before a change on purpose.
-static zero_status read_end(const zr_verify *v, const zero_engine *engine, zr_manifest *manifest, zero_error *error)
+static zero_status read_end(const zr_verify *v, const zero_engine *engine, zr_manifest *manifest,
+                            zero_error *error)
 {
     zr_lm_difference d;
     ZERO_TRY(zr_manifest_read(v->to, manifest, error));
     ZERO_TRY(zr_checkpoint_compare_model(engine, v->to, manifest->state, 0, &d, error));
     if (!d.found)
         return ZERO_OK;
-    return zr_fail(error, ZERO_ERR_CONFIG, "the checkpoint \"%s\" is of a model whose \"%s\" is %s, this training's has %s: only steps that were made as the run's config.json says can be replayed",
+    return zr_fail(error, ZERO_ERR_CONFIG,
+                   "the checkpoint \"%s\" is of a model whose \"%s\" is %s, this training's has "
+                   "%s: only steps that were made as the run's config.json says can be replayed",
                    v->to, d.key, d.values[0], d.values[1]);
 }
 
@@ -154,9 +169,11 @@ static zero_status replay_steps(zr_verify *v, zr_train *train, zero_error *error
     return ZERO_OK;
 }
 
-static zero_status compare_end(zr_verify *v, zero_engine *engine, const zr_manifest *manifest, zero_error *error)
+static zero_status compare_end(zr_verify *v, zero_engine *engine, const zr_manifest *manifest,
+                               zero_error *error)
 {
-    bool all_made = !zr_manifest_find(manifest, "parameters.safetensors"); // saved with every update made
+    // saved with every update made
+    bool all_made = !zr_manifest_find(manifest, "parameters.safetensors");
     if (all_made)
         ZERO_TRY(zero_finish_update(engine, error));
     return compare_states(v, engine, manifest, error);
@@ -167,22 +184,33 @@ static void tell_doubts(const zr_verify *v)
 {
     int made_with = v->config.run.threads;
     if (threads_of(v) != made_with)
-        say(v, "threads per rank were %d when the run was made, and %d now, which may round differently: only a replay with %d can tell\n",
+        say(v,
+            "threads per rank were %d when the run was made, and %d now, which may round "
+            "differently: only a replay with %d can tell\n",
             made_with, threads_of(v), made_with);
     if (!strcmp(v->backend, "cpu"))
-        say(v, "the run does not say which of the AVX-512 paths made it, and the replay took this machine's (%s): another one rounds differently\n",
+        say(v,
+            "the run does not say which of the AVX-512 paths made it, and the replay took this "
+            "machine's (%s): another one rounds differently\n",
             zr_train_instructions(v->backend));
     if (v->resumed)
-        say(v, "the run was resumed from step %lld, and its config.json is of what came then: steps before that which were made with other options (rate, precision, threads) replay otherwise\n",
+        say(v,
+            "the run was resumed from step %lld, and its config.json is of what came then: steps "
+            "before that which were made with other options (rate, precision, threads) replay "
+            "otherwise\n",
             (long long)v->resumed);
 }
 
 static void tell_outcome(const zr_verify *v)
 {
     const zero_verify_result *result = v->result;
-    say(v, result->confirmed ? "confirmed: steps %lld to %lld, replayed on %d rank%s, have the same losses and states, bit for bit\n"
-                             : "not confirmed: steps %lld to %lld, replayed on %d rank%s, are not what the run has kept\n",
-        (long long)result->from + 1, (long long)result->to, v->comm->size, v->comm->size == 1 ? "" : "s");
+    say(v,
+        result->confirmed ? "confirmed: steps %lld to %lld, replayed on %d rank%s, have the same "
+                            "losses and states, bit for bit\n"
+                          : "not confirmed: steps %lld to %lld, replayed on %d rank%s, are not "
+                            "what the run has kept\n",
+        (long long)result->from + 1, (long long)result->to, v->comm->size,
+        v->comm->size == 1 ? "" : "s");
     if (!result->confirmed)
         tell_doubts(v);
 }
@@ -191,7 +219,8 @@ static zero_status replay(zr_verify *v, zr_train *train, zero_error *error)
 {
     zr_manifest manifest = {0};
     ZERO_TRY(zr_train_make_engine(train, error));
-    zero_status status = zr_comm_agree(v->comm, read_end(v, train->run.engine, &manifest, error), error);
+    zero_status status =
+        zr_comm_agree(v->comm, read_end(v, train->run.engine, &manifest, error), error);
     if (status == ZERO_OK)
         status = replay_steps(v, train, error);
     if (status == ZERO_OK)
@@ -219,9 +248,11 @@ static zero_status check_receipts(const zr_verify *v, zero_error *error)
     for (int i = 0; i < ZR_COUNT(names) && v->comm->rank == 0; i++) {
         json_t *receipt = NULL;
         char *directory = zr_sprintf(error, "%s/%s", v->options->run, names[i]);
-        zero_status status = directory ? zr_receipt_check(directory, &receipt, error) : ZERO_ERR_MEMORY;
+        zero_status status =
+            directory ? zr_receipt_check(directory, &receipt, error) : ZERO_ERR_MEMORY;
         if (status == ZERO_OK && receipt)
-            say(v, "receipt of %s: the weights are those of step %lld that it names\n", names[i], (long long)json_integer_value(json_object_get(receipt, "step")));
+            say(v, "receipt of %s: the weights are those of step %lld that it names\n", names[i],
+                (long long)json_integer_value(json_object_get(receipt, "step")));
         json_decref(receipt);
         zr_free(directory);
         ZERO_TRY(status);
@@ -241,7 +272,9 @@ static zero_status run(zr_verify *v, zero_error *error)
     return status;
 }
 
-zero_status zero_verify(zero_comm *comm, const zero_verify_options *options, void (*write)(void *user, const char *text), void *user, zero_verify_result *out, zero_error *error)
+zero_status zero_verify(zero_comm *comm, const zero_verify_options *options,
+                        void (*write)(void *user, const char *text), void *user,
+                        zero_verify_result *out, zero_error *error)
 {
     ZR_NEED(error, comm);
     ZR_NEED(error, options);
@@ -251,13 +284,16 @@ zero_status zero_verify(zero_comm *comm, const zero_verify_options *options, voi
     if (!error)
         error = &local;
     zero_verify_options taken;
-    ZERO_TRY(zr_struct_take("zero_verify: options", options, ZR_STRUCT_UPTO(zero_verify_options, logger),
-                            &taken, sizeof taken, error));
+    ZERO_TRY(zr_struct_take("zero_verify: options", options,
+                            ZR_STRUCT_UPTO(zero_verify_options, logger), &taken, sizeof taken,
+                            error));
     options = &taken;
     if (!options->run)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_verify: options.run is missing");
     if (options->threads < 0)
-        return zr_fail(error, ZERO_ERR_USAGE, "zero_verify: %d threads per rank; 0 are as many as made the run", options->threads);
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "zero_verify: %d threads per rank; 0 are as many as made the run",
+                       options->threads);
     *out = (zero_verify_result){0};
     zr_verify v = {.comm = comm, .options = options, .write = write, .user = user, .result = out};
     zero_status status = run(&v, error);

@@ -23,7 +23,8 @@ static inline int scratch_open(void **state)
 {
     scratch *made = calloc(1, sizeof *made);
     const char *parent = getenv("TMPDIR");
-    snprintf(made->directory, sizeof made->directory, "%s/zero-test-XXXXXX", parent ? parent : "/tmp");
+    snprintf(made->directory, sizeof made->directory, "%s/zero-test-XXXXXX",
+             parent ? parent : "/tmp");
     *state = made;
     return mkdtemp(made->directory) ? 0 : -1;
 }
@@ -62,10 +63,10 @@ static inline int scratch_entries(const char *directory)
     return count - 2; // . and ..
 }
 
-#define assert_contains(text, part)                                              \
-    do {                                                                         \
-        if (!strstr(text, part))                                                 \
-            fail_msg("\"%s\" does not contain \"%s\"", text, part);              \
+#define assert_contains(text, part)                                                                \
+    do {                                                                                           \
+        if (!strstr(text, part))                                                                   \
+            fail_msg("\"%s\" does not contain \"%s\"", text, part);                                \
     } while (0)
 
 #endif

@@ -5,18 +5,13 @@
 
 #include <limits.h>
 
-// The sanitizers end the program at an impossible size, unless this says that NULL is wanted, as without them.
+// The sanitizers end the program at an impossible size, unless this says that NULL is wanted, as
+// without them.
 const char *__asan_default_options(void);
-const char *__asan_default_options(void)
-{
-    return "allocator_may_return_null=1";
-}
+const char *__asan_default_options(void) { return "allocator_may_return_null=1"; }
 
 const char *__tsan_default_options(void);
-const char *__tsan_default_options(void)
-{
-    return "allocator_may_return_null=1";
-}
+const char *__tsan_default_options(void) { return "allocator_may_return_null=1"; }
 
 static void memory_is_zeroed_and_copied(void **state)
 {
@@ -66,7 +61,8 @@ static void the_nth_allocation_fails_once(void **state)
     zr_free(p);
 }
 
-// It grows only where it is full, keeps what is in it, and stays as it was where there is no memory.
+// It grows only where it is full, keeps what is in it, and stays as it was where there is no
+// memory.
 static void a_full_list_grows(void **state)
 {
     int *list = NULL, capacity = 0;
@@ -138,11 +134,13 @@ static void a_buffer_s_failure_is_sticky(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(memory_is_zeroed_and_copied),      cmocka_unit_test(impossible_sizes_are_errors),
+        cmocka_unit_test(memory_is_zeroed_and_copied),
+        cmocka_unit_test(impossible_sizes_are_errors),
         cmocka_unit_test(the_nth_allocation_fails_once),
         cmocka_unit_test(a_full_list_grows),
         cmocka_unit_test(a_failed_realloc_leaves_the_old),
-        cmocka_unit_test(buffers_grow_and_stay_terminated), cmocka_unit_test(a_buffer_s_failure_is_sticky),
+        cmocka_unit_test(buffers_grow_and_stay_terminated),
+        cmocka_unit_test(a_buffer_s_failure_is_sticky),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

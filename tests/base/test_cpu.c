@@ -1,4 +1,5 @@
-// What the machine grants: instruction sets against /proc/cpuinfo, cores against a mask, limits against made-up control groups.
+// What the machine grants: instruction sets against /proc/cpuinfo, cores against a mask, limits
+// against made-up control groups.
 #define _GNU_SOURCE
 #include "scratch_directory.h"
 
@@ -28,11 +29,12 @@ static void features_are_those_of_the_kernel(void **state)
     if (next)
         *next = 0;
     zr_cpu_features have = zr_cpu_detect();
-    bool avx512 = kernel_lists(flags, "avx512f") && kernel_lists(flags, "avx512bw") && kernel_lists(flags, "avx512dq") &&
-                  kernel_lists(flags, "avx512vl");
+    bool avx512 = kernel_lists(flags, "avx512f") && kernel_lists(flags, "avx512bw") &&
+                  kernel_lists(flags, "avx512dq") && kernel_lists(flags, "avx512vl");
     assert_int_equal(have.crc32, kernel_lists(flags, "sse4_2"));
     assert_int_equal(have.f16c, kernel_lists(flags, "f16c"));
-    assert_int_equal(have.avx2_fma, kernel_lists(flags, "avx2") && kernel_lists(flags, "fma") && kernel_lists(flags, "f16c"));
+    assert_int_equal(have.avx2_fma, kernel_lists(flags, "avx2") && kernel_lists(flags, "fma") &&
+                                        kernel_lists(flags, "f16c"));
     assert_int_equal(have.avx512, avx512);
     assert_int_equal(have.avx512_bf16, avx512 && kernel_lists(flags, "avx512_bf16"));
     if (have.amx_bf16)
@@ -87,7 +89,8 @@ static void slurm_s_word_counts(void **state)
     static const struct {
         const char *text;
         bool valid;
-    } cases[] = {{"1", true}, {"100000", false}, {"0", false}, {"-1", false}, {"x", false}, {"", false}, {"1x", false}};
+    } cases[] = {{"1", true},  {"100000", false}, {"0", false}, {"-1", false},
+                 {"x", false}, {"", false},       {"1x", false}};
     for (int i = 0; i < ZR_COUNT(cases); i++) {
         setenv("SLURM_CPUS_PER_TASK", cases[i].text, 1);
         zr_cpu_budget budget = zr_cpu_budget_get();
@@ -142,18 +145,21 @@ static void version_2_takes_the_smallest_of_all_levels(void **state)
     assert_int_equal(zr_cgroup_memory_left(dir->directory), 10000000 - (4000000 - 1500000));
     assert_int_equal(zr_cgroup_memory_look(dir->directory).limit, 10000000);
     assert_int_equal(zr_cgroup_memory_look(dir->directory).kills, 0);
-    scratch_write(dir, "sys/fs/cgroup/slurm/memory.events", "low 0\nhigh 9\nmax 8\noom 3\noom_kill 2\n");
+    scratch_write(dir, "sys/fs/cgroup/slurm/memory.events",
+                  "low 0\nhigh 9\nmax 8\noom 3\noom_kill 2\n");
     assert_int_equal(zr_cgroup_memory_look(dir->directory).kills, 2);
     scratch_write(dir, "sys/fs/cgroup/slurm/job/memory.high", "8000000\n");
     assert_int_equal(zr_cgroup_memory_left(dir->directory), 7000000);
-    scratch_write(dir, "sys/fs/cgroup/slurm/job/memory.current", "8500000\n"); // over the limit: none left, not less
+    // over the limit: none left, not less
+    scratch_write(dir, "sys/fs/cgroup/slurm/job/memory.current", "8500000\n");
     assert_int_equal(zr_cgroup_memory_left(dir->directory), 0);
 }
 
 static void version_1_too(void **state)
 {
     static const made_file files[] = {
-        {"proc/self/cgroup", "12:cpuset:/x\n9:cpu,cpuacct:/docker/abc\n7:memory:/docker/abc\n1:name=systemd:/\n0::/\n"},
+        {"proc/self/cgroup",
+         "12:cpuset:/x\n9:cpu,cpuacct:/docker/abc\n7:memory:/docker/abc\n1:name=systemd:/\n0::/\n"},
         {"sys/fs/cgroup/cpu,cpuacct/docker/abc/cpu.cfs_quota_us", "150000\n"},
         {"sys/fs/cgroup/cpu,cpuacct/docker/abc/cpu.cfs_period_us", "100000\n"},
         {"sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "-1\n"},
@@ -162,7 +168,8 @@ static void version_1_too(void **state)
         {"sys/fs/cgroup/cpuset/x/cpu.cfs_period_us", "100000\n"},
         {"sys/fs/cgroup/memory/docker/abc/memory.limit_in_bytes", "5000000\n"},
         {"sys/fs/cgroup/memory/docker/abc/memory.usage_in_bytes", "3000000\n"},
-        {"sys/fs/cgroup/memory/docker/abc/memory.stat", "inactive_file 9\ntotal_inactive_file 1000000\n"},
+        {"sys/fs/cgroup/memory/docker/abc/memory.stat",
+         "inactive_file 9\ntotal_inactive_file 1000000\n"},
         {"sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"},
         {"sys/fs/cgroup/memory/memory.usage_in_bytes", "77\n"},
     };
@@ -172,9 +179,11 @@ static void version_1_too(void **state)
     assert_int_equal(zr_cgroup_memory_left(dir->directory), 3000000);
     assert_int_equal(zr_cgroup_memory_look(dir->directory).limit, 5000000);
     assert_int_equal(zr_cgroup_memory_look(dir->directory).kills, 0);
-    scratch_write(dir, "sys/fs/cgroup/memory/docker/abc/memory.failcnt", "7\n"); // all that an old kernel counts
+    // all that an old kernel counts
+    scratch_write(dir, "sys/fs/cgroup/memory/docker/abc/memory.failcnt", "7\n");
     assert_int_equal(zr_cgroup_memory_look(dir->directory).kills, 7);
-    scratch_write(dir, "sys/fs/cgroup/memory/docker/abc/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n");
+    scratch_write(dir, "sys/fs/cgroup/memory/docker/abc/memory.oom_control",
+                  "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n");
     assert_int_equal(zr_cgroup_memory_look(dir->directory).kills, 1);
 }
 
@@ -215,10 +224,14 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, scratch_open, scratch_close)
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(features_are_those_of_the_kernel), cmocka_unit_test(the_model_has_a_name),
-        cmocka_unit_test(cores_follow_the_mask),            cmocka_unit_test(slurm_s_word_counts),
-        cmocka_unit_test(memory_is_available),              CASE(version_2_takes_the_smallest_of_all_levels),
-        CASE(version_1_too),                                CASE(a_container_s_root_counts),
+        cmocka_unit_test(features_are_those_of_the_kernel),
+        cmocka_unit_test(the_model_has_a_name),
+        cmocka_unit_test(cores_follow_the_mask),
+        cmocka_unit_test(slurm_s_word_counts),
+        cmocka_unit_test(memory_is_available),
+        CASE(version_2_takes_the_smallest_of_all_levels),
+        CASE(version_1_too),
+        CASE(a_container_s_root_counts),
         CASE(no_groups_and_nonsense_are_no_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

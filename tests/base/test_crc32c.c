@@ -1,4 +1,5 @@
-// CRC32C: published values (RFC 3720, appendix B.4), and the two implementations against each other.
+// CRC32C: published values (RFC 3720, appendix B.4), and the two implementations against each
+// other.
 #include "scratch_directory.h"
 
 #include "base/crc32c.h"

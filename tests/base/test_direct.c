@@ -1,4 +1,5 @@
-// Long transfers: what arrives in the files is what was given, whatever its places, whichever way the file system has, and whatever calls do.
+// Long transfers: what arrives in the files is what was given, whatever its places, whichever way
+// the file system has, and whatever calls do.
 #define _GNU_SOURCE
 #include "scratch_directory.h"
 
@@ -11,13 +12,14 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-enum { FILES = 3, BYTES = 2500 * 1000 + 17, RANGES = 150, SHORT = 4711 }; // SHORT, for a reason: the half of what was asked for
+// SHORT, for a reason: the half of what was asked for
+enum { FILES = 3, BYTES = 2500 * 1000 + 17, RANGES = 150, SHORT = 4711 };
 
 static struct {
     atomic_int in, times; // after so many transfers, so many fail
     int reason;
-    bool direct_only;     // those past the page cache
-    bool none;            // no file opens with O_DIRECT
+    bool direct_only; // those past the page cache
+    bool none;        // no file opens with O_DIRECT
     atomic_int direct, cached;
 } fault;
 
@@ -36,7 +38,8 @@ static bool fails(int fd)
 {
     bool direct = is_direct(fd);
     atomic_fetch_add(direct ? &fault.direct : &fault.cached, 1);
-    if ((fault.direct_only && !direct) || atomic_load(&fault.times) == 0 || take(&fault.in) || !take(&fault.times))
+    if ((fault.direct_only && !direct) || atomic_load(&fault.times) == 0 || take(&fault.in) ||
+        !take(&fault.times))
         return false;
     errno = fault.reason;
     return true;
@@ -57,7 +60,8 @@ ssize_t __wrap_pwrite64(int fd, const void *data, size_t bytes, off_t offset)
     if (!fails(fd))
         return __real_pwrite64(fd, data, bytes, offset);
     size_t half = is_direct(fd) ? bytes / 2 / 4096 * 4096 : (bytes + 1) / 2;
-    return errno != SHORT ? -1 : half ? __real_pwrite64(fd, data, half, offset) : 1; // the last: nothing that could be gone on from
+    // the last: nothing that could be gone on from
+    return errno != SHORT ? -1 : half ? __real_pwrite64(fd, data, half, offset) : 1;
 }
 
 ssize_t __real_pread64(int fd, void *data, size_t bytes, off_t offset);
@@ -65,7 +69,11 @@ ssize_t __wrap_pread64(int fd, void *data, size_t bytes, off_t offset);
 ssize_t __wrap_pread64(int fd, void *data, size_t bytes, off_t offset)
 {
     bool failing = fails(fd);
-    return failing && errno == SHORT ? __real_pread64(fd, data, is_direct(fd) ? bytes / 2 / 4096 * 4096 : (bytes + 1) / 2, offset) : failing ? -1 : __real_pread64(fd, data, bytes, offset);
+    return failing && errno == SHORT
+               ? __real_pread64(fd, data, is_direct(fd) ? bytes / 2 / 4096 * 4096 : (bytes + 1) / 2,
+                                offset)
+           : failing ? -1
+                     : __real_pread64(fd, data, bytes, offset);
 }
 
 static uint32_t seed;
@@ -146,7 +154,8 @@ static void check(const written *w)
 
 static bool takes_direct(scratch *at)
 {
-    int fd = __real_open64(scratch_path(at, "probe"), O_RDWR | O_CREAT | O_DIRECT | O_CLOEXEC, 0666);
+    int fd =
+        __real_open64(scratch_path(at, "probe"), O_RDWR | O_CREAT | O_DIRECT | O_CLOEXEC, 0666);
     if (fd >= 0)
         close(fd);
     return fd >= 0;
@@ -171,7 +180,8 @@ static void arrives_whatever_calls_do(void **state)
                 if (write_all(&w, &error) != ZERO_OK)
                     fail_msg("%s", error.message);
                 fault.times = 0;
-                assert_true(fault.direct ? !none : none || reasons[r] == EINVAL || !takes_direct(*state));
+                assert_true(fault.direct ? !none
+                                         : none || reasons[r] == EINVAL || !takes_direct(*state));
                 check(&w);
                 end(&w);
             }
@@ -211,7 +221,8 @@ static int list_extents(zr_direct_extent *out, int most)
     return count;
 }
 
-static zero_status read_all(const written *w, const zr_direct_extent *extents, int count, zero_error *error)
+static zero_status read_all(const written *w, const zr_direct_extent *extents, int count,
+                            zero_error *error)
 {
     zr_direct_reader *reader;
     ZERO_TRY(zr_direct_reader_create(w->files[0].path, extents, count, &reader, error));
@@ -254,15 +265,18 @@ static void reads_in_order(void **state)
                 fault.direct_only = reasons[r] == EINVAL;
                 fault.in = count / 2;
                 fault.times = reasons[r] ? 1 : 0;
+                // past the cache it is asked for once more
                 if (read_all(&w, extents, listed, &error) != ZERO_OK)
-                    assert_true(reasons[r] == EIO && none && strstr(error.message, w.files[0].path)); // past the cache it is asked for once more
+                    assert_true(reasons[r] == EIO && none &&
+                                strstr(error.message, w.files[0].path));
                 fault.times = 0;
             }
     fault.none = fault.direct_only = false;
     extents[0] = (zr_direct_extent){BYTES - 10, 11};
     assert_int_equal(read_all(&w, extents, 1, &error), ZERO_ERR_DATA);
     zr_direct_reader *reader;
-    assert_int_equal(zr_direct_reader_create("/nonexistent/file", extents, 1, &reader, &error), ZERO_ERR_IO);
+    assert_int_equal(zr_direct_reader_create("/nonexistent/file", extents, 1, &reader, &error),
+                     ZERO_ERR_IO);
     assert_null(reader);
     end(&w);
 }
@@ -278,7 +292,9 @@ static void no_memory(void **state)
     for (int64_t n = 1;; n++) {
         zr_alloc_fail_at(n);
         zero_status writes = zr_direct_create(w.files, FILES, &direct, &error);
-        zero_status reads = writes == ZERO_OK ? zr_direct_reader_create(w.files[0].path, &extent, 1, &reader, &error) : ZERO_OK;
+        zero_status reads = writes == ZERO_OK ? zr_direct_reader_create(w.files[0].path, &extent, 1,
+                                                                        &reader, &error)
+                                              : ZERO_OK;
         zr_alloc_fail_at(0);
         assert_true((writes == ZERO_OK) == (direct != NULL));
         if (writes == ZERO_OK)

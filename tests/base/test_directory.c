@@ -9,13 +9,10 @@
 
 static int syncs;
 
-static int fails_at;       // the nth fsync, rename or renameat2 from now on fails; 0: none
-static bool is_nfs;        // names cannot be exchanged
+static int fails_at; // the nth fsync, rename or renameat2 from now on fails; 0: none
+static bool is_nfs;  // names cannot be exchanged
 
-static bool fails(void)
-{
-    return fails_at > 0 && --fails_at == 0;
-}
+static bool fails(void) { return fails_at > 0 && --fails_at == 0; }
 
 int __real_fsync(int fd);
 int __wrap_fsync(int fd);
@@ -98,7 +95,8 @@ static void removal_takes_all_and_follows_no_link(void **state)
     assert_int_equal(zr_directory_remove(outside, &error), ZERO_ERR_IO);
     assert_true(zr_path_exists(outside));
     assert_int_equal(symlink(dir->directory, scratch_path(dir, "link")), 0);
-    assert_int_equal(zr_directory_remove(dir->path, &error), ZERO_ERR_IO); // a link is not the directory it names
+    // a link is not the directory it names
+    assert_int_equal(zr_directory_remove(dir->path, &error), ZERO_ERR_IO);
     assert_true(zr_path_exists(outside));
 }
 
@@ -163,9 +161,11 @@ static void what_lies_where_is_known(void **state)
     scratch_write(dir, "place/deep/file", "x");
     scratch_write(dir, "placed", "x");
     assert_int_equal(symlink("place/deep/file", link), 0);
-    assert_true(zr_path_lies_in(place, place) && zr_path_lies_in(inside, place) && zr_path_lies_in(inside, round) && zr_path_lies_in(link, place));
+    assert_true(zr_path_lies_in(place, place) && zr_path_lies_in(inside, place) &&
+                zr_path_lies_in(inside, round) && zr_path_lies_in(link, place));
     assert_true(zr_path_lies_in(link, inside) && zr_path_lies_in(place, "/"));
-    assert_false(zr_path_lies_in(place, inside) || zr_path_lies_in(alike, place) || zr_path_lies_in(place, alike));
+    assert_false(zr_path_lies_in(place, inside) || zr_path_lies_in(alike, place) ||
+                 zr_path_lies_in(place, alike));
     assert_false(zr_path_lies_in(place, "/nowhere") || zr_path_lies_in("/nowhere", "/"));
 }
 
@@ -195,7 +195,8 @@ static void others_are_named(void **state)
     }
     assert_contains(names, " and 1 more");
     assert_true(zr_durable_is_left_over("known.tmp.12.0", is_known));
-    static const char *const not_left[] = {"known.tmp.12", "known.tmp.x.0", "known.tmp.12.0x", "other.tmp.12.0", "known"};
+    static const char *const not_left[] = {"known.tmp.12", "known.tmp.x.0", "known.tmp.12.0x",
+                                           "other.tmp.12.0", "known"};
     for (int i = 0; i < ZR_COUNT(not_left); i++)
         assert_false(zr_durable_is_left_over(not_left[i], is_known));
 }
@@ -211,7 +212,8 @@ static char word_in(scratch *dir, const char *file)
     return word;
 }
 
-// A directory takes the place of an earlier one, also where names cannot be exchanged; whatever fails, the earlier one stays.
+// A directory takes the place of an earlier one, also where names cannot be exchanged; whatever
+// fails, the earlier one stays.
 static void an_earlier_directory_is_replaced(void **state)
 {
     scratch *dir = *state;
@@ -254,9 +256,15 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, scratch_open, scratch_close)
     const struct CMUnitTest tests[] = {
-        CASE(directories_come_with_their_parents), CASE(what_is_in_the_way_is_named), CASE(removal_takes_all_and_follows_no_link),
-        CASE(endless_depth_is_an_error),           CASE(a_lock_keeps_others_out),     CASE(a_dead_process_s_lock_is_gone),
-        CASE(what_lies_where_is_known),            CASE(the_head_of_a_file_is_no_pipe_s), CASE(others_are_named),
+        CASE(directories_come_with_their_parents),
+        CASE(what_is_in_the_way_is_named),
+        CASE(removal_takes_all_and_follows_no_link),
+        CASE(endless_depth_is_an_error),
+        CASE(a_lock_keeps_others_out),
+        CASE(a_dead_process_s_lock_is_gone),
+        CASE(what_lies_where_is_known),
+        CASE(the_head_of_a_file_is_no_pipe_s),
+        CASE(others_are_named),
         CASE(an_earlier_directory_is_replaced),
         CASE(failing_allocations_are_reported),
     };

@@ -1,4 +1,5 @@
-// Storage types: every 16-bit pattern there and back, rounding against the definition, and ranges against single values.
+// Storage types: every 16-bit pattern there and back, rounding against the definition, and ranges
+// against single values.
 #include "scratch_directory.h"
 
 #include "base/dtype.h"
@@ -11,8 +12,9 @@ static void names_and_sizes(void **state)
         zero_dtype dtype;
         const char *name;
         size_t bytes;
-    } rows[] = {{ZERO_F32, "f32", 4}, {ZERO_BF16, "bf16", 2}, {ZERO_F16, "f16", 2}, {ZERO_I32, "i32", 4},
-                {ZERO_I64, "i64", 8}, {ZERO_F64, "f64", 8},   {ZERO_U8, "u8", 1}};
+    } rows[] = {{ZERO_F32, "f32", 4}, {ZERO_BF16, "bf16", 2}, {ZERO_F16, "f16", 2},
+                {ZERO_I32, "i32", 4}, {ZERO_I64, "i64", 8},   {ZERO_F64, "f64", 8},
+                {ZERO_U8, "u8", 1}};
     for (int i = 0; i < ZR_COUNT(rows); i++) {
         assert_string_equal(zr_dtype_name(rows[i].dtype), rows[i].name);
         assert_int_equal(zero_dtype_bytes(rows[i].dtype), rows[i].bytes);
@@ -63,7 +65,8 @@ static void every_pattern_survives(void **state)
             float wide = formats[f].widen((uint16_t)bits);
             uint16_t back = formats[f].narrow(wide);
             if (isnan(expected)) {
-                assert_true(isnan(wide) && isnan(formats[f].widen(back)) && (back & 0x8000) == (bits & 0x8000));
+                assert_true(isnan(wide) && isnan(formats[f].widen(back)) &&
+                            (back & 0x8000) == (bits & 0x8000));
             } else {
                 assert_true(wide == expected && !signbit(wide) == !signbit(expected));
                 assert_int_equal(back, bits);
@@ -72,7 +75,8 @@ static void every_pattern_survives(void **state)
     }
 }
 
-// A float between two neighbours a <= x < a + 1 pattern goes to the nearer one, a tie to the even pattern.
+// A float between two neighbours a <= x < a + 1 pattern goes to the nearer one, a tie to the even
+// pattern.
 static void assert_nearest(const format *format, float x)
 {
     uint16_t got = format->narrow(x) & 0x7fff;
@@ -82,12 +86,16 @@ static void assert_nearest(const format *format, float x)
         below--;
     else
         above++;
-    double low = value_of(below, format->exponent_bits), high = value_of(above, format->exponent_bits);
+    double low = value_of(below, format->exponent_bits),
+           high = value_of(above, format->exponent_bits);
     if (isinf(high)) // as far as the next step would be
         high = 2 * low - value_of((uint16_t)(below - 1), format->exponent_bits);
     assert_true(low <= magnitude && magnitude <= high);
     double to_low = magnitude - low, to_high = high - magnitude;
-    uint16_t expected = to_low < to_high ? below : to_low > to_high ? above : below & 1 ? above : below;
+    uint16_t expected = to_low < to_high   ? below
+                        : to_low > to_high ? above
+                        : below & 1        ? above
+                                           : below;
     assert_int_equal(got, expected);
 }
 
@@ -181,18 +189,22 @@ static void ranges_widen_every_pattern(void **state)
         widen_range(&range_ways[w], from, PATTERNS, to);
         for (int i = 0; i < PATTERNS; i++)
             if (to[i] != widened_bits(&range_ways[w], (uint16_t)i))
-                fail_msg("%s: %04x widens to %08x, not %08x", range_ways[w].name, i, to[i], widened_bits(&range_ways[w], (uint16_t)i));
+                fail_msg("%s: %04x widens to %08x, not %08x", range_ways[w].name, i, to[i],
+                         widened_bits(&range_ways[w], (uint16_t)i));
     }
 }
 
-// Every sign and exponent, with mantissas about every bit at which a rounding can be decided, and some at random.
+// Every sign and exponent, with mantissas about every bit at which a rounding can be decided, and
+// some at random.
 static int make_singles(uint32_t *out)
 {
     int n = 0;
     for (uint32_t head = 0; head < 512; head++)
         for (int bit = 0; bit < 23; bit++) {
-            uint32_t tie = 1u << bit, odd = 3u << bit, random = zr_philox4x32(5, head, (uint64_t)bit).v[0];
-            const uint32_t mantissas[] = {tie, tie - 1, tie + 1, odd, odd - 1, odd + 1, ~tie, ~odd, 0u - tie, random};
+            uint32_t tie = 1u << bit, odd = 3u << bit,
+                     random = zr_philox4x32(5, head, (uint64_t)bit).v[0];
+            const uint32_t mantissas[] = {tie,     tie - 1, tie + 1, odd,      odd - 1,
+                                          odd + 1, ~tie,    ~odd,    0u - tie, random};
             for (int i = 0; i < ZR_COUNT(mantissas); i++)
                 out[n++] = head << 23 | (mantissas[i] & 0x7fffff);
         }
@@ -208,7 +220,8 @@ static void ranges_narrow_every_exponent_and_rounding(void **state)
         narrow_range(&range_ways[w], from, count, to);
         for (int i = 0; i < count; i++)
             if (to[i] != narrowed_bits(&range_ways[w], from[i]))
-                fail_msg("%s: %08x narrows to %04x, not %04x", range_ways[w].name, from[i], to[i], narrowed_bits(&range_ways[w], from[i]));
+                fail_msg("%s: %08x narrows to %04x, not %04x", range_ways[w].name, from[i], to[i],
+                         narrowed_bits(&range_ways[w], from[i]));
     }
 }
 

@@ -1,12 +1,19 @@
-// Durable writes under injected failures: each system call in turn fails, comes short or is interrupted, and the path
-// holds the old content or the new, with no temporary left. The linker's --wrap puts the functions below between.
+// Durable writes under injected failures: each system call in turn fails, comes short or is
+// interrupted, and the path holds the old content or the new, with no temporary left. The linker's
+// --wrap puts the functions below between.
 #include "scratch_directory.h"
 
 #include "base/alloc.h"
 #include <errno.h>
 #include <unistd.h>
 
-typedef enum fault_kind { FAULT_NONE, FAULT_PREAD, FAULT_PWRITE, FAULT_FSYNC, FAULT_RENAME } fault_kind;
+typedef enum fault_kind {
+    FAULT_NONE,
+    FAULT_PREAD,
+    FAULT_PWRITE,
+    FAULT_FSYNC,
+    FAULT_RENAME
+} fault_kind;
 
 static struct {
     fault_kind kind;
@@ -102,7 +109,11 @@ static void a_failure_keeps_the_old_content(void **state)
     static const struct {
         fault_kind kind;
         int errnum;
-    } cases[] = {{FAULT_PWRITE, ENOSPC}, {FAULT_PWRITE, EIO}, {FAULT_FSYNC, EIO}, {FAULT_FSYNC, ENOSPC}, {FAULT_RENAME, EACCES}};
+    } cases[] = {{FAULT_PWRITE, ENOSPC},
+                 {FAULT_PWRITE, EIO},
+                 {FAULT_FSYNC, EIO},
+                 {FAULT_FSYNC, ENOSPC},
+                 {FAULT_RENAME, EACCES}};
     scratch *dir = *state;
     scratch_write(dir, "f", "old");
     for (int i = 0; i < ZR_COUNT(cases); i++) {
@@ -161,7 +172,8 @@ static void discarded_files_leave_nothing(void **state)
     zr_durable file, beside;
     arm(FAULT_NONE, 0, 0, 0);
     assert_int_equal(zr_durable_open(scratch_path(dir, "f"), &file, NULL), ZERO_OK);
-    assert_int_equal(zr_durable_open(dir->path, &beside, NULL), ZERO_OK); // two of one name do not disturb each other
+    // two of one name do not disturb each other
+    assert_int_equal(zr_durable_open(dir->path, &beside, NULL), ZERO_OK);
     assert_int_equal(scratch_entries(dir->directory), 2);
     zr_durable_discard(&file);
     zr_durable_discard(&file);
@@ -177,7 +189,8 @@ static void places_that_cannot_be_written_are_named(void **state)
     assert_int_equal(zr_durable_open(scratch_path(dir, "absent/f"), &file, &error), ZERO_ERR_IO);
     assert_contains(error.message, "absent/f");
     assert_int_equal(zr_directory_create(scratch_path(dir, "d"), NULL), ZERO_OK);
-    assert_int_equal(zr_file_write_durable(dir->path, "x", 1, &error), ZERO_ERR_IO); // a directory of that name
+    // a directory of that name
+    assert_int_equal(zr_file_write_durable(dir->path, "x", 1, &error), ZERO_ERR_IO);
     assert_int_equal(scratch_entries(dir->directory), 1);
 }
 
@@ -202,9 +215,12 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, scratch_open, scratch_close)
     const struct CMUnitTest tests[] = {
-        CASE(the_order_is_write_sync_rename_sync),        CASE(a_failure_keeps_the_old_content),
-        CASE(a_directory_that_is_not_synced_is_reported), CASE(short_and_interrupted_transfers_go_on),
-        CASE(discarded_files_leave_nothing),              CASE(places_that_cannot_be_written_are_named),
+        CASE(the_order_is_write_sync_rename_sync),
+        CASE(a_failure_keeps_the_old_content),
+        CASE(a_directory_that_is_not_synced_is_reported),
+        CASE(short_and_interrupted_transfers_go_on),
+        CASE(discarded_files_leave_nothing),
+        CASE(places_that_cannot_be_written_are_named),
         CASE(every_failing_allocation_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

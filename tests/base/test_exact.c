@@ -1,4 +1,5 @@
-// The exact accumulator against integer arithmetic of 128 bits, cases of CPython's math.fsum, and shuffled orders.
+// The exact accumulator against integer arithmetic of 128 bits, cases of CPython's math.fsum, and
+// shuffled orders.
 #include "scratch_directory.h"
 
 #include "base/exact.h"
@@ -27,7 +28,7 @@ static void sums_are_correctly_rounded(void **state)
         {{0.1, 0.2, 0.3}, 0.6},
         {{1e100, 1.0, -1e100, 1e-100, 1e50, -1.0, -1e50}, 1e-100},
         {{0x1p53, -0.5, -0x1p-54}, 0x1p53 - 1},
-        {{0x1p53, 1.0}, 0x1p53}, // a tie, to even
+        {{0x1p53, 1.0}, 0x1p53},     // a tie, to even
         {{0x1p53, 3.0}, 0x1p53 + 4}, // a tie, to even, upwards
         {{-0x1p53, -3.0}, -0x1p53 - 4},
         {{0x1p53, 1.0, 0x1p-1074}, 0x1p53 + 2}, // no tie: the smallest number that there is
@@ -123,7 +124,7 @@ static void words_may_be_added_by_a_communicator(void **state)
     zr_exact rank, total = {0};
     zr_exact_zero(&rank);
     for (int i = 0; i < ZR_EXACT_LIMBS - 1; i++) // the last takes carries only
-        rank.limb[i] = (int64_t)1 << 51; // what zr_exact_add leaves at most
+        rank.limb[i] = (int64_t)1 << 51;         // what zr_exact_add leaves at most
     zr_exact twice = rank;
     zr_exact_merge(&twice, &rank);
     for (int i = 0; i < ZR_EXACT_LIMBS; i++)
@@ -176,9 +177,12 @@ static void nonfinite_addends_are_counted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums_are_correctly_rounded),         cmocka_unit_test(random_sums_equal_integer_arithmetic),
-        cmocka_unit_test(order_and_grouping_do_not_matter),   cmocka_unit_test(words_may_be_added_by_a_communicator),
-        cmocka_unit_test(many_equal_addends_do_not_overflow), cmocka_unit_test(nonfinite_addends_are_counted),
+        cmocka_unit_test(sums_are_correctly_rounded),
+        cmocka_unit_test(random_sums_equal_integer_arithmetic),
+        cmocka_unit_test(order_and_grouping_do_not_matter),
+        cmocka_unit_test(words_may_be_added_by_a_communicator),
+        cmocka_unit_test(many_equal_addends_do_not_overflow),
+        cmocka_unit_test(nonfinite_addends_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,7 +23,8 @@ static void whole_files_are_read(void **state)
     assert_int_equal(length, 0);
     assert_string_equal(data, "");
     zr_free(data);
-    assert_int_equal(zr_file_read("/proc/self/status", 1 << 20, &data, &length, NULL), ZERO_OK); // its size says 0
+    // its size says 0
+    assert_int_equal(zr_file_read("/proc/self/status", 1 << 20, &data, &length, NULL), ZERO_OK);
     assert_contains(data, "Pid:");
     zr_free(data);
 }
@@ -63,7 +64,8 @@ static void what_cannot_be_read_is_named(void **state)
     scratch_write(dir, "ten", "0123456789");
     assert_read_fails(scratch_path(dir, "ten"), 9, ZERO_ERR_DATA, "has 10 bytes, more than the 9");
     assert_read_fails("/dev/zero", 1000, ZERO_ERR_DATA, "is a device, where a file is needed");
-    assert_int_equal(truncate(scratch_path(dir, "ten"), (off_t)1 << 40), 0); // 1 TiB, sparse: refused before it is read
+    // 1 TiB, sparse: refused before it is read
+    assert_int_equal(truncate(scratch_path(dir, "ten"), (off_t)1 << 40), 0);
     assert_read_fails(dir->path, 1 << 20, ZERO_ERR_DATA, "1099511627776");
 }
 
@@ -109,7 +111,9 @@ static void streams_are_read(void **state)
     close(ends[0]);
     assert_int_equal(zr_file_read_stream("/dev/zero", 1000, &data, &length, &error), ZERO_ERR_DATA);
     assert_contains(error.message, "more than the 1000");
-    assert_int_equal(zr_file_read_stream("/dev/zero", 100000, &data, &length, &error), ZERO_ERR_DATA); // passed by the second transfer only
+    // passed by the second transfer only
+    assert_int_equal(zr_file_read_stream("/dev/zero", 100000, &data, &length, &error),
+                     ZERO_ERR_DATA);
     assert_contains(error.message, "more than the 100000");
 }
 
@@ -191,9 +195,14 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, scratch_open, scratch_close)
     const struct CMUnitTest tests[] = {
-        CASE(whole_files_are_read),     CASE(large_files_come_whole), CASE(what_cannot_be_read_is_named),
-        CASE(what_is_no_file_is_refused_at_once), CASE(streams_are_read),
-        CASE(positioned_transfers),     CASE(a_full_disk_is_an_error), CASE(files_are_mapped),
+        CASE(whole_files_are_read),
+        CASE(large_files_come_whole),
+        CASE(what_cannot_be_read_is_named),
+        CASE(what_is_no_file_is_refused_at_once),
+        CASE(streams_are_read),
+        CASE(positioned_transfers),
+        CASE(a_full_disk_is_an_error),
+        CASE(files_are_mapped),
         CASE(every_failing_allocation_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-// Reading JSON: comments and trailing commas blanked in place, strictness, and errors that name line and column.
+// Reading JSON: comments and trailing commas blanked in place, strictness, and errors that name
+// line and column.
 #include "scratch_directory.h"
 
 #include "base/json.h"
@@ -20,7 +21,8 @@ static void comments_and_trailing_commas_become_spaces(void **state)
     assert_blanks_to("{\"a\": 1} # x", "{\"a\": 1}    ");
     assert_blanks_to("// x\n{\"a\":\r\n1 /* y\n z */, }", "    \n{\"a\":\r\n1     \n       }");
     assert_blanks_to("[1, [2,],\t3, # three\n]", "[1, [2 ],\t3         \n]");
-    assert_blanks_to("{\"a\": \"# no // comment /* here */ ,}\", \"b\\\"#\": 5#c", "{\"a\": \"# no // comment /* here */ ,}\", \"b\\\"#\": 5  ");
+    assert_blanks_to("{\"a\": \"# no // comment /* here */ ,}\", \"b\\\"#\": 5#c",
+                     "{\"a\": \"# no // comment /* here */ ,}\", \"b\\\"#\": 5  ");
     assert_blanks_to("{\"a\": 1//c\n}", "{\"a\": 1   \n}");
     assert_blanks_to("{\"a\": [{},],}", "{\"a\": [{} ] }");
     assert_blanks_to("{\"a\": \"x\", /**/ /***/ }", "{\"a\": \"x\"             }");
@@ -64,13 +66,16 @@ static void assert_parse_refuses(const char *text, const char *message)
 
 static void strict_parsing_names_the_place(void **state)
 {
-    assert_parse_refuses("{\"a\": 1,\n \"b\": 2,\n  \"a\": 3}", "ds.json:3:3: the key \"a\" is given twice");
-    assert_parse_refuses("{\"x\": {\"deep\": [{\"k\": 1, \"k\": 1}]}}", "ds.json:1:26: the key \"k\" is given twice");
+    assert_parse_refuses("{\"a\": 1,\n \"b\": 2,\n  \"a\": 3}",
+                         "ds.json:3:3: the key \"a\" is given twice");
+    assert_parse_refuses("{\"x\": {\"deep\": [{\"k\": 1, \"k\": 1}]}}",
+                         "ds.json:1:26: the key \"k\" is given twice");
     assert_parse_refuses("{\"a\": NaN}", "ds.json:1:7: NaN is not a number in JSON");
     assert_parse_refuses("[1, Infinity]", "ds.json:1:5: Infinity");
     assert_parse_refuses("[1,\n -Infinity]", "ds.json:2:2: -Infinity");
     assert_parse_refuses("{\"a\": True}", "ds.json:1:7: True is no value");
-    assert_parse_refuses("{\"\xc3\xa9\xe2\x82\xac\": yes}", "ds.json:1:8: yes"); // characters, not bytes, are counted
+    // characters, not bytes, are counted
+    assert_parse_refuses("{\"\xc3\xa9\xe2\x82\xac\": yes}", "ds.json:1:8: yes");
     assert_parse_refuses("{\"a\": 1} x", "ds.json:1:10: x is no value");
     assert_parse_refuses("{\"a\": 1} {}", "ds.json:1:10: end of file expected");
     assert_parse_refuses("{\"a\": 1", "ds.json:1:8: '}' expected near end of file");
@@ -93,21 +98,28 @@ static void valid_text_is_parsed(void **state)
     const char *text = "{\"a\": [1, 2.5, true, null, \"x\"], \"b\": {\"c\": 9223372036854775807}}";
     json_t *root;
     assert_int_equal(zr_json_parse(text, strlen(text), "f", &root, NULL), ZERO_OK);
-    assert_int_equal(json_integer_value(json_object_get(json_object_get(root, "b"), "c")), INT64_MAX);
+    assert_int_equal(json_integer_value(json_object_get(json_object_get(root, "b"), "c")),
+                     INT64_MAX);
     assert_int_equal(json_array_size(json_object_get(root, "a")), 5);
     json_decref(root);
-    assert_int_equal(zr_json_parse("{}trailing", 2, "f", &root, NULL), ZERO_OK); // the length is the end
+    // the length is the end
+    assert_int_equal(zr_json_parse("{}trailing", 2, "f", &root, NULL), ZERO_OK);
     json_decref(root);
 }
 
-// What no int64 holds is no integer, and no reason to refuse a file that nobody reads it from; places stay.
+// What no int64 holds is no integer, and no reason to refuse a file that nobody reads it from;
+// places stay.
 static void integers_beyond_int64_are_reals(void **state)
 {
     static const struct {
         const char *text;
         double value;
-    } reals[] = {{"1000000000000000019884624838656", 1e30}, {"9223372036854775808", 0x1p63}, {"-9223372036854775809", -0x1p63}, {"18446744073709551615", 0x1p64}};
-    static const char *const integers[] = {"9223372036854775807", "-9223372036854775808", "1000000000000000000"};
+    } reals[] = {{"1000000000000000019884624838656", 1e30},
+                 {"9223372036854775808", 0x1p63},
+                 {"-9223372036854775809", -0x1p63},
+                 {"18446744073709551615", 0x1p64}};
+    static const char *const integers[] = {"9223372036854775807", "-9223372036854775808",
+                                           "1000000000000000000"};
     char text[64];
     json_t *root;
     zero_error error = {0};
@@ -121,10 +133,12 @@ static void integers_beyond_int64_are_reals(void **state)
     for (int i = 0; i < ZR_COUNT(integers); i++) {
         int length = snprintf(text, sizeof text, "[%s]", integers[i]);
         assert_int_equal(zr_json_parse(text, (size_t)length, "f", &root, NULL), ZERO_OK);
-        assert_int_equal(json_integer_value(json_array_get(root, 0)), strtoll(integers[i], NULL, 10));
+        assert_int_equal(json_integer_value(json_array_get(root, 0)),
+                         strtoll(integers[i], NULL, 10));
         json_decref(root);
     }
-    const char damaged[] = "[1000000000000000019884624838656, 18446744073709551616, \"18446744073709551616\" x]";
+    const char damaged[] =
+        "[1000000000000000019884624838656, 18446744073709551616, \"18446744073709551616\" x]";
     assert_int_equal(zr_json_parse(damaged, sizeof damaged - 1, "f", &root, &error), ZERO_ERR_DATA);
     assert_contains(error.message, "f:1:80: x is no value");
     assert_parse_refuses("[100000000000000000000x]", "ds.json:1:2:");
@@ -157,7 +171,9 @@ static void nesting_is_bounded(void **state)
     assert_int_equal(zr_json_blank(text, strlen(text), "f", NULL), ZERO_OK);
     assert_int_equal(zr_json_find(text, strlen(text), "0.0.0").column, 4);
     free(text);
-    assert_parse_refuses("{\"[[[[\": \"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\"", "expected near end of file");
+    assert_parse_refuses(
+        "{\"[[[[\": \"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\"",
+        "expected near end of file");
 }
 
 static void files_are_loaded_with_their_name(void **state)
@@ -181,7 +197,8 @@ static void assert_found(const char *text, const char *path, int line, int colum
 {
     zr_json_position place = zr_json_find(text, strlen(text), path);
     if (place.line != line || place.column != column)
-        fail_msg("\"%s\" found at %d:%d instead of %d:%d", path, place.line, place.column, line, column);
+        fail_msg("\"%s\" found at %d:%d instead of %d:%d", path, place.line, place.column, line,
+                 column);
 }
 
 static void values_are_found(void **state)
@@ -202,8 +219,13 @@ static void values_are_found(void **state)
     assert_found(text, "stage", 3, 31);
     assert_found(text, "a.b.c", 4, 16);
     assert_found(text, "z", 5, 6);
-    static const char *const absent[] = {"zer", "zero.", "zero.stag", "zero.stage.x", "zero.list.3", "zero.list.01", "zero.list.-1",
-                                         "zero.list.x", "list", "a", "a.b.c.d", ".", "zero..stage"};
+    static const char *const absent[] = {"zer",          "zero.",
+                                         "zero.stag",    "zero.stage.x",
+                                         "zero.list.3",  "zero.list.01",
+                                         "zero.list.-1", "zero.list.x",
+                                         "list",         "a",
+                                         "a.b.c.d",      ".",
+                                         "zero..stage"};
     for (int i = 0; i < ZR_COUNT(absent); i++)
         assert_found(text, absent[i], 0, 0);
     assert_found("", "a", 0, 0);
@@ -217,7 +239,8 @@ static void values_are_found(void **state)
 // Damaged texts: nothing crashes, and what parses can be found.
 static void damaged_texts_are_safe(void **state)
 {
-    static const char seed[] = "{\"zero\": {\"stage\": 3, # c\n \"list\": [1, -2.5e3, \"s\\u00e9\", {}],}, /* x */ \"b\": [true, null,],}";
+    static const char seed[] = "{\"zero\": {\"stage\": 3, # c\n \"list\": [1, -2.5e3, "
+                               "\"s\\u00e9\", {}],}, /* x */ \"b\": [true, null,],}";
     static const char insert[] = "{}[]:,\"\\#/*'n1-e.\n\xff\xc3 ";
     char text[sizeof seed];
     int parsed = 0;
@@ -232,7 +255,8 @@ static void damaged_texts_are_safe(void **state)
         char *exact = malloc(length + 1); // so that the sanitizer sees a byte too far
         memcpy(exact, text, length);
         json_t *root = NULL;
-        if (zr_json_blank(exact, length, "f", NULL) == ZERO_OK && zr_json_parse(exact, length, "f", &root, NULL) == ZERO_OK) {
+        if (zr_json_blank(exact, length, "f", NULL) == ZERO_OK &&
+            zr_json_parse(exact, length, "f", &root, NULL) == ZERO_OK) {
             parsed++;
             json_t *zero = json_object_get(root, "zero");
             zr_json_position place = zr_json_find(exact, length, "zero.stage");
@@ -263,7 +287,8 @@ int main(void)
         cmocka_unit_test(valid_text_is_parsed),
         cmocka_unit_test(integers_beyond_int64_are_reals),
         cmocka_unit_test(nesting_is_bounded),
-        cmocka_unit_test_setup_teardown(files_are_loaded_with_their_name, scratch_open, scratch_close),
+        cmocka_unit_test_setup_teardown(files_are_loaded_with_their_name, scratch_open,
+                                        scratch_close),
         cmocka_unit_test(values_are_found),
         cmocka_unit_test(damaged_texts_are_safe),
     };

@@ -19,13 +19,23 @@ static void strings_are_escaped(void **state)
     assert_string_written("", 0, "\"\"");
     assert_string_written("a\"b\\c/d\n\r\t\b\f", 12, "\"a\\\"b\\\\c/d\\n\\r\\t\\b\\f\"");
     assert_string_written("\0\x01\x1f\x7f", 4, "\"\\u0000\\u0001\\u001f\x7f\"");
-    assert_string_written("\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", 9, "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\"");
+    assert_string_written("\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", 9,
+                          "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\"");
 }
 
 static void invalid_utf8_is_replaced(void **state)
 {
-    static const char *const invalid[] = {"\xff", "\x80", "\xc3", "\xc0\x80", "\xe0\x80\x80", "\xed\xa0\x80", "\xf0\x80\x80\x80",
-                                          "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xe2\x82", "\xf0\x9f\x98"};
+    static const char *const invalid[] = {"\xff",
+                                          "\x80",
+                                          "\xc3",
+                                          "\xc0\x80",
+                                          "\xe0\x80\x80",
+                                          "\xed\xa0\x80",
+                                          "\xf0\x80\x80\x80",
+                                          "\xf4\x90\x80\x80",
+                                          "\xf5\x80\x80\x80",
+                                          "\xe2\x82",
+                                          "\xf0\x9f\x98"};
     for (int i = 0; i < ZR_COUNT(invalid); i++) {
         char text[16], expected[64] = "\"a";
         snprintf(text, sizeof text, "a%sb", invalid[i]);
@@ -90,7 +100,8 @@ static void doubles_come_back_bit_for_bit(void **state)
 
 static void the_locale_does_not_matter(void **state)
 {
-    static const char *const commas[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "de_DE", "ps_AF.UTF-8"};
+    static const char *const commas[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "de_DE",
+                                         "ps_AF.UTF-8"};
     bool found = false;
     for (int i = 0; i < ZR_COUNT(commas) && !found; i++)
         found = setlocale(LC_NUMERIC, commas[i]) != NULL;
@@ -107,8 +118,11 @@ static void the_locale_does_not_matter(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(strings_are_escaped),           cmocka_unit_test(invalid_utf8_is_replaced), cmocka_unit_test(doubles_are_short),
-        cmocka_unit_test(doubles_come_back_bit_for_bit), cmocka_unit_test(the_locale_does_not_matter),
+        cmocka_unit_test(strings_are_escaped),
+        cmocka_unit_test(invalid_utf8_is_replaced),
+        cmocka_unit_test(doubles_are_short),
+        cmocka_unit_test(doubles_come_back_bit_for_bit),
+        cmocka_unit_test(the_locale_does_not_matter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

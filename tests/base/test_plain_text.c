@@ -7,7 +7,9 @@
 
 static void what_is_plain_stays(void **state)
 {
-    static const char *const texts[] = {"", "plain \"text\" with \\ and 'quotes'", "h.0.attn", "\xc2\xa0\xc3\xa4nd \xe6\xbc\xa2\xe5\xad\x97 \xf0\x9f\xa6\x89", "\\x1b is no escape"};
+    static const char *const texts[] = {
+        "", "plain \"text\" with \\ and 'quotes'", "h.0.attn",
+        "\xc2\xa0\xc3\xa4nd \xe6\xbc\xa2\xe5\xad\x97 \xf0\x9f\xa6\x89", "\\x1b is no escape"};
     char out[128];
     for (int i = 0; i < ZR_COUNT(texts); i++) {
         assert_int_equal(zr_plain_text(texts[i], out, sizeof out), strlen(texts[i]));
@@ -18,8 +20,17 @@ static void what_is_plain_stays(void **state)
 static void what_is_not_is_escaped(void **state)
 {
     static const char *const texts[][2] = {
-        {"a\x1b[31mb\x07", "a\\x1b[31mb\\x07"}, {"a\r\nDAMAGED\tb", "a\\r\\nDAMAGED\\tb"}, {"\x7f", "\\x7f"}, {"\xc2\x9b" "1m", "\\xc2\\x9b1m"}, {"\xc2\x9f", "\\xc2\\x9f"},
-        {"\xff\xfe", "\\xff\\xfe"},             {"\xe6\xbc", "\\xe6\\xbc"},               {"\xc0\x9b", "\\xc0\\x9b"}, {"\xed\xa0\x80", "\\xed\\xa0\\x80"},
+        {"a\x1b[31mb\x07", "a\\x1b[31mb\\x07"},
+        {"a\r\nDAMAGED\tb", "a\\r\\nDAMAGED\\tb"},
+        {"\x7f", "\\x7f"},
+        {"\xc2\x9b"
+         "1m",
+         "\\xc2\\x9b1m"},
+        {"\xc2\x9f", "\\xc2\\x9f"},
+        {"\xff\xfe", "\\xff\\xfe"},
+        {"\xe6\xbc", "\\xe6\\xbc"},
+        {"\xc0\x9b", "\\xc0\\x9b"},
+        {"\xed\xa0\x80", "\\xed\\xa0\\x80"},
     };
     char out[128], again[128];
     for (int i = 0; i < ZR_COUNT(texts); i++) {
@@ -40,10 +51,7 @@ static void text_is_cut_before_what_does_not_fit(void **state)
     }
 }
 
-static void append(void *user, const char *text)
-{
-    strncat(user, text, 255 - strlen(user));
-}
+static void append(void *user, const char *text) { strncat(user, text, 255 - strlen(user)); }
 
 static void lines_of_reports_keep_their_end(void **state)
 {
@@ -74,8 +82,11 @@ static void messages_are_escaped(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_plain_stays), cmocka_unit_test(what_is_not_is_escaped), cmocka_unit_test(text_is_cut_before_what_does_not_fit),
-        cmocka_unit_test(lines_of_reports_keep_their_end), cmocka_unit_test(messages_are_escaped),
+        cmocka_unit_test(what_is_plain_stays),
+        cmocka_unit_test(what_is_not_is_escaped),
+        cmocka_unit_test(text_is_cut_before_what_does_not_fit),
+        cmocka_unit_test(lines_of_reports_keep_their_end),
+        cmocka_unit_test(messages_are_escaped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-// Philox against Random123's published vectors; vectors that do not depend on how they are cut; permutations.
+// Philox against Random123's published vectors; vectors that do not depend on how they are cut;
+// permutations.
 #include "scratch_directory.h"
 
 #include "base/normal.h"
@@ -16,8 +17,10 @@ static void assert_words(zr_philox got, uint32_t a, uint32_t b, uint32_t c, uint
 static void philox_gives_random123_s_vectors(void **state) // kat_vectors, "philox4x32 10"
 {
     assert_words(zr_philox4x32(0, 0, 0), 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8);
-    assert_words(zr_philox4x32(UINT64_MAX, UINT64_MAX, UINT64_MAX), 0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd);
-    assert_words(zr_philox4x32(0x299f31d0a4093822, 0x0370734413198a2e, 0x85a308d3243f6a88), 0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1);
+    assert_words(zr_philox4x32(UINT64_MAX, UINT64_MAX, UINT64_MAX), 0x408f276d, 0x41c83b0e,
+                 0xa20bc7c6, 0x6d5451fd);
+    assert_words(zr_philox4x32(0x299f31d0a4093822, 0x0370734413198a2e, 0x85a308d3243f6a88),
+                 0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1);
 }
 
 static void xxh64_gives_its_published_values(void **state)
@@ -27,12 +30,14 @@ static void xxh64_gives_its_published_values(void **state)
     assert_true(zr_hash_bytes("abc", 3, 1) != zr_hash_text("abc"));
 }
 
-static void values_are_those_of_an_independent_program(void **state) // Python, from the definition in random.c
+// Python, from the definition in random.c
+static void values_are_those_of_an_independent_program(void **state)
 {
-    static const double normal[] = {0.8864975059014409, 0.43935606943792715, -0.15660962291201797,
-                                    -0.013718678830210551, -0.494100512669746, -0.372166861244103};
-    static const double uniform[] = {-0.9798822999000549, -0.7475002408027649, -0.5358676314353943, 0.423225462436676,
-                                     -0.7422006726264954, 0.9829747080802917};
+    static const double normal[] = {0.8864975059014409,   0.43935606943792715,
+                                    -0.15660962291201797, -0.013718678830210551,
+                                    -0.494100512669746,   -0.372166861244103};
+    static const double uniform[] = {-0.9798822999000549, -0.7475002408027649, -0.5358676314353943,
+                                     0.423225462436676,   -0.7422006726264954, 0.9829747080802917};
     float got[6];
     zr_random_normal(42, 0, 6, 2.0f, got);
     for (int i = 0; i < 6; i++)
@@ -85,7 +90,8 @@ static void moments_are_right(void **state)
         fourth += z * z * z * z / N;
         neighbours += i ? z * x[i - 1] / 0.02 / N : 0;
     }
-    assert_true(fabs(mean) < 0.01 && fabs(square - 1) < 0.015 && fabs(fourth - 3) < 0.1 && fabs(neighbours) < 0.01);
+    assert_true(fabs(mean) < 0.01 && fabs(square - 1) < 0.015 && fabs(fourth - 3) < 0.1 &&
+                fabs(neighbours) < 0.01);
     mean = square = 0;
     zr_random_uniform(3, 0, N, 4.0f, x);
     for (int i = 0; i < N; i++) {
@@ -97,7 +103,8 @@ static void moments_are_right(void **state)
     free(x);
 }
 
-static void normals_are_box_and_muller_s(void **state) // against the math library, extreme bits included
+// against the math library, extreme bits included
+static void normals_are_box_and_muller_s(void **state)
 {
     enum { N = ZR_NORMAL_BLOCK };
     uint64_t radius[N], angle[N];
@@ -112,7 +119,8 @@ static void normals_are_box_and_muller_s(void **state) // against the math libra
         angle[2] = UINT64_MAX;
         zr_normal_block(radius, angle, got);
         for (int i = 0; i < N; i++) {
-            double u = ((double)(radius[i] >> 12) + 0.5) * 0x1p-52, v = ((double)(angle[i] >> 12) + 0.5) * 0x1p-52;
+            double u = ((double)(radius[i] >> 12) + 0.5) * 0x1p-52,
+                   v = ((double)(angle[i] >> 12) + 0.5) * 0x1p-52;
             double length = sqrt(-2 * log(u));
             assert_true(fabs(got[2 * i] - length * cos(2 * M_PI * v)) < 4e-15 * length);
             assert_true(fabs(got[2 * i + 1] - length * sin(2 * M_PI * v)) < 4e-15 * length);
@@ -141,7 +149,8 @@ static void every_position_is_taken_once(void **state)
 
 static void large_permutations_stay_inside(void **state)
 {
-    static const uint64_t sizes[] = {(uint64_t)1 << 32, ((uint64_t)1 << 40) + 1, (uint64_t)1 << 63, UINT64_MAX};
+    static const uint64_t sizes[] = {(uint64_t)1 << 32, ((uint64_t)1 << 40) + 1, (uint64_t)1 << 63,
+                                     UINT64_MAX};
     for (int s = 0; s < ZR_COUNT(sizes); s++) {
         uint64_t first = zr_permute(5, 0, sizes[s]);
         for (uint64_t i = 1; i < 1000; i++) {

@@ -1,4 +1,5 @@
-// The recorder: what it appends, that a full one counts what it drops, own times of collectives, and that none costs nothing.
+// The recorder: what it appends, that a full one counts what it drops, own times of collectives,
+// and that none costs nothing.
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/recorder.h"
@@ -29,9 +30,12 @@ static void test_add(void **state)
     zr_recorder_add(r, ZR_ACTIVITY_reduce_scatter, begin, 7, 0, 5);
     assert_int_equal(r->count, 2);
     const zr_record *product = &r->records[0], *reduce = &r->records[1];
-    assert_true(before <= product->begin && product->begin <= product->end && product->end <= after && product->end <= reduce->end);
-    assert_true(product->what == ZR_ACTIVITY_product && product->bytes == 100 && product->flops == 200 && product->unit == 3 && product->slot == -1);
-    assert_true(reduce->what == ZR_ACTIVITY_reduce_scatter && reduce->bytes == 7 && reduce->unit == -1 && reduce->slot == 5 && reduce->begin == begin);
+    assert_true(before <= product->begin && product->begin <= product->end &&
+                product->end <= after && product->end <= reduce->end);
+    assert_true(product->what == ZR_ACTIVITY_product && product->bytes == 100 &&
+                product->flops == 200 && product->unit == 3 && product->slot == -1);
+    assert_true(reduce->what == ZR_ACTIVITY_reduce_scatter && reduce->bytes == 7 &&
+                reduce->unit == -1 && reduce->slot == 5 && reduce->begin == begin);
     zr_recorder_destroy(r);
 }
 
@@ -72,26 +76,28 @@ static void test_none(void **state)
 
 static void put(zr_recorder *r, zr_activity what, int64_t begin, int64_t end)
 {
-    r->records[r->count++] = (zr_record){.begin = begin, .end = end, .bytes = 10, .flops = 3, .what = what};
+    r->records[r->count++] =
+        (zr_record){.begin = begin, .end = end, .bytes = 10, .flops = 3, .what = what};
 }
 
 static void test_own_times(void **state)
 {
     zr_recorder *r = recorder_new(16);
     zr_activity_sum sums[ZR_ACTIVITY_COUNT];
-    put(r, ZR_ACTIVITY_wait, 0, 5);             // before the collective: not inside of it
+    put(r, ZR_ACTIVITY_wait, 0, 5); // before the collective: not inside of it
     put(r, ZR_ACTIVITY_wait, 12, 14);
     put(r, ZR_ACTIVITY_wait, 15, 18);
     put(r, ZR_ACTIVITY_reduce_scatter, 10, 30); // with two waits
     put(r, ZR_ACTIVITY_all_gather, 30, 34);
     put(r, ZR_ACTIVITY_product, 40, 50);
-    put(r, ZR_ACTIVITY_backward, 0, 60);        // a phase keeps what lies inside of it
+    put(r, ZR_ACTIVITY_backward, 0, 60); // a phase keeps what lies inside of it
     assert_int_equal(zr_recorder_own_time(r, 0, 3), 15);
     assert_int_equal(zr_recorder_own_time(r, 2, 3), 17); // of the records from the third on
     assert_int_equal(zr_recorder_own_time(r, 0, 1), 2);
     zr_recorder_sum(r, 0, sums);
     assert_true(sums[ZR_ACTIVITY_wait].calls == 3 && sums[ZR_ACTIVITY_wait].nanoseconds == 10);
-    assert_true(sums[ZR_ACTIVITY_reduce_scatter].nanoseconds == 15 && sums[ZR_ACTIVITY_all_gather].nanoseconds == 4);
+    assert_true(sums[ZR_ACTIVITY_reduce_scatter].nanoseconds == 15 &&
+                sums[ZR_ACTIVITY_all_gather].nanoseconds == 4);
     assert_true(sums[ZR_ACTIVITY_product].flops == 3 && sums[ZR_ACTIVITY_product].bytes == 10);
     assert_int_equal(sums[ZR_ACTIVITY_backward].nanoseconds, 60);
     assert_int_equal(sums[ZR_ACTIVITY_gelu].calls, 0);
@@ -109,15 +115,20 @@ static void test_activities(void **state)
     }
     assert_string_equal(zr_activity_name(ZR_ACTIVITY_square_sum), "square_sum");
     assert_string_equal(zr_activity_text(ZR_ACTIVITY_square_sum), "gradient norm");
-    assert_true(of_track[ZR_TRACK_PHASE] == 3 && zr_activity_track(ZR_ACTIVITY_wait) == ZR_TRACK_COMM);
+    assert_true(of_track[ZR_TRACK_PHASE] == 3 &&
+                zr_activity_track(ZR_ACTIVITY_wait) == ZR_TRACK_COMM);
     assert_true(of_track[ZR_TRACK_COMPUTE] > 0 && of_track[ZR_TRACK_COMM] > 1);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_add),  cmocka_unit_test(test_full),      cmocka_unit_test(test_recording_allocates_nothing),
-        cmocka_unit_test(test_none), cmocka_unit_test(test_own_times), cmocka_unit_test(test_activities),
+        cmocka_unit_test(test_add),
+        cmocka_unit_test(test_full),
+        cmocka_unit_test(test_recording_allocates_nothing),
+        cmocka_unit_test(test_none),
+        cmocka_unit_test(test_own_times),
+        cmocka_unit_test(test_activities),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

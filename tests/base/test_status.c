@@ -53,7 +53,8 @@ static void errno_and_prefix_are_added(void **state)
 static void long_messages_are_cut_between_characters(void **state)
 {
     char text[2 * ZERO_MESSAGE_BYTES];
-    for (int start = 0; start < 3; start++) { // three-byte characters, at each position to the end of the message
+    // three-byte characters, at each position to the end of the message
+    for (int start = 0; start < 3; start++) {
         memset(text, 'a', sizeof text);
         for (size_t i = (size_t)start; i + 3 < sizeof text; i += 3)
             memcpy(text + i, "\xe2\x82\xac", 3);
@@ -87,9 +88,12 @@ static void log_goes_to_the_callback_only(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_status_has_name_text_and_code), cmocka_unit_test(version_is_the_project_s),
-        cmocka_unit_test(fail_writes_status_and_message),      cmocka_unit_test(errno_and_prefix_are_added),
-        cmocka_unit_test(long_messages_are_cut_between_characters), cmocka_unit_test(log_goes_to_the_callback_only),
+        cmocka_unit_test(every_status_has_name_text_and_code),
+        cmocka_unit_test(version_is_the_project_s),
+        cmocka_unit_test(fail_writes_status_and_message),
+        cmocka_unit_test(errno_and_prefix_are_added),
+        cmocka_unit_test(long_messages_are_cut_between_characters),
+        cmocka_unit_test(log_goes_to_the_callback_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,7 +43,10 @@ static void one_of_today_is_copied(void **state)
 
 static void what_an_older_one_lacks_is_zero(void **state)
 {
-    struct { first given; char after[sizeof(today)]; } old = {.given = {sizeof(first), "old", 7}};
+    struct {
+        first given;
+        char after[sizeof(today)];
+    } old = {.given = {sizeof(first), "old", 7}};
     today taken;
     memset(old.after, 0x55, sizeof old.after);
     memset(&taken, 0xaa, sizeof taken);
@@ -64,7 +67,8 @@ static void a_newer_one_is_taken_where_it_uses_nothing_new(void **state)
     assert_true(taken.added == 2);
     given.unknown = (int64_t)1 << 56;
     assert_int_equal(take(&given, &taken, &error), ZERO_ERR_USAGE);
-    assert_non_null(strstr(error.message, "call: options.struct_size is 48, this library expects 40"));
+    assert_non_null(
+        strstr(error.message, "call: options.struct_size is 48, this library expects 40"));
     assert_non_null(strstr(error.message, "newer"));
 }
 

@@ -42,10 +42,7 @@ static void one_thread_keeps_the_order(void **state)
     zr_workers_destroy(workers);
 }
 
-static void add_one(void *argument)
-{
-    atomic_fetch_add((atomic_int *)argument, 1);
-}
+static void add_one(void *argument) { atomic_fetch_add((atomic_int *)argument, 1); }
 
 static void many_threads_do_every_job_once(void **state)
 {
@@ -102,7 +99,8 @@ static void draining_waits_for_what_runs(void **state)
     for (int i = 0; i < 5; i++) {
         atomic_int done = 0;
         zr_workers_submit(workers, finish_late, &done, NULL);
-        zr_sleep_seconds(0.002); // long enough, mostly, for the queue to be empty and the job to run
+        // long enough, mostly, for the queue to be empty and the job to run
+        zr_sleep_seconds(0.002);
         zr_workers_drain(workers);
         assert_int_equal(atomic_load(&done), 1);
     }
@@ -156,9 +154,13 @@ static void sleeping_takes_at_least_its_time(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_thread_keeps_the_order), cmocka_unit_test(many_threads_do_every_job_once),
-        cmocka_unit_test(jobs_run_at_the_same_time),  cmocka_unit_test(wrong_use_is_refused),
-        cmocka_unit_test(draining_waits_for_what_runs), cmocka_unit_test(waiting_may_end_before_the_jobs), cmocka_unit_test(sleeping_takes_at_least_its_time),
+        cmocka_unit_test(one_thread_keeps_the_order),
+        cmocka_unit_test(many_threads_do_every_job_once),
+        cmocka_unit_test(jobs_run_at_the_same_time),
+        cmocka_unit_test(wrong_use_is_refused),
+        cmocka_unit_test(draining_waits_for_what_runs),
+        cmocka_unit_test(waiting_may_end_before_the_jobs),
+        cmocka_unit_test(sleeping_takes_at_least_its_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

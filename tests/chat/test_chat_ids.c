@@ -1,4 +1,5 @@
-// Conversations to ids and to what is trained on: both as transformers finds them (tests/oracle/chat_ids.py).
+// Conversations to ids and to what is trained on: both as transformers finds them
+// (tests/oracle/chat_ids.py).
 #include "base/json.h"
 #include "chat/chat.h"
 
@@ -41,14 +42,19 @@ static void check_row(const json_t *row, size_t number, const zr_tokenizer *toke
     const json_t *ids = json_object_get(row, "ids");
     const char *mask = text_of(row, "mask");
     make_chat(row, &chat);
-    assert_int_equal(zr_chat_render(&chat, json_object_get(row, "messages"), 0, "row", &document, NULL), ZERO_OK);
+    assert_int_equal(
+        zr_chat_render(&chat, json_object_get(row, "messages"), 0, "row", &document, NULL),
+        ZERO_OK);
     assert_int_equal(zr_encoding_begin(tokenizer, &encoding, NULL), ZERO_OK);
     assert_int_equal(zr_encoding_add(&encoding, &document, "row", NULL), ZERO_OK);
     for (int64_t i = 0; i < encoding.ids.count && i < (int64_t)json_array_size(ids); i++) {
-        int32_t id = encoding.ids.at[i], expected = (int32_t)json_integer_value(json_array_get(ids, (size_t)i));
+        int32_t id = encoding.ids.at[i],
+                expected = (int32_t)json_integer_value(json_array_get(ids, (size_t)i));
         if ((id < 0 ? ~id : id) != expected || (id >= 0) != (mask[i] == '1'))
-            fail_msg("row %zu (%s, %s), token %lld: id %d%s, where transformers has %d%s", number, text_of(row, "tokenizer"), text_of(row, "format"), (long long)i,
-                     id < 0 ? ~id : id, id < 0 ? " of the prompt" : "", expected, mask[i] == '1' ? "" : " of the prompt");
+            fail_msg("row %zu (%s, %s), token %lld: id %d%s, where transformers has %d%s", number,
+                     text_of(row, "tokenizer"), text_of(row, "format"), (long long)i,
+                     id < 0 ? ~id : id, id < 0 ? " of the prompt" : "", expected,
+                     mask[i] == '1' ? "" : " of the prompt");
     }
     assert_int_equal(encoding.ids.count, json_array_size(ids));
     zr_encoding_free(&encoding);
@@ -64,7 +70,8 @@ static void test_ids_and_masks(void **state)
     zr_tokenizer *tokenizer = NULL;
     assert_int_equal(zr_json_load(path, 256 << 20, &rows, NULL), ZERO_OK);
     assert_true(json_array_size(rows) >= 50);
-    json_array_foreach(rows, i, row) {
+    json_array_foreach(rows, i, row)
+    {
         if (strcmp(name, text_of(row, "tokenizer"))) {
             zr_tokenizer_destroy(tokenizer);
             tokenizer = load(name = text_of(row, "tokenizer"));
@@ -101,7 +108,8 @@ static void test_tokens_across_a_border(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_ids_and_masks), cmocka_unit_test(test_tokens_across_a_border)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_ids_and_masks),
+                                       cmocka_unit_test(test_tokens_across_a_border)};
     path = argc > 1 ? argv[1] : path;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

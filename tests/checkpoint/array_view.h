@@ -10,7 +10,8 @@ typedef struct array_view {
     int count;
 } array_view;
 
-static inline zero_status array_view_visit(void *user, int part, bool changed, zr_range_use use, void *use_user, zero_error *error)
+static inline zero_status array_view_visit(void *user, int part, bool changed, zr_range_use use,
+                                           void *use_user, zero_error *error)
 {
     const array_view *array = user;
     for (int i = 0; i < array->count; i++)
@@ -18,18 +19,31 @@ static inline zero_status array_view_visit(void *user, int part, bool changed, z
     return ZERO_OK;
 }
 
-static inline zero_status array_view_outline(void *user, int part, zr_range_use use, void *use_user, zero_error *error)
+static inline zero_status array_view_outline(void *user, int part, zr_range_use use, void *use_user,
+                                             zero_error *error)
 {
     const array_view *array = user;
     for (int i = 0; i < array->count; i++)
-        ZERO_TRY(use(use_user, &(zr_weight_range){.tensor = array->ranges[i].tensor, .first = array->ranges[i].first, .count = array->ranges[i].count}, error));
+        ZERO_TRY(use(use_user,
+                     &(zr_weight_range){.tensor = array->ranges[i].tensor,
+                                        .first = array->ranges[i].first,
+                                        .count = array->ranges[i].count},
+                     error));
     return ZERO_OK;
 }
 
 // `array` stays where it is.
-static inline void array_view_fill(array_view *array, const zero_tensor_desc *const *tensors, int tensor_count, zr_weight_range *ranges, int count)
+static inline void array_view_fill(array_view *array, const zero_tensor_desc *const *tensors,
+                                   int tensor_count, zr_weight_range *ranges, int count)
 {
-    *array = (array_view){.view = {.tensors = tensors, .tensor_count = tensor_count, .parts = 1, .visit = array_view_visit, .outline = array_view_outline, .user = array}, .ranges = ranges, .count = count};
+    *array = (array_view){.view = {.tensors = tensors,
+                                   .tensor_count = tensor_count,
+                                   .parts = 1,
+                                   .visit = array_view_visit,
+                                   .outline = array_view_outline,
+                                   .user = array},
+                          .ranges = ranges,
+                          .count = count};
     for (int i = 0; i < count; i++)
         array->view.elements += ranges[i].count;
 }

@@ -1,5 +1,6 @@
-// DeepSpeed's own checkpoints (tests/oracle/deepspeed_checkpoints.py) give the tensors that DeepSpeed says they hold, of whatever stage and
-// number of ranks; what is missing, cut or damaged is refused.
+// DeepSpeed's own checkpoints (tests/oracle/deepspeed_checkpoints.py) give the tensors that
+// DeepSpeed says they hold, of whatever stage and number of ranks; what is missing, cut or damaged
+// is refused.
 #define _GNU_SOURCE
 #include "st_files.h"
 #include "base/crc32c.h"
@@ -71,8 +72,10 @@ static void copy_file(const char *from, const char *to)
 }
 
 static const char *const files_of[2][5] = {
-    {"mp_rank_00_model_states.pt", "zero_pp_rank_0_mp_rank_00_optim_states.pt", "zero_pp_rank_1_mp_rank_00_optim_states.pt"},
-    {"mp_rank_00_model_states.pt", "zero_pp_rank_0_mp_rank_00_optim_states.pt", "zero_pp_rank_1_mp_rank_00_optim_states.pt", "zero_pp_rank_2_mp_rank_00_optim_states.pt"},
+    {"mp_rank_00_model_states.pt", "zero_pp_rank_0_mp_rank_00_optim_states.pt",
+     "zero_pp_rank_1_mp_rank_00_optim_states.pt"},
+    {"mp_rank_00_model_states.pt", "zero_pp_rank_0_mp_rank_00_optim_states.pt",
+     "zero_pp_rank_1_mp_rank_00_optim_states.pt", "zero_pp_rank_2_mp_rank_00_optim_states.pt"},
 };
 
 static void path_of(scratch *made, const char *file, char out[512])
@@ -106,7 +109,8 @@ static void test_tensors(void **state)
         assert_int_equal(source.kind, ZR_SOURCE_DEEPSPEED);
         assert_int_equal(compare(&source, cases[c]), lines[c]);
         assert_int_equal(source.vectors[0].tensor_count, 28); // a tied one once
-        assert_int_equal(source.vectors[1].tensor_count, c == 2 ? 16 : 28); // none of what is frozen
+        // none of what is frozen
+        assert_int_equal(source.vectors[1].tensor_count, c == 2 ? 16 : 28);
         assert_true(source.vector_count == 3 && find_tensor(&source, 0, "lm_head.weight") < 0);
         zr_source_close(&source);
     }
@@ -120,7 +124,8 @@ static const json_t *in_config(const json_t *state, const char *section, const c
 static bool is_dynamic(const json_t *state)
 {
     const json_t *fp16 = json_object_get(json_object_get(state, "config"), "fp16");
-    return json_is_true(json_object_get(fp16, "enabled")) && json_number_value(json_object_get(fp16, "loss_scale")) == 0;
+    return json_is_true(json_object_get(fp16, "enabled")) &&
+           json_number_value(json_object_get(fp16, "loss_scale")) == 0;
 }
 
 static void test_state(void **state)
@@ -129,20 +134,28 @@ static void test_state(void **state)
     json_int_t step, updates, batch, iteration;
     double scale;
     const char *optimizer;
-    assert_int_equal(zr_source_open(DEEPSPEED_DIR "/s2-schedule-r3/" FOLDER, &source, NULL), ZERO_OK); // the folder itself will do
-    assert_int_equal(json_unpack(source.state, "{s:I, s:I, s:I, s:s, s:{s:F, s:I}}", "step", &step, "updates", &updates, "train_batch_size", &batch, "optimizer", &optimizer,
-                                 "loss_scale", "scale", &scale, "iteration", &iteration), 0);
+    // the folder itself will do
+    assert_int_equal(zr_source_open(DEEPSPEED_DIR "/s2-schedule-r3/" FOLDER, &source, NULL),
+                     ZERO_OK);
+    assert_int_equal(json_unpack(source.state, "{s:I, s:I, s:I, s:s, s:{s:F, s:I}}", "step", &step,
+                                 "updates", &updates, "train_batch_size", &batch, "optimizer",
+                                 &optimizer, "loss_scale", "scale", &scale, "iteration",
+                                 &iteration),
+                     0);
     assert_true(step == 3 && updates == 3 && batch == 6 && scale == 256 && iteration == 3);
     assert_string_equal(optimizer, "AdamW");
     assert_true(is_dynamic(source.state));
     assert_true(json_is_true(in_config(source.state, "libzero", "decay_all"))); // one group
-    assert_true(json_number_value(json_object_get(in_config(source.state, "optimizer", "params"), "weight_decay")) == 0.1);
+    assert_true(json_number_value(json_object_get(in_config(source.state, "optimizer", "params"),
+                                                  "weight_decay")) == 0.1);
     zr_source_close(&source);
     assert_int_equal(zr_source_open(DEEPSPEED_DIR "/s1-groups-r2", &source, NULL), ZERO_OK); // fp32
     assert_false(is_dynamic(source.state));
-    assert_true(json_is_false(in_config(source.state, "libzero", "decay_all"))); // of two groups that of the vectors decays nothing
+    // of two groups that of the vectors decays nothing
+    assert_true(json_is_false(in_config(source.state, "libzero", "decay_all")));
     zr_source_close(&source);
-    assert_int_equal(zr_source_open(DEEPSPEED_DIR "/s3-frozen-r3", &source, NULL), ZERO_OK); // whose groups are elsewhere
+    // whose groups are elsewhere
+    assert_int_equal(zr_source_open(DEEPSPEED_DIR "/s3-frozen-r3", &source, NULL), ZERO_OK);
     assert_true(json_is_true(in_config(source.state, "libzero", "decay_all")));
     zr_source_close(&source);
 }
@@ -159,11 +172,13 @@ static void test_as_checkpoint(void **state)
     assert_int_equal(zr_source_open(DEEPSPEED_DIR "/s2-schedule-r3", &source, NULL), ZERO_OK);
     assert_int_equal(zr_adopt(comm, &source, path, source.state, NULL, NULL, &error), ZERO_OK);
     assert_int_equal(zr_source_open(path, &ours, NULL), ZERO_OK);
-    assert_true(ours.kind == ZR_SOURCE_CHECKPOINT && ours.vector_count == 3 && json_equal(ours.state, source.state));
+    assert_true(ours.kind == ZR_SOURCE_CHECKPOINT && ours.vector_count == 3 &&
+                json_equal(ours.state, source.state));
     for (int v = 0; v < 3; v++) {
         assert_string_equal(ours.vectors[v].name, source.vectors[v].name);
         for (int t = 0; t < 28; t++) {
-            int found = find_tensor(&ours, v, source.vectors[v].tensors[t].name + strlen("transformer."));
+            int found =
+                find_tensor(&ours, v, source.vectors[v].tensors[t].name + strlen("transformer."));
             assert_true(found >= 0);
             assert_int_equal(checksum(&ours, v, found), checksum(&source, v, t));
         }
@@ -190,7 +205,8 @@ static void test_missing_files(void **state)
     path_of(made, "hidden", other);
     assert_int_equal(rename(path, other), 0);
     refused(made, ZERO_ERR_DATA, "some are missing");
-    path_of(made, "zero_pp_rank_2_mp_rank_00_optim_states.pt", path); // two of three ranks look like two
+    // two of three ranks look like two
+    path_of(made, "zero_pp_rank_2_mp_rank_00_optim_states.pt", path);
     assert_int_equal(rename(path, other), 0);
     refused(made, ZERO_ERR_DATA, "one of 3 ranks");
     path_of(made, "mp_rank_00_model_states.pt", path);
@@ -209,11 +225,15 @@ static void test_files_of_another_run(void **state)
     char path[512];
     copy_case(made, 1);
     path_of(made, "mp_rank_00_model_states.pt", path);
-    copy_file(DEEPSPEED_DIR "/s1-groups-r2/" FOLDER "/mp_rank_00_model_states.pt", path); // two groups of shapes
+    // two groups of shapes
+    copy_file(DEEPSPEED_DIR "/s1-groups-r2/" FOLDER "/mp_rank_00_model_states.pt", path);
     refused(made, ZERO_ERR_DATA, "shapes of 2 groups");
-    copy_file(DEEPSPEED_DIR "/s3-frozen-r3/" FOLDER "/zero_pp_rank_0_mp_rank_00_model_states.pt", path); // fewer tensors
+    // fewer tensors
+    copy_file(DEEPSPEED_DIR "/s3-frozen-r3/" FOLDER "/zero_pp_rank_0_mp_rank_00_model_states.pt",
+              path);
     refused(made, ZERO_ERR_DATA, "the ranks' files have 3");
-    copy_file(DEEPSPEED_DIR "/s2-schedule-r3/" FOLDER "/zero_pp_rank_0_mp_rank_00_optim_states.pt", path);
+    copy_file(DEEPSPEED_DIR "/s2-schedule-r3/" FOLDER "/zero_pp_rank_0_mp_rank_00_optim_states.pt",
+              path);
     refused(made, ZERO_ERR_DATA, "no param_shapes");
 }
 
@@ -228,17 +248,21 @@ static void test_another_shape(void **state)
     assert_int_equal(zr_file_read(path, 1 << 20, &data, &length, NULL), ZERO_OK);
     char *shapes = memmem(data, length, "param_shapes", 12);
     assert_non_null(shapes);
-    assert_non_null(shape = memmem(shapes, length - (size_t)(shapes - data), "K2K\x08", 4)); // (50, 8)
+    // (50, 8)
+    assert_non_null(shape = memmem(shapes, length - (size_t)(shapes - data), "K2K\x08", 4));
     shape[1] = '1';
     int fd = open(path, O_WRONLY);
     assert_int_equal(pwrite(fd, data, length, 0), length);
     close(fd);
     zr_free(data);
-    refused(made, ZERO_ERR_DATA, "the tensors of group 0 have 2216 elements, the ranks' parts of weights 2224");
+    refused(made, ZERO_ERR_DATA,
+            "the tensors of group 0 have 2216 elements, the ranks' parts of weights 2224");
 }
 
-// Writes over what follows `after` in a copied file of the case: `bytes` of them, as many as were there.
-static void edit(scratch *made, const char *file, const char *after, size_t length, const void *bytes, size_t count)
+// Writes over what follows `after` in a copied file of the case: `bytes` of them, as many as were
+// there.
+static void edit(scratch *made, const char *file, const char *after, size_t length,
+                 const void *bytes, size_t count)
 {
     char name[128], *data, *found;
     size_t size;
@@ -251,17 +275,22 @@ static void edit(scratch *made, const char *file, const char *after, size_t leng
 }
 
 #define BYTES(text) text, sizeof text - 1
-#define SCALE BYTES("cur_scaleq\x07G") // and a real of eight bytes, as the decays
+#define SCALE BYTES("cur_scaleq\x07G")      // and a real of eight bytes, as the decays
 #define ONLY_DECAY BYTES("weight_decayq>G") // of s2-schedule-r3
-#define FIRST_GROUP BYTES("]qPK\0a") // of the two of s1-groups-r2: its end, and the second one's decay
+// of the two of s1-groups-r2: its end, and the second one's decay
+#define FIRST_GROUP BYTES("]qPK\0a")
 #define SECOND_DECAY BYTES("u}qQ(hCG")
 
 // A loss scale that nobody could have trained with.
 static void test_impossible_numbers(void **state)
 {
-    static const struct { const char *bytes, *words; } scales[] = {
-        {"\0\0\0\0\0\0\0\0", "\"loss_scale.scale\" is 0"}, {"\xbf\xf0\0\0\0\0\0\0", "\"loss_scale.scale\" is -1"},
-        {"\x7e\x37\xe4\x3c\x88\0\x75\x9c", "\"loss_scale.scale\" is 1e300"}, {"\x7f\xf8\0\0\0\0\0\0", "a loss scale of nan"},
+    static const struct {
+        const char *bytes, *words;
+    } scales[] = {
+        {"\0\0\0\0\0\0\0\0", "\"loss_scale.scale\" is 0"},
+        {"\xbf\xf0\0\0\0\0\0\0", "\"loss_scale.scale\" is -1"},
+        {"\x7e\x37\xe4\x3c\x88\0\x75\x9c", "\"loss_scale.scale\" is 1e300"},
+        {"\x7f\xf8\0\0\0\0\0\0", "a loss scale of nan"},
     };
     scratch *made = *state;
     copy_case(made, 0);
@@ -299,21 +328,28 @@ static void test_other_numbers(void **state)
         const char *part, *wanted;
     } numbers[] = {
         {0, SCALE, BYTES("\x40\x60\0\0\0\0\0\0"), "config", // a static scale stays one
-         "{\"fp16\": {\"enabled\": true, \"loss_scale\": 128.0}, \"libzero\": {\"decay_all\": false},"
+         "{\"fp16\": {\"enabled\": true, \"loss_scale\": 128.0}, \"libzero\": {\"decay_all\": "
+         "false},"
          " \"optimizer\": {\"params\": {\"weight_decay\": 0.1}}}"},
-        {0, FIRST_GROUP, BYTES("K\0qQN"), "config", // one group, made of both, for two groups of shapes
+        // one group, made of both, for two groups of shapes
+        {0, FIRST_GROUP, BYTES("K\0qQN"), "config",
          "{\"fp16\": {\"enabled\": false, \"loss_scale\": 1.0}}"},
-        {1, ONLY_DECAY, BYTES("\0\0\0\0\0\0\0\0"), "config", // known, and not which tensors would have one
-         "{\"fp16\": {\"enabled\": true, \"loss_scale\": 0.0}, \"optimizer\": {\"params\": {\"weight_decay\": 0.0}}}"},
-        {1, ONLY_DECAY, BYTES("\x7f\xf0\0\0\0\0\0\0"), "config", "{\"fp16\": {\"enabled\": true, \"loss_scale\": 0.0}}"},
-        {1, BYTES("cur_hysteresis"), BYTES("q\x0f\x8a\x01\xffX\x15\0\0\0"), "loss_scale", // -1 (delayed_shift 0); a letter less after
+        // known, and not which tensors would have one
+        {1, ONLY_DECAY, BYTES("\0\0\0\0\0\0\0\0"), "config",
+         "{\"fp16\": {\"enabled\": true, \"loss_scale\": 0.0}, \"optimizer\": {\"params\": "
+         "{\"weight_decay\": 0.0}}}"},
+        {1, ONLY_DECAY, BYTES("\x7f\xf0\0\0\0\0\0\0"), "config",
+         "{\"fp16\": {\"enabled\": true, \"loss_scale\": 0.0}}"},
+        // -1 (delayed_shift 0); a letter less after
+        {1, BYTES("cur_hysteresis"), BYTES("q\x0f\x8a\x01\xffX\x15\0\0\0"), "loss_scale",
          "{\"scale\": 256.0, \"iteration\": 3, \"last_overflow\": -1, \"hysteresis\": 0}"},
     };
     for (int i = 0; i < ZR_COUNT(numbers); i++) {
         void *own = NULL;
         scratch_open(&own);
         copy_case(own, numbers[i].c);
-        edit(own, files_of[numbers[i].c][1], numbers[i].after, numbers[i].length, numbers[i].bytes, numbers[i].count);
+        edit(own, files_of[numbers[i].c][1], numbers[i].after, numbers[i].length, numbers[i].bytes,
+             numbers[i].count);
         assert_part(own, numbers[i].part, numbers[i].wanted);
         scratch_close(&own);
     }
@@ -331,8 +367,9 @@ static void test_two_decays(void **state)
     assert_int_equal(zr_file_read(scratch_path(made, model), 1 << 20, &data, &size, NULL), ZERO_OK);
     assert_non_null(at = memmem(data, size, "param_shapes", 12));
     assert_non_null(end = memmem(at, size - (size_t)(at - data), "frozen_param_shapes", 19));
+    // (n) becomes (n, 1); its name, ten bytes before, ends two letters sooner
     for (; at < end; at++)
-        if (at[0] == 'K' && !memcmp(at + 2, "\x85r", 2)) { // (n) becomes (n, 1); its name, ten bytes before, ends two letters sooner
+        if (at[0] == 'K' && !memcmp(at + 2, "\x85r", 2)) {
             char *name = memrchr(data, 'X', (size_t)(at - 10 - data));
             name[1] -= 2;
             memmove(at - 12, at - 10, 12);
@@ -340,8 +377,10 @@ static void test_two_decays(void **state)
         }
     st_write_bytes(made, model, data, size);
     zr_free(data);
-    assert_part(made, "config", "{\"fp16\": {\"enabled\": false, \"loss_scale\": 1.0}, \"libzero\": {\"decay_all\": null},"
-                                " \"optimizer\": {\"params\": {\"weight_decay\": 0.1}}}");
+    assert_part(
+        made, "config",
+        "{\"fp16\": {\"enabled\": false, \"loss_scale\": 1.0}, \"libzero\": {\"decay_all\": null},"
+        " \"optimizer\": {\"params\": {\"weight_decay\": 0.1}}}");
 }
 
 static void count_damage(void *user, const zero_error *what)
@@ -371,7 +410,8 @@ static void test_damage(void **state)
             refusals += status != ZERO_OK;
             if (status == ZERO_OK) {
                 int found = 0;
-                assert_int_equal(source.ops->verify(&source, NULL, count_damage, &found, &error), ZERO_OK);
+                assert_int_equal(source.ops->verify(&source, NULL, count_damage, &found, &error),
+                                 ZERO_OK);
                 damaged += found;
                 if (!found)
                     assert_int_equal(compare(&source, cases[1]), 84);
@@ -388,13 +428,15 @@ static void test_damage(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tensors), cmocka_unit_test(test_state),
+        cmocka_unit_test(test_tensors),
+        cmocka_unit_test(test_state),
         cmocka_unit_test_setup_teardown(test_as_checkpoint, scratch_open, scratch_close),
         cmocka_unit_test_setup_teardown(test_missing_files, scratch_open, scratch_close),
         cmocka_unit_test_setup_teardown(test_files_of_another_run, scratch_open, scratch_close),
         cmocka_unit_test_setup_teardown(test_another_shape, scratch_open, scratch_close),
         cmocka_unit_test_setup_teardown(test_impossible_numbers, scratch_open, scratch_close),
-        cmocka_unit_test(test_other_numbers), cmocka_unit_test_setup_teardown(test_two_decays, scratch_open, scratch_close),
+        cmocka_unit_test(test_other_numbers),
+        cmocka_unit_test_setup_teardown(test_two_decays, scratch_open, scratch_close),
         cmocka_unit_test_setup_teardown(test_damage, scratch_open, scratch_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

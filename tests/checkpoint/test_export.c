@@ -1,4 +1,5 @@
-// Weights of any source as Hugging Face's files: split as its writers split them, in the type that was asked for, named as they name them.
+// Weights of any source as Hugging Face's files: split as its writers split them, in the type that
+// was asked for, named as they name them.
 #include "st_files.h"
 #include "array_view.h"
 #include "base/dtype.h"
@@ -10,7 +11,9 @@
 
 enum { TENSORS = 4, TOTAL = 40 + 300 + 2 + 0 };
 static const zero_tensor_desc model[TENSORS] = {
-    {.name = "wte.weight", .dims = 2, .shape = {8, 5}}, {.name = "wpe.weight", .dims = 1, .shape = {300}}, {.name = "ln_f.bias", .dims = 1, .shape = {2}},
+    {.name = "wte.weight", .dims = 2, .shape = {8, 5}},
+    {.name = "wpe.weight", .dims = 1, .shape = {300}},
+    {.name = "ln_f.bias", .dims = 1, .shape = {2}},
     {.name = "none", .dims = 2, .shape = {0, 4}},
 };
 static const int64_t sizes[TENSORS] = {40, 300, 2, 0};
@@ -34,17 +37,23 @@ static void save(scratch *made)
         values[i] = value(i);
     for (int t = 0; t < TENSORS; at += sizes[t++]) {
         list[t] = &model[t];
-        ranges[t] = (zr_weight_range){.tensor = &model[t], .count = sizes[t], .data = &values[at], .dtype = ZERO_F32};
+        ranges[t] = (zr_weight_range){
+            .tensor = &model[t], .count = sizes[t], .data = &values[at], .dtype = ZERO_F32};
     }
     array_view_fill(&view, list, TENSORS, ranges, TENSORS);
     json_t *facts = json_pack("{s:i}", "step", 3);
     assert_int_equal(zero_comm_self(&comm, NULL), ZERO_OK);
-    assert_int_equal(zr_states_save(comm, scratch_path(made, "step"), &(zr_state_vector){.name = "weights", .dtype = ZERO_F32, .view = view.view}, 1, facts, &error), ZERO_OK);
+    assert_int_equal(
+        zr_states_save(comm, scratch_path(made, "step"),
+                       &(zr_state_vector){.name = "weights", .dtype = ZERO_F32, .view = view.view},
+                       1, facts, &error),
+        ZERO_OK);
     zero_comm_destroy(comm);
     json_decref(facts);
 }
 
-static zero_status export(scratch *made, const char *from, const char *to, zr_export *how, zero_error *error)
+static zero_status export(scratch *made, const char *from, const char *to, zr_export *how,
+                          zero_error *error)
 {
     char directory[512];
     zr_source source;
@@ -88,7 +97,8 @@ static void test_one_file(void **state)
     zr_export how = {.dtype = ZERO_F32};
     save(*state);
     assert_int_equal(export(*state, "step", "hf", &how, &error), ZERO_OK);
-    assert_true(how.files == 1 && how.tensors == TENSORS && how.bytes == 4 * TOTAL && !how.overflowed);
+    assert_true(how.files == 1 && how.tensors == TENSORS && how.bytes == 4 * TOTAL &&
+                !how.overflowed);
     check(*state, "hf", "transformer.", same);
     // Names of a model directory are left as they are; so are its types.
     how = (zr_export){.keeps_dtypes = true};
@@ -107,7 +117,8 @@ static void test_one_file(void **state)
 static void test_shards(void **state)
 {
     zero_error error = {0};
-    zr_export how = {.dtype = ZERO_F32, .shard_bytes = 200}; // 160 | 1200, too large by itself | 8 with the first
+    // 160 | 1200, too large by itself | 8 with the first
+    zr_export how = {.dtype = ZERO_F32, .shard_bytes = 200};
     save(*state);
     assert_int_equal(export(*state, "step", "hf", &how, &error), ZERO_OK);
     assert_int_equal(how.files, 2);
@@ -115,9 +126,14 @@ static void test_shards(void **state)
     json_t *index;
     const char *wte, *wpe, *bias;
     json_int_t total, parameters;
-    assert_int_equal(zr_json_load(scratch_path(*state, "hf/model.safetensors.index.json"), 1 << 16, &index, &error), ZERO_OK);
-    assert_int_equal(json_unpack(index, "{s:{s:I, s:I}, s:{s:s, s:s, s:s}}", "metadata", "total_size", &total, "total_parameters", &parameters, "weight_map", "transformer.wte.weight", &wte,
-                                 "transformer.wpe.weight", &wpe, "transformer.ln_f.bias", &bias), 0);
+    assert_int_equal(zr_json_load(scratch_path(*state, "hf/model.safetensors.index.json"), 1 << 16,
+                                  &index, &error),
+                     ZERO_OK);
+    assert_int_equal(json_unpack(index, "{s:{s:I, s:I}, s:{s:s, s:s, s:s}}", "metadata",
+                                 "total_size", &total, "total_parameters", &parameters,
+                                 "weight_map", "transformer.wte.weight", &wte,
+                                 "transformer.wpe.weight", &wpe, "transformer.ln_f.bias", &bias),
+                     0);
     assert_true(total == 4 * TOTAL && parameters == TOTAL);
     assert_string_equal(wte, "model-00001-of-00002.safetensors");
     assert_string_equal(wpe, "model-00002-of-00002.safetensors");
@@ -158,7 +174,8 @@ static void test_other_types(void **state)
     st_write_bytes(*state, "model.safetensors", golden_bytes, length);
     zr_free(golden_bytes);
     assert_int_equal(export(*state, "", "out", &how, &error), ZERO_OK);
-    assert_int_equal(zr_st_open(scratch_path(*state, "model.safetensors"), &before, &error), ZERO_OK);
+    assert_int_equal(zr_st_open(scratch_path(*state, "model.safetensors"), &before, &error),
+                     ZERO_OK);
     assert_int_equal(zr_st_open(scratch_path(*state, "out"), &after, &error), ZERO_OK);
     assert_int_equal(after.tensor_count, before.tensor_count);
     for (int t = 0; t < before.tensor_count; t++) {
@@ -180,8 +197,10 @@ static void test_other_types(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_one_file, scratch_open, scratch_close), cmocka_unit_test_setup_teardown(test_shards, scratch_open, scratch_close),
-        cmocka_unit_test_setup_teardown(test_damage_is_found, scratch_open, scratch_close), cmocka_unit_test_setup_teardown(test_other_types, scratch_open, scratch_close),
+        cmocka_unit_test_setup_teardown(test_one_file, scratch_open, scratch_close),
+        cmocka_unit_test_setup_teardown(test_shards, scratch_open, scratch_close),
+        cmocka_unit_test_setup_teardown(test_damage_is_found, scratch_open, scratch_close),
+        cmocka_unit_test_setup_teardown(test_other_types, scratch_open, scratch_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,12 @@
-// Tensors are found by name in any order, the first of those that share one; a hundred thousand of them at once.
+// Tensors are found by name in any order, the first of those that share one; a hundred thousand of
+// them at once.
 #include "st_files.h"
 #include "checkpoint/pickle_keys.h"
 
-static const char *name_of(const void *user, int number) { return ((const char *const *)user)[number]; }
+static const char *name_of(const void *user, int number)
+{
+    return ((const char *const *)user)[number];
+}
 
 static void test_any_order(void **state)
 {
@@ -19,14 +23,18 @@ static void test_any_order(void **state)
 
 enum { MANY = 100000 };
 
-static const char *one_of_many(const void *user, int number) { return (const char *)user + (size_t)number * 16; }
+static const char *one_of_many(const void *user, int number)
+{
+    return (const char *)user + (size_t)number * 16;
+}
 
 static void test_as_many_as_there_are(void **state)
 {
     char *text = zr_alloc((size_t)MANY * 16, NULL), wanted[16];
     zr_named *index;
+    // each number once
     for (int i = 0; i < MANY; i++)
-        snprintf(text + (size_t)i * 16, 16, "t.%d", (int)((int64_t)i * 7919 % MANY)); // each number once
+        snprintf(text + (size_t)i * 16, 16, "t.%d", (int)((int64_t)i * 7919 % MANY));
     assert_int_equal(zr_name_index_create(one_of_many, text, MANY, &index, NULL), ZERO_OK);
     for (int i = 0; i < MANY; i++) {
         snprintf(wanted, sizeof wanted, "t.%d", i);
@@ -41,7 +49,8 @@ static void test_as_many_as_there_are(void **state)
     zr_free(text);
 }
 
-// A dict of a pickle: the last of those that share a key counts, keys that are no text have no name, and there may be many.
+// A dict of a pickle: the last of those that share a key counts, keys that are no text have no
+// name, and there may be many.
 static void test_keys_of_a_pickle(void **state)
 {
     char *text = zr_alloc((size_t)MANY * 16, NULL);
@@ -51,12 +60,14 @@ static void test_keys_of_a_pickle(void **state)
         int length = snprintf(text + (size_t)i * 16, 16, "t.%d", i / 2); // each key twice
         values[2 * i] = (zr_pickle_value){.kind = i == 0 ? ZR_PICKLE_INTEGER : ZR_PICKLE_TEXT};
         if (i > 0)
-            values[2 * i].text.at = text + (size_t)i * 16, values[2 * i].text.length = (size_t)length;
+            values[2 * i].text.at = text + (size_t)i * 16,
+                       values[2 * i].text.length = (size_t)length;
         values[2 * i + 1] = (zr_pickle_value){.kind = ZR_PICKLE_INTEGER, .integer = i};
         items[2 * i] = &values[2 * i];
         items[2 * i + 1] = &values[2 * i + 1];
     }
-    const zr_pickle_value dict = {.kind = ZR_PICKLE_DICT, .items = {.at = items, .count = 2 * (size_t)MANY}};
+    const zr_pickle_value dict = {.kind = ZR_PICKLE_DICT,
+                                  .items = {.at = items, .count = 2 * (size_t)MANY}};
     const zr_pickle_value object = {.kind = ZR_PICKLE_OBJECT, .object = {.attributes = &dict}};
     zr_pickle_keys keys;
     assert_int_equal(zr_pickle_keys_create(&object, &keys, NULL), ZERO_OK);
@@ -75,6 +86,8 @@ static void test_keys_of_a_pickle(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_any_order), cmocka_unit_test(test_as_many_as_there_are), cmocka_unit_test(test_keys_of_a_pickle)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_any_order),
+                                       cmocka_unit_test(test_as_many_as_there_are),
+                                       cmocka_unit_test(test_keys_of_a_pickle)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-// Reading safetensors: the reference writer's file, conversions, shards by index. What is refused: test_safetensors_refusals.c.
+// Reading safetensors: the reference writer's file, conversions, shards by index. What is refused:
+// test_safetensors_refusals.c.
 #include "st_files.h"
 
 static void test_the_reference_writers_file(void **state)
@@ -14,7 +15,8 @@ static void test_the_reference_writers_file(void **state)
         assert_int_equal(tensor->dims, entry->dims);
         for (int d = 0; d < entry->dims; d++)
             assert_int_equal(tensor->shape[d], entry->shape[d]);
-        bool integer = entry->dtype == ZERO_I32 || entry->dtype == ZERO_I64 || entry->dtype == ZERO_U8;
+        bool integer =
+            entry->dtype == ZERO_I32 || entry->dtype == ZERO_I64 || entry->dtype == ZERO_U8;
         zero_status status = zr_st_read(&set, tensor, 0, golden[i].elements, values, NULL);
         assert_int_equal(status, integer ? ZERO_ERR_UNSUPPORTED : ZERO_OK);
         for (int64_t e = 0; e < golden[i].elements && !integer; e++)
@@ -52,7 +54,8 @@ static void test_names_with_and_without_prefix(void **state)
 static void test_no_tensors_at_all(void **state)
 {
     zr_st_set set;
-    assert_int_equal(zr_st_open(st_write(*state, "none.safetensors", "{}", 0), &set, NULL), ZERO_OK);
+    assert_int_equal(zr_st_open(st_write(*state, "none.safetensors", "{}", 0), &set, NULL),
+                     ZERO_OK);
     assert_int_equal(set.tensor_count, 0);
     assert_null(zr_st_find(&set, "a"));
     zr_st_close(&set);
@@ -61,15 +64,18 @@ static void test_no_tensors_at_all(void **state)
 static void test_unpadded_header_and_any_order(void **state)
 {
     zr_st_set set;
-    static const char header[] = "{\"b\":{\"shape\":[2],\"data_offsets\":[3,11],\"dtype\":\"F32\"},\"a\":{\"dtype\":"
-                                 "\"U8\",\"shape\":[3],\"data_offsets\":[0,3]} }";
-    assert_int_equal(zr_st_open(st_write(*state, "odd.safetensors", header, 11), &set, NULL), ZERO_OK);
+    static const char header[] =
+        "{\"b\":{\"shape\":[2],\"data_offsets\":[3,11],\"dtype\":\"F32\"},\"a\":{\"dtype\":"
+        "\"U8\",\"shape\":[3],\"data_offsets\":[0,3]} }";
+    assert_int_equal(zr_st_open(st_write(*state, "odd.safetensors", header, 11), &set, NULL),
+                     ZERO_OK);
     assert_int_equal(zr_st_find(&set, "b")->begin, 8 + strlen(header) + 3);
     assert_int_equal(zr_st_find(&set, "a")->end, 8 + strlen(header) + 3);
     zr_st_close(&set);
 }
 
-// Tensors of the four floating types, longer than the reader's block, read in pieces that meet nowhere.
+// Tensors of the four floating types, longer than the reader's block, read in pieces that meet
+// nowhere.
 static void test_ranges_of_every_floating_type(void **state)
 {
     enum { COUNT = 5000 };
@@ -81,7 +87,8 @@ static void test_ranges_of_every_floating_type(void **state)
         char header[128];
         double value = 0;
         zr_buffer file = {0};
-        snprintf(header, sizeof header, "{\"x\":{\"dtype\":\"%s\",\"shape\":[%d],\"data_offsets\":[0,%zu]}}",
+        snprintf(header, sizeof header,
+                 "{\"x\":{\"dtype\":\"%s\",\"shape\":[%d],\"data_offsets\":[0,%zu]}}",
                  types[t].dtype, COUNT, COUNT * types[t].bytes);
         zr_buffer_append(&file, &(uint64_t){strlen(header)}, 8);
         zr_buffer_append(&file, header, strlen(header));
@@ -91,7 +98,8 @@ static void test_ranges_of_every_floating_type(void **state)
             uint32_t bits;
             memcpy(&bits, &narrow, 4);
             int exponent = narrow > 0 ? (int)(bits >> 23) - 127 : -15;
-            uint16_t half = (uint16_t)((exponent + 15) << 10 | (bits >> 13 & 0x3ff)), brain = (uint16_t)(bits >> 16);
+            uint16_t half = (uint16_t)((exponent + 15) << 10 | (bits >> 13 & 0x3ff)),
+                     brain = (uint16_t)(bits >> 16);
             const void *stored = t == 0   ? (void *)&narrow
                                  : t == 1 ? (void *)&value
                                  : t == 2 ? (void *)&half
@@ -100,8 +108,9 @@ static void test_ranges_of_every_floating_type(void **state)
         }
         zr_st_set set;
         float out[COUNT];
-        assert_int_equal(zr_st_open(st_write_bytes(*state, "x.safetensors", file.data, file.length), &set, NULL),
-                         ZERO_OK);
+        assert_int_equal(
+            zr_st_open(st_write_bytes(*state, "x.safetensors", file.data, file.length), &set, NULL),
+            ZERO_OK);
         for (int64_t first = 0; first < COUNT; first += 617) {
             int64_t count = first % 2 ? COUNT - first : (COUNT - first) / 2;
             assert_int_equal(zr_st_read(&set, set.tensors, first, count, out, NULL), ZERO_OK);
@@ -116,8 +125,9 @@ static void test_ranges_of_every_floating_type(void **state)
 
 static void test_special_values(void **state)
 {
-    static const char header[] = "{\"d\":{\"dtype\":\"F64\",\"shape\":[3],\"data_offsets\":[0,24]},\"h\":{\"dtype\":"
-                                 "\"F16\",\"shape\":[4],\"data_offsets\":[24,32]}}";
+    static const char header[] =
+        "{\"d\":{\"dtype\":\"F64\",\"shape\":[3],\"data_offsets\":[0,24]},\"h\":{\"dtype\":"
+        "\"F16\",\"shape\":[4],\"data_offsets\":[24,32]}}";
     zr_buffer file = {0};
     zr_buffer_append(&file, &(uint64_t){sizeof header - 1}, 8);
     zr_buffer_append(&file, header, sizeof header - 1);
@@ -125,16 +135,21 @@ static void test_special_values(void **state)
     zr_buffer_append(&file, (uint16_t[]){0x7c00, 0xfc00, 0x7e00, 0x0001}, 8);
     zr_st_set set;
     float out[4];
-    assert_int_equal(zr_st_open(st_write_bytes(*state, "s.safetensors", file.data, file.length), &set, NULL), ZERO_OK);
+    assert_int_equal(
+        zr_st_open(st_write_bytes(*state, "s.safetensors", file.data, file.length), &set, NULL),
+        ZERO_OK);
     assert_int_equal(zr_st_read(&set, zr_st_find(&set, "d"), 0, 3, out, NULL), ZERO_OK);
-    assert_true(out[0] == __builtin_inff() && out[1] == 0 && __builtin_signbit(out[1]) && out[2] == 1.0f / 3);
+    assert_true(out[0] == __builtin_inff() && out[1] == 0 && __builtin_signbit(out[1]) &&
+                out[2] == 1.0f / 3);
     assert_int_equal(zr_st_read(&set, zr_st_find(&set, "h"), 0, 4, out, NULL), ZERO_OK);
-    assert_true(out[0] == __builtin_inff() && out[1] == -__builtin_inff() && out[2] != out[2] && out[3] == 0x1p-24f);
+    assert_true(out[0] == __builtin_inff() && out[1] == -__builtin_inff() && out[2] != out[2] &&
+                out[3] == 0x1p-24f);
     zr_st_close(&set);
     zr_buffer_free(&file);
 }
 
-#define SHARD(name, bytes) "{\"" name "\":{\"dtype\":\"U8\",\"shape\":[" bytes "],\"data_offsets\":[0," bytes "]}}"
+#define SHARD(name, bytes)                                                                         \
+    "{\"" name "\":{\"dtype\":\"U8\",\"shape\":[" bytes "],\"data_offsets\":[0," bytes "]}}"
 
 static void write_shards(scratch *made, const char *index)
 {
@@ -147,7 +162,8 @@ static void test_shards_by_their_index(void **state)
 {
     scratch *made = *state;
     zr_st_set set;
-    write_shards(made, "{\"metadata\":{\"total_size\":8},\"weight_map\":{\"a\":\"model-00002-of-00002.safetensors\","
+    write_shards(made, "{\"metadata\":{\"total_size\":8},\"weight_map\":{\"a\":\"model-00002-of-"
+                       "00002.safetensors\","
                        "\"b\":\"model-00001-of-00002.safetensors\"}}");
     assert_int_equal(zr_st_open(made->directory, &set, NULL), ZERO_OK);
     assert_int_equal(set.file_count, 2);
@@ -172,19 +188,22 @@ static void test_index_and_shards_that_disagree(void **state)
         {"{}", "no object \"weight_map\"", ZERO_ERR_DATA},
         {"{\"weight_map\":[]}", "no object \"weight_map\"", ZERO_ERR_DATA},
         {"{\"weight_map\":{\"a\":1}}", "\"a\" is no string", ZERO_ERR_DATA},
-        {"{\"weight_map\":{\"a\":\"../x.safetensors\"}}", "\"../x.safetensors\" is not the name of a file next to it",
-         ZERO_ERR_DATA},
+        {"{\"weight_map\":{\"a\":\"../x.safetensors\"}}",
+         "\"../x.safetensors\" is not the name of a file next to it", ZERO_ERR_DATA},
         {"{\"weight_map\":{\"a\":\"/etc/passwd\"}}", "not the name of a file", ZERO_ERR_DATA},
         {"{\"weight_map\":{\"a\":\"..\"}}", "not the name of a file", ZERO_ERR_DATA},
         {"{\"weight_map\":{\"a\":\"\"}}", "not the name of a file", ZERO_ERR_DATA},
         {"{\"weight_map\":{\"a\":\"absent.safetensors\"}}", "absent.safetensors", ZERO_ERR_IO},
-        {"{\"weight_map\":{\"b\":\"model-00002-of-00002.safetensors\"}}", "\"b\" should lie in model-00002",
-         ZERO_ERR_DATA},
-        {"{\"weight_map\":{\"a\":\"model-00001-of-00002.safetensors\",\"b\":\"model-00002-of-00002.safetensors\"}}",
+        {"{\"weight_map\":{\"b\":\"model-00002-of-00002.safetensors\"}}",
+         "\"b\" should lie in model-00002", ZERO_ERR_DATA},
+        {"{\"weight_map\":{\"a\":\"model-00001-of-00002.safetensors\",\"b\":\"model-00002-of-00002."
+         "safetensors\"}}",
          "where it does not", ZERO_ERR_DATA},
-        {"{\"weight_map\":{\"b\":\"model-00001-of-00002.safetensors\",\"c\":\"model-00001-of-00002.safetensors\"}}",
+        {"{\"weight_map\":{\"b\":\"model-00001-of-00002.safetensors\",\"c\":\"model-00001-of-00002."
+         "safetensors\"}}",
          "\"c\" should lie", ZERO_ERR_DATA},
-        {"{\"weight_map\":{\"a\":\"twice.safetensors\",\"b\":\"model-00002-of-00002.safetensors\"}}",
+        {"{\"weight_map\":{\"a\":\"twice.safetensors\",\"b\":\"model-00002-of-00002.safetensors\"}"
+         "}",
          "tensor \"a\" lies in", ZERO_ERR_DATA},
         {"{\"weight_map\":{\"a\":\"model-00002-of-00002.safetensors\",\"d\":\"more.safetensors\"}}",
          "does not name the tensor \"e\"", ZERO_ERR_DATA},
@@ -192,7 +211,8 @@ static void test_index_and_shards_that_disagree(void **state)
     scratch *made = *state;
     st_write(made, "twice.safetensors", SHARD("a", "5"), 5);
     st_write(made, "more.safetensors",
-             "{\"d\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]},\"e\":{\"dtype\":\"U8\",\"shape\":[0],"
+             "{\"d\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]},\"e\":{\"dtype\":"
+             "\"U8\",\"shape\":[0],"
              "\"data_offsets\":[0,0]}}",
              0);
     for (int i = 0; i < ZR_COUNT(cases); i++) {
@@ -219,9 +239,8 @@ static void test_every_allocation_may_fail(void **state)
 {
     scratch *made = *state;
     zero_status status = ZERO_ERR_MEMORY;
-    write_shards(
-        made,
-        "{\"weight_map\":{\"a\":\"model-00002-of-00002.safetensors\",\"b\":\"model-00001-of-00002.safetensors\"}}");
+    write_shards(made, "{\"weight_map\":{\"a\":\"model-00002-of-00002.safetensors\",\"b\":\"model-"
+                       "00001-of-00002.safetensors\"}}");
     for (int nth = 1; status != ZERO_OK; nth++) {
         zr_st_set set;
         zero_error error = {0};
@@ -242,13 +261,17 @@ int main(void)
         cmocka_unit_test(test_tensors_are_sorted_by_name),
         cmocka_unit_test(test_names_with_and_without_prefix),
         cmocka_unit_test_setup_teardown(test_no_tensors_at_all, scratch_open, scratch_close),
-        cmocka_unit_test_setup_teardown(test_unpadded_header_and_any_order, scratch_open, scratch_close),
-        cmocka_unit_test_setup_teardown(test_ranges_of_every_floating_type, scratch_open, scratch_close),
+        cmocka_unit_test_setup_teardown(test_unpadded_header_and_any_order, scratch_open,
+                                        scratch_close),
+        cmocka_unit_test_setup_teardown(test_ranges_of_every_floating_type, scratch_open,
+                                        scratch_close),
         cmocka_unit_test_setup_teardown(test_special_values, scratch_open, scratch_close),
         cmocka_unit_test_setup_teardown(test_shards_by_their_index, scratch_open, scratch_close),
-        cmocka_unit_test_setup_teardown(test_index_and_shards_that_disagree, scratch_open, scratch_close),
+        cmocka_unit_test_setup_teardown(test_index_and_shards_that_disagree, scratch_open,
+                                        scratch_close),
         cmocka_unit_test(test_directories_without_a_model),
-        cmocka_unit_test_setup_teardown(test_every_allocation_may_fail, scratch_open, scratch_close),
+        cmocka_unit_test_setup_teardown(test_every_allocation_may_fail, scratch_open,
+                                        scratch_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,27 +6,13 @@ static void put_element(char *out, zero_dtype dtype, int64_t i)
 {
     float value = (float)(i - 3) / 4;
     switch (dtype) {
-    case ZERO_F32:
-        memcpy(out, &value, 4);
-        break;
-    case ZERO_F64:
-        memcpy(out, &(double){value}, 8);
-        break;
-    case ZERO_F16:
-        memcpy(out, &(uint16_t){zr_f32_to_f16(value)}, 2);
-        break;
-    case ZERO_BF16:
-        memcpy(out, &(uint16_t){zr_f32_to_bf16(value)}, 2);
-        break;
-    case ZERO_I32:
-        memcpy(out, &(int32_t){(int32_t)i - 3}, 4);
-        break;
-    case ZERO_I64:
-        memcpy(out, &(int64_t){i - 3}, 8);
-        break;
-    case ZERO_U8:
-        *out = (char)i;
-        break;
+    case ZERO_F32: memcpy(out, &value, 4); break;
+    case ZERO_F64: memcpy(out, &(double){value}, 8); break;
+    case ZERO_F16: memcpy(out, &(uint16_t){zr_f32_to_f16(value)}, 2); break;
+    case ZERO_BF16: memcpy(out, &(uint16_t){zr_f32_to_bf16(value)}, 2); break;
+    case ZERO_I32: memcpy(out, &(int32_t){(int32_t)i - 3}, 4); break;
+    case ZERO_I64: memcpy(out, &(int64_t){i - 3}, 8); break;
+    case ZERO_U8: *out = (char)i; break;
     }
 }
 
@@ -61,7 +47,8 @@ static void test_prefix_and_escapes(void **state)
         {"a\"\\\n\xc3\xa9", ZERO_F32, 1, (const int64_t[]){1}},
     };
     static const char expected[] =
-        "{\"__metadata__\":{\"format\":\"pt\"},\"transformer.a\\\"\\\\\\n\xc3\xa9\":{\"dtype\":\"F32\",\"shape\":[1],"
+        "{\"__metadata__\":{\"format\":\"pt\"},\"transformer.a\\\"\\\\\\n\xc3\xa9\":{\"dtype\":"
+        "\"F32\",\"shape\":[1],"
         "\"data_offsets\":[0,4]},"
         "\"transformer.wte.weight\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[4,28]}}";
     zr_st_layout layout;
@@ -73,7 +60,8 @@ static void test_prefix_and_escapes(void **state)
     assert_memory_equal(layout.header.data + 8, expected, sizeof expected - 1);
     for (size_t i = 8 + sizeof expected - 1; i < layout.header.length; i++)
         assert_int_equal(layout.header.data[i], ' ');
-    assert_int_equal(layout.begin[0], (int64_t)layout.header.length + 4); // in the order given, not the file's
+    // in the order given, not the file's
+    assert_int_equal(layout.begin[0], (int64_t)layout.header.length + 4);
     assert_int_equal(layout.begin[1], layout.header.length);
     assert_int_equal(layout.total, layout.header.length + 28);
     zr_st_layout_free(&layout);

@@ -1,4 +1,5 @@
-// Safetensors files that must be refused: each rule of the format once, then every truncation and every changed byte of a good file.
+// Safetensors files that must be refused: each rule of the format once, then every truncation and
+// every changed byte of a good file.
 #include "st_files.h"
 
 #define X "{\"x\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":"
@@ -25,12 +26,16 @@ static const struct refusal {
     {"{\"x\":{\"dtype\":\"U8\",\"shape\":[-4],\"data_offsets\":[0,4]}}", 4, "\"shape\" is not"},
     {"{\"x\":{\"dtype\":\"U8\",\"shape\":[4.0],\"data_offsets\":[0,4]}}", 4, "\"shape\" is not"},
     {"{\"x\":{\"dtype\":\"U8\",\"shape\":[\"4\"],\"data_offsets\":[0,4]}}", 4, "\"shape\" is not"},
-    {"{\"x\":{\"dtype\":\"U8\",\"shape\":[9223372036854775808],\"data_offsets\":[0,4]}}", 4, "x.safetensors"},
-    {"{\"x\":{\"dtype\":\"U8\",\"shape\":[4],\"shape\":[4],\"data_offsets\":[0,4]}}", 4, "x.safetensors"},
-    {"{\"x\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},\"x\":{\"dtype\":\"U8\",\"shape\":[4],\"data_"
+    {"{\"x\":{\"dtype\":\"U8\",\"shape\":[9223372036854775808],\"data_offsets\":[0,4]}}", 4,
+     "x.safetensors"},
+    {"{\"x\":{\"dtype\":\"U8\",\"shape\":[4],\"shape\":[4],\"data_offsets\":[0,4]}}", 4,
+     "x.safetensors"},
+    {"{\"x\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},\"x\":{\"dtype\":\"U8\","
+     "\"shape\":[4],\"data_"
      "offsets\":[4,8]}}",
      8, "x.safetensors"},
-    {"{\"x\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4],\"more\":1}}", 4, "fields besides"},
+    {"{\"x\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4],\"more\":1}}", 4,
+     "fields besides"},
     {"{\"x\":{\"dtype\":\"U8\",\"shape\":[4]}}", 4, "\"data_offsets\" is not"},
     {X "[]}}", 4, "\"data_offsets\" is not"},
     {X "[4]}}", 4, "\"data_offsets\" is not"},
@@ -51,9 +56,12 @@ static const struct refusal {
      "\"y\" begins at byte 3 of the data, where the one before ends at 4"},
     {"{\"x\":{\"dtype\":\"F4\",\"shape\":[3],\"data_offsets\":[0,1]}}", 1, "part of a byte"},
     {"{\"x\":{\"dtype\":\"F6_E2M3\",\"shape\":[3],\"data_offsets\":[0,2]}}", 2, "part of a byte"},
-    {"{\"x\":{\"dtype\":\"U8\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,0]}}", 0, "too many elements"},
-    {"{\"x\":{\"dtype\":\"F64\",\"shape\":[2305843009213693952],\"data_offsets\":[0,0]}}", 0, "too many elements"},
-    {"{\"x\":{\"dtype\":\"F32\",\"shape\":[3037000500,3037000500,2],\"data_offsets\":[0,0]}}", 0, "too many elements"},
+    {"{\"x\":{\"dtype\":\"U8\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,0]}}", 0,
+     "too many elements"},
+    {"{\"x\":{\"dtype\":\"F64\",\"shape\":[2305843009213693952],\"data_offsets\":[0,0]}}", 0,
+     "too many elements"},
+    {"{\"x\":{\"dtype\":\"F32\",\"shape\":[3037000500,3037000500,2],\"data_offsets\":[0,0]}}", 0,
+     "too many elements"},
     {"{\"__metadata__\":[]}", 0, "\"__metadata__\" is no object"},
     {"{\"__metadata__\":{\"format\":1}}", 0, "\"format\" is no string"},
     {"{\"__metadata__\":{\"a\":{\"b\":\"c\"}}}", 0, "\"a\" is no string"},
@@ -65,10 +73,12 @@ static void test_each_rule_of_the_format(void **state)
     for (int i = 0; i < ZR_COUNT(refusals); i++) {
         zr_st_set set;
         zero_error error = {0};
-        zero_status status =
-            zr_st_open(st_write(*state, "x.safetensors", refusals[i].header, refusals[i].data_bytes), &set, &error);
+        zero_status status = zr_st_open(
+            st_write(*state, "x.safetensors", refusals[i].header, refusals[i].data_bytes), &set,
+            &error);
         if (status != ZERO_ERR_DATA || !strstr(error.message, refusals[i].says))
-            fail_msg("%s\ngave %s: %s", refusals[i].header, zero_status_name(status), error.message);
+            fail_msg("%s\ngave %s: %s", refusals[i].header, zero_status_name(status),
+                     error.message);
         assert_contains(error.message, "x.safetensors");
         assert_null(set.tensors);
     }
@@ -84,7 +94,8 @@ static void test_what_the_format_allows(void **state)
         {"{\"x\":{\"dtype\":\"F6_E3M2\",\"shape\":[4],\"data_offsets\":[0,3]}}", 3},
         {"{\"x\":{\"dtype\":\"C64\",\"shape\":[],\"data_offsets\":[0,8]}}", 8},
         {"{\"x\":{\"dtype\":\"BOOL\",\"shape\":[1,1,1,1,1,1,1,1],\"data_offsets\":[0,1]}}", 1},
-        {"{\"y\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[4,4]},\"z\":{\"dtype\":\"U8\",\"shape\":[0,9],"
+        {"{\"y\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[4,4]},\"z\":{\"dtype\":\"U8\","
+         "\"shape\":[0,9],"
          "\"data_offsets\":[0,0]},\"x\":{\"dtype\":\"U8\","
          "\"shape\":[4],\"data_offsets\":[0,4]}}",
          4},
@@ -94,8 +105,8 @@ static void test_what_the_format_allows(void **state)
     for (int i = 0; i < ZR_COUNT(allowed); i++) {
         zr_st_set set;
         zero_error error = {0};
-        if (zr_st_open(st_write(*state, "x.safetensors", allowed[i].header, allowed[i].data_bytes), &set, &error) !=
-            ZERO_OK)
+        if (zr_st_open(st_write(*state, "x.safetensors", allowed[i].header, allowed[i].data_bytes),
+                       &set, &error) != ZERO_OK)
             fail_msg("%s\nis legal, but gave: %s", allowed[i].header, error.message);
         zr_st_close(&set);
     }
@@ -103,10 +114,12 @@ static void test_what_the_format_allows(void **state)
 
 static void test_more_dimensions_than_we_hold(void **state)
 {
-    static const char header[] = "{\"x\":{\"dtype\":\"U8\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,1]}}";
+    static const char header[] =
+        "{\"x\":{\"dtype\":\"U8\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,1]}}";
     zr_st_set set;
     zero_error error;
-    assert_int_equal(zr_st_open(st_write(*state, "x.safetensors", header, 1), &set, &error), ZERO_ERR_UNSUPPORTED);
+    assert_int_equal(zr_st_open(st_write(*state, "x.safetensors", header, 1), &set, &error),
+                     ZERO_ERR_UNSUPPORTED);
     assert_contains(error.message, "\"x\" has 9 dimensions");
 }
 
@@ -114,7 +127,8 @@ static void expect_refused(scratch *made, const void *bytes, size_t length, cons
 {
     zr_st_set set;
     zero_error error = {0};
-    assert_int_equal(zr_st_open(st_write_bytes(made, "x.safetensors", bytes, length), &set, &error), ZERO_ERR_DATA);
+    assert_int_equal(zr_st_open(st_write_bytes(made, "x.safetensors", bytes, length), &set, &error),
+                     ZERO_ERR_DATA);
     assert_contains(error.message, says);
     assert_contains(error.message, "x.safetensors");
 }
@@ -125,8 +139,10 @@ static void test_lengths_that_cannot_be(void **state)
     expect_refused(*state, "\2\0\0\0\0\0\0", 7, "7 bytes, fewer than the 8");
     expect_refused(*state, "\0\0\0\0\0\0\0\0", 8, "does not begin with {");
     expect_refused(*state, "\3\0\0\0\0\0\0\0{}", 10, "a header of 3 bytes in a file of 10");
-    expect_refused(*state, "\1\xe1\xf5\5\0\0\0\0{}", 10, "a header of 100000001 bytes, more than the 100000000");
-    expect_refused(*state, "\xff\xff\xff\xff\xff\xff\xff\xff{}", 10, "a header of 18446744073709551615 bytes");
+    expect_refused(*state, "\1\xe1\xf5\5\0\0\0\0{}", 10,
+                   "a header of 100000001 bytes, more than the 100000000");
+    expect_refused(*state, "\xff\xff\xff\xff\xff\xff\xff\xff{}", 10,
+                   "a header of 18446744073709551615 bytes");
     expect_refused(*state, "\xf8\xff\xff\xff\xff\xff\xff\xff{}", 10, "more than the 100000000");
 }
 
@@ -142,8 +158,8 @@ static void test_a_directory_of_that_name(void **state)
 
 static void test_a_zero_behind_a_number(void **state)
 {
-    static const char file[] =
-        "\x3a\0\0\0\0\0\0\0{\"x\":{\"dtype\":\"U8\",\"shape\":[4\0],\"data_offsets\":[0,4]}}    data";
+    static const char file[] = "\x3a\0\0\0\0\0\0\0{\"x\":{\"dtype\":\"U8\",\"shape\":[4\0],\"data_"
+                               "offsets\":[0,4]}}    data";
     expect_refused(*state, file, sizeof file - 1, "byte 29 of the header is 0");
 }
 
@@ -153,7 +169,8 @@ static void test_nesting(void **state)
     memset(header + 5, '[', 4000);
     zr_st_set set;
     zero_error error;
-    assert_int_equal(zr_st_open(st_write(*state, "x.safetensors", header, 0), &set, &error), ZERO_ERR_DATA);
+    assert_int_equal(zr_st_open(st_write(*state, "x.safetensors", header, 0), &set, &error),
+                     ZERO_ERR_DATA);
     assert_contains(error.message, "x.safetensors");
 }
 
@@ -164,13 +181,16 @@ static void test_every_truncation(void **state)
     for (size_t cut = 0; cut < length; cut++) {
         zr_st_set set;
         zero_error error;
-        assert_int_equal(zr_st_open(st_write_bytes(*state, "x.safetensors", data, cut), &set, &error), ZERO_ERR_DATA);
+        assert_int_equal(
+            zr_st_open(st_write_bytes(*state, "x.safetensors", data, cut), &set, &error),
+            ZERO_ERR_DATA);
         assert_null(set.tensors);
     }
     zr_free(data);
 }
 
-// Whatever is accepted must be readable from end to end: sizes, types and offsets that fit the file.
+// Whatever is accepted must be readable from end to end: sizes, types and offsets that fit the
+// file.
 static void read_everything(const zr_st_set *set)
 {
     float values[64];
@@ -200,7 +220,8 @@ static void test_every_changed_byte(void **state)
             zr_st_set set;
             zero_error error = {0};
             data[at] = (char)changes[c];
-            if (zr_st_open(st_write_bytes(*state, "x.safetensors", data, length), &set, &error) == ZERO_OK) {
+            if (zr_st_open(st_write_bytes(*state, "x.safetensors", data, length), &set, &error) ==
+                ZERO_OK) {
                 read_everything(&set);
                 zr_st_close(&set);
                 accepted++;
@@ -219,7 +240,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_each_rule_of_the_format, scratch_open, scratch_close),
         cmocka_unit_test_setup_teardown(test_what_the_format_allows, scratch_open, scratch_close),
-        cmocka_unit_test_setup_teardown(test_more_dimensions_than_we_hold, scratch_open, scratch_close),
+        cmocka_unit_test_setup_teardown(test_more_dimensions_than_we_hold, scratch_open,
+                                        scratch_close),
         cmocka_unit_test_setup_teardown(test_lengths_that_cannot_be, scratch_open, scratch_close),
         cmocka_unit_test_setup_teardown(test_a_directory_of_that_name, scratch_open, scratch_close),
         cmocka_unit_test_setup_teardown(test_a_zero_behind_a_number, scratch_open, scratch_close),

@@ -1,4 +1,5 @@
-// A checkpoint is there whole or not at all: whichever call a save dies in, and whichever fails; and every byte of it is guarded.
+// A checkpoint is there whole or not at all: whichever call a save dies in, and whichever fails;
+// and every byte of it is guarded.
 //
 // The linker wraps the calls that a save makes, so that the nth of them ends the process, or fails.
 #define _GNU_SOURCE
@@ -19,27 +20,34 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { DID_NOT_MIND = 78 }; // besides DIED: a directory that was there is made once more, a short write goes on
-enum { SHORT = 4711 };      // for a reason: a write does the half of what it was asked to
+// besides DIED: a directory that was there is made once more, a short write goes on
+enum { DID_NOT_MIND = 78 };
+enum { SHORT = 4711 }; // for a reason: a write does the half of what it was asked to
 
 WRAP(int, fsync, (int fd), (fd))
-WRAP(int, sync_file_range, (int fd, off64_t offset, off64_t bytes, unsigned flags), (fd, offset, bytes, flags))
+WRAP(int, sync_file_range, (int fd, off64_t offset, off64_t bytes, unsigned flags),
+     (fd, offset, bytes, flags))
 WRAP(int, rename, (const char *from, const char *to), (from, to))
-WRAP(int, renameat2, (int a, const char *from, int b, const char *to, unsigned flags), (a, from, b, to, flags))
+WRAP(int, renameat2, (int a, const char *from, int b, const char *to, unsigned flags),
+     (a, from, b, to, flags))
 WRAP(int, mkdir, (const char *path, mode_t mode), (path, mode))
-WRAP(int, fallocate64, (int fd, int mode, off64_t offset, off64_t length), (fd, mode, offset, length))
+WRAP(int, fallocate64, (int fd, int mode, off64_t offset, off64_t length),
+     (fd, mode, offset, length))
 
 ssize_t __real_pwrite64(int fd, const void *data, size_t bytes, off64_t offset);
 ssize_t __wrap_pwrite64(int fd, const void *data, size_t bytes, off64_t offset);
 ssize_t __wrap_pwrite64(int fd, const void *data, size_t bytes, off64_t offset)
 {
     bool failing = fails();
-    return failing && errno == SHORT ? __real_pwrite64(fd, data, (bytes + 1) / 2, offset) : failing ? -1 : __real_pwrite64(fd, data, bytes, offset);
+    return failing && errno == SHORT ? __real_pwrite64(fd, data, (bytes + 1) / 2, offset)
+           : failing                 ? -1
+                                     : __real_pwrite64(fd, data, bytes, offset);
 }
 
 static zero_tensor_desc model[] = {
     {.name = "wte.weight", .dims = 2, .shape = {7, 5}},
-    {.name = "h.0.bias", .dims = 1, .shape = {301}}, // or LONG, which has a page of the file to itself
+    // or LONG, which has a page of the file to itself
+    {.name = "h.0.bias", .dims = 1, .shape = {301}},
     {.name = "scale", .dims = 0},
     {.name = "none", .dims = 2, .shape = {0, 4}},
 };
@@ -68,9 +76,13 @@ static void begin(state *s, float value)
         for (int i = 0; i < TOTAL; i++)
             s->values[v][i] = value + (float)(1000 * v + i);
         for (size_t t = 0; t < TENSORS; at += sizes[t++])
-            s->ranges[v][t] = (zr_weight_range){.tensor = &model[t], .count = sizes[t], .data = &s->values[v][at], .dtype = ZERO_F32};
+            s->ranges[v][t] = (zr_weight_range){.tensor = &model[t],
+                                                .count = sizes[t],
+                                                .data = &s->values[v][at],
+                                                .dtype = ZERO_F32};
         array_view_fill(&s->views[v], s->tensors, TENSORS, s->ranges[v], TENSORS);
-        s->vectors[v] = (zr_state_vector){.name = names[v], .dtype = ZERO_F32, .view = s->views[v].view};
+        s->vectors[v] =
+            (zr_state_vector){.name = names[v], .dtype = ZERO_F32, .view = s->views[v].view};
     }
 }
 
@@ -148,7 +160,8 @@ static void old_or_new_whatever_happens(void **unused)
                 ended = save_in_a_child(directory, 2, in, reasons[r]);
                 int found = step_of(directory);
                 deaths += ended != 0;
-                assert_true(ended == 0 || ended == (reasons[r] ? 1 : DIED) || (reasons[r] && ended == DID_NOT_MIND));
+                assert_true(ended == 0 || ended == (reasons[r] ? 1 : DIED) ||
+                            (reasons[r] && ended == DID_NOT_MIND));
                 bool old = found == (replaces ? 1 : -1);
                 assert_true(ended == 1 ? old : ended == DIED ? old || found == 2 : found == 2);
                 if (reasons[r] && ended != 0) // who fails cleans up
@@ -156,7 +169,8 @@ static void old_or_new_whatever_happens(void **unused)
                 assert_true(in < 200);
             }
             assert_true(deaths > 8);
-            assert_int_equal(save_in_a_child(directory, 3, 0, 0), 0); // and the next save finds its way
+            // and the next save finds its way
+            assert_int_equal(save_in_a_child(directory, 3, 0, 0), 0);
             assert_int_equal(step_of(directory), 3);
             assert_int_equal(scratch_entries(parent), 1);
         }
@@ -194,10 +208,12 @@ static void every_byte_is_guarded(void **unused)
             flip(path, at);
             zero_status status = load(&s, directory, &step, &error);
             if (status != ZERO_ERR_DATA || !strstr(error.message, files[f]))
-                fail_msg("byte %lld of %s: %s", (long long)at, files[f], status == ZERO_OK ? "not noticed" : error.message);
+                fail_msg("byte %lld of %s: %s", (long long)at, files[f],
+                         status == ZERO_OK ? "not noticed" : error.message);
             if (f > 0) {
                 assert_int_equal(zr_manifest_read(directory, &manifest, &error), ZERO_OK);
-                assert_int_equal(zr_manifest_verify(directory, &manifest, NULL, NULL, &error), ZERO_ERR_DATA);
+                assert_int_equal(zr_manifest_verify(directory, &manifest, NULL, NULL, &error),
+                                 ZERO_ERR_DATA);
                 zr_manifest_free(&manifest);
             }
             flip(path, at);
@@ -222,7 +238,9 @@ static void what_is_given_up_ends_and_leaves_nothing(void **unused)
     assert_non_null(mkdtemp(parent));
     snprintf(directory, sizeof directory, "%s/step", parent);
     begin(&s, 0);
-    assert_int_equal(zr_states_save_begin(s.comm, directory, s.vectors, VECTORS, NULL, &saving, &error), ZERO_OK);
+    assert_int_equal(
+        zr_states_save_begin(s.comm, directory, s.vectors, VECTORS, NULL, &saving, &error),
+        ZERO_OK);
     zr_states_save_cancel(saving);
     assert_int_equal(zr_states_save_part(saving, 0, &error), ZERO_ERR_CANCELLED);
     assert_int_equal(zr_states_save_moved(saving), 0);
@@ -282,7 +300,8 @@ static void only_checkpoints_are_replaced(void **test_state)
     assert_non_null(strstr(error.message, "notes.txt"));
     assert_true(zr_path_exists(other));
     assert_int_equal(unlink(other), 0);
-    snprintf(other, sizeof other, "%s/model.safetensors", directory); // a model's, and no file of a checkpoint
+    // a model's, and no file of a checkpoint
+    snprintf(other, sizeof other, "%s/model.safetensors", directory);
     assert_int_equal(zr_file_write_durable(other, "mine", 4, &error), ZERO_OK);
     assert_int_equal(save(&s, directory, 1, &error), ZERO_ERR_USAGE);
     assert_int_equal(unlink(other), 0);

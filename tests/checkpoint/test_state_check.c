@@ -1,25 +1,42 @@
-// Every number of a manifest's state, beyond both ends of its range and of another kind: refused by name. What training writes is taken.
+// Every number of a manifest's state, beyond both ends of its range and of another kind: refused by
+// name. What training writes is taken.
 #include "st_files.h"
 #include "checkpoint/state_check.h"
 
 #include <stdlib.h>
 
 static const char whole[] =
-    "{\"step\": 3, \"updates\": 2, \"loss_scale\": {\"scale\": 65536.0, \"iteration\": 3, \"last_overflow\": -1, \"hysteresis\": 2}, \"gradient_scale\": 1, "
-    "\"train_batch_size\": 0, \"seed\": -5, \"exact_micro_batch\": 0, \"train\": {\"seq\": 16, \"lines\": 0, \"micro_batch\": 1, \"ranks\": 1, \"best_windows\": 1, \"resumed_from\": 0}}";
+    "{\"step\": 3, \"updates\": 2, \"loss_scale\": {\"scale\": 65536.0, \"iteration\": 3, "
+    "\"last_overflow\": -1, \"hysteresis\": 2}, \"gradient_scale\": 1, "
+    "\"train_batch_size\": 0, \"seed\": -5, \"exact_micro_batch\": 0, \"train\": {\"seq\": 16, "
+    "\"lines\": 0, \"micro_batch\": 1, \"ranks\": 1, \"best_windows\": 1, \"resumed_from\": 0}}";
 
-static const struct { const char *object, *key, *least, *most; } numbers[] = { // the ends themselves are taken
-    {NULL, "step", "0", "1000000000000"}, {NULL, "updates", "0", "1000000000000"}, {NULL, "train_batch_size", "0", "1000000000000"},
-    {NULL, "exact_micro_batch", "0", "1000000000000"}, {NULL, "gradient_scale", "1e-40", "1e40"}, {"loss_scale", "scale", "1e-40", "1e40"},
-    {"loss_scale", "iteration", "0", "1000000000000"}, {"loss_scale", "last_overflow", "-1", "1000000000000"}, {"loss_scale", "hysteresis", "0", "1000000"},
-    {"train", "seq", "1", "1000000000000"}, {"train", "lines", "0", "1000000000000"}, {"train", "micro_batch", "1", "1000000000000"},
-    {"train", "ranks", "1", "1000000"}, {"train", "best_windows", "1", "1000000000000"}, {"train", "resumed_from", "0", "1000000000000"},
+// the ends themselves are taken
+static const struct {
+    const char *object, *key, *least, *most;
+} numbers[] = {
+    {NULL, "step", "0", "1000000000000"},
+    {NULL, "updates", "0", "1000000000000"},
+    {NULL, "train_batch_size", "0", "1000000000000"},
+    {NULL, "exact_micro_batch", "0", "1000000000000"},
+    {NULL, "gradient_scale", "1e-40", "1e40"},
+    {"loss_scale", "scale", "1e-40", "1e40"},
+    {"loss_scale", "iteration", "0", "1000000000000"},
+    {"loss_scale", "last_overflow", "-1", "1000000000000"},
+    {"loss_scale", "hysteresis", "0", "1000000"},
+    {"train", "seq", "1", "1000000000000"},
+    {"train", "lines", "0", "1000000000000"},
+    {"train", "micro_batch", "1", "1000000000000"},
+    {"train", "ranks", "1", "1000000"},
+    {"train", "best_windows", "1", "1000000000000"},
+    {"train", "resumed_from", "0", "1000000000000"},
 };
 
 // The state with numbers[i] as `value`, a JSON text; NULL: without it.
 static zero_status check(int i, const char *value, zero_error *error)
 {
-    json_t *state = json_loads(whole, 0, NULL), *at = numbers[i].object ? json_object_get(state, numbers[i].object) : state;
+    json_t *state = json_loads(whole, 0, NULL),
+           *at = numbers[i].object ? json_object_get(state, numbers[i].object) : state;
     assert_non_null(at);
     if (value)
         json_object_set_new(at, numbers[i].key, json_loads(value, JSON_DECODE_ANY, NULL));
@@ -65,7 +82,8 @@ static void refused_beyond(int i)
 
 static void every_number_has_its_range(void **state)
 {
-    static const char *const never[] = {"-2", "-9223372036854775808", "1e300", "-1e300", "\"3\"", "null", "true", "[]"};
+    static const char *const never[] = {
+        "-2", "-9223372036854775808", "1e300", "-1e300", "\"3\"", "null", "true", "[]"};
     zero_error error;
     for (int i = 0; i < ZR_COUNT(numbers); i++) {
         for (int n = 0; n < ZR_COUNT(never); n++)
@@ -107,8 +125,9 @@ static void what_is_missing(void **state)
         bool needed = !numbers[i].object || numbers[i].object[0] == 'l';
         if (needed && strcmp(numbers[i].key, "exact_micro_batch"))
             refused(i, NULL);
+        // of older programs, or of no training of ours
         else
-            assert_int_equal(check(i, NULL, &error), ZERO_OK); // of older programs, or of no training of ours
+            assert_int_equal(check(i, NULL, &error), ZERO_OK);
     }
 }
 

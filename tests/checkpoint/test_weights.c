@@ -1,6 +1,8 @@
-// Weights written and read by several ranks: the same file from any number of them, and one answer for all when one fails.
+// Weights written and read by several ranks: the same file from any number of them, and one answer
+// for all when one fails.
 //
-// The linker wraps pwrite, fsync and rename, so that the nth call of one rank fails (a rank is a thread here, with those that it starts:
+// The linker wraps pwrite, fsync and rename, so that the nth call of one rank fails (a rank is a
+// thread here, with those that it starts:
 // pthread_create is wrapped too).
 #define _GNU_SOURCE
 #include "st_files.h"
@@ -26,10 +28,16 @@ static bool fails(enum fault kind)
     return fault && fault->kind == kind && atomic_fetch_sub(&fault->in, 1) == 1;
 }
 
-typedef struct start { void *(*function)(void *argument); void *argument; faults *fault; } start;
+typedef struct start {
+    void *(*function)(void *argument);
+    void *argument;
+    faults *fault;
+} start;
 
-int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *argument), void *argument);
-int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *argument), void *argument);
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
+                          void *(*function)(void *argument), void *argument);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
+                          void *(*function)(void *argument), void *argument);
 
 static void *begin_thread(void *argument)
 {
@@ -39,7 +47,8 @@ static void *begin_thread(void *argument)
     return own.function(own.argument);
 }
 
-int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *argument), void *argument)
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
+                          void *(*function)(void *argument), void *argument)
 {
     start *inherited = malloc(sizeof *inherited);
     *inherited = (start){function, argument, fault};
@@ -114,15 +123,18 @@ typedef struct rank_job {
 // Rank r of N holds elements [r, r+1) * TOTAL / N of the tensors laid end to end.
 static int make_ranges(const zero_comm *comm, const job *all, float *data, zr_weight_range *ranges)
 {
-    int64_t begin = TOTAL * comm->rank / comm->size, end = TOTAL * (comm->rank + 1) / comm->size, at = 0;
+    int64_t begin = TOTAL * comm->rank / comm->size, end = TOTAL * (comm->rank + 1) / comm->size,
+            at = 0;
     int count = 0;
     if (comm->rank == 0)
         begin += all->missing;
     for (int t = 0; t < TENSORS; at += sizes[t++]) {
         int64_t first = ZR_MAX(begin, at), last = ZR_MIN(end, at + sizes[t]);
         if (first < last)
-            ranges[count++] = (zr_weight_range){
-                .tensor = &model[t], .first = first - at, .count = last - first, .data = data + first};
+            ranges[count++] = (zr_weight_range){.tensor = &model[t],
+                                                .first = first - at,
+                                                .count = last - first,
+                                                .data = data + first};
     }
     return count;
 }
@@ -188,7 +200,8 @@ static zero_status work_load(job *all, zero_comm *comm, array_view *view, zero_e
     for (int i = 0; i < view->count && status == ZERO_OK; i++) {
         const zr_weight_range *range = &view->ranges[i];
         for (int64_t e = 0; e < range->count; e++)
-            all->wrong[comm->rank] += ((const float *)range->data)[e] != value_of((int)(range->tensor - model), range->first + e);
+            all->wrong[comm->rank] += ((const float *)range->data)[e] !=
+                                      value_of((int)(range->tensor - model), range->first + e);
     }
     return status;
 }
@@ -211,8 +224,10 @@ static job load_job(const char *path)
 static void assert_all_say(const job *all, int ranks, zero_status status, const char *says)
 {
     for (int r = 0; r < ranks; r++) {
-        if (all->status[r] != status || all->error[r].status != status || !strstr(all->error[r].message, says))
-            fail_msg("rank %d of %d: %s: %s", r, ranks, zero_status_name(all->status[r]), all->error[r].message);
+        if (all->status[r] != status || all->error[r].status != status ||
+            !strstr(all->error[r].message, says))
+            fail_msg("rank %d of %d: %s: %s", r, ranks, zero_status_name(all->status[r]),
+                     all->error[r].message);
     }
 }
 
@@ -279,7 +294,8 @@ static void test_more_than_one_chunk(void **state)
     const int64_t count = (1 << 22) + 3;
     zero_tensor_desc big = {.name = "big", .dims = 1, .shape = {count}};
     const zero_tensor_desc *tensors[] = {&big};
-    float *data = zr_alloc((size_t)count * sizeof *data, NULL), *back = zr_alloc((size_t)count * sizeof *back, NULL);
+    float *data = zr_alloc((size_t)count * sizeof *data, NULL),
+          *back = zr_alloc((size_t)count * sizeof *back, NULL);
     zr_weight_range range = {.tensor = &big, .count = count, .data = data};
     array_view view;
     array_view_fill(&view, tensors, 1, &range, 1);
@@ -308,8 +324,10 @@ static void test_a_directory_that_is_not_there(void **state)
     }
 }
 
-// The nth call of `kind` on `rank` fails, for every n until none does. What stood there before stays.
-static void sweep(scratch *made, int ranks, int rank, enum fault kind, zero_status status, const char *says)
+// The nth call of `kind` on `rank` fails, for every n until none does. What stood there before
+// stays.
+static void sweep(scratch *made, int ranks, int rank, enum fault kind, zero_status status,
+                  const char *says)
 {
     int failures = 0;
     for (int nth = 1;; nth++) {
@@ -366,12 +384,12 @@ static void test_ranges_that_leave_a_hole(void **state)
     }
 }
 
-#define F32(name, shape, begin, end)                                                                                   \
+#define F32(name, shape, begin, end)                                                               \
     "\"" name "\":{\"dtype\":\"F32\",\"shape\":[" shape "],\"data_offsets\":[" begin "," end "]}"
 #define FIRST F32("wte.weight", "7,5", "0", "140") ","
-#define REST                                                                                                           \
-    "," F32("scale", "", "12144", "12148") "," F32("a.conv", "2,3,4,5", "12148",                                       \
-                                                   "12628") "," F32("none", "0,4", "12628", "12628") "}"
+#define REST                                                                                       \
+    "," F32("scale", "", "12144", "12148") "," F32("a.conv", "2,3,4,5", "12148", "12628") "," F32( \
+        "none", "0,4", "12628", "12628") "}"
 
 static void test_models_that_do_not_fit(void **state)
 {
@@ -383,9 +401,12 @@ static void test_models_that_do_not_fit(void **state)
          "tensor \"h.0.bias\" is 3001 x 1, where the model has 3001"},
         {"{" F32("wte.weight", "5,7", "0", "140") "," F32("h.0.bias", "3001", "140", "12144") REST,
          "\"wte.weight\" is 5 x 7, where the model has 7 x 5"},
-        {"{" F32("wte.weight", "7,5", "0", "140") "," F32("h.0.bias", "3001", "140", "12144") "," F32(
-             "scale", "1", "12144", "12148") "," F32("a.conv", "2,3,4,5", "12148",
-                                                     "12628") "," F32("none", "0,4", "12628", "12628") "}",
+        {"{" F32("wte.weight", "7,5", "0", "140") "," F32(
+             "h.0.bias", "3001", "140",
+             "12144") "," F32("scale", "1", "12144",
+                              "12148") "," F32("a.conv", "2,3,4,5", "12148",
+                                               "12628") "," F32("none", "0,4", "12628",
+                                                                "12628") "}",
          "\"scale\" is 1, where the model has scalar"},
         {"{" FIRST F32("h.0.bias", "3001", "140", "12144") REST, "it was cut short"},
         {"{", "x.safetensors"},
@@ -407,10 +428,10 @@ static void test_models_that_do_not_fit(void **state)
 static void test_a_dtype_that_one_rank_finds(void **state)
 {
     static const char header[] = "{" FIRST F32("h.0.bias", "3001", "140", "12144") "," F32(
-        "scale", "", "12144",
-        "12148") ","
-                 "\"a.conv\":{\"dtype\":\"I32\",\"shape\":[2,3,4,5],\"data_offsets\":[12148,12628]}," F32(
-                     "none", "0,4", "12628", "12628") "}";
+        "scale", "", "12144", "12148") ","
+                                       "\"a.conv\":{\"dtype\":\"I32\",\"shape\":[2,3,4,5],\"data_"
+                                       "offsets\":[12148,12628]}," F32("none", "0,4", "12628",
+                                                                       "12628") "}";
     job load = load_job(st_write(*state, "x.safetensors", header, 12628));
     run(&load, 3);
     assert_all_say(&load, 3, ZERO_ERR_UNSUPPORTED, "tensor \"a.conv\" has dtype I32");
@@ -441,16 +462,22 @@ static void test_memory_that_fails_one_loading_rank(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_the_same_file_from_any_number_of_ranks, scratch_open, scratch_close),
+        cmocka_unit_test_setup_teardown(test_the_same_file_from_any_number_of_ranks, scratch_open,
+                                        scratch_close),
         cmocka_unit_test_setup_teardown(test_what_is_in_the_file, scratch_open, scratch_close),
         cmocka_unit_test_setup_teardown(test_more_than_one_chunk, scratch_open, scratch_close),
-        cmocka_unit_test_setup_teardown(test_a_directory_that_is_not_there, scratch_open, scratch_close),
-        cmocka_unit_test_setup_teardown(test_a_disk_that_fails_one_rank, scratch_open, scratch_close),
-        cmocka_unit_test_setup_teardown(test_memory_that_fails_one_rank, scratch_open, scratch_close),
+        cmocka_unit_test_setup_teardown(test_a_directory_that_is_not_there, scratch_open,
+                                        scratch_close),
+        cmocka_unit_test_setup_teardown(test_a_disk_that_fails_one_rank, scratch_open,
+                                        scratch_close),
+        cmocka_unit_test_setup_teardown(test_memory_that_fails_one_rank, scratch_open,
+                                        scratch_close),
         cmocka_unit_test_setup_teardown(test_ranges_that_leave_a_hole, scratch_open, scratch_close),
         cmocka_unit_test_setup_teardown(test_models_that_do_not_fit, scratch_open, scratch_close),
-        cmocka_unit_test_setup_teardown(test_a_dtype_that_one_rank_finds, scratch_open, scratch_close),
-        cmocka_unit_test_setup_teardown(test_memory_that_fails_one_loading_rank, scratch_open, scratch_close),
+        cmocka_unit_test_setup_teardown(test_a_dtype_that_one_rank_finds, scratch_open,
+                                        scratch_close),
+        cmocka_unit_test_setup_teardown(test_memory_that_fails_one_loading_rank, scratch_open,
+                                        scratch_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-// Ranks that see other weights than rank 0 under one name are refused: large files are compared by their sizes and by blocks that follow
-// from the seed.
+// Ranks that see other weights than rank 0 under one name are refused: large files are compared by
+// their sizes and by blocks that follow from the seed.
 #define _GNU_SOURCE
 #include "st_files.h"
 #include "base/random.h"
@@ -26,7 +26,9 @@ static void *load(void *argument)
     char path[300];
     array_view_fill(&view, NULL, 0, NULL, 0);
     snprintf(path, sizeof path, "%s/%d.safetensors", own->directory, own->comm->rank);
-    own->status = zr_weights_load(own->comm, path, &view.view, &(zr_weights_how){.seed = own->seed, .ignored = true}, &own->error);
+    own->status =
+        zr_weights_load(own->comm, path, &view.view,
+                        &(zr_weights_how){.seed = own->seed, .ignored = true}, &own->error);
     return NULL;
 }
 
@@ -47,7 +49,8 @@ static void loaded(const scratch *made, uint64_t seed, zero_status wanted)
     for (int r = 0; r < RANKS; r++) {
         zero_comm_destroy(comms[r]);
         if (ranks[r].status != wanted)
-            fail_msg("rank %d: %s: %s", r, zero_status_name(ranks[r].status), ranks[r].error.message);
+            fail_msg("rank %d: %s: %s", r, zero_status_name(ranks[r].status),
+                     ranks[r].error.message);
     }
 }
 
@@ -55,7 +58,8 @@ static void loaded(const scratch *made, uint64_t seed, zero_status wanted)
 static void write_zeros(scratch *made, const char *name, int64_t elements)
 {
     char header[128];
-    int length = snprintf(header + 8, sizeof header - 8, "{\"x\":{\"dtype\":\"F32\",\"shape\":[%lld],\"data_offsets\":[0,%lld]}}",
+    int length = snprintf(header + 8, sizeof header - 8,
+                          "{\"x\":{\"dtype\":\"F32\",\"shape\":[%lld],\"data_offsets\":[0,%lld]}}",
                           (long long)elements, (long long)elements * 4);
     memcpy(header, &(uint64_t){(uint64_t)length}, 8);
     st_write_bytes(made, name, header, 8 + (size_t)length);
@@ -102,7 +106,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_seed_says_which_blocks, scratch_open, scratch_close),
-        cmocka_unit_test_setup_teardown(sizes_differ_where_no_block_does, scratch_open, scratch_close),
+        cmocka_unit_test_setup_teardown(sizes_differ_where_no_block_does, scratch_open,
+                                        scratch_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
-// Weights written by ranks that are processes, started as a foreign launcher would: the same file as one rank writes, one answer
-// for all, and nothing left of the file when a rank is killed while it writes.
+// Weights written by ranks that are processes, started as a foreign launcher would: the same file
+// as one rank writes, one answer for all, and nothing left of the file when a rank is killed while
+// it writes.
 #define _GNU_SOURCE
 #include "st_files.h"
 #include "base/clock.h"
@@ -32,7 +33,8 @@ static zero_status save_part(zero_comm *comm, const char *path, zero_error *erro
     static float data[TOTAL];
     int64_t first = TOTAL * zero_comm_rank(comm) / zero_comm_size(comm),
             end = TOTAL * (zero_comm_rank(comm) + 1) / zero_comm_size(comm);
-    zr_weight_range range = {.tensor = &tensor, .first = first, .count = end - first, .data = data + first};
+    zr_weight_range range = {
+        .tensor = &tensor, .first = first, .count = end - first, .data = data + first};
     array_view view;
     array_view_fill(&view, tensors, 1, &range, 1);
     for (int64_t i = first; i < end; i++)
@@ -45,7 +47,8 @@ static int run_child(const char *path, int dying)
 {
     zero_comm *comm = NULL;
     zero_error error = {0};
-    zero_comm_options options = {.struct_size = sizeof options, .timeout_seconds = 20, .kind = "local"};
+    zero_comm_options options = {
+        .struct_size = sizeof options, .timeout_seconds = 20, .kind = "local"};
     zero_status status = zero_comm_open(&options, &comm, &error);
     if (status == ZERO_OK) {
         die_in_pwrite = zero_comm_rank(comm) == dying;
@@ -144,8 +147,10 @@ int main(int count, char **arguments)
         return run_child(arguments[1], atoi(arguments[2]));
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_the_file_of_one_rank, scratch_open, scratch_close),
-        cmocka_unit_test_setup_teardown(test_one_failure_is_everybodys, scratch_open, scratch_close),
-        cmocka_unit_test_setup_teardown(test_a_rank_killed_while_it_writes, scratch_open, scratch_close),
+        cmocka_unit_test_setup_teardown(test_one_failure_is_everybodys, scratch_open,
+                                        scratch_close),
+        cmocka_unit_test_setup_teardown(test_a_rank_killed_while_it_writes, scratch_open,
+                                        scratch_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

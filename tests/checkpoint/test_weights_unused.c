@@ -1,4 +1,5 @@
-// Tensors of a file that the model has no place for: refused by name, left out where that is asked for, or known and passed over.
+// Tensors of a file that the model has no place for: refused by name, left out where that is asked
+// for, or known and passed over.
 #include "array_view.h"
 #include "st_files.h"
 
@@ -46,8 +47,14 @@ static zero_status load(const scratch *made, const zr_weights_how *unused, zero_
 // What is asked for, what old exports have, a tied head, and what nobody has a place for.
 static void test_what_is_passed_over(void **state)
 {
-    static const char *const names[] = {"transformer.wte.weight", "transformer.h.0.attn.bias", "h.11.attn.masked_bias", "model.layers.3.self_attn.rotary_emb.inv_freq",
-                                        "model.layers.0.self_attn.rotary_emb.cos_cached", "lm_head.weight", "h.1.ln_1.bias", "wte.weight"};
+    static const char *const names[] = {"transformer.wte.weight",
+                                        "transformer.h.0.attn.bias",
+                                        "h.11.attn.masked_bias",
+                                        "model.layers.3.self_attn.rotary_emb.inv_freq",
+                                        "model.layers.0.self_attn.rotary_emb.cos_cached",
+                                        "lm_head.weight",
+                                        "h.1.ln_1.bias",
+                                        "wte.weight"};
     const zr_weights_how plain = {0}, tied = {.tied_head = "lm_head.weight"};
     for (int count = 1; count <= ZR_COUNT(names); count++) {
         write_tensors(*state, names, count);
@@ -58,16 +65,25 @@ static void test_what_is_passed_over(void **state)
 
 static void test_what_is_said(void **state)
 {
-    static const char *const names[] = {"wte.weight", "h.0.attn.c_attn.bias", "b", "lm_head.weight"};
+    static const char *const names[] = {"wte.weight", "h.0.attn.c_attn.bias", "b",
+                                        "lm_head.weight"};
     char said[ZERO_MESSAGE_BYTES] = "";
     const zero_logger logger = {keep_message, said};
     zero_error error = {0};
     write_tensors(*state, names, ZR_COUNT(names));
     assert_int_equal(load(*state, &(zr_weights_how){.logger = &logger}, &error), ZERO_ERR_DATA);
-    assert_non_null(strstr(error.message, "model.safetensors\" has 3 tensors that the model has no place for (--ignore-unused leaves them out): b, h.0.attn.c_attn.bias, lm_head.weight"));
+    assert_non_null(
+        strstr(error.message,
+               "model.safetensors\" has 3 tensors that the model has no place for (--ignore-unused "
+               "leaves them out): b, h.0.attn.c_attn.bias, lm_head.weight"));
     assert_string_equal(said, "");
-    assert_int_equal(load(*state, &(zr_weights_how){.ignored = true, .tied_head = "lm_head.weight", .logger = &logger}, &error), ZERO_OK);
-    assert_non_null(strstr(said, "2 tensors left out that the model has no place for: b, h.0.attn.c_attn.bias"));
+    assert_int_equal(
+        load(*state,
+             &(zr_weights_how){.ignored = true, .tied_head = "lm_head.weight", .logger = &logger},
+             &error),
+        ZERO_OK);
+    assert_non_null(strstr(
+        said, "2 tensors left out that the model has no place for: b, h.0.attn.c_attn.bias"));
 }
 
 static void test_many(void **state)

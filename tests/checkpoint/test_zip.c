@@ -1,10 +1,14 @@
-// Archives: what torch.save wrote is read; what is cut, damaged, or says contradicting things is refused, and never read outside of.
+// Archives: what torch.save wrote is read; what is cut, damaged, or says contradicting things is
+// refused, and never read outside of.
 #include "st_files.h"
 #include "checkpoint/zip.h"
 
-#define FIXTURE DEEPSPEED_DIR "/s2-schedule-r3/global_step3/zero_pp_rank_0_mp_rank_00_optim_states.pt"
+#define FIXTURE                                                                                    \
+    DEEPSPEED_DIR "/s2-schedule-r3/global_step3/zero_pp_rank_0_mp_rank_00_optim_states.pt"
 
-typedef struct part { const char *name, *bytes; } part;
+typedef struct part {
+    const char *name, *bytes;
+} part;
 
 static void put(zr_buffer *out, uint64_t value, int bytes)
 {
@@ -17,17 +21,22 @@ static zr_buffer archive(const part *parts, int count, const uint32_t *crcs)
 {
     zr_buffer file = {0}, directory = {0};
     for (int i = 0; i < count; i++) {
-        uint64_t at = file.length, length = strlen(parts[i].bytes), name = strlen(parts[i].name), crc = crcs ? crcs[i] : 0;
-        put(&file, 0x04034b50, 4), put(&file, 0, 10), put(&file, crc, 4), put(&file, length, 4), put(&file, length, 4), put(&file, name, 2), put(&file, 0, 2);
+        uint64_t at = file.length, length = strlen(parts[i].bytes), name = strlen(parts[i].name),
+                 crc = crcs ? crcs[i] : 0;
+        put(&file, 0x04034b50, 4), put(&file, 0, 10), put(&file, crc, 4), put(&file, length, 4),
+            put(&file, length, 4), put(&file, name, 2), put(&file, 0, 2);
         zr_buffer_append(&file, parts[i].name, name);
         zr_buffer_append(&file, parts[i].bytes, length);
-        put(&directory, 0x02014b50, 4), put(&directory, 0, 12), put(&directory, crc, 4), put(&directory, length, 4), put(&directory, length, 4), put(&directory, name, 2);
+        put(&directory, 0x02014b50, 4), put(&directory, 0, 12), put(&directory, crc, 4),
+            put(&directory, length, 4), put(&directory, length, 4), put(&directory, name, 2);
         put(&directory, 0, 12), put(&directory, at, 4);
         zr_buffer_append(&directory, parts[i].name, name);
     }
     uint64_t begin = file.length;
     zr_buffer_append(&file, directory.data, directory.length);
-    put(&file, 0x06054b50, 4), put(&file, 0, 4), put(&file, (uint64_t)count, 2), put(&file, (uint64_t)count, 2), put(&file, directory.length, 4), put(&file, begin, 4), put(&file, 0, 2);
+    put(&file, 0x06054b50, 4), put(&file, 0, 4), put(&file, (uint64_t)count, 2),
+        put(&file, (uint64_t)count, 2), put(&file, directory.length, 4), put(&file, begin, 4),
+        put(&file, 0, 2);
     zr_buffer_free(&directory);
     return file;
 }
@@ -64,7 +73,8 @@ static void test_archive(void **state)
     zr_buffer file = archive(two, 2, two_crcs);
     assert_int_equal(open_bytes(*state, &file, &zip, &error), ZERO_OK);
     const zr_zip_record *b = zr_zip_find(&zip, "x/b");
-    assert_true(zip.count == 2 && b && b->bytes == 6 && !zr_zip_find(&zip, "x/c") && !zr_zip_find(&zip, "b"));
+    assert_true(zip.count == 2 && b && b->bytes == 6 && !zr_zip_find(&zip, "x/c") &&
+                !zr_zip_find(&zip, "b"));
     assert_int_equal(pread(zip.fd, bytes, 6, b->begin), 6);
     assert_string_equal(bytes, "world!");
     assert_int_equal(zr_zip_verify(&zip, NULL, NULL, &error), ZERO_OK);
@@ -88,16 +98,34 @@ static void test_contradictions(void **state)
     zr_buffer file = archive(same, 2, NULL);
     refused(*state, &file, "is there twice");
     zr_buffer_free(&file);
-    const size_t first = 2 * HEADER + 6 + 11, second = first + ENTRY + 3; // entries of the directory
-    const struct { size_t at; uint64_t value; int bytes; const char *words; } cases[] = {
-        {second + 42, 0, 4, "another header"},             // both entries at the first record
+    // entries of the directory
+    const size_t first = 2 * HEADER + 6 + 11, second = first + ENTRY + 3;
+    const struct {
+        size_t at;
+        uint64_t value;
+        int bytes;
+        const char *words;
+    } cases[] = {
+        {second + 42, 0, 4, "another header"}, // both entries at the first record
         {second + 20, 7, 4, "two sizes"},
-        {first + 10, 8, 2, "compressed"}, {8, 8, 2, "another header"}, {first + 8, 1, 2, "encrypted"},
-        {second + 42, 0x7fffffff, 4, "outside of the archive"}, {first + 28, 0, 2, "damaged"}, {first + 28, 60000, 2, "damaged"},
-        {first + 30, 9, 2, "two sizes"}, {26, 4, 2, "another header"}, {HEADER, 'y', 1, "another header"}, {28, 50000, 2, "outside of the archive"},
-        {first, 0, 4, "damaged"}, {second + ENTRY + 3 + 8, 1, 4, "volumes"}, {second + ENTRY + 3 + 16, 0x7fffffff, 4, "outside"}, {second + ENTRY + 3 + 12, 0x7fffffff, 4, "outside"},
-        {second + ENTRY + 3 + 8, 0x00010001, 4, "longer than what it counts"}, {second + ENTRY + 3 + 8, 0xffffffff, 4, "too small"},
-        {second + ENTRY + 3 + 20, 1, 2, "does not end as one"}, {second + ENTRY + 1, 0, 1, "damaged"},
+        {first + 10, 8, 2, "compressed"},
+        {8, 8, 2, "another header"},
+        {first + 8, 1, 2, "encrypted"},
+        {second + 42, 0x7fffffff, 4, "outside of the archive"},
+        {first + 28, 0, 2, "damaged"},
+        {first + 28, 60000, 2, "damaged"},
+        {first + 30, 9, 2, "two sizes"},
+        {26, 4, 2, "another header"},
+        {HEADER, 'y', 1, "another header"},
+        {28, 50000, 2, "outside of the archive"},
+        {first, 0, 4, "damaged"},
+        {second + ENTRY + 3 + 8, 1, 4, "volumes"},
+        {second + ENTRY + 3 + 16, 0x7fffffff, 4, "outside"},
+        {second + ENTRY + 3 + 12, 0x7fffffff, 4, "outside"},
+        {second + ENTRY + 3 + 8, 0x00010001, 4, "longer than what it counts"},
+        {second + ENTRY + 3 + 8, 0xffffffff, 4, "too small"},
+        {second + ENTRY + 3 + 20, 1, 2, "does not end as one"},
+        {second + ENTRY + 1, 0, 1, "damaged"},
     };
     for (int i = 0; i < ZR_COUNT(cases); i++) {
         file = archive(two, 2, NULL);
@@ -115,7 +143,8 @@ static void test_contradictions(void **state)
     refused(*state, &file, "outside of the archive");
     set(&file, first + 20, 1000, 4), set(&file, first + 24, 1000, 4);
     refused(*state, &file, "outside of the archive");
-    set(&file, first + 20, 0xffffffff, 4), set(&file, first + 24, 0xffffffff, 4); // sizes in an extra field that is not there
+    // sizes in an extra field that is not there
+    set(&file, first + 20, 0xffffffff, 4), set(&file, first + 24, 0xffffffff, 4);
     refused(*state, &file, "outside of the archive");
     zr_buffer_free(&file);
 }
@@ -141,15 +170,19 @@ static void test_cut_and_flipped(void **state)
         assert_int_equal(open_bytes(*state, &file, &zip, &error), ZERO_ERR_DATA);
     }
     file.length = length;
-    for (size_t at = 0; at < length; at += at > 4096 && at < length - 4096 ? 7 : 1) { // whatever opens and agrees with its checksums has the same records
+    // whatever opens and agrees with its checksums has the same records
+    for (size_t at = 0; at<length; at += at> 4096 && at < length - 4096 ? 7 : 1) {
         data[at] ^= 0x10;
         zero_status status = open_bytes(*state, &file, &zip, &error);
         if (status == ZERO_OK) {
             bool agrees = zr_zip_verify(&zip, NULL, NULL, &error) == ZERO_OK;
             for (int i = 0; i < original.count; i++) {
-                const zr_zip_record *record = &original.records[i], *found = zr_zip_find(&zip, record->name);
-                assert_false(agrees && (int64_t)at >= record->begin && (int64_t)at < record->begin + record->bytes);
-                assert_true(!agrees || (found && found->begin == record->begin && found->bytes == record->bytes));
+                const zr_zip_record *record = &original.records[i],
+                                    *found = zr_zip_find(&zip, record->name);
+                assert_false(agrees && (int64_t)at >= record->begin &&
+                             (int64_t)at < record->begin + record->bytes);
+                assert_true(!agrees || (found && found->begin == record->begin &&
+                                        found->bytes == record->bytes));
             }
             zr_zip_close(&zip);
         } else {

@@ -11,7 +11,8 @@
 
 enum { SLOT_SMALL, SLOT_ODD, SLOT_LARGE, SLOT_LONG, SLOTS };
 static const char *const slot_names[] = {"small", "odd", "large", "long"};
-static const int64_t shard_elems[] = {64, 777, 20000, 140001}; // long: travels in several parts where it is not read in place
+// long: travels in several parts where it is not read in place
+static const int64_t shard_elems[] = {64, 777, 20000, 140001};
 static const zero_dtype dtypes[] = {ZERO_F32, ZERO_BF16, ZERO_F16};
 
 void store_as(zero_dtype dtype, void *data, int64_t i, float value)
@@ -40,7 +41,8 @@ float rounded_to(zero_dtype dtype, float value)
 // A value that dtype holds, of a wide range: neighbours in the tree cancel and absorb each other.
 static float value_as(zero_dtype dtype, int rank, int slot, int round, int64_t i)
 {
-    zr_philox random = zr_philox4x32((uint64_t)slot << 8 | (uint64_t)round, (uint64_t)rank, (uint64_t)i);
+    zr_philox random =
+        zr_philox4x32((uint64_t)slot << 8 | (uint64_t)round, (uint64_t)rank, (uint64_t)i);
     float scale = (float)(1 << (random.v[1] % (dtype == ZERO_F16 ? 12 : 20)));
     return rounded_to(dtype, ((float)(random.v[0] & 0xffffff) / (float)0x1000000 - 0.5f) * scale);
 }
@@ -91,8 +93,8 @@ static void fold(uint64_t *digest, const void *data, int64_t bytes)
 
 static zero_status wrong(zero_comm *comm, const char *what, int64_t i, zero_error *error)
 {
-    return zr_fail(error, ZERO_ERR_DATA, "rank %d of %d: %s: element %lld is not the oracle's", comm->rank, comm->size, what,
-                   (long long)i);
+    return zr_fail(error, ZERO_ERR_DATA, "rank %d of %d: %s: element %lld is not the oracle's",
+                   comm->rank, comm->size, what, (long long)i);
 }
 
 typedef struct sum_case {
@@ -104,8 +106,9 @@ typedef struct sum_case {
 static zero_status reduce_scatter(const sum_case *c, const zr_sum_target *to, zero_error *error)
 {
     zr_handle handle;
-    ZERO_TRY(zr_comm_start(c->window, ZERO_COMM_reduce_scatter, c->slot, offset_of(c->slot, c->window->comm->size),
-                           shard_elems[c->slot], c->from, to, &handle, error));
+    ZERO_TRY(zr_comm_start(c->window, ZERO_COMM_reduce_scatter, c->slot,
+                           offset_of(c->slot, c->window->comm->size), shard_elems[c->slot], c->from,
+                           to, &handle, error));
     return zr_comm_wait(&handle, error);
 }
 
@@ -115,12 +118,15 @@ static float old_value(const sum_case *c, int64_t i)
     return value_as(c->to, c->window->comm->rank, c->slot, 100 + c->round, i);
 }
 
-static zero_status check_shard(const sum_case *c, const zr_sum_target *to, const char *what, zero_error *error)
+static zero_status check_shard(const sum_case *c, const zr_sum_target *to, const char *what,
+                               zero_error *error)
 {
     zero_comm *comm = c->window->comm;
     for (int64_t i = 0; i < shard_elems[c->slot]; i += 1 + i / 64) {
-        float sum = expected_sum(c->from, comm->size, c->slot, c->round, comm->rank * shard_elems[c->slot] + i);
-        if (load_as(c->to, to->data, i) != rounded_to(c->to, to->adds ? old_value(c, i) + sum : sum))
+        float sum = expected_sum(c->from, comm->size, c->slot, c->round,
+                                 comm->rank * shard_elems[c->slot] + i);
+        if (load_as(c->to, to->data, i) !=
+            rounded_to(c->to, to->adds ? old_value(c, i) + sum : sum))
             return wrong(comm, what, i, error);
     }
     return ZERO_OK;
@@ -143,10 +149,15 @@ static zero_status try_reduce_scatter_to(const sum_case *c, uint64_t *digest, ze
 }
 
 // Of each type into each, and in the place of the own contribution.
-static zero_status try_reduce_scatter(zr_window *window, int slot, int round, uint64_t *digest, zero_error *error)
+static zero_status try_reduce_scatter(zr_window *window, int slot, int round, uint64_t *digest,
+                                      zero_error *error)
 {
     for (int from = 0; from < ZR_COUNT(dtypes); from++) {
-        sum_case c = {.window = window, .slot = slot, .round = round, .from = dtypes[from], .to = dtypes[from]};
+        sum_case c = {.window = window,
+                      .slot = slot,
+                      .round = round,
+                      .from = dtypes[from],
+                      .to = dtypes[from]};
         char *data = fill(window, slot, round, c.from);
         for (int to = 0; to < ZR_COUNT(dtypes); to++) {
             sum_case into = c;
@@ -155,7 +166,8 @@ static zero_status try_reduce_scatter(zr_window *window, int slot, int round, ui
                 ZERO_TRY(try_reduce_scatter_to(&into, digest, error));
         }
         int64_t shard_bytes = shard_elems[slot] * (int64_t)zero_dtype_bytes(c.from);
-        const zr_sum_target own = {.data = data + window->comm->rank * shard_bytes, .dtype = c.from};
+        const zr_sum_target own = {.data = data + window->comm->rank * shard_bytes,
+                                   .dtype = c.from};
         ZERO_TRY(reduce_scatter(&c, &own, error));
         ZERO_TRY(check_shard(&c, &own, "reduce_scatter in place", error));
         ZERO_TRY(zr_comm_quiesce(window, slot, error));
@@ -163,8 +175,8 @@ static zero_status try_reduce_scatter(zr_window *window, int slot, int round, ui
     return ZERO_OK;
 }
 
-static zero_status try_all_gather(zr_window *window, int slot, int round, zero_dtype dtype, uint64_t *digest,
-                                  zero_error *error)
+static zero_status try_all_gather(zr_window *window, int slot, int round, zero_dtype dtype,
+                                  uint64_t *digest, zero_error *error)
 {
     int ranks = window->comm->size;
     int64_t n = shard_elems[slot], bytes = n * ranks * (int64_t)zero_dtype_bytes(dtype);
@@ -172,8 +184,10 @@ static zero_status try_all_gather(zr_window *window, int slot, int round, zero_d
     char *data = window->mine + offset_of(slot, ranks);
     memset(data, 0, (size_t)bytes);
     for (int64_t i = 0; i < n; i++)
-        store_as(dtype, data, window->comm->rank * n + i, value_as(dtype, window->comm->rank, slot, round, i));
-    ZERO_TRY(zr_comm_start(window, ZERO_COMM_all_gather, slot, offset_of(slot, ranks), n, dtype, NULL, &handle, error));
+        store_as(dtype, data, window->comm->rank * n + i,
+                 value_as(dtype, window->comm->rank, slot, round, i));
+    ZERO_TRY(zr_comm_start(window, ZERO_COMM_all_gather, slot, offset_of(slot, ranks), n, dtype,
+                           NULL, &handle, error));
     ZERO_TRY(zr_comm_wait(&handle, error));
     for (int64_t i = 0; i < n * ranks; i += 1 + i % n / 64)
         if (load_as(dtype, data, i) != value_as(dtype, (int)(i / n), slot, round, i % n))
@@ -182,7 +196,8 @@ static zero_status try_all_gather(zr_window *window, int slot, int round, zero_d
     return zr_comm_quiesce(window, slot, error);
 }
 
-static zero_status try_all_reduce(zr_window *window, int slot, int round, uint64_t *digest, zero_error *error)
+static zero_status try_all_reduce(zr_window *window, int slot, int round, uint64_t *digest,
+                                  zero_error *error)
 {
     int ranks = window->comm->size;
     int64_t n = shard_elems[slot] * ranks;
@@ -204,11 +219,13 @@ static zero_status try_overlapping(zr_window *window, zero_error *error)
     for (int slot = 0; slot < 2; slot++) {
         const zr_sum_target to = {.data = sums[slot], .dtype = ZERO_F32};
         fill(window, slot, 9, dtypes[slot]);
-        ZERO_TRY(zr_comm_start(window, ZERO_COMM_reduce_scatter, slot, offset_of(slot, window->comm->size),
-                               shard_elems[slot], dtypes[slot], &to, &handles[slot], error));
+        ZERO_TRY(zr_comm_start(window, ZERO_COMM_reduce_scatter, slot,
+                               offset_of(slot, window->comm->size), shard_elems[slot], dtypes[slot],
+                               &to, &handles[slot], error));
     }
     for (int slot = 0; slot < 2; slot++) {
-        const sum_case c = {.window = window, .slot = slot, .round = 9, .from = dtypes[slot], .to = ZERO_F32};
+        const sum_case c = {
+            .window = window, .slot = slot, .round = 9, .from = dtypes[slot], .to = ZERO_F32};
         const zr_sum_target to = {.data = sums[slot], .dtype = ZERO_F32};
         ZERO_TRY(zr_comm_wait(&handles[slot], error));
         ZERO_TRY(check_shard(&c, &to, "overlapping reduce_scatter", error));
@@ -217,10 +234,12 @@ static zero_status try_overlapping(zr_window *window, zero_error *error)
     return ZERO_OK;
 }
 
-#define PERIOD 4999 // elements after which the long operand repeats: no divisor of any part in which it travels
+// elements after which the long operand repeats: no divisor of any part in which it travels
+#define PERIOD 4999
 
 // Into another type, at the window's end.
-static zero_status try_long(zr_window *window, zero_dtype from, zero_dtype into, uint64_t *digest, zero_error *error)
+static zero_status try_long(zr_window *window, zero_dtype from, zero_dtype into, uint64_t *digest,
+                            zero_error *error)
 {
     static _Thread_local float values[PERIOD], sums[PERIOD];
     zero_comm *comm = window->comm;
@@ -241,7 +260,8 @@ static zero_status try_long(zr_window *window, zero_dtype from, zero_dtype into,
     return zr_comm_quiesce(window, SLOT_LONG, error);
 }
 
-static zero_status try_slot(zr_window *window, int slot, int round, uint64_t *digest, zero_error *error)
+static zero_status try_slot(zr_window *window, int slot, int round, uint64_t *digest,
+                            zero_error *error)
 {
     ZERO_TRY(try_reduce_scatter(window, slot, round, digest, error));
     for (int d = 0; d < ZR_COUNT(dtypes); d++)
@@ -282,7 +302,8 @@ static zero_status try_small(zero_comm *comm, uint64_t *digest, zero_error *erro
     }
     ZERO_TRY(zr_comm_all_reduce_small(comm, most, 3, ZERO_F32, ZR_MAX, error));
     ZERO_TRY(zr_comm_all_reduce_small(comm, least, 2, ZERO_I64, ZR_MIN, error));
-    if (most[0] != (float)(comm->size - 1) || most[1] != 0 || most[2] != 5 || least[0] != 0 || least[1] != 101 - comm->size)
+    if (most[0] != (float)(comm->size - 1) || most[1] != 0 || most[2] != 5 || least[0] != 0 ||
+        least[1] != 101 - comm->size)
         return wrong(comm, "small max or min", 0, error);
     fold(digest, sum, sizeof sum);
     return ZERO_OK;
@@ -309,7 +330,8 @@ static zero_status try_private(zero_comm *comm, int root, uint64_t *digest, zero
         data[i] = value_of(comm->rank, 4, root, i);
     ZERO_TRY(zr_comm_reduce(comm, data, PRIVATE, root, error));
     for (int i = 0; i < PRIVATE; i += 1 + i / 64)
-        if (data[i] != (comm->rank == root ? expected_sum(ZERO_F32, comm->size, 4, root, i) : value_of(comm->rank, 4, root, i)))
+        if (data[i] != (comm->rank == root ? expected_sum(ZERO_F32, comm->size, 4, root, i)
+                                           : value_of(comm->rank, 4, root, i)))
             return wrong(comm, "reduce", i, error);
     ZERO_TRY(zr_comm_broadcast(comm, data, sizeof data, root, error));
     for (int i = 0; i < PRIVATE; i += 1 + i / 64)
@@ -383,7 +405,8 @@ static void *run_rank(void *argument)
     return NULL;
 }
 
-void run_threads(int ranks, double timeout, rank_function function, void *user, rank_result *results)
+void run_threads(int ranks, double timeout, rank_function function, void *user,
+                 rank_result *results)
 {
     zero_comm *comms[64];
     rank_thread threads[64];
@@ -393,7 +416,8 @@ void run_threads(int ranks, double timeout, rank_function function, void *user, 
     assert_int_equal(zero_comm_threads(ranks, &options, comms, &error), ZERO_OK);
     memset(results, 0, sizeof *results * (size_t)ranks);
     for (int r = 0; r < ranks; r++) {
-        threads[r] = (rank_thread){.comm = comms[r], .function = function, .user = user, .result = &results[r]};
+        threads[r] = (rank_thread){
+            .comm = comms[r], .function = function, .user = user, .result = &results[r]};
         assert_int_equal(pthread_create(&threads[r].thread, NULL, run_rank, &threads[r]), 0);
     }
     for (int r = 0; r < ranks; r++)
@@ -412,6 +436,6 @@ void expect_all_ok(const rank_result *results, int ranks)
 void expect_message(const rank_result *result, zero_status status, const char *words)
 {
     if (result->status != status || !strstr(result->error.message, words))
-        fail_msg("expected %s with \"%s\", found %s: %s", zero_status_name(status), words, zero_status_name(result->status),
-                 result->error.message);
+        fail_msg("expected %s with \"%s\", found %s: %s", zero_status_name(status), words,
+                 zero_status_name(result->status), result->error.message);
 }

@@ -1,5 +1,6 @@
-// Every operation of a communicator, on values whose sum depends on the order of additions, against sums computed here
-// by the recursion of contract 3. The digest is the same on all ranks, and must be on all communicators of one size.
+// Every operation of a communicator, on values whose sum depends on the order of additions, against
+// sums computed here by the recursion of contract 3. The digest is the same on all ranks, and must
+// be on all communicators of one size.
 #ifndef TESTS_COMM_EXERCISE_H
 #define TESTS_COMM_EXERCISE_H
 
@@ -26,7 +27,8 @@ typedef struct rank_result {
 } rank_result;
 
 // Runs `function` on `ranks` threads, each with its communicator of zero_comm_threads.
-void run_threads(int ranks, double timeout, rank_function function, void *user, rank_result *results);
+void run_threads(int ranks, double timeout, rank_function function, void *user,
+                 rank_result *results);
 
 // Fail the test where a rank did not end well, or not as it should have.
 void expect_all_ok(const rank_result *results, int ranks);

@@ -61,7 +61,8 @@ static zero_status give_up(zero_comm *comm, zero_error *error)
     return zr_fail(error, ZERO_ERR_DATA, "token file is truncated");
 }
 
-// Rank 1 works without a sign of life for less than the timeout while the whole job is stopped for longer.
+// Rank 1 works without a sign of life for less than the timeout while the whole job is stopped for
+// longer.
 static zero_status be_paused(zero_comm *comm, zero_error *error)
 {
     printf("ready ");
@@ -82,7 +83,8 @@ static zero_status meet_a_limit(zero_comm *comm, zero_error *error)
         struct rlimit limit = {.rlim_cur = 16 << 20, .rlim_max = 16 << 20};
         setrlimit(RLIMIT_FSIZE, &limit);
     }
-    zero_status status = zr_window_create(comm, ZR_WINDOW_SHARED, 64 << 20, 1, NULL, &window, error);
+    zero_status status =
+        zr_window_create(comm, ZR_WINDOW_SHARED, 64 << 20, 1, NULL, &window, error);
     zr_window_destroy(&window);
     return status;
 }
@@ -97,7 +99,8 @@ static zero_status make_windows(zero_comm *comm, zero_error *error)
 {
     for (int i = 0; i < 80; i++) {
         zr_window window;
-        ZERO_TRY(zr_window_create(comm, i % 2 ? ZR_WINDOW_SHARED : ZR_WINDOW_SYMMETRIC, 3 << 20, 2, NULL, &window, error));
+        ZERO_TRY(zr_window_create(comm, i % 2 ? ZR_WINDOW_SHARED : ZR_WINDOW_SYMMETRIC, 3 << 20, 2,
+                                  NULL, &window, error));
         memset(window.mine, 1, 3 << 20);
         ZERO_TRY(zr_comm_barrier(comm, error));
         zr_window_destroy(&window);
@@ -109,22 +112,20 @@ static zero_status make_windows(zero_comm *comm, zero_error *error)
 static zero_status linger(zero_comm *comm, zero_error *error)
 {
     char byte;
-    return comm->rank == 0 ? zr_comm_recv(comm, &byte, 1, 1, error) : (zr_sleep_seconds(30), ZERO_OK);
+    return comm->rank == 0 ? zr_comm_recv(comm, &byte, 1, 1, error)
+                           : (zr_sleep_seconds(30), ZERO_OK);
 }
 
-static const struct { const char *name; zero_status (*run)(zero_comm *comm, zero_error *error); } scenarios[] = {
-    {.name = "exercise", .run = run_exercise},
-    {.name = "killed", .run = be_killed},
-    {.name = "stopped", .run = be_stopped},
-    {.name = "exit", .run = just_exit},
-    {.name = "leave", .run = leave_early},
-    {.name = "give up", .run = give_up},
-    {.name = "paused", .run = be_paused},
-    {.name = "limit", .run = meet_a_limit},
-    {.name = "twice", .run = open_twice},
-    {.name = "windows", .run = make_windows},
-    {.name = "linger", .run = linger},
-    {.name = "refuse", .run = run_exercise},
+static const struct {
+    const char *name;
+    zero_status (*run)(zero_comm *comm, zero_error *error);
+} scenarios[] = {
+    {.name = "exercise", .run = run_exercise}, {.name = "killed", .run = be_killed},
+    {.name = "stopped", .run = be_stopped},    {.name = "exit", .run = just_exit},
+    {.name = "leave", .run = leave_early},     {.name = "give up", .run = give_up},
+    {.name = "paused", .run = be_paused},      {.name = "limit", .run = meet_a_limit},
+    {.name = "twice", .run = open_twice},      {.name = "windows", .run = make_windows},
+    {.name = "linger", .run = linger},         {.name = "refuse", .run = run_exercise},
 };
 
 int run_scenario(const char *scenario, const char *timeout)

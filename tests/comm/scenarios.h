@@ -1,4 +1,5 @@
-// What a rank of test_processes does: it opens its communicator, plays one scenario and prints one line about its end.
+// What a rank of test_processes does: it opens its communicator, plays one scenario and prints one
+// line about its end.
 #ifndef TESTS_COMM_SCENARIOS_H
 #define TESTS_COMM_SCENARIOS_H
 

@@ -12,7 +12,9 @@
 static zero_status fail_here(zero_comm *comm, void *user, zero_error *error)
 {
     const bool *fails = user;
-    zero_status mine = fails[comm->rank] ? zr_fail(error, ZERO_ERR_IO, "the disk of %d is full", comm->rank) : ZERO_OK;
+    zero_status mine = fails[comm->rank]
+                           ? zr_fail(error, ZERO_ERR_IO, "the disk of %d is full", comm->rank)
+                           : ZERO_OK;
     return zr_comm_agree(comm, mine, error);
 }
 
@@ -51,7 +53,8 @@ static zero_status fail_where_one_is_gone(zero_comm *comm, void *user, zero_erro
         zero_comm_abort(comm, "rank 2 has had enough");
         return ZERO_OK;
     }
-    zero_status mine = comm->rank == 0 ? zr_fail(error, ZERO_ERR_IO, "the disk of 0 is full") : ZERO_OK;
+    zero_status mine =
+        comm->rank == 0 ? zr_fail(error, ZERO_ERR_IO, "the disk of 0 is full") : ZERO_OK;
     return zr_comm_agree(comm, mine, error);
 }
 
@@ -67,14 +70,18 @@ static void a_failure_outlives_the_communicator(void **state)
 // A caller that wants no message has the status all the same.
 static zero_status fail_without_a_word(zero_comm *comm, void *user, zero_error *error)
 {
-    return zr_comm_agree(comm, comm->rank == 1 ? ZERO_ERR_DATA : ZERO_OK, NULL) == ZERO_ERR_DATA ? ZERO_OK : zr_fail(error, ZERO_ERR_INTERNAL, "another status");
+    return zr_comm_agree(comm, comm->rank == 1 ? ZERO_ERR_DATA : ZERO_OK, NULL) == ZERO_ERR_DATA
+               ? ZERO_OK
+               : zr_fail(error, ZERO_ERR_INTERNAL, "another status");
 }
 
 static zero_status find_the_largest(zero_comm *comm, void *user, zero_error *error)
 {
     int64_t value = 10 * (comm->rank == 1) - comm->rank;
     ZERO_TRY(zr_comm_agree_on_largest(comm, &value, error));
-    return value == 9 ? ZERO_OK : zr_fail(error, ZERO_ERR_INTERNAL, "%lld is not the largest", (long long)value);
+    return value == 9
+               ? ZERO_OK
+               : zr_fail(error, ZERO_ERR_INTERNAL, "%lld is not the largest", (long long)value);
 }
 
 static void statuses_and_values_are_shared(void **state)

@@ -1,4 +1,5 @@
-// zr_comm_copy against memcpy, at sizes and alignments where it takes each of its ways; nothing around it is touched.
+// zr_comm_copy against memcpy, at sizes and alignments where it takes each of its ways; nothing
+// around it is touched.
 #include "comm/copy.h"
 
 #include <stdlib.h>
@@ -20,12 +21,14 @@ static void check(int64_t to, int64_t from, int64_t bytes)
     assert_memory_equal(copied + to, source + from, (size_t)bytes);
     for (int64_t i = 0; i < ROOM; i++)
         if ((i < to || i >= to + bytes) && copied[i] != 0xee)
-            fail_msg("byte %lld beside the copy of %lld bytes to %lld was written", (long long)i, (long long)bytes, (long long)to);
+            fail_msg("byte %lld beside the copy of %lld bytes to %lld was written", (long long)i,
+                     (long long)bytes, (long long)to);
 }
 
 static void every_size_and_alignment(void **state)
 {
-    static const int64_t sizes[] = {0, 1, 4096, (4 << 20) - 1, 4 << 20, (4 << 20) + 1, (8 << 20) + 4099};
+    static const int64_t sizes[] = {
+        0, 1, 4096, (4 << 20) - 1, 4 << 20, (4 << 20) + 1, (8 << 20) + 4099};
     for (int i = 0; i < ZR_COUNT(sizes); i++) {
         check(64, 64, sizes[i]);
         check(68, 4, sizes[i]);

@@ -1,4 +1,5 @@
-// The courier: operations that are carried out on a thread of their own are the same bits, and keep the deadline.
+// The courier: operations that are carried out on a thread of their own are the same bits, and keep
+// the deadline.
 #include "comm/versions.h"
 #include "exercise.h"
 
@@ -50,7 +51,8 @@ static zero_status leave_a_courier_waiting(zero_comm *comm, void *user, zero_err
     ZERO_TRY(zr_window_create(comm, ZR_WINDOW_SYMMETRIC, 2 * sizeof sum, 1, names, &window, error));
     zero_status status = ZERO_OK;
     if (comm->rank == 0) {
-        status = zr_comm_start(&window, ZERO_COMM_reduce_scatter, 0, 0, 16, ZERO_F32, &to, &handle, error);
+        status = zr_comm_start(&window, ZERO_COMM_reduce_scatter, 0, 0, 16, ZERO_F32, &to, &handle,
+                               error);
         status = status ? status : zr_comm_wait(&handle, error);
     } else {
         zr_sleep_seconds(0.5);
@@ -67,9 +69,15 @@ static void a_courier_keeps_the_deadline(void **state)
     expect_message(&results[0], ZERO_ERR_TIMEOUT, "reduce_scatter of g");
 }
 
-// Couriers of all ranks sum; rank 2 takes long to join. Meanwhile rank 0's own thread waits for rank 1's courier to have read its operand, and rank 1's own
-// thread for a word that rank 0 gives afterwards: rank 1 finds two threads of rank 0 that wait, one for rank 1 and one for rank 2.
-typedef struct late_rank { int naps; double seconds; bool comes, summed; } late_rank; // between two naps: a sign of life; summed: after the sum
+// Couriers of all ranks sum; rank 2 takes long to join. Meanwhile rank 0's own thread waits for
+// rank 1's courier to have read its operand, and rank 1's own thread for a word that rank 0 gives
+// afterwards: rank 1 finds two threads of rank 0 that wait, one for rank 1 and one for rank 2.
+// between two naps: a sign of life; summed: after the sum
+typedef struct late_rank {
+    int naps;
+    double seconds;
+    bool comes, summed;
+} late_rank;
 
 static void join_late(zero_comm *comm, const late_rank *late)
 {
@@ -79,7 +87,8 @@ static void join_late(zero_comm *comm, const late_rank *late)
     }
 }
 
-static zero_status sum_and_publish(zr_window *sums, zr_window *word, const late_rank *late, zero_error *error)
+static zero_status sum_and_publish(zr_window *sums, zr_window *word, const late_rank *late,
+                                   zero_error *error)
 {
     zero_comm *comm = sums->comm;
     zr_handle handle;
@@ -92,7 +101,8 @@ static zero_status sum_and_publish(zr_window *sums, zr_window *word, const late_
         if (!late->comes)
             return ZERO_OK;
     }
-    ZERO_TRY(zr_comm_start(sums, ZERO_COMM_reduce_scatter, 0, 0, 16, ZERO_F32, &to, &handle, error));
+    ZERO_TRY(
+        zr_comm_start(sums, ZERO_COMM_reduce_scatter, 0, 0, 16, ZERO_F32, &to, &handle, error));
     zr_sleep_seconds(0.02); // the courier waits first
     zero_status status = ZERO_OK;
     if (comm->rank == 0)
@@ -101,19 +111,24 @@ static zero_status sum_and_publish(zr_window *sums, zr_window *word, const late_
         status = comm->versions->publish(word, 0, 1, error);
     if (status == ZERO_OK)
         status = comm->versions->await_published(word, 0, 1, error);
-    zero_status waited = zr_comm_wait(&handle, status == ZERO_OK ? error : NULL); // which holds `sum`
+    // which holds `sum`
+    zero_status waited = zr_comm_wait(&handle, status == ZERO_OK ? error : NULL);
     return status == ZERO_OK ? waited : status;
 }
 
-// Couriers of all ranks have summed. Now rank 0's own thread waits for rank 1, and that of rank 1 for rank 2.
-static zero_status sum_and_wait(zr_window *sums, zr_window *word, const late_rank *late, zero_error *error)
+// Couriers of all ranks have summed. Now rank 0's own thread waits for rank 1, and that of rank 1
+// for rank 2.
+static zero_status sum_and_wait(zr_window *sums, zr_window *word, const late_rank *late,
+                                zero_error *error)
 {
     zero_comm *comm = sums->comm;
     zr_handle handle;
     float sum[16];
     const zr_sum_target to = {.data = sum, .dtype = ZERO_F32};
-    const uint64_t version = comm->rank == 0 ? 2 : 1; // which rank 1 would publish when it has seen rank 2's first
-    ZERO_TRY(zr_comm_start(sums, ZERO_COMM_reduce_scatter, 0, 0, 16, ZERO_F32, &to, &handle, error));
+    // which rank 1 would publish when it has seen rank 2's first
+    const uint64_t version = comm->rank == 0 ? 2 : 1;
+    ZERO_TRY(
+        zr_comm_start(sums, ZERO_COMM_reduce_scatter, 0, 0, 16, ZERO_F32, &to, &handle, error));
     ZERO_TRY(zr_comm_wait(&handle, error));
     if (comm->rank == 2) {
         join_late(comm, late);
@@ -129,8 +144,10 @@ static zero_status wait_with_two_threads(zero_comm *comm, void *user, zero_error
     static const char *const sum_names[] = {"g"}, *const word_names[] = {"p"};
     zr_window sums, word;
     ZERO_TRY(zr_comm_overlap(comm, error));
-    ZERO_TRY(zr_window_create(comm, ZR_WINDOW_SYMMETRIC, 3 * 16 * sizeof(float), 1, sum_names, &sums, error));
-    zero_status status = zr_window_create(comm, ZR_WINDOW_SHARED, 4096, 1, word_names, &word, error);
+    ZERO_TRY(zr_window_create(comm, ZR_WINDOW_SYMMETRIC, 3 * 16 * sizeof(float), 1, sum_names,
+                              &sums, error));
+    zero_status status =
+        zr_window_create(comm, ZR_WINDOW_SHARED, 4096, 1, word_names, &word, error);
     if (status == ZERO_OK)
         status = (late->summed ? sum_and_wait : sum_and_publish)(&sums, &word, late, error);
     zr_window_destroy(&word);
@@ -146,24 +163,28 @@ static void a_slow_rank_ends_no_job_where_two_threads_of_another_wait(void **sta
     expect_all_ok(results, 3);
 }
 
-// A second sign of life sets back the clocks of all that watch rank 2: who watched another would be first.
+// A second sign of life sets back the clocks of all that watch rank 2: who watched another would be
+// first.
 static void a_stopped_rank_is_named_where_two_threads_of_another_wait(void **state)
 {
     late_rank stopped = {.naps = 2, .seconds = 0.5, .comes = false};
     rank_result results[3];
     run_threads(3, 1.0, wait_with_two_threads, &stopped, results);
     for (int r = 0; r < 2; r++)
-        expect_message(&results[r], ZERO_ERR_TIMEOUT, ": rank 2 (alive) made no progress for 1 s; it was last seen at step 1");
+        expect_message(&results[r], ZERO_ERR_TIMEOUT,
+                       ": rank 2 (alive) made no progress for 1 s; it was last seen at step 1");
 }
 
-// A courier that has nothing to carry holds nobody up: as above, who took it for one at work would name rank 1, and first.
+// A courier that has nothing to carry holds nobody up: as above, who took it for one at work would
+// name rank 1, and first.
 static void a_stopped_rank_is_named_where_couriers_are_done(void **state)
 {
     late_rank stopped = {.naps = 2, .seconds = 0.3, .summed = true};
     rank_result results[3];
     run_threads(3, 0.6, wait_with_two_threads, &stopped, results);
     for (int r = 0; r < 2; r++)
-        expect_message(&results[r], ZERO_ERR_TIMEOUT, ": rank 2 (alive) made no progress for 0.6 s");
+        expect_message(&results[r], ZERO_ERR_TIMEOUT,
+                       ": rank 2 (alive) made no progress for 0.6 s");
 }
 
 int main(void)

@@ -1,5 +1,6 @@
-// Several machines under MPI, in one: ranks with host names of their own (UTS namespaces). Gathered bits are those of one machine,
-// a machine's ranks map one region, and a shard crosses the network once for each machine.
+// Several machines under MPI, in one: ranks with host names of their own (UTS namespaces). Gathered
+// bits are those of one machine, a machine's ranks map one region, and a shard crosses the network
+// once for each machine.
 #define _GNU_SOURCE
 #include "exercise.h"
 #include "mpirun.h"
@@ -22,7 +23,8 @@
 
 // ---- a rank ----
 
-// "block": 0 1 | 2 3 | ...; "turn": even and odd ranks; "uneven": 0 | 1 2 | 3 4 ...; "large": 0 to 3, and each other its own;
+// "block": 0 1 | 2 3 | ...; "turn": even and odd ranks; "uneven": 0 | 1 2 | 3 4 ...; "large": 0 to
+// 3, and each other its own;
 // "alone": each its own
 static int machine_of(const char *layout, int rank)
 {
@@ -49,7 +51,8 @@ static float value_of(int rank, int slot, int round, int64_t i)
     return (float)(rank * 1000 + slot * 100 + round) + (float)i / SHARD;
 }
 
-static zero_status check_region(const zr_window *window, int64_t offset, int slot, int round, zero_error *error)
+static zero_status check_region(const zr_window *window, int64_t offset, int slot, int round,
+                                zero_error *error)
 {
     const float *region = (const float *)(window->mine + offset);
     if (window->comm->rank == 1)
@@ -57,12 +60,15 @@ static zero_status check_region(const zr_window *window, int64_t offset, int slo
     for (int r = 0; r < window->comm->size; r++)
         for (int64_t i = 0; i < SHARD; i++)
             if (region[r * SHARD + i] != value_of(r, slot, round, i))
-                return zr_fail(error, ZERO_ERR_DATA, "rank %d, slot %d, round %d: shard %d has %g at %lld, not %g", window->comm->rank, slot, round, r,
-                               (double)region[r * SHARD + i], (long long)i, (double)value_of(r, slot, round, i));
+                return zr_fail(error, ZERO_ERR_DATA,
+                               "rank %d, slot %d, round %d: shard %d has %g at %lld, not %g",
+                               window->comm->rank, slot, round, r, (double)region[r * SHARD + i],
+                               (long long)i, (double)value_of(r, slot, round, i));
     return ZERO_OK;
 }
 
-// As stage 3 does it: slots in turn, one ahead, each place overwritten as soon as this rank no longer reads it.
+// As stage 3 does it: slots in turn, one ahead, each place overwritten as soon as this rank no
+// longer reads it.
 static zero_status gather_in_turn(zr_window *window, zero_error *error)
 {
     zero_comm *comm = window->comm;
@@ -73,7 +79,8 @@ static zero_status gather_in_turn(zr_window *window, zero_error *error)
         for (int slot = 0; slot < SLOTS; slot++) {
             for (int64_t i = 0; i < SHARD; i++)
                 own[slot][i] = value_of(comm->rank, slot, round, i);
-            ZERO_TRY(zr_comm_start_gather(window, slot, slot * bytes, SHARD, ZERO_F32, own[slot], &handles[slot], error));
+            ZERO_TRY(zr_comm_start_gather(window, slot, slot * bytes, SHARD, ZERO_F32, own[slot],
+                                          &handles[slot], error));
             if (slot + round == 0)
                 continue;
             int before = (slot + SLOTS - 1) % SLOTS;
@@ -86,14 +93,19 @@ static zero_status gather_in_turn(zr_window *window, zero_error *error)
 static zero_status gather_in(zero_comm *comm, zr_window_kind kind, zero_error *error)
 {
     zr_window window;
-    ZERO_TRY(zr_window_create(comm, kind, SLOTS * comm->size * SHARD * (int64_t)sizeof(float), SLOTS, NULL, &window, error));
+    ZERO_TRY(zr_window_create(comm, kind, SLOTS * comm->size * SHARD * (int64_t)sizeof(float),
+                              SLOTS, NULL, &window, error));
     zero_traffic before = comm->traffic;
     zero_status status = gather_in_turn(&window, error);
     const int64_t shards = ROUNDS * SLOTS * SHARD * (int64_t)sizeof(float);
     if (status == ZERO_OK)
         printf("[rank %d kind %d fetched %lld, from afar %lld]\n", comm->rank, (int)kind,
-               (long long)((comm->traffic.bytes[ZERO_COMM_all_gather] - before.bytes[ZERO_COMM_all_gather]) / shards),
-               (long long)((comm->traffic.network[ZERO_COMM_all_gather] - before.network[ZERO_COMM_all_gather]) / shards));
+               (long long)((comm->traffic.bytes[ZERO_COMM_all_gather] -
+                            before.bytes[ZERO_COMM_all_gather]) /
+                           shards),
+               (long long)((comm->traffic.network[ZERO_COMM_all_gather] -
+                            before.network[ZERO_COMM_all_gather]) /
+                           shards));
     if (status == ZERO_OK)
         status = zr_comm_barrier(comm, error);
     zr_window_destroy(&window);
@@ -105,8 +117,10 @@ static zero_status refuse_in_place(zero_comm *comm, zero_error *error)
     zr_window window;
     zr_handle handle;
     zero_error refused;
-    ZERO_TRY(zr_window_create(comm, ZR_WINDOW_MACHINE, SHARD * (int64_t)sizeof(float) * comm->size, 1, NULL, &window, error));
-    zero_status status = zr_comm_start(&window, ZERO_COMM_all_gather, 0, 0, SHARD, ZERO_F32, NULL, &handle, &refused);
+    ZERO_TRY(zr_window_create(comm, ZR_WINDOW_MACHINE, SHARD * (int64_t)sizeof(float) * comm->size,
+                              1, NULL, &window, error));
+    zero_status status = zr_comm_start(&window, ZERO_COMM_all_gather, 0, 0, SHARD, ZERO_F32, NULL,
+                                       &handle, &refused);
     printf("[in place: %s: %s]\n", zero_status_name(status), refused.message);
     zr_window_destroy(&window);
     return ZERO_OK;
@@ -119,9 +133,11 @@ static zero_status run_all(zero_comm *comm, const char *layout, zero_error *erro
     for (int r = 0; r < comm->size; r++)
         locals += machine_of(layout, r) == machine_of(layout, comm->rank);
     if (comm->strangers != comm->size - locals)
-        return zr_fail(error, ZERO_ERR_DATA, "%d ranks on other machines, not %d", comm->strangers, comm->size - locals);
+        return zr_fail(error, ZERO_ERR_DATA, "%d ranks on other machines, not %d", comm->strangers,
+                       comm->size - locals);
     ZERO_TRY(exercise(comm, &digest, error));
-    printf("[rank %d digest %016llx, %d share]\n", comm->rank, (unsigned long long)digest, comm->machine_ranks);
+    printf("[rank %d digest %016llx, %d share]\n", comm->rank, (unsigned long long)digest,
+           comm->machine_ranks);
     ZERO_TRY(gather_in(comm, ZR_WINDOW_SYMMETRIC, error));
     ZERO_TRY(gather_in(comm, ZR_WINDOW_MACHINE, error));
     ZERO_TRY(zr_comm_overlap(comm, error));
@@ -132,12 +148,14 @@ static int run_rank(const char *layout, const char *timeout)
 {
     zero_error error = {0};
     zero_comm *comm = NULL;
-    zero_comm_options options = {.struct_size = sizeof options, .timeout_seconds = atof(timeout), .kind = "mpi"};
+    zero_comm_options options = {
+        .struct_size = sizeof options, .timeout_seconds = atof(timeout), .kind = "mpi"};
     if (!enter_machine(layout))
         return 1;
     zero_status status = zero_comm_open(&options, &comm, &error);
     if (status == ZERO_OK)
-        status = strcmp(layout, "refused") ? run_all(comm, layout, &error) : refuse_in_place(comm, &error);
+        status = strcmp(layout, "refused") ? run_all(comm, layout, &error)
+                                           : refuse_in_place(comm, &error);
     if (status != ZERO_OK)
         printf("[%s: %s]\n", zero_status_name(status), error.message);
     fflush(stdout);
@@ -152,7 +170,8 @@ static zero_status digest_of_thread(zero_comm *comm, void *user, zero_error *err
     return exercise(comm, &((uint64_t *)user)[comm->rank], error);
 }
 
-// fetches[r]: shards that rank r brings to its machine; share: ranks that share a machine window, 1: none.
+// fetches[r]: shards that rank r brings to its machine; share: ranks that share a machine window,
+// 1: none.
 static void assert_machines(const char *layout, int ranks, int share, const int *fetches)
 {
     static char text[65536];
@@ -163,11 +182,14 @@ static void assert_machines(const char *layout, int ranks, int share, const int 
     if (mpirun_self(ranks, "mpi", layout, "30", text, sizeof text))
         fail_msg("%s", text);
     for (int r = 0; r < ranks; r++) {
-        snprintf(want, sizeof want, "[rank %d digest %016llx, %d share]", r, (unsigned long long)digests[0], share);
+        snprintf(want, sizeof want, "[rank %d digest %016llx, %d share]", r,
+                 (unsigned long long)digests[0], share);
         expect_words(text, want);
-        snprintf(want, sizeof want, "[rank %d kind %d fetched %d, from afar %d]", r, ZR_WINDOW_SYMMETRIC, ranks - 1, fetches[r]);
+        snprintf(want, sizeof want, "[rank %d kind %d fetched %d, from afar %d]", r,
+                 ZR_WINDOW_SYMMETRIC, ranks - 1, fetches[r]);
         expect_words(text, want);
-        snprintf(want, sizeof want, "[rank %d kind %d fetched %d, from afar %d]", r, ZR_WINDOW_MACHINE, share > 1 ? fetches[r] : ranks - 1, fetches[r]);
+        snprintf(want, sizeof want, "[rank %d kind %d fetched %d, from afar %d]", r,
+                 ZR_WINDOW_MACHINE, share > 1 ? fetches[r] : ranks - 1, fetches[r]);
         expect_words(text, want);
     }
     assert_null(strstr(text, "ERR_"));
@@ -195,13 +217,16 @@ static void an_own_shard_lies_outside(void **state)
 {
     char text[16384];
     mpirun_self(1, "mpi", "refused", "30", text, sizeof text);
-    expect_words(text, "[in place: ERR_INTERNAL: all_gather on slot 0 (?) of a window of 8192 bytes: the own shard of a machine window lies outside it]");
+    expect_words(text, "[in place: ERR_INTERNAL: all_gather on slot 0 (?) of a window of 8192 "
+                       "bytes: the own shard of a machine window lies outside it]");
 }
 
 static const char *find_reason_to_skip(void)
 {
     const char *reason = mpirun_reason_to_skip();
-    return reason || !system("unshare --uts true 2>/dev/null") ? reason : "no namespaces can be made here (root can)";
+    return reason || !system("unshare --uts true 2>/dev/null")
+               ? reason
+               : "no namespaces can be made here (root can)";
 }
 
 int main(int count, char **arguments)

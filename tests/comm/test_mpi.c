@@ -1,4 +1,5 @@
-// The module for MPI under mpirun: the same bits as threads, and how its ranks end. This program is its own rank.
+// The module for MPI under mpirun: the same bits as threads, and how its ranks end. This program is
+// its own rank.
 #define _GNU_SOURCE
 #include "exercise.h"
 #include "mpirun.h"
@@ -22,7 +23,8 @@ static zero_status run_exercise(zero_comm *comm, zero_error *error)
 {
     uint64_t digest;
     ZERO_TRY(exercise(comm, &digest, error));
-    printf("[rank %d digest %016llx as %s]\n", comm->rank, (unsigned long long)digest, zero_comm_name(comm));
+    printf("[rank %d digest %016llx as %s]\n", comm->rank, (unsigned long long)digest,
+           zero_comm_name(comm));
     return ZERO_OK;
 }
 
@@ -30,7 +32,8 @@ static zero_status run_overlapped(zero_comm *comm, zero_error *error)
 {
     ZERO_TRY(zr_comm_overlap(comm, error));
     if (!comm->courier)
-        return zr_fail(error, ZERO_ERR_INTERNAL, "this MPI cannot be called from two threads in turn");
+        return zr_fail(error, ZERO_ERR_INTERNAL,
+                       "this MPI cannot be called from two threads in turn");
     return run_exercise(comm, error);
 }
 
@@ -63,16 +66,21 @@ static zero_status be_late(zero_comm *comm, zero_error *error)
 static zero_status ask_for_too_much(zero_comm *comm, zero_error *error)
 {
     zr_window window;
-    return zr_window_create(comm, ZR_WINDOW_SYMMETRIC, comm->rank == 1 ? (int64_t)1 << 45 : 4096, 1, NULL, &window, error);
+    return zr_window_create(comm, ZR_WINDOW_SYMMETRIC, comm->rank == 1 ? (int64_t)1 << 45 : 4096, 1,
+                            NULL, &window, error);
 }
 
 static zero_status run_different_operations(zero_comm *comm, zero_error *error)
 {
     double value = 1;
-    return comm->rank == 0 ? zr_comm_barrier(comm, error) : zr_comm_all_reduce_small(comm, &value, 1, ZERO_F64, ZR_SUM, error);
+    return comm->rank == 0 ? zr_comm_barrier(comm, error)
+                           : zr_comm_all_reduce_small(comm, &value, 1, ZERO_F64, ZR_SUM, error);
 }
 
-static const struct { const char *name; zero_status (*run)(zero_comm *comm, zero_error *error); } scenarios[] = {
+static const struct {
+    const char *name;
+    zero_status (*run)(zero_comm *comm, zero_error *error);
+} scenarios[] = {
     {.name = "exercise", .run = run_exercise},
     {.name = "overlapped", .run = run_overlapped},
     {.name = "give-up", .run = give_up},
@@ -86,7 +94,8 @@ static int run_rank(const char *kind, const char *scenario, const char *timeout)
 {
     zero_error error = {0};
     zero_comm *comm;
-    zero_comm_options options = {.struct_size = sizeof options, .timeout_seconds = atof(timeout), .kind = kind};
+    zero_comm_options options = {
+        .struct_size = sizeof options, .timeout_seconds = atof(timeout), .kind = kind};
     zero_status status = zero_comm_open(&options, &comm, &error);
     if (status != ZERO_OK) {
         printf("[opening: %s: %s]\n", zero_status_name(status), error.message);
@@ -96,11 +105,13 @@ static int run_rank(const char *kind, const char *scenario, const char *timeout)
     for (int i = 0; i < ZR_COUNT(scenarios); i++)
         if (!strcmp(scenarios[i].name, scenario))
             status = scenarios[i].run(comm, &error);
-    printf("[rank %d ends with %s%s%s]\n", rank, zero_status_name(status), status ? ": " : "", status ? error.message : "");
+    printf("[rank %d ends with %s%s%s]\n", rank, zero_status_name(status), status ? ": " : "",
+           status ? error.message : "");
     fflush(stdout);
     if (status != ZERO_OK) {
         zero_comm_abort(comm, error.message);
-        zr_sleep_seconds(0.5); // so that the launcher, which ends the job at the first exit, lets the others speak
+        // so that the launcher, which ends the job at the first exit, lets the others speak
+        zr_sleep_seconds(0.5);
     }
     zero_comm_destroy(comm);
     return status ? 65 : 0;
@@ -121,9 +132,12 @@ static void the_same_bits_as_threads(void **state)
         rank_result results[8];
         uint64_t digests[8];
         run_threads(counts[i], 30, digest_of_thread, digests, results);
-        assert_int_equal(mpirun_self(counts[i], "mpi", i % 2 ? "overlapped" : "exercise", "30", text, sizeof text), 0);
+        assert_int_equal(mpirun_self(counts[i], "mpi", i % 2 ? "overlapped" : "exercise", "30",
+                                     text, sizeof text),
+                         0);
         for (int r = 0; r < counts[i]; r++) {
-            snprintf(want, sizeof want, "[rank %d digest %016llx as mpi]", r, (unsigned long long)digests[0]);
+            snprintf(want, sizeof want, "[rank %d digest %016llx as mpi]", r,
+                     (unsigned long long)digests[0]);
             expect_words(text, want);
         }
     }
@@ -141,17 +155,18 @@ static void a_rank_that_gives_up_ends_the_others(void **state)
     char text[16384];
     assert_int_not_equal(mpirun_self(3, "mpi", "give-up", "30", text, sizeof text), 0);
     expect_words(text, "[rank 1 ends with ERR_IO: disk full]");
-    expect_words(text, "[rank 0 ends with ERR_PEER: rank 0, barrier, step 12: rank 1 gave up at step 12: disk full]");
-    expect_words(text, "[rank 2 ends with ERR_PEER: rank 2, barrier, step 12: rank 1 gave up at step 12: disk full]");
+    expect_words(text, "[rank 0 ends with ERR_PEER: rank 0, barrier, step 12: rank 1 gave up at "
+                       "step 12: disk full]");
+    expect_words(text, "[rank 2 ends with ERR_PEER: rank 2, barrier, step 12: rank 1 gave up at "
+                       "step 12: disk full]");
 }
 
 static void a_stopped_rank_ends_the_others_at_the_deadline(void **state)
 {
     char text[16384];
     assert_int_not_equal(mpirun_self(2, "mpi", "stopped", "1", text, sizeof text), 0);
-    expect_words(
-        text,
-        "[rank 0 ends with ERR_TIMEOUT: rank 0, barrier, step 7: rank 1 made no progress for 1 s; it was last heard of at step 7]");
+    expect_words(text, "[rank 0 ends with ERR_TIMEOUT: rank 0, barrier, step 7: rank 1 made no "
+                       "progress for 1 s; it was last heard of at step 7]");
 }
 
 static void signs_of_life_put_off_the_deadline(void **state)

@@ -1,5 +1,5 @@
-// Ranks as processes: this program starts itself, as `zero run` would and as a foreign launcher would, and looks at how
-// each rank ends when one of them is killed, stopped, gives up or leaves.
+// Ranks as processes: this program starts itself, as `zero run` would and as a foreign launcher
+// would, and looks at how each rank ends when one of them is killed, stopped, gives up or leaves.
 #define _GNU_SOURCE
 #include "exercise.h"
 #include "scenarios.h"
@@ -45,14 +45,16 @@ static void start_child(job *job, int rank, char *scenario, char *timeout, int i
     child *child = &job->children[rank];
     int pipes[2];
     posix_spawn_file_actions_t actions;
-    char own[6][64], *variables[] = {own[0],
-                                     own[1],
-                                     own[2],
-                                     own[3],
-                                     own[4],
-                                     own[5],
-                                     getenv("ASAN_OPTIONS") ? getenv("ASAN_OPTIONS") - strlen("ASAN_OPTIONS=") : NULL,
-                                     NULL};
+    char own[6][64],
+        *variables[] = {own[0],
+                        own[1],
+                        own[2],
+                        own[3],
+                        own[4],
+                        own[5],
+                        getenv("ASAN_OPTIONS") ? getenv("ASAN_OPTIONS") - strlen("ASAN_OPTIONS=")
+                                               : NULL,
+                        NULL};
     char *arguments[] = {program, "child", scenario, timeout, NULL};
     assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
     snprintf(own[0], sizeof own[0], "RANK=%d", rank);
@@ -75,7 +77,8 @@ static void start_child(job *job, int rank, char *scenario, char *timeout, int i
     child->output = pipes[0];
 }
 
-static void start_ranks(job *job, int ranks, int missing, bool supervised, char *scenario, char *timeout)
+static void start_ranks(job *job, int ranks, int missing, bool supervised, char *scenario,
+                        char *timeout)
 {
     int input[2];
     zero_error error;
@@ -154,7 +157,8 @@ static void every_operation_agrees_with_threads(void **state)
             rank_result results[MAX_RANKS];
             uint64_t digests[MAX_RANKS];
             run_threads(counts[i], 30, digest_of_threads, digests, results);
-            snprintf(want, sizeof want, "digest %016llx as local processesOK", (unsigned long long)digests[0]);
+            snprintf(want, sizeof want, "digest %016llx as local processesOK",
+                     (unsigned long long)digests[0]);
             start_job(&job, counts[i], supervised, "exercise", "20");
             wait_for(&job, counts[i]);
             for (int r = 0; r < counts[i]; r++)
@@ -163,10 +167,7 @@ static void every_operation_agrees_with_threads(void **state)
         }
 }
 
-static void end_job(job *job)
-{
-    zr_local_host_destroy(&job->host);
-}
+static void end_job(job *job) { zr_local_host_destroy(&job->host); }
 
 static void a_killed_rank_is_named_with_its_signal(void **state)
 {
@@ -178,7 +179,9 @@ static void a_killed_rank_is_named_with_its_signal(void **state)
         if (!supervised) // reaped by a parent that does not tell: how it ended is lost
             expect_text(&job, 0, "ERR_PEER: rank 0, barrier, step 41: rank 1 ");
         if (supervised) {
-            expect_text(&job, 0, "ERR_PEER: rank 0, barrier, step 41: rank 1 was killed by signal 9 (Killed) at step 41");
+            expect_text(&job, 0,
+                        "ERR_PEER: rank 0, barrier, step 41: rank 1 was killed by signal 9 "
+                        "(Killed) at step 41");
             expect_text(&job, 2, "rank 1 was killed by signal 9 (Killed) at step 41");
             assert_true(zr_local_host_failure(&job.host, &failure));
             assert_int_equal(failure.rank, 1);
@@ -211,9 +214,9 @@ static void a_stopped_rank_ends_the_others_at_the_deadline(void **state)
     job job;
     start_job(&job, 3, true, "stopped", "1.5");
     wait_for(&job, 2);
-    expect_text(
-        &job, 0,
-        "ERR_TIMEOUT: rank 0, barrier, step 41: rank 1 (stopped) made no progress for 1.5 s; it was last seen at step 41");
+    expect_text(&job, 0,
+                "ERR_TIMEOUT: rank 0, barrier, step 41: rank 1 (stopped) made no progress for 1.5 "
+                "s; it was last seen at step 41");
     expect_text(&job, 2, "ERR_TIMEOUT: rank 2, barrier, step 41: rank 1 (stopped)");
     end_job(&job);
 }
@@ -245,7 +248,9 @@ static void an_abort_reaches_all_and_the_parent(void **state)
     start_job(&job, 3, true, "give up", "60");
     wait_for(&job, 3);
     expect_text(&job, 1, "ERR_DATA: token file is truncated");
-    expect_text(&job, 0, "ERR_PEER: rank 0, barrier, step 41: rank 1 gave up at step 41: token file is truncated");
+    expect_text(
+        &job, 0,
+        "ERR_PEER: rank 0, barrier, step 41: rank 1 gave up at step 41: token file is truncated");
     expect_text(&job, 2, "rank 1 gave up at step 41: token file is truncated");
     assert_true(zr_local_host_failure(&job.host, &failure));
     assert_int_equal(failure.rank, 1);
@@ -276,9 +281,11 @@ static void a_missing_rank_is_named(void **state)
         job job;
         start_ranks(&job, 3, 1, supervised, "exercise", "1.2");
         wait_for(&job, 3);
-        expect_text(&job, 0,
-                    supervised ? "rank 1 (has not joined) made no progress for 1.2 s"
-                               : "rank 1 has not joined the 3 ranks of this machine within 1.2 s (2 are here)");
+        expect_text(
+            &job, 0,
+            supervised
+                ? "rank 1 (has not joined) made no progress for 1.2 s"
+                : "rank 1 has not joined the 3 ranks of this machine within 1.2 s (2 are here)");
         expect_text(&job, 2, "ERR_");
         end_job(&job);
     }
@@ -289,12 +296,14 @@ static void a_rank_that_ends_before_it_joined_is_named(void **state)
     job job;
     start_job(&job, 3, true, "refuse", "60");
     wait_for(&job, 3);
-    expect_text(&job, 0, "ERR_PEER opening: rank 0, barrier, step 0: rank 1 ended with exit code 78");
+    expect_text(&job, 0,
+                "ERR_PEER opening: rank 0, barrier, step 0: rank 1 ended with exit code 78");
     expect_text(&job, 2, "rank 1 ended with exit code 78");
     end_job(&job);
 }
 
-// Another process of this program starts two ranks and is killed; all of them hold `pipes[1]` as standard error.
+// Another process of this program starts two ranks and is killed; all of them hold `pipes[1]` as
+// standard error.
 static void ranks_die_with_their_parent(void **state)
 {
     int pipes[2];
@@ -321,7 +330,9 @@ static int run_parent(void)
 {
     job job;
     start_job(&job, 2, true, "linger", "60");
-    for (int i = 0; i < 2000 && !(zr_local_host_status(&job.host, 0).joined && zr_local_host_status(&job.host, 1).joined); i++)
+    for (int i = 0; i < 2000 && !(zr_local_host_status(&job.host, 0).joined &&
+                                  zr_local_host_status(&job.host, 1).joined);
+         i++)
         zr_sleep_seconds(0.005);
     zr_sleep_seconds(0.1); // until both have passed their first barrier
     fprintf(stderr, "joined");

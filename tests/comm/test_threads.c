@@ -1,4 +1,5 @@
-// Ranks as threads: every operation, the protocol of versions, and every way in which a wait ends badly.
+// Ranks as threads: every operation, the protocol of versions, and every way in which a wait ends
+// badly.
 #include "comm/versions.h"
 #include "exercise.h"
 
@@ -48,8 +49,8 @@ static void self_and_one_thread_agree(void **state)
     zero_comm_destroy(self);
 }
 
-// One slot, rewritten by its owners as soon as all readers have released it: a reader that saw another version's values
-// would report them.
+// One slot, rewritten by its owners as soon as all readers have released it: a reader that saw
+// another version's values would report them.
 #define VERSIONS 200
 #define WORDS 64
 
@@ -59,7 +60,8 @@ static zero_status read_versions(zero_comm *comm, void *user, zero_error *error)
     zr_window window;
     const zr_version_ops *versions = comm->versions;
     zero_status status = ZERO_OK;
-    ZERO_TRY(zr_window_create(comm, ZR_WINDOW_SHARED, comm->size * WORDS * (int64_t)sizeof(float), 1, names, &window, error));
+    ZERO_TRY(zr_window_create(comm, ZR_WINDOW_SHARED, comm->size * WORDS * (int64_t)sizeof(float),
+                              1, names, &window, error));
     float *data = (float *)window.mine;
     for (uint64_t v = 1; v <= VERSIONS && status == ZERO_OK; v++) {
         status = versions->await_released(&window, 0, v - 1, error);
@@ -69,7 +71,8 @@ static zero_status read_versions(zero_comm *comm, void *user, zero_error *error)
         status = status ? status : versions->await_published(&window, 0, v, error);
         for (int i = 0; i < comm->size * WORDS && status == ZERO_OK; i++)
             if (data[i] != (float)v)
-                status = zr_fail(error, ZERO_ERR_DATA, "rank %d reads %g of version %d", comm->rank, data[i], (int)v);
+                status = zr_fail(error, ZERO_ERR_DATA, "rank %d reads %g of version %d", comm->rank,
+                                 data[i], (int)v);
         status = status ? status : versions->release(&window, 0, v, error);
     }
     zr_window_destroy(&window);
@@ -103,7 +106,8 @@ static void a_skipped_release_times_out_and_names_rank_and_slot(void **state)
     rank_result results[3];
     run_threads(3, 1.0, skip_a_release, NULL, results);
     for (int r = 0; r < 3; r++) {
-        expect_message(&results[r], ZERO_ERR_TIMEOUT, "waiting for release of h.0, step 41: rank 2");
+        expect_message(&results[r], ZERO_ERR_TIMEOUT,
+                       "waiting for release of h.0, step 41: rank 2");
         expect_message(&results[r], ZERO_ERR_TIMEOUT, "last seen at step 41");
     }
 }
@@ -122,7 +126,8 @@ static zero_status overwrite_after_quiesce(zero_comm *comm, void *user, zero_err
     for (int round = 1; round <= 20 && status == ZERO_OK; round++) {
         for (int i = 0; i < 32; i++)
             data[i] = (float)round;
-        status = zr_comm_start(&window, ZERO_COMM_reduce_scatter, 0, 0, 16, ZERO_F32, &to, &handle, error);
+        status = zr_comm_start(&window, ZERO_COMM_reduce_scatter, 0, 0, 16, ZERO_F32, &to, &handle,
+                               error);
         if (comm->rank == 1)
             zr_sleep_seconds(0.002);
         status = status ? status : zr_comm_wait(&handle, error);
@@ -156,7 +161,8 @@ static void an_abort_ends_the_waits_of_all_others(void **state)
     run_threads(4, 60, give_up, NULL, results);
     for (int r = 0; r < 4; r++)
         if (r != 1)
-            expect_message(&results[r], ZERO_ERR_PEER, "barrier, step 12: rank 1 gave up at step 12: disk full");
+            expect_message(&results[r], ZERO_ERR_PEER,
+                           "barrier, step 12: rank 1 gave up at step 12: disk full");
 }
 
 static zero_status abort_in_turn(zero_comm *comm, void *user, zero_error *error)
@@ -164,7 +170,8 @@ static zero_status abort_in_turn(zero_comm *comm, void *user, zero_error *error)
     char byte;
     if (comm->rank == 0)
         zero_comm_abort(comm, "first");
-    zr_comm_recv(comm, &byte, 1, (comm->rank + 1) % comm->size, error); // that nobody sends: ends with the first abort
+    // that nobody sends: ends with the first abort
+    zr_comm_recv(comm, &byte, 1, (comm->rank + 1) % comm->size, error);
     zero_comm_abort(comm, "later");
     return zr_comm_recv(comm, &byte, 1, (comm->rank + 1) % comm->size, error);
 }
@@ -180,8 +187,9 @@ static void the_first_abort_is_the_one_told(void **state)
 static zero_status fail_in_an_operation(zero_comm *comm, void *user, zero_error *error)
 {
     char bytes[8] = {0};
+    // no such rank, and no error object
     if (comm->rank == 2)
-        return zr_comm_send(comm, bytes, sizeof bytes, 17, NULL); // no such rank, and no error object
+        return zr_comm_send(comm, bytes, sizeof bytes, 17, NULL);
     return zr_comm_recv(comm, bytes, sizeof bytes, 2, error);
 }
 
@@ -197,7 +205,8 @@ static void a_failed_operation_leaves_nobody_waiting(void **state)
 static zero_status run_different_operations(zero_comm *comm, void *user, zero_error *error)
 {
     double value = 1;
-    return comm->rank == 0 ? zr_comm_barrier(comm, error) : zr_comm_all_reduce_small(comm, &value, 1, ZERO_F64, ZR_SUM, error);
+    return comm->rank == 0 ? zr_comm_barrier(comm, error)
+                           : zr_comm_all_reduce_small(comm, &value, 1, ZERO_F64, ZR_SUM, error);
 }
 
 static void different_operations_are_told(void **state)
@@ -206,11 +215,15 @@ static void different_operations_are_told(void **state)
     run_threads(2, 60, run_different_operations, NULL, results);
     int told = 0;
     for (int r = 0; r < 2; r++)
-        told += results[r].status == ZERO_ERR_INTERNAL && strstr(results[r].error.message, "runs another operation");
+        told += results[r].status == ZERO_ERR_INTERNAL &&
+                strstr(results[r].error.message, "runs another operation");
     assert_true(told >= 1);
 }
 
-typedef struct operand { int64_t offset; zero_dtype dtype; } operand;
+typedef struct operand {
+    int64_t offset;
+    zero_dtype dtype;
+} operand;
 
 static zero_status seal_different_operands(zero_comm *comm, void *user, zero_error *error)
 {
@@ -220,8 +233,8 @@ static zero_status seal_different_operands(zero_comm *comm, void *user, zero_err
     const zr_sum_target to = {.data = sum, .dtype = ZERO_F32};
     const operand *own = &((const operand *)user)[comm->rank];
     ZERO_TRY(zr_window_create(comm, ZR_WINDOW_SYMMETRIC, 4096, 1, NULL, &window, error));
-    zero_status status =
-        zr_comm_start(&window, ZERO_COMM_reduce_scatter, 0, own->offset, 16, own->dtype, &to, &handle, error);
+    zero_status status = zr_comm_start(&window, ZERO_COMM_reduce_scatter, 0, own->offset, 16,
+                                       own->dtype, &to, &handle, error);
     status = status ? status : zr_comm_wait(&handle, error);
     zr_window_destroy(&window);
     return status;
@@ -229,7 +242,8 @@ static zero_status seal_different_operands(zero_comm *comm, void *user, zero_err
 
 static void different_operands_are_told(void **state)
 {
-    operand elsewhere[2] = {{0, ZERO_F32}, {64, ZERO_F32}}, otherwise[2] = {{0, ZERO_BF16}, {0, ZERO_F16}};
+    operand elsewhere[2] = {{0, ZERO_F32}, {64, ZERO_F32}},
+            otherwise[2] = {{0, ZERO_BF16}, {0, ZERO_F16}};
     operand *cases[] = {elsewhere, otherwise};
     for (int i = 0; i < ZR_COUNT(cases); i++) {
         rank_result results[2];
@@ -272,14 +286,17 @@ static void a_timeout_names_the_end_of_the_chain(void **state)
 {
     rank_result results[3];
     run_threads(3, 1.0, wait_in_a_chain, NULL, results);
-    expect_message(&results[1], ZERO_ERR_TIMEOUT, "rank 0 (alive) made no progress for 1 s; it was last seen at step 3");
-    expect_message(&results[2], ZERO_ERR_TIMEOUT, "rank 2, recv, step 3: rank 0 (alive) made no progress");
+    expect_message(&results[1], ZERO_ERR_TIMEOUT,
+                   "rank 0 (alive) made no progress for 1 s; it was last seen at step 3");
+    expect_message(&results[2], ZERO_ERR_TIMEOUT,
+                   "rank 2, recv, step 3: rank 0 (alive) made no progress");
 }
 
 static zero_status ask_for_too_much(zero_comm *comm, void *user, zero_error *error)
 {
     zr_window window;
-    zero_status status = zr_window_create(comm, ZR_WINDOW_SYMMETRIC, *(int64_t *)user, 1, NULL, &window, error);
+    zero_status status =
+        zr_window_create(comm, ZR_WINDOW_SYMMETRIC, *(int64_t *)user, 1, NULL, &window, error);
     assert(window.comm == NULL);
     zr_window_destroy(&window);
     return status;
@@ -299,7 +316,8 @@ static void a_window_that_cannot_be_reserved_fails_on_all_ranks(void **state)
 static zero_status ask_differently(zero_comm *comm, void *user, zero_error *error)
 {
     zr_window window;
-    return zr_window_create(comm, ZR_WINDOW_SYMMETRIC, 4096 * (1 + comm->rank), 1, NULL, &window, error);
+    return zr_window_create(comm, ZR_WINDOW_SYMMETRIC, 4096 * (1 + comm->rank), 1, NULL, &window,
+                            error);
 }
 
 static void communicators_without_memory_are_refused(void **state)
@@ -345,7 +363,8 @@ static zero_status make_many_windows(zero_comm *comm, void *user, zero_error *er
 {
     for (int i = 0; i < 150; i++) {
         zr_window window;
-        ZERO_TRY(zr_window_create(comm, i % 2 ? ZR_WINDOW_SHARED : ZR_WINDOW_SYMMETRIC, 100 * i, i % 3, NULL, &window, error));
+        ZERO_TRY(zr_window_create(comm, i % 2 ? ZR_WINDOW_SHARED : ZR_WINDOW_SYMMETRIC, 100 * i,
+                                  i % 3, NULL, &window, error));
         zr_window_destroy(&window);
     }
     return ZERO_OK;
@@ -366,10 +385,13 @@ static zero_status count_traffic(zero_comm *comm, void *user, zero_error *error)
     const zr_sum_target to = {.data = sum, .dtype = ZERO_F32};
     zr_comm_hash_reset(comm);
     ZERO_TRY(zr_window_create(comm, ZR_WINDOW_SYMMETRIC, 3 * sizeof sum, 1, NULL, &window, error));
-    zero_status status = zr_comm_start(&window, ZERO_COMM_reduce_scatter, 0, 0, 2048, ZERO_F32, &to, &handle, error);
+    zero_status status =
+        zr_comm_start(&window, ZERO_COMM_reduce_scatter, 0, 0, 2048, ZERO_F32, &to, &handle, error);
     status = status ? status : zr_comm_wait(&handle, error);
     status = status ? status : zr_comm_quiesce(&window, 0, error);
-    status = status ? status : zr_comm_start(&window, ZERO_COMM_reduce_scatter, 0, 0, 2048, ZERO_BF16, &to, &handle, error);
+    status = status ? status
+                    : zr_comm_start(&window, ZERO_COMM_reduce_scatter, 0, 0, 2048, ZERO_BF16, &to,
+                                    &handle, error);
     status = status ? status : zr_comm_wait(&handle, error);
     status = status ? status : zr_comm_quiesce(&window, 0, error);
     status = status ? status : zr_comm_all_reduce(&window, 0, 0, 1024, error);
@@ -378,10 +400,14 @@ static zero_status count_traffic(zero_comm *comm, void *user, zero_error *error)
     ZERO_TRY(status);
     assert(comm->traffic.calls[ZERO_COMM_reduce_scatter] == 2);
     assert(comm->traffic.bytes[ZERO_COMM_reduce_scatter] == 2 * 8192 + 2 * 4096);
-    assert(comm->traffic.calls[ZERO_COMM_all_reduce] == 1 && comm->traffic.bytes[ZERO_COMM_all_reduce] == 4 * 4096);
-    assert(comm->traffic.calls[ZERO_COMM_all_gather] == 1 && comm->traffic.bytes[ZERO_COMM_all_gather] == 0);
+    assert(comm->traffic.calls[ZERO_COMM_all_reduce] == 1 &&
+           comm->traffic.bytes[ZERO_COMM_all_reduce] == 4 * 4096);
+    assert(comm->traffic.calls[ZERO_COMM_all_gather] == 1 &&
+           comm->traffic.bytes[ZERO_COMM_all_gather] == 0);
     ((uint64_t *)user)[comm->rank] = comm->message_hash;
-    return comm->message_count == 4 ? ZERO_OK : zr_fail(error, ZERO_ERR_DATA, "%d messages", (int)comm->message_count);
+    return comm->message_count == 4
+               ? ZERO_OK
+               : zr_fail(error, ZERO_ERR_DATA, "%d messages", (int)comm->message_count);
 }
 
 static void traffic_and_messages_are_counted(void **state)
@@ -394,7 +420,11 @@ static void traffic_and_messages_are_counted(void **state)
     assert_int_equal(hashes[0], hashes[2]);
 }
 
-typedef struct refused_sum { zero_dtype of, to; zero_comm_op op; const char *words; } refused_sum;
+typedef struct refused_sum {
+    zero_dtype of, to;
+    zero_comm_op op;
+    const char *words;
+} refused_sum;
 
 static zero_status ask_for_a_type(zero_comm *comm, void *user, zero_error *error)
 {
@@ -404,7 +434,8 @@ static zero_status ask_for_a_type(zero_comm *comm, void *user, zero_error *error
     double sum[16];
     const zr_sum_target to = {.data = sum, .dtype = asked->to};
     ZERO_TRY(zr_window_create(comm, ZR_WINDOW_SYMMETRIC, 4096, 1, NULL, &window, error));
-    zero_status status = zr_comm_start(&window, asked->op, 0, 0, 16, asked->of, &to, &handle, error);
+    zero_status status =
+        zr_comm_start(&window, asked->op, 0, 0, 16, asked->of, &to, &handle, error);
     if (status == ZERO_OK)
         status = zr_comm_wait(&handle, error);
     zr_window_destroy(&window);

@@ -1,5 +1,5 @@
-// zr_tree_sum against the plain recursion over single conversions, element by element and bit by bit, of every storage type
-// into every other.
+// zr_tree_sum against the plain recursion over single conversions, element by element and bit by
+// bit, of every storage type into every other.
 #include "comm/treesum.h"
 #include "exercise.h"
 
@@ -21,7 +21,8 @@ static float *make_values(int ranks, int64_t count, zero_dtype dtype)
     float *values = malloc(sizeof *values * (size_t)(ranks * count + 1));
     zr_random_normal(77, 0, ranks * count, 1.0f, values);
     for (int64_t i = 0; i < ranks * count; i++)
-        values[i] = rounded_to(dtype, values[i] * (float)(1 << (i % (dtype == ZERO_F16 ? 11 : 23))));
+        values[i] =
+            rounded_to(dtype, values[i] * (float)(1 << (i % (dtype == ZERO_F16 ? 11 : 23))));
     return values;
 }
 
@@ -45,16 +46,21 @@ static void check_values(const sum_case *c, const float *values)
     const void *sources[ZERO_MAX_RANKS];
     float column[ZERO_MAX_RANKS];
     size_t size = zero_dtype_bytes(c->from), shard = size * (size_t)c->count;
-    char *operands = malloc(shard * (size_t)c->ranks + 1), *own = malloc(zero_dtype_bytes(c->to) * (size_t)(c->count * ZR_MAX(c->adds, 1)) + 1);
+    char *operands = malloc(shard * (size_t)c->ranks + 1),
+         *own = malloc(zero_dtype_bytes(c->to) * (size_t)(c->count * ZR_MAX(c->adds, 1)) + 1);
     float *want = malloc(sizeof *want * (size_t)(c->count + 1));
     for (int r = 0; r < c->ranks; r++)
         sources[r] = operands + shard * (size_t)r;
     for (int64_t i = 0; i < c->ranks * c->count; i++)
         store_as(c->from, operands, i, values[i]);
-    const zr_sum_target to = {.data = c->alias >= 0 ? operands + shard * (size_t)c->alias : own, .dtype = c->to, .adds = c->adds, .stride = c->count};
+    const zr_sum_target to = {.data = c->alias >= 0 ? operands + shard * (size_t)c->alias : own,
+                              .dtype = c->to,
+                              .adds = c->adds,
+                              .stride = c->count};
     for (int64_t i = 0; i < c->count; i++) {
         for (int e = 0; e < ZR_MAX(c->adds, 1); e++)
-            store_as(c->to, own, e * c->count + i, (float)((e + 1) * (i % 1021)) / (float)(1 + 2 * e));
+            store_as(c->to, own, e * c->count + i,
+                     (float)((e + 1) * (i % 1021)) / (float)(1 + 2 * e));
         for (int r = 0; r < c->ranks; r++)
             column[r] = values[r * c->count + i];
         float sum = oracle_sum(column, c->ranks);
@@ -65,9 +71,9 @@ static void check_values(const sum_case *c, const float *values)
     zr_tree_sum(&to, c->from, sources, c->ranks, c->count, 2);
     for (int64_t i = 0; i < c->count; i++)
         if (!same(load_as(c->to, to.data, i), want[i]))
-            fail_msg("%d ranks, %s into %s%s, element %lld of %lld: %.9g, not %.9g", c->ranks, zr_dtype_name(c->from),
-                     zr_dtype_name(c->to), c->adds ? " adding" : "", (long long)i, (long long)c->count,
-                     load_as(c->to, to.data, i), want[i]);
+            fail_msg("%d ranks, %s into %s%s, element %lld of %lld: %.9g, not %.9g", c->ranks,
+                     zr_dtype_name(c->from), zr_dtype_name(c->to), c->adds ? " adding" : "",
+                     (long long)i, (long long)c->count, load_as(c->to, to.data, i), want[i]);
     free(want);
     free(own);
     free(operands);
@@ -107,10 +113,16 @@ static void odd_large_and_largest_rank_counts(void **state)
 static void counts_large_enough_for_threads(void **state)
 {
     static const sum_case cases[] = {
-        {3, 200001, ZERO_F32, ZERO_F32, 0, -1},   {6, 150000, ZERO_F32, ZERO_F32, 1, -1}, {2, 150001, ZERO_F32, ZERO_F32, 3, -1},
-        {3, 200001, ZERO_BF16, ZERO_F32, 1, -1},  {4, 150001, ZERO_F16, ZERO_F16, 2, -1},
-        {2, 1100001, ZERO_F32, ZERO_F32, 0, -1},  {2, 1100001, ZERO_F32, ZERO_F32, 0, 1}, // of those, streamed where apart
-        {2, 2100001, ZERO_BF16, ZERO_BF16, 0, -1}, {1, 2100001, ZERO_F32, ZERO_F16, 0, -1},
+        {3, 200001, ZERO_F32, ZERO_F32, 0, -1},
+        {6, 150000, ZERO_F32, ZERO_F32, 1, -1},
+        {2, 150001, ZERO_F32, ZERO_F32, 3, -1},
+        {3, 200001, ZERO_BF16, ZERO_F32, 1, -1},
+        {4, 150001, ZERO_F16, ZERO_F16, 2, -1},
+        // of those, streamed where apart
+        {2, 1100001, ZERO_F32, ZERO_F32, 0, -1},
+        {2, 1100001, ZERO_F32, ZERO_F32, 0, 1},
+        {2, 2100001, ZERO_BF16, ZERO_BF16, 0, -1},
+        {1, 2100001, ZERO_F32, ZERO_F16, 0, -1},
     };
     for (int i = 0; i < ZR_COUNT(cases); i++)
         check(&cases[i]);
@@ -124,11 +136,14 @@ static void result_in_place_of_a_source(void **state)
                 check(&(sum_case){ranks, 4500, dtypes[d], dtypes[d], adds, ranks / 2});
 }
 
-// What is not finite, too small, or becomes so: sums that only fp32 holds, and that f16 rounds to infinity or to a denormal.
+// What is not finite, too small, or becomes so: sums that only fp32 holds, and that f16 rounds to
+// infinity or to a denormal.
 static void extreme_values(void **state)
 {
-    static const float extremes[] = {INFINITY, -INFINITY, NAN, 0.0f, -0.0f, 65504.0f, 32768.0f, 16.0f, -65504.0f, 3.3895314e38f,
-                                     -3.3895314e38f, 0x1p-14f, 0x1p-24f, -0x1p-24f, 0x3p-26f, 0x1p-133f, 1.0f, 0x1p-8f};
+    static const float extremes[] = {INFINITY,       -INFINITY, NAN,      0.0f,      -0.0f,
+                                     65504.0f,       32768.0f,  16.0f,    -65504.0f, 3.3895314e38f,
+                                     -3.3895314e38f, 0x1p-14f,  0x1p-24f, -0x1p-24f, 0x3p-26f,
+                                     0x1p-133f,      1.0f,      0x1p-8f};
     enum { RANKS = 7, COUNT = 1500 };
     static float values[RANKS * COUNT];
     for (int from = 0; from < ZR_COUNT(dtypes); from++)
@@ -136,13 +151,16 @@ static void extreme_values(void **state)
             for (int ranks = 1; ranks <= RANKS; ranks++) {
                 for (int i = 0; i < ranks * COUNT; i++) {
                     zr_philox random = zr_philox4x32(3, (uint64_t)ranks, (uint64_t)i);
-                    values[i] = rounded_to(dtypes[from], extremes[random.v[0] % ZR_COUNT(extremes)]);
+                    values[i] =
+                        rounded_to(dtypes[from], extremes[random.v[0] % ZR_COUNT(extremes)]);
                 }
-                check_values(&(sum_case){ranks, COUNT, dtypes[from], dtypes[to], ranks & 1, -1}, values);
+                check_values(&(sum_case){ranks, COUNT, dtypes[from], dtypes[to], ranks & 1, -1},
+                             values);
             }
 }
 
-static void check_leaves(const zr_tree_leaves *leaves, zero_dtype dtype, int64_t first, int64_t count)
+static void check_leaves(const zr_tree_leaves *leaves, zero_dtype dtype, int64_t first,
+                         int64_t count)
 {
     enum { ROOM = 48 };
     uint32_t data[4][ROOM];
@@ -154,13 +172,17 @@ static void check_leaves(const zr_tree_leaves *leaves, zero_dtype dtype, int64_t
             store_as(dtype, data[r], i, values[r * ROOM + i]);
     }
     for (int ways = 0; ways < 3; ways++) {
-        zr_tree_leaf *const leaf = ways == 0 ? leaves->add : ways == 1 ? leaves->pair : leaves->four;
+        zr_tree_leaf *const leaf = ways == 0   ? leaves->add
+                                   : ways == 1 ? leaves->pair
+                                               : leaves->four;
         for (int i = 0; i <= ROOM; i++)
             sum[i] = (float)i;
         leaf(sum, sources, first, count);
         for (int64_t i = 0; i < count; i++) {
             const float *v = values + first + i, two = v[0] + v[ROOM];
-            assert_true(sum[i] == (ways == 0 ? (float)i + v[0] : ways == 1 ? two : two + (v[2 * ROOM] + v[3 * ROOM])));
+            assert_true(sum[i] == (ways == 0   ? (float)i + v[0]
+                                   : ways == 1 ? two
+                                               : two + (v[2 * ROOM] + v[3 * ROOM])));
         }
         for (int64_t i = count; i <= ROOM; i++)
             assert_true(sum[i] == (float)i); // nothing around it
@@ -185,7 +207,8 @@ static void another_order_gives_other_bits(void **state)
     for (int i = 0; i < 1000; i++) {
         float column[5], running = 0;
         for (int r = 0; r < 5; r++)
-            running = r ? running + values[r * 1000 + i] : values[i], column[r] = values[r * 1000 + i];
+            running = r ? running + values[r * 1000 + i] : values[i],
+            column[r] = values[r * 1000 + i];
         different += running != oracle_sum(column, 5);
     }
     assert_true(different > 10); // else these values could not tell the tree from a chain

@@ -5,12 +5,10 @@ typedef struct table {
     size_t at, bytes; // at: of the pointer to it, in zr_backend
 } table;
 
-#define TABLE(file, name, field)               \
-    {                                          \
-        .header = COMPUTE_HEADERS "/" file,    \
-        .type = #name,                         \
-        .at = offsetof(zr_backend, field),     \
-        .bytes = sizeof(name),                 \
+#define TABLE(file, name, field)                                                                   \
+    {                                                                                              \
+        .header = COMPUTE_HEADERS "/" file, .type = #name, .at = offsetof(zr_backend, field),      \
+        .bytes = sizeof(name),                                                                     \
     }
 
 static const table tables[BACKEND_TABLES] = {

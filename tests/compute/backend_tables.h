@@ -16,8 +16,8 @@ typedef struct slot_called { // offsets in bytes
     size_t slot;             // in the table
 } slot_called;
 
-#define SLOT_CALLED(backend, table, slot)         \
-    ((slot_called){offsetof(zr_backend, table),   \
+#define SLOT_CALLED(backend, table, slot)                                                          \
+    ((slot_called){offsetof(zr_backend, table),                                                    \
                    slot_offset((backend)->table, &(backend)->table->slot)})
 
 static inline size_t slot_offset(const void *table, const void *slot)
@@ -27,7 +27,9 @@ static inline size_t slot_offset(const void *table, const void *slot)
 
 enum { BACKEND_TABLES = 5 };
 
-typedef struct slot_coverage { bool slot[BACKEND_TABLES][MOST_SLOTS]; } slot_coverage;
+typedef struct slot_coverage {
+    bool slot[BACKEND_TABLES][MOST_SLOTS];
+} slot_coverage;
 
 void slot_covered(slot_coverage *covered, const slot_called *called);
 void check_every_slot_covered(const slot_coverage *covered);

@@ -58,7 +58,8 @@ void *array_of(zero_dtype dtype, const float *values, int64_t count)
         if (dtype == ZERO_F32)
             ((float *)array)[i] = values[i];
         else
-            ((uint16_t *)array)[i] = dtype == ZERO_BF16 ? zr_f32_to_bf16(values[i]) : zr_f32_to_f16(values[i]);
+            ((uint16_t *)array)[i] =
+                dtype == ZERO_BF16 ? zr_f32_to_bf16(values[i]) : zr_f32_to_f16(values[i]);
     }
     return array;
 }
@@ -90,10 +91,7 @@ void *array_random(zero_dtype dtype, int64_t count, uint64_t seed, float size)
     return array;
 }
 
-float *floats_new(int64_t count)
-{
-    return array_new(ZERO_F32, count);
-}
+float *floats_new(int64_t count) { return array_new(ZERO_F32, count); }
 
 float *floats_copy(const float *from, int64_t count)
 {
@@ -110,10 +108,7 @@ float *floats_random(int64_t count, uint64_t seed, float size)
     return p;
 }
 
-void floats_free(float *p)
-{
-    array_free(p);
-}
+void floats_free(float *p) { array_free(p); }
 
 zr_queue *check_queue(const char *name, const char *isa, int threads)
 {
@@ -167,27 +162,23 @@ static void check_paths(check_body *test, bool all)
     check_queue_close(ref);
 }
 
-void check_each_cpu(check_body *test)
-{
-    check_paths(test, true);
-}
+void check_each_cpu(check_body *test) { check_paths(test, true); }
 
-void check_each_kernels(check_body *test)
-{
-    check_paths(test, false);
-}
+void check_each_kernels(check_body *test) { check_paths(test, false); }
 
-static void check_element(const char *what, int64_t i, int64_t count, double got, double want, double allowed)
+static void check_element(const char *what, int64_t i, int64_t count, double got, double want,
+                          double allowed)
 {
     double difference = fabs(got - want);
     bool close = got == want || (isfinite(want) && difference <= allowed);
     if (isnan(want) ? isnan(got) : close)
         return;
-    fail_msg("%s[%lld of %lld]: %.9g, should be %.9g (off by %.3g, allowed %.3g)", what, (long long)i, (long long)count,
-             got, want, difference, allowed);
+    fail_msg("%s[%lld of %lld]: %.9g, should be %.9g (off by %.3g, allowed %.3g)", what,
+             (long long)i, (long long)count, got, want, difference, allowed);
 }
 
-void check_close(const char *what, const float *got, const float *want, int64_t count, double relative, double absolute)
+void check_close(const char *what, const float *got, const float *want, int64_t count,
+                 double relative, double absolute)
 {
     for (int64_t i = 0; i < count; i++)
         check_element(what, i, count, got[i], want[i], relative * fabs((double)want[i]) + absolute);
@@ -208,12 +199,13 @@ void check_same_bits(const char *what, const void *got, const void *want, int64_
             fail_msg("%s: byte %lld of %lld differs", what, (long long)i, (long long)bytes);
 }
 
-void check_close_as(const char *what, zero_dtype dtype, const void *got_, const void *want_, int64_t count,
-                    double relative, double absolute)
+void check_close_as(const char *what, zero_dtype dtype, const void *got_, const void *want_,
+                    int64_t count, double relative, double absolute)
 {
     float *got = array_floats(dtype, got_, count), *want = array_floats(dtype, want_, count);
     for (int64_t i = 0; i < count; i++) {
-        if (dtype == ZERO_F16 && isinf(got[i]) != isinf(want[i])) { // infinity begins where 2^16 would be the next number
+        // infinity begins where 2^16 would be the next number
+        if (dtype == ZERO_F16 && isinf(got[i]) != isinf(want[i])) {
             got[i] = isinf(got[i]) ? copysignf(0x1p16f, got[i]) : got[i];
             want[i] = isinf(want[i]) ? copysignf(0x1p16f, want[i]) : want[i];
         }
@@ -224,12 +216,14 @@ void check_close_as(const char *what, zero_dtype dtype, const void *got_, const 
     floats_free(want);
 }
 
-void check_same_array(const char *what, zero_dtype dtype, const void *got, const void *want, int64_t count)
+void check_same_array(const char *what, zero_dtype dtype, const void *got, const void *want,
+                      int64_t count)
 {
     check_same_bits(what, got, want, count * (int64_t)zero_dtype_bytes(dtype));
 }
 
-void check_stored(const char *what, zero_dtype dtype, const void *got, const float *want, int64_t count)
+void check_stored(const char *what, zero_dtype dtype, const void *got, const float *want,
+                  int64_t count)
 {
     void *stored = array_of(dtype, want, count);
     check_same_array(what, dtype, got, stored, count);

@@ -1,5 +1,5 @@
-// Causal attention: ref against softmax(q k') v written out in long double and its finite differences, 16-bit against fp32 on
-// what is stored, cpu against ref.
+// Causal attention: ref against softmax(q k') v written out in long double and its finite
+// differences, 16-bit against fp32 on what is stored, cpu against ref.
 #include "compute/attention_ops.h"
 #include "compute_check.h"
 
@@ -59,7 +59,7 @@ static void case_free(attention_case *c)
 typedef struct result {
     zero_dtype dtype;
     int64_t n, packed; // of out, of dqkv
-    int64_t rows; // of lse
+    int64_t rows;      // of lse
     void *out, *dqkv;
     float *lse;
 } result;
@@ -69,7 +69,10 @@ static result result_of(zr_queue *queue, const attention_case *c, const result *
 {
     const zr_attention_ops *ops = queue->backend->attention;
     const zr_attention *a = &c->a;
-    result r = {.dtype = a->dtype, .n = out_elements(a), .packed = qkv_elements(a), .rows = a->batch * a->heads * a->seq};
+    result r = {.dtype = a->dtype,
+                .n = out_elements(a),
+                .packed = qkv_elements(a),
+                .rows = a->batch * a->heads * a->seq};
     r.out = array_new(a->dtype, r.n);
     r.lse = floats_new(r.rows);
     r.dqkv = array_new(a->dtype, r.packed);
@@ -92,7 +95,8 @@ static void results_close(const result *got, const result *want, double toleranc
 {
     check_close_as("out", want->dtype, got->out, want->out, want->n, tolerance, tolerance);
     check_close("lse", got->lse, want->lse, want->rows, tolerance, tolerance);
-    check_close_as("dqkv", want->dtype, got->dqkv, want->dqkv, want->packed, tolerance, 5 * tolerance);
+    check_close_as("dqkv", want->dtype, got->dqkv, want->dqkv, want->packed, tolerance,
+                   5 * tolerance);
 }
 
 static void results_same(const result *got, const result *want)
@@ -113,7 +117,8 @@ static const float *part(const attention_function *f, int which, int64_t b, int6
                          int64_t h) // q, k or v of a position
 {
     const zr_attention *a = &f->c->a;
-    int64_t head = which == 0 ? h : a->heads + (which - 1) * a->kv_heads + h / (a->heads / a->kv_heads);
+    int64_t head =
+        which == 0 ? h : a->heads + (which - 1) * a->kv_heads + h / (a->heads / a->kv_heads);
     return (const float *)f->c->qkv + (b * a->seq + i) * zr_attention_row(a) + head * a->head_dim;
 }
 
@@ -128,12 +133,15 @@ static long double query_plainly(const attention_function *f, int64_t b, int64_t
         weight[j] = expl(score * a->scale);
         sum += weight[j];
     }
-    int64_t at = (b * a->seq + i) * a->heads * a->head_dim + h * a->head_dim, row = (b * a->heads + h) * a->seq + i;
+    int64_t at = (b * a->seq + i) * a->heads * a->head_dim + h * a->head_dim,
+            row = (b * a->heads + h) * a->seq + i;
     for (int64_t c = 0; c < a->head_dim; c++) {
         long double y = 0;
         for (int64_t j = 0; j <= i; j++) {
-            bool kept = a->dropout == 0 || zr_dropout_keep(a->dropout_key, (uint64_t)(row * a->seq + j), a->dropout);
-            y += kept ? weight[j] / sum * part(f, 2, b, j, h)[c] / (1 - (long double)a->dropout) : 0;
+            bool kept = a->dropout == 0 ||
+                        zr_dropout_keep(a->dropout_key, (uint64_t)(row * a->seq + j), a->dropout);
+            y +=
+                kept ? weight[j] / sum * part(f, 2, b, j, h)[c] / (1 - (long double)a->dropout) : 0;
         }
         total += y * ((const float *)f->c->dout)[at + c];
         if (f->out)
@@ -194,13 +202,26 @@ static void ref_is_right_with_dropout(void **state)
 
 static const attention_shape shapes[] = {
     // one position, under and over a block of queries, of keys; odd and large head sizes
-    {1, 1, 1, 1},   {2, 3, 2, 5},   {0, 4, 1, 8},   {1, 17, 3, 33},  {2, 64, 4, 32},   {1, 47, 2, 64},
-    {1, 49, 2, 64}, {1, 95, 1, 80}, {1, 97, 2, 16}, {1, 260, 1, 24}, {1, 300, 2, 100}, {1, 30, 1, 129},
+    {1, 1, 1, 1},
+    {2, 3, 2, 5},
+    {0, 4, 1, 8},
+    {1, 17, 3, 33},
+    {2, 64, 4, 32},
+    {1, 47, 2, 64},
+    {1, 49, 2, 64},
+    {1, 95, 1, 80},
+    {1, 97, 2, 16},
+    {1, 260, 1, 24},
+    {1, 300, 2, 100},
+    {1, 30, 1, 129},
     // shared keys
-    {2, 9, 6, 8, 2}, {1, 50, 4, 16, 1}, {2, 130, 6, 20, 3},
+    {2, 9, 6, 8, 2},
+    {1, 50, 4, 16, 1},
+    {2, 130, 6, 20, 3},
 };
 
-// Whatever it is stored in, all is computed as from fp32 of the same values, and rounded where it is stored.
+// Whatever it is stored in, all is computed as from fp32 of the same values, and rounded where it
+// is stored.
 static void types_store(zr_queue *queue, const attention_case *c)
 {
     attention_case wide = case_widened(c);
@@ -233,16 +254,14 @@ static void types_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
     for (int t = 1; t < STORAGE_TYPES; t++)
         for (int s = 0; s < ZR_COUNT(shapes); s++)
             for (int k = 0; k < 3; k++) { // the last: what fp16 holds with few bits
-                attention_case c = case_new(storage_types[t], shapes[s], k == 1 ? 0.4f : 0, k == 2 ? 1e-6f : 2);
+                attention_case c =
+                    case_new(storage_types[t], shapes[s], k == 1 ? 0.4f : 0, k == 2 ? 1e-6f : 2);
                 types_store(queue, &c);
                 case_free(&c);
             }
 }
 
-static void cpu_stores_every_type(void **state)
-{
-    check_each_kernels(types_body);
-}
+static void cpu_stores_every_type(void **state) { check_each_kernels(types_body); }
 
 // ---- cpu against ref ----
 
@@ -250,8 +269,8 @@ static void body_of(zero_dtype dtype, int shape, zr_queue *queue, zr_queue *sing
 {
     for (int k = 0; k < 2; k++) {
         attention_case c = case_new(dtype, shapes[shape], k ? 0.4f : 0, 2);
-        result want = result_of(ref, &c, NULL), got = result_of(queue, &c, &want), one = result_of(single, &c, &want),
-               again = result_of(queue, &c, &want);
+        result want = result_of(ref, &c, NULL), got = result_of(queue, &c, &want),
+               one = result_of(single, &c, &want), again = result_of(queue, &c, &want);
         results_close(&got, &want, 2e-6);
         results_same(&got, &one);
         results_same(&got, &again);
@@ -265,18 +284,17 @@ static void body_of(zero_dtype dtype, int shape, zr_queue *queue, zr_queue *sing
 
 static void body(zr_queue *queue, zr_queue *single, zr_queue *ref)
 {
+    // the larger in fp32 alone: ref is slow, and types_store holds the others to it
     for (int s = 0; s < ZR_COUNT(shapes); s++)
         for (int t = 0; t < STORAGE_TYPES; t++)
-            if (t == 0 || s < 5 || shapes[s].kv > 0) // the larger in fp32 alone: ref is slow, and types_store holds the others to it
+            if (t == 0 || s < 5 || shapes[s].kv > 0)
                 body_of(storage_types[t], s, queue, single, ref);
 }
 
-static void cpu_agrees(void **state)
-{
-    check_each_kernels(body);
-}
+static void cpu_agrees(void **state) { check_each_kernels(body); }
 
-// Scores of +-1000 and more: the exponentials must be taken of differences, across blocks of keys too.
+// Scores of +-1000 and more: the exponentials must be taken of differences, across blocks of keys
+// too.
 static void large_scores(zr_queue *queue, zr_queue *single, zr_queue *ref)
 {
     for (int t = 0; t < STORAGE_TYPES; t++) {
@@ -291,10 +309,7 @@ static void large_scores(zr_queue *queue, zr_queue *single, zr_queue *ref)
     }
 }
 
-static void cpu_bears_large_scores(void **state)
-{
-    check_each_kernels(large_scores);
-}
+static void cpu_bears_large_scores(void **state) { check_each_kernels(large_scores); }
 
 // Gradients beyond what fp16 holds become infinite, and no others.
 static void overflow(zr_queue *queue, zr_queue *single, zr_queue *ref)
@@ -321,10 +336,7 @@ static void overflow(zr_queue *queue, zr_queue *single, zr_queue *ref)
     case_free(&c);
 }
 
-static void cpu_overflows_in_fp16(void **state)
-{
-    check_each_kernels(overflow);
-}
+static void cpu_overflows_in_fp16(void **state) { check_each_kernels(overflow); }
 
 static void case_qkv_set(attention_case *c, const float *qkv)
 {
@@ -332,7 +344,8 @@ static void case_qkv_set(attention_case *c, const float *qkv)
     c->qkv = array_of(c->a.dtype, qkv, qkv_elements(&c->a));
 }
 
-// What comes later than a query's whole panel never reaches it; what comes before does, if it is not a number.
+// What comes later than a query's whole panel never reaches it; what comes before does, if it is
+// not a number.
 static void later_positions_of(zero_dtype dtype, zr_queue *queue)
 {
     attention_case c = case_new(dtype, (attention_shape){1, 120, 2, 32}, 0, 1);
@@ -364,10 +377,7 @@ static void later_positions(zr_queue *queue, zr_queue *single, zr_queue *ref)
         later_positions_of(storage_types[t], queue);
 }
 
-static void cpu_is_causal(void **state)
-{
-    check_each_kernels(later_positions);
-}
+static void cpu_is_causal(void **state) { check_each_kernels(later_positions); }
 
 static void evaluation(zr_queue *queue, zr_queue *single, zr_queue *ref)
 {
@@ -385,18 +395,19 @@ static void evaluation(zr_queue *queue, zr_queue *single, zr_queue *ref)
     }
 }
 
-static void cpu_evaluates(void **state)
-{
-    check_each_kernels(evaluation);
-}
+static void cpu_evaluates(void **state) { check_each_kernels(evaluation); }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ref_is_right),          cmocka_unit_test(ref_is_right_with_dropout),
-        cmocka_unit_test(ref_stores_every_type), cmocka_unit_test(cpu_stores_every_type),
-        cmocka_unit_test(cpu_agrees),            cmocka_unit_test(cpu_bears_large_scores),
-        cmocka_unit_test(cpu_overflows_in_fp16), cmocka_unit_test(cpu_is_causal),
+        cmocka_unit_test(ref_is_right),
+        cmocka_unit_test(ref_is_right_with_dropout),
+        cmocka_unit_test(ref_stores_every_type),
+        cmocka_unit_test(cpu_stores_every_type),
+        cmocka_unit_test(cpu_agrees),
+        cmocka_unit_test(cpu_bears_large_scores),
+        cmocka_unit_test(cpu_overflows_in_fp16),
+        cmocka_unit_test(cpu_is_causal),
         cmocka_unit_test(cpu_evaluates),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,11 +1,14 @@
-// Attention with a cache: positions one at a time, in runs and together with those of other sequences, against the forward pass of all at once; and
-// the bits of a row, which depend on its sequence alone.
+// Attention with a cache: positions one at a time, in runs and together with those of other
+// sequences, against the forward pass of all at once; and the bits of a row, which depend on its
+// sequence alone.
 #include "compute/attention_ops.h"
 #include "compute_check.h"
 
 #include <string.h>
 
-typedef struct cached_case { int64_t sequences, seq, heads, dim, kv; } cached_case;
+typedef struct cached_case {
+    int64_t sequences, seq, heads, dim, kv;
+} cached_case;
 
 typedef struct cached { // a case, and what its sequences look like whole
     zr_attention a;     // batch: sequences
@@ -15,9 +18,15 @@ typedef struct cached { // a case, and what its sequences look like whole
 
 static cached cached_new(zr_queue *ref, zero_dtype dtype, cached_case s)
 {
-    cached c = {.a = {.dtype = dtype, .batch = s.sequences, .seq = s.seq, .heads = s.heads, .kv_heads = s.kv ? s.kv : s.heads, .head_dim = s.dim,
+    cached c = {.a = {.dtype = dtype,
+                      .batch = s.sequences,
+                      .seq = s.seq,
+                      .heads = s.heads,
+                      .kv_heads = s.kv ? s.kv : s.heads,
+                      .head_dim = s.dim,
                       .scale = 1 / sqrtf((float)s.dim)},
-                .width = s.heads * s.dim, .capacity = s.seq + 3};
+                .width = s.heads * s.dim,
+                .capacity = s.seq + 3};
     c.row = zr_attention_row(&c.a);
     c.qkv = array_random(dtype, s.sequences * s.seq * c.row, 1, 2);
     c.want = array_new(dtype, s.sequences * s.seq * c.width);
@@ -33,7 +42,9 @@ static void cached_free(cached *c)
     array_free(c->want);
 }
 
-typedef struct caches { float *k, *v; } caches;
+typedef struct caches {
+    float *k, *v;
+} caches;
 
 static caches caches_new(const cached *c)
 {
@@ -47,8 +58,10 @@ static void caches_free(caches *of)
     floats_free(of->v);
 }
 
-// Sequences [first, first+count), of which sequence s takes cut + s positions a step (cut 0: one, and everything after three steps).
-static void decode_all(zr_queue *queue, const cached *c, int64_t first, int64_t count, int64_t cut, const caches *to, void *out)
+// Sequences [first, first+count), of which sequence s takes cut + s positions a step (cut 0: one,
+// and everything after three steps).
+static void decode_all(zr_queue *queue, const cached *c, int64_t first, int64_t count, int64_t cut,
+                       const caches *to, void *out)
 {
     enum { SEQUENCES = 4 };
     const zr_attention_cache cache = {.k = to->k, .v = to->v, .capacity = c->capacity};
@@ -57,7 +70,8 @@ static void decode_all(zr_queue *queue, const cached *c, int64_t first, int64_t 
     int64_t done[SEQUENCES] = {0}, size = c->a.dtype == ZERO_F32 ? 4 : 2;
     all.batch = 1;
     all.seq = count * c->a.seq;
-    void *packed = array_new(c->a.dtype, all.seq * c->row), *given = array_new(c->a.dtype, all.seq * c->width);
+    void *packed = array_new(c->a.dtype, all.seq * c->row),
+         *given = array_new(c->a.dtype, all.seq * c->width);
     float *scratch = floats_new((int64_t)ops->decode_scratch(queue, &all, c->capacity) / 4);
     for (int64_t turn = 0;; turn++) {
         zr_attention_run runs[SEQUENCES];
@@ -65,9 +79,12 @@ static void decode_all(zr_queue *queue, const cached *c, int64_t first, int64_t 
         all.seq = 0;
         for (int64_t s = first + count - 1; s >= first; s--) {
             int64_t rows = ZR_MIN(c->a.seq - done[s], cut ? cut + s : turn < 3 ? 1 : c->a.seq);
-            memcpy(array_at(c->a.dtype, packed, all.seq * c->row), array_at(c->a.dtype, c->qkv, (s * c->a.seq + done[s]) * c->row), (size_t)(rows * c->row * size));
+            memcpy(array_at(c->a.dtype, packed, all.seq * c->row),
+                   array_at(c->a.dtype, c->qkv, (s * c->a.seq + done[s]) * c->row),
+                   (size_t)(rows * c->row * size));
             if (rows)
-                runs[count_of_runs++] = (zr_attention_run){.sequence = s, .first = done[s], .rows = rows};
+                runs[count_of_runs++] =
+                    (zr_attention_run){.sequence = s, .first = done[s], .rows = rows};
             all.seq += rows;
         }
         if (!count_of_runs)
@@ -76,7 +93,9 @@ static void decode_all(zr_queue *queue, const cached *c, int64_t first, int64_t 
         int64_t row = 0;
         for (int r = 0; r < count_of_runs; r++) {
             int64_t s = runs[r].sequence;
-            memcpy(array_at(c->a.dtype, out, (s * c->a.seq + done[s]) * c->width), array_at(c->a.dtype, given, row * c->width), (size_t)(runs[r].rows * c->width * size));
+            memcpy(array_at(c->a.dtype, out, (s * c->a.seq + done[s]) * c->width),
+                   array_at(c->a.dtype, given, row * c->width),
+                   (size_t)(runs[r].rows * c->width * size));
             row += runs[r].rows;
             done[s] += runs[r].rows;
         }
@@ -104,7 +123,8 @@ static void check_caches(const cached *c, const caches *found)
 }
 
 // Together, and each sequence alone with the same cuts: the same bits.
-static void check_case(zr_queue *queue, zr_queue *single, zr_queue *ref, zero_dtype dtype, cached_case shape)
+static void check_case(zr_queue *queue, zr_queue *single, zr_queue *ref, zero_dtype dtype,
+                       cached_case shape)
 {
     static const int64_t cuts[] = {1, 2, 7, 50, 1000, 0};
     cached c = cached_new(ref, dtype, shape);
@@ -137,10 +157,7 @@ static void body(zr_queue *queue, zr_queue *single, zr_queue *ref)
     }
 }
 
-static void decoding_is_forward(void **state)
-{
-    check_each_kernels(body);
-}
+static void decoding_is_forward(void **state) { check_each_kernels(body); }
 
 int main(void)
 {

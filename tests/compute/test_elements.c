@@ -1,4 +1,5 @@
-// Elementwise operations, column sums, embedding, bytes: ref against formulas of this file, cpu against ref.
+// Elementwise operations, column sums, embedding, bytes: ref against formulas of this file, cpu
+// against ref.
 #include "compute/element_ops.h"
 #include "compute_check.h"
 
@@ -18,7 +19,8 @@ static void ref_gelu_is_right(void **state)
 {
     zr_queue *ref = check_queue("ref", NULL, 1);
     for (float x = -8; x < 8; x += 0.37f) {
-        float y, d = 2, want = (float)gelu(x), slope = (float)(2 * (gelu(x + 1e-5) - gelu(x - 1e-5)) / 2e-5);
+        float y, d = 2, want = (float)gelu(x),
+                 slope = (float)(2 * (gelu(x + 1e-5) - gelu(x - 1e-5)) / 2e-5);
         ref->backend->elements->gelu_forward(ref, ZERO_F32, 1, &x, &y);
         ref->backend->elements->gelu_backward(ref, ZERO_F32, 1, &x, &d);
         check_close("gelu", &y, &want, 1, 2e-7, 1e-14);
@@ -29,7 +31,8 @@ static void ref_gelu_is_right(void **state)
 
 static void *gelu_inputs(zero_dtype dtype, int64_t n)
 {
-    static const float special[] = {0, -0.0f, 1e-30f, -1e-30f, 1e-6f, -1e-6f, 1e30f, -1e4f, NAN, 100, -100, 10, -10};
+    static const float special[] = {0,     -0.0f, 1e-30f, -1e-30f, 1e-6f, -1e-6f, 1e30f,
+                                    -1e4f, NAN,   100,    -100,    10,    -10};
     float *x = floats_random(n, 8, 12);
     for (int64_t i = 0; n > 100 && i < ZR_COUNT(special); i++)
         x[i * 3] = special[i];
@@ -73,10 +76,7 @@ static void gelu_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
             gelu_one(queues, storage_types[t], counts[k], k % 2);
 }
 
-static void cpu_gelu_agrees(void **state)
-{
-    check_each_kernels(gelu_body);
-}
+static void cpu_gelu_agrees(void **state) { check_each_kernels(gelu_body); }
 
 static void ref_gelu_rounds_once(void **state)
 {
@@ -106,16 +106,17 @@ static void add_one(zr_queue *queue, zero_dtype stream, zero_dtype dtype, int64_
 {
     int64_t all = n + shift;
     float size = stream == ZERO_F16 ? 6e4f : 1e30f; // overflows fp16
-    void *a = array_random(stream, all, 1, size), *b = array_random(dtype, all, 2, 6e4f), *out = array_new(stream, all);
+    void *a = array_random(stream, all, 1, size), *b = array_random(dtype, all, 2, 6e4f),
+         *out = array_new(stream, all);
     float *want = array_floats(stream, array_at(stream, a, shift), n),
           *branch = array_floats(dtype, array_at(dtype, b, shift), n);
     for (int64_t i = 0; i < n; i++)
         want[i] += branch[i];
-    queue->backend->elements->add(queue, stream, dtype, n, array_at(stream, a, shift), array_at(dtype, b, shift),
-                                  array_at(stream, out, shift));
+    queue->backend->elements->add(queue, stream, dtype, n, array_at(stream, a, shift),
+                                  array_at(dtype, b, shift), array_at(stream, out, shift));
     check_stored("add", stream, array_at(stream, out, shift), want, n);
-    queue->backend->elements->add(queue, stream, dtype, n, array_at(stream, a, shift), array_at(dtype, b, shift),
-                                  array_at(stream, a, shift));
+    queue->backend->elements->add(queue, stream, dtype, n, array_at(stream, a, shift),
+                                  array_at(dtype, b, shift), array_at(stream, a, shift));
     check_stored("add in place", stream, array_at(stream, a, shift), want, n);
     array_free(a);
     array_free(b);
@@ -128,21 +129,21 @@ static void add_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
 {
     for (int k = 0; k < ZR_COUNT(counts); k++)
         for (int pair = 0; pair < PAIRS; pair++) {
-            zero_dtype stream = storage_types[pair / STORAGE_TYPES], dtype = storage_types[pair % STORAGE_TYPES];
+            zero_dtype stream = storage_types[pair / STORAGE_TYPES],
+                       dtype = storage_types[pair % STORAGE_TYPES];
             add_one(queue, stream, dtype, counts[k], k % 2);
             add_one(ref, stream, dtype, counts[k], 0);
         }
 }
 
-static void add_agrees(void **state)
-{
-    check_each_kernels(add_body);
-}
+static void add_agrees(void **state) { check_each_kernels(add_body); }
 
-static float *column_sum_of(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width, const void *x, bool add)
+static float *column_sum_of(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width,
+                            const void *x, bool add)
 {
     float *out = add ? floats_random(width, 7, 1) : floats_new(width);
-    float *scratch = floats_new((int64_t)queue->backend->elements->column_sum_scratch(queue, rows, width) / 4);
+    float *scratch =
+        floats_new((int64_t)queue->backend->elements->column_sum_scratch(queue, rows, width) / 4);
     queue->backend->elements->column_sum(queue, dtype, rows, width, x, out, add, scratch);
     floats_free(scratch);
     return out;
@@ -182,31 +183,31 @@ static void column_sum_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
         for (int k = 1; k < 8; k++)
             for (int t = 0; t < STORAGE_TYPES; t++)
                 if (t == 0 || (r + k + t) % 2)
-                    column_sum_one(queues, storage_types[t], rows[r], rows[r] > 100 ? ZR_MIN(counts[k], 130) : counts[k]);
+                    column_sum_one(queues, storage_types[t], rows[r],
+                                   rows[r] > 100 ? ZR_MIN(counts[k], 130) : counts[k]);
 }
 
-static void column_sum_agrees(void **state)
-{
-    check_each_kernels(column_sum_body);
-}
+static void column_sum_agrees(void **state) { check_each_kernels(column_sum_body); }
 
 // ---- conversions ----
 
 // The same bits, or both not a number: which one is not said.
-static void check_same_values(const char *what, zero_dtype dtype, const void *got_, const void *want_, int64_t n)
+static void check_same_values(const char *what, zero_dtype dtype, const void *got_,
+                              const void *want_, int64_t n)
 {
     float *got = array_floats(dtype, got_, n), *want = array_floats(dtype, want_, n);
     for (int64_t i = 0; i < n; i++)
         if (isnan(want[i]) ? !isnan(got[i]) : memcmp(got + i, want + i, sizeof(float)) != 0)
-            fail_msg("%s[%lld of %lld]: %a, should be %a", what, (long long)i, (long long)n, (double)got[i],
-                     (double)want[i]);
+            fail_msg("%s[%lld of %lld]: %a, should be %a", what, (long long)i, (long long)n,
+                     (double)got[i], (double)want[i]);
     floats_free(got);
     floats_free(want);
 }
 
 enum { PATTERNS = 0x10000, NEAR = 11 };
 
-// Every number of 16 bits; of fp32 every upper half with the lower halves about which rounding to either type turns.
+// Every number of 16 bits; of fp32 every upper half with the lower halves about which rounding to
+// either type turns.
 static void *every_number(zero_dtype dtype)
 {
     static const uint32_t low[NEAR] = {0,      1,      0x0fff, 0x1000, 0x1001, 0x2fff,
@@ -225,7 +226,8 @@ static void *every_number(zero_dtype dtype)
 
 static void convert_one(zr_queue *queue, zr_queue *ref, zero_dtype from, zero_dtype to)
 {
-    void *x = every_number(from), *got = array_new(to, PATTERNS * NEAR), *want = array_new(to, PATTERNS * NEAR);
+    void *x = every_number(from), *got = array_new(to, PATTERNS * NEAR),
+         *want = array_new(to, PATTERNS * NEAR);
     float *values = array_floats(from, x, PATTERNS * NEAR);
     void *plain = array_of(to, values, PATTERNS * NEAR);
     int64_t n = from == ZERO_F32 ? PATTERNS * NEAR : PATTERNS;
@@ -236,7 +238,8 @@ static void convert_one(zr_queue *queue, zr_queue *ref, zero_dtype from, zero_dt
     for (int k = 0; k < ZR_COUNT(counts); k++) {
         void *start = array_at(from, x, 1), *part = array_new(to, counts[k] + 1);
         queue->backend->elements->convert(queue, from, to, counts[k], start, array_at(to, part, 1));
-        check_same_values("convert, unaligned", to, array_at(to, part, 1), array_at(to, plain, 1), counts[k]);
+        check_same_values("convert, unaligned", to, array_at(to, part, 1), array_at(to, plain, 1),
+                          counts[k]);
         array_free(part);
     }
     array_free(x);
@@ -249,19 +252,18 @@ static void convert_one(zr_queue *queue, zr_queue *ref, zero_dtype from, zero_dt
 static void convert_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
 {
     for (int pair = 0; pair < PAIRS; pair++)
-        convert_one(queue, ref, storage_types[pair / STORAGE_TYPES], storage_types[pair % STORAGE_TYPES]);
+        convert_one(queue, ref, storage_types[pair / STORAGE_TYPES],
+                    storage_types[pair % STORAGE_TYPES]);
 }
 
-static void convert_agrees(void **state)
-{
-    check_each_kernels(convert_body);
-}
+static void convert_agrees(void **state) { check_each_kernels(convert_body); }
 
 // ---- dropout ----
 
 static const uint64_t dropout_key = 0x123456789abcdefull;
 
-static void dropout_one(zr_queue *queue, zr_queue *ref, zero_dtype from, zero_dtype to, int64_t n, float p)
+static void dropout_one(zr_queue *queue, zr_queue *ref, zero_dtype from, zero_dtype to, int64_t n,
+                        float p)
 {
     void *x = array_random(from, n, 1, 3), *got = array_new(to, n), *want = array_new(to, n);
     if (n > 20) {
@@ -294,14 +296,11 @@ static void dropout_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
         for (int pair = 0; pair < PAIRS; pair++)
             if (pair == 0 || counts[k] < 10000)
                 for (int j = 0; j < ZR_COUNT(p); j++)
-                    dropout_one(queue, ref, storage_types[pair / STORAGE_TYPES], storage_types[pair % STORAGE_TYPES],
-                                counts[k], p[j]);
+                    dropout_one(queue, ref, storage_types[pair / STORAGE_TYPES],
+                                storage_types[pair % STORAGE_TYPES], counts[k], p[j]);
 }
 
-static void dropout_agrees(void **state)
-{
-    check_each_kernels(dropout_body);
-}
+static void dropout_agrees(void **state) { check_each_kernels(dropout_body); }
 
 static void dropout_keeps_as_many_as_it_should(void **state)
 {
@@ -341,8 +340,8 @@ static void forward_plainly(const embedding_case *c, bool positions, float *out)
           *position = array_floats(c->dtype, c->positions, MAX_SEQ * c->width);
     for (int64_t i = 0; i < c->rows; i++)
         for (int64_t j = 0; j < c->width; j++)
-            out[i * c->width + j] = token[c->ids[i] * c->width + j]
-                                    + (positions ? position[i % c->seq * c->width + j] : 0);
+            out[i * c->width + j] = token[c->ids[i] * c->width + j] +
+                                    (positions ? position[i % c->seq * c->width + j] : 0);
     floats_free(token);
     floats_free(position);
 }
@@ -365,8 +364,9 @@ static void embedding_forward_one(zr_queue *queue, const embedding_case *c, bool
     int64_t n = c->rows * c->width;
     void *out = array_new(c->stream, n);
     float *want = floats_new(n);
-    queue->backend->elements->embedding_forward(queue, c->dtype, c->stream, c->rows, c->seq, c->width, c->ids,
-                                                c->tokens, positions ? c->positions : NULL, out);
+    queue->backend->elements->embedding_forward(queue, c->dtype, c->stream, c->rows, c->seq,
+                                                c->width, c->ids, c->tokens,
+                                                positions ? c->positions : NULL, out);
     forward_plainly(c, positions, want);
     check_stored("embedding", c->stream, out, want, n);
     array_free(out);
@@ -377,15 +377,17 @@ static void embedding_backward_one(zr_queue *queue, const embedding_case *c, boo
 {
     const zr_element_ops *ops = queue->backend->elements;
     int64_t t = VOCAB * c->width, s = MAX_SEQ * c->width;
-    float *tokens = add ? floats_random(t, 2, 1) : floats_new(t), *tokens_want = floats_random(t, 2, 1);
-    float *positions = add ? floats_random(s, 3, 1) : floats_new(s), *positions_want = floats_random(s, 3, 1);
+    float *tokens = add ? floats_random(t, 2, 1) : floats_new(t),
+          *tokens_want = floats_random(t, 2, 1);
+    float *positions = add ? floats_random(s, 3, 1) : floats_new(s),
+          *positions_want = floats_random(s, 3, 1);
     backward_plainly(c, tokens_want, positions_want, add);
-    ops->embedding_backward(queue, c->stream, c->rows, c->seq, c->width, c->ids, c->d, VOCAB, tokens, add, MAX_SEQ,
-                            positions, add);
+    ops->embedding_backward(queue, c->stream, c->rows, c->seq, c->width, c->ids, c->d, VOCAB,
+                            tokens, add, MAX_SEQ, positions, add);
     check_same_bits("gradient of tokens", tokens, tokens_want, t * 4);
     check_same_bits("gradient of positions", positions, positions_want, s * 4);
-    ops->embedding_backward(queue, c->stream, c->rows, c->seq, c->width, c->ids, c->d, VOCAB, tokens, false, 0, NULL,
-                            false);
+    ops->embedding_backward(queue, c->stream, c->rows, c->seq, c->width, c->ids, c->d, VOCAB,
+                            tokens, false, 0, NULL, false);
     backward_plainly(c, tokens_want, positions_want, false);
     check_same_bits("gradient of tokens alone", tokens, tokens_want, t * 4);
     float *all[] = {tokens, tokens_want, positions, positions_want};
@@ -423,10 +425,7 @@ static void embedding_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
                     embedding_one(queue, ref, counts[k], batch, pair);
 }
 
-static void embedding_agrees(void **state)
-{
-    check_each_kernels(embedding_body);
-}
+static void embedding_agrees(void **state) { check_each_kernels(embedding_body); }
 
 // ---- bytes ----
 
@@ -437,38 +436,33 @@ static void bytes_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
     for (int k = 0; k < ZR_COUNT(sizes) * 2; k++) {
         const zr_element_ops *ops = queues[k % 2]->backend->elements;
         int64_t bytes = sizes[k / 2], floats = (bytes + 3) / 4 + 1;
-        float *from = floats_random(floats, 3, 1), *to = floats_new(floats), *untouched = floats_new(floats);
+        float *from = floats_random(floats, 3, 1), *to = floats_new(floats),
+              *untouched = floats_new(floats);
         ops->copy(queues[k % 2], bytes, from, to);
         check_same_bits("copy", to, from, bytes);
-        check_same_bits("after the copy", (char *)to + bytes, (char *)untouched + bytes, floats * 4 - bytes);
+        check_same_bits("after the copy", (char *)to + bytes, (char *)untouched + bytes,
+                        floats * 4 - bytes);
         ops->zero(queues[k % 2], bytes, to);
         for (int64_t i = 0; i < bytes; i++)
             assert_true(((char *)to)[i] == 0);
-        check_same_bits("after the zeros", (char *)to + bytes, (char *)untouched + bytes, floats * 4 - bytes);
+        check_same_bits("after the zeros", (char *)to + bytes, (char *)untouched + bytes,
+                        floats * 4 - bytes);
         floats_free(from);
         floats_free(to);
         floats_free(untouched);
     }
 }
 
-static void bytes_are_moved(void **state)
-{
-    check_each_kernels(bytes_body);
-}
+static void bytes_are_moved(void **state) { check_each_kernels(bytes_body); }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ref_gelu_is_right),
-        cmocka_unit_test(ref_gelu_rounds_once),
-        cmocka_unit_test(cpu_gelu_agrees),
-        cmocka_unit_test(add_agrees),
-        cmocka_unit_test(column_sum_agrees),
-        cmocka_unit_test(convert_agrees),
-        cmocka_unit_test(dropout_agrees),
-        cmocka_unit_test(dropout_keeps_as_many_as_it_should),
-        cmocka_unit_test(embedding_agrees),
-        cmocka_unit_test(bytes_are_moved),
+        cmocka_unit_test(ref_gelu_is_right), cmocka_unit_test(ref_gelu_rounds_once),
+        cmocka_unit_test(cpu_gelu_agrees),   cmocka_unit_test(add_agrees),
+        cmocka_unit_test(column_sum_agrees), cmocka_unit_test(convert_agrees),
+        cmocka_unit_test(dropout_agrees),    cmocka_unit_test(dropout_keeps_as_many_as_it_should),
+        cmocka_unit_test(embedding_agrees),  cmocka_unit_test(bytes_are_moved),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-// LayerNorm: ref against the formula and finite differences of it, 16-bit ref against fp32 ref on what is stored, and cpu against
-// ref.
+// LayerNorm: ref against the formula and finite differences of it, 16-bit ref against fp32 ref on
+// what is stored, and cpu against ref.
 #include "compute/row_ops.h"
 #include "compute_check.h"
 #include "base/random.h"
@@ -14,9 +14,11 @@ typedef struct norm_case {
     void *x, *branch, *gamma, *beta, *dy, *dx;
 } norm_case;
 
-static norm_case norm_new(zero_dtype stream, zero_dtype dtype, int64_t rows, int64_t width, float size)
+static norm_case norm_new(zero_dtype stream, zero_dtype dtype, int64_t rows, int64_t width,
+                          float size)
 {
-    norm_case c = {.norm = {.dtype = dtype, .stream = stream, .rows = rows, .width = width, .epsilon = 1e-5f}};
+    norm_case c = {
+        .norm = {.dtype = dtype, .stream = stream, .rows = rows, .width = width, .epsilon = 1e-5f}};
     c.x = array_random(stream, rows * width, 1, size);
     c.branch = array_random(dtype, rows * width, 2, size);
     c.gamma = array_random(dtype, width, 3, 2);
@@ -57,9 +59,13 @@ static norm_result norm_run(zr_queue *queue, const norm_case *c, bool add, bool 
         zr_random_uniform(8, 0, width, 2, r.dbeta);
     }
     float *scratch = floats_new((int64_t)ops->norm_scratch(queue, &c->norm) / 4);
-    ops->residual_norm_forward(queue, &c->norm, c->x, c->branch, r.sum, c->gamma, c->beta, r.y, r.mean, r.rstd);
-    ops->norm_backward(queue, &c->norm, c->dy, r.sum, c->gamma, r.mean, r.rstd, !add ? NULL : in_place ? r.dx : c->dx, r.dx,
-                       r.dgamma, r.dbeta, add, scratch);
+    ops->residual_norm_forward(queue, &c->norm, c->x, c->branch, r.sum, c->gamma, c->beta, r.y,
+                               r.mean, r.rstd);
+    ops->norm_backward(queue, &c->norm, c->dy, r.sum, c->gamma, r.mean, r.rstd,
+                       !add       ? NULL
+                       : in_place ? r.dx
+                                  : c->dx,
+                       r.dx, r.dgamma, r.dbeta, add, scratch);
     floats_free(scratch);
     return r;
 }
@@ -71,7 +77,8 @@ static void norm_result_free(norm_result *r)
         array_free(all[i]);
 }
 
-static void norm_check(const norm_result *got, const norm_result *want, const zr_norm *norm, double tolerance)
+static void norm_check(const norm_result *got, const norm_result *want, const zr_norm *norm,
+                       double tolerance)
 {
     int64_t n = norm->rows * norm->width;
     double steep = norm->rows ? 1 + want->rstd[0] : 1;
@@ -80,8 +87,10 @@ static void norm_check(const norm_result *got, const norm_result *want, const zr
     check_same_array("sum", norm->stream, got->sum, want->sum, n);
     check_close_as("y", norm->dtype, got->y, want->y, n, tolerance, 3 * tolerance);
     check_close_as("dx", norm->stream, got->dx, want->dx, n, tolerance, 3 * tolerance * steep);
-    check_close("dgamma", got->dgamma, want->dgamma, norm->width, tolerance, tolerance * (double)(4 + norm->rows));
-    check_close("dbeta", got->dbeta, want->dbeta, norm->width, tolerance, tolerance * (double)(4 + norm->rows));
+    check_close("dgamma", got->dgamma, want->dgamma, norm->width, tolerance,
+                tolerance * (double)(4 + norm->rows));
+    check_close("dbeta", got->dbeta, want->dbeta, norm->width, tolerance,
+                tolerance * (double)(4 + norm->rows));
 }
 
 static void norm_same_bits(const norm_result *a, const norm_result *b, const zr_norm *norm)
@@ -95,9 +104,11 @@ static void norm_same_bits(const norm_result *a, const norm_result *b, const zr_
     check_same_bits("dbeta", a->dbeta, b->dbeta, norm->width * 4);
 }
 
-static void norm_compare(zr_queue *queue, zr_queue *single, zr_queue *ref, const norm_case *c, bool add)
+static void norm_compare(zr_queue *queue, zr_queue *single, zr_queue *ref, const norm_case *c,
+                         bool add)
 {
-    norm_result got = norm_run(queue, c, add, true), want = norm_run(ref, c, add, false), one = norm_run(single, c, add, false);
+    norm_result got = norm_run(queue, c, add, true), want = norm_run(ref, c, add, false),
+                one = norm_run(single, c, add, false);
     norm_check(&got, &want, &c->norm, c->norm.width < 4 ? 1e-5 : 1e-6);
     norm_same_bits(&got, &one, &c->norm);
     norm_result_free(&got);
@@ -106,7 +117,8 @@ static void norm_compare(zr_queue *queue, zr_queue *single, zr_queue *ref, const
 }
 
 // Calls test for every stream and type.
-typedef void typed_body(zr_queue *queue, zr_queue *single, zr_queue *ref, zero_dtype stream, zero_dtype dtype);
+typedef void typed_body(zr_queue *queue, zr_queue *single, zr_queue *ref, zero_dtype stream,
+                        zero_dtype dtype);
 
 static void each_pair(zr_queue *queue, zr_queue *single, zr_queue *ref, typed_body *test)
 {
@@ -116,7 +128,8 @@ static void each_pair(zr_queue *queue, zr_queue *single, zr_queue *ref, typed_bo
 }
 
 // fp32 sees all shapes, every other pair of types a third of them.
-static void norm_shapes(zr_queue *queue, zr_queue *single, zr_queue *ref, zero_dtype stream, zero_dtype dtype)
+static void norm_shapes(zr_queue *queue, zr_queue *single, zr_queue *ref, zero_dtype stream,
+                        zero_dtype dtype)
 {
     int pair = (int)stream * STORAGE_TYPES + (int)dtype;
     for (int w = 0; w < ZR_COUNT(widths); w++)
@@ -134,13 +147,11 @@ static void norm_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
     each_pair(queue, single, ref, norm_shapes);
 }
 
-static void cpu_norm_agrees(void **state)
-{
-    check_each_kernels(norm_body);
-}
+static void cpu_norm_agrees(void **state) { check_each_kernels(norm_body); }
 
 // Without statistics, in place of what is added, and where the rows are many.
-static void norm_variants(zr_queue *queue, zr_queue *single, zr_queue *ref, zero_dtype stream, zero_dtype dtype)
+static void norm_variants(zr_queue *queue, zr_queue *single, zr_queue *ref, zero_dtype stream,
+                          zero_dtype dtype)
 {
     enum { ROWS = 300, WIDTH = 41, N = ROWS * WIDTH };
     const zr_row_ops *ops = queue->backend->rows;
@@ -169,32 +180,29 @@ static void norm_variants_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
     each_pair(queue, single, ref, norm_variants);
 }
 
-static void cpu_norm_variants(void **state)
-{
-    check_each_kernels(norm_variants_body);
-}
+static void cpu_norm_variants(void **state) { check_each_kernels(norm_variants_body); }
 
 static void norm_far_from_zero(zr_queue *queue, zr_queue *single, zr_queue *ref)
 {
     norm_case c = norm_new(ZERO_F32, ZERO_F32, 3000, 40, 1);
     for (int64_t i = 0; i < 3000 * 40; i++)
         ((float *)c.x)[i] += 1000;
-    norm_result got = norm_run(queue, &c, false, true), one = norm_run(single, &c, false, true), want = norm_run(ref, &c, false, true);
+    norm_result got = norm_run(queue, &c, false, true), one = norm_run(single, &c, false, true),
+                want = norm_run(ref, &c, false, true);
     norm_same_bits(&got, &one, &c.norm);
-    check_close("y far from zero", got.y, want.y, 3000 * 40, 0, 3e-4); // the mean itself is rounded to 6e-5
+    // the mean itself is rounded to 6e-5
+    check_close("y far from zero", got.y, want.y, 3000 * 40, 0, 3e-4);
     norm_result_free(&got);
     norm_result_free(&one);
     norm_result_free(&want);
     norm_free(&c);
 }
 
-static void cpu_norm_far_from_zero(void **state)
-{
-    check_each_kernels(norm_far_from_zero);
-}
+static void cpu_norm_far_from_zero(void **state) { check_each_kernels(norm_far_from_zero); }
 
 // Rows: subnormal in fp16; without any variance; with a NaN; beyond fp16 once added.
-static void norm_extremes(zr_queue *queue, zr_queue *single, zr_queue *ref, zero_dtype stream, zero_dtype dtype)
+static void norm_extremes(zr_queue *queue, zr_queue *single, zr_queue *ref, zero_dtype stream,
+                          zero_dtype dtype)
 {
     norm_case c = norm_new(stream, dtype, 4, 20, 1e-6f);
     float x[80], *tiny = array_floats(stream, c.x, 80), branch[80] = {0};
@@ -213,7 +221,8 @@ static void norm_extremes(zr_queue *queue, zr_queue *single, zr_queue *ref, zero
     check_close_as("dx", stream, got.dx, want.dx, 80, 1e-5, 1e-4 * want.rstd[1]);
     float *y = array_floats(dtype, got.y, 80), *dx = array_floats(stream, got.dx, 80);
     for (int64_t j = 0; j < 20; j++) {
-        assert_true(isnan(y[40 + j]) && isnan(dx[40 + j]) && isnan(got.dgamma[j]) && !isnan(got.dbeta[j]));
+        assert_true(isnan(y[40 + j]) && isnan(dx[40 + j]) && isnan(got.dgamma[j]) &&
+                    !isnan(got.dbeta[j]));
         assert_true(!isnan(y[20 + j]) && isnan(y[60 + j]) == (stream == ZERO_F16));
     }
     float *all[] = {tiny, y, dx};
@@ -229,10 +238,7 @@ static void norm_extremes_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
     each_pair(queue, single, ref, norm_extremes);
 }
 
-static void cpu_norm_extremes(void **state)
-{
-    check_each_kernels(norm_extremes_body);
-}
+static void cpu_norm_extremes(void **state) { check_each_kernels(norm_extremes_body); }
 
 // ---- ref: the definition in long double, and finite differences of it ----
 
@@ -255,7 +261,8 @@ static double norm_plainly(void *argument) // sum of dy * y
         for (int64_t j = 0; j < width; j++)
             variance += (x[j] - mean) * (x[j] - mean) / width;
         for (int64_t j = 0; j < width; j++) {
-            long double y = (x[j] - mean) / sqrtl(variance + f->norm->epsilon) * f->gamma[j] + f->beta[j];
+            long double y =
+                (x[j] - mean) / sqrtl(variance + f->norm->epsilon) * f->gamma[j] + f->beta[j];
             total += y * f->dy[i * width + j];
             if (f->y)
                 f->y[i * width + j] = (float)y;
@@ -269,7 +276,12 @@ static void ref_norm_is_right(void **state)
     zr_queue *ref = check_queue("ref", NULL, 1);
     norm_case c = norm_new(ZERO_F32, ZERO_F32, 4, 9, 1);
     norm_result r = norm_run(ref, &c, false, true), added = norm_run(ref, &c, true, true);
-    norm_function f = {.norm = &c.norm, .x = r.sum, .gamma = c.gamma, .beta = c.beta, .dy = c.dy, .y = floats_new(36)};
+    norm_function f = {.norm = &c.norm,
+                       .x = r.sum,
+                       .gamma = c.gamma,
+                       .beta = c.beta,
+                       .dy = c.dy,
+                       .y = floats_new(36)};
     float *before = floats_random(9, 7, 2), *got_dx = r.dx, *added_dx = added.dx;
     norm_plainly(&f);
     check_close("y", r.y, f.y, 36, 3e-7, 3e-7);
@@ -296,7 +308,8 @@ static void ref_norm_is_right(void **state)
     check_queue_close(ref);
 }
 
-// Of what is stored, ref in any types is ref in fp32, rounded where it is stored; and the norm is that of the rounded sum.
+// Of what is stored, ref in any types is ref in fp32, rounded where it is stored; and the norm is
+// that of the rounded sum.
 static void norm_stored(zr_queue *ref, zero_dtype stream, zero_dtype dtype, bool add)
 {
     norm_case c = norm_new(stream, dtype, 5, 33, 2), wide = c;
@@ -315,10 +328,12 @@ static void norm_stored(zr_queue *ref, zero_dtype stream, zero_dtype dtype, bool
     norm_result want = norm_run(ref, &wide, add, true);
     check_stored("y", dtype, r.y, want.y, 165);
     check_stored("dx", stream, r.dx, want.dx, 165);
-    float *both[] = {r.mean, want.mean, r.rstd, want.rstd, r.dgamma, want.dgamma, r.dbeta, want.dbeta};
+    float *both[] = {r.mean,   want.mean,   r.rstd,  want.rstd,
+                     r.dgamma, want.dgamma, r.dbeta, want.dbeta};
     for (int i = 0; i < ZR_COUNT(both); i += 2)
         check_same_bits("statistics and parameters", both[i], both[i + 1], (i < 4 ? 5 : 33) * 4);
-    norm_function f = {.norm = &wide.norm, .x = wide.x, .gamma = wide.gamma, .beta = wide.beta, .dy = wide.dy};
+    norm_function f = {
+        .norm = &wide.norm, .x = wide.x, .gamma = wide.gamma, .beta = wide.beta, .dy = wide.dy};
     f.y = x;
     norm_plainly(&f);
     void *plain = array_of(dtype, f.y, 165);

@@ -1,6 +1,7 @@
-// Optimizer updates: ref against the vectors of the formulas (p = 1, lr 0.1, decay 0.1, gradients 0.5, -0.25, 0.125), 16-bit
-// ref against fp32 ref on what is stored, cpu against ref, and the promise that an element's bits do not depend on how a vector
-// is cut. The 16-bit copy of the weights is always exactly the rounded master.
+// Optimizer updates: ref against the vectors of the formulas (p = 1, lr 0.1, decay 0.1, gradients
+// 0.5, -0.25, 0.125), 16-bit ref against fp32 ref on what is stored, cpu against ref, and the
+// promise that an element's bits do not depend on how a vector is cut. The 16-bit copy of the
+// weights is always exactly the rounded master.
 #include "compute/optimizer_ops.h"
 #include "compute_check.h"
 
@@ -50,7 +51,8 @@ static void queue_meets_vectors(zr_queue *queue)
                 u.nesterov = vectors[k].nesterov;
                 u.gradient_scale = scaled ? 1.0f / 1024 : 1;
                 float g = gradient[t - 1] * (scaled ? 1024 : 1);
-                zr_range_states at = {.master = &p, .state0 = &state0, .state1 = &state1, .gradient = &g};
+                zr_range_states at = {
+                    .master = &p, .state0 = &state0, .state1 = &state1, .gradient = &g};
                 queue->backend->optimizer->update(queue, &u, 1, &at);
                 assert_float_equal(p, vectors[k].want[t - 1], 3e-7);
             }
@@ -63,10 +65,7 @@ static void vectors_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
     queue_meets_vectors(ref);
 }
 
-static void all_meet_vectors(void **state)
-{
-    check_each_kernels(vectors_body);
-}
+static void all_meet_vectors(void **state) { check_each_kernels(vectors_body); }
 
 // By hand: c = 0.9 m + 0.1 g; p = p (1 - lr wd) - lr sign(c); m = 0.999 m + 0.001 g.
 static void lion_by_hand(zr_queue *queue, zr_queue *single, zr_queue *ref)
@@ -77,24 +76,23 @@ static void lion_by_hand(zr_queue *queue, zr_queue *single, zr_queue *ref)
         zr_update u = update_of(ZR_UPDATE_LION, 1);
         zr_range_states at = {.master = p, .state0 = m, .gradient = g};
         queues[q]->backend->optimizer->update(queues[q], &u, 4, &at);
-        const float want[4] = {0.89f, 0.89f, 1.09f, 0.99f}, moments[4] = {0.002f, 0.991f, -0.01099f, 0};
+        const float want[4] = {0.89f, 0.89f, 1.09f, 0.99f},
+                    moments[4] = {0.002f, 0.991f, -0.01099f, 0};
         check_close("lion", p, want, 4, 2e-7, 0);
         check_close("lion's moment", m, moments, 4, 3e-6, 0);
     }
 }
 
-static void lion_is_right(void **state)
-{
-    check_each_kernels(lion_by_hand);
-}
+static void lion_is_right(void **state) { check_each_kernels(lion_by_hand); }
 
 typedef struct precision {
     zero_dtype gradient, copy; // ZERO_F32: no copy
 } precision;
 
 static const precision precisions[] = {
-    {ZERO_F32, ZERO_F32},  {ZERO_BF16, ZERO_BF16}, {ZERO_F16, ZERO_F16},  {ZERO_F32, ZERO_BF16}, {ZERO_F32, ZERO_F16},
-    {ZERO_BF16, ZERO_F32}, {ZERO_F16, ZERO_F32},   {ZERO_BF16, ZERO_F16}, {ZERO_F16, ZERO_BF16},
+    {ZERO_F32, ZERO_F32},  {ZERO_BF16, ZERO_BF16}, {ZERO_F16, ZERO_F16},
+    {ZERO_F32, ZERO_BF16}, {ZERO_F32, ZERO_F16},   {ZERO_BF16, ZERO_F32},
+    {ZERO_F16, ZERO_F32},  {ZERO_BF16, ZERO_F16},  {ZERO_F16, ZERO_BF16},
 };
 
 typedef struct vectors_of {
@@ -232,18 +230,16 @@ static void update_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
         update_body_of(precisions[t], queue, single, ref);
 }
 
-static void cpu_update_agrees(void **state)
-{
-    check_each_kernels(update_body);
-}
+static void cpu_update_agrees(void **state) { check_each_kernels(update_body); }
 
-// A step from zero states, gradients of zero, of 1e30 (its square is not finite, and fp16 holds infinity), of the least number
-// that fp16 holds, and one that is not a number.
+// A step from zero states, gradients of zero, of 1e30 (its square is not finite, and fp16 holds
+// infinity), of the least number that fp16 holds, and one that is not a number.
 static void update_extremes_of(precision in, zr_queue *queue, zr_queue *ref)
 {
     for (int k = 0; k < 9; k++) {
         zr_update u = variant(k);
-        const float g[20] = {[3] = 1e30f, [5] = NAN, [7] = 1e-30f, [9] = 6e-8f, [11] = -65520, [13] = -0.0f};
+        const float g[20] = {
+            [3] = 1e30f, [5] = NAN, [7] = 1e-30f, [9] = 6e-8f, [11] = -65520, [13] = -0.0f};
         zr_queue *queues[] = {queue, ref};
         vectors_of v[2];
         for (int q = 0; q < 2; q++) {
@@ -271,17 +267,15 @@ static void update_extremes(zr_queue *queue, zr_queue *single, zr_queue *ref)
         update_extremes_of(precisions[t], queue, ref);
 }
 
-static void cpu_update_extremes(void **state)
-{
-    check_each_kernels(update_extremes);
-}
+static void cpu_update_extremes(void **state) { check_each_kernels(update_extremes); }
 
 // Masters at the edges of both 16-bit types, subtracted nothing from.
 static void copy_extremes(zr_queue *queue, zr_queue *single, zr_queue *ref)
 {
     static const float edges[] = {
-        65504,       65519, 65520,    -1e6f,         6e-8f,    2e-8f,     3.1e-5f,     1.0009766f,  -0.0f, 1e-45f,
-        1e-38f,      2049,  3.39e38f, 3.4028235e38f, INFINITY, -INFINITY, 1.00390625f, 1.01171875f, 1.0f,  NAN,
+        65504,      65519,     65520,       -1e6f,       6e-8f, 2e-8f,    3.1e-5f,
+        1.0009766f, -0.0f,     1e-45f,      1e-38f,      2049,  3.39e38f, 3.4028235e38f,
+        INFINITY,   -INFINITY, 1.00390625f, 1.01171875f, 1.0f,  NAN,
     };
     for (int t = 0; t < ZR_COUNT(precisions); t++) {
         vectors_of v = case_new(precisions[t], ZR_COUNT(edges));
@@ -297,10 +291,7 @@ static void copy_extremes(zr_queue *queue, zr_queue *single, zr_queue *ref)
     }
 }
 
-static void copies_hold_extremes(void **state)
-{
-    check_each_kernels(copy_extremes);
-}
+static void copies_hold_extremes(void **state) { check_each_kernels(copy_extremes); }
 
 // ---- sums of squares ----
 
@@ -311,7 +302,8 @@ static void squares_body_of(zero_dtype dtype, zr_queue *queue, zr_queue *ref)
     int64_t first[PARTS], at = 0;
     int32_t count[PARTS];
     for (int k = 0; k < PARTS; k++) {
-        int size = k % 3 == 0 ? PARTS - 1 - k : k; // neighbours of every kind: longer, shorter, less than a vector
+        // neighbours of every kind: longer, shorter, less than a vector
+        int size = k % 3 == 0 ? PARTS - 1 - k : k;
         count[k] = size < 30 ? size : size == 59 ? 2048 : 61 * (size - 28);
         first[k] = at;
         at += ZR_ROUND_UP(count[k], 64);
@@ -322,7 +314,8 @@ static void squares_body_of(zero_dtype dtype, zr_queue *queue, zr_queue *ref)
     queue->backend->optimizer->square_sums(queue, dtype, g, PARTS, first, count, got);
     ref->backend->optimizer->square_sums(ref, dtype, g, PARTS, first, count, want);
     check_same_bits("sums of squares", got, want, sizeof(got));
-    queue->backend->optimizer->square_sums(queue, dtype, g, PARTS - 1, first + 1, count + 1, want); // in other pairs
+    // in other pairs
+    queue->backend->optimizer->square_sums(queue, dtype, g, PARTS - 1, first + 1, count + 1, want);
     check_same_bits("sums of squares", want, got + 1, sizeof(*got) * (PARTS - 1));
     for (int k = 0; k < PARTS; k++) {
         long double sum = 0;
@@ -349,23 +342,23 @@ static void squares_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
         squares_body_of(storage_types[t], queue, ref);
 }
 
-static void square_sums_agree(void **state)
-{
-    check_each_kernels(squares_body);
-}
+static void square_sums_agree(void **state) { check_each_kernels(squares_body); }
 
 // ---- LAMB ----
 
-// Algorithm 2 by hand: p = (1, -2), lr 0.1, decay 0.1, epsilon 1e-8, gradients (0.5, 0.1), (-0.25, 0.3), (0.125, -0.2).
+// Algorithm 2 by hand: p = (1, -2), lr 0.1, decay 0.1, epsilon 1e-8, gradients (0.5, 0.1), (-0.25,
+// 0.3), (0.125, -0.2).
 static void queue_meets_lamb(zr_queue *queue)
 {
     static const float gradient[3][2] = {{0.5f, 0.1f}, {-0.25f, 0.3f}, {0.125f, -0.2f}};
-    static const double want[3][2] = {
-        {.8191611072815109, -2.1315191806557157}, {.7179846729087854, -2.33623195138456}, {.4740004636078365, -2.350602853367776}};
+    static const double want[3][2] = {{.8191611072815109, -2.1315191806557157},
+                                      {.7179846729087854, -2.33623195138456},
+                                      {.4740004636078365, -2.350602853367776}};
     float p[2] = {1, -2}, m[2] = {0}, v[2] = {0}, direction[2];
     for (int t = 0; t < 3; t++) {
         zr_update u = update_of(ZR_UPDATE_ADAMW, t + 1);
-        zr_range_states at = {.master = p, .state0 = m, .state1 = v, .direction = direction, .gradient = gradient[t]};
+        zr_range_states at = {
+            .master = p, .state0 = m, .state1 = v, .direction = direction, .gradient = gradient[t]};
         queue->backend->optimizer->lamb_direction(queue, &u, 2, &at);
         double ratio = hypot(p[0], p[1]) / hypot(direction[0], direction[1]);
         queue->backend->optimizer->subtract_scaled(queue, 2, (float)(u.lr * ratio), &at);
@@ -380,10 +373,7 @@ static void lamb_vectors_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
     queue_meets_lamb(ref);
 }
 
-static void lamb_meets_vectors(void **state)
-{
-    check_each_kernels(lamb_vectors_body);
-}
+static void lamb_meets_vectors(void **state) { check_each_kernels(lamb_vectors_body); }
 
 static void lamb_body_of(precision in, zr_queue *queue, zr_queue *ref)
 {
@@ -429,10 +419,7 @@ static void lamb_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
         lamb_body_of(precisions[t], queue, ref);
 }
 
-static void lamb_agrees(void **state)
-{
-    check_each_kernels(lamb_body);
-}
+static void lamb_agrees(void **state) { check_each_kernels(lamb_body); }
 
 int main(void)
 {

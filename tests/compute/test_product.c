@@ -1,5 +1,6 @@
-// Matrix products: ref against the sum written out in long double; cpu against ref in every combination of arguments, types,
-// paths and threads; our own products against the chain of additions that they promise, bit by bit.
+// Matrix products: ref against the sum written out in long double; cpu against ref in every
+// combination of arguments, types, paths and threads; our own products against the chain of
+// additions that they promise, bit by bit.
 #include "base/dtype.h"
 #include "compute_check.h"
 
@@ -14,12 +15,13 @@ typedef struct shape {
     int64_t m, n, k;
 } shape;
 
-// Up to 2 rows B is not packed, up to 32 it is in small blocks, cut at 64 of k, else at 256; threads share what has some million
-// multiplications.
+// Up to 2 rows B is not packed, up to 32 it is in small blocks, cut at 64 of k, else at 256;
+// threads share what has some million multiplications.
 static const shape shapes[] = {
-    {1, 1, 1},   {1, 7, 3},    {5, 1, 9},   {7, 6, 1},    {6, 16, 8},   {13, 31, 17},  {3, 33, 300},  {2, 300, 129}, {8, 130, 41}, {0, 5, 3},
-    {4, 5, 0},   {2, 21, 0},   {9, 0, 7},   {96, 64, 48}, {97, 259, 70}, {64, 192, 65}, {151, 9, 5}, {1, 257, 530}, {34, 70, 815}, {35, 1570, 13},
-    {8, 1100, 40}, {4, 1100, 21},
+    {1, 1, 1},     {1, 7, 3},      {5, 1, 9},     {7, 6, 1},     {6, 16, 8},  {13, 31, 17},
+    {3, 33, 300},  {2, 300, 129},  {8, 130, 41},  {0, 5, 3},     {4, 5, 0},   {2, 21, 0},
+    {9, 0, 7},     {96, 64, 48},   {97, 259, 70}, {64, 192, 65}, {151, 9, 5}, {1, 257, 530},
+    {34, 70, 815}, {35, 1570, 13}, {8, 1100, 40}, {4, 1100, 21},
 };
 
 #define LARGE (1 << 17) // multiplications: of such shapes every fifth combination is tried
@@ -30,7 +32,8 @@ enum { PLAIN, BIASED, SLOPED, ADDED, ENDINGS };
 
 static zr_product product_of(shape s, int combination, zero_dtype dtype, zero_dtype out)
 {
-    static const zr_epilogue epilogue[ENDINGS] = {[BIASED] = ZR_EPILOGUE_BIAS, [SLOPED] = ZR_EPILOGUE_GELU_BACKWARD};
+    static const zr_epilogue epilogue[ENDINGS] = {
+        [BIASED] = ZR_EPILOGUE_BIAS, [SLOPED] = ZR_EPILOGUE_GELU_BACKWARD};
     return (zr_product){
         .dtype = dtype,
         .out = out,
@@ -50,7 +53,8 @@ typedef struct operands { // each begins `shift` elements behind its allocation
     void *a, *b, *operand, *before;
 } operands;
 
-static void *operand_random(zero_dtype dtype, int64_t count, uint64_t seed, float size, int64_t shift)
+static void *operand_random(zero_dtype dtype, int64_t count, uint64_t seed, float size,
+                            int64_t shift)
 {
     void *array = array_new(dtype, shift + count), *plain = array_random(dtype, count, seed, size);
     if (count > 0)
@@ -79,7 +83,8 @@ static void operands_free(operands *o)
     array_free(o->before);
 }
 
-// D, `shift` elements behind its allocation. The scratch is poisoned, exactly as large as was asked for, and guarded.
+// D, `shift` elements behind its allocation. The scratch is poisoned, exactly as large as was asked
+// for, and guarded.
 static void *multiply(zr_queue *queue, const zr_product *p, const operands *o)
 {
     zero_error error = {0};
@@ -90,10 +95,13 @@ static void *multiply(zr_queue *queue, const zr_product *p, const operands *o)
     memset(guard, 0xff, sizeof(guard));
     void *d = array_new(p->out, o->shift + p->m * p->n);
     if (p->add && p->m * p->n > 0)
-        memcpy(array_at(p->out, d, o->shift), array_at(p->out, o->before, o->shift), (size_t)(p->m * p->n) * zero_dtype_bytes(p->out));
+        memcpy(array_at(p->out, d, o->shift), array_at(p->out, o->before, o->shift),
+               (size_t)(p->m * p->n) * zero_dtype_bytes(p->out));
     queue->scratch_bytes = needed;
-    zero_status status = queue->backend->product->run(queue, p, array_at(p->dtype, o->a, o->shift), array_at(p->dtype, o->b, o->shift),
-                                                      p->epilogue ? array_at(p->dtype, o->operand, o->shift) : NULL, array_at(p->out, d, o->shift), &error);
+    zero_status status = queue->backend->product->run(
+        queue, p, array_at(p->dtype, o->a, o->shift), array_at(p->dtype, o->b, o->shift),
+        p->epilogue ? array_at(p->dtype, o->operand, o->shift) : NULL,
+        array_at(p->out, d, o->shift), &error);
     queue->scratch_bytes = whole;
     if (status != ZERO_OK)
         fail_msg("%s", error.message);
@@ -102,11 +110,13 @@ static void *multiply(zr_queue *queue, const zr_product *p, const operands *o)
 }
 
 // The sums in long double, of what gelu makes of A if it does; the epilogue not yet applied.
-static long double sum_plainly(const zr_product *p, const float *a, const float *b, int64_t i, int64_t j)
+static long double sum_plainly(const zr_product *p, const float *a, const float *b, int64_t i,
+                               int64_t j)
 {
     long double sum = 0;
     for (int64_t t = 0; t < p->k; t++)
-        sum += (long double)a[p->trans_a ? t * p->m + i : i * p->k + t] * b[p->trans_b ? j * p->k + t : t * p->n + j];
+        sum += (long double)a[p->trans_a ? t * p->m + i : i * p->k + t] *
+               b[p->trans_b ? j * p->k + t : t * p->n + j];
     return sum;
 }
 
@@ -114,7 +124,8 @@ static void ref_case(zr_queue *ref, const zr_product *p)
 {
     operands o = operands_new(p, 0);
     float *want = floats_new(p->m * p->n), *b = array_floats(p->dtype, o.b, p->k * p->n);
-    float *operand = array_floats(p->dtype, o.operand, p->epilogue == ZR_EPILOGUE_GELU_BACKWARD ? p->m * p->n : p->n);
+    float *operand = array_floats(p->dtype, o.operand,
+                                  p->epilogue == ZR_EPILOGUE_GELU_BACKWARD ? p->m * p->n : p->n);
     void *a = array_new(p->dtype, p->m * p->k);
     if (p->gelu_a)
         ref->backend->elements->gelu_forward(ref, p->dtype, p->m * p->k, o.a, a);
@@ -125,7 +136,8 @@ static void ref_case(zr_queue *ref, const zr_product *p)
             float slope = 1;
             if (p->epilogue == ZR_EPILOGUE_GELU_BACKWARD)
                 ref->backend->elements->gelu_backward(ref, ZERO_F32, 1, operand + at, &slope);
-            long double sum = sum_plainly(p, seen, b, i, j) * slope + (p->epilogue == ZR_EPILOGUE_BIAS ? operand[j] : 0);
+            long double sum = sum_plainly(p, seen, b, i, j) * slope +
+                              (p->epilogue == ZR_EPILOGUE_BIAS ? operand[j] : 0);
             want[at] = (float)(sum + (p->add ? ((float *)o.before)[at] : 0));
         }
     void *got = multiply(ref, p, &o), *stored = array_of(p->out, want, p->m * p->n);
@@ -146,14 +158,16 @@ static void ref_agrees_with_long_double(void **state)
     for (int s = 0; s < ZR_COUNT(shapes); s++)
         for (int c = 0; c < COMBINATIONS && shapes[s].m * shapes[s].n * shapes[s].k < LARGE; c++)
             for (int t = 0; t < 2 * STORAGE_TYPES; t++) {
-                zr_product p = product_of(shapes[s], c, storage_types[t / 2], t % 2 ? ZERO_F32 : storage_types[t / 2]);
+                zr_product p = product_of(shapes[s], c, storage_types[t / 2],
+                                          t % 2 ? ZERO_F32 : storage_types[t / 2]);
                 if (!p.add || p.out == ZERO_F32)
                     ref_case(ref, &p);
             }
     check_queue_close(ref);
 }
 
-// Every path and 1, 2 and 3 threads: queue[path][threads-1]; NULL where this processor lacks the path.
+// Every path and 1, 2 and 3 threads: queue[path][threads-1]; NULL where this processor lacks the
+// path.
 #define PATHS 5
 static const char *const paths[PATHS] = {"portable", "avx2", "avx512", "avx512_bf16", "amx"};
 typedef struct queues {
@@ -190,32 +204,38 @@ static bool own(const zr_queue *queue, zero_dtype dtype)
 {
     const char *path = queue->backend->path();
     bool in_bf16 = strcmp(path, "avx512_bf16") == 0 || strcmp(path, "amx") == 0;
-    return dtype == ZERO_F32 ? strcmp(path, "avx512") != 0 && !in_bf16 : dtype == ZERO_F16 || !in_bf16;
+    return dtype == ZERO_F32 ? strcmp(path, "avx512") != 0 && !in_bf16
+                             : dtype == ZERO_F16 || !in_bf16;
 }
 
-// Errors of about sqrt(k) roundings of sums that are about sqrt(k) large, four times over; and two elements of A whose gelu,
-// below 2, ref rounds to the other neighbour.
+// Errors of about sqrt(k) roundings of sums that are about sqrt(k) large, four times over; and two
+// elements of A whose gelu, below 2, ref rounds to the other neighbour.
 static double allowed_error(const zr_product *p)
 {
-    double root = sqrt((double)p->k), flip = p->dtype == ZERO_BF16 ? 0x1p-7 : p->dtype == ZERO_F16 ? 0x1p-10 : 0;
+    double root = sqrt((double)p->k), flip = p->dtype == ZERO_BF16  ? 0x1p-7
+                                             : p->dtype == ZERO_F16 ? 0x1p-10
+                                                                    : 0;
     return 4 * 0x1p-24 * (1 + root) * (2 + root) + (p->gelu_a ? 2 * flip : 0);
 }
 
 // All of a path's queues, at two addresses each, against want; own products agree in every bit.
-static void path_case(zr_queue *const queue[3], const zr_product *p, const operands *at[2], const void *want)
+static void path_case(zr_queue *const queue[3], const zr_product *p, const operands *at[2],
+                      const void *want)
 {
     int64_t count = p->m * p->n;
     void *first = NULL;
     for (int i = 0; i < 6; i++) {
         const operands *o = at[i % 2];
         void *got = multiply(queue[i / 2], p, o);
-        check_close_as("product", p->out, array_at(p->out, got, o->shift), want, count, 4e-7, allowed_error(p));
+        check_close_as("product", p->out, array_at(p->out, got, o->shift), want, count, 4e-7,
+                       allowed_error(p));
         if (!first) {
             first = got;
             continue;
         }
         if (own(queue[0], p->dtype))
-            check_same_array("product by another team, or elsewhere", p->out, array_at(p->out, got, o->shift), first, count);
+            check_same_array("product by another team, or elsewhere", p->out,
+                             array_at(p->out, got, o->shift), first, count);
         array_free(got);
     }
     array_free(first);
@@ -258,7 +278,8 @@ static void integers(int64_t count, uint64_t seed, float *out)
 
 static void integers_case(zr_queue *queue, const zr_product *p)
 {
-    float *a = floats_new(p->m * p->k), *b = floats_new(p->k * p->n), *operand = floats_new(p->n), *want = floats_new(p->m * p->n);
+    float *a = floats_new(p->m * p->k), *b = floats_new(p->k * p->n), *operand = floats_new(p->n),
+          *want = floats_new(p->m * p->n);
     integers(p->m * p->k, 1, a);
     integers(p->k * p->n, 3, b);
     integers(p->n, 5, operand);
@@ -270,7 +291,8 @@ static void integers_case(zr_queue *queue, const zr_product *p)
     for (int64_t i = 0; i < p->m; i++)
         for (int64_t j = 0; j < p->n; j++) {
             float *at = want + i * p->n + j;
-            *at = (float)sum_plainly(p, a, b, i, j) + (p->epilogue ? operand[j] : 0) + (p->add ? *at : 0);
+            *at = (float)sum_plainly(p, a, b, i, j) + (p->epilogue ? operand[j] : 0) +
+                  (p->add ? *at : 0);
         }
     void *got = multiply(queue, p, &o);
     check_stored("product of integers", p->out, got, want, p->m * p->n);
@@ -287,19 +309,25 @@ static void integers_are_exact(void **state)
     static const shape some[] = {{7, 95, 33}, {50, 45, 61}, {26, 150, 401}};
     queues *all = *state;
     for (int path = 0; path < PATHS; path++)
-        for (int i = 0; i < ZR_COUNT(some) * COMBINATIONS * 2 * STORAGE_TYPES && all->cpu[path][0]; i++) {
-            int combination = i / ZR_COUNT(some) % COMBINATIONS, t = i / ZR_COUNT(some) / COMBINATIONS;
-            zr_product p = product_of(some[i % ZR_COUNT(some)], combination, storage_types[t / 2], t % 2 ? ZERO_F32 : storage_types[t / 2]);
+        for (int i = 0; i < ZR_COUNT(some) * COMBINATIONS * 2 * STORAGE_TYPES && all->cpu[path][0];
+             i++) {
+            int combination = i / ZR_COUNT(some) % COMBINATIONS,
+                t = i / ZR_COUNT(some) / COMBINATIONS;
+            zr_product p = product_of(some[i % ZR_COUNT(some)], combination, storage_types[t / 2],
+                                      t % 2 ? ZERO_F32 : storage_types[t / 2]);
             if (!p.gelu_a && combination >> 3 != SLOPED && (!p.add || p.out == ZERO_F32))
                 integers_case(all->cpu[path][i % 3], &p);
         }
 }
 
-// One element as cpu_product_tile.h promises it: with products that are fused into the sum, or rounded before.
-static float chain(const zr_product *p, const float *a, const float *b, float sum, int64_t i, int64_t j, bool fused)
+// One element as cpu_product_tile.h promises it: with products that are fused into the sum, or
+// rounded before.
+static float chain(const zr_product *p, const float *a, const float *b, float sum, int64_t i,
+                   int64_t j, bool fused)
 {
     for (int64_t t = 0; t < p->k; t++) {
-        float x = a[p->trans_a ? t * p->m + i : i * p->k + t], y = b[p->trans_b ? j * p->k + t : t * p->n + j];
+        float x = a[p->trans_a ? t * p->m + i : i * p->k + t],
+              y = b[p->trans_b ? j * p->k + t : t * p->n + j];
         volatile float product = x * y;
         sum = fused ? fmaf(x, y, sum) : sum + product;
     }
@@ -309,14 +337,17 @@ static float chain(const zr_product *p, const float *a, const float *b, float su
 static void chain_case(zr_queue *queue, const zr_product *p)
 {
     operands o = operands_new(p, 0);
-    float *a = array_floats(p->dtype, o.a, p->m * p->k), *b = array_floats(p->dtype, o.b, p->k * p->n);
+    float *a = array_floats(p->dtype, o.a, p->m * p->k),
+          *b = array_floats(p->dtype, o.b, p->k * p->n);
     float *want[2] = {floats_new(p->m * p->n), floats_new(p->m * p->n)};
     void *got = multiply(queue, p, &o);
     for (int64_t i = 0; i < p->m * p->n; i++)
         for (int fused = 0; fused < 2; fused++)
-            want[fused][i] = chain(p, a, b, p->add ? ((float *)o.before)[i] : 0, i / p->n, i % p->n, fused);
+            want[fused][i] =
+                chain(p, a, b, p->add ? ((float *)o.before)[i] : 0, i / p->n, i % p->n, fused);
     void *rounded = array_of(p->out, want[0], p->m * p->n);
-    bool fused = memcmp(got, rounded, (size_t)(p->m * p->n) * zero_dtype_bytes(p->out)) != 0; // what the compiler made of it
+    // what the compiler made of it
+    bool fused = memcmp(got, rounded, (size_t)(p->m * p->n) * zero_dtype_bytes(p->out)) != 0;
     check_stored("product as one chain", p->out, got, want[fused], p->m * p->n);
     array_free(rounded);
     array_free(got);
@@ -334,7 +365,9 @@ static void sums_are_chains(void **state)
     for (int path = 0; path < PATHS; path++)
         for (int i = 0; i < ZR_COUNT(some) * STORAGE_TYPES * 8 && all->cpu[path][0]; i++) {
             zero_dtype dtype = storage_types[i / 8 % STORAGE_TYPES];
-            zr_product p = product_of(some[i / 8 / STORAGE_TYPES], (i & 3) | (i & 4 ? ADDED << 3 : 0), dtype, i & 4 ? ZERO_F32 : dtype);
+            zr_product p =
+                product_of(some[i / 8 / STORAGE_TYPES], (i & 3) | (i & 4 ? ADDED << 3 : 0), dtype,
+                           i & 4 ? ZERO_F32 : dtype);
             if (own(all->cpu[path][0], dtype))
                 chain_case(all->cpu[path][i % 3], &p);
         }
@@ -347,7 +380,8 @@ static void gelu_stands_for_stored(void **state)
     for (int path = 0; path < PATHS; path++)
         for (int i = 0; i < 8 * STORAGE_TYPES && all->cpu[path][0]; i++) {
             zr_queue *queue = all->cpu[path][i % 3];
-            zr_product p = product_of((shape){i & 4 ? 2 : 53, 37, 71}, 4 | (i & 3), storage_types[i / 8], ZERO_F32);
+            zr_product p = product_of((shape){i & 4 ? 2 : 53, 37, 71}, 4 | (i & 3),
+                                      storage_types[i / 8], ZERO_F32);
             operands o = operands_new(&p, 0), stored = o;
             void *got = multiply(queue, &p, &o);
             stored.a = array_new(p.dtype, p.m * p.k);
@@ -363,8 +397,9 @@ static void gelu_stands_for_stored(void **state)
 }
 
 #ifdef ZR_COMPUTE_ONEDNN
-// oneDNN's table is that of the paths of AVX-512 alone, but its functions run anywhere: here on a queue of whatever path there is, and
-// asked for bf16 too, which is done by what stands behind it where oneDNN refuses.
+// oneDNN's table is that of the paths of AVX-512 alone, but its functions run anywhere: here on a
+// queue of whatever path there is, and asked for bf16 too, which is done by what stands behind it
+// where oneDNN refuses.
 static void onednn_agrees(void **state)
 {
     queues *all = *state;
@@ -375,18 +410,26 @@ static void onednn_agrees(void **state)
     const zr_backend *inner = queue->backend;
     void *impl = queue->impl;
     through.product = &zr_cpu_dnnl_ops;
-    assert_int_equal(zr_cpu_dnnl_open(queue, all->cpu[0][1]->backend->product, ZR_CPU_DNNL_TILES, &error), ZERO_OK);
+    assert_int_equal(
+        zr_cpu_dnnl_open(queue, all->cpu[0][1]->backend->product, ZR_CPU_DNNL_TILES, &error),
+        ZERO_OK);
     queue->backend = &through;
     for (int s = 0; s < ZR_COUNT(shapes); s++)
-        for (int i = 0; i < COMBINATIONS * 2 * STORAGE_TYPES && shapes[s].m * shapes[s].n * shapes[s].k < LARGE; i++) {
+        for (int i = 0; i < COMBINATIONS * 2 * STORAGE_TYPES &&
+                        shapes[s].m * shapes[s].n * shapes[s].k < LARGE;
+             i++) {
             int c = i % COMBINATIONS, t = i / COMBINATIONS;
-            zr_product p = product_of(shapes[s], c, storage_types[t / 2], t % 2 ? ZERO_F32 : storage_types[t / 2]);
+            zr_product p = product_of(shapes[s], c, storage_types[t / 2],
+                                      t % 2 ? ZERO_F32 : storage_types[t / 2]);
             if ((p.add && p.out != ZERO_F32) || (i + s) % 3)
                 continue;
             operands o = operands_new(&p, 0);
             void *want = multiply(all->ref, &p, &o), *got = multiply(queue, &p, &o);
-            double twice = p.epilogue == ZR_EPILOGUE_GELU_BACKWARD && p.out == ZERO_BF16 ? 0x1p-7 : 4e-7; // rounded twice
-            check_close_as("product through oneDNN", p.out, got, want, p.m * p.n, twice, allowed_error(&p));
+            // rounded twice
+            double twice =
+                p.epilogue == ZR_EPILOGUE_GELU_BACKWARD && p.out == ZERO_BF16 ? 0x1p-7 : 4e-7;
+            check_close_as("product through oneDNN", p.out, got, want, p.m * p.n, twice,
+                           allowed_error(&p));
             array_free(got);
             array_free(want);
             operands_free(&o);

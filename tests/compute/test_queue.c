@@ -1,4 +1,5 @@
-// Opening queues: names, paths, failing allocations, products cached without further allocation, queues of several threads.
+// Opening queues: names, paths, failing allocations, products cached without further allocation,
+// queues of several threads.
 #include "compute/product_ops.h"
 #include "compute/row_ops.h"
 #include "compute_check.h"
@@ -17,7 +18,8 @@ static void names_and_paths(void **state)
     assert_int_equal(zr_queue_open("cpu", "mmx", 1, &queue, &error), ZERO_ERR_UNSUPPORTED);
     assert_non_null(strstr(error.message, "\"cpu:mmx\""));
     assert_int_equal(zr_queue_open("cpu:mmx", NULL, 1, &queue, &error), ZERO_ERR_USAGE);
-    assert_non_null(strstr(error.message, "\"cpu:mmx\" here; this build on this processor offers cpu (that is cpu:"));
+    assert_non_null(strstr(
+        error.message, "\"cpu:mmx\" here; this build on this processor offers cpu (that is cpu:"));
     assert_non_null(strstr(error.message, "cpu:portable, ref"));
     assert_int_equal(zr_queue_open("cpu:", NULL, 1, &queue, &error), ZERO_ERR_USAGE);
     assert_int_equal(zr_queue_open("ref:avx2", NULL, 1, &queue, &error), ZERO_ERR_USAGE);
@@ -34,7 +36,8 @@ static void names_and_paths(void **state)
     zr_queue_close(NULL);
 }
 
-// Each path that is offered is there by name, also in one process with the others; each other one is refused, and says so.
+// Each path that is offered is there by name, also in one process with the others; each other one
+// is refused, and says so.
 static void each_path_has_a_name(void **state)
 {
     char offered[160], name[32];
@@ -99,7 +102,8 @@ static void a_shape_allocates_once(void **state)
         int64_t before = zr_alloc_count();
         for (int64_t m = 1; m <= 64; m++) {
             zr_product p = {.m = m, .n = 65 - m, .k = 8};
-            assert_int_equal(queue->backend->product->run(queue, &p, a, a, NULL, d, &error), ZERO_OK);
+            assert_int_equal(queue->backend->product->run(queue, &p, a, a, NULL, d, &error),
+                             ZERO_OK);
         }
         if (round > 0)
             assert_int_equal(zr_alloc_count(), before);
@@ -149,7 +153,8 @@ static void ranks_as_threads(void **state)
     pthread_t thread[RANKS];
     rank ranks[RANKS];
     for (int r = 0; r < RANKS; r++) {
-        ranks[r] = (rank){.threads = 1 + r % 2, .d = floats_new(SIZE * SIZE), .y = floats_new(SIZE * SIZE)};
+        ranks[r] = (rank){
+            .threads = 1 + r % 2, .d = floats_new(SIZE * SIZE), .y = floats_new(SIZE * SIZE)};
         assert_int_equal(pthread_create(&thread[r], NULL, rank_main, &ranks[r]), 0);
     }
     for (int r = 0; r < RANKS; r++) {

@@ -10,7 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 8, WIDTH = 64, HEADS = 2, ELEMS = ROWS * WIDTH, FLOATS = 8 * ELEMS, PARTS = 2, SCRATCH_BYTES = 1 << 20 };
+enum {
+    ROWS = 8,
+    WIDTH = 64,
+    HEADS = 2,
+    ELEMS = ROWS * WIDTH,
+    FLOATS = 8 * ELEMS,
+    PARTS = 2,
+    SCRATCH_BYTES = 1 << 20
+};
 
 typedef struct operands { // every call reads and writes these; 64-byte aligned
     size_t asked;         // bytes of scratch, of a case that asks
@@ -29,7 +37,8 @@ static operands *operands_new(void)
     float *const arrays[] = {o->a, o->b, o->c, o->d, o->e};
     for (int k = 0; k < ZR_COUNT(arrays); k++)
         for (int i = 0; i < FLOATS; i++)
-            arrays[k][i] = (float)(zr_philox4x32((uint64_t)k, 1, (uint64_t)i).v[0] % 1000) * 1e-3f + 0.01f;
+            arrays[k][i] =
+                (float)(zr_philox4x32((uint64_t)k, 1, (uint64_t)i).v[0] % 1000) * 1e-3f + 0.01f;
     for (int i = 0; i < 64; i++)
         o->ids[i] = i * 5 % WIDTH;
     return o;
@@ -38,8 +47,8 @@ static operands *operands_new(void)
 typedef void call(zr_queue *queue, operands *o);
 
 // Calls a slot of the queue's backend, which is how the slot counts as covered.
-#define CALL(table, slot, ...)                              \
-    (o->called = SLOT_CALLED(queue->backend, table, slot), \
+#define CALL(table, slot, ...)                                                                     \
+    (o->called = SLOT_CALLED(queue->backend, table, slot),                                         \
      queue->backend->table->slot(queue, __VA_ARGS__))
 
 static void run_product(zr_queue *queue, const zr_product *product, operands *o)
@@ -51,7 +60,8 @@ static void run_product(zr_queue *queue, const zr_product *product, operands *o)
 
 static void product(zr_queue *queue, operands *o)
 {
-    run_product(queue, &(zr_product){.m = ROWS, .n = WIDTH, .k = WIDTH, .epilogue = ZR_EPILOGUE_BIAS}, o);
+    run_product(queue,
+                &(zr_product){.m = ROWS, .n = WIDTH, .k = WIDTH, .epilogue = ZR_EPILOGUE_BIAS}, o);
 }
 
 static void product_scratch(zr_queue *queue, operands *o)
@@ -62,12 +72,24 @@ static void product_scratch(zr_queue *queue, operands *o)
 
 static void product_bf16_added(zr_queue *queue, operands *o)
 {
-    run_product(queue, &(zr_product){.dtype = ZERO_BF16, .out = ZERO_F32, .m = WIDTH, .n = WIDTH, .k = ROWS, .trans_a = true, .add = true}, o);
+    run_product(queue,
+                &(zr_product){.dtype = ZERO_BF16,
+                              .out = ZERO_F32,
+                              .m = WIDTH,
+                              .n = WIDTH,
+                              .k = ROWS,
+                              .trans_a = true,
+                              .add = true},
+                o);
 }
 
 // The types differ, so that bytes of the one are not taken for bytes of the other.
 static const zr_norm norm = {
-    .dtype = ZERO_BF16, .stream = ZERO_F32, .rows = ROWS, .width = WIDTH, .epsilon = 1e-5f,
+    .dtype = ZERO_BF16,
+    .stream = ZERO_F32,
+    .rows = ROWS,
+    .width = WIDTH,
+    .epsilon = 1e-5f,
 };
 
 static void norm_forward(zr_queue *queue, operands *o)
@@ -126,7 +148,12 @@ static void softmax(zr_queue *queue, operands *o)
     CALL(rows, softmax, ZERO_F32, ROWS, WIDTH, o->a);
 }
 
-static const zr_attention attention = {.batch = 1, .seq = ROWS, .heads = HEADS, .kv_heads = HEADS, .head_dim = WIDTH / HEADS, .scale = 0.2f};
+static const zr_attention attention = {.batch = 1,
+                                       .seq = ROWS,
+                                       .heads = HEADS,
+                                       .kv_heads = HEADS,
+                                       .head_dim = WIDTH / HEADS,
+                                       .scale = 0.2f};
 
 static void attention_forward(zr_queue *queue, operands *o)
 {
@@ -156,7 +183,11 @@ static void attention_decode_scratch(zr_queue *queue, operands *o)
 }
 
 static const zr_rotary rotary = {
-    .from = ZERO_F32, .to = ZERO_BF16, .batch = 1, .seq = ROWS, .head_dim = WIDTH / HEADS,
+    .from = ZERO_F32,
+    .to = ZERO_BF16,
+    .batch = 1,
+    .seq = ROWS,
+    .head_dim = WIDTH / HEADS,
     .factor = 1.5f,
 };
 
@@ -229,27 +260,33 @@ static void embedding_backward(zr_queue *queue, operands *o)
          4, o->c, false);
 }
 
-static void copy(zr_queue *queue, operands *o)
-{
-    CALL(elements, copy, ELEMS, o->a, o->b);
-}
+static void copy(zr_queue *queue, operands *o) { CALL(elements, copy, ELEMS, o->a, o->b); }
 
 static void copy_rows(zr_queue *queue, operands *o)
 {
     CALL(elements, copy_rows, ROWS, WIDTH, o->a, 2 * WIDTH, o->b, 3 * WIDTH);
 }
 
-static void zero(zr_queue *queue, operands *o)
-{
-    CALL(elements, zero, ELEMS, o->b);
-}
+static void zero(zr_queue *queue, operands *o) { CALL(elements, zero, ELEMS, o->b); }
 
-static const zr_update adamw = {.kind = ZR_UPDATE_ADAMW, .lr = 0.1, .beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-8, .weight_decay = 0.1,
-                                .correction1 = 0.1, .correction2 = 0.01, .gradient_scale = 1};
+static const zr_update adamw = {.kind = ZR_UPDATE_ADAMW,
+                                .lr = 0.1,
+                                .beta1 = 0.9,
+                                .beta2 = 0.99,
+                                .epsilon = 1e-8,
+                                .weight_decay = 0.1,
+                                .correction1 = 0.1,
+                                .correction2 = 0.01,
+                                .gradient_scale = 1};
 
 static void update(zr_queue *queue, operands *o)
 {
-    zr_range_states at = {.master = o->a, .state0 = o->b, .state1 = o->c, .gradient = o->d, .parameters = o->e, .parameters_dtype = ZERO_BF16};
+    zr_range_states at = {.master = o->a,
+                          .state0 = o->b,
+                          .state1 = o->c,
+                          .gradient = o->d,
+                          .parameters = o->e,
+                          .parameters_dtype = ZERO_BF16};
     CALL(optimizer, update, &adamw, ELEMS, &at);
 }
 
@@ -262,7 +299,8 @@ static void square_sums(zr_queue *queue, operands *o)
 
 static void lamb_direction(zr_queue *queue, operands *o)
 {
-    zr_range_states at = {.master = o->a, .state0 = o->b, .state1 = o->c, .direction = o->d, .gradient = o->e};
+    zr_range_states at = {
+        .master = o->a, .state0 = o->b, .state1 = o->c, .direction = o->d, .gradient = o->e};
     CALL(optimizer, lamb_direction, &adamw, ELEMS, &at);
 }
 
@@ -279,15 +317,22 @@ typedef struct expected {
     int64_t bytes, flops;
 } expected;
 
-#define CASE(function, activity, ...) {.name = #function, .run = function, .what = ZR_ACTIVITY_##activity, __VA_ARGS__}
+#define CASE(function, activity, ...)                                                              \
+    {                                                                                              \
+        .name = #function, .run = function, .what = ZR_ACTIVITY_##activity, __VA_ARGS__            \
+    }
 // Sizes of scratch leave no record.
-#define ASKS(function) {.name = #function, .run = function, .what = ZR_ACTIVITY_COUNT}
+#define ASKS(function)                                                                             \
+    {                                                                                              \
+        .name = #function, .run = function, .what = ZR_ACTIVITY_COUNT                              \
+    }
 // PAIRS: twice the scores up to the diagonal, a head.
 enum { WORD = 4, HALF = 2, PAIRS = ROWS * (ROWS + 1) };
 
 static const expected cases[] = {
     ASKS(product_scratch),
-    CASE(product, product, .bytes = WORD * (ELEMS + WIDTH * WIDTH + ELEMS), .flops = 2 * ELEMS * WIDTH),
+    CASE(product, product, .bytes = WORD * (ELEMS + WIDTH * WIDTH + ELEMS),
+         .flops = 2 * ELEMS * WIDTH),
     CASE(product_bf16_added, product, .bytes = HALF * (2 * ELEMS) + 2 * WORD * WIDTH * WIDTH,
          .flops = 2 * WIDTH * WIDTH * ROWS),
     CASE(norm_forward, norm, .bytes = (WORD + HALF) * ELEMS),
@@ -390,15 +435,9 @@ static void check_queue_cases(zr_queue *queue)
     zr_recorder_destroy(recorder);
 }
 
-static void cpu_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
-{
-    check_queue_cases(queue);
-}
+static void cpu_body(zr_queue *queue, zr_queue *single, zr_queue *ref) { check_queue_cases(queue); }
 
-static void every_call_on_cpu(void **state)
-{
-    check_each_cpu(cpu_body);
-}
+static void every_call_on_cpu(void **state) { check_each_cpu(cpu_body); }
 
 static void every_call_on_ref(void **state)
 {

@@ -1,4 +1,5 @@
-// RMSNorm: ref against the definition in long double and its finite differences, cpu against ref on every pair of storage types.
+// RMSNorm: ref against the definition in long double and its finite differences, cpu against ref on
+// every pair of storage types.
 #include "compute/row_ops.h"
 #include "compute_check.h"
 
@@ -19,7 +20,8 @@ typedef struct rms_result {
 
 static rms_case case_new(zero_dtype stream, zero_dtype dtype, int64_t rows, int64_t width)
 {
-    rms_case c = {.norm = {.dtype = dtype, .stream = stream, .rows = rows, .width = width, .epsilon = 1e-5f}};
+    rms_case c = {
+        .norm = {.dtype = dtype, .stream = stream, .rows = rows, .width = width, .epsilon = 1e-5f}};
     c.x = array_random(stream, rows * width, 1, 2);
     c.branch = array_random(dtype, rows * width, 2, 2);
     c.gamma = array_random(dtype, width, 3, 2);
@@ -40,11 +42,15 @@ static rms_result run(zr_queue *queue, const rms_case *c, bool add)
 {
     const zr_row_ops *ops = queue->backend->rows;
     int64_t rows = c->norm.rows, width = c->norm.width, n = rows * width;
-    rms_result r = {.sum = array_new(c->norm.stream, n), .y = array_new(c->norm.dtype, n), .dx = array_new(c->norm.stream, n), .rstd = floats_new(rows),
+    rms_result r = {.sum = array_new(c->norm.stream, n),
+                    .y = array_new(c->norm.dtype, n),
+                    .dx = array_new(c->norm.stream, n),
+                    .rstd = floats_new(rows),
                     .dgamma = add ? floats_random(width, 7, 2) : floats_new(width)};
     float *scratch = floats_new((int64_t)ops->norm_scratch(queue, &c->norm) / 4);
     ops->residual_rms_forward(queue, &c->norm, c->x, c->branch, r.sum, c->gamma, r.y, r.rstd);
-    ops->rms_backward(queue, &c->norm, c->dy, r.sum, c->gamma, r.rstd, add ? c->past : NULL, r.dx, r.dgamma, add, scratch);
+    ops->rms_backward(queue, &c->norm, c->dy, r.sum, c->gamma, r.rstd, add ? c->past : NULL, r.dx,
+                      r.dgamma, add, scratch);
     floats_free(scratch);
     return r;
 }
@@ -56,7 +62,8 @@ static void result_free(rms_result *r)
         array_free(all[i]);
 }
 
-static void compare(zr_queue *queue, zr_queue *single, zr_queue *ref, zero_dtype stream, zero_dtype dtype, int64_t rows, int64_t width)
+static void compare(zr_queue *queue, zr_queue *single, zr_queue *ref, zero_dtype stream,
+                    zero_dtype dtype, int64_t rows, int64_t width)
 {
     rms_case c = case_new(stream, dtype, rows, width);
     for (int add = 0; add < 2; add++) {
@@ -64,7 +71,8 @@ static void compare(zr_queue *queue, zr_queue *single, zr_queue *ref, zero_dtype
         check_same_array("sum", stream, got.sum, want.sum, rows * width);
         check_close("rstd", got.rstd, want.rstd, rows, 1e-6, 0);
         check_close_as("y", dtype, got.y, want.y, rows * width, 1e-6, 1e-6);
-        check_close_as("dx", stream, got.dx, want.dx, rows * width, 1e-6, 3e-6 * (rows ? 1 + want.rstd[0] : 1));
+        check_close_as("dx", stream, got.dx, want.dx, rows * width, 1e-6,
+                       3e-6 * (rows ? 1 + want.rstd[0] : 1));
         check_close("dgamma", got.dgamma, want.dgamma, width, 1e-6, 1e-6 * (double)(4 + rows));
         check_same_array("y at any number of threads", dtype, got.y, one.y, rows * width);
         check_same_array("dx at any number of threads", stream, got.dx, one.dx, rows * width);
@@ -78,18 +86,17 @@ static void compare(zr_queue *queue, zr_queue *single, zr_queue *ref, zero_dtype
 
 static void body(zr_queue *queue, zr_queue *single, zr_queue *ref)
 {
+    // fp32 sees all shapes, every other pair of types a third of them
     for (int s = 0; s < STORAGE_TYPES; s++)
         for (int t = 0; t < STORAGE_TYPES; t++)
             for (int r = 0; r < ZR_COUNT(row_counts); r++)
                 for (int w = 0; w < ZR_COUNT(widths); w++)
-                    if (s + t == 0 || (r + w + s + t) % 3 == 0) // fp32 sees all shapes, every other pair of types a third of them
-                        compare(queue, single, ref, storage_types[s], storage_types[t], row_counts[r], widths[w]);
+                    if (s + t == 0 || (r + w + s + t) % 3 == 0)
+                        compare(queue, single, ref, storage_types[s], storage_types[t],
+                                row_counts[r], widths[w]);
 }
 
-static void cpu_agrees(void **state)
-{
-    check_each_kernels(body);
-}
+static void cpu_agrees(void **state) { check_each_kernels(body); }
 
 // ---- the definition ----
 
@@ -105,7 +112,8 @@ static double weighted(void *argument) // sum of dy * y
         for (int64_t j = 0; j < WIDTH; j++)
             squares += (long double)x[i * WIDTH + j] * x[i * WIDTH + j];
         for (int64_t j = 0; j < WIDTH; j++)
-            total += dy[i * WIDTH + j] * gamma[j] * x[i * WIDTH + j] / sqrtl(squares / WIDTH + (long double)c->norm.epsilon);
+            total += dy[i * WIDTH + j] * gamma[j] * x[i * WIDTH + j] /
+                     sqrtl(squares / WIDTH + (long double)c->norm.epsilon);
     }
     return (double)total;
 }
@@ -120,7 +128,8 @@ static void ref_is_right(void **state)
     for (int i = 0; i < ROWS * WIDTH; i++)
         sum += (double)y[i] * ((float *)c.dy)[i];
     assert_true(fabs(sum - weighted(&c)) < 1e-6);
-    ref->backend->rows->rms_backward(ref, &c.norm, c.dy, c.x, c.gamma, rstd, NULL, dx, dgamma, false, NULL);
+    ref->backend->rows->rms_backward(ref, &c.norm, c.dy, c.x, c.gamma, rstd, NULL, dx, dgamma,
+                                     false, NULL);
     for (int i = 0; i < ROWS * WIDTH; i++) {
         float slope = (float)check_slope(weighted, &c, (float *)c.x + i, 1.0f / 1024);
         check_close("dx", dx + i, &slope, 1, 1e-4, 1e-5);
@@ -139,11 +148,15 @@ static void in_place(zr_queue *queue, zr_queue *single, zr_queue *ref)
     for (int t = 0; t < STORAGE_TYPES; t++) {
         zero_dtype dtype = storage_types[t];
         rms_case c = case_new(dtype, dtype, 40, 48);
-        float *scratch = floats_new((int64_t)queue->backend->rows->norm_scratch(queue, &c.norm) / 4), dgamma[2][48];
+        float *scratch =
+                  floats_new((int64_t)queue->backend->rows->norm_scratch(queue, &c.norm) / 4),
+              dgamma[2][48];
         rms_result apart = run(queue, &c, false);
         const zr_row_ops *ops = queue->backend->rows;
-        ops->rms_backward(queue, &c.norm, c.dy, apart.sum, c.gamma, apart.rstd, NULL, apart.dx, dgamma[0], false, scratch);
-        ops->rms_backward(queue, &c.norm, c.dy, apart.sum, c.gamma, apart.rstd, NULL, c.dy, dgamma[1], false, scratch);
+        ops->rms_backward(queue, &c.norm, c.dy, apart.sum, c.gamma, apart.rstd, NULL, apart.dx,
+                          dgamma[0], false, scratch);
+        ops->rms_backward(queue, &c.norm, c.dy, apart.sum, c.gamma, apart.rstd, NULL, c.dy,
+                          dgamma[1], false, scratch);
         check_same_array("dx over dy", dtype, c.dy, apart.dx, 40 * 48);
         check_same_bits("dgamma", dgamma[1], dgamma[0], sizeof dgamma[0]);
         floats_free(scratch);
@@ -152,10 +165,7 @@ static void in_place(zr_queue *queue, zr_queue *single, zr_queue *ref)
     }
 }
 
-static void dx_may_be_dy(void **state)
-{
-    check_each_kernels(in_place);
-}
+static void dx_may_be_dy(void **state) { check_each_kernels(in_place); }
 
 int main(void)
 {

@@ -1,19 +1,30 @@
-// Rotary embedding and the gated silu: ref against what they are, cpu against ref; back is the inverse; in place and between strides.
+// Rotary embedding and the gated silu: ref against what they are, cpu against ref; back is the
+// inverse; in place and between strides.
 #include "compute/attention_ops.h"
 #include "compute/element_ops.h"
 #include "compute_check.h"
 
 #include <string.h>
 
-typedef struct shape { int64_t batch, seq, heads, dim, first; } shape;
+typedef struct shape {
+    int64_t batch, seq, heads, dim, first;
+} shape;
 
-static const shape shapes[] = {{1, 1, 1, 2, 0}, {2, 5, 3, 8, 7}, {1, 40, 2, 34, 0}, {2, 70, 9, 64, 100}, {1, 9, 2, 130, 5000}};
+static const shape shapes[] = {
+    {1, 1, 1, 2, 0}, {2, 5, 3, 8, 7}, {1, 40, 2, 34, 0}, {2, 70, 9, 64, 100}, {1, 9, 2, 130, 5000}};
 
 static zr_rotary rotary_of(zero_dtype from, zero_dtype to, shape s, float *frequency)
 {
     for (int64_t j = 0; j < s.dim / 2; j++)
         frequency[j] = 1 / powf(10000, (float)(2 * j) / (float)s.dim);
-    return (zr_rotary){.from = from, .to = to, .batch = s.batch, .seq = s.seq, .head_dim = s.dim, .first = s.first, .frequency = frequency, .factor = 1.25f};
+    return (zr_rotary){.from = from,
+                       .to = to,
+                       .batch = s.batch,
+                       .seq = s.seq,
+                       .head_dim = s.dim,
+                       .first = s.first,
+                       .frequency = frequency,
+                       .factor = 1.25f};
 }
 
 // Complex numbers of each pair, turned.
@@ -21,16 +32,19 @@ static void ref_turns(void **state)
 {
     zr_queue *ref = check_queue("ref", NULL, 1);
     const shape s = {2, 6, 3, 10, 11};
-    float frequency[5], *table = floats_new(s.seq * s.dim), *x = floats_random(2 * 6 * 40, 3, 1), *y = floats_new(2 * 6 * 30);
+    float frequency[5], *table = floats_new(s.seq * s.dim), *x = floats_random(2 * 6 * 40, 3, 1),
+                        *y = floats_new(2 * 6 * 30);
     const zr_rotary rotary = rotary_of(ZERO_F32, ZERO_F32, s, frequency);
     ref->backend->attention->rotary_table(ref, &rotary, table);
-    ref->backend->attention->rotate(ref, &rotary, 3, table, false, x, 40, y, 30); // a fourth head stays behind
+    // a fourth head stays behind
+    ref->backend->attention->rotate(ref, &rotary, 3, table, false, x, 40, y, 30);
     for (int64_t row = 0; row < 12; row++)
         for (int64_t h = 0; h < 3; h++)
             for (int64_t j = 0; j < 5; j++) {
                 double angle = (double)(11 + row % 6) * (double)frequency[j];
                 double a = x[row * 40 + h * 10 + j], b = x[row * 40 + h * 10 + 5 + j];
-                float want[] = {(float)(1.25 * (a * cos(angle) - b * sin(angle))), (float)(1.25 * (b * cos(angle) + a * sin(angle)))};
+                float want[] = {(float)(1.25 * (a * cos(angle) - b * sin(angle))),
+                                (float)(1.25 * (b * cos(angle) + a * sin(angle)))};
                 check_close("first half", y + row * 30 + h * 10 + j, &want[0], 1, 1e-5, 1e-6);
                 check_close("second half", y + row * 30 + h * 10 + 5 + j, &want[1], 1, 1e-5, 1e-6);
             }
@@ -50,16 +64,22 @@ static void rotate_compare(zr_queue *queue, zr_queue *ref, zero_dtype from, zero
     }
     check_close("table", table[0], table[1], s.seq * s.dim, 1e-7, 1e-7);
     for (int back = 0; back < 2; back++) {
-        void *x = array_random(from, rows * wide, 5, 2), *got = array_new(to, rows * width), *want = array_new(to, rows * width);
+        void *x = array_random(from, rows * wide, 5, 2), *got = array_new(to, rows * width),
+             *want = array_new(to, rows * width);
         void *packed = array_random(from, rows * wide, 5, 2);
-        queue->backend->attention->rotate(queue, &rotary, s.heads, table[1], back, x, wide, got, width);
-        ref->backend->attention->rotate(ref, &rotary, s.heads, table[1], back, x, wide, want, width);
+        queue->backend->attention->rotate(queue, &rotary, s.heads, table[1], back, x, wide, got,
+                                          width);
+        ref->backend->attention->rotate(ref, &rotary, s.heads, table[1], back, x, wide, want,
+                                        width);
         check_close_as("rotated", to, got, want, rows * width, 2e-7, 4e-7);
         if (from == to)
-            queue->backend->attention->rotate(queue, &rotary, s.heads, table[1], back, packed, wide, packed, wide);
+            queue->backend->attention->rotate(queue, &rotary, s.heads, table[1], back, packed, wide,
+                                              packed, wide);
         for (int64_t row = 0; row < rows && from == to; row++) {
-            check_same_array("in place", to, array_at(to, packed, row * wide), array_at(to, got, row * width), width);
-            check_same_array("what is behind", to, array_at(to, packed, row * wide + width), array_at(to, x, row * wide + width), 13);
+            check_same_array("in place", to, array_at(to, packed, row * wide),
+                             array_at(to, got, row * width), width);
+            check_same_array("what is behind", to, array_at(to, packed, row * wide + width),
+                             array_at(to, x, row * wide + width), 13);
         }
         array_free(x), array_free(got), array_free(want), array_free(packed);
     }
@@ -74,10 +94,7 @@ static void rotate_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
                 rotate_compare(queue, ref, storage_types[f], storage_types[t], shapes[s]);
 }
 
-static void cpu_turns(void **state)
-{
-    check_each_kernels(rotate_body);
-}
+static void cpu_turns(void **state) { check_each_kernels(rotate_body); }
 
 // ---- silu(gate) * up ----
 
@@ -93,21 +110,26 @@ static void ref_gates(void **state)
 {
     zr_queue *ref = check_queue("ref", NULL, 1);
     for (int i = 0; i < 40; i++) {
-        float v[3] = {(float)(i - 20) * 0.37f, (float)(i % 7) - 3, 0.5f + (float)(i % 3)}, out, d_gate, d_up;
+        float v[3] = {(float)(i - 20) * 0.37f, (float)(i % 7) - 3, 0.5f + (float)(i % 3)}, out,
+              d_gate, d_up;
         ref->backend->elements->silu_gate_forward(ref, ZERO_F32, 1, &v[0], &v[1], &out);
         float want = (float)(gated(v) / (double)v[2]);
         check_close("silu gate", &out, &want, 1, 1e-6, 1e-7);
-        ref->backend->elements->silu_gate_backward(ref, ZERO_F32, 1, &v[0], &v[1], &v[2], &d_gate, &d_up);
-        float slopes[] = {(float)check_slope(gated, v, &v[0], 1.0f / 1024), (float)check_slope(gated, v, &v[1], 1.0f / 1024)};
+        ref->backend->elements->silu_gate_backward(ref, ZERO_F32, 1, &v[0], &v[1], &v[2], &d_gate,
+                                                   &d_up);
+        float slopes[] = {(float)check_slope(gated, v, &v[0], 1.0f / 1024),
+                          (float)check_slope(gated, v, &v[1], 1.0f / 1024)};
         check_close("d_gate", &d_gate, &slopes[0], 1, 1e-4, 1e-5);
         check_close("d_up", &d_up, &slopes[1], 1, 1e-4, 1e-5);
     }
     check_queue_close(ref);
 }
 
-static void gate_compare(zr_queue *queue, zr_queue *single, zr_queue *ref, zero_dtype dtype, int64_t n)
+static void gate_compare(zr_queue *queue, zr_queue *single, zr_queue *ref, zero_dtype dtype,
+                         int64_t n)
 {
-    void *gate = array_random(dtype, n, 1, 12), *up = array_random(dtype, n, 2, 3), *d = array_random(dtype, n, 3, 1);
+    void *gate = array_random(dtype, n, 1, 12), *up = array_random(dtype, n, 2, 3),
+         *d = array_random(dtype, n, 3, 1);
     void *got[3], *want[3];
     for (int i = 0; i < 3; i++) {
         got[i] = array_new(dtype, n);
@@ -147,10 +169,7 @@ static void gate_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
             gate_compare(queue, single, ref, storage_types[t], sizes[s]);
 }
 
-static void cpu_gates(void **state)
-{
-    check_each_kernels(gate_body);
-}
+static void cpu_gates(void **state) { check_each_kernels(gate_body); }
 
 int main(void)
 {

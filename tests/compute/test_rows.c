@@ -1,5 +1,5 @@
-// Softmax and cross-entropy: ref against formulas of this file and finite differences, 16-bit ref against fp32 ref on what is
-// stored, cpu against ref.
+// Softmax and cross-entropy: ref against formulas of this file and finite differences, 16-bit ref
+// against fp32 ref on what is stored, cpu against ref.
 #include "compute/row_ops.h"
 #include "compute_check.h"
 
@@ -50,9 +50,11 @@ typedef struct loss_run {
     float *row;
 } loss_run;
 
-static loss_run loss_of(zr_queue *queue, const zr_loss *loss, const float *logits, const int32_t *target, bool gradient)
+static loss_run loss_of(zr_queue *queue, const zr_loss *loss, const float *logits,
+                        const int32_t *target, bool gradient)
 {
-    loss_run r = {.logits = array_of(loss->dtype, logits, loss->rows * loss->vocab), .row = floats_new(loss->rows)};
+    loss_run r = {.logits = array_of(loss->dtype, logits, loss->rows * loss->vocab),
+                  .row = floats_new(loss->rows)};
     queue->backend->rows->loss(queue, loss, r.logits, target, r.row, gradient);
     return r;
 }
@@ -64,14 +66,16 @@ static void loss_run_free(loss_run *r)
 }
 
 // logits: values that the type holds exactly.
-static void loss_compare(zr_queue *queue, zr_queue *single, zr_queue *ref, const zr_loss *loss, const float *logits,
-                         const int32_t *target)
+static void loss_compare(zr_queue *queue, zr_queue *single, zr_queue *ref, const zr_loss *loss,
+                         const float *logits, const int32_t *target)
 {
     int64_t n = loss->rows * loss->vocab;
     zr_loss wide = *loss;
     wide.dtype = ZERO_F32;
-    loss_run got = loss_of(queue, loss, logits, target, true), only = loss_of(queue, loss, logits, target, false);
-    loss_run one = loss_of(single, loss, logits, target, true), want = loss_of(ref, loss, logits, target, true);
+    loss_run got = loss_of(queue, loss, logits, target, true),
+             only = loss_of(queue, loss, logits, target, false);
+    loss_run one = loss_of(single, loss, logits, target, true),
+             want = loss_of(ref, loss, logits, target, true);
     loss_run plain = loss_of(ref, &wide, logits, target, true);
     float *kept = array_floats(loss->dtype, only.logits, n);
     check_same_bits("logits without gradient", kept, logits, n * 4);
@@ -100,7 +104,8 @@ static float *logits_random(zero_dtype dtype, int64_t count, uint64_t seed, floa
 
 static void loss_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
 {
-    static const float sizes[] = {0, 5, 80, 1e4f}, factors[] = {0.25f, 3e-7f, 4e5f}; // fp16: fits, underflows, overflows
+    // fp16: fits, underflows, overflows
+    static const float sizes[] = {0, 5, 80, 1e4f}, factors[] = {0.25f, 3e-7f, 4e5f};
     int32_t target[70];
     for (int w = 0; w < ZR_COUNT(widths); w++)
         for (int k = 0; k < ZR_COUNT(row_counts) * STORAGE_TYPES; k++) {
@@ -110,16 +115,14 @@ static void loss_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
                             .factor = factors[(w + k) % 3]};
             for (int64_t i = 0; i < loss.rows; i++)
                 target[i] = i % 4 == 3 ? -1 - (int32_t)i : (int32_t)(i * 7 % loss.vocab);
-            float *logits = logits_random(loss.dtype, loss.rows * loss.vocab, 9, sizes[(w + k / 3) % 4]);
+            float *logits =
+                logits_random(loss.dtype, loss.rows * loss.vocab, 9, sizes[(w + k / 3) % 4]);
             loss_compare(queue, single, ref, &loss, logits, target);
             floats_free(logits);
         }
 }
 
-static void cpu_loss_agrees(void **state)
-{
-    check_each_kernels(loss_body);
-}
+static void cpu_loss_agrees(void **state) { check_each_kernels(loss_body); }
 
 static void loss_extremes(zr_queue *queue, zr_queue *single, zr_queue *ref)
 {
@@ -143,10 +146,7 @@ static void loss_extremes(zr_queue *queue, zr_queue *single, zr_queue *ref)
     }
 }
 
-static void cpu_loss_extremes(void **state)
-{
-    check_each_kernels(loss_extremes);
-}
+static void cpu_loss_extremes(void **state) { check_each_kernels(loss_extremes); }
 
 // Half precision overflows where the scaled gradient does, and nowhere else.
 static void loss_overflows(zr_queue *queue, zr_queue *single, zr_queue *ref)
@@ -156,15 +156,13 @@ static void loss_overflows(zr_queue *queue, zr_queue *single, zr_queue *ref)
     zr_loss loss = {.dtype = ZERO_F16, .rows = 1, .vocab = 3, .factor = 0x1p17f};
     loss_run r = loss_of(queue, &loss, logits, &target, true);
     gradient = array_floats(ZERO_F16, r.logits, 3);
-    assert_true(gradient[0] == INFINITY && gradient[2] == -INFINITY && gradient[1] > 2000 && gradient[1] < 3000);
+    assert_true(gradient[0] == INFINITY && gradient[2] == -INFINITY && gradient[1] > 2000 &&
+                gradient[1] < 3000);
     floats_free(gradient);
     loss_run_free(&r);
 }
 
-static void cpu_loss_overflows(void **state)
-{
-    check_each_kernels(loss_overflows);
-}
+static void cpu_loss_overflows(void **state) { check_each_kernels(loss_overflows); }
 
 static void softmax_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
 {
@@ -177,9 +175,11 @@ static void softmax_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
             void *y[4];
             for (int q = 0; q < 4; q++) {
                 y[q] = array_of(q < 3 ? dtype : ZERO_F32, x, n);
-                queues[q]->backend->rows->softmax(queues[q], q < 3 ? dtype : ZERO_F32, rows, widths[w], y[q]);
+                queues[q]->backend->rows->softmax(queues[q], q < 3 ? dtype : ZERO_F32, rows,
+                                                  widths[w], y[q]);
             }
-            check_close_as("softmax", dtype, y[0], y[2], n, 4e-6, 1e-37); // x - largest, up to 60, is rounded to 2e-6
+            // x - largest, up to 60, is rounded to 2e-6
+            check_close_as("softmax", dtype, y[0], y[2], n, 4e-6, 1e-37);
             check_same_array("softmax at one thread", dtype, y[0], y[1], n);
             check_stored("softmax of ref, from fp32", dtype, y[2], y[3], n);
             for (int q = 0; q < 4; q++)
@@ -188,16 +188,14 @@ static void softmax_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
         }
 }
 
-static void cpu_softmax_agrees(void **state)
-{
-    check_each_kernels(softmax_body);
-}
+static void cpu_softmax_agrees(void **state) { check_each_kernels(softmax_body); }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ref_loss_is_right),  cmocka_unit_test(cpu_loss_agrees),    cmocka_unit_test(cpu_loss_extremes),
-        cmocka_unit_test(cpu_loss_overflows), cmocka_unit_test(cpu_softmax_agrees),
+        cmocka_unit_test(ref_loss_is_right),  cmocka_unit_test(cpu_loss_agrees),
+        cmocka_unit_test(cpu_loss_extremes),  cmocka_unit_test(cpu_loss_overflows),
+        cmocka_unit_test(cpu_softmax_agrees),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

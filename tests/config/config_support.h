@@ -1,4 +1,5 @@
-// Shared by the tests of config/: parse and resolve a text in one call, and remember what was logged.
+// Shared by the tests of config/: parse and resolve a text in one call, and remember what was
+// logged.
 #ifndef ZR_TESTS_CONFIG_SUPPORT_H
 #define ZR_TESTS_CONFIG_SUPPORT_H
 
@@ -23,7 +24,8 @@ static inline void record(void *user, zero_log_level level, const char *message)
 {
     recorder *to = user;
     size_t used = strlen(to->lines);
-    snprintf(to->lines + used, sizeof to->lines - used, "%s%s\n", level == ZERO_LOG_WARNING ? "warning: " : "", message);
+    snprintf(to->lines + used, sizeof to->lines - used, "%s%s\n",
+             level == ZERO_LOG_WARNING ? "warning: " : "", message);
 }
 
 static inline void recorder_begin(recorder *to)
@@ -44,7 +46,8 @@ static inline zr_config *parsed(const char *text, zero_error *error)
     return config;
 }
 
-static inline zr_config *resolved(const char *text, const zr_config_facts *facts, recorder *to, zero_error *error)
+static inline zr_config *resolved(const char *text, const zr_config_facts *facts, recorder *to,
+                                  zero_error *error)
 {
     zr_config *config = parsed(text, error);
     recorder_begin(to);
@@ -64,16 +67,16 @@ static inline zr_config *resolved_well(const char *text, const zr_config_facts *
     return config;
 }
 
-#define assert_contains(text, part)                                   \
-    do {                                                              \
-        if (!strstr((text), (part)))                                  \
-            fail_msg("\"%s\" does not contain \"%s\"", (text), (part)); \
+#define assert_contains(text, part)                                                                \
+    do {                                                                                           \
+        if (!strstr((text), (part)))                                                               \
+            fail_msg("\"%s\" does not contain \"%s\"", (text), (part));                            \
     } while (0)
 
-#define assert_lacks(text, part)                                      \
-    do {                                                              \
-        if (strstr((text), (part)))                                   \
-            fail_msg("\"%s\" contains \"%s\"", (text), (part));       \
+#define assert_lacks(text, part)                                                                   \
+    do {                                                                                           \
+        if (strstr((text), (part)))                                                                \
+            fail_msg("\"%s\" contains \"%s\"", (text), (part));                                    \
     } while (0)
 
 // Whole JSON text that gives `value` (JSON) to the key `path`.

@@ -1,9 +1,12 @@
-// Made by tests/oracle/elasticity.py with DeepSpeed 0.19.6. The rule; its batch, how many numbers of ranks share it, their sum;
+// Made by tests/oracle/elasticity.py with DeepSpeed 0.19.6. The rule; its batch, how many numbers
+// of ranks share it, their sum;
 // a number of ranks, and its batch and micro-batch (0: refused).
 static const struct elastic_row {
     zr_elastic_rule rule;
     int64_t batch, count, sum, ranks;
-    struct { int64_t train, micro; } share;
+    struct {
+        int64_t train, micro;
+    } share;
 } elastic_golden[] = {
     {{1, 37606, {2}, 1, 8, 1365, 4, 0}, 20160, 40, 11300, 164, {37392, 2}},
     {{1, 2000, {7, 3, 40, 6, 6}, 5, 1, 1, 4, 0}, 1680, 18, 1848, 16, {1680, 7}},

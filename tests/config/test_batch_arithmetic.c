@@ -1,4 +1,5 @@
-// train = micro x accumulation x ranks: every combination of what is given, and errors that show the sum.
+// train = micro x accumulation x ranks: every combination of what is given, and errors that show
+// the sum.
 #include "config_support.h"
 #include "config/settings.h"
 
@@ -49,8 +50,8 @@ static void test_through_the_file(void **state)
     zero_error error;
     recorder log;
     const zr_config_facts facts = {.ranks = 4};
-    zr_config *config =
-        resolved("{\"train_batch_size\": 64, \"gradient_accumulation_steps\": 2}", &facts, &log, &error);
+    zr_config *config = resolved("{\"train_batch_size\": 64, \"gradient_accumulation_steps\": 2}",
+                                 &facts, &log, &error);
     assert_non_null(config);
     assert_int_equal(config->micro_batch, 8);
     assert_int_equal(config->ranks, 4);
@@ -65,14 +66,17 @@ static void test_auto_and_the_default_micro_batch(void **state)
 {
     zero_error error;
     recorder log;
-    const char *text = "{\"train_batch_size\": \"auto\", \"train_micro_batch_size_per_gpu\": \"auto\", "
-                       "\"gradient_accumulation_steps\": 3}";
-    zr_config *config = resolved(text, &(zr_config_facts){.ranks = 2, .micro_batch = 5}, &log, &error);
+    const char *text =
+        "{\"train_batch_size\": \"auto\", \"train_micro_batch_size_per_gpu\": \"auto\", "
+        "\"gradient_accumulation_steps\": 3}";
+    zr_config *config =
+        resolved(text, &(zr_config_facts){.ranks = 2, .micro_batch = 5}, &log, &error);
     assert_non_null(config);
     assert_int_equal(config->train_batch, 30);
     assert_int_equal(config->micro_batch, 5);
     assert_int_equal(zr_config_setting(config, "train_batch_size")->origin, ZR_FROM_PROGRAM);
-    assert_int_equal(zr_config_setting(config, "gradient_accumulation_steps")->origin, ZR_FROM_FILE);
+    assert_int_equal(zr_config_setting(config, "gradient_accumulation_steps")->origin,
+                     ZR_FROM_FILE);
     zr_config_destroy(config);
     assert_null(resolved(text, &(zr_config_facts){.ranks = 2}, &log, &error));
     assert_contains(error.message, "not determined");

@@ -16,12 +16,14 @@ static void begin(fixture *f, const char *text)
     recorder_begin(&f->log);
 }
 
-static zero_status set(fixture *f, const char *key, const char *value, const char *flag, bool strict)
+static zero_status set(fixture *f, const char *key, const char *value, const char *flag,
+                       bool strict)
 {
     return zr_config_override(f->config, key, value, flag, strict, &f->log.logger, &f->error);
 }
 
-static const char file[] = "{\n\"train_batch_size\": 64,\n\"zero_optimization\": {\n\"stage\": 2\n}}";
+static const char file[] =
+    "{\n\"train_batch_size\": 64,\n\"zero_optimization\": {\n\"stage\": 2\n}}";
 
 static void test_a_flag_wins_and_says_so(void **state)
 {
@@ -32,7 +34,8 @@ static void test_a_flag_wins_and_says_so(void **state)
     const zr_setting *stage = zr_config_setting(f.config, "zero_optimization.stage");
     assert_int_equal(json_integer_value(stage->value), 3);
     assert_int_equal(stage->origin, ZR_FROM_FLAG);
-    assert_int_equal(zr_config_resolve(f.config, &(zr_config_facts){FACTS}, NULL, &f.error), ZERO_OK);
+    assert_int_equal(zr_config_resolve(f.config, &(zr_config_facts){FACTS}, NULL, &f.error),
+                     ZERO_OK);
     assert_int_equal(f.config->stage, 3);
     zr_config_destroy(f.config);
 }
@@ -58,7 +61,8 @@ static void test_strict_makes_it_an_error(void **state)
     begin(&f, file);
     assert_int_equal(set(&f, "zero_optimization.stage", "3", "--stage", true), ZERO_ERR_USAGE);
     assert_contains(f.error.message, "--stage 3 contradicts ds.json:4, which says stage 2");
-    assert_int_equal(json_integer_value(zr_config_setting(f.config, "zero_optimization.stage")->value), 2);
+    assert_int_equal(
+        json_integer_value(zr_config_setting(f.config, "zero_optimization.stage")->value), 2);
     zr_config_destroy(f.config);
 }
 
@@ -67,7 +71,8 @@ static void test_wrong_flags(void **state)
     static const struct {
         const char *key, *value, *message;
     } rows[] = {
-        {"zero_optimization.stage", "4", "--x: zero_optimization.stage: found 4, expected an integer from 0 to 3"},
+        {"zero_optimization.stage", "4",
+         "--x: zero_optimization.stage: found 4, expected an integer from 0 to 3"},
         {"zero_optimization.stage", "two", "found two, expected an integer"},
         {"zero_optimization.stage", "", "expected an integer"},
         {"optimizer.params.lr", "nan", "expected a number"},
@@ -102,13 +107,16 @@ static void test_lr_reaches_the_schedule(void **state)
     begin(&f, "{\"scheduler\": {\"type\": \"WarmupLR\", \"params\": {\"warmup_max_lr\": 0.5}}}");
     assert_int_equal(set(&f, "optimizer.params.lr", "0.25", "--lr", false), ZERO_OK);
     assert_contains(f.log.lines, "warmup_max_lr 0.25 (--lr; ds.json:1 says 0.5)");
-    assert_int_equal(zr_config_resolve(f.config, &(zr_config_facts){FACTS}, NULL, &f.error), ZERO_OK);
+    assert_int_equal(zr_config_resolve(f.config, &(zr_config_facts){FACTS}, NULL, &f.error),
+                     ZERO_OK);
     assert_true(f.config->schedule.max_lr == 0.25);
     assert_true(zr_schedule_lr(&f.config->schedule, 5000) == 0.25);
     zr_config_destroy(f.config);
-    begin(&f, "{\"scheduler\": {\"type\": \"WarmupDecayLR\", \"params\": {\"total_num_steps\": 9}}}");
+    begin(&f,
+          "{\"scheduler\": {\"type\": \"WarmupDecayLR\", \"params\": {\"total_num_steps\": 9}}}");
     assert_int_equal(set(&f, "optimizer.params.lr", "0.25", "--lr", false), ZERO_OK);
-    assert_int_equal(zr_config_resolve(f.config, &(zr_config_facts){FACTS}, NULL, &f.error), ZERO_OK);
+    assert_int_equal(zr_config_resolve(f.config, &(zr_config_facts){FACTS}, NULL, &f.error),
+                     ZERO_OK);
     assert_true(f.config->schedule.max_lr == 0.25);
     zr_config_destroy(f.config);
 }
@@ -116,59 +124,110 @@ static void test_lr_reaches_the_schedule(void **state)
 static void test_lr_against_a_schedule_of_its_own(void **state)
 {
     fixture f;
-    begin(&f, "{\"scheduler\": {\"type\": \"OneCycle\", \"params\": {\"cycle_min_lr\": 0.1, \"cycle_max_lr\": 0.5}}}");
+    begin(&f, "{\"scheduler\": {\"type\": \"OneCycle\", \"params\": {\"cycle_min_lr\": 0.1, "
+              "\"cycle_max_lr\": 0.5}}}");
     assert_int_equal(set(&f, "optimizer.params.lr", "0.25", "--lr", false), ZERO_OK);
-    assert_int_equal(zr_config_resolve(f.config, &(zr_config_facts){FACTS}, NULL, &f.error), ZERO_ERR_USAGE);
+    assert_int_equal(zr_config_resolve(f.config, &(zr_config_facts){FACTS}, NULL, &f.error),
+                     ZERO_ERR_USAGE);
     assert_contains(f.error.message, "--lr: the schedule OneCycle of ds.json has rates of its own");
     zr_config_destroy(f.config);
 }
 
 #define OFFLOADED "\"stage\": 3, \"offload_optimizer\": {\"device\": \"cpu\"}"
-#define ELASTIC "\"elasticity\": {\"enabled\": true, \"version\": 0.1, \"max_train_batch_size\": 48, \"micro_batch_sizes\": [2, 3]"
-#define WARMUP(type, more) "{\"scheduler\": {\"type\": \"" type "\", \"params\": {\"total_num_steps\": 9" more "}}}"
-#define CYCLE(least, most) "{\"scheduler\": {\"type\": \"OneCycle\", \"params\": {\"cycle_min_lr\": " least ", \"cycle_max_lr\": " most "}}}"
-#define RANGE "{\"scheduler\": {\"type\": \"LRRangeTest\", \"params\": {\"lr_range_test_min_lr\": 0.1}}}"
+#define ELASTIC                                                                                    \
+    "\"elasticity\": {\"enabled\": true, \"version\": 0.1, \"max_train_batch_size\": 48, "         \
+    "\"micro_batch_sizes\": [2, 3]"
+#define WARMUP(type, more)                                                                         \
+    "{\"scheduler\": {\"type\": \"" type "\", \"params\": {\"total_num_steps\": 9" more "}}}"
+#define CYCLE(least, most)                                                                         \
+    "{\"scheduler\": {\"type\": \"OneCycle\", \"params\": {\"cycle_min_lr\": " least               \
+    ", \"cycle_max_lr\": " most "}}}"
+#define RANGE                                                                                      \
+    "{\"scheduler\": {\"type\": \"LRRangeTest\", \"params\": {\"lr_range_test_min_lr\": 0.1}}}"
 
-// Every flag that has a key, over files that say another value: refused by a message with that key (refusal), or the resolved file has the
-// value under `resolved`. Files without an optimizer are tried with one, too.
-static const struct { const char *flag, *key, *value, *file, *resolved, *expected, *refusal; } contradictions[] = {
+// Every flag that has a key, over files that say another value: refused by a message with that key
+// (refusal), or the resolved file has the value under `resolved`. Files without an optimizer are
+// tried with one, too.
+static const struct {
+    const char *flag, *key, *value, *file, *resolved, *expected, *refusal;
+} contradictions[] = {
     {"--lr", "optimizer.params.lr", "0.5", "{}", "optimizer.params.lr", "0.5", NULL},
-    {"--lr", "optimizer.params.lr", "0.5", "{\"optimizer\": {\"params\": {\"lr\": 1e-4}}}", "optimizer.params.lr", "0.5", NULL},
-    {"--lr", "optimizer.params.lr", "0.5", "{\"optimizer\": {\"type\": \"SGD\", \"params\": {\"lr\": 1e-4}}}", "optimizer.params.lr", "0.5", NULL},
-    {"--lr", "optimizer.params.lr", "0.5", "{\"optimizer\": {\"type\": \"Adam\", \"params\": {\"lr\": \"auto\"}}}", "optimizer.params.lr", "0.5", NULL},
-    {"--lr", "optimizer.params.lr", "0.5", "{\"scheduler\": {\"type\": \"WarmupLR\", \"params\": {\"warmup_max_lr\": 1e-4}}}", "scheduler.params.warmup_max_lr", "0.5", NULL},
-    {"--lr", "optimizer.params.lr", "0.5", WARMUP("WarmupDecayLR", ""), "scheduler.params.warmup_max_lr", "0.5", NULL},
-    {"--lr", "optimizer.params.lr", "0.5", WARMUP("WarmupDecayLR", ", \"warmup_max_lr\": \"auto\""), "scheduler.params.warmup_max_lr", "0.5", NULL},
-    {"--lr", "optimizer.params.lr", "0.5", WARMUP("WarmupDecayLR", ", \"warmup_max_lr\": null"), "scheduler.params.warmup_max_lr", "0.5", NULL},
-    {"--lr", "optimizer.params.lr", "0.5", WARMUP("WarmupCosineLR", ""), "optimizer.params.lr", "0.5", NULL},
-    {"--lr", "optimizer.params.lr", "0.5", CYCLE("0.1", "0.3"), NULL, NULL, "--lr: the schedule OneCycle of ds.json has rates of its own; change scheduler.params.cycle_max_lr (ds.json:1:"},
-    {"--lr", "optimizer.params.lr", "0.5", CYCLE("0.1", "\"auto\""), "scheduler.params.cycle_max_lr", "0.5", NULL},
-    {"--lr", "optimizer.params.lr", "0.5", RANGE, NULL, NULL, "--lr: the schedule LRRangeTest of ds.json has rates of its own; change scheduler.params.lr_range_test_min_lr"},
-    {"--lr", "optimizer.params.lr", "0.5", "{\"scheduler\": {\"type\": \"WarmupLR\", \"params\": {\"warmup_min_lr\": 0.6, \"warmup_max_lr\": 0.7}}}", NULL, NULL,
-     "--lr 0.5 is below scheduler.params.warmup_min_lr, which is 0.6 (ds.json:1:"},
+    {"--lr", "optimizer.params.lr", "0.5", "{\"optimizer\": {\"params\": {\"lr\": 1e-4}}}",
+     "optimizer.params.lr", "0.5", NULL},
+    {"--lr", "optimizer.params.lr", "0.5",
+     "{\"optimizer\": {\"type\": \"SGD\", \"params\": {\"lr\": 1e-4}}}", "optimizer.params.lr",
+     "0.5", NULL},
+    {"--lr", "optimizer.params.lr", "0.5",
+     "{\"optimizer\": {\"type\": \"Adam\", \"params\": {\"lr\": \"auto\"}}}", "optimizer.params.lr",
+     "0.5", NULL},
+    {"--lr", "optimizer.params.lr", "0.5",
+     "{\"scheduler\": {\"type\": \"WarmupLR\", \"params\": {\"warmup_max_lr\": 1e-4}}}",
+     "scheduler.params.warmup_max_lr", "0.5", NULL},
+    {"--lr", "optimizer.params.lr", "0.5", WARMUP("WarmupDecayLR", ""),
+     "scheduler.params.warmup_max_lr", "0.5", NULL},
+    {"--lr", "optimizer.params.lr", "0.5", WARMUP("WarmupDecayLR", ", \"warmup_max_lr\": \"auto\""),
+     "scheduler.params.warmup_max_lr", "0.5", NULL},
+    {"--lr", "optimizer.params.lr", "0.5", WARMUP("WarmupDecayLR", ", \"warmup_max_lr\": null"),
+     "scheduler.params.warmup_max_lr", "0.5", NULL},
+    {"--lr", "optimizer.params.lr", "0.5", WARMUP("WarmupCosineLR", ""), "optimizer.params.lr",
+     "0.5", NULL},
+    {"--lr", "optimizer.params.lr", "0.5", CYCLE("0.1", "0.3"), NULL, NULL,
+     "--lr: the schedule OneCycle of ds.json has rates of its own; change "
+     "scheduler.params.cycle_max_lr (ds.json:1:"},
+    {"--lr", "optimizer.params.lr", "0.5", CYCLE("0.1", "\"auto\""),
+     "scheduler.params.cycle_max_lr", "0.5", NULL},
+    {"--lr", "optimizer.params.lr", "0.5", RANGE, NULL, NULL,
+     "--lr: the schedule LRRangeTest of ds.json has rates of its own; change "
+     "scheduler.params.lr_range_test_min_lr"},
+    {"--lr", "optimizer.params.lr", "0.5",
+     "{\"scheduler\": {\"type\": \"WarmupLR\", \"params\": {\"warmup_min_lr\": 0.6, "
+     "\"warmup_max_lr\": 0.7}}}",
+     NULL, NULL, "--lr 0.5 is below scheduler.params.warmup_min_lr, which is 0.6 (ds.json:1:"},
     {"--seed", "libzero.seed", "7", "{\"seed\": 3}", "libzero.seed", "7", NULL},
     {"--seed", "libzero.seed", "7", "{\"libzero\": {\"seed\": 3}}", "libzero.seed", "7", NULL},
-    {"--stage", "zero_optimization.stage", "2", "{\"zero_optimization\": true}", "zero_optimization.stage", "2", NULL},
-    {"--stage", "zero_optimization.stage", "2", "{\"zero_optimization\": {" OFFLOADED "}}", "zero_optimization.stage", "2", NULL},
-    {"--stage", "zero_optimization.stage", "0", "{\"zero_optimization\": {" OFFLOADED "}}", NULL, NULL, "zero_optimization.offload_optimizer.device is cpu, but the stage is 0"},
-    {"--micro-batch", "train_micro_batch_size_per_gpu", "3", "{\"train_micro_batch_size_per_gpu\": 8}", "train_micro_batch_size_per_gpu", "3", NULL},
-    {"--micro-batch", "train_micro_batch_size_per_gpu", "3", "{\"train_batch_size\": 24}", "train_micro_batch_size_per_gpu", "3", NULL},
-    {"--micro-batch", "train_micro_batch_size_per_gpu", "3", "{\"train_batch_size\": 64, \"gradient_accumulation_steps\": 2}", NULL, NULL,
-     "train_batch_size is not train_micro_batch_size_per_gpu x gradient_accumulation_steps x ranks: 64 != 3*2*4"},
-    {"--micro-batch", "train_micro_batch_size_per_gpu", "7", "{" ELASTIC "}}", NULL, NULL, "--micro-batch: train_micro_batch_size_per_gpu 7 is given together with elasticity"},
-    {"--micro-batch", "train_micro_batch_size_per_gpu", "7", "{" ELASTIC ", \"ignore_non_elastic_batch_info\": true}}", NULL, NULL,
-     "--micro-batch: train_micro_batch_size_per_gpu 7 contradicts elasticity of ds.json, which takes"},
-    {"--accumulation", "gradient_accumulation_steps", "5", "{\"gradient_accumulation_steps\": 2}", "gradient_accumulation_steps", "5", NULL},
-    {"--accumulation", "gradient_accumulation_steps", "5", "{\"train_batch_size\": 64, \"train_micro_batch_size_per_gpu\": 8}", NULL, NULL, "gradient_accumulation_steps"},
-    {"--accumulation", "gradient_accumulation_steps", "99", "{" ELASTIC ", \"ignore_non_elastic_batch_info\": true}}", NULL, NULL,
+    {"--stage", "zero_optimization.stage", "2", "{\"zero_optimization\": true}",
+     "zero_optimization.stage", "2", NULL},
+    {"--stage", "zero_optimization.stage", "2", "{\"zero_optimization\": {" OFFLOADED "}}",
+     "zero_optimization.stage", "2", NULL},
+    {"--stage", "zero_optimization.stage", "0", "{\"zero_optimization\": {" OFFLOADED "}}", NULL,
+     NULL, "zero_optimization.offload_optimizer.device is cpu, but the stage is 0"},
+    {"--micro-batch", "train_micro_batch_size_per_gpu", "3",
+     "{\"train_micro_batch_size_per_gpu\": 8}", "train_micro_batch_size_per_gpu", "3", NULL},
+    {"--micro-batch", "train_micro_batch_size_per_gpu", "3", "{\"train_batch_size\": 24}",
+     "train_micro_batch_size_per_gpu", "3", NULL},
+    {"--micro-batch", "train_micro_batch_size_per_gpu", "3",
+     "{\"train_batch_size\": 64, \"gradient_accumulation_steps\": 2}", NULL, NULL,
+     "train_batch_size is not train_micro_batch_size_per_gpu x gradient_accumulation_steps x "
+     "ranks: 64 != 3*2*4"},
+    {"--micro-batch", "train_micro_batch_size_per_gpu", "7", "{" ELASTIC "}}", NULL, NULL,
+     "--micro-batch: train_micro_batch_size_per_gpu 7 is given together with elasticity"},
+    {"--micro-batch", "train_micro_batch_size_per_gpu", "7",
+     "{" ELASTIC ", \"ignore_non_elastic_batch_info\": true}}", NULL, NULL,
+     "--micro-batch: train_micro_batch_size_per_gpu 7 contradicts elasticity of ds.json, which "
+     "takes"},
+    {"--accumulation", "gradient_accumulation_steps", "5", "{\"gradient_accumulation_steps\": 2}",
+     "gradient_accumulation_steps", "5", NULL},
+    {"--accumulation", "gradient_accumulation_steps", "5",
+     "{\"train_batch_size\": 64, \"train_micro_batch_size_per_gpu\": 8}", NULL, NULL,
+     "gradient_accumulation_steps"},
+    {"--accumulation", "gradient_accumulation_steps", "99",
+     "{" ELASTIC ", \"ignore_non_elastic_batch_info\": true}}", NULL, NULL,
      "--accumulation: gradient_accumulation_steps 99 contradicts elasticity"},
-    {"--dtype", "libzero.dtype", "bf16", "{\"fp16\": {\"enabled\": true}}", "bf16.enabled", "true", NULL},
-    {"--dtype", "libzero.dtype", "fp32", "{\"fp16\": {\"enabled\": true}}", "fp16.enabled", "false", NULL},
-    {"--dtype", "libzero.dtype", "fp32", "{\"bfloat16\": {\"enabled\": true}}", "bf16.enabled", "false", NULL},
-    {"--dtype", "libzero.dtype", "fp16", "{\"bf16\": {\"enabled\": true}, \"data_types\": {\"param_dtype\": \"bf16\"}}", "fp16.enabled", "true", NULL},
-    {"--dtype", "libzero.dtype", "fp32", "{\"libzero\": {\"dtype\": \"bf16\"}}", "bf16.enabled", "false", NULL},
-    {"--device-memory", "libzero.device_memory", "5000", "{\"libzero\": {\"device_memory\": \"2GB\"}}", "libzero.device_memory", "5000", NULL},
-    {"--host-memory", "libzero.host_memory", "5000", "{\"libzero\": {\"host_memory\": 7}}", "libzero.host_memory", "5000", NULL},
+    {"--dtype", "libzero.dtype", "bf16", "{\"fp16\": {\"enabled\": true}}", "bf16.enabled", "true",
+     NULL},
+    {"--dtype", "libzero.dtype", "fp32", "{\"fp16\": {\"enabled\": true}}", "fp16.enabled", "false",
+     NULL},
+    {"--dtype", "libzero.dtype", "fp32", "{\"bfloat16\": {\"enabled\": true}}", "bf16.enabled",
+     "false", NULL},
+    {"--dtype", "libzero.dtype", "fp16",
+     "{\"bf16\": {\"enabled\": true}, \"data_types\": {\"param_dtype\": \"bf16\"}}", "fp16.enabled",
+     "true", NULL},
+    {"--dtype", "libzero.dtype", "fp32", "{\"libzero\": {\"dtype\": \"bf16\"}}", "bf16.enabled",
+     "false", NULL},
+    {"--device-memory", "libzero.device_memory", "5000",
+     "{\"libzero\": {\"device_memory\": \"2GB\"}}", "libzero.device_memory", "5000", NULL},
+    {"--host-memory", "libzero.host_memory", "5000", "{\"libzero\": {\"host_memory\": 7}}",
+     "libzero.host_memory", "5000", NULL},
 };
 
 static void check_contradiction(int row, bool with_optimizer)
@@ -177,10 +236,14 @@ static void check_contradiction(int row, bool with_optimizer)
     char text[600];
     const char *file_of_row = contradictions[row].file, *expected = contradictions[row].expected;
     bool alone = !strcmp(file_of_row, "{}");
-    snprintf(text, sizeof text, "%s%s%s", with_optimizer ? "{\"optimizer\": {\"type\": \"Adam\", \"params\": {\"lr\": 0.25}}" : "", with_optimizer && !alone ? ", " : "",
-             file_of_row + with_optimizer);
+    snprintf(text, sizeof text, "%s%s%s",
+             with_optimizer ? "{\"optimizer\": {\"type\": \"Adam\", \"params\": {\"lr\": 0.25}}"
+                            : "",
+             with_optimizer && !alone ? ", " : "", file_of_row + with_optimizer);
     begin(&f, text);
-    assert_int_equal(set(&f, contradictions[row].key, contradictions[row].value, contradictions[row].flag, false), ZERO_OK);
+    assert_int_equal(set(&f, contradictions[row].key, contradictions[row].value,
+                         contradictions[row].flag, false),
+                     ZERO_OK);
     const zr_config_facts facts = {FACTS, .total_steps = 100, .lr = 0.001, .auto_dtype = ZERO_F32};
     zero_status status = zr_config_defaults_apply(f.config, &facts, NULL, &f.error);
     if (status == ZERO_OK)

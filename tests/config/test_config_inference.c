@@ -8,7 +8,8 @@ static zr_config *must_resolve(const char *text, recorder *log)
     zero_error error;
     zr_config *config = parsed(text, &error);
     recorder_begin(log);
-    if (!config || zr_config_keep_inference(config, &error) != ZERO_OK || zr_config_resolve(config, &facts, &log->logger, &error) != ZERO_OK)
+    if (!config || zr_config_keep_inference(config, &error) != ZERO_OK ||
+        zr_config_resolve(config, &facts, &log->logger, &error) != ZERO_OK)
         fail_msg("%s: %s", text, error.message);
     return config;
 }
@@ -17,14 +18,20 @@ static zr_config *must_resolve(const char *text, recorder *log)
 static void test_training_is_forgotten(void **state)
 {
     recorder log;
-    zr_config *c = must_resolve("{\"train_batch_size\": 7, \"gradient_accumulation_steps\": 4, \"bf16\": {\"enabled\": true},"
-                                " \"optimizer\": {\"type\": \"SGD\", \"params\": {\"betas\": [1, 2]}},"
-                                " \"scheduler\": {\"type\": \"WarmupDecayLR\", \"params\": {\"total_num_steps\": \"auto\"}},"
-                                " \"aio\": {\"block_size\": 8192}, \"activation_checkpointing\": {\"cpu_checkpointing\": true},"
-                                " \"zero_optimization\": {\"stage\": 2, \"cpu_offload\": true, \"zero_hpz_partition_size\": 5}}",
-                                &log);
+    zr_config *c =
+        must_resolve("{\"train_batch_size\": 7, \"gradient_accumulation_steps\": 4, \"bf16\": "
+                     "{\"enabled\": true},"
+                     " \"optimizer\": {\"type\": \"SGD\", \"params\": {\"betas\": [1, 2]}},"
+                     " \"scheduler\": {\"type\": \"WarmupDecayLR\", \"params\": "
+                     "{\"total_num_steps\": \"auto\"}},"
+                     " \"aio\": {\"block_size\": 8192}, \"activation_checkpointing\": "
+                     "{\"cpu_checkpointing\": true},"
+                     " \"zero_optimization\": {\"stage\": 2, \"cpu_offload\": true, "
+                     "\"zero_hpz_partition_size\": 5}}",
+                     &log);
     assert_true(c->stage == 3 && c->dtype == ZERO_BF16 && c->accumulation == 1 && c->kept_by == 1);
-    assert_true(c->offload.parameters == ZERO_TIER_device && c->offload.optimizer == ZERO_TIER_device && !c->offload.checkpoints);
+    assert_true(c->offload.parameters == ZERO_TIER_device &&
+                c->offload.optimizer == ZERO_TIER_device && !c->offload.checkpoints);
     assert_lacks(log.lines, "warning");
     zr_config_destroy(c);
 }
@@ -32,15 +39,19 @@ static void test_training_is_forgotten(void **state)
 static void test_parameters_keep_their_place(void **state)
 {
     recorder log;
-    zr_config *c = must_resolve("{\"libzero\": {\"device_memory\": \"2GB\", \"host_memory\": 4096},"
-                                " \"aio\": {\"block_size\": 8192, \"queue_depth\": 3},"
-                                " \"zero_optimization\": {\"stage\": 3, \"stage3_max_live_parameters\": 9,"
-                                " \"offload_param\": {\"device\": \"nvme\", \"nvme_path\": [\"a\", \"b\"], \"max_in_cpu\": 5},"
-                                " \"offload_optimizer\": {\"device\": \"nvme\"}}}",
-                                &log);
+    zr_config *c =
+        must_resolve("{\"libzero\": {\"device_memory\": \"2GB\", \"host_memory\": 4096},"
+                     " \"aio\": {\"block_size\": 8192, \"queue_depth\": 3},"
+                     " \"zero_optimization\": {\"stage\": 3, \"stage3_max_live_parameters\": 9,"
+                     " \"offload_param\": {\"device\": \"nvme\", \"nvme_path\": [\"a\", \"b\"], "
+                     "\"max_in_cpu\": 5},"
+                     " \"offload_optimizer\": {\"device\": \"nvme\"}}}",
+                     &log);
     const zr_offload_config *o = &c->offload;
-    assert_true(o->parameters == ZERO_TIER_nvme && o->parameter_paths.count == 2 && o->in_host == 5 && o->live == 9);
-    assert_true(o->block == 8192 && o->queue_depth == 3 && o->device_memory == 2000000000 && o->host_memory == 4096);
+    assert_true(o->parameters == ZERO_TIER_nvme && o->parameter_paths.count == 2 &&
+                o->in_host == 5 && o->live == 9);
+    assert_true(o->block == 8192 && o->queue_depth == 3 && o->device_memory == 2000000000 &&
+                o->host_memory == 4096);
     assert_true(o->optimizer == ZERO_TIER_device && o->optimizer_paths.count == 0);
     assert_lacks(log.lines, "warning");
     zr_config_destroy(c);

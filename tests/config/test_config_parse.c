@@ -1,4 +1,5 @@
-// Reading the file: every row's wrong types and ranges, positions, names, repetitions, and what is not JSON.
+// Reading the file: every row's wrong types and ranges, positions, names, repetitions, and what is
+// not JSON.
 #include "config_support.h"
 
 #include <math.h>
@@ -67,10 +68,7 @@ static void test_every_wrong_type_of_every_row(void **state)
     }
 }
 
-static void number_text(double value, char out[40])
-{
-    snprintf(out, 40, "%.17g", value);
-}
+static void number_text(double value, char out[40]) { snprintf(out, 40, "%.17g", value); }
 
 static void test_every_range(void **state)
 {
@@ -106,13 +104,16 @@ static void test_integers(void **state)
         expect_accepted(key->path, "\"max\"");
     }
     zero_error error;
-    zr_config *config =
-        parsed("{\"zero_optimization\": {\"reduce_bucket_size\": 5e8, \"sub_group_size\": \"max\"}}", &error);
+    zr_config *config = parsed(
+        "{\"zero_optimization\": {\"reduce_bucket_size\": 5e8, \"sub_group_size\": \"max\"}}",
+        &error);
     assert_non_null(config);
     const json_t *bucket = zr_config_setting(config, "zero_optimization.reduce_bucket_size")->value;
     assert_true(json_is_integer(bucket));
     assert_int_equal(json_integer_value(bucket), 500000000);
-    assert_true(json_integer_value(zr_config_setting(config, "zero_optimization.sub_group_size")->value) == INT64_MAX);
+    assert_true(
+        json_integer_value(zr_config_setting(config, "zero_optimization.sub_group_size")->value) ==
+        INT64_MAX);
     zr_config_destroy(config);
 }
 
@@ -121,7 +122,9 @@ static void test_max(void **state)
 {
     for (int i = 0; i < zr_key_count(); i++)
         if (zr_key_at(i)->type == ZR_KEY_INT && zr_key_at(i)->most != 0)
-            expect_refused(zr_key_at(i)->path, "\"max\"", zr_key_at(i)->above ? "found \"max\", expected an integer above" : "found \"max\", expected an integer from 0 to");
+            expect_refused(zr_key_at(i)->path, "\"max\"",
+                           zr_key_at(i)->above ? "found \"max\", expected an integer above"
+                                               : "found \"max\", expected an integer from 0 to");
 }
 
 static void test_enums(void **state)
@@ -147,18 +150,21 @@ static void expect_message(const char *text, const char *part)
 
 static void test_positions_and_names(void **state)
 {
-    expect_message("{\n  \"zero_optimization\": {\n    \"stage\": 7\n  }\n}",
-                   "ds.json:3:14: zero_optimization.stage: found 7, expected an integer from 0 to 3");
+    expect_message(
+        "{\n  \"zero_optimization\": {\n    \"stage\": 7\n  }\n}",
+        "ds.json:3:14: zero_optimization.stage: found 7, expected an integer from 0 to 3");
     expect_message("// a remark\n{ /* two\nlines */ \"train_batch_size\": \"many\" }",
                    "ds.json:3:30: train_batch_size");
     expect_message("{\"zero_optimization\": {\n\"stge\": 2}}",
-                   "ds.json:2:9: unknown key \"zero_optimization.stge\"; did you mean \"zero_optimization.stage\"?");
+                   "ds.json:2:9: unknown key \"zero_optimization.stge\"; did you mean "
+                   "\"zero_optimization.stage\"?");
     expect_message("{\"stage\": 2}", "did you mean \"zero_optimization.stage\"?");
     expect_message("{\"nothing like it\": 2}", "ds.json:1:21: unknown key \"nothing like it\"");
     expect_message("{\"zero_optimization.stage\": 2}", "sections are nested objects");
     expect_message("{\"zero_optimization\": 3}", "zero_optimization: found 3");
     expect_message("{\"fp16\": 3}", "fp16: found 3, expected an object");
-    expect_message("{\"fp16\": {\"enabled\": {\"a\": 1}}}", "found an object, expected true or false");
+    expect_message("{\"fp16\": {\"enabled\": {\"a\": 1}}}",
+                   "found an object, expected true or false");
     expect_message("{\"optimizer\": {\"params\": {\"learning_rate\": 1}}}",
                    "unknown key \"optimizer.params.learning_rate\"");
     expect_message("[1]", "expected one object");
@@ -174,12 +180,16 @@ static void test_repetitions(void **state)
     expect_message("{\"zero_optimization\": {\"stage\": 1, \"stage\": 1}}", "twice");
     expect_message("{\"bf16\": {\"enabled\": false},\n \"bfloat16\": {\"enabled\": false}}",
                    "same setting as the key at line 1");
-    expect_message("{\"zero_optimization\": {\"max_live_parameters\": 1,\n \"stage3_max_live_parameters\": 1}}",
+    expect_message("{\"zero_optimization\": {\"max_live_parameters\": 1,\n "
+                   "\"stage3_max_live_parameters\": 1}}",
                    "ds.json:2:");
     expect_message("{\"seed\": 1, \"libzero\": {\"seed\": 1}}", "same setting");
-    expect_message("{\"zero_optimization\": {\"cpu_offload\": true, \"offload_optimizer\": {\"pin_memory\": true}}}",
-                   "zero_optimization.cpu_offload is given together with zero_optimization.offload_optimizer.pin_memory");
-    expect_message("{\"zero_optimization\": {\"cpu_offload\": true, \"offload_optimizer\": {\"device\": \"cpu\"}}}",
+    expect_message("{\"zero_optimization\": {\"cpu_offload\": true, \"offload_optimizer\": "
+                   "{\"pin_memory\": true}}}",
+                   "zero_optimization.cpu_offload is given together with "
+                   "zero_optimization.offload_optimizer.pin_memory");
+    expect_message("{\"zero_optimization\": {\"cpu_offload\": true, \"offload_optimizer\": "
+                   "{\"device\": \"cpu\"}}}",
                    "same setting");
 }
 
@@ -201,12 +211,12 @@ static void test_old_names(void **state)
     check_setting("{\"bfloat16\": {\"enabled\": true}}", "bf16.enabled", "true");
     check_setting("{\"zero_optimization\": true}", "zero_optimization.stage", "1");
     check_setting("{\"zero_optimization\": false}", "zero_optimization.stage", "0");
-    check_setting("{\"zero_optimization\": {\"cpu_offload\": true}}", "zero_optimization.offload_optimizer.device",
-                  "\"cpu\"");
-    check_setting("{\"zero_optimization\": {\"cpu_offload\": false}}", "zero_optimization.offload_optimizer.device",
-                  "\"none\"");
-    check_setting("{\"zero_optimization\": {\"cpu_offload_param\": true}}", "zero_optimization.offload_param.device",
-                  "\"cpu\"");
+    check_setting("{\"zero_optimization\": {\"cpu_offload\": true}}",
+                  "zero_optimization.offload_optimizer.device", "\"cpu\"");
+    check_setting("{\"zero_optimization\": {\"cpu_offload\": false}}",
+                  "zero_optimization.offload_optimizer.device", "\"none\"");
+    check_setting("{\"zero_optimization\": {\"cpu_offload_param\": true}}",
+                  "zero_optimization.offload_param.device", "\"cpu\"");
     check_setting("{\"zero_optimization\": {\"stage3_gather_fp16_weights_on_model_save\": true}}",
                   "zero_optimization.stage3_gather_16bit_weights_on_model_save", "true");
     check_setting("{\"zero_optimization\": {\"prefetch_bucket_size\": 7}}",
@@ -217,13 +227,15 @@ static void test_old_names(void **state)
 static void test_silent_sections_and_liberties(void **state)
 {
     zero_error error;
-    const char *text = "{\"zero_optimization\": {\"offload_optimizer\": null, \"offload_param\": \"auto\",}, # remark\n"
+    const char *text = "{\"zero_optimization\": {\"offload_optimizer\": null, \"offload_param\": "
+                       "\"auto\",}, # remark\n"
                        " \"optimizer\": \"auto\", \"prescale_gradients\": true, // more\n}";
     zr_config *config = parsed(text, &error);
     if (!config)
         fail_msg("%s", error.message);
     for (int i = 0; i < zr_key_count(); i++)
-        assert_int_equal(config->settings[i].value != NULL, !strcmp(zr_key_at(i)->path, "prescale_gradients"));
+        assert_int_equal(config->settings[i].value != NULL,
+                         !strcmp(zr_key_at(i)->path, "prescale_gradients"));
     zr_config_destroy(config);
     assert_int_equal(zr_config_parse(NULL, 0, "nothing", &config, &error), ZERO_OK);
     zr_config_destroy(config);

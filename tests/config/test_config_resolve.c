@@ -32,8 +32,10 @@ static void test_harmless_values_of_refused_rows(void **state)
 {
     recorder log;
     zr_config_destroy(must_resolve(
-        "{\"fp16\": {\"enabled\": false}, \"bf16\": {\"enabled\": \"auto\"}, \"communication_data_type\": \"fp32\","
-        "\"zero_optimization\": {\"offload_param\": {\"device\": \"none\"}, \"zero_hpz_partition_size\": 1,"
+        "{\"fp16\": {\"enabled\": false}, \"bf16\": {\"enabled\": \"auto\"}, "
+        "\"communication_data_type\": \"fp32\","
+        "\"zero_optimization\": {\"offload_param\": {\"device\": \"none\"}, "
+        "\"zero_hpz_partition_size\": 1,"
         "\"mics_shard_size\": -1, \"zenflow\": null}, \"tensor_parallel\": {\"autotp_size\": 0},"
         "\"wandb\": {\"enabled\": false}, \"pipeline\": {\"stages\": \"auto\"}, \"data_types\": "
         "{\"grad_accum_dtype\": \"fp32\"}, \"comet\": \"auto\", \"torch_autocast\": null}",
@@ -49,9 +51,12 @@ static void test_unbuilt_values_of_honoured_rows(void **state)
     must_fail("{\"optimizer\": {\"type\": \"rmsprop\"}}", ZERO_ERR_UNSUPPORTED, "\"RMSprop\"");
     must_fail("{\"gradient_allreduce_op\": \"sum\"}", ZERO_ERR_UNSUPPORTED, "mean");
     must_fail("{\"libzero\": {\"reduce\": \"per_step\"}}", ZERO_ERR_UNSUPPORTED, "not built yet");
-    must_fail("{\"fp16\": {\"enabled\": true}, \"bfloat16\": {\"enabled\": true}}", ZERO_ERR_CONFIG, "both enabled");
-    must_fail("{\"zero_optimization\": {\"offload_optimizer\": {\"super_offload\": true}}}", ZERO_ERR_UNSUPPORTED, "superchips");
-    must_fail("{\"optimizer\": {\"params\": {\"max_grad_norm\": \"auto\"}}}", ZERO_ERR_CONFIG, "gradient_clipping");
+    must_fail("{\"fp16\": {\"enabled\": true}, \"bfloat16\": {\"enabled\": true}}", ZERO_ERR_CONFIG,
+              "both enabled");
+    must_fail("{\"zero_optimization\": {\"offload_optimizer\": {\"super_offload\": true}}}",
+              ZERO_ERR_UNSUPPORTED, "superchips");
+    must_fail("{\"optimizer\": {\"params\": {\"max_grad_norm\": \"auto\"}}}", ZERO_ERR_CONFIG,
+              "gradient_clipping");
 }
 
 // Each row without effect is accepted; it is counted, and a line names it and its reason.
@@ -65,7 +70,8 @@ static void test_every_row_without_effect(void **state)
         recorder log;
         nest(key->path, "\"auto\"", text, sizeof text);
         zr_config_destroy(must_resolve(text, &log));
-        assert_contains(log.lines, "warning: 1 key of ds.json has no effect here (--explain)\nds.json:1:");
+        assert_contains(log.lines,
+                        "warning: 1 key of ds.json has no effect here (--explain)\nds.json:1:");
         assert_contains(log.lines, key->path);
         assert_contains(log.lines, key->reason);
     }
@@ -82,12 +88,14 @@ static int count_lines(const char *text, const char *part)
 static void test_one_warning_and_a_line_a_reason(void **state)
 {
     recorder log;
-    zr_config_destroy(must_resolve(
-        "{\"aio\": {\"block_size\": 1,\n\"queue_depth\": 2, \"use_gds\": false}, \"dump_state\": true}", &log));
+    zr_config_destroy(must_resolve("{\"aio\": {\"block_size\": 1,\n\"queue_depth\": 2, "
+                                   "\"use_gds\": false}, \"dump_state\": true}",
+                                   &log));
     assert_int_equal(count_lines(log.lines, "warning"), 1);
     assert_int_equal(count_lines(log.lines, "no effect here: "), 2);
     assert_contains(log.lines, "warning: 3 keys of ds.json have no effect here (--explain)\n");
-    assert_contains(log.lines, "\nds.json:1:24: no effect here: aio.block_size, aio.queue_depth: nothing is offloaded to nvme\n");
+    assert_contains(log.lines, "\nds.json:1:24: no effect here: aio.block_size, aio.queue_depth: "
+                               "nothing is offloaded to nvme\n");
     zr_config_destroy(must_resolve("{}", &log));
     assert_int_equal(count_lines(log.lines, "warning"), 0);
 }
@@ -103,7 +111,8 @@ static void test_defaults_without_a_word(void **state)
     assert_int_equal(c->reduce_bucket, 500000000);
     assert_int_equal(c->steps_per_print, 0);
     assert_int_equal(c->optimizer.kind, ZR_OPTIMIZER_ADAMW);
-    assert_true(c->optimizer.lr == 1e-3 && c->optimizer.beta1 == 0.9 && c->optimizer.beta2 == 0.999);
+    assert_true(c->optimizer.lr == 1e-3 && c->optimizer.beta1 == 0.9 &&
+                c->optimizer.beta2 == 0.999);
     assert_int_equal(c->schedule.kind, ZR_SCHEDULE_CONSTANT);
     assert_true(zr_schedule_lr(&c->schedule, 17) == 1e-3);
     zr_config_destroy(c);
@@ -112,10 +121,11 @@ static void test_defaults_without_a_word(void **state)
 static void test_fields_from_the_file(void **state)
 {
     recorder log;
-    zr_config *c = must_resolve(
-        "{\"prescale_gradients\": true, \"gradient_clipping\": 0, \"steps_per_print\": 7, \"seed\": 9,"
-        "\"zero_optimization\": {\"stage\": 3, \"reduce_bucket_size\": 1e6}, \"libzero\": {\"decay_all\": true}}",
-        &log);
+    zr_config *c = must_resolve("{\"prescale_gradients\": true, \"gradient_clipping\": 0, "
+                                "\"steps_per_print\": 7, \"seed\": 9,"
+                                "\"zero_optimization\": {\"stage\": 3, \"reduce_bucket_size\": "
+                                "1e6}, \"libzero\": {\"decay_all\": true}}",
+                                &log);
     assert_true(c->clipping == 0 && c->optimizer.decay_all);
     assert_int_equal(c->steps_per_print, 7);
     assert_int_equal(c->seed, 9);
@@ -129,14 +139,17 @@ static void test_fields_from_the_file(void **state)
 static void test_auto(void **state)
 {
     recorder log;
-    zr_config *c = must_resolve(
-        "{\"gradient_clipping\": \"auto\", \"zero_optimization\": {\"stage\": \"auto\", \"reduce_bucket_size\": "
-        "\"auto\"},"
-        "\"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": \"auto\", \"betas\": \"auto\", \"eps\": \"auto\","
-        "\"weight_decay\": \"auto\"}}, \"scheduler\": {\"type\": \"WarmupDecayLR\", \"params\": {\"warmup_min_lr\": "
-        "\"auto\","
-        "\"warmup_max_lr\": \"auto\", \"warmup_num_steps\": \"auto\", \"total_num_steps\": \"auto\"}}}",
-        &log);
+    zr_config *c = must_resolve("{\"gradient_clipping\": \"auto\", \"zero_optimization\": "
+                                "{\"stage\": \"auto\", \"reduce_bucket_size\": "
+                                "\"auto\"},"
+                                "\"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": "
+                                "\"auto\", \"betas\": \"auto\", \"eps\": \"auto\","
+                                "\"weight_decay\": \"auto\"}}, \"scheduler\": {\"type\": "
+                                "\"WarmupDecayLR\", \"params\": {\"warmup_min_lr\": "
+                                "\"auto\","
+                                "\"warmup_max_lr\": \"auto\", \"warmup_num_steps\": \"auto\", "
+                                "\"total_num_steps\": \"auto\"}}}",
+                                &log);
     assert_true(c->optimizer.lr == 3e-4 && c->optimizer.beta2 == 0.95 && c->optimizer.eps == 1e-8);
     assert_true(c->optimizer.weight_decay == 0.1 && c->clipping == 1);
     assert_int_equal(c->reduce_bucket, 32 * 32);
@@ -156,13 +169,14 @@ static void test_auto_that_nothing_determines(void **state)
 {
     zero_error error;
     recorder log;
-    const char *text = "{\"scheduler\": {\"type\": \"WarmupCosineLR\", \"params\": {\"total_num_steps\": \"auto\"}}}";
+    const char *text = "{\"scheduler\": {\"type\": \"WarmupCosineLR\", \"params\": "
+                       "{\"total_num_steps\": \"auto\"}}}";
     assert_null(resolved(text, &(zr_config_facts){FACTS}, &log, &error));
-    assert_contains(error.message,
-                    "ds.json:1:72: scheduler.params.total_num_steps is \"auto\", which nothing here determines");
-    must_fail(
-        "{\"scheduler\": {\"type\": \"OneCycle\", \"params\": {\"cycle_min_lr\": \"auto\", \"cycle_max_lr\": 1}}}",
-        ZERO_ERR_CONFIG, "cycle_min_lr is \"auto\"");
+    assert_contains(error.message, "ds.json:1:72: scheduler.params.total_num_steps is \"auto\", "
+                                   "which nothing here determines");
+    must_fail("{\"scheduler\": {\"type\": \"OneCycle\", \"params\": {\"cycle_min_lr\": \"auto\", "
+              "\"cycle_max_lr\": 1}}}",
+              ZERO_ERR_CONFIG, "cycle_min_lr is \"auto\"");
 }
 
 int main(void)

@@ -4,16 +4,21 @@
 
 #include <stdlib.h>
 
-static const char whole[] =
-    "{ // remark\n \"train_batch_size\": 64, \"gradient_accumulation_steps\": \"auto\", \"fp16\": {\"enabled\": "
-    "\"auto\", \"loss_scale\": 0},\n"
-    " \"zero_optimization\": {\"stage\": 2, \"reduce_bucket_size\": 5e8, \"offload_param\": {\"device\": \"none\"}, "
-    "\"max_live_parameters\": 1e9},\n"
-    " \"optimizer\": {\"type\": \"Adam\", \"params\": {\"lr\": 1e-3, \"betas\": [0.9, 0.95], \"eps\": 1e-8}},\n"
-    " \"scheduler\": {\"type\": \"WarmupDecayLR\", \"params\": {\"total_num_steps\": 100, \"warmup_max_lr\": null}},\n"
-    " /* two */ \"aio\": {\"block_size\": 1}, \"compile\": {\"a\": [1, {\"b\": null}]}, \"comms_logger\": {\"enabled\": true, "
-    "\"prof_ops\": [\"send\"]}, \"flops_profiler\": {\"enabled\": true, \"output_file\": \"f\"}, \"bfloat16\": {\"enabled\": "
-    "false}, }";
+static const char whole[] = "{ // remark\n \"train_batch_size\": 64, "
+                            "\"gradient_accumulation_steps\": \"auto\", \"fp16\": {\"enabled\": "
+                            "\"auto\", \"loss_scale\": 0},\n"
+                            " \"zero_optimization\": {\"stage\": 2, \"reduce_bucket_size\": 5e8, "
+                            "\"offload_param\": {\"device\": \"none\"}, "
+                            "\"max_live_parameters\": 1e9},\n"
+                            " \"optimizer\": {\"type\": \"Adam\", \"params\": {\"lr\": 1e-3, "
+                            "\"betas\": [0.9, 0.95], \"eps\": 1e-8}},\n"
+                            " \"scheduler\": {\"type\": \"WarmupDecayLR\", \"params\": "
+                            "{\"total_num_steps\": 100, \"warmup_max_lr\": null}},\n"
+                            " /* two */ \"aio\": {\"block_size\": 1}, \"compile\": {\"a\": [1, "
+                            "{\"b\": null}]}, \"comms_logger\": {\"enabled\": true, "
+                            "\"prof_ops\": [\"send\"]}, \"flops_profiler\": {\"enabled\": true, "
+                            "\"output_file\": \"f\"}, \"bfloat16\": {\"enabled\": "
+                            "false}, }";
 
 static const zr_config_facts facts = {FACTS, .total_steps = 100, .hidden = 8, .lr = 1e-3};
 
@@ -23,7 +28,8 @@ static zero_status run_through(const char *text, size_t length, zero_error *erro
     zr_config *config;
     zr_buffer out = {0};
     ZERO_TRY(zr_config_parse(text, length, "ds.json", &config, error));
-    zero_status status = zr_config_override(config, "zero_optimization.stage", "3", "--stage", false, NULL, error);
+    zero_status status =
+        zr_config_override(config, "zero_optimization.stage", "3", "--stage", false, NULL, error);
     if (status == ZERO_OK)
         status = zr_config_override(config, "libzero.dtype", "fp16", "--dtype", false, NULL, error);
     if (status == ZERO_OK)
@@ -52,7 +58,8 @@ static void test_mutations(void **state)
         for (uint32_t k = 0; k <= r.v[0] % 4; k++) {
             zr_philox at = zr_philox4x32(2, k, i);
             static const char marks[] = "{}[]\",:0e-n/\\\0\xff.";
-            text[at.v[0] % length] = at.v[1] % 2 ? marks[at.v[2] % (sizeof marks - 1)] : (char)at.v[3];
+            text[at.v[0] % length] =
+                at.v[1] % 2 ? marks[at.v[2] % (sizeof marks - 1)] : (char)at.v[3];
         }
         if (r.v[1] % 3 == 0)
             length = r.v[2] % length;
@@ -97,7 +104,8 @@ static void test_each_allocation_fails_in_turn(void **state)
 
 static int64_t jansson_fails_at; // the nth allocation from now, 0: none
 
-// jansson's own parser takes some of these failures for wrong syntax: refused is refused, nothing crashes or leaks.
+// jansson's own parser takes some of these failures for wrong syntax: refused is refused, nothing
+// crashes or leaks.
 static void *failing_malloc(size_t bytes)
 {
     return jansson_fails_at && --jansson_fails_at == 0 ? NULL : malloc(bytes);

@@ -25,7 +25,8 @@ static void test_rows_say_why(void **state)
         if (key->needs) { // settled before this row, and by itself
             assert_in_range(zr_key_find(key->needs), 0, i - 1);
             const zr_key *needed = zr_key_at(zr_key_find(key->needs));
-            assert_true((needed->type == ZR_KEY_BOOL || needed->type == ZR_KEY_ENUM) && !needed->needs && key->treatment == ZR_KEY_HONOURED);
+            assert_true((needed->type == ZR_KEY_BOOL || needed->type == ZR_KEY_ENUM) &&
+                        !needed->needs && key->treatment == ZR_KEY_HONOURED);
         }
         if (key->becomes)
             assert_true(zr_key_find(key->becomes) >= 0 || zr_key_is_section(key->becomes));
@@ -152,7 +153,8 @@ static void test_optimizers(void **state)
         assert_true(traits->standard.lr > 0);
     }
     assert_int_equal(zr_optimizer_states(&(zr_optimizer_spec){.kind = ZR_OPTIMIZER_SGD}), 0);
-    assert_int_equal(zr_optimizer_states(&(zr_optimizer_spec){.kind = ZR_OPTIMIZER_SGD, .momentum = 0.9}), 1);
+    assert_int_equal(
+        zr_optimizer_states(&(zr_optimizer_spec){.kind = ZR_OPTIMIZER_SGD, .momentum = 0.9}), 1);
     assert_int_equal(zr_optimizer_states(&(zr_optimizer_spec){.kind = ZR_OPTIMIZER_LION}), 1);
     assert_int_equal(zr_optimizer_states(&(zr_optimizer_spec){.kind = ZR_OPTIMIZER_LAMB}), 2);
 }

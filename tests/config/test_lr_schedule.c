@@ -13,21 +13,22 @@ static void check(const zr_schedule *schedule, const vector *vectors, int count)
     for (int i = 0; i < count; i++) {
         double lr = zr_schedule_lr(schedule, vectors[i].n);
         if (fabs(lr - vectors[i].lr) > 1e-15 * fabs(vectors[i].lr))
-            fail_msg("%s at %lld: %.17g, not %.17g", zr_schedule_name(schedule->kind), (long long)vectors[i].n, lr,
-                     vectors[i].lr);
+            fail_msg("%s at %lld: %.17g, not %.17g", zr_schedule_name(schedule->kind),
+                     (long long)vectors[i].n, lr, vectors[i].lr);
     }
 }
 
-#define CHECK(schedule, ...)                              \
-    do {                                                  \
-        const vector vectors_[] = {__VA_ARGS__};          \
-        check(&(schedule), vectors_, ZR_COUNT(vectors_)); \
+#define CHECK(schedule, ...)                                                                       \
+    do {                                                                                           \
+        const vector vectors_[] = {__VA_ARGS__};                                                   \
+        check(&(schedule), vectors_, ZR_COUNT(vectors_));                                          \
     } while (0)
 
 static void test_warmup(void **state)
 {
     zr_schedule s = {.kind = ZR_SCHEDULE_WARMUP, .max_lr = 1e-3, .warmup_steps = 10, .lr = 5};
-    CHECK(s, {0, 0}, {1, 0}, {2, 0.00030102999566398113}, {3, 0.0004771212547196624}, {11, 0.001}, {1000000, 0.001});
+    CHECK(s, {0, 0}, {1, 0}, {2, 0.00030102999566398113}, {3, 0.0004771212547196624}, {11, 0.001},
+          {1000000, 0.001});
     s.min_lr = 1e-5;
     CHECK(s, {0, 1e-5}, {1, 1e-5}, {6, 0.0007803697378798071});
     s.min_lr = 0;
@@ -37,15 +38,20 @@ static void test_warmup(void **state)
 
 static void test_short_warmup_counts_as_two(void **state)
 {
-    zr_schedule s = {.kind = ZR_SCHEDULE_WARMUP, .max_lr = 1e-3, .warmup_steps = 1, .warmup_linear = 1};
+    zr_schedule s = {
+        .kind = ZR_SCHEDULE_WARMUP, .max_lr = 1e-3, .warmup_steps = 1, .warmup_linear = 1};
     CHECK(s, {1, 0}, {2, 0.0005}, {3, 0.001});
 }
 
 static void test_warmup_decay(void **state)
 {
-    zr_schedule s = {
-        .kind = ZR_SCHEDULE_WARMUP_DECAY, .min_lr = 1e-5, .max_lr = 1e-3, .warmup_steps = 10, .total_steps = 100};
-    CHECK(s, {12, 0.000989}, {60, 0.00046100000000000004}, {100, 2.1000000000000002e-05}, {101, 1e-05}, {5000, 1e-05});
+    zr_schedule s = {.kind = ZR_SCHEDULE_WARMUP_DECAY,
+                     .min_lr = 1e-5,
+                     .max_lr = 1e-3,
+                     .warmup_steps = 10,
+                     .total_steps = 100};
+    CHECK(s, {12, 0.000989}, {60, 0.00046100000000000004}, {100, 2.1000000000000002e-05},
+          {101, 1e-05}, {5000, 1e-05});
 }
 
 static void test_warmup_cosine(void **state)
@@ -55,8 +61,8 @@ static void test_warmup_cosine(void **state)
                      .warmup_steps = 10,
                      .total_steps = 100,
                      .cosine_min_ratio = 1e-4};
-    CHECK(s, {0, 0}, {2, 9.030899869919434e-05}, {11, 0.0002999086331904591}, {55, 0.00015001499999999998},
-          {100, 3e-08}, {999, 3e-08});
+    CHECK(s, {0, 0}, {2, 9.030899869919434e-05}, {11, 0.0002999086331904591},
+          {55, 0.00015001499999999998}, {100, 3e-08}, {999, 3e-08});
     zr_schedule linear = {.kind = ZR_SCHEDULE_WARMUP_COSINE,
                           .lr = 6e-4,
                           .warmup_steps = 500,
@@ -68,10 +74,17 @@ static void test_warmup_cosine(void **state)
     CHECK(s, {0, 0}, {1, 1.5e-4});
 }
 
-// Ours: lr / 10 first, lr at the end of the warm-up, half way at half of it, the least at the last update.
+// Ours: lr / 10 first, lr at the end of the warm-up, half way at half of it, the least at the last
+// update.
 static void test_cosine_from_one(void **state)
 {
-    zr_schedule s = {.kind = ZR_SCHEDULE_WARMUP_COSINE, .lr = 1, .warmup_steps = 10, .total_steps = 110, .cosine_min_ratio = 0.1, .warmup_linear = 1, .from_one = true};
+    zr_schedule s = {.kind = ZR_SCHEDULE_WARMUP_COSINE,
+                     .lr = 1,
+                     .warmup_steps = 10,
+                     .total_steps = 110,
+                     .cosine_min_ratio = 0.1,
+                     .warmup_linear = 1,
+                     .from_one = true};
     CHECK(s, {0, 0.1}, {1, 0.2}, {9, 1}, {59, 0.55}, {109, 0.1}, {5000, 0.1});
     s.warmup_min_ratio = 0.5;
     CHECK(s, {0, 0.55}, {9, 1});
@@ -96,8 +109,8 @@ static const zr_schedule cycle = {.kind = ZR_SCHEDULE_ONE_CYCLE,
 
 static void test_one_cycle(void **state)
 {
-    CHECK(cycle, {0, 1e-4}, {1, 0.00019000000000000028}, {7, 0.0007300000000000002}, {29, 0.00014499999999999984},
-          {31, 9.523809523809524e-05}, {40, 6.666666666666667e-05});
+    CHECK(cycle, {0, 1e-4}, {1, 0.00019000000000000028}, {7, 0.0007300000000000002},
+          {29, 0.00014499999999999984}, {31, 9.523809523809524e-05}, {40, 6.666666666666667e-05});
     zr_schedule still = cycle;
     still.decay_steps = 0;
     CHECK(still, {31, 1e-4}, {1000, 1e-4});
@@ -148,12 +161,14 @@ static void test_momentum_leaves(void **state)
     s = cycle;
     s.max_momentum = 0;
     assert_int_equal(zr_schedule_momentum_leaves(&s), INT64_MAX);
-    assert_int_equal(zr_schedule_momentum_leaves(&(zr_schedule){.kind = ZR_SCHEDULE_WARMUP}), INT64_MAX);
+    assert_int_equal(zr_schedule_momentum_leaves(&(zr_schedule){.kind = ZR_SCHEDULE_WARMUP}),
+                     INT64_MAX);
 }
 
 static void test_range_test(void **state)
 {
-    zr_schedule s = {.kind = ZR_SCHEDULE_RANGE_TEST, .min_lr = 1e-4, .range_steps = 10, .range_rate = 2};
+    zr_schedule s = {
+        .kind = ZR_SCHEDULE_RANGE_TEST, .min_lr = 1e-4, .range_steps = 10, .range_rate = 2};
     CHECK(s, {0, 1e-4}, {1, 0.00012}, {25, 0.0006000000000000001});
     s.range_staircase = true;
     CHECK(s, {9, 0.0001}, {25, 0.0005});
@@ -169,8 +184,11 @@ static void test_constant_and_names(void **state)
     assert_int_equal(zr_schedule_find("constant"), -1);
 }
 
-#define CYCLE_OF_30 "\"type\": \"OneCycle\", \"params\": {\"cycle_min_lr\": 0.1, \"cycle_max_lr\": 1, \"cycle_first_step_size\": 15, "
-#define MOMENTUM(type, more) "{\"optimizer\": {\"type\": \"" type "\"},\n\"scheduler\": {" CYCLE_OF_30 more "}}}"
+#define CYCLE_OF_30                                                                                \
+    "\"type\": \"OneCycle\", \"params\": {\"cycle_min_lr\": 0.1, \"cycle_max_lr\": 1, "            \
+    "\"cycle_first_step_size\": 15, "
+#define MOMENTUM(type, more)                                                                       \
+    "{\"optimizer\": {\"type\": \"" type "\"},\n\"scheduler\": {" CYCLE_OF_30 more "}}}"
 
 static const zr_config_facts four = {FACTS};
 
@@ -188,28 +206,40 @@ static void test_beta1_stays_below_one(void **state)
     recorder log;
     zero_error error;
     refuses(MOMENTUM("Adam", "\"cycle_min_mom\": 1"),
-              "scheduler.params.cycle_min_mom is 1, which beta1 reaches by update 1; expected a number of at least 0 and below 1");
-    refuses(MOMENTUM("LAMB", "\n\"cycle_max_mom\": 1"), "ds.json:3:18: scheduler.params.cycle_max_mom is 1, which beta1 reaches by update 31; expected");
-    zr_config_destroy(resolved(MOMENTUM("Adam", "\"cycle_max_mom\": 1, \"cycle_momentum\": false"), &four, &log, &error));
+            "scheduler.params.cycle_min_mom is 1, which beta1 reaches by update 1; expected a "
+            "number of at least 0 and below 1");
+    refuses(MOMENTUM("LAMB", "\n\"cycle_max_mom\": 1"),
+            "ds.json:3:18: scheduler.params.cycle_max_mom is 1, which beta1 reaches by update 31; "
+            "expected");
+    zr_config_destroy(resolved(MOMENTUM("Adam", "\"cycle_max_mom\": 1, \"cycle_momentum\": false"),
+                               &four, &log, &error));
     assert_int_equal(error.status, ZERO_OK);
     zr_config_destroy(resolved(MOMENTUM("SGD", "\"cycle_max_mom\": 1"), &four, &log, &error));
     assert_int_equal(error.status, ZERO_OK);
-    zr_config *c = resolved(MOMENTUM("Adam", "\"decay_step_size\": 10,\n\"decay_mom_rate\": 0.1"), &four, &log, &error);
+    zr_config *c = resolved(MOMENTUM("Adam", "\"decay_step_size\": 10,\n\"decay_mom_rate\": 0.1"),
+                            &four, &log, &error);
     assert_non_null(c);
     assert_int_equal(zr_config_check_length(c, 42, &error), ZERO_OK);
     assert_int_equal(zr_config_check_length(c, 43, &error), ZERO_ERR_CONFIG);
-    assert_contains(error.message, "ds.json:3:19: scheduler.params.decay_mom_rate 0.1 takes beta1 to 1 or above at update 43 of 43; expected");
+    assert_contains(error.message, "ds.json:3:19: scheduler.params.decay_mom_rate 0.1 takes beta1 "
+                                   "to 1 or above at update 43 of 43; expected");
     zr_config_destroy(c);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_warmup),       cmocka_unit_test(test_short_warmup_counts_as_two),
-        cmocka_unit_test(test_warmup_decay), cmocka_unit_test(test_warmup_cosine),
-        cmocka_unit_test(test_one_cycle),    cmocka_unit_test(test_betas),
-        cmocka_unit_test(test_range_test),   cmocka_unit_test(test_constant_and_names),
-        cmocka_unit_test(test_cosine_from_one), cmocka_unit_test(test_momentum_leaves), cmocka_unit_test(test_beta1_stays_below_one),
+        cmocka_unit_test(test_warmup),
+        cmocka_unit_test(test_short_warmup_counts_as_two),
+        cmocka_unit_test(test_warmup_decay),
+        cmocka_unit_test(test_warmup_cosine),
+        cmocka_unit_test(test_one_cycle),
+        cmocka_unit_test(test_betas),
+        cmocka_unit_test(test_range_test),
+        cmocka_unit_test(test_constant_and_names),
+        cmocka_unit_test(test_cosine_from_one),
+        cmocka_unit_test(test_momentum_leaves),
+        cmocka_unit_test(test_beta1_stays_below_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

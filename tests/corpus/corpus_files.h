@@ -1,4 +1,5 @@
-// A directory with files of every kind, tokenizers for them, and streams as text: for the tests of a corpus.
+// A directory with files of every kind, tokenizers for them, and streams as text: for the tests of
+// a corpus.
 #ifndef TESTS_CORPUS_FILES_H
 #define TESTS_CORPUS_FILES_H
 #include "base/alloc.h"
@@ -21,21 +22,24 @@ static inline void put(const char *name, const void *data, size_t length)
     assert_int_equal(zr_file_write_durable(name, data, length, NULL), ZERO_OK);
 }
 
-static inline void put_text(const char *name, const char *text)
-{
-    put(name, text, strlen(text));
-}
+static inline void put_text(const char *name, const char *text) { put(name, text, strlen(text)); }
 
 // Letters, and one token that ends a text.
 static inline void make_words(void)
 {
     char json[4096];
-    int at = snprintf(json, sizeof json, "{\"model\": {\"type\": \"BPE\", \"merges\": [], \"vocab\": {\"<|endoftext|>\": 0, \"\xc4\xa0\": 1, \"\xc4\x8a\": 2");
+    int at = snprintf(json, sizeof json,
+                      "{\"model\": {\"type\": \"BPE\", \"merges\": [], \"vocab\": "
+                      "{\"<|endoftext|>\": 0, \"\xc4\xa0\": 1, \"\xc4\x8a\": 2");
     for (int i = 33; i < 127; i++)
-        at += snprintf(json + at, sizeof json - (size_t)at, i == '"' || i == '\\' ? ", \"\\%c\": %d" : ", \"%c\": %d", i, i);
-    snprintf(json + at, sizeof json - (size_t)at,
-             "}}, \"pre_tokenizer\": {\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"trim_offsets\": true, \"use_regex\": true}, \"decoder\": {\"type\": \"ByteLevel\"},"
-             "\"added_tokens\": [{\"id\": 0, \"content\": \"<|endoftext|>\", \"single_word\": false, \"lstrip\": false, \"rstrip\": false, \"normalized\": false, \"special\": true}]}");
+        at += snprintf(json + at, sizeof json - (size_t)at,
+                       i == '"' || i == '\\' ? ", \"\\%c\": %d" : ", \"%c\": %d", i, i);
+    snprintf(
+        json + at, sizeof json - (size_t)at,
+        "}}, \"pre_tokenizer\": {\"type\": \"ByteLevel\", \"add_prefix_space\": false, "
+        "\"trim_offsets\": true, \"use_regex\": true}, \"decoder\": {\"type\": \"ByteLevel\"},"
+        "\"added_tokens\": [{\"id\": 0, \"content\": \"<|endoftext|>\", \"single_word\": false, "
+        "\"lstrip\": false, \"rstrip\": false, \"normalized\": false, \"special\": true}]}");
     put_text("tokenizer.json", json);
     put_text("tokenizer_config.json", "{\"eos_token\": \"<|endoftext|>\"}");
     zero_error error = {0};
@@ -59,7 +63,8 @@ static inline int make(void **state)
     put_text("a.txt", "abcdefghij");
     put_text("b.txt", "ABCDEFGHIJ");
     make_words();
-    return zr_tokenizer_create(ZR_TOKENIZER_BYTES, NULL, 0, "bytes", &bytes, NULL) != ZERO_OK || zr_chat_load(NULL, "chatml", &chat, NULL) != ZERO_OK;
+    return zr_tokenizer_create(ZR_TOKENIZER_BYTES, NULL, 0, "bytes", &bytes, NULL) != ZERO_OK ||
+           zr_chat_load(NULL, "chatml", &chat, NULL) != ZERO_OK;
 }
 
 static inline int clean(void **state)
@@ -75,10 +80,13 @@ typedef struct opened {
     zr_dataset train, held;
 } opened;
 
-static inline zero_status open_as(opened *o, const zr_tokenizer *tokenizer, int64_t vocabulary, int64_t seq, bool hold, zero_error *error, const char *first, const char *second)
+static inline zero_status open_as(opened *o, const zr_tokenizer *tokenizer, int64_t vocabulary,
+                                  int64_t seq, bool hold, zero_error *error, const char *first,
+                                  const char *second)
 {
     const char *arguments[] = {first, second};
-    const zr_corpus_options options = {.arguments = arguments, .count = second ? 2 : 1, .chat = &chat};
+    const zr_corpus_options options = {
+        .arguments = arguments, .count = second ? 2 : 1, .chat = &chat};
     const zr_reading reading = {.tokenizer = tokenizer, .vocabulary = vocabulary, .seq = seq};
     *o = (opened){0};
     ZERO_TRY(zr_corpus_open(&options, &o->corpus, error));
@@ -92,7 +100,8 @@ static inline void close_opened(opened *o)
     zr_corpus_close(o->corpus);
 }
 
-static inline opened open_well(const zr_tokenizer *tokenizer, int64_t seq, bool hold, const char *first, const char *second)
+static inline opened open_well(const zr_tokenizer *tokenizer, int64_t seq, bool hold,
+                               const char *first, const char *second)
 {
     opened o;
     zero_error error = {0};

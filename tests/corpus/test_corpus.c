@@ -1,16 +1,20 @@
-// Files of every kind to streams of tokens: what is trained on, what is held out, what separates documents, and what is refused.
+// Files of every kind to streams of tokens: what is trained on, what is held out, what separates
+// documents, and what is refused.
 #define _GNU_SOURCE
 #include "corpus_files.h"
 
 static void test_text_is_one_stream(void **state)
 {
-    opened o = open_well(bytes, 4, false, "a.txt", "b.txt"), held = open_well(bytes, 1, true, "a.txt", "b.txt"), short_ = open_well(bytes, 4, true, "a.txt", "b.txt");
+    opened o = open_well(bytes, 4, false, "a.txt", "b.txt"),
+           held = open_well(bytes, 1, true, "a.txt", "b.txt"),
+           short_ = open_well(bytes, 4, true, "a.txt", "b.txt");
     assert_string_equal(spelled(&o.train, 0), "abcdefghijABCDEFGHIJ");
     assert_int_equal(o.train.stream_count, 1);
     assert_int_equal(o.train.count, 20);
     assert_string_equal(spelled(&held.train, 0), "abcdefghijABCDEFGH");
     assert_string_equal(spelled(&held.held, 0), "IJ");
-    assert_string_equal(spelled(&short_.train, 0), "abcdefghijABCDEFGHIJ"); // a tenth is no window of 5
+    // a tenth is no window of 5
+    assert_string_equal(spelled(&short_.train, 0), "abcdefghijABCDEFGHIJ");
     assert_int_equal(short_.held.count, 0);
     assert_int_equal(zr_corpus_bytes(o.corpus), 20);
     close_opened(&o);
@@ -42,7 +46,10 @@ static void test_characters_cut_by_files(void **state)
     assert_int_equal(zr_corpus_characters(corpus, &chars, NULL), ZERO_OK);
     assert_int_equal(zr_tokenizer_vocabulary(chars), 3);
     zr_dataset train;
-    assert_int_equal(zr_corpus_read(corpus, &(zr_reading){.tokenizer = chars, .vocabulary = 3, .seq = 2}, &train, NULL, NULL), ZERO_OK);
+    assert_int_equal(zr_corpus_read(corpus,
+                                    &(zr_reading){.tokenizer = chars, .vocabulary = 3, .seq = 2},
+                                    &train, NULL, NULL),
+                     ZERO_OK);
     assert_int_equal(train.count, 3);
     zr_dataset_free(&train);
     zr_corpus_close(corpus);
@@ -51,9 +58,12 @@ static void test_characters_cut_by_files(void **state)
 
 static void test_records(void **state)
 {
-    put_text("r.jsonl", "{\"text\": \"one\"}\n{\"prompt\": \"2=\", \"completion\": \"two\"}\n\n{\"messages\": [{\"role\": \"assistant\", \"content\": \"hi\"}]}\n");
+    put_text("r.jsonl",
+             "{\"text\": \"one\"}\n{\"prompt\": \"2=\", \"completion\": \"two\"}\n\n{\"messages\": "
+             "[{\"role\": \"assistant\", \"content\": \"hi\"}]}\n");
     opened o = open_well(words, 2, true, "r.jsonl", NULL);
-    assert_string_equal(spelled(&o.train, 0), "one|[2][=]two|[<][|][i][m][_][s][t][a][r][t][|][>][a][s][s][i][s][t][a][n][t][\2]hi<|im_end|>[\2]");
+    assert_string_equal(spelled(&o.train, 0), "one|[2][=]two|[<][|][i][m][_][s][t][a][r][t][|][>]["
+                                              "a][s][s][i][s][t][a][n][t][\2]hi<|im_end|>[\2]");
     assert_int_equal(o.train.masked, 2 + 12 + 10 + 1);
     assert_int_equal(o.held.count, 0); // no tenth of three
     close_opened(&o);
@@ -86,7 +96,8 @@ static void test_a_tenth_of_the_records(void **state)
 static void test_what_records_may_say(void **state)
 {
     put_text("special.jsonl", "{\"text\": \"a<|endoftext|>b\"}\n");
-    opened o = open_well(words, 2, false, "special.jsonl", NULL); // in a record it is that token, as in transformers
+    // in a record it is that token, as in transformers
+    opened o = open_well(words, 2, false, "special.jsonl", NULL);
     assert_string_equal(spelled(&o.train, 0), "a|b|");
     close_opened(&o);
 }
@@ -119,7 +130,12 @@ static void test_ranks_share_the_check(void **state)
         zr_corpus *corpus;
         zr_dataset train;
         assert_int_equal(zr_corpus_open(&options, &corpus, NULL), ZERO_OK);
-        refused += zr_corpus_read(corpus, &(zr_reading){.tokenizer = bytes, .vocabulary = 199, .seq = 4, .share = rank, .shares = 7}, &train, NULL, NULL) == ZERO_ERR_DATA;
+        refused +=
+            zr_corpus_read(
+                corpus,
+                &(zr_reading){
+                    .tokenizer = bytes, .vocabulary = 199, .seq = 4, .share = rank, .shares = 7},
+                &train, NULL, NULL) == ZERO_ERR_DATA;
         zr_dataset_free(&train);
         zr_corpus_close(corpus);
     }
@@ -142,7 +158,8 @@ static void test_weights_make_streams(void **state)
         assert_int_equal(tokens[0] < 'k' || tokens[0] >= 100, 1);
         assert_int_equal(targets[2], tokens[2] + 1);
     }
-    assert_in_range(from_text, 2999, 3001 + 4000 / 10); // ids 100 to 106 of the file are letters too
+    // ids 100 to 106 of the file are letters too
+    assert_in_range(from_text, 2999, 3001 + 4000 / 10);
     close_opened(&o);
 }
 
@@ -152,7 +169,8 @@ static void test_streams_have_orders_of_their_own(void **state)
     opened o = open_well(bytes, 3, false, "t.bin:1", "t.bin:1.0");
     int differ = 0;
     for (int64_t s = 0; s < 40; s += 2) {
-        zr_token_window a = zr_dataset_train_window(&o.train, s), b = zr_dataset_train_window(&o.train, s + 1);
+        zr_token_window a = zr_dataset_train_window(&o.train, s),
+                        b = zr_dataset_train_window(&o.train, s + 1);
         assert_int_equal(a.stream + b.stream, 1);
         differ += a.first != b.first;
     }
@@ -176,7 +194,8 @@ static void test_what_is_refused(void **state)
     put_text("short.txt", "abcd");
     put_text("bad.jsonl", "{\"text\": \"a\"}\n{\"text\": 1}\n");
     put_text("blank.jsonl", "\n\n \n");
-    put_text("prompts.jsonl", "{\"messages\": [{\"role\": \"user\", \"content\": \"only questions\"}]}\n");
+    put_text("prompts.jsonl",
+             "{\"messages\": [{\"role\": \"user\", \"content\": \"only questions\"}]}\n");
     refuse(ZERO_ERR_IO, "missing.txt", "missing.txt", NULL);
     refuse(ZERO_ERR_IO, "missing.jsonl", "a.txt", "missing.jsonl");
     refuse(ZERO_ERR_DATA, "\"empty\" is empty", "empty", NULL);
@@ -191,28 +210,47 @@ static void test_what_is_refused(void **state)
     refuse(ZERO_ERR_USAGE, "sum is not finite", "a.txt:1e308", "b.txt:1e308");
 }
 
-// What makes other streams of the same files makes another hash: which files, in which order, as what; how records are read; what is held out.
+// What makes other streams of the same files makes another hash: which files, in which order, as
+// what; how records are read; what is held out.
 static void test_the_hash_covers_everything(void **state)
 {
     static const struct {
         const char *first, *second, *field, *format;
         bool holds, ends;
     } cases[] = {
-        {"a.txt", "b.txt"}, {"b.txt", "a.txt"}, {"a.txt", NULL}, {"a.txt:1", "b.txt:1"}, {"a.txt:1", "b.txt:2"}, {"t.bin", NULL}, {"text:t.bin", NULL}, {.first = "a.txt", .second = "b.txt", .holds = true},
-        {.first = "a.txt", .ends = true}, {.first = "fields.jsonl", .format = "chatml"}, {.first = "fields.jsonl", .field = "text"}, {.first = "fields.jsonl", .field = "other"},
+        {"a.txt", "b.txt"},
+        {"b.txt", "a.txt"},
+        {"a.txt", NULL},
+        {"a.txt:1", "b.txt:1"},
+        {"a.txt:1", "b.txt:2"},
+        {"t.bin", NULL},
+        {"text:t.bin", NULL},
+        {.first = "a.txt", .second = "b.txt", .holds = true},
+        {.first = "a.txt", .ends = true},
+        {.first = "fields.jsonl", .format = "chatml"},
+        {.first = "fields.jsonl", .field = "text"},
+        {.first = "fields.jsonl", .field = "other"},
         {.first = "fields.jsonl", .format = "llama3"},
     };
     uint64_t hashes[ZR_COUNT(cases)];
-    put_text("fields.jsonl", "{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}, {\"role\": \"assistant\", \"content\": \"a\"}], \"text\": \"words\", \"other\": \"drows\"}\n");
+    put_text("fields.jsonl",
+             "{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}, {\"role\": \"assistant\", "
+             "\"content\": \"a\"}], \"text\": \"words\", \"other\": \"drows\"}\n");
     for (int i = 0; i < ZR_COUNT(cases); i++) {
         zr_chat as = {0};
         const char *const arguments[] = {cases[i].first, cases[i].second};
-        const zr_corpus_options options = {.arguments = arguments, .count = cases[i].second ? 2 : 1, .field = cases[i].field, .chat = &as};
-        const zr_reading reading = {.tokenizer = cases[i].ends ? words : bytes, .vocabulary = 256, .seq = 1};
+        const zr_corpus_options options = {.arguments = arguments,
+                                           .count = cases[i].second ? 2 : 1,
+                                           .field = cases[i].field,
+                                           .chat = &as};
+        const zr_reading reading = {
+            .tokenizer = cases[i].ends ? words : bytes, .vocabulary = 256, .seq = 1};
         opened o = {0};
         assert_int_equal(zr_chat_load(NULL, cases[i].format, &as, NULL), ZERO_OK);
         assert_int_equal(zr_corpus_open(&options, &o.corpus, NULL), ZERO_OK);
-        assert_int_equal(zr_corpus_read(o.corpus, &reading, &o.train, cases[i].holds ? &o.held : NULL, NULL), ZERO_OK);
+        assert_int_equal(
+            zr_corpus_read(o.corpus, &reading, &o.train, cases[i].holds ? &o.held : NULL, NULL),
+            ZERO_OK);
         hashes[i] = zr_dataset_hash(&o.train, 0, 1, NULL);
         close_opened(&o);
         zr_chat_free(&as);
@@ -225,14 +263,16 @@ static void test_the_hash_covers_everything(void **state)
 static void test_characters_of_all(void **state)
 {
     const char *const arguments[] = {"a.txt", "twenty.jsonl"}, *const tokens[] = {"t.bin"};
-    const zr_corpus_options options = {.arguments = arguments, .count = 2}, none = {.arguments = tokens, .count = 1};
+    const zr_corpus_options options = {.arguments = arguments, .count = 2},
+                            none = {.arguments = tokens, .count = 1};
     zr_corpus *corpus;
     zr_tokenizer *chars;
     zero_error error;
     put_twenty_records();
     assert_int_equal(zr_corpus_open(&options, &corpus, NULL), ZERO_OK);
     assert_int_equal(zr_corpus_characters(corpus, &chars, NULL), ZERO_OK);
-    assert_int_equal(zr_tokenizer_vocabulary(chars), 21); // a to t, and the new line that ends records
+    // a to t, and the new line that ends records
+    assert_int_equal(zr_tokenizer_vocabulary(chars), 21);
     zr_tokenizer_destroy(chars);
     zr_corpus_close(corpus);
     assert_int_equal(zr_corpus_open(&none, &corpus, NULL), ZERO_OK);
@@ -255,7 +295,8 @@ static void test_pieces_do_not_show(void **state)
     const size_t characters = 3 << 20;
     char *text = zr_alloc(3 * characters, NULL);
     const char *const argument = "euro.txt";
-    const zr_corpus_options options = {.arguments = &argument, .count = 1, .watch = {.beat = count_beat}};
+    const zr_corpus_options options = {
+        .arguments = &argument, .count = 1, .watch = {.beat = count_beat}};
     zr_corpus *corpus;
     zr_tokenizer *chars;
     zr_dataset train;
@@ -264,7 +305,10 @@ static void test_pieces_do_not_show(void **state)
     put("euro.txt", text, 3 * characters);
     assert_int_equal(zr_corpus_open(&options, &corpus, NULL), ZERO_OK);
     assert_int_equal(zr_corpus_characters(corpus, &chars, NULL), ZERO_OK);
-    assert_int_equal(zr_corpus_read(corpus, &(zr_reading){.tokenizer = chars, .vocabulary = 2, .seq = 16}, &train, NULL, NULL), ZERO_OK);
+    assert_int_equal(zr_corpus_read(corpus,
+                                    &(zr_reading){.tokenizer = chars, .vocabulary = 2, .seq = 16},
+                                    &train, NULL, NULL),
+                     ZERO_OK);
     assert_int_equal(train.count, characters);
     for (size_t i = 0; i < characters; i++)
         assert_true(train.streams[0].spans[0].tokens[i] == (i % 7 == 0));
@@ -275,7 +319,10 @@ static void test_pieces_do_not_show(void **state)
     put("euro.txt", text, 3 * characters);
     zero_error error;
     assert_int_equal(zr_corpus_open(&options, &corpus, NULL), ZERO_OK);
-    assert_int_equal(zr_corpus_read(corpus, &(zr_reading){.tokenizer = chars, .vocabulary = 2, .seq = 16}, &train, NULL, &error), ZERO_ERR_DATA);
+    assert_int_equal(zr_corpus_read(corpus,
+                                    &(zr_reading){.tokenizer = chars, .vocabulary = 2, .seq = 16},
+                                    &train, NULL, &error),
+                     ZERO_ERR_DATA);
     assert_non_null(strstr(error.message, "euro.txt: byte 7999998 "));
     zr_corpus_close(corpus);
     zr_tokenizer_destroy(chars);
@@ -301,11 +348,21 @@ static void test_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_text_is_one_stream),   cmocka_unit_test(test_the_end_token_separates_files), cmocka_unit_test(test_characters_cut_by_files),
-        cmocka_unit_test(test_records),              cmocka_unit_test(test_a_tenth_of_the_records),        cmocka_unit_test(test_what_records_may_say),
-        cmocka_unit_test(test_token_files),          cmocka_unit_test(test_ranks_share_the_check),         cmocka_unit_test(test_weights_make_streams), cmocka_unit_test(test_streams_have_orders_of_their_own),
-        cmocka_unit_test(test_what_is_refused),      cmocka_unit_test(test_the_hash_covers_everything),    cmocka_unit_test(test_characters_of_all),
-        cmocka_unit_test(test_pieces_do_not_show),   cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_text_is_one_stream),
+        cmocka_unit_test(test_the_end_token_separates_files),
+        cmocka_unit_test(test_characters_cut_by_files),
+        cmocka_unit_test(test_records),
+        cmocka_unit_test(test_a_tenth_of_the_records),
+        cmocka_unit_test(test_what_records_may_say),
+        cmocka_unit_test(test_token_files),
+        cmocka_unit_test(test_ranks_share_the_check),
+        cmocka_unit_test(test_weights_make_streams),
+        cmocka_unit_test(test_streams_have_orders_of_their_own),
+        cmocka_unit_test(test_what_is_refused),
+        cmocka_unit_test(test_the_hash_covers_everything),
+        cmocka_unit_test(test_characters_of_all),
+        cmocka_unit_test(test_pieces_do_not_show),
+        cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, make, clean);
 }

@@ -1,4 +1,5 @@
-// Parts of a corpus handed on piece by piece, to a token file or as text: the same as a training reads, and what is refused.
+// Parts of a corpus handed on piece by piece, to a token file or as text: the same as a training
+// reads, and what is refused.
 #define _GNU_SOURCE
 #include "corpus_files.h"
 
@@ -27,13 +28,15 @@ static zero_status join_texts(void *user, const char *text, size_t length, zero_
     return ZERO_OK;
 }
 
-// What is written to a token file is what a training reads, whatever the tokenizer has between files.
+// What is written to a token file is what a training reads, whatever the tokenizer has between
+// files.
 static void test_written_as_read(void **state)
 {
     const char *const arguments[] = {"?.txt", "twenty.jsonl", "a.txt"};
     const zr_corpus_options options = {.arguments = arguments, .count = 3, .chat = &chat};
     for (int i = 0; i < 2; i++) {
-        const zr_reading reading = {.tokenizer = i ? words : bytes, .vocabulary = 256, .seq = 4, .threads = 2};
+        const zr_reading reading = {
+            .tokenizer = i ? words : bytes, .vocabulary = 256, .seq = 4, .threads = 2};
         zr_corpus *read, *written;
         zr_dataset train;
         zr_ids ids = {0};
@@ -41,7 +44,9 @@ static void test_written_as_read(void **state)
         assert_int_equal(zr_corpus_open(&options, &read, NULL), ZERO_OK);
         assert_int_equal(zr_corpus_read(read, &reading, &train, NULL, NULL), ZERO_OK);
         assert_int_equal(zr_corpus_open(&options, &written, NULL), ZERO_OK);
-        assert_int_equal(zr_corpus_write(written, &reading, ZR_ENCODE_TEXT, collect, &ids, &documents, NULL), ZERO_OK);
+        assert_int_equal(
+            zr_corpus_write(written, &reading, ZR_ENCODE_TEXT, collect, &ids, &documents, NULL),
+            ZERO_OK);
         assert_int_equal(documents, 2 + 20 + 1);
         int32_t *expected = zr_alloc((size_t)train.count * sizeof *expected, NULL);
         zr_stream_read(&train.streams[0], 0, train.count, expected);
@@ -65,7 +70,9 @@ static void refuse_writing(zero_status status, const char *says, const char *arg
     zero_error error = {0};
     int64_t documents;
     assert_int_equal(zr_corpus_open(&options, &corpus, NULL), ZERO_OK);
-    if (zr_corpus_write(corpus, &reading, ZR_ENCODE_TEXT, collect, &ids, &documents, &error) != status || !strstr(error.message, says))
+    if (zr_corpus_write(corpus, &reading, ZR_ENCODE_TEXT, collect, &ids, &documents, &error) !=
+            status ||
+        !strstr(error.message, says))
         fail_msg("%s: %s", argument, error.message);
     if (status != ZERO_ERR_UNSUPPORTED)
         assert_int_equal(zr_corpus_visit(corpus, join_texts, &text, NULL), status);
@@ -76,8 +83,10 @@ static void refuse_writing(zero_status status, const char *says, const char *arg
 
 static void test_what_is_not_written(void **state)
 {
-    put_text("masked.jsonl", "{\"text\": \"fine\"}\n{\"prompt\": \"2=\", \"completion\": \"two\"}\n");
-    refuse_writing(ZERO_ERR_UNSUPPORTED, "masked.jsonl:2: a part of this record is not a target", "masked.jsonl");
+    put_text("masked.jsonl",
+             "{\"text\": \"fine\"}\n{\"prompt\": \"2=\", \"completion\": \"two\"}\n");
+    refuse_writing(ZERO_ERR_UNSUPPORTED, "masked.jsonl:2: a part of this record is not a target",
+                   "masked.jsonl");
     refuse_writing(ZERO_ERR_DATA, "\"t.bin\" holds tokens already", "t.bin");
     refuse_writing(ZERO_ERR_USAGE, "\"a.txt:2\" has a weight", "a.txt:2");
 }
@@ -97,7 +106,8 @@ static void test_every_text_is_visited(void **state)
     zr_corpus_close(corpus);
 }
 
-// Records without text are passed over, and counted; the tenth that is held out is one of all lines.
+// Records without text are passed over, and counted; the tenth that is held out is one of all
+// lines.
 static void test_records_without_text(void **state)
 {
     char text[2048] = "", expected[256] = "";
@@ -116,7 +126,10 @@ static void test_records_without_text(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_written_as_read), cmocka_unit_test(test_what_is_not_written), cmocka_unit_test(test_every_text_is_visited), cmocka_unit_test(test_records_without_text),
+        cmocka_unit_test(test_written_as_read),
+        cmocka_unit_test(test_what_is_not_written),
+        cmocka_unit_test(test_every_text_is_visited),
+        cmocka_unit_test(test_records_without_text),
     };
     return cmocka_run_group_tests(tests, make_records, clean);
 }

@@ -20,7 +20,8 @@ static void put(const char *name, const void *data, size_t length)
 
 static int make_files(void **state)
 {
-    static const char *const names[] = {"a.txt", "b.txt", "c.jsonl", "d.bin", "e.txt:0.5", "jsonl:f", "[g].txt", "x10", "x9"};
+    static const char *const names[] = {"a.txt",   "b.txt",   "c.jsonl", "d.bin", "e.txt:0.5",
+                                        "jsonl:f", "[g].txt", "x10",     "x9"};
     const int32_t magic = 20240520;
     if (!mkdtemp(directory) || chdir(directory))
         return 1;
@@ -35,7 +36,8 @@ static int remove_files(void **state)
     return chdir("/") || zr_directory_remove(directory, NULL) != ZERO_OK;
 }
 
-static void check(const char *written, const char *paths, zr_data_kind kind, zr_token_format format, double weight)
+static void check(const char *written, const char *paths, zr_data_kind kind, zr_token_format format,
+                  double weight)
 {
     zr_data_source source;
     char joined[256] = "";
@@ -67,7 +69,8 @@ static void test_parts_of_an_argument(void **state)
     check("llmc:a.txt", "a.txt", ZR_DATA_TOKENS, ZR_TOKENS_LLMC, 0);
     check("megatron:a.txt", "a.txt", ZR_DATA_TOKENS, ZR_TOKENS_MEGATRON, 0);
     check("tokens:a.txt", "a.txt", ZR_DATA_TOKENS, ZR_TOKENS_DETECT, 0);
-    check("absent.json", "absent.json", ZR_DATA_JSONL, ZR_TOKENS_DETECT, 0); // opening it says that it is not there
+    // opening it says that it is not there
+    check("absent.json", "absent.json", ZR_DATA_JSONL, ZR_TOKENS_DETECT, 0);
     check("absent.txt:soon", "absent.txt:soon", ZR_DATA_TEXT, ZR_TOKENS_DETECT, 0);
 }
 
@@ -125,8 +128,11 @@ static void test_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parts_of_an_argument), cmocka_unit_test(test_a_file_of_that_name_wins), cmocka_unit_test(test_patterns),
-        cmocka_unit_test(test_what_is_refused),      cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_parts_of_an_argument),
+        cmocka_unit_test(test_a_file_of_that_name_wins),
+        cmocka_unit_test(test_patterns),
+        cmocka_unit_test(test_what_is_refused),
+        cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, make_files, remove_files);
 }

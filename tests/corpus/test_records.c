@@ -12,10 +12,7 @@
 static zr_chat chat;
 static zr_text_record record;
 
-static int load_chat(void **state)
-{
-    return zr_chat_load(NULL, "chatml", &chat, NULL) != ZERO_OK;
-}
+static int load_chat(void **state) { return zr_chat_load(NULL, "chatml", &chat, NULL) != ZERO_OK; }
 
 static int free_chat(void **state)
 {
@@ -26,7 +23,8 @@ static int free_chat(void **state)
 
 static zr_records records_of(const char *text, const char *field)
 {
-    return (zr_records){.path = "f.jsonl", .text = text, .length = strlen(text), .field = field, .chat = &chat};
+    return (zr_records){
+        .path = "f.jsonl", .text = text, .length = strlen(text), .field = field, .chat = &chat};
 }
 
 // The one record of `text`, trained parts in [].
@@ -40,7 +38,9 @@ static void check(const char *text, const char *field, const char *expected, boo
     assert_true(more);
     for (int i = 0; i < record.document.count; i++) {
         const zr_document_part *part = &record.document.segments[i];
-        snprintf(marked + strlen(marked), sizeof marked - strlen(marked), part->trained ? "[%.*s]" : "%.*s", (int)(part->end - start), record.document.text.data + start);
+        snprintf(marked + strlen(marked), sizeof marked - strlen(marked),
+                 part->trained ? "[%.*s]" : "%.*s", (int)(part->end - start),
+                 record.document.text.data + start);
         start = part->end;
     }
     assert_string_equal(marked, expected);
@@ -51,27 +51,37 @@ static void check(const char *text, const char *field, const char *expected, boo
 
 static void test_kinds_of_records(void **state)
 {
-    check("{\"text\": \"caf\\u00e9 \\ud83d\\ude00\"}", NULL, "[caf\xc3\xa9 \xf0\x9f\x98\x80]", true);
+    check("{\"text\": \"caf\\u00e9 \\ud83d\\ude00\"}", NULL, "[caf\xc3\xa9 \xf0\x9f\x98\x80]",
+          true);
     check("{\"id\": 1, \"body\": \"x\", \"text\": \"y\"}", "body", "[x]", true);
     check("{\"prompt\": \"2+2=\", \"completion\": \"4\"}", NULL, "2+2=[4]", true);
     check("{\"prompt\": \"\", \"completion\": \"4\"}", NULL, "[4]", true);
     check("{\"prompt\": \"a\", \"completion\": \"b\", \"text\": \"c\"}", "text", "[c]", true);
     check("{\"prompt\": \"a\", \"text\": \"c\"}", NULL, "[c]", true);
-    check("{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}, {\"role\": \"assistant\", \"content\": \"a\"}], \"text\": \"t\"}", NULL,
-          "<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\n[a][<|im_end|>]\n", false);
-    check("{\"prompt\": [{\"role\": \"assistant\", \"content\": \"p\"}], \"completion\": [{\"role\": \"assistant\", \"content\": \"c\"}]}", NULL,
-          "<|im_start|>assistant\np<|im_end|>\n<|im_start|>assistant\n[c][<|im_end|>]\n", false);
-    check("{\"id\": 18446744073709551615, \"text\": \"a field that nobody reads\"}", NULL, "[a field that nobody reads]", true);
+    check("{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}, {\"role\": \"assistant\", "
+          "\"content\": \"a\"}], \"text\": \"t\"}",
+          NULL, "<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\n[a][<|im_end|>]\n", false);
+    check("{\"prompt\": [{\"role\": \"assistant\", \"content\": \"p\"}], \"completion\": "
+          "[{\"role\": \"assistant\", \"content\": \"c\"}]}",
+          NULL, "<|im_start|>assistant\np<|im_end|>\n<|im_start|>assistant\n[c][<|im_end|>]\n",
+          false);
+    check("{\"id\": 18446744073709551615, \"text\": \"a field that nobody reads\"}", NULL,
+          "[a field that nobody reads]", true);
     check("\n \t\r\n{\"text\": \"after blank lines\"}\r\n\n", NULL, "[after blank lines]", true);
 }
 
 // As exports of several columns, and of many records, have them.
 static void test_what_is_no_text(void **state)
 {
-    check("{\"messages\": null, \"prompt\": null, \"completion\": \"b\", \"text\": \"c\"}", NULL, "[c]", true);
-    check("{\"prompt\": [], \"completion\": null, \"messages\": [{\"role\": \"assistant\", \"content\": \"a\"}]}", NULL, "<|im_start|>assistant\n[a][<|im_end|>]\n", false);
+    check("{\"messages\": null, \"prompt\": null, \"completion\": \"b\", \"text\": \"c\"}", NULL,
+          "[c]", true);
+    check("{\"prompt\": [], \"completion\": null, \"messages\": [{\"role\": \"assistant\", "
+          "\"content\": \"a\"}]}",
+          NULL, "<|im_start|>assistant\n[a][<|im_end|>]\n", false);
     check("\xef\xbb\xbf{\"text\": \"after a mark\"}", NULL, "[after a mark]", true);
-    zr_records records = records_of("{\"text\": \"\"}\n{\"text\": null}\n\n{\"text\": \"c\"}\n{\"prompt\": \"\", \"completion\": \"\"}\n", NULL);
+    zr_records records = records_of("{\"text\": \"\"}\n{\"text\": null}\n\n{\"text\": "
+                                    "\"c\"}\n{\"prompt\": \"\", \"completion\": \"\"}\n",
+                                    NULL);
     bool more;
     assert_int_equal(zr_records_next(&records, &record, &more, NULL), ZERO_OK);
     assert_true(more);
@@ -85,7 +95,8 @@ static void test_what_is_no_text(void **state)
 
 static void test_lines_are_counted(void **state)
 {
-    zr_records records = records_of("{\"text\": \"1\"}\n\n{\"text\": \"3\"}\n  \n{\"text\": \"5\"}", NULL);
+    zr_records records =
+        records_of("{\"text\": \"1\"}\n\n{\"text\": \"3\"}\n  \n{\"text\": \"5\"}", NULL);
     const int64_t lines[] = {1, 3, 5};
     bool more;
     zr_records ahead = records;
@@ -128,7 +139,8 @@ static void test_bad_lines_are_named(void **state)
     refuse("[\"text\"]", NULL, "a list, where an object is needed");
     refuse("\"text\"", NULL, "expected");
     refuse("{\"text\": 5}", NULL, "the field \"text\" is a number");
-    refuse("{\"prompt\": \"a\", \"completion\": null, \"text\": 5}", NULL, "the field \"text\" is a number");
+    refuse("{\"prompt\": \"a\", \"completion\": null, \"text\": 5}", NULL,
+           "the field \"text\" is a number");
     refuse("{\"body\": null, \"id\": 1}", NULL, "it has \"id\"");
     refuse("{\"text\": \"a\\u0000\"}", NULL, "f.jsonl:2:10: the character \\u0000");
     refuse("{\"text\": \"\\ud800\"}", NULL, "f.jsonl:2:10: half of a pair of surrogates");
@@ -169,8 +181,9 @@ static void test_no_template(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kinds_of_records),    cmocka_unit_test(test_lines_are_counted), cmocka_unit_test(test_bad_lines_are_named),
-        cmocka_unit_test(test_what_is_no_text),     cmocka_unit_test(test_a_record_is_bounded), cmocka_unit_test(test_no_template),
+        cmocka_unit_test(test_kinds_of_records),    cmocka_unit_test(test_lines_are_counted),
+        cmocka_unit_test(test_bad_lines_are_named), cmocka_unit_test(test_what_is_no_text),
+        cmocka_unit_test(test_a_record_is_bounded), cmocka_unit_test(test_no_template),
     };
     return cmocka_run_group_tests(tests, load_chat, free_chat);
 }

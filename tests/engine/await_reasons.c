@@ -74,20 +74,14 @@ void trace_of(const zr_plan *plan, bool shares, int steps, trace *out)
     add_pass(out, ZR_PASS_EVALUATION, kept_pieces(&stale));
 }
 
-void trace_free(trace *trace)
-{
-    free(trace->at);
-}
+void trace_free(trace *trace) { free(trace->at); }
 
 typedef struct view { // of a trace that lacks some AWAITs
     const trace *trace;
     const dropped *without;
 } view;
 
-static const zr_instruction *at(const view *v, int t)
-{
-    return v->trace->at[t].i;
-}
+static const zr_instruction *at(const view *v, int t) { return v->trace->at[t].i; }
 
 static bool awaits(const view *v, int t)
 {
@@ -192,9 +186,9 @@ static int buffer_touched_after(const view *v, int t, bool comes)
     while (++t < v->trace->count) {
         const zr_instruction *i = at(v, t);
         bool calls = i->code == ZR_CALL, forward = calls && i->what == ZR_CALL_FORWARD;
-        if (begins(v, t, (zr_slot){ZR_SLOT_KEPT, buffer})
-            || (forward && is_in_buffer(v, i->unit, buffer))
-            || (calls && comes && is_in_buffer(v, i->unit - 1, buffer)))
+        if (begins(v, t, (zr_slot){ZR_SLOT_KEPT, buffer}) ||
+            (forward && is_in_buffer(v, i->unit, buffer)) ||
+            (calls && comes && is_in_buffer(v, i->unit - 1, buffer)))
             break;
     }
     return t;

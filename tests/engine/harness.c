@@ -49,11 +49,13 @@ const char *harness_tiers(int optimizer, int parameters)
     return text;
 }
 
-void harness_batch(int64_t step, int64_t first_sample, int64_t batch, int32_t *tokens, int32_t *targets)
+void harness_batch(int64_t step, int64_t first_sample, int64_t batch, int32_t *tokens,
+                   int32_t *targets)
 {
     for (int64_t s = 0; s < batch; s++)
         for (int64_t t = 0; t < HARNESS_SEQ; t++) {
-            uint64_t at = (uint64_t)(step * 1000 + first_sample + s) * 2654435761u + (uint64_t)t * 40503u;
+            uint64_t at =
+                (uint64_t)(step * 1000 + first_sample + s) * 2654435761u + (uint64_t)t * 40503u;
             uint64_t next = at + 40503u;
             tokens[s * HARNESS_SEQ + t] = (int32_t)((at >> 7) % HARNESS_VOCAB);
             targets[s * HARNESS_SEQ + t] = (int32_t)((next >> 7) % HARNESS_VOCAB);
@@ -74,12 +76,17 @@ int64_t harness_mask(int64_t step, int64_t first_sample, int64_t batch, int32_t 
 
 zero_tensors harness_tensors(int64_t batch, int32_t *tokens, int32_t *targets)
 {
-    return (zero_tensors){2, {{tokens, ZERO_I32, 2, {batch, HARNESS_SEQ}}, {targets, ZERO_I32, 2, {batch, HARNESS_SEQ}}}};
+    return (zero_tensors){2,
+                          {{tokens, ZERO_I32, 2, {batch, HARNESS_SEQ}},
+                           {targets, ZERO_I32, 2, {batch, HARNESS_SEQ}}}};
 }
 
-typedef struct rows { int32_t tokens[64 * HARNESS_SEQ], targets[64 * HARNESS_SEQ]; } rows;
+typedef struct rows {
+    int32_t tokens[64 * HARNESS_SEQ], targets[64 * HARNESS_SEQ];
+} rows;
 
-static zero_status train_micro_batch(const harness_case *c, zero_engine *engine, rows *r, zero_step_info *info, zero_error *error)
+static zero_status train_micro_batch(const harness_case *c, zero_engine *engine, rows *r,
+                                     zero_step_info *info, zero_error *error)
 {
     int64_t step, g;
     double loss;
@@ -94,12 +101,14 @@ static zero_status train_micro_batch(const harness_case *c, zero_engine *engine,
 }
 
 // *saving: where it goes on beside the step, which ends it.
-static zero_status save(const harness_case *c, int s, zero_engine *engine, zero_checkpoint **saving, zero_error *error)
+static zero_status save(const harness_case *c, int s, zero_engine *engine, zero_checkpoint **saving,
+                        zero_error *error)
 {
     *saving = NULL;
     if (!c->save || c->save_at != s)
         return ZERO_OK;
-    return c->beside ? zero_begin_checkpoint(engine, c->save, saving, error) : zero_save_checkpoint(engine, c->save, error);
+    return c->beside ? zero_begin_checkpoint(engine, c->save, saving, error)
+                     : zero_save_checkpoint(engine, c->save, error);
 }
 
 static void note_step(const rank_job *job, int s, const zero_step_info *info)
@@ -111,7 +120,8 @@ static void note_step(const rank_job *job, int s, const zero_step_info *info)
     job->out->skipped += info->skipped;
 }
 
-static zero_status train_step(const rank_job *job, int s, zero_engine *engine, rows *r, zero_error *error)
+static zero_status train_step(const rank_job *job, int s, zero_engine *engine, rows *r,
+                              zero_error *error)
 {
     const harness_case *c = job->c;
     zero_step_info info = {0};
@@ -156,7 +166,8 @@ static zero_status train(const rank_job *job, zero_engine *engine, zero_error *e
     return evaluate(job, engine, &r, error);
 }
 
-static zero_status read_tensors(const rank_job *job, zero_engine *engine, float *values, int64_t *count, zero_error *error)
+static zero_status read_tensors(const rank_job *job, zero_engine *engine, float *values,
+                                int64_t *count, zero_error *error)
 {
     int64_t at = 0;
     for (int u = 0; u < job->model->unit_count; u++)
@@ -199,15 +210,27 @@ static void *run_rank(void *argument)
     const harness_case *c = job->c;
     char config[2048];
     snprintf(config, sizeof config,
-             "{\"train_micro_batch_size_per_gpu\": %d, \"gradient_accumulation_steps\": %d, \"gradient_clipping\": %g,"
-             " \"zero_optimization\": {\"stage\": %d, \"reduce_bucket_size\": %lld, \"overlap_comm\": %s%s%s}, \"optimizer\": {\"type\": \"%s\", \"params\": {\"lr\": 0.01, \"weight_decay\": 0.1}}%s%s}",
-             c->batch, c->accumulation, c->clipping, c->stage, (long long)(c->bucket ? c->bucket : 500000000), c->overlap ? "true" : "false",
-             c->tiers ? ", " : "", c->tiers ? c->tiers : "", c->optimizer ? c->optimizer : "AdamW", c->precision ? ", " : "", c->precision ? c->precision : "");
-    zero_options options = {.struct_size = sizeof options, .model = job->model, .comm = job->comm, .config_text = config, .shape = {.batch = c->batch, .seq = HARNESS_SEQ},
-                            .threads = 1, .seed = 7, .backend = c->backend ? c->backend : "ref"};
+             "{\"train_micro_batch_size_per_gpu\": %d, \"gradient_accumulation_steps\": %d, "
+             "\"gradient_clipping\": %g,"
+             " \"zero_optimization\": {\"stage\": %d, \"reduce_bucket_size\": %lld, "
+             "\"overlap_comm\": %s%s%s}, \"optimizer\": {\"type\": \"%s\", \"params\": {\"lr\": "
+             "0.01, \"weight_decay\": 0.1}}%s%s}",
+             c->batch, c->accumulation, c->clipping, c->stage,
+             (long long)(c->bucket ? c->bucket : 500000000), c->overlap ? "true" : "false",
+             c->tiers ? ", " : "", c->tiers ? c->tiers : "", c->optimizer ? c->optimizer : "AdamW",
+             c->precision ? ", " : "", c->precision ? c->precision : "");
+    zero_options options = {.struct_size = sizeof options,
+                            .model = job->model,
+                            .comm = job->comm,
+                            .config_text = config,
+                            .shape = {.batch = c->batch, .seq = HARNESS_SEQ},
+                            .threads = 1,
+                            .seed = 7,
+                            .backend = c->backend ? c->backend : "ref"};
     zero_engine *engine = NULL;
     zero_error *error = &job->failure.error;
-    zero_status status = zr_initialize(&options, c->faults ? c->faults : &nothing_lingers, &engine, error);
+    zero_status status =
+        zr_initialize(&options, c->faults ? c->faults : &nothing_lingers, &engine, error);
     if (status == ZERO_OK)
         status = train(job, engine, error);
     if (status == ZERO_OK)
@@ -332,6 +355,8 @@ void harness_refused(const harness_case *c, zero_status status, const char *word
 
 bool harness_equal(const harness_result *a, const harness_result *b)
 {
-    return a->elems == b->elems && memcmp(a->loss, b->loss, sizeof a->loss) == 0 && memcmp(a->norm, b->norm, sizeof a->norm) == 0 &&
-           memcmp(a->parameters, b->parameters, (size_t)a->elems * sizeof(float)) == 0 && a->evaluated == b->evaluated;
+    return a->elems == b->elems && memcmp(a->loss, b->loss, sizeof a->loss) == 0 &&
+           memcmp(a->norm, b->norm, sizeof a->norm) == 0 &&
+           memcmp(a->parameters, b->parameters, (size_t)a->elems * sizeof(float)) == 0 &&
+           a->evaluated == b->evaluated;
 }

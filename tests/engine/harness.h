@@ -12,50 +12,58 @@
 
 typedef struct harness_case {
     int stage, ranks, accumulation, batch;
-    const zero_llama_config *llama; // NULL: a GPT-2 of the fields below
+    const zero_llama_config *llama;    // NULL: a GPT-2 of the fields below
     const struct zr_lm_frozen *frozen; // tensors that do not train; NULL: all do
     // The model that ranks take in place of the case's; NULL: that one.
     const zero_model *(*tuned)(const zero_model *model);
-    int steps;             // that are made, at most; 0: HARNESS_STEPS; -1: none
-    int layers;            // 0: 2
+    int steps;  // that are made, at most; 0: HARNESS_STEPS; -1: none
+    int layers; // 0: 2
     int tiles_embedding, tiles_attention, tiles_mlp; // 0: whole
-    int width, vocabulary; // 0: 16, HARNESS_VOCAB
+    int width, vocabulary;                           // 0: 16, HARNESS_VOCAB
     float dropout;
     bool masked;           // each sample has another number of targets, some have none
     const char *optimizer; // "AdamW", "LAMB", ...; NULL: AdamW
     const char *backend;   // NULL: ref
-    const char *precision; // a piece of the configuration: "\"bf16\": {\"enabled\": true}"; NULL: fp32
-    int64_t bucket;        // reduce_bucket_size; 0: the default
+    // a piece of the configuration: "\"bf16\": {\"enabled\": true}"; NULL: fp32
+    const char *precision;
+    int64_t bucket; // reduce_bucket_size; 0: the default
     double clipping;
-    const char *tiers;     // more of zero_optimization: "\"offload_param\": {...}, ..."; NULL: nothing is offloaded
-    const struct zr_io_faults *faults; // what I/O meets; NULL: buffers overwritten before they are read into
-    bool overlap;          // exchange on a thread of its own
-    const char *load, *save; // checkpoint directories: before the first step; before step save_at. NULL: none
+    // more of zero_optimization: "\"offload_param\": {...}, ..."; NULL: nothing is offloaded
+    const char *tiers;
+    // what I/O meets; NULL: buffers overwritten before they are read into
+    const struct zr_io_faults *faults;
+    bool overlap; // exchange on a thread of its own
+    // checkpoint directories: before the first step; before step save_at. NULL: none
+    const char *load, *save;
     int save_at;
-    bool beside;           // the save goes on beside step save_at
+    bool beside;                     // the save goes on beside step save_at
     void (*open)(zero_comm **comms); // makes the ranks' communicators; NULL: self, or local threads
     // On every rank once its engine is made (step -1), and after step 0, 1, ...; NULL: nothing.
     zero_status (*after)(zero_engine *engine, int step, zero_error *error);
-    void (*at_step)(zero_comm *comm, int step); // on every rank before step 0, 1, ..., and after the last; NULL: nothing
+    // on every rank before step 0, 1, ..., and after the last; NULL: nothing
+    void (*at_step)(zero_comm *comm, int step);
 } harness_case;
 
 typedef struct harness_result {
     double loss[HARNESS_STEPS], norm[HARNESS_STEPS];
     float parameters[HARNESS_MAX_ELEMS];
     int64_t elems;
-    zero_memory memory;   // of rank 0
+    zero_memory memory; // of rank 0
     zero_traffic traffic;
     zero_io io;
-    int skipped;          // steps
-    int pieces;           // of the model: a tile is one
-    double evaluated;     // loss after the last step
-    zero_status saved;    // of the save that goes on beside a step
+    int skipped;       // steps
+    int pieces;        // of the model: a tile is one
+    double evaluated;  // loss after the last step
+    zero_status saved; // of the save that goes on beside a step
 } harness_result;
 
 // Aborts the test program with the message when a rank fails.
 void harness_run(const harness_case *c, harness_result *out);
 // The same, where ranks may fail: what each returned.
-typedef struct harness_failure { zero_status status; zero_error error; } harness_failure;
+typedef struct harness_failure {
+    zero_status status;
+    zero_error error;
+} harness_failure;
 void harness_try(const harness_case *c, harness_result *out, harness_failure *ranks);
 // The bytes that were planned are the bytes that are held, on every tier.
 void harness_expect_held(const harness_result *result);
@@ -77,7 +85,8 @@ const char *harness_tiers(int optimizer, int parameters);
 // The micro-batch g of a step: tokens and targets (batch, seq) of a fixed pseudo-random text.
 #define HARNESS_SEQ 8
 #define HARNESS_VOCAB 29
-void harness_batch(int64_t step, int64_t first_sample, int64_t batch, int32_t *tokens, int32_t *targets);
+void harness_batch(int64_t step, int64_t first_sample, int64_t batch, int32_t *tokens,
+                   int32_t *targets);
 // The same text, of which each sample keeps 0 to HARNESS_SEQ targets. Returns how many are kept.
 int64_t harness_mask(int64_t step, int64_t first_sample, int64_t batch, int32_t *targets);
 zero_tensors harness_tensors(int64_t batch, int32_t *tokens, int32_t *targets);

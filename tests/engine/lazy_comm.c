@@ -12,7 +12,7 @@
 enum { AHEAD = 1 }; // the rank that runs ahead: of small pieces the other one owns most
 enum { MOST_WINDOWS = 8, MOST_SLOTS = 256, POISON = 0xff, PAGE = 4096 };
 
-typedef struct slot_words { // of one slot, by rank
+typedef struct slot_words {                            // of one slot, by rank
     uint64_t started[LAZY_RANKS], drained[LAZY_RANKS]; // operations
     uint64_t published[LAZY_RANKS]; // versions; machine windows: gathers whose own shard is there
     uint64_t released[LAZY_RANKS];
@@ -47,10 +47,7 @@ typedef struct lazy_job {
     uint64_t sent, received;
 } lazy_job;
 
-static bool is_ready(const lazy_wait *wait)
-{
-    return *wait->word >= wait->target;
-}
+static bool is_ready(const lazy_wait *wait) { return *wait->word >= wait->target; }
 
 static void hand_over(lazy_job *job, int to)
 {
@@ -429,17 +426,8 @@ static void open_job(const zr_version_ops *versions, bool shares, zero_comm **co
     }
 }
 
-void lazy_comm_that_maps(zero_comm **comms)
-{
-    open_job(&lazy_versions, true, comms);
-}
+void lazy_comm_that_maps(zero_comm **comms) { open_job(&lazy_versions, true, comms); }
 
-void lazy_comm_that_shares(zero_comm **comms)
-{
-    open_job(NULL, true, comms);
-}
+void lazy_comm_that_shares(zero_comm **comms) { open_job(NULL, true, comms); }
 
-void lazy_comm_apart(zero_comm **comms)
-{
-    open_job(NULL, false, comms);
-}
+void lazy_comm_apart(zero_comm **comms) { open_job(NULL, false, comms); }

@@ -111,7 +111,7 @@ static void take_store(zr_store *store)
     store->ops = &lazy_ops;
 }
 
-typedef struct gate { // of an update beside
+typedef struct gate {                   // of an update beside
     struct zr_delayed *_Atomic delayed; // whose; NULL: nobody's
     pthread_mutex_t lock;
     pthread_cond_t opened;

@@ -1,5 +1,5 @@
-// What each optimizer's parameters are after 20 updates, of which tests/oracle/optimizers.py computes
-// the numbers.
+// What each optimizer's parameters are after 20 updates, of which tests/oracle/optimizers.py
+// computes the numbers.
 #ifndef ZR_TESTS_OPTIMIZER_GOLDEN_H
 #define ZR_TESTS_OPTIMIZER_GOLDEN_H
 

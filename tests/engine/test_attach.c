@@ -28,8 +28,12 @@ static zero_model *model_of(void)
 static zero_status make(const zero_model *model, zero_comm *comm, const char *config,
                         zero_engine **out, zero_error *error)
 {
-    const zero_options options = {.struct_size = sizeof options, .model = model, .comm = comm,
-                                  .config_text = config, .seed = 3, .backend = "ref",
+    const zero_options options = {.struct_size = sizeof options,
+                                  .model = model,
+                                  .comm = comm,
+                                  .config_text = config,
+                                  .seed = 3,
+                                  .backend = "ref",
                                   .shape = {.batch = BATCH, .seq = HARNESS_SEQ}};
     return zero_initialize(&options, out, error);
 }
@@ -51,7 +55,8 @@ static void try_another(rank *self)
     if (!self->disturbed)
         return;
     zero_status status = make(self->model, self->comm, "{}", &other, &error);
-    self->refused += status == ZERO_ERR_USAGE && strstr(error.message, "has an engine already") && !other;
+    self->refused +=
+        status == ZERO_ERR_USAGE && strstr(error.message, "has an engine already") && !other;
 }
 
 static zero_status steps(rank *self, zero_engine *engine)

@@ -28,8 +28,8 @@ typedef struct variant {
     const char *name;
     harness_case c;
     device optimizer, parameters;
-    const char *more;  // of zero_optimization; NULL: nothing
-    int checkpoints;   // of activations; 0: all are kept
+    const char *more; // of zero_optimization; NULL: nothing
+    int checkpoints;  // of activations; 0: all are kept
     device checkpoint_device;
 } variant;
 
@@ -64,10 +64,14 @@ static const variant variants[] = {
     {"NVMe, nothing kept", {.stage = 3, .accumulation = 1, BF16, MAPS}, NVME, NVME, KEEPS_NONE},
     {"NVMe, stage 1", {.stage = 1, .accumulation = 2, BF16, MAPS}, NVME},
     {"NVMe, exact world", {.stage = 2, .accumulation = 4, .layers = 1, EXACT, MAPS}, NVME},
-    {"checkpoints on the host", {.stage = 0, .accumulation = 2, .layers = 4, BF16, MAPS},
-     .checkpoints = 3, .checkpoint_device = CPU},
-    {"checkpoints on NVMe", {.stage = 3, .accumulation = 1, .layers = 4, BF16, MAPS},
-     .checkpoints = 5, .checkpoint_device = NVME},
+    {"checkpoints on the host",
+     {.stage = 0, .accumulation = 2, .layers = 4, BF16, MAPS},
+     .checkpoints = 3,
+     .checkpoint_device = CPU},
+    {"checkpoints on NVMe",
+     {.stage = 3, .accumulation = 1, .layers = 4, BF16, MAPS},
+     .checkpoints = 5,
+     .checkpoint_device = NVME},
     {"tiles", {.stage = 3, .accumulation = 2, TILED, MAPS}, CPU},
     {"tiles on NVMe", {.stage = 3, .accumulation = 2, TILED, BF16, APART}, NVME, NVME, KEEPS_NONE},
     {"delayed, stage 1", {.stage = 1, .accumulation = 2, BESIDE, MAPS}, CPU},
@@ -91,8 +95,8 @@ typedef enum kind {
 static struct {
     await_at at[MOST_AWAITS];
     int count;
-    dropped without;   // of the run under way
-    kind kind;         // of it
+    dropped without;                                           // of the run under way
+    kind kind;                                                 // of it
     double loss[LAZY_RANKS][2], reference_loss[LAZY_RANKS][2]; // of evaluations
     harness_result reference, other;
 } test;
@@ -309,8 +313,8 @@ static const listed superfluous[] = {
 static bool is_row(const listed *row, const await_at *one)
 {
     const zr_instruction *i = &one->i;
-    return row->pass == one->pass && row->slot == i->slot.kind && row->when == i->when
-           && row->window == i->place.space;
+    return row->pass == one->pass && row->slot == i->slot.kind && row->when == i->when &&
+           row->window == i->place.space;
 }
 
 static int row_of(const await_at *one, reason why)
@@ -338,9 +342,9 @@ static void complain(const variant *v, const await_at *one, const char *what)
 {
     const zr_instruction *i = &one->i;
     print_error("%s: %s, instruction %d: AWAIT of %s %d (%s, window: %s), unit %d: %s\n",
-                v ? v->name : "every variant",
-                zr_pass_name(one->pass), one->at, zr_slot_name(i->slot.kind), i->slot.index,
-                zr_when_name(i->when), zr_space_name(i->place.space), i->unit, what);
+                v ? v->name : "every variant", zr_pass_name(one->pass), one->at,
+                zr_slot_name(i->slot.kind), i->slot.index, zr_when_name(i->when),
+                zr_space_name(i->place.space), i->unit, what);
     found.wrong++;
 }
 

@@ -1,5 +1,5 @@
-// A run that is saved, ended and loaded goes on to the same bits; and a checkpoint is the same training on any number of ranks, at any
-// stage, on any tier.
+// A run that is saved, ended and loaded goes on to the same bits; and a checkpoint is the same
+// training on any number of ranks, at any stage, on any tier.
 #define _GNU_SOURCE
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +25,12 @@
 static char directory[256];
 enum { SAVED = 2 }; // steps before it
 
-static struct { atomic_int pass, left; int microseconds; bool failing; } writes; // after `pass` of them `left` take so long, or fail
+// after `pass` of them `left` take so long, or fail
+static struct {
+    atomic_int pass, left;
+    int microseconds;
+    bool failing;
+} writes;
 
 ssize_t __real_pwrite64(int fd, const void *data, size_t bytes, off64_t offset);
 ssize_t __wrap_pwrite64(int fd, const void *data, size_t bytes, off64_t offset);
@@ -60,7 +65,9 @@ static int tear_down(void **state)
 
 static bool same_end(const harness_result *a, const harness_result *b)
 {
-    return a->elems == b->elems && !memcmp(a->loss + SAVED, b->loss + SAVED, sizeof a->loss - SAVED * sizeof *a->loss) && !memcmp(a->parameters, b->parameters, (size_t)a->elems * sizeof(float)) &&
+    return a->elems == b->elems &&
+           !memcmp(a->loss + SAVED, b->loss + SAVED, sizeof a->loss - SAVED * sizeof *a->loss) &&
+           !memcmp(a->parameters, b->parameters, (size_t)a->elems * sizeof(float)) &&
            a->evaluated == b->evaluated;
 }
 
@@ -77,7 +84,9 @@ static void goes_on(harness_case c, const char *what)
         fail_msg("stage %d, %d ranks, %s: it goes on to other bits", c.stage, c.ranks, what);
 }
 
-static const char *const policies[] = {"\"bf16\": {\"enabled\": false}", "\"bf16\": {\"enabled\": true}", "\"fp16\": {\"enabled\": true, \"initial_scale_power\": 18, \"hysteresis\": 1}"};
+static const char *const policies[] = {
+    "\"bf16\": {\"enabled\": false}", "\"bf16\": {\"enabled\": true}",
+    "\"fp16\": {\"enabled\": true, \"initial_scale_power\": 18, \"hysteresis\": 1}"};
 
 static void every_stage_policy_and_tier(void **state)
 {
@@ -85,20 +94,33 @@ static void every_stage_policy_and_tier(void **state)
         for (int stage = 0; stage <= 3; stage++)
             for (int ranks = SANITIZED ? 2 : 1; ranks <= 2; ranks++)
                 for (int tier = 0; tier < (stage ? 3 : 1); tier++) {
-                    harness_case c = {.stage = stage, .ranks = ranks, .accumulation = 1 + ranks % 2, .batch = 2, .dropout = 0.1f, .precision = policies[policy]};
+                    harness_case c = {.stage = stage,
+                                      .ranks = ranks,
+                                      .accumulation = 1 + ranks % 2,
+                                      .batch = 2,
+                                      .dropout = 0.1f,
+                                      .precision = policies[policy]};
                     c.tiers = harness_tiers(tier, stage == 3 ? 2 - tier : 0);
                     goes_on(c, policies[policy]);
                 }
 }
 
-// Written while the next step is computed, and slower than that: the update waits for what it is about to change.
+// Written while the next step is computed, and slower than that: the update waits for what it is
+// about to change.
 static void beside_a_step(void **state)
 {
     static harness_result whole, rest;
     for (int policy = SANITIZED; policy < (SANITIZED ? 2 : 3); policy++)
         for (int stage = 0; stage <= 3; stage++)
             for (int host = 0; host < (stage ? 2 : 1); host++) {
-                harness_case c = {.stage = stage, .ranks = 2, .accumulation = 1, .batch = 2, .precision = policies[policy], .save = path("beside"), .save_at = SAVED, .beside = true};
+                harness_case c = {.stage = stage,
+                                  .ranks = 2,
+                                  .accumulation = 1,
+                                  .batch = 2,
+                                  .precision = policies[policy],
+                                  .save = path("beside"),
+                                  .save_at = SAVED,
+                                  .beside = true};
                 c.tiers = harness_tiers(host, stage == 3 ? host : 0);
                 writes.microseconds = 1000;
                 atomic_store(&writes.left, 1000000);
@@ -109,15 +131,19 @@ static void beside_a_step(void **state)
                 atomic_store(&writes.left, 0);
                 harness_run(&c, &rest);
                 if (!same_end(&whole, &rest))
-                    fail_msg("stage %d, %s: what was written beside a step is not what was there before it", stage, policies[policy]);
+                    fail_msg("stage %d, %s: what was written beside a step is not what was there "
+                             "before it",
+                             stage, policies[policy]);
             }
 }
 
-// A disk that fails takes the checkpoint, not the run; and on NVMe, and under a delayed update, the same calls do the same.
+// A disk that fails takes the checkpoint, not the run; and on NVMe, and under a delayed update, the
+// same calls do the same.
 static void a_save_that_fails_harms_nobody(void **state)
 {
     static harness_result whole, other;
-    harness_case c = {.stage = 2, .ranks = 2, .accumulation = 1, .batch = 2, .precision = policies[1]};
+    harness_case c = {
+        .stage = 2, .ranks = 2, .accumulation = 1, .batch = 2, .precision = policies[1]};
     harness_run(&c, &whole);
     c.save = path("failing");
     c.save_at = SAVED;
@@ -141,25 +167,54 @@ static void every_optimizer(void **state)
 {
     static const char *const optimizers[] = {"Adam", "SGD", "Adagrad", "Lion", "LAMB"};
     for (int i = 0; i < (int)(sizeof optimizers / sizeof *optimizers); i++)
-        goes_on((harness_case){.stage = 3, .ranks = 2, .accumulation = 1, .batch = 2, .optimizer = optimizers[i], .precision = policies[1], .tiers = harness_tiers(2, 2)}, optimizers[i]);
+        goes_on((harness_case){.stage = 3,
+                               .ranks = 2,
+                               .accumulation = 1,
+                               .batch = 2,
+                               .optimizer = optimizers[i],
+                               .precision = policies[1],
+                               .tiers = harness_tiers(2, 2)},
+                optimizers[i]);
 }
 
 static void tiles_and_delayed_updates(void **state)
 {
-    goes_on((harness_case){.stage = 3, .ranks = 2, .accumulation = 1, .batch = 2, .backend = "cpu", .width = 128, .vocabulary = 200, .tiles_embedding = 3, .tiles_mlp = 2, .precision = policies[1],
-                           .tiers = harness_tiers(2, 2)}, "tiles");
+    goes_on((harness_case){.stage = 3,
+                           .ranks = 2,
+                           .accumulation = 1,
+                           .batch = 2,
+                           .backend = "cpu",
+                           .width = 128,
+                           .vocabulary = 200,
+                           .tiles_embedding = 3,
+                           .tiles_mlp = 2,
+                           .precision = policies[1],
+                           .tiers = harness_tiers(2, 2)},
+            "tiles");
     for (int stage = 1; stage <= 3; stage++)
         for (int policy = 0; policy < 2; policy++)
             for (int tier = 1; tier <= 2; tier++) {
                 char precision[256];
-                snprintf(precision, sizeof precision, "%s, \"libzero\": {\"delayed_update\": {\"start_step\": 1}}", policies[policy]);
-                goes_on((harness_case){.stage = stage, .ranks = 2, .accumulation = 1, .batch = 2, .precision = precision, .tiers = harness_tiers(tier, stage == 3 ? tier : 0)}, "delayed updates");
+                snprintf(precision, sizeof precision,
+                         "%s, \"libzero\": {\"delayed_update\": {\"start_step\": 1}}",
+                         policies[policy]);
+                goes_on((harness_case){.stage = stage,
+                                       .ranks = 2,
+                                       .accumulation = 1,
+                                       .batch = 2,
+                                       .precision = precision,
+                                       .tiers = harness_tiers(tier, stage == 3 ? tier : 0)},
+                        "delayed updates");
             }
 }
 
-typedef struct side { int ranks, stage, optimizer, parameters, policy; } side; // optimizer, parameters: their tiers
+// optimizer, parameters: their tiers
+typedef struct side {
+    int ranks, stage, optimizer, parameters, policy;
+} side;
 
-// The way of a pair: of 64, 16 go from stage 3 to stage 3, where every pair of tiers is possible, and 48 through the other 15 pairs of stages.
+// The way of a pair: of 64, 16 go from stage 3 to stage 3, where every pair of tiers is possible,
+// and 48 through the other 15 pairs of stages.
 static void choose_way(int pair, bool deep, int turn, side *from, side *to)
 {
     from->stage = deep ? 3 : turn % 15 / 4;
@@ -174,7 +229,13 @@ static void choose_way(int pair, bool deep, int turn, side *from, side *to)
 
 static harness_case case_of(const side *s, int batch)
 {
-    harness_case c = {.stage = s->stage, .ranks = s->ranks, .accumulation = batch / s->ranks, .batch = 1, .steps = SAVED + 1, .save_at = SAVED, .clipping = 1};
+    harness_case c = {.stage = s->stage,
+                      .ranks = s->ranks,
+                      .accumulation = batch / s->ranks,
+                      .batch = 1,
+                      .steps = SAVED + 1,
+                      .save_at = SAVED,
+                      .clipping = 1};
     c.precision = policies[s->policy];
     c.tiers = harness_tiers(s->optimizer, s->parameters);
     return c;
@@ -190,8 +251,11 @@ static void must_be_same_file(const char *name, const side *from, const side *to
         assert_int_equal(zr_file_read(file, 1 << 28, &texts[i], &bytes[i], &error), ZERO_OK);
     }
     if (bytes[0] != bytes[1] || memcmp(texts[0], texts[1], bytes[0]))
-        fail_msg("%s of %d ranks, stage %d, tiers %d and %d, %s; loaded on %d, stage %d, tiers %d and %d, %s: other bytes", name, from->ranks, from->stage, from->optimizer, from->parameters,
-                 policies[from->policy], to->ranks, to->stage, to->optimizer, to->parameters, policies[to->policy]);
+        fail_msg("%s of %d ranks, stage %d, tiers %d and %d, %s; loaded on %d, stage %d, tiers %d "
+                 "and %d, %s: other bytes",
+                 name, from->ranks, from->stage, from->optimizer, from->parameters,
+                 policies[from->policy], to->ranks, to->stage, to->optimizer, to->parameters,
+                 policies[to->policy]);
     for (int i = 0; i < 2; i++)
         zr_free(texts[i]);
 }
@@ -205,7 +269,8 @@ static void must_be_same_progress(const side *from, const side *to)
     assert_int_equal(zr_manifest_read(path("to"), &b, NULL), ZERO_OK);
     assert_true(json_integer_value(json_object_get(a.state, "updates")) > 0);
     for (int k = 0; k < (from->policy == 2 && to->policy == 2 ? 3 : 2); k++)
-        assert_true(json_equal(json_object_get(a.state, keys[k]), json_object_get(b.state, keys[k])));
+        assert_true(
+            json_equal(json_object_get(a.state, keys[k]), json_object_get(b.state, keys[k])));
     zr_manifest_free(&a);
     zr_manifest_free(&b);
 }
@@ -231,8 +296,9 @@ static void moves(const side *from, const side *to)
     must_be_same_progress(from, to);
 }
 
-// The logical state does not depend on who wrote it: what is loaded elsewhere, and saved again, is the same checkpoint. Every pair of 1 to 8
-// ranks, and among them every pair of policies, stages and tiers.
+// The logical state does not depend on who wrote it: what is loaded elsewhere, and saved again, is
+// the same checkpoint. Every pair of 1 to 8 ranks, and among them every pair of policies, stages
+// and tiers.
 static void any_ranks_to_any_ranks(void **state)
 {
     int turns[2] = {0}, met[4][4][4] = {0};
@@ -241,7 +307,8 @@ static void any_ranks_to_any_ranks(void **state)
         bool deep = (pair / 8 + pair % 8 + pair % 8 / 4) % 4 == 3;
         choose_way(pair, deep, turns[deep]++, &from, &to);
         moves(&from, &to);
-        met[0][from.policy][to.policy] = met[1][from.optimizer][to.optimizer] = met[2][from.parameters][to.parameters] = met[3][from.stage][to.stage] = 1;
+        met[0][from.policy][to.policy] = met[1][from.optimizer][to.optimizer] =
+            met[2][from.parameters][to.parameters] = met[3][from.stage][to.stage] = 1;
     }
     for (int what = 0; what < 4 && !SANITIZED; what++)
         for (int a = 0; a < (what < 3 ? 3 : 4); a++)
@@ -252,17 +319,43 @@ static void any_ranks_to_any_ranks(void **state)
 static void what_does_not_fit_is_refused(void **state)
 {
     static harness_result out;
-    harness_case c = {.stage = 2, .ranks = 2, .accumulation = 1, .batch = 2, .save = path("ck"), .save_at = SAVED};
+    harness_case c = {.stage = 2,
+                      .ranks = 2,
+                      .accumulation = 1,
+                      .batch = 2,
+                      .save = path("ck"),
+                      .save_at = SAVED};
     harness_run(&c, &out);
     c.save = NULL;
     c.load = path("ck");
-    const struct { harness_case c; zero_status status; const char *words; } cases[] = {
-        {{.stage = 2, .ranks = 2, .accumulation = 1, .batch = 2, .load = c.load, .optimizer = "SGD"}, ZERO_ERR_CONFIG, "is one of AdamW, this training uses SGD"},
-        {{.stage = 2, .ranks = 2, .accumulation = 2, .batch = 2, .load = c.load}, ZERO_ERR_CONFIG, "train_batch_size of 4, this training has 8"},
-        {{.stage = 2, .ranks = 2, .accumulation = 1, .batch = 2, .load = c.load, .width = 32}, ZERO_ERR_CONFIG, "\"n_embd\" is 16, this training's has 32"},
-        {{.stage = 2, .ranks = 2, .accumulation = 1, .batch = 2, .load = c.load, .layers = 3}, ZERO_ERR_CONFIG, "\"n_layer\" is 2, this training's has 3"},
-        {{.stage = 2, .ranks = 2, .accumulation = 1, .batch = 2, .load = c.load, .dropout = 0.5f}, ZERO_ERR_CONFIG, "to change it on purpose: --allow-change dropout"},
-        {{.stage = 2, .ranks = 2, .accumulation = 1, .batch = 2, .load = "/nowhere"}, ZERO_ERR_IO, "/nowhere/manifest.json"},
+    const struct {
+        harness_case c;
+        zero_status status;
+        const char *words;
+    } cases[] = {
+        {{.stage = 2,
+          .ranks = 2,
+          .accumulation = 1,
+          .batch = 2,
+          .load = c.load,
+          .optimizer = "SGD"},
+         ZERO_ERR_CONFIG,
+         "is one of AdamW, this training uses SGD"},
+        {{.stage = 2, .ranks = 2, .accumulation = 2, .batch = 2, .load = c.load},
+         ZERO_ERR_CONFIG,
+         "train_batch_size of 4, this training has 8"},
+        {{.stage = 2, .ranks = 2, .accumulation = 1, .batch = 2, .load = c.load, .width = 32},
+         ZERO_ERR_CONFIG,
+         "\"n_embd\" is 16, this training's has 32"},
+        {{.stage = 2, .ranks = 2, .accumulation = 1, .batch = 2, .load = c.load, .layers = 3},
+         ZERO_ERR_CONFIG,
+         "\"n_layer\" is 2, this training's has 3"},
+        {{.stage = 2, .ranks = 2, .accumulation = 1, .batch = 2, .load = c.load, .dropout = 0.5f},
+         ZERO_ERR_CONFIG,
+         "to change it on purpose: --allow-change dropout"},
+        {{.stage = 2, .ranks = 2, .accumulation = 1, .batch = 2, .load = "/nowhere"},
+         ZERO_ERR_IO,
+         "/nowhere/manifest.json"},
     };
     for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++)
         harness_refused(&cases[i].c, cases[i].status, cases[i].words);
@@ -271,12 +364,9 @@ static void what_does_not_fit_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_stage_policy_and_tier),
-        cmocka_unit_test(beside_a_step),
-        cmocka_unit_test(a_save_that_fails_harms_nobody),
-        cmocka_unit_test(every_optimizer),
-        cmocka_unit_test(tiles_and_delayed_updates),
-        cmocka_unit_test(any_ranks_to_any_ranks),
+        cmocka_unit_test(every_stage_policy_and_tier),    cmocka_unit_test(beside_a_step),
+        cmocka_unit_test(a_save_that_fails_harms_nobody), cmocka_unit_test(every_optimizer),
+        cmocka_unit_test(tiles_and_delayed_updates),      cmocka_unit_test(any_ranks_to_any_ranks),
         cmocka_unit_test(what_does_not_fit_is_refused),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

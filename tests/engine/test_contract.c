@@ -1,4 +1,5 @@
-// What the public functions promise besides the bits: order of calls, non-finite gradients, evaluation, tensors in and out.
+// What the public functions promise besides the bits: order of calls, non-finite gradients,
+// evaluation, tensors in and out.
 #include "harness.h"
 #include "base/alloc.h"
 #include "base/file.h"
@@ -38,7 +39,13 @@ static void open_engine(fixture *f, const char *config)
     memset(f, 0, sizeof *f);
     assert_int_equal(create_model(2, &f->model, &f->error), ZERO_OK);
     assert_int_equal(zero_comm_self(&f->comm, &f->error), ZERO_OK);
-    zero_options options = {.struct_size = sizeof options, .model = f->model, .comm = f->comm, .config_text = config, .shape = {.batch = 2, .seq = HARNESS_SEQ}, .seed = 3, .backend = "ref"};
+    zero_options options = {.struct_size = sizeof options,
+                            .model = f->model,
+                            .comm = f->comm,
+                            .config_text = config,
+                            .shape = {.batch = 2, .seq = HARNESS_SEQ},
+                            .seed = 3,
+                            .backend = "ref"};
     assert_int_equal(zero_initialize(&options, &f->engine, &f->error), ZERO_OK);
     harness_batch(0, 0, 2, f->tokens, f->targets);
     f->batch = harness_tensors(2, f->tokens, f->targets);
@@ -91,7 +98,8 @@ static void test_accumulation_boundary(void **state)
 
 static void read_bias(fixture *f, float *out)
 {
-    assert_int_equal(zero_read_parameter(f->engine, "h.0.mlp.c_fc.bias", out, 32, &f->error), ZERO_OK);
+    assert_int_equal(zero_read_parameter(f->engine, "h.0.mlp.c_fc.bias", out, 32, &f->error),
+                     ZERO_OK);
 }
 
 // A gradient that is not finite changes nothing.
@@ -132,7 +140,8 @@ static void test_evaluation_changes_nothing(void **state)
     close_engine(&f);
 }
 
-// A call that comes between forward and backward is refused, and the step goes on as if it had not been made.
+// A call that comes between forward and backward is refused, and the step goes on as if it had not
+// been made.
 static void test_refused_calls_change_nothing(void **state)
 {
     fixture f;
@@ -147,7 +156,8 @@ static void test_refused_calls_change_nothing(void **state)
     open_engine(&f, NULL);
     assert_int_equal(zero_forward(f.engine, &f.batch, &loss, &f.error), ZERO_OK);
     assert_int_equal(zero_evaluate(f.engine, &small, &loss, &f.error), ZERO_ERR_USAGE);
-    assert_int_equal(zero_write_parameter(f.engine, "ln_f.weight", zeros, 8, &f.error), ZERO_ERR_USAGE);
+    assert_int_equal(zero_write_parameter(f.engine, "ln_f.weight", zeros, 8, &f.error),
+                     ZERO_ERR_USAGE);
     assert_int_equal(zero_load_weights(f.engine, "/nowhere", &f.error), ZERO_ERR_USAGE);
     assert_int_equal(zero_backward(f.engine, &f.error), ZERO_OK);
     assert_int_equal(zero_step(f.engine, NULL, &f.error), ZERO_ERR_USAGE);
@@ -168,7 +178,8 @@ static void test_missing_arguments(void **state)
     assert_int_equal(zero_evaluate(f.engine, &none, &loss, &f.error), ZERO_ERR_USAGE);
     assert_int_equal(zero_evaluate(f.engine, &f.batch, NULL, &f.error), ZERO_ERR_USAGE);
     assert_int_equal(zero_read_parameter(f.engine, NULL, x, 8, &f.error), ZERO_ERR_USAGE);
-    assert_int_equal(zero_read_parameter(f.engine, "ln_f.weight", NULL, 8, &f.error), ZERO_ERR_USAGE);
+    assert_int_equal(zero_read_parameter(f.engine, "ln_f.weight", NULL, 8, &f.error),
+                     ZERO_ERR_USAGE);
     close_engine(&f);
 }
 
@@ -183,7 +194,11 @@ static void test_traffic_is_of_this_engine(void **state)
     zero_traffic_report(f.engine, &first);
     assert_true(first.calls[ZERO_COMM_reduce_scatter] > 0);
     zero_destroy(f.engine);
-    zero_options options = {.struct_size = sizeof options, .model = f.model, .comm = f.comm, .shape = {.batch = 2, .seq = HARNESS_SEQ}, .backend = "ref"};
+    zero_options options = {.struct_size = sizeof options,
+                            .model = f.model,
+                            .comm = f.comm,
+                            .shape = {.batch = 2, .seq = HARNESS_SEQ},
+                            .backend = "ref"};
     assert_int_equal(zero_initialize(&options, &f.engine, &f.error), ZERO_OK);
     zero_traffic_report(f.engine, &second);
     assert_int_equal(second.calls[ZERO_COMM_reduce_scatter], 0);
@@ -213,9 +228,11 @@ static void test_tensor_names(void **state)
     fixture f;
     float x[32];
     open_engine(&f, NULL);
-    assert_int_equal(zero_read_parameter(f.engine, "h.7.mlp.c_fc.bias", x, 32, &f.error), ZERO_ERR_USAGE);
+    assert_int_equal(zero_read_parameter(f.engine, "h.7.mlp.c_fc.bias", x, 32, &f.error),
+                     ZERO_ERR_USAGE);
     assert_non_null(strstr(f.error.message, "h.7.mlp.c_fc.bias"));
-    assert_int_equal(zero_read_parameter(f.engine, "h.0.mlp.c_fc.bias", x, 31, &f.error), ZERO_ERR_USAGE);
+    assert_int_equal(zero_read_parameter(f.engine, "h.0.mlp.c_fc.bias", x, 31, &f.error),
+                     ZERO_ERR_USAGE);
     close_engine(&f);
 }
 
@@ -229,14 +246,17 @@ static void test_gradient_is_derivative(void **state)
     open_engine(&f, "{\"optimizer\": {\"type\": \"SGD\", \"params\": {\"lr\": 0}}}");
     read_bias(&f, bias);
     assert_int_equal(one_step(&f, &info), ZERO_OK);
-    assert_int_equal(zero_read_gradient(f.engine, "h.0.mlp.c_fc.bias", gradient, 32, &f.error), ZERO_OK);
+    assert_int_equal(zero_read_gradient(f.engine, "h.0.mlp.c_fc.bias", gradient, 32, &f.error),
+                     ZERO_OK);
     for (int i = 0; i < 32; i += 5) {
         float old = bias[i];
         bias[i] = old + (float)h;
-        assert_int_equal(zero_write_parameter(f.engine, "h.0.mlp.c_fc.bias", bias, 32, &f.error), ZERO_OK);
+        assert_int_equal(zero_write_parameter(f.engine, "h.0.mlp.c_fc.bias", bias, 32, &f.error),
+                         ZERO_OK);
         assert_int_equal(zero_evaluate(f.engine, &f.batch, &up, &f.error), ZERO_OK);
         bias[i] = old - (float)h;
-        assert_int_equal(zero_write_parameter(f.engine, "h.0.mlp.c_fc.bias", bias, 32, &f.error), ZERO_OK);
+        assert_int_equal(zero_write_parameter(f.engine, "h.0.mlp.c_fc.bias", bias, 32, &f.error),
+                         ZERO_OK);
         assert_int_equal(zero_evaluate(f.engine, &f.batch, &down, &f.error), ZERO_OK);
         bias[i] = old;
         assert_true(fabs((up - down) / (2 * h) - gradient[i]) < 2e-5);
@@ -244,18 +264,28 @@ static void test_gradient_is_derivative(void **state)
     close_engine(&f);
 }
 
-typedef struct half { zero_comm *comm; const zero_model *model; zero_status status; zero_error error; } half;
+typedef struct half {
+    zero_comm *comm;
+    const zero_model *model;
+    zero_status status;
+    zero_error error;
+} half;
 
 static void *step_until_failure(void *argument)
 {
     half *self = argument;
     zero_engine *engine = NULL;
-    zero_options options = {.struct_size = sizeof options, .model = self->model, .comm = self->comm, .config_text = "{\"zero_optimization\": {\"stage\": 2}}",
-                            .shape = {.batch = 1, .seq = HARNESS_SEQ}, .backend = "ref"};
+    zero_options options = {.struct_size = sizeof options,
+                            .model = self->model,
+                            .comm = self->comm,
+                            .config_text = "{\"zero_optimization\": {\"stage\": 2}}",
+                            .shape = {.batch = 1, .seq = HARNESS_SEQ},
+                            .backend = "ref"};
     int32_t tokens[HARNESS_SEQ] = {0}, targets[HARNESS_SEQ] = {0};
     zero_tensors batch = harness_tensors(1, tokens, targets);
     self->status = zero_initialize(&options, &engine, &self->error);
-    tokens[3] = zero_comm_rank(self->comm) == 1 ? HARNESS_VOCAB : 0; // rank 1 has a token that does not exist
+    // rank 1 has a token that does not exist
+    tokens[3] = zero_comm_rank(self->comm) == 1 ? HARNESS_VOCAB : 0;
     for (int s = 0; s < 3 && self->status == ZERO_OK; s++) {
         zero_step_info info;
         double loss;
@@ -269,7 +299,8 @@ static void *step_until_failure(void *argument)
     return NULL;
 }
 
-// One rank fails in its own arithmetic: the other ends too, with the first one's message, and does not wait for the deadline.
+// One rank fails in its own arithmetic: the other ends too, with the first one's message, and does
+// not wait for the deadline.
 static void test_no_rank_is_left_behind(void **state)
 {
     fixture f;
@@ -297,7 +328,12 @@ enum { SAME, OTHER_RATE, OTHER_SEED, OTHER_MODEL, OTHER_CHECKPOINT, BAD_OPTIONS 
 
 static char directory[] = "/tmp/zero-contract-XXXXXX"; // of the checkpoints
 
-typedef struct maker { half of; int what; int64_t failing; } maker; // of rank 1: what differs, which allocation fails (0: none)
+// of rank 1: what differs, which allocation fails (0: none)
+typedef struct maker {
+    half of;
+    int what;
+    int64_t failing;
+} maker;
 
 // Two checkpoints, one parameter apart, of which rank 1 loads the second.
 static zero_status load_another(zero_engine *engine, bool second, zero_error *error)
@@ -318,13 +354,19 @@ static void *make_engine(void *argument)
     bool second = zero_comm_rank(self->of.comm) == 1;
     zero_engine *engine = NULL;
     zero_model *other = NULL;
-    zero_options options = {.struct_size = sizeof options, .model = self->of.model, .comm = self->of.comm, .shape = {.batch = 1, .seq = HARNESS_SEQ}, .backend = "ref",
-                            .config_text = "{\"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": 0.01}}}"};
+    zero_options options = {
+        .struct_size = sizeof options,
+        .model = self->of.model,
+        .comm = self->of.comm,
+        .shape = {.batch = 1, .seq = HARNESS_SEQ},
+        .backend = "ref",
+        .config_text = "{\"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": 0.01}}}"};
     if (second && self->what == OTHER_RATE)
         options.config_text = "{\"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": 0.02}}}";
     options.seed = second && self->what == OTHER_SEED;
     options.config_path = second && self->what == BAD_OPTIONS ? "both.json" : NULL;
-    if (second && self->what == OTHER_MODEL && create_model(4, &other, &self->of.error) == ZERO_OK) // tensors of the same shapes
+    // tensors of the same shapes
+    if (second && self->what == OTHER_MODEL && create_model(4, &other, &self->of.error) == ZERO_OK)
         options.model = other;
     int64_t before = zr_alloc_count();
     zr_alloc_fail_at(second ? self->failing : 0);
@@ -346,7 +388,8 @@ static void make_engines(const zero_model *model, int what, int64_t failing, mak
     zero_comm_options options = {.struct_size = sizeof options, .timeout_seconds = 100};
     assert_int_equal(zero_comm_threads(2, &options, comms, &error), ZERO_OK);
     for (int r = 0; r < 2; r++) {
-        out[r] = (maker){.of = {.comm = comms[r], .model = model}, .what = what, .failing = failing};
+        out[r] =
+            (maker){.of = {.comm = comms[r], .model = model}, .what = what, .failing = failing};
         assert_int_equal(pthread_create(&threads[r], NULL, make_engine, &out[r]), 0);
     }
     for (int r = 0; r < 2; r++)
@@ -355,11 +398,13 @@ static void make_engines(const zero_model *model, int what, int64_t failing, mak
         zero_comm_destroy(comms[r]);
 }
 
-// Ranks that would drift apart are refused before the first step; what is wrong on one rank is told by all at once.
+// Ranks that would drift apart are refused before the first step; what is wrong on one rank is told
+// by all at once.
 static void test_ranks_must_agree(void **state)
 {
     static const char *const words[] = {
-        [OTHER_RATE] = "rank 1 has another configuration than rank 0: \"optimizer.params.lr\" (0.02)",
+        [OTHER_RATE] =
+            "rank 1 has another configuration than rank 0: \"optimizer.params.lr\" (0.02)",
         [OTHER_SEED] = "\"options.seed\" (1)",
         [OTHER_MODEL] = "rank 1 has another model than rank 0: \"n_head\" (4)",
         [OTHER_CHECKPOINT] = "rank 1 has another checkpoint than rank 0: \"",
@@ -409,12 +454,19 @@ static void test_options(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_order_of_calls), cmocka_unit_test(test_accumulation_boundary), cmocka_unit_test(test_nonfinite_skips),
-        cmocka_unit_test(test_evaluation_changes_nothing), cmocka_unit_test(test_refused_calls_change_nothing),
-        cmocka_unit_test(test_missing_arguments), cmocka_unit_test(test_traffic_is_of_this_engine), cmocka_unit_test(test_no_barrier_in_a_step),
-        cmocka_unit_test(test_tensor_names),
-        cmocka_unit_test(test_ranks_must_agree), cmocka_unit_test(test_memory_of_one_rank),
-        cmocka_unit_test(test_gradient_is_derivative), cmocka_unit_test(test_no_rank_is_left_behind), cmocka_unit_test(test_options)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_order_of_calls),
+                                       cmocka_unit_test(test_accumulation_boundary),
+                                       cmocka_unit_test(test_nonfinite_skips),
+                                       cmocka_unit_test(test_evaluation_changes_nothing),
+                                       cmocka_unit_test(test_refused_calls_change_nothing),
+                                       cmocka_unit_test(test_missing_arguments),
+                                       cmocka_unit_test(test_traffic_is_of_this_engine),
+                                       cmocka_unit_test(test_no_barrier_in_a_step),
+                                       cmocka_unit_test(test_tensor_names),
+                                       cmocka_unit_test(test_ranks_must_agree),
+                                       cmocka_unit_test(test_memory_of_one_rank),
+                                       cmocka_unit_test(test_gradient_is_derivative),
+                                       cmocka_unit_test(test_no_rank_is_left_behind),
+                                       cmocka_unit_test(test_options)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

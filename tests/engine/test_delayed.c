@@ -1,5 +1,6 @@
-// An update beside the next step (ZeRO-Offload section 5.2): nothing changes before it starts, from then on every gradient is one update
-// old, and bits depend neither on where states lie, nor on how long the update takes, nor on who looks between two steps.
+// An update beside the next step (ZeRO-Offload section 5.2): nothing changes before it starts, from
+// then on every gradient is one update old, and bits depend neither on where states lie, nor on how
+// long the update takes, nor on who looks between two steps.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -19,16 +20,23 @@
 #include <zero/comm.h>
 
 static const char *const devices[] = {"none", "cpu", "nvme"};
-static const char *const precisions[] = {"\"bf16\": {\"enabled\": false}", "\"bf16\": {\"enabled\": true}", "\"fp16\": {\"enabled\": true, \"initial_scale_power\": 20, \"hysteresis\": 1}"};
+static const char *const precisions[] = {
+    "\"bf16\": {\"enabled\": false}", "\"bf16\": {\"enabled\": true}",
+    "\"fp16\": {\"enabled\": true, \"initial_scale_power\": 20, \"hysteresis\": 1}"};
 
-static void run(harness_case c, int optimizer, int parameters, int precision, int start, harness_result *out)
+static void run(harness_case c, int optimizer, int parameters, int precision, int start,
+                harness_result *out)
 {
     char tiers[512], text[256];
-    snprintf(tiers, sizeof tiers,
-             "\"offload_optimizer\": {\"device\": \"%s\", \"nvme_path\": \"%s\"}, \"offload_param\": {\"device\": \"%s\", \"nvme_path\": \"%s\"}, \"sub_group_size\": 2048, "
-             "\"stage3_param_persistence_threshold\": 0",
-             devices[optimizer], harness_scratch(), devices[parameters], harness_scratch());
-    snprintf(text, sizeof text, start ? "%s, \"libzero\": {\"delayed_update\": {\"start_step\": %d}}" : "%s", precisions[precision], start);
+    snprintf(
+        tiers, sizeof tiers,
+        "\"offload_optimizer\": {\"device\": \"%s\", \"nvme_path\": \"%s\"}, \"offload_param\": "
+        "{\"device\": \"%s\", \"nvme_path\": \"%s\"}, \"sub_group_size\": 2048, "
+        "\"stage3_param_persistence_threshold\": 0",
+        devices[optimizer], harness_scratch(), devices[parameters], harness_scratch());
+    snprintf(text, sizeof text,
+             start ? "%s, \"libzero\": {\"delayed_update\": {\"start_step\": %d}}" : "%s",
+             precisions[precision], start);
     c.tiers = tiers;
     c.precision = text;
     harness_run(&c, out);
@@ -44,7 +52,8 @@ static void nothing_changes_before_it_starts(void **state)
                 run(c, device, 0, precision, 0, &ordinary);
                 run(c, device, 0, precision, HARNESS_STEPS + 1, &other);
                 assert_true(harness_equal(&ordinary, &other));
-                run(c, device, 0, precision, 3, &other); // step 3 computes with what step 2 has left, step 4 is the first that does not
+                // step 3 computes with what step 2 has left, step 4 is the first that does not
+                run(c, device, 0, precision, 3, &other);
                 assert_memory_equal(ordinary.loss, other.loss, 3 * sizeof *ordinary.loss);
                 if (precision < 2)
                     assert_true(ordinary.loss[3] != other.loss[3]);
@@ -57,14 +66,19 @@ static void same_bits_wherever_states_lie(void **state)
     for (int precision = SANITIZED; precision < (SANITIZED ? 2 : 3); precision++)
         for (int k = 1; k <= 3; k += 2)
             for (int ranks = SANITIZED ? 2 : 1; ranks <= 2; ranks++) {
-                harness_case c = {.stage = 1, .ranks = ranks, .accumulation = k, .batch = 2, .clipping = 0.5};
+                harness_case c = {
+                    .stage = 1, .ranks = ranks, .accumulation = k, .batch = 2, .clipping = 0.5};
                 run(c, 1, 0, precision, 2, &reference);
                 for (c.stage = 1; c.stage <= 3; c.stage++)
                     for (int optimizer = 1; optimizer <= 2; optimizer++)
-                        for (int parameters = 0; parameters <= (c.stage == 3 ? 2 : 0); parameters++) {
+                        for (int parameters = 0; parameters <= (c.stage == 3 ? 2 : 0);
+                             parameters++) {
                             run(c, optimizer, parameters, precision, 2, &other);
                             if (!harness_equal(&reference, &other))
-                                fail_msg("stage %d, %d ranks, K %d, policy %d, optimizer on %s, parameters on %s: other bits", c.stage, ranks, k, precision, devices[optimizer], devices[parameters]);
+                                fail_msg("stage %d, %d ranks, K %d, policy %d, optimizer on %s, "
+                                         "parameters on %s: other bits",
+                                         c.stage, ranks, k, precision, devices[optimizer],
+                                         devices[parameters]);
                             assert_int_equal(reference.skipped, other.skipped);
                         }
             }
@@ -120,8 +134,19 @@ static trainee begin(const char *zero, const char *libzero)
     gpt2.resid_pdrop = gpt2.embd_pdrop = gpt2.attn_pdrop = 0;
     must(zero_gpt2_create(&gpt2, &t.model, &error));
     must(zero_comm_self(&t.comm, &error));
-    snprintf(config, sizeof config, "{\"train_micro_batch_size_per_gpu\": 2, \"gradient_clipping\": 0, \"zero_optimization\": {%s}, \"optimizer\": {\"type\": \"SGD\", \"params\": {\"lr\": 0.5}}, \"libzero\": {\"dtype\": \"fp32\"%s}}", zero, libzero);
-    zero_options options = {.struct_size = sizeof options, .model = t.model, .comm = t.comm, .config_text = config, .shape = {.batch = 2, .seq = HARNESS_SEQ}, .threads = 1, .seed = 7, .backend = "ref"};
+    snprintf(config, sizeof config,
+             "{\"train_micro_batch_size_per_gpu\": 2, \"gradient_clipping\": 0, "
+             "\"zero_optimization\": {%s}, \"optimizer\": {\"type\": \"SGD\", \"params\": {\"lr\": "
+             "0.5}}, \"libzero\": {\"dtype\": \"fp32\"%s}}",
+             zero, libzero);
+    zero_options options = {.struct_size = sizeof options,
+                            .model = t.model,
+                            .comm = t.comm,
+                            .config_text = config,
+                            .shape = {.batch = 2, .seq = HARNESS_SEQ},
+                            .threads = 1,
+                            .seed = 7,
+                            .backend = "ref"};
     must(zero_initialize(&options, &t.engine, &error));
     list_tensors(t.model);
     return t;
@@ -160,7 +185,8 @@ static double evaluate(trainee *t)
     return loss;
 }
 
-typedef zero_status (*tensor_reader)(zero_engine *engine, const char *name, float *out, int64_t elements, zero_error *error);
+typedef zero_status (*tensor_reader)(zero_engine *engine, const char *name, float *out,
+                                     int64_t elements, zero_error *error);
 
 static void read_all(trainee *t, tensor_reader read, float *out)
 {
@@ -192,12 +218,14 @@ static double farthest(const float *a, const float *b, int64_t count)
 
 enum { STEPS = 8, START = 3 };
 
-// The recursion of the paper by hand: an ordinary engine is asked for the gradient at the parameters that the step should have seen.
+// The recursion of the paper by hand: an ordinary engine is asked for the gradient at the
+// parameters that the step should have seen.
 static void every_gradient_is_one_update_old(void **state)
 {
     trainee delayed = begin(OFFLOADED, DELAYED), oracle = begin("\"stage\": 0", "");
     int64_t n = count_all();
-    float *newest = malloc((size_t)n * sizeof(float)), *seen = malloc((size_t)n * sizeof(float)), *gradient = malloc((size_t)n * sizeof(float)), *got = malloc((size_t)n * sizeof(float));
+    float *newest = malloc((size_t)n * sizeof(float)), *seen = malloc((size_t)n * sizeof(float)),
+          *gradient = malloc((size_t)n * sizeof(float)), *got = malloc((size_t)n * sizeof(float));
     read_all(&oracle, zero_read_parameter, newest);
     for (int s = 0; s < STEPS; s++) {
         if (s + 1 <= START) // ordinary steps, and the first whose update is delayed
@@ -205,7 +233,8 @@ static void every_gradient_is_one_update_old(void **state)
         write_all(&oracle, seen);
         double loss = step_on(&oracle, s);
         read_all(&oracle, zero_read_gradient, gradient);
-        memcpy(seen, newest, (size_t)n * sizeof(float)); // of the next step: all updates before this one
+        // of the next step: all updates before this one
+        memcpy(seen, newest, (size_t)n * sizeof(float));
         for (int64_t i = 0; i < n; i++)
             newest[i] -= 0.5f * gradient[i];
         assert_true(fabs(step_on(&delayed, s) - loss) < 1e-6);
@@ -218,7 +247,8 @@ static void every_gradient_is_one_update_old(void **state)
     write_all(&oracle, got);
     must(zero_finish_update(delayed.engine, &error));
     assert_true(evaluate(&delayed) == evaluate(&oracle));
-    assert_true(fabs(step_on(&delayed, STEPS) - step_on(&oracle, STEPS)) < 1e-6); // and the next step sees them all
+    // and the next step sees them all
+    assert_true(fabs(step_on(&delayed, STEPS) - step_on(&oracle, STEPS)) < 1e-6);
     must(zero_finish_update(oracle.engine, &error));
     free(got);
     free(gradient);
@@ -232,9 +262,13 @@ static void who_looks_between_steps_changes_nothing(void **state)
 {
     for (int nvme = 0; nvme < 2; nvme++) {
         char tiers[256];
-        snprintf(tiers, sizeof tiers, "\"stage\": 3, \"sub_group_size\": 2048, \"offload_optimizer\": {\"device\": \"%s\", \"nvme_path\": \"%s\"}", devices[1 + nvme], harness_scratch());
+        snprintf(tiers, sizeof tiers,
+                 "\"stage\": 3, \"sub_group_size\": 2048, \"offload_optimizer\": {\"device\": "
+                 "\"%s\", \"nvme_path\": \"%s\"}",
+                 devices[1 + nvme], harness_scratch());
         trainee watched = begin(tiers, DELAYED), alone = begin(tiers, DELAYED);
-        float *values = malloc((size_t)count_all() * sizeof *values), *same = malloc((size_t)count_all() * sizeof *values);
+        float *values = malloc((size_t)count_all() * sizeof *values),
+              *same = malloc((size_t)count_all() * sizeof *values);
         for (int s = 0; s < STEPS; s++) {
             assert_true(step_on(&watched, s) == step_on(&alone, s));
             if (s % 2)
@@ -265,15 +299,26 @@ static int64_t fail_late(void *user, bool write, int64_t place, int64_t bytes)
     return --*left < 0 ? -EIO : bytes;
 }
 
-#define NVME "\"offload_optimizer\": {\"device\": \"nvme\", \"nvme_path\": \"%s\"}, \"sub_group_size\": 2048"
-#define FROM_ONE "\"bf16\": {\"enabled\": true}, \"libzero\": {\"delayed_update\": {\"start_step\": 1}}"
+#define NVME                                                                                       \
+    "\"offload_optimizer\": {\"device\": \"nvme\", \"nvme_path\": \"%s\"}, \"sub_group_size\": "   \
+    "2048"
+#define FROM_ONE                                                                                   \
+    "\"bf16\": {\"enabled\": true}, \"libzero\": {\"delayed_update\": {\"start_step\": 1}}"
 
 static void backward_waits_for_a_slow_update(void **state)
 {
     static harness_result quick, late;
     char tiers[256];
-    snprintf(tiers, sizeof tiers, "\"offload_optimizer\": {\"device\": \"nvme\", \"nvme_path\": \"%s\", \"pipeline_read\": false}, \"sub_group_size\": 512", harness_scratch());
-    harness_case c = {.stage = 2, .ranks = 2, .accumulation = 1, .batch = 2, .tiers = tiers, .precision = FROM_ONE};
+    snprintf(tiers, sizeof tiers,
+             "\"offload_optimizer\": {\"device\": \"nvme\", \"nvme_path\": \"%s\", "
+             "\"pipeline_read\": false}, \"sub_group_size\": 512",
+             harness_scratch());
+    harness_case c = {.stage = 2,
+                      .ranks = 2,
+                      .accumulation = 1,
+                      .batch = 2,
+                      .tiers = tiers,
+                      .precision = FROM_ONE};
     harness_run(&c, &quick);
     c.faults = &(zr_io_faults){.transfer = slow, .overwrite = true};
     harness_run(&c, &late);
@@ -291,10 +336,18 @@ static void an_update_that_fails_ends_the_run(void **state)
         int named = 0;
         _Atomic int64_t left = after[i];
         const zr_io_faults faults = {.user = &left, .transfer = fail_late};
-        harness_try(&(harness_case){.stage = 2, .ranks = 2, .accumulation = 1, .batch = 2, .tiers = tiers, .precision = FROM_ONE, .faults = &faults}, &r, ranks);
+        harness_try(&(harness_case){.stage = 2,
+                                    .ranks = 2,
+                                    .accumulation = 1,
+                                    .batch = 2,
+                                    .tiers = tiers,
+                                    .precision = FROM_ONE,
+                                    .faults = &faults},
+                    &r, ranks);
         for (int rank = 0; rank < 2; rank++) {
             assert_int_not_equal(ranks[rank].status, ZERO_OK);
-            named += ranks[rank].status == ZERO_ERR_IO && strstr(ranks[rank].error.message, "Input/output error") != NULL;
+            named += ranks[rank].status == ZERO_ERR_IO &&
+                     strstr(ranks[rank].error.message, "Input/output error") != NULL;
         }
         assert_true(named > 0);
     }

@@ -1,5 +1,6 @@
-// exact_world: the same bits on 1, 2, 4 and 8 ranks that share one global batch of equal micro-batches, at every stage, in every policy, on
-// every tier; and a run that is saved on some goes on to them on others.
+// exact_world: the same bits on 1, 2, 4 and 8 ranks that share one global batch of equal
+// micro-batches, at every stage, in every policy, on every tier; and a run that is saved on some
+// goes on to them on others.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -22,7 +23,9 @@
 enum { MICRO_BATCHES = 8, MOST = 64, ELEMS = 1500, SAVED = 2 };
 
 #define EXACT "\"libzero\": {\"exact_world\": true}"
-static const char *const policies[] = {EXACT, "\"bf16\": {\"enabled\": true}, " EXACT, "\"fp16\": {\"enabled\": true, \"initial_scale_power\": 10}, " EXACT};
+static const char *const policies[] = {
+    EXACT, "\"bf16\": {\"enabled\": true}, " EXACT,
+    "\"fp16\": {\"enabled\": true, \"initial_scale_power\": 10}, " EXACT};
 
 static harness_result reference, other;
 
@@ -57,8 +60,11 @@ static void draw(float (*values)[ELEMS])
     }
 }
 
-// The sum over all micro-batches g = k * ranks + r, by the tree over ranks and the counter over k, in accumulators[0].
-static void sum_up(float (*values)[ELEMS], int ranks, zr_sum_slots (*place)(const zr_settings *, int64_t), float (*accumulators)[ELEMS])
+// The sum over all micro-batches g = k * ranks + r, by the tree over ranks and the counter over k,
+// in accumulators[0].
+static void sum_up(float (*values)[ELEMS], int ranks,
+                   zr_sum_slots (*place)(const zr_settings *, int64_t),
+                   float (*accumulators)[ELEMS])
 {
     const zr_settings settings = {.accumulation = MOST / ranks, .exact_world = true};
     for (int k = 0; k < MOST / ranks; k++) {
@@ -67,7 +73,8 @@ static void sum_up(float (*values)[ELEMS], int ranks, zr_sum_slots (*place)(cons
         assert_true(to.slot + ZR_MAX(to.adds, 1) <= zr_accumulators(&settings));
         for (int r = 0; r < ranks; r++)
             sources[r] = values[k * ranks + r];
-        zr_tree_sum(&(zr_sum_target){accumulators[to.slot], ZERO_F32, to.adds, ELEMS}, ZERO_F32, sources, ranks, ELEMS, 1);
+        zr_tree_sum(&(zr_sum_target){accumulators[to.slot], ZERO_F32, to.adds, ELEMS}, ZERO_F32,
+                    sources, ranks, ELEMS, 1);
     }
 }
 
@@ -109,7 +116,12 @@ static void every_stage_and_policy(void **state)
 {
     for (int policy = SANITIZED; policy < (SANITIZED ? 2 : 3); policy++)
         for (int stage = 0; stage <= 3; stage++)
-            same_in_every_world((harness_case){.stage = stage, .batch = 2, .dropout = 0.1f, .clipping = 1, .precision = policies[policy]}, 8, policies[policy]);
+            same_in_every_world((harness_case){.stage = stage,
+                                               .batch = 2,
+                                               .dropout = 0.1f,
+                                               .clipping = 1,
+                                               .precision = policies[policy]},
+                                8, policies[policy]);
 }
 
 // What exact_world is for: without it these runs differ.
@@ -136,7 +148,10 @@ static void every_tier(void **state)
 {
     for (int stage = SANITIZED ? 3 : 1; stage <= 3; stage++)
         for (int tier = 1; tier <= 2; tier++) {
-            harness_case c = {.stage = stage, .batch = 1, .precision = policies[1 + tier % 2], .tiers = harness_tiers(tier, stage == 3 ? tier : 0)};
+            harness_case c = {.stage = stage,
+                              .batch = 1,
+                              .precision = policies[1 + tier % 2],
+                              .tiers = harness_tiers(tier, stage == 3 ? tier : 0)};
             same_in_every_world(c, 4, c.tiers);
             c.tiers = NULL;
             run_on(c, 2, &reference); // other is on its tier
@@ -148,35 +163,63 @@ static void every_optimizer(void **state)
 {
     static const char *const optimizers[] = {"Adam", "SGD", "Adagrad", "Lion", "LAMB"};
     for (int i = SANITIZED ? 4 : 0; i < (int)(sizeof optimizers / sizeof *optimizers); i++)
-        same_in_every_world((harness_case){.stage = 1 + i % 3, .batch = 1, .clipping = 1, .optimizer = optimizers[i], .precision = policies[i % 3]}, 4, optimizers[i]);
+        same_in_every_world((harness_case){.stage = 1 + i % 3,
+                                           .batch = 1,
+                                           .clipping = 1,
+                                           .optimizer = optimizers[i],
+                                           .precision = policies[i % 3]},
+                            4, optimizers[i]);
 }
 
 static void tiles_and_delayed_updates(void **state)
 {
-    same_in_every_world((harness_case){.stage = 3, .batch = 2, .backend = "cpu", .width = 128, .vocabulary = 200, .tiles_embedding = 3, .tiles_mlp = 2, .precision = policies[1],
-                                       .tiers = harness_tiers(2, 2)}, SANITIZED ? 2 : 4, "tiles");
-    static const char *const delayed = "\"bf16\": {\"enabled\": true}, \"libzero\": {\"exact_world\": true, \"delayed_update\": {\"start_step\": 1}}";
+    same_in_every_world((harness_case){.stage = 3,
+                                       .batch = 2,
+                                       .backend = "cpu",
+                                       .width = 128,
+                                       .vocabulary = 200,
+                                       .tiles_embedding = 3,
+                                       .tiles_mlp = 2,
+                                       .precision = policies[1],
+                                       .tiers = harness_tiers(2, 2)},
+                        SANITIZED ? 2 : 4, "tiles");
+    static const char *const delayed =
+        "\"bf16\": {\"enabled\": true}, \"libzero\": {\"exact_world\": true, \"delayed_update\": "
+        "{\"start_step\": 1}}";
     for (int tier = 1; tier <= 2; tier++)
-        same_in_every_world((harness_case){.stage = 4 - tier, .batch = 1, .precision = delayed, .tiers = harness_tiers(tier, 0)}, 4, "delayed updates");
+        same_in_every_world((harness_case){.stage = 4 - tier,
+                                           .batch = 1,
+                                           .precision = delayed,
+                                           .tiers = harness_tiers(tier, 0)},
+                            4, "delayed updates");
 }
 
 static void products_of_the_processor_and_overlap(void **state)
 {
     for (int policy = 0; policy < (SANITIZED ? 1 : 2); policy++)
-        same_in_every_world((harness_case){.stage = 3, .batch = 2, .backend = "cpu", .width = 64, .overlap = true, .bucket = 3000, .precision = policies[policy]}, 4, "backend cpu");
+        same_in_every_world((harness_case){.stage = 3,
+                                           .batch = 2,
+                                           .backend = "cpu",
+                                           .width = 64,
+                                           .overlap = true,
+                                           .bucket = 3000,
+                                           .precision = policies[policy]},
+                            4, "backend cpu");
 }
 
 // Steps whose gradient is not finite are the same steps, and the scale after them.
 static void the_loss_scale_falls_alike(void **state)
 {
-    static const char *const falling = "\"fp16\": {\"enabled\": true, \"initial_scale_power\": 22, \"hysteresis\": 1}, " EXACT;
+    static const char *const falling =
+        "\"fp16\": {\"enabled\": true, \"initial_scale_power\": 22, \"hysteresis\": 1}, " EXACT;
     harness_case c = {.stage = 2, .batch = 1, .precision = falling};
     run_on(c, 1, &reference);
     assert_true(reference.skipped > 0 && reference.skipped < HARNESS_STEPS);
     run_on(c, 8, &other);
     assert_int_equal(reference.skipped, other.skipped);
     assert_memory_equal(reference.loss, other.loss, sizeof reference.loss);
-    assert_memory_equal(reference.parameters, other.parameters, (size_t)reference.elems * sizeof(float));
+    assert_memory_equal(reference.parameters, other.parameters,
+                        (size_t)reference.elems * sizeof(float));
 }
 
 static void a_checkpoint_goes_on_in_any_world(void **state)
@@ -186,7 +229,12 @@ static void a_checkpoint_goes_on_in_any_world(void **state)
     assert_non_null(mkdtemp(directory));
     snprintf(path, sizeof path, "%s/ck", directory);
     for (int i = 0; i < (SANITIZED ? 1 : 3); i++) {
-        harness_case c = {.stage = 1 + i, .batch = 1, .dropout = 0.1f, .precision = policies[1 + i % 2], .save = path, .save_at = SAVED};
+        harness_case c = {.stage = 1 + i,
+                          .batch = 1,
+                          .dropout = 0.1f,
+                          .precision = policies[1 + i % 2],
+                          .save = path,
+                          .save_at = SAVED};
         run_on(c, 2, &reference);
         c.save = NULL;
         c.load = path;
@@ -194,15 +242,25 @@ static void a_checkpoint_goes_on_in_any_world(void **state)
             c.stage = ranks == 1 ? 0 : 3 - i;
             c.tiers = c.stage == 3 ? harness_tiers(1 + i % 2, 1) : NULL;
             run_on(c, ranks, &other);
-            assert_memory_equal(reference.loss + SAVED, other.loss + SAVED, sizeof reference.loss - SAVED * sizeof *reference.loss);
-            assert_memory_equal(reference.norm + SAVED, other.norm + SAVED, sizeof reference.norm - SAVED * sizeof *reference.norm);
-            assert_memory_equal(reference.parameters, other.parameters, (size_t)reference.elems * sizeof(float));
+            assert_memory_equal(reference.loss + SAVED, other.loss + SAVED,
+                                sizeof reference.loss - SAVED * sizeof *reference.loss);
+            assert_memory_equal(reference.norm + SAVED, other.norm + SAVED,
+                                sizeof reference.norm - SAVED * sizeof *reference.norm);
+            assert_memory_equal(reference.parameters, other.parameters,
+                                (size_t)reference.elems * sizeof(float));
         }
     }
     harness_failure failure;
-    harness_case halves = {.stage = 1, .ranks = 1, .accumulation = MICRO_BATCHES / 2, .batch = 2, .dropout = 0.1f, .precision = EXACT, .load = path};
+    harness_case halves = {.stage = 1,
+                           .ranks = 1,
+                           .accumulation = MICRO_BATCHES / 2,
+                           .batch = 2,
+                           .dropout = 0.1f,
+                           .precision = EXACT,
+                           .load = path};
     harness_try(&halves, &other, &failure);
-    assert_non_null(strstr(failure.error.message, "train_micro_batch_size_per_gpu of 1, this training has 2"));
+    assert_non_null(
+        strstr(failure.error.message, "train_micro_batch_size_per_gpu of 1, this training has 2"));
     halves.precision = NULL; // to other bits it goes on
     harness_run(&halves, &other);
     assert_int_equal(zr_directory_remove(directory, NULL), ZERO_OK);
@@ -210,27 +268,51 @@ static void a_checkpoint_goes_on_in_any_world(void **state)
 
 static void bytes_are_planned(void **state)
 {
-    harness_case plain = {.stage = 2, .batch = 1, .precision = "\"bf16\": {\"enabled\": true}"}, exact = plain;
+    harness_case plain = {.stage = 2, .batch = 1, .precision = "\"bf16\": {\"enabled\": true}"},
+                 exact = plain;
     exact.precision = policies[1];
     run_on(plain, 1, &reference);
     run_on(exact, 1, &other);
-    const int64_t *before = reference.memory.held[ZERO_TIER_device], *after = other.memory.held[ZERO_TIER_device];
-    assert_int_equal(after[ZERO_MEM_gradients], 3 * before[ZERO_MEM_gradients]); // K = 8: one for each bit of 7
+    const int64_t *before = reference.memory.held[ZERO_TIER_device],
+                  *after = other.memory.held[ZERO_TIER_device];
+    // K = 8: one for each bit of 7
+    assert_int_equal(after[ZERO_MEM_gradients], 3 * before[ZERO_MEM_gradients]);
     run_on(plain, 2, &reference);
     run_on(exact, 2, &other);
-    assert_int_equal(other.traffic.bytes[ZERO_COMM_reduce_scatter], 2 * reference.traffic.bytes[ZERO_COMM_reduce_scatter]);
-    assert_int_equal(other.traffic.bytes[ZERO_COMM_all_gather], reference.traffic.bytes[ZERO_COMM_all_gather]);
+    assert_int_equal(other.traffic.bytes[ZERO_COMM_reduce_scatter],
+                     2 * reference.traffic.bytes[ZERO_COMM_reduce_scatter]);
+    assert_int_equal(other.traffic.bytes[ZERO_COMM_all_gather],
+                     reference.traffic.bytes[ZERO_COMM_all_gather]);
     assert_memory_equal(other.memory.held, other.memory.planned, sizeof other.memory.held);
 }
 
 static void what_has_no_such_tree_is_refused(void **state)
 {
-    const struct { harness_case c; const char *words; } cases[] = {
-        {{.ranks = 3, .accumulation = 2, .batch = 1, .precision = EXACT}, "libzero.exact_world on 3 ranks: found 3, expected a power of two"},
-        {{.ranks = 2, .accumulation = 6, .batch = 1, .precision = EXACT}, "gradient_accumulation_steps 6 (a batch of 12 = 1 x 6 x 2 ranks): expected a power of two"},
-        {{.ranks = 2, .accumulation = 2, .batch = 1, .precision = EXACT ", \"communication_data_type\": \"bf16\""}, "communication_data_type is bf16, but with libzero.exact_world gradients are exchanged in fp32"},
-        {{.ranks = 2, .accumulation = 2, .batch = 1, .precision = EXACT ", \"data_types\": {\"grad_accum_dtype\": \"bf16\"}"}, "data_types.grad_accum_dtype is bf16, but with libzero.exact_world sums are fp32"},
-        {{.ranks = 2, .accumulation = 2, .batch = 1, .precision = "\"libzero\": {\"exact_world\": true, \"reduce\": \"per_step\"}"}, "keep one of them"},
+    const struct {
+        harness_case c;
+        const char *words;
+    } cases[] = {
+        {{.ranks = 3, .accumulation = 2, .batch = 1, .precision = EXACT},
+         "libzero.exact_world on 3 ranks: found 3, expected a power of two"},
+        {{.ranks = 2, .accumulation = 6, .batch = 1, .precision = EXACT},
+         "gradient_accumulation_steps 6 (a batch of 12 = 1 x 6 x 2 ranks): expected a power of "
+         "two"},
+        {{.ranks = 2,
+          .accumulation = 2,
+          .batch = 1,
+          .precision = EXACT ", \"communication_data_type\": \"bf16\""},
+         "communication_data_type is bf16, but with libzero.exact_world gradients are exchanged in "
+         "fp32"},
+        {{.ranks = 2,
+          .accumulation = 2,
+          .batch = 1,
+          .precision = EXACT ", \"data_types\": {\"grad_accum_dtype\": \"bf16\"}"},
+         "data_types.grad_accum_dtype is bf16, but with libzero.exact_world sums are fp32"},
+        {{.ranks = 2,
+          .accumulation = 2,
+          .batch = 1,
+          .precision = "\"libzero\": {\"exact_world\": true, \"reduce\": \"per_step\"}"},
+         "keep one of them"},
     };
     for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++)
         harness_refused(&cases[i].c, ZERO_ERR_CONFIG, cases[i].words);

@@ -94,8 +94,8 @@ static void expect_values(const harness_case *c, const harness_result *run,
                 bool stays = is_frozen(c->frozen->user, tensor->name);
                 int64_t elements = zr_tensor_desc_elements(tensor);
                 const float *got = values_of(model, run, tensor->name),
-                            *like = values_of(reference, stays || !moved ? start : moved,
-                                              tensor->name);
+                            *like =
+                                values_of(reference, stays || !moved ? start : moved, tensor->name);
                 bool same = stays ? is_start(c, got, like, elements)
                                   : memcmp(got, like, sizeof *got * (size_t)elements) == 0;
                 if (same != (stays || moved))
@@ -129,8 +129,8 @@ static int64_t trained_elements(const harness_case *c)
             const zero_piece_desc *piece = &model->units[u].pieces[p];
             int64_t elements = 0;
             for (int t = 0; t < piece->tensor_count; t++)
-                elements = ZR_ROUND_UP(elements, (int64_t)64)
-                           + zr_tensor_desc_elements(&piece->tensors[t]);
+                elements = ZR_ROUND_UP(elements, (int64_t)64) +
+                           zr_tensor_desc_elements(&piece->tensors[t]);
             if (piece->kind == ZERO_TRAINABLE)
                 all += ZR_ROUND_UP((elements + c->ranks - 1) / c->ranks, (int64_t)2048) * c->ranks;
         }
@@ -347,12 +347,9 @@ static void pieces_are_frozen_from_outside(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gpt2_at_every_stage),
-        cmocka_unit_test(tiles_at_every_stage),
-        cmocka_unit_test(llama_at_every_stage),
-        cmocka_unit_test(on_every_tier),
-        cmocka_unit_test(again_and_later),
-        cmocka_unit_test(pieces_are_frozen_from_outside),
+        cmocka_unit_test(gpt2_at_every_stage),  cmocka_unit_test(tiles_at_every_stage),
+        cmocka_unit_test(llama_at_every_stage), cmocka_unit_test(on_every_tier),
+        cmocka_unit_test(again_and_later),      cmocka_unit_test(pieces_are_frozen_from_outside),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
-// Llama is a client like any other: stages 0 to 3, on any ranks, in every policy, tier and tiling, are the same bits; bytes planned are bytes
-// held. Three configurations: a head of its own, shared keys and every bias; a tied head and norms of heads; weights in tiles.
+// Llama is a client like any other: stages 0 to 3, on any ranks, in every policy, tier and tiling,
+// are the same bits; bytes planned are bytes held. Three configurations: a head of its own, shared
+// keys and every bias; a tied head and norms of heads; weights in tiles.
 #include "harness.h"
 
 #include <math.h>
@@ -12,7 +13,9 @@
 #define CONFIGS 3
 #define TILED 2
 
-static const char *const policies[] = {NULL, "\"bf16\": {\"enabled\": true}", "\"fp16\": {\"enabled\": true, \"initial_scale_power\": 10}"};
+static const char *const policies[] = {
+    NULL, "\"bf16\": {\"enabled\": true}",
+    "\"fp16\": {\"enabled\": true, \"initial_scale_power\": 10}"};
 
 static zero_llama_config config_of(int which)
 {
@@ -53,7 +56,12 @@ static void test_stages(void **state)
         for (int p = 0; p < 3; p++)
             for (int ranks = 1; ranks <= 3; ranks++) {
                 const zero_llama_config config = config_of(which);
-                harness_stages_agree((harness_case){.llama = &config, .ranks = ranks, .accumulation = 2, .batch = 1, .clipping = 1, .precision = policies[p]});
+                harness_stages_agree((harness_case){.llama = &config,
+                                                    .ranks = ranks,
+                                                    .accumulation = 2,
+                                                    .batch = 1,
+                                                    .clipping = 1,
+                                                    .precision = policies[p]});
             }
 }
 
@@ -62,7 +70,12 @@ static void test_cpu_backend(void **state)
     for (int which = 0; which < CONFIGS; which++)
         for (int p = 0; p < 3; p++) {
             const zero_llama_config config = config_of(which);
-            harness_stages_agree((harness_case){.llama = &config, .ranks = 2, .accumulation = 1, .batch = 2, .backend = "cpu", .precision = policies[p]});
+            harness_stages_agree((harness_case){.llama = &config,
+                                                .ranks = 2,
+                                                .accumulation = 1,
+                                                .batch = 2,
+                                                .backend = "cpu",
+                                                .precision = policies[p]});
         }
 }
 
@@ -74,11 +87,19 @@ static void test_tiers(void **state)
     char tiers[512];
     for (int which = 0; which < CONFIGS; which++) {
         const zero_llama_config config = config_of(which);
-        harness_case c = {.llama = &config, .stage = 3, .ranks = 2, .accumulation = 2, .batch = 1, .precision = policies[which]};
+        harness_case c = {.llama = &config,
+                          .stage = 3,
+                          .ranks = 2,
+                          .accumulation = 2,
+                          .batch = 1,
+                          .precision = policies[which]};
         harness_run(&c, &memory);
         for (int d = 0; d < 2; d++) {
-            snprintf(tiers, sizeof tiers, "\"offload_optimizer\": {\"device\": \"%s\", \"nvme_path\": \"%s\"}, \"offload_param\": {\"device\": \"%s\", \"nvme_path\": \"%s\"},"
-                     " \"stage3_param_persistence_threshold\": 0, \"sub_group_size\": 3000", devices[d], harness_scratch(), devices[d], harness_scratch());
+            snprintf(tiers, sizeof tiers,
+                     "\"offload_optimizer\": {\"device\": \"%s\", \"nvme_path\": \"%s\"}, "
+                     "\"offload_param\": {\"device\": \"%s\", \"nvme_path\": \"%s\"},"
+                     " \"stage3_param_persistence_threshold\": 0, \"sub_group_size\": 3000",
+                     devices[d], harness_scratch(), devices[d], harness_scratch());
             c.tiers = tiers;
             harness_run(&c, &other);
             assert_true(harness_equal(&memory, &other));

@@ -1,4 +1,5 @@
-// Masked targets: loss and gradient of a step are means over all of its targets, however its samples are cut into ranks and micro-batches.
+// Masked targets: loss and gradient of a step are means over all of its targets, however its
+// samples are cut into ranks and micro-batches.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -23,8 +24,14 @@ static harness_result reference, other;
 
 static harness_case cut(int ranks, int accumulation, int stage, const char *precision)
 {
-    return (harness_case){.stage = stage, .ranks = ranks, .accumulation = accumulation, .batch = SAMPLES / ranks / accumulation, .optimizer = "SGD",
-                          .clipping = 0.5, .masked = true, .precision = precision};
+    return (harness_case){.stage = stage,
+                          .ranks = ranks,
+                          .accumulation = accumulation,
+                          .batch = SAMPLES / ranks / accumulation,
+                          .optimizer = "SGD",
+                          .clipping = 0.5,
+                          .masked = true,
+                          .precision = precision};
 }
 
 static void near(double a, double b, double share)
@@ -44,7 +51,9 @@ static void agree_but_for_rounding(const harness_result *a, const harness_result
         assert_true(fabsf(a->parameters[i] - b->parameters[i]) <= 1e-6f);
 }
 
-static const struct { int ranks, accumulation; } cuts[] = {{1, 8}, {1, 2}, {2, 2}, {4, 1}, {8, 1}};
+static const struct {
+    int ranks, accumulation;
+} cuts[] = {{1, 8}, {1, 2}, {2, 2}, {4, 1}, {8, 1}};
 
 static void every_cut_is_the_same_step(void **state)
 {
@@ -62,7 +71,8 @@ static void with_equal_weights_cuts_differ(void **state)
     harness_case whole = cut(1, 1, 0, EQUAL_WEIGHTS), parts = cut(1, 8, 0, EQUAL_WEIGHTS);
     harness_run(&whole, &reference);
     harness_run(&parts, &other);
-    assert_true(fabs(reference.loss[0] - other.loss[0]) > 0.05 && fabs(reference.norm[0] - other.norm[0]) > 0.05);
+    assert_true(fabs(reference.loss[0] - other.loss[0]) > 0.05 &&
+                fabs(reference.norm[0] - other.norm[0]) > 0.05);
 }
 
 static void one_micro_batch_size_has_the_same_bits_in_every_world(void **state)
@@ -98,16 +108,26 @@ static void must(zero_status status, const zero_error *error)
         fail_msg("%s", error->message);
 }
 
-static zero_engine *open_engine(const zero_model *model, zero_comm *comm, const char *config, zero_shape shape)
+static zero_engine *open_engine(const zero_model *model, zero_comm *comm, const char *config,
+                                zero_shape shape)
 {
-    zero_options options = {.struct_size = sizeof options, .model = model, .comm = comm, .config_text = config, .shape = shape, .seed = 7, .backend = "ref"};
+    zero_options options = {.struct_size = sizeof options,
+                            .model = model,
+                            .comm = comm,
+                            .config_text = config,
+                            .shape = shape,
+                            .seed = 7,
+                            .backend = "ref"};
     zero_engine *engine;
     zero_error error;
     must(zero_initialize(&options, &engine, &error), &error);
     return engine;
 }
 
-typedef struct sums { double loss, weighted, targets; } sums; // of micro-batches: means, means x targets, targets
+// of micro-batches: means, means x targets, targets
+typedef struct sums {
+    double loss, weighted, targets;
+} sums;
 
 static zero_step_info step_by_hand(zero_engine *engine, int kept_most, sums *out)
 {
@@ -126,7 +146,8 @@ static zero_step_info step_by_hand(zero_engine *engine, int kept_most, sums *out
         must(zero_forward(engine, &batch, &loss, &error), &error);
         must(zero_backward(engine, &error), &error);
         must(zero_step(engine, &info, &error), &error);
-        *out = (sums){out->loss + loss, out->weighted + loss * (double)kept, out->targets + (double)kept};
+        *out = (sums){out->loss + loss, out->weighted + loss * (double)kept,
+                      out->targets + (double)kept};
     }
     return info;
 }
@@ -146,7 +167,8 @@ static zero_step_info one_step(const char *libzero, int kept_most, sums *out)
     snprintf(config, sizeof config, "{\"gradient_accumulation_steps\": %d%s}", SAMPLES, libzero);
     must(zero_gpt2_create(&gpt2, &model, &error), &error);
     must(zero_comm_self(&comm, &error), &error);
-    zero_engine *engine = open_engine(model, comm, config, (zero_shape){.batch = 1, .seq = HARNESS_SEQ});
+    zero_engine *engine =
+        open_engine(model, comm, config, (zero_shape){.batch = 1, .seq = HARNESS_SEQ});
     zero_step_info info = step_by_hand(engine, kept_most, out);
     zero_destroy(engine);
     zero_comm_destroy(comm);
@@ -171,9 +193,11 @@ static void a_step_without_targets_has_loss_and_gradient_0(void **state)
     assert_true(s.targets == 0 && info.loss == 0 && info.grad_norm == 0 && !info.skipped);
 }
 
-// ---- a unit of one's own: loss = mean over x that are numbers of (p - x)^2, so that at a rate of 1/2 one step takes p to the mean of all x ----
+// ---- a unit of one's own: loss = mean over x that are numbers of (p - x)^2, so that at a rate of
+// 1/2 one step takes p to the mean of all x ----
 
-static zero_status own_sizes(const zero_unit *unit, const zero_shape *shape, const zero_tensors *in, zero_unit_sizes *out)
+static zero_status own_sizes(const zero_unit *unit, const zero_shape *shape, const zero_tensors *in,
+                             zero_unit_sizes *out)
 {
     *out = (zero_unit_sizes){.backward_reads = 1};
     return ZERO_OK;
@@ -188,7 +212,8 @@ static int64_t count_numbers(const zero_context *context)
     return numbers;
 }
 
-static zero_status own_forward(zero_context *context, const zero_tensors *in, const zero_tensors *out)
+static zero_status own_forward(zero_context *context, const zero_tensors *in,
+                               const zero_tensors *out)
 {
     const float *x = context->batch->at[0].data, *p = zero_parameter(context, 0, 0);
     int64_t numbers = count_numbers(context);
@@ -201,7 +226,8 @@ static zero_status own_forward(zero_context *context, const zero_tensors *in, co
 
 static int64_t lie; // added to the number of targets that is told
 
-static zero_status own_backward(zero_context *context, const zero_tensors *in, const zero_tensors *d_out, const zero_tensors *d_in)
+static zero_status own_backward(zero_context *context, const zero_tensors *in,
+                                const zero_tensors *d_out, const zero_tensors *d_in)
 {
     const float *x = context->batch->at[0].data, *p = zero_parameter(context, 0, 0);
     double factor = zero_loss_factor(context, count_numbers(context) + lie), sum = 0;
@@ -213,17 +239,31 @@ static zero_status own_backward(zero_context *context, const zero_tensors *in, c
     return ZERO_OK;
 }
 
-static const zero_unit_ops own_ops = {.kind = "own", .sizes = own_sizes, .forward = own_forward, .backward = own_backward};
-static const zero_tensor_desc own_tensor = {.name = "p", .dims = 1, .shape = {1}, .init = ZERO_INIT_CONSTANT, .init_value = 3, .tp_axis = -1};
+static const zero_unit_ops own_ops = {
+    .kind = "own", .sizes = own_sizes, .forward = own_forward, .backward = own_backward};
+static const zero_tensor_desc own_tensor = {.name = "p",
+                                            .dims = 1,
+                                            .shape = {1},
+                                            .init = ZERO_INIT_CONSTANT,
+                                            .init_value = 3,
+                                            .tp_axis = -1};
 static const zero_piece_desc own_piece = {ZERO_TRAINABLE, 1, &own_tensor};
 static const zero_unit own_unit = {"own", &own_ops, NULL, 1, &own_piece, 0, NULL};
 static const zero_model own_model = {"own", 1, &own_unit};
 
 enum { OWN_RANKS = 3, OWN_MICRO_BATCHES = 2, OWN_BATCH = 4 };
 static const float own_x[OWN_RANKS * OWN_MICRO_BATCHES][OWN_BATCH] = {
-    {1, NAN, NAN, NAN}, {2, 4, 8, NAN}, {NAN, NAN, NAN, NAN}, {5, 7, 11, 13}, {NAN, -3, NAN, NAN}, {6, NAN, 1, NAN}}; // 11 numbers, whose sum is 55
+    // 11 numbers, whose sum is 55
+    {1, NAN, NAN, NAN}, {2, 4, 8, NAN},      {NAN, NAN, NAN, NAN},
+    {5, 7, 11, 13},     {NAN, -3, NAN, NAN}, {6, NAN, 1, NAN}};
 
-typedef struct own_rank { zero_comm *comm; zero_step_info info; float p, gradient; zero_status status; zero_error error; } own_rank;
+typedef struct own_rank {
+    zero_comm *comm;
+    zero_step_info info;
+    float p, gradient;
+    zero_status status;
+    zero_error error;
+} own_rank;
 
 static zero_status own_steps(own_rank *rank, zero_engine *engine)
 {
@@ -244,10 +284,13 @@ static zero_status own_steps(own_rank *rank, zero_engine *engine)
 
 static void *own_run(void *argument)
 {
-    static const char *const config = "{\"gradient_accumulation_steps\": 2, \"gradient_clipping\": 0, \"zero_optimization\": {\"stage\": 2},"
-                                      " \"optimizer\": {\"type\": \"SGD\", \"params\": {\"lr\": 0.5}}}";
+    static const char *const config =
+        "{\"gradient_accumulation_steps\": 2, \"gradient_clipping\": 0, \"zero_optimization\": "
+        "{\"stage\": 2},"
+        " \"optimizer\": {\"type\": \"SGD\", \"params\": {\"lr\": 0.5}}}";
     own_rank *rank = argument;
-    zero_engine *engine = open_engine(&own_model, rank->comm, config, (zero_shape){.batch = OWN_BATCH, .seq = 1});
+    zero_engine *engine =
+        open_engine(&own_model, rank->comm, config, (zero_shape){.batch = OWN_BATCH, .seq = 1});
     rank->status = own_steps(rank, engine);
     zero_destroy(engine);
     return NULL;
@@ -276,7 +319,8 @@ static void a_unit_of_ones_own_tells_its_targets(void **state)
     for (int r = 0; r < OWN_RANKS; r++) {
         must(ranks[r].status, &ranks[r].error);
         near(5, ranks[r].p, 1e-6); // 55 / 11
-        near(-4, ranks[r].gradient, 1e-6); // 2 x (3 - 5): as the update has it, divided by the targets
+        // 2 x (3 - 5): as the update has it, divided by the targets
+        near(-4, ranks[r].gradient, 1e-6);
         near((4 + 1 + 1 + 25 + 4 + 16 + 64 + 100 + 36 + 9 + 4) / 11.0, ranks[r].info.loss, 1e-6);
     }
 }
@@ -290,7 +334,8 @@ static void more_targets_than_positions_are_refused(void **state)
     lie = 0;
     for (int r = 0; r < OWN_RANKS; r++) {
         assert_int_not_equal(ranks[r].status, ZERO_OK);
-        said += strstr(ranks[r].error.message, "targets were told of a micro-batch of 4 positions") != NULL;
+        said += strstr(ranks[r].error.message,
+                       "targets were told of a micro-batch of 4 positions") != NULL;
     }
     assert_true(said > 0);
 }

@@ -1,5 +1,6 @@
-// Each optimizer through the whole path (configuration, step, update), 20 steps against PyTorch: a model of one tensor whose loss is
-// the dot product with the batch, so that the batch is the gradient.
+// Each optimizer through the whole path (configuration, step, update), 20 steps against PyTorch: a
+// model of one tensor whose loss is the dot product with the batch, so that the batch is the
+// gradient.
 #include "optimizer_golden.h"
 
 #include <math.h>
@@ -12,7 +13,8 @@
 
 enum { ROWS = 10, COLUMNS = 10, ELEMS = ROWS * COLUMNS, STEPS = 20 };
 
-static zero_status sizes(const zero_unit *unit, const zero_shape *shape, const zero_tensors *in, zero_unit_sizes *out)
+static zero_status sizes(const zero_unit *unit, const zero_shape *shape, const zero_tensors *in,
+                         zero_unit_sizes *out)
 {
     *out = (zero_unit_sizes){.backward_reads = 1};
     return ZERO_OK;
@@ -27,7 +29,8 @@ static zero_status forward(zero_context *context, const zero_tensors *in, const 
     return ZERO_OK;
 }
 
-static zero_status backward(zero_context *context, const zero_tensors *in, const zero_tensors *d_out, const zero_tensors *d_in)
+static zero_status backward(zero_context *context, const zero_tensors *in,
+                            const zero_tensors *d_out, const zero_tensors *d_in)
 {
     int add;
     float *d = zero_gradient(context, 0, 0, &add);
@@ -37,9 +40,11 @@ static zero_status backward(zero_context *context, const zero_tensors *in, const
     return ZERO_OK;
 }
 
-static const zero_tensor_desc weight = {.name = "w", .dims = 2, .shape = {ROWS, COLUMNS}, .tp_axis = -1, .tp_parts = 1};
+static const zero_tensor_desc weight = {
+    .name = "w", .dims = 2, .shape = {ROWS, COLUMNS}, .tp_axis = -1, .tp_parts = 1};
 static const zero_piece_desc piece = {ZERO_TRAINABLE, 1, &weight};
-static const zero_unit_ops ops = {.kind = "dot", .sizes = sizes, .forward = forward, .backward = backward};
+static const zero_unit_ops ops = {
+    .kind = "dot", .sizes = sizes, .forward = forward, .backward = backward};
 static const zero_unit unit = {.name = "dot", .ops = &ops, .piece_count = 1, .pieces = &piece};
 static const zero_model model = {"dot", 1, &unit};
 
@@ -68,7 +73,11 @@ static void train(const char *config, int steps, float *p, zero_step_info *info)
     zero_comm *comm;
     zero_engine *engine;
     assert_int_equal(zero_comm_self(&comm, &error), ZERO_OK);
-    zero_options options = {.struct_size = sizeof options, .model = &model, .comm = comm, .config_text = config, .shape = {.batch = 1, .seq = 1}};
+    zero_options options = {.struct_size = sizeof options,
+                            .model = &model,
+                            .comm = comm,
+                            .config_text = config,
+                            .shape = {.batch = 1, .seq = 1}};
     if (zero_initialize(&options, &engine, &error) != ZERO_OK)
         fail_msg("%s: %s", config, error.message);
     for (int i = 0; i < ELEMS; i++)
@@ -87,11 +96,14 @@ static void test_against_pytorch(void **state)
         char config[512];
         float p[ELEMS];
         zero_step_info info;
-        snprintf(config, sizeof config, "{\"gradient_clipping\": 0, \"optimizer\": {\"type\": \"%s\", \"params\": {%s}}}", golden->type, golden->params);
+        snprintf(config, sizeof config,
+                 "{\"gradient_clipping\": 0, \"optimizer\": {\"type\": \"%s\", \"params\": {%s}}}",
+                 golden->type, golden->params);
         train(config, STEPS, p, &info);
         for (int i = 0; i < ELEMS; i++)
             if (!(fabs(p[i] - golden->p[i]) < 5e-6))
-                fail_msg("%s {%s}, element %d: %.9g, the oracle %.9g", golden->type, golden->params, i, p[i], golden->p[i]);
+                fail_msg("%s {%s}, element %d: %.9g, the oracle %.9g", golden->type, golden->params,
+                         i, p[i], golden->p[i]);
     }
 }
 
@@ -107,27 +119,40 @@ static void test_clipping(void **state)
         char config[256];
         float p[ELEMS];
         zero_step_info info;
-        snprintf(config, sizeof config, "{\"gradient_clipping\": %g, \"optimizer\": {\"type\": \"SGD\", \"params\": {\"lr\": 0.01}}}", limits[c]);
+        snprintf(config, sizeof config,
+                 "{\"gradient_clipping\": %g, \"optimizer\": {\"type\": \"SGD\", \"params\": "
+                 "{\"lr\": 0.01}}}",
+                 limits[c]);
         train(config, 1, p, &info);
         assert_true(fabs(info.grad_norm - norm) < 1e-5 * norm);
         double factor = limits[c] > 0 ? fmin(1, limits[c] / (norm + 1e-6)) : 1;
         for (int i = 0; i < ELEMS; i++)
-            assert_true(fabs(p[i] - ((float)cos(0.37 * i) - 0.01 * factor * sin(0.1 * i) * (1 + i % 7))) < 1e-6);
+            assert_true(fabs(p[i] - ((float)cos(0.37 * i) -
+                                     0.01 * factor * sin(0.1 * i) * (1 + i % 7))) < 1e-6);
     }
 }
 
-// beta1 = 0.9 (1 + 0.05 (n - 2)) reaches 1 at n = 5, the sixth update: refused before the run where its length is known, else at that update.
+// beta1 = 0.9 (1 + 0.05 (n - 2)) reaches 1 at n = 5, the sixth update: refused before the run where
+// its length is known, else at that update.
 static void test_momentum_stays_below_one(void **state)
 {
-    static const char config[] = "{\"scheduler\": {\"type\": \"OneCycle\", \"params\": {\"cycle_min_lr\": 1e-3, \"cycle_max_lr\": 1e-2, \"cycle_first_step_size\": 1, "
-                                 "\"decay_step_size\": 1, \"decay_mom_rate\": 0.05}}}";
-    static const char refusal[] = "scheduler.params.decay_mom_rate 0.05 takes beta1 to 1 or above at update 6 of ";
+    static const char config[] =
+        "{\"scheduler\": {\"type\": \"OneCycle\", \"params\": {\"cycle_min_lr\": 1e-3, "
+        "\"cycle_max_lr\": 1e-2, \"cycle_first_step_size\": 1, "
+        "\"decay_step_size\": 1, \"decay_mom_rate\": 0.05}}}";
+    static const char refusal[] =
+        "scheduler.params.decay_mom_rate 0.05 takes beta1 to 1 or above at update 6 of ";
     zero_error error = {0};
     zero_comm *comm;
     zero_engine *engine;
     zero_step_info info;
     assert_int_equal(zero_comm_self(&comm, &error), ZERO_OK);
-    zero_options options = {.struct_size = sizeof options, .model = &model, .comm = comm, .config_text = config, .shape = {.batch = 1, .seq = 1}, .total_steps = 6};
+    zero_options options = {.struct_size = sizeof options,
+                            .model = &model,
+                            .comm = comm,
+                            .config_text = config,
+                            .shape = {.batch = 1, .seq = 1},
+                            .total_steps = 6};
     assert_int_equal(zero_initialize(&options, &engine, &error), ZERO_ERR_CONFIG);
     assert_non_null(strstr(error.message, refusal));
     options.total_steps = 5;
@@ -144,6 +169,8 @@ static void test_momentum_stays_below_one(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_pytorch), cmocka_unit_test(test_clipping), cmocka_unit_test(test_momentum_stays_below_one)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_pytorch),
+                                       cmocka_unit_test(test_clipping),
+                                       cmocka_unit_test(test_momentum_stays_below_one)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

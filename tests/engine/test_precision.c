@@ -1,5 +1,5 @@
-// Mixed precision: stages 0 to 3 are the same bits in every policy; loss scaling is invisible but for what it saves; a step that
-// overflows changes nothing, on any rank.
+// Mixed precision: stages 0 to 3 are the same bits in every policy; loss scaling is invisible but
+// for what it saves; a step that overflows changes nothing, on any rank.
 #include "harness.h"
 
 #include <math.h>
@@ -16,7 +16,8 @@ static const char *const policies[] = {
     BF16,
     FP16,
     BF16 ", \"data_types\": {\"grad_accum_dtype\": \"bf16\"}",
-    FP16 ", \"data_types\": {\"grad_accum_dtype\": \"fp32\"}, \"communication_data_type\": \"bf16\"",
+    FP16
+    ", \"data_types\": {\"grad_accum_dtype\": \"fp32\"}, \"communication_data_type\": \"bf16\"",
     BF16 ", \"communication_data_type\": \"fp32\"",
     "\"communication_data_type\": \"bf16\"",
 };
@@ -28,13 +29,22 @@ static void test_stages(void **state)
     for (int p = 0; p < POLICIES; p++)
         for (int ranks = p < 2 ? 1 : 3; ranks <= 3; ranks++)
             for (int k = 1; k <= 2; k++)
-                harness_stages_agree((harness_case){.ranks = ranks, .accumulation = k, .batch = 1, .clipping = 1, .precision = policies[p]});
+                harness_stages_agree((harness_case){.ranks = ranks,
+                                                    .accumulation = k,
+                                                    .batch = 1,
+                                                    .clipping = 1,
+                                                    .precision = policies[p]});
 }
 
 static void test_cpu_backend(void **state)
 {
     for (int p = 0; p < POLICIES; p++)
-        harness_stages_agree((harness_case){.ranks = 2, .accumulation = 2, .batch = 2, .dropout = 0.1f, .backend = "cpu", .precision = policies[p]});
+        harness_stages_agree((harness_case){.ranks = 2,
+                                            .accumulation = 2,
+                                            .batch = 2,
+                                            .dropout = 0.1f,
+                                            .backend = "cpu",
+                                            .precision = policies[p]});
 }
 
 static void test_optimizers(void **state)
@@ -42,7 +52,11 @@ static void test_optimizers(void **state)
     static const char *const optimizers[] = {"SGD", "Adagrad", "Lion", "LAMB"};
     for (size_t i = 0; i < sizeof optimizers / sizeof *optimizers; i++)
         for (int p = 0; p < 2; p++)
-            harness_stages_agree((harness_case){.ranks = 3, .accumulation = 2, .batch = 1, .optimizer = optimizers[i], .precision = policies[p]});
+            harness_stages_agree((harness_case){.ranks = 3,
+                                                .accumulation = 2,
+                                                .batch = 1,
+                                                .optimizer = optimizers[i],
+                                                .precision = policies[p]});
 }
 
 // 16-bit runs follow the fp32 one, and are not it.
@@ -62,14 +76,21 @@ static void test_near_fp32(void **state)
     }
 }
 
-// Powers of two leave a gradient its bits, as long as it neither overflows nor underflows: the scale is divided out exactly.
+// Powers of two leave a gradient its bits, as long as it neither overflows nor underflows: the
+// scale is divided out exactly.
 static void test_scale_is_divided_out(void **state)
 {
     static harness_result one, other;
-    harness_case c = {.stage = 1, .ranks = 2, .accumulation = 2, .batch = 2, .clipping = 1,
-                      .precision = "\"communication_data_type\": \"fp32\", \"fp16\": {\"enabled\": true, \"loss_scale\": 64}"};
+    harness_case c = {.stage = 1,
+                      .ranks = 2,
+                      .accumulation = 2,
+                      .batch = 2,
+                      .clipping = 1,
+                      .precision = "\"communication_data_type\": \"fp32\", \"fp16\": {\"enabled\": "
+                                   "true, \"loss_scale\": 64}"};
     harness_run(&c, &one);
-    c.precision = "\"communication_data_type\": \"fp32\", \"fp16\": {\"enabled\": true, \"loss_scale\": 4096}";
+    c.precision = "\"communication_data_type\": \"fp32\", \"fp16\": {\"enabled\": true, "
+                  "\"loss_scale\": 4096}";
     harness_run(&c, &other);
     for (int s = 0; s < HARNESS_STEPS; s++) {
         assert_true(fabs(one.loss[s] - other.loss[s]) < 1e-3);
@@ -77,7 +98,11 @@ static void test_scale_is_divided_out(void **state)
     }
 }
 
-typedef struct life { double scale[6]; int skipped[6]; float before[64], after[64]; } life;
+typedef struct life {
+    double scale[6];
+    int skipped[6];
+    float before[64], after[64];
+} life;
 
 // One rank through six steps with a scale that is far too large at first.
 static void live(int stage, const char *fp16, life *out)
@@ -95,17 +120,28 @@ static void live(int stage, const char *fp16, life *out)
     gpt2.n_embd = 16;
     gpt2.n_head = 2;
     gpt2.n_layer = 1;
-    snprintf(config, sizeof config, "{\"zero_optimization\": {\"stage\": %d}, \"gradient_accumulation_steps\": 1, \"fp16\": %s}", stage, fp16);
+    snprintf(config, sizeof config,
+             "{\"zero_optimization\": {\"stage\": %d}, \"gradient_accumulation_steps\": 1, "
+             "\"fp16\": %s}",
+             stage, fp16);
     assert_int_equal(zero_gpt2_create(&gpt2, &model, &error), ZERO_OK);
     assert_int_equal(zero_comm_self(&comm, &error), ZERO_OK);
-    zero_options options = {.struct_size = sizeof options, .model = model, .comm = comm, .config_text = config, .shape = {.batch = 2, .seq = HARNESS_SEQ}, .seed = 7, .backend = "ref"};
+    zero_options options = {.struct_size = sizeof options,
+                            .model = model,
+                            .comm = comm,
+                            .config_text = config,
+                            .shape = {.batch = 2, .seq = HARNESS_SEQ},
+                            .seed = 7,
+                            .backend = "ref"};
     assert_int_equal(zero_initialize(&options, &engine, &error), ZERO_OK);
     for (int s = 0; s < 6; s++) {
         double loss;
         zero_step_info info;
         harness_batch(s, 0, 2, tokens, targets);
         zero_tensors batch = harness_tensors(2, tokens, targets);
-        assert_int_equal(zero_read_parameter(engine, "h.0.attn.c_attn.bias", s == 0 ? out->before : out->after, 48, &error), ZERO_OK);
+        assert_int_equal(zero_read_parameter(engine, "h.0.attn.c_attn.bias",
+                                             s == 0 ? out->before : out->after, 48, &error),
+                         ZERO_OK);
         if (s > 0 && out->skipped[s - 1] && s == 1)
             assert_memory_equal(out->before, out->after, 48 * sizeof(float));
         assert_int_equal(zero_forward(engine, &batch, &loss, &error), ZERO_OK);
@@ -129,7 +165,8 @@ static void test_overflow_skips_and_shrinks(void **state)
         live(stage, "{\"enabled\": true, \"initial_scale_power\": 32, \"hysteresis\": 1}", &life);
         assert_true(life.skipped[0] && life.scale[0] == 4294967296.0);
         for (int s = 1; s < 6; s++)
-            assert_true(life.scale[s] == (life.skipped[s - 1] ? life.scale[s - 1] / 2 : life.scale[s - 1]));
+            assert_true(life.scale[s] ==
+                        (life.skipped[s - 1] ? life.scale[s - 1] / 2 : life.scale[s - 1]));
     }
 }
 
@@ -144,9 +181,12 @@ static void test_static_scale(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stages), cmocka_unit_test(test_cpu_backend), cmocka_unit_test(test_optimizers),
-        cmocka_unit_test(test_near_fp32), cmocka_unit_test(test_scale_is_divided_out), cmocka_unit_test(test_overflow_skips_and_shrinks),
-        cmocka_unit_test(test_static_scale)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_stages),
+                                       cmocka_unit_test(test_cpu_backend),
+                                       cmocka_unit_test(test_optimizers),
+                                       cmocka_unit_test(test_near_fp32),
+                                       cmocka_unit_test(test_scale_is_divided_out),
+                                       cmocka_unit_test(test_overflow_skips_and_shrinks),
+                                       cmocka_unit_test(test_static_scale)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-// A step after the first ones allocates nothing and asks the kernel for nothing but to wait: in a child process whose threads
-// all stand behind a seccomp filter, and whose allocator ends it.
+// A step after the first ones allocates nothing and asks the kernel for nothing but to wait: in a
+// child process whose threads all stand behind a seccomp filter, and whose allocator ends it.
 #define _GNU_SOURCE
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,7 +22,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { FIRST_QUIET_STEP = 2, EXIT_ALLOCATED = 100, EXIT_NO_FILTER = 101, EXIT_SYSTEM_CALL = 102, EXIT_UNFINISHED = 103 };
+enum {
+    FIRST_QUIET_STEP = 2,
+    EXIT_ALLOCATED = 100,
+    EXIT_NO_FILTER = 101,
+    EXIT_SYSTEM_CALL = 102,
+    EXIT_UNFINISHED = 103
+};
 
 static atomic_bool quiet; // in the child, from the first quiet step on
 
@@ -85,20 +91,24 @@ static void on_system_call(int signal_number, siginfo_t *info, void *context)
 {
     (void)signal_number;
     (void)context;
-    syscall(SYS_exit_group, info->si_syscall > 0 && info->si_syscall < EXIT_ALLOCATED ? info->si_syscall : EXIT_SYSTEM_CALL);
+    syscall(SYS_exit_group, info->si_syscall > 0 && info->si_syscall < EXIT_ALLOCATED
+                                ? info->si_syscall
+                                : EXIT_SYSTEM_CALL);
 }
 
-// clock_gettime: a plain read where the kernel offers it, a system call on machines whose clock it does not trust. The last one
-// is of the address sanitizer, for its own tables.
+// clock_gettime: a plain read where the kernel offers it, a system call on machines whose clock it
+// does not trust. The last one is of the address sanitizer, for its own tables.
 static const long allowed[] = {SYS_futex, SYS_clock_gettime, SYS_exit_group, SYS_mmap};
 #define ALLOWED ((int)(sizeof allowed / sizeof *allowed) - !UNDER_ASAN)
 
 static bool install_filter(void)
 {
-    struct sock_filter code[2 + 2 * ALLOWED + 1] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))};
+    struct sock_filter code[2 + 2 * ALLOWED + 1] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))};
     int length = 1;
     for (int i = 0; i < ALLOWED; i++) {
-        code[length++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)allowed[i], 0, 1);
+        code[length++] =
+            (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)allowed[i], 0, 1);
         code[length++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
     }
     code[length++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP);
@@ -151,26 +161,44 @@ static void assert_quiet(harness_case c)
         skip();
     }
     if (code)
-        fail_msg("stage %d, %d ranks, %s: %s %d", c.stage, c.ranks, c.precision ? c.precision : "fp32",
-                 code == EXIT_ALLOCATED ? "the step allocated; exit" : code == EXIT_UNFINISHED ? "it never came to its last step; exit" : "the step made system call", code);
+        fail_msg("stage %d, %d ranks, %s: %s %d", c.stage, c.ranks,
+                 c.precision ? c.precision : "fp32",
+                 code == EXIT_ALLOCATED    ? "the step allocated; exit"
+                 : code == EXIT_UNFINISHED ? "it never came to its last step; exit"
+                                           : "the step made system call",
+                 code);
 }
 
 static void a_step_asks_for_nothing(void **state)
 {
-    static const char *const precisions[] = {NULL, "\"bf16\": {\"enabled\": true}", "\"fp16\": {\"enabled\": true}"};
+    static const char *const precisions[] = {NULL, "\"bf16\": {\"enabled\": true}",
+                                             "\"fp16\": {\"enabled\": true}"};
     (void)state;
     for (int stage = 0; stage <= 3; stage++)
         for (int i = 0; i < 3; i++)
-            assert_quiet((harness_case){.stage = stage, .ranks = 2, .accumulation = 1 + i % 2, .batch = 2, .backend = "cpu",
-                                        .precision = precisions[i], .clipping = 1, .overlap = i > 0, .dropout = 0.1f});
-    assert_quiet((harness_case){.stage = 2, .ranks = 1, .accumulation = 2, .batch = 2, .backend = "cpu", .optimizer = "LAMB"});
+            assert_quiet((harness_case){.stage = stage,
+                                        .ranks = 2,
+                                        .accumulation = 1 + i % 2,
+                                        .batch = 2,
+                                        .backend = "cpu",
+                                        .precision = precisions[i],
+                                        .clipping = 1,
+                                        .overlap = i > 0,
+                                        .dropout = 0.1f});
+    assert_quiet((harness_case){.stage = 2,
+                                .ranks = 1,
+                                .accumulation = 2,
+                                .batch = 2,
+                                .backend = "cpu",
+                                .optimizer = "LAMB"});
 }
 
 static void allocate_when_quiet(zero_comm *comm, int step)
 {
     become_quiet(comm, step);
     if (step == FIRST_QUIET_STEP) {
-        void *volatile small = malloc(8); // volatile: a compiler may leave out a pair that nobody sees
+        // volatile: a compiler may leave out a pair that nobody sees
+        void *volatile small = malloc(8);
         free(small);
     }
 }

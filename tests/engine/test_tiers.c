@@ -1,5 +1,7 @@
-// Wherever model states lie, a run is the same run: the same bits for every tier, sub-group, stage, number of ranks and kind of I/O.
-// That bytes planned are bytes held and moved is asserted by the engine in every step of these runs.
+// Wherever model states lie, a run is the same run: the same bits for every tier, sub-group, stage,
+// number of ranks and kind of I/O.
+// That bytes planned are bytes held and moved is asserted by the engine in every step of these
+// runs.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -17,7 +19,9 @@
 #define DEVICES 3
 
 static const char *const devices[DEVICES] = {"none", "cpu", "nvme"};
-static const char *const fp16 = "\"fp16\": {\"enabled\": true, \"initial_scale_power\": 20, \"hysteresis\": 1}"; // the first steps overflow
+// the first steps overflow
+static const char *const fp16 =
+    "\"fp16\": {\"enabled\": true, \"initial_scale_power\": 20, \"hysteresis\": 1}";
 static const char *const bf16 = "\"bf16\": {\"enabled\": true}";
 
 // Files in memory where there are any: it is the way of the bytes that is tested, not the disk.
@@ -28,8 +32,11 @@ typedef struct placement {
 
 static void describe(const placement *p, char *out, size_t size)
 {
-    snprintf(out, size, "\"offload_optimizer\": {\"device\": \"%s\", \"nvme_path\": \"%s\"}, \"offload_param\": {\"device\": \"%s\", \"nvme_path\": \"%s\"}%s%s", devices[p->optimizer],
-             harness_scratch(), devices[p->parameters], harness_scratch(), p->more ? ", " : "", p->more ? p->more : "");
+    snprintf(out, size,
+             "\"offload_optimizer\": {\"device\": \"%s\", \"nvme_path\": \"%s\"}, "
+             "\"offload_param\": {\"device\": \"%s\", \"nvme_path\": \"%s\"}%s%s",
+             devices[p->optimizer], harness_scratch(), devices[p->parameters], harness_scratch(),
+             p->more ? ", " : "", p->more ? p->more : "");
 }
 
 static void expect_same(const harness_result *memory, harness_case c, const placement *p)
@@ -40,7 +47,9 @@ static void expect_same(const harness_result *memory, harness_case c, const plac
     c.tiers = tiers;
     harness_run(&c, &other);
     if (!harness_equal(memory, &other))
-        fail_msg("stage %d, %d ranks, K %d, %s: optimizer on %s, parameters on %s, %s: other bits than in memory", c.stage, c.ranks, c.accumulation, c.precision ? c.precision : "fp32",
+        fail_msg("stage %d, %d ranks, K %d, %s: optimizer on %s, parameters on %s, %s: other bits "
+                 "than in memory",
+                 c.stage, c.ranks, c.accumulation, c.precision ? c.precision : "fp32",
                  devices[p->optimizer], devices[p->parameters], p->more ? p->more : "defaults");
     bool nvme = p->optimizer == 2 || p->parameters == 2;
     assert_true((other.io.nvme_read > 0) == nvme && (other.io.nvme_written > 0) == nvme);
@@ -64,17 +73,27 @@ static void every_stage_and_placement(void **state)
     for (int stage = 1; stage <= 3; stage++)
         for (int ranks = SANITIZED ? 2 : 1; ranks <= (SANITIZED ? 2 : 4); ranks *= 2)
             for (int k = 1; k <= 3; k += 2)
-                each_placement_of_a_stage((harness_case){.stage = stage, .ranks = ranks, .accumulation = k, .batch = 2, .precision = ranks == 2 ? NULL : bf16}, NOTHING_STAYS);
+                each_placement_of_a_stage((harness_case){.stage = stage,
+                                                         .ranks = ranks,
+                                                         .accumulation = k,
+                                                         .batch = 2,
+                                                         .precision = ranks == 2 ? NULL : bf16},
+                                          NOTHING_STAYS);
 }
 
 static void skipped_steps_of_fp16(void **state)
 {
     static harness_result memory;
-    harness_run(&(harness_case){.stage = 3, .ranks = 2, .accumulation = 1, .batch = 2, .precision = fp16}, &memory);
+    harness_run(
+        &(harness_case){.stage = 3, .ranks = 2, .accumulation = 1, .batch = 2, .precision = fp16},
+        &memory);
     assert_true(memory.skipped > 0 && memory.skipped < HARNESS_STEPS);
     for (int k = 1; k <= 3; k += 2)
         for (int stage = 1; stage <= 3; stage++)
-            each_placement_of_a_stage((harness_case){.stage = stage, .ranks = 2, .accumulation = k, .batch = 2, .precision = fp16}, NOTHING_STAYS);
+            each_placement_of_a_stage(
+                (harness_case){
+                    .stage = stage, .ranks = 2, .accumulation = k, .batch = 2, .precision = fp16},
+                NOTHING_STAYS);
 }
 
 static void keys_that_change_no_bits(void **state)
@@ -83,10 +102,13 @@ static void keys_that_change_no_bits(void **state)
         NULL, // small pieces stay on the device
         "\"sub_group_size\": 0, \"stage3_param_persistence_threshold\": 0",
         "\"sub_group_size\": 2048, \"stage3_param_persistence_threshold\": 3000",
-        "\"sub_group_size\": 7000, \"stage3_prefetch_bucket_size\": 0, \"stage3_max_live_parameters\": 1",
+        "\"sub_group_size\": 7000, \"stage3_prefetch_bucket_size\": 0, "
+        "\"stage3_max_live_parameters\": 1",
         NOTHING_STAYS ", \"stage3_max_reuse_distance\": 1e9",
-        NOTHING_STAYS ", \"stage3_max_reuse_distance\": 8000, \"stage3_max_live_parameters\": 20000, \"stage3_prefetch_bucket_size\": 2000",
-        "\"stage3_param_persistence_threshold\": 100000, \"stage3_model_persistence_threshold\": 5000",
+        NOTHING_STAYS ", \"stage3_max_reuse_distance\": 8000, \"stage3_max_live_parameters\": "
+                      "20000, \"stage3_prefetch_bucket_size\": 2000",
+        "\"stage3_param_persistence_threshold\": 100000, \"stage3_model_persistence_threshold\": "
+        "5000",
     };
     static harness_result memory;
     harness_case c = {.stage = 3, .ranks = 2, .accumulation = 2, .batch = 2, .precision = bf16};
@@ -100,19 +122,26 @@ static void keys_that_change_no_bits(void **state)
 static void sections_that_change_no_bits(void **state)
 {
     static const char *const sections[] = {
-        "\"offload_optimizer\": {\"device\": \"nvme\", \"nvme_path\": [\"%s\", \"%s\", \"%s\"], \"ratio\": 0.5}, \"sub_group_size\": 3000",
-        "\"offload_optimizer\": {\"device\": \"cpu\", \"ratio\": 0.3}, \"offload_param\": {\"device\": \"cpu\"}",
-        "\"offload_optimizer\": {\"device\": \"nvme\", \"nvme_path\": \"%s\", \"pipeline_read\": false, \"pipeline_write\": false}, \"sub_group_size\": 3000",
-        "\"offload_optimizer\": {\"device\": \"nvme\", \"nvme_path\": \"%s\", \"pipeline_read\": false}, \"sub_group_size\": 3000",
-        "\"offload_optimizer\": {\"device\": \"nvme\", \"nvme_path\": \"%s\", \"buffer_count\": 2}, \"sub_group_size\": 3000",
-        "\"offload_param\": {\"device\": \"nvme\", \"nvme_path\": \"%s\", \"max_in_cpu\": 9000, \"buffer_count\": 1, \"buffer_size\": 10}, \"stage3_param_persistence_threshold\": 0",
+        "\"offload_optimizer\": {\"device\": \"nvme\", \"nvme_path\": [\"%s\", \"%s\", \"%s\"], "
+        "\"ratio\": 0.5}, \"sub_group_size\": 3000",
+        "\"offload_optimizer\": {\"device\": \"cpu\", \"ratio\": 0.3}, \"offload_param\": "
+        "{\"device\": \"cpu\"}",
+        "\"offload_optimizer\": {\"device\": \"nvme\", \"nvme_path\": \"%s\", \"pipeline_read\": "
+        "false, \"pipeline_write\": false}, \"sub_group_size\": 3000",
+        "\"offload_optimizer\": {\"device\": \"nvme\", \"nvme_path\": \"%s\", \"pipeline_read\": "
+        "false}, \"sub_group_size\": 3000",
+        "\"offload_optimizer\": {\"device\": \"nvme\", \"nvme_path\": \"%s\", \"buffer_count\": "
+        "2}, \"sub_group_size\": 3000",
+        "\"offload_param\": {\"device\": \"nvme\", \"nvme_path\": \"%s\", \"max_in_cpu\": 9000, "
+        "\"buffer_count\": 1, \"buffer_size\": 10}, \"stage3_param_persistence_threshold\": 0",
     };
     static harness_result memory, other;
     harness_case c = {.stage = 3, .ranks = 2, .accumulation = 2, .batch = 2, .precision = bf16};
     harness_run(&c, &memory);
     for (int i = 0; i < (int)(sizeof sections / sizeof *sections); i++) {
         char tiers[512];
-        snprintf(tiers, sizeof tiers, sections[i], harness_scratch(), harness_scratch(), harness_scratch());
+        snprintf(tiers, sizeof tiers, sections[i], harness_scratch(), harness_scratch(),
+                 harness_scratch());
         c.tiers = tiers;
         harness_run(&c, &other);
         if (!harness_equal(&memory, &other))
@@ -125,7 +154,12 @@ static void every_optimizer(void **state)
     static const char *const optimizers[] = {"Adam", "SGD", "Adagrad", "Lion", "LAMB"};
     for (int i = SANITIZED ? 4 : 0; i < (int)(sizeof optimizers / sizeof *optimizers); i++)
         for (int precision = 0; precision < 2; precision++) {
-            harness_case c = {.stage = 3, .ranks = 2, .accumulation = 1, .batch = 2, .optimizer = optimizers[i], .precision = precision ? bf16 : NULL};
+            harness_case c = {.stage = 3,
+                              .ranks = 2,
+                              .accumulation = 1,
+                              .batch = 2,
+                              .optimizer = optimizers[i],
+                              .precision = precision ? bf16 : NULL};
             static harness_result memory;
             harness_run(&c, &memory);
             expect_same(&memory, c, &(placement){2, 2, NOTHING_STAYS});
@@ -134,14 +168,21 @@ static void every_optimizer(void **state)
         }
 }
 
-// Down and up between device and host: 4 bytes a parameter and step, the least there can be (ZeRO-Offload section 3).
+// Down and up between device and host: 4 bytes a parameter and step, the least there can be
+// (ZeRO-Offload section 3).
 static void four_bytes_a_parameter_cross(void **state)
 {
     for (int stage = 1; stage <= 3; stage++) {
         static harness_result r;
         char tiers[512];
         describe(&(placement){1, 0, NULL}, tiers, sizeof tiers);
-        harness_run(&(harness_case){.stage = stage, .ranks = 1, .accumulation = 1, .batch = 2, .precision = bf16, .tiers = tiers}, &r);
+        harness_run(&(harness_case){.stage = stage,
+                                    .ranks = 1,
+                                    .accumulation = 1,
+                                    .batch = 2,
+                                    .precision = bf16,
+                                    .tiers = tiers},
+                    &r);
         int64_t padded = r.memory.held[ZERO_TIER_host][ZERO_MEM_optimizer] / 12;
         assert_true(padded > 0);
         assert_int_equal(r.io.to_host, 2 * padded * HARNESS_STEPS);
@@ -156,15 +197,20 @@ static void expect_checkpoints(harness_case c, const harness_result *kept, int n
 {
     static harness_result other;
     char text[512], tiers[512];
-    snprintf(text, sizeof text, "%s, \"activation_checkpointing\": {\"number_checkpoints\": %s}, \"libzero\": {\"checkpoints\": {\"device\": \"%s\", \"nvme_path\": \"%s\"}}", bf16,
-             checkpoint_counts[n], devices[device], harness_scratch());
-    describe(&(placement){c.stage ? n % 3 : 0, c.stage ? device : 0, NOTHING_STAYS}, tiers, sizeof tiers);
+    snprintf(text, sizeof text,
+             "%s, \"activation_checkpointing\": {\"number_checkpoints\": %s}, \"libzero\": "
+             "{\"checkpoints\": {\"device\": \"%s\", \"nvme_path\": \"%s\"}}",
+             bf16, checkpoint_counts[n], devices[device], harness_scratch());
+    describe(&(placement){c.stage ? n % 3 : 0, c.stage ? device : 0, NOTHING_STAYS}, tiers,
+             sizeof tiers);
     c.precision = text;
     c.tiers = tiers;
     harness_run(&c, &other);
     if (!harness_equal(kept, &other))
-        fail_msg("stage %d, %s checkpoints on %s: other bits than without", c.stage, checkpoint_counts[n], devices[device]);
-    int64_t before = kept->memory.held[ZERO_TIER_device][ZERO_MEM_activations], after = other.memory.held[ZERO_TIER_device][ZERO_MEM_activations];
+        fail_msg("stage %d, %s checkpoints on %s: other bits than without", c.stage,
+                 checkpoint_counts[n], devices[device]);
+    int64_t before = kept->memory.held[ZERO_TIER_device][ZERO_MEM_activations],
+            after = other.memory.held[ZERO_TIER_device][ZERO_MEM_activations];
     bool any = n > 0 && (n < 5 || device > 0) && (n != 1 || device == 0);
     assert_true(n == 0 || after < before || (n == 5 && device == 0));
     assert_int_equal(other.memory.held[device][ZERO_MEM_checkpoints] > 0, any);
@@ -175,7 +221,15 @@ static void checkpoints(void **state)
 {
     static harness_result kept;
     for (int stage = SANITIZED ? 3 : 0; stage <= 3; stage += 3) {
-        const harness_case c = {.stage = stage, .ranks = 2, .accumulation = 2, .batch = 4, .layers = 4, .width = 128, .backend = "cpu", .dropout = 0.1f, .precision = bf16};
+        const harness_case c = {.stage = stage,
+                                .ranks = 2,
+                                .accumulation = 2,
+                                .batch = 4,
+                                .layers = 4,
+                                .width = 128,
+                                .backend = "cpu",
+                                .dropout = 0.1f,
+                                .precision = bf16};
         harness_run(&c, &kept);
         for (int n = SANITIZED; n < ZR_COUNT(checkpoint_counts); n += SANITIZED ? 3 : 1)
             for (int d = 0; d < DEVICES; d++)
@@ -187,7 +241,17 @@ static void checkpoints(void **state)
 static void tiles(void **state)
 {
     static harness_result memory;
-    harness_case c = {.stage = 0, .ranks = 2, .accumulation = 2, .batch = 2, .backend = "cpu", .width = 128, .vocabulary = 200, .precision = bf16, .tiles_embedding = 3, .tiles_attention = 2, .tiles_mlp = 4};
+    harness_case c = {.stage = 0,
+                      .ranks = 2,
+                      .accumulation = 2,
+                      .batch = 2,
+                      .backend = "cpu",
+                      .width = 128,
+                      .vocabulary = 200,
+                      .precision = bf16,
+                      .tiles_embedding = 3,
+                      .tiles_attention = 2,
+                      .tiles_mlp = 4};
     harness_case whole = c;
     whole.stage = 3;
     whole.tiles_embedding = whole.tiles_attention = whole.tiles_mlp = 0;
@@ -200,12 +264,17 @@ static void tiles(void **state)
         each_placement_of_a_stage(c, NOTHING_STAYS);
     }
     c.stage = 3;
-    expect_same(&memory, c, &(placement){2, 2, "\"stage3_param_persistence_threshold\": 9000, \"sub_group_size\": 3000"});
+    expect_same(
+        &memory, c,
+        &(placement){2, 2,
+                     "\"stage3_param_persistence_threshold\": 9000, \"sub_group_size\": 3000"});
     c.overlap = true;
     expect_same(&memory, c, &(placement){2, 2, NOTHING_STAYS});
-    c.precision = "\"bf16\": {\"enabled\": true}, \"activation_checkpointing\": {\"number_checkpoints\": 2}";
+    c.precision =
+        "\"bf16\": {\"enabled\": true}, \"activation_checkpointing\": {\"number_checkpoints\": 2}";
     expect_same(&memory, c, &(placement){2, 2, NOTHING_STAYS});
-    expect_same(&memory, c, &(placement){2, 1, NOTHING_STAYS ", \"stage3_max_reuse_distance\": 1e9"});
+    expect_same(&memory, c,
+                &(placement){2, 1, NOTHING_STAYS ", \"stage3_max_reuse_distance\": 1e9"});
     if (SANITIZED)
         return;
     c.precision = NULL;
@@ -220,10 +289,7 @@ static void tiles(void **state)
     each_placement_of_a_stage(c, NOTHING_STAYS);
 }
 
-static int refuse_setup(void *user)
-{
-    return EPERM;
-}
+static int refuse_setup(void *user) { return EPERM; }
 
 static int64_t cut_short(void *user, bool write, int64_t place, int64_t bytes)
 {
@@ -242,7 +308,8 @@ static void io_that_is_hindered(void **state)
     c.tiers = tiers;
     for (int threads = 0; threads < 2; threads++) {
         _Atomic uint64_t count = 0;
-        const zr_io_faults faults = {.user = &count, .setup = threads ? refuse_setup : NULL, .transfer = cut_short};
+        const zr_io_faults faults = {
+            .user = &count, .setup = threads ? refuse_setup : NULL, .transfer = cut_short};
         c.faults = &faults;
         harness_run(&c, &other);
         assert_true(harness_equal(&memory, &other));
@@ -263,12 +330,10 @@ static void damage_late(void *user, int64_t place, int64_t bytes, char *data)
         data[bytes / 2] ^= 1;
 }
 
-static int no_space(void *user, int64_t bytes)
-{
-    return ENOSPC;
-}
+static int no_space(void *user, int64_t bytes) { return ENOSPC; }
 
-// Every rank ends, one says which file, where and why, and none goes on with what it could not read.
+// Every rank ends, one says which file, where and why, and none goes on with what it could not
+// read.
 static void expect_failure(const zr_io_faults *faults, const char *words)
 {
     static harness_result r;
@@ -276,13 +341,21 @@ static void expect_failure(const zr_io_faults *faults, const char *words)
     harness_failure ranks[2];
     int named = 0;
     describe(&(placement){2, 2, NOTHING_STAYS}, tiers, sizeof tiers);
-    harness_try(&(harness_case){.stage = 3, .ranks = 2, .accumulation = 2, .batch = 2, .precision = bf16, .tiers = tiers, .faults = faults}, &r, ranks);
+    harness_try(&(harness_case){.stage = 3,
+                                .ranks = 2,
+                                .accumulation = 2,
+                                .batch = 2,
+                                .precision = bf16,
+                                .tiers = tiers,
+                                .faults = faults},
+                &r, ranks);
     for (int i = 0; i < 2; i++) {
         assert_int_not_equal(ranks[i].status, ZERO_OK);
         named += ranks[i].status == ZERO_ERR_IO && strstr(ranks[i].error.message, words) != NULL;
     }
     if (!named)
-        fail_msg("neither \"%s\" nor \"%s\" speaks of \"%s\"", ranks[0].error.message, ranks[1].error.message, words);
+        fail_msg("neither \"%s\" nor \"%s\" speaks of \"%s\"", ranks[0].error.message,
+                 ranks[1].error.message, words);
 }
 
 static void io_that_fails(void **state)

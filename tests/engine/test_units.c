@@ -1,8 +1,9 @@
-// Models that GPT-2 is not: frozen pieces, buffers, units without pieces or without reads in backward, borrowed pieces, a single
-// unit, fused or not. For each the stages agree bit for bit, through skipped steps and evaluations between steps.
+// Models that GPT-2 is not: frozen pieces, buffers, units without pieces or without reads in
+// backward, borrowed pieces, a single unit, fused or not. For each the stages agree bit for bit,
+// through skipped steps and evaluations between steps.
 //
-// One kind of unit serves: y = x * p (or x + p, or x / 2) + 0.1 * buffer, times (1 + e) where it borrows e. Pieces are longer than
-// a chunk, so that ranks share them.
+// One kind of unit serves: y = x * p (or x + p, or x / 2) + 0.1 * buffer, times (1 + e) where it
+// borrows e. Pieces are longer than a chunk, so that ranks share them.
 #include <zero/engine.h>
 
 #include <math.h>
@@ -19,18 +20,26 @@
 #define BATCH 2
 #define STEPS 4
 
-typedef struct kind { bool multiplies, adds, has_buffer, first, last; } kind; // neither of the first two: halves, without a piece
+// neither of the first two: halves, without a piece
+typedef struct kind {
+    bool multiplies, adds, has_buffer, first, last;
+} kind;
 
-typedef struct operands { const float *x, *p, *buffer, *e; } operands;
+typedef struct operands {
+    const float *x, *p, *buffer, *e;
+} operands;
 
 static const kind *kind_of(const zero_unit *unit) { return unit->hyper; }
 
-static zero_status sizes(const zero_unit *unit, const zero_shape *shape, const zero_tensors *in, zero_unit_sizes *out)
+static zero_status sizes(const zero_unit *unit, const zero_shape *shape, const zero_tensors *in,
+                         zero_unit_sizes *out)
 {
     const kind *k = kind_of(unit);
-    *out = (zero_unit_sizes){.saved_bytes = 12, .workspace_bytes = 20, .backward_reads = k->adds ? 0 : 0xff};
+    *out = (zero_unit_sizes){
+        .saved_bytes = 12, .workspace_bytes = 20, .backward_reads = k->adds ? 0 : 0xff};
     if (!k->last)
-        out->out = (zero_tensors){1, {{.dtype = ZERO_F32, .dims = 2, .shape = {shape->batch, WIDTH}}}};
+        out->out =
+            (zero_tensors){1, {{.dtype = ZERO_F32, .dims = 2, .shape = {shape->batch, WIDTH}}}};
     return ZERO_OK;
 }
 
@@ -42,7 +51,8 @@ static operands find(const zero_context *context, const zero_tensors *in, bool b
         .x = k->first ? context->batch->at[0].data : in->at[0].data,
         .p = reads ? zero_parameter(context, 0, 0) : NULL,
         .buffer = k->has_buffer ? zero_parameter(context, 1, 0) : NULL,
-        .e = context->unit->borrowed_count ? zero_parameter(context, context->unit->piece_count, 0) : NULL,
+        .e = context->unit->borrowed_count ? zero_parameter(context, context->unit->piece_count, 0)
+                                           : NULL,
     };
 }
 
@@ -76,7 +86,8 @@ static void put(float *gradient, int add, int i, float value)
         gradient[i] = add ? gradient[i] + value : value;
 }
 
-static zero_status backward(zero_context *context, const zero_tensors *in, const zero_tensors *d_out, const zero_tensors *d_in)
+static zero_status backward(zero_context *context, const zero_tensors *in,
+                            const zero_tensors *d_out, const zero_tensors *d_in)
 {
     const kind *k = kind_of(context->unit);
     operands o = find(context, in, true);
@@ -88,12 +99,17 @@ static zero_status backward(zero_context *context, const zero_tensors *in, const
         float sums[3] = {0}, scale = o.e ? 1 + o.e[i] : 1;
         for (int64_t b = 0; b < context->shape.batch; b++) {
             float x = o.x[b * WIDTH + i], y = before_borrowed(k, &o, b, i);
-            float d = k->last ? context->loss_factor * 2 * y * scale / (float)context->shape.batch / WIDTH : ((float *)d_out->at[0].data)[b * WIDTH + i];
+            float d =
+                k->last ? context->loss_factor * 2 * y * scale / (float)context->shape.batch / WIDTH
+                        : ((float *)d_out->at[0].data)[b * WIDTH + i];
             sums[0] += k->multiplies ? d * scale * x : d * scale;
             sums[1] += x;
             sums[2] += d * y;
             if (d_in->count)
-                ((float *)d_in->at[0].data)[b * WIDTH + i] = d * scale * (k->multiplies ? o.p[i] : k->adds ? 1 : 0.5f);
+                ((float *)d_in->at[0].data)[b * WIDTH + i] = d * scale *
+                                                             (k->multiplies ? o.p[i]
+                                                              : k->adds     ? 1
+                                                                            : 0.5f);
         }
         put(dp, add[0], i, sums[0]);
         put(next, add[1], i, sums[1]);
@@ -109,38 +125,76 @@ static zero_status both(zero_context *context, const zero_tensors *in, const zer
     return status == ZERO_OK ? backward(context, in, &none, d_in) : status;
 }
 
-static const zero_unit_ops plain = {.kind = "plain", .sizes = sizes, .forward = forward, .backward = backward};
-static const zero_unit_ops fused = {.kind = "fused", .sizes = sizes, .forward = forward, .backward = backward, .forward_backward = both};
+static const zero_unit_ops plain = {
+    .kind = "plain", .sizes = sizes, .forward = forward, .backward = backward};
+static const zero_unit_ops fused = {.kind = "fused",
+                                    .sizes = sizes,
+                                    .forward = forward,
+                                    .backward = backward,
+                                    .forward_backward = both};
 
-#define TENSOR(text, spread) {.name = text, .dims = 1, .shape = {WIDTH}, .init = ZERO_INIT_NORMAL, .init_value = spread, .tp_axis = -1}
-static const zero_tensor_desc tensors[] = {TENSOR("a", 1), TENSOR("b", 0.5f), TENSOR("c", 1), TENSOR("d", 1), TENSOR("d.mean", 0.1f), TENSOR("f", 1)};
-static const zero_piece_desc a = {ZERO_TRAINABLE, 1, &tensors[0]}, b = {ZERO_TRAINABLE, 1, &tensors[1]}, c = {ZERO_FROZEN, 1, &tensors[2]};
-static const zero_piece_desc d[] = {{ZERO_TRAINABLE, 1, &tensors[3]}, {ZERO_BUFFER, 1, &tensors[4]}}, f = {ZERO_TRAINABLE, 1, &tensors[5]};
-static const zero_piece_desc frozen_a = {ZERO_FROZEN, 1, &tensors[0]}, frozen_f = {ZERO_FROZEN, 1, &tensors[5]};
+#define TENSOR(text, spread)                                                                       \
+    {                                                                                              \
+        .name = text, .dims = 1, .shape = {WIDTH}, .init = ZERO_INIT_NORMAL, .init_value = spread, \
+        .tp_axis = -1                                                                              \
+    }
+static const zero_tensor_desc tensors[] = {TENSOR("a", 1), TENSOR("b", 0.5f),      TENSOR("c", 1),
+                                           TENSOR("d", 1), TENSOR("d.mean", 0.1f), TENSOR("f", 1)};
+static const zero_piece_desc a = {ZERO_TRAINABLE, 1, &tensors[0]},
+                             b = {ZERO_TRAINABLE, 1, &tensors[1]},
+                             c = {ZERO_FROZEN, 1, &tensors[2]};
+static const zero_piece_desc d[] = {{ZERO_TRAINABLE, 1, &tensors[3]},
+                                    {ZERO_BUFFER, 1, &tensors[4]}},
+                             f = {ZERO_TRAINABLE, 1, &tensors[5]};
+static const zero_piece_desc frozen_a = {ZERO_FROZEN, 1, &tensors[0]},
+                             frozen_f = {ZERO_FROZEN, 1, &tensors[5]};
 static const zero_piece_ref of_first = {0, 0};
 
-static const kind first = {.multiplies = true, .first = true}, adds = {.adds = true}, halves = {0}, inner = {.multiplies = true};
-static const kind counts = {.multiplies = true, .has_buffer = true}, last = {.multiplies = true, .last = true};
-static const kind alone = {.multiplies = true, .first = true, .last = true}, bare = {.first = true, .last = true};
+static const kind first = {.multiplies = true, .first = true}, adds = {.adds = true}, halves = {0},
+                  inner = {.multiplies = true};
+static const kind counts = {.multiplies = true, .has_buffer = true},
+                  last = {.multiplies = true, .last = true};
+static const kind alone = {.multiplies = true, .first = true, .last = true},
+                  bare = {.first = true, .last = true};
 
-#define UNIT(text, table, what, owned, pieces) {text, table, what, owned, pieces, 0, NULL}
-#define BORROWS(text, table, what, owned, pieces) {text, table, what, owned, pieces, 1, &of_first}
-static const zero_unit mixed_units[] = {UNIT("u0", &plain, &first, 1, &a), UNIT("u1", &plain, &adds, 1, &b), UNIT("u2", &plain, &halves, 0, NULL),
-                                        BORROWS("u3", &plain, &inner, 1, &c), UNIT("u4", &plain, &counts, 2, d), BORROWS("u5", &plain, &last, 1, &f)};
-static const zero_unit fused_units[] = {UNIT("u0", &plain, &first, 1, &a), UNIT("u4", &plain, &counts, 2, d), BORROWS("u5", &fused, &last, 1, &f)};
-static const zero_unit frozen_units[] = {UNIT("u0", &plain, &first, 1, &frozen_a), BORROWS("u1", &fused, &last, 1, &frozen_f)};
-static const zero_unit alone_unit = UNIT("u0", &plain, &alone, 1, &a), alone_fused = UNIT("u0", &fused, &alone, 1, &a);
+#define UNIT(text, table, what, owned, pieces)                                                     \
+    {                                                                                              \
+        text, table, what, owned, pieces, 0, NULL                                                  \
+    }
+#define BORROWS(text, table, what, owned, pieces)                                                  \
+    {                                                                                              \
+        text, table, what, owned, pieces, 1, &of_first                                             \
+    }
+static const zero_unit mixed_units[] = {
+    UNIT("u0", &plain, &first, 1, &a),    UNIT("u1", &plain, &adds, 1, &b),
+    UNIT("u2", &plain, &halves, 0, NULL), BORROWS("u3", &plain, &inner, 1, &c),
+    UNIT("u4", &plain, &counts, 2, d),    BORROWS("u5", &plain, &last, 1, &f)};
+static const zero_unit fused_units[] = {UNIT("u0", &plain, &first, 1, &a),
+                                        UNIT("u4", &plain, &counts, 2, d),
+                                        BORROWS("u5", &fused, &last, 1, &f)};
+static const zero_unit frozen_units[] = {UNIT("u0", &plain, &first, 1, &frozen_a),
+                                         BORROWS("u1", &fused, &last, 1, &frozen_f)};
+static const zero_unit alone_unit = UNIT("u0", &plain, &alone, 1, &a),
+                       alone_fused = UNIT("u0", &fused, &alone, 1, &a);
 static const zero_unit bare_unit = UNIT("u0", &plain, &bare, 0, NULL);
-static const zero_model models[] = {{"mixed", 6, mixed_units}, {"mixed, fused", 3, fused_units}, {"frozen", 2, frozen_units},
-                                    {"alone", 1, &alone_unit}, {"alone, fused", 1, &alone_fused}, {"bare", 1, &bare_unit}};
+static const zero_model models[] = {
+    {"mixed", 6, mixed_units}, {"mixed, fused", 3, fused_units},  {"frozen", 2, frozen_units},
+    {"alone", 1, &alone_unit}, {"alone, fused", 1, &alone_fused}, {"bare", 1, &bare_unit}};
 
-typedef struct job { zero_comm *comm; const zero_model *model; int stage, accumulation; const char *optimizer; uint64_t hash; } job;
+typedef struct job {
+    zero_comm *comm;
+    const zero_model *model;
+    int stage, accumulation;
+    const char *optimizer;
+    uint64_t hash;
+} job;
 
 static void must(zero_status status, const zero_error *error, const job *job)
 {
     if (status == ZERO_OK)
         return;
-    fprintf(stderr, "%s, stage %d, rank %d: %s\n", job->model->name, job->stage, zero_comm_rank(job->comm), error->message);
+    fprintf(stderr, "%s, stage %d, rank %d: %s\n", job->model->name, job->stage,
+            zero_comm_rank(job->comm), error->message);
     abort();
 }
 
@@ -153,7 +207,8 @@ static void fold(uint64_t *hash, const void *data, size_t bytes)
 static void one_step(job *job, zero_engine *engine, int step)
 {
     static _Thread_local float x[BATCH * WIDTH];
-    zero_tensors batch = {1, {{x, ZERO_F32, 2, {BATCH, WIDTH}}}}, half = {1, {{x, ZERO_F32, 2, {1, WIDTH}}}};
+    zero_tensors batch = {1, {{x, ZERO_F32, 2, {BATCH, WIDTH}}}},
+                 half = {1, {{x, ZERO_F32, 2, {1, WIDTH}}}};
     zero_step_info info = {0};
     zero_error error;
     double loss = 0;
@@ -185,15 +240,24 @@ static void *run_rank(void *argument)
     zero_engine *engine;
     zero_error error;
     snprintf(config, sizeof config,
-             "{\"gradient_accumulation_steps\": %d, \"gradient_clipping\": 0.5, \"zero_optimization\": {\"stage\": %d, \"reduce_bucket_size\": 9000},"
-             " \"optimizer\": {\"type\": \"%s\", \"params\": {\"lr\": 0.01}}}", self->accumulation, self->stage, self->optimizer);
-    zero_options options = {.struct_size = sizeof options, .model = self->model, .comm = self->comm, .config_text = config, .shape = {.batch = BATCH, .seq = 1}, .backend = "ref"};
+             "{\"gradient_accumulation_steps\": %d, \"gradient_clipping\": 0.5, "
+             "\"zero_optimization\": {\"stage\": %d, \"reduce_bucket_size\": 9000},"
+             " \"optimizer\": {\"type\": \"%s\", \"params\": {\"lr\": 0.01}}}",
+             self->accumulation, self->stage, self->optimizer);
+    zero_options options = {.struct_size = sizeof options,
+                            .model = self->model,
+                            .comm = self->comm,
+                            .config_text = config,
+                            .shape = {.batch = BATCH, .seq = 1},
+                            .backend = "ref"};
     must(zero_initialize(&options, &engine, &error), &error, self);
     for (int step = 0; step < STEPS; step++)
         one_step(self, engine, step);
     for (int u = 0; u < self->model->unit_count; u++)
         for (int p = 0; p < self->model->units[u].piece_count; p++) {
-            must(zero_read_parameter(engine, self->model->units[u].pieces[p].tensors[0].name, values, WIDTH, &error), &error, self);
+            must(zero_read_parameter(engine, self->model->units[u].pieces[p].tensors[0].name,
+                                     values, WIDTH, &error),
+                 &error, self);
             fold(&self->hash, values, sizeof values);
         }
     must(zero_comm_barrier(self->comm, &error), &error, self);

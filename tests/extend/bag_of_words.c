@@ -88,8 +88,11 @@ static zero_status class_backward(zero_context *call, const zero_tensors *in,
     return ZERO_OK;
 }
 
-#define TABLE(text) {.name = text, .dims = 2, .shape = {V, C}, .init = ZERO_INIT_NORMAL, \
-                     .init_value = 0.1f, .tp_axis = -1, .tp_parts = 1}
+#define TABLE(text)                                                                                \
+    {                                                                                              \
+        .name = text, .dims = 2, .shape = {V, C}, .init = ZERO_INIT_NORMAL, .init_value = 0.1f,    \
+        .tp_axis = -1, .tp_parts = 1                                                               \
+    }
 static const zero_tensor_desc tables[] = {TABLE("bag.table"), TABLE("class.table")};
 static const zero_piece_desc pieces[] = {{ZERO_TRAINABLE, 1, &tables[0]},
                                          {ZERO_TRAINABLE, 1, &tables[1]}};

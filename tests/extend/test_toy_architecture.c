@@ -4,17 +4,14 @@
 
 enum { STEPS = 30, BATCH = 4 };
 
-static const zero_model *take_bag_of_words(const zero_model *usual)
-{
-    return &bag_of_words;
-}
+static const zero_model *take_bag_of_words(const zero_model *usual) { return &bag_of_words; }
 
 static void stages_train_it_to_the_same_bits(void **state)
 {
     assert_int_equal(HARNESS_VOCAB, BAG_VOCABULARY);
     for (int ranks = 1; ranks <= 2; ranks++)
-        harness_stages_agree((harness_case){.ranks = ranks, .accumulation = 2, .batch = BATCH,
-                                            .tuned = take_bag_of_words});
+        harness_stages_agree((harness_case){
+            .ranks = ranks, .accumulation = 2, .batch = BATCH, .tuned = take_bag_of_words});
 }
 
 static void it_learns(void **state)
@@ -27,8 +24,10 @@ static void it_learns(void **state)
     harness_batch(0, 0, BATCH, tokens, targets);
     const zero_tensors batch = harness_tensors(BATCH, tokens, targets);
     assert_int_equal(zero_comm_self(&comm, NULL), ZERO_OK);
-    const zero_options options = {.struct_size = sizeof options, .model = &bag_of_words,
-                                  .comm = comm, .shape = {.batch = BATCH, .seq = HARNESS_SEQ},
+    const zero_options options = {.struct_size = sizeof options,
+                                  .model = &bag_of_words,
+                                  .comm = comm,
+                                  .shape = {.batch = BATCH, .seq = HARNESS_SEQ},
                                   .config_text = "{\"optimizer\": {\"type\": \"AdamW\","
                                                  " \"params\": {\"lr\": 0.1}}}"};
     assert_int_equal(zero_initialize(&options, &engine, NULL), ZERO_OK);

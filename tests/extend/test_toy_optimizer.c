@@ -58,10 +58,16 @@ static void it_is_lion_without_averages(void **state)
     static const uint16_t halves[N] = {0x3f80, 0xbf80, 0, 0x8000, 0x0001, 0x7f80, 0xff80, 0xc2f7};
     float a[N] = {1, -2, 3, -0.5f, 0.25f, 7, -7, 0}, b[N], unused[N] = {0};
     uint16_t copy_a[N], copy_b[N];
-    const zr_update u = {.kind = ZR_UPDATE_LION, .lr = 0.1, .weight_decay = 0.3, .beta2 = 0.5,
+    const zr_update u = {.kind = ZR_UPDATE_LION,
+                         .lr = 0.1,
+                         .weight_decay = 0.3,
+                         .beta2 = 0.5,
                          .gradient_scale = 0.5f};
-    zr_range_states at = {.master = a, .gradient = halves, .gradient_dtype = ZERO_BF16,
-                          .parameters = copy_a, .parameters_dtype = ZERO_BF16};
+    zr_range_states at = {.master = a,
+                          .gradient = halves,
+                          .gradient_dtype = ZERO_BF16,
+                          .parameters = copy_a,
+                          .parameters_dtype = ZERO_BF16};
     zr_queue *queue;
     assert_int_equal(zr_queue_open("ref", NULL, 1, &queue, NULL), ZERO_OK);
     memcpy(b, a, sizeof a);

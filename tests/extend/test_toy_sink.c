@@ -14,10 +14,7 @@ static bool is_asked(const zr_config *config)
     return config->wall_clock_breakdown; // a key of its own, where it is more than a toy
 }
 
-static zr_wanted wants(const zr_config *config, int64_t step)
-{
-    return ZR_WANTS_STEP;
-}
+static zr_wanted wants(const zr_config *config, int64_t step) { return ZR_WANTS_STEP; }
 
 static zero_status open_tally(const zr_observed *seen, void **own, zero_error *error)
 {
@@ -38,8 +35,8 @@ static void say_and_close(void *own, const zr_observed *seen)
 {
     tally *t = own;
     if (t)
-        zr_log(seen->logger, ZERO_LOG_INFO, "%lld steps, %lld of them skipped",
-               (long long)t->steps, (long long)t->skipped);
+        zr_log(seen->logger, ZERO_LOG_INFO, "%lld steps, %lld of them skipped", (long long)t->steps,
+               (long long)t->skipped);
     zr_free(t);
 }
 

@@ -30,8 +30,11 @@ static void gather(zr_emitter *e, int v, int i, zr_when when)
     take_place(e, when, visit->pieces[i], place);
     if (staged)
         zr_emit_await(e, when, ZR_SLOT_FETCHED, v * ZERO_MAX_PIECES + i);
-    zr_emit(e, &(zr_instruction){.code = ZR_GATHER, .when = when, .piece = visit->pieces[i],
-                                 .place = place, .from = own,
+    zr_emit(e, &(zr_instruction){.code = ZR_GATHER,
+                                 .when = when,
+                                 .piece = visit->pieces[i],
+                                 .place = place,
+                                 .from = own,
                                  .bytes = (e->plan->ranks - 1) * zr_piece_shard_bytes(piece),
                                  .slot = {ZR_SLOT_GATHER, visit->pieces[i]}});
 }
@@ -46,8 +49,8 @@ static void acquire(zr_emitter *e, int v, int visits)
         if (gathers)
             gather(e, v, i, kept ? ZR_STALE : ZR_ALWAYS);
         if (!gathers || kept) // every acquire is a message, if only of no bytes
-            zr_emit(e, &(zr_instruction){.code = ZR_GATHER, .piece = p,
-                                         .when = gathers ? ZR_FRESH : ZR_ALWAYS});
+            zr_emit(e, &(zr_instruction){
+                           .code = ZR_GATHER, .piece = p, .when = gathers ? ZR_FRESH : ZR_ALWAYS});
         if (gathers)
             zr_emit_await(e, ZR_ALWAYS, ZR_SLOT_GATHER, p);
         zr_emit_bind(e, p, (zr_place){ZR_SPACE_GATHERED, visit->gather_first[i]});

@@ -6,7 +6,9 @@
 
 #include <stdatomic.h>
 
-static struct { atomic_int asked, done; } transfers;
+static struct {
+    atomic_int asked, done;
+} transfers;
 static const zr_store_ops *nvme; // whose vector in scratch files it is, and who ends it
 
 // Remembers what is asked for. A transfer with a store is one that is waited for.
@@ -44,10 +46,7 @@ static zero_status late_wait(zr_transfer *transfer, zero_error *error)
     return ZERO_OK;
 }
 
-static void late_destroy(zr_store *store)
-{
-    nvme->destroy(store);
-}
+static void late_destroy(zr_store *store) { nvme->destroy(store); }
 
 static const zr_store_ops late_ops = {
     .name = "late",

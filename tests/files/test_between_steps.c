@@ -1,5 +1,6 @@
-// What is for between steps only is refused everywhere else, and changes nothing there: inside of a micro-batch, inside of an accumulation,
-// while a checkpoint is being written, and on an engine that has failed.
+// What is for between steps only is refused everywhere else, and changes nothing there: inside of a
+// micro-batch, inside of an accumulation, while a checkpoint is being written, and on an engine
+// that has failed.
 #include "../setup/tiny_engine.h"
 
 #include "base/errors.h"
@@ -26,7 +27,8 @@ static zero_tensors batch_of(int64_t number)
         targets[i] = (int32_t)((i * 7 + number * 5 + 3) % TINY_VOCABULARY);
     }
     for (int t = 0; t < 2; t++)
-        batch.at[t] = (zero_tensor){.data = data[t], .dtype = ZERO_I32, .dims = 2, .shape = {TINY_BATCH, TINY_SEQ}};
+        batch.at[t] = (zero_tensor){
+            .data = data[t], .dtype = ZERO_I32, .dims = 2, .shape = {TINY_BATCH, TINY_SEQ}};
     return batch;
 }
 
@@ -36,22 +38,49 @@ static zero_status evaluate(zero_engine *e, zero_error *error)
     double loss;
     zero_tensors batch = {.count = 2};
     for (int t = 0; t < 2; t++)
-        batch.at[t] = (zero_tensor){.data = ids[t], .dtype = ZERO_I32, .dims = 2, .shape = {1, TINY_SEQ}};
+        batch.at[t] =
+            (zero_tensor){.data = ids[t], .dtype = ZERO_I32, .dims = 2, .shape = {1, TINY_SEQ}};
     return zero_evaluate(e, &batch, &loss, error);
 }
 
-static zero_status finish(zero_engine *e, zero_error *error) { return zero_finish_update(e, error); }
-static zero_status read_parameter(zero_engine *e, zero_error *error) { return zero_read_parameter(e, "ln_f.weight", norm, 16, error); }
-static zero_status read_gradient(zero_engine *e, zero_error *error) { return zero_read_gradient(e, "ln_f.weight", norm, 16, error); }
-static zero_status write_parameter(zero_engine *e, zero_error *error) { return zero_write_parameter(e, "ln_f.weight", norm, 16, error); }
-static zero_status save_weights(zero_engine *e, zero_error *error) { return zero_save_weights(e, elsewhere, error); }
-static zero_status load_weights(zero_engine *e, zero_error *error) { return zero_load_weights(e, directory, error); }
+static zero_status finish(zero_engine *e, zero_error *error)
+{
+    return zero_finish_update(e, error);
+}
+static zero_status read_parameter(zero_engine *e, zero_error *error)
+{
+    return zero_read_parameter(e, "ln_f.weight", norm, 16, error);
+}
+static zero_status read_gradient(zero_engine *e, zero_error *error)
+{
+    return zero_read_gradient(e, "ln_f.weight", norm, 16, error);
+}
+static zero_status write_parameter(zero_engine *e, zero_error *error)
+{
+    return zero_write_parameter(e, "ln_f.weight", norm, 16, error);
+}
+static zero_status save_weights(zero_engine *e, zero_error *error)
+{
+    return zero_save_weights(e, elsewhere, error);
+}
+static zero_status load_weights(zero_engine *e, zero_error *error)
+{
+    return zero_load_weights(e, directory, error);
+}
 static zero_status load_weights_with(zero_engine *e, zero_error *error)
 {
-    return zero_load_weights_with(e, directory, &(zero_load_options){.struct_size = sizeof(zero_load_options), .ignore_unused = 1}, error);
+    return zero_load_weights_with(
+        e, directory,
+        &(zero_load_options){.struct_size = sizeof(zero_load_options), .ignore_unused = 1}, error);
 }
-static zero_status save_checkpoint(zero_engine *e, zero_error *error) { return zero_save_checkpoint(e, elsewhere, error); }
-static zero_status load_checkpoint(zero_engine *e, zero_error *error) { return zero_load_checkpoint(e, checkpoint, error); }
+static zero_status save_checkpoint(zero_engine *e, zero_error *error)
+{
+    return zero_save_checkpoint(e, elsewhere, error);
+}
+static zero_status load_checkpoint(zero_engine *e, zero_error *error)
+{
+    return zero_load_checkpoint(e, checkpoint, error);
+}
 static zero_status begin_checkpoint(zero_engine *e, zero_error *error)
 {
     zero_checkpoint *saving;
@@ -60,12 +89,21 @@ static zero_status begin_checkpoint(zero_engine *e, zero_error *error)
     return status == ZERO_OK ? zero_end_checkpoint(saving, error) : status;
 }
 
-static const struct { const char *name; zero_status (*call)(zero_engine *engine, zero_error *error); bool changes; } calls[] = {
-    {"zero_finish_update", finish, false},           {"zero_evaluate", evaluate, false},
-    {"zero_read_parameter", read_parameter, false},  {"zero_read_gradient", read_gradient, false},
-    {"zero_save_weights", save_weights, false},      {"zero_write_parameter", write_parameter, true},
-    {"zero_load_weights", load_weights, true},       {"zero_load_weights_with", load_weights_with, true},
-    {"zero_save_checkpoint", save_checkpoint, true}, {"zero_load_checkpoint", load_checkpoint, true},
+static const struct {
+    const char *name;
+    zero_status (*call)(zero_engine *engine, zero_error *error);
+    bool changes;
+} calls[] = {
+    {"zero_finish_update", finish, false},
+    {"zero_evaluate", evaluate, false},
+    {"zero_read_parameter", read_parameter, false},
+    {"zero_read_gradient", read_gradient, false},
+    {"zero_save_weights", save_weights, false},
+    {"zero_write_parameter", write_parameter, true},
+    {"zero_load_weights", load_weights, true},
+    {"zero_load_weights_with", load_weights_with, true},
+    {"zero_save_checkpoint", save_checkpoint, true},
+    {"zero_load_checkpoint", load_checkpoint, true},
     {"zero_begin_checkpoint", begin_checkpoint, true},
 };
 
@@ -79,7 +117,8 @@ static void all_refused(zero_engine *engine, bool changing_ones, const char *wor
         }
         zero_status status = calls[c].call(engine, &error);
         if (status != ZERO_ERR_USAGE || !strstr(error.message, words))
-            fail_msg("%s: status %d, \"%s\", not \"%s\"", calls[c].name, status, error.message, words);
+            fail_msg("%s: status %d, \"%s\", not \"%s\"", calls[c].name, status, error.message,
+                     words);
     }
     if (!changing_ones)
         assert_false(zr_path_exists(elsewhere));
@@ -108,14 +147,18 @@ static void inside_of_a_step(void **state)
         for (int64_t number = 0; number < 4; number++) {
             micro_batch(&t, number, disturbed, &info[disturbed]);
             if (number % 2 == 0 && disturbed)
-                all_refused(t.engine, false, number == 0 ? "inside of step 1, after 1 of its 2 micro-batches" : "inside of step 2");
+                all_refused(t.engine, false,
+                            number == 0 ? "inside of step 1, after 1 of its 2 micro-batches"
+                                        : "inside of step 2");
         }
         tiny_destroy(&t);
     }
-    assert_true(info[0].loss == info[1].loss && info[0].grad_norm == info[1].grad_norm && info[1].updated);
+    assert_true(info[0].loss == info[1].loss && info[0].grad_norm == info[1].grad_norm &&
+                info[1].updated);
 }
 
-// From the states in memory, beside the steps; and at once, where they are on NVMe or under a delayed update.
+// From the states in memory, beside the steps; and at once, where they are on NVMe or under a
+// delayed update.
 static void while_a_checkpoint_is_written_of(const char *configuration)
 {
     tiny t = tiny_create_with(configuration);
@@ -141,11 +184,16 @@ static void while_a_checkpoint_is_written_of(const char *configuration)
 
 static void while_a_checkpoint_is_written(void **state)
 {
-    static const char *const optimizers[] = {"", ", \"zero_optimization\": {\"stage\": 1, \"offload_optimizer\": {\"device\": \"nvme\", \"nvme_path\": \"/tmp\"}}",
-                                             ", \"zero_optimization\": {\"stage\": 1, \"offload_optimizer\": {\"device\": \"cpu\"}}, \"libzero\": {\"delayed_update\": {\"start_step\": 1}}"};
+    static const char *const optimizers[] = {
+        "",
+        ", \"zero_optimization\": {\"stage\": 1, \"offload_optimizer\": {\"device\": \"nvme\", "
+        "\"nvme_path\": \"/tmp\"}}",
+        ", \"zero_optimization\": {\"stage\": 1, \"offload_optimizer\": {\"device\": \"cpu\"}}, "
+        "\"libzero\": {\"delayed_update\": {\"start_step\": 1}}"};
     for (int i = 0; i < ZR_COUNT(optimizers); i++) {
         char configuration[256];
-        snprintf(configuration, sizeof configuration, "{\"train_micro_batch_size_per_gpu\": 2%s}", optimizers[i]);
+        snprintf(configuration, sizeof configuration, "{\"train_micro_batch_size_per_gpu\": 2%s}",
+                 optimizers[i]);
         while_a_checkpoint_is_written_of(configuration);
     }
 }
@@ -178,14 +226,12 @@ static int set_up(void **state)
     return 0;
 }
 
-static int tear_down(void **state)
-{
-    return zr_directory_remove(directory, NULL);
-}
+static int tear_down(void **state) { return zr_directory_remove(directory, NULL); }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(inside_of_a_step), cmocka_unit_test(while_a_checkpoint_is_written),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(inside_of_a_step),
+                                       cmocka_unit_test(while_a_checkpoint_is_written),
                                        cmocka_unit_test(on_an_engine_that_has_failed)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -185,10 +185,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_what_is_written_is_read, scratch_open, scratch_close),
-        cmocka_unit_test_setup_teardown(test_the_last_tenth_is_the_default,
-                                        scratch_open, scratch_close),
-        cmocka_unit_test_setup_teardown(test_what_an_earlier_program_left_out,
-                                        scratch_open, scratch_close),
+        cmocka_unit_test_setup_teardown(test_the_last_tenth_is_the_default, scratch_open,
+                                        scratch_close),
+        cmocka_unit_test_setup_teardown(test_what_an_earlier_program_left_out, scratch_open,
+                                        scratch_close),
         cmocka_unit_test(test_the_state_of_a_checkpoint),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

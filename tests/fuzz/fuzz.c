@@ -10,10 +10,7 @@
 
 static char directory[256], path[512];
 
-static void remove_directory(void)
-{
-    zr_directory_remove(directory, NULL);
-}
+static void remove_directory(void) { zr_directory_remove(directory, NULL); }
 
 const char *fuzz_directory(void)
 {

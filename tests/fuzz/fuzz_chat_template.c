@@ -1,4 +1,5 @@
-// A chat template, which is a program that is never run: recognised or refused. What is recognised writes a conversation.
+// A chat template, which is a program that is never run: recognised or refused. What is recognised
+// writes a conversation.
 #include "fuzz.h"
 
 #include "chat/chat.h"
@@ -14,12 +15,15 @@ zero_status fuzz_one(const uint8_t *data, size_t size, zero_error *error)
         return ZERO_ERR_MEMORY;
     memcpy(text, data, size);
     zero_status status = zr_chat_recognise(text, &chat, error);
-    json_t *messages = json_pack("[{s:s, s:s}, {s:s, s:s}]", "role", "user", "content", "2+2?", "role", "assistant", "content", "4");
+    json_t *messages = json_pack("[{s:s, s:s}, {s:s, s:s}]", "role", "user", "content", "2+2?",
+                                 "role", "assistant", "content", "4");
     fuzz_must(messages);
     if (status == ZERO_OK) {
         chat.begin = chat.begin ? chat.begin : zr_strdup("<s>", error);
         chat.end = chat.end ? chat.end : zr_strdup("</s>", error);
-        status = chat.begin && chat.end ? zr_chat_render(&chat, messages, 0, "x.jsonl:1", &document, error) : ZERO_ERR_MEMORY;
+        status = chat.begin && chat.end
+                     ? zr_chat_render(&chat, messages, 0, "x.jsonl:1", &document, error)
+                     : ZERO_ERR_MEMORY;
     }
     json_decref(messages);
     zr_document_free(&document);

@@ -10,7 +10,8 @@ static void find_members(const char *text, size_t size, json_t *root)
 {
     const char *key;
     json_t *value;
-    json_object_foreach(root, key, value) {
+    json_object_foreach(root, key, value)
+    {
         if (strchr(key, '.') || !key[0])
             continue;
         zr_json_position place = zr_json_find(text, size, key);
@@ -32,7 +33,8 @@ zero_status fuzz_one(const uint8_t *data, size_t size, zero_error *error)
     zr_json_append_string(&quoted, text, size);
     zr_buffer_append(&quoted, "]", 1);
     if (!quoted.failed) {
-        fuzz_must(zr_json_parse(quoted.data, quoted.length, "quoted", &root, error) == ZERO_OK || error->status == ZERO_ERR_MEMORY || memchr(text, 0, size));
+        fuzz_must(zr_json_parse(quoted.data, quoted.length, "quoted", &root, error) == ZERO_OK ||
+                  error->status == ZERO_ERR_MEMORY || memchr(text, 0, size));
         json_decref(root);
         root = NULL;
     }

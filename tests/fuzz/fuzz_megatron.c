@@ -1,4 +1,5 @@
-// The index of a Megatron pair next to ids that are there: 64 bytes. Every document lies among them, and so do all ranges of ids.
+// The index of a Megatron pair next to ids that are there: 64 bytes. Every document lies among
+// them, and so do all ranges of ids.
 #include "fuzz.h"
 
 #include "tokens/token_file.h"
@@ -11,12 +12,14 @@ static void read_documents(const zr_token_file *file)
         int64_t first, count;
         int32_t ids[64];
         zr_token_file_document(file, d, &first, &count);
-        fuzz_must(first >= 0 && count >= 0 && first <= file->count && count <= file->count - first && count <= 64);
+        fuzz_must(first >= 0 && count >= 0 && first <= file->count &&
+                  count <= file->count - first && count <= 64);
         zr_token_file_read(file, first, count, ids);
     }
 }
 
-// With an end behind each document every range can be read, and is the same as part of a larger one.
+// With an end behind each document every range can be read, and is the same as part of a larger
+// one.
 static void read_ends(zr_token_file *file)
 {
     enum { MOST = 4096 };

@@ -1,4 +1,5 @@
-// vocab.json and merges.txt of a byte-level BPE, one behind another with a line "====" between them: as tokenizer.json (fuzz_tokenizer.c).
+// vocab.json and merges.txt of a byte-level BPE, one behind another with a line "====" between
+// them: as tokenizer.json (fuzz_tokenizer.c).
 #define _GNU_SOURCE
 #include "use_tokenizer.h"
 
@@ -6,7 +7,8 @@ zero_status fuzz_one(const uint8_t *data, size_t size, zero_error *error)
 {
     static const char between[] = "\n====\n";
     const char *cut = memmem(data, size, between, sizeof between - 1), *begin = (const char *)data;
-    size_t first = cut ? (size_t)(cut - begin) : size, second = cut ? first + sizeof between - 1 : size;
+    size_t first = cut ? (size_t)(cut - begin) : size,
+           second = cut ? first + sizeof between - 1 : size;
     zr_tokenizer *tokenizer;
     fuzz_put("vocab.json", begin, first);
     fuzz_put("merges.txt", begin + second, size - second);

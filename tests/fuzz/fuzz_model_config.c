@@ -8,7 +8,8 @@
 static bool same_shape(const zr_lm_config *a, const zr_lm_config *b)
 {
     const zr_lm_shape x = zr_lm_shape_of(a), y = zr_lm_shape_of(b);
-    return a->kind == b->kind && x.width == y.width && x.vocab == y.vocab && x.layers == y.layers && x.positions == y.positions;
+    return a->kind == b->kind && x.width == y.width && x.vocab == y.vocab && x.layers == y.layers &&
+           x.positions == y.positions;
 }
 
 zero_status fuzz_one(const uint8_t *data, size_t size, zero_error *error)
@@ -17,7 +18,9 @@ zero_status fuzz_one(const uint8_t *data, size_t size, zero_error *error)
     zr_buffer text = {0};
     ZERO_TRY(zr_lm_config_read(fuzz_put("config.json", data, size), &config, error));
     zr_lm_config_write(&config, &text);
-    zero_status status = text.failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for the text of a model") : ZERO_OK;
+    zero_status status = text.failed
+                             ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for the text of a model")
+                             : ZERO_OK;
     if (status == ZERO_OK)
         status = zr_lm_config_read(fuzz_put("config.json", text.data, text.length), &again, error);
     fuzz_must(status == ZERO_ERR_MEMORY || (status == ZERO_OK && same_shape(&again, &config)));

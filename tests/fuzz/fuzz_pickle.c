@@ -15,7 +15,8 @@ static void walk(const zr_pickle_value *value, int depth)
     zr_pickle_number(value, &number);
     zr_pickle_text(value);
     zr_pickle_get(value, "module");
-    bool listed = zr_pickle_is(value, ZR_PICKLE_TUPLE) || zr_pickle_is(value, ZR_PICKLE_LIST) || zr_pickle_is(value, ZR_PICKLE_DICT);
+    bool listed = zr_pickle_is(value, ZR_PICKLE_TUPLE) || zr_pickle_is(value, ZR_PICKLE_LIST) ||
+                  zr_pickle_is(value, ZR_PICKLE_DICT);
     for (size_t i = 0; listed && i < value->items.count && i < 32; i++)
         walk(value->items.at[i], depth + 1);
     if (zr_pickle_is(value, ZR_PICKLE_OBJECT)) {
@@ -24,7 +25,8 @@ static void walk(const zr_pickle_value *value, int depth)
     }
     if (zr_pickle_is(value, ZR_PICKLE_TENSOR)) {
         const zr_pickle_tensor *tensor = &value->tensor;
-        fuzz_must(tensor->dims >= 0 && tensor->dims <= ZR_PICKLE_DIMS && tensor->offset >= 0 && tensor->elements >= 0);
+        fuzz_must(tensor->dims >= 0 && tensor->dims <= ZR_PICKLE_DIMS && tensor->offset >= 0 &&
+                  tensor->elements >= 0);
         if (tensor->contiguous)
             fuzz_must(tensor->offset + tensor->elements <= tensor->storage->elements);
     }

@@ -1,4 +1,5 @@
-// JSONL of texts, prompts and completions, and conversations: every part of a document lies inside of it, and what is left is counted right.
+// JSONL of texts, prompts and completions, and conversations: every part of a document lies inside
+// of it, and what is left is counted right.
 #include "fuzz.h"
 
 #include "corpus/records.h"
@@ -9,7 +10,8 @@ static void check(const zr_document *document)
 {
     size_t begin = 0;
     for (int i = 0; i < document->count; i++) {
-        fuzz_must(document->segments[i].end >= begin && document->segments[i].end <= document->text.length);
+        fuzz_must(document->segments[i].end >= begin &&
+                  document->segments[i].end <= document->text.length);
         begin = document->segments[i].end;
     }
 }
@@ -29,7 +31,8 @@ static zero_status read_all(const char *text, size_t size, const zr_chat *chat, 
             status = zr_fail(error, ZERO_ERR_MEMORY, "no memory for a document");
         if (status == ZERO_OK && more) {
             check(&record.document);
-            fuzz_must(record.document.text.length && records.seen <= lines && records.empty < records.seen && records.at <= size);
+            fuzz_must(record.document.text.length && records.seen <= lines &&
+                      records.empty < records.seen && records.at <= size);
         }
     }
     fuzz_must(status != ZERO_OK || (records.seen == lines && records.at == size));

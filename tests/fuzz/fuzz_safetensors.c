@@ -11,7 +11,8 @@ static zero_status check(const zr_st_set *set, int64_t size, zero_error *error)
         const zr_st_tensor *tensor = &set->tensors[t];
         float first;
         int64_t elements = 1;
-        fuzz_must(tensor->begin >= 8 && tensor->begin <= tensor->end && tensor->end <= size && tensor->dims >= 0 && tensor->dims <= 8);
+        fuzz_must(tensor->begin >= 8 && tensor->begin <= tensor->end && tensor->end <= size &&
+                  tensor->dims >= 0 && tensor->dims <= 8);
         for (int d = 0; d < tensor->dims; d++)
             elements *= tensor->shape[d];
         fuzz_must(!t || strcmp(set->tensors[t - 1].name, tensor->name) < 0);

@@ -1,4 +1,5 @@
-// The index of a sharded model next to one shard that is there and sound: tensors "a" (2, 2) and "b" (3), fp32.
+// The index of a sharded model next to one shard that is there and sound: tensors "a" (2, 2) and
+// "b" (3), fp32.
 #include "fuzz.h"
 
 #include "checkpoint/safetensors.h"
@@ -7,7 +8,9 @@
 
 static void put_shard(void)
 {
-    static const char header[] = "{\"a\":{\"dtype\":\"F32\",\"shape\":[2,2],\"data_offsets\":[0,16]},\"b\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[16,28]}}";
+    static const char header[] =
+        "{\"a\":{\"dtype\":\"F32\",\"shape\":[2,2],\"data_offsets\":[0,16]},\"b\":{\"dtype\":"
+        "\"F32\",\"shape\":[3],\"data_offsets\":[16,28]}}";
     char file[8 + sizeof header - 1 + 28] = {(char)(sizeof header - 1)};
     memcpy(file + 8, header, sizeof header - 1);
     fuzz_put("model-00001-of-00001.safetensors", file, sizeof file);

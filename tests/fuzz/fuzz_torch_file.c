@@ -1,4 +1,5 @@
-// A file of torch.save: an archive whose records lie inside of it and share no byte, its pickle, and where tensors' elements lie.
+// A file of torch.save: an archive whose records lie inside of it and share no byte, its pickle,
+// and where tensors' elements lie.
 #include "fuzz.h"
 
 #include "checkpoint/torch_file.h"
@@ -6,7 +7,8 @@
 static zero_status place(const zr_torch_file *file, int64_t size, zero_error *error)
 {
     const zr_pickle_value *root = file->pickle.root;
-    bool listed = zr_pickle_is(root, ZR_PICKLE_LIST) || zr_pickle_is(root, ZR_PICKLE_DICT) || zr_pickle_is(root, ZR_PICKLE_TUPLE);
+    bool listed = zr_pickle_is(root, ZR_PICKLE_LIST) || zr_pickle_is(root, ZR_PICKLE_DICT) ||
+                  zr_pickle_is(root, ZR_PICKLE_TUPLE);
     for (size_t i = 0; listed && i < root->items.count; i++) {
         const zr_pickle_value *value = root->items.at[i];
         int64_t begin;
@@ -15,7 +17,8 @@ static zero_status place(const zr_torch_file *file, int64_t size, zero_error *er
         zero_status status = zr_torch_position(file, &value->tensor, "a tensor", &begin, error);
         if (status == ZERO_ERR_MEMORY)
             return status;
-        fuzz_must(status != ZERO_OK || (begin >= 0 && begin <= size && value->tensor.elements <= size - begin));
+        fuzz_must(status != ZERO_OK ||
+                  (begin >= 0 && begin <= size && value->tensor.elements <= size - begin));
     }
     return ZERO_OK;
 }
@@ -24,7 +27,8 @@ static void check_records(const zr_zip *zip, int64_t size)
 {
     for (int i = 0; i < zip->count; i++) {
         const zr_zip_record *record = &zip->records[i];
-        fuzz_must(record->header >= 0 && record->begin > record->header && record->bytes >= 0 && record->begin <= size && record->bytes <= size - record->begin);
+        fuzz_must(record->header >= 0 && record->begin > record->header && record->bytes >= 0 &&
+                  record->begin <= size && record->bytes <= size - record->begin);
         fuzz_must(zr_zip_find(zip, record->name) == record);
     }
 }

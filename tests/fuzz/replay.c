@@ -1,9 +1,11 @@
 // The driver without libFuzzer: replay CORPUS MUTATIONS [DICTIONARY]
 //
-// Every file of the corpus, of which some must be taken for what they should be; that many mutations of them, the same ones in each run;
-// and every file again with its 1st, 2nd, 3rd, ... allocation made to fail: no crash, no leak (where a sanitizer looks), and no other answer
-// than "no memory" or the one that it gives anyway. Allocations of the library alone: jansson's lexer drops bytes where its buffer cannot
-// grow, and ends the process (docs/reliability.md).
+// Every file of the corpus, of which some must be taken for what they should be; that many
+// mutations of them, the same ones in each run;
+// and every file again with its 1st, 2nd, 3rd, ... allocation made to fail: no crash, no leak
+// (where a sanitizer looks), and no other answer than "no memory" or the one that it gives anyway.
+// Allocations of the library alone: jansson's lexer drops bytes where its buffer cannot grow, and
+// ends the process (docs/reliability.md).
 #define _GNU_SOURCE
 #include "fuzz.h"
 
@@ -14,7 +16,11 @@
 
 enum { MOST_FILES = 256, MOST_BYTES = 1 << 16, MOST_WORDS = 256, MOST_ALLOCATIONS = 3000 };
 
-typedef struct input { char *data; size_t size; char name[64]; } input;
+typedef struct input {
+    char *data;
+    size_t size;
+    char name[64];
+} input;
 
 typedef struct replay {
     input files[MOST_FILES];
@@ -22,7 +28,7 @@ typedef struct replay {
     char *words[MOST_WORDS]; // of the dictionary
     int word_count;
     uint64_t random;
-    uint8_t *room;           // (MOST_BYTES) the mutation under construction
+    uint8_t *room; // (MOST_BYTES) the mutation under construction
     size_t size;
 } replay;
 
@@ -59,7 +65,8 @@ static void read_corpus(replay *r, const char *folder)
     qsort(r->files, (size_t)r->file_count, sizeof *r->files, by_name);
 }
 
-// libFuzzer's form, without its escapes: a word in quotes a line; \" and \\ alone are taken as they mean.
+// libFuzzer's form, without its escapes: a word in quotes a line; \" and \\ alone are taken as they
+// mean.
 static void read_dictionary(replay *r, const char *path)
 {
     char line[256];
@@ -102,7 +109,9 @@ static void insert_part(replay *r, size_t at) // of any file of the corpus
 // Of the dictionary, or what breaks readers of numbers and of JSON.
 static const char *draw_word(replay *r)
 {
-    static const char *const numbers[] = {"0", "-1", "1e9", "9223372036854775807", "18446744073709551616", "0.5", "[]", "{}", "null", "\"\"", "true"};
+    static const char *const numbers[] = {
+        "0",    "-1",   "1e9", "9223372036854775807", "18446744073709551616", "0.5", "[]", "{}",
+        "null", "\"\"", "true"};
     bool known = r->word_count && draw(r, 2);
     return known ? r->words[draw(r, (uint64_t)r->word_count)] : numbers[draw(r, ZR_COUNT(numbers))];
 }
@@ -127,9 +136,14 @@ static void mutate_once(replay *r)
     switch (way) {
     case 3: insert_bytes(r, at, word, strlen(word)); break;
     case 4: insert_part(r, at); break;
-    case 5: if (left >= 8) memset(r->room + at, draw(r, 2) ? 0xff : 0, 1 + draw(r, 8)); break;
+    case 5:
+        if (left >= 8)
+            memset(r->room + at, draw(r, 2) ? 0xff : 0, 1 + draw(r, 8));
+        break;
     case 6: r->size = at; break;
-    default: if (left) change_bytes(r, way, at, left);
+    default:
+        if (left)
+            change_bytes(r, way, at, left);
     }
 }
 
@@ -148,7 +162,8 @@ static zero_status run(const void *data, size_t size, zero_error *error)
     uint8_t *copy = malloc(size ? size : 1);
     fuzz_must(copy);
     memcpy(copy, data, size);
-    zero_status status = error ? fuzz_one(copy, size, error) : (zero_status)LLVMFuzzerTestOneInput(copy, size);
+    zero_status status =
+        error ? fuzz_one(copy, size, error) : (zero_status)LLVMFuzzerTestOneInput(copy, size);
     free(copy);
     return status;
 }
@@ -168,7 +183,8 @@ static int64_t fail_allocations(const input *file, bool *taken)
         zero_status status = run(file->data, file->size, &error);
         zr_alloc_fail_at(0);
         if (status != expected && status != ZERO_ERR_MEMORY) {
-            fprintf(stderr, "%s: allocation %lld of %lld fails: %s\n", file->name, (long long)nth, (long long)count, error.message);
+            fprintf(stderr, "%s: allocation %lld of %lld fails: %s\n", file->name, (long long)nth,
+                    (long long)count, error.message);
             abort();
         }
         refused += status == ZERO_ERR_MEMORY;
@@ -198,7 +214,8 @@ int main(int count, char **arguments)
         taken += is_taken;
     }
     fuzz_must(refused > 0 && taken > 0);
-    printf("%d files (%lld taken), %ld mutations, %lld failed allocations: nothing crashed\n", r->file_count, (long long)taken, mutations, (long long)refused);
+    printf("%d files (%lld taken), %ld mutations, %lld failed allocations: nothing crashed\n",
+           r->file_count, (long long)taken, mutations, (long long)refused);
     for (int i = 0; i < r->file_count; i++)
         zr_free(r->files[i].data);
     for (int i = 0; i < r->word_count; i++)

@@ -1,4 +1,5 @@
-// What must hold of a tokenizer that was taken, whatever its files say: for the targets that read one.
+// What must hold of a tokenizer that was taken, whatever its files say: for the targets that read
+// one.
 #ifndef TESTS_USE_TOKENIZER_H
 #define TESTS_USE_TOKENIZER_H
 
@@ -8,11 +9,14 @@
 
 #include <string.h>
 
-// Letters, numbers, marks and white space; and what the tokenizer's first and last tokens spell, added ones among them, near to and far
-// from words.
-static inline zero_status fuzz_sample(const zr_tokenizer *tokenizer, zr_buffer *out, zero_error *error)
+// Letters, numbers, marks and white space; and what the tokenizer's first and last tokens spell,
+// added ones among them, near to and far from words.
+static inline zero_status fuzz_sample(const zr_tokenizer *tokenizer, zr_buffer *out,
+                                      zero_error *error)
 {
-    static const char fixed[] = "Hello, w\xc3\xb6rld! 12345 \xf0\x9f\x99\x82\n\n\tthe  end's A\xcc\x8ak e\xcc\x81 x\xc2\xa0y\r\ncut here\nA\xcc\x8ak e\xcc\x81\nz";
+    static const char fixed[] =
+        "Hello, w\xc3\xb6rld! 12345 \xf0\x9f\x99\x82\n\n\tthe  end's A\xcc\x8ak e\xcc\x81 "
+        "x\xc2\xa0y\r\ncut here\nA\xcc\x8ak e\xcc\x81\nz";
     static const char *const between[] = {"", " ", "a word ", "\n", "b", "A\xcc\x8a"};
     int32_t vocabulary = zr_tokenizer_vocabulary(tokenizer);
     zr_buffer_append(out, fixed, sizeof fixed - 1);
@@ -27,13 +31,16 @@ static inline zero_status fuzz_sample(const zr_tokenizer *tokenizer, zr_buffer *
     return out->failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for a sample") : ZERO_OK;
 }
 
-static inline zero_status fuzz_in_parts(const zr_tokenizer *tokenizer, zr_encode_mode mode, const zr_buffer *text, size_t part, zr_ids *out, zero_error *error)
+static inline zero_status fuzz_in_parts(const zr_tokenizer *tokenizer, zr_encode_mode mode,
+                                        const zr_buffer *text, size_t part, zr_ids *out,
+                                        zero_error *error)
 {
     zr_encoder *encoder;
     ZERO_TRY(zr_encoder_create(tokenizer, &encoder, error));
     zero_status status = ZERO_OK;
     for (size_t at = 0, end; at < text->length && status == ZERO_OK; at = end) {
-        end = zr_tokenizer_boundary(tokenizer, text->data, at, ZR_MIN(text->length, at + part), text->length);
+        end = zr_tokenizer_boundary(tokenizer, text->data, at, ZR_MIN(text->length, at + part),
+                                    text->length);
         fuzz_must(end > at && end <= text->length);
         status = zr_encoder_append(encoder, mode, text->data, at, end, "sample", out, error);
     }
@@ -58,7 +65,8 @@ static inline void fuzz_decode(const zr_tokenizer *tokenizer, const zr_ids *ids,
     zr_buffer_free(&text);
 }
 
-static inline zero_status fuzz_use_mode(const zr_tokenizer *tokenizer, zr_encode_mode mode, const zr_buffer *text, zero_error *error)
+static inline zero_status fuzz_use_mode(const zr_tokenizer *tokenizer, zr_encode_mode mode,
+                                        const zr_buffer *text, zero_error *error)
 {
     zr_ids whole = {0}, parts = {0};
     zero_status status = fuzz_in_parts(tokenizer, mode, text, text->length, &whole, error);
@@ -68,7 +76,8 @@ static inline zero_status fuzz_use_mode(const zr_tokenizer *tokenizer, zr_encode
         status = fuzz_in_parts(tokenizer, mode, text, 5, &parts, error);
     if (status == ZERO_OK) { // what is encoded as a whole is encoded in parts, and the same
         fuzz_must(whole.count == parts.count);
-        fuzz_must(!whole.count || memcmp(whole.at, parts.at, (size_t)whole.count * sizeof *whole.at) == 0);
+        fuzz_must(!whole.count ||
+                  memcmp(whole.at, parts.at, (size_t)whole.count * sizeof *whole.at) == 0);
         fuzz_decode(tokenizer, &whole, mode == ZR_ENCODE_SPECIAL);
     }
     zr_ids_free(&whole);

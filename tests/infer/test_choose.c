@@ -10,7 +10,8 @@
 
 #include <cmocka.h>
 
-static int32_t choose(const float *logits, int32_t count, double temperature, int top_k, double top_p, double random)
+static int32_t choose(const float *logits, int32_t count, double temperature, int top_k,
+                      double top_p, double random)
 {
     zr_candidate room[16];
     return zr_choose_token(logits, count, temperature, top_k, top_p, random, room);
@@ -47,10 +48,13 @@ static void test_temperature_sharpens(void **state)
 
 static void test_top_k_and_top_p_cut(void **state)
 {
-    const float logits[] = {(float)log(1), (float)log(5), (float)log(3), (float)log(1)}; // 0.1 0.5 0.3 0.1
+    // 0.1 0.5 0.3 0.1
+    const float logits[] = {(float)log(1), (float)log(5), (float)log(3), (float)log(1)};
     for (int i = 0; i < 100; i++) {
         double random = (i + 0.5) / 100;
-        int32_t two = choose(logits, 4, 1, 2, 1, random), half = choose(logits, 4, 1, 0, 0.49, random), most = choose(logits, 4, 1, 0, 0.79, random);
+        int32_t two = choose(logits, 4, 1, 2, 1, random),
+                half = choose(logits, 4, 1, 0, 0.49, random),
+                most = choose(logits, 4, 1, 0, 0.79, random);
         assert_true(two == 1 || two == 2);
         assert_int_equal(half, 1);
         assert_true(most == 1 || most == 2);
@@ -98,9 +102,13 @@ static void test_lengths(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_temperature_zero_takes_the_likeliest), cmocka_unit_test(test_probabilities_are_those_of_softmax),
-        cmocka_unit_test(test_temperature_sharpens), cmocka_unit_test(test_top_k_and_top_p_cut), cmocka_unit_test(test_the_last_is_reached),
-        cmocka_unit_test(test_rates_by_size), cmocka_unit_test(test_lengths),
+        cmocka_unit_test(test_temperature_zero_takes_the_likeliest),
+        cmocka_unit_test(test_probabilities_are_those_of_softmax),
+        cmocka_unit_test(test_temperature_sharpens),
+        cmocka_unit_test(test_top_k_and_top_p_cut),
+        cmocka_unit_test(test_the_last_is_reached),
+        cmocka_unit_test(test_rates_by_size),
+        cmocka_unit_test(test_lengths),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

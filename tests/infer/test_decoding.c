@@ -1,5 +1,5 @@
-// Decoding borrows an engine's parameters and queue, and changes neither: the engine computes in its
-// own scratch while a generation is open.
+// Decoding borrows an engine's parameters and queue, and changes neither: the engine computes in
+// its own scratch while a generation is open.
 #include "../setup/tiny_engine.h"
 #include "infer/decoding.h"
 #include "engine/engine_inner.h"
@@ -11,8 +11,9 @@ enum { PROMPT = 4 };
 static double evaluate(zero_engine *engine)
 {
     int32_t tokens[TINY_BATCH * TINY_SEQ] = {1, 2, 3}, targets[TINY_BATCH * TINY_SEQ] = {2, 3};
-    const zero_tensors batch = {2, {{tokens, ZERO_I32, 2, {TINY_BATCH, TINY_SEQ}},
-                                    {targets, ZERO_I32, 2, {TINY_BATCH, TINY_SEQ}}}};
+    const zero_tensors batch = {2,
+                                {{tokens, ZERO_I32, 2, {TINY_BATCH, TINY_SEQ}},
+                                 {targets, ZERO_I32, 2, {TINY_BATCH, TINY_SEQ}}}};
     double loss = 0;
     assert_int_equal(zero_evaluate(engine, &batch, &loss, NULL), ZERO_OK);
     return loss;
@@ -25,8 +26,11 @@ static void pass(zr_decoding *decoding, float out[TINY_VOCABULARY])
     memcpy(decoding->tokens, prompt, sizeof prompt);
     decoding->runs[0] = (zr_attention_run){.rows = PROMPT};
     decoding->wanted[0] = PROMPT - 1;
-    const zr_decode_step step = {.runs = decoding->runs, .run_count = 1, .rows = PROMPT,
-                                 .tokens = decoding->tokens, .wanted = decoding->wanted,
+    const zr_decode_step step = {.runs = decoding->runs,
+                                 .run_count = 1,
+                                 .rows = PROMPT,
+                                 .tokens = decoding->tokens,
+                                 .wanted = decoding->wanted,
                                  .wanted_count = 1};
     if (zr_decoding_pass(decoding, &step, &error) != ZERO_OK)
         fail_msg("%s", error.message);
@@ -43,8 +47,8 @@ static void the_engine_s_queue_stays_as_it_is(void **state)
     zr_decoding decoding;
     zero_error error = {0};
     double loss = evaluate(t.engine);
-    assert_int_equal(zr_decoding_open(t.engine, zr_lm_config_of(t.model), &limits, &decoding, &error),
-                     ZERO_OK);
+    assert_int_equal(
+        zr_decoding_open(t.engine, zr_lm_config_of(t.model), &limits, &decoding, &error), ZERO_OK);
     assert_memory_equal(queue, &before, sizeof before);
     pass(&decoding, first);
     assert_memory_equal(queue, &before, sizeof before);

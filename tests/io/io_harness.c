@@ -22,7 +22,8 @@ void fill_randomly(uint64_t *state, char *data, int64_t bytes)
 
 static char *map_bytes(int64_t bytes)
 {
-    void *base = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *base =
+        mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_true(base != MAP_FAILED);
     return base;
 }
@@ -30,7 +31,8 @@ static char *map_bytes(int64_t bytes)
 static void use_page_cache(zr_scratch *scratch)
 {
     for (int i = 0; i < scratch->count; i++)
-        assert_int_equal(fcntl(scratch->fds[i], F_SETFL, fcntl(scratch->fds[i], F_GETFL) & ~O_DIRECT), 0);
+        assert_int_equal(
+            fcntl(scratch->fds[i], F_SETFL, fcntl(scratch->fds[i], F_GETFL) & ~O_DIRECT), 0);
     scratch->direct = false;
 }
 
@@ -43,7 +45,8 @@ static void open_space(vessel *v, shape shape, const zr_io_faults *faults)
     shape.directories = ZR_MAX(shape.directories, 1);
     shape.block = shape.block ? shape.block : BLOCK_BYTES;
     shape.stripe = shape.stripe ? shape.stripe : shape.block;
-    *v = (vessel){.bytes = shape.bytes ? shape.bytes : 4 * BLOCK_BYTES, .random = 88172645463325252};
+    *v =
+        (vessel){.bytes = shape.bytes ? shape.bytes : 4 * BLOCK_BYTES, .random = 88172645463325252};
     assert_int_equal(scratch_open(&home), 0);
     v->home = home;
     for (int i = 0; i < shape.directories; i++) {
@@ -51,11 +54,13 @@ static void open_space(vessel *v, shape shape, const zr_io_faults *faults)
         assert_int_equal(zr_directory_create(paths[i], NULL), ZERO_OK);
         directories[i] = paths[i];
     }
-    if (zr_scratch_create(directories, shape.directories, shape.place + v->bytes, shape.stripe, "vector", faults, &v->scratch, &error) != ZERO_OK)
+    if (zr_scratch_create(directories, shape.directories, shape.place + v->bytes, shape.stripe,
+                          "vector", faults, &v->scratch, &error) != ZERO_OK)
         fail_msg("%s", error.message);
     if (shape.page_cache)
         use_page_cache(&v->scratch);
-    if (zr_io_extents_create(&v->scratch, shape.place, v->bytes, shape.cuts, shape.cut_count, shape.block, &v->extents, &error) != ZERO_OK)
+    if (zr_io_extents_create(&v->scratch, shape.place, v->bytes, shape.cuts, shape.cut_count,
+                             shape.block, &v->extents, &error) != ZERO_OK)
         fail_msg("%s", error.message);
     v->buffer = map_bytes(v->bytes);
     v->expected = calloc(1, (size_t)v->bytes);
@@ -79,7 +84,8 @@ bool vessel_open(vessel *v, shape shape, zr_io_options options, const kind *kind
     }
     if (zr_io_create(&options, &v->io, &error) != ZERO_OK)
         fail_msg("%s", error.message);
-    bool there = kind->threads_only || kind->either || strncmp(zr_io_description(v->io), "io_uring", 8) == 0;
+    bool there =
+        kind->threads_only || kind->either || strncmp(zr_io_description(v->io), "io_uring", 8) == 0;
     if (!there)
         print_message("io_uring is NOT tested here: %s\n", zr_io_description(v->io));
     return there;
@@ -98,7 +104,11 @@ void vessel_close(vessel *v)
 
 zr_io_request request_for(vessel *v, bool write, int begin, int count)
 {
-    return (zr_io_request){.write = write, .extents = &v->extents, .begin = begin, .count = count, .buffer = v->buffer + v->extents.bounds[begin]};
+    return (zr_io_request){.write = write,
+                           .extents = &v->extents,
+                           .begin = begin,
+                           .count = count,
+                           .buffer = v->buffer + v->extents.bounds[begin]};
 }
 
 void start_ok(vessel *v, zr_io_request *request)

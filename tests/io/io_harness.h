@@ -44,12 +44,12 @@ zero_status transfer_all(vessel *v, bool write, zero_error *error);
 void write_all(vessel *v);     // with new data
 void read_all_back(vessel *v); // and compares it
 
-#define OPEN_OR_SKIP(v, ...)                   \
-    do {                                       \
-        if (!vessel_open(v, __VA_ARGS__)) {    \
-            vessel_close(v);                   \
-            skip();                            \
-        }                                      \
+#define OPEN_OR_SKIP(v, ...)                                                                       \
+    do {                                                                                           \
+        if (!vessel_open(v, __VA_ARGS__)) {                                                        \
+            vessel_close(v);                                                                       \
+            skip();                                                                                \
+        }                                                                                          \
     } while (0)
 
 #endif

@@ -1,4 +1,5 @@
-// The engine, with io_uring and with threads: what is written is what is read, whatever the cuts, lanes and directories.
+// The engine, with io_uring and with threads: what is written is what is read, whatever the cuts,
+// lanes and directories.
 #include "io_harness.h"
 
 #include "base/alloc.h"
@@ -30,7 +31,8 @@ static void exercise_once(vessel *v, bool write)
         int64_t first = v->extents.bounds[requests[i].begin];
         wait_ok(v, &requests[i]);
         if (!write)
-            assert_memory_equal(v->buffer + first, v->expected + first, v->extents.bounds[requests[i].begin + requests[i].count] - first);
+            assert_memory_equal(v->buffer + first, v->expected + first,
+                                v->extents.bounds[requests[i].begin + requests[i].count] - first);
     }
 }
 
@@ -51,7 +53,9 @@ static void what_is_written_is_read(void **state)
     uint64_t random = 987654321;
     for (int round = 0; round < 12; round++) {
         int64_t block = round % 2 ? BLOCK_BYTES : PAGE, cuts[6] = {0};
-        shape shape = {.directories = 1 + round % 3, .block = block, .stripe = block * (int64_t)(1 + draw(&random) % 4)};
+        shape shape = {.directories = 1 + round % 3,
+                       .block = block,
+                       .stripe = block * (int64_t)(1 + draw(&random) % 4)};
         shape.bytes = block * 3 + (int64_t)(draw(&random) % 60) * PAGE;
         shape.place = (int64_t)(draw(&random) % 7) * PAGE;
         for (int i = 1; i < ZR_COUNT(cuts); i++)
@@ -59,20 +63,25 @@ static void what_is_written_is_read(void **state)
         shape.cuts = cuts;
         shape.cut_count = ZR_COUNT(cuts);
         shape.page_cache = round % 5 == 0;
-        zr_io_options options = {.lanes = 1 + round % 2, .queue_depth = 1 + (int)(draw(&random) % 9), .overlap_events = true};
+        zr_io_options options = {.lanes = 1 + round % 2,
+                                 .queue_depth = 1 + (int)(draw(&random) % 9),
+                                 .overlap_events = true};
         exercise(*state, shape, options);
     }
 }
 
 static void one_transfer_a_system_call(void **state)
 {
-    exercise(*state, (shape){.block = 4 * PAGE, .bytes = 100 * PAGE}, (zr_io_options){.single_submit = true, .overlap_events = true, .lanes = 2});
+    exercise(*state, (shape){.block = 4 * PAGE, .bytes = 100 * PAGE},
+             (zr_io_options){.single_submit = true, .overlap_events = true, .lanes = 2});
 }
 
 static void one_batch_after_another(void **state)
 {
-    exercise(*state, (shape){.block = 4 * PAGE, .bytes = 100 * PAGE}, (zr_io_options){.overlap_events = false});
-    exercise(*state, (shape){.block = 4 * PAGE, .bytes = 100 * PAGE}, (zr_io_options){.single_submit = true, .queue_depth = 3, .lanes = 2});
+    exercise(*state, (shape){.block = 4 * PAGE, .bytes = 100 * PAGE},
+             (zr_io_options){.overlap_events = false});
+    exercise(*state, (shape){.block = 4 * PAGE, .bytes = 100 * PAGE},
+             (zr_io_options){.single_submit = true, .queue_depth = 3, .lanes = 2});
 }
 
 static void many_lanes_share_the_work(void **state)
@@ -84,7 +93,8 @@ static void many_lanes_share_the_work(void **state)
 static void what_was_never_written_is_zeros(void **state)
 {
     vessel v;
-    OPEN_OR_SKIP(&v, (shape){.block = PAGE, .bytes = 8 * PAGE}, (zr_io_options){.overlap_events = true}, *state);
+    OPEN_OR_SKIP(&v, (shape){.block = PAGE, .bytes = 8 * PAGE},
+                 (zr_io_options){.overlap_events = true}, *state);
     read_all_back(&v); // nothing was expected
     assert_int_equal(zr_io_counted(v.io).read, 0);
     zr_io_request some = request_for(&v, true, 2, 3);
@@ -108,14 +118,19 @@ static void the_description_is_true(void **state)
     zr_io_buffer wrong = {.base = (void *)(uintptr_t)PAGE, .bytes = (size_t)PAGE};
     OPEN_OR_SKIP(&v, (shape){.bytes = PAGE}, (zr_io_options){.queue_depth = 3, .lanes = 2}, kind);
     char expected[200];
-    snprintf(expected, sizeof expected, "%s, %s%s", kind->threads_only ? "6 threads with pread and pwrite" : "io_uring",
-             v.scratch.direct ? "O_DIRECT" : "page cache", kind->threads_only ? "" : ", registered buffers");
+    snprintf(expected, sizeof expected, "%s, %s%s",
+             kind->threads_only ? "6 threads with pread and pwrite" : "io_uring",
+             v.scratch.direct ? "O_DIRECT" : "page cache",
+             kind->threads_only ? "" : ", registered buffers");
     if (!strstr(zr_io_description(v.io), "not registered")) // a small RLIMIT_MEMLOCK
         assert_string_equal(zr_io_description(v.io), expected);
     vessel_close(&v);
-    OPEN_OR_SKIP(&v, (shape){.page_cache = true}, (zr_io_options){.queue_depth = 1, .buffers = &wrong, .buffer_count = 1}, kind);
-    assert_string_equal(zr_io_description(v.io), kind->threads_only ? "1 thread with pread and pwrite, page cache"
-                                                                    : "io_uring, page cache, buffers not registered (Bad address)");
+    OPEN_OR_SKIP(&v, (shape){.page_cache = true},
+                 (zr_io_options){.queue_depth = 1, .buffers = &wrong, .buffer_count = 1}, kind);
+    assert_string_equal(zr_io_description(v.io),
+                        kind->threads_only
+                            ? "1 thread with pread and pwrite, page cache"
+                            : "io_uring, page cache, buffers not registered (Bad address)");
     write_all(&v);
     read_all_back(&v);
     vessel_close(&v);
@@ -125,15 +140,22 @@ static void the_description_is_true(void **state)
 static void engines_and_scratches_are_apart(void **state)
 {
     vessel a, b;
-    OPEN_OR_SKIP(&a, (shape){.block = PAGE, .bytes = 50 * PAGE}, (zr_io_options){.overlap_events = true}, *state);
-    assert_true(vessel_open(&b, (shape){.block = PAGE, .bytes = 50 * PAGE, .directories = 2}, (zr_io_options){.overlap_events = true}, *state));
+    OPEN_OR_SKIP(&a, (shape){.block = PAGE, .bytes = 50 * PAGE},
+                 (zr_io_options){.overlap_events = true}, *state);
+    assert_true(vessel_open(&b, (shape){.block = PAGE, .bytes = 50 * PAGE, .directories = 2},
+                            (zr_io_options){.overlap_events = true}, *state));
     b.random = 77;
     write_all(&a);
     write_all(&b);
     read_all_back(&a);
     read_all_back(&b);
     const zr_scratch *scratches[] = {&a.scratch, &b.scratch};
-    zr_io_options options = {.block = PAGE, .queue_depth = 4, .lanes = 1, .scratches = scratches, .scratch_count = 2, .overlap_events = true,
+    zr_io_options options = {.block = PAGE,
+                             .queue_depth = 4,
+                             .lanes = 1,
+                             .scratches = scratches,
+                             .scratch_count = 2,
+                             .overlap_events = true,
                              .threads_only = ((kind *)*state)->threads_only};
     zr_io *both = NULL;
     assert_int_equal(zr_io_create(&options, &both, NULL), ZERO_OK);
@@ -156,7 +178,8 @@ static void wrong_requests_are_refused(void **state)
     vessel v;
     zero_error error = {0};
     zr_scratch other = {0};
-    OPEN_OR_SKIP(&v, (shape){.block = PAGE, .bytes = 8 * PAGE}, (zr_io_options){.overlap_events = true}, *state);
+    OPEN_OR_SKIP(&v, (shape){.block = PAGE, .bytes = 8 * PAGE},
+                 (zr_io_options){.overlap_events = true}, *state);
     zr_io_request request = request_for(&v, true, 0, 8);
     wait_ok(&v, &request); // not started
     start_ok(&v, &request);
@@ -181,7 +204,10 @@ static void wrong_requests_are_refused(void **state)
 
 static void wrong_options_are_refused(void **state)
 {
-    const zr_io_options good = {.block = PAGE, .queue_depth = 2, .lanes = 2, .threads_only = ((kind *)*state)->threads_only};
+    const zr_io_options good = {.block = PAGE,
+                                .queue_depth = 2,
+                                .lanes = 2,
+                                .threads_only = ((kind *)*state)->threads_only};
     zr_io_options wrong[] = {good, good, good, good, good, good, good};
     zero_error error = {0};
     zr_io *io = NULL;
@@ -216,7 +242,8 @@ static void the_end_abandons_what_has_not_begun(void **state)
     for (int round = 0; round < 8; round++) {
         vessel v;
         zr_io_request requests[4];
-        OPEN_OR_SKIP(&v, (shape){.block = 64 * PAGE, .bytes = 512 * PAGE}, (zr_io_options){.queue_depth = 2, .overlap_events = round % 2}, *state);
+        OPEN_OR_SKIP(&v, (shape){.block = 64 * PAGE, .bytes = 512 * PAGE},
+                     (zr_io_options){.queue_depth = 2, .overlap_events = round % 2}, *state);
         for (int i = 0; i < 4; i++) {
             requests[i] = request_for(&v, true, 2 * i, 2);
             start_ok(&v, &requests[i]);
@@ -233,7 +260,8 @@ static void the_end_abandons_what_has_not_begun(void **state)
 static void nothing_is_allocated_after_the_start(void **state)
 {
     vessel v;
-    OPEN_OR_SKIP(&v, (shape){.block = PAGE, .bytes = 64 * PAGE}, (zr_io_options){.overlap_events = true}, *state);
+    OPEN_OR_SKIP(&v, (shape){.block = PAGE, .bytes = 64 * PAGE},
+                 (zr_io_options){.overlap_events = true}, *state);
     int64_t before = zr_alloc_count();
     write_all(&v);
     read_all_back(&v);
@@ -241,16 +269,25 @@ static void nothing_is_allocated_after_the_start(void **state)
     vessel_close(&v);
 }
 
-#define BOTH(test)                                                                                  \
-    {.name = #test " (io_uring)", .test_func = test, .initial_state = &uring},                      \
-    {.name = #test " (threads)", .test_func = test, .initial_state = &threads}
+#define BOTH(test)                                                                                 \
+    {.name = #test " (io_uring)", .test_func = test, .initial_state = &uring},                     \
+    {                                                                                              \
+        .name = #test " (threads)", .test_func = test, .initial_state = &threads                   \
+    }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        BOTH(what_is_written_is_read), BOTH(one_transfer_a_system_call), BOTH(one_batch_after_another), BOTH(many_lanes_share_the_work),
-        BOTH(what_was_never_written_is_zeros), BOTH(the_description_is_true), BOTH(engines_and_scratches_are_apart),
-        BOTH(wrong_requests_are_refused), BOTH(wrong_options_are_refused), BOTH(the_end_abandons_what_has_not_begun),
+        BOTH(what_is_written_is_read),
+        BOTH(one_transfer_a_system_call),
+        BOTH(one_batch_after_another),
+        BOTH(many_lanes_share_the_work),
+        BOTH(what_was_never_written_is_zeros),
+        BOTH(the_description_is_true),
+        BOTH(engines_and_scratches_are_apart),
+        BOTH(wrong_requests_are_refused),
+        BOTH(wrong_options_are_refused),
+        BOTH(the_end_abandons_what_has_not_begun),
         BOTH(nothing_is_allocated_after_the_start),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

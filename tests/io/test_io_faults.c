@@ -1,4 +1,5 @@
-// The engine where the disk or the kernel fails: what is tried again, what is not, and what the messages say.
+// The engine where the disk or the kernel fails: what is tried again, what is not, and what the
+// messages say.
 #include "io_harness.h"
 
 #include "base/clock.h"
@@ -12,21 +13,21 @@
 
 static kind uring = {.threads_only = false}, threads = {.threads_only = true};
 
-typedef struct script { // what happens to system calls
-    atomic_int transfers, enters; // so far
-    int fail_at, reason;   // transfer number fail_at (from 1) gives reason
-    int again_of_eight;    // transfers of eight that give EINTR or EAGAIN
-    int again_for;         // the first so many transfers give EAGAIN
-    bool shorten;          // at random
-    int sleep_at;          // transfer number sleep_at takes
-    double seconds;        // so long
-    atomic_bool stalled;   // transfers do not end
-    int busy_of_eight;     // calls of io_uring_enter of eight that give EBUSY or EAGAIN
+typedef struct script {               // what happens to system calls
+    atomic_int transfers, enters;     // so far
+    int fail_at, reason;              // transfer number fail_at (from 1) gives reason
+    int again_of_eight;               // transfers of eight that give EINTR or EAGAIN
+    int again_for;                    // the first so many transfers give EAGAIN
+    bool shorten;                     // at random
+    int sleep_at;                     // transfer number sleep_at takes
+    double seconds;                   // so long
+    atomic_bool stalled;              // transfers do not end
+    int busy_of_eight;                // calls of io_uring_enter of eight that give EBUSY or EAGAIN
     int enter_fails_at, enter_reason; // from this call on
-    int64_t damage_at;     // a byte of the scratch that arrives otherwise; -1: none
-    pthread_mutex_t lock;  // of what follows
+    int64_t damage_at;                // a byte of the scratch that arrives otherwise; -1: none
+    pthread_mutex_t lock;             // of what follows
     uint64_t random;
-    int64_t order[PAGES];  // places, as transfers began
+    int64_t order[PAGES]; // places, as transfers began
     int ordered;
 } script;
 
@@ -80,10 +81,7 @@ static void play_arrived(void *user, int64_t place, int64_t bytes, char *data)
         data[play->damage_at - place] ^= 0x10;
 }
 
-static int refuse_setup(void *user)
-{
-    return EPERM;
-}
+static int refuse_setup(void *user) { return EPERM; }
 
 typedef struct stage {
     script play;
@@ -97,7 +95,8 @@ static void open_stage(stage *s, const kind *kind, bool blocks, zr_io_options op
     s->play.random = 1234567;
     s->play.damage_at = -1;
     pthread_mutex_init(&s->play.lock, NULL);
-    s->faults = (zr_io_faults){.user = &s->play, .enter = play_enter, .transfer = play_transfer, .arrived = play_arrived};
+    s->faults = (zr_io_faults){
+        .user = &s->play, .enter = play_enter, .transfer = play_transfer, .arrived = play_arrived};
     options.faults = &s->faults;
     options.overlap_events = true;
     shape shape = blocks ? (struct shape){0} : (struct shape){.block = PAGE, .bytes = PAGES * PAGE};
@@ -133,7 +132,8 @@ static void a_failed_write_is_named(void **state)
         char expected[300];
         open_stage(&s, *state, false, (zr_io_options){.queue_depth = 1});
         assert_int_equal(transfer_all(&s.v, true, &error), ZERO_ERR_IO);
-        snprintf(expected, sizeof expected, "writing 4096 bytes at 16384 of %s: %s", s.v.scratch.names[0], strerror(reasons[i]));
+        snprintf(expected, sizeof expected, "writing 4096 bytes at 16384 of %s: %s",
+                 s.v.scratch.names[0], strerror(reasons[i]));
         assert_string_equal(error.message, expected);
         assert_int_equal(written_count(&s), 4);
         assert_int_equal(atomic_load(&s.play.transfers), 5); // the rest was not begun
@@ -153,7 +153,8 @@ static void a_failed_read_is_named_and_ends_alone(void **state)
     restart(&s);
     s.play.fail_at = 3;
     s.play.reason = EIO;
-    zr_io_request first = request_for(&s.v, false, 0, PAGES / 2), second = request_for(&s.v, false, PAGES / 2, PAGES / 2);
+    zr_io_request first = request_for(&s.v, false, 0, PAGES / 2),
+                  second = request_for(&s.v, false, PAGES / 2, PAGES / 2);
     memset(s.v.buffer, 0x33, (size_t)s.v.bytes);
     start_ok(&s.v, &first);
     start_ok(&s.v, &second);
@@ -162,12 +163,14 @@ static void a_failed_read_is_named_and_ends_alone(void **state)
     assert_contains(error.message, "reading 4096 bytes at ");
     assert_contains(error.message, ": Input/output error");
     assert_int_equal(first.unfinished, 0);
-    assert_memory_equal(s.v.buffer + s.v.bytes / 2, s.v.expected + s.v.bytes / 2, (size_t)s.v.bytes / 2);
+    assert_memory_equal(s.v.buffer + s.v.bytes / 2, s.v.expected + s.v.bytes / 2,
+                        (size_t)s.v.bytes / 2);
     read_all_back(&s.v);
     close_stage(&s);
 }
 
-// A write that fails keeps the old checksum: the extent is read as it was, if the disk still has it.
+// A write that fails keeps the old checksum: the extent is read as it was, if the disk still has
+// it.
 static void a_failed_write_changes_no_mark(void **state)
 {
     stage s = {0};
@@ -343,7 +346,8 @@ static void threads_stand_in_for_io_uring(void **state)
     vessel v;
     kind any = {.either = true};
     zr_io_faults faults = {.setup = refuse_setup};
-    OPEN_OR_SKIP(&v, (shape){0}, (zr_io_options){.faults = &faults, .queue_depth = 2, .lanes = 2}, &any);
+    OPEN_OR_SKIP(&v, (shape){0}, (zr_io_options){.faults = &faults, .queue_depth = 2, .lanes = 2},
+                 &any);
     assert_contains(zr_io_description(v.io), "4 threads with pread and pwrite (");
     write_all(&v);
     read_all_back(&v);
@@ -354,7 +358,8 @@ static void damage_is_found(void **state)
 {
     stage s = {0};
     zero_error error = {0};
-    char page[ZR_IO_ALIGN * 2], *aligned = page + (ZR_IO_ALIGN - (uintptr_t)page % ZR_IO_ALIGN) % ZR_IO_ALIGN;
+    char page[ZR_IO_ALIGN * 2],
+        *aligned = page + (ZR_IO_ALIGN - (uintptr_t)page % ZR_IO_ALIGN) % ZR_IO_ALIGN;
     open_stage(&s, *state, false, (zr_io_options){0});
     write_all(&s.v);
     s.play.damage_at = 9 * PAGE + 17;
@@ -388,18 +393,30 @@ static void a_file_that_ends_is_said(void **state)
     }
 }
 
-#define BOTH(test)                                                                                  \
-    {.name = #test " (io_uring)", .test_func = test, .initial_state = &uring},                      \
-    {.name = #test " (threads)", .test_func = test, .initial_state = &threads}
+#define BOTH(test)                                                                                 \
+    {.name = #test " (io_uring)", .test_func = test, .initial_state = &uring},                     \
+    {                                                                                              \
+        .name = #test " (threads)", .test_func = test, .initial_state = &threads                   \
+    }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        BOTH(a_failed_write_is_named), BOTH(a_failed_read_is_named_and_ends_alone), BOTH(a_failed_write_changes_no_mark),
-        BOTH(short_transfers_are_continued), BOTH(interruptions_are_ridden_out), BOTH(interruptions_without_end_are_a_failure),
-        BOTH(a_slow_transfer_is_waited_for), BOTH(a_disk_that_stalls_is_said), BOTH(the_end_waits_for_what_is_under_way),
-        BOTH(requests_begin_in_their_order), BOTH(a_kernel_that_is_busy_is_asked_again), BOTH(a_kernel_that_is_busy_for_good_is_a_failure),
-        BOTH(a_kernel_that_refuses_later_is_a_failure), BOTH(damage_is_found), BOTH(a_file_that_ends_is_said),
+        BOTH(a_failed_write_is_named),
+        BOTH(a_failed_read_is_named_and_ends_alone),
+        BOTH(a_failed_write_changes_no_mark),
+        BOTH(short_transfers_are_continued),
+        BOTH(interruptions_are_ridden_out),
+        BOTH(interruptions_without_end_are_a_failure),
+        BOTH(a_slow_transfer_is_waited_for),
+        BOTH(a_disk_that_stalls_is_said),
+        BOTH(the_end_waits_for_what_is_under_way),
+        BOTH(requests_begin_in_their_order),
+        BOTH(a_kernel_that_is_busy_is_asked_again),
+        BOTH(a_kernel_that_is_busy_for_good_is_a_failure),
+        BOTH(a_kernel_that_refuses_later_is_a_failure),
+        BOTH(damage_is_found),
+        BOTH(a_file_that_ends_is_said),
         cmocka_unit_test(threads_stand_in_for_io_uring),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-// Where a seccomp filter refuses io_uring, as containers do, threads read and write, and the description says why. A program of
-// its own, since a filter stays.
+// Where a seccomp filter refuses io_uring, as containers do, threads read and write, and the
+// description says why. A program of its own, since a filter stays.
 #include "io_harness.h"
 
 #include <errno.h>
@@ -21,7 +21,8 @@ static bool refuse_io_uring(void)
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
     struct sock_fprog program = {.len = ZR_COUNT(filter), .filter = filter};
-    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
 static void threads_take_over(void **state)
@@ -32,7 +33,8 @@ static void threads_take_over(void **state)
         print_message("a refusal by seccomp is NOT tested here: %s\n", strerror(errno));
         skip();
     }
-    OPEN_OR_SKIP(&v, (shape){.bytes = BLOCK_BYTES, .block = 8 * ZR_IO_ALIGN}, (zr_io_options){.queue_depth = 3, .overlap_events = true}, &any);
+    OPEN_OR_SKIP(&v, (shape){.bytes = BLOCK_BYTES, .block = 8 * ZR_IO_ALIGN},
+                 (zr_io_options){.queue_depth = 3, .overlap_events = true}, &any);
     assert_contains(zr_io_description(v.io), "3 threads with pread and pwrite");
     if (!strstr(zr_io_description(v.io), "no io_uring in this build"))
         assert_contains(zr_io_description(v.io), "(io_uring: Operation not permitted)");

@@ -1,5 +1,6 @@
-// Scratch files: as large as asked for, nobody's to see, gone with the process, refused where there is no room. The linker's
-// --wrap puts the functions below between, so that a file system can be made to lack something.
+// Scratch files: as large as asked for, nobody's to see, gone with the process, refused where there
+// is no room. The linker's --wrap puts the functions below between, so that a file system can be
+// made to lack something.
 #define _GNU_SOURCE
 #include "../base/scratch_directory.h"
 
@@ -51,7 +52,8 @@ int __wrap_statvfs64(const char *path, struct statvfs *info)
     return result;
 }
 
-static zero_status create_in(scratch *home, int64_t bytes, const zr_io_faults *faults, zr_scratch *out, zero_error *error)
+static zero_status create_in(scratch *home, int64_t bytes, const zr_io_faults *faults,
+                             zr_scratch *out, zero_error *error)
 {
     const char *directories[] = {home->directory};
     return zr_scratch_create(directories, 1, bytes, 16 * PAGE, "vector", faults, out, error);
@@ -60,10 +62,12 @@ static zero_status create_in(scratch *home, int64_t bytes, const zr_io_faults *f
 static void bytes_are_dealt_in_stripes(void **state)
 {
     zr_scratch scratch = {.count = 3, .stripe = 2 * PAGE};
-    static const int64_t expected[][3] = {{0, 0, 0}, {1, 0, 1}, {2, 1, 0}, {5, 2, 1}, {6, 0, 2}, {7, 0, 3}, {8, 1, 2}, {17, 2, 5}};
+    static const int64_t expected[][3] = {{0, 0, 0}, {1, 0, 1}, {2, 1, 0}, {5, 2, 1},
+                                          {6, 0, 2}, {7, 0, 3}, {8, 1, 2}, {17, 2, 5}};
     for (int i = 0; i < ZR_COUNT(expected); i++) {
         int64_t offset = -1;
-        assert_int_equal(zr_scratch_find(&scratch, expected[i][0] * PAGE + 5, &offset), expected[i][1]);
+        assert_int_equal(zr_scratch_find(&scratch, expected[i][0] * PAGE + 5, &offset),
+                         expected[i][1]);
         assert_int_equal(offset, expected[i][2] * PAGE + 5);
     }
 }
@@ -78,7 +82,8 @@ static void files_are_whole_and_unseen(void **state)
         static const int64_t pages[] = {6, 5, 4}; // of 15 in stripes of 2
         without_tmpfile = way & 1;
         without_direct_transfers = way & 2;
-        zero_status status = zr_scratch_create(directories, 3, 15 * PAGE, 2 * PAGE, "vector", NULL, &made, &error);
+        zero_status status =
+            zr_scratch_create(directories, 3, 15 * PAGE, 2 * PAGE, "vector", NULL, &made, &error);
         without_tmpfile = without_direct_transfers = false;
         assert_string_equal(error.message, "");
         assert_int_equal(status, ZERO_OK);
@@ -110,10 +115,7 @@ static void no_bytes_are_no_files(void **state)
     zr_scratch_destroy(&made);
 }
 
-static int allocate_errno(void *user, int64_t bytes)
-{
-    return *(int *)user;
-}
+static int allocate_errno(void *user, int64_t bytes) { return *(int *)user; }
 
 static void what_cannot_be_preallocated_is_as_long(void **state)
 {
@@ -162,9 +164,12 @@ static void wrong_directories_are_the_users(void **state)
     scratch_write(home, "file", "text");
     char file[512];
     snprintf(file, sizeof file, "%s", home->path);
-    const char *wrong[][2] = {{home->directory, scratch_path(home, "absent")}, {home->directory, file}};
+    const char *wrong[][2] = {{home->directory, scratch_path(home, "absent")},
+                              {home->directory, file}};
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(zr_scratch_create(wrong[i], 2, 8 * PAGE, PAGE, "vector", NULL, &made, &error), ZERO_ERR_USAGE);
+        assert_int_equal(
+            zr_scratch_create(wrong[i], 2, 8 * PAGE, PAGE, "vector", NULL, &made, &error),
+            ZERO_ERR_USAGE);
         assert_contains(error.message, wrong[i][1]);
         assert_int_equal(made.count, 0);
     }
@@ -172,15 +177,20 @@ static void wrong_directories_are_the_users(void **state)
         assert_int_equal(zr_directory_create(scratch_path(home, "locked"), NULL), ZERO_OK);
         assert_int_equal(chmod(home->path, 0500), 0);
         const char *locked[] = {home->path};
-        assert_int_equal(zr_scratch_create(locked, 1, PAGE, PAGE, "vector", NULL, &made, &error), ZERO_ERR_USAGE);
+        assert_int_equal(zr_scratch_create(locked, 1, PAGE, PAGE, "vector", NULL, &made, &error),
+                         ZERO_ERR_USAGE);
     }
     unlink(file);
-    assert_int_equal(zr_scratch_create(wrong[0], 17, PAGE, PAGE, "vector", NULL, &made, &error), ZERO_ERR_USAGE);
-    assert_int_equal(zr_scratch_create(wrong[0], 0, PAGE, PAGE, "vector", NULL, &made, &error), ZERO_ERR_USAGE);
-    assert_int_equal(zr_scratch_create(wrong[0], 1, PAGE, 1000, "vector", NULL, &made, &error), ZERO_ERR_INTERNAL);
+    assert_int_equal(zr_scratch_create(wrong[0], 17, PAGE, PAGE, "vector", NULL, &made, &error),
+                     ZERO_ERR_USAGE);
+    assert_int_equal(zr_scratch_create(wrong[0], 0, PAGE, PAGE, "vector", NULL, &made, &error),
+                     ZERO_ERR_USAGE);
+    assert_int_equal(zr_scratch_create(wrong[0], 1, PAGE, 1000, "vector", NULL, &made, &error),
+                     ZERO_ERR_INTERNAL);
     for (int nth = 1; nth <= 4; nth++) {
         zr_alloc_fail_at(nth);
-        assert_int_equal(zr_scratch_create((const char *[]){home->directory, home->directory}, 2, 8 * PAGE, PAGE, "vector", NULL, &made, &error),
+        assert_int_equal(zr_scratch_create((const char *[]){home->directory, home->directory}, 2,
+                                           8 * PAGE, PAGE, "vector", NULL, &made, &error),
                          ZERO_ERR_MEMORY);
         zr_alloc_fail_at(0);
     }
@@ -238,11 +248,14 @@ int main(void)
         cmocka_unit_test(bytes_are_dealt_in_stripes),
         cmocka_unit_test_setup_teardown(files_are_whole_and_unseen, scratch_open, scratch_close),
         cmocka_unit_test_setup_teardown(no_bytes_are_no_files, scratch_open, scratch_close),
-        cmocka_unit_test_setup_teardown(what_cannot_be_preallocated_is_as_long, scratch_open, scratch_close),
+        cmocka_unit_test_setup_teardown(what_cannot_be_preallocated_is_as_long, scratch_open,
+                                        scratch_close),
         cmocka_unit_test_setup_teardown(no_room_is_said_with_numbers, scratch_open, scratch_close),
-        cmocka_unit_test_setup_teardown(wrong_directories_are_the_users, scratch_open, scratch_close),
+        cmocka_unit_test_setup_teardown(wrong_directories_are_the_users, scratch_open,
+                                        scratch_close),
         cmocka_unit_test_setup_teardown(names_do_not_collide, scratch_open, scratch_close),
-        cmocka_unit_test_setup_teardown(a_killed_process_leaves_nothing, scratch_open, scratch_close),
+        cmocka_unit_test_setup_teardown(a_killed_process_leaves_nothing, scratch_open,
+                                        scratch_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

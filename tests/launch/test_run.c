@@ -1,4 +1,5 @@
-// zero_run as a library function: exit codes, messages, the signal that ends everything, and that no child is left.
+// zero_run as a library function: exit codes, messages, the signal that ends everything, and that
+// no child is left.
 #define _GNU_SOURCE
 #include "base/clock.h"
 #include <zero/run.h>
@@ -12,10 +13,12 @@
 
 #include <cmocka.h>
 
-static zero_status run(int ranks, const char *script, const volatile int *stop, int *code, zero_error *error)
+static zero_status run(int ranks, const char *script, const volatile int *stop, int *code,
+                       zero_error *error)
 {
     const char *argv[] = {"sh", "-c", script, NULL};
-    zero_run_options options = {.struct_size = sizeof options, .ranks = ranks, .argv = argv, .stop = stop};
+    zero_run_options options = {
+        .struct_size = sizeof options, .ranks = ranks, .argv = argv, .stop = stop};
     double begin = zr_clock_seconds();
     *error = (zero_error){0};
     zero_status status = zero_run(&options, code, error);
@@ -29,7 +32,11 @@ static void test_all_end_well(void **state)
 {
     int code = -1;
     zero_error error;
-    assert_int_equal(run(4, "[ \"$WORLD_SIZE $LOCAL_WORLD_SIZE\" = '4 4' ] && [ $RANK = $LOCAL_RANK ] && [ $RANK -lt 4 ]", NULL, &code, &error), ZERO_OK);
+    assert_int_equal(run(4,
+                         "[ \"$WORLD_SIZE $LOCAL_WORLD_SIZE\" = '4 4' ] && [ $RANK = $LOCAL_RANK ] "
+                         "&& [ $RANK -lt 4 ]",
+                         NULL, &code, &error),
+                     ZERO_OK);
     assert_int_equal(code, 0);
 }
 
@@ -37,7 +44,8 @@ static void test_first_failure_decides(void **state)
 {
     int code = 0;
     zero_error error;
-    assert_int_not_equal(run(3, "[ $RANK = 2 ] && exit 65; exec sleep 60", NULL, &code, &error), ZERO_OK);
+    assert_int_not_equal(run(3, "[ $RANK = 2 ] && exit 65; exec sleep 60", NULL, &code, &error),
+                         ZERO_OK);
     assert_int_equal(code, 65);
     assert_non_null(strstr(error.message, "rank 2 ended with exit code 65"));
 }
@@ -46,7 +54,8 @@ static void test_signal_is_named(void **state)
 {
     int code = 0;
     zero_error error;
-    assert_int_not_equal(run(3, "[ $RANK = 1 ] && kill -ABRT $$; exec sleep 60", NULL, &code, &error), ZERO_OK);
+    assert_int_not_equal(
+        run(3, "[ $RANK = 1 ] && kill -ABRT $$; exec sleep 60", NULL, &code, &error), ZERO_OK);
     assert_int_equal(code, 128 + 6);
     assert_non_null(strstr(error.message, "rank 1 was killed by signal 6"));
 }
@@ -56,7 +65,10 @@ static void test_deaf_ranks_are_killed(void **state)
     int code = 0;
     zero_error error;
     double begin = zr_clock_seconds();
-    assert_int_not_equal(run(2, "[ $RANK = 0 ] && exit 3; trap '' TERM; while :; do sleep 0.2; done", NULL, &code, &error), ZERO_OK);
+    assert_int_not_equal(run(2,
+                             "[ $RANK = 0 ] && exit 3; trap '' TERM; while :; do sleep 0.2; done",
+                             NULL, &code, &error),
+                         ZERO_OK);
     assert_int_equal(code, 3);
     assert_true(zr_clock_seconds() - begin > 1); // asked first
 }
@@ -72,7 +84,8 @@ static void test_stop_ends_all(void **state)
 
 static void test_refusals(void **state)
 {
-    const char *nothing[] = {NULL}, *absent[] = {"there-is-no-such-program", NULL}, *directory[] = {"/tmp", NULL}, *sh[] = {"sh", "-c", ":", NULL};
+    const char *nothing[] = {NULL}, *absent[] = {"there-is-no-such-program", NULL},
+               *directory[] = {"/tmp", NULL}, *sh[] = {"sh", "-c", ":", NULL};
     int code;
     zero_error error;
     zero_run_options options = {.struct_size = sizeof options, .ranks = 1, .argv = nothing};
@@ -94,8 +107,9 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_end_well), cmocka_unit_test(test_first_failure_decides), cmocka_unit_test(test_signal_is_named),
-        cmocka_unit_test(test_deaf_ranks_are_killed), cmocka_unit_test(test_stop_ends_all), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_all_end_well),    cmocka_unit_test(test_first_failure_decides),
+        cmocka_unit_test(test_signal_is_named), cmocka_unit_test(test_deaf_ranks_are_killed),
+        cmocka_unit_test(test_stop_ends_all),   cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

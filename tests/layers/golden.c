@@ -15,10 +15,7 @@ void golden_open(golden *file, const char *path)
     assert_int_equal(zr_file_read(path, 1 << 22, &file->data, &file->bytes, NULL), ZERO_OK);
 }
 
-void golden_close(golden *file)
-{
-    zr_free(file->data);
-}
+void golden_close(golden *file) { zr_free(file->data); }
 
 static const void *record(const golden *file, const char *wanted, int64_t *count)
 {
@@ -56,7 +53,8 @@ void golden_copy(const golden *file, const char *name, void *to, int64_t element
     memcpy(to, from, 4 * (size_t)count);
 }
 
-typedef void (*tensor_visit)(void *user, const char *name, float *parameter, float *gradient, int64_t elements);
+typedef void (*tensor_visit)(void *user, const char *name, float *parameter, float *gradient,
+                             int64_t elements);
 
 static void each_tensor(harness *net, tensor_visit visit, void *user)
 {
@@ -91,9 +89,14 @@ void golden_assert_loss(const golden *file, double loss, double tolerance)
         fail_msg("%s loss %.9g instead of %.9g", file->prefix, loss, (double)expected);
 }
 
-typedef struct comparison { const golden *file; harness *net; double tolerance; } comparison;
+typedef struct comparison {
+    const golden *file;
+    harness *net;
+    double tolerance;
+} comparison;
 
-static void compare(void *user, const char *name, float *parameter, float *gradient, int64_t elements)
+static void compare(void *user, const char *name, float *parameter, float *gradient,
+                    int64_t elements)
 {
     const comparison *c = user;
     char key[96];
@@ -103,8 +106,8 @@ static void compare(void *user, const char *name, float *parameter, float *gradi
     golden_copy(c->file, key, expected, elements);
     double error = harness_error(gradient, expected, elements);
     if (!(error < c->tolerance))
-        fail_msg("%s gradient of %s on %s %s: relative error %.3g", c->file->prefix, name, c->net->queue->backend->name,
-                 c->net->queue->backend->path(), error);
+        fail_msg("%s gradient of %s on %s %s: relative error %.3g", c->file->prefix, name,
+                 c->net->queue->backend->name, c->net->queue->backend->path(), error);
 }
 
 void golden_assert_gradients(const golden *file, harness *net, double tolerance)
@@ -113,9 +116,15 @@ void golden_assert_gradients(const golden *file, harness *net, double tolerance)
     each_tensor(net, compare, &c);
 }
 
-typedef struct distance { const golden *file; const char *kind; double ours, autocast, size; } distance; // sums of squares over all gradients
+// sums of squares over all gradients
+typedef struct distance {
+    const golden *file;
+    const char *kind;
+    double ours, autocast, size;
+} distance;
 
-static void measure(void *user, const char *name, float *parameter, float *gradient, int64_t elements)
+static void measure(void *user, const char *name, float *parameter, float *gradient,
+                    int64_t elements)
 {
     distance *d = user;
     char key[96];
@@ -137,10 +146,13 @@ void golden_assert_like_autocast(const golden *file, harness *net, const char *k
     distance measured = {.file = file, .kind = kind};
     const zr_backend *backend = net->queue->backend;
     each_tensor(net, measure, &measured);
-    double ours = sqrt(measured.ours / measured.size), autocast = sqrt(measured.autocast / measured.size);
-    printf("%s%s on %s %s: relative error of the gradient %.3g, autocast %.3g\n", file->prefix, kind, backend->name, backend->path(), ours, autocast);
+    double ours = sqrt(measured.ours / measured.size),
+           autocast = sqrt(measured.autocast / measured.size);
+    printf("%s%s on %s %s: relative error of the gradient %.3g, autocast %.3g\n", file->prefix,
+           kind, backend->name, backend->path(), ours, autocast);
     if (!(ours <= factor * autocast))
-        fail_msg("%s%s on %s %s: relative error of the gradient %.3g, autocast %.3g", file->prefix, kind, backend->name, backend->path(), ours, autocast);
+        fail_msg("%s%s on %s %s: relative error of the gradient %.3g, autocast %.3g", file->prefix,
+                 kind, backend->name, backend->path(), ours, autocast);
 }
 
 static void *buffer_of(size_t bytes)
@@ -158,18 +170,28 @@ typedef struct decoding { // of golden_decode
 } decoding;
 
 // Exactly what zr_lm_decode_sizes asks for.
-static void decoding_open(harness *net, int64_t sequences, int64_t length, int64_t rows, decoding *d)
+static void decoding_open(harness *net, int64_t sequences, int64_t length, int64_t rows,
+                          decoding *d)
 {
     const zr_lm_config *config = zr_lm_config_of(net->model);
     const zr_lm_shape shape = zr_lm_shape_of(config);
-    const zr_decode_limits limits = {.dtype = net->shape.dtype, .threads = net->queue->threads, .rows = rows, .wanted = rows, .capacity = length};
+    const zr_decode_limits limits = {.dtype = net->shape.dtype,
+                                     .threads = net->queue->threads,
+                                     .rows = rows,
+                                     .wanted = rows,
+                                     .capacity = length};
     size_t workspace = 0, cache = zr_lm_decode_cache_bytes(config, sequences, length);
     for (int u = 0; u < net->model->unit_count; u++) {
         zero_unit_sizes sizes;
         assert_int_equal(zr_lm_decode_sizes(&net->model->units[u], &limits, &sizes), ZERO_OK);
         workspace = ZR_MAX(workspace, sizes.workspace_bytes);
     }
-    *d = (decoding){.net = net, .cache = {.sequences = sequences, .capacity = length, .k = buffer_of(cache), .v = buffer_of(cache)}, .workspace = buffer_of(workspace)};
+    *d = (decoding){.net = net,
+                    .cache = {.sequences = sequences,
+                              .capacity = length,
+                              .k = buffer_of(cache),
+                              .v = buffer_of(cache)},
+                    .workspace = buffer_of(workspace)};
     for (int i = 0; i < 2; i++)
         d->stream[i] = buffer_of(sizeof(float) * (size_t)(rows * shape.width));
     d->picked = buffer_of(sizeof(float) * (size_t)(rows * shape.vocab));
@@ -189,11 +211,14 @@ static void decode_step(decoding *d, const zr_decode_step *step)
         harness_context(d->net, u, false, &context);
         context.workspace = d->workspace;
         bool last = u == d->net->model->unit_count - 1;
-        assert_int_equal(zr_lm_decode(&context, &d->cache, step, d->stream[u % 2], last ? (void *)d->picked : d->stream[(u + 1) % 2]), ZERO_OK);
+        assert_int_equal(zr_lm_decode(&context, &d->cache, step, d->stream[u % 2],
+                                      last ? (void *)d->picked : d->stream[(u + 1) % 2]),
+                         ZERO_OK);
     }
 }
 
-void golden_decode(harness *net, const int32_t *tokens, int64_t sequences, int64_t length, int64_t cut, bool last, float *logits)
+void golden_decode(harness *net, const int32_t *tokens, int64_t sequences, int64_t length,
+                   int64_t cut, bool last, float *logits)
 {
     enum { SEQUENCES = 2, ROWS = 32 };
     int64_t vocab = zr_lm_shape_of(zr_lm_config_of(net->model)).vocab, done[SEQUENCES] = {0};
@@ -216,7 +241,8 @@ void golden_decode(harness *net, const int32_t *tokens, int64_t sequences, int64
                 wanted[step.wanted_count++] = step.rows;
             }
             if (rows)
-                runs[step.run_count++] = (zr_attention_run){.sequence = s, .first = done[s], .rows = rows};
+                runs[step.run_count++] =
+                    (zr_attention_run){.sequence = s, .first = done[s], .rows = rows};
             done[s] += rows;
         }
         if (!step.rows)
@@ -239,7 +265,8 @@ void golden_assert_decoded(const golden *file, harness *net, double tolerance)
         golden_decode(net, net->tokens, 2, 7, cut, cut == 3, found);
         double error = harness_error(found, expected, count);
         if (!(error < tolerance))
-            fail_msg("%s logits on %s %s, %lld positions at once: relative error %.3g", file->prefix, net->queue->backend->name, net->queue->backend->path(),
+            fail_msg("%s logits on %s %s, %lld positions at once: relative error %.3g",
+                     file->prefix, net->queue->backend->name, net->queue->backend->path(),
                      (long long)cut, error);
     }
 }

@@ -30,7 +30,8 @@ static void buffer_release(harness_buffer *buffer)
     *buffer = (harness_buffer){0};
 }
 
-static const void *parameter(const struct zr_accessor *self, const zero_context *context, int piece, int tensor)
+static const void *parameter(const struct zr_accessor *self, const zero_context *context, int piece,
+                             int tensor)
 {
     harness *net = ((const harness_accessor *)self)->net;
     zero_piece_ref ref = zr_unit_piece(net->model, context->unit_index, piece);
@@ -39,17 +40,21 @@ static const void *parameter(const struct zr_accessor *self, const zero_context 
     else if (net->in_backward)
         net->read[context->unit_index] |= 1u << piece;
     int64_t first = net->offset[ref.unit][ref.piece][tensor];
-    return net->shape.dtype == ZERO_F32 ? (const void *)(net->parameters + first) : net->narrow + first;
+    return net->shape.dtype == ZERO_F32 ? (const void *)(net->parameters + first)
+                                        : net->narrow + first;
 }
 
 // Everything is always there.
 static zero_status come_and_go(const struct zr_accessor *self, zero_context *context, int piece)
 {
-    assert_true(zr_piece_is_streamed(((const harness_accessor *)self)->net->model, zr_unit_piece(((const harness_accessor *)self)->net->model, context->unit_index, piece)));
+    assert_true(zr_piece_is_streamed(
+        ((const harness_accessor *)self)->net->model,
+        zr_unit_piece(((const harness_accessor *)self)->net->model, context->unit_index, piece)));
     return ZERO_OK;
 }
 
-static float *gradient(const struct zr_sink *self, zero_context *context, int piece, int tensor, int *add)
+static float *gradient(const struct zr_sink *self, zero_context *context, int piece, int tensor,
+                       int *add)
 {
     harness *net = ((const harness_sink *)self)->net;
     zero_piece_ref ref = zr_unit_piece(net->model, context->unit_index, piece);
@@ -71,11 +76,13 @@ static void parameters_reserve(harness *net)
         for (int p = 0; p < net->model->units[u].piece_count; p++)
             for (int t = 0; t < net->model->units[u].pieces[p].tensor_count; t++) {
                 net->offset[u][p][t] = net->parameter_count;
-                net->parameter_count += ZR_ROUND_UP(zr_tensor_desc_elements(&net->model->units[u].pieces[p].tensors[t]), 16);
+                net->parameter_count += ZR_ROUND_UP(
+                    zr_tensor_desc_elements(&net->model->units[u].pieces[p].tensors[t]), 16);
             }
     net->parameters = aligned_alloc(64, sizeof(float) * (size_t)net->parameter_count);
     net->gradients = aligned_alloc(64, sizeof(float) * (size_t)net->parameter_count);
-    net->narrow = aligned_alloc(64, sizeof(uint16_t) * (size_t)ZR_ROUND_UP(net->parameter_count, 32));
+    net->narrow =
+        aligned_alloc(64, sizeof(uint16_t) * (size_t)ZR_ROUND_UP(net->parameter_count, 32));
     assert_true(net->parameters && net->gradients && net->narrow);
 }
 
@@ -86,8 +93,10 @@ static void parameters_set(harness *net)
             for (int t = 0; t < net->model->units[u].pieces[p].tensor_count; t++) {
                 const zero_tensor_desc *tensor = &net->model->units[u].pieces[p].tensors[t];
                 float *x = net->parameters + net->offset[u][p][t];
-                zr_random_normal(zr_hash_text(tensor->name), 0, zr_tensor_desc_elements(tensor), 0.3f, x);
-                for (int64_t i = 0; tensor->init == ZERO_INIT_CONSTANT && i < zr_tensor_desc_elements(tensor); i++)
+                zr_random_normal(zr_hash_text(tensor->name), 0, zr_tensor_desc_elements(tensor),
+                                 0.3f, x);
+                for (int64_t i = 0;
+                     tensor->init == ZERO_INIT_CONSTANT && i < zr_tensor_desc_elements(tensor); i++)
                     x[i] += tensor->init_value;
             }
 }
@@ -150,19 +159,25 @@ static void batch_set(harness *net, int64_t vocab)
         net->targets[i] = (int32_t)(word.v[1] % (uint64_t)vocab);
     }
     net->batch.count = 2;
-    net->batch.at[0] =
-        (zero_tensor){.data = net->tokens, .dtype = ZERO_I32, .dims = 2, .shape = {net->shape.batch, net->shape.seq}};
-    net->batch.at[1] =
-        (zero_tensor){.data = net->targets, .dtype = ZERO_I32, .dims = 2, .shape = {net->shape.batch, net->shape.seq}};
+    net->batch.at[0] = (zero_tensor){.data = net->tokens,
+                                     .dtype = ZERO_I32,
+                                     .dims = 2,
+                                     .shape = {net->shape.batch, net->shape.seq}};
+    net->batch.at[1] = (zero_tensor){.data = net->targets,
+                                     .dtype = ZERO_I32,
+                                     .dims = 2,
+                                     .shape = {net->shape.batch, net->shape.seq}};
 }
 
-void harness_create(harness *net, const zero_gpt2_config *config, const zr_backend *backend, zero_shape shape)
+void harness_create(harness *net, const zero_gpt2_config *config, const zr_backend *backend,
+                    zero_shape shape)
 {
     const zr_lm_config of = {.kind = ZR_LM_GPT2, .gpt2 = *config};
     harness_create_of(net, &of, backend, shape);
 }
 
-void harness_create_of(harness *net, const zr_lm_config *config, const zr_backend *backend, zero_shape shape)
+void harness_create_of(harness *net, const zr_lm_config *config, const zr_backend *backend,
+                       zero_shape shape)
 {
     harness_create_frozen(net, config, NULL, backend, shape);
 }
@@ -171,12 +186,15 @@ void harness_create_frozen(harness *net, const zr_lm_config *config, const zr_lm
                            const zr_backend *backend, zero_shape shape)
 {
     *net = (harness){.shape = shape, .loss_factor = 1};
-    net->accessor = (harness_accessor){.base = {.parameter = parameter, .begin = come_and_go, .end = come_and_go}, .net = net};
+    net->accessor = (harness_accessor){
+        .base = {.parameter = parameter, .begin = come_and_go, .end = come_and_go}, .net = net};
     net->sink = (harness_sink){.base.gradient = gradient, .net = net};
     must(net, zr_lm_create_frozen(config, frozen, &net->model, &net->error));
     must(net, zr_model_check(net->model, &net->error));
     assert_true(net->model->unit_count <= HARNESS_MAX_UNITS);
-    assert_int_equal(zr_queue_open(backend->name, backend->path(), ZR_MAX(shape.threads, 1), &net->queue, &net->error), ZERO_OK);
+    assert_int_equal(zr_queue_open(backend->name, backend->path(), ZR_MAX(shape.threads, 1),
+                                   &net->queue, &net->error),
+                     ZERO_OK);
     parameters_reserve(net);
     parameters_set(net);
     buffers_reserve(net);
@@ -326,8 +344,8 @@ static double dot(const float *a, const float *b, int64_t count)
     return sum;
 }
 
-static double along(double (*value)(void *user), void *user, float *x, const float *kept, const float *direction,
-                    float step, int64_t count)
+static double along(double (*value)(void *user), void *user, float *x, const float *kept,
+                    const float *direction, float step, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
         x[i] = kept[i] + step * direction[i];
@@ -336,8 +354,8 @@ static double along(double (*value)(void *user), void *user, float *x, const flo
     return result;
 }
 
-static void check_direction(const char *what, double (*value)(void *user), void *user, float *x, const float *g,
-                            float *direction, int64_t count)
+static void check_direction(const char *what, double (*value)(void *user), void *user, float *x,
+                            const float *g, float *direction, int64_t count)
 {
     float *kept = malloc(sizeof(float) * (size_t)count);
     assert_non_null(kept);
@@ -347,16 +365,19 @@ static void check_direction(const char *what, double (*value)(void *user), void 
         direction[i] /= length;
     double expected = dot(g, direction, count), size = sqrt(dot(g, g, count));
     // fourth order: (8 (f(h) - f(-h)) - (f(2h) - f(-2h))) / 12h
-    double near = along(value, user, x, kept, direction, step, count) - along(value, user, x, kept, direction, -step, count);
-    double far = along(value, user, x, kept, direction, 2 * step, count)
-                 - along(value, user, x, kept, direction, -2 * step, count);
+    double near = along(value, user, x, kept, direction, step, count) -
+                  along(value, user, x, kept, direction, -step, count);
+    double far = along(value, user, x, kept, direction, 2 * step, count) -
+                 along(value, user, x, kept, direction, -2 * step, count);
     double found = (8 * near - far) / (12 * (double)step);
     free(kept);
     if (!(fabs(found - expected) <= 2e-3 * size + 1e-4))
-        fail_msg("%s: difference quotient %.9g, gradient %.9g (of length %.9g)", what, found, expected, size);
+        fail_msg("%s: difference quotient %.9g, gradient %.9g (of length %.9g)", what, found,
+                 expected, size);
 }
 
-void harness_check_gradient(const char *what, double (*value)(void *user), void *user, float *x, const float *g, int64_t count)
+void harness_check_gradient(const char *what, double (*value)(void *user), void *user, float *x,
+                            const float *g, int64_t count)
 {
     float *direction = malloc(sizeof(float) * (size_t)count);
     assert_non_null(direction);

@@ -129,8 +129,8 @@ static zr_lm_config llama_of(bool tiled, int tied)
 static zr_lm_config config_of(int which)
 {
     bool tied = which == LLAMA_TIED || which == LLAMA_TILED_TIED;
-    zr_lm_config config = which <= GPT2_TILED ? gpt2_of(is_tiled(which))
-                                              : llama_of(is_tiled(which), tied);
+    zr_lm_config config =
+        which <= GPT2_TILED ? gpt2_of(is_tiled(which)) : llama_of(is_tiled(which), tied);
     if (is_tiled(which))
         zr_lm_set_tiles(&config, &(zr_tiles){2, 2, 3});
     return config;
@@ -187,8 +187,8 @@ static counts spared_by(const harness *net)
             if (!handle->tiles || handle->trains || u == 0)
                 continue;
             zero_piece_ref ref = zr_unit_piece(net->model, u, handle->piece);
-            const zero_tensor_desc *tensor = &zr_piece_desc(net->model, ref)
-                                                  ->tensors[handle->tensor];
+            const zero_tensor_desc *tensor =
+                &zr_piece_desc(net->model, ref)->tensors[handle->tensor];
             bool bias_of_linear = strstr(tensor->name, ".bias") && !strstr(tensor->name, "ln_");
             spared.products += tensor->dims == 2 ? handle->tiles : 0;
             spared.column_sums += bias_of_linear;

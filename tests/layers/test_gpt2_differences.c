@@ -1,5 +1,5 @@
-// Gradients against finite differences: every layer on its own, every unit, with and without dropout (the same context
-// draws the same masks), on every backend.
+// Gradients against finite differences: every layer on its own, every unit, with and without
+// dropout (the same context draws the same masks), on every backend.
 #include "base/random.h"
 #include "layers/block.h"
 #include "layers_harness.h"
@@ -12,7 +12,9 @@
 
 enum { BATCH = 2, SEQ = 7, ROWS = BATCH * SEQ, WIDTH = 16, INNER = 64, MOST = ROWS * INNER };
 
-typedef struct array { float at[MOST] __attribute__((aligned(64))); } array;
+typedef struct array {
+    float at[MOST] __attribute__((aligned(64)));
+} array;
 
 static zero_gpt2_config config_of(float dropout)
 {
@@ -39,7 +41,8 @@ static void each_backend(void (*check)(const zr_backend *backend))
     assert_true(run > 0);
 }
 
-// ---- layers: the scalar is <output, weights> with fixed pseudo-random weights, whose gradient backward starts from
+// ---- layers: the scalar is <output, weights> with fixed pseudo-random weights, whose gradient
+// backward starts from
 
 typedef struct layer_case {
     harness *net;
@@ -70,7 +73,8 @@ static void layer_case_set(layer_case *c, harness *net, int64_t inputs, int64_t 
     memcpy(c->d.at, c->weights.at, sizeof(float) * (size_t)outputs);
 }
 
-static void check_tensors(harness *net, const char *const *names, int count, double (*value)(void *user), void *user)
+static void check_tensors(harness *net, const char *const *names, int count,
+                          double (*value)(void *user), void *user)
 {
     for (int i = 0; i < count; i++) {
         float *gradient;
@@ -101,7 +105,9 @@ static void check_linear(const zr_backend *backend)
                            .weight = &hyper->tensor[ZR_FC_W],
                            .bias = &hyper->tensor[ZR_FC_B]};
     assert_true(zr_linear_scratch(&c.linear, 2) <= net.workspace.bytes);
-    assert_int_equal(zr_linear_backward(&c.context, &c.linear, c.x.at, c.d.at, c.dx.at, net.workspace.data), ZERO_OK);
+    assert_int_equal(
+        zr_linear_backward(&c.context, &c.linear, c.x.at, c.d.at, c.dx.at, net.workspace.data),
+        ZERO_OK);
     harness_check_gradient("linear: x", linear_value, &c, c.x.at, c.dx.at, ROWS * WIDTH);
     check_tensors(&net, names, 2, linear_value, &c);
     harness_destroy(&net);
@@ -123,12 +129,13 @@ static void check_norm(const zr_backend *backend)
     create(&net, backend, 0);
     layer_case_set(&c, &net, ROWS * WIDTH, ROWS * WIDTH);
     const zr_lm_unit *hyper = c.context.unit->hyper;
-    c.norm = (zr_norm_layer){.norm = {.dtype = ZERO_F32, .rows = ROWS, .width = WIDTH, .epsilon = 1e-5f},
-                             .gain = &hyper->tensor[ZR_LN2_W],
-                             .bias = &hyper->tensor[ZR_LN2_B]};
+    c.norm =
+        (zr_norm_layer){.norm = {.dtype = ZERO_F32, .rows = ROWS, .width = WIDTH, .epsilon = 1e-5f},
+                        .gain = &hyper->tensor[ZR_LN2_W],
+                        .bias = &hyper->tensor[ZR_LN2_B]};
     zr_norm_forward(&c.context, &c.norm, c.x.at, c.y.at, statistics[0].at, statistics[1].at);
-    zr_norm_backward(&c.context, &c.norm, c.d.at, c.x.at, statistics[0].at, statistics[1].at, NULL, c.dx.at,
-                           net.workspace.data);
+    zr_norm_backward(&c.context, &c.norm, c.d.at, c.x.at, statistics[0].at, statistics[1].at, NULL,
+                     c.dx.at, net.workspace.data);
     harness_check_gradient("norm: x", norm_value, &c, c.x.at, c.dx.at, ROWS * WIDTH);
     check_tensors(&net, names, 2, norm_value, &c);
     harness_destroy(&net);
@@ -151,8 +158,8 @@ static double attention_value(void *user)
 
 static void check_attention(const zr_backend *backend)
 {
-    static const char *const names[] = {"h.0.attn.c_attn.weight", "h.0.attn.c_attn.bias", "h.0.attn.c_proj.weight",
-                                        "h.0.attn.c_proj.bias"};
+    static const char *const names[] = {"h.0.attn.c_attn.weight", "h.0.attn.c_attn.bias",
+                                        "h.0.attn.c_proj.weight", "h.0.attn.c_proj.bias"};
     static layer_case c;
     for (int dropped = 0; dropped < 2; dropped++) {
         const void *dy;
@@ -178,8 +185,8 @@ static double mlp_value(void *user)
 
 static void check_mlp(const zr_backend *backend)
 {
-    static const char *const names[] = {"h.0.mlp.c_fc.weight", "h.0.mlp.c_fc.bias", "h.0.mlp.c_proj.weight",
-                                        "h.0.mlp.c_proj.bias"};
+    static const char *const names[] = {"h.0.mlp.c_fc.weight", "h.0.mlp.c_fc.bias",
+                                        "h.0.mlp.c_proj.weight", "h.0.mlp.c_proj.bias"};
     static layer_case c;
     for (int dropped = 0; dropped < 2; dropped++) {
         const void *dy;
@@ -235,18 +242,18 @@ static void check_block(const zr_backend *backend)
             zero_tensors d_out = c.in, d_in = c.in;
             d_out.at[0].data = d.at;
             d_in.at[0].data = in_place ? d.at : dx.at;
-            assert_int_equal(c.context.unit->ops->backward(&c.context, &c.in, &d_out, &d_in), ZERO_OK);
-            harness_check_gradient("block: x", unit_value, &c, c.x.at, d_in.at[0].data, ROWS * WIDTH);
+            assert_int_equal(c.context.unit->ops->backward(&c.context, &c.in, &d_out, &d_in),
+                             ZERO_OK);
+            harness_check_gradient("block: x", unit_value, &c, c.x.at, d_in.at[0].data,
+                                   ROWS * WIDTH);
             for (int t = 0; t < ZR_BLOCK_TENSORS; t++)
-                check_tensors(&net, &net.model->units[1].pieces[0].tensors[t].name, 1, unit_value, &c);
+                check_tensors(&net, &net.model->units[1].pieces[0].tensors[t].name, 1, unit_value,
+                              &c);
             harness_destroy(&net);
         }
 }
 
-static double network_value(void *user)
-{
-    return harness_forward(user, true);
-}
+static double network_value(void *user) { return harness_forward(user, true); }
 
 static void check_network(const zr_backend *backend)
 {
@@ -258,12 +265,14 @@ static void check_network(const zr_backend *backend)
         for (int u = 0; u < net.model->unit_count; u++)
             for (int p = 0; p < net.model->units[u].piece_count; p++)
                 for (int t = 0; t < net.model->units[u].pieces[p].tensor_count; t++)
-                    check_tensors(&net, &net.model->units[u].pieces[p].tensors[t].name, 1, network_value, &net);
+                    check_tensors(&net, &net.model->units[u].pieces[p].tensors[t].name, 1,
+                                  network_value, &net);
         harness_destroy(&net);
     }
 }
 
-static double head_value(void *user) // the head alone: the units before it would write its input anew
+// the head alone: the units before it would write its input anew
+static double head_value(void *user)
 {
     unit_case *c = user;
     assert_int_equal(c->context.unit->ops->forward(&c->context, &c->in, NULL), ZERO_OK);
@@ -297,12 +306,8 @@ static void network(void **state) { each_backend(check_network); }
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(linear),
-        cmocka_unit_test(norm),
-        cmocka_unit_test(attention),
-        cmocka_unit_test(mlp),
-        cmocka_unit_test(block),
-        cmocka_unit_test(head),
+        cmocka_unit_test(linear),  cmocka_unit_test(norm),  cmocka_unit_test(attention),
+        cmocka_unit_test(mlp),     cmocka_unit_test(block), cmocka_unit_test(head),
         cmocka_unit_test(network),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

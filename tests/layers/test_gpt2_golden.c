@@ -1,5 +1,6 @@
-// GPT-2 against PyTorch's GPT2LMHeadModel: gpt2_golden.bin, written by tests/oracle/gpt2.py, has weights, a batch, loss,
-// logits and every gradient. Relative errors, per tensor max|a-b|/max|b|, stay below 1e-5 on every backend.
+// GPT-2 against PyTorch's GPT2LMHeadModel: gpt2_golden.bin, written by tests/oracle/gpt2.py, has
+// weights, a batch, loss, logits and every gradient. Relative errors, per tensor max|a-b|/max|b|,
+// stay below 1e-5 on every backend.
 #include "golden.h"
 #include <math.h>
 #include <setjmp.h>
@@ -25,7 +26,8 @@ static int teardown(void **state)
 static void golden_network_in(harness *net, const zr_backend *backend, zero_dtype dtype)
 {
     const zero_gpt2_config config = harness_tiny();
-    harness_create(net, &config, backend, (zero_shape){.batch = 2, .seq = 7, .threads = 2, .dtype = dtype});
+    harness_create(net, &config, backend,
+                   (zero_shape){.batch = 2, .seq = 7, .threads = 2, .dtype = dtype});
     golden_load(&file, net);
 }
 
@@ -57,11 +59,14 @@ static void loss_and_gradients(void **state)
     assert_true(run > 0);
 }
 
-// Mixed precision errs as PyTorch's autocast does, which keeps weights and the residual stream in fp32: by no more than its
-// error and a fifth, over all gradients together.
+// Mixed precision errs as PyTorch's autocast does, which keeps weights and the residual stream in
+// fp32: by no more than its error and a fifth, over all gradients together.
 static void mixed_precision_errs_like_autocast(void **state)
 {
-    static const struct { zero_dtype dtype; const char *kind; } kinds[] = {{ZERO_BF16, "bf16"}, {ZERO_F16, "fp16"}};
+    static const struct {
+        zero_dtype dtype;
+        const char *kind;
+    } kinds[] = {{ZERO_BF16, "bf16"}, {ZERO_F16, "fp16"}};
     for (const zr_backend *const *backend = zr_backends(); *backend; backend++)
         for (int k = 0; k < ZR_COUNT(kinds) && harness_offered(*backend); k++) {
             harness net;
@@ -85,7 +90,8 @@ static void decoded_logits(void **state)
     }
 }
 
-// Targets that count one row only make the loss that row's -log softmax: the forward pass's logits, up to a constant a row.
+// Targets that count one row only make the loss that row's -log softmax: the forward pass's logits,
+// up to a constant a row.
 static void forward_and_decode_agree(void **state)
 {
     for (const zr_backend *const *backend = zr_backends(); *backend; backend++) {
@@ -103,7 +109,8 @@ static void forward_and_decode_agree(void **state)
                 for (int i = 0; i < 14; i++)
                     net.targets[i] = i == 7 + row ? id : -1;
                 double expected = log(sum) - (double)logits[row * 29 + id];
-                assert_true(fabs(harness_forward(&net, false) - expected) < 1e-5 * fmax(1, fabs(expected)));
+                assert_true(fabs(harness_forward(&net, false) - expected) <
+                            1e-5 * fmax(1, fabs(expected)));
             }
         }
         harness_destroy(&net);
@@ -113,7 +120,8 @@ static void forward_and_decode_agree(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(loss_and_gradients), cmocka_unit_test(mixed_precision_errs_like_autocast),
+        cmocka_unit_test(loss_and_gradients),
+        cmocka_unit_test(mixed_precision_errs_like_autocast),
         cmocka_unit_test(decoded_logits),
         cmocka_unit_test(forward_and_decode_agree),
     };

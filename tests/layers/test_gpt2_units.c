@@ -1,4 +1,5 @@
-// What the engine relies on: sizes, contributions that add up, evaluation without dropout, the loss in chunks, and refusals.
+// What the engine relies on: sizes, contributions that add up, evaluation without dropout, the loss
+// in chunks, and refusals.
 #include "layers_harness.h"
 #include <math.h>
 #include <setjmp.h>
@@ -38,7 +39,8 @@ static void contributions_add_up(void **state)
         for (int p = 0; p < net.model->units[u].piece_count; p++)
             for (int t = 0; t < net.model->units[u].pieces[p].tensor_count; t++) {
                 int64_t first = net.offset[u][p][t],
-                        elements = zr_tensor_desc_elements(&net.model->units[u].pieces[p].tensors[t]);
+                        elements =
+                            zr_tensor_desc_elements(&net.model->units[u].pieces[p].tensors[t]);
                 for (int64_t i = 0; i < elements; i++)
                     once[first + i] *= 2;
                 assert_true(harness_error(net.gradients + first, once + first, elements) < 1e-6);
@@ -123,7 +125,8 @@ typedef struct whole { // of one row at a time
     double d_wte[VOCAB * CHUNKED_WIDTH], d_x[CHUNKED_ROWS * CHUNKED_WIDTH];
 } whole;
 
-static void whole_row(whole *w, const float *x, const float *wte, int target, double factor, double *d_x)
+static void whole_row(whole *w, const float *x, const float *wte, int target, double factor,
+                      double *d_x)
 {
     static double probability[VOCAB];
     double sum = 0;
@@ -167,8 +170,10 @@ static void the_loss_in_chunks_is_the_loss(void **state)
     harness_create(&net, &config, ref(), (zero_shape){.batch = 1, .seq = CHUNKED_ROWS});
     const zero_unit_sizes *sizes = &net.sizes[2];
     assert_int_equal(sizes->product_count, 6); // chunks, and a last one with fewer rows
-    assert_int_equal(sizes->products[0].m * sizes->products[0].calls + sizes->products[3].m, CHUNKED_ROWS);
-    assert_true(sizes->products[0].calls >= 1 && sizes->products[0].m >= 64 && sizes->products[3].m < sizes->products[0].m);
+    assert_int_equal(sizes->products[0].m * sizes->products[0].calls + sizes->products[3].m,
+                     CHUNKED_ROWS);
+    assert_true(sizes->products[0].calls >= 1 && sizes->products[0].m >= 64 &&
+                sizes->products[3].m < sizes->products[0].m);
 
     float *gradient, *d_gain, *wte, *gain, *bias;
     int64_t elements, width;
@@ -184,7 +189,8 @@ static void the_loss_in_chunks_is_the_loss(void **state)
     zero_tensors d_in = net.boundary[2];
     d_in.at[0].data = net.d_in.data;
     harness_context(&net, 2, true, &context);
-    assert_int_equal(context.unit->ops->forward_backward(&context, &net.boundary[2], &d_in), ZERO_OK);
+    assert_int_equal(context.unit->ops->forward_backward(&context, &net.boundary[2], &d_in),
+                     ZERO_OK);
     assert_true(net.loss == loss);
     const float *stream = net.boundary[2].at[0].data;
     double gain_gradient[CHUNKED_WIDTH] = {0};
@@ -221,7 +227,8 @@ static void sizes_are_what_the_formulas_say(void **state)
     assert_int_equal(sizes.backward_reads, 1);
     int64_t multiplications = 0;
     for (int i = 0; i < sizes.product_count; i++)
-        multiplications += sizes.products[i].m * sizes.products[i].n * sizes.products[i].k * sizes.products[i].calls;
+        multiplications += sizes.products[i].m * sizes.products[i].n * sizes.products[i].k *
+                           sizes.products[i].calls;
     assert_int_equal(multiplications, 3 * rows * 12 * width * width);
     assert_int_equal(sizes.out.count, 1);
     assert_int_equal(sizes.out.at[0].shape[2], width);
@@ -229,7 +236,8 @@ static void sizes_are_what_the_formulas_say(void **state)
     assert_int_equal(head->ops->sizes(head, &shape, NULL, &sizes), ZERO_OK);
     multiplications = 0;
     for (int i = 0; i < sizes.product_count; i++)
-        multiplications += sizes.products[i].m * sizes.products[i].n * sizes.products[i].k * sizes.products[i].calls;
+        multiplications += sizes.products[i].m * sizes.products[i].n * sizes.products[i].k *
+                           sizes.products[i].calls;
     assert_int_equal(multiplications, 3 * rows * width * 50257);
     assert_int_equal(sizes.saved_bytes, 0);
     assert_int_equal(sizes.backward_reads, 3);
@@ -238,10 +246,12 @@ static void sizes_are_what_the_formulas_say(void **state)
 
     assert_int_equal(model->units[0].ops->sizes(&model->units[0], &shape, NULL, &sizes), ZERO_OK);
     assert_int_equal(sizes.backward_reads, 0);
-    const zero_shape wrong[] = {{.batch = 1, .seq = 1025}, {.batch = 0, .seq = 8}, {.batch = 1, .seq = 0}};
+    const zero_shape wrong[] = {
+        {.batch = 1, .seq = 1025}, {.batch = 0, .seq = 8}, {.batch = 1, .seq = 0}};
     for (int u = 0; u < model->unit_count; u += 13)
         for (int i = 0; i < ZR_COUNT(wrong); i++)
-            assert_int_equal(model->units[u].ops->sizes(&model->units[u], &wrong[i], NULL, &sizes), ZERO_ERR_USAGE);
+            assert_int_equal(model->units[u].ops->sizes(&model->units[u], &wrong[i], NULL, &sizes),
+                             ZERO_ERR_USAGE);
     assert_int_equal(block->ops->sizes(block, &wrong[0], NULL, &sizes), ZERO_ERR_USAGE);
     zr_lm_free(model);
 }
@@ -250,7 +260,9 @@ static void expect(harness *net, int unit, zero_status status, const char *messa
 {
     zero_context context;
     harness_context(net, unit, true, &context);
-    assert_int_equal(context.unit->ops->forward(&context, &net->boundary[unit], &net->boundary[unit + 1]), status);
+    assert_int_equal(
+        context.unit->ops->forward(&context, &net->boundary[unit], &net->boundary[unit + 1]),
+        status);
     if (!strstr(net->error.message, message))
         fail_msg("\"%s\" does not say \"%s\"", net->error.message, message);
 }
@@ -288,7 +300,8 @@ static void bad_batches_are_refused(void **state)
 }
 
 // A step of one token at position `at` of the only sequence.
-static zero_status decode_one(zero_context *context, const zr_decode_cache *cache, int64_t at, int32_t token, float *out)
+static zero_status decode_one(zero_context *context, const zr_decode_cache *cache, int64_t at,
+                              int32_t token, float *out)
 {
     const zr_attention_run run = {.first = at, .rows = 1};
     const zr_decode_step step = {.runs = &run, .run_count = 1, .rows = 1, .tokens = &token};
@@ -304,7 +317,8 @@ static void decoding_stops_at_the_end(void **state)
     create(&net, 0);
     harness_context(&net, 0, false, &context);
     assert_int_equal(decode_one(&context, &cache, 8, 1, out), ZERO_ERR_USAGE);
-    assert_non_null(strstr(net.error.message, "generating token 8: the model has 8 positions, the cache 20"));
+    assert_non_null(
+        strstr(net.error.message, "generating token 8: the model has 8 positions, the cache 20"));
     cache.capacity = 3;
     assert_int_equal(decode_one(&context, &cache, 3, 1, out), ZERO_ERR_USAGE);
     assert_int_equal(decode_one(&context, &cache, 2, 29, out), ZERO_ERR_DATA);
@@ -323,7 +337,8 @@ static void steps_are_sized(void **state)
     for (int u = 0; u < net.model->unit_count; u++) {
         size_t last = 0;
         for (int64_t rows = 1; rows <= 8; rows++) {
-            const zr_decode_limits limits = {.dtype = ZERO_F32, .threads = 1, .rows = rows, .wanted = rows, .capacity = 8};
+            const zr_decode_limits limits = {
+                .dtype = ZERO_F32, .threads = 1, .rows = rows, .wanted = rows, .capacity = 8};
             zero_unit_sizes sizes;
             assert_int_equal(zr_lm_decode_sizes(&net.model->units[u], &limits, &sizes), ZERO_OK);
             assert_true(sizes.workspace_bytes >= last);

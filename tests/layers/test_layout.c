@@ -1,4 +1,5 @@
-// The scratch that layers plan suffices for every backend of this processor, and no byte is planned for none.
+// The scratch that layers plan suffices for every backend of this processor, and no byte is planned
+// for none.
 #include "compute/element_ops.h"
 #include "layers/layout.h"
 
@@ -19,9 +20,18 @@ typedef struct shape {
 } shape;
 
 static const shape shapes[] = {
-    {1, {.rows = 1, .width = 1}, {.batch = 1, .seq = 1, .heads = 1, .kv_heads = 1, .head_dim = 2}, 1},
-    {2, {.rows = 37, .width = 100}, {.batch = 2, .seq = 19, .heads = 4, .kv_heads = 2, .head_dim = 24}, 64},
-    {3, {.rows = 4096, .width = 768}, {.batch = 4, .seq = 1024, .heads = 12, .kv_heads = 12, .head_dim = 64}, 2048},
+    {1,
+     {.rows = 1, .width = 1},
+     {.batch = 1, .seq = 1, .heads = 1, .kv_heads = 1, .head_dim = 2},
+     1},
+    {2,
+     {.rows = 37, .width = 100},
+     {.batch = 2, .seq = 19, .heads = 4, .kv_heads = 2, .head_dim = 24},
+     64},
+    {3,
+     {.rows = 4096, .width = 768},
+     {.batch = 4, .seq = 1024, .heads = 12, .kv_heads = 12, .head_dim = 64},
+     2048},
 };
 
 static sizes planned(const shape *of)
@@ -65,6 +75,7 @@ static void what_is_planned_is_the_most_that_any_needs(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_planned_is_the_most_that_any_needs)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_planned_is_the_most_that_any_needs)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
-// Llama and its variants against transformers' own models: llama_golden.bin, written by tests/oracle/llama.py, has for each the config.json
-// that transformers writes, weights, a batch, loss, logits and every gradient. Relative errors, per tensor max|a-b|/max|b|, stay below
-// 1e-5 on every backend.
+// Llama and its variants against transformers' own models: llama_golden.bin, written by
+// tests/oracle/llama.py, has for each the config.json that transformers writes, weights, a batch,
+// loss, logits and every gradient. Relative errors, per tensor max|a-b|/max|b|, stay below 1e-5 on
+// every backend.
 #include "golden.h"
 #include <math.h>
 #include <setjmp.h>
@@ -13,7 +14,9 @@
 
 #define TOLERANCE 1e-5
 
-static const char *const variants[] = {"llama/", "llama_tied/", "llama_biased/", "llama3/", "linear/", "dynamic/", "yarn/", "mistral/", "qwen2/", "qwen3/", "smollm2/"};
+static const char *const variants[] = {"llama/",  "llama_tied/", "llama_biased/", "llama3/",
+                                       "linear/", "dynamic/",    "yarn/",         "mistral/",
+                                       "qwen2/",  "qwen3/",      "smollm2/"};
 static golden file;
 
 static int setup(void **state)
@@ -53,7 +56,8 @@ static zr_lm_config config_of(const golden *of)
 static void network_of(harness *net, const golden *of, const zr_backend *backend, zero_dtype dtype)
 {
     const zr_lm_config config = config_of(of);
-    harness_create_of(net, &config, backend, (zero_shape){.batch = 2, .seq = 7, .threads = 2, .dtype = dtype});
+    harness_create_of(net, &config, backend,
+                      (zero_shape){.batch = 2, .seq = 7, .threads = 2, .dtype = dtype});
     golden_load(of, net);
 }
 
@@ -85,10 +89,7 @@ static void check_loss_and_gradients(const golden *of, const zr_backend *backend
     harness_destroy(&net);
 }
 
-static void loss_and_gradients(void **state)
-{
-    each_variant(check_loss_and_gradients);
-}
+static void loss_and_gradients(void **state) { each_variant(check_loss_and_gradients); }
 
 static void check_decoded(const golden *of, const zr_backend *backend)
 {
@@ -98,32 +99,31 @@ static void check_decoded(const golden *of, const zr_backend *backend)
     harness_destroy(&net);
 }
 
-static void decoded_logits(void **state)
-{
-    each_variant(check_decoded);
-}
+static void decoded_logits(void **state) { each_variant(check_decoded); }
 
 static void check_tiled(const golden *of, const zr_backend *backend)
 {
     harness net;
     zr_lm_config config = config_of(of);
-    zr_lm_set_tiles(&config, &(zr_tiles){4, 2, 2}); // of so small a model nothing is cut: the shape must not change
+    // of so small a model nothing is cut: the shape must not change
+    zr_lm_set_tiles(&config, &(zr_tiles){4, 2, 2});
     harness_create_of(&net, &config, backend, (zero_shape){.batch = 2, .seq = 7, .threads = 1});
     golden_load(of, &net);
     golden_assert_loss(of, harness_forward(&net, true), TOLERANCE);
     harness_destroy(&net);
 }
 
-static void tiles_of_what_is_small_are_whole(void **state)
-{
-    each_variant(check_tiled);
-}
+static void tiles_of_what_is_small_are_whole(void **state) { each_variant(check_tiled); }
 
-// As PyTorch's autocast of a model whose weights have 16 bits, also those of the embedding and the norms.
+// As PyTorch's autocast of a model whose weights have 16 bits, also those of the embedding and the
+// norms.
 static void mixed_precision_errs_like_autocast(void **state)
 {
     static const char *const mixed[] = {"llama/", "qwen3/"};
-    static const struct { zero_dtype dtype; const char *kind; } kinds[] = {{ZERO_BF16, "bf16"}, {ZERO_F16, "fp16"}};
+    static const struct {
+        zero_dtype dtype;
+        const char *kind;
+    } kinds[] = {{ZERO_BF16, "bf16"}, {ZERO_F16, "fp16"}};
     for (const zr_backend *const *backend = zr_backends(); *backend; backend++)
         for (int k = 0; k < ZR_COUNT(kinds) * ZR_COUNT(mixed) && harness_offered(*backend); k++) {
             harness net;

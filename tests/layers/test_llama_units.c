@@ -1,5 +1,5 @@
-// Llama's units beyond the golden values: finite differences with everything switched on, tiled weights, sizes, contributions that add
-// up, attention dropout, and the ends of decoding.
+// Llama's units beyond the golden values: finite differences with everything switched on, tiled
+// weights, sizes, contributions that add up, attention dropout, and the ends of decoding.
 #include "layers/lm_units.h"
 #include "layers_harness.h"
 #include "model/llama_model.h"
@@ -29,10 +29,7 @@ static zr_lm_config everything(void)
     return config;
 }
 
-static double loss_of(void *user)
-{
-    return harness_forward(user, true);
-}
+static double loss_of(void *user) { return harness_forward(user, true); }
 
 static void check_differences(const zr_lm_config *config, const zr_backend *backend)
 {
@@ -47,7 +44,8 @@ static void check_differences(const zr_lm_config *config, const zr_backend *back
                 int64_t elements;
                 const char *name = net.model->units[u].pieces[p].tensors[t].name;
                 float *parameter = harness_tensor(&net, name, &gradient, &elements);
-                if (!strstr(name, "k_proj.bias") || config->llama.qk_norm) // else it moves all scores of a query alike
+                // else it moves all scores of a query alike
+                if (!strstr(name, "k_proj.bias") || config->llama.qk_norm)
                     harness_check_gradient(name, loss_of, &net, parameter, gradient, elements);
             }
     harness_destroy(&net);
@@ -71,7 +69,8 @@ static void contributions_add_up(void **state)
         const zr_lm_config config = everything();
         if (!harness_offered(*backend))
             continue;
-        harness_create_of(&net, &config, *backend, (zero_shape){.batch = 2, .seq = 7, .threads = 2});
+        harness_create_of(&net, &config, *backend,
+                          (zero_shape){.batch = 2, .seq = 7, .threads = 2});
         harness_forward(&net, true);
         harness_backward(&net, true);
         float *once = malloc(sizeof(float) * (size_t)net.parameter_count);
@@ -80,8 +79,11 @@ static void contributions_add_up(void **state)
         for (int u = 0; u < net.model->unit_count; u++)
             for (int p = 0; p < net.model->units[u].piece_count; p++)
                 for (int t = 0; t < net.model->units[u].pieces[p].tensor_count; t++)
-                    for (int64_t i = 0, at = net.offset[u][p][t]; i < zr_tensor_desc_elements(&net.model->units[u].pieces[p].tensors[t]); i++)
-                        assert_true(fabsf(net.gradients[at + i] - 2 * once[at + i]) <= 1e-5f * fabsf(once[at + i]) + 1e-6f);
+                    for (int64_t i = 0, at = net.offset[u][p][t];
+                         i < zr_tensor_desc_elements(&net.model->units[u].pieces[p].tensors[t]);
+                         i++)
+                        assert_true(fabsf(net.gradients[at + i] - 2 * once[at + i]) <=
+                                    1e-5f * fabsf(once[at + i]) + 1e-6f);
         free(once);
         harness_destroy(&net);
     }
@@ -95,7 +97,9 @@ static void join(harness *net, const char *name, float *out)
                 const zero_tensor_desc *tensor = &net->model->units[u].pieces[p].tensors[t];
                 const char *whole = tensor->tile.whole ? tensor->tile.whole : tensor->name;
                 if (strcmp(whole, name) == 0)
-                    memcpy(out + tensor->tile.first * tensor->shape[1], net->gradients + net->offset[u][p][t], sizeof(float) * (size_t)zr_tensor_desc_elements(tensor));
+                    memcpy(out + tensor->tile.first * tensor->shape[1],
+                           net->gradients + net->offset[u][p][t],
+                           sizeof(float) * (size_t)zr_tensor_desc_elements(tensor));
             }
 }
 
@@ -108,16 +112,23 @@ static void copy_parameters(harness *tiled, harness *whole)
                 const zero_tensor_desc *tensor = &tiled->model->units[u].pieces[p].tensors[t];
                 float *unused;
                 int64_t elements;
-                const float *from = harness_tensor(whole, tensor->tile.whole ? tensor->tile.whole : tensor->name, &unused, &elements);
-                memcpy(tiled->parameters + tiled->offset[u][p][t], from + (tensor->tile.whole ? tensor->tile.first * tensor->shape[1] : 0),
+                const float *from =
+                    harness_tensor(whole, tensor->tile.whole ? tensor->tile.whole : tensor->name,
+                                   &unused, &elements);
+                memcpy(tiled->parameters + tiled->offset[u][p][t],
+                       from + (tensor->tile.whole ? tensor->tile.first * tensor->shape[1] : 0),
                        sizeof(float) * (size_t)zr_tensor_desc_elements(tensor));
             }
 }
 
 static void check_tiled(const zr_backend *backend, zero_dtype dtype, int tied)
 {
-    static const char *const names[] = {"model.embed_tokens.weight", "model.layers.1.self_attn.q_proj.weight", "model.layers.0.self_attn.o_proj.weight",
-                                        "model.layers.0.mlp.up_proj.weight", "model.layers.1.mlp.down_proj.weight", "lm_head.weight"};
+    static const char *const names[] = {"model.embed_tokens.weight",
+                                        "model.layers.1.self_attn.q_proj.weight",
+                                        "model.layers.0.self_attn.o_proj.weight",
+                                        "model.layers.0.mlp.up_proj.weight",
+                                        "model.layers.1.mlp.down_proj.weight",
+                                        "lm_head.weight"};
     static float joined[400 * 160];
     harness whole, tiled;
     zr_lm_config config = {.kind = ZR_LM_LLAMA};
@@ -136,7 +147,8 @@ static void check_tiled(const zr_backend *backend, zero_dtype dtype, int tied)
     harness_create_of(&tiled, &config, backend, shape);
     assert_true(tiled.model->units[1].piece_count > 10);
     copy_parameters(&tiled, &whole);
-    double loss[] = {harness_forward(&whole, true), harness_forward(&tiled, true)}, close = dtype == ZERO_F32 ? 1e-5 : 0.05;
+    double loss[] = {harness_forward(&whole, true), harness_forward(&tiled, true)},
+           close = dtype == ZERO_F32 ? 1e-5 : 0.05;
     harness_backward(&whole, true);
     harness_backward(&tiled, true);
     assert_true(fabs(loss[0] / loss[1] - 1) < close / 10);
@@ -164,7 +176,8 @@ static int64_t multiplications(const zero_unit_sizes *sizes)
 {
     int64_t sum = 0;
     for (int i = 0; i < sizes->product_count; i++)
-        sum += sizes->products[i].m * sizes->products[i].n * sizes->products[i].k * sizes->products[i].calls;
+        sum += sizes->products[i].m * sizes->products[i].n * sizes->products[i].k *
+               sizes->products[i].calls;
     return sum;
 }
 
@@ -179,15 +192,20 @@ static void sizes_are_what_the_formulas_say(void **state)
     assert_int_equal(zr_model_parameters(model), 134515008);
     const int64_t rows = 1024, width = 576, inner = 1536, queries = 576, keys = 192;
     for (int mixed = 0; mixed < 2; mixed++) {
-        const zero_shape shape = {.batch = 4, .seq = 256, .threads = 2, .dtype = mixed ? ZERO_BF16 : ZERO_F32};
+        const zero_shape shape = {
+            .batch = 4, .seq = 256, .threads = 2, .dtype = mixed ? ZERO_BF16 : ZERO_F32};
         const zero_unit *block = &model->units[1];
         assert_int_equal(block->ops->sizes(block, &shape, NULL, &sizes), ZERO_OK);
-        assert_int_equal(sizes.saved_bytes, rows * ((mixed ? 2 : 4) * (2 * queries + 2 * keys + 2 * inner) + 4 * (width + 9 + 2)));
+        assert_int_equal(
+            sizes.saved_bytes,
+            rows * ((mixed ? 2 : 4) * (2 * queries + 2 * keys + 2 * inner) + 4 * (width + 9 + 2)));
         assert_int_equal(sizes.backward_reads, 1);
-        assert_int_equal(multiplications(&sizes), 3 * rows * (2 * width * queries + 2 * width * keys + 3 * width * inner));
+        assert_int_equal(multiplications(&sizes),
+                         3 * rows * (2 * width * queries + 2 * width * keys + 3 * width * inner));
     }
     const zero_shape wrong = {.batch = 1, .seq = 8193};
-    assert_int_equal(model->units[1].ops->sizes(&model->units[1], &wrong, NULL, &sizes), ZERO_ERR_USAGE);
+    assert_int_equal(model->units[1].ops->sizes(&model->units[1], &wrong, NULL, &sizes),
+                     ZERO_ERR_USAGE);
     zr_lm_free(model);
 }
 
@@ -202,11 +220,13 @@ static void decoding_stops_at_the_window(void **state)
     const int32_t tokens[] = {1, 2, 3};
     const zr_decode_step step = {.runs = &run, .run_count = 1, .rows = 3, .tokens = tokens};
     config.llama.sliding_window = 5;
-    harness_create_of(&net, &config, zr_backends()[0], (zero_shape){.batch = 1, .seq = 5, .threads = 1});
+    harness_create_of(&net, &config, zr_backends()[0],
+                      (zero_shape){.batch = 1, .seq = 5, .threads = 1});
     harness_context(&net, 0, false, &context);
     assert_int_equal(zr_lm_decode(&context, &cache, &step, NULL, out), ZERO_ERR_USAGE);
     assert_non_null(strstr(net.error.message, "the model has 5 positions, the cache 20"));
-    assert_int_equal(zr_lm_decode_cache_bytes(&config, 3, 20), 3 * 4 * 2 * 2 * 6 * 20); // of heads of keys alone
+    // of heads of keys alone
+    assert_int_equal(zr_lm_decode_cache_bytes(&config, 3, 20), 3 * 4 * 2 * 2 * 6 * 20);
     harness_destroy(&net);
 }
 

@@ -1,6 +1,6 @@
-// Memory-centric tiling: forward, and the gradients of weights and biases, of a tiled model have the bits of the whole one's operators,
-// but where oneDNN multiplies bf16; the gradient of the input is the same up to rounding. On every backend, at one and two threads, in every
-// type.
+// Memory-centric tiling: forward, and the gradients of weights and biases, of a tiled model have
+// the bits of the whole one's operators, but where oneDNN multiplies bf16; the gradient of the
+// input is the same up to rounding. On every backend, at one and two threads, in every type.
 #include "base/dtype.h"
 #include "golden.h"
 #include "layers/lm_units.h"
@@ -19,7 +19,8 @@ typedef struct streams { // counts what comes and goes, and in which order
     bool descending;
 } streams;
 
-static const void *parameter(const struct zr_accessor *self, const zero_context *context, int piece, int tensor)
+static const void *parameter(const struct zr_accessor *self, const zero_context *context, int piece,
+                             int tensor)
 {
     const streams *s = (const streams *)self;
     return s->inner->parameter(s->inner, context, piece, tensor);
@@ -78,7 +79,9 @@ static void copy_parameters(harness *whole, harness *tiled)
                 int64_t elements, of_whole, run, at;
                 float *unused;
                 float *to = harness_tensor(tiled, tensor->name, &unused, &elements);
-                const float *from = harness_tensor(whole, tensor->tile.whole ? tensor->tile.whole : tensor->name, &unused, &of_whole);
+                const float *from =
+                    harness_tensor(whole, tensor->tile.whole ? tensor->tile.whole : tensor->name,
+                                   &unused, &of_whole);
                 for (int64_t done = 0; done < elements; done += run) {
                     run = zr_tile_run(tensor, done, elements - done, &at);
                     memcpy(to + done, from + at, sizeof *to * (size_t)run);
@@ -97,20 +100,24 @@ static zero_gpt2_config shape_of(int tiles)
     return config;
 }
 
-// Whether the products are oneDNN's in this type, whose blocks, and sums, are other ones for a tile than for the whole.
+// Whether the products are oneDNN's in this type, whose blocks, and sums, are other ones for a tile
+// than for the whole.
 static bool rounds_by_shape(const zr_backend *backend, zero_dtype dtype)
 {
-    return dtype == ZERO_BF16 && (strcmp(backend->path(), "avx512_bf16") == 0 || strcmp(backend->path(), "amx") == 0);
+    return dtype == ZERO_BF16 &&
+           (strcmp(backend->path(), "avx512_bf16") == 0 || strcmp(backend->path(), "amx") == 0);
 }
 
 // Values of that type, which are the same bits but where products round by their shape.
-static void same_values(const zr_backend *backend, zero_dtype products, zero_dtype dtype, const void *got_, const void *want_, int64_t elements)
+static void same_values(const zr_backend *backend, zero_dtype products, zero_dtype dtype,
+                        const void *got_, const void *want_, int64_t elements)
 {
     if (!rounds_by_shape(backend, products)) {
         assert_memory_equal(got_, want_, (size_t)elements * zero_dtype_bytes(dtype));
         return;
     }
-    float *got = malloc(sizeof *got * (size_t)elements), *want = malloc(sizeof *want * (size_t)elements);
+    float *got = malloc(sizeof *got * (size_t)elements),
+          *want = malloc(sizeof *want * (size_t)elements);
     zr_widen(dtype, got_, elements, got);
     zr_widen(dtype, want_, elements, want);
     assert_true(harness_error(got, want, elements) < 1e-2);
@@ -128,7 +135,9 @@ static void compare(const zr_backend *backend, zero_dtype dtype, int threads, in
     copy_parameters(&whole, &tiled);
     double a = harness_forward(&whole, true), b = harness_forward(&tiled, true);
     assert_true(a == b || (rounds_by_shape(backend, dtype) && fabs(a - b) < 1e-3));
-    same_values(backend, dtype, whole.boundary[2].at[0].dtype, tiled.boundary[2].at[0].data, whole.boundary[2].at[0].data, 2 * 8 * 128); // all of the block's forward
+    // all of the block's forward
+    same_values(backend, dtype, whole.boundary[2].at[0].dtype, tiled.boundary[2].at[0].data,
+                whole.boundary[2].at[0].data, 2 * 8 * 128);
     static float logits[2][16 * 200];
     golden_decode(&whole, whole.tokens, 2, 8, 3, false, logits[0]);
     golden_decode(&tiled, tiled.tokens, 2, 8, 3, false, logits[1]);
@@ -159,7 +168,8 @@ static void a_tiled_model_is_the_same_model(void **state)
 }
 
 // One linear operator on the same operands: y, dW and db bit for bit.
-static void linear_bits(const zr_backend *backend, zero_dtype dtype, int threads, int tiles, bool gelu)
+static void linear_bits(const zr_backend *backend, zero_dtype dtype, int threads, int tiles,
+                        bool gelu)
 {
     harness whole, tiled;
     zero_shape shape = {.batch = 2, .seq = 8, .threads = threads, .dtype = dtype};
@@ -179,11 +189,15 @@ static void linear_bits(const zr_backend *backend, zero_dtype dtype, int threads
         zr_narrow(dtype, &value[0], 1, x + i * (int64_t)zero_dtype_bytes(dtype));
         zr_narrow(dtype, &value[1], 1, dy + i * (int64_t)zero_dtype_bytes(dtype));
     }
-    const char *weight = gelu ? "h.0.mlp.c_proj.weight" : "h.0.mlp.c_fc.weight", *bias = gelu ? "h.0.mlp.c_proj.bias" : "h.0.mlp.c_fc.bias";
+    const char *weight = gelu ? "h.0.mlp.c_proj.weight" : "h.0.mlp.c_fc.weight",
+               *bias = gelu ? "h.0.mlp.c_proj.bias" : "h.0.mlp.c_fc.bias";
     for (int n = 0; n < 2; n++) {
         zero_context context;
         harness_context(nets[n], 1, true, &context);
-        streams order = {.base = {.parameter = parameter, .begin = begin, .end = end}, .inner = context.accessor, .open = -1, .last = -1};
+        streams order = {.base = {.parameter = parameter, .begin = begin, .end = end},
+                         .inner = context.accessor,
+                         .open = -1,
+                         .last = -1};
         context.accessor = &order.base;
         const zr_lm_unit *hyper = context.unit->hyper;
         zr_linear linear = {.dtype = dtype,
@@ -199,7 +213,8 @@ static void linear_bits(const zr_backend *backend, zero_dtype dtype, int threads
         assert_int_equal(order.calls, n ? linear.weight->tiles : 0);
         order.last = -1;
         order.descending = true;
-        assert_int_equal(zr_linear_backward(&context, &linear, x, dy, dx[n], context.workspace), ZERO_OK);
+        assert_int_equal(zr_linear_backward(&context, &linear, x, dy, dx[n], context.workspace),
+                         ZERO_OK);
         assert_int_equal(order.calls, n ? 2 * linear.weight->tiles : 0);
         assert_true(n == 0 || linear.weight->tiles == tiles);
     }
@@ -210,11 +225,15 @@ static void linear_bits(const zr_backend *backend, zero_dtype dtype, int threads
     same_values(backend, dtype, ZERO_F32, got, want, elements);
     want = gradient_of(&whole, bias, &elements);
     assert_memory_equal(gradient_of(&tiled, bias, &elements), want, sizeof *got * (size_t)elements);
-    float *a = malloc(sizeof *a * (size_t)(rows * in)), *b = malloc(sizeof *b * (size_t)(rows * in));
+    float *a = malloc(sizeof *a * (size_t)(rows * in)),
+          *b = malloc(sizeof *b * (size_t)(rows * in));
     zr_widen(dtype, dx[0], rows * in, a);
     zr_widen(dtype, dx[1], rows * in, b);
-    assert_true(harness_error(b, a, rows * in) < (dtype == ZERO_F32 ? 1e-6 : dtype == ZERO_F16 ? 2e-3 : 1e-2));
-    free(a), free(b), free(got), free(x), free(dy), free(y[0]), free(y[1]), free(dx[0]), free(dx[1]);
+    assert_true(harness_error(b, a, rows * in) < (dtype == ZERO_F32   ? 1e-6
+                                                  : dtype == ZERO_F16 ? 2e-3
+                                                                      : 1e-2));
+    free(a), free(b), free(got), free(x), free(dy), free(y[0]), free(y[1]), free(dx[0]),
+        free(dx[1]);
     harness_destroy(&whole);
     harness_destroy(&tiled);
 }

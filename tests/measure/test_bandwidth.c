@@ -1,4 +1,5 @@
-// The file of measured bandwidths: what is kept is read again, by its machine and disk; what is damaged, old or another's is not.
+// The file of measured bandwidths: what is kept is read again, by its machine and disk; what is
+// damaged, old or another's is not.
 #define _GNU_SOURCE
 #include "base/alloc.h"
 #include "base/file.h"
@@ -16,9 +17,11 @@
 
 #define NOW ((int64_t)1800000000)
 
-static const zr_bandwidth disk_of_a = {.read = 3e9, .write = 1.5e9, .mix = 2.25e9, .direct = true, .block = 1 << 20, .depth = 8};
+static const zr_bandwidth disk_of_a = {
+    .read = 3e9, .write = 1.5e9, .mix = 2.25e9, .direct = true, .block = 1 << 20, .depth = 8};
 static const zr_bandwidth memory_of_a = {.copy = 19.5e9, .update = 24e9};
-static const zr_bandwidth disk_of_b = {.read = 1e8, .write = 9e7, .mix = 8e7, .block = 4096, .depth = 1};
+static const zr_bandwidth disk_of_b = {
+    .read = 1e8, .write = 9e7, .mix = 8e7, .block = 4096, .depth = 1};
 
 static zr_bandwidth_site place_of(const char *host, const char *disk)
 {
@@ -27,7 +30,11 @@ static zr_bandwidth_site place_of(const char *host, const char *disk)
     return place;
 }
 
-typedef struct desk { char directory[64], file[96]; int warnings; zero_logger logger; } desk;
+typedef struct desk {
+    char directory[64], file[96];
+    int warnings;
+    zero_logger logger;
+} desk;
 
 static void count_warning(void *user, zero_log_level level, const char *message)
 {
@@ -72,7 +79,8 @@ static zr_bandwidth look(desk *d, const char *host, const char *disk)
 
 static void assert_same(zr_bandwidth a, zr_bandwidth b)
 {
-    assert_true(a.read == b.read && a.write == b.write && a.mix == b.mix && a.copy == b.copy && a.update == b.update);
+    assert_true(a.read == b.read && a.write == b.write && a.mix == b.mix && a.copy == b.copy &&
+                a.update == b.update);
     assert_true(a.direct == b.direct && a.block == b.block && a.depth == b.depth);
 }
 
@@ -121,10 +129,18 @@ static void test_damaged_files_are_left_aside(void **state)
 {
     desk *d = *state;
     static const char *const texts[] = {
-        "", "{", "[]", "{}", "{\"format\": 2, \"machines\": {}}", "{\"format\": 1, \"machines\": []}", "\xff\xfe",
+        "",
+        "{",
+        "[]",
+        "{}",
+        "{\"format\": 2, \"machines\": {}}",
+        "{\"format\": 1, \"machines\": []}",
+        "\xff\xfe",
         "{\"format\": 1, \"machines\": {\"a\": 3}}",
-        "{\"format\": 1, \"machines\": {\"a\": {\"processor\": \"a processor\", \"disks\": {\"d\": {\"measured\": 1800000000, \"read\": -1}}}}}",
-        "{\"format\": 1, \"machines\": {\"a\": {\"processor\": \"a processor\", \"disks\": {\"d\": \"fast\"}}}}",
+        "{\"format\": 1, \"machines\": {\"a\": {\"processor\": \"a processor\", \"disks\": {\"d\": "
+        "{\"measured\": 1800000000, \"read\": -1}}}}}",
+        "{\"format\": 1, \"machines\": {\"a\": {\"processor\": \"a processor\", \"disks\": {\"d\": "
+        "\"fast\"}}}}",
     };
     for (int i = 0; i < ZR_COUNT(texts); i++) {
         d->warnings = 0;
@@ -152,7 +168,8 @@ static void test_old_and_foreign_figures_are_left_aside(void **state)
     zr_bandwidth_read_from(d->file, &renewed, &d->logger, &found);
     assert_same(found, (zr_bandwidth){0});
     assert_int_equal(d->warnings, 2);
-    assert_int_equal(zr_bandwidth_write_to(d->file, &renewed, &memory_of_a, &d->logger, NULL), ZERO_OK);
+    assert_int_equal(zr_bandwidth_write_to(d->file, &renewed, &memory_of_a, &d->logger, NULL),
+                     ZERO_OK);
     zr_bandwidth_read_from(d->file, &renewed, &d->logger, &found);
     assert_same(found, memory_of_a); // the earlier processor's disk went with it
 }
@@ -162,7 +179,9 @@ static void test_a_file_that_cannot_be_written_is_an_error_to_see(void **state)
     desk *d = *state;
     zero_error error = {0};
     zr_bandwidth_site place = place_of("a", "d");
-    assert_int_equal(zr_bandwidth_write_to("/proc/nowhere/bandwidth.json", &place, &disk_of_a, &d->logger, &error), ZERO_ERR_IO);
+    assert_int_equal(zr_bandwidth_write_to("/proc/nowhere/bandwidth.json", &place, &disk_of_a,
+                                           &d->logger, &error),
+                     ZERO_ERR_IO);
     assert_non_null(strstr(error.message, "/proc/nowhere"));
 }
 
@@ -198,11 +217,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_what_is_kept_is_read_again, open_desk, close_desk),
-        cmocka_unit_test_setup_teardown(test_machines_and_disks_have_their_own, open_desk, close_desk),
+        cmocka_unit_test_setup_teardown(test_machines_and_disks_have_their_own, open_desk,
+                                        close_desk),
         cmocka_unit_test_setup_teardown(test_a_missing_file_is_no_news, open_desk, close_desk),
         cmocka_unit_test_setup_teardown(test_damaged_files_are_left_aside, open_desk, close_desk),
-        cmocka_unit_test_setup_teardown(test_old_and_foreign_figures_are_left_aside, open_desk, close_desk),
-        cmocka_unit_test_setup_teardown(test_a_file_that_cannot_be_written_is_an_error_to_see, open_desk, close_desk),
+        cmocka_unit_test_setup_teardown(test_old_and_foreign_figures_are_left_aside, open_desk,
+                                        close_desk),
+        cmocka_unit_test_setup_teardown(test_a_file_that_cannot_be_written_is_an_error_to_see,
+                                        open_desk, close_desk),
         cmocka_unit_test_setup_teardown(test_this_machine, open_desk, close_desk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-// Arenas: alignment, zeros, memory that is really there, exact accounting, and refusals. The linker's --wrap puts the
-// functions below between, so that the kernel can be made to refuse.
+// Arenas: alignment, zeros, memory that is really there, exact accounting, and refusals. The
+// linker's --wrap puts the functions below between, so that the kernel can be made to refuse.
 #define _GNU_SOURCE
 #include <stdarg.h>
 #include <stddef.h>
@@ -57,7 +57,9 @@ static void pieces_are_aligned_zeroed_and_apart(void **state)
 {
     zr_ledger ledger = {0};
     zr_arena arena;
-    assert_int_equal(zr_arena_create(&ledger, ZERO_TIER_device, ZERO_MEM_activations, 1000, &arena, NULL), ZERO_OK);
+    assert_int_equal(
+        zr_arena_create(&ledger, ZERO_TIER_device, ZERO_MEM_activations, 1000, &arena, NULL),
+        ZERO_OK);
     assert_int_equal((uintptr_t)arena.base % (uintptr_t)sysconf(_SC_PAGESIZE), 0);
     static const size_t sizes[] = {1, 63, 64, 65, 0, 600};
     char *before = NULL;
@@ -81,9 +83,12 @@ static void the_ledger_holds_exactly_the_bytes(void **state)
 {
     zr_ledger ledger = {0};
     zr_arena a, b, empty;
-    assert_int_equal(zr_arena_create(&ledger, ZERO_TIER_host, ZERO_MEM_gradients, 12345, &a, NULL), ZERO_OK);
-    assert_int_equal(zr_arena_create(&ledger, ZERO_TIER_host, ZERO_MEM_gradients, 55, &b, NULL), ZERO_OK);
-    assert_int_equal(zr_arena_create(&ledger, ZERO_TIER_host, ZERO_MEM_gradients, 0, &empty, NULL), ZERO_OK);
+    assert_int_equal(zr_arena_create(&ledger, ZERO_TIER_host, ZERO_MEM_gradients, 12345, &a, NULL),
+                     ZERO_OK);
+    assert_int_equal(zr_arena_create(&ledger, ZERO_TIER_host, ZERO_MEM_gradients, 55, &b, NULL),
+                     ZERO_OK);
+    assert_int_equal(zr_arena_create(&ledger, ZERO_TIER_host, ZERO_MEM_gradients, 0, &empty, NULL),
+                     ZERO_OK);
     assert_int_equal(ledger.held[ZERO_TIER_host][ZERO_MEM_gradients], 12400);
     assert_non_null(zr_arena_take(&empty, 0));
     zr_arena_destroy(&a);
@@ -102,7 +107,9 @@ static void every_page_is_there_at_once(void **state)
         zr_ledger ledger = {0};
         zr_arena arena;
         populate_errno = errnums[i];
-        assert_int_equal(zr_arena_create(&ledger, ZERO_TIER_device, ZERO_MEM_parameters, (5 << 20) + 1, &arena, NULL), ZERO_OK);
+        assert_int_equal(zr_arena_create(&ledger, ZERO_TIER_device, ZERO_MEM_parameters,
+                                         (5 << 20) + 1, &arena, NULL),
+                         ZERO_OK);
         populate_errno = 0;
         assert_true(all_resident(&arena));
         zr_arena_destroy(&arena);
@@ -116,7 +123,9 @@ static void assert_refused(size_t bytes, const char *words)
     zr_arena arena;
     char number[32];
     snprintf(number, sizeof number, "%zu bytes", bytes);
-    assert_int_equal(zr_arena_create(&ledger, ZERO_TIER_device, ZERO_MEM_optimizer, bytes, &arena, &error), ZERO_ERR_MEMORY);
+    assert_int_equal(
+        zr_arena_create(&ledger, ZERO_TIER_device, ZERO_MEM_optimizer, bytes, &arena, &error),
+        ZERO_ERR_MEMORY);
     assert_non_null(strstr(error.message, number));
     assert_non_null(strstr(error.message, "device memory for optimizer"));
     assert_non_null(strstr(error.message, words));
@@ -149,7 +158,8 @@ static void taking_too_much_never_succeeds(void **state)
         zr_ledger ledger = {0};
         zr_arena arena;
         fclose(stderr); // the assertion's message is expected
-        bool made = zr_arena_create(&ledger, ZERO_TIER_device, ZERO_MEM_workspace, 128, &arena, NULL) == ZERO_OK;
+        bool made = zr_arena_create(&ledger, ZERO_TIER_device, ZERO_MEM_workspace, 128, &arena,
+                                    NULL) == ZERO_OK;
         bool fits = made && zr_arena_take(&arena, 1) && zr_arena_take(&arena, 64);
         _exit(!fits ? 1 : zr_arena_take(&arena, 1) ? 2 : 0);
     }
@@ -165,9 +175,12 @@ static void taking_too_much_never_succeeds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pieces_are_aligned_zeroed_and_apart), cmocka_unit_test(the_ledger_holds_exactly_the_bytes),
-        cmocka_unit_test(every_page_is_there_at_once),         cmocka_unit_test(more_than_there_is_is_refused_before_it_is_taken),
-        cmocka_unit_test(the_kernel_s_refusal_is_reported),    cmocka_unit_test(taking_too_much_never_succeeds),
+        cmocka_unit_test(pieces_are_aligned_zeroed_and_apart),
+        cmocka_unit_test(the_ledger_holds_exactly_the_bytes),
+        cmocka_unit_test(every_page_is_there_at_once),
+        cmocka_unit_test(more_than_there_is_is_refused_before_it_is_taken),
+        cmocka_unit_test(the_kernel_s_refusal_is_reported),
+        cmocka_unit_test(taking_too_much_never_succeeds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

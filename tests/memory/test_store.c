@@ -1,4 +1,5 @@
-// The stores of every tier: what is committed is what is fetched, ranges outside are refused, and the ledger knows.
+// The stores of every tier: what is committed is what is fetched, ranges outside are refused, and
+// the ledger knows.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -15,7 +16,8 @@ static void memory_is_used_where_it_lies(void **state)
         zr_ledger ledger = {0};
         zr_store store;
         zr_transfer transfer = {0};
-        assert_int_equal(zr_store_memory_create(&ledger, tier, ZERO_MEM_optimizer, 4096, &store, NULL), ZERO_OK);
+        assert_int_equal(
+            zr_store_memory_create(&ledger, tier, ZERO_MEM_optimizer, 4096, &store, NULL), ZERO_OK);
         assert_false(zr_store_needs_buffer(&store));
         assert_int_equal(ledger.held[tier][ZERO_MEM_optimizer], 4096);
         zr_range range = {.first = 64, .count = 128};
@@ -39,11 +41,15 @@ static void ranges_outside_are_refused(void **state)
     zr_ledger ledger = {0};
     zr_store store;
     zr_transfer transfer = {0};
-    assert_int_equal(zr_store_memory_create(&ledger, ZERO_TIER_host, ZERO_MEM_optimizer, 100, &store, NULL), ZERO_OK);
-    static const zr_range outside[] = {{-1, 1}, {0, 101}, {100, 1}, {101, 0}, {1, INT64_MAX}, {INT64_MAX, 1}, {0, -1}};
+    assert_int_equal(
+        zr_store_memory_create(&ledger, ZERO_TIER_host, ZERO_MEM_optimizer, 100, &store, NULL),
+        ZERO_OK);
+    static const zr_range outside[] = {{-1, 1},        {0, 101},       {100, 1}, {101, 0},
+                                       {1, INT64_MAX}, {INT64_MAX, 1}, {0, -1}};
     for (int i = 0; i < ZR_COUNT(outside); i++) {
         zero_error error = {0};
-        assert_int_equal(store.ops->fetch(&store, outside[i], NULL, &transfer, &error), ZERO_ERR_INTERNAL);
+        assert_int_equal(store.ops->fetch(&store, outside[i], NULL, &transfer, &error),
+                         ZERO_ERR_INTERNAL);
         assert_null(transfer.data);
         assert_non_null(strstr(error.message, "state of 100 bytes (optimizer)"));
     }
@@ -56,10 +62,14 @@ static void empty_and_impossible_stores(void **state)
     zr_ledger ledger = {0};
     zr_store store;
     zr_transfer transfer = {0};
-    assert_int_equal(zr_store_memory_create(&ledger, ZERO_TIER_host, ZERO_MEM_optimizer, 0, &store, NULL), ZERO_OK);
+    assert_int_equal(
+        zr_store_memory_create(&ledger, ZERO_TIER_host, ZERO_MEM_optimizer, 0, &store, NULL),
+        ZERO_OK);
     assert_int_equal(store.ops->fetch(&store, (zr_range){0, 0}, NULL, &transfer, NULL), ZERO_OK);
     zr_store_destroy(&store);
-    assert_int_equal(zr_store_memory_create(&ledger, ZERO_TIER_host, ZERO_MEM_optimizer, (size_t)1 << 60, &store, NULL), ZERO_ERR_MEMORY);
+    assert_int_equal(zr_store_memory_create(&ledger, ZERO_TIER_host, ZERO_MEM_optimizer,
+                                            (size_t)1 << 60, &store, NULL),
+                     ZERO_ERR_MEMORY);
     assert_null(store.ops);
     zr_store_destroy(&store);
     assert_int_equal(ledger.held[ZERO_TIER_host][ZERO_MEM_optimizer], 0);
@@ -76,13 +86,25 @@ static void ranges_travel_to_nvme_and_back(void **state)
     zr_scratch scratch;
     zr_io *io;
     zr_store store;
-    assert_int_equal(zr_scratch_create(&directory, 1, NVME_BYTES, 8192, "test-store", NULL, &scratch, NULL), ZERO_OK);
+    assert_int_equal(
+        zr_scratch_create(&directory, 1, NVME_BYTES, 8192, "test-store", NULL, &scratch, NULL),
+        ZERO_OK);
     const zr_scratch *scratches[] = {&scratch};
     const zr_io_buffer buffers[] = {{buffer, NVME_BYTES}};
-    const zr_io_options options = {.block = 8192, .queue_depth = 2, .lanes = 1, .overlap_events = true, .scratches = scratches, .scratch_count = 1, .buffers = buffers, .buffer_count = 1};
+    const zr_io_options options = {.block = 8192,
+                                   .queue_depth = 2,
+                                   .lanes = 1,
+                                   .overlap_events = true,
+                                   .scratches = scratches,
+                                   .scratch_count = 1,
+                                   .buffers = buffers,
+                                   .buffer_count = 1};
     assert_int_equal(zr_io_create(&options, &io, NULL), ZERO_OK);
-    const zr_nvme_site place = {.io = io, .scratch = &scratch, .block = 8192, .cuts = cuts, .cut_count = ZR_COUNT(cuts)};
-    assert_int_equal(zr_store_nvme_create(&ledger, ZERO_MEM_optimizer, NVME_BYTES, &place, &store, NULL), ZERO_OK);
+    const zr_nvme_site place = {
+        .io = io, .scratch = &scratch, .block = 8192, .cuts = cuts, .cut_count = ZR_COUNT(cuts)};
+    assert_int_equal(
+        zr_store_nvme_create(&ledger, ZERO_MEM_optimizer, NVME_BYTES, &place, &store, NULL),
+        ZERO_OK);
     assert_true(zr_store_needs_buffer(&store));
     assert_null(zr_store_at(&store, 0));
     assert_int_equal(ledger.held[ZERO_TIER_nvme][ZERO_MEM_optimizer], NVME_BYTES);
@@ -90,25 +112,34 @@ static void ranges_travel_to_nvme_and_back(void **state)
     zr_transfer transfers[RANGES] = {0};
     memset(buffer, 1, NVME_BYTES);
     for (int r = 0; r < RANGES; r++) // nothing was written: zeros
-        assert_int_equal(store.ops->fetch(&store, (zr_range){r * 16384, 16384}, buffer + r * 16384, &transfers[r], NULL), ZERO_OK);
+        assert_int_equal(store.ops->fetch(&store, (zr_range){r * 16384, 16384}, buffer + r * 16384,
+                                          &transfers[r], NULL),
+                         ZERO_OK);
     for (int r = 0; r < RANGES; r++)
         assert_int_equal(zr_transfer_wait(&transfers[r], NULL), ZERO_OK);
     for (int i = 0; i < NVME_BYTES; i++)
         assert_int_equal(buffer[i], 0);
     for (int r = 0; r < RANGES; r++) {
         memset(buffer + r * 16384, r + 1, 16384);
-        assert_int_equal(store.ops->commit(&store, (zr_range){r * 16384, 16384}, buffer + r * 16384, &transfers[r], NULL), ZERO_OK);
+        assert_int_equal(store.ops->commit(&store, (zr_range){r * 16384, 16384}, buffer + r * 16384,
+                                           &transfers[r], NULL),
+                         ZERO_OK);
     }
     for (int r = 0; r < RANGES; r++)
         assert_int_equal(zr_transfer_wait(&transfers[r], NULL), ZERO_OK);
     memset(buffer, 9, NVME_BYTES);
-    assert_int_equal(store.ops->fetch(&store, (zr_range){16384, 3 * 16384}, buffer, &transfers[0], NULL), ZERO_OK);
+    assert_int_equal(
+        store.ops->fetch(&store, (zr_range){16384, 3 * 16384}, buffer, &transfers[0], NULL),
+        ZERO_OK);
     assert_int_equal(zr_transfer_wait(&transfers[0], NULL), ZERO_OK);
     for (int i = 0; i < 3 * 16384; i++)
         assert_int_equal(buffer[i], i / 16384 + 2);
 
     zero_error error = {0};
-    assert_int_equal(store.ops->fetch(&store, (zr_range){4096, 4096}, buffer, &transfers[0], &error), ZERO_ERR_INTERNAL); // inside of an extent
+    // inside of an extent
+    assert_int_equal(
+        store.ops->fetch(&store, (zr_range){4096, 4096}, buffer, &transfers[0], &error),
+        ZERO_ERR_INTERNAL);
     assert_null(transfers[0].store);
     zr_io_destroy(io);
     zr_store_destroy(&store);

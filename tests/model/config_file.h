@@ -18,9 +18,6 @@ static inline int config_file_begin(void **state)
     return 0;
 }
 
-static inline int config_file_end(void **state)
-{
-    return zr_directory_remove(directory, NULL);
-}
+static inline int config_file_end(void **state) { return zr_directory_remove(directory, NULL); }
 
 #endif

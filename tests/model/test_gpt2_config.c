@@ -1,4 +1,5 @@
-// config.json: the round trip, a published file, and every setting that would change the arithmetic.
+// config.json: the round trip, a published file, and every setting that would change the
+// arithmetic.
 #include "config_file.h"
 #include "model/gpt2_model.h"
 #include <setjmp.h>
@@ -63,29 +64,39 @@ static void what_is_written_comes_back(void **state)
         assert_same(&back, &configs[i]);
         assert_null(strstr(text.data, "_token_id")); // nothing is known of a tokenizer
         assert_non_null(strstr(text.data, i ? "\"n_inner\": 100" : "\"n_inner\": null"));
-        assert_non_null(strstr(text.data, i ? "\"resid_pdrop\": 0.14285715" : "\"layer_norm_epsilon\": 1e-05"));
+        assert_non_null(
+            strstr(text.data, i ? "\"resid_pdrop\": 0.14285715" : "\"layer_norm_epsilon\": 1e-05"));
         zr_buffer_free(&text);
     }
 }
 
-// Ids of tokens are those of the file, one, several or none; where it is silent the one that is written is.
+// Ids of tokens are those of the file, one, several or none; where it is silent the one that is
+// written is.
 static void ids_of_tokens_are_kept(void **state)
 {
     static const struct {
         const char *read, *written;
     } cases[] = {
-        {"\"bos_token_id\": 1, \"eos_token_id\": 2, \"pad_token_id\": 3", "\"bos_token_id\": 1,\n  \"eos_token_id\": 2,\n  \"pad_token_id\": 3,\n"},
-        {"\"eos_token_id\": [2, 5], \"pad_token_id\": null", "\"eos_token_id\": [2, 5],\n  \"pad_token_id\": null,\n"},
-        {"\"eos_token_id\": [], \"bos_token_id\": -1", "\"bos_token_id\": -1,\n  \"eos_token_id\": [],\n"},
+        {"\"bos_token_id\": 1, \"eos_token_id\": 2, \"pad_token_id\": 3",
+         "\"bos_token_id\": 1,\n  \"eos_token_id\": 2,\n  \"pad_token_id\": 3,\n"},
+        {"\"eos_token_id\": [2, 5], \"pad_token_id\": null",
+         "\"eos_token_id\": [2, 5],\n  \"pad_token_id\": null,\n"},
+        {"\"eos_token_id\": [], \"bos_token_id\": -1",
+         "\"bos_token_id\": -1,\n  \"eos_token_id\": [],\n"},
     };
     for (int kind = 0; kind < 2; kind++)
         for (int i = 0; i < ZR_COUNT(cases); i++) {
             zr_lm_config config;
             zr_buffer text = {0};
             char file[512];
-            snprintf(file, sizeof file, "{%s, %s}", kind ? "\"model_type\": \"llama\", \"vocab_size\": 9, \"max_position_embeddings\": 8, \"hidden_size\": 8, \"intermediate_size\": 8, "
-                                                         "\"num_hidden_layers\": 1, \"num_attention_heads\": 2" :
-                     "\"model_type\": \"gpt2\", \"vocab_size\": 52000, \"n_positions\": 8, \"n_embd\": 8, \"n_layer\": 1, \"n_head\": 2", cases[i].read);
+            snprintf(
+                file, sizeof file, "{%s, %s}",
+                kind ? "\"model_type\": \"llama\", \"vocab_size\": 9, \"max_position_embeddings\": "
+                       "8, \"hidden_size\": 8, \"intermediate_size\": 8, "
+                       "\"num_hidden_layers\": 1, \"num_attention_heads\": 2"
+                     : "\"model_type\": \"gpt2\", \"vocab_size\": 52000, \"n_positions\": 8, "
+                       "\"n_embd\": 8, \"n_layer\": 1, \"n_head\": 2",
+                cases[i].read);
             assert_int_equal(zr_file_write_durable(path, file, strlen(file), NULL), ZERO_OK);
             assert_int_equal(zr_lm_config_read(path, &config, NULL), ZERO_OK);
             zr_lm_config_write(&config, &text);
@@ -95,52 +106,81 @@ static void ids_of_tokens_are_kept(void **state)
             zr_lm_set_tokens(&config, -1, 7);
             text.length = 0;
             zr_lm_config_write(&config, &text);
-            assert_non_null(strstr(text.data, "\"bos_token_id\": null,\n  \"eos_token_id\": 7,\n  \"torch_dtype\""));
+            assert_non_null(strstr(
+                text.data, "\"bos_token_id\": null,\n  \"eos_token_id\": 7,\n  \"torch_dtype\""));
             zr_buffer_free(&text);
         }
 }
 
-#define SIZES "\"vocab_size\": 50257, \"n_positions\": 1024, \"n_embd\": 768, \"n_layer\": 12, \"n_head\": 12"
+#define SIZES                                                                                      \
+    "\"vocab_size\": 50257, \"n_positions\": 1024, \"n_embd\": 768, \"n_layer\": 12, \"n_head\": " \
+    "12"
 
 static void the_published_file_is_read(void **state)
 {
     zero_gpt2_config config = {0};
     zero_error error;
     const char *text =
-        "{\"activation_function\": \"gelu_new\", \"architectures\": [\"GPT2LMHeadModel\"], \"attn_pdrop\": 0.1, \"bos_token_id\": 50256,"
-        "\"embd_pdrop\": 0.1, \"eos_token_id\": 50256, \"initializer_range\": 0.02, \"layer_norm_epsilon\": 1e-05, \"model_type\": \"gpt2\","
-        "\"n_ctx\": 1024, \"n_embd\": 768, \"n_head\": 12, \"n_layer\": 12, \"n_positions\": 1024, \"resid_pdrop\": 0.1,"
-        "\"summary_activation\": null, \"summary_first_dropout\": 0.1, \"task_specific_params\": {\"text-generation\": {\"do_sample\": true}}, \"vocab_size\": 50257}";
+        "{\"activation_function\": \"gelu_new\", \"architectures\": [\"GPT2LMHeadModel\"], "
+        "\"attn_pdrop\": 0.1, \"bos_token_id\": 50256,"
+        "\"embd_pdrop\": 0.1, \"eos_token_id\": 50256, \"initializer_range\": 0.02, "
+        "\"layer_norm_epsilon\": 1e-05, \"model_type\": \"gpt2\","
+        "\"n_ctx\": 1024, \"n_embd\": 768, \"n_head\": 12, \"n_layer\": 12, \"n_positions\": 1024, "
+        "\"resid_pdrop\": 0.1,"
+        "\"summary_activation\": null, \"summary_first_dropout\": 0.1, \"task_specific_params\": "
+        "{\"text-generation\": {\"do_sample\": true}}, \"vocab_size\": 50257}";
     assert_int_equal(read_text(text, &config, &error), ZERO_OK);
     assert_int_equal(config.n_layer, 12);
     assert_int_equal(config.n_inner, 0);
     assert_true(config.attn_pdrop == 0.1f);
     assert_int_equal(
-        read_text("{\"model_type\": \"gpt2\", \"n_inner\": null, \"resid_pdrop\": 0, " SIZES "}", &config, &error),
+        read_text("{\"model_type\": \"gpt2\", \"n_inner\": null, \"resid_pdrop\": 0, " SIZES "}",
+                  &config, &error),
         ZERO_OK);
-    assert_true(config.resid_pdrop == 0 && config.embd_pdrop == 0.1f); // transformers' default where the file is silent
+    // transformers' default where the file is silent
+    assert_true(config.resid_pdrop == 0 && config.embd_pdrop == 0.1f);
 }
 
 static void other_arithmetic_is_refused(void **state)
 {
-    static const struct { const char *text; zero_status status; const char *message; } wrong[] = {
+    static const struct {
+        const char *text;
+        zero_status status;
+        const char *message;
+    } wrong[] = {
         {"{" SIZES "}", ZERO_ERR_DATA, "\"model_type\" is missing"},
         {"{\"model_type\": 2, " SIZES "}", ZERO_ERR_DATA, "\"model_type\" is not a string"},
-        {"{\"model_type\": \"mamba\", " SIZES "}", ZERO_ERR_UNSUPPORTED, "\"model_type\" is \"mamba\": only gpt2, llama, "},
-        {"{\"model_type\": \"gpt2\", \"activation_function\": \"relu\", " SIZES "}", ZERO_ERR_UNSUPPORTED, "\"activation_function\" is \"relu\""},
-        {"{\"model_type\": \"gpt2\", \"scale_attn_weights\": false, " SIZES "}", ZERO_ERR_UNSUPPORTED, "\"scale_attn_weights\" is false"},
-        {"{\"model_type\": \"gpt2\", \"scale_attn_by_inverse_layer_idx\": true, " SIZES "}", ZERO_ERR_UNSUPPORTED, "\"scale_attn_by_inverse_layer_idx\" is true"},
-        {"{\"model_type\": \"gpt2\", \"reorder_and_upcast_attn\": true, " SIZES "}", ZERO_ERR_UNSUPPORTED, "\"reorder_and_upcast_attn\" is true"},
-        {"{\"model_type\": \"gpt2\", \"add_cross_attention\": true, " SIZES "}", ZERO_ERR_UNSUPPORTED, "\"add_cross_attention\" is true"},
-        {"{\"model_type\": \"gpt2\", \"tie_word_embeddings\": false, " SIZES "}", ZERO_ERR_UNSUPPORTED, "\"tie_word_embeddings\" is false"},
-        {"{\"model_type\": \"gpt2\", \"tie_word_embeddings\": 1, " SIZES "}", ZERO_ERR_DATA, "\"tie_word_embeddings\" is neither true nor false"},
-        {"{\"model_type\": \"gpt2\", \"n_embd\": 768}", ZERO_ERR_DATA, "key \"vocab_size\" is missing"},
-        {"{\"model_type\": \"gpt2\", \"n_inner\": \"x\", " SIZES "}", ZERO_ERR_DATA, "\"n_inner\" is not a whole number"},
-        {"{\"model_type\": \"gpt2\", \"n_inner\": 1.5, " SIZES "}", ZERO_ERR_DATA, "\"n_inner\" is not a whole number"},
-        {"{\"model_type\": \"gpt2\", \"resid_pdrop\": \"0\", " SIZES "}", ZERO_ERR_DATA, "\"resid_pdrop\" is not a number"},
-        {"{\"model_type\": \"gpt2\", \"vocab_size\": 5, \"n_positions\": 4, \"n_embd\": 10, \"n_layer\": 1, \"n_head\": 4}", ZERO_ERR_DATA, "width 10 (n_embd) is not divisible by 4 heads"},
-        {"{\"model_type\": \"gpt2\", \"eos_token_id\": \"2\", " SIZES "}", ZERO_ERR_DATA, "\"eos_token_id\" is neither a token's id, nor null, nor a list"},
-        {"{\"model_type\": \"gpt2\", \"eos_token_id\": [2, null], " SIZES "}", ZERO_ERR_DATA, "\"eos_token_id\" is neither"},
+        {"{\"model_type\": \"mamba\", " SIZES "}", ZERO_ERR_UNSUPPORTED,
+         "\"model_type\" is \"mamba\": only gpt2, llama, "},
+        {"{\"model_type\": \"gpt2\", \"activation_function\": \"relu\", " SIZES "}",
+         ZERO_ERR_UNSUPPORTED, "\"activation_function\" is \"relu\""},
+        {"{\"model_type\": \"gpt2\", \"scale_attn_weights\": false, " SIZES "}",
+         ZERO_ERR_UNSUPPORTED, "\"scale_attn_weights\" is false"},
+        {"{\"model_type\": \"gpt2\", \"scale_attn_by_inverse_layer_idx\": true, " SIZES "}",
+         ZERO_ERR_UNSUPPORTED, "\"scale_attn_by_inverse_layer_idx\" is true"},
+        {"{\"model_type\": \"gpt2\", \"reorder_and_upcast_attn\": true, " SIZES "}",
+         ZERO_ERR_UNSUPPORTED, "\"reorder_and_upcast_attn\" is true"},
+        {"{\"model_type\": \"gpt2\", \"add_cross_attention\": true, " SIZES "}",
+         ZERO_ERR_UNSUPPORTED, "\"add_cross_attention\" is true"},
+        {"{\"model_type\": \"gpt2\", \"tie_word_embeddings\": false, " SIZES "}",
+         ZERO_ERR_UNSUPPORTED, "\"tie_word_embeddings\" is false"},
+        {"{\"model_type\": \"gpt2\", \"tie_word_embeddings\": 1, " SIZES "}", ZERO_ERR_DATA,
+         "\"tie_word_embeddings\" is neither true nor false"},
+        {"{\"model_type\": \"gpt2\", \"n_embd\": 768}", ZERO_ERR_DATA,
+         "key \"vocab_size\" is missing"},
+        {"{\"model_type\": \"gpt2\", \"n_inner\": \"x\", " SIZES "}", ZERO_ERR_DATA,
+         "\"n_inner\" is not a whole number"},
+        {"{\"model_type\": \"gpt2\", \"n_inner\": 1.5, " SIZES "}", ZERO_ERR_DATA,
+         "\"n_inner\" is not a whole number"},
+        {"{\"model_type\": \"gpt2\", \"resid_pdrop\": \"0\", " SIZES "}", ZERO_ERR_DATA,
+         "\"resid_pdrop\" is not a number"},
+        {"{\"model_type\": \"gpt2\", \"vocab_size\": 5, \"n_positions\": 4, \"n_embd\": 10, "
+         "\"n_layer\": 1, \"n_head\": 4}",
+         ZERO_ERR_DATA, "width 10 (n_embd) is not divisible by 4 heads"},
+        {"{\"model_type\": \"gpt2\", \"eos_token_id\": \"2\", " SIZES "}", ZERO_ERR_DATA,
+         "\"eos_token_id\" is neither a token's id, nor null, nor a list"},
+        {"{\"model_type\": \"gpt2\", \"eos_token_id\": [2, null], " SIZES "}", ZERO_ERR_DATA,
+         "\"eos_token_id\" is neither"},
         {"[1, 2]", ZERO_ERR_DATA, "a JSON object is expected"},
     };
     for (int i = 0; i < ZR_COUNT(wrong); i++) {
@@ -167,10 +207,8 @@ static void broken_files_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_written_comes_back),
-        cmocka_unit_test(ids_of_tokens_are_kept),
-        cmocka_unit_test(the_published_file_is_read),
-        cmocka_unit_test(other_arithmetic_is_refused),
+        cmocka_unit_test(what_is_written_comes_back), cmocka_unit_test(ids_of_tokens_are_kept),
+        cmocka_unit_test(the_published_file_is_read), cmocka_unit_test(other_arithmetic_is_refused),
         cmocka_unit_test(broken_files_are_refused),
     };
     return cmocka_run_group_tests(tests, config_file_begin, config_file_end);

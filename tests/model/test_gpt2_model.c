@@ -1,4 +1,5 @@
-// GPT-2 as data: parameter counts of the published models, names, shapes, splits, initialisation, and what is refused.
+// GPT-2 as data: parameter counts of the published models, names, shapes, splits, initialisation,
+// and what is refused.
 #include "no_arithmetic.h"
 #include "model/gpt2_model.h"
 #include "model/unit.h"
@@ -11,15 +12,21 @@
 
 static void counts_are_those_published(void **state)
 {
-    static const struct { const char *spec; int64_t parameters; } published[] = {
-        {"gpt2", 124439808}, {"gpt2-medium", 354823168}, {"gpt2-large", 774030080}, {"gpt2-xl", 1557611200}};
+    static const struct {
+        const char *spec;
+        int64_t parameters;
+    } published[] = {{"gpt2", 124439808},
+                     {"gpt2-medium", 354823168},
+                     {"gpt2-large", 774030080},
+                     {"gpt2-xl", 1557611200}};
     for (int i = 0; i < ZR_COUNT(published); i++) {
         assert_string_equal(zr_gpt2_preset_name(i), published[i].spec);
         zr_lm_config config;
         zero_model *model;
         bool vocab_given;
         zero_error error;
-        assert_int_equal(zr_lm_parse_spec(published[i].spec, &config, &vocab_given, &error), ZERO_OK);
+        assert_int_equal(zr_lm_parse_spec(published[i].spec, &config, &vocab_given, &error),
+                         ZERO_OK);
         assert_true(vocab_given);
         assert_int_equal(zr_lm_build(&config, NULL, &ops, &model, &error), ZERO_OK);
         assert_int_equal(zr_model_check(model, &error), ZERO_OK);
@@ -60,7 +67,13 @@ static const zero_tensor_desc *tensor_named(const zero_model *model, const char 
 
 static void tensors_are_hugging_faces(void **state)
 {
-    static const struct { const char *name; int dims; int64_t shape[2]; double deviation, value; int axis, parts; } expected[] = {
+    static const struct {
+        const char *name;
+        int dims;
+        int64_t shape[2];
+        double deviation, value;
+        int axis, parts;
+    } expected[] = {
         {"wte.weight", 2, {29, 16}, 0.02, 0, 0, 1},
         {"wpe.weight", 2, {8, 16}, 0.02, 0, -1, 1},
         {"h.1.ln_1.weight", 1, {16}, 0, 1, -1, 1},
@@ -83,10 +96,11 @@ static void tensors_are_hugging_faces(void **state)
         assert_int_equal(tensor->dims, expected[i].dims);
         for (int d = 0; d < tensor->dims; d++)
             assert_int_equal(tensor->shape[d], expected[i].shape[d]);
-        assert_int_equal(tensor->init, expected[i].deviation > 0 ? ZERO_INIT_NORMAL : ZERO_INIT_CONSTANT);
-        assert_true(
-            fabs((double)tensor->init_value - (expected[i].deviation > 0 ? expected[i].deviation : expected[i].value))
-            < 1e-9);
+        assert_int_equal(tensor->init,
+                         expected[i].deviation > 0 ? ZERO_INIT_NORMAL : ZERO_INIT_CONSTANT);
+        assert_true(fabs((double)tensor->init_value -
+                         (expected[i].deviation > 0 ? expected[i].deviation : expected[i].value)) <
+                    1e-9);
         assert_int_equal(tensor->tp_axis, expected[i].axis);
         assert_int_equal(tensor->tp_parts, expected[i].parts);
     }
@@ -112,7 +126,11 @@ static void the_head_borrows_wte(void **state)
 
 static void contradictions_are_refused(void **state)
 {
-    static const struct { size_t offset; int64_t value; const char *message; } sizes[] = {
+    static const struct {
+        size_t offset;
+        int64_t value;
+        const char *message;
+    } sizes[] = {
         {offsetof(zero_gpt2_config, vocab_size), 0, "vocab_size is 0"},
         {offsetof(zero_gpt2_config, vocab_size), (int64_t)1 << 31, "vocab_size is 2147483648"},
         {offsetof(zero_gpt2_config, n_positions), -1, "n_positions is -1"},
@@ -123,7 +141,11 @@ static void contradictions_are_refused(void **state)
         {offsetof(zero_gpt2_config, n_head), 7, "width 768 (n_embd) is not divisible by 7 heads"},
         {offsetof(zero_gpt2_config, n_inner), -4, "n_inner is -4"},
     };
-    static const struct { size_t offset; float value; const char *message; } floats[] = {
+    static const struct {
+        size_t offset;
+        float value;
+        const char *message;
+    } floats[] = {
         {offsetof(zero_gpt2_config, layer_norm_epsilon), 0, "layer_norm_epsilon is 0"},
         {offsetof(zero_gpt2_config, layer_norm_epsilon), NAN, "layer_norm_epsilon is nan"},
         {offsetof(zero_gpt2_config, initializer_range), -1, "initializer_range is -1"},

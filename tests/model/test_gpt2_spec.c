@@ -7,7 +7,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-static zero_status parse(const char *spec, zero_gpt2_config *config, bool *vocab_given, zero_error *error)
+static zero_status parse(const char *spec, zero_gpt2_config *config, bool *vocab_given,
+                         zero_error *error)
 {
     zr_lm_config parsed;
     ZERO_TRY(zr_lm_parse_spec(spec, &parsed, vocab_given, error));
@@ -18,8 +19,13 @@ static zero_status parse(const char *spec, zero_gpt2_config *config, bool *vocab
 
 static void presets(void **state)
 {
-    static const struct { const char *spec; int64_t layers, heads, width; } known[] = {
-        {"gpt2", 12, 12, 768}, {"gpt2-medium", 24, 16, 1024}, {"gpt2-large", 36, 20, 1280}, {"gpt2-xl", 48, 25, 1600}};
+    static const struct {
+        const char *spec;
+        int64_t layers, heads, width;
+    } known[] = {{"gpt2", 12, 12, 768},
+                 {"gpt2-medium", 24, 16, 1024},
+                 {"gpt2-large", 36, 20, 1280},
+                 {"gpt2-xl", 48, 25, 1600}};
     for (int i = 0; i < ZR_COUNT(known); i++) {
         zero_gpt2_config config = {0};
         bool vocab_given = false;
@@ -38,7 +44,8 @@ static void fields(void **state)
 {
     zero_gpt2_config config = {0};
     bool vocab_given = true;
-    assert_int_equal(parse("gpt2:layers=4,heads=8,width=128,context=64", &config, &vocab_given, NULL), ZERO_OK);
+    assert_int_equal(
+        parse("gpt2:layers=4,heads=8,width=128,context=64", &config, &vocab_given, NULL), ZERO_OK);
     assert_false(vocab_given);
     assert_int_equal(config.n_layer, 4);
     assert_int_equal(config.n_head, 8);
@@ -48,12 +55,15 @@ static void fields(void **state)
     assert_true(vocab_given);
     assert_int_equal(config.vocab_size, 65);
     assert_int_equal(config.n_layer, 48);
-    assert_true(config.resid_pdrop == 0.25f && config.embd_pdrop == 0.25f && config.attn_pdrop == 0.25f);
+    assert_true(config.resid_pdrop == 0.25f && config.embd_pdrop == 0.25f &&
+                config.attn_pdrop == 0.25f);
 }
 
 static void mistakes_are_named(void **state)
 {
-    static const struct { const char *spec, *message; } wrong[] = {
+    static const struct {
+        const char *spec, *message;
+    } wrong[] = {
         {"", "there is no preset \"\""},
         {"gpt3", "did you mean \"gpt2\"?"},
         {"gpt2-lrge", "did you mean \"gpt2-large\"?"},
@@ -85,7 +95,8 @@ static void mistakes_are_named(void **state)
         assert_int_equal(parse(wrong[i].spec, &config, &vocab_given, &error), ZERO_ERR_USAGE);
         assert_int_equal(error.status, ZERO_ERR_USAGE);
         if (!strstr(error.message, wrong[i].message))
-            fail_msg("\"%s\": \"%s\" does not say \"%s\"", wrong[i].spec, error.message, wrong[i].message);
+            fail_msg("\"%s\": \"%s\" does not say \"%s\"", wrong[i].spec, error.message,
+                     wrong[i].message);
         assert_non_null(strstr(error.message, wrong[i].spec));
         assert_int_equal(config.n_layer, 77); // untouched
     }

@@ -57,8 +57,8 @@ static bool should_train(const built *b, const char *name)
 static void check_tile(const built *b, int unit, const zr_tensor_handle *handle,
                        const zr_unit_tensor *of, const char *name, int tile)
 {
-    const zero_piece_desc *piece = zr_piece_desc(
-        b->model, zr_unit_piece(b->model, unit, handle->piece + tile));
+    const zero_piece_desc *piece =
+        zr_piece_desc(b->model, zr_unit_piece(b->model, unit, handle->piece + tile));
     assert_true(handle->tensor < piece->tensor_count);
     const zero_tensor_desc *tensor = &piece->tensors[handle->tensor];
     assert_string_equal(tensor->tile.whole ? tensor->tile.whole : tensor->name, name);
@@ -67,8 +67,8 @@ static void check_tile(const built *b, int unit, const zr_tensor_handle *handle,
     assert_int_equal(tensor->tile.first, tile * handle->step * (handle->tiles > 1));
     assert_true(tensor->shape[of->tile_axis] == handle->step || tile == handle->tiles - 1);
     for (int d = 0; d < tensor->dims; d++)
-        assert_true(tensor->shape[d] == of->desc.shape[d]
-                    || (d == of->tile_axis && handle->tiles > 1));
+        assert_true(tensor->shape[d] == of->desc.shape[d] ||
+                    (d == of->tile_axis && handle->tiles > 1));
 }
 
 // Returns how many tensors of the unit's pieces the handle stands for.
@@ -118,8 +118,8 @@ static const zr_unit_tensor *tensors_of(const built *b, int unit, int *count, ch
 static void check_borrowed(const built *b)
 {
     int last = b->model->unit_count - 1;
-    const zr_tensor_handle *table = &((const zr_lm_unit *)b->model->units[last].hyper)
-                                         ->tensor[ZR_LM_TABLE];
+    const zr_tensor_handle *table =
+        &((const zr_lm_unit *)b->model->units[last].hyper)->tensor[ZR_LM_TABLE];
     assert_int_equal(b->model->units[last].borrowed_count, table->tiles);
     assert_int_equal(table->piece, b->model->units[last].piece_count);
     check_handle(b, last, table, &b->design.embedding[ZR_LM_TABLE], "");

@@ -1,4 +1,5 @@
-// The unit interface: what zr_model_check refuses, initial values, and randomness as a function of its key.
+// The unit interface: what zr_model_check refuses, initial values, and randomness as a function of
+// its key.
 #include "no_arithmetic.h"
 #include "model/unit.h"
 #include "base/alloc.h"
@@ -27,15 +28,22 @@ static void fixture_set(fixture *f)
 {
     memset(f, 0, sizeof(*f));
     f->ops[0] = f->ops[1] = no_ops;
-    f->tensors[0] = (zero_tensor_desc){.name = "a", .dims = 2, .shape = {6, 4}, .tp_axis = 0, .tp_parts = 3};
-    f->tensors[1] = (zero_tensor_desc){.name = "b", .dims = 1, .shape = {5}, .tp_axis = -1, .tp_parts = 1};
-    f->tensors[2] = (zero_tensor_desc){.name = "c", .dims = 1, .shape = {7}, .tp_axis = -1, .tp_parts = 1};
-    f->pieces[0] = (zero_piece_desc){.kind = ZERO_TRAINABLE, .tensor_count = 1, .tensors = &f->tensors[0]};
-    f->pieces[1] = (zero_piece_desc){.kind = ZERO_FROZEN, .tensor_count = 1, .tensors = &f->tensors[1]};
-    f->pieces[2] = (zero_piece_desc){.kind = ZERO_BUFFER, .tensor_count = 1, .tensors = &f->tensors[2]};
+    f->tensors[0] =
+        (zero_tensor_desc){.name = "a", .dims = 2, .shape = {6, 4}, .tp_axis = 0, .tp_parts = 3};
+    f->tensors[1] =
+        (zero_tensor_desc){.name = "b", .dims = 1, .shape = {5}, .tp_axis = -1, .tp_parts = 1};
+    f->tensors[2] =
+        (zero_tensor_desc){.name = "c", .dims = 1, .shape = {7}, .tp_axis = -1, .tp_parts = 1};
+    f->pieces[0] =
+        (zero_piece_desc){.kind = ZERO_TRAINABLE, .tensor_count = 1, .tensors = &f->tensors[0]};
+    f->pieces[1] =
+        (zero_piece_desc){.kind = ZERO_FROZEN, .tensor_count = 1, .tensors = &f->tensors[1]};
+    f->pieces[2] =
+        (zero_piece_desc){.kind = ZERO_BUFFER, .tensor_count = 1, .tensors = &f->tensors[2]};
     f->borrowed[0] = (zero_piece_ref){.unit = 0, .piece = 1};
     f->borrowed[1] = (zero_piece_ref){.unit = 0, .piece = 0};
-    f->units[0] = (zero_unit){.name = "first", .ops = &f->ops[0], .piece_count = 2, .pieces = f->pieces};
+    f->units[0] =
+        (zero_unit){.name = "first", .ops = &f->ops[0], .piece_count = 2, .pieces = f->pieces};
     f->units[1] = (zero_unit){.name = "last",
                               .ops = &f->ops[1],
                               .piece_count = 1,
@@ -53,7 +61,10 @@ static void break_forward(fixture *f) { f->ops[0].forward = NULL; }
 static void break_sizes(fixture *f) { f->ops[0].sizes = NULL; }
 static void break_ops(fixture *f) { f->units[0].ops = NULL; }
 static void break_both(fixture *f) { f->ops[0].forward_backward = no_both; }
-static void break_count(fixture *f) { f->units[1].borrowed_count = ZERO_MAX_PIECES + ZERO_MAX_STREAMED; }
+static void break_count(fixture *f)
+{
+    f->units[1].borrowed_count = ZERO_MAX_PIECES + ZERO_MAX_STREAMED;
+}
 static void break_pieces(fixture *f) { f->units[0].pieces = NULL; }
 static void break_piece_kind(fixture *f) { f->pieces[0].kind = (zero_class)7; }
 static void break_piece_empty(fixture *f) { f->pieces[0].tensor_count = 0; }
@@ -64,14 +75,20 @@ static void break_tensor_name(fixture *f) { f->tensors[0].name = NULL; }
 static void break_tensor_twice(fixture *f) { f->tensors[2].name = "a"; }
 static void break_dims(fixture *f) { f->tensors[0].dims = 5; }
 static void break_empty(fixture *f) { f->tensors[0].shape[1] = 0; }
-static void break_huge(fixture *f) { f->tensors[0].shape[0] = f->tensors[0].shape[1] = (int64_t)1 << 32; }
+static void break_huge(fixture *f)
+{
+    f->tensors[0].shape[0] = f->tensors[0].shape[1] = (int64_t)1 << 32;
+}
 static void break_init(fixture *f) { f->tensors[0].init_value = NAN; }
 static void break_axis(fixture *f) { f->tensors[1].tp_axis = 1; }
 static void break_parts(fixture *f) { f->tensors[0].tp_parts = 4; }
 
 static void broken_models_are_refused(void **state)
 {
-    static const struct { void (*apply)(fixture *f); const char *message; } cases[] = {
+    static const struct {
+        void (*apply)(fixture *f);
+        const char *message;
+    } cases[] = {
         {break_no_units, "has no units"},
         {break_unit_name, "unit number 1 has no name"},
         {break_unit_twice, "two units are named \"first\""},
@@ -138,9 +155,12 @@ static void moments(const float *x, int64_t count, double *mean, double *deviati
 static void initial_values_have_their_distribution(void **state)
 {
     static float x[SAMPLES];
-    const zero_tensor_desc normal = {.name = "n", .dims = 1, .shape = {SAMPLES}, .init = ZERO_INIT_NORMAL, .init_value = 0.02f};
-    const zero_tensor_desc uniform = {.name = "u", .dims = 1, .shape = {SAMPLES}, .init = ZERO_INIT_UNIFORM, .init_value = 0.5f};
-    const zero_tensor_desc constant = {.name = "c", .dims = 1, .shape = {SAMPLES}, .init_value = 1.5f};
+    const zero_tensor_desc normal = {
+        .name = "n", .dims = 1, .shape = {SAMPLES}, .init = ZERO_INIT_NORMAL, .init_value = 0.02f};
+    const zero_tensor_desc uniform = {
+        .name = "u", .dims = 1, .shape = {SAMPLES}, .init = ZERO_INIT_UNIFORM, .init_value = 0.5f};
+    const zero_tensor_desc constant = {
+        .name = "c", .dims = 1, .shape = {SAMPLES}, .init_value = 1.5f};
     double mean, deviation;
     zr_tensor_initialise(&normal, 1, 0, SAMPLES, x);
     moments(x, SAMPLES, &mean, &deviation);
@@ -149,7 +169,8 @@ static void initial_values_have_their_distribution(void **state)
     int64_t far = 0;
     for (int64_t i = 0; i < SAMPLES; i++)
         far += fabsf(x[i]) > 2 * 0.02f;
-    assert_true(far > 0.040 * SAMPLES && far < 0.051 * SAMPLES); // 4.55 % lie outside two deviations
+    // 4.55 % lie outside two deviations
+    assert_true(far > 0.040 * SAMPLES && far < 0.051 * SAMPLES);
     zr_tensor_initialise(&uniform, 1, 0, SAMPLES, x);
     moments(x, SAMPLES, &mean, &deviation);
     assert_true(fabs(mean) < 0.01);
@@ -164,7 +185,11 @@ static void any_range_gives_the_same_values(void **state)
     enum { COUNT = 1000 };
     static const int64_t starts[] = {0, 1, 2, 3, 5, 64, 511, 997}, counts[] = {1, 2, 3, 7, 64, 333};
     for (int kind = ZERO_INIT_NORMAL; kind <= ZERO_INIT_UNIFORM; kind++) {
-        const zero_tensor_desc tensor = {.name = "t", .dims = 1, .shape = {COUNT}, .init = (zero_init_kind)kind, .init_value = 1};
+        const zero_tensor_desc tensor = {.name = "t",
+                                         .dims = 1,
+                                         .shape = {COUNT},
+                                         .init = (zero_init_kind)kind,
+                                         .init_value = 1};
         float whole[COUNT], part[COUNT];
         zr_tensor_initialise(&tensor, 9, 0, COUNT, whole);
         for (int s = 0; s < ZR_COUNT(starts); s++)
@@ -178,9 +203,11 @@ static void any_range_gives_the_same_values(void **state)
 
 static void seed_and_name_decide(void **state)
 {
-    const zero_tensor_desc a = {.name = "a", .dims = 1, .shape = {8}, .init = ZERO_INIT_NORMAL, .init_value = 1},
-                           b = {.name = "b", .dims = 1, .shape = {8}, .init = ZERO_INIT_NORMAL, .init_value = 1};
-    const zero_tensor_desc wide = {.name = "a", .dims = 2, .shape = {4, 8}, .init = ZERO_INIT_NORMAL, .init_value = 1};
+    const zero_tensor_desc
+        a = {.name = "a", .dims = 1, .shape = {8}, .init = ZERO_INIT_NORMAL, .init_value = 1},
+        b = {.name = "b", .dims = 1, .shape = {8}, .init = ZERO_INIT_NORMAL, .init_value = 1};
+    const zero_tensor_desc wide = {
+        .name = "a", .dims = 2, .shape = {4, 8}, .init = ZERO_INIT_NORMAL, .init_value = 1};
     float x[8], y[8];
     zr_tensor_initialise(&a, 1, 0, 8, x);
     zr_tensor_initialise(&wide, 1, 0, 8, y);
@@ -193,7 +220,8 @@ static void seed_and_name_decide(void **state)
 
 static void every_part_of_the_key_matters(void **state)
 {
-    const zero_context base = {.struct_size = sizeof(base), .unit_index = 2, .seed = 3, .step = 4, .micro_batch = 5};
+    const zero_context base = {
+        .struct_size = sizeof(base), .unit_index = 2, .seed = 3, .step = 4, .micro_batch = 5};
     zero_context other[4] = {base, base, base, base};
     other[0].unit_index++;
     other[1].seed++;

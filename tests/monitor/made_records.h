@@ -18,15 +18,21 @@ static inline zr_recorder *records_new(void)
 }
 
 // In the order in which they end, as a run writes them. Milliseconds; unit and slot -1: none.
-static inline zr_record *records_put(zr_recorder *recorder, zr_activity what, int unit, double begin, double end)
+static inline zr_record *records_put(zr_recorder *recorder, zr_activity what, int unit,
+                                     double begin, double end)
 {
     assert_true(recorder->count < recorder->capacity);
     zr_record *record = &recorder->records[recorder->count++];
-    *record = (zr_record){.begin = (int64_t)(begin * 1e6), .end = (int64_t)(end * 1e6), .unit = unit, .slot = -1, .what = what};
+    *record = (zr_record){.begin = (int64_t)(begin * 1e6),
+                          .end = (int64_t)(end * 1e6),
+                          .unit = unit,
+                          .slot = -1,
+                          .what = what};
     return record;
 }
 
-// One step of a model of three units, the last one fused, with an evaluation before it that belongs to no phase:
+// One step of a model of three units, the last one fused, with an evaluation before it that belongs
+// to no phase:
 //
 //   forward  100..110   unit 0: embedding 100..101
 //                       unit 1: product 101..105

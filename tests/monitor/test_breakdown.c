@@ -1,4 +1,5 @@
-// The breakdowns of a step whose times are known: every number of the lines, the table of units, the tables of messages.
+// The breakdowns of a step whose times are known: every number of the lines, the table of units,
+// the tables of messages.
 #include "made_records.h"
 #include "monitor/breakdown.h"
 
@@ -21,7 +22,9 @@ static void test_times(void **state)
     assert_int_equal(times.wait, MS);
     zr_buffer text = {0};
     zr_breakdown_time(7, &times, &text);
-    assert_string_equal(text.data, "step 7: 30.00 ms; forward 10.00, backward 12.00 (reduce 2.00), step 6.00 (norm 2.00, update 3.00, gather 0.50); waiting for other ranks 1.00\n");
+    assert_string_equal(text.data,
+                        "step 7: 30.00 ms; forward 10.00, backward 12.00 (reduce 2.00), step 6.00 "
+                        "(norm 2.00, update 3.00, gather 0.50); waiting for other ranks 1.00\n");
     zr_buffer_free(&text);
     zr_recorder_destroy(r);
 }
@@ -47,22 +50,32 @@ static void test_memory(void **state)
 {
     zero_memory memory = {0};
     zr_buffer text = {0};
-    memory.planned[ZERO_TIER_device][ZERO_MEM_parameters] = memory.held[ZERO_TIER_device][ZERO_MEM_parameters] = 1660000;
+    memory.planned[ZERO_TIER_device][ZERO_MEM_parameters] =
+        memory.held[ZERO_TIER_device][ZERO_MEM_parameters] = 1660000;
     memory.planned[ZERO_TIER_device][ZERO_MEM_workspace] = 4000000;
     zr_breakdown_memory(0, &memory, 81234567, &text);
     zr_breakdown_memory(3, &memory, 0, &text);
-    assert_string_equal(text.data, "at start, planned/held MB: parameters 1.66/1.66, workspace 4.00/0.00, total 5.66/1.66; resident at most 81.23\n"
-                                   "step 3, planned/held MB: parameters 1.66/1.66, workspace 4.00/0.00, total 5.66/1.66; resident at most 0.00\n");
+    assert_string_equal(text.data, "at start, planned/held MB: parameters 1.66/1.66, workspace "
+                                   "4.00/0.00, total 5.66/1.66; resident at most 81.23\n"
+                                   "step 3, planned/held MB: parameters 1.66/1.66, workspace "
+                                   "4.00/0.00, total 5.66/1.66; resident at most 0.00\n");
     zr_buffer_free(&text);
 }
 
-static const zr_unit_facts units[] = {{.name = "embedding", .parameters = 100}, {.name = "h.0", .parameters = 200}, {.name = "head", .parameters = 3, .fused = true}};
+static const zr_unit_facts units[] = {{.name = "embedding", .parameters = 100},
+                                      {.name = "h.0", .parameters = 200},
+                                      {.name = "head", .parameters = 3, .fused = true}};
 
 static zr_buffer flops_table(bool detailed, double recompute)
 {
     zr_recorder *r = records_step();
     zr_buffer text = {0};
-    zr_flops_facts facts = {.step = 7, .units = units, .unit_count = 3, .ranks = 2, .detailed = detailed, .recompute_factor = recompute};
+    zr_flops_facts facts = {.step = 7,
+                            .units = units,
+                            .unit_count = 3,
+                            .ranks = 2,
+                            .detailed = detailed,
+                            .recompute_factor = recompute};
     assert_int_equal(zr_breakdown_flops(&facts, r, 0, &text, NULL), ZERO_OK);
     zr_recorder_destroy(r);
     return text;
@@ -71,12 +84,18 @@ static zr_buffer flops_table(bool detailed, double recompute)
 static void test_flops(void **state)
 {
     zr_buffer text = flops_table(true, 0);
-    assert_non_null(strstr(text.data, "step 7 of rank 0 of 2: 303 parameters in 3 units; 30.00 ms: forward 10.00, backward 12.00, step 6.00\n"));
-    // head: 60 MFLOP of forward and gradient in one, a third of them forward's. 180 MFLOP in 22 ms, and in 30.
-    assert_non_null(strstr(text.data, "forward 0.0600 GFLOP, backward 0.1200 GFLOP; 8.2 GFLOP/s in forward and backward, 6.0 in the whole step\n"));
-    assert_non_null(strstr(text.data, "embedding                 100        1.000        2.000        0.0000         0.0000       0.0   13.6%\n"));
-    assert_non_null(strstr(text.data, "h.0                       200        4.000        9.000        0.0400         0.0800       9.2   59.1%\n"));
-    assert_non_null(strstr(text.data, "head                        3        4.000   in forward        0.0200         0.0400      15.0   18.2%\n"));
+    assert_non_null(strstr(text.data, "step 7 of rank 0 of 2: 303 parameters in 3 units; 30.00 ms: "
+                                      "forward 10.00, backward 12.00, step 6.00\n"));
+    // head: 60 MFLOP of forward and gradient in one, a third of them forward's. 180 MFLOP in 22 ms,
+    // and in 30.
+    assert_non_null(strstr(text.data, "forward 0.0600 GFLOP, backward 0.1200 GFLOP; 8.2 GFLOP/s in "
+                                      "forward and backward, 6.0 in the whole step\n"));
+    assert_non_null(strstr(text.data, "embedding                 100        1.000        2.000     "
+                                      "   0.0000         0.0000       0.0   13.6%\n"));
+    assert_non_null(strstr(text.data, "h.0                       200        4.000        9.000     "
+                                      "   0.0400         0.0800       9.2   59.1%\n"));
+    assert_non_null(strstr(text.data, "head                        3        4.000   in forward     "
+                                      "   0.0200         0.0400      15.0   18.2%\n"));
     assert_non_null(strstr(text.data, "between units                                     2.000"));
     assert_null(strstr(text.data, "recomputed"));
     zr_buffer_free(&text);
@@ -93,7 +112,9 @@ static void test_flops_sums_alone(void **state)
 static void test_flops_recomputed(void **state)
 {
     zr_buffer text = flops_table(true, 0.5);
-    assert_non_null(strstr(text.data, "forward 0.0600 GFLOP, backward 0.1500 GFLOP (0.0300 of it counted as recomputed)"));
+    assert_non_null(
+        strstr(text.data,
+               "forward 0.0600 GFLOP, backward 0.1500 GFLOP (0.0300 of it counted as recomputed)"));
     assert_non_null(strstr(text.data, "0.0400         0.1000")); // h.0: half of 40 MFLOP once more
     zr_buffer_free(&text);
 }
@@ -117,7 +138,8 @@ static void test_messages(void **state)
     zr_recorder *r = records_step();
     zr_messages messages = {0};
     zr_buffer text = {0};
-    records_put(r, ZR_ACTIVITY_reduce_scatter, 0, 131, 132)->bytes = 512; // before the larger one, though it came after
+    // before the larger one, though it came after
+    records_put(r, ZR_ACTIVITY_reduce_scatter, 0, 131, 132)->bytes = 512;
     for (int i = 0; i < 2; i++)
         assert_int_equal(zr_messages_add(&messages, r, 0, ALL, NULL), ZERO_OK);
     assert_int_equal(messages.count, 4);
@@ -129,7 +151,8 @@ static void test_messages(void **state)
     assert_int_equal(messages.waits, 2);
     zr_breakdown_messages(&messages, &text);
     assert_non_null(strstr(text.data, "messages of 2 steps"));
-    assert_non_null(strstr(text.data, "reduce_scatter          1048576          2        4.000       2.0000          2097152      0.524\n"));
+    assert_non_null(strstr(text.data, "reduce_scatter          1048576          2        4.000     "
+                                      "  2.0000          2097152      0.524\n"));
     assert_non_null(strstr(text.data, "waited for other ranks 2 times, 2.000 ms\n"));
     zr_buffer_free(&text);
     zr_messages_free(&messages);
@@ -146,8 +169,9 @@ static void test_messages_selected(void **state)
     assert_int_equal(messages.count, 1);
     assert_int_equal(messages.rows[0].what, ZR_ACTIVITY_all_gather);
     zr_breakdown_message_list(r, 0, ALL & ~(1u << ZERO_COMM_all_gather), slots, 2, &text);
-    assert_string_equal(text.data, "reduce_scatter h.0: 1048576 bytes, 2.0000 ms, waited 1.0000 ms\n"
-                                   "all_reduce: 16 bytes, 1.0000 ms, waited 0.0000 ms\n");
+    assert_string_equal(text.data,
+                        "reduce_scatter h.0: 1048576 bytes, 2.0000 ms, waited 1.0000 ms\n"
+                        "all_reduce: 16 bytes, 1.0000 ms, waited 0.0000 ms\n");
     zr_buffer_free(&text);
     zr_messages_free(&messages);
     zr_recorder_destroy(r);

@@ -1,4 +1,5 @@
-// CSV files as DeepSpeed writes them; a run that goes on cuts them back, one that begins leaves what is there.
+// CSV files as DeepSpeed writes them; a run that goes on cuts them back, one that begins leaves
+// what is there.
 #include "../base/scratch_directory.h"
 #include "monitor/csv_files.h"
 
@@ -15,16 +16,21 @@ static void expect_file(scratch *s, const char *name, const char *text)
 
 static void test_keep(void **state)
 {
-    static const struct { const char *text; int64_t done; size_t kept; } rows[] = {
+    static const struct {
+        const char *text;
+        int64_t done;
+        size_t kept;
+    } rows[] = {
         {"", 8, 0},
         {"step,lr\r\n", 8, 9},
         {"step,lr\r\n8,0.5\r\n16,0.25\r\n24,1.0\r\n", 16, 25},
         {"step,lr\r\n8,0.5\r\n16,0.25\r\n24,1.0\r\n", 7, 9},
         {"step,lr\r\n8,0.5\r\n16,0.25\r\n24,1.0\r\n", 99, 33},
-        {"step,lr\r\n8,0.5\r\n16,0.2", 16, 16},            // a row cut short
+        {"step,lr\r\n8,0.5\r\n16,0.2", 16, 16}, // a row cut short
         {"step,lr\r\n8,0.5\r\n16", 99, 16},
         {"step,l", 99, 0},
-        {"step,lr\r\n99,1\r\nstep,lr\r\n8,0.5\r\n16,2\r\n", 8, 31}, // the part of an earlier run stays
+        // the part of an earlier run stays
+        {"step,lr\r\n99,1\r\nstep,lr\r\n8,0.5\r\n16,2\r\n", 8, 31},
         {"8,0.5\r\n16,2\r\n", 8, 7},
         {"step,lr\r\n8,0.5\r\nrubbish\r\n16,2\r\n", 99, 16},
         {"step,lr\r\n8,0.5\r\n99999999999999999999,2\r\n", 99, 16},
@@ -32,7 +38,8 @@ static void test_keep(void **state)
     };
     for (int i = 0; i < ZR_COUNT(rows); i++)
         if (zr_csv_keep(rows[i].text, strlen(rows[i].text), rows[i].done) != rows[i].kept)
-            fail_msg("row %d: %zu bytes are kept, not %zu", i, zr_csv_keep(rows[i].text, strlen(rows[i].text), rows[i].done), rows[i].kept);
+            fail_msg("row %d: %zu bytes are kept, not %zu", i,
+                     zr_csv_keep(rows[i].text, strlen(rows[i].text), rows[i].done), rows[i].kept);
 }
 
 static zr_csv_files *open_files(scratch *s, int64_t done)
@@ -44,7 +51,8 @@ static zr_csv_files *open_files(scratch *s, int64_t done)
 
 static void write_one(zr_csv_files *files, int64_t samples, zr_scalar_name name, double value)
 {
-    assert_int_equal(zr_csv_files_write(files, samples, &(zr_scalar){name, value}, 1, NULL), ZERO_OK);
+    assert_int_equal(zr_csv_files_write(files, samples, &(zr_scalar){name, value}, 1, NULL),
+                     ZERO_OK);
 }
 
 // The bytes of a run of DeepSpeed 0.19.8 (WarmupLR of 10 updates, batches of 8).
@@ -54,13 +62,15 @@ static void test_deepspeeds_bytes(void **state)
     write_one(files, 8, ZR_SCALAR_lr, 0);
     write_one(files, 16, ZR_SCALAR_lr, 0.00030102999566398113);
     write_one(files, 24, ZR_SCALAR_lr, 0.0004771212547196624);
-    expect_file(*state, "Train_Samples_lr.csv", "step,lr\r\n8,0.0\r\n16,0.00030102999566398113\r\n24,0.0004771212547196624\r\n");
+    expect_file(*state, "Train_Samples_lr.csv",
+                "step,lr\r\n8,0.0\r\n16,0.00030102999566398113\r\n24,0.0004771212547196624\r\n");
     assert_false(zr_path_exists(scratch_path(*state, "Train_Samples_train_loss.csv")));
     write_one(files, 24, ZR_SCALAR_train_loss, NAN);
     write_one(files, 32, ZR_SCALAR_train_loss, INFINITY);
     write_one(files, 40, ZR_SCALAR_train_loss, -INFINITY);
     write_one(files, 48, ZR_SCALAR_train_loss, 1e-5);
-    expect_file(*state, "Train_Samples_train_loss.csv", "step,train_loss\r\n24,nan\r\n32,inf\r\n40,-inf\r\n48,1e-05\r\n");
+    expect_file(*state, "Train_Samples_train_loss.csv",
+                "step,train_loss\r\n24,nan\r\n32,inf\r\n40,-inf\r\n48,1e-05\r\n");
     zr_csv_files_close(files);
 }
 
@@ -77,7 +87,8 @@ static void test_runs(void **state)
     write_one(files, 24, ZR_SCALAR_train_loss, 7);
     write_one(files, 24, ZR_SCALAR_lr, 1);
     zr_csv_files_close(files);
-    expect_file(*state, "Train_Samples_train_loss.csv", "step,train_loss\r\n8,1.0\r\n16,2.0\r\n24,7.0\r\n");
+    expect_file(*state, "Train_Samples_train_loss.csv",
+                "step,train_loss\r\n8,1.0\r\n16,2.0\r\n24,7.0\r\n");
     expect_file(*state, "Train_Samples_lr.csv", "step,lr\r\n24,1.0\r\n");
     // Another run begins, and goes on.
     files = open_files(*state, 0);
@@ -99,12 +110,16 @@ static void test_errors(void **state)
 {
     zr_csv_files *files;
     zero_error error = {0};
-    assert_int_equal(zr_csv_files_open(scratch_path(*state, "absent"), 0, false, &files, NULL), ZERO_OK);
-    assert_int_equal(zr_csv_files_write(files, 8, &(zr_scalar){ZR_SCALAR_lr, 1}, 1, &error), ZERO_ERR_IO);
+    assert_int_equal(zr_csv_files_open(scratch_path(*state, "absent"), 0, false, &files, NULL),
+                     ZERO_OK);
+    assert_int_equal(zr_csv_files_write(files, 8, &(zr_scalar){ZR_SCALAR_lr, 1}, 1, &error),
+                     ZERO_ERR_IO);
     assert_contains(error.message, "absent/Train_Samples_lr.csv");
     zr_csv_files_close(files);
-    assert_int_equal(zr_directory_create(scratch_path(*state, "Train_Samples_lr.csv"), NULL), ZERO_OK);
-    assert_int_equal(zr_csv_files_open(((scratch *)*state)->directory, 8, false, &files, &error), ZERO_ERR_DATA);
+    assert_int_equal(zr_directory_create(scratch_path(*state, "Train_Samples_lr.csv"), NULL),
+                     ZERO_OK);
+    assert_int_equal(zr_csv_files_open(((scratch *)*state)->directory, 8, false, &files, &error),
+                     ZERO_ERR_DATA);
     assert_null(files);
 }
 
@@ -114,7 +129,8 @@ static void test_no_memory(void **state)
     scratch_write(*state, "Train_Samples_lr.csv", "step,lr\r\n8,1.0\r\n");
     for (int64_t nth = 1;; nth++) {
         zr_alloc_fail_at(nth);
-        zero_status status = zr_csv_files_open(((scratch *)*state)->directory, 8, false, &files, NULL);
+        zero_status status =
+            zr_csv_files_open(((scratch *)*state)->directory, 8, false, &files, NULL);
         zr_alloc_fail_at(0);
         if (status == ZERO_OK)
             break;

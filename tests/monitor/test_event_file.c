@@ -1,5 +1,5 @@
-// Event files: byte for byte those of TensorBoard's own writer (tests/oracle/event_file.py), a file of its own for each run, and nothing
-// half-written where a write fails.
+// Event files: byte for byte those of TensorBoard's own writer (tests/oracle/event_file.py), a file
+// of its own for each run, and nothing half-written where a write fails.
 #define _GNU_SOURCE
 #include "../base/scratch_directory.h"
 #include "monitor/event_file.h"
@@ -19,11 +19,13 @@ static void test_golden(void **state)
     zr_buffer out = {0};
     zr_event_append_version(&out, 1700000000.25);
     zr_event_append_start(&out, 1700000000.5, 769);
-    zr_event_append_scalar(&out, 1700000001.0, 0, &(zr_scalar){ZR_SCALAR_train_loss, 5.540217399597168});
+    zr_event_append_scalar(&out, 1700000001.0, 0,
+                           &(zr_scalar){ZR_SCALAR_train_loss, 5.540217399597168});
     zr_event_append_scalar(&out, 1700000001.0, 127, &(zr_scalar){ZR_SCALAR_lr, 1e-5});
     zr_event_append_scalar(&out, 1700000001.0, 128, &(zr_scalar){ZR_SCALAR_loss_scale, 65536});
     zr_event_append_scalar(&out, 1700000001.0, 768, &(zr_scalar){ZR_SCALAR_eval_loss, NAN});
-    zr_event_append_scalar(&out, 1700000001.0, INT64_C(1) << 40, &(zr_scalar){ZR_SCALAR_elapsed_time_ms_backward_allreduce, -0.0});
+    zr_event_append_scalar(&out, 1700000001.0, INT64_C(1) << 40,
+                           &(zr_scalar){ZR_SCALAR_elapsed_time_ms_backward_allreduce, -0.0});
     assert_false(out.failed);
     assert_int_equal(zr_file_read(GOLDEN_EVENTS, 1 << 20, &golden, &length, NULL), ZERO_OK);
     assert_int_equal(out.length, length);
@@ -39,7 +41,8 @@ static char *find(scratch *s, const char *end)
     DIR *directory = opendir(s->directory);
     for (struct dirent *entry; (entry = readdir(directory));) {
         size_t length = strlen(entry->d_name), tail = strlen(end);
-        if (strncmp(entry->d_name, "events.out.tfevents.", 20) || length < tail || strcmp(entry->d_name + length - tail, end))
+        if (strncmp(entry->d_name, "events.out.tfevents.", 20) || length < tail ||
+            strcmp(entry->d_name + length - tail, end))
             continue;
         assert_null(found);
         assert_true(asprintf(&found, "%s/%s", s->directory, entry->d_name) > 0);
@@ -81,7 +84,8 @@ static void expect_start(const char *path, int64_t step)
     zr_event_append_start(&wanted, 1, step);
     assert_int_equal(zr_file_read(path, 1 << 20, &text, &length, NULL), ZERO_OK);
     assert_int_equal(length, wanted.length);
-    assert_memory_equal(text + version + TIME, wanted.data + version + TIME, length - version - TIME - 4);
+    assert_memory_equal(text + version + TIME, wanted.data + version + TIME,
+                        length - version - TIME - 4);
     zr_free(text);
     zr_buffer_free(&wanted);
 }
@@ -100,7 +104,8 @@ static void test_files(void **state)
     assert_int_equal(zr_event_file_write(first, 700, (zr_scalar[]){lr, lr}, 2, NULL), ZERO_OK);
     assert_int_equal(length_of(path), length_of_records(0, 3));
     // Another run of this second goes on from 500 samples.
-    assert_int_equal(zr_event_file_open(((scratch *)*state)->directory, 500, &second, NULL), ZERO_OK);
+    assert_int_equal(zr_event_file_open(((scratch *)*state)->directory, 500, &second, NULL),
+                     ZERO_OK);
     zr_event_file_close(second);
     zr_event_file_close(first);
     free(path);
@@ -114,7 +119,8 @@ static void test_no_directory(void **state)
 {
     zr_event_file *file;
     zero_error error = {0};
-    assert_int_equal(zr_event_file_open(scratch_path(*state, "absent"), 0, &file, &error), ZERO_ERR_IO);
+    assert_int_equal(zr_event_file_open(scratch_path(*state, "absent"), 0, &file, &error),
+                     ZERO_ERR_IO);
     assert_null(file);
     assert_contains(error.message, "absent/events.out.tfevents.");
     assert_contains(error.message, "No such file");

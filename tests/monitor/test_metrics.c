@@ -1,4 +1,5 @@
-// metrics.jsonl: the exact form of a line, floats that come back with the same bits, a line at once, errors that are told.
+// metrics.jsonl: the exact form of a line, floats that come back with the same bits, a line at
+// once, errors that are told.
 #define _GNU_SOURCE
 #include "base/file.h"
 #include "base/json.h"
@@ -34,10 +35,17 @@ static json_t *read_line(int number)
 static void test_step_line(void **state)
 {
     zr_metrics *metrics;
-    zr_metrics_step step = {.step = 7, .tokens = 768, .loss = 0.1 + 0.2, .lr = 1e-5, .grad_norm = nextafter(2, 3), .milliseconds = 36.1, .tokens_per_second = 21274};
+    zr_metrics_step step = {.step = 7,
+                            .tokens = 768,
+                            .loss = 0.1 + 0.2,
+                            .lr = 1e-5,
+                            .grad_norm = nextafter(2, 3),
+                            .milliseconds = 36.1,
+                            .tokens_per_second = 21274};
     step.traffic.calls[ZERO_COMM_reduce_scatter] = 6;
     step.traffic.bytes[ZERO_COMM_reduce_scatter] = 1048576;
-    step.memory.planned[ZERO_TIER_host][ZERO_MEM_parameters] = step.memory.held[ZERO_TIER_host][ZERO_MEM_parameters] = 4096;
+    step.memory.planned[ZERO_TIER_host][ZERO_MEM_parameters] =
+        step.memory.held[ZERO_TIER_host][ZERO_MEM_parameters] = 4096;
     assert_int_equal(zr_metrics_open(path, 0, &metrics, NULL), ZERO_OK);
     assert_int_equal(zr_metrics_step_write(metrics, &step, NULL), ZERO_OK);
     json_t *line = read_line(0); // before it is closed
@@ -47,9 +55,12 @@ static void test_step_line(void **state)
     assert_int_equal(json_integer_value(json_object_get(line, "tokens")), 768);
     json_t *comm = json_object_get(line, "comm"), *mem = json_object_get(line, "mem");
     assert_int_equal(json_object_size(comm), 1); // operations that were not used are left out
-    assert_int_equal(json_integer_value(json_object_get(json_object_get(comm, "reduce_scatter"), "bytes")), 1048576);
+    assert_int_equal(
+        json_integer_value(json_object_get(json_object_get(comm, "reduce_scatter"), "bytes")),
+        1048576);
     assert_int_equal(json_object_size(mem), ZERO_MEM_COUNT);
-    assert_int_equal(json_integer_value(json_object_get(json_object_get(mem, "parameters"), "held")), 4096);
+    assert_int_equal(
+        json_integer_value(json_object_get(json_object_get(mem, "parameters"), "held")), 4096);
     json_decref(line);
     assert_int_equal(zr_metrics_eval_write(metrics, 7, 1.9, NULL), ZERO_OK);
     line = read_line(1);
@@ -66,7 +77,8 @@ static void test_not_finite_is_null(void **state)
     assert_int_equal(zr_metrics_open(path, 0, &metrics, NULL), ZERO_OK);
     assert_int_equal(zr_metrics_step_write(metrics, &step, NULL), ZERO_OK);
     json_t *line = read_line(0);
-    assert_true(json_is_null(json_object_get(line, "loss")) && json_is_null(json_object_get(line, "grad_norm")));
+    assert_true(json_is_null(json_object_get(line, "loss")) &&
+                json_is_null(json_object_get(line, "grad_norm")));
     json_decref(line);
     zr_metrics_close(metrics);
 }
@@ -75,7 +87,8 @@ static void test_errors(void **state)
 {
     zr_metrics *metrics;
     zero_error error;
-    assert_int_equal(zr_metrics_open("/proc/nowhere/metrics.jsonl", 0, &metrics, &error), ZERO_ERR_IO);
+    assert_int_equal(zr_metrics_open("/proc/nowhere/metrics.jsonl", 0, &metrics, &error),
+                     ZERO_ERR_IO);
     assert_non_null(strstr(error.message, "/proc/nowhere"));
     assert_null(metrics);
     assert_int_equal(zr_metrics_open("/dev/full", 0, &metrics, NULL), ZERO_OK);
@@ -102,7 +115,8 @@ static void expect_line(zr_metrics_reader *reader, int64_t step)
 
 static void test_lines_are_read_one_by_one(void **state)
 {
-    static const char whole[] = "{\"step\":1}\n{\"step\":2}\n{\"step\":3}", zero[] = "{\"step\":1}\n{\"step\0\":2}\n", list[] = "[1]\n";
+    static const char whole[] = "{\"step\":1}\n{\"step\":2}\n{\"step\":3}",
+                      zero[] = "{\"step\":1}\n{\"step\0\":2}\n", list[] = "[1]\n";
     static char run[] = "/tmp/zero-lines-XXXXXX", wide[ZR_METRICS_MOST_LINE + 4];
     zr_metrics_reader r;
     zero_error error;
@@ -120,7 +134,12 @@ static void test_lines_are_read_one_by_one(void **state)
     memset(wide, ' ', sizeof wide);
     memcpy(wide, "{\"step\":5}", 10);
     wide[ZR_METRICS_MOST_LINE - 1] = '\n'; // as long as a line may be; then one that is longer
-    const struct { const char *text; size_t length; int good; const char *words; } cases[] = {
+    const struct {
+        const char *text;
+        size_t length;
+        int good;
+        const char *words;
+    } cases[] = {
         {zero, sizeof zero - 1, 1, "line 2: no object"},
         {list, sizeof list - 1, 0, "line 1: no object"},
         {wide, ZR_METRICS_MOST_LINE, 1, NULL},
@@ -132,7 +151,8 @@ static void test_lines_are_read_one_by_one(void **state)
         assert_int_equal(zr_metrics_reader_open(run, &r, &error), ZERO_OK);
         for (int good = 0; good < cases[i].good; good++)
             expect_line(&r, i >= 2 ? 5 : 1);
-        assert_int_equal(zr_metrics_reader_next(&r, &line, &error), cases[i].words ? ZERO_ERR_DATA : ZERO_OK);
+        assert_int_equal(zr_metrics_reader_next(&r, &line, &error),
+                         cases[i].words ? ZERO_ERR_DATA : ZERO_OK);
         assert_null(line);
         if (cases[i].words)
             assert_non_null(strstr(error.message, cases[i].words));
@@ -155,13 +175,12 @@ static int set_up(void **state)
     return fd < 0 || close(fd);
 }
 
-static int tear_down(void **state)
-{
-    return unlink(path);
-}
+static int tear_down(void **state) { return unlink(path); }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_step_line), cmocka_unit_test(test_not_finite_is_null), cmocka_unit_test(test_errors), cmocka_unit_test(test_lines_are_read_one_by_one)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_step_line), cmocka_unit_test(test_not_finite_is_null),
+        cmocka_unit_test(test_errors), cmocka_unit_test(test_lines_are_read_one_by_one)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -1,4 +1,5 @@
-// Monitors of an engine, whatever drives it: what stands in their files, when, on which rank; and that a disk that fails ends no run.
+// Monitors of an engine, whatever drives it: what stands in their files, when, on which rank; and
+// that a disk that fails ends no run.
 #include "../base/scratch_directory.h"
 #include "observe/observe.h"
 #include <zero/gpt2.h>
@@ -30,8 +31,14 @@ static zero_status begin(run *r, zero_comm *comm, const char *config, zero_error
     gpt2.n_embd = 8;
     gpt2.n_head = gpt2.n_layer = 2;
     assert_int_equal(zero_gpt2_create(&gpt2, &r->model, NULL), ZERO_OK);
-    zero_options options = {.struct_size = sizeof options, .model = r->model, .comm = comm, .config_text = config, .shape = {.batch = BATCH, .seq = SEQ},
-                            .threads = 1, .backend = "ref", .logger = {.write = say, .user = r}};
+    zero_options options = {.struct_size = sizeof options,
+                            .model = r->model,
+                            .comm = comm,
+                            .config_text = config,
+                            .shape = {.batch = BATCH, .seq = SEQ},
+                            .threads = 1,
+                            .backend = "ref",
+                            .logger = {.write = say, .user = r}};
     r->said[0] = 0;
     return zero_initialize(&options, &r->engine, error);
 }
@@ -45,12 +52,15 @@ static void end(run *r)
 static void step(run *r, int steps)
 {
     int32_t tokens[2 * SEQ] = {1, 2, 3, 4, 5, 6, 7, 8};
-    zero_tensors batch = {.count = 2, .at = {{.data = tokens, .dtype = ZERO_I32, .dims = 2, .shape = {BATCH, SEQ}},
-                                             {.data = tokens + SEQ, .dtype = ZERO_I32, .dims = 2, .shape = {BATCH, SEQ}}}};
+    zero_tensors batch = {
+        .count = 2,
+        .at = {{.data = tokens, .dtype = ZERO_I32, .dims = 2, .shape = {BATCH, SEQ}},
+               {.data = tokens + SEQ, .dtype = ZERO_I32, .dims = 2, .shape = {BATCH, SEQ}}}};
     zero_step_info info;
     double loss;
     for (int64_t i = 0; i < steps * zero_accumulation(r->engine); i++)
-        if (zero_forward(r->engine, &batch, &loss, NULL) || zero_backward(r->engine, NULL) || zero_step(r->engine, &info, NULL))
+        if (zero_forward(r->engine, &batch, &loss, NULL) || zero_backward(r->engine, NULL) ||
+            zero_step(r->engine, &info, NULL))
             abort();
 }
 
@@ -69,14 +79,18 @@ static char *read_file(scratch *s, const char *name)
     return text;
 }
 
-typedef struct config_text { char text[2048]; } config_text;
+typedef struct config_text {
+    char text[2048];
+} config_text;
 
 static config_text config_with(const scratch *s, const char *more)
 {
     config_text config;
     snprintf(config.text, sizeof config.text,
-             "{\"tensorboard\": {\"enabled\": true, \"output_path\": \"%s\", \"job_name\": \"tb\"}, \"csv_monitor\": {\"enabled\": true, "
-             "\"output_path\": \"%s/deep\", \"job_name\": \"csv\"}, \"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": 0.5}}%s}",
+             "{\"tensorboard\": {\"enabled\": true, \"output_path\": \"%s\", \"job_name\": "
+             "\"tb\"}, \"csv_monitor\": {\"enabled\": true, "
+             "\"output_path\": \"%s/deep\", \"job_name\": \"csv\"}, \"optimizer\": {\"type\": "
+             "\"AdamW\", \"params\": {\"lr\": 0.5}}%s}",
              s->directory, s->directory, more);
     return config;
 }
@@ -86,13 +100,16 @@ static void test_rates(void **state)
 {
     run r = {0};
     zero_comm *comm = alone();
-    config_text config = config_with(*state, ", \"gradient_accumulation_steps\": 2, \"scheduler\": {\"type\": \"WarmupLR\", \"params\": "
-                                             "{\"warmup_num_steps\": 10, \"warmup_max_lr\": 1e-3}}");
+    config_text config = config_with(
+        *state,
+        ", \"gradient_accumulation_steps\": 2, \"scheduler\": {\"type\": \"WarmupLR\", \"params\": "
+        "{\"warmup_num_steps\": 10, \"warmup_max_lr\": 1e-3}}");
     assert_int_equal(begin(&r, comm, config.text, NULL), ZERO_OK);
     assert_int_equal(scratch_entries(scratch_path(*state, "tb")), 0);
     step(&r, 4);
     char *text = read_file(*state, "deep/csv/Train_Samples_lr.csv");
-    assert_string_equal(text, "step,lr\r\n2,0.0\r\n4,0.00030102999566398113\r\n6,0.0004771212547196624\r\n8,0.0006020599913279623\r\n");
+    assert_string_equal(text, "step,lr\r\n2,0.0\r\n4,0.00030102999566398113\r\n6,0."
+                              "0004771212547196624\r\n8,0.0006020599913279623\r\n");
     zr_free(text);
     end(&r);
     assert_int_equal(scratch_entries(scratch_path(*state, "deep/csv")), 2); // loss and rate
@@ -105,8 +122,14 @@ static void test_scale_and_times(void **state)
 {
     run r = {0};
     zero_comm *comm = alone();
-    assert_int_equal(begin(&r, comm, config_with(*state, ", \"fp16\": {\"enabled\": true, \"loss_scale_window\": 1, \"initial_scale_power\": 4}, "
-                                                         "\"flops_profiler\": {\"enabled\": true, \"profile_step\": 2}").text, NULL), ZERO_OK);
+    assert_int_equal(
+        begin(&r, comm,
+              config_with(*state, ", \"fp16\": {\"enabled\": true, \"loss_scale_window\": 1, "
+                                  "\"initial_scale_power\": 4}, "
+                                  "\"flops_profiler\": {\"enabled\": true, \"profile_step\": 2}")
+                  .text,
+              NULL),
+        ZERO_OK);
     step(&r, 3);
     end(&r);
     char *text = read_file(*state, "deep/csv/Train_Samples_loss_scale.csv");
@@ -114,8 +137,11 @@ static void test_scale_and_times(void **state)
     zr_free(text);
     text = read_file(*state, "deep/csv/Train_Samples_elapsed_time_ms_backward_inner.csv");
     double times[3];
-    assert_int_equal(sscanf(text, "step,elapsed_time_ms_backward_inner 1,%lf 2,%lf 3,%lf", &times[0], &times[1], &times[2]), 3);
-    assert_true(times[0] > 0 && times[1] > 0 && times[2] > 0); // of every step, not of the profiled one alone
+    assert_int_equal(sscanf(text, "step,elapsed_time_ms_backward_inner 1,%lf 2,%lf 3,%lf",
+                            &times[0], &times[1], &times[2]),
+                     3);
+    // of every step, not of the profiled one alone
+    assert_true(times[0] > 0 && times[1] > 0 && times[2] > 0);
     zr_free(text);
     assert_int_equal(scratch_entries(scratch_path(*state, "deep/csv")), 8);
     zero_comm_destroy(comm);
@@ -153,7 +179,8 @@ static void test_a_disk_that_fails(void **state)
     step(&r, 3);
     assert_int_equal(lines_with(r.said, "1 tensorboard: cannot open "), 1);
     assert_int_equal(lines_with(r.said, "1 csv_monitor: cannot open "), 1);
-    assert_int_equal(lines_with(r.said, "points are missing from 1 samples on; the run goes on"), 2);
+    assert_int_equal(lines_with(r.said, "points are missing from 1 samples on; the run goes on"),
+                     2);
     assert_int_equal(zr_directory_create(scratch_path(*state, "tb"), NULL), ZERO_OK);
     assert_int_equal(zr_directory_create(scratch_path(*state, "deep/csv"), NULL), ZERO_OK);
     step(&r, 2);
@@ -171,7 +198,8 @@ static scratch *shared; // by the ranks of one test
 static void *one_rank(void *comm)
 {
     run *r = calloc(1, sizeof *r);
-    if (begin(r, comm, config_with(shared, ", \"zero_optimization\": {\"stage\": 2}").text, NULL) != ZERO_OK)
+    if (begin(r, comm, config_with(shared, ", \"zero_optimization\": {\"stage\": 2}").text, NULL) !=
+        ZERO_OK)
         abort();
     step(r, 2);
     zero_comm_barrier(comm, NULL);

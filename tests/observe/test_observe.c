@@ -1,5 +1,5 @@
-// What an observed engine records and says: nothing unasked, the steps that are asked for, no evaluation between them, a room
-// that grows, ranks of which only the first speaks.
+// What an observed engine records and says: nothing unasked, the steps that are asked for, no
+// evaluation between them, a room that grows, ranks of which only the first speaks.
 #include "base/alloc.h"
 #include "observe/observe.h"
 #include <zero/gpt2.h>
@@ -60,8 +60,14 @@ static void begin(fixture *f, zero_comm *comm, const char *config)
     gpt2.n_embd = 8;
     gpt2.n_head = gpt2.n_layer = 2;
     must(zero_gpt2_create(&gpt2, &f->model, &error), &error);
-    zero_options options = {.struct_size = sizeof options, .model = f->model, .comm = comm, .config_text = config, .shape = {.batch = BATCH, .seq = SEQ},
-                            .threads = 1, .backend = "ref", .logger = {.write = say, .user = &f->said}};
+    zero_options options = {.struct_size = sizeof options,
+                            .model = f->model,
+                            .comm = comm,
+                            .config_text = config,
+                            .shape = {.batch = BATCH, .seq = SEQ},
+                            .threads = 1,
+                            .backend = "ref",
+                            .logger = {.write = say, .user = &f->said}};
     must(zero_initialize(&options, &f->engine, &error), &error);
 }
 
@@ -75,8 +81,10 @@ static zero_tensors batch_of(int32_t *tokens)
 {
     for (int i = 0; i < 2 * SEQ; i++)
         tokens[i] = i % 11;
-    return (zero_tensors){.count = 2, .at = {{.data = tokens, .dtype = ZERO_I32, .dims = 2, .shape = {BATCH, SEQ}},
-                                             {.data = tokens + SEQ, .dtype = ZERO_I32, .dims = 2, .shape = {BATCH, SEQ}}}};
+    return (zero_tensors){
+        .count = 2,
+        .at = {{.data = tokens, .dtype = ZERO_I32, .dims = 2, .shape = {BATCH, SEQ}},
+               {.data = tokens + SEQ, .dtype = ZERO_I32, .dims = 2, .shape = {BATCH, SEQ}}}};
 }
 
 static void step(zero_engine *engine, int steps)
@@ -129,12 +137,18 @@ static void test_nothing_asked(void **state)
 
 static void test_which_steps_are_printed(void **state)
 {
-    static const struct { const char *key; int times; } rows[] = {{"", 10 + 9 + 1}, {"\"steps_per_print\": 50, ", 4}, {"\"steps_per_print\": 1, ", 210}};
+    static const struct {
+        const char *key;
+        int times;
+    } rows[] = {
+        {"", 10 + 9 + 1}, {"\"steps_per_print\": 50, ", 4}, {"\"steps_per_print\": 1, ", 210}};
     for (int i = 0; i < ZR_COUNT(rows); i++) {
         fixture *f = calloc(1, sizeof *f);
         char config[128];
         zero_comm *comm = alone();
-        snprintf(config, sizeof config, "{%s\"wall_clock_breakdown\": true, \"gradient_accumulation_steps\": 2}", rows[i].key);
+        snprintf(config, sizeof config,
+                 "{%s\"wall_clock_breakdown\": true, \"gradient_accumulation_steps\": 2}",
+                 rows[i].key);
         begin(f, comm, config);
         step(f->engine, 210);
         assert_int_equal(lines_with(&f->said, "time     step "), rows[i].times);
@@ -154,7 +168,9 @@ static void test_evaluations_are_not_recorded(void **state)
     zero_tensors batch = batch_of(tokens);
     double loss;
     begin(&f, comm, "{\"gradient_accumulation_steps\": 2}");
-    assert_int_equal(zr_observe(f.engine, &(zero_logger){0}, (zr_step_range){2, 3}, &observation, NULL), ZERO_OK);
+    assert_int_equal(
+        zr_observe(f.engine, &(zero_logger){0}, (zr_step_range){2, 3}, &observation, NULL),
+        ZERO_OK);
     step(f.engine, 1);
     int64_t one = zr_observation_kept(observation)->count;
     for (int i = 0; i < 2; i++) {
@@ -178,12 +194,15 @@ static void test_room_grows(void **state)
     zero_comm *comm = alone();
     zr_observation *observation;
     begin(&f, comm, "{}");
-    assert_int_equal(zr_observe(f.engine, &(zero_logger){.write = say, .user = &f.said}, (zr_step_range){1, 2}, &observation, NULL), ZERO_OK);
+    assert_int_equal(zr_observe(f.engine, &(zero_logger){.write = say, .user = &f.said},
+                                (zr_step_range){1, 2}, &observation, NULL),
+                     ZERO_OK);
     ((zr_recorder *)zr_observation_kept(observation))->capacity = 10;
     step(f.engine, 1);
     assert_int_equal(lines_with(&f.said, "records found no room"), 1);
     const zr_recorder *kept = zr_observation_kept(observation);
-    assert_true(kept->count == 10 && kept->capacity > 20 && phases(kept) == 0 && kept->records[0].what == ZR_ACTIVITY_embedding);
+    assert_true(kept->count == 10 && kept->capacity > 20 && phases(kept) == 0 &&
+                kept->records[0].what == ZR_ACTIVITY_embedding);
     step(f.engine, 1);
     assert_true(kept->dropped == 0 && phases(kept) == 3); // of the second step: whole
     assert_int_equal(lines_with(&f.said, "records found no room"), 1);
@@ -199,7 +218,8 @@ static void test_no_memory(void **state)
     begin(&f, comm, "{}");
     for (int64_t nth = 1;; nth++) {
         zr_alloc_fail_at(nth);
-        zero_status status = zr_observe(f.engine, &(zero_logger){0}, (zr_step_range){1, 1}, &observation, NULL);
+        zero_status status =
+            zr_observe(f.engine, &(zero_logger){0}, (zr_step_range){1, 1}, &observation, NULL);
         zr_alloc_fail_at(0);
         if (status == ZERO_OK)
             break;
@@ -212,8 +232,11 @@ static void test_no_memory(void **state)
     zero_comm_destroy(comm);
 }
 
-static const char *const everything = "{\"wall_clock_breakdown\": true, \"memory_breakdown\": true, \"flops_profiler\": {\"enabled\": true, \"profile_step\": 2},"
-                                      " \"comms_logger\": {\"enabled\": true, \"verbose\": true}, \"zero_optimization\": {\"stage\": 2}}";
+static const char *const everything =
+    "{\"wall_clock_breakdown\": true, \"memory_breakdown\": true, \"flops_profiler\": "
+    "{\"enabled\": true, \"profile_step\": 2},"
+    " \"comms_logger\": {\"enabled\": true, \"verbose\": true}, \"zero_optimization\": {\"stage\": "
+    "2}}";
 
 static void *observed_rank(void *argument)
 {
@@ -246,7 +269,8 @@ static void test_only_rank_0_speaks(void **state)
     assert_int_equal(lines_with(first, "flops    h.1 "), 1);
     assert_int_equal(lines_with(first, "comm     messages of 2 steps"), 1);
     for (int i = 0; i < second->count; i++)
-        assert_true(!strstr(second->lines[i], "planned/held") && strncmp(second->lines[i], "time ", 5) && strncmp(second->lines[i], "comm ", 5));
+        assert_true(!strstr(second->lines[i], "planned/held") &&
+                    strncmp(second->lines[i], "time ", 5) && strncmp(second->lines[i], "comm ", 5));
     for (int r = 0; r < RANKS; r++) {
         free(results[r]);
         zero_comm_destroy(comms[r]);
@@ -259,8 +283,14 @@ static void test_output_that_cannot_be_written(void **state)
     zero_comm *comm = alone();
     zero_error error = {0};
     begin(&f, comm, "{}");
-    zero_options options = {.struct_size = sizeof options, .model = f.model, .comm = comm, .shape = {.batch = BATCH, .seq = SEQ}, .threads = 1, .backend = "ref",
-                            .config_text = "{\"flops_profiler\": {\"enabled\": true, \"output_file\": \"/proc/nowhere/flops.txt\"}}"};
+    zero_options options = {.struct_size = sizeof options,
+                            .model = f.model,
+                            .comm = comm,
+                            .shape = {.batch = BATCH, .seq = SEQ},
+                            .threads = 1,
+                            .backend = "ref",
+                            .config_text = "{\"flops_profiler\": {\"enabled\": true, "
+                                           "\"output_file\": \"/proc/nowhere/flops.txt\"}}"};
     zero_destroy(f.engine); // the communicator has one at a time
     f.engine = NULL;
     zero_engine *engine = (zero_engine *)&f;
@@ -293,21 +323,20 @@ static zero_status note_begun(void *user, zero_engine *engine, zero_error *error
     return ZERO_OK;
 }
 
-static zero_status note_done(void *user, zero_engine *engine, const zero_step_info *info, zero_error *error)
+static zero_status note_done(void *user, zero_engine *engine, const zero_step_info *info,
+                             zero_error *error)
 {
     writer *w = user;
     note(w, "done");
     return w->refuses ? zr_fail(error, ZERO_ERR_IO, "refused") : ZERO_OK;
 }
 
-static void note_destroyed(void *user, zero_engine *engine)
-{
-    note(user, "gone");
-}
+static void note_destroyed(void *user, zero_engine *engine) { note(user, "gone"); }
 
 static void observe_as(zero_engine *engine, writer *w)
 {
-    const zr_observer observer = {.step_begun = note_begun, .step_done = note_done, .destroy = note_destroyed, .user = w};
+    const zr_observer observer = {
+        .step_begun = note_begun, .step_done = note_done, .destroy = note_destroyed, .user = w};
     zero_error error = {0};
     must(zr_engine_observe(engine, &observer, &error), &error);
 }
@@ -318,7 +347,8 @@ static void test_several_observers(void **state)
     diary diary = {0};
     writer a = {&diary, 'a'}, b = {&diary, 'b'};
     zero_comm *comm = alone();
-    begin(&f, comm, "{\"wall_clock_breakdown\": true, \"gradient_accumulation_steps\": 2}"); // the first
+    // the first
+    begin(&f, comm, "{\"wall_clock_breakdown\": true, \"gradient_accumulation_steps\": 2}");
     observe_as(f.engine, &a);
     observe_as(f.engine, &b);
     step(f.engine, 1);
@@ -363,7 +393,9 @@ static void test_one_observer_too_many(void **state)
         observe_as(f.engine, &a);
     assert_int_equal(zr_engine_observe(f.engine, &(zr_observer){0}, &error), ZERO_ERR_LIMIT);
     assert_non_null(strstr(error.message, "at most 4 observers"));
-    assert_int_equal(zr_observe(f.engine, &(zero_logger){0}, (zr_step_range){1, 1}, &observation, &error), ZERO_ERR_LIMIT);
+    assert_int_equal(
+        zr_observe(f.engine, &(zero_logger){0}, (zr_step_range){1, 1}, &observation, &error),
+        ZERO_ERR_LIMIT);
     assert_null(observation);
     end(&f);
     zero_comm_destroy(comm);
@@ -372,8 +404,12 @@ static void test_one_observer_too_many(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nothing_asked),      cmocka_unit_test(test_which_steps_are_printed), cmocka_unit_test(test_evaluations_are_not_recorded),
-        cmocka_unit_test(test_room_grows),         cmocka_unit_test(test_no_memory),               cmocka_unit_test(test_only_rank_0_speaks),
+        cmocka_unit_test(test_nothing_asked),
+        cmocka_unit_test(test_which_steps_are_printed),
+        cmocka_unit_test(test_evaluations_are_not_recorded),
+        cmocka_unit_test(test_room_grows),
+        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_only_rank_0_speaks),
         cmocka_unit_test(test_output_that_cannot_be_written),
         cmocka_unit_test(test_several_observers),
         cmocka_unit_test(test_an_observer_that_fails_ends_the_step),

@@ -19,42 +19,76 @@ const zr_tiering fixture_on_nvme = {
 };
 const zr_tiering fixture_on_host = {.parameters = ZERO_TIER_host, .optimizer = ZERO_TIER_host};
 
-static zero_status sizes(const zero_unit *unit, const zero_shape *shape, const zero_tensors *in, zero_unit_sizes *out)
+static zero_status sizes(const zero_unit *unit, const zero_shape *shape, const zero_tensors *in,
+                         zero_unit_sizes *out)
 {
     bool last = unit->borrowed_count > 0;
-    *out = (zero_unit_sizes){.saved_bytes = 100, .workspace_bytes = 50, .backward_reads = last ? 3 : in->count ? 1 : 0, .backward_reads_streamed = last || in->count};
+    *out = (zero_unit_sizes){.saved_bytes = 100,
+                             .workspace_bytes = 50,
+                             .backward_reads = last        ? 3
+                                               : in->count ? 1
+                                                           : 0,
+                             .backward_reads_streamed = last || in->count};
     out->out.count = last ? 0 : 1;
-    out->out.at[0] = (zero_tensor){.dtype = ZERO_F32, .dims = 2, .shape = {shape->batch, shape->seq}};
+    out->out.at[0] =
+        (zero_tensor){.dtype = ZERO_F32, .dims = 2, .shape = {shape->batch, shape->seq}};
     return ZERO_OK;
 }
 
-static zero_status forward(zero_context *context, const zero_tensors *in, const zero_tensors *out) { return ZERO_ERR_INTERNAL; }
-static zero_status backward(zero_context *context, const zero_tensors *in, const zero_tensors *d_out, const zero_tensors *d_in) { return ZERO_ERR_INTERNAL; }
-static zero_status both(zero_context *context, const zero_tensors *in, const zero_tensors *d_in) { return ZERO_ERR_INTERNAL; }
+static zero_status forward(zero_context *context, const zero_tensors *in, const zero_tensors *out)
+{
+    return ZERO_ERR_INTERNAL;
+}
+static zero_status backward(zero_context *context, const zero_tensors *in,
+                            const zero_tensors *d_out, const zero_tensors *d_in)
+{
+    return ZERO_ERR_INTERNAL;
+}
+static zero_status both(zero_context *context, const zero_tensors *in, const zero_tensors *d_in)
+{
+    return ZERO_ERR_INTERNAL;
+}
 
-static const zero_unit_ops inner = {.kind = "inner", .dtypes = ALL_DTYPES, .sizes = sizes, .forward = forward, .backward = backward};
-static const zero_unit_ops last = {.kind = "last", .dtypes = ALL_DTYPES, .sizes = sizes, .forward = forward, .backward = backward, .forward_backward = both};
+static const zero_unit_ops inner = {.kind = "inner",
+                                    .dtypes = ALL_DTYPES,
+                                    .sizes = sizes,
+                                    .forward = forward,
+                                    .backward = backward};
+static const zero_unit_ops last = {.kind = "last",
+                                   .dtypes = ALL_DTYPES,
+                                   .sizes = sizes,
+                                   .forward = forward,
+                                   .backward = backward,
+                                   .forward_backward = both};
 
-static void add_unit(fixture *f, int u, const char *name, int tensors, int first_tensor, const zero_unit_ops *ops)
+static void add_unit(fixture *f, int u, const char *name, int tensors, int first_tensor,
+                     const zero_unit_ops *ops)
 {
     snprintf(f->unit_names[u], sizeof f->unit_names[u], "%s", name);
     f->pieces[u] = (zero_piece_desc){ZERO_TRAINABLE, tensors, &f->tensors[first_tensor]};
-    f->units[u] = (zero_unit){.name = f->unit_names[u], .ops = ops, .piece_count = 1, .pieces = &f->pieces[u]};
+    f->units[u] = (zero_unit){
+        .name = f->unit_names[u], .ops = ops, .piece_count = 1, .pieces = &f->pieces[u]};
 }
 
 // A piece a tensor; those from `resident` on are streamed.
-static void add_streamed_unit(fixture *f, int u, const char *name, int pieces, int resident, int first, const zero_unit_ops *ops)
+static void add_streamed_unit(fixture *f, int u, const char *name, int pieces, int resident,
+                              int first, const zero_unit_ops *ops)
 {
     snprintf(f->unit_names[u], sizeof f->unit_names[u], "%s", name);
     for (int i = 0; i < pieces; i++)
-        f->pieces[first + i] = (zero_piece_desc){.kind = ZERO_TRAINABLE, .tensor_count = 1, .tensors = &f->tensors[first + i], .streamed = i >= resident};
-    f->units[u] = (zero_unit){.name = f->unit_names[u], .ops = ops, .piece_count = pieces, .pieces = &f->pieces[first]};
+        f->pieces[first + i] = (zero_piece_desc){.kind = ZERO_TRAINABLE,
+                                                 .tensor_count = 1,
+                                                 .tensors = &f->tensors[first + i],
+                                                 .streamed = i >= resident};
+    f->units[u] = (zero_unit){
+        .name = f->unit_names[u], .ops = ops, .piece_count = pieces, .pieces = &f->pieces[first]};
 }
 
 static void add_tensor(fixture *f, int t, int dims, int64_t rows, int64_t columns)
 {
     snprintf(f->names[t], sizeof f->names[t], "t%d", t);
-    f->tensors[t] = (zero_tensor_desc){.name = f->names[t], .dims = dims, .shape = {rows, columns}, .tp_axis = -1, .tp_parts = 1};
+    f->tensors[t] = (zero_tensor_desc){
+        .name = f->names[t], .dims = dims, .shape = {rows, columns}, .tp_axis = -1, .tp_parts = 1};
 }
 
 void fixture_build(fixture *f, int blocks, int64_t vocab, int64_t width)
@@ -105,7 +139,12 @@ zr_plan *fixture_plan(const fixture *f, int stage, int ranks, int64_t accumulati
 
 zr_settings fixture_settings(zero_dtype dtype, int stage, int64_t accumulation)
 {
-    return (zr_settings){.stage = stage, .precision = zr_precision_of(dtype, accumulation), .accumulation = accumulation, .state_vectors = 2, .reduce_bucket = 500000000, .prefetch_bucket = 50000000};
+    return (zr_settings){.stage = stage,
+                         .precision = zr_precision_of(dtype, accumulation),
+                         .accumulation = accumulation,
+                         .state_vectors = 2,
+                         .reduce_bucket = 500000000,
+                         .prefetch_bucket = 50000000};
 }
 
 static zr_plan *plan_of(const fixture *f, const zr_settings *settings, const zr_machine *machine)
@@ -125,7 +164,8 @@ zr_plan *fixture_plan_of(const fixture *f, const zr_settings *settings, int rank
     return plan_of(f, settings, &(zr_machine){.ranks = ranks, .threads = 1, .mapped = mapped});
 }
 
-zr_plan *fixture_plan_in(const fixture *f, zero_dtype dtype, int stage, int ranks, int64_t accumulation, bool mapped)
+zr_plan *fixture_plan_in(const fixture *f, zero_dtype dtype, int stage, int ranks,
+                         int64_t accumulation, bool mapped)
 {
     zr_settings settings = fixture_settings(dtype, stage, accumulation);
     return plan_of(f, &settings, &(zr_machine){.ranks = ranks, .threads = 1, .mapped = mapped});
@@ -135,10 +175,12 @@ zr_plan *fixture_plan_on_machines(const fixture *f, int ranks, int machine_ranks
 {
     zr_settings settings = fixture_settings(ZERO_F32, 3, 1);
     settings.kept_by = kept ? machine_ranks : 1;
-    return plan_of(f, &settings, &(zr_machine){.ranks = ranks, .threads = 1, .machine_ranks = machine_ranks});
+    return plan_of(f, &settings,
+                   &(zr_machine){.ranks = ranks, .threads = 1, .machine_ranks = machine_ranks});
 }
 
-zr_plan *fixture_plan_on_tiers(const fixture *f, int stage, int ranks, int64_t accumulation, const zr_tiering *tiering)
+zr_plan *fixture_plan_on_tiers(const fixture *f, int stage, int ranks, int64_t accumulation,
+                               const zr_tiering *tiering)
 {
     zr_settings settings = fixture_settings(ZERO_BF16, stage, accumulation);
     settings.tiering = *tiering;
@@ -153,10 +195,11 @@ zr_plan *fixture_plan_as_said(const fixture *f, const char *said)
     zr_config *config = NULL;
     zero_error error = {0};
     snprintf(text, sizeof text,
-             "{\"zero_optimization\": {\"stage\": 3, \"offload_optimizer\": %s, \"offload_param\": %s, %s}}",
+             "{\"zero_optimization\": {\"stage\": 3, \"offload_optimizer\": %s, \"offload_param\": "
+             "%s, %s}}",
              host, host, said);
-    if (zr_config_parse(text, strlen(text), "test", &config, &error) != ZERO_OK
-        || zr_config_resolve(config, &facts, NULL, &error) != ZERO_OK) {
+    if (zr_config_parse(text, strlen(text), "test", &config, &error) != ZERO_OK ||
+        zr_config_resolve(config, &facts, NULL, &error) != ZERO_OK) {
         fprintf(stderr, "%s: %s\n", text, error.message);
         abort();
     }

@@ -12,15 +12,31 @@ static const zr_tiering tierings[] = {
     {0},
     {.optimizer = ZERO_TIER_host},
     {.optimizer = ZERO_TIER_nvme, .read_ahead = true, .block = 1 << 20},
-    {.parameters = ZERO_TIER_host, .optimizer = ZERO_TIER_host, .persistent = 50000, .persistent_most = 200000},
-    {.parameters = ZERO_TIER_nvme, .optimizer = ZERO_TIER_nvme, .visits_ahead = 2, .block = 1 << 20},
-    {.parameters = ZERO_TIER_nvme, .optimizer = ZERO_TIER_nvme, .visits_ahead = 1, .reuse = 1000000000, .block = 1 << 20},
-    {.parameters = ZERO_TIER_nvme, .optimizer = ZERO_TIER_host, .persistent = 50000, .persistent_most = 100000, .block = 1 << 20},
+    {.parameters = ZERO_TIER_host,
+     .optimizer = ZERO_TIER_host,
+     .persistent = 50000,
+     .persistent_most = 200000},
+    {.parameters = ZERO_TIER_nvme,
+     .optimizer = ZERO_TIER_nvme,
+     .visits_ahead = 2,
+     .block = 1 << 20},
+    {.parameters = ZERO_TIER_nvme,
+     .optimizer = ZERO_TIER_nvme,
+     .visits_ahead = 1,
+     .reuse = 1000000000,
+     .block = 1 << 20},
+    {.parameters = ZERO_TIER_nvme,
+     .optimizer = ZERO_TIER_host,
+     .persistent = 50000,
+     .persistent_most = 100000,
+     .block = 1 << 20},
 };
 
 static int least_stage(const zr_tiering *tiering)
 {
-    return tiering->parameters != ZERO_TIER_device ? 3 : tiering->optimizer != ZERO_TIER_device ? 1 : 0;
+    return tiering->parameters != ZERO_TIER_device  ? 3
+           : tiering->optimizer != ZERO_TIER_device ? 1
+                                                    : 0;
 }
 
 static void for_settings(const fixture *f, zr_settings settings, program_check check)
@@ -38,10 +54,13 @@ static void for_tiers(const fixture *f, program_check check)
     for (int t = 0; t < ZR_COUNT(tierings); t++)
         for (int stage = least_stage(&tierings[t]); stage < 4; stage++)
             for (int variant = 0; variant < 12; variant++) {
-                zr_settings settings = fixture_settings(variant % 2 ? ZERO_BF16 : ZERO_F32, stage, 1 + variant % 3);
+                zr_settings settings =
+                    fixture_settings(variant % 2 ? ZERO_BF16 : ZERO_F32, stage, 1 + variant % 3);
                 settings.tiering = tierings[t];
                 settings.activation_checkpoints = variant % 4 == 3 ? 3 : 0;
-                settings.activation_checkpoint_tier = variant == 7 ? ZERO_TIER_host : variant == 11 ? ZERO_TIER_nvme : ZERO_TIER_device;
+                settings.activation_checkpoint_tier = variant == 7    ? ZERO_TIER_host
+                                                      : variant == 11 ? ZERO_TIER_nvme
+                                                                      : ZERO_TIER_device;
                 settings.delayed = variant % 5 == 4 && stage > 0;
                 for_settings(f, settings, check);
             }
@@ -69,15 +88,18 @@ static void check_apart(const zr_plan *plan, zr_pass_kind kind)
         for (int k = 0; k < i; k++) {
             const zr_life *a = &lives.at[k], *b = &lives.at[i];
             if (overlap_in_bytes(a, b) && b->from < a->to)
-                fail_msg("pass %s, instruction %d: piece %d comes to where piece %d is needed until %d (%s)", zr_pass_name(kind),
-                         b->from, b->piece, a->piece, a->to, zr_space_name(a->space));
+                fail_msg("pass %s, instruction %d: piece %d comes to where piece %d is needed "
+                         "until %d (%s)",
+                         zr_pass_name(kind), b->from, b->piece, a->piece, a->to,
+                         zr_space_name(a->space));
         }
     assert_true(zr_lives_end(&lives, ZR_SPACE_GATHERED) <= plan->gather_bytes);
     if (kind == ZR_PASS_MICRO_BATCH) {
         assert_int_equal(zr_lives_end(&lives, ZR_SPACE_GATHERED), plan->gather_bytes);
         assert_int_equal(zr_lives_end(&lives, ZR_SPACE_GRADIENTS), plan->grad_bytes);
         assert_int_equal(zr_lives_end(&lives, ZR_SPACE_OPEN_SUMS), plan->open_bytes);
-        assert_int_equal(zr_lives_end(&lives, ZR_SPACE_STAGED_PARAMETERS), plan->staged_parameter_bytes);
+        assert_int_equal(zr_lives_end(&lives, ZR_SPACE_STAGED_PARAMETERS),
+                         plan->staged_parameter_bytes);
         assert_int_equal(zr_lives_end(&lives, ZR_SPACE_STAGED_SUMS), plan->staged_gradient_bytes);
     }
     zr_lives_free(&lives);
@@ -112,7 +134,8 @@ static void replay_call(const zr_plan *plan, const replay *r, const zr_instructi
         int p = unit->pieces[k];
         bool reads = forward || (unit->sizes.backward_reads >> k & 1);
         assert_true(plan->pieces[p].streamed || !reads || r->bound[p]);
-        assert_true(plan->pieces[p].streamed || !(backward || i->what == ZR_CALL_BOTH) || r->collecting[p]);
+        assert_true(plan->pieces[p].streamed || !(backward || i->what == ZR_CALL_BOTH) ||
+                    r->collecting[p]);
     }
 }
 
@@ -201,7 +224,8 @@ static int64_t operand_bytes(const zr_plan *plan, const zr_instruction *i)
 {
     const zr_piece *piece = &plan->pieces[i->piece];
     bool gathered = i->place.space == ZR_SPACE_GATHERED;
-    return plan->ranks * (gathered ? zr_piece_shard_bytes(piece) : zr_piece_gradient_shard_bytes(piece));
+    return plan->ranks *
+           (gathered ? zr_piece_shard_bytes(piece) : zr_piece_gradient_shard_bytes(piece));
 }
 
 static void expect_drained(const operand *list, const zr_plan *plan, const zr_instruction *writes)

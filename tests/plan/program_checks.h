@@ -13,8 +13,8 @@ void program_for_all(program_check check);
 void program_check_lives(const zr_plan *plan);
 // What is begun is awaited; what units read and add to is there.
 void program_check_replay(const zr_plan *plan);
-// What peers read, shards and contributions in a window, is not written over before they have drained
-// it.
+// What peers read, shards and contributions in a window, is not written over before they have
+// drained it.
 void program_check_readers(const zr_plan *plan);
 // Forward of every unit once, then backward of every unit, last first; the seam lies between them.
 void program_check_calls(const zr_plan *plan);

@@ -21,10 +21,7 @@ static zr_plan *planned(int checkpoints, zero_tier tier, bool inference)
     return fixture_plan_of(&f, &settings, 2, true);
 }
 
-static int64_t out_of(int unit)
-{
-    return unit == UNITS - 1 ? 0 : BOUNDARY;
-}
+static int64_t out_of(int unit) { return unit == UNITS - 1 ? 0 : BOUNDARY; }
 
 static void everything_kept_has_a_place_of_its_own(void **state)
 {
@@ -41,7 +38,8 @@ static void everything_kept_has_a_place_of_its_own(void **state)
     assert_int_equal(plan->boundary_first[0], at);
     assert_int_equal(plan->boundary_first[1], at + BOUNDARY);
     assert_int_equal(plan->activation_bytes, at + 2 * BOUNDARY);
-    assert_int_equal(plan->activation_checkpoint_buffer_bytes + plan->activation_checkpoint_bytes, 0);
+    assert_int_equal(plan->activation_checkpoint_buffer_bytes + plan->activation_checkpoint_bytes,
+                     0);
     zr_plan_destroy(plan);
 }
 
@@ -84,7 +82,8 @@ static void checkpoints_that_leave_pass_through_two_buffers(void **state)
         const zr_unit_plan *before = &plan->units[zr_plan_segment_first(plan, s) - 1];
         assert_true(before->out_kept);
         assert_int_equal(before->out_first, s % 2 * ZR_IO_PAGE);
-        assert_int_equal(zr_activation_checkpoint_bytes(plan, s), s < 5 ? ZR_IO_PAGE : 0); // the last stays
+        // the last stays
+        assert_int_equal(zr_activation_checkpoint_bytes(plan, s), s < 5 ? ZR_IO_PAGE : 0);
     }
     assert_int_equal(zr_activation_checkpoint_bytes(plan, 0), 0); // the batch
     assert_int_equal(plan->activation_checkpoint_bytes, 4 * ZR_IO_PAGE);

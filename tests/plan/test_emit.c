@@ -12,10 +12,7 @@
 static const pass_concern waits = {BIT(ZR_AWAIT), ~0u, 0};
 static const zr_slot readers_of_3 = {ZR_SLOT_READERS, 3}, sum_of_4 = {ZR_SLOT_TRAVELLED, 4};
 
-static zr_place in_window(int64_t first)
-{
-    return (zr_place){ZR_SPACE_GATHERED, first};
-}
+static zr_place in_window(int64_t first) { return (zr_place){ZR_SPACE_GATHERED, first}; }
 
 static void end(zr_emitter *e)
 {

@@ -7,8 +7,8 @@
 #include <cmocka.h>
 
 static const pass_concern way = {
-    .codes = BIT(ZR_OPEN) | BIT(ZR_CALL) | BIT(ZR_UNBIND) | BIT(ZR_ROUND) | BIT(ZR_REDUCE)
-             | BIT(ZR_AWAIT),
+    .codes = BIT(ZR_OPEN) | BIT(ZR_CALL) | BIT(ZR_UNBIND) | BIT(ZR_ROUND) | BIT(ZR_REDUCE) |
+             BIT(ZR_AWAIT),
     .slots = BIT(ZR_SLOT_SUM),
     .spaces = BIT(ZR_SPACE_GRADIENTS),
 };

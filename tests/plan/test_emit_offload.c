@@ -109,8 +109,8 @@ static void one_micro_batch_fetches_no_sums(void **state)
 static void on_the_device_nothing_travels(void **state)
 {
     const zr_tiering nothing = {0};
-    const pass_concern concern = {moves, BIT(ZR_SLOT_FETCHED) | BIT(ZR_SLOT_TRAVELLED)
-                                             | BIT(ZR_SLOT_PARKED), 0};
+    const pass_concern concern = {
+        moves, BIT(ZR_SLOT_FETCHED) | BIT(ZR_SLOT_TRAVELLED) | BIT(ZR_SLOT_PARKED), 0};
     zr_plan *plan = planned(&nothing, 2);
     for (int kind = 0; kind < ZR_PASS_COUNT; kind++)
         expect_pass(&plan->program.passes[kind], &concern, "");

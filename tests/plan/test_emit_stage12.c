@@ -11,8 +11,8 @@ enum { RANKS = 3 };
 
 static const pass_concern exchange = {
     .codes = BIT(ZR_GATHER) | BIT(ZR_RELEASE) | BIT(ZR_PUBLISH) | BIT(ZR_AWAIT) | BIT(ZR_UPDATE),
-    .slots = BIT(ZR_SLOT_GATHER) | BIT(ZR_SLOT_READERS) | BIT(ZR_SLOT_PUBLISHED)
-             | BIT(ZR_SLOT_RELEASED),
+    .slots =
+        BIT(ZR_SLOT_GATHER) | BIT(ZR_SLOT_READERS) | BIT(ZR_SLOT_PUBLISHED) | BIT(ZR_SLOT_RELEASED),
 };
 
 static void check_reads(const zr_plan *plan)

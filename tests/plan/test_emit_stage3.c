@@ -8,8 +8,8 @@
 #include <cmocka.h>
 
 static const pass_concern mapped = {
-    .codes = BIT(ZR_AWAIT) | BIT(ZR_GATHER) | BIT(ZR_BIND) | BIT(ZR_CALL) | BIT(ZR_RELEASE)
-             | BIT(ZR_REDUCE) | BIT(ZR_UPDATE) | BIT(ZR_PUBLISH),
+    .codes = BIT(ZR_AWAIT) | BIT(ZR_GATHER) | BIT(ZR_BIND) | BIT(ZR_CALL) | BIT(ZR_RELEASE) |
+             BIT(ZR_REDUCE) | BIT(ZR_UPDATE) | BIT(ZR_PUBLISH),
     .slots = BIT(ZR_SLOT_PUBLISHED) | BIT(ZR_SLOT_RELEASED) | BIT(ZR_SLOT_GATHER),
     .spaces = BIT(ZR_SPACE_PARAMETERS),
 };
@@ -39,8 +39,8 @@ static void a_map_waits_for_versions_and_moves_nothing(void **state)
                 " | AWAIT published 1 | GATHER 1 | BIND 1 parameters | CALL backward 1"
                 " | RELEASE 1 if last | REDUCE 1 | CALL backward 0 | RELEASE 0 if last | REDUCE 0");
     for (int i = 0; i < pass->count; i++)
-        assert_true(pass->at[i].code != ZR_GATHER
-                    || (pass->at[i].bytes == 0 && pass->at[i].place.space == ZR_SPACE_NONE));
+        assert_true(pass->at[i].code != ZR_GATHER ||
+                    (pass->at[i].bytes == 0 && pass->at[i].place.space == ZR_SPACE_NONE));
     expect_pass(&plan->program.passes[ZR_PASS_UPDATE], &mapped,
                 "AWAIT released 0 if changed | AWAIT released 1 if changed"
                 " | AWAIT released 2 if changed"

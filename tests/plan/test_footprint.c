@@ -1,5 +1,5 @@
-// Bytes by category and tier: the papers', less of the nearer tier where a farther one is used, and what
-// is refused where they do not fit.
+// Bytes by category and tier: the papers', less of the nearer tier where a farther one is used, and
+// what is refused where they do not fit.
 #include "fixture.h"
 #include "plan/state_formulas.h"
 
@@ -8,7 +8,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-// From two ranks on each stage plans less than the one before, unless the borrowed embedding is most of the model.
+// From two ranks on each stage plans less than the one before, unless the borrowed embedding is
+// most of the model.
 static void test_higher_stage_holds_less(void **state)
 {
     fixture f;
@@ -52,14 +53,19 @@ static void a_farther_tier_takes_less_of_the_nearer(void **state)
     fixture f;
     fixture_build(&f, 12, 1000, 96);
     zr_tiering nothing = {0};
-    zr_plan *device = fixture_plan_on_tiers(&f, 3, 2, 1, &nothing), *host = fixture_plan_on_tiers(&f, 3, 2, 1, &fixture_on_host), *nvme = fixture_plan_on_tiers(&f, 3, 2, 1, &fixture_on_nvme);
-    assert_true(zr_plan_tier_bytes(host, ZERO_TIER_device) < zr_plan_tier_bytes(device, ZERO_TIER_device));
-    assert_true(zr_plan_tier_bytes(nvme, ZERO_TIER_host) < zr_plan_tier_bytes(host, ZERO_TIER_host));
+    zr_plan *device = fixture_plan_on_tiers(&f, 3, 2, 1, &nothing),
+            *host = fixture_plan_on_tiers(&f, 3, 2, 1, &fixture_on_host),
+            *nvme = fixture_plan_on_tiers(&f, 3, 2, 1, &fixture_on_nvme);
+    assert_true(zr_plan_tier_bytes(host, ZERO_TIER_device) <
+                zr_plan_tier_bytes(device, ZERO_TIER_device));
+    assert_true(zr_plan_tier_bytes(nvme, ZERO_TIER_host) <
+                zr_plan_tier_bytes(host, ZERO_TIER_host));
     assert_int_equal(zr_plan_tier_bytes(device, ZERO_TIER_host), 0);
     assert_int_equal(zr_plan_tier_bytes(host, ZERO_TIER_nvme), 0);
     assert_int_equal(nvme->slab.count, 3);
     assert_true(device->hash != host->hash && host->hash != nvme->hash);
-    zr_machine machine = {.tier_limit = {[ZERO_TIER_host] = zr_plan_tier_bytes(nvme, ZERO_TIER_host)}};
+    zr_machine machine = {
+        .tier_limit = {[ZERO_TIER_host] = zr_plan_tier_bytes(nvme, ZERO_TIER_host)}};
     assert_true(zr_plan_fits(nvme, &machine));
     machine.tier_limit[ZERO_TIER_host]--;
     assert_false(zr_plan_fits(nvme, &machine));
@@ -73,7 +79,11 @@ static void test_limit(void **state)
     fixture f;
     fixture_build(&f, 4, 4096, 1024);
     zr_plan *plan = fixture_plan(&f, 0, 8, 1, true);
-    zr_machine machine = {.ranks = 8, .threads = 1, .mapped = true, .memory_limit = zr_plan_total_bytes(plan) / 2, .memory_reason = "a test"};
+    zr_machine machine = {.ranks = 8,
+                          .threads = 1,
+                          .mapped = true,
+                          .memory_limit = zr_plan_total_bytes(plan) / 2,
+                          .memory_reason = "a test"};
     zero_error error = {0};
     assert_int_equal(zr_plan_check_memory(plan, &machine, &error), ZERO_ERR_LIMIT);
     assert_non_null(strstr(error.message, "would fit"));

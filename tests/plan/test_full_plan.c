@@ -77,9 +77,9 @@ static void stages_say_what_a_rank_holds(void **state)
     for (int stage = 0; stage < 4; stage++)
         for (int mapped = 0; mapped < 2; mapped++) {
             zr_plan *plan = fixture_plan(&f, stage, 2, 1, mapped);
-            assert_int_equal(plan->holding, stage < 3  ? ZR_HOLDS_REPLICAS
-                                            : mapped   ? ZR_HOLDS_A_MAP
-                                                       : ZR_HOLDS_SHARDS);
+            assert_int_equal(plan->holding, stage < 3 ? ZR_HOLDS_REPLICAS
+                                            : mapped  ? ZR_HOLDS_A_MAP
+                                                      : ZR_HOLDS_SHARDS);
             assert_int_equal(plan->updates_whole, stage == 0);
             zr_plan_destroy(plan);
         }
@@ -95,8 +95,8 @@ static zero_status status_of(const zr_settings *settings, zero_shape shape, int 
     zr_plan *plan = NULL;
     fixture f;
     fixture_build(&f, 1, 1000, 96);
-    zero_status status = zr_plan_create(&f.model, &shape, settings, &(zr_machine){.ranks = ranks},
-                                        &plan, error);
+    zero_status status =
+        zr_plan_create(&f.model, &shape, settings, &(zr_machine){.ranks = ranks}, &plan, error);
     zr_plan_destroy(plan);
     return status;
 }

@@ -1,5 +1,5 @@
-// Where stage 3 gathers: what lies in the gather window and in the host's buffers at one time is apart, and
-// what is needed soon stays.
+// Where stage 3 gathers: what lies in the gather window and in the host's buffers at one time is
+// apart, and what is needed soon stays.
 #include "fixture.h"
 
 #include <setjmp.h>
@@ -7,20 +7,21 @@
 #include <stdio.h>
 #include <cmocka.h>
 
-typedef struct bytes { int64_t first, end; } bytes;
+typedef struct bytes {
+    int64_t first, end;
+} bytes;
 
-static void check_apart(bytes a, bytes b)
-{
-    assert_true(a.first >= b.end || b.first >= a.end);
-}
+static void check_apart(bytes a, bytes b) { assert_true(a.first >= b.end || b.first >= a.end); }
 
 // Own shards in the host's buffers, from the fetch to the gather.
 static void check_staged(const zr_plan *plan)
 {
     int fetched = plan->first_fetches;
     for (int v = 0; v < plan->visit_count; v++) {
-        assert_true(fetched >= v && plan->visits[v].fetches_visit >= fetched && plan->visits[v].fetches_visit >= ZR_MIN(v + 1, plan->visit_count - 1));
-        for (int phase = 0; phase < 2; phase++) { // before visit v is gathered, and after, when more is fetched
+        assert_true(fetched >= v && plan->visits[v].fetches_visit >= fetched &&
+                    plan->visits[v].fetches_visit >= ZR_MIN(v + 1, plan->visit_count - 1));
+        // before visit v is gathered, and after, when more is fetched
+        for (int phase = 0; phase < 2; phase++) {
             int from = phase ? v + 1 : v, to = phase ? plan->visits[v].fetches_visit : fetched;
             bytes live[64];
             int count = 0;
@@ -29,7 +30,9 @@ static void check_staged(const zr_plan *plan)
                     if (plan->visits[w].staged_first[i] < 0)
                         continue;
                     int64_t first = plan->visits[w].staged_first[i];
-                    live[count] = (bytes){first, first + zr_piece_shard_bytes(&plan->pieces[plan->visits[w].pieces[i]])};
+                    live[count] = (bytes){
+                        first,
+                        first + zr_piece_shard_bytes(&plan->pieces[plan->visits[w].pieces[i]])};
                     assert_true(live[count].end <= plan->staged_parameter_bytes);
                     for (int k = 0; k < count; k++)
                         check_apart(live[k], live[count]);
@@ -46,12 +49,16 @@ static void check_gathered(const zr_plan *plan)
         const zr_visit *now = &plan->visits[v], *next = &plan->visits[v + 1];
         for (int i = 0; i < now->piece_count; i++)
             for (int k = 0; k < next->piece_count && next->ahead; k++) {
-                const zr_piece *a = &plan->pieces[now->pieces[i]], *b = &plan->pieces[next->pieces[k]];
+                const zr_piece *a = &plan->pieces[now->pieces[i]],
+                               *b = &plan->pieces[next->pieces[k]];
                 if (a == b && a->kept_first >= 0)
                     continue;
-                check_apart((bytes){now->gather_first[i], now->gather_first[i] + plan->ranks * zr_piece_shard_bytes(a)},
-                            (bytes){next->gather_first[k], next->gather_first[k] + plan->ranks * zr_piece_shard_bytes(b)});
-                assert_true(next->gather_first[k] + plan->ranks * zr_piece_shard_bytes(b) <= plan->gather_bytes);
+                check_apart((bytes){now->gather_first[i],
+                                    now->gather_first[i] + plan->ranks * zr_piece_shard_bytes(a)},
+                            (bytes){next->gather_first[k],
+                                    next->gather_first[k] + plan->ranks * zr_piece_shard_bytes(b)});
+                assert_true(next->gather_first[k] + plan->ranks * zr_piece_shard_bytes(b) <=
+                            plan->gather_bytes);
             }
     }
 }
@@ -60,18 +67,30 @@ static int reusing(const zr_plan *plan)
 {
     int count = 0;
     for (int w = 0; w < plan->visit_count; w++) {
-        const zr_visit *later = &plan->visits[w], *first = later->reuses >= 0 ? &plan->visits[later->reuses] : NULL;
+        const zr_visit *later = &plan->visits[w],
+                       *first = later->reuses >= 0 ? &plan->visits[later->reuses] : NULL;
         for (int i = 0; i < later->piece_count && first; i++) {
             const zr_piece *piece = &plan->pieces[later->pieces[i]];
-            const bytes place = {later->gather_first[i], later->gather_first[i] + plan->ranks * zr_piece_shard_bytes(piece)};
+            const bytes place = {later->gather_first[i],
+                                 later->gather_first[i] +
+                                     plan->ranks * zr_piece_shard_bytes(piece)};
             bool there = false;
             for (int k = 0; k < first->piece_count; k++)
-                there |= first->pieces[k] == later->pieces[i] && first->gather_first[k] == place.first;
-            assert_true(there && !later->gathers[i] && later->staged_first[i] < 0 && place.end <= plan->gather_bytes);
-            for (int u = later->reuses + 1; u < w; u++) // what is gathered in between lies elsewhere
-                for (int k = 0; k < plan->visits[u].piece_count && plan->visits[u].reuses != later->reuses; k++)
-                    check_apart(place, (bytes){plan->visits[u].gather_first[k],
-                                               plan->visits[u].gather_first[k] + plan->ranks * zr_piece_shard_bytes(&plan->pieces[plan->visits[u].pieces[k]])});
+                there |=
+                    first->pieces[k] == later->pieces[i] && first->gather_first[k] == place.first;
+            assert_true(there && !later->gathers[i] && later->staged_first[i] < 0 &&
+                        place.end <= plan->gather_bytes);
+            // what is gathered in between lies elsewhere
+            for (int u = later->reuses + 1; u < w; u++)
+                for (int k = 0;
+                     k < plan->visits[u].piece_count && plan->visits[u].reuses != later->reuses;
+                     k++)
+                    check_apart(
+                        place,
+                        (bytes){plan->visits[u].gather_first[k],
+                                plan->visits[u].gather_first[k] +
+                                    plan->ranks * zr_piece_shard_bytes(
+                                                      &plan->pieces[plan->visits[u].pieces[k]])});
         }
         count += first != NULL;
     }
@@ -84,7 +103,8 @@ static void what_is_needed_soon_stays(void **state)
     fixture_build(&f, 5, 1000, 96);
     zr_tiering tiering = fixture_on_nvme;
     zr_plan *plan = fixture_plan_on_tiers(&f, 3, 2, 1, &tiering);
-    int64_t none = plan->gather_bytes, read = plan->moves.micro_batch.nvme_read, block = plan->pieces[1].padded;
+    int64_t none = plan->gather_bytes, read = plan->moves.micro_batch.nvme_read,
+            block = plan->pieces[1].padded;
     assert_int_equal(reusing(plan), 0);
     zr_plan_destroy(plan);
     tiering.reuse = 1000000000;
@@ -93,7 +113,8 @@ static void what_is_needed_soon_stays(void **state)
     assert_true(plan->gather_bytes > none && plan->moves.micro_batch.nvme_read < read);
     int64_t all = plan->moves.micro_batch.nvme_read;
     zr_plan_destroy(plan);
-    tiering.reuse = 1000 * 96 + 96 + 2048 * 4 + 2 * block; // the head, and a block's forward and backward
+    // the head, and a block's forward and backward
+    tiering.reuse = 1000 * 96 + 96 + 2048 * 4 + 2 * block;
     plan = fixture_plan_on_tiers(&f, 3, 2, 1, &tiering);
     int few = reusing(plan);
     assert_true(few > 0 && few < 6 && plan->moves.micro_batch.nvme_read > all);
@@ -105,7 +126,9 @@ static void what_is_needed_soon_stays(void **state)
     for (int live = 0; live <= 1000000000; live += 1000000000) { // 0 is a limit too
         char said[128];
         snprintf(said, sizeof said,
-                 "\"stage3_param_persistence_threshold\": 0, \"stage3_max_reuse_distance\": 1e9, \"stage3_max_live_parameters\": %d", live);
+                 "\"stage3_param_persistence_threshold\": 0, \"stage3_max_reuse_distance\": 1e9, "
+                 "\"stage3_max_live_parameters\": %d",
+                 live);
         plan = fixture_plan_as_said(&f, said);
         assert_int_equal(reusing(plan), live ? 6 : 0);
         zr_plan_destroy(plan);
@@ -135,8 +158,11 @@ static void test_machines_share_what_they_gather(void **state)
     fixture f;
     fixture_build(&f, 3, 1000, 100);
     zr_plan *alone = fixture_plan(&f, 3, 8, 1, false);
-    zr_plan *shared = fixture_plan_on_machines(&f, 8, 4, false), *kept = fixture_plan_on_machines(&f, 8, 4, true);
-    const zr_traffic_plan *a = &alone->traffic[ZR_PASS_MICRO_BATCH], *s = &shared->traffic[ZR_PASS_MICRO_BATCH], *k = &kept->traffic[ZR_PASS_MICRO_BATCH];
+    zr_plan *shared = fixture_plan_on_machines(&f, 8, 4, false),
+            *kept = fixture_plan_on_machines(&f, 8, 4, true);
+    const zr_traffic_plan *a = &alone->traffic[ZR_PASS_MICRO_BATCH],
+                          *s = &shared->traffic[ZR_PASS_MICRO_BATCH],
+                          *k = &kept->traffic[ZR_PASS_MICRO_BATCH];
     assert_true(a->hash == s->hash && a->hash == k->hash && a->messages == k->messages);
     assert_int_equal(a->bytes[ZERO_COMM_all_gather], 7 * s->bytes[ZERO_COMM_all_gather]);
     assert_int_equal(k->bytes[ZERO_COMM_all_gather], kept->full_bytes / 8);
@@ -144,7 +170,8 @@ static void test_machines_share_what_they_gather(void **state)
     assert_int_equal(alone->gather_share, alone->gather_bytes);
     assert_int_equal(shared->gather_share, alone->gather_share / 4);
     assert_int_equal(kept->gather_share, kept->full_bytes / 4);
-    assert_int_equal(zr_plan_total_bytes(alone) - zr_plan_total_bytes(shared), alone->gather_share - shared->gather_share);
+    assert_int_equal(zr_plan_total_bytes(alone) - zr_plan_total_bytes(shared),
+                     alone->gather_share - shared->gather_share);
     assert_true(alone->hash != shared->hash && shared->hash != kept->hash);
     zr_plan_destroy(alone);
     zr_plan_destroy(shared);

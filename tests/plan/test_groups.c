@@ -1,5 +1,5 @@
-// Portions of the update cover every element once, and the bytes that move are those of ZeRO-Offload and
-// ZeRO-Infinity.
+// Portions of the update cover every element once, and the bytes that move are those of
+// ZeRO-Offload and ZeRO-Infinity.
 #include "fixture.h"
 
 #include <setjmp.h>
@@ -8,7 +8,8 @@
 
 static void check_slices(const zr_plan *plan)
 {
-    int64_t limit = ZR_MAX(plan->settings.tiering.sub_group, 0) / ZR_CHUNK * ZR_CHUNK, covered[ZERO_TIER_COUNT] = {0};
+    int64_t limit = ZR_MAX(plan->settings.tiering.sub_group, 0) / ZR_CHUNK * ZR_CHUNK,
+            covered[ZERO_TIER_COUNT] = {0};
     int next = 0;
     for (int p = 0; p < plan->piece_count; p++) {
         const zr_piece *piece = &plan->pieces[p];
@@ -16,7 +17,8 @@ static void check_slices(const zr_plan *plan)
         assert_int_equal(piece->slice_first, next);
         for (; next < piece->slice_first + piece->slice_count; next++) {
             const zr_slice *slice = &plan->slices[next];
-            assert_true(slice->piece == p && slice->first == at && slice->count > 0 && slice->count % ZR_CHUNK == 0);
+            assert_true(slice->piece == p && slice->first == at && slice->count > 0 &&
+                        slice->count % ZR_CHUNK == 0);
             at += slice->count;
         }
         assert_int_equal(at, piece->shard);
@@ -28,7 +30,9 @@ static void check_slices(const zr_plan *plan)
         for (int s = group->slice_first; s < group->slice_first + group->slice_count; s++) {
             const zr_slice *slice = &plan->slices[s];
             assert_int_equal(slice->group, g);
-            assert_int_equal(plan->pieces[slice->piece].state_first + slice->first, group->first + count); // one after another in every vector
+            // one after another in every vector
+            assert_int_equal(plan->pieces[slice->piece].state_first + slice->first,
+                             group->first + count);
             count += slice->count;
         }
         assert_int_equal(count, group->count);
@@ -53,15 +57,18 @@ static void portions_cover_every_element_once(void **state)
             zr_plan *plan = fixture_plan_on_tiers(&f, 3, ranks, 1, &tiering);
             check_slices(plan);
             if (ranks == 2) { // the last pieces' states stay, as many as make up that part
-                int64_t all = plan->state_elems[ZERO_TIER_device] + plan->state_elems[ZERO_TIER_nvme];
-                assert_true(plan->state_elems[ZERO_TIER_device] > 0 && plan->state_elems[ZERO_TIER_device] * 10 <= all * 4);
+                int64_t all =
+                    plan->state_elems[ZERO_TIER_device] + plan->state_elems[ZERO_TIER_nvme];
+                assert_true(plan->state_elems[ZERO_TIER_device] > 0 &&
+                            plan->state_elems[ZERO_TIER_device] * 10 <= all * 4);
                 assert_int_equal(plan->pieces[plan->piece_count - 1].state_tier, ZERO_TIER_device);
             }
             zr_plan_destroy(plan);
         }
 }
 
-// Of all ranks' shards, at every border between two parameters a slice ends, to a chunk; and a group has one slice.
+// Of all ranks' shards, at every border between two parameters a slice ends, to a chunk; and a
+// group has one slice.
 static void check_alone(const zr_plan *plan)
 {
     for (int s = 0; s < plan->slice_count; s++) {
@@ -69,7 +76,8 @@ static void check_alone(const zr_plan *plan)
         const zr_piece *piece = &plan->pieces[slice->piece];
         for (int r = 0; r < plan->ranks; r++)
             for (int t = 1; t < piece->tensor_count; t++) {
-                int64_t begin = piece->tensors[t].first / ZR_CHUNK * ZR_CHUNK, first = r * piece->shard + slice->first;
+                int64_t begin = piece->tensors[t].first / ZR_CHUNK * ZR_CHUNK,
+                        first = r * piece->shard + slice->first;
                 assert_false(begin > first && begin < first + slice->count);
             }
     }
@@ -101,17 +109,15 @@ static void a_sub_group_size_of_0_is_each_parameter(void **state)
 {
     fixture f;
     fixture_build(&f, 5, 1000, 96);
-    zr_plan *whole = fixture_plan_as_said(&f, "\"sub_group_size\": 1e9"), *plan = fixture_plan_as_said(&f, "\"sub_group_size\": 0");
+    zr_plan *whole = fixture_plan_as_said(&f, "\"sub_group_size\": 1e9"),
+            *plan = fixture_plan_as_said(&f, "\"sub_group_size\": 0");
     check_alone(plan);
     assert_true(plan->group_count > whole->group_count);
     zr_plan_destroy(whole);
     zr_plan_destroy(plan);
 }
 
-static int64_t elems_of(const zr_plan *plan, zero_tier tier)
-{
-    return plan->state_elems[tier];
-}
+static int64_t elems_of(const zr_plan *plan, zero_tier tier) { return plan->state_elems[tier]; }
 
 static void what_moves_is_what_the_papers_say(void **state)
 {
@@ -124,19 +130,26 @@ static void what_moves_is_what_the_papers_say(void **state)
         assert_true(n > 0 && elems_of(plan, ZERO_TIER_device) == 0);
         assert_int_equal(plan->moves.micro_batch.to_host, 2 * n);
         assert_int_equal(plan->moves.update[0].to_device, 2 * n);
-        assert_int_equal(plan->moves.update[0].to_host + plan->moves.micro_batch.to_device + plan->moves.update[0].nvme_read, 0);
+        assert_int_equal(plan->moves.update[0].to_host + plan->moves.micro_batch.to_device +
+                             plan->moves.update[0].nvme_read,
+                         0);
         assert_int_equal(plan->bytes[ZERO_TIER_host][ZERO_MEM_optimizer], 12 * n);
         zr_plan_destroy(plan);
     }
     zr_plan *plan = fixture_plan_on_tiers(&f, 3, 2, 1, &fixture_on_nvme);
     int64_t n = elems_of(plan, ZERO_TIER_nvme);
-    assert_int_equal(plan->moves.update[0].nvme_read, 14 * n);         // gradient, master, moments
-    assert_int_equal(plan->moves.update_first_unread, 8 * n);       // moments that are zeros still
-    assert_int_equal(plan->moves.update[0].nvme_written, 14 * n);      // master, moments, parameters
+    assert_int_equal(plan->moves.update[0].nvme_read, 14 * n); // gradient, master, moments
+    assert_int_equal(plan->moves.update_first_unread, 8 * n);  // moments that are zeros still
+    // master, moments, parameters
+    assert_int_equal(plan->moves.update[0].nvme_written, 14 * n);
     assert_int_equal(plan->moves.micro_batch.nvme_written, 2 * n); // gradients
-    assert_int_equal(plan->bytes[ZERO_TIER_nvme][ZERO_MEM_optimizer] + plan->bytes[ZERO_TIER_nvme][ZERO_MEM_gradients] + plan->bytes[ZERO_TIER_nvme][ZERO_MEM_parameters], 16 * n);
+    assert_int_equal(plan->bytes[ZERO_TIER_nvme][ZERO_MEM_optimizer] +
+                         plan->bytes[ZERO_TIER_nvme][ZERO_MEM_gradients] +
+                         plan->bytes[ZERO_TIER_nvme][ZERO_MEM_parameters],
+                     16 * n);
     zr_plan_destroy(plan);
-    plan = fixture_plan_on_tiers(&f, 3, 2, 3, &fixture_on_nvme); // sums of several micro-batches are fp32, and come back for the next
+    // sums of several micro-batches are fp32, and come back for the next
+    plan = fixture_plan_on_tiers(&f, 3, 2, 3, &fixture_on_nvme);
     assert_int_equal(plan->moves.micro_batch.nvme_written, 4 * n);
     assert_int_equal(plan->moves.earlier_sum.nvme_read, 4 * n);
     zr_plan_destroy(plan);

@@ -38,10 +38,7 @@ static void expect_life(const zr_life *life, zr_place place, int64_t bytes, int 
     assert_int_equal(life->to, to);
 }
 
-static zr_slot slot_of(zr_slot_kind kind, int index)
-{
-    return (zr_slot){kind, index};
-}
+static zr_slot slot_of(zr_slot_kind kind, int index) { return (zr_slot){kind, index}; }
 
 // From the gather until the unit is done with it, whatever another life of the piece does
 // meanwhile.

@@ -8,12 +8,14 @@
 
 static void check_shards(const zr_plan *plan)
 {
-    int64_t full = 0, shards = 0, size = (int64_t)zero_dtype_bytes(plan->settings.precision.parameters);
+    int64_t full = 0, shards = 0,
+            size = (int64_t)zero_dtype_bytes(plan->settings.precision.parameters);
     for (int p = 0; p < plan->piece_count; p++) {
         const zr_piece *piece = &plan->pieces[p];
         assert_int_equal(piece->shard % ZR_CHUNK, 0);
         assert_int_equal(piece->padded, piece->shard * plan->ranks);
-        assert_true(piece->padded >= piece->elems && piece->padded - piece->elems < (int64_t)ZR_CHUNK * plan->ranks);
+        assert_true(piece->padded >= piece->elems &&
+                    piece->padded - piece->elems < (int64_t)ZR_CHUNK * plan->ranks);
         assert_int_equal(piece->full_first, full);
         assert_int_equal(piece->shard_first, shards);
         for (int t = 0; t < piece->tensor_count; t++)
@@ -46,16 +48,20 @@ static void test_units_say_what_they_compute(void **state)
     fixture f;
     zero_error error = {0};
     zr_plan *plan = NULL;
-    zr_settings settings = {.precision = zr_precision_of(ZERO_F16, 1), .accumulation = 1, .reduce_bucket = 1};
+    zr_settings settings = {
+        .precision = zr_precision_of(ZERO_F16, 1), .accumulation = 1, .reduce_bucket = 1};
     fixture_build(&f, 1, 1000, 100);
     zero_unit_ops ops = *f.units[1].ops;
     ops.dtypes = 0;
     f.units[1].ops = &ops;
-    assert_int_equal(zr_plan_create(&f.model, &(zero_shape){.batch = 1, .seq = 1}, &settings, &(zr_machine){.ranks = 1}, &plan, &error), ZERO_ERR_UNSUPPORTED);
+    assert_int_equal(zr_plan_create(&f.model, &(zero_shape){.batch = 1, .seq = 1}, &settings,
+                                    &(zr_machine){.ranks = 1}, &plan, &error),
+                     ZERO_ERR_UNSUPPORTED);
     assert_non_null(strstr(error.message, "\"h.0\" in fp16"));
 }
 
-static zero_status sizes_beyond(const zero_unit *unit, const zero_shape *shape, const zero_tensors *in, zero_unit_sizes *out)
+static zero_status sizes_beyond(const zero_unit *unit, const zero_shape *shape,
+                                const zero_tensors *in, zero_unit_sizes *out)
 {
     *out = *(const zero_unit_sizes *)unit->hyper;
     return ZERO_OK;
@@ -71,16 +77,22 @@ static zero_status plan_of(const zero_model *model, zero_shape shape)
     return status;
 }
 
-// What cannot be counted in 64 bits, and what a unit says wrongly of itself, is refused and not wrapped or overrun.
+// What cannot be counted in 64 bits, and what a unit says wrongly of itself, is refused and not
+// wrapped or overrun.
 static void test_sizes_are_checked(void **state)
 {
     fixture f;
     zero_shape small = {.batch = 2, .seq = 8};
-    const zero_unit_sizes wrong[] = {{.product_count = ZERO_MAX_PRODUCTS + 1}, {.out.count = ZERO_MAX_BOUNDARY + 1}, {.saved_bytes = SIZE_MAX},
-                                     {.out = {1, {{.dims = ZERO_MAX_DIMS + 1}}}}, {.out = {1, {{.dims = 2, .shape = {INT64_MAX / 2, 3}}}}}};
+    const zero_unit_sizes wrong[] = {{.product_count = ZERO_MAX_PRODUCTS + 1},
+                                     {.out.count = ZERO_MAX_BOUNDARY + 1},
+                                     {.saved_bytes = SIZE_MAX},
+                                     {.out = {1, {{.dims = ZERO_MAX_DIMS + 1}}}},
+                                     {.out = {1, {{.dims = 2, .shape = {INT64_MAX / 2, 3}}}}}};
     fixture_build(&f, 3, 1000, 100);
     assert_int_equal(plan_of(&f.model, small), ZERO_OK);
-    assert_int_equal(plan_of(&f.model, (zero_shape){.batch = (int64_t)1 << 40, .seq = (int64_t)1 << 40}), ZERO_ERR_USAGE);
+    assert_int_equal(
+        plan_of(&f.model, (zero_shape){.batch = (int64_t)1 << 40, .seq = (int64_t)1 << 40}),
+        ZERO_ERR_USAGE);
     zero_unit_ops ops = *f.units[1].ops;
     ops.sizes = sizes_beyond;
     f.units[1].ops = &ops;

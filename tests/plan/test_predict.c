@@ -1,4 +1,5 @@
-// A predicted step is made of what the plan says moves and what the machine was measured to do, and of nothing else.
+// A predicted step is made of what the plan says moves and what the machine was measured to do, and
+// of nothing else.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -11,9 +12,21 @@
 #include <math.h>
 #include <string.h>
 
-static const zr_speed slow_disk = {.micro_batch = 0.01, .copy = 10e9, .update = 20e9, .checksum = 10e9, .read = 2e8, .write = 1e8, .mix = 1e8};
+static const zr_speed slow_disk = {.micro_batch = 0.01,
+                                   .copy = 10e9,
+                                   .update = 20e9,
+                                   .checksum = 10e9,
+                                   .read = 2e8,
+                                   .write = 1e8,
+                                   .mix = 1e8};
 static const zr_tiering on_host = {.optimizer = ZERO_TIER_host};
-static const zr_tiering on_nvme = {.optimizer = ZERO_TIER_nvme, .parameters = ZERO_TIER_nvme, .sub_group = 4096, .read_ahead = true, .write_behind = true, .visits_ahead = 2, .block = 1 << 20};
+static const zr_tiering on_nvme = {.optimizer = ZERO_TIER_nvme,
+                                   .parameters = ZERO_TIER_nvme,
+                                   .sub_group = 4096,
+                                   .read_ahead = true,
+                                   .write_behind = true,
+                                   .visits_ahead = 2,
+                                   .block = 1 << 20};
 
 static void near(double got, double wanted)
 {
@@ -21,7 +34,8 @@ static void near(double got, double wanted)
         fail_msg("%.12g, expected %.12g", got, wanted);
 }
 
-static zr_prediction predict(const zr_tiering *tiering, int64_t accumulation, const zr_speed *speed, zr_plan **out)
+static zr_prediction predict(const zr_tiering *tiering, int64_t accumulation, const zr_speed *speed,
+                             zr_plan **out)
 {
     static fixture f;
     fixture_build(&f, 4, 1000, 96);
@@ -37,7 +51,8 @@ static void memory_alone(void **state)
     zr_prediction p = predict(&on_host, 1, &slow_disk, &plan);
     double n = (double)plan->state_elems[ZERO_TIER_host];
     assert_true(p.disk == 0);
-    near(p.update, n * (8 + 8 + 8 + 2 + 2) / 20e9 + n * 2 / 10e9); // master, moments, gradient, parameters; and the norm
+    // master, moments, gradient, parameters; and the norm
+    near(p.update, n * (8 + 8 + 8 + 2 + 2) / 20e9 + n * 2 / 10e9);
     assert_true(p.compute > 0.01);
     zr_plan_destroy(plan);
     zr_prediction more = predict(&on_host, 3, &slow_disk, &plan);
@@ -51,8 +66,10 @@ static void the_disk_is_waited_for_where_it_is_slower(void **state)
     zr_speed speed = slow_disk;
     zr_prediction p = predict(&on_nvme, 1, &speed, &plan);
     const zr_moves *m = &plan->moves;
-    double update = (double)(m->update[0].nvme_read + m->update[0].nvme_written), n = (double)plan->state_elems[ZERO_TIER_nvme];
-    double forward = (double)(m->micro_batch.nvme_read + m->kept.nvme_read) / 2e8 + (double)m->micro_batch.nvme_written / 1e8;
+    double update = (double)(m->update[0].nvme_read + m->update[0].nvme_written),
+           n = (double)plan->state_elems[ZERO_TIER_nvme];
+    double forward = (double)(m->micro_batch.nvme_read + m->kept.nvme_read) / 2e8 +
+                     (double)m->micro_batch.nvme_written / 1e8;
     double busy = n * 28 / 20e9 + update / 10e9;
     near(p.update, busy + n * 2 / 10e9);
     near(p.disk, update / 1e8 - busy + fmax(forward - p.compute - p.exchange, 0));
@@ -69,7 +86,8 @@ static void what_is_delayed_hides_behind_compute(void **state)
 {
     zr_plan *plan;
     zr_prediction now = predict(&on_nvme, 1, &slow_disk, &plan);
-    zr_plan later = *plan; // the same plan, as if its update went on beside: the parameters are published by a second pass
+    // the same plan, as if its update went on beside: the parameters are published by a second pass
+    zr_plan later = *plan;
     later.settings.delayed = true;
     later.moves.update[1] = (zr_moved){0};
     zr_speed speed = slow_disk;

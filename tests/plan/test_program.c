@@ -1,6 +1,7 @@
-// The program that plan/ writes, by itself: what is begun is awaited before its place is taken again,
-// what units read and add to is there, no two places overlap while both are needed, and the windows are
-// as large as the places need. Over stages, types, tiers, checkpoints and numbers of ranks.
+// The program that plan/ writes, by itself: what is begun is awaited before its place is taken
+// again, what units read and add to is there, no two places overlap while both are needed, and the
+// windows are as large as the places need. Over stages, types, tiers, checkpoints and numbers of
+// ranks.
 #include "fixture.h"
 #include "program_checks.h"
 
@@ -56,12 +57,15 @@ static bool is_same_place(zr_place a, zr_place b)
 
 static bool is_same(const zr_instruction *a, const zr_instruction *b)
 {
-    return a->code == b->code && a->when == b->when && a->mark == b->mark && a->what == b->what && a->unit == b->unit
-           && a->piece == b->piece && a->bytes == b->bytes && a->body == b->body && is_same_place(a->place, b->place)
-           && is_same_place(a->from, b->from) && a->slot.kind == b->slot.kind && a->slot.index == b->slot.index;
+    return a->code == b->code && a->when == b->when && a->mark == b->mark && a->what == b->what &&
+           a->unit == b->unit && a->piece == b->piece && a->bytes == b->bytes &&
+           a->body == b->body && is_same_place(a->place, b->place) &&
+           is_same_place(a->from, b->from) && a->slot.kind == b->slot.kind &&
+           a->slot.index == b->slot.index;
 }
 
-// Passes are written once, whatever the number of micro-batches: nothing depends on it but its conditions.
+// Passes are written once, whatever the number of micro-batches: nothing depends on it but its
+// conditions.
 static void no_pass_depends_on_the_number_of_micro_batches(void **state)
 {
     fixture f;

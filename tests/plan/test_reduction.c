@@ -5,7 +5,11 @@
 #include <stdarg.h>
 #include <cmocka.h>
 
-typedef struct held { int64_t first, end; bool now; } held; // bytes of one region, during visit v
+// bytes of one region, during visit v
+typedef struct held {
+    int64_t first, end;
+    bool now;
+} held;
 
 // Begin of the first visit that contributes.
 static int opened_at(const zr_plan *plan, const zr_piece *piece)
@@ -20,7 +24,8 @@ static held in_window(const zr_plan *plan, const zr_piece *piece, int v)
 {
     int from = piece->open_first >= 0 ? piece->sealed_at : opened_at(plan, piece);
     int64_t bytes = piece->padded * (int64_t)zero_dtype_bytes(piece->gradient_dtype);
-    return (held){piece->grad_first, piece->grad_first + bytes, from <= v && piece->reduced_after >= v};
+    return (held){piece->grad_first, piece->grad_first + bytes,
+                  from <= v && piece->reduced_after >= v};
 }
 
 static held in_open(const zr_plan *plan, const zr_piece *piece, int v)
@@ -34,7 +39,8 @@ static void check_apart(held a, held b)
     assert_true(!a.now || !b.now || a.first >= b.end || b.first >= a.end);
 }
 
-// Replays backward: no two live gradients overlap, each is reduced once and not before it is sealed, and the ceiling holds.
+// Replays backward: no two live gradients overlap, each is reduced once and not before it is
+// sealed, and the ceiling holds.
 static void check_windows(const zr_plan *plan)
 {
     for (int v = 0; v < plan->visit_count; v++) {
@@ -44,7 +50,8 @@ static void check_windows(const zr_plan *plan)
             assert_true(a->reduced_after >= a->sealed_at && a->reduced_after < plan->visit_count);
             assert_int_equal(plan->visits[a->sealed_at].unit, a->last_backward);
             assert_true((a->open_first >= 0) == (a->gradient_dtype != ZERO_F32));
-            assert_true(in_window(plan, a, v).end <= plan->grad_bytes && (a->open_first < 0 || in_open(plan, a, v).end <= plan->open_bytes));
+            assert_true(in_window(plan, a, v).end <= plan->grad_bytes &&
+                        (a->open_first < 0 || in_open(plan, a, v).end <= plan->open_bytes));
             if (a->sealed_at <= v && a->reduced_after > v)
                 waiting += a->padded;
             for (int q = 0; q < p; q++) {
@@ -58,22 +65,26 @@ static void check_windows(const zr_plan *plan)
 
 static void test_windows(void **state) { fixture_for_stages(check_windows); }
 
-// Several micro-batches meet in fp32; stage 0 gathers their sum, which is then wider than the window that it came through.
+// Several micro-batches meet in fp32; stage 0 gathers their sum, which is then wider than the
+// window that it came through.
 static void test_accumulators(void **state)
 {
     fixture f;
     fixture_build(&f, 3, 1000, 100);
-    zr_plan *one = fixture_plan_in(&f, ZERO_BF16, 0, 2, 1, true), *many = fixture_plan_in(&f, ZERO_BF16, 0, 2, 4, true);
+    zr_plan *one = fixture_plan_in(&f, ZERO_BF16, 0, 2, 1, true),
+            *many = fixture_plan_in(&f, ZERO_BF16, 0, 2, 4, true);
     assert_int_equal(one->accumulator_bytes[ZERO_TIER_device], 0);
     assert_int_equal(one->whole_bytes, 0);
     assert_int_equal(many->whole_bytes, 2 * many->grad_bytes);
     assert_int_equal(many->accumulator_bytes[ZERO_TIER_device] * 2, many->whole_bytes);
-    assert_int_equal(one->traffic[ZR_PASS_BOUNDARY].bytes[ZERO_COMM_all_gather] * 2, many->traffic[ZR_PASS_BOUNDARY].bytes[ZERO_COMM_all_gather]);
+    assert_int_equal(one->traffic[ZR_PASS_BOUNDARY].bytes[ZERO_COMM_all_gather] * 2,
+                     many->traffic[ZR_PASS_BOUNDARY].bytes[ZERO_COMM_all_gather]);
     zr_plan_destroy(one);
     zr_plan_destroy(many);
 }
 
-// The drawing of src/plan/reduction.c: h.1 lies where h.3 lay, in 16 bits h.2 adds up where h.3 did.
+// The drawing of src/plan/reduction.c: h.1 lies where h.3 lay, in 16 bits h.2 adds up where h.3
+// did.
 static void places_are_given_back(void **state)
 {
     fixture f;

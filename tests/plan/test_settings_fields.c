@@ -64,7 +64,8 @@ static void each_field_changes_the_hash(void **state)
     assert_true(hash == zr_settings_hash(&same, SEED));
     assert_true(hash != zr_settings_hash(&same, SEED + 1));
     int changed = change_each(zr_settings_fields(), &settings, (char *)&settings, hash);
-    assert_int_equal(changed, zr_settings_fields().count - 2 + zr_fields_of(ZR_FIELD_precision).count +
+    assert_int_equal(changed, zr_settings_fields().count - 2 +
+                                  zr_fields_of(ZR_FIELD_precision).count +
                                   zr_fields_of(ZR_FIELD_tiering).count);
 }
 

@@ -7,7 +7,10 @@
 #include <cmocka.h>
 
 // Table 1, GB a device; the 7.5B column is rounded, the other two are truncated.
-static const struct { int ranks; double gb[3][3]; } table1[] = {
+static const struct {
+    int ranks;
+    double gb[3][3];
+} table1[] = {
     {1, {{120, 120, 120}, {2048, 2048, 2048}, {16000, 16000, 16000}}},
     {4, {{52.5, 41.3, 30}, {896, 704, 512}, {7000, 5500, 4000}}},
     {16, {{35.6, 21.6, 7.5}, {608, 368, 128}, {4750, 2875, 1000}}},
@@ -22,19 +25,25 @@ static void test_table1(void **state)
     for (size_t row = 0; row < sizeof table1 / sizeof *table1; row++)
         for (int m = 0; m < 3; m++)
             for (int s = 0; s < 3; s++) {
-                double gb = zr_states_total(&zr_state_mixed, sizes[m], s + 1, table1[row].ranks) / 1e9, printed = table1[row].gb[m][s];
-                double unit = printed >= 100 || printed == floor(printed) ? 1 : printed < 2 ? 0.01 : 0.1;
+                double gb = zr_states_total(&zr_state_mixed, sizes[m], s + 1, table1[row].ranks) /
+                            1e9,
+                       printed = table1[row].gb[m][s];
+                double unit = printed >= 100 || printed == floor(printed) ? 1
+                              : printed < 2                               ? 0.01
+                                                                          : 0.1;
                 assert_true(gb >= printed - unit && gb < printed + unit);
             }
 }
 
-// Table 2, theory, 32 GB devices: baseline, P_os, P_os+g, P_os+g+p in billions, for 64 data-parallel ranks and MP = 1.
+// Table 2, theory, 32 GB devices: baseline, P_os, P_os+g, P_os+g+p in billions, for 64
+// data-parallel ranks and MP = 1.
 static void test_table2(void **state)
 {
     static const double billions[] = {2, 7.6, 14.4, 128};
     for (int mp = 1; mp <= 16; mp *= 2)
         for (int stage = 0; stage < 4; stage++)
-            assert_true(fabs(mp * zr_states_largest(&zr_state_mixed, stage, 64, 32e9) / 1e9 - mp * billions[stage]) < 0.05 * mp);
+            assert_true(fabs(mp * zr_states_largest(&zr_state_mixed, stage, 64, 32e9) / 1e9 -
+                             mp * billions[stage]) < 0.05 * mp);
 }
 
 static void test_fp32(void **state)
@@ -56,7 +65,7 @@ static void test_volume(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table1), cmocka_unit_test(test_table2), cmocka_unit_test(test_fp32), cmocka_unit_test(test_volume)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_table1), cmocka_unit_test(test_table2),
+                                       cmocka_unit_test(test_fp32), cmocka_unit_test(test_volume)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -41,7 +41,10 @@ static const zr_run_before sixteen = {.batch = 16, .micro_batch = 8, .ranks = 2}
 
 static void test_a_step_keeps_its_samples(void **state)
 {
-    const struct { int ranks; int64_t micro_batch, accumulation; } rows[] = {
+    const struct {
+        int ranks;
+        int64_t micro_batch, accumulation;
+    } rows[] = {
         {1, 8, 2},
         {2, 8, 1},
         {4, 4, 1},
@@ -104,12 +107,13 @@ static void test_formulas_and_decay(void **state)
     assert_true(json_is_false(zr_config_setting(config, "libzero.schedule_from_one")->value));
     zr_config_destroy(config);
 
-    config = must_go_on("{\"libzero\": {\"decay_all\": false, \"loss_mean\": \"targets\", "
-                        "\"schedule_from_one\": true}, "
-                        "\"scheduler\": {\"type\": \"WarmupCosineLR\", "
-                        "\"params\": {\"total_num_steps\": 100}}, "
-                        "\"optimizer\": {\"type\": \"AdamW\", \"params\": {\"weight_decay\": 0.5}}}",
-                        &keep);
+    config =
+        must_go_on("{\"libzero\": {\"decay_all\": false, \"loss_mean\": \"targets\", "
+                   "\"schedule_from_one\": true}, "
+                   "\"scheduler\": {\"type\": \"WarmupCosineLR\", "
+                   "\"params\": {\"total_num_steps\": 100}}, "
+                   "\"optimizer\": {\"type\": \"AdamW\", \"params\": {\"weight_decay\": 0.5}}}",
+                   &keep);
     assert_false(config->optimizer.decay_all);
     assert_true(config->optimizer.weight_decay == 0.5);
     assert_int_equal(config->loss_mean, 0);

@@ -1,4 +1,5 @@
-// What is chosen fits; nothing that fits is predicted to be faster; and what the configuration says stays as it is.
+// What is chosen fits; nothing that fits is predicted to be faster; and what the configuration says
+// stays as it is.
 #include "layers/layers.h"
 #include "setup/machine_facts.h"
 #include "setup/placement.h"
@@ -14,8 +15,13 @@
 
 // Made up, so that what is chosen does not depend on the machine or its day.
 static const zr_speed usual = {
-    .micro_batch = 0.02, .copy = 10e9, .update = 10e9, .checksum = 8e9,
-    .read = 2e9, .write = 1e9, .mix = 1.5e9,
+    .micro_batch = 0.02,
+    .copy = 10e9,
+    .update = 10e9,
+    .checksum = 8e9,
+    .read = 2e9,
+    .write = 1e9,
+    .mix = 1.5e9,
 };
 enum { DISK_BYTES = 1 << 30 };
 #define DISK ", \"nvme_path\": \"/a/disk\"" // which nobody looks at
@@ -31,7 +37,10 @@ static zr_config *parse(const char *zero, const char *libzero)
     char text[1024];
     zr_config *config;
     zero_error error = {0};
-    snprintf(text, sizeof text, "{\"train_micro_batch_size_per_gpu\": 2, \"bf16\": {\"enabled\": true}, \"zero_optimization\": {%s}, \"libzero\": {\"offload\": \"auto\"%s}}", zero, libzero);
+    snprintf(text, sizeof text,
+             "{\"train_micro_batch_size_per_gpu\": 2, \"bf16\": {\"enabled\": true}, "
+             "\"zero_optimization\": {%s}, \"libzero\": {\"offload\": \"auto\"%s}}",
+             zero, libzero);
     if (zr_config_parse(text, strlen(text), "test", &config, &error) != ZERO_OK)
         fail_msg("%s", error.message);
     return config;
@@ -47,18 +56,26 @@ static void must(zero_status status, const zero_error *error)
 static choice choose_at(const zr_speed *speed, const char *zero, const char *libzero,
                         int64_t device, int64_t host)
 {
-    const zr_config_facts facts = {.ranks = 2, .total_steps = 10, .lr = 1e-3, .auto_dtype = ZERO_F32};
+    const zr_config_facts facts = {
+        .ranks = 2, .total_steps = 10, .lr = 1e-3, .auto_dtype = ZERO_F32};
     choice c = {.resolved = parse(zero, libzero), .parsed = parse(zero, libzero)};
     zero_error error = {0};
     zr_lm_config shape;
     zero_comm *self;
     zr_queue *queue;
     bool given;
-    must(zr_lm_parse_spec("gpt2:layers=4,heads=4,width=128,context=64,vocab=3000", &shape, &given, &error), &error);
+    must(zr_lm_parse_spec("gpt2:layers=4,heads=4,width=128,context=64,vocab=3000", &shape, &given,
+                          &error),
+         &error);
     must(zero_comm_self(&self, &error), &error);
     must(zr_queue_open("cpu", NULL, 1, &queue, &error), &error);
     must(zr_config_resolve(c.resolved, &facts, NULL, &error), &error);
-    zr_placement_question question = {.shape = &shape, .config = c.resolved, .comm = self, .sharers = 2, .batch = {.batch = 2, .seq = 64, .threads = 1, .dtype = ZERO_BF16}};
+    zr_placement_question question = {
+        .shape = &shape,
+        .config = c.resolved,
+        .comm = self,
+        .sharers = 2,
+        .batch = {.batch = 2, .seq = 64, .threads = 1, .dtype = ZERO_BF16}};
     question.speed = speed;
     zr_machine_fill(queue, NULL, &question.machine);
     question.machine.ranks = question.machine.machine_ranks = 2;
@@ -94,8 +111,10 @@ static void check(const choice *c, int64_t device, int64_t host)
     assert_true(!device || c->chosen.tiers[ZERO_TIER_device] <= device);
     assert_true(!host || c->chosen.tiers[ZERO_TIER_host] <= host);
     for (int i = 0; i < c->answer.count; i++)
-        assert_true(!c->answer.at[i].fits || c->answer.at[i].step.total > 0.97 * c->chosen.step.total);
-    assert_true(!o->automatic && o->optimizer == (int)c->chosen.optimizer && o->parameters == (int)c->chosen.parameters && c->parsed->stage == c->chosen.stage);
+        assert_true(!c->answer.at[i].fits ||
+                    c->answer.at[i].step.total > 0.97 * c->chosen.step.total);
+    assert_true(!o->automatic && o->optimizer == (int)c->chosen.optimizer &&
+                o->parameters == (int)c->chosen.parameters && c->parsed->stage == c->chosen.stage);
     assert_true(!c->chosen.sub_group || o->sub_group == c->chosen.sub_group);
 }
 
@@ -141,11 +160,13 @@ static void what_was_said_stays(void **state)
 {
     choice c = choose("\"stage\": 2, \"offload_optimizer\": {\"device\": \"cpu\"}", "", 0, 0);
     check(&c, 0, 0);
-    assert_true(c.answer.count == 1 && !c.answer.with_disk && c.chosen.stage == 2 && c.chosen.optimizer == ZERO_TIER_host);
+    assert_true(c.answer.count == 1 && !c.answer.with_disk && c.chosen.stage == 2 &&
+                c.chosen.optimizer == ZERO_TIER_host);
     end(&c);
     c = choose("\"stage\": 3", ", \"delayed_update\": {\"start_step\": 3}", 0, 0);
     check(&c, 0, 0);
-    assert_true(c.chosen.stage == 3 && c.chosen.optimizer == ZERO_TIER_host); // no directory, and an update on the device cannot be delayed
+    // no directory, and an update on the device cannot be delayed
+    assert_true(c.chosen.stage == 3 && c.chosen.optimizer == ZERO_TIER_host);
     end(&c);
 }
 
@@ -174,7 +195,8 @@ static void nothing_fits(void **state)
     choice c = choose("", "", 1 << 16, 0);
     assert_int_equal(c.answer.chosen, -1);
     zr_placement_describe(&c.answer, "; ", &text);
-    assert_non_null(strstr(text.data, "nothing fits; with a directory on a disk (libzero.nvme_path)"));
+    assert_non_null(
+        strstr(text.data, "nothing fits; with a directory on a disk (libzero.nvme_path)"));
     assert_non_null(strstr(text.data, "does not fit, not even in the smallest tiles"));
     zr_buffer_free(&text);
     end(&c);

@@ -116,8 +116,9 @@ static void test_quiet_says_no_choice_of_the_program(void **state)
     for (int quiet = 0; quiet <= 1; quiet++) {
         zr_buffer said = {0};
         const zero_logger logger = {.write = collect, .user = &said};
-        zr_resolution how = of("{\"train_micro_batch_size_per_gpu\": 2, "
-                               "\"zero_optimization\": {\"stage\": 3, \"reduce_bucket_size\": \"auto\"}}");
+        zr_resolution how =
+            of("{\"train_micro_batch_size_per_gpu\": 2, "
+               "\"zero_optimization\": {\"stage\": 3, \"reduce_bucket_size\": \"auto\"}}");
         how.logger = &logger;
         how.quiet = quiet;
         zr_config_destroy(must_resolve(&how));

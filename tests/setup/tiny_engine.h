@@ -32,8 +32,13 @@ static inline tiny tiny_create_with(const char *configuration)
     config.n_head = 2;
     assert_int_equal(zero_comm_self(&t.comm, &error), ZERO_OK);
     assert_int_equal(zero_gpt2_create(&config, &t.model, &error), ZERO_OK);
-    zero_options options = {.struct_size = sizeof options, .model = t.model, .comm = t.comm, .config_text = configuration,
-                            .shape = {.batch = TINY_BATCH, .seq = TINY_SEQ}, .threads = 1, .total_steps = 10};
+    zero_options options = {.struct_size = sizeof options,
+                            .model = t.model,
+                            .comm = t.comm,
+                            .config_text = configuration,
+                            .shape = {.batch = TINY_BATCH, .seq = TINY_SEQ},
+                            .threads = 1,
+                            .total_steps = 10};
     if (zero_initialize(&options, &t.engine, &error) != ZERO_OK)
         fail_msg("%s", error.message);
     return t;

@@ -1,4 +1,5 @@
-// Added tokens are found where the library finds them, leftmost and then longest, however many there are.
+// Added tokens are found where the library finds them, leftmost and then longest, however many
+// there are.
 #include "../base/scratch_directory.h"
 
 #include "base/random.h"
@@ -15,8 +16,11 @@ static zr_tokenizer *load(scratch *dir, char *const *contents, int count)
     zero_error error = {0};
     zr_buffer_printf(&json, "{\"added_tokens\":[");
     for (int i = 0; i < count; i++)
-        zr_buffer_printf(&json, "%s{\"id\":%d,\"content\":\"%s\",\"special\":false,\"normalized\":%s}", i ? "," : "", i + 2, contents[i], i % 3 ? "false" : "true");
-    zr_buffer_printf(&json, "],\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1},\"merges\":[]}}");
+        zr_buffer_printf(&json,
+                         "%s{\"id\":%d,\"content\":\"%s\",\"special\":false,\"normalized\":%s}",
+                         i ? "," : "", i + 2, contents[i], i % 3 ? "false" : "true");
+    zr_buffer_printf(&json,
+                     "],\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1},\"merges\":[]}}");
     assert_false(json.failed);
     scratch_write(dir, "tokenizer.json", json.data);
     zr_buffer_free(&json);
@@ -26,13 +30,15 @@ static zr_tokenizer *load(scratch *dir, char *const *contents, int count)
 }
 
 // As it is defined: every token at every place.
-static int expected_at(char *const *contents, int count, bool normalized, const char *text, size_t length, size_t from, size_t *at)
+static int expected_at(char *const *contents, int count, bool normalized, const char *text,
+                       size_t length, size_t from, size_t *at)
 {
     int best = -1;
     for (*at = from; *at < length && best < 0; *at += best < 0)
         for (int i = 0; i < count; i++) {
             size_t width = strlen(contents[i]);
-            bool fits = (i % 3 == 0) == normalized && width <= length - *at && !memcmp(text + *at, contents[i], width);
+            bool fits = (i % 3 == 0) == normalized && width <= length - *at &&
+                        !memcmp(text + *at, contents[i], width);
             best = fits && (best < 0 || width > strlen(contents[best])) ? i : best;
         }
     return best;
@@ -44,7 +50,8 @@ static void the_longest_of_the_leftmost(void **state)
     for (int round = 0; round < 40; round++) {
         char *contents[24], text[200];
         int count = 0;
-        while (count < ZR_COUNT(contents)) { // of three letters, so that many begin and overlap alike; none twice
+        // of three letters, so that many begin and overlap alike; none twice
+        while (count < ZR_COUNT(contents)) {
             char one[8];
             int length = 2 + (int)(zr_philox4x32(3, 0, drawn++).v[0] % 5), twice = 0;
             for (int i = 0; i <= length; i++)
@@ -60,8 +67,10 @@ static void the_longest_of_the_leftmost(void **state)
         for (int normalized = 0; normalized < 2; normalized++)
             for (size_t from = 0; from < sizeof text; from += 3) {
                 size_t at, wanted;
-                int best = expected_at(contents, count, normalized, text, sizeof text, from, &wanted);
-                const zr_added_token *found = zr_added_find(tokenizer->bpe, normalized, text, from, sizeof text, &at);
+                int best =
+                    expected_at(contents, count, normalized, text, sizeof text, from, &wanted);
+                const zr_added_token *found =
+                    zr_added_find(tokenizer->bpe, normalized, text, from, sizeof text, &at);
                 assert_int_equal(found ? found->id - 2 : -1, best);
                 assert_true(!found || at == wanted);
             }
@@ -71,7 +80,8 @@ static void the_longest_of_the_leftmost(void **state)
     }
 }
 
-// 20,000 tokens that begin alike, in a text where each place could be one: looking at each of them at each place would outlast the test.
+// 20,000 tokens that begin alike, in a text where each place could be one: looking at each of them
+// at each place would outlast the test.
 static void many_tokens_cost_no_more_than_few(void **state)
 {
     enum { MANY = 20000, LENGTH = 1 << 20 };
@@ -82,7 +92,8 @@ static void many_tokens_cost_no_more_than_few(void **state)
     memset(text, '<', LENGTH);
     zr_tokenizer *tokenizer = load(*state, contents, MANY);
     assert_null(zr_added_find(tokenizer->bpe, false, text, 0, LENGTH, &at));
-    memcpy(text + LENGTH - 20, contents[MANY - 1], strlen(contents[MANY - 1])); // not normalised, as 19,999 is no multiple of 3
+    // not normalised, as 19,999 is no multiple of 3
+    memcpy(text + LENGTH - 20, contents[MANY - 1], strlen(contents[MANY - 1]));
     const zr_added_token *found = zr_added_find(tokenizer->bpe, false, text, 0, LENGTH, &at);
     assert_non_null(found);
     assert_int_equal(found->id, MANY + 1);
@@ -98,7 +109,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_longest_of_the_leftmost, scratch_open, scratch_close),
-        cmocka_unit_test_setup_teardown(many_tokens_cost_no_more_than_few, scratch_open, scratch_close),
+        cmocka_unit_test_setup_teardown(many_tokens_cost_no_more_than_few, scratch_open,
+                                        scratch_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,15 @@
-// BPE tokenizers against what Hugging Face's `tokenizers` made of the same files (tests/oracle/tokenizer_golden.py): ids, with and without
-// special tokens, text from ids as a stream; parts of a text; long pieces; what a file may not say.
+// BPE tokenizers against what Hugging Face's `tokenizers` made of the same files
+// (tests/oracle/tokenizer_golden.py): ids, with and without special tokens, text from ids as a
+// stream; parts of a text; long pieces; what a file may not say.
 #define _GNU_SOURCE
 #include "../base/scratch_directory.h"
 
 #include "base/json.h"
 #include "tokenizer/tokenizer_core.h"
 
-static const char *const families[] = {"llama3", "qwen2", "smollm2", "llama2", "llama2-first", "llama2-always", "unknown-fused", "unknown-apart", "odd", "odd-nfc", "odd-llama2"};
+static const char *const families[] = {
+    "llama3",        "qwen2",         "smollm2", "llama2",  "llama2-first", "llama2-always",
+    "unknown-fused", "unknown-apart", "odd",     "odd-nfc", "odd-llama2"};
 
 static void load_family(const char *name, zr_tokenizer **tokenizer, json_t **cases)
 {
@@ -21,14 +24,16 @@ static void load_family(const char *name, zr_tokenizer **tokenizer, json_t **cas
 }
 
 // In parts of about `part` bytes; 0: at once.
-static zr_ids encode(const zr_tokenizer *tokenizer, zr_encode_mode mode, const char *text, size_t length, size_t part)
+static zr_ids encode(const zr_tokenizer *tokenizer, zr_encode_mode mode, const char *text,
+                     size_t length, size_t part)
 {
     zr_encoder *encoder;
     zr_ids ids = {0};
     zero_error error = {0};
     assert_int_equal(zr_encoder_create(tokenizer, &encoder, NULL), ZERO_OK);
     for (size_t at = 0, end; at < length; at = end) {
-        end = part ? zr_tokenizer_boundary(tokenizer, text, at, ZR_MIN(length, at + part), length) : length;
+        end = part ? zr_tokenizer_boundary(tokenizer, text, at, ZR_MIN(length, at + part), length)
+                   : length;
         assert_true(end > at);
         if (zr_encoder_append(encoder, mode, text, at, end, "text", &ids, &error) != ZERO_OK)
             fail_msg("%s", error.message);
@@ -37,7 +42,8 @@ static zr_ids encode(const zr_tokenizer *tokenizer, zr_encode_mode mode, const c
     return ids;
 }
 
-static void assert_same(const char *family, const char *text, const zr_ids *ids, const json_t *expected)
+static void assert_same(const char *family, const char *text, const zr_ids *ids,
+                        const json_t *expected)
 {
     bool same = (size_t)ids->count == json_array_size(expected);
     for (int64_t i = 0; i < ids->count && same; i++)
@@ -95,7 +101,10 @@ static void the_library_has_the_same_ids_and_text(void **state)
 static void texts_longer_than_any_part(void **state)
 {
     enum { LENGTH = 60000 };
-    static const char *const words[] = {"king", " the", " Speak", "\n", "\n\n", "  ", "'ll", " 12345", "\xc3\xa9", " \xe4\xb8\xad\xe6\x96\x87", ", ", "<r>", " <lr> ", "<|endoftext|>"};
+    static const char *const words[] = {
+        "king", " the", " Speak", "\n",           "\n\n",
+        "  ",   "'ll",  " 12345", "\xc3\xa9",     " \xe4\xb8\xad\xe6\x96\x87",
+        ", ",   "<r>",  " <lr> ", "<|endoftext|>"};
     char *text = malloc(LENGTH + 32);
     size_t length = 0;
     for (uint32_t random = 1; length < LENGTH; random = random * 1664525 + 1013904223)
@@ -104,10 +113,12 @@ static void texts_longer_than_any_part(void **state)
         zr_tokenizer *tokenizer;
         load_family(families[f], &tokenizer, NULL);
         for (int mode = ZR_ENCODE_TEXT; mode <= ZR_ENCODE_SPECIAL; mode++) {
-            zr_ids whole = encode(tokenizer, (zr_encode_mode)mode, text, length, 0), parts = encode(tokenizer, (zr_encode_mode)mode, text, length, 100);
+            zr_ids whole = encode(tokenizer, (zr_encode_mode)mode, text, length, 0),
+                   parts = encode(tokenizer, (zr_encode_mode)mode, text, length, 100);
             for (int64_t i = 0; i < ZR_MIN(whole.count, parts.count); i++)
                 if (whole.at[i] != parts.at[i])
-                    fail_msg("%s: token %lld of mode %d is %d in the whole, %d in parts", families[f], (long long)i, mode, whole.at[i], parts.at[i]);
+                    fail_msg("%s: token %lld of mode %d is %d in the whole, %d in parts",
+                             families[f], (long long)i, mode, whole.at[i], parts.at[i]);
             assert_int_equal(whole.count, parts.count);
             zr_ids_free(&whole);
             zr_ids_free(&parts);
@@ -124,13 +135,15 @@ static int rank_of(const json_t *merges, const char *left, const char *right)
 {
     for (size_t i = 0; i < json_array_size(merges); i++) {
         const json_t *pair = json_array_get(merges, i);
-        if (strcmp(json_string_value(json_array_get(pair, 0)), left) == 0 && strcmp(json_string_value(json_array_get(pair, 1)), right) == 0)
+        if (strcmp(json_string_value(json_array_get(pair, 0)), left) == 0 &&
+            strcmp(json_string_value(json_array_get(pair, 1)), right) == 0)
             return (int)i;
     }
     return -1;
 }
 
-// Merges as the definition says: of all neighbours the pair of lowest rank, of equal ones the leftmost, until there is none.
+// Merges as the definition says: of all neighbours the pair of lowest rank, of equal ones the
+// leftmost, until there is none.
 static int merge_slowly(const json_t *merges, char tokens[][LONGEST_TOKEN], int count)
 {
     for (;;) {
@@ -193,7 +206,8 @@ static void bytes_that_are_no_text(void **state)
             zr_buffer raw = {0};
             for (size_t i = 0; i < sizeof all; i++, random = random * 1664525 + 1013904223)
                 all[i] = (char)(random >> 23);
-            zr_ids ids = encode(tokenizer, ZR_ENCODE_TEXT, all, sizeof all, 0), parts = encode(tokenizer, ZR_ENCODE_TEXT, all, sizeof all, 40);
+            zr_ids ids = encode(tokenizer, ZR_ENCODE_TEXT, all, sizeof all, 0),
+                   parts = encode(tokenizer, ZR_ENCODE_TEXT, all, sizeof all, 40);
             assert_int_equal(ids.count, parts.count);
             assert_memory_equal(ids.at, parts.at, (size_t)ids.count * sizeof *ids.at);
             for (int64_t i = 0; i < ids.count; i++)
@@ -220,7 +234,8 @@ static void what_ends_and_begins_a_text(void **state)
     assert_int_equal(zr_tokenizer_end(tokenizer), 2); // </s>
     zr_tokenizer_template(tokenizer, &before, &before_count, &after, &after_count);
     assert_true(before_count == 1 && before[0] == 1 && after_count == 0);
-    assert_true(zr_tokenizer_find(tokenizer, "<s>", &id) && id == 1 && zr_tokenizer_is_special(tokenizer, 1));
+    assert_true(zr_tokenizer_find(tokenizer, "<s>", &id) && id == 1 &&
+                zr_tokenizer_is_special(tokenizer, 1));
     assert_false(zr_tokenizer_is_special(tokenizer, 100));
     assert_false(zr_tokenizer_find(tokenizer, "<|im_start|>", &id));
     assert_string_equal(zr_tokenizer_name(tokenizer), "BPE");
@@ -272,9 +287,12 @@ static void a_stream_is_valid_at_every_moment(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_library_has_the_same_ids_and_text), cmocka_unit_test(texts_longer_than_any_part),
-        cmocka_unit_test(pieces_of_every_length_merge_alike),     cmocka_unit_test(bytes_that_are_no_text),
-        cmocka_unit_test(what_ends_and_begins_a_text),           cmocka_unit_test(a_stream_is_valid_at_every_moment),
+        cmocka_unit_test(the_library_has_the_same_ids_and_text),
+        cmocka_unit_test(texts_longer_than_any_part),
+        cmocka_unit_test(pieces_of_every_length_merge_alike),
+        cmocka_unit_test(bytes_that_are_no_text),
+        cmocka_unit_test(what_ends_and_begins_a_text),
+        cmocka_unit_test(a_stream_is_valid_at_every_moment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-// Learning a BPE: the merges are the `tokenizers` library's for the same text (tests/oracle/tokenizer_golden.py), what is written is read.
+// Learning a BPE: the merges are the `tokenizers` library's for the same text
+// (tests/oracle/tokenizer_golden.py), what is written is read.
 #define _GNU_SOURCE
 #include "../base/scratch_directory.h"
 
@@ -14,7 +15,8 @@ static char *read_text(const char *name, size_t *length)
     return text;
 }
 
-static void learn_into(const char *directory, const char *text, size_t length, int32_t vocabulary, int parts)
+static void learn_into(const char *directory, const char *text, size_t length, int32_t vocabulary,
+                       int parts)
 {
     zr_bpe_trainer *trainer;
     zero_error error = {0};
@@ -32,10 +34,12 @@ static void the_library_learns_the_same(void **state)
 {
     scratch *dir = *state;
     size_t length, merges_length, at = 0;
-    char *text = read_text("learnt.txt", &length), *merges = read_text("learnt.merges", &merges_length);
+    char *text = read_text("learnt.txt", &length),
+         *merges = read_text("learnt.merges", &merges_length);
     json_t *root;
     learn_into(dir->directory, text, length, 380, 1);
-    assert_int_equal(zr_json_load(scratch_path(dir, "tokenizer.json"), 1 << 20, &root, NULL), ZERO_OK);
+    assert_int_equal(zr_json_load(scratch_path(dir, "tokenizer.json"), 1 << 20, &root, NULL),
+                     ZERO_OK);
     const json_t *learnt = json_object_get(json_object_get(root, "model"), "merges");
     assert_true(json_array_size(learnt) > 100);
     for (size_t i = 0; i < json_array_size(learnt); i++) {

@@ -4,16 +4,27 @@
 
 #include "tokenizer/document.h"
 
-// "bc" merges before "ab": "abc" is a, bc, while "ab" alone is ab. With SentencePiece's spaces, and as bytes.
-#define MODEL(rest, space) "{" rest "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"c\":2,\"ab\":3,\"bc\":4,\"" space "\":5,\"" space "ab\":6,\"" space "a\":7}," \
-                           "\"merges\":[\"b c\",\"a b\",\"" space " ab\",\"" space " a\"]}}"
+// "bc" merges before "ab": "abc" is a, bc, while "ab" alone is ab. With SentencePiece's spaces, and
+// as bytes.
+#define MODEL(rest, space)                                                                         \
+    "{" rest                                                                                       \
+    "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"c\":2,\"ab\":3,\"bc\":4,\"" space    \
+    "\":5,\"" space "ab\":6,\"" space "a\":7},"                                                    \
+    "\"merges\":[\"b c\",\"a b\",\"" space " ab\",\"" space " a\"]}}"
 static const char *const tokenizers[] = {
-    MODEL("\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":true},\"decoder\":{\"type\":\"ByteLevel\"},", "\xc4\xa0"),
-    MODEL("\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Prepend\",\"prepend\":\"\xe2\x96\x81\"},{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"\xe2\x96\x81\"}]},"
-          "\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Replace\",\"pattern\":{\"String\":\"\xe2\x96\x81\"},\"content\":\" \"},{\"type\":\"Fuse\"}]},", "\xe2\x96\x81"),
+    MODEL("\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":true}"
+          ",\"decoder\":{\"type\":\"ByteLevel\"},",
+          "\xc4\xa0"),
+    MODEL("\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Prepend\","
+          "\"prepend\":\"\xe2\x96\x81\"},{\"type\":\"Replace\",\"pattern\":{\"String\":\" "
+          "\"},\"content\":\"\xe2\x96\x81\"}]},"
+          "\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Replace\",\"pattern\":{"
+          "\"String\":\"\xe2\x96\x81\"},\"content\":\" \"},{\"type\":\"Fuse\"}]},",
+          "\xe2\x96\x81"),
 };
 
-// `parts`: text, "[" and "]" around what is trained on. `expected`: the tokens, each followed by | and those that are targets in [].
+// `parts`: text, "[" and "]" around what is trained on. `expected`: the tokens, each followed by |
+// and those that are targets in [].
 static void check(const zr_tokenizer *tokenizer, const char *parts, const char *expected)
 {
     zr_document document = {0};
@@ -48,9 +59,11 @@ static void tokens_of_a_prompt_alone_are_no_targets(void **state)
         scratch_write(dir, "tokenizer.json", tokenizers[i]);
         if (zr_tokenizer_load(dir->path, &tokenizer, &error) != ZERO_OK)
             fail_msg("%s", error.message);
-        check(tokenizer, i ? "ab[c]" : " ab[c]", " a|[bc]"); // alone the prompt is " ab"; " a" lies in it, "bc" across its end
+        // alone the prompt is " ab"; " a" lies in it, "bc" across its end
+        check(tokenizer, i ? "ab[c]" : " ab[c]", " a|[bc]");
         check(tokenizer, i ? "ab[ab]" : " ab[ab]", " ab|[ab]");
-        check(tokenizer, i ? "[ab]c" : "[ ab]c", "[ a][bc]"); // what lies across belongs to what is trained on
+        // what lies across belongs to what is trained on
+        check(tokenizer, i ? "[ab]c" : "[ ab]c", "[ a][bc]");
         check(tokenizer, i ? "a[b]c[bc]" : " a[b]c[bc]", " a|[bc][bc]");
         check(tokenizer, i ? "ab ab[c]b" : " ab ab[c]b", " ab| a|[bc]b|");
         zr_tokenizer_destroy(tokenizer);
@@ -59,6 +72,7 @@ static void tokens_of_a_prompt_alone_are_no_targets(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(tokens_of_a_prompt_alone_are_no_targets, scratch_open, scratch_close)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(
+        tokens_of_a_prompt_alone_are_no_targets, scratch_open, scratch_close)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

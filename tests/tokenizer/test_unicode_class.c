@@ -1,4 +1,5 @@
-// The pinned classes of characters compared with utf8proc's, which knows another version of Unicode: where it knows a character they agree.
+// The pinned classes of characters compared with utf8proc's, which knows another version of
+// Unicode: where it knows a character they agree.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +17,8 @@ static zr_class class_of(utf8proc_int32_t c)
         return ZR_LETTER;
     if (category >= UTF8PROC_CATEGORY_ND && category <= UTF8PROC_CATEGORY_NO)
         return ZR_NUMBER;
-    bool space = category == UTF8PROC_CATEGORY_ZS || category == UTF8PROC_CATEGORY_ZL || category == UTF8PROC_CATEGORY_ZP || (c >= 9 && c <= 13) || c == 0x85;
+    bool space = category == UTF8PROC_CATEGORY_ZS || category == UTF8PROC_CATEGORY_ZL ||
+                 category == UTF8PROC_CATEGORY_ZP || (c >= 9 && c <= 13) || c == 0x85;
     return space ? ZR_SPACE : ZR_OTHER;
 }
 
@@ -46,7 +48,9 @@ static void known_characters_agree(void **state)
 
 static void words_are_letters_marks_digits_and_low_lines(void **state)
 {
-    static const int32_t words[] = {'a', 'Z', '0', '_', 0xe9, 0x301, 0x663, 0x2167, 0x203f, 0x4e2d, 0x24b6, 0x200d}, others[] = {' ', '-', '\'', '<', 0xbd, 0x2014, 0x1f600, 0x3000};
+    static const int32_t words[] = {'a',   'Z',    '0',    '_',    0xe9,   0x301,
+                                    0x663, 0x2167, 0x203f, 0x4e2d, 0x24b6, 0x200d},
+                         others[] = {' ', '-', '\'', '<', 0xbd, 0x2014, 0x1f600, 0x3000};
     for (int i = 0; i < ZR_COUNT(words); i++)
         assert_true(zr_is_word(words[i]));
     for (int i = 0; i < ZR_COUNT(others); i++)
@@ -55,7 +59,8 @@ static void words_are_letters_marks_digits_and_low_lines(void **state)
 
 static void invalid_bytes_are_one_each(void **state)
 {
-    static const char *const texts[] = {"\x80", "\xff", "\xc3(", "\xe4\xb8", "\xed\xa0\x80", "\xf5\x80\x80\x80"};
+    static const char *const texts[] = {"\x80",     "\xff",         "\xc3(",
+                                        "\xe4\xb8", "\xed\xa0\x80", "\xf5\x80\x80\x80"};
     zr_classes *classes = zr_alloc(sizeof *classes, NULL);
     zr_classes_fill(classes);
     for (int i = 0; i < ZR_COUNT(texts); i++) {

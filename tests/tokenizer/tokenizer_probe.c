@@ -1,7 +1,10 @@
-// tokenizer_probe TOKENIZER STRINGS OUT [PART]: what the library makes of many strings, for tests/oracle/tokenizer_compare.py.
+// tokenizer_probe TOKENIZER STRINGS OUT [PART]: what the library makes of many strings, for
+// tests/oracle/tokenizer_compare.py.
 //
-// STRINGS: u32 length, bytes; again and again. OUT, for each string: u32 count and int32 ids, of ordinary text and with special tokens;
-// then the second ones' text, and that without special tokens: u32 length, bytes. PART: encoded in parts of about so many bytes.
+// STRINGS: u32 length, bytes; again and again. OUT, for each string: u32 count and int32 ids, of
+// ordinary text and with special tokens;
+// then the second ones' text, and that without special tokens: u32 length, bytes. PART: encoded in
+// parts of about so many bytes.
 // Prints the processor's seconds that the ordinary encoding of all strings took.
 #include "base/file.h"
 #include "tokenizer/tokenizer_core.h"
@@ -33,10 +36,13 @@ static void put(zr_buffer *out, const void *data, size_t count, size_t width)
     zr_buffer_append(out, data, count * width);
 }
 
-static zero_status encode(probe *p, zr_encode_mode mode, const char *text, size_t length, zr_ids *ids, zero_error *error)
+static zero_status encode(probe *p, zr_encode_mode mode, const char *text, size_t length,
+                          zr_ids *ids, zero_error *error)
 {
     for (size_t at = 0, end; at < length; at = end) {
-        end = p->part ? zr_tokenizer_boundary(p->tokenizer, text, at, ZR_MIN(length, at + p->part), length) : length;
+        end = p->part ? zr_tokenizer_boundary(p->tokenizer, text, at, ZR_MIN(length, at + p->part),
+                                              length)
+                      : length;
         ZERO_TRY(zr_encoder_append(p->encoder, mode, text, at, end, "the string", ids, error));
     }
     return ZERO_OK;
@@ -92,7 +98,8 @@ int main(int argc, char **argv)
     zero_error error = {0};
     probe p = {.part = argc > 4 ? (size_t)atoll(argv[4]) : 0};
     if (argc < 4 || probe_all(&p, argv, &error) != ZERO_OK) {
-        fprintf(stderr, "tokenizer_probe: %s\n", argc < 4 ? "TOKENIZER STRINGS OUT [PART]" : error.message);
+        fprintf(stderr, "tokenizer_probe: %s\n",
+                argc < 4 ? "TOKENIZER STRINGS OUT [PART]" : error.message);
         return 1;
     }
     printf("%.6f\n", p.seconds);

@@ -1,4 +1,5 @@
-// Files to text, text to tokens, tokens to windows: the window rule is checked against its words for every small size.
+// Files to text, text to tokens, tokens to windows: the window rule is checked against its words
+// for every small size.
 #define _GNU_SOURCE
 #include "base/alloc.h"
 #include "base/file.h"
@@ -24,15 +25,13 @@ static int make_files(void **state)
     assert_non_null(mkdtemp(directory));
     for (int i = 0; i < 3; i++) {
         snprintf(paths[i], sizeof paths[i], "%s/%d.txt", directory, i);
-        assert_int_equal(zr_file_write_durable(paths[i], texts[i], strlen(texts[i]), NULL), ZERO_OK);
+        assert_int_equal(zr_file_write_durable(paths[i], texts[i], strlen(texts[i]), NULL),
+                         ZERO_OK);
     }
     return 0;
 }
 
-static int remove_files(void **state)
-{
-    return zr_directory_remove(directory, NULL) != ZERO_OK;
-}
+static int remove_files(void **state) { return zr_directory_remove(directory, NULL) != ZERO_OK; }
 
 static void test_files_are_joined(void **state)
 {
@@ -53,8 +52,8 @@ static void test_files_that_are_none(void **state)
 {
     zr_text text;
     zero_error error;
-    const char *const missing[] = {paths[0], "/nonexistent/data.txt"}, *const empty[] = {paths[0], paths[2]},
-                      *const folder[] = {directory};
+    const char *const missing[] = {paths[0], "/nonexistent/data.txt"},
+                      *const empty[] = {paths[0], paths[2]}, *const folder[] = {directory};
     assert_int_equal(zr_text_load(missing, 2, &text, &error), ZERO_ERR_IO);
     assert_non_null(strstr(error.message, "/nonexistent/data.txt"));
     assert_int_equal(zr_text_load(empty, 2, &text, &error), ZERO_ERR_DATA);
@@ -84,7 +83,8 @@ static void test_the_last_tenth(void **state)
 {
     char plain[1000] = {0};
     for (size_t length = 1; length <= sizeof plain; length++) // nine tenths, rounded down
-        assert_int_equal(zr_text_split(&(zr_text){.data = plain, .length = length}), 9 * length / 10);
+        assert_int_equal(zr_text_split(&(zr_text){.data = plain, .length = length}),
+                         9 * length / 10);
     char mixed[] = "a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80z\xf0\x9f\x98\x80\xe2\x82\xac\xc3\xa9"
                    "b\xf0\x9f\x98\x80";
     for (size_t length = 1; length < sizeof mixed; length++) {
@@ -100,11 +100,17 @@ static void test_the_last_tenth(void **state)
 // A stream whose token i is i, so that a window's first token says where it starts.
 static zr_dataset counting_dataset(int64_t count, int64_t seq, uint64_t seed)
 {
-    zr_dataset dataset = {.streams = zr_alloc(sizeof *dataset.streams, NULL), .stream_count = 1, .count = count, .seq = seq, .seed = seed};
+    zr_dataset dataset = {.streams = zr_alloc(sizeof *dataset.streams, NULL),
+                          .stream_count = 1,
+                          .count = count,
+                          .seq = seq,
+                          .seed = seed};
     int32_t *tokens = zr_alloc((size_t)count * sizeof *tokens, NULL);
     for (int64_t i = 0; i < count; i++)
         tokens[i] = (int32_t)i;
-    assert_int_equal(zr_stream_add(&dataset.streams[0], &(zr_token_span){.count = count, .tokens = tokens}, NULL), ZERO_OK);
+    assert_int_equal(zr_stream_add(&dataset.streams[0],
+                                   &(zr_token_span){.count = count, .tokens = tokens}, NULL),
+                     ZERO_OK);
     return dataset;
 }
 
@@ -226,12 +232,18 @@ static void test_spans_and_masks(void **state)
 {
     enum { COUNT = 40, SEQ = 6 };
     static int32_t tokens[COUNT];
-    zr_dataset whole = counting_dataset(COUNT, SEQ, 3), parts = {.stream_count = 1, .seq = SEQ, .seed = 3, .count = COUNT};
+    zr_dataset whole = counting_dataset(COUNT, SEQ, 3),
+               parts = {.stream_count = 1, .seq = SEQ, .seed = 3, .count = COUNT};
     parts.streams = zr_alloc(sizeof *parts.streams, NULL);
     for (int i = 0; i < COUNT; i++)
         tokens[i] = i % 3 ? i : ~i;
     for (int at = 0, length = 1; at < COUNT; at += length, length++)
-        assert_int_equal(zr_stream_add(&parts.streams[0], &(zr_token_span){.count = length < COUNT - at ? length : COUNT - at, .tokens = tokens + at}, NULL), ZERO_OK);
+        assert_int_equal(
+            zr_stream_add(&parts.streams[0],
+                          &(zr_token_span){.count = length < COUNT - at ? length : COUNT - at,
+                                           .tokens = tokens + at},
+                          NULL),
+            ZERO_OK);
     assert_int_equal(parts.streams[0].count, COUNT);
     assert_true(parts.streams[0].span_count > 6);
     for (int64_t sample = 0; sample < 50; sample++) {
@@ -262,7 +274,8 @@ static uint64_t hash_of(const zr_dataset *dataset, int shares)
     return sum;
 }
 
-// However many share the work; another token, mask, weight, length or border of a stream is another hash.
+// However many share the work; another token, mask, weight, length or border of a stream is another
+// hash.
 static void test_the_hash_of_all_samples(void **state)
 {
     const int64_t count = (int64_t)5 << 19; // 2.5 blocks
@@ -306,7 +319,8 @@ static uint64_t fingerprint_of(const zr_token_file *file, int64_t at, double wei
 {
     zr_token_span span = {.count = 1, .file = file, .at = at};
     zr_stream stream = {.spans = &span, .span_count = 1, .count = 1};
-    const zr_dataset dataset = {.streams = &stream, .stream_count = 1, .weights = &weight, .count = 1};
+    const zr_dataset dataset = {
+        .streams = &stream, .stream_count = 1, .weights = &weight, .count = 1};
     uint64_t hash = 0;
     zr_dataset_fingerprint(&dataset, 7, NULL, keep_hash, &hash);
     return hash;

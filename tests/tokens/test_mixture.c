@@ -1,4 +1,5 @@
-// Mixtures: exact shares over any run, each source's samples in order and once, and nothing but the sample's number decides.
+// Mixtures: exact shares over any run, each source's samples in order and once, and nothing but the
+// sample's number decides.
 #include "tokens/mixture.h"
 
 #include <math.h>
@@ -38,7 +39,8 @@ static void check(const double *weights, int count, int64_t from, int64_t sample
 
 static void test_exact_shares(void **state)
 {
-    static const double cases[][4] = {{0.7, 0.3}, {1, 1}, {0.999, 0.001}, {1e-6, 1}, {3, 1}, {1.0 / 3, 2.0 / 3}, {1e9, 1e9}};
+    static const double cases[][4] = {
+        {0.7, 0.3}, {1, 1}, {0.999, 0.001}, {1e-6, 1}, {3, 1}, {1.0 / 3, 2.0 / 3}, {1e9, 1e9}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         check(cases[i], 2, 0, 20000);
         check(cases[i], 2, 123456789, 5000);
@@ -57,7 +59,8 @@ static void test_many_sources(void **state)
     }
 }
 
-// What the header promises of source i after any number of samples: above its share - 1, below its share and the sum.
+// What the header promises of source i after any number of samples: above its share - 1, below its
+// share and the sum.
 static double bound(const double *weights, int count, int i)
 {
     double sum = 0;
@@ -100,7 +103,8 @@ static void test_bound(void **state)
         int count = 2 + round % 9;
         for (int i = 0; i < count; i++) {
             random = random * 1664525u + 1013904223u;
-            weights[i] = round % 3 ? 1e-3 + (double)(random >> 8) / (1 << 24) : 1 + random % 7919 * (random >> 31);
+            weights[i] = round % 3 ? 1e-3 + (double)(random >> 8) / (1 << 24)
+                                   : 1 + random % 7919 * (random >> 31);
         }
         double worst = check_bound(weights, count, 700);
         assert_true(count > 2 || worst < 1 + 1e-9);
@@ -132,12 +136,14 @@ static void test_long_run(void **state)
         int source = zr_mixture_source(weights, 3, s, &of);
         first[source] = first[source] < 0 ? of : first[source];
     }
-    assert_in_range(first[0], 699999999998, 700000000002); // a share of 52 bits: 10^12 samples on, none too many
+    // a share of 52 bits: 10^12 samples on, none too many
+    assert_in_range(first[0], 699999999998, 700000000002);
     assert_in_range(first[1], 199999999998, 200000000002);
     assert_in_range(first[2], 99999999998, 100000000002);
 }
 
-// Weights next to which others vanish: subtracted from the sum of all they would leave nothing to divide by.
+// Weights next to which others vanish: subtracted from the sum of all they would leave nothing to
+// divide by.
 static void test_weights_of_all_sizes(void **state)
 {
     const double weights[] = {1e300, 1e-10, 1e-10}, last[] = {1e-10, 1e-10, 1e300};
@@ -151,7 +157,9 @@ static void test_weights_of_all_sizes(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_exact_shares), cmocka_unit_test(test_many_sources), cmocka_unit_test(test_bound), cmocka_unit_test(test_evenly),
-                                       cmocka_unit_test(test_long_run), cmocka_unit_test(test_weights_of_all_sizes)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_exact_shares), cmocka_unit_test(test_many_sources),
+        cmocka_unit_test(test_bound),        cmocka_unit_test(test_evenly),
+        cmocka_unit_test(test_long_run),     cmocka_unit_test(test_weights_of_all_sizes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-// Token files: what each format says, byte by byte, is what is read; what is not exactly so is refused; what is written comes back.
+// Token files: what each format says, byte by byte, is what is read; what is not exactly so is
+// refused; what is written comes back.
 #include "../base/scratch_directory.h"
 
 #include "base/alloc.h"
@@ -16,10 +17,7 @@ static void put(bytes *to, const void *data, size_t length)
     to->length += length;
 }
 
-static void put_number(bytes *to, int64_t number, size_t width)
-{
-    put(to, &number, width);
-}
+static void put_number(bytes *to, int64_t number, size_t width) { put(to, &number, width); }
 
 static const char *store(scratch *dir, const char *name, const bytes *from)
 {
@@ -28,7 +26,8 @@ static const char *store(scratch *dir, const char *name, const bytes *from)
     return path;
 }
 
-static bytes llmc(int32_t magic, int32_t version, int32_t count, const int64_t *ids, int written, size_t width)
+static bytes llmc(int32_t magic, int32_t version, int32_t count, const int64_t *ids, int written,
+                  size_t width)
 {
     bytes made = {.length = 0};
     const int32_t head[256] = {magic, version, count};
@@ -38,7 +37,8 @@ static bytes llmc(int32_t magic, int32_t version, int32_t count, const int64_t *
     return made;
 }
 
-static void assert_ids(const char *path, zr_token_format format, zr_token_format found, const int64_t *ids, int count)
+static void assert_ids(const char *path, zr_token_format format, zr_token_format found,
+                       const int64_t *ids, int count)
 {
     zr_token_file file;
     int32_t got[16] = {0};
@@ -80,15 +80,18 @@ static void llmc_that_is_not_exact(void **state)
     scratch *dir = *state;
     static const int64_t ids[4] = {1, 2, 3, 4};
     bytes file = llmc(20240520, 1, 3, ids, 2, 2);
-    assert_refused(store(dir, "a.bin", &file), ZR_TOKENS_DETECT, "counts 3 tokens of 2 bytes, 4 bytes follow");
+    assert_refused(store(dir, "a.bin", &file), ZR_TOKENS_DETECT,
+                   "counts 3 tokens of 2 bytes, 4 bytes follow");
     file = llmc(20240520, 1, 3, ids, 4, 2);
     assert_refused(store(dir, "a.bin", &file), ZR_TOKENS_DETECT, "8 bytes follow");
     file = llmc(20240520, 1, -1, ids, 0, 2);
     assert_refused(store(dir, "a.bin", &file), ZR_TOKENS_DETECT, "counts -1");
     file = llmc(20240801, 1, 1, ids, 1, 4);
-    assert_refused(store(dir, "a.bin", &file), ZR_TOKENS_DETECT, "version 1 of llm.c's magic 20240801, where 7");
+    assert_refused(store(dir, "a.bin", &file), ZR_TOKENS_DETECT,
+                   "version 1 of llm.c's magic 20240801, where 7");
     file.length = 900;
-    assert_refused(store(dir, "a.bin", &file), ZR_TOKENS_DETECT, "900 bytes, fewer than llm.c's header");
+    assert_refused(store(dir, "a.bin", &file), ZR_TOKENS_DETECT,
+                   "900 bytes, fewer than llm.c's header");
     file = llmc(7, 1, 1, ids, 1, 2);
     assert_refused(store(dir, "a.bin", &file), ZR_TOKENS_LLMC, "does not begin with a magic");
     file.length = 0;
@@ -104,11 +107,15 @@ static void nanogpt_has_no_header(void **state)
         put_number(&file, ids[i], 2);
     assert_ids(store(dir, "train.bin", &file), ZR_TOKENS_DETECT, ZR_TOKENS_NANOGPT, ids, 3);
     put_number(&file, 0, 1);
-    assert_refused(store(dir, "train.bin", &file), ZR_TOKENS_DETECT, "7 bytes, not a multiple of 2 (uint16)");
+    assert_refused(store(dir, "train.bin", &file), ZR_TOKENS_DETECT,
+                   "7 bytes, not a multiple of 2 (uint16)");
     zr_token_file none;
-    assert_int_equal(zr_token_file_open(scratch_path(dir, "absent.bin"), ZR_TOKENS_DETECT, &none, NULL), ZERO_ERR_IO);
+    assert_int_equal(
+        zr_token_file_open(scratch_path(dir, "absent.bin"), ZR_TOKENS_DETECT, &none, NULL),
+        ZERO_ERR_IO);
     assert_true(zr_token_file_is_name("x.bin") && zr_token_file_is_name("d/x.idx"));
-    assert_false(zr_token_file_is_name("x.txt") || zr_token_file_is_name(".bin") || zr_token_file_is_name("bin"));
+    assert_false(zr_token_file_is_name("x.txt") || zr_token_file_is_name(".bin") ||
+                 zr_token_file_is_name("bin"));
 }
 
 typedef struct megatron { // an index to be spoilt
@@ -117,7 +124,8 @@ typedef struct megatron { // an index to be spoilt
     int64_t lengths[4], pointers[4], first[4];
 } megatron;
 
-static void store_megatron(scratch *dir, const megatron *m, const int64_t *ids, int count, size_t width, size_t cut)
+static void store_megatron(scratch *dir, const megatron *m, const int64_t *ids, int count,
+                           size_t width, size_t cut)
 {
     bytes index = {.length = 0}, body = {.length = 0};
     put(&index, m->magic, 9);
@@ -139,7 +147,14 @@ static void store_megatron(scratch *dir, const megatron *m, const int64_t *ids, 
 }
 
 // Three sequences of 2, 0 and 3 tokens; documents {0, 1} and {2}.
-static const megatron sound = {.magic = "MMIDIDX\0", .version = 1, .dtype = 4, .sequences = 3, .marks = 3, .lengths = {2, 0, 3}, .pointers = {0, 8, 8}, .first = {0, 2, 3}};
+static const megatron sound = {.magic = "MMIDIDX\0",
+                               .version = 1,
+                               .dtype = 4,
+                               .sequences = 3,
+                               .marks = 3,
+                               .lengths = {2, 0, 3},
+                               .pointers = {0, 8, 8},
+                               .first = {0, 2, 3}};
 static const int64_t five[] = {10, 70000, 30, 40, 50};
 
 static void megatron_tells_documents_apart(void **state)
@@ -161,7 +176,8 @@ static void megatron_tells_documents_apart(void **state)
     store_megatron(dir, &sound, five, 5, 4, 0);
     zr_token_file file;
     int64_t first, count;
-    assert_int_equal(zr_token_file_open(scratch_path(dir, "m"), ZR_TOKENS_MEGATRON, &file, NULL), ZERO_OK);
+    assert_int_equal(zr_token_file_open(scratch_path(dir, "m"), ZR_TOKENS_MEGATRON, &file, NULL),
+                     ZERO_OK);
     assert_int_equal(file.documents, 2);
     zr_token_file_document(&file, 0, &first, &count);
     assert_true(first == 0 && count == 2);
@@ -188,7 +204,8 @@ static void documents_of_megatron_end(void **state)
     scratch *dir = *state;
     zr_token_file file;
     store_megatron(dir, &sound, five, 5, 4, 0);
-    assert_int_equal(zr_token_file_open(scratch_path(dir, "m.bin"), ZR_TOKENS_DETECT, &file, NULL), ZERO_OK);
+    assert_int_equal(zr_token_file_open(scratch_path(dir, "m.bin"), ZR_TOKENS_DETECT, &file, NULL),
+                     ZERO_OK);
     int32_t plain[5];
     for (int i = 0; i < 5; i++)
         plain[i] = (int32_t)five[i];
@@ -220,7 +237,8 @@ static void megatron_that_is_not_exact(void **state)
         {offsetof(megatron, sequences), INT64_MAX, "sequences"},
         {offsetof(megatron, marks), 0, "0 marks"},
         {offsetof(megatron, marks), -1, "marks"},
-        {offsetof(megatron, lengths[0]), 3, "sequence 1 has 0 tokens from byte 8 on, where the one before ends at 12"},
+        {offsetof(megatron, lengths[0]), 3,
+         "sequence 1 has 0 tokens from byte 8 on, where the one before ends at 12"},
         {offsetof(megatron, lengths[2]), 4, "have 24"},
         {offsetof(megatron, lengths[2]), -3, "sequence 2 has -3"},
         {offsetof(megatron, pointers[0]), 4, "sequence 0"},
@@ -244,9 +262,13 @@ static void megatron_that_is_not_exact(void **state)
         assert_refused(scratch_path(dir, "m.idx"), ZR_TOKENS_DETECT, "m.idx");
     }
     zr_token_file file;
-    assert_int_equal(zr_directory_remove(dir->directory, NULL) | zr_directory_create(dir->directory, NULL), ZERO_OK);
+    assert_int_equal(zr_directory_remove(dir->directory, NULL) |
+                         zr_directory_create(dir->directory, NULL),
+                     ZERO_OK);
     scratch_write(dir, "m.idx", "MMIDIDX");
-    assert_int_equal(zr_token_file_open(scratch_path(dir, "m.idx"), ZR_TOKENS_DETECT, &file, NULL), ZERO_ERR_IO); // no m.bin
+    // no m.bin
+    assert_int_equal(zr_token_file_open(scratch_path(dir, "m.idx"), ZR_TOKENS_DETECT, &file, NULL),
+                     ZERO_ERR_IO);
 }
 
 static void ids_above_the_vocabulary_are_named(void **state)
@@ -255,7 +277,8 @@ static void ids_above_the_vocabulary_are_named(void **state)
     zr_token_file file;
     zero_error error = {0};
     store_megatron(dir, &sound, five, 5, 4, 0);
-    assert_int_equal(zr_token_file_open(scratch_path(dir, "m.bin"), ZR_TOKENS_DETECT, &file, NULL), ZERO_OK);
+    assert_int_equal(zr_token_file_open(scratch_path(dir, "m.bin"), ZR_TOKENS_DETECT, &file, NULL),
+                     ZERO_OK);
     assert_int_equal(zr_token_file_check(&file, 0, 5, 70001, NULL), ZERO_OK);
     assert_int_equal(zr_token_file_check(&file, 0, 5, 70000, &error), ZERO_ERR_DATA);
     assert_contains(error.message, "token 1 has the id 70000, the vocabulary ends at 69999");
@@ -268,7 +291,8 @@ static void ids_above_the_vocabulary_are_named(void **state)
     m.dtype = 5;
     m.pointers[1] = m.pointers[2] = 16;
     store_megatron(dir, &m, wide, 5, 8, 0);
-    assert_int_equal(zr_token_file_open(scratch_path(dir, "m.bin"), ZR_TOKENS_DETECT, &file, NULL), ZERO_OK);
+    assert_int_equal(zr_token_file_open(scratch_path(dir, "m.bin"), ZR_TOKENS_DETECT, &file, NULL),
+                     ZERO_OK);
     for (int i = 1; i < 4; i++) {
         assert_int_equal(zr_token_file_check(&file, i, 5 - i, INT64_MAX, &error), ZERO_ERR_DATA);
         assert_contains(error.message, "is no id");
@@ -282,13 +306,15 @@ static void assert_written(scratch *dir, int64_t vocabulary, int expected_bytes)
     enum { COUNT = 100000 };
     char name[32];
     snprintf(name, sizeof name, "%lld.bin", (long long)vocabulary);
-    int32_t *ids = zr_alloc(COUNT * sizeof *ids, NULL), *back = zr_alloc(COUNT * sizeof *back, NULL);
+    int32_t *ids = zr_alloc(COUNT * sizeof *ids, NULL),
+            *back = zr_alloc(COUNT * sizeof *back, NULL);
     zr_token_writer writer;
     zr_token_file file;
     for (int i = 0; i < COUNT; i++)
         ids[i] = (int32_t)((i * 7919ll) % vocabulary);
     ids[COUNT - 1] = (int32_t)vocabulary - 1;
-    assert_int_equal(zr_token_writer_open(scratch_path(dir, name), vocabulary, &writer, NULL), ZERO_OK);
+    assert_int_equal(zr_token_writer_open(scratch_path(dir, name), vocabulary, &writer, NULL),
+                     ZERO_OK);
     for (int at = 0, part = 1; at < COUNT; at += part, part = ZR_MIN(3 * part, COUNT - at))
         assert_int_equal(zr_token_writer_append(&writer, ids + at, part, NULL), ZERO_OK);
     assert_false(zr_path_exists(dir->path));
@@ -342,10 +368,15 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, scratch_open, scratch_close)
     const struct CMUnitTest tests[] = {
-        CASE(llmc_in_both_widths),        CASE(llmc_that_is_not_exact),
-        CASE(nanogpt_has_no_header),      CASE(megatron_tells_documents_apart), CASE(documents_of_megatron_end),
-        CASE(megatron_that_is_not_exact), CASE(ids_above_the_vocabulary_are_named),
-        CASE(what_is_written_comes_back), CASE(nothing_is_there_before_the_end),
+        CASE(llmc_in_both_widths),
+        CASE(llmc_that_is_not_exact),
+        CASE(nanogpt_has_no_header),
+        CASE(megatron_tells_documents_apart),
+        CASE(documents_of_megatron_end),
+        CASE(megatron_that_is_not_exact),
+        CASE(ids_above_the_vocabulary_are_named),
+        CASE(what_is_written_comes_back),
+        CASE(nothing_is_there_before_the_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
-// NULL, where a function of the public interface needs a pointer: ZERO_ERR_USAGE that names function and argument, or what <zero/status.h>
-// says of functions that return no status. Every function that a header declares has its lines here.
+// NULL, where a function of the public interface needs a pointer: ZERO_ERR_USAGE that names
+// function and argument, or what <zero/status.h> says of functions that return no status. Every
+// function that a header declares has its lines here.
 #include "../setup/tiny_engine.h"
 
 #include "base/errors.h"
@@ -28,22 +29,27 @@ static void cover(const char *name, void (*function)(void))
 static void check_refusal(zero_status status, const zero_error *error, const char *argument)
 {
     const char *function = covered[covered_count - 1];
-    if (status != ZERO_ERR_USAGE || (error && (!strstr(error->message, function) || !strstr(error->message, argument))))
-        fail_msg("%s without %s: status %d, \"%s\"", function, argument, status, error ? error->message : "");
+    if (status != ZERO_ERR_USAGE ||
+        (error && (!strstr(error->message, function) || !strstr(error->message, argument))))
+        fail_msg("%s without %s: status %d, \"%s\"", function, argument, status,
+                 error ? error->message : "");
 }
 
 // The call, with `e` for the error object: once with one, once with NULL.
-#define REFUSES(argument, call)                   \
-    do {                                          \
-        zero_error *e = &said;                    \
-        said = (zero_error){0};                   \
-        check_refusal((call), e, argument);       \
-        e = NULL;                                 \
-        check_refusal((call), e, argument);       \
+#define REFUSES(argument, call)                                                                    \
+    do {                                                                                           \
+        zero_error *e = &said;                                                                     \
+        said = (zero_error){0};                                                                    \
+        check_refusal((call), e, argument);                                                        \
+        e = NULL;                                                                                  \
+        check_refusal((call), e, argument);                                                        \
     } while (0)
 
 static void write_nothing(void *user, const char *text) { (void)user, (void)text; }
-static int emit_nothing(void *user, zero_data_mark mark, const char *text, size_t length) { return (void)user, (void)mark, (void)text, (int)length * 0; }
+static int emit_nothing(void *user, zero_data_mark mark, const char *text, size_t length)
+{
+    return (void)user, (void)mark, (void)text, (int)length * 0;
+}
 
 static void of_checkpoints(const tiny *t)
 {
@@ -114,8 +120,12 @@ static void of_steps(const tiny *t)
     REFUSES("options", zero_initialize(NULL, &engine, e));
     assert_null(engine);
     REFUSES("out", zero_initialize(&(zero_options){.struct_size = sizeof(zero_options)}, NULL, e));
-    REFUSES("model", zero_initialize(&(zero_options){.struct_size = sizeof(zero_options), .comm = t->comm}, &engine, e));
-    REFUSES("comm", zero_initialize(&(zero_options){.struct_size = sizeof(zero_options), .model = t->model}, &engine, e));
+    REFUSES("model",
+            zero_initialize(&(zero_options){.struct_size = sizeof(zero_options), .comm = t->comm},
+                            &engine, e));
+    REFUSES("comm",
+            zero_initialize(&(zero_options){.struct_size = sizeof(zero_options), .model = t->model},
+                            &engine, e));
     FUNCTION(zero_forward);
     REFUSES("engine", zero_forward(NULL, &batch, &loss, e));
     REFUSES("batch", zero_forward(t->engine, NULL, &loss, e));
@@ -153,14 +163,16 @@ static void of_reports(const tiny *t)
     assert_true(memory.held[0][0] == 0);
     zero_memory_report(t->engine, NULL);
     FUNCTION(zero_traffic_between);
-    assert_true(zero_traffic_between(&traffic, &twice).calls[0] == 2 && zero_traffic_between(NULL, &twice).calls[0] == 9);
+    assert_true(zero_traffic_between(&traffic, &twice).calls[0] == 2 &&
+                zero_traffic_between(NULL, &twice).calls[0] == 9);
     assert_true(zero_traffic_between(&traffic, NULL).calls[0] == -7);
     FUNCTION(zero_traffic_report);
     zero_traffic_report(NULL, &traffic);
     assert_true(traffic.calls[0] == 0);
     zero_traffic_report(t->engine, NULL);
     FUNCTION(zero_io_between);
-    assert_true(zero_io_between(NULL, &io).to_host == 7 && zero_io_between(&io, NULL).to_host == -7);
+    assert_true(zero_io_between(NULL, &io).to_host == 7 &&
+                zero_io_between(&io, NULL).to_host == -7);
     FUNCTION(zero_io_report);
     zero_io_report(NULL, &io);
     assert_true(io.to_host == 0);
@@ -214,7 +226,8 @@ static void of_models(const tiny *t)
     zero_llama_destroy(NULL);
 }
 
-#define SIZED(type) &(type){.struct_size = sizeof(type)}
+#define SIZED(type)                                                                                \
+    &(type) { .struct_size = sizeof(type) }
 
 static void of_jobs(const tiny *t)
 {
@@ -238,7 +251,9 @@ static void of_jobs(const tiny *t)
     REFUSES("options", zero_generate(NULL, e));
     FUNCTION(zero_data_show);
     REFUSES("options", zero_data_show(NULL, e));
-    REFUSES("data", zero_data_show(&(zero_data_options){.struct_size = sizeof(zero_data_options), .emit = emit_nothing}, e));
+    REFUSES("data", zero_data_show(&(zero_data_options){.struct_size = sizeof(zero_data_options),
+                                                        .emit = emit_nothing},
+                                   e));
 }
 
 static void of_files(const tiny *t)
@@ -287,7 +302,8 @@ static void of_answers(const tiny *t)
     REFUSES("write", zero_diff(SIZED(zero_diff_options), NULL, NULL, &difference, e));
     REFUSES("out", zero_diff(SIZED(zero_diff_options), write_nothing, NULL, NULL, e));
     FUNCTION(zero_verify);
-    REFUSES("comm", zero_verify(NULL, SIZED(zero_verify_options), write_nothing, NULL, &verified, e));
+    REFUSES("comm",
+            zero_verify(NULL, SIZED(zero_verify_options), write_nothing, NULL, &verified, e));
     REFUSES("options", zero_verify(t->comm, NULL, write_nothing, NULL, &verified, e));
     REFUSES("write", zero_verify(t->comm, SIZED(zero_verify_options), NULL, NULL, &verified, e));
     REFUSES("out", zero_verify(t->comm, SIZED(zero_verify_options), write_nothing, NULL, NULL, e));
@@ -311,8 +327,9 @@ static void of_values(const tiny *t)
 
 static tiny call_every_function(void)
 {
-    static void (*const groups[])(const tiny *t) = {of_checkpoints, of_communicators, of_units, of_steps, of_reports, of_tensors,
-                                                    of_models, of_jobs, of_files, of_answers, of_values};
+    static void (*const groups[])(const tiny *t) = {
+        of_checkpoints, of_communicators, of_units, of_steps,   of_reports, of_tensors,
+        of_models,      of_jobs,          of_files, of_answers, of_values};
     tiny t = tiny_create();
     covered_count = 0;
     for (int g = 0; g < ZR_COUNT(groups); g++)
@@ -327,8 +344,10 @@ static void every_function_without_what_it_needs(void **state)
     int32_t ids[TINY_BATCH * TINY_SEQ] = {0};
     zero_tensors batch = {.count = 2};
     for (int i = 0; i < 2; i++)
-        batch.at[i] = (zero_tensor){.data = ids, .dtype = ZERO_I32, .dims = 2, .shape = {TINY_BATCH, TINY_SEQ}};
-    assert_int_equal(zero_evaluate(t.engine, &batch, &loss, &said), ZERO_OK); // nothing has failed for good
+        batch.at[i] = (zero_tensor){
+            .data = ids, .dtype = ZERO_I32, .dims = 2, .shape = {TINY_BATCH, TINY_SEQ}};
+    // nothing has failed for good
+    assert_int_equal(zero_evaluate(t.engine, &batch, &loss, &said), ZERO_OK);
     tiny_destroy(&t);
 }
 
@@ -355,7 +374,9 @@ static int look_into(const char *path)
         while (isalnum((unsigned char)name[-1]) || name[-1] == '_')
             name--;
         if (!is_covered(name, (size_t)(open - name)))
-            fail_msg("%s declares %.*s, of which nothing here says what it does without its pointers", path, (int)(open - name), name);
+            fail_msg(
+                "%s declares %.*s, of which nothing here says what it does without its pointers",
+                path, (int)(open - name), name);
         count++;
     }
     fclose(file);
@@ -380,6 +401,7 @@ static void no_function_is_missing(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_function_without_what_it_needs), cmocka_unit_test(no_function_is_missing)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_function_without_what_it_needs),
+                                       cmocka_unit_test(no_function_is_missing)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
-// A program made with the first version of the public headers (tests/first_headers), which this file
-// is compiled with, works with the library as it is; and each struct that says its size may come from
-// a newer program. A struct that is new gets its header, as it first was, into that folder.
+// A program made with the first version of the public headers (tests/first_headers), which this
+// file is compiled with, works with the library as it is; and each struct that says its size may
+// come from a newer program. A struct that is new gets its header, as it first was, into that
+// folder.
 #include "../setup/tiny_engine.h"
 #include <zero/zero.h>
 
@@ -9,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NEW = 64 }; // bytes that the newer program's struct has more than the first; today's has fewer
+// bytes that the newer program's struct has more than the first; today's has fewer
+enum { NEW = 64 };
 
 static void write_nothing(void *user, const char *text) { (void)user, (void)text; }
 
@@ -58,11 +60,23 @@ static zero_status load(const call *c)
     return zero_load_weights_with(c->t->engine, "/nonexistent", c->options, c->error);
 }
 
-static zero_status inspect(const call *c) { return zero_inspect(c->options, write_nothing, NULL, c->error); }
+static zero_status inspect(const call *c)
+{
+    return zero_inspect(c->options, write_nothing, NULL, c->error);
+}
 static zero_status convert(const call *c) { return zero_convert(c->options, c->error); }
-static zero_status plan(const call *c) { return zero_plan(c->options, write_nothing, NULL, c->error); }
-static zero_status bench(const call *c) { return zero_bench(c->t->comm, c->options, write_nothing, NULL, c->error); }
-static zero_status doctor(const call *c) { return zero_doctor(c->options, write_nothing, NULL, c->error); }
+static zero_status plan(const call *c)
+{
+    return zero_plan(c->options, write_nothing, NULL, c->error);
+}
+static zero_status bench(const call *c)
+{
+    return zero_bench(c->t->comm, c->options, write_nothing, NULL, c->error);
+}
+static zero_status doctor(const call *c)
+{
+    return zero_doctor(c->options, write_nothing, NULL, c->error);
+}
 static zero_status generate(const call *c) { return zero_generate(c->options, c->error); }
 static zero_status show(const call *c) { return zero_data_show(c->options, c->error); }
 static zero_status train(const call *c) { return zero_train(c->t->comm, c->options, c->error); }
@@ -113,18 +127,21 @@ typedef struct row {
     zero_status (*take)(const call *call);
 } row;
 
-#define ROW(type, take) {#type, sizeof(type), take}
+#define ROW(type, take)                                                                            \
+    {                                                                                              \
+#type, sizeof(type), take                                                                  \
+    }
 static const row rows[] = {
     ROW(zero_comm_options, comm_options), ROW(zero_comm_options, threads_options),
-    ROW(zero_options, initialize), ROW(zero_gpt2_config, gpt2),
-    ROW(zero_llama_config, llama), ROW(zero_load_options, load),
-    ROW(zero_inspect_options, inspect), ROW(zero_convert_options, convert),
-    ROW(zero_plan_options, plan), ROW(zero_bench_options, bench),
-    ROW(zero_doctor_options, doctor), ROW(zero_generate_options, generate),
-    ROW(zero_data_options, show), ROW(zero_train_options, train),
-    ROW(zero_eval_options, eval), ROW(zero_run_options, run),
+    ROW(zero_options, initialize),        ROW(zero_gpt2_config, gpt2),
+    ROW(zero_llama_config, llama),        ROW(zero_load_options, load),
+    ROW(zero_inspect_options, inspect),   ROW(zero_convert_options, convert),
+    ROW(zero_plan_options, plan),         ROW(zero_bench_options, bench),
+    ROW(zero_doctor_options, doctor),     ROW(zero_generate_options, generate),
+    ROW(zero_data_options, show),         ROW(zero_train_options, train),
+    ROW(zero_eval_options, eval),         ROW(zero_run_options, run),
     ROW(zero_tokenize_options, tokenize), ROW(zero_tokenizer_train_options, tokenizer_train),
-    ROW(zero_diff_options, diff), ROW(zero_verify_options, verify),
+    ROW(zero_diff_options, diff),         ROW(zero_verify_options, verify),
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
@@ -152,7 +169,8 @@ static void sizes_are_judged_alike(void **state)
         const row *r = &rows[i];
         size_t larger = r->size + NEW;
         if (is_refused(r, &t, r->size, r->size, 0) || is_refused(r, &t, larger, larger, 0))
-            fail_msg("%s: the first version, or a newer one that uses nothing new, is refused", r->type);
+            fail_msg("%s: the first version, or a newer one that uses nothing new, is refused",
+                     r->type);
         if (!is_refused(r, &t, r->size, sizeof(size_t), 0) || !is_refused(r, &t, larger, larger, 1))
             fail_msg("%s: one that cannot be is taken", r->type);
     }
@@ -164,8 +182,9 @@ static void a_first_program_trains(void **state)
 {
     tiny t = tiny_create();
     int32_t tokens[TINY_BATCH * TINY_SEQ] = {1, 2, 3}, targets[TINY_BATCH * TINY_SEQ] = {2, 3};
-    zero_tensors batch = {2, {{tokens, ZERO_I32, 2, {TINY_BATCH, TINY_SEQ}},
-                              {targets, ZERO_I32, 2, {TINY_BATCH, TINY_SEQ}}}};
+    zero_tensors batch = {2,
+                          {{tokens, ZERO_I32, 2, {TINY_BATCH, TINY_SEQ}},
+                           {targets, ZERO_I32, 2, {TINY_BATCH, TINY_SEQ}}}};
     zero_step_info info;
     zero_error error;
     double loss;
@@ -179,8 +198,14 @@ static void a_first_program_trains(void **state)
 
 static void defaults_write_what_the_first_version_has(void **state)
 {
-    struct { zero_gpt2_config config; char after[64]; } gpt2;
-    struct { zero_llama_config config; char after[64]; } llama;
+    struct {
+        zero_gpt2_config config;
+        char after[64];
+    } gpt2;
+    struct {
+        zero_llama_config config;
+        char after[64];
+    } llama;
     memset(&gpt2, 0x55, sizeof gpt2);
     memset(&llama, 0x55, sizeof llama);
     zero_gpt2_defaults(&gpt2.config);

@@ -1,5 +1,6 @@
-// A training with saves dies in, or is failed by, each of its system calls that touch files, on whichever rank and thread that falls: the next
-// run goes on and comes to the bytes of one that was left alone, and nothing is left over.
+// A training with saves dies in, or is failed by, each of its system calls that touch files, on
+// whichever rank and thread that falls: the next run goes on and comes to the bytes of one that was
+// left alone, and nothing is left over.
 //
 // The linker wraps the calls, so that the nth of them ends the process, or fails.
 #define _GNU_SOURCE
@@ -21,25 +22,41 @@ enum { RANKS = 2, STEPS = 2, FAILED = 1, MOST_CALLS = 1000, STRIDE = UNDER_ASAN 
 
 WRAP(int, open64, (const char *path, int flags, mode_t mode), (path, flags, mode))
 WRAP(ssize_t, write, (int fd, const void *data, size_t bytes), (fd, data, bytes))
-WRAP(ssize_t, pwrite64, (int fd, const void *data, size_t bytes, off64_t offset), (fd, data, bytes, offset))
+WRAP(ssize_t, pwrite64, (int fd, const void *data, size_t bytes, off64_t offset),
+     (fd, data, bytes, offset))
 WRAP(int, fsync, (int fd), (fd))
 WRAP(int, ftruncate64, (int fd, off64_t length), (fd, length))
-WRAP(int, fallocate64, (int fd, int mode, off64_t offset, off64_t length), (fd, mode, offset, length))
+WRAP(int, fallocate64, (int fd, int mode, off64_t offset, off64_t length),
+     (fd, mode, offset, length))
 WRAP(int, mkdir, (const char *path, mode_t mode), (path, mode))
 WRAP(int, rename, (const char *from, const char *to), (from, to))
-WRAP(int, renameat2, (int a, const char *from, int b, const char *to, unsigned flags), (a, from, b, to, flags))
+WRAP(int, renameat2, (int a, const char *from, int b, const char *to, unsigned flags),
+     (a, from, b, to, flags))
 WRAP(int, unlink, (const char *path), (path))
 WRAP(int, unlinkat, (int at, const char *path, int flags), (at, path, flags))
 WRAP(int, rmdir, (const char *path), (path))
 
 static char directory[64], text[96];
 
-// One run on threads of this process; faults begin with it. Portable: each of the many processes would wait for oneDNN to set itself up.
+// One run on threads of this process; faults begin with it. Portable: each of the many processes
+// would wait for oneDNN to set itself up.
 static zero_status train(const char *out, int in, int reason, zero_error *error)
 {
     const char *data[] = {text};
-    const zero_train_options options = {.struct_size = sizeof options, .new_spec = TINY_MODEL, .data = data, .data_count = 1, .val = "none",
-                                        .tokenizer = "bytes", .out_dir = out, .steps = STEPS, .seed = 3, .threads = 1, .resume = 1, .save_every = 1, .keep = 1, .backend = "cpu:portable"};
+    const zero_train_options options = {.struct_size = sizeof options,
+                                        .new_spec = TINY_MODEL,
+                                        .data = data,
+                                        .data_count = 1,
+                                        .val = "none",
+                                        .tokenizer = "bytes",
+                                        .out_dir = out,
+                                        .steps = STEPS,
+                                        .seed = 3,
+                                        .threads = 1,
+                                        .resume = 1,
+                                        .save_every = 1,
+                                        .keep = 1,
+                                        .backend = "cpu:portable"};
     rank_job jobs[RANKS];
     fault.reason = reason;
     fault.in = in;
@@ -61,7 +78,8 @@ static int run(const char *out, int in, int reason, bool *met)
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     if (!WIFEXITED(status))
-        fail_msg("call %d, %s: signal %d", in, reason ? strerror(reason) : "killed", WTERMSIG(status));
+        fail_msg("call %d, %s: signal %d", in, reason ? strerror(reason) : "killed",
+                 WTERMSIG(status));
     int code = WEXITSTATUS(status);
     *met = code == DIED || code >= 16;
     return code == DIED ? code : code & 15;
@@ -78,12 +96,13 @@ static char *model_of(const char *out, size_t *length)
 static int left_overs(const char *out)
 {
     char command[300];
-    snprintf(command, sizeof command, "test -z \"$(find %s -name '*.tmp*' -o -name '.step-*')\"", out);
+    snprintf(command, sizeof command, "test -z \"$(find %s -name '*.tmp*' -o -name '.step-*')\"",
+             out);
     return system(command);
 }
 
-typedef struct trial { // of one call that ends a run
-    int in, reason; // the call's number; 0: it is killed there, else the error that it returns
+typedef struct trial {  // of one call that ends a run
+    int in, reason;     // the call's number; 0: it is killed there, else the error that it returns
     const char *wanted; // weights of a run that nothing ended
     size_t length;
 } trial;
@@ -113,7 +132,8 @@ static void try_call(const trial *t, const char *out, bool *met)
     assert_int_equal(zr_directory_remove(out, NULL), ZERO_OK);
     int ended = run(out, t->in, t->reason, met);
     if (ended != 0 && ended != (t->reason ? FAILED : DIED))
-        fail_msg("call %d, %s: ended with %d", t->in, t->reason ? strerror(t->reason) : "killed", ended);
+        fail_msg("call %d, %s: ended with %d", t->in, t->reason ? strerror(t->reason) : "killed",
+                 ended);
     expect_same_end(t, out);
 }
 
@@ -129,7 +149,8 @@ static void every_call(int reason)
     t.wanted = wanted;
     int met_calls = 0;
     met = true;
-    for (t.in = reason ? 2 : 1; met && t.in < MOST_CALLS; t.in += STRIDE) { // how threads meet differs from run to run, so the others have their turn too
+    // how threads meet differs from run to run, so the others have their turn too
+    for (t.in = reason ? 2 : 1; met && t.in < MOST_CALLS; t.in += STRIDE) {
         try_call(&t, out, &met);
         met_calls += met;
     }
@@ -146,7 +167,10 @@ static int set_up(void **state)
     return make_text(access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp", directory, text);
 }
 
-static int tear_down(void **state) { return zr_directory_remove(directory, NULL) == ZERO_OK ? 0 : -1; }
+static int tear_down(void **state)
+{
+    return zr_directory_remove(directory, NULL) == ZERO_OK ? 0 : -1;
+}
 
 int main(void)
 {

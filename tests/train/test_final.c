@@ -1,6 +1,8 @@
-// The end of a training where the disk is full: what it came to is not lost, and what cannot be written is said.
+// The end of a training where the disk is full: what it came to is not lost, and what cannot be
+// written is said.
 //
-// The linker wraps the calls by which files get their names and free space is asked for, so that the ones chosen here fail.
+// The linker wraps the calls by which files get their names and free space is asked for, so that
+// the ones chosen here fail.
 #define _GNU_SOURCE
 #include "base/alloc.h"
 #include "base/file.h"
@@ -18,7 +20,7 @@ static char directory[64], text[96], out[96];
 static const char *full_for[2]; // names that no file gets, NULL: none
 static bool every_second;       // of the files that get the first of these names
 static int count_of_those;
-static int64_t room;            // bytes that the disk has free; 0: as many as it has
+static int64_t room; // bytes that the disk has free; 0: as many as it has
 
 int __real_rename(const char *from, const char *to);
 int __wrap_rename(const char *from, const char *to);
@@ -55,7 +57,10 @@ int __wrap_statvfs64(const char *path, struct statvfs *info)
     return result;
 }
 
-typedef struct said { char lines[8192]; } said; // of rank 0
+// of rank 0
+typedef struct said {
+    char lines[8192];
+} said;
 
 static void keep_line(void *user, zero_log_level level, const char *message)
 {
@@ -84,14 +89,22 @@ static zero_train_options usual_options(said *s)
     static const char *data[1];
     data[0] = text;
     *s = (said){0};
-    return (zero_train_options){.struct_size = sizeof(zero_train_options), .new_spec = TINY_MODEL, .data = data, .data_count = 1,
-                                .out_dir = out, .steps = 8, .seed = 3, .threads = 1, .eval_every = 1, .lr = 1e-2, .overwrite = 1, .keep = 2, .logger = {.write = keep_line, .user = s}};
+    return (zero_train_options){.struct_size = sizeof(zero_train_options),
+                                .new_spec = TINY_MODEL,
+                                .data = data,
+                                .data_count = 1,
+                                .out_dir = out,
+                                .steps = 8,
+                                .seed = 3,
+                                .threads = 1,
+                                .eval_every = 1,
+                                .lr = 1e-2,
+                                .overwrite = 1,
+                                .keep = 2,
+                                .logger = {.write = keep_line, .user = s}};
 }
 
-static bool lies(const char *name)
-{
-    return zr_path_has(out, name);
-}
+static bool lies(const char *name) { return zr_path_has(out, name); }
 
 static int count(const char *lines, const char *part)
 {
@@ -115,7 +128,8 @@ static void best_that_cannot_be_written_is_told_once(void **state)
     assert_int_equal(count(s.lines, "the best model so far is not written, the run goes on: "), 1);
     assert_non_null(strstr(s.lines, "No space left on device"));
     assert_true(lies("model/model.safetensors") && !lies("best/model.safetensors"));
-    options = usual_options(&s); // where it has room again, it is written, whatever would have been best before
+    // where it has room again, it is written, whatever would have been best before
+    options = usual_options(&s);
     options.progress = clear_best;
     options.lr = 3; // no step after the first comes to a loss as low as that one's
     full_for[0] = "best/model.safetensors";
@@ -148,7 +162,8 @@ static void a_model_that_cannot_be_written_is_in_a_checkpoint(void **state)
             assert_int_equal(jobs[r].status, ZERO_ERR_IO);
         assert_non_null(strstr(jobs[0].error.message, "/checkpoints/step-00000008\" holds it"));
         assert_non_null(strstr(jobs[0].error.message, "--resume"));
-        assert_true(!lies("model/model.safetensors") && lies("checkpoints/step-00000008/manifest.json"));
+        assert_true(!lies("model/model.safetensors") &&
+                    lies("checkpoints/step-00000008/manifest.json"));
         full_for[0] = NULL;
         options.overwrite = 0;
         options.resume = 1;
@@ -168,7 +183,8 @@ static void a_model_that_cannot_be_written_is_in_a_checkpoint(void **state)
 
 static void a_disk_without_room_gets_no_last_checkpoint(void **state)
 {
-    const int64_t twice = 2 * 3 * 4 * 7664; // the weights and both moments of TINY_MODEL's parameters in fp32
+    // the weights and both moments of TINY_MODEL's parameters in fp32
+    const int64_t twice = 2 * 3 * 4 * 7664;
     said s;
     rank_job jobs[MOST_RANKS];
     zero_train_options options = usual_options(&s);
@@ -198,10 +214,7 @@ static int set_up(void **state)
     return failed;
 }
 
-static int tear_down(void **state)
-{
-    return zr_directory_remove(directory, NULL) != ZERO_OK;
-}
+static int tear_down(void **state) { return zr_directory_remove(directory, NULL) != ZERO_OK; }
 
 int main(void)
 {

@@ -1,4 +1,5 @@
-// zero_train, zero_eval and zero_generate called by ranks that are threads of one process, as a host program would.
+// zero_train, zero_eval and zero_generate called by ranks that are threads of one process, as a
+// host program would.
 #define _GNU_SOURCE
 #include "base/alloc.h"
 #include "base/file.h"
@@ -17,8 +18,16 @@ static zero_train_options usual_options(const char *out)
 {
     static const char *data[1];
     data[0] = text;
-    return (zero_train_options){.struct_size = sizeof(zero_train_options), .new_spec = TINY_MODEL, .data = data,
-                                .data_count = 1, .val = "none", .tokenizer = "bytes", .out_dir = out, .steps = 3, .seed = 3, .threads = 1};
+    return (zero_train_options){.struct_size = sizeof(zero_train_options),
+                                .new_spec = TINY_MODEL,
+                                .data = data,
+                                .data_count = 1,
+                                .val = "none",
+                                .tokenizer = "bytes",
+                                .out_dir = out,
+                                .steps = 3,
+                                .seed = 3,
+                                .threads = 1};
 }
 
 static char *path_of(const char *name)
@@ -32,13 +41,18 @@ static int measure(const char *model_path, double *loss)
 {
     zero_comm *comm;
     const char *const data[] = {text};
-    zero_eval_options options = {.struct_size = sizeof options, .model_dir = model_path, .data = data, .data_count = 1, .threads = 1};
+    zero_eval_options options = {.struct_size = sizeof options,
+                                 .model_dir = model_path,
+                                 .data = data,
+                                 .data_count = 1,
+                                 .threads = 1};
     zero_eval_result result = {0};
     assert_int_equal(zero_comm_self(&comm, NULL), ZERO_OK);
     zero_status status = zero_eval(comm, &options, &result, NULL);
     zero_comm_destroy(comm);
     *loss = result.loss;
-    assert_true(status != ZERO_OK || (result.tokens == result.windows * 16 && result.bytes == result.tokens));
+    assert_true(status != ZERO_OK ||
+                (result.tokens == result.windows * 16 && result.bytes == result.tokens));
     return status;
 }
 
@@ -47,7 +61,8 @@ static void test_threads_train_as_one_does(void **state)
     double losses[MOST_RANKS + 1];
     for (int ranks = 1; ranks <= MOST_RANKS; ranks++) {
         rank_job jobs[MOST_RANKS];
-        zero_override overrides[] = {{"zero_optimization.stage", "3", "--stage"}, {"train_batch_size", "6", "test"}};
+        zero_override overrides[] = {{"zero_optimization.stage", "3", "--stage"},
+                                     {"train_batch_size", "6", "test"}};
         char *out = path_of("threads"), *model = path_of("threads/model");
         zero_train_options options = usual_options(out);
         options.overrides = overrides;
@@ -116,7 +131,10 @@ static void test_wrong_options(void **state)
     zero_comm_destroy(comm);
 }
 
-typedef struct emitted { zr_buffer text; int calls, stop_after; } emitted;
+typedef struct emitted {
+    zr_buffer text;
+    int calls, stop_after;
+} emitted;
 
 static int collect(void *user, int64_t prompt, const char *bytes, size_t length)
 {
@@ -147,8 +165,17 @@ static void test_generation(void **state)
     char *model = train_model("generating");
     emitted all = {0}, some = {.stop_after = 5};
     const char *prompt = "a prompt longer than sixteen";
-    zero_generate_options options = {.struct_size = sizeof options, .model_dir = model, .prompts = &prompt, .prompt_count = 1, .tokens = 50,
-                                     .temperature = 1, .top_p = 1, .seed = 1, .threads = 1, .emit = collect, .user = &all};
+    zero_generate_options options = {.struct_size = sizeof options,
+                                     .model_dir = model,
+                                     .prompts = &prompt,
+                                     .prompt_count = 1,
+                                     .tokens = 50,
+                                     .temperature = 1,
+                                     .top_p = 1,
+                                     .seed = 1,
+                                     .threads = 1,
+                                     .emit = collect,
+                                     .user = &all};
     assert_int_equal(zero_generate(&options, NULL), ZERO_OK);
     assert_true(all.calls > 0 && all.calls <= 50);
     options.user = &some;
@@ -162,7 +189,11 @@ static void test_generation(void **state)
     zr_free(model);
 }
 
-typedef struct several { zr_buffer text[3]; int64_t tokens[3]; int finished; } several;
+typedef struct several {
+    zr_buffer text[3];
+    int64_t tokens[3];
+    int finished;
+} several;
 
 static int collect_of(void *user, int64_t prompt, const char *bytes, size_t length)
 {
@@ -188,8 +219,19 @@ static void test_several_prompts(void **state)
     const char *prompts[] = {"the 3 of", NULL, "a prompt longer than sixteen"};
     several together = {0}, other = {0};
     zero_error error = {0};
-    zero_generate_options options = {.struct_size = sizeof options, .model_dir = model, .prompts = prompts, .prompt_count = 3, .tokens = 40, .batch = 2,
-                                     .temperature = 1, .top_p = 1, .seed = 7, .threads = 2, .emit = collect_of, .finish = count, .user = &together};
+    zero_generate_options options = {.struct_size = sizeof options,
+                                     .model_dir = model,
+                                     .prompts = prompts,
+                                     .prompt_count = 3,
+                                     .tokens = 40,
+                                     .batch = 2,
+                                     .temperature = 1,
+                                     .top_p = 1,
+                                     .seed = 7,
+                                     .threads = 2,
+                                     .emit = collect_of,
+                                     .finish = count,
+                                     .user = &together};
     assert_int_equal(zero_generate(&options, NULL), ZERO_OK);
     options.batch = 1;
     options.threads = 1;
@@ -219,21 +261,18 @@ static void test_several_prompts(void **state)
     zr_free(model);
 }
 
-static int set_up(void **state)
-{
-    return make_text("/tmp", directory, text);
-}
+static int set_up(void **state) { return make_text("/tmp", directory, text); }
 
-static int tear_down(void **state)
-{
-    return zr_directory_remove(directory, NULL) != ZERO_OK;
-}
+static int tear_down(void **state) { return zr_directory_remove(directory, NULL) != ZERO_OK; }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_threads_train_as_one_does), cmocka_unit_test(test_failure_of_rank_0_is_everyones), cmocka_unit_test(test_cancelling_ends_all_ranks),
-        cmocka_unit_test(test_wrong_options), cmocka_unit_test(test_generation),
+        cmocka_unit_test(test_threads_train_as_one_does),
+        cmocka_unit_test(test_failure_of_rank_0_is_everyones),
+        cmocka_unit_test(test_cancelling_ends_all_ranks),
+        cmocka_unit_test(test_wrong_options),
+        cmocka_unit_test(test_generation),
         cmocka_unit_test(test_several_prompts),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

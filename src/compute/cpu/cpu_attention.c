@@ -1,15 +1,17 @@
-// Causal self-attention on blocks (FlashAttention: Dao et al., 2022; Dao, 2023), one (batch, head) a task.
+// Causal self-attention on blocks (FlashAttention: Dao et al., 2022; Dao, 2023), one (batch, head)
+// a task.
 //
-// Each head's q, k and v are first packed so that the register tiles read them in sequence. Forward goes over panels of MR
-// queries: scores of up to KEYS keys, an online softmax, the product with v. Backward goes over panels of MR keys, queries
-// in the lanes: the probabilities are computed again from lse, so that nothing but lse was kept. In both, blocks above the
-// diagonal are never touched.
+// Each head's q, k and v are first packed so that the register tiles read them in sequence. Forward
+// goes over panels of MR queries: scores of up to KEYS keys, an online softmax, the product with v.
+// Backward goes over panels of MR keys, queries in the lanes: the probabilities are computed again
+// from lse, so that nothing but lse was kept. In both, blocks above the diagonal are never touched.
 //
 //   forward                keys ->                    backward             queries ->
 //            +-------+                                         +-----------------------+
 //    queries | panel |-- only to the diagonal            keys  | panel: from the diag. |
 //
-// Invariant: rows and columns that only fill up a tile hold zeros, and never reach a row or column that counts.
+// Invariant: rows and columns that only fill up a tile hold zeros, and never reach a row or column
+// that counts.
 #include "compute/cpu/cpu_attention.h"
 
 #define KEYS 256 // keys a block
@@ -27,7 +29,10 @@ typedef struct job {
     int run_count;
 } job;
 
-typedef struct span { int64_t first, queries; } span; // queries are the positions from `first` on, keys all up to the last of them
+// queries are the positions from `first` on, keys all up to the last of them
+typedef struct span {
+    int64_t first, queries;
+} span;
 
 // ---- forward ----
 
@@ -41,7 +46,8 @@ typedef struct forward_space {
     float *largest, *norm; // (QUERIES) running maximum of the scores, and sum of the exponentials
 } forward_space;
 
-static forward_space forward_carve(const zr_attention *a, int64_t queries, int64_t keys, space *from)
+static forward_space forward_carve(const zr_attention *a, int64_t queries, int64_t keys,
+                                   space *from)
 {
     return (forward_space){
         .q = take(from, ZR_ROUND_UP(queries, MR) * a->head_dim),
@@ -55,9 +61,11 @@ static forward_space forward_carve(const zr_attention *a, int64_t queries, int64
     };
 }
 
-// Turns the first `valid` of a row's scores into exponentials and the others up to `count` into zeros; the first `full` <=
-// valid, a multiple of LANES, need no mask. Returns what the sums of earlier blocks must be multiplied by.
-INLINE float softmax_row(float *score, int64_t full, int64_t valid, int64_t count, float *largest, float *norm)
+// Turns the first `valid` of a row's scores into exponentials and the others up to `count` into
+// zeros; the first `full` <= valid, a multiple of LANES, need no mask. Returns what the sums of
+// earlier blocks must be multiplied by.
+INLINE float softmax_row(float *score, int64_t full, int64_t valid, int64_t count, float *largest,
+                         float *norm)
 {
     vf top = vf_all(-INFINITY), sum = {0};
     vi lane = vi_iota() - (int32_t)valid;
@@ -86,18 +94,20 @@ static void multiply_row(float *row, int64_t count, float factor)
 }
 
 // Keys [k0, k0+count) for the panel of queries [q0, q0+MR), which is row `row` of the block.
-static void forward_panel(const zr_attention *a, const head *at, const forward_space *s, const span *of, int64_t q0, int64_t row,
-                          int64_t k0, int64_t count)
+static void forward_panel(const zr_attention *a, const head *at, const forward_space *s,
+                          const span *of, int64_t q0, int64_t row, int64_t k0, int64_t count)
 {
-    int64_t i0 = of->first + q0, width = wide(a), full = ZR_MAX(0, ZR_MIN(count, i0 + 1 - k0)) / LANES * LANES;
+    int64_t i0 = of->first + q0, width = wide(a),
+            full = ZR_MAX(0, ZR_MIN(count, i0 + 1 - k0)) / LANES * LANES;
     float *sum = s->sum + row * width;
     for (int64_t j = 0; j < count; j += NR)
-        tile_product(s->q + q0 * a->head_dim, 1, MR, s->k + (k0 + j) * a->head_dim, NR, a->head_dim, s->score + j, KEYS,
-                     0);
+        tile_product(s->q + q0 * a->head_dim, 1, MR, s->k + (k0 + j) * a->head_dim, NR, a->head_dim,
+                     s->score + j, KEYS, 0);
     for (int64_t r = 0; r < MR; r++) {
         float *score = s->score + r * KEYS;
         int64_t valid = ZR_MAX(0, ZR_MIN(count, i0 + r + 1 - k0));
-        float rescale = softmax_row(score, full, valid, count, s->largest + row + r, s->norm + row + r);
+        float rescale =
+            softmax_row(score, full, valid, count, s->largest + row + r, s->norm + row + r);
         if (k0 > 0)
             multiply_row(sum + r * width, width, rescale);
         if (a->dropout > 0) {
@@ -107,10 +117,12 @@ static void forward_panel(const zr_attention *a, const head *at, const forward_s
         }
     }
     for (int64_t c = 0; c < width; c += NR)
-        tile_product(s->score, KEYS, 1, s->v + k0 * width + c, width, count, sum + c, width, k0 > 0);
+        tile_product(s->score, KEYS, 1, s->v + k0 * width + c, width, count, sum + c, width,
+                     k0 > 0);
 }
 
-static void forward_block(const job *work, const head *at, const forward_space *s, const span *of, int64_t q0, float *lse)
+static void forward_block(const job *work, const head *at, const forward_space *s, const span *of,
+                          int64_t q0, float *lse)
 {
     const zr_attention *a = work->attention;
     int64_t rows = ZR_MIN(QUERIES, of->queries - q0);
@@ -125,7 +137,8 @@ static void forward_block(const job *work, const head *at, const forward_space *
                 forward_panel(a, at, s, of, q0 + row, row, k0, ZR_MIN(KEYS, end - k0));
         }
     for (int64_t i = 0; i < rows; i++) {
-        row_write(a, s->sum + i * wide(a), 1 / s->norm[i], work->to, at->first_out + (q0 + i) * at->out_step);
+        row_write(a, s->sum + i * wide(a), 1 / s->norm[i], work->to,
+                  at->first_out + (q0 + i) * at->out_step);
         if (lse)
             lse[q0 + i] = s->largest[i] + logf(s->norm[i]);
     }
@@ -144,7 +157,8 @@ static void forward_heads(const void *job_, int64_t first, int64_t last, int wor
         columns_pack(a, at.k, at.step, NR, 1, s.k);
         rows_pack(a, at.v, at.step, a->seq, s.v);
         for (int64_t q0 = 0; q0 < a->seq; q0 += QUERIES)
-            forward_block(work, &at, &s, &all, q0, work->to_lse ? work->to_lse + index * a->seq : NULL);
+            forward_block(work, &at, &s, &all, q0,
+                          work->to_lse ? work->to_lse + index * a->seq : NULL);
     }
 }
 
@@ -155,8 +169,8 @@ static int64_t forward_floats(const zr_attention *a, int64_t queries, int64_t ke
     return counted.used;
 }
 
-static void forward(zr_queue *queue, const zr_attention *attention, const void *qkv, void *out, float *lse,
-                    void *scratch)
+static void forward(zr_queue *queue, const zr_attention *attention, const void *qkv, void *out,
+                    float *lse, void *scratch)
 {
     job work = {.attention = attention,
                 .qkv = qkv,
@@ -177,14 +191,16 @@ static float dot(const float *a, const float *b, int64_t count)
     return vf_sum(sum);
 }
 
-static int64_t cache_of(const job *work, const zr_attention_run *run, int64_t kv_head) // element of k and v where the head's positions begin
+// element of k and v where the head's positions begin
+static int64_t cache_of(const job *work, const zr_attention_run *run, int64_t kv_head)
 {
     const zr_attention *a = work->attention;
     return (run->sequence * a->kv_heads + kv_head) * work->cache->capacity * a->head_dim;
 }
 
 // A run of one row reads the cache as it lies. first: of q in qkv; to: of the head in out.
-static void decode_row(const job *work, const zr_attention_run *run, int64_t first, int64_t to, int64_t cached)
+static void decode_row(const job *work, const zr_attention_run *run, int64_t first, int64_t to,
+                       int64_t cached)
 {
     const zr_attention *a = work->attention;
     const float *k = work->cache->k + cached, *v = work->cache->v + cached;
@@ -209,7 +225,8 @@ static void decode_row(const job *work, const zr_attention_run *run, int64_t fir
 }
 
 // A run of several: as forward, with the cache's keys before those of the run.
-static void decode_rows(const job *work, const zr_attention_run *run, int64_t first, int64_t to, int64_t cached, float *scratch)
+static void decode_rows(const job *work, const zr_attention_run *run, int64_t first, int64_t to,
+                        int64_t cached, float *scratch)
 {
     const zr_attention *a = work->attention;
     const span of = {.first = run->first, .queries = run->rows};
@@ -217,7 +234,9 @@ static void decode_rows(const job *work, const zr_attention_run *run, int64_t fi
     const head at = {.out_step = a->heads * dim, .first_out = to};
     space own = {.base = scratch};
     forward_space s = forward_carve(a, run->rows, keys, &own);
-    WITH_TYPE(TYPE, a->dtype, pack_columns(TYPE, element_at(a->dtype, work->qkv, first), row, run->rows, dim, MR, a->scale, s.q));
+    WITH_TYPE(TYPE, a->dtype,
+              pack_columns(TYPE, element_at(a->dtype, work->qkv, first), row, run->rows, dim, MR,
+                           a->scale, s.q));
     pack_columns(ZERO_F32, work->cache->k + cached, dim, keys, dim, NR, 1, s.k);
     pack_rows(ZERO_F32, work->cache->v + cached, dim, keys, keys, dim, wide(a), s.v);
     for (int64_t q0 = 0; q0 < run->rows; q0 += QUERIES)
@@ -231,7 +250,8 @@ static void decode_heads(const void *job_, int64_t first, int64_t last, int work
     for (int64_t index = first; index < last; index++) {
         int64_t r = index % work->run_count, h = index / work->run_count, row = work->rows[r];
         const zr_attention_run *run = &work->runs[r];
-        int64_t from = row * zr_attention_row(a) + h * a->head_dim, to = (row * a->heads + h) * a->head_dim;
+        int64_t from = row * zr_attention_row(a) + h * a->head_dim,
+                to = (row * a->heads + h) * a->head_dim;
         int64_t cached = cache_of(work, run, h / (a->heads / a->kv_heads));
         if (run->rows == 1)
             decode_row(work, run, from, to, cached);
@@ -248,17 +268,20 @@ static void extend(const void *job_, int64_t first, int64_t last, int worker)
     for (int64_t index = first; index < last; index++) {
         int64_t r = index % work->run_count, h = index / work->run_count;
         const zr_attention_run *run = &work->runs[r];
-        int64_t to = cache_of(work, run, h) + run->first * dim, from = work->rows[r] * zr_attention_row(a) + width + h * dim;
+        int64_t to = cache_of(work, run, h) + run->first * dim,
+                from = work->rows[r] * zr_attention_row(a) + width + h * dim;
         assert(run->first + run->rows <= work->cache->capacity);
         for (int64_t i = 0; i < run->rows; i++, to += dim, from += zr_attention_row(a)) {
             zr_widen(a->dtype, element_at(a->dtype, work->qkv, from), dim, work->cache->k + to);
-            zr_widen(a->dtype, element_at(a->dtype, work->qkv, from + keys), dim, work->cache->v + to);
+            zr_widen(a->dtype, element_at(a->dtype, work->qkv, from + keys), dim,
+                     work->cache->v + to);
         }
     }
 }
 
-static void decode(zr_queue *queue, const zr_attention *attention, const zr_attention_cache *cache, const zr_attention_run *runs, int run_count,
-                   const void *qkv, void *out, void *scratch)
+static void decode(zr_queue *queue, const zr_attention *attention, const zr_attention_cache *cache,
+                   const zr_attention_run *runs, int run_count, const void *qkv, void *out,
+                   void *scratch)
 {
     int64_t rows[ZR_MAX(run_count, 1)], begin = 0, scores = 0, most = 0, dim = attention->head_dim;
     for (int r = 0; r < run_count; r++) {
@@ -271,19 +294,24 @@ static void decode(zr_queue *queue, const zr_attention *attention, const zr_atte
                 .qkv = qkv,
                 .to = out,
                 .scratch = scratch,
-                .worker_floats = most > 1 ? forward_floats(attention, attention->seq, cache->capacity) : 0,
+                .worker_floats =
+                    most > 1 ? forward_floats(attention, attention->seq, cache->capacity) : 0,
                 .cache = cache,
                 .runs = runs,
                 .rows = rows,
                 .run_count = run_count};
     int64_t heads = attention->heads * run_count, kv_heads = attention->kv_heads * run_count;
-    zr_cpu_for(queue, kv_heads, begin * dim * attention->kv_heads > 8192 ? 1 : ZR_MAX(kv_heads, 1), extend, &work);
+    zr_cpu_for(queue, kv_heads, begin * dim * attention->kv_heads > 8192 ? 1 : ZR_MAX(kv_heads, 1),
+               extend, &work);
     zr_cpu_for(queue, heads, scores * dim > 8192 ? 1 : ZR_MAX(heads, 1), decode_heads, &work);
 }
 
 static size_t decode_scratch(const zr_queue *queue, const zr_attention *attention, int64_t capacity)
 {
-    return attention->seq > 1 ? sizeof(float) * (size_t)(forward_floats(attention, attention->seq, capacity) * queue->threads) : 0;
+    return attention->seq > 1
+               ? sizeof(float) *
+                     (size_t)(forward_floats(attention, attention->seq, capacity) * queue->threads)
+               : 0;
 }
 
 // ---- the table ----
@@ -291,7 +319,9 @@ static size_t decode_scratch(const zr_queue *queue, const zr_attention *attentio
 static size_t scratch(const zr_queue *queue, const zr_attention *attention)
 {
     int64_t backward = ZR_CPU_TABLE(zr_cpu_attention_backward_floats)(attention);
-    return sizeof(float) * (size_t)(ZR_MAX(forward_floats(attention, attention->seq, attention->seq), backward) * queue->threads);
+    return sizeof(float) *
+           (size_t)(ZR_MAX(forward_floats(attention, attention->seq, attention->seq), backward) *
+                    queue->threads);
 }
 
 const zr_attention_ops ZR_CPU_TABLE(zr_cpu_attention_ops) = {

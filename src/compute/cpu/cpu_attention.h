@@ -1,5 +1,7 @@
-// What attention's forward and backward share: where a head lies, a worker's scratch, packing and writing of rows, dropout.
-// Whatever type qkv, out and their gradients are stored in, between packing and writing all of it is fp32.
+// What attention's forward and backward share: where a head lies, a worker's scratch, packing and
+// writing of rows, dropout.
+// Whatever type qkv, out and their gradients are stored in, between packing and writing all of it
+// is fp32.
 #ifndef ZR_COMPUTE_CPU_ATTENTION_H
 #define ZR_COMPUTE_CPU_ATTENTION_H
 
@@ -9,22 +11,23 @@
 
 #define QUERIES 48 // a block of queries in forward, of keys in backward: 8 panels
 
-void ZR_CPU_TABLE(zr_cpu_attention_backward)(zr_queue *queue, const zr_attention *attention, const void *qkv,
-                                             const void *out, const float *lse, const void *dout, void *dqkv,
-                                             void *scratch);
+void ZR_CPU_TABLE(zr_cpu_attention_backward)(zr_queue *queue, const zr_attention *attention,
+                                             const void *qkv, const void *out, const float *lse,
+                                             const void *dout, void *dqkv, void *scratch);
 // Floats of scratch a worker.
 int64_t ZR_CPU_TABLE(zr_cpu_attention_backward_floats)(const zr_attention *attention);
 
 // cpu_rotary.c, for the table.
 void ZR_CPU_TABLE(zr_cpu_rotary_table)(zr_queue *queue, const zr_rotary *rotary, float *table);
-void ZR_CPU_TABLE(zr_cpu_rotate)(zr_queue *queue, const zr_rotary *rotary, int64_t heads, const float *table, bool back, const void *x, int64_t x_step,
+void ZR_CPU_TABLE(zr_cpu_rotate)(zr_queue *queue, const zr_rotary *rotary, int64_t heads,
+                                 const float *table, bool back, const void *x, int64_t x_step,
                                  void *y, int64_t y_step);
 
 typedef struct head { // where one (batch, head) lies; all in elements
     const void *q, *k, *v;
-    int64_t step;     // between positions of q, k, v
-    int64_t out_step; // and of out
-    int64_t first_in; // of q in qkv
+    int64_t step;             // between positions of q, k, v
+    int64_t out_step;         // and of out
+    int64_t first_in;         // of q in qkv
     int64_t first_k, first_v; // and of k and v
     int64_t first_out;
     uint64_t element; // first one of the dropout mask
@@ -32,8 +35,11 @@ typedef struct head { // where one (batch, head) lies; all in elements
 
 static inline head head_at(const zr_attention *a, const void *qkv, int64_t index)
 {
-    int64_t b = index / a->heads, h = index % a->heads, width = a->heads * a->head_dim, row = zr_attention_row(a);
-    int64_t begin = b * a->seq * row, k = begin + width + h / (a->heads / a->kv_heads) * a->head_dim, v = k + a->kv_heads * a->head_dim;
+    int64_t b = index / a->heads, h = index % a->heads, width = a->heads * a->head_dim,
+            row = zr_attention_row(a);
+    int64_t begin = b * a->seq * row,
+            k = begin + width + h / (a->heads / a->kv_heads) * a->head_dim,
+            v = k + a->kv_heads * a->head_dim;
     return (head){
         .q = element_at(a->dtype, qkv, begin + h * a->head_dim),
         .k = element_at(a->dtype, qkv, k),
@@ -66,10 +72,11 @@ static inline float *take(space *from, int64_t count)
 }
 
 // factors[c] = what dropout multiplies probability (i, first + c) by.
-static inline void dropout_factors(const zr_attention *a, const head *at, int64_t i, int64_t first, int64_t count,
-                            float *factors)
+static inline void dropout_factors(const zr_attention *a, const head *at, int64_t i, int64_t first,
+                                   int64_t count, float *factors)
 {
-    uint64_t threshold = zr_dropout_threshold(a->dropout), element = at->element + (uint64_t)(i * a->seq + first);
+    uint64_t threshold = zr_dropout_threshold(a->dropout),
+             element = at->element + (uint64_t)(i * a->seq + first);
     float kept = zr_dropout_factor(a->dropout);
     uint32_t words[PHILOX_ROOM];
     int64_t done = 0, skipped = (int64_t)(element % 4);
@@ -84,25 +91,30 @@ static inline void dropout_factors(const zr_attention *a, const head *at, int64_
 }
 
 // pack_columns and pack_rows of all of a head's positions.
-static inline void columns_pack(const zr_attention *a, const void *from, int64_t step, int64_t panel, float factor,
-                                float *to)
+static inline void columns_pack(const zr_attention *a, const void *from, int64_t step,
+                                int64_t panel, float factor, float *to)
 {
-    WITH_TYPE(TYPE, a->dtype, pack_columns(TYPE, from, step, a->seq, a->head_dim, panel, factor, to));
+    WITH_TYPE(TYPE, a->dtype,
+              pack_columns(TYPE, from, step, a->seq, a->head_dim, panel, factor, to));
 }
 
-static inline void rows_pack(const zr_attention *a, const void *from, int64_t step, int64_t padded, float *to)
+static inline void rows_pack(const zr_attention *a, const void *from, int64_t step, int64_t padded,
+                             float *to)
 {
-    WITH_TYPE(TYPE, a->dtype, pack_rows(TYPE, from, step, a->seq, padded, a->head_dim, wide(a), to));
+    WITH_TYPE(TYPE, a->dtype,
+              pack_rows(TYPE, from, step, a->seq, padded, a->head_dim, wide(a), to));
 }
 
-INLINE void row_put(zero_dtype type, const float *from, int64_t count, float factor, void *to, int64_t first)
+INLINE void row_put(zero_dtype type, const float *from, int64_t count, float factor, void *to,
+                    int64_t first)
 {
     for (int64_t c = 0; c < count; c += LANES)
         vf_put_as(type, to, first + c, count - c, vf_load(from + c) * factor);
 }
 
 // head_dim elements of to, from `first` on, = factor * from, rounded.
-static inline void row_write(const zr_attention *a, const float *from, float factor, void *to, int64_t first)
+static inline void row_write(const zr_attention *a, const float *from, float factor, void *to,
+                             int64_t first)
 {
     WITH_TYPE(TYPE, a->dtype, row_put(TYPE, from, a->head_dim, factor, to, first));
 }

@@ -1,7 +1,9 @@
-// Backward of causal attention, a task for all queries of one (batch, head of keys): panels of MR keys, queries in the lanes (cpu_attention.c has the
-// picture). The probabilities are computed again from lse, so that nothing but lse was kept.
+// Backward of causal attention, a task for all queries of one (batch, head of keys): panels of MR
+// keys, queries in the lanes (cpu_attention.c has the picture). The probabilities are computed
+// again from lse, so that nothing but lse was kept.
 //
-// Where several query heads share the keys, dk and dv of a whole sequence are held until the last of them has added to them.
+// Where several query heads share the keys, dk and dv of a whole sequence are held until the last
+// of them has added to them.
 //
 //   dv = (P*M)' dout;  dP = (dout v')*M;  dS = P*(dP - rowsum(dout*out));
 //   dq = scale dS k;   dk = dS' (scale q)
@@ -38,7 +40,8 @@ static int64_t sharing(const zr_attention *a) // query heads of a head of keys
 
 static backward_space backward_carve(const zr_attention *a, space *from)
 {
-    int64_t padded = ZR_ROUND_UP(a->seq, NR), width = wide(a), held = sharing(a) > 1 ? ZR_ROUND_UP(a->seq, QUERIES) : QUERIES;
+    int64_t padded = ZR_ROUND_UP(a->seq, NR), width = wide(a),
+            held = sharing(a) > 1 ? ZR_ROUND_UP(a->seq, QUERIES) : QUERIES;
     return (backward_space){
         .q = take(from, padded * a->head_dim),
         .dout = take(from, padded * a->head_dim),
@@ -58,8 +61,8 @@ static backward_space backward_carve(const zr_attention *a, space *from)
     };
 }
 
-INLINE void delta_rows(zero_dtype type, const zr_attention *a, const head *at, const void *out, const void *dout,
-                       float *delta)
+INLINE void delta_rows(zero_dtype type, const zr_attention *a, const head *at, const void *out,
+                       const void *dout, float *delta)
 {
     for (int64_t i = 0; i < a->seq; i++) {
         vf sum = {0};
@@ -71,7 +74,8 @@ INLINE void delta_rows(zero_dtype type, const zr_attention *a, const head *at, c
     }
 }
 
-static void backward_pack(const job *work, const head *at, const float *lse, const backward_space *s)
+static void backward_pack(const job *work, const head *at, const float *lse,
+                          const backward_space *s)
 {
     const zr_attention *a = work->attention;
     const void *dout = element_at(a->dtype, work->dout, at->first_out);
@@ -91,9 +95,10 @@ static void backward_pack(const job *work, const head *at, const float *lse, con
     }
 }
 
-// One key against queries [i0+from, i0+count): scores to probabilities, dP to dS, both zero before the diagonal.
-static void backward_row(const backward_space *s, int64_t key, int64_t i0, int64_t from, int64_t count,
-                         const float *factor, float *p, float *ds)
+// One key against queries [i0+from, i0+count): scores to probabilities, dP to dS, both zero before
+// the diagonal.
+static void backward_row(const backward_space *s, int64_t key, int64_t i0, int64_t from,
+                         int64_t count, const float *factor, float *p, float *ds)
 {
     for (int64_t u = 0; u < from; u += LANES)
         vf_store(ds + u, (vf){0});
@@ -111,8 +116,8 @@ static void backward_row(const backward_space *s, int64_t key, int64_t i0, int64
 }
 
 // The panel of keys [key, key+MR), row `row` of the block, against queries [i0, i0+count).
-static void backward_panel(const zr_attention *a, const backward_space *s, int64_t key, int64_t row, int64_t i0,
-                           int64_t count)
+static void backward_panel(const zr_attention *a, const backward_space *s, int64_t key, int64_t row,
+                           int64_t i0, int64_t count)
 {
     int64_t width = wide(a), dim = a->head_dim, from = ZR_MAX(0, key - i0) / NR * NR;
     if (from >= count) {
@@ -121,23 +126,26 @@ static void backward_panel(const zr_attention *a, const backward_space *s, int64
     }
     for (int64_t u = from; u < count; u += NR) {
         tile_product(s->k + key * dim, 1, MR, s->q + (i0 + u) * dim, NR, dim, s->p + u, SPAN, 0);
-        tile_product(s->v + key * dim, 1, MR, s->dout + (i0 + u) * dim, NR, dim, s->ds + row * SPAN + u, SPAN, 0);
+        tile_product(s->v + key * dim, 1, MR, s->dout + (i0 + u) * dim, NR, dim,
+                     s->ds + row * SPAN + u, SPAN, 0);
     }
     for (int64_t r = 0; r < MR; r++) {
         const float *factor = a->dropout > 0 ? s->factor + (row + r) * SPAN : NULL;
-        backward_row(s, key + r, i0, from, count, factor, s->p + r * SPAN, s->ds + (row + r) * SPAN);
+        backward_row(s, key + r, i0, from, count, factor, s->p + r * SPAN,
+                     s->ds + (row + r) * SPAN);
     }
     for (int64_t c = 0; c < width; c += NR) {
         int64_t b = (i0 + from) * width + c;
-        tile_product(s->p + from, SPAN, 1, s->dout_rows + b, width, count - from, s->dv + row * width + c, width, 1);
-        tile_product(s->ds + row * SPAN + from, SPAN, 1, s->q_rows + b, width, count - from, s->dk + row * width + c,
-                     width, 1);
+        tile_product(s->p + from, SPAN, 1, s->dout_rows + b, width, count - from,
+                     s->dv + row * width + c, width, 1);
+        tile_product(s->ds + row * SPAN + from, SPAN, 1, s->q_rows + b, width, count - from,
+                     s->dk + row * width + c, width, 1);
     }
 }
 
 // factor[c][u] of keys [k0, k0+QUERIES) and queries [i0, i0+count)
-static void backward_factors(const zr_attention *a, const head *at, int64_t k0, int64_t i0, int64_t count,
-                             float *factor)
+static void backward_factors(const zr_attention *a, const head *at, int64_t k0, int64_t i0,
+                             int64_t count, float *factor)
 {
     float row[QUERIES];
     int64_t keys = ZR_MIN(QUERIES, a->seq - k0);
@@ -149,16 +157,17 @@ static void backward_factors(const zr_attention *a, const head *at, int64_t k0, 
     }
 }
 
-static void rows_write(const zr_attention *a, const float *from, int64_t rows, float factor, void *to, int64_t first,
-                       int64_t step)
+static void rows_write(const zr_attention *a, const float *from, int64_t rows, float factor,
+                       void *to, int64_t first, int64_t step)
 {
     for (int64_t i = 0; i < rows; i++)
         row_write(a, from + i * wide(a), factor, to, first + i * step);
 }
 
-// All that keys [k0, k0+keys) take part in with query head number `turn` of those that share them: their own dk and dv, and what they
-// add to dq.
-static void backward_block(const zr_attention *a, const head *at, const backward_space *s, int64_t k0, int64_t turn, void *dqkv)
+// All that keys [k0, k0+keys) take part in with query head number `turn` of those that share them:
+// their own dk and dv, and what they add to dq.
+static void backward_block(const zr_attention *a, const head *at, const backward_space *s,
+                           int64_t k0, int64_t turn, void *dqkv)
 {
     int64_t keys = ZR_MIN(QUERIES, a->seq - k0), width = wide(a);
     backward_space own = *s;
@@ -209,9 +218,9 @@ int64_t ZR_CPU_TABLE(zr_cpu_attention_backward_floats)(const zr_attention *atten
     return counted.used;
 }
 
-void ZR_CPU_TABLE(zr_cpu_attention_backward)(zr_queue *queue, const zr_attention *attention, const void *qkv,
-                                             const void *out, const float *lse, const void *dout, void *dqkv,
-                                             void *scratch)
+void ZR_CPU_TABLE(zr_cpu_attention_backward)(zr_queue *queue, const zr_attention *attention,
+                                             const void *qkv, const void *out, const float *lse,
+                                             const void *dout, void *dqkv, void *scratch)
 {
     job work = {.attention = attention,
                 .qkv = qkv,

@@ -5,16 +5,15 @@
 #define TEXT_(name) #name
 #define TEXT(name) TEXT_(name)
 
-static const char *cpu_path(void)
-{
-    return TEXT(ZR_CPU_ISA);
-}
+static const char *cpu_path(void) { return TEXT(ZR_CPU_ISA); }
 
-// Ten chains, more than the latency of a multiply-add can stall. They begin differently, or the compiler would make them one.
+// Ten chains, more than the latency of a multiply-add can stall. They begin differently, or the
+// compiler would make them one.
 static int64_t cpu_multiply_add(int64_t rounds)
 {
     const vf x = vf_all(0.999f), y = vf_all(0.001f);
-    vf a = vf_all((float)rounds), b = a + 1, c = a + 2, d = a + 3, e = a + 4, f = a + 5, g = a + 6, h = a + 7, i = a + 8, j = a + 9;
+    vf a = vf_all((float)rounds), b = a + 1, c = a + 2, d = a + 3, e = a + 4, f = a + 5, g = a + 6,
+       h = a + 7, i = a + 8, j = a + 9;
     for (int64_t round = 0; round < rounds; round++) {
         a = a * x + y, b = b * x + y, c = c * x + y, d = d * x + y, e = e * x + y;
         f = f * x + y, g = g * x + y, h = h * x + y, i = i * x + y, j = j * x + y;
@@ -28,15 +27,9 @@ static int64_t cpu_multiply_add(int64_t rounds)
 #if defined(ZR_COMPUTE_ONEDNN) && defined(__AVX512F__)
 #define PRODUCT_OPS zr_cpu_dnnl_ops
 
-static const char *path_avx512_bf16(void)
-{
-    return "avx512_bf16";
-}
+static const char *path_avx512_bf16(void) { return "avx512_bf16"; }
 
-static const char *path_amx(void)
-{
-    return "amx";
-}
+static const char *path_amx(void) { return "amx"; }
 
 static zero_status cpu_open(zr_queue *queue, zero_error *error)
 {
@@ -53,10 +46,7 @@ static zero_status open_amx(zr_queue *queue, zero_error *error)
     return zr_cpu_dnnl_open(queue, &ZR_CPU_TABLE(zr_cpu_product_ops), ZR_CPU_DNNL_TILES, error);
 }
 
-static void cpu_close(zr_queue *queue)
-{
-    zr_cpu_dnnl_close(queue);
-}
+static void cpu_close(zr_queue *queue) { zr_cpu_dnnl_close(queue); }
 #else
 #define PRODUCT_OPS ZR_CPU_TABLE(zr_cpu_product_ops)
 
@@ -66,17 +56,16 @@ static zero_status cpu_open(zr_queue *queue, zero_error *error)
     return ZERO_OK;
 }
 
-static void cpu_close(zr_queue *queue)
-{
-}
+static void cpu_close(zr_queue *queue) {}
 #endif
 
-#define BACKEND(its_path, its_open)                                                                                     \
-    {                                                                                                                   \
-        .name = "cpu", .product = &PRODUCT_OPS, .rows = &ZR_CPU_TABLE(zr_cpu_row_ops),                                  \
-        .attention = &ZR_CPU_TABLE(zr_cpu_attention_ops), .elements = &ZR_CPU_TABLE(zr_cpu_element_ops),                \
-        .optimizer = &ZR_CPU_TABLE(zr_cpu_optimizer_ops), .path = its_path, .multiply_add = cpu_multiply_add,           \
-        .open = its_open, .close = cpu_close,                                                                           \
+#define BACKEND(its_path, its_open)                                                                \
+    {                                                                                              \
+        .name = "cpu", .product = &PRODUCT_OPS, .rows = &ZR_CPU_TABLE(zr_cpu_row_ops),             \
+        .attention = &ZR_CPU_TABLE(zr_cpu_attention_ops),                                          \
+        .elements = &ZR_CPU_TABLE(zr_cpu_element_ops),                                             \
+        .optimizer = &ZR_CPU_TABLE(zr_cpu_optimizer_ops), .path = its_path,                        \
+        .multiply_add = cpu_multiply_add, .open = its_open, .close = cpu_close,                    \
     }
 
 const zr_backend ZR_CPU_TABLE(zr_cpu_backend) = BACKEND(cpu_path, cpu_open);

@@ -1,26 +1,28 @@
 // Products through oneDNN, whose matmul primitives cpu_dnnl_matmul.c makes and keeps.
 //
 // What oneDNN cannot do, or not with this processor's instructions, our own products do
-// (cache.otherwise). GELU of A goes through scratch and its slope is multiplied into D in place, both
-// by the element kernels: a 16-bit D is rounded twice then.
+// (cache.otherwise). GELU of A goes through scratch and its slope is multiplied into D in place,
+// both by the element kernels: a 16-bit D is rounded twice then.
 //
-// Scratch: what oneDNN wants for a product of m rows goes up and down with m, as m has divisors that
-// make good blocks. So a few points on the way to m are asked about (next_point), and what is reserved
-// for m is the most of these and of m itself. A product of fewer rows that wants more than that is
-// computed by parts whose rows are such points: what these want is there.
+// Scratch: what oneDNN wants for a product of m rows goes up and down with m, as m has divisors
+// that make good blocks. So a few points on the way to m are asked about (next_point), and what is
+// reserved for m is the most of these and of m itself. A product of fewer rows that wants more than
+// that is computed by parts whose rows are such points: what these want is there.
 //
 // Invariant: after a shape's first call nothing here allocates.
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "compute/cpu/cpu_dnnl_matmul.h"
 
-enum { POINTS = 256, EACH = 32, COPIED = 8 }; // points: each m up to 32, then eight an octave; COPIED: rows of a part, A transposed
+// points: each m up to 32, then eight an octave; COPIED: rows of a part, A transposed
+enum { POINTS = 256, EACH = 32, COPIED = 8 };
 
-typedef struct sizes { // what products want that differ in m alone
+typedef struct sizes {  // what products want that differ in m alone
     zr_product product; // m 0; as oneDNN is asked for it
     int count;
     size_t most[POINTS]; // bytes, of the points up to this one
-    int64_t asked;       // the m that was asked about last, and its bytes: one shape after the other is planned for it
+    // the m that was asked about last, and its bytes: one shape after the other is planned for it
+    int64_t asked;
     size_t wanted;
 } sizes;
 
@@ -36,7 +38,8 @@ typedef struct cache {
 static bool foreign(const cache *of, const zr_product *p)
 {
     bool typed = p->dtype == ZERO_F32 || (p->dtype == ZERO_BF16 && of->use != ZR_CPU_DNNL_F32);
-    bool sloped = p->epilogue != ZR_EPILOGUE_GELU_BACKWARD || p->out == p->dtype; // the slope's kernel has one type
+    // the slope's kernel has one type
+    bool sloped = p->epilogue != ZR_EPILOGUE_GELU_BACKWARD || p->out == p->dtype;
     return typed && sloped && p->m > 0 && p->n > 0 && p->k > 0;
 }
 
@@ -55,12 +58,10 @@ static size_t a_bytes(const zr_product *p, int64_t rows)
     return ZR_ROUND_UP((size_t)(rows * p->k) * zero_dtype_bytes(p->dtype), 64);
 }
 
-static size_t gelu_bytes(const zr_product *p)
-{
-    return p->gelu_a ? a_bytes(p, p->m) : 0;
-}
+static size_t gelu_bytes(const zr_product *p) { return p->gelu_a ? a_bytes(p, p->m) : 0; }
 
-// What oneDNN wants for a stripped product, or ours where it has none; 0 where that cannot be found out: run says why.
+// What oneDNN wants for a stripped product, or ours where it has none; 0 where that cannot be found
+// out: run says why.
 static size_t wanted_bytes(zr_queue *queue, const zr_product *plain)
 {
     const cache *of = queue->impl;
@@ -74,7 +75,8 @@ static int64_t quarter_of_octave(int64_t m) // EACH <= m
     return ((int64_t)1 << (63 - __builtin_clzll((unsigned long long)m))) / 4;
 }
 
-// The least point above m: the quarters of an octave, and one more than each, where a block more begins.
+// The least point above m: the quarters of an octave, and one more than each, where a block more
+// begins.
 static int64_t next_point(int64_t m)
 {
     if (m < EACH)
@@ -98,7 +100,8 @@ static zero_status sizes_find(cache *of, const zr_product *plain, sizes **out, z
         if (zr_cpu_matmul_same(&of->sizes[i].product, &any))
             return ZERO_OK;
     }
-    sizes *grown = zr_list_grow(of->sizes, of->size_count, &of->size_capacity, sizeof *grown, error);
+    sizes *grown =
+        zr_list_grow(of->sizes, of->size_count, &of->size_capacity, sizeof *grown, error);
     if (!grown)
         return ZERO_ERR_MEMORY;
     of->sizes = grown;
@@ -129,7 +132,8 @@ static size_t parts_bytes(zr_queue *queue, const zr_product *product, sizes *of)
     return most + gelu_bytes(product) + (product->trans_a ? a_bytes(product, last) : 0);
 }
 
-static zero_status too_little(const zr_queue *queue, const zr_product *p, size_t needed, zero_error *error)
+static zero_status too_little(const zr_queue *queue, const zr_product *p, size_t needed,
+                              zero_error *error)
 {
     return zr_fail(error, ZERO_ERR_INTERNAL,
                    "product m %lld, n %lld, k %lld: needs %zu bytes of scratch, the queue has %zu",
@@ -139,37 +143,47 @@ static zero_status too_little(const zr_queue *queue, const zr_product *p, size_t
 static size_t entry_bytes(zr_queue *queue, const zr_product *product, const zr_cpu_matmul *entry)
 {
     const cache *of = queue->impl;
-    return zr_cpu_matmul_exists(entry) ? gelu_bytes(product) + zr_cpu_matmul_scratch(entry) : of->otherwise->scratch(queue, product);
+    return zr_cpu_matmul_exists(entry) ? gelu_bytes(product) + zr_cpu_matmul_scratch(entry)
+                                       : of->otherwise->scratch(queue, product);
 }
 
-static zero_status run_whole(zr_queue *queue, const zr_product *product, zr_cpu_matmul *entry, const void *a, const void *b, const void *operand, void *d,
+static zero_status run_whole(zr_queue *queue, const zr_product *product, zr_cpu_matmul *entry,
+                             const void *a, const void *b, const void *operand, void *d,
                              zero_error *error)
 {
     const cache *of = queue->impl;
     if (!zr_cpu_matmul_exists(entry))
         return of->otherwise->run(queue, product, a, b, operand, d, error);
     if (product->gelu_a) {
-        queue->backend->elements->gelu_forward(queue, product->dtype, product->m * product->k, a, queue->scratch);
+        queue->backend->elements->gelu_forward(queue, product->dtype, product->m * product->k, a,
+                                               queue->scratch);
         a = queue->scratch;
     }
     char *rest = (char *)queue->scratch + gelu_bytes(product);
-    ZERO_TRY(zr_cpu_matmul_run(of->matmuls, queue->threads, entry, (const void *[]){a, b, operand, d, rest}, error));
+    ZERO_TRY(zr_cpu_matmul_run(of->matmuls, queue->threads, entry,
+                               (const void *[]){a, b, operand, d, rest}, error));
     if (product->epilogue == ZR_EPILOGUE_GELU_BACKWARD)
-        queue->backend->elements->gelu_backward(queue, product->dtype, product->m * product->n, operand, d);
+        queue->backend->elements->gelu_backward(queue, product->dtype, product->m * product->n,
+                                                operand, d);
     return ZERO_OK;
 }
 
-// Rows i .. i+part->m-1 of the product. A that is stored transposed has them in its columns: they are copied to the front of the scratch.
-static zero_status run_part(zr_queue *queue, const zr_product *product, const zr_product *part, int64_t i, const void *a, const void *b,
-                            const void *operand, void *d, zero_error *error)
+// Rows i .. i+part->m-1 of the product. A that is stored transposed has them in its columns: they
+// are copied to the front of the scratch.
+static zero_status run_part(zr_queue *queue, const zr_product *product, const zr_product *part,
+                            int64_t i, const void *a, const void *b, const void *operand, void *d,
+                            zero_error *error)
 {
-    size_t size = zero_dtype_bytes(product->dtype), front = product->trans_a ? a_bytes(product, part->m) : 0;
+    size_t size = zero_dtype_bytes(product->dtype),
+           front = product->trans_a ? a_bytes(product, part->m) : 0;
     const cache *of = queue->impl;
     zr_queue rest = *queue;
     zr_cpu_matmul *entry;
     const char *from = (const char *)a + (size_t)(product->trans_a ? i : i * product->k) * size;
     if (product->trans_a) {
-        queue->backend->elements->copy_rows(queue, product->k, part->m * (int64_t)size, from, product->m * (int64_t)size, queue->scratch, part->m * (int64_t)size);
+        queue->backend->elements->copy_rows(queue, product->k, part->m * (int64_t)size, from,
+                                            product->m * (int64_t)size, queue->scratch,
+                                            part->m * (int64_t)size);
         from = queue->scratch;
     }
     rest.scratch = (char *)queue->scratch + front;
@@ -181,10 +195,12 @@ static zero_status run_part(zr_queue *queue, const zr_product *product, const zr
     size_t wanted = entry_bytes(&rest, part, entry);
     if (wanted > rest.scratch_bytes)
         return too_little(&rest, part, wanted, error);
-    return run_whole(&rest, part, entry, from, b, operand, (char *)d + (size_t)(i * product->n) * zero_dtype_bytes(product->out), error);
+    return run_whole(&rest, part, entry, from, b, operand,
+                     (char *)d + (size_t)(i * product->n) * zero_dtype_bytes(product->out), error);
 }
 
-static zero_status run_parts(zr_queue *queue, const zr_product *product, size_t wanted, const void *a, const void *b, const void *operand, void *d,
+static zero_status run_parts(zr_queue *queue, const zr_product *product, size_t wanted,
+                             const void *a, const void *b, const void *operand, void *d,
                              zero_error *error)
 {
     zr_product part = *product, plain = stripped(product);
@@ -200,8 +216,8 @@ static zero_status run_parts(zr_queue *queue, const zr_product *product, size_t 
     return ZERO_OK;
 }
 
-static zero_status run(zr_queue *queue, const zr_product *product, const void *a, const void *b, const void *operand,
-                       void *d, zero_error *error)
+static zero_status run(zr_queue *queue, const zr_product *product, const void *a, const void *b,
+                       const void *operand, void *d, zero_error *error)
 {
     cache *of = queue->impl;
     zr_product plain = stripped(product);
@@ -234,7 +250,8 @@ static size_t scratch(zr_queue *queue, const zr_product *product)
     return ZR_MAX(parts_bytes(queue, product, known), gelu_bytes(product) + known->wanted);
 }
 
-zero_status zr_cpu_dnnl_open(zr_queue *queue, const zr_product_ops *otherwise, zr_cpu_dnnl_use use, zero_error *error)
+zero_status zr_cpu_dnnl_open(zr_queue *queue, const zr_product_ops *otherwise, zr_cpu_dnnl_use use,
+                             zero_error *error)
 {
     cache *of = zr_alloc(sizeof(*of), error);
     if (!of)

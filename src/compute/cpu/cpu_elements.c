@@ -1,5 +1,6 @@
-// Elementwise operations, column sums, embedding. All are bound by memory; each element's result is the same wherever it
-// lies in its vector, because the last lanes of a range go through the same vector code.
+// Elementwise operations, column sums, embedding. All are bound by memory; each element's result is
+// the same wherever it lies in its vector, because the last lanes of a range go through the same
+// vector code.
 #include "compute/cpu/cpu_kernels.h"
 #include "compute/cpu/cpu_math.h"
 
@@ -68,7 +69,8 @@ INLINE void silu_gate_forward_as(zero_dtype type, const element_job *job, int64_
 {
     for (; i < end; i += LANES) {
         int64_t left = end - i;
-        vf_put_as(type, job->out, i, left, vf_silu(vf_get_as(type, job->a, i, left)) * vf_get_as(type, job->b, i, left));
+        vf_put_as(type, job->out, i, left,
+                  vf_silu(vf_get_as(type, job->a, i, left)) * vf_get_as(type, job->b, i, left));
     }
 }
 
@@ -78,7 +80,8 @@ static void silu_gate_forward_range(const void *job_, int64_t first, int64_t las
     WITH_TYPE(T, job->of_a, silu_gate_forward_as(T, job, first * UNIT, range_end(job, last)));
 }
 
-static void silu_gate_forward(zr_queue *queue, zero_dtype dtype, int64_t n, const void *gate, const void *up, void *out)
+static void silu_gate_forward(zr_queue *queue, zero_dtype dtype, int64_t n, const void *gate,
+                              const void *up, void *out)
 {
     element_job job = {.n = n, .a = gate, .b = up, .out = out, .of_a = dtype};
     elements_for(queue, &job, silu_gate_forward_range);
@@ -88,7 +91,8 @@ INLINE void silu_gate_backward_as(zero_dtype type, const element_job *job, int64
 {
     for (; i < end; i += LANES) {
         int64_t left = end - i;
-        vf gate = vf_get_as(type, job->a, i, left), up = vf_get_as(type, job->b, i, left), d = vf_get_as(type, job->d, i, left), s = vf_logistic(gate);
+        vf gate = vf_get_as(type, job->a, i, left), up = vf_get_as(type, job->b, i, left),
+           d = vf_get_as(type, job->d, i, left), s = vf_logistic(gate);
         vf_put_as(type, job->out, i, left, d * up * s * (1.0f + gate * (1.0f - s)));
         vf_put_as(type, job->out2, i, left, d * gate * s);
     }
@@ -100,17 +104,21 @@ static void silu_gate_backward_range(const void *job_, int64_t first, int64_t la
     WITH_TYPE(T, job->of_a, silu_gate_backward_as(T, job, first * UNIT, range_end(job, last)));
 }
 
-static void silu_gate_backward(zr_queue *queue, zero_dtype dtype, int64_t n, const void *gate, const void *up, const void *d, void *d_gate, void *d_up)
+static void silu_gate_backward(zr_queue *queue, zero_dtype dtype, int64_t n, const void *gate,
+                               const void *up, const void *d, void *d_gate, void *d_up)
 {
-    element_job job = {.n = n, .a = gate, .b = up, .d = d, .out = d_gate, .out2 = d_up, .of_a = dtype};
+    element_job job = {
+        .n = n, .a = gate, .b = up, .d = d, .out = d_gate, .out2 = d_up, .of_a = dtype};
     elements_for(queue, &job, silu_gate_backward_range);
 }
 
-INLINE void add_as(zero_dtype stream, zero_dtype type, const element_job *job, int64_t i, int64_t end)
+INLINE void add_as(zero_dtype stream, zero_dtype type, const element_job *job, int64_t i,
+                   int64_t end)
 {
     for (; i < end; i += LANES) {
         int64_t left = end - i;
-        vf_put_as(stream, job->out, i, left, vf_get_as(stream, job->a, i, left) + vf_get_as(type, job->b, i, left));
+        vf_put_as(stream, job->out, i, left,
+                  vf_get_as(stream, job->a, i, left) + vf_get_as(type, job->b, i, left));
     }
 }
 
@@ -121,15 +129,16 @@ static void add_range(const void *job_, int64_t first, int64_t last, int worker)
     WITH_TYPE(S, job->of_a, WITH_TYPE(T, job->of_b, add_as(S, T, job, begin, end)));
 }
 
-static void add(zr_queue *queue, zero_dtype stream, zero_dtype dtype, int64_t n, const void *x, const void *branch,
-                void *out)
+static void add(zr_queue *queue, zero_dtype stream, zero_dtype dtype, int64_t n, const void *x,
+                const void *branch, void *out)
 {
     element_job job = {.n = n, .a = x, .b = branch, .out = out, .of_a = stream, .of_b = dtype};
     elements_for(queue, &job, add_range);
 }
 
 // The words of each batch count from the batch's first element.
-INLINE void dropout_as(zero_dtype from, zero_dtype to, const element_job *job, int64_t begin, int64_t end)
+INLINE void dropout_as(zero_dtype from, zero_dtype to, const element_job *job, int64_t begin,
+                       int64_t end)
 {
     uint64_t threshold = zr_dropout_threshold(job->p);
     float factor = zr_dropout_factor(job->p);
@@ -151,7 +160,8 @@ static void dropout_range(const void *job_, int64_t first, int64_t last, int wor
     WITH_TYPE(F, job->of_a, WITH_TYPE(T, job->of_out, dropout_as(F, T, job, begin, end)));
 }
 
-INLINE void convert_as(zero_dtype from, zero_dtype to, const element_job *job, int64_t i, int64_t end)
+INLINE void convert_as(zero_dtype from, zero_dtype to, const element_job *job, int64_t i,
+                       int64_t end)
 {
     for (; i < end; i += LANES)
         vf_put_as(to, job->out, i, end - i, vf_get_as(from, job->a, i, end - i));
@@ -164,20 +174,22 @@ static void convert_range(const void *job_, int64_t first, int64_t last, int wor
     WITH_TYPE(F, job->of_a, WITH_TYPE(T, job->of_out, convert_as(F, T, job, begin, end)));
 }
 
-static void convert(zr_queue *queue, zero_dtype from, zero_dtype to, int64_t n, const void *x, void *out)
+static void convert(zr_queue *queue, zero_dtype from, zero_dtype to, int64_t n, const void *x,
+                    void *out)
 {
     element_job job = {.n = n, .a = x, .out = out, .of_a = from, .of_out = to};
     elements_for(queue, &job, convert_range);
 }
 
-static void dropout(zr_queue *queue, zero_dtype from, zero_dtype to, int64_t n, float p, uint64_t key, const void *x,
-                    void *out)
+static void dropout(zr_queue *queue, zero_dtype from, zero_dtype to, int64_t n, float p,
+                    uint64_t key, const void *x, void *out)
 {
     element_job job = {.n = n, .a = x, .out = out, .of_a = from, .of_out = to, .p = p, .key = key};
     elements_for(queue, &job, p > 0 ? dropout_range : convert_range);
 }
 
-// ---- column sums: blocks of rows into scratch, [block][width], then the blocks in a fixed order ----
+// ---- column sums: blocks of rows into scratch, [block][width], then the blocks in a fixed order
+// ----
 
 typedef struct column_job {
     const void *x;
@@ -195,19 +207,22 @@ static int64_t column_block_rows(int64_t rows)
 
 INLINE void column_block(zero_dtype type, const column_job *job, int64_t block)
 {
-    int64_t width = job->width, i = block * job->block_rows, end = ZR_MIN(i + job->block_rows, job->rows);
+    int64_t width = job->width, i = block * job->block_rows,
+            end = ZR_MIN(i + job->block_rows, job->rows);
     float *sum = job->partial + block * width;
     memset(sum, 0, sizeof(float) * (size_t)width);
     for (; i + 4 <= end; i += 4)
         for (int64_t j = 0; j < width; j += LANES) {
             int64_t at = i * width + j, left = width - j;
             vf two = vf_get_as(type, job->x, at, left) + vf_get_as(type, job->x, at + width, left);
-            vf more = vf_get_as(type, job->x, at + 2 * width, left) + vf_get_as(type, job->x, at + 3 * width, left);
+            vf more = vf_get_as(type, job->x, at + 2 * width, left) +
+                      vf_get_as(type, job->x, at + 3 * width, left);
             vf_put(sum + j, left, vf_get(sum + j, left) + (two + more));
         }
     for (; i < end; i++)
         for (int64_t j = 0; j < width; j += LANES)
-            vf_put(sum + j, width - j, vf_get(sum + j, width - j) + vf_get_as(type, job->x, i * width + j, width - j));
+            vf_put(sum + j, width - j,
+                   vf_get(sum + j, width - j) + vf_get_as(type, job->x, i * width + j, width - j));
 }
 
 static void column_blocks(const void *job_, int64_t first, int64_t last, int worker)
@@ -230,8 +245,8 @@ static void column_collect(const void *job_, int64_t first, int64_t last, int wo
     }
 }
 
-static void column_sum(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width, const void *x, float *out,
-                       bool add, void *scratch)
+static void column_sum(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width,
+                       const void *x, float *out, bool add, void *scratch)
 {
     int64_t of_block = column_block_rows(rows);
     column_job job = {.x = x,
@@ -253,7 +268,8 @@ static size_t column_sum_scratch(const zr_queue *queue, int64_t rows, int64_t wi
     return sizeof(float) * (size_t)((rows + of_block - 1) / of_block * width);
 }
 
-// ---- embedding: forward by rows; backward by columns, each thread taking all rows in their order ----
+// ---- embedding: forward by rows; backward by columns, each thread taking all rows in their order
+// ----
 
 typedef struct embedding_job {
     int64_t rows, seq, width;
@@ -283,8 +299,9 @@ static void embedding_rows(const void *job_, int64_t first, int64_t last, int wo
             WITH_TYPE(S, job->stream, WITH_TYPE(T, job->dtype, embedding_row(T, S, job, i)));
 }
 
-static void embedding_forward(zr_queue *queue, zero_dtype dtype, zero_dtype stream, int64_t rows, int64_t seq,
-                              int64_t width, const int32_t *ids, const void *tokens, const void *positions, void *out)
+static void embedding_forward(zr_queue *queue, zero_dtype dtype, zero_dtype stream, int64_t rows,
+                              int64_t seq, int64_t width, const int32_t *ids, const void *tokens,
+                              const void *positions, void *out)
 {
     embedding_job job = {.rows = rows,
                          .seq = seq,
@@ -299,20 +316,23 @@ static void embedding_forward(zr_queue *queue, zero_dtype dtype, zero_dtype stre
 }
 
 // to[j] += from[at + j], for columns j in [first, end).
-INLINE void row_add_range(zero_dtype type, float *to, const void *from, int64_t at, int64_t first, int64_t end)
+INLINE void row_add_range(zero_dtype type, float *to, const void *from, int64_t at, int64_t first,
+                          int64_t end)
 {
     for (int64_t j = first; j < end; j += LANES)
         vf_put(to + j, end - j, vf_get(to + j, end - j) + vf_get_as(type, from, at + j, end - j));
 }
 
-INLINE void embedding_columns_as(zero_dtype type, const embedding_job *job, int64_t begin, int64_t end)
+INLINE void embedding_columns_as(zero_dtype type, const embedding_job *job, int64_t begin,
+                                 int64_t end)
 {
     int64_t width = job->width;
     for (int64_t i = 0; i < job->rows; i++) {
         if (job->d_tokens && job->ids[i] >= 0)
             row_add_range(type, job->d_tokens + job->ids[i] * width, job->d, i * width, begin, end);
         if (job->d_positions)
-            row_add_range(type, job->d_positions + i % job->seq * width, job->d, i * width, begin, end);
+            row_add_range(type, job->d_positions + i % job->seq * width, job->d, i * width, begin,
+                          end);
     }
 }
 
@@ -325,9 +345,10 @@ static void embedding_columns(const void *job_, int64_t first, int64_t last, int
 
 static void zero(zr_queue *queue, int64_t bytes, void *to);
 
-static void embedding_backward(zr_queue *queue, zero_dtype stream, int64_t rows, int64_t seq, int64_t width,
-                               const int32_t *ids, const void *d, int64_t vocab, float *d_tokens, bool add_tokens,
-                               int64_t max_seq, float *d_positions, bool add_positions)
+static void embedding_backward(zr_queue *queue, zero_dtype stream, int64_t rows, int64_t seq,
+                               int64_t width, const int32_t *ids, const void *d, int64_t vocab,
+                               float *d_tokens, bool add_tokens, int64_t max_seq,
+                               float *d_positions, bool add_positions)
 {
     assert(!d_positions || seq <= max_seq);
     embedding_job job = {.rows = rows,
@@ -344,7 +365,8 @@ static void embedding_backward(zr_queue *queue, zero_dtype stream, int64_t rows,
         zero(queue, vocab * width * (int64_t)sizeof(float), d_tokens);
     if (d_positions && !add_positions)
         zero(queue, max_seq * width * (int64_t)sizeof(float), d_positions);
-    zr_cpu_for(queue, (width + 15) / 16, 1 + WORTH / (16 * ZR_MAX(1, rows)), embedding_columns, &job);
+    zr_cpu_for(queue, (width + 15) / 16, 1 + WORTH / (16 * ZR_MAX(1, rows)), embedding_columns,
+               &job);
 }
 
 // ---- bytes ----
@@ -360,7 +382,8 @@ typedef struct byte_job {
 static void copy_range(const void *job_, int64_t first, int64_t last, int worker)
 {
     const byte_job *job = job_;
-    memcpy(job->to + first * PAGE, job->from + first * PAGE, (size_t)(ZR_MIN(last * PAGE, job->bytes) - first * PAGE));
+    memcpy(job->to + first * PAGE, job->from + first * PAGE,
+           (size_t)(ZR_MIN(last * PAGE, job->bytes) - first * PAGE));
 }
 
 static void copy(zr_queue *queue, int64_t bytes, const void *from, void *to)
@@ -382,9 +405,11 @@ static void copy_rows_range(const void *job_, int64_t first, int64_t last, int w
         memcpy(job->to + i * job->to_stride, job->from + i * job->from_stride, (size_t)job->bytes);
 }
 
-static void copy_rows(zr_queue *queue, int64_t rows, int64_t bytes, const void *from, int64_t from_stride, void *to, int64_t to_stride)
+static void copy_rows(zr_queue *queue, int64_t rows, int64_t bytes, const void *from,
+                      int64_t from_stride, void *to, int64_t to_stride)
 {
-    rows_job job = {.bytes = bytes, .from_stride = from_stride, .to_stride = to_stride, .from = from, .to = to};
+    rows_job job = {
+        .bytes = bytes, .from_stride = from_stride, .to_stride = to_stride, .from = from, .to = to};
     zr_cpu_for(queue, rows, 1 + 32 * PAGE / ZR_MAX(1, bytes), copy_rows_range, &job);
 }
 

@@ -1,7 +1,8 @@
 // exp, the logistic function and GELU over vectors, and Philox over consecutive counters.
 //
-// exp: x = n ln2 + r, |r| <= ln2/2; 2 e^r by Cephes' polynomial of degree 6, times 2^(n-1), which is made in the exponent's
-// bits. Within 2 ulp from 2^-125 up to the last finite result; below that zero. NaN stays NaN, -inf gives 0, inf gives inf.
+// exp: x = n ln2 + r, |r| <= ln2/2; 2 e^r by Cephes' polynomial of degree 6, times 2^(n-1), which
+// is made in the exponent's bits. Within 2 ulp from 2^-125 up to the last finite result; below that
+// zero. NaN stays NaN, -inf gives 0, inf gives inf.
 //
 // gelu_new: 0.5 x (1 + tanh(u/2)) = x / (1 + e^-u), u = 2 sqrt(2/pi) (x + 0.044715 x^3).
 #ifndef ZR_COMPUTE_CPU_MATH_H
@@ -11,7 +12,8 @@
 
 INLINE vf vf_exp(vf x)
 {
-    const vf shift = vf_all(12582912.0f); // 1.5 * 2^23: adding it rounds to an integer, which then lies in the low bits
+    // 1.5 * 2^23: adding it rounds to an integer, which then lies in the low bits
+    const vf shift = vf_all(12582912.0f);
     x = vf_min(vf_all(89), vf_max(vf_all(-87.4f), x)); // in this order of arguments NaN passes
     vf biased = x * 1.44269504088896341f + shift;
     vf n = biased - shift;
@@ -22,7 +24,8 @@ INLINE vf vf_exp(vf x)
        middle = r * (2 * 8.3334519073e-3f) + 2 * 4.1665795894e-2f;
     vf low = r * (2 * 1.6666665459e-1f) + 2 * 5.0000001201e-1f;
     vf y = ((high * square + middle) * square + low) * square + (r + r) + 2.0f;
-    vi power = ((vi)biased << 23) + (126 << 23); // 2^(n-1); n = -126, the least, gives the bits of zero
+    // 2^(n-1); n = -126, the least, gives the bits of zero
+    vi power = ((vi)biased << 23) + (126 << 23);
     return y * (vf)power;
 }
 
@@ -31,18 +34,12 @@ INLINE vf vf_logistic(vf x) // 1 / (1 + e^-x) = (1 + tanh(x/2)) / 2
     return 1.0f / (1.0f + vf_exp(-x));
 }
 
-INLINE vf vf_silu(vf x)
-{
-    return x * vf_logistic(x);
-}
+INLINE vf vf_silu(vf x) { return x * vf_logistic(x); }
 
 #define GELU_SLOPE 1.5957691216057308f // 2 sqrt(2/pi)
 #define GELU_CUBIC 0.044715f
 
-INLINE vf vf_gelu(vf x)
-{
-    return x * vf_logistic(GELU_SLOPE * (x + GELU_CUBIC * (x * x * x)));
-}
+INLINE vf vf_gelu(vf x) { return x * vf_logistic(GELU_SLOPE * (x + GELU_CUBIC * (x * x * x))); }
 
 // The slope is 0 or 1 long before |x| = 10, up to which nothing here overflows.
 INLINE vf vf_gelu_slope(vf x)
@@ -55,9 +52,10 @@ INLINE vf vf_gelu_slope(vf x)
 
 // ---- Philox4x32-10 ----
 
-#define PHILOX_WORDS 64                    // a batch: 16 counters
-#define PHILOX_VECTORS (32 / LANES)        // of LANES/2 counters each
-#define PHILOX_ROOM (PHILOX_WORDS + LANES) // of a buffer of words, so that whole vectors may be read anywhere in it
+#define PHILOX_WORDS 64             // a batch: 16 counters
+#define PHILOX_VECTORS (32 / LANES) // of LANES/2 counters each
+// of a buffer of words, so that whole vectors may be read anywhere in it
+#define PHILOX_ROOM (PHILOX_WORDS + LANES)
 
 typedef uint64_t vu64 __attribute__((vector_size(4 * LANES)));
 
@@ -82,11 +80,12 @@ INLINE vu64 vu64_multiply(vu64 a, vu64 b) // the products of the lower halves
 #endif
 }
 
-// words[4*i .. 4*i+3] = zr_philox4x32(key, 0, counter + i). Each 32-bit word is computed in a lane of 64; what a step leaves
-// in the upper half is never read.
+// words[4*i .. 4*i+3] = zr_philox4x32(key, 0, counter + i). Each 32-bit word is computed in a lane
+// of 64; what a step leaves in the upper half is never read.
 INLINE void philox_words(uint64_t key, uint64_t counter, uint32_t words[PHILOX_ROOM])
 {
-    vu64 v0[PHILOX_VECTORS], v1[PHILOX_VECTORS], v2[PHILOX_VECTORS] = {{0}}, v3[PHILOX_VECTORS] = {{0}};
+    vu64 v0[PHILOX_VECTORS], v1[PHILOX_VECTORS], v2[PHILOX_VECTORS] = {{0}},
+                                                 v3[PHILOX_VECTORS] = {{0}};
     const vu64 factor0 = (vu64){0} + 0xd2511f53u, factor1 = (vu64){0} + 0xcd9e8d57u;
     uint64_t key0 = (uint32_t)key, key1 = key >> 32;
     for (int i = 0; i < PHILOX_VECTORS; i++) {

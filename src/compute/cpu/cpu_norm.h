@@ -1,4 +1,5 @@
-// What LayerNorm and RMSNorm share: how their rows are cut, and RMSNorm's slots of the table of rows.
+// What LayerNorm and RMSNorm share: how their rows are cut, and RMSNorm's slots of the table of
+// rows.
 #ifndef ZR_COMPUTE_CPU_NORM_H
 #define ZR_COMPUTE_CPU_NORM_H
 
@@ -18,10 +19,14 @@ static inline int64_t norm_block_rows(int64_t rows)
     return ZR_MAX(32, even);
 }
 
-void ZR_CPU_TABLE(zr_cpu_rms_forward)(zr_queue *queue, const zr_norm *norm, const void *x, const void *gamma, void *y, float *rstd);
-void ZR_CPU_TABLE(zr_cpu_residual_rms_forward)(zr_queue *queue, const zr_norm *norm, const void *x, const void *branch, void *sum, const void *gamma, void *y,
-                                               float *rstd);
-void ZR_CPU_TABLE(zr_cpu_rms_backward)(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x, const void *gamma, const float *rstd, const void *past,
-                                       void *dx, float *dgamma, bool add_parameters, void *scratch);
+void ZR_CPU_TABLE(zr_cpu_rms_forward)(zr_queue *queue, const zr_norm *norm, const void *x,
+                                      const void *gamma, void *y, float *rstd);
+void ZR_CPU_TABLE(zr_cpu_residual_rms_forward)(zr_queue *queue, const zr_norm *norm, const void *x,
+                                               const void *branch, void *sum, const void *gamma,
+                                               void *y, float *rstd);
+void ZR_CPU_TABLE(zr_cpu_rms_backward)(zr_queue *queue, const zr_norm *norm, const void *dy,
+                                       const void *x, const void *gamma, const float *rstd,
+                                       const void *past, void *dx, float *dgamma,
+                                       bool add_parameters, void *scratch);
 
 #endif

@@ -1,17 +1,21 @@
-// Optimizer updates in one pass over master weights, states, gradients and the 16-bit copy of the weights: bound by memory.
+// Optimizer updates in one pass over master weights, states, gradients and the 16-bit copy of the
+// weights: bound by memory.
 // Constants are prepared in double.
 //
-// Invariant: an element's result does not depend on where in a range it lies nor on the number of threads, so that any
-// cut of a vector (shards, sub-groups) gives the same bits. SGD without momentum keeps no buffer: state0 may be NULL.
-// square_sums keeps eight sums in double on every instruction set, as ref/ does, so all of them give the same bits.
+// Invariant: an element's result does not depend on where in a range it lies nor on the number of
+// threads, so that any cut of a vector (shards, sub-groups) gives the same bits. SGD without
+// momentum keeps no buffer: state0 may be NULL.
+// square_sums keeps eight sums in double on every instruction set, as ref/ does, so all of them
+// give the same bits.
 #include "compute/cpu/cpu_kernels.h"
 #include "compute/cpu/cpu_storage.h"
 
 #define UNIT 64         // elements a task
 #define WORTH (1 << 14) // elements that are worth a thread
 #define LINE 16         // elements of fp32 in a line of the cache
-#define AHEAD 256       // elements between what is fetched and what is used: the processor does not guess beyond a page
-#define LAG 64          // elements between the master and its copy
+// elements between what is fetched and what is used: the processor does not guess beyond a page
+#define AHEAD 256
+#define LAG 64 // elements between the master and its copy
 #define STREAMS 3
 #define TOGETHER 2         // parts whose squares are summed up side by side
 #define SQUARES_AHEAD 4096 // elements: where they will be next
@@ -20,7 +24,8 @@
 typedef struct update_job {
     int64_t n;
     zr_range_states at;
-    const float *streams[STREAMS];    // what is fetched ahead of its use; the master again where there are fewer
+    // what is fetched ahead of its use; the master again where there are fewer
+    const float *streams[STREAMS];
     float scale;                      // of the gradient, or of the direction
     float keep0, take0, keep1, take1; // state = keep*state + take*g
     float keep_p, step, root, epsilon, weight_decay, momentum;
@@ -32,7 +37,8 @@ static update_job job_of(const zr_update *u, int64_t n, const zr_range_states *a
     return (update_job){
         .n = n,
         .at = *at,
-        .streams = {at->master, at->state0 ? at->state0 : at->master, at->state1 ? at->state1 : at->master},
+        .streams = {at->master, at->state0 ? at->state0 : at->master,
+                    at->state1 ? at->state1 : at->master},
         .scale = u->gradient_scale,
         .keep0 = (float)u->beta1,
         .take0 = (float)(1 - u->beta1),
@@ -60,13 +66,14 @@ INLINE void fetch_ahead(const update_job *job, zero_dtype gradient, int64_t i)
 {
     for (int k = 0; k < STREAMS; k++)
         __builtin_prefetch(job->streams[k] + i + AHEAD, 1);
-    __builtin_prefetch((const char *)job->at.gradient + (i + AHEAD) * (gradient == ZERO_F32 ? 4 : 2));
+    __builtin_prefetch((const char *)job->at.gradient +
+                       (i + AHEAD) * (gradient == ZERO_F32 ? 4 : 2));
 }
 
-// The copy follows after: were it to round what has just been divided, the processor's queues would fill with instructions
-// that wait for the divider. copy: ZERO_F32 where none is wanted.
-INLINE void vectors_over(vector_body *body, update_job job, zero_dtype gradient, zero_dtype copy, int64_t i,
-                         int64_t end)
+// The copy follows after: were it to round what has just been divided, the processor's queues would
+// fill with instructions that wait for the divider. copy: ZERO_F32 where none is wanted.
+INLINE void vectors_over(vector_body *body, update_job job, zero_dtype gradient, zero_dtype copy,
+                         int64_t i, int64_t end)
 {
     int64_t copied = i;
     for (; i + LINE <= end; i += LINE) {
@@ -107,7 +114,8 @@ INLINE void adam_vector(const update_job *job, zero_dtype gradient, int64_t i, i
     vf v = vf_get(job->at.state1 + i, left) * job->keep1 + g * g * job->take1;
     vf_put(job->at.state0 + i, left, m);
     vf_put(job->at.state1 + i, left, v);
-    vf_put(job->at.master + i, left, p * job->keep_p - job->step * m / (vf_sqrt(v) * job->root + job->epsilon));
+    vf_put(job->at.master + i, left,
+           p * job->keep_p - job->step * m / (vf_sqrt(v) * job->root + job->epsilon));
 }
 
 static void adam_tasks(const void *job, int64_t first, int64_t last, int worker)
@@ -132,7 +140,8 @@ INLINE void sgd_vector(const update_job *job, zero_dtype gradient, int64_t i, in
     vf p = vf_get(job->at.master + i, left);
     vf g = vf_get_as(gradient, job->at.gradient, i, left) * job->scale + p * job->weight_decay;
     if (job->momentum != 0) {
-        vf buffer = job->first ? g : vf_get(job->at.state0 + i, left) * job->momentum + g * job->take0;
+        vf buffer =
+            job->first ? g : vf_get(job->at.state0 + i, left) * job->momentum + g * job->take0;
         vf_put(job->at.state0 + i, left, buffer);
         g = job->nesterov ? g + buffer * job->momentum : buffer;
     }
@@ -173,10 +182,12 @@ static void adagrad(zr_queue *queue, const zr_update *u, int64_t n, const zr_ran
 
 INLINE void lion_vector(const update_job *job, zero_dtype gradient, int64_t i, int64_t left)
 {
-    vf p = vf_get(job->at.master + i, left), g = vf_get_as(gradient, job->at.gradient, i, left) * job->scale;
+    vf p = vf_get(job->at.master + i, left),
+       g = vf_get_as(gradient, job->at.gradient, i, left) * job->scale;
     vf m = vf_get(job->at.state0 + i, left);
     vf c = m * job->keep0 + g * job->take0;
-    vf sign = vf_select(c > 0, vf_all(1), vf_select(c < 0, vf_all(-1), c)); // zero stays zero, NaN stays NaN
+    // zero stays zero, NaN stays NaN
+    vf sign = vf_select(c > 0, vf_all(1), vf_select(c < 0, vf_all(-1), c));
     vf_put(job->at.state0 + i, left, m * job->keep1 + g * job->take1);
     vf_put(job->at.master + i, left, p * job->keep_p - sign * job->step);
 }
@@ -195,7 +206,8 @@ static void lion(zr_queue *queue, const zr_update *u, int64_t n, const zr_range_
 
 static void update(zr_queue *queue, const zr_update *update, int64_t n, const zr_range_states *at)
 {
-    static void (*const by_kind[])(zr_queue *, const zr_update *, int64_t, const zr_range_states *) = {
+    static void (*const by_kind[])(zr_queue *, const zr_update *, int64_t,
+                                   const zr_range_states *) = {
         [ZR_UPDATE_ADAMW] = adam,      [ZR_UPDATE_ADAM_L2] = adam, [ZR_UPDATE_SGD] = sgd,
         [ZR_UPDATE_ADAGRAD] = adagrad, [ZR_UPDATE_LION] = lion,
     };
@@ -211,7 +223,8 @@ INLINE void lamb_vector(const update_job *job, zero_dtype gradient, int64_t i, i
     vf_put(job->at.state0 + i, left, m);
     vf_put(job->at.state1 + i, left, v);
     vf p = vf_get(job->at.master + i, left);
-    vf_put(job->at.direction + i, left, m * job->step / (vf_sqrt(v) * job->root + job->epsilon) + p * job->weight_decay);
+    vf_put(job->at.direction + i, left,
+           m * job->step / (vf_sqrt(v) * job->root + job->epsilon) + p * job->weight_decay);
 }
 
 static void lamb_tasks(const void *job, int64_t first, int64_t last, int worker)
@@ -219,7 +232,8 @@ static void lamb_tasks(const void *job, int64_t first, int64_t last, int worker)
     tasks_over(lamb_vector, job, first, last);
 }
 
-static void lamb_direction(zr_queue *queue, const zr_update *update, int64_t n, const zr_range_states *at)
+static void lamb_direction(zr_queue *queue, const zr_update *update, int64_t n,
+                           const zr_range_states *at)
 {
     update_job job = job_of(update, n, at);
     job.at.parameters = NULL;
@@ -230,7 +244,8 @@ static void lamb_direction(zr_queue *queue, const zr_update *update, int64_t n, 
 
 INLINE void subtract_vector(const update_job *job, zero_dtype gradient, int64_t i, int64_t left)
 {
-    vf_put(job->at.master + i, left, vf_get(job->at.master + i, left) - vf_get(job->at.direction + i, left) * job->scale);
+    vf_put(job->at.master + i, left,
+           vf_get(job->at.master + i, left) - vf_get(job->at.direction + i, left) * job->scale);
 }
 
 static void subtract_tasks(const void *job, int64_t first, int64_t last, int worker)
@@ -240,7 +255,8 @@ static void subtract_tasks(const void *job, int64_t first, int64_t last, int wor
 
 static void subtract_scaled(zr_queue *queue, int64_t n, float step, const zr_range_states *at)
 {
-    update_job job = {.n = n, .at = *at, .streams = {at->master, at->direction, at->direction}, .scale = step};
+    update_job job = {
+        .n = n, .at = *at, .streams = {at->master, at->direction, at->direction}, .scale = step};
     job.at.gradient = at->master; // none is read
     job.at.gradient_dtype = ZERO_F32;
     tasks_run(queue, subtract_tasks, &job);
@@ -275,7 +291,8 @@ INLINE vf_half half_of(vf v, int which)
     return which ? __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15)
                  : __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7);
 #elif LANES == 8
-    return which ? __builtin_shufflevector(v, v, 4, 5, 6, 7) : __builtin_shufflevector(v, v, 0, 1, 2, 3);
+    return which ? __builtin_shufflevector(v, v, 4, 5, 6, 7)
+                 : __builtin_shufflevector(v, v, 0, 1, 2, 3);
 #else
     return which ? __builtin_shufflevector(v, v, 2, 3) : __builtin_shufflevector(v, v, 0, 1);
 #endif
@@ -295,7 +312,8 @@ INLINE void squares_add(zero_dtype type, const void *g, int64_t i, eight *sum) /
 }
 
 // The sum of a part, of which the first i elements are in `sum`.
-INLINE double squares_finish(zero_dtype type, const void *g, int64_t first, int64_t i, int64_t count, eight sum)
+INLINE double squares_finish(zero_dtype type, const void *g, int64_t first, int64_t i,
+                             int64_t count, eight sum)
 {
     double lane[8];
     for (; i + 8 <= count; i += 8)
@@ -305,10 +323,12 @@ INLINE double squares_finish(zero_dtype type, const void *g, int64_t first, int6
         double x = vf_get_as(type, g, first + i, 1)[0];
         lane[i % 8] += x * x;
     }
-    return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+    return ((lane[0] + lane[4]) + (lane[2] + lane[6])) +
+           ((lane[1] + lane[5]) + (lane[3] + lane[7]));
 }
 
-// Some parts at a time: one part's additions wait for each other longer than its elements take to arrive.
+// Some parts at a time: one part's additions wait for each other longer than its elements take to
+// arrive.
 INLINE void squares_over(zero_dtype type, const squares_job *job, int64_t k, int64_t last)
 {
     const int64_t *first = job->first;
@@ -322,7 +342,8 @@ INLINE void squares_over(zero_dtype type, const squares_job *job, int64_t k, int
 #pragma GCC unroll 8
             for (int p = 0; p < TOGETHER; p++) {
                 int64_t at = first[k + p] + i;
-                __builtin_prefetch((const char *)job->g + (at + SQUARES_AHEAD) * (type == ZERO_F32 ? 4 : 2));
+                __builtin_prefetch((const char *)job->g +
+                                   (at + SQUARES_AHEAD) * (type == ZERO_F32 ? 4 : 2));
                 squares_add(type, job->g, at, &sum[p]);
             }
         for (int p = 0; p < TOGETHER; p++)
@@ -338,8 +359,8 @@ static void squares_parts(const void *job_, int64_t first, int64_t last, int wor
     WITH_TYPE(TYPE, job->dtype, squares_over(TYPE, job, first, last));
 }
 
-static void square_sums(zr_queue *queue, zero_dtype dtype, const void *g, int64_t parts, const int64_t *first,
-                        const int32_t *count, double *sums)
+static void square_sums(zr_queue *queue, zero_dtype dtype, const void *g, int64_t parts,
+                        const int64_t *first, const int32_t *count, double *sums)
 {
     squares_job job = {.dtype = dtype, .g = g, .first = first, .count = count, .sums = sums};
     zr_cpu_for(queue, parts, 16, squares_parts, &job);

@@ -1,4 +1,5 @@
-// The one place where the cpu backend's own kernels become parallel: an OpenMP team, so that oneDNN's and ours are the same.
+// The one place where the cpu backend's own kernels become parallel: an OpenMP team, so that
+// oneDNN's and ours are the same.
 #include "compute/cpu/cpu_kernels.h"
 
 #ifdef _OPENMP
@@ -12,8 +13,10 @@ static void run_range(int64_t count, int workers, int worker, zr_cpu_body *body,
         body(job, first, last, worker);
 }
 
-// A team is always of queue->threads, since a pool that shrinks and grows costs more than idle members.
-void zr_cpu_for(const zr_queue *queue, int64_t count, int64_t least, zr_cpu_body *body, const void *job)
+// A team is always of queue->threads, since a pool that shrinks and grows costs more than idle
+// members.
+void zr_cpu_for(const zr_queue *queue, int64_t count, int64_t least, zr_cpu_body *body,
+                const void *job)
 {
 #ifdef _OPENMP
     if (queue->threads > 1 && count >= 2 * least) {

@@ -1,16 +1,19 @@
-// Matrix products of our own (Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication, 2008), for every path
-// but where oneDNN multiplies with instructions that C does not have. Products of up to eight rows: cpu_product_thin.c.
+// Matrix products of our own (Goto and van de Geijn, Anatomy of High-Performance Matrix
+// Multiplication, 2008), for every path but where oneDNN multiplies with instructions that C does
+// not have. Products of up to eight rows: cpu_product_thin.c.
 //
-// D is cut into cells, one a thread; a cell into strips of columns; a strip is computed block by block of k:
+// D is cut into cells, one a thread; a cell into strips of columns; a strip is computed block by
+// block of k:
 //
 //   B(depth, columns) -> fp32 panels in the last-level cache    each panel stays in the first-level
 //   A(rows, depth)    -> fp32 panels in the second-level cache  cache while all panels of A pass by
 //                                                               it, tile after tile
 //
-// Each worker packs what it needs into its own part of queue->scratch. Sums that k cuts wait in D where that is fp32, else in
-// a buffer of the worker's.
+// Each worker packs what it needs into its own part of queue->scratch. Sums that k cuts wait in D
+// where that is fp32, else in a buffer of the worker's.
 //
-// Invariant: see cpu_product_tile.h. The bits of D depend on the operands alone: on no cut, no thread, no address.
+// Invariant: see cpu_product_tile.h. The bits of D depend on the operands alone: on no cut, no
+// thread, no address.
 #include "compute/cpu/cpu_kernels.h"
 #include "compute/cpu/cpu_product_pack.h"
 
@@ -18,15 +21,17 @@
 #define BLOCK_COLUMNS 1536 // a multiple of every NR
 #define BLOCK_DEPTH 256
 #define PART_ROWS 768 // whose sums wait at once; a multiple of BLOCK_ROWS
-#define FEW_ROWS 32 // of D: B is packed for them in small blocks, which never leave the second-level cache
+// of D: B is packed for them in small blocks, which never leave the second-level cache
+#define FEW_ROWS 32
 #define FEW_COLUMNS 768
 #define FEW_DEPTH 64
 #define CELL_LEAST (1 << 19) // multiply-adds that are worth a thread
 
-typedef struct cut { // a function of the product and of the number of threads
-    int64_t down, across;               // cells
-    int64_t cell_rows, cell_columns;    // the last ones may be smaller
-    int64_t rows, columns, depth, part; // of blocks; part: rows of a strip whose sums wait in a buffer, 0: they wait in D
+typedef struct cut {                 // a function of the product and of the number of threads
+    int64_t down, across;            // cells
+    int64_t cell_rows, cell_columns; // the last ones may be smaller
+    // of blocks; part: rows of a strip whose sums wait in a buffer, 0: they wait in D
+    int64_t rows, columns, depth, part;
     int64_t a_floats, row_floats, b_floats, part_floats; // of a worker's scratch
 } cut;
 
@@ -40,8 +45,9 @@ typedef struct block { // of D, for one block of k
     const job *job;
     int64_t i, j, rows, columns; // of D
     int64_t depth;
-    bool fresh, last;            // the sums begin with zero; they are complete at its end
-    float *part;                 // where the sums from element (i, j) on wait, cut.columns apart; NULL: in D
+    bool fresh, last; // the sums begin with zero; they are complete at its end
+    // where the sums from element (i, j) on wait, cut.columns apart; NULL: in D
+    float *part;
 } block;
 
 // The size of equal parts of `total`: a multiple of unit, at most `most`, which is one as well.
@@ -66,7 +72,8 @@ static int64_t grid_cost(const zr_product *p, int64_t down, int64_t across)
 
 static void grid_choose(const zr_product *p, int threads, cut *out)
 {
-    int64_t worth = (int64_t)((double)p->m * (double)p->n * (double)p->k / CELL_LEAST), least = INT64_MAX;
+    int64_t worth = (int64_t)((double)p->m * (double)p->n * (double)p->k / CELL_LEAST),
+            least = INT64_MAX;
     int64_t cells = ZR_MAX(1, ZR_MIN(threads, worth));
     for (int64_t down = 1; down <= cells; down++) {
         int64_t across = cells / down, cost = grid_cost(p, down, across);
@@ -111,8 +118,8 @@ static cut cut_choose(const zr_product *p, int threads)
     return c;
 }
 
-// At least what every product of these n and k with at most m rows takes: what was planned for a micro-batch is enough for a
-// smaller one.
+// At least what every product of these n and k with at most m rows takes: what was planned for a
+// micro-batch is enough for a smaller one.
 static cut cut_largest(const zr_product *p)
 {
     cut c = cut_limits(p);
@@ -129,23 +136,23 @@ static int64_t worker_floats(const cut *c)
     return ZR_ROUND_UP(c->a_floats + c->row_floats + c->b_floats + c->part_floats, 2 * LANES);
 }
 
-typedef void tile_function(const float *a, const float *b, int64_t depth, bool fresh, float *sums, int64_t step,
-                           const float *bias);
+typedef void tile_function(const float *a, const float *b, int64_t depth, bool fresh, float *sums,
+                           int64_t step, const float *bias);
 
-static void tile_sum_1(const float *a, const float *b, int64_t depth, bool fresh, float *sums, int64_t step,
-                       const float *bias)
+static void tile_sum_1(const float *a, const float *b, int64_t depth, bool fresh, float *sums,
+                       int64_t step, const float *bias)
 {
     tile_sum(1, a, b, depth, fresh, sums, step, bias);
 }
 
-static void tile_sum_2(const float *a, const float *b, int64_t depth, bool fresh, float *sums, int64_t step,
-                       const float *bias)
+static void tile_sum_2(const float *a, const float *b, int64_t depth, bool fresh, float *sums,
+                       int64_t step, const float *bias)
 {
     tile_sum(2, a, b, depth, fresh, sums, step, bias);
 }
 
-static void tile_sum_whole(const float *a, const float *b, int64_t depth, bool fresh, float *sums, int64_t step,
-                           const float *bias)
+static void tile_sum_whole(const float *a, const float *b, int64_t depth, bool fresh, float *sums,
+                           int64_t step, const float *bias)
 {
     tile_sum(VECTORS, a, b, depth, fresh, sums, step, bias);
 }
@@ -155,14 +162,17 @@ static tile_function *tile_function_of(int64_t columns)
     return columns <= LANES ? tile_sum_1 : columns <= 2 * LANES ? tile_sum_2 : tile_sum_whole;
 }
 
-static void copy_tile(const float *from, int64_t from_step, int64_t rows, int64_t columns, float *to, int64_t to_step)
+static void copy_tile(const float *from, int64_t from_step, int64_t rows, int64_t columns,
+                      float *to, int64_t to_step)
 {
     for (int64_t r = 0; r < rows; r++)
         memcpy(to + r * to_step, from + r * from_step, sizeof(float) * (size_t)columns);
 }
 
-// The tile from element (i, j) of D on, whose sums pass through a copy: because it is not whole, or D is not fp32.
-static void multiply_copied(const block *at, int64_t i, int64_t j, int64_t rows, int64_t columns, const float *a, const float *b)
+// The tile from element (i, j) of D on, whose sums pass through a copy: because it is not whole, or
+// D is not fp32.
+static void multiply_copied(const block *at, int64_t i, int64_t j, int64_t rows, int64_t columns,
+                            const float *a, const float *b)
 {
     int64_t n = at->job->of.product->n;
     float tile[MR * NR] __attribute__((aligned(64))) = {0};
@@ -182,7 +192,8 @@ static void prefetch_floats(const float *from, int64_t count)
         __builtin_prefetch(from + i);
 }
 
-// The tile after the one that is about to be computed: it is next needed when the cache has forgotten it.
+// The tile after the one that is about to be computed: it is next needed when the cache has
+// forgotten it.
 static void prefetch_tile(const float *sums, int64_t step)
 {
     for (int64_t r = 0; r < MR; r++) {
@@ -192,17 +203,22 @@ static void prefetch_tile(const float *sums, int64_t step)
 }
 
 // One panel of B, whose columns begin at column j of the block, and all panels of A.
-static void multiply_panel(const block *at, int64_t j, int64_t columns, const float *a, const float *b)
+static void multiply_panel(const block *at, int64_t j, int64_t columns, const float *a,
+                           const float *b)
 {
     const zr_product *p = at->job->of.product;
-    int64_t step = at->part ? at->job->cut.columns : p->n, panel = A_PANEL(at->depth), panels = (at->rows + MR - 1) / MR;
-    int64_t ahead = (at->depth + panels - 1) / panels * NR; // of the next panel of B, fetched with each tile
+    int64_t step = at->part ? at->job->cut.columns : p->n, panel = A_PANEL(at->depth),
+            panels = (at->rows + MR - 1) / MR;
+    // of the next panel of B, fetched with each tile
+    int64_t ahead = (at->depth + panels - 1) / panels * NR;
     bool in_d = !at->part && p->out == ZERO_F32 && columns % LANES == 0;
     const float *bias = NULL;
     if (in_d && at->last && p->epilogue == ZR_EPILOGUE_BIAS && p->dtype == ZERO_F32)
         bias = (const float *)at->job->of.operand + at->j + j;
     bool finish = at->last && !bias && (at->part || p->epilogue != ZR_EPILOGUE_NONE);
-    float *sums = at->part ? at->part + j : in_d ? (float *)at->job->of.d + at->i * step + at->j + j : NULL;
+    float *sums = at->part ? at->part + j
+                  : in_d   ? (float *)at->job->of.d + at->i * step + at->j + j
+                           : NULL;
     tile_function *sum = tile_function_of(columns);
     for (int64_t i = 0; i < at->rows; i += MR, a += panel) {
         int64_t rows = ZR_MIN(MR, at->rows - i);
@@ -232,13 +248,17 @@ static void pack_b(const job *work, int64_t j, int64_t columns, int64_t t, int64
 {
     const zr_product *p = work->of.product;
     if (p->trans_b)
-        WITH_TYPE(TYPE, p->dtype, pack_b_rows(TYPE, work->of.b, j * p->k + t, p->k, columns, depth, to));
+        WITH_TYPE(TYPE, p->dtype,
+                  pack_b_rows(TYPE, work->of.b, j * p->k + t, p->k, columns, depth, to));
     else
-        WITH_TYPE(TYPE, p->dtype, pack_b_steps(TYPE, work->of.b, t * p->n + j, p->n, columns, depth, to));
+        WITH_TYPE(TYPE, p->dtype,
+                  pack_b_steps(TYPE, work->of.b, t * p->n + j, p->n, columns, depth, to));
 }
 
-// Rows i .. i+rows-1 of columns j .. j+columns-1; the sums of all of them wait at once where they do not wait in D.
-static void multiply_strip(const job *work, int64_t i, int64_t j, int64_t rows, int64_t columns, float *scratch)
+// Rows i .. i+rows-1 of columns j .. j+columns-1; the sums of all of them wait at once where they
+// do not wait in D.
+static void multiply_strip(const job *work, int64_t i, int64_t j, int64_t rows, int64_t columns,
+                           float *scratch)
 {
     const cut *c = &work->cut;
     const zr_product *p = work->of.product;
@@ -270,18 +290,17 @@ static void multiply_cells(const void *job_, int64_t first, int64_t last, int wo
     float *scratch = work->scratch + worker * worker_floats(c);
     for (int64_t cell = first; cell < last; cell++) {
         int64_t top = cell / c->across * c->cell_rows, left = cell % c->across * c->cell_columns;
-        int64_t bottom = ZR_MIN(top + c->cell_rows, p->m), right = ZR_MIN(left + c->cell_columns, p->n);
+        int64_t bottom = ZR_MIN(top + c->cell_rows, p->m),
+                right = ZR_MIN(left + c->cell_columns, p->n);
         int64_t together = c->part ? c->part : c->cell_rows;
         for (int64_t j = left; j < right; j += c->columns)
             for (int64_t i = top; i < bottom; i += together)
-                multiply_strip(work, i, j, ZR_MIN(together, bottom - i), ZR_MIN(c->columns, right - j), scratch);
+                multiply_strip(work, i, j, ZR_MIN(together, bottom - i),
+                               ZR_MIN(c->columns, right - j), scratch);
     }
 }
 
-static bool thin(const zr_product *product)
-{
-    return product->m <= THIN_ROWS;
-}
+static bool thin(const zr_product *product) { return product->m <= THIN_ROWS; }
 
 static size_t scratch(zr_queue *queue, const zr_product *product)
 {
@@ -294,18 +313,22 @@ static size_t scratch(zr_queue *queue, const zr_product *product)
     size_t least = ZR_CPU_TABLE(zr_cpu_thin_ops).scratch(queue, &few);
     if (thin(product))
         return least;
-    return ZR_MAX(least, sizeof(float) * (size_t)(ZR_MAX(worker_floats(&some), worker_floats(&most)) * queue->threads));
+    return ZR_MAX(
+        least, sizeof(float) *
+                   (size_t)(ZR_MAX(worker_floats(&some), worker_floats(&most)) * queue->threads));
 }
 
-static zero_status run(zr_queue *queue, const zr_product *product, const void *a, const void *b, const void *operand,
-                       void *d, zero_error *error)
+static zero_status run(zr_queue *queue, const zr_product *product, const void *a, const void *b,
+                       const void *operand, void *d, zero_error *error)
 {
     size_t needed = scratch(queue, product);
     ZERO_TRY(zr_product_check(product, error));
     if (queue->scratch_bytes < needed)
-        return zr_fail(error, ZERO_ERR_INTERNAL,
-                       "product m %lld, n %lld, k %lld: needs %zu bytes of scratch, the queue has %zu",
-                       (long long)product->m, (long long)product->n, (long long)product->k, needed, queue->scratch_bytes);
+        return zr_fail(
+            error, ZERO_ERR_INTERNAL,
+            "product m %lld, n %lld, k %lld: needs %zu bytes of scratch, the queue has %zu",
+            (long long)product->m, (long long)product->n, (long long)product->k, needed,
+            queue->scratch_bytes);
     if (product->m <= 0 || product->n <= 0)
         return ZERO_OK;
     if (thin(product))

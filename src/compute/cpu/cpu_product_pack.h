@@ -17,14 +17,12 @@
 
 INLINE void prefetch_as(zero_dtype type, const void *array, int64_t i)
 {
-    __builtin_prefetch(type == ZERO_F32 ? (const void *)((const float *)array + i) : (const uint16_t *)array + i);
+    __builtin_prefetch(type == ZERO_F32 ? (const void *)((const float *)array + i)
+                                        : (const uint16_t *)array + i);
 }
 
 // Elements of a cache line.
-INLINE int64_t line_of(zero_dtype type)
-{
-    return type == ZERO_F32 ? 16 : 32;
-}
+INLINE int64_t line_of(zero_dtype type) { return type == ZERO_F32 ? 16 : 32; }
 
 INLINE vf packed_a(zero_dtype type, int gelu, const void *array, int64_t i, int64_t left)
 {
@@ -33,8 +31,8 @@ INLINE vf packed_a(zero_dtype type, int gelu, const void *array, int64_t i, int6
 }
 
 // B as stored (k,n): `depth` steps of `columns` elements.
-INLINE void pack_b_steps(zero_dtype type, const void *b, int64_t first, int64_t step, int64_t columns, int64_t depth,
-                         float *to)
+INLINE void pack_b_steps(zero_dtype type, const void *b, int64_t first, int64_t step,
+                         int64_t columns, int64_t depth, float *to)
 {
     for (int64_t t0 = 0; t0 < depth; t0 += AHEAD) {
         float *panel = to + t0 * NR;
@@ -53,8 +51,8 @@ INLINE void pack_b_steps(zero_dtype type, const void *b, int64_t first, int64_t 
 }
 
 // A as stored (m,k): `rows` rows of `depth` elements.
-INLINE void pack_a_rows(zero_dtype type, int gelu, const void *a, int64_t first, int64_t step, int64_t rows, int64_t depth,
-                        float *to)
+INLINE void pack_a_rows(zero_dtype type, int gelu, const void *a, int64_t first, int64_t step,
+                        int64_t rows, int64_t depth, float *to)
 {
     for (int64_t i = 0; i < rows; i += MR)
         for (int64_t t = 0; t < depth; t += LANES, to += MR * LANES) {
@@ -67,12 +65,15 @@ INLINE void pack_a_rows(zero_dtype type, int gelu, const void *a, int64_t first,
                     vf_store(to + r * LANES, packed_a(type, gelu, a, from + r * step, LANES));
             else
                 for (int64_t r = 0; r < MR; r++)
-                    vf_store(to + r * LANES, i + r < rows ? packed_a(type, gelu, a, from + r * step, left) : (vf){0});
+                    vf_store(to + r * LANES, i + r < rows
+                                                 ? packed_a(type, gelu, a, from + r * step, left)
+                                                 : (vf){0});
         }
 }
 
 // LANES steps of `columns` fp32 elements, of which there are `steps`: a chunk of each panel.
-INLINE void pack_a_chunks(const float *from, int64_t step, int64_t columns, int64_t steps, int64_t panel, float *to)
+INLINE void pack_a_chunks(const float *from, int64_t step, int64_t columns, int64_t steps,
+                          int64_t panel, float *to)
 {
     for (int64_t i = 0; i < columns; i += MR, to += panel)
         for (int64_t part = 0; part < MR; part += LANES) {
@@ -86,8 +87,8 @@ INLINE void pack_a_chunks(const float *from, int64_t step, int64_t columns, int6
 
 // A as stored (k,m): `depth` steps of `columns` elements. What is not fp32 yet goes through rows:
 // LANES * ZR_ROUND_UP(columns, LANES) floats.
-INLINE void pack_a_steps(zero_dtype type, int gelu, const void *a, int64_t first, int64_t step, int64_t columns,
-                         int64_t depth, float *to, float *rows)
+INLINE void pack_a_steps(zero_dtype type, int gelu, const void *a, int64_t first, int64_t step,
+                         int64_t columns, int64_t depth, float *to, float *rows)
 {
     int64_t row = ZR_ROUND_UP(columns, LANES);
     for (int64_t t = 0; t < depth; t += LANES, to += MR * LANES) {
@@ -101,14 +102,15 @@ INLINE void pack_a_steps(zero_dtype type, int gelu, const void *a, int64_t first
         }
         for (int64_t s = 0; s < steps; s++)
             for (int64_t i = 0; i < columns; i += LANES)
-                vf_store(rows + s * row + i, packed_a(type, gelu, a, from + s * step + i, columns - i));
+                vf_store(rows + s * row + i,
+                         packed_a(type, gelu, a, from + s * step + i, columns - i));
         pack_a_chunks(rows, row, columns, steps, A_PANEL(depth), to);
     }
 }
 
 // B as stored (n,k): `columns` rows of `depth` elements become columns.
-INLINE void pack_b_rows(zero_dtype type, const void *b, int64_t first, int64_t step, int64_t columns, int64_t depth,
-                        float *to)
+INLINE void pack_b_rows(zero_dtype type, const void *b, int64_t first, int64_t step,
+                        int64_t columns, int64_t depth, float *to)
 {
     int64_t width;
     for (int64_t j = 0; j < columns; j += width, to += NR * depth) {
@@ -129,13 +131,16 @@ INLINE void pack_b_rows(zero_dtype type, const void *b, int64_t first, int64_t s
 }
 
 // Rows i .. i+rows-1, steps t .. t+depth-1 of op(A). row: LANES * ZR_ROUND_UP(rows, LANES) floats.
-static inline void pack_a(const zr_operands *of, int64_t i, int64_t rows, int64_t t, int64_t depth, float *to, float *row)
+static inline void pack_a(const zr_operands *of, int64_t i, int64_t rows, int64_t t, int64_t depth,
+                          float *to, float *row)
 {
     const zr_product *p = of->product;
     if (p->trans_a && p->gelu_a)
-        WITH_TYPE(TYPE, p->dtype, pack_a_steps(TYPE, 1, of->a, t * p->m + i, p->m, rows, depth, to, row));
+        WITH_TYPE(TYPE, p->dtype,
+                  pack_a_steps(TYPE, 1, of->a, t * p->m + i, p->m, rows, depth, to, row));
     else if (p->trans_a)
-        WITH_TYPE(TYPE, p->dtype, pack_a_steps(TYPE, 0, of->a, t * p->m + i, p->m, rows, depth, to, row));
+        WITH_TYPE(TYPE, p->dtype,
+                  pack_a_steps(TYPE, 0, of->a, t * p->m + i, p->m, rows, depth, to, row));
     else if (p->gelu_a)
         WITH_TYPE(TYPE, p->dtype, pack_a_rows(TYPE, 1, of->a, i * p->k + t, p->k, rows, depth, to));
     else

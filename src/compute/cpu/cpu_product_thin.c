@@ -1,10 +1,13 @@
-// Products of up to eight rows, as in decoding: bound by the memory that B comes from, so B is read once, as it lies, and not
-// packed. Rows are computed by one, two, four or eight: those that fill up are zeros.
+// Products of up to eight rows, as in decoding: bound by the memory that B comes from, so B is read
+// once, as it lies, and not packed. Rows are computed by one, two, four or eight: those that fill
+// up are zeros.
 //
-//   B as stored (k,n): a few rows of B at a time are added to a stretch of D's sums, which stay in the first-level cache
-//   B as stored (n,k): squares of B are transposed in registers, and summed up there for as many columns of D
+//   B as stored (k,n): a few rows of B at a time are added to a stretch of D's sums, which stay in
+//   the first-level cache B as stored (n,k): squares of B are transposed in registers, and summed
+//   up there for as many columns of D
 //
-// Invariant: as in cpu_product_tile.h, and to the same bits: each sum is one chain in the order of k.
+// Invariant: as in cpu_product_tile.h, and to the same bits: each sum is one chain in the order of
+// k.
 #include "compute/cpu/cpu_kernels.h"
 #include "compute/cpu/cpu_product_pack.h"
 
@@ -13,25 +16,28 @@
 #define STRETCH 2048      // columns of D that these are of, at most; a multiple of UNIT
 #define STEPS 4           // rows of B that are added at a time
 #define GROUPS(rows) ((rows) > 4 ? 1 : 2) // squares of B side by side
-#define LEAST (1 << 15)   // elements of B that are worth a thread
+#define LEAST (1 << 15)                   // elements of B that are worth a thread
 
 typedef struct job {
     zr_operands of;
-    const float *a; // panels as cpu_product_pack.h lays them out
-    float *sums;    // (threads, SUMS)
-    int rows;       // 1, 2, 4 or 8
+    const float *a;  // panels as cpu_product_pack.h lays them out
+    float *sums;     // (threads, SUMS)
+    int rows;        // 1, 2, 4 or 8
     int64_t stretch; // columns of sums
 } job;
 
 // Where step t of A's row r lies; the next ones of its chunk follow.
 static inline const float *a_at(const job *work, int64_t r, int64_t t)
 {
-    return work->a + r / MR * A_PANEL(work->of.product->k) + t / LANES * MR * LANES + r % MR * LANES + t % LANES;
+    return work->a + r / MR * A_PANEL(work->of.product->k) + t / LANES * MR * LANES +
+           r % MR * LANES + t % LANES;
 }
 
-// Sums of one vector of columns get `steps` rows of B, `step` apart: from element `at` on, of which `left` exist.
-INLINE void add_vector(zero_dtype type, int rows, int steps, vf factor[THIN_ROWS][STEPS], const void *b, int64_t at,
-                       int64_t step, int64_t left, float *sums, int64_t stretch)
+// Sums of one vector of columns get `steps` rows of B, `step` apart: from element `at` on, of which
+// `left` exist.
+INLINE void add_vector(zero_dtype type, int rows, int steps, vf factor[THIN_ROWS][STEPS],
+                       const void *b, int64_t at, int64_t step, int64_t left, float *sums,
+                       int64_t stretch)
 {
     vf x[STEPS];
     for (int s = 0; s < steps; s++)
@@ -45,8 +51,8 @@ INLINE void add_vector(zero_dtype type, int rows, int steps, vf factor[THIN_ROWS
 }
 
 // Sums get rows t .. t+steps-1 of B, from column j on.
-INLINE void add_steps(zero_dtype type, int rows, int steps, const job *work, int64_t t, int64_t j, int64_t columns,
-                      float *sums)
+INLINE void add_steps(zero_dtype type, int rows, int steps, const job *work, int64_t t, int64_t j,
+                      int64_t columns, float *sums)
 {
     int64_t step = work->of.product->n, at = t * step + j, c = 0;
     const void *b = work->of.b;
@@ -57,10 +63,12 @@ INLINE void add_steps(zero_dtype type, int rows, int steps, const job *work, int
     for (; c + LANES <= columns; c += LANES)
         add_vector(type, rows, steps, factor, b, at + c, step, LANES, sums + c, work->stretch);
     if (c < columns)
-        add_vector(type, rows, steps, factor, b, at + c, step, columns - c, sums + c, work->stretch);
+        add_vector(type, rows, steps, factor, b, at + c, step, columns - c, sums + c,
+                   work->stretch);
 }
 
-INLINE void sum_steps(zero_dtype type, int rows, const job *work, int64_t j, int64_t columns, float *sums)
+INLINE void sum_steps(zero_dtype type, int rows, const job *work, int64_t j, int64_t columns,
+                      float *sums)
 {
     int64_t t = 0, k = work->of.product->k;
     for (; t + STEPS <= k; t += STEPS)
@@ -70,13 +78,14 @@ INLINE void sum_steps(zero_dtype type, int rows, const job *work, int64_t j, int
 }
 
 // Squares of B's rows j .. j+GROUPS*LANES-1, of which `left` exist, at steps t .. t+count-1.
-INLINE void add_squares(zero_dtype type, int rows, const job *work, int64_t t, int64_t j, int64_t left, int64_t count,
-                        vf sum[THIN_ROWS][2])
+INLINE void add_squares(zero_dtype type, int rows, const job *work, int64_t t, int64_t j,
+                        int64_t left, int64_t count, vf sum[THIN_ROWS][2])
 {
     int64_t k = work->of.product->k;
     for (int g = 0; g < GROUPS(rows); g++) {
         vf x[LANES];
-        rows_get(type, work->of.b, (j + g * LANES) * k + t, k, ZR_MAX(0, left - g * LANES), count, x);
+        rows_get(type, work->of.b, (j + g * LANES) * k + t, k, ZR_MAX(0, left - g * LANES), count,
+                 x);
         transpose(x);
         for (int i = 0; i < count; i++)
             for (int r = 0; r < rows; r++)
@@ -84,7 +93,8 @@ INLINE void add_squares(zero_dtype type, int rows, const job *work, int64_t t, i
     }
 }
 
-INLINE void sum_columns(zero_dtype type, int rows, const job *work, int64_t j, int64_t columns, float *sums)
+INLINE void sum_columns(zero_dtype type, int rows, const job *work, int64_t j, int64_t columns,
+                        float *sums)
 {
     int64_t k = work->of.product->k;
     for (int64_t c = 0; c < columns; c += GROUPS(rows) * LANES) {
@@ -131,7 +141,8 @@ static void multiply_stretch(const job *work, int64_t j, int64_t columns, float 
     for (int64_t r = 0; r < work->rows; r++) {
         memset(sums + r * work->stretch, 0, sizeof(float) * (size_t)ZR_ROUND_UP(columns, UNIT));
         if (p->add && r < p->m)
-            memcpy(sums + r * work->stretch, (const float *)work->of.d + r * p->n + j, sizeof(float) * (size_t)columns);
+            memcpy(sums + r * work->stretch, (const float *)work->of.d + r * p->n + j,
+                   sizeof(float) * (size_t)columns);
     }
     sum_rows(work, j, columns, sums);
     sums_finish(&work->of, 0, j, p->m, columns, sums, work->stretch);
@@ -147,19 +158,26 @@ static void multiply_units(const void *job_, int64_t first, int64_t last, int wo
 
 static size_t scratch(zr_queue *queue, const zr_product *product)
 {
-    return sizeof(float) * (size_t)(queue->threads * SUMS + ZR_ROUND_UP(product->m, MR) / MR * A_PANEL(product->k) + LANES * ZR_ROUND_UP(THIN_ROWS, LANES));
+    return sizeof(float) *
+           (size_t)(queue->threads * SUMS + ZR_ROUND_UP(product->m, MR) / MR * A_PANEL(product->k) +
+                    LANES * ZR_ROUND_UP(THIN_ROWS, LANES));
 }
 
 // A is packed by the calling thread: it is small.
-static zero_status run(zr_queue *queue, const zr_product *product, const void *a, const void *b, const void *operand,
-                       void *d, zero_error *error)
+static zero_status run(zr_queue *queue, const zr_product *product, const void *a, const void *b,
+                       const void *operand, void *d, zero_error *error)
 {
-    float *sums = queue->scratch, *row = sums + queue->threads * SUMS, *packed = row + LANES * ZR_ROUND_UP(THIN_ROWS, LANES);
+    float *sums = queue->scratch, *row = sums + queue->threads * SUMS,
+          *packed = row + LANES * ZR_ROUND_UP(THIN_ROWS, LANES);
     int rows = product->m > 4 ? 8 : product->m > 2 ? 4 : (int)product->m;
-    job work = {.of = {.product = product, .a = a, .b = b, .operand = operand, .d = d}, .a = packed, .sums = sums, .rows = rows,
+    job work = {.of = {.product = product, .a = a, .b = b, .operand = operand, .d = d},
+                .a = packed,
+                .sums = sums,
+                .rows = rows,
                 .stretch = ZR_MIN(STRETCH, SUMS / rows)};
     pack_a(&work.of, 0, product->m, 0, product->k, packed, row);
-    zr_cpu_for(queue, (product->n + UNIT - 1) / UNIT, 1 + LEAST / UNIT / ZR_MAX(1, product->k), multiply_units, &work);
+    zr_cpu_for(queue, (product->n + UNIT - 1) / UNIT, 1 + LEAST / UNIT / ZR_MAX(1, product->k),
+               multiply_units, &work);
     return ZERO_OK;
 }
 

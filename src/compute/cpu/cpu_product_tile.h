@@ -1,7 +1,9 @@
-// The innermost part of our products: a tile of sums in registers, and how finished sums become elements of D.
+// The innermost part of our products: a tile of sums in registers, and how finished sums become
+// elements of D.
 //
-// Invariant: a sum is one chain of fused multiply-adds in the order of k, begun with zero or with what it is added to. The
-// chain goes through memory, unrounded, where k is cut, so neither that nor the tile that an element falls in changes a bit.
+// Invariant: a sum is one chain of fused multiply-adds in the order of k, begun with zero or with
+// what it is added to. The chain goes through memory, unrounded, where k is cut, so neither that
+// nor the tile that an element falls in changes a bit.
 #ifndef ZR_COMPUTE_CPU_PRODUCT_TILE_H
 #define ZR_COMPUTE_CPU_PRODUCT_TILE_H
 
@@ -17,7 +19,8 @@
 #define NR (VECTORS * LANES)
 #define THIN_ROWS 8 // of D, up to which B is not packed
 
-// Columns of the next panel where `left` columns are left. None of one vector alone: its few sums would wait for each other.
+// Columns of the next panel where `left` columns are left. None of one vector alone: its few sums
+// would wait for each other.
 static inline int64_t panel_columns(int64_t left)
 {
     bool pairs = VECTORS == 3 && left > 3 * LANES && left <= 4 * LANES;
@@ -69,10 +72,10 @@ INLINE void tile_step(int vectors, const float *a, const float *b, tile *s)
     y = vf_all(a[3 * LANES]), s->s30 += y * x0, s->s31 += y * x1, s->s32 += y * x2;
 }
 
-// a, b: panels as cpu_product_pack.h lays them out. sums: rows, `step` apart; added to, or set where `fresh`. bias is added at
-// the end where it is not NULL.
-INLINE void tile_sum(int vectors, const float *a, const float *b, int64_t depth, bool fresh, float *sums, int64_t step,
-                     const float *bias)
+// a, b: panels as cpu_product_pack.h lays them out. sums: rows, `step` apart; added to, or set
+// where `fresh`. bias is added at the end where it is not NULL.
+INLINE void tile_sum(int vectors, const float *a, const float *b, int64_t depth, bool fresh,
+                     float *sums, int64_t step, const float *bias)
 {
     tile s = {0};
     if (!fresh) {
@@ -100,8 +103,9 @@ INLINE void tile_sum(int vectors, const float *a, const float *b, int64_t depth,
 }
 
 // Elements of D, of type `out`, from finished sums.
-INLINE void sums_become(zero_dtype in, zero_dtype out, zr_epilogue how, const zr_operands *of, int64_t i, int64_t j,
-                        int64_t rows, int64_t columns, const float *sums, int64_t step)
+INLINE void sums_become(zero_dtype in, zero_dtype out, zr_epilogue how, const zr_operands *of,
+                        int64_t i, int64_t j, int64_t rows, int64_t columns, const float *sums,
+                        int64_t step)
 {
     for (int64_t c = 0; c < columns; c += LANES) {
         int64_t left = columns - c, at = i * of->product->n + j + c;
@@ -117,8 +121,9 @@ INLINE void sums_become(zero_dtype in, zero_dtype out, zr_epilogue how, const zr
     }
 }
 
-INLINE void sums_become_typed(zero_dtype in, zero_dtype out, const zr_operands *of, int64_t i, int64_t j, int64_t rows,
-                              int64_t columns, const float *sums, int64_t step)
+INLINE void sums_become_typed(zero_dtype in, zero_dtype out, const zr_operands *of, int64_t i,
+                              int64_t j, int64_t rows, int64_t columns, const float *sums,
+                              int64_t step)
 {
     if (of->product->epilogue == ZR_EPILOGUE_BIAS)
         sums_become(in, out, ZR_EPILOGUE_BIAS, of, i, j, rows, columns, sums, step);
@@ -128,15 +133,18 @@ INLINE void sums_become_typed(zero_dtype in, zero_dtype out, const zr_operands *
         sums_become(in, out, ZR_EPILOGUE_NONE, of, i, j, rows, columns, sums, step);
 }
 
-// Rows i .. i+rows-1, columns j .. j+columns-1 of D from their finished sums, rows that are `step` apart and may be D's own;
+// Rows i .. i+rows-1, columns j .. j+columns-1 of D from their finished sums, rows that are `step`
+// apart and may be D's own;
 // whole vectors are read.
-static inline void sums_finish(const zr_operands *of, int64_t i, int64_t j, int64_t rows, int64_t columns, const float *sums,
-                               int64_t step)
+static inline void sums_finish(const zr_operands *of, int64_t i, int64_t j, int64_t rows,
+                               int64_t columns, const float *sums, int64_t step)
 {
     if (of->product->out == ZERO_F32)
-        WITH_TYPE(TYPE, of->product->dtype, sums_become_typed(TYPE, ZERO_F32, of, i, j, rows, columns, sums, step));
+        WITH_TYPE(TYPE, of->product->dtype,
+                  sums_become_typed(TYPE, ZERO_F32, of, i, j, rows, columns, sums, step));
     else
-        WITH_TYPE(TYPE, of->product->dtype, sums_become_typed(TYPE, TYPE, of, i, j, rows, columns, sums, step));
+        WITH_TYPE(TYPE, of->product->dtype,
+                  sums_become_typed(TYPE, TYPE, of, i, j, rows, columns, sums, step));
 }
 
 #endif

@@ -1,4 +1,5 @@
-// RMSNorm, as cpu_rows.c has LayerNorm: a row comes from memory once, dgamma is summed by blocks of rows in a fixed order.
+// RMSNorm, as cpu_rows.c has LayerNorm: a row comes from memory once, dgamma is summed by blocks of
+// rows in a fixed order.
 #include "compute/cpu/cpu_norm.h"
 
 typedef struct rms_job {
@@ -25,7 +26,8 @@ INLINE float row_squares(zero_dtype stream, const void *x, int64_t at, int64_t w
     int64_t j = at, end = at + width;
     for (; j + 4 * LANES <= end; j += 4 * LANES) {
         vf x0 = vf_get_as(stream, x, j, LANES), x1 = vf_get_as(stream, x, j + LANES, LANES);
-        vf x2 = vf_get_as(stream, x, j + 2 * LANES, LANES), x3 = vf_get_as(stream, x, j + 3 * LANES, LANES);
+        vf x2 = vf_get_as(stream, x, j + 2 * LANES, LANES),
+           x3 = vf_get_as(stream, x, j + 3 * LANES, LANES);
         q0 += x0 * x0, q1 += x1 * x1, q2 += x2 * x2, q3 += x3 * x3;
     }
     for (; j < end; j += LANES) {
@@ -58,21 +60,25 @@ static void rms_rows(const void *job_, int64_t first, int64_t last, int worker)
         WITH_TYPE(S, job->norm->stream, WITH_TYPE(T, job->norm->dtype, rms_row(S, T, job, i)));
 }
 
-void ZR_CPU_TABLE(zr_cpu_rms_forward)(zr_queue *queue, const zr_norm *norm, const void *x, const void *gamma, void *y, float *rstd)
+void ZR_CPU_TABLE(zr_cpu_rms_forward)(zr_queue *queue, const zr_norm *norm, const void *x,
+                                      const void *gamma, void *y, float *rstd)
 {
     rms_job job = {.norm = norm, .x = x, .gamma = gamma, .y = y, .rstd = rstd};
     zr_cpu_for(queue, norm->rows, norm_worth(norm->width), rms_rows, &job);
 }
 
-void ZR_CPU_TABLE(zr_cpu_residual_rms_forward)(zr_queue *queue, const zr_norm *norm, const void *x, const void *branch, void *sum, const void *gamma, void *y,
-                                               float *rstd)
+void ZR_CPU_TABLE(zr_cpu_residual_rms_forward)(zr_queue *queue, const zr_norm *norm, const void *x,
+                                               const void *branch, void *sum, const void *gamma,
+                                               void *y, float *rstd)
 {
-    rms_job job = {.norm = norm, .x = x, .branch = branch, .sum = sum, .gamma = gamma, .y = y, .rstd = rstd};
+    rms_job job = {
+        .norm = norm, .x = x, .branch = branch, .sum = sum, .gamma = gamma, .y = y, .rstd = rstd};
     zr_cpu_for(queue, norm->rows, norm_worth(norm->width), rms_rows, &job);
 }
 
 // dx of one row, and its part of dgamma added to scale.
-INLINE void backward_row(zero_dtype stream, zero_dtype type, const rms_job *job, int64_t i, float *scale)
+INLINE void backward_row(zero_dtype stream, zero_dtype type, const rms_job *job, int64_t i,
+                         float *scale)
 {
     int64_t width = job->norm->width, at = i * width;
     float rstd = job->rstd[i];
@@ -85,7 +91,8 @@ INLINE void backward_row(zero_dtype stream, zero_dtype type, const rms_job *job,
     float mean_dot = vf_sum(dot) / (float)width;
     for (int64_t j = 0; j < width; j += LANES) {
         int64_t left = width - j;
-        vf dy = vf_get_as(type, job->dy, at + j, left), g = dy * vf_get_as(type, job->gamma, j, left);
+        vf dy = vf_get_as(type, job->dy, at + j, left),
+           g = dy * vf_get_as(type, job->gamma, j, left);
         vf normal = vf_get_as(stream, job->x, at + j, left) * rstd;
         vf dx = (g - normal * mean_dot) * rstd;
         vf_put(scale + j, left, vf_get(scale + j, left) + dy * normal);
@@ -104,7 +111,8 @@ static void backward_blocks(const void *job_, int64_t first, int64_t last, int w
         int64_t end = ZR_MIN((block + 1) * job->block_rows, job->norm->rows);
         memset(partial, 0, sizeof(float) * (size_t)width);
         for (int64_t i = block * job->block_rows; i < end; i++)
-            WITH_TYPE(S, job->norm->stream, WITH_TYPE(T, job->norm->dtype, backward_row(S, T, job, i, partial)));
+            WITH_TYPE(S, job->norm->stream,
+                      WITH_TYPE(T, job->norm->dtype, backward_row(S, T, job, i, partial)));
     }
 }
 
@@ -118,12 +126,15 @@ static void collect(const void *job_, int64_t first, int64_t last, int worker)
         for (int64_t block = 0; block < job->blocks; block++)
             sum[block % 4] += vf_get(job->partial + block * width + j, width - j);
         vf total = (sum[0] + sum[1]) + (sum[2] + sum[3]);
-        vf_put(job->dgamma + j, width - j, job->add_parameters ? vf_get(job->dgamma + j, width - j) + total : total);
+        vf_put(job->dgamma + j, width - j,
+               job->add_parameters ? vf_get(job->dgamma + j, width - j) + total : total);
     }
 }
 
-void ZR_CPU_TABLE(zr_cpu_rms_backward)(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x, const void *gamma, const float *rstd, const void *past,
-                                       void *dx, float *dgamma, bool add_parameters, void *scratch)
+void ZR_CPU_TABLE(zr_cpu_rms_backward)(zr_queue *queue, const zr_norm *norm, const void *dy,
+                                       const void *x, const void *gamma, const float *rstd,
+                                       const void *past, void *dx, float *dgamma,
+                                       bool add_parameters, void *scratch)
 {
     int64_t rows = norm_block_rows(norm->rows);
     rms_job job = {

@@ -1,10 +1,13 @@
-// Rotary embedding: a table of cosines and sines by position, and the rotation of rows by it. Angles are products rounded to fp32, as
-// torch has them; a task is a position or a row.
+// Rotary embedding: a table of cosines and sines by position, and the rotation of rows by it.
+// Angles are products rounded to fp32, as torch has them; a task is a position or a row.
 #include "compute/cpu/cpu_attention.h"
 
 #define WORTH (1 << 13) // pairs that are worth a thread
 
-typedef struct table_job { const zr_rotary *rotary; float *table; } table_job;
+typedef struct table_job {
+    const zr_rotary *rotary;
+    float *table;
+} table_job;
 
 static void table_rows(const void *job_, int64_t first, int64_t last, int worker)
 {
@@ -38,13 +41,15 @@ typedef struct rotate_job {
     int64_t y_step;
 } rotate_job;
 
-INLINE void rotate_head(zero_dtype from, zero_dtype to, const rotate_job *job, const float *cosines, int64_t x, int64_t y)
+INLINE void rotate_head(zero_dtype from, zero_dtype to, const rotate_job *job, const float *cosines,
+                        int64_t x, int64_t y)
 {
     int64_t half = job->rotary->head_dim / 2;
     for (int64_t j = 0; j < half; j += LANES) {
         int64_t left = half - j;
         vf c = vf_get(cosines + j, left), s = vf_get(cosines + half + j, left);
-        vf x1 = vf_get_as(from, job->x, x + j, left), x2 = vf_get_as(from, job->x, x + half + j, left);
+        vf x1 = vf_get_as(from, job->x, x + j, left),
+           x2 = vf_get_as(from, job->x, x + half + j, left);
         if (job->back)
             s = -s;
         vf_put_as(to, job->y, y + j, left, x1 * c - x2 * s);
@@ -56,7 +61,8 @@ INLINE void rotate_row(zero_dtype from, zero_dtype to, const rotate_job *job, in
 {
     int64_t dim = job->rotary->head_dim;
     for (int64_t h = 0; h < job->heads; h++)
-        rotate_head(from, to, job, job->table + row % job->rotary->seq * dim, row * job->x_step + h * dim, row * job->y_step + h * dim);
+        rotate_head(from, to, job, job->table + row % job->rotary->seq * dim,
+                    row * job->x_step + h * dim, row * job->y_step + h * dim);
 }
 
 static void rotate_rows(const void *job_, int64_t first, int64_t last, int worker)
@@ -66,9 +72,18 @@ static void rotate_rows(const void *job_, int64_t first, int64_t last, int worke
         WITH_TYPE(F, job->rotary->from, WITH_TYPE(T, job->rotary->to, rotate_row(F, T, job, row)));
 }
 
-void ZR_CPU_TABLE(zr_cpu_rotate)(zr_queue *queue, const zr_rotary *rotary, int64_t heads, const float *table, bool back, const void *x, int64_t x_step,
+void ZR_CPU_TABLE(zr_cpu_rotate)(zr_queue *queue, const zr_rotary *rotary, int64_t heads,
+                                 const float *table, bool back, const void *x, int64_t x_step,
                                  void *y, int64_t y_step)
 {
-    rotate_job job = {.rotary = rotary, .heads = heads, .table = table, .back = back, .x = x, .x_step = x_step, .y = y, .y_step = y_step};
-    zr_cpu_for(queue, rotary->batch * rotary->seq, 1 + WORTH / ZR_MAX(1, heads * rotary->head_dim / 2), rotate_rows, &job);
+    rotate_job job = {.rotary = rotary,
+                      .heads = heads,
+                      .table = table,
+                      .back = back,
+                      .x = x,
+                      .x_step = x_step,
+                      .y = y,
+                      .y_step = y_step};
+    zr_cpu_for(queue, rotary->batch * rotary->seq,
+               1 + WORTH / ZR_MAX(1, heads * rotary->head_dim / 2), rotate_rows, &job);
 }

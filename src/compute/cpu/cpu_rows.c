@@ -1,8 +1,9 @@
-// LayerNorm, softmax and cross-entropy. A row is read from memory once and then comes from the cache, so two and three
-// passes over it (mean, then squares around it; maximum, then exponentials) cost no bandwidth, and keep full precision.
+// LayerNorm, softmax and cross-entropy. A row is read from memory once and then comes from the
+// cache, so two and three passes over it (mean, then squares around it; maximum, then exponentials)
+// cost no bandwidth, and keep full precision.
 //
-// dgamma and dbeta: each block of rows sums its own into scratch, [block][2][width]; the blocks are then added in a fixed
-// order. How many rows a block has follows from their number alone.
+// dgamma and dbeta: each block of rows sums its own into scratch, [block][2][width]; the blocks are
+// then added in a fixed order. How many rows a block has follows from their number alone.
 #include "compute/cpu/cpu_norm.h"
 
 #define SPAN 1024 // exponentials summed in fp32 before they go to a double
@@ -25,7 +26,8 @@ INLINE float row_mean(zero_dtype type, const void *x, int64_t at, int64_t width)
     int64_t j = at, end = at + width;
     for (; j + 4 * LANES <= end; j += 4 * LANES) {
         s0 += vf_get_as(type, x, j, LANES), s1 += vf_get_as(type, x, j + LANES, LANES);
-        s2 += vf_get_as(type, x, j + 2 * LANES, LANES), s3 += vf_get_as(type, x, j + 3 * LANES, LANES);
+        s2 += vf_get_as(type, x, j + 2 * LANES, LANES),
+            s3 += vf_get_as(type, x, j + 3 * LANES, LANES);
     }
     for (; j < end; j += LANES)
         s0 += vf_get_as(type, x, j, end - j);
@@ -38,7 +40,8 @@ INLINE float row_variance(zero_dtype type, const void *x, int64_t at, int64_t wi
     vf q0 = {0}, q1 = {0}, s0 = {0}, s1 = {0};
     int64_t j = at, end = at + width;
     for (; j + 2 * LANES <= end; j += 2 * LANES) {
-        vf d0 = vf_get_as(type, x, j, LANES) - *mean, d1 = vf_get_as(type, x, j + LANES, LANES) - *mean;
+        vf d0 = vf_get_as(type, x, j, LANES) - *mean,
+           d1 = vf_get_as(type, x, j + LANES, LANES) - *mean;
         q0 += d0 * d0, q1 += d1 * d1;
         s0 += d0, s1 += d1;
     }
@@ -47,7 +50,8 @@ INLINE float row_variance(zero_dtype type, const void *x, int64_t at, int64_t wi
         q0 += d * d;
         s0 += d;
     }
-    float left = vf_sum(s0 + s1) / (float)width, variance = vf_sum(q0 + q1) / (float)width - left * left;
+    float left = vf_sum(s0 + s1) / (float)width,
+          variance = vf_sum(q0 + q1) / (float)width - left * left;
     *mean += left;
     return variance < 0 ? 0 : variance;
 }
@@ -60,8 +64,8 @@ INLINE void row_add(zero_dtype stream, zero_dtype type, const norm_job *job, int
     }
 }
 
-INLINE void row_normalize(zero_dtype stream, zero_dtype type, const norm_job *job, const void *x, int64_t at,
-                          float mean, float rstd)
+INLINE void row_normalize(zero_dtype stream, zero_dtype type, const norm_job *job, const void *x,
+                          int64_t at, float mean, float rstd)
 {
     int64_t width = job->norm->width;
     for (int64_t j = 0; j < width; j += LANES) {
@@ -94,15 +98,17 @@ static void norm_rows(const void *job_, int64_t first, int64_t last, int worker)
         WITH_TYPE(S, job->norm->stream, WITH_TYPE(T, job->norm->dtype, norm_row(S, T, job, i)));
 }
 
-static void norm_forward(zr_queue *queue, const zr_norm *norm, const void *x, const void *gamma, const void *beta,
-                         void *y, float *mean, float *rstd)
+static void norm_forward(zr_queue *queue, const zr_norm *norm, const void *x, const void *gamma,
+                         const void *beta, void *y, float *mean, float *rstd)
 {
-    norm_job job = {.norm = norm, .x = x, .gamma = gamma, .beta = beta, .y = y, .mean = mean, .rstd = rstd};
+    norm_job job = {
+        .norm = norm, .x = x, .gamma = gamma, .beta = beta, .y = y, .mean = mean, .rstd = rstd};
     zr_cpu_for(queue, norm->rows, norm_worth(norm->width), norm_rows, &job);
 }
 
-static void residual_norm_forward(zr_queue *queue, const zr_norm *norm, const void *x, const void *branch, void *sum,
-                                  const void *gamma, const void *beta, void *y, float *mean, float *rstd)
+static void residual_norm_forward(zr_queue *queue, const zr_norm *norm, const void *x,
+                                  const void *branch, void *sum, const void *gamma,
+                                  const void *beta, void *y, float *mean, float *rstd)
 {
     norm_job job = {.norm = norm,
                     .x = x,
@@ -119,8 +125,8 @@ static void residual_norm_forward(zr_queue *queue, const zr_norm *norm, const vo
 // ---- LayerNorm backward ----
 
 // dx of one row, and its part of dgamma and dbeta added to scale and shift.
-INLINE void norm_backward_row(zero_dtype stream, zero_dtype type, const norm_job *job, int64_t i, float *scale,
-                              float *shift)
+INLINE void norm_backward_row(zero_dtype stream, zero_dtype type, const norm_job *job, int64_t i,
+                              float *scale, float *shift)
 {
     int64_t width = job->norm->width, at = i * width;
     float mean = job->mean[i], rstd = job->rstd[i];
@@ -135,7 +141,8 @@ INLINE void norm_backward_row(zero_dtype stream, zero_dtype type, const norm_job
     float mean_sum = vf_sum(sum) / (float)width, mean_dot = vf_sum(dot) / (float)width;
     for (int64_t j = 0; j < width; j += LANES) {
         int64_t left = width - j;
-        vf dy = vf_get_as(type, job->dy, at + j, left), g = dy * vf_get_as(type, job->gamma, j, left);
+        vf dy = vf_get_as(type, job->dy, at + j, left),
+           g = dy * vf_get_as(type, job->gamma, j, left);
         vf normal = (vf_get_as(stream, job->x, at + j, left) - mean) * rstd;
         vf dx = (g - mean_sum - normal * mean_dot) * rstd;
         vf_put(scale + j, left, vf_get(scale + j, left) + dy * normal);
@@ -156,7 +163,8 @@ static void norm_backward_blocks(const void *job_, int64_t first, int64_t last, 
         memset(partial, 0, sizeof(float) * (size_t)(2 * width));
         for (int64_t i = block * job->block_rows; i < end; i++)
             WITH_TYPE(S, job->norm->stream,
-                      WITH_TYPE(T, job->norm->dtype, norm_backward_row(S, T, job, i, partial, partial + width)));
+                      WITH_TYPE(T, job->norm->dtype,
+                                norm_backward_row(S, T, job, i, partial, partial + width)));
     }
 }
 
@@ -173,14 +181,15 @@ static void norm_collect(const void *job_, int64_t first, int64_t last, int work
             for (int64_t block = 0; block < job->blocks; block++)
                 sum[block % 4] += vf_get(from + block * 2 * width + j, width - j);
             vf total = (sum[0] + sum[1]) + (sum[2] + sum[3]);
-            vf_put(to + j, width - j, job->add_parameters ? vf_get(to + j, width - j) + total : total);
+            vf_put(to + j, width - j,
+                   job->add_parameters ? vf_get(to + j, width - j) + total : total);
         }
     }
 }
 
-static void norm_backward(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x, const void *gamma,
-                          const float *mean, const float *rstd, const void *past, void *dx, float *dgamma,
-                          float *dbeta, bool add_parameters, void *scratch)
+static void norm_backward(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x,
+                          const void *gamma, const float *mean, const float *rstd, const void *past,
+                          void *dx, float *dgamma, float *dbeta, bool add_parameters, void *scratch)
 {
     int64_t rows = norm_block_rows(norm->rows);
     norm_job job = {
@@ -209,8 +218,8 @@ static size_t norm_scratch(const zr_queue *queue, const zr_norm *norm)
     return sizeof(float) * (size_t)((norm->rows + rows - 1) / rows * 2 * norm->width);
 }
 
-// ---- softmax and cross-entropy: a row of fp32 keeps its exponentials between the passes; one of 16 bits makes them twice, so
-// that what it stores is rounded once ----
+// ---- softmax and cross-entropy: a row of fp32 keeps its exponentials between the passes; one of
+// 16 bits makes them twice, so that what it stores is rounded once ----
 
 typedef struct softmax_job {
     zero_dtype dtype;
@@ -266,7 +275,8 @@ INLINE double row_exponentials(zero_dtype type, void *x, int64_t width, float la
 }
 
 // x = e^(x - largest) * factor, or x * factor where x is kept exponentials.
-INLINE void row_multiply(zero_dtype type, void *x, int64_t width, float largest, bool kept, float factor)
+INLINE void row_multiply(zero_dtype type, void *x, int64_t width, float largest, bool kept,
+                         float factor)
 {
     for (int64_t j = 0; j < width; j += LANES) {
         vf e = vf_get_as(type, x, j, width - j);
@@ -303,8 +313,8 @@ static void loss_rows(const void *job_, int64_t first, int64_t last, int worker)
         WITH_TYPE(T, job->dtype, loss_row(T, job, i));
 }
 
-static void loss(zr_queue *queue, const zr_loss *loss, void *logits, const int32_t *target, float *row_loss,
-                 bool gradient)
+static void loss(zr_queue *queue, const zr_loss *loss, void *logits, const int32_t *target,
+                 float *row_loss, bool gradient)
 {
     softmax_job job = {.dtype = loss->dtype,
                        .width = loss->vocab,

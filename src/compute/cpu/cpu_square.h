@@ -7,8 +7,10 @@
 #if LANES == 4
 INLINE void transpose(vf r[LANES])
 {
-    vf t0 = __builtin_shufflevector(r[0], r[1], 0, 4, 1, 5), t1 = __builtin_shufflevector(r[2], r[3], 0, 4, 1, 5);
-    vf t2 = __builtin_shufflevector(r[0], r[1], 2, 6, 3, 7), t3 = __builtin_shufflevector(r[2], r[3], 2, 6, 3, 7);
+    vf t0 = __builtin_shufflevector(r[0], r[1], 0, 4, 1, 5),
+       t1 = __builtin_shufflevector(r[2], r[3], 0, 4, 1, 5);
+    vf t2 = __builtin_shufflevector(r[0], r[1], 2, 6, 3, 7),
+       t3 = __builtin_shufflevector(r[2], r[3], 2, 6, 3, 7);
     r[0] = __builtin_shufflevector(t0, t1, 0, 1, 4, 5);
     r[1] = __builtin_shufflevector(t0, t1, 2, 3, 6, 7);
     r[2] = __builtin_shufflevector(t2, t3, 0, 1, 4, 5);
@@ -18,13 +20,13 @@ INLINE void transpose(vf r[LANES])
 #if LANES == 8
 #define LOWER(a, b) _mm256_unpacklo_ps(a, b) // of each four lanes: a0 b0 a1 b1
 #define UPPER(a, b) _mm256_unpackhi_ps(a, b)
-#define LOWER_PAIRS(a, b) (vf)_mm256_unpacklo_pd((__m256d)(a), (__m256d)(b))
-#define UPPER_PAIRS(a, b) (vf)_mm256_unpackhi_pd((__m256d)(a), (__m256d)(b))
+#define LOWER_PAIRS(a, b) (vf) _mm256_unpacklo_pd((__m256d)(a), (__m256d)(b))
+#define UPPER_PAIRS(a, b) (vf) _mm256_unpackhi_pd((__m256d)(a), (__m256d)(b))
 #else
 #define LOWER(a, b) _mm512_unpacklo_ps(a, b)
 #define UPPER(a, b) _mm512_unpackhi_ps(a, b)
-#define LOWER_PAIRS(a, b) (vf)_mm512_unpacklo_pd((__m512d)(a), (__m512d)(b))
-#define UPPER_PAIRS(a, b) (vf)_mm512_unpackhi_pd((__m512d)(a), (__m512d)(b))
+#define LOWER_PAIRS(a, b) (vf) _mm512_unpacklo_pd((__m512d)(a), (__m512d)(b))
+#define UPPER_PAIRS(a, b) (vf) _mm512_unpackhi_pd((__m512d)(a), (__m512d)(b))
 #endif
 
 // Four rows become four columns inside each four lanes; then the fours change places.
@@ -42,17 +44,22 @@ INLINE void transpose(vf r[LANES])
         r[i] = _mm256_permute2f128_ps(q[i], q[i + 4], 0x20);
         r[i + 4] = _mm256_permute2f128_ps(q[i], q[i + 4], 0x31);
 #else
-        vf t0 = _mm512_shuffle_f32x4(q[i], q[i + 4], 0x88), t1 = _mm512_shuffle_f32x4(q[i], q[i + 4], 0xdd);
-        vf t2 = _mm512_shuffle_f32x4(q[i + 8], q[i + 12], 0x88), t3 = _mm512_shuffle_f32x4(q[i + 8], q[i + 12], 0xdd);
+        vf t0 = _mm512_shuffle_f32x4(q[i], q[i + 4], 0x88),
+           t1 = _mm512_shuffle_f32x4(q[i], q[i + 4], 0xdd);
+        vf t2 = _mm512_shuffle_f32x4(q[i + 8], q[i + 12], 0x88),
+           t3 = _mm512_shuffle_f32x4(q[i + 8], q[i + 12], 0xdd);
         r[i] = _mm512_shuffle_f32x4(t0, t2, 0x88), r[i + 8] = _mm512_shuffle_f32x4(t0, t2, 0xdd);
-        r[i + 4] = _mm512_shuffle_f32x4(t1, t3, 0x88), r[i + 12] = _mm512_shuffle_f32x4(t1, t3, 0xdd);
+        r[i + 4] = _mm512_shuffle_f32x4(t1, t3, 0x88),
+              r[i + 12] = _mm512_shuffle_f32x4(t1, t3, 0xdd);
 #endif
     }
 }
 #endif
 
-// LANES rows of up to LANES elements, the first at element `from`, `step` apart; what is not there is zero.
-INLINE void rows_get(zero_dtype type, const void *array, int64_t from, int64_t step, int64_t rows, int64_t left, vf r[LANES])
+// LANES rows of up to LANES elements, the first at element `from`, `step` apart; what is not there
+// is zero.
+INLINE void rows_get(zero_dtype type, const void *array, int64_t from, int64_t step, int64_t rows,
+                     int64_t left, vf r[LANES])
 {
     if (__builtin_expect(rows >= LANES && left >= LANES, 1))
         for (int64_t i = 0; i < LANES; i++)

@@ -1,6 +1,8 @@
-// Vectors to and from storage types: fp32, bf16 and fp16 in memory, fp32 in registers, rounded to nearest even on the way out.
+// Vectors to and from storage types: fp32, bf16 and fp16 in memory, fp32 in registers, rounded to
+// nearest even on the way out.
 //
-// `type` is a constant wherever these are called (WITH_TYPE makes it one), so that one branch of them remains.
+// `type` is a constant wherever these are called (WITH_TYPE makes it one), so that one branch of
+// them remains.
 #ifndef ZR_COMPUTE_CPU_STORAGE_H
 #define ZR_COMPUTE_CPU_STORAGE_H
 
@@ -27,16 +29,14 @@ INLINE vh vw_to_halves(vw w) // lanes below 2^16
 #if LANES == 16
     return (vh)_mm512_cvtepi32_epi16((__m512i)w);
 #elif LANES == 8
-    return (vh)_mm_packus_epi32(_mm256_castsi256_si128((__m256i)w), _mm256_extracti128_si256((__m256i)w, 1));
+    return (vh)_mm_packus_epi32(_mm256_castsi256_si128((__m256i)w),
+                                _mm256_extracti128_si256((__m256i)w, 1));
 #else
     return __builtin_convertvector(w, vh);
 #endif
 }
 
-INLINE vf vf_from_bf16(vh h)
-{
-    return (vf)(vw_from_halves(h) << 16);
-}
+INLINE vf vf_from_bf16(vh h) { return (vf)(vw_from_halves(h) << 16); }
 
 INLINE vh vf_to_bf16(vf v)
 {
@@ -109,22 +109,25 @@ INLINE void vf_put_as(zero_dtype type, void *array, int64_t i, int64_t left, vf 
 
 INLINE vf vf_rounded_to(zero_dtype type, vf v) // as it would come back from storage
 {
-    return type == ZERO_F32 ? v : type == ZERO_BF16 ? vf_from_bf16(vf_to_bf16(v)) : vf_from_f16(vf_to_f16(v));
+    return type == ZERO_F32    ? v
+           : type == ZERO_BF16 ? vf_from_bf16(vf_to_bf16(v))
+                               : vf_from_f16(vf_to_f16(v));
 }
 
-// Makes `call` with NAME a constant of the value that `dtype` has: one copy of an INLINE body for each storage type.
-#define WITH_TYPE(NAME, dtype, call) \
-    do { \
-        if ((dtype) == ZERO_F32) { \
-            const zero_dtype NAME = ZERO_F32; \
-            call; \
-        } else if ((dtype) == ZERO_BF16) { \
-            const zero_dtype NAME = ZERO_BF16; \
-            call; \
-        } else { \
-            const zero_dtype NAME = ZERO_F16; \
-            call; \
-        } \
+// Makes `call` with NAME a constant of the value that `dtype` has: one copy of an INLINE body for
+// each storage type.
+#define WITH_TYPE(NAME, dtype, call)                                                               \
+    do {                                                                                           \
+        if ((dtype) == ZERO_F32) {                                                                 \
+            const zero_dtype NAME = ZERO_F32;                                                      \
+            call;                                                                                  \
+        } else if ((dtype) == ZERO_BF16) {                                                         \
+            const zero_dtype NAME = ZERO_BF16;                                                     \
+            call;                                                                                  \
+        } else {                                                                                   \
+            const zero_dtype NAME = ZERO_F16;                                                      \
+            call;                                                                                  \
+        }                                                                                          \
     } while (0)
 
 #endif

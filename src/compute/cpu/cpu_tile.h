@@ -14,12 +14,13 @@
 #define NR (2 * LANES)
 #define PREFETCH 8 // rows ahead: they lie too far apart for the processor to guess
 
-// Element (r, t) of A lies at a[r*a_row + t*a_step]; row t of B at b + t*b_step. add: out is added to, else set.
-INLINE void tile_product(const float *a, int64_t a_row, int64_t a_step, const float *b, int64_t b_step, int64_t count,
-                         float *out, int64_t out_step, int add)
+// Element (r, t) of A lies at a[r*a_row + t*a_step]; row t of B at b + t*b_step. add: out is added
+// to, else set.
+INLINE void tile_product(const float *a, int64_t a_row, int64_t a_step, const float *b,
+                         int64_t b_step, int64_t count, float *out, int64_t out_step, int add)
 {
-    vf s00 = {0}, s01 = {0}, s10 = {0}, s11 = {0}, s20 = {0}, s21 = {0}, s30 = {0}, s31 = {0}, s40 = {0}, s41 = {0},
-       s50 = {0}, s51 = {0};
+    vf s00 = {0}, s01 = {0}, s10 = {0}, s11 = {0}, s20 = {0}, s21 = {0}, s30 = {0}, s31 = {0},
+       s40 = {0}, s41 = {0}, s50 = {0}, s51 = {0};
     if (add) {
         s00 = vf_load(out), s01 = vf_load(out + LANES);
         s10 = vf_load(out + out_step), s11 = vf_load(out + out_step + LANES);
@@ -66,23 +67,29 @@ INLINE quad quad_get_as(zero_dtype type, const void *array, int64_t i)
         return *(const quad *)at;
 #if LANES >= 8
     __m128i halves = _mm_loadl_epi64(at);
-    return (quad)(type == ZERO_BF16 ? (__m128)_mm_slli_epi32(_mm_cvtepu16_epi32(halves), 16) : _mm_cvtph_ps(halves));
+    return (quad)(type == ZERO_BF16 ? (__m128)_mm_slli_epi32(_mm_cvtepu16_epi32(halves), 16)
+                                    : _mm_cvtph_ps(halves));
 #else
     quad_halves halves = *(const quad_halves *)at;
     if (type == ZERO_BF16)
         return (quad)(__builtin_convertvector(halves, quad_words) << 16);
-    return (quad){zr_f16_to_f32(halves[0]), zr_f16_to_f32(halves[1]), zr_f16_to_f32(halves[2]), zr_f16_to_f32(halves[3])};
+    return (quad){zr_f16_to_f32(halves[0]), zr_f16_to_f32(halves[1]), zr_f16_to_f32(halves[2]),
+                  zr_f16_to_f32(halves[3])};
 #endif
 }
 
-// Four rows of four elements, the first at `from`, become four columns, times factor; rows lie from_step and to_step apart.
-INLINE void transpose_quad(zero_dtype type, const void *array, int64_t from, int64_t from_step, float *to,
-                           int64_t to_step, float factor)
+// Four rows of four elements, the first at `from`, become four columns, times factor; rows lie
+// from_step and to_step apart.
+INLINE void transpose_quad(zero_dtype type, const void *array, int64_t from, int64_t from_step,
+                           float *to, int64_t to_step, float factor)
 {
     quad r0 = quad_get_as(type, array, from), r1 = quad_get_as(type, array, from + from_step);
-    quad r2 = quad_get_as(type, array, from + 2 * from_step), r3 = quad_get_as(type, array, from + 3 * from_step);
-    quad t0 = __builtin_shufflevector(r0, r1, 0, 4, 1, 5), t1 = __builtin_shufflevector(r2, r3, 0, 4, 1, 5);
-    quad t2 = __builtin_shufflevector(r0, r1, 2, 6, 3, 7), t3 = __builtin_shufflevector(r2, r3, 2, 6, 3, 7);
+    quad r2 = quad_get_as(type, array, from + 2 * from_step),
+         r3 = quad_get_as(type, array, from + 3 * from_step);
+    quad t0 = __builtin_shufflevector(r0, r1, 0, 4, 1, 5),
+         t1 = __builtin_shufflevector(r2, r3, 0, 4, 1, 5);
+    quad t2 = __builtin_shufflevector(r0, r1, 2, 6, 3, 7),
+         t3 = __builtin_shufflevector(r2, r3, 2, 6, 3, 7);
     *(quad *)to = __builtin_shufflevector(t0, t1, 0, 1, 4, 5) * factor;
     *(quad *)(to + to_step) = __builtin_shufflevector(t0, t1, 2, 3, 6, 7) * factor;
     *(quad *)(to + 2 * to_step) = __builtin_shufflevector(t2, t3, 0, 1, 4, 5) * factor;
@@ -95,10 +102,11 @@ INLINE void prefetch_row(zero_dtype type, const void *array, int64_t first, int6
         __builtin_prefetch(element_at(type, array, first + t));
 }
 
-// `rows` rows of `from` become columns, in panels of `panel` of them: to[(i / panel) * panel * depth + t * panel + i % panel]
-// = factor * from[i*from_step + t]. The last panel is filled up with zeros. type: of from, a constant (WITH_TYPE).
-INLINE void pack_columns(zero_dtype type, const void *from, int64_t from_step, int64_t rows, int64_t depth,
-                         int64_t panel, float factor, float *to)
+// `rows` rows of `from` become columns, in panels of `panel` of them: to[(i / panel) * panel *
+// depth + t * panel + i % panel] = factor * from[i*from_step + t]. The last panel is filled up with
+// zeros. type: of from, a constant (WITH_TYPE).
+INLINE void pack_columns(zero_dtype type, const void *from, int64_t from_step, int64_t rows,
+                         int64_t depth, int64_t panel, float factor, float *to)
 {
     for (int64_t start = 0; start < rows; start += panel, to += panel * depth) {
         int64_t filled = rows - start < panel ? rows - start : panel, i = 0;
@@ -110,26 +118,29 @@ INLINE void pack_columns(zero_dtype type, const void *from, int64_t from_step, i
                 transpose_quad(type, from, row + t, from_step, to + t * panel + i, panel, factor);
             for (; t < depth; t++)
                 for (int64_t r = 0; r < 4; r++)
-                    to[t * panel + i + r] = factor * vf_get_as(type, from, row + r * from_step + t, 1)[0];
+                    to[t * panel + i + r] =
+                        factor * vf_get_as(type, from, row + r * from_step + t, 1)[0];
         }
         for (; i < filled; i++)
             for (int64_t t = 0; t < depth; t++)
-                to[t * panel + i] = factor * vf_get_as(type, from, (start + i) * from_step + t, 1)[0];
+                to[t * panel + i] =
+                    factor * vf_get_as(type, from, (start + i) * from_step + t, 1)[0];
         for (; i < panel; i++)
             for (int64_t t = 0; t < depth; t++)
                 to[t * panel + i] = 0;
     }
 }
 
-// `rows` rows of `depth` elements to rows of `wide` >= depth floats, a multiple of LANES, and zero rows up to `padded`; what
-// is beyond depth is zero.
-INLINE void pack_rows(zero_dtype type, const void *from, int64_t from_step, int64_t rows, int64_t padded, int64_t depth,
-                      int64_t wide, float *to)
+// `rows` rows of `depth` elements to rows of `wide` >= depth floats, a multiple of LANES, and zero
+// rows up to `padded`; what is beyond depth is zero.
+INLINE void pack_rows(zero_dtype type, const void *from, int64_t from_step, int64_t rows,
+                      int64_t padded, int64_t depth, int64_t wide, float *to)
 {
     for (int64_t i = 0; i < rows; i++) {
         prefetch_row(type, from, (i + PREFETCH) * from_step, depth);
         for (int64_t t = 0; t < wide; t += LANES)
-            vf_store(to + i * wide + t, vf_get_as(type, from, i * from_step + t, depth > t ? depth - t : 0));
+            vf_store(to + i * wide + t,
+                     vf_get_as(type, from, i * from_step + t, depth > t ? depth - t : 0));
     }
     memset(to + rows * wide, 0, sizeof(float) * (size_t)((padded - rows) * wide));
 }

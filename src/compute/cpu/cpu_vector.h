@@ -1,4 +1,5 @@
-// Vectors of the width that this file is compiled for: GCC's vector types, and intrinsics for what C's operators lack.
+// Vectors of the width that this file is compiled for: GCC's vector types, and intrinsics for what
+// C's operators lack.
 // Only kernels include this; vectors never cross a function that is not inlined.
 #ifndef ZR_COMPUTE_CPU_VECTOR_H
 #define ZR_COMPUTE_CPU_VECTOR_H
@@ -30,10 +31,7 @@ INLINE vf vf_load(const float *p) { return *(const vf_loose *)p; }
 
 INLINE void vf_store(float *p, vf v) { *(vf_loose *)p = v; }
 
-INLINE vf vf_all(float x)
-{
-    return x - (vf){0};
-}
+INLINE vf vf_all(float x) { return x - (vf){0}; }
 
 // The first `left` lanes, others zero; all where left >= LANES.
 INLINE vf vf_get(const float *p, int64_t left)
@@ -123,11 +121,13 @@ typedef float vf8 __attribute__((vector_size(32)));
 INLINE float vf_sum(vf v) // a tree: lane i with lane i + half
 {
 #if LANES == 16
-    vf8 eight = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7)
-                + __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
-    vf4 four = __builtin_shufflevector(eight, eight, 0, 1, 2, 3) + __builtin_shufflevector(eight, eight, 4, 5, 6, 7);
+    vf8 eight = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7) +
+                __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
+    vf4 four = __builtin_shufflevector(eight, eight, 0, 1, 2, 3) +
+               __builtin_shufflevector(eight, eight, 4, 5, 6, 7);
 #elif LANES == 8
-    vf4 four = __builtin_shufflevector(v, v, 0, 1, 2, 3) + __builtin_shufflevector(v, v, 4, 5, 6, 7);
+    vf4 four =
+        __builtin_shufflevector(v, v, 0, 1, 2, 3) + __builtin_shufflevector(v, v, 4, 5, 6, 7);
 #else
     vf4 four = v;
 #endif

@@ -9,7 +9,8 @@
 #include <math.h>
 #include <string.h>
 
-typedef struct head { // one (batch, head); rows of q, k, v lie `stride` elements apart, rows of out and dout `out_stride`
+// one (batch, head); rows of q, k, v lie `stride` elements apart, rows of out and dout `out_stride`
+typedef struct head {
     const zr_attention *attention;
     const void *qkv;
     int64_t q, k, v; // first elements in qkv
@@ -21,7 +22,8 @@ typedef struct head { // one (batch, head); rows of q, k, v lie `stride` element
 static head head_at(const zr_attention *attention, const void *qkv, int64_t index)
 {
     int64_t b = index / attention->heads, h = index % attention->heads, dim = attention->head_dim;
-    int64_t width = attention->heads * dim, row = zr_attention_row(attention), begin = b * attention->seq * row;
+    int64_t width = attention->heads * dim, row = zr_attention_row(attention),
+            begin = b * attention->seq * row;
     int64_t k = begin + width + h / (attention->heads / attention->kv_heads) * dim;
     return (head){
         .attention = attention,
@@ -36,8 +38,8 @@ static head head_at(const zr_attention *attention, const void *qkv, int64_t inde
     };
 }
 
-static double dot(zero_dtype dtype_a, const void *a, int64_t at_a, zero_dtype dtype_b, const void *b, int64_t at_b,
-                  int64_t count)
+static double dot(zero_dtype dtype_a, const void *a, int64_t at_a, zero_dtype dtype_b,
+                  const void *b, int64_t at_b, int64_t count)
 {
     double sum = 0;
     for (int64_t c = 0; c < count; c++)
@@ -60,9 +62,9 @@ static double probabilities(const head *at, int64_t i, double *probability)
     zero_dtype type = at->attention->dtype;
     double max = -INFINITY, sum = 0;
     for (int64_t j = 0; j <= i; j++) {
-        probability[j] = dot(type, at->qkv, at->q + i * at->stride, type, at->qkv, at->k + j * at->stride,
-                             at->attention->head_dim)
-                         * at->attention->scale;
+        probability[j] = dot(type, at->qkv, at->q + i * at->stride, type, at->qkv,
+                             at->k + j * at->stride, at->attention->head_dim) *
+                         at->attention->scale;
         max = probability[j] > max ? probability[j] : max;
     }
     for (int64_t j = 0; j <= i; j++)
@@ -72,8 +74,8 @@ static double probabilities(const head *at, int64_t i, double *probability)
     return max + log(sum);
 }
 
-static void forward(zr_queue *queue, const zr_attention *attention, const void *qkv, void *out, float *lse,
-                    void *scratch)
+static void forward(zr_queue *queue, const zr_attention *attention, const void *qkv, void *out,
+                    float *lse, void *scratch)
 {
     double *probability = scratch;
     for (int64_t bh = 0; bh < attention->batch * attention->heads; bh++) {
@@ -85,7 +87,8 @@ static void forward(zr_queue *queue, const zr_attention *attention, const void *
             for (int64_t c = 0; c < attention->head_dim; c++) {
                 double sum = 0;
                 for (int64_t j = 0; j <= i; j++)
-                    sum += probability[j] * mask(&at, i, j) * ref_get(attention->dtype, qkv, at.v + j * at.stride + c);
+                    sum += probability[j] * mask(&at, i, j) *
+                           ref_get(attention->dtype, qkv, at.v + j * at.stride + c);
                 ref_put(attention->dtype, out, at.out + i * at.out_stride + c, sum);
             }
         }
@@ -93,18 +96,20 @@ static void forward(zr_queue *queue, const zr_attention *attention, const void *
 }
 
 // Adds what query i gives to dk and dv (seq, head_dim), and writes its dq.
-static void backward_row(const head *at, int64_t i, const void *out, const void *dout, double *probability, double *dk,
-                         double *dv, void *dqkv)
+static void backward_row(const head *at, int64_t i, const void *out, const void *dout,
+                         double *probability, double *dk, double *dv, void *dqkv)
 {
     zero_dtype type = at->attention->dtype;
-    int64_t dim = at->attention->head_dim, q = at->q + i * at->stride, o = at->out + i * at->out_stride;
+    int64_t dim = at->attention->head_dim, q = at->q + i * at->stride,
+            o = at->out + i * at->out_stride;
     double scale = at->attention->scale, delta = dot(type, out, o, type, dout, o, dim), row[dim];
     probabilities(at, i, probability);
     memset(row, 0, sizeof(row));
     for (int64_t j = 0; j <= i; j++) {
         int64_t k = at->k + j * at->stride, v = at->v + j * at->stride;
         double kept = mask(at, i, j);
-        double ds = probability[j] * (dot(type, dout, o, type, at->qkv, v, dim) * kept - delta) * scale;
+        double ds =
+            probability[j] * (dot(type, dout, o, type, at->qkv, v, dim) * kept - delta) * scale;
         for (int64_t c = 0; c < dim; c++) {
             dv[j * dim + c] += probability[j] * kept * ref_get(type, dout, o + c);
             dk[j * dim + c] += ds * ref_get(type, at->qkv, q + c);
@@ -115,10 +120,11 @@ static void backward_row(const head *at, int64_t i, const void *out, const void 
         ref_put(type, dqkv, q + c, row[c]);
 }
 
-static void backward(zr_queue *queue, const zr_attention *attention, const void *qkv, const void *out,
-                     const float *lse, const void *dout, void *dqkv, void *scratch)
+static void backward(zr_queue *queue, const zr_attention *attention, const void *qkv,
+                     const void *out, const float *lse, const void *dout, void *dqkv, void *scratch)
 {
-    int64_t seq = attention->seq, dim = attention->head_dim, sharing = attention->heads / attention->kv_heads;
+    int64_t seq = attention->seq, dim = attention->head_dim,
+            sharing = attention->heads / attention->kv_heads;
     double *probability = scratch, *dk = probability + seq, *dv = dk + seq * dim;
     for (int64_t bh = 0; bh < attention->batch * attention->heads; bh++) {
         head at = head_at(attention, qkv, bh);
@@ -139,16 +145,20 @@ static size_t scratch(const zr_queue *queue, const zr_attention *attention)
     return sizeof(double) * (size_t)(attention->seq * (1 + 2 * attention->head_dim));
 }
 
-// The row of position `at` of one sequence: q and out begin at elements `first` and `to`, keys and values at k and v.
-static void decode_head(const zr_attention *attention, const void *qkv, int64_t first, const float *k, const float *v, int64_t at, void *out, int64_t to)
+// The row of position `at` of one sequence: q and out begin at elements `first` and `to`, keys and
+// values at k and v.
+static void decode_head(const zr_attention *attention, const void *qkv, int64_t first,
+                        const float *k, const float *v, int64_t at, void *out, int64_t to)
 {
     int64_t dim = attention->head_dim;
     double max = -INFINITY, sum = 0, row[dim];
     for (int64_t j = 0; j <= at; j++)
-        max = fmax(max, dot(attention->dtype, qkv, first, ZERO_F32, k, j * dim, dim) * attention->scale);
+        max = fmax(max,
+                   dot(attention->dtype, qkv, first, ZERO_F32, k, j * dim, dim) * attention->scale);
     memset(row, 0, sizeof(row));
     for (int64_t j = 0; j <= at; j++) {
-        double weight = exp(dot(attention->dtype, qkv, first, ZERO_F32, k, j * dim, dim) * attention->scale - max);
+        double weight = exp(
+            dot(attention->dtype, qkv, first, ZERO_F32, k, j * dim, dim) * attention->scale - max);
         sum += weight;
         for (int64_t c = 0; c < dim; c++)
             row[c] += weight * v[j * dim + c];
@@ -157,25 +167,32 @@ static void decode_head(const zr_attention *attention, const void *qkv, int64_t 
         ref_put(attention->dtype, out, to + c, row[c] / sum);
 }
 
-// Row `row` of qkv, which is position `at` of the sequence: its keys and values join the cache before its queries look there.
-static void decode_row(const zr_attention *attention, const zr_attention_cache *cache, int64_t sequence, int64_t at, const void *qkv, int64_t row, void *out)
+// Row `row` of qkv, which is position `at` of the sequence: its keys and values join the cache
+// before its queries look there.
+static void decode_row(const zr_attention *attention, const zr_attention_cache *cache,
+                       int64_t sequence, int64_t at, const void *qkv, int64_t row, void *out)
 {
-    int64_t dim = attention->head_dim, width = attention->heads * dim, keys = attention->kv_heads * dim, from = row * zr_attention_row(attention);
+    int64_t dim = attention->head_dim, width = attention->heads * dim,
+            keys = attention->kv_heads * dim, from = row * zr_attention_row(attention);
     int64_t room = cache->capacity * dim, first = sequence * attention->kv_heads * room;
     assert(at < cache->capacity);
     for (int64_t h = 0; h < attention->kv_heads; h++)
         for (int64_t c = 0; c < dim; c++) {
-            cache->k[first + h * room + at * dim + c] = (float)ref_get(attention->dtype, qkv, from + width + h * dim + c);
-            cache->v[first + h * room + at * dim + c] = (float)ref_get(attention->dtype, qkv, from + width + keys + h * dim + c);
+            cache->k[first + h * room + at * dim + c] =
+                (float)ref_get(attention->dtype, qkv, from + width + h * dim + c);
+            cache->v[first + h * room + at * dim + c] =
+                (float)ref_get(attention->dtype, qkv, from + width + keys + h * dim + c);
         }
     for (int64_t h = 0; h < attention->heads; h++) {
         int64_t head = first + h / (attention->heads / attention->kv_heads) * room;
-        decode_head(attention, qkv, from + h * dim, cache->k + head, cache->v + head, at, out, row * width + h * dim);
+        decode_head(attention, qkv, from + h * dim, cache->k + head, cache->v + head, at, out,
+                    row * width + h * dim);
     }
 }
 
-static void decode(zr_queue *queue, const zr_attention *attention, const zr_attention_cache *cache, const zr_attention_run *runs, int run_count,
-                   const void *qkv, void *out, void *scratch)
+static void decode(zr_queue *queue, const zr_attention *attention, const zr_attention_cache *cache,
+                   const zr_attention_run *runs, int run_count, const void *qkv, void *out,
+                   void *scratch)
 {
     int64_t row = 0;
     for (int r = 0; r < run_count; r++)

@@ -1,11 +1,9 @@
-// The reference backend put together. A queue of it has no caches and ignores its number of threads.
+// The reference backend put together. A queue of it has no caches and ignores its number of
+// threads.
 #include "compute/backends.h"
 #include "compute/ref/ref.h"
 
-static const char *ref_path(void)
-{
-    return "portable";
-}
+static const char *ref_path(void) { return "portable"; }
 
 static zero_status ref_open(zr_queue *queue, zero_error *error)
 {
@@ -13,9 +11,7 @@ static zero_status ref_open(zr_queue *queue, zero_error *error)
     return ZERO_OK;
 }
 
-static void ref_close(zr_queue *queue)
-{
-}
+static void ref_close(zr_queue *queue) {}
 
 const zr_backend zr_ref_backend = {
     .name = "ref",

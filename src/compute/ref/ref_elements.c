@@ -13,15 +13,13 @@ static double gelu_gate(double x)
     return 1 / (1 + exp(-2 * gelu_slope * (x + gelu_cubic * x * x * x)));
 }
 
-double zr_ref_gelu(double x)
-{
-    return x * gelu_gate(x);
-}
+double zr_ref_gelu(double x) { return x * gelu_gate(x); }
 
 double zr_ref_gelu_slope(double x)
 {
     double gate = gelu_gate(x);
-    return gate + (isinf(x) ? 0 : x * 2 * gate * (1 - gate) * gelu_slope * (1 + 3 * gelu_cubic * x * x));
+    return gate +
+           (isinf(x) ? 0 : x * 2 * gate * (1 - gate) * gelu_slope * (1 + 3 * gelu_cubic * x * x));
 }
 
 static void gelu_forward(zr_queue *queue, zero_dtype dtype, int64_t n, const void *pre, void *out)
@@ -36,12 +34,10 @@ static void gelu_backward(zr_queue *queue, zero_dtype dtype, int64_t n, const vo
         ref_put(dtype, d, i, ref_get(dtype, d, i) * zr_ref_gelu_slope(ref_get(dtype, pre, i)));
 }
 
-static double logistic(double x)
-{
-    return 1 / (1 + exp(-x));
-}
+static double logistic(double x) { return 1 / (1 + exp(-x)); }
 
-static void silu_gate_forward(zr_queue *queue, zero_dtype dtype, int64_t n, const void *gate, const void *up, void *out)
+static void silu_gate_forward(zr_queue *queue, zero_dtype dtype, int64_t n, const void *gate,
+                              const void *up, void *out)
 {
     for (int64_t i = 0; i < n; i++) {
         double g = ref_get(dtype, gate, i);
@@ -49,38 +45,42 @@ static void silu_gate_forward(zr_queue *queue, zero_dtype dtype, int64_t n, cons
     }
 }
 
-static void silu_gate_backward(zr_queue *queue, zero_dtype dtype, int64_t n, const void *gate, const void *up, const void *d, void *d_gate, void *d_up)
+static void silu_gate_backward(zr_queue *queue, zero_dtype dtype, int64_t n, const void *gate,
+                               const void *up, const void *d, void *d_gate, void *d_up)
 {
     for (int64_t i = 0; i < n; i++) {
-        double g = ref_get(dtype, gate, i), u = ref_get(dtype, up, i), from = ref_get(dtype, d, i), s = logistic(g);
+        double g = ref_get(dtype, gate, i), u = ref_get(dtype, up, i), from = ref_get(dtype, d, i),
+               s = logistic(g);
         ref_put(dtype, d_gate, i, from * u * s * (1 + g * (1 - s)));
         ref_put(dtype, d_up, i, from * g * s);
     }
 }
 
-static void add(zr_queue *queue, zero_dtype stream, zero_dtype dtype, int64_t n, const void *x, const void *branch,
-                void *out)
+static void add(zr_queue *queue, zero_dtype stream, zero_dtype dtype, int64_t n, const void *x,
+                const void *branch, void *out)
 {
     for (int64_t i = 0; i < n; i++)
         ref_put(stream, out, i, ref_get(stream, x, i) + ref_get(dtype, branch, i));
 }
 
-static void dropout(zr_queue *queue, zero_dtype from, zero_dtype to, int64_t n, float p, uint64_t key, const void *x,
-                    void *out)
+static void dropout(zr_queue *queue, zero_dtype from, zero_dtype to, int64_t n, float p,
+                    uint64_t key, const void *x, void *out)
 {
     float factor = zr_dropout_factor(p);
     for (int64_t i = 0; i < n; i++)
-        ref_put(to, out, i, zr_dropout_keep(key, (uint64_t)i, p) ? ref_get(from, x, i) * factor : 0);
+        ref_put(to, out, i,
+                zr_dropout_keep(key, (uint64_t)i, p) ? ref_get(from, x, i) * factor : 0);
 }
 
-static void convert(zr_queue *queue, zero_dtype from, zero_dtype to, int64_t n, const void *x, void *out)
+static void convert(zr_queue *queue, zero_dtype from, zero_dtype to, int64_t n, const void *x,
+                    void *out)
 {
     for (int64_t i = 0; i < n; i++)
         ref_put(to, out, i, ref_get(from, x, i));
 }
 
-static void column_sum(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width, const void *x, float *out,
-                       bool add, void *scratch)
+static void column_sum(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width,
+                       const void *x, float *out, bool add, void *scratch)
 {
     for (int64_t j = 0; j < width; j++) {
         double sum = add ? out[j] : 0;
@@ -90,13 +90,11 @@ static void column_sum(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t 
     }
 }
 
-static size_t column_sum_scratch(const zr_queue *queue, int64_t rows, int64_t width)
-{
-    return 0;
-}
+static size_t column_sum_scratch(const zr_queue *queue, int64_t rows, int64_t width) { return 0; }
 
-static void embedding_forward(zr_queue *queue, zero_dtype dtype, zero_dtype stream, int64_t rows, int64_t seq,
-                              int64_t width, const int32_t *ids, const void *tokens, const void *positions, void *out)
+static void embedding_forward(zr_queue *queue, zero_dtype dtype, zero_dtype stream, int64_t rows,
+                              int64_t seq, int64_t width, const int32_t *ids, const void *tokens,
+                              const void *positions, void *out)
 {
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < width && ids[i] >= 0; j++) {
@@ -107,9 +105,10 @@ static void embedding_forward(zr_queue *queue, zero_dtype dtype, zero_dtype stre
         }
 }
 
-static void embedding_backward(zr_queue *queue, zero_dtype stream, int64_t rows, int64_t seq, int64_t width,
-                               const int32_t *ids, const void *d, int64_t vocab, float *d_tokens, bool add_tokens,
-                               int64_t max_seq, float *d_positions, bool add_positions)
+static void embedding_backward(zr_queue *queue, zero_dtype stream, int64_t rows, int64_t seq,
+                               int64_t width, const int32_t *ids, const void *d, int64_t vocab,
+                               float *d_tokens, bool add_tokens, int64_t max_seq,
+                               float *d_positions, bool add_positions)
 {
     assert(!d_positions || seq <= max_seq);
     if (d_tokens && !add_tokens)
@@ -134,7 +133,8 @@ static void copy(zr_queue *queue, int64_t bytes, const void *from, void *to)
         memcpy(to, from, (size_t)bytes);
 }
 
-static void copy_rows(zr_queue *queue, int64_t rows, int64_t bytes, const void *from, int64_t from_stride, void *to, int64_t to_stride)
+static void copy_rows(zr_queue *queue, int64_t rows, int64_t bytes, const void *from,
+                      int64_t from_stride, void *to, int64_t to_stride)
 {
     for (int64_t i = 0; i < rows; i++)
         memcpy((char *)to + i * to_stride, (const char *)from + i * from_stride, (size_t)bytes);

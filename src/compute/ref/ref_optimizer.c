@@ -1,6 +1,8 @@
-// Optimizer updates (reference: DeepSpeed's and PyTorch's formulas), one element at a time in double, states rounded to fp32.
+// Optimizer updates (reference: DeepSpeed's and PyTorch's formulas), one element at a time in
+// double, states rounded to fp32.
 //
-// SGD without momentum keeps no buffer: state0 may then be NULL, and dampening has no effect (as in PyTorch).
+// SGD without momentum keeps no buffer: state0 may then be NULL, and dampening has no effect (as in
+// PyTorch).
 #include "compute/ref/ref.h"
 
 #include <math.h>
@@ -61,7 +63,8 @@ static void update(zr_queue *queue, const zr_update *update, int64_t n, const zr
     for (int64_t i = 0; i < n; i++) {
         by_kind[update->kind](update, at->master + i, at->state0 ? at->state0 + i : NULL,
                               at->state1 ? at->state1 + i : NULL,
-                              ref_get(at->gradient_dtype, at->gradient, i) * update->gradient_scale);
+                              ref_get(at->gradient_dtype, at->gradient, i) *
+                                  update->gradient_scale);
         write_copy(at, i);
     }
 }
@@ -74,17 +77,19 @@ static double part_squares(zero_dtype dtype, const void *g, int64_t first, int64
         double x = ref_get(dtype, g, first + i);
         lane[i % 8] += x * x;
     }
-    return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+    return ((lane[0] + lane[4]) + (lane[2] + lane[6])) +
+           ((lane[1] + lane[5]) + (lane[3] + lane[7]));
 }
 
-static void square_sums(zr_queue *queue, zero_dtype dtype, const void *g, int64_t parts, const int64_t *first,
-                        const int32_t *count, double *sums)
+static void square_sums(zr_queue *queue, zero_dtype dtype, const void *g, int64_t parts,
+                        const int64_t *first, const int32_t *count, double *sums)
 {
     for (int64_t k = 0; k < parts; k++)
         sums[k] = part_squares(dtype, g, first[k], count[k]);
 }
 
-static void lamb_direction(zr_queue *queue, const zr_update *update, int64_t n, const zr_range_states *at)
+static void lamb_direction(zr_queue *queue, const zr_update *update, int64_t n,
+                           const zr_range_states *at)
 {
     float *m = at->state0, *v = at->state1;
     for (int64_t i = 0; i < n; i++) {
@@ -92,7 +97,8 @@ static void lamb_direction(zr_queue *queue, const zr_update *update, int64_t n, 
         m[i] = (float)(update->beta1 * m[i] + (1 - update->beta1) * g);
         v[i] = (float)(update->beta2 * v[i] + (1 - update->beta2) * g * g);
         double denominator = sqrt(v[i]) / sqrt(update->correction2) + update->epsilon;
-        at->direction[i] = (float)(m[i] / update->correction1 / denominator + update->weight_decay * at->master[i]);
+        at->direction[i] = (float)(m[i] / update->correction1 / denominator +
+                                   update->weight_decay * at->master[i]);
     }
 }
 

@@ -1,4 +1,5 @@
-// Matrix products, a tile of one row and some columns at a time. Every sum runs over k in order, in double, and is rounded once.
+// Matrix products, a tile of one row and some columns at a time. Every sum runs over k in order, in
+// double, and is rounded once.
 #include "compute/backends.h"
 #include "compute/ref/ref.h"
 
@@ -39,14 +40,15 @@ static void tile(const operands *of, int64_t i, int64_t first, int64_t count)
     for (int64_t t = 0; t < p->k; t++) {
         double x = a_get(of, i, t);
         for (int64_t j = 0; j < count; j++)
-            sum[j] += x * ref_get(p->dtype, of->b, p->trans_b ? (first + j) * p->k + t : t * p->n + first + j);
+            sum[j] += x * ref_get(p->dtype, of->b,
+                                  p->trans_b ? (first + j) * p->k + t : t * p->n + first + j);
     }
     for (int64_t j = 0; j < count; j++)
         ref_put(p->out, of->d, i * p->n + first + j, finished(of, sum[j], i, first + j));
 }
 
-static zero_status run(zr_queue *queue, const zr_product *product, const void *a, const void *b, const void *operand,
-                       void *d, zero_error *error)
+static zero_status run(zr_queue *queue, const zr_product *product, const void *a, const void *b,
+                       const void *operand, void *d, zero_error *error)
 {
     operands of = {.product = product, .a = a, .b = b, .operand = operand, .d = d};
     ZERO_TRY(zr_product_check(product, error));
@@ -56,10 +58,7 @@ static zero_status run(zr_queue *queue, const zr_product *product, const void *a
     return ZERO_OK;
 }
 
-static size_t scratch(zr_queue *queue, const zr_product *product)
-{
-    return 0;
-}
+static size_t scratch(zr_queue *queue, const zr_product *product) { return 0; }
 
 const zr_product_ops zr_ref_product_ops = {
     .scratch = scratch,

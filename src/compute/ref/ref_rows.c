@@ -4,7 +4,8 @@
 #include <math.h>
 
 // Of elements at .. at + width - 1 of x.
-static void row_statistics(const zr_norm *norm, const void *x, int64_t at, double *mean, double *rstd)
+static void row_statistics(const zr_norm *norm, const void *x, int64_t at, double *mean,
+                           double *rstd)
 {
     double sum = 0, squares = 0;
     for (int64_t j = at; j < at + norm->width; j++)
@@ -17,8 +18,8 @@ static void row_statistics(const zr_norm *norm, const void *x, int64_t at, doubl
     *rstd = 1 / sqrt(squares / (double)norm->width + norm->epsilon);
 }
 
-static void norm_forward(zr_queue *queue, const zr_norm *norm, const void *x, const void *gamma, const void *beta,
-                         void *y, float *mean, float *rstd)
+static void norm_forward(zr_queue *queue, const zr_norm *norm, const void *x, const void *gamma,
+                         const void *beta, void *y, float *mean, float *rstd)
 {
     for (int64_t i = 0; i < norm->rows; i++) {
         int64_t at = i * norm->width;
@@ -26,7 +27,8 @@ static void norm_forward(zr_queue *queue, const zr_norm *norm, const void *x, co
         row_statistics(norm, x, at, &m, &r);
         for (int64_t j = 0; j < norm->width; j++) {
             double normal = (ref_get(norm->stream, x, at + j) - m) * r;
-            ref_put(norm->dtype, y, at + j, normal * ref_get(norm->dtype, gamma, j) + ref_get(norm->dtype, beta, j));
+            ref_put(norm->dtype, y, at + j,
+                    normal * ref_get(norm->dtype, gamma, j) + ref_get(norm->dtype, beta, j));
         }
         if (mean)
             mean[i] = (float)m;
@@ -35,16 +37,18 @@ static void norm_forward(zr_queue *queue, const zr_norm *norm, const void *x, co
     }
 }
 
-static void residual_norm_forward(zr_queue *queue, const zr_norm *norm, const void *x, const void *branch, void *sum,
-                                  const void *gamma, const void *beta, void *y, float *mean, float *rstd)
+static void residual_norm_forward(zr_queue *queue, const zr_norm *norm, const void *x,
+                                  const void *branch, void *sum, const void *gamma,
+                                  const void *beta, void *y, float *mean, float *rstd)
 {
     for (int64_t i = 0; i < norm->rows * norm->width; i++)
-        ref_put(norm->stream, sum, i, ref_get(norm->stream, x, i) + ref_get(norm->dtype, branch, i));
+        ref_put(norm->stream, sum, i,
+                ref_get(norm->stream, x, i) + ref_get(norm->dtype, branch, i));
     norm_forward(queue, norm, sum, gamma, beta, y, mean, rstd);
 }
 
-static void norm_backward_row(const zr_norm *norm, const void *dy, const void *x, const void *gamma, int64_t at,
-                              double mean, double rstd, const void *past, void *dx)
+static void norm_backward_row(const zr_norm *norm, const void *dy, const void *x, const void *gamma,
+                              int64_t at, double mean, double rstd, const void *past, void *dx)
 {
     double sum = 0, dot = 0;
     for (int64_t j = 0; j < norm->width; j++) {
@@ -61,9 +65,9 @@ static void norm_backward_row(const zr_norm *norm, const void *dy, const void *x
     }
 }
 
-static void norm_backward(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x, const void *gamma,
-                          const float *mean, const float *rstd, const void *past, void *dx, float *dgamma,
-                          float *dbeta, bool add_parameters, void *scratch)
+static void norm_backward(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x,
+                          const void *gamma, const float *mean, const float *rstd, const void *past,
+                          void *dx, float *dgamma, float *dbeta, bool add_parameters, void *scratch)
 {
     for (int64_t j = 0; (dgamma || dbeta) && j < norm->width; j++) {
         double scale = 0, shift = 0;
@@ -81,12 +85,10 @@ static void norm_backward(zr_queue *queue, const zr_norm *norm, const void *dy, 
         norm_backward_row(norm, dy, x, gamma, i * norm->width, mean[i], rstd[i], past, dx);
 }
 
-static size_t norm_scratch(const zr_queue *queue, const zr_norm *norm)
-{
-    return 0;
-}
+static size_t norm_scratch(const zr_queue *queue, const zr_norm *norm) { return 0; }
 
-static void rms_forward(zr_queue *queue, const zr_norm *norm, const void *x, const void *gamma, void *y, float *rstd)
+static void rms_forward(zr_queue *queue, const zr_norm *norm, const void *x, const void *gamma,
+                        void *y, float *rstd)
 {
     for (int64_t i = 0; i < norm->rows; i++) {
         int64_t at = i * norm->width;
@@ -95,34 +97,40 @@ static void rms_forward(zr_queue *queue, const zr_norm *norm, const void *x, con
             squares += ref_get(norm->stream, x, at + j) * ref_get(norm->stream, x, at + j);
         double r = 1 / sqrt(squares / (double)norm->width + norm->epsilon);
         for (int64_t j = 0; j < norm->width; j++)
-            ref_put(norm->dtype, y, at + j, ref_get(norm->stream, x, at + j) * r * ref_get(norm->dtype, gamma, j));
+            ref_put(norm->dtype, y, at + j,
+                    ref_get(norm->stream, x, at + j) * r * ref_get(norm->dtype, gamma, j));
         if (rstd)
             rstd[i] = (float)r;
     }
 }
 
-static void residual_rms_forward(zr_queue *queue, const zr_norm *norm, const void *x, const void *branch, void *sum,
-                                 const void *gamma, void *y, float *rstd)
+static void residual_rms_forward(zr_queue *queue, const zr_norm *norm, const void *x,
+                                 const void *branch, void *sum, const void *gamma, void *y,
+                                 float *rstd)
 {
     for (int64_t i = 0; i < norm->rows * norm->width; i++)
-        ref_put(norm->stream, sum, i, ref_get(norm->stream, x, i) + ref_get(norm->dtype, branch, i));
+        ref_put(norm->stream, sum, i,
+                ref_get(norm->stream, x, i) + ref_get(norm->dtype, branch, i));
     rms_forward(queue, norm, sum, gamma, y, rstd);
 }
 
-static void rms_backward(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x, const void *gamma, const float *rstd,
-                         const void *past, void *dx, float *dgamma, bool add_parameters, void *scratch)
+static void rms_backward(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x,
+                         const void *gamma, const float *rstd, const void *past, void *dx,
+                         float *dgamma, bool add_parameters, void *scratch)
 {
     for (int64_t j = 0; dgamma && j < norm->width; j++) {
         double scale = add_parameters ? dgamma[j] : 0;
         for (int64_t i = 0; i < norm->rows; i++)
-            scale += ref_get(norm->dtype, dy, i * norm->width + j) * ref_get(norm->stream, x, i * norm->width + j) * rstd[i];
+            scale += ref_get(norm->dtype, dy, i * norm->width + j) *
+                     ref_get(norm->stream, x, i * norm->width + j) * rstd[i];
         dgamma[j] = (float)scale;
     }
     for (int64_t i = 0; i < norm->rows; i++) {
         int64_t at = i * norm->width;
         double dot = 0, r = rstd[i];
         for (int64_t j = 0; j < norm->width; j++)
-            dot += ref_get(norm->dtype, dy, at + j) * ref_get(norm->dtype, gamma, j) * ref_get(norm->stream, x, at + j) * r;
+            dot += ref_get(norm->dtype, dy, at + j) * ref_get(norm->dtype, gamma, j) *
+                   ref_get(norm->stream, x, at + j) * r;
         dot /= (double)norm->width;
         for (int64_t j = 0; j < norm->width; j++) {
             double g = ref_get(norm->dtype, dy, at + j) * ref_get(norm->dtype, gamma, j);
@@ -133,7 +141,8 @@ static void rms_backward(zr_queue *queue, const zr_norm *norm, const void *dy, c
 }
 
 // The largest of elements at .. at + width - 1, and the sum of e^(x - largest).
-static double exponentials(zero_dtype dtype, const void *x, int64_t at, int64_t width, double *largest)
+static double exponentials(zero_dtype dtype, const void *x, int64_t at, int64_t width,
+                           double *largest)
 {
     double sum = 0;
     *largest = -INFINITY;
@@ -144,18 +153,22 @@ static double exponentials(zero_dtype dtype, const void *x, int64_t at, int64_t 
     return sum;
 }
 
-static void loss(zr_queue *queue, const zr_loss *loss, void *logits, const int32_t *target, float *row_loss,
-                 bool gradient)
+static void loss(zr_queue *queue, const zr_loss *loss, void *logits, const int32_t *target,
+                 float *row_loss, bool gradient)
 {
     for (int64_t i = 0; i < loss->rows; i++) {
         int64_t at = i * loss->vocab;
         bool counts = target[i] >= 0;
-        double largest = 0, sum = counts ? exponentials(loss->dtype, logits, at, loss->vocab, &largest) : 1;
+        double largest = 0,
+               sum = counts ? exponentials(loss->dtype, logits, at, loss->vocab, &largest) : 1;
         assert(target[i] < loss->vocab);
-        row_loss[i] = counts ? (float)(log(sum) + (largest - ref_get(loss->dtype, logits, at + target[i]))) : 0;
+        row_loss[i] =
+            counts ? (float)(log(sum) + (largest - ref_get(loss->dtype, logits, at + target[i])))
+                   : 0;
         for (int64_t j = 0; gradient && j < loss->vocab; j++) {
             double probability = exp(ref_get(loss->dtype, logits, at + j) - largest) / sum;
-            ref_put(loss->dtype, logits, at + j, counts ? (probability - (j == target[i])) * loss->factor : 0);
+            ref_put(loss->dtype, logits, at + j,
+                    counts ? (probability - (j == target[i])) * loss->factor : 0);
         }
     }
 }
