@@ -10,6 +10,7 @@
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const int64_t sub_groups[] = {0, 1 << 18, 1 << 16}; // 0: as the configuration says
 
@@ -340,18 +341,28 @@ zero_status zr_placement_of(const zero_options *options, const zr_imagined_ranks
     return status;
 }
 
+// A logger is given one line at a time, and shows a line end as "\n".
+static void log_lines(const zero_logger *logger, char *text)
+{
+    char *rest;
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+        zr_log(logger, ZERO_LOG_INFO, "%s", line);
+}
+
 static zero_status say(const zero_options *options, const char *model,
                        const zr_placement_answer *answer, zero_error *error)
 {
     zr_buffer text = {0};
     bool none = answer->chosen < 0;
+    if (!none)
+        zr_buffer_printf(&text, "offload  auto: ");
     zr_placement_describe(answer, none ? "; " : ZR_PLACEMENT_LINES, &text);
     zero_status status = ZERO_OK;
     if (none)
         status = zr_fail(error, ZERO_ERR_LIMIT, "planning %s with libzero.offload auto: %s", model,
                          text.failed ? "nothing fits" : text.data);
     else if (!text.failed && options->comm->rank == 0)
-        zr_log(&options->logger, ZERO_LOG_INFO, "offload  auto: %s", text.data);
+        log_lines(&options->logger, text.data);
     zr_buffer_free(&text);
     return status;
 }
