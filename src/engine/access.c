@@ -1,4 +1,5 @@
-// What the engine says about itself.
+// Answers questions about the engine: its parts, its progress, its memory and traffic, and where it
+// holds non-finite values.
 #include "base/dtype.h"
 #include "engine/engine_state.h"
 

@@ -1,5 +1,5 @@
-// Making and unmaking an engine: every byte that the plan lists is reserved here, and nothing
-// afterwards.
+// Creates and destroys an engine. Every byte that the plan lists is reserved here, and nothing is
+// reserved later.
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "base/random.h"
@@ -100,8 +100,8 @@ static zero_status reserve_scratch(zero_engine *engine, zero_error *error)
     return ZERO_OK;
 }
 
-// Of the plan and of every number that an update or a random value depends on: ranks that differ in
-// one would drift apart.
+// Hashes the plan and every number that an update or a random value depends on, because ranks that
+// differ in one of them would drift apart.
 static zero_status hash_of_run(const zero_engine *engine, uint64_t *out, zero_error *error)
 {
     zr_buffer text = {0};
@@ -157,7 +157,7 @@ static zero_status draw_portion(void *user, const zr_portion *portion, zero_erro
     return ZERO_OK;
 }
 
-// Each rank draws its own shards; the values depend on seed and tensor name alone.
+// Draws this rank's own shards; the values depend only on the seed and the tensor's name.
 static zero_status draw_weights(zero_engine *engine, zero_error *error)
 {
     for (int p = 0; p < engine->plan->piece_count; p++) {
@@ -191,8 +191,9 @@ static void release_parts(zr_plan *plan, zr_config *config, zr_queue *queue)
     zr_plan_destroy(plan);
 }
 
-// Memory that only one rank lacks: the others wait for it in `prepare`. Plans that differ are found
-// by all ranks at once.
+// Ends the waits of the other ranks after a failure of only this rank, such as lack of memory: they
+// wait for it in `prepare`. Plans that differ (ZERO_ERR_USAGE) are found by all ranks at once, so
+// nobody waits.
 static zero_status end_waits(zero_comm *comm, zero_status status, const zero_error *error)
 {
     if (status != ZERO_ERR_USAGE)

@@ -1,4 +1,4 @@
-// How setup/ makes an engine from the parts that it has prepared.
+// How setup/ creates an engine from the parts that it has prepared.
 #ifndef ZR_ENGINE_CREATE_H
 #define ZR_ENGINE_CREATE_H
 
@@ -15,9 +15,9 @@ typedef struct zr_engine_parts {
     zr_nvme_options nvme;
 } zr_engine_parts;
 
-// Collective. Compares the plans of all ranks, reserves what the plan lists, draws the initial
-// weights. The engine owns plan, config and queue from here on, and detaches from the communicator
-// at its end, also when this fails.
+// Collective. Compares the plans of all ranks, reserves what the plan lists, and draws the initial
+// weights. The engine owns plan, config and queue from here on and detaches from the communicator
+// at its end; both hold also when this function fails.
 zero_status zr_engine_create(const zr_engine_parts *parts, zero_engine **out, zero_error *error);
 
 #endif

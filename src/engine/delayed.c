@@ -1,5 +1,6 @@
-// Invariant, under the lock: groups from `at` on are done; `ended` once all of them are, or the
-// update has failed. The walk's own fields change only while no update is under way.
+// The delayed update and its thread. Invariant, under the lock: groups from `at` on are done;
+// `ended` is set once all of them are, or once the update has failed. The fields that the walk
+// reads change only while no update is under way.
 #define _GNU_SOURCE
 #include "engine/delayed.h"
 #include "base/alloc.h"
@@ -17,7 +18,7 @@ struct zr_delayed {
     zr_workers *thread;
     zr_queue *queue;
     zr_update_pass pass;
-    // of the rank's thread: the first reads moments that nothing was written to yet
+    // Used by the rank's thread only. first: the update reads moments that have never been written.
     bool under_way, ahead, first;
     pthread_mutex_t lock;
     pthread_cond_t advanced;
@@ -97,8 +98,8 @@ bool zr_delayed_under_way(const zero_engine *engine)
     return engine->delayed && engine->delayed->under_way;
 }
 
-// The thread moves on, or one of its transfers has run out of time and it ends: so every wait for
-// it ends.
+// Waits until the thread is done with `group` or has ended. No wait lasts forever: the thread moves
+// on, or one of its transfers runs out of time and the update fails.
 static zero_status await(zero_engine *engine, int group, zero_error *error)
 {
     zr_delayed *delayed = engine->delayed;
@@ -126,7 +127,7 @@ zero_status zr_delayed_await_group(zero_engine *engine, int group, zero_error *e
     return zr_delayed_under_way(engine) ? await(engine, group, error) : ZERO_OK;
 }
 
-// In a step its bytes are compared at the boundary; between two, here.
+// Within a step the bytes of the update are compared at the boundary; between two steps, here.
 zero_status zr_delayed_join(zero_engine *engine, zero_error *error)
 {
     zr_delayed *delayed = engine->delayed;

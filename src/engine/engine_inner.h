@@ -1,4 +1,4 @@
-// The engine's inside: what step.c executes and the stages' tables fill in. Public functions:
+// The engine's interface inside of the library, besides the public functions of
 // include/zero/engine.h.
 #ifndef ZR_ENGINE_ENGINE_INNER_H
 #define ZR_ENGINE_ENGINE_INNER_H
@@ -18,72 +18,76 @@ typedef enum zr_scratch_kind {
     ZR_SCRATCH_COUNT
 } zr_scratch_kind;
 
-// how offloaded states travel; not looked at where nothing is on NVMe
+// How offloaded states travel to and from NVMe. Where nothing is there, all but `faults` is
+// ignored.
 typedef struct zr_nvme_options {
-    // directories, striped
+    // The directories over which each kind of scratch space is striped.
     struct {
         const char *const *at;
         int count;
     } paths[ZR_SCRATCH_COUNT];
     int queue_depth, lanes;
     bool single_submit, overlap_events;
-    const zr_io_faults *faults; // tests'; NULL
+    const zr_io_faults *faults; // injected by tests; else NULL
 } zr_nvme_options;
 
-// Besides the public functions, for the rooms above (files, train):
+// For the rooms above (files, train):
 const zr_plan *zr_engine_plan(const zero_engine *engine);
 zero_comm *zr_engine_comm(const zero_engine *engine);
 zr_queue *zr_engine_queue(const zero_engine *engine);
 const zr_config *zr_engine_config(const zero_engine *engine);
 uint64_t zr_engine_seed(const zero_engine *engine);
 const zero_logger *zr_engine_logger(const zero_engine *engine);
-// zr_lm_changes: what may differ, on purpose, in the model of a checkpoint
+// Bits of zr_lm_changes: what may differ, on purpose, between this model and a checkpoint's.
 uint32_t zr_engine_changes(const zero_engine *engine);
 typedef struct zr_span {
     int64_t first, count;
 } zr_span;
-// these elements of a piece lie at data
+// A span of a piece's elements, which lie at `data`.
 typedef struct zr_portion {
     zr_span span;
     zero_dtype dtype;
     char *data;
 } zr_portion;
-char *zr_portion_at(const zr_portion *portion, int64_t element); // of the piece
-// Runs `visit` over the weights of this rank's shard of a piece as they are kept, in portions: the
-// fp32 master where there is one.
-// changed: what the visit leaves at data are the weights from then on; after writing:
-// zr_engine_parameters_changed. Between steps; not collective.
+// Returns the address of an element, which is counted from the start of the piece.
+char *zr_portion_at(const zr_portion *portion, int64_t element);
+// Calls `visit` for the weights of this rank's shard of a piece, in portions, as they are kept: the
+// fp32 master where there is one. With `changed`, what the visit leaves in `data` becomes the
+// weights, and the caller calls zr_engine_parameters_changed afterwards. Between steps; not
+// collective.
 typedef zero_status (*zr_weights_fn)(void *user, const zr_portion *portion, zero_error *error);
 zero_status zr_engine_visit_weights(zero_engine *engine, int piece, bool changed,
                                     zr_weights_fn visit, void *user, zero_error *error);
-// The same over an optimizer's state, of pieces that have one: ZR_VECTOR_STATE0 and
-// ZR_VECTOR_STATE1; and over their parameters as units read them, ZR_VECTOR_PARAMETERS. After
-// writing: zr_engine_states_changed, zr_engine_parameters_behind.
+// Does the same for an optimizer's state (ZR_VECTOR_STATE0, ZR_VECTOR_STATE1) of a piece that has
+// one, and for parameters as units read them (ZR_VECTOR_PARAMETERS). After writing, the caller
+// calls zr_engine_states_changed or zr_engine_parameters_behind.
 bool zr_engine_has_state(const zero_engine *engine, int piece, zr_vector vector);
 zero_status zr_engine_visit_state(zero_engine *engine, int piece, zr_vector vector, bool changed,
                                   zr_weights_fn visit, void *user, zero_error *error);
-// The same over the accumulated gradient of the last step, which is not changed.
+// Does the same for the accumulated gradient of the last step, which the visit must not change.
 zero_status zr_engine_visit_gradient(zero_engine *engine, int piece, zr_weights_fn visit,
                                      void *user, zero_error *error);
-// ZERO_ERR_USAGE from a step's first zero_forward until the zero_step that ends it, and on an
-// engine that has failed. The second also while a checkpoint is being written from where states
-// lie: for callers that change them, or begin another. Not collective.
+// Both return ZERO_ERR_USAGE from a step's first zero_forward until the zero_step that ends it, and
+// on an engine that has failed. The second also does so while a checkpoint is being written
+// straight from the states: it is for callers that change states or begin another checkpoint. Not
+// collective.
 zero_status zr_engine_between_steps(const zero_engine *engine, const char *call, zero_error *error);
 zero_status zr_engine_may_change(const zero_engine *engine, const char *call, zero_error *error);
-// Collective: brings replicas and readers to what the shards hold now; the second one where
-// optimizer states were written too.
+// Collective: brings replicas and readers up to date with what the shards hold now. Callers that
+// also wrote optimizer states use the second one.
 zero_status zr_engine_parameters_changed(zero_engine *engine, zero_error *error);
 zero_status zr_engine_states_changed(zero_engine *engine, zero_error *error);
-// Collective: a delayed update has ended; *behind: the parameters that units read are without it
-// still (zr_engine_visit_state of ZR_VECTOR_PARAMETERS). And the way back: those were written, and
-// are one update older than the weights.
+// Collective. The first waits until a delayed update has ended; then *behind says whether the
+// parameters that units read (zr_engine_visit_state of ZR_VECTOR_PARAMETERS) still lack that
+// update. The second is the way back: it is called after such parameters, one update older than the
+// weights, have been written.
 zero_status zr_engine_settle(zero_engine *engine, bool *behind, zero_error *error);
 zero_status zr_engine_parameters_behind(zero_engine *engine, zero_error *error);
-// States that somebody reads beside the steps: before an update changes this rank's part of a piece
-// it calls `await`, until the guard is taken away (NULL). Another caller that would change states
-// is refused meanwhile. Not collective; between steps. Where states cannot be read like that
-// (zr_engine_can_guard: not from NVMe, which they leave through buffers of the update, and not
-// under a delayed update) `await` waits for nothing.
+// A guard lets another thread read states beside the steps: before an update changes this rank's
+// part of a piece, it calls `await`, until the guard is taken away (NULL). Meanwhile, other callers
+// that would change states are refused. Set between steps; not collective. Some states cannot be
+// read like that (zr_engine_can_guard): those on NVMe, because they leave it through the update's
+// buffers, and those under a delayed update. For them, `await` waits for nothing.
 typedef struct zr_guard {
     zero_status (*await)(void *user, int piece, zero_error *error); // on the rank's thread
     void *user;
@@ -91,48 +95,49 @@ typedef struct zr_guard {
 bool zr_engine_can_guard(const zero_engine *engine);
 bool zr_engine_is_guarded(const zero_engine *engine);
 void zr_engine_guard(zero_engine *engine, const zr_guard *guard);
-typedef struct zr_progress { // all that is not a vector of the model's size
+typedef struct zr_progress { // all state that is not a vector of the model's size
     int64_t step, updates;
     zr_loss_scale scale;   // of the next step
-    double gradient_scale; // of the last
+    double gradient_scale; // of the last step
 } zr_progress;
 zr_progress zr_engine_progress(const zero_engine *engine);
-// on every rank, between steps
+// Continues from `progress`. Called on every rank, between steps.
 void zr_engine_go_on_from(zero_engine *engine, const zr_progress *progress);
-// The parts of a piece's elements [span) that lie in one tensor each: [first, first+count) of the
-// piece.
+// Calls `visit` for the part of each tensor that lies in a span of a piece's elements: for elements
+// [first, first+count) of the piece.
 typedef void (*zr_part_fn)(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count);
 void zr_for_parts(const zr_piece *piece, zr_span span, zr_part_fn visit, void *user);
-// how bytes travel to and from NVMe; NULL: none do
+// Describes how bytes travel to and from NVMe; NULL: none do.
 const char *zr_engine_io_description(const zero_engine *engine);
-// of the next step; 1 where the precision has none
+// Returns the loss scale of the next step; 1 where the precision has none.
 double zr_engine_loss_scale(const zero_engine *engine);
-// Name of the first tensor with a non-finite parameter or gradient, NULL if all are finite.
-// Collective.
+// Collective. Writes into `name` (size bytes) which tensor is the first with a non-finite value,
+// "the values of NAME", or else the first with a non-finite gradient, "the gradient of NAME"; "no
+// parameter and no gradient" where all are finite.
 zero_status zr_engine_find_nonfinite(zero_engine *engine, char *name, size_t size,
                                      zero_error *error);
 
-// From here on every kernel, collective, wait and phase of this rank is recorded, until recorder
-// NULL ends it. Not collective;
-// between steps. The recorder outlives that.
+// Records every kernel, collective, wait and phase of this rank from now on, until a call with
+// recorder NULL ends it. Between steps; not collective. The recorder must outlive the recording.
 zero_status zr_engine_record(zero_engine *engine, zr_recorder *recorder, zero_error *error);
 
-// Told of every step on every rank, between steps, in the order in which they came; one of them may
-// record. Not collective.
+// An observer is told of every step on every rank, between steps; observers are called in the order
+// in which they were added, and one of them may record. Not collective.
 typedef struct zr_observer {
-    // before its first forward; optional
+    // Called before the step's first forward; optional.
     zero_status (*step_begun)(void *user, zero_engine *engine, zero_error *error);
     zero_status (*step_done)(void *user, zero_engine *engine, const zero_step_info *info,
                              zero_error *error);
-    void (*destroy)(void *user, zero_engine *engine); // before the engine goes
+    // Called before the engine goes, for the last observer first.
+    void (*destroy)(void *user, zero_engine *engine);
     void *user;
 } zr_observer;
 enum { ZR_MOST_OBSERVERS = 4 };
-// The engine keeps a copy. ZERO_ERR_LIMIT for one too many.
+// Adds a copy of the observer. ZERO_ERR_LIMIT: the engine has ZR_MOST_OBSERVERS already.
 zero_status zr_engine_observe(zero_engine *engine, const zr_observer *observer, zero_error *error);
 
-// Runs `visit` unit by unit with that unit's parameters acquired, forward order: decoding and other
-// inference.
+// Calls `visit` for each unit in forward order, with that unit's parameters acquired: for decoding
+// and other inference.
 typedef zero_status (*zr_unit_fn)(void *user, zero_context *context, zero_error *error);
 zero_status zr_engine_visit_units(zero_engine *engine, zr_unit_fn visit, void *user,
                                   zero_error *error);

@@ -1,13 +1,13 @@
-// The engine's state, between the files of engine/. The functions that they share stand in the
-// header of each subject: interpret.h, unit_context.h, parameters.h, gradients.h, gradient_norm.h,
-// update.h, offload.h, delayed.h.
+// The engine's state, which the files of engine/ share. The functions that they share are declared
+// in one header for each subject: interpret.h, unit_context.h, parameters.h, gradients.h,
+// gradient_norm.h, update.h, offload.h, delayed.h.
 //
 // A step is K micro-batches and a boundary:
 //
 //   forward   for each unit:  acquire its pieces, compute, release
 //   backward  for each unit, last first:  acquire, open its gradients, compute, release, seal;
 //             reduce what is due
-//   boundary  the norm of the reduced gradient, and with it clip, update, publish
+//   boundary  the norm of the reduced gradient; with it clip, update, publish
 #ifndef ZR_ENGINE_ENGINE_STATE_H
 #define ZR_ENGINE_ENGINE_STATE_H
 
@@ -23,14 +23,14 @@ typedef enum zr_phase { ZR_READY, ZR_FORWARD_DONE, ZR_BACKWARD_DONE, ZR_FAILED }
 typedef struct zr_cursor { // where in the program this rank is
     const zr_pass *pass;
     int at;           // next instruction
-    int body_end;     // of the call under way, or of the last one
-    uint32_t holds;   // bit w: zr_when w does, in this pass
-    zr_unit_fn visit; // runs in place of the units' own functions; NULL: they do
+    int body_end;     // end of the body of the current call, or of the last one
+    uint32_t holds;   // bit w is set while zr_when w holds in this pass
+    zr_unit_fn visit; // runs in place of the units' own functions; NULL: they run
     void *user;
 } zr_cursor;
 
 typedef struct zr_collecting { // where units add up a piece's gradient, in fp32
-    float *at;                 // NULL: nowhere now
+    float *at;                 // NULL: no gradient of the piece is open
     int opened_by;             // unit whose contribution is the first
 } zr_collecting;
 
@@ -46,15 +46,15 @@ struct zero_engine {
     struct zr_sink sink;
 
     zr_ledger ledger;
-    // replicas (stages 0 to 2), or the one copy that all ranks map (stage 3)
+    // Replicas (stages 0 to 2), or the one copy that all ranks map (stage 3).
     zr_window params;
-    // stage 3 where nothing is mapped: plan->gather_bytes, shared by a machine's ranks
+    // Used at stage 3 where nothing is mapped: plan->gather_bytes, shared by a machine's ranks.
     zr_window gathers;
     zr_window grads;  // plan->grad_bytes of each rank
     zr_window wholes; // plan->whole_bytes of each rank
     zr_arena open;    // plan->open_bytes
     zr_arena activations, activation_checkpoints, workspace;
-    // those that the plan lists, the rest zeroed
+    // The stores that the plan lists; the others are zeroed.
     zr_store vectors[ZERO_TIER_COUNT][ZR_VECTOR_COUNT];
     zr_offload offload;
     zr_delayed *delayed;
@@ -62,34 +62,35 @@ struct zero_engine {
     char **at;                       // (piece_count) whole piece while acquired, else NULL
     zr_handle *reducing, *gathering; // (piece_count)
     zr_collecting *collecting;       // (piece_count)
-    uint64_t gathered;               // version that kept pieces have in the gather window
+    uint64_t gathered;               // version of the kept pieces in the gather window
     zr_exact *squares;               // (2, tensor_count) for norms by tensor (LAMB)
 
     zr_recorder *recorder;   // NULL: nothing is recorded
     zr_recording *recording; // the queue's
     zr_observer observers[ZR_MOST_OBSERVERS];
     int observer_count;
-    zr_guard guard; // await NULL: none
+    zr_guard guard; // its await is NULL: there is none
 
     zr_phase phase;
     int64_t step;        // updates and skipped updates so far
-    int64_t updates;     // that changed the state: Adam's t, the schedule's n
-    bool states_loaded;  // optimizer states were written by somebody else than an update
+    int64_t updates;     // steps that changed the state: Adam's t, the schedule's n
+    bool states_loaded;  // something other than an update has written optimizer states
     int64_t micro_batch; // k, of this rank in this step
     uint64_t version;    // of the parameters
     zr_cursor cursor;
-    zr_loss_scale scale;          // of the step under way
-    double gradient_scale;        // by which the gradient of the last completed step was multiplied
-    struct zr_loss_weight weight; // of the micro-batch under way
-    double micro_batch_loss;      // of it: the mean over its targets
-    zr_exact loss;   // of this rank's micro-batches in this step: sum of means x weights;
-    int64_t targets; // of the same;
-    // squares of the own shards' gradients; all three of all ranks once they are summed
+    zr_loss_scale scale;          // of the current step
+    double gradient_scale;        // by which the gradient of the last completed step is multiplied
+    struct zr_loss_weight weight; // of the current micro-batch
+    double micro_batch_loss;      // of the current micro-batch: the mean over its targets
+    // Sums over this rank's micro-batches in this step, and over all ranks once ZR_SCALARS has run:
+    // means x weights, the number of targets, and the squares of the own shards' gradients.
+    zr_exact loss;
+    int64_t targets;
     zr_exact norm;
-    double lr;                   // of the update under way, and
-    float update_scale;          // by which it multiplies the gradient
-    zero_traffic traffic_before; // of the communicator, when this engine was made
-    zero_tensors batch;          // of the micro-batch under way
+    double lr;                   // learning rate of the current update
+    float update_scale;          // by which that update multiplies the gradient
+    zero_traffic traffic_before; // the communicator's, when this engine was created
+    zero_tensors batch;          // of the current micro-batch
     zero_context context;        // what is the same for all units
 };
 

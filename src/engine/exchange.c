@@ -1,5 +1,5 @@
-// Instructions that exchange with other ranks: parameters are gathered, gradients summed into their
-// owners' accumulators, versions published and released.
+// Instructions that exchange data with other ranks: they gather parameters, sum gradients into
+// their owners' accumulators, and publish and release versions.
 #include "comm/versions.h"
 #include "engine/execute.h"
 #include "engine/gradients.h"
@@ -37,7 +37,7 @@ static zero_status gather_shards(zero_engine *engine, const zr_instruction *i, z
                                 piece->dtype, own, &engine->gathering[i->piece], error);
 }
 
-// The own sum comes to its place in the window first, unless it is summed up there.
+// Copies the own sum to its place in the window first, unless it was summed up there.
 static zero_status gather_sums(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
     const zr_piece *piece = &engine->plan->pieces[i->piece];
@@ -63,8 +63,8 @@ zero_status zr_execute_gather(zero_engine *engine, const zr_instruction *i, zero
     }
 }
 
-// The one accumulation path: this micro-batch's sum over the ranks, with earlier sums added in
-// fp32, and rounded once.
+// All gradients are accumulated here: this micro-batch's sum over the ranks is added to earlier
+// sums in fp32, and rounded once.
 zero_status zr_execute_reduce(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
     const zr_piece *piece = &engine->plan->pieces[i->piece];

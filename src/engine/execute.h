@@ -1,5 +1,5 @@
-// One function for each code of the program (plan/program.h says what each does). None of them
-// looks for what else there is to do: that is the next instruction.
+// One function for each code of the program (plan/instruction.h says what each does). None of them
+// decides what to do next, because the next instruction says that.
 #ifndef ZR_ENGINE_EXECUTE_H
 #define ZR_ENGINE_EXECUTE_H
 

@@ -1,5 +1,6 @@
-// Norms that are the same bits at any number of ranks and stage (contract 3): squares are summed in
-// double inside each part of a chunk that belongs to one tensor, and those sums are added exactly.
+// Norms with the same bits at any number of ranks and at any stage (contract 3): squares are summed
+// in double within each part of a chunk that belongs to one tensor, and those sums are added
+// exactly.
 #include "engine/engine_state.h"
 #include "engine/gradient_norm.h"
 
@@ -12,7 +13,7 @@ typedef struct walk {
     zr_span span;
     zr_exact *sums;
     bool by_tensor;
-    int64_t first[PARTS]; // into values
+    int64_t first[PARTS]; // index into values
     int32_t count[PARTS];
     int pending;
 } walk;

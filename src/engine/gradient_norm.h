@@ -1,15 +1,16 @@
-// Norms: sums of squares, in exact accumulators, so that the order in which ranks add is free.
+// Norms: sums of squares in exact accumulators, so that the order in which ranks add does not
+// matter.
 #ifndef ZR_ENGINE_GRADIENT_NORM_H
 #define ZR_ENGINE_GRADIENT_NORM_H
 
 #include "base/exact.h"
 #include "engine/engine_inner.h"
 
-// Adds the squares of a span of a piece, by tensor (sums[tensor number]) or in all. values: from
-// the span's first element on, of `dtype`.
+// Adds the squares of a span of a piece to `sums`, one sum a tensor (sums[tensor number]) or all in
+// sums[0]. values: from the span's first element on, of `dtype`.
 void zr_norm_add_squares(zero_engine *engine, int piece, zr_span span, zero_dtype dtype,
                          const void *values, zr_exact *sums, bool by_tensor);
-// Collective: sums (count) over the ranks.
+// Collective: adds up the ranks' sums (count).
 zero_status zr_norm_all_reduce(zero_engine *engine, zr_exact *sums, int count, zero_error *error);
 
 #endif

@@ -1,6 +1,6 @@
-// Gradients of a micro-batch (contract 4): bound where units add their contributions in fp32,
-// rounded once where gradients have 16 bits, summed into the owner's accumulator, which may lie on
-// NVMe.
+// Gradients of a micro-batch (contract 4): they are bound where units add their contributions in
+// fp32, rounded once where gradients have 16 bits, and summed into the owner's accumulator, which
+// may lie on NVMe.
 #include "compute/element_ops.h"
 #include "engine/execute.h"
 #include "engine/gradient_norm.h"
@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-// Gaps and padding take part in the exchange: they must hold zeros, whatever lay there before.
+// Zeroes the gaps and the padding, because they take part in the exchange.
 static void zero_gaps(const zr_piece *piece, float *gradient)
 {
     int64_t at = 0;
@@ -77,8 +77,8 @@ zr_sum_slots zr_grads_sum_slots(const zero_engine *engine)
     return zr_sum_slots_of(&engine->plan->settings, engine->micro_batch);
 }
 
-// Where there is no accumulator (one micro-batch, whole gradients), the sum replaces the own
-// contribution: only this rank reads it.
+// Where there is no accumulator (one micro-batch, whole gradients), the sum replaces this rank's
+// own contribution, which only this rank reads.
 char *zr_grads_reduced_shard(const zero_engine *engine, int piece, int slot)
 {
     const zr_piece *p = &engine->plan->pieces[piece];
@@ -97,7 +97,8 @@ static zr_transfer *travel_of(zero_engine *engine, int piece, int sum)
     return &engine->offload.gradients[piece * zr_accumulators(&engine->plan->settings) + sum];
 }
 
-// The sums of earlier micro-batches that this one's is added to begin to come, one after another.
+// Begins to fetch the sums of earlier micro-batches to which this one's is added, one after
+// another.
 zero_status zr_grads_fetch_sums(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
     zr_store *store = zr_vector_store(engine, i->piece, ZR_VECTOR_GRADIENT);

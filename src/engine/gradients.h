@@ -5,19 +5,21 @@
 
 #include "engine/engine_inner.h"
 
-zr_sum_slots zr_grads_sum_slots(const zero_engine *engine); // of the micro-batch under way
-// Sums of earlier micro-batches begin to come from NVMe, and this one's to go there.
+zr_sum_slots zr_grads_sum_slots(const zero_engine *engine); // of the current micro-batch
+// The first begins to fetch the sums of earlier micro-batches from NVMe, the second to store this
+// one's sum there.
 zero_status zr_grads_fetch_sums(zero_engine *engine, const zr_instruction *i, zero_error *error);
 zero_status zr_grads_store_sum(zero_engine *engine, const zr_instruction *i, zero_error *error);
-// Until transfers of the piece's sums have ended.
+// Waits until the transfers of the piece's sums have ended.
 zero_status zr_grads_await_travel(zero_engine *engine, int piece, zero_error *error);
-// The own shard's sum in an accumulator; in memory.
+// Returns the address of the own shard's sum in an accumulator; in memory.
 char *zr_grads_reduced_shard(const zero_engine *engine, int piece, int slot);
 zr_span zr_own_shard(const zero_engine *engine, int piece);
-// The own shard's gradient of the step, once its last micro-batch is in; in memory.
+// Returns the address of the own shard's gradient of the step, once its last micro-batch is in it;
+// in memory.
 const void *zr_own_shard_gradient(const zero_engine *engine, int piece);
-// The part of a piece that this rank updates, and where its gradient lies, of type
-// piece->accumulator_dtype.
+// The first returns the part of a piece that this rank updates, the second the address of its
+// gradient, of type piece->accumulator_dtype.
 zr_span zr_update_range(const zero_engine *engine, int piece);
 const void *zr_update_gradient(const zero_engine *engine, int piece);
 

@@ -1,8 +1,8 @@
-// The walk over a rank's elements, group by group, whatever tiers they lie on: of the update, and
-// of all that reads or writes weights between steps.
+// Walks over a rank's elements, group by group, whatever tiers they lie on: for the update, and for
+// all that reads or writes vectors on NVMe between steps.
 //
-// A vector in memory is used where it lies. One on NVMe travels through slab g % slab.count of
-// group g:
+// A vector in memory is used where it lies. A vector on NVMe travels: group g uses slab g %
+// slab.count.
 //
 //   group 0   read ........ | update | write ........
 //   group 1                 | read ..| update | write ........        read_ahead, write_behind
@@ -23,7 +23,7 @@ static char *slab_at(const zero_engine *engine, int slab, zr_vector vector)
     return engine->offload.slabs.base + slab * plan->bytes + plan->first[vector];
 }
 
-// Bytes of a group in a store: slices of a group follow each other in every vector.
+// Returns the bytes of a group in a store. In every vector the slices of a group follow each other.
 static zr_range group_range(const zero_engine *engine, const zr_group *group, zr_vector vector)
 {
     const zr_slice *first = &engine->plan->slices[group->slice_first];
@@ -40,8 +40,8 @@ static zero_status await(zero_engine *engine, const zr_walk *walk, zr_transfer *
                         : zr_offload_await(engine, transfer, error);
 }
 
-// Vectors of the group that are in `vectors` and on NVMe begin to travel; what its slab did before
-// has ended first.
+// Begins to move those vectors of the group that the pass reads (or writes) and that are on NVMe.
+// It first waits for what was begun before in the same slab.
 static zero_status move_group(zero_engine *engine, const zr_walk *walk, int g, bool write,
                               zero_error *error)
 {
@@ -83,7 +83,8 @@ static void *slice_vector(const zero_engine *engine, int g, const zr_slice *slic
            before * zr_vector_size(engine->plan, vector);
 }
 
-// Parameters of the range that this rank updates, as units read them, where they are in memory.
+// Returns the parameters, as units read them, of the range that this rank updates, where they are
+// in memory.
 static char *parameters_of_range(const zero_engine *engine, int piece)
 {
     int64_t before = zr_update_range(engine, piece).first - zr_own_shard(engine, piece).first;
@@ -116,8 +117,8 @@ static zr_range_states states_of(const zero_engine *engine, int g, const zr_slic
     return states;
 }
 
-// What the update of a group moves between device and host: only parameters that lie on the other
-// side than their states.
+// Counts what the update of a group moves between device and host: only parameters that lie on the
+// other side than their states do.
 static void count_crossing(zero_engine *engine, const zr_group *group, const zr_pass_plan *pass)
 {
     int64_t bytes = group->count * zr_vector_size(engine->plan, ZR_VECTOR_PARAMETERS);
@@ -125,7 +126,7 @@ static void count_crossing(zero_engine *engine, const zr_group *group, const zr_
             written = pass->writes >> ZR_VECTOR_PARAMETERS & 1 ? bytes : 0;
     bool states_up = group->state_tier == ZERO_TIER_device,
          parameters_up = group->parameter_tier == ZERO_TIER_device;
-    // an update beside the step moves none, and counts nothing
+    // An update beside the step moves no parameters and counts nothing.
     if (states_up == parameters_up || !(read | written))
         return;
     engine->offload.to_device += parameters_up ? written : read;
@@ -145,8 +146,8 @@ static zero_status visit_group(zero_engine *engine, const zr_walk *walk, int g, 
     return ZERO_OK;
 }
 
-// The group that comes as number i. Backward overwrites the last unit's gradients first: beside it
-// they are the first to be used up.
+// Returns the group that is the i-th of a walk. A walk beside the step begins with the last group,
+// because backward overwrites the gradients of the last unit first.
 static int group_at(const zero_engine *engine, const zr_walk *walk, int i)
 {
     return walk->beside ? engine->plan->group_count - 1 - i : i;

@@ -1,5 +1,5 @@
-// Runs the plan's program: each instruction by one function of a few lines. What runs, and in which
-// order, the plan has decided; what of a pass holds (zr_when) is said by who runs it.
+// Runs the plan's program: each instruction by one function of a few lines. The plan has decided
+// what runs and in which order; the caller of a pass says which conditions (zr_when) hold in it.
 #include "engine/execute.h"
 #include "engine/interpret.h"
 #include "engine/unit_context.h"
@@ -47,7 +47,8 @@ zero_status zr_program_run_pass(zero_engine *engine, zr_pass_kind kind, uint32_t
     return zr_program_run_until(engine, engine->cursor.pass->count, error);
 }
 
-// The next instruction of the body under way after which its unit goes on; NULL: none does.
+// Returns the next instruction of the current body after which the unit goes on; NULL: there is
+// none.
 static const zr_instruction *next_mark(const zr_cursor *cursor)
 {
     for (int at = cursor->at; at < cursor->body_end; at++)
@@ -80,7 +81,8 @@ zero_status zr_program_run_to_mark(zero_engine *engine, zr_mark mark, int piece,
     return zr_program_run_until(engine, (int)(next - cursor->pass->at) + 1, engine->context.error);
 }
 
-// In training a unit's own functions, with the boundaries that they read and write.
+// Calls one of the unit's own functions, as training does, with the boundaries that it reads and
+// writes.
 static zero_status call_function(zero_engine *engine, zr_call what, int unit)
 {
     zero_context *context = &engine->context;

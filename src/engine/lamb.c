@@ -1,6 +1,6 @@
-// LAMB, Algorithm 2 of arXiv 1904.00962: moments that are corrected for their start at zero give a
-// direction u, which |p|/|u| scales. Its norms are sums over the chunks of all ranks, so a tensor
-// may lie on several.
+// LAMB, Algorithm 2 of arXiv 1904.00962: the moments, corrected for their start at zero, give a
+// direction u, which is scaled by |p|/|u|. Both norms are sums over the chunks of all ranks, so a
+// tensor may lie on several ranks.
 #include "engine/engine_state.h"
 #include "engine/gradient_norm.h"
 #include "engine/gradients.h"
@@ -13,7 +13,7 @@ typedef struct lamb {
     zero_engine *engine;
     zr_update update;
     double weight_decay;
-    zr_span span; // of the slice at hand, elements of the piece
+    zr_span span; // of the current slice, elements of the piece
     const zr_range_states *states;
     zr_exact *parameter_squares, *direction_squares; // (tensor_count) each
 } lamb;
@@ -39,7 +39,7 @@ static void apply_part(void *user, const zr_plan_tensor *tensor, int64_t first, 
     queue->backend->optimizer->subtract_scaled(queue, count, (float)(l->update.lr * ratio), &at);
 }
 
-// Norms count each element once, at the rank that owns its shard, at every stage.
+// Adds each element to the norms once, at the rank that owns its shard, at every stage.
 static void add_norms(lamb *l, int piece)
 {
     zr_span own = zr_own_shard(l->engine, piece);

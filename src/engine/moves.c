@@ -1,5 +1,5 @@
-// Bytes that move between tiers: counted where they move; what the plan has for each pass is added
-// up, and both are compared when nothing is under way, at the end of a step or an evaluation
+// Counts the bytes that move between tiers, where they move, and adds up what the plan has for each
+// pass. Both are compared when nothing is under way, at the end of a step or of an evaluation
 // (contract 5).
 #include "engine/engine_state.h"
 #include "engine/gradients.h"

@@ -1,5 +1,5 @@
-// Between the files of engine/: model states on their tiers (contract 2: stages and stores know
-// nothing of each other), and what travels.
+// Between the files of engine/: model states on their tiers, and how they travel. Contract 2:
+// stages and stores know nothing of each other.
 //
 //   parameters   NVMe ─> staged (host) ─> gather window (device)     transfers.c, exchange.c
 //   gradients    reduced ─> staged (host) ─> NVMe                    gradients.c
@@ -25,63 +25,71 @@ typedef struct zr_offload { // zeroed: everything is in memory
     zr_transfer slab[ZR_MOST_SLABS][ZR_VECTOR_COUNT];
     zr_store parked;      // plan->parked_bytes
     zr_transfer *parking; // (piece_count)
-    // activations between segments, where they leave the device
+    // Keeps the activations between segments, where they leave the device.
     zr_store activation_checkpoints;
-    zr_transfer activation_checkpoint[2]; // by the buffer that they pass through
-    int64_t to_host, to_device;           // bytes that crossed
-    zero_io before;                       // counts when this step or evaluation began,
-    zr_moved expected;                    // and what the plan has added since
+    zr_transfer activation_checkpoint[2]; // one a buffer that they pass through
+    int64_t to_host, to_device;           // bytes moved so far
+    zero_io before;                       // counts at the beginning of this step or evaluation
+    zr_moved expected;                    // what the plan has added since then
 } zr_offload;
 
 // transfers.c
-// until what was begun has ended; recorded
+// Waits until what the transfer began has ended, and records it.
 zero_status zr_offload_await(zero_engine *engine, zr_transfer *transfer, zero_error *error);
-void zr_offload_record(zr_recorder *recorder, const zr_io_request *request); // one that has ended
+// Records a request that has ended.
+void zr_offload_record(zr_recorder *recorder, const zr_io_request *request);
 
 // vectors.c
 zero_status zr_vectors_reserve(zero_engine *engine, const zr_nvme_options *options,
                                zero_error *error);
 void zr_vectors_release(zero_engine *engine);
-// Place of an element of the own part of a piece in a vector that is in memory; NULL where it is on
-// NVMe or there is none.
+// Returns the address of element `first` of this rank's part of a piece, in a vector that is in
+// memory; NULL where the vector is on NVMe or does not exist.
 void *zr_vector_at(const zero_engine *engine, int piece, zr_vector vector, int64_t first);
 zr_store *zr_vector_store(zero_engine *engine, int piece, zr_vector vector);
-// bytes of that store
+// Returns the bytes of that store that hold these elements of this rank's part of the piece.
 zr_range zr_vector_range(const zero_engine *engine, int piece, zr_vector vector, int64_t first,
                          int64_t count);
-// The own shard's sum in one of its accumulators; the last of a step is in accumulator 0, which
-// zr_vector_range is of.
+// Returns the bytes of the own shard's sum in one of its accumulators. A step's last sum is in
+// accumulator 0, and zr_vector_range gives the bytes of that one.
 zr_range zr_accumulator_range(const zero_engine *engine, int piece, int slot);
 
 // group_walk.c
 typedef zero_status (*zr_slice_fn)(void *user, zero_engine *engine, const zr_slice *slice,
                                    const zr_range_states *states, zero_error *error);
-// a pass over all slices that are updated, group by group: read, visit, write
+// A pass over all slices that are updated, group by group: read, visit, write.
 typedef struct zr_walk {
     zr_pass_plan pass;
     zr_slice_fn visit;
     void *user;
-    // the thread that walks beside the rank's, last group first; NULL: the rank's own
+    // Set: the delayed update's thread walks, beside the rank's own and last group first. NULL: the
+    // rank's own thread walks.
     struct zr_delayed *beside;
 } zr_walk;
 zero_status zr_groups_walk(zero_engine *engine, const zr_walk *walk, zero_error *error);
-// Between steps: runs `visit` over a vector of the own shard of a piece that is on NVMe, in
-// portions, writing them back where `changed`.
+// Between steps: calls `visit` for a vector of the own shard of a piece that is on NVMe, in
+// portions, and writes them back where `changed`.
 zero_status zr_slabs_visit(zero_engine *engine, int piece, zr_vector vector, bool changed,
                            zr_weights_fn visit, void *user, zero_error *error);
 
-char *zr_slabs_buffer(const zero_engine *engine, zr_vector vector); // of one slice, between steps
-// elements from `first` of the own shard to the end of its slice
+// Between steps: returns a buffer for one slice of a vector, in a slab.
+char *zr_slabs_buffer(const zero_engine *engine, zr_vector vector);
+// Returns the number of elements from `first` of the own shard to the end of its slice.
 int64_t zr_slabs_portion(const zero_engine *engine, int piece, int64_t first);
 
-// moves.c: bytes moved between tiers, planned = counted.
-// of a step, or an evaluation between two; what is beside them counts with the step that it ends in
+// moves.c: the bytes moved between tiers are counted, and compared with what the plan has.
+//
+// Begins to count for a step, or for an evaluation between two steps. What an update beside them
+// moves counts with the step in which that update ends.
 void zr_moves_begin(zero_engine *engine);
-void zr_moves_expect_update(zero_engine *engine, int pass, bool first); // first: of all updates
-// the one that begins; stale: the weights have changed since kept
+// Adds what the plan has for a pass of the update; first: it is the first of all updates.
+void zr_moves_expect_update(zero_engine *engine, int pass, bool first);
+// Adds what the plan has for the micro-batch, or evaluation, that begins; stale: the weights have
+// changed since the kept pieces were gathered.
 void zr_moves_expect_micro_batch(zero_engine *engine, bool stale);
-void zr_moves_expect_evaluation(zero_engine *engine, bool stale); // pieces were gathered
-// nothing is under way, or something beside is and it is left for later
+void zr_moves_expect_evaluation(zero_engine *engine, bool stale);
+// Compares the bytes counted with those planned; while an update beside the step is under way, it
+// leaves that for later.
 zero_status zr_moves_check(zero_engine *engine, zero_error *error);
 
 #endif

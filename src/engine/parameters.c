@@ -1,5 +1,5 @@
-// Where a rank keeps weights: 16-bit parameters that units read, and, where they are trained, the
-// fp32 master that they are rounded from.
+// Where a rank keeps weights: the parameters that units read and, where these are trained in 16
+// bits or updated beside the step, the fp32 master that they are rounded from.
 #include "compute/element_ops.h"
 #include "engine/engine_state.h"
 #include "engine/gradients.h"
@@ -25,8 +25,8 @@ bool zr_piece_has_master(const zero_engine *engine, int piece)
            zr_plan_has_vector(engine->plan, ZR_VECTOR_MASTER);
 }
 
-// The own shard's part of an optimizer's vector in memory: at stage 0 the range that is updated is
-// the whole piece.
+// Returns the own shard's part of an optimizer's vector in memory. At stage 0 the vector covers the
+// whole piece, so the part begins inside of it.
 static void *own_state(const zero_engine *engine, int piece, zr_vector vector)
 {
     return zr_vector_at(engine, piece, vector,
@@ -113,7 +113,8 @@ zero_status zr_engine_parameters_behind(zero_engine *engine, zero_error *error)
     return zr_comm_barrier(engine->comm, error);
 }
 
-// A rank that updates more than its own shard has the whole of a vector.
+// Broadcasts a vector from the shards' owners to ranks that update more than their own shard,
+// because each of them holds the whole vector.
 static zero_status share_state(zero_engine *engine, int piece, zr_vector vector, zero_error *error)
 {
     int64_t shard = engine->plan->pieces[piece].shard;
@@ -155,7 +156,7 @@ static zero_status round_into_parameters(void *user, const zr_portion *master, z
     char *slab = zr_slabs_buffer(engine, ZR_VECTOR_PARAMETERS);
     zr_transfer *transfer = &engine->offload.slab[0][ZR_VECTOR_PARAMETERS];
     zr_store *store = zr_vector_store(engine, r->piece, ZR_VECTOR_PARAMETERS);
-    // a master in memory comes as one portion
+    // A master in memory comes as one portion, so it is written slice by slice.
     for (int64_t done = 0, n; done < master->span.count; done += n) {
         n = zr_slabs_portion(engine, r->piece, first + done);
         engine->queue->backend->elements->convert(engine->queue, master->dtype, piece->dtype, n,

@@ -1,16 +1,17 @@
-// The parameters of this rank: its own shards as units read them, and the master that updates
-// change.
+// The parameters of this rank: its own shards as units read them, and the master weights that
+// updates change.
 #ifndef ZR_ENGINE_PARAMETERS_H
 #define ZR_ENGINE_PARAMETERS_H
 
 #include "engine/engine_inner.h"
 
-// The own shard as units read it, of type piece->dtype; NULL: on NVMe.
+// Returns the own shard as units read it, of type piece->dtype; NULL: it is on NVMe.
 void *zr_own_parameters(const zero_engine *engine, int piece);
 bool zr_piece_has_master(const zero_engine *engine, int piece);
-// Before this rank's part of a piece's states changes: somebody may still read them (zr_guard).
+// Waits, before this rank's part of a piece's states changes, until a guard's owner has read it
+// (zr_guard).
 zero_status zr_guard_await(zero_engine *engine, int piece, zero_error *error);
-// Collective: others can read what this rank's shards hold now. holds: of ZR_BESIDE and
+// Collective: lets other ranks read what this rank's shards hold now. holds: bits of ZR_BESIDE and
 // ZR_REWRITTEN. In step.c.
 zero_status zr_engine_publish(zero_engine *engine, uint32_t holds, zero_error *error);
 

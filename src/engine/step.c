@@ -9,7 +9,8 @@
 
 #include <math.h>
 
-// A rank that fails ends the waits of the others: nobody is left behind.
+// Ends the waits of the other ranks when this one has failed, because they would wait for it in
+// vain.
 static zero_status fail(zero_engine *engine, zero_status status, const zero_error *error)
 {
     if (status != ZERO_OK) {
@@ -66,7 +67,7 @@ static zero_status missing(const char *call, const char *what, zero_error *error
     return zr_fail(error, ZERO_ERR_USAGE, "%s: %s is missing (NULL or empty)", call, what);
 }
 
-// Messages planned = messages sent, at the end of every pass.
+// Checks, at the end of every pass, that the messages sent are the ones planned.
 static zero_status check_messages(zero_engine *engine, zr_pass_kind kind, zero_error *error)
 {
     const zr_traffic_plan *plan = &engine->plan->traffic[kind];
@@ -91,7 +92,8 @@ static void end_phase(zero_engine *engine, zr_activity what, int64_t begin)
     zr_recorder_add(engine->recorder, what, begin, 0, 0, -1);
 }
 
-// Kept pieces are gathered by the pass that begins, where the weights have changed since they were.
+// Says whether the pass that begins gathers kept pieces: it does if the weights have changed since
+// they were last gathered.
 static bool begin_gathers(zero_engine *engine)
 {
     bool stale = engine->gathered != engine->version;
@@ -177,7 +179,8 @@ zero_status zero_forward(zero_engine *engine, const zero_tensors *batch, double 
     return ZERO_OK;
 }
 
-// Once backward has run, the last unit has told how many targets count.
+// Adds the micro-batch's loss after backward, because only then the last unit has said how many
+// targets count.
 static zero_status add_loss(zero_engine *engine, zero_error *error)
 {
     const struct zr_loss_weight *weight = &engine->weight;
@@ -186,7 +189,7 @@ static zero_status add_loss(zero_engine *engine, zero_error *error)
             error, ZERO_ERR_USAGE,
             "zero_loss_factor: %lld targets were told of a micro-batch of %lld positions",
             (long long)weight->targets, (long long)weight->positions);
-    if (weight->targets) // else there is no mean, whatever the unit says of one
+    if (weight->targets) // else there is no mean, whatever the unit reports
         zr_exact_add(&engine->loss, engine->micro_batch_loss *
                                         ((double)weight->targets / (double)weight->positions));
     engine->targets += weight->targets;
@@ -206,12 +209,13 @@ zero_status zero_backward(zero_engine *engine, zero_error *error)
     return ZERO_OK;
 }
 
-// Sums over the ranks, in one message. An accumulator's last word says whether it has met what is
-// not finite: one word has room for both, so the other one carries the targets.
+// Sums over the ranks, in one message. The last word of an accumulator says whether it has met a
+// non-finite value. One such word has room for both accumulators' flags, so the other one carries
+// the number of targets.
 static zero_status sum_over_ranks(zero_engine *engine, zr_exact *loss, zr_exact *norm,
                                   int64_t *targets, zero_error *error)
 {
-    const int64_t of_norm = (int64_t)1 << 32; // above as many ranks as there may be
+    const int64_t of_norm = (int64_t)1 << 32; // above any possible number of ranks
     zr_exact sums[2] = {*loss, *norm};
     sums[0].nonfinite = (loss->nonfinite != 0) + (norm->nonfinite != 0) * of_norm;
     sums[1].nonfinite = *targets;
@@ -229,16 +233,16 @@ zero_status zr_execute_scalars(zero_engine *engine, const zr_instruction *i, zer
     return sum_over_ranks(engine, &engine->loss, &engine->norm, &engine->targets, error);
 }
 
-// Mean loss of the step and norm of its gradient, from sums over the ranks; and *factor, by which
-// the gradients that were summed are the mean's: the loss scale, times the share of the positions
-// that are targets, where the mean is over those.
+// Finds, from the sums over the ranks, the mean loss of the step and the norm of its gradient.
+// *factor is what the summed gradients have to be divided by to be the mean's: the loss scale,
+// times the share of positions that are targets, where the mean is over targets.
 static void describe_step(const zero_engine *engine, zero_step_info *info, double *factor)
 {
     const zr_plan *plan = engine->plan;
     int64_t targets = engine->targets;
     double weights = (double)targets / (double)engine->weight.positions,
            micro_batches = (double)(plan->settings.accumulation * plan->ranks);
-    // a step without targets has no gradient to divide
+    // A step without targets has no gradient to divide.
     *factor = engine->scale.scale * (targets ? weights / micro_batches : 1);
     info->loss = targets ? zr_exact_value(&engine->loss) / weights : 0;
     info->grad_norm = sqrt(zr_exact_value(&engine->norm)) / *factor;
@@ -258,7 +262,8 @@ zero_status zr_engine_publish(zero_engine *engine, uint32_t holds, zero_error *e
     return zr_program_run_pass(engine, ZR_PASS_PUBLISH, holds, error);
 }
 
-// What the step does of its update, and what the update beside the step before has left to do.
+// Runs what this step does of its own update, and what the update beside it has left to do; then
+// publishes.
 static zero_status update(zero_engine *engine, bool finite, zero_error *error)
 {
     bool beside = finite && zr_delayed_applies(engine), at_once = finite && !beside;
@@ -274,7 +279,7 @@ static zero_status update(zero_engine *engine, bool finite, zero_error *error)
 
 static zero_status boundary(zero_engine *engine, zero_step_info *info, zero_error *error)
 {
-    // nobody has to say before how long a run is
+    // The length of a run is not known before, so each step checks it.
     ZERO_TRY(zr_config_check_length(engine->config, engine->updates + 1, error));
     ZERO_TRY(zr_program_run_pass(engine, ZR_PASS_BOUNDARY, 0, error));
     ZERO_TRY(check_messages(engine, ZR_PASS_BOUNDARY, error));
@@ -320,7 +325,7 @@ zero_status zero_finish_update(zero_engine *engine, zero_error *error)
     ZERO_TRY(fail(engine, zr_delayed_join(engine, error), error));
     if (!zr_delayed_is_ahead(engine))
         return ZERO_OK;
-    // who evaluates has read the old ones
+    // Ranks that still evaluate have to finish reading the old parameters first.
     ZERO_TRY(fail(engine, zr_comm_barrier(engine->comm, error), error));
     return fail(engine, zr_engine_parameters_changed(engine, error), error);
 }
@@ -370,7 +375,7 @@ zero_status zero_evaluate(zero_engine *engine, const zero_tensors *batch, double
 {
     ZR_NEED(error, engine);
     const zero_shape *limit = &engine->plan->shape;
-    // before anything that a backward under way needs is changed
+    // This comes before anything changes that a backward under way needs.
     ZERO_TRY(zr_engine_between_steps(engine, "zero_evaluate", error));
     if (!batch || batch->count < 1 || batch->at[0].dims < 1 || !loss)
         return missing("zero_evaluate", loss ? "batch" : "loss", error);

@@ -1,4 +1,4 @@
-// Tensors in and out of the engine, by name. One that is tiled is put together of its tiles.
+// Reads and writes tensors by name. A tiled tensor is put together from its tiles.
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "engine/engine_state.h"
@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-typedef struct part { // a tensor of the plan that is the one asked for, or a tile of it
+typedef struct part { // a tensor of the plan: the one asked for, or a tile of it
     int piece;
     const zr_plan_tensor *tensor;
 } part;
@@ -18,7 +18,7 @@ static bool is_of(const zr_plan_tensor *tensor, const char *name)
            (tensor->desc->tile.whole && strcmp(tensor->desc->tile.whole, name) == 0);
 }
 
-// The next part after *at; false after the last. *at begins as {-1, NULL}.
+// Finds the next part after *at and returns true; false after the last. *at begins as {-1, NULL}.
 static bool next_part(const zr_plan *plan, const char *name, part *at)
 {
     for (int p = ZR_MAX(at->piece, 0); p < plan->piece_count; p++) {
@@ -52,7 +52,7 @@ static zero_status check(const zero_engine *engine, const char *call, const char
     return ZERO_OK;
 }
 
-// The part of the tensor that rank r owns, as elements of the piece.
+// Returns the part of the tensor that a rank owns, as elements of the piece.
 static zr_span owned_part(const zr_piece *piece, const zr_plan_tensor *tensor, int rank)
 {
     int64_t first = ZR_MAX(tensor->first, rank * piece->shard);
@@ -63,8 +63,8 @@ static zr_span owned_part(const zr_piece *piece, const zr_plan_tensor *tensor, i
 typedef struct copying { // between a buffer in fp32 and the part of a tensor that this rank owns
     const zr_plan_tensor *tensor;
     zr_span own;
-    float *out;      // from the shard to the tensor's elements,
-    const float *in; // or into it, from those of the whole tensor
+    float *out;      // not NULL: from the shard to the tensor's elements
+    const float *in; // else: into the shard, from the elements of the whole tensor
 } copying;
 
 static zero_status copy_portion(void *user, const zr_portion *portion, zero_error *error)
@@ -87,8 +87,8 @@ static zero_status copy_portion(void *user, const zr_portion *portion, zero_erro
     return ZERO_OK;
 }
 
-// Each owner sends its part to all; the own one is there already. out: of the tensor's first
-// element.
+// Broadcasts each owner's part to all ranks. The own part is in `out` already; out begins with the
+// tensor's first element.
 static zero_status share_parts(zero_engine *engine, const part *part, float *out, zero_error *error)
 {
     for (int r = 0; r < engine->comm->size; r++) {

@@ -1,4 +1,4 @@
-// Instructions that move what a slot names between a tier's store and a buffer of the device, or of
+// Instructions that move a slot's data between the store of a tier and a buffer on the device or
 // the host, and the waits for them.
 #include "compute/element_ops.h"
 #include "engine/execute.h"
@@ -26,8 +26,8 @@ zero_status zr_offload_await(zero_engine *engine, zr_transfer *transfer, zero_er
     return status;
 }
 
-// Between a buffer of the device and a store of any tier, counted: memory is copied at once, NVMe
-// takes the buffer itself.
+// Moves bytes between a device buffer and a store of any tier, and counts them. Stores in memory
+// are copied at once; NVMe reads and writes the buffer itself.
 static zero_status move(zero_engine *engine, zr_store *store, zr_range range, char *buffer,
                         bool out, zr_transfer *transfer, zero_error *error)
 {

@@ -1,4 +1,4 @@
-// What a unit sees: its context, boundaries, parameters and gradients.
+// What a unit sees: its context, its boundaries, its parameters and its gradients.
 #include "base/dtype.h"
 #include "engine/engine_state.h"
 #include "engine/interpret.h"
@@ -87,8 +87,8 @@ zero_tensors zr_engine_boundary(const zero_engine *engine, int unit)
     return out;
 }
 
-// The gradient of boundary u lies in buffer u%2: backward of unit u reads it and writes that of u-1
-// into the other.
+// The gradient of boundary u lies in buffer u%2, because the backward of unit u reads it while it
+// writes the gradient of boundary u-1 into the other buffer.
 zero_tensors zr_engine_boundary_gradient(const zero_engine *engine, int unit)
 {
     zero_tensors out = {0};

@@ -1,4 +1,4 @@
-// What a unit's functions are given: a context, the parameters and gradients that they ask it for,
+// What a unit's functions are given: a context, the parameters and gradients for which they ask it,
 // and the boundaries that they read and write.
 #ifndef ZR_ENGINE_UNIT_CONTEXT_H
 #define ZR_ENGINE_UNIT_CONTEXT_H
@@ -7,16 +7,18 @@
 
 // Fills engine->context for this unit.
 void zr_engine_context(zero_engine *engine, int unit, zero_error *error);
-// What unit writes; unit -1: empty.
+// Returns the boundary that a unit writes; empty for unit -1.
 zero_tensors zr_engine_boundary(const zero_engine *engine, int unit);
-// What unit writes when forward runs again: a checkpoint's place has the next one to come, so into
-// the gradient that backward then sets.
+// Returns where a unit writes its boundary when its forward runs again. The place of a checkpoint
+// may already hold the next checkpoint to come, so such a unit writes into the buffer of the
+// gradient that its backward sets afterwards.
 zero_tensors zr_engine_boundary_again(const zero_engine *engine, int unit);
+// Returns the gradient of the boundary that a unit writes; empty for unit -1.
 zero_tensors zr_engine_boundary_gradient(const zero_engine *engine, int unit);
-// The boundary that unit writes, where a smaller batch has these shapes.
+// Finds the place of the boundary that a unit writes, where a smaller batch has these shapes.
 void zr_engine_place(const zero_engine *engine, int unit, const zero_tensors *shapes,
                      zero_tensors *out);
-// What the context asks for parameters, and for gradients.
+// Return the functions behind a context's parameters, and behind its gradients.
 struct zr_accessor zr_engine_accessor(void);
 struct zr_sink zr_engine_sink(void);
 

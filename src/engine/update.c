@@ -1,5 +1,5 @@
-// The update: unscale, clip, optimizer and the 16-bit copy in one pass over the range that this
-// rank updates (section 5.1: each rank its partition).
+// The update: it unscales, clips, applies the optimizer and makes the 16-bit copy in one pass over
+// the range that this rank updates (section 5.1: each rank updates its partition).
 #include "compute/element_ops.h"
 #include "engine/execute.h"
 #include "engine/gradients.h"
@@ -48,7 +48,7 @@ zero_status zr_update_slice(void *user, zero_engine *engine, const zr_slice *sli
     return ZERO_OK;
 }
 
-// What units read, of a master that an earlier pass has updated.
+// Rounds the master, which an earlier pass has updated, into the parameters that units read.
 static zero_status publish_slice(void *user, zero_engine *engine, const zr_slice *slice,
                                  const zr_range_states *states, zero_error *error)
 {
@@ -57,8 +57,8 @@ static zero_status publish_slice(void *user, zero_engine *engine, const zr_slice
     return ZERO_OK;
 }
 
-// A buffer's next value is the mean of what the micro-batches of all ranks wrote; buffers and their
-// sums are fp32, on the device.
+// Sets a buffer to the mean of what the micro-batches of all ranks wrote. Buffers and their sums
+// are fp32 and on the device.
 static void assign_mean(zero_engine *engine, int piece)
 {
     zr_span range = zr_update_range(engine, piece);
@@ -137,8 +137,8 @@ static zero_status copy_master(zero_engine *engine, zero_error *error)
     return zr_groups_walk(engine, &(zr_walk){.pass = passes[1], .visit = publish_slice}, error);
 }
 
-// The update beside the next step counts what it moves with that step, so this one's is compared
-// now.
+// Begins the update beside the next step. What that update moves is counted with the next step, so
+// this step's bytes are compared before it begins.
 static zero_status update_beside(zero_engine *engine, zero_error *error)
 {
     ZERO_TRY(zr_moves_check(engine, error));

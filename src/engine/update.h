@@ -7,26 +7,27 @@
 #include "compute/optimizer_ops.h"
 #include "engine/engine_inner.h"
 
-typedef struct zr_update_pass { // what an update does to each slice
+typedef struct zr_update_pass { // what an update needs at each slice
     zr_queue *queue;
     zr_update update;
     double weight_decay;
-    zr_span span;                  // of the slice at hand, elements of the piece
+    zr_span span;                  // of the current slice, elements of the piece
     const zr_range_states *states; // of that slice
     bool copies;                   // parameters are written in the same pass
 } zr_update_pass;
 
-// The next update. queue: of the thread that makes it.
+// Describes the next update. queue: that of the thread that will make it.
 zr_update_pass zr_update_describe(const zero_engine *engine, zr_queue *queue, double lr,
                                   float gradient_scale);
-// pass: a zr_update_pass.
+// A zr_slice_fn that updates one slice. pass: a zr_update_pass.
 zero_status zr_update_slice(void *pass, zero_engine *engine, const zr_slice *slice,
                             const zr_range_states *states, zero_error *error);
 // Collective: LAMB's two passes, with the norms by tensor between them. In lamb.c.
 zero_status zr_lamb_update(zero_engine *engine, const zr_update *update,
                            const zr_pass_plan passes[2], zero_error *error);
-zr_span zr_slice_span(const zero_engine *engine, const zr_slice *slice); // elements of the piece
-// The same states, `first` elements on.
+// Returns the elements of the piece that a slice covers.
+zr_span zr_slice_span(const zero_engine *engine, const zr_slice *slice);
+// Returns the same states from element `first` on.
 zr_range_states zr_range_from(const zr_range_states *range, int64_t first);
 
 #endif

@@ -1,5 +1,5 @@
-// Where every vector of a rank's states lies: in memory of a tier, or in scratch space on NVMe;
-// reserved once, by the plan.
+// Where every vector of a rank's states lies: in a tier's memory or in scratch space on NVMe. The
+// plan says how much is needed, and all of it is reserved once.
 #include "base/alloc.h"
 #include "engine/engine_state.h"
 
@@ -118,7 +118,8 @@ static zero_status open_io(zero_engine *engine, const zr_nvme_options *options, 
     return zr_io_create(&io, &offload->io, error);
 }
 
-// Behind the optimizer states, each piece's part read and written as a whole.
+// Reserves the store of parked contributions. On NVMe it follows the optimizer states, and each
+// piece's part is read and written as a whole.
 static zero_status reserve_parked(zero_engine *engine, int64_t *cuts, zero_error *error)
 {
     const zr_plan *plan = engine->plan;
@@ -140,7 +141,7 @@ static zero_status reserve_parked(zero_engine *engine, int64_t *cuts, zero_error
                                 &engine->offload.parked, error);
 }
 
-// Each checkpoint is read and written as a whole.
+// Reserves the store of activation checkpoints, each of which is read and written as a whole.
 static zero_status reserve_checkpoints(zero_engine *engine, int64_t *cuts, zero_error *error)
 {
     const zr_plan *plan = engine->plan;
@@ -165,7 +166,7 @@ static zero_status reserve_checkpoints(zero_engine *engine, int64_t *cuts, zero_
                                 &engine->offload.activation_checkpoints, error);
 }
 
-// Accumulators after the first are read and written by shards.
+// Adds the cuts of the accumulators after the first, which are read and written shard by shard.
 static int list_accumulator_cuts(const zero_engine *engine, int count, int64_t *cuts)
 {
     const zr_plan *plan = engine->plan;
@@ -176,7 +177,7 @@ static int list_accumulator_cuts(const zero_engine *engine, int count, int64_t *
     return count;
 }
 
-// Bytes of a vector at which portions of it begin: slices.
+// Lists the bytes of a vector at which its portions, the slices, begin.
 static int list_cuts(const zero_engine *engine, zr_vector vector, int64_t *cuts)
 {
     const zr_plan *plan = engine->plan;
@@ -292,7 +293,8 @@ zr_range zr_vector_range(const zero_engine *engine, int piece, zr_vector vector,
     return (zr_range){(p->state_first + first) * size, count * size};
 }
 
-// In memory a shard's accumulators lie one after another, on NVMe those of all shards do.
+// In memory, all accumulators of one shard lie together. On NVMe, each accumulator of all shards
+// does.
 zr_range zr_accumulator_range(const zero_engine *engine, int piece, int slot)
 {
     const zr_piece *p = &engine->plan->pieces[piece];
