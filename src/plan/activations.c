@@ -1,9 +1,9 @@
 // Where activations lie between forward and backward, and which are computed again instead
 // (activation checkpointing).
 //
-// Everything kept: each unit has its saved buffer and its boundary. With checkpoints the units
-// before the last are cut into segments; of a segment only the boundary that enters it is kept, its
-// checkpoint, and all segments share one working area (ZeRO-Infinity section 3:
+// Without checkpointing, each unit has its own saved buffer and its own boundary. With it, the
+// units before the last are cut into segments. Of a segment only its checkpoint is kept, the
+// boundary that enters it, and all segments share one working area (ZeRO-Infinity section 3:
 // checkpoints, and activation working memory):
 //
 //   forward    seg 0 ─> c1 ─> seg 1 ─> c2 ─> seg 2 ─> last unit, forward and backward
@@ -12,7 +12,7 @@
 //              seg 0: the same from the batch
 //
 // Checkpoints on host or NVMe pass through two buffers on the device: c_i lies in buffer i%2 while
-// it is written and while it is read.
+// it is written, and again while it is read.
 #include "base/dtype.h"
 #include "plan/plan_parts.h"
 
@@ -34,7 +34,7 @@ static int64_t out_bytes(const zr_plan *plan, int u)
     return zr_boundary_bytes(&plan->units[u].sizes.out);
 }
 
-// Inference: one saved buffer and two boundaries in turn.
+// Places the activations of inference: one saved buffer, and two boundaries in turn.
 static void place_in_turn(zr_plan *plan)
 {
     int64_t saved = 0;
@@ -83,7 +83,7 @@ int64_t zr_activation_checkpoint_bytes(const zr_plan *plan, int segment)
     return ZR_ROUND_UP(out_bytes(plan, zr_plan_segment_first(plan, segment) - 1), ZR_IO_PAGE);
 }
 
-// The unit whose boundary enters a segment after the first: its checkpoint.
+// Returns the unit whose boundary is the checkpoint of a segment after the first.
 static int unit_before(const zr_plan *plan, int segment)
 {
     return zr_plan_segment_first(plan, segment) - 1;
@@ -94,7 +94,7 @@ static bool checkpoints_travel(const zr_plan *plan)
     return plan->settings.activation_checkpoint_tier != ZERO_TIER_device;
 }
 
-// Each in its place, one after another.
+// Gives each checkpoint its own place, one after another.
 static void place_checkpoints(zr_plan *plan)
 {
     int64_t at = 0;
@@ -107,7 +107,7 @@ static void place_checkpoints(zr_plan *plan)
     plan->activation_checkpoint_buffer_bytes = at;
 }
 
-// Those that travel pass through two buffers, in turn.
+// Places checkpoints that travel: they pass through two buffers, in turn.
 static void place_travelling_checkpoints(zr_plan *plan)
 {
     int64_t buffer = 0;
@@ -121,7 +121,7 @@ static void place_travelling_checkpoints(zr_plan *plan)
     plan->activation_checkpoint_buffer_bytes = 2 * buffer;
 }
 
-// Bytes of the area that its units save into, and hand boundaries on in.
+// Places what the units of a segment save and the boundaries between them. Returns the bytes used.
 static int64_t place_segment(zr_plan *plan, int segment)
 {
     int64_t used = 0;
@@ -138,7 +138,7 @@ static int64_t place_segment(zr_plan *plan, int segment)
     return used;
 }
 
-// The area that the segments share; after it, what the last unit saves.
+// Places the area that all segments share, and after it what the last unit saves.
 static void place_segments(zr_plan *plan)
 {
     int last = plan->unit_count - 1;

@@ -1,7 +1,7 @@
 #include "plan/counter.h"
 
-// Before the last micro-batch one sum for each bit of K - 1 waits; the last goes in the place of
-// the largest.
+// Before the last micro-batch, one sum waits for each bit of K - 1; the last micro-batch's goes in
+// the place of the largest.
 int zr_accumulators(const zr_settings *settings)
 {
     return settings->exact_world && settings->accumulation > 1
@@ -9,7 +9,8 @@ int zr_accumulators(const zr_settings *settings)
                : 1;
 }
 
-// Sums that wait are the bits of k, the largest first; those of its trailing ones meet this one.
+// The sums that wait are the bits of k, the largest first. This micro-batch's sum is added to those
+// of the trailing ones of k.
 zr_sum_slots zr_sum_slots_of(const zr_settings *settings, int64_t micro_batch)
 {
     if (!settings->exact_world)

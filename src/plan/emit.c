@@ -1,8 +1,8 @@
-// Writes the program: every pass, by the emitters. What lay in a place before is known here, so
-// that the engine waits for that alone.
+// Writes the program: every pass, by means of the emitters. What lay in a place before is known
+// here, so the engine waits only for that.
 //
-// A pass begins where another one of its kind, or an evaluation, has ended: the places that these
-// leave taken are found by writing both once before.
+// A pass begins after another of its kind, or after an evaluation. To find the places that these
+// leave taken, both are written once beforehand.
 #include "plan/emit.h"
 
 #include "plan/plan_parts.h"
@@ -20,7 +20,8 @@ const zr_stage_emitter *zr_stage_of(const zr_plan *plan)
     return plan->holding == ZR_HOLDS_SHARDS ? &zr_emit_gathered : stages[plan->settings.stage];
 }
 
-// Room for one more of `size` bytes in a list; false, and the status says so, where there is none.
+// Makes room for one more element of `size` bytes in a list; where there is none, sets the status
+// and returns false.
 static bool has_room(zr_emitter *e, void **list, size_t size, int count, int *capacity)
 {
     void *grown =
@@ -102,7 +103,7 @@ void zr_emit_await_place(zr_emitter *e, zr_when when, zr_place place, int64_t by
     }
 }
 
-// Those of this space in these bytes; those of this slot in this space.
+// Removes the occupants of these bytes of a space, and where this slot was in this space before.
 static void forget(zr_occupants *occupants, zr_place place, int64_t end, zr_slot slot)
 {
     int kept = 0;
@@ -129,8 +130,8 @@ void zr_emit_occupy(zr_emitter *e, zr_place place, int64_t bytes, zr_slot slot)
     add_occupant(e, &lies);
 }
 
-// Writes a pass anew. The occupants are those that it begins with, and then those that it ends
-// with.
+// Writes a pass anew. The occupants change from those with which it begins to those with which it
+// ends.
 static void write_pass(zr_emitter *e, zr_pass_kind kind)
 {
     void (*const writers[ZR_PASS_COUNT])(zr_emitter *) = {
@@ -146,8 +147,8 @@ static void write_pass(zr_emitter *e, zr_pass_kind kind)
     writers[kind](e);
 }
 
-// What a micro-batch leaves behind, and what an evaluation does: any of it may lie there when the
-// next pass begins.
+// Returns what a micro-batch and an evaluation leave behind, because any of it may lie there when
+// the next pass begins.
 static zr_occupants occupants_at_begin(zr_emitter *e, bool trains)
 {
     write_pass(e, ZR_PASS_EVALUATION);

@@ -1,6 +1,6 @@
 // Activation checkpoints on host or NVMe: the boundary that enters a segment leaves the device once
-// forward has written it, and comes back while the segment after it runs backward. Checkpoint s
-// passes through buffer s%2 (activations.c).
+// forward has written it, and comes back while the next segment runs backward. Checkpoint s passes
+// through buffer s%2 (activations.c).
 #include "plan/emit.h"
 
 static bool travels(const zr_plan *plan, int segment)
@@ -38,7 +38,7 @@ static void move(zr_emitter *e, zr_code code, int segment)
                                  .slot = {ZR_SLOT_KEPT, segment % 2}});
 }
 
-// The buffer that the unit writes into, where it is what enters a segment, has been written out.
+// Before a unit writes a checkpoint, waits until its buffer has been written out.
 void zr_emit_activation_checkpoint_before_forward(zr_emitter *e, int unit)
 {
     int next = e->plan->units[unit].segment + 1;
@@ -54,7 +54,7 @@ void zr_emit_activation_checkpoint_after_forward(zr_emitter *e, int unit)
         move(e, ZR_STORE, next);
 }
 
-// The segment's own checkpoint is there; the one before it comes while this one runs.
+// Waits for the segment's own checkpoint, and fetches the one before while this segment runs.
 void zr_emit_activation_checkpoint_before_backward(zr_emitter *e, int unit)
 {
     int segment = e->plan->units[unit].segment;

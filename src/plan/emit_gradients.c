@@ -1,5 +1,5 @@
-// Gradients of a micro-batch, around the visits of backward: opened, sealed, reduced into the
-// owners' accumulators (contract 4). reduction.c has found when and where.
+// Gradients of a micro-batch, around the visits of backward: they are opened, sealed, and reduced
+// into the owners' accumulators (contract 4). reduction.c has found when and where.
 #include "plan/emit.h"
 #include "plan/piece_sums.h"
 
@@ -8,8 +8,8 @@ static int64_t window_bytes(const zr_piece *piece, int ranks)
     return ranks * zr_piece_gradient_shard_bytes(piece);
 }
 
-// The place in the window is the piece's from here on, once its readers before have drained it.
-// Whole gradients have a place each, which only their own readers were in.
+// Takes the piece's place in the window, once earlier readers have drained it. Whole gradients have
+// a place each, so only their own readers were there.
 static void take_window(zr_emitter *e, int p)
 {
     const zr_piece *piece = &e->plan->pieces[p];
@@ -29,8 +29,8 @@ static int64_t open_place(const zr_emitter *e, int visit, int p)
     return now->stream == p ? now->open_first : e->plan->pieces[p].open_first;
 }
 
-// Before a piece collects its first contribution of this micro-batch; in fp32 that is in the window
-// itself.
+// Opens a piece before its first contribution of this micro-batch. Contributions in fp32 collect in
+// the window itself, unless they collect apart (reduction.c).
 static void open_piece(zr_emitter *e, int visit, int p)
 {
     const zr_piece *piece = &e->plan->pieces[p];
@@ -59,8 +59,8 @@ void zr_emit_gradients_open(zr_emitter *e, int v)
     zr_emit_parked_return(e, v);
 }
 
-// All contributions of this micro-batch are in: the exchange begins. An update beside the step has
-// read the sum of the step before first.
+// Seals a piece, to which all contributions of this micro-batch have been made, and begins the
+// exchange. An update beside the step must have read the previous step's sum before.
 static void seal(zr_emitter *e, int v, int p)
 {
     const zr_piece *piece = &e->plan->pieces[p];
@@ -87,7 +87,8 @@ static void seal(zr_emitter *e, int v, int p)
                                  .slot = {ZR_SLOT_SUM, p}});
 }
 
-// The sum over the ranks, and over earlier micro-batches, is complete: it goes where it is kept.
+// Awaits the sum over the ranks and over earlier micro-batches, which then goes to where it is
+// kept.
 static void end_reduction(zr_emitter *e, int p)
 {
     zr_emit_await(e, ZR_ALWAYS, ZR_SLOT_SUM, p);
@@ -107,7 +108,7 @@ void zr_emit_reductions_end(zr_emitter *e, int v)
     }
 }
 
-// What this visit seals; then those reductions end that reduction.c wants ended.
+// Seals what this visit completes; then ends the reductions that reduction.c wants ended.
 void zr_emit_gradients_close(zr_emitter *e, int v)
 {
     const zr_plan *plan = e->plan;

@@ -1,4 +1,4 @@
-// What travels between tiers, and back:
+// What travels between tiers, there and back:
 //
 //   parameters   NVMe ─> staged (host) ─> gather window (device)
 //   gradients    reduced ─> staged (host) ─> NVMe
@@ -10,7 +10,7 @@
 
 static bool travels(const zr_visit *visit, int i) { return visit->staged_first[i] >= 0; }
 
-// A piece that is kept travels once after the weights have changed.
+// A kept piece travels once after the weights have changed.
 void zr_emit_fetches(zr_emitter *e, int last_visit)
 {
     for (int v = e->fetched + 1; v <= last_visit; v++) {
@@ -54,7 +54,8 @@ static void fetch_sum(zr_emitter *e, int p)
                                  .slot = {ZR_SLOT_TRAVELLED, p}});
 }
 
-// The next piece after `after` whose sum is fetched with visit v: it or the next visit seals it.
+// Returns the next piece after `after` whose sum is fetched with visit v; that visit or the next
+// one seals it.
 static int next_fetched(const zr_plan *plan, int v, int after)
 {
     int next = plan->piece_count;
@@ -67,7 +68,7 @@ static int next_fetched(const zr_plan *plan, int v, int after)
     return next;
 }
 
-// The sums of the micro-batches before begin to come to where this one's is added to them.
+// Begins to fetch the sums of earlier micro-batches to the place where this one's is added to them.
 void zr_emit_fetch_sums(zr_emitter *e, int v)
 {
     if (!e->plan->staged_gradient_bytes)
@@ -77,7 +78,8 @@ void zr_emit_fetch_sums(zr_emitter *e, int v)
         fetch_sum(e, p);
 }
 
-// A micro-batch that is added to nothing fetches nothing: its sum takes the place only now.
+// Takes the place in the host's buffer here, because a micro-batch that is added to nothing has
+// fetched nothing.
 void zr_emit_take_staged(zr_emitter *e, int p)
 {
     const zr_piece *piece = &e->plan->pieces[p];
@@ -134,7 +136,8 @@ static void begin_return(zr_emitter *e, int v)
     e->returned = v;
 }
 
-// What this visit adds to, unless the visit before has begun it; then what the next one adds to.
+// Begins to fetch what this visit adds to, unless the visit before has; then what the next visit
+// adds to. Waits for the former.
 void zr_emit_parked_return(zr_emitter *e, int v)
 {
     const zr_plan *plan = e->plan;

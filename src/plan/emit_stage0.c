@@ -1,5 +1,5 @@
 // Stage 0, plain data parallelism: every rank keeps parameters, gradients and optimizer states
-// whole (the baseline of section 5). The gradient is reduced shard by shard as in every stage and
+// whole (the baseline of section 5). The gradient is reduced shard by shard, as in every stage, and
 // gathered once a step, because each rank then updates everything.
 #include "plan/emit.h"
 #include "plan/piece_sums.h"
@@ -23,7 +23,8 @@ static void gather_gradients(zr_emitter *e)
             zr_emit_await(e, ZR_ALWAYS, ZR_SLOT_GATHER, p);
 }
 
-// Replicas differ from each other only after somebody else has written the weights.
+// Gathers replicas only after something other than an update has written weights, because only then
+// they differ.
 static void gather_rewritten(zr_emitter *e)
 {
     zr_emit_gather_replicas(e, ZR_REWRITTEN, ZR_REWRITTEN);

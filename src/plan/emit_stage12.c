@@ -1,7 +1,7 @@
-// Stages 1 (P_os) and 2 (P_os+g): a rank keeps the optimizer states of its shards, and at stage 2
-// only their gradients. Both update the own shards and all-gather the new parameters. They differ
-// only in when gradient bytes are held (reduction.c): in a whole window, or in slots that are given
-// back once they are reduced.
+// Stages 1 (P_os) and 2 (P_os+g): a rank keeps the optimizer states of its own shards and, at stage
+// 2, only the gradients of these. At both stages it updates the own shards, and the new parameters
+// are all-gathered. The stages differ only in when gradient bytes are held (reduction.c): in a
+// whole window, or in slots that are given back once they are reduced.
 #include "plan/emit.h"
 #include "plan/piece_sums.h"
 
@@ -14,7 +14,7 @@ void zr_emit_bind_whole(zr_emitter *e, int visit, int visits)
     }
 }
 
-// Every rank's shards into every replica. All exchanges are begun before the first is awaited.
+// Gathers every rank's shards into every replica. All exchanges begin before the first is awaited.
 void zr_emit_gather_replicas(zr_emitter *e, zr_when trained, zr_when others)
 {
     const zr_plan *plan = e->plan;
@@ -31,7 +31,7 @@ void zr_emit_gather_replicas(zr_emitter *e, zr_when trained, zr_when others)
         zr_emit_await(e, zr_piece_collects(&plan->pieces[p]) ? trained : others, ZR_SLOT_GATHER, p);
 }
 
-// Peers copied this shard after the last update.
+// Waits until peers have copied this shard after the last update.
 static void await_copied(zr_emitter *e, int piece)
 {
     zr_emit_await_readers(e, ZR_CHANGED, ZR_SPACE_PARAMETERS, piece);

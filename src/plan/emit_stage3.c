@@ -1,13 +1,13 @@
 // Stage 3 (P_os+g+p): parameters are split too.
 //
-// Where the ranks share a machine each piece exists once and all map it: acquiring waits for its
-// version, and nothing moves (contract 7). Elsewhere, and where parameters lie on host or NVMe, a
-// visit's pieces are gathered one visit ahead, into places that gathers.c has found. Pieces that
-// stay there are gathered once after the weights have changed: small ones of those that are
-// offloaded, all of them for ZeRO++'s secondary partition (hpZ).
+// Where the ranks share a machine, each piece exists once and all ranks map it: acquiring waits for
+// its version, and nothing moves (contract 7). Elsewhere, and where parameters lie on host or NVMe,
+// a visit's pieces are gathered one visit ahead, into places that gathers.c has found. Pieces that
+// stay there are gathered once after the weights have changed: the small ones among offloaded
+// pieces, and all of them for ZeRO++'s secondary partition (hpZ).
 #include "plan/emit.h"
 
-// A piece that is here already counts as a message of no bytes, because every acquire is one.
+// Counts a piece that is here already as a message of no bytes, because every acquire is a message.
 static void count_acquired(zr_emitter *e, zr_when when, int piece)
 {
     zr_emit(e, &(zr_instruction){.code = ZR_GATHER, .when = when, .piece = piece});
@@ -24,8 +24,8 @@ static void mapped_acquire(zr_emitter *e, int visit, int visits)
     }
 }
 
-// Sealing the last gradient of a step also declares: no more reads of this piece's parameters in
-// it.
+// When the last gradient of a step is sealed, also declares that this rank reads the piece's
+// parameters no more in this step.
 static void mapped_seal(zr_emitter *e, int piece)
 {
     zr_emit(e, &(zr_instruction){.code = ZR_RELEASE,
@@ -46,8 +46,8 @@ static void mapped_publish(zr_emitter *e)
                 &(zr_instruction){.code = ZR_PUBLISH, .piece = p, .slot = {ZR_SLOT_PUBLISHED, p}});
 }
 
-// Ranks that share what they gather divide the shards of other machines between them: this many
-// each, where machines have equal ranks.
+// Returns the bytes that this rank gathers. Ranks that share what they gather divide the shards of
+// other machines among themselves; this is the share where machines have equal numbers of ranks.
 static int64_t bytes_gathered(const zr_plan *plan, const zr_piece *piece)
 {
     int others = plan->ranks - 1;
@@ -55,7 +55,7 @@ static int64_t bytes_gathered(const zr_plan *plan, const zr_piece *piece)
     return shards * zr_piece_shard_bytes(piece);
 }
 
-// Where the own shard of piece i of a visit lies when it is gathered.
+// Returns where the own shard of a visit's piece i lies when it is gathered.
 static zr_place own_shard(const zr_plan *plan, const zr_visit *visit, int i)
 {
     if (visit->staged_first[i] >= 0)
@@ -63,8 +63,8 @@ static zr_place own_shard(const zr_plan *plan, const zr_visit *visit, int i)
     return (zr_place){ZR_SPACE_SHARDS, plan->pieces[visit->pieces[i]].shard_first};
 }
 
-// All readers have drained the own shards of what lay in the place last; a kept piece has a place
-// of its own.
+// Gathers a piece once all readers have drained what lay in its place last; a kept piece has a
+// place of its own.
 static void gather(zr_emitter *e, int v, int i, zr_when when)
 {
     const zr_visit *visit = &e->plan->visits[v];
@@ -102,8 +102,8 @@ static void gather_visit(zr_emitter *e, int v)
     }
 }
 
-// A visit that was too large to be gathered ahead is gathered now. While it computes the next one
-// is, and parameters of later ones come from NVMe.
+// Acquires a visit's pieces. A visit that was too large to be gathered ahead is gathered now. While
+// it computes, the next visit is gathered, and parameters of later ones come from NVMe.
 static void gathered_acquire(zr_emitter *e, int v, int visits)
 {
     const zr_visit *visit = &e->plan->visits[v];

@@ -1,6 +1,6 @@
-// From the end of backward to parameters that units can read. Which of it a step does follows from
-// scalars that all ranks share (zr_when): whether its gradient is finite, and whether its update is
-// made beside the next step.
+// From the end of backward to parameters that units can read. Scalars that all ranks share decide
+// what of it a step does (zr_when): whether its gradient is finite, and whether its update is made
+// beside the next step.
 #include "plan/emit.h"
 #include "plan/piece_sums.h"
 
@@ -21,7 +21,8 @@ static void update(zr_emitter *e, zr_when when, zr_update_part part, int piece, 
                    .code = ZR_UPDATE, .when = when, .what = part, .piece = piece, .slot = slot});
 }
 
-// Nobody reads the old parameters any more; buffers become the mean of what all ranks wrote.
+// Waits until nobody reads the old parameters any more, sets buffers to the mean of what all ranks
+// wrote, and runs the optimizer's passes.
 void zr_emit_update(zr_emitter *e)
 {
     const zr_plan *plan = e->plan;
@@ -37,8 +38,8 @@ void zr_emit_update(zr_emitter *e)
         update(e, ZR_BEHIND, ZR_PART_COPY, -1, none);
 }
 
-// An update beside the next step begins with the last group, because backward overwrites the last
-// unit's gradients first: when group 0 is done, all are.
+// Publishes the parameters. An update beside the next step begins with the last group, because
+// backward overwrites the last unit's gradients first; so when group 0 is done, all are.
 void zr_emit_publish(zr_emitter *e)
 {
     if (e->stage->publish)

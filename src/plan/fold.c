@@ -1,12 +1,12 @@
-// What follows from the program by going over it once: messages and their hash, bytes that ranks
-// exchange, bytes that move between tiers (contracts 5 and 8). The engine counts the same as it
-// runs.
+// What one walk over the program finds: messages and their hash, the bytes that ranks exchange, and
+// the bytes that move between tiers (contracts 5 and 8). The engine counts the same as it runs.
 #include "plan/plan_parts.h"
 
 #include "base/message.h"
 #include "plan/piece_sums.h"
 
-// An instruction that a step runs unless something is so already, or somebody else writes weights.
+// Says whether an instruction's message counts. ZR_FRESH stands for the same messages as ZR_STALE,
+// and ZR_REWRITTEN holds only after something other than an update has written weights.
 static bool counts(zr_when when) { return when != ZR_FRESH && when != ZR_REWRITTEN; }
 
 static void add_message(zr_traffic_plan *traffic, const zr_plan *plan, const zr_instruction *i)
@@ -37,7 +37,8 @@ static zero_tier tier_of_slot(const zr_plan *plan, const zr_instruction *i)
     }
 }
 
-// Parameters and sums pass through host memory on their way, which GATHER and REDUCE count.
+// Adds what a FETCH or STORE moves. Parameters and sums pass through host memory on their way; what
+// they move between host and device is counted at GATHER and REDUCE.
 static void add_travel(const zr_plan *plan, const zr_instruction *i, zr_moved *moved)
 {
     zero_tier tier = tier_of_slot(plan, i);
@@ -61,7 +62,7 @@ void zr_instruction_moves(const zr_plan *plan, const zr_instruction *i, zr_moved
         moved->to_host += zr_piece_sum_bytes(piece);
 }
 
-// Both kinds of pass gather the pieces that are kept, whichever comes first.
+// Adds up what a pass moves. Kept pieces are gathered by both kinds of pass, whichever comes first.
 static void fold_moves(const zr_plan *plan, zr_pass_kind kind, zr_moved *always, zr_moved *kept,
                        zr_moved *later)
 {

@@ -28,7 +28,7 @@ static void count_parameters(zr_plan *plan)
     plan->bytes[ZERO_TIER_host][ZERO_MEM_parameters] += plan->staged_parameter_bytes;
 }
 
-// Accumulated gradients and optimizer states, and what travels of them.
+// Counts accumulated gradients and optimizer states, and the buffers through which they travel.
 static void count_states(zr_plan *plan)
 {
     int vectors = 0;
@@ -86,7 +86,7 @@ bool zr_plan_fits(const zr_plan *plan, const zr_machine *machine)
     return machine->memory_limit <= 0 || zr_plan_total_bytes(plan) <= machine->memory_limit;
 }
 
-// "1.95 MB", or "1.95 MB on the device, 778 kB on the host".
+// Writes "1.95 MB", or "1.95 MB on the device, 778 kB on the host".
 static void describe_need(const zr_plan *plan, char *out, size_t size)
 {
     int64_t on_host = zr_plan_tier_bytes(plan, ZERO_TIER_host);
@@ -113,8 +113,8 @@ static bool would_fit(const zr_plan *plan, const zr_machine *machine, const zr_s
     return good;
 }
 
-// Where it is already farther it stays. How states travel is what the configuration says of them,
-// or its defaults where it says nothing.
+// Returns the settings with states on tiers at least as far as these. How they travel is what the
+// configuration says, or its defaults where it says nothing.
 static zr_settings moved(const zr_settings *now, int stage, zero_tier optimizer,
                          zero_tier parameters)
 {
@@ -147,8 +147,8 @@ static void describe_fit(const zr_settings *settings, int64_t batch, const char 
             (long long)batch, need);
 }
 
-// The first change, least intrusive first, under which the plan fits: a higher stage, then states
-// and then parameters on farther tiers, then a smaller micro-batch.
+// Finds the first change, least intrusive first, under which the plan fits: a higher stage, then
+// states and then parameters on farther tiers, then a smaller micro-batch.
 static void suggest(const zr_plan *plan, const zr_machine *machine, char *out, size_t size)
 {
     static const zero_tier farther[][2] = {
@@ -172,11 +172,11 @@ static void suggest(const zr_plan *plan, const zr_machine *machine, char *out, s
             }
         }
     }
-    if (plan->settings.inference) // one rank is all that generation has
+    if (plan->settings.inference) // generation has only one rank
         snprintf(out, size,
                  "no offload of this model's parameters fits; a smaller model or larger budgets "
                  "(--device-memory, --host-memory) would");
-    else // those of one machine share its memory
+    else // ranks of one machine share its memory
         snprintf(out, size,
                  "no stage, offload and micro-batch of this model fits; a smaller model would, or "
                  "more ranks on further machines");

@@ -1,4 +1,4 @@
-// zr_plan_create: runs the passes; each is a pure function of what came before.
+// zr_plan_create runs the passes, each of which is a pure function of what came before.
 #include "model/unit.h"
 #include "base/message.h"
 #include "base/random.h"
@@ -21,7 +21,7 @@ bool zr_plan_whole_gradients(const zr_plan *plan) { return plan->settings.stage 
 
 static uint64_t mix(uint64_t hash, int64_t value) { return zr_message_fold(hash, 0, 0, value); }
 
-// Whatever ranks must agree on before the first message.
+// Hashes what ranks must agree on before the first message.
 static uint64_t plan_hash(const zr_plan *plan)
 {
     uint64_t hash = mix(mix(mix(ZR_MESSAGE_SEED, plan->ranks), plan->mapped), plan->machine_ranks);
@@ -39,8 +39,8 @@ static uint64_t plan_hash(const zr_plan *plan)
     return hash;
 }
 
-// What a stage does not partition has no place on another tier: every rank would keep a copy of it
-// there.
+// Refuses another tier for what the stage does not partition, because every rank would keep a copy
+// of it there.
 static zero_status check_tiers(const zero_model *model, const zr_settings *settings,
                                zero_error *error)
 {
@@ -59,7 +59,8 @@ static zero_status check_tiers(const zero_model *model, const zr_settings *setti
     return ZERO_OK;
 }
 
-// The one tree over micro-batches and ranks, none of whose sums is rounded to 16 bits.
+// Checks that there can be one tree over micro-batches and ranks, none of whose sums is rounded to
+// 16 bits.
 static zero_status check_tree(const zero_model *model, const zr_settings *settings,
                               const zr_machine *machine, zero_error *error)
 {

@@ -1,5 +1,5 @@
-// The plan: everything that can be known before the first step, computed by pure functions, the
-// same on every rank.
+// The plan: everything that can be known before the first step. Pure functions compute it, so it is
+// the same on every rank.
 //
 //   model + shape + settings + machine  ->  pieces, shards, offsets, bytes by category,
 //                                           messages and their hashes
@@ -20,11 +20,11 @@ typedef struct zr_unit_plan {
     int piece_count;
     int *pieces; // (piece_count) global piece numbers: owned, then borrowed
     zero_unit_sizes sizes;
-    bool fused;          // last unit with forward_backward
-    int segment;         // of those that are computed again
+    bool fused;          // the last unit, where it has forward_backward
+    int segment;         // of the segments that are computed again
     int64_t saved_first; // bytes in the activations arena
-    bool out_kept;       // its boundary is a checkpoint:
-    int64_t out_first;   // bytes in the arena of checkpoints, else in that of activations
+    bool out_kept;       // its boundary is an activation checkpoint
+    int64_t out_first; // bytes in the arena of checkpoints if out_kept, else in that of activations
 } zr_unit_plan;
 
 struct zr_plan {
@@ -35,23 +35,24 @@ struct zr_plan {
     bool mapped;
     zr_holding holding;
     bool updates_whole; // a rank updates whole pieces, else its own shards
-    int machine_ranks;  // that share what is gathered; 1 where none do
+    int machine_ranks;  // ranks that share what is gathered; 1: none do
     int piece_count, unit_count, tensor_count;
     zr_piece *pieces;                     // (piece_count)
     zr_unit_plan *units;                  // (unit_count)
-    int64_t parameters;                   // trainable + frozen, padding not counted
+    int64_t parameters;                   // trainable and frozen, without padding
     int64_t elems;                        // of all pieces, padded
     int64_t full_bytes;                   // of a full replica
     int64_t shard_bytes[ZERO_TIER_COUNT]; // of the shard vectors
-    int64_t open_bytes; // where fp32 contributions collect before they are rounded
+    int64_t open_bytes; // of the open arena: fp32 contributions before they are rounded
     int64_t grad_bytes; // of the gradient window
-    // stage 0 where accumulators are not of the gradients' type: they are gathered here
+    // Of the window in which accumulators are gathered, at stage 0 where they have another type
+    // than the gradients.
     int64_t whole_bytes;
-    int64_t accumulator_bytes[ZERO_TIER_COUNT]; // all 0: the gradient is reduced in place
-    // of one optimizer state vector, and of the master weights
+    int64_t accumulator_bytes[ZERO_TIER_COUNT]; // all 0: gradients are reduced in place
+    // Of one optimizer state vector, and of the master weights.
     int64_t state_elems[ZERO_TIER_COUNT];
     int64_t staged_parameter_bytes, staged_gradient_bytes; // host buffers between NVMe and device
-    int64_t parked_bytes; // of whole pieces' contributions between units
+    int64_t parked_bytes; // of the parked contributions, whole pieces
     int *sealed;          // (sealed_count) pieces in the order in which they are sealed
     int sealed_count;
     int slice_count, group_count;
@@ -60,49 +61,53 @@ struct zr_plan {
     zr_slab_plan slab;
     zr_moves moves;
     int visit_count, forward_visits;
-    // parameters of visits up to this one begin to travel from NVMe before the first is gathered
+    // The last visit whose parameters begin to travel from NVMe before the first visit is gathered.
     int first_fetches;
-    // (visit_count): forward 0..U-1, then backward; each acquired and released once a micro-batch
+    // (visit_count) forward of units 0..U-1, then backward. A visit's pieces are acquired and
+    // released once in a micro-batch.
     zr_visit *visits;
-    // unmapped stage 3: pieces that are kept, then places that visits take in turn
+    // Unmapped stage 3: the gather window, with kept pieces first, then places that visits take in
+    // turn.
     int64_t gather_bytes;
-    // of that, that counts as this rank's: by the smallest machine, a rank of a larger one holds
-    // less
+    // This rank's part of gather_bytes, as it is on the smallest machine; a rank of a larger
+    // machine holds less.
     int64_t gather_share;
-    int64_t activation_bytes; // saved, boundaries, two boundary gradients
+    int64_t activation_bytes; // saved buffers, boundaries, two boundary gradients
     int segment_count;        // 0: nothing is computed again
-    // on the device: boundaries between segments, or two buffers through which they pass
+    // On the device: the boundaries between segments, or two buffers through which they pass.
     int64_t activation_checkpoint_buffer_bytes;
-    int64_t activation_checkpoint_bytes; // of boundaries between segments on another tier
-    int64_t boundary_first[2]; // bytes in the activations arena of the two boundary gradients
-    int64_t boundary_bytes;    // of each
+    int64_t activation_checkpoint_bytes; // boundaries between segments, on another tier
+    int64_t boundary_first[2]; // bytes in the activations arena, of both boundary gradients
+    int64_t boundary_bytes;    // of each boundary gradient
     int64_t workspace_bytes, product_scratch_bytes;
     int64_t bytes[ZERO_TIER_COUNT][ZERO_MEM_COUNT];
     zr_program program;
     zr_traffic_plan traffic[ZR_PASS_COUNT];
-    uint64_t hash; // of all of it, compared between ranks at the start
+    uint64_t hash; // of what all ranks must agree on; compared at the start
 };
 
-// ZERO_ERR_USAGE, ZERO_ERR_MEMORY. Pure. The caller frees *out with zr_plan_destroy.
+// Pure. ZERO_ERR_CONFIG, ZERO_ERR_USAGE, ZERO_ERR_UNSUPPORTED, ZERO_ERR_MEMORY, or a unit's own
+// error. The caller frees *out with zr_plan_destroy.
 zero_status zr_plan_create(const zero_model *model, const zero_shape *shape,
                            const zr_settings *settings, const zr_machine *machine, zr_plan **out,
                            zero_error *error);
 void zr_plan_destroy(zr_plan *plan);
 int64_t zr_plan_tier_bytes(const zr_plan *plan, zero_tier tier);
-int64_t zr_plan_total_bytes(const zr_plan *plan);                  // of memory: device and host
-bool zr_plan_fits(const zr_plan *plan, const zr_machine *machine); // its memory and its budgets
-// Of a plan that does not fit: which limit is exceeded, and by how much.
+int64_t zr_plan_total_bytes(const zr_plan *plan); // device and host
+// Says whether the plan fits into the machine's memory and its budgets.
+bool zr_plan_fits(const zr_plan *plan, const zr_machine *machine);
+// Writes, for a plan that does not fit, which limit it exceeds, and by how much.
 void zr_plan_describe_excess(const zr_plan *plan, const zr_machine *machine, char *out,
                              size_t size);
-// ZERO_ERR_LIMIT where the plan exceeds the machine's memory, saying what would fit (stage,
-// micro-batch).
+// ZERO_ERR_LIMIT: the plan exceeds the machine's memory or a budget; the message says what would
+// fit (stage, offload, micro-batch).
 zero_status zr_plan_check_memory(const zr_plan *plan, const zr_machine *machine, zero_error *error);
-// Does the gradient window hold whole gradients (stages 0 and 1), or slots (2 and 3)?
+// Says whether the gradient window holds whole gradients (stages 0 and 1) or slots (2 and 3).
 bool zr_plan_whole_gradients(const zr_plan *plan);
-// Whether the boundary that a unit writes is a checkpoint, or enters the last unit.
+// Says whether the boundary that a unit writes is a checkpoint, or enters the last unit.
 bool zr_plan_ends_segment(const zr_plan *plan, int unit);
 int zr_plan_segment_first(const zr_plan *plan, int segment); // its first unit
-// that enters a segment and travels; 0: none does
+// Returns the bytes of the checkpoint that enters a segment, if that checkpoint travels; else 0.
 int64_t zr_activation_checkpoint_bytes(const zr_plan *plan, int segment);
 
 #endif

@@ -1,12 +1,12 @@
-// Where stage 3 gathers (ranks that do not map one copy, or parameters that lie on host or NVMe):
-// where in the gather window each visit's pieces come to lie, which stay there, and how own shards
-// travel from NVMe to the host before (ZeRO-Infinity section 6.2).
+// Where stage 3 gathers, if ranks do not map one copy, or parameters lie on host or NVMe: the place
+// of each visit's pieces in the gather window, which pieces stay there, and how own shards travel
+// from NVMe to the host before that (ZeRO-Infinity section 6.2).
 //
 //   gather window   [ kept pieces | places that visits take before they are gathered
 //                                   and give back when they end ]
 //
-// While visit i computes, i+1 is gathered, and the parameters of the visits after it are on their
-// way from NVMe:
+// While visit i computes, i+1 is gathered, and the parameters of later visits are on their way from
+// NVMe:
 //
 //   acquire(i):  await gather i;  begin to fetch up to visit fetches_visit;
 //                start gather i+1 (its fetch has ended)
@@ -20,7 +20,7 @@ static void note_first_reads(zr_plan *plan)
             plan->pieces[plan->visits[v].pieces[i]].first_read = v;
 }
 
-// Elements that stay gathered.
+// Chooses the pieces that stay gathered; returns the number of their elements.
 static int64_t keep_pieces(zr_plan *plan, bool all)
 {
     const zr_tiering *tiering = &plan->settings.tiering;
@@ -59,8 +59,8 @@ static int64_t gathered_bytes(const zr_plan *plan, int v)
     return bytes;
 }
 
-// The next visit of the same unit, if it comes before more than `reuse` elements are gathered; -1:
-// it does not, or there is none.
+// Returns the next visit of the same unit, if at most `reuse` elements are gathered before it; else
+// -1.
 static int find_reuse(const zr_plan *plan, int v)
 {
     int64_t between = 0;
@@ -82,8 +82,8 @@ static int reused_by(const zr_plan *plan, int v)
     return w < plan->visit_count ? w : -1;
 }
 
-// Where the visit that it reuses has them: a unit's later visits read no piece that its first does
-// not.
+// Finds the places of a visit's pieces where the visit that it reuses has them. That one has them
+// all, because a unit's later visits read no piece that its first does not read.
 static void find_places(zr_plan *plan, zr_visit *visit)
 {
     const zr_visit *first = &plan->visits[visit->reuses];
@@ -122,9 +122,9 @@ typedef struct gathering { // the walk over the visits
     zr_plan *plan;
     zr_first_fit window;
     int64_t live; // elements that may be gathered at once
-    int64_t kept; // of these: what stays gathered all the time,
-    int64_t held; // and what stays for a later visit of its unit
-    int64_t most; // of any visit: what stays leaves room for it
+    int64_t kept; // of these: what stays gathered all the time
+    int64_t held; // of these: what stays for a later visit of its unit
+    int64_t most; // of any one visit: what stays has to leave room for it
     int turn;     // the latest visit of a unit itself, which lasts as long as the unit's turn
 } gathering;
 
@@ -134,8 +134,8 @@ static zero_status gathering_begin(gathering *g, zr_plan *plan, int64_t kept, ze
     *g = (gathering){.plan = plan, .kept = kept, .live = live > 0 ? live : INT64_MAX};
     for (int v = 0; v < plan->visit_count; v++)
         g->most = ZR_MAX(g->most, elems_of(plan, v));
-    // Places of the unit, the visit, the next unit or visit; and of those that stay for a later
-    // one.
+    // Places are taken by the current unit, the current visit and the next one, and by those that
+    // stay for a later visit.
     return zr_first_fit_begin(&g->window, plan->visit_count, error);
 }
 
@@ -147,8 +147,8 @@ static void gathering_end(gathering *g)
     zr_first_fit_end(&g->window);
 }
 
-// What visit v gathers stays for a later visit of its unit, where there is room for it besides any
-// visit between.
+// Keeps what visit v gathers for a later visit of its unit, where there is room for it in addition
+// to any visit in between.
 static void keep_for_later(gathering *g, int v)
 {
     zr_plan *plan = g->plan;
@@ -157,7 +157,7 @@ static void keep_for_later(gathering *g, int v)
         plan->visits[later].reuses = v;
 }
 
-// The visit after v is gathered during v, unless that is more than may be under way or gathered.
+// Gathers visit v+1 during v, unless that exceeds what may be gathered ahead, or gathered at all.
 static void place_next(gathering *g, int v)
 {
     zr_plan *plan = g->plan;
@@ -229,11 +229,11 @@ static void give_back_staged(const zr_plan *plan, zr_first_fit *staged, int v)
             zr_first_fit_give_back(staged, v * ZERO_MAX_PIECES + i);
 }
 
-// elements on their way, where the visits ahead are small: as many as keep the disk busy
+// So many elements keep the disk busy where the visits ahead are small.
 enum { LEAST_AHEAD = 1 << 20 };
 
-// The last visit whose parameters may be on their way while visit v is next to be gathered; v
-// itself always may.
+// Returns the last visit whose parameters may be on their way while visit v is the next to be
+// gathered. Those of v itself always may.
 static int last_fetched(const zr_plan *plan, int v)
 {
     const zr_tiering *tiering = &plan->settings.tiering;
@@ -252,7 +252,8 @@ static zero_status place_fetches(zr_plan *plan, zero_error *error)
     ZERO_TRY(zr_first_fit_begin(&staged, plan->visit_count * ZERO_MAX_PIECES, error));
     int fetched = -1;
     for (int v = 0; v < plan->visit_count; v++) {
-        // before visit 0 is gathered; of later ones it was done before
+        // Visit 0 needs this before it is gathered; for later visits it was done when the one
+        // before was acquired.
         for (int last = last_fetched(plan, v); fetched < last;)
             take_staged(plan, &staged, ++fetched);
         give_back_staged(plan, &staged, v);

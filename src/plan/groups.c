@@ -4,7 +4,8 @@
 
 static const int64_t WORD = sizeof(float);
 
-// Elements of a piece that this rank updates, or holds where nothing is updated.
+// Returns the elements of a piece that this rank updates, or that it holds where nothing is
+// updated.
 static int64_t range_of(const zr_plan *plan, const zr_piece *piece)
 {
     return plan->updates_whole && piece->state_first >= 0 ? piece->padded : piece->shard;
@@ -20,8 +21,8 @@ static int64_t group_limit(const zr_plan *plan)
     return limit > 0 ? ZR_MAX(limit / ZR_CHUNK * ZR_CHUNK, ZR_CHUNK) : INT64_MAX / 2;
 }
 
-// Where a group has one parameter: the next chunk after `first` in which one begins, in the shard
-// of any rank, as all ranks have one plan.
+// Where each group has one parameter: returns the next chunk after `first` in which a parameter
+// begins, in the shard of any rank, because all ranks have one plan.
 static int64_t next_parameter(const zr_piece *piece, int64_t range, int64_t first)
 {
     int64_t next = range;
@@ -112,8 +113,8 @@ zero_tier zr_group_tier(const zr_group *group, zr_vector vector)
     return vector == ZR_VECTOR_PARAMETERS ? group->parameter_tier : group->state_tier;
 }
 
-// Elements of the group that this slice is of, or of a slice alone: at most those that travel at
-// once. 0: this vector of it stays in memory.
+// Returns the elements that travel at once: those of the slice's group, or of a slice without one.
+// 0: this vector stays in memory.
 static int64_t travelling_elems(const zr_plan *plan, const zr_slice *slice, int vector)
 {
     const zr_group alone = {.parameter_tier = plan->pieces[slice->piece].parameter_tier,
@@ -151,7 +152,7 @@ int zr_plan_passes(const zr_plan *plan, zr_pass_plan passes[2])
         GRADIENT = 1 << ZR_VECTOR_GRADIENT,
         PARAMETERS = 1 << ZR_VECTOR_PARAMETERS
     };
-    // that the update starts from
+    // The weights that the update starts from.
     uint32_t weights = zr_plan_has_vector(plan, ZR_VECTOR_MASTER) ? MASTER : PARAMETERS;
     if (plan->settings.delayed) {
         passes[0] =
@@ -170,8 +171,8 @@ int zr_plan_passes(const zr_plan *plan, zr_pass_plan passes[2])
     return 2;
 }
 
-// What one pass over a group moves. Gradients came to the host as they were reduced; states are at
-// home where they are updated.
+// Adds what one pass over a group moves. Gradients do not count here, because they came to the host
+// when they were reduced; nor do states in memory, which are updated where they are kept.
 static void add_group_moves(zr_plan *plan, const zr_group *group, const zr_pass_plan *pass,
                             zr_moved *moved)
 {

@@ -10,7 +10,7 @@
 //
 //   slab   [ master | state 0 | state 1 | direction | gradient | parameters ]
 //
-// of which there are those that are on NVMe, of slab.elems elements each.
+// A slab has only those vectors that are on NVMe, with slab.elems elements each.
 #ifndef ZR_PLAN_GROUPS_H
 #define ZR_PLAN_GROUPS_H
 
@@ -30,7 +30,7 @@ typedef enum zr_vector {
 } zr_vector;
 
 typedef struct zr_slice {
-    int piece, group;     // group -1: nothing is updated
+    int piece, group;     // group -1: the slice is not updated
     int64_t first, count; // elements of the own shard; at stage 0 of the whole piece
 } zr_slice;
 
@@ -42,39 +42,42 @@ typedef struct zr_group { // a run of slices that are updated together
 
 typedef struct zr_slab_plan {       // what is in host memory while states travel
     int count;                      // slabs; 0: nothing is on NVMe
-    int64_t elems;                  // of the largest group or slice that travels
+    int64_t elems;                  // of the largest group (or slice without one) that travels
     int64_t first[ZR_VECTOR_COUNT]; // byte of the slab where a vector begins; -1: never in a slab
     int64_t bytes;                  // of one slab
 } zr_slab_plan;
 
-// bit v: zr_vector v of every group
+// Bit v stands for zr_vector v of every group.
 typedef struct zr_pass_plan {
     uint32_t reads, writes;
 } zr_pass_plan;
 
-// bytes of one rank
+// Bytes of one rank.
 typedef struct zr_moved {
     int64_t to_host, to_device, nvme_read, nvme_written;
 } zr_moved;
 
-// what a step moves between tiers: planned = counted, asserted by the engine
+// What a step moves between tiers. The engine checks that what it has counted equals this plan.
 typedef struct zr_moves {
     zr_moved micro_batch; // gradients, and parameters that are not kept
-    // beside: one that a micro-batch's gradients are added to (zr_sum_slots.adds); K - 1 a step
+    // In addition, for each earlier sum that a micro-batch's gradients are added to
+    // (zr_sum_slots.adds): K - 1 times a step.
     zr_moved earlier_sum;
-    zr_moved forward; // of an evaluation, likewise
-    // once after the weights have changed: parameters that stay on the device
+    zr_moved forward; // evaluation: parameters that are not kept
+    // Once after the weights have changed: parameters that stay on the device.
     zr_moved kept;
-    zr_moved update[2]; // of every update, by its passes,
-    // of whose nvme_read this is zeros that nothing was written to yet, in the very first update
+    zr_moved update[2]; // of every update, by its passes
+    // Part of update[].nvme_read that the very first update does not read: zeros that nothing has
+    // been written to yet.
     int64_t update_first_unread;
 } zr_moves;
 
-// The passes of an update over all groups, and what they read and write of vectors that exist.
-// Their number: LAMB has two, and one that is delayed, whose second makes parameters of the master.
+// Lists the passes of an update over all groups, with the existing vectors that each reads and
+// writes. Returns their number: LAMB has two, and so has a delayed update, whose second pass makes
+// parameters from the master.
 int zr_plan_passes(const zr_plan *plan, zr_pass_plan passes[2]);
 bool zr_plan_has_vector(const zr_plan *plan, zr_vector vector);
-// bytes of an element of a trained piece
+// Returns the bytes of one element of a trained piece.
 int64_t zr_vector_size(const zr_plan *plan, zr_vector vector);
 zero_tier zr_group_tier(const zr_group *group, zr_vector vector);
 

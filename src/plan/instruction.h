@@ -1,11 +1,12 @@
-// An instruction of a step's program (contract 8): its code, when it holds, and what it is about.
-// program.h says in which passes they stand.
+// An instruction of a step's program (contract 8): its code, the condition under which it runs, and
+// what it works on. program.h says which passes there are.
 //
-// Each is one call of a lower room; what it begins may go on while later instructions run, until an
-// AWAIT of its slot.
+// Each instruction is one call of a lower room. What it begins may go on while later instructions
+// run, until an AWAIT of its slot.
 //
-// The body of a CALL: instructions that the unit itself runs from inside, as its streamed pieces
-// come and go (zero_piece_begin and _end), each up to the next one with a mark:
+// The body of a CALL is a list of instructions that the unit runs from inside of the call, as its
+// streamed pieces come and go (zero_piece_begin and _end), each time up to the next one with a
+// mark:
 //
 //   CALL  body 5 | BIND tile 0 (begun) | UNBIND tile 0 (ended)
 //                | AWAIT .. BIND tile 1 (begun) | UNBIND tile 1 (ended)
@@ -15,24 +16,24 @@
 #include "base/errors.h"
 
 typedef enum zr_code {
-    // all ranks' shards of the piece begin to come to `place`; 0 bytes: they lie there, which is
-    // counted as a message all the same
+    // All ranks' shards of the piece begin to come to `place`. With 0 bytes they lie there already,
+    // which still counts as a message.
     ZR_GATHER,
-    // the piece's contributions, at `place`, begin to be summed into the owners' accumulators
+    // The piece's contributions at `place` begin to be summed into the owners' accumulators.
     ZR_REDUCE,
     ZR_SCALARS, // the loss, the norm and the number of targets are summed over the ranks
     ZR_FETCH,   // the slot's data begins to come from its store to `place`
-    ZR_STORE,   // the slot's data, at `place`, begins to go to its store
-    ZR_AWAIT,   // what the slot has begun has come to its end
-    ZR_RELEASE, // this rank reads no more of the piece's parameters in this step
+    ZR_STORE,   // the slot's data at `from` begins to go to its store
+    ZR_AWAIT,   // waits until what the slot has begun has ended
+    ZR_RELEASE, // this rank reads the piece's parameters no more in this step
     ZR_PUBLISH, // this rank's shard of the piece's parameters is new
-    // units read the piece's parameters at `place`, or add their contributions to those at `place`
+    // Units read the piece's parameters at `place`, or add their contributions at `place`.
     ZR_BIND,
-    ZR_UNBIND, // and now no more
-    // the unit is the first of this micro-batch to contribute to the piece: the gaps at `place` are
-    // zeroed, and it is bound
+    ZR_UNBIND, // and from now on no more
+    // The unit is the first of this micro-batch to contribute to the piece: the gaps at `place` are
+    // zeroed, and the piece is bound there.
     ZR_OPEN,
-    // contributions at `from` are rounded to the type of the gradient window, at `place`
+    // Contributions at `from` are rounded to the type of the gradient window, at `place`.
     ZR_ROUND,
     ZR_SQUARES, // the squares of the own shard's gradient are added to the norm
     ZR_CALL,    // one of the unit's functions
@@ -40,29 +41,30 @@ typedef enum zr_code {
     ZR_CODE_COUNT
 } zr_code;
 
-typedef enum zr_when { // what has to hold for an instruction to be run; a pass's are one bit each
+typedef enum zr_when { // what has to hold for an instruction to run: one bit each of a pass
     ZR_ALWAYS,
-    ZR_FIRST,     // micro-batch of a step: the first;
-    ZR_LATER,     // one that is added to sums of earlier ones;
-    ZR_LAST,      // the last, which may be the first
-    ZR_STALE,     // the weights have changed since kept pieces were gathered,
-    ZR_FRESH,     // or have not
+    ZR_FIRST,     // micro-batch: it is the first of a step
+    ZR_LATER,     // micro-batch: its sums are added to earlier ones
+    ZR_LAST,      // micro-batch: it is the last of a step, perhaps the first too
+    ZR_STALE,     // the weights have changed since kept pieces were gathered
+    ZR_FRESH,     // they have not
     ZR_CHANGED,   // update: parameters or buffers will be written
-    ZR_FINITE,    // the step's gradient is
-    ZR_AT_ONCE,   // it is, and its update is made before the next step
-    ZR_BEHIND,    // parameters are older than their master
+    ZR_FINITE,    // update: the step's gradient is finite
+    ZR_AT_ONCE,   // update: it is, and its update is made before the next step
+    ZR_BEHIND,    // update: parameters are older than their master
     ZR_BESIDE,    // publish: the update is made beside the next step
-    ZR_REWRITTEN, // weights were written by somebody else than an update
+    ZR_REWRITTEN, // publish: something other than an update has written weights
     ZR_WHEN_COUNT
 } zr_when;
 
-// What a CALL calls; again: what forward did not keep is computed again.
+// What a CALL calls. ZR_CALL_AGAIN: forward runs again for what it did not keep.
 typedef enum zr_call { ZR_CALL_FORWARD, ZR_CALL_AGAIN, ZR_CALL_BACKWARD, ZR_CALL_BOTH } zr_call;
 
-// What an UPDATE does: means of buffers; the optimizer's groups; parameters from their master.
+// What an UPDATE computes: means of buffers, the optimizer's groups, or parameters from their
+// master.
 typedef enum zr_update_part { ZR_PART_MEAN, ZR_PART_GROUPS, ZR_PART_COPY } zr_update_part;
 
-// Where the unit goes on, with the streamed piece or without it.
+// Why the unit goes on after an instruction: the streamed piece has come, or has gone.
 typedef enum zr_mark { ZR_UNMARKED, ZR_BEGUN, ZR_ENDED } zr_mark;
 
 typedef enum zr_space { // memory that places lie in
@@ -76,28 +78,29 @@ typedef enum zr_space { // memory that places lie in
     ZR_SPACE_STAGED_PARAMETERS, // host buffers between NVMe and device
     ZR_SPACE_STAGED_SUMS,
     ZR_SPACE_ACTIVATION_CHECKPOINTS, // boundaries between segments
-    // the slot's store: of parameters, parked contributions, checkpoints
+    // The slot's store: of parameters, parked contributions or checkpoints.
     ZR_SPACE_STORED,
     ZR_SPACE_COUNT
 } zr_space;
 
+// A byte offset in a space.
 typedef struct zr_place {
     zr_space space;
-    int64_t first; // byte
+    int64_t first; // bytes
 } zr_place;
 
-typedef enum zr_slot_kind { // what is begun and not ended; an AWAIT of it waits until
+typedef enum zr_slot_kind { // what was begun and has not ended; an AWAIT waits until
     ZR_NO_SLOT,
     ZR_SLOT_SUM,       // the reduction of piece `index` has ended
-    ZR_SLOT_GATHER,    // its gather has
+    ZR_SLOT_GATHER,    // the gather of piece `index` has ended
     ZR_SLOT_READERS,   // all ranks have drained what it last had in the window of `place`
     ZR_SLOT_PUBLISHED, // all ranks have published its parameters
     ZR_SLOT_RELEASED,  // all ranks have released them
     ZR_SLOT_FETCHED,   // parameters number `index` (visit, piece) have come from NVMe
     ZR_SLOT_TRAVELLED, // its accumulators' transfers have ended
-    ZR_SLOT_PARKED,    // its parked contributions' transfer has
-    ZR_SLOT_KEPT,      // the transfer through checkpoint buffer `index` has
-    ZR_SLOT_GROUP,     // an update beside the step has done with group `index` and all after it
+    ZR_SLOT_PARKED,    // the transfer of its parked contributions has ended
+    ZR_SLOT_KEPT,      // the transfer through checkpoint buffer `index` has ended
+    ZR_SLOT_GROUP,     // an update beside the step is done with groups from `index` on
     ZR_SLOT_KIND_COUNT
 } zr_slot_kind;
 
@@ -110,14 +113,14 @@ typedef struct zr_instruction {
     zr_code code;
     zr_when when;
     zr_mark mark;
-    int stream; // piece of the mark
+    int stream; // the streamed piece of the mark
     int what;   // CALL: zr_call; UPDATE: zr_update_part
-    int unit;   // on whose behalf; -1: none's
+    int unit;   // for which it is run; -1: for none
     int piece;  // -1: none
     zr_place place, from;
-    int64_t bytes; // that this rank fetches from other ranks, or that travel between tiers
+    int64_t bytes; // fetched by this rank from other ranks, or moved between tiers
     zr_slot slot;
-    int body; // CALL: instructions after it that the unit runs
+    int body; // CALL: number of the following instructions that the unit runs
 } zr_instruction;
 
 const char *zr_code_name(zr_code code); // "GATHER"

@@ -6,9 +6,9 @@
 typedef struct walk {
     const zr_plan *plan;
     zr_lives *lives;
-    // (piece, space): the last life of a piece in a space, -1: none. Of ZR_SPACE_NONE: the one that
-    // units read, because the piece may come once more while they do; of ZR_SPACE_STORED: the one
-    // that its parked contributions come to, or leave.
+    // (piece, space) index of the last life of a piece in a space; -1: none. For ZR_SPACE_NONE it
+    // is the life that units read, because the piece may come once more while they do; for
+    // ZR_SPACE_STORED, the one that its parked contributions come to or leave.
     int *last;
     int at; // instruction
     zero_status status;
@@ -61,7 +61,8 @@ static void touch(walk *w, int piece, zr_space space)
         w->lives->at[last].to = w->at;
 }
 
-// Of a piece that comes for two visits at a time: the life in just this place; -1: none.
+// Prolongs the life of a piece in just this place, because a piece may be there for two visits at a
+// time. Returns the life; -1: there is none.
 static int touch_place(walk *w, int piece, zr_place place)
 {
     for (int i = *last_of(w, piece, place.space); i >= 0; i--) {
@@ -87,7 +88,7 @@ static void unbind(walk *w, const zr_instruction *i)
         touch(w, i->piece, ZR_SPACE_NONE);
 }
 
-// An own shard from NVMe is needed until its gather has ended.
+// An own shard from NVMe is followed until its gather begins; the gathered piece from then on.
 static void gather(walk *w, const zr_instruction *i)
 {
     if (i->from.space == ZR_SPACE_STAGED_PARAMETERS)
@@ -95,7 +96,8 @@ static void gather(walk *w, const zr_instruction *i)
     begin(w, i->piece, i->place);
 }
 
-// The sum of several micro-batches was fetched to where this one's is added to it.
+// Where a piece has sums of earlier micro-batches, they were fetched to where this one's is added
+// to them.
 static void reduce(walk *w, const zr_instruction *i)
 {
     const zr_piece *piece = &w->plan->pieces[i->piece];

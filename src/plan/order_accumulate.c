@@ -1,6 +1,6 @@
-// The order of accumulation: a micro-batch is forward of every unit and backward of every unit, and
-// the next one begins when it has ended. First the visits (plan/visits.h), because places are found
-// along them; then, when all is placed, the passes.
+// The order of accumulation: a micro-batch is the forward of every unit and then the backward of
+// every unit, and the next one begins after it. First the visits are listed (plan/visits.h),
+// because places are found along them; when everything has a place, the passes are written.
 #include "plan/emit.h"
 
 #include "plan/plan_parts.h"
@@ -26,7 +26,7 @@ static void add_unit_visit(zr_plan *plan, int u, bool recompute, bool backward, 
             visit->pieces[visit->piece_count++] = unit->pieces[i];
 }
 
-// Ascending in forward, descending in backward.
+// Adds the visits of streamed pieces, ascending in forward and descending in backward.
 static void add_streams(zr_plan *plan, int u, bool backward)
 {
     const zr_unit_plan *unit = &plan->units[u];
@@ -58,7 +58,8 @@ static void add_turn(zr_plan *plan, int u, bool recompute, bool backward)
     end_turn(plan, first);
 }
 
-// The last unit's forward_backward: what an evaluation runs of it ends before backward's streams.
+// Adds the turn of the last unit's forward_backward. An evaluation runs it up to the streams of
+// backward.
 static void add_fused_turn(zr_plan *plan, int u)
 {
     int first = plan->visit_count;
@@ -69,8 +70,8 @@ static void add_fused_turn(zr_plan *plan, int u)
     end_turn(plan, first);
 }
 
-// What of a segment was computed long ago is computed again when its backward begins: its last unit
-// in one turn with its backward.
+// Adds the backward of a unit. Where a segment has to be computed again, this happens when the
+// backward of its last unit begins, and that unit does both in one turn.
 static void add_backward(zr_plan *plan, int u)
 {
     const zr_unit_plan *unit = &plan->units[u];
@@ -124,8 +125,9 @@ static void end_visit(zr_emitter *e, int v)
         zr_emit_unbind(e, visit->pieces[i], ZR_SPACE_PARAMETERS);
 }
 
-// One of the unit's functions. Visits [first, end) are its body: streamed pieces that come and go.
-// What the turn's last visit seals is sealed after the call, with what the unit's own visit does.
+// Writes a call of one of the unit's functions. Visits [first, end) are its body: streamed pieces
+// that come and go. What the turn's last visit seals is sealed after the call, together with what
+// the unit's own visit seals.
 static void emit_call(zr_emitter *e, zr_call what, int first, int end, int visits)
 {
     int call = e->pass->count;
@@ -143,7 +145,7 @@ static void emit_call(zr_emitter *e, zr_call what, int first, int end, int visit
         e->pass->at[call].body = e->pass->count - call - 1;
 }
 
-// The first visit of a turn's streamed pieces in backward, or the end of the turn.
+// Returns the first visit of the turn's streamed pieces in backward, or the end of the turn.
 static int first_backward_stream(const zr_plan *plan, int v, int end)
 {
     int w = v + 1;
@@ -186,7 +188,8 @@ void zr_emit_turn(zr_emitter *e, int v, bool forward)
         zr_emit_activation_checkpoint_after_forward(e, unit);
 }
 
-// Forward ends with the last unit's turn, which has a backward already where it is one call.
+// Writes a micro-batch. Forward ends with the last unit's turn, which includes its backward if the
+// two are one call.
 static void emit_micro_batch(zr_emitter *e)
 {
     const zr_plan *plan = e->plan;

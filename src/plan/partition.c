@@ -22,10 +22,11 @@ static int piece_number(const zr_plan *plan, zero_piece_ref ref)
     return number;
 }
 
-// Tiles follow each other, piece by piece.
+// Returns the number of a tensor. Tiles of one tensor share it, and follow each other piece by
+// piece.
 static int number_of(zr_plan *plan, const zero_tensor_desc *desc)
 {
-    // the last one is being laid
+    // The last piece is the one that is being laid out.
     const zr_piece *before = plan->piece_count > 1 ? &plan->pieces[plan->piece_count - 2] : NULL;
     const zr_plan_tensor *last = before ? &before->tensors[before->tensor_count - 1] : NULL;
     if (last && desc->tile.whole && last->desc->tile.whole &&
@@ -58,7 +59,8 @@ static zero_status lay_tensors(zr_plan *plan, zr_piece *piece, const zero_piece_
     return ZERO_OK;
 }
 
-// What is not trained in 16 bits stays in fp32: running statistics would come to a halt.
+// Chooses the types of a piece. Buffers stay in fp32, because running statistics would stop moving
+// in 16 bits.
 static void choose_types(const zr_plan *plan, zr_piece *piece)
 {
     const zr_precision *precision = &plan->settings.precision;
@@ -68,8 +70,9 @@ static void choose_types(const zr_plan *plan, zr_piece *piece)
     piece->accumulator_dtype = buffer ? ZERO_F32 : precision->accumulator;
 }
 
-// Running statistics are few and are written by every step: they stay on the device. Where
-// parameters are on NVMe the first tiering.on_host elements stay on the host.
+// Returns where a piece's parameters are kept. Running statistics stay on the device, because they
+// are few and every step writes them. Where parameters are on NVMe, the first tiering.on_host
+// elements stay on the host.
 static zero_tier parameter_tier(const zr_plan *plan, const zr_piece *piece)
 {
     const zr_tiering *tiering = &plan->settings.tiering;
@@ -138,7 +141,8 @@ static zero_status list_unit_pieces(zr_plan *plan, int u, zero_error *error)
     return ZERO_OK;
 }
 
-// A buffer is written by its owner alone; a trainable piece collects from every unit that lists it.
+// Notes which units contribute to a piece: to a buffer only its owner, to a trainable piece every
+// unit that lists it.
 static void note_contributions(zr_plan *plan, int u)
 {
     for (int i = 0; i < plan->units[u].piece_count; i++) {
@@ -175,8 +179,8 @@ static bool tensor_is_usable(const zero_tensor *tensor)
     return usable;
 }
 
-// What a unit, which may be the user's own, says of itself. `total`: bytes that it and the units
-// before it keep.
+// Checks what a unit, which may be the user's own, says of itself. `total`: bytes that it and the
+// units before it keep.
 static zero_status check_sizes(const zero_unit *unit, const zero_unit_sizes *sizes, int64_t *total,
                                zero_error *error)
 {
@@ -207,8 +211,8 @@ static zero_status check_sizes(const zero_unit *unit, const zero_unit_sizes *siz
     return ZERO_OK;
 }
 
-// Twin-Flow: the last pieces keep their states on the device, as many as make up that part of the
-// elements.
+// Chooses where optimizer states are kept. Twin-Flow: the last pieces keep theirs on the device, as
+// many as make up that part of the elements.
 static void choose_state_tiers(zr_plan *plan)
 {
     const zr_tiering *tiering = &plan->settings.tiering;
@@ -225,7 +229,7 @@ static void choose_state_tiers(zr_plan *plan)
     }
 }
 
-// What the unit makes of the boundary of the one before it.
+// Asks a unit for its sizes, given the boundary of the unit before it.
 static zero_status ask_sizes(const zr_plan *plan, int u, zr_unit_plan *out, zero_error *error)
 {
     static const zero_tensors none;

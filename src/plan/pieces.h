@@ -6,11 +6,11 @@
 //   piece   [ tensor 0 |gap| tensor 1 |gap| ...            | padding ]  padded = N * shard elements
 //           [     shard 0      |     shard 1      |     shard 2      ]
 //
-// A rank's own shards, one after another in piece order, are its "shard vector", one a tier:
-// optimizer states, accumulators and, where they are split, parameters lie in such vectors. A full
+// A rank's own shards on one tier, one after another in piece order, are a "shard vector".
+// Optimizer states, accumulators and, where they are split, parameters lie in such vectors. A full
 // replica keeps whole pieces at zr_piece.full_first.
 //
-// A gradient's way in 16 bits (in fp32 the first two are one place, and nothing is rounded):
+// The way of a gradient in 16 bits (in fp32 the first two places are one, and nothing is rounded):
 //   units add up fp32 in the open arena -> sealed: rounded into the gradient window
 //   -> reduced in fp32 -> accumulator
 #ifndef ZR_PLAN_PIECES_H
@@ -25,9 +25,9 @@
 
 typedef struct zr_plan_tensor {
     const zero_tensor_desc *desc;
-    int64_t first; // element in its piece
+    int64_t first; // element of its piece
     int64_t count;
-    int number; // over the whole model, in piece order; the tiles of a tensor have one
+    int number; // over the whole model, in piece order; a tensor's tiles share one
     bool decays;
 } zr_plan_tensor;
 
@@ -46,36 +46,37 @@ typedef struct zr_piece {
     zero_tier state_tier;     // of its optimizer states and accumulated gradient
     int64_t full_first;       // in a full replica, bytes
     int64_t shard_first;      // in the shard vector of its tier, bytes
-    // unmapped stage 3: in the gather window, where it stays until the weights change, bytes; -1:
-    // gathered a visit
+    // Unmapped stage 3: bytes in the gather window, where the piece stays until the weights change;
+    // -1: it is gathered for each visit.
     int64_t kept_first;
-    // in the open arena, bytes; -1: contributions collect in the gradient window itself
+    // Bytes in the open arena; -1: contributions collect in the gradient window itself.
     int64_t open_first;
     int64_t grad_first; // in the gradient window, bytes; -1: no gradient
-    // stage 0: where the accumulated gradient becomes whole, in the window of wholes or of
-    // gradients
+    // Stage 0: where the accumulated gradient becomes whole, in the window of wholes or of
+    // gradients.
     zr_place whole;
-    // in the accumulator vector of its tier (zr_accumulators shards), bytes; nvme: in the host
-    // buffers where it collects; -1: none
+    // Bytes in the accumulator vector of its tier (zr_accumulators shards); for sums on NVMe, in
+    // the host buffers where they collect; -1: none.
     int64_t accumulator_first;
-    // in each optimizer state vector of its tier, and its gradient on NVMe, elements; -1: none
+    // Elements, in each optimizer state vector of its tier and, on NVMe, in the gradient's; -1:
+    // none.
     int64_t state_first;
-    int slice_first, slice_count; // the own shard's, in plan->slices
-    int first_read;               // visit of a micro-batch that reads it first (unmapped stage 3)
-    bool streamed;                // comes and goes inside its units' turns
-    int first_backward; // unit whose backward contributes first (the largest index), -1: none
-    int last_backward;  // ... last
-    int sealed_at;      // visit at whose end all contributions are in, -1: none are
-    // gradient on NVMe, later micro-batches: visit at whose begin the sums so far are fetched; -1:
-    // none is
+    int slice_first, slice_count; // of the own shard, in plan->slices
+    int first_read;     // the first visit of a micro-batch that reads it (unmapped stage 3)
+    bool streamed;      // comes and goes inside its units' turns
+    int first_backward; // the unit whose backward contributes first (largest index); -1: none
+    int last_backward;  // the unit whose backward contributes last
+    int sealed_at;      // the visit at whose end all contributions are in; -1: there are none
+    // Gradient on NVMe: the visit at whose beginning later micro-batches fetch the sums so far; -1:
+    // none.
     int fetched_with;
-    int reduced_after; // visit at whose end the reduction is waited for
-    // streamed, with contributions of several units: where they lie between them, bytes; -1:
-    // nowhere
+    int reduced_after; // the visit at whose end the reduction is awaited
+    // A streamed piece to which several units contribute: where the contributions lie in between,
+    // bytes; -1: nowhere.
     int64_t parked_first;
 } zr_piece;
 
-// Bytes of one shard of a piece's parameters, and of its contributions.
+// Return the bytes of one shard of a piece's parameters, and of its contributions.
 int64_t zr_piece_shard_bytes(const zr_piece *piece);
 int64_t zr_piece_gradient_shard_bytes(const zr_piece *piece);
 

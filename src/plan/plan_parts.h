@@ -5,32 +5,34 @@
 #include "base/alloc.h"
 #include "plan/full_plan.h"
 
-#define ZR_MOST_ELEMS ((int64_t)1 << 54) // of a model, and
-// of activations: what lies above is refused, so that no sum overflows
+// Limits of a model's elements and of activations' bytes. What exceeds them is refused, so that no
+// sum overflows.
+#define ZR_MOST_ELEMS ((int64_t)1 << 54)
 #define ZR_MOST_BYTES ((int64_t)1 << 60)
 #define ZR_MOST_SLICES (1 << 24)
-#define ZR_IO_PAGE 4096                      // of what travels to NVMe
+#define ZR_IO_PAGE 4096                      // alignment of what travels to NVMe
 #define ZR_MOST_POSITIONS ((int64_t)1 << 32) // of a micro-batch
 
-// partition.c: pieces, tensors, shards, offsets
+// partition.c: pieces, tensors, shards, offsets.
 zero_status zr_plan_pieces(zr_plan *plan, zero_error *error);
-// partition.c: sizes, boundaries, who reads and contributes
+// partition.c: sizes, boundaries, which units read and contribute.
 zero_status zr_plan_units(zr_plan *plan, zero_error *error);
-// activations.c: where they lie, segments that are computed again
+// activations.c: where activations lie, and the segments that are computed again.
 void zr_plan_activations(zr_plan *plan);
 int64_t zr_boundary_bytes(const zero_tensors *tensors);
-// order_accumulate.c: order of acquisitions
+// order_accumulate.c: the order in which pieces are acquired.
 zero_status zr_plan_visits(zr_plan *plan, zero_error *error);
-// gathers.c: where visits find their pieces; keep_all: every one stays
+// gathers.c: where visits find their pieces; keep_all: every piece stays.
 zero_status zr_plan_gathers(zr_plan *plan, bool keep_all, zero_error *error);
-// reduction.c: when sealed, when reduced, where gradients lie
+// reduction.c: when pieces are sealed and reduced, and where gradients lie.
 zero_status zr_plan_reductions(zr_plan *plan, zero_error *error);
-// groups.c: portions of the update, and what they move
+// groups.c: the portions of the update, and what they move.
 zero_status zr_plan_groups(zr_plan *plan, zero_error *error);
 zero_status zr_plan_program(zr_plan *plan, zero_error *error); // emit.c: the passes
-// fold.c: messages, and bytes between tiers, of the passes
+// fold.c: the messages of the passes, and the bytes that they move between tiers.
 void zr_plan_fold(zr_plan *plan);
 void zr_plan_footprint(zr_plan *plan, const zr_machine *machine); // footprint.c: bytes by category
-void zr_instruction_moves(const zr_plan *plan, const zr_instruction *i, zr_moved *moved); // added
+// fold.c: adds to *moved what an instruction moves between tiers.
+void zr_instruction_moves(const zr_plan *plan, const zr_instruction *i, zr_moved *moved);
 
 #endif

@@ -1,7 +1,7 @@
 // The numbers of a configuration that decide about memory and messages.
 //
-// Each struct is declared by the list of its fields, X(kind, name), from which the plan's hash and
-// the JSON of `zero plan` take theirs (settings_fields.h): so no field can be forgotten there.
+// Each struct is declared by a list of its fields, X(kind, name). The plan's hash and the JSON of
+// `zero plan` are made from the same lists (settings_fields.h), so neither can forget a field.
 #ifndef ZR_PLAN_PLAN_SETTINGS_H
 #define ZR_PLAN_PLAN_SETTINGS_H
 
@@ -24,12 +24,12 @@
 // A precision policy: the storage type of everything that training keeps.
 //   name         "fp32", "bf16", "fp16"
 //   parameters   as units read them, and on the wire
-//   activations  saved and between kernels; sums, statistics, softmax and loss are fp32 in every
+//   activations  saved, and between kernels; sums, statistics, softmax and loss are fp32 in every
 //                policy
 //   gradients    of a micro-batch, in buckets and on the wire: contributions are rounded to it once
-//   accumulator  of the owner's shard over the micro-batches
-//   master       the weights that the optimizer updates; where parameters are as wide, they are the
-//                master
+//   accumulator  of the owner's shard, over the micro-batches
+//   master       the weights that the optimizer updates; where parameters have the same type, they
+//                are the master
 //   moments      optimizer states
 #define ZR_PRECISION_FIELDS(X)                                                                     \
     X(text, name)                                                                                  \
@@ -44,42 +44,45 @@ typedef struct zr_precision {
     ZR_PRECISION_FIELDS(ZR_FIELD_DECLARE)
 } zr_precision;
 
-// The policy of a type: 16-bit parameters, activations and gradients, fp32 master and moments (the
-// paper's 2 + 2 + 12), or all fp32. The accumulator is fp32 where several micro-batches meet in it,
-// else as wide as the gradients.
+// Returns the policy of a type: 16-bit parameters, activations and gradients, with fp32 master and
+// moments (the paper's 2 + 2 + 12), or all fp32. The accumulator is fp32 where several
+// micro-batches meet in it; else it has the gradients' type.
 zr_precision zr_precision_of(zero_dtype dtype, int64_t accumulation);
-bool zr_precision_has_master(const zr_precision *precision); // next to the parameters
+// Says whether there is a master next to the parameters.
+bool zr_precision_has_master(const zr_precision *precision);
 
-// some MB of each vector keep every disk busy; more only takes memory
+// A slab's most elements: some MB of each vector keep every disk busy, and more only takes memory.
 #define ZR_SLAB_ELEMS (1 << 20)
 
-// zr_tiering.sub_group: no group has elements of two parameters, but where these share a chunk
+// A value of zr_tiering.sub_group: no group has elements of two parameters, except where these
+// share a chunk.
 #define ZR_EACH_PARAMETER (-1)
 
 // Where model states live (ZeRO-Offload, ZeRO-Infinity), and in which portions they travel. Zeroed:
-// everything on the device.
-//   parameters       stage 3: of own shards; units read copies on the device
-//   optimizer        stages 1 to 3: of master, states and accumulated gradients, which are updated
-//                    from the host
-//   on_device        part of the trained elements whose optimizer states stay on the device all the
-//                    same (Twin-Flow: 1 - ratio)
+// everything is on the device.
+//   parameters       stage 3: tier of the own shards; units read copies on the device
+//   optimizer        stages 1 to 3: tier of master, states and accumulated gradients, which are
+//                    updated from the host
+//   on_device        part of the trained elements whose optimizer states stay on the device
+//                    nevertheless (Twin-Flow: 1 - ratio)
 //   on_host          elements of parameters that stay on the host where the others are on NVMe
-//   sub_group        elements that one group of the update has, at most, and never more than
-//                    ZR_SLAB_ELEMS where any travel; 0: no limit; or ZR_EACH_PARAMETER
-//   read_ahead       where states travel: the next slab is read while one is updated,
-//   write_behind     and the one before is written; each takes one more slab of host memory
-//   visits_ahead     whose parameters are on their way from NVMe to the host, next to the one that
-//                    is gathered next
-//   elems_ahead      of those parameters, at most; the next visit's travel whatever they are; 0: no
-//                    limit
+//   sub_group        most elements of one group of the update, and never more than ZR_SLAB_ELEMS
+//                    where any travel; 0: no limit; or ZR_EACH_PARAMETER
+//   read_ahead       where states travel: the next slab is read while one is updated
+//   write_behind     where states travel: the slab before is written meanwhile; this and read_ahead
+//                    each take one more slab of host memory
+//   visits_ahead     number of visits whose parameters are on their way from NVMe to the host, in
+//                    addition to the visit that is gathered next
+//   elems_ahead      most elements of those parameters; the next visit's travel however many they
+//                    are; 0: no limit
 //   block            bytes of one transfer to or from NVMe
-//   persistent       elements below which a piece is gathered once a step and stays on the device,
-//                    where
-//   persistent_most  all such pieces together have at most so many; offloaded parameters only
-//   reuse            elements gathered between two visits of a unit, at most, for which the first
-//                    one's pieces stay for the second; 0: none do
-//   live             elements gathered at one time, at most: nothing is gathered ahead above it; 0:
-//                    no limit
+//   persistent       offloaded parameters: a piece with fewer elements is gathered once a step and
+//                    stays on the device
+//   persistent_most  most elements of all such pieces together
+//   reuse            most elements gathered between two visits of a unit for which the first one's
+//                    pieces stay for the second; 0: none stay
+//   live             most elements gathered at one time: nothing is gathered ahead above it; 0: no
+//                    limit
 #define ZR_TIERING_FIELDS(X)                                                                       \
     X(tier, parameters)                                                                            \
     X(tier, optimizer)                                                                             \
@@ -100,23 +103,23 @@ typedef struct zr_tiering {
     ZR_TIERING_FIELDS(ZR_FIELD_DECLARE)
 } zr_tiering;
 
-// What is planned.
+// The settings of a plan.
 //   stage             0..3
-//   accumulation      micro-batches a rank and step (K)
+//   accumulation      micro-batches of a rank in a step (K)
 //   state_vectors     of the optimizer: Adam 2, Lion 1, SGD 0 or 1, ...
 //   per_tensor_norms  LAMB
-//   exact_world       micro-batches are summed along one tree whatever rank computes them:
-//                     plan/counter.h
+//   exact_world       micro-batches are summed along one tree, whichever rank computes them
+//                     (plan/counter.h)
 //   delayed           an update is made during the step after it (ZeRO-Offload section 5.2):
 //                     parameters are not written while units read them
-//   decay_all         weight decay on every tensor, else on those of two or more dimensions
-//   reduce_bucket     elements sealed but not yet reduced, at most
-//   prefetch_bucket   elements gathered ahead, at most (stage 3 where nothing is mapped)
-//   activation_checkpoints      segments of units of which only the boundary that enters is kept,
-//                     the rest computed again; 0: none
+//   decay_all         weight decay applies to every tensor, else to those of two or more dimensions
+//   reduce_bucket     most elements that are sealed but not yet reduced
+//   prefetch_bucket   most elements gathered ahead (stage 3 where nothing is mapped)
+//   activation_checkpoints      segments of units; only the boundary that enters a segment is kept,
+//                               and the rest is computed again; 0: none
 //   activation_checkpoint_tier  where those boundaries are kept
-//   kept_by           ranks of a machine, which keeps what it has gathered until the weights
-//                     change; 0 or 1: nothing is kept
+//   kept_by           number of ranks of a machine, which keeps what it has gathered until the
+//                     weights change; 0 or 1: nothing is kept
 //   inference         no gradients, no optimizer, activations of one unit at a time
 #define ZR_SETTINGS_FIELDS(X)                                                                      \
     X(count, stage)                                                                                \

@@ -1,4 +1,4 @@
-// The precision policies, one row each (section 3.1: mixed precision keeps 16-bit parameters,
+// The precision policies, one in a row (section 3.1: mixed precision keeps 16-bit parameters,
 // activations and gradients next to an fp32 master, momentum and variance: 2 + 2 + 12 bytes a
 // parameter).
 #include "plan/plan_settings.h"

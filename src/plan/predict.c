@@ -24,9 +24,9 @@ static zr_moved moved_by_micro_batches(const zr_plan *plan)
     return sum_of(&all, 1, &moves->kept);
 }
 
-// Kernels, forward once more where activations are computed again (a third of forward and backward,
-// but for the last segment), and the rounding of each unit's contributions to the type of
-// gradients.
+// Returns the seconds of the kernels, of one more forward where activations are computed again (a
+// third of forward and backward, except for the last segment), and of rounding each unit's
+// contributions to the gradients' type.
 static double compute_seconds(const zr_plan *plan, const zr_speed *speed)
 {
     double again = plan->segment_count > 0 ? (1 - 1.0 / plan->segment_count) / 3 : 0, rounded = 0;
@@ -39,8 +39,8 @@ static double compute_seconds(const zr_plan *plan, const zr_speed *speed)
            (speed->micro_batch * (1 + again) + bytes_at(rounded, speed->copy));
 }
 
-// What is fetched from other ranks, and what is gathered of shards that lie elsewhere than units
-// read them: read once, written once.
+// Returns the seconds of fetching from other ranks, and of gathering shards that lie elsewhere than
+// units read them: each byte is read once and written once.
 static double exchange_seconds(const zr_plan *plan, const zr_speed *speed, const zr_moved *moved)
 {
     double bytes = (double)moved->to_device;
@@ -63,7 +63,7 @@ static double bytes_of_pass(const zr_plan *plan, const zr_pass_plan *pass)
     return bytes;
 }
 
-// One pass of the update: what goes on in memory, and beyond it what NVMe is waited for.
+// Adds one pass of the update: what goes on in memory, and how much longer NVMe takes.
 static void add_pass(const zr_plan *plan, const zr_speed *speed, const zr_pass_plan *pass,
                      const zr_moved *moved, zr_prediction *to)
 {
@@ -83,7 +83,7 @@ static double norm_seconds(const zr_plan *plan, const zr_speed *speed)
     return bytes_at(bytes, speed->copy);
 }
 
-// What NVMe takes of the micro-batches beyond what goes on meanwhile.
+// Returns how long NVMe takes for the micro-batches beyond what goes on meanwhile.
 static double waiting_seconds(const zr_speed *speed, const zr_moved *moved,
                               const zr_prediction *meanwhile)
 {
@@ -92,7 +92,8 @@ static double waiting_seconds(const zr_speed *speed, const zr_moved *moved,
     return larger(read + written - meanwhile->compute - meanwhile->exchange, 0);
 }
 
-// The first pass of the update. A delayed one goes on while forward and backward compute.
+// Adds the first pass of the update. If it is delayed, it goes on while forward and backward
+// compute.
 static void add_first_pass(const zr_plan *plan, const zr_prediction *pass, zr_prediction *to)
 {
     if (plan->settings.delayed) {

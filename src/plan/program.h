@@ -1,4 +1,4 @@
-// The program of a step (contract 8): plan/ writes it, engine/ runs it, and neither decides again
+// The program of a step (contract 8): plan/ writes it, engine/ runs it, and neither decides anew
 // what the other has decided.
 //
 // A pass is a list of instructions (instruction.h). Which pass comes next, and what of a pass holds
@@ -8,10 +8,10 @@
 //   micro-batch   forward of every unit | seam: zero_forward returns
 //                 | backward of every unit, last first
 //   evaluation    forward of every unit
-//   boundary      after the last micro-batch: what the update reads is complete, its norm is known
-//                 on every rank
+//   boundary      after the last micro-batch: what the update reads is complete, and every rank
+//                 knows its norm
 //   update        nobody reads the old parameters any more; the optimizer's passes
-//   publish       others can read the new ones; an update beside the next step begins
+//   publish       other ranks can read the new parameters; an update beside the next step begins
 #ifndef ZR_PLAN_PROGRAM_H
 #define ZR_PLAN_PROGRAM_H
 
@@ -31,12 +31,12 @@ typedef enum zr_pass_kind {
 typedef struct zr_pass {
     zr_instruction *at; // (count)
     int count, capacity;
-    int seam; // micro-batch: the first of backward
+    int seam; // micro-batch: index of the first instruction of backward
 } zr_pass;
 
 typedef struct zr_program {
     zr_pass passes[ZR_PASS_COUNT];
-    int fetch_count; // slots of ZR_SLOT_FETCHED
+    int fetch_count; // number of slots of ZR_SLOT_FETCHED
 } zr_program;
 
 const char *zr_pass_name(zr_pass_kind kind);

@@ -1,17 +1,18 @@
 // When each piece's gradient is sealed and reduced, and where it lies until then.
 //
-// Whole gradients (stages 0 and 1): every piece has its place in the window for the whole
+// Whole gradients (stages 0 and 1): every piece has its own place in the window throughout the
 // micro-batch.
-// Slots (stages 2 and 3): a piece takes a place before its gradient is written and gives it back
-// once it is reduced; places are found here, first fit, so that the step itself allocates nothing:
+// Slots (stages 2 and 3): a piece takes a place before its gradient is written, and gives it back
+// once it is reduced. Places are found here, first fit, so that the step itself allocates nothing:
 //
 //   backward of  head   h.3    h.2    h.1    h.0   embedding
 //   wte          [==============================================]
 //   h.3                 [======|reduced]
 //   h.2                        [=======|reduced]                       h.1 lies where h.3 lay
 //
-// Where gradients have 16 bits, units add up fp32 in the open arena (slots at every stage) from the
-// first contribution to the sealing, and the window's place is taken at the sealing.
+// Where gradients have 16 bits, units add up fp32 in the open arena (which has slots at every
+// stage) from the first contribution to the sealing; the place in the window is taken at the
+// sealing.
 #include "plan/plan_parts.h"
 
 #include "base/dtype.h"
@@ -29,11 +30,11 @@ static void take_whole(zr_plan *plan)
     }
 }
 
-typedef struct backward { // as its visits follow each other
+typedef struct backward { // the walk over the visits
     zr_plan *plan;
     zr_first_fit open, window, staged;
-    int reduced;     // of plan->sealed
-    int64_t waiting; // elements of those not yet reduced
+    int reduced;     // number of plan->sealed that are reduced
+    int64_t waiting; // elements of the sealed pieces that are not yet reduced
 } backward;
 
 static bool is_parked(const zr_piece *piece)
@@ -51,7 +52,7 @@ static int64_t accumulator_bytes(const zr_plan *plan, const zr_piece *piece)
     return zr_accumulators(&plan->settings) * zr_piece_sum_bytes(piece);
 }
 
-// Where the sum collects before it is written to NVMe, and what it is added to before.
+// Takes the host place where the sum is added to earlier ones and then written to NVMe from.
 static void take_staged(backward *b, int number)
 {
     zr_piece *piece = &b->plan->pieces[number];
@@ -90,8 +91,8 @@ static void seal_piece(backward *b, int number, int visit)
     b->waiting += piece->padded;
 }
 
-// Oldest first: those before `due`, and as many more as the ceiling asks for; all of them after the
-// last visit.
+// Ends reductions, oldest first: those before `due`, as many more as the ceiling asks for, and all
+// after the last visit.
 static void reduce_oldest(backward *b, int visit, int due)
 {
     zr_plan *plan = b->plan;
@@ -108,8 +109,8 @@ static void reduce_oldest(backward *b, int visit, int due)
     }
 }
 
-// Visit at whose end a piece will be sealed, where that is one of this turn: streamed pieces at
-// their own, the others with the turn.
+// Returns the visit at whose end a piece will be sealed, if it belongs to this turn; else -1.
+// Streamed pieces are sealed at their own visit, the others at the end of the turn.
 static int seals_at(const zr_plan *plan, int number, const zr_visit *visit, int v)
 {
     const zr_piece *piece = &plan->pieces[number];
@@ -120,11 +121,11 @@ static int seals_at(const zr_plan *plan, int number, const zr_visit *visit, int 
                                                    : -1;
 }
 
-// The sums so far of a piece travel while the visit before the one that seals it computes.
+// Fetches a piece's sums so far while the visit before the one that seals it computes.
 static void fetch_sums(backward *b, int v)
 {
     const zr_plan *plan = b->plan;
-    // of backward: there was no visit to do it before
+    // The first visit of backward has no visit before it that could have done this.
     bool first = v == 0 || !plan->visits[v - 1].backward;
     for (int ahead = first ? v : v + 1;
          ahead <= v + 1 && ahead < plan->visit_count && plan->settings.accumulation > 1; ahead++) {
@@ -141,7 +142,7 @@ static void fetch_sums(backward *b, int v)
     }
 }
 
-// What was parked by a unit before travels while the visit before this one computes.
+// Fetches what an earlier unit has parked while the visit before this one computes.
 static void take_returning(backward *b, int v)
 {
     zr_plan *plan = b->plan;
@@ -170,7 +171,7 @@ static void begin_visit(backward *b, int v)
         if (here && visit->stream >= 0 && !visit->returns)
             visit->open_first = piece->open_first;
     }
-    take_returning(b, v); // unless the visit before has done it
+    take_returning(b, v); // unless the visit before has done this
     take_returning(b, v + 1);
 }
 
@@ -195,8 +196,8 @@ static void end_visit(backward *b, int v)
 }
 
 // In slots, and where sums go on to NVMe, a visit's gradients are reduced while the next visit
-// computes: the least memory that keeps the two overlapped. Whole gradients may wait longer, up to
-// the configured bucket.
+// computes, because that is the least memory with which the two overlap. Whole gradients may wait
+// longer, up to the configured bucket.
 static void run_backward(backward *b)
 {
     zr_plan *plan = b->plan;
@@ -206,7 +207,7 @@ static void run_backward(backward *b)
         int before = plan->sealed_count;
         begin_visit(b, v);
         if (plan->visits[v].stream < 0 && plan->visits[v].turn_end > v)
-            continue; // it ends with its turn
+            continue; // it ends when its turn does
         end_visit(b, v);
         reduce_oldest(b, v, soon ? before : 0);
     }
@@ -225,8 +226,8 @@ static bool retypes(const zr_plan *plan)
     return plan->settings.precision.accumulator != plan->settings.precision.gradients;
 }
 
-// The own sum lies in the window where it replaces the own contribution: one micro-batch, whole
-// gradients, one type.
+// Says whether the own sum replaces the own contribution in the window: with one micro-batch, whole
+// gradients and one type.
 static bool sums_in_window(const zr_plan *plan)
 {
     const zr_settings *settings = &plan->settings;
@@ -244,7 +245,7 @@ static void place_sum(zr_plan *plan, zr_piece *piece)
     plan->accumulator_bytes[tier] += accumulator_bytes(plan, piece);
 }
 
-// Where an update of whole pieces reads all the sums.
+// Places the whole sum, for an update of whole pieces.
 static void place_whole(zr_plan *plan, zr_piece *piece)
 {
     if (!plan->updates_whole)

@@ -46,7 +46,8 @@ static const char *tier_name(zero_tier tier)
 
 static int64_t hash_of(const char *text) { return text ? (int64_t)zr_hash_text(text) : 0; }
 
-// The value as an integer, of equal ones the same: a text's hash, a real number's bits.
+// Returns the value as an integer that is equal for equal values: a text's hash, a real number's
+// bits.
 static int64_t bits_of(const zr_field *field, const void *value)
 {
     int64_t bits = 0;

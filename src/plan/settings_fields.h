@@ -1,11 +1,11 @@
-// The fields of zr_settings and of the structs in it as rows, and what is made of all of them.
+// The fields of zr_settings, and of the structs in it, as rows; and what is made from all of them.
 #ifndef ZR_PLAN_SETTINGS_FIELDS_H
 #define ZR_PLAN_SETTINGS_FIELDS_H
 
 #include "base/alloc.h"
 #include "plan/plan_settings.h"
 
-typedef enum zr_field_kind { // the type of each: ZR_FIELD_TYPE_... of plan_settings.h
+typedef enum zr_field_kind { // the type of each is ZR_FIELD_TYPE_... of plan_settings.h
     ZR_FIELD_text,
     ZR_FIELD_flag,
     ZR_FIELD_count,
@@ -20,7 +20,7 @@ typedef enum zr_field_kind { // the type of each: ZR_FIELD_TYPE_... of plan_sett
 typedef struct zr_field {
     const char *name;
     zr_field_kind kind;
-    size_t offset; // bytes, in its struct
+    size_t offset; // bytes from the beginning of its struct
 } zr_field;
 
 typedef struct zr_fields {
@@ -29,11 +29,12 @@ typedef struct zr_fields {
 } zr_fields;
 
 zr_fields zr_settings_fields(void);
-zr_fields zr_fields_of(zr_field_kind kind); // of a struct; none of any other kind
+// Returns the fields of a struct kind; for any other kind, none.
+zr_fields zr_fields_of(zr_field_kind kind);
 
-// `hash`, and every field folded into it.
+// Returns `hash` with every field folded into it.
 uint64_t zr_settings_hash(const zr_settings *settings, uint64_t hash);
-// A JSON object of all fields.
+// Writes a JSON object of all fields.
 void zr_settings_json(const zr_settings *settings, zr_buffer *out);
 
 #endif
