@@ -10,11 +10,11 @@ static bool begins_with_its_rank(const zero_error *error, int rank)
     return strncmp(error->message, name, strlen(name)) == 0;
 }
 
-// The failure of rank `first`, on all of them.
+// Gives the failure of rank `first` to all ranks.
 static zero_status share(zero_comm *comm, int first, zero_error *shared, zero_error *error)
 {
     ZERO_TRY(zr_comm_broadcast(comm, shared, sizeof *shared, first, error));
-    // a rank that leaves may abort the communicator: not before all have the message
+    // A rank that leaves may abort the communicator, so none leaves before all have the message.
     zr_comm_barrier(comm, NULL);
     return ZERO_OK;
 }
@@ -37,7 +37,7 @@ zero_status zr_comm_agree(zero_comm *comm, zero_status mine, zero_error *error)
         status = share(comm, (int)first, &shared, error);
     if (status != ZERO_OK && mine == ZERO_OK)
         return status;
-    // where the ranks are out of reach, what came first is the reason
+    // Where the ranks are out of reach, this rank's earlier failure is the reason.
     *error = status == ZERO_OK ? shared : own;
     if (mine == ZERO_OK && !begins_with_its_rank(error, (int)first))
         zr_error_prefix(error, "rank %d", (int)first);

@@ -1,4 +1,4 @@
-// Operations on private memory, composed of each communicator's send, receive and small all-reduce.
+// Operations on private memory, made of each communicator's send, receive and small all-reduce.
 #include "comm/communicator.h"
 
 #include "comm/courier.h"
@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#define CHUNK 8192 // floats that a reduction moves at a time; two lie on the stack
+#define CHUNK 8192 // floats that a reduction moves at a time; two chunks lie on the stack
 
 static zero_status refuse_peer(const zero_comm *comm, const char *what, int rank, zero_error *error)
 {
@@ -81,7 +81,7 @@ zero_status zr_comm_all_reduce_small(zero_comm *comm, void *data, int64_t count,
     return zr_comm_settle(comm, status, error);
 }
 
-// Binomial tree over the ranks counted from the root.
+// Broadcasts along a binomial tree over the ranks, which are counted from the root.
 static zero_status broadcast(zero_comm *comm, void *data, int64_t bytes, int root,
                              zero_error *error)
 {
@@ -111,7 +111,7 @@ zero_status zr_comm_broadcast(zero_comm *comm, void *data, int64_t bytes, int ro
     return zr_comm_settle(comm, status, error);
 }
 
-// The sum of ranks lo..lo+n-1 arrives in the work buffer of rank lo, along the tree of zr_tree_sum.
+// Sums ranks lo..lo+n-1 into the work buffer of rank lo, along the tree of zr_tree_sum.
 static zero_status reduce_range(zero_comm *comm, float *work, float *other, int64_t count, int lo,
                                 int n, zero_error *error)
 {

@@ -1,10 +1,10 @@
-// What small all-reduces do with the ranks' operands, in the order of ranks, on every communicator.
+// How small all-reduces combine the ranks' operands, in the order of ranks, on every communicator.
 #ifndef ZR_COMM_COMBINE_H
 #define ZR_COMM_COMBINE_H
 
 #include "comm/communicator.h"
 
-// total(count) = total `how` operand. A NaN in either stays. dtype: F32, F64 or I64.
+// Sets total(count) = total `how` operand. A NaN in either one remains. dtype: F32, F64 or I64.
 void zr_comm_combine(void *total, const void *operand, int64_t count, zero_dtype dtype,
                      zr_reduction how);
 

@@ -1,5 +1,5 @@
 // The table that an implementation of the communicator fills. Only src/comm and its twins in the
-// tests include this: everybody else calls what communicator.h and window.h declare.
+// tests include this; all others call what communicator.h and window.h declare.
 #ifndef ZR_COMM_COMM_OPS_H
 #define ZR_COMM_COMM_OPS_H
 
@@ -15,23 +15,23 @@ typedef struct zr_comm_ops {
     // (courier.h), one at a time.
     zero_status (*reduce_scatter_wait)(zr_handle *handle, const zr_sum_target *to,
                                        zero_error *error);
-    // The own shard lies in place at offset + rank*shard bytes, in a machine window at `own`; after
-    // wait the region holds all N. A machine window is written once all ranks of the machine have
-    // started: a rank that starts reads no more of what was there.
+    // The own shard lies in place, at offset + rank*shard bytes, or for a machine window at `own`;
+    // after the wait the region holds all N shards. A machine window is written once all ranks of
+    // the machine have started, because a rank that starts no longer reads what was there.
     zero_status (*all_gather_wait)(zr_handle *handle, zero_error *error);
     zero_status (*start)(zr_handle *handle, zero_error *error); // seals the operand of either
     zero_status (*quiesce)(zr_window *window, int slot, zero_error *error);
-    // Small private operands (at most ZR_COMM_SMALL_BYTES), the same result on every rank; order of
-    // ranks 0..N-1.
+    // For small private operands (at most ZR_COMM_SMALL_BYTES). The result is the same on every
+    // rank, because operands are combined in the order of ranks 0..N-1.
     zero_status (*all_reduce_small)(zero_comm *comm, void *data, int64_t count, zero_dtype dtype,
                                     zr_reduction how, zero_error *error);
     zero_status (*send)(zero_comm *comm, const void *data, int64_t bytes, int to,
                         zero_error *error);
     zero_status (*recv)(zero_comm *comm, void *data, int64_t bytes, int from, zero_error *error);
     zero_status (*barrier)(zero_comm *comm, zero_error *error);
-    // Optional: a sign of life that peers see.
+    // Optional: gives a sign of life that peers see.
     void (*progress)(zero_comm *comm);
-    // Optional: this thread works, or waits for the other of its rank.
+    // Optional: says whether this thread works, or waits for the other thread of its rank.
     void (*note)(zero_comm *comm, zr_rank_thread thread, bool at_work);
     void (*abort)(zero_comm *comm, const char *message);
     void (*destroy)(zero_comm *comm);

@@ -1,8 +1,8 @@
-// What all communicators have in common: checking arguments, counting, folding, and telling the
-// others of every failure.
+// What all communicators have in common: they check arguments, count and hash messages, and tell
+// the others of every failure.
 //
-// An operation on a window counts as one message of the pass under way (contract 8). Small
-// operands, private operands and barriers are counted as traffic only.
+// An operation on a window counts as one message of the current pass (contract 8). Small operands,
+// private operands and barriers are counted only as traffic.
 #include "comm/communicator.h"
 
 #include "base/message.h"
@@ -81,7 +81,7 @@ void zr_window_destroy(zr_window *window)
     *window = (zr_window){0};
 }
 
-// What this rank has to fetch from the others.
+// Returns the bytes that this rank has to fetch from the others.
 static int64_t bytes_fetched(const zr_handle *handle)
 {
     const zr_window *window = handle->window;
@@ -92,7 +92,7 @@ static int64_t bytes_fetched(const zr_handle *handle)
     return ranks * zr_handle_shard_bytes(handle);
 }
 
-// Of that, what crosses the network.
+// Returns how many of those bytes cross the network.
 static int64_t bytes_from_afar(const zr_handle *handle)
 {
     const zero_comm *comm = handle->window->comm;

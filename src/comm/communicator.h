@@ -1,10 +1,11 @@
-// The communicator (contracts 3, 7, 8): the ranks of a job, and what a rank says to the others that
-// is no shard of a window (window.h): small operands, messages, signs of life.
+// The communicator (contracts 3, 7, 8): the ranks of a job, and what a rank tells the others
+// besides shards of a window (window.h): small operands, messages, signs of life.
 //
-// What exchanges data is called by all ranks, in the same order, send and recv on their two ends;
-// nothing else here is collective. Every wait has a deadline without progress and ends at once when
-// a rank dies or aborts; the message names rank, operation, slot and step. Errors are final: the
-// communicator can only be aborted and destroyed afterwards.
+// Functions that exchange data are called by all ranks, in the same order; send and recv are called
+// at their two ends. Nothing else here is collective. Every wait has a deadline, which passes when
+// there is no progress, and ends at once when a rank dies or aborts; the message names rank,
+// operation, slot and step. Errors are final: afterwards the communicator can only be aborted and
+// destroyed.
 #ifndef ZR_COMM_COMMUNICATOR_H
 #define ZR_COMM_COMMUNICATOR_H
 
@@ -18,43 +19,45 @@ typedef enum zr_reduction { ZR_SUM, ZR_MAX, ZR_MIN } zr_reduction;
 
 struct zero_comm {
     const struct zr_comm_ops *ops; // comm_ops.h
-    // of shared windows (versions.h); NULL: nothing is mapped
+    // For shared windows (versions.h); NULL: nothing is mapped.
     const struct zr_version_ops *versions;
     int rank, size;
-    double timeout; // seconds without progress
-    // that share machine windows, the fewest of all machines; 0 or 1 where none do
+    double timeout; // seconds a wait lasts without progress
+    // Ranks that share machine windows, the fewest of all machines; 0 or 1: none do.
     int machine_ranks;
     int strangers; // ranks on other machines
-    // of those, whose shards this rank brings to its machine in an all-gather
+    // Of the strangers, those whose shards this rank brings to its machine in an all-gather.
     int fetches;
     int threads; // OpenMP threads that sums and copies of this rank may use; 0: 1
-    // for messages: set by zr_comm_progress; bytes of this rank's plan, by zr_comm_say_need
+    // For messages: the step is set by zr_comm_progress; the bytes of this rank's plan by
+    // zr_comm_say_need.
     _Atomic int64_t step;
     int64_t need;
     zero_traffic traffic; // counted here, in communicator.c, once for all implementations
-    // of (op, slot, shard_elems) of operations on windows since zr_comm_hash_reset; of those
+    // Of operations on windows since zr_comm_hash_reset: a hash of (op, slot, shard_elems), and
+    // their number.
     uint64_t message_hash;
     int64_t message_count;
-    struct zr_courier *courier; // NULL: what was started is carried out in its wait
-    // its waits may run on a courier; an engine computes with it (attach.h)
+    struct zr_courier *courier; // NULL: a started operation is carried out in its wait
+    // Its waits may run on a courier; an engine is attached to it (attach.h).
     bool may_overlap, attached;
-    // of collectives and waits (zr_comm_record); NULL: nothing is recorded
+    // Records collectives and waits (zr_comm_record); NULL: nothing is recorded.
     struct zr_recorder *recorder;
     void *impl;
 };
 
 #define ZR_COMM_SMALL_BYTES 65536
 
-// From here on started operations are carried out by a thread of their own; where that cannot be,
-// nothing changes. Sums then use one thread. Between operations; not collective.
+// From now on a thread of its own carries out started operations, and sums use one thread; where
+// that is impossible, nothing changes. Called between operations; not collective.
 zero_status zr_comm_overlap(zero_comm *comm, zero_error *error);
 
 zero_status zr_comm_all_reduce_small(zero_comm *comm, void *data, int64_t count, zero_dtype dtype,
                                      zr_reduction how, zero_error *error);
-// private memory, any size
+// Broadcasts private memory of any size.
 zero_status zr_comm_broadcast(zero_comm *comm, void *data, int64_t bytes, int root,
                               zero_error *error);
-// tree sum at root
+// Sums private memory at root, along the tree of contract 3.
 zero_status zr_comm_reduce(zero_comm *comm, float *data, int64_t count, int root,
                            zero_error *error);
 zero_status zr_comm_send(zero_comm *comm, const void *data, int64_t bytes, int to,
@@ -62,16 +65,17 @@ zero_status zr_comm_send(zero_comm *comm, const void *data, int64_t bytes, int t
 zero_status zr_comm_recv(zero_comm *comm, void *data, int64_t bytes, int from, zero_error *error);
 zero_status zr_comm_barrier(zero_comm *comm, zero_error *error);
 
-// Sign of life, and the step for messages: called by the engine once a unit, by loaders and savers
-// as they go on. Cheap.
+// Gives a sign of life, and says the step for messages. The engine calls this once a unit, loaders
+// and savers as they go on. Cheap.
 void zr_comm_progress(zero_comm *comm, int64_t step);
-void zr_comm_say_need(zero_comm *comm, int64_t bytes); // to the supervisor of the ranks
-// One acquire of a slot that is here already, because it is mapped or was gathered before: counted
+// Tells the supervisor of the ranks how many bytes this rank's plan needs.
+void zr_comm_say_need(zero_comm *comm, int64_t bytes);
+// Counts one acquire of a slot that is here already, because it is mapped or was gathered before,
 // as an all-gather of 0 bytes.
 void zr_comm_count_mapped(zero_comm *comm, int slot, int64_t shard_elems);
 void zr_comm_hash_reset(zero_comm *comm);
-// Bytes that this communicator keeps for shards on their way (mpi), whatever the pieces; 0 where
-// peers are read in place.
+// Returns the bytes that this communicator keeps for shards on their way (mpi), whatever the
+// pieces; 0 where peers are read in place.
 int64_t zr_comm_staging_bytes(const zero_comm *comm);
 
 #endif

@@ -15,7 +15,7 @@
 #define STREAMING 0
 #endif
 
-#define PIECE (256 << 10) // bytes: what one thread copies at a time
+#define PIECE (256 << 10) // bytes that one thread copies at a time
 
 #if STREAMING
 void zr_comm_copy_streaming(void *to, const void *from, int64_t bytes)

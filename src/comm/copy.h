@@ -1,13 +1,14 @@
-// Copies that do not pull their destination into the cache: what an all-gather writes is far more
+// Copies that do not load their destination into the cache, because an all-gather writes far more
 // than a cache holds.
 #ifndef ZR_COMM_COPY_H
 #define ZR_COMM_COPY_H
 
 #include "base/errors.h"
 
-#define ZR_STREAM_FROM (4 << 20) // bytes in all: less is better found in the cache by its reader
+// Bytes in all. A smaller copy is better left in the cache, where its reader finds it.
+#define ZR_STREAM_FROM (4 << 20)
 
-// streams from ZR_STREAM_FROM on
+// Streams copies of at least ZR_STREAM_FROM bytes.
 void zr_comm_copy(void *dst, const void *src, int64_t bytes, int threads);
 void zr_comm_copy_streaming(void *dst, const void *src, int64_t bytes);
 

@@ -6,13 +6,13 @@
 
 #include <pthread.h>
 
-#define QUEUE 64 // operations that are under way; more wait to be started
+#define QUEUE 64 // operations at one time; further ones wait to be started
 
 struct zr_courier {
     zr_workers *worker;
     pthread_mutex_t lock;
     pthread_cond_t arrived;
-    zero_status failed; // of the first operation that failed; those after it are not tried
+    zero_status failed; // the status of the first failure; later operations are not tried
     zero_error error;
 };
 
@@ -58,7 +58,7 @@ static void carry(void *argument)
     zero_status status = courier->failed; // only this thread writes it
     if (status == ZERO_OK)
         status = zr_comm_carry_out(handle, &courier->error);
-    // before the own thread is told, which may start another operation
+    // This comes before the own thread is told, because that one may then start another operation.
     note(comm, ZR_COURIER_THREAD, false);
     pthread_mutex_lock(&courier->lock);
     courier->failed = status;

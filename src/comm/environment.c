@@ -12,7 +12,7 @@
 
 typedef struct family {
     const char *name;
-    // the first that is set counts
+    // Of several names, the first that is set counts.
     const char *rank[NAMES], *size[NAMES], *local_rank[NAMES], *local_size[NAMES];
 } family;
 
@@ -49,7 +49,7 @@ static zero_status read_number(const reader *env, const char *name, int low, int
     return ZERO_OK;
 }
 
-// A number that a launcher may leave out; `out` keeps its value then.
+// Reads a number that a launcher may leave out; then `out` keeps its value.
 static zero_status read_optional(const reader *env, const char *const *names, int low, int high,
                                  int *out)
 {
@@ -57,8 +57,8 @@ static zero_status read_optional(const reader *env, const char *const *names, in
     return name ? read_number(env, name, low, high, out) : ZERO_OK;
 }
 
-// The shell of a batch script has SLURM_PROCID and SLURM_NTASKS too, but is no rank: srun's tasks
-// have a step.
+// Recognises the shell of a batch script, which has SLURM_PROCID and SLURM_NTASKS too but is no
+// rank: only srun's tasks have a step.
 static bool is_batch_script(const reader *env)
 {
     return look(env, "SLURM_JOB_ID") && !look(env, "SLURM_STEP_ID") && !look(env, "SLURM_STEPID");
@@ -85,7 +85,8 @@ static zero_status check_agreement(const reader *env)
     return ZERO_OK;
 }
 
-// Running on as one rank, N times over, would be worse than stopping.
+// Refuses variables that are set only in part, because running N times as a single rank would be
+// worse than stopping.
 static zero_status check_nothing_half_set(const reader *env)
 {
     for (int f = 0; f < FAMILY_SLURM; f++) {
@@ -99,8 +100,8 @@ static zero_status check_nothing_half_set(const reader *env)
     return ZERO_OK;
 }
 
-// Tasks of node `node` in Slurm's notation "2(x3),1": three nodes of 2, one of 1; 0 where it cannot
-// be told.
+// Returns the tasks of node `node` from Slurm's notation: "2(x3),1" is three nodes of 2 and one of
+// 1. 0: the text does not say.
 static int slurm_tasks_of_node(const char *text, int node)
 {
     while (*text) {
@@ -161,7 +162,7 @@ static zero_status read_local(const reader *env, int f, zr_launch *launch)
     return ZERO_OK;
 }
 
-// Hash of what names the job; the parent process where no launcher names it.
+// Hashes what names the job, or the parent process where no launcher names one.
 static uint64_t name_job(const reader *env, const char *family_name)
 {
     static const char *const names[] = {"PMIX_NAMESPACE", "SLURM_JOB_ID",        "SLURM_STEP_ID",

@@ -1,4 +1,4 @@
-// What a launcher says of this process in its environment. Nothing else in this room reads the
+// What a launcher tells this process in its environment. Nothing else in this room reads the
 // environment.
 //
 //   family    rank                  size                           local rank, local size
@@ -8,8 +8,8 @@
 //                                                                  PALS_LOCAL_RANKID
 //   Slurm     SLURM_PROCID          SLURM_STEP_NUM_TASKS, _NTASKS  SLURM_LOCALID
 //
-// RANK is what `zero run` and torchrun set. The first family that gives both rank and size decides:
-// `srun torchrun` sets two of them.
+// `zero run` and torchrun set RANK. The first family that gives both rank and size decides, because
+// `srun torchrun` sets two families.
 #ifndef ZR_COMM_ENVIRONMENT_H
 #define ZR_COMM_ENVIRONMENT_H
 
@@ -20,14 +20,14 @@
 typedef struct zr_launch {
     const char *family; // NULL: no launcher, one rank
     int rank, size;
-    int local_rank, local_size; // on this machine; -1 and 0: not known
+    int local_rank, local_size; // on this machine; -1 and 0: unknown
     int memfd;                  // -1: none was handed on
-    uint64_t job;               // the same on all ranks of this machine, another for another job
+    uint64_t job; // the same on all ranks of a job on this machine, and no other job's
 } zr_launch;
 
 typedef const char *(*zr_lookup)(void *user, const char *name); // as getenv
 
-// ZERO_ERR_CONFIG names the variable that cannot be used and what it says.
+// ZERO_ERR_CONFIG: a variable cannot be used; the message names it and its value.
 zero_status zr_launch_read(zr_lookup lookup, void *user, zr_launch *out, zero_error *error);
 zero_status zr_launch_read_process(zr_launch *out, zero_error *error);
 

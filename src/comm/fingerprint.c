@@ -29,7 +29,7 @@ void zr_fingerprints_add(zr_fingerprints *list, const char *what, const char *na
     snprintf(f->value, sizeof f->value, "%s", value);
 }
 
-// "text.txt" (27270 tokens)
+// Writes, for example, "text.txt" (27270 tokens).
 static void describe(const zr_fingerprint *f, char *out, size_t size)
 {
     if (!f)

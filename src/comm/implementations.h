@@ -10,19 +10,19 @@ zero_status zr_local_open(const zr_launch *launch, double timeout, zero_comm **o
                           zero_error *error);
 zero_status zr_local_threads_open(int ranks, double timeout, zero_comm **comms, zero_error *error);
 
-// mpi.c and mpi_*.c, in a module of its own; mpi_loader.c finds it next to the program or the
-// library, or where it was installed.
+// mpi.c and mpi_*.c, in a module of its own. mpi_loader.c finds the module next to the program or
+// the library, or where it was installed.
 #define ZR_MPI_MODULE "libzero_mpi.so"
 #define ZR_MPI_ENTRY "zr_mpi_entry"
 typedef struct zr_mpi_module {
-    size_t comm_size; // sizeof(zero_comm), as the module was built
+    size_t comm_size; // sizeof(zero_comm) when the module was built
     const char *version;
-    // 0: any size
+    // expected_size 0: any size is accepted.
     zero_status (*open)(int expected_size, double timeout, zero_comm **out, zero_error *error);
 } zr_mpi_module;
-// ZERO_ERR_UNSUPPORTED where there is no module
+// ZERO_ERR_UNSUPPORTED: there is no module.
 zero_status zr_mpi_load(const zr_mpi_module **out, zero_error *error);
-// which MPI the loaded module stands on, in its own words: "Open MPI v4.1.4"
+// Writes which MPI the loaded module uses, in that MPI's own words: "Open MPI v4.1.4".
 void zr_mpi_library(char *out, size_t size);
 
 #endif

@@ -41,8 +41,8 @@ static zero_comm *comm_create(const zr_comm_ops *ops, zr_control *control, int r
     return &made->comm;
 }
 
-// A core for every rank: those that the ranks are bound to together or, unbound, those that the
-// process is allowed.
+// Says whether there is a core for every rank, among those that the ranks are bound to together or,
+// unbound, those that the process is allowed.
 static bool has_core_for_each(const zr_control *control)
 {
     cpu_set_t all, own;
@@ -55,7 +55,7 @@ static bool has_core_for_each(const zr_control *control)
     return control->ranks <= (bound ? CPU_COUNT(&all) : zr_cpu_budget_get().allowed);
 }
 
-// A rank dies with the parent that supervises it, however that ends.
+// Makes a rank die with the parent that supervises it, however that ends.
 static void bind_to_parent(const zr_control *control)
 {
     if (control->parent.pid == 0 || getppid() != control->parent.pid)
@@ -82,7 +82,8 @@ static zero_status take_record(zr_control *control, const zr_launch *launch, zer
     return ZERO_OK;
 }
 
-// The descriptor that was handed on stays as it is, so that a second attempt to open is recognised.
+// Adopts a copy of the descriptor that was handed on. That one stays as it is, so that a second
+// attempt to open is recognised.
 static zero_status adopt(const zr_launch *launch, int *memfd, zr_control **control,
                          zero_error *error)
 {
@@ -105,7 +106,7 @@ static zero_status find_control(const zr_launch *launch, double timeout, int *me
                               : zr_local_hand_over(launch, timeout, memfd, control, error);
 }
 
-// Waits until all ranks have come; a rank that cannot come tells the others so.
+// Waits until all ranks have come; a rank that cannot come tells the others.
 static zero_status join(const zr_launch *launch, double timeout, int memfd, zr_control *control,
                         zero_comm **out, zero_error *error)
 {

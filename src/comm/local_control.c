@@ -1,5 +1,5 @@
-// Making, mapping and addressing the control area, and the two things done to all ranks at once:
-// failing and ringing.
+// Creates, maps and addresses the control area, and does the two things that concern all ranks at
+// once: failing and ringing.
 #define _GNU_SOURCE
 #include "comm/local_control.h"
 
@@ -16,7 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-// Another build of the library lays its memory out otherwise and must not map ours.
+// Another build of the library lays out its memory differently and must not map ours.
 #define MAGIC (0x6f72657a2d313030ull ^ sizeof(zr_control) << 20 ^ sizeof(zr_rank_record))
 
 static int64_t sent_at(int ranks)
@@ -82,8 +82,8 @@ void zr_local_control_init(zr_control *control, int ranks, bool threads)
     control->magic = MAGIC;
 }
 
-// A memory limit met while touching a page kills; met here it is an error. A limit on file sizes
-// would kill here.
+// A memory limit that is met while a page is touched kills the process; here it is an error. A
+// limit on file sizes would kill the process here, so it is checked first.
 zero_status zr_local_commit(int memfd, int64_t offset, int64_t bytes, zero_error *error)
 {
     struct rlimit limit;
@@ -150,8 +150,8 @@ void zr_local_control_unmap(zr_control *control)
         munmap(control, (size_t)control->bytes);
 }
 
-// The order that makes a lost wake-up impossible: word, bell, look at waiters here; waiters, bell,
-// word in zr_local_await.
+// The order makes a lost wake-up impossible: here word, bell, look at waiters; in zr_local_await
+// waiters, bell, word.
 void zr_local_ring(zr_control *control, int rank)
 {
     zr_rank_record *record = &control->records[rank];

@@ -1,5 +1,5 @@
-// The parent's side of the shared memory (local.h): it never waits for a rank, and no rank waits
-// for it.
+// The parent's side of the shared memory (local.h). The parent never waits for a rank, and no rank
+// waits for the parent.
 #define _GNU_SOURCE
 #include "comm/local_control.h"
 

@@ -1,6 +1,6 @@
-// Under a launcher that hands on no descriptor: rank 0 of the machine creates the memfd and gives
-// it to the others over an abstract unix socket (it leaves no file) named by user and job. Both
-// ends check that the other is the same user.
+// Joins ranks under a launcher that hands on no descriptor: rank 0 of the machine creates the memfd
+// and gives it to the others over an abstract unix socket (which leaves no file), named by user and
+// job. Both ends check that the other one is the same user.
 #define _GNU_SOURCE
 #include "comm/local_control.h"
 
@@ -82,8 +82,8 @@ static bool wait_readable(int fd, double seconds)
     return poll(&item, 1, (int)(seconds * 1000)) == 1;
 }
 
-// Time of a sleep that was asked for: a much longer one means that this process was stopped, and
-// does not count.
+// Returns the time that a sleep counts for. One much longer than asked for means that this process
+// was stopped, and does not count.
 static double counted(double before)
 {
     double slept = zr_clock_seconds() - before;
@@ -168,7 +168,7 @@ undo_socket:
     return status;
 }
 
-// -1: nobody serves there yet, or not for us.
+// Asks rank 0 for the descriptor. -1: nobody serves there yet, or not for this job.
 static int ask_once(const zr_launch *launch, double timeout)
 {
     struct sockaddr_un address;

@@ -1,10 +1,10 @@
-// Small operands through buffers in the control area: all-reduce and barrier in rounds, send and
-// receive in chunks.
+// Moves small operands through buffers in the control area: all-reduce and barrier in rounds, send
+// and receive in chunks.
 //
-// Rounds use two buffers a rank in turn: who posts round k+2 has seen all ranks post k+1, which
-// they do after reading k.
-// A sender has two chunks on their way at most, to anyone; a third waits until the receiver has
-// taken the first.
+// Rounds use two buffers a rank in turn. This is safe because a rank that posts round k+2 has seen
+// all ranks post k+1, which they do after reading k.
+// A sender has at most two chunks on their way, to any ranks; a third one waits until the receiver
+// has taken the first.
 #include "comm/combine.h"
 #include "comm/local_control.h"
 
@@ -30,7 +30,7 @@ static zero_status await_round(zero_comm *comm, const char *doing, uint64_t chec
     return ZERO_OK;
 }
 
-// Posts this rank's operand of the next round and waits for everybody's.
+// Posts this rank's operand of the next round and waits for those of all ranks.
 static zero_status run_round(zero_comm *comm, const char *doing, const void *data, int64_t bytes,
                              int kind, zero_error *error)
 {
@@ -102,7 +102,8 @@ zero_status zr_local_send(zero_comm *comm, const void *data, int64_t bytes, int 
     return ZERO_OK;
 }
 
-// Two chunks on their way to one receiver fill both buffers: `sent` names that of the later one.
+// Receives one chunk. Two chunks on their way to one receiver fill both buffers, and `sent` then
+// names the later one's.
 static zero_status recv_chunk(zero_comm *comm, char *data, int64_t bytes, int from,
                               zero_error *error)
 {

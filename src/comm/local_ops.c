@@ -1,10 +1,10 @@
 // Operations on windows: every rank reads its peers' regions in place, as soon as each peer has
 // sealed its operand.
 //
-// reduce-scatter: rank r sums shard r of all regions; no other rank reads or writes shard r of any
-// region meanwhile, so the sum may go in place. all-gather: rank r copies shard p from rank p's
-// region; in a shared window nothing moves, and in a machine window each rank copies its own shard
-// to where all find it.
+// reduce-scatter: rank r sums shard r of all regions. No other rank reads or writes shard r of any
+// region meanwhile, so the sum may go in place.
+// all-gather: rank r copies shard p from rank p's region. In a shared window nothing moves, and in
+// a machine window each rank copies its own shard to where all find it.
 #include "comm/copy.h"
 #include "comm/local_window.h"
 #include "comm/settle.h"
@@ -144,8 +144,8 @@ static zero_status await_released(zr_window *window, int slot, uint64_t version,
                      "waiting for release", error);
 }
 
-// Every rank maps the machine's region: each puts its own shard there once all have started, and
-// waits for the others'.
+// Gathers where every rank maps the machine's region: each rank puts its own shard there once all
+// have started, and waits for the others' shards.
 static zero_status gather_into_machine(zr_handle *handle, zero_error *error)
 {
     zr_window *window = handle->window;

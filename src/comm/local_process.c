@@ -1,4 +1,4 @@
-// Whether a process still lives, and how it ended, from /proc: for ranks that no parent of ours
+// Finds in /proc whether a process still lives, and how it ended, for ranks that no parent of ours
 // supervises.
 #define _GNU_SOURCE
 #include "comm/local_control.h"
@@ -22,7 +22,7 @@ typedef struct stat_line {
     long wait_status;
 } stat_line;
 
-// The name, field 2, stands in parentheses and may hold anything.
+// Reads /proc/PID/stat. The name, field 2, is in parentheses and may contain anything.
 static bool read_stat(int pid, stat_line *out)
 {
     char path[48], text[2048];

@@ -1,10 +1,10 @@
 // The one wait of the local communicator: a short spin where every rank has a core, then sleep on
 // the peer's doorbell.
 //
-// A wait ends in four ways: its word arrives; the job has failed; a rank is found dead; or nobody
-// on whom it hangs has given a sign of life for the timeout. Time is counted in slices of sleep:
-// one that took far longer than asked means that this process was stopped itself (Ctrl-Z of the
-// whole job), and does not count.
+// A wait ends in four ways: its word arrives; the job has failed; a rank is found dead; or the rank
+// on which it depends has given no sign of life for the timeout. Time is counted in slices of
+// sleep. A slice that took far longer than asked for means that this process was itself stopped
+// (Ctrl-Z of the whole job), and does not count.
 #define _GNU_SOURCE
 #include "comm/local_control.h"
 #include "comm/settle.h"
@@ -21,15 +21,16 @@
 #endif
 
 #define SPIN_SECONDS 50e-6
-#define STOPPED_SECONDS 1.0 // a slice of ZR_SLICE that took this long was not sleep
-#define LOOKS 8             // ranks looked at in a slice besides those that this one hangs on
+#define STOPPED_SECONDS 1.0 // a slice of ZR_SLICE that took so long was not only sleep
+#define LOOKS 8             // ranks looked at in a slice besides those that this one waits for
 
 typedef struct patience { // of one wait
-    int culprit;          // on whom all hangs, through the ranks that wait for each other
+    int culprit;          // the rank that holds all up, through ranks that wait for each other
     uint64_t pulse;       // its signs of life
     double stalled;       // seconds since the last one
     double unlooked;      // seconds since the last look at processes
-    int gone;             // looks at a rank that is gone and whose end the parent has yet to tell
+    // Looks at a rank that is gone and whose end the parent has not told yet.
+    int gone;
 } patience;
 
 static bool is_ready(const zr_wait *wait)
@@ -57,7 +58,8 @@ static bool spin(const zr_wait *wait)
     return false;
 }
 
-// The failure as this rank tells it: where it was itself, then what happened to whom.
+// Describes the failure from this rank's view: where it was itself, then what happened to which
+// rank.
 static zero_status tell(zero_comm *comm, const zr_wait *wait, const zr_local_failure *failure,
                         zero_error *error)
 {
@@ -66,7 +68,7 @@ static zero_status tell(zero_comm *comm, const zr_wait *wait, const zr_local_fai
                    (long long)comm->step, failure->message);
 }
 
-// Tells the job's first failure, which may be another one by now.
+// Reports the job's first failure, which may be another one by now.
 static zero_status settle(zero_comm *comm, const zr_wait *wait, zr_local_failure *failure,
                           zero_error *error)
 {
@@ -119,14 +121,14 @@ static zero_status tell_timeout(zero_comm *comm, const zr_wait *wait, int culpri
     return settle(comm, wait, &failure, error);
 }
 
-// awaited: this rank hangs on rank r; others count as dead only where they surely did not end well.
+// awaited: this rank waits for rank r. Other ranks count as dead only if they surely ended badly.
 static bool is_dead(const zr_process_look *look, bool awaited)
 {
     bool ended_badly = look->known && look->wait_status != 0;
     return look->state == 0 && (awaited || ended_badly);
 }
 
-// The parent tells how a rank has ended, a little later than it is gone.
+// Says whether to wait for the parent, which tells how a rank has ended a little after it is gone.
 static bool awaits_parent(const zr_control *control, const zr_process_look *look,
                           patience *patience)
 {
@@ -176,9 +178,9 @@ static zero_status look_around(zero_comm *comm, const zr_wait *wait, patience *p
     return ZERO_OK;
 }
 
-// The peer may itself wait for others, with both of its threads: the first rank on the ways from
-// there that has a thread at work holds all of them up. Where every thread waits, as one that is
-// about to wake seems to, it is the peer.
+// Finds the rank that holds `peer` up. The peer may itself wait for others, with both of its
+// threads: the first rank on the ways from there that has a thread at work holds all of them up.
+// Where every thread waits, or seems to while it is about to wake, it is the peer itself.
 static int find_culprit(const zr_control *control, int peer)
 {
     bool seen[ZERO_MAX_RANKS] = {false};
@@ -235,7 +237,7 @@ static void sleep_on(const zr_control *control, _Atomic uint32_t *bell, uint32_t
             0);
 }
 
-// Registered as a waiter of the peer, so that its next publication rings.
+// Waits as a registered waiter of the peer, so that its next publication rings.
 static zero_status await_ringing(zero_comm *comm, const zr_wait *wait, zr_rank_record *peer,
                                  zero_error *error)
 {

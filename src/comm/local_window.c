@@ -1,6 +1,7 @@
-// Collective allocation. Rank 0 makes room, each rank commits its own part (so that pages lie on
-// its own NUMA node and are zeroed in parallel) and maps the whole; after each of the two all ranks
-// agree, so that all succeed or all fail, with the reason of the first rank that had one.
+// Allocates windows collectively. Rank 0 makes room; each rank commits its own part, so that its
+// pages lie on its own NUMA node and are zeroed in parallel, and maps the whole. After each of the
+// two steps all ranks agree, so that all succeed or all fail, with the reason of the first rank
+// that had one.
 #define _GNU_SOURCE
 #include "comm/local_window.h"
 
@@ -14,7 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-// bytes of the slot words, between regions, of all
+// Bytes of the slot words, from one region to the next, and of everything.
 typedef struct shape {
     int64_t words, stride, bytes;
 } shape;
@@ -36,7 +37,8 @@ static zero_status measure(const zr_window *window, shape *out, zero_error *erro
     return ZERO_OK;
 }
 
-// Ranks tell their status and what they were asked for; the largest and smallest of each come back.
+// Exchanges the ranks' status and what they were asked for; the largest and the smallest of each
+// come back.
 static zero_status agree(zr_window *window, zero_status status, const zero_error *own,
                          zero_error *error)
 {
@@ -93,8 +95,8 @@ static void unmake_room(const zr_local *local, zr_window_entry *entry, int64_t b
     atomic_store(&entry->users, 0);
 }
 
-// This rank's part of the mapping: its region, or the N-th part of the shared one; rank 0's holds
-// the words too.
+// Finds this rank's part of the mapping: its region, or the N-th part of the shared one. Rank 0's
+// part also holds the words.
 static void find_part(const zr_window *window, const shape *shape, int64_t *offset, int64_t *bytes)
 {
     int rank = window->comm->rank, ranks = window->comm->size;
@@ -132,8 +134,8 @@ static zero_status map_window(zr_window *window, const shape *shape, zr_window_e
     return zr_region_touch(mine->base + offset, bytes, error);
 }
 
-// The last user gives the pages back: processes by punching a hole, since others may still map
-// later windows of the memfd.
+// Leaves a window. The last user gives the pages back; processes punch a hole, because others may
+// still map later windows of the memfd.
 static void leave(zr_local *local, zr_local_window *mine)
 {
     zr_window_entry *entry = mine->entry;
@@ -149,7 +151,7 @@ static void leave(zr_local *local, zr_local_window *mine)
         munmap(shared, (size_t)mine->mapped);
 }
 
-// What a rank does before the first agreement.
+// Does what a rank does before the first agreement.
 static zero_status prepare(zr_window *window, zr_window_entry *entry, shape *shape,
                            zr_local_window **mine, zero_error *error)
 {

@@ -9,10 +9,11 @@
 #include "comm/local_control.h"
 #include "comm/versions.h"
 
-typedef struct zr_slot_words {                 // of one rank and slot, written by that rank only
+typedef struct zr_slot_words {                 // of one rank and slot; only that rank writes them
     _Alignas(ZR_LINE) _Atomic uint64_t sealed; // operations started: (sequence, check)
-    _Atomic uint64_t drained;                  // operations whose operands were read
-    // versions (shared windows); published: gathers whose own shard is there (machine windows)
+    _Atomic uint64_t drained;                  // operations whose operands this rank has read
+    // Versions (shared windows). For machine windows, `published` is the gathers whose own shard is
+    // there.
     _Atomic uint64_t published, released;
 } zr_slot_words;
 
@@ -20,10 +21,10 @@ typedef struct zr_local_window {
     zr_window_entry *entry;
     char *base;           // the whole mapping
     int64_t mapped;       // bytes
-    int64_t stride;       // bytes from one rank's region to the next; shared: 0
+    int64_t stride;       // bytes from one rank's region to the next; 0: there is one region
     zr_slot_words *words; // (slots, N)
     char *data;           // rank 0's region, or the shared one
-    uint64_t sequence[];  // (slots) operations that this rank has started
+    uint64_t sequence[];  // (slots) number of operations that this rank has started
 } zr_local_window;
 
 static inline zr_slot_words *zr_slot_words_of(const zr_window *window, int slot, int rank)

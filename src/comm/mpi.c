@@ -1,4 +1,4 @@
-// The communicator of several machines: opening MPI, windows of private memory, and the way out.
+// The communicator of several machines: opens MPI, makes windows of private memory, and closes.
 #include "base/alloc.h"
 #include "comm/comm_ops.h"
 #include "comm/implementations.h"
@@ -92,8 +92,8 @@ static void mpi_destroy(zero_comm *comm)
     zr_mpi *mpi = comm->impl;
     zr_mpi_note abort;
     bool alive = false, aborted = false;
-    // messages may still be under way into this memory, and MPI_Finalize would wait for ranks that
-    // will not come
+    // Messages may still arrive in this memory, and MPI_Finalize would wait for ranks that will not
+    // come.
     if (mpi->failed)
         return;
     zr_mpi_beats_gone(comm);
@@ -125,7 +125,8 @@ static zero_status mpi_open(int expected_size, double timeout, zero_comm **out, 
     status = zr_mpi_machines_find(comm, error);
     if (status != ZERO_OK) {
         zr_mpi_abort(comm, error ? error->message : zero_status_text(status));
-        return status; // messages may be under way into this memory, as in mpi_destroy
+        // Messages may still arrive in this memory, as in mpi_destroy.
+        return status;
     }
     *out = comm;
     return ZERO_OK;

@@ -1,5 +1,5 @@
-// The hierarchical all-gather: a shard crosses the network once for each machine, brought in by one
-// of its ranks.
+// The hierarchical all-gather: a shard crosses the network once for each other machine, brought in
+// by one of its ranks.
 //
 //   between machines   the shard of rank r goes to one rank of every other machine
 //                      (zr_mpi_fetcher), in turn over r
@@ -7,13 +7,13 @@
 //                      enough: they wait for each other before it is overwritten and after it is
 //                      complete; elsewhere ranks hand each other what they have
 //
-// The bits are those of any all-gather: nothing is computed.
+// The bits are those of any all-gather, because nothing is computed.
 #include "comm/mpi_rank.h"
 #include "comm/settle.h"
 
 #include <string.h>
 
-#define PART_BYTES (64 << 20) // of each shard on their way at one time
+#define PART_BYTES (64 << 20) // of each shard, on their way at one time
 
 typedef struct gathering {
     zero_comm *comm;
@@ -36,7 +36,8 @@ static zero_status give(const gathering *g, int shard_of, int to, zero_error *er
                         g->bytes, to, error);
 }
 
-// Own shards to a rank of every other machine; from there, the shards that this rank brings in.
+// Sends the own shard to a rank of every other machine, and receives from there the shards that
+// this rank brings in.
 static zero_status exchange_between(const gathering *g, zero_error *error)
 {
     const zr_mpi_machines *machines = &g->mpi->machines;
@@ -62,7 +63,7 @@ static zero_status exchange_own(const gathering *g, zero_error *error)
     return ZERO_OK;
 }
 
-// What came from other machines, in the order of the list, which is the same everywhere.
+// Hands on what came from other machines, in the order of the list, which is the same everywhere.
 static zero_status hand_on(const gathering *g, zero_error *error)
 {
     const zr_mpi_machines *machines = &g->mpi->machines;

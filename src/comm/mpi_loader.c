@@ -1,8 +1,8 @@
-// Finds and loads the module for MPI: the program itself needs none.
+// Finds and loads the module for MPI, because the program itself needs none.
 //
-// Looked for next to what holds this code (program or shared library), where `ninja install` puts
-// modules, in the build tree, and last where the system's loader looks. It stays loaded: MPI cannot
-// be unloaded.
+// The module is looked for next to the file that holds this code (program or shared library), where
+// `ninja install` puts modules, in the build tree, and last where the system's loader looks. It
+// stays loaded, because MPI cannot be unloaded.
 #define _GNU_SOURCE
 #include "comm/implementations.h"
 
@@ -27,7 +27,7 @@ static void find_own_directory(char *out, size_t size)
     if (dladdr((const void *)(uintptr_t)zr_mpi_load, &info) && info.dli_fname &&
         strchr(info.dli_fname, '/'))
         snprintf(out, size, "%s", info.dli_fname);
-    else // a program found through PATH
+    else // a program that was found through PATH
         read_program_path(out, size);
     char *slash = strrchr(out, '/');
     if (slash)
@@ -41,7 +41,7 @@ static void *try_load(const char *directory, const char *below, char *first_erro
     char path[PATH_MAX];
     if (snprintf(path, sizeof path, "%s%s%s", directory, below, ZR_MPI_MODULE) >= (int)sizeof path)
         return NULL;
-    // global: Open MPI's own plugins look for its symbols
+    // RTLD_GLOBAL, because Open MPI's own plugins look for its symbols.
     void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
     const char *problem = library ? NULL : dlerror();
     if (problem && !strstr(problem, "No such file"))

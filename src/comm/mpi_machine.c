@@ -1,8 +1,8 @@
 // Machines under MPI: which ranks share one, and memory that they map together.
 //
-// A machine is a host name on one boot of one kernel, seen from one PID namespace; that its ranks
-// can really map each other's memory is tried once. The memory is a memfd of the machine's first
-// rank, opened by the others through /proc: nothing is left behind.
+// A machine is a host name on one boot of one kernel, seen from one PID namespace; whether its
+// ranks can really map each other's memory is tried once. The memory is a memfd of the machine's
+// first rank, which the others open through /proc, so nothing is left behind.
 #define _GNU_SOURCE
 #include "base/alloc.h"
 #include "base/cpu.h"
@@ -19,12 +19,12 @@
 
 #define PROBE_BYTES 4096
 
-typedef struct offer {           // of the machine's first rank to the others
-    int64_t process, descriptor; // -1: none could be made
+typedef struct offer {           // what the machine's first rank tells the others
+    int64_t process, descriptor; // -1: it could not create any
     uint64_t token;              // the first word of the memory
 } offer;
 
-// In turn over the ranks elsewhere, in the order of the list.
+// Returns the fetcher, chosen in turn over the ranks elsewhere, in the order of the list.
 int zr_mpi_fetcher(const zr_mpi *mpi, int machine, int rank)
 {
     const zr_mpi_machines *machines = &mpi->machines;
@@ -47,7 +47,8 @@ int zr_mpi_neighbour(const zr_mpi *mpi, int distance)
     return machines->ranks[machines->first[machines->own] + place];
 }
 
-// Dissemination: after round k each rank has heard, directly or not, of 2^(k+1) - 1 others.
+// A dissemination barrier: after round k each rank has heard, directly or not, of 2^(k+1) - 1
+// others.
 zero_status zr_mpi_local_barrier(zero_comm *comm, const char *doing, const char *slot,
                                  zero_error *error)
 {
@@ -74,7 +75,7 @@ static uint64_t own_machine(void)
     return zr_hash_bytes(&name, sizeof name, 0);
 }
 
-// names[r] of every rank, by an exchange of small sums.
+// Fills names[r] for every rank, by an exchange of small sums.
 static zero_status exchange_names(zero_comm *comm, int64_t *names, zero_error *error)
 {
     for (int r = 0; r < comm->size; r++)
@@ -146,7 +147,7 @@ static zero_status map_memory(int fd, int64_t bytes, char **out, zero_error *err
     return ZERO_OK;
 }
 
-// First rank of the machine: the memory, and word of it to the others.
+// Runs on the first rank of a machine: creates the memory and tells the others of it.
 static zero_status offer_memory(zero_comm *comm, int64_t bytes, int *fd, char **out,
                                 zero_error *error)
 {
@@ -197,7 +198,8 @@ static zero_status accept_memory(zero_comm *comm, int64_t bytes, char **out, zer
     return open_offer(&offer, bytes, out, error);
 }
 
-// Each rank brings its part of the pages, so that they lie near the ranks' cores in turn.
+// Populates this rank's part of the pages, so that the parts lie near the cores of each rank in
+// turn.
 static zero_status populate_part(const zr_mpi *mpi, char *base, int64_t bytes, zero_error *error)
 {
     int64_t part = ZR_ROUND_UP(bytes / mpi->machines.locals + 1, (int64_t)4096),
@@ -217,7 +219,7 @@ zero_status zr_mpi_share(zero_comm *comm, int64_t bytes, char **out, zero_error 
     if (status == ZERO_OK)
         status = populate_part(mpi, *out, bytes, error);
     zero_error late;
-    // all have opened it
+    // This waits until all have opened it.
     zero_status met =
         zr_mpi_local_barrier(comm, "sharing memory", NULL, status == ZERO_OK ? error : &late);
     if (fd >= 0)
@@ -230,7 +232,8 @@ zero_status zr_mpi_share(zero_comm *comm, int64_t bytes, char **out, zero_error 
     return status;
 }
 
-// Containers may hide processes of one host from each other: then nothing is shared, on no machine.
+// Tries whether ranks can share memory. Containers may hide processes of one host from each other;
+// then nothing is shared, on any machine.
 static zero_status try_sharing(zero_comm *comm, zero_error *error)
 {
     zero_error own;

@@ -1,6 +1,6 @@
-// Operations by exchanging messages with every other rank. start() only seals: all ranks wait for
+// Operations that exchange messages with every other rank. start() only seals: all ranks wait for
 // the same operations in the same order, so the messages of an operation are posted, exchanged and
-// gone within its wait, and quiesce has nothing to do.
+// complete within its wait, and quiesce has nothing to do.
 #include "comm/combine.h"
 #include "comm/mpi_rank.h"
 #include "comm/settle.h"
@@ -9,10 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MAIL_BYTES (1 << 30) // of one message: MPI counts with int
+#define MAIL_BYTES (1 << 30) // of one message, because MPI counts with int
 
-typedef struct small_head { // before each small operand
-    uint64_t check;         // of what the rank thinks is under way
+typedef struct small_head { // precedes each small operand
+    uint64_t check;         // of the operation in which the rank thinks it is
     int64_t step;
 } small_head;
 
@@ -33,7 +33,8 @@ static int peer_before(const zero_comm *comm, int i)
 
 static int peer_after(const zero_comm *comm, int i) { return (comm->rank + i) % comm->size; }
 
-// Bytes first..first+bytes of every shard: to each rank its own, from each rank ours.
+// Posts bytes first..first+bytes of every shard: sends each rank its own, and receives ours from
+// each rank.
 static zero_status post_part(zr_handle *handle, int half, int64_t first, int64_t bytes,
                              zero_error *error)
 {
@@ -64,7 +65,7 @@ static void sum_part(zr_handle *handle, int half, const zr_sum_target *to, int64
     zr_tree_sum(&part, handle->dtype, source, comm->size, bytes / element, comm->threads);
 }
 
-// One half of the staging fills while the other is summed.
+// One half of the staging fills while the other one is summed.
 zero_status zr_mpi_reduce_scatter_wait(zr_handle *handle, const zr_sum_target *to,
                                        zero_error *error)
 {
@@ -100,7 +101,7 @@ static zero_status check_heads(zero_comm *comm, const small_head *own, const cha
     return ZERO_OK;
 }
 
-// Every rank's `bytes` of data come to lie in the staging, each after its head.
+// Exchanges every rank's `bytes` of data through the staging, each after its head.
 static zero_status exchange_small(zero_comm *comm, const void *data, int64_t bytes, uint64_t check,
                                   const char *doing, zero_error *error)
 {

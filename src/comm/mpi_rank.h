@@ -1,13 +1,14 @@
-// One rank of an MPI job, and what the module's files tell each other.
+// One rank of an MPI job, and what the files of the MPI module share.
 //
-// All-gathers are hierarchical: a shard crosses the network once for each machine, whose ranks
-// share it (mpi_gather.c).
+// All-gathers are hierarchical: a shard crosses the network once for each other machine, whose
+// ranks share it (mpi_gather.c).
 //
-// Nothing is reduced by MPI, whose order of additions is its own: shards are exchanged and summed
+// MPI reduces nothing, because its order of additions is its own: shards are exchanged and summed
 // here by zr_tree_sum, with the wire volume of a reduce-scatter. Calls come from the rank's thread
-// and from its courier, one at a time: the one that calls MPI holds `lock` (MPI_THREAD_SERIALIZED).
-// Every wait polls nonblocking requests and lets go of the lock between polls, so that it has a
-// deadline, can name the rank whose message is missing, and hears of failures.
+// and from its courier, one at a time: the thread that calls MPI holds `lock`
+// (MPI_THREAD_SERIALIZED). Every wait polls nonblocking requests and releases the lock between
+// polls, so that it has a deadline, can name the rank whose message is missing, and learns of
+// failures.
 #ifndef ZR_COMM_MPI_RANK_H
 #define ZR_COMM_MPI_RANK_H
 
@@ -18,43 +19,43 @@
 #include <pthread.h>
 
 typedef struct zr_mpi_batch { // messages under way
-    MPI_Request *requests;    // (2N): no exchange has more under way
+    MPI_Request *requests;    // (2N) no exchange has more at a time
     int *peers;               // (2N) the other rank of each
     int count;
 } zr_mpi_batch;
 
 enum { ZR_MPI_BEAT, ZR_MPI_ABORT };
 
-// what travels along with the data; a sign of life is sent without its text
+// A message that accompanies the data. A sign of life is sent without its text.
 typedef struct zr_mpi_note {
     int32_t kind, rank;
     int64_t step;
     char text[ZERO_MESSAGE_BYTES];
 } zr_mpi_note;
 
-// Which ranks run on one machine.
+// Which ranks run on which machine.
 typedef struct zr_mpi_machines {
     int count, own;
-    int64_t *names;    // (N) by rank: equal on one machine
+    int64_t *names;    // (N) by rank; equal for ranks of one machine
     int *ranks;        // (N) machine after machine, each in ascending order
-    int *first;        // (count + 1) of each machine in `ranks`
-    int *place;        // (N) of a rank in `ranks`
-    int local, locals; // place of this rank on its machine, ranks of it
+    int *first;        // (count + 1) where each machine begins in `ranks`
+    int *place;        // (N) where a rank is in `ranks`
+    int local, locals; // place of this rank on its machine; number of ranks there
 } zr_mpi_machines;
 
 typedef struct zr_mpi {
-    pthread_mutex_t lock; // of all calls into MPI, and of beats and notes
+    pthread_mutex_t lock; // held for all calls into MPI, and for beats and notes
     MPI_Comm data, notes;
     bool finalize; // MPI was initialised here
-    // messages may be under way for ever: nothing that they use is given back
+    // Messages may never complete, so nothing that they use is freed.
     _Atomic bool failed;
     char *staging; // (2, N, zr_staging_part) bytes
     int64_t staging_bytes;
     zr_mpi_batch batch[2];
     MPI_Request *beats; // (N) signs of life under way
-    zr_mpi_note beat;   // that they carry
+    zr_mpi_note beat;   // what they carry
     double beat_at;     // seconds
-    int64_t *steps;     // (N) last heard of
+    int64_t *steps;     // (N) last ones heard of
     zr_mpi_machines machines;
 } zr_mpi;
 
@@ -65,33 +66,33 @@ static inline const char *zr_mpi_slot_name(const zr_handle *handle)
 
 // mpi_wait.c
 zero_status zr_mpi_check(zero_comm *comm, int code, const char *doing, zero_error *error);
-// at most INT_MAX bytes
+// Both post a message of at most INT_MAX bytes.
 zero_status zr_mpi_isend(zero_comm *comm, zr_mpi_batch *batch, const void *data, int64_t bytes,
                          int to, zero_error *error);
 zero_status zr_mpi_irecv(zero_comm *comm, zr_mpi_batch *batch, void *data, int64_t bytes, int from,
                          zero_error *error);
-// Until all messages of the batch have gone; slot may be NULL.
+// Waits until all messages of the batch are complete; slot may be NULL.
 zero_status zr_mpi_await(zero_comm *comm, zr_mpi_batch *batch, const char *doing, const char *slot,
                          zero_error *error);
-// takes in the notes that have arrived
+// Receives the notes that have arrived.
 void zr_mpi_hear(zero_comm *comm, zr_mpi_note *abort, bool *alive, bool *aborted);
-bool zr_mpi_beats_gone(zero_comm *comm); // whether no sign of life is under way
+bool zr_mpi_beats_gone(zero_comm *comm); // whether no sign of life is still being sent
 void zr_mpi_progress(zero_comm *comm);
 void zr_mpi_abort(zero_comm *comm, const char *message);
 
 // mpi_machine.c
 zero_status zr_mpi_machines_reserve(zero_comm *comm, zero_error *error);
-// collective; fills comm's fields of machines, too
+// Collective. Also fills the fields of comm that describe machines.
 zero_status zr_mpi_machines_find(zero_comm *comm, zero_error *error);
 void zr_mpi_machines_free(zr_mpi *mpi);
 bool zr_mpi_is_local(const zr_mpi *mpi, int rank); // on this rank's machine
-// the rank of a machine that brings in the shard of a rank elsewhere
+// Returns the rank of a machine that brings in the shard of a rank elsewhere.
 int zr_mpi_fetcher(const zr_mpi *mpi, int machine, int rank);
-// the rank that many places further on this machine, around
+// Returns the rank that many places further on this machine, counted in a ring.
 int zr_mpi_neighbour(const zr_mpi *mpi, int distance);
 zero_status zr_mpi_local_barrier(zero_comm *comm, const char *doing, const char *slot,
                                  zero_error *error);
-// a region that this machine's ranks map
+// Collective on a machine: creates a region that its ranks map.
 zero_status zr_mpi_share(zero_comm *comm, int64_t bytes, char **out, zero_error *error);
 
 // mpi_gather.c

@@ -1,9 +1,9 @@
-// Messages under MPI: posting, waiting with a deadline, and the notes (signs of life, a rank that
-// gives up) along with them.
+// Messages under MPI: posting them, waiting with a deadline, and the notes (signs of life, a rank
+// that gives up) that accompany them.
 //
-// The deadline is put off by a sign of life of any rank: who waits for whom is not known across
-// machines. A gap between two polls that is far longer than a poll means that this process was
-// stopped itself, and does not count.
+// A sign of life of any rank puts the deadline off, because across machines it is unknown which
+// rank waits for which. A gap between two polls that is far longer than a poll means that this
+// process was itself stopped, and does not count.
 #define _GNU_SOURCE
 #include "comm/mpi_rank.h"
 #include "comm/settle.h"
@@ -21,7 +21,7 @@
 #define SLEEP_AFTER 0.02
 #define SLEEP_SECONDS 0.0001
 #define BEAT_SECONDS 5.0  // or an eighth of the timeout
-#define ABORT_SECONDS 1.0 // that the notes of a rank that gives up get to leave
+#define ABORT_SECONDS 1.0 // that a rank that gives up waits for its notes to leave
 #define TAG_DATA 1
 
 typedef struct patience {
@@ -39,8 +39,8 @@ zero_status zr_mpi_check(zero_comm *comm, int code, const char *doing, zero_erro
                    (long long)comm->step, text);
 }
 
-// MPI_Testall, one after the other: with MPICH's header gcc believes of statuses that are to be
-// ignored that they are written.
+// Tests requests one after the other, in place of MPI_Testall: with MPICH's header, gcc believes
+// that statuses to be ignored are written.
 static int test_all(MPI_Request *requests, int count, bool *done)
 {
     int code = MPI_SUCCESS, gone = 1;
@@ -79,7 +79,7 @@ zero_status zr_mpi_irecv(zero_comm *comm, zr_mpi_batch *batch, void *data, int64
     return zr_mpi_check(comm, code, "receiving", error);
 }
 
-// The lock is held.
+// Called with the lock.
 void zr_mpi_hear(zero_comm *comm, zr_mpi_note *abort, bool *alive, bool *aborted)
 {
     zr_mpi *mpi = comm->impl;
@@ -100,7 +100,7 @@ void zr_mpi_hear(zero_comm *comm, zr_mpi_note *abort, bool *alive, bool *aborted
     }
 }
 
-// The rank whose message has not come or gone.
+// Returns the rank whose message is not complete.
 static int find_late(const zr_mpi_batch *batch)
 {
     for (int i = 0; i < batch->count; i++) {
@@ -225,9 +225,9 @@ void zr_mpi_progress(zero_comm *comm)
     pthread_mutex_unlock(&mpi->lock);
 }
 
-// The library never ends a process, so this is not MPI_Abort: every rank is told, ends its wait,
-// and the program exits as it wants to, without MPI_Finalize, upon which the launcher ends whatever
-// is left.
+// Tells all ranks of a failure. This is not MPI_Abort, because the library never ends a process:
+// every rank is told and ends its wait, and the program exits as it wants to, without MPI_Finalize;
+// the launcher then ends whatever is left.
 static void tell_all(zero_comm *comm, const char *message)
 {
     zr_mpi *mpi = comm->impl;

@@ -1,4 +1,4 @@
-// include/zero/comm.h: which communicator a process or its threads get.
+// The functions of include/zero/comm.h that open communicators, for a process or its threads.
 #include "base/struct_take.h"
 #include "comm/courier.h"
 #include "comm/implementations.h"
@@ -8,7 +8,7 @@
 
 #define DEFAULT_TIMEOUT 60.0
 
-// With the defaults of what is not said; options may be NULL.
+// Copies the options and fills in the defaults; options may be NULL.
 static zero_status take_options(const zero_comm_options *options, zero_comm_options *out,
                                 zero_error *error)
 {
@@ -41,8 +41,8 @@ zero_status zero_comm_threads(int ranks, const zero_comm_options *options, zero_
     return zr_local_threads_open(ranks, taken.timeout_seconds, comms, error);
 }
 
-// MPI knows its ranks itself; what the launcher says, where it says it well, must only not be
-// another number.
+// Opens MPI, which knows its ranks itself. What the launcher says, if it is usable, only must not
+// contradict it.
 static zero_status open_mpi(double timeout, zero_comm **out, zero_error *error)
 {
     const zr_mpi_module *module;

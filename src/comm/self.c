@@ -1,5 +1,5 @@
-// One rank: the trivial twin of every communicator. Nothing waits; what would wait for ever is an
-// error.
+// One rank: the trivial twin of every communicator. Nothing waits, and what would wait for ever is
+// an error.
 #include "base/alloc.h"
 #include "comm/comm_ops.h"
 #include "comm/copy.h"

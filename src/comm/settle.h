@@ -1,12 +1,12 @@
-// What the files of this room share about operations: no failure of one rank leaves another
-// waiting, and the thread that carries one out, it is the same one.
+// What the files of this room share about operations: no rank's failure leaves another one waiting,
+// and operations are carried out in the same way on any thread.
 #ifndef ZR_COMM_SETTLE_H
 #define ZR_COMM_SETTLE_H
 
 #include "base/recorder.h"
 #include "comm/comm_ops.h"
 
-// A caller that passes no error object still tells the other ranks why it failed.
+// Lets a caller that passes no error object tell the other ranks nevertheless why it failed.
 #define ZR_OR_OWN_ERROR(error) ((error) ? (error) : &(zero_error){0})
 
 static inline zero_status zr_comm_settle(zero_comm *comm, zero_status status,
@@ -22,14 +22,14 @@ static inline int64_t zr_handle_shard_bytes(const zr_handle *handle)
     return handle->shard_elems * (int64_t)zero_dtype_bytes(handle->dtype);
 }
 
-// Whether the ranks of a machine map one region; a machine window is a region of each rank where
-// they cannot.
+// Says whether the ranks of a machine map one region. Where they cannot, each rank has a region of
+// its own for a machine window.
 static inline bool zr_window_is_shared_by_machine(const zr_window *window)
 {
     return window->kind == ZR_WINDOW_MACHINE && window->comm->machine_ranks > 1;
 }
 
-// What was started, on whichever thread.
+// Carries out what was started, on either thread.
 static inline zero_status zr_comm_carry_out(zr_handle *handle, zero_error *error)
 {
     const zr_comm_ops *ops = handle->window->comm->ops;
@@ -38,8 +38,8 @@ static inline zero_status zr_comm_carry_out(zr_handle *handle, zero_error *error
                : ops->reduce_scatter_wait(handle, &handle->to, error);
 }
 
-// Where a wait inside of an operation is recorded: nowhere under a courier, which is another thread
-// than the recorder's.
+// Returns where a wait inside of an operation is recorded: nowhere under a courier, because that is
+// another thread than the recorder's.
 static inline zr_recorder *zr_wait_recorder(const zero_comm *comm)
 {
     return comm->courier ? NULL : comm->recorder;

@@ -1,12 +1,12 @@
-// How much of each peer's shard a communicator that cannot read its peers in place has on its way
-// at one time.
+// How much of each peer's shard is on its way at one time, in a communicator that cannot read its
+// peers in place.
 #ifndef ZR_COMM_STAGING_H
 #define ZR_COMM_STAGING_H
 
 #include "base/errors.h"
 
-// Bytes, whatever the type: at most 256 KiB, less where there are many ranks: two halves, one
-// summed while the other fills, stay below 16 MiB.
+// Returns bytes, whatever the type: at most 256 KiB, and less where there are many ranks, so that
+// two halves, one summed while the other fills, stay below 16 MiB.
 static inline int64_t zr_staging_part(int ranks)
 {
     return ZR_MAX(8 << 10, ZR_MIN(256 << 10, (int64_t)(8 << 20) / ranks / 256 * 256));

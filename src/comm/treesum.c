@@ -5,18 +5,19 @@
 //
 //   of six ranks:  ((0+1)+(2+3))+(4+5)
 //
-// Sources of 16 bits are widened as they are read, a block at a time; the sum is rounded to the
-// target's type once, as it is stored. Blocks are independent of each other and elements of their
+// Sources of 16 bits are widened as they are read, a block at a time; the sum is rounded once to
+// the target's type, as it is stored. Blocks are independent of each other, and elements of their
 // neighbours, so neither threads nor vectors change a bit. Every sum goes to a buffer of its own
-// before the target is written: it may be one of the sources.
+// before the target is written, because the target may be one of the sources.
 #include "comm/copy.h"
 #include "comm/treesum.h"
 #include "comm/treesum_leaves.h"
 
 #include <string.h>
 
-#define BLOCK 1024           // elements
-#define PARALLEL_FROM 131072 // elements: below, waking a team costs more than it brings
+#define BLOCK 1024 // elements
+// Elements below which waking a team of threads costs more than it gains.
+#define PARALLEL_FROM 131072
 
 typedef struct sum_sources {
     zero_dtype dtype;
@@ -43,8 +44,8 @@ static int largest_power_below(int n)
     return k;
 }
 
-// out(count) = sum over sources lo..lo+n-1 of elements first..first+count; at most 10 levels deep,
-// a block each.
+// out(count) = sum over sources lo..lo+n-1 of elements first..first+count. At most 10 levels deep,
+// with a block on each.
 static void sum_block(float *restrict out, const sum_sources *src, int lo, int n, int64_t first,
                       int64_t count)
 {
@@ -71,7 +72,8 @@ static void sum_block(float *restrict out, const sum_sources *src, int lo, int n
     accumulate(out, right, count);
 }
 
-// Earlier sums are widened, the last first; the new one takes the place of the first, rounded once.
+// Adds earlier sums, which are widened, the last first. The new sum takes the place of the first,
+// rounded once.
 static void add_block(const zr_sum_target *to, int64_t first, float *total, int64_t count)
 {
     void *dst = (char *)to->data + bytes_of(to->dtype, first);
@@ -114,8 +116,8 @@ static void sum_and_store(const zr_sum_target *to, const sum_sources *src, int r
         zr_narrow(to->dtype, total, count, dst);
 }
 
-// A large result that is not in the cache already, as a source in whose place it goes is, would
-// only push others out.
+// Chooses whether to stream the result. A large result would only push other data out of the cache,
+// unless it is there already because it replaces a source.
 static int choose_store(const zr_sum_target *to, const void *const *src, int ranks, int64_t count)
 {
     bool large = bytes_of(to->dtype, count) >= ZR_STREAM_FROM;

@@ -1,4 +1,4 @@
-// What a tree adds in one pass, one set of functions for each storage type and instruction set; all
+// What a tree adds in one pass: one set of functions for each storage type and instruction set. All
 // sets give the same bits.
 #include "comm/treesum_leaves.h"
 
@@ -7,7 +7,7 @@
 #include <immintrin.h>
 #endif
 
-// `type` is a constant wherever these are called
+// `type` is a constant wherever these are called, so the branches on it vanish.
 #define INLINE static inline __attribute__((always_inline))
 
 INLINE float get(zero_dtype type, const void *source, int64_t i)
@@ -198,7 +198,7 @@ static const zr_tree_leaves avx2[] = {
     [ZERO_F16] = {.add = add_f16_avx2, .pair = pair_f16_avx2, .four = four_f16_avx2},
 };
 
-// As base/dtype_range.c asks the processor.
+// Asks the processor as base/dtype_range.c does.
 const zr_tree_leaves *zr_tree_leaves_of(zero_dtype dtype)
 {
     bool offered = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");

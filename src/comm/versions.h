@@ -1,4 +1,4 @@
-// Versions of a shared window's slots (contract 7): an owner overwrites its shard only after all
+// Versions of a shared window's slots (contract 7). An owner overwrites its shard only after all
 // ranks have released what it holds, and nobody reads a shard before it has been published.
 //
 // zero_comm.versions is this table in communicators that map, and NULL where nothing is mapped
@@ -9,14 +9,14 @@
 #include "comm/window.h"
 
 typedef struct zr_version_ops {
-    // This rank's own shard holds `version`.
+    // Says that this rank's own shard holds `version`.
     zero_status (*publish)(zr_window *window, int slot, uint64_t version, zero_error *error);
-    // Until all N shards do.
+    // Waits until all N shards hold it.
     zero_status (*await_published)(zr_window *window, int slot, uint64_t version,
                                    zero_error *error);
-    // This rank reads no more of any up to `version`.
+    // Says that this rank reads no more of any version up to this one.
     zero_status (*release)(zr_window *window, int slot, uint64_t version, zero_error *error);
-    // Until no rank does.
+    // Waits until all ranks have said so.
     zero_status (*await_released)(zr_window *window, int slot, uint64_t version, zero_error *error);
 } zr_version_ops;
 
