@@ -3,8 +3,8 @@
 #include "base/alloc.h"
 #include "io/io.h"
 
-// The first bound after `at`: the vector's end, the block's, or the cut that follows (of which *cut
-// is the number).
+// Returns the first bound after `at`: the vector's end, the block's end, or the next cut (*cut is
+// its number).
 static int64_t next_bound(int64_t at, int64_t place, int64_t bytes, int64_t block,
                           const int64_t *cuts, int cut_count, int *cut)
 {
@@ -64,7 +64,7 @@ void zr_io_extents_destroy(zr_io_extents *extents)
     *extents = (zr_io_extents){0};
 }
 
-// The number of the bound at a byte of the vector, or -1.
+// Returns the number of the bound at a byte of the vector, or -1.
 static int find_bound(const zr_io_extents *extents, int64_t byte)
 {
     int low = 0, high = extents->count;

@@ -1,9 +1,9 @@
-// The engine: its options, its queue of requests, and the waits for them. Which lanes there are is
-// decided in one array.
+// The engine: its options, its queue of requests, and the waits for them. One array lists the kinds
+// of lanes.
 //
 // Invariant, under the lock: the queue holds, in the order in which they were started, the requests
-// that have extents left to begin; every request that was started and not yet waited for has
-// `started`.
+// with extents that have not begun; every request that was started and not yet waited for has
+// `started` set.
 #define _GNU_SOURCE
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -21,7 +21,7 @@
 #define MOST_BLOCK ((int64_t)1 << 30)
 
 static const zr_io_ops *const implementations[] = {
-// the first that is not refused
+// The first one that is not refused runs.
 #ifdef ZR_IO_URING
     &zr_io_uring,
 #endif
@@ -30,10 +30,10 @@ static const zr_io_ops *const implementations[] = {
 
 int zr_io_transfers_of_a_lane(const zr_io_options *options)
 {
-    return 2 * options->queue_depth; // under way, and as many whose checksum is being computed
+    return 2 * options->queue_depth; // under way, and as many with checksums being computed
 }
 
-// Signals stay with the threads that the program made.
+// Starts a thread without signals, so that these stay with the threads that the program made.
 int zr_io_start_thread(pthread_t *thread, void *(*serve)(void *), void *argument)
 {
     sigset_t all, before;
@@ -242,7 +242,7 @@ static zero_status check_request(const zr_io *io, const zr_io_request *request, 
     return ZERO_OK;
 }
 
-// A fault: all ones, which no dtype takes for a number.
+// For the fault `overwrite`: writes all ones, which are a number in no dtype.
 static void overwrite(const zr_io *io, const zr_io_request *request)
 {
     const int64_t *bounds = request->extents->bounds;
@@ -274,7 +274,7 @@ zero_status zr_io_start(zr_io *io, zr_io_request *request, zero_error *error)
     return ZERO_OK;
 }
 
-// Returns at the end of the request, or at the deadline. Called with the lock.
+// Waits until the request ends or the deadline passes. Called with the lock.
 static void await(zr_io *io, const zr_io_request *request, double deadline)
 {
     struct timespec at = {.tv_sec = (time_t)deadline};
@@ -283,7 +283,7 @@ static void await(zr_io *io, const zr_io_request *request, double deadline)
         continue;
 }
 
-// The transfer of a request that has been under way for longest; NULL: none has begun.
+// Returns the transfer of a request that has been under way for longest; NULL: none has begun.
 static const zr_io_transfer *find_oldest(const zr_io *io, const zr_io_request *request)
 {
     const zr_io_transfer *oldest = NULL;

@@ -5,10 +5,10 @@
 //                      ^                              │
 //                      └── once more, or the rest ────┘ false
 //
-//   zr_io_sum of a write: any time before the end; of a read: between moved and end
+//   zr_io_sum of a write: at any time before the end; of a read: between moved and end
 //
-// Everything in zr_io and in requests is under its lock, unless said otherwise. A transfer is its
-// lane's alone from take to end.
+// The lock protects everything in zr_io and in requests, unless said otherwise. From take to end, a
+// transfer belongs to its lane alone.
 #ifndef ZR_IO_IO_INTERNAL_H
 #define ZR_IO_IO_INTERNAL_H
 
@@ -20,23 +20,24 @@
 #define ZR_IO_FOUND_BYTES 96
 
 typedef struct zr_io_transfer { // of one extent
-    zr_io_request *request;     // NULL: free
+    zr_io_request *request;     // NULL: the transfer is free
     int extent;
-    bool write, zeros;     // zeros: never written, nothing moves
+    bool write, zeros;     // zeros: it was never written, so nothing moves
     bool moved, summed;    // it has ended on the disk, or failed; its checksum is known
     const char *name;      // of the file
     int file, fd;          // file: in zr_io.files
     int64_t place, offset; // in the scratch, in the file
     char *data;
-    int64_t bytes, done; // done: multiples of ZR_IO_ALIGN, or all
-    int64_t asked;       // what the next system call may move at most
-    uint32_t checksum;   // of what was written last, or is being written
-    // results in a row that moved nothing; of them, those that moved less than ZR_IO_ALIGN
+    int64_t bytes, done; // done: a multiple of ZR_IO_ALIGN, or all
+    int64_t asked;       // most bytes that the next system call may move
+    uint32_t checksum;   // of what was last written, or is being written
+    // Number of results in a row that moved nothing, and of those among them that moved less than
+    // ZR_IO_ALIGN.
     int vain, stubs;
     double begun, vain_since; // zr_clock_seconds
     zero_status status;
-    char found[ZR_IO_FOUND_BYTES]; // where it failed
-    struct zr_io_transfer *next;   // in the list that it is in
+    char found[ZR_IO_FOUND_BYTES]; // where it failed, as text
+    struct zr_io_transfer *next;   // in its list
 } zr_io_transfer;
 
 typedef struct zr_io_list {
@@ -45,11 +46,12 @@ typedef struct zr_io_list {
 
 typedef struct zr_io_ops {
     const char *name;
-    // Starts the threads, and says in io->kind and io->extras what they are. Where the kernel
-    // refuses: *refused is an errno.
+    // Starts the threads and describes them in io->kind and io->extras. Where the kernel refuses,
+    // *refused becomes an errno.
     zero_status (*create)(zr_io *io, int *refused, zero_error *error);
-    void (*wake)(zr_io *io); // there is something to take, or io->ending
-    // after io->ending; returns when all threads have ended. The lock is not held.
+    // Called when there is something to take, or when io->ending is set.
+    void (*wake)(zr_io *io);
+    // Called after io->ending is set, without the lock; returns when all threads have ended.
     void (*destroy)(zr_io *io);
 } zr_io_ops;
 
@@ -57,16 +59,17 @@ extern const zr_io_ops zr_io_threads; // never refused
 extern const zr_io_ops zr_io_uring;
 
 struct zr_io {
-    // constant, as are the four below; its scratches and buffers are the engine's own copies
+    // This field and the four after it are constant. Its scratches and buffers are the engine's own
+    // copies.
     zr_io_options options;
     int *files, file_count; // descriptors of all scratches
     const zr_io_ops *ops;
-    void *lanes; // of ops
+    void *lanes; // belongs to ops
     char kind[80], extras[120], description[240];
     pthread_mutex_t lock;
-    pthread_cond_t work, ended;  // work: something to take, or the end; ended: a request has
-    zr_io_request *first, *last; // requests with extents that have not begun
-    zr_io_transfer *transfers;   // (transfer_count) all that there are
+    pthread_cond_t work, ended;  // work: something to take, or the end; ended: a request has ended
+    zr_io_request *first, *last; // those with extents that have not begun
+    zr_io_transfer *transfers;   // (transfer_count) all of them
     int transfer_count;
     zr_io_list free;
     double ended_at; // when a transfer last ended
@@ -74,25 +77,26 @@ struct zr_io {
     atomic_bool ending; // written under the lock
 };
 
-int zr_io_transfers_of_a_lane(const zr_io_options *options); // that it may have taken and not ended
-// an errno; it gets no signals
+// Returns how many transfers a lane may have taken and not ended.
+int zr_io_transfers_of_a_lane(const zr_io_options *options);
+// Returns an errno. The thread gets no signals.
 int zr_io_start_thread(pthread_t *thread, void *(*serve)(void *), void *argument);
 
 void zr_io_push(zr_io_list *list, zr_io_transfer *transfer);
 zr_io_transfer *zr_io_pop(zr_io_list *list); // NULL: empty
 void zr_io_remove(zr_io_list *list, zr_io_transfer *transfer);
 
-// The transfer that is next to begin, or NULL. Called with the lock, which is dropped while extents
-// that are zeros are cleared.
+// Returns the transfer that is to begin next, or NULL. Called with the lock, which is released
+// while extents that are zeros are cleared.
 zr_io_transfer *zr_io_take(zr_io *io);
-// Bytes to give to the system call, from data + done to offset + done; or the -errno that stands
-// for its result.
+// Returns the bytes to give to the system call, from data + done to offset + done; or the -errno
+// that replaces its result.
 int64_t zr_io_ask(zr_io *io, zr_io_transfer *transfer);
-// What a result means: true, the transfer is done or has failed; false, ask again for what is left.
+// Takes in a result. true: the transfer is done or has failed; false: ask again for the rest.
 bool zr_io_moved(zr_io *io, zr_io_transfer *transfer, int64_t result);
-void zr_io_sum(zr_io *io, zr_io_transfer *transfer); // compares it for a read
+void zr_io_sum(zr_io *io, zr_io_transfer *transfer); // of a read: compares it, too
 void zr_io_end(zr_io *io, zr_io_transfer *transfer); // called with the lock
-// what of it has not begun; called with the lock
+// Gives up what of the request has not begun; called with the lock.
 void zr_io_abandon(zr_io *io, zr_io_request *request);
 
 #endif

@@ -1,4 +1,4 @@
-// Lanes of pread and pwrite: queue_depth threads for each, every one with a transfer of its own.
+// Lanes of pread and pwrite: queue_depth threads for each lane, each with one transfer.
 #include "base/alloc.h"
 #include "io/io_internal.h"
 
@@ -8,9 +8,9 @@
 
 #define MOST_THREADS 256
 
-typedef struct lane { // under the engine's lock
+typedef struct lane { // protected by the engine's lock
     int under_way;
-    int batch; // transfers that may yet begin before all that are under way have ended
+    int batch; // transfers that may still begin before all under way have ended
 } lane;
 
 typedef struct lane_thread {
@@ -31,7 +31,7 @@ static zr_io_transfer *take(zr_io *io, lane *lane)
         lane->batch = io->options.queue_depth;
     if (!io->options.overlap_events && lane->batch == 0)
         return NULL;
-    lane->under_way++; // before the lock may be dropped
+    lane->under_way++; // this comes before the lock may be released
     lane->batch--;
     zr_io_transfer *transfer = zr_io_take(io);
     if (!transfer) {

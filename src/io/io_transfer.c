@@ -1,8 +1,9 @@
-// The life of a transfer, from the queue of requests to the message of its failure. Called by
-// lanes.
+// The life of a transfer, from the queue of requests to the message of its failure. Lanes call
+// these functions.
 //
 // Invariant, under the lock: a request's `unfinished` counts its extents that have not begun,
-// [next, begin + count), and its transfers under way; only the first request of the queue is begun
+// [next, begin + count), and its transfers under way. Only the first request of the queue can have
+// begun in part.
 // in part.
 #define _GNU_SOURCE
 #include "base/clock.h"
@@ -14,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PATIENT_RESULTS 16 // in vain, before there are pauses
+#define PATIENT_RESULTS 16 // in vain, before pauses begin
 #define MOST_STUBS 64
 #define LONGEST_PAUSE 0.01 // seconds
 
@@ -94,7 +95,7 @@ zr_io_transfer *zr_io_take(zr_io *io)
     return transfer;
 }
 
-// A fault may shorten the result, but what the kernel is given stays aligned.
+// A fault may shorten the result, but the kernel is given aligned bytes nevertheless.
 int64_t zr_io_ask(zr_io *io, zr_io_transfer *transfer)
 {
     const zr_io_faults *faults = io->options.faults;
@@ -119,8 +120,8 @@ static bool fail(zr_io_transfer *transfer, const char *format, ...)
     return true;
 }
 
-// Nothing moved, which may be different next time. Half the wait's deadline, so that it is this
-// message that a caller sees.
+// Decides about a result that moved nothing, because the next one may move something. The limit is
+// half of the wait's deadline, so that the caller sees this message.
 static bool moved_in_vain(zr_io *io, zr_io_transfer *transfer, int64_t result)
 {
     char reason[64];
@@ -173,7 +174,8 @@ void zr_io_sum(zr_io *io, zr_io_transfer *transfer)
     transfer->checksum = checksum;
 }
 
-// The end of a path that is too long for the message is what tells it from others.
+// Writes the transfer's description. Of a path that is too long it keeps the end, which tells the
+// path from others.
 static void describe(const zr_io_transfer *transfer, char *message, size_t room)
 {
     char what[80];

@@ -1,4 +1,4 @@
-// Lanes of io_uring: one thread and one ring each, with queue_depth transfers under way.
+// Lanes of io_uring: each has one thread and one ring, with queue_depth transfers under way.
 //
 //   take ──> ready ──> ring ──> moved ──> sums ──> end
 //              ^                  │         ^
@@ -6,15 +6,16 @@
 //                                               of a read: compared before it ends
 //
 // The disk comes first: a round of a lane fills the ring, submits, reaps, and computes one
-// checksum; it waits only where there is neither a checksum to compute nor a transfer to ask again
-// for. Checksums so overlap with the transfers that are under way.
+// checksum. It waits only if there is neither a checksum to compute nor a transfer to ask again
+// for. So checksums overlap with transfers.
 //
-// Invariant: `in_flight` transfers are in the ring (submitted or not), `held` were taken and have
-// not ended; a read of the eventfd `wake` is always in the ring too, which is how zr_io_start ends
-// a lane's wait. A transfer is in one list at most: a write that must be asked again for is summed
-// before.
-// A kernel that refuses io_uring_enter for good breaks the lane: its transfers fail, and those that
-// the kernel has are reaped without it.
+// Invariant: `in_flight` transfers are in the ring (submitted or not); `held` transfers were taken
+// and have not ended. A read of the eventfd `wake` is always in the ring too; through it
+// zr_io_start ends a lane's wait. A transfer is in at most one list, so a write that has to be
+// asked for again is summed before that.
+//
+// If the kernel refuses io_uring_enter for good, the lane is broken: its transfers fail, and those
+// that the kernel holds are reaped without io_uring_enter.
 #define _GNU_SOURCE
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -37,24 +38,24 @@ typedef struct lane {
     struct io_uring ring;
     pthread_t thread;
     int wake;       // eventfd
-    uint64_t woken; // where the ring reads it to
+    uint64_t woken; // where the ring reads `wake` to
     bool asleep;    // under the engine's lock: there was nothing to take, zr_io_start must wake it
     bool opened, running, files_registered;
     int in_flight, held;
-    int batch; // transfers that may yet begin before all in flight have ended
+    int batch; // transfers that may still begin before all in flight have ended
     zr_io_list ready, again, sums;
-    int broken;               // an errno: io_uring_enter works no more
+    int broken;               // an errno: io_uring_enter no longer works
     double vain_since, pause; // seconds; pause 0: the kernel took what it was last given
 } lane;
 
 typedef struct ring_lanes {
     lane *lanes; // (count)
     int count;
-    struct iovec *pieces; // (piece_count) of the buffers, as registered
-    int piece_count;      // 0: none is registered
+    struct iovec *pieces; // (piece_count) of the buffers, as they are registered
+    int piece_count;      // 0: no buffer is registered
 } ring_lanes;
 
-// The registered piece in which a transfer lies, or -1.
+// Returns the registered piece in which a transfer lies, or -1.
 static int find_piece(const lane *lane, const char *data, int64_t bytes)
 {
     const ring_lanes *all = lane->io->lanes;
@@ -107,7 +108,8 @@ static void sum(lane *lane, zr_io_transfer *transfer)
     transfer->summed = true;
 }
 
-// A transfer's result is there. A failure ends it at once, so that no more of its request begins.
+// Takes in a transfer's result. A failure ends the transfer at once, so that no more of its request
+// begins.
 static void arrive(lane *lane, zr_io_transfer *transfer, int64_t result)
 {
     lane->in_flight--;
@@ -142,7 +144,7 @@ static void break_lane(lane *lane, int reason)
         return;
     lane->broken = reason;
     const struct io_uring_sq *sq = &lane->ring.sq;
-    for (unsigned at = *sq->khead; at != sq->sqe_tail; at++) { // not taken by the kernel
+    for (unsigned at = *sq->khead; at != sq->sqe_tail; at++) { // the kernel has not taken these
         zr_io_transfer *transfer =
             (zr_io_transfer *)(uintptr_t)sq->sqes[at & *sq->kring_mask].user_data;
         if (transfer)
@@ -164,8 +166,8 @@ static bool is_patient(const lane *lane, double now)
     return !atomic_load(&lane->io->ending) && !too_long;
 }
 
-// A kernel that is short of something is asked again, after pauses that grow; one that refuses is
-// not.
+// A kernel that is short of something is asked again, after growing pauses; a kernel that refuses
+// is not asked again.
 static void bear_refusal(lane *lane, int reason)
 {
     double now = zr_clock_seconds();
@@ -182,7 +184,7 @@ static void bear_refusal(lane *lane, int reason)
     }
 }
 
-// Submits what is prepared, and waits for a result if asked to.
+// Submits what is prepared, and if asked to, waits for a result.
 static void enter(lane *lane, bool wait)
 {
     if (lane->broken || (!wait && !io_uring_sq_ready(&lane->ring)))
@@ -221,7 +223,7 @@ static zr_io_transfer *next_transfer(lane *lane)
     return transfer;
 }
 
-// What must be asked again for goes before what is new, once a round.
+// Fills the ring. Transfers to ask for again come before new ones, once a round.
 static void fill(lane *lane)
 {
     for (zr_io_transfer *transfer; (transfer = zr_io_pop(&lane->again));)
@@ -255,7 +257,7 @@ static void reap(lane *lane)
     }
 }
 
-// A broken lane cannot wait in the kernel.
+// Waits for a broken lane, which cannot wait in the kernel.
 static void wait_broken(lane *lane)
 {
     if (lane->in_flight) {
@@ -285,19 +287,19 @@ static void *serve(void *argument)
     return NULL;
 }
 
-// An errno, or 0.
+// Returns an errno, or 0.
 static int open_ring(lane *lane)
 {
     const zr_io_options *options = &lane->io->options;
     const zr_io_faults *faults = options->faults;
     int reason = faults && faults->setup ? faults->setup(faults->user) : 0;
-    // one for the wake
+    // One entry is for the read of `wake`.
     if (!reason)
         reason = -io_uring_queue_init((unsigned)options->queue_depth + 2, &lane->ring, 0);
     if (reason)
         return reason;
     lane->opened = true;
-    // came with the plain reads and writes that are used here
+    // This feature came with the plain reads and writes that are used here.
     if (!(lane->ring.features & IORING_FEAT_RW_CUR_POS))
         return ENOSYS;
     lane->wake = eventfd(0, EFD_CLOEXEC);
@@ -325,7 +327,7 @@ static zero_status cut_buffers(zr_io *io, ring_lanes *all, zero_error *error)
     return ZERO_OK;
 }
 
-// With all rings or with none.
+// Registers the buffers with all rings or with none.
 static void register_buffers(zr_io *io, ring_lanes *all)
 {
     int reason = 0, done = 0;
@@ -392,8 +394,8 @@ static void wake(zr_io *io)
     pthread_cond_broadcast(&io->work);
 }
 
-// Registrations are undone first: what the kernel does for a closed ring, it does later, and until
-// then files keep their space.
+// Closes a ring. Registrations are undone first, because what the kernel does for a closed ring it
+// does later, and until then files keep their space.
 static void close_ring(lane *lane, bool buffers_registered)
 {
     if (lane->opened && lane->files_registered)

@@ -1,7 +1,7 @@
-// Scratch files: made without a name that anyone could find, as large as they will ever be.
+// Scratch files: created without a name that others could find, and with their final size.
 //
-// Invariant: fds[0..count) are open and names[0..count) are set, in a scratch that is being created
-// as in one that is done.
+// Invariant: fds[0..count) are open and names[0..count) are set, also in a scratch that is still
+// being created.
 #define _GNU_SOURCE
 #include "io/scratch.h"
 #include "base/alloc.h"
@@ -13,9 +13,10 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#define MOST_NUMBERS 1000 // of files of one label that a process leaves linked at the same moment
+// Most files of one label that a process leaves linked at the same moment.
+#define MOST_NUMBERS 1000
 
-// What of the space falls to one of the files.
+// Returns how many bytes of the space lie in a file.
 static int64_t share(const zr_scratch *scratch, int file)
 {
     int64_t round = scratch->stripe * scratch->count,
@@ -48,7 +49,8 @@ static zero_status find_space(const char *directory, int64_t *available, zero_er
     return ZERO_OK;
 }
 
-// A file that is linked until it is open, where the file system has no O_TMPFILE. An errno, or 0.
+// Opens a file that is linked until it is open, where the file system has no O_TMPFILE. Returns an
+// errno, or 0.
 static int open_named(char *name, size_t room, const char *prefix, int number, int *fd)
 {
     int reason = EEXIST;
@@ -90,7 +92,8 @@ static zero_status open_file(zr_scratch *scratch, const char *directory, const c
     return ZERO_OK;
 }
 
-// An errno, or 0. Where the file system cannot preallocate, the file is as long, and has holes.
+// Returns an errno, or 0. Where the file system cannot preallocate, the file has its length but is
+// sparse.
 static int allocate(int fd, int64_t bytes, const zr_io_faults *faults)
 {
     int reason = faults && faults->allocate ? faults->allocate(faults->user, bytes) : 0;
@@ -104,7 +107,8 @@ static int allocate(int fd, int64_t bytes, const zr_io_faults *faults)
     return reason;
 }
 
-// Some file systems take the flag and fail the transfer.
+// Says whether O_DIRECT works, by a trial: some file systems accept the flag and then fail the
+// transfer.
 static bool set_direct(int fd)
 {
     _Alignas(ZR_IO_ALIGN) char page[ZR_IO_ALIGN] = {0};

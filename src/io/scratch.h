@@ -1,13 +1,13 @@
-// Scratch space of a run: one file in each of several directories, striped, that nobody can see and
-// that no crash leaves behind.
+// Scratch space of a run: one file in each of several directories, striped. Nobody else can see the
+// files, and no crash leaves them behind.
 //
 //   byte of the space     [ stripe 0 | stripe 1 | stripe 2 | stripe 3 | ...
 //   two directories        file 0 [0]  file 1 [0]  file 0 [1]  file 1 [1]
 //
-// The files are unlinked as soon as they are open, or never linked (O_TMPFILE), and closed at the
-// end of the process however it ends. Their space is asked for before they are made (what the file
-// system has free) and preallocated, so that no write can run out of it later. They are opened with
-// O_DIRECT where the file system takes it.
+// The files are unlinked as soon as they are open, or never linked (O_TMPFILE), and are closed at
+// the end of the process, however it ends. Before they are made, the file system is asked whether
+// it has their space free; then the space is preallocated, so that no write can run out of it
+// later. They are opened with O_DIRECT where the file system accepts that.
 #ifndef ZR_IO_SCRATCH_H
 #define ZR_IO_SCRATCH_H
 
@@ -19,40 +19,40 @@
 typedef struct zr_scratch {
     int count;
     int fds[ZR_SCRATCH_MOST_FILES];
-    char *names[ZR_SCRATCH_MOST_FILES]; // of the files as they were made, for messages
+    char *names[ZR_SCRATCH_MOST_FILES]; // of the files when they were made, for messages
     int64_t bytes, stripe;
-    bool direct; // all of them are open with O_DIRECT
+    bool direct; // all files are open with O_DIRECT
 } zr_scratch;
 
-// What tests do to system calls. A NULL member leaves that call as it is; all are called from any
-// thread.
+// What tests do to system calls. A NULL member leaves that call as it is. Any thread may call
+// these.
 typedef struct zr_io_faults {
     void *user;
-    // an errno that preallocation gives, or 0
+    // Returns an errno for preallocation, or 0.
     int (*allocate)(void *user, int64_t bytes);
-    // an errno that io_uring_setup gives, or 0
+    // Returns an errno for io_uring_setup, or 0.
     int (*setup)(void *user);
-    // an errno that io_uring_enter gives, or 0
+    // Returns an errno for io_uring_enter, or 0.
     int (*enter)(void *user);
-    // Before a transfer: -errno, its result without transferring; a count below `bytes`, what is
-    // transferred at most; else `bytes`.
+    // Called before a transfer. Returns -errno, which becomes its result and nothing is
+    // transferred; or a count below `bytes`, the most that is transferred; else `bytes`.
     int64_t (*transfer)(void *user, bool write, int64_t place, int64_t bytes);
-    // after a read, before its checksum is compared
+    // Called after a read, before its checksum is compared.
     void (*arrived)(void *user, int64_t place, int64_t bytes, char *data);
-    // what lies where something is to come is overwritten first, so that nothing can be taken for
-    // what did not come
+    // The destination of every read or copy is overwritten first, so that old data is not taken for
+    // data that did not come.
     bool overwrite;
 } zr_io_faults;
 
-// directories (count): each gets a file named "LABEL.<pid>.<number>". stripe: a multiple of
-// ZR_IO_ALIGN. bytes 0: no files, fine.
-// faults: NULL, or outlives the scratch. ZERO_ERR_IO naming directory, bytes wanted and bytes free;
-// ZERO_ERR_USAGE for a directory that is none or cannot be written. Not collective.
+// Creates the files: each of the directories (count) gets one, named "LABEL.<pid>.<number>".
+// stripe: a multiple of ZR_IO_ALIGN. With 0 bytes there are no files, and no error. faults: NULL,
+// or outlives the scratch. ZERO_ERR_IO names directory, bytes wanted and bytes free.
+// ZERO_ERR_USAGE: a path is no directory or cannot be written. Not collective.
 zero_status zr_scratch_create(const char *const *directories, int count, int64_t bytes,
                               int64_t stripe, const char *label, const zr_io_faults *faults,
                               zr_scratch *out, zero_error *error);
-void zr_scratch_destroy(zr_scratch *scratch); // zeroed ones are fine
-// File number and offset of a byte; a transfer must not cross a stripe.
+void zr_scratch_destroy(zr_scratch *scratch); // zeroed ones are allowed
+// Returns the file that holds a byte, and its offset there. A transfer must not cross a stripe.
 int zr_scratch_find(const zr_scratch *scratch, int64_t place, int64_t *offset);
 
 #endif
