@@ -1,8 +1,8 @@
-// Arenas: anonymous memory that is there, page by page, before the first step needs it.
+// Arenas: anonymous memory, every page of which is present before the first step needs it.
 //
 // Invariant: base[0..bytes) is backed by memory; the ledger holds exactly `bytes` from create to
-// destroy. An empty arena maps one page that nobody counts, so that taking 0 bytes of it is no
-// failure.
+// destroy. An empty arena maps one page that is not counted, so that taking 0 bytes of it does not
+// fail.
 #define _GNU_SOURCE
 #include "memory/arena.h"
 #include "base/cpu.h"
@@ -20,7 +20,7 @@ static zero_status refuse(zr_arena *arena, int reason, zero_error *error)
                          zr_tier_name(arena->tier), zr_memory_category_name(arena->category));
 }
 
-// Asks before the kernel overcommits: later its answer would be to kill the process.
+// Checks before the kernel overcommits, because later the kernel would kill the process.
 static zero_status check_available(const zr_arena *arena, zero_error *error)
 {
     char reason[64];
@@ -41,7 +41,7 @@ static zero_status map(zr_arena *arena, zero_error *error)
         mmap(NULL, mapped_bytes(arena), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (base == MAP_FAILED)
         return refuse(arena, errno, error);
-    // kernels without huge pages refuse; nothing depends on them
+    // Kernels without huge pages refuse this; nothing depends on it.
     if (arena->bytes >= ZR_LARGE_PAGE)
         (void)madvise(base, arena->bytes, MADV_HUGEPAGE);
     int reason = zr_pages_populate(base, mapped_bytes(arena));

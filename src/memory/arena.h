@@ -1,5 +1,5 @@
-// One arena a lifetime: reserved once with the bytes that the plan says, sub-allocated by bumping,
-// freed as a whole.
+// One arena for each lifetime: it is reserved once, with the bytes that the plan says,
+// sub-allocated by bumping a pointer, and freed as a whole.
 //
 //   |<- used ------------------->|<- free ->|
 //   [ a | pad | b | pad | c      |          ]   every piece 64-byte aligned, the base page-aligned
@@ -18,13 +18,13 @@ typedef struct zr_arena {
 
 #define ZR_ALIGN 64
 
-// Reserves and touches `bytes` (0 is fine), zeroed. ZERO_ERR_MEMORY names category and bytes.
+// Reserves and touches `bytes` (0 is allowed), zeroed. ZERO_ERR_MEMORY names category and bytes.
 zero_status zr_arena_create(zr_ledger *ledger, zero_tier tier, zero_memory_category category,
                             size_t bytes, zr_arena *out, zero_error *error);
-// 64-byte aligned; asking for more than the plan reserved is an invariant broken: NULL, and assert
-// in debug builds.
+// Returns 64-byte aligned memory. Asking for more than the plan reserved breaks an invariant: an
+// assertion fails in debug builds, else the function returns NULL.
 void *zr_arena_take(zr_arena *arena, size_t bytes);
 void zr_arena_reset(zr_arena *arena);
-void zr_arena_destroy(zr_arena *arena); // zeroed arenas are fine
+void zr_arena_destroy(zr_arena *arena); // zeroed arenas are allowed
 
 #endif

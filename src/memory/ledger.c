@@ -1,4 +1,4 @@
-// Bytes by tier and category: what the plan promised, what is held, and the most that ever was.
+// Counts bytes by tier and category: what the plan promised, what is held, and the most ever held.
 #include "memory/ledger.h"
 
 const char *zr_tier_name(zero_tier tier)

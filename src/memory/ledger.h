@@ -1,6 +1,6 @@
-// The ledger counts the bytes of every large buffer by tier and category, per rank. A buffer says
-// which tier it is on; nothing infers it from a pointer (contract 6).
-// Contract 5: planned = held, asserted by the engine through zr_ledger_check.
+// The ledger counts the bytes of every large buffer of a rank, by tier and category. A buffer says
+// which tier it is on; nothing infers this from a pointer (contract 6). The engine checks with
+// zr_ledger_check that planned = held (contract 5).
 #ifndef ZR_MEMORY_LEDGER_H
 #define ZR_MEMORY_LEDGER_H
 
@@ -16,10 +16,10 @@ typedef struct zr_ledger { // bytes
 } zr_ledger;
 
 const char *zr_memory_category_name(zero_memory_category category);
-// negative: given back
+// Adds bytes to what is held; a negative number gives bytes back.
 void zr_ledger_hold(zr_ledger *ledger, zero_tier tier, zero_memory_category category,
                     int64_t bytes);
-// ZERO_ERR_INTERNAL naming tier and category, planned and held bytes.
+// ZERO_ERR_INTERNAL names tier, category, planned bytes and held bytes.
 zero_status zr_ledger_check(const zr_ledger *ledger, zero_error *error);
 
 #endif

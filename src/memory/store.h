@@ -1,13 +1,13 @@
-// A store keeps one kind of state (master, exp_avg, gradients, ...) of one rank on one tier, behind
-// one table (contract 2).
+// A store keeps one kind of state (master, exp_avg, gradients, ...) of one rank on one tier. All
+// stores have the same table of functions (contract 2).
 //
 //   fetch    begins to bring a range to where it can be read and written
 //   commit   begins to make what lies there the state
-//   wait     until what a transfer began has ended; after a fetch, data is where the range lies
+//   wait     waits until a transfer has ended; after a fetch, `data` says where the range lies
 //
 // Device and host are the trivial twins: fetch gives a pointer into the store's own memory, commit
-// and wait do nothing. On NVMe a range travels to and from a buffer of the caller's, and between
-// fetch or commit and wait the buffer is the disk's.
+// and wait do nothing. On NVMe, a range travels to and from the caller's buffer, which belongs to
+// the disk from fetch or commit until wait.
 #ifndef ZR_MEMORY_STORE_H
 #define ZR_MEMORY_STORE_H
 
@@ -16,23 +16,24 @@
 
 typedef struct zr_store zr_store;
 
-// in bytes of the state's vector
+// Bytes of the state's vector.
 typedef struct zr_range {
     int64_t first, count;
 } zr_range;
 
-// stays where it is from fetch or commit to wait; zeroed: nothing is under way
+// A transfer stays where it is from fetch or commit until wait. Zeroed: nothing is under way.
 typedef struct zr_transfer {
     zr_store *store; // NULL: nothing is under way
     void *data;
-    zr_io_request request; // nvme
+    zr_io_request request; // used by nvme
 } zr_transfer;
 
 typedef struct zr_store_ops {
     const char *name;
-    // Ranges travel to and from a buffer of the caller's; else they are used where they lie.
+    // true: ranges travel to and from a buffer of the caller's; false: they are used where they
+    // lie.
     bool needs_buffer;
-    // buffer: of range.count bytes, aligned to ZR_IO_ALIGN, where it is needed; else not looked at.
+    // buffer: range.count bytes, aligned to ZR_IO_ALIGN, if the store needs one; else ignored.
     zero_status (*fetch)(zr_store *store, zr_range range, void *buffer, zr_transfer *out,
                          zero_error *error);
     zero_status (*commit)(zr_store *store, zr_range range, void *buffer, zr_transfer *out,
@@ -47,36 +48,36 @@ struct zr_store {
     zero_tier tier;
     zero_memory_category category;
     zr_ledger *ledger;
-    zr_arena arena;        // device, host
+    zr_arena arena;        // device and host
     zr_io *io;             // nvme
     zr_io_extents extents; // nvme
 };
 
-// Reserves `bytes`, zeroed, on device or host.
+// Reserves `bytes`, zeroed, on the device or the host.
 zero_status zr_store_memory_create(zr_ledger *ledger, zero_tier tier, zero_memory_category category,
                                    size_t bytes, zr_store *out, zero_error *error);
 
 typedef struct zr_nvme_site {
     zr_io *io;
     const zr_scratch *scratch;
-    int64_t first; // byte of the scratch; the store takes `bytes` from there on
-    int64_t block; // bytes of a transfer at most
-    // (cut_count) sorted bytes of the vector between which ranges are asked for, multiples of
-    // ZR_IO_ALIGN
+    int64_t first; // byte of the scratch; the store uses `bytes` from there on
+    int64_t block; // most bytes of a transfer
+    // (cut_count) sorted bytes of the vector, multiples of ZR_IO_ALIGN: ranges begin and end at
+    // them.
     const int64_t *cuts;
     int cut_count;
 } zr_nvme_site;
 
-// A vector that reads as zeros until it is written.
+// Creates a vector that reads as zeros until it is written.
 zero_status zr_store_nvme_create(zr_ledger *ledger, zero_memory_category category, int64_t bytes,
                                  const zr_nvme_site *place, zr_store *out, zero_error *error);
 
 bool zr_store_needs_buffer(const zr_store *store);
-// The place of a byte in a store's own memory; NULL where there is none (nvme, or a store that was
-// not made).
+// Returns the address of a byte in a store's own memory; NULL for a store on NVMe, or one that was
+// not created.
 void *zr_store_at(const zr_store *store, int64_t first);
-// What was begun has ended; at once where nothing was.
+// Waits until what was begun has ended; returns at once if nothing was.
 zero_status zr_transfer_wait(zr_transfer *transfer, zero_error *error);
-void zr_store_destroy(zr_store *store); // zeroed stores are fine
+void zr_store_destroy(zr_store *store); // zeroed stores are allowed
 
 #endif

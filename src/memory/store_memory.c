@@ -1,5 +1,5 @@
-// The stores of device and host: the whole state lies in one arena, so fetching is a pointer and
-// committing is nothing.
+// The stores of device and host: the whole state lies in one arena, so fetching returns a pointer
+// and committing does nothing.
 #include "memory/store.h"
 
 static zero_status memory_fetch(zr_store *store, zr_range range, void *buffer, zr_transfer *out,

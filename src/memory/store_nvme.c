@@ -1,4 +1,4 @@
-// The store on NVMe: a vector in scratch files, whose ranges travel through the I/O engine to and
+// The store on NVMe: a vector in scratch files. Its ranges travel through the I/O engine to and
 // from the caller's buffers.
 #include "memory/store.h"
 
