@@ -50,8 +50,8 @@ typedef struct zr_handle { // an operation that was started
     uint64_t sequence;
     zr_rank_thread thread; // the thread that carries it out
     bool pending;
-    bool arrived; // the courier has carried it out, with
-    zero_status status;
+    bool arrived;       // the courier has carried it out
+    zero_status status; // of the courier's work
 } zr_handle;
 
 zero_status zr_window_create(zero_comm *comm, zr_window_kind kind, int64_t bytes, int slots,

@@ -69,7 +69,7 @@ struct zero_engine {
     zr_recording *recording; // the queue's
     zr_observer observers[ZR_MOST_OBSERVERS];
     int observer_count;
-    zr_guard guard; // its await is NULL: there is none
+    zr_guard guard; // await NULL: there is no guard
 
     zr_phase phase;
     int64_t step;        // updates and skipped updates so far

@@ -27,7 +27,7 @@ typedef struct zr_offload { // zeroed: everything is in memory
     zr_transfer *parking; // (piece_count)
     // Keeps the activations between segments, where they leave the device.
     zr_store activation_checkpoints;
-    zr_transfer activation_checkpoint[2]; // one a buffer that they pass through
+    zr_transfer activation_checkpoint[2]; // one for each buffer that they pass through
     int64_t to_host, to_device;           // bytes moved so far
     zero_io before;                       // counts at the beginning of this step or evaluation
     zr_moved expected;                    // what the plan has added since then

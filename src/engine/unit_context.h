@@ -18,7 +18,7 @@ zero_tensors zr_engine_boundary_gradient(const zero_engine *engine, int unit);
 // Finds the place of the boundary that a unit writes, where a smaller batch has these shapes.
 void zr_engine_place(const zero_engine *engine, int unit, const zero_tensors *shapes,
                      zero_tensors *out);
-// Return the functions behind a context's parameters, and behind its gradients.
+// Return the functions that give a context its parameters, and its gradients.
 struct zr_accessor zr_engine_accessor(void);
 struct zr_sink zr_engine_sink(void);
 

@@ -56,7 +56,7 @@ struct zr_emitter {
     int unit;            // for which instructions are written
     int fetched;         // last visit of this pass whose parameters have begun to come
     int returned;        // last visit whose parked contributions have begun to come back
-    int sealed, reduced; // index in plan->sealed of the first not sealed; not awaited
+    int sealed, reduced; // index in plan->sealed of the first not sealed; of the first not awaited
     int segment;         // the segment whose backward has begun; -1: none
     zero_status status;  // sticky: ZERO_ERR_MEMORY
     zero_error *error;

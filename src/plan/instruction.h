@@ -41,7 +41,7 @@ typedef enum zr_code {
     ZR_CODE_COUNT
 } zr_code;
 
-typedef enum zr_when { // what has to hold for an instruction to run: one bit each of a pass
+typedef enum zr_when { // what has to hold for an instruction to run; a pass has a bit for each
     ZR_ALWAYS,
     ZR_FIRST,     // micro-batch: it is the first of a step
     ZR_LATER,     // micro-batch: its sums are added to earlier ones
