@@ -1,6 +1,6 @@
 // The allocator of every room, with a failure that tests can place.
 //
-// The only state is the test hook below: per thread, and never set outside tests.
+// Its only state is the test hook below, which is per thread and never set outside tests.
 #include "base/alloc.h"
 
 #include <limits.h>
@@ -82,7 +82,7 @@ char *zr_sprintf(zero_error *error, const char *format, ...)
 
 void zr_free(void *p) { free(p); }
 
-// Room for `count` more bytes and the final 0.
+// Makes room for `count` more bytes and the final 0.
 static bool buffer_reserve(zr_buffer *buffer, size_t count)
 {
     if (buffer->failed || count > SIZE_MAX / 4 || buffer->length > SIZE_MAX / 4) {

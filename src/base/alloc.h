@@ -1,28 +1,31 @@
-// Small allocations (strings, tables, lists) outside the step. Large buffers come from memory/'s
-// arenas, never from here.
-// Every room allocates through these, so that tests can make the Nth allocation fail.
+// Small allocations (strings, tables, lists) outside the step. Large buffers come from the arenas
+// of memory/, never from here.
+// Every room allocates through these functions, so that tests can make the Nth allocation fail.
 #ifndef ZR_BASE_ALLOC_H
 #define ZR_BASE_ALLOC_H
 
 #include "base/errors.h"
 
-// zeroed; NULL and ZERO_ERR_MEMORY in error when there is none
+// Returns zeroed bytes, or NULL and ZERO_ERR_MEMORY in *error.
 void *zr_alloc(size_t bytes, zero_error *error);
-// new bytes undefined; old stays valid on failure
+// The added bytes are undefined. On failure it returns NULL, and `old` stays valid.
 void *zr_realloc(void *old, size_t bytes, zero_error *error);
 char *zr_strdup(const char *text, zero_error *error);
-char *zr_sprintf(zero_error *error, const char *format, ...) ZERO_PRINTF(2, 3); // a new string
-// The list with room for at least one more entry than `count`: itself, or, where `capacity` entries
-// are all taken, grown to twice as many. The caller stores what is returned; NULL and
-// ZERO_ERR_MEMORY: list and capacity stay as they were.
+// Formats a new string.
+char *zr_sprintf(zero_error *error, const char *format, ...) ZERO_PRINTF(2, 3);
+// Returns the list with room for at least one entry more than `count`: the list itself, or, where
+// all `capacity` entries are taken, a copy of twice the capacity (at least 32). The caller stores
+// the result. On NULL (ZERO_ERR_MEMORY) list and capacity stay as they were.
 void *zr_list_grow(void *list, int count, int *capacity, size_t width, zero_error *error);
 void zr_free(void *p); // NULL is allowed
 
-// Tests only: the nth allocation from now (1 = the next) fails, once; 0 switches off. Per thread.
+// Tests only: the nth allocation of this thread from now on (1 is the next) fails, once; 0 switches
+// this off.
 void zr_alloc_fail_at(int64_t nth);
 int64_t zr_alloc_count(void); // allocations of this thread so far
 
-// a growing byte string, kept 0-terminated; sticky error: check `failed` once at the end
+// A growing byte string that always ends with a 0. Its error is sticky: check `failed` once at the
+// end.
 typedef struct zr_buffer {
     char *data;
     size_t length, capacity;

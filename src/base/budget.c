@@ -1,5 +1,5 @@
-// How many cores and bytes this process may take: what it is bound to, and what limits say, with
-// the reason in words.
+// How many cores and bytes this process may take, from its CPU mask and from limits, with the
+// reason in words.
 #define _GNU_SOURCE
 #include "base/cgroup.h"
 #include "base/cpu.h"
@@ -12,12 +12,13 @@
 #include <unistd.h>
 
 typedef struct core_count {
-    int bound; // physical cores that the affinity mask touches
-    int total; // of the machine
+    // Physical cores that the affinity mask touches.
+    int bound;
+    int total; // cores of the machine
 } core_count;
 
-// Objects of `type` (cores; or processing units, where the machine does not tell which share a
-// core).
+// Counts objects of `type`: cores, or processing units where the machine does not tell which of
+// them share a core.
 static core_count count_objects(hwloc_topology_t topology, hwloc_const_cpuset_t mask,
                                 hwloc_obj_type_t type)
 {
@@ -77,7 +78,7 @@ zr_cpu_budget zr_cpu_budget_get(void)
     zr_cpu_budget budget = {.cores = count.bound, .allowed = count.bound};
     const char *why = count.bound < count.total ? "affinity mask" : "all physical cores";
     char words[64];
-    if (quota < budget.allowed) { // half a core more than one is still one thread's work
+    if (quota < budget.allowed) { // a quota is rounded down
         budget.allowed = ZR_MAX((int)quota, 1);
         snprintf(words, sizeof words, "cgroup quota of %.2f CPUs", quota);
         why = words;
@@ -90,7 +91,7 @@ zr_cpu_budget zr_cpu_budget_get(void)
     return budget;
 }
 
-// What the line "NAME:  N kB" of a file of /proc says, in bytes; -1 where there is none.
+// Returns what the line "NAME: N kB" of a file of /proc says, in bytes; -1 where there is none.
 static int64_t line_of(const char *path, const char *name)
 {
     FILE *stream = fopen(path, "re");

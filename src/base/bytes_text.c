@@ -15,7 +15,7 @@ void zr_bytes_text(double bytes, char out[static ZR_BYTES_TEXT])
     }
     int digits = unit == 0 || bytes >= 99.95 ? 0 : bytes >= 9.995 ? 1 : 2;
     double scale = pow(10, digits);
-    // halves go up, as in the paper's tables
+    // Halves are rounded up, as in the paper's tables.
     snprintf(out, ZR_BYTES_TEXT, "%.*f %s", digits, floor(bytes * scale + 0.5) / scale,
              units[unit]);
 }

@@ -1,4 +1,4 @@
-// Bytes with a unit of 1000, for people: "987 B", "1.05 MB", "12.3 GB".
+// Formats a number of bytes for people, with units of 1000: "987 B", "1.05 MB", "12.3 GB".
 #ifndef ZR_BASE_BYTES_TEXT_H
 #define ZR_BASE_BYTES_TEXT_H
 

@@ -1,8 +1,8 @@
-// Limits by control groups: every level from the process's own group up to the root counts, the
-// smallest wins.
+// Limits by control groups: every level from the process's own group up to the root counts, and the
+// smallest limit wins.
 //
-// In a container the path that /proc/self/cgroup names is often not there; the walk up then ends at
-// the container's root.
+// In a container the path that /proc/self/cgroup names often does not exist; the walk up then ends
+// at the container's root.
 #define _GNU_SOURCE
 #include "base/cgroup.h"
 
@@ -28,7 +28,7 @@ static bool read_text(const char *directory, const char *file, char *out, size_t
     return got > 0;
 }
 
-// A number, INT64_MAX for "max" and for what is no number.
+// Returns a number, or INT64_MAX for "max" and for anything that is not a number.
 static int64_t read_number(const char *directory, const char *file)
 {
     char text[64], *end;
@@ -38,7 +38,7 @@ static int64_t read_number(const char *directory, const char *file)
     return end == text ? INT64_MAX : value;
 }
 
-// The value after "key " in a file of such lines, 0 where it is missing.
+// Returns the value after "key " in a file of such lines, 0 where the key is missing.
 static int64_t read_line_number(const char *directory, const char *file, const char *key)
 {
     char text[8192];
@@ -70,7 +70,7 @@ static double quota_v1(const char *directory)
     return limited ? (double)quota / (double)period : INFINITY;
 }
 
-// File pages that the kernel gives back when asked are not in use.
+// File pages that the kernel can reclaim do not count as used.
 static double memory_left(int64_t limit, int64_t used, int64_t reclaimable)
 {
     if (limit >= UNLIMITED_V1 || used == INT64_MAX)
@@ -95,7 +95,7 @@ static double memory_v1(const char *directory)
 
 typedef double (*limit_reader)(const char *directory);
 
-// The smallest limit from mount/group up to mount.
+// Returns the smallest limit from mount/group up to mount.
 static double smallest_upwards(const char *mount, const char *group, limit_reader read)
 {
     char path[PATH_MAX];
@@ -119,7 +119,8 @@ static bool lists_controller(const char *controllers, const char *wanted)
     return false;
 }
 
-// One line of /proc/self/cgroup, "ID:CONTROLLERS:/GROUP"; version 2 has no controllers there.
+// Returns the limit of one line of /proc/self/cgroup, "ID:CONTROLLERS:/GROUP". The line of version
+// 2 lists no controllers.
 static double limit_of_line(const char *root, char *line, const char *controller, limit_reader v1,
                             limit_reader v2)
 {
@@ -184,13 +185,13 @@ static double limit_v1(const char *directory)
     return limit >= UNLIMITED_V1 ? INFINITY : (double)limit;
 }
 
-// Less than 0, so that the smallest of all levels is the one with most of them.
+// Returns the negative count: the smallest of all levels is then the one with the most kills.
 static double kills_v2(const char *directory)
 {
     return -(double)read_line_number(directory, "memory.events", "oom_kill");
 }
 
-// Kernels before 4.13 count only how often the limit was met.
+// Kernels before 4.13 count only how often the limit was reached.
 static double kills_v1(const char *directory)
 {
     char text[256];

@@ -3,7 +3,7 @@
 
 #include "base/errors.h"
 
-double zr_clock_seconds(void);      // monotonic
+double zr_clock_seconds(void);      // monotonic; for differences only
 int64_t zr_clock_nanoseconds(void); // the same clock
 void zr_sleep_seconds(double seconds);
 

@@ -1,5 +1,5 @@
-// The processor: instruction sets by CPUID, and whether the kernel saves the registers that they
-// need.
+// The processor: its instruction sets by CPUID, and whether the kernel saves the registers that
+// they need.
 #define _GNU_SOURCE
 #include "base/cpu.h"
 
@@ -12,7 +12,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-// Which register states the kernel saves: without them the instructions fault, whatever CPUID says.
+// Returns the register states that the kernel saves. Without them the instructions fault, whatever
+// CPUID says.
 static uint64_t saved_states(void)
 {
     uint32_t low, high;
@@ -22,7 +23,7 @@ static uint64_t saved_states(void)
 
 static bool all_bits(uint64_t value, uint64_t bits) { return (value & bits) == bits; }
 
-// Linux gives the tile registers to a process that asks for them.
+// Asks for the tile registers, which Linux gives only to a process that asks.
 static bool tiles_permitted(void)
 {
     enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
@@ -74,7 +75,7 @@ zr_cpu_features zr_cpu_detect(void) { return (zr_cpu_features){0}; }
 
 #endif
 
-// The text after "KEY :" in a line, or NULL.
+// Returns the text after "KEY :" in a line, or NULL.
 static const char *line_value(char *line, const char *key)
 {
     if (strncmp(line, key, strlen(key)))

@@ -1,4 +1,5 @@
-// What this process may use of this machine. Pure look-ups; nothing is changed.
+// What this process may use of this machine. These are look-ups that change nothing, except that
+// zr_cpu_detect asks the kernel for the tile registers.
 #ifndef ZR_BASE_CPU_H
 #define ZR_BASE_CPU_H
 
@@ -10,11 +11,11 @@ typedef struct zr_cpu_features {
 // avx2_fma: AVX2+FMA+F16C; avx512: F+BW+DQ+VL; amx_bf16: tiles, and the kernel's permission
 // obtained (arch_prctl).
 zr_cpu_features zr_cpu_detect(void);
-// the kernel saves AMX's registers; of a processor with AVX2. Without CPUID, which is slow under a
-// hypervisor
+// Returns whether the kernel saves AMX's registers. The processor must have AVX2. This does not ask
+// CPUID, which is slow under a hypervisor.
 bool zr_cpu_keeps_tiles(void);
 #define ZR_BOOT_ID 40
-// names this boot of the machine's kernel; empty: unknown
+// Names this boot of the machine's kernel; empty where it is unknown.
 void zr_boot_id(char out[static ZR_BOOT_ID]);
 void zr_cpu_model(char *out, size_t size); // "AMD EPYC ..." from /proc/cpuinfo
 
@@ -24,9 +25,10 @@ typedef struct zr_cpu_budget {
     char reason[128]; // "2 of 64: affinity mask", for the log
 } zr_cpu_budget;
 zr_cpu_budget zr_cpu_budget_get(void);
-// bytes: the smallest of MemAvailable and the cgroup's limits (v1, v2)
+// Returns bytes: the smallest of MemAvailable and the limits of control groups (v1, v2).
 int64_t zr_memory_available(char *reason, size_t size);
-// bytes that this process has in memory, its own and of files such as libraries; 0: unknown
+// Returns the bytes that this process has in memory, those of mapped files such as libraries
+// included; 0 where unknown.
 int64_t zr_memory_resident(void);
 
 #endif

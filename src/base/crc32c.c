@@ -1,4 +1,4 @@
-// CRC32C: reflected polynomial 0x82f63b78, as iSCSI, ext4 and Intel's crc32 instruction have it.
+// CRC32C: reflected polynomial 0x82f63b78, the one of iSCSI, ext4 and Intel's crc32 instruction.
 #include "base/crc32c.h"
 
 #include <string.h>
@@ -7,20 +7,20 @@
 #include <nmmintrin.h>
 #include <wmmintrin.h>
 
-// bytes of each of three streams that are summed at once: the instruction takes three cycles and
-// starts in every one
+// Bytes of each of three streams that are summed at once: the instruction takes three cycles, but
+// one can start in every cycle.
 #define STREAM 2048
 
-// As the compiler's library found once at the start: asking the processor takes 20 us on a virtual
-// machine.
+// Returns what the compiler's library found once at the program's start, because asking the
+// processor takes 20 us on a virtual machine.
 static bool have_instruction(void)
 {
     return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul");
 }
 
-// The state after as many zero bytes as the constant stands for: x^(8n-33) modulo the polynomial,
-// reflected; the product of reflected values is one bit short, and the instruction multiplies by
-// x^32.
+// Returns the state after n zero bytes, where `constant` stands for n: it is x^(8n-33) modulo the
+// polynomial, reflected. The 33 make up for the product of reflected values, which is one bit
+// short, and for the crc32 instruction, which multiplies by x^32.
 __attribute__((target("sse4.2,pclmul"))) static uint64_t shifted(uint64_t state, uint32_t constant)
 {
     __m128i product =
@@ -31,7 +31,8 @@ __attribute__((target("sse4.2,pclmul"))) static uint64_t shifted(uint64_t state,
 __attribute__((target("sse4.2,pclmul"))) static uint64_t three_streams(uint64_t state,
                                                                        const unsigned char *data)
 {
-    const uint32_t after_one = 0xa51b6135, after_two = 0x82f89c77; // STREAM, 2 * STREAM bytes
+    // for STREAM and 2 * STREAM bytes
+    const uint32_t after_one = 0xa51b6135, after_two = 0x82f89c77;
     uint64_t a = state, b = 0, c = 0, word[3];
     for (size_t i = 0; i < STREAM; i += 8) {
         memcpy(&word[0], data + i, 8);
@@ -70,7 +71,7 @@ static bool have_instruction(void)
     return getauxval(AT_HWCAP) & hwcap_crc32;
 }
 
-// Written out, since GCC and Clang disagree about the builtins' names.
+// Written in assembly, since GCC and Clang disagree about the names of the builtins.
 static uint32_t crc_instruction(uint32_t crc, const unsigned char *data, size_t length)
 {
     uint32_t state = ~crc;

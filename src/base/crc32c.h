@@ -3,9 +3,10 @@
 
 #include "base/errors.h"
 
-// CRC32C (Castagnoli) of data appended to a running value (start with 0); hardware where there is
-// any, else a table.
+// Continues a CRC32C (Castagnoli) over `data`; a new one starts from 0. Uses the processor's
+// instruction if it has one, else a table.
 uint32_t zr_crc32c(uint32_t crc, const void *data, size_t length);
-uint32_t zr_crc32c_table(uint32_t crc, const void *data, size_t length); // the portable twin
+// The same from a table alone, on any processor.
+uint32_t zr_crc32c_table(uint32_t crc, const void *data, size_t length);
 
 #endif

@@ -1,5 +1,5 @@
-// Invariant: a block is its thread's while `busy`, which is under the lock, and the caller's
-// otherwise.
+// Invariant: a block belongs to a thread of `threads` while it is `busy`, which is read and written
+// under the lock, and to the caller otherwise.
 #define _GNU_SOURCE
 #include "base/direct.h"
 
@@ -16,21 +16,22 @@
 #include <string.h>
 #include <unistd.h>
 
-// bytes; a chunk is summed while it lies in a cache
+// In bytes. A chunk is small enough to be summed while it lies in a cache.
 enum { ALIGN = 4096, BLOCK = 1 << 20, CHUNK = 1 << 16 };
 enum { BLOCKS = 4, THREADS = 2 };
 
 typedef struct target {
     zr_direct_file file;
-    int direct;          // the same, open with O_DIRECT; -1: there is no such way
-    atomic_bool refused; // it was opened, but takes no transfers
+    // The same file, opened with O_DIRECT; -1 if that is not possible.
+    int direct;
+    atomic_bool refused; // it was opened with O_DIRECT, but takes no transfers
 } target;
 
 typedef struct block {
     zr_direct *of;
     char *data; // (BLOCK), aligned
     target *to;
-    int64_t base;      // of data[0] in the file, aligned
+    int64_t base;      // of data[0] in the file; aligned
     size_t first, end; // data[first, end) is to be written
     bool busy;
 } block;
@@ -40,16 +41,17 @@ struct zr_direct {
     int count;
     char *memory;
     block blocks[BLOCKS];
-    block *current; // that is being filled; NULL: none
+    block *current; // being filled; NULL: none
     zr_workers *threads;
     pthread_mutex_t lock;
     pthread_cond_t freed;
-    zero_status status; // of the first write that failed; with its message under the lock
+    // Status and message of the first write that failed, under the lock.
+    zero_status status;
     zero_error error;
 };
 
-// data[from, to), whose ends are aligned, as far as the file system takes it; *written is aligned
-// too.
+// Writes data[from, to), whose ends are aligned, past the cache, as far as the file system takes
+// it. *written is where it stopped; it is aligned, too.
 static zero_status write_pages(const block *b, size_t from, size_t to, size_t *written,
                                zero_error *error)
 {
@@ -86,8 +88,8 @@ static zero_status write_cached(const block *b, size_t from, size_t to, zero_err
                      : ZERO_OK;
 }
 
-// Only a hint where the system knows it, but an error of the disk is told once, to this call or to
-// fsync.
+// Where the system does not know the call it is only a hint that is lost. But an error of the disk
+// counts here, because the system reports it once only, to this call or to fsync.
 static zero_status bring_to_disk(const block *b, zero_error *error)
 {
     const unsigned all =
@@ -141,11 +143,11 @@ static zero_status send(zr_direct *d, zero_error *error)
     d->current = NULL;
     if (!b)
         return ZERO_OK;
-    b->busy = true; // no thread knows of it yet
+    b->busy = true; // no thread knows of the block yet, so no lock is needed
     return zr_workers_submit(d->threads, serve, b, error);
 }
 
-// A block for bytes from `offset` on, once one is free.
+// Waits for a free block, and begins it at `offset`.
 static void begin(zr_direct *d, target *to, int64_t offset)
 {
     pthread_mutex_lock(&d->lock);

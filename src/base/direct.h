@@ -1,4 +1,4 @@
-// Long transfers to and from files, past the page cache where the file system has such a way.
+// Long transfers to and from files that bypass the page cache where the file system allows it.
 //
 // Writing: ranges of bytes, to a few files.
 //
@@ -8,12 +8,11 @@
 //   a range   [ page that others share | whole pages ................ | page that others share ]
 //   goes        through the page cache   from an aligned block to disk  through the page cache
 //
-// Two ways into one file agree because no page is written by both. Where there is no way past the
-// cache everything goes through it, and each block is brought to the disk at once, so that memory
-// does not fill up and the last fsync is short.
+// The two ways into one file agree because no page is written by both. Where the cache cannot be
+// bypassed, everything goes through it, and each block is brought to the disk at once: memory does
+// not fill up, and the last fsync is short.
 //
-// Reading: extents of one file, in an order that is known before, are read ahead and summed by
-// threads.
+// Reading: threads read the extents of one file ahead, in an order given beforehand, and sum them.
 #ifndef ZR_BASE_DIRECT_H
 #define ZR_BASE_DIRECT_H
 
@@ -21,26 +20,27 @@
 
 typedef struct zr_direct zr_direct;
 
-// open for writing; path: to open it once more, and for messages
+// A file that is open for writing. The path is used to open it a second time, and in messages.
 typedef struct zr_direct_file {
     int fd;
     char *path;
 } zr_direct_file;
 
-// The descriptors and paths (count) outlive it. ZERO_ERR_MEMORY.
+// The descriptors and paths (count) must outlive it. ZERO_ERR_MEMORY.
 zero_status zr_direct_create(const zr_direct_file *files, int count, zr_direct **out,
                              zero_error *error);
-// On one thread at a time. Copies: data may change when the call returns. *checksum: CRC32C of it.
-// Ranges that follow each other in a file become one. Of ranges that are not on the disk yet, no
-// two have a byte in common. ZERO_ERR_IO with file and offset: of this or an earlier call.
+// Copies `data`, which may change as soon as the call returns. *checksum is its CRC32C. Call it
+// from one thread at a time. Ranges that follow each other in a file become one write. No two
+// ranges that are not on the disk yet may overlap. ZERO_ERR_IO, with file and offset, may come from
+// an earlier call.
 zero_status zr_direct_write(zr_direct *direct, int file, int64_t offset, const void *data,
                             size_t bytes, uint32_t *checksum, zero_error *error);
-// All that was written is on the disk.
+// Returns once everything written is on the disk.
 zero_status zr_direct_sync(zr_direct *direct, zero_error *error);
-// Waits for what is under way; the rest is not written.
+// Waits for the writes that are under way; blocks that were not handed on yet are dropped.
 void zr_direct_destroy(zr_direct *direct);
 
-// bytes: 1 to ZR_DIRECT_EXTENT
+// Its bytes are 1 to ZR_DIRECT_EXTENT.
 typedef struct zr_direct_extent {
     int64_t offset, bytes;
 } zr_direct_extent;
@@ -48,12 +48,12 @@ typedef struct zr_direct_extent {
 
 typedef struct zr_direct_reader zr_direct_reader;
 
-// Begins at once. Path and extents (count) outlive it. ZERO_ERR_IO, ZERO_ERR_MEMORY.
+// Begins to read at once. Path and extents (count) must outlive it. ZERO_ERR_IO, ZERO_ERR_MEMORY.
 zero_status zr_direct_reader_create(const char *path, const zr_direct_extent *extents,
                                     int64_t count, zr_direct_reader **out, zero_error *error);
-// The next extent of the list: *data is there until the next call, *checksum its CRC32C.
-// ZERO_ERR_IO;
-// ZERO_ERR_DATA where the file has ended; ZERO_ERR_INTERNAL where none is left.
+// Waits for the next extent of the list. *data is valid until the next call; *checksum is its
+// CRC32C. ZERO_ERR_IO; ZERO_ERR_DATA where the file has ended; ZERO_ERR_INTERNAL where no extent is
+// left.
 zero_status zr_direct_reader_next(zr_direct_reader *reader, const char **data, uint32_t *checksum,
                                   zero_error *error);
 void zr_direct_reader_destroy(zr_direct_reader *reader);

@@ -1,5 +1,5 @@
-// Invariant: extent i goes through slot i % SLOTS. A slot is a thread's until it is `ready`, which
-// is under the lock, and then the caller's until it asks for the next one.
+// Invariant: extent i goes through slot i % SLOTS. A slot belongs to a thread until it is `ready`,
+// which is set under the lock, and then to the caller until it asks for the next extent.
 #define _GNU_SOURCE
 #include "base/direct.h"
 
@@ -20,7 +20,7 @@ typedef struct slot {
     zr_direct_reader *of;
     char *memory; // (SLOT), aligned
     zr_direct_extent extent;
-    const char *data; // of its first byte
+    const char *data; // the extent's first byte
     uint32_t checksum;
     bool ready;
     zero_status status;
@@ -31,7 +31,8 @@ struct zr_direct_reader {
     const char *path;
     const zr_direct_extent *extents; // (count)
     int64_t count, begun, taken;
-    int fd, direct; // the same file; direct -1: there is no way past the cache
+    // The same file twice; direct is -1 if the cache cannot be bypassed.
+    int fd, direct;
     char *memory;
     slot slots[SLOTS];
     zr_workers *threads;
@@ -39,8 +40,8 @@ struct zr_direct_reader {
     pthread_cond_t readied;
 };
 
-// Whole pages around the extent. Whatever does not come is asked for again, through the cache, and
-// what fails is told there.
+// Reads whole pages around the extent, past the cache. Returns false unless all of it came: the
+// caller then reads it through the cache, and a failure there is reported.
 static bool read_pages(const zr_direct_reader *r, slot *s)
 {
     int64_t first = s->extent.offset / ALIGN * ALIGN, lead = s->extent.offset - first,
@@ -76,7 +77,7 @@ static zero_status begin_next(zr_direct_reader *r, zero_error *error)
     if (r->begun == r->count)
         return ZERO_OK;
     s->extent = r->extents[r->begun++];
-    s->ready = false; // no thread knows of it yet
+    s->ready = false; // no thread knows of the slot yet, so no lock is needed
     return zr_workers_submit(r->threads, serve, s, error);
 }
 
@@ -91,7 +92,7 @@ static zero_status prepare(zr_direct_reader *r, zero_error *error)
     for (int i = 0; i < SLOTS; i++)
         r->slots[i] = (slot){.of = r, .memory = aligned + (size_t)i * SLOT};
     ZERO_TRY(zr_workers_create(THREADS, SLOTS, &r->threads, error));
-    // the last slot is the caller's own, as if it had taken one before the first
+    // The last slot is the caller's own, as if it held an extent before the first.
     for (int i = 1; i < SLOTS; i++)
         ZERO_TRY(begin_next(r, error));
     return ZERO_OK;
@@ -124,7 +125,7 @@ zero_status zr_direct_reader_next(zr_direct_reader *r, const char **data, uint32
         return zr_fail(error, ZERO_ERR_INTERNAL,
                        "reading \"%s\": all of its %lld extents have been read", r->path,
                        (long long)r->count);
-    ZERO_TRY(begin_next(r, error)); // in the slot that the caller leaves
+    ZERO_TRY(begin_next(r, error)); // in the slot that the caller now leaves
     r->taken++;
     pthread_mutex_lock(&r->lock);
     while (!s->ready)

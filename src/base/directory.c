@@ -1,4 +1,4 @@
-// Directories: made with their parents, brought to the disk, removed with what is in them, locked
+// Directories: created with their parents, brought to the disk, removed with their content, locked
 // for one run.
 #define _GNU_SOURCE
 #include "base/alloc.h"
@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #define DEEPEST_DIRECTORY 64
-#define MOST_NAMED 3 // in a message
+#define MOST_NAMED 3 // names in a message
 
 char *zr_path_parent(const char *path, zero_error *error)
 {
@@ -30,8 +30,8 @@ static zero_status sync_parent(const char *path, zero_error *error)
     return status;
 }
 
-// One step of mkdir -p. The check of what is there comes second, so that two ranks may do this at
-// once.
+// Does one step of mkdir -p. It creates first and looks at what exists only then, so that two ranks
+// may do this at once.
 static zero_status create_one(const char *path, zero_error *error)
 {
     if (mkdir(path, 0777) == 0)
@@ -75,7 +75,7 @@ zero_status zr_directory_sync(const char *path, zero_error *error)
         return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot open the directory \"%s\"", path);
     int reason = fsync(fd) ? errno : 0;
     close(fd);
-    if (reason && reason != EINVAL) // EINVAL: a file system that has nothing to bring to a disk
+    if (reason && reason != EINVAL) // EINVAL: this file system has nothing to bring to a disk
         return zr_fail_errno(error, ZERO_ERR_IO, reason,
                              "cannot bring the directory \"%s\" to the disk", path);
     return ZERO_OK;
@@ -83,7 +83,7 @@ zero_status zr_directory_sync(const char *path, zero_error *error)
 
 static int remove_content(int fd, int depth);
 
-// 0, or an errno. Links are removed, never followed.
+// Returns 0 or an errno. Links are removed, never followed.
 static int remove_entry(int parent, const char *name, int depth)
 {
     if (unlinkat(parent, name, 0) == 0 || errno == ENOENT)
@@ -99,7 +99,7 @@ static int remove_entry(int parent, const char *name, int depth)
     return reason;
 }
 
-// Empties the directory, and closes fd.
+// Empties the directory and closes fd.
 static int remove_content(int fd, int depth)
 {
     DIR *directory = depth < DEEPEST_DIRECTORY ? fdopendir(fd) : NULL;
@@ -155,7 +155,7 @@ char *zr_directory_hidden(const char *path, zero_error *error)
 zero_status zr_directory_discard(const char *path, zero_error *error)
 {
     char *hidden = zr_directory_hidden(path, error);
-    // of one that was killed meanwhile
+    // A process that was killed may have left something under the hidden name.
     zero_status status = hidden ? zr_directory_remove(hidden, error) : ZERO_ERR_MEMORY;
     if (status == ZERO_OK && rename(path, hidden))
         status = zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot rename \"%s\" to \"%s\"", path,
@@ -171,8 +171,9 @@ static zero_status cannot_rename(const char *hidden, const char *path, zero_erro
     return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot rename \"%s\" to \"%s\"", hidden, path);
 }
 
-// A name that may not outlive a loss of power is given back: the path is what it was before. way:
-// of renameat2, which has renamed.
+// Brings the renamed entry to the disk. If that fails, the name might not outlive a loss of power,
+// so the rename is undone and the path is what it was before. `way`: the flags of renameat2 that
+// undo it.
 static zero_status settle_name(const char *hidden, const char *path, unsigned way,
                                zero_error *error)
 {
@@ -182,12 +183,13 @@ static zero_status settle_name(const char *hidden, const char *path, unsigned wa
     return status;
 }
 
-// Two renames, where the file system cannot exchange names (NFS). In between the path is not there;
-// what was is under the name `earlier`.
+// Replaces by two renames, where the file system cannot exchange names (NFS). Between them the path
+// does not exist, and its old content has the name `earlier`.
 static zero_status replace_in_two_steps(const char *hidden, const char *path, const char *earlier,
                                         zero_error *error)
 {
-    ZERO_TRY(zr_directory_remove(earlier, error)); // of one that was killed; the path is there
+    // What a killed process left there is not needed, because the path exists.
+    ZERO_TRY(zr_directory_remove(earlier, error));
     if (rename(path, earlier))
         return cannot_rename(path, earlier, error);
     zero_status status = rename(hidden, path) ? cannot_rename(hidden, path, error)
@@ -217,8 +219,9 @@ zero_status zr_directory_publish(const char *hidden, const char *path, zero_erro
     else
         status = cannot_rename(hidden, path, error);
     if (status == ZERO_OK && replaces)
-        status = zr_directory_remove(hidden, error); // what was there, exchanged
-    // the same, or what one that was killed had left
+        // After an exchange this is what was at the path before.
+        status = zr_directory_remove(hidden, error);
+    // This is the same after two renames, or what a killed process had left.
     if (status == ZERO_OK)
         status = zr_directory_remove(earlier, error);
     zr_free(earlier);

@@ -1,5 +1,5 @@
-// Storage types: sizes, names, and conversions that round to nearest even: the oracle of
-// dtype_range.c and of compute/cpu.
+// Storage types: their sizes, their names, and conversions that round to nearest even. The tests
+// hold dtype_range.c and compute/cpu against these.
 #include "base/dtype.h"
 
 #include <string.h>
@@ -47,7 +47,7 @@ uint16_t zr_f32_to_bf16(float value)
 {
     uint32_t bits = float_bits(value);
     if ((bits & 0x7fffffff) > 0x7f800000)
-        return (uint16_t)(bits >> 16 | 0x40); // not a number: quiet, sign kept
+        return (uint16_t)(bits >> 16 | 0x40); // NaN: made quiet, its sign kept
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
@@ -59,14 +59,14 @@ float zr_f16_to_f32(uint16_t bits)
         float value = (float)magnitude * 0x1p-24f;
         return bits_float(float_bits(value) | sign);
     }
-    if (magnitude > 0x7c00) // not a number: quiet, as the processor's own instruction makes it
+    if (magnitude > 0x7c00) // NaN: made quiet, as the processor's own instruction does
         return bits_float(sign | 0x7fc00000 | (magnitude & 0x3ff) << 13);
     if (magnitude == 0x7c00)
         return bits_float(sign | 0x7f800000);
     return bits_float(sign | ((magnitude << 13) + ((127 - 15) << 23)));
 }
 
-// bits >> shift, rounded to nearest even
+// Returns bits >> shift, rounded to nearest even.
 static uint32_t shift_rounded(uint32_t bits, int shift)
 {
     uint32_t half = (uint32_t)1 << (shift - 1);
@@ -82,7 +82,8 @@ uint16_t zr_f32_to_f16(float value)
         return (uint16_t)(sign | 0x7e00 | (magnitude >> 13 & 0x3ff));
     if (magnitude >= 0x477ff000) // 65520 and above round to infinity
         return sign | 0x7c00;
-    // 2^-14 and above: normal; a carry out of the mantissa raises the exponent, as it should
+    // From 2^-14 on the result is normal; a carry out of the mantissa raises the exponent, as it
+    // should.
     if (magnitude >= 0x38800000)
         return (uint16_t)(sign | shift_rounded(magnitude - ((127 - 15) << 23), 13));
     if (magnitude < 0x33000000) // below 2^-25: 0

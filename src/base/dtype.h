@@ -1,4 +1,4 @@
-// Conversions between storage types; round to nearest even.
+// Conversions between storage types. They round to nearest even.
 #ifndef ZR_BASE_DTYPE_H
 #define ZR_BASE_DTYPE_H
 
@@ -10,11 +10,11 @@ float zr_bf16_to_f32(uint16_t bits);
 uint16_t zr_f32_to_bf16(float value);
 float zr_f16_to_f32(uint16_t bits);
 uint16_t zr_f32_to_f16(float value);
-// Ranges, as fast as this processor can (dtype_range.c); dtype: F32, BF16 or F16. The ranges must
-// not overlap, except that from may be to where the type is F32.
+// Convert ranges, as fast as this processor can (dtype_range.c). dtype is F32, BF16 or F16. The
+// ranges must not overlap, but for F32 `from` may equal `to`.
 void zr_widen(zero_dtype dtype, const void *from, int64_t count, float *to);
 void zr_narrow(zero_dtype dtype, const float *from, int64_t count, void *to);
-// The same bits from what every processor runs.
+// The same bits, in portable code that every processor runs.
 void zr_widen_portable(zero_dtype dtype, const void *from, int64_t count, float *to);
 void zr_narrow_portable(zero_dtype dtype, const float *from, int64_t count, void *to);
 int64_t zr_tensor_elements(const zero_tensor *tensor);

@@ -1,7 +1,7 @@
-// Ranges of 16-bit floats to fp32 and back: bit by bit what the functions of dtype.c give, for any
-// address and count.
-// Portable C, and AVX2 with F16C where the processor has them.
-// Called by comm/ and the engine; compute/cpu has vectors of its own inside its kernels.
+// Converts ranges of 16-bit floats to fp32 and back, with the same bits as the functions of
+// dtype.c, for any address and count: in portable C, and with AVX2 and F16C where the processor has
+// them.
+// comm/ and the engine call it; compute/cpu has vector code of its own inside its kernels.
 #include "base/dtype.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ typedef uint16_t half __attribute__((aligned(1), may_alias));
 typedef uint32_t word __attribute__((aligned(1), may_alias));
 typedef float single __attribute__((aligned(1), may_alias));
 
-typedef struct range_kernels { // one set for each instruction set
+typedef struct range_kernels { // one table per instruction set
     void (*widen_bf16)(const half *from, int64_t count, word *to);
     void (*narrow_bf16)(const word *from, int64_t count, half *to);
     void (*widen_f16)(const half *from, int64_t count, single *to);
@@ -67,7 +67,7 @@ AVX2 static void widen_bf16_avx2(const half *from, int64_t count, word *to)
     widen_bf16_portable(from + whole, count - whole, to + whole);
 }
 
-// Eight bf16, each in the low half of a lane.
+// Rounds to eight bf16, each in the low half of a 32-bit lane.
 AVX2 static inline __m256i rounded_bf16(const word *from)
 {
     __m256i bits = _mm256_loadu_si256((const __m256i *)from);
@@ -84,7 +84,7 @@ AVX2 static void narrow_bf16_avx2(const word *from, int64_t count, half *to)
 {
     int64_t whole = count & ~(int64_t)15;
     for (int64_t i = 0; i < whole; i += 16) {
-        // by 128-bit lanes
+        // packus works within 128-bit lanes; the permutation restores the order.
         __m256i packed = _mm256_packus_epi32(rounded_bf16(from + i), rounded_bf16(from + i + 8));
         _mm256_storeu_si256((__m256i *)(to + i),
                             _mm256_permute4x64_epi64(packed, _MM_SHUFFLE(3, 1, 2, 0)));
@@ -118,8 +118,8 @@ static const range_kernels avx2 = {
     .narrow_f16 = narrow_f16_avx2,
 };
 
-// What the loader found out. Clang 14 cannot ask for F16C; every processor with AVX2 and FMA has
-// it.
+// Uses what the loader found out. Clang 14 cannot ask for F16C, but every processor with AVX2 and
+// FMA has it.
 static const range_kernels *kernels(void)
 {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? &avx2 : &portable;

@@ -1,5 +1,5 @@
-// Durable writes: after a crash at any system call the path holds the old content or the new, never
-// a part.
+// Durable writes: after a crash at any system call the path holds either the old content or the new
+// one, never a part of either.
 //
 //   open: path.tmp.PID.N  ->  the caller writes  ->  commit: fsync, close, rename,
 //                                                    fsync of the directory
@@ -15,7 +15,7 @@
 
 #define NAME_TRIES 1000
 
-// Opens a name that nobody uses: the temporaries of a process that died stay in nobody's way.
+// Opens a name that nobody uses. It steps over temporaries that a dead process of this PID left.
 static zero_status open_temporary(zr_durable *file, zero_error *error)
 {
     for (int n = 0; n < NAME_TRIES; n++) {
@@ -68,7 +68,7 @@ zero_status zr_durable_commit(zr_durable *file, zero_error *error)
         status = zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot rename \"%s\" to \"%s\"",
                                file->temporary, file->path);
     if (status == ZERO_OK) {
-        zr_free(file->temporary); // it has become `path`: nothing is left to remove
+        zr_free(file->temporary); // it is `path` now: nothing is left to remove
         file->temporary = NULL;
         status = zr_directory_sync(directory, error);
     }

@@ -1,4 +1,4 @@
-// Status names and the one way a message gets into an error object. Called by every room.
+// Status names, and the only way a message gets into an error object. Every room calls this.
 #define _GNU_SOURCE
 #include "base/errors.h"
 #include "base/plain_text.h"
@@ -33,8 +33,8 @@ int zero_status_exit_code(zero_status status) { return find_status(status)->exit
 
 const char *zero_version(void) { return ZERO_VERSION; }
 
-// Cuts a message that is too long, but not inside a UTF-8 sequence. It may quote anything: what a
-// terminal would obey is escaped.
+// Cuts a message that is too long, but not inside a UTF-8 sequence. The message may quote anything,
+// so what a terminal would obey is escaped.
 static zero_status set_message(zero_error *error, zero_status status, const char *message)
 {
     if (!error)
@@ -46,7 +46,7 @@ static zero_status set_message(zero_error *error, zero_status status, const char
 
 zero_status zr_fail(zero_error *error, zero_status status, const char *format, ...)
 {
-    // apart from error->message, which may be among the arguments
+    // It is formatted apart from error->message, which may be among the arguments.
     char message[2 * ZERO_MESSAGE_BYTES];
     va_list arguments;
     va_start(arguments, format);

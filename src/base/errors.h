@@ -1,5 +1,5 @@
-// How every room reports failure: ZERO_TRY forwards, `goto undo_thing` unwinds, zr_fail describes
-// once.
+// How every room reports failure: ZERO_TRY forwards it, `goto undo_thing` unwinds, and zr_fail
+// describes it once.
 #ifndef ZR_BASE_ERRORS_H
 #define ZR_BASE_ERRORS_H
 
@@ -14,26 +14,26 @@
             return zero_try_status_;                                                               \
     } while (0)
 
-// Writes status and message into `error` (which may be NULL) and returns the status: `return
+// Writes status and message into `error` (which may be NULL) and returns the status, as in `return
 // zr_fail(error, ZERO_ERR_IO, "...")`.
 zero_status zr_fail(zero_error *error, zero_status status, const char *format, ...)
     ZERO_PRINTF(3, 4);
 
-// A pointer that the public function `function` cannot do without is NULL: ZERO_ERR_USAGE, which
-// names both.
+// Fails with ZERO_ERR_USAGE where a pointer that the public function `function` needs is NULL; the
+// message names both.
 zero_status zr_needed(zero_error *error, const char *function, const char *name,
                       const void *pointer);
 #define ZR_NEED(error, pointer)                                                                    \
     ZERO_TRY(zr_needed(error, __func__, #pointer, (const void *)(pointer)))
 
-// As zr_fail, and appends ": " and the text of `errnum`.
+// Does what zr_fail does, and appends ": " and the text of `errnum`.
 zero_status zr_fail_errno(zero_error *error, zero_status status, int errnum, const char *format,
                           ...) ZERO_PRINTF(4, 5);
 
 // Puts "context: " before a message that is already there.
 void zr_error_prefix(zero_error *error, const char *format, ...) ZERO_PRINTF(2, 3);
 
-// logger may be NULL
+// `logger` may be NULL.
 void zr_log(const zero_logger *logger, zero_log_level level, const char *format, ...)
     ZERO_PRINTF(3, 4);
 

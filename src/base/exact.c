@@ -1,8 +1,8 @@
-// The exact accumulator: a sum of doubles without rounding (a small Kulisch accumulator), so
-// without an order.
+// The exact accumulator: a sum of doubles without rounding (a small Kulisch accumulator), which
+// therefore does not depend on an order.
 //
-// Invariant: after every operation here each limb is below 2^52 in magnitude. So 1,024 accumulators
-// may be added word by word, as a communicator does, before any limb could overflow.
+// Invariant: after every operation here the magnitude of each limb is below 2^52. So 1,024
+// accumulators may be added word by word, as a communicator does, before any limb can overflow.
 #include "base/exact.h"
 
 #include <math.h>
@@ -12,7 +12,8 @@
 #define LIMB_MASK 0xffffffffll
 #define LIMB_SOFT_LIMIT ((int64_t)1 << 51)
 
-// Digits 0 ... 2^32-1 in all limbs but the last, which carries the sign. Does not change the value.
+// Brings all limbs but the last to digits of 0 ... 2^32-1; the last one carries the sign. The value
+// does not change.
 static void normalise(zr_exact *sum)
 {
     int64_t carry = 0;
@@ -26,7 +27,7 @@ static void normalise(zr_exact *sum)
 
 void zr_exact_zero(zr_exact *sum) { memset(sum, 0, sizeof *sum); }
 
-// limb[at ... at+2] += (or -=) mantissa << shift, with mantissa < 2^53 and shift < 32
+// Does limb[at ... at+2] += (or -=) mantissa << shift, for mantissa < 2^53 and shift < 32.
 static void add_shifted(int64_t *limb, uint64_t mantissa, int shift, int64_t sign)
 {
     uint64_t low = (mantissa & LIMB_MASK) << shift;
@@ -81,8 +82,8 @@ static bool make_positive(zr_exact *sum)
     return true;
 }
 
-// The 64 bits below `top` (the highest bit that is set, as a bit number of the whole), the last of
-// them made 1 where anything below is not 0: enough for one correct rounding.
+// Returns 64 bits downwards from `top`, the number of the highest bit that is set in the whole. The
+// last of them is also set if any bit below is, which is enough for one correct rounding.
 static uint64_t leading_bits(const zr_exact *sum, int top)
 {
     uint64_t window = 0;

@@ -1,5 +1,5 @@
-// Files: whole reads and positioned transfers that continue after every short one. Durable writes
-// are in durable.c.
+// Whole reads, and positioned transfers that continue after every short one. Durable writes are in
+// durable.c.
 #define _GNU_SOURCE
 #include "base/file.h"
 #include "base/alloc.h"
@@ -19,11 +19,12 @@ static const char *kind_of(mode_t mode)
                             : "device";
 }
 
-// stream: what a person names may be a pipe or a terminal, which is waited for.
+// stream: a person has named the path, so it may be a pipe or a terminal, and the open may wait for
+// it.
 static zero_status open_for_reading(const char *path, bool stream, int *fd, struct stat *info,
                                     zero_error *error)
 {
-    // a pipe that nobody writes to would never open
+    // Without O_NONBLOCK a pipe that nobody writes to would never open.
     *fd = open(path, O_RDONLY | O_CLOEXEC | (stream ? 0 : O_NONBLOCK));
     int reason = errno;
     if (*fd < 0 && reason == ENXIO && !stat(path, info) && !S_ISREG(info->st_mode))
@@ -62,7 +63,7 @@ static zero_status too_large(const char *path, size_t limit, const struct stat *
                    path, limit);
 }
 
-// Reads to the end, whatever the size said: pipes and files in /proc say 0.
+// Reads to the end, whatever size stat reports: for pipes and files in /proc that is 0.
 static zero_status read_all(int fd, const char *path, size_t limit, const struct stat *info,
                             zr_buffer *out, zero_error *error)
 {
@@ -95,7 +96,7 @@ static zero_status read_whole(const char *path, bool stream, size_t limit, char 
     struct stat info;
     ZERO_TRY(open_for_reading(path, stream, &fd, &info, error));
     zr_buffer buffer = {0};
-    zr_buffer_append(&buffer, "", 0); // an empty file is a string too
+    zr_buffer_append(&buffer, "", 0); // an empty file gives an empty string, not NULL
     bool large = S_ISREG(info.st_mode) && (uint64_t)info.st_size > limit;
     zero_status status = large ? too_large(path, limit, &info, error)
                                : read_all(fd, path, limit, &info, &buffer, error);

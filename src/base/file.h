@@ -1,30 +1,30 @@
-// Files: durable or absent, and read with every short transfer continued.
+// Files: they are written durably or not at all, and every short transfer is continued.
 #ifndef ZR_BASE_FILE_H
 #define ZR_BASE_FILE_H
 
 #include "base/errors.h"
 #include <stdio.h>
 
-// Everything that is read is opened here: a directory, a named pipe, a socket or a device is
-// ZERO_ERR_DATA at once, and never waited for.
-// *fd: the caller closes it; -1 after a failure.
+// Opens a file for reading; every read begins here. A directory, a named pipe, a socket or a device
+// fails at once with ZERO_ERR_DATA and is never waited for. The caller closes *fd, which is -1
+// after a failure.
 zero_status zr_file_open(const char *path, int *fd, zero_error *error);
-// Whole file into a new 0-terminated buffer (zr_free); refuses more than `limit` bytes, naming
-// both.
+// Reads the whole file into a new buffer that ends with a 0 (zr_free). Refuses a file of more than
+// `limit` bytes; the message names both sizes.
 zero_status zr_file_read(const char *path, size_t limit, char **data, size_t *length,
                          zero_error *error);
-// The same of what a person names by hand, which may be a pipe, a terminal or a device.
+// The same for a path that a person has typed, which may be a pipe, a terminal or a device.
 zero_status zr_file_read_stream(const char *path, size_t limit, char **data, size_t *length,
                                 zero_error *error);
 zero_status zr_file_pread(int fd, void *data, size_t bytes, int64_t offset, const char *path,
                           zero_error *error);
 zero_status zr_file_pwrite(int fd, const void *data, size_t bytes, int64_t offset, const char *path,
                            zero_error *error);
-// Takes the space of an open file at once, where the file system can: a full disk is found before
-// anything is written.
+// Allocates the space of an open file at once where the file system can, so that a full disk is
+// found before anything is written.
 zero_status zr_file_reserve(int fd, int64_t bytes, const char *path, zero_error *error);
 
-// Maps a regular file read-only. Empty files: data NULL, length 0.
+// Maps a regular file read-only. An empty file has data NULL and length 0.
 typedef struct zr_mapped_file {
     const char *data;
     size_t length;
@@ -32,61 +32,64 @@ typedef struct zr_mapped_file {
 zero_status zr_file_map(const char *path, zr_mapped_file *out, zero_error *error);
 void zr_file_unmap(zr_mapped_file *file);
 
-// Durable write in the order: temporary name next to `path`, write, fsync, rename, fsync of the
-// directory.
+// A durable write. Its order is: write under a temporary name next to `path`, fsync, rename, fsync
+// of the directory.
 typedef struct zr_durable {
     int fd;
     char *path, *temporary;
 } zr_durable;
 zero_status zr_durable_open(const char *path, zr_durable *out, zero_error *error);
-// closes; on failure the temporary is removed
+// Closes the file. On failure it removes the temporary.
 zero_status zr_durable_commit(zr_durable *file, zero_error *error);
 void zr_durable_discard(zr_durable *file);
-// of a write that was killed, to a NAME that is known
+// Returns whether `name` is the temporary of a durable write (one that was killed) to a known name.
 bool zr_durable_is_left_over(const char *name, bool (*is_known)(const char *name));
 zero_status zr_file_write_durable(const char *path, const void *data, size_t length,
                                   zero_error *error);
-// directory/name, likewise
+// The same for directory/name.
 zero_status zr_file_write_in(const char *directory, const char *name, const void *data,
                              size_t length, zero_error *error);
 
-// with its parents, durably; an existing one is fine
+// Creates the directory and its parents durably; it may exist already.
 zero_status zr_directory_create(const char *path, zero_error *error);
 zero_status zr_directory_sync(const char *path, zero_error *error);
-// an existing one goes at once, by taking its hidden name, and then what is in it
+// Removes a directory so that it disappears at once: it is renamed to its hidden name, then removed
+// with its content.
 zero_status zr_directory_discard(const char *path, zero_error *error);
-// with what is in it; an absent one is fine
+// Removes a directory with its content; it may be absent.
 zero_status zr_directory_remove(const char *path, zero_error *error);
-// removes what is in it; of a link, in the directory that it leads to
+// Removes the content of a directory; a link is followed to the directory it leads to.
 zero_status zr_directory_empty(const char *path, zero_error *error);
-// The names in it that are not known, up to three of them, for a message; false where there are
-// none. Of a directory that cannot be read nobody knows: true.
+// Returns whether the directory has entries that are not known, and writes up to three of their
+// names for a message. It also returns true for a directory that exists and cannot be read.
 bool zr_directory_others(const char *path, bool (*is_known)(const char *name), char *names,
                          size_t room);
-char *zr_path_parent(const char *path, zero_error *error); // the directory that it lies in; zr_free
+// Returns the parent directory's path (zr_free).
+char *zr_path_parent(const char *path, zero_error *error);
 bool zr_path_exists(const char *path), zr_path_is_link(const char *path);
-bool zr_path_is_file(const char *path), zr_path_is_directory(const char *path); // or a link to one
+// A link to one counts, too.
+bool zr_path_is_file(const char *path), zr_path_is_directory(const char *path);
 bool zr_path_has(const char *directory, const char *name); // directory/name exists
-// Whether `path` is `place`, or lies in it, also by way of links and mounts; false where one of
-// them is not there.
+// Returns whether `path` is `place` or lies in it, also by way of links and mounts; false where
+// either does not exist.
 bool zr_path_lies_in(const char *path, const char *place);
-// The same by the names, for what is not there yet: links are followed as far as there is
-// something.
+// The same, judged by names, for paths that do not exist yet: links are followed as far as the path
+// exists.
 bool zr_path_would_lie_in(const char *path, const char *place);
-// The first bytes of a regular file, room - 1 at most, and a 0; how many. 0 where nothing can be
-// read, or it is no regular file.
+// Reads the first bytes of a regular file, at most room - 1, and appends a 0. Returns their number,
+// which is 0 where the file cannot be read or is not a regular one.
 size_t zr_file_head(const char *path, char *out, size_t room);
-// A directory that is there whole or not at all: filled under the hidden name next to it (zr_free),
-// every file in it brought to the disk, then published. One that is there already changes places
-// with it, so that there is always one. Where the file system cannot do that (NFS), it takes the
-// name HIDDEN.earlier first: who is killed between the two renames leaves it there, whole, and the
-// path is absent until the next publication.
+// A directory that appears whole or not at all. It is filled under a hidden name next to its own
+// (zr_free), every file in it is brought to the disk, and then it is published. A directory that
+// has the name already is exchanged with it, so that one always exists. Where the file system
+// cannot exchange names (NFS), the old one is first renamed to HIDDEN.earlier: a process killed
+// between the two renames leaves it there, whole, and the path stays absent until the next
+// publication.
 char *zr_directory_hidden(const char *path, zero_error *error);
 zero_status zr_directory_publish(const char *hidden, const char *path, zero_error *error);
 
-// Takes an advisory lock (open file description) on path/.lock, created if absent; *fd keeps it
-// until closed.
-// ZERO_ERR_USAGE where another run holds it.
+// Takes an advisory lock (open file description) on path/.lock, which is created if absent. *fd
+// holds it until it is closed. ZERO_ERR_USAGE where another run holds the lock.
 zero_status zr_directory_lock(const char *path, int *fd, zero_error *error);
 
 #endif

@@ -1,11 +1,11 @@
-// JSON in: a bounded pre-scan, then jansson with duplicates refused. Messages name file, line and
-// column of the token.
+// Reads JSON: a bounded pre-scan, then jansson, which refuses duplicates. Messages name file, line
+// and column of the token.
 #include "base/json_scan.h"
 #include "base/file.h"
 
 #include <string.h>
 
-#define SHOWN 40 // bytes of the text that a message repeats
+#define SHOWN 40 // bytes of a token that a message quotes at most
 
 static int shown(zr_json_token token)
 {
@@ -26,7 +26,8 @@ static void blank_out(char *text, size_t start, size_t end)
             text[i] = ' ';
 }
 
-// hjson's liberties. `token` is a word or an unclosed string, `next` what follows it.
+// Refuses hjson's liberties. `token` is a word or an unclosed string, and `next` the token after
+// it.
 static zero_status refuse_hjson(const char *text, const char *name, zr_json_token token,
                                 zr_json_token next, bool first, zero_error *error)
 {
@@ -48,10 +49,10 @@ static zero_status refuse_hjson(const char *text, const char *name, zr_json_toke
 typedef struct blanking {
     char *text;
     const char *name;
-    zr_json_token before, last; // the last two tokens that are no comments
+    zr_json_token before, last; // the last two tokens that are not comments
 } blanking;
 
-// Takes one token that is no comment; `next` is the one after it.
+// Takes one token that is not a comment; `next` is the one after it.
 static zero_status blank_token(blanking *state, zr_json_token token, zr_json_token next,
                                zero_error *error)
 {
@@ -84,7 +85,7 @@ static zr_json_token next_blanked(zr_json_scan *scan, char *text, const char *na
 
 zero_status zr_json_blank(char *text, size_t length, const char *name, zero_error *error)
 {
-    // the byte order mark that some editors write
+    // Some editors write a byte order mark.
     if (length >= 3 && !memcmp(text, "\xef\xbb\xbf", 3))
         blank_out(text, 0, 3);
     zr_json_scan scan = {.text = text, .length = length, .comments = true};
@@ -115,15 +116,15 @@ static zero_status check_word(const char *text, const char *name, zr_json_token 
             return zr_json_fail(error, name, text, token.start, "%s is not a number in JSON",
                                 numbers[i]);
     if (*word == '-' || (*word >= '0' && *word <= '9'))
-        return ZERO_OK; // a number, or jansson says what is wrong with it
+        return ZERO_OK; // a number; if it is a wrong one, jansson says so
     return zr_json_fail(error, name, text, token.start,
                         "%.*s is no value: strings are in double quotes; true, false and null are "
                         "written like this",
                         shown(token), word);
 }
 
-// Whether the word is an integer that no int64 holds. transformers writes one where a tokenizer has
-// no limit of length.
+// Returns whether the word is an integer that does not fit an int64. transformers writes one where
+// a tokenizer has no maximum length.
 static bool is_huge(const char *text, zr_json_token token)
 {
     static const char most[] = "9223372036854775807", least[] = "9223372036854775808";
@@ -137,8 +138,8 @@ static bool is_huge(const char *text, zr_json_token token)
     return digits > width || memcmp(text + first, negative ? least : most, width) > 0;
 }
 
-// Depth, and words that are no values, before jansson recurses into the text; *huge counts integers
-// beyond int64.
+// Checks the depth and refuses words that are not values, before jansson recurses into the text.
+// *huge counts the integers that do not fit an int64.
 static zero_status pre_scan(const char *text, size_t length, const char *name, int64_t *huge,
                             zero_error *error)
 {
@@ -158,8 +159,8 @@ static zero_status pre_scan(const char *text, size_t length, const char *name, i
     return ZERO_OK;
 }
 
-// A copy in which the last two digits of each such integer are "e2": a real, to the nearest or one
-// next to it, and every place stays.
+// Makes a copy in which "e2" replaces the last two digits of each such integer. It becomes a real,
+// the nearest one or a neighbour of that, and all positions stay the same.
 static zero_status with_reals(const char *text, size_t length, char **out, zero_error *error)
 {
     zr_json_scan scan = {.text = text, .length = length};
@@ -173,7 +174,8 @@ static zero_status with_reals(const char *text, size_t length, char **out, zero_
     return ZERO_OK;
 }
 
-// jansson says where it stopped reading: the token that ends there is the one it means.
+// Returns the token that ends where jansson stopped reading: it is the one that jansson's message
+// is about.
 static zr_json_token token_ending_at(const char *text, size_t length, size_t position)
 {
     zr_json_scan scan = {.text = text, .length = length};
@@ -213,7 +215,7 @@ zero_status zr_json_parse(const char *text, size_t length, const char *name, jso
     char *copy = NULL;
     *out = NULL;
     ZERO_TRY(pre_scan(text, length, name, &huge, error));
-    // jansson takes the one after a last number for the end
+    // jansson would take a byte 0 after a last number for the end of the text.
     const char *zero = length ? memchr(text, 0, length) : NULL;
     if (zero)
         return zr_json_fail(error, name, text, (size_t)(zero - text), "a byte 0");

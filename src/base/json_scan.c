@@ -1,5 +1,5 @@
-// The scanner, and zr_json_find on top of it. It accepts any bytes: what is not JSON comes out as
-// words.
+// The scanner, and zr_json_find on top of it. It accepts any bytes: anything that is not JSON
+// becomes a word.
 #include "base/json_scan.h"
 
 #include <stdarg.h>
@@ -38,7 +38,7 @@ static void take_comment(zr_json_scan *scan, zr_json_token *token)
     }
 }
 
-// A string ends at its quote or, unclosed, at the end of the line.
+// Takes a string, which ends at its quote or, unclosed, at the end of the line.
 static void take_string(zr_json_scan *scan, zr_json_token *token)
 {
     token->kind = ZR_JSON_STRING;
@@ -125,8 +125,8 @@ static void skip_value(zr_json_scan *scan, zr_json_token token)
     }
 }
 
-// What is left of `path` after its first part, where that part is text[0..length); else NULL. Keys
-// may hold dots.
+// Returns what is left of `path` after a first part that equals text[0..length), or NULL if it does
+// not begin so. Keys may contain dots.
 static const char *after_part(const char *path, const char *text, size_t length)
 {
     if (strncmp(path, text, length))
@@ -137,8 +137,8 @@ static const char *after_part(const char *path, const char *text, size_t length)
     return rest[0] == '.' && rest[1] ? rest + 1 : NULL;
 }
 
-// Enters the member of an object whose key begins `path`; NULL where there is none, else the rest
-// of the path.
+// Enters the member of an object whose key begins `path`. Returns the rest of the path, or NULL if
+// there is no such member.
 static const char *enter_member(zr_json_scan *scan, const char *path)
 {
     for (;;) {

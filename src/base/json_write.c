@@ -1,4 +1,4 @@
-// JSON out: strings and numbers appended to a buffer, for lines that are written without a tree.
+// Writes JSON: appends strings and numbers to a buffer, for lines that are written without a tree.
 #include "base/json.h"
 #include "base/plain_text.h"
 
@@ -41,7 +41,7 @@ void zr_json_append_string(zr_buffer *out, const char *text, size_t length)
     zr_buffer_append(out, "\"", 1);
 }
 
-// Puts '.' for the locale's decimal sign, which may have several bytes.
+// Replaces the locale's decimal sign, which may have several bytes, with '.'.
 static void use_point(char *digits)
 {
     char *to = digits;
@@ -70,6 +70,7 @@ void zr_json_append_double(zr_buffer *out, double value)
             break;
     }
     use_point(digits);
-    bool looks_integral = !strpbrk(digits, ".e"); // 1.0 stays a real number, -0.0 keeps its sign
+    // 1.0 stays a real number, and -0.0 keeps its sign
+    bool looks_integral = !strpbrk(digits, ".e");
     zr_buffer_printf(out, "%s%s", digits, looks_integral ? ".0" : "");
 }

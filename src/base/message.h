@@ -1,4 +1,4 @@
-// The running hash of messages: plan/ computes it beforehand, comm/ folds in each message as it
+// The running hash of messages: plan/ computes it beforehand, and comm/ folds in each message as it
 // happens (contract 8).
 #ifndef ZR_BASE_MESSAGE_H
 #define ZR_BASE_MESSAGE_H

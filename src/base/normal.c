@@ -1,5 +1,5 @@
-// Loops without branches over a block, so that any compiler makes vectors of them. The coefficients
-// of log, sin and cos are fdlibm's (e_log.c, k_sin.c, k_cos.c).
+// Loops over a block without branches, so that any compiler can vectorise them. The coefficients of
+// log, sin and cos are those of fdlibm (e_log.c, k_sin.c, k_cos.c).
 #include "base/normal.h"
 
 #include <math.h>
@@ -27,14 +27,14 @@ INLINE uint64_t to_bits(double x)
     return bits;
 }
 
-// n < 2^52, exactly: the mantissa of 2^52 + n.
+// Converts n < 2^52 exactly: n is the mantissa of 2^52 + n.
 INLINE double from_integer(uint64_t n) { return from_bits(n | 0x4330000000000000u) - 0x1p52; }
 
-// In (0, 1), both ends excluded, from the upper 52 of 64 bits; exact.
+// Maps the upper 52 of 64 bits into (0, 1), both ends excluded; exact.
 INLINE double open_unit(uint64_t bits) { return (from_integer(bits >> 12) + 0.5) * 0x1p-52; }
 
-// x in (0, 1): 2^e * m with m in [sqrt(1/2), sqrt(2)); log m = 2s + s^3 P(s^2) with s = (m - 1) /
-// (m + 1)
+// For x in (0, 1), x = 2^e * m with m in [sqrt(1/2), sqrt(2)); log m = 2s + s^3 P(s^2) with s = (m
+// - 1) / (m + 1).
 INLINE double natural_log(double x)
 {
     uint64_t bits = to_bits(x) + (0x3ff0000000000000u - 0x3fe6a09e667f3bcdu);
@@ -51,7 +51,7 @@ INLINE double natural_log(double x)
     return exponent * 0x1.62e42fefa39efp-1 + (s * z * p + 2 * s);
 }
 
-// cos and sin of 2 pi u: the nearest quarter turn, and the angle from there
+// Computes cos and sin of 2 pi u from the nearest quarter turn and the angle from there.
 INLINE void cos_sin_turn(double u, double *cosine, double *sine)
 {
     double quarters = (4 * u + 0x1.8p52) - 0x1.8p52;
@@ -91,7 +91,8 @@ INLINE void block(const uint64_t radius[ZR_NORMAL_BLOCK], const uint64_t angle[Z
 }
 
 #if defined(__x86_64__)
-// Wider vectors, the same operations: without fused multiply-adds the bits are the same.
+// The same operations on wider vectors. The bits are the same, because nothing is fused into
+// multiply-adds.
 __attribute__((target("avx2"))) static void block_avx2(const uint64_t radius[ZR_NORMAL_BLOCK],
                                                        const uint64_t angle[ZR_NORMAL_BLOCK],
                                                        double out[2 * ZR_NORMAL_BLOCK])

@@ -12,7 +12,7 @@
 #endif
 
 #define PAGE ((size_t)4096)
-#define WORTH ((size_t)32 << 20) // of a thread
+#define WORTH ((size_t)32 << 20) // bytes that are worth a thread
 #define THREADS_MAX 8
 
 typedef struct part {
@@ -21,7 +21,7 @@ typedef struct part {
     int failed; // an errno
 } part;
 
-// Kernels before 5.14 do not know the advice: there every page is written to.
+// Kernels before 5.14 do not know this advice; there each page is written to.
 static int populate(char *base, size_t bytes)
 {
     int failed;
@@ -43,7 +43,7 @@ static void populate_job(void *argument)
     p->failed = populate(p->base, p->bytes);
 }
 
-// A part for each thread; all of it by this one where none can be made.
+// Gives each thread a part; where no thread can be made, this one does everything.
 static int populate_in_threads(char *base, size_t bytes, int threads)
 {
     zr_workers *workers;
@@ -57,7 +57,7 @@ static int populate_in_threads(char *base, size_t bytes, int threads)
         if (zr_workers_submit(workers, populate_job, &parts[i], &ignored) != ZERO_OK)
             populate_job(&parts[i]);
     }
-    zr_workers_destroy(workers); // once all have ended
+    zr_workers_destroy(workers); // returns when all jobs have ended
     int failed = 0;
     for (int i = 0; i < threads && !failed; i++)
         failed = parts[i].failed;
@@ -77,7 +77,7 @@ int zr_pages_populate(void *base, size_t bytes)
 char *zr_pages_large(char *memory, size_t bytes)
 {
     char *first = memory + (ZR_LARGE_PAGE - (uintptr_t)memory % ZR_LARGE_PAGE) % ZR_LARGE_PAGE;
-    // kernels without them refuse; nothing depends on them
+    // Kernels without large pages refuse this; nothing depends on it.
     (void)madvise(first, bytes, MADV_HUGEPAGE);
     return first;
 }

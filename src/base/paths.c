@@ -1,4 +1,4 @@
-// Where names lead: through symbolic links, and to one file under two names.
+// Where names lead: through symbolic links, and to one file that has two names.
 #define _GNU_SOURCE
 #include "base/alloc.h"
 #include "base/file.h"
@@ -50,8 +50,8 @@ static bool is_one(const char *path, const struct stat *other)
     return stat(path, &info) == 0 && info.st_dev == other->st_dev && info.st_ino == other->st_ino;
 }
 
-// From the resolved name upwards; the numbers of device and file find what a bind mount shows under
-// another name.
+// Walks up from the resolved name. Comparing device and inode numbers finds a place that a bind
+// mount shows under another name.
 bool zr_path_lies_in(const char *path, const char *place)
 {
     char at[PATH_MAX];
@@ -66,11 +66,11 @@ bool zr_path_lies_in(const char *path, const char *place)
     return true;
 }
 
-// The deepest part that exists, resolved, and the rest by its names.
+// Resolves the deepest part that exists, and appends the rest by its names.
 static bool resolve(const char *path, char out[static PATH_MAX])
 {
     char at[PATH_MAX], rest[PATH_MAX] = "", longer[PATH_MAX];
-    int up = 0; // names that a ".." after them takes back
+    int up = 0; // names that a ".." after them cancels
     if (snprintf(at, sizeof at, "%s%s", path[0] == '/' ? "" : "./", path) >= (int)sizeof at)
         return false;
     while (!realpath(at, out)) {
@@ -103,7 +103,7 @@ bool zr_path_would_lie_in(const char *path, const char *place)
 size_t zr_file_head(const char *path, char *out, size_t room)
 {
     struct stat info;
-    // a pipe without a writer would be waited for
+    // Without O_NONBLOCK a pipe without a writer would be waited for.
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     ssize_t got = 0;
     if (fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode))

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-// Of a lead byte that is followed by others, by the first of these: whether a shorter form exists,
-// or what is spelled is half of a pair, or lies beyond U+10FFFF.
+// Decides by a lead byte and the byte after it whether a sequence is invalid: a shorter form
+// exists, it spells half of a surrogate pair, or it lies beyond U+10FFFF.
 static bool is_excluded(unsigned char lead, unsigned char second)
 {
     bool overlong = (lead == 0xe0 && second < 0xa0) || (lead == 0xf0 && second < 0x90);
@@ -26,7 +26,7 @@ size_t zr_utf8_bytes(const unsigned char *text, size_t length)
     return is_excluded(lead, text[1]) ? 0 : bytes;
 }
 
-// U+0000 to U+001F, U+007F to U+009F.
+// Control characters are U+0000 to U+001F and U+007F to U+009F.
 static bool is_control(const unsigned char *at, size_t bytes)
 {
     return bytes == 1 ? at[0] < 0x20 || at[0] == 0x7f : bytes == 2 && at[0] == 0xc2 && at[1] < 0xa0;

@@ -1,9 +1,8 @@
 // Counter-based randomness: J. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC
 // 2011.
 //
-// Invariant: every value is a function of (key, index) alone, so that any rank may make any range
-// of a vector.
-// The high half of Philox's counter separates the uses of one key.
+// Invariant: every value is a function of (key, index) alone, so that any rank can compute any
+// range of a vector. The high half of Philox's counter separates the uses of one key.
 #include "base/random.h"
 #include "base/normal.h"
 
@@ -67,7 +66,7 @@ void zr_random_uniform(uint64_t key, int64_t start, int64_t count, float half_wi
     for (int64_t four = start / 4; 4 * four < end; four++) {
         zr_philox random = zr_philox4x32(key, USE_UNIFORM, (uint64_t)four);
         for (int64_t i = ZR_MAX(4 * four, start); i < ZR_MIN(4 * four + 4, end); i++) {
-            // 24 bits: exact in a float, and never -1 or 1
+            // 24 bits are exact in a float, and never give -1 or 1.
             double unit = ((double)(random.v[i - 4 * four] >> 8) + 0.5) * 0x1p-23 - 1.0;
             out[i - start] = (float)(unit * half_width);
         }
@@ -83,7 +82,8 @@ static uint64_t mix(uint64_t x)
 
 #define FEISTEL_ROUNDS 8
 
-// One pass through a balanced Feistel network: a bijection of the numbers of 2 x half bits.
+// Does one pass through a balanced Feistel network, which is a bijection of the numbers of 2 x half
+// bits.
 static uint64_t feistel(const uint32_t keys[FEISTEL_ROUNDS], int half, uint64_t x)
 {
     uint64_t mask = half == 32 ? UINT32_MAX : ((uint64_t)1 << half) - 1;
@@ -107,7 +107,8 @@ uint64_t zr_permute(uint64_t key, uint64_t i, uint64_t n)
         zr_philox random = zr_philox4x32(key, USE_PERMUTATION, (uint64_t)four);
         memcpy(keys + 4 * four, random.v, sizeof random.v);
     }
-    do // the cycle that i lies on leads back below n: after less than four steps in the mean
+    // The cycle that i lies on leads back below n, after less than four steps on average.
+    do
         i = feistel(keys, half, i);
     while (i >= n);
     return i;

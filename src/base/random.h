@@ -1,4 +1,4 @@
-// Randomness as a pure function of a key: Philox4x32-10 (Salmon et al., 2011). Nothing here has a
+// Randomness as a pure function of a key: Philox4x32-10 (Salmon et al., 2011). Nothing here keeps
 // state.
 #ifndef ZR_BASE_RANDOM_H
 #define ZR_BASE_RANDOM_H
@@ -8,23 +8,23 @@
 typedef struct zr_philox {
     uint32_t v[4];
 } zr_philox;
-// vectors of Random123 in the tests
+// The tests compare it with Random123's test vectors.
 zr_philox zr_philox4x32(uint64_t key, uint64_t counter_high, uint64_t counter_low);
 
 uint64_t zr_hash_bytes(const void *data, size_t length, uint64_t seed); // xxh64
 uint64_t zr_hash_text(const char *text);
 
-// Elements [start, start+count) of the standard normal (or uniform (-1,1)) vector named by key: any
-// range gives the same values.
+// Write elements [start, start+count) of the standard normal (or uniform (-1,1)) vector named by
+// key, scaled. An element has the same value whatever range it is computed in.
 void zr_random_normal(uint64_t key, int64_t start, int64_t count, float deviation, float *out);
 void zr_random_uniform(uint64_t key, int64_t start, int64_t count, float half_width, float *out);
 
-// Position i (0 <= i < n) of the pseudo-random permutation of 0..n-1 named by key (Feistel network
-// with cycle walking, no memory).
+// Returns position i (0 <= i < n) of the pseudo-random permutation of 0..n-1 named by key (a
+// Feistel network with cycle walking, no memory).
 uint64_t zr_permute(uint64_t key, uint64_t i, uint64_t n);
 
-// Of a file that is too large to be read whole, at most so many blocks are looked at: positions 0,
-// 1, ... of zr_permute over all its blocks.
+// The number of blocks that are read at most of a file that is too large to be read whole: those at
+// positions 0, 1, ... of zr_permute over all its blocks.
 #define ZR_SAMPLED_BLOCKS 4096
 
 #endif

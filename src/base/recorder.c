@@ -37,7 +37,7 @@ zero_status zr_recorder_create(int64_t capacity, zr_recorder **out, zero_error *
 
 void zr_recorder_destroy(zr_recorder *recorder) { zr_free(recorder); }
 
-// For a few instructions, which nobody waits for in the kernel.
+// Spins: the lock is held for a few instructions only, so waiting in the kernel is not worth it.
 static void lock(zr_recorder *recorder)
 {
     while (atomic_flag_test_and_set_explicit(&recorder->appending, memory_order_acquire))
@@ -107,7 +107,7 @@ bool zr_recorder_is_within(const zr_recorder *recorder, int64_t i, const zr_reco
            recorder->records[i].begin >= around->begin;
 }
 
-// The waits inside of a record ended before it did, so they stand right before it.
+// Waits inside of a record ended before it did, so they stand right before it.
 int64_t zr_recorder_own_time(const zr_recorder *recorder, int64_t first, int64_t i)
 {
     const zr_record *record = &recorder->records[i];

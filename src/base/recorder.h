@@ -1,11 +1,10 @@
-// What took time in a step: a room of records of fixed size, filled by one rank's thread as it
-// computes, communicates and waits, and by the thread that updates beside it (aside records alone),
-// and read by the rank's thread for `zero bench step`, --profile and the breakdowns of the
-// configuration.
+// What took time in a step: a buffer of records of fixed size. One rank's thread fills it as it
+// computes, communicates and waits; the thread that updates beside it adds aside records only. The
+// rank's thread reads it for `zero bench step`, --profile and the breakdowns of the configuration.
 //
-// Nothing here is in the path of a run that records nothing: a queue then holds the backend itself
-// and not the one that records around it (compute/recording.c), a communicator and an engine a NULL
-// pointer. A full room counts what it drops.
+// A run that records nothing pays nothing: its queue then holds the backend itself instead of the
+// one that records around it (compute/recording.c), and its communicator and engine hold a NULL
+// pointer. A full buffer counts the records that it drops.
 #ifndef ZR_BASE_RECORDER_H
 #define ZR_BASE_RECORDER_H
 
@@ -56,53 +55,56 @@ typedef enum zr_activity {
         ZR_ACTIVITY_COUNT
 } zr_activity;
 
-bool zr_activity_is_aside(zr_activity what);    // of other threads: such records overlap each other
+// Whether other threads do it: its records may overlap all others.
+bool zr_activity_is_aside(zr_activity what);
 const char *zr_activity_name(zr_activity what); // "product", for traces
 const char *zr_activity_text(zr_activity what); // "matrix products", for people
 zr_track zr_activity_track(zr_activity what);
 
 typedef struct zr_record {
     int64_t begin, end; // nanoseconds of zr_clock_nanoseconds
-    // read and written, of operands as they are stored; comm: fetched from other ranks
+    // Bytes read and written, counted as the operands are stored; for comm, those fetched from
+    // other ranks.
     int64_t bytes;
     int64_t flops; // of products and attention
-    int32_t unit;  // whose forward or backward was under way, -1: none
-    int32_t slot;  // comm: of the window, -1: none
+    int32_t unit;  // whose forward or backward was under way; -1: none
+    int32_t slot;  // of the window, for comm; -1: none
     zr_activity what;
 } zr_record;
 
 typedef struct zr_recorder {
     int64_t capacity, dropped;
-    _Atomic int64_t count; // those below it are complete
+    _Atomic int64_t count; // records below it are complete
     atomic_flag appending;
-    int32_t unit;        // that the next records belong to
+    int32_t unit;        // to which the next records belong
     zr_record records[]; // (capacity)
 } zr_recorder;
 
-// Room for `capacity` records, touched, so that recording allocates and faults nothing. Free with
-// zr_recorder_destroy.
+// Allocates a buffer of `capacity` records and touches it, so that recording neither allocates nor
+// faults. Free it with zr_recorder_destroy.
 zero_status zr_recorder_create(int64_t capacity, zr_recorder **out, zero_error *error);
 void zr_recorder_destroy(zr_recorder *recorder); // NULL is allowed
 void zr_recorder_clear(zr_recorder *recorder);
-// Appends what began at `begin` and ends now. recorder NULL: nothing.
+// Appends what began at `begin` and ends now. Does nothing if `recorder` is NULL.
 void zr_recorder_add(zr_recorder *recorder, zr_activity what, int64_t begin, int64_t bytes,
                      int64_t flops, int32_t slot);
-// The same for what went on beside this thread, from begin to end: transfers, of no unit.
+// The same for work beside this thread, from begin to end, such as transfers; it belongs to no
+// unit.
 void zr_recorder_add_aside(zr_recorder *recorder, zr_activity what, int64_t begin, int64_t end,
                            int64_t bytes);
 int64_t zr_recorder_begin(const zr_recorder *recorder); // now; 0 where recorder is NULL
 
-// Whether record i, which stands before `around`, began inside of it; what went on aside is passed
-// over.
+// Returns whether record i, which stands before `around`, began inside of it. An aside record
+// counts as inside, so that a walk back over the records passes it.
 bool zr_recorder_is_within(const zr_recorder *recorder, int64_t i, const zr_record *around);
-// Nanoseconds of record i, of which first is the earliest that counts; a collective's without the
-// waits inside of it.
+// Returns the nanoseconds of record i; those of a collective exclude the waits inside of it.
+// Records before `first` are not looked at.
 int64_t zr_recorder_own_time(const zr_recorder *recorder, int64_t first, int64_t i);
 
 typedef struct zr_activity_sum {
     int64_t calls, nanoseconds, bytes, flops;
 } zr_activity_sum;
-// Sums by activity of records [first, count), of their own times.
+// Sums the records [first, count) by activity, with their own times.
 void zr_recorder_sum(const zr_recorder *recorder, int64_t first,
                      zr_activity_sum sums[ZR_ACTIVITY_COUNT]);
 

@@ -1,9 +1,10 @@
-// Taking over a struct of any version.
+// Takes over a struct of any version.
 #include "base/struct_take.h"
 
 #include <string.h>
 
-#define MOST_NEW 4096 // bytes that a newer version may have more; a larger size is none
+// A newer version may have so many bytes more; a larger size is a mistake.
+#define MOST_NEW 4096
 
 static bool is_zero(const char *bytes, size_t count)
 {

@@ -1,8 +1,8 @@
-// A queue of jobs in a ring, served by a fixed number of threads. Used by I/O and communication.
+// A queue of jobs in a ring, served by a fixed number of threads. I/O and communication use it.
 //
-// Invariant, under the lock: `queued` jobs wait in ring[first ...], `running` are being done;
-// `idle` is signalled when both are 0, `room` when the ring is no longer full, `work` when there is
-// a job or the end.
+// Invariant, under the lock: `queued` jobs wait in ring[first ...], and `running` jobs are being
+// done; `idle` is signalled when both are 0, `room` when the ring is no longer full, `work` when
+// there is a job or the end has come.
 #define _GNU_SOURCE
 #include "base/thread.h"
 #include "base/alloc.h"
@@ -50,7 +50,7 @@ static void *serve(void *argument)
     return NULL;
 }
 
-// Signals stay with the threads that the program made.
+// Blocks all signals in the new thread, so that they go to the threads that the program made.
 static int start_thread(zr_workers *workers)
 {
     sigset_t all, before;

@@ -1,4 +1,4 @@
-// Threads for I/O and communication only (kernels use OpenMP): a FIFO of jobs served by a fixed
+// Threads for I/O and communication only (kernels use OpenMP): a FIFO of jobs, served by a fixed
 // number of threads.
 #ifndef ZR_BASE_THREAD_H
 #define ZR_BASE_THREAD_H
@@ -9,10 +9,11 @@ typedef struct zr_workers zr_workers;
 typedef void (*zr_job)(void *argument);
 
 zero_status zr_workers_create(int threads, int capacity, zr_workers **out, zero_error *error);
-// waits while the queue is full
+// Queues a job; waits while the queue is full.
 zero_status zr_workers_submit(zr_workers *workers, zr_job job, void *argument, zero_error *error);
-void zr_workers_drain(zr_workers *workers); // returns when all submitted jobs have ended
-// or when that time is over: whether they have
+// Returns when all submitted jobs have ended.
+void zr_workers_drain(zr_workers *workers);
+// Returns then, or when the time is over: true if all jobs have ended.
 bool zr_workers_drain_for(zr_workers *workers, double seconds);
 void zr_workers_destroy(zr_workers *workers); // drains first
 
