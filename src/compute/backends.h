@@ -1,5 +1,5 @@
-// The backends of this build, and the threshold of dropout that all of them share. Only compute/
-// includes this.
+// The backends of this build, and the threshold of dropout that they share. Only compute/ includes
+// this.
 #ifndef ZR_COMPUTE_BACKENDS_H
 #define ZR_COMPUTE_BACKENDS_H
 
@@ -8,17 +8,17 @@
 
 extern const zr_backend zr_ref_backend;
 extern const zr_backend zr_cpu_backend_portable;
-extern const zr_backend zr_cpu_backend_avx2;   // listed where this build has it (x86-64)
+extern const zr_backend zr_cpu_backend_avx2;   // in builds for x86-64
 extern const zr_backend zr_cpu_backend_avx512; // likewise
-// the same kernels; oneDNN's products in bf16 too. Listed where oneDNN is built in
+// The same kernels, with oneDNN's products in bf16 as well; in builds with oneDNN.
 extern const zr_backend zr_cpu_backend_avx512_bf16;
-extern const zr_backend zr_cpu_backend_amx; // likewise, and in tiles
+extern const zr_backend zr_cpu_backend_amx; // likewise, and its products use tiles
 
-// Refuses a product that no backend computes, by name.
+// Refuses a product that no backend computes; the message says why.
 zero_status zr_product_check(const zr_product *product, zero_error *error);
 
-// Words below are dropped: the least integer >= p * 2^32, so that comparing integers is comparing
-// reals.
+// Returns the threshold below which a random word drops its element: the least integer >= p * 2^32,
+// so that comparing with it is the same as comparing with the real number.
 static inline uint64_t zr_dropout_threshold(float p)
 {
     double exact = (double)p * 4294967296.0;
@@ -26,7 +26,7 @@ static inline uint64_t zr_dropout_threshold(float p)
     return whole + ((double)whole < exact);
 }
 
-// What a kept element is multiplied by.
+// Returns what a kept element is multiplied by.
 static inline float zr_dropout_factor(float p) { return p < 1 ? 1 / (1 - p) : 0; }
 
 #endif

@@ -4,7 +4,7 @@
 size_t zr_product_scratch(zr_queue *queue, zero_dtype dtype, const zero_product_shape *shape)
 {
     const zr_product variants[] = {
-        // a unit's shape does not say which of these it is
+        // A unit's shape does not say which of these it is.
         {.out = dtype},
         {.out = dtype, .epilogue = ZR_EPILOGUE_BIAS},
         {.out = dtype, .epilogue = ZR_EPILOGUE_BIAS, .gelu_a = true},

@@ -1,7 +1,7 @@
-// A backend that records: each of its functions calls the same one of the backend that it wraps and
-// notes what it took and moved.
-// Put in the place of a queue's backend by zr_queue_record, and taken out again; a run that records
-// nothing never comes here.
+// A backend that records: each of its functions calls the same function of the backend that it
+// wraps, and notes how long it took and what it moved. zr_queue_record puts it in place of a
+// queue's backend, and zr_queue_record_end takes it out again; a run that records nothing never
+// comes here.
 //
 // Bytes are those of the operands as they are stored, read and written once: what a kernel that is
 // bound by memory has to move.
@@ -15,7 +15,7 @@
 #include "compute/row_ops.h"
 
 struct zr_recording {
-    zr_backend outer; // what queue->backend points to
+    zr_backend outer; // queue->backend points to this
     const zr_backend *inner;
     zr_recorder *recorder;
 };
@@ -27,8 +27,8 @@ static const zr_recording *of(const zr_queue *queue)
 
 static int64_t size_of(zero_dtype dtype) { return (int64_t)zero_dtype_bytes(dtype); }
 
-// Calls of the wrapped backend see that backend in the queue, since some of its functions use
-// others of its tables.
+// During a call the queue holds the wrapped backend, since some of its functions use others of its
+// tables.
 typedef struct entry {
     zr_queue *queue;
     const zr_recording *self;
@@ -161,7 +161,7 @@ static size_t attention_scratch(const zr_queue *queue, const zr_attention *atten
     return plain.backend->attention->scratch(&plain, attention);
 }
 
-// Bytes of qkv and of (batch, seq, heads*head_dim), and flops of one product of all its rows with
+// Bytes of qkv and of (batch, seq, heads*head_dim), and the flops of one product of all rows with
 // all keys up to the diagonal.
 static int64_t attention_bytes_in(const zr_attention *a)
 {
@@ -355,7 +355,8 @@ static void zero(zr_queue *queue, int64_t bytes, void *to)
     leave(&entry, ZR_ACTIVITY_element, bytes, 0);
 }
 
-// Read, modified and written: master and states; read: the gradient; written: the 16-bit copy.
+// Returns bytes: master and states are read and written, the gradient is read, the 16-bit copy is
+// written.
 static int64_t update_bytes(int64_t n, const zr_range_states *at)
 {
     int64_t states = 1 + (at->state0 != NULL) + (at->state1 != NULL);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 static const zr_backend *const backends[] = {
-    // of one name, the best path first
+    // Of backends with one name, the best path comes first.
     &zr_ref_backend,
 #ifdef ZR_COMPUTE_ONEDNN
     &zr_cpu_backend_amx,      &zr_cpu_backend_avx512_bf16,
@@ -21,7 +21,7 @@ static const zr_backend *const backends[] = {
 
 const zr_backend *const *zr_backends(void) { return backends; }
 
-// When a queue is opened: by CPUID and the kernel, which is asked for the registers of tiles.
+// Used when a queue is opened: asks CPUID, and the kernel for the tile registers.
 static bool path_offered(const char *path, const zr_cpu_features *features)
 {
     if (strcmp(path, "amx") == 0)
@@ -35,7 +35,7 @@ static bool path_offered(const char *path, const zr_cpu_features *features)
     return true;
 }
 
-// Asked at every layer: from what the loader found out, since CPUID itself takes microseconds under
+// Called at every layer, so it uses what the loader found out, since CPUID takes microseconds under
 // a hypervisor.
 bool zr_backend_offered(const zr_backend *backend)
 {
@@ -56,7 +56,7 @@ bool zr_backend_offered(const zr_backend *backend)
     return strcmp(path, "portable") == 0;
 }
 
-// "cpu (cpu:avx2), cpu:avx2, cpu:portable, ref": with the best path in brackets.
+// Writes "cpu (that is cpu:avx2), cpu:avx2, cpu:portable, ref", with the best path in brackets.
 void zr_backends_offered(char *out, size_t size)
 {
     zr_cpu_features features = zr_cpu_detect();

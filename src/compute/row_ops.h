@@ -1,4 +1,4 @@
-// The table of what computes rows of activations: norms, softmax and the loss. compute.h says what
+// The table of work on rows of activations: norms, softmax and the loss. compute.h states what
 // holds for all tables.
 #ifndef ZR_COMPUTE_ROW_OPS_H
 #define ZR_COMPUTE_ROW_OPS_H
@@ -9,8 +9,9 @@
 typedef struct zr_queue zr_queue;
 
 typedef struct zr_norm { // LayerNorm or RMSNorm over the last dimension; statistics in fp32
-    zero_dtype dtype;    // of y, dy, gamma, beta, and of what residual_norm_forward adds
-    zero_dtype stream;   // of x, sum, dx: the residual stream
+    // The type of y, dy, gamma, beta, and of the branch that residual_norm_forward adds.
+    zero_dtype dtype;
+    zero_dtype stream; // of x, sum, dx: the residual stream
     int64_t rows, width;
     float epsilon;
 } zr_norm;
@@ -22,24 +23,25 @@ typedef struct zr_loss { // softmax cross-entropy of rows of logits
 } zr_loss;
 
 typedef struct zr_row_ops {
-    // y = (x - mean) * rstd * gamma + beta; mean, rstd (rows) may be NULL (evaluation).
+    // y = (x - mean) * rstd * gamma + beta; mean and rstd (rows) may be NULL in an evaluation.
     void (*norm_forward)(zr_queue *queue, const zr_norm *norm, const void *x, const void *gamma,
                          const void *beta, void *y, float *mean, float *rstd);
-    // sum = x + branch, and the norm of sum as it was rounded into y, in one pass; sum may be x, or
-    // branch where stream == dtype.
+    // In one pass, sum = x + branch, and y = the norm of sum as it was rounded. sum may be x, or
+    // branch if stream == dtype.
     void (*residual_norm_forward)(zr_queue *queue, const zr_norm *norm, const void *x,
                                   const void *branch, void *sum, const void *gamma,
                                   const void *beta, void *y, float *mean, float *rstd);
-    // dx = [past +] gradient; past: what arrives around the norm, of the stream's type, dx itself
-    // or NULL. dgamma, dbeta (width): set, or added to where add_parameters; each may be NULL,
-    // where nobody wants it. scratch: norm_scratch bytes, 64-byte aligned.
+    // dx = [past +] gradient. past is the gradient that arrives around the norm, in the stream's
+    // type; it may be dx itself, or NULL. dgamma and dbeta (width) are set, or added to with
+    // add_parameters; each may be NULL if nobody wants it. scratch: norm_scratch bytes, 64-byte
+    // aligned.
     void (*norm_backward)(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x,
                           const void *gamma, const float *mean, const float *rstd, const void *past,
                           void *dx, float *dgamma, float *dbeta, bool add_parameters,
                           void *scratch);
     size_t (*norm_scratch)(const zr_queue *queue, const zr_norm *norm);
     // RMSNorm: y = x * rstd * gamma, rstd = 1/sqrt(mean of squares + epsilon); rstd (rows) may be
-    // NULL. Otherwise as the three above; dx may be dy where stream == dtype.
+    // NULL. Otherwise these are like the three above; dx may be dy if stream == dtype.
     void (*rms_forward)(zr_queue *queue, const zr_norm *norm, const void *x, const void *gamma,
                         void *y, float *rstd);
     void (*residual_rms_forward)(zr_queue *queue, const zr_norm *norm, const void *x,
@@ -48,8 +50,8 @@ typedef struct zr_row_ops {
     void (*rms_backward)(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x,
                          const void *gamma, const float *rstd, const void *past, void *dx,
                          float *dgamma, bool add_parameters, void *scratch);
-    // loss[i] (rows) = -log softmax(logits[i])[target[i]], in fp32; where gradient: logits are
-    // overwritten by their gradient. target < 0: the row counts nothing (loss 0, gradient 0).
+    // loss[i] (rows) = -log softmax(logits[i])[target[i]], in fp32. With `gradient`, the gradient
+    // overwrites the logits. A row with target < 0 does not count (loss 0, gradient 0).
     void (*loss)(zr_queue *queue, const zr_loss *loss, void *logits, const int32_t *target,
                  float *row_loss, bool gradient);
     // In place.

@@ -1,20 +1,21 @@
-// Causal self-attention on blocks (FlashAttention: Dao et al., 2022; Dao, 2023), one (batch, head)
-// a task.
+// Causal self-attention on blocks (FlashAttention: Dao et al., 2022; Dao, 2023); one task is one
+// (batch, head).
 //
-// Each head's q, k and v are first packed so that the register tiles read them in sequence. Forward
-// goes over panels of MR queries: scores of up to KEYS keys, an online softmax, the product with v.
-// Backward goes over panels of MR keys, queries in the lanes: the probabilities are computed again
-// from lse, so that nothing but lse was kept. In both, blocks above the diagonal are never touched.
+// Each head's q, k and v are packed first, so that the register tiles read them in sequence.
+// Forward goes over panels of MR queries: scores of up to KEYS keys, an online softmax, the product
+// with v. Backward goes over panels of MR keys, with the queries in the lanes; it computes the
+// probabilities again from lse, so nothing but lse is kept. Neither ever touches blocks above the
+// diagonal.
 //
 //   forward                keys ->                    backward             queries ->
 //            +-------+                                         +-----------------------+
 //    queries | panel |-- only to the diagonal            keys  | panel: from the diag. |
 //
-// Invariant: rows and columns that only fill up a tile hold zeros, and never reach a row or column
-// that counts.
+// Invariant: rows and columns that only fill up a tile hold zeros, and never contribute to a row or
+// column that counts.
 #include "compute/cpu/cpu_attention.h"
 
-#define KEYS 256 // keys a block
+#define KEYS 256 // keys per block
 
 typedef struct job {
     const zr_attention *attention;
@@ -23,13 +24,14 @@ typedef struct job {
     float *to_lse;
     float *scratch;
     int64_t worker_floats;
-    const zr_attention_cache *cache; // decode
+    const zr_attention_cache *cache; // for decode only
     const zr_attention_run *runs;
-    const int64_t *rows; // (run_count) of qkv where each begins
+    // (run_count) The row of qkv at which each run begins.
+    const int64_t *rows;
     int run_count;
 } job;
 
-// queries are the positions from `first` on, keys all up to the last of them
+// The queries are the positions from `first` on; the keys are all positions up to the last query.
 typedef struct span {
     int64_t first, queries;
 } span;
@@ -37,13 +39,14 @@ typedef struct span {
 // ---- forward ----
 
 typedef struct forward_space {
-    float *q;              // panels of MR queries: [queries/MR][head_dim][MR], times scale
-    float *k;              // panels of NR keys: [keys/NR][head_dim][NR]
-    float *v;              // (keys, wide)
-    float *score;          // (MR, KEYS), then the probabilities
-    float *factor;         // (KEYS) of dropout
-    float *sum;            // (QUERIES, wide)
-    float *largest, *norm; // (QUERIES) running maximum of the scores, and sum of the exponentials
+    float *q;      // panels of MR queries: [queries/MR][head_dim][MR], times scale
+    float *k;      // panels of NR keys: [keys/NR][head_dim][NR]
+    float *v;      // (keys, wide)
+    float *score;  // (MR, KEYS), then the probabilities
+    float *factor; // (KEYS) factors of dropout
+    float *sum;    // (QUERIES, wide)
+    // (QUERIES) The running maximum of the scores, and the sum of the exponentials.
+    float *largest, *norm;
 } forward_space;
 
 static forward_space forward_carve(const zr_attention *a, int64_t queries, int64_t keys,
@@ -61,9 +64,9 @@ static forward_space forward_carve(const zr_attention *a, int64_t queries, int64
     };
 }
 
-// Turns the first `valid` of a row's scores into exponentials and the others up to `count` into
-// zeros; the first `full` <= valid, a multiple of LANES, need no mask. Returns what the sums of
-// earlier blocks must be multiplied by.
+// Turns the first `valid` of a row's scores into exponentials, and the others up to `count` into
+// zeros. The first `full` <= valid, a multiple of LANES, need no mask. Returns the factor by which
+// the sums of earlier blocks must be multiplied.
 INLINE float softmax_row(float *score, int64_t full, int64_t valid, int64_t count, float *largest,
                          float *norm)
 {
@@ -93,7 +96,7 @@ static void multiply_row(float *row, int64_t count, float factor)
         vf_store(row + j, vf_load(row + j) * factor);
 }
 
-// Keys [k0, k0+count) for the panel of queries [q0, q0+MR), which is row `row` of the block.
+// Adds keys [k0, k0+count) to the panel of queries [q0, q0+MR), which is row `row` of the block.
 static void forward_panel(const zr_attention *a, const head *at, const forward_space *s,
                           const span *of, int64_t q0, int64_t row, int64_t k0, int64_t count)
 {
@@ -191,14 +194,15 @@ static float dot(const float *a, const float *b, int64_t count)
     return vf_sum(sum);
 }
 
-// element of k and v where the head's positions begin
+// Returns the element of k and v at which the head's positions begin.
 static int64_t cache_of(const job *work, const zr_attention_run *run, int64_t kv_head)
 {
     const zr_attention *a = work->attention;
     return (run->sequence * a->kv_heads + kv_head) * work->cache->capacity * a->head_dim;
 }
 
-// A run of one row reads the cache as it lies. first: of q in qkv; to: of the head in out.
+// Decodes a run of one row, reading the cache as it lies. first: of q in qkv; to: of the head in
+// out.
 static void decode_row(const job *work, const zr_attention_run *run, int64_t first, int64_t to,
                        int64_t cached)
 {
@@ -224,7 +228,7 @@ static void decode_row(const job *work, const zr_attention_run *run, int64_t fir
     row_write(a, sum, 1, work->to, to);
 }
 
-// A run of several: as forward, with the cache's keys before those of the run.
+// Decodes a run of several rows as forward does, with the cache's keys before those of the run.
 static void decode_rows(const job *work, const zr_attention_run *run, int64_t first, int64_t to,
                         int64_t cached, float *scratch)
 {

@@ -1,7 +1,6 @@
-// What attention's forward and backward share: where a head lies, a worker's scratch, packing and
-// writing of rows, dropout.
-// Whatever type qkv, out and their gradients are stored in, between packing and writing all of it
-// is fp32.
+// What forward and backward of attention share: where a head lies, a worker's scratch, packing and
+// writing rows, dropout. Whatever the storage type of qkv, out and their gradients, everything
+// between packing and writing is fp32.
 #ifndef ZR_COMPUTE_CPU_ATTENTION_H
 #define ZR_COMPUTE_CPU_ATTENTION_H
 
@@ -9,28 +8,29 @@
 #include "compute/cpu/cpu_math.h"
 #include "compute/cpu/cpu_tile.h"
 
-#define QUERIES 48 // a block of queries in forward, of keys in backward: 8 panels
+// Queries of a block in forward, keys of one in backward: 8 panels.
+#define QUERIES 48
 
 void ZR_CPU_TABLE(zr_cpu_attention_backward)(zr_queue *queue, const zr_attention *attention,
                                              const void *qkv, const void *out, const float *lse,
                                              const void *dout, void *dqkv, void *scratch);
-// Floats of scratch a worker.
+// Returns the floats of scratch that a worker needs.
 int64_t ZR_CPU_TABLE(zr_cpu_attention_backward_floats)(const zr_attention *attention);
 
-// cpu_rotary.c, for the table.
+// From cpu_rotary.c, for the table of attention.
 void ZR_CPU_TABLE(zr_cpu_rotary_table)(zr_queue *queue, const zr_rotary *rotary, float *table);
 void ZR_CPU_TABLE(zr_cpu_rotate)(zr_queue *queue, const zr_rotary *rotary, int64_t heads,
                                  const float *table, bool back, const void *x, int64_t x_step,
                                  void *y, int64_t y_step);
 
-typedef struct head { // where one (batch, head) lies; all in elements
+typedef struct head { // where one (batch, head) lies, in elements
     const void *q, *k, *v;
-    int64_t step;             // between positions of q, k, v
-    int64_t out_step;         // and of out
+    int64_t step;             // between positions in q, k and v
+    int64_t out_step;         // between positions in out
     int64_t first_in;         // of q in qkv
-    int64_t first_k, first_v; // and of k and v
+    int64_t first_k, first_v; // of k and v in qkv
     int64_t first_out;
-    uint64_t element; // first one of the dropout mask
+    uint64_t element; // first one in the dropout mask
 } head;
 
 static inline head head_at(const zr_attention *a, const void *qkv, int64_t index)
@@ -54,12 +54,12 @@ static inline head head_at(const zr_attention *a, const void *qkv, int64_t index
     };
 }
 
-static inline int64_t wide(const zr_attention *a) // head_dim, up to whole tiles
+static inline int64_t wide(const zr_attention *a) // head_dim, rounded up to whole tiles
 {
     return ZR_ROUND_UP(a->head_dim, NR);
 }
 
-typedef struct space { // a worker's scratch as it is handed out; base NULL: only counted
+typedef struct space { // a worker's scratch as it is handed out; base NULL: it is only counted
     float *base;
     int64_t used;
 } space;
@@ -71,7 +71,7 @@ static inline float *take(space *from, int64_t count)
     return taken;
 }
 
-// factors[c] = what dropout multiplies probability (i, first + c) by.
+// Sets factors[c] to what dropout multiplies probability (i, first + c) by.
 static inline void dropout_factors(const zr_attention *a, const head *at, int64_t i, int64_t first,
                                    int64_t count, float *factors)
 {
@@ -90,7 +90,7 @@ static inline void dropout_factors(const zr_attention *a, const head *at, int64_
     }
 }
 
-// pack_columns and pack_rows of all of a head's positions.
+// Apply pack_columns and pack_rows to all positions of a head.
 static inline void columns_pack(const zr_attention *a, const void *from, int64_t step,
                                 int64_t panel, float factor, float *to)
 {
@@ -112,7 +112,7 @@ INLINE void row_put(zero_dtype type, const float *from, int64_t count, float fac
         vf_put_as(type, to, first + c, count - c, vf_load(from + c) * factor);
 }
 
-// head_dim elements of to, from `first` on, = factor * from, rounded.
+// Writes head_dim elements of `to`, from `first` on, as factor * from, rounded.
 static inline void row_write(const zr_attention *a, const float *from, float factor, void *to,
                              int64_t first)
 {

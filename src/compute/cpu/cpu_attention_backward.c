@@ -1,15 +1,15 @@
-// Backward of causal attention, a task for all queries of one (batch, head of keys): panels of MR
-// keys, queries in the lanes (cpu_attention.c has the picture). The probabilities are computed
-// again from lse, so that nothing but lse was kept.
+// Backward of causal attention; one task is all queries of one (batch, head of keys). It goes over
+// panels of MR keys, with the queries in the lanes (cpu_attention.c has the picture), and computes
+// the probabilities again from lse, so nothing but lse is kept.
 //
-// Where several query heads share the keys, dk and dv of a whole sequence are held until the last
-// of them has added to them.
+// Where several query heads share the keys, dk and dv of the whole sequence are held until the last
+// of these heads has added to them.
 //
 //   dv = (P*M)' dout;  dP = (dout v')*M;  dS = P*(dP - rowsum(dout*out));
 //   dq = scale dS k;   dk = dS' (scale q)
 #include "compute/cpu/cpu_attention.h"
 
-#define SPAN 96 // queries a block; a multiple of MR and of every NR
+#define SPAN 96 // queries per block; a multiple of MR and of every NR
 
 typedef struct job {
     const zr_attention *attention;
@@ -22,18 +22,19 @@ typedef struct job {
 
 typedef struct backward_space {
     float *q, *dout;           // panels of NR queries: [seq/NR][head_dim][NR]; q times scale
-    float *q_rows, *dout_rows; // (seq up to NR, wide)
+    float *q_rows, *dout_rows; // (seq rounded up to NR, wide)
     float *k, *v;              // panels of MR keys: [seq/MR][head_dim][MR]
     float *k_rows;             // (seq, wide)
-    float *lse, *delta;        // (seq up to NR); infinity and 0 where there is no query
-    float *dq;                 // (seq and a panel more, wide)
-    float *dk, *dv;            // (QUERIES, wide); shared keys: (seq up to QUERIES, wide)
-    float *p;                  // (MR, SPAN)
-    float *ds;                 // (QUERIES, SPAN)
-    float *factor;             // (QUERIES, SPAN) of dropout
+    float *lse, *delta;        // (seq rounded up to NR); infinity and 0 where there is no query
+    float *dq;                 // (seq and one panel more, wide)
+    // (QUERIES, wide); with shared keys (seq rounded up to QUERIES, wide)
+    float *dk, *dv;
+    float *p;      // (MR, SPAN)
+    float *ds;     // (QUERIES, SPAN)
+    float *factor; // (QUERIES, SPAN) factors of dropout
 } backward_space;
 
-static int64_t sharing(const zr_attention *a) // query heads of a head of keys
+static int64_t sharing(const zr_attention *a) // query heads per head of keys
 {
     return a->heads / a->kv_heads;
 }
@@ -95,8 +96,8 @@ static void backward_pack(const job *work, const head *at, const float *lse,
     }
 }
 
-// One key against queries [i0+from, i0+count): scores to probabilities, dP to dS, both zero before
-// the diagonal.
+// Handles one key and queries [i0+from, i0+count): turns scores into probabilities, and dP into dS.
+// Both are zero before the diagonal.
 static void backward_row(const backward_space *s, int64_t key, int64_t i0, int64_t from,
                          int64_t count, const float *factor, float *p, float *ds)
 {
@@ -115,7 +116,7 @@ static void backward_row(const backward_space *s, int64_t key, int64_t i0, int64
     }
 }
 
-// The panel of keys [key, key+MR), row `row` of the block, against queries [i0, i0+count).
+// Handles the panel of keys [key, key+MR), row `row` of the block, and queries [i0, i0+count).
 static void backward_panel(const zr_attention *a, const backward_space *s, int64_t key, int64_t row,
                            int64_t i0, int64_t count)
 {
@@ -143,7 +144,7 @@ static void backward_panel(const zr_attention *a, const backward_space *s, int64
     }
 }
 
-// factor[c][u] of keys [k0, k0+QUERIES) and queries [i0, i0+count)
+// Sets factor[c][u] for keys [k0, k0+QUERIES) and queries [i0, i0+count).
 static void backward_factors(const zr_attention *a, const head *at, int64_t k0, int64_t i0,
                              int64_t count, float *factor)
 {
@@ -164,8 +165,8 @@ static void rows_write(const zr_attention *a, const float *from, int64_t rows, f
         row_write(a, from + i * wide(a), factor, to, first + i * step);
 }
 
-// All that keys [k0, k0+keys) take part in with query head number `turn` of those that share them:
-// their own dk and dv, and what they add to dq.
+// Does all work of keys [k0, k0+keys) with query head number `turn` of those that share them: their
+// own dk and dv, and what they add to dq.
 static void backward_block(const zr_attention *a, const head *at, const backward_space *s,
                            int64_t k0, int64_t turn, void *dqkv)
 {

@@ -1,4 +1,4 @@
-// The cpu backend put together for one instruction set.
+// The cpu backend, assembled for one instruction set.
 #include "compute/cpu/cpu_kernels.h"
 #include "compute/cpu/cpu_vector.h"
 
@@ -7,8 +7,8 @@
 
 static const char *cpu_path(void) { return TEXT(ZR_CPU_ISA); }
 
-// Ten chains, more than the latency of a multiply-add can stall. They begin differently, or the
-// compiler would make them one.
+// Runs ten chains, more than needed to hide the latency of a multiply-add. They begin with
+// different values, or the compiler would merge them.
 static int64_t cpu_multiply_add(int64_t rounds)
 {
     const vf x = vf_all(0.999f), y = vf_all(0.001f);
@@ -23,7 +23,7 @@ static int64_t cpu_multiply_add(int64_t rounds)
     return rounds * 10 * 2 * LANES;
 }
 
-// Where C's vectors lack the instructions that a product needs (bf16, tiles), oneDNN has them.
+// oneDNN has the instructions for products (bf16, tiles) that C's vectors lack.
 #if defined(ZR_COMPUTE_ONEDNN) && defined(__AVX512F__)
 #define PRODUCT_OPS zr_cpu_dnnl_ops
 

@@ -1,27 +1,29 @@
-// Products through oneDNN, whose matmul primitives cpu_dnnl_matmul.c makes and keeps.
+// Products through oneDNN; cpu_dnnl_matmul.c creates and keeps its matmul primitives.
 //
-// What oneDNN cannot do, or not with this processor's instructions, our own products do
-// (cache.otherwise). GELU of A goes through scratch and its slope is multiplied into D in place,
-// both by the element kernels: a 16-bit D is rounded twice then.
+// Our own products (cache.otherwise) do what oneDNN cannot, or cannot with this processor's
+// instructions. GELU of A goes through scratch, and its slope is multiplied into D in place, both
+// by the element kernels; a 16-bit D is then rounded twice.
 //
-// Scratch: what oneDNN wants for a product of m rows goes up and down with m, as m has divisors
-// that make good blocks. So a few points on the way to m are asked about (next_point), and what is
-// reserved for m is the most of these and of m itself. A product of fewer rows that wants more than
-// that is computed by parts whose rows are such points: what these want is there.
+// Scratch: the bytes that oneDNN wants for a product of m rows rise and fall with m, because they
+// depend on whether m has divisors that make good blocks. So oneDNN is asked about a few points on
+// the way to m (next_point), and m reserves the most that any of these or m itself wants. A product
+// of fewer rows that wants more than that is computed in parts whose rows are such points, so that
+// their scratch is there.
 //
 // Invariant: after a shape's first call nothing here allocates.
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "compute/cpu/cpu_dnnl_matmul.h"
 
-// points: each m up to 32, then eight an octave; COPIED: rows of a part, A transposed
+// Points are each m up to EACH (32), then eight per octave. COPIED: rows of a part when A is
+// transposed.
 enum { POINTS = 256, EACH = 32, COPIED = 8 };
 
-typedef struct sizes {  // what products want that differ in m alone
-    zr_product product; // m 0; as oneDNN is asked for it
+typedef struct sizes {  // what is wanted by products that differ in m only
+    zr_product product; // with m = 0; as oneDNN is asked for it
     int count;
-    size_t most[POINTS]; // bytes, of the points up to this one
-    // the m that was asked about last, and its bytes: one shape after the other is planned for it
+    size_t most[POINTS]; // bytes: the most of all points up to this one
+    // The m asked about last, and its bytes: a plan asks about the same m repeatedly.
     int64_t asked;
     size_t wanted;
 } sizes;
@@ -34,16 +36,16 @@ typedef struct cache {
     sizes *sizes;
 } cache;
 
-// Whether oneDNN is asked at all.
+// Returns whether oneDNN is asked at all.
 static bool foreign(const cache *of, const zr_product *p)
 {
     bool typed = p->dtype == ZERO_F32 || (p->dtype == ZERO_BF16 && of->use != ZR_CPU_DNNL_F32);
-    // the slope's kernel has one type
+    // The kernel of the slope has one type.
     bool sloped = p->epilogue != ZR_EPILOGUE_GELU_BACKWARD || p->out == p->dtype;
     return typed && sloped && p->m > 0 && p->n > 0 && p->k > 0;
 }
 
-// The product that oneDNN is asked for: without what the element kernels do.
+// Returns the product that oneDNN is asked for, without what the element kernels do.
 static zr_product stripped(const zr_product *p)
 {
     zr_product plain = *p;
@@ -60,8 +62,8 @@ static size_t a_bytes(const zr_product *p, int64_t rows)
 
 static size_t gelu_bytes(const zr_product *p) { return p->gelu_a ? a_bytes(p, p->m) : 0; }
 
-// What oneDNN wants for a stripped product, or ours where it has none; 0 where that cannot be found
-// out: run says why.
+// Returns what oneDNN wants for a stripped product, or ours where it has none; 0 if that cannot be
+// found out: run then says why.
 static size_t wanted_bytes(zr_queue *queue, const zr_product *plain)
 {
     const cache *of = queue->impl;
@@ -75,8 +77,8 @@ static int64_t quarter_of_octave(int64_t m) // EACH <= m
     return ((int64_t)1 << (63 - __builtin_clzll((unsigned long long)m))) / 4;
 }
 
-// The least point above m: the quarters of an octave, and one more than each, where a block more
-// begins.
+// Returns the least point above m. Points are the quarters of an octave, and one more than each,
+// because there another block begins.
 static int64_t next_point(int64_t m)
 {
     if (m < EACH)
@@ -85,7 +87,7 @@ static int64_t next_point(int64_t m)
     return past ? m + quarter - past : m + 1;
 }
 
-// The largest point up to m, at least 1.
+// Returns the largest point up to m, at least 1.
 static int64_t point_below(int64_t m)
 {
     return m < EACH ? m : m - ZR_MAX(m % quarter_of_octave(m) - 1, 0);
@@ -110,13 +112,14 @@ static zero_status sizes_find(cache *of, const zr_product *plain, sizes **out, z
     return ZERO_OK;
 }
 
-// Rows that a part may have.
+// Returns the most rows that a part may have.
 static int64_t part_most(const zr_product *product, int64_t rows)
 {
     return point_below(product->trans_a ? ZR_MIN(rows, COPIED) : rows);
 }
 
-// What is there for a product of m rows whatever m wants itself: enough for each part of run_parts.
+// Returns the scratch that a product of m rows has in any case, whatever m itself wants: enough for
+// each part of run_parts.
 static size_t parts_bytes(zr_queue *queue, const zr_product *product, sizes *of)
 {
     zr_product plain = stripped(product);
@@ -168,8 +171,8 @@ static zero_status run_whole(zr_queue *queue, const zr_product *product, zr_cpu_
     return ZERO_OK;
 }
 
-// Rows i .. i+part->m-1 of the product. A that is stored transposed has them in its columns: they
-// are copied to the front of the scratch.
+// Computes rows i .. i+part->m-1 of the product. If A is stored transposed, these are columns of
+// it, which are copied to the front of the scratch.
 static zero_status run_part(zr_queue *queue, const zr_product *product, const zr_product *part,
                             int64_t i, const void *a, const void *b, const void *operand, void *d,
                             zero_error *error)
@@ -232,7 +235,7 @@ static zero_status run(zr_queue *queue, const zr_product *product, const void *a
     return run_whole(queue, product, entry, a, b, operand, d, error);
 }
 
-// A product that cannot be made needs no scratch; run says why.
+// Returns 0 for a product that cannot be computed; run then says why.
 static size_t scratch(zr_queue *queue, const zr_product *product)
 {
     cache *of = queue->impl;

@@ -1,10 +1,10 @@
-// One matmul primitive for each shape, made at its first use and kept. The only file that knows
-// oneDNN's API; where 2.x and 3.x differ, cpu_dnnl_version.h tells them apart.
+// One matmul primitive per shape, created at its first use and kept. This is the only file that
+// knows oneDNN's API; cpu_dnnl_version.h hides where 2.x and 3.x differ.
 //
 // Invariant: after a shape's first call nothing here allocates. Scratchpads are the caller's, and
-// memory objects are kept, only their handles change. oneDNN takes its number of threads from the
-// calling thread's OpenMP setting, both when a primitive is made and when it runs; each place sets
-// it, and puts back what the host program had.
+// memory objects are kept: only their handles change. oneDNN takes its number of threads from the
+// calling thread's OpenMP setting, both when a primitive is created and when it runs; each place
+// sets it and then restores what the host program had.
 #include "compute/cpu/cpu_dnnl_matmul.h"
 
 #include "base/alloc.h"
@@ -17,7 +17,7 @@
 struct zr_cpu_matmul {
     zr_product product;             // as oneDNN is asked for it
     dnnl_primitive_t primitive;     // NULL: oneDNN has none
-    dnnl_memory_t memory[MEMORIES]; // memory[BIAS], memory[SCRATCH]: NULL where not needed
+    dnnl_memory_t memory[MEMORIES]; // BIAS and SCRATCH are NULL if not needed
     size_t scratch_bytes;
 };
 
@@ -98,8 +98,8 @@ static void layouts_destroy(layout at[D + 1])
 
 static bool is_any(const_dnnl_primitive_desc_t desc) { return true; }
 
-// oneDNN tells its implementations apart by name alone: "brg:avx512_core_amx_bf16",
-// "brg:avx512_core_bf16", "gemm:jit", of which the last takes whatever the processor has.
+// oneDNN distinguishes its implementations by name only: "brg:avx512_core_amx_bf16",
+// "brg:avx512_core_bf16", "gemm:jit". The last one uses whatever the processor has.
 static bool is_without_tiles(const_dnnl_primitive_desc_t desc)
 {
     const char *name = NULL;
@@ -107,7 +107,7 @@ static bool is_without_tiles(const_dnnl_primitive_desc_t desc)
            strstr(name, "brg") && !strstr(name, "amx");
 }
 
-// at and *out are zeroed; what a failure leaves in them is the caller's to destroy.
+// `at` and *out must be zeroed; the caller destroys what a failure leaves in them.
 static dnnl_status_t described_create(const zr_cpu_matmuls *of, const zr_product *product,
                                       layout at[D + 1], dnnl_primitive_desc_t *out)
 {
@@ -142,7 +142,7 @@ static dnnl_status_t scratch_create(dnnl_engine_t engine, const_dnnl_primitive_d
                               engine, DNNL_MEMORY_NONE);
 }
 
-// entry is zeroed; what a failure leaves in it matmul_clear takes away.
+// `entry` must be zeroed; matmul_clear removes what a failure leaves in it.
 static dnnl_status_t matmul_fill(const zr_cpu_matmuls *of, const zr_product *product,
                                  zr_cpu_matmul *entry)
 {
@@ -174,8 +174,8 @@ static zero_status reserve(zr_cpu_matmuls *of, zero_error *error)
     return ZERO_OK;
 }
 
-// oneDNN does not look whether it got the memory that its compiler writes code to: it is made sure
-// of before. A primitive has up to 32 kernels, each of which begins with 256 KiB.
+// Makes sure that there is memory for compiled code, because oneDNN does not check whether it got
+// any. A primitive has up to 32 kernels, each of which begins with 256 KiB.
 static zero_status has_room_for_code(const zr_product *p, zero_error *error)
 {
     const size_t room = 16 << 20; // bytes

@@ -1,5 +1,5 @@
-// What oneDNN 2.x and 3.x do not have in common: descriptors by value (2.x) or as handles (3.x).
-// For cpu_dnnl_matmul.c alone.
+// Hides where oneDNN 2.x and 3.x differ: descriptors are passed by value (2.x) or as handles (3.x).
+// For cpu_dnnl_matmul.c only.
 #ifndef ZR_COMPUTE_CPU_DNNL_VERSION_H
 #define ZR_COMPUTE_CPU_DNNL_VERSION_H
 
@@ -7,15 +7,15 @@
 
 #include <dnnl.h>
 
-enum { A, B, BIAS, D, SCRATCH, MEMORIES }; // of a product
+enum { A, B, BIAS, D, SCRATCH, MEMORIES }; // memories of a product
 
 static inline dnnl_data_type_t type_of(zero_dtype dtype)
 {
     return dtype == ZERO_F32 ? dnnl_f32 : dnnl_bf16;
 }
 
-// Whether an implementation may be taken. matmul_create takes the first one that may; *out is NULL
-// before, and the caller's to destroy.
+// Returns whether an implementation may be used. matmul_create takes the first one that may be;
+// *out must be NULL before it, and the caller destroys it.
 typedef bool matmul_allowed(const_dnnl_primitive_desc_t desc);
 
 #if DNNL_VERSION_MAJOR < 3

@@ -1,12 +1,12 @@
-// Elementwise operations, column sums, embedding. All are bound by memory; each element's result is
-// the same wherever it lies in its vector, because the last lanes of a range go through the same
-// vector code.
+// Elementwise operations, column sums, embedding. All are bound by memory. An element's result does
+// not depend on its place in a vector, because the last lanes of a range go through the same vector
+// code.
 #include "compute/cpu/cpu_kernels.h"
 #include "compute/cpu/cpu_math.h"
 
-#define UNIT 64         // elements a task
-#define WORTH (1 << 14) // elements that are worth a thread
-#define BLOCKS 64       // of rows, at most, in a column sum
+#define UNIT 64         // elements per task
+#define WORTH (1 << 14) // elements worth a thread
+#define BLOCKS 64       // blocks of rows in a column sum, at most
 
 typedef struct element_job {
     int64_t n;
@@ -136,7 +136,7 @@ static void add(zr_queue *queue, zero_dtype stream, zero_dtype dtype, int64_t n,
     elements_for(queue, &job, add_range);
 }
 
-// The words of each batch count from the batch's first element.
+// The words of each batch are numbered from the batch's first element.
 INLINE void dropout_as(zero_dtype from, zero_dtype to, const element_job *job, int64_t begin,
                        int64_t end)
 {
@@ -188,8 +188,8 @@ static void dropout(zr_queue *queue, zero_dtype from, zero_dtype to, int64_t n, 
     elements_for(queue, &job, p > 0 ? dropout_range : convert_range);
 }
 
-// ---- column sums: blocks of rows into scratch, [block][width], then the blocks in a fixed order
-// ----
+// ---- column sums: blocks of rows go to scratch, [block][width]; the blocks are then added in a
+// fixed order ----
 
 typedef struct column_job {
     const void *x;
@@ -268,8 +268,8 @@ static size_t column_sum_scratch(const zr_queue *queue, int64_t rows, int64_t wi
     return sizeof(float) * (size_t)((rows + of_block - 1) / of_block * width);
 }
 
-// ---- embedding: forward by rows; backward by columns, each thread taking all rows in their order
-// ----
+// ---- embedding: forward goes by rows; backward by columns, so that each thread takes all rows in
+// order ----
 
 typedef struct embedding_job {
     int64_t rows, seq, width;
@@ -315,7 +315,7 @@ static void embedding_forward(zr_queue *queue, zero_dtype dtype, zero_dtype stre
     zr_cpu_for(queue, rows, 1 + WORTH / ZR_MAX(1, width), embedding_rows, &job);
 }
 
-// to[j] += from[at + j], for columns j in [first, end).
+// Adds from[at + j] to to[j], for columns j in [first, end).
 INLINE void row_add_range(zero_dtype type, float *to, const void *from, int64_t at, int64_t first,
                           int64_t end)
 {
@@ -377,7 +377,7 @@ typedef struct byte_job {
     char *to;
 } byte_job;
 
-#define PAGE 4096 // bytes a task
+#define PAGE 4096 // bytes per task
 
 static void copy_range(const void *job_, int64_t first, int64_t last, int worker)
 {

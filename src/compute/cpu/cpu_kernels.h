@@ -1,11 +1,11 @@
-// Inside of the cpu backend. Kernels are compiled once for each instruction set, with ZR_CPU_ISA =
-// portable, avx2 or avx512 in their tables' names; what must exist once (threads, oneDNN) is
-// compiled without it.
+// Internal to the cpu backend. Kernels are compiled once per instruction set, with ZR_CPU_ISA =
+// portable, avx2 or avx512 in the names of their tables; code that must exist once (threads,
+// oneDNN) is compiled without it.
 //
 // Invariant: a kernel's work is cut into tasks (rows, blocks of rows, ranges of columns) that do
-// not depend on the number of threads, and each task's result depends on its own inputs alone. So
-// all results here are equal at any number of threads;
-// only oneDNN's products are not bound to that.
+// not depend on the number of threads, and each task's result depends only on its own inputs. So
+// all results here are the same with any number of threads; only oneDNN's products are exempt from
+// this.
 #ifndef ZR_COMPUTE_CPU_KERNELS_H
 #define ZR_COMPUTE_CPU_KERNELS_H
 
@@ -26,27 +26,29 @@ extern const zr_attention_ops ZR_CPU_TABLE(zr_cpu_attention_ops);
 extern const zr_element_ops ZR_CPU_TABLE(zr_cpu_element_ops);
 extern const zr_optimizer_ops ZR_CPU_TABLE(zr_cpu_optimizer_ops);
 extern const zr_product_ops ZR_CPU_TABLE(zr_cpu_product_ops);
-// of up to THIN_ROWS rows, for zr_cpu_product_ops
+// Products of up to THIN_ROWS rows, for zr_cpu_product_ops.
 extern const zr_product_ops ZR_CPU_TABLE(zr_cpu_thin_ops);
 #endif
 
-// oneDNN's products, and the caches behind queue->impl; where oneDNN is built in. otherwise: for
-// what oneDNN is not asked.
-typedef enum zr_cpu_dnnl_use { // what oneDNN is asked for; more than the processor has is harmless
-    ZR_CPU_DNNL_F32,           // products in fp32
-    ZR_CPU_DNNL_BF16,          // in bf16 too, without tiles
-    ZR_CPU_DNNL_TILES,         // and with them
+// oneDNN's products, with their caches in queue->impl, in builds with oneDNN. `otherwise` computes
+// the products that oneDNN is not asked for.
+// What oneDNN is asked for. To ask for more than the processor has is harmless.
+typedef enum zr_cpu_dnnl_use {
+    ZR_CPU_DNNL_F32,   // products in fp32
+    ZR_CPU_DNNL_BF16,  // in bf16 as well, without tiles
+    ZR_CPU_DNNL_TILES, // in bf16 as well, with tiles
 } zr_cpu_dnnl_use;
 extern const zr_product_ops zr_cpu_dnnl_ops;
 zero_status zr_cpu_dnnl_open(zr_queue *queue, const zr_product_ops *otherwise, zr_cpu_dnnl_use use,
                              zero_error *error);
 void zr_cpu_dnnl_close(zr_queue *queue);
 
-// Tasks [first, last) of a job, on worker `worker` (0 .. threads-1).
+// Does tasks [first, last) of a job, as worker `worker` (0 .. threads-1).
 typedef void zr_cpu_body(const void *job, int64_t first, int64_t last, int worker);
 
-// Runs tasks 0..count-1, cut into one contiguous range a thread; on the calling thread alone where
-// there are fewer than 2*least tasks (least: what is worth waking a thread for, at least 1).
+// Runs tasks 0..count-1, one contiguous range per thread. The calling thread alone runs them where
+// there are fewer than 2*least, because `least` tasks (at least 1) are what a thread is worth
+// waking for.
 void zr_cpu_for(const zr_queue *queue, int64_t count, int64_t least, zr_cpu_body *body,
                 const void *job);
 

@@ -1,8 +1,8 @@
 // exp, the logistic function and GELU over vectors, and Philox over consecutive counters.
 //
-// exp: x = n ln2 + r, |r| <= ln2/2; 2 e^r by Cephes' polynomial of degree 6, times 2^(n-1), which
-// is made in the exponent's bits. Within 2 ulp from 2^-125 up to the last finite result; below that
-// zero. NaN stays NaN, -inf gives 0, inf gives inf.
+// exp: x = n ln2 + r, |r| <= ln2/2; 2 e^r by the polynomial of degree 6 of Cephes, times 2^(n-1),
+// which is built in the exponent's bits. The error is within 2 ulp from 2^-125 up to the last
+// finite result; results below that are zero. NaN stays NaN, -inf gives 0, inf gives inf.
 //
 // gelu_new: 0.5 x (1 + tanh(u/2)) = x / (1 + e^-u), u = 2 sqrt(2/pi) (x + 0.044715 x^3).
 #ifndef ZR_COMPUTE_CPU_MATH_H
@@ -12,9 +12,10 @@
 
 INLINE vf vf_exp(vf x)
 {
-    // 1.5 * 2^23: adding it rounds to an integer, which then lies in the low bits
+    // Adding 1.5 * 2^23 rounds to an integer, which then lies in the low bits.
     const vf shift = vf_all(12582912.0f);
-    x = vf_min(vf_all(89), vf_max(vf_all(-87.4f), x)); // in this order of arguments NaN passes
+    // with the arguments in this order NaN passes through
+    x = vf_min(vf_all(89), vf_max(vf_all(-87.4f), x));
     vf biased = x * 1.44269504088896341f + shift;
     vf n = biased - shift;
     vf r = x - n * 0.693359375f;
@@ -24,7 +25,7 @@ INLINE vf vf_exp(vf x)
        middle = r * (2 * 8.3334519073e-3f) + 2 * 4.1665795894e-2f;
     vf low = r * (2 * 1.6666665459e-1f) + 2 * 5.0000001201e-1f;
     vf y = ((high * square + middle) * square + low) * square + (r + r) + 2.0f;
-    // 2^(n-1); n = -126, the least, gives the bits of zero
+    // This is 2^(n-1); the least n, -126, gives the bits of zero.
     vi power = ((vi)biased << 23) + (126 << 23);
     return y * (vf)power;
 }
@@ -41,7 +42,7 @@ INLINE vf vf_silu(vf x) { return x * vf_logistic(x); }
 
 INLINE vf vf_gelu(vf x) { return x * vf_logistic(GELU_SLOPE * (x + GELU_CUBIC * (x * x * x))); }
 
-// The slope is 0 or 1 long before |x| = 10, up to which nothing here overflows.
+// The slope is 0 or 1 well before |x| = 10, and up to there nothing here overflows.
 INLINE vf vf_gelu_slope(vf x)
 {
     x = vf_min(vf_all(10), vf_max(vf_all(-10), x));
@@ -52,9 +53,9 @@ INLINE vf vf_gelu_slope(vf x)
 
 // ---- Philox4x32-10 ----
 
-#define PHILOX_WORDS 64             // a batch: 16 counters
-#define PHILOX_VECTORS (32 / LANES) // of LANES/2 counters each
-// of a buffer of words, so that whole vectors may be read anywhere in it
+#define PHILOX_WORDS 64             // in a batch: 16 counters
+#define PHILOX_VECTORS (32 / LANES) // vectors of a batch, LANES/2 counters each
+// Words of a buffer, with room to read whole vectors from anywhere in a batch.
 #define PHILOX_ROOM (PHILOX_WORDS + LANES)
 
 typedef uint64_t vu64 __attribute__((vector_size(4 * LANES)));
@@ -80,8 +81,8 @@ INLINE vu64 vu64_multiply(vu64 a, vu64 b) // the products of the lower halves
 #endif
 }
 
-// words[4*i .. 4*i+3] = zr_philox4x32(key, 0, counter + i). Each 32-bit word is computed in a lane
-// of 64; what a step leaves in the upper half is never read.
+// Sets words[4*i .. 4*i+3] = zr_philox4x32(key, 0, counter + i). Each 32-bit word is computed in a
+// 64-bit lane; what a step leaves in the lane's upper half is never read.
 INLINE void philox_words(uint64_t key, uint64_t counter, uint32_t words[PHILOX_ROOM])
 {
     vu64 v0[PHILOX_VECTORS], v1[PHILOX_VECTORS], v2[PHILOX_VECTORS] = {{0}},
@@ -115,7 +116,7 @@ INLINE void philox_words(uint64_t key, uint64_t counter, uint32_t words[PHILOX_R
 typedef uint32_t vu __attribute__((vector_size(4 * LANES)));
 typedef uint32_t vu_loose __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 
-// Lanes of -1 where dropout keeps; threshold as zr_dropout_threshold gives it.
+// Returns lanes of -1 where dropout keeps; `threshold` is that of zr_dropout_threshold.
 INLINE vi words_kept(const uint32_t *words, uint64_t threshold)
 {
     if (threshold > UINT32_MAX)

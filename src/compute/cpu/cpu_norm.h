@@ -1,12 +1,13 @@
-// What LayerNorm and RMSNorm share: how their rows are cut, and RMSNorm's slots of the table of
-// rows.
+// What LayerNorm and RMSNorm share: how rows are cut into blocks, and RMSNorm's functions of the
+// table of rows.
 #ifndef ZR_COMPUTE_CPU_NORM_H
 #define ZR_COMPUTE_CPU_NORM_H
 
 #include "compute/cpu/cpu_kernels.h"
 #include "compute/cpu/cpu_math.h"
 
-#define NORM_BLOCKS 64 // of rows, at most, whose parameters' gradients are summed apart
+// Blocks of rows, at most; each sums the gradients of its parameters separately.
+#define NORM_BLOCKS 64
 
 static inline int64_t norm_worth(int64_t width) // rows that are worth a thread
 {

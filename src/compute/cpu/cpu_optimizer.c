@@ -1,32 +1,32 @@
 // Optimizer updates in one pass over master weights, states, gradients and the 16-bit copy of the
-// weights: bound by memory.
-// Constants are prepared in double.
+// weights. They are bound by memory. Constants are prepared in double.
 //
-// Invariant: an element's result does not depend on where in a range it lies nor on the number of
+// Invariant: an element's result depends neither on its place in a range nor on the number of
 // threads, so that any cut of a vector (shards, sub-groups) gives the same bits. SGD without
-// momentum keeps no buffer: state0 may be NULL.
-// square_sums keeps eight sums in double on every instruction set, as ref/ does, so all of them
-// give the same bits.
+// momentum keeps no buffer: state0 may then be NULL. square_sums keeps eight sums in double on
+// every instruction set, as ref/ does, so all of them give the same bits.
 #include "compute/cpu/cpu_kernels.h"
 #include "compute/cpu/cpu_storage.h"
 
-#define UNIT 64         // elements a task
-#define WORTH (1 << 14) // elements that are worth a thread
-#define LINE 16         // elements of fp32 in a line of the cache
-// elements between what is fetched and what is used: the processor does not guess beyond a page
+#define UNIT 64         // elements per task
+#define WORTH (1 << 14) // elements worth a thread
+#define LINE 16         // fp32 elements in a cache line
+// Elements between what is fetched and what is used, because the processor does not prefetch beyond
+// a page.
 #define AHEAD 256
-#define LAG 64 // elements between the master and its copy
+#define LAG 64 // elements by which the copy lags the master
 #define STREAMS 3
-#define TOGETHER 2         // parts whose squares are summed up side by side
-#define SQUARES_AHEAD 4096 // elements: where they will be next
+#define TOGETHER 2 // parts whose squares are summed together
+// Elements from one sum to the place that is fetched for it.
+#define SQUARES_AHEAD 4096
 #define HALF (LANES / 2)
 
 typedef struct update_job {
     int64_t n;
     zr_range_states at;
-    // what is fetched ahead of its use; the master again where there are fewer
+    // Arrays fetched ahead of their use; the master repeats where there are fewer.
     const float *streams[STREAMS];
-    float scale;                      // of the gradient, or of the direction
+    float scale;                      // of the gradient or the direction
     float keep0, take0, keep1, take1; // state = keep*state + take*g
     float keep_p, step, root, epsilon, weight_decay, momentum;
     bool nesterov, first;
@@ -54,7 +54,7 @@ static update_job job_of(const zr_update *u, int64_t n, const zr_range_states *a
     };
 }
 
-// One vector of an update, without the copy: elements i .. i+left-1.
+// Updates one vector, elements i .. i+left-1, but not its copy.
 typedef void vector_body(const update_job *job, zero_dtype gradient, int64_t i, int64_t left);
 
 INLINE void copy_write(const update_job *job, zero_dtype copy, int64_t i, int64_t left)
@@ -70,8 +70,8 @@ INLINE void fetch_ahead(const update_job *job, zero_dtype gradient, int64_t i)
                        (i + AHEAD) * (gradient == ZERO_F32 ? 4 : 2));
 }
 
-// The copy follows after: were it to round what has just been divided, the processor's queues would
-// fill with instructions that wait for the divider. copy: ZERO_F32 where none is wanted.
+// The copy lags: if it rounded what has just been divided, the processor's queues would fill with
+// instructions that wait for the divider. `copy` is ZERO_F32 if no copy is wanted.
 INLINE void vectors_over(vector_body *body, update_job job, zero_dtype gradient, zero_dtype copy,
                          int64_t i, int64_t end)
 {
@@ -90,7 +90,7 @@ INLINE void vectors_over(vector_body *body, update_job job, zero_dtype gradient,
         copy_write(&job, copy, copied, end - copied);
 }
 
-// The tasks of a job, by a loop of its own for each pair of types.
+// Runs the tasks of a job, in a separate loop for each pair of types.
 INLINE void tasks_over(vector_body *body, const void *job_, int64_t first, int64_t last)
 {
     const update_job *job = job_;
@@ -186,7 +186,7 @@ INLINE void lion_vector(const update_job *job, zero_dtype gradient, int64_t i, i
        g = vf_get_as(gradient, job->at.gradient, i, left) * job->scale;
     vf m = vf_get(job->at.state0 + i, left);
     vf c = m * job->keep0 + g * job->take0;
-    // zero stays zero, NaN stays NaN
+    // Zero stays zero, and NaN stays NaN.
     vf sign = vf_select(c > 0, vf_all(1), vf_select(c < 0, vf_all(-1), c));
     vf_put(job->at.state0 + i, left, m * job->keep1 + g * job->take1);
     vf_put(job->at.master + i, left, p * job->keep_p - sign * job->step);
@@ -257,7 +257,7 @@ static void subtract_scaled(zr_queue *queue, int64_t n, float step, const zr_ran
 {
     update_job job = {
         .n = n, .at = *at, .streams = {at->master, at->direction, at->direction}, .scale = step};
-    job.at.gradient = at->master; // none is read
+    job.at.gradient = at->master; // never read
     job.at.gradient_dtype = ZERO_F32;
     tasks_run(queue, subtract_tasks, &job);
 }
@@ -298,7 +298,7 @@ INLINE vf_half half_of(vf v, int which)
 #endif
 }
 
-typedef struct eight { // double k sums every eighth element from k on
+typedef struct eight { // double k sums every eighth element, beginning with k
     vd part[8 / HALF];
 } eight;
 
@@ -311,7 +311,7 @@ INLINE void squares_add(zero_dtype type, const void *g, int64_t i, eight *sum) /
     }
 }
 
-// The sum of a part, of which the first i elements are in `sum`.
+// Returns the sum of a part whose first i elements are in `sum`.
 INLINE double squares_finish(zero_dtype type, const void *g, int64_t first, int64_t i,
                              int64_t count, eight sum)
 {
@@ -327,8 +327,8 @@ INLINE double squares_finish(zero_dtype type, const void *g, int64_t first, int6
            ((lane[1] + lane[5]) + (lane[3] + lane[7]));
 }
 
-// Some parts at a time: one part's additions wait for each other longer than its elements take to
-// arrive.
+// Sums several parts at a time, because the additions of one part wait for each other longer than
+// its elements take to arrive.
 INLINE void squares_over(zero_dtype type, const squares_job *job, int64_t k, int64_t last)
 {
     const int64_t *first = job->first;

@@ -1,5 +1,5 @@
-// The one place where the cpu backend's own kernels become parallel: an OpenMP team, so that
-// oneDNN's and ours are the same.
+// The only place where the cpu backend's own kernels become parallel: an OpenMP team, so that
+// oneDNN's threads and ours are the same.
 #include "compute/cpu/cpu_kernels.h"
 
 #ifdef _OPENMP
@@ -13,8 +13,8 @@ static void run_range(int64_t count, int workers, int worker, zr_cpu_body *body,
         body(job, first, last, worker);
 }
 
-// A team is always of queue->threads, since a pool that shrinks and grows costs more than idle
-// members.
+// The team always has queue->threads members, since a pool that shrinks and grows costs more than
+// idle members.
 void zr_cpu_for(const zr_queue *queue, int64_t count, int64_t least, zr_cpu_body *body,
                 const void *job)
 {

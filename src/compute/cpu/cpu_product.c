@@ -1,38 +1,40 @@
-// Matrix products of our own (Goto and van de Geijn, Anatomy of High-Performance Matrix
-// Multiplication, 2008), for every path but where oneDNN multiplies with instructions that C does
-// not have. Products of up to eight rows: cpu_product_thin.c.
+// Our own matrix products (Goto and van de Geijn, Anatomy of High-Performance Matrix
+// Multiplication, 2008), for every path except where oneDNN multiplies with instructions that C
+// does not have. Products of up to eight rows are in cpu_product_thin.c.
 //
-// D is cut into cells, one a thread; a cell into strips of columns; a strip is computed block by
-// block of k:
+// D is cut into cells, one per thread, and a cell into strips of columns; a strip is computed block
+// by block of k:
 //
 //   B(depth, columns) -> fp32 panels in the last-level cache    each panel stays in the first-level
 //   A(rows, depth)    -> fp32 panels in the second-level cache  cache while all panels of A pass by
 //                                                               it, tile after tile
 //
-// Each worker packs what it needs into its own part of queue->scratch. Sums that k cuts wait in D
-// where that is fp32, else in a buffer of the worker's.
+// Each worker packs what it needs into its own part of queue->scratch. Where k is cut, sums wait in
+// D if D is fp32, else in a buffer of the worker.
 //
-// Invariant: see cpu_product_tile.h. The bits of D depend on the operands alone: on no cut, no
-// thread, no address.
+// Invariant: see cpu_product_tile.h. The bits of D depend only on the operands: on no cut, no
+// thread and no address.
 #include "compute/cpu/cpu_kernels.h"
 #include "compute/cpu/cpu_product_pack.h"
 
 #define BLOCK_ROWS 192     // a multiple of MR
 #define BLOCK_COLUMNS 1536 // a multiple of every NR
 #define BLOCK_DEPTH 256
-#define PART_ROWS 768 // whose sums wait at once; a multiple of BLOCK_ROWS
-// of D: B is packed for them in small blocks, which never leave the second-level cache
+// Rows whose sums wait at the same time; a multiple of BLOCK_ROWS.
+#define PART_ROWS 768
+// For a D of so few rows, B is packed in small blocks, which never leave the second-level cache.
 #define FEW_ROWS 32
 #define FEW_COLUMNS 768
 #define FEW_DEPTH 64
-#define CELL_LEAST (1 << 19) // multiply-adds that are worth a thread
+#define CELL_LEAST (1 << 19) // multiply-adds worth a thread
 
-typedef struct cut {                 // a function of the product and of the number of threads
+typedef struct cut {                 // depends only on the product and the number of threads
     int64_t down, across;            // cells
     int64_t cell_rows, cell_columns; // the last ones may be smaller
-    // of blocks; part: rows of a strip whose sums wait in a buffer, 0: they wait in D
+    // Sizes of blocks. part: rows of a strip whose sums wait in a buffer; 0: they wait in D.
     int64_t rows, columns, depth, part;
-    int64_t a_floats, row_floats, b_floats, part_floats; // of a worker's scratch
+    // Floats of a worker's scratch.
+    int64_t a_floats, row_floats, b_floats, part_floats;
 } cut;
 
 typedef struct job {
@@ -41,16 +43,18 @@ typedef struct job {
     float *scratch;
 } job;
 
-typedef struct block { // of D, for one block of k
+typedef struct block { // a part of D, for one block of k
     const job *job;
     int64_t i, j, rows, columns; // of D
     int64_t depth;
-    bool fresh, last; // the sums begin with zero; they are complete at its end
-    // where the sums from element (i, j) on wait, cut.columns apart; NULL: in D
+    // fresh: the sums begin with zero. last: they are complete at its end.
+    bool fresh, last;
+    // Where the sums from element (i, j) on wait, in rows cut.columns apart; NULL: in D.
     float *part;
 } block;
 
-// The size of equal parts of `total`: a multiple of unit, at most `most`, which is one as well.
+// Returns the size of equal parts of `total`: a multiple of `unit`, at most `most`, which is a
+// multiple, too.
 static int64_t even_part(int64_t total, int64_t most, int64_t unit)
 {
     int64_t parts = ZR_MAX(1, (total + most - 1) / most);
@@ -62,7 +66,7 @@ static int64_t cell_size(int64_t total, int64_t cells, int64_t unit)
     return ZR_MAX(unit, ZR_ROUND_UP((total + cells - 1) / cells, unit));
 }
 
-// What the largest cell computes and packs for each step of k, in multiply-adds of vectors.
+// Returns what the largest cell computes and packs per step of k, in multiply-adds of vectors.
 static int64_t grid_cost(const zr_product *p, int64_t down, int64_t across)
 {
     int64_t rows = cell_size(p->m, down, MR), columns = cell_size(p->n, across, NR);
@@ -93,7 +97,7 @@ static void cut_measure(cut *c)
     c->part_floats = c->part * c->columns;
 }
 
-// The most that a block takes of a product.
+// Returns the most that a block takes of a product.
 static cut cut_limits(const zr_product *p)
 {
     cut c = {.rows = BLOCK_ROWS, .columns = BLOCK_COLUMNS, .depth = BLOCK_DEPTH};
@@ -118,8 +122,8 @@ static cut cut_choose(const zr_product *p, int threads)
     return c;
 }
 
-// At least what every product of these n and k with at most m rows takes: what was planned for a
-// micro-batch is enough for a smaller one.
+// Returns at least what every product of these n and k with at most m rows takes, so that the plan
+// for a micro-batch suffices for a smaller one.
 static cut cut_largest(const zr_product *p)
 {
     cut c = cut_limits(p);
@@ -169,8 +173,8 @@ static void copy_tile(const float *from, int64_t from_step, int64_t rows, int64_
         memcpy(to + r * to_step, from + r * from_step, sizeof(float) * (size_t)columns);
 }
 
-// The tile from element (i, j) of D on, whose sums pass through a copy: because it is not whole, or
-// D is not fp32.
+// Computes the tile at element (i, j) of D, whose sums pass through a copy because the tile is not
+// whole, or D is not fp32.
 static void multiply_copied(const block *at, int64_t i, int64_t j, int64_t rows, int64_t columns,
                             const float *a, const float *b)
 {
@@ -192,8 +196,8 @@ static void prefetch_floats(const float *from, int64_t count)
         __builtin_prefetch(from + i);
 }
 
-// The tile after the one that is about to be computed: it is next needed when the cache has
-// forgotten it.
+// Fetches the tile after the one that is about to be computed, because the cache has forgotten it
+// since its last use.
 static void prefetch_tile(const float *sums, int64_t step)
 {
     for (int64_t r = 0; r < MR; r++) {
@@ -202,14 +206,14 @@ static void prefetch_tile(const float *sums, int64_t step)
     }
 }
 
-// One panel of B, whose columns begin at column j of the block, and all panels of A.
+// Multiplies one panel of B, whose columns begin at column j of the block, by all panels of A.
 static void multiply_panel(const block *at, int64_t j, int64_t columns, const float *a,
                            const float *b)
 {
     const zr_product *p = at->job->of.product;
     int64_t step = at->part ? at->job->cut.columns : p->n, panel = A_PANEL(at->depth),
             panels = (at->rows + MR - 1) / MR;
-    // of the next panel of B, fetched with each tile
+    // Floats of the next panel of B that are fetched with each tile.
     int64_t ahead = (at->depth + panels - 1) / panels * NR;
     bool in_d = !at->part && p->out == ZERO_F32 && columns % LANES == 0;
     const float *bias = NULL;
@@ -255,8 +259,8 @@ static void pack_b(const job *work, int64_t j, int64_t columns, int64_t t, int64
                   pack_b_steps(TYPE, work->of.b, t * p->n + j, p->n, columns, depth, to));
 }
 
-// Rows i .. i+rows-1 of columns j .. j+columns-1; the sums of all of them wait at once where they
-// do not wait in D.
+// Computes rows i .. i+rows-1 of columns j .. j+columns-1; if their sums do not wait in D, they all
+// wait in the buffer at the same time.
 static void multiply_strip(const job *work, int64_t i, int64_t j, int64_t rows, int64_t columns,
                            float *scratch)
 {

@@ -1,11 +1,11 @@
-// Operands of products on their way to fp32 and to the order of the tiles: panels, each one stream.
+// Packs operands of products to fp32 panels, each one stream, in the order in which tiles read.
 //
 //   A  MR rows, in chunks of LANES steps  [row 0: t=0..LANES-1] ... [row MR-1: t=0..LANES-1]
 //                                         [row 0: t=LANES.. ] ...
 //   B  NR columns                         [t=0: NR] [t=1: NR] ...
 //
-// Zeros complete the last panel, in rows or columns, and A's last chunk, in steps.
-// As stored, rows or steps of an operand lie `step` elements apart from element `first` on.
+// Zeros fill up the last panel (rows or columns) and A's last chunk (steps). In storage, the rows
+// or steps of an operand lie `step` elements apart, beginning at element `first`.
 #ifndef ZR_COMPUTE_CPU_PRODUCT_PACK_H
 #define ZR_COMPUTE_CPU_PRODUCT_PACK_H
 
@@ -13,7 +13,7 @@
 #include "compute/cpu/cpu_square.h"
 
 #define A_PANEL(depth) (MR * ZR_ROUND_UP(depth, LANES))
-#define AHEAD 4 // steps of B that are packed together while those after them are fetched
+#define AHEAD 4 // steps of B that are packed together while later ones are fetched
 
 INLINE void prefetch_as(zero_dtype type, const void *array, int64_t i)
 {
@@ -21,7 +21,7 @@ INLINE void prefetch_as(zero_dtype type, const void *array, int64_t i)
                                         : (const uint16_t *)array + i);
 }
 
-// Elements of a cache line.
+// Returns the elements of a cache line.
 INLINE int64_t line_of(zero_dtype type) { return type == ZERO_F32 ? 16 : 32; }
 
 INLINE vf packed_a(zero_dtype type, int gelu, const void *array, int64_t i, int64_t left)
@@ -30,7 +30,7 @@ INLINE vf packed_a(zero_dtype type, int gelu, const void *array, int64_t i, int6
     return gelu ? vf_rounded_to(type, vf_gelu(x)) : x;
 }
 
-// B as stored (k,n): `depth` steps of `columns` elements.
+// Packs B stored as (k,n): `depth` steps of `columns` elements.
 INLINE void pack_b_steps(zero_dtype type, const void *b, int64_t first, int64_t step,
                          int64_t columns, int64_t depth, float *to)
 {
@@ -50,7 +50,7 @@ INLINE void pack_b_steps(zero_dtype type, const void *b, int64_t first, int64_t 
     }
 }
 
-// A as stored (m,k): `rows` rows of `depth` elements.
+// Packs A stored as (m,k): `rows` rows of `depth` elements.
 INLINE void pack_a_rows(zero_dtype type, int gelu, const void *a, int64_t first, int64_t step,
                         int64_t rows, int64_t depth, float *to)
 {
@@ -71,7 +71,7 @@ INLINE void pack_a_rows(zero_dtype type, int gelu, const void *a, int64_t first,
         }
 }
 
-// LANES steps of `columns` fp32 elements, of which there are `steps`: a chunk of each panel.
+// Packs up to LANES steps (`steps` exist) of `columns` fp32 elements: a chunk of each panel.
 INLINE void pack_a_chunks(const float *from, int64_t step, int64_t columns, int64_t steps,
                           int64_t panel, float *to)
 {
@@ -85,8 +85,8 @@ INLINE void pack_a_chunks(const float *from, int64_t step, int64_t columns, int6
         }
 }
 
-// A as stored (k,m): `depth` steps of `columns` elements. What is not fp32 yet goes through rows:
-// LANES * ZR_ROUND_UP(columns, LANES) floats.
+// Packs A stored as (k,m): `depth` steps of `columns` elements. What is not plain fp32 is converted
+// in `rows` first, which has LANES * ZR_ROUND_UP(columns, LANES) floats.
 INLINE void pack_a_steps(zero_dtype type, int gelu, const void *a, int64_t first, int64_t step,
                          int64_t columns, int64_t depth, float *to, float *rows)
 {
@@ -108,7 +108,7 @@ INLINE void pack_a_steps(zero_dtype type, int gelu, const void *a, int64_t first
     }
 }
 
-// B as stored (n,k): `columns` rows of `depth` elements become columns.
+// Packs B stored as (n,k): `columns` rows of `depth` elements become columns.
 INLINE void pack_b_rows(zero_dtype type, const void *b, int64_t first, int64_t step,
                         int64_t columns, int64_t depth, float *to)
 {
@@ -130,7 +130,7 @@ INLINE void pack_b_rows(zero_dtype type, const void *b, int64_t first, int64_t s
     }
 }
 
-// Rows i .. i+rows-1, steps t .. t+depth-1 of op(A). row: LANES * ZR_ROUND_UP(rows, LANES) floats.
+// Packs rows i .. i+rows-1, steps t .. t+depth-1 of op(A). row: as `rows` of pack_a_steps.
 static inline void pack_a(const zr_operands *of, int64_t i, int64_t rows, int64_t t, int64_t depth,
                           float *to, float *row)
 {

@@ -1,40 +1,40 @@
-// Products of up to eight rows, as in decoding: bound by the memory that B comes from, so B is read
-// once, as it lies, and not packed. Rows are computed by one, two, four or eight: those that fill
-// up are zeros.
+// Products of up to eight rows, as in decoding. They are bound by the memory from which B comes, so
+// B is read once, as it lies, and is not packed. Rows are computed one, two, four or eight at a
+// time; the rows that fill up are zeros.
 //
-//   B as stored (k,n): a few rows of B at a time are added to a stretch of D's sums, which stay in
-//   the first-level cache B as stored (n,k): squares of B are transposed in registers, and summed
-//   up there for as many columns of D
+// B stored as (k,n): a few rows of B at a time are added to a stretch of D's sums, which stay in
+// the first-level cache.
+// B stored as (n,k): squares of B are transposed in registers and summed there, for as many columns
+// of D.
 //
-// Invariant: as in cpu_product_tile.h, and to the same bits: each sum is one chain in the order of
-// k.
+// Invariant: as in cpu_product_tile.h, with the same bits: each sum is one chain in the order of k.
 #include "compute/cpu/cpu_kernels.h"
 #include "compute/cpu/cpu_product_pack.h"
 
-#define UNIT (16 * LANES) // columns of D: tasks are cut there
-#define SUMS 4096         // sums that are kept together
-#define STRETCH 2048      // columns of D that these are of, at most; a multiple of UNIT
-#define STEPS 4           // rows of B that are added at a time
-#define GROUPS(rows) ((rows) > 4 ? 1 : 2) // squares of B side by side
-#define LEAST (1 << 15)                   // elements of B that are worth a thread
+#define UNIT (16 * LANES)                 // columns of D; tasks are cut at multiples
+#define SUMS 4096                         // sums that are kept together
+#define STRETCH 2048                      // columns of D in a stretch, at most; a multiple of UNIT
+#define STEPS 4                           // rows of B that are added at a time
+#define GROUPS(rows) ((rows) > 4 ? 1 : 2) // squares of B next to each other
+#define LEAST (1 << 15)                   // elements of B worth a thread
 
 typedef struct job {
     zr_operands of;
-    const float *a;  // panels as cpu_product_pack.h lays them out
+    const float *a;  // panels as in cpu_product_pack.h
     float *sums;     // (threads, SUMS)
     int rows;        // 1, 2, 4 or 8
     int64_t stretch; // columns of sums
 } job;
 
-// Where step t of A's row r lies; the next ones of its chunk follow.
+// Returns where step t of A's row r lies; the next steps of its chunk follow.
 static inline const float *a_at(const job *work, int64_t r, int64_t t)
 {
     return work->a + r / MR * A_PANEL(work->of.product->k) + t / LANES * MR * LANES +
            r % MR * LANES + t % LANES;
 }
 
-// Sums of one vector of columns get `steps` rows of B, `step` apart: from element `at` on, of which
-// `left` exist.
+// Adds `steps` rows of B to the sums of one vector of columns. The rows are `step` apart; the first
+// begins at element `at`, and `left` elements of each exist.
 INLINE void add_vector(zero_dtype type, int rows, int steps, vf factor[THIN_ROWS][STEPS],
                        const void *b, int64_t at, int64_t step, int64_t left, float *sums,
                        int64_t stretch)
@@ -50,7 +50,7 @@ INLINE void add_vector(zero_dtype type, int rows, int steps, vf factor[THIN_ROWS
     }
 }
 
-// Sums get rows t .. t+steps-1 of B, from column j on.
+// Adds rows t .. t+steps-1 of B, from column j on, to the sums.
 INLINE void add_steps(zero_dtype type, int rows, int steps, const job *work, int64_t t, int64_t j,
                       int64_t columns, float *sums)
 {
@@ -77,7 +77,7 @@ INLINE void sum_steps(zero_dtype type, int rows, const job *work, int64_t j, int
         add_steps(type, rows, 1, work, t, j, columns, sums);
 }
 
-// Squares of B's rows j .. j+GROUPS*LANES-1, of which `left` exist, at steps t .. t+count-1.
+// Adds squares of B's rows j .. j+GROUPS*LANES-1, of which `left` exist, at steps t .. t+count-1.
 INLINE void add_squares(zero_dtype type, int rows, const job *work, int64_t t, int64_t j,
                         int64_t left, int64_t count, vf sum[THIN_ROWS][2])
 {
@@ -134,7 +134,7 @@ static void sum_rows(const job *work, int64_t j, int64_t columns, float *sums)
         sum_rows_of(8, work, j, columns, sums);
 }
 
-// Columns j .. j+columns-1 of D.
+// Computes columns j .. j+columns-1 of D.
 static void multiply_stretch(const job *work, int64_t j, int64_t columns, float *sums)
 {
     const zr_product *p = work->of.product;
@@ -163,7 +163,7 @@ static size_t scratch(zr_queue *queue, const zr_product *product)
                     LANES * ZR_ROUND_UP(THIN_ROWS, LANES));
 }
 
-// A is packed by the calling thread: it is small.
+// The calling thread packs A, which is small.
 static zero_status run(zr_queue *queue, const zr_product *product, const void *a, const void *b,
                        const void *operand, void *d, zero_error *error)
 {

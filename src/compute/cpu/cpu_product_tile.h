@@ -1,9 +1,9 @@
-// The innermost part of our products: a tile of sums in registers, and how finished sums become
+// The innermost part of our own products: a tile of sums in registers, and how finished sums become
 // elements of D.
 //
-// Invariant: a sum is one chain of fused multiply-adds in the order of k, begun with zero or with
-// what it is added to. The chain goes through memory, unrounded, where k is cut, so neither that
-// nor the tile that an element falls in changes a bit.
+// Invariant: a sum is one chain of fused multiply-adds in the order of k, which begins with zero or
+// with the value that it is added to. Where k is cut, the chain goes through memory unrounded. So
+// neither the cuts nor the tile in which an element lies changes a bit.
 #ifndef ZR_COMPUTE_CPU_PRODUCT_TILE_H
 #define ZR_COMPUTE_CPU_PRODUCT_TILE_H
 
@@ -12,22 +12,22 @@
 
 #define MR 4
 #if LANES == 4
-#define VECTORS 2 // products that are not fused into sums take registers of their own
+#define VECTORS 2 // unfused products need registers of their own
 #else
 #define VECTORS 3
 #endif
 #define NR (VECTORS * LANES)
-#define THIN_ROWS 8 // of D, up to which B is not packed
+#define THIN_ROWS 8 // D's rows up to which B is not packed
 
-// Columns of the next panel where `left` columns are left. None of one vector alone: its few sums
-// would wait for each other.
+// Returns the columns of the next panel when `left` columns are left. No panel has a single vector:
+// its few sums would wait for each other.
 static inline int64_t panel_columns(int64_t left)
 {
     bool pairs = VECTORS == 3 && left > 3 * LANES && left <= 4 * LANES;
     return pairs ? 2 * LANES : left < NR ? left : NR;
 }
 
-typedef struct zr_operands { // a product and what it runs on
+typedef struct zr_operands { // a product and its buffers
     const zr_product *product;
     const void *a, *b, *operand;
     void *d;
@@ -37,10 +37,10 @@ typedef struct zr_operands { // a product and what it runs on
 //
 //              depth              vectors   twelve sums; for each of `depth` steps three loads and
 //         +-----------+          +------+   four broadcasts. With sixteen registers nothing is
-//   MR    | A         |  depth   | B    |   spilled, and as little as can be stands between the
-//  rows   +-----------+          |      |   multiply-adds, which shows where two threads share a
+//   MR    | A         |  depth   | B    |   spilled, and as little as possible lies between the
+//  rows   +-----------+          |      |   multiply-adds: this counts where two threads share a
 //                                +------+   core.
-typedef struct tile { // named one by one: an array would live in memory
+typedef struct tile { // not an array, which would lie in memory
     vf s00, s01, s02, s10, s11, s12, s20, s21, s22, s30, s31, s32;
 } tile;
 
@@ -72,8 +72,8 @@ INLINE void tile_step(int vectors, const float *a, const float *b, tile *s)
     y = vf_all(a[3 * LANES]), s->s30 += y * x0, s->s31 += y * x1, s->s32 += y * x2;
 }
 
-// a, b: panels as cpu_product_pack.h lays them out. sums: rows, `step` apart; added to, or set
-// where `fresh`. bias is added at the end where it is not NULL.
+// Sums over panels a and b, laid out as in cpu_product_pack.h. `sums` has rows that are `step`
+// apart; they are added to, or set if `fresh`. A bias that is not NULL is added at the end.
 INLINE void tile_sum(int vectors, const float *a, const float *b, int64_t depth, bool fresh,
                      float *sums, int64_t step, const float *bias)
 {
@@ -102,7 +102,7 @@ INLINE void tile_sum(int vectors, const float *a, const float *b, int64_t depth,
     tile_put(vectors, sums + 3 * step, s.s30, s.s31, s.s32);
 }
 
-// Elements of D, of type `out`, from finished sums.
+// Turns finished sums into elements of D, of type `out`.
 INLINE void sums_become(zero_dtype in, zero_dtype out, zr_epilogue how, const zr_operands *of,
                         int64_t i, int64_t j, int64_t rows, int64_t columns, const float *sums,
                         int64_t step)
@@ -133,9 +133,8 @@ INLINE void sums_become_typed(zero_dtype in, zero_dtype out, const zr_operands *
         sums_become(in, out, ZR_EPILOGUE_NONE, of, i, j, rows, columns, sums, step);
 }
 
-// Rows i .. i+rows-1, columns j .. j+columns-1 of D from their finished sums, rows that are `step`
-// apart and may be D's own;
-// whole vectors are read.
+// Turns finished sums into rows i .. i+rows-1, columns j .. j+columns-1 of D. The rows of sums are
+// `step` apart and may be D's own; whole vectors of them are read.
 static inline void sums_finish(const zr_operands *of, int64_t i, int64_t j, int64_t rows,
                                int64_t columns, const float *sums, int64_t step)
 {

@@ -1,10 +1,10 @@
-// RMSNorm, as cpu_rows.c has LayerNorm: a row comes from memory once, dgamma is summed by blocks of
-// rows in a fixed order.
+// RMSNorm, done like LayerNorm in cpu_rows.c: a row comes from memory once, and dgamma is summed by
+// blocks of rows in a fixed order.
 #include "compute/cpu/cpu_norm.h"
 
 typedef struct rms_job {
     const zr_norm *norm;
-    const void *x, *branch, *gamma, *dy, *past; // branch, past: NULL where nothing is added
+    const void *x, *branch, *gamma, *dy, *past; // branch, past: NULL if nothing is added
     void *sum, *y, *dx;
     float *rstd;
     bool add_parameters;
@@ -76,7 +76,7 @@ void ZR_CPU_TABLE(zr_cpu_residual_rms_forward)(zr_queue *queue, const zr_norm *n
     zr_cpu_for(queue, norm->rows, norm_worth(norm->width), rms_rows, &job);
 }
 
-// dx of one row, and its part of dgamma added to scale.
+// Computes dx of one row, and adds the row's part of dgamma to scale.
 INLINE void backward_row(zero_dtype stream, zero_dtype type, const rms_job *job, int64_t i,
                          float *scale)
 {
@@ -116,7 +116,7 @@ static void backward_blocks(const void *job_, int64_t first, int64_t last, int w
     }
 }
 
-// Columns [first, last) * 16 of dgamma: the blocks' sums, four chains and a tree.
+// Sums the blocks for columns [first, last) * 16 of dgamma, as four chains and a tree.
 static void collect(const void *job_, int64_t first, int64_t last, int worker)
 {
     const rms_job *job = job_;

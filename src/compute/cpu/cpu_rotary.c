@@ -1,8 +1,8 @@
 // Rotary embedding: a table of cosines and sines by position, and the rotation of rows by it.
-// Angles are products rounded to fp32, as torch has them; a task is a position or a row.
+// Angles are products rounded to fp32, as in torch. A task is one position or one row.
 #include "compute/cpu/cpu_attention.h"
 
-#define WORTH (1 << 13) // pairs that are worth a thread
+#define WORTH (1 << 13) // pairs worth a thread
 
 typedef struct table_job {
     const zr_rotary *rotary;

@@ -1,16 +1,17 @@
 // LayerNorm, softmax and cross-entropy. A row is read from memory once and then comes from the
-// cache, so two and three passes over it (mean, then squares around it; maximum, then exponentials)
-// cost no bandwidth, and keep full precision.
+// cache. So two or three passes over it (the mean, then the squares around it; the maximum, then
+// the exponentials) keep full precision and cost no bandwidth.
 //
 // dgamma and dbeta: each block of rows sums its own into scratch, [block][2][width]; the blocks are
-// then added in a fixed order. How many rows a block has follows from their number alone.
+// then added in a fixed order. The number of rows alone determines how many a block has.
 #include "compute/cpu/cpu_norm.h"
 
-#define SPAN 1024 // exponentials summed in fp32 before they go to a double
+// Exponentials that are summed in fp32 before the sum is added to a double.
+#define SPAN 1024
 
 typedef struct norm_job {
     const zr_norm *norm;
-    const void *x, *branch, *gamma, *beta, *dy, *past; // branch, past: NULL where nothing is added
+    const void *x, *branch, *gamma, *beta, *dy, *past; // branch, past: NULL if nothing is added
     void *sum, *y, *dx;
     float *mean, *rstd;
     bool add_parameters;
@@ -18,7 +19,7 @@ typedef struct norm_job {
     float *partial, *dgamma, *dbeta;
 } norm_job;
 
-// ---- LayerNorm forward; `at`: where a row begins in the arrays, in elements ----
+// ---- LayerNorm forward; `at` is the element at which a row begins in the arrays ----
 
 INLINE float row_mean(zero_dtype type, const void *x, int64_t at, int64_t width)
 {
@@ -34,7 +35,7 @@ INLINE float row_mean(zero_dtype type, const void *x, int64_t at, int64_t width)
     return vf_sum((s0 + s1) + (s2 + s3)) / (float)width;
 }
 
-// Squares around *mean, which is then corrected by what rounding left in it.
+// Returns the variance, and corrects *mean by what rounding left in it.
 INLINE float row_variance(zero_dtype type, const void *x, int64_t at, int64_t width, float *mean)
 {
     vf q0 = {0}, q1 = {0}, s0 = {0}, s1 = {0};
@@ -124,7 +125,7 @@ static void residual_norm_forward(zr_queue *queue, const zr_norm *norm, const vo
 
 // ---- LayerNorm backward ----
 
-// dx of one row, and its part of dgamma and dbeta added to scale and shift.
+// Computes dx of one row, and adds the row's part of dgamma and dbeta to scale and shift.
 INLINE void norm_backward_row(zero_dtype stream, zero_dtype type, const norm_job *job, int64_t i,
                               float *scale, float *shift)
 {
@@ -168,7 +169,7 @@ static void norm_backward_blocks(const void *job_, int64_t first, int64_t last, 
     }
 }
 
-// Columns [first, last) * 16 of dgamma and dbeta: the blocks' sums, four chains and a tree.
+// Sums the blocks for columns [first, last) * 16 of dgamma and dbeta, as four chains and a tree.
 static void norm_collect(const void *job_, int64_t first, int64_t last, int worker)
 {
     const norm_job *job = job_;
@@ -218,8 +219,8 @@ static size_t norm_scratch(const zr_queue *queue, const zr_norm *norm)
     return sizeof(float) * (size_t)((norm->rows + rows - 1) / rows * 2 * norm->width);
 }
 
-// ---- softmax and cross-entropy: a row of fp32 keeps its exponentials between the passes; one of
-// 16 bits makes them twice, so that what it stores is rounded once ----
+// ---- softmax and cross-entropy: an fp32 row keeps its exponentials between the passes; a 16-bit
+// row computes them twice, so that what it stores is rounded once ----
 
 typedef struct softmax_job {
     zero_dtype dtype;
@@ -249,7 +250,7 @@ INLINE float row_largest(zero_dtype type, const void *x, int64_t width)
     return vf_largest(vf_max(m0, m1));
 }
 
-// Sum of e^(x - largest), which is written over x where `keep`.
+// Returns the sum of e^(x - largest); with `keep`, the exponentials overwrite x.
 INLINE double row_exponentials(zero_dtype type, void *x, int64_t width, float largest, bool keep)
 {
     double total = 0;
@@ -274,7 +275,7 @@ INLINE double row_exponentials(zero_dtype type, void *x, int64_t width, float la
     return total;
 }
 
-// x = e^(x - largest) * factor, or x * factor where x is kept exponentials.
+// x = e^(x - largest) * factor, or x * factor where x holds kept exponentials.
 INLINE void row_multiply(zero_dtype type, void *x, int64_t width, float largest, bool kept,
                          float factor)
 {

@@ -1,4 +1,4 @@
-// Squares of LANES x LANES elements that change rows for columns in registers.
+// Squares of LANES x LANES elements, transposed in registers.
 #ifndef ZR_COMPUTE_CPU_SQUARE_H
 #define ZR_COMPUTE_CPU_SQUARE_H
 
@@ -18,7 +18,7 @@ INLINE void transpose(vf r[LANES])
 }
 #else
 #if LANES == 8
-#define LOWER(a, b) _mm256_unpacklo_ps(a, b) // of each four lanes: a0 b0 a1 b1
+#define LOWER(a, b) _mm256_unpacklo_ps(a, b) // in each group of four lanes: a0 b0 a1 b1
 #define UPPER(a, b) _mm256_unpackhi_ps(a, b)
 #define LOWER_PAIRS(a, b) (vf) _mm256_unpacklo_pd((__m256d)(a), (__m256d)(b))
 #define UPPER_PAIRS(a, b) (vf) _mm256_unpackhi_pd((__m256d)(a), (__m256d)(b))
@@ -29,7 +29,7 @@ INLINE void transpose(vf r[LANES])
 #define UPPER_PAIRS(a, b) (vf) _mm512_unpackhi_pd((__m512d)(a), (__m512d)(b))
 #endif
 
-// Four rows become four columns inside each four lanes; then the fours change places.
+// Transposes 4 x 4 elements inside each group of four lanes; then the groups change places.
 INLINE void transpose(vf r[LANES])
 {
     vf q[LANES];
@@ -56,8 +56,8 @@ INLINE void transpose(vf r[LANES])
 }
 #endif
 
-// LANES rows of up to LANES elements, the first at element `from`, `step` apart; what is not there
-// is zero.
+// Loads LANES rows of up to LANES elements, `step` apart, the first at element `from`; what does
+// not exist is zero.
 INLINE void rows_get(zero_dtype type, const void *array, int64_t from, int64_t step, int64_t rows,
                      int64_t left, vf r[LANES])
 {

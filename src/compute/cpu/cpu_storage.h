@@ -1,8 +1,8 @@
-// Vectors to and from storage types: fp32, bf16 and fp16 in memory, fp32 in registers, rounded to
-// nearest even on the way out.
+// Loads and stores of vectors: fp32, bf16 and fp16 in memory, fp32 in registers. Stores round to
+// nearest even.
 //
-// `type` is a constant wherever these are called (WITH_TYPE makes it one), so that one branch of
-// them remains.
+// `type` is a constant wherever these are called (WITH_TYPE makes it one), so that only one of
+// their branches remains.
 #ifndef ZR_COMPUTE_CPU_STORAGE_H
 #define ZR_COMPUTE_CPU_STORAGE_H
 
@@ -24,7 +24,7 @@ INLINE vw vw_from_halves(vh h)
 #endif
 }
 
-INLINE vh vw_to_halves(vw w) // lanes below 2^16
+INLINE vh vw_to_halves(vw w) // lanes are below 2^16
 {
 #if LANES == 16
     return (vh)_mm512_cvtepi32_epi16((__m512i)w);
@@ -78,7 +78,7 @@ INLINE vf vf_from_halves(zero_dtype type, vh h)
     return type == ZERO_BF16 ? vf_from_bf16(h) : vf_from_f16(h);
 }
 
-// Elements i .. i+left-1 of an array; lanes from `left` on are zero.
+// Returns elements i .. i+left-1 of an array; lanes from `left` on are zero.
 INLINE vf vf_get_as(zero_dtype type, const void *array, int64_t i, int64_t left)
 {
     if (type == ZERO_F32)
@@ -103,19 +103,19 @@ INLINE void vf_put_as(zero_dtype type, void *array, int64_t i, int64_t left, vf 
         *(vh_loose *)at = h;
         return;
     }
-    vh some = h; // what memcpy reads must lie in memory; h need not
+    vh some = h; // memcpy's source must lie in memory; h need not
     memcpy(at, &some, sizeof(*at) * (size_t)left);
 }
 
-INLINE vf vf_rounded_to(zero_dtype type, vf v) // as it would come back from storage
+INLINE vf vf_rounded_to(zero_dtype type, vf v) // as storing and loading it would round it
 {
     return type == ZERO_F32    ? v
            : type == ZERO_BF16 ? vf_from_bf16(vf_to_bf16(v))
                                : vf_from_f16(vf_to_f16(v));
 }
 
-// Makes `call` with NAME a constant of the value that `dtype` has: one copy of an INLINE body for
-// each storage type.
+// Makes `call` with NAME as a constant that equals `dtype`: this compiles one copy of an INLINE
+// body per storage type.
 #define WITH_TYPE(NAME, dtype, call)                                                               \
     do {                                                                                           \
         if ((dtype) == ZERO_F32) {                                                                 \

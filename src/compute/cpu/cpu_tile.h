@@ -1,4 +1,4 @@
-// The register tile that attention is made of: out(MR, NR) [+]= A(MR, count) B(count, NR).
+// The register tile of which attention consists: out(MR, NR) [+]= A(MR, count) B(count, NR).
 //
 //              count                NR = two vectors
 //         +-----------+          +------+
@@ -12,10 +12,11 @@
 
 #define MR 6
 #define NR (2 * LANES)
-#define PREFETCH 8 // rows ahead: they lie too far apart for the processor to guess
+// Rows ahead: they lie too far apart for the processor's own prefetching.
+#define PREFETCH 8
 
-// Element (r, t) of A lies at a[r*a_row + t*a_step]; row t of B at b + t*b_step. add: out is added
-// to, else set.
+// Computes one tile. Element (r, t) of A lies at a[r*a_row + t*a_step], row t of B at b + t*b_step.
+// With `add` the product is added to out, otherwise it is stored there.
 INLINE void tile_product(const float *a, int64_t a_row, int64_t a_step, const float *b,
                          int64_t b_step, int64_t count, float *out, int64_t out_step, int add)
 {
@@ -78,7 +79,7 @@ INLINE quad quad_get_as(zero_dtype type, const void *array, int64_t i)
 #endif
 }
 
-// Four rows of four elements, the first at `from`, become four columns, times factor; rows lie
+// Turns four rows of four elements, the first at `from`, into four columns, times factor. Rows lie
 // from_step and to_step apart.
 INLINE void transpose_quad(zero_dtype type, const void *array, int64_t from, int64_t from_step,
                            float *to, int64_t to_step, float factor)
@@ -102,9 +103,9 @@ INLINE void prefetch_row(zero_dtype type, const void *array, int64_t first, int6
         __builtin_prefetch(element_at(type, array, first + t));
 }
 
-// `rows` rows of `from` become columns, in panels of `panel` of them: to[(i / panel) * panel *
-// depth + t * panel + i % panel] = factor * from[i*from_step + t]. The last panel is filled up with
-// zeros. type: of from, a constant (WITH_TYPE).
+// Turns `rows` rows of `from` into columns, in panels of `panel`: to[(i / panel) * panel * depth +
+// t * panel + i % panel] = factor * from[i*from_step + t]. Zeros fill up the last panel. `type` is
+// that of from, a constant (WITH_TYPE).
 INLINE void pack_columns(zero_dtype type, const void *from, int64_t from_step, int64_t rows,
                          int64_t depth, int64_t panel, float factor, float *to)
 {
@@ -131,8 +132,8 @@ INLINE void pack_columns(zero_dtype type, const void *from, int64_t from_step, i
     }
 }
 
-// `rows` rows of `depth` elements to rows of `wide` >= depth floats, a multiple of LANES, and zero
-// rows up to `padded`; what is beyond depth is zero.
+// Copies `rows` rows of `depth` elements to rows of `wide` floats (a multiple of LANES, >= depth).
+// What is beyond depth is zero, and so are the rows up to `padded`.
 INLINE void pack_rows(zero_dtype type, const void *from, int64_t from_step, int64_t rows,
                       int64_t padded, int64_t depth, int64_t wide, float *to)
 {

@@ -1,6 +1,5 @@
-// Vectors of the width that this file is compiled for: GCC's vector types, and intrinsics for what
-// C's operators lack.
-// Only kernels include this; vectors never cross a function that is not inlined.
+// Vectors of the width for which the file is compiled: GCC's vector types, and intrinsics for what
+// C's operators lack. Only kernels include this; vectors never cross a call that is not inlined.
 #ifndef ZR_COMPUTE_CPU_VECTOR_H
 #define ZR_COMPUTE_CPU_VECTOR_H
 
@@ -33,7 +32,7 @@ INLINE void vf_store(float *p, vf v) { *(vf_loose *)p = v; }
 
 INLINE vf vf_all(float x) { return x - (vf){0}; }
 
-// The first `left` lanes, others zero; all where left >= LANES.
+// Returns the first `left` lanes and zeros after them; all lanes if left >= LANES.
 INLINE vf vf_get(const float *p, int64_t left)
 {
     vf v = {0};
@@ -51,7 +50,7 @@ INLINE void vf_put(float *p, int64_t left, vf v)
         memcpy(p, &v, sizeof(float) * (size_t)left);
 }
 
-INLINE vf vf_select(vi mask, vf yes, vf no) // mask: lanes of -1 or 0
+INLINE vf vf_select(vi mask, vf yes, vf no) // mask has lanes of -1 or 0
 {
 #if LANES == 8
     return _mm256_blendv_ps(no, yes, (vf)mask);
@@ -118,7 +117,7 @@ INLINE vf vf_sqrt(vf v)
 typedef float vf4 __attribute__((vector_size(16)));
 typedef float vf8 __attribute__((vector_size(32)));
 
-INLINE float vf_sum(vf v) // a tree: lane i with lane i + half
+INLINE float vf_sum(vf v) // adds as a tree: lane i and lane i + half
 {
 #if LANES == 16
     vf8 eight = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7) +

@@ -1,4 +1,4 @@
-// The tables of the reference backend, one a file. Plain C, one thread, sums in double: slow,
+// The tables of the reference backend, one per file. Plain C, one thread, sums in double: slow,
 // short, and the oracle of the tests.
 #ifndef ZR_COMPUTE_REF_H
 #define ZR_COMPUTE_REF_H
@@ -11,7 +11,7 @@
 #include "compute/product_ops.h"
 #include "compute/row_ops.h"
 
-// Element i of an array of storage type F32, BF16 or F16.
+// Returns element i of an array of storage type F32, BF16 or F16.
 static inline double ref_get(zero_dtype dtype, const void *array, int64_t i)
 {
     if (dtype == ZERO_F32)
@@ -29,12 +29,12 @@ static inline void ref_put(zero_dtype dtype, void *array, int64_t i, double valu
             dtype == ZERO_BF16 ? zr_f32_to_bf16((float)value) : zr_f32_to_f16((float)value);
 }
 
-// gelu_new as x (1 + tanh(u)) / 2 without the cancellation that the sum suffers where x is far
-// below zero, and its slope.
+// gelu_new as x / (1 + e^-2u), without the cancellation in 1 + tanh(u) where x is far below zero;
+// and its slope.
 double zr_ref_gelu(double x);
 double zr_ref_gelu_slope(double x);
 
-// ref_rotary.c, for the table of attention.
+// From ref_rotary.c, for the table of attention.
 void zr_ref_rotary_table(zr_queue *queue, const zr_rotary *rotary, float *table);
 void zr_ref_rotate(zr_queue *queue, const zr_rotary *rotary, int64_t heads, const float *table,
                    bool back, const void *x, int64_t x_step, void *y, int64_t y_step);

@@ -1,4 +1,4 @@
-// Causal self-attention one query at a time: a row of probabilities exists, a matrix never does.
+// Causal self-attention, one query at a time: a row of probabilities exists, a matrix never does.
 //
 // Backward, with P the probabilities, M the dropout mask over (1-p), O = (P*M) V:
 //   dV = (P*M)' dO;  dP = (dO V')*M;  dS = P*(dP - rowsum(dO*O));
@@ -9,12 +9,13 @@
 #include <math.h>
 #include <string.h>
 
-// one (batch, head); rows of q, k, v lie `stride` elements apart, rows of out and dout `out_stride`
+// One (batch, head). Rows of q, k, v lie `stride` elements apart, rows of out and dout
+// `out_stride`.
 typedef struct head {
     const zr_attention *attention;
     const void *qkv;
     int64_t q, k, v; // first elements in qkv
-    int64_t out;     // and in out and dout
+    int64_t out;     // first element in out and dout
     int64_t stride, out_stride;
     uint64_t first_element; // of the dropout mask
 } head;
@@ -56,7 +57,7 @@ static double mask(const head *at, int64_t i, int64_t j)
     return zr_dropout_keep(at->attention->dropout_key, element, p) ? zr_dropout_factor(p) : 0;
 }
 
-// probability[0..i] of query i; returns the log-sum-exp of its scores.
+// Computes probability[0..i] of query i; returns the log-sum-exp of its scores.
 static double probabilities(const head *at, int64_t i, double *probability)
 {
     zero_dtype type = at->attention->dtype;
@@ -95,7 +96,7 @@ static void forward(zr_queue *queue, const zr_attention *attention, const void *
     }
 }
 
-// Adds what query i gives to dk and dv (seq, head_dim), and writes its dq.
+// Adds what query i contributes to dk and dv (seq, head_dim), and writes its dq.
 static void backward_row(const head *at, int64_t i, const void *out, const void *dout,
                          double *probability, double *dk, double *dv, void *dqkv)
 {
@@ -145,8 +146,8 @@ static size_t scratch(const zr_queue *queue, const zr_attention *attention)
     return sizeof(double) * (size_t)(attention->seq * (1 + 2 * attention->head_dim));
 }
 
-// The row of position `at` of one sequence: q and out begin at elements `first` and `to`, keys and
-// values at k and v.
+// Computes the row of position `at` of one sequence: q and out begin at elements `first` and `to`,
+// keys and values at k and v.
 static void decode_head(const zr_attention *attention, const void *qkv, int64_t first,
                         const float *k, const float *v, int64_t at, void *out, int64_t to)
 {
@@ -167,8 +168,8 @@ static void decode_head(const zr_attention *attention, const void *qkv, int64_t 
         ref_put(attention->dtype, out, to + c, row[c] / sum);
 }
 
-// Row `row` of qkv, which is position `at` of the sequence: its keys and values join the cache
-// before its queries look there.
+// Decodes row `row` of qkv, which is position `at` of the sequence: its keys and values enter the
+// cache before its queries look there.
 static void decode_row(const zr_attention *attention, const zr_attention_cache *cache,
                        int64_t sequence, int64_t at, const void *qkv, int64_t row, void *out)
 {

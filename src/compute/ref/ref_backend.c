@@ -1,5 +1,4 @@
-// The reference backend put together. A queue of it has no caches and ignores its number of
-// threads.
+// The reference backend, assembled. Its queue has no caches and ignores its number of threads.
 #include "compute/backends.h"
 #include "compute/ref/ref.h"
 

@@ -1,5 +1,5 @@
-// Optimizer updates (reference: DeepSpeed's and PyTorch's formulas), one element at a time in
-// double, states rounded to fp32.
+// Optimizer updates by the formulas of DeepSpeed and PyTorch, one element at a time in double;
+// states are rounded to fp32.
 //
 // SGD without momentum keeps no buffer: state0 may then be NULL, and dampening has no effect (as in
 // PyTorch).
@@ -42,12 +42,13 @@ static void adagrad(const zr_update *u, float *p, float *s, float *unused, doubl
 static void lion(const zr_update *u, float *p, float *m, float *unused, double g)
 {
     double c = u->beta1 * *m + (1 - u->beta1) * g;
-    double sign = c > 0 ? 1 : c < 0 ? -1 : c; // zero stays zero, NaN stays NaN
+    double sign = c > 0 ? 1 : c < 0 ? -1 : c; // zero stays zero, and NaN stays NaN
     *p = (float)(*p * (1 - u->lr * u->weight_decay) - u->lr * sign);
     *m = (float)(u->beta2 * *m + (1 - u->beta2) * g);
 }
 
-static void write_copy(const zr_range_states *at, int64_t i) // after each write of the master
+// called after each write of the master
+static void write_copy(const zr_range_states *at, int64_t i)
 {
     if (at->parameters)
         ref_put(at->parameters_dtype, at->parameters, i, at->master[i]);
@@ -69,7 +70,7 @@ static void update(zr_queue *queue, const zr_update *update, int64_t n, const zr
     }
 }
 
-// The order that every backend keeps: eight sums of every eighth element, then a tree.
+// The order that every backend keeps: eight sums, each of every eighth element, then a tree.
 static double part_squares(zero_dtype dtype, const void *g, int64_t first, int64_t count)
 {
     double lane[8] = {0};

@@ -1,5 +1,5 @@
-// Matrix products, a tile of one row and some columns at a time. Every sum runs over k in order, in
-// double, and is rounded once.
+// Matrix products, one row and some columns at a time. Every sum runs over k in order, in double,
+// and is rounded once.
 #include "compute/backends.h"
 #include "compute/ref/ref.h"
 

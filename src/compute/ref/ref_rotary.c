@@ -1,5 +1,5 @@
-// Rotary embedding, pair by pair. Angles are products rounded to fp32, as torch has them; all else
-// is in double.
+// Rotary embedding, pair by pair. Angles are products rounded to fp32, as in torch; the rest is in
+// double.
 #include "compute/ref/ref.h"
 
 #include <math.h>

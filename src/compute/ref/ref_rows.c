@@ -1,9 +1,9 @@
-// LayerNorm, RMSNorm, softmax and cross-entropy, row by row as the textbook writes them, in double.
+// LayerNorm, RMSNorm, softmax and cross-entropy, row by row as in a textbook, in double.
 #include "compute/ref/ref.h"
 
 #include <math.h>
 
-// Of elements at .. at + width - 1 of x.
+// Computes mean and rstd of elements at .. at + width - 1 of x.
 static void row_statistics(const zr_norm *norm, const void *x, int64_t at, double *mean,
                            double *rstd)
 {
@@ -140,7 +140,7 @@ static void rms_backward(zr_queue *queue, const zr_norm *norm, const void *dy, c
     }
 }
 
-// The largest of elements at .. at + width - 1, and the sum of e^(x - largest).
+// Finds the largest of elements at .. at + width - 1, and returns the sum of e^(x - largest).
 static double exponentials(zero_dtype dtype, const void *x, int64_t at, int64_t width,
                            double *largest)
 {
