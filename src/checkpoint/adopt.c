@@ -7,14 +7,14 @@
 
 #include <string.h>
 
-#define BLOCK (ZR_EXTENT_BYTES / (int64_t)sizeof(float)) // elements: an extent
+#define BLOCK (ZR_EXTENT_BYTES / (int64_t)sizeof(float)) // elements of an extent
 
 typedef struct view { // of one vector
     zr_weight_view view;
     zr_source *source;
     int vector, count;
-    char **names;                  // (tensor_count of the source's)
-    int *of;                       // (count) the source's numbers
+    char **names;                  // (tensor_count of the source's vector)
+    int *of;                       // (count) numbers of the source's tensors
     zero_tensor_desc *tensors;     // (count)
     const zero_tensor_desc **list; // (count)
     char *in;                      // BLOCK elements of at most 8 bytes

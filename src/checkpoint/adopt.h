@@ -1,13 +1,13 @@
-// A source as a checkpoint of ours: every vector of it in fp32, by ranges, through states.h.
+// Writes a source as a checkpoint of ours: every vector in fp32, by ranges, through states.h.
 #ifndef ZR_CHECKPOINT_ADOPT_H
 #define ZR_CHECKPOINT_ADOPT_H
 
 #include "checkpoint/source.h"
 #include "comm/communicator.h"
 
-// One rank. The directory is there whole or not at all; state: of the manifest.
-// ZERO_ERR_UNSUPPORTED for tensors that are no real numbers, or have more than ZERO_MAX_DIMS
-// dimensions.
+// Runs on one rank. The directory appears whole or not at all. `state` is the manifest's.
+// ZERO_ERR_UNSUPPORTED for tensors whose elements are not real numbers, or that have more than
+// ZERO_MAX_DIMS dimensions.
 zero_status zr_adopt(zero_comm *comm, zr_source *source, const char *directory, json_t *state,
                      zr_source_progress progress, void *user, zero_error *error);
 

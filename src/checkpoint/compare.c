@@ -5,9 +5,9 @@
 #include <math.h>
 #include <string.h>
 
-enum { BLOCK = 1 << 18 }; // elements that are looked at together
+enum { BLOCK = 1 << 18 }; // elements that are compared at once
 
-typedef struct names { // of a source's tensors
+typedef struct names { // names of a source's tensors
     const zr_source *source;
     zr_named **of; // (vector_count)
 } names;
@@ -15,8 +15,8 @@ typedef struct names { // of a source's tensors
 typedef struct comparing {
     zr_source *a, *b;
     names in_a, in_b;
-    char *bytes[2]; // a block as the files have it
-    float *wide[2]; // and in fp32
+    char *bytes[2]; // a block each, as the files have it
+    float *wide[2]; // the same in fp32
     void (*differs)(void *user, const zr_tensor_difference *difference);
     void *user;
 } comparing;
@@ -62,7 +62,7 @@ static void widen(const zr_source_tensor *tensor, const char *bytes, int64_t cou
 {
     if (zr_source_is_real(tensor->dtype))
         zr_source_widen(tensor->dtype, bytes, count, out);
-    else // bytes of whatever it is: there is no distance
+    else // not numbers, so there is no distance
         for (int64_t i = 0; i < count; i++)
             out[i] = NAN;
 }
@@ -175,7 +175,7 @@ zero_status zr_sources_compare(zr_source *a, zr_source *b,
                                void *user, int64_t *compared, zero_error *error)
 {
     comparing c = {.a = a, .b = b, .differs = differs, .user = user};
-    size_t room = BLOCK * sizeof(double); // of the widest type
+    size_t room = BLOCK * sizeof(double); // for the widest type
     char *memory = zr_alloc(2 * room + 2 * BLOCK * sizeof(float), error);
     *compared = 0;
     zero_status status = memory ? ZERO_OK : ZERO_ERR_MEMORY;

@@ -20,7 +20,8 @@ static bool ends_with(const char *name, const char *end)
     return length >= tail && !strcmp(name + length - tail, end);
 }
 
-// The folder that `latest` names, or the path itself where it is one; NULL: neither.
+// Returns the folder that `latest` names, or the path itself if it is such a folder; NULL for
+// neither.
 static char *find_folder(const char *path, zero_error *error)
 {
     char *latest = zr_sprintf(error, "%s/latest", path), *tag = NULL, *folder = NULL;
@@ -47,7 +48,7 @@ typedef struct listing {
     bool whole_model, parallel, experts, layers;
 } listing;
 
-// Reads "[bf16_]zero_pp_rank_R_mp_rank_M" and its end.
+// Parses "[bf16_]zero_pp_rank_R_mp_rank_M", followed by `end`.
 static bool parse_rank(const char *name, const char *end, int *rank, int *parallel)
 {
     char again[64];
@@ -98,7 +99,7 @@ bool zr_deepspeed_is(const char *path)
     return is;
 }
 
-// The one file of the folder that belongs to the rank, whatever stands in front of its name.
+// Opens the rank's file in the folder, with whichever prefix its name has.
 static zero_status open_rank(const char *folder, int rank, const char *end, zr_torch_file *out,
                              zero_error *error)
 {
@@ -140,7 +141,7 @@ const zr_pickle_value *zr_ds_group_state(const zr_deepspeed *ds, int rank, int g
     const zr_pickle_value *all =
         zr_pickle_get(zr_ds_optimizer(ds, rank),
                       ds->stage == 3 ? "optimizer_state_dict" : "base_optimizer_state");
-    if (!zr_pickle_is(all, ZR_PICKLE_DICT)) // elastic
+    if (!zr_pickle_is(all, ZR_PICKLE_DICT)) // elastic checkpoints have a list
         return zr_pickle_at(all, (size_t)group);
     const zr_pickle_value *states = zr_pickle_get(all, "state");
     for (size_t i = 0; zr_pickle_is(states, ZR_PICKLE_DICT) && i + 1 < states->items.count;
@@ -202,8 +203,8 @@ static zero_status open_files(zr_deepspeed *ds, zero_error *error)
     return status;
 }
 
-// DeepSpeed's optimizer for bf16 with fp32 gradients writes no stage; its layout is that of stage
-// 1.
+// Reads the stage. DeepSpeed's optimizer for bf16 with fp32 gradients writes none; its layout is
+// that of stage 1.
 static zero_status read_stage(zr_deepspeed *ds, int rank, int64_t *stage, zero_error *error)
 {
     const zr_pickle_value *optimizer = zr_ds_optimizer(ds, rank),

@@ -1,5 +1,5 @@
 // Checkpoints of DeepSpeed's ZeRO stages 1, 2 and 3 as a source: fp32 weights, the optimizer's
-// states, and where the run stood.
+// states, and the state of the run.
 //
 //   DIR/latest                                                 "global_step100": the TAG
 //   DIR/TAG/mp_rank_00_model_states.pt                         stages 1, 2: names and shapes, in
@@ -19,12 +19,12 @@
 
 #include "checkpoint/source.h"
 
-// Whether the directory looks like one: DIR/latest names a folder in it, or *_optim_states.pt lie
-// in it.
+// Returns whether the directory looks like one: DIR/latest names a folder in it, or it contains
+// *_optim_states.pt.
 bool zr_deepspeed_is(const char *path);
-// Vectors: weights, and of the optimizer's states those of their size (exp_avg, exp_avg_sq, sum,
-// momentum_buffer); tied names once.
-// state: as a checkpoint of ours has it (files/training_checkpoint.c), and "lineage".
+// Its vectors are the weights, and those of the optimizer's states that have their size (exp_avg,
+// exp_avg_sq, sum, momentum_buffer); tied names appear once. Its `state` is like that of a
+// checkpoint of ours (files/training_checkpoint.c), with "lineage".
 zero_status zr_deepspeed_open(const char *path, zr_source *out, zero_error *error);
 
 #endif

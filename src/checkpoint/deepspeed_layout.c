@@ -1,5 +1,5 @@
 // Where the elements of every tensor lie: runs of bytes in the ranks' files. Everything that a file
-// says is checked before it counts: shapes against parts, names against each other.
+// says is checked before it is used: shapes against parts, names against each other.
 #include "checkpoint/deepspeed_internal.h"
 
 #include "checkpoint/name_index.h"
@@ -28,7 +28,8 @@ static zero_status add_run(zr_deepspeed *ds, int file, int64_t begin, int64_t by
     return ZERO_OK;
 }
 
-// Elements [first, first + elements) of the parts put one after another; they are there.
+// Adds the runs of elements [first, first + elements) of the concatenated parts, which must contain
+// them.
 static zero_status add_elements(zr_deepspeed *ds, const zr_ds_part *parts, int count, int stride,
                                 int64_t first, int64_t elements, zero_error *error)
 {
@@ -77,7 +78,7 @@ typedef struct laying {
     zr_deepspeed *ds;
     zr_ds_vector *of;
     zr_source_vector *vector;
-    int64_t offset; // elements of the flat vector, or of a rank's, that are given away
+    int64_t offset; // elements of the flat vector, or of a rank's, already used
     zero_error *error;
 } laying;
 
@@ -98,7 +99,7 @@ static void end_tensor(const laying *l)
 
 static int64_t sum(const zr_ds_part *parts, int count, int stride)
 {
-    int64_t elements = 0; // a file's bytes are counted by it: it cannot overflow
+    int64_t elements = 0; // bounded by a file's bytes, so it cannot overflow
     for (int i = 0; i < count; i++)
         elements += parts[i * stride].elements;
     return elements;
@@ -111,7 +112,7 @@ static zero_status refuse_size(const laying *l, const char *name, int64_t needed
                    l->ds->folder, l->of->name, name, (long long)needed, (long long)there);
 }
 
-// Stages 1 and 2: in the group's vector, which lies in all ranks' parts.
+// Stages 1 and 2: lays the tensor in its group's vector, which extends over all ranks' parts.
 static zero_status lay_in_group(laying *l, int group, const shape *of)
 {
     const zr_ds_part *parts = &l->of->parts[group * l->ds->ranks];
@@ -125,11 +126,11 @@ static zero_status lay_in_group(laying *l, int group, const shape *of)
     return ZERO_OK;
 }
 
-// Stage 3: a part of it in each rank's vector, the last one padded.
+// Stage 3: lays a part of the tensor in each rank's vector; the last part is padded.
 static zero_status lay_in_ranks(laying *l, const shape *of)
 {
     int ranks = l->ds->ranks;
-    // of each rank
+    // Elements of each rank's part.
     int64_t part = of->elements / ranks + (of->elements % ranks != 0), left = of->elements,
             there = sum(l->of->parts, l->ds->groups, ranks);
     if (part > there - l->offset)
@@ -146,7 +147,7 @@ static zero_status lay_in_ranks(laying *l, const shape *of)
     return ZERO_OK;
 }
 
-// Elements that DeepSpeed leaves after a tensor, where it aligns them.
+// Returns the elements that DeepSpeed leaves free after a tensor for alignment.
 static int64_t gap_behind(const zr_deepspeed *ds, size_t group, size_t tensor)
 {
     int64_t gap = 0;
@@ -155,7 +156,7 @@ static int64_t gap_behind(const zr_deepspeed *ds, size_t group, size_t tensor)
     return zr_pickle_integer(zr_pickle_at(gaps, tensor), &gap) && gap > 0 ? gap : 0;
 }
 
-// What is left at the end is padding: less than DeepSpeed pads.
+// Checks that only padding is left at the end, no more than DeepSpeed pads.
 static zero_status check_end(const laying *l, int group)
 {
     int64_t there = sum(&l->of->parts[group * l->ds->ranks], l->ds->ranks, 1),
@@ -205,8 +206,8 @@ static zero_status lay_trained(laying *l, value groups)
                    l->ds->folder, (long long)l->offset, l->of->name, (long long)there);
 }
 
-// The part of a tensor that model file m has; *dtype: of the parts before, NULL in front of the
-// first.
+// Lays the part of a tensor that model file m has. *dtype is that of the parts before, NULL before
+// the first.
 static zero_status lay_part(laying *l, int m, const shape *of, value part, const char **dtype,
                             int64_t *left)
 {
@@ -226,7 +227,7 @@ static zero_status lay_part(laying *l, int m, const shape *of, value part, const
     return ZERO_OK;
 }
 
-// A frozen tensor: whole, or at stage 3 in parts. parts: (models) of each file.
+// Lays a frozen tensor: whole, or at stage 3 in parts. `parts` (models) has those of each file.
 static zero_status lay_fragments(laying *l, const shape *of, const zr_pickle_keys *parts)
 {
     int64_t left = of->elements;
@@ -265,7 +266,7 @@ static zero_status lay_frozen(laying *l, value shapes)
     return status;
 }
 
-// Every rank has it whole; rank 0's counts.
+// Lays a tensor of which every rank has a whole copy; rank 0's is used.
 static zero_status lay_module_tensor(laying *l, const char *name, value tensor)
 {
     shape of = {.name = name, .dims = tensor->tensor.dims, .elements = tensor->tensor.elements};
@@ -282,7 +283,7 @@ static zero_status lay_buffers_of(laying *l, value names, const zr_pickle_keys *
     for (size_t i = 0; zr_pickle_at(names, i); i++) {
         const char *name = zr_pickle_text(zr_pickle_at(names, i));
         value tensor = name ? zr_pickle_keys_find(module, name) : NULL;
-        if (zr_pickle_is(tensor, ZR_PICKLE_TENSOR)) // else it was not saved with the model
+        if (zr_pickle_is(tensor, ZR_PICKLE_TENSOR)) // otherwise the model was saved without it
             ZERO_TRY(lay_module_tensor(l, name, tensor));
     }
     return ZERO_OK;
@@ -313,8 +314,8 @@ static const char *name_at(const void *user, int number)
     return ((const char *const *)user)[number];
 }
 
-// The names of all that has a place without it: second names, buffers, what is trained. *index
-// (*count); zr_free it before `names`.
+// Indexes the names of everything that is placed otherwise: second names, buffers, trained
+// parameters. zr_free *index (*count) before `names`.
 static zero_status index_known(value root, zr_buffer *names, zr_named **index, int *count,
                                zero_error *error)
 {
@@ -331,8 +332,8 @@ static zero_status index_known(value root, zr_buffer *names, zr_named **index, i
     return zr_name_index_create(name_at, names->data, *count, index, error);
 }
 
-// At stage 1 DeepSpeed keeps no list of what is frozen: whatever else the model has, but second
-// names of what is there.
+// At stage 1 DeepSpeed lists no frozen tensors: they are whatever else the model has, except second
+// names of other tensors.
 static zero_status lay_unlisted(laying *l, value root)
 {
     value module = zr_pickle_get(root, "module");

@@ -1,5 +1,5 @@
-// What each rank's file has of the flat vectors of weights and states, each part checked against
-// its record and against those of the other ranks.
+// The parts of the flat vectors (weights and states) in each rank's file. Each part is checked
+// against its record and against the parts of the other ranks.
 #include "checkpoint/deepspeed_internal.h"
 
 #include <assert.h>
@@ -25,8 +25,8 @@ static zero_status read_weights_part(const zr_deepspeed *ds, int rank, int group
     return read_part(ds, rank, flat, "a flat vector of weights", out, error);
 }
 
-// A state of the optimizer is as large as the weights that it is of, but that the last rank's
-// weights were saved without their padding.
+// Reads a part of a state. A state is as large as its weights, except that the last rank's weights
+// were saved without padding.
 static zero_status read_state_part(const zr_deepspeed *ds, int rank, int group, const char *state,
                                    zr_ds_part *out, zero_error *error)
 {

@@ -1,4 +1,4 @@
-// Where a DeepSpeed run stood, as a checkpoint of ours says it: step, updates, loss scale, batch,
+// The state of a DeepSpeed run in the form of our checkpoints: step, updates, loss scale, batch,
 // optimizer.
 #include "checkpoint/deepspeed_internal.h"
 
@@ -24,8 +24,8 @@ static double number_or(value of, double otherwise)
     return zr_pickle_number(of, &number) ? number : otherwise;
 }
 
-// torch keeps the optimizer's count of updates as a tensor of one number, DeepSpeed's own as an
-// integer.
+// Reads the optimizer's count of updates, which torch keeps as a tensor of one number and DeepSpeed
+// as an integer.
 static zero_status read_updates(const zr_deepspeed *ds, int64_t otherwise, int64_t *out,
                                 zero_error *error)
 {
@@ -46,7 +46,7 @@ static zero_status read_updates(const zr_deepspeed *ds, int64_t otherwise, int64
     return ZERO_OK;
 }
 
-// Samples of a step; 0: unknown.
+// Returns the samples of a step; 0 where unknown.
 static int64_t batch_of(const zr_deepspeed *ds, value root, int64_t steps)
 {
     value config = zr_pickle_get(root, "ds_config");
@@ -71,7 +71,7 @@ static bool keeps(const zr_deepspeed *ds, const char *state)
 
 static bool is_no(value of) { return zr_pickle_is(of, ZR_PICKLE_BOOL) && !of->integer; }
 
-// By the configuration's name; else by what the optimizer keeps.
+// Decides by the configuration's name, else by what the optimizer keeps.
 static const char *optimizer_of(const zr_deepspeed *ds, value root)
 {
     static const char *const known[] = {"AdamW", "SGD", "Adagrad", "Lion", "LAMB"};
@@ -90,7 +90,7 @@ static const char *optimizer_of(const zr_deepspeed *ds, value root)
     return keeps(ds, "sum") ? "Adagrad" : "SGD";
 }
 
-// Where delayed_shift is 0 DeepSpeed counts down without end: none is left there.
+// If delayed_shift is 0, DeepSpeed counts hysteresis down without end; none is left then.
 static json_t *describe_scale(value scaler, double scale)
 {
     return json_pack("{s:f, s:I, s:I, s:I}", "scale", scale, "iteration",
@@ -100,8 +100,8 @@ static json_t *describe_scale(value scaler, double scale)
                      (json_int_t)ZR_MAX(integer_or(zr_pickle_get(scaler, "cur_hysteresis"), 1), 0));
 }
 
-// Only the dynamic scaler counts steps; a static one is 1 in other precisions than fp16. As a
-// configuration of ours says it.
+// Describes precision as our configuration does. Only the dynamic scaler counts steps; a static one
+// is 1 unless the precision is fp16.
 static json_t *describe_precision(value scaler, double scale)
 {
     bool dynamic = zr_pickle_get(scaler, "cur_iter") != NULL;
@@ -117,7 +117,7 @@ static size_t length_of(value list)
     return length;
 }
 
-// Whether all tensors of a group have as many dimensions as `matrices` says: two or more, or fewer.
+// Returns whether all tensors of a group have two or more dimensions (`matrices`), or all fewer.
 static bool has_only(value shapes, bool matrices)
 {
     bool only = zr_pickle_is(shapes, ZR_PICKLE_DICT);
@@ -128,7 +128,7 @@ static bool has_only(value shapes, bool matrices)
 
 typedef enum decay_rule { DECAY_UNKNOWN, DECAY_ALL, DECAY_MATRICES, DECAY_OTHER } decay_rule;
 
-// Of the parameter groups with a weight decay: the largest; -1: unknown.
+// Returns the largest weight decay of the parameter groups that have one; -1 where unknown.
 static double largest_decay(value groups, size_t count)
 {
     double largest = -1;
@@ -142,9 +142,9 @@ static double largest_decay(value groups, size_t count)
     return largest;
 }
 
-// Which tensors the parameter groups decay, and with which value (-1: unknown): all of them, or
-// those of two or more dimensions, as libzero.decay_all says it. Where nothing is decayed the value
-// is known, and not which tensors would be.
+// Finds which tensors the parameter groups decay (all, or those of two or more dimensions:
+// libzero.decay_all), and with which value (-1: unknown). If nothing is decayed, the value is
+// known, but not which tensors it would apply to.
 static decay_rule decay_of(const zr_deepspeed *ds, value root, double *decay)
 {
     value all = zr_pickle_get(zr_ds_optimizer(ds, 0),
@@ -164,8 +164,8 @@ static decay_rule decay_of(const zr_deepspeed *ds, value root, double *decay)
     return every ? DECAY_ALL : matrices ? DECAY_MATRICES : DECAY_OTHER;
 }
 
-// As a configuration of ours says it; NULL where nothing is known. decay_all null: some other
-// choice of tensors.
+// Describes decay as our configuration does; NULL where nothing is known. decay_all null: some
+// other choice of tensors.
 static json_t *describe_decay(decay_rule rule)
 {
     return rule == DECAY_UNKNOWN
@@ -181,7 +181,7 @@ static json_t *describe_optimizer(double decay)
 
 typedef struct standing { // where the run stood
     int64_t steps, updates;
-    double scale; // of the loss
+    double scale; // the loss scale
 } standing;
 
 static zero_status read_standing(const zr_deepspeed *ds, value root, value scaler, standing *out,
@@ -193,7 +193,7 @@ static zero_status read_standing(const zr_deepspeed *ds, value root, value scale
         return zr_fail(error, ZERO_ERR_DATA, "\"%s\": %lld steps, of which %lld were skipped",
                        ds->model[0].zip.path, (long long)steps, (long long)skipped);
     double scale = number_or(zr_pickle_get(scaler, "cur_scale"), 1);
-    if (!isfinite(scale)) // no JSON could say it
+    if (!isfinite(scale)) // JSON could not express it
         return zr_fail(error, ZERO_ERR_DATA, "\"%s\": a loss scale of %g", ds->optim[0].zip.path,
                        scale);
     *out = (standing){.steps = steps, .scale = scale};

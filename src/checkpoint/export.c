@@ -20,14 +20,14 @@ typedef struct exporting {
     zr_source *source;
     const zr_source_vector *weights;
     zr_export *export;
-    char **names;      // (tensor_count); NULL: not written
+    char **names;      // (tensor_count); NULL: the tensor is not written
     int *shards;       // (tensor_count)
     char *in, *out;    // BLOCK elements
     float *wide;       // BLOCK
-    zr_direct *direct; // to the file that is being written
+    zr_direct *direct; // the file being written
 } exporting;
 
-// In the file: as safetensors names it.
+// Returns the dtype in the file, by its name in safetensors.
 static const char *dtype_of(const exporting *e, int t)
 {
     const char *dtype = e->weights->tensors[t].dtype;
@@ -44,8 +44,8 @@ static int64_t bytes_of(const exporting *e, int t)
     return from == to ? tensor->bytes : tensor->bytes / (from / 8) * (to / 8);
 }
 
-// As transformers does: a file is full when the next tensor would not fit; one that is too large by
-// itself has a file of its own.
+// Splits as transformers does: a file is full if the next tensor would not fit; a tensor that is
+// too large by itself has a file of its own.
 static void split(exporting *e)
 {
     int64_t most = e->export->shard_bytes ? e->export->shard_bytes : INT64_MAX, held = 0;
@@ -81,14 +81,14 @@ static void shard_name(const exporting *e, int shard, char out[static 64])
 
 static int64_t count_overflows(const float *values, int64_t count)
 {
-    const float most = 65520; // from here on a number rounds to infinity in fp16
+    const float most = 65520; // from here on numbers round to infinity in fp16
     int64_t found = 0;
     for (int64_t i = 0; i < count; i++)
         found += isfinite(values[i]) && fabsf(values[i]) >= most;
     return found;
 }
 
-// What lies in `in`, as the file has it.
+// Returns what lies in `in`, converted to the file's dtype.
 static const char *convert(exporting *e, const char *from, const char *to, int64_t count)
 {
     if (!strcmp(from, to))

@@ -80,7 +80,7 @@ static zero_status read_number(const reader *r, const json_t *value, const char 
     return ZERO_OK;
 }
 
-// The only members that an object has.
+// Checks that the object has these members and no others.
 static zero_status check_members(const reader *r, const json_t *object, const char *what,
                                  const char *const *names, size_t count)
 {
@@ -110,7 +110,7 @@ static int64_t elements_of(const zr_manifest_tensor *tensor)
     return elements;
 }
 
-// [first, count, checksum]
+// Reads [first, count, checksum].
 static zero_status read_extent(const reader *r, const json_t *triple, const char *tensor,
                                int64_t most, zr_extent *out)
 {
@@ -183,7 +183,7 @@ static zero_status read_dtype(const reader *r, const char *name, const char *tex
     return refuse(r, name, "a dtype of f32, bf16 or f16");
 }
 
-// [bytes, checksum]
+// Reads [bytes, checksum].
 static zero_status read_header(const reader *r, const json_t *pair, zr_manifest_file *out)
 {
     int64_t checksum = 0;
@@ -242,7 +242,7 @@ static zero_status read_root(const reader *r, const json_t *root, zr_manifest *o
     return ZERO_OK;
 }
 
-// The text ends in its hash, and nothing comes after it.
+// Checks that the text ends with its hash, with nothing after it.
 static zero_status check_hash(const reader *r, const char *text, size_t length)
 {
     const size_t tail = strlen(HASH) + HASH_DIGITS + strlen("\"}\n");
@@ -328,7 +328,7 @@ const zr_extent *zr_manifest_extent_at(const zr_manifest_tensor *tensor, int64_t
     return &tensor->extents[low];
 }
 
-// Whatever optimizer it was of: saving holds every vector's name to this list.
+// The files of any optimizer. Saving checks every vector's name against this list.
 static bool is_of_a_checkpoint(const char *name)
 {
     static const char *const names[] = {

@@ -1,5 +1,5 @@
-// A checkpoint's manifest: what the directory holds, byte for byte, so that its reader knows that
-// it is whole.
+// A checkpoint's manifest: what the directory holds, byte for byte, so that a reader can tell
+// whether it is whole.
 //
 //   DIR/manifest.json     {"format":"libzero checkpoint 1","state":{...},"files":[...],
 //                         "hash":"0123456789abcdef"}
@@ -7,8 +7,8 @@
 //                         model's names
 //
 // An extent is a run of elements of one tensor that one rank wrote, at most 1 MiB; the extents of a
-// tensor follow each other from its first element to its last. Readers read whole extents, and
-// compare CRC32Cs. The hash (xxh64) is over all bytes before it.
+// tensor follow each other from its first element to its last. Readers read whole extents and
+// compare CRC32Cs. The hash (xxh64) covers all bytes before it.
 #ifndef ZR_CHECKPOINT_MANIFEST_H
 #define ZR_CHECKPOINT_MANIFEST_H
 
@@ -20,7 +20,7 @@
 #define ZR_EXTENT_BYTES ((int64_t)1 << 20)
 #define ZR_MANIFEST "manifest.json"
 
-// elements
+// Positions are elements of the tensor.
 typedef struct zr_extent {
     int64_t first, count;
     uint32_t checksum;
@@ -30,7 +30,7 @@ typedef struct zr_manifest_tensor {
     char *name;
     int dims;
     int64_t shape[ZERO_MAX_DIMS];
-    int64_t begin; // byte of the file
+    int64_t begin; // offset in the file, in bytes
     int extent_count;
     zr_extent *extents; // (extent_count) in order
 } zr_manifest_tensor;
@@ -46,42 +46,42 @@ typedef struct zr_manifest_file {
 } zr_manifest_file;
 
 typedef struct zr_manifest {
-    // what else belongs to the checkpoint: step, configuration, scaler, ...; an object
+    // What else belongs to the checkpoint (step, configuration, scaler, ...); an object.
     json_t *state;
     int file_count;
     zr_manifest_file *files; // (file_count)
 } zr_manifest;
 
-// Check out->failed.
+// The caller checks out->failed.
 void zr_manifest_write(const zr_manifest *manifest, zr_buffer *out);
-// Reads DIR/manifest.json and checks all that can be checked without the files. ZERO_ERR_DATA
-// naming file and field; ZERO_ERR_IO.
+// Reads DIR/manifest.json and checks everything that can be checked without the files.
+// ZERO_ERR_DATA with file and field; ZERO_ERR_IO.
 zero_status zr_manifest_read(const char *directory, zr_manifest *out, zero_error *error);
-void zr_manifest_free(zr_manifest *manifest); // zeroed ones are fine
-// NULL where absent
+void zr_manifest_free(zr_manifest *manifest); // a zeroed one is allowed
+// Returns NULL where absent.
 const zr_manifest_file *zr_manifest_find(const zr_manifest *manifest, const char *name);
 
-// of an extent in its file
+// Returns where an extent lies in its file.
 zr_direct_extent zr_manifest_place(const zr_manifest_file *file, const zr_manifest_tensor *tensor,
                                    const zr_extent *extent);
-// that the element lies in
+// Returns the extent that holds the element.
 const zr_extent *zr_manifest_extent_at(const zr_manifest_tensor *tensor, int64_t element);
 
-// of a checkpoint's directory, or what a save that was killed has left there
+// Returns whether the name is one of a checkpoint's files, or of what a killed save has left there.
 bool zr_is_checkpoint_file(const char *name);
 
-// manifest_verify.c. ZERO_ERR_DATA: bytes of the file `path`, a part of `what` (a tensor's name,
-// "the header"), are not those that were written.
+// From manifest_verify.c. Fails with ZERO_ERR_DATA: some bytes of the file `path`, part of `what`
+// (a tensor's name, "the header"), are not those that were written.
 zero_status zr_manifest_damaged(const char *path, const char *what, int64_t begin, int64_t bytes,
                                 uint32_t found, uint32_t written, zero_error *error);
-// Every byte of the checkpoint: the manifest, each file's header, size and extents. ZERO_ERR_DATA
-// names file and tensor.
-// progress, if there is one, is called after each extent with the bytes that were read.
+// Checks every byte of the checkpoint: the manifest, and each file's header, size and extents.
+// ZERO_ERR_DATA with file and tensor. `progress`, if not NULL, is called after each extent with the
+// bytes that were read.
 zero_status zr_manifest_verify(const char *directory, const zr_manifest *manifest,
                                void (*progress)(void *user, int64_t bytes), void *user,
                                zero_error *error);
 
-// The same, but does not end at what is damaged or missing: calls `damaged` with each, and goes on.
+// The same, but it goes on after a damaged or missing part: it calls `damaged` for each.
 zero_status zr_manifest_survey(const char *directory, const zr_manifest *manifest,
                                void (*progress)(void *user, int64_t bytes),
                                void (*damaged)(void *user, const zero_error *what), void *user,

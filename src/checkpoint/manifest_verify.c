@@ -1,5 +1,5 @@
-// Every byte of a checkpoint against its checksums. Extents are read ahead past the page cache:
-// what is only looked at pushes nothing out of it.
+// Checks every byte of a checkpoint against its checksums. Extents are read ahead past the page
+// cache, so that a mere check pushes nothing out of it.
 #include "checkpoint/manifest.h"
 
 #include "base/crc32c.h"
@@ -11,11 +11,12 @@
 static_assert(ZR_EXTENT_BYTES <= ZR_DIRECT_EXTENT, "an extent is read at once");
 
 typedef struct verifying {
-    char *path;               // of the file
-    zr_buffer extents;        // of zr_direct_extent: of the file, the header's first
-    zr_direct_reader *reader; // of them
+    char *path; // the file's
+    // The file's zr_direct_extents, those of the header first.
+    zr_buffer extents;
+    zr_direct_reader *reader; // reads these extents
     void (*progress)(void *user, int64_t bytes);
-    void (*damaged)(void *user, const zero_error *what); // NULL: the first damage ends it
+    void (*damaged)(void *user, const zero_error *what); // NULL: the first damage ends the check
     void *user;
     zero_error *error;
 } verifying;
@@ -29,7 +30,7 @@ zero_status zr_manifest_damaged(const char *path, const char *what, int64_t begi
         what, (long long)bytes, (long long)begin, (unsigned)found, (unsigned)written);
 }
 
-// What a part of the checkpoint came to: where damage is told, it does not end the rest.
+// Settles a failure: where damage is reported, the check of the rest goes on.
 static zero_status settle(const verifying *v, zero_status status)
 {
     if (!v->damaged || (status != ZERO_ERR_DATA && status != ZERO_ERR_IO))
@@ -64,7 +65,8 @@ static zero_status next(const verifying *v, int64_t bytes, const char **data, ui
     return status;
 }
 
-// Its checksum is over all of its extents, which are read to the last whatever comes of one.
+// Verifies the header. Its checksum covers all of its extents, so all are read even after one has
+// failed.
 static zero_status verify_header(const verifying *v, const zr_manifest_file *file)
 {
     uint32_t found = 0, of_extent;

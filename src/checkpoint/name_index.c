@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Of those with one name the first comes first.
+// Orders by name; of equal names the first number comes first.
 static int by_name(const void *a, const void *b)
 {
     const zr_named *x = a, *y = b;
@@ -27,7 +27,7 @@ zero_status zr_name_index_create(const char *(*name_of)(const void *user, int nu
 
 int zr_name_index_find(const zr_named *index, int count, const char *name)
 {
-    int low = 0, high = count; // what is before low is less, what is from high on is not
+    int low = 0, high = count; // names before low are less, those from high on are not
     while (low < high) {
         int middle = low + (high - low) / 2;
         if (strcmp(index[middle].name, name) < 0)

@@ -1,4 +1,4 @@
-// Tensors by their names, however many there are and in whatever order.
+// An index of tensors by name, for any number of them in any order.
 #ifndef ZR_CHECKPOINT_NAME_INDEX_H
 #define ZR_CHECKPOINT_NAME_INDEX_H
 
@@ -9,11 +9,11 @@ typedef struct zr_named {
     int number;
 } zr_named;
 
-// Allocates *out (count), sorted by name, of names that name_of gives for 0 .. count-1 and that
-// outlive it; zr_free.
+// Allocates *out (count; zr_free), sorted by the names that name_of returns for 0 .. count-1. The
+// names must outlive it.
 zero_status zr_name_index_create(const char *(*name_of)(const void *user, int number),
                                  const void *user, int count, zr_named **out, zero_error *error);
-// the number; -1 where absent
+// Returns the name's number; -1 where absent.
 int zr_name_index_find(const zr_named *index, int count, const char *name);
 
 #endif

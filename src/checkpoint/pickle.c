@@ -1,4 +1,4 @@
-// The instructions: one row of a table for each, which pickle_machine.h gives what they work on.
+// The instructions: each is one row of a table. pickle_machine.h has what they work on.
 #include "checkpoint/pickle_machine.h"
 
 #include "base/alloc.h"
@@ -35,7 +35,7 @@ static uint64_t little(const unsigned char *bytes, size_t count)
     return number;
 }
 
-// The instructions. Each finds its fixed argument, of as many bytes as its row says, at `a`.
+// The instructions. Each finds its fixed argument at `a`; its row says how many bytes that is.
 
 static zero_status protocol(machine *m, const unsigned char *a)
 {
@@ -189,7 +189,7 @@ static zero_status tuple(machine *m, const unsigned char *a)
     return push_tuple(m, &items);
 }
 
-// The container that the stack ends in takes the items; pairs where it is a dict.
+// Adds the items to the container on top of the stack; to a dict, as pairs.
 static zero_status add(machine *m, zr_pickle_kind kind, const zr_pickle_items *items)
 {
     if (!zr_pickle_reach(m) || m->stack[m->height - 1]->kind != kind ||

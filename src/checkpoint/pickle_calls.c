@@ -1,4 +1,4 @@
-// What a pickle's names and references become: storages, tensors, containers, inert objects.
+// Turns a pickle's names and references into storages, tensors, containers and inert objects.
 #include "checkpoint/pickle_machine.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@ static bool is_digits(value v)
     return strspn(v->text.at, "0123456789") == v->text.length;
 }
 
-// ("storage", its type, key, place, elements)
+// Takes ("storage", its type, key, place, elements).
 zero_status zr_pickle_persistent(machine *m, const unsigned char *a)
 {
     value id, type, key;
@@ -43,8 +43,8 @@ static bool is_dimension(value size, value stride, int64_t *elements, int64_t *a
            *elements >= 0 && *apart >= 0;
 }
 
-// *last: the element of the storage that is reached, moved on by a dimension; false: beyond all
-// numbers.
+// Moves *last, the last element of the storage that is reached, on by a dimension; false if that
+// overflows.
 static bool advance_last(int64_t size, int64_t stride, int64_t *last)
 {
     int64_t reach;
@@ -52,7 +52,7 @@ static bool advance_last(int64_t size, int64_t stride, int64_t *last)
                      !__builtin_add_overflow(*last, reach, last));
 }
 
-// Shape and strides against the storage: no element outside of it.
+// Checks shape and strides against the storage: no element may lie outside it.
 static zero_status check_tensor(machine *m, value shape, value strides, zr_pickle_tensor *out)
 {
     int64_t last = out->offset, expected = 1;
@@ -77,7 +77,7 @@ static zero_status check_tensor(machine *m, value shape, value strides, zr_pickl
     return inside ? ZERO_OK : zr_pickle_refuse(m, "a tensor that reaches outside of its storage");
 }
 
-// (storage, offset, shape, strides, ...)
+// Takes (storage, offset, shape, strides, ...).
 static zero_status make_tensor(machine *m, value arguments, value *out)
 {
     value storage = zr_pickle_at(arguments, 0);
@@ -153,7 +153,8 @@ zero_status zr_pickle_reduce(machine *m, const unsigned char *a)
     return zr_pickle_push(m, made);
 }
 
-// Attributes go into inert objects; those of dicts (torch's _metadata) say nothing of weights.
+// Attributes are kept in inert objects; those of dicts (torch's _metadata) are dropped, since they
+// do not concern weights.
 zero_status zr_pickle_build(machine *m, const unsigned char *a)
 {
     value state, of;

@@ -2,7 +2,7 @@
 
 #include "base/alloc.h"
 
-// Where the key of pair `number`, counted from the last, stands.
+// Returns where the key of pair `number` stands; pairs are counted from the last.
 static size_t place_of(const zr_pickle_value *dict, int number)
 {
     return dict->items.count / 2 * 2 - 2 * ((size_t)number + 1);
@@ -12,7 +12,7 @@ static const char *key_of(const void *user, int number)
 {
     const zr_pickle_value *dict = user;
     const char *key = zr_pickle_text(dict->items.at[place_of(dict, number)]);
-    return key ? key : ""; // no name is
+    return key ? key : ""; // no name is empty
 }
 
 zero_status zr_pickle_keys_create(const zr_pickle_value *dict, zr_pickle_keys *out,

@@ -1,5 +1,5 @@
-// A dict of a pickle by its keys, for those that have many of both: zr_pickle_get walks through all
-// of them for each.
+// An index of a pickle's dict by key, for many look-ups in a large dict: zr_pickle_get walks over
+// all keys for each.
 #ifndef ZR_CHECKPOINT_PICKLE_KEYS_H
 #define ZR_CHECKPOINT_PICKLE_KEYS_H
 
@@ -7,17 +7,17 @@
 #include "checkpoint/pickle.h"
 
 typedef struct zr_pickle_keys {
-    const zr_pickle_value *dict; // NULL: it has no keys
-    // (count) of its pairs from the last to the first: what was set last counts
+    const zr_pickle_value *dict; // NULL: no keys
+    // (count) Numbers pairs from the last to the first, because what was set last counts.
     zr_named *index;
     int count;
 } zr_pickle_keys;
 
-// dict: or an object, for its attributes; NULL and other values have no keys. It outlives *out,
-// which zr_pickle_keys_free frees.
+// `dict` may also be an object, whose attributes are then indexed; NULL and other values have no
+// keys. It must outlive *out, which zr_pickle_keys_free frees.
 zero_status zr_pickle_keys_create(const zr_pickle_value *dict, zr_pickle_keys *out,
                                   zero_error *error);
-// as zr_pickle_get; names are not empty
+// Like zr_pickle_get; names must not be empty.
 const zr_pickle_value *zr_pickle_keys_find(const zr_pickle_keys *keys, const char *name);
 void zr_pickle_keys_free(zr_pickle_keys *keys);
 

@@ -1,5 +1,5 @@
-// The names that a pickle may use. To add one: a row; none of them is ever called, whatever the
-// pickle says.
+// The names that a pickle may use. To allow another, add a row. None of them is ever called as
+// Python would, whatever the pickle says.
 #include "checkpoint/pickle.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@ static const zr_pickle_name names[] = {
     {"__builtin__", "set", ZR_ROLE_LIST},
     {"builtins", "set", ZR_ROLE_LIST},
     {"torch", "Size", ZR_ROLE_LIST},
-    {"__builtin__", "dict", ZR_ROLE_OBJECT}, // a factory of defaultdict
+    {"__builtin__", "dict", ZR_ROLE_OBJECT}, // as defaultdict's factory
     {"__builtin__", "list", ZR_ROLE_OBJECT},
 
     {"torch._utils", "_rebuild_tensor_v2", ZR_ROLE_TENSOR},

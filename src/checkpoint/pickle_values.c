@@ -1,4 +1,4 @@
-// Looking into what a pickle held.
+// Reads the values that a pickle held.
 #include "checkpoint/pickle.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@ const zr_pickle_value *zr_pickle_get(const zr_pickle_value *dict, const char *ke
         dict = dict->object.attributes;
     if (!zr_pickle_is(dict, ZR_PICKLE_DICT))
         return NULL;
-    for (size_t i = dict->items.count; i >= 2; i -= 2) { // what was set last counts
+    for (size_t i = dict->items.count; i >= 2; i -= 2) { // backwards: what was set last counts
         const zr_pickle_value *name = dict->items.at[i - 2];
         if (name->kind == ZR_PICKLE_TEXT && name->text.length == length &&
             !memcmp(name->text.at, key, length))

@@ -1,9 +1,9 @@
-// Reads one safetensors header and checks everything that could make a later read go wrong: sizes,
+// Reads one safetensors header and checks everything that could make a later read fail: sizes,
 // types, shapes, offsets.
 //
-// The invariant that readers build on: sorted by offset, the tensors cover the file from the
-// header's end to its last byte without a gap or an overlap, and each has exactly the bytes that
-// its shape and type say.
+// The invariant on which readers build: sorted by offset, the tensors cover the file from the
+// header's end to its last byte without gaps or overlaps, and each has exactly the bytes that its
+// shape and type imply.
 #include "base/file.h"
 #include "base/json.h"
 #include "checkpoint/safetensors_header.h"
@@ -18,7 +18,7 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "the format is little-endian, and so are reads and writes here");
 
-// The reference's order, by alignment.
+// In the reference's order, by alignment.
 static const zr_st_dtype dtypes[] = {
     {"BOOL", 8},        {"F4", 4},      {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"U8", 8},
     {"I8", 8},          {"F8_E5M2", 8}, {"F8_E4M3", 8}, {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8},
@@ -71,7 +71,7 @@ static zero_status fail_tensor(const header *head, const char *name, const char 
     return zr_fail(error, ZERO_ERR_DATA, "%s: tensor \"%s\": %s", head->path, name, what);
 }
 
-// A list of integers >= 0; *count of them, at most `limit`.
+// Reads a list of integers >= 0; *count of them, at most `limit`.
 static bool read_integers(const json_t *list, int limit, int64_t *out, int *count)
 {
     if (!json_is_array(list) || json_array_size(list) > (size_t)limit)
@@ -99,7 +99,7 @@ static zero_status read_shape(const header *head, const char *name, const json_t
     return ZERO_OK;
 }
 
-// Offsets in the header count from its end; in `out` they are absolute.
+// Reads the offsets. The header counts them from its end; in `out` they are absolute.
 static zero_status read_offsets(const header *head, const char *name, const json_t *entry,
                                 zr_st_tensor *out, zero_error *error)
 {
@@ -215,7 +215,7 @@ static zero_status check_cover(header *head, zero_error *error)
     return ZERO_OK;
 }
 
-// Reads the JSON into a new string (zr_free) and fills what the file's size says.
+// Reads the JSON into a new string (zr_free), and fills in what the file's size tells.
 static zero_status read_text(int fd, header *head, char **text, size_t *length, zero_error *error)
 {
     struct stat info;
@@ -251,7 +251,7 @@ static zero_status parse_text(header *head, const char *text, size_t length, zer
     json_t *root = NULL;
     if (*text != '{')
         return zr_fail(error, ZERO_ERR_DATA, "%s: the header does not begin with {", head->path);
-    if (memchr(text, 0, length)) // jansson 2.14 takes a 0 after a number for the number's end
+    if (memchr(text, 0, length)) // jansson 2.14 takes a byte 0 after a number for its end
         return zr_fail(error, ZERO_ERR_DATA, "%s: byte %zu of the header is 0", head->path,
                        strlen(text));
     zero_status status = zr_json_parse(text, length, head->path, &root, error);

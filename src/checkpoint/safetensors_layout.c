@@ -1,5 +1,5 @@
-// The header of a file to be written, byte for byte as the reference writer makes it: dtypes by
-// falling alignment, then names.
+// Makes the header of a new file byte for byte as the reference writer does: dtypes by falling
+// alignment, then names.
 #include "base/json.h"
 #include "checkpoint/safetensors_header.h"
 
@@ -8,10 +8,10 @@
 
 #define METADATA "{\"__metadata__\":{\"format\":\"pt\"}"
 
-typedef struct placed { // an entry, where it stands in the order of the file
+typedef struct placed { // an entry in the order of the file
     const zr_st_entry *entry;
     const zr_st_dtype *dtype;
-    int index; // in the order given
+    int index; // in the given order
 } placed;
 
 static int by_dtype_then_name(const void *a, const void *b)
@@ -36,8 +36,8 @@ static void write_entry(const placed *place, const char *prefix, int64_t begin, 
     zr_buffer_printf(out, "],\"data_offsets\":[%lld,%lld]}", (long long)begin, (long long)end);
 }
 
-// Writes the JSON after 8 bytes for its length; out->begin counts from the header's end until the
-// caller moves it.
+// Writes the JSON after 8 bytes that are kept for its length. out->begin counts from the header's
+// end until the caller moves it.
 static zero_status write_json(const placed *order, int count, const char *prefix, zr_st_layout *out,
                               zero_error *error)
 {

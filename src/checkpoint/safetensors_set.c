@@ -1,5 +1,5 @@
-// A set of safetensors files as one table of tensors: opening a directory or a file, finding by
-// name, reading as fp32.
+// A set of safetensors files as one table of tensors: opens a directory or a file, finds by name,
+// reads as fp32.
 #include "base/dtype.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -57,7 +57,7 @@ static zero_status read_file(zr_st_set *set, int file, zero_error *error)
     return status;
 }
 
-// Room for one more file, whose path and descriptor are then set together.
+// Makes room for one more file; the caller then sets its path and descriptor together.
 static zero_status grow_files(zr_st_set *set, zero_error *error)
 {
     size_t count = (size_t)set->file_count + 1;
@@ -114,8 +114,8 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-// Opens the shard `name` next to the index, unless it is open already. A name that leads elsewhere
-// is refused.
+// Opens the shard `name` next to the index, unless it is open already. Refuses a name that leads
+// elsewhere.
 static zero_status add_shard(zr_st_set *set, const char *directory, const char *index,
                              const char *name, zero_error *error)
 {
@@ -142,7 +142,7 @@ static const zr_st_tensor *find_exact(const zr_st_set *set, const char *name)
                : NULL;
 }
 
-// Index and shards must say the same of every tensor.
+// Index and shards must agree about every tensor.
 static zero_status check_index(const zr_st_set *set, const char *index, json_t *map,
                                zero_error *error)
 {

@@ -1,4 +1,4 @@
-// What all sources share, and which one a path is.
+// What all sources share, and the choice of a source for a path.
 #include "checkpoint/source.h"
 
 #include "base/dtype.h"

@@ -1,5 +1,5 @@
-// A checkpoint of ours as a source. Extents are read whole and compared with their checksums; the
-// last one is kept, as ranges follow each other.
+// A checkpoint of ours as a source. Extents are read whole and compared with their checksums. The
+// last one is kept, because ranges follow each other.
 #include "checkpoint/source.h"
 
 #include "base/crc32c.h"
@@ -16,8 +16,8 @@ typedef struct checkpoint {
     zr_manifest manifest;
     char **paths;          // (manifest.file_count)
     int *fds;              // (manifest.file_count); -1: not open
-    int *files;            // (vector_count): of the manifest
-    const zr_extent *held; // that lies in the block
+    int *files;            // (vector_count) numbers of the manifest's files
+    const zr_extent *held; // the extent that lies in the block
     char *block;           // ZR_EXTENT_BYTES
 } checkpoint;
 

@@ -4,10 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_STEPS 1e12 // times the samples of a step it is still a number of samples
+// Times the samples of a step, this is still a valid number of samples.
+#define MOST_STEPS 1e12
 #define LEAST_SCALE 1e-40
-#define MOST_SCALE 1e40     // fp32 ends there: a dynamic scale falls from it within a few steps
-#define MOST_HYSTERESIS 1e6 // of fp16.hysteresis
+// fp32 ends there; a dynamic scale comes down from it within a few steps.
+#define MOST_SCALE 1e40
+#define MOST_HYSTERESIS 1e6 // for fp16.hysteresis
 #define MOST_RANKS 1e6
 
 typedef struct row {
@@ -24,7 +26,8 @@ static const row rows[] = {
     {.key = "loss_scale.last_overflow", .integer = true, .least = -1, .most = MOST_STEPS},
     {.key = "loss_scale.hysteresis", .integer = true, .most = MOST_HYSTERESIS},
     {.key = "gradient_scale", .least = LEAST_SCALE, .most = MOST_SCALE},
-    {.key = "train_batch_size", .integer = true, .most = MOST_STEPS}, // 0: its writer did not know
+    // 0: its writer did not know it
+    {.key = "train_batch_size", .integer = true, .most = MOST_STEPS},
     {.key = "exact_micro_batch", .integer = true, .optional = true, .most = MOST_STEPS},
     {.key = "train.seq", .integer = true, .optional = true, .least = 1, .most = MOST_STEPS},
     {.key = "train.lines", .integer = true, .optional = true, .most = MOST_STEPS},
@@ -38,7 +41,7 @@ static const row rows[] = {
     {.key = "train.resumed_from", .integer = true, .optional = true, .most = MOST_STEPS},
 };
 
-// "loss_scale.scale": of an object in the state.
+// Returns the value of a key; "loss_scale.scale" is that of an object in the state.
 static const json_t *value_at(const json_t *state, const char *key)
 {
     char object[40] = "";

@@ -1,5 +1,5 @@
-// A training's state as one logical checkpoint: a directory that is there whole, or not at all.
-// Nobody gathers: each rank writes its own ranges of every vector, and reads its own, whatever
+// A training's state as one logical checkpoint: a directory that appears whole or not at all. No
+// rank gathers anything: each writes its own ranges of every vector, and reads its own, whichever
 // ranks wrote them.
 //
 //   write   .DIR.tmp/NAME.safetensors by all ranks -> fsync -> manifest.json by rank 0 -> fsync
@@ -11,50 +11,54 @@
 #include "checkpoint/manifest.h"
 #include "checkpoint/weight_view.h"
 
-typedef struct zr_state_vector { // one of the model's size
-    const char *name;            // "weights", "exp_avg", ...: of its file
-    zero_dtype dtype;            // in the file
-    zr_weight_view view;         // this rank's ranges
+// A vector of the model's size.
+typedef struct zr_state_vector {
+    const char *name;    // "weights", "exp_avg", ...: its file's name
+    zero_dtype dtype;    // in the file
+    zr_weight_view view; // this rank's ranges
 } zr_state_vector;
 
-// Collective. state: what else belongs to it, on rank 0. One answer for all ranks; after a failure
-// DIR is what it was before.
+// Collective. `state` (on rank 0) is what else belongs to the checkpoint. All ranks return the same
+// status; after a failure DIR is what it was before.
 zero_status zr_states_save(zero_comm *comm, const char *directory, const zr_state_vector *vectors,
                            int count, json_t *state, zero_error *error);
 
-// The same in three steps, so that the second can go on beside something else. Vectors, which have
-// equal parts, and state outlive the save.
+// The same in three steps, so that the second one can run beside the training. The vectors must
+// all have equal parts and outlive the save, which keeps a reference to the state.
 typedef struct zr_states_saving zr_states_saving;
-// Collective: checks, names and empty files. *out NULL after a failure.
+// Collective: checks, names and creates empty files. *out is NULL after a failure.
 zero_status zr_states_save_begin(zero_comm *comm, const char *directory,
                                  const zr_state_vector *vectors, int count, json_t *state,
                                  zr_states_saving **out, zero_error *error);
-// Not collective, on one thread at a time; sends nothing. This rank's ranges of a part of all
-// vectors to the files; after the last part they are on the disk (zr_states_save_sync).
+// Not collective; call it from one thread at a time; it sends nothing. Writes this rank's ranges of
+// one part of all vectors to the files. After the last part, zr_states_save_sync brings them to the
+// disk.
 zero_status zr_states_save_part(zr_states_saving *saving, int part, zero_error *error);
 zero_status zr_states_save_sync(zr_states_saving *saving, zero_error *error);
-// by any thread: extents so far; as long as it grows the save goes on
+// From any thread. Returns the extents so far; while it grows, the save makes progress.
 int64_t zr_states_save_moved(const zr_states_saving *saving);
-// by any thread: the part under way ends soon, with ZERO_ERR_CANCELLED
+// From any thread. Makes the part that is under way end soon, with ZERO_ERR_CANCELLED.
 void zr_states_save_cancel(zr_states_saving *saving);
-// Collective: mine is how this rank's parts went. The directory gets its name where all went well,
-// and nothing is left of it otherwise.
+// Collective. `mine` is the status of this rank's parts. If all ranks succeeded, the directory gets
+// its name; otherwise nothing is left of it.
 zero_status zr_states_save_end(zr_states_saving *saving, zero_status mine, zero_error *error);
-// Not collective, where the other ranks cannot be reached any more; rank 0 removes what is there.
+// Not collective, for when the other ranks cannot be reached any more; rank 0 removes what was
+// written.
 void zr_states_save_abandon(zr_states_saving *saving);
-// Collective. The manifest was read from the directory by every rank. A vector that the checkpoint
-// lacks, tensors missing or of other shapes: ZERO_ERR_DATA with found and expected; damaged
-// extents: file and tensor.
+// Collective. Every rank must have read the manifest from the directory. If the checkpoint lacks a
+// vector, or tensors are missing or have other shapes: ZERO_ERR_DATA with found and expected. If
+// extents are damaged: with file and tensor.
 zero_status zr_states_load(zero_comm *comm, const char *directory, const zr_manifest *manifest,
                            const zr_state_vector *vectors, int count, zero_error *error);
 
 typedef struct zr_states_difference {
-    int64_t elements;             // of all ranks that have other bits; 0: none
-    double largest;               // difference
-    char vector[64], tensor[256]; // of the first
+    // Elements of all ranks whose bits differ; 0: none.
+    int64_t elements;
+    double largest;               // the largest difference
+    char vector[64], tensor[256]; // where the first one is
 } zr_states_difference;
-// Collective. Whether the ranges hold what the checkpoint does, bit for bit; refuses what
-// zr_states_load refuses.
+// Collective. Compares the ranges with the checkpoint bit for bit; refuses whatever zr_states_load
+// refuses.
 zero_status zr_states_compare(zero_comm *comm, const char *directory, const zr_manifest *manifest,
                               const zr_state_vector *vectors, int count, zr_states_difference *out,
                               zero_error *error);

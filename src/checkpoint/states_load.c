@@ -1,5 +1,5 @@
-// Whole extents of this rank's ranges, which any rank may have written. Which they are, and in
-// which order, is known before the first is read.
+// Reads whole extents of this rank's ranges, whichever ranks wrote them. Which extents these are,
+// and in which order, is known before the first one is read.
 #include "checkpoint/states_internal.h"
 
 #include "base/crc32c.h"
@@ -29,16 +29,19 @@ typedef struct loading {
     const char *directory;
     const zr_state_vector *vector;
     const zr_manifest_file *file;
-    const zr_manifest_tensor **tensors; // (view->tensor_count) of the file, by the view's order
+    // (view->tensor_count) The file's tensors in the view's order.
+    const zr_manifest_tensor **tensors;
     char *path;
     int fd, last;
-    zr_buffer extents; // of zr_direct_extent: all that are read, in their order
-    int64_t next;      // of them
+    // The zr_direct_extents that are read, in order.
+    zr_buffer extents;
+    int64_t next; // the next of these
     zr_direct_reader *reader;
-    const zr_extent *held;            // that was read last
-    const char *stored;               // its bytes
-    char *block;                      // ZR_EXTENT_BYTES where types differ, and again to compare
-    zr_states_difference *difference; // NULL: ranges are filled; else compared
+    const zr_extent *held; // the extent that was read last
+    const char *stored;    // its bytes
+    // ZR_EXTENT_BYTES for conversion where types differ, and as many for comparison.
+    char *block;
+    zr_states_difference *difference; // NULL: ranges are filled; else they are compared
 } loading;
 
 static const char *name_of(const void *file, int t)
@@ -66,7 +69,7 @@ static zero_status match_tensors(const loading *l, zero_error *error)
     return status;
 }
 
-// Length and header, which no rank's ranges are part of: once, by rank 0.
+// Checks length and header, which belong to no rank's ranges. Rank 0 does it, once.
 static zero_status check_header(const loading *l, zero_error *error)
 {
     struct stat info;
@@ -87,7 +90,7 @@ static zero_status check_header(const loading *l, zero_error *error)
     return ZERO_OK;
 }
 
-// elements [from, from+count) of an extent are [done, done+count) of a range
+// Elements [from, from+count) of an extent are elements [done, done+count) of a range.
 typedef struct overlap {
     const zr_manifest_tensor *tensor;
     const zr_extent *extent;
@@ -119,7 +122,7 @@ static zero_status hold(loading *l, const overlap *o, zero_error *error)
     return ZERO_OK;
 }
 
-// The elements of the held extent to where the range has them, or elsewhere.
+// Copies the elements from the held extent to `to`, in the type of the range.
 static void take(const loading *l, const overlap *o, void *to)
 {
     const char *stored = l->stored + o->from * (int64_t)zero_dtype_bytes(l->file->dtype);
@@ -132,7 +135,7 @@ static void take(const loading *l, const overlap *o, void *to)
     zr_narrow(o->range->dtype, wide, o->count, to);
 }
 
-// The elements that `take` would bring, next to those that are there.
+// Compares the elements that `take` would copy with those that are there.
 static void compare(const loading *l, const overlap *o, const char *is)
 {
     size_t size = zero_dtype_bytes(o->range->dtype);
@@ -158,7 +161,7 @@ static void compare(const loading *l, const overlap *o, const char *is)
 
 typedef zero_status (*overlap_use)(loading *l, const overlap *o, zero_error *error);
 
-// Extent after extent that a range's elements lie in.
+// Calls `use` for each extent that holds elements of the range, in order.
 static zero_status for_extents(loading *l, const zr_weight_range *range, overlap_use use,
                                zero_error *error)
 {
@@ -273,7 +276,7 @@ zero_status zr_states_load(zero_comm *comm, const char *directory, const zr_mani
     return ZERO_OK;
 }
 
-// The lowest rank that has found something names it.
+// Shares the sums, and the name of the difference that the lowest rank with one has found.
 static zero_status share(zero_comm *comm, zr_states_difference *d, zero_error *error)
 {
     int64_t first = d->elements ? comm->rank : comm->size;

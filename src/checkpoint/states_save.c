@@ -1,4 +1,4 @@
-// Every phase that one rank can fail in ends in zr_comm_agree. The directory has its name only
+// Every phase in which one rank can fail ends with zr_comm_agree. The directory gets its name only
 // after every rank's bytes are on the disk.
 #include "checkpoint/states_internal.h"
 
@@ -18,7 +18,7 @@
 
 static_assert(ZR_VIEW_RUN <= ZR_EXTENT_BYTES, "a run is an extent");
 
-// what a rank tells rank 0
+// What a rank reports to rank 0.
 typedef struct written {
     int32_t vector, tensor;
     zr_extent extent;
@@ -29,15 +29,15 @@ struct zr_states_saving {
     char *directory, *temporary;
     const zr_state_vector *vectors;
     json_t *state;
-    int count, vector;     // vector: that is being written
+    int count, vector;     // vector: the one being written
     zr_view_file *views;   // (count)
     zr_direct_file *files; // (count), fd -1: not open
-    zr_direct *direct;     // to all of them
+    zr_direct *direct;     // writes all of them
     char *block;           // ZR_VIEW_BLOCK
-    zr_buffer extents;     // of struct written
-    _Atomic int64_t moved; // extents
+    zr_buffer extents;     // array of `written`
+    _Atomic int64_t moved; // extents written so far
     atomic_bool cancelled;
-    void (*beat)(void *user); // after every extent; NULL: none
+    void (*beat)(void *user); // called after every extent; NULL: nothing
     void *beat_user;
 };
 typedef zr_states_saving saving;
@@ -89,7 +89,7 @@ static zero_status open_files(saving *s, zero_error *error)
     return zr_direct_create(s->files, s->count, &s->direct, error);
 }
 
-// An earlier checkpoint gives its name to this one; nothing else that lies there does.
+// Only an earlier checkpoint may be replaced by this one; anything else at that place is refused.
 static zero_status check_place(const saving *s, zero_error *error)
 {
     char others[1024];
@@ -109,7 +109,8 @@ static zero_status check_place(const saving *s, zero_error *error)
 static zero_status create_files(saving *s, zero_error *error)
 {
     ZERO_TRY(check_place(s, error));
-    ZERO_TRY(zr_directory_remove(s->temporary, error)); // of a save that was killed
+    // A killed save may have left one.
+    ZERO_TRY(zr_directory_remove(s->temporary, error));
     ZERO_TRY(zr_directory_create(s->temporary, error));
     return open_files(s, error);
 }
@@ -157,7 +158,7 @@ int64_t zr_states_save_moved(const saving *s) { return s->moved; }
 
 void zr_states_save_cancel(saving *s) { s->cancelled = true; }
 
-// Every rank's extents on rank 0.
+// Collects every rank's extents on rank 0.
 static zero_status gather_extents(saving *s, zr_buffer *all, zero_error *error)
 {
     for (int r = 0; r < s->comm->size; r++) {
@@ -187,7 +188,7 @@ static int by_place(const void *a, const void *b)
     return x->extent.first < y->extent.first ? -1 : x->extent.first > y->extent.first;
 }
 
-// all: sorted; *at moves past those of this tensor.
+// `all` is sorted; *at moves past the extents of this tensor.
 static zero_status describe_tensor(const zero_tensor_desc *tensor, int64_t begin,
                                    const written *all, int64_t count, int v, int t, int64_t *at,
                                    zr_manifest_tensor *out, zero_error *error)
@@ -222,7 +223,7 @@ static zero_status describe_file(const saving *s, int v, const written *all, int
         .tensors = zr_alloc((size_t)(view->tensor_count + 1) * sizeof *out->tensors, error)};
     if (!out->name || !out->tensors)
         return ZERO_ERR_MEMORY;
-    // counted first: one that fails is freed with the others
+    // Counted before it is filled, so that a tensor that fails is freed with the others.
     for (int t = 0; t < view->tensor_count; t++)
         ZERO_TRY(describe_tensor(view->tensors[t], layout->begin[t], all, count, v, t, at,
                                  &out->tensors[out->tensor_count++], error));

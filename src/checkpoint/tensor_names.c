@@ -26,7 +26,7 @@ static bool has(const zr_source_vector *vector, const char *name)
     return false;
 }
 
-// Buffers that older GPT-2 files have: a mask, not weights.
+// Returns whether this is a mask, a buffer of older GPT-2 files that is not a weight.
 static bool is_mask(const char *name)
 {
     const char *layer = starts(name, GPT2) ? name + strlen(GPT2) : name,

@@ -8,7 +8,7 @@
 
 #define VALUES "data.pkl"
 
-// *out NULL where there is none.
+// *out is NULL where absent.
 static zero_status find_any(const zr_torch_file *file, const char *name, const char *key,
                             const zr_zip_record **out, zero_error *error)
 {
@@ -29,7 +29,7 @@ static zero_status find(const zr_torch_file *file, const char *name, const char 
     return ZERO_OK;
 }
 
-// The one folder that all records of an archive lie in is named as its writer chose.
+// Finds the folder that holds all records of the archive; its name is the writer's choice.
 static zero_status find_prefix(zr_torch_file *file, zero_error *error)
 {
     for (int i = 0; i < file->zip.count && !file->prefix; i++) {

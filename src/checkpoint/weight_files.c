@@ -1,8 +1,8 @@
-// Saving and loading a model's weights, each rank its own ranges, with one answer for all ranks.
+// Saves and loads a model's weights: each rank its own ranges, with the same status on all ranks.
 //
-// Every phase ends in zr_comm_agree: the first rank that failed tells the others its status and
-// message, so that all return alike and nobody waits for a rank that has left. The file has its
-// name only after every rank's bytes are on the disk.
+// Every phase ends with zr_comm_agree: the first rank that failed tells the others its status and
+// message, so that all return alike and none waits for a rank that has left. The file gets its name
+// only after every rank's bytes are on the disk.
 #define _GNU_SOURCE
 #include "checkpoint/weight_files.h"
 #include "base/direct.h"
@@ -27,10 +27,10 @@ typedef struct saving {
     zero_comm *comm;
     const char *path;
     zr_view_file view;
-    zr_durable file;          // rank 0
-    char temporary[PATH_MAX]; // its name, on every rank
-    int fd;                   // the other ranks'
-    zr_direct *direct;        // to it
+    zr_durable file;          // rank 0 only
+    char temporary[PATH_MAX]; // the file's name, on every rank
+    int fd;                   // of the other ranks
+    zr_direct *direct;        // writes the file
     char *block;              // ZR_VIEW_BLOCK
 } saving;
 
@@ -59,12 +59,12 @@ static zero_status open_here(saving *save, zero_error *error)
                             error);
 }
 
-// Rank 0 creates the file, the others open it by the name that rank 0 tells them.
+// Rank 0 creates the file; the others open it by the name that rank 0 sends them.
 static zero_status open_everywhere(saving *save, zero_error *error)
 {
     zero_comm *comm = save->comm;
     ZERO_TRY(zr_comm_agree(comm, comm->rank == 0 ? create_file(save, error) : ZERO_OK, error));
-    // it was opened: it fits
+    // The name fits, because the file was opened by it.
     if (comm->rank == 0)
         strncpy(save->temporary, save->file.temporary, sizeof save->temporary - 1);
     ZERO_TRY(zr_comm_broadcast(comm, save->temporary, sizeof save->temporary, 0, error));
@@ -111,7 +111,7 @@ zero_status zr_weights_save(zero_comm *comm, const char *path, const char *prefi
     if (status == ZERO_OK)
         status = zr_comm_agree(
             comm, comm->rank == 0 ? zr_durable_commit(&save.file, error) : ZERO_OK, error);
-    zr_durable_discard(&save.file); // after a commit there is nothing left of it
+    zr_durable_discard(&save.file); // after a commit this has nothing left to do
     if (save.fd >= 0)
         close(save.fd);
     zr_view_file_free(&save.view);
@@ -183,8 +183,8 @@ static zero_status sizes_of(const zr_st_set *set, int64_t *sizes, int64_t *block
     return ZERO_OK;
 }
 
-// Of the places that are drawn among the blocks of all files, those in this one, which begins at
-// block `first` of them.
+// Hashes the blocks of this file that are drawn among the blocks of all files; it begins at block
+// `first` of these.
 static zero_status hash_places(zero_comm *comm, const zr_st_set *set, int f, int64_t size,
                                int64_t first, int64_t all, uint64_t seed, uint64_t *hash,
                                zero_error *error)
@@ -192,7 +192,7 @@ static zero_status hash_places(zero_comm *comm, const zr_st_set *set, int f, int
     char block[LOOKED_AT];
     *hash = (uint64_t)size;
     for (int64_t i = 0; i < ZR_MIN(all, (int64_t)ZR_SAMPLED_BLOCKS); i++) {
-        if (i % BEAT == 0) // a disk that is far away takes its time
+        if (i % BEAT == 0) // a remote disk may take long
             zr_comm_progress(comm, comm->step);
         int64_t at = ((int64_t)zr_permute(seed, (uint64_t)i, (uint64_t)all) - first) * LOOKED_AT;
         if (at < 0 || at >= size)
@@ -223,8 +223,8 @@ static zero_status look_at_files(zero_comm *comm, const zr_st_set *set, uint64_t
     return status;
 }
 
-// Each rank reads its ranges from the files that it sees: they are the same ones, as far as their
-// sizes and 4,096 blocks of them tell.
+// Each rank reads its ranges from the files that it sees. Checks that these are the same files, as
+// far as their sizes and 4,096 of their blocks can tell.
 static zero_status compare_files(zero_comm *comm, const zr_st_set *set, uint64_t seed,
                                  zero_error *error)
 {
@@ -237,7 +237,8 @@ static zero_status compare_files(zero_comm *comm, const zr_st_set *set, uint64_t
     return status;
 }
 
-// Every rank checks the whole model, so that all find the same fault; it reads only its own ranges.
+// Every rank checks the whole model, so that all find the same fault, but reads only its own
+// ranges.
 static zero_status load_ranges(zero_comm *comm, const char *directory, const zr_st_set *set,
                                const zr_weight_view *view, const zr_weights_how *how,
                                zero_error *error)

@@ -1,4 +1,4 @@
-// Tensors that a model directory has and the model has no place for: a sign that config.json
+// Finds tensors of a model directory for which the model has no place: a sign that config.json
 // describes another model.
 #include "checkpoint/tensor_names.h"
 #include "checkpoint/weight_files.h"
@@ -14,7 +14,7 @@ static bool is_left_out(const zr_st_set *set, int t, const bool *used, const zr_
            (how->tied_head && !strcmp(name, how->tied_head));
 }
 
-// The names, with commas; *count: of all of them. One that stands in several files is in the first.
+// Lists the names, with commas; *count counts all of them. *file is the file of the first.
 static void list_names(const zr_st_set *set, const bool *used, const zr_weights_how *how,
                        zr_buffer *names, int *count, int *file)
 {

@@ -14,7 +14,7 @@
 #define BLOCK ((int64_t)1 << 20)
 
 enum {
-    // without names and comments
+    // These sizes are without names and comments.
     END_BYTES = 22,
     LOCATOR_BYTES = 20,
     END64_BYTES = 56,
@@ -25,8 +25,9 @@ enum {
     END64_MARK = 0x06064b50,
     ENTRY_MARK = 0x02014b50,
     HEADER_MARK = 0x04034b50,
-    ENCRYPTED = 1,   // a flag
-    ZIP64_FIELD = 1, // an extra field: sizes and places that 32 bits cannot hold
+    ENCRYPTED = 1, // a flag
+    // An extra field for sizes and places that do not fit in 32 bits.
+    ZIP64_FIELD = 1,
 };
 #define IN_ZIP64 0xffffffffu
 
@@ -49,7 +50,7 @@ static zero_status refuse(const zr_zip *zip, const char *what, zero_error *error
                    zip->path, what);
 }
 
-// Sizes and places of 64 bits stand in a record of their own.
+// Reads the record for 64-bit sizes and places, if there is one.
 static zero_status read_end64(const zr_zip *zip, int64_t end, directory *out, zero_error *error)
 {
     char locator[LOCATOR_BYTES], end64[END64_BYTES];
@@ -100,7 +101,7 @@ typedef struct entry {
     uint64_t stored, bytes, header;
 } entry;
 
-// In the extra field stand those of the three that the entry itself has no room for, in this order.
+// The extra field has those of the three that do not fit in the entry itself, in this order.
 static bool read_wide(const char *extra, uint64_t length, entry *out)
 {
     uint64_t *const fields[] = {&out->bytes, &out->stored, &out->header};
@@ -127,10 +128,10 @@ static zero_status refuse_record(const zr_zip *zip, const char *name, const char
     return zr_fail(error, ZERO_ERR_DATA, "\"%s\": record \"%.100s\" %s", zip->path, name, what);
 }
 
-typedef struct raw_entry { // of the directory, as it stands there
+typedef struct raw_entry { // an entry as it stands in the directory
     const char *head;
     int64_t name_bytes, extra_bytes;
-    int64_t bytes; // of all of it
+    int64_t bytes; // of the whole entry
 } raw_entry;
 
 static bool find_entry(const char *head, int64_t left, raw_entry *out)
@@ -148,7 +149,7 @@ static bool is_compressed(const char *head)
     return number(head + 8, 2) & ENCRYPTED || number(head + 10, 2) || number(head + 34, 2);
 }
 
-// Where the record lies, and how long it is.
+// Reads where the record lies and how long it is.
 static zero_status read_place(const zr_zip *zip, const raw_entry *raw, const directory *of,
                               zr_zip_record *record, zero_error *error)
 {
@@ -168,7 +169,7 @@ static zero_status read_place(const zr_zip *zip, const raw_entry *raw, const dir
     return ZERO_OK;
 }
 
-// One entry of the directory; *at moves past it.
+// Reads one entry of the directory; *at moves past it.
 static zero_status read_entry(zr_zip *zip, const char *text, const directory *of, int64_t *at,
                               zero_error *error)
 {
@@ -186,7 +187,7 @@ static zero_status read_entry(zr_zip *zip, const char *text, const directory *of
     return ZERO_OK;
 }
 
-// What stands in front of a record must be its own header.
+// Checks that the record is preceded by its own header.
 static zero_status read_header(const zr_zip *zip, const directory *of, zr_zip_record *record,
                                zero_error *error)
 {
@@ -304,7 +305,7 @@ typedef struct verifier {
     char block[BLOCK];
 } verifier;
 
-// Eight bytes at a time: table k moves a byte over k more zero bytes.
+// Fills the tables for eight bytes at a time: table k moves a byte over k more zero bytes.
 static void fill_tables(uint32_t tables[8][256])
 {
     for (uint32_t i = 0; i < 256; i++) {
