@@ -1,5 +1,5 @@
-// Whether a training can go on from what a checkpoint's manifest says of it, and from where: its
-// numbers are possible ones, optimizer, batch and model are the same, and the loss scale goes on or
+// Decides whether a training can continue from a checkpoint's manifest, and from where: its numbers
+// must be possible, optimizer, batch and model must be the same, and the loss scale continues or
 // begins anew.
 #include "files/training_checkpoint.h"
 
@@ -23,7 +23,7 @@ static int64_t integer_at(const json_t *object, const char *key)
     return json_integer_value(json_object_get(object, key));
 }
 
-// The state has passed zr_state_check.
+// The state must have passed zr_state_check.
 static zr_progress progress_of(const json_t *state)
 {
     const json_t *scale = json_object_get(state, "loss_scale");
@@ -53,7 +53,7 @@ static zero_status compare_training(const zero_engine *engine, const char *direc
         return zr_fail(error, ZERO_ERR_CONFIG,
                        "the checkpoint \"%s\" is one of %s, this training uses %s", directory,
                        optimizer, wanted);
-    if (batch && batch != config->train_batch) // 0: its writer did not know
+    if (batch && batch != config->train_batch) // 0: its writer did not know it
         return zr_fail(error, ZERO_ERR_CONFIG,
                        "the checkpoint \"%s\" was made with a train_batch_size of %lld, this "
                        "training has %lld: it would read other samples from here on",
@@ -67,8 +67,8 @@ static zero_status compare_training(const zero_engine *engine, const char *direc
     return ZERO_OK;
 }
 
-// Of the model that a checkpoint was made with, all that the tensors' names and shapes do not say.
-// Others' models, and older checkpoints of programs that are not ours, have nothing to compare.
+// Compares what the tensors' names and shapes do not tell of a checkpoint's model. Other programs'
+// models, and older checkpoints of theirs, have nothing to compare.
 zero_status zr_checkpoint_compare_model(const zero_engine *engine, const char *directory,
                                         const json_t *state, zr_lm_changes allowed,
                                         zr_lm_difference *out, zero_error *error)
@@ -102,8 +102,8 @@ static zero_status refuse_other_model(const zero_engine *engine, const char *dir
         d.change ? d.change : "");
 }
 
-// By the configuration that the checkpoint was made with. Older ones have none: there only a
-// dynamic scale counts both steps and overflows to forgive.
+// Decides by the configuration with which the checkpoint was made. Older checkpoints have none: in
+// these, only a dynamic scale counts both steps and overflows to forgive.
 static bool was_dynamic(const json_t *state, const zr_loss_scale *saved)
 {
     const json_t *fp16 = json_object_get(json_object_get(state, "config"), "fp16");
@@ -139,7 +139,7 @@ zero_status zr_checkpoint_state_read(const zero_engine *engine, const char *dire
     char where[ZERO_MESSAGE_BYTES];
     snprintf(where, sizeof where, "%s/" ZR_MANIFEST, directory);
     ZERO_TRY(zr_state_check(state, where, error));
-    // first: the batch that the program chooses follows from it
+    // This comes first because the batch that the program chooses depends on it.
     ZERO_TRY(refuse_other_model(engine, directory, state, error));
     ZERO_TRY(compare_training(engine, directory, state, error));
     const zr_progress saved = progress_of(state);

@@ -13,9 +13,9 @@
 #include <sys/stat.h>
 
 #define FORMAT "libzero conversion 1"
-enum { MOST_MARK = 1 << 24 }; // bytes
+enum { MOST_MARK = 1 << 24 }; // in bytes
 
-// -1: it is no regular file.
+// Returns -1 if it is not a regular file.
 static int64_t bytes_of(const char *directory, const char *name)
 {
     struct stat info;
@@ -25,7 +25,7 @@ static int64_t bytes_of(const char *directory, const char *name)
     return bytes;
 }
 
-// The next entry but "." and ".."; NULL: there is no other.
+// Returns the next entry except "." and ".."; NULL after the last one.
 static const char *next_name(DIR *entries)
 {
     struct dirent *entry;
@@ -60,7 +60,7 @@ zero_status zr_convert_mark_write(const char *directory, zero_error *error)
     return status;
 }
 
-// files: of the mark; NULL: it is a training's model, whose files are known by their names.
+// `files` are the mark's; NULL: it is a training's model, whose files are known by their names.
 static bool is_ours(const char *directory, const char *name, const json_t *files)
 {
     int64_t bytes = bytes_of(directory, name);

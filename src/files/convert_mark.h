@@ -1,18 +1,18 @@
-// receipt.json of a model that zero convert has made: what it wrote, so that --overwrite removes
-// that and nothing else.
+// receipt.json of a model that zero convert has made: it lists what was written, so that
+// --overwrite removes that and nothing else.
 //
-//   {"files":{"config.json":612,"model.safetensors":8192},"format":"libzero conversion
-//   1","weights":null}
+//   {"files":{"config.json":612,"model.safetensors":8192},"format":"libzero conversion 1",
+//    "weights":null}
 //
-// Names and bytes; nothing is said of the weights (files/receipt.h).
+// It lists names and bytes, and says nothing of the weights (files/receipt.h).
 #ifndef ZR_FILES_CONVERT_MARK_H
 #define ZR_FILES_CONVERT_MARK_H
 
 #include "base/errors.h"
 
-// Lists what lies in the directory, which is complete but for this.
+// Lists what lies in the directory, which is complete except for this file.
 zero_status zr_convert_mark_write(const char *directory, zero_error *error);
-// ZERO_ERR_USAGE where libzero has not written the model that lies there, or something in it: the
+// ZERO_ERR_USAGE if libzero has not written the model that lies there, or some of its files; the
 // message names each such file.
 zero_status zr_convert_mark_check(const char *directory, zero_error *error);
 

@@ -9,7 +9,7 @@
 #define CONFIG "config.json"
 #define MOST_BYTES ((size_t)256 << 20)
 
-// Those that make a tokenizer come first.
+// The first TOKENIZERS of these make a tokenizer.
 static const char *const files[] = {"tokenizer.json",        "vocab.json",
                                     "tokenizer.model",       "merges.txt",
                                     "tokenizer_config.json", "special_tokens_map.json",
@@ -46,7 +46,8 @@ static zero_status copy(const char *from, const char *name, const char *to, bool
     return status;
 }
 
-// Readers take weights in the type that config.json names, which has had two names.
+// Writes config.json. Readers load weights in the type that it names, under a key that has had two
+// names.
 static zero_status write_config(json_t *config, const char *dtype, const char *directory,
                                 zero_error *error)
 {

@@ -1,5 +1,5 @@
-// zero_convert: any source (checkpoint/source.h) as a Hugging Face directory; DeepSpeed's
-// checkpoints as one of ours.
+// zero_convert: writes any source (checkpoint/source.h) as a Hugging Face directory, and
+// DeepSpeed's checkpoints as ours.
 #include "base/bytes_text.h"
 #include "base/file.h"
 #include "base/struct_take.h"
@@ -21,8 +21,8 @@
 
 typedef struct converting {
     const zero_convert_options *options;
-    char *model_dir; // of the options' model itself
-    // `from` as it was found (of a run its checkpoint); `to` without slashes at its end
+    char *model_dir; // the options' model, if it is one itself
+    // `from` as it was resolved (a run's checkpoint); `to` without slashes at its end.
     char *from, *to;
     zr_source source;
     int64_t done, total;
@@ -64,8 +64,8 @@ static void damaged(void *user, const zero_error *what)
     keep_damage(&((verifying *)user)->first, what);
 }
 
-// Checksums of DeepSpeed's files are of whole records, so they are compared before anything is
-// read; those of our checkpoints are as it is.
+// Verifies DeepSpeed's files, whose checksums are of whole records, before anything is read. Our
+// checkpoints are verified as they are read.
 static zero_status verify(converting *c)
 {
     verifying v = {.c = c};
@@ -76,7 +76,7 @@ static zero_status verify(converting *c)
                                      : zr_fail(c->error, v.first.status, "%s", v.first.message);
 }
 
-// The checkpoint or model, and the directories that its config.json and tokenizer come from.
+// Adds the checkpoint or model, and the directories from which its config.json and tokenizer come.
 static zero_status gather_reads(const converting *c, zr_reads *reads)
 {
     char *found = NULL;
@@ -88,8 +88,8 @@ static zero_status gather_reads(const converting *c, zr_reads *reads)
     return status;
 }
 
-// Only a model that libzero wrote is ever replaced, never with something else that lies in its
-// directory, and never what is being read.
+// Only a model that libzero wrote is ever replaced: never together with something else in its
+// directory, and never while it is being read.
 static zero_status check_replaced(const converting *c)
 {
     const char *to = c->to;
@@ -178,7 +178,8 @@ static zero_status to_model(converting *c)
     char *hidden = zr_directory_hidden(c->to, c->error);
     if (!hidden)
         return ZERO_ERR_MEMORY;
-    zero_status status = zr_directory_remove(hidden, c->error); // of one that was killed
+    // a killed conversion may have left one
+    zero_status status = zr_directory_remove(hidden, c->error);
     if (status == ZERO_OK)
         status = zr_directory_create(hidden, c->error);
     if (status == ZERO_OK)

@@ -1,5 +1,5 @@
-// zero_diff: two runs, or two sets of tensors. Runs are compared in the order in which they
-// happened: steps, checkpoints, the model at the end.
+// zero_diff: compares two runs, or two sets of tensors. Runs are compared in the order of events:
+// steps, checkpoints, the final model.
 #include "base/file.h"
 #include "base/plain_text.h"
 #include "checkpoint/compare.h"
@@ -20,9 +20,10 @@ typedef struct diff {
     void (*write)(void *user, const char *text);
     void *user;
     zero_diff_result *result;
-    const char *what;   // that is being compared: "step 100", "the model"
-    int64_t differing;  // tensors of it
-    const char *keeper; // the only one of two runs that has checkpoints, NULL: both or neither
+    const char *what;  // what is being compared: "step 100", "the model"
+    int64_t differing; // its tensors
+    // The only one of two runs that has checkpoints; NULL: both or neither.
+    const char *keeper;
 } diff;
 
 static void say(const diff *d, const char *format, ...) ZERO_PRINTF(2, 3);
@@ -37,7 +38,7 @@ static void say(const diff *d, const char *format, ...)
     d->result->identical = 0;
 }
 
-// "2,000"
+// Writes "2,000".
 static const char *grouped(int64_t number, char out[static 32])
 {
     char digits[24];
@@ -51,7 +52,7 @@ static const char *grouped(int64_t number, char out[static 32])
     return out;
 }
 
-// The first one is told of; the others are counted.
+// Reports the first tensor, and counts the others.
 static void tell_tensor(void *user, const zr_tensor_difference *t)
 {
     diff *d = user;
@@ -82,7 +83,7 @@ static void tell_field(const diff *d, const char *of, const char *key, const jso
     free(text_b);
 }
 
-// The first of the members that is not the same in both.
+// Reports the first member that is not the same in both.
 static bool same_members(const diff *d, const char *of, const char *const *keys, int count,
                          const json_t *a, const json_t *b)
 {
@@ -96,8 +97,8 @@ static bool same_members(const diff *d, const char *of, const char *const *keys,
     return true;
 }
 
-// What a checkpoint, or the config.json next to the weights, says of the model; false where nobody
-// does in words of ours.
+// Reads what a checkpoint, or the config.json next to the weights, says of the model; false if
+// neither says it in our words.
 static bool read_model(const char *path, const zr_source *source, zr_lm_config *out)
 {
     const json_t *saved = json_object_get(source->state, "model_config");
@@ -105,7 +106,8 @@ static bool read_model(const char *path, const zr_source *source, zr_lm_config *
                  : zr_lm_config_read_in(path, out, NULL) == ZERO_OK;
 }
 
-// Equal tensors are no equal models: heads, rotary settings, epsilons and dropout have none.
+// Models with equal tensors may differ: heads, rotary settings, epsilons and dropout are not in
+// tensors.
 static zero_status compare_models(diff *d, const char *const paths[2], const zr_source sources[2],
                                   zero_error *error)
 {
@@ -152,7 +154,7 @@ static zero_status compare_paths(diff *d, const char *a, const char *b, const ch
     return status;
 }
 
-// What a step computed; what it took depends on the machine and its ranks.
+// Compares what a step computed; the time that it took depends on the machine and its ranks.
 static bool same_line(const diff *d, const json_t *a, const json_t *b)
 {
     static const char *const keys[] = {"step",       "loss",    "grad_norm", "lr",
@@ -218,7 +220,7 @@ static zero_status compare_below(diff *d, const char *name, const char *what, ze
     return status;
 }
 
-// From the oldest on, until one differs: what comes later follows from it.
+// Goes from the oldest on, until one differs, because later ones follow from it.
 static zero_status compare_common(diff *d, const zr_checkpoints *a, const zr_checkpoints *b,
                                   zero_error *error)
 {
@@ -237,7 +239,8 @@ static zero_status compare_common(diff *d, const zr_checkpoints *a, const zr_che
     return ZERO_OK;
 }
 
-// How many are kept, and of which steps, is a matter of taste: those of common steps are compared.
+// Compares checkpoints of common steps only, because how many a run keeps, and of which steps, is a
+// matter of taste.
 static zero_status compare_checkpoints(diff *d, zero_error *error)
 {
     zr_checkpoints a, b = {0};
@@ -279,7 +282,7 @@ static zero_status compare(diff *d, bool *runs, zero_error *error)
     return *runs ? compare_runs(d, error) : compare_paths(d, d->a, d->b, "the tensors", error);
 }
 
-// Nobody takes it for more than what was compared.
+// The text says exactly what was compared, so that nobody takes it for more.
 static void tell_identical(const diff *d, bool runs)
 {
     const zero_diff_result *r = d->result;

@@ -1,5 +1,5 @@
-// zero_inspect: which of the things that can be looked at a path is; of a run, what it holds, and
-// then its newest checkpoint.
+// zero_inspect: finds out what a path is; of a run, says what it holds and then inspects its newest
+// checkpoint.
 #define _GNU_SOURCE
 #include "files/inspect_report.h"
 
@@ -22,8 +22,8 @@ typedef struct inspecting {
     zero_error *error;
 } inspecting;
 
-// With every text as a person may be shown it: names of tensors, paths, what a configuration holds.
-// NULL: no memory.
+// Returns a copy in which every text (names of tensors, paths, values of a configuration) may be
+// shown to a person. NULL: no memory.
 static json_t *plain_copy(const json_t *value)
 {
     char text[4 * ZERO_MESSAGE_BYTES];
@@ -67,7 +67,7 @@ static zero_status put(const inspecting *in, const json_t *report,
     return status;
 }
 
-// "gpt2: 4 layers, width 128", of config.json; nothing where it says other things.
+// Adds "gpt2: 4 layers, width 128" from config.json; nothing if that is of another form.
 static void describe_model(const zr_source *source, json_t *report)
 {
     char *directory = NULL;
@@ -120,7 +120,7 @@ static zero_status look_at(const inspecting *in, const char *path, json_t **out)
     return status;
 }
 
-// The last line of metrics.jsonl that has a loss.
+// Adds the last line of metrics.jsonl that has a loss.
 static void add_last_step(const char *path, json_t *run)
 {
     char *file = zr_sprintf(NULL, "%s/metrics.jsonl", path), *text = NULL;
@@ -143,15 +143,14 @@ static void add_last_step(const char *path, json_t *run)
     zr_free(file);
 }
 
-// A verdict as zr_inspect_verify has it, of what could not be looked at any further.
+// Returns a verdict like zr_inspect_verify's, for what cannot be opened.
 static json_t *damaged_whole(const zero_error *error)
 {
     return json_pack("{s:b, s:I, s:[s]}", "checksums", 1, "bytes", (json_int_t)0, "damaged",
                      error->message);
 }
 
-// A checkpoint that cannot even be opened is damage like any other: it counts among those that are
-// kept.
+// Verifies a checkpoint. One that cannot even be opened counts as damaged like any other.
 static zero_status verify_checkpoint(const inspecting *in, const char *path, json_t *entry)
 {
     zr_source source;
@@ -166,7 +165,7 @@ static zero_status verify_checkpoint(const inspecting *in, const char *path, jso
     return status;
 }
 
-// What the receipt next to a model says of its weights; nothing where there is none.
+// Adds what the receipt next to a model says of its weights; nothing if there is none.
 static zero_status verify_model(const char *run, const char *name, json_t *list, zero_error *error)
 {
     json_t *receipt = NULL;
@@ -186,8 +185,8 @@ static zero_status verify_model(const char *run, const char *name, json_t *list,
     return status == ZERO_ERR_MEMORY ? status : ZERO_OK;
 }
 
-// All that is named like a checkpoint, and with verify what is in each of them but the newest,
-// which has a report of its own.
+// Lists everything with a checkpoint's name, and with verify checks the content of each but the
+// newest, which has a report of its own.
 static zero_status list_checkpoints(const inspecting *in, const char *run, const char *newest,
                                     const zr_checkpoints *found, json_t *list)
 {
@@ -205,7 +204,7 @@ static zero_status list_checkpoints(const inspecting *in, const char *run, const
     return status;
 }
 
-// Of all of a run's checkpoints; json_decref.
+// Returns the damage of all of a run's checkpoints and models; json_decref.
 static json_t *damage_of_run(const json_t *run)
 {
     json_t *all = json_array(), *one;

@@ -6,12 +6,12 @@
 #include <math.h>
 #include <string.h>
 
-#define BLOCK ((int64_t)1 << 17) // elements looked at together
+#define BLOCK ((int64_t)1 << 17) // elements read at once
 enum { WIDEST = 8 };
 
 typedef struct sums {
     double least, most, sum, squares;
-    int64_t count, not_numbers, infinite; // count: of finite ones
+    int64_t count, not_numbers, infinite; // count: finite ones
     uint32_t checksum;
 } sums;
 
@@ -157,7 +157,7 @@ static zero_status fill(const reporting *r, json_t *report)
         return zr_fail(r->error, ZERO_ERR_DATA, "the path \"%s\" is no UTF-8", r->source->path);
     if (r->source->state)
         json_object_set(report, "state", r->source->state);
-    if (r->options->verify) // before tensors are read, so that all damage is listed, not the first
+    if (r->options->verify) // before tensors are read, so that all damage is listed
         ZERO_TRY(zr_inspect_verify(r->source, report, r->error));
     if (r->options->verify &&
         json_array_size(json_object_get(json_object_get(report, "verify"), "damaged")))

@@ -1,4 +1,4 @@
-// The report in words. A line says what it has; what a checkpoint does not keep is left out.
+// The report in words. Each line states what there is; what a checkpoint does not keep is left out.
 #include "files/inspect_report.h"
 
 #include "base/bytes_text.h"
@@ -139,7 +139,8 @@ static void say_tensor(const json_t *tensor, int width, zr_buffer *out)
     zr_buffer_printf(out, "\n");
 }
 
-// States have the tensors of the weights: they are listed where there is more to say of them.
+// States have the same tensors as the weights, so they are listed only if there is more to say of
+// them.
 static void say_tensors(const json_t *report, zr_buffer *out)
 {
     size_t v, t;
@@ -176,7 +177,7 @@ void zr_inspect_text(const json_t *report, zr_buffer *out)
     say_tensors(report, out);
 }
 
-// What verifying a checkpoint that is not the newest, or a model, has found.
+// Says what the check of a model, or of a checkpoint other than the newest, has found.
 static void say_part(const json_t *part, zr_buffer *out)
 {
     const json_t *damaged = member(part, "verify", "damaged");

@@ -6,7 +6,7 @@
 typedef struct visiting {
     const zr_model_view *view;
     const zr_piece *piece;
-    const zr_portion *portion; // NULL: an outline
+    const zr_portion *portion; // NULL: this is an outline
     zr_range_use use;
     void *user;
     zero_status status;
@@ -43,7 +43,7 @@ static bool has(const zr_model_view *view, int piece)
            zr_engine_has_state(view->engine, piece, view->vector);
 }
 
-// Parts are pieces.
+// The view's parts are pieces.
 static zero_status visit_ranges(void *user, int part, bool changed, zr_range_use use,
                                 void *use_user, zero_error *error)
 {
@@ -84,7 +84,7 @@ static void add_elements(void *user, const zr_plan_tensor *tensor, int64_t first
     *(int64_t *)user += count;
 }
 
-// What files have: of a tensor that is tiled, the whole.
+// Returns the tensor as files have it: of a tiled one, the whole.
 static const zero_tensor_desc *whole_of(zr_model_view *view, const zr_plan_tensor *tensor)
 {
     zero_tensor_desc *joined = &view->joined[tensor->number];
@@ -102,7 +102,7 @@ static void list_piece(zr_model_view *view, const zr_piece *piece)
     for (int t = 0; t < piece->tensor_count; t++) {
         const zr_plan_tensor *tensor = &piece->tensors[t];
         if (view->by_number[tensor->number])
-            continue; // another tile of it
+            continue; // another tile of it is listed already
         view->by_number[tensor->number] = whole_of(view, tensor);
         view->listed[view->view.tensor_count++] = view->by_number[tensor->number];
     }

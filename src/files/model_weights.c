@@ -1,13 +1,12 @@
-// zero_save_weights and zero_load_weights: a model's weights alone, as Hugging Face's files have
-// them.
+// zero_save_weights and zero_load_weights: a model's weights alone, in Hugging Face's files.
 #include "base/struct_take.h"
 #include "comm/agree.h"
 #include "files/model_view.h"
 #include "layers/layers.h"
 #include <zero/weights.h>
 
-// What stands before a name in Hugging Face's files ("transformer." for GPT-2); a user's models
-// keep their own.
+// Returns what precedes a name in Hugging Face's files ("transformer." for GPT-2); models of a user
+// keep their own names.
 static const char *prefix_of(const zero_model *model)
 {
     const zr_lm_config *ours = zr_lm_config_of(model);
@@ -36,8 +35,8 @@ static zero_status save(zero_engine *engine, const char *path, const zr_weight_v
                            view, error);
 }
 
-// A head that stands in the model's own list is looked for there first: what is left over of that
-// name repeats the embedding.
+// A head that is in the model's own list is looked up there first, so a tensor of this name that is
+// left over repeats the embedding.
 static const char *tied_head_of(const zero_model *model)
 {
     return zr_lm_config_of(model) ? "lm_head.weight" : NULL;
@@ -51,7 +50,7 @@ static zero_status load(zero_engine *engine, const char *directory, const zr_wei
         .ignored = options && options->ignore_unused,
         .tied_head = tied_head_of(zr_engine_plan(engine)->model),
         .logger = options && zr_engine_comm(engine)->rank == 0 ? &options->logger : NULL};
-    // nobody reads the old weights any more
+    // After this no rank reads the old weights any more.
     ZERO_TRY(zr_comm_barrier(zr_engine_comm(engine), error));
     ZERO_TRY(zr_weights_load(zr_engine_comm(engine), directory, view, &how, error));
     return zr_engine_parameters_changed(engine, error);

@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { HEAD = 256 }; // bytes
+enum { HEAD = 256 }; // in bytes
 
 const char *const zr_run_entries[ZR_RUN_ENTRIES] = {[ZR_RUN_CHECKPOINTS] = ZR_CHECKPOINTS,
                                                     [ZR_RUN_MODEL] = "model",
@@ -53,7 +53,7 @@ bool zr_own_is_model_file(const char *name)
     return is_of_a_model(name) || zr_durable_is_left_over(name, is_of_a_model);
 }
 
-// directory/name; false where that is too long.
+// Makes directory/name; false if that is too long.
 static bool put_together(char out[static ZR_OWN_PATH], const char *directory, const char *name)
 {
     return snprintf(out, ZR_OWN_PATH, "%s/%s", directory, name) < ZR_OWN_PATH;
@@ -61,10 +61,10 @@ static bool put_together(char out[static ZR_OWN_PATH], const char *directory, co
 
 static bool is_latest(const char *name) { return !strcmp(name, "latest"); }
 
-// what the one that is published had replaced, where that takes two renames
+// The end of the name of what a published checkpoint had replaced, where that takes two renames.
 #define EARLIER ".tmp.earlier"
 
-// ".step-00000100.tmp", or with EARLIER: of a save that was killed.
+// Parses ".step-00000100.tmp", or the same with EARLIER, which a killed save has left.
 static bool is_hidden_step(const char *name, const char *end, int64_t *step)
 {
     char stem[ZR_CHECKPOINT_NAME_BYTES];
@@ -102,7 +102,7 @@ static bool is_metrics(const char *path)
            (!zr_file_head(path, head, sizeof head) || starts_with(head, "{\"step\":"));
 }
 
-// "67f0.3b9a.1c" of a job (launch/run_ranks.c), or nothing.
+// A lock holds the name of a job like "67f0.3b9a.1c" (launch/run_ranks.c), or nothing.
 static bool is_lock(const char *path)
 {
     char head[HEAD];
@@ -112,8 +112,8 @@ static bool is_lock(const char *path)
 
 static bool is_begun_receipt(const char *name) { return zr_durable_is_left_over(name, is_receipt); }
 
-// The receipt is the first file that a run writes there: before it, nothing but what a killed write
-// of it has left.
+// The receipt is the first file that a run writes there. Before it there is nothing, except what a
+// killed write of it has left.
 static bool is_run_model(const char *path)
 {
     char others[ZR_OWN_PATH];
@@ -122,8 +122,7 @@ static bool is_run_model(const char *path)
             !zr_directory_others(path, is_begun_receipt, others, sizeof others));
 }
 
-// A link may lead to another disk; where it leads into a run, that is the run whose model lies
-// there.
+// A link may lead to another disk. If it leads into a run, the model there belongs to that run.
 static bool leads_into_a_run(const char *path)
 {
     char *target = zr_path_is_link(path) ? realpath(path, NULL) : NULL,
@@ -134,8 +133,8 @@ static bool leads_into_a_run(const char *path)
     return found;
 }
 
-// DeepSpeed's folders have a `latest` too, which names none of ours. One that is damaged, next to
-// checkpoints, is.
+// DeepSpeed's folders have a `latest`, too, which names none of our checkpoints. A damaged one next
+// to our checkpoints is ours.
 static bool has_a_latest_of_ours(const char *run, const char *checkpoints)
 {
     char head[HEAD], path[ZR_OWN_PATH];
@@ -160,7 +159,7 @@ static bool is_entry(const char *run, int entry, const char *path)
     }
 }
 
-// What lies in `folder` and is not known: as a path.
+// Writes what lies in `folder` and is not known, as a path.
 static bool name_others(const char *folder, bool (*are_own)(const char *name),
                         char foreign[static ZR_OWN_PATH])
 {
@@ -217,7 +216,7 @@ static zero_status sweep_folder(const char *folder, bool (*is_known)(const char 
         char *path = zr_sprintf(error, "%s/%s", folder, entry->d_name);
         if (!path)
             status = ZERO_ERR_MEMORY;
-        else if (unlink(path)) // a directory
+        else if (unlink(path)) // it is a directory
             status = zr_directory_remove(path, error);
         zr_free(path);
     }
@@ -226,8 +225,8 @@ static zero_status sweep_folder(const char *folder, bool (*is_known)(const char 
     return status;
 }
 
-// A save that was killed between its two renames has left the checkpoint that it was to replace,
-// under another name.
+// Renames back the checkpoint that a save was about to replace when it was killed between its two
+// renames.
 static zero_status give_back(const char *checkpoints, const char *name, const char *path,
                              zero_error *error)
 {

@@ -45,13 +45,13 @@ void zr_reads_free(zr_reads *reads)
     *reads = (zr_reads){0};
 }
 
-// Some file systems leave it to lstat to say what an entry is (DT_UNKNOWN).
+// On some file systems only lstat can tell what an entry is (DT_UNKNOWN).
 static bool is_link(const char *path, unsigned char type)
 {
     return type == DT_LNK || (type == DT_UNKNOWN && zr_path_is_link(path));
 }
 
-// A directory of links, as Hugging Face's cache has them, is read where they lead.
+// A directory of links, like those in Hugging Face's cache, is read where they lead.
 static bool has_a_link_into(const char *directory, const char *place)
 {
     DIR *entries = opendir(directory);

@@ -1,4 +1,4 @@
-// What a command reads, so that nothing of it is replaced or removed by what the command writes.
+// What a command reads, so that nothing that it writes replaces or removes any of it.
 #ifndef ZR_FILES_READS_H
 #define ZR_FILES_READS_H
 
@@ -8,24 +8,24 @@ typedef struct zr_read {
     char *path;
     const char *option;
 } zr_read;
-// zeroed: nothing is read
+// A zeroed one is empty.
 typedef struct zr_reads {
     zr_read *at;
     int count, capacity;
 } zr_reads;
 
-// option: what named it ("--model"), for messages; a path that is NULL, or where nothing lies, is
-// left out.
+// Adds a path; `option` is what named it ("--model"), for messages. A path that is NULL, or that
+// does not exist, is left out.
 zero_status zr_reads_add(zr_reads *reads, const char *path, const char *option, zero_error *error);
-// (count) [KIND:]PATH[:WEIGHT] each, patterns too. What cannot be parsed is left to the caller that
-// opens it.
+// Adds (count) texts of the form [KIND:]PATH[:WEIGHT], patterns included. What cannot be parsed is
+// left to the caller that opens it.
 zero_status zr_reads_add_data(zr_reads *reads, const char *const *written, int count,
                               const char *option, zero_error *error);
 void zr_reads_free(zr_reads *reads);
-// ZERO_ERR_USAGE where `doomed`, a file or a directory that is to be replaced or removed, is read:
-// it holds what is read, in a file of its own or by a link. That it lies in a directory that is
-// read is no reason: what libzero replaces there, as an earlier conversion, is not read. reads
-// NULL: fine.
+// ZERO_ERR_USAGE if `doomed`, a file or directory that is to be replaced or removed, holds
+// something that is read, as a file of its own or by a link. That `doomed` lies in a directory that
+// is read is no reason to fail: what libzero replaces there, such as an earlier conversion, is not
+// read. `reads` may be NULL.
 zero_status zr_reads_spare(const zr_reads *reads, const char *doomed, zero_error *error);
 
 #endif

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_RECEIPT = 1 << 24 }; // bytes
+enum { MOST_RECEIPT = 1 << 24 }; // in bytes
 
 zero_status zr_file_sum_of(const char *path, zr_file_sum *out, zero_error *error)
 {
@@ -18,7 +18,7 @@ zero_status zr_file_sum_of(const char *path, zr_file_sum *out, zero_error *error
 }
 
 #define TRAINED "libzero receipt 1"
-enum { HEAD = 256 }; // bytes
+enum { HEAD = 256 }; // in bytes
 
 zero_status zr_receipt_begin(const char *directory, zero_error *error)
 {

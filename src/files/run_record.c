@@ -7,9 +7,9 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_CONFIG = 1 << 24 }; // bytes
+enum { MOST_CONFIG = 1 << 24 }; // in bytes
 
-#define LAST_TENTH "the last tenth" // what "val" says for the default of --val
+#define LAST_TENTH "the last tenth" // the value of "val" for the default of --val
 
 static const json_t *member(const json_t *object, const char *a, const char *b)
 {
@@ -196,8 +196,8 @@ static zr_decay_before decay_of(const json_t *all)
     return ZR_DECAY_OTHER;
 }
 
-// Which tensors the configuration of a checkpoint decays, and, of a run of DeepSpeed or one that
-// has kept its value, with what.
+// Reads which tensors the configuration of a checkpoint decays, and with which value, if the run is
+// DeepSpeed's or has kept the value.
 static void read_decay(const json_t *state, const zr_run_state *facts, zr_run_before *out)
 {
     const json_t *config = json_object_get(state, "config");
@@ -208,7 +208,7 @@ static void read_decay(const json_t *state, const zr_run_state *facts, zr_run_be
     out->has_weight_decay = kept && json_is_number(value) && out->weight_decay >= 0;
 }
 
-// Earlier programs knew these formulas alone, and wrote no key for them.
+// Earlier programs knew only these formulas, and wrote no key for them.
 static void read_formulas(const json_t *state, zr_run_before *out)
 {
     const json_t *own = member(state, "config", "libzero");
@@ -225,7 +225,8 @@ void zr_run_before_of_checkpoint(const char *checkpoint, zr_run_before *out)
     if (zr_manifest_read(checkpoint, &manifest, NULL) != ZERO_OK)
         return;
     bool ours = zr_run_state_read(manifest.state, &facts);
-    if (zr_state_check(manifest.state, checkpoint, NULL) == ZERO_OK) { // else loading it refuses it
+    // else loading it will refuse it
+    if (zr_state_check(manifest.state, checkpoint, NULL) == ZERO_OK) {
         out->batch = number_of(manifest.state, "train_batch_size");
         out->micro_batch = facts.micro_batch;
         out->ranks = facts.ranks;

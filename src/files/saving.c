@@ -1,15 +1,15 @@
-// A checkpoint that is written while the next step is computed: states do not change between two
-// updates, so each rank's thread writes them from where they lie, piece after piece as the update
-// will come to them, and the update waits for a piece that is not written yet.
+// Writes a checkpoint while the next step is computed. States do not change between two updates, so
+// a thread of each rank writes them from where they lie, piece by piece in the order in which the
+// update reaches them, and the update waits for a piece that is not written yet.
 //
 //   rank's thread   begin     | forward, backward .......... | update: await     | end
 //                   (names,   |                              | piece p,          | (manifest,
 //                   files)    |                              | change it         | name)
 //   beside                      write piece 0, 1, 2, ... fsync
 //
-// Invariant, under the lock: pieces below `written` have been copied from where they lie, so they
-// may change; `ended` once all are on the disk, or one has failed. No second copy: what a rank
-// needs besides are the blocks of base/direct.c.
+// Invariant, under the lock: pieces below `written` have been copied, so they may change; `ended`
+// is set once all are on the disk, or one has failed. There is no second copy: a rank needs no
+// memory besides the blocks of base/direct.c.
 #define _GNU_SOURCE
 #include "comm/agree.h"
 #include "files/training_checkpoint.h"
@@ -23,13 +23,13 @@
 struct zero_checkpoint {
     zero_engine *engine;
     zr_state_vectors vectors;
-    zr_states_saving *saving; // NULL: written already
+    zr_states_saving *saving; // NULL: it is written already
     zr_workers *thread;
     pthread_mutex_t lock;
     pthread_cond_t advanced;
     int written;
     bool ended;
-    zero_status status; // once ended
+    zero_status status; // valid once `ended`
     zero_error error;
 };
 
@@ -58,8 +58,8 @@ static void write_all(void *argument)
     advance(c, parts, true, status);
 }
 
-// Until a piece is written, or all is on the disk; a disk may take its time, so the other ranks
-// hear of it.
+// Waits until a piece is written, or until all are on the disk. A disk may be slow, so the other
+// ranks are told that this one is alive.
 static void await(zero_checkpoint *c, int piece, bool all)
 {
     zero_comm *comm = zr_engine_comm(c->engine);
@@ -76,7 +76,8 @@ static void await(zero_checkpoint *c, int piece, bool all)
     pthread_mutex_unlock(&c->lock);
 }
 
-// A save that has failed harms nobody: what it has not written may change.
+// Waits for a piece. After a failed save every piece may change, because nothing is written any
+// more.
 static zero_status await_piece(void *user, int piece, zero_error *error)
 {
     zero_checkpoint *c = user;
@@ -119,10 +120,12 @@ static zero_status begin(zero_checkpoint *c, const char *directory, json_t *more
                                       &c->saving, error);
     json_decref(state);
     ZERO_TRY(status);
-    status = zr_workers_create(1, 1, &c->thread, &c->error); // which zero_end_checkpoint tells
+    // zero_end_checkpoint reports a failure
+    status = zr_workers_create(1, 1, &c->thread, &c->error);
     if (status == ZERO_OK)
         status = zr_workers_submit(c->thread, write_all, c, &c->error);
-    if (status != ZERO_OK) // ends with everyone else
+    // The save fails in zero_end_checkpoint, together with the other ranks.
+    if (status != ZERO_OK)
         advance(c, 0, true, status);
     zr_engine_guard(c->engine, &(zr_guard){await_piece, c});
     return ZERO_OK;
@@ -130,8 +133,8 @@ static zero_status begin(zero_checkpoint *c, const char *directory, json_t *more
 
 static zero_status await_nothing(void *user, int piece, zero_error *error) { return ZERO_OK; }
 
-// All of it is written here. Until zero_end_checkpoint the same is refused as where it is written
-// beside the steps.
+// Writes everything now. Until zero_end_checkpoint, the engine refuses the same calls as while it
+// is written beside the steps.
 static zero_status save_at_once(zero_checkpoint *c, const char *directory, json_t *more,
                                 zero_error *error)
 {
@@ -144,7 +147,7 @@ zero_status zr_checkpoint_begin(zero_engine *engine, const char *directory, json
                                 zero_checkpoint **out, zero_error *error)
 {
     *out = NULL;
-    // one at a time
+    // Only one checkpoint may be written at a time.
     zero_status status = zr_engine_may_change(engine, "zero_begin_checkpoint", error);
     if (status != ZERO_OK) {
         json_decref(more);

@@ -1,5 +1,5 @@
-// zero_save_checkpoint and zero_load_checkpoint: which vectors an engine keeps, and what else makes
-// it go on as if nothing had happened.
+// zero_save_checkpoint and zero_load_checkpoint: which vectors an engine keeps, and what else it
+// needs to continue as if nothing had happened.
 #include "files/training_checkpoint.h"
 
 #include "base/random.h"
@@ -26,7 +26,7 @@ static zero_status add(zr_state_vectors *v, zero_engine *engine, zr_vector vecto
     return ZERO_OK;
 }
 
-// behind: units read parameters that are one update older than the weights.
+// Lists the vectors. behind: units read parameters that are one update older than the weights.
 static zero_status list(zero_engine *engine, bool behind, zr_state_vectors *v, zero_error *error)
 {
     const zr_settings *settings = &zr_engine_plan(engine)->settings;
@@ -46,8 +46,8 @@ void zr_state_vectors_free(zr_state_vectors *v)
         zr_model_view_free(&v->views[i]);
 }
 
-// Which program wrote it, when. Nobody computes with it: the rest of a checkpoint is a function of
-// the training alone.
+// Describes which program wrote it, and when. Nothing is computed from it: the rest of a checkpoint
+// is a function of the training alone.
 static json_t *describe_origin(zero_engine *engine)
 {
     char now[32] = "";
@@ -60,7 +60,7 @@ static json_t *describe_origin(zero_engine *engine)
                      zr_engine_comm(engine)->size, "written", now);
 }
 
-// As resolved: what the steps after this one were to be made with.
+// Describes the resolved configuration, with which the steps after this one would be made.
 static json_t *describe_config(const zr_config *config)
 {
     zr_buffer text = {0};
@@ -70,7 +70,8 @@ static json_t *describe_config(const zr_config *config)
     return object;
 }
 
-// config.json of a model of ours: what its tensors do not tell. NULL of anybody else's.
+// Returns the config.json of a model of ours, which has what its tensors do not tell; NULL for
+// other models.
 static json_t *describe_model(const zero_engine *engine)
 {
     const zr_lm_config *config = zr_lm_config_of(zr_engine_plan(engine)->model);
@@ -141,7 +142,8 @@ zero_status zr_checkpoint_save(zero_engine *engine, const char *directory, json_
 
 static void beat(void *comm, int64_t bytes) { zr_comm_progress(comm, ((zero_comm *)comm)->step); }
 
-// Rank 0: what a checkpoint holds and this training does not keep is no less part of it.
+// On rank 0: verifies what a checkpoint has and this training does not keep, because that is part
+// of it, too.
 static zero_status verify_others(zero_comm *comm, const char *directory,
                                  const zr_manifest *manifest, const zr_state_vectors *v,
                                  zero_error *error)
@@ -160,7 +162,7 @@ static zero_status verify_others(zero_comm *comm, const char *directory,
     return ZERO_OK;
 }
 
-// The parameters that units read are made of the weights, unless they are one update older.
+// The parameters that units read are made from the weights, unless they are one update older.
 static zero_status fill(zero_engine *engine, const char *directory, const zr_manifest *manifest,
                         zero_error *error)
 {
@@ -170,7 +172,7 @@ static zero_status fill(zero_engine *engine, const char *directory, const zr_man
     zero_comm *comm = zr_engine_comm(engine);
     zero_status status = zr_comm_agree(comm, list(engine, behind, &v, error), error);
     if (status == ZERO_OK)
-        status = zr_comm_barrier(comm, error); // nobody reads the old ones any more
+        status = zr_comm_barrier(comm, error); // after this no rank reads the old ones
     if (status == ZERO_OK)
         status = zr_comm_agree(
             comm, comm->rank == 0 ? verify_others(comm, directory, manifest, &v, error) : ZERO_OK,
@@ -187,8 +189,8 @@ static zero_status fill(zero_engine *engine, const char *directory, const zr_man
     return status;
 }
 
-// Each rank reads its ranges from the directory that it sees: the manifests say what is in it, to
-// the last checksum.
+// Each rank reads its ranges from the directory that it sees, so the ranks compare the manifests,
+// which describe the content down to the last checksum.
 static zero_status compare_manifests(zero_comm *comm, const char *directory,
                                      const zr_manifest *manifest, zero_error *error)
 {
@@ -238,7 +240,7 @@ zero_status zero_save_checkpoint(zero_engine *engine, const char *directory, zer
 {
     ZR_NEED(error, engine);
     ZR_NEED(error, directory);
-    ZERO_TRY(zr_engine_may_change(engine, "zero_save_checkpoint", error)); // one at a time
+    ZERO_TRY(zr_engine_may_change(engine, "zero_save_checkpoint", error)); // only one at a time
     return zr_checkpoint_save(engine, directory, NULL, error);
 }
 
