@@ -1,5 +1,5 @@
-// train_batch_size = train_micro_batch_size_per_gpu x gradient_accumulation_steps x ranks, by
-// DeepSpeed's rules.
+// Solves train_batch_size = train_micro_batch_size_per_gpu x gradient_accumulation_steps x ranks,
+// by DeepSpeed's rules.
 #include "config/settings.h"
 
 #include <inttypes.h>

@@ -1,10 +1,9 @@
-// What nobody said: "auto", the defaults of the chosen optimizer and schedule, and the program's
-// own defaults.
+// Fills in what nobody gave: "auto", the defaults of the chosen optimizer and schedule, and the
+// program's own defaults.
 //
-// A rule below stands for a key whose "auto", absence or null depends on other settings or on the
-// facts of the run;
-// every other key takes its row's default. Rows are settled in the table's order: the optimizer
-// before the schedule.
+// A key has a rule below if its "auto", absence or null depends on other settings or on the facts
+// of the run; every other key takes its row's default. Rows are settled in the table's order, so
+// the optimizer comes before the schedule.
 #include "config/settings.h"
 
 #include <stdio.h>
@@ -16,12 +15,12 @@
 #define DECAY "optimizer.params.weight_decay"
 #define S "scheduler.params."
 
-// json_null: cannot be told
+// Returns json_null if the value cannot be determined.
 typedef json_t *(*make_value)(const zr_config *config, const zr_config_facts *facts);
 
 typedef struct value_rule {
     const char *path;
-    make_value of_auto, of_absent, of_null; // NULL: the row's default; for null: null itself
+    make_value of_auto, of_absent, of_null; // NULL: the row's default; of_null: null stays
 } value_rule;
 
 static const zr_optimizer_spec *standard_of(const zr_config *config)
@@ -73,8 +72,8 @@ static json_t *auto_bucket(const zr_config *config, const zr_config_facts *facts
     return json_integer(elements);
 }
 
-// accelerate's rules for what it calls auto: nine tenths of the width squared, and ten times the
-// width.
+// accelerate's rules for what it calls auto: the prefetch bucket is nine tenths of the width
+// squared, the persistence threshold ten times the width.
 static json_t *auto_prefetch(const zr_config *config, const zr_config_facts *facts)
 {
     if (facts->hidden < 1 || facts->hidden > 1 << 30)
@@ -96,7 +95,8 @@ static json_t *same_lr(const zr_config *config, const zr_config_facts *facts)
     return json_real(json_number_value(zr_config_value(config, LR)));
 }
 
-// DeepSpeed gives WarmupDecayLR a rate of its own; a flag for the rate means this one too.
+// DeepSpeed gives WarmupDecayLR a rate of its own; but if a flag sets the rate, it means this one
+// too.
 static json_t *absent_max_lr(const zr_config *config, const zr_config_facts *facts)
 {
     bool own = config->schedule.kind == ZR_SCHEDULE_WARMUP_DECAY &&
@@ -203,7 +203,7 @@ static zero_status settle(zr_config *config, int index, const zr_config_facts *f
     bool honoured = key->treatment == ZR_KEY_HONOURED;
     if (zr_key_is_idle(key, config))
         return ZERO_OK;
-    bool word = key->choices && strstr(key->choices, "auto"); // a choice like others
+    bool word = key->choices && strstr(key->choices, "auto"); // here "auto" is one of the choices
     if (zr_setting_is_auto(setting) && !word && key->treatment != ZR_KEY_NO_EFFECT)
         ZERO_TRY(settle_auto(config, index, facts, logger, error));
     else if (!setting->value && honoured)
@@ -230,7 +230,7 @@ static bool is_named(const zr_config *config, const char *path)
            !json_is_null(setting->value);
 }
 
-// Puts a program default where there is no value yet.
+// Puts in a program default if there is no value yet.
 static zero_status fill(zr_config *config, const char *path, json_t *value, zero_error *error)
 {
     if (!is_named(config, path))

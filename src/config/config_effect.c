@@ -1,15 +1,14 @@
-// Keys that the file gives and that have no effect here: how many there are, and which for which
-// reason.
+// Reports the keys that the file gives and that have no effect here: how many there are, and why.
 //
-// One warning counts them; a line at ZERO_LOG_DEBUG for each reason names them (--explain). The
-// last step of resolving.
+// One warning counts them; for each reason a line at ZERO_LOG_DEBUG names them (--explain). This is
+// the last step of resolving.
 #include "config/settings.h"
 
 #include <stdio.h>
 #include <string.h>
 
 typedef struct reason {
-    const char *text; // made, or a row's own
+    const char *text; // points to `made`, or to a row's own reason
     char made[ZR_KEY_PATH_BYTES + 16];
 } reason;
 
@@ -27,7 +26,7 @@ static bool uses_nvme(const zr_offload_config *offload)
            offload->optimizer == ZERO_TIER_nvme || offload->checkpoint_tier == ZERO_TIER_nvme;
 }
 
-// Of a key that is honoured: what else in the file leaves it nothing to do. NULL: nothing does.
+// Returns what else in the file leaves an honoured key nothing to do; NULL: nothing does.
 static const char *overruled(const zr_config *config, const zr_key *key)
 {
     static const char *const dynamic[] = {"fp16.initial_scale_power", "fp16.loss_scale_window",
@@ -45,14 +44,14 @@ static const char *overruled(const zr_config *config, const zr_key *key)
     return NULL;
 }
 
-// Whether a given key has no effect, and why.
+// Returns whether a given key has no effect; *why says why not.
 static bool without_effect(const zr_config *config, int index, reason *why)
 {
     const zr_key *key = zr_key_at(index);
     why->text = NULL;
     if (!zr_setting_is_given(&config->settings[index]))
         return false;
-    // that is still to be chosen
+    // The switch is still to be chosen.
     if (config->offload.automatic && key->needs && strstr(key->needs, "offload_"))
         return false;
     if (zr_key_is_idle(key, config)) {
@@ -72,7 +71,8 @@ static bool has_reason(const zr_config *config, int index, const reason *why)
     return without_effect(config, index, &own) && !strcmp(own.text, why->text);
 }
 
-// One line for row `index` and all later ones that have no effect for the same reason.
+// Prints one line for row `index` and all later rows that have no effect for the same reason.
+// Prints nothing if an earlier row has had that line.
 static void explain(const zr_config *config, int index, const reason *why,
                     const zero_logger *logger)
 {

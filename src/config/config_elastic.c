@@ -1,5 +1,4 @@
-// The section elasticity: what it asks, and the batch that follows from it in place of the batch
-// keys.
+// Reads the section elasticity and derives the batch from it, in place of the batch keys.
 #include "config/settings.h"
 
 #include <inttypes.h>
@@ -10,7 +9,7 @@
 static const char *const batch_keys[] = {"train_batch_size", "train_micro_batch_size_per_gpu",
                                          "gradient_accumulation_steps"};
 
-// A key's value, or its default; a new reference, NULL where memory has run out.
+// Returns a new reference to a key's value or its default; NULL if memory has run out.
 static json_t *said(const zr_config *config, const char *path)
 {
     const zr_setting *setting = zr_config_at(config, path);
@@ -22,7 +21,7 @@ static json_t *said(const zr_config *config, const char *path)
 static int64_t integer(const zr_config *config, const char *path)
 {
     json_t *value = said(config, path);
-    int64_t number = json_integer_value(value); // 0: null
+    int64_t number = json_integer_value(value); // 0 if it is null
     json_decref(value);
     return number;
 }
@@ -112,8 +111,8 @@ zero_status zr_config_find_elastic(zr_config *config, zero_error *error)
     return status;
 }
 
-// Elasticity decides the batch: another word on it is a mistake, unless the file says that its own
-// are to be ignored. A flag never is.
+// Refuses batch keys given together with elasticity, because elasticity decides the batch. The file
+// may say that its own batch keys are to be ignored; a flag that differs is never ignored.
 static zero_status check_batch_key(const zr_config *config, const char *path, int64_t chosen,
                                    const zero_logger *logger, zero_error *error)
 {
@@ -194,7 +193,7 @@ zero_status zr_config_settle_elastic(zr_config *config, int ranks, const zero_lo
     for (int i = 0; i < ZR_COUNT(batch_keys); i++)
         ZERO_TRY(zr_setting_put(zr_config_at(config, batch_keys[i]), json_integer(values[i]),
                                 ZR_FROM_PROGRAM, error));
-    // So that the resolved file, which has both, resolves again.
+    // The resolved file has both, and with this key it resolves again.
     return zr_setting_put(zr_config_at(config, E "ignore_non_elastic_batch_info"), json_true(),
                           ZR_FROM_PROGRAM, error);
 }

@@ -1,7 +1,8 @@
-// What libzero.exact_world asks of the rest: micro-batch k of rank r is number g = k*N + r of a
-// step, and the gradients of all numbers are summed along one binary tree over the bits of g, of
-// which the ranks are the low ones. So N and K are powers of two, a micro-batch is the same samples
-// at any N, and no sum is rounded before the end.
+// Checks what libzero.exact_world requires of the other settings. Micro-batch k of rank r is number
+// g = k*N + r of a step on N ranks, and the gradients of all numbers are summed along one binary
+// tree over the bits of g, whose low bits are the rank. So N and the number K of micro-batches must
+// be powers of two, a micro-batch must have the same samples at any N, and no sum may be rounded
+// before the end.
 #include "config/settings.h"
 
 static zero_status check_counts(const zr_config *config, zero_error *error)
@@ -22,8 +23,8 @@ static zero_status check_counts(const zr_config *config, zero_error *error)
     return ZERO_OK;
 }
 
-// One that follows from the number of ranks would be another one on other ranks, and products of
-// other shapes have other bits.
+// A micro-batch derived from the number of ranks would change with that number, and matrix products
+// of other shapes give other bits.
 static zero_status check_micro_batch(const zr_config *config, zero_error *error)
 {
     const zr_setting *micro = zr_config_at(config, "train_micro_batch_size_per_gpu");

@@ -1,4 +1,4 @@
-// Flags over the file: the flag wins, and says so.
+// Applies the flags on top of the file: the flag wins, and a log line says so.
 #include "config/settings.h"
 
 #include <string.h>
@@ -57,8 +57,8 @@ static bool differs(const zr_setting *setting, const json_t *value)
            !json_equal(setting->value, value);
 }
 
-// The flag and the file differ: one line, or an error. The flag says `value` for `name`, the file
-// what `setting` has for `other`.
+// Reports that the flag and the file differ, as a log line or, if strict, as an error. The flag
+// gives `value` for `name`; the file gives the value in `setting` for `other`.
 static zero_status report(const flagging *f, const char *name, const json_t *value,
                           const char *other, const zr_setting *setting)
 {
@@ -86,9 +86,10 @@ static zero_status put_flag(const flagging *f, zr_setting *setting, json_t *valu
     return zr_setting_put(setting, value, ZR_FROM_FLAG, f->error);
 }
 
-// Keys that say the same as libzero.dtype, and what they have to say besides. "auto" is never fp16.
+// Keys that say the same as libzero.dtype. beside() returns what each must say when libzero.dtype
+// is `word`; "auto" is never fp16.
 static const struct {
-    const char *path, *type; // type NULL: the key holds a type, else the switch of one
+    const char *path, *type; // NULL: the key names a type; else the key switches this type on
 } precision_keys[] = {
     {"fp16.enabled", "fp16"}, {"bf16.enabled", "bf16"}, {"data_types.param_dtype", NULL}};
 
@@ -100,7 +101,7 @@ static json_t *beside(int key, const json_t *word)
     return json_boolean(!strcmp(name, type));
 }
 
-// The first of the file's words on the precision that the flag contradicts.
+// Reports the first of the file's precision keys that the flag contradicts.
 static zero_status report_precision(const flagging *f, const json_t *word)
 {
     for (int i = 0; i < ZR_COUNT(precision_keys); i++) {
@@ -150,7 +151,7 @@ zero_status zr_config_override(zr_config *config, const char *path, const char *
         return status;
     }
     ZERO_TRY(put_flag(&f, setting, value));
-    // The file's schedule may hold the rate that the flag means.
+    // The rate that the flag means may be in the file's schedule.
     static const char warmup_max[] = "scheduler.params.warmup_max_lr";
     if (!strcmp(path, "optimizer.params.lr") && json_is_number(zr_config_value(config, warmup_max)))
         return zr_config_override(config, warmup_max, text, flag, strict, logger, error);

@@ -1,6 +1,6 @@
-// What a configuration says where nothing is trained: precision, where parameters lie and how they
-// travel, budgets. Everything else is forgotten before anything is resolved, so that the file of a
-// training serves everybody who asks its model, on any number of ranks.
+// What a configuration says when nothing is trained: the precision, where parameters lie, how they
+// travel, and budgets. Everything else is forgotten before anything is resolved, so that the file
+// of a training also serves every user of its model, on any number of ranks.
 #include "config/settings.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 #define Z "zero_optimization."
 
 static const char *const read_too[] = {
-    // a dot at the end: the whole section
+    // A dot at the end means the whole section.
     "libzero.dtype",
     "fp16.enabled",
     "bf16.enabled",

@@ -1,10 +1,10 @@
-// What the offload sections say beyond plain numbers: directories, and what only shows between
-// keys.
+// Fills and checks the parts of the offload sections that are not plain numbers: directories, and
+// conditions between keys.
 #include "config/settings.h"
 
 #include <string.h>
 
-enum { SECTOR = 4096, MOST_BLOCK = 1 << 30, MOST_DEPTH = 256, MOST_LANES = 16 }; // what I/O takes
+enum { SECTOR = 4096, MOST_BLOCK = 1 << 30, MOST_DEPTH = 256, MOST_LANES = 16 }; // limits of I/O
 
 static zero_status refuse_paths(const zr_config *config, const zr_setting *setting, const char *key,
                                 const char *wanted, zero_error *error)
@@ -62,8 +62,8 @@ static zero_status check_stage(const zr_config *config, int tier, const char *ke
                    (long long)least);
 }
 
-// The norms of LAMB are sums over the ranks, which exchange in one order: an update beside a step
-// can ask for none.
+// LAMB's norms are sums over the ranks, which must be exchanged in one order on every rank, so an
+// update beside a step cannot ask for them.
 static zero_status check_delayed(const zr_config *config, zero_error *error)
 {
     const zr_offload_config *offload = &config->offload;
@@ -94,7 +94,7 @@ static zero_status fill_checkpoints(zr_config *config, zero_error *error)
     if (to_host && offload->checkpoint_tier == ZERO_TIER_device)
         offload->checkpoint_tier = ZERO_TIER_host;
     if (offload->checkpoint_tier != ZERO_TIER_device && !offload->checkpoints)
-        offload->checkpoints = INT32_MAX; // one a unit
+        offload->checkpoints = INT32_MAX; // one for each unit
     if (offload->checkpoint_tier == ZERO_TIER_nvme)
         return fill_paths(config, "libzero.checkpoints.nvme_path", &offload->checkpoint_paths,
                           error);

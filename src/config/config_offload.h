@@ -1,5 +1,5 @@
-// The configuration of offload: what lies where, how it travels, and within which budgets. A field
-// of zr_config, filled as that is resolved (config.h).
+// The configuration of offload: what is kept on which tier, how it travels, and within which
+// budgets. It is a field of zr_config and is filled when that is resolved (config.h).
 #ifndef ZR_CONFIG_CONFIG_OFFLOAD_H
 #define ZR_CONFIG_CONFIG_OFFLOAD_H
 
@@ -13,25 +13,25 @@ typedef struct zr_paths { // directories, owned by the configuration's JSON
     int count;
 } zr_paths;
 
-typedef struct zr_offload_config { // what lies where, and how it travels
-    // 1: what is left open is still to be chosen (setup/placement.h)
+typedef struct zr_offload_config {
+    // 1: setup/placement.h still has to choose what is left open.
     int automatic;
     int parameters, optimizer; // a zero_tier
     zr_paths parameter_paths, optimizer_paths;
     int64_t parameter_buffers, parameter_buffer_elems, optimizer_buffers;
-    // elements of parameters on the host where the rest is on NVMe
+    // Elements of parameters kept on the host when the rest is on NVMe.
     int64_t in_host;
     int64_t sub_group, persistent, persistent_most, live, reuse; // elements
-    // part of the elements whose optimizer states are offloaded
+    // Part of the elements whose optimizer states are offloaded, 0 to 1.
     double ratio;
     bool read_ahead, write_behind;
     int64_t block, queue_depth, lanes; // of I/O
     bool single_submit, overlap_events;
-    int64_t delayed_from;               // the first step whose update is delayed; 0: none is
-    int64_t device_memory, host_memory; // bytes of a rank, of a machine; 0: not said
-    // of each weight; resolved: of the operators', at least 1
+    int64_t delayed_from;               // first step whose update is delayed; 0: none is
+    int64_t device_memory, host_memory; // bytes of a rank, bytes of a machine; 0: not given
+    // Tiles of each weight. After resolve each operator has its own number, at least 1.
     int64_t tiles, tiles_embedding, tiles_attention, tiles_mlp;
-    // segments of units whose activations are computed again; 0: none
+    // Segments of units whose activations are computed again; 0: none.
     int64_t checkpoints;
     int checkpoint_tier; // a zero_tier
     zr_paths checkpoint_paths;

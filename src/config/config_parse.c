@@ -1,9 +1,9 @@
-// From text to settings: every key is found in the table, checked, and stored with its place in the
-// file.
+// Turns text into settings: every key is found in the table, checked, and stored with its position
+// in the file.
 //
 // Old names ("bfloat16", "cpu_offload", keys without "stage3_") are stored under the row that they
-// mean, so that nothing after this file knows them; a key given under two of its names is refused
-// like any key given twice.
+// mean, so that no other file knows them. A key given under two of its names is refused like any
+// key given twice.
 #include "base/file.h"
 #include "base/json.h"
 #include "config/settings.h"
@@ -13,7 +13,7 @@
 
 typedef struct parsing {
     zr_config *config;
-    const char *text; // blanked
+    const char *text; // with comments blanked out
     size_t length;
     zero_error *error;
 } parsing;
@@ -58,7 +58,7 @@ static bool join(char out[ZR_KEY_PATH_BYTES], const char *section, const char *k
            ZR_KEY_PATH_BYTES;
 }
 
-// What the value of an old key says in the terms of the new one.
+// Translates the value of an old key into the terms of the new one.
 static json_t *translated(const zr_key *old, json_t *value)
 {
     const zr_key *target = zr_key_at(zr_key_find(old->becomes));
@@ -79,7 +79,7 @@ static zero_status refuse_repeated(const parsing *p, const key_path *path,
     return fail_at(p, path->written, message);
 }
 
-// `value` is checked and in normal form; its reference is taken over.
+// Stores `value`, which is checked and in normal form, and takes over its reference.
 static zero_status store(const parsing *p, const key_path *path, const zr_key *key, json_t *value)
 {
     const char *meant = key->treatment == ZR_KEY_RENAMED ? key->becomes : key->path;
@@ -110,7 +110,7 @@ static zero_status take_value(const parsing *p, const key_path *path, const zr_k
     return store(p, path, key, normal);
 }
 
-static bool is_silent(const json_t *value) // a section that says nothing
+static bool is_silent(const json_t *value) // a section without content
 {
     return json_is_null(value) ||
            (json_is_string(value) && !strcmp(json_string_value(value), "auto"));
@@ -162,7 +162,7 @@ static bool same_parent(const char *a, const char *b)
     return !strncmp(a, b, length);
 }
 
-// "cpu_offload" next to the section that replaced it: which of the two is meant?
+// Refuses "cpu_offload" next to the section that replaced it, because it is unclear which is meant.
 static zero_status refuse_old_beside_new(const zr_config *config, zero_error *error)
 {
     for (int i = 0; i < zr_key_count(); i++) {
@@ -180,7 +180,7 @@ static zero_status refuse_old_beside_new(const zr_config *config, zero_error *er
     return ZERO_OK;
 }
 
-// Wrong syntax and size are described in base/, for which this is data like any other.
+// base/ reports wrong syntax and size as bad data; here that is a bad configuration.
 static zero_status as_configuration(zero_status status, zero_error *error)
 {
     if (status != ZERO_ERR_DATA)

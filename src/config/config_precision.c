@@ -1,10 +1,10 @@
-// The precision of a run: what libzero.dtype (--dtype), fp16.enabled, bf16.enabled and data_types
-// say together.
+// Determines the precision of a run from libzero.dtype (--dtype), fp16.enabled, bf16.enabled and
+// data_types together.
 //
-// A concrete word decides: libzero.dtype, else the section that is enabled. "auto" in a section
-// waits for libzero.dtype, and where nobody says anything training is in fp32, as DeepSpeed's is.
-// Once settled, both switches are true or false and libzero.dtype is null again, so that the
-// resolved file speaks DeepSpeed's words only.
+// A concrete value decides: libzero.dtype, else the section that is enabled. "auto" in a section
+// waits for libzero.dtype; if nobody gives anything, training is in fp32, as DeepSpeed's is. Once
+// settled, both switches are true or false and libzero.dtype is null again, so that the resolved
+// file has only DeepSpeed's keys.
 #include "config/settings.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@
 static const struct {
     const char *name;
     zero_dtype dtype;
-    const char *switched_by; // NULL: no switch turns it on
+    const char *switched_by; // NULL: it needs no switch
 } types[] = {
     {"fp32", ZERO_F32, NULL},
     {"fp16", ZERO_F16, "fp16.enabled"},
@@ -150,8 +150,8 @@ static zero_status fill_loss_scale(zr_config *config, zero_error *error)
     return ZERO_OK;
 }
 
-// Whether the key says a type, in *out. Small gradients vanish in fp16 that no loss scale has
-// lifted.
+// Returns whether the key names a type, and puts it into *out. Warns about fp16 in a run of another
+// type, because small gradients become zero in fp16 without a loss scale.
 static bool fill_type(const zr_config *config, const char *path, const zero_logger *logger,
                       zero_dtype *out)
 {

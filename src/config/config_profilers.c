@@ -1,5 +1,5 @@
-// What flops_profiler, comms_logger and the monitors say beyond plain numbers: names of files and
-// directories, a set of operations.
+// Fills the parts of flops_profiler, comms_logger and the monitors that are not plain numbers:
+// names of files and directories, and a set of operations.
 #include "config/settings.h"
 
 #include <string.h>
@@ -54,7 +54,7 @@ static zero_status fill_output_file(zr_config *config, zero_error *error)
     return config->flops_profiler.output_file ? ZERO_OK : ZERO_ERR_MEMORY;
 }
 
-// As DeepSpeed joins them: a name that begins at the root stands alone.
+// Joins the two names as DeepSpeed does: a name that begins with "/" stands alone.
 static zero_status fill_directory(const zr_config *config, const char *path_key,
                                   const char *name_key, zr_monitor_config *monitor,
                                   zero_error *error)

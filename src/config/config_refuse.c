@@ -1,5 +1,5 @@
-// What cannot be done is refused before anything is resolved: values that are not built, parameters
-// of other kinds.
+// Refuses what cannot be done before anything is resolved: values that are not built, and
+// parameters that belong to another kind of optimizer or schedule.
 #include "config/settings.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-// From settings to the fields that the rest of the program reads.
+// Turns settings into the fields that the rest of the program reads.
 #include "config/settings.h"
 
 #include <inttypes.h>
@@ -10,7 +10,7 @@ static const char *const batch_keys[] = {"train_batch_size", "train_micro_batch_
 
 static int64_t batch_value(const zr_config *config, const char *path)
 {
-    return json_integer_value(zr_config_value(config, path)); // 0 where absent, null or "auto"
+    return json_integer_value(zr_config_value(config, path)); // 0 if absent, null or "auto"
 }
 
 static zero_status resolve_batch(zr_config *config, const zr_config_facts *facts,
@@ -87,7 +87,7 @@ static zero_status fill_betas(zr_config *config, zero_error *error)
     return ZERO_OK;
 }
 
-// What only shows between keys.
+// Checks the conditions that hold between several keys.
 static zero_status check_optimizer(const zr_config *config, zero_error *error)
 {
     const zr_optimizer_spec *o = &config->optimizer;
@@ -103,7 +103,7 @@ static zero_status check_optimizer(const zr_config *config, zero_error *error)
     return ZERO_OK;
 }
 
-// The key of the highest rate, where the schedule does not take the optimizer's; NULL: it does.
+// Returns the key of the highest rate if the schedule does not use the optimizer's; else NULL.
 static const char *own_rate_key(const zr_config *config)
 {
     static const char cycle[] = "scheduler.params.cycle_max_lr";
@@ -151,7 +151,7 @@ zero_status zr_config_check_length(const zr_config *config, int64_t updates, zer
                    config->schedule.decay_momentum_rate, leaves + 1, updates);
 }
 
-// --lr is the highest rate: a warm-up that comes down to it from above would be none.
+// --lr means the highest rate, so a warm-up that would start above it is refused.
 static zero_status check_warmup(const zr_config *config, zero_error *error)
 {
     static const char least[] = "scheduler.params.warmup_min_lr";

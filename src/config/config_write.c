@@ -1,10 +1,10 @@
-// The resolved configuration as a file, and the key table as documentation.
+// Writes the resolved configuration as a file, and the key table as documentation.
 #include "config/settings.h"
 
 #include <stdio.h>
 #include <string.h>
 
-// Puts value at "a.b.c" below root, making the objects on the way.
+// Puts the value at "a.b.c" below root and creates the objects on the way.
 static bool put_nested(json_t *root, const char *path, json_t *value)
 {
     json_t *object = root;
@@ -90,7 +90,7 @@ static void document_key(const zr_key *key, zr_buffer *out)
     zr_buffer_printf(out, " |\n");
 }
 
-// The rows of one section; "" for those of the top level.
+// Writes the rows of one section; "" stands for the top level.
 static void document_section(const char *section, size_t length, zr_buffer *out)
 {
     zr_buffer_printf(

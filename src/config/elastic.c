@@ -1,12 +1,12 @@
-// The batch of elasticity, and who can share it. Called by config_elastic.c, and by
-// tools/plan_model for other numbers of ranks.
+// Computes the batch of elasticity and which numbers of ranks can share it. config_elastic.c calls
+// it, and tools/plan_model for other numbers of ranks.
 #include "config/elastic.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-// Numbers with more divisors than any below them, as many as DeepSpeed has.
+// Numbers with more divisors than any smaller one; the list is DeepSpeed's.
 static const int64_t highly_composite[] = {
     1,      2,      4,      6,      12,     24,     36,     48,     60,    120,
     180,    240,    360,    720,    840,    1260,   1680,   2520,   5040,  7560,
@@ -32,7 +32,7 @@ static int64_t common_divisor(int64_t a, int64_t b)
     return a;
 }
 
-// Above `most` it does not matter by how much.
+// Returns the least common multiple, or any number above `most` if it is larger than that.
 static int64_t common_multiple(const zr_elastic_rule *rule, int64_t most)
 {
     int64_t multiple = 1;
@@ -51,7 +51,7 @@ static int64_t least_micro(const zr_elastic_rule *rule)
     return least;
 }
 
-// The largest micro-batch of the list that divides `samples`; 0: none does.
+// Returns the largest micro-batch of the list that divides `samples`; 0: none does.
 static int64_t micro_of(const zr_elastic_rule *rule, int64_t samples)
 {
     int64_t found = 0;
@@ -67,7 +67,7 @@ static int ascending(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-typedef struct search { // among `ranks` or machines
+typedef struct search { // over numbers of ranks, or of machines
     const zr_elastic_rule *rule;
     int64_t most, least_ranks, most_ranks;
 } search;
@@ -129,7 +129,7 @@ zero_status zr_elastic_solve(const zr_elastic_rule *rule, zr_elastic *out, zero_
                 .most = rule->most_samples / node,
                 .least_ranks = rule->min_ranks / node,
                 .most_ranks = rule->max_ranks / node};
-    if (!s.most_ranks) // as DeepSpeed: fewer than a machine's is no limit
+    if (!s.most_ranks) // as in DeepSpeed: less than one machine is no limit
         s.most_ranks = s.most / least_micro(rule);
     ZERO_TRY(find_best(&s, out, error));
     out->batch *= node;
@@ -143,7 +143,8 @@ static bool is_named(const zr_elastic *elastic, int64_t ranks)
     return bsearch(&ranks, elastic->ranks, (size_t)elastic->count, sizeof ranks, ascending) != NULL;
 }
 
-// The largest batch of these ranks; of the micro-batches' batches the largest, or the least.
+// Returns the largest batch that is a multiple of a micro-batch on these ranks: the largest (or,
+// unless prefer_larger, the smallest) over the micro-batches.
 static int64_t batch_of_others(const zr_elastic_rule *rule, int64_t ranks)
 {
     int64_t found = -1;

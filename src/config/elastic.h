@@ -1,19 +1,19 @@
-// Elasticity: one global batch that many numbers of ranks can share, so that a run changes its
-// ranks and keeps its batch. Pure functions, as DeepSpeed 0.19.6 computes them (0.19.8 has removed
-// the section).
+// Elasticity: one global batch that many numbers of ranks can share, so that a run can change its
+// number of ranks and keep its batch. These are pure functions, which compute what DeepSpeed 0.19.6
+// does (0.19.8 has removed the section).
 //
-//   version 0.1   N ranks can share a batch B where some micro-batch m of the list has m x N
+//   version 0.1   N ranks can share a batch B if some micro-batch m of the list has m x N
 //                 dividing B. Candidates for B are each m and the least common multiple of all,
-//                 times the largest highly composite number with which they stay within
-//                 max_train_batch_size; the one that most numbers of ranks can share is taken.
-//   version 0.2   the same on machines of num_gpus_per_node ranks. A number of ranks that this does
-//                 not name takes the largest batch that it can: another than that of the others.
+//                 times the largest highly composite number that keeps them within
+//                 max_train_batch_size. The one that most numbers of ranks can share is taken.
+//   version 0.2   The same on machines of num_gpus_per_node ranks. A number of ranks that this does
+//                 not name takes the largest batch it can, which differs from that of the others.
 #ifndef ZR_CONFIG_ELASTIC_H
 #define ZR_CONFIG_ELASTIC_H
 
 #include "base/errors.h"
 
-// the second: divisors that a batch can have
+// MOST_RANKS: as many divisors as a batch can have.
 enum { ZR_ELASTIC_MOST_MICROS = 64, ZR_ELASTIC_MOST_RANKS = 1344 };
 #define ZR_ELASTIC_MOST_SAMPLES 1000000000
 
@@ -30,21 +30,22 @@ typedef struct zr_elastic_rule { // the section's keys
 typedef struct zr_elastic {
     zr_elastic_rule rule;
     int64_t batch;                        // samples
-    int64_t ranks[ZR_ELASTIC_MOST_RANKS]; // (count) that can share it, ascending
-    int count;                            // 0: nobody can
+    int64_t ranks[ZR_ELASTIC_MOST_RANKS]; // (count) numbers of ranks that can share it, ascending
+    int count;                            // 0: no number of ranks can
 } zr_elastic;
 
 typedef struct zr_elastic_batch {
     int64_t train, micro, accumulation;
-    bool other; // not the batch of the numbers of ranks that are named (version 0.2)
+    bool other; // the batch differs from that of the named numbers of ranks (version 0.2)
 } zr_elastic_batch;
 
-// Every value of the rule is at least 1 and at most ZR_ELASTIC_MOST_SAMPLES. ZERO_ERR_CONFIG where
-// a micro-batch is above the largest batch.
+// Finds the batch and the numbers of ranks that share it. Every value of the rule must be at least
+// 1 and at most ZR_ELASTIC_MOST_SAMPLES. Returns ZERO_ERR_CONFIG if a micro-batch is larger than
+// the largest batch.
 zero_status zr_elastic_solve(const zr_elastic_rule *rule, zr_elastic *out, zero_error *error);
-// What N ranks train with; false where they cannot.
+// Computes what N ranks train with; returns false if they cannot share the batch.
 bool zr_elastic_share(const zr_elastic *elastic, int64_t ranks, zr_elastic_batch *out);
-// "1, 2, 3, 4, ... (32 in all)", cut where out ends.
+// Writes "1, 2, 3, 4, ... (32 in all)", cut off at the end of out.
 void zr_elastic_list(const zr_elastic *elastic, char *out, size_t bytes);
 
 #endif

@@ -1,8 +1,8 @@
-// Checking one JSON value against a row of the key table, and the names of what may stand there.
+// Checks one JSON value against a row of the key table, and names the values that are allowed.
 //
-// A value that passes is in normal form ever after: integers are JSON integers, numbers JSON reals,
-// enums are spelled as the table spells them. The parser, the flags and the defaults all come
-// through here.
+// A value that passes is in normal form from then on: integers are JSON integers, numbers JSON
+// reals, and enums are spelled as the table spells them. The parser, the flags and the defaults all
+// use this.
 #include "config/keys.h"
 
 #include <math.h>
@@ -27,7 +27,8 @@ const char *zr_key_type_name(zr_key_type type) { return type_names[type]; }
 
 const char *zr_treatment_name(zr_treatment treatment) { return treatment_names[treatment]; }
 
-// Calls are bounded by the number of alternatives: the k-th of "a|b|c", length 0 after the last.
+// Returns the k-th alternative of "a|b|c", with length 0 after the last one. Callers bound k by the
+// number of alternatives.
 static const char *alternative(const char *list, int k, size_t *length)
 {
     for (; k > 0 && list; k--) {
@@ -76,7 +77,7 @@ static bool check_int(const zr_key *key, json_t *value, json_t **normal)
     return true;
 }
 
-// "512", "24GB", "512MiB"; -1 for what is none of them.
+// Returns the bytes of "512", "24GB" or "512MiB"; -1 for anything else.
 static double bytes_of(const char *text)
 {
     static const struct {
@@ -159,7 +160,7 @@ static void describe_wanted(const zr_key *key, char wanted[ZR_KEY_WANTED_BYTES])
         snprintf(wanted + used, ZR_KEY_WANTED_BYTES - used, " or null");
 }
 
-// Whether the value fits; *normal is NULL then only where memory has run out.
+// Returns whether the value fits; if it does, a NULL *normal means that memory has run out.
 static bool check_type(const zr_key *key, json_t *value, json_t **normal)
 {
     bool fits = true;
@@ -205,7 +206,7 @@ json_t *zr_key_standard(const zr_key *key)
     return normal;
 }
 
-// A scalar as the table writes it among `allowed`; "" for lists and objects.
+// Writes a scalar as the table writes it in `allowed`; "" for lists and objects.
 static void scalar_text(const json_t *value, char out[64])
 {
     out[0] = 0;

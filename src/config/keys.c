@@ -1,5 +1,5 @@
-// Searching the key table. Its rows are in keys_*.c; here they are one table, in the order of the
-// documentation.
+// Searches the key table. Its rows are in keys_*.c; this file joins them into one table, in the
+// order of the documentation.
 #include "config/keys.h"
 
 #include <ctype.h>
@@ -78,7 +78,7 @@ bool zr_key_is_section(const char *path)
     return false;
 }
 
-// Levenshtein's distance between two names, upper and lower case being the same.
+// Returns the Levenshtein distance between two names; case does not matter.
 static int edit_distance(const char *a, size_t a_length, const char *b, size_t b_length)
 {
     int row[NAME_BYTES + 1];
@@ -107,10 +107,10 @@ static size_t parent_length(const char *path, size_t length)
 typedef struct nearest {
     const char *path, *best;
     size_t length, best_length;
-    int score; // twice the distance, one more under another parent
+    int score; // twice the distance, plus one under another parent
 } nearest;
 
-// Compares the last component of candidate[0..length) with that of the path sought.
+// Compares the last component of candidate[0..length) with that of the path searched for.
 static void consider(nearest *search, const char *candidate, size_t length)
 {
     size_t parent = parent_length(search->path, search->length),

@@ -1,4 +1,4 @@
-// Rows of activation checkpointing.
+// Rows of the section activation_checkpointing.
 #include "config/config.h"
 
 #define CHECKPOINTED "this backend's device has no queue of its own to wait for"

@@ -1,4 +1,4 @@
-// Rows of checkpoints: what DeepSpeed lets a file say of saving, and the library decides itself.
+// Rows of checkpoints: DeepSpeed lets a file set these for saving; the library decides them itself.
 #include "config/config.h"
 
 #define ONE_SAVE "the library owns the save: each rank writes its own ranges of one file"

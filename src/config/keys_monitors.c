@@ -1,4 +1,4 @@
-// Rows of monitors and profilers: what is written of a run, and where.
+// Rows of monitors and profilers: what a run writes about itself, and where.
 #include "config/config.h"
 
 #define TENSORBOARD "tensorboard.enabled"

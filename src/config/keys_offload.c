@@ -1,5 +1,5 @@
-// Rows of what lies where: the offload sections, what stage 3 keeps on the device, asynchronous I/O
-// and the budgets.
+// Rows of placement: the offload sections, what stage 3 keeps on the device, asynchronous I/O and
+// the budgets.
 #include "config/config.h"
 
 #define Z "zero_optimization."

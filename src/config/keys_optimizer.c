@@ -1,5 +1,5 @@
-// Rows of the optimizer. The defaults of lr, betas and eps depend on the optimizer:
-// optimizer_spec.c has them.
+// Rows of the optimizer. The defaults of lr, betas and eps depend on the optimizer, so they are in
+// optimizer_spec.c.
 #include "config/config.h"
 
 #define P "optimizer.params."

@@ -1,4 +1,5 @@
-// Rows of fp16, bf16 and data_types. Which precision they mean together: config_precision.c.
+// Rows of fp16, bf16 and data_types. config_precision.c derives the precision that they mean
+// together.
 #include "config/config.h"
 
 #define FP16 "fp16.enabled"

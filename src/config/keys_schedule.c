@@ -1,4 +1,5 @@
-// Rows of the scheduler: which of them a schedule has is in `kinds`, what they mean in schedule.c.
+// Rows of the scheduler. `kinds` says which schedules have a parameter; schedule.h says what it
+// means.
 #include "config/config.h"
 
 #define P "scheduler.params."

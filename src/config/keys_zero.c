@@ -1,4 +1,4 @@
-// Rows of zero_optimization; what is offloaded: keys_offload.c.
+// Rows of zero_optimization; those of offload are in keys_offload.c.
 #include "config/config.h"
 
 #define Z "zero_optimization."

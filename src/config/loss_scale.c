@@ -1,4 +1,4 @@
-// Dynamic loss scaling, in DeepSpeed's own order of tests so that every scale agrees with its.
+// Dynamic loss scaling. The tests are in DeepSpeed's order, so that every scale agrees with its.
 #include "config/loss_scale.h"
 
 #include <inttypes.h>
@@ -28,9 +28,9 @@ zr_loss_scale zr_loss_scale_resume(const zr_loss_scale_spec *spec, const zr_loss
     return state;
 }
 
-// An overflow is forgiven while some are left; from then on each one halves the scale, until a
-// growth forgives again.
-// A hysteresis of 0 forgives every one.
+// Shrinks the scale after an overflow. Overflows are forgiven while some are left; then each one
+// halves the scale, until a growth restores the forgiveness. A hysteresis of 0 forgives every
+// overflow.
 static zero_status shrink(const zr_loss_scale_spec *spec, zr_loss_scale *state, zero_error *error)
 {
     if (spec->hysteresis != 1 && state->hysteresis != 1) {

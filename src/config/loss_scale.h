@@ -2,14 +2,14 @@
 // DynamicLossScaler).
 //
 // The engine multiplies the loss by `scale`, divides the reduced gradient by the same number, and
-// calls zr_loss_scale_next once a step with what all ranks agree on. A growth or a shrink holds
-// from the next step on.
+// calls zr_loss_scale_next once per step with the outcome that all ranks agree on. When the scale
+// grows or shrinks, the next step is the first to use the new one.
 #ifndef ZR_CONFIG_LOSS_SCALE_H
 #define ZR_CONFIG_LOSS_SCALE_H
 
 #include "base/errors.h"
 
-// none: 1 throughout
+// ZR_SCALE_NONE: the scale is always 1.
 typedef enum zr_scale_kind { ZR_SCALE_NONE, ZR_SCALE_STATIC, ZR_SCALE_DYNAMIC } zr_scale_kind;
 
 typedef struct zr_loss_scale_spec {
@@ -23,22 +23,24 @@ typedef struct zr_loss_scale_spec {
 
 typedef struct zr_loss_scale { // all that a checkpoint has to keep
     double scale;
-    // steps so far; the step of the last overflow, or the one before this scale began (-1)
+    // Steps so far; the step of the last overflow. If there was none: the step before this scale
+    // began (-1 in a new run).
     int64_t iteration, last_overflow;
-    int hysteresis; // overflows that are still forgiven, and the one that is not
+    int hysteresis; // overflows still forgiven, plus the one that is not
 } zr_loss_scale;
 
 zr_loss_scale zr_loss_scale_begin(const zr_loss_scale_spec *spec);
 
-// What a training goes on with that was saved with `saved`. Only a dynamic scale that was saved by
-// a dynamic one (`dynamic`) goes on, at least min_scale, with no more overflows to forgive than the
-// specification says; every other scale is the specification's own, and a dynamic one counts its
-// window from here.
+// Returns the state with which a resumed training continues after `saved`. Only if both scales are
+// dynamic (`dynamic` tells of the saved one) does the saved scale continue: at least min_scale, and
+// with no more overflows to forgive than the specification says. Any other scale starts as the
+// specification says, and a dynamic one counts its window from here.
 zr_loss_scale zr_loss_scale_resume(const zr_loss_scale_spec *spec, const zr_loss_scale *saved,
                                    bool dynamic);
 
-// After a step: overflow means that its gradient was not finite and the step was skipped.
-// ZERO_ERR_DATA where a dynamic scale overflows at its minimum: the state is then unchanged.
+// Updates the state after a step; `overflow` means that the step's gradient was not finite and the
+// step was skipped. Returns ZERO_ERR_DATA, with the state unchanged, if a dynamic scale overflows
+// at its minimum.
 zero_status zr_loss_scale_next(const zr_loss_scale_spec *spec, bool overflow, zr_loss_scale *state,
                                zero_error *error);
 

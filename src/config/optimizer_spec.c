@@ -1,4 +1,5 @@
-// The optimizers' defaults and shapes, from DeepSpeed and PyTorch (formulas in compute/).
+// The optimizers' defaults and state vectors, from DeepSpeed and PyTorch. The formulas are in
+// compute/.
 #include "config/optimizer_spec.h"
 
 #include <string.h>

@@ -1,13 +1,13 @@
-// Which optimizer, with which numbers: what the configuration says and compute/ and engine/ obey.
+// Which optimizer runs with which numbers. The configuration says it; compute/ and engine/ obey.
 #ifndef ZR_CONFIG_OPTIMIZER_SPEC_H
 #define ZR_CONFIG_OPTIMIZER_SPEC_H
 
 #include "base/errors.h"
 
 typedef enum zr_optimizer_kind {
-    // decay apart from the gradient; DeepSpeed's "Adam" too, unless adam_w_mode is false
+    // Decay is separate from the gradient. DeepSpeed's "Adam" is this too, if adam_w_mode is true.
     ZR_OPTIMIZER_ADAMW,
-    ZR_OPTIMIZER_ADAM_L2, // decay added to the gradient
+    ZR_OPTIMIZER_ADAM_L2, // decay is added to the gradient
     ZR_OPTIMIZER_SGD,
     ZR_OPTIMIZER_ADAGRAD,
     ZR_OPTIMIZER_LION,
@@ -17,7 +17,7 @@ typedef enum zr_optimizer_kind {
 
 typedef struct zr_optimizer_spec {
     zr_optimizer_kind kind;
-    double lr; // of the group; the schedule may replace it
+    double lr; // of the group; a schedule may replace it
     double beta1, beta2, eps;
     double weight_decay;
     double momentum, dampening;  // SGD
@@ -34,11 +34,11 @@ typedef struct zr_optimizer_traits {
 } zr_optimizer_traits;
 
 const zr_optimizer_traits *zr_optimizer_traits_of(zr_optimizer_kind kind);
-// fp32 vectors per element that this optimizer keeps besides the weights: 0 (SGD without momentum),
-// 1 or 2.
+// Returns how many fp32 vectors per element this optimizer keeps besides the weights: 0 (SGD
+// without momentum), 1 or 2.
 int zr_optimizer_states(const zr_optimizer_spec *spec);
 
-// The kind that `name` ("adamw", any case) means; -1 where it names one that is not built, or none.
+// Returns the kind called `name` ("adamw", in any case); -1 if it is unknown or not built.
 int zr_optimizer_find(const char *name, bool adam_w_mode);
 
 #endif

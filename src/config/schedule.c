@@ -1,5 +1,5 @@
-// DeepSpeed's schedules, written in its own order of operations so that the values agree to the
-// last bit or two; and one of ours.
+// DeepSpeed's schedules, written in its order of operations so that the values agree to the last
+// bit or two, and one schedule of our own.
 #include "config/schedule.h"
 
 #include <math.h>
@@ -24,7 +24,7 @@ int zr_schedule_find(const char *name)
 
 static double warmup_length(const zr_schedule *s) { return (double)ZR_MAX(s->warmup_steps, 2); }
 
-// From 0 to 1 for 0 <= t < warmup_length.
+// Grows from 0 to 1 over 0 <= t < warmup_length.
 static double warmup_part(const zr_schedule *s, double t)
 {
     double length = warmup_length(s);
@@ -57,8 +57,8 @@ static double cosine_lr(const zr_schedule *s, double t)
     return s->lr * fmax(0.0, s->cosine_min_ratio + (1.0 - s->cosine_min_ratio) * part);
 }
 
-// The program's own: update t = 1, 2, ... of the warm-up has t / length of the rate, the last one
-// of the run the least.
+// The program's own schedule: update t = 1, 2, ... of the warm-up has t / length of the rate, and
+// the last update of the run has the smallest rate.
 static double cosine_from_one(const zr_schedule *s, double t)
 {
     double length = (double)ZR_MAX(s->warmup_steps, 1);
@@ -83,7 +83,7 @@ static double stairs_part(const zr_schedule *s, double n, double total, int64_t 
     return floor(at) / count;
 }
 
-// From 0 at the foot of the cycle to 1 at its top, for 0 <= n <= cycle_length.
+// Returns 0 at the foot of the cycle and 1 at its top, for 0 <= n <= cycle_length.
 static double cycle_part(const zr_schedule *s, double n)
 {
     double total = cycle_length(s);
@@ -96,7 +96,7 @@ static double cycle_part(const zr_schedule *s, double n)
     return rising ? x / ratio : (x - 1) / (ratio - 1);
 }
 
-// 1 + rate x decays since the end of the cycle.
+// Returns 1 + rate x the number of decays since the end of the cycle.
 static double after_cycle(const zr_schedule *s, double n, double rate)
 {
     if (s->decay_steps == 0 || rate == 0)
@@ -136,7 +136,8 @@ void zr_schedule_betas(const zr_schedule *s, int64_t n, const double betas[2], d
     if (s->kind != ZR_SCHEDULE_ONE_CYCLE || !s->cycle_momentum)
         return;
     out[1] = 0.99;
-    // DeepSpeed sets the lower bound when it is made, the upper one from the first step
+    // DeepSpeed sets the lower bound when it creates the schedule, the upper one from the first
+    // step.
     if (n == 0)
         out[0] = s->min_momentum;
     else if (in_cycle(s, n))
@@ -153,7 +154,8 @@ int64_t zr_schedule_momentum_leaves(const zr_schedule *s)
     if (s->kind != ZR_SCHEDULE_ONE_CYCLE || !s->cycle_momentum || s->decay_steps == 0 ||
         !(updates < 0x1p53))
         return INT64_MAX;
-    // one too early: what counts is the value that an update takes
+    // Start one update early, since `updates` is rounded: what counts is the value that an update
+    // takes.
     int64_t n = (int64_t)fmax(updates - 1, cycle_length(s));
     while (zr_schedule_betas(s, n, betas, betas), betas[0] < 1)
         n++;

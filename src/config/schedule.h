@@ -1,8 +1,8 @@
-// Learning-rate schedules as DeepSpeed computes them: pure functions of one number.
+// Learning-rate schedules as DeepSpeed computes them: pure functions of one number, n.
 //
-// n = how many times the schedule has stepped = the 0-based number of the update it serves; a
-// skipped update does not step it. So n is the whole state, and any update can be replayed. The
-// engine calls these once an update.
+// n is how many times the schedule has stepped, which is the 0-based number of the update it
+// serves; a skipped update does not step it. So n is the whole state, and any update can be
+// replayed. The engine calls these functions once per update.
 #ifndef ZR_CONFIG_SCHEDULE_H
 #define ZR_CONFIG_SCHEDULE_H
 
@@ -20,14 +20,14 @@ typedef enum zr_schedule_kind {
 
 typedef struct zr_schedule {
     zr_schedule_kind kind;
-    double lr;             // the optimizer's own: constant, and the top of the cosine
-    double min_lr, max_lr; // of warm-up, cycle (both) and range test (min_lr)
-    int64_t warmup_steps;  // below 2 counts as 2
+    double lr;             // the optimizer's own: the constant rate, and the top of the cosine
+    double min_lr, max_lr; // warm-up and cycle use both, the range test min_lr
+    int64_t warmup_steps;  // values below 2 count as 2
     int64_t total_steps;   // decay and cosine
     int warmup_linear;     // 0: logarithmic, 1: linear
     double warmup_min_ratio, cosine_min_ratio; // cosine: fractions of lr
-    // cosine: ours, which has no update at rate 0: lr / warmup_steps first, lr at the end of the
-    // warm-up
+    // Cosine: the program's own variant, which has no update at rate 0. The first rate is lr /
+    // warmup_steps, and the warm-up ends at lr.
     bool from_one;
     int64_t first_steps, second_steps;   // one cycle: up, down
     int64_t first_stairs, second_stairs; // 0: continuous
@@ -40,18 +40,18 @@ typedef struct zr_schedule {
     bool range_staircase;
 } zr_schedule;
 
-// "WarmupLR"; "constant" where there is no scheduler.
+// Returns "WarmupLR" and the like; "constant" if there is no scheduler.
 const char *zr_schedule_name(zr_schedule_kind kind);
-// -1 where no schedule has that name (upper and lower case are the same).
+// Returns -1 if no schedule has that name (case does not matter).
 int zr_schedule_find(const char *name);
 
 double zr_schedule_lr(const zr_schedule *schedule, int64_t n);
-// beta1 and beta2 of update n: the optimizer's own (betas), except under OneCycle with
-// cycle_momentum.
+// Computes beta1 and beta2 of update n. They are the optimizer's own (betas), except under OneCycle
+// with cycle_momentum.
 void zr_schedule_betas(const zr_schedule *schedule, int64_t n, const double betas[2],
                        double out[2]);
-// The first update whose beta1 decay_momentum_rate takes to 1 or above, where the bounds are below
-// 1; INT64_MAX: none.
+// Returns the first update at which decay_momentum_rate takes beta1 to 1 or above, given that the
+// bounds are below 1; INT64_MAX: none.
 int64_t zr_schedule_momentum_leaves(const zr_schedule *schedule);
 
 #endif

@@ -1,4 +1,4 @@
-// Settings one by one, and how messages name them.
+// Access to single settings, and how messages name them.
 #include "config/settings.h"
 #include "base/json.h"
 
@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SHOWN_BYTES 48 // of a string that a message repeats
+#define SHOWN_BYTES 48 // bytes shown of a string that a message repeats
 
 zr_setting *zr_config_at(const zr_config *config, const char *path)
 {

@@ -1,22 +1,22 @@
-// Between the files of config/: reaching and changing settings, and how messages name them.
+// Shared by the files of config/: functions that find, change and name settings.
 #ifndef ZR_CONFIG_SETTINGS_H
 #define ZR_CONFIG_SETTINGS_H
 
 #include "config/config.h"
 
-// The setting of a path that the table is known to have.
+// Returns the setting of a path that is known to be in the table.
 zr_setting *zr_config_at(const zr_config *config, const char *path);
-const json_t *zr_config_value(const zr_config *config, const char *path); // NULL: not said
+const json_t *zr_config_value(const zr_config *config, const char *path); // NULL: not given
 
 bool zr_setting_is_auto(const zr_setting *setting);
 bool zr_setting_is_given(const zr_setting *setting); // by the file or a flag, "auto" included
 
-// Replaces a value; takes the reference over. A NULL value means that memory has run out, and is
-// reported so. The place in the file stays, for messages.
+// Replaces a value and takes over its reference. A NULL value means that memory has run out, and is
+// reported so. The position in the file stays, for messages.
 zero_status zr_setting_put(zr_setting *setting, json_t *value, zr_origin origin, zero_error *error);
 void zr_setting_clear(zr_setting *setting);
 
-// "ds.json:7:12", "--stage", or the file's name where neither is known.
+// Where a setting is from: "ds.json:7:12", "--stage", or the file's name if neither is known.
 typedef struct zr_where {
     char text[256];
 } zr_where;
@@ -28,41 +28,39 @@ typedef struct zr_shown {
 } zr_shown;
 zr_shown zr_value_shown(const json_t *value);
 
-// as JSON; numbers bring the same bits back
+// Writes the value as JSON; numbers read back have the same bits.
 void zr_value_write(const json_t *value, int indent, zr_buffer *out);
-// Whether row `key` is a parameter of the optimizer or schedule that the configuration has settled
-// on.
+// Returns whether row `key` is a parameter of the optimizer or schedule that the configuration has
+// chosen (true for rows that are no parameters).
 bool zr_key_applies(const zr_key *key, const zr_config *config);
-// Whether row `key` would be honoured, were not the switch that it needs off. Only after that
-// switch is settled.
+// Returns whether the switch that row `key` needs is off, so that the key has no effect. It may be
+// called only after that switch is settled.
 bool zr_key_is_idle(const zr_key *key, const zr_config *config);
-// "lr, betas, eps": the parameters that a kind of optimizer or schedule has, after a prefix of the
-// table.
+// Appends "lr, betas, eps": the parameters that a kind of optimizer or schedule has, from the rows
+// whose paths begin with `prefix`.
 void zr_key_list_parameters(const char *prefix, int kind, zr_buffer *out);
 
 typedef struct zr_batch { // 0: not given
     int64_t train, micro, accumulation;
 } zr_batch;
-// Fills what is not given: DeepSpeed's rules. ZERO_ERR_CONFIG, with the sum, where they cannot be
-// met. `name`: the file.
+// Fills in what is not given, by DeepSpeed's rules. Returns ZERO_ERR_CONFIG, with the arithmetic,
+// if they cannot be met. `name` is the file's name.
 zero_status zr_batch_solve(zr_batch *batch, int64_t ranks, const char *name, zero_error *error);
 
-// Steps of resolving, in this order.
-// config_elastic.c, before the batch
+// The steps of resolving, in this order, each with its file. The batch arithmetic comes after
+// elasticity.
+// config_elastic.c
 zero_status zr_config_settle_elastic(zr_config *config, int ranks, const zero_logger *logger,
                                      zero_error *error);
 // config_refuse.c
 zero_status zr_config_refuse(const zr_config *config, zero_error *error);
-// config_refuse.c
 zero_status zr_config_settle_kinds(zr_config *config, zero_error *error);
+// config_precision.c
 zero_status zr_config_settle_precision(zr_config *config, const zr_config_facts *facts,
-                                       const zero_logger *logger,
-                                       // config_precision.c
-                                       zero_error *error);
+                                       const zero_logger *logger, zero_error *error);
+// config_defaults.c
 zero_status zr_config_settle_values(zr_config *config, const zr_config_facts *facts,
-                                    const zero_logger *logger,
-                                    // config_defaults.c
-                                    zero_error *error);
+                                    const zero_logger *logger, zero_error *error);
 // config_precision.c
 zero_status zr_config_fill_precision(zr_config *config, const zero_logger *logger,
                                      zero_error *error);
