@@ -6,7 +6,7 @@
 
 enum { TOKENS_SMALL = 768, PASSES = 5, LEAST_STEPS = 100, MOST_STEPS = 5000, MOST_WARMUP = 100 };
 
-static const double SMALL = 8e5; // parameters of the model that TOKENS_SMALL is for
+static const double SMALL = 8e5; // parameters of the model for which TOKENS_SMALL is right
 
 static const struct {
     double parameters, lr;

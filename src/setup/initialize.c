@@ -1,5 +1,5 @@
-// From options to an engine: configuration, queue, machine, plan; engine/ does the rest. Called by
-// users and by the jobs of the rooms above.
+// From options to an engine: this makes configuration, queue, machine and plan; engine/ does the
+// rest. Called by users and by the jobs of the rooms above.
 #include "setup/initialize.h"
 
 #include "base/cpu.h"
@@ -17,7 +17,7 @@
 
 #include <string.h>
 
-// Without these there is nobody to agree with.
+// Fails without agreeing with other ranks, because without options or comm there are none to reach.
 static zero_status take_options(const zero_options *options, zero_options *out, zero_error *error)
 {
     if (!options)
@@ -76,8 +76,8 @@ static zero_status make_plan(const zero_options *options, const zr_config *confi
     return zr_plan_check_memory(*out, &machine, error);
 }
 
-// Who exchanges by messages always gains from doing so meanwhile; who reads its peers' memory needs
-// a core for it.
+// A rank that exchanges by messages always gains from doing so while it computes; one that reads
+// its peers' memory gains only if it has a spare core for that.
 static bool wants_overlap(const zr_config *config, const zero_comm *comm, int threads)
 {
     const zr_setting *said = zr_config_setting(config, "zero_optimization.overlap_comm");
@@ -101,7 +101,7 @@ static zr_nvme_options nvme_of(const zr_offload_config *o, const zr_io_faults *f
     };
 }
 
-typedef struct making { // of an engine: what it is created from
+typedef struct making { // what an engine is created from
     const zero_options *options;
     const zr_config *config;
     zr_queue *queue;
@@ -109,7 +109,7 @@ typedef struct making { // of an engine: what it is created from
     zr_lm_changes changes;
 } making;
 
-// What each rank does by itself.
+// Prepares what each rank can do without the others.
 static zero_status prepare(making *m, zero_error *error)
 {
     const zero_options *options = m->options;
@@ -159,7 +159,7 @@ static zero_status compare_ranks(const zero_options *options, const zr_config *c
                                  zero_error *error)
 {
     zr_fingerprints list = {0};
-    // another's has its tensors compared, in the plans
+    // NULL for a user's own model, whose tensors are compared with the plans.
     const zr_lm_config *model = zr_lm_config_of(options->model);
     if (options->comm->size == 1)
         return ZERO_OK;
@@ -171,8 +171,8 @@ static zero_status compare_ranks(const zero_options *options, const zr_config *c
     return zr_comm_compare_fingerprints(options->comm, &list, error);
 }
 
-// Collective: the configuration of options.config_path or options.config_text, the same on all
-// ranks.
+// Resolves the configuration of options.config_path or options.config_text, which must be the same
+// on all ranks. Collective.
 static zero_status resolve(const zero_options *options, zr_config **config, zero_error *error)
 {
     zr_resolution how = {0};

@@ -1,14 +1,15 @@
-// zero_initialize in two halves, so that jobs can bring a configuration that they have resolved
-// themselves.
+// zero_initialize in two halves, so that a job can pass a configuration that it has resolved.
 #ifndef ZR_SETUP_INITIALIZE_H
 #define ZR_SETUP_INITIALIZE_H
 
 #include "engine/create.h"
 
-// zero_initialize, with what a test does to system calls of its I/O (NULL: nothing).
+// Does what zero_initialize does; `faults` are what a test does to the system calls of its I/O
+// (NULL: nothing).
 zero_status zr_initialize(const zero_options *options, const zr_io_faults *faults,
                           zero_engine **out, zero_error *error);
-// Collective. `options` without its configuration; takes `config`, resolved, also when it fails.
+// Makes an engine from a resolved configuration. Collective. The configuration in `options` is not
+// read; `config` is taken over, even on failure.
 zero_status zr_engine_make(const zero_options *options, zr_config *config,
                            const zr_io_faults *faults, zero_engine **out, zero_error *error);
 

@@ -4,7 +4,7 @@
 
 #define WEIGHT_DECAY "optimizer.params.weight_decay"
 
-// 0: it is not said, or left to the program.
+// Returns 0 if the key is not given, or left to the program.
 static int64_t said_integer(const zr_config *config, const char *key)
 {
     const zr_setting *setting = zr_config_setting(config, key);
@@ -17,8 +17,8 @@ static const char *number_text(int64_t number, char out[static 40])
     return out;
 }
 
-// The micro-batch of which `ranks` ranks make `batch` samples: `times` each where that is said,
-// else the largest up to the one before.
+// Returns the micro-batch with which `ranks` ranks make `batch` samples: with `times` micro-batches
+// each if that is given, else the largest that divides them, up to the one before.
 static int64_t fit_micro_batch(const zr_keep *keep, int64_t times)
 {
     int64_t batch = keep->before->batch, ranks = keep->ranks, micro = keep->before->micro_batch;
@@ -35,7 +35,7 @@ static bool makes(const zr_keep *keep, int64_t micro, int64_t times)
     return micro >= 1 && batch % (ranks * micro) == 0 && (!times || batch == ranks * micro * times);
 }
 
-// fitting: the micro-batch that would be chosen where none is said.
+// `fitting` is the micro-batch that would be chosen if none were given.
 static zero_status refuse_batch(const zr_keep *keep, int64_t micro, int64_t fitting, int64_t times,
                                 zero_error *error)
 {
@@ -60,8 +60,9 @@ static bool says_batch(const zr_config *config)
            said_integer(config, "gradient_accumulation_steps");
 }
 
-// As many ranks as before, which say nothing of the batch and would choose this one, or say what it
-// is themselves.
+// Returns whether the batch needs no adjusting: there are as many ranks as before, and either the
+// configuration gives a batch, or the program would choose the same one, or the micro-batch of the
+// run before is unknown.
 static bool has_batch(const zr_keep *keep, const zr_config *config, int64_t chosen)
 {
     return keep->before->ranks == keep->ranks &&
@@ -69,9 +70,9 @@ static bool has_batch(const zr_keep *keep, const zr_config *config, int64_t chos
             !keep->before->micro_batch);
 }
 
-// What is gone on with makes steps of as many samples as before, by as many micro-batches as that
-// takes on these ranks: otherwise it would read other text from here on. chosen: the program's own
-// micro-batch.
+// Makes a resumed training take steps of as many samples as before, in as many micro-batches as
+// that needs on these ranks; otherwise it would read other text from here on. `chosen` is the
+// program's own micro-batch.
 static zero_status keep_batch(const zr_keep *keep, zr_config *config, int64_t chosen,
                               const zero_logger *logger, zero_error *error)
 {
@@ -81,7 +82,7 @@ static zero_status keep_batch(const zr_keep *keep, zr_config *config, int64_t ch
     int64_t times = restarted ? 0 : said_integer(config, "gradient_accumulation_steps");
     char number[40];
     ZERO_TRY(zr_config_find_elastic(config, error));
-    // elasticity has one batch for all numbers of ranks that it allows
+    // Elasticity has one batch for all numbers of ranks that it allows.
     if (!keep->before->ranks || has_batch(keep, config, chosen) || config->elastic)
         return ZERO_OK;
     int64_t fitting = fit_micro_batch(keep, times);
@@ -102,8 +103,8 @@ static zero_status keep_batch(const zr_keep *keep, zr_config *config, int64_t ch
                               logger, error);
 }
 
-// The tensors that the checkpoint's run decayed stay those that are: another choice is this
-// configuration's own, in so many words.
+// The tensors that decayed in the checkpoint's run still decay, and no others, unless this
+// configuration explicitly chooses otherwise.
 static zero_status keep_decay(const zr_keep *keep, zr_config *config, const zero_logger *logger,
                               zero_error *error)
 {
@@ -139,8 +140,8 @@ static bool gives_weight_decay(const zr_config *config)
     return said && json_is_number(said->value);
 }
 
-// So does the value of a run of DeepSpeed; of ours it is the program's choice, which is the same
-// again.
+// Keeps a weight decay that came from a DeepSpeed run. The program's own choice needs no record,
+// because the program makes the same choice again.
 static zero_status keep_weight_decay(const zr_keep *keep, zr_config *config,
                                      const zero_logger *logger, zero_error *error)
 {
@@ -153,7 +154,7 @@ static zero_status keep_weight_decay(const zr_keep *keep, zr_config *config,
     return zr_config_override(config, WEIGHT_DECAY, number, "--resume", false, logger, error);
 }
 
-// A run keeps its objective and its rates, unless the configuration says otherwise.
+// Keeps the run's objective and rates, unless the configuration says otherwise.
 static zero_status keep_formulas(const zr_keep *keep, zr_config *config, const zero_logger *logger,
                                  zero_error *error)
 {

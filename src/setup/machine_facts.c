@@ -9,7 +9,6 @@ static size_t product_scratch(void *queue, zero_dtype dtype, const zero_product_
     return zr_product_scratch(queue, dtype, shape);
 }
 
-// Ranks that share this machine's memory.
 int zr_local_ranks(const zero_comm *comm)
 {
     zr_launch launch;

@@ -7,10 +7,11 @@
 #include "config/config_offload.h"
 #include "plan/machine.h"
 
-// `queue` answers for the scratch of products and outlives *out. comm NULL: one rank that maps.
+// Fills in the facts of this machine. `queue` answers how much scratch products need, so it must
+// outlive *out. comm NULL: one rank that maps its peers' memory.
 void zr_machine_fill(zr_queue *queue, zero_comm *comm, zr_machine *out);
-// The budgets of a configuration, as limits of one rank where local_ranks share the machine.
+// Sets the budgets of a configuration as limits of one rank, when local_ranks share the machine.
 void zr_machine_limit(zr_machine *machine, const zr_offload_config *budgets, int local_ranks);
-int zr_local_ranks(const zero_comm *comm); // ranks that share this machine's memory
+int zr_local_ranks(const zero_comm *comm); // Returns how many ranks share this machine's memory.
 
 #endif

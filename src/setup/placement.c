@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const int64_t sub_groups[] = {0, 1 << 18, 1 << 16}; // 0: as the configuration says
+static const int64_t sub_groups[] = {0, 1 << 18, 1 << 16}; // 0: as configured
 
 #define STAGE "zero_optimization.stage"
 #define OPTIMIZER "zero_optimization.offload_optimizer."
@@ -25,7 +25,7 @@ static bool was_said(const zr_config *config, const char *path)
     return origin == ZR_FROM_FILE || origin == ZR_FROM_FLAG;
 }
 
-// The directories that states may be put into: the first of these keys that names any.
+// Returns the directories that states may be put into, from the first of these keys that names any.
 static const json_t *find_paths(const zr_config *config)
 {
     static const char *const keys[] = {"libzero.nvme_path", OPTIMIZER "nvme_path",
@@ -51,7 +51,8 @@ typedef struct search {
     zr_placement_answer *answer;
 } search;
 
-// Shallow: what is chosen are plain fields.
+// Returns the configuration with placement `at`. The copy is shallow, which is enough because only
+// plain fields are changed.
 static zr_config config_at(const search *s, const zr_placement *at)
 {
     zr_config config = *s->question->config;
@@ -73,7 +74,7 @@ static zero_status find_model(search *s, int tiles, const zero_model **out, zero
     if (*out)
         return ZERO_OK;
     zr_lm_config shape = *s->question->shape;
-    if (tiles) // else it may have some that were said
+    if (tiles) // tiling 0 keeps the tiles that were given, if any
         zr_lm_set_tiles(&shape, &zr_tilings[tiles]);
     ZERO_TRY(zr_lm_create(&shape, &s->models[tiles], error));
     *out = s->models[tiles];
@@ -89,7 +90,7 @@ static zero_status make_plan(search *s, const zr_placement *at, zr_plan **out, z
     return zr_plan_create(model, &s->question->batch, &settings, &s->machine, out, error);
 }
 
-// Fits on the machines of all ranks?
+// Asks whether it fits on the machines of all ranks.
 static zero_status ask_all(const search *s, bool fits, bool *all, zero_error *error)
 {
     int64_t answer = !fits;
@@ -115,7 +116,7 @@ static zero_status try_form(search *s, zr_placement *at, zero_error *error)
     return ask_all(s, fits, &at->fits, error);
 }
 
-// In the first form that fits; where none does, in the last.
+// Tries the forms of a placement until one fits; if none does, *at holds the last one.
 static zero_status try_placement(search *s, zr_placement *at, zero_error *error)
 {
     const zr_config *config = s->question->config;
@@ -166,7 +167,7 @@ static zero_status try_all(search *s, zero_error *error)
     return ZERO_OK;
 }
 
-// Every rank's clocks differ a little: the slowest rank's prediction counts.
+// Uses the slowest rank's prediction everywhere, because the ranks' measurements differ a little.
 static zero_status agree_on_steps(search *s, zero_error *error)
 {
     for (int i = 0; i < s->answer->count; i++) {
@@ -178,8 +179,8 @@ static zero_status agree_on_steps(search *s, zero_error *error)
     return ZERO_OK;
 }
 
-// What differs by less than a hundredth is the same: then what moves less, and is divided less, is
-// better.
+// Steps that differ by less than a hundredth count as equal; then the placement that moves and
+// divides less is better, which is the one that was tried first.
 static bool is_better(const zr_placement *a, const zr_placement *b)
 {
     if (a->fits != b->fits)
@@ -187,7 +188,7 @@ static bool is_better(const zr_placement *a, const zr_placement *b)
     return a->fits && a->step.total < 0.99 * b->step.total;
 }
 
-// Few, and the order of equals is kept.
+// A stable insertion sort, because there are few and equals must keep their order.
 static void sort(zr_placement_answer *answer)
 {
     for (int i = 1; i < answer->count; i++)
@@ -297,7 +298,7 @@ zero_status zr_placement_apply(const zr_placement *at, const zr_config *resolved
     return status;
 }
 
-// What is asked of the ranks of options->comm, or of some that are only imagined.
+// Asks about the ranks of options->comm, or about ranks that are only imagined.
 static zr_placement_question question_of(const zero_options *options,
                                          const zr_imagined_ranks *imagined,
                                          const zr_lm_config *shape, const zr_config *config,
@@ -367,7 +368,7 @@ static zero_status say(const zero_options *options, const char *model,
     return status;
 }
 
-// The second resolution says nothing: all but the placement has been said by the first.
+// Resolves again without a logger, because the first resolution has reported all but the placement.
 static zero_status resolve_placed(const zr_resolution *how, const zr_placement *at,
                                   zr_config **config, zero_error *error)
 {

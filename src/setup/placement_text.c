@@ -1,4 +1,4 @@
-// What was chosen, in words, as a table and as JSON.
+// Writes what was chosen in words, as a table and as JSON.
 #include "base/bytes_text.h"
 #include "memory/ledger.h"
 #include "setup/placement.h"

@@ -14,7 +14,7 @@ zero_status zr_resolve_text(const char *path, char **text, size_t *length, zero_
     zero_status status = zr_file_read_stream(path, ZR_CONFIG_MAX_BYTES, text, length, error);
     if (status == ZERO_OK || status == ZERO_ERR_MEMORY || !zr_path_exists(path))
         return status;
-    if (error) // a directory, or too large: base/ describes it as it does any other file
+    if (error) // a directory, or too large; base/ gives such files another status
         error->status = ZERO_ERR_CONFIG;
     return ZERO_ERR_CONFIG;
 }
@@ -78,7 +78,7 @@ zero_status zr_resolve(zr_resolution *how, zr_config **out, zero_error *error)
     return status;
 }
 
-// What the file says of single types replaces what the policy has.
+// Single types that the file names replace those of the policy.
 static zr_precision precision_of(const zr_config *config)
 {
     zr_precision precision = zr_precision_of(config->dtype, config->accumulation);
@@ -93,7 +93,7 @@ static zr_precision precision_of(const zr_config *config)
     return precision;
 }
 
-// What is on its way from NVMe is as much as the pipeline of section 6.2 (ZeRO-Infinity) has: the
+// Prefetching from NVMe is as deep as the pipeline of section 6.2 (ZeRO-Infinity): it covers the
 // visit after the next one to be gathered, and one more.
 static zr_tiering tiering_of(const zr_offload_config *o, bool inference)
 {
@@ -107,7 +107,7 @@ static zr_tiering tiering_of(const zr_offload_config *o, bool inference)
         .on_device = 1 - o->ratio,
         .on_host = o->in_host,
         .sub_group = o->sub_group ? o->sub_group : ZR_EACH_PARAMETER,
-        // between steps one portion is in memory
+        // one buffer holds the portion that stays in memory between steps
         .read_ahead = !inference && o->read_ahead && o->optimizer_buffers > 1,
         .write_behind = !inference && o->write_behind && o->optimizer_buffers > 2,
         .visits_ahead = 2,
@@ -115,7 +115,7 @@ static zr_tiering tiering_of(const zr_offload_config *o, bool inference)
         .block = o->block,
         .persistent = o->persistent,
         .persistent_most = o->persistent_most,
-        .live = ZR_MAX(o->live, 1), // 0 would be no limit
+        .live = ZR_MAX(o->live, 1), // in the plan 0 would mean no limit
         .reuse = o->reuse,
     };
 }
@@ -143,7 +143,7 @@ zr_settings zr_settings_of(const zr_config *config, bool inference)
     };
 }
 
-// A copy of the weights on each machine is shared by all its ranks.
+// Checks that the ranks which share a copy of the weights are all ranks of one machine.
 static zero_status check_machines(const zr_settings *settings, const zero_comm *comm,
                                   zero_error *error)
 {

@@ -30,8 +30,8 @@ static void add_value(zr_fingerprints *list, const char *what, const char *key, 
     free(text);
 }
 
-// Each value that is no section, by its path; `skipped` is the path of a section that ranks may
-// have their own of, NULL: none.
+// Adds each value that is no section, by its path. `skipped` is the path of a section that may
+// differ between ranks; NULL: none.
 static void add_values(zr_fingerprints *list, const char *what, const char *section,
                        const json_t *object, const char *skipped)
 {
@@ -56,7 +56,7 @@ void zr_same_config(zr_fingerprints *list, const zr_config *config)
     zr_config_write(config, &text);
     json_t *object = text.failed ? NULL : json_loadb(text.data, text.length, 0, NULL);
     list->failed = list->failed || !object;
-    // threads and instructions are a machine's own
+    // Threads and instructions belong to a machine, so ranks may differ in them.
     if (object)
         add_values(list, "configuration", "", object, "libzero.run");
     json_decref(object);
@@ -93,7 +93,7 @@ static void take(void *user, const zr_token_span *span, double weight, uint64_t 
 {
     const taking *t = user;
     char value[64], share[24] = "";
-    if (weight > 0) // none: no mixture, or held out
+    if (weight > 0) // 0: there is no mixture, or the text is held out
         snprintf(share, sizeof share, ", weight %.6g", weight);
     snprintf(value, sizeof value, "%lld tokens%s, hash %016llx", (long long)span->count, share,
              (unsigned long long)hash);

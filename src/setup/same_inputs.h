@@ -1,6 +1,6 @@
-// That all ranks of a job were given, and have read, the same: configuration, model, tokenizer,
-// text. Each rank adds what it has to a list, then zr_comm_compare_fingerprints compares. Where
-// there is one rank nothing is added.
+// Checks that all ranks of a job were given, and have read, the same: configuration, model,
+// tokenizer, text. Each rank adds what it has to a list, then zr_comm_compare_fingerprints compares
+// the lists. A job of one rank adds nothing.
 #ifndef ZR_SETUP_SAME_INPUTS_H
 #define ZR_SETUP_SAME_INPUTS_H
 
@@ -10,16 +10,16 @@
 #include "tokenizer/tokenizer_core.h"
 #include "tokens/dataset.h"
 
-// of an option: "--steps"
+// Adds the value of an option: "--steps".
 void zr_same_number(zr_fingerprints *list, const char *name, int64_t value);
-// key by key, as resolved
+// Adds the configuration key by key, as resolved.
 void zr_same_config(zr_fingerprints *list, const zr_config *config);
 void zr_same_model(zr_fingerprints *list, const zr_lm_config *model); // field by field
-// text NULL: there is none
+// text NULL: there is none.
 void zr_same_text(zr_fingerprints *list, const char *what, const char *name, const char *text);
 void zr_same_tokenizer(zr_fingerprints *list, const char *name, const zr_tokenizer *tokenizer);
-// Text that a rank has tokenised is hashed whole; of token files 4,096 blocks of 1,024 tokens, at
-// places that follow from the seed, and the length.
+// Adds the hash of the data. Text that a rank has tokenised is hashed whole; of token files the
+// length and 4,096 blocks of 1,024 tokens are hashed, at positions that follow from the seed.
 void zr_same_dataset(zr_fingerprints *list, const char *what, const zr_dataset *dataset,
                      uint64_t seed, const zr_watch *watch);
 

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-// The same number for all ranks that share one set of cores, another for ranks that were bound
+// Returns the same number for all ranks that share one set of cores, and another for ranks bound
 // elsewhere.
 static int64_t name_of_cores(void)
 {
@@ -38,7 +38,8 @@ static zero_status count_sharers(zero_comm *comm, int *sharers, zero_error *erro
     return status;
 }
 
-// Every rank takes as many as the one with the fewest: the bits depend on the number of threads.
+// Gives every rank as many threads as the rank with the fewest, because the bits of results depend
+// on the number of threads.
 static zero_status take_least(zero_comm *comm, int sharers, int cores, zr_threads *out,
                               zero_error *error)
 {

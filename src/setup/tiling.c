@@ -50,7 +50,7 @@ static bool fits(const zero_options *options, const zr_config *config, zr_queue 
     return good;
 }
 
-// Of this rank: the first choice that fits; 0 where none does.
+// Finds the first choice that fits on this rank; 0 if none does.
 static zero_status find_choice(const zero_options *options, const zr_config *config,
                                const zr_lm_config *shape, int64_t *out, zero_error *error)
 {
