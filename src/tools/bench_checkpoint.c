@@ -1,5 +1,5 @@
-// `zero bench checkpoint`: how fast a model's whole training state goes to a disk and comes back,
-// checksums and fsync included.
+// `zero bench checkpoint`: how fast a model's whole training state is written to a disk and read
+// back, including checksums and fsync.
 #define _GNU_SOURCE
 #include "base/clock.h"
 #include "base/file.h"
@@ -18,9 +18,9 @@ enum { ROUNDS = 5, PATH_BYTES = 4096 };
 typedef struct checkpoint_bench {
     const zr_bench *bench;
     zr_bench_engine made;
-    char path[PATH_BYTES];             // of the checkpoint, the same on all ranks
-    double bytes;                      // of its files
-    double save[ROUNDS], load[ROUNDS]; // bytes a second
+    char path[PATH_BYTES];             // directory of the checkpoint, the same on all ranks
+    double bytes;                      // of the checkpoint's files
+    double save[ROUNDS], load[ROUNDS]; // bytes per second
 } checkpoint_bench;
 
 static zero_status choose_path(checkpoint_bench *c, const char *directory, zero_error *error)
@@ -32,14 +32,15 @@ static zero_status choose_path(checkpoint_bench *c, const char *directory, zero_
         !zr_path_exists(directory))
         status = zr_fail(error, ZERO_ERR_USAGE, "measuring \"%.200s\": there is no such directory",
                          directory);
-    else if (c->bench->meter.comm->rank == 0 && zr_path_exists(c->path)) // it is removed afterwards
+    // refused, because the benchmark removes it afterwards
+    else if (c->bench->meter.comm->rank == 0 && zr_path_exists(c->path))
         status = zr_fail(error, ZERO_ERR_USAGE, "measuring \"%.200s\": \"%.200s\" is there already",
                          directory, c->path);
     ZERO_TRY(zr_comm_agree(c->bench->meter.comm, status, error));
     return zr_comm_broadcast(c->bench->meter.comm, c->path, sizeof c->path, 0, error);
 }
 
-// What is cached of the files is dropped, so that they are read from the disk. Sums up their bytes.
+// Drops what is cached of the files, so that they are read from the disk, and sums up their bytes.
 static zero_status make_cold(checkpoint_bench *c, zero_error *error)
 {
     zr_manifest manifest;
@@ -59,7 +60,7 @@ static zero_status make_cold(checkpoint_bench *c, zero_error *error)
     return ZERO_OK;
 }
 
-// Seconds of the slowest rank.
+// Measures the seconds of the slowest rank.
 static zero_status timed(checkpoint_bench *c,
                          zero_status (*work)(zero_engine *engine, const char *directory,
                                              zero_error *error),

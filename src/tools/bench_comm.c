@@ -1,5 +1,5 @@
-// `zero bench comm`: every operation that a training uses, by size, next to what the memory of this
-// machine allows.
+// `zero bench comm`: every operation that a training uses, by size, compared with what the memory
+// of this machine allows.
 #include "comm/versions.h"
 #include "measure/memory_rate.h"
 #include "memory/arena.h"
@@ -10,7 +10,7 @@
 
 enum { SLOT = 0 };
 
-// bytes of the whole operand
+// Bytes of the whole operand.
 static const int64_t sizes[] = {4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20};
 
 typedef struct comm_work {
@@ -19,7 +19,7 @@ typedef struct comm_work {
     zr_arena arena;
     void *dst;           // (largest shard)
     zero_dtype dtype;    // of the operand and of its sum
-    int64_t shard_elems; // of the size being measured
+    int64_t shard_elems; // for the size that is being measured
     uint64_t version;
     char *from, *to; // private memory, as large as the largest operand
 } comm_work;
@@ -51,7 +51,8 @@ static zero_status all_reduce(void *user, zero_error *error)
     return zr_comm_all_reduce(&w->window, SLOT, 0, w->shard_elems, error);
 }
 
-// What stage 3 does with a mapped piece: its owner publishes, all read it in place.
+// Does what stage 3 does with a mapped piece: its owner publishes it, and all ranks read it in
+// place.
 static zero_status acquire_mapped(void *user, zero_error *error)
 {
     comm_work *w = user;

@@ -1,4 +1,4 @@
-// The model and engine of a benchmark, as its options say.
+// The model and engine of a benchmark, as its options describe them.
 #ifndef ZR_TOOLS_BENCH_ENGINE_H
 #define ZR_TOOLS_BENCH_ENGINE_H
 
@@ -14,7 +14,8 @@ typedef struct zr_bench_engine {
     int64_t micro_batch, seq;
 } zr_bench_engine;
 
-// Collective. A zeroed one, or one that this has failed for, is fine to close.
+// Makes both. Collective. zr_bench_engine_close accepts a zeroed structure, and one for which this
+// has failed.
 zero_status zr_bench_engine_open(const zr_bench *bench, const zero_bench_options *options,
                                  zr_bench_engine *out, zero_error *error);
 void zr_bench_engine_close(zr_bench_engine *engine);

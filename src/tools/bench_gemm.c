@@ -1,6 +1,6 @@
-// `zero bench gemm`: the products of GPT-2 124M at 1,024 tokens, forward, input gradient and weight
-// gradient, and their share of what the threads multiply and add without touching memory, measured
-// in the same run.
+// `zero bench gemm`: the matrix products of GPT-2 124M at 1,024 tokens (forward, input gradient and
+// weight gradient), and their share of the rate at which the threads multiply and add without
+// touching memory, measured in the same run.
 #include "base/clock.h"
 #include "base/dtype.h"
 #include "compute/product_ops.h"
@@ -22,7 +22,7 @@ static zero_status multiply(void *user, zero_error *error)
     return w->queue->backend->product->run(w->queue, &w->product, w->a, w->b, w->bias, w->d, error);
 }
 
-// Small numbers that repeat every `period`, in the type of the operand.
+// Fills in small numbers that repeat every `period` elements, in the type of the operand.
 static void fill(zero_dtype dtype, int64_t count, int period, void *out)
 {
     for (int64_t i = 0; i < count; i++) {
@@ -53,8 +53,8 @@ static zero_status reserve(product_work *w, zr_ledger *ledger, zr_arena *arena, 
     return ZERO_OK;
 }
 
-// Flops a second that one thread multiplies and adds in registers: the best of some tries, since
-// others may take the core.
+// Returns the flops per second that one thread reaches when it multiplies and adds in registers:
+// the best of some tries, since other programs may take the core.
 static double peak(const zr_queue *queue)
 {
     double best = 0;
@@ -91,7 +91,7 @@ typedef struct row {
     int64_t m, n, k;
     bool trans_a, trans_b;
     zr_epilogue epilogue;
-    bool typed; // measured in the 16-bit types too
+    bool typed; // also measured in the 16-bit types
 } row;
 
 enum { TOKENS = 1024, WIDTH = 768 };

@@ -1,4 +1,4 @@
-// `zero bench io`: what the disk behind a directory reaches through the I/O engine.
+// `zero bench io`: what the disk of a directory reaches through the I/O engine.
 #include "base/json.h"
 #include "measure/bandwidth.h"
 #include "measure/disk.h"

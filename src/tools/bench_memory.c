@@ -1,4 +1,4 @@
-// `zero bench memory`: bytes a second that a copy, a triad and an update in place read and write,
+// `zero bench memory`: bytes per second that a copy, a triad and an update in place read and write,
 // by number of threads.
 #include "base/alloc.h"
 #include "measure/bandwidth.h"
@@ -6,11 +6,11 @@
 #include "memory/arena.h"
 #include "tools/bench_shared.h"
 
-enum { ROUNDS = 5, UPDATED = 16 << 20 }; // UPDATED: elements
+enum { ROUNDS = 5, UPDATED = 16 << 20 }; // UPDATED is in elements
 
 typedef struct memory_bench {
     zr_range_states states; // (UPDATED)
-    int threads;            // of the row being measured
+    int threads;            // for the row that is being measured
 } memory_bench;
 
 static zero_status triad(void *user, zero_error *error)
@@ -27,7 +27,7 @@ static zero_status update_in_place(void *user, zero_error *error)
     return ZERO_OK;
 }
 
-// bytes a second
+// Rates in bytes per second.
 typedef struct memory_row {
     int threads;
     double copy, triad, update;

@@ -1,6 +1,6 @@
-// `zero bench optimizer`: what follows a reduction, over one rank's shard: norm, then unscale,
-// clip, AdamW and the 16-bit copy in one pass; compared with a loop that reads, modifies and writes
-// as many bytes in place and computes next to nothing.
+// `zero bench optimizer`: what comes after a reduction, over one rank's shard: the norm, then
+// unscale, clip, AdamW and the 16-bit copy in one pass. It is compared with a loop that reads,
+// modifies and writes as many bytes in place and computes next to nothing.
 #include "base/exact.h"
 #include "comm/agree.h"
 #include "measure/memory_rate.h"
@@ -94,7 +94,7 @@ static zero_status measure(const zr_bench *bench, shard *s, zero_error *error)
     static const struct {
         const char *name;
         zr_timed_work work;
-        double bytes; // an element
+        double bytes; // per element
     } rows[] = {{"norm", gradient_norm, 2},
                 {"update", update, ZR_MEMORY_UPDATE_BYTES},
                 {"read-modify-write", read_modify_write, ZR_MEMORY_UPDATE_BYTES},

@@ -1,4 +1,4 @@
-// zero_bench: what all benchmarks share, and the choice between them.
+// zero_bench: what all benchmarks share, and the choice of one.
 #include "tools/bench_shared.h"
 
 #include "base/struct_take.h"
@@ -22,7 +22,7 @@ void zr_bench_say(const zr_bench *bench, const char *format, ...)
 
 typedef struct benchmark {
     const char *name;
-    bool of_machine; // which one rank measures, and which prints JSON too
+    bool of_machine; // one rank measures it, and it can print JSON
     zr_bench_run *run;
 } benchmark;
 

@@ -1,4 +1,4 @@
-// `zero bench`, between the files of bench_*.c.
+// `zero bench`: what the files of bench_*.c share.
 #ifndef ZR_TOOLS_BENCH_SHARED_H
 #define ZR_TOOLS_BENCH_SHARED_H
 
@@ -8,7 +8,7 @@
 
 typedef struct zr_bench {
     zr_meter meter;
-    bool json;                                   // one object instead of lines: of io and memory
+    bool json;                                   // io and memory print one object instead of lines
     void (*write)(void *user, const char *text); // NULL on ranks above 0
     void *user;
     const zero_logger *logger;
@@ -16,13 +16,13 @@ typedef struct zr_bench {
 
 void zr_bench_say(const zr_bench *bench, const char *format, ...) ZERO_PRINTF(2, 3);
 
-// What is measured, each in the file of its name. Collective, but for memory and io, which one rank
-// measures.
+// The benchmarks, each in the file of its name. They are collective, except memory and io, which
+// one rank measures.
 typedef zero_status zr_bench_run(const zr_bench *bench, const zero_bench_options *options,
                                  zero_error *error);
 zr_bench_run zr_bench_comm;
-zr_bench_run zr_bench_gemm;      // by all ranks at once, figures of one
-zr_bench_run zr_bench_optimizer; // of options.parameters; 0: 100 million
+zr_bench_run zr_bench_gemm;      // all ranks measure at once; the figures are those of one
+zr_bench_run zr_bench_optimizer; // over options.parameters; 0: 100 million
 zr_bench_run zr_bench_step;
 zr_bench_run zr_bench_checkpoint;
 zr_bench_run zr_bench_memory;

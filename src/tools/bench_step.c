@@ -1,14 +1,14 @@
-// `zero bench step`: how near a training step is to what its matrix products alone take, and where
-// the rest goes.
+// `zero bench step`: how close a training step is to the time of its matrix products alone, and
+// where the rest goes.
 //
-//   product time  the step's products, alone, at their shapes (median of their own measurement in
+//   product time  the step's products, alone, at their shapes (the median of their own measurement in
 //                 this run)
 //   efficiency    product time / step time
 //   floor         products at the best rate measured for their shapes, and the bytes of everything
 //                 else at memory's bandwidth
 //
 // Attention's own products count as "everything else". Steps are timed without recording; a few
-// more are recorded.
+// more steps are recorded.
 #include "base/clock.h"
 #include "base/random.h"
 #include "base/recorder.h"
@@ -28,7 +28,7 @@ typedef struct step_bench {
     const zr_bench *bench;
     zr_bench_engine made;
     int32_t *tokens, *targets; // (micro_batch, seq)
-    double seconds;            // of a step, the median of the slowest rank's
+    double seconds;            // of a step: the median over the times of the slowest rank
 } step_bench;
 
 static zero_status draw_batch(step_bench *s, zero_error *error)
@@ -66,7 +66,8 @@ static zero_status one_step(step_bench *s, zero_step_info *info, zero_error *err
     return ZERO_OK;
 }
 
-// In fp16 the first steps look for a loss scale, and update nothing.
+// Runs steps until some have updated: in fp16 the first steps search for a loss scale and update
+// nothing.
 static zero_status warm_up(step_bench *s, zero_error *error)
 {
     int updates = 0;
@@ -95,7 +96,7 @@ static zero_status time_steps(step_bench *s, zero_error *error)
     return ZERO_OK;
 }
 
-// Sums of one step, the mean of a few that were recorded.
+// Computes the sums of one step as the mean of a few recorded steps.
 static zero_status record_steps(step_bench *s, zr_activity_sum sums[ZR_ACTIVITY_COUNT],
                                 zero_error *error)
 {
@@ -156,7 +157,7 @@ static void say_breakdown(const step_bench *s, const zr_activity_sum sums[ZR_ACT
             bandwidth);
 }
 
-// Bytes that kernels other than products move.
+// Returns the bytes that kernels other than products move.
 static int64_t bytes_outside(const zr_activity_sum sums[ZR_ACTIVITY_COUNT])
 {
     int64_t bytes = 0;

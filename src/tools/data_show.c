@@ -1,4 +1,4 @@
-// zero_data_show: the first micro-batch as text, each piece with what the loss makes of it.
+// zero_data_show: the first micro-batch as text, with how the loss treats each part of it.
 #include "base/alloc.h"
 #include "base/struct_take.h"
 #include "files/run_directory.h"
@@ -13,14 +13,14 @@ enum { SEQ = 128, SAMPLES = 2, SEED = 1337 };
 
 typedef struct show {
     const zero_data_options *options;
-    char *model_dir, *tokenizer_path; // of the options' model and tokenizer themselves
+    char *model_dir, *tokenizer_path; // directories to which the options' model and tokenizer lead
     zr_chat chat;
     zr_reading_progress progress;
     zr_corpus *corpus;
     zr_tokenizer *tokenizer;
     zr_dataset data, held;
     int64_t vocabulary, seq;
-    zr_buffer text; // of one mark, on its way out
+    zr_buffer text; // of one mark, until it is emitted
     zr_decoder decoder;
     bool stopped;
 } show;
@@ -83,7 +83,7 @@ static zero_data_mark mark_of(const show *s, const int32_t *tokens, const int32_
                                           : ZERO_DATA_MASKED;
 }
 
-// The T inputs and the last target, which is shown where it counts.
+// Shows the T inputs, and the last target if it counts in the loss.
 static void show_tokens(show *s, const int32_t *tokens, const int32_t *targets)
 {
     int64_t count = s->seq + (targets[s->seq - 1] >= 0);

@@ -1,4 +1,4 @@
-// zero_describe_configuration: docs/configuration.md is its output.
+// zero_describe_configuration, whose output is docs/configuration.md.
 #include "config/config.h"
 #include <zero/configuration.h>
 

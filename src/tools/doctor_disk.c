@@ -1,5 +1,5 @@
-// zero_doctor's second half: the disk that training could offload to, and how large a model the
-// tiers of this machine could take.
+// The second half of zero_doctor: the disk to which a training could offload, and how large a model
+// the tiers of this machine could hold.
 #include "base/bytes_text.h"
 #include "measure/disk.h"
 #include "plan/state_formulas.h"
@@ -15,7 +15,7 @@
 // gradients.
 static const zr_state_policy paper = {"ZeRO-Infinity", 2, 2, 16};
 
-// Whatever the disk cannot do is said, and is no failure of the doctor's.
+// Reports what the disk cannot do; that is no failure of the doctor.
 static void measure(const zr_doctor *doctor, const char *directory)
 {
     const zr_disk_options options = {.directory = directory,
@@ -42,12 +42,12 @@ static void measure(const zr_doctor *doctor, const char *directory)
                   disk.read.median * 1e-9, disk.write.median * 1e-9, disk.mix.median * 1e-9);
 }
 
-typedef struct placement { // of model states
+typedef struct placement { // where model states are
     const char *name;
-    bool parameters_on_disk, others_on_disk; // else in memory
+    bool parameters_on_disk, others_on_disk; // false: in memory
 } placement;
 
-// Parameters of the largest model whose states fit.
+// Returns the number of parameters of the largest model whose states fit.
 static double largest(const placement *where, const zr_state_policy *policy, double memory,
                       double disk)
 {

@@ -1,5 +1,5 @@
-// `zero doctor`, of MPI: whether the module is here, which MPI it stands on, and whether mpirun is
-// of the same one.
+// The part of `zero doctor` about MPI: whether the module is there, which MPI it uses, and whether
+// mpirun belongs to the same MPI.
 #include "comm/implementations.h"
 #include "tools/doctor_report.h"
 
@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 typedef struct mpi_family {
-    const char *name, *library; // for the reader; how the library's own name begins
-    const char *launchers[3];   // words in the path of its mpirun, links followed
+    const char *name, *library; // name for people; how the library's version text begins
+    const char *launchers[3];   // words in the path of its mpirun, after following links
     const char *packages;       // Debian's
 } mpi_family;
 

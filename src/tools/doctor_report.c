@@ -1,5 +1,5 @@
-// zero_doctor: what this machine is, and what it lacks. Looks only; what it runs is a short
-// product, and a second of transfers.
+// zero_doctor: what this machine is, and what it lacks. It changes nothing; what it runs is a short
+// matrix product and a second of disk transfers.
 #define _GNU_SOURCE
 #include "base/alloc.h"
 #include "base/bytes_text.h"
@@ -55,10 +55,10 @@ static void look_at_processor(const zr_doctor *d)
         has.amx_bf16 ? "yes" : "no", has.crc32 ? "yes" : "no");
 }
 
-// oneDNN is asked by name, so that a build without it needs nothing of it.
+// Finds oneDNN by its symbol's name, so that a build without it does not depend on it.
 static void look_at_onednn(const zr_doctor *d)
 {
-    // how dnnl_version_t begins
+    // The first fields of dnnl_version_t.
     typedef struct version {
         int major, minor, patch;
     } version;
@@ -70,7 +70,7 @@ static void look_at_onednn(const zr_doctor *d)
         zr_doctor_say(d, "oneDNN", "%d.%d.%d", ask()->major, ask()->minor, ask()->patch);
 }
 
-// Mean rate of a square product over about a fifth of a second.
+// Measures the mean rate of a square product over about a fifth of a second.
 static zero_status product_rate(zr_queue *queue, double *gflops, zero_error *error)
 {
     enum { SIDE = 1024 };
@@ -160,7 +160,7 @@ static void look_at_io(const zr_doctor *d)
         close(fd);
 }
 
-// The first line of a file of /sys, without its end.
+// Reports the first line of a file in /sys.
 static void look_at_setting(const zr_doctor *d, const char *name, const char *path)
 {
     char *text;

@@ -18,11 +18,11 @@
 
 enum {
     MARGIN = 12,
-    LEFT = 128, // room around; for the names of lanes
+    LEFT = 128, // margin around; room for the names of lanes
     LEAST_WIDTH = 860,
     MOST_WIDTH = 16000, // of the drawing
     CALL_WIDTH = 66,
-    PART_WIDTH = 16, // a call; a part of one that has a body
+    PART_WIDTH = 16, // a CALL; a part of one that has a body
     WIDTH = 8,       // any other instruction
     CALL_HEIGHT = 28,
     ROW_HEIGHT = 15,
@@ -33,7 +33,7 @@ enum {
     GAP = 16,
     LETTER = 7,
     LETTER_HEIGHT = 11,
-    TITLE_LETTER = 9, // about, of any font
+    TITLE_LETTER = 9, // approximate width, for any font
     COLORS = 8,
     NAME = 128,
 };
@@ -41,17 +41,17 @@ enum {
 typedef struct sheet {
     const zr_plan *plan;
     const zr_pass *pass;
-    int *x;       // (pass->count + 1) where instructions begin
+    int *x;       // (pass->count + 1) where each instruction begins
     int right, y; // where time ends; where the next lane begins
     zr_buffer body;
 } sheet;
 
 typedef struct box { // a rectangle that stands for something
     int x, y, width, height;
-    const char *class; // in the style
-    int color;         // of a piece; -1: the class has one
-    bool conditional;  // only under the instruction's `when`
-    const char *label; // left out where there is no room
+    const char *class; // CSS class of the style
+    int color;         // color of a piece; -1: the class sets it
+    bool conditional;  // happens only under the instruction's `when`
+    const char *label; // left out if there is no room for it
 } box;
 
 static const char style[] =
@@ -99,7 +99,7 @@ static void append_class(sheet *s, const box *b)
     zr_buffer_printf(&s->body, b->conditional ? " if\"" : "\"");
 }
 
-// told: what the box is, in words; a viewer shows it to who points at the box.
+// Draws a box. `told` says in words what it is; a viewer shows that when the pointer is on the box.
 static void put_box(sheet *s, const box *b, const char *told)
 {
     bool roomy = (int)strlen(b->label) * LETTER <= b->width && b->height >= LETTER_HEIGHT;
@@ -126,7 +126,7 @@ static bool takes_time(const zr_instruction *i)
     }
 }
 
-// A call that has a body computes between the instructions of it.
+// Returns an instruction's width. A call with a body computes between the instructions of its body.
 static int width_of(const zr_instruction *i)
 {
     int part = i->mark == ZR_BEGUN ? PART_WIDTH : 0;
@@ -135,7 +135,8 @@ static int width_of(const zr_instruction *i)
     return part + (takes_time(i) ? WIDTH : 0);
 }
 
-// Where more would be wider than the widest drawing all columns become narrower.
+// Finds where each column begins. If the sum is wider than the widest drawing, all columns become
+// narrower.
 static void find_columns(sheet *s)
 {
     int64_t sum = 0, whole = 0;
@@ -286,7 +287,7 @@ static void put_seam(sheet *s, int top)
     put_text(s, x + 3, top + LETTER_HEIGHT, NULL, "zero_forward returns");
 }
 
-// What a step does once, after its micro-batches.
+// Lists what a step does once, after its micro-batches.
 static void put_once(sheet *s)
 {
     zr_buffer line = {0};

@@ -17,7 +17,8 @@ static int count_flights(const zr_pass *pass, zr_lane lane)
     return count;
 }
 
-// Flights before *oldest have all ended.
+// Ends the open flights of the slot that instruction `at` awaits. Flights before *oldest have all
+// ended.
 static void end_flight(const zr_pass *pass, zr_flights *flights, int *oldest, int at)
 {
     const zr_slot slot = pass->at[at].slot;
@@ -43,7 +44,7 @@ static void find(const zr_pass *pass, zr_lane lane, zr_flights *flights)
     }
 }
 
-// ends: (rows) where the last flight of each ends.
+// Gives each flight a row. ends: (rows) where the last flight of each row ends.
 static void pack(zr_flights *flights, int *ends)
 {
     for (zr_flight *f = flights->at; f < flights->at + flights->count; f++) {

@@ -1,4 +1,5 @@
-// What a pass begins and ends later: exchanges between ranks, transfers between tiers.
+// The flights of a pass: what it begins and ends later, which are exchanges between ranks and
+// transfers between tiers.
 #ifndef ZR_TOOLS_PLAN_FLIGHTS_H
 #define ZR_TOOLS_PLAN_FLIGHTS_H
 
@@ -10,8 +11,8 @@ typedef enum zr_lane {
 } zr_lane;
 
 typedef struct zr_flight { // from the instruction that begins it to the AWAIT of its slot
-    int from, to;          // instructions; `to` is the pass's count where it goes on after the pass
-    int row;               // the lowest that nothing else of its lane is in meanwhile
+    int from, to; // instruction numbers; `to` is the pass's count if it lasts beyond the pass
+    int row;      // the lowest row in which no other flight of its lane is at that time
 } zr_flight;
 
 typedef struct zr_flights {
@@ -19,8 +20,8 @@ typedef struct zr_flights {
     int count, rows;
 } zr_flights;
 
-// ZERO_ERR_MEMORY. A GATHER of what is here already begins nothing, so it is no flight.
-// *out is freed with zr_flights_free, also after an error.
+// Lists the flights of one lane. A GATHER of what is already here begins nothing, so it is no
+// flight. Returns ZERO_ERR_MEMORY. *out is freed with zr_flights_free, also after an error.
 zero_status zr_flights_of(const zr_pass *pass, zr_lane lane, zr_flights *out, zero_error *error);
 void zr_flights_free(zr_flights *flights);
 

@@ -1,7 +1,6 @@
 // The paper's formulas (arXiv 1910.02054, section 5), for a model of which only the number of
-// parameters P is known.
-// Mixed-precision Adam: 2P parameters, 2P gradients, 12P optimizer (fp32 weights, momentum,
-// variance):
+// parameters P is known. Mixed-precision Adam has 2P bytes of parameters, 2P of gradients and 12P
+// of optimizer states (fp32 weights, momentum, variance):
 //
 //   stage 0: 16P   stage 1: 4P + 12P/N   stage 2: 2P + 14P/N   stage 3: 16P/N
 #include "base/bytes_text.h"
@@ -35,8 +34,8 @@ static int make_rows(const zero_plan_options *options, zr_plan_row *rows)
     return count;
 }
 
-// A GPT-2 of about that many parameters: 12 x layers x width^2, a hundred times wider than deep,
-// heads of 64.
+// Appends the shape of a GPT-2 with about that many parameters: 12 x layers x width^2 of them, a
+// width a hundred times the number of layers, and heads of 64.
 static void append_spec(double parameters, zr_buffer *out)
 {
     long long heads = llround(cbrt(parameters * 100 / 12) / 64);

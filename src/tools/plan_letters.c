@@ -1,5 +1,6 @@
-// zero plan --draw -: a row a piece, a column a CALL; the letter says what the piece does while the
-// unit computes. Of several the one that comes last here: f < g < o < r < b < F, B.
+// zero plan --draw -: one row for each piece, one column for each CALL. The letter says what
+// happens to the piece while the unit computes; if several things do, the last in this order is
+// shown: f < g < o < r < b < F, B.
 #include "plan/lives.h"
 #include "tools/plan_flights.h"
 #include "tools/plan_views.h"
@@ -12,9 +13,10 @@ typedef struct table {
     const zr_pass *pass;
     zr_buffer *out;
     int call_count;
-    int *calls;    // (call_count) instructions
+    int *calls;    // (call_count) instruction numbers
     char *letters; // (piece_count, call_count)
-    // (piece_count) where the walk stands: units read it; they add to its gradient.
+    // (piece_count) State at the current instruction: units read the piece; units add to its
+    // gradient.
     bool *reading, *adding;
 } table;
 
@@ -28,7 +30,8 @@ static int call_end(const table *t, int call)
     return t->calls[call] + t->pass->at[t->calls[call]].body;
 }
 
-// The piece does so from instruction `from` to instruction `to`: in every call that runs meanwhile.
+// Writes `what` for a piece from instruction `from` to instruction `to`: into every call that runs
+// in between.
 static void put_from_to(table *t, char what, int piece, int from, int to)
 {
     for (int c = 0; c < t->call_count; c++)
@@ -82,7 +85,7 @@ static void put_unit(table *t, int call)
         put_piece(t, unit->pieces[i], call);
 }
 
-// What a call finds bound when it begins, and what comes while it runs.
+// Writes what a call finds bound when it begins, and what is bound while it runs.
 static void put_calls(table *t)
 {
     int call = -1;
@@ -125,7 +128,7 @@ static int name_width(const zr_plan *plan)
     return width;
 }
 
-// The first call after the seam; call_count where there is none.
+// Returns the first call after the seam; call_count if there is none.
 static int seam_call(const table *t)
 {
     int c = 0;
@@ -134,7 +137,8 @@ static int seam_call(const table *t)
     return c;
 }
 
-// Numbers of columns from 1, read from top to bottom: one digit of each.
+// Writes one line of the column numbers, which count from 1 and are read from top to bottom: the
+// digit of each number that `unit` selects.
 static void append_digits(const table *t, const char *heading, int width, int unit)
 {
     int seam = seam_call(t);
@@ -173,7 +177,7 @@ static const char *unit_name(const table *t, int call)
     return zr_plan_unit_name(t->plan, t->pass->at[t->calls[call]].unit);
 }
 
-// "  1 to 4 forward: embed h.0 h.1 h.2", a line for calls of one kind that follow each other.
+// Appends lines like "  1 to 4 forward: embed h.0 h.1 h.2", one for each run of calls of one kind.
 static void append_names(const table *t)
 {
     for (int c = 0, end; c < t->call_count; c = end) {

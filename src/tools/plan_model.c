@@ -1,5 +1,5 @@
-// The plan of a model at every stage and several rank counts, by the same functions that plan a run
-// (contract 5).
+// The plan of a model at every stage and at several numbers of ranks, by the same functions that
+// plan a run (contract 5).
 #include "base/cpu.h"
 #include "files/run_directory.h"
 #include "plan/settings_fields.h"
@@ -49,7 +49,7 @@ static zero_status read_shape(zr_planner *p, zero_error *error)
     return zr_lm_create(&p->model_config, &p->model, error);
 }
 
-// Elasticity says which ranks there are, where the options do not.
+// Takes the number of ranks from elasticity, if the options do not give one.
 static zero_status find_ranks(zr_resolution *how, zr_config *config, zero_error *error)
 {
     const zero_plan_options *options = how->user;
@@ -146,8 +146,8 @@ static zero_status plan_automatic(const zr_planner *p, zr_buffer *out, zero_erro
     return ZERO_OK;
 }
 
-// The plan of the configuration, as the table's command has it: its stage, or the first that can
-// offload what it offloads.
+// Shows the plan of the configuration, as the table's command would run it: at its stage, or at the
+// first stage that can offload what it offloads.
 static zero_status show(const zr_planner *p, zr_buffer *out, zero_error *error)
 {
     const zero_plan_options *options = p->options;

@@ -1,4 +1,4 @@
-// zero plan --program: the passes as they are, in columns as wide as the widest of their cells.
+// zero plan --program: the passes as they are, in columns as wide as their widest cells.
 #include "tools/plan_views.h"
 
 #include <stdio.h>
@@ -6,11 +6,11 @@
 
 enum { CELL = 256, INDENT = 2 };
 
-typedef struct line { // an instruction, and where it stands
+typedef struct line { // an instruction and its position
     const zr_plan *plan;
     const zr_instruction *at;
     int number;
-    bool inside; // the body of a CALL
+    bool inside; // it is in the body of a CALL
 } line;
 
 static void write_number(const line *l, char out[static CELL])
@@ -57,7 +57,8 @@ static void write_space(zr_place place, char out[static CELL])
     snprintf(out, CELL, "%s+%lld", zr_space_name(place.space), (long long)place.first);
 }
 
-// An AWAIT of readers and an UNBIND name a space alone: the piece has one place in it.
+// Writes the place of an instruction. An AWAIT of readers and an UNBIND name only a space, because
+// the piece has just one place in it.
 static void write_place(const line *l, char out[static CELL])
 {
     zr_place place = l->at->place;
@@ -86,7 +87,7 @@ static void write_bytes(const line *l, char out[static CELL])
         snprintf(out, CELL, "%lld", (long long)l->at->bytes);
 }
 
-// The number of a fetch counts the pieces of every visit.
+// Writes the piece and the visit of a fetch. Its number counts ZERO_MAX_PIECES for every visit.
 static void write_fetched(const line *l, int index, char out[static CELL])
 {
     const zr_visit *visit = &l->plan->visits[index / ZERO_MAX_PIECES];
@@ -123,7 +124,7 @@ static void write_mark(const line *l, char out[static CELL])
 typedef struct column {
     const char *heading;
     void (*write)(const line *l, char out[static CELL]);
-    bool right; // a number
+    bool right; // aligned right, because it holds numbers
     const char *means;
 } column;
 
@@ -145,7 +146,7 @@ static const column columns[] = {
 };
 enum { COLUMNS = sizeof columns / sizeof columns[0] };
 
-// Columns of a line up to the last that is not blank.
+// Returns the number of columns up to the last one that is not blank.
 static int columns_used(const line *l)
 {
     char cell[CELL];
@@ -205,7 +206,7 @@ static void widen(void *user, const line *l)
 
 typedef struct writer {
     const int *widths; // (COLUMNS)
-    int seam;          // number before which zero_forward returns, -1: it does not in this pass
+    int seam; // number of the instruction before which zero_forward returns; -1: not in this pass
     zr_buffer *out;
 } writer;
 

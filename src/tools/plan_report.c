@@ -1,4 +1,4 @@
-// zero_plan: which way of planning, and the tables that both write.
+// zero_plan: the choice between the two ways of planning, and the tables that both write.
 #include "tools/plan_report.h"
 
 #include "base/bytes_text.h"

@@ -16,7 +16,7 @@ zero_status zr_planner_make(const zr_planner *p, int stage, int ranks, int64_t b
     zero_shape shape = {.batch = batch, .seq = p->seq, .threads = machine.threads};
     settings.stage = stage;
     machine.ranks = ranks;
-    machine.mapped = ranks <= ZERO_MAX_RANKS; // more are not on one machine
+    machine.mapped = ranks <= ZERO_MAX_RANKS; // more ranks cannot be on one machine
     machine.machine_ranks = (int)settings.kept_by;
     return zr_plan_create(p->model, &shape, &settings, &machine, out, error);
 }
@@ -50,7 +50,7 @@ bool zr_planner_is_limited(const zr_planner *p)
            p->config->offload.host_memory > 0;
 }
 
-// Whether a micro-batch of this size fits; a size that cannot even be planned does not.
+// Returns whether a micro-batch of this size fits. A size that cannot even be planned does not fit.
 static bool fits(const zr_planner *p, int stage, int ranks, int64_t batch)
 {
     zr_plan_row row;
@@ -126,7 +126,7 @@ zero_status zr_planner_rows(const zr_planner *p, zr_plan_row rows[ZR_PLANNER_MOS
     return ZERO_OK;
 }
 
-// The micro-batch of elasticity is not a matter of choice.
+// Elasticity determines the micro-batch, so that one must fit, not just any.
 const zr_plan_row *zr_planner_least(const zr_planner *p, const zr_plan_row *rows, int count)
 {
     for (int i = 0; i < count; i++)

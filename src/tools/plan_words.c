@@ -40,8 +40,8 @@ void zr_planner_command(const zr_planner *p, const zr_plan_row *row, zr_buffer *
     zr_buffer_printf(out, "\n");
 }
 
-// A plan knows bytes, not seconds: what measures them, of a new model without offload, by ranks
-// that this machine has cores for.
+// Appends the command that measures seconds, because a plan knows only bytes. There is one for a
+// new model without a configuration, on ranks for which this machine has cores.
 static void append_bench(const zr_planner *p, const zr_plan_row *row, zr_buffer *out)
 {
     const zero_plan_options *options = p->options;
@@ -60,7 +60,7 @@ static void append_command(const zr_planner *p, const zr_plan_row *row, zr_buffe
     append_bench(p, row, out);
 }
 
-// Where no row fits.
+// Says what to try if no row fits.
 static void append_way_out(const zr_planner *p, zr_buffer *out)
 {
     const zero_plan_options *options = p->options;
@@ -77,7 +77,7 @@ static void append_way_out(const zr_planner *p, zr_buffer *out)
         options->new_spec ? "--new" : "--model", zr_planner_model(p));
 }
 
-// "2.00 GB a rank and 512 MB on a rank's device"
+// Appends "2.00 GB a rank and 512 MB on a rank's device".
 static void append_limits(const zr_planner *p, zr_buffer *out)
 {
     const struct {

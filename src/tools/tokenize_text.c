@@ -1,4 +1,4 @@
-// zero_tokenize and zero_tokenizer_train: text files and records to ids in a file, or to a
+// zero_tokenize and zero_tokenizer_train: turn text files and records into a file of ids, or into a
 // tokenizer.
 #include "base/clock.h"
 #include "base/cpu.h"
@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef struct telling { // who is told how far it is
+typedef struct telling { // reports progress to the caller
     zero_bytes_done progress;
     void *user;
 } telling;
@@ -32,7 +32,7 @@ static void beat(void *user, const char *name, size_t done, size_t total)
 
 typedef struct tokenizing {
     telling telling;
-    char *tokenizer_path; // of the options' tokenizer itself
+    char *tokenizer_path; // directory to which the options' tokenizer leads
     zr_chat chat;
     zr_corpus *corpus;
     zr_tokenizer *tokenizer;
@@ -46,7 +46,7 @@ static zero_status take(void *user, const int32_t *ids, int64_t count, zero_erro
     return zr_token_writer_append(&job->writer, ids, count, error);
 }
 
-// The token file and its note replace those of an earlier call, and nothing else.
+// Checks that the token file and its note replace only those of an earlier call.
 static zero_status check_files(const zero_tokenize_options *options, const zr_reads *reads,
                                zero_error *error)
 {
@@ -165,7 +165,7 @@ zero_status zero_tokenize(const zero_tokenize_options *options, zero_tokenize_re
     return status;
 }
 
-// ---- learning -----------------------------------------------------------------------------------
+// ---- learning a tokenizer -----------------------------------------------------------------------
 
 static zero_status check_tokenizer_file(const zero_tokenizer_train_options *options,
                                         const char *name, const zr_reads *reads, zero_error *error)
@@ -209,7 +209,7 @@ typedef struct learning {
     telling telling;
     zr_bpe_trainer *trainer;
     int32_t vocabulary;
-    int64_t bytes; // of the text that was learnt from
+    int64_t bytes; // of the text learnt from
 } learning;
 
 static zero_status feed(void *user, const char *text, size_t length, zero_error *error)
