@@ -1,8 +1,8 @@
 // `zero bench step`: how close a training step is to the time of its matrix products alone, and
 // where the rest goes.
 //
-//   product time  the step's products, alone, at their shapes (the median of their own measurement in
-//                 this run)
+//   product time  the step's products, alone, at their shapes (the median of their own measurement
+//                 in this run)
 //   efficiency    product time / step time
 //   floor         products at the best rate measured for their shapes, and the bytes of everything
 //                 else at memory's bandwidth

@@ -1,13 +1,13 @@
-// zero plan --draw FILE: a micro-batch as SVG. Time goes to the right, an instruction a column:
+// zero plan --draw FILE: a micro-batch as SVG. Time goes to the right, one column an instruction:
 //
 //   calls      [wte][h.0][h.1]...[head]¦[h.1][h.0][wte]      ¦ zero_forward returns
 //   exchanges     [gather h.1]   ...   [reduce h.1]          from begin to AWAIT, in rows
 //   transfers  [fetch h.2]  ...              [store h.1]
-//   a panel for each space that holds bytes for a while: a rectangle a life (plan/lives.h), as high
-//   as its bytes, at its first byte
+//   a panel for each space that holds bytes for a while: a rectangle for each life (plan/lives.h)
+//   at its first byte, as high as its bytes
 //
 // An instruction that takes no time of its own (AWAIT, BIND, RELEASE, ...) has no width; calls are
-// wide. All coordinates are whole numbers, so that the text depends on no locale.
+// wide. All coordinates are whole numbers, so that the text is the same in every locale.
 #include "base/bytes_text.h"
 #include "plan/lives.h"
 #include "tools/plan_flights.h"

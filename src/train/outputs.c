@@ -25,7 +25,7 @@ static zero_status join(const char *directory, const char *name, char out[static
     return ZERO_OK;
 }
 
-// The directory itself, or the nearest above it that exists, must be writable.
+// Checks that the directory, or its nearest ancestor that exists, can be written to.
 static zero_status check_writable(const char *directory, zero_error *error)
 {
     char path[4096];
@@ -54,8 +54,8 @@ static zero_status check_writable(const char *directory, zero_error *error)
     return ZERO_OK;
 }
 
-// Where a run goes on, other things that lie among its own stay; what would be removed with it, is
-// not.
+// Checks one of the run's names. When a run continues, foreign files among its own stay; but files
+// that would be removed together with it make this fail.
 static zero_status check_entry(const zr_outputs_place *place, int entry, zero_error *error)
 {
     char path[4096], foreign[ZR_OWN_PATH];
@@ -73,7 +73,7 @@ static zero_status check_entry(const zr_outputs_place *place, int entry, zero_er
 
 static bool is_nothing(const char *name) { return !name[0]; }
 
-// A folder with nothing in it may have been made, or linked to another disk, for the run to come.
+// An empty folder is allowed: it may have been made, or linked to another disk, for the coming run.
 static bool is_empty_folder(const char *path)
 {
     char names[1024];
@@ -107,7 +107,7 @@ static zero_status remove_earlier(const char *directory, zero_error *error)
             continue;
         if (S_ISDIR(info.st_mode))
             ZERO_TRY(zr_directory_remove(path, error));
-        else if (zr_path_is_directory(path)) // on another disk: the link stays
+        else if (zr_path_is_directory(path)) // a link to another disk, which stays
             ZERO_TRY(zr_directory_empty(path, error));
         else if (unlink(path))
             return zr_fail_errno(error, ZERO_ERR_IO, errno,
@@ -116,7 +116,8 @@ static zero_status remove_earlier(const char *directory, zero_error *error)
     return ZERO_OK;
 }
 
-// A job that was ended and starts again finds its lock still held by what has not quite gone.
+// Waits for the lock when a run continues, because a job that was killed and starts again may find
+// it still held by its own last process.
 static zero_status lock(zr_outputs *out, zr_outputs_way way, zero_error *error)
 {
     double end = zr_clock_seconds() + (way == ZR_OUTPUTS_GO_ON ? LOCK_SECONDS : 0);
@@ -151,8 +152,8 @@ static zero_status write_config(const zr_outputs *out, const char *config_text, 
     return zr_file_write_in(out->directory, "config.json", config_text, strlen(config_text), error);
 }
 
-// An earlier run goes before this one's name comes: what is left of it is never taken for this
-// one's.
+// Removes the earlier run before this run's job is noted, so that what is left of it is never taken
+// for this run's.
 zero_status zr_outputs_begin(zr_outputs *out, const zr_outputs_place *place,
                              const char *config_text, const char *job, zero_error *error)
 {
@@ -167,7 +168,8 @@ zero_status zr_outputs_begin(zr_outputs *out, const zr_outputs_place *place,
     return zr_metrics_open(path, 0, &out->metrics, error);
 }
 
-// Bytes of the first `lines` whole lines, or of as many as there are.
+// Returns the bytes of the first `lines` whole lines, or of as many as there are; *lines is how
+// many.
 static size_t find_end(const char *text, size_t length, int64_t *lines)
 {
     const char *end = text;
@@ -203,13 +205,13 @@ zero_status zr_outputs_open(const zr_outputs_place *place, zr_outputs *out, zero
     ZERO_TRY(zr_directory_create(place->directory, error));
     zero_status status = lock(out, place->way, error);
     if (status == ZERO_OK)
-        status = zr_outputs_check(place, error); // another run may have come first
+        status = zr_outputs_check(place, error); // again, because another run may have come first
     if (status != ZERO_OK)
         zr_outputs_close(out, true);
     return status;
 }
 
-// Of a name that a start sweeps away, should this one be killed.
+// The name is one that the next start sweeps away, should this run be killed.
 zero_status zr_outputs_mark(const char *directory, char name[static ZR_OUTPUTS_MARK],
                             zero_error *error)
 {
@@ -228,7 +230,8 @@ bool zr_outputs_sees(const char *directory, const char *name)
 {
     double end = zr_clock_seconds() + SHOWN_SECONDS;
     for (;;) {
-        DIR *fresh = opendir(directory); // what is kept of it is compared with the server's
+        // opening it makes the client compare its cache with the server
+        DIR *fresh = opendir(directory);
         if (fresh)
             closedir(fresh);
         if (zr_path_has(directory, name))

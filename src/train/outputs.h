@@ -1,6 +1,6 @@
 // The directory of --out: metrics.jsonl, config.json, checkpoints/, model/ and best/. Rank 0 holds
-// its lock for the whole run; nothing is written before everything that can be checked has been,
-// and each file is whole or absent.
+// its lock for the whole run. Nothing is written before everything that can be checked has been
+// checked, and each file is whole or absent.
 #ifndef ZR_TRAIN_OUTPUTS_H
 #define ZR_TRAIN_OUTPUTS_H
 
@@ -12,56 +12,59 @@
 typedef struct zr_outputs {
     const char *directory;
     int lock;     // -1: not held
-    bool created; // the directory is ours
+    bool created; // this run created the directory
     zr_metrics *metrics;
-    int64_t lost_steps; // of an earlier attempt, after what zr_outputs_go_on kept
+    int64_t lost_steps; // steps of an earlier attempt that zr_outputs_go_on cut off
     double lost_milliseconds;
 } zr_outputs;
 
-// with a run that lies there: refuse, remove, go on
+// What to do with a run that is already there: refuse, replace it, or continue it.
 typedef enum zr_outputs_way { ZR_OUTPUTS_NEW, ZR_OUTPUTS_REPLACE, ZR_OUTPUTS_GO_ON } zr_outputs_way;
 
 typedef struct zr_outputs_place {
     const char *directory;
     zr_outputs_way way;
-    // going on: there is no checkpoint, so it begins anew and replaces the models that lie there
+    // GO_ON: there is no checkpoint, so the run starts over and replaces the models that are there.
     bool loses;
-    zr_reads reads; // what is never replaced
+    zr_reads reads; // files that are never replaced
 } zr_outputs_place;
 
-// Rank 0, changes nothing: ZERO_ERR_USAGE where a run lies there and may not be replaced, or what
-// lies there under a run's names is not a run's, or is read;
-// ZERO_ERR_IO where nothing can be written.
+// Checks whether the run may write there; changes nothing. Rank 0 calls it. Returns ZERO_ERR_USAGE
+// if a run is there and may not be replaced, or if something that has the name of a run's file is
+// not a run's, or is read by this run; ZERO_ERR_IO if nothing can be written.
 zero_status zr_outputs_check(const zr_outputs_place *place, zero_error *error);
 
-// Rank 0: makes and locks the directory (going on, it waits up to 5 s for the lock), and checks it
-// again. Nothing of an earlier run has changed.
+// Makes and locks the directory, and checks it again. Rank 0 calls it. With GO_ON it waits up to 5
+// s for the lock. Nothing of an earlier run has changed yet.
 zero_status zr_outputs_open(const zr_outputs_place *place, zr_outputs *out, zero_error *error);
-// Rank 0, then: removes what an earlier run left and what killed ones did, notes whose it is (job,
-// or NULL), writes the configuration and opens the metrics; going on, it leaves these two to
-// zr_outputs_go_on, once it is known from where.
+// Removes what an earlier run or killed runs left, notes whose run this is (job, or NULL), writes
+// the configuration and opens the metrics. Rank 0 calls it after zr_outputs_open. With GO_ON it
+// leaves configuration and metrics to zr_outputs_go_on, which is called once the checkpoint is
+// known.
 zero_status zr_outputs_begin(zr_outputs *out, const zr_outputs_place *place,
                              const char *config_text, const char *job, zero_error *error);
-// A file in the directory that shows other ranks which it is: rank 0 makes one, of a name that no
-// other has; the others look for it, for as long as a network's file system may take to show it;
-// rank 0 removes it. Not collective.
+// A file by which other ranks recognise the directory. Rank 0 makes one with a unique name
+// (zr_outputs_mark), the others look for it for as long as a network's file system may take to show
+// it (zr_outputs_sees), and rank 0 removes it. Not collective.
 enum { ZR_OUTPUTS_MARK = 64 };
 zero_status zr_outputs_mark(const char *directory, char name[static ZR_OUTPUTS_MARK],
                             zero_error *error);
 bool zr_outputs_sees(const char *directory, const char *name);
 void zr_outputs_unmark(const char *directory, const char *name);
-// lines of the metrics; those after them are cut off
+// Keeps `lines` lines of the metrics and cuts off those after them; writes the configuration.
 zero_status zr_outputs_go_on(zr_outputs *out, const char *config_text, int64_t lines,
                              zero_error *error);
-bool zr_outputs_are_of(const char *directory, const char *job); // not under the lock
-// Closes; with `discard` a directory that holds no step of a run is removed again. Zeroed outputs
-// (lock -1) are fine.
+// Returns whether the outputs are of this job. The lock is not held.
+bool zr_outputs_are_of(const char *directory, const char *job);
+// Closes the outputs; `discard` also removes a directory that this run created. Zeroed outputs with
+// lock -1 are allowed.
 void zr_outputs_close(zr_outputs *outputs, bool discard);
 
 #define ZR_GENERATION_CONFIG "generation_config.json"
 
-// Rank 0: makes directory/name and writes everything but the weights; generation: of
-// generation_config.json, NULL: there is none. *path: where the weights go; zr_free.
+// Makes directory/name and writes everything but the weights. Rank 0 calls it. `generation` is the
+// text of generation_config.json; NULL: there is none. *path is where the weights go; the caller
+// frees it with zr_free.
 zero_status zr_outputs_model(const char *directory, const char *name, const zr_lm_config *config,
                              const zr_tokenizer *tokenizer, const char *generation, char **path,
                              zero_error *error);

@@ -1,8 +1,8 @@
-// The checkpoints of a training while it runs: when, where, how many.
+// The checkpoints of a training while it runs: when, where and how many.
 //
 //   OUT/checkpoints/step-00000100/    whole or absent (checkpoint/states.h)
-//   OUT/checkpoints/latest            "step-00000100 1a2b3c4d": a name and its checksum; a hint,
-//                                     the directories themselves count
+//   OUT/checkpoints/latest            "step-00000100 1a2b3c4d": a name and its checksum. It is a
+//                                     hint; the directories themselves count.
 #include "base/bytes_text.h"
 #include "base/clock.h"
 #include "base/file.h"
@@ -19,7 +19,7 @@
 #include <sys/statvfs.h>
 #include <time.h>
 
-// seconds: before a scheduler's end, besides what steps and saves have taken so far
+// Seconds to leave before a scheduler's end, in addition to what steps and saves have taken so far.
 static const double LEAST_TO_END = 60;
 
 static void tell_shared(zr_train_saves *saves, int64_t step, const char *path, const char *others,
@@ -33,7 +33,7 @@ static void tell_shared(zr_train_saves *saves, int64_t step, const char *path, c
     saves->left_step = step;
 }
 
-// Rank 0. One that has something else in its folder stays.
+// Removes an older checkpoint, unless its folder also has other files. Rank 0 calls it.
 static zero_status remove_older(zr_train *train, int64_t step, zero_error *error)
 {
     char others[1024];
@@ -49,8 +49,8 @@ static zero_status remove_older(zr_train *train, int64_t step, zero_error *error
     return status;
 }
 
-// Rank 0: the newest `keep` that are whole stay, the one just written among them. Newer ones than
-// that are damaged: it was resumed before them.
+// Keeps the newest `keep` whole checkpoints, including the one just written. Checkpoints of later
+// steps are damaged, because the run resumed before them; they are left alone. Rank 0 calls it.
 static zero_status remove_beyond(zr_train *train, const zr_checkpoints *found, zero_error *error)
 {
     const zero_train_options *options = train->asked.options;
@@ -93,14 +93,14 @@ static zr_run_state state_of(const zr_train *train)
     };
 }
 
-// Where the communicator itself has failed there is no run to go on with.
+// A run cannot go on if the communicator itself has failed.
 bool zr_train_is_fatal(zero_status status)
 {
     return status == ZERO_ERR_PEER || status == ZERO_ERR_TIMEOUT || status == ZERO_ERR_INTERNAL;
 }
 
-// A checkpoint that cannot be written is told, and harms nothing: the next one is tried when its
-// time has come.
+// Reports a checkpoint that cannot be written; training goes on, and the next one is tried when it
+// is due.
 static zero_status settle(const zr_train *train, zero_status status, const zero_error *error)
 {
     if (status == ZERO_OK || zr_train_is_fatal(status))
@@ -142,7 +142,7 @@ zero_status zr_train_begin_checkpoint(zr_train *train, int64_t step, zero_error 
     return settle(train, status, error);
 }
 
-// A checkpoint that is there stays there if this fails.
+// If this fails, existing checkpoints stay.
 void zr_train_announce_checkpoint(zr_train *train)
 {
     zero_error error = {0};
@@ -189,7 +189,7 @@ bool zr_train_is_out_of_time(const zr_train *train)
            (double)time(NULL) + needed >= train->asked.options->end_by;
 }
 
-// Now, and not beside the next step; settled like every other one.
+// Saves at once instead of beside the next step, and settles a failure like for any other save.
 static zero_status save_now(zr_train *train, int64_t step, bool owed, zero_error *error)
 {
     train->run.owed = owed;
@@ -200,7 +200,7 @@ static zero_status save_now(zr_train *train, int64_t step, bool owed, zero_error
     return status;
 }
 
-// About: fp32 vectors, without headers and manifest.
+// Estimates the bytes from the fp32 vectors, without headers and manifest.
 static int64_t checkpoint_bytes(const zr_plan *plan)
 {
     int64_t fp32 = plan->parameters * (1 + plan->settings.state_vectors) * (int64_t)sizeof(float);
@@ -210,8 +210,8 @@ static int64_t checkpoint_bytes(const zr_plan *plan)
                 : 0);
 }
 
-// Rank 0. The models that are written after it need room too: less than twice what it takes is too
-// little.
+// Returns whether the disk has room for twice the checkpoint, because the models that are written
+// after it need room too. Rank 0 calls it.
 static bool has_room(const zr_train *train)
 {
     const char *out = train->asked.options->out_dir;
@@ -219,7 +219,7 @@ static bool has_room(const zr_train *train)
     char needed[ZR_BYTES_TEXT], available[ZR_BYTES_TEXT];
     int64_t bytes = checkpoint_bytes(zr_engine_plan(train->run.engine));
     if (statvfs(out, &disk))
-        return true; // saving says why
+        return true; // saving will report the reason
     double free_bytes = (double)disk.f_bavail * (double)disk.f_frsize;
     if (free_bytes >= 2 * (double)bytes)
         return true;
@@ -268,8 +268,8 @@ static zero_status tell_lost(const zr_train_saves *saves, zero_status status, co
         why->message);
 }
 
-// What a run has come to is not lost with its model: it is in the last checkpoint, or in one that
-// is tried now.
+// The result of a run must not be lost with its model, so a last checkpoint is tried if there is
+// none.
 zero_status zr_train_rescue(zr_train *train, zero_status status, zero_error *error)
 {
     const zr_train_saves *saves = &train->run.saves;
@@ -278,7 +278,7 @@ zero_status zr_train_rescue(zr_train *train, zero_status status, zero_error *err
     zero_error why = *error, last = {0};
     if (zr_train_is_fatal(status))
         return status;
-    if (saves->saved_step != end && saves->saving_step != end) // else it has been tried
+    if (saves->saved_step != end && saves->saving_step != end) // otherwise it has been tried
         ZERO_TRY(save_now(train, end, false, &last));
     if (saves->saved_step != end)
         return tell_lost(saves, status, &why, error);
@@ -296,7 +296,7 @@ zero_status zr_train_save_and_stop(zr_train *train, int64_t step, bool owed, zer
     if (options->dry_run)
         return zr_fail(error, ZERO_ERR_CANCELLED,
                        "ended as asked after step %lld; a dry run keeps nothing", (long long)step);
-    if (train->run.saves.saved_step != step) // else it was, with what is owed
+    if (train->run.saves.saved_step != step) // otherwise it was saved, with what is owed
         ZERO_TRY(save_now(train, step, owed, error));
     if (train->run.saves.saved_step != step)
         return zr_fail(error, ZERO_ERR_IO,

@@ -1,5 +1,5 @@
-// The configuration of a training: the file, the flags, what a run that goes on keeps
-// (setup/keep.c), and the program's own choices where nobody made one.
+// The configuration of a training: the file, the flags, what a run that continues keeps
+// (setup/keep.c), and the program's own choices for what nobody chose.
 #include "files/run_record.h"
 #include "setup/defaults.h"
 #include "setup/keep.h"
@@ -13,7 +13,7 @@
 
 enum { DEFAULT_SEED = 1337 };
 
-// --seed and --lr have fields of their own.
+// --seed and --lr have option fields of their own, so they are applied here.
 static zero_status apply_seed(const zero_train_options *options, zr_config *config,
                               const zero_logger *logger, zero_error *error)
 {
@@ -52,7 +52,8 @@ static zr_config_facts facts_of(const zr_train *train, int64_t steps)
     return facts;
 }
 
-// After the flags: those with fields of their own, and what a run that goes on keeps.
+// Applies, after the other flags, those with fields of their own, and what a run that continues
+// keeps.
 static zero_status amend(zr_resolution *how, zr_config *config, zero_error *error)
 {
     const zr_train *train = how->user;
@@ -93,8 +94,8 @@ static zero_status make_config(zr_train *train, int64_t steps, const zero_logger
     return ZERO_OK;
 }
 
-// Nothing is refused for the model's size or the text's length, which are not known yet: any will
-// do.
+// Uses any number for the facts that are not known yet, the model's size and the text's length, so
+// nothing is refused because of them.
 zero_status zr_train_check_config(zr_train *train, zero_error *error)
 {
     const zr_config_facts facts = {.ranks = train->comm->size,
@@ -110,7 +111,7 @@ zero_status zr_train_check_config(zr_train *train, zero_error *error)
     return status;
 }
 
-// tokens_of_step: of all ranks.
+// tokens_of_step is over all ranks.
 static int64_t steps_of(const zr_train_asked *asked, int64_t tokens, int64_t tokens_of_step)
 {
     const zero_train_options *options = asked->options;
@@ -121,8 +122,8 @@ static int64_t steps_of(const zr_train_asked *asked, int64_t tokens, int64_t tok
     return options->steps ? options->steps : zr_default_steps(tokens, tokens_of_step);
 }
 
-// How long to train follows from the batch, the schedule from how long: so the configuration is
-// resolved once for its batch.
+// The number of steps follows from the batch, and the schedule from the number of steps, so the
+// configuration is first resolved just for its batch.
 static zero_status choose_steps(zr_train *train, zero_error *error)
 {
     zr_config *probe = NULL;
@@ -134,8 +135,7 @@ static zero_status choose_steps(zr_train *train, zero_error *error)
     return ZERO_OK;
 }
 
-// What the configuration says while it is resolved, in line with the other lines before the first
-// step.
+// Prints the lines of the resolution aligned with the other lines before the first step.
 static void write_choice(void *user, zero_log_level level, const char *message)
 {
     const zr_train *train = user;
@@ -185,7 +185,7 @@ zero_status zr_train_place(zr_train *train, zero_error *error)
     return zr_tiling_choose(&options, resolved->config, shape, error);
 }
 
-// What was chosen or given outside of the file.
+// Collects what was chosen or given outside of the file.
 static zr_run_record record_of(const zr_train *train)
 {
     const zero_train_options *options = train->asked.options;

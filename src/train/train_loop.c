@@ -1,5 +1,5 @@
-// The steps of a training, with what happens between them: metrics, progress, evaluation, the best
-// model so far.
+// The steps of a training, and what happens between them: metrics, progress, evaluation, and the
+// best model so far.
 #include "base/clock.h"
 #include "comm/agree.h"
 #include "engine/engine_inner.h"
@@ -10,27 +10,29 @@
 #include <stdio.h>
 #include <string.h>
 
-// of a run; an evaluation between steps reads at most 1/20 of the windows trained on since the last
-// one
+// EVALUATIONS of a run; an evaluation between steps reads at most 1/EVAL_SHARE of the windows
+// trained on since the last one.
 enum { EVALUATIONS = 10, EVAL_SHARE = 20 };
 
 #define ALL_OF_IT "all of the held-out text"
 
-typedef enum verdict { GO_ON, SAVE, LEAVE, STOP } verdict; // of a step: the largest of all ranks
+// after a step; the largest of all ranks counts
+typedef enum verdict { GO_ON, SAVE, LEAVE, STOP } verdict;
 
 typedef struct loop {
     zr_train *train;
     int64_t micro_batch, eval_every, eval_batches; // eval_batches 0: the whole text
     int32_t *tokens, *targets;                     // (micro_batch, seq)
     double previous_loss;
-    double smooth_ms, smooth_weight; // mean of the last steps' time
+    // milliseconds: decaying sums for the mean time of recent steps
+    double smooth_ms, smooth_weight;
     zero_traffic before;
     zero_io io_before;
-    bool left; // an evaluation ended before its end, as the run is to
+    bool left; // an evaluation stopped early, because the run is to end
 } loop;
 
-// The rows of the engine's next micro-batch: which they are follows from its number in the whole
-// training.
+// Reads the rows of the engine's next micro-batch. Its number in the whole training determines
+// which rows they are.
 static zero_status read_rows(loop *l, zero_error *error)
 {
     zr_train *train = l->train;
@@ -69,8 +71,8 @@ static zero_status refuse_nonfinite(const zr_train *train, const zero_step_info 
     return zr_comm_agree(train->comm, ZERO_ERR_NONFINITE, error);
 }
 
-// A dynamic scale is tried out by overflows: the first step that one skips is nothing to worry
-// about.
+// Warns of a skipped step. A dynamic loss scale is found by overflows, so the first steps that it
+// skips are normal.
 static zero_status report_skip(const zr_train *train, const zero_step_info *info, zero_error *error)
 {
     char name[256], scale[64] = "";
@@ -106,7 +108,7 @@ static zero_traffic traffic_since(loop *l)
     return zero_traffic_between(&l->before, &now);
 }
 
-// Rank 0. A line that cannot be written is missing; the run goes on.
+// Reports a metrics line that could not be written; the run goes on without it. Rank 0 calls it.
 static void settle_line(zr_train *train, int64_t step, zero_status status, const zero_error *error)
 {
     if (status != ZERO_OK && !train->run.metrics_failed)
@@ -116,7 +118,7 @@ static void settle_line(zr_train *train, int64_t step, zero_status status, const
     train->run.metrics_failed = status != ZERO_OK;
 }
 
-// What the last steps took in the mean, milliseconds.
+// Returns the mean time of recent steps, in milliseconds.
 static double mean_of_last(loop *l, double milliseconds)
 {
     l->smooth_weight = 0.95 * l->smooth_weight + 0.05;
@@ -147,8 +149,8 @@ static void write_line(loop *l, const zero_step_info *info, int64_t tokens, doub
                     zr_metrics_step_write(train->run.outputs.metrics, &line, &error), &error);
 }
 
-// Rank 0: the line of metrics.jsonl, and the event; returns what the caller answers: whether it
-// wants the end.
+// Writes the line of metrics.jsonl and sends the event. Returns the caller's answer: whether it
+// wants the run to end. Rank 0 calls it.
 static int report_step(loop *l, const zero_step_info *info, double milliseconds)
 {
     int64_t steps = l->train->resolved.steps;
@@ -171,7 +173,8 @@ static int report_step(loop *l, const zero_step_info *info, double milliseconds)
     return zr_train_tell(l->train, &event);
 }
 
-// Whether this rank wants the run to end: a signal may reach any rank, the clock is rank 0's.
+// Returns whether this rank wants the run to end: a signal may reach any rank, and the clock is
+// rank 0's.
 static bool wants_to_leave(void *user)
 {
     const zr_train *train = user;
@@ -179,8 +182,8 @@ static bool wants_to_leave(void *user)
     return (asked && *asked) || (train->comm->rank == 0 && zr_train_is_out_of_time(train));
 }
 
-// One that cannot be written is told once for each cause, and harms nothing: what was best before
-// stays, and is what the next one has to beat.
+// Saves the best model so far. If it cannot be written, each cause is reported once and the run
+// goes on; the previous best stays, and the next one still has to beat it.
 static zero_status keep_best(zr_train *train, int64_t step, double loss, zero_error *error)
 {
     double before = train->run.evals.best;
@@ -197,7 +200,7 @@ static zero_status keep_best(zr_train *train, int64_t step, double loss, zero_er
     return ZERO_OK;
 }
 
-// What was read, in words.
+// Writes what was read, in words.
 static void describe_read(int64_t batches, int64_t windows, char *out, size_t size)
 {
     if (batches > 0)
@@ -206,8 +209,8 @@ static void describe_read(int64_t batches, int64_t windows, char *out, size_t si
         snprintf(out, size, ALL_OF_IT);
 }
 
-// A line of metrics.jsonl, a point of a curve, an event. Points of one curve read the same part of
-// the text; what reads all of it is in metrics.jsonl.
+// Reports an evaluation as a line of metrics.jsonl, a point of a curve and an event. All points of
+// a curve read the same part of the text, so an evaluation of all of it is only in metrics.jsonl.
 static void report_evaluation(loop *l, int64_t step, int64_t batches,
                               const zr_windows_result *result, bool best)
 {
@@ -234,7 +237,7 @@ static void report_evaluation(loop *l, int64_t step, int64_t batches,
     zr_train_tell(l->train, &event);
 }
 
-// Which model is best is decided by evaluations that read the same part of the text.
+// Evaluates the model. Only evaluations that read the same part of the text decide which is best.
 static zero_status evaluate(loop *l, int64_t step, int64_t batches, zero_error *error)
 {
     zr_train *train = l->train;
@@ -266,12 +269,12 @@ static zero_status sample(loop *l, int64_t step, zero_error *error)
     return ZERO_OK;
 }
 
-// What may come between two steps. The last step is always evaluated. Where the run is to end
-// meanwhile it is saved, and does all of this again.
+// Does what comes between two steps: evaluation and sample. The last step is always evaluated. If
+// the run is to end during the evaluation it is saved, and does all of this again when it resumes.
 static zero_status between_steps(loop *l, int64_t step, zero_error *error)
 {
     const zero_train_options *options = l->train->asked.options;
-    // a replay ends with the state that was saved
+    // A replay must end with the state that was saved.
     bool last = step == l->train->resolved.steps && !l->train->asked.replay_to;
     if (last)
         ZERO_TRY(zero_finish_update(l->train->run.engine, error));
@@ -284,7 +287,7 @@ static zero_status between_steps(loop *l, int64_t step, zero_error *error)
     return ZERO_OK;
 }
 
-// What this rank wants after a step; stop: the caller's answer, which is rank 0's.
+// Returns what this rank wants after a step; `stop` is the caller's answer on rank 0.
 static verdict judge(zr_train *train, int64_t step, int stop)
 {
     if (stop)
@@ -310,12 +313,12 @@ static zero_status settle_step(zr_train *train, const zero_step_info *info, zero
 {
     if (!isfinite(info->loss))
         return refuse_nonfinite(train, info, error);
-    if (info->updated) // which waited for all that was to be written
+    if (info->updated) // the update waited for everything that was being written
         ZERO_TRY(zr_train_end_checkpoint(train, error));
     return info->skipped ? report_skip(train, info, error) : ZERO_OK;
 }
 
-// What follows, on every rank.
+// Agrees with all ranks on what follows the step.
 static zero_status agree_on_verdict(zr_train *train, int64_t step, int stop, int64_t *out,
                                     zero_error *error)
 {
@@ -331,7 +334,8 @@ static zero_status follow_verdict(loop *l, int64_t step, int64_t verdict, zero_e
 {
     zr_train *train = l->train;
     bool last = step == train->resolved.steps;
-    bool more = step < train->resolved.steps || l->eval_every > 0; // else the run ends as ever
+    // otherwise the run ends as usual
+    bool more = step < train->resolved.steps || l->eval_every > 0;
     if (verdict == LEAVE && more)
         return zr_train_save_and_stop(train, step, true, error);
     if (last)
@@ -356,7 +360,7 @@ static zero_status run_step(loop *l, zero_error *error)
     return follow_verdict(l, info.step, verdict, error);
 }
 
-// A loss over other windows than those that the best one was measured over says nothing about it.
+// Forgets the best loss if it was measured over other windows, because the two do not compare.
 static void compare_best(zr_train *train, int64_t windows)
 {
     bool other = isfinite(train->run.evals.best) && train->run.evals.best_windows &&

@@ -1,5 +1,5 @@
-// What a training may write where: checked before anything is read, opened under the lock of --out
-// before the first step.
+// What a training may write, and where. It is checked before anything is read, and opened under the
+// lock of --out before the first step.
 #include "base/clock.h"
 #include "comm/agree.h"
 #include "files/own.h"
@@ -33,7 +33,7 @@ zero_status zr_train_check_outputs(zr_train *train, zero_error *error)
     return zr_train_profile_check(train, error);
 }
 
-// What the configuration asks for may lie in out_dir, but not where the run writes.
+// Files that the configuration asks for may lie in out_dir, but not where the run itself writes.
 zero_status zr_train_check_places(const zr_train *train, zero_error *error)
 {
     const zr_config *config = train->resolved.config;
@@ -55,8 +55,8 @@ zero_status zr_train_check_places(const zr_train *train, zero_error *error)
     return ZERO_OK;
 }
 
-// What a rank writes into its checkpoints and models it writes where rank 0 does: every one looks
-// for a file that rank 0 has made there.
+// Checks that this rank's out_dir is the one that rank 0 writes to, because all ranks write into
+// it: the rank looks for a file that rank 0 has made there.
 static zero_status look_for(const zr_train *train, const char *name, zero_error *error)
 {
     char host[256] = "";
@@ -70,7 +70,7 @@ static zero_status look_for(const zr_train *train, const char *name, zero_error 
                    out, train->comm->rank, host);
 }
 
-// Before anything that lies there is changed.
+// This comes before anything in the directory is changed.
 static zero_status check_shared(const zr_train *train, zero_error *error)
 {
     char name[ZR_OUTPUTS_MARK] = "";

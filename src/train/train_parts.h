@@ -1,5 +1,5 @@
-// One training, in its parts: what is asked, what it is about, what was resolved, and what runs.
-// Each part says who fills it; from then on the others only read it.
+// One training, in parts: what is asked, what it is about, what was resolved, and what runs. Each
+// part says who fills it; after that the others only read it.
 #ifndef ZR_TRAIN_TRAIN_PARTS_H
 #define ZR_TRAIN_TRAIN_PARTS_H
 
@@ -12,77 +12,83 @@
 #include "train/outputs.h"
 #include <zero/tools.h>
 
-typedef struct zr_train_asked { // filled before anything is read: training.c, train_resume.c
+typedef struct zr_train_asked { // filled before anything is read, by training.c and train_resume.c
     const zero_train_options *options;
-    // zero_train's: what it was given, with the model's and the tokenizer's own directories
+    // For zero_train: the options that it was given, with model and tokenizer as directories.
     struct {
         zero_train_options options;
         char *model_dir, *tokenizer;
     } own;
-    int64_t replay_to;    // a replay ends after so many steps, and keeps nothing; 0: a training
-    bool resume;          // it goes on with what lies in out_dir; the same on every rank
-    bool has_checkpoint;  // rank 0: out_dir has one that is whole
-    zr_run_before before; // of what it goes on from
+    int64_t replay_to;    // a replay ends after this step and keeps nothing; 0: a training
+    bool resume;          // the run continues what is in out_dir; the same on every rank
+    bool has_checkpoint;  // rank 0: out_dir has a whole checkpoint
+    zr_run_before before; // the run that this one continues
 } zr_train_asked;
 
-typedef struct zr_train_subject {   // what is trained, on what: train_read.c
-    zr_corpus *corpus, *val_corpus; // val_corpus only where --val names a file
+typedef struct zr_train_subject {   // what is trained, on what; filled by train_read.c
+    zr_corpus *corpus, *val_corpus; // val_corpus only if --val names a file
     zr_reading_progress reading;
     zr_chat chat; // how messages are written
     zr_tokenizer *tokenizer;
     zr_dataset data, val; // val.count 0: nothing is held out
     bool val_is_tenth;
-    char data_hash[17]; // of the streams of tokens to train and to evaluate on, and of
-                        // the tokenizer, hexadecimal; from zr_train_hash_data on
+    // Hash of the token streams to train and to evaluate on, and of the tokenizer, in hexadecimal;
+    // filled by zr_train_hash_data.
+    char data_hash[17];
     zr_lm_config model_config;
-    zr_lm_shape shape; // what follows from it
+    zr_lm_shape shape; // derived from model_config
     zero_model *model;
     int64_t parameters;
-    char *generation; // generation_config.json of the model that is trained further,
-                      // for the one that is written; NULL: none
+    // generation_config.json of the model that is trained further, for the one that is written;
+    // NULL: there is none.
+    char *generation;
 } zr_train_subject;
 
-typedef struct zr_train_resolved { // how: train_configure.c
-    char *file_text;               // of the configuration file; NULL: none
+typedef struct zr_train_resolved { // how it is trained; filled by train_configure.c
+    char *file_text;               // text of the configuration file; NULL: none
     size_t file_length;
     int64_t seq, steps, seed;
-    zr_config *config;       // the engine's from zr_train_make_engine on
-    char *config_text;       // the same, as JSON, with what else the run was made with
-    bool keeps_weight_decay; // the value of the run before holds, as the configuration gives none:
-                             // what goes on from this run keeps it, too
+    zr_config *config; // owned by the engine from zr_train_make_engine on
+    char *config_text; // the same as JSON, with what else the run was made with
+    // The value is that of the run before, because the configuration gives none; a run that
+    // continues this one keeps it too.
+    bool keeps_weight_decay;
     zr_threads threads;
-    zr_step_range profiled; // steps of --profile; first 0: none
+    zr_step_range profiled; // steps that --profile records; first 0: none
 } zr_train_resolved;
 
-typedef struct zr_train_saves { // checkpoints: train_checkpoint.c
-    int64_t saved_step;         // of the newest
-    int64_t saving_step;        // of the one that is being written, or was last
-    int64_t left_step;          // of the last older one that stayed because its folder holds
-                                // something else; 0: none, and none was told
-    zero_checkpoint *saving;    // NULL: none is being written
-    double saved_at;            // seconds of zr_clock_seconds, when the last one was begun
-    double longest;             // seconds
+typedef struct zr_train_saves { // the checkpoints; filled by train_checkpoint.c
+    int64_t saved_step;         // step of the newest
+    int64_t saving_step;        // step of the one being written, or of the last one begun
+    // Step of the last older checkpoint that was kept because its folder has other files; reported
+    // once; 0: none.
+    int64_t left_step;
+    zero_checkpoint *saving; // NULL: none is being written
+    double saved_at;         // zr_clock_seconds when the last one was begun
+    double longest;          // longest time that one took, in seconds
 } zr_train_saves;
 
-typedef struct zr_train_evals { // over the held-out text: train_loop.c
+typedef struct zr_train_evals { // evaluations of the held-out text; filled by train_loop.c
     double best;                // lowest loss; INFINITY: none yet
-    int64_t best_windows;       // that an evaluation which decides over it reads; 0: unknown
-    double last;                // at the end, over the whole of it; INFINITY: none
-    char text[48];              // what those between steps read: "132 windows"; "": none was made
-    char failure[ZERO_MESSAGE_BYTES]; // why the best model could not be written last, "": it could
+    int64_t best_windows; // windows read by the evaluations that decide on the best; 0: unknown
+    double last;          // loss over the whole held-out text at the end; INFINITY: none
+    char text[48];        // what evaluations between steps read: "132 windows"; "": none was made
+    // why the best model could not be written the last time; "": it was
+    char failure[ZERO_MESSAGE_BYTES];
 } zr_train_evals;
 
-typedef struct zr_train_run { // what runs: training.c, train_outputs.c, train_loop.c
+typedef struct zr_train_run { // what runs; filled by training.c, train_outputs.c, train_loop.c
     zero_engine *engine;
-    zr_observation *observed; // the engine's; NULL: nothing is asked for
-    zr_outputs_place place;   // rank 0: where it writes, and what it may not replace there
+    zr_observation *observed; // owned by the engine; NULL: nothing is asked for
+    zr_outputs_place place;   // rank 0: where the run writes, and what it may not replace there
     zr_outputs outputs;       // rank 0
-    int64_t first_step;       // steps that were made before this run: of the checkpoint
-    int64_t first_lines;      // of metrics.jsonl, then
-    bool owed;                // what comes after the first step (evaluation, sample) has not been
-                              // done; of a save: of the step that is saved
-    bool metrics_failed;      // it has been told that lines are missing
-    double longest_step;      // seconds
+    int64_t first_step;       // steps made before this run, as the checkpoint says
+    int64_t first_lines;      // lines of metrics.jsonl at that step
+    // What comes after the first step (evaluation, sample) has not been done yet. During a save it
+    // means the step that is saved.
+    bool owed;
+    bool metrics_failed; // missing lines have been reported
+    double longest_step; // seconds
     zr_train_saves saves;
     zr_train_evals evals;
 } zr_train_run;

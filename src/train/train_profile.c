@@ -1,8 +1,8 @@
-// --profile: the records of a few steps travel from every rank to rank 0, which writes them as one
-// trace.
+// --profile: every rank sends the records of a few steps to rank 0, which writes them as one trace.
 //
-// Ranks on one machine read the same clock. The clock of another machine is brought to rank 0's by
-// what both showed right after a barrier: as exact as the barrier's end is simultaneous.
+// Ranks on one machine read the same clock. The clock of another machine is aligned with rank 0's
+// by what both showed right after a barrier, so the alignment is as exact as the barrier's end is
+// simultaneous.
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/file.h"
@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { WARM_UP = 2, RECORDED = 3 }; // steps
+enum { WARM_UP = 2, RECORDED = 3 }; // in steps
 
 zr_step_range zr_train_profile_steps(const zr_train *train)
 {
@@ -24,7 +24,7 @@ zr_step_range zr_train_profile_steps(const zr_train *train)
                : (zr_step_range){0};
 }
 
-// An earlier profile is replaced, and nothing else: not what this run is about to write either.
+// Checks that only an earlier profile is replaced, and nothing that this run is about to write.
 zero_status zr_train_profile_check(const zr_train *train, zero_error *error)
 {
     if (train->asked.options->out_dir)
@@ -41,7 +41,7 @@ zero_status zr_train_profile_try(const zr_train *train, zero_error *error)
     zr_durable file;
     if (!train->asked.options->profile || train->comm->rank > 0)
         return ZERO_OK;
-    // what has come since, config.json of this run too
+    // Checked again for files made since, including config.json of this run.
     ZERO_TRY(zr_train_profile_check(train, error));
     ZERO_TRY(zr_durable_open(train->asked.options->profile, &file, error));
     zr_durable_discard(&file);
@@ -53,7 +53,7 @@ typedef struct machine_clock {
     char boot[ZR_BOOT_ID];
 } machine_clock;
 
-// *ahead: nanoseconds by which this rank's clock is ahead of rank 0's. Collective.
+// Computes *ahead: the nanoseconds by which this rank's clock is ahead of rank 0's. Collective.
 static zero_status compare_clocks(zero_comm *comm, int64_t *ahead, zero_error *error)
 {
     machine_clock own = {0};
@@ -67,7 +67,8 @@ static zero_status compare_clocks(zero_comm *comm, int64_t *ahead, zero_error *e
     return ZERO_OK;
 }
 
-// The earliest of all ranks' records, in nanoseconds on this rank's clock. Collective.
+// Finds when the earliest of all ranks' records began, in nanoseconds on this rank's clock.
+// Collective.
 static zero_status find_origin(zero_comm *comm, const zr_recorder *recorder, int64_t *origin,
                                zero_error *error)
 {
@@ -80,7 +81,7 @@ static zero_status find_origin(zero_comm *comm, const zr_recorder *recorder, int
     return ZERO_OK;
 }
 
-// before the records of a rank
+// Is sent before the records of a rank.
 typedef struct parcel {
     int64_t count, origin;
 } parcel;
@@ -111,7 +112,7 @@ static zero_status receive_rank(zero_comm *comm, int rank, const zr_trace_names 
     return status;
 }
 
-// Rank 0: its own records, then those of the others as they come.
+// Writes rank 0's own records, then those of the other ranks as they arrive. Rank 0 calls it.
 static zero_status collect(const zr_train *train, const zr_recorder *own, int64_t origin,
                            zr_buffer *out, zero_error *error)
 {

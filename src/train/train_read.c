@@ -35,7 +35,7 @@ static zero_status read_config(zr_train *train, bool *vocab_given, zero_error *e
             : zr_lm_config_read_in(options->model_dir, &train->subject.model_config, error));
     if (options->model_dir && !options->tokenizer)
         return read_generation(train, error);
-    // not the model's own
+    // The tokenizer's ids replace those of the model's file.
     zr_lm_set_tokens(&train->subject.model_config, zr_tokenizer_begin(train->subject.tokenizer),
                      zr_tokenizer_end(train->subject.tokenizer));
     return ZERO_OK;
@@ -118,10 +118,10 @@ const char *zr_train_instructions(const char *backend)
     return zr_backend_find(name, NULL, &found, NULL) == ZERO_OK ? found->path() : "unknown";
 }
 
-// Those that decide what all ranks do together, and when.
+// Compares the options that decide what all ranks do together, and when.
 static void same_options(zr_fingerprints *list, const zero_train_options *options)
 {
-    uint64_t seconds; // its bits
+    uint64_t seconds; // the bits of the double
     memcpy(&seconds, &options->save_seconds, sizeof seconds);
     const char *changes = options->allow_change ? options->allow_change : "nothing";
     char text[40];
@@ -137,11 +137,11 @@ static void same_options(zr_fingerprints *list, const zero_train_options *option
     zr_fingerprints_add(list, "option", "--save-seconds", text, seconds);
     zr_same_number(list, "--keep", options->keep);
     zr_same_number(list, "--no-final-checkpoint", options->no_final_checkpoint != 0);
-    // its steps follow from --steps, and where the run goes on
+    // Which steps it records follows from --steps and from where the run continues.
     zr_same_number(list, "--profile", options->profile != NULL);
 }
 
-// Before anything follows from what a rank has read by itself.
+// This comes before anything is derived from what a rank has read by itself.
 zero_status zr_train_compare_inputs(zr_train *train, zero_error *error)
 {
     const zero_train_options *options = train->asked.options;
@@ -168,8 +168,8 @@ zero_status zr_train_compare_inputs(zr_train *train, zero_error *error)
     return zr_comm_compare_fingerprints(train->comm, &list, error);
 }
 
-// Each rank hashes a share of what all of them read. Sums of 32 bits, since those of the
-// communicator may not overflow.
+// Each rank hashes a share of what all of them read. The hash is summed in halves of 32 bits,
+// because the communicator's sums may not overflow.
 zero_status zr_train_hash_data(zr_train *train, zero_error *error)
 {
     const zr_watch watch = zr_reading_watch(&train->subject.reading, train->comm, &train->logger);

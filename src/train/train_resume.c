@@ -1,4 +1,5 @@
-// Which checkpoint a run goes on from. Called by training.c, before and after the lock of --out.
+// Chooses the checkpoint from which a run continues. training.c calls it before and after it locks
+// --out.
 #include "comm/agree.h"
 #include "files/run_directory.h"
 #include "files/run_record.h"
@@ -8,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-// Rank 0, before the lock: another run may still be writing, so nothing is removed, and nothing
-// said.
+// Finds the newest checkpoint on rank 0 before the lock is held. Another run may still be writing,
+// so nothing is removed and nothing is reported.
 static zero_status look_ahead(zr_train_asked *asked, zero_error *error)
 {
     const char *out = asked->options->out_dir;
@@ -24,8 +25,8 @@ static zero_status look_ahead(zr_train_asked *asked, zero_error *error)
     return ZERO_OK;
 }
 
-// A run that zero_run starts again goes on with what it wrote itself; what another run has left
-// there it replaces, or refuses, as at first.
+// A run that zero_run starts again continues with what it wrote itself. What another run left there
+// it replaces or refuses, as at its first start.
 static void choose_way(zr_train_asked *asked)
 {
     const zero_train_options *options = asked->options;
@@ -50,7 +51,7 @@ static zero_status read_facts(zr_train *train, const char *path, json_t *state, 
 {
     zr_run_state facts;
     int64_t seed = json_integer_value(json_object_get(state, "seed"));
-    // of another program: it has no order of the data, ours begins at its step
+    // A checkpoint of another program has no order of the data; ours begins at its step.
     if (!zr_run_state_read(state, &facts))
         return ZERO_OK;
     if (facts.seq != train->resolved.seq || seed != train->resolved.seed)
@@ -71,7 +72,7 @@ static zero_status read_facts(zr_train *train, const char *path, json_t *state, 
     return ZERO_OK;
 }
 
-// The path that rank 0 has found, on every rank; "" where there is none.
+// Gives every rank the path that rank 0 has found; "" if there is none.
 static zero_status share_path(zero_comm *comm, const char *found, char out[4096], zero_error *error)
 {
     memset(out, 0, 4096);
@@ -82,7 +83,7 @@ static zero_status share_path(zero_comm *comm, const char *found, char out[4096]
 
 typedef struct candidates { // rank 0
     zr_checkpoints found;
-    int next; // that has not been looked at
+    int next; // the next one to look at
 } candidates;
 
 static zero_status list_candidates(const zr_train *train, candidates *c, zero_error *error)
@@ -94,7 +95,7 @@ static zero_status list_candidates(const zr_train *train, candidates *c, zero_er
     return ZERO_OK;
 }
 
-// The next that looks whole, on every rank; "" where there is none.
+// Finds the next checkpoint that looks whole, for every rank; "" if there is none.
 static zero_status next_candidate(const zr_train *train, candidates *c, char path[4096],
                                   zero_error *error)
 {
@@ -115,8 +116,8 @@ static zero_status next_candidate(const zr_train *train, candidates *c, char pat
     return status;
 }
 
-// The newest that can be read. One that is damaged is passed over, but a run whose checkpoints all
-// are does not begin anew by itself.
+// Loads the newest checkpoint that can be read. A damaged one is passed over, but if all are
+// damaged the run fails instead of starting over by itself.
 static zero_status load_newest(zr_train *train, candidates *c, char path[4096], json_t **state,
                                zero_error *error)
 {
@@ -137,7 +138,7 @@ static zero_status load_newest(zr_train *train, candidates *c, char path[4096], 
         *error = first;
         return first.status;
     }
-    int64_t count = c->found.count; // rank 0's
+    int64_t count = c->found.count; // rank 0's count
     ZERO_TRY(zr_comm_agree_on_largest(train->comm, &count, error));
     if (count)
         return zr_fail(error, ZERO_ERR_DATA,
@@ -172,7 +173,7 @@ static zero_status go_on(zr_train *train, candidates *c, zero_error *error)
            (long long)train->run.first_step, path);
     train->run.saves.saved_step = train->run.first_step;
     if (train->comm->rank == 0)
-        zr_train_announce_checkpoint(train); // a run that was killed may not have come to it
+        zr_train_announce_checkpoint(train); // a killed run may have ended before it did this
     return ZERO_OK;
 }
 

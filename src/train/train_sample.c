@@ -1,5 +1,5 @@
-// Samples of text between the steps of a training, as zero_generate would make them of the weights
-// so far.
+// Samples of text between the steps of a training, as zero_generate would make them from the
+// current weights.
 #include "infer/sampler.h"
 #include "train/training.h"
 
@@ -8,8 +8,8 @@ typedef struct sample {
     zr_sampling how;
 } sample;
 
-// What ends a text is one of its tokens here: what a model thinks comes next, it has learnt from
-// whole documents.
+// A token that ends a text does not end a sample, because a model has learnt from whole documents
+// what comes after it.
 static zero_status sample_begin(const zr_train_subject *subject, int64_t seed, sample *out,
                                 zero_error *error)
 {

@@ -1,10 +1,11 @@
-// Writes a model directory: rank 0 the small files, every rank its own weights.
+// Writes a model directory: rank 0 writes the small files, and every rank its own weights.
 #include "base/alloc.h"
 #include "comm/agree.h"
 #include "files/receipt.h"
 #include "train/training.h"
 
-// Where it cannot be written, the one that was begun stays, which says nothing of the weights.
+// Completes the receipt of a model. If this fails, the receipt that was begun stays, which does not
+// name the weights.
 static zero_status write_receipt(const zr_train *train, const char *name, zero_error *error)
 {
     int64_t step, none;

@@ -1,4 +1,4 @@
-// The lines that a training says of itself before its first step, on rank 0.
+// The lines that a training prints about itself before its first step, on rank 0.
 #include "base/cpu.h"
 #include "engine/engine_inner.h"
 #include "memory/ledger.h"
@@ -20,7 +20,8 @@ static void say(const zero_logger *logger, const char *format, ...)
     zr_log(logger, ZERO_LOG_INFO, "%s", line);
 }
 
-// Where there is more to say than how much there is: shares of a mixture, what is masked.
+// Prints what there is to say besides the amount of text: the shares of a mixture, and what is
+// masked.
 static void describe_data(const zr_train_subject *subject, const zero_logger *logger)
 {
     const zr_dataset *data = &subject->data;
@@ -47,7 +48,7 @@ static void describe_shape(const zr_train_subject *subject, const zero_logger *l
         sharing, (long long)shape->width, (long long)shape->positions);
 }
 
-// val: what was asked for; NULL: a part of the text.
+// `val` is what was asked for; NULL: a part of the text.
 static void describe_held_out(const zr_train_subject *subject, const char *val,
                               const zero_logger *logger)
 {
@@ -102,15 +103,15 @@ static void describe_memory(zero_engine *engine, const zero_logger *logger)
         say(logger, "         to and from NVMe: %s", io);
 }
 
-// What comes on top of the plan: the program, its libraries and the text. Said before anything of
-// the plan is there.
+// Prints what comes on top of the plan: the program, its libraries and the text. It is called
+// before any memory of the plan is reserved.
 void zr_train_describe_runtime(const zero_logger *logger)
 {
     say(logger, "runtime  %.1f MB resident before the plan's memory is reserved",
         (double)zr_memory_resident() / 1e6);
 }
 
-// Updates that a schedule changes the rate over; INT64_MAX: it has no end.
+// Returns over how many updates a schedule changes the rate; INT64_MAX: it has no end.
 static int64_t length_of(const zr_schedule *schedule)
 {
     switch (schedule->kind) {
@@ -121,15 +122,14 @@ static int64_t length_of(const zr_schedule *schedule)
     }
 }
 
-// A schedule that has come to its end before the run has: from there on the rate is one and the
-// same.
+// Warns if the schedule ends before the run does, because the rate is constant from there on.
 static void warn_of_end(const zr_schedule *schedule, int64_t steps, const zero_logger *logger)
 {
     int64_t length = length_of(schedule);
     double last = zr_schedule_lr(schedule, steps - 1);
     if (length >= steps || zr_schedule_lr(schedule, steps) != last)
         return;
-    int64_t n = length; // updates before the first that has this rate
+    int64_t n = length; // updates before the first one with this rate
     while (zr_schedule_lr(schedule, n) != last)
         n++;
     zr_log(logger, ZERO_LOG_WARNING,
@@ -155,7 +155,8 @@ static void describe_rate(const zr_schedule *schedule, int64_t steps, const zero
 
 static const char *plural(int64_t count) { return count == 1 ? "" : "s"; }
 
-// What has to be the same in another run, for its bits to be. given: --threads was.
+// Prints what must be the same in another run if its bits are to be the same. `given`: --threads
+// was given.
 static void describe_exact_world(const zr_config *config, int threads, bool given,
                                  const zero_logger *logger)
 {

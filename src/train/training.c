@@ -1,6 +1,6 @@
-// zero_train: reads like a training is described. Each phase that is not collective ends in an
-// agreement of all ranks, so that no rank is left behind; a failure in a collective one ends the
-// others through the communicator.
+// zero_train, which reads like the description of a training. Each phase that is not collective
+// ends in an agreement of all ranks, so that no rank is left waiting; a failure in a collective
+// phase ends the other ranks through the communicator.
 #include "train/training.h"
 
 #include "base/struct_take.h"
@@ -45,8 +45,8 @@ static zero_status check_options(const zero_train_options *options, zero_error *
     return ZERO_OK;
 }
 
-// Takes the options over, whatever their version, with the directories of the model and the
-// tokenizer themselves where runs are given.
+// Takes over the options, whatever their version. A run that is given as model or tokenizer is
+// replaced by its directory of the model or tokenizer.
 static zero_status accept(zr_train *train, const zero_train_options *options, zero_error *error)
 {
     zero_train_options *own = &train->asked.own.options;
@@ -80,7 +80,7 @@ void zr_train_init(zr_train *train, zero_comm *comm, const zero_train_options *o
     };
 }
 
-// Everything that a rank can find out, and refuse, by itself.
+// Does, and refuses, everything that a rank can by itself.
 zero_status zr_train_prepare(zr_train *train, zero_error *error)
 {
     ZERO_TRY(zr_train_check_outputs(train, error));
@@ -93,15 +93,15 @@ zero_status zr_train_prepare(zr_train *train, zero_error *error)
     return ZERO_OK;
 }
 
-// Once all is chosen: the model, whose pieces follow from its tiles, and what is written of the
-// choice.
+// Builds the model once everything is chosen, because its pieces follow from its tiles, and records
+// what was chosen.
 static zero_status build(zr_train *train, zero_error *error)
 {
     ZERO_TRY(zr_lm_create(&train->subject.model_config, &train->subject.model, error));
     return zr_train_record(train, error);
 }
 
-// The engine takes the configuration.
+// Makes the engine, which takes over the configuration.
 static zero_status open_engine(zr_train *train, zero_error *error)
 {
     const zero_options options = zr_train_engine_options(train);
@@ -151,7 +151,7 @@ zero_status zr_train_make_engine(zr_train *train, zero_error *error)
                       error);
 }
 
-// "model    out/model, val loss 1.234567 (...); the best of the run, val loss ..."
+// Writes "model    out/model, val loss 1.234567 (...); the best of the run, val loss ...".
 static void describe_models(const zr_train_evals *evals, const char *out, char *text, size_t size)
 {
     int at = snprintf(text, size, "model    %s/model", out);

@@ -1,5 +1,5 @@
-// What of a run is verified: between which checkpoints, made by whom, and with which backend it can
-// be made again.
+// Finds what of a run is verified: between which checkpoints, made by whom, and with which backend
+// they can be made again.
 #include "train/verify_parts.h"
 
 #include "checkpoint/manifest.h"
@@ -30,7 +30,7 @@ zero_status zero_verify_ranks(const char *run, int *ranks, zero_error *error)
     return status;
 }
 
-// The two newest that are whole, or those that were asked for.
+// Chooses the two newest whole checkpoints, or those that were asked for.
 static zero_status choose_steps(const zr_verify *v, int64_t steps[2], zero_error *error)
 {
     zr_checkpoints found = {0};
@@ -81,7 +81,7 @@ static zero_status same_number(const zr_verify *v, int64_t step, const char *wha
                                int64_t said, zero_error *error)
 {
     char then[NUMBER_BYTES], now[NUMBER_BYTES];
-    if (!made || !said || made == said) // 0: one of them does not say
+    if (!made || !said || made == said) // one of them does not say
         return ZERO_OK;
     snprintf(then, sizeof then, "%lld", (long long)made);
     snprintf(now, sizeof now, "%lld", (long long)said);
@@ -99,9 +99,9 @@ static zero_status same_word(const zr_verify *v, int64_t step, const char *what,
     return refuse_maker(v, step, what, then, now, error);
 }
 
-// A checkpoint says who made the steps before it; config.json is that of the run's last part. What
-// no resume can change (seed, batch, windows) is not looked at, because where that differs the
-// checkpoint is not this run's, and its bits say so.
+// Checks who made the steps before a checkpoint, as it says itself, because config.json describes
+// only the last part of the run. What no resume can change (seed, batch, windows) is not compared:
+// where that differs the checkpoint is not this run's, and its bits show that.
 static zero_status check_maker(const zr_verify *v, int64_t step, const json_t *state,
                                const zr_run_state *made, zero_error *error)
 {
@@ -126,7 +126,7 @@ static zero_status look_at_maker(zr_verify *v, int64_t step, zero_error *error)
     if (status == ZERO_OK && step <= v->result->to)
         status = check_maker(v, step, manifest.state, &made, error);
     else if (status != ZERO_OK && !needed)
-        status = ZERO_OK; // one that is damaged says nothing
+        status = ZERO_OK; // a damaged one says nothing
     if (made.resumed_from > v->result->from)
         v->resumed = ZR_MAX(v->resumed, made.resumed_from);
     zr_manifest_free(&manifest);
@@ -134,7 +134,8 @@ static zero_status look_at_maker(zr_verify *v, int64_t step, zero_error *error)
     return status;
 }
 
-// Rank 0. The first checkpoint's own makers do not count: a state is the same for all ranks.
+// Checks the checkpoints after the first one. Who made the first one does not matter, because a
+// state is the same for all ranks. Rank 0 calls it.
 static zero_status check_makers(zr_verify *v, zero_error *error)
 {
     zr_checkpoints found;
@@ -147,8 +148,8 @@ static zero_status check_makers(zr_verify *v, zero_error *error)
     return status;
 }
 
-// The processor's best path, which an earlier program would have taken here, too: it called all
-// that have AVX-512 "avx512".
+// Returns whether this processor's best path uses AVX-512. An earlier program called every such
+// path "avx512", and would have taken the best path here too.
 static bool has_avx512(void)
 {
     const zr_backend *best;
@@ -157,7 +158,7 @@ static bool has_avx512(void)
     return !strncmp(best->path(), "avx512", strlen("avx512")) || !strcmp(best->path(), "amx");
 }
 
-// That of the run: on another machine its best path may be another one, so it is given by its name.
+// Chooses the run's backend and names its path, because another machine's best path may be another.
 static zero_status choose_backend(zr_verify *v, zero_error *error)
 {
     const char *instructions = v->config.run.instructions, *backend = v->config.run.backend;

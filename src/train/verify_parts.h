@@ -1,5 +1,5 @@
-// A verification, between its two files: what of a run is replayed (verify_open.c), and the replay
-// (verify_run.c).
+// A verification: what verify_open.c (what of a run is replayed) and verify_run.c (the replay)
+// share.
 #ifndef ZR_TRAIN_VERIFY_PARTS_H
 #define ZR_TRAIN_VERIFY_PARTS_H
 
@@ -14,20 +14,21 @@ typedef struct zr_verify {
     void (*write)(void *user, const char *text);
     void *user;
     zero_verify_result *result;
-    // of the run
+    // Of the run that is verified.
     zr_run_config config; // config.json
-    char *from, *to;      // checkpoints
+    char *from, *to;      // paths of the checkpoints
     char backend[40];     // of the replay
-    int64_t resumed;      // the last step after `from` that it went on from, because config.json is
-                          // of what came then; 0: none is known
-    // its lines between the two checkpoints; rank 0
-    zr_metrics_reader metrics; // at the first that is not compared yet
-    zero_error unread;         // why they could not be read on
-    int64_t wrong_step;        // first whose line is not the replay's, 0: none
+    // The last step after `from` from which the run was resumed: config.json describes only what
+    // came after it. 0: none is known.
+    int64_t resumed;
+    // Lines of the run between the two checkpoints; rank 0.
+    zr_metrics_reader metrics; // at the first line not compared yet
+    zero_error unread;         // why the lines could not be read to the end
+    int64_t wrong_step;        // first step whose line differs from the replay's; 0: none
 } zr_verify;
 
-// Not collective. Finds the checkpoints between which the run is replayed and the backend that
-// replays it; rank 0 refuses steps that were not made as config.json says, and opens its lines.
+// Finds the checkpoints between which the run is replayed and the backend that replays it. Rank 0
+// refuses steps that were not made as config.json says, and opens the run's lines. Not collective.
 zero_status zr_verify_open(zr_verify *v, zero_error *error);
 
 #endif

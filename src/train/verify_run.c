@@ -1,5 +1,5 @@
-// zero_verify: the steps between two checkpoints of a run once more, by the training's own code,
-// from the configuration that the run resolved.
+// zero_verify: makes the steps between two checkpoints of a run once more, with the training's own
+// code, from the configuration that the run resolved.
 #include "base/plain_text.h"
 #include "base/struct_take.h"
 #include "comm/agree.h"
@@ -27,7 +27,7 @@ static void say(const zr_verify *v, const char *format, ...)
     zr_plain_line(line, v->write, v->user);
 }
 
-// The line of a step, and the reader after it; NULL where the run has none.
+// Returns the line of a step, and moves the reader to after it; NULL if the run has none.
 static json_t *line_of(zr_verify *v, int64_t step)
 {
     json_t *line;
@@ -52,7 +52,8 @@ static int compare_step(void *user, const zero_event *event)
     if (event->kind != ZERO_EVENT_STEP || v->wrong_step)
         return 0;
     json_t *line = line_of(v, event->step);
-    if (v->unread.status != ZERO_OK) // told when the replay is over: it cannot be left by one rank
+    // reported after the replay, because one rank alone cannot leave it
+    if (v->unread.status != ZERO_OK)
         v->wrong_step = event->step;
     else if (!line || !is_same(line, "loss", event->loss) ||
              !is_same(line, "grad_norm", event->grad_norm)) {
@@ -70,7 +71,7 @@ static int threads_of(const zr_verify *v)
     return v->options->threads ? v->options->threads : v->config.run.threads;
 }
 
-// As it was made; what lies elsewhere now is the caller's to say.
+// Returns the options with which the run was made, but for what the caller says is elsewhere now.
 static zero_train_options options_of(zr_verify *v)
 {
     static const zero_override former_mean = {"libzero.loss_mean", "micro_batch", "zero verify"};
@@ -93,11 +94,12 @@ static zero_train_options options_of(zr_verify *v)
         .eval_every = -1,
         .threads = threads_of(v),
         .overrides = &former_mean,
-        .override_count = v->config.of_earlier_program, // they took the mean of micro-batches
+        // earlier programs took the mean over micro-batches
+        .override_count = v->config.of_earlier_program,
         .backend = v->backend,
         .allow_change = run->allow_change,
         .dry_run = 1,
-        .ignore_unused = 1, // weights come from the checkpoint
+        .ignore_unused = 1, // the weights come from the checkpoint
         .logger = given->logger,
         .progress = compare_step,
         .progress_user = v,
@@ -139,7 +141,8 @@ static zero_status compare_states(zr_verify *v, zero_engine *engine, const zr_ma
     return status;
 }
 
-// The steps up to `to` were made by its model; `from` may be of before a change on purpose.
+// Reads the last checkpoint and checks that this training's model made it. The first one may be
+// from before an intended change of the model, so it is not compared.
 static zero_status read_end(const zr_verify *v, const zero_engine *engine, zr_manifest *manifest,
                             zero_error *error)
 {
@@ -172,14 +175,14 @@ static zero_status replay_steps(zr_verify *v, zr_train *train, zero_error *error
 static zero_status compare_end(zr_verify *v, zero_engine *engine, const zr_manifest *manifest,
                                zero_error *error)
 {
-    // saved with every update made
+    // Without that file the checkpoint was saved with every update made.
     bool all_made = !zr_manifest_find(manifest, "parameters.safetensors");
     if (all_made)
         ZERO_TRY(zero_finish_update(engine, error));
     return compare_states(v, engine, manifest, error);
 }
 
-// What may be the cause where a replay came to other bits.
+// Prints what may be the reason that a replay got other bits.
 static void tell_doubts(const zr_verify *v)
 {
     int made_with = v->config.run.threads;
@@ -231,7 +234,7 @@ static zero_status replay(zr_verify *v, zr_train *train, zero_error *error)
     return status;
 }
 
-// What the run was made of, read again and compared, then its steps.
+// Reads again what the run was made from, compares it, and then makes the steps.
 static zero_status train_again(zr_verify *v, zr_train *train, zero_error *error)
 {
     ZERO_TRY(zr_comm_agree(v->comm, zr_train_prepare(train, error), error));
@@ -241,7 +244,7 @@ static zero_status train_again(zr_verify *v, zr_train *train, zero_error *error)
     return replay(v, train, error);
 }
 
-// Of the models of the run, each next to its receipt; rank 0.
+// Checks the models of the run against their receipts. Rank 0 does it.
 static zero_status check_receipts(const zr_verify *v, zero_error *error)
 {
     static const char *const names[] = {"model", "best"};
