@@ -1,7 +1,7 @@
 // Added tokens: strings that are found in a text as wholes, before it is cut into pieces.
 //
-// As the library does it: of all that are sought the leftmost match counts, of those that begin
-// there the longest; matches do not overlap. One that is then refused (single_word, or special in
+// This does what the library does: the leftmost match counts, and of those that begin there the
+// longest; matches do not overlap. A match that is then refused (single_word, or special in
 // ordinary text) still hides what lies inside it.
 #include "base/alloc.h"
 #include "tokenizer/bpe_encode.h"
@@ -10,7 +10,8 @@
 #include <string.h>
 #include <utf8proc.h>
 
-// By bytes, what is shorter first; of equal ones the first that was given.
+// Orders by bytes, with a prefix before what it begins; equal ones in the order in which they were
+// given.
 static int by_sought(const void *a, const void *b)
 {
     const zr_added_token *x = *(const zr_added_token *const *)a,
@@ -61,8 +62,8 @@ zero_status zr_added_sort(zr_bpe *bpe, const char *name, zero_error *error)
     return ZERO_OK;
 }
 
-// The first of order[low..high), which have their first `depth` bytes in common, that has at least
-// `byte` after them.
+// Returns the first of order[low..high) whose byte after the first `depth` bytes is at least
+// `byte`. All of them have the first `depth` bytes in common.
 static int first_with(const zr_added_token *const *order, int low, int high, size_t depth, int byte)
 {
     while (low < high) {
@@ -77,7 +78,7 @@ static int first_with(const zr_added_token *const *order, int low, int high, siz
     return low;
 }
 
-// The longest that text[0..length) begins with; NULL: none.
+// Returns the longest token with which text[0..length) begins; NULL: none.
 static const zr_added_token *longest(const zr_bpe *bpe, bool normalized, const char *text,
                                      size_t length)
 {
@@ -109,7 +110,7 @@ const zr_added_token *zr_added_find(const zr_bpe *bpe, bool normalized, const ch
     return NULL;
 }
 
-// Bytes of the character before text[end], 0 where there is none.
+// Returns the bytes of the character before text[end]; 0 if there is none.
 static size_t last_character(const char *text, size_t end, int32_t *code_point)
 {
     for (size_t width = 1; width <= 4 && width <= end; width++) {
@@ -148,7 +149,7 @@ static size_t spaces_after(const zr_classes *classes, const char *text, size_t s
     return stop;
 }
 
-typedef struct segments { // what handles the text between added tokens
+typedef struct segments { // what encodes the text between added tokens
     zr_encoder *encoder;
     bool normalized;
     zero_status (*between)(zr_encoder *encoder, bool begins, const char *text, size_t length);
@@ -170,7 +171,8 @@ static bool refused(const zr_encoder *encoder, const zr_added_token *token, cons
     return token->single_word && !stands_alone(text, start, start + token->length, length);
 }
 
-// `begins`: text[0] is the first character of all that is encoded.
+// Encodes a text with its added tokens. `begins` means that text[0] is the first character of all
+// that is encoded.
 static zero_status cut(const segments *s, bool begins, const char *text, size_t length)
 {
     const zr_bpe *bpe = s->encoder->tokenizer->bpe;
@@ -201,8 +203,8 @@ static zero_status normalized_segment(zr_encoder *encoder, bool begins, const ch
                                       size_t length)
 {
     const segments inner = {.encoder = encoder, .normalized = true, .between = zr_bpe_segment};
-    // Every segment is a text of its own to the normalizer, except the one that goes on where the
-    // part before it ended.
+    // To the normalizer every segment is a text of its own, except one that continues where the
+    // previous part ended.
     bool goes_on = encoder->goes_on && begins;
     ZERO_TRY(zr_normalize(encoder, !goes_on, text, length, &text, &length));
     return cut(&inner, begins, text, length);

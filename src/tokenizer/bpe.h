@@ -1,7 +1,7 @@
-// The inside of a BPE tokenizer: what a tokenizer.json says, in tables that encoding reads. Written
-// by bpe_load.c, bpe_load_merges.c, pipeline.c and bpe_finish.c.
+// The inside of a BPE tokenizer: the contents of a tokenizer.json, as tables that encoding reads.
+// bpe_load.c, bpe_load_merges.c, pipeline.c and bpe_finish.c fill them.
 //
-//   text -> added tokens -> normalizer -> added tokens that are sought in normalised text ->
+//   text -> added tokens -> normalizer -> added tokens that are looked for in normalised text ->
 //   pre-tokenizer -> pieces -> merges -> ids
 //   ids  -> bytes of each token -> decoder -> text
 #ifndef ZR_TOKENIZER_BPE_H
@@ -13,14 +13,14 @@
 
 typedef struct zr_added_token { // found as a whole, before anything else
     char *content;
-    char *sought;  // the same, normalised where `normalized`
+    char *sought;  // what is looked for: `content`, normalised if `normalized`
     size_t length; // of `sought`
     int32_t id;
     bool special, normalized, lstrip, rstrip, single_word;
 } zr_added_token;
 
 typedef enum zr_normal_kind { ZR_NORMAL_NFC, ZR_NORMAL_PREPEND, ZR_NORMAL_REPLACE } zr_normal_kind;
-// PREPEND: `to`
+// PREPEND uses only `to`.
 typedef struct zr_normal_step {
     zr_normal_kind kind;
     char *from, *to;
@@ -28,43 +28,46 @@ typedef struct zr_normal_step {
 
 typedef enum zr_split_kind { ZR_SPLIT_PIECES, ZR_SPLIT_PREFIX, ZR_SPLIT_METASPACE } zr_split_kind;
 typedef enum zr_prefix { ZR_PREFIX_NEVER, ZR_PREFIX_FIRST, ZR_PREFIX_ALWAYS } zr_prefix;
-typedef struct zr_split_step { // one stage of the pre-tokenizer
+typedef struct zr_split_step { // one step of the pre-tokenizer
     zr_split_kind kind;
-    zr_next_piece next; // PIECES
-    // PREFIX: a space before a piece that has none; METASPACE: `space` before one that does not
-    // begin with it
+    zr_next_piece next; // for PIECES
+    // PREFIX: puts a space before a piece that does not begin with one. METASPACE: puts `space`
+    // before a piece that does not begin with it.
     zr_prefix prefix;
-    char *space; // METASPACE: what stands for a space
-    bool splits; // METASPACE: before each of them
+    char *space; // METASPACE: stands for a space
+    bool splits; // METASPACE: cuts the text before each `space`
 } zr_split_step;
 
 enum { ZR_STEPS = 8 };
-// times as many bytes as before, and one more: what normalizers and decoders may make of a text;
-// NFC makes 3 at most
+// The most that normalizers and decoders may make of a text: this many times as many bytes as
+// before, plus one. NFC makes at most 3 times as many.
 enum { ZR_MOST_GROWTH = 64 };
 
-#define ZR_METASPACE "\xe2\x96\x81" // U+2581, which SentencePiece writes for a space
+#define ZR_METASPACE "\xe2\x96\x81" // U+2581, which SentencePiece writes in place of a space
 
 typedef struct zr_bpe {
-    char *text;             // of all tokens, as the file spells them; then their bytes
-    zr_text_span *spelled;  // (vocabulary) length 0: no token has this id
-    zr_text_span *bytes;    // (vocabulary) what each decodes to, before the decoder looks at it
-    unsigned char *is_byte; // (vocabulary) 1: a token that stands for one byte (byte fallback)
-    zr_text_span_map ids;   // of the model's tokens as spelled
-    zr_text_span_map whole; // ignore_merges: of byte-level tokens by their bytes; else empty
+    char *text;            // the texts of all tokens as the file spells them, then their bytes
+    zr_text_span *spelled; // (vocabulary) length 0: there is no token with this id
+    zr_text_span *bytes; // (vocabulary) what each token decodes to, before the decoder's own steps
+    unsigned char *is_byte; // (vocabulary) 1: the token stands for one byte (byte fallback)
+    zr_text_span_map ids;   // ids of the model's tokens, as spelled
+    // ignore_merges: ids of the tokens by the text that they match (byte-level tokens by their
+    // bytes); else empty.
+    zr_text_span_map whole;
     zr_merge_map merges;
-    int32_t symbols[256]; // id of each byte: byte level, or byte fallback; -1: none
+    int32_t symbols[256]; // id of each byte (byte level, or byte fallback); -1: none
     bool byte_level, byte_fallback, fuse_unk, ignore_merges;
-    // no token has a space that another character precedes: words never merge (SentencePiece)
+    // No token has a space after another character, so words never merge (SentencePiece).
     bool words_apart;
-    int32_t unk; // -1: what is unknown is refused
+    int32_t unk; // the unknown token; -1: unknown text is refused
     int32_t model_tokens;
 
     zr_added_token *added;           // (added_count)
-    int added_count, ordinary_added; // of which are not special
-    // whether one that is sought in raw, in normalised text begins with this byte
+    int added_count, ordinary_added; // how many there are, and how many of them are not special
+    // [normalized][byte]: a token looked for in raw or normalised text begins with this byte.
     bool added_starts[2][256];
-    // (added_sought) those that are sought in raw, in normalised text, sorted by what is sought
+    // (added_sought) [normalized]: the tokens looked for in raw or normalised text, sorted by
+    // `sought`.
     const zr_added_token **added_order[2];
     int added_sought[2];
     zr_normal_step normal[ZR_STEPS];
@@ -72,22 +75,23 @@ typedef struct zr_bpe {
     zr_split_step split[ZR_STEPS];
     int split_count;
 
-    struct { // what the decoder does to the tokens' bytes beyond putting them together
-        bool byte_level, fallback, metaspace, spaced; // spaced: no decoder, tokens stand apart
-        char *from, *to;                              // Replace
-        char *strip; // at most `strip_count` of this at the beginning of the text
+    struct { // what the decoder does besides joining the tokens' bytes
+        // spaced: there is no decoder, and spaces separate the tokens
+        bool byte_level, fallback, metaspace, spaced;
+        char *from, *to; // Replace
+        char *strip;     // removed up to `strip_count` times from the beginning of the text
         int strip_count;
-        char *space;      // Metaspace's replacement
+        char *space;      // what Metaspace replaces by a space
         bool keeps_first; // Metaspace: the first token keeps its spaces
     } decoder;
 
-    int32_t *prefix, *suffix; // what the post-processor puts around a text
+    int32_t *prefix, *suffix; // ids that the post-processor puts around a text
     int prefix_count, suffix_count;
     zr_classes classes;
 } zr_bpe;
 
-// Sorts what zr_added_find looks through, and refuses contents that are given twice. Once, when all
-// tokens are there.
+// Sorts the tokens for zr_added_find, and refuses a content that is given twice. It is called once,
+// when all tokens are there.
 zero_status zr_added_sort(zr_bpe *bpe, const char *name, zero_error *error);
 void zr_bpe_free(zr_bpe *bpe);
 extern const zr_tokenizer_ops zr_bpe_ops;

@@ -1,5 +1,5 @@
-// Ids to text. What a decoder does to each token alone was done when the tokenizer was loaded; what
-// remains here depends on neighbours.
+// Ids to text. What a decoder does to each token alone was done when the tokenizer was loaded; this
+// file does what depends on neighbours.
 #include "base/file.h"
 #include "tokenizer/bpe_encode.h"
 
@@ -26,7 +26,8 @@ static void decode(const zr_tokenizer *tokenizer, int32_t id, zr_buffer *out)
         zr_buffer_append(out, replacement, 3);
 }
 
-// The beginning of the whole text loses up to strip_count of `strip`.
+// Appends text, after removing up to strip_count times `strip` from the beginning of the whole
+// text.
 static void emit(zr_decoder *decoder, const char *text, size_t length, zr_buffer *out)
 {
     const zr_bpe *bpe = decoder->tokenizer->bpe;
@@ -52,8 +53,8 @@ static bool is_valid(const char *text, size_t length)
     return true;
 }
 
-// A run of tokens that stand for bytes has ended: it is text as a whole, or each of its bytes is
-// U+FFFD.
+// Ends a run of tokens that stand for bytes: if the run is valid UTF-8 it is text, else each of its
+// bytes becomes U+FFFD.
 static void end_run(zr_decoder *decoder, zr_buffer *out)
 {
     zr_buffer *run = &decoder->pending;
@@ -65,7 +66,8 @@ static void end_run(zr_decoder *decoder, zr_buffer *out)
     run->length = 0;
 }
 
-// The first token of Metaspace's decoder has no spaces at all.
+// Appends a token without its spaces, because Metaspace's decoder removes all of them from the
+// first token.
 static void emit_without_spaces(zr_decoder *decoder, zr_text_span spelled, zr_buffer *out)
 {
     const zr_bpe *bpe = decoder->tokenizer->bpe;

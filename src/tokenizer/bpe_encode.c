@@ -1,4 +1,5 @@
-// Segments to pieces to ids, and the places at which a text may be cut without a trace.
+// Turns segments into pieces and pieces into ids, and finds where a text may be cut without
+// changing its ids.
 
 #include "tokenizer/bpe_encode.h"
 #include <string.h>
@@ -28,7 +29,7 @@ static bool begins_with(const char *text, size_t length, const char *what)
     return length >= width && memcmp(text, what, width) == 0;
 }
 
-// A space (or what stands for one) before a piece that does not begin with it.
+// Puts a space (or what stands for one) before a piece that does not begin with it.
 static zero_status put_prefix(zr_encoder *encoder, int step, const char *space, const char **text,
                               size_t *length)
 {
@@ -45,8 +46,9 @@ static zero_status put_prefix(zr_encoder *encoder, int step, const char *space, 
     return ZERO_OK;
 }
 
-// Before each `space`: "_a__b" becomes "_a", "_", "_b". Where words never merge the cuts show
-// nowhere, and pieces repeat.
+// Cuts before each `space`: "_a__b" becomes "_a", "_", "_b". With `each` false it cuts only where
+// something else comes before the space; if words never merge this does not change the ids, and
+// makes pieces repeat.
 static zero_status split_at_spaces(zr_encoder *encoder, int step, const char *space, bool each,
                                    const char *text, size_t length)
 {
@@ -56,7 +58,7 @@ static zero_status split_at_spaces(zr_encoder *encoder, int step, const char *sp
         if (each)
             found =
                 length - at > width ? zr_find(text + at + 1, length - at - 1, space, width) : NULL;
-        else // only where something else stands before it
+        else // only where something else comes before it
             do
                 found = length - (size_t)(found - text) > width
                             ? zr_find(found + 1, length - (size_t)(found - text) - 1, space, width)
@@ -70,7 +72,7 @@ static zero_status split_at_spaces(zr_encoder *encoder, int step, const char *sp
     return ZERO_OK;
 }
 
-// Spaces become `space`: the same room serves the prefix.
+// Replaces spaces by `space`; the same memory has room for the prefix.
 static zero_status split_metaspace(zr_encoder *encoder, int step, bool begins, const char *text,
                                    size_t length)
 {
@@ -100,8 +102,8 @@ static zero_status split_metaspace(zr_encoder *encoder, int step, bool begins, c
     return next_step(encoder, step + 1, begins, to, out);
 }
 
-// The end of the pre-tokenizer: what is left is a piece. A long one of SentencePiece is cut where
-// no merge can be.
+// Ends the pre-tokenizer: what is left is a piece. A long piece of SentencePiece is cut where no
+// merge can be.
 static zero_status end_of_steps(zr_encoder *encoder, const char *text, size_t length)
 {
     if (encoder->tokenizer->bpe->words_apart)
@@ -134,8 +136,8 @@ zero_status zr_bpe_segment(zr_encoder *encoder, bool begins, const char *text, s
 
 static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-// Whether an added token lies over the place, or so near that its stripping of spaces or its
-// neighbours reach it.
+// Returns whether an added token covers the position, or is so near that it reaches it by stripping
+// spaces or by looking at its neighbours.
 static bool near_added(const zr_bpe *bpe, const char *text, size_t at, size_t length)
 {
     for (int i = 0; i < bpe->added_count; i++) {
@@ -149,9 +151,9 @@ static bool near_added(const zr_bpe *bpe, const char *text, size_t at, size_t le
     return false;
 }
 
-// Whether an added token that is sought in normalised text may stand at a cut in a form that
-// near_added does not know: it holds white space or what a space becomes, or it strips the white
-// space next to it and is composed from other characters.
+// Returns whether an added token that is looked for in normalised text may be at a cut in a form
+// that near_added does not know: it has white space or what replaces a space, or it strips the
+// white space next to it and may be composed from other characters.
 static bool hides_added(const zr_bpe *bpe)
 {
     for (int i = 0; i < bpe->added_count; i++) {
@@ -170,10 +172,11 @@ static bool hides_added(const zr_bpe *bpe)
 
 typedef enum cut_kind { CUT_NOWHERE, CUT_WORDS, CUT_WORDS_AND_LINES } cut_kind;
 
-// "a b" is cut before the space, "a\nx" after the new line: there every pre-tokenizer known here
-// ends a piece, and no normalizer looks across (both neighbours of the first are ASCII; the second
-// follows a character that composes with nothing). A new line after other white space is no such
-// place: GPT-2 takes what ends a text as one piece.
+// Returns where a text may be cut. "a b" may be cut before the space, and "a\nx" after the newline,
+// because every pre-tokenizer known here ends a piece there and no normalizer looks across: both
+// neighbours of the first are ASCII, and the second follows a character that composes with nothing.
+// A text may not be cut at a newline that follows other white space, because GPT-2 takes the white
+// space that ends a text as one piece.
 static cut_kind cuts_of(const zr_bpe *bpe)
 {
     bool pieces = false, prefix_later = false;

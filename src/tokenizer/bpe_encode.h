@@ -1,10 +1,11 @@
-// How a BPE encodes: text to segments between added tokens, segments to pieces, pieces to ids.
+// How a BPE encodes: it cuts the text into segments between added tokens, segments into pieces, and
+// turns pieces into ids.
 #ifndef ZR_TOKENIZER_BPE_ENCODE_H
 #define ZR_TOKENIZER_BPE_ENCODE_H
 
 #include "tokenizer/bpe.h"
 
-// A piece that was met before, and its ids.
+// A piece that was met before, with its ids.
 typedef struct zr_word_entry {
     unsigned char length, count;
     char text[26];
@@ -18,37 +19,37 @@ typedef struct zr_bpe_scratch {
     size_t bytes;
 } zr_bpe_scratch;
 
-// What encoding keeps between calls: one a thread.
+// What encoding keeps between calls; one for each thread.
 struct zr_encoder {
     const zr_tokenizer *tokenizer;
     zr_encode_mode mode;
-    bool goes_on;         // the text at hand follows on what was encoded before
-    const char *name;     // of the text, for messages
-    zr_word_entry *words; // (ZR_WORDS) pieces seen before; a new one takes its slot
+    bool goes_on;         // the current text continues what was encoded before
+    const char *name;     // name of the text, for messages
+    zr_word_entry *words; // (ZR_WORDS) pieces seen before; a new piece replaces the one in its slot
     zr_bpe_scratch symbols, heap, normal, other, stripped[ZR_STEPS];
     zr_ids *out;
     zero_error *error;
 };
 
-// At least `bytes`; their content is lost. NULL: no memory.
+// Returns room for at least `bytes`; the previous content is lost. NULL: no memory.
 void *zr_scratch_get(zr_bpe_scratch *scratch, size_t bytes, zero_error *error);
 
-// Appends the ids of one piece to encoder->out. A character that the vocabulary lacks and has no
-// stand-in for: ZERO_ERR_DATA.
+// Appends the ids of one piece to encoder->out. Returns ZERO_ERR_DATA for a character that the
+// vocabulary lacks and has no substitute for.
 zero_status zr_bpe_piece(zr_encoder *encoder, const char *text, size_t length);
-// ids (n) become the merged word, in place; returns how many are left, -1: no memory.
+// Merges the n ids in place, and returns how many are left; -1: no memory.
 int64_t zr_bpe_merge(zr_encoder *encoder, int32_t *ids, int64_t n);
 
-// Normalises; what grows beyond all proportion is ZERO_ERR_DATA. *out is `text` itself where
-// nothing is to do, else lies in the encoder's memory until the next call.
+// Normalises a text. Returns ZERO_ERR_DATA if it grows too much (ZR_MOST_GROWTH). If there is
+// nothing to do *out is `text` itself; else it is in the encoder's memory until the next call.
 zero_status zr_normalize(zr_encoder *encoder, bool begins, const char *text, size_t length,
                          const char **out, size_t *out_length);
-// Pre-tokenizes one segment and encodes its pieces. `begins`: the segment stands at the beginning
-// of the text.
+// Pre-tokenizes one segment and encodes its pieces. `begins` means that the segment is at the
+// beginning of the text.
 zero_status zr_bpe_segment(zr_encoder *encoder, bool begins, const char *text, size_t length);
 
-// The next added token in text[from..length): leftmost, then longest, of those sought in raw or in
-// normalised text. NULL: none.
+// Finds the next added token in text[from..length) of those looked for in raw or in normalised
+// text: the leftmost, and of those the longest. NULL: none.
 const zr_added_token *zr_added_find(const zr_bpe *bpe, bool normalized, const char *text,
                                     size_t from, size_t length, size_t *at);
 zero_status zr_bpe_encode(zr_encoder *encoder, const char *text, size_t length);

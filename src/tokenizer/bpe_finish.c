@@ -1,5 +1,5 @@
-// What follows from all that a BPE's file says, once it is read: what each byte and each token
-// stands for, and which pieces are whole tokens.
+// Derives, once all of a BPE's file is read, what each byte and each token stands for, and which
+// pieces are whole tokens.
 #include "tokenizer/bpe_encode.h"
 #include "tokenizer/bpe_load.h"
 
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
-// The byte that <0x0A> stands for, -1: the token is another.
+// Returns the byte that <0x0A> and the like stand for; -1: it is another token.
 static int byte_of_name(const char *text, size_t length)
 {
     int value = 0;
@@ -23,7 +23,8 @@ static int byte_of_name(const char *text, size_t length)
     return value;
 }
 
-// The bytes that a byte-level token spells, in `out`; false: it has characters beyond the alphabet.
+// Writes the bytes that a byte-level token spells; returns false if it has characters outside the
+// alphabet.
 static bool unspell(const char *text, size_t length, zr_buffer *out)
 {
     out->length = 0;
@@ -52,7 +53,7 @@ static void replace_all(const char *text, size_t length, const char *from, const
     zr_buffer_append(out, text, (size_t)(end - text));
 }
 
-// What a token of characters decodes to: its text with spaces for what stands for them, or the one
+// Decodes a token of characters: its text, with spaces in place of what stands for them, or the one
 // byte that it names.
 static void decode_characters(zr_bpe *bpe, int32_t id, zr_buffer *work)
 {
@@ -74,7 +75,7 @@ static void decode_characters(zr_bpe *bpe, int32_t id, zr_buffer *work)
     zr_buffer_append(work, &(unsigned char){(unsigned char)byte}, 1);
 }
 
-// What token `id` decodes to, as far as that does not depend on its neighbours.
+// Decodes token `id`, as far as that does not depend on its neighbours.
 static zero_status decode_token(zr_bpe_loader *loader, int32_t id, zr_buffer *work,
                                 zero_error *error)
 {
@@ -115,8 +116,8 @@ static void find_symbols(zr_bpe *bpe)
     }
 }
 
-// ignore_merges: byte-level tokens by the bytes they spell, so that a piece that is one is found as
-// it stands in the text.
+// For ignore_merges: maps each token by the text that it matches (a byte-level token by the bytes
+// that it spells), so that a piece which is a whole token is found directly.
 static zero_status find_wholes(zr_bpe_loader *loader, zr_buffer *work, zero_error *error)
 {
     zr_bpe *bpe = loader->bpe;
@@ -141,8 +142,8 @@ static zero_status find_wholes(zr_bpe_loader *loader, zr_buffer *work, zero_erro
                : ZERO_OK;
 }
 
-// Whether spaces are written as U+2581, that is a token, and no token has one that another
-// character precedes.
+// Returns whether spaces are written as U+2581, which is a token, and no token has one after
+// another character.
 static bool find_words_apart(const zr_tokenizer *tokenizer)
 {
     const zr_bpe *bpe = tokenizer->bpe;
@@ -188,7 +189,7 @@ static zero_status finish_added(zr_bpe_loader *loader, zero_error *error)
             break;
         }
         memcpy(token->sought, sought, token->length);
-        if (token->normalized && token->length) // the library decodes them so too
+        if (token->normalized && token->length) // the library decodes them like this too
             status = zr_bpe_append_text(loader, token->sought, token->length,
                                         &bpe->spelled[token->id], error);
         bpe->ordinary_added += !token->special;
@@ -209,7 +210,8 @@ zero_status zr_bpe_finish(zr_bpe_loader *loader, zero_error *error)
     status = find_wholes(loader, &work, error);
     bpe->words_apart = find_words_apart(loader->tokenizer);
     if (status == ZERO_OK)
-        status = finish_added(loader, error); // from here on these are spelled as they are sought
+        // from here on they are spelled as they are looked for
+        status = finish_added(loader, error);
     for (int32_t id = 0; id < loader->tokenizer->vocabulary && status == ZERO_OK; id++)
         if (bpe->spelled[id].length)
             status = decode_token(loader, id, &work, error);

@@ -1,5 +1,5 @@
-// The model of a BPE as a file has it: its tokens, and its settings. Everything that a file says is
-// checked: here that each id is given once, and none is beyond all proportion.
+// Loads the model of a BPE from a file: its tokens, and its settings. Everything that a file says
+// is checked: here, that each id is given once and none is far too large.
 #include "tokenizer/bpe_load.h"
 
 #include <string.h>
@@ -37,7 +37,7 @@ zero_status zr_bpe_append_text(zr_bpe_loader *loader, const char *text, size_t l
     return ZERO_OK;
 }
 
-// An id of the file, in range; messages name the token.
+// Reads an id of the file and checks its range; messages name the token.
 static zero_status read_id(const zr_bpe_loader *loader, const char *token, const json_t *value,
                            int32_t *out, zero_error *error)
 {
@@ -69,7 +69,7 @@ static zero_status put_token(zr_bpe_loader *loader, const char *token, int32_t i
     return zr_bpe_append_text(loader, token, strlen(token), &spelled[id], error);
 }
 
-// The largest id of all, which says how large the tables are.
+// Finds the largest id, which determines the size of the tables.
 static zero_status find_largest(zr_bpe_loader *loader, json_t *vocab, const json_t *added,
                                 int32_t *largest, zero_error *error)
 {
@@ -149,7 +149,7 @@ zero_status zr_bpe_load_vocabulary(zr_bpe_loader *loader, json_t *vocab, const j
     {
         int32_t id = (int32_t)json_integer_value(value);
         ZERO_TRY(put_token(loader, token, id, error));
-        // keys of an object are distinct
+        // Inserting cannot find an earlier one, because the keys of an object are distinct.
         zr_text_span_map_insert(&loader->bpe->ids, loader->bpe->spelled[id], id);
     }
     for (size_t i = 0; i < json_array_size(added); i++)

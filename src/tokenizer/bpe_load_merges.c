@@ -1,5 +1,5 @@
-// The merges of a BPE, of tokenizer.json and of merges.txt: of tokens that there are, into tokens
-// that there are. Since a merge makes a longer token, none can go in a circle.
+// Loads the merges of a BPE, from tokenizer.json or merges.txt. They merge existing tokens into
+// existing tokens. A merge makes a longer token, so merges cannot form a cycle.
 #include "tokenizer/bpe_load.h"
 
 #include <string.h>
@@ -43,7 +43,7 @@ static zero_status put_merge(zr_bpe_loader *loader, const pair *of, zr_buffer *j
     return ZERO_OK;
 }
 
-// "a b": two tokens with one space between.
+// Loads "a b": two tokens with one space in between.
 static zero_status put_merge_line(zr_bpe_loader *loader, int64_t rank, const char *line,
                                   size_t length, zr_buffer *joined, zero_error *error)
 {

@@ -1,7 +1,7 @@
-// A piece to ids: its symbols, merged pair by pair, the lowest rank first and of equal ones the
-// leftmost.
+// Turns a piece into ids: its symbols are merged pair by pair, the lowest rank first, and of equal
+// ranks the leftmost first.
 //
-// Short pieces scan their ranks for the lowest (they fit in a cache line or two); long ones keep
+// Short pieces scan their ranks for the lowest (they fit in a cache line or two); long pieces keep
 // candidates in a heap, so that a piece of n symbols costs n log n. Both make the same merges.
 #include "base/random.h"
 #include "tokenizer/bpe_encode.h"
@@ -19,7 +19,8 @@ static int32_t rank_of(const zr_bpe *bpe, int32_t left, int32_t right, int32_t *
 
 static int64_t merge_short(const zr_bpe *bpe, int32_t *ids, int64_t n)
 {
-    int32_t ranks[SHORT], merged[SHORT]; // of the pair that begins at each symbol
+    // rank and merged id of the pair that begins at each symbol
+    int32_t ranks[SHORT], merged[SHORT];
     for (int64_t i = 0; i + 1 < n; i++)
         ranks[i] = rank_of(bpe, ids[i], ids[i + 1], &merged[i]);
     while (n > 1) {
@@ -42,17 +43,17 @@ static int64_t merge_short(const zr_bpe *bpe, int32_t *ids, int64_t n)
     return n;
 }
 
-// a pair that may be merged; stale once one of its two symbols has changed
+// A pair that may be merged; it is stale once one of its two symbols has changed.
 typedef struct candidate {
     int32_t rank, left, right, id;
-    int64_t at; // of the left symbol
+    int64_t at; // position of the left symbol
 } candidate;
 
 typedef struct chain { // the symbols of a long piece; merged ones leave gaps
     const zr_bpe *bpe;
-    int32_t *ids;         // (n) -1: gone
-    int64_t *next, *back; // (n) neighbours, n and -1 at the ends
-    candidate *heap;      // (at most 3n) the first is the next to merge
+    int32_t *ids;         // (n) -1: merged into its left neighbour
+    int64_t *next, *back; // (n) positions of the neighbours; n and -1 at the ends
+    candidate *heap;      // (at most 3n) the first one is merged next
     int64_t count, n;
 } chain;
 
@@ -148,10 +149,11 @@ static zero_status fail_unknown(const zr_encoder *encoder, const char *text, int
                    encoder->name, (unsigned char)*text);
 }
 
-typedef struct symbols { // of one piece, as they are found
+typedef struct symbols { // the symbols of one piece, as they are found
     int32_t *ids;
     int64_t count;
-    bool unknown; // an unknown symbol waits to be put down: the next one may be fused with it
+    // an unknown symbol is still to be appended, since the next one may be fused with it
+    bool unknown;
 } symbols;
 
 static void settle_unknown(symbols *s, const zr_bpe *bpe)
@@ -161,7 +163,8 @@ static void settle_unknown(symbols *s, const zr_bpe *bpe)
     s->unknown = false;
 }
 
-// A character that is no token: its bytes where each of them has a token, else the unknown token.
+// Replaces a character that is no token: by its bytes if each of them has a token, else by the
+// unknown token.
 static zero_status stand_in(zr_encoder *encoder, const char *text, int bytes, symbols *s)
 {
     const zr_bpe *bpe = encoder->tokenizer->bpe;

@@ -1,5 +1,5 @@
-// The tables of a BPE: byte strings to ids, pairs to merges. Open addressing, at most half full,
-// never shrinking.
+// The tables of a BPE: from byte strings to ids, and from pairs to merges. They use open
+// addressing, are at most half full, and never shrink.
 #include "base/random.h"
 #include "tokenizer/bpe_encode.h"
 
@@ -96,8 +96,8 @@ const zr_merge *zr_merge_map_find(const zr_merge_map *map, int32_t left, int32_t
 
 static const zr_code_range printable[] = {{33, 126}, {161, 172}, {174, 255}};
 
-// The printable bytes of Latin-1 stand for themselves, the others for U+0100 and up, in their
-// order.
+// The printable bytes of Latin-1 stand for themselves; the others, in their order, become U+0100
+// and up.
 int32_t zr_byte_symbol(int byte)
 {
     int32_t others = byte;

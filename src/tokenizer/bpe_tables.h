@@ -1,23 +1,23 @@
-// The tables of a BPE tokenizer: byte strings to ids, pairs to merges, bytes to GPT-2's characters;
-// and how strings are found.
+// The tables of a BPE tokenizer: from byte strings to ids, from pairs to merges, from bytes to
+// GPT-2's characters; and a search for strings.
 #ifndef ZR_TOKENIZER_BPE_TABLES_H
 #define ZR_TOKENIZER_BPE_TABLES_H
 
 #include "base/errors.h"
 
-// A part of a byte string that many share.
+// A part of a byte string that many spans share.
 typedef struct zr_text_span {
     uint32_t at, length;
 } zr_text_span;
 
 typedef struct zr_text_span_map { // byte strings to ids
-    const char *const *text;      // where the spans lie
+    const char *const *text;      // the text in which the spans lie
     zr_text_span *keys;           // (slots)
     int32_t *ids;                 // (slots) -1: free
     uint32_t mask;                // slots - 1
 } zr_text_span_map;
 
-// left + right = id; the lowest rank goes first.
+// left + right = id; the merge with the lowest rank is made first.
 typedef struct zr_merge {
     int32_t left, right;
     int32_t rank, id;
@@ -28,24 +28,25 @@ typedef struct zr_merge_map { // at most half full
     uint32_t mask;
 } zr_merge_map;
 
-// `text` is the tokenizer's; spans point into it.
+// Makes an empty map. `text` belongs to the tokenizer; the spans are parts of it.
 zero_status zr_text_span_map_create(const char *const *text, int64_t count, zr_text_span_map *out,
                                     zero_error *error);
-// -1: not there.
+// Returns -1 if the key is not there.
 int32_t zr_text_span_map_find(const zr_text_span_map *map, const char *key, size_t length);
-// False: it was there before.
+// Returns false if the key was there before.
 bool zr_text_span_map_insert(zr_text_span_map *map, zr_text_span key, int32_t id);
 void zr_text_span_map_free(zr_text_span_map *map);
 zero_status zr_merge_map_create(int64_t count, zr_merge_map *out, zero_error *error);
-void zr_merge_map_insert(zr_merge_map *map, zr_merge merge); // of a pair given twice the last holds
+// If a pair is inserted twice the last merge holds.
+void zr_merge_map_insert(zr_merge_map *map, zr_merge merge);
 const zr_merge *zr_merge_map_find(const zr_merge_map *map, int32_t left, int32_t right);
 
-// GPT-2's alphabet: one printable character a byte.
+// Returns the printable character that GPT-2's alphabet has for a byte.
 int32_t zr_byte_symbol(int byte);
-int zr_symbol_byte(int32_t code_point); // -1: not of the alphabet
+int zr_symbol_byte(int32_t code_point); // -1: it is not in the alphabet
 
-// Where `what` first stands in the text, NULL: nowhere. Short strings that are met often: quicker
-// here than by memmem.
+// Returns where `what` first occurs in the text; NULL: nowhere. It is faster than memmem for short
+// strings that occur often.
 const char *zr_find(const char *text, size_t length, const char *what, size_t width);
 
 #endif

@@ -1,13 +1,13 @@
-// Learning merges, in the order in which the `tokenizers` library learns them.
+// Learns merges in the order in which the `tokenizers` library learns them.
 //
-//   words    distinct pieces with how often they occur, each a row of ids that gets shorter as
+//   words    distinct pieces and how often they occur, each with a row of ids that gets shorter as
 //            pairs merge
-//   pairs    of neighbouring ids: how often they occur
+//   pairs    of neighbouring ids, and how often they occur
 //   heap     pairs with the words in which they arose, the most frequent first, then the lower ids
 //
-// Counts in the heap may be old: one that is popped with another count than its pair has now goes
-// back with that one. A merge changes the counts of its neighbours only, and those that are new go
-// into the heap with the words in which they are new.
+// Counts in the heap may be out of date: a pair that is popped with another count than it has now
+// goes back with the current count. A merge changes only the counts of its neighbours, and new
+// pairs go into the heap with the words in which they are new.
 #include "base/random.h"
 #include "tokenizer/bpe_train.h"
 #include "tokenizer/bpe_train_internal.h"
@@ -123,7 +123,7 @@ zero_status zr_bpe_trainer_feed(zr_bpe_trainer *t, const char *text, size_t leng
 
 // ---- tokens -------------------------------------------------------------------------------------
 
-// The token with these bytes, new where there is none yet.
+// Finds the token with these bytes, or makes it.
 static zero_status put_token(zr_bpe_trainer *t, const char *bytes, size_t length, int32_t *id,
                              zero_error *error)
 {
@@ -141,7 +141,8 @@ static zero_status put_token(zr_bpe_trainer *t, const char *bytes, size_t length
     return ZERO_OK;
 }
 
-// The end of a text, then the bytes in the order of the characters that stand for them.
+// Makes the first tokens: the end of a text, then the bytes in the order of the characters that
+// stand for them.
 static zero_status begin_tokens(zr_bpe_trainer *t, int32_t vocabulary, zero_error *error)
 {
     int32_t id;
@@ -208,7 +209,7 @@ static zero_status find_pair(zr_bpe_trainer *t, int32_t left, int32_t right, int
     return ZERO_OK;
 }
 
-// The pair occurs `change` times more in each of the word's occurrences.
+// Adds `change` to the pair's count for each occurrence of the word.
 static zero_status count_pair(zr_bpe_trainer *t, int32_t left, int32_t right, int change,
                               int32_t word, zero_error *error)
 {
@@ -264,7 +265,7 @@ static zr_train_entry heap_pop(zr_bpe_trainer *t)
     return top;
 }
 
-// Pairs that arose go into the heap, with the words in which they did.
+// Puts pairs that have arisen into the heap, with the words in which they arose.
 static zero_status push_touched(zr_bpe_trainer *t, zero_error *error)
 {
     for (int64_t i = 0; i < t->touched.count; i++) {
@@ -298,8 +299,8 @@ static zero_status spell_words(zr_bpe_trainer *t, zero_error *error)
     return push_touched(t, error);
 }
 
-// Every occurrence of the pair in one word becomes `id`, from the left; the neighbours' counts
-// follow.
+// Replaces every occurrence of the pair in one word by `id`, from the left, and updates the counts
+// of the neighbouring pairs.
 static zero_status merge_in_word(zr_bpe_trainer *t, int32_t word, const zr_train_entry *what,
                                  int32_t id, zero_error *error)
 {

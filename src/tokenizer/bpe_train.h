@@ -1,4 +1,4 @@
-// Learning a byte-level BPE: pieces of the text are counted, then the most frequent pair of
+// Learning a byte-level BPE: the pieces of the text are counted, then the most frequent pair of
 // neighbours becomes a token, again and again.
 #ifndef ZR_TOKENIZER_BPE_TRAIN_H
 #define ZR_TOKENIZER_BPE_TRAIN_H
@@ -7,27 +7,28 @@
 
 typedef struct zr_bpe_trainer zr_bpe_trainer;
 
-// id 0 of what is learnt here; the 256 bytes follow, then the merges
+// Id 0 of a tokenizer that is learnt here; the 256 bytes follow, then the merges.
 #define ZR_END_OF_TEXT "<|endoftext|>"
 
 zero_status zr_bpe_trainer_create(zr_bpe_trainer **out, zero_error *error);
 void zr_bpe_trainer_destroy(zr_bpe_trainer *trainer);
-// Counts the pieces of one document, cut as GPT-2 does. May be called again and again.
+// Counts the pieces of one document, cut as GPT-2 cuts them. It may be called many times.
 zero_status zr_bpe_trainer_feed(zr_bpe_trainer *trainer, const char *text, size_t length,
                                 zero_error *error);
-// Learns until there are `vocabulary` tokens, or no pair occurs at least `least` times. Same text,
-// same merges: of equally frequent pairs the one with the lower ids is first, as in the
-// `tokenizers` library, whose merges these are. `step` (may be NULL) gets the tokens there are, now
-// and then. At most once.
+// Learns until there are `vocabulary` tokens, or no pair occurs at least `least` times. The same
+// text gives the same merges, which are those of the `tokenizers` library: of equally frequent
+// pairs the one with the lower ids is merged first. `step` (may be NULL) gets the current number of
+// tokens now and then. It may be called once.
 zero_status zr_bpe_trainer_learn(zr_bpe_trainer *trainer, int32_t vocabulary, int64_t least,
                                  void (*step)(void *user, int32_t tokens), void *user,
                                  zero_error *error);
-// tokens learnt, the first 257 among them
+// Returns the number of tokens learnt, including the first 257.
 int32_t zr_bpe_trainer_vocabulary(const zr_bpe_trainer *trainer);
-// tokenizer.json and tokenizer_config.json in a directory that exists, durable; transformers opens
-// it.
+// Writes tokenizer.json and tokenizer_config.json durably into a directory that exists;
+// transformers can open it.
 zero_status zr_bpe_trainer_save(const zr_bpe_trainer *trainer, const char *directory,
                                 zero_error *error);
-bool zr_bpe_trainer_wrote(const char *path); // whether that file begins as one of these two
+// Returns whether that file begins like one of these two.
+bool zr_bpe_trainer_wrote(const char *path);
 
 #endif

@@ -1,4 +1,4 @@
-// The inside of a trainer: learning (bpe_train.c) fills it, writing (bpe_train_save.c) reads it.
+// The inside of a trainer: bpe_train.c fills it by learning, bpe_train_save.c reads it to write.
 #ifndef ZR_TOKENIZER_BPE_TRAIN_INTERNAL_H
 #define ZR_TOKENIZER_BPE_TRAIN_INTERNAL_H
 
@@ -7,13 +7,13 @@
 #include "tokenizer/ids.h"
 #include "tokenizer/pretokenize.h"
 
-// text and symbols [at, at+length); its occurrences
+// A distinct piece: its text and symbols are at [at, at+length); count: how often it occurs.
 typedef struct zr_train_word {
     size_t at;
     uint32_t length;
     int64_t count;
 } zr_train_word;
-// fresh: words in which it arose just now
+// A pair of neighbouring ids; fresh: the words in which it has just arisen.
 typedef struct zr_train_pair {
     int32_t left, right;
     int64_t count;
@@ -27,27 +27,27 @@ typedef struct zr_train_entry {
 
 struct zr_bpe_trainer {
     zr_classes classes;
-    zr_buffer text;       // of the distinct pieces
+    zr_buffer text;       // the text of the distinct pieces
     zr_train_word *words; // (word_count)
     int64_t word_count, word_room;
-    int32_t *slots; // (slot_mask + 1) word + 1
+    int32_t *slots; // (slot_mask + 1) word index + 1; 0: free
     uint64_t slot_mask;
-    int32_t *symbols; // (text.length) ids of each word, at its place in the text
+    int32_t *symbols; // (text.length) the ids of each word, at the position of its text
 
     zr_train_pair *pairs; // (pair_count)
     int64_t pair_count, pair_room;
-    int32_t *pair_slots; // (pair_mask + 1) pair + 1
+    int32_t *pair_slots; // (pair_mask + 1) pair index + 1; 0: free
     uint64_t pair_mask;
-    zr_ids touched;       // pairs with `fresh` words
+    zr_ids touched;       // pairs whose `fresh` has words
     zr_train_entry *heap; // (heap_count)
     int64_t heap_count, heap_room;
 
-    zr_buffer tokens;       // their bytes
-    const char *token_text; // tokens.data
+    zr_buffer tokens;       // the bytes of the tokens
+    const char *token_text; // is tokens.data
     zr_text_span *token;    // (token_count)
     int32_t token_count, byte_ids[256];
-    zr_text_span_map known; // bytes to ids
-    zr_merge *merges;       // (merge_count) left and right alone
+    zr_text_span_map known; // from bytes to ids
+    zr_merge *merges;       // (merge_count) only left and right are used
     int64_t merge_count, merge_room;
 };
 

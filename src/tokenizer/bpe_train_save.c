@@ -1,4 +1,4 @@
-// What was learnt, as the files that transformers opens.
+// Writes what was learnt as files that transformers can open.
 #include "base/file.h"
 #include "base/json.h"
 #include "tokenizer/bpe_train_internal.h"
@@ -24,7 +24,8 @@ static bool begins(const char *path, const char *with)
 
 bool zr_bpe_trainer_wrote(const char *path) { return begins(path, HEAD) || begins(path, CONFIG); }
 
-// A token in GPT-2's alphabet, one character a byte; the end of a text as it is.
+// Writes a token in GPT-2's alphabet, one character for each byte; the end of a text stays as it
+// is.
 static void spell(const zr_bpe_trainer *t, int32_t id, zr_buffer *out)
 {
     zr_text_span token = t->token[id];

@@ -1,5 +1,5 @@
-// Rounds: each thread encodes a part, then the parts are handed on in their order. A part is small
-// compared with a text and large compared with the cost of a round.
+// Encodes in rounds: each thread encodes a part, then the parts are handed on in their order. A
+// part is small compared with a text and large compared with the cost of a round.
 #include "base/thread.h"
 #include "tokenizer/crew.h"
 
@@ -8,7 +8,7 @@
 #define PART_BYTES ((size_t)1 << 20)
 #define SECONDS_BETWEEN_SIGNS 0.1
 
-typedef struct hand { // one thread's work
+typedef struct hand { // the work of one thread
     zr_encoder *encoder;
     zr_ids ids;
     zr_encode_mode mode;
@@ -20,7 +20,7 @@ typedef struct hand { // one thread's work
 
 struct zr_crew {
     const zr_tokenizer *tokenizer;
-    zr_workers *workers; // NULL: one hand, the caller's, and no part was long yet
+    zr_workers *workers; // NULL: the caller is the only hand, and no part was long yet
     hand *hands;         // (count)
     int count;
 };
@@ -68,14 +68,14 @@ static void work(void *argument)
                                      mine->name, &mine->ids, &mine->error);
 }
 
-typedef struct saying {                      // who hears how far it is
+typedef struct saying {                      // who is told about the progress
     void (*taken)(void *user, size_t bytes); // NULL: nobody
     void *user;
     size_t bytes;
 } saying;
 
-// A part that cannot be cut may take longer than others wait for a sign of life: it is encoded by
-// another thread.
+// Gives a part to a thread. A part that cannot be cut may take longer than others wait for a sign
+// of life, so another thread encodes it even if there is only one hand.
 static zero_status give(zr_crew *crew, hand *next, const saying *say, zero_error *error)
 {
     if (!crew->workers && say->taken && next->end - next->first > 8 * PART_BYTES)
@@ -95,7 +95,7 @@ static void wait_for_all(zr_crew *crew, const saying *say)
             say->taken(say->user, say->bytes);
 }
 
-// Cuts parts from `at` on and encodes them; returns where the last one ends.
+// Cuts parts from `at` on and encodes them; *end is where the last one ends.
 static zero_status encode_round(zr_crew *crew, const hand *what, size_t at, size_t length,
                                 const saying *say, int *busy, size_t *end, zero_error *error)
 {

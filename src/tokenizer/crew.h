@@ -1,5 +1,5 @@
-// Several threads that encode one text: it is cut where no token is, so the ids are those of the
-// whole, in order.
+// Several threads that encode one text. The text is cut where no token crosses, so the ids are
+// those of the whole text, in order.
 #ifndef ZR_TOKENIZER_CREW_H
 #define ZR_TOKENIZER_CREW_H
 
@@ -7,7 +7,7 @@
 
 typedef struct zr_crew zr_crew;
 
-// Takes ids as they come, in order, on the caller's thread; a status that is not ZERO_OK ends the
+// Takes ids as they come, in order, on the caller's thread. A status other than ZERO_OK ends the
 // encoding.
 typedef zero_status (*zr_take_ids)(void *user, const int32_t *ids, int64_t count,
                                    zero_error *error);
@@ -15,9 +15,9 @@ typedef zero_status (*zr_take_ids)(void *user, const int32_t *ids, int64_t count
 zero_status zr_crew_create(const zr_tokenizer *tokenizer, int threads, zr_crew **out,
                            zero_error *error);
 void zr_crew_destroy(zr_crew *crew);
-// Memory: about 1 MiB of text a thread at once, and its ids; more only where the text cannot be
-// cut. `taken` (may be NULL) gets the bytes encoded so far, now and then, and as a sign of life
-// while a long part is encoded.
+// Encodes a text with all threads. It needs memory for about 1 MiB of text for each thread at a
+// time, and its ids; more only if the text cannot be cut. `taken` (may be NULL) gets the bytes
+// encoded so far now and then, and as a sign of life while a long part is encoded.
 zero_status zr_crew_encode(zr_crew *crew, zr_encode_mode mode, const char *text, size_t length,
                            const char *name, zr_take_ids take,
                            void (*taken)(void *user, size_t bytes), void *user, zero_error *error);

@@ -1,4 +1,4 @@
-// From a document's parts to tokens that know whether they are targets.
+// Turns a document's parts into tokens that know whether they are targets.
 #include "tokenizer/document.h"
 
 #include <string.h>
@@ -63,11 +63,11 @@ void zr_encoding_free(zr_encoding *encoding)
     *encoding = (zr_encoding){0};
 }
 
-typedef struct unit { // what stands between two seams
+typedef struct unit { // what lies between two seams
     const zr_document *document;
     int first, last; // its segments [first, last)
-    size_t start;    // in the text
-    int64_t at;      // its first token
+    size_t start;    // position in the text
+    int64_t at;      // position of its first token
     const char *name;
 } unit;
 
@@ -81,10 +81,9 @@ static zero_status encode_to(zr_encoding *encoding, const unit *u, size_t end, z
 
 static int32_t id_of(int32_t id) { return id < 0 ? ~id : id; }
 
-// Two lists of ids that spell the same from somewhere on, one of them shorter: how many of `whole`
-// lie before the end of `part`, *across:
-// whether the next one lies across it. Where they do not spell the same nothing is known, and it is
-// none.
+// Counts how many tokens of `whole` lie before the end of the text of `part`; *across: whether the
+// next one crosses that end. Both lists spell the same text, which ends earlier in `part`. If they
+// do not spell the same, the result is 0 and *across is true, because nothing is known.
 static int64_t count_within(const zr_encoding *encoding, const int32_t *whole, int64_t count,
                             const int32_t *part, int64_t part_count, bool *across, zr_buffer *work)
 {
@@ -109,8 +108,9 @@ static int64_t count_within(const zr_encoding *encoding, const int32_t *whole, i
     return within;
 }
 
-// The token of the unit before which segment s ends. Up to where the tokens of what stands before
-// it are those of the whole unit that is clear; from there on, what they spell tells.
+// Finds the token of the unit at which segment s ends. As long as the tokens of the text up to
+// there agree with those of the whole unit they can be counted; after that, what they spell
+// decides.
 static zero_status find_border(zr_encoding *encoding, const unit *u, int s, int64_t *border,
                                zero_error *error)
 {

@@ -1,9 +1,9 @@
-// GPT-2's two files, vocab.json and merges.txt, with what else their directory says that decides
-// ids. As transformers reads it:
+// GPT-2's two files, vocab.json and merges.txt, with what else in their directory determines ids.
+// This reads them as transformers does:
 //
 //   tokenizer_config.json    added_tokens_decoder: {"50257": {"content": "<pad>", "special": true,
 //                            "lstrip": ...}}; add_prefix_space; names of special tokens
-//   added_tokens.json        {"<pad>": 50257}; read where there is no added_tokens_decoder
+//   added_tokens.json        {"<pad>": 50257}; read if there is no added_tokens_decoder
 //   special_tokens_map.json  names of special tokens; likewise
 #include "base/random.h"
 #include "tokenizer/bpe_load.h"
@@ -11,14 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-// what GPT-2 calls its begin, end and unknown token where nothing says otherwise
+// What GPT-2 calls its begin, end and unknown token if no file names them.
 #define END_OF_TEXT "<|endoftext|>"
 
-typedef struct gathering { // added tokens, on their way to the loader
+typedef struct gathering { // added tokens, before they go to the loader
     const zr_bpe_loader *loader;
     const zr_token_settings *settings;
     const json_t *vocab;
-    json_t *tokens; // by content: entries as in the added_tokens of a tokenizer.json
+    json_t *tokens; // by content; entries are like those of added_tokens in a tokenizer.json
 } gathering;
 
 static zero_status fail_memory(const gathering *g, zero_error *error)
@@ -26,7 +26,7 @@ static zero_status fail_memory(const gathering *g, zero_error *error)
     return zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for its added tokens", g->loader->path);
 }
 
-// `flags`: an object with lstrip and the like, or NULL.
+// Adds a token. `flags` is an object with lstrip and the like, or NULL.
 static zero_status put(gathering *g, const char *content, json_int_t id, const json_t *flags,
                        bool special, bool normalized, zero_error *error)
 {
@@ -76,8 +76,8 @@ static zero_status gather_map(gathering *g, json_t *added, zero_error *error)
     return ZERO_OK;
 }
 
-// A token that some part of the settings names as a special one. What lists it with its id has said
-// the rest of it.
+// Marks as special a token that some part of the settings names as one. If a list has it with its
+// id, the list has said the rest about it.
 static zero_status name_special(gathering *g, const char *role, const json_t *named,
                                 zero_error *error)
 {
@@ -131,8 +131,8 @@ static zero_status gather(gathering *g, zero_error *error)
     return gather_named(g, error);
 }
 
-// The list of a tokenizer.json, and a hash of what it says: these ids stand in neither of the two
-// files.
+// Makes the list as in a tokenizer.json, and a hash of it, because these ids are in neither of the
+// two files.
 static zero_status list(const gathering *g, json_t **out, uint64_t *hash, zero_error *error)
 {
     const char *content;

@@ -1,4 +1,4 @@
-// A growing list of ids. Sticky error, as zr_buffer: check `failed` once at the end.
+// A growing list of ids. Its error is sticky, as in zr_buffer: check `failed` once at the end.
 #ifndef ZR_TOKENIZER_IDS_H
 #define ZR_TOKENIZER_IDS_H
 
@@ -10,7 +10,7 @@ typedef struct zr_ids {
     bool failed;
 } zr_ids;
 
-// room for so many more; false: there is none, and `failed` says so
+// Makes room for `more` ids. Returns false if there is no memory, and sets `failed`.
 bool zr_ids_reserve(zr_ids *ids, int64_t more);
 void zr_ids_free(zr_ids *ids);
 

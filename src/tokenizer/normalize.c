@@ -1,7 +1,7 @@
-// Normalizers: steps over a text, each from one room into the other.
+// Normalizers: steps over a text, each from one scratch buffer to the other.
 //
-// Invalid UTF-8 goes through unchanged: NFC works on the valid stretches between, so that
-// byte-level tokens can still spell it.
+// Invalid UTF-8 goes through unchanged: NFC works on the valid stretches in between, so that
+// byte-level tokens can still spell the invalid bytes.
 
 #include "tokenizer/bpe_encode.h"
 #include <string.h>
@@ -10,12 +10,12 @@
 typedef struct normal_text { // what the steps have made so far
     const char *text;
     size_t length;
-    zr_bpe_scratch *room; // where `text` lies; NULL: it is the caller's
-    size_t most;          // bytes that it may have
+    zr_bpe_scratch *room; // where `text` lies; NULL: it belongs to the caller
+    size_t most;          // the most bytes that it may have
 } normal_text;
 
-// A few strings of a file, one replaced by the next, could ask for any amount of memory. `more`:
-// bytes beyond `length`.
+// Limits the growth, because a few strings of a file, each replaced by the next, could otherwise
+// ask for any amount of memory. `more` counts bytes beyond `length`.
 static zero_status check_growth(const zr_encoder *encoder, const normal_text *now, size_t length,
                                 size_t more)
 {
@@ -87,9 +87,9 @@ static zero_status replace(zr_encoder *encoder, const zr_normal_step *step, norm
     return ZERO_OK;
 }
 
-// Marks that Unicode has given an order, or a composition, since version 9, which is the one that
-// the library normalises by: to it they are characters that nothing moves. (Its pre-tokenizers know
-// a later version: unicode_class.h.)
+// Returns whether a mark got its order, or a composition, after version 9 of Unicode, which is the
+// one that the library normalises by; the library does not move such marks. (Its pre-tokenizers
+// know a later version: unicode_class.h.)
 static bool is_younger(int32_t c)
 {
     static const zr_code_range younger[] = {
@@ -111,8 +111,8 @@ static bool is_younger(int32_t c)
     return false;
 }
 
-// The end of the stretch from `at` on that is normalised as one. What stands alone is *fixed:
-// ASCII, an invalid byte, a younger mark.
+// Returns the end of the stretch from `at` on that is normalised as one. *fixed means that it stays
+// as it is: ASCII, an invalid byte, a younger mark.
 static size_t stretch(const char *text, size_t at, size_t length, bool *fixed)
 {
     size_t first = at;
@@ -121,10 +121,10 @@ static size_t stretch(const char *text, size_t at, size_t length, bool *fixed)
     *fixed = true;
     if (at == length)
         return at;
-    if (at > first + 1) // the last one may take the mark that follows
+    if (at > first + 1) // the last character may combine with the mark that follows
         return at - 1;
     at = first;
-    int run = 0, bytes = 0; // run of ASCII: of two the first ends the stretch
+    int run = 0, bytes = 0; // length of the run of ASCII; at two, the first one ends the stretch
     for (int32_t c; at < length && run < 2 && (bytes = zr_utf8_next(text + at, length - at, &c)) &&
                     !is_younger(c);
          at += (size_t)bytes)
@@ -136,7 +136,7 @@ static size_t stretch(const char *text, size_t at, size_t length, bool *fixed)
 static zero_status append_nfc(const char *text, size_t length, zr_buffer *out, zero_error *error)
 {
     const utf8proc_option_t how = UTF8PROC_STABLE | UTF8PROC_COMPOSE;
-    // no character decomposes into more, counted by its bytes
+    // no character decomposes into more bytes than this
     utf8proc_ssize_t room = (utf8proc_ssize_t)(3 * length + 1);
     int32_t *points = zr_alloc((size_t)room * sizeof *points, error);
     if (!points)

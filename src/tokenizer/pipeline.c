@@ -1,6 +1,6 @@
-// What stands around the model in a tokenizer.json: normalizer, pre-tokenizer, decoder,
-// post-processor. Each part is known by its type and its settings, or refused by quoting them: a
-// part that were passed over would give other ids.
+// The parts around the model in a tokenizer.json: normalizer, pre-tokenizer, decoder,
+// post-processor. Each part is recognised by its type and settings, or refused with a message that
+// quotes them, because skipping a part would give other ids.
 #include "tokenizer/bpe_load.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static bool flag_of(const json_t *part, const char *key, bool standard)
     return json_is_boolean(value) ? json_is_true(value) : standard;
 }
 
-// The members of a Sequence, or the part itself; *count of them.
+// Returns the members of a Sequence, or NULL for a single part; *count is their number.
 static const json_t *members(const json_t *part, const char *key, size_t *count)
 {
     const json_t *list =
@@ -48,7 +48,7 @@ static zero_status copy(const char *text, char **out, zero_error *error)
     return *out ? ZERO_OK : ZERO_ERR_MEMORY;
 }
 
-// {"String": "..."}; NULL: an expression, which is not built here.
+// Returns the string of {"String": "..."}; NULL: it is an expression, which is not built here.
 static const char *pattern_string(const json_t *part)
 {
     const char *text =
@@ -88,7 +88,7 @@ static zr_prefix prefix_of(const json_t *part)
                                           : ZR_PREFIX_NEVER;
 }
 
-// The step after those there are; NULL: there are too many.
+// Returns a new step after the existing ones; NULL: there are too many.
 static zr_split_step *new_step(zr_bpe *bpe, zr_split_kind kind, zr_next_piece next)
 {
     if (bpe->split_count == ZR_STEPS)
@@ -104,8 +104,8 @@ static zero_status load_split(zr_bpe_loader *loader, const json_t *part, zero_er
                    json_string_value(json_object_get(json_object_get(part, "pattern"), "Regex")),
                *behavior = text_of(part, "behavior");
     zr_next_piece next = expression ? zr_pieces_of(expression) : NULL;
-    // All of them match everywhere, so what does not match, which these two treat differently, is
-    // empty.
+    // All of these match everywhere, so what does not match, which the two settings treat
+    // differently, is empty.
     bool usual = strcmp(behavior, flag_of(part, "invert", false) ? "Removed" : "Isolated") == 0;
     return next && usual && new_step(loader->bpe, ZR_SPLIT_PIECES, next)
                ? ZERO_OK
@@ -128,7 +128,7 @@ static zero_status load_pre_tokenizer(zr_bpe_loader *loader, const json_t *part,
 {
     zr_bpe *bpe = loader->bpe;
     const char *type = zr_json_type(part);
-    if (bpe->byte_level) // what follows would see GPT-2's alphabet
+    if (bpe->byte_level) // a later part would see GPT-2's alphabet
         return fail_part(loader, "pre-tokenizer after ByteLevel,", part, error);
     if (strcmp(type, "ByteLevel") == 0) {
         bool fits = true;
@@ -191,7 +191,7 @@ static zero_status load_strip(zr_bpe_loader *loader, const json_t *part, zero_er
     return copy(text_of(part, "content"), &loader->bpe->decoder.strip, error);
 }
 
-// One of several decoders, of which `stage` numbers those that may still come.
+// Loads one of several decoders; `stage` is the number of the first one that may still come.
 static zero_status load_next_decoder(zr_bpe_loader *loader, const json_t *part, int *stage,
                                      zero_error *error)
 {
@@ -200,7 +200,7 @@ static zero_status load_next_decoder(zr_bpe_loader *loader, const json_t *part, 
         const char *type;
         zero_status (*load)(zr_bpe_loader *loader, const json_t *part, zero_error *error);
     } order[] = {
-        // each once at most; Strip follows Fuse
+        // Each may occur once; Strip must follow Fuse.
         {.type = "Replace", .load = load_replace},
         {.type = "ByteFallback", .load = load_fallback},
         {.type = "Fuse", .load = load_fuse},
@@ -228,7 +228,8 @@ static zero_status load_decoder(zr_bpe_loader *loader, const json_t *part, bool 
     return load_next_decoder(loader, part, stage, error);
 }
 
-// The ids that a TemplateProcessing puts before ("single": up to the Sequence) or after the text.
+// Loads the ids that a TemplateProcessing puts before the text ("single": up to the Sequence) or
+// after it.
 static zero_status load_template(zr_bpe_loader *loader, const json_t *part, zero_error *error)
 {
     const json_t *single = json_object_get(part, "single"),
@@ -261,7 +262,7 @@ static zero_status load_template(zr_bpe_loader *loader, const json_t *part, zero
 static zero_status load_post_processor(zr_bpe_loader *loader, const json_t *part, zero_error *error)
 {
     const char *type = zr_json_type(part);
-    if (strcmp(type, "ByteLevel") == 0) // offsets, which ids do not have
+    if (strcmp(type, "ByteLevel") == 0) // it changes only offsets, which ids do not have
         return ZERO_OK;
     if (strcmp(type, "TemplateProcessing") != 0 || loader->bpe->prefix)
         return fail_part(loader, "post-processor", part, error);

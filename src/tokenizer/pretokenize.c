@@ -1,18 +1,18 @@
 // The expressions of GPT-2, Llama 3 and Qwen 2, each as one function that takes the first
-// alternative that matches, as they do.
+// alternative that matches, as the expressions do.
 //
 //   GPT-2    's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 //   Llama 3  (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}
 //            | ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+                  (in one line)
 //   Qwen 2   the same with \p{N} for \p{N}{1,3}
 //
-// Each matches somewhere at every position, so pieces cover the text. None looks behind itself:
-// where a piece ends the next begins as a text of its own does.
+// Each matches something at every position, so pieces cover the text. None looks back: after the
+// end of a piece the next one begins as a text of its own does.
 #include "tokenizer/pretokenize.h"
 
 #include <string.h>
 
-// Where the run of `class` that includes text[at] ends, at <= length.
+// Returns the end of the run of `class` that includes text[at], at <= length.
 static size_t run_end(const zr_classes *classes, zr_class class, const char *text, size_t at,
                       size_t length)
 {
@@ -27,9 +27,9 @@ static size_t run_end(const zr_classes *classes, zr_class class, const char *tex
 
 static bool is_newline(char c) { return c == '\r' || c == '\n'; }
 
-// \s+(?!\S)|\s+ of a text that begins with white space: all of a run that ends the text, else all
-// but its last character, which may belong to the word that follows; that one alone where it is the
-// only one.
+// Matches \s+(?!\S)|\s+ in a text that begins with white space. A run that ends the text is taken
+// whole. Any other run is taken without its last character, which may belong to the next word; but
+// if it is the only one, it is taken.
 static size_t piece_of_spaces(const zr_classes *classes, const char *text, size_t length)
 {
     size_t at = 0, last = 0;
@@ -43,8 +43,8 @@ static size_t piece_of_spaces(const zr_classes *classes, const char *text, size_
     return at;
 }
 
-// 's|'t|'re|'ve|'m|'ll|'d of a text that begins with '; 0: none of them. `fold`: capitals too, and
-// the long s (U+017F), which the library takes for an s.
+// Matches 's|'t|'re|'ve|'m|'ll|'d in a text that begins with '; returns 0 if none fits. `fold` also
+// accepts capitals, and the long s (U+017F), which the library takes for an s.
 static size_t piece_of_contraction(const char *text, size_t length, bool fold)
 {
     static const char *const endings[] = {"s", "t", "re", "ve", "m", "ll", "d"};
@@ -67,13 +67,13 @@ static size_t piece_gpt2(const zr_classes *classes, const char *text, size_t len
     if (contraction)
         return contraction;
     int bytes;
-    size_t at = *text == ' ' && length > 1; // " ?" before letters, numbers and the rest
+    size_t at = *text == ' ' && length > 1; // the " ?" before letters, numbers and the rest
     zr_class class = zr_class_at(classes, text + at, length - at, &bytes);
     return class == ZR_SPACE ? piece_of_spaces(classes, text, length)
                              : run_end(classes, class, text, at + (size_t)bytes, length);
 }
 
-// \s*[\r\n]+|\s+(?!\S)|\s+
+// Matches \s*[\r\n]+|\s+(?!\S)|\s+
 static size_t piece_of_lines(const zr_classes *classes, const char *text, size_t length)
 {
     size_t end = run_end(classes, ZR_SPACE, text, 0, length);
@@ -82,7 +82,7 @@ static size_t piece_of_lines(const zr_classes *classes, const char *text, size_t
     return end ? end : piece_of_spaces(classes, text, length);
 }
 
-// \p{N}{1,most} of which the first ends at `at`.
+// Matches \p{N}{1,most}, of which the first number ends at `at`.
 static size_t piece_of_numbers(const zr_classes *classes, const char *text, size_t at,
                                size_t length, int most)
 {
@@ -95,7 +95,7 @@ static size_t piece_of_numbers(const zr_classes *classes, const char *text, size
     return at;
 }
 
-//  ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
+// Matches  ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
 static size_t piece_of_others(const zr_classes *classes, const char *text, size_t length)
 {
     int bytes;

@@ -1,5 +1,5 @@
-// What all tokenizers share: the table of their kind is asked, the encoder and the decoder keep
-// what lasts from call to call.
+// What all tokenizers share: calls go through the table of the kind; the encoder and the decoder
+// keep what lasts between calls.
 #include "base/file.h"
 #include "tokenizer/bpe_encode.h"
 

@@ -1,6 +1,6 @@
-// A tokenizer from the files of a directory: tokenizer.json, or GPT-2's vocab.json and merges.txt
-// (gpt2_files.c); next to either tokenizer_config.json and special_tokens_map.json, which say what
-// ends a text. What was read is kept, so that a model that is exported carries the same files.
+// Loads a tokenizer from the files of a directory: tokenizer.json, or GPT-2's vocab.json and
+// merges.txt (gpt2_files.c), and next to either tokenizer_config.json and special_tokens_map.json,
+// which say what ends a text. What was read is kept, so that an exported model has the same files.
 #include "base/file.h"
 #include "base/random.h"
 #include "tokenizer/bpe_load.h"
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define FILE_LIMIT ((size_t)1 << 28) // bytes; the largest published ones have 3e7
+#define FILE_LIMIT ((size_t)1 << 28) // bytes; the largest published files have 3e7
 
 typedef struct source {    // what a tokenizer is read from
     const char *directory; // NULL: a single file
@@ -27,7 +27,7 @@ static char *path_of(const source *from, const char *name, zero_error *error)
     return zr_sprintf(error, "%.*s%s", slash ? (int)(slash - from->path + 1) : 0, from->path, name);
 }
 
-// Reads the file where it is there; *out NULL: it is not.
+// Reads and keeps the file if it is there; *out NULL: it is not.
 static zero_status keep_file(source *from, const char *name, const zr_tokenizer_file **out,
                              zero_error *error)
 {
@@ -70,7 +70,7 @@ const char *zr_token_content(const json_t *named)
     return json_string_value(json_is_object(named) ? json_object_get(named, "content") : named);
 }
 
-// What ends a text: as it is named, or, where nothing names it, by its usual names.
+// Finds the token that ends a text: the one that the settings name, or else one with a usual name.
 static zero_status find_end(const char *path, zr_tokenizer *tokenizer,
                             const zr_token_settings *settings, zero_error *error)
 {
@@ -88,8 +88,8 @@ static zero_status find_end(const char *path, zr_tokenizer *tokenizer,
     return ZERO_OK;
 }
 
-// What the files next to it say of the tokenizer. GPT-2's one special token, where nothing names
-// any, begins a text too.
+// Applies what the files next to the tokenizer say. If they name no special tokens, GPT-2's only
+// special token also begins a text.
 static zero_status apply_settings(const char *path, zr_tokenizer *tokenizer,
                                   const zr_token_settings *settings, zero_error *error)
 {
@@ -250,7 +250,7 @@ static zero_status parse_settings(const source *from, zr_token_settings *out, ze
 
 static zero_status load(source *from, zr_tokenizer **out, zero_error *error)
 {
-    // the last is kept, not read
+    // The last one is kept but not read.
     static const char *const beside[] = {"tokenizer_config.json", "special_tokens_map.json",
                                          "added_tokens.json", "chat_template.jinja"};
     const zr_tokenizer_file *json, *vocab = NULL, *merges = NULL, *kept;
@@ -276,12 +276,13 @@ static zero_status load(source *from, zr_tokenizer **out, zero_error *error)
     return status;
 }
 
-// The files become the tokenizer's. Those that decide ids come first.
+// Moves the files to the tokenizer. Those that determine ids come first.
 static void hand_over(source *from, zr_tokenizer *tokenizer)
 {
     if (!tokenizer->bpe)
         return;
-    uint64_t hash = zr_hash_text("BPE") ^ tokenizer->fingerprint; // of what these files do not say
+    // the fingerprint so far is of what these files do not say
+    uint64_t hash = zr_hash_text("BPE") ^ tokenizer->fingerprint;
     bool json = strcmp(from->files[0].name, "tokenizer.json") == 0;
     for (int i = 0; i < (json ? 1 : 2); i++)
         hash = zr_hash_bytes(from->files[i].data, from->files[i].length, hash);

@@ -1,4 +1,4 @@
-// Classes of characters, expanded from ranges once a tokenizer is made.
+// The classes of characters, expanded from ranges once when a tokenizer is made.
 #include "tokenizer/unicode_class.h"
 #include "tokenizer/vocabulary.h"
 
@@ -38,7 +38,7 @@ zr_class zr_class_at(const zr_classes *classes, const char *text, size_t left, i
 
 bool zr_is_word(int32_t code_point)
 {
-    // joiners; letters in circles
+    // Joiners, and letters in circles.
     static const zr_code_range more[] = {{0x200c, 0x200d},
                                          {0x24b6, 0x24e9},
                                          {0x1f130, 0x1f149},

@@ -1,6 +1,6 @@
-// What the regular expressions of pre-tokenizers ask of a character: letter, number, white space,
-// or none of these.
-// Pinned to Unicode 16.0 (unicode_ranges.c), so that ids do not depend on the machine.
+// The classes of characters that the regular expressions of pre-tokenizers use: letter, number,
+// white space, or none of these. They are pinned to Unicode 16.0 (unicode_ranges.c), so that ids do
+// not depend on the machine.
 #ifndef ZR_TOKENIZER_UNICODE_CLASS_H
 #define ZR_TOKENIZER_UNICODE_CLASS_H
 
@@ -8,10 +8,10 @@
 
 typedef enum zr_class { ZR_OTHER, ZR_LETTER, ZR_NUMBER, ZR_SPACE } zr_class;
 
-#define ZR_CLASSED 0x32400 // beyond, everything is ZR_OTHER
+#define ZR_CLASSED 0x32400 // from here on everything is ZR_OTHER
 
 typedef struct zr_classes {
-    unsigned char of[ZR_CLASSED]; // zr_class of each code point
+    unsigned char of[ZR_CLASSED]; // the zr_class of each code point
 } zr_classes;
 
 typedef struct zr_code_range {
@@ -22,8 +22,8 @@ extern const int zr_letter_ranges, zr_number_ranges;
 
 void zr_classes_fill(zr_classes *classes);
 
-// Class and bytes of the character at text[0..left), left > 0. A byte that belongs to no valid
-// UTF-8 is one ZR_OTHER.
+// Returns the class of the character at text[0..left), left > 0, and its bytes. A byte that belongs
+// to no valid UTF-8 is one ZR_OTHER.
 zr_class zr_class_at(const zr_classes *classes, const char *text, size_t left, int *bytes);
 bool zr_is_word(int32_t code_point); // \w: part of a word
 

@@ -1,5 +1,5 @@
-// UTF-8 as this room needs it: strictly valid characters, places to cut, and text from bytes that
-// come one by one.
+// UTF-8 as this room needs it: strictly valid characters, positions where text may be cut, and text
+// from bytes that come one by one.
 #include "tokenizer/vocabulary.h"
 
 #include <string.h>
@@ -29,8 +29,8 @@ size_t zr_character_boundary(const char *text, size_t limit, size_t length)
     return is_continuation(text[end]) ? limit : end;
 }
 
-// Bytes of the longest beginning of a character at text[0..left), which is no whole one; *open:
-// more bytes could make it one.
+// Returns the bytes of the longest beginning of a character at text[0..left), which is not a whole
+// one; *open: more bytes could complete it.
 static size_t beginning(const char *text, size_t left, bool *open)
 {
     const unsigned char *bytes = (const unsigned char *)text;

@@ -6,17 +6,17 @@
 
 #define ZR_CODE_POINTS 0x110000
 
-typedef struct zr_tokenizer_ops { // one table a kind
+typedef struct zr_tokenizer_ops { // one table for each kind
     zr_tokenizer_kind kind;
-    // text[first, end) of `encoder->out`; text[0, first) was encoded before
+    // Encodes text[first, end) to encoder->out; text[0, first) was encoded before.
     zero_status (*encode)(zr_encoder *encoder, const char *text, size_t first, size_t end);
     size_t (*boundary)(const zr_tokenizer *tokenizer, const char *text, size_t first, size_t limit,
                        size_t length);
     void (*decode)(const zr_tokenizer *tokenizer, int32_t id, zr_buffer *out);
-    // last: no id, the end
+    // `last`: there is no id; the text ends.
     void (*push)(zr_decoder *decoder, int32_t id, bool last, zr_buffer *out);
     zero_status (*save)(const zr_tokenizer *tokenizer, const char *directory, zero_error *error);
-    void (*free)(zr_tokenizer *tokenizer); // what the kind holds
+    void (*free)(zr_tokenizer *tokenizer); // frees what the kind holds
 } zr_tokenizer_ops;
 
 typedef struct zr_tokenizer_file {
@@ -31,28 +31,29 @@ struct zr_tokenizer {
     int32_t begin, end; // -1: none
     uint64_t fingerprint;
     int32_t *code_points;       // (V) chars: the character of each id
-    int32_t *ids;               // (id_count) chars: 1 + id of each code point, 0 where it has none
+    int32_t *ids;               // (id_count) chars: 1 + id of each code point, 0: it has none
     int32_t id_count;           // the largest code point + 1
     struct zr_bpe *bpe;         // BPE
-    zr_tokenizer_file files[8]; // BPE: what it was read from, for saving
+    zr_tokenizer_file files[8]; // BPE: the files from which it was read, for saving
     int file_count;
 };
 
 extern const zr_tokenizer_ops zr_bytes_ops, zr_chars_ops;
 
-// A chars tokenizer whose id i is code_points[i]: distinct and valid, count > 0.
+// Makes a chars tokenizer whose id i is code_points[i]. They are distinct and valid, and count > 0.
 zero_status zr_tokenizer_from_code_points(const int32_t *code_points, int32_t count,
                                           zr_tokenizer **out, zero_error *error);
 zero_status zr_tokenizer_from_bytes(zr_tokenizer **out, zero_error *error);
-// bytes, chars
+// Saves a bytes or chars tokenizer.
 zero_status zr_plain_save(const zr_tokenizer *tokenizer, const char *directory, zero_error *error);
 
-// Bytes of the character at the beginning of text[0..left), left > 0; 0 where that is not strictly
-// valid UTF-8 (overlong forms, surrogates and everything above U+10FFFF are not).
+// Returns the bytes of the character at the beginning of text[0..left), left > 0. Returns 0 if that
+// is not strictly valid UTF-8: overlong forms, surrogates and everything above U+10FFFF are not.
 int zr_utf8_next(const char *text, size_t left, int32_t *code_point);
-// The largest end <= limit that does not cut a character; in text that is not UTF-8, limit.
+// Returns the largest end <= limit that does not cut a character; `limit` in text that is not
+// UTF-8.
 size_t zr_character_boundary(const char *text, size_t limit, size_t length);
-// Moves what is valid UTF-8 from `pending` to `out`; bytes that no later one can make valid are
+// Moves what is valid UTF-8 from `pending` to `out`. Bytes that no later byte can make valid become
 // U+FFFD, one for each longest beginning of a character. What may still become a character stays,
 // unless `last`.
 void zr_utf8_flush(zr_buffer *pending, bool last, zr_buffer *out);
