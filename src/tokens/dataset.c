@@ -1,14 +1,13 @@
 // The token streams and the windows cut from them.
 //
-//   n tokens, windows of T+1 (T inputs and, shifted by one, T targets), neighbours sharing one
-//   token:
+//   n tokens; windows of T+1 (T inputs and, shifted by one, T targets); neighbours share one token:
 //
 //     [ phase ][ window 0 | window 1 | ... | window W-1 ][ tail ]        phase + W*T + 1 <= n
 //
 //   W     = max(1, floor(n/T) - 1)           the same in every epoch; n >= T+1
 //   phase < min(T, n - W*T)                  drawn anew for each epoch, so that the borders move
 //
-// Hence no window runs past the end, and an epoch takes every token as an input once, but for at
+// Hence no window runs past the end, and an epoch takes every token as an input once, except for at
 // most 2T-1 of them before and after the windows (n >= 2T). Sample s is window permute(s mod W) of
 // epoch floor(s/W): a pure function of (seed, stream, s).
 #include "base/alloc.h"
@@ -34,7 +33,7 @@ zero_status zr_stream_add(zr_stream *stream, const zr_token_span *span, zero_err
     return ZERO_OK;
 }
 
-// The span that holds token `at`.
+// Finds the span that has token `at`.
 static const zr_token_span *span_at(const zr_stream *stream, int64_t at)
 {
     int low = 0, high = stream->span_count - 1;
@@ -97,7 +96,7 @@ void zr_dataset_free(zr_dataset *dataset)
 
 static int64_t sample_start(const zr_dataset *dataset, int number, int64_t sample)
 {
-    // keeps these numbers apart from those of weights and dropout
+    // Keeps these random numbers apart from those of weights and dropout.
     static const char purpose[] = "order of samples";
     const zr_stream *stream = &dataset->streams[number];
     int64_t windows = zr_stream_windows(stream, dataset->seq);
@@ -171,7 +170,7 @@ void zr_dataset_eval_batch(const zr_dataset *dataset, int64_t first_window, int6
         copy_window(dataset, zr_dataset_eval_window(dataset, first_window + i), i, tokens, targets);
 }
 
-enum { BLOCK = 1 << 20, AT_ONCE = 1 << 13 }; // tokens
+enum { BLOCK = 1 << 20, AT_ONCE = 1 << 13 }; // in tokens
 
 static uint64_t hash_block(const zr_stream *stream, int64_t block, uint64_t hash)
 {
@@ -188,7 +187,7 @@ static uint64_t hash_block(const zr_stream *stream, int64_t block, uint64_t hash
 uint64_t zr_dataset_hash(const zr_dataset *dataset, int share, int shares, const zr_watch *watch)
 {
     uint64_t sum = share == 0 ? (uint64_t)dataset->stream_count : 0;
-    int64_t number = 0; // of blocks, over all streams
+    int64_t number = 0; // of the block, over all streams
     for (int s = 0; s < dataset->stream_count; s++) {
         const zr_stream *stream = &dataset->streams[s];
         uint64_t facts[3] = {(uint64_t)s, (uint64_t)stream->count};

@@ -1,11 +1,12 @@
 // Streams of tokens, and the micro-batches cut from them.
 //
-// Training: sample s (s = 0, 1, ...) of a stream is a window of T+1 tokens. Windows of epoch e tile
-// the stream from a random phase in [0, T) and are visited in a pseudo-random permutation; both are
-// pure functions of (seed, e): no memory a sample, and any position is reached at once. Micro-batch
-// g of step t with batch b takes samples (t*G + g)*b .. +b-1, G = micro-batches of a step.
-// Of several streams each has windows of its own, and mixture.h says which one a sample comes from.
-// Evaluation: window i of a stream starts at i*T, i < floor((n-1)/T); streams one after another.
+// Training: sample s (s = 0, 1, ...) of a stream is a window of T+1 tokens. The windows of epoch e
+// tile the stream from a random phase in [0, T) and are visited in a pseudo-random permutation.
+// Both are pure functions of (seed, e), so they need no memory for each sample, and any position is
+// reached at once. Micro-batch g of step t with batch b takes samples (t*G + g)*b .. +b-1, where G
+// is the number of micro-batches of a step. Each of several streams has windows of its own, and
+// mixture.h says which stream a sample comes from. Evaluation: window i of a stream starts at i*T,
+// i < floor((n-1)/T); streams come one after another.
 #ifndef ZR_TOKENS_DATASET_H
 #define ZR_TOKENS_DATASET_H
 
@@ -13,16 +14,17 @@
 
 #define ZR_MASKED (-100) // the target that the loss does not count, as in PyTorch
 
-typedef struct zr_token_span { // tokens of a stream that lie together, in memory or in a token file
-    int64_t first, count;      // in the stream
-    const int32_t *tokens;     // (count); ~id where a token is no target; NULL: in `file`
+// Tokens of a stream that are contiguous, in memory or in a token file.
+typedef struct zr_token_span {
+    int64_t first, count;  // position in the stream
+    const int32_t *tokens; // (count); ~id if the token is no target; NULL: they are in `file`
     const zr_token_file *file;
-    int64_t at;       // of the file: where they begin
-    const char *name; // of the file or files they come from
+    int64_t at;       // position in the file
+    const char *name; // name of the file or files that they come from
 } zr_token_span;
 
-// Between pieces of work, so that a rank gives signs of life: reading `name`, `done` of `total`
-// bytes or tokens. beat may be NULL.
+// Called between pieces of work, so that a rank gives signs of life: `done` of `total` bytes or
+// tokens of `name` have been read. beat may be NULL.
 typedef struct zr_watch {
     void (*beat)(void *user, const char *name, size_t done, size_t total);
     void *user;
@@ -32,31 +34,31 @@ typedef struct zr_stream {
     zr_token_span *spans; // (span_count), in order
     int span_count, capacity;
     int64_t count;    // tokens
-    const char *name; // the argument that it comes from, or the first of them
+    const char *name; // the argument that it comes from; the first one if there are several
 } zr_stream;
 
 typedef struct zr_dataset {
-    zr_stream *streams; // (stream_count); none: nothing to read
+    zr_stream *streams; // (stream_count); none: there is nothing to read
     int stream_count;
-    double *weights; // (stream_count) their shares of the samples
-    int64_t count;   // tokens, all streams
-    int64_t masked;  // of those, no targets
+    double *weights; // (stream_count) the streams' shares of the samples
+    int64_t count;   // tokens of all streams
+    int64_t masked;  // how many of these are no targets
     int64_t seq;     // T
     uint64_t seed;
 } zr_dataset;
 
-// Appends `count` tokens. Of the span `first` is set here.
+// Appends the span's `count` tokens; its `first` is set here.
 zero_status zr_stream_add(zr_stream *stream, const zr_token_span *span, zero_error *error);
-// Tokens [first, first+count) of the stream; masked ones as ~id.
+// Reads tokens [first, first+count) of the stream; masked ones are ~id.
 void zr_stream_read(const zr_stream *stream, int64_t first, int64_t count, int32_t *out);
-// Its windows of an epoch, training: max(1, floor(n/T) - 1). Its windows of an evaluation:
-// floor((n-1)/T).
+// Return how many windows the stream has: in an epoch of training max(1, floor(n/T) - 1), in an
+// evaluation floor((n-1)/T).
 int64_t zr_stream_windows(const zr_stream *stream, int64_t seq);
 int64_t zr_stream_eval_windows(const zr_stream *stream, int64_t seq);
 
-void zr_dataset_free(zr_dataset *dataset); // the streams, not the tokens
+void zr_dataset_free(zr_dataset *dataset); // frees the streams, not the tokens
 
-// T+1 tokens from there
+// The T+1 tokens from `first` on.
 typedef struct zr_token_window {
     int stream;
     int64_t first;
@@ -64,20 +66,21 @@ typedef struct zr_token_window {
 zr_token_window zr_dataset_train_window(const zr_dataset *dataset, int64_t sample);
 zr_token_window zr_dataset_eval_window(const zr_dataset *dataset, int64_t window);
 int64_t zr_dataset_eval_windows(const zr_dataset *dataset); // of all streams
-// tokens, targets: (batch, T). Targets that do not count are ZR_MASKED.
+// Fill tokens and targets, both (batch, T). Targets that do not count are ZR_MASKED.
 void zr_dataset_train_batch(const zr_dataset *dataset, int64_t first_sample, int64_t batch,
                             int32_t *tokens, int32_t *targets);
 void zr_dataset_eval_batch(const zr_dataset *dataset, int64_t first_window, int64_t batch,
                            int32_t *tokens, int32_t *targets);
-// zr_token_file_check_length of each
+// Calls zr_token_file_check_length for each file.
 zero_status zr_dataset_check_files(const zr_dataset *dataset, zero_error *error);
-// Of everything that samples are made of: each stream's length, weight, ids and masks. Blocks of
-// tokens are hashed each for itself, and block b counts in share b mod `shares`: the sum of all
-// shares, modulo 2^64, is the hash, however many there are. Reads each block once.
+// Hashes everything that samples are made of: each stream's length, weight, ids and masks. Each
+// block of tokens is hashed by itself, and block b belongs to share b mod `shares`. The sum of all
+// shares, modulo 2^64, is the hash; it does not depend on the number of shares. Each block is read
+// once.
 uint64_t zr_dataset_hash(const zr_dataset *dataset, int share, int shares, const zr_watch *watch);
-// What this caller alone has of it, span by span: length, weight, and ids; those in memory all,
-// those in token files ZR_SAMPLED_BLOCKS blocks of 1,024 in all, at places that follow from the
-// seed.
+// Hashes what this caller has of it, span by span: length, weight and ids. Ids in memory are all
+// hashed; of those in token files ZR_SAMPLED_BLOCKS blocks of 1,024 in all, at positions that
+// follow from the seed.
 typedef void (*zr_span_fingerprint)(void *user, const zr_token_span *span, double weight,
                                     uint64_t hash);
 void zr_dataset_fingerprint(const zr_dataset *dataset, uint64_t seed, const zr_watch *watch,

@@ -1,11 +1,11 @@
-// What one rank has of a dataset, for itself: cheap enough to be compared with what the other ranks
-// have before the first step.
+// Hashes what one rank has of a dataset. This is cheap enough to compare it with the other ranks
+// before the first step.
 #include "base/random.h"
 #include "tokens/dataset.h"
 
 #include <string.h>
 
-enum { BLOCK = 1 << 10, BEAT = 64 }; // tokens; blocks between two signs of life
+enum { BLOCK = 1 << 10, BEAT = 64 }; // in tokens; blocks between two signs of life
 
 static int64_t blocks_of(const zr_token_span *span)
 {
@@ -21,15 +21,15 @@ static int64_t file_blocks(const zr_dataset *dataset)
     return blocks;
 }
 
-// Of the places that are drawn among all blocks of token files, those in this one, which begins at
-// block `first` of them.
+// Hashes those of the sampled blocks that are in this span. Blocks are sampled among all blocks of
+// token files; this span begins at block `first` of them.
 static uint64_t hash_places(const zr_token_span *span, int64_t first, int64_t all, uint64_t seed,
                             const zr_watch *watch, uint64_t hash)
 {
     int32_t ids[BLOCK];
     int64_t own = blocks_of(span);
     for (int64_t i = 0; i < ZR_MIN(all, (int64_t)ZR_SAMPLED_BLOCKS); i++) {
-        if (watch && watch->beat && i % BEAT == 0) // a disk that is far away takes its time
+        if (watch && watch->beat && i % BEAT == 0) // a remote disk may be slow
             watch->beat(watch->user, span->name, (size_t)i, ZR_SAMPLED_BLOCKS);
         int64_t block = (int64_t)zr_permute(seed, (uint64_t)i, (uint64_t)all) - first;
         if (block < 0 || block >= own)

@@ -1,15 +1,15 @@
 #include "tokens/mixture.h"
 
-#define ONE (UINT64_C(1) << 52) // of a share
+#define ONE (UINT64_C(1) << 52) // a share of 1
 
-// floor(s * share): exact, as one number of 128 bits.
+// Computes floor(s * share) exactly, with a product of 128 bits.
 static int64_t part(int64_t s, uint64_t share)
 {
     return (int64_t)(((unsigned __int128)(uint64_t)s * share) >> 52);
 }
 
-// Of weights first..count-1, added from the end: never less than any of them, as a sum from which
-// others were subtracted may be.
+// Returns the sum of weights first..count-1. It adds from the end, so that the sum is never less
+// than any of them; a sum from which others were subtracted may be.
 static double sum_from(const double *weights, int first, int count)
 {
     double sum = 0;

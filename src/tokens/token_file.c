@@ -1,5 +1,5 @@
-// Reading token files. The header is believed only where the file's size agrees with it, so that no
-// later read leaves the mapping.
+// Reads token files. The header is trusted only if the file's size agrees with it, so that no later
+// read leaves the mapping.
 #include "base/alloc.h"
 #include "tokens/token_internal.h"
 
@@ -88,7 +88,7 @@ static zero_status read_nanogpt(zr_token_file *file, zero_error *error)
     return ZERO_OK;
 }
 
-// Whether the other of Megatron's two files lies next to `path`.
+// Finds out whether the other one of Megatron's two files is next to `path`.
 static zero_status has_index(const char *path, bool *out, zero_error *error)
 {
     *out = zr_token_path_ends(path, ".idx");
@@ -166,7 +166,7 @@ void zr_token_file_close(zr_token_file *file)
     }                                                                                              \
     break
 
-// Tokens of the file itself.
+// Reads tokens of the file itself, without the ends put after documents.
 static void read_stored(const zr_token_file *file, int64_t first, int64_t count, int32_t *out)
 {
     assert(first >= 0 && count >= 0 && first <= file->stored - count);
@@ -183,8 +183,8 @@ static void read_stored(const zr_token_file *file, int64_t first, int64_t count,
     }
 }
 
-// With ends, document d begins at its first token + d: the document that token `at`, or the end
-// before it, belongs to.
+// Finds the document to which token `at` belongs; the end after a document belongs to it. With
+// ends, document d begins at its first token + d.
 static int64_t document_at(const zr_token_file *file, int64_t at)
 {
     int64_t low = 0, high = file->documents - 1;
@@ -246,7 +246,7 @@ zero_status zr_token_file_check(const zr_token_file *file, int64_t first, int64_
     for (int64_t at = first; at < first + count; at += PART) {
         int64_t part = ZR_MIN((int64_t)PART, first + count - at);
         zr_token_file_read(file, at, part, ids);
-        uint32_t largest = 0; // -1 is the largest of all
+        uint32_t largest = 0; // an id of -1 becomes the largest of all
         for (int64_t i = 0; i < part; i++)
             largest = ZR_MAX(largest, (uint32_t)ids[i]);
         if (part && largest < limit)

@@ -15,7 +15,7 @@ enum {
 
 int zr_token_bytes(zr_token_type type);
 bool zr_token_path_ends(const char *path, const char *suffix);
-// The name of the other file: `from` at the end of the path becomes `to`. NULL: no memory.
+// Returns the name of the other file: `from` at the end of the path becomes `to`. NULL: no memory.
 char *zr_token_path_with(const char *path, const char *from, const char *to, zero_error *error);
 
 // Opens PREFIX.bin and PREFIX.idx into an empty `file`, which the caller closes in any case.

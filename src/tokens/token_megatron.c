@@ -1,5 +1,4 @@
-// Megatron's indexed data set: PREFIX.bin holds ids and nothing else, PREFIX.idx says what they
-// are.
+// Megatron's indexed data set: PREFIX.bin has only ids, PREFIX.idx says what they are.
 //
 //   0   "MMIDIDX\0\0"      9 bytes
 //   9   version            u64, 1
@@ -84,7 +83,7 @@ static zero_status read_header(zr_token_file *file, const char *path, int64_t *s
         return zr_fail(error, ZERO_ERR_DATA,
                        "\"%s\": %llu sequences and %llu marks of documents in %zu bytes", path,
                        (unsigned long long)count, (unsigned long long)marks, length);
-    // cannot overflow: both are at most length / 4
+    // This cannot overflow, because both are at most length / 4.
     uint64_t whole = HEADER + count * 12 + marks * 8;
     if (whole != length && whole + count != length)
         return zr_fail(error, ZERO_ERR_DATA, "\"%s\" has %zu bytes, its tables need %llu", path,
@@ -101,7 +100,7 @@ static zero_status read_header(zr_token_file *file, const char *path, int64_t *s
 static zero_status check_sequences(zr_token_file *file, const char *path, int64_t sequences,
                                    zero_error *error)
 {
-    int64_t end = 0; // bytes
+    int64_t end = 0; // in bytes
     for (int64_t i = 0; i < sequences; i++) {
         int64_t length = length_of(file, i), pointer = pointer_of(file, i);
         if (length < 0 || pointer != end)

@@ -1,4 +1,4 @@
-// Writing llm.c's token files: the header last, since it counts what was written.
+// Writes llm.c's token files. The header comes last, because it counts what was written.
 #include "base/alloc.h"
 #include "tokens/token_internal.h"
 
