@@ -1,4 +1,4 @@
-// Messages written as their format writes them. chat_templates.c finds out which format that is.
+// Writes messages as their format writes them. chat_templates.c finds out which format that is.
 #include "chat/chat_internal.h"
 #include "tokenizer/vocabulary.h"
 
@@ -9,7 +9,7 @@ static void add(zr_document *out, const char *text, bool trained)
     zr_document_add(out, text, strlen(text), trained);
 }
 
-// Python's str.isspace for what str.strip takes off.
+// Python's str.isspace, because str.strip removes these characters.
 static bool is_space(int32_t c)
 {
     return (c >= 9 && c <= 13) || (c >= 0x1c && c <= 0x20) || c == 0x85 || c == 0xa0 ||
@@ -68,7 +68,7 @@ static bool is_user(const zr_chat_turn *turn)
     return turn->role_length == 4 && !memcmp(turn->role, "user", 4);
 }
 
-// Strips the system message and the user's as one text, as Llama 2's template does.
+// Strips the system message and the user's message as one text, as Llama 2's template does.
 static void llama2_turn(const zr_chat *chat, const zr_chat_turn *turn, zr_document *out)
 {
     static const char open[] = "<<SYS>>\n", close[] = "\n<</SYS>>\n\n";
@@ -85,7 +85,7 @@ static void llama2_turn(const zr_chat *chat, const zr_chat_turn *turn, zr_docume
     }
     add(out, chat->begin, false);
     add(out, "[INST] ", false);
-    if (turn->system) { // only the end of the content is an end of the whole
+    if (turn->system) { // only the end of the content is an end of that text
         strip_end(content, &length);
         add(out, open, false);
         zr_document_add(out, turn->system, turn->system_length, false);
@@ -183,7 +183,7 @@ const char *zr_chat_format_name(const zr_chat *chat)
 typedef struct rendering {
     const zr_chat *chat;
     const json_t *messages;
-    size_t trained_from, turns; // turns: without a system message that is no turn
+    size_t trained_from, turns; // `turns` does not count a system message that is no turn
     const char *name;
     zr_chat_turn system; // content NULL: there is none
     zr_document *out;
@@ -234,8 +234,8 @@ static zero_status check_turn(const rendering *r, size_t index, const zr_chat_tu
                    r->chat->format->folds ? ", after one system message or none" : "", expected);
 }
 
-// The system message that stands before all turns: the messages' own, or the format's. *next: the
-// first message that is a turn.
+// Writes or keeps the system message that comes before all turns: the messages' own, or the
+// format's. *next: the first message that is a turn.
 static zero_status begin(rendering *r, size_t *next, zero_error *error)
 {
     const zr_chat_format *format = r->chat->format;

@@ -1,9 +1,9 @@
-// Conversations as text: the chat templates that are known, written as transformers'
-// apply_chat_template writes them.
+// Conversations as text: the known chat templates, written as transformers' apply_chat_template
+// writes them.
 //
-// A template is a program in Jinja. None is run here: its text is compared with those of the
-// formats below, and a template that is none of them is refused. What the assistant says is trained
-// on, its end mark included; everything else is prompt.
+// A template is a program in Jinja, which is not run here: its text is compared with those of the
+// formats below, and any other template is refused. What the assistant says is trained on,
+// including its end mark; everything else is prompt.
 //
 //   chatml     <|im_start|>user\n...<|im_end|>\n<|im_start|>assistant\n[...<|im_end|>]\n
 //              (Qwen2, Qwen2.5, SmolLM2, and others)
@@ -21,36 +21,37 @@
 typedef struct zr_chat_format zr_chat_format;
 
 typedef struct zr_chat {
-    const zr_chat_format *format; // NULL: none, and `refusal` says why
-    char *begin, *end;            // bos_token and eos_token; "" where the tokenizer has none
-    char *system;                 // what the system says where the messages do not; NULL: nothing
+    const zr_chat_format *format; // NULL: there is none, and `refusal` says why
+    char *begin, *end;            // bos_token and eos_token; "" if the tokenizer has none
+    char *system;                 // the system message if the messages have none; NULL: nothing
     char *refusal;
 } zr_chat;
 
-// The template of a model directory (tokenizer_config.json, chat_template.jinja) or, where `format`
-// is given, that format with the directory's begin and end tokens; "auto" is as NULL. directory
-// NULL: there is none. A template that is not known, or that is missing, is no failure here but of
-// zr_chat_render. ZERO_ERR_USAGE: no such format; ZERO_ERR_DATA: tokenizer_config.json is broken.
+// Loads the template of a model directory (tokenizer_config.json, chat_template.jinja) or, if
+// `format` is given, that format with the directory's begin and end tokens; "auto" means the same
+// as NULL. directory NULL: there is none. A template that is unknown or missing is not an error
+// here but in zr_chat_render. Returns ZERO_ERR_USAGE if there is no such format; ZERO_ERR_DATA if
+// tokenizer_config.json is broken.
 zero_status zr_chat_load(const char *directory, const char *format, zr_chat *out,
                          zero_error *error);
 void zr_chat_free(zr_chat *chat);
-const char *zr_chat_format_at(int i); // the name of format i; NULL: there are no more
-const char *zr_chat_format_name(const zr_chat *chat); // "chatml", ...; NULL: none
+const char *zr_chat_format_at(int i);                 // name of format i; NULL: there are no more
+const char *zr_chat_format_name(const zr_chat *chat); // "chatml", ...; NULL: there is none
 
-// The same of a template's text. For zr_chat_load, and for tests.
+// Does the same for a template's text. For zr_chat_load, and for tests.
 zero_status zr_chat_recognise(const char *text, zr_chat *out, zero_error *error);
 
-// Appends messages, an array of {"role": ..., "content": "..."}. What the assistant says counts
-// from message `trained_from` on.
-// `name` ("FILE:LINE") stands before messages: no known template (ZERO_ERR_UNSUPPORTED), roles that
-// the format has no place for.
+// Appends messages, an array of {"role": ..., "content": "..."}. What the assistant says is trained
+// on from message `trained_from` on. Error messages begin with `name` ("FILE:LINE"). Returns
+// ZERO_ERR_UNSUPPORTED if no template is known, ZERO_ERR_DATA for messages and roles
+// for which the format has no place.
 zero_status zr_chat_render(const zr_chat *chat, const json_t *messages, size_t trained_from,
                            const char *name, zr_document *out, zero_error *error);
-// Appends what a user says as the one message of a conversation, up to where the answer begins:
-// apply_chat_template with add_generation_prompt. Fails as zr_chat_render.
+// Appends a conversation whose only message is `text` by the user, up to where the answer begins,
+// as apply_chat_template with add_generation_prompt does. Fails as zr_chat_render does.
 zero_status zr_chat_ask(const zr_chat *chat, const char *text, const char *name, zr_document *out,
                         zero_error *error);
-// What spells the token that ends such an answer; "" where nothing does.
+// Returns the spelling of the token that ends such an answer; "" if there is none.
 const char *zr_chat_turn_end(const zr_chat *chat);
 
 #endif

@@ -9,32 +9,34 @@ typedef struct zr_chat_turn { // one message
     const char *role, *content;
     size_t role_length, length;
     bool trained;
-    // of the first message: what stands before it, in formats that put it there; else NULL
+    // First message: the text that the format puts before it; else NULL.
     const char *system;
     size_t system_length;
 } zr_chat_turn;
 
 struct zr_chat_format {
     const char *name;
-    bool begins;        // the begin token stands at the start of the document
-    bool alternates;    // only user and assistant, in turns, after a system message where `folds`
-    bool folds;         // the system message is part of the first of the user
-    bool strips;        // white space around contents goes
-    const char *answer; // what stands before an answer that is still to come; NULL: nothing
+    bool begins; // the begin token is at the start of the document
+    // Only user and assistant, in turns; if `folds`, a system message may come first.
+    bool alternates;
+    bool folds;         // the system message is part of the first user message
+    bool strips;        // removes white space around contents
+    const char *answer; // what comes before an answer that is still to be generated; NULL: nothing
     const char *end;    // token after an answer; NULL: the end token
-    // what stands at the beginning of a system message that is always there; NULL: there is none
+    // Beginning of a system message that is always there; NULL: there is no such message.
     const char *dates;
     void (*turn)(const zr_chat *chat, const zr_chat_turn *turn, zr_document *out);
 };
 
-typedef struct zr_chat_hash { // of a whole template, normalised, without its default system message
-    uint64_t first, second;   // xxh64 of it with the seeds 0 and 1
+// The hash of a whole template, normalised, without its default system message.
+typedef struct zr_chat_hash {
+    uint64_t first, second; // xxh64 of its text with the seeds 0 and 1
     uint64_t length;
 } zr_chat_hash;
-// What the table of long templates has of a text. For chat_recognise.c, and for those who add a
-// row.
+// Computes the hash that the table of long templates has of a text. For chat_recognise.c, and for
+// adding a row.
 zero_status zr_chat_hash_template(const char *text, zr_chat_hash *out, zero_error *error);
 
-const zr_chat_format *zr_chat_format_find(const char *name); // NULL: none is called so
+const zr_chat_format *zr_chat_format_find(const char *name); // NULL: no format has that name
 
 #endif

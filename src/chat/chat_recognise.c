@@ -1,5 +1,5 @@
-// Which format a chat template is: its whole text, with what makes no difference taken out, against
-// the texts of the known ones.
+// Finds out which format a chat template is, by comparing its whole text, without what makes no
+// difference, with the texts of the known templates.
 //
 // What makes no difference: white space inside of tags but outside of literals, trim marks ({%-
 // -%}), the line ends and indents that transformers' Jinja drops (trim_blocks, lstrip_blocks),
@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SHOWN = 100 }; // of a template's first line in messages
+enum { SHOWN = 100 }; // bytes of a template's first line shown in messages
 
 #define PLAIN "{% for message in messages %}"
 #define CHATML                                                                                     \
@@ -72,22 +72,22 @@ static const struct {
     {"mistral-2024", MISTRAL_2024},
 };
 
-// Templates that also write tools, as published: too long to stand here. test_chat says the hashes
-// of a text that should be known and is not.
+// Published templates that also write tools; their texts are too long to keep here. test_chat
+// prints the hashes of a text that should be known and is not.
 static const struct {
     const char *format;
     zr_chat_hash hash;
 } hashed[] = {
     {"chatml", {0x23dfdc1b09b523f7, 0x8ae9e25df0124d62, 1708}}, // Qwen2.5
-    // the same with other braces in what it says of tools: Qwen2.5 0.5B and others
+    // The same with other braces in the text about tools: Qwen2.5 0.5B and others.
     {"chatml", {0xc66dbc2642b5b0cd, 0x93602981954961ae, 1710}},
-    // as trl saves it, with {% generation %} around answers
+    // As trl saves it, with {% generation %} around answers.
     {"chatml", {0x28b29a7acc54184b, 0xe8f4594f7bb61f4f, 1765}},
     {"llama3.1", {0x1f8c20fad4fadfc3, 0xb2e8d1b328a0cbee, 3162}}, // Llama 3.1 and 3.3
 };
 
-// A character of a literal in `quote`s, as one in single quotes has it. Answers how many bytes of
-// the text it takes.
+// Appends a character of a literal in `quote`s as a literal in single quotes has it. Returns how
+// many bytes of the text it takes.
 static size_t take_character(const char *at, char quote, zr_buffer *out)
 {
     bool escape = *at == '\\' && at[1];
@@ -104,8 +104,8 @@ static size_t take_character(const char *at, char quote, zr_buffer *out)
     return escape ? 2 : 1;
 }
 
-// A tag is from {{ or {% to }} or %}; *at stands after its opening. Its text without white space,
-// quotes all single.
+// Appends the text of a tag without white space and with all quotes single. A tag is from {{ or {%
+// to }} or %}; `at` is after its opening. Returns where it ends.
 static const char *take_tag(const char *at, zr_buffer *out)
 {
     for (char quote = 0; *at && (quote || !((at[0] == '%' || at[0] == '}') && at[1] == '}'));) {
@@ -130,8 +130,8 @@ static void drop_blanks(zr_buffer *out, const char *blanks)
         out->length--;
 }
 
-// Whether nothing but blanks stands before `at` on its line: they go before a block or comment
-// (lstrip_blocks).
+// Returns whether there are only blanks before `at` on its line. Jinja drops them before a block or
+// a comment (lstrip_blocks).
 static bool is_indented(const char *text, const char *at)
 {
     while (at > text && (at[-1] == ' ' || at[-1] == '\t'))
@@ -139,7 +139,7 @@ static bool is_indented(const char *text, const char *at)
     return at == text || at[-1] == '\n';
 }
 
-// at: what opens the tag. *trims: white space after it goes, up to what stands next.
+// Takes a tag that opens at `at`. *trims: white space after it is dropped, up to the next text.
 static const char *take_any_tag(const char *text, const char *at, bool *trims, zr_buffer *out)
 {
     char kind = at[1];
@@ -165,7 +165,7 @@ static const char *take_any_tag(const char *text, const char *at, bool *trims, z
     return !*trims && kind != '{' && *at == '\n' ? at + 1 : at; // trim_blocks
 }
 
-// The template as it is compared.
+// Appends the template in the form in which it is compared.
 static void normalise(const char *text, zr_buffer *out)
 {
     bool trims = false;
@@ -185,8 +185,8 @@ static void normalise(const char *text, zr_buffer *out)
     zr_buffer_append(out, "", 0);
 }
 
-// Whether a text ends here but for the prompt of an answer, which training leaves out: where it is
-// asked for, or, in one template, always.
+// Returns whether a text ends here, except for the prompt of an answer, which training leaves out.
+// The prompt is there if it is asked for or, in one template, always.
 static bool is_prompt(const char *rest, const char *answer)
 {
     static const char asked[] = "{%ifadd_generation_prompt%}", end[] = "{%endif%}";
@@ -205,8 +205,8 @@ static bool is_prompt(const char *rest, const char *answer)
     return !strncmp(rest, "'}}", 3) && !strcmp(rest + 3, if_asked ? end : "");
 }
 
-// The system message where the text is `pattern`, in Jinja's escapes; NULL: it is not. *length 0:
-// the pattern has none.
+// Returns the system message, in Jinja's escapes, if the text is `pattern`; NULL: it is not.
+// *length 0: the pattern has no system message.
 static const char *match(const char *text, const char *pattern, const char *answer, size_t *length)
 {
     const char *hole = strchr(pattern, '\1');
@@ -256,7 +256,7 @@ static zero_status find_known(const char *text, zr_chat *out, zero_error *error)
     return ZERO_OK;
 }
 
-// The default system message of a template that writes tools: it stands in a literal of its own,
+// Finds the default system message of a template that writes tools: it is in a literal of its own,
 // and in one with the marks around it.
 static const char *find_system(const char *text, size_t *length)
 {
@@ -270,7 +270,7 @@ static const char *find_system(const char *text, size_t *length)
     return NULL;
 }
 
-// The text with \1 for each system message.
+// Copies the text with \1 in place of each system message.
 static void make_hole(const char *text, const char *system, size_t length, zr_buffer *out)
 {
     while (*text && !out->failed) {
@@ -280,7 +280,7 @@ static void make_hole(const char *text, const char *system, size_t length, zr_bu
     }
 }
 
-// system: the message, in the text; NULL: none.
+// `system` is the message, within the text; NULL: there is none.
 static zero_status hash_text(const char *text, const char *system, size_t length, zr_chat_hash *out,
                              zero_error *error)
 {

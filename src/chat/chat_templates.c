@@ -1,13 +1,13 @@
-// What is read of a model directory to write conversations: its chat template, its begin and end
-// tokens.
+// Reads from a model directory what is needed to write conversations: its chat template, and its
+// begin and end tokens.
 #include "base/file.h"
 #include "chat/chat_internal.h"
 
 #include <string.h>
 
-enum { MOST_BYTES = 64 << 20 }; // of tokenizer_config.json
+enum { MOST_BYTES = 64 << 20 }; // most bytes of tokenizer_config.json
 
-// "<s>", or {"content": "<s>", ...}.
+// Returns the text of "<s>", or of {"content": "<s>", ...}.
 static char *token_of(const json_t *config, const char *key, zero_error *error)
 {
     const json_t *token = json_object_get(config, key);
@@ -16,8 +16,8 @@ static char *token_of(const json_t *config, const char *key, zero_error *error)
     return zr_strdup(text ? text : "", error);
 }
 
-// The template in tokenizer_config.json: text, or a list of {"name", "template"}, of which
-// "default" counts.
+// Returns the template in tokenizer_config.json, which is a text, or a list of {"name", "template"}
+// of which "default" counts.
 static const char *template_of(const json_t *config)
 {
     const json_t *entry = json_object_get(config, "chat_template"), *item;
@@ -33,7 +33,8 @@ static const char *template_of(const json_t *config)
     return NULL;
 }
 
-// A file of its own wins over tokenizer_config.json, as in transformers. *text NULL: there is none.
+// Reads chat_template.jinja, which wins over tokenizer_config.json, as in transformers. *text NULL:
+// there is none.
 static zero_status read_own_file(const char *directory, char **text, zero_error *error)
 {
     size_t length;
@@ -73,7 +74,7 @@ static zero_status set_format(zr_chat *out, const char *format, zero_error *erro
                                  format);
 }
 
-// Without a directory, the tokens that the format's own models have.
+// Sets the begin and end tokens; without a directory, those that the format's own models have.
 static zero_status set_tokens(const json_t *config, const char *directory, zr_chat *out,
                               zero_error *error)
 {
