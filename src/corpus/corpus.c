@@ -1,4 +1,4 @@
-// A corpus opened: arguments, files, parts, streams. corpus_read.c makes tokens of it.
+// Opens a corpus: arguments, files, parts, streams. corpus_read.c makes tokens of it.
 #include "base/alloc.h"
 #include "corpus/corpus_internal.h"
 
@@ -25,7 +25,7 @@ typedef struct file { // one file of one argument
     int stream;
 } file;
 
-// Files of text that follow each other in one stream are read as one: as many as begin there.
+// Returns how many files from files[0] on are read as one: consecutive text files of one stream.
 static int texts_together(const file *files, int count)
 {
     int together = 1;
@@ -66,7 +66,7 @@ static zero_status open_tokens(zr_part *part, const file *file, zero_error *erro
     return ZERO_OK;
 }
 
-// The part that files[0] begins; *used files are in it.
+// Opens the part that begins with files[0]; *used is how many files are in it.
 static zero_status open_part(zr_corpus *corpus, const file *files, int count, int *used,
                              zero_error *error)
 {

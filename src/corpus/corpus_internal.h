@@ -8,19 +8,19 @@
 #include "corpus/text.h"
 #include "tokenizer/document.h"
 
-typedef struct zr_part { // what is read as one
+typedef struct zr_part { // files that are read as one
     zr_data_kind kind;
-    const char *name;   // its first file
-    const char **paths; // (files) of text
-    size_t *ends;       // (files) where each ends, were they one
+    const char *name;   // name of its first file
+    const char **paths; // (files) paths of text files
+    size_t *ends;       // (files) end of each one, if they were joined
     int files;
     int stream;
-    int64_t bytes;          // of its files
-    zr_mapped_file records; // of JSONL
+    int64_t bytes;          // bytes of its files
+    zr_mapped_file records; // mapped JSONL file
     zr_token_file tokens;
-    int64_t empty;        // once read: records without text
-    int32_t *ids;         // once read: tokens of text and records, ~id where one is no target
-    int64_t count, split; // tokens; where what is held out begins
+    int64_t empty;        // once read: number of records without text
+    int32_t *ids;         // once read: tokens of text and records; ~id if one is no target
+    int64_t count, split; // number of tokens; where the held-out part begins
 } zr_part;
 
 struct zr_corpus {
@@ -29,14 +29,15 @@ struct zr_corpus {
     int source_count;
     zr_part *parts; // (part_count)
     int part_count, part_capacity;
-    int stream_count; // 1, or source_count where they have weights
+    int stream_count; // 1; source_count if they have weights
 };
 
-// corpus_part.c: fills ids, count and split of one part; holds: the last tenth begins at `split`.
+// corpus_part.c. Fills ids, count and split of one part; with `holds` the last tenth begins at
+// `split`.
 zero_status zr_part_read(const zr_corpus *corpus, zr_part *part, const zr_reading *reading,
                          bool holds, zero_error *error);
 void zr_corpus_beat(const zr_corpus *corpus, const char *name, size_t done, size_t total);
-// The text of each record of a part. before: bytes that were read before, of `total`.
+// Passes on the text of each record of a part. `before` bytes of `total` were read before.
 zero_status zr_part_visit_records(const zr_corpus *corpus, zr_part *part, size_t before,
                                   size_t total, zr_visit_text visit, void *user, zero_error *error);
 

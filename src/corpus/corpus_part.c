@@ -1,7 +1,8 @@
-// Parts of a corpus become tokens: kept in memory for a training, or handed on piece by piece.
+// Turns parts of a corpus into tokens, which are kept in memory for a training or passed on piece
+// by piece.
 //
-// Text goes file by file, each mapped while it is read. Only where no end token can stand between
-// two files, and a token or a character may lie across the border, are they joined first.
+// Text is read file by file, each mapped while it is read. Files are joined first only if no end
+// token can come between two of them, since a token or a character may then cross the border.
 #include "base/alloc.h"
 #include "corpus/corpus_internal.h"
 #include "tokenizer/vocabulary.h"
@@ -24,12 +25,12 @@ typedef struct reader {
     const zr_corpus *corpus;
     zr_part *part;
     zr_encoding encoding;
-    zr_crew *crew;       // of text
-    zr_encode_mode mode; // of text
+    zr_crew *crew;       // for text
+    zr_encode_mode mode; // for text
     zr_take_ids take;    // NULL: ids are kept in `encoding`
     void *user;
     int64_t documents;
-    size_t before, total; // bytes that were read before what the crew is at; of all
+    size_t before, total; // bytes that were read before the text of the crew; bytes of everything
 } reader;
 
 static zero_status take_ids(void *user, const int32_t *ids, int64_t count, zero_error *error)
@@ -51,7 +52,7 @@ static void say_taken(void *user, size_t bytes)
     zr_corpus_beat(r->corpus, r->part->name, r->before + bytes, r->total);
 }
 
-// What ends a document; and, where ids are handed on, those that `encoding` has.
+// Appends what ends a document and, if ids are passed on, passes on those in `encoding`.
 static zero_status end_document(reader *r, bool ends, bool record, const char *name,
                                 zero_error *error)
 {
@@ -75,7 +76,7 @@ static zero_status end_document(reader *r, bool ends, bool record, const char *n
 
 // ---- text ---------------------------------------------------------------------------------------
 
-// A text of `length` bytes, of which [split, length) is held out.
+// Encodes a text of `length` bytes, of which [split, length) is held out.
 static zero_status encode_text(reader *r, const char *name, const char *text, size_t length,
                                size_t split, zero_error *error)
 {
@@ -166,7 +167,7 @@ static zero_status refuse_untrained(const reader *r, zero_error *error)
 typedef zero_status (*use_record)(void *user, zr_text_record *record, int64_t number,
                                   zero_error *error);
 
-// Every record with text, its number counting those without.
+// Calls `use` for every record with text; the number passed also counts records without text.
 static zero_status each_record(const zr_corpus *corpus, zr_part *part, size_t before, size_t total,
                                use_record use, void *user, zero_error *error)
 {
@@ -188,9 +189,9 @@ static zero_status each_record(const zr_corpus *corpus, zr_part *part, size_t be
     return status;
 }
 
-typedef struct splitting { // records on their way to tokens
+typedef struct splitting { // records that are being encoded
     reader *r;
-    int64_t kept; // as many are trained on, whether they have text or not
+    int64_t kept; // how many are trained on, with or without text
 } splitting;
 
 static zero_status encode_record(void *user, zr_text_record *record, int64_t number,
@@ -204,7 +205,7 @@ static zero_status encode_record(void *user, zr_text_record *record, int64_t num
     return end_document(r, record->ends, true, record->name, error);
 }
 
-// The last tenth of the records is held out.
+// Reads the records; the last tenth of them is held out.
 static zero_status read_records(reader *r, bool holds, zero_error *error)
 {
     int64_t count = holds ? count_records(r) : 0;
@@ -239,7 +240,7 @@ static zero_status check_tokens(const zr_corpus *corpus, zr_part *part, const zr
 
 // ---- all kinds ----------------------------------------------------------------------------------
 
-// No more memory than the ids need.
+// Keeps the ids, in no more memory than they need.
 static zero_status keep_ids(reader *r, zero_error *error)
 {
     zr_ids *ids = &r->encoding.ids;
@@ -272,7 +273,7 @@ zero_status zr_part_read(const zr_corpus *corpus, zr_part *part, const zr_readin
     return status;
 }
 
-// Neither has a token file anything to encode, nor weights anything to weigh.
+// Refuses weights, which have no use here, and token files, which have no text to encode.
 static zero_status check_texts(const zr_corpus *corpus, zero_error *error)
 {
     for (int i = 0; i < corpus->source_count; i++)
@@ -308,7 +309,7 @@ zero_status zr_corpus_write(zr_corpus *corpus, const zr_reading *reading, zr_enc
     return status;
 }
 
-typedef struct visiting { // what a record's text is handed to
+typedef struct visiting { // to what a record's text is passed
     zr_visit_text visit;
     void *user;
 } visiting;

@@ -1,12 +1,12 @@
-// Tokens of a corpus become streams, to train on and held out; its characters the tokenizer
-// "chars".
+// Turns the tokens of a corpus into streams, to train on and held out, and its characters into the
+// tokenizer "chars".
 #include "base/alloc.h"
 #include "corpus/corpus_internal.h"
 #include "tokenizer/vocabulary.h"
 
 #include <utf8proc.h>
 
-// Tokens [first, end) of a part.
+// Adds tokens [first, end) of a part.
 static zero_status add_span(const zr_part *part, int64_t first, int64_t end, zr_stream *out,
                             zero_error *error)
 {
@@ -64,7 +64,7 @@ static int64_t count_masked(const zr_stream *stream)
     return masked;
 }
 
-// What is held out of a stream counts where it is a window at least; else all of the stream is
+// What is held out of a stream is used if it is at least one window; else all of the stream is
 // trained on.
 static zero_status make_streams(const zr_corpus *corpus, int64_t seq, zr_dataset *train,
                                 zr_dataset *held, zero_error *error)
@@ -100,7 +100,7 @@ zero_status zr_corpus_read(zr_corpus *corpus, const zr_reading *reading, zr_data
         zero_status status = corpus->parts[i].count ? ZERO_OK
                                                     : zr_part_read(corpus, &corpus->parts[i],
                                                                    reading, held != NULL, error);
-        zr_file_unmap(&corpus->parts[i].records); // its tokens are there
+        zr_file_unmap(&corpus->parts[i].records); // no longer needed, because its tokens are there
         ZERO_TRY(status);
     }
     zero_status status = create(corpus, reading->seq, train, error);
@@ -134,12 +134,12 @@ static zero_status mark(void *user, const char *text, size_t length, zero_error 
 static zero_status mark_records(const zr_corpus *corpus, zr_part *part, unsigned char *seen,
                                 zero_error *error)
 {
-    seen['\n'] = 1; // what ends a record
+    seen['\n'] = 1; // it ends a record
     return zr_part_visit_records(corpus, part, 0, part->records.length, mark, seen, error);
 }
 
-// Files that follow each other may share a character. A tokenizer of the part's own says what is
-// wrong with its text.
+// Files are joined because consecutive ones may share a character. A tokenizer made for this part
+// alone reports what is wrong with its text.
 static zero_status mark_text(const zr_part *part, unsigned char *seen, zero_error *error)
 {
     zr_text text;

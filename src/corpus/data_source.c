@@ -1,5 +1,5 @@
-// Arguments of --data: their parts taken apart, patterns expanded. Nothing here opens a file for
-// more than its first bytes.
+// Parses the arguments of --data and expands patterns. Nothing here reads more of a file than its
+// first bytes.
 #define _GNU_SOURCE
 #include "base/alloc.h"
 #include "corpus/data_source.h"
@@ -47,7 +47,7 @@ zr_data_kind zr_data_source_kind_of(const zr_data_source *source, const char *pa
     return zr_token_file_is_name(path) || begins_with_magic(path) ? ZR_DATA_TOKENS : ZR_DATA_TEXT;
 }
 
-// Takes "KIND:" off; what follows.
+// Removes "KIND:" and returns what follows.
 static const char *take_kind(const char *at, zr_data_source *out)
 {
     for (int i = 0; i < ZR_COUNT(kinds); i++) {
@@ -62,7 +62,7 @@ static const char *take_kind(const char *at, zr_data_source *out)
     return at;
 }
 
-// Takes ":WEIGHT" off the end of `path`.
+// Removes ":WEIGHT" from the end of `path`.
 static zero_status take_weight(char *path, zr_data_source *out, zero_error *error)
 {
     char *colon = strrchr(path, ':'), *end;
@@ -70,7 +70,7 @@ static zero_status take_weight(char *path, zr_data_source *out, zero_error *erro
         return ZERO_OK;
     double weight = strtod(colon + 1, &end);
     if (*end)
-        return ZERO_OK; // part of a name
+        return ZERO_OK; // it is part of a name
     if (!(weight > 0) || !isfinite(weight))
         return zr_fail(error, ZERO_ERR_USAGE, "\"%s\": the weight %s must be a number above 0",
                        out->written, colon + 1);
@@ -97,7 +97,7 @@ static zero_status expand(zr_data_source *out, const char *path, zero_error *err
 {
     glob_t found = {0};
     bool pattern = strpbrk(path, "*?[") && !zr_path_exists(path);
-    // sorted here: glob's own order depends on the locale
+    // The files are sorted here, because glob's own order depends on the locale.
     int result = pattern ? glob(path, GLOB_NOSORT, NULL, &found) : 0;
     size_t count = pattern ? found.gl_pathc : 1;
     zero_status status = ZERO_OK;

@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
-// The next line that is not blank; false at the end.
+// Finds the next line that is not blank; returns false at the end.
 static bool next_line(zr_records *r, const char **line, size_t *length)
 {
-    // the byte order mark that some programs write
+    // Some programs write a byte order mark.
     if (r->at == 0 && r->length >= 3 && !memcmp(r->text, "\xef\xbb\xbf", 3))
         r->at = 3;
     while (r->at < r->length) {
@@ -32,14 +32,16 @@ int64_t zr_records_pass(zr_records *r, size_t bytes)
     return count;
 }
 
-// NULL where it is null too: what exports of several columns write of those that a record has not.
+// Returns a field; NULL also if it is null, because exports of several columns write null for
+// fields that a record does not have.
 static const json_t *field_of(const json_t *object, const char *key)
 {
     const json_t *value = json_object_get(object, key);
     return json_is_null(value) ? NULL : value;
 }
 
-// The parser counts lines from the beginning of what it is given, which here is one line.
+// Corrects the line in an error: the parser counts lines from the beginning of its input, which
+// here is one line.
 static zero_status place_error(const zr_records *r, zero_status status, zero_error *error)
 {
     size_t width = strlen(r->path);
@@ -53,7 +55,7 @@ static zero_status place_error(const zr_records *r, zero_status status, zero_err
     return status;
 }
 
-// "a", "b" and "c": what the object has instead.
+// Writes "a", "b" and "c": the keys that the object has instead.
 static void list_keys(const json_t *object, char *out, size_t size)
 {
     const char *key;

@@ -1,5 +1,5 @@
-// The bytes of the text files, joined in the order given. Called before training or evaluating, and
-// before anything is tokenised.
+// Reads the bytes of the text files, joined in the order given. It is called before training or
+// evaluating, and before anything is tokenised.
 #include "base/alloc.h"
 #include "corpus/text.h"
 #include "tokenizer/vocabulary.h"
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-// Bytes that no text begins with, and what to do about them.
+// Refuses files that begin with bytes with which no text begins, and says what to do about them.
 static zero_status check_unpacked(const char *path, const char *what, const zr_mapped_file *file,
                                   zero_error *error)
 {
