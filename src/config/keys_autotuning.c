@@ -1,4 +1,4 @@
-// Rows of autotuning, none of which has an effect yet.
+// Rows of autotuning; none of them has an effect yet.
 #include "config/config.h"
 
 #define TUNING_OFF "autotuning is off"

@@ -23,7 +23,7 @@ typedef struct zr_load_options {
     const char *directory;
     const char *config_path; // a training's or another; NULL: all parameters on the device
     const char *dtype;       // NULL: the configuration's, or fp32
-    // bytes of a rank, bytes of a machine; 0: the configuration's
+    // Bytes of a rank, bytes of a machine; 0: the configuration's.
     int64_t device_memory, host_memory;
     int threads;
     const char *backend;

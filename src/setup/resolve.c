@@ -107,7 +107,7 @@ static zr_tiering tiering_of(const zr_offload_config *o, bool inference)
         .on_device = 1 - o->ratio,
         .on_host = o->in_host,
         .sub_group = o->sub_group ? o->sub_group : ZR_EACH_PARAMETER,
-        // one buffer holds the portion that stays in memory between steps
+        // One buffer holds the portion that stays in memory between steps.
         .read_ahead = !inference && o->read_ahead && o->optimizer_buffers > 1,
         .write_behind = !inference && o->write_behind && o->optimizer_buffers > 2,
         .visits_ahead = 2,

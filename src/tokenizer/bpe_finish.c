@@ -210,7 +210,7 @@ zero_status zr_bpe_finish(zr_bpe_loader *loader, zero_error *error)
     status = find_wholes(loader, &work, error);
     bpe->words_apart = find_words_apart(loader->tokenizer);
     if (status == ZERO_OK)
-        // from here on they are spelled as they are looked for
+        // From here on the added tokens are spelled as they are looked for.
         status = finish_added(loader, error);
     for (int32_t id = 0; id < loader->tokenizer->vocabulary && status == ZERO_OK; id++)
         if (bpe->spelled[id].length)

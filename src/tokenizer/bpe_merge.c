@@ -19,7 +19,7 @@ static int32_t rank_of(const zr_bpe *bpe, int32_t left, int32_t right, int32_t *
 
 static int64_t merge_short(const zr_bpe *bpe, int32_t *ids, int64_t n)
 {
-    // rank and merged id of the pair that begins at each symbol
+    // Rank and merged id of the pair that begins at each symbol.
     int32_t ranks[SHORT], merged[SHORT];
     for (int64_t i = 0; i + 1 < n; i++)
         ranks[i] = rank_of(bpe, ids[i], ids[i + 1], &merged[i]);
@@ -152,7 +152,7 @@ static zero_status fail_unknown(const zr_encoder *encoder, const char *text, int
 typedef struct symbols { // the symbols of one piece, as they are found
     int32_t *ids;
     int64_t count;
-    // an unknown symbol is still to be appended, since the next one may be fused with it
+    // An unknown symbol is still to be appended, since the next one may be fused with it.
     bool unknown;
 } symbols;
 

@@ -136,7 +136,7 @@ static size_t stretch(const char *text, size_t at, size_t length, bool *fixed)
 static zero_status append_nfc(const char *text, size_t length, zr_buffer *out, zero_error *error)
 {
     const utf8proc_option_t how = UTF8PROC_STABLE | UTF8PROC_COMPOSE;
-    // no character decomposes into more bytes than this
+    // No character decomposes into more code points than this, counted by its bytes.
     utf8proc_ssize_t room = (utf8proc_ssize_t)(3 * length + 1);
     int32_t *points = zr_alloc((size_t)room * sizeof *points, error);
     if (!points)

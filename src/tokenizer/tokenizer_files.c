@@ -281,7 +281,7 @@ static void hand_over(source *from, zr_tokenizer *tokenizer)
 {
     if (!tokenizer->bpe)
         return;
-    // the fingerprint so far is of what these files do not say
+    // The fingerprint so far is of what these files do not say.
     uint64_t hash = zr_hash_text("BPE") ^ tokenizer->fingerprint;
     bool json = strcmp(from->files[0].name, "tokenizer.json") == 0;
     for (int i = 0; i < (json ? 1 : 2); i++)

@@ -32,7 +32,7 @@ static zero_status choose_path(checkpoint_bench *c, const char *directory, zero_
         !zr_path_exists(directory))
         status = zr_fail(error, ZERO_ERR_USAGE, "measuring \"%.200s\": there is no such directory",
                          directory);
-    // refused, because the benchmark removes it afterwards
+    // An existing path is refused, because the benchmark removes it afterwards.
     else if (c->bench->meter.comm->rank == 0 && zr_path_exists(c->path))
         status = zr_fail(error, ZERO_ERR_USAGE, "measuring \"%.200s\": \"%.200s\" is there already",
                          directory, c->path);

@@ -54,8 +54,8 @@ static zero_status check_writable(const char *directory, zero_error *error)
     return ZERO_OK;
 }
 
-// Checks one of the run's names. When a run continues, foreign files among its own stay; but files
-// that would be removed together with it make this fail.
+// Checks one of the run's names. A run that continues may have foreign files among its own, which
+// stay; a run that would be removed may not, because they would be removed with it.
 static zero_status check_entry(const zr_outputs_place *place, int entry, zero_error *error)
 {
     char path[4096], foreign[ZR_OWN_PATH];
@@ -230,7 +230,7 @@ bool zr_outputs_sees(const char *directory, const char *name)
 {
     double end = zr_clock_seconds() + SHOWN_SECONDS;
     for (;;) {
-        // opening it makes the client compare its cache with the server
+        // Opening it makes the client compare its cache with the server.
         DIR *fresh = opendir(directory);
         if (fresh)
             closedir(fresh);

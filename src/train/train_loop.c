@@ -16,7 +16,7 @@ enum { EVALUATIONS = 10, EVAL_SHARE = 20 };
 
 #define ALL_OF_IT "all of the held-out text"
 
-// after a step; the largest of all ranks counts
+// What follows a step; the largest verdict of all ranks counts.
 typedef enum verdict { GO_ON, SAVE, LEAVE, STOP } verdict;
 
 typedef struct loop {
@@ -24,7 +24,7 @@ typedef struct loop {
     int64_t micro_batch, eval_every, eval_batches; // eval_batches 0: the whole text
     int32_t *tokens, *targets;                     // (micro_batch, seq)
     double previous_loss;
-    // milliseconds: decaying sums for the mean time of recent steps
+    // Decaying sums for the mean time of recent steps, in milliseconds.
     double smooth_ms, smooth_weight;
     zero_traffic before;
     zero_io io_before;
@@ -334,7 +334,7 @@ static zero_status follow_verdict(loop *l, int64_t step, int64_t verdict, zero_e
 {
     zr_train *train = l->train;
     bool last = step == train->resolved.steps;
-    // otherwise the run ends as usual
+    // Without more to do the run ends as usual.
     bool more = step < train->resolved.steps || l->eval_every > 0;
     if (verdict == LEAVE && more)
         return zr_train_save_and_stop(train, step, true, error);

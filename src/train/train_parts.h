@@ -73,7 +73,7 @@ typedef struct zr_train_evals { // evaluations of the held-out text; filled by t
     int64_t best_windows; // windows read by the evaluations that decide on the best; 0: unknown
     double last;          // loss over the whole held-out text at the end; INFINITY: none
     char text[48];        // what evaluations between steps read: "132 windows"; "": none was made
-    // why the best model could not be written the last time; "": it was
+    // Why the best model could not be written the last time; "": it was.
     char failure[ZERO_MESSAGE_BYTES];
 } zr_train_evals;
 

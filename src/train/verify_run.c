@@ -52,7 +52,7 @@ static int compare_step(void *user, const zero_event *event)
     if (event->kind != ZERO_EVENT_STEP || v->wrong_step)
         return 0;
     json_t *line = line_of(v, event->step);
-    // reported after the replay, because one rank alone cannot leave it
+    // This is reported after the replay, because one rank alone cannot leave it.
     if (v->unread.status != ZERO_OK)
         v->wrong_step = event->step;
     else if (!line || !is_same(line, "loss", event->loss) ||
@@ -94,7 +94,7 @@ static zero_train_options options_of(zr_verify *v)
         .eval_every = -1,
         .threads = threads_of(v),
         .overrides = &former_mean,
-        // earlier programs took the mean over micro-batches
+        // Earlier programs took the mean over micro-batches.
         .override_count = v->config.of_earlier_program,
         .backend = v->backend,
         .allow_change = run->allow_change,
