@@ -3,14 +3,18 @@
 #include "base/alloc.h"
 #include "plan/piece_sums.h"
 
+// Lives that are not the last ones of their space are found under spaces that are not followed.
+enum {
+    READ = ZR_SPACE_NONE,     // what units read, because the piece may come once more while they do
+    PARKED = ZR_SPACE_STORED, // what parked contributions come to or leave
+    GATHERED_FROM = ZR_SPACE_SHARDS // the own shard from NVMe that the gather under way reads
+};
+
 typedef struct walk {
     const zr_plan *plan;
     zr_lives *lives;
-    // (piece, space) index of the last life of a piece in a space; -1: none. For ZR_SPACE_NONE it
-    // is the life that units read, because the piece may come once more while they do; for
-    // ZR_SPACE_STORED, the one that its parked contributions come to or leave.
-    int *last;
-    int at; // instruction
+    int *last; // (piece, space) index of the last life of a piece in a space; -1: none
+    int at;    // instruction
     zero_status status;
     zero_error *error;
 } walk;
@@ -79,20 +83,21 @@ static void bind(walk *w, const zr_instruction *i)
 {
     int life = touch_place(w, i->piece, i->place);
     if (i->place.space == ZR_SPACE_GATHERED)
-        *last_of(w, i->piece, ZR_SPACE_NONE) = life;
+        *last_of(w, i->piece, READ) = life;
 }
 
 static void unbind(walk *w, const zr_instruction *i)
 {
     if (i->place.space == ZR_SPACE_PARAMETERS)
-        touch(w, i->piece, ZR_SPACE_NONE);
+        touch(w, i->piece, READ);
 }
 
-// An own shard from NVMe is followed until its gather begins; the gathered piece from then on.
+// An own shard from NVMe stays until its gather has ended, because a communicator may read it as
+// late as that.
 static void gather(walk *w, const zr_instruction *i)
 {
-    if (i->from.space == ZR_SPACE_STAGED_PARAMETERS)
-        touch_place(w, i->piece, i->from);
+    bool staged = i->from.space == ZR_SPACE_STAGED_PARAMETERS;
+    *last_of(w, i->piece, GATHERED_FROM) = staged ? touch_place(w, i->piece, i->from) : -1;
     begin(w, i->piece, i->place);
 }
 
@@ -116,10 +121,14 @@ static void await(walk *w, const zr_instruction *i)
         touch(w, i->slot.index, ZR_SPACE_GRADIENTS);
         touch(w, i->slot.index, ZR_SPACE_STAGED_SUMS);
         break;
-    case ZR_SLOT_GATHER: touch(w, i->slot.index, ZR_SPACE_GATHERED); break;
+    case ZR_SLOT_GATHER:
+        touch(w, i->slot.index, ZR_SPACE_GATHERED);
+        touch(w, i->slot.index, GATHERED_FROM);
+        *last_of(w, i->slot.index, GATHERED_FROM) = -1;
+        break;
     case ZR_SLOT_PARKED:
-        touch(w, i->slot.index, ZR_SPACE_STORED);
-        *last_of(w, i->slot.index, ZR_SPACE_STORED) = -1;
+        touch(w, i->slot.index, PARKED);
+        *last_of(w, i->slot.index, PARKED) = -1;
         break;
     default: break;
     }
@@ -131,14 +140,14 @@ static void fetch(walk *w, const zr_instruction *i)
         return;
     begin(w, i->piece, i->place);
     if (i->slot.kind == ZR_SLOT_PARKED)
-        *last_of(w, i->piece, ZR_SPACE_STORED) = *last_of(w, i->piece, ZR_SPACE_OPEN_SUMS);
+        *last_of(w, i->piece, PARKED) = *last_of(w, i->piece, ZR_SPACE_OPEN_SUMS);
 }
 
 static void store(walk *w, const zr_instruction *i)
 {
     int life = i->piece >= 0 ? touch_place(w, i->piece, i->from) : -1;
     if (i->slot.kind == ZR_SLOT_PARKED)
-        *last_of(w, i->piece, ZR_SPACE_STORED) = life;
+        *last_of(w, i->piece, PARKED) = life;
 }
 
 static void follow(walk *w, const zr_instruction *i)

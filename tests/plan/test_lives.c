@@ -91,8 +91,8 @@ static void a_gradient_lives_in_two_places(void **state)
     zr_plan_destroy(plan);
 }
 
-// An own shard from NVMe lies in the host's buffers until it is gathered; a sum from when it is
-// fetched, or else reduced, until it is stored.
+// An own shard from NVMe lies in the host's buffers until its gather has ended; a sum from when it
+// is fetched, or else reduced, until it is stored.
 static void what_travels_is_held_on_its_way(void **state)
 {
     zr_plan *plan = planned(ZERO_BF16, 2, ZERO_TIER_nvme);
@@ -102,6 +102,8 @@ static void what_travels_is_held_on_its_way(void **state)
         {.code = ZR_FETCH, .piece = 1, .place = sum, .slot = slot_of(ZR_SLOT_TRAVELLED, 1)},
         {.code = ZR_AWAIT, .piece = -1, .slot = slot_of(ZR_SLOT_FETCHED, 8)},
         {.code = ZR_GATHER, .piece = 1, .from = shard, .place = {ZR_SPACE_GATHERED, 0}},
+        {.code = ZR_AWAIT, .piece = -1, .slot = slot_of(ZR_SLOT_GATHER, 1)},
+        {.code = ZR_AWAIT, .piece = -1, .slot = slot_of(ZR_SLOT_GATHER, 1)},
         {.code = ZR_REDUCE, .piece = 1, .place = {ZR_SPACE_GRADIENTS, 0}},
         {.code = ZR_AWAIT, .piece = -1, .slot = slot_of(ZR_SLOT_SUM, 1)},
         {.code = ZR_SQUARES, .piece = 1},
@@ -112,12 +114,12 @@ static void what_travels_is_held_on_its_way(void **state)
     zr_lives lives = lives_of(plan, pass, ZR_COUNT(pass));
     assert_true(piece->fetched_with >= 0);
     assert_int_equal(lives.count, 3);
-    expect_life(&lives.at[0], shard, piece->shard * 2, 0, 3);
-    expect_life(&lives.at[1], sum, piece->shard * 4, 1, 7);
+    expect_life(&lives.at[0], shard, piece->shard * 2, 0, 4);
+    expect_life(&lives.at[1], sum, piece->shard * 4, 1, 9);
     zr_lives_free(&lives);
     piece->fetched_with = -1; // of one that is added to nothing
     piece->accumulator_first = sum.first;
-    lives = lives_of(plan, &pass[4], 4);
+    lives = lives_of(plan, &pass[6], 4);
     assert_int_equal(lives.count, 1);
     expect_life(&lives.at[0], sum, piece->shard * 4, 0, 3);
     zr_lives_free(&lives);
