@@ -1,4 +1,4 @@
-// What this machine reaches.
+// zero_bench: measures what this machine reaches.
 #ifndef ZERO_BENCH_H
 #define ZERO_BENCH_H
 
@@ -12,22 +12,23 @@ typedef struct zero_bench_options {
     size_t struct_size;
     const char *what; // "comm", "gemm", "optimizer", "step", "memory", "io"
     int threads;
-    double seconds;           // for each figure, about
-    double parameters;        // optimizer: of a rank; 0: 100 million
+    double seconds;           // time to spend on each figure, approximately
+    double parameters;        // optimizer: parameters of one rank; 0: 100 million
     const char *new_spec;     // step: the model, "gpt2:layers=4,..."; NULL: "gpt2"
     int64_t micro_batch, seq; // step: 0: 4, and the model's context
     int64_t accumulation;     // step: 0: 1
     int stage;                // step
     const char *dtype;        // step: "fp32", "bf16", "fp16", "auto"; NULL: fp32
     const char *path;         // io: a directory of the disk; NULL: the current one
-    // io: bytes of a transfer, and of scratch files at most; 0: 1 MiB, and 1 GiB
+    // io: bytes of one transfer, and the most bytes of the scratch files; 0: 1 MiB and 1 GiB
     int64_t block, bytes;
-    int depth; // io: transfers under way; 0: 8
-    int json;  // memory, io: one object; figures are bytes a second
+    int depth; // io: transfers in flight; 0: 8
+    int json;  // memory, io: writes one JSON object; rates are in bytes per second
     zero_logger logger;
 } zero_bench_options;
-// Collective, rank 0 writes. memory and io take one rank, and keep what they measured for plans of
-// this machine and user.
+// Runs the measurement `what` and writes its figures through `write`, on rank 0. Collective.
+// "memory" and "io" take one rank, and store what they measured for later plans of this user on
+// this machine.
 ZERO_API zero_status zero_bench(zero_comm *comm, const zero_bench_options *options,
                                 void (*write)(void *user, const char *text), void *user,
                                 zero_error *error);

@@ -1,4 +1,4 @@
-// The DeepSpeed configuration as a table, and flags that win over a file.
+// The table of DeepSpeed configuration keys, and the flags that override a configuration file.
 #ifndef ZERO_CONFIGURATION_H
 #define ZERO_CONFIGURATION_H
 
@@ -8,14 +8,14 @@
 extern "C" {
 #endif
 
-typedef struct zero_override { // one flag that wins over the configuration file
+typedef struct zero_override { // one flag that overrides the configuration file
     const char *key;           // "zero_optimization.stage"
     const char *value;         // as JSON: "3", "\"AdamW\""
     const char *flag;          // "--stage", for messages
 } zero_override;
 
-// The markdown table of every configuration key and what becomes of it (docs/configuration.md is
-// its output).
+// Writes a markdown table of every configuration key and what libzero does with it;
+// docs/configuration.md is its output.
 ZERO_API zero_status zero_describe_configuration(void (*write)(void *user, const char *text),
                                                  void *user, zero_error *error);
 

@@ -1,4 +1,4 @@
-// Making a model or a checkpoint of another.
+// zero_convert: makes a model or a checkpoint from another one.
 #ifndef ZERO_CONVERT_H
 #define ZERO_CONVERT_H
 
@@ -10,31 +10,32 @@ extern "C" {
 
 typedef struct zero_convert_options {
     size_t struct_size;
-    // as zero_inspect_options.path, but no single file; of a run its newest whole checkpoint
+    // As zero_inspect_options.path, but not a single file. If it is a run, its newest intact
+    // checkpoint is taken.
     const char *from;
     const char *to; // a directory
-    // "hf": a Hugging Face directory; "libzero": TO/checkpoints/step-N, which zero_train goes on
-    // from. NULL: hf
+    // "hf": a Hugging Face directory; "libzero": TO/checkpoints/step-N, from which zero_train can
+    // continue; NULL: "hf".
     const char *format;
-    // hf: of the weights, "fp32", "bf16", "fp16"; NULL: fp32, or of a Hugging Face directory the
-    // files' own
+    // hf: the type of the weights, "fp32", "bf16" or "fp16". NULL: fp32, but if `from` is a Hugging
+    // Face directory, the type in its files.
     const char *dtype;
-    int64_t shard_bytes; // hf: of tensors in a file; 0: 5 GB
-    // where config.json and the tokenizer come from; NULL: from `from`, where they are
+    int64_t shard_bytes; // hf: the most bytes of tensors in one file; 0: 5 GB
+    // The directory with config.json and the tokenizer; NULL: `from`, if they are there.
     const char *model_dir;
-    // hf: a model that libzero wrote to `to` is replaced, where nothing else lies there and none of
-    // it is read
+    // hf: 1: replaces a model that libzero wrote to `to`, provided that nothing else is in there
+    // and none of it is being read.
     int overwrite;
     zero_logger logger;
     void (*progress)(void *user, int64_t done, int64_t total); // bytes; NULL: not wanted
     void *progress_user;
 } zero_convert_options;
 
-// One rank; a few MiB of memory, whatever the size. What is written is there whole or not at all,
-// and checksums of what is read are compared: damage is ZERO_ERR_DATA with file and tensor. Pickles
-// of DeepSpeed are parsed, never executed.
-// ZERO_ERR_USAGE where `to` is taken; ZERO_ERR_UNSUPPORTED for what there is no way to (a model as
-// a checkpoint: zero_load_weights).
+// Converts `from` into `to`. Takes one rank and a few MiB of memory, whatever the size. The result
+// is either complete or absent. Checksums of what is read are verified: damage is ZERO_ERR_DATA,
+// naming file and tensor. The pickles of DeepSpeed are parsed, never executed.
+// Returns ZERO_ERR_USAGE if something that may not be replaced is at `to`, and ZERO_ERR_UNSUPPORTED
+// for a conversion that does not exist (to make a checkpoint from a model, use zero_load_weights).
 ZERO_API zero_status zero_convert(const zero_convert_options *options, zero_error *error);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-// What this machine has, and what it lacks.
+// zero_doctor: what this machine has, and what it lacks.
 #ifndef ZERO_DOCTOR_H
 #define ZERO_DOCTOR_H
 
@@ -10,8 +10,9 @@ extern "C" {
 
 typedef struct zero_doctor_options {
     size_t struct_size;
-    const char *path; // a directory of the disk to look at; NULL: the current one
+    const char *path; // a directory on the disk to look at; NULL: the current one
 } zero_doctor_options;
+// Writes a report about this machine through `write`.
 ZERO_API zero_status zero_doctor(const zero_doctor_options *options,
                                  void (*write)(void *user, const char *text), void *user,
                                  zero_error *error);

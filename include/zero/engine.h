@@ -1,27 +1,27 @@
-// The engine: initialize, forward, backward, step, as DeepSpeed's users know them.
+// The engine: initialize, forward, backward and step, as users of DeepSpeed know them.
 //
 //   zero_initialize(&options, &engine, &error);            all ranks
 //   for each micro-batch:
 //       zero_forward(engine, &batch, &loss, &error);        this rank's micro-batch
 //       zero_backward(engine, &error);
-//       zero_step(engine, &info, &error);                   acts at the accumulation boundary
+//       zero_step(engine, &info, &error);                   updates after the last micro-batch
 //   zero_destroy(engine);
 //
-// Between steps: before a step's first zero_forward, and after the zero_step that ends it.
-// Functions that are for between steps only answer ZERO_ERR_USAGE inside of a step, also between
-// the micro-batches of an accumulation, and change nothing. So do those that change states, or save
-// a checkpoint, while a checkpoint is being written (from zero_begin_checkpoint to
-// zero_end_checkpoint).
+// "Between steps" means before a step's first zero_forward, or after the zero_step that ends it.
+// Functions that are only allowed between steps return ZERO_ERR_USAGE inside a step, also between
+// the micro-batches of an accumulation, and change nothing. The same holds for functions that
+// change states or save a checkpoint while a checkpoint is being written (from
+// zero_begin_checkpoint to zero_end_checkpoint).
 //
-// A communicator has one engine at a time, since it counts that engine's messages: a second
-// zero_initialize on it, and whatever makes an engine of its own there (zero_train, zero_eval,
-// zero_verify, zero_bench), answers ZERO_ERR_USAGE until zero_destroy. Several engines of a process
-// have a communicator each.
+// A communicator serves one engine at a time, because it counts that engine's messages. A second
+// zero_initialize on it, or a function that makes an engine of its own there (zero_train,
+// zero_eval, zero_verify, zero_bench), returns ZERO_ERR_USAGE until zero_destroy. Several engines
+// in a process need a communicator each.
 //
 // Threading: an engine belongs to one thread. Every function here is collective (all ranks of the
-// communicator call it, in the same order) unless it says otherwise. After an error only
-// zero_destroy may be called, unless it was the ZERO_ERR_USAGE of a call out of order or with wrong
-// arguments.
+// communicator call it, in the same order) unless its comment says otherwise. After an error only
+// zero_destroy may be called, unless the error was ZERO_ERR_USAGE for a call out of order or with
+// wrong arguments.
 #ifndef ZERO_ENGINE_H
 #define ZERO_ENGINE_H
 
@@ -38,67 +38,70 @@ typedef struct zero_engine zero_engine;
 
 typedef struct zero_options {
     size_t struct_size;      // sizeof(zero_options)
-    const zero_model *model; // outlives the engine
-    zero_comm *comm;         // outlives the engine; has one at a time
+    const zero_model *model; // must outlive the engine
+    zero_comm *comm;         // must outlive the engine, and serves one engine at a time
     const char *config_path; // a DeepSpeed JSON file, or NULL
-    const char *config_text; // or its text, or NULL: all defaults
-    // of a micro-batch; batch 0: from the configuration; larger ones are refused, eval may use
-    // smaller
+    const char *config_text; // or the text of one, or NULL: all defaults
+    // The shape of a micro-batch; batch 0: from the configuration. Larger batches are refused;
+    // evaluation may use smaller ones.
     zero_shape shape;
     int threads;   // OpenMP threads of this rank; 0: 1
     uint64_t seed; // of weights, dropout and data order
     // "cpu": the best path of this processor; "cpu:portable", "cpu:avx2", "cpu:avx512",
-    // "cpu:avx512_bf16", "cpu:amx": that one; "ref": plain C, slow; NULL: cpu. Of an engine, not of
-    // the process. One that is not offered here: ZERO_ERR_USAGE
+    // "cpu:avx512_bf16", "cpu:amx": that path; "ref": plain C, slow; NULL: "cpu". It applies to
+    // this engine, not to the process. A path that this machine does not offer is ZERO_ERR_USAGE.
     const char *backend;
-    // updates of the run: what "auto" in a schedule needs, and how far its beta1 is checked; 0:
-    // unknown
+    // Updates of the whole run; 0: unknown. "auto" in a schedule needs it, and the schedule's beta1
+    // is checked up to this update.
     int64_t total_steps;
     zero_logger logger;
-    // 1: no gradients and no optimizer are reserved; only zero_evaluate and the readers of weights
-    // may be called
+    // 1: reserves no memory for gradients and optimizer states; only zero_evaluate and functions
+    // that read weights may then be called.
     int inference;
-    // names, with commas, of what zero_load_checkpoint lets differ in the model: "dropout"; NULL:
-    // nothing
+    // What zero_load_checkpoint lets differ in the model, as names with commas: "dropout"; NULL:
+    // nothing.
     const char *allow_change;
 } zero_options;
 
 typedef struct zero_step_info {
-    int64_t step; // steps made so far, skipped ones included
-    int updated;  // 0: inside an accumulation
-    // mean over the targets of the step, all micro-batches and ranks; 0 where it has none
+    int64_t step; // steps made so far, including skipped ones
+    int updated;  // 0: the step is not complete, more micro-batches follow
+    // Mean over the targets of the step, in all micro-batches on all ranks; 0 if it has none.
     double loss;
     double lr;         // used by this update
     double grad_norm;  // of the unscaled gradient, before clipping
-    int skipped;       // the gradient was not finite: no state was changed
-    int64_t samples;   // of the step, all ranks
+    int skipped;       // 1: the gradient was not finite, and no state was changed
+    int64_t samples;   // of the step, on all ranks
     double loss_scale; // by which fp16 multiplied this step's loss; 0 in other precisions
 } zero_step_info;
 
-// Collective. Ranks whose seed, seq, configuration (key by key) or model (field by field, of one of
-// the library's own) is not rank 0's are refused, with the key and both values: ZERO_ERR_USAGE on
-// every rank.
+// Creates the engine of this rank. Collective. If the seed, the seq, the configuration (compared
+// key by key) or the model (one of the library's own, compared field by field) of a rank differs
+// from rank 0's, every rank gets ZERO_ERR_USAGE with the key and both values.
 ZERO_API zero_status zero_initialize(const zero_options *options, zero_engine **out,
                                      zero_error *error);
-// Mean loss of this rank's micro-batch. batch: as the first and last unit expect it (GPT-2: tokens
-// (B,T) int32, targets (B,T) int32).
+// Computes the mean loss of this rank's micro-batch. `batch` holds what the first and the last unit
+// expect (GPT-2: tokens (B,T) int32, targets (B,T) int32).
 ZERO_API zero_status zero_forward(zero_engine *engine, const zero_tensors *batch, double *loss,
                                   zero_error *error);
+// Computes the gradients of the micro-batch that zero_forward took.
 ZERO_API zero_status zero_backward(zero_engine *engine, zero_error *error);
+// Ends the micro-batch. After the last one of the step it updates the parameters.
 ZERO_API zero_status zero_step(zero_engine *engine, zero_step_info *info, zero_error *error);
-// Where updates are delayed ("libzero": {"delayed_update": ...}, ZeRO-Offload section 5.2), the
-// update of a step goes on beside the next one, and the units read parameters without it until that
-// one has ended. This waits for it and gives it to them: the next step computes with all updates so
-// far. What reads, saves or writes weights has them all without it; an evaluation, only after it. A
-// training ends with it. Nothing where no update is under way. Collective, between steps only.
+// Waits for a delayed update and makes it visible. With delayed updates ("libzero":
+// {"delayed_update": ...}, ZeRO-Offload section 5.2) the update of a step runs beside the next
+// step, and units read parameters without it until that step has ended. After this call the next
+// step computes with all updates made so far. Functions that read, save or write weights see all
+// updates without this call; zero_evaluate does only after it. Call it at the end of a training. It
+// does nothing if no update is under way. Collective, between steps only.
 ZERO_API zero_status zero_finish_update(zero_engine *engine, zero_error *error);
-// Forward only, no dropout; a batch of at most the engine's shape. Between steps only: what comes
-// and goes for it is a step's own.
+// Computes the loss by a forward pass without dropout. The batch may be at most as large as the
+// engine's shape. Between steps only, because it uses the buffers of a step.
 ZERO_API zero_status zero_evaluate(zero_engine *engine, const zero_tensors *batch, double *loss,
                                    zero_error *error);
 
-// The number g of the micro-batch that the next zero_forward on this rank takes, and the step it
-// belongs to; either may be NULL. Not collective.
+// Gives the number g of the micro-batch that the next zero_forward on this rank takes, and the step
+// that it belongs to; either pointer may be NULL. Not collective.
 ZERO_API void zero_position(const zero_engine *engine, int64_t *step, int64_t *micro_batch);
 ZERO_API int64_t zero_accumulation(const zero_engine *engine);
 ZERO_API int64_t zero_parameter_count(const zero_engine *engine);
@@ -107,11 +110,11 @@ ZERO_API int64_t zero_parameter_count(const zero_engine *engine);
 // must be the tensor's size. Between steps only.
 ZERO_API zero_status zero_read_parameter(zero_engine *engine, const char *name, float *out,
                                          int64_t elements, zero_error *error);
-// The accumulated gradient of the last completed zero_step (before clipping, divided by the loss
-// scale), likewise; for tests and for the curious.
+// Likewise copies the accumulated gradient of the last completed zero_step, before clipping and
+// divided by the loss scale. It is for tests and for inspection.
 ZERO_API zero_status zero_read_gradient(zero_engine *engine, const char *name, float *out,
                                         int64_t elements, zero_error *error);
-// Replaces a tensor; every rank passes the same values. Between steps only, and not while a
+// Replaces one tensor; every rank passes the same values. Between steps only, and not while a
 // checkpoint is being written.
 ZERO_API zero_status zero_write_parameter(zero_engine *engine, const char *name, const float *in,
                                           int64_t elements, zero_error *error);

@@ -1,4 +1,4 @@
-// The loss of a model over a whole text.
+// zero_eval: the loss of a model over a whole text.
 #ifndef ZERO_EVAL_H
 #define ZERO_EVAL_H
 
@@ -13,28 +13,30 @@ typedef struct zero_eval_options {
     const char *model_dir;
     const char *const *data; // (data_count) as in zero_train_options, without weights
     int data_count;
-    const char *field, *chat; // likewise
+    const char *field, *chat; // as in zero_train_options
     int64_t seq;              // 0: the model's context
     int threads;
-    const char *backend; // likewise
-    // a DeepSpeed file: precision and offload_param are read, what only training reads is not;
-    // NULL: none
+    const char *backend; // as in zero_train_options
+    // A DeepSpeed file, of which precision and offload_param are read, but not what only a training
+    // uses; NULL: none.
     const char *config_path;
     const char *dtype; // "fp32", "bf16", "fp16", "auto"; NULL: the configuration's, or fp32
-    // bytes of a rank, of all ranks of a machine; 0: the configuration's
+    // Bytes for one rank, and for all ranks of a machine; 0: the configuration's.
     int64_t device_memory, host_memory;
     zero_logger logger;
-    int ignore_unused; // likewise
+    int ignore_unused; // as in zero_train_options
 } zero_eval_options;
 
-// tokens: whose loss was measured, prompts not among them; bytes: of the text those tokens cover
+// `tokens` counts those whose loss was measured, which excludes prompts; `bytes` is the size of the
+// text that those tokens cover.
 typedef struct zero_eval_result {
     double loss;
     int64_t windows, tokens, bytes;
 } zero_eval_result;
 
-// Mean cross-entropy in nats over windows i*seq, i < floor((n-1)/seq), each token counting once.
-// Collective over comm (windows are shared out; the sum is exact).
+// Computes the mean cross-entropy in nats over the windows i*seq, i < floor((n-1)/seq); each token
+// has the same weight. Collective over comm: the windows are divided among the ranks, and the sum
+// is exact.
 ZERO_API zero_status zero_eval(zero_comm *comm, const zero_eval_options *options,
                                zero_eval_result *out, zero_error *error);
 

@@ -1,4 +1,4 @@
-// The name that inspect.h, convert.h and weights.h once had together.
+// The former common name of inspect.h, convert.h and weights.h, kept for programs that include it.
 #ifndef ZERO_FILES_H
 #define ZERO_FILES_H
 

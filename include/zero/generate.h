@@ -1,4 +1,4 @@
-// Text from a model: one prompt or many.
+// zero_generate: text from a model, for one prompt or many.
 #ifndef ZERO_GENERATE_H
 #define ZERO_GENERATE_H
 
@@ -14,56 +14,58 @@ typedef enum zero_finish { ZERO_FINISH_LENGTH, ZERO_FINISH_END } zero_finish;
 typedef struct zero_generate_options {
     size_t struct_size;
     const char *model_dir;
-    // (prompt_count) each becomes the tokens of transformers' tokenizer(prompt): with the begin
-    // token where the tokenizer has one, special tokens where they are spelled. NULL or "": the
-    // begin token, else a new line
+    // (prompt_count) Each becomes the tokens that transformers' tokenizer(prompt) gives: with the
+    // begin token if the tokenizer has one, and with special tokens where their spelling occurs.
+    // NULL or "": the begin token, or else a new line.
     const char *const *prompts;
-    int64_t prompt_count; // 0: one, empty
-    // each prompt is what a user says: "auto": by the model's chat template; "chatml", "llama2",
-    // ...; NULL: no chat
+    int64_t prompt_count; // 0: one empty prompt
+    // How to wrap each prompt as the message of a user: "auto": by the model's chat template; or
+    // "chatml", "llama2", ...; NULL: no chat.
     const char *chat;
     int64_t tokens; // to generate for each, at least 1
-    // prompts that are answered at once, at most; 0: 8. An answer does not depend on it (in fp32
-    // bit by bit)
+    // The most prompts that are answered at once; 0: 8. An answer does not depend on it (in fp32
+    // bit by bit).
     int64_t batch;
-    // goes on after end tokens: eos_token_id of generation_config.json, of config.json, or the
-    // tokenizer's
+    // 1: continues after end tokens, which are eos_token_id of generation_config.json or of
+    // config.json, or the tokenizer's.
     int ignore_end;
     double temperature; // 0: greedy
     int top_k;          // 0: off
     double top_p;       // 1: off
-    uint64_t seed;      // with a prompt's number, of its random numbers
+    uint64_t seed;      // determines the random numbers, together with a prompt's number
     int threads;
     const char *backend;                // as in zero_options (engine.h); NULL: cpu
     const char *config_path, *dtype;    // as in zero_eval_options (eval.h)
-    int64_t device_memory, host_memory; // likewise
-    // Called as text comes, whole UTF-8 characters, of the prompts that are being answered in turn;
-    // the prompt and the end token are not part of it. Non-zero stops all of it.
+    int64_t device_memory, host_memory; // as in zero_eval_options
+    // Called with text as it is generated, in whole UTF-8 characters, for the prompts that are
+    // being answered in turn. The text includes neither the prompt nor the end token. A non-zero
+    // result stops everything.
     int (*emit)(void *user, int64_t prompt, const char *text, size_t length);
-    // nothing of this prompt comes any more; may be NULL
+    // Called when no more text follows for this prompt; may be NULL.
     void (*finish)(void *user, int64_t prompt, zero_finish why, int64_t tokens);
     void *user;
     zero_logger logger;
-    // tensors of model_dir that the model has no place for are left out with a warning, not refused
+    // 1: tensors of model_dir that the model has no place for cause a warning, not an error.
     int ignore_unused;
 } zero_generate_options;
 
-// One rank. ZERO_ERR_LIMIT where keys and values of so many prompts exceed the budgets;
-// ZERO_ERR_UNSUPPORTED for a chat template that is not known.
+// Generates answers to all prompts. Takes one rank. Returns ZERO_ERR_LIMIT if the keys and values
+// of so many prompts exceed the memory budgets, and ZERO_ERR_UNSUPPORTED for an unknown chat
+// template.
 ZERO_API zero_status zero_generate(const zero_generate_options *options, zero_error *error);
 
-// (count) as zero_generate_options takes them
+// (count) prompts, in the form that zero_generate_options takes.
 typedef struct zero_prompts {
     char **at;
     int64_t count;
 } zero_prompts;
 
-// The prompts of a file: its lines; or, where its name ends in .jsonl, .ndjson or .json or begins
-// with "jsonl:", the field of its records (NULL: "prompt"). Blank lines are passed over.
-// ZERO_ERR_IO; ZERO_ERR_DATA with file and line. zero_prompts_free.
+// Reads the prompts of a file: its lines or, if its name ends in .jsonl, .ndjson or .json or begins
+// with "jsonl:", the field `field` of its records (NULL: "prompt"). Blank lines are skipped.
+// Returns ZERO_ERR_IO, or ZERO_ERR_DATA with file and line. Free them with zero_prompts_free.
 ZERO_API zero_status zero_prompts_read(const char *path, const char *field, zero_prompts *out,
                                        zero_error *error);
-ZERO_API void zero_prompts_free(zero_prompts *prompts); // zeroed ones and NULL are fine
+ZERO_API void zero_prompts_free(zero_prompts *prompts); // NULL and zeroed prompts are allowed
 
 #ifdef __cplusplus
 }

@@ -1,4 +1,4 @@
-// What lies on disk: a look into checkpoints and models.
+// zero_inspect: describes checkpoints and models on disk.
 #ifndef ZERO_INSPECT_H
 #define ZERO_INSPECT_H
 
@@ -13,19 +13,19 @@ extern "C" {
 
 typedef struct zero_inspect_options {
     size_t struct_size;
-    // a checkpoint, a run (--out), a Hugging Face directory, a file *.safetensors, or a DeepSpeed
-    // checkpoint (ZeRO 1 to 3)
+    // A checkpoint, a run (--out), a Hugging Face directory, a file *.safetensors, or a DeepSpeed
+    // checkpoint (ZeRO 1 to 3).
     const char *path;
-    // reads every tensor: least, most, mean, root mean square, numbers that are none, CRC32C of the
-    // bytes
+    // 1: reads every tensor, and writes its minimum, maximum, mean and root mean square, the number
+    // of values that are not finite, and the CRC32C of its bytes.
     int sums;
-    // reads every byte that has a checksum; of a run, of all checkpoints that are kept
+    // 1: reads every byte that has a checksum; of a run, those of all checkpoints that it keeps.
     int verify;
-    int json; // one object, on one line
+    int json; // 1: writes one JSON object, on one line
 } zero_inspect_options;
 
-// Writes what it is through `write`: step, lineage, schedule, tensors. One rank, one block of
-// memory. With verify, damage is listed with file, tensor and bytes, and the answer is
+// Describes `path` through `write`: its step, lineage, schedule and tensors. Takes one rank and one
+// block of memory. With `verify` it lists damage with file, tensor and bytes, and then returns
 // ZERO_ERR_DATA.
 ZERO_API zero_status zero_inspect(const zero_inspect_options *options,
                                   void (*write)(void *user, const char *text), void *user,

@@ -1,5 +1,5 @@
-// Memory of a rank: the tiers that bytes lie in, what they are for, and how many are planned and
-// held.
+// The memory of a rank: in which tiers its bytes are, what they are for, and how many are planned
+// and held.
 #ifndef ZERO_MEMORY_H
 #define ZERO_MEMORY_H
 
@@ -27,20 +27,20 @@ typedef enum zero_memory_category {
 } zero_memory_category;
 
 #define ZERO_TIERS(X) X(device) X(host) X(nvme)
-typedef enum zero_tier { // on the CPU backend device and host are two budgets of one memory
+typedef enum zero_tier { // on the CPU backend, device and host are two budgets of one memory
 #define ZERO_TIER_ENUM(name) ZERO_TIER_##name,
     ZERO_TIERS(ZERO_TIER_ENUM)
 #undef ZERO_TIER_ENUM
         ZERO_TIER_COUNT
 } zero_tier;
 
-// Bytes of this rank; a piece that all ranks map is counted at the owner of each shard.
+// In bytes of this rank. A piece that all ranks map is counted by the owner of each shard.
 typedef struct zero_memory {
     int64_t planned[ZERO_TIER_COUNT][ZERO_MEM_COUNT];
     int64_t held[ZERO_TIER_COUNT][ZERO_MEM_COUNT];
 } zero_memory;
 
-// Not collective.
+// Reports the planned and the held bytes of this rank. Not collective.
 ZERO_API void zero_memory_report(const struct zero_engine *engine, zero_memory *out);
 
 #ifdef __cplusplus

@@ -1,8 +1,8 @@
-// The unit interface: what a model, ours or your own, tells the engine.
+// The unit interface: how a model, the library's or your own, describes itself to the engine.
 //
-// The engine knows units, never GPT. A unit is what ZeRO acquires, computes and releases as one
-// (the embedding, each block, the head). It owns pieces (flat vectors of tensors of one class) and
-// may borrow pieces of other units.
+// The engine knows units and nothing of GPT. A unit is what ZeRO acquires, computes and releases as
+// one (the embedding, each block, the head). It owns pieces (flat vectors of tensors of one class)
+// and may borrow pieces of other units.
 // A model is a constant list of units that outlives the engine; nothing in it changes during a run.
 #ifndef ZERO_MODEL_H
 #define ZERO_MODEL_H
@@ -13,15 +13,15 @@
 extern "C" {
 #endif
 
-#define ZERO_MAX_PIECES 8 // pieces a unit owns and borrows, together, besides streamed ones
+#define ZERO_MAX_PIECES 8 // pieces that a unit owns and borrows together, without streamed ones
 #define ZERO_MAX_STREAMED 1024
 #define ZERO_MAX_PRODUCTS 64
 
 typedef enum zero_class {
     ZERO_TRAINABLE, // has a gradient and optimizer states
     ZERO_FROZEN,    // read only
-    // not trained; its next value is the mean of what the micro-batches of a step wrote (running
-    // statistics)
+    // Not trained: its next value is the mean of what the micro-batches of a step wrote (running
+    // statistics).
     ZERO_BUFFER,
 } zero_class;
 
@@ -29,28 +29,27 @@ typedef struct zero_piece_desc {
     zero_class kind;
     int tensor_count;
     const zero_tensor_desc *tensors; // (tensor_count)
-    // trainable or frozen pieces of one tensor: they are there only between zero_piece_begin and
-    // zero_piece_end of a unit's call,
+    // 1: each piece holds one tensor, trainable or frozen, and is in memory only between
+    // zero_piece_begin and zero_piece_end of a unit's call, so that a unit larger than memory runs
+    // piece by piece (memory-centric tiling, ZeRO-Infinity section 5.1.3).
     int streamed;
-    // so that a unit larger than memory runs piece by piece (memory-centric tiling,
-    // ZeRO-Infinity section 5.1.3)
 } zero_piece_desc;
 
-// a borrowed piece
+// A borrowed piece: piece `piece` of unit `unit`.
 typedef struct zero_piece_ref {
     int unit, piece;
 } zero_piece_ref;
 
 typedef struct zero_shape { // of a micro-batch
     int64_t batch;          // samples
-    int64_t seq;            // positions a sample, 1 where there are none
-    int threads;            // of the rank that computes it: some scratch is one a thread; 0: 1
-    // of the parameters that units read (buffers: fp32): ZERO_F32, or the 16-bit type of mixed
-    // precision
+    int64_t seq;            // positions in a sample; 1 if it has none
+    int threads;            // of the rank that computes it: some scratch is per thread; 0: 1
+    // Type of the parameters that units read (buffers: fp32): ZERO_F32, or the 16-bit type of mixed
+    // precision.
     zero_dtype dtype;
 } zero_shape;
 
-// a matrix product that the unit runs: D(m,n) = op(A)(m,k) op(B)(k,n)
+// A matrix product that the unit computes: D(m,n) = op(A)(m,k) op(B)(k,n).
 typedef struct zero_product_shape {
     int64_t m, n, k;
     int trans_a, trans_b;
@@ -60,17 +59,17 @@ typedef struct zero_product_shape {
 typedef struct zero_unit zero_unit;
 typedef struct zero_context zero_context;
 
-typedef struct zero_unit_sizes { // filled by `sizes`, all for one micro-batch of the given shape
-    // shapes and dtypes of the boundary that forward writes; data NULL; empty for the last unit
+typedef struct zero_unit_sizes { // filled in by `sizes`, all for one micro-batch of the given shape
+    // Shapes and dtypes of the boundary that forward writes; data is NULL; empty for the last unit.
     zero_tensors out;
     size_t saved_bytes; // kept from forward to backward
-    // scratch during forward or backward, products' own scratch not counted
+    // Scratch during forward or backward, without that of the matrix products.
     size_t workspace_bytes;
-    // bit i: backward reads parameters of piece i (owned first, then borrowed), besides streamed
-    // ones
+    // Bit i: backward reads parameters of piece i (owned first, then borrowed); streamed pieces are
+    // not counted here.
     uint32_t backward_reads;
     int backward_reads_streamed; // backward reads parameters of the streamed pieces
-    // the matrix products of forward and backward: for scratch, flops and time
+    // The matrix products of forward and backward, from which scratch, FLOPs and time are computed.
     int product_count;
     zero_product_shape products[ZERO_MAX_PRODUCTS];
 } zero_unit_sizes;
@@ -78,19 +77,19 @@ typedef struct zero_unit_sizes { // filled by `sizes`, all for one micro-batch o
 typedef struct zero_unit_ops {
     const char *kind; // "embedding", "block", ... for messages and the plan
     uint32_t dtypes;  // bit d: can compute with zero_shape.dtype d; 0: ZERO_F32 alone
-    // Pure function of its arguments. `in`: the boundary that arrives (shapes only).
+    // A pure function of its arguments. `in`: the boundary that arrives (shapes only).
     zero_status (*sizes)(const zero_unit *unit, const zero_shape *shape, const zero_tensors *in,
                          zero_unit_sizes *out);
     // Reads `in`, writes `out`. The last unit has no `out` and writes the mean loss to
     // context->loss.
     zero_status (*forward)(zero_context *context, const zero_tensors *in, const zero_tensors *out);
-    // d_out: gradient of `out` (may be destroyed); writes every element of d_in (empty for the
-    // first unit) and adds to, or sets, the gradients that zero_gradient returns. The last unit
-    // starts from context->loss_factor, or from zero_loss_factor.
+    // `d_out` is the gradient of `out`, and may be overwritten. Writes every element of `d_in`
+    // (empty for the first unit), and sets or adds to the gradients that zero_gradient returns. The
+    // last unit starts from context->loss_factor, or from zero_loss_factor.
     zero_status (*backward)(zero_context *context, const zero_tensors *in,
                             const zero_tensors *d_out, const zero_tensors *d_in);
-    // Optional, last unit only: forward and backward in one pass (loss in chunks, logits never
-    // stored).
+    // Optional, last unit only: forward and backward in one pass (the loss is computed in chunks,
+    // and the logits are never stored).
     zero_status (*forward_backward)(zero_context *context, const zero_tensors *in,
                                     const zero_tensors *d_in);
 } zero_unit_ops;

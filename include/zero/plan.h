@@ -1,4 +1,4 @@
-// Before a run: what a model needs.
+// zero_plan: what a model needs, computed before a run.
 #ifndef ZERO_PLAN_H
 #define ZERO_PLAN_H
 
@@ -9,32 +9,33 @@ extern "C" {
 #endif
 
 typedef enum zero_plan_view { // what zero_plan writes:
-    ZERO_PLAN_TABLE,          // bytes of every rank at every stage;
-    // of a model, with the configuration's stage and options.ranks (or 1):
+    ZERO_PLAN_TABLE,          // the bytes of every rank at every stage;
+    // and for one model, with the configuration's stage and options.ranks (or 1):
     ZERO_PLAN_PROGRAM, // the instructions that each rank runs, as text;
-    // a micro-batch as SVG: calls, exchanges, transfers, what lies where meanwhile;
+    // a micro-batch as SVG: calls, exchanges, transfers, and what is where meanwhile;
     ZERO_PLAN_DRAWING,
     ZERO_PLAN_LETTERS, // the same as text: what every piece does during every call
 } zero_plan_view;
 
 typedef struct zero_plan_options {
     size_t struct_size;
-    const char *new_spec, *model; // a SPEC, or a directory or config.json
-    double parameters;            // or only a count (7.5e9)
+    const char *new_spec, *model; // a SPEC; or a directory or config.json
+    double parameters;            // or only their number (7.5e9)
     const char *config_path;
     const zero_override *overrides;
     int override_count;
     int64_t seq;
-    int ranks;      // 0 with memory > 0: "what do I need"
-    int64_t memory; // bytes a rank, 0: not given
+    int ranks;      // 0 with memory > 0: asks how many are needed
+    int64_t memory; // bytes per rank; 0: not given
     int json;
     zero_logger logger;
-    zero_plan_view view; // other than the table: without json, memory and parameters
-    // of a file that gets the answer, durably, instead of `write`, or NULL
+    zero_plan_view view; // views other than the table exclude json, memory and parameters
+    // A file to which the answer is durably written, instead of being passed to `write`; or NULL.
     const char *path;
 } zero_plan_options;
 
-// Writes the answer through `write` (text, JSON or SVG). Needs no communicator: plan/ is pure.
+// Writes the answer through `write`, as text, JSON or SVG. It needs no communicator, because
+// planning only computes.
 ZERO_API zero_status zero_plan(const zero_plan_options *options,
                                void (*write)(void *user, const char *text), void *user,
                                zero_error *error);

@@ -1,4 +1,4 @@
-// Starting and supervising the ranks of one machine.
+// zero_run: starts and supervises the ranks of one machine.
 #ifndef ZERO_RUN_H
 #define ZERO_RUN_H
 
@@ -12,39 +12,40 @@ typedef struct zero_run_options {
     size_t struct_size;
     int ranks;
     const char *const *argv; // NULL-terminated; argv[0] is looked up in PATH
-    // a signal number once the caller wants the ranks to end: it is passed on to them (SIGINT as
-    // SIGTERM); may be NULL
+    // The caller sets it to a signal number to end the ranks: they are sent that signal (SIGTERM in
+    // place of SIGINT). May be NULL.
     const volatile int *stop;
-    // that they have from then on, before they are killed; 0: 30; less: as long as they take
+    // Seconds that the ranks then have before they are killed; 0: 30; negative: no limit.
     double grace_seconds;
-    // how often SIGUSR1 came: each change is passed on to the ranks, and ends nothing; may be NULL
+    // The number of SIGUSR1 received: each change is passed on to the ranks, and ends nothing. May
+    // be NULL.
     const volatile int *notes;
-    // after a rank has died, or a disk or another rank failed it, all ranks are started again, at
-    // most so often
+    // The most restarts: all ranks are started again after a rank has died, or has failed because
+    // of a disk or another rank.
     int restarts;
-    // with as many ranks as remain, at least so many; 0: with as many as before
+    // A restart uses the ranks that remain, but at least this many; 0: as many as before.
     int min_ranks;
     zero_logger logger; // of restarts
 } zero_run_options;
 // Starts argv on `ranks` ranks of this machine and supervises them: if one fails, the others are
-// ended within two seconds.
-// *exit_code: of the rank that failed first (128+n for a signal), else 0. The message names rank,
-// cause and step. Once *stop is set, the exit codes of ranks that end by themselves are what counts
-// (75: saved); ZERO_ERR_CANCELLED and 128+n where a signal ended them.
+// ended within two seconds. *exit_code is that of the rank that failed first (128+n for signal n),
+// or 0. The message names rank, cause and step. Once *stop is set, the exit codes of ranks that end
+// by themselves decide (75: saved); if a signal ended them, the result is ZERO_ERR_CANCELLED and
+// 128+n.
 ZERO_API zero_status zero_run(const zero_run_options *options, int *exit_code, zero_error *error);
 
-// How often zero_run had started the ranks before it started these: 0 in the first attempt and
-// without a supervisor. A program that finds more goes on from its last checkpoint.
+// Returns how often zero_run has restarted the ranks: 0 in the first attempt, and without a
+// supervisor. A program that finds more than 0 continues from its last checkpoint.
 ZERO_API int zero_restart_count(void);
-// A name that all ranks and attempts of one zero_run have, and those of no other: what a restart
-// knows its own files by (zero_train_options.job).
-// NULL without a supervisor.
+// Returns a name that is common to all ranks and attempts of one zero_run, and unique to it; NULL
+// without a supervisor. A restarted program recognizes its own files by it
+// (zero_train_options.job).
 ZERO_API const char *zero_run_job(void);
 
-// Ranks of the job that a launcher (zero run, mpirun, srun, torchrun) describes in the environment;
-// 0: there is none.
+// Gives the number of ranks of the job that a launcher (zero run, mpirun, srun, torchrun) describes
+// in the environment; 0: there is none.
 ZERO_API zero_status zero_launched_ranks(int *ranks, zero_error *error);
-// Whether zero_run started this process: then it is the supervisor that reports what ends the job.
+// Whether zero_run started this process; if so, the supervisor reports what ends the job.
 ZERO_API int zero_supervised(void);
 
 #ifdef __cplusplus

@@ -1,29 +1,27 @@
-// Status codes, error objects and the version: what every other public header builds on.
+// Status codes, error objects and the version: the base of every other public header.
 //
 // The library never prints, exits, installs signal handlers or keeps globals. A function that can
-// fail returns a zero_status; the message is written into the error object that the caller passes
-// (or NULL).
+// fail returns a zero_status, and writes its message into the error object that the caller passes.
 //
-// NULL, in all public headers: `error` may always be NULL, and so may an argument or an option
-// whose comment says so. What is freed, destroyed or ended may be NULL: nothing happens. Any other
-// pointer is needed. Without it a function that returns a zero_status answers ZERO_ERR_USAGE,
-// naming itself and the argument, and does nothing; one that returns a number or a pointer answers
-// 0 or NULL; one that fills a report zeroes it. The other ranks of a collective call are not told.
-// What lies at a pointer, and pointers inside of structures other than options (a batch's data),
-// are not looked at before they are used.
+// NULL, in all public headers: `error` may always be NULL, and so may any argument or option whose
+// comment says so. Functions that free, destroy or end something accept NULL and do nothing. Any
+// other pointer is required. If it is NULL, a function that returns a zero_status does nothing and
+// returns ZERO_ERR_USAGE, naming itself and the argument; a function that returns a number or a
+// pointer returns 0 or NULL; a function that fills a report zeroes it. The other ranks of a
+// collective call are not told. What a pointer points to, and pointers inside structures other than
+// options (a batch's data), are not checked before they are used.
 //
-// Versions: a program goes on working with a later library of the same soname, and its structures
-// keep their layout. One that begins with struct_size gets new fields at its end: the caller sets
-// struct_size to sizeof, and zero what it does not use. What the structure of an older program
-// lacks counts as 0 or NULL, which means what the library did before. One that is larger than the
-// library knows is taken where the rest of it is zero; else the program was made for a newer
-// library: ZERO_ERR_USAGE with both sizes.
+// Versions: a program keeps working with a later library of the same soname, because its structures
+// keep their layout. A structure that begins with struct_size may get new fields at its end: the
+// caller sets struct_size to sizeof, and zeroes the fields that it does not use. Fields that an
+// older program lacks count as 0 or NULL, which means what the library did before they existed. A
+// structure larger than the library knows is accepted if the rest of it is zero; otherwise the
+// program was made for a newer library, and gets ZERO_ERR_USAGE with both sizes.
 //
-// Two faults of files reach a process as signals, which the program `zero` turns into messages and
-// a program of your own may want to: text and token files are mapped while they are read, and one
-// that is made shorter meanwhile raises SIGBUS in the thread that reads; a write beyond
-// RLIMIT_FSIZE raises SIGXFSZ, and fails with a message where that is ignored (signal(SIGXFSZ,
-// SIG_IGN)).
+// Two faults of files reach a process as signals. The program `zero` turns them into messages, and
+// a program of your own may want to do the same. Text and token files are mapped while they are
+// read: if one is truncated meanwhile, the reading thread gets SIGBUS. A write beyond RLIMIT_FSIZE
+// raises SIGXFSZ; if that is ignored (signal(SIGXFSZ, SIG_IGN)), the write fails with a message.
 #ifndef ZERO_STATUS_H
 #define ZERO_STATUS_H
 
@@ -42,8 +40,8 @@ extern "C" {
 #define ZERO_PRINTF(fmt, args)
 #endif
 
-// name, exit code of the program (sysexits; 0 ok, 64 usage, 65 data, 74 I/O or resources, 75
-// requeue, 78 configuration), meaning
+// Each row: name; exit code of the program (sysexits; 0 ok, 64 usage, 65 data, 74 I/O or resources,
+// 75 requeue, 78 configuration); meaning.
 #define ZERO_STATUS_LIST(X)                                                                        \
     X(OK, 0, "success")                                                                            \
     X(ERR_USAGE, 64, "a wrong argument or option")                                                 \
@@ -68,15 +66,15 @@ typedef enum zero_status {
 
 #define ZERO_MESSAGE_BYTES 1024
 
-// Described once, where the failure was first decided: what was being done, to what, what was
-// found, what would be right.
+// A failure is described once, where it was first detected: what was being done, to what, what was
+// found, and what would be right.
 typedef struct zero_error {
     zero_status status;
     char message[ZERO_MESSAGE_BYTES];
 } zero_error;
 
-// Name of a status ("ERR_CONFIG"), its meaning in words, and the exit code a program should end
-// with.
+// Return the name of a status ("ERR_CONFIG"), its meaning in words, and the exit code that a
+// program should end with.
 ZERO_API const char *zero_status_name(zero_status status);
 ZERO_API const char *zero_status_text(zero_status status);
 ZERO_API int zero_status_exit_code(zero_status status);
@@ -91,8 +89,8 @@ typedef enum zero_log_level {
     ZERO_LOG_DEBUG
 } zero_log_level;
 
-// Where messages for a person go. Called on the thread that runs the rank; must not call back into
-// the library.
+// Where messages for a person go. Called on the thread that runs the rank; it must not call back
+// into the library.
 typedef struct zero_logger {
     // NULL: messages are dropped
     void (*write)(void *user, zero_log_level level, const char *message);

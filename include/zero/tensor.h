@@ -1,5 +1,5 @@
-// Tensors: the types of their elements, how a model describes those that it has, and tensors as
-// data that units pass on.
+// Tensors: their element types, how a model describes its tensors, and tensors as the data that
+// units pass on.
 #ifndef ZERO_TENSOR_H
 #define ZERO_TENSOR_H
 
@@ -29,11 +29,11 @@ typedef enum zero_init_kind {
     ZERO_INIT_UNIFORM
 } zero_init_kind;
 
-// A part of a tensor that is stored apart: [first, first + shape[axis]) of one axis.
+// A part of a tensor that is stored separately: [first, first + shape[axis]) along one axis.
 typedef struct zero_tile {
-    const char *whole; // the tensor's name in files; NULL: the tensor is no tile
+    const char *whole; // the whole tensor's name in files; NULL: the tensor is not a tile
     int axis;
-    int64_t first, size; // size: of the whole along that axis
+    int64_t first, size; // size: that of the whole tensor along the axis
 } zero_tile;
 
 typedef struct zero_tensor_desc {
@@ -43,9 +43,10 @@ typedef struct zero_tensor_desc {
     zero_init_kind init;
     // constant: the value; normal: the standard deviation (mean 0); uniform: U(-v, v)
     float init_value;
-    int tp_axis;  // dimension that tensor parallelism splits, -1: replicated
-    int tp_parts; // matrices side by side on that axis (c_attn: 3), else 1
-    // of two dimensions; a tile's initial values are those that the whole tensor would have there
+    int tp_axis;  // dimension that tensor parallelism splits; -1: replicated
+    int tp_parts; // matrices next to each other on that axis (c_attn: 3), otherwise 1
+    // Only tensors of two dimensions can be tiles. A tile's initial values are those that the whole
+    // tensor would have there.
     zero_tile tile;
 } zero_tensor_desc;
 

@@ -1,4 +1,4 @@
-// A tokenizer of one's own.
+// zero_tokenizer_train: makes a tokenizer from a text of your own.
 #ifndef ZERO_TOKENIZER_H
 #define ZERO_TOKENIZER_H
 
@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-// Bytes of `total` done; called now and then, on the caller's thread.
+// Tells that `done` of `total` bytes are done. Called now and then, on the caller's thread.
 typedef void (*zero_bytes_done)(void *user, int64_t done, int64_t total);
 
 typedef struct zero_tokenizer_train_options {
@@ -17,13 +17,13 @@ typedef struct zero_tokenizer_train_options {
     const char *const *data;
     int data_count;
     const char *field;  // of JSONL, as in zero_train_options
-    int32_t vocabulary; // tokens wanted: 256 bytes, the end of a text, and what is learnt
-    int64_t least;      // a pair that occurs less often is not learnt; 0: 2
-    // tokenizer.json and tokenizer_config.json; made where it is not there
+    int32_t vocabulary; // tokens wanted: 256 bytes, the end of a text, and the learned ones
+    int64_t least;      // a pair that occurs less often is not learned; 0: 2
+    // Gets tokenizer.json and tokenizer_config.json; it is created if it does not exist.
     const char *out_dir;
-    // 0: a tokenizer.json that exists is refused; 1: unless it is none of ours
+    // 0: a tokenizer.json that exists is refused; 1: it is replaced, if libzero wrote it.
     int overwrite;
-    // of the text that is read, then of the tokens that are learnt; may be NULL
+    // Reports the text that is read, and then the tokens that are learned; may be NULL.
     zero_bytes_done progress;
     void *user;
 } zero_tokenizer_train_options;
@@ -34,7 +34,8 @@ typedef struct zero_tokenizer_train_result {
     double seconds;
 } zero_tokenizer_train_result;
 
-// One rank. A byte-level BPE with GPT-2's pre-tokenizer; the same text gives the same file.
+// Trains a byte-level BPE with GPT-2's pre-tokenizer. Takes one rank. The same text gives the same
+// file.
 ZERO_API zero_status zero_tokenizer_train(const zero_tokenizer_train_options *options,
                                           zero_tokenizer_train_result *out, zero_error *error);
 

@@ -1,4 +1,4 @@
-// The name that the headers of whole jobs on top of the engine once had together.
+// The former common name of the headers of whole jobs, kept for programs that include it.
 #ifndef ZERO_TOOLS_H
 #define ZERO_TOOLS_H
 

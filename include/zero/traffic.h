@@ -1,6 +1,6 @@
-// Traffic of a rank: the bytes that it has fetched from other ranks, by collective operation, and
-// those that it has moved between its tiers. All counts are of the time since the engine was made,
-// and none of the functions is collective.
+// The traffic of a rank: the bytes that it has fetched from other ranks, by collective operation,
+// and those that it has moved between its tiers. All counts start when the engine is created, and
+// none of the functions is collective.
 #ifndef ZERO_TRAFFIC_H
 #define ZERO_TRAFFIC_H
 
@@ -30,9 +30,10 @@ typedef enum zero_comm_op {
 
 typedef struct zero_traffic {
     int64_t calls[ZERO_COMM_OP_COUNT];
-    // that this rank had to fetch from others: (N-1)/N of the operands; mapped pieces 0
+    // Bytes that this rank had to fetch from others: (N-1)/N of the operands; 0 for mapped pieces.
     int64_t bytes[ZERO_COMM_OP_COUNT];
-    // of those, from other machines; not told of broadcast, reduce, send and recv
+    // Those of them that came from other machines; not counted for broadcast, reduce, send and
+    // recv.
     int64_t network[ZERO_COMM_OP_COUNT];
 } zero_traffic;
 
@@ -43,7 +44,7 @@ typedef struct zero_io {        // bytes that moved between tiers
 
 ZERO_API void zero_traffic_report(const struct zero_engine *engine, zero_traffic *out);
 ZERO_API void zero_io_report(const struct zero_engine *engine, zero_io *out);
-// What was added from `before` to `after`. before: NULL where nothing had been counted yet.
+// Returns what was added from `before` to `after`. before = NULL: nothing had been counted yet.
 ZERO_API zero_traffic zero_traffic_between(const zero_traffic *before, const zero_traffic *after);
 ZERO_API zero_io zero_io_between(const zero_io *before, const zero_io *after);
 

@@ -1,4 +1,4 @@
-// A whole training, as `zero train` offers it.
+// zero_train: a whole training, as `zero train` offers it.
 #ifndef ZERO_TRAIN_H
 #define ZERO_TRAIN_H
 
@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-// START: after the plan, before the first step
+// START comes after the plan, before the first step.
 typedef enum zero_event_kind {
     ZERO_EVENT_START,
     ZERO_EVENT_STEP,
@@ -23,33 +23,35 @@ typedef struct zero_event { // fields that an event does not have are 0 or NULL
     int64_t step, total_steps;
     double loss, previous_loss, lr, grad_norm; // EVAL: loss over the held-out text
     double milliseconds, tokens_per_second, seconds_left;
-    int64_t tokens; // of the step, all ranks
-    int is_best;    // EVAL: the best so far
-    // START: steps between lines that the configuration asks for; 0: the reader's choice
+    int64_t tokens; // of the step, on all ranks
+    int is_best;    // EVAL: the lowest loss so far
+    // START: the steps between two lines, as the configuration asks; 0: the receiver chooses.
     int64_t print_every;
-    // SAMPLE: the sample; EVAL: what was read ("132 windows", "all of the held-out text"); END:
-    // where the model lies
+    // SAMPLE: the sample; EVAL: what was read ("132 windows", "all of the held-out text"); END: the
+    // directory of the model.
     const char *text;
 } zero_event;
 
-// Rank 0 only. A non-zero answer cancels: all ranks end after this step with ZERO_ERR_CANCELLED.
+// Called on rank 0 only. A non-zero result cancels: all ranks end after this step with
+// ZERO_ERR_CANCELLED.
 typedef int (*zero_progress)(void *user, const zero_event *event);
 
 typedef struct zero_train_options {
     size_t struct_size;
     const char *new_spec; // "gpt2:layers=4,..."; or
-    // a Hugging Face directory, or that of a run, whose model/ is taken; in every struct with a
-    // model_dir
+    // a Hugging Face directory, or that of a run, whose model/ is then used. This holds for
+    // model_dir in every struct.
     const char *model_dir;
-    // (data_count) [KIND:]PATH[:WEIGHT] each: text, JSONL or token files (docs/data.md)
+    // (data_count) each [KIND:]PATH[:WEIGHT]: text, JSONL or token files (docs/data.md)
     const char *const *data;
     int data_count;
     const char *val; // the same, without a weight; "none"; or NULL: the last tenth of each
-    // of JSONL records; NULL: what they have (messages, prompt and completion, text)
+    // The field of JSONL records to use; NULL: those that are there (messages, prompt and
+    // completion, text).
     const char *field;
-    // how messages are written: "chatml", "llama2", ...; NULL: by the model's chat template
+    // The format of chat messages: "chatml", "llama2", ...; NULL: the model's chat template.
     const char *chat;
-    // "bytes", "chars", a directory or a tokenizer.json; NULL: bytes, or the one of model_dir
+    // "bytes", "chars", a directory or a tokenizer.json; NULL: that of model_dir, otherwise bytes.
     const char *tokenizer;
     const char *out_dir;
     const char *config_path; // NULL: defaults
@@ -58,44 +60,46 @@ typedef struct zero_train_options {
     int64_t seq;          // 0: the model's context
     int64_t steps;        // 0: from epochs, or a finite default
     double epochs;        // 0: not given
-    double lr;            // 0: the configuration's, or by model size
+    double lr;            // 0: the configuration's, or one that suits the model's size
     int64_t seed;         // -1: the configuration's "seed", or 1337
     int64_t eval_every;   // 0: default; -1: never
     int64_t sample_every; // 0: never
     int threads;          // 0: what this machine allows, divided by its ranks
     const char *backend;  // as in zero_options (engine.h); NULL: cpu
     int64_t save_every;   // steps between checkpoints in out_dir/checkpoints; 0: by time alone
-    double save_seconds;  // a checkpoint where the last one is so old; 0: by steps alone
-    int64_t keep;         // newest checkpoints that stay; 0: all
-    // go on from the newest whole checkpoint in out_dir, or from the start where there is none
+    double save_seconds;  // saves once the last checkpoint is this old; 0: by steps alone
+    int64_t keep;         // number of newest checkpoints to keep; 0: all
+    // 1: continues from the newest intact checkpoint in out_dir, or starts anew if there is none.
     int resume;
-    const char *job; // zero_run_job(): what a restart knows its own files by; NULL: none
-    // by zero_run, whose ranks have died: go on with what this job has written, by as many ranks as
-    // remain
+    const char *job; // zero_run_job(): by which a restart recognizes its own files; NULL: none
+    // 1: zero_run has restarted this program after ranks died: continues from what this job has
+    // written, with the ranks that remain.
     int restarted;
-    // a signal number, on any rank, once the run is to end: all ranks save after the step under way
-    // and end with ZERO_ERR_STOPPED; may be NULL
+    // The caller sets it to a signal number, on any rank, to end the run: all ranks save after the
+    // current step and end with ZERO_ERR_STOPPED. May be NULL.
     const volatile int *stop;
-    // seconds since 1970: saves and ends likewise shortly before; 0: no such time
+    // Seconds since 1970: the run saves and ends likewise shortly before that time; 0: no such
+    // time.
     double end_by;
     int dry_run, strict, overwrite;
-    // a file for a Chrome trace of steps 3 to 5 (of fewer, the last ones), all ranks; NULL: none
+    // The file for a Chrome trace of steps 3 to 5 (of a shorter run, its last ones) on all ranks;
+    // NULL: none.
     const char *profile;
     zero_logger logger;
     zero_progress progress;
     void *progress_user;
-    // tensors of model_dir that the model has no place for are left out with a warning, not refused
+    // 1: tensors of model_dir that the model has no place for cause a warning, not an error.
     int ignore_unused;
-    // with resume: names, with commas, of what may differ from the model of the checkpoint:
-    // "dropout"; NULL: nothing
+    // With resume: what may differ from the model of the checkpoint, as names with commas:
+    // "dropout"; NULL: nothing.
     const char *allow_change;
-    // 1: none is made after the last step, so that this run cannot be extended
+    // 1: makes no checkpoint after the last step, so that the run cannot be extended later.
     int no_final_checkpoint;
 } zero_train_options;
 
-// Collective over comm. See `zero train --help` and docs/ for what it writes into out_dir.
-// ZERO_ERR_IO where the model cannot be written at the end: the message names the checkpoint that
-// holds it, where there is room for one.
+// Trains. Collective over comm. `zero train --help` and docs/ describe what it writes into out_dir.
+// Returns ZERO_ERR_IO if the model cannot be written at the end; the message then names the
+// checkpoint that holds it, if there was room for one.
 ZERO_API zero_status zero_train(zero_comm *comm, const zero_train_options *options,
                                 zero_error *error);
 

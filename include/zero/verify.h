@@ -1,9 +1,9 @@
-// Whether a run is what it says it is.
+// zero_verify: whether a run is what it claims to be.
 #ifndef ZERO_VERIFY_H
 #define ZERO_VERIFY_H
 
 #include <zero/comm.h>
-#include <zero/diff.h> // which was declared here once
+#include <zero/diff.h> // was part of this header once
 
 #ifdef __cplusplus
 extern "C" {
@@ -11,12 +11,13 @@ extern "C" {
 
 typedef struct zero_verify_options {
     size_t struct_size;
-    // --out of a training that was started from new weights or from a model directory
+    // The --out of a training that was started from new weights or from a model directory.
     const char *run;
     int64_t from, to;        // steps of two of its checkpoints; 0: the two newest
-    const char *const *data; // (data_count) where its text lies now; NULL: where it lay
+    const char *const *data; // (data_count) where its text is now; NULL: where it was
     int data_count;
-    // per rank; 0: as many as made the run; another number may round otherwise, which is then said
+    // Per rank; 0: as many as made the run. Another number may round differently, which the report
+    // then says.
     int threads;
     zero_logger logger;
 } zero_verify_options;
@@ -27,15 +28,15 @@ typedef struct zero_verify_result {
 } zero_verify_result;
 
 // Replays the steps between two checkpoints of a run, on as many ranks and (unless told otherwise)
-// threads as made it, and compares every loss and every bit of the state with what the run has
-// kept; and each model with its receipt. Writes what was found through `write`, nothing into the
-// run. A configuration or a text that is not the run's is refused, an instruction path that this
-// machine lacks (ZERO_ERR_UNSUPPORTED), and so are steps before a resume on other ranks or with
-// another micro-batch, as far as the checkpoints behind them tell. Collective, rank 0 writes.
+// threads as made it. Compares every loss and every bit of the state with what the run has kept,
+// and each model with its receipt. Writes what it found through `write`, and nothing into the run.
+// Refuses a configuration or a text that is not the run's, an instruction path that this machine
+// lacks (ZERO_ERR_UNSUPPORTED), and steps before a resume with another number of ranks or another
+// micro-batch, as far as the later checkpoints show it. Collective; rank 0 writes.
 ZERO_API zero_status zero_verify(zero_comm *comm, const zero_verify_options *options,
                                  void (*write)(void *user, const char *text), void *user,
                                  zero_verify_result *out, zero_error *error);
-// How many ranks that takes. Not collective.
+// Gives the number of ranks that zero_verify needs for this run. Not collective.
 ZERO_API zero_status zero_verify_ranks(const char *run, int *ranks, zero_error *error);
 
 #ifdef __cplusplus
