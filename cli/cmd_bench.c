@@ -1,5 +1,5 @@
-// zero bench: one rank of a benchmark, or the parent that starts its ranks and lets the installed
-// MPI run the same.
+// zero bench: runs one rank of a benchmark, or starts its ranks as their parent and then lets an
+// installed MPI run the same benchmark.
 #define _GNU_SOURCE
 #include "commands.h"
 #include "failure.h"
@@ -41,7 +41,7 @@ static int bench_rank(const cli_arguments *a, zero_comm *comm)
                : cli_fail_rank(a->command, comm, &error);
 }
 
-// bench/open_mpi of the build directory that this program stands in.
+// Finds bench/open_mpi in the build directory that this program is in.
 static bool find_peer(char out[static PATH_MAX])
 {
     char own[PATH_MAX - 32];

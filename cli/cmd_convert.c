@@ -1,11 +1,11 @@
-// zero convert: a checkpoint as a model directory; DeepSpeed's checkpoints as ours, or as a model
-// directory.
+// zero convert: writes a checkpoint as a model directory, or a checkpoint of DeepSpeed as one of
+// libzero or as a model directory.
 #include "commands.h"
 #include "failure.h"
 
 #include <unistd.h>
 
-// shown last
+// The percentage that was shown last.
 typedef struct bar {
     int percent;
 } bar;

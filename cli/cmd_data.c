@@ -1,4 +1,4 @@
-// zero data show: the first batch as a person reads it.
+// zero data show: writes the first batch in a readable form.
 #include "commands.h"
 #include "failure.h"
 #include "terminal.h"
@@ -7,13 +7,13 @@
 #include <unistd.h>
 
 typedef struct look {
-    bool color; // a terminal that may be written to in colors
-    bool begun; // a sample was written
+    bool color; // output is a terminal that may be written to in colors
+    bool begun; // a sample has been written
 } look;
 
 static void put(const char *text, size_t length) { cli_put_text(text, length); }
 
-// What the marks mean: once, before the first sample.
+// Explains the marks, once, before the first sample.
 static void explain(const look *l)
 {
     if (l->color)

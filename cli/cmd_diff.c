@@ -1,5 +1,5 @@
-// zero diff: whether two runs, or two sets of tensors, are the same. Ends with 1 where they are
-// not, as diff and cmp do.
+// zero diff: whether two runs, or two sets of tensors, are the same. If not, its exit code is 1,
+// like that of diff and cmp.
 #include "commands.h"
 #include "failure.h"
 

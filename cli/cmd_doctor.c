@@ -1,4 +1,4 @@
-// zero doctor: what this machine is, and what it lacks.
+// zero doctor: reports what this machine has, and what it lacks.
 #include "commands.h"
 #include "failure.h"
 

@@ -1,4 +1,4 @@
-// zero eval: the measures of a text on standard output, everything else on stderr.
+// zero eval: writes the measures of a text to standard output, and everything else to stderr.
 #include "commands.h"
 #include "failure.h"
 #include "faults.h"
@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-// first: of all ranks, the one that speaks.
+// `first`: this is the one rank that prints.
 static zero_eval_options options_of(const cli_arguments *a, bool first)
 {
     return (zero_eval_options){

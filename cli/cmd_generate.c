@@ -1,5 +1,5 @@
-// zero generate: one text on standard output as it comes; of several prompts each answer when those
-// before it are complete, or as JSON.
+// zero generate: writes one text to standard output as it is generated. With several prompts it
+// prints each answer once those before it are complete, or all as JSON.
 #include "commands.h"
 #include "failure.h"
 #include "terminal.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct answer { // of one of several prompts, until it is printed
+typedef struct answer { // to one of several prompts, kept until it is printed
     char *text;
     size_t length, room;
     bool done;
@@ -19,14 +19,14 @@ typedef struct answers {
     const char *const *prompts; // (count)
     answer *at;                 // (count)
     int64_t count, printed;
-    bool json, echo, failed; // echo: the prompt before its answer
+    bool json, echo, failed; // echo: prints the prompt before its answer
 } answers;
 
-typedef struct stream { // one answer, on standard output as it comes
-    const char *prompt; // comes before it; NULL: an answer alone
+typedef struct stream { // one answer, written to standard output as it is generated
+    const char *prompt; // printed before it; NULL: prints the answer alone
     bool began;
-    zero_logger log; // of what stands around it
-    // what would stand within the text is said after it; NULL: no memory for that
+    zero_logger log; // gets the messages that do not belong to the text
+    // Collects messages that would interrupt the text, to print them after it; NULL: no memory.
     FILE *later;
 } stream;
 
@@ -173,7 +173,7 @@ static int collect(const cli_command *command, zero_generate_options *options, b
     return cli_fail(command, &error);
 }
 
-// --prompt's, then those of the file.
+// Generates for the prompts of --prompt, followed by those of the file.
 static int with_prompts(const cli_arguments *a, zero_generate_options *options,
                         const zero_prompts *file)
 {

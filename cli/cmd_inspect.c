@@ -1,4 +1,4 @@
-// zero inspect: what checkpoints, runs and models hold, one PATH after another.
+// zero inspect: writes what checkpoints, runs and models hold, for one PATH after another.
 #include "commands.h"
 #include "failure.h"
 

@@ -1,11 +1,12 @@
-// zero plan: bytes of every rank, or the program of a step, without a run.
+// zero plan: writes the bytes of every rank, or the program of a step, without a run.
 #include "commands.h"
 #include "failure.h"
 #include "overrides.h"
 
 #include <string.h>
 
-// --program and --draw next to other options: the exit code, after a message; 0: they go together.
+// Checks whether --program or --draw agrees with the other options. Returns 0 if so; otherwise
+// prints a message and returns the exit code.
 static int refuse_view(const cli_arguments *a)
 {
     const char *view = a->given[OPT_PROGRAM] ? "--program" : "--draw";
@@ -37,7 +38,8 @@ static zero_plan_view view_of(const cli_arguments *a)
     return a->given[OPT_PROGRAM] ? ZERO_PLAN_PROGRAM : ZERO_PLAN_TABLE;
 }
 
-// What no other code can say in terms of options; 0: nothing is wrong.
+// Checks what only this command knows about its options. Returns 0, or the exit code after a
+// message.
 static int check(const cli_arguments *a)
 {
     int models = a->given[OPT_NEW] + a->given[OPT_MODEL] + a->given[OPT_PARAMS];

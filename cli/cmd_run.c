@@ -1,4 +1,4 @@
-// zero run: starts a program of the user's own on N ranks of this machine.
+// zero run: starts a program of the user on N ranks of this machine.
 #include "commands.h"
 #include "failure.h"
 #include "signals.h"

@@ -1,10 +1,10 @@
-// zero tokenize and zero tokenizer train: token files and tokenizers from text and records.
+// zero tokenize and zero tokenizer train: make token files and tokenizers from text and records.
 #include "commands.h"
 #include "failure.h"
 
 #include <unistd.h>
 
-// One line on a terminal, again and again; elsewhere nothing.
+// Rewrites one line on a terminal; writes nothing elsewhere.
 static void show(void *user, int64_t done, int64_t total)
 {
     int *shown = user;

@@ -1,5 +1,4 @@
-// zero train: either one rank of a training, or the parent that starts its ranks and supervises
-// them.
+// zero train: runs one rank of a training, or starts and supervises its ranks as their parent.
 #include "commands.h"
 #include "console.h"
 #include "failure.h"
@@ -9,7 +8,8 @@
 
 #include <stdlib.h>
 
-// What no other code can say in terms of options; 0: nothing is wrong.
+// Checks what only this command knows about its options. Returns 0, or the exit code after a
+// message.
 static int check(const cli_arguments *a)
 {
     if (a->given[OPT_NEW] == a->given[OPT_MODEL])
@@ -35,7 +35,7 @@ static int check(const cli_arguments *a)
     return 0;
 }
 
-// When Slurm ends the allocation, in seconds since 1970; 0: nobody has said.
+// Returns when Slurm will end the allocation, in seconds since 1970; 0: unknown.
 static double end_of_allocation(void)
 {
     const char *text = getenv("SLURM_JOB_END_TIME");
@@ -71,7 +71,7 @@ static void take_settings(const cli_arguments *a, const cli_overrides *overrides
     o->backend = a->text[OPT_BACKEND];
 }
 
-// Of evaluations: 0 leaves it to the program, -1 wants none.
+// Returns zero_train_options.eval_every: 0 leaves it to the library, -1 wants no evaluations.
 static int64_t eval_every(const cli_arguments *a)
 {
     int64_t asked = a->integer[OPT_EVAL_EVERY];
@@ -94,7 +94,7 @@ static void take_outputs(const cli_arguments *a, zero_train_options *o)
     o->profile = a->text[OPT_PROFILE];
 }
 
-// How the run begins and ends, where it is not the first one in its place.
+// Sets how the run begins and ends if it is not the first one in its place.
 static void take_course(const cli_arguments *a, const cli_signals *signals, zero_train_options *o)
 {
     o->resume = a->given[OPT_RESUME];

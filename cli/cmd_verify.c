@@ -1,4 +1,4 @@
-// zero verify: whether a run is what its checkpoints say it is. Ends with 1 where it is not.
+// zero verify: whether a run is what its checkpoints say it is. If not, its exit code is 1.
 #include "commands.h"
 #include "failure.h"
 #include "ranks.h"

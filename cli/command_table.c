@@ -1,5 +1,5 @@
-// The subcommands. To add one: a name in cli_command_id, a row here, and a file cmd_NAME.c that
-// does what it is for.
+// The table of subcommands. To add one: a name in cli_command_id, a row here, and a file cmd_NAME.c
+// that runs it.
 #include "commands.h"
 
 const cli_command cli_commands[CLI_COMMANDS] = {

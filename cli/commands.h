@@ -1,4 +1,4 @@
-// The subcommands of the program: their names and texts, and the function that each runs.
+// The subcommands of the program: their names, their texts, and the function that runs each.
 #ifndef CLI_COMMANDS_H
 #define CLI_COMMANDS_H
 
@@ -29,21 +29,21 @@ typedef struct cli_command {
     const char *usage;   // what follows the name
     const char *purpose; // one line
     const char *detail;  // a paragraph for --help and the man page; may be NULL
-    const char *choices; // of the one operand, separated by '|'; NULL: none
-    bool takes_paths;    // operands are paths, any number of them
+    const char *choices; // values of its one operand, separated by '|'; NULL: none
+    bool takes_paths;    // its operands are paths, any number of them
     bool takes_path;     // its one operand is a path
-    bool runs_program;   // what follows the options is a program and its arguments
+    bool runs_program;   // a program and its arguments follow the options
     int (*run)(const cli_arguments *arguments);
 } cli_command;
 
 extern const cli_command cli_commands[CLI_COMMANDS];
 
-const cli_command *cli_find_command(const char *name); // NULL where there is none
-const char *cli_nearest_command(const char *name);     // NULL where none is close
+const cli_command *cli_find_command(const char *name); // NULL if there is none
+const char *cli_nearest_command(const char *name);     // NULL if none is close
 
 void cli_help(FILE *out);
 void cli_help_command(const cli_command *command, FILE *out);
-void cli_manual(FILE *out); // zero.1
+void cli_manual(FILE *out); // writes the man page, zero.1
 
 int cli_train(const cli_arguments *arguments);
 int cli_run(const cli_arguments *arguments);

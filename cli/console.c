@@ -62,7 +62,7 @@ static void step_name(const zero_event *event, char *out, size_t size)
 
 static void step_line(const zero_event *event, bool first)
 {
-    // a norm that is not finite: nothing was updated
+    // The norm of a step that updated nothing is not finite.
     char name[64], change[32] = "      -", norm[32] = "skipped";
     step_name(event, name, sizeof name);
     if (!first)
@@ -108,7 +108,7 @@ static void bar(cli_console *console, const zero_event *event)
 
 static void show_step(cli_console *console, const zero_event *event)
 {
-    bool first = !console->stepped; // of this start: after a resume it is not step 1
+    bool first = !console->stepped; // since this start: after a resume it is not step 1
     console->stepped = true;
     if (console->terminal)
         bar(console, event);

@@ -1,5 +1,5 @@
-// What a person sees of a training: the start block, one line a step as readers of llm.c know it, a
-// bar on a terminal.
+// What a person sees of a training: a block at the start, then one line per step in the style of
+// llm.c, and a bar on a terminal.
 #ifndef CLI_CONSOLE_H
 #define CLI_CONSOLE_H
 
@@ -8,20 +8,20 @@
 
 typedef struct cli_console {
     bool quiet;
-    bool explains; // reasons (ZERO_LOG_DEBUG) too
-    bool terminal; // standard output is one: a bar instead of lines
+    bool explains; // prints reasons (ZERO_LOG_DEBUG) too
+    bool terminal; // standard output is a terminal: draws a bar instead of lines
     bool bar_shown;
-    bool stepped;        // a step has been told of: the next one has a difference
-    int64_t print_every; // steps between lines
+    bool stepped;        // a step has been printed, so the next one has a loss to compare with
+    int64_t print_every; // steps between two lines
     double bar_drawn_at; // seconds
 } cli_console;
 
 void cli_console_init(cli_console *console, bool quiet, bool explains);
-// a zero_progress
+// A zero_progress callback; `console` is a cli_console.
 int cli_console_progress(void *console, const zero_event *event);
-// a zero_logger
+// A zero_logger callback.
 void cli_console_log(void *console, zero_log_level level, const char *message);
-// before anything else is printed
+// Clears the bar; call it before printing anything else.
 void cli_console_clear(cli_console *console);
 
 #endif

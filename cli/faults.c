@@ -1,7 +1,8 @@
-// SIGBUS is raised where a byte is read that its file has no more, in this thread and by this
-// instruction: the handler finds out from the system which file lies at the address, says so, and
-// ends the process. It allocates nothing and takes no lock; what it calls of the library is
-// zero_comm_abort, and only for files, which nobody reads while holding what that needs.
+// The thread that reads a mapped byte that its file no longer has gets SIGBUS at that instruction.
+// The handler asks the system which file is mapped at the address, names it, and ends the process.
+// It allocates nothing and takes no lock of its own. The only function of the library that it calls
+// is zero_comm_abort, and only for mapped files, because no thread reads those while it holds a
+// lock that zero_comm_abort needs.
 #define _GNU_SOURCE
 #include "commands.h"
 #include "faults.h"
@@ -16,7 +17,7 @@
 
 static const cli_command *running;
 static zero_comm *peers;
-static bool supervised; // the supervisor says it
+static bool supervised; // the supervisor prints the message
 
 typedef struct line {
     char text[ZERO_MESSAGE_BYTES];
@@ -30,7 +31,7 @@ static void add(line *out, const char *text)
     out->text[out->length] = 0;
 }
 
-// A name may hold what a terminal would obey.
+// Escapes all but plain ASCII, because a name may contain control characters that a terminal obeys.
 static void add_name(line *out, const char *name)
 {
     for (; *name; name++) {
@@ -54,7 +55,7 @@ static void add_number(line *out, uint64_t number)
     add(out, digits + at);
 }
 
-// of a mapping; offset: of its first byte in the file
+// A mapping; `offset` is the position of its first byte in the file.
 typedef struct place {
     uint64_t begin, end, offset;
     char path[1024];
@@ -72,14 +73,14 @@ static uint64_t take_hex(const char **at)
     }
 }
 
-// "begin-end rw-p offset device inode path", as /proc/self/maps has it.
+// Parses "begin-end rw-p offset device inode path", a line of /proc/self/maps.
 static void take_line(const char *text, place *out)
 {
     out->begin = take_hex(&text);
     text += *text == '-';
     out->end = take_hex(&text);
     text += strspn(text, " ");
-    text += strcspn(text, " "); // what may be done with it
+    text += strcspn(text, " "); // the permissions
     text += strspn(text, " ");
     out->offset = take_hex(&text);
     const char *path = strchr(text, '/');
@@ -88,7 +89,7 @@ static void take_line(const char *text, place *out)
         strncat(out->path, path, sizeof out->path - 1);
 }
 
-// Whether a mapping lies at `address`.
+// Finds the mapping that contains `address`; false: there is none.
 static bool find_place(uint64_t address, place *out)
 {
     char text[sizeof out->path + 128], block[512];
@@ -115,7 +116,7 @@ static bool find_place(uint64_t address, place *out)
 
 static bool is_file(const char *path)
 {
-    return *path && strncmp(path, "/memfd:", 7) && strncmp(path, "/dev/shm/", 9); // else memory
+    return *path && strncmp(path, "/memfd:", 7) && strncmp(path, "/dev/shm/", 9); // not memory
 }
 
 static int describe(const place *at, uint64_t address, line *out)
@@ -150,7 +151,7 @@ static void say(const line *message)
     add(&whole, message->text);
     add(&whole, "\n");
     ssize_t written = write(STDERR_FILENO, whole.text, whole.length);
-    (void)written; // there is nobody else to tell
+    (void)written; // if this fails, there is no other way to tell
 }
 
 static void end_by_fault(int number, siginfo_t *info, void *context)
@@ -162,7 +163,7 @@ static void end_by_fault(int number, siginfo_t *info, void *context)
     while (atomic_flag_test_and_set(&first))
         pause(); // another thread ends the process
     if (info->si_code != BUS_ADRERR || !find_place(address, &at) || !is_file(at.path)) {
-        signal(number, SIG_DFL); // as without this handler, when the instruction is tried again
+        signal(number, SIG_DFL); // the instruction runs again, as if there were no handler
         atomic_flag_clear(&first);
         return;
     }
@@ -181,7 +182,7 @@ void cli_faults_install(const cli_command *command)
     supervised = zero_supervised();
     sigemptyset(&action.sa_mask);
     sigaction(SIGBUS, &action, NULL);
-    signal(SIGXFSZ, SIG_IGN); // a write beyond the limit fails with EFBIG
+    signal(SIGXFSZ, SIG_IGN); // a write beyond the limit then fails with EFBIG
 }
 
 void cli_faults_tell(zero_comm *comm) { peers = comm; }

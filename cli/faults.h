@@ -1,6 +1,6 @@
-// What the program makes of faults that a file raises as a signal: memory that maps a file which
-// has become shorter (SIGBUS) ends it with one message, a limit on the size of files (SIGXFSZ)
-// becomes an error of the write. Only the program installs handlers, never the library.
+// How the program handles file faults that arrive as signals. If a mapped file has become shorter
+// (SIGBUS), the program ends with one message; a write beyond the limit on file sizes (SIGXFSZ)
+// becomes an error of that write. Only the program installs handlers, never the library.
 #ifndef CLI_FAULTS_H
 #define CLI_FAULTS_H
 
@@ -8,7 +8,7 @@
 #include <zero/comm.h>
 
 void cli_faults_install(const cli_command *command);
-// The ranks that hear of it; NULL: no others, or no more.
+// Sets the communicator whose ranks are told of a fault; NULL: there are no others, or no longer.
 void cli_faults_tell(zero_comm *comm);
 
 #endif

@@ -1,13 +1,14 @@
-// Names that other trainers have for our options (Hugging Face's Trainer, accelerate, DeepSpeed,
-// Megatron, torchrun, llama.cpp): who writes one is told ours. To add one: a word of a row.
+// The names that other trainers give to options that exist here (Hugging Face's Trainer,
+// accelerate, DeepSpeed, Megatron, torchrun, llama.cpp): a user who writes such a name is told the
+// right one. To add a name, add a word to its row.
 #include "option_table.h"
 
 #include <string.h>
 
 static const struct {
-    cli_option_id id;    // a row counts for the commands that have this option
-    const char *written; // NULL: the option's own name
-    const char *names;   // without "--", separated by spaces; '_' is '-'
+    cli_option_id id;    // a row applies to the commands that have this option
+    const char *written; // how the option is written here; NULL: its own name
+    const char *names;   // without "--", separated by spaces; '_' in an argument matches '-'
 } rows[] = {
     {OPT_DTYPE, "--dtype bf16", "bf16 bfloat16"},
     {OPT_DTYPE, "--dtype fp16", "fp16 half"},
@@ -71,7 +72,8 @@ static const struct {
     {OPT_CONFIG, "tensorboard.enabled or csv_monitor.enabled in the file of --config", "report-to"},
 };
 
-// "--per_device_train_batch_size" is "per-device-train-batch-size"; `names` is a row's.
+// Whether the row's `names` contain `name`: "per_device_train_batch_size" matches
+// "per-device-train-batch-size".
 static bool has_name(const char *names, const char *name, size_t length)
 {
     for (const char *at = names; *at; at += strspn(at, " ")) {

@@ -1,5 +1,5 @@
-// Shows the tables of options and subcommands: --help of the program and of each subcommand, and
-// the man page.
+// Prints the tables of options and subcommands: the --help of the program and of each subcommand,
+// and the man page.
 #include "commands.h"
 #include "option_table.h"
 
@@ -7,7 +7,7 @@
 
 enum { LINE = 100, INDENT = 28 };
 
-// Words of `text` from column `column` on, wrapped with `indent`.
+// Prints the words of `text`, starting at `column`, and indents the lines that follow by `indent`.
 static void wrap(FILE *out, const char *text, int indent, int column)
 {
     while (*text) {
@@ -36,7 +36,7 @@ void cli_help(FILE *out)
                  "  zero generate --model run/model\n");
 }
 
-// "The words of the help (choices) [default: ...]" of one row, as `command` has it.
+// Writes "The words of the help (choices) [default: ...]" for one row, as `command` words it.
 static void describe(const cli_option *row, const cli_command *command, char *out, size_t size)
 {
     const cli_wording words = cli_option_wording(row, command);
@@ -69,7 +69,8 @@ void cli_help_command(const cli_command *command, FILE *out)
     }
 }
 
-// roff reads '-' as a hyphen, '\' as an escape and '.' or '\'' at the start of a line as a request.
+// Escapes text for roff, which reads '-' as a hyphen, '\' as an escape, and '.' or '\'' at the
+// start of a line as a request.
 static void roff(FILE *out, const char *text)
 {
     if (*text == '.' || *text == '\'')

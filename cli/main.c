@@ -1,5 +1,5 @@
-// The program `zero`: finds the subcommand, parses its options and runs it. What a subcommand does
-// lies in the file of its name; the work itself in the library.
+// The program `zero`: finds the subcommand, parses its options and runs it. Each subcommand has a
+// file cmd_NAME.c; the library does the work.
 #define _GNU_SOURCE
 #include "commands.h"
 #include "failure.h"
@@ -21,7 +21,8 @@ static int unknown_command(const char *name)
     return zero_status_exit_code(ZERO_ERR_USAGE);
 }
 
-// Answers that need no subcommand; -1: `word` is none of them.
+// Answers what needs no subcommand (--help, ...) and returns the exit code; -1: `word` is none of
+// these.
 static int answer(const char *word)
 {
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
@@ -46,7 +47,7 @@ static int answer(const char *word)
     return -1;
 }
 
-// zero help [COMMAND]
+// Runs zero help [COMMAND].
 static int help(const char *name)
 {
     bool general = !name || strcmp(name, "help") == 0;
@@ -62,7 +63,7 @@ static int help(const char *name)
 
 static int run(const cli_arguments *arguments)
 {
-    if (!arguments->command->runs_program) // which gets signals as they are
+    if (!arguments->command->runs_program) // its program gets signals unchanged
         cli_faults_install(arguments->command);
     return arguments->command->run(arguments);
 }
@@ -82,7 +83,7 @@ static int run_command(const cli_command *command, int argc, char **argv)
     return code;
 }
 
-// What was printed must have arrived: a full disk is an error too.
+// Checks that all output was written, because a full disk is an error too.
 static int close_output(int code)
 {
     int failed = ferror(stdout) | fflush(stdout);
@@ -92,10 +93,11 @@ static int close_output(int code)
     return zero_status_exit_code(ZERO_ERR_IO);
 }
 
-// Threads that wait for each other spin for several milliseconds by libgomp's default: next to one
-// other busy process a step then takes ten times as long, since whom they wait for gets no core
-// meanwhile. It reads its setting before main, so the program starts itself once more; where the
-// user has set something, or this cannot be, it goes on as it is.
+// Limits how long threads spin. By libgomp's default, threads that wait for each other spin for
+// several milliseconds. If one other process keeps a core busy, a step then takes ten times as
+// long, because the thread that the others wait for gets no core meanwhile. libgomp reads the
+// setting before main, so the program executes itself once more. If the user has set something, or
+// exec fails, it continues unchanged.
 static void start_with_short_spins(char **argv)
 {
     if (getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY") || setenv("GOMP_SPINCOUNT", SPINS, 1))
@@ -106,7 +108,7 @@ static void start_with_short_spins(char **argv)
 int main(int argc, char **argv)
 {
     start_with_short_spins(argv);
-    // by which ps and pkill go; it is "exe" where the program has started itself
+    // ps and pkill use this name, which would be "exe" after the program has executed itself.
     prctl(PR_SET_NAME, program_invocation_short_name);
     if (argc < 2) {
         cli_help(stderr);

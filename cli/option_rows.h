@@ -1,5 +1,5 @@
-// What the files of rows (options_model.c, options_machine.c, ...) have in common: names for the
-// subcommands of a row, of which one is `TRAIN | PLAN`, and bounds. For these files alone.
+// What the files of rows (options_model.c, options_machine.c, ...) share: short names for
+// subcommands, so that a row can say `TRAIN | PLAN`, and bounds. Only these files include it.
 #ifndef CLI_OPTION_ROWS_H
 #define CLI_OPTION_ROWS_H
 
@@ -23,7 +23,7 @@ enum {
 };
 
 #define INT_MOST 2147483647.0
-#define INT64_SAFE 9007199254740992.0 // 2^53: what a double still counts exactly
+#define INT64_SAFE 9007199254740992.0 // 2^53: up to here a double counts exactly
 #define NONE ""                       // a standard_text: there is no default
 
 // The tables, joined by option_table.c.

@@ -40,6 +40,6 @@ const cli_option *cli_option_row(cli_option_id id)
     for (int i = 0; i < cli_option_row_count() && !row; i++)
         if (cli_option_row_at(i)->id == id)
             row = cli_option_row_at(i);
-    assert(row); // tests/cli/test_option_table.c
+    assert(row); // tests/cli/test_option_table.c checks that every option has a row
     return row;
 }

@@ -1,5 +1,5 @@
-// The rows of options, for parsing (options.c) and for showing (help.c). They lie in the files
-// options_SUBJECT.c, which option_table.c joins; they are shown in the order of cli_option_id.
+// The rows of options, which options.c parses by and help.c prints. They are in the files
+// options_SUBJECT.c, which option_table.c joins, and are printed in the order of cli_option_id.
 #ifndef CLI_OPTION_TABLE_H
 #define CLI_OPTION_TABLE_H
 
@@ -9,7 +9,7 @@ typedef enum cli_kind {
     CLI_FLAG,
     CLI_TEXT,
     CLI_TEXTS,  // one or more values
-    CLI_EACH,   // one value each time it is given
+    CLI_EACH,   // one value each time the option is given
     CLI_CHOICE, // one of `choices`
     CLI_INTEGER,
     CLI_REAL,
@@ -19,7 +19,7 @@ typedef enum cli_kind {
 
 enum { CLI_MOST_WORDINGS = 5 };
 
-typedef struct cli_wording { // an option as a command shows it
+typedef struct cli_wording { // how a command describes an option
     unsigned commands;       // bit 1 << cli_command_id
     const char *help;
     const char *standard_text; // in a row's `differs`, NULL: as in the row; "": no default
@@ -33,14 +33,14 @@ typedef struct cli_option {
     cli_kind kind;
     unsigned commands;         // bit 1 << cli_command_id
     const char *choices;       // "auto|self|local|mpi"
-    double least, most;        // of numbers
-    const char *standard;      // the value where it is not given, as one would write it; NULL: none
-    const char *standard_text; // the default in words, where it is not a plain value
-    const char *help; // for every command but those of `differs`; it names no other command
+    double least, most;        // the range of numbers
+    const char *standard;      // the default, as a user would write it; NULL: none
+    const char *standard_text; // the default in words, if it is not a plain value
+    const char *help; // for every command except those in `differs`; it names no other command
     cli_wording differs[CLI_MOST_WORDINGS];
 } cli_option;
 
-const cli_option *cli_option_row(cli_option_id id); // each has one
+const cli_option *cli_option_row(cli_option_id id); // every option has a row
 
 // All rows, one subject after another: 0 <= index < cli_option_row_count().
 int cli_option_row_count(void);
@@ -48,11 +48,11 @@ const cli_option *cli_option_row_at(int index);
 
 bool cli_option_belongs(const cli_option *row, const cli_command *command);
 
-// What `command`, to which the option belongs, says of it. standard_text NULL: it has no default.
+// Returns how `command`, which must have the option, describes it. standard_text NULL: no default.
 cli_wording cli_option_wording(const cli_option *row, const cli_command *command);
 
-// foreign_options.c: how an option of `command` is written that other trainers call
-// name[0..length); NULL: none is known.
+// Returns how an option that other trainers call name[0..length) is written for `command`; NULL:
+// none is known. In foreign_options.c.
 const char *cli_foreign_option(const cli_command *command, const char *name, size_t length);
 
 #endif

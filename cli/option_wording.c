@@ -1,7 +1,7 @@
-// What a subcommand says of an option, where its row words it differently for it.
+// How a subcommand describes an option, if the option's row has another wording for it.
 #include "option_table.h"
 
-// Whether a set of subcommands, bits 1 << cli_command_id, has this one.
+// Whether a set of subcommands, bits 1 << cli_command_id, contains this one.
 static bool names(unsigned commands, const cli_command *command)
 {
     return commands >> (command - cli_commands) & 1;

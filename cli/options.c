@@ -1,5 +1,5 @@
-// Parses the command line by the rows of option_table.h. Invariant: a value that arrives in
-// cli_arguments has the form and the range that its row allows. Called by main.c once.
+// Parses the command line by the rows of option_table.h. Invariant: a value in cli_arguments has
+// the form and the range that its row allows. main.c calls it once.
 #include "option_table.h"
 
 #include <ctype.h>
@@ -20,8 +20,8 @@ static zero_status refuse(zero_error *error, const char *format, ...)
     return error->status = ZERO_ERR_USAGE;
 }
 
-// Edits (insert, delete, replace) that turn a into b; names are short, longer ones count as far
-// away.
+// Returns the number of edits (insert, delete, replace) that turn a into b. Option names are short;
+// longer ones count as far away.
 static int edit_distance(const char *a, const char *b)
 {
     enum { LONGEST = 40 };
@@ -44,7 +44,7 @@ static int edit_distance(const char *a, const char *b)
     return row[m];
 }
 
-// Keeps `candidate` where it is nearer to `name` than what was found before.
+// Keeps `candidate` if it is nearer to `name` than the nearest one so far.
 static void consider(const char *name, const char *candidate, int *best, const char **nearest)
 {
     int distance = edit_distance(name, candidate);
@@ -73,7 +73,7 @@ const char *cli_nearest_command(const char *name)
     return nearest;
 }
 
-// The option called name[0..length), whatever command it belongs to; NULL: none.
+// Returns the option called name[0..length), whether or not the command has it; NULL: none.
 static const cli_option *find_option(const char *name, size_t length)
 {
     for (int i = 0; i < cli_option_row_count(); i++) {
@@ -84,7 +84,7 @@ static const cli_option *find_option(const char *name, size_t length)
     return NULL;
 }
 
-// name[0..length), with what follows it: "--bf16=true".
+// Reports that name[0..length) is unknown; `name` goes on after it, as in "--bf16=true".
 static zero_status refuse_unknown(const cli_command *command, const char *name, size_t length,
                                   zero_error *error)
 {
@@ -119,8 +119,8 @@ static zero_status check_choice(const char *name, const char *choices, const cha
     return refuse(error, "%s %s: it must be one of %s", name, value, choices);
 }
 
-// What a suffix multiplies by; 0: unknown. Counts: K, M, B (or G), T of 1000; bytes: kB.. of 1000,
-// KiB.. and K.. of 1024.
+// Returns the factor of a suffix; 0: unknown. For counts: K, M, B (or G), T of 1000; for bytes:
+// kB.. of 1000, KiB.. and K.. of 1024.
 static double suffix_factor(const char *suffix, bool bytes)
 {
     if (!*suffix || (bytes && strcmp(suffix, "B") == 0))
@@ -215,7 +215,7 @@ static zero_status refuse_missing(const cli_option *row, zero_error *error)
     return refuse(error, "%s needs a value: %s %s", row->name, row->name, row->argument);
 }
 
-// --data takes every argument up to the next option.
+// Takes the values of --data: every argument up to the next option.
 static zero_status take_values(int argc, char *const *argv, int *at, const cli_option *row,
                                cli_arguments *out, zero_error *error)
 {
@@ -225,7 +225,7 @@ static zero_status take_values(int argc, char *const *argv, int *at, const cli_o
     return *at > first ? ZERO_OK : refuse_missing(row, error);
 }
 
-// The value that follows an option; a prompt may look like one.
+// Takes the value that follows an option. Only a prompt may look like an option itself.
 static zero_status take_value(int argc, char *const *argv, int *at, const cli_option *row,
                               const char **value, zero_error *error)
 {
@@ -235,7 +235,8 @@ static zero_status take_value(int argc, char *const *argv, int *at, const cli_op
     return ZERO_OK;
 }
 
-// The row of written[0..length), which belongs to the command and may be given once more.
+// Finds the row of written[0..length), and checks that the command has it and that it may be given
+// once more.
 static zero_status find_row(const char *written, size_t length, const cli_arguments *of,
                             const cli_option **out, zero_error *error)
 {
@@ -253,7 +254,7 @@ static zero_status find_row(const char *written, size_t length, const cli_argume
     return ZERO_OK;
 }
 
-// argv[*at] is an option: takes it and its value.
+// Takes the option argv[*at] and its value.
 static zero_status take_option(int argc, char *const *argv, int *at, cli_arguments *out,
                                zero_error *error)
 {

@@ -1,8 +1,8 @@
 // The options of the program: ONE table of rows drives parsing, checking, --help and the man page.
 //
-// A row names an option, its argument, the subcommands it belongs to, its default and its help;
-// options.c refuses what no row allows, naming the nearest. Values are checked for form and range
-// here, so that a subcommand reads numbers.
+// A row names an option, its argument, the subcommands that have it, its default and its help.
+// options.c refuses what no row allows, and suggests the nearest name. It checks the form and range
+// of values, so that a subcommand gets numbers.
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H
 
@@ -96,13 +96,13 @@ typedef struct cli_arguments {
     double real[CLI_OPTIONS];      // of reals and counts
     const char **data;             // (data_count) the values of --data or --prompt, or the paths
     int data_count;
-    const char *operand;  // "comm", "gemm", ...; a path
-    char *const *program; // NULL-terminated: of `run`
+    const char *operand;  // "comm", "gemm", ...; or a path
+    char *const *program; // NULL-terminated: the program that `zero run` starts
     char *const *argv;    // the program's own arguments, for starting it again
 } cli_arguments;
 
-// argv[1] names the command. On failure: one line in `error`. cli_arguments_free afterwards in any
-// case.
+// Parses argv; argv[1] names the command. A failure is one line in `error`. Call cli_arguments_free
+// afterwards in any case.
 zero_status cli_parse(const cli_command *command, int argc, char *const *argv, cli_arguments *out,
                       zero_error *error);
 void cli_arguments_free(cli_arguments *arguments);

@@ -1,4 +1,4 @@
-// Options of generating text.
+// Options for generating text.
 #include "option_rows.h"
 
 const cli_option cli_options_generation[] = {

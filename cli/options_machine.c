@@ -1,5 +1,5 @@
-// Options of what a command runs on: ranks, threads, precision, budgets of memory, and
-// what happens when a rank dies.
+// Options for what a command runs on (ranks, threads, precision, memory budgets), and for what
+// happens when a rank dies.
 #include "option_rows.h"
 
 #define AUTO_DTYPE "precision; auto is bf16 if the processor multiplies it and fp32 otherwise"

@@ -1,4 +1,4 @@
-// Options of what a command reads: the model, the data and how they become tokens; and where it
+// Options for what a command reads (the model, the data and how they become tokens) and where it
 // writes.
 #include "option_rows.h"
 

@@ -1,4 +1,4 @@
-// Options of what plan, bench and doctor are asked, and of how a command answers.
+// Options for what plan, bench and doctor report, and for the form of a command's answer.
 #include "option_rows.h"
 
 const cli_option cli_options_reports[] = {

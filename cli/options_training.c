@@ -1,4 +1,4 @@
-// Options of a training run: its steps, its batch, its checkpoints, and what it says meanwhile.
+// Options of a training run: its steps, its batch, its checkpoints, and what it reports meanwhile.
 #include "option_rows.h"
 
 #define STAGES                                                                                     \

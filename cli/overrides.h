@@ -1,4 +1,4 @@
-// The options that stand for keys of the configuration, as the library takes them.
+// The options that set keys of the configuration, in the form that the library takes.
 #ifndef CLI_OVERRIDES_H
 #define CLI_OVERRIDES_H
 
@@ -8,11 +8,12 @@ enum { CLI_MOST_OVERRIDES = 6 }; // rows in overrides.c
 
 typedef struct cli_overrides {
     zero_override at[CLI_MOST_OVERRIDES];
-    char number[CLI_MOST_OVERRIDES][24]; // the value of at[i], where it is bytes
+    char number[CLI_MOST_OVERRIDES][24]; // the value of at[i], if it is a number of bytes
     int count;
 } cli_overrides;
 
-// of those that are given; *out stays where it is
+// Fills *out with the options that are given. *out must not move afterwards, because it points into
+// itself.
 void cli_overrides_fill(const cli_arguments *arguments, cli_overrides *out);
 
 #endif

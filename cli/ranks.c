@@ -33,8 +33,8 @@ bool cli_is_parent(const cli_arguments *a, int *code)
     return *code == 0 && !launched && (a->integer[OPT_RANKS] > 1 || a->integer[OPT_RESTARTS] > 0);
 }
 
-// The words of this call, with the program's own path first, because it may have been found in
-// PATH. NULL: no memory.
+// Returns the arguments of this call, with the program's own path first, because the shell may have
+// found it in PATH. NULL: no memory.
 static const char **words_of(const cli_arguments *a, char program[PATH_MAX])
 {
     size_t count = 0;
@@ -124,7 +124,8 @@ zero_comm *cli_open_comm(const cli_arguments *a, int *code)
         cli_fail_usage(a->command,
                        "--ranks %lld, but the launcher started %d; --ranks is not needed here",
                        (long long)a->integer[OPT_RANKS], zero_comm_size(comm));
-    // some launchers end rank 0 as soon as another rank has failed: it speaks first
+    // Some launchers end rank 0 as soon as another rank has failed; the barrier lets it print
+    // first.
     zero_comm_barrier(comm, &error);
     cli_close_comm(comm);
     return NULL;

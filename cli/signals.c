@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <unistd.h>
 
-static volatile int stop, notes; // a handler has nowhere else to write
+static volatile int stop, notes; // global, because a handler can write nowhere else
 
 static void remember(int number) { stop = number; }
 
@@ -28,7 +28,7 @@ static void handle(int number, void (*handler)(int))
 cli_signals cli_signals_install(cli_signals_role role)
 {
     void (*handler)(int) = role == CLI_SIGNALS_SUPERVISED ? remember : remember_or_end;
-    // a terminal's goes to all of its processes
+    // A terminal sends SIGINT to all of its processes, so a supervised rank ignores it.
     handle(SIGINT, role == CLI_SIGNALS_SUPERVISED ? SIG_IGN : handler);
     handle(SIGTERM, handler);
     handle(SIGUSR1, role == CLI_SIGNALS_RUNNER ? count : handler);

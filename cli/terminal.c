@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-// Bytes of the control character at text[0..length), 0 where it is none: C0, DEL, and C1 as UTF-8
-// writes it.
+// Returns the length of the control character at the start of text[0..length), or 0 if there is
+// none: C0, DEL, and C1 in UTF-8.
 static size_t control_bytes(const unsigned char *text, size_t length)
 {
     if (text[0] == '\n' || text[0] == '\t')
