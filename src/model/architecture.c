@@ -1,4 +1,4 @@
-// The architectures, and everything that is answered by asking one of them.
+// The architectures, and every question that is answered by asking one of them.
 #include "model/architecture.h"
 #include "model/model_compare.h"
 #include "model/model_json.h"
@@ -50,7 +50,7 @@ zero_status zr_lm_parse_spec(const char *spec, zr_lm_config *out, bool *vocab_gi
                    nearest_preset(name));
 }
 
-// "gpt2, llama, ..."
+// Writes "gpt2, llama, ...".
 static void list_types(char *out, size_t size)
 {
     size_t used = 0;
@@ -140,7 +140,8 @@ zr_lm_shape zr_lm_shape_of(const zr_lm_config *config)
     return architectures[config->kind]->shape(config);
 }
 
-// The architecture's own struct: all lie in one place.
+// Returns the architecture's own struct. All of them begin at the same address, because they form a
+// union.
 static void *struct_of(const zr_lm_config *config) { return (void *)&config->gpt2; }
 
 void zr_lm_set_vocabulary(zr_lm_config *config, int64_t tokens)

@@ -1,9 +1,9 @@
-// Language models of any architecture behind one face: the rest of the program sees a zr_lm_config,
-// and asks what it needs of it.
+// Language models of any architecture behind one interface: the rest of the program holds a
+// zr_lm_config and asks it what it needs to know.
 //
-// An architecture is a row of the array in architecture.c: how a person and a file name it, its
-// configuration's text, and the design of its units (lm_build.h). The arithmetic of its blocks is a
-// row of the array in layers/lm.c.
+// An architecture is a row of the array in architecture.c: its names for persons and files, the
+// text of its configuration, and the design of its units (lm_build.h). The arithmetic of its blocks
+// is a row of the array in layers/lm.c.
 #ifndef ZR_MODEL_ARCHITECTURE_H
 #define ZR_MODEL_ARCHITECTURE_H
 
@@ -18,14 +18,14 @@ typedef enum zr_lm_kind { ZR_LM_GPT2, ZR_LM_LLAMA, ZR_LM_KINDS } zr_lm_kind;
 
 typedef struct zr_token_ids { // of config.json: one, several, or null
     bool given;               // false: the key is absent, and readers take the architecture's own
-    bool listed;              // written as a list, of however many
+    bool listed;              // written as a list, of any length
     int count;                // 0 and not listed: null
     int64_t at[ZR_MOST_TOKEN_IDS];
 } zr_token_ids;
 
 typedef struct zr_lm_config {
     zr_lm_kind kind;
-    // what a file says of its tokenizer: kept for the file that is written
+    // The token ids that a file states, kept so that they can be written again.
     zr_token_ids bos, eos, pad;
     union {
         zero_gpt2_config gpt2;
@@ -36,19 +36,19 @@ typedef struct zr_lm_config {
 typedef struct zr_lm_shape { // what any part of the program may know of any language model
     const char *title;       // "GPT-2", for messages
     int64_t vocab;
-    int64_t positions;                 // that a window may have
+    int64_t positions;                 // the longest window
     int64_t width, inner, layers;      // inner: of the MLP
-    int64_t heads, kv_heads, head_dim; // of queries; of keys and values
+    int64_t heads, kv_heads, head_dim; // heads: of queries; kv_heads: of keys and values
     float norm_epsilon;
     bool rms; // norms without mean and bias
     float embedding_dropout, attention_dropout;
 } zr_lm_shape;
 
-// parts; 0, 1: whole
+// The number of tiles of each kind of weight; 0, 1: not cut.
 typedef struct zr_tiles {
     int64_t embedding, attention, mlp;
 } zr_tiles;
-enum { ZR_TILED = 3 }; // of those
+enum { ZR_TILED = 3 }; // number of fields of zr_tiles
 
 #define ZR_MOST_WEIGHT_TILES 256
 
@@ -56,16 +56,17 @@ struct zr_lm_design;
 typedef struct zr_architecture {
     const char *const *model_types;    // in config.json; NULL-terminated
     const char *file_prefix;           // before a tensor's name in files
-    const char *(*preset_name)(int i); // NULL: there are no more
-    // Preset i, and the fields after it in the spec; *vocab_given: among them.
+    const char *(*preset_name)(int i); // NULL: there is no preset i
+    // Parses preset i and the fields after it in the spec. *vocab_given: they include the
+    // vocabulary.
     zero_status (*parse)(const char *spec, int preset, zr_lm_config *out, bool *vocab_given,
                          zero_error *error);
-    void (*read)(struct zr_model_json *file, zr_lm_config *out); // the file's failure is sticky
-    // lines of the object, each with its comma
+    void (*read)(struct zr_model_json *file, zr_lm_config *out); // a failure stays in `file`
+    // Writes the lines of the JSON object, each with its comma.
     void (*write)(const zr_lm_config *config, zr_buffer *out);
     zero_status (*check)(const zr_lm_config *config, zero_error *error);
     zr_lm_shape (*shape)(const zr_lm_config *config);
-    const zr_lm_field *vocabulary; // of the architecture's struct
+    const zr_lm_field *vocabulary; // in the architecture's struct
     const zr_lm_field *tiles;      // (ZR_TILED) in the order of zr_tiles
     void (*design)(const zr_lm_config *config, struct zr_lm_design *out);
 } zr_architecture;
@@ -73,24 +74,24 @@ typedef struct zr_architecture {
 extern const zr_architecture zr_gpt2_architecture, zr_llama_architecture;
 const zr_architecture *zr_architecture_of(zr_lm_kind kind);
 
-// "gpt2", "llama:layers=4,heads=8,kv_heads=2,...": *vocab_given tells whether the vocabulary is
-// fixed (a bare preset, or vocab=).
-// Unknown fields and presets are refused with the nearest name.
+// Parses "gpt2", "llama:layers=4,heads=8,kv_heads=2,...". *vocab_given tells whether the vocabulary
+// is fixed (a bare preset, or vocab=). Unknown fields and presets are refused, with the nearest
+// name.
 zero_status zr_lm_parse_spec(const char *spec, zr_lm_config *out, bool *vocab_given,
                              zero_error *error);
 
-// Hugging Face's config.json; reading refuses by key what we do not compute exactly. model_type
-// says which architecture it is.
+// Reads Hugging Face's config.json, whose model_type tells the architecture. Every setting that we
+// do not compute exactly is refused by its key.
 zero_status zr_lm_config_read(const char *path, zr_lm_config *out, zero_error *error);
-// its config.json
+// Reads the config.json in `directory`.
 zero_status zr_lm_config_read_in(const char *directory, zr_lm_config *out, zero_error *error);
 void zr_lm_config_write(const zr_lm_config *config, zr_buffer *out);
 
-// ZERO_ERR_USAGE with the numbers
+// Returns ZERO_ERR_USAGE, with the numbers, for fields that contradict each other.
 zero_status zr_lm_check(const zr_lm_config *config, zero_error *error);
 zr_lm_shape zr_lm_shape_of(const zr_lm_config *config);
 void zr_lm_set_vocabulary(zr_lm_config *config, int64_t tokens);
-// of another tokenizer; -1: it has none
+// Sets the token ids of another tokenizer; -1: it has no such token.
 void zr_lm_set_tokens(zr_lm_config *config, int64_t bos, int64_t eos);
 zr_tiles zr_lm_tiles(const zr_lm_config *config);
 void zr_lm_set_tiles(zr_lm_config *config, const zr_tiles *tiles);

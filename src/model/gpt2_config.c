@@ -1,7 +1,7 @@
-// Hugging Face's config.json of a GPT-2, read and written.
-// Reading refuses, by key, every setting under which transformers would compute something else than
-// we do; keys that do not change the arithmetic (task parameters, generation defaults) are passed
-// over. Writing brings the same fields back.
+// Reads and writes Hugging Face's config.json of a GPT-2.
+// Reading refuses, by its key, every setting under which transformers would compute something else
+// than we do. Keys that do not change the arithmetic (task parameters, generation defaults) are
+// ignored. Writing produces the same fields again.
 #include "model/gpt2_model.h"
 #include "model/model_json.h"
 

@@ -1,5 +1,5 @@
-// GPT-2's tensors: names, layout (Conv1D weights are (in, out)) and initial distributions are
-// Hugging Face's.
+// GPT-2's tensors. Their names, layout (Conv1D weights are (in, out)) and initial distributions are
+// those of Hugging Face.
 #include "model/gpt2_model.h"
 #include <math.h>
 
@@ -21,7 +21,7 @@ static void design_block(const zero_gpt2_config *config, zr_unit_tensor *t)
     int64_t width = config->n_embd, inner = zr_gpt2_inner(config),
             attention = config->tiles_attention, mlp = config->tiles_mlp;
     float range = config->initializer_range;
-    // outputs of c_proj add up along the stream
+    // The outputs of the c_proj layers add up along the residual stream.
     float residual = (float)(range / sqrt(2.0 * (double)config->n_layer));
 
     t[ZR_LN1_W] = vector("ln_1.weight", width, 1, -1, 1);

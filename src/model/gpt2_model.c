@@ -1,12 +1,12 @@
-// GPT-2's configuration: the published defaults, what contradicts itself, and its row of the
-// architectures.
+// GPT-2's configuration: the published defaults, the check for contradictions, and its row among
+// the architectures.
 #include "model/gpt2_model.h"
 
 #include "base/struct_take.h"
 
 #include <stddef.h>
 
-// It writes into the struct of a program that may be older, and is not told its size.
+// The function writes into the struct of a program that may be older, and does not learn its size.
 _Static_assert(
     sizeof(zero_gpt2_config) == ZR_STRUCT_UPTO(zero_gpt2_config, tiles_mlp),
     "a field was added: zero_gpt2_defaults may still write those of the first version only");

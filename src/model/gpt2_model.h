@@ -1,11 +1,11 @@
-// GPT-2 as data: its configuration and its units in Hugging Face's names and layout. The arithmetic
-// of its blocks lies in layers/gpt2_block.c.
+// GPT-2 as data: its configuration, and its units with Hugging Face's names and layout. The
+// arithmetic of its blocks is in layers/gpt2_block.c.
 #ifndef ZR_MODEL_GPT2_MODEL_H
 #define ZR_MODEL_GPT2_MODEL_H
 
 #include "model/lm_build.h"
 
-enum zr_gpt2_block_tensor { // by which the design numbers them
+enum zr_gpt2_block_tensor { // the numbers of the tensors in the design
     ZR_LN1_W,
     ZR_LN1_B,
     ZR_ATTN_W,
@@ -34,14 +34,14 @@ enum zr_gpt2_field { // in the order of config.json
     ZR_GPT2_EMBEDDING_DROPOUT,
     ZR_GPT2_ATTENTION_DROPOUT,
     ZR_GPT2_TILES,
-    ZR_GPT2_FIELDS = ZR_GPT2_TILES + ZR_TILED // the last are in no file
+    ZR_GPT2_FIELDS = ZR_GPT2_TILES + ZR_TILED // the tile counts are in no file
 };
 extern const zr_lm_field zr_gpt2_fields[ZR_GPT2_FIELDS];
 
-// ZERO_ERR_USAGE with the numbers
+// Returns ZERO_ERR_USAGE, with the numbers, for fields that contradict each other.
 zero_status zr_gpt2_check(const zero_gpt2_config *config, zero_error *error);
-int64_t zr_gpt2_inner(const zero_gpt2_config *config); // width of the MLP, 0 resolved
-// The slots of its architecture that have files of their own: gpt2_spec.c, gpt2_config.c,
+int64_t zr_gpt2_inner(const zero_gpt2_config *config); // width of the MLP; resolves n_inner = 0
+// The functions of its architecture that have files of their own: gpt2_spec.c, gpt2_config.c,
 // gpt2_design.c.
 const char *zr_gpt2_preset_name(int i);
 zero_status zr_gpt2_parse(const char *spec, int preset, zr_lm_config *out, bool *vocab_given,

@@ -1,15 +1,16 @@
-// Hugging Face's config.json of Llama, Mistral, Qwen2 and Qwen3, read and written.
-// The rotary settings come in two spellings: rope_theta next to rope_scaling, or, since
-// transformers 5, all in rope_parameters. Both are read; the older is written, which every
-// transformers reads. What would compute something else is refused by key.
+// Reads and writes Hugging Face's config.json of Llama, Mistral, Qwen2 and Qwen3.
+// The rotary settings have two spellings: rope_theta next to rope_scaling or, since transformers 5,
+// rope_parameters for all. Both are read. The older one is written, because every version of
+// transformers reads it. Settings under which transformers would compute something else are refused
+// by key.
 #include "model/llama_model.h"
 #include "model/model_json.h"
 #include <string.h>
 
-// what transformers takes where a file is silent, and what is not in the file at all
+// What transformers assumes if a key is absent, and what no key says.
 typedef struct variant_facts {
     const char *architecture;
-    int64_t head_dim, window; // 0: hidden_size / heads; none
+    int64_t head_dim, window; // defaults; 0: hidden_size / heads, and no window
     bool qkv_bias, reads_attention_bias, reads_mlp_bias, qk_norm, needs_kv_heads, slides_optionally;
 } variant_facts;
 
@@ -72,7 +73,7 @@ static void read_sizes(zr_model_json *file, const variant_facts *facts, zero_lla
     config->n_kv_head =
         zr_model_json_size(file, "num_key_value_heads", facts->needs_kv_heads ? NULL : &none);
     config->head_dim = zr_model_json_size(file, "head_dim", &facts->head_dim);
-    if (facts->window) // absent is the default, null is none
+    if (facts->window) // an absent key means the default, null means no window
         config->sliding_window = zr_model_json_size(
             file, "sliding_window",
             json_object_get(file->at, "sliding_window") ? &none : &facts->window);
@@ -132,7 +133,8 @@ static void read_scaling_numbers(zr_model_json *file, zero_rope *rope)
     }
 }
 
-// Enters the object of rotary settings, in either spelling; the root where there is none.
+// Looks keys up in the object of rotary settings, in either spelling, or stays at the root if there
+// is none.
 static void enter_rope(zr_model_json *file)
 {
     static const char *const spellings[] = {"rope_parameters", "rope_scaling"};

@@ -1,5 +1,5 @@
-// Llama's tensors: names, layout (Linear's weights are (out, in)) and initial distributions are
-// Hugging Face's.
+// Llama's tensors. Their names, layout (Linear's weights are (out, in)) and initial distributions
+// are those of Hugging Face.
 #include "model/llama_model.h"
 
 static zr_unit_tensor weight(const char *name, int64_t out, int64_t in, float deviation,
@@ -10,7 +10,7 @@ static zr_unit_tensor weight(const char *name, int64_t out, int64_t in, float de
                             .tiles = tiles};
 }
 
-// there: whether this configuration has it.
+// there: whether this configuration has the tensor.
 static zr_unit_tensor vector(bool there, const char *name, int64_t size, float value, int tp_axis)
 {
     return there ? (zr_unit_tensor){.desc = zr_vector_desc(name, size, value, tp_axis, 1)}

@@ -1,4 +1,5 @@
-// Llama's configuration: defaults, what contradicts itself, and its row of the architectures.
+// Llama's configuration: defaults, the check for contradictions, and its row among the
+// architectures.
 #include "model/llama_model.h"
 
 #include "base/struct_take.h"
@@ -6,7 +7,7 @@
 #include <math.h>
 #include <stddef.h>
 
-// It writes into the struct of a program that may be older, and is not told its size.
+// The function writes into the struct of a program that may be older, and does not learn its size.
 _Static_assert(
     sizeof(zero_llama_config) == ZR_STRUCT_UPTO(zero_llama_config, tiles_mlp),
     "a field was added: zero_llama_defaults may still write those of the first version only");
@@ -125,7 +126,7 @@ static zero_status yarn_check(const zero_rope *rope, zero_error *error)
     const double all[] = {rope->beta_fast, rope->beta_slow, rope->attention_factor, rope->mscale,
                           rope->mscale_all_dim};
     bool good = true;
-    double sum = 0; // finite where all are
+    double sum = 0; // finite if all terms are
     for (int i = 0; i < ZR_COUNT(all); i++) {
         good = good && all[i] >= 0;
         sum += all[i];

@@ -1,12 +1,12 @@
-// Llama and its variants as data: configuration, tensors in Hugging Face's names and layout, rotary
-// frequencies. The arithmetic of their blocks lies in layers/llama_block.c.
+// Llama and its variants as data: the configuration, tensors with Hugging Face's names and layout,
+// and rotary frequencies. The arithmetic of their blocks is in layers/llama_block.c.
 #ifndef ZR_MODEL_LLAMA_MODEL_H
 #define ZR_MODEL_LLAMA_MODEL_H
 
 #include "model/lm_build.h"
 
-// by which the design numbers them; biases, Q_NORM and K_NORM are there where the configuration has
-// them
+// The numbers of the tensors in the design. Biases, Q_NORM and K_NORM exist only if the
+// configuration has them.
 enum zr_llama_block_tensor {
     ZR_LLAMA_NORM1,
     ZR_LLAMA_Q_W,
@@ -29,7 +29,7 @@ enum zr_llama_block_tensor {
     ZR_LLAMA_TENSORS
 };
 
-enum zr_llama_field { // to ZR_LLAMA_DROPOUT in the order of config.json
+enum zr_llama_field { // up to ZR_LLAMA_DROPOUT in the order of config.json
     ZR_LLAMA_VOCABULARY,
     ZR_LLAMA_POSITIONS,
     ZR_LLAMA_WIDTH,
@@ -44,24 +44,24 @@ enum zr_llama_field { // to ZR_LLAMA_DROPOUT in the order of config.json
     ZR_LLAMA_WINDOW,
     ZR_LLAMA_ORIGINAL,
     ZR_LLAMA_TILES,
-    ZR_LLAMA_FIELDS = ZR_LLAMA_TILES + ZR_TILED // the last are in no file
+    ZR_LLAMA_FIELDS = ZR_LLAMA_TILES + ZR_TILED // the tile counts are in no file
 };
 extern const zr_lm_field zr_llama_fields[ZR_LLAMA_FIELDS];
 
 #define ZR_LLAMA_MOST_HEAD_DIM 1024
 
-// ZERO_ERR_USAGE with the numbers
+// Returns ZERO_ERR_USAGE, with the numbers, for fields that contradict each other.
 zero_status zr_llama_check(const zero_llama_config *config, zero_error *error);
 int64_t zr_llama_head_dim(const zero_llama_config *config);
 int64_t zr_llama_kv_heads(const zero_llama_config *config);
 
 const char *zr_llama_variant_name(zero_llama_variant variant); // "qwen2"
 const char *zr_rope_scaling_name(zero_rope_scaling scaling);   // "llama3"
-// Radians a position, (head_dim / 2), in fp32 as transformers computes them, and what cosines and
-// sines are multiplied by.
+// Computes the angles in radians per position, (head_dim / 2), in fp32 as transformers does, and
+// the factor by which cosines and sines are multiplied.
 void zr_llama_frequencies(const zero_llama_config *config, float *frequency, float *factor);
 
-// The slots of its architecture that have files of their own: llama_spec.c, llama_config.c,
+// The functions of its architecture that have files of their own: llama_spec.c, llama_config.c,
 // llama_design.c.
 const char *zr_llama_preset_name(int i);
 zero_status zr_llama_parse(const char *spec, int preset, zr_lm_config *out, bool *vocab_given,

@@ -1,14 +1,15 @@
-// Rotary frequencies and their stretching, term by term and rounding by rounding (fp32) as
-// transformers' modeling_rope_utils computes them: angles grow with the position, so a last bit of
-// a frequency is visible after some thousand positions.
+// Rotary frequencies and their scaling. Every term and every rounding (fp32) follows transformers'
+// modeling_rope_utils: angles grow with the position, so the last bit of a frequency becomes
+// visible after a few thousand positions.
 //
 //   default  1 / theta^(2j/d)
-//   linear   that over `factor`
-//   dynamic  default, as long as no window is longer than max_positions; longer ones are refused
-//            elsewhere
-//   llama3   wavelengths beyond the old context over low_freq_factor: over `factor`; below that
-//            over high_freq_factor: as they are; a line between
-//   yarn     Peng et al., 2023: as llama3 with a ramp over j; cosines and sines are scaled, too
+//   linear   default divided by `factor`
+//   dynamic  same as default while no window is longer than max_positions; longer windows are
+//            refused elsewhere
+//   llama3   divided by `factor` if the wavelength exceeds the old context / low_freq_factor;
+//            unchanged if it is below the old context / high_freq_factor; interpolated linearly
+//            in between
+//   yarn     Peng et al., 2023: like llama3 with a ramp over j; cosines and sines are scaled, too
 #include "model/llama_model.h"
 #include <math.h>
 
@@ -30,7 +31,7 @@ static float stretch_llama3(const zero_rope *rope, float frequency, double conte
     return (1 - smooth) * frequency / (float)rope->factor + smooth * frequency;
 }
 
-// The dimension that turns `rotations` times over the old context.
+// Returns the dimension that makes `rotations` turns over the old context.
 static double turning_dimension(const zero_rope *rope, double rotations, int64_t dim,
                                 double context)
 {

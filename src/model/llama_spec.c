@@ -1,4 +1,5 @@
-// Llama's presets and their fields: a small one of each variant, and published shapes.
+// Llama's presets and the fields that a spec can set: a small model of each variant, and published
+// shapes.
 //
 //   smollm2-135m
 //   llama:layers=4,heads=8,kv_heads=2,width=256,inner=704,context=512,vocab=V,theta=10000,tied=0
@@ -175,7 +176,8 @@ enum {
     FIELDS
 };
 
-// What a spec may say, and where it goes; tied apart, which is no number of elements.
+// Lists the fields that a spec may set, and where each value goes. `tied` is separate, because it
+// is not a number of elements.
 static void fields_of(zero_llama_config *config, int64_t *tied, zr_spec_field out[FIELDS])
 {
     const zr_spec_field fields[FIELDS] = {
@@ -194,8 +196,8 @@ static void fields_of(zero_llama_config *config, int64_t *tied, zr_spec_field ou
     memcpy(out, fields, sizeof fields);
 }
 
-// What follows from other fields where it is not given itself: an inner width of 8/3 of the width,
-// as many heads of keys as of queries.
+// Derives fields that are not given from others: an inner width of 8/3 of the width, and as many
+// key/value heads as query heads.
 static void derive(const zr_spec_field fields[FIELDS], zero_llama_config *config)
 {
     int64_t width = config->hidden_size;

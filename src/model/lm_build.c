@@ -1,4 +1,5 @@
-// One storage a unit: names, descriptions, pieces and handles live exactly as long as the model.
+// Builds a language model. Each unit has one storage, so that its names, descriptions, pieces and
+// handles live exactly as long as the model.
 #include "model/lm_build.h"
 #include "model/unit.h"
 #include <stdio.h>
@@ -8,18 +9,18 @@
 
 typedef struct unit_storage {
     char name[NAME_BYTES];
-    char (*names)[NAME_BYTES]; // of its tensors by number of the design, then of tiles
-    zero_tensor_desc *tensors; // of its pieces, one after another
+    char (*names)[NAME_BYTES]; // of its tensors, as the design numbers them, then of its tiles
+    zero_tensor_desc *tensors; // of its pieces, one piece after another
     zero_piece_desc *pieces;
-    zero_piece_ref *borrowed;                  // NULL: nothing is
+    zero_piece_ref *borrowed;                  // NULL: it borrows nothing
     int name_count, tensor_count, piece_count; // so far
     zr_lm_unit hyper;
 } unit_storage;
 
 typedef struct lm_storage {
-    zero_model model; // first: zr_lm_free gets its address
+    zero_model model; // first, because zr_lm_free gets its address
     zr_lm_design design;
-    const zr_lm_frozen *frozen; // while it is built; NULL: all train
+    const zr_lm_frozen *frozen; // set while the model is built; NULL: all tensors train
     zero_unit *units;           // (model.unit_count)
     unit_storage *storage;      // (model.unit_count)
 } lm_storage;
@@ -53,7 +54,7 @@ int64_t zr_tile_step(int64_t size, int64_t tiles)
     return ZR_ROUND_UP((size + tiles - 1) / tiles, (int64_t)ZR_TILE_MULTIPLE);
 }
 
-// 0: it stays whole.
+// Returns the number of tiles of a tensor; 0: it is not cut.
 static int tiles_of(const zr_unit_tensor *tensor)
 {
     int64_t size = tensor->desc.dims ? tensor->desc.shape[tensor->tile_axis] : 0;
@@ -90,7 +91,7 @@ int64_t zr_lm_parameters(const zr_lm_config *config)
            elements_of(design.head, ZR_LM_END_TENSORS);
 }
 
-// At most as many of each as there are tensors, and tiles.
+// Reserves storage for as many descriptions as there are tensors and tiles, which is enough.
 static zero_status unit_reserve(unit_storage *unit, const zr_unit_tensor *of, int count,
                                 zero_error *error)
 {
@@ -108,8 +109,8 @@ static bool is_frozen(const lm_storage *s, const char *name)
     return s->frozen && s->frozen->is_frozen(s->frozen->user, name);
 }
 
-// What does not depend on the piece. A tile's own description has no split: it is cut by elements,
-// like any piece.
+// Sets what does not depend on the piece. A tile's own description has no tensor-parallel split: it
+// is cut by elements, like any piece.
 static void handles_begin(const lm_storage *s, unit_storage *unit, const char *prefix,
                           const zr_unit_tensor *of, int count)
 {
@@ -131,8 +132,8 @@ static void handles_begin(const lm_storage *s, unit_storage *unit, const char *p
 
 static zero_class class_of(bool trains) { return trains ? ZERO_TRAINABLE : ZERO_FROZEN; }
 
-// A piece of those whole tensors of a group that train, or of those that do not; none where there
-// are none.
+// Adds a piece of those whole tensors of a group that train, or of those that do not. If there are
+// none, no piece is added.
 static void piece_add(unit_storage *unit, const zr_unit_tensor *of, int count, int group,
                       bool trains)
 {
@@ -153,7 +154,7 @@ static void piece_add(unit_storage *unit, const zr_unit_tensor *of, int count, i
     unit->piece_count += piece->tensor_count > 0;
 }
 
-// The tiles of a tensor along its axis: a piece each.
+// Adds a piece for each tile of a tensor along its axis.
 static void tiles_add(unit_storage *unit, const char *prefix, const zr_unit_tensor *of, int number)
 {
     zr_tensor_handle *handle = &unit->hyper.tensor[number];
@@ -177,7 +178,7 @@ static void tiles_add(unit_storage *unit, const char *prefix, const zr_unit_tens
     }
 }
 
-// Pieces and handles of one unit's tensors.
+// Makes the pieces and handles of one unit's tensors.
 static zero_status unit_place(const lm_storage *s, unit_storage *unit, const char *prefix,
                               const zr_unit_tensor *of, int count, zero_error *error)
 {
@@ -224,7 +225,7 @@ static zero_status block_build(lm_storage *s, const zero_unit_ops *ops, int laye
     return ZERO_OK;
 }
 
-// The embedding's table is the head's too, after the pieces that the head owns.
+// Lets the head borrow the embedding's table; the borrowed pieces follow those that the head owns.
 static zero_status table_borrow(const lm_storage *s, unit_storage *head, zero_unit *unit,
                                 zero_error *error)
 {
@@ -283,7 +284,7 @@ zero_status zr_lm_build(const zr_lm_config *config, const zr_lm_frozen *frozen,
         (zero_model){.name = s->design.name, .unit_count = (int)zr_lm_shape_of(config).layers + 2};
     s->frozen = frozen;
     zero_status status = units_build(s, config, ops, error);
-    s->frozen = NULL; // the caller's, who keeps it for this call alone
+    s->frozen = NULL; // it belongs to the caller, and is only valid during this call
     if (status != ZERO_OK) {
         zr_lm_free(&s->model);
         return status;

@@ -1,14 +1,14 @@
-// Language models as lists of units: the embedding, a block a layer, the head. An architecture
-// designs the tensors of each (names, shapes, initial values); what is common, also the cutting of
-// weights into tiles and the freezing of tensors, happens here. The arithmetic of the units lies in
-// layers/, which find their tensors by handles.
+// Language models as lists of units: the embedding, a block per layer, the head. An architecture
+// designs the tensors of each unit (names, shapes, initial values). What is common to all happens
+// here, including the cutting of weights into tiles and the freezing of tensors. The arithmetic of
+// the units is in layers/, which finds their tensors by handles.
 //
-// Pieces where nothing is tiled or frozen:
-//   unit "embedding"  {table of tokens (V,C)}, {table of positions (P,C)} where there is one
+// Pieces, if nothing is tiled or frozen:
+//   unit "embedding"  {token table (V,C)}, and {position table (P,C)} if there is one
 //   each block        {its tensors}
-//   unit "head"       {final norm}, {a table of its own}; or it borrows the table of tokens
-// Frozen tensors leave a piece for one of their own, which follows it. Tiled, a tensor is several
-// pieces of one tensor each, streamed, after the pieces that stay:
+//   unit "head"       {final norm}, {its own table}; or it borrows the token table
+// Frozen tensors move to a piece of their own, which follows the one that they leave. A tiled
+// tensor becomes several streamed pieces of one tensor each, after the pieces that stay:
 //   each block        {norms, biases, whole weights}, {those of them that are frozen}, and tiles
 //                     of weights in the order of forward
 #ifndef ZR_MODEL_LM_BUILD_H
@@ -17,32 +17,32 @@
 #include "model/architecture.h"
 #include "model/tensor_handle.h"
 
-enum { ZR_LM_TENSORS = 20 }; // of a unit, at most
+enum { ZR_LM_TENSORS = 20 }; // the most tensors of a unit
 
-// Tensors of the embedding (the first two) and of the head (all but ZR_LM_POSITIONS), where they
-// exist.
+// The tensors of the embedding (the first two) and of the head (all except ZR_LM_POSITIONS), if the
+// model has them.
 enum zr_lm_end_tensor { ZR_LM_TABLE, ZR_LM_POSITIONS, ZR_LM_GAIN, ZR_LM_BIAS, ZR_LM_END_TENSORS };
 
-#define ZR_TILE_MULTIPLE 64 // of a tile's rows or columns, but the last
+#define ZR_TILE_MULTIPLE 64 // rows or columns of a tile are a multiple of this, except in the last
 
 typedef struct zr_unit_tensor { // as an architecture designs it
     zero_tensor_desc desc; // its name without the layer's; dims 0: this model has no such tensor
-    int group;             // those of one group share a piece: 0, or 1
-    int tile_axis;         // that of a weight's outputs
-    int64_t tiles;         // asked for
+    int group;             // 0 or 1: the tensors of a group share a piece
+    int tile_axis;         // the axis of a weight's outputs
+    int64_t tiles;         // number of tiles asked for
 } zr_unit_tensor;
 
 typedef struct zr_lm_design {
     const char *name;         // of the model: "gpt2"
-    const char *unit_prefix;  // of a block's name: "h."
-    const char *layer_prefix; // of its tensors: "h."
+    const char *unit_prefix;  // begins a block's name: "h."
+    const char *layer_prefix; // begins the names of its tensors: "h."
     zr_unit_tensor embedding[ZR_LM_END_TENSORS];
-    zr_unit_tensor head[ZR_LM_END_TENSORS]; // without a table it reads the embedding's
+    zr_unit_tensor head[ZR_LM_END_TENSORS]; // without a table it uses the embedding's
     int tensor_count;                       // of a block
     zr_unit_tensor block[ZR_LM_TENSORS];
 } zr_lm_design;
 
-// For designs; tp: see zero_tensor_desc.
+// Describe a matrix and a vector, for designs. tp: see zero_tensor_desc.
 zero_tensor_desc zr_matrix_desc(const char *name, int64_t rows, int64_t columns, float deviation,
                                 int tp_axis, int tp_parts);
 zero_tensor_desc zr_vector_desc(const char *name, int64_t size, float value, int tp_axis,
@@ -56,19 +56,19 @@ typedef struct zr_lm_frozen { // which tensors keep their values: no gradient, n
 typedef struct zr_lm_unit { // `hyper` of each unit
     zr_lm_config config;
     zr_lm_shape shape;
-    int layer;                              // blocks: 0-based; else -1
-    zr_tensor_handle tensor[ZR_LM_TENSORS]; // by number of the design
+    int layer;                              // of a block, from 0; other units: -1
+    zr_tensor_handle tensor[ZR_LM_TENSORS]; // as the design numbers them
 } zr_lm_unit;
 
 typedef struct zr_lm_ops { // from layers/
     const zero_unit_ops *embedding, *block, *head;
 } zr_lm_ops;
 
-int64_t zr_tile_step(int64_t size, int64_t tiles); // of a dimension that is cut into so many
-// Of the model that such a configuration makes, without making it.
+int64_t zr_tile_step(int64_t size, int64_t tiles); // size of a tile of a dimension cut into `tiles`
+// Describe the model that a configuration makes, without making it.
 const char *zr_lm_name(const zr_lm_config *config);
 int64_t zr_lm_parameters(const zr_lm_config *config); // as zr_model_parameters counts them
-// Checks the configuration. frozen: NULL where every tensor trains.
+// Checks the configuration and makes the model. frozen: NULL if every tensor trains.
 zero_status zr_lm_build(const zr_lm_config *config, const zr_lm_frozen *frozen,
                         const zr_lm_ops *ops, zero_model **out, zero_error *error);
 void zr_lm_free(zero_model *model); // NULL is allowed

@@ -1,4 +1,4 @@
-// Sizes and floats by where they lie in an architecture's struct.
+// Accesses sizes and floats by their offsets in an architecture's struct.
 #include "model/lm_fields.h"
 #include "model/model_json.h"
 #include <math.h>

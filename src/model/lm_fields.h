@@ -1,7 +1,6 @@
 // The numbers of a language model's configuration: a table of an architecture's fields drives how
-// they are checked, read from config.json and written to it. What a table cannot say (what a
-// variant takes where a file is silent, what follows from other fields) is code of the
-// architecture's.
+// they are checked, read from config.json and written to it. What a table cannot say (a variant's
+// values for absent keys, values that follow from other fields) is code of the architecture.
 #ifndef ZR_MODEL_LM_FIELDS_H
 #define ZR_MODEL_LM_FIELDS_H
 
@@ -9,16 +8,16 @@
 
 typedef enum zr_lm_field_kind {
     ZR_FIELD_SIZE,        // int64_t, 1 or more; a file must have it
-    ZR_FIELD_OPTIONAL,    // int64_t; 0, or null, or absent in a file: not given
+    ZR_FIELD_OPTIONAL,    // int64_t; 0, or in a file null or absent: not given
     ZR_FIELD_EPSILON,     // float, above 0 and below 1
     ZR_FIELD_DEVIATION,   // float, finite and not negative
     ZR_FIELD_PROBABILITY, // float, from 0 to below 1
 } zr_lm_field_kind;
 
 typedef struct zr_lm_field {
-    const char *key; // in config.json, where it is in there, and in messages
+    const char *key; // in config.json, if it is there, and in messages
     zr_lm_field_kind kind;
-    size_t at;    // in the architecture's struct: zero_gpt2_config, ...
+    size_t at;    // offset in the architecture's struct: zero_gpt2_config, ...
     int64_t most; // of a size; 0: the size at `most_at`
     size_t most_at;
     double otherwise; // of a float that a file does not have: what transformers takes
@@ -26,10 +25,9 @@ typedef struct zr_lm_field {
 
 struct zr_model_json;
 
-// Each for the fields from `first` to `last`, both included, in their order; config: the
-// architecture's struct.
-// ZERO_ERR_USAGE for the first that is out of its range. title: of the architecture, for the
-// message.
+// Check, read or write the fields from `first` to `last` (both included) in their order. `config`
+// is the architecture's struct. Checking returns ZERO_ERR_USAGE for the first value that is out of
+// range; `title` names the architecture in the message.
 zero_status zr_lm_fields_check(const zr_lm_field *fields, int first, int last, const char *title,
                                const void *config, zero_error *error);
 void zr_lm_fields_read(const zr_lm_field *fields, int first, int last, struct zr_model_json *file,
@@ -37,7 +35,7 @@ void zr_lm_fields_read(const zr_lm_field *fields, int first, int last, struct zr
 void zr_lm_fields_write(const zr_lm_field *fields, int first, int last, const void *config,
                         zr_buffer *out);
 
-// The value of a size, optional or not.
+// Returns the value of a size, optional or not.
 int64_t zr_lm_field_size(const zr_lm_field *field, const void *config);
 void zr_lm_field_set_size(const zr_lm_field *field, void *config, int64_t value);
 

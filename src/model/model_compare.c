@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Of config.json: what reads and names a model, or what only its first weights were drawn with. All
-// other fields count.
+// Keys of config.json that do not change the arithmetic: they only name a model, tell how to read
+// it, or set how its first weights were drawn. All other keys count.
 static const char *const no_arithmetic[] = {"architectures", "torch_dtype",  "bos_token_id",
                                             "eos_token_id",  "pad_token_id", "initializer_range"};
 
@@ -50,7 +50,7 @@ static bool counts(const char *key)
     return true;
 }
 
-// The change that the key belongs to; -1: it may not change.
+// Returns the change that permits the key to differ; -1: it may not.
 static int change_of(const char *key)
 {
     for (int c = 0; c < ZR_COUNT(changes); c++)
@@ -67,7 +67,7 @@ static void print(const json_t *value, char *out, size_t size)
     free(text);
 }
 
-// The first key of a that b says otherwise, or does not have.
+// Finds the first key of `a` that has another value in `b`, or is absent there.
 static void compare(const json_t *a, const json_t *b, zr_lm_changes allowed, zr_lm_difference *out)
 {
     const char *key;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CONFIG_LIMIT (1 << 20) // bytes of a config.json
+#define CONFIG_LIMIT (1 << 20) // the most bytes of a config.json
 
 zero_status zr_model_json_open(const char *path, zr_model_json *out, zero_error *error)
 {

@@ -78,7 +78,7 @@ static zero_status field_set(const char *spec, const zr_spec_field *field, const
     return ZERO_OK;
 }
 
-// One "name=value" of `length` bytes.
+// Parses one "name=value" of `length` bytes.
 static zero_status field_parse(const char *spec, const char *text, size_t length,
                                zr_spec_field *fields, int count, zero_error *error)
 {
@@ -113,7 +113,7 @@ zero_status zr_spec_parse(const char *spec, zr_spec_field *fields, int count, ze
 {
     size_t length = strcspn(spec, ":");
     for (const char *text = spec + length; *text; text += length) {
-        text++; // ':' or ','
+        text++; // skips ':' or ','
         length = strcspn(text, ",");
         ZERO_TRY(field_parse(spec, text, length, fields, count, error));
     }

@@ -1,4 +1,4 @@
-// A handle's tensor, tile by tile, as the public calls for pieces see it.
+// Accesses a handle's tensor tile by tile, by the public functions for pieces.
 #include "model/tensor_handle.h"
 
 bool zr_tensor_exists(const zr_tensor_handle *of) { return of->piece >= 0; }

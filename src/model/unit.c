@@ -1,5 +1,5 @@
-// Models as lists of units: looking up pieces, checking the interface's rules, initial values, keys
-// of randomness.
+// Models as lists of units: finding pieces, checking the rules of the interface, initial values,
+// and keys of randomness.
 // Everything here is a pure function of a model that does not change; the engine, plan/ and
 // checkpoint/ call it.
 #include "model/unit.h"
@@ -170,7 +170,7 @@ static zero_status piece_check(const zero_unit *unit, int index, zero_error *err
     return ZERO_OK;
 }
 
-// Pieces that are there during a whole call are few; their numbers are bits of
+// Checks that few pieces stay during a whole call, because their numbers are bits of
 // zero_unit_sizes.backward_reads.
 static zero_status resident_check(const zero_model *model, const zero_unit *unit, int index,
                                   zero_error *error)
@@ -252,7 +252,7 @@ static zero_status names_unique(const char **names, int64_t count, const char *w
     return ZERO_OK;
 }
 
-// names may be NULL: only counts
+// Counts the tensors, and lists their names unless `names` is NULL.
 static int64_t tensor_names(const zero_model *model, const char **names)
 {
     int64_t count = 0;
@@ -350,8 +350,8 @@ uint64_t zero_random(const zero_context *context, uint32_t site, uint64_t elemen
     return (uint64_t)bits.v[1] << 32 | bits.v[0];
 }
 
-// Of a mean over the step's targets each contributes 1/positions here; the engine divides by the
-// share of positions that are targets.
+// If the step's mean is over targets, each target contributes 1/positions here, and the engine
+// divides by the share of positions that are targets.
 double zero_loss_factor(zero_context *context, int64_t targets)
 {
     if (!context)

@@ -1,5 +1,5 @@
-// What the engine fills in behind the public unit interface: the accessor of parameters and the
-// sink of gradients.
+// What the engine fills in to implement the public unit interface: the accessor of parameters and
+// the sink of gradients.
 #ifndef ZR_MODEL_UNIT_H
 #define ZR_MODEL_UNIT_H
 
@@ -18,34 +18,36 @@ struct zr_sink {
                        int *add);
 };
 
-struct zr_loss_weight {    // of the micro-batch under way
+struct zr_loss_weight {    // of the current micro-batch
     bool of_micro_batches; // the step's mean is over micro-batches, each with the same weight
     int64_t positions;     // of a micro-batch
-    int64_t targets;       // that count, of them
+    int64_t targets;       // those of the positions that count
 };
 
-// The piece behind index i of a unit (owned first, then borrowed): unit and piece within it.
+// Resolves index i of a unit's pieces (owned first, then borrowed) to the owning unit and the piece
+// in it.
 zero_piece_ref zr_unit_piece(const zero_model *model, int unit, int index);
 const zero_piece_desc *zr_piece_desc(const zero_model *model, zero_piece_ref ref);
 int64_t zr_tensor_desc_elements(const zero_tensor_desc *tensor);
-// trainable and frozen elements, padding not counted
+// Counts trainable and frozen elements, without padding.
 int64_t zr_model_parameters(const zero_model *model);
 
-// ZERO_ERR_USAGE for a model that breaks the interface's rules: names not unique, borrowed from a
-// later unit, too many pieces, empty shapes, `backward` missing, ...
+// Returns ZERO_ERR_USAGE for a model that breaks the rules of the interface: names not unique,
+// borrowed from a later unit, too many pieces, empty shapes, `backward` missing, ...
 zero_status zr_model_check(const zero_model *model, zero_error *error);
 
-// Elements [start, start+count) of a tensor that may be a tile: as many of them as follow each
-// other in the whole one too, and where they begin in it.
+// Takes elements [start, start+count) of a tensor that may be a tile. Returns how many of them,
+// from the first on, are contiguous in the whole tensor too; *whole_start is where they begin
+// there.
 int64_t zr_tile_run(const zero_tensor_desc *tensor, int64_t start, int64_t count,
                     int64_t *whole_start);
 bool zr_piece_is_streamed(const zero_model *model, zero_piece_ref ref);
-// Initial values of elements [start, start+count) of a tensor: a function of seed, name and element
-// alone.
+// Computes the initial values of elements [start, start+count) of a tensor. They depend only on the
+// seed, the name and the element.
 void zr_tensor_initialise(const zero_tensor_desc *tensor, uint64_t seed, int64_t start,
                           int64_t count, float *out);
 
-// Random key of (seed, step, micro-batch, unit, site); zero_random is philox of it.
+// Returns the random key of (seed, step, micro-batch, unit, site); zero_random is philox of it.
 uint64_t zr_context_key(const zero_context *context, uint32_t site);
 
 #endif
