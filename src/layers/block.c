@@ -1,5 +1,5 @@
-// The block as a unit: lays out what its two halves keep and scratch, and joins them to the
-// residual stream. Norms' outputs are never kept: the halves make them again in backward.
+// The block as a unit: lays out what its two halves save and their scratch, and joins them to the
+// residual stream. The outputs of norms are never saved, because backward recomputes them.
 #include "layers/block.h"
 #include "compute/element_ops.h"
 #include <math.h>
@@ -83,7 +83,8 @@ static size_t work_set(zr_block *block, int threads, void *base)
     return block->layers->work(block, carver);
 }
 
-// Returns the bytes of workspace (and *saved_bytes). Buffers NULL: only counts.
+// Sets sizes and buffers. Returns the bytes of workspace, and *saved_bytes; if the buffers are NULL
+// it only counts.
 static size_t lay_out(const zero_unit *unit, const zero_shape *shape, bool training, void *saved,
                       void *workspace, zr_block *block, size_t *saved_bytes)
 {
@@ -92,7 +93,7 @@ static size_t lay_out(const zero_unit *unit, const zero_shape *shape, bool train
     return work_set(block, shape->threads, workspace);
 }
 
-// Nothing is saved: see zr_block.
+// Gives buffers to what would be saved when nothing is saved: see zr_block.
 static void alias_saved(zr_block *block, void *out)
 {
     block->mean1 = block->rstd1 = block->mean2 = block->rstd2 = block->lse = NULL;
@@ -184,8 +185,8 @@ static zero_status block_backward(zero_context *context, const zero_tensors *in,
     return ZERO_OK;
 }
 
-// The block at as many rows as a step has; after its workspace lies what attention packs of the
-// cache.
+// Lays out the block for as many rows as a generation step has. After its workspace comes that of
+// what attention packs from the cache.
 static size_t decode_lay_out(const zero_unit *unit, const zr_decode_limits *limits, void *workspace,
                              zr_block *block)
 {
@@ -207,7 +208,7 @@ void zr_block_decode_sizes(const zero_unit *unit, const zr_decode_limits *limits
     list_products(&block, false, out);
 }
 
-// The part of a cache that belongs to a layer.
+// Returns the part of a cache that belongs to the unit's layer.
 static zr_attention_cache cache_of_layer(const zr_decode_cache *cache, const zr_lm_unit *hyper)
 {
     int64_t width = hyper->shape.kv_heads * hyper->shape.head_dim;

@@ -1,5 +1,5 @@
-// The first half of a block: queries, keys and values; causal attention; projection; dropout.
-// Probabilities are never stored: backward makes them again from qkv and the rows' log-sum-exp.
+// The first half of GPT-2's block: queries, keys and values; causal attention; projection; dropout.
+// Probabilities are never stored: backward recomputes them from qkv and each row's log-sum-exp.
 #include "layers/block.h"
 
 zero_status zr_gpt2_attention_forward(zr_block *block, const void **branch)

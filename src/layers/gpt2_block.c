@@ -1,6 +1,6 @@
-// GPT-2's block: its layers, what they keep and scratch, and its dropout.
-// Made again in backward: both norms' outputs, gelu's output, attention's probabilities, dropout's
-// masks.
+// GPT-2's block: its layers, what they save, their scratch, and its dropout.
+// Backward recomputes the outputs of both norms, the output of gelu, the probabilities of
+// attention, and the dropout masks.
 #include "layers/block.h"
 #include "compute/element_ops.h"
 #include "model/gpt2_model.h"

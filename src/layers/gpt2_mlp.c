@@ -1,6 +1,7 @@
-// The second half of a block: up, gelu, down, dropout.
-// What gelu returned is never stored: the products that read it apply gelu to fc on their way, in
-// forward and in backward; and the norm's output is made again: F + C values a row less to keep.
+// The second half of GPT-2's block: up, gelu, down, dropout.
+// The output of gelu is never stored: the products that read it apply gelu to fc themselves, in
+// forward and in backward. The norm's output is recomputed. Together this saves F + C values per
+// row.
 #include "layers/block.h"
 
 zero_status zr_gpt2_mlp_forward(zr_block *block, const void **branch)

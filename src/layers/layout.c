@@ -1,4 +1,4 @@
-// Cutting buffers, and the scratch bytes that suffice for every backend of this processor.
+// Cuts buffers, and computes the scratch bytes that suffice for every backend of this processor.
 #include "layers/layout.h"
 #include "compute/element_ops.h"
 

@@ -1,6 +1,5 @@
-// How layers cut their saved activations and their workspace out of the two buffers that a context
-// brings.
-// One function lays a struct out; with base NULL it only counts, so that sizes and use cannot
+// How layers cut their saved activations and their workspace out of the two buffers of a context.
+// One function lays out a struct, and only counts if base is NULL, so that sizes and use cannot
 // disagree.
 #ifndef ZR_LAYERS_LAYOUT_H
 #define ZR_LAYERS_LAYOUT_H
@@ -10,19 +9,18 @@
 #include "compute/row_ops.h"
 
 typedef struct zr_carver {
-    char *base; // NULL: only count
+    char *base; // NULL: only counts
     size_t used;
 } zr_carver;
 
-// The next `bytes`, 64-byte aligned; NULL while only counting.
+// Returns the next `bytes`, 64-byte aligned; NULL while only counting.
 void *zr_carve(zr_carver *carver, size_t bytes);
 float *zr_carve_floats(zr_carver *carver, int64_t elements);
 void *zr_carve_as(zr_carver *carver, zero_dtype dtype, int64_t elements);
 
-// Scratch bytes that suffice on every backend that this processor offers, for a rank of `threads`
-// (0: 1):
-// so a plan is the same whichever of them computes. Tiles of attention are wider where vectors are,
-// and another processor may plan other bytes.
+// Return scratch bytes that suffice on every backend that this processor offers, for a rank of
+// `threads` (0: 1), so that a plan does not depend on which of them computes. Tiles of attention
+// are wider if vectors are, so another processor may plan other bytes.
 size_t zr_scratch_norm(int threads, const zr_norm *norm);
 size_t zr_scratch_attention(int threads, const zr_attention *attention);
 size_t zr_scratch_decode(int threads, const zr_attention *attention, int64_t capacity);

@@ -1,10 +1,10 @@
-// Linear: one product forward; two products and a column sum backward.
+// Linear: one product in forward; two products and a column sum in backward.
 //
-// Tiled by outputs (memory-centric tiling, ZeRO-Infinity section 5.1.3) each tile's products read
-// and write dense operands, that are copied from and to the columns of y and dy: so y, dW and db
-// have the bits of the untiled products. dx is a sum over tiles in fp32.
+// If the weight is tiled by outputs (memory-centric tiling, ZeRO-Infinity section 5.1.3), each
+// tile's products read and write dense operands that are copied from and to the columns of y and
+// dy. So y, dW and db have the same bits as without tiles. dx is a sum over tiles in fp32.
 //
-// The product and the column sum of a gradient are left out where its tensor does not train.
+// The product or the column sum of a gradient is omitted if its tensor does not train.
 #include "base/dtype.h"
 #include "compute/element_ops.h"
 #include "layers/linear.h"
@@ -43,7 +43,7 @@ static zr_product product_input(const zr_linear *linear) // dx = dy W^T
     };
 }
 
-// dx += dy_t W_t^T, fp32; t: some columns, or all
+// dx += dy_t W_t^T, fp32; t: some of the columns, or all
 static zr_product product_sum_input(const zr_linear *linear, int64_t columns, bool add)
 {
     return (zr_product){
@@ -57,7 +57,7 @@ static zr_product product_sum_input(const zr_linear *linear, int64_t columns, bo
     };
 }
 
-// dW = x^T dy, fp32; outputs first: dy^T x
+// dW = x^T dy, fp32; with outputs_first: dy^T x
 static zr_product product_weight(const zr_linear *linear, int64_t columns)
 {
     return (zr_product){
@@ -71,7 +71,7 @@ static zr_product product_weight(const zr_linear *linear, int64_t columns)
     };
 }
 
-// Lies over the scratch of the column sum, which has ended when the tiles begin.
+// Overlaps the scratch of the column sum, which has been computed before the tiles begin.
 typedef struct tile_scratch {
     void *columns; // (rows, step) of y or dy, dense
     float *dx;     // (rows, in)
@@ -251,7 +251,7 @@ void zr_product_append(zero_unit_sizes *sizes, const zr_product *product, int ca
                                                                    .calls = calls};
 }
 
-// input: the product of dx.
+// input: the product that computes dx.
 static void append_products(const zr_linear *linear, int64_t columns, int calls, bool training,
                             const zr_product *input, zero_unit_sizes *sizes)
 {
@@ -275,7 +275,7 @@ void zr_linear_products(const zr_linear *linear, bool training, zero_unit_sizes 
 {
     int last = linear->weight->tiles - 1;
     const zr_product input = product_input(linear);
-    if (training) // for dx
+    if (training) // dx reads the weight
         zr_tensor_read_in_backward(linear->weight, sizes);
     if (!is_tiled(linear)) {
         append_products(linear, linear->out, 1, training, &input, sizes);

@@ -1,7 +1,7 @@
-// The first half of a block: queries, keys and values; norms of the heads where there are any;
-// rotation by position; causal attention with shared keys; the output's product. Saved are q, k and
-// v as they left their products: what attention reads, normed, rotated and packed, is made again in
-// backward.
+// The first half of Llama's block: queries, keys and values; norms of the heads, if there are any;
+// rotation by position; causal attention with shared keys; the output's product. It saves q, k and
+// v as their products wrote them. Backward recomputes what attention reads: normed, rotated and
+// packed.
 #include "compute/element_ops.h"
 #include "layers/block.h"
 #include "model/llama_model.h"
@@ -31,7 +31,7 @@ static zr_rotary rotary_of(const zr_block *block, zero_dtype from, zero_dtype to
     return rotary;
 }
 
-// Cosines and sines of every row's position: a step's rows stand where their runs say.
+// Computes cosines and sines for every row's position; in a step, its runs tell the positions.
 static void make_table(const zr_block *block, const zr_rotary *rotary)
 {
     zr_queue *queue = block->context->queue;
@@ -49,7 +49,7 @@ static void make_table(const zr_block *block, const zr_rotary *rotary)
     }
 }
 
-// The gain of a norm over heads, in fp32.
+// Returns the gain of a norm over heads, in fp32.
 static const float *gain_of(const zr_block *block, const zr_tensor_handle *of)
 {
     zr_queue *queue = block->context->queue;
@@ -79,7 +79,7 @@ static void norm_heads_backward(const zr_block *block, const zr_norm *norm,
                                        d_gain, add, block->scratch);
 }
 
-// Of a row of what is packed: queries, then keys, then values. Elements.
+// The layout of a packed row: queries, then keys, then values. In elements.
 typedef struct columns {
     int64_t queries, keys, row;
 } columns;
@@ -93,7 +93,7 @@ static columns columns_of(const zr_block *block)
     };
 }
 
-// The values (R, K), between their place in packed rows and a dense matrix.
+// Copies the values (R, K) between packed rows and a dense matrix, in either direction.
 static void copy_values(const zr_block *block, const void *from, int64_t from_row, void *to,
                         int64_t to_row)
 {
@@ -104,7 +104,7 @@ static void copy_values(const zr_block *block, const void *from, int64_t from_ro
                                         (int64_t)bytes_of(block, to_row));
 }
 
-// q, k, v -> [norms] -> packed, queries and keys rotated.
+// Packs q, k and v, after the norms if there are any, with queries and keys rotated.
 static void pack(zr_block *block)
 {
     zr_queue *queue = block->context->queue;
@@ -130,8 +130,8 @@ static void pack(zr_block *block)
                 at.row);
 }
 
-// The gradient of what was packed -> of q, k, v as they left their products. The table is the one
-// that pack has made.
+// Turns the gradient of what was packed into those of q, k and v as their products wrote them. Uses
+// the table that pack has made.
 static void unpack_gradient(zr_block *block)
 {
     zr_queue *queue = block->context->queue;
@@ -180,7 +180,7 @@ zero_status zr_llama_attention_backward(zr_block *block, const void *x, const vo
     const zr_linear *linear = block->linear;
     zr_llama_parts *llama = &block->llama;
     void *scratch = block->scratch, *normed = block->normed;
-    void *d_attended = llama->d_q; // there until the gradients of q, k and v are
+    void *d_attended = llama->d_q; // until the gradients of q, k and v take its place
     pack(block);
     ZERO_TRY(zr_linear_backward(context, &linear[ZR_LLAMA_O], block->attended,
                                 zr_llama_narrow(block, d), d_attended, scratch));

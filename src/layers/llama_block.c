@@ -1,9 +1,9 @@
-// The block of Llama and its variants: its layers, and what they keep and scratch.
+// The block of Llama and its variants: its layers, what they save, and their scratch.
 #include "layers/block.h"
 #include "compute/element_ops.h"
 #include "model/llama_model.h"
 
-// Over each head of `heads` in a row of activations.
+// Returns the norm over each of `heads` heads in a row of activations.
 static zr_norm norm_of_heads(const zr_lm_unit *hyper, const zr_block *block, int64_t heads)
 {
     return (zr_norm){
@@ -102,8 +102,8 @@ static size_t work(zr_block *block, zr_carver carver)
     return ZR_MAX(first, second);
 }
 
-// q, k and v lie where backward has the gradient of what is packed, attention's output where it has
-// theirs, and the gate is overwritten by its product.
+// Without backward, q, k and v take the place of d_packed, attention's output that of d_q, and the
+// gate is overwritten by its product with up.
 static void alias(zr_block *block)
 {
     zr_llama_parts *llama = &block->llama;

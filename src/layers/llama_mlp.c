@@ -1,6 +1,6 @@
-// The second half of a block: gate and up, silu(gate) * up, down.
-// What the product of the two was is never stored, and the norm's output neither: 2F values a row
-// are kept, F + C made again.
+// The second half of Llama's block: gate and up, silu(gate) * up, down.
+// Neither the product of the two nor the norm's output is kept: per row, 2F values are kept and F +
+// C are recomputed.
 #include "compute/element_ops.h"
 #include "layers/block.h"
 

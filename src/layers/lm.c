@@ -1,5 +1,5 @@
-// The arithmetic of each architecture's blocks, and models made of it. Embedding and head are the
-// same for all.
+// The arithmetic of each architecture's blocks, and the models made of it. Embedding and head are
+// the same for all.
 #include "layers/lm_units.h"
 
 static const zr_block_layers *const blocks[ZR_LM_KINDS] = {

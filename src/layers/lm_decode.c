@@ -1,6 +1,6 @@
-// Generation: some positions of some sequences through one unit, with a cache of keys and values.
-// The same layers as the forward pass; only attention differs, and where rows stand in their
-// sequences. Called by who acquires the units in turn.
+// Generation: takes some positions of some sequences through one unit, with a cache of keys and
+// values. The layers are those of the forward pass; only attention and the positions of rows
+// differ. Called by the code that acquires the units in turn.
 #include "compute/element_ops.h"
 #include "layers/lm_units.h"
 
@@ -12,9 +12,9 @@ size_t zr_lm_decode_cache_bytes(const zr_lm_config *config, int64_t sequences, i
 }
 
 typedef struct head_work {
-    void *picked;   // (wanted, C) of the stream
+    void *picked;   // (wanted, C) of the stream's type
     void *normed;   // (wanted, C)
-    float *columns; // (wanted, tile) of logits, where the table is tiled
+    float *columns; // (wanted, tile) of logits, if the table is tiled
 } head_work;
 
 static size_t head_lay_out(const zr_lm_unit *hyper, zero_dtype dtype, int64_t wanted,
@@ -28,7 +28,7 @@ static size_t head_lay_out(const zr_lm_unit *hyper, zero_dtype dtype, int64_t wa
     return carver.used;
 }
 
-// Sampling looks at logits in fp32, whatever the model computes in.
+// Sampling reads logits in fp32, whatever type the model computes in.
 static zr_product logits_product(const zr_lm_unit *hyper, zero_dtype dtype, int64_t wanted,
                                  int64_t tokens)
 {
@@ -91,7 +91,7 @@ static zero_status check_step(zero_context *context, const zr_decode_cache *cach
     return ZERO_OK;
 }
 
-// The rows of the table of positions begin where the run does.
+// Embeds run after run, because each has its own first row in the table of positions.
 static void embed_runs(zero_context *context, const zr_decode_step *step, int tile,
                        const int32_t *ids, void *out)
 {
@@ -128,7 +128,8 @@ static zero_status decode_embedding(zero_context *context, const zr_decode_cache
     return ZERO_OK;
 }
 
-// The order in which pieces come is the same whether they are needed or not.
+// Acquires and releases all tiles unused, because pieces must come in the same order whether or not
+// they are needed.
 static zero_status skip_tiles(zero_context *context, const zr_tensor_handle *table)
 {
     for (int t = 0; t < table->tiles; t++) {
@@ -138,7 +139,7 @@ static zero_status skip_tiles(zero_context *context, const zr_tensor_handle *tab
     return ZERO_OK;
 }
 
-// The wanted rows, one after another; all rows lie so already.
+// Returns the wanted rows, one after another; if all rows are wanted, these are `in` itself.
 static const void *pick_rows(zero_context *context, const zr_decode_step *step, const void *in,
                              void *picked)
 {

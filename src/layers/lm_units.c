@@ -6,9 +6,9 @@
 
 const zr_lm_unit *zr_lm_unit_at(const zero_unit *unit) { return unit->hyper; }
 
-// Every block adds to the stream, so that roundings of it would add up: in fp32 the gradient's
-// error stays below autocast's, which keeps it in fp32 too, in 16 bits it would be half as large
-// again.
+// The stream is fp32, because every block adds to it and its roundings would add up. In fp32 the
+// gradient's error stays below that of autocast, which keeps the stream in fp32 too; in 16 bits it
+// would be half as large again.
 zero_dtype zr_stream_dtype(zero_dtype dtype) { return ZERO_F32; }
 
 zero_tensors zr_lm_boundary(const zr_lm_unit *of, const zero_shape *shape)
@@ -112,7 +112,7 @@ static zero_status embedding_sizes(const zero_unit *unit, const zero_shape *shap
 {
     const zr_lm_unit *hyper = zr_lm_unit_at(unit);
     ZERO_TRY(zr_lm_shape_check(hyper, shape, NULL));
-    *out = (zero_unit_sizes){.out = zr_lm_boundary(hyper, shape)}; // backward reads ids only
+    *out = (zero_unit_sizes){.out = zr_lm_boundary(hyper, shape)}; // backward reads only ids
     local_ids(unit, shape, NULL, &out->workspace_bytes);
     return ZERO_OK;
 }
@@ -147,7 +147,7 @@ static zero_status embedding_forward(zero_context *context, const zero_tensors *
     return ZERO_OK;
 }
 
-// d: the gradient of what the tables gave. d_positions: with the first tile that comes, else NULL.
+// d: the gradient of what the tables gave. d_positions: passed with the first tile, otherwise NULL.
 static void tile_backward(zero_context *context, int tile, const int32_t *ids, const void *d,
                           float *d_positions, int add_positions)
 {

@@ -7,7 +7,7 @@
 #include "layers/linear.h"
 #include "model/unit.h"
 
-// Sites of randomness within a unit; masks are never stored, backward draws them again.
+// Sites of randomness within a unit. Masks are never stored, because backward draws them again.
 enum zr_lm_site {
     ZR_SITE_EMBEDDING,
     ZR_SITE_ATTENTION,
@@ -20,19 +20,19 @@ extern const zero_unit_ops zr_lm_embedding_ops, zr_lm_block_ops, zr_lm_head_ops;
 typedef struct zr_block zr_block; // block.h
 
 typedef struct zr_block_layers { // what an architecture's blocks compute
-    bool outputs_first;          // its linears' weights lie as (out, in): zr_linear
+    bool outputs_first;          // weights of its linears lie as (out, in): see zr_linear
     // Completes a block whose sizes are set: norms, linears, and the least scratch.
     void (*set)(const zr_lm_unit *hyper, const zero_shape *shape, bool training, zr_block *block);
-    void (*save)(zr_block *block, zr_carver *carver);  // cuts its part of what is saved
-    size_t (*work)(zr_block *block, zr_carver carver); // and of the workspace; returns what is used
-    void (*alias)(zr_block *block); // evaluation: attended and what it saves lie in the workspace
-    // Optional: what backward reads besides the block's norms and linears.
+    void (*save)(zr_block *block, zr_carver *carver);  // cuts its part of the saved buffer
+    size_t (*work)(zr_block *block, zr_carver carver); // and of the workspace; returns bytes used
+    void (*alias)(zr_block *block); // evaluation: puts attended and what it saves in the workspace
+    // Optional: notes what backward reads besides the block's norms and linears.
     void (*read_in_backward)(const zr_block *block, zero_unit_sizes *sizes);
     // The halves. The norm has been applied (block->normed); *branch (R, C) T joins the stream.
     zero_status (*attention_forward)(zr_block *block, const void **branch);
     zero_status (*mlp_forward)(zr_block *block, const void **branch);
-    // x, d (R, C) S: the block's input, the gradient of what the branch has joined; *dy: the
-    // gradient (R, C) T of the norm's output.
+    // x (R, C) S is the block's input, d (R, C) S the gradient of the stream that the branch has
+    // joined; *dy becomes the gradient (R, C) T of the norm's output.
     zero_status (*attention_backward)(zr_block *block, const void *x, const void *d,
                                       const void **dy);
     zero_status (*mlp_backward)(zr_block *block, const void *d, const void **dy);
@@ -40,35 +40,35 @@ typedef struct zr_block_layers { // what an architecture's blocks compute
 
 extern const zr_block_layers zr_gpt2_block_layers, zr_llama_block_layers;
 const zr_block_layers *zr_block_layers_of(const zero_unit *unit);
-// block.c. Of a step of generation: workspace and products; and the call, as zr_lm_decode has it.
+// block.c: the workspace and products of a generation step; and the step itself, as zr_lm_decode.
 void zr_block_decode_sizes(const zero_unit *unit, const zr_decode_limits *limits,
                            zero_unit_sizes *out);
 zero_status zr_block_decode(zero_context *context, const zr_decode_cache *cache,
                             const zr_decode_step *step, const void *in, void *out);
 
 const zr_lm_unit *zr_lm_unit_at(const zero_unit *unit);
-// The table of tokens: the embedding's, or what the head reads.
+// Returns the token table: the embedding's, or the one that the head reads.
 const zr_tensor_handle *zr_lm_table(const zr_lm_unit *hyper);
 int64_t zr_lm_tile_tokens(const zr_lm_unit *hyper, int tile); // rows of the table in a tile
-// Ids (rows) as rows of a tile of the table, -1 where they are of another; `local` (rows) is filled
-// where there are tiles.
+// Returns ids (rows) as rows of a tile of the table, -1 if they are in another tile. `local` (rows)
+// is filled if there are tiles.
 const int32_t *zr_lm_ids_of_tile(const zr_lm_unit *hyper, int tile, int64_t rows,
                                  const int32_t *ids, int32_t *local);
-// The residual stream (batch, seq, width), as shapes.
+// Returns the shapes of the residual stream (batch, seq, width).
 zero_tensors zr_lm_boundary(const zr_lm_unit *of, const zero_shape *shape);
-// ZERO_ERR_USAGE where the sequence is longer than the positions that the model has.
+// Returns ZERO_ERR_USAGE if the sequence is longer than the positions that the model has.
 zero_status zr_lm_shape_check(const zr_lm_unit *of, const zero_shape *shape, zero_error *error);
-// ZERO_ERR_INTERNAL where the queue has more threads than the shape that sized the workspace.
+// Returns ZERO_ERR_INTERNAL if the queue has more threads than the shape that sized the workspace.
 zero_status zr_lm_threads_check(const zero_context *context);
-// Tensor `index` of the batch as (batch, seq) int32, every id below the vocabulary, not negative
-// unless `holes`.
+// Returns tensor `index` of the batch as (batch, seq) int32, after checking that every id is below
+// the vocabulary, and not negative unless `holes`.
 zero_status zr_lm_ids(const zero_context *context, int index, bool holes, const int32_t **ids);
 
-// The norm of `rows` rows of the stream; bias: not looked at where the model's norms have none.
+// Returns the norm of `rows` rows of the stream; bias: ignored if the model's norms have none.
 zr_norm_layer zr_lm_norm(const zr_lm_unit *of, zero_dtype dtype, int64_t rows,
                          const zr_tensor_handle *gain, const zr_tensor_handle *bias);
-// The head's final norm and its logits of `rows` rows: y(rows, tokens) = x(rows, C) table^T, of all
-// tokens or those of a tile.
+// Return the head's final norm and its logits for `rows` rows: y(rows, tokens) = x(rows, C)
+// table^T, with all tokens or those of a tile.
 zr_norm_layer zr_head_norm(const zr_lm_unit *of, zero_dtype dtype, int64_t rows);
 zr_product zr_head_product(const zr_lm_unit *of, zero_dtype dtype, int64_t rows, int64_t tokens);
 

@@ -1,28 +1,29 @@
-// The head: final norm, logits against the table of tokens, mean cross-entropy, in chunks of rows
+// The head: final norm, logits against the token table, and mean cross-entropy, in chunks of rows
 // so that the full logits never exist.
 //
 //   for each chunk:
-//       logits = x table^T;  row losses, logits become their gradient
+//       logits = x table^T;  losses of the rows;  logits become their gradient
 //       dtable += dlogits^T x;  x becomes dx = dlogits table
 //
-// Tiled, table comes in tiles of its rows: all logits are stored, tile by tile; then the rows'
-// losses; then gradients, tile by tile.
+// If the table is tiled, it comes in tiles of its rows. Then all logits are stored, tile by tile;
+// then the losses of the rows follow; then the gradients, tile by tile.
 //
 //   for each tile, for each chunk:
 //       logits[:, tile] = x table_tile^T
 //   for all rows at once:
-//       row losses, logits become their gradient
+//       losses of the rows;  logits become their gradient
 //   for each tile, last first, for each chunk:
 //       dtable_tile += dlogits[:, tile]^T x;  dx += dlogits[:, tile] table_tile, fp32
 //
-// Nothing is saved from forward to backward: backward runs the chunks again; forward_backward runs
+// Nothing is saved from forward to backward: backward runs the chunks again, forward_backward runs
 // them once.
 // The loss is the mean over the rows whose target is not negative, summed in double in the order of
 // rows.
 #include "compute/element_ops.h"
 #include "layers/lm_units.h"
 
-// of a chunk, where that leaves it CHUNK_ROWS_MIN rows: each chunk reads table anew
+// Bytes of logits in a chunk, if that leaves it CHUNK_ROWS_MIN rows; each chunk reads the table
+// anew.
 #define LOGIT_BYTES (32 << 20)
 #define CHUNK_ROWS_MIN 64  // products narrower than this waste the machine
 #define CHUNK_ROWS_STEP 16 // chunks start 64-byte aligned in every array over rows
@@ -36,7 +37,7 @@ typedef struct head {
     zr_norm_layer norm;
     float *mean, *rstd; // (rows)
     zero_dtype dtype;
-    void *normed;          // (rows, C); its gradient, once a chunk is through
+    void *normed;          // (rows, C); its gradient, once a chunk is done
     float *row_loss;       // (rows)
     void *logits;          // (chunk, V); tiled: (rows, V)
     void *columns;         // tiled: (chunk, tile) of logits, dense
@@ -44,7 +45,7 @@ typedef struct head {
     void *scratch;         // of the norm's backward
     const int32_t *target; // (rows)
     int64_t counted;       // rows whose target is not negative
-    float factor;          // of the gradient of a row's loss
+    float factor;          // by which the gradient of a row's loss is multiplied
 } head;
 
 zr_norm_layer zr_head_norm(const zr_lm_unit *of, zero_dtype dtype, int64_t rows)
@@ -89,7 +90,7 @@ static zr_product product_weight(const zr_lm_unit *of, zero_dtype dtype, int64_t
                         .trans_a = true};
 }
 
-// Rows a chunk: as many as LOGIT_BYTES hold, then evened out over the chunks that this takes.
+// Returns the rows of a chunk: as many as LOGIT_BYTES hold, then divided evenly among the chunks.
 static int64_t chunk_rows(const zr_lm_unit *of, zero_dtype dtype, int64_t rows)
 {
     int64_t most =
@@ -141,7 +142,7 @@ static void chunk_products(const head *h, int64_t rows, int64_t tokens, int call
     zr_product_append(sizes, &input, calls);
 }
 
-// Chunks of all tiles but the last, and of the last, which is smaller.
+// Appends the chunks of all tiles but the last, and those of the last, which is smaller.
 static void tile_products(const head *h, int64_t rows, int calls, zero_unit_sizes *sizes)
 {
     int last = h->table->tiles - 1;
@@ -187,7 +188,7 @@ static zr_loss loss_of(const head *h, int64_t rows)
     return (zr_loss){.dtype = h->dtype, .rows = rows, .vocab = h->vocab, .factor = h->factor};
 }
 
-// Rows [first, first+rows): logits, and their losses or gradients.
+// Computes the logits of rows [first, first+rows), and then their losses or gradients.
 static zero_status chunk_forward(head *h, int64_t first, int64_t rows, bool gradient)
 {
     zr_queue *queue = h->context->queue;
@@ -201,7 +202,7 @@ static zero_status chunk_forward(head *h, int64_t first, int64_t rows, bool grad
     return ZERO_OK;
 }
 
-// d_table: NULL where the table does not train.
+// d_table: NULL if the table does not train.
 static zero_status chunk_backward(head *h, int64_t first, int64_t rows, float *d_table, bool add)
 {
     zr_queue *queue = h->context->queue;
@@ -226,7 +227,7 @@ static void loss_report(const head *h)
         *h->context->loss = h->counted ? sum / (double)h->counted : 0;
 }
 
-// Of tile t and rows [first, first+rows): where in the stored logits.
+// Returns the place of the logits of tile t and rows [first, first+rows).
 static char *logits_at(const head *h, int tile, int64_t first)
 {
     return (char *)h->logits +

@@ -1,4 +1,4 @@
-// Norms over a unit's gain, and bias where they have one: LayerNorm and RMSNorm.
+// Norms over a unit's gain, and its bias if it has one: LayerNorm and RMSNorm.
 #include "layers/linear.h"
 
 void zr_norm_forward(zero_context *context, const zr_norm_layer *layer, const void *x, void *y,
@@ -42,8 +42,7 @@ void zr_norm_backward(zero_context *context, const zr_norm_layer *layer, const v
         return;
     }
     float *d_beta = zr_tensor_gradient(context, layer->bias, 0, &add_beta);
-    assert(!d_gamma || !d_beta ||
-           !add_gamma == !add_beta); // where both train they lie in one piece
+    assert(!d_gamma || !d_beta || !add_gamma == !add_beta); // if both train they are in one piece
     rows->norm_backward(queue, &layer->norm, dy, x, gamma, mean, rstd, past, dx, d_gamma, d_beta,
                         add_gamma || add_beta, scratch);
 }
