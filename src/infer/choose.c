@@ -25,7 +25,8 @@ static double weight(const zr_candidate *candidate, float most, double temperatu
     return exp((double)(candidate->logit - most) / temperature);
 }
 
-// How many of the sorted candidates together have probability top_p of all `count`.
+// Returns how many of the sorted candidates together have the share top_p of the probability of all
+// `count`.
 static int32_t cut_at(const zr_candidate *sorted, int32_t count, double temperature, double top_p)
 {
     double total = 0, so_far = 0;

@@ -1,5 +1,5 @@
-// Which token comes next: temperature, the K likeliest, the likeliest that together have
-// probability P. Pure functions.
+// Chooses the next token: by temperature, among the K likeliest, among the likeliest that together
+// have probability P. Pure functions.
 #ifndef ZR_INFER_CHOOSE_H
 #define ZR_INFER_CHOOSE_H
 
@@ -10,7 +10,7 @@ typedef struct zr_candidate {
     int32_t id;
 } zr_candidate;
 
-// logits (count); `room` (count) is scratch. `random` in [0, 1). Ties go to the smaller id.
+// logits: (count); `room` (count) is scratch; `random` is in [0, 1). Ties go to the smaller id.
 int32_t zr_choose_token(const float *logits, int32_t count, double temperature, int top_k,
                         double top_p, double random, zr_candidate *room);
 

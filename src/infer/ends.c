@@ -31,7 +31,7 @@ static zero_status append_ids(const json_t *root, const char *path, bool *said, 
     return ZERO_OK;
 }
 
-// *said: whether the file is there and has the key.
+// *said: whether the file exists and has the key.
 static zero_status read_file(const char *directory, const char *name, bool *said, zr_ids *out,
                              zero_error *error)
 {

@@ -1,4 +1,4 @@
-// zero_eval: the mean loss of a whole text.
+// zero_eval: measures the mean loss of a whole text.
 #include "base/alloc.h"
 #include "base/struct_take.h"
 #include "comm/agree.h"
@@ -13,7 +13,7 @@
 
 enum { TOKENS_AT_ONCE = 4096 };
 
-typedef struct subject {       // what is evaluated, on what
+typedef struct subject {       // what is evaluated, and on what
     zero_eval_options options; // as given, with the model's own directory
     char *model_dir;
     zr_loaded loaded;
@@ -99,8 +99,8 @@ static zero_status compare_inputs(zero_comm *comm, subject *s, zero_error *error
     return zr_comm_compare_fingerprints(comm, &list, error);
 }
 
-// Bytes of the text that the tokens of a window stand for whose loss is measured. A special token
-// stands for none.
+// Adds the bytes of text of those tokens of a window whose loss is measured. A special token has
+// none.
 static void count_window(const subject *s, int64_t window, int32_t *tokens, int32_t *targets,
                          zr_buffer *text, int64_t *bytes)
 {
@@ -153,7 +153,7 @@ zero_status zero_eval(zero_comm *comm, const zero_eval_options *options, zero_ev
         status = compare_inputs(comm, &s, error);
     if (status == ZERO_OK)
         status = measure(comm, &s, out, error);
-    if (status != ZERO_OK) // where only this rank failed the others would wait
+    if (status != ZERO_OK) // if only this rank failed, the others would wait for it
         zero_comm_abort(comm, error ? error->message : zero_status_text(status));
     zr_dataset_free(&s.dataset);
     zr_corpus_close(s.corpus);

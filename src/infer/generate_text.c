@@ -1,4 +1,4 @@
-// zero_generate: text from a model directory, on one rank.
+// zero_generate: generates text from a model directory, on one rank.
 #include "base/alloc.h"
 #include "base/struct_take.h"
 #include "files/run_directory.h"
@@ -10,7 +10,7 @@ enum { BATCH = 8, BATCH_MOST = 4096 };
 
 typedef struct job {
     const zero_generate_options *options;
-    char *model_dir; // of the model itself
+    char *model_dir; // the directory of the model itself
     zr_loaded loaded;
     zr_chat chat;
     zr_prompts prompts;
@@ -39,7 +39,8 @@ static zero_status check(const zero_generate_options *options, zero_error *error
     return ZERO_OK;
 }
 
-// Prompts become tokens before the weights are read: one that does not is known at once.
+// Turns the prompts into tokens before the weights are read, so that a prompt that cannot be
+// encoded is reported at once.
 static zero_status read_prompts(job *j, zero_error *error)
 {
     static const char *const none[] = {""};

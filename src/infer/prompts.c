@@ -7,7 +7,7 @@ typedef struct encoding {
     const zr_tokenizer *tokenizer;
     const zr_chat *chat;
     zr_encoder *encoder;
-    zr_document document; // of a chat
+    zr_document document; // for a chat
     zr_prompts *out;
 } encoding;
 

@@ -1,4 +1,4 @@
-// zero_prompts_read: the lines of a text, or a field of JSONL records.
+// zero_prompts_read: reads the lines of a text, or a field of JSONL records.
 #include "base/file.h"
 #include "corpus/data_source.h"
 #include "corpus/records.h"
@@ -8,7 +8,8 @@
 
 #define MOST_BYTES ((size_t)1 << 30)
 
-// Room doubles: it is used up where the count is a power of two (zero_prompts has no field for it).
+// Appends a prompt. The room doubles whenever the count reaches a power of two, because
+// zero_prompts has no field for a capacity.
 static zero_status append(zero_prompts *out, const char *text, size_t length, zero_error *error)
 {
     if ((out->count & (out->count - 1)) == 0) {

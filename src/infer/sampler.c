@@ -6,14 +6,14 @@
 #include <math.h>
 #include <string.h>
 
-// tokens of a prompt that go through the units at once: their arithmetic takes longer than fetching
-// a unit
+// Tokens of a prompt that go through the units at once. With so many, the arithmetic of a unit
+// takes longer than fetching it.
 #define CHUNK 256
 
 typedef struct sequence {   // a place in the batch
     int64_t prompt;         // -1: none
-    int32_t *window;        // (capacity) its tokens, the last of which wait
-    int64_t length, cached; // cached: of its tokens, in the cache
+    int32_t *window;        // (capacity) its tokens; those after the cached ones are waiting
+    int64_t length, cached; // cached: how many of its tokens are in the cache
     int64_t generated;
     zr_decoder decoder;
 } sequence;
@@ -24,17 +24,18 @@ typedef struct sampler {
     const zr_sampling *how;
     const zr_sample_sink *sink;
     sequence *sequences; // (decoding.limits.sequences)
-    int64_t next;        // prompt that has had no place yet
-    // that may be drawn: a model may have more rows than its tokenizer has tokens
+    int64_t next;        // the next prompt that has had no place yet
+    // Number of ids that may be drawn, because a model may have more rows than its tokenizer
+    // tokens.
     int32_t ids;
-    zr_buffer text; // on its way out
+    zr_buffer text; // waits to be emitted
     bool stopped, told;
 } sampler;
 
 static zr_decoding_limits limits_of(const zr_lm_config *config, const zr_sampling *how)
 {
     int64_t positions = zr_lm_shape_of(config).positions, longest = how->prompts->longest;
-    // else a context may be read again
+    // If they do not fit, a full context has to be read again.
     bool fits = longest <= positions && how->tokens <= positions - longest;
     int64_t capacity = fits ? longest + how->tokens : positions;
     return (zr_decoding_limits){.sequences = ZR_MAX(1, ZR_MIN(how->batch, how->prompts->count)),
@@ -42,7 +43,7 @@ static zr_decoding_limits limits_of(const zr_lm_config *config, const zr_samplin
                                 .chunk = ZR_MIN(CHUNK, fits ? longest : capacity)};
 }
 
-// Hands on what the decoder has written; `text` is empty afterwards.
+// Emits what the decoder has written; `text` is empty afterwards.
 static zero_status emit(sampler *s, const sequence *q, zero_error *error)
 {
     if (s->text.failed)
@@ -65,8 +66,8 @@ static void tell(sampler *s, const sequence *q, int64_t kept)
            (long long)q->prompt, (long long)s->decoding.limits.capacity, (long long)kept);
 }
 
-// The prompt's text is not emitted: what comes after it continues it, so the decoder must have seen
-// it.
+// Assigns the next prompt to a place. The prompt's text is not emitted, but the decoder must see
+// it, because the answer continues it.
 static void begin(sampler *s, sequence *q)
 {
     const zr_prompts *prompts = s->how->prompts;
@@ -98,7 +99,7 @@ static zero_status finish(sampler *s, sequence *q, zero_finish why, zero_error *
     return ZERO_OK;
 }
 
-// Where the context is full, the later half of what is cached comes again.
+// Appends a token. If the context is full, the later half of its tokens is read again first.
 static void append(sampler *s, sequence *q, int32_t token)
 {
     int64_t capacity = s->decoding.limits.capacity, keep = capacity / 2;
@@ -147,9 +148,9 @@ static zero_status choose(sampler *s, sequence *q, const float *logits, zero_err
     return ZERO_OK;
 }
 
-// Takes from every sequence in turn what waits, a chunk at most. One whose chunk has no room next
-// to the others' waits for the next step:
-// its cuts stay where they are.
+// Takes the waiting tokens of every sequence in turn, at most a chunk of each. A chunk that does
+// not fit in addition to the others' waits for the next step as a whole, so that prompts are always
+// cut in the same places.
 static zr_decode_step make_step(sampler *s)
 {
     zr_decoding *d = &s->decoding;

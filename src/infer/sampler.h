@@ -1,10 +1,11 @@
-// Text from a model: prompts through it in chunks, answers token by token, several at once, whole
-// UTF-8 characters out.
+// Generates text from a model: prompts go through it in chunks, answers token by token, several at
+// once. What is emitted consists of whole UTF-8 characters.
 //
-// Up to `batch` prompts have a place each; where one's answer is complete, the next takes its
-// place. How a prompt is cut into chunks and which random numbers its answer draws depends on
-// itself alone: so an answer is the same whatever is answered at the same time, bit by bit in fp32,
-// and for any number of threads. When the model's context is full, its later half is read again
+// Up to `batch` prompts have a place each; when an answer is complete, the next prompt takes its
+// place. How a prompt is cut into chunks, and which random numbers its answer draws, depends on
+// that prompt alone. So an answer does not depend on what else is answered at the same time (in
+// fp32 bit by bit), nor on the number of threads. When the model's context is full, its later half
+// is read again from the first position on.
 // from the first position on.
 #ifndef ZR_INFER_SAMPLER_H
 #define ZR_INFER_SAMPLER_H
@@ -16,13 +17,13 @@
 
 typedef struct zr_sampling {
     const zr_prompts *prompts;
-    int64_t tokens;     // to generate for each
-    int64_t batch;      // at once, at most
-    double temperature; // 0: the likeliest token
+    int64_t tokens;     // to generate for each prompt
+    int64_t batch;      // the most prompts at once
+    double temperature; // 0: always the likeliest token
     int top_k;          // 0: off
     double top_p;       // 1: off
     uint64_t seed;
-    // ids after which an answer is complete, which are not part of it; NULL: none
+    // Ids that complete an answer, and are not part of it; NULL: none.
     const zr_ids *ends;
     const zero_logger *logger; // told when a context is full; may be NULL
 } zr_sampling;
@@ -33,12 +34,13 @@ typedef struct zr_sample_sink { // as in zero_generate_options
     void *user;
 } zr_sample_sink;
 
-// Collective where the engine has several ranks (all draw the same tokens). Between steps only.
+// Generates the answers. Collective if the engine has several ranks, which all draw the same
+// tokens. Between steps only.
 zero_status zr_sample(zero_engine *engine, const zr_lm_config *config,
                       const zr_tokenizer *tokenizer, const zr_sampling *how,
                       const zr_sample_sink *sink, zero_error *error);
-// Whether what that reserves next to the engine fits into the host's budget of its configuration.
-// Not collective.
+// Checks that the memory that zr_sample adds to the engine's fits into the host budget of its
+// configuration. Not collective.
 zero_status zr_sample_check_memory(zero_engine *engine, const zr_lm_config *config,
                                    const zr_sampling *how, zero_error *error);
 

@@ -7,9 +7,9 @@
 typedef struct reader {
     zero_engine *engine;
     const zr_dataset *dataset;
-    int64_t batch, batches, used; // windows of a batch; batches of the text; of those, read
+    int64_t batch, batches, used; // windows of a batch; batches of the text; those that are read
     int32_t *tokens, *targets;    // (batch, seq)
-    zr_exact sum;                 // of mean loss x targets that count, in windows
+    zr_exact sum;                 // of mean loss x targets that count, in units of windows
     int64_t windows, counted;     // counted: targets that count
     const zr_windows_leave *leave;
     int64_t left;
@@ -33,7 +33,7 @@ zero_tensors zr_windows_batch(int32_t *tokens, int32_t *targets, int64_t rows, i
     return batch;
 }
 
-// The n-th of the batches that are read: evenly spread over all of them.
+// Reads the n-th of the batches that are used, which are spread evenly over all batches.
 static zero_status read_batch(reader *r, int64_t n, bool counts, zero_error *error)
 {
     int64_t seq = r->dataset->seq, first = n * r->batches / r->used * r->batch;
@@ -45,7 +45,7 @@ static zero_status read_batch(reader *r, int64_t n, bool counts, zero_error *err
     ZERO_TRY(zero_evaluate(r->engine, &input, &loss, error));
     if (counts) {
         int64_t tokens = zr_targets_counted(r->targets, count * seq);
-        // where none is masked just the number of windows
+        // This weight is just the number of windows if no target is masked.
         zr_exact_add(&r->sum, loss * ((double)tokens / (double)seq));
         r->windows += count;
         r->counted += tokens;
@@ -53,7 +53,8 @@ static zero_status read_batch(reader *r, int64_t n, bool counts, zero_error *err
     return ZERO_OK;
 }
 
-// A rank that has no batch left takes part with one that does not count: evaluating is collective.
+// Reads all batches. A rank that has no batch left takes part with one that does not count, because
+// evaluating is collective.
 static zero_status read_all(reader *r, zero_error *error)
 {
     zero_comm *comm = zr_engine_comm(r->engine);
