@@ -7,8 +7,8 @@
 //                                                                     "direct": BOOL, "block":
 //                                                                     BYTES, "depth": N}}}}}
 //
-// It is replaced as a whole. Of two processes that do so at once, one's figures are lost: they can
-// be measured again.
+// It is replaced as a whole. If two processes do so at once, the figures of one are lost, but they
+// can be measured again.
 #define _GNU_SOURCE
 #include "measure/bandwidth.h"
 
@@ -31,7 +31,7 @@ enum { FORMAT = 1, MOST_BYTES = 1 << 20 };
 #define DAY ((int64_t)86400)
 #define MOST_AGE (180 * DAY)
 
-// The longest beginning of `path` (absolute, shortened in place) that lies on its device.
+// Shortens `path` (absolute) in place to its longest beginning that is on `device`.
 static void shorten_to_mount(char *path, dev_t device)
 {
     struct stat info;
@@ -84,7 +84,7 @@ static zero_status find_file(char **file, zero_error *error)
     return *file ? ZERO_OK : ZERO_ERR_MEMORY;
 }
 
-// The whole file, or NULL where there is none or it cannot be used. json_decref.
+// Returns the whole file, or NULL if there is none or it cannot be used. Free it with json_decref.
 static json_t *load(const char *file, const zero_logger *logger)
 {
     json_t *root = NULL;
@@ -104,7 +104,7 @@ static json_t *load(const char *file, const zero_logger *logger)
     return NULL;
 }
 
-// Takes what the names say from `entry`. False: one of them is no bandwidth.
+// Takes the values of `names` from `entry`. Returns false if one of them is not a bandwidth.
 static bool take(const json_t *entry, const char *const *names, double *const *values, int count)
 {
     for (int i = 0; i < count; i++) {
@@ -195,7 +195,7 @@ void zr_bandwidth_read_from(const char *file, const zr_bandwidth_site *place,
     json_decref(root);
 }
 
-// The object of that name in `parent`, made where there is none. NULL: no memory.
+// Returns the object of that name in `parent`, and creates it if there is none. NULL: no memory.
 static json_t *object_in(json_t *parent, const char *name)
 {
     json_t *found = json_object_get(parent, name);
@@ -225,7 +225,7 @@ static bool put_disk(json_t *machine, const zr_bandwidth_site *place, const zr_b
     return false;
 }
 
-// False: no memory, or a name that is not UTF-8.
+// Returns false if there is no memory, or a name is not UTF-8.
 static bool put(json_t *root, const zr_bandwidth_site *place, const zr_bandwidth *measured)
 {
     bool formed = json_object_set_new(root, "format", json_integer(FORMAT)) == 0;
@@ -261,7 +261,7 @@ void zr_bandwidth_read(const char *directory, const zero_logger *logger, zr_band
     char *file = NULL;
     *out = (zr_bandwidth){0};
     zero_status status = zr_bandwidth_site_find(directory, &place, &error);
-    // without a place for it nothing was measured
+    // If there is no place for the file, nothing has been measured.
     if (status == ZERO_OK && find_file(&file, NULL) == ZERO_OK)
         zr_bandwidth_read_from(file, &place, logger, out);
     if (status != ZERO_OK)

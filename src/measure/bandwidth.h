@@ -1,31 +1,32 @@
 // What the disks and the memory of a machine reached when they were measured (`zero bench io`,
-// `zero bench memory`): kept in a file of the user's, for plans that decide what lies where.
+// `zero bench memory`). It is kept in a file of the user, for plans that decide in which tier data
+// is kept.
 #ifndef ZR_MEASURE_BANDWIDTH_H
 #define ZR_MEASURE_BANDWIDTH_H
 
 #include "base/errors.h"
 
-typedef struct zr_bandwidth { // bytes a second; 0: unknown
+typedef struct zr_bandwidth { // bytes per second; 0: unknown
     double read, write;       // of a disk, by the I/O engine
-    double mix;    // of a disk whose sub-groups are read and written in place: both together
-    bool direct;   // past the page cache
-    int64_t block; // bytes of a transfer with which the disk was measured,
-    int depth;     // and transfers under way
-    // of memory, all cores: what a copy, and an update in place, reads and writes together
+    double mix;    // of a disk, reads and writes together, while sub-groups are updated in place
+    bool direct;   // bypassing the page cache
+    int64_t block; // bytes of a transfer when the disk was measured,
+    int depth;     // and the number of transfers in flight
+    // Of memory, by all cores: what a copy, and an update in place, reads and writes together.
     double copy, update;
 } zr_bandwidth;
 
-// What is known of this machine and of the disk behind `directory` (NULL: of memory alone). A file
-// that is damaged, and what is in it but old or of another processor, counts as unknown, with a
-// warning.
+// Reads what is known of this machine and of the disk that holds `directory` (NULL: of memory
+// alone). A damaged file counts as unknown, and so do entries that are old or of another processor;
+// a warning says so.
 void zr_bandwidth_read(const char *directory, const zero_logger *logger, zr_bandwidth *out);
-// Keeps what `measured` knows, together with what was known. *file: where, or NULL where it could
-// not be (a warning says why); zr_free.
+// Stores what `measured` knows, together with what was known. *file tells where (free it with
+// zr_free), or is NULL if it could not be stored, in which case a warning says why.
 void zr_bandwidth_keep(const char *directory, const zr_bandwidth *measured,
                        const zero_logger *logger, char **file);
 
-// What a measurement belongs to, and the file. The two functions above are these, for this machine
-// and the user's file.
+// What a measurement belongs to. The two functions above do the same as those below, for this
+// machine and the user's file.
 typedef struct zr_bandwidth_site {
     char host[256], processor[128];
     char *disk;  // "254:0 /home": device and mount point; NULL: memory alone

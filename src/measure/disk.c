@@ -1,12 +1,12 @@
-// Reads, writes and updates of a scratch, sub-group after sub-group through three buffers. The
-// updates are those of engine/tiles.c, without arithmetic:
+// Reads, writes and updates a scratch file, sub-group after sub-group, through three buffers. The
+// updates are those of engine/tiles.c, without the arithmetic:
 //
 //   buffer 0   read 0 | write 0 ............ | read 3
 //   buffer 1          | read 1 | write 1 ............
 //   buffer 2                   | read 2 | write 2 ...
 //
 // Invariant: group g travels through buffer g % BUFFERS, to and from sub-group g % groups of the
-// scratch. What is written is random: there are disks that compress.
+// scratch. The data written is random, because some disks compress.
 #define _GNU_SOURCE
 #include "measure/disk.h"
 
@@ -25,7 +25,7 @@
 #include <sys/vfs.h>
 
 enum { BUFFERS = 3, LEAST_GROUPS = 4 };
-// as much as a sub-group of 1,048,576 elements moves: 2 + 4 + 4 + 4 bytes, rounded up
+// What a sub-group of 1,048,576 elements moves: 2 + 4 + 4 + 4 bytes each, rounded up.
 #define GROUP_BYTES ((int64_t)16 << 20)
 #define TIMEOUT 60.0
 #define LEAST_BLOCK ((int64_t)ZR_IO_ALIGN)
@@ -37,7 +37,7 @@ typedef struct track { // of the measurement
     zr_arena buffers; // (BUFFERS, group)
     zr_io_request requests[BUFFERS];
     int64_t group, groups; // bytes of one; how many fit into the scratch
-    int64_t next;          // group that the next round begins with
+    int64_t next;          // the group that the next round begins with
 } track;
 
 static zero_status begin(track *t, int64_t g, bool write, zero_error *error)
@@ -67,7 +67,7 @@ static zero_status write_group(track *t, int64_t g, zero_error *error)
     return begin(t, g, true, error);
 }
 
-// Its read has begun.
+// Requires that the read of group g has begun.
 static zero_status update_group(track *t, int64_t g, zero_error *error)
 {
     ZERO_TRY(await(t, g, error));
@@ -77,8 +77,8 @@ static zero_status update_group(track *t, int64_t g, zero_error *error)
 
 typedef zero_status (*visit_group)(track *t, int64_t g, zero_error *error);
 
-// Visits groups for so many seconds, `least` of them at least. *rate: bytes a second that were read
-// and written.
+// Visits groups for `seconds`, and at least `least` of them. *rate: bytes per second, read and
+// written together.
 static zero_status run_round(track *t, visit_group visit, double seconds, int64_t least,
                              double *rate, zero_error *error)
 {
@@ -104,14 +104,14 @@ static zr_disk_rate summary(double *rates, int count)
     return (zr_disk_rate){.median = median, .least = rates[0], .most = rates[count - 1]};
 }
 
-// In turn, so that what changes meanwhile changes all three.
+// Runs the three kinds of round in turn, so that changes of the disk's speed affect all three.
 static zero_status run_rounds(track *t, const zr_disk_options *options, zr_disk *out,
                               zero_error *error)
 {
     static const visit_group visits[] = {read_group, write_group, update_group};
     zr_disk_rate *const results[] = {&out->read, &out->write, &out->mix};
     double rates[ZR_COUNT(visits)][ZR_DISK_MOST_ROUNDS], ignored;
-    // what was never written is read without a transfer
+    // What was never written is read without a transfer, so write everything first.
     ZERO_TRY(run_round(t, write_group, 0, t->groups, &ignored, error));
     for (int i = 0; i < options->rounds; i++)
         for (int v = 0; v < ZR_COUNT(visits); v++)
@@ -157,7 +157,7 @@ static zero_status open_track(track *t, const zr_disk_options *options, const zr
 
 static void close_track(track *t)
 {
-    zr_io_destroy(t->io); // first: what is under way ends in the buffers
+    zr_io_destroy(t->io); // first, because pending transfers use the buffers
     zr_io_extents_destroy(&t->extents);
     zr_scratch_destroy(&t->scratch);
     zr_arena_destroy(&t->buffers);
@@ -200,7 +200,8 @@ zero_status zr_disk_look(const char *directory, zr_disk *out, zero_error *error)
     return ZERO_OK;
 }
 
-// Sub-groups that keep `depth` transfers under way, and a scratch of several.
+// Chooses sub-groups large enough for `depth` transfers in flight, and a scratch of several of
+// them.
 static zero_status choose_sizes(const zr_disk_options *options, zr_disk *out, zero_error *error)
 {
     int64_t bytes = ZR_MIN(options->bytes, out->available / 2), most = bytes / LEAST_GROUPS;

@@ -10,7 +10,7 @@ enum { MOST_CALLS = 64, LEAST_CALLS = 5, MOST_SHAPES = 64, QUICK_ELEMS = 4 << 20
 #define SECONDS_A_SHAPE 0.25
 #define QUICK_SECONDS 0.05
 
-typedef struct shapes { // of a model, each once, with the calls of all units
+typedef struct shapes { // of a model, each shape once, with the calls of all units
     int count;
     zero_product_shape at[MOST_SHAPES];
 } shapes;
@@ -26,7 +26,7 @@ static double flops_of(const zero_product_shape *shape)
     return 2.0 * (double)shape->m * (double)shape->n * (double)shape->k;
 }
 
-// Of the same kind, with no operand above QUICK_ELEMS.
+// Returns a shape of the same kind with no operand above QUICK_ELEMS.
 static zero_product_shape part_of(const zero_product_shape *whole)
 {
     zero_product_shape part = *whole;
@@ -89,7 +89,8 @@ static zero_status reserve(operands *o, zr_ledger *ledger, zero_dtype dtype, con
     return ZERO_OK;
 }
 
-// A product of a step: of x^T (weight gradients) in fp32, others in the storage type.
+// Returns a product of a step: those with x^T (weight gradients) are in fp32, others in the storage
+// type.
 static zr_product product_of(zero_dtype dtype, const zero_product_shape *shape)
 {
     return (zr_product){.dtype = dtype,
@@ -101,7 +102,7 @@ static zr_product product_of(zero_dtype dtype, const zero_product_shape *shape)
                         .trans_b = shape->trans_b};
 }
 
-// flops: of one call as the model makes it, of which `shape` may be a part.
+// flops: those of one call in the model, of which `shape` may be only a part.
 static zero_status time_shape(const zr_meter *meter, const operands *o, zero_dtype dtype,
                               const zero_product_shape *shape, double flops, bool quick,
                               zr_products_time *out, zero_error *error)

@@ -5,14 +5,15 @@
 #include "measure/timing.h"
 #include "plan/full_plan.h"
 
-// of one micro-batch's products, one rank, all ranks computing at once
+// Of the products of one micro-batch on one rank, while all ranks compute at the same time.
 typedef struct zr_products_time {
-    double median, best; // seconds: each shape's median, and its best
+    double median, best; // seconds: sums of each shape's median, and of its best
     double flops;
 } zr_products_time;
 
-// Collective. The products that the plan's units list, each shape alone on operands of its own.
-// quick: in less time and memory, a part of what is larger than 4 Mi elements stands for it.
+// Measures the products that the plan's units list, each shape alone on operands of its own.
+// Collective. quick: takes less time and memory, because a part stands for a product of more than 4
+// Mi elements.
 zero_status zr_products_measure(const zr_meter *meter, const zr_plan *plan, bool quick,
                                 zr_products_time *out, zero_error *error);
 

@@ -13,25 +13,25 @@
 
 enum { ELEMS = 4 << 20, QUICK_BYTES = 64 << 20, LEAST_CALLS = 3, ATTENTION_HEADS = 2 };
 #define SECONDS 0.1
-// Norms, activation functions, losses and residual sums read and write each saved byte so many
-// times (`zero bench step`: 4 for GPT-2).
+// How often norms, activation functions, losses and residual sums read and write each saved byte
+// (`zero bench step`: 4 for GPT-2).
 #define PASSES_OVER_SAVED 4.0
 
 typedef struct probe {
     const zr_speed_question *question;
-    int sharers; // ranks of the machine for each that measures
+    int sharers; // ranks of the machine for each rank that measures
     zr_queue *queue;
     zr_arena arena;
     zr_range_states states; // (ELEMS)
     zr_attention attention;
     void *qkv, *out, *dout, *dqkv, *scratch;
     float *lse;
-    uint32_t sum; // so that checksums are not optimised away
+    uint32_t sum; // uses the checksums, so that they are not optimised away
 } probe;
 
 typedef void (*work)(probe *p);
 
-// Mean of the calls in about SECONDS, after one that is not counted.
+// Returns the mean time of a call over about SECONDS, after one call that is not counted.
 static double time_of(probe *p, work call)
 {
     int calls = 0;
@@ -62,8 +62,8 @@ static void attend(probe *p)
     ops->backward(p->queue, &p->attention, p->qkv, p->out, p->lse, p->dout, p->dqkv, p->scratch);
 }
 
-// Where fewer ranks measure than will share the machine, each measures with the threads of those
-// that are not there.
+// Measures memory. If fewer ranks measure than will share the machine, each measures with the
+// threads of the absent ones too.
 static zero_status measure_memory(probe *p, zr_speed *out, zero_error *error)
 {
     int threads = p->queue->threads;
@@ -86,7 +86,7 @@ static zero_status measure_memory(probe *p, zr_speed *out, zero_error *error)
     return status;
 }
 
-// A few heads of one sequence of our own models.
+// Describes a few heads of one sequence of one of our own models.
 static zr_attention few_heads(const zr_plan *plan, const zr_lm_shape *shape)
 {
     int64_t sharing = shape->heads / shape->kv_heads;
@@ -102,7 +102,7 @@ static zr_attention few_heads(const zr_plan *plan, const zr_lm_shape *shape)
     };
 }
 
-// Seconds of those heads, which p->attention says.
+// Measures the seconds that the heads in p->attention take.
 static zero_status time_attention(probe *p, double *seconds, zero_error *error)
 {
     const zr_attention *a = &p->attention;
@@ -125,7 +125,7 @@ static zero_status time_attention(probe *p, double *seconds, zero_error *error)
     return ZERO_OK;
 }
 
-// Of one micro-batch of our own models.
+// Measures the attention of one micro-batch of one of our own models.
 static zero_status measure_attention(probe *p, double *seconds, zero_error *error)
 {
     const zr_plan *plan = p->question->plan;

@@ -8,7 +8,7 @@
 zero_status zr_meter_time(const zr_meter *meter, zr_timed_work work, void *user, double *seconds,
                           zero_error *error)
 {
-    ZERO_TRY(work(user, error)); // creates what is kept, faults pages in
+    ZERO_TRY(work(user, error)); // allocates what stays, and faults pages in
     for (int64_t calls = 1;; calls *= 2) {
         ZERO_TRY(zr_comm_barrier(meter->comm, error));
         double begin = zr_clock_seconds();

@@ -1,23 +1,24 @@
-// How long a piece of work takes, when several ranks do it at once: the clock of all measurements.
+// How long a piece of work takes when several ranks do it at the same time: the clock of all
+// measurements.
 #ifndef ZR_MEASURE_TIMING_H
 #define ZR_MEASURE_TIMING_H
 
 #include "comm/communicator.h"
 
-typedef struct zr_meter { // who measures together, and how
+typedef struct zr_meter { // which ranks measure together, and how
     zero_comm *comm;
     int threads;    // of each rank
-    double seconds; // that a figure takes, about
+    double seconds; // per figure, approximately
 } zr_meter;
 
 typedef zero_status (*zr_timed_work)(void *user, zero_error *error);
 
-// Mean seconds of one call of `work`, the slowest rank's, over about meter->seconds.
+// Measures the mean seconds of one call of `work` on the slowest rank, over about meter->seconds.
 // Collective: all ranks make the same number of calls.
 zero_status zr_meter_time(const zr_meter *meter, zr_timed_work work, void *user, double *seconds,
                           zero_error *error);
 
-// Sorts the values; of an even number the mean of the two in the middle.
+// Sorts the values and returns their median; of an even number, the mean of the two in the middle.
 double zr_median(double *values, int count);
 
 #endif
