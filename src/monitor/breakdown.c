@@ -1,4 +1,4 @@
-// What a step's time went into, and what memory is held for, in one line each.
+// Writes what a step's time was spent on, and what memory is held for, in one line each.
 #include "monitor/breakdown.h"
 
 #include "monitor/spans.h"

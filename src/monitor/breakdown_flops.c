@@ -1,14 +1,14 @@
 // The table of flops_profiler: what each unit computed in one step, and how fast.
 //
-// Flops are those of products and attention. Where a unit's forward computes the gradient too, a
-// third of its flops counts as forward's: a layer's gradient takes two products for each of its
-// own.
+// The FLOPs are those of products and attention. If a unit's forward computes the gradient too, a
+// third of its FLOPs counts as forward's, because the gradient of a layer takes two products for
+// each of its own.
 #include "monitor/breakdown.h"
 
 #include "base/file.h"
 #include "monitor/spans.h"
 
-// of a unit, summed over micro-batches
+// The time and FLOPs of a unit, summed over micro-batches.
 typedef struct turn {
     int64_t nanoseconds, flops;
 } turn;

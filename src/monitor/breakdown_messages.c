@@ -1,5 +1,5 @@
-// The table of comms_logger: collectives by operation and by the bytes that each fetches from other
-// ranks.
+// The table of comms_logger: collectives by operation, and by the bytes that each fetches from
+// other ranks.
 #include "monitor/breakdown.h"
 
 #include <string.h>
@@ -22,7 +22,7 @@ static bool before(const zr_message_row *a, zr_activity what, int64_t bytes)
     return a->what != what ? a->what < what : a->bytes < bytes;
 }
 
-// The row of this kind of message, made where there was none.
+// Returns the row of this kind of message, and inserts it if there is none.
 static zr_message_row *find_row(zr_messages *messages, zr_activity what, int64_t bytes,
                                 zero_error *error)
 {

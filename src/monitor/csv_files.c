@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MOST_BYTES ((size_t)1 << 30) // of a file that is cut back
+#define MOST_BYTES ((size_t)1 << 30) // the largest file that is cut back
 
 static const char *const names[ZR_SCALAR_COUNT] = {
 #define NAME(name) [ZR_SCALAR_##name] = #name,
@@ -27,7 +27,7 @@ struct zr_csv_files {
     zr_buffer row;
 };
 
-// Behind the newline; NULL where the line has none.
+// Returns the end of the line, after its newline; NULL if the line has none.
 static const char *line_end(const char *text, const char *end)
 {
     const char *newline = memchr(text, '\n', (size_t)(end - text));
@@ -39,7 +39,7 @@ static bool is_header(const char *line, const char *end)
     return end - line >= 5 && !memcmp(line, "step,", 5);
 }
 
-// The step at the begin of a row; false where there is none.
+// Reads the step at the start of a row; false: there is none.
 static bool read_step(const char *line, const char *end, int64_t *step)
 {
     int64_t value = 0;
@@ -93,8 +93,8 @@ static zero_status cut_back(const char *path, int64_t done, size_t *kept, zero_e
     return ZERO_OK;
 }
 
-// Files that are there go on from what is kept of them; the others begin once there is something
-// for them.
+// Continues the files that exist after the rows that are kept. The others are created once there is
+// something to write.
 static zero_status go_on(zr_csv_files *files, int64_t done, bool owes, zero_error *error)
 {
     for (int name = 0; name < ZR_SCALAR_COUNT; name++) {
@@ -141,7 +141,7 @@ static zero_status begin_file(zr_csv_files *files, int name, zero_error *error)
     return status;
 }
 
-// As Python writes a float.
+// Writes a float as Python does.
 static void append_value(zr_buffer *row, double value)
 {
     if (isfinite(value))

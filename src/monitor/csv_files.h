@@ -1,12 +1,13 @@
-// DeepSpeed's CSV files: one a scalar, DIRECTORY/Train_Samples_lr.csv, lines that end in CR LF.
+// DeepSpeed's CSV files: one per scalar, DIRECTORY/Train_Samples_lr.csv, with lines that end in CR
+// LF.
 //
 //   step,lr
 //   768,1e-05
 //   ...
 //
-// A run that begins writes the header anew, after what the file already has, as DeepSpeed does:
-// nothing of an earlier run is lost. A run that goes on cuts the rows after the last header back to
-// the samples that it goes on from.
+// A run that starts anew writes the header again after what the file already has, as DeepSpeed
+// does, so that nothing of an earlier run is lost. A run that continues cuts the rows after the
+// last header back to the samples that it continues from.
 #ifndef ZR_MONITOR_CSV_FILES_H
 #define ZR_MONITOR_CSV_FILES_H
 
@@ -15,22 +16,22 @@
 
 typedef struct zr_csv_files zr_csv_files;
 
-// The directory is there. done: the run goes on from that many samples; 0: it begins. owes: the
-// evaluation after these is made again, and its row goes.
-// Files that there is no scalar for yet are not created.
+// Opens the files in `directory`, which must exist. done: the run continues from that many samples;
+// 0: it starts anew. owes: the evaluation after these samples will be repeated, so its row is
+// removed. A file is only created once its scalar is written.
 zero_status zr_csv_files_open(const char *directory, int64_t done, bool owes, zr_csv_files **out,
                               zero_error *error);
-// A row each, written out at once.
+// Writes one row per scalar, at once.
 zero_status zr_csv_files_write(zr_csv_files *files, int64_t samples, const zr_scalar *scalars,
                                int count, zero_error *error);
-// The file of a scalar, zr_free; and whether `path` is one: of rows, after a header or what a write
-// that was cut short has left of one.
+// The first returns the file of a scalar, to be freed with zr_free. The second tells whether `path`
+// is such a file: rows after a header, or after the part of one that an interrupted write has left.
 char *zr_csv_files_path(const char *directory, zr_scalar_name name, zero_error *error);
 bool zr_csv_files_is_one(const char *path);
 void zr_csv_files_close(zr_csv_files *files); // NULL is allowed
 
-// Bytes of text[0..length) that stay where a run goes on from `done` samples: whole rows of its
-// last part with a step of at most that.
+// Returns how many bytes of text[0..length) stay if a run continues from `done` samples: whole
+// rows, of which those of the last part have a step of at most `done`.
 size_t zr_csv_keep(const char *text, size_t length, int64_t done);
 
 #endif

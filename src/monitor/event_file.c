@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST_OF_A_NAME = 1000 }; // files of one second, host and process
+enum { MOST_OF_A_NAME = 1000 }; // the most files of one second, host and process
 
 static const char *const tags[ZR_SCALAR_COUNT] = {
 #define TAG(name) [ZR_SCALAR_##name] = "Train/Samples/" #name,
@@ -23,7 +23,7 @@ static const char *const tags[ZR_SCALAR_COUNT] = {
 
 struct zr_event_file {
     zr_tail tail;
-    zr_buffer records; // on their way
+    zr_buffer records; // waiting to be written
 };
 
 static double now(void)
@@ -33,7 +33,7 @@ static double now(void)
     return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
-// A message under construction: no record of ours is longer.
+// A message under construction. No record of ours is longer.
 typedef struct message {
     unsigned char bytes[128];
     size_t length;
@@ -87,7 +87,7 @@ static void begin(message *m, double wall_time, int64_t step)
 {
     *m = (message){.length = 0};
     put_double(m, 0x09, wall_time);
-    if (!step) // what is zero is left out
+    if (!step) // protobuf omits zeros
         return;
     put_byte(m, 0x10);
     put_varint(m, (uint64_t)step);

@@ -7,14 +7,14 @@
 //              1a "brain.Event:2"                                  the first record
 //              2a Summary{0a Value{0a tag, 15 f32 simple_value}}   a scalar
 //              3a SessionLog{08 01}                                START: readers drop what they
-//                                                                  have at this step and above
+//                                                                  have from this step on
 #ifndef ZR_MONITOR_EVENT_FILE_H
 #define ZR_MONITOR_EVENT_FILE_H
 
 #include "base/alloc.h"
 #include "monitor/scalars.h"
 
-// Appends one record; pure. wall_time: seconds since 1970. Check out->failed.
+// Append one record each; pure. wall_time: seconds since 1970. Check out->failed.
 void zr_event_append_version(zr_buffer *out, double wall_time);
 void zr_event_append_start(zr_buffer *out, double wall_time, int64_t step);
 void zr_event_append_scalar(zr_buffer *out, double wall_time, int64_t step,
@@ -22,11 +22,11 @@ void zr_event_append_scalar(zr_buffer *out, double wall_time, int64_t step,
 
 typedef struct zr_event_file zr_event_file;
 
-// Creates a file of its own in the directory, which is there. done: the run goes on from that many
-// samples, and what earlier files show beyond is to be dropped; 0: it begins.
+// Creates a new file in the directory, which must exist. done: the run continues from that many
+// samples, and readers must drop what earlier files show beyond them; 0: it starts anew.
 zero_status zr_event_file_open(const char *directory, int64_t done, zr_event_file **out,
                                zero_error *error);
-// In one write; where that fails the file ends with its last whole record.
+// Writes the scalars at once. After a failure the file ends with its last complete record.
 zero_status zr_event_file_write(zr_event_file *file, int64_t samples, const zr_scalar *scalars,
                                 int count, zero_error *error);
 void zr_event_file_close(zr_event_file *file); // NULL is allowed

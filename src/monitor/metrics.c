@@ -1,5 +1,5 @@
-// Writes metrics.jsonl. Each line goes out in one write when its step ends: a reader never sees
-// half of one, and a run that is killed keeps what it had. Called by train/train on rank 0.
+// Writes metrics.jsonl. Each line is written at once when its step ends, so that a reader never
+// sees half of one and a run that is killed keeps its lines. Called by train/train on rank 0.
 #include "monitor/metrics.h"
 
 #include "base/json.h"
@@ -80,7 +80,7 @@ static void append_traffic(zr_buffer *line, const zero_traffic *traffic)
     zr_buffer_printf(line, "}");
 }
 
-// Of memory, device and host together; and by tier, where there is more than the device.
+// Writes memory, device and host together, and also by tier if more than the device is used.
 static void append_memory(zr_buffer *line, const zero_memory *memory)
 {
     int64_t tiers[ZERO_TIER_COUNT] = {0};

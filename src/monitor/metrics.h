@@ -1,18 +1,15 @@
-// metrics.jsonl: one object a step, written out when its step ends.
+// metrics.jsonl: one object per step, written when the step ends.
 //
 //   {"step":1,"loss":5.54,"lr":1e-05,"grad_norm":2.1,"tokens":768,"ms":36.1,"tok_s":21274,
 //    "comm":{"reduce_scatter":{"calls":6,"bytes":1048576},...},
 //    "mem":{"parameters":{"planned":1,"held":1},...}}
 //
-// Where something is offloaded, also "tiers":{"device":1,"host":1,"nvme":1}, the bytes held, and
-// what the step moved:
-// "io":{"host":{"down":1,"up":1},"nvme":{"read":1,"written":1}}.
+// If something is offloaded, there is also "tiers":{"device":1,"host":1,"nvme":1}, the bytes held,
+// and what the step moved: "io":{"host":{"down":1,"up":1},"nvme":{"read":1,"written":1}}.
 //
-// Floats have as many digits as bring the same bits back. Evaluations are objects of their own:
-// {"step":100,"val_loss":1.9}
-// - they have no key "loss". A run in fp16 has "loss_scale" on every line; a step that was skipped
-//   has "skipped":true, and its
-// grad_norm is null.
+// Floats have enough digits to give the same bits when read. Evaluations are objects of their own,
+// {"step":100,"val_loss":1.9}, without the key "loss". A run in fp16 has "loss_scale" on every
+// line; a step that was skipped has "skipped":true, and its grad_norm is null.
 #ifndef ZR_MONITOR_METRICS_H
 #define ZR_MONITOR_METRICS_H
 
@@ -25,16 +22,17 @@ typedef struct zr_metrics zr_metrics;
 typedef struct zr_metrics_step {
     int64_t step, tokens;
     double loss, lr, grad_norm, milliseconds, tokens_per_second;
-    double loss_scale;    // 0: the precision has none, and the line no such key
+    double loss_scale;    // 0: the precision has none, and the line has no such key
     bool skipped;         // the line says so
     zero_traffic traffic; // of this step alone
     zero_memory memory;
     zero_io io; // of this step alone
 } zr_metrics_step;
 
-// Goes on after the first `lines` lines of the file, which has them; 0: it is created, or emptied.
+// Continues after the first `lines` lines of the file, which must have them; 0: it is created, or
+// emptied.
 zero_status zr_metrics_open(const char *path, int64_t lines, zr_metrics **out, zero_error *error);
-// Steps that lines of the file tell of, and how long they took together.
+// Counts the steps in the lines of the file, and adds up their times.
 void zr_metrics_sum(const char *text, size_t length, int64_t *steps, double *milliseconds);
 int64_t zr_metrics_lines(const zr_metrics *metrics); // in the file; 0 for NULL
 zero_status zr_metrics_step_write(zr_metrics *metrics, const zr_metrics_step *step,

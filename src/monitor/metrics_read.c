@@ -37,7 +37,7 @@ zero_status zr_metrics_reader_next(zr_metrics_reader *r, json_t **out, zero_erro
     if (!whole && length == ZR_METRICS_MOST_LINE)
         return zr_fail(error, ZERO_ERR_DATA, "\"%s\", line %lld: more than %d bytes", r->path,
                        (long long)r->line, ZR_METRICS_MOST_LINE);
-    *out = whole ? json_loadb(r->text, length, 0, NULL) : NULL; // else a zero byte lies in it
+    *out = whole ? json_loadb(r->text, length, 0, NULL) : NULL; // not whole: it has a zero byte
     if (json_is_object(*out))
         return ZERO_OK;
     json_decref(*out);

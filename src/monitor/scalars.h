@@ -1,10 +1,10 @@
 // The numbers that monitors show, under DeepSpeed's names: tag "Train/Samples/lr", file
-// "Train_Samples_lr.csv", column "lr". Their x axis is the samples that all ranks have trained on
-// so far.
+// "Train_Samples_lr.csv", column "lr". Their x axis is the number of samples that all ranks have
+// trained on so far.
 #ifndef ZR_MONITOR_SCALARS_H
 #define ZR_MONITOR_SCALARS_H
 
-// Those of every step, of evaluations, and of the step's timers (milliseconds, summed over its
+// Numbers of every step, of evaluations, and of the step's timers (milliseconds, summed over its
 // micro-batches).
 #define ZR_SCALARS(X)                                                                              \
     X(train_loss)                                                                                  \

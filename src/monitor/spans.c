@@ -1,5 +1,4 @@
-// A record is written when it ends: what lies inside of a phase, or of a collective, has been
-// written before it.
+// A record is written when it ends, so what is inside a phase or a collective is written before it.
 #include "monitor/spans.h"
 
 int64_t zr_records_inside(const zr_recorder *recorder, int64_t first, int64_t i)
@@ -27,7 +26,7 @@ static void visit_phase(const zr_recorder *recorder, int64_t from, int64_t phase
             record = &recorder->records[i];
             if (zr_activity_is_aside(record->what))
                 continue;
-            // a collective is written after the waits inside of it
+            // A collective is written after the waits inside it, so its start comes before theirs.
             span.begin = ZR_MIN(span.begin, record->begin);
             span.end = record->end;
             span.flops += record->flops;

@@ -1,22 +1,22 @@
-// Time spans that follow from a step's records: which records lie inside a phase, and when each
-// unit's turn was.
+// Time spans that are computed from a step's records: which records are inside a phase, and when
+// each unit had its turn.
 #ifndef ZR_MONITOR_SPANS_H
 #define ZR_MONITOR_SPANS_H
 
 #include "base/recorder.h"
 
-// The first of the records that lie inside record i; i itself where there is none. They stand right
-// before it.
+// Returns the first of the records that are inside record i, or i if there are none. They come
+// directly before it.
 int64_t zr_records_inside(const zr_recorder *recorder, int64_t first, int64_t i);
 
-typedef struct zr_unit_span { // one turn of a unit: its records in a phase that follow one another
+typedef struct zr_unit_span { // one turn of a unit: its consecutive records in a phase
     zr_activity phase;
     int32_t unit;
     int64_t begin, end; // nanoseconds
     int64_t flops;
 } zr_unit_span;
 
-// Calls visit for every turn in the phases among records [first, count), in the order of time.
+// Calls `visit` for every turn in the phases among records [first, count), in the order of time.
 typedef void (*zr_unit_span_visit)(void *user, const zr_unit_span *span);
 void zr_for_unit_spans(const zr_recorder *recorder, int64_t first, zr_unit_span_visit visit,
                        void *user);

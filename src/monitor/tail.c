@@ -1,4 +1,4 @@
-// Appending whole entries to a file. Called by the files that monitors write.
+// Appends whole entries to a file. Called by the files that monitors write.
 #define _GNU_SOURCE
 #include "monitor/tail.h"
 
@@ -41,7 +41,7 @@ zero_status zr_tail_append(zr_tail *tail, zr_buffer *entries, zero_error *error)
                                                    "no memory for what goes to \"%s\"", tail->path)
                                          : write_all(tail, entries->data, entries->length, error);
     if (status != ZERO_OK && ftruncate(tail->fd, tail->length))
-        zr_error_prefix(error, "half an entry stays at the end"); // nothing more can be done
+        zr_error_prefix(error, "half an entry stays at the end"); // it cannot be removed
     entries->length = 0;
     entries->failed = false;
     return status;

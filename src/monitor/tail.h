@@ -1,4 +1,5 @@
-// A file that grows by whole entries: what a write that fails has left of one is cut off again.
+// A file that grows by whole entries: if a write fails, the part of an entry that it left is cut
+// off.
 #ifndef ZR_MONITOR_TAIL_H
 #define ZR_MONITOR_TAIL_H
 
@@ -6,16 +7,16 @@
 
 typedef struct zr_tail {
     int fd;         // -1: not open
-    int64_t length; // whole entries, bytes
+    int64_t length; // bytes of whole entries
     char *path;
 } zr_tail;
 
-// At the end of the file. flags: of open(2), besides writing and appending; errno is that of the
-// failure.
+// Opens the file at its end. flags: for open(2), in addition to those for writing and appending.
+// After a failure errno tells its cause.
 zero_status zr_tail_open(const char *path, int flags, zr_tail *out, zero_error *error);
-// Writes and empties `entries`; empties them too where it fails: ZERO_ERR_IO, or ZERO_ERR_MEMORY
-// where they have failed.
+// Writes `entries` and empties them, also after a failure: ZERO_ERR_IO, or ZERO_ERR_MEMORY if the
+// buffer itself has failed.
 zero_status zr_tail_append(zr_tail *tail, zr_buffer *entries, zero_error *error);
-void zr_tail_close(zr_tail *tail); // zeroed but for fd -1 is fine
+void zr_tail_close(zr_tail *tail); // a zeroed tail with fd -1 is allowed
 
 #endif

@@ -1,4 +1,4 @@
-// Records and turns of units as events. Called by train/train_profile on rank 0.
+// Writes records and turns of units as events. Called by train/train_profile on rank 0.
 #include "monitor/trace.h"
 
 #include "base/file.h"
@@ -46,7 +46,7 @@ static void append_order(int rank, int thread, const char *kind, int place, zr_b
     zr_buffer_printf(out, ",\"name\":\"%s\",\"args\":{\"sort_index\":%d}}", kind, place);
 }
 
-// Nanoseconds as microseconds with three decimals.
+// Writes nanoseconds as microseconds with three decimals.
 static void append_microseconds(zr_buffer *out, const char *key, int64_t nanoseconds)
 {
     int64_t size = nanoseconds < 0 ? -nanoseconds : nanoseconds;
@@ -66,7 +66,7 @@ static const char *name_of(const char *const *names, int count, int32_t number)
     return number >= 0 && number < count ? names[number] : NULL;
 }
 
-// What overlaps each other: each begins and ends for itself.
+// Writes a record that may overlap others as two events, its begin and its end.
 static void append_aside(const trace *trace, const zr_record *record, int64_t number)
 {
     const int64_t at[] = {record->begin, record->end};
@@ -117,7 +117,7 @@ static void append_turn(void *user, const zr_unit_span *span)
                      (long long)span->flops);
 }
 
-// As every trace of ours begins: with the name of rank 0.
+// Whether the file begins as every trace of ours does: with the name of rank 0.
 bool zr_trace_is_one(const char *path)
 {
     char head[256];

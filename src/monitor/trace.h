@@ -1,4 +1,4 @@
-// A Chrome trace (chrome://tracing, ui.perfetto.dev) of what ranks have recorded:
+// A Chrome trace (chrome://tracing, ui.perfetto.dev) of what the ranks have recorded:
 //
 //   {"displayTimeUnit": "ms", "traceEvents": [
 //   {"ph":"M","pid":0,"tid":0,"name":"process_name","args":{"name":"rank 0"}},
@@ -6,9 +6,9 @@
 //    "args":{"unit":"h.3","bytes":1,"flops":2}},
 //   ...]}
 //
-// A rank is a process; phases (and in them the turns of units), compute and communication are its
-// threads. ts and dur are microseconds, exact to the nanosecond: what lies inside of another record
-// lies inside of it in the trace.
+// A rank is a process of the trace; its threads are phases (with the turns of units in them),
+// compute, and communication. ts and dur are microseconds, exact to the nanosecond, so that a
+// record inside another one is also inside it in the trace.
 #ifndef ZR_MONITOR_TRACE_H
 #define ZR_MONITOR_TRACE_H
 
@@ -20,9 +20,9 @@ typedef struct zr_trace_names {
     int unit_count, slot_count;
 } zr_trace_names;
 
-bool zr_trace_is_one(const char *path); // whether that file begins as one
-// begin, then each rank, then end. Check out->failed. origin: nanoseconds on that rank's clock that
-// are 0 in the trace.
+bool zr_trace_is_one(const char *path); // whether that file begins like a trace
+// Call begin, then rank for each rank, then end. Check out->failed. origin: the nanoseconds on that
+// rank's clock that become 0 in the trace.
 void zr_trace_begin(zr_buffer *out);
 void zr_trace_rank(int rank, const zr_recorder *recorder, int64_t origin,
                    const zr_trace_names *names, zr_buffer *out);
