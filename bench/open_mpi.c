@@ -1,18 +1,18 @@
-// What the installed MPI's own collectives reach between ranks of this machine, in the lines of
-// `zero bench comm`, which starts this under mpirun to print it beside ours. argv[1]: seconds for
-// each figure, about.
+// Measures what the collectives of the installed MPI reach between ranks of this machine, and
+// prints it like `zero bench comm`, which starts this program under mpirun to show the figures next
+// to ours. argv[1]: seconds to spend on each figure, approximately.
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-// bytes of the whole operand
+// Bytes of the whole operand.
 static const int sizes[] = {4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20};
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
 typedef struct work {
     float *from, *to;
-    int ranks, count; // elements of the whole operand
+    int ranks, count; // count: elements of the whole operand
 } work;
 
 static void reduce_scatter(const work *w)
@@ -32,7 +32,7 @@ static void all_reduce(const work *w)
     MPI_Allreduce(w->from, w->to, w->count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
 }
 
-// Mean seconds of a call, the slowest rank's.
+// Returns the mean seconds of a call on the slowest rank.
 static double measure(void (*run)(const work *), const work *w, double seconds)
 {
     run(w);

@@ -1,12 +1,12 @@
 // A model of your own: a small convolutional classifier with batch normalisation, trained with ZeRO
-// through include/zero/ alone.
+// through nothing but include/zero/.
 //
 //   zero run --ranks 2 build/examples/classifier
-//   mpirun -n 2 build/examples/classifier           likewise
+//   mpirun -n 2 build/examples/classifier           the same with MPI
 //
-// Two units. "conv" owns a trainable piece (filters, scale, shift) and a buffer piece (running mean
-// and variance, which all ranks average); "classify" pools 2x2 and is the loss. The images are
-// drawn here: noisy bars and blobs in four classes.
+// It has two units. "conv" owns a trainable piece (filters, scale, shift) and a buffer piece
+// (running mean and variance, which all ranks average). "classify" pools 2x2 and computes the loss.
+// The images are drawn here: noisy bars and blobs in four classes.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,8 +24,8 @@ enum {
     BATCH = 16
 };
 enum { FILTERS, SCALE, SHIFT };          // tensors of conv's trainable piece
-enum { RUNNING_MEAN, RUNNING_VARIANCE }; // of its buffer piece
-enum { WEIGHT, BIAS };                   // of classify's piece
+enum { RUNNING_MEAN, RUNNING_VARIANCE }; // tensors of its buffer piece
+enum { WEIGHT, BIAS };                   // tensors of classify's piece
 static const float MOMENTUM = 0.1f, EPSILON = 1e-5f;
 
 static const zero_tensor_desc conv_tensors[] = {
@@ -87,7 +87,7 @@ static const zero_piece_desc conv_pieces[] = {{ZERO_TRAINABLE, 3, conv_tensors},
                                               {ZERO_BUFFER, 2, running_tensors}};
 static const zero_piece_desc classify_pieces[] = {{ZERO_TRAINABLE, 2, classify_tensors}};
 
-typedef struct conv_saved {                   // from forward to backward
+typedef struct conv_saved {                   // kept from forward to backward
     float mean[CHANNELS], variance[CHANNELS]; // of this micro-batch
     float normal[];                           // (batch, CHANNELS, PIXELS) convolved and normalised
 } conv_saved;
@@ -135,8 +135,8 @@ static void batch_statistics(const float *x, int64_t batch, int channel, float *
     *variance = (float)(squares / count - sum / count * (sum / count));
 }
 
-// y = relu(scale * (conv(x) - mean) / sqrt(variance + eps) + shift), with the micro-batch's
-// statistics, or in evaluation the running ones.
+// Computes y = relu(scale * (conv(x) - mean) / sqrt(variance + eps) + shift), with the statistics
+// of the micro-batch or, in evaluation, the running ones.
 static zero_status conv_forward(zero_context *context, const zero_tensors *in,
                                 const zero_tensors *out)
 {
@@ -170,7 +170,7 @@ static zero_status conv_forward(zero_context *context, const zero_tensors *in,
 
 static void set_or_add(float *to, float value, int add) { *to = add ? *to + value : value; }
 
-// Gradient of one channel; d holds dL/dy and ends as dL/d(convolved).
+// Computes the gradient of one channel; d holds dL/dy, and becomes dL/d(convolved).
 static void channel_backward(zero_context *context, const float *y, float *d, int c, int64_t batch)
 {
     const conv_saved *saved = context->saved;
@@ -266,7 +266,7 @@ static int probabilities(const float *features, const float *weight, const float
     return best;
 }
 
-// Mean cross-entropy; the predicted classes go to the batch's third tensor.
+// Computes the mean cross-entropy, and writes the predicted classes to the batch's third tensor.
 static zero_status classify_forward(zero_context *context, const zero_tensors *in,
                                     const zero_tensors *out)
 {
@@ -330,7 +330,8 @@ static const zero_unit units[] = {
 };
 static const zero_model model = {"classifier", 2, units};
 
-// Image number n: noise, and a horizontal bar, a vertical bar, a diagonal or a blob somewhere.
+// Draws image number n: noise, and a horizontal bar, a vertical bar, a diagonal or a blob
+// somewhere. Returns its class.
 static int draw(uint64_t n, float *image)
 {
     uint64_t random = n * 6364136223846793005u + 1442695040888963407u;

@@ -1,8 +1,8 @@
-// Training inside a program of your own, ranks as threads: no launcher, no file.
+// Training inside a program of your own, with threads as ranks: no launcher, no file.
 //
 //   build/examples/embed [RANKS] [STEPS]
 //
-// A tiny GPT-2 learns to count: after digit d comes (d + 1) mod 10. Every thread is a rank with
+// A tiny GPT-2 learns to count: digit d is followed by (d + 1) mod 10. Every thread is a rank of
 // ZeRO stage 3.
 #include <pthread.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-// Which cores each rank gets: equal shares of the cores that this process may use, as whole cores,
-// neighbours together.
+// Assigns cores to ranks: equal shares of the cores that this process may use, in whole cores, with
+// neighbouring cores together.
 #define _GNU_SOURCE
 #include "base/cpu.h"
 #include "launch/run_ranks.h"
@@ -7,7 +7,7 @@
 #include <hwloc.h>
 #include <hwloc/glibc-sched.h>
 
-// The n-th of the cores that `allowed` touches: what of it is allowed.
+// Adds the allowed part of the n-th core that `allowed` touches.
 static bool nth_core(hwloc_topology_t topology, hwloc_const_cpuset_t allowed, int n,
                      hwloc_bitmap_t add_to)
 {

@@ -1,5 +1,5 @@
-// zero_run: a program on N ranks of this machine. The memory that they share is made here and
-// handed on by descriptor.
+// zero_run: runs a program on N ranks of this machine. It creates the memory that they share, and
+// passes it on by its descriptor.
 #define _GNU_SOURCE
 #include "launch/run_ranks.h"
 
@@ -26,7 +26,7 @@ static const char *const variables[VARIABLES] = {
     JOB_VARIABLE,      "RANK",          "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
     ZR_MEMFD_VARIABLE, RESTART_VARIABLE};
 
-// the parent's, with this rank's variables in place of any of the same names
+// The parent's environment, in which this rank's variables replace any of the same names.
 typedef struct rank_environment {
     char **list;
     char own[VARIABLES][VARIABLE_BYTES];
@@ -42,8 +42,8 @@ static bool is_own(const char *entry)
     return false;
 }
 
-// crowded: ranks without cores of their own, whose OpenMP teams must not spin, unless the user says
-// otherwise.
+// crowded: the ranks have no cores of their own, so their OpenMP teams must not spin, unless the
+// user has set otherwise.
 static zero_status make_environment(rank_environment *out, bool crowded, zero_error *error)
 {
     size_t count = 0, kept = 0;
@@ -77,7 +77,7 @@ static bool is_program(const char *path)
     return stat(path, &info) == 0 && S_ISREG(info.st_mode) && access(path, X_OK) == 0;
 }
 
-// As a shell would: a name with a slash is a path, any other is looked up in PATH.
+// Finds a program as a shell would: a name with a slash is a path, any other is looked up in PATH.
 static zero_status find_program(const char *name, char out[static 4096], zero_error *error)
 {
     if (strchr(name, '/')) {
@@ -96,18 +96,18 @@ static zero_status find_program(const char *name, char out[static 4096], zero_er
     return zr_fail(error, ZERO_ERR_USAGE, "cannot start %s: no such program in PATH", name);
 }
 
-typedef struct placement { // (ranks) each
+typedef struct placement { // arrays of (ranks)
     zr_child *children;
     cpu_set_t *masks;
     bool *bound;
 } placement;
 
-typedef struct attempt { // to run the program
+typedef struct attempt { // one attempt to run the program
     const zero_run_options *options;
     const char *path;
     int ranks, number; // number: attempts before this one
     int dead;          // ranks that died in it
-    char job[48];      // of all attempts, and of no other run
+    char job[48];      // common to all attempts, and unique to this run
 } attempt;
 
 static zero_status start_ranks(const attempt *a, zr_local_host *host, placement *place,
@@ -172,9 +172,9 @@ static zero_status run_once(attempt *a, int *exit_code, zero_error *error)
     return status;
 }
 
-// Whether another attempt may do better: a rank died, or was failed by a disk or by another rank.
-// What is wrong with the program's arguments, data or configuration stays wrong; but a
-// configuration that fewer ranks cannot run, still fewer may.
+// Whether another attempt may do better: a rank died, or failed because of a disk or of another
+// rank. Wrong arguments, data or configuration stay wrong. But a configuration that fewer ranks
+// cannot run may still run on even fewer.
 static bool prepare_next(attempt *a, int exit_code, int restarts)
 {
     const zero_run_options *options = a->options;

@@ -1,4 +1,4 @@
-// Starting and supervising the ranks of one machine (contract 10), between the files of run*.c.
+// Starting and supervising the ranks of one machine (contract 10): what the files run*.c share.
 #ifndef ZR_LAUNCH_RUN_RANKS_H
 #define ZR_LAUNCH_RUN_RANKS_H
 
@@ -9,29 +9,30 @@
 #include <zero/run.h>
 
 typedef struct zr_child {
-    pid_t pid;       // 0: ended and reaped, or never started
-    int pidfd;       // -1: this kernel has none
-    int wait_status; // once ended
+    pid_t pid;       // 0: it has ended and was reaped, or was never started
+    int pidfd;       // -1: this kernel does not provide them
+    int wait_status; // once it has ended
 } zr_child;
 
-// run_bind.c: cores of its own for each rank where there are enough; bound[r] false: the rank keeps
-// the parent's.
+// run_bind.c: gives each rank cores of its own, if there are enough. bound[r] false: the rank keeps
+// the parent's cores.
 void zr_run_bind(int ranks, cpu_set_t *masks, bool *bound);
 
 typedef struct zr_spawn {
-    const char *path; // of the program, found
+    const char *path; // where the program was found
     const char *const *argv;
     char **environment;
     int memfd;             // kept open in the child
     const cpu_set_t *mask; // NULL: the parent's
 } zr_spawn;
 
-// run_spawn.c. The child is killed when the calling thread's process ends. ZERO_ERR_USAGE where the
-// program cannot be executed.
+// run_spawn.c: starts a rank. The child is killed when the calling thread's process ends. Returns
+// ZERO_ERR_USAGE if the program cannot be executed.
 zero_status zr_run_spawn(const zr_spawn *spawn, zr_child *out, zero_error *error);
 
-// run_watch.c: until every child has ended and is reaped. *exit_code and the message are those of
-// the first failure; *dead: ranks that a signal ended, the supervisor's own not counted.
+// run_watch.c: waits until every child has ended and was reaped. *exit_code and the message are
+// those of the first failure; *dead: ranks that a signal ended, except for the supervisor's own
+// signals.
 zero_status zr_run_watch(zr_local_host *host, zr_child *children, const zero_run_options *options,
                          int *exit_code, int *dead, zero_error *error);
 

@@ -1,6 +1,6 @@
-// Starts one rank. posix_spawn's own mechanism, vfork and exec at once, written out: posix_spawn
-// can neither bind the child to cores nor have it die with its parent, and both must hold before
-// the first instruction of a program that is not ours.
+// Starts one rank. This is posix_spawn's own mechanism, vfork followed at once by exec, written
+// out: posix_spawn can neither bind the child to cores nor make it die with its parent, and both
+// must be in effect before the first instruction of a program that is not ours.
 #define _GNU_SOURCE
 #include "launch/run_ranks.h"
 
@@ -12,13 +12,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// Between vfork and exec: the parent's memory, so system calls and nothing else. Returns why exec
-// failed.
+// Runs between vfork and exec. It shares the parent's memory, so it makes system calls and nothing
+// else. Returns why exec failed.
 static int become_rank(const zr_spawn *spawn, pid_t parent, const sigset_t *signals)
 {
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent)
         return ESRCH;
-    // a rank that is not bound runs all the same
+    // A rank that cannot be bound runs all the same, so failure is ignored.
     if (spawn->mask)
         sched_setaffinity(0, sizeof *spawn->mask, spawn->mask);
     if (fcntl(spawn->memfd, F_SETFD, 0))

@@ -1,6 +1,6 @@
-// The supervisor: waits for its children, passes on what it is asked, tells the others when one
+// The supervisor: waits for its children, passes on what the caller asks, tells the others when one
 // fails, and ends those that do not end by themselves.
-// Invariant: it returns only when every child is reaped.
+// Invariant: it returns only after every child has been reaped.
 #define _GNU_SOURCE
 #include "base/alloc.h"
 #include "base/bytes_text.h"
@@ -17,11 +17,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// After a failure the ranks hear of it from each other and end with a message of their own; then
-// they are asked, then made to.
+// After a failure, ranks learn of it from each other and end with a message of their own. Those
+// that have not ended after ASK_AFTER get SIGTERM, after KILL_AFTER SIGKILL.
 static const double ASK_AFTER = 0.7, KILL_AFTER = 1.4, LOOK_EVERY = 0.05; // seconds
-// Asked to end, the ranks have their time; from the first that has ended on, the others have this
-// much.
+// If the caller asks them to end, ranks have GRACE seconds. Once the first has ended, the others
+// have LINGER seconds.
 static const double GRACE = 30, LINGER = 10;
 
 typedef struct watch {
@@ -29,13 +29,13 @@ typedef struct watch {
     zr_child *children;
     struct pollfd *polls;
     const zero_run_options *options;
-    int alive, first;        // rank of the first that failed, -1: none
-    int signal;              // that the caller wants the ranks to end with, 0: none
-    double failed_at;        // when the end of a failure began
-    double kill_at;          // of an end that was asked for
+    int alive, first;        // first: the rank whose failure is reported, -1: none
+    int signal;              // by which the caller wants the ranks to end, 0: none
+    double failed_at;        // when the end after a failure began
+    double kill_at;          // when an end that was asked for becomes SIGKILL
     int sent;                // the strongest signal that was sent to all
-    int noted;               // of *options->notes
-    int dead;                // ranks that a signal ended which was not sent here
+    int noted;               // how much of *options->notes was passed on
+    int dead;                // ranks that ended by a signal not sent from here
     zr_cgroup_memory memory; // before the ranks began
 } watch;
 
@@ -86,7 +86,7 @@ static void pass_on(const watch *w, int number)
     for (int r = 0; r < w->host->ranks; r++) {
         if (w->children[r].pid) {
             kill(w->children[r].pid, number);
-            kill(w->children[r].pid, SIGCONT); // a stopped rank hears nothing
+            kill(w->children[r].pid, SIGCONT); // a stopped rank does not react otherwise
         }
     }
 }
@@ -97,8 +97,8 @@ static void send_all(watch *w, int number)
     w->sent = number;
 }
 
-// What the caller asks for: SIGINT may have reached the ranks from the terminal already, so it is
-// another one that asks them.
+// Does what the caller asks. SIGINT may have reached the ranks from the terminal already, so they
+// are sent SIGTERM in its place.
 static void obey(watch *w)
 {
     const zero_run_options *options = w->options;
@@ -126,8 +126,8 @@ static void end_the_rest(watch *w)
         send_all(w, SIGTERM);
 }
 
-// The words of a rank that gave up are the message; without them the first failure is told as the
-// communicator noticed it.
+// Returns the message of a rank that gave up; otherwise the first failure as the communicator
+// noticed it.
 static const char *own_words(const zr_local_failure *failure)
 {
     char prefix[96];
@@ -142,7 +142,7 @@ static int code_of(int wait_status)
     return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
 }
 
-// Whether a rank died of what it was sent at the caller's wish.
+// Whether a rank died of the signal that it was sent because the caller asked for the end.
 static bool died_as_asked(const watch *w)
 {
     for (int r = 0; r < w->host->ranks; r++) {
@@ -154,8 +154,8 @@ static bool died_as_asked(const watch *w)
     return false;
 }
 
-// The kernel ends a process of a control group that has met its limit, and says so only in the
-// group's counters.
+// Describes the memory of the control group, because the kernel kills a process of a group at its
+// limit and tells it only in the group's counters.
 static void describe_memory(const watch *w, const zr_local_failure *failure, char *out, size_t size)
 {
     const zr_cgroup_memory now = zr_cgroup_memory_look("");
@@ -178,8 +178,8 @@ static void describe_memory(const watch *w, const zr_local_failure *failure, cha
              limit, plan);
 }
 
-// The first failure that anyone noticed decides; a rank's own exit code, where it had one, is
-// handed on.
+// Reports the first failure that anyone noticed. If the rank has an exit code of its own, that is
+// passed on.
 static zero_status report(const watch *w, int *exit_code, zero_error *error)
 {
     zr_local_failure failure;

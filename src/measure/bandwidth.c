@@ -1,11 +1,12 @@
 // The file of bandwidths: ~/.cache/libzero/bandwidth.json, or below XDG_CACHE_HOME.
 //
-//   {"format": 1, "machines": {HOST: {"processor": NAME,
-//                                     "memory": {"measured": SECONDS, "copy": B/s, "update": B/s},
-//                                     "disks": {"MAJOR:MINOR MOUNT": {"measured": SECONDS, "read":
-//                                     B/s, "write": B/s, "mix": B/s,
-//                                                                     "direct": BOOL, "block":
-//                                                                     BYTES, "depth": N}}}}}
+//   {"format": 1,
+//    "machines": {HOST: {"processor": NAME,
+//                        "memory": {"measured": SECONDS, "copy": B/s, "update": B/s},
+//                        "disks": {"MAJOR:MINOR MOUNT": {"measured": SECONDS,
+//                                                        "read": B/s, "write": B/s, "mix": B/s,
+//                                                        "direct": BOOL, "block": BYTES,
+//                                                        "depth": N}}}}}
 //
 // It is replaced as a whole. If two processes do so at once, the figures of one are lost, but they
 // can be measured again.

@@ -1,7 +1,7 @@
 // The monitors of a run on rank 0: tensorboard and csv_monitor of the configuration. Their files
-// begin with the first step that there is something of, so that they know whether the run goes on
-// from a checkpoint. Monitoring never ends a run: what cannot be written is warned of once, tried
-// again at every step, and missing.
+// are opened when the first step has something for them, because only then is it known whether the
+// run continues from a checkpoint. Monitoring never ends a run: if something cannot be written, one
+// warning is given, every step tries again, and the points in between are missing.
 #include "base/file.h"
 #include "files/own.h"
 #include "monitor/breakdown.h"
@@ -18,10 +18,10 @@ typedef struct monitors {
     const zero_logger *logger;
     zr_event_file *events; // NULL: not open
     zr_csv_files *tables;
-    int64_t done; // samples before the first of this run
+    int64_t done; // samples that were trained on before this run
     bool begun;
-    bool owes;                     // the evaluation after `done` samples is made again
-    bool events_fail, tables_fail; // what was tried last
+    bool owes;                     // the evaluation after `done` samples will be repeated
+    bool events_fail, tables_fail; // whether the last attempt to write failed
 } monitors;
 
 static bool is_asked(const zr_config *config)
@@ -43,7 +43,7 @@ static zero_status prepare_one(const zr_monitor_config *monitor, const char *nam
     return status;
 }
 
-// Rows are appended to those of an earlier run, to nothing else.
+// Checks that rows would be appended only to files of an earlier run.
 static zero_status check_tables(const zr_monitor_config *monitor, zero_error *error)
 {
     for (int name = 0; name < ZR_SCALAR_COUNT && monitor->enabled; name++) {
@@ -64,7 +64,7 @@ static zero_status prepare(const zr_config *config, zero_error *error)
     return check_tables(&config->csv_monitor, error);
 }
 
-// One warning when it begins to fail, one line when it writes again.
+// Warns once when writing begins to fail, and logs one line when it succeeds again.
 static void tell(const monitors *m, const char *name, int64_t samples, bool fails, bool *failed,
                  const zero_error *error)
 {
@@ -95,7 +95,7 @@ static zero_status write_tables(monitors *m, int64_t samples, const zr_scalar *s
     return zr_csv_files_write(m->tables, samples, scalars, count, error);
 }
 
-// samples: trained on so far; fresh: of them, those of the step that ends here (0: an evaluation).
+// samples: trained on so far; fresh: those of them from the step that ends here (0: an evaluation).
 static void write_all(monitors *m, int64_t samples, int64_t fresh, const zr_scalar *scalars,
                       int count)
 {
@@ -113,7 +113,7 @@ static void write_all(monitors *m, int64_t samples, int64_t fresh, const zr_scal
     }
 }
 
-// As DeepSpeed: where something times the steps anyway, monitors show it.
+// Whether monitors show times: as in DeepSpeed, if something times the steps anyway.
 static bool shows_times(const zr_config *config)
 {
     return config->wall_clock_breakdown || config->flops_profiler.enabled;
@@ -156,7 +156,8 @@ static int add_times(const zr_observed *seen, zr_scalar *scalars)
     return ZR_COUNT(shown);
 }
 
-// The learning rate and the loss scale are those of the next step, as DeepSpeed shows them.
+// Writes the scalars of a step. As in DeepSpeed, learning rate and loss scale are those of the next
+// step.
 static zero_status step_done(void *own, const zr_observed *seen, const zero_step_info *info,
                              zero_error *error)
 {

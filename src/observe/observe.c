@@ -1,6 +1,6 @@
-// The observer of an engine. A step that is wanted is recorded from step_begun to step_done, so
-// that what happens between steps (evaluations, samples) neither fills the room nor stands in a
-// table.
+// The observer of an engine. A step is recorded, if anything wants it, from step_begun to
+// step_done, so that what happens between steps (evaluations, samples) neither fills the room nor
+// appears in a table.
 #include "observe/observe.h"
 
 #include "comm/agree.h"
@@ -22,9 +22,9 @@ static const zr_observe_sink *const our_sinks[] = {
 };
 
 struct zr_observation {
-    zr_observed seen; // the engine is not owned; the rest is
+    zr_observed seen; // the observation owns all of it, except for the engine
     zero_logger logger;
-    bool reports; // rank 0: what the configuration asks for
+    bool reports; // rank 0, and the configuration asks for something
     zr_step_range kept;
     const zr_observe_sinks *sinks;
     void *own[]; // (sinks->count)
@@ -46,13 +46,14 @@ static bool asks_for_records(const zr_observe_sinks *sinks, const zr_config *con
     return false;
 }
 
-// On ranks that report nothing no sink is open.
+// Whether a sink is open. On ranks that do not report, none is.
 static bool is_open(const zr_observation *o, int sink)
 {
     return o->reports && o->sinks->at[sink]->is_asked(o->seen.config);
 }
 
-// Steps before the kept ones are recorded too: by them the room is known to be large enough.
+// Whether a step is recorded. Those before the kept ones are recorded too, to make sure that the
+// room is large enough.
 static bool is_recorded(const zr_observation *o, int64_t step)
 {
     if (step <= o->kept.last)
@@ -63,8 +64,8 @@ static bool is_recorded(const zr_observation *o, int64_t step)
     return false;
 }
 
-// More than what units of our own models record, unless their rows are cut very fine; a room that
-// was too small grows.
+// Returns more records than units of our own models make, unless their rows are cut very fine. If
+// the room is too small after all, it grows.
 static int64_t records_expected(const zr_plan *plan, zr_step_range kept)
 {
     int64_t rows = plan->shape.batch * plan->shape.seq;
@@ -93,7 +94,8 @@ zero_status zr_observed_log(const zr_observed *seen, const char *name, zr_buffer
     return ZERO_OK;
 }
 
-// Between steps: room for twice of what was there, and what it holds.
+// Replaces a recorder that was too small by one with room for twice as many records, and copies
+// what it held. Called between steps.
 static zero_status grow(zr_observation *o, int64_t step, zero_error *error)
 {
     zr_recorder *larger, *old = o->seen.recorder;
@@ -182,7 +184,7 @@ static zero_status prepare(zr_observation *o, zero_error *error)
     return ZERO_OK;
 }
 
-// This rank's observation; NULL where it has nothing to see.
+// Makes this rank's observation, or NULL if it has nothing to observe.
 static zero_status make(const zr_observe_sinks *sinks, zero_engine *engine,
                         const zero_logger *logger, zr_step_range kept, zr_observation **out,
                         zero_error *error)
@@ -208,7 +210,7 @@ static zero_status make(const zr_observe_sinks *sinks, zero_engine *engine,
     return status;
 }
 
-// On failure nothing is left of it.
+// Frees the observation after a failure.
 static zero_status settle(zero_status status, zr_observation **out)
 {
     if (status != ZERO_OK && *out) {

@@ -1,10 +1,11 @@
-// wall_clock_breakdown and memory_breakdown: a line each for the steps that are printed.
+// wall_clock_breakdown and memory_breakdown: one line each for the steps that are printed.
 #include "monitor/breakdown.h"
 #include "observe/sinks.h"
 
 #include <sys/resource.h>
 
-// Where nobody says how often: every step up to 10, every tenth up to 100, and so on.
+// Whether a step is printed. If the configuration does not say how often: every step up to 10,
+// every tenth up to 100, and so on.
 static bool prints(const zr_config *config, int64_t step)
 {
     int64_t every = config->steps_per_print;
@@ -37,7 +38,7 @@ static zr_wanted memory_wants(const zr_config *config, int64_t step)
     return prints(config, step) ? ZR_WANTS_STEP : ZR_WANTS_NOTHING;
 }
 
-// step 0: at the start.
+// step: 0 means at the start.
 static zero_status say_memory(const zr_observed *seen, int64_t step, zero_error *error)
 {
     zr_buffer text = {0};

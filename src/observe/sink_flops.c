@@ -1,4 +1,4 @@
-// flops_profiler: the table of one step, into the log or a file of its own.
+// flops_profiler: the table of one step, in the log or in a file of its own.
 #include "base/file.h"
 #include "files/own.h"
 #include "monitor/breakdown.h"
@@ -11,7 +11,7 @@ static zr_wanted wants(const zr_config *config, int64_t step)
     return config->flops_profiler.step == step ? ZR_WANTS_RECORDS : ZR_WANTS_NOTHING;
 }
 
-// A file that cannot be written, or is something else, is refused before the first step.
+// Refuses, before the first step, a file that cannot be written or is something else.
 static zero_status check_output(const zr_observed *seen, void **own, zero_error *error)
 {
     const char *path = seen->config->flops_profiler.output_file;

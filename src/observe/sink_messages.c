@@ -1,5 +1,5 @@
-// comms_logger: the messages of all steps, as a table at the end; verbose: those of the first step,
-// one by one.
+// comms_logger: a table of the messages of all steps at the end. If verbose, also the messages of
+// the first step, one by one.
 #include "monitor/breakdown.h"
 #include "observe/sinks.h"
 
