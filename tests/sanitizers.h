@@ -1,4 +1,4 @@
-// Which sanitizer a test is built for, on compilers that tell it in either way.
+// Tells which sanitizer a test is built with, on compilers that report it in either way.
 #ifndef TESTS_SANITIZERS_H
 #define TESTS_SANITIZERS_H
 
@@ -18,7 +18,7 @@
 #endif
 #endif
 
-// slow: of matrices that the release build tries whole a sample will do
+// The build is slow: of cases that the release build tries completely, a sample is enough.
 #define SANITIZED (UNDER_TSAN || UNDER_ASAN)
 
 #endif

@@ -1,4 +1,4 @@
-// The slots of a table of functions, by the names that its header declares: a test over the table
+// The slots of a table of functions, under the names that its header declares. A test of the table
 // takes its rows from here, so that a slot without a test fails by name.
 #ifndef TESTS_TABLE_SLOTS_H
 #define TESTS_TABLE_SLOTS_H
@@ -36,7 +36,7 @@ static inline char *read_header(const char *path)
     return text;
 }
 
-// Comments may name functions, so they are blanked.
+// Blanks comments, because they may name functions.
 static inline void blank_comments(char *text)
 {
     bool inside = false;
@@ -47,9 +47,9 @@ static inline void blank_comments(char *text)
     }
 }
 
-// The names in (*NAME)( between `typedef struct TYPE {` and its closing brace, in order. `bytes`:
-// what the slots take in memory, which must be a pointer each: else this reader and the compiler
-// have read different things.
+// Returns the names in (*NAME)( between `typedef struct TYPE {` and its closing brace, in order.
+// `bytes` is the size of the slots in memory. It must be that of one pointer per name; otherwise
+// this reader and the compiler have read different things.
 static inline table_slots read_slots(const char *path, const char *type, size_t bytes)
 {
     table_slots slots = {0};

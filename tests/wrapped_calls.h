@@ -1,5 +1,4 @@
-// Calls that the linker wraps (-Wl,--wrap=NAME), so that the nth of them ends the process, or
-// fails.
+// Calls that the linker wraps (-Wl,--wrap=NAME), so that the nth of them fails or ends the process.
 #ifndef TESTS_WRAPPED_CALLS_H
 #define TESTS_WRAPPED_CALLS_H
 
@@ -8,10 +7,10 @@
 #include <stdbool.h>
 #include <unistd.h>
 
-enum { DIED = 77 }; // how the process ends
+enum { DIED = 77 }; // the exit code of a process that was ended
 
 static struct {
-    atomic_int in; // the call that it happens in, of any thread, 1 = the next; 0: none
+    atomic_int in; // number of calls, of any thread, until it happens: 1 = the next; 0: never
     int reason;    // errno; 0: the process ends, as by a kill
 } fault;
 

@@ -1,4 +1,4 @@
-// A directory of a test's own, removed with what is in it.
+// A directory of a test's own, which is removed together with its contents.
 #ifndef TESTS_BASE_SCRATCH_DIRECTORY_H
 #define TESTS_BASE_SCRATCH_DIRECTORY_H
 
@@ -16,7 +16,7 @@
 
 typedef struct scratch {
     char directory[256];
-    char path[512]; // what scratch_path returned last
+    char path[512]; // the path that scratch_path returned last
 } scratch;
 
 static inline int scratch_open(void **state)
@@ -51,7 +51,7 @@ static inline void scratch_write(scratch *made, const char *name, const char *te
     assert_int_equal(fclose(file), 0);
 }
 
-// How many files and directories lie in it, hidden ones too.
+// Returns how many files and directories are in it, including hidden ones.
 static inline int scratch_entries(const char *directory)
 {
     DIR *stream = opendir(directory);

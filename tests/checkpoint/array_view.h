@@ -1,4 +1,4 @@
-// A view of weights that lie in memory: ranges in an array.
+// A view of weights in memory: ranges in an array.
 #ifndef TEST_CHECKPOINT_ARRAY_VIEW_H
 #define TEST_CHECKPOINT_ARRAY_VIEW_H
 
@@ -32,7 +32,7 @@ static inline zero_status array_view_outline(void *user, int part, zr_range_use 
     return ZERO_OK;
 }
 
-// `array` stays where it is.
+// Fills in the view. `array` must not move afterwards.
 static inline void array_view_fill(array_view *array, const zero_tensor_desc *const *tensors,
                                    int tensor_count, zr_weight_range *ranges, int count)
 {

@@ -1,5 +1,5 @@
-// Safetensors files for tests: raw ones from a header and a number of data bytes, and the reference
-// implementation's golden one.
+// Safetensors files for tests: raw ones made from a header and a number of data bytes, and the
+// golden one of the reference implementation.
 #ifndef TESTS_CHECKPOINT_ST_FILES_H
 #define TESTS_CHECKPOINT_ST_FILES_H
 
@@ -15,8 +15,8 @@ typedef struct golden_tensor {
     int64_t elements;
 } golden_tensor;
 
-// As tests/oracle/safetensors_golden.py lists them. Element i: (i - 3) / 4 in floating types, i - 3
-// in signed integers, i in bytes.
+// The tensors that tests/oracle/safetensors_golden.py writes. Element i is (i - 3) / 4 in floating
+// types, i - 3 in signed integers, and i in bytes.
 static const golden_tensor golden[] = {
     {{"transformer.wte.weight", ZERO_F32, 2, (const int64_t[]){3, 4}}, 12},
     {{"transformer.h.0.ln_1.bias", ZERO_F32, 1, (const int64_t[]){5}}, 5},
@@ -37,8 +37,8 @@ static inline char *golden_read(size_t *length)
     return data;
 }
 
-// Overwrites in place: a file that is truncated to nothing and written anew goes to the disk each
-// time on ext4.
+// Writes a file, overwriting it in place, because on ext4 a file that is truncated to nothing and
+// written again goes to the disk each time.
 static inline const char *st_write_bytes(scratch *made, const char *name, const void *bytes,
                                          size_t length)
 {
@@ -50,7 +50,7 @@ static inline const char *st_write_bytes(scratch *made, const char *name, const 
     return made->path;
 }
 
-// Length, header, and data_bytes of zeros.
+// Writes a file from the length of the header, the header, and data_bytes of zeros.
 static inline const char *st_write(scratch *made, const char *name, const char *header,
                                    size_t data_bytes)
 {

@@ -1,6 +1,6 @@
-// Every operation of a communicator, on values whose sum depends on the order of additions, against
-// sums computed here by the recursion of contract 3. The digest is the same on all ranks, and must
-// be on all communicators of one size.
+// Runs every operation of a communicator on values whose sum depends on the order of additions, and
+// compares the results with sums computed here by the recursion of contract 3. The digest is the
+// same on all ranks, and must be the same on all communicators of one size.
 #ifndef TESTS_COMM_EXERCISE_H
 #define TESTS_COMM_EXERCISE_H
 
@@ -8,16 +8,17 @@
 #include "comm/communicator.h"
 #include "comm/window.h"
 
-// ZERO_ERR_DATA names the operation whose result is not the oracle's.
+// Returns ZERO_ERR_DATA, naming the operation, if a result is not the oracle's.
 zero_status exercise(zero_comm *comm, uint64_t *digest, zero_error *error);
 
-// The tree of contract 3 over values[0..ranks), by plain recursion.
+// Sums values[0..ranks) along the tree of contract 3, by plain recursion.
 float oracle_sum(const float *values, int ranks);
 
-// Element i of an array of F32, BF16 or F16, by the single conversions of base/dtype.h.
+// Store and load element i of an array of F32, BF16 or F16, by the single conversions of
+// base/dtype.h.
 void store_as(zero_dtype dtype, void *data, int64_t i, float value);
 float load_as(zero_dtype dtype, const void *data, int64_t i);
-float rounded_to(zero_dtype dtype, float value); // as it would come back from storage
+float rounded_to(zero_dtype dtype, float value); // the value after it was stored and loaded
 
 typedef zero_status (*rank_function)(zero_comm *comm, void *user, zero_error *error);
 
@@ -26,11 +27,11 @@ typedef struct rank_result {
     zero_error error;
 } rank_result;
 
-// Runs `function` on `ranks` threads, each with its communicator of zero_comm_threads.
+// Runs `function` on `ranks` threads, each with its communicator from zero_comm_threads.
 void run_threads(int ranks, double timeout, rank_function function, void *user,
                  rank_result *results);
 
-// Fail the test where a rank did not end well, or not as it should have.
+// Fail the test if a rank did not end well, or not as it should have.
 void expect_all_ok(const rank_result *results, int ranks);
 void expect_message(const rank_result *result, zero_status status, const char *words);
 

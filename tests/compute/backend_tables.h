@@ -1,5 +1,5 @@
-// The tables of a backend and the slots of each, so that a test takes its rows from them and a slot
-// that it forgets fails by name.
+// The tables of a backend and the slots of each. A test takes its rows from them, so that a slot
+// without a row fails by name.
 #ifndef TESTS_COMPUTE_BACKEND_TABLES_H
 #define TESTS_COMPUTE_BACKEND_TABLES_H
 
@@ -33,7 +33,8 @@ typedef struct slot_coverage {
 
 void slot_covered(slot_coverage *covered, const slot_called *called);
 void check_every_slot_covered(const slot_coverage *covered);
-// Every slot has a function in the backend and another one in `wrapper`, which takes its place.
+// Checks that every slot has a function in the backend, and another one in `wrapper` that takes its
+// place.
 void check_every_slot_wrapped(const zr_backend *backend, const zr_backend *wrapper);
 
 #endif

@@ -1,5 +1,5 @@
-// Shared by the tests of config/: parse and resolve a text in one call, and remember what was
-// logged.
+// What the tests of config/ share: it parses and resolves a text in one call, and remembers what
+// was logged.
 #ifndef ZR_TESTS_CONFIG_SUPPORT_H
 #define ZR_TESTS_CONFIG_SUPPORT_H
 
@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-// cmocka needs the four above
+// cmocka needs the four headers above.
 #include <cmocka.h>
 
 #include "config/config.h"
@@ -34,7 +34,7 @@ static inline void recorder_begin(recorder *to)
     to->logger = (zero_logger){record, to};
 }
 
-// NULL where the text is refused; the reason is then in error.
+// Returns NULL if the text is refused; `error` then has the reason.
 static inline zr_config *parsed(const char *text, zero_error *error)
 {
     zr_config *config;
@@ -79,7 +79,7 @@ static inline zr_config *resolved_well(const char *text, const zr_config_facts *
             fail_msg("\"%s\" contains \"%s\"", (text), (part));                                    \
     } while (0)
 
-// Whole JSON text that gives `value` (JSON) to the key `path`.
+// Writes a JSON text that gives `value` (JSON) to the key `path`.
 static inline void nest(const char *path, const char *value, char *out, size_t bytes)
 {
     size_t used = (size_t)snprintf(out, bytes, "{");

@@ -1,6 +1,6 @@
-// Made by tests/oracle/elasticity.py with DeepSpeed 0.19.6. The rule; its batch, how many numbers
-// of ranks share it, their sum;
-// a number of ranks, and its batch and micro-batch (0: refused).
+// Made by tests/oracle/elasticity.py with DeepSpeed 0.19.6. A row has the rule; its batch, how many
+// numbers of ranks share the batch, and the sum of these numbers; and pairs of a number of ranks
+// with its batch and micro-batch (0: refused).
 static const struct elastic_row {
     zr_elastic_rule rule;
     int64_t batch, count, sum, ranks;

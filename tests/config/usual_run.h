@@ -1,4 +1,4 @@
-// A run of 200 steps on the usual ranks, and what a text becomes for it.
+// A run of 200 steps on the usual number of ranks, and what a configuration becomes for it.
 #ifndef ZR_TESTS_CONFIG_USUAL_RUN_H
 #define ZR_TESTS_CONFIG_USUAL_RUN_H
 

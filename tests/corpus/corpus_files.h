@@ -1,4 +1,4 @@
-// A directory with files of every kind, tokenizers for them, and streams as text: for the tests of
+// A directory with files of every kind, tokenizers for them, and streams as text, for the tests of
 // a corpus.
 #ifndef TESTS_CORPUS_FILES_H
 #define TESTS_CORPUS_FILES_H
@@ -24,7 +24,7 @@ static inline void put(const char *name, const void *data, size_t length)
 
 static inline void put_text(const char *name, const char *text) { put(name, text, strlen(text)); }
 
-// Letters, and one token that ends a text.
+// Makes a tokenizer of letters and one token that ends a text.
 static inline void make_words(void)
 {
     char json[4096];
@@ -110,7 +110,7 @@ static inline opened open_well(const zr_tokenizer *tokenizer, int64_t seq, bool 
     return o;
 }
 
-// The stream as characters: the end token as |, masked ones in [].
+// Returns the stream as characters: the end token as |, masked ones in [].
 static inline const char *spelled(const zr_dataset *dataset, int stream)
 {
     static char text[4096];

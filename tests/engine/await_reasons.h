@@ -1,17 +1,17 @@
-// Which AWAITs of a program a run can do without, and why: found from the program alone, because
-// what two ranks do before, after and at the same time follows from its order.
+// Tells which AWAITs of a program a run can do without, and why. The program alone tells this,
+// because its order determines what two ranks do before, after and at the same time.
 #ifndef TEST_ENGINE_AWAIT_REASONS_H
 #define TEST_ENGINE_AWAIT_REASONS_H
 
 #include "plan/full_plan.h"
 
 typedef enum reason {
-    NEVER_RUN, // the run has no step in which it holds
+    NEVER_RUN, // its condition holds in no step of the run
     NEEDED,
-    ENDED,   // an earlier AWAIT has ended all that was begun there
-    NEXT,    // another AWAIT of it follows before anything touches the place
-    PASSED,  // this rank has awaited something that others come to only after what it waits for
-    ENTERED, // nobody writes into what ranks share before all of them have come there
+    ENDED,   // an earlier AWAIT has ended everything that was begun there
+    NEXT,    // another AWAIT of the same follows before anything touches the place
+    PASSED,  // this rank has awaited something that the others reach only after what it waits for
+    ENTERED, // a shared window is written only after all ranks have started the next gather
     REASON_COUNT
 } reason;
 
@@ -32,11 +32,11 @@ typedef struct trace { // of a run of some steps
     int count, capacity;
 } trace;
 
-// What is run: new weights are published, an evaluation, `steps` steps (a delayed update is delayed
-// from the first one on), two evaluations. The plan outlives the trace.
+// Records what a run does: it publishes new weights, evaluates, makes `steps` steps (a delayed
+// update is delayed from the first one on), and evaluates twice. The plan must outlive the trace.
 void trace_of(const zr_plan *plan, bool shares, int steps, trace *out);
 void trace_free(trace *trace);
-// Without the AWAITs in `without`: why this one of them is not missed.
+// Returns why this AWAIT, which is one of those in `without`, is not needed.
 reason reason_without(const trace *trace, const dropped *without, zr_pass_kind pass, int at);
 
 #endif

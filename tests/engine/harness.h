@@ -1,4 +1,5 @@
-// Runs a few steps of a tiny GPT-2 on thread ranks and keeps whatever two runs must agree on.
+// Runs a few steps of a tiny GPT-2 on thread ranks, and keeps everything that two runs must agree
+// on.
 #ifndef TEST_ENGINE_HARNESS_H
 #define TEST_ENGINE_HARNESS_H
 
@@ -14,33 +15,34 @@ typedef struct harness_case {
     int stage, ranks, accumulation, batch;
     const zero_llama_config *llama;    // NULL: a GPT-2 of the fields below
     const struct zr_lm_frozen *frozen; // tensors that do not train; NULL: all do
-    // The model that ranks take in place of the case's; NULL: that one.
+    // Returns the model that ranks use in place of the case's; NULL: the case's.
     const zero_model *(*tuned)(const zero_model *model);
-    int steps;  // that are made, at most; 0: HARNESS_STEPS; -1: none
+    int steps;  // the step to end with, also after a load; 0: HARNESS_STEPS; -1: none
     int layers; // 0: 2
     int tiles_embedding, tiles_attention, tiles_mlp; // 0: whole
     int width, vocabulary;                           // 0: 16, HARNESS_VOCAB
     float dropout;
-    bool masked;           // each sample has another number of targets, some have none
+    bool masked;           // each sample has a different number of targets, some have none
     const char *optimizer; // "AdamW", "LAMB", ...; NULL: AdamW
     const char *backend;   // NULL: ref
     // a piece of the configuration: "\"bf16\": {\"enabled\": true}"; NULL: fp32
     const char *precision;
     int64_t bucket; // reduce_bucket_size; 0: the default
     double clipping;
-    // more of zero_optimization: "\"offload_param\": {...}, ..."; NULL: nothing is offloaded
+    // More of zero_optimization: "\"offload_param\": {...}, ..."; NULL: nothing is offloaded.
     const char *tiers;
-    // what I/O meets; NULL: buffers overwritten before they are read into
+    // Faults of I/O; NULL: buffers are only overwritten before they are read into.
     const struct zr_io_faults *faults;
-    bool overlap; // exchange on a thread of its own
-    // checkpoint directories: before the first step; before step save_at. NULL: none
+    bool overlap; // exchanges run on a thread of their own
+    // Checkpoint directories: load before the first step, save before step save_at. NULL: none.
     const char *load, *save;
     int save_at;
-    bool beside;                     // the save goes on beside step save_at
+    bool beside;                     // the save runs beside step save_at
     void (*open)(zero_comm **comms); // makes the ranks' communicators; NULL: self, or local threads
-    // On every rank once its engine is made (step -1), and after step 0, 1, ...; NULL: nothing.
+    // Called on every rank once its engine is made (step -1), and after step 0, 1, ...; may be
+    // NULL.
     zero_status (*after)(zero_engine *engine, int step, zero_error *error);
-    // on every rank before step 0, 1, ..., and after the last; NULL: nothing
+    // Called on every rank before step 0, 1, ..., and after the last; may be NULL.
     void (*at_step)(zero_comm *comm, int step);
 } harness_case;
 
@@ -51,43 +53,44 @@ typedef struct harness_result {
     zero_memory memory; // of rank 0
     zero_traffic traffic;
     zero_io io;
-    int skipped;       // steps
-    int pieces;        // of the model: a tile is one
+    int skipped;       // number of skipped steps
+    int pieces;        // of the model; a tile counts as one
     double evaluated;  // loss after the last step
-    zero_status saved; // of the save that goes on beside a step
+    zero_status saved; // result of the save that runs beside a step
 } harness_result;
 
-// Aborts the test program with the message when a rank fails.
+// Runs the case, and aborts the test program with the message if a rank fails.
 void harness_run(const harness_case *c, harness_result *out);
-// The same, where ranks may fail: what each returned.
+// The same, but ranks may fail; `ranks` tells what each returned.
 typedef struct harness_failure {
     zero_status status;
     zero_error error;
 } harness_failure;
 void harness_try(const harness_case *c, harness_result *out, harness_failure *ranks);
-// The bytes that were planned are the bytes that are held, on every tier.
+// Checks that the bytes held are the bytes planned, on every tier.
 void harness_expect_held(const harness_result *result);
-// At stages 0 to 3 the case trains, ends in the same bits and holds what was planned.
+// Checks that the case trains at stages 0 to 3, ends in the same bits, and holds what was planned.
 void harness_stages_agree(harness_case c);
-// Every rank refuses it, with this status and these words in its message.
+// Checks that every rank refuses the case, with this status and these words in its message.
 void harness_refused(const harness_case *c, zero_status status, const char *words);
-// The model of a case, to be freed with zero_gpt2_destroy or zero_llama_destroy.
+// Returns the model of a case; free it with zero_gpt2_destroy or zero_llama_destroy.
 zero_model *harness_model(const harness_case *c);
-// True if losses, norms and parameters are the same bits.
+// Whether losses, norms and parameters have the same bits.
 bool harness_equal(const harness_result *a, const harness_result *b);
 
-// A directory for states and checkpoints: in memory where the user names no other.
+// Returns a directory for states and checkpoints: in memory, unless the user names another.
 const char *harness_scratch(void);
-// The zero_optimization that puts states and parameters on these zero_tiers, all of them in several
-// sub-groups. Holds until the next call.
+// Returns the zero_optimization that puts states and parameters on these zero_tiers, all of them in
+// several sub-groups. Valid until the next call.
 const char *harness_tiers(int optimizer, int parameters);
 
-// The micro-batch g of a step: tokens and targets (batch, seq) of a fixed pseudo-random text.
+// Fills in micro-batch g of a step: tokens and targets (batch, seq) of a fixed pseudo-random text.
 #define HARNESS_SEQ 8
 #define HARNESS_VOCAB 29
 void harness_batch(int64_t step, int64_t first_sample, int64_t batch, int32_t *tokens,
                    int32_t *targets);
-// The same text, of which each sample keeps 0 to HARNESS_SEQ targets. Returns how many are kept.
+// Masks targets of the same text, so that each sample keeps 0 to HARNESS_SEQ. Returns how many are
+// kept.
 int64_t harness_mask(int64_t step, int64_t first_sample, int64_t batch, int32_t *targets);
 zero_tensors harness_tensors(int64_t batch, int32_t *tokens, int32_t *targets);
 

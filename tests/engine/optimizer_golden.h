@@ -1,12 +1,11 @@
-// What each optimizer's parameters are after 20 updates, of which tests/oracle/optimizers.py
-// computes the numbers.
+// The parameters of each optimizer after 20 updates, as tests/oracle/optimizers.py computes them.
 #ifndef ZR_TESTS_OPTIMIZER_GOLDEN_H
 #define ZR_TESTS_OPTIMIZER_GOLDEN_H
 
 enum { OPTIMIZER_GOLDENS = 8 };
 
 typedef struct optimizer_golden {
-    const char *type, *params; // of the configuration; params: what stands between its braces
+    const char *type, *params; // of the configuration; params: the text between its braces
     double p[100];
 } optimizer_golden;
 

@@ -1,5 +1,5 @@
-// An architecture as a user of the library brings it: a list of units, here two that classify bags
-// of words. Public headers suffice.
+// An architecture as a user of the library writes it: a list of units, here two that classify bags
+// of words. It needs only public headers.
 #ifndef TEST_EXTEND_BAG_OF_WORDS_H
 #define TEST_EXTEND_BAG_OF_WORDS_H
 

@@ -1,4 +1,5 @@
-// What is asked of every toy that runs below an engine: a training on it is the one without it.
+// What is required of every toy that runs below an engine: a training with it is the same as
+// without it.
 #ifndef TEST_EXTEND_TOY_H
 #define TEST_EXTEND_TOY_H
 
@@ -9,8 +10,9 @@
 #include <string.h>
 #include <cmocka.h>
 
-// Runs the case without the toy and with it (*chosen): the bits, the messages and the bytes that
-// move between tiers are the same, and what is planned is held. Returns what the toy's run gave.
+// Runs the case without the toy and with it (*chosen). Checks that the bits, the messages and the
+// bytes that move between tiers are the same, and that what is planned is held. Returns the result
+// of the toy's run.
 static inline const harness_result *toy_trains_alike(const harness_case *c, bool *chosen)
 {
     static harness_result usual, other;

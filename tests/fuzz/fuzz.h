@@ -1,6 +1,5 @@
-// A fuzz target: one reader of the library, given bytes that nobody has vouched for. What must hold
-// is checked in the target itself (fuzz_must); memory, leaks and undefined behaviour by the
-// sanitizers.
+// A fuzz target: one reader of the library, which is given untrusted bytes. The target itself
+// checks what must hold (fuzz_must); the sanitizers check memory, leaks and undefined behaviour.
 //
 //   fuzz_NAME.c + fuzz.c              under libFuzzer (-Dfuzz=enabled, clang): tools/fuzz
 //   fuzz_NAME.c + fuzz.c + replay.c   in every build: the corpus and a fixed number of its
@@ -10,16 +9,16 @@
 
 #include "base/alloc.h"
 
-// Reads the input. ZERO_OK where it is taken for what it should be; any other status must come with
-// a message.
+// Reads the input. Returns ZERO_OK if the input is accepted; any other status must come with a
+// message.
 zero_status fuzz_one(const uint8_t *data, size_t size, zero_error *error);
 
-// A file of a directory of this process, in memory where there is such a file system; removed at
-// exit. The path is valid until the next call.
+// Writes a file in a directory of this process, in memory if there is such a file system; it is
+// removed at exit. The path is valid until the next call.
 const char *fuzz_put(const char *name, const void *data, size_t size);
 const char *fuzz_directory(void);
 
-// Ends the process where something that must hold does not.
+// Ends the process if something that must hold does not.
 #define fuzz_must(condition)                                                                       \
     do {                                                                                           \
         if (!(condition)) {                                                                        \

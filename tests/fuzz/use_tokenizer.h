@@ -1,5 +1,5 @@
-// What must hold of a tokenizer that was taken, whatever its files say: for the targets that read
-// one.
+// Checks what must hold for a tokenizer that was accepted, whatever its files say. For the targets
+// that read one.
 #ifndef TESTS_USE_TOKENIZER_H
 #define TESTS_USE_TOKENIZER_H
 
@@ -9,8 +9,8 @@
 
 #include <string.h>
 
-// Letters, numbers, marks and white space; and what the tokenizer's first and last tokens spell,
-// added ones among them, near to and far from words.
+// Makes a text of letters, numbers, marks and white space, and the spellings of the tokenizer's
+// first and last tokens, including added ones, next to words and apart from them.
 static inline zero_status fuzz_sample(const zr_tokenizer *tokenizer, zr_buffer *out,
                                       zero_error *error)
 {
@@ -48,7 +48,8 @@ static inline zero_status fuzz_in_parts(const zr_tokenizer *tokenizer, zr_encode
     return status;
 }
 
-// Text that comes token by token: whole characters, never taken back.
+// Checks text that is decoded token by token: it consists of whole characters and is never taken
+// back.
 static inline void fuzz_decode(const zr_tokenizer *tokenizer, const zr_ids *ids, bool skip_special)
 {
     zr_decoder decoder;
@@ -74,7 +75,7 @@ static inline zero_status fuzz_use_mode(const zr_tokenizer *tokenizer, zr_encode
         fuzz_must(whole.at[i] >= 0 && whole.at[i] < zr_tokenizer_vocabulary(tokenizer));
     if (status == ZERO_OK)
         status = fuzz_in_parts(tokenizer, mode, text, 5, &parts, error);
-    if (status == ZERO_OK) { // what is encoded as a whole is encoded in parts, and the same
+    if (status == ZERO_OK) { // encoding the text as a whole must work too, with the same result
         fuzz_must(whole.count == parts.count);
         fuzz_must(!whole.count ||
                   memcmp(whole.at, parts.at, (size_t)whole.count * sizeof *whole.at) == 0);

@@ -1,4 +1,5 @@
-// A vector in a scratch, an engine of either kind, and a copy of what must be in the vector.
+// A vector in a scratch file, an I/O engine of either kind, and a copy of what must be in the
+// vector.
 #ifndef TESTS_IO_IO_HARNESS_H
 #define TESTS_IO_IO_HARNESS_H
 
@@ -8,12 +9,12 @@
 
 #define BLOCK_BYTES ((int64_t)1 << 20)
 
-typedef struct kind { // of lanes: the state that a test is given
+typedef struct kind { // of lanes; the state that a test gets
     bool threads_only;
-    bool either; // whichever there is
+    bool either; // the kind that is available
 } kind;
 
-typedef struct shape { // zeros: what vessel_open chooses
+typedef struct shape { // zeros: vessel_open chooses
     int directories;
     int64_t block, stripe, bytes, place;
     const int64_t *cuts;
@@ -26,14 +27,14 @@ typedef struct vessel {
     zr_scratch scratch;
     zr_io_extents extents;
     zr_io *io;
-    char *buffer, *expected; // (bytes), the first mapped for transfers
+    char *buffer, *expected; // (bytes); buffer is mapped for transfers
     int64_t bytes;
     uint64_t random;
 } vessel;
 
 uint64_t draw(uint64_t *state); // xorshift64
 void fill_randomly(uint64_t *state, char *data, int64_t bytes);
-// False, with the reason printed: io_uring is what is to be tested, and there is none.
+// Returns false, after printing the reason, if io_uring is to be tested and is not available.
 bool vessel_open(vessel *v, shape shape, zr_io_options options, const kind *kind);
 void vessel_close(vessel *v);
 
@@ -41,8 +42,8 @@ zr_io_request request_for(vessel *v, bool write, int begin, int count);
 void start_ok(vessel *v, zr_io_request *request);
 void wait_ok(vessel *v, zr_io_request *request);
 zero_status transfer_all(vessel *v, bool write, zero_error *error);
-void write_all(vessel *v);     // with new data
-void read_all_back(vessel *v); // and compares it
+void write_all(vessel *v);     // writes new data
+void read_all_back(vessel *v); // reads the data and compares it
 
 #define OPEN_OR_SKIP(v, ...)                                                                       \
     do {                                                                                           \

@@ -1,4 +1,4 @@
-// A directory of the test's own and the path of a config.json in it.
+// A directory of the test's own, and the path of a config.json in it.
 #ifndef TESTS_MODEL_CONFIG_FILE_H
 #define TESTS_MODEL_CONFIG_FILE_H
 

@@ -1,4 +1,4 @@
-// Units that compute nothing, for tests that look at a model as data alone.
+// Units that compute nothing, for tests that use a model only as data.
 #ifndef TESTS_MODEL_NO_ARITHMETIC_H
 #define TESTS_MODEL_NO_ARITHMETIC_H
 

@@ -1,4 +1,4 @@
-// Records with times of one's own, for the tests of what is made of them.
+// Records with chosen times, for the tests of what is made from records.
 #ifndef MONITOR_MADE_RECORDS_H
 #define MONITOR_MADE_RECORDS_H
 
@@ -17,7 +17,8 @@ static inline zr_recorder *records_new(void)
     return recorder;
 }
 
-// In the order in which they end, as a run writes them. Milliseconds; unit and slot -1: none.
+// Appends a record. Call it in the order in which records end, as a run writes them. Times are in
+// milliseconds; unit and slot -1: none.
 static inline zr_record *records_put(zr_recorder *recorder, zr_activity what, int unit,
                                      double begin, double end)
 {
@@ -31,8 +32,8 @@ static inline zr_record *records_put(zr_recorder *recorder, zr_activity what, in
     return record;
 }
 
-// One step of a model of three units, the last one fused, with an evaluation before it that belongs
-// to no phase:
+// Makes one step of a model of three units, the last one fused, with an evaluation before it that
+// belongs to no phase:
 //
 //   forward  100..110   unit 0: embedding 100..101
 //                       unit 1: product 101..105

@@ -1,5 +1,5 @@
-// A model of any number of equal blocks between an embedding and a head that borrows its piece, for
-// plans without arithmetic.
+// A model with any number of equal blocks between an embedding and a head that borrows its piece,
+// for plans without arithmetic.
 #ifndef TEST_PLAN_FIXTURE_H
 #define TEST_PLAN_FIXTURE_H
 
@@ -19,27 +19,29 @@ typedef struct fixture {
 
 extern const zr_tiering fixture_on_nvme, fixture_on_host; // parameters and states
 
-// embedding: (vocab, width); block: (width, 4*width) and a bias (4*width); head: (width) and the
-// borrowed embedding
+// Builds the model. embedding: (vocab, width); block: (width, 4*width) and a bias (4*width); head:
+// (width) and the borrowed embedding.
 void fixture_build(fixture *f, int blocks, int64_t vocab, int64_t width);
 // The same with the embedding in two streamed pieces, which the head borrows, and each block's
-// weight in two next to a piece that stays.
+// weight in two, in addition to a piece that stays.
 void fixture_build_streamed(fixture *f, int blocks, int64_t vocab, int64_t width);
-// Stage 3 on several machines whose ranks share what they gather; kept: for a step
-// (zero_hpz_partition_size).
+// Plans stage 3 on several machines whose ranks share what they gather. kept: it stays for a whole
+// step (zero_hpz_partition_size).
 zr_plan *fixture_plan_on_machines(const fixture *f, int ranks, int machine_ranks, bool kept);
-// In bf16 on one machine, with states on tiers.
+// Plans in bf16 on one machine, with states on tiers.
 zr_plan *fixture_plan_on_tiers(const fixture *f, int stage, int ranks, int64_t accumulation,
                                const zr_tiering *tiering);
-// everything on the device
+// Returns settings with everything on the device.
 zr_settings fixture_settings(zero_dtype dtype, int stage, int64_t accumulation);
 zr_plan *fixture_plan_of(const fixture *f, const zr_settings *settings, int ranks, bool mapped);
 zr_plan *fixture_plan_in(const fixture *f, zero_dtype dtype, int stage, int ranks,
                          int64_t accumulation, bool mapped);
 zr_plan *fixture_plan(const fixture *f, int stage, int ranks, int64_t accumulation, bool mapped);
-// What a configuration says of stage 3, in bf16 on 2 ranks, with states and parameters on the host.
+// Plans stage 3 as a configuration says, in bf16 on 2 ranks, with states and parameters on the
+// host.
 zr_plan *fixture_plan_as_said(const fixture *f, const char *said);
-// Plans of all stages, over numbers of blocks, ranks and micro-batches, and types.
+// Calls `check` for plans of all stages, over numbers of blocks, ranks and micro-batches, and
+// types.
 void fixture_for_stages(void (*check)(const zr_plan *plan));
 
 #endif

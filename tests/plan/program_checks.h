@@ -1,4 +1,4 @@
-// What holds for the program of any plan, whatever emitter has written it.
+// What holds for the program of any plan, whichever emitter wrote it.
 #ifndef TEST_PLAN_PROGRAM_CHECKS_H
 #define TEST_PLAN_PROGRAM_CHECKS_H
 
@@ -6,20 +6,24 @@
 
 typedef void (*program_check)(const zr_plan *plan);
 
-// Over stages, types, tiers, checkpoints and numbers of ranks, of models whole and streamed.
+// Runs `check` over stages, types, tiers, checkpoints and numbers of ranks, for whole and streamed
+// models.
 void program_for_all(program_check check);
 
-// No two places overlap while both are needed, and the windows are as large as the places need.
+// Checks that no two places overlap while both are needed, and that the windows are as large as the
+// places need.
 void program_check_lives(const zr_plan *plan);
-// What is begun is awaited; what units read and add to is there.
+// Checks that what is begun is awaited, and that what units read and add to is there.
 void program_check_replay(const zr_plan *plan);
-// What peers read, shards and contributions in a window, is not written over before they have
-// drained it.
+// Checks that what peers read, shards and contributions in a window, is not overwritten before they
+// have read it.
 void program_check_readers(const zr_plan *plan);
-// Forward of every unit once, then backward of every unit, last first; the seam lies between them.
+// Checks that forward runs for every unit once, then backward for every unit, last first, with the
+// seam in between.
 void program_check_calls(const zr_plan *plan);
 
-// Calls of a micro-batch that run while an exchange is under way: ZR_GATHER or ZR_REDUCE.
+// Returns the number of calls in a micro-batch that run while an exchange is under way: ZR_GATHER
+// or ZR_REDUCE.
 int program_calls_beside(const zr_plan *plan, zr_code code);
 
 #endif

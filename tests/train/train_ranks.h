@@ -1,4 +1,4 @@
-// A training on ranks that are threads of one process, as a host program would have them.
+// A training on ranks that are threads of one process, as a host program would run it.
 #ifndef TESTS_TRAIN_RANKS_H
 #define TESTS_TRAIN_RANKS_H
 
@@ -30,7 +30,7 @@ static inline void *train_rank(void *argument)
     return NULL;
 }
 
-// jobs (ranks): how it ended on each.
+// Trains on threads. jobs (ranks): how the training ended on each.
 static inline void train_ranks(int ranks, const zero_train_options *options, rank_job *jobs)
 {
     zero_comm *comms[MOST_RANKS];
@@ -47,7 +47,8 @@ static inline void train_ranks(int ranks, const zero_train_options *options, ran
         zero_comm_destroy(comms[r]);
 }
 
-// A folder of the test's own below `parent`, and a text in it to train on. 0: both are there.
+// Makes a directory of the test's own in `parent`, and a text in it to train on. Returns 0 if both
+// exist.
 static inline int make_text(const char *parent, char directory[static 64], char text[static 96])
 {
     snprintf(directory, 64, "%s/zero-test-XXXXXX", parent);
