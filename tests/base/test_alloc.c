@@ -1,4 +1,4 @@
-// Small allocations, the buffer, and the failure that tests place.
+// Small allocations, the buffer, and failures that tests inject.
 #include "scratch_directory.h"
 
 #include "base/alloc.h"

@@ -1,5 +1,5 @@
-// What the machine grants: instruction sets against /proc/cpuinfo, cores against a mask, limits
-// against made-up control groups.
+// What the machine provides: instruction sets compared with /proc/cpuinfo, cores with a mask, and
+// limits with made-up control groups.
 #define _GNU_SOURCE
 #include "scratch_directory.h"
 

@@ -1,4 +1,4 @@
-// CRC32C: published values (RFC 3720, appendix B.4), and the two implementations against each
+// CRC32C: published values (RFC 3720, appendix B.4), and the two implementations compared with each
 // other.
 #include "scratch_directory.h"
 

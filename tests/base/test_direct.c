@@ -1,5 +1,5 @@
-// Long transfers: what arrives in the files is what was given, whatever its places, whichever way
-// the file system has, and whatever calls do.
+// Long transfers: the files receive what was given, at whatever offsets, with each way of the file
+// system, and whatever system calls do.
 #define _GNU_SOURCE
 #include "scratch_directory.h"
 

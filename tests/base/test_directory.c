@@ -1,4 +1,5 @@
-// Directories: made, removed without following links, locked for one run at a time.
+// Directories: making them, removing them without following links, and locking them for one run at
+// a time.
 #include "scratch_directory.h"
 
 #include "base/alloc.h"

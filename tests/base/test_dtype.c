@@ -1,5 +1,5 @@
-// Storage types: every 16-bit pattern there and back, rounding against the definition, and ranges
-// against single values.
+// Storage types: every 16-bit pattern is converted there and back, rounding is compared with the
+// definition, and ranges with single values.
 #include "scratch_directory.h"
 
 #include "base/dtype.h"

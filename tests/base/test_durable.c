@@ -1,6 +1,6 @@
 // Durable writes under injected failures: each system call in turn fails, comes short or is
-// interrupted, and the path holds the old content or the new, with no temporary left. The linker's
-// --wrap puts the functions below between.
+// interrupted, and the path then holds the old content or the new, without a temporary file. The
+// linker's --wrap replaces the functions below.
 #include "scratch_directory.h"
 
 #include "base/alloc.h"

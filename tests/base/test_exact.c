@@ -1,5 +1,5 @@
-// The exact accumulator against integer arithmetic of 128 bits, cases of CPython's math.fsum, and
-// shuffled orders.
+// The exact accumulator, compared with 128-bit integer arithmetic, with cases of CPython's
+// math.fsum, and with itself in shuffled orders.
 #include "scratch_directory.h"
 
 #include "base/exact.h"

@@ -1,4 +1,5 @@
-// Whole reads, positioned transfers, mapping: what is right, and one clear error for what is not.
+// Whole reads, positioned transfers and mapping: correct results, and one clear error for each
+// fault.
 #include "scratch_directory.h"
 
 #include "base/alloc.h"

@@ -1,5 +1,5 @@
-// Reading JSON: comments and trailing commas blanked in place, strictness, and errors that name
-// line and column.
+// Reading JSON: comments and trailing commas are blanked in place, everything else is strict, and
+// errors name line and column.
 #include "scratch_directory.h"
 
 #include "base/json.h"

@@ -1,4 +1,4 @@
-// Writing JSON: what is written reads back as the same bytes and the same bits, in any locale.
+// Writing JSON: what is written is read back with the same bytes and the same bits, in any locale.
 #include "scratch_directory.h"
 
 #include "base/json.h"

@@ -1,5 +1,5 @@
 // Pages: a mapping is backed before it is used, in one call or in parts by several threads, and
-// what it held stays.
+// keeps its content.
 #define _GNU_SOURCE
 #include "scratch_directory.h"
 

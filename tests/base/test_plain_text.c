@@ -1,4 +1,4 @@
-// What a terminal would obey is escaped wherever text from files reaches a person.
+// Control characters, which a terminal would obey, are escaped wherever text from files is shown.
 #include "scratch_directory.h"
 
 #include "base/plain_text.h"

@@ -1,5 +1,5 @@
-// Philox against Random123's published vectors; vectors that do not depend on how they are cut;
-// permutations.
+// Philox, compared with Random123's published vectors; vectors that do not depend on how they are
+// divided; permutations.
 #include "scratch_directory.h"
 
 #include "base/normal.h"

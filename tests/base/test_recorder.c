@@ -1,5 +1,5 @@
-// The recorder: what it appends, that a full one counts what it drops, own times of collectives,
-// and that none costs nothing.
+// The recorder: it appends records, counts those that it has no room for, and computes own times of
+// collectives; and running without a recorder costs nothing.
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/recorder.h"

@@ -1,4 +1,4 @@
-// Names, exit codes and messages.
+// Names, exit codes and messages of statuses.
 #include "scratch_directory.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-// A struct of an older program, of this one, and of a newer one.
+// A struct of an older program, of the current one, and of a newer one.
 #include "base/struct_take.h"
 
 #include <setjmp.h>

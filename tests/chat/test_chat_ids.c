@@ -1,4 +1,4 @@
-// Conversations to ids and to what is trained on: both as transformers finds them
+// Conversations become ids and marks of what is trained on; both as in transformers
 // (tests/oracle/chat_ids.py).
 #include "base/json.h"
 #include "chat/chat.h"

@@ -1,6 +1,6 @@
-// DeepSpeed's own checkpoints (tests/oracle/deepspeed_checkpoints.py) give the tensors that
-// DeepSpeed says they hold, of whatever stage and number of ranks; what is missing, cut or damaged
-// is refused.
+// DeepSpeed's own checkpoints (tests/oracle/deepspeed_checkpoints.py), of any stage and number of
+// ranks, give the tensors that DeepSpeed says they hold. What is missing, truncated or damaged is
+// refused.
 #define _GNU_SOURCE
 #include "st_files.h"
 #include "base/crc32c.h"

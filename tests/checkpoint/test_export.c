@@ -1,5 +1,5 @@
-// Weights of any source as Hugging Face's files: split as its writers split them, in the type that
-// was asked for, named as they name them.
+// Weights of any source are written as Hugging Face's files: split as its writers split them, in
+// the requested type, and with its names.
 #include "st_files.h"
 #include "array_view.h"
 #include "base/dtype.h"

@@ -1,5 +1,5 @@
-// Tensors are found by name in any order, the first of those that share one; a hundred thousand of
-// them at once.
+// Tensors are found by name in any order; of those that share a name, the first. Up to a hundred
+// thousand at once.
 #include "st_files.h"
 #include "checkpoint/pickle_keys.h"
 

@@ -1,5 +1,5 @@
-// The machine reads what torch.save writes, and nothing else: whatever a pickle asks for, nothing
-// is executed, and memory is bounded.
+// The pickle machine reads what torch.save writes, and nothing else. Whatever a pickle asks for,
+// nothing is executed, and memory is bounded.
 #include "../base/scratch_directory.h"
 #include "base/alloc.h"
 #include "checkpoint/pickle.h"

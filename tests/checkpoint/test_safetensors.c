@@ -1,5 +1,5 @@
-// Reading safetensors: the reference writer's file, conversions, shards by index. What is refused:
-// test_safetensors_refusals.c.
+// Reading safetensors: the reference writer's file, conversions, shards by index.
+// test_safetensors_refusals.c tests what is refused.
 #include "st_files.h"
 
 static void test_the_reference_writers_file(void **state)

@@ -1,4 +1,4 @@
-// The header that we write is the reference writer's, byte for byte.
+// The header that we write equals the reference writer's, byte for byte.
 #include "base/dtype.h"
 #include "st_files.h"
 

@@ -1,5 +1,5 @@
-// Safetensors files that must be refused: each rule of the format once, then every truncation and
-// every changed byte of a good file.
+// Safetensors files that must be refused: each rule of the format is broken once, then a good file
+// is truncated at every length and changed in every byte.
 #include "st_files.h"
 
 #define X "{\"x\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":"

@@ -1,7 +1,7 @@
-// A checkpoint is there whole or not at all: whichever call a save dies in, and whichever fails;
-// and every byte of it is guarded.
+// A checkpoint is complete or absent, whichever call a save dies in or fails in; and every byte of
+// it is protected.
 //
-// The linker wraps the calls that a save makes, so that the nth of them ends the process, or fails.
+// The linker wraps the calls that a save makes, so that the nth of them fails or ends the process.
 #define _GNU_SOURCE
 #include "../sanitizers.h"
 #include "../wrapped_calls.h"

@@ -1,5 +1,5 @@
-// Every number of a manifest's state, beyond both ends of its range and of another kind: refused by
-// name. What training writes is taken.
+// Every number in a manifest's state, beyond both ends of its range and of a wrong kind, is refused
+// by name. What training writes is accepted.
 #include "st_files.h"
 #include "checkpoint/state_check.h"
 

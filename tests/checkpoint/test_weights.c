@@ -1,9 +1,8 @@
-// Weights written and read by several ranks: the same file from any number of them, and one answer
-// for all when one fails.
+// Weights are written and read by several ranks: the file is the same for any number of ranks, and
+// all ranks get one answer when one of them fails.
 //
-// The linker wraps pwrite, fsync and rename, so that the nth call of one rank fails (a rank is a
-// thread here, with those that it starts:
-// pthread_create is wrapped too).
+// The linker wraps pwrite, fsync and rename, so that the nth call of one rank fails. A rank is a
+// thread here, together with the threads that it starts; for this pthread_create is wrapped too.
 #define _GNU_SOURCE
 #include "st_files.h"
 #include "array_view.h"

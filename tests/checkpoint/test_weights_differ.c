@@ -1,5 +1,5 @@
-// Ranks that see other weights than rank 0 under one name are refused: large files are compared by
-// their sizes and by blocks that follow from the seed.
+// Ranks that see other weights than rank 0 under the same name are refused. Large files are
+// compared by their sizes and by blocks that the seed selects.
 #define _GNU_SOURCE
 #include "st_files.h"
 #include "base/random.h"

@@ -1,6 +1,6 @@
-// Weights written by ranks that are processes, started as a foreign launcher would: the same file
-// as one rank writes, one answer for all, and nothing left of the file when a rank is killed while
-// it writes.
+// Weights are written by ranks that are processes, started as a foreign launcher would: the file is
+// the same as one rank writes, all ranks get one answer, and nothing of the file is left when a
+// rank is killed while it writes.
 #define _GNU_SOURCE
 #include "st_files.h"
 #include "base/clock.h"

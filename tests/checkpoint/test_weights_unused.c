@@ -1,5 +1,5 @@
-// Tensors of a file that the model has no place for: refused by name, left out where that is asked
-// for, or known and passed over.
+// Tensors of a file that the model has no place for are refused by name, left out if the caller
+// asks for that, or known and ignored.
 #include "array_view.h"
 #include "st_files.h"
 

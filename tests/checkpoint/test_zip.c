@@ -1,5 +1,5 @@
-// Archives: what torch.save wrote is read; what is cut, damaged, or says contradicting things is
-// refused, and never read outside of.
+// Archives: what torch.save wrote is read. What is truncated, damaged or contradictory is refused,
+// and nothing outside the file is ever read.
 #include "st_files.h"
 #include "checkpoint/zip.h"
 

@@ -1,4 +1,4 @@
-// The rows of options: each option has one, of its own name, with what its kind needs.
+// The rows of options: each option has a row with its own name, and with what its kind needs.
 #include "option_table.h"
 
 #include <setjmp.h>

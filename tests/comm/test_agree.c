@@ -1,4 +1,4 @@
-// How ranks fail together: every rank gets the failure of the lowest that failed.
+// How ranks fail together: every rank gets the failure of the lowest rank that failed.
 #include "exercise.h"
 
 #include "comm/agree.h"

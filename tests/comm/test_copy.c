@@ -1,5 +1,5 @@
-// zr_comm_copy against memcpy, at sizes and alignments where it takes each of its ways; nothing
-// around it is touched.
+// zr_comm_copy, compared with memcpy at sizes and alignments that make it use each of its methods;
+// nothing around the target is touched.
 #include "comm/copy.h"
 
 #include <stdlib.h>

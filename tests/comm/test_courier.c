@@ -1,5 +1,5 @@
-// The courier: operations that are carried out on a thread of their own are the same bits, and keep
-// the deadline.
+// The courier: operations that run on a thread of their own give the same bits, and respect the
+// deadline.
 #include "comm/versions.h"
 #include "exercise.h"
 

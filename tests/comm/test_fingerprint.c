@@ -1,5 +1,5 @@
-// What the ranks have read is compared with what rank 0 has, and every rank is told who differs
-// first, in what.
+// What the ranks have read is compared with what rank 0 has, and every rank learns which rank
+// differs first, and in what.
 #include "exercise.h"
 
 #include "comm/fingerprint.h"

@@ -1,6 +1,6 @@
-// Several machines under MPI, in one: ranks with host names of their own (UTS namespaces). Gathered
-// bits are those of one machine, a machine's ranks map one region, and a shard crosses the network
-// once for each machine.
+// Several machines under MPI, simulated on one: ranks have host names of their own (UTS
+// namespaces). Gathered bits are those of one machine, the ranks of a machine map one region, and a
+// shard crosses the network once for each machine.
 #define _GNU_SOURCE
 #include "exercise.h"
 #include "mpirun.h"

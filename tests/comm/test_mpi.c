@@ -1,5 +1,5 @@
-// The module for MPI under mpirun: the same bits as threads, and how its ranks end. This program is
-// its own rank.
+// The MPI module under mpirun: it gives the same bits as threads, and its ranks end properly. This
+// program is also its own rank.
 #define _GNU_SOURCE
 #include "exercise.h"
 #include "mpirun.h"

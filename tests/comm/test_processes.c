@@ -1,5 +1,5 @@
-// Ranks as processes: this program starts itself, as `zero run` would and as a foreign launcher
-// would, and looks at how each rank ends when one of them is killed, stopped, gives up or leaves.
+// Ranks as processes: this program starts itself, as `zero run` and as a foreign launcher would,
+// and checks how each rank ends when one of them is killed, stopped, gives up or leaves.
 #define _GNU_SOURCE
 #include "exercise.h"
 #include "scenarios.h"

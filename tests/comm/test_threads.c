@@ -1,5 +1,5 @@
-// Ranks as threads: every operation, the protocol of versions, and every way in which a wait ends
-// badly.
+// Ranks as threads: every operation, the protocol of versions, and every way in which a wait can
+// fail.
 #include "comm/versions.h"
 #include "exercise.h"
 

@@ -1,5 +1,5 @@
-// zr_tree_sum against the plain recursion over single conversions, element by element and bit by
-// bit, of every storage type into every other.
+// zr_tree_sum, compared with plain recursion over single conversions, element by element and bit by
+// bit, from every storage type into every other.
 #include "comm/treesum.h"
 #include "exercise.h"
 

@@ -1,5 +1,5 @@
-// Causal attention: ref against softmax(q k') v written out in long double and its finite
-// differences, 16-bit against fp32 on what is stored, cpu against ref.
+// Causal attention: ref compared with softmax(q k') v in long double and its finite differences,
+// 16-bit ref with fp32 ref on the stored values, and cpu with ref.
 #include "compute/attention_ops.h"
 #include "compute_check.h"
 

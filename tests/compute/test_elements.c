@@ -1,5 +1,5 @@
-// Elementwise operations, column sums, embedding, bytes: ref against formulas of this file, cpu
-// against ref.
+// Elementwise operations, column sums, embedding, bytes: ref compared with formulas in this file,
+// and cpu with ref.
 #include "compute/element_ops.h"
 #include "compute_check.h"
 

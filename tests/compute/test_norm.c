@@ -1,5 +1,5 @@
-// LayerNorm: ref against the formula and finite differences of it, 16-bit ref against fp32 ref on
-// what is stored, and cpu against ref.
+// LayerNorm: ref compared with the formula and its finite differences, 16-bit ref with fp32 ref on
+// the stored values, and cpu with ref.
 #include "compute/row_ops.h"
 #include "compute_check.h"
 #include "base/random.h"

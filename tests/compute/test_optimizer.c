@@ -1,7 +1,7 @@
-// Optimizer updates: ref against the vectors of the formulas (p = 1, lr 0.1, decay 0.1, gradients
-// 0.5, -0.25, 0.125), 16-bit ref against fp32 ref on what is stored, cpu against ref, and the
-// promise that an element's bits do not depend on how a vector is cut. The 16-bit copy of the
-// weights is always exactly the rounded master.
+// Optimizer updates: ref compared with vectors computed from the formulas (p = 1, lr 0.1, decay
+// 0.1, gradients 0.5, -0.25, 0.125), 16-bit ref with fp32 ref on the stored values, and cpu with
+// ref. An element's bits must not depend on how a vector is divided, and the 16-bit copy of the
+// weights must always be exactly the rounded master.
 #include "compute/optimizer_ops.h"
 #include "compute_check.h"
 

@@ -1,6 +1,6 @@
-// Matrix products: ref against the sum written out in long double; cpu against ref in every
-// combination of arguments, types, paths and threads; our own products against the chain of
-// additions that they promise, bit by bit.
+// Matrix products: ref compared with the sum in long double; cpu with ref in every combination of
+// arguments, types, paths and threads; and our own products, bit by bit, with the chain of
+// additions that they promise.
 #include "base/dtype.h"
 #include "compute_check.h"
 

@@ -1,5 +1,5 @@
-// Matrix products at their limits: numbers that overflow, vanish or are none; products that are
-// refused; scratch.
+// Matrix products at their limits: numbers that overflow, underflow or are not finite; products
+// that are refused; scratch.
 #include "compute/product_ops.h"
 #include "compute_check.h"
 

@@ -1,5 +1,5 @@
-// Opening queues: names, paths, failing allocations, products cached without further allocation,
-// queues of several threads.
+// Opening queues: names, paths, failing allocations, products that are cached without further
+// allocation, and queues of several threads.
 #include "compute/product_ops.h"
 #include "compute/row_ops.h"
 #include "compute_check.h"

@@ -1,6 +1,6 @@
-// A recording backend: the bits of the backend that it records, one record a call with its bytes
-// and flops, and nothing left of it. The rows are the slots of the backend's tables: one that no
-// case calls fails by name.
+// A recording backend gives the bits of the backend that it records, makes one record per call with
+// its bytes and FLOPs, and leaves nothing behind. The rows are the slots of the backend's tables,
+// so that a slot that no case calls fails by name.
 #include "backend_tables.h"
 #include "compute_check.h"
 #include "base/alloc.h"

@@ -1,5 +1,5 @@
-// RMSNorm: ref against the definition in long double and its finite differences, cpu against ref on
-// every pair of storage types.
+// RMSNorm: ref compared with the definition in long double and its finite differences, and cpu with
+// ref on every pair of storage types.
 #include "compute/row_ops.h"
 #include "compute_check.h"
 

@@ -1,5 +1,5 @@
-// Rotary embedding and the gated silu: ref against what they are, cpu against ref; back is the
-// inverse; in place and between strides.
+// Rotary embedding and the gated silu: ref compared with their definitions, cpu with ref; rotating
+// back is the inverse; in place, and between rows of different strides.
 #include "compute/attention_ops.h"
 #include "compute/element_ops.h"
 #include "compute_check.h"

@@ -1,5 +1,5 @@
-// Softmax and cross-entropy: ref against formulas of this file and finite differences, 16-bit ref
-// against fp32 ref on what is stored, cpu against ref.
+// Softmax and cross-entropy: ref compared with formulas in this file and finite differences, 16-bit
+// ref with fp32 ref on the stored values, and cpu with ref.
 #include "compute/row_ops.h"
 #include "compute_check.h"
 

@@ -1,5 +1,5 @@
-// train = micro x accumulation x ranks: every combination of what is given, and errors that show
-// the sum.
+// train = micro x accumulation x ranks: every combination of given values, and errors that show the
+// calculation.
 #include "config_support.h"
 #include "config/settings.h"
 

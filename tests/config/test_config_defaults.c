@@ -1,4 +1,4 @@
-// The program's defaults: what it adds to a file, and where it gives way to one.
+// The program's defaults: what it adds to a configuration file, and where the file wins.
 #include "usual_run.h"
 
 static void test_program_defaults(void **state)

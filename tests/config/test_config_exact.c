@@ -1,5 +1,5 @@
-// What libzero.exact_world asks of a configuration: powers of two, a micro-batch that does not
-// follow from the ranks, sums in fp32.
+// What libzero.exact_world requires of a configuration: powers of two, a micro-batch that does not
+// follow from the ranks, and sums in fp32.
 #include "config_support.h"
 
 #define FILE_OF(more)                                                                              \

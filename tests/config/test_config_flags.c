@@ -1,4 +1,4 @@
-// Flags over the file: they win, say so, and are checked as the file is.
+// Flags that override the file: they win, a message says so, and they are checked as the file is.
 #include "config_support.h"
 #include "config/settings.h"
 

@@ -1,4 +1,4 @@
-// What evaluation and generation read of a configuration.
+// What evaluation and generation read from a configuration.
 #include "config_support.h"
 
 static const zr_config_facts facts = {.ranks = 3, .micro_batch = 1};

@@ -1,4 +1,4 @@
-// Resolving optimizers and schedules: their defaults, and what contradicts.
+// Resolving optimizers and schedules: their defaults, and contradictions.
 #include "usual_run.h"
 
 static void expect_optimizer(const char *params, zr_optimizer_spec want)

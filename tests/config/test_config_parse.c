@@ -1,5 +1,5 @@
-// Reading the file: every row's wrong types and ranges, positions, names, repetitions, and what is
-// not JSON.
+// Reading the file: wrong types and ranges in every row, positions, names, repetitions, and text
+// that is not JSON.
 #include "config_support.h"
 
 #include <math.h>

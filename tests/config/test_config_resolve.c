@@ -1,4 +1,5 @@
-// Resolving: refusals, "auto", keys without effect, and what stands where the file says nothing.
+// Resolving: refusals, "auto", keys without effect, and the values of keys that the file does not
+// have.
 #include "usual_run.h"
 
 // A value of the row's type that is not among its harmless ones.

@@ -1,4 +1,4 @@
-// Garbage is refused without a crash, and every allocation may fail in turn.
+// Garbage is refused without a crash, and every allocation in turn may fail.
 #include "config_support.h"
 #include "base/random.h"
 

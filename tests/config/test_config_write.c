@@ -1,4 +1,4 @@
-// The resolved configuration, written, read and resolved again, is the same configuration.
+// The resolved configuration stays the same when it is written, read and resolved again.
 #include "config_support.h"
 
 static const zr_config_facts facts = {FACTS, .total_steps = 200, .hidden = 32, .lr = 3e-4,

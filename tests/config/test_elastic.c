@@ -1,5 +1,5 @@
-// Elasticity: DeepSpeed's batches and numbers of ranks over random sections, its documented
-// vectors, and what the section does to a file.
+// Elasticity: DeepSpeed's batches and numbers of ranks for random sections, its documented vectors,
+// and how the section changes a file.
 #include "config_support.h"
 
 #include "elastic_golden.h"

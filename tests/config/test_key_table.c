@@ -1,4 +1,4 @@
-// The table itself: every row is well formed, can be found, and is documented.
+// The table of keys itself: every row is well formed, can be found, and is documented.
 #include "config_support.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// The loss scale against the sequences that DeepSpeed's own scaler gives.
+// The loss scale, compared with the sequences that DeepSpeed's own scaler gives.
 #include "config_support.h"
 
 #define START .kind = ZR_SCALE_DYNAMIC, .initial = 65536, .min_scale = 1, .window = 3

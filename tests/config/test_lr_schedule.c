@@ -1,4 +1,4 @@
-// The schedules against the values that DeepSpeed's own code gives, to 1e-15 of the value.
+// The schedules, compared with the values that DeepSpeed's own code gives, to 1e-15 of the value.
 #include "config_support.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-// Files of every kind to streams of tokens: what is trained on, what is held out, what separates
-// documents, and what is refused.
+// Files of every kind become streams of tokens: what is trained on, what is held out, what
+// separates documents, and what is refused.
 #define _GNU_SOURCE
 #include "corpus_files.h"
 

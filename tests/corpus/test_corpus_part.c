@@ -1,5 +1,5 @@
-// Parts of a corpus handed on piece by piece, to a token file or as text: the same as a training
-// reads, and what is refused.
+// Parts of a corpus are passed on piece by piece, to a token file or as text: they are the same as
+// a training reads. Also what is refused.
 #define _GNU_SOURCE
 #include "corpus_files.h"
 

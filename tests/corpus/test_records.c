@@ -1,4 +1,4 @@
-// JSONL: what each kind of record becomes, and what is wrong with a line, by number and field.
+// JSONL: what each kind of record becomes, and errors that name the line and the field.
 #include "base/alloc.h"
 #include "corpus/records.h"
 

@@ -1,6 +1,6 @@
-// Both ranks run the same trace, and the other one is as far behind as what this one has awaited
-// allows. To have awaited a sum means that the other has started it; a gather from outside its
-// window, that the other awaits it too; and so on (others_before).
+// Both ranks run the same trace, and the other rank is as far behind as the AWAITs of this one
+// allow. If this rank has awaited a sum, the other has started it; if it has awaited a gather from
+// outside its window, the other awaits that too; and so on (others_before).
 #include "await_reasons.h"
 
 #include "plan/counter.h"

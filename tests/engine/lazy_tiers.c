@@ -1,8 +1,9 @@
-// A transfer of a store: what was asked for is noted, the buffer of a fetch is poisoned (bytes
-// 0xff: NaN), and wait does the whole of it.
+// A transfer of a store only notes what was asked for and poisons the buffer of a fetch (bytes
+// 0xff: NaN); waiting for it does all the work.
 //
-// An update beside: its thread is held back at every group, as long as the rank's thread waits for
-// none that is not done. `at` groups are left, and it may go on while more than `wanted` are.
+// The thread of an update beside the step is held back at every group until the rank's thread waits
+// for a group that is not done. `at` groups are left, and it may continue while these are more than
+// `wanted`.
 #include "engine/update.h"
 #include "lazy_tiers.h"
 

@@ -1,4 +1,4 @@
-// A communicator has one engine at a time: a second one is refused, and the first does not notice.
+// A communicator has one engine at a time: a second one is refused, and the first is not affected.
 #include "harness.h"
 #include "base/alloc.h"
 #include "comm/communicator.h"

@@ -1,7 +1,7 @@
-// No AWAIT of a program is there for nothing: each is left out in turn, on ranks, stores and
-// updates that do everything as late as they may (lazy_comm.h, lazy_tiers.h). Then a rank fails, or
-// bits change; or the AWAIT is on a list of those that something else stands in for, each with its
-// reason (await_reasons.h).
+// No AWAIT of a program is superfluous. Each is left out in turn, with ranks, stores and updates
+// that do everything as late as they may (lazy_comm.h, lazy_tiers.h). Then a rank fails or bits
+// change; or the AWAIT is on the list of those that something else replaces, each with its reason
+// (await_reasons.h).
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

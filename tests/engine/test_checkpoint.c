@@ -1,5 +1,5 @@
-// A run that is saved, ended and loaded goes on to the same bits; and a checkpoint is the same
-// training on any number of ranks, at any stage, on any tier.
+// A run that is saved, ended and loaded continues with the same bits; and a checkpoint gives the
+// same training on any number of ranks, at any stage, on any tier.
 #define _GNU_SOURCE
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-// What the public functions promise besides the bits: order of calls, non-finite gradients,
-// evaluation, tensors in and out.
+// What the public functions promise besides the bits: the order of calls, non-finite gradients,
+// evaluation, and reading and writing tensors.
 #include "harness.h"
 #include "base/alloc.h"
 #include "base/file.h"

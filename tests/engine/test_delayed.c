@@ -1,6 +1,6 @@
-// An update beside the next step (ZeRO-Offload section 5.2): nothing changes before it starts, from
-// then on every gradient is one update old, and bits depend neither on where states lie, nor on how
-// long the update takes, nor on who looks between two steps.
+// An update beside the next step (ZeRO-Offload section 5.2): nothing changes before it starts; from
+// then on every gradient is one update old; and the bits depend neither on the tier of the states,
+// nor on how long the update takes, nor on what is read between two steps.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

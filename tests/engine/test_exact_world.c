@@ -1,6 +1,6 @@
-// exact_world: the same bits on 1, 2, 4 and 8 ranks that share one global batch of equal
-// micro-batches, at every stage, in every policy, on every tier; and a run that is saved on some
-// goes on to them on others.
+// exact_world: 1, 2, 4 and 8 ranks that share one global batch of equal micro-batches give the same
+// bits, at every stage, in every policy, on every tier; and so does a run that is saved on one
+// number of ranks and continued on another.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

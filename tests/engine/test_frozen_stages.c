@@ -1,6 +1,6 @@
 // Frozen tensors of GPT-2 and Llama in a run: at every stage, in every precision and on every tier
-// they keep their values, cost no gradient and no optimizer states, and the others train as they
-// would anyway. Whole and in tiles.
+// they keep their values and cost no gradient and no optimizer states, and the other tensors train
+// as they would otherwise. Whole and tiled.
 #include "harness.h"
 
 #include "base/dtype.h"

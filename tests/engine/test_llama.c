@@ -1,6 +1,6 @@
-// Llama is a client like any other: stages 0 to 3, on any ranks, in every policy, tier and tiling,
-// are the same bits; bytes planned are bytes held. Three configurations: a head of its own, shared
-// keys and every bias; a tied head and norms of heads; weights in tiles.
+// Llama is a model like any other: stages 0 to 3, on any number of ranks, with every policy, tier
+// and tiling, give the same bits, and the bytes held are those planned. Three configurations: a
+// head of its own, shared keys and every bias; a tied head and norms of heads; tiled weights.
 #include "harness.h"
 
 #include <math.h>

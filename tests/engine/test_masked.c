@@ -1,5 +1,5 @@
-// Masked targets: loss and gradient of a step are means over all of its targets, however its
-// samples are cut into ranks and micro-batches.
+// Masked targets: the loss and the gradient of a step are means over all of its targets, however
+// its samples are divided into ranks and micro-batches.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

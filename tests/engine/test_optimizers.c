@@ -1,6 +1,6 @@
-// Each optimizer through the whole path (configuration, step, update), 20 steps against PyTorch: a
-// model of one tensor whose loss is the dot product with the batch, so that the batch is the
-// gradient.
+// Each optimizer on the whole path (configuration, step, update), 20 steps, compared with PyTorch.
+// The model has one tensor, and its loss is the dot product with the batch, so that the batch is
+// the gradient.
 #include "optimizer_golden.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-// Mixed precision: stages 0 to 3 are the same bits in every policy; loss scaling is invisible but
-// for what it saves; a step that overflows changes nothing, on any rank.
+// Mixed precision: stages 0 to 3 give the same bits in every policy; loss scaling has no visible
+// effect except that it avoids underflow; and a step that overflows changes nothing on any rank.
 #include "harness.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-// A step after the first ones allocates nothing and asks the kernel for nothing but to wait: in a
-// child process whose threads all stand behind a seccomp filter, and whose allocator ends it.
+// After the first steps, a step allocates nothing and calls the kernel only to wait. It runs in a
+// child process whose threads are all under a seccomp filter, and whose allocator ends the process.
 #define _GNU_SOURCE
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,6 @@
-// The strongest promise (contract 3): stages 0 to 3 are the same bits, for any ranks, accumulation,
-// optimizer and backend; and at a given global batch any number of ranks agrees up to rounding.
+// The strongest promise (contract 3): stages 0 to 3 give the same bits, for any number of ranks,
+// accumulation, optimizer and backend; and at a given global batch, any numbers of ranks agree up
+// to rounding.
 #include "harness.h"
 
 #include <math.h>

@@ -1,7 +1,6 @@
-// Wherever model states lie, a run is the same run: the same bits for every tier, sub-group, stage,
-// number of ranks and kind of I/O.
-// That bytes planned are bytes held and moved is asserted by the engine in every step of these
-// runs.
+// Wherever model states are kept, a run has the same bits: on every tier, with every sub-group
+// size, stage, number of ranks and kind of I/O. In every step of these runs the engine asserts that
+// the bytes held and moved are those planned.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -1,8 +1,8 @@
-// Models that GPT-2 is not: frozen pieces, buffers, units without pieces or without reads in
-// backward, borrowed pieces, a single unit, fused or not. For each the stages agree bit for bit,
+// Models that are unlike GPT-2: frozen pieces, buffers, units without pieces or without reads in
+// backward, borrowed pieces, a single unit, fused or not. For each, the stages agree bit for bit,
 // through skipped steps and evaluations between steps.
 //
-// One kind of unit serves: y = x * p (or x + p, or x / 2) + 0.1 * buffer, times (1 + e) where it
+// One kind of unit is enough: y = x * p (or x + p, or x / 2) + 0.1 * buffer, times (1 + e) if it
 // borrows e. Pieces are longer than a chunk, so that ranks share them.
 #include <zero/engine.h>
 

@@ -1,6 +1,6 @@
-// "bag" averages the rows of a table (V, C) that a sample's tokens name; "class" scores V classes
+// "bag" averages the rows of a table (V, C) that a sample's tokens select; "class" scores V classes
 // by another table (V, C), by least squares. A micro-batch is tokens (batch, seq) and targets
-// (batch, seq), of which a sample's first is its class.
+// (batch, seq); the first target of a sample is its class.
 #include "bag_of_words.h"
 
 #include <string.h>

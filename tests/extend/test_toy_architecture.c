@@ -1,4 +1,4 @@
-// bag_of_words.c learns, and the stages train it to the same bits.
+// The model of bag_of_words.c learns, and all stages train it to the same bits.
 #include "bag_of_words.h"
 #include "toy.h"
 

@@ -1,5 +1,5 @@
-// A communicator: threads that count. It takes over opened communicators and keeps their
-// operations: what is begun and what is ended is counted, and what is exchanged is the same.
+// A toy communicator: threads that count. It takes over opened communicators and keeps their
+// operations, counts what is begun and what is ended, and exchanges the same.
 #include "comm/comm_ops.h"
 #include "exercise.h"
 #include "toy.h"

@@ -1,7 +1,7 @@
-// An optimizer: sign-SGD, p -= lr * (sign(g) + weight_decay * p), without states. The toy is a
-// kernel in a backend's table, in the place of SGD's; the rows of its own that it needs in src/ are
-// listed in docs/design.md. Its twin is Lion that averages nothing: beta1 = 0 leaves the sign of
-// the gradient alone.
+// A toy optimizer: sign-SGD, p -= lr * (sign(g) + weight_decay * p), without states. It is a kernel
+// in a backend's table, in place of that of SGD; docs/design.md lists the rows of its own that it
+// would need in src/. It must equal Lion with beta1 = 0, which averages nothing and so leaves only the
+// sign of the gradient.
 #include "base/dtype.h"
 #include "compute/compute.h"
 #include "compute/optimizer_ops.h"

@@ -1,6 +1,6 @@
-// A schedule: accumulation without overlap. What a unit seals has been summed before the next unit
-// runs, so no sum is made while units compute: what a step gains from doing both at once is the
-// difference between the two. Sums are made in the same order, so no bit changes.
+// A toy schedule: accumulation without overlap. The gradients that a unit seals are summed before
+// the next unit runs, so no sum is made while units compute; the difference in time is what a step
+// gains from overlapping. Sums are made in the same order, so no bit changes.
 #include "plan/emit.h"
 #include "plan/plan_parts.h"
 #include "program_checks.h"

@@ -1,4 +1,5 @@
-// A sink: it counts the steps of a run and those of them that were skipped, and says so at the end.
+// A toy sink: it counts the steps of a run and the skipped ones among them, and reports both at the
+// end.
 #include "observe/sinks.h"
 #include "tiny_engine.h"
 

@@ -1,6 +1,6 @@
-// A stage: 3, gathered, that never looks ahead. A visit's pieces are fetched, gathered and awaited
-// when they are read, into the places that gathers.c has found. Units read the same bytes, so no
-// bit changes; only the waiting does.
+// A toy stage: stage 3 with gathering, which never looks ahead. The pieces of a visit are fetched,
+// gathered and awaited when they are read, into the places that gathers.c has found. Units read the
+// same bytes, so no bit changes; only the waiting differs.
 #include "plan/emit.h"
 #include "plan/plan_parts.h"
 #include "program_checks.h"

@@ -1,6 +1,6 @@
-// A store: NVMe that does nothing ahead. What fetch and commit ask for begins when it is waited
-// for, and until then a buffer that is read into holds no number. Code that waits before it uses a
-// range finds the same bytes, so no bit changes; code that does not computes with NaN.
+// A toy store: NVMe that does nothing in advance. What fetch and commit ask for begins when it is
+// waited for, and until then a buffer that is read into holds NaN. Code that waits before it uses a
+// range finds the same bytes, so no bit changes; other code computes with NaN.
 #include "memory/store.h"
 #include "toy.h"
 

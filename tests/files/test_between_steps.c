@@ -1,6 +1,6 @@
-// What is for between steps only is refused everywhere else, and changes nothing there: inside of a
-// micro-batch, inside of an accumulation, while a checkpoint is being written, and on an engine
-// that has failed.
+// Functions that are only allowed between steps are refused everywhere else, and change nothing
+// there: inside a micro-batch, inside an accumulation, while a checkpoint is being written, and on
+// an engine that has failed.
 #include "../setup/tiny_engine.h"
 
 #include "base/errors.h"

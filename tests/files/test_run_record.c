@@ -1,5 +1,5 @@
-// The run record is read as it was written, to the byte; and what earlier programs left out is
-// nothing, not a mistake.
+// The run record is read as it was written, to the byte; and what earlier programs left out counts
+// as absent, not as an error.
 #include "../base/scratch_directory.h"
 
 #include "files/run_record.h"

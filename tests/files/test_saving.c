@@ -1,4 +1,4 @@
-// Checkpoints written beside the steps: one at a time, and what is begun ends.
+// Checkpoints written beside the steps: one at a time, and every save that is begun is ended.
 #include "../setup/tiny_engine.h"
 
 #include "base/file.h"

@@ -1,4 +1,4 @@
-// What all targets share: where their files lie, and libFuzzer's entry.
+// What all targets share: the directory of their files, and libFuzzer's entry point.
 #define _GNU_SOURCE
 #include "fuzz.h"
 

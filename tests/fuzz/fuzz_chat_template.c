@@ -1,4 +1,4 @@
-// A chat template, which is a program that is never run: recognised or refused. What is recognised
+// A chat template, a program that is never run: it is recognised or refused. One that is recognised
 // writes a conversation.
 #include "fuzz.h"
 

@@ -1,5 +1,5 @@
-// The configuration: DeepSpeed's JSON with comments and trailing commas. What resolves is written
-// to a file that resolves to the same.
+// The configuration: DeepSpeed's JSON with comments and trailing commas. One that resolves is
+// written to a file that resolves to the same.
 #include "fuzz.h"
 
 #include "config/config.h"

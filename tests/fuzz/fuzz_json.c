@@ -1,4 +1,5 @@
-// JSON as every reader of the library takes it, its places, and what is kept of a CSV file.
+// JSON as every reader of the library takes it, its positions, and the part of a CSV file that is
+// kept.
 #include "fuzz.h"
 
 #include "base/json.h"

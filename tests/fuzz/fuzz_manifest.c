@@ -1,6 +1,6 @@
-// A checkpoint's manifest. The input is all before the hash, which is put behind it: a wrong one is
-// refused before anything else is read, and found by another test. What is taken is written to a
-// manifest that is taken.
+// A checkpoint's manifest. The input is everything before the hash, and the hash is appended to it,
+// because a wrong hash would be refused before anything else is read (another test covers that). A
+// manifest that is accepted is written to one that is accepted.
 #include "fuzz.h"
 
 #include "base/random.h"

@@ -1,5 +1,5 @@
-// The index of a Megatron pair next to ids that are there: 64 bytes. Every document lies among
-// them, and so do all ranges of ids.
+// The index of a Megatron pair, with 64 bytes of ids next to it. Every document is within them, and
+// so are all ranges of ids.
 #include "fuzz.h"
 
 #include "tokens/token_file.h"

@@ -1,5 +1,5 @@
-// vocab.json and merges.txt of a byte-level BPE, one behind another with a line "====" between
-// them: as tokenizer.json (fuzz_tokenizer.c).
+// vocab.json and merges.txt of a byte-level BPE, one after the other with a line "====" in between:
+// the same checks as for tokenizer.json (fuzz_tokenizer.c).
 #define _GNU_SOURCE
 #include "use_tokenizer.h"
 

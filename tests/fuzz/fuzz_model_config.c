@@ -1,4 +1,4 @@
-// config.json of a model. What is taken is written to a file that says the same.
+// config.json of a model. One that is accepted is written to a file that says the same.
 #include "fuzz.h"
 
 #include "model/architecture.h"

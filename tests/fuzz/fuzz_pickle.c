@@ -1,4 +1,4 @@
-// The values of a file of torch.save: a pickle, which executes nothing here.
+// The values in a file of torch.save: a pickle, of which nothing is executed.
 #include "fuzz.h"
 
 #include "checkpoint/pickle.h"

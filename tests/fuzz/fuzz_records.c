@@ -1,5 +1,5 @@
-// JSONL of texts, prompts and completions, and conversations: every part of a document lies inside
-// of it, and what is left is counted right.
+// JSONL of texts, prompts and completions, and conversations: every part of a document is inside
+// it, and what is left over is counted correctly.
 #include "fuzz.h"
 
 #include "corpus/records.h"

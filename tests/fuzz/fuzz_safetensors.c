@@ -1,4 +1,5 @@
-// One safetensors file: what is taken lies inside of it, tensor behind tensor, and can be read.
+// One safetensors file: the tensors of a file that is accepted are inside it, one after another,
+// and can be read.
 #include "fuzz.h"
 
 #include "checkpoint/safetensors.h"

@@ -1,5 +1,5 @@
-// The index of a sharded model next to one shard that is there and sound: tensors "a" (2, 2) and
-// "b" (3), fp32.
+// The index of a sharded model, with one sound shard next to it: tensors "a" (2, 2) and "b" (3),
+// fp32.
 #include "fuzz.h"
 
 #include "checkpoint/safetensors.h"

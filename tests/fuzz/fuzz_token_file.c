@@ -1,4 +1,4 @@
-// A file of token ids, llm.c's or nanoGPT's: every id that it says it has lies inside of it.
+// A file of token ids, llm.c's or nanoGPT's: every id that it claims to have is inside it.
 #include "fuzz.h"
 
 #include "tokens/token_file.h"

@@ -1,5 +1,5 @@
-// tokenizer.json: what is taken encodes text to ids of its own vocabulary, as a whole as in parts,
-// and decodes them to text.
+// tokenizer.json: one that is accepted encodes text to ids of its own vocabulary, as a whole and in
+// parts alike, and decodes them to text.
 #include "use_tokenizer.h"
 
 zero_status fuzz_one(const uint8_t *data, size_t size, zero_error *error)

@@ -1,5 +1,5 @@
-// A file of torch.save: an archive whose records lie inside of it and share no byte, its pickle,
-// and where tensors' elements lie.
+// A file of torch.save: an archive whose records are inside it and share no byte, its pickle, and
+// where the elements of tensors are.
 #include "fuzz.h"
 
 #include "checkpoint/torch_file.h"

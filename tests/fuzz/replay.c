@@ -1,10 +1,10 @@
 // The driver without libFuzzer: replay CORPUS MUTATIONS [DICTIONARY]
 //
-// Every file of the corpus, of which some must be taken for what they should be; that many
-// mutations of them, the same ones in each run;
-// and every file again with its 1st, 2nd, 3rd, ... allocation made to fail: no crash, no leak
-// (where a sanitizer looks), and no other answer than "no memory" or the one that it gives anyway.
-// Allocations of the library alone: jansson's lexer drops bytes where its buffer cannot grow, and
+// It runs every file of the corpus, some of which must be accepted; MUTATIONS mutations of them,
+// the same ones in each run; and every file again with its 1st, 2nd, 3rd, ... allocation made to
+// fail. There must be no crash, no leak (if a sanitizer looks for them), and no other answer than
+// "no memory" or the usual one. Only allocations of the library fail: if a buffer of jansson's
+// lexer cannot grow, it drops bytes and ends the process (docs/reliability.md).
 // ends the process (docs/reliability.md).
 #define _GNU_SOURCE
 #include "fuzz.h"

@@ -1,4 +1,4 @@
-// Which token is chosen, which bytes make a character, and the defaults of a first run.
+// Which token is chosen, which bytes form a character, and the defaults of a first run.
 #include "infer/choose.h"
 #include "setup/defaults.h"
 

@@ -1,5 +1,5 @@
-// Decoding borrows an engine's parameters and queue, and changes neither: the engine computes in
-// its own scratch while a generation is open.
+// Decoding borrows an engine's parameters and queue and changes neither: while a generation is
+// open, the engine computes in its own scratch.
 #include "../setup/tiny_engine.h"
 #include "infer/decoding.h"
 #include "engine/engine_inner.h"

@@ -1,5 +1,5 @@
-// The loss over held-out windows: all of them, so many batches, and no further than the caller
-// wants to read.
+// The loss over held-out windows: over all of them, over a given number of batches, and no further
+// than the caller wants to read.
 #include "../setup/tiny_engine.h"
 
 #include "base/alloc.h"

@@ -1,4 +1,4 @@
-// Extents: every cut and every block is a bound, nothing crosses a stripe, ranges are found.
+// Extents: every cut and every block is a bound, nothing crosses a stripe, and ranges are found.
 #include "io_harness.h"
 
 #include "base/alloc.h"

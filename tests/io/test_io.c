@@ -1,4 +1,4 @@
-// The engine, with io_uring and with threads: what is written is what is read, whatever the cuts,
+// The I/O engine, with io_uring and with threads: what is written is read back, with any cuts,
 // lanes and directories.
 #include "io_harness.h"
 

@@ -1,4 +1,4 @@
-// The engine where the disk or the kernel fails: what is tried again, what is not, and what the
+// The I/O engine when the disk or the kernel fails: what is tried again, what is not, and what the
 // messages say.
 #include "io_harness.h"
 

@@ -1,5 +1,5 @@
-// Where a seccomp filter refuses io_uring, as containers do, threads read and write, and the
-// description says why. A program of its own, since a filter stays.
+// If a seccomp filter refuses io_uring, as containers do, threads read and write, and the
+// description says why. This is a program of its own, because a filter cannot be removed.
 #include "io_harness.h"
 
 #include <errno.h>

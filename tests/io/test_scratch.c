@@ -1,6 +1,6 @@
-// Scratch files: as large as asked for, nobody's to see, gone with the process, refused where there
-// is no room. The linker's --wrap puts the functions below between, so that a file system can be
-// made to lack something.
+// Scratch files have the requested size, are invisible to others, disappear with the process, and
+// are refused if there is no room. The linker's --wrap replaces the functions below, so that a file
+// system can lack a feature.
 #define _GNU_SOURCE
 #include "../base/scratch_directory.h"
 

@@ -1,5 +1,5 @@
 // zero_run as a library function: exit codes, messages, the signal that ends everything, and that
-// no child is left.
+// no child process is left.
 #define _GNU_SOURCE
 #include "base/clock.h"
 #include <zero/run.h>

@@ -1,4 +1,4 @@
-// The harness: reserve, run, compare. See layers_harness.h.
+// The harness: reserves buffers, runs networks, and compares. See layers_harness.h.
 #include "base/dtype.h"
 #include "base/random.h"
 #include "compute/product_ops.h"

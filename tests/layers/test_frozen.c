@@ -1,6 +1,6 @@
-// Each tensor of GPT-2 and Llama frozen in turn, whole and in tiles, on every backend: nothing is
-// computed for it, nobody asks for its gradient, and everything else has the bits that it has
-// without. The same of all tensors but one, of each kind, and of all.
+// Each tensor of GPT-2 and Llama is frozen in turn, whole and tiled, on every backend: nothing is
+// computed for it, its gradient is never asked for, and everything else has the same bits as
+// otherwise. The same with all tensors but one of each kind frozen, and with all.
 #include "golden.h"
 #include "layers_harness.h"
 #include "base/dtype.h"

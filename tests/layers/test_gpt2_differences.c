@@ -1,5 +1,5 @@
-// Gradients against finite differences: every layer on its own, every unit, with and without
-// dropout (the same context draws the same masks), on every backend.
+// Gradients compared with finite differences: every layer by itself and every unit, with and
+// without dropout (the same context draws the same masks), on every backend.
 #include "base/random.h"
 #include "layers/block.h"
 #include "layers_harness.h"

@@ -1,6 +1,6 @@
-// GPT-2 against PyTorch's GPT2LMHeadModel: gpt2_golden.bin, written by tests/oracle/gpt2.py, has
-// weights, a batch, loss, logits and every gradient. Relative errors, per tensor max|a-b|/max|b|,
-// stay below 1e-5 on every backend.
+// GPT-2 compared with PyTorch's GPT2LMHeadModel: gpt2_golden.bin, written by tests/oracle/gpt2.py,
+// has weights, a batch, loss, logits and every gradient. Relative errors, per tensor
+// max|a-b|/max|b|, stay below 1e-5 on every backend.
 #include "golden.h"
 #include <math.h>
 #include <setjmp.h>

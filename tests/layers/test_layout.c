@@ -1,5 +1,5 @@
-// The scratch that layers plan suffices for every backend of this processor, and no byte is planned
-// for none.
+// The scratch that layers plan suffices for every backend of this processor, and no byte of it is
+// superfluous.
 #include "compute/element_ops.h"
 #include "layers/layout.h"
 

@@ -1,5 +1,5 @@
-// Llama and its variants against transformers' own models: llama_golden.bin, written by
-// tests/oracle/llama.py, has for each the config.json that transformers writes, weights, a batch,
+// Llama and its variants compared with the models of transformers: for each, llama_golden.bin,
+// written by tests/oracle/llama.py, has the config.json that transformers writes, weights, a batch,
 // loss, logits and every gradient. Relative errors, per tensor max|a-b|/max|b|, stay below 1e-5 on
 // every backend.
 #include "golden.h"

@@ -1,5 +1,5 @@
-// Llama's units beyond the golden values: finite differences with everything switched on, tiled
-// weights, sizes, contributions that add up, attention dropout, and the ends of decoding.
+// Llama's units beyond the golden values: finite differences with every feature switched on, tiled
+// weights, sizes, contributions that add up, attention dropout, and the limits of decoding.
 #include "layers/lm_units.h"
 #include "layers_harness.h"
 #include "model/llama_model.h"

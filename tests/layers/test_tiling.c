@@ -1,6 +1,6 @@
-// Memory-centric tiling: forward, and the gradients of weights and biases, of a tiled model have
-// the bits of the whole one's operators, but where oneDNN multiplies bf16; the gradient of the
-// input is the same up to rounding. On every backend, at one and two threads, in every type.
+// Memory-centric tiling: in a tiled model, forward and the gradients of weights and biases have the
+// bits of the whole operators, except where oneDNN multiplies bf16; the gradient of the input is
+// the same up to rounding. On every backend, with one and two threads, in every type.
 #include "base/dtype.h"
 #include "golden.h"
 #include "layers/lm_units.h"

@@ -1,5 +1,5 @@
-// The file of measured bandwidths: what is kept is read again, by its machine and disk; what is
-// damaged, old or another's is not.
+// The file of measured bandwidths: what is stored is read again, by its machine and disk; what is
+// damaged, old or belongs to another machine is not.
 #define _GNU_SOURCE
 #include "base/alloc.h"
 #include "base/file.h"

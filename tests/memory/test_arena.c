@@ -1,5 +1,5 @@
-// Arenas: alignment, zeros, memory that is really there, exact accounting, and refusals. The
-// linker's --wrap puts the functions below between, so that the kernel can be made to refuse.
+// Arenas: alignment, zeros, memory that is really backed, exact accounting, and refusals. The
+// linker's --wrap replaces the functions below, so that the kernel can refuse.
 #define _GNU_SOURCE
 #include <stdarg.h>
 #include <stddef.h>

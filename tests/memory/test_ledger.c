@@ -1,4 +1,4 @@
-// Bytes by category: held, peak, and the check against the plan.
+// The ledger: bytes held and peak by category, and the check against the plan.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
-// The stores of every tier: what is committed is what is fetched, ranges outside are refused, and
-// the ledger knows.
+// The stores of every tier: what is committed is fetched again, ranges outside are refused, and the
+// ledger counts the bytes.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-// The words that name a new model, and every way to get them wrong.
+// The text that names a new model, and every mistake in it.
 #include "model/gpt2_model.h"
 #include <math.h>
 #include <setjmp.h>

@@ -1,5 +1,6 @@
-// Llama as data: presets and their counts, config.json in both spellings and back, everything that
-// would compute something else, and rotary frequencies against transformers'.
+// Llama as data: presets and their parameter counts, config.json read and written in both
+// spellings, refusals of everything that would compute something else, and rotary frequencies
+// compared with those of transformers.
 #include "config_file.h"
 #include "no_arithmetic.h"
 #include "model/llama_model.h"

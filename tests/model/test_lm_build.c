@@ -1,6 +1,6 @@
-// Handles and pieces of GPT-2 and Llama, whole, in tiles and frozen: each handle leads to the
-// tensor that the design describes, the pieces hold each tensor once, and a piece's class is that
-// of its tensors.
+// Handles and pieces of GPT-2 and Llama, whole, tiled and frozen: each handle leads to the tensor
+// that the design describes, the pieces hold each tensor once, and a piece has the class of its
+// tensors.
 #include "no_arithmetic.h"
 #include "model/gpt2_model.h"
 #include "model/llama_model.h"

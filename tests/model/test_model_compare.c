@@ -1,5 +1,5 @@
-// Each field of a model's configuration that changes what it computes is a difference, by the name
-// that config.json has for it.
+// Each field of a model's configuration that changes what it computes counts as a difference, under
+// its name in config.json.
 #include "base/alloc.h"
 #include "model/model_compare.h"
 #include <setjmp.h>

@@ -1,5 +1,5 @@
-// The breakdowns of a step whose times are known: every number of the lines, the table of units,
-// the tables of messages.
+// The breakdowns of a step whose times are known: every number in the lines, the table of units,
+// and the tables of messages.
 #include "made_records.h"
 #include "monitor/breakdown.h"
 

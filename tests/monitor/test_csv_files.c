@@ -1,5 +1,5 @@
-// CSV files as DeepSpeed writes them; a run that goes on cuts them back, one that begins leaves
-// what is there.
+// CSV files as DeepSpeed writes them: a run that continues cuts them back, and a run that starts
+// anew leaves what is there.
 #include "../base/scratch_directory.h"
 #include "monitor/csv_files.h"
 

@@ -1,5 +1,5 @@
-// Event files: byte for byte those of TensorBoard's own writer (tests/oracle/event_file.py), a file
-// of its own for each run, and nothing half-written where a write fails.
+// Event files equal those of TensorBoard's own writer byte for byte (tests/oracle/event_file.py),
+// each run has a file of its own, and a write that fails leaves nothing half-written.
 #define _GNU_SOURCE
 #include "../base/scratch_directory.h"
 #include "monitor/event_file.h"

@@ -1,5 +1,5 @@
-// metrics.jsonl: the exact form of a line, floats that come back with the same bits, a line at
-// once, errors that are told.
+// metrics.jsonl: the exact form of a line, floats that are read back with the same bits, lines that
+// are written at once, and errors that are reported.
 #define _GNU_SOURCE
 #include "base/file.h"
 #include "base/json.h"

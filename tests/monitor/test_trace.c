@@ -1,5 +1,5 @@
-// The trace of two ranks: JSON that parses, every record on its track, turns of units inside their
-// phases, exact times.
+// The trace of two ranks: JSON that can be parsed, every record on its track, turns of units inside
+// their phases, and exact times.
 #include "base/json.h"
 #include "made_records.h"
 #include "monitor/trace.h"

@@ -1,5 +1,5 @@
-// Monitors of an engine, whatever drives it: what stands in their files, when, on which rank; and
-// that a disk that fails ends no run.
+// Monitors of an engine, whatever drives it: what is in their files, when, and on which rank; and
+// that a disk that fails does not end a run.
 #include "../base/scratch_directory.h"
 #include "observe/observe.h"
 #include <zero/gpt2.h>

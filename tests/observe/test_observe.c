@@ -1,5 +1,5 @@
-// What an observed engine records and says: nothing unasked, the steps that are asked for, no
-// evaluation between them, a room that grows, ranks of which only the first speaks.
+// What an observed engine records and reports: nothing that was not asked for, the steps that were,
+// no evaluation between them; a room for records that grows; and only the first rank reports.
 #include "base/alloc.h"
 #include "observe/observe.h"
 #include <zero/gpt2.h>

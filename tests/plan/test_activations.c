@@ -1,5 +1,6 @@
-// Where activations lie: everything kept has a place of its own, segments that are computed again
-// share one area, and checkpoints that leave the device pass through two buffers.
+// Where activations are: everything that is kept has a place of its own, segments that are
+// recomputed share one area, and activation checkpoints that leave the device pass through two
+// buffers.
 #include "fixture.h"
 #include "plan/plan_parts.h"
 

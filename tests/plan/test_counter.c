@@ -1,4 +1,4 @@
-// Into which accumulator a micro-batch's sum goes: the drawing of plan/counter.h, and that for
+// Into which accumulator the sum of a micro-batch goes: the drawing in plan/counter.h; and that for
 // every K each sum is added once, along one tree over the micro-batches.
 #include "plan/counter.h"
 

@@ -1,4 +1,4 @@
-// How instructions are written: in order, on behalf of a unit, and after a wait for just what lies
+// How instructions are emitted: in order, on behalf of a unit, and after a wait for exactly what is
 // in a place.
 #include "fixture.h"
 #include "pass_text.h"

@@ -1,5 +1,6 @@
-// Checkpoints that leave the device: stored when a segment's forward has ended, back before the
-// backward of the segment that they enter, and each buffer awaited before it is written again.
+// Activation checkpoints that leave the device are stored when a segment's forward has ended, come
+// back before the backward of the segment that they enter, and each buffer is awaited before it is
+// written again.
 #include "fixture.h"
 #include "pass_text.h"
 #include "plan/plan_parts.h"

@@ -1,4 +1,5 @@
-// A gradient's way: opened before its first contribution, sealed after its last, reduced, awaited.
+// The life of a gradient: opened before its first contribution, sealed after its last, reduced,
+// awaited.
 #include "fixture.h"
 #include "pass_text.h"
 

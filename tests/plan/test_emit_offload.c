@@ -1,4 +1,4 @@
-// What travels between tiers: begun early, awaited before it is used, and stored when it is
+// Transfers between tiers are begun early, awaited before the data is used, and stored when it is
 // complete.
 #include "fixture.h"
 #include "pass_text.h"

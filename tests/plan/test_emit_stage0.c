@@ -1,4 +1,5 @@
-// Stage 0: everything is read, added up and updated whole; gradients become whole once a step.
+// Stage 0: everything is read, added up and updated whole; gradients are reduced to whole ones once
+// per step.
 #include "fixture.h"
 #include "pass_text.h"
 #include "base/dtype.h"

@@ -1,4 +1,4 @@
-// Stage 3: on one machine versions are awaited and nothing moves; elsewhere a visit's pieces are
+// Stage 3: on one machine versions are awaited and nothing moves; otherwise a visit's pieces are
 // gathered while the visit before it computes.
 #include "fixture.h"
 #include "pass_text.h"

@@ -1,4 +1,4 @@
-// From the end of backward to new parameters: the norm on every rank, means, groups, copies, in
+// From the end of backward to new parameters: the norm on every rank, means, groups and copies, in
 // this order.
 #include "fixture.h"
 #include "pass_text.h"

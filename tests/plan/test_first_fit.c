@@ -1,5 +1,5 @@
-// Places in a buffer, first fit: what is taken at one time is apart, each lies as far in front as
-// it can, and the bytes needed are those of the farthest end there ever was.
+// First-fit places in a buffer: places that are needed at the same time do not overlap, each is as
+// far in front as possible, and the bytes needed are the farthest end that ever occurred.
 #include "plan/first_fit.h"
 
 #include <setjmp.h>

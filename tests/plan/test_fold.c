@@ -1,5 +1,5 @@
-// Messages and bytes of a program: what the paper says of a step, and each instruction's share, of
-// passes written by hand.
+// The messages and bytes of a program: what the paper says of a step, and the share of each
+// instruction, for passes written by hand.
 #include "fixture.h"
 #include "base/dtype.h"
 #include "base/message.h"

@@ -1,5 +1,5 @@
-// Bytes by category and tier: the papers', less of the nearer tier where a farther one is used, and
-// what is refused where they do not fit.
+// Bytes by category and tier: those of the papers, less on the nearer tier if a farther one is
+// used, and refusals where they do not fit.
 #include "fixture.h"
 #include "plan/state_formulas.h"
 

@@ -1,4 +1,4 @@
-// Planning as a whole: the same for the same, and refused where it cannot be.
+// Planning as a whole: equal input gives an equal plan, and what cannot be planned is refused.
 #include "fixture.h"
 
 #include <setjmp.h>

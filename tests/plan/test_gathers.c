@@ -1,5 +1,5 @@
-// Where stage 3 gathers: what lies in the gather window and in the host's buffers at one time is
-// apart, and what is needed soon stays.
+// Where stage 3 gathers: what is in the gather window and in the host's buffers at the same time
+// does not overlap, and what is needed soon stays.
 #include "fixture.h"
 
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-// Portions of the update cover every element once, and the bytes that move are those of
+// The portions of the update cover every element once, and the bytes that move are those of
 // ZeRO-Offload and ZeRO-Infinity.
 #include "fixture.h"
 

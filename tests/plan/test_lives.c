@@ -1,4 +1,4 @@
-// Which bytes a pass holds, from when to when, of passes written by hand.
+// Which bytes a pass holds, and from when to when, for passes written by hand.
 #include "fixture.h"
 #include "pass_text.h"
 #include "base/dtype.h"

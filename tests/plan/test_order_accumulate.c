@@ -1,5 +1,5 @@
-// The order of accumulation: forward of every unit, then backward of every unit, last first; what a
-// unit runs from inside comes and goes in its body.
+// The order of accumulation: forward of every unit, then backward of every unit, last first; pieces
+// that a unit streams come and go inside its body.
 #include "fixture.h"
 #include "pass_text.h"
 

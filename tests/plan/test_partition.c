@@ -1,4 +1,4 @@
-// Pieces, shards and units: who owns what, and what a unit may not say of itself.
+// Pieces, shards and units: who owns what, and which descriptions of a unit are refused.
 #include "fixture.h"
 
 #include <setjmp.h>

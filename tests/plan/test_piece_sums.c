@@ -1,4 +1,4 @@
-// What is said of a piece's sums, over types, kinds and tiers.
+// What is known of the sums of a piece, over types, kinds and tiers.
 #include "plan/piece_sums.h"
 
 #include <setjmp.h>

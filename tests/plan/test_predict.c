@@ -1,5 +1,5 @@
-// A predicted step is made of what the plan says moves and what the machine was measured to do, and
-// of nothing else.
+// A predicted step is computed from what the plan says is moved and what the machine was measured
+// to reach, and from nothing else.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

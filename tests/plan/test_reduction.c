@@ -1,4 +1,5 @@
-// When gradients are sealed and reduced, and where they lie until then, by a replay of backward.
+// When gradients are sealed and reduced, and where they are until then, found by a replay of
+// backward.
 #include "fixture.h"
 
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-// Every field of the settings changes the plan's hash and stands in the JSON.
+// Every field of the settings changes the plan's hash and appears in the JSON.
 #include "fixture.h"
 #include "base/json.h"
 #include "plan/settings_fields.h"

@@ -1,4 +1,4 @@
-// What a run that goes on keeps of the one before it, and what its own configuration decides.
+// What a run that continues keeps of the one before it, and what its own configuration decides.
 #include "setup/keep.h"
 #include "setup/resolve.h"
 

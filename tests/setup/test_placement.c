@@ -1,5 +1,5 @@
-// What is chosen fits; nothing that fits is predicted to be faster; and what the configuration says
-// stays as it is.
+// The chosen placement fits; nothing else that fits is predicted to be faster; and what the
+// configuration says is not changed.
 #include "layers/layers.h"
 #include "setup/machine_facts.h"
 #include "setup/placement.h"

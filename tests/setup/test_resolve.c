@@ -1,5 +1,5 @@
-// The one path from a configuration's text to its fields: what wins over what, what is said, and
-// what is left behind by a text that cannot be resolved.
+// The one path from a configuration's text to its fields: what overrides what, what is logged, and
+// what a text that cannot be resolved leaves behind.
 #include "base/alloc.h"
 #include "setup/resolve.h"
 

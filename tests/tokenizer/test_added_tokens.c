@@ -1,5 +1,5 @@
-// Added tokens are found where the library finds them, leftmost and then longest, however many
-// there are.
+// Added tokens are found where the `tokenizers` library finds them, leftmost and then longest,
+// however many there are.
 #include "../base/scratch_directory.h"
 
 #include "base/random.h"

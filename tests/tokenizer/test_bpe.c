@@ -1,6 +1,6 @@
-// BPE tokenizers against what Hugging Face's `tokenizers` made of the same files
-// (tests/oracle/tokenizer_golden.py): ids, with and without special tokens, text from ids as a
-// stream; parts of a text; long pieces; what a file may not say.
+// BPE tokenizers compared with what Hugging Face's `tokenizers` made of the same files
+// (tests/oracle/tokenizer_golden.py): ids with and without special tokens, and text from ids as a
+// stream; parts of a text; long pieces; and what a file may not say.
 #define _GNU_SOURCE
 #include "../base/scratch_directory.h"
 

@@ -1,5 +1,5 @@
-// Learning a BPE: the merges are the `tokenizers` library's for the same text
-// (tests/oracle/tokenizer_golden.py), what is written is read.
+// Training a BPE: the merges are those of the `tokenizers` library for the same text
+// (tests/oracle/tokenizer_golden.py), and what is written can be read.
 #define _GNU_SOURCE
 #include "../base/scratch_directory.h"
 

@@ -1,4 +1,4 @@
-// A crew of threads: the ids of one, and signs of life from a long part.
+// A crew of threads: it gives the same ids as one thread, and signs of life during a long part.
 #include "../base/scratch_directory.h"
 
 #include "tokenizer/crew.h"

@@ -1,4 +1,4 @@
-// Which tokens of a document are targets, where merges reach across the border of a prompt.
+// Which tokens of a document are targets if merges reach across the end of a prompt.
 #define _GNU_SOURCE
 #include "../base/scratch_directory.h"
 

@@ -1,4 +1,4 @@
-// GPT-2's two files, the tokens added to them, and saving what was read.
+// GPT-2's two files, the tokens added to them, and saving a tokenizer that was read.
 #include "../base/scratch_directory.h"
 
 #include "tokenizer/tokenizer_core.h"

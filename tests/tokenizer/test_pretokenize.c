@@ -1,4 +1,4 @@
-// Pieces: those that the `tokenizers` library cuts by the expressions themselves
+// Pieces equal those that the `tokenizers` library makes with the regular expressions themselves
 // (tests/oracle/tokenizer_golden.py).
 #define _GNU_SOURCE
 #include "../base/scratch_directory.h"

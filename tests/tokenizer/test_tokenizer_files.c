@@ -1,4 +1,5 @@
-// The files of a BPE: what they may not say, what happens to garbled ones, and what ends a text.
+// The files of a BPE: what they may not say, what happens if they are garbled, and what ends a
+// text.
 #include "../base/scratch_directory.h"
 
 #include "tokenizer/tokenizer_core.h"

@@ -1,5 +1,5 @@
-// Hugging Face's `tokenizers` must give our ids and our text. Needs a Python that has it:
-// ZERO_TEST_PYTHON, or python3; else skipped (77).
+// Hugging Face's `tokenizers` must give our ids and our text. This needs a Python that has it,
+// ZERO_TEST_PYTHON or python3; otherwise the test is skipped (77).
 #define _GNU_SOURCE
 #include "base/file.h"
 #include "tokenizer/tokenizer_core.h"

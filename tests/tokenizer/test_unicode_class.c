@@ -1,5 +1,5 @@
-// The pinned classes of characters compared with utf8proc's, which knows another version of
-// Unicode: where it knows a character they agree.
+// Our pinned classes of characters agree with those of utf8proc, which has another version of
+// Unicode, for all characters that utf8proc knows.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,11 +1,10 @@
-// tokenizer_probe TOKENIZER STRINGS OUT [PART]: what the library makes of many strings, for
+// tokenizer_probe TOKENIZER STRINGS OUT [PART]: writes what the library makes of many strings, for
 // tests/oracle/tokenizer_compare.py.
 //
-// STRINGS: u32 length, bytes; again and again. OUT, for each string: u32 count and int32 ids, of
-// ordinary text and with special tokens;
-// then the second ones' text, and that without special tokens: u32 length, bytes. PART: encoded in
-// parts of about so many bytes.
-// Prints the processor's seconds that the ordinary encoding of all strings took.
+// STRINGS: for each string u32 length and its bytes. OUT: for each string u32 count and int32 ids,
+// of ordinary text and then with special tokens; then the text of the latter ids, and that text
+// without special tokens: u32 length and bytes. PART: encodes in parts of about this many bytes.
+// Prints the processor seconds that the ordinary encoding of all strings took.
 #include "base/file.h"
 #include "tokenizer/tokenizer_core.h"
 

@@ -1,5 +1,5 @@
-// Files to text, text to tokens, tokens to windows: the window rule is checked against its words
-// for every small size.
+// Files become text, text becomes tokens, and tokens become windows: the window rule is checked
+// against its definition for every small size.
 #define _GNU_SOURCE
 #include "base/alloc.h"
 #include "base/file.h"

@@ -1,5 +1,5 @@
-// Mixtures: exact shares over any run, each source's samples in order and once, and nothing but the
-// sample's number decides.
+// Mixtures: shares are exact over any run, each source's samples come in order and once, and only
+// the sample's number decides.
 #include "tokens/mixture.h"
 
 #include <math.h>

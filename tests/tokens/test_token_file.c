@@ -1,5 +1,5 @@
-// Token files: what each format says, byte by byte, is what is read; what is not exactly so is
-// refused; what is written comes back.
+// Token files: what each format says is read, byte by byte; every deviation is refused; and what is
+// written can be read.
 #include "../base/scratch_directory.h"
 
 #include "base/alloc.h"

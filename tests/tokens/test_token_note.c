@@ -1,4 +1,4 @@
-// Notes next to token files: whose ids they are.
+// Notes next to token files: which tokenizer the ids belong to.
 #include "../base/scratch_directory.h"
 
 #include "tokens/token_note.h"

@@ -1,4 +1,4 @@
-// NULL, where a function of the public interface needs a pointer: ZERO_ERR_USAGE that names
+// NULL, where a function of the public interface needs a pointer, gives ZERO_ERR_USAGE that names
 // function and argument, or what <zero/status.h> says of functions that return no status. Every
 // function that a header declares has its lines here.
 #include "../setup/tiny_engine.h"

@@ -1,7 +1,6 @@
-// A program made with the first version of the public headers (tests/first_headers), which this
-// file is compiled with, works with the library as it is; and each struct that says its size may
-// come from a newer program. A struct that is new gets its header, as it first was, into that
-// folder.
+// A program made with the first version of the public headers (tests/first_headers), with which
+// this file is compiled, works with the library as it is; and each struct that says its size may
+// come from a newer program. The header of a new struct is added to that directory as it first was.
 #include "../setup/tiny_engine.h"
 #include <zero/zero.h>
 

@@ -1,8 +1,8 @@
-// A training with saves dies in, or is failed by, each of its system calls that touch files, on
-// whichever rank and thread that falls: the next run goes on and comes to the bytes of one that was
-// left alone, and nothing is left over.
+// A training with saves dies in, or fails because of, each of its system calls on files, on
+// whichever rank and thread that happens. The next run continues and reaches the same bytes as a
+// run that was not disturbed, and nothing is left over.
 //
-// The linker wraps the calls, so that the nth of them ends the process, or fails.
+// The linker wraps the calls, so that the nth of them fails or ends the process.
 #define _GNU_SOURCE
 #include "../sanitizers.h"
 #include "../wrapped_calls.h"

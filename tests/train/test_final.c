@@ -1,8 +1,8 @@
-// The end of a training where the disk is full: what it came to is not lost, and what cannot be
-// written is said.
+// The end of a training with a full disk: its result is not lost, and a message says what cannot be
+// written.
 //
-// The linker wraps the calls by which files get their names and free space is asked for, so that
-// the ones chosen here fail.
+// The linker wraps the calls that name files and that ask for free space, so that the chosen ones
+// fail.
 #define _GNU_SOURCE
 #include "base/alloc.h"
 #include "base/file.h"

@@ -1,4 +1,4 @@
-// zero_train, zero_eval and zero_generate called by ranks that are threads of one process, as a
+// zero_train, zero_eval and zero_generate, called by ranks that are threads of one process, as a
 // host program would.
 #define _GNU_SOURCE
 #include "base/alloc.h"
