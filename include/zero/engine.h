@@ -103,6 +103,8 @@ ZERO_API zero_status zero_evaluate(zero_engine *engine, const zero_tensors *batc
 // Gives the number g of the micro-batch that the next zero_forward on this rank takes, and the step
 // that it belongs to; either pointer may be NULL. Not collective.
 ZERO_API void zero_position(const zero_engine *engine, int64_t *step, int64_t *micro_batch);
+// Return the micro-batches of a step on each rank, and the model's trainable and frozen elements.
+// Not collective.
 ZERO_API int64_t zero_accumulation(const zero_engine *engine);
 ZERO_API int64_t zero_parameter_count(const zero_engine *engine);
 

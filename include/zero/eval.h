@@ -17,8 +17,8 @@ typedef struct zero_eval_options {
     int64_t seq;              // 0: the model's context
     int threads;
     const char *backend; // as in zero_train_options
-    // A DeepSpeed file, of which precision and offload_param are read, but not what only a training
-    // uses; NULL: none.
+    // A DeepSpeed file, from which precision and offload_param are read, and what only a training
+    // uses is not; NULL: none.
     const char *config_path;
     const char *dtype; // "fp32", "bf16", "fp16", "auto"; NULL: the configuration's, or fp32
     // Bytes for one rank, and for all ranks of a machine; 0: the configuration's.

@@ -37,9 +37,9 @@ typedef struct zero_generate_options {
     const char *backend;                // as in zero_options (engine.h); NULL: cpu
     const char *config_path, *dtype;    // as in zero_eval_options (eval.h)
     int64_t device_memory, host_memory; // as in zero_eval_options
-    // Called with text as it is generated, in whole UTF-8 characters, for the prompts that are
-    // being answered in turn. The text includes neither the prompt nor the end token. A non-zero
-    // result stops everything.
+    // Called with text as it is generated, in whole UTF-8 characters, in turn for the prompts that
+    // are being answered. The text includes neither the prompt nor the end token. A non-zero result
+    // stops everything.
     int (*emit)(void *user, int64_t prompt, const char *text, size_t length);
     // Called when no more text follows for this prompt; may be NULL.
     void (*finish)(void *user, int64_t prompt, zero_finish why, int64_t tokens);

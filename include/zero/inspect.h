@@ -16,8 +16,8 @@ typedef struct zero_inspect_options {
     // A checkpoint, a run (--out), a Hugging Face directory, a file *.safetensors, or a DeepSpeed
     // checkpoint (ZeRO 1 to 3).
     const char *path;
-    // 1: reads every tensor, and writes its minimum, maximum, mean and root mean square, the number
-    // of values that are not finite, and the CRC32C of its bytes.
+    // 1: reads every tensor, and writes its minimum, maximum, mean and root mean square, how many
+    // values are NaN or infinite, and the CRC32C of its bytes.
     int sums;
     // 1: reads every byte that has a checksum; of a run, those of all checkpoints that it keeps.
     int verify;

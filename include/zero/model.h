@@ -29,8 +29,8 @@ typedef struct zero_piece_desc {
     zero_class kind;
     int tensor_count;
     const zero_tensor_desc *tensors; // (tensor_count)
-    // 1: each piece holds one tensor, trainable or frozen, and is in memory only between
-    // zero_piece_begin and zero_piece_end of a unit's call, so that a unit larger than memory runs
+    // 1: the piece holds one tensor, trainable or frozen, and is in memory only between
+    // zero_piece_begin and zero_piece_end in a unit's call, so that a unit larger than memory runs
     // piece by piece (memory-centric tiling, ZeRO-Infinity section 5.1.3).
     int streamed;
 } zero_piece_desc;

@@ -78,9 +78,10 @@ typedef struct zero_train_options {
     // The caller sets it to a signal number, on any rank, to end the run: all ranks save after the
     // current step and end with ZERO_ERR_STOPPED. May be NULL.
     const volatile int *stop;
-    // Seconds since 1970: the run saves and ends likewise shortly before that time; 0: no such
-    // time.
+    // Seconds since 1970: the run saves and ends likewise shortly before that time; 0: none.
     double end_by;
+    // dry_run: makes one step and keeps nothing; strict: a flag that contradicts the configuration
+    // file is an error; overwrite: replaces what an earlier run wrote to out_dir.
     int dry_run, strict, overwrite;
     // The file for a Chrome trace of steps 3 to 5 (of a shorter run, its last ones) on all ranks;
     // NULL: none.

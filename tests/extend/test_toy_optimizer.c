@@ -1,7 +1,7 @@
 // A toy optimizer: sign-SGD, p -= lr * (sign(g) + weight_decay * p), without states. It is a kernel
 // in a backend's table, in place of that of SGD; docs/design.md lists the rows of its own that it
-// would need in src/. It must equal Lion with beta1 = 0, which averages nothing and so leaves only the
-// sign of the gradient.
+// would need in src/. It must equal Lion with beta1 = 0, which averages nothing and so leaves only
+// the sign of the gradient.
 #include "base/dtype.h"
 #include "compute/compute.h"
 #include "compute/optimizer_ops.h"
