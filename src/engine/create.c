@@ -70,12 +70,10 @@ char *zr_place_at(const zero_engine *engine, zr_place place)
 static zero_status reserve_training(zero_engine *engine, zero_error *error)
 {
     const zr_plan *plan = engine->plan;
-    zero_memory_category window =
-        zr_plan_whole_gradients(plan) ? ZERO_MEM_gradients : ZERO_MEM_communication;
     if (plan->settings.inference)
         return ZERO_OK;
-    ZERO_TRY(open_window(engine, ZR_WINDOW_SYMMETRIC, plan->grad_bytes, window, plan->grad_bytes,
-                         &engine->grads, error));
+    ZERO_TRY(open_window(engine, ZR_WINDOW_SYMMETRIC, plan->grad_bytes, plan->gradient_window_is,
+                         plan->grad_bytes, &engine->grads, error));
     if (plan->whole_bytes > 0)
         ZERO_TRY(open_window(engine, ZR_WINDOW_SYMMETRIC, plan->whole_bytes, ZERO_MEM_gradients,
                              plan->whole_bytes, &engine->wholes, error));

@@ -117,20 +117,17 @@ static zr_range_states states_of(const zero_engine *engine, int g, const zr_slic
     return states;
 }
 
-// Counts what the update of a group moves between device and host: only parameters that lie on the
-// other side than their states do.
+// Counts what the update of a group moves between device and host. What goes to NVMe and comes from
+// there the stores count themselves.
 static void count_crossing(zero_engine *engine, const zr_group *group, const zr_pass_plan *pass)
 {
-    int64_t bytes = group->count * zr_vector_size(engine->plan, ZR_VECTOR_PARAMETERS);
-    int64_t read = pass->reads >> ZR_VECTOR_PARAMETERS & 1 ? bytes : 0,
-            written = pass->writes >> ZR_VECTOR_PARAMETERS & 1 ? bytes : 0;
-    bool states_up = group->state_tier == ZERO_TIER_device,
-         parameters_up = group->parameter_tier == ZERO_TIER_device;
-    // An update beside the step moves no parameters and counts nothing.
-    if (states_up == parameters_up || !(read | written))
+    zr_moved moved = {0};
+    zr_group_moves(engine->plan, group, pass, &moved);
+    // An update beside the step moves no parameters, and writes nothing here that the step does.
+    if (!(moved.to_device | moved.to_host))
         return;
-    engine->offload.to_device += parameters_up ? written : read;
-    engine->offload.to_host += parameters_up ? read : written;
+    engine->offload.to_device += moved.to_device;
+    engine->offload.to_host += moved.to_host;
 }
 
 static zero_status visit_group(zero_engine *engine, const zr_walk *walk, int g, zero_error *error)

@@ -101,13 +101,13 @@ zero_status zr_engine_visit_state(zero_engine *engine, int piece, zr_vector vect
 zero_status zr_engine_settle(zero_engine *engine, bool *behind, zero_error *error)
 {
     ZERO_TRY(zr_delayed_join(engine, error));
-    *behind = zr_delayed_is_ahead(engine);
+    *behind = zr_delayed_lags(engine);
     return ZERO_OK;
 }
 
 zero_status zr_engine_parameters_behind(zero_engine *engine, zero_error *error)
 {
-    zr_delayed_set_ahead(engine, true);
+    zr_delayed_set_lags(engine, true);
     ZERO_TRY(zr_engine_publish(engine, 1u << ZR_REWRITTEN, error));
     zr_comm_hash_reset(engine->comm);
     return zr_comm_barrier(engine->comm, error);
@@ -180,7 +180,7 @@ zero_status zr_engine_parameters_changed(zero_engine *engine, zero_error *error)
         ZERO_TRY(
             zr_engine_visit_weights(engine, p, false, round_into_parameters, &rounding, error));
     }
-    zr_delayed_set_ahead(engine, false);
+    zr_delayed_set_lags(engine, false);
     ZERO_TRY(zr_engine_publish(engine, 1u << ZR_REWRITTEN, error));
     zr_comm_hash_reset(engine->comm);
     return zr_comm_barrier(engine->comm, error);

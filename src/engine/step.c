@@ -267,7 +267,7 @@ zero_status zr_engine_publish(zero_engine *engine, uint32_t holds, zero_error *e
 static zero_status update(zero_engine *engine, bool finite, zero_error *error)
 {
     bool beside = finite && zr_delayed_applies(engine), at_once = finite && !beside;
-    bool behind = zr_delayed_is_ahead(engine) || (at_once && engine->delayed);
+    bool behind = zr_delayed_lags(engine) || (at_once && engine->delayed);
     uint32_t holds = (uint32_t)finite << ZR_FINITE | (uint32_t)at_once << ZR_AT_ONCE |
                      (uint32_t)behind << ZR_BEHIND | (uint32_t)(finite || behind) << ZR_CHANGED;
     ZERO_TRY(zr_program_run_pass(engine, ZR_PASS_UPDATE, holds, error));
@@ -323,7 +323,7 @@ zero_status zero_finish_update(zero_engine *engine, zero_error *error)
     ZR_NEED(error, engine);
     ZERO_TRY(zr_engine_between_steps(engine, "zero_finish_update", error));
     ZERO_TRY(fail(engine, zr_delayed_join(engine, error), error));
-    if (!zr_delayed_is_ahead(engine))
+    if (!zr_delayed_lags(engine))
         return ZERO_OK;
     // Ranks that still evaluate have to finish reading the old parameters first.
     ZERO_TRY(fail(engine, zr_comm_barrier(engine->comm, error), error));

@@ -133,7 +133,7 @@ static zero_status copy_master(zero_engine *engine, zero_error *error)
     zr_pass_plan passes[2];
     zr_plan_passes(engine->plan, passes);
     zr_moves_expect_update(engine, 1, false);
-    zr_delayed_set_ahead(engine, false);
+    zr_delayed_set_lags(engine, false);
     return zr_groups_walk(engine, &(zr_walk){.pass = passes[1], .visit = publish_slice}, error);
 }
 

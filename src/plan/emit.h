@@ -19,7 +19,8 @@ typedef struct zr_occupants {
 
 typedef struct zr_emitter zr_emitter;
 
-// What differs between stages. No other file asks which stage it is.
+// What differs between stages in the program: no emitter, order or fold asks which stage it is, and
+// neither does the engine (tools/check-program).
 typedef struct zr_stage_emitter {
     // Runs before the first read of a visit's pieces. visits: number of visits in this pass.
     void (*acquire)(zr_emitter *e, int visit, int visits);

@@ -49,20 +49,19 @@ static void count_states(zr_plan *plan)
 
 void zr_plan_footprint(zr_plan *plan, const zr_machine *machine)
 {
-    bool whole = zr_plan_whole_gradients(plan);
     int64_t *device = plan->bytes[ZERO_TIER_device];
     plan->product_scratch_bytes = product_scratch(plan, machine);
     count_parameters(plan);
     count_states(plan);
-    device[ZERO_MEM_gradients] += plan->whole_bytes + (whole ? plan->grad_bytes : 0);
+    device[ZERO_MEM_gradients] += plan->whole_bytes;
     device[ZERO_MEM_activations] = plan->activation_bytes;
     device[ZERO_MEM_checkpoints] = plan->activation_checkpoint_buffer_bytes;
     plan->bytes[plan->settings.activation_checkpoint_tier][ZERO_MEM_checkpoints] +=
         plan->activation_checkpoint_bytes;
     device[ZERO_MEM_workspace] =
         ZR_ROUND_UP(plan->workspace_bytes, ZR_ACTIVATION_ALIGN) + plan->product_scratch_bytes;
-    device[ZERO_MEM_communication] = (whole ? 0 : plan->grad_bytes) + plan->open_bytes +
-                                     plan->gather_share + machine->staging_bytes;
+    device[ZERO_MEM_communication] = plan->open_bytes + plan->gather_share + machine->staging_bytes;
+    device[plan->gradient_window_is] += plan->grad_bytes;
 }
 
 int64_t zr_plan_tier_bytes(const zr_plan *plan, zero_tier tier)

@@ -118,6 +118,8 @@ static void plan_begin(zr_plan *plan, const zero_model *model, const zero_shape 
     plan->mapped = maps_parameters(settings, machine);
     plan->holding = holding_of(plan);
     plan->updates_whole = settings->stage == 0;
+    plan->gradient_window_is =
+        zr_plan_whole_gradients(plan) ? ZERO_MEM_gradients : ZERO_MEM_communication;
     plan->machine_ranks = machine->mapped ? machine->ranks : ZR_MAX(machine->machine_ranks, 1);
 }
 

@@ -34,8 +34,9 @@ struct zr_plan {
     int ranks;
     bool mapped;
     zr_holding holding;
-    bool updates_whole; // a rank updates whole pieces, else its own shards
-    int machine_ranks;  // ranks that share what is gathered; 1: none do
+    bool updates_whole;                      // a rank updates whole pieces, else its own shards
+    zero_memory_category gradient_window_is; // what the bytes of the gradient window count as
+    int machine_ranks;                       // ranks that share what is gathered; 1: none do
     int piece_count, unit_count, tensor_count;
     zr_piece *pieces;                     // (piece_count)
     zr_unit_plan *units;                  // (unit_count)

@@ -171,28 +171,41 @@ int zr_plan_passes(const zr_plan *plan, zr_pass_plan passes[2])
     return 2;
 }
 
-// Adds what one pass over a group moves. Gradients do not count here, because they came to the host
-// when they were reduced; nor do states in memory, which are updated where they are kept.
-static void add_group_moves(zr_plan *plan, const zr_group *group, const zr_pass_plan *pass,
-                            zr_moved *moved)
+// Returns the bytes of a group's vector; 0: the plan has none, or it is not among these.
+static int64_t bytes_among(const zr_plan *plan, const zr_group *group, uint32_t vectors,
+                           zr_vector vector)
 {
-    for (int v = 0; v < ZR_VECTOR_COUNT; v++) {
-        int64_t bytes = zr_plan_has_vector(plan, v) ? group->count * zr_vector_size(plan, v) : 0;
-        int64_t read = pass->reads >> v & 1 ? bytes : 0,
-                written = pass->writes >> v & 1 ? bytes : 0;
-        bool moments = v == ZR_VECTOR_STATE0 || v == ZR_VECTOR_STATE1;
-        if (zr_group_tier(group, v) == ZERO_TIER_nvme) {
-            moved->nvme_read += read;
-            moved->nvme_written += written;
-            plan->moves.update_first_unread += moments ? read : 0;
-        }
-        if (v != ZR_VECTOR_PARAMETERS ||
-            (group->state_tier == ZERO_TIER_device) == (group->parameter_tier == ZERO_TIER_device))
-            continue;
-        bool up = group->parameter_tier == ZERO_TIER_device;
-        moved->to_device += up ? written : read;
-        moved->to_host += up ? read : written;
+    bool moves = vectors >> vector & 1 && zr_plan_has_vector(plan, vector);
+    return moves ? group->count * zr_vector_size(plan, vector) : 0;
+}
+
+void zr_group_moves(const zr_plan *plan, const zr_group *group, const zr_pass_plan *pass,
+                    zr_moved *moved)
+{
+    bool states_up = group->state_tier == ZERO_TIER_device;
+    bool parameters_up = group->parameter_tier == ZERO_TIER_device;
+    int64_t read = bytes_among(plan, group, pass->reads, ZR_VECTOR_PARAMETERS);
+    int64_t written = bytes_among(plan, group, pass->writes, ZR_VECTOR_PARAMETERS);
+    if (states_up != parameters_up) {
+        moved->to_device += parameters_up ? written : read;
+        moved->to_host += parameters_up ? read : written;
     }
+    for (int v = 0; v < ZR_VECTOR_COUNT; v++) {
+        if (zr_group_tier(group, v) != ZERO_TIER_nvme)
+            continue;
+        moved->nvme_read += bytes_among(plan, group, pass->reads, v);
+        moved->nvme_written += bytes_among(plan, group, pass->writes, v);
+    }
+}
+
+// Returns what the first update does not read of a group: its moments, if they are on NVMe.
+static int64_t first_unread(const zr_plan *plan, const zr_group *group, const zr_pass_plan *pass)
+{
+    int64_t bytes = 0;
+    for (int v = ZR_VECTOR_STATE0; v <= ZR_VECTOR_STATE1; v++)
+        if (zr_group_tier(group, v) == ZERO_TIER_nvme)
+            bytes += bytes_among(plan, group, pass->reads, v);
+    return bytes;
 }
 
 zero_status zr_plan_groups(zr_plan *plan, zero_error *error)
@@ -213,7 +226,10 @@ zero_status zr_plan_groups(zr_plan *plan, zero_error *error)
     size_slab(plan);
     zr_pass_plan passes[2];
     for (int i = zr_plan_passes(plan, passes) - 1; i >= 0 && !plan->settings.inference; i--)
-        for (int g = 0; g < plan->group_count; g++)
-            add_group_moves(plan, &plan->groups[g], &passes[i], &plan->moves.update[i]);
+        for (int g = 0; g < plan->group_count; g++) {
+            const zr_group *group = &plan->groups[g];
+            zr_group_moves(plan, group, &passes[i], &plan->moves.update[i]);
+            plan->moves.update_first_unread += first_unread(plan, group, &passes[i]);
+        }
     return ZERO_OK;
 }

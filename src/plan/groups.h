@@ -76,6 +76,12 @@ typedef struct zr_moves {
 // writes. Returns their number: LAMB has two, and so has a delayed update, whose second pass makes
 // parameters from the master.
 int zr_plan_passes(const zr_plan *plan, zr_pass_plan passes[2]);
+// Adds to `moved` what one of these passes moves of a group. The plan adds it up for every group,
+// and the engine's walk takes from here what it cannot count in a store. Gradients do not count,
+// because they came to the host when they were reduced; nor do states in memory, which are updated
+// where they are kept.
+void zr_group_moves(const zr_plan *plan, const zr_group *group, const zr_pass_plan *pass,
+                    zr_moved *moved);
 bool zr_plan_has_vector(const zr_plan *plan, zr_vector vector);
 // Returns the bytes of one element of a trained piece.
 int64_t zr_vector_size(const zr_plan *plan, zr_vector vector);
