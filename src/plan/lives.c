@@ -4,11 +4,11 @@
 #include "plan/piece_sums.h"
 
 // Lives that are not the last ones of their space are found under spaces that are not followed.
-enum {
-    READ = ZR_SPACE_NONE,     // what units read, because the piece may come once more while they do
-    PARKED = ZR_SPACE_STORED, // what parked contributions come to or leave
-    GATHERED_FROM = ZR_SPACE_SHARDS // the own shard from NVMe that the gather under way reads
-};
+//   read           what units read, because the piece may come once more while they do
+//   parked         what parked contributions come to or leave
+//   gathered_from  the own shard from NVMe that the gather under way reads
+static const zr_space read = ZR_SPACE_NONE, parked = ZR_SPACE_STORED,
+                      gathered_from = ZR_SPACE_SHARDS;
 
 typedef struct walk {
     const zr_plan *plan;
@@ -83,13 +83,13 @@ static void bind(walk *w, const zr_instruction *i)
 {
     int life = touch_place(w, i->piece, i->place);
     if (i->place.space == ZR_SPACE_GATHERED)
-        *last_of(w, i->piece, READ) = life;
+        *last_of(w, i->piece, read) = life;
 }
 
 static void unbind(walk *w, const zr_instruction *i)
 {
     if (i->place.space == ZR_SPACE_PARAMETERS)
-        touch(w, i->piece, READ);
+        touch(w, i->piece, read);
 }
 
 // An own shard from NVMe stays until its gather has ended, because a communicator may read it as
@@ -97,7 +97,7 @@ static void unbind(walk *w, const zr_instruction *i)
 static void gather(walk *w, const zr_instruction *i)
 {
     bool staged = i->from.space == ZR_SPACE_STAGED_PARAMETERS;
-    *last_of(w, i->piece, GATHERED_FROM) = staged ? touch_place(w, i->piece, i->from) : -1;
+    *last_of(w, i->piece, gathered_from) = staged ? touch_place(w, i->piece, i->from) : -1;
     begin(w, i->piece, i->place);
 }
 
@@ -123,12 +123,12 @@ static void await(walk *w, const zr_instruction *i)
         break;
     case ZR_SLOT_GATHER:
         touch(w, i->slot.index, ZR_SPACE_GATHERED);
-        touch(w, i->slot.index, GATHERED_FROM);
-        *last_of(w, i->slot.index, GATHERED_FROM) = -1;
+        touch(w, i->slot.index, gathered_from);
+        *last_of(w, i->slot.index, gathered_from) = -1;
         break;
     case ZR_SLOT_PARKED:
-        touch(w, i->slot.index, PARKED);
-        *last_of(w, i->slot.index, PARKED) = -1;
+        touch(w, i->slot.index, parked);
+        *last_of(w, i->slot.index, parked) = -1;
         break;
     default: break;
     }
@@ -140,14 +140,14 @@ static void fetch(walk *w, const zr_instruction *i)
         return;
     begin(w, i->piece, i->place);
     if (i->slot.kind == ZR_SLOT_PARKED)
-        *last_of(w, i->piece, PARKED) = *last_of(w, i->piece, ZR_SPACE_OPEN_SUMS);
+        *last_of(w, i->piece, parked) = *last_of(w, i->piece, ZR_SPACE_OPEN_SUMS);
 }
 
 static void store(walk *w, const zr_instruction *i)
 {
     int life = i->piece >= 0 ? touch_place(w, i->piece, i->from) : -1;
     if (i->slot.kind == ZR_SLOT_PARKED)
-        *last_of(w, i->piece, PARKED) = life;
+        *last_of(w, i->piece, parked) = life;
 }
 
 static void follow(walk *w, const zr_instruction *i)
