@@ -13,8 +13,6 @@
 #include "engine/engine_inner.h"
 #include "memory/store.h"
 
-#define ZR_MOST_SLABS 3
-
 typedef struct zr_offload { // zeroed: everything is in memory
     zr_scratch scratch[ZR_SCRATCH_COUNT];
     zr_io *io;

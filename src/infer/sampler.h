@@ -6,7 +6,6 @@
 // that prompt alone. So an answer does not depend on what else is answered at the same time (in
 // fp32 bit by bit), nor on the number of threads. When the model's context is full, its later half
 // is read again from the first position on.
-// from the first position on.
 #ifndef ZR_INFER_SAMPLER_H
 #define ZR_INFER_SAMPLER_H
 

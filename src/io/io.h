@@ -16,7 +16,6 @@
 // Requests begin in the order in which they were started.
 // Each extent that is written gets a CRC32C, and each extent that is read is compared with it. An
 // extent that was never written is zeros, and is read without a transfer.
-// was never written is zeros, read without a transfer.
 #ifndef ZR_IO_IO_H
 #define ZR_IO_IO_H
 

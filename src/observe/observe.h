@@ -2,7 +2,6 @@
 // 0, and the records of a range of steps on every rank, for zero train --profile. One recorder
 // serves all of them. It is attached only during steps that are wanted; if nothing is asked for,
 // there is no recorder.
-// nothing is asked for there is none.
 #ifndef ZR_OBSERVE_OBSERVE_H
 #define ZR_OBSERVE_OBSERVE_H
 

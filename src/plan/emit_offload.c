@@ -32,11 +32,6 @@ void zr_emit_fetches(zr_emitter *e, int last_visit)
     e->fetched = ZR_MAX(e->fetched, last_visit);
 }
 
-static int64_t staged_bytes(const zr_plan *plan, const zr_piece *piece)
-{
-    return zr_accumulators(&plan->settings) * zr_piece_sum_bytes(piece);
-}
-
 static zr_place staged_place(const zr_piece *piece)
 {
     return (zr_place){ZR_SPACE_STAGED_SUMS, piece->accumulator_first};
@@ -45,7 +40,8 @@ static zr_place staged_place(const zr_piece *piece)
 static void fetch_sum(zr_emitter *e, int p)
 {
     const zr_piece *piece = &e->plan->pieces[p];
-    zr_emit_await_place(e, ZR_LATER, staged_place(piece), staged_bytes(e->plan, piece));
+    zr_emit_await_place(e, ZR_LATER, staged_place(piece),
+                        zr_piece_accumulator_bytes(&e->plan->settings, piece));
     zr_emit(e, &(zr_instruction){.code = ZR_FETCH,
                                  .when = ZR_LATER,
                                  .piece = p,
@@ -84,10 +80,12 @@ void zr_emit_take_staged(zr_emitter *e, int p)
 {
     const zr_piece *piece = &e->plan->pieces[p];
     const zr_slot slot = {ZR_SLOT_TRAVELLED, p};
-    zr_emit_await_place(e, ZR_ALWAYS, staged_place(piece), staged_bytes(e->plan, piece));
+    zr_emit_await_place(e, ZR_ALWAYS, staged_place(piece),
+                        zr_piece_accumulator_bytes(&e->plan->settings, piece));
     if (piece->fetched_with >= 0)
         zr_emit_await(e, ZR_LATER, slot.kind, slot.index);
-    zr_emit_occupy(e, staged_place(piece), staged_bytes(e->plan, piece), slot);
+    zr_emit_occupy(e, staged_place(piece), zr_piece_accumulator_bytes(&e->plan->settings, piece),
+                   slot);
 }
 
 void zr_emit_store_sum(zr_emitter *e, int p)

@@ -2,6 +2,8 @@
 #include "base/dtype.h"
 #include "plan/plan_parts.h"
 
+#include <assert.h>
+
 static const int64_t WORD = sizeof(float);
 
 // Returns the elements of a piece that this rank updates, or that it holds where nothing is
@@ -141,6 +143,7 @@ static void size_slab(zr_plan *plan)
         slab->bytes += travels[v] ? slab->elems * zr_vector_size(plan, v) : 0;
     }
     slab->count = slab->bytes ? 1 + tiering->read_ahead + tiering->write_behind : 0;
+    assert(slab->count <= ZR_MOST_SLABS);
 }
 
 int zr_plan_passes(const zr_plan *plan, zr_pass_plan passes[2])

@@ -40,6 +40,8 @@ typedef struct zr_group { // a run of slices that are updated together
     int64_t first, count; // elements in the optimizer state vectors of state_tier
 } zr_group;
 
+#define ZR_MOST_SLABS 3 // one that is updated, one read ahead, one written behind
+
 typedef struct zr_slab_plan {       // what is in host memory while states travel
     int count;                      // slabs; 0: nothing is on NVMe
     int64_t elems;                  // of the largest group (or slice without one) that travels

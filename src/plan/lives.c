@@ -26,7 +26,7 @@ static int64_t bytes_of(const zr_plan *plan, const zr_piece *piece, zr_space spa
     case ZR_SPACE_GRADIENTS: return plan->ranks * zr_piece_gradient_shard_bytes(piece);
     case ZR_SPACE_OPEN_SUMS: return zr_piece_open_bytes(piece);
     case ZR_SPACE_STAGED_PARAMETERS: return zr_piece_shard_bytes(piece);
-    default: return zr_accumulators(&plan->settings) * zr_piece_sum_bytes(piece);
+    default: return zr_piece_accumulator_bytes(&plan->settings, piece);
     }
 }
 

@@ -4,6 +4,7 @@
 #define ZR_PLAN_PIECE_SUMS_H
 
 #include "plan/pieces.h"
+#include "plan/plan_settings.h"
 
 // Says whether units contribute to the piece: it is trained, or it is a buffer that its owner
 // writes. Known once reductions are planned.
@@ -12,6 +13,8 @@ bool zr_piece_collects(const zr_piece *piece);
 int64_t zr_piece_open_bytes(const zr_piece *piece);
 // Returns the bytes of the own shard's sum in one accumulator.
 int64_t zr_piece_sum_bytes(const zr_piece *piece);
+// Returns the bytes of its sums in all accumulators: several, where the number of ranks may change.
+int64_t zr_piece_accumulator_bytes(const zr_settings *settings, const zr_piece *piece);
 // Says whether its sums go on to NVMe, through buffers in host memory.
 bool zr_piece_sums_on_nvme(const zr_piece *piece);
 

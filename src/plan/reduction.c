@@ -47,17 +47,12 @@ static bool collects_apart(const zr_piece *piece)
     return piece->gradient_dtype != ZERO_F32 || is_parked(piece);
 }
 
-static int64_t accumulator_bytes(const zr_plan *plan, const zr_piece *piece)
-{
-    return zr_accumulators(&plan->settings) * zr_piece_sum_bytes(piece);
-}
-
 // Takes the host place where the sum is added to earlier ones and then written to NVMe from.
 static void take_staged(backward *b, int number)
 {
     zr_piece *piece = &b->plan->pieces[number];
-    piece->accumulator_first =
-        zr_first_fit_take(&b->staged, number, accumulator_bytes(b->plan, piece));
+    piece->accumulator_first = zr_first_fit_take(
+        &b->staged, number, zr_piece_accumulator_bytes(&b->plan->settings, piece));
 }
 
 static void take_slot(backward *b, int number)
@@ -242,7 +237,7 @@ static void place_sum(zr_plan *plan, zr_piece *piece)
     if (sums_in_window(plan) || zr_piece_sums_on_nvme(piece))
         return;
     piece->accumulator_first = plan->accumulator_bytes[tier];
-    plan->accumulator_bytes[tier] += accumulator_bytes(plan, piece);
+    plan->accumulator_bytes[tier] += zr_piece_accumulator_bytes(&plan->settings, piece);
 }
 
 // Places the whole sum, for an update of whole pieces.

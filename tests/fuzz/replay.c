@@ -5,7 +5,6 @@
 // fail. There must be no crash, no leak (if a sanitizer looks for them), and no other answer than
 // "no memory" or the usual one. Only allocations of the library fail: if a buffer of jansson's
 // lexer cannot grow, it drops bytes and ends the process (docs/reliability.md).
-// ends the process (docs/reliability.md).
 #define _GNU_SOURCE
 #include "fuzz.h"
 

@@ -63,8 +63,8 @@ static bool is_same(const zr_instruction *a, const zr_instruction *b)
            a->slot.index == b->slot.index;
 }
 
-// Passes are written once, whatever the number of micro-batches: nothing depends on it but its
-// conditions.
+// Passes are written once for any number of micro-batches from two on, and nothing but conditions
+// depends on that number. A single micro-batch is planned without earlier sums.
 static void no_pass_depends_on_the_number_of_micro_batches(void **state)
 {
     fixture f;
