@@ -53,15 +53,13 @@ bool zr_planner_is_limited(const zr_planner *p)
 // Returns whether a micro-batch of this size fits. A size that cannot even be planned does not fit.
 static bool fits(const zr_planner *p, int stage, int ranks, int64_t batch)
 {
-    zr_plan_row row;
+    zr_plan *plan = NULL;
     zr_machine machine = {.memory_limit = p->options->memory};
     zr_machine_limit(&machine, &p->config->offload, ranks);
-    if (plan_row(p, stage, ranks, batch, &row, NULL) != ZERO_OK)
-        return false;
-    for (int t = 0; t < ZERO_TIER_COUNT; t++)
-        if (machine.tier_limit[t] > 0 && row.tiers[t] > machine.tier_limit[t])
-            return false;
-    return machine.memory_limit <= 0 || zr_plan_row_total(&row) <= machine.memory_limit;
+    zero_status status = zr_planner_make(p, stage, ranks, batch, &plan, NULL);
+    bool does = status == ZERO_OK && zr_plan_fits(plan, &machine);
+    zr_plan_destroy(plan);
+    return does;
 }
 
 static int64_t largest_batch(const zr_planner *p, int stage, int ranks)
