@@ -255,7 +255,7 @@ bool zr_directory_others(const char *path, bool (*is_known)(const char *name), c
 
 zero_status zr_directory_lock(const char *path, int *fd, zero_error *error)
 {
-    char *name = zr_sprintf(error, "%s/.lock", path);
+    char *name = zr_sprintf(error, "%s/" ZR_LOCK_FILE, path);
     if (!name)
         return ZERO_ERR_MEMORY;
     zero_status status = ZERO_OK;

@@ -88,6 +88,7 @@ size_t zr_file_head(const char *path, char *out, size_t room);
 char *zr_directory_hidden(const char *path, zero_error *error);
 zero_status zr_directory_publish(const char *hidden, const char *path, zero_error *error);
 
+#define ZR_LOCK_FILE ".lock"
 // Takes an advisory lock (open file description) on path/.lock, which is created if absent. *fd
 // holds it until it is closed. ZERO_ERR_USAGE where another run holds the lock.
 zero_status zr_directory_lock(const char *path, int *fd, zero_error *error);

@@ -4,6 +4,7 @@
 #include "base/dtype.h"
 #include "base/file.h"
 #include "checkpoint/safetensors_header.h"
+#include "model/model_files.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -74,7 +75,7 @@ static void split(exporting *e)
 static void shard_name(const exporting *e, int shard, char out[static 64])
 {
     if (e->export->files == 1)
-        snprintf(out, 64, "model.safetensors");
+        snprintf(out, 64, ZR_MODEL_WEIGHTS);
     else
         snprintf(out, 64, "model-%05d-of-%05d.safetensors", shard + 1, e->export->files);
 }
@@ -213,8 +214,7 @@ static zero_status write_index(const exporting *e, zero_error *error)
     zr_buffer_printf(&text, "%s\n", dumped ? dumped : "");
     zero_status status =
         dumped && !text.failed
-            ? zr_file_write_in(e->export->directory, "model.safetensors.index.json", text.data,
-                               text.length, error)
+            ? zr_file_write_in(e->export->directory, ZR_MODEL_INDEX, text.data, text.length, error)
             : zr_fail(error, ZERO_ERR_MEMORY, "no memory for the index of the shards");
     zr_buffer_free(&text);
     free(dumped);

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "files/own.h"
 #include "files/receipt.h"
+#include "monitor/run_names.h"
 
 #include <dirent.h>
 #include <errno.h>

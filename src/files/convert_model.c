@@ -2,11 +2,11 @@
 
 #include "base/file.h"
 #include "files/run_directory.h"
+#include "model/model_files.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define CONFIG "config.json"
 #define MOST_BYTES ((size_t)256 << 20)
 
 // The first TOKENIZERS of these make a tokenizer.
@@ -14,12 +14,12 @@ static const char *const files[] = {"tokenizer.json",        "vocab.json",
                                     "tokenizer.model",       "merges.txt",
                                     "tokenizer_config.json", "special_tokens_map.json",
                                     "added_tokens.json",     "chat_template.jinja",
-                                    "generation_config.json"};
+                                    ZR_GENERATION_CONFIG};
 enum { TOKENIZERS = 3 };
 
 bool zr_convert_copies(const char *name)
 {
-    bool known = !strcmp(name, CONFIG);
+    bool known = !strcmp(name, ZR_MODEL_CONFIG);
     for (int i = 0; i < ZR_COUNT(files) && !known; i++)
         known = !strcmp(name, files[i]);
     return known;
@@ -59,9 +59,10 @@ static zero_status write_config(json_t *config, const char *dtype, const char *d
     char *text = json_dumps(config, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
     zr_buffer out = {0};
     zr_buffer_printf(&out, "%s\n", text ? text : "");
-    zero_status status = text && !out.failed
-                             ? zr_file_write_in(directory, CONFIG, out.data, out.length, error)
-                             : zr_fail(error, ZERO_ERR_MEMORY, "no memory for " CONFIG);
+    zero_status status =
+        text && !out.failed
+            ? zr_file_write_in(directory, ZR_MODEL_CONFIG, out.data, out.length, error)
+            : zr_fail(error, ZERO_ERR_MEMORY, "no memory for " ZR_MODEL_CONFIG);
     zr_buffer_free(&out);
     free(text);
     return status;
@@ -71,7 +72,7 @@ static zero_status copy_config(const char *from, const char *dtype, const char *
                                zero_error *error)
 {
     json_t *config = NULL;
-    char *path = zr_sprintf(error, "%s/" CONFIG, from);
+    char *path = zr_sprintf(error, "%s/" ZR_MODEL_CONFIG, from);
     if (!path)
         return ZERO_ERR_MEMORY;
     zero_status status = zr_json_load(path, MOST_BYTES, &config, error);
@@ -79,8 +80,8 @@ static zero_status copy_config(const char *from, const char *dtype, const char *
     if (status == ZERO_OK && !json_is_object(config))
         status = zr_fail(error, ZERO_ERR_DATA, "\"%s\" holds no object", path);
     if (status == ZERO_OK)
-        status =
-            dtype ? write_config(config, dtype, to, error) : copy(from, CONFIG, to, there, error);
+        status = dtype ? write_config(config, dtype, to, error)
+                       : copy(from, ZR_MODEL_CONFIG, to, there, error);
     json_decref(config);
     zr_free(path);
     return status;

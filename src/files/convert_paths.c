@@ -9,6 +9,7 @@
 #include "files/convert_model.h"
 #include "files/own.h"
 #include "files/run_directory.h"
+#include "monitor/run_names.h"
 #include <zero/comm.h>
 #include <zero/convert.h>
 

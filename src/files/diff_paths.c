@@ -7,6 +7,7 @@
 #include "files/run_directory.h"
 #include "model/model_compare.h"
 #include "monitor/metrics_read.h"
+#include "monitor/run_names.h"
 #include <zero/diff.h>
 
 #include <math.h>
@@ -260,7 +261,7 @@ static zero_status compare_runs(diff *d, zero_error *error)
 {
     ZERO_TRY(compare_metrics(d, error));
     ZERO_TRY(compare_checkpoints(d, error));
-    ZERO_TRY(compare_below(d, "model", "the model", error));
+    ZERO_TRY(compare_below(d, ZR_LAST_MODEL, "the model", error));
     if (d->result->identical && !d->result->tensors && d->keeper)
         say(d, "checkpoints are only in %s\n", d->keeper);
     if (d->result->identical && !d->result->tensors && !d->result->steps)

@@ -8,6 +8,8 @@
 #include "base/struct_take.h"
 #include "files/receipt.h"
 #include "files/run_directory.h"
+#include "model/model_files.h"
+#include "monitor/run_names.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -74,7 +76,7 @@ static void describe_model(const zr_source *source, json_t *report)
     json_t *config = json_incref(json_object_get(source->state, "model_config"));
     if (!json_is_object(config) && zr_find_model_files(source->path, &directory, NULL) == ZERO_OK &&
         directory) {
-        char *path = zr_sprintf(NULL, "%s/config.json", directory);
+        char *path = zr_sprintf(NULL, "%s/" ZR_MODEL_CONFIG, directory);
         json_decref(config);
         config = NULL;
         if (path)
@@ -123,7 +125,7 @@ static zero_status look_at(const inspecting *in, const char *path, json_t **out)
 // Adds the last line of metrics.jsonl that has a loss.
 static void add_last_step(const char *path, json_t *run)
 {
-    char *file = zr_sprintf(NULL, "%s/metrics.jsonl", path), *text = NULL;
+    char *file = zr_sprintf(NULL, "%s/" ZR_METRICS_FILE, path), *text = NULL;
     size_t length = 0;
     bool found = file && zr_path_exists(file) &&
                  zr_file_read(file, MOST_METRICS, &text, &length, NULL) == ZERO_OK;
@@ -220,9 +222,9 @@ static json_t *damage_of_run(const json_t *run)
 static zero_status list_run(const inspecting *in, const char *path, const char *newest,
                             json_t **out)
 {
-    static const char *const parts[] = {"config.json", "metrics.jsonl", ZR_CHECKPOINTS, "model",
-                                        "best"},
-                             *const directories[] = {"model", "best"};
+    static const char *const parts[] = {ZR_RUN_CONFIG_FILE, ZR_METRICS_FILE, ZR_CHECKPOINTS,
+                                        ZR_LAST_MODEL, ZR_BEST_MODEL},
+                             *const directories[] = {ZR_LAST_MODEL, ZR_BEST_MODEL};
     zr_checkpoints found;
     ZERO_TRY(zr_checkpoints_list(path, &found, in->error));
     json_t *holds = json_array(), *list = json_array();

@@ -7,6 +7,8 @@
 #include "files/receipt.h"
 #include "files/run_directory.h"
 #include "files/run_record.h"
+#include "model/model_files.h"
+#include "monitor/run_names.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -19,10 +21,10 @@
 enum { HEAD = 256 }; // in bytes
 
 const char *const zr_run_entries[ZR_RUN_ENTRIES] = {[ZR_RUN_CHECKPOINTS] = ZR_CHECKPOINTS,
-                                                    [ZR_RUN_MODEL] = "model",
-                                                    [ZR_RUN_BEST] = "best",
-                                                    [ZR_RUN_METRICS] = "metrics.jsonl",
-                                                    [ZR_RUN_CONFIG] = "config.json"};
+                                                    [ZR_RUN_MODEL] = ZR_LAST_MODEL,
+                                                    [ZR_RUN_BEST] = ZR_BEST_MODEL,
+                                                    [ZR_RUN_METRICS] = ZR_METRICS_FILE,
+                                                    [ZR_RUN_CONFIG] = ZR_RUN_CONFIG_FILE};
 
 static bool starts_with(const char *text, const char *with)
 {
@@ -43,9 +45,8 @@ static bool is_of_a_model(const char *name)
 {
     bool shard =
         starts_with(name, "model-") && strstr(name, "-of-") && ends_with(name, ".safetensors");
-    return shard || !strcmp(name, "model.safetensors") ||
-           !strcmp(name, "model.safetensors.index.json") || is_receipt(name) ||
-           zr_convert_copies(name);
+    return shard || !strcmp(name, ZR_MODEL_WEIGHTS) || !strcmp(name, ZR_MODEL_INDEX) ||
+           is_receipt(name) || zr_convert_copies(name);
 }
 
 bool zr_own_is_model_file(const char *name)
@@ -59,7 +60,7 @@ static bool put_together(char out[static ZR_OWN_PATH], const char *directory, co
     return snprintf(out, ZR_OWN_PATH, "%s/%s", directory, name) < ZR_OWN_PATH;
 }
 
-static bool is_latest(const char *name) { return !strcmp(name, "latest"); }
+static bool is_latest(const char *name) { return !strcmp(name, ZR_LATEST); }
 
 // The end of the name of what a published checkpoint had replaced, where that takes two renames.
 #define EARLIER ".tmp.earlier"
@@ -89,8 +90,7 @@ static bool is_among_checkpoints(const char *name)
 
 static bool is_in_a_run(const char *name)
 {
-    return !strcmp(name, zr_run_entries[ZR_RUN_METRICS]) ||
-           !strcmp(name, zr_run_entries[ZR_RUN_CONFIG]);
+    return !strcmp(name, ZR_METRICS_FILE) || !strcmp(name, ZR_RUN_CONFIG_FILE);
 }
 
 // ---- what a run has written ---------------------------------------------------------------------
@@ -139,7 +139,7 @@ static bool has_a_latest_of_ours(const char *run, const char *checkpoints)
 {
     char head[HEAD], path[ZR_OWN_PATH];
     zr_checkpoints found = {0};
-    if (!put_together(path, checkpoints, "latest") || !zr_path_exists(path) ||
+    if (!put_together(path, checkpoints, ZR_LATEST) || !zr_path_exists(path) ||
         (zr_file_head(path, head, sizeof head) && starts_with(head, "step-")))
         return true;
     bool has = zr_checkpoints_list(run, &found, NULL) == ZERO_OK && found.count;
@@ -190,7 +190,7 @@ bool zr_own_is_foreign(const char *directory, int entry, bool within,
                        char foreign[static ZR_OWN_PATH])
 {
     char path[ZR_OWN_PATH];
-    if (!put_together(path, directory, entry < 0 ? ".lock" : zr_run_entries[entry]) ||
+    if (!put_together(path, directory, entry < 0 ? ZR_LOCK_FILE : zr_run_entries[entry]) ||
         !zr_path_exists(path))
         return false;
     memcpy(foreign, path, sizeof path);
@@ -265,8 +265,8 @@ zero_status zr_own_sweep(const char *run, zero_error *error)
         bool (*is_known)(const char *name);
     } rows[] = {{".", is_in_a_run},
                 {ZR_CHECKPOINTS, is_latest},
-                {"model", is_of_a_model},
-                {"best", is_of_a_model}};
+                {ZR_LAST_MODEL, is_of_a_model},
+                {ZR_BEST_MODEL, is_of_a_model}};
     zero_status status = give_all_back(run, error);
     for (int i = 0; i < ZR_COUNT(rows) && status == ZERO_OK; i++) {
         char *folder = zr_sprintf(error, "%s/%s", run, rows[i].folder);
@@ -302,7 +302,7 @@ zero_status zr_own_stay_apart(const char *run, const char *path, bool is_file, c
                        "choose another place for it",
                        what, path, run);
     for (int entry = -1; path && entry < ZR_RUN_ENTRIES; entry++)
-        if (put_together(own, run, entry < 0 ? ".lock" : zr_run_entries[entry]) &&
+        if (put_together(own, run, entry < 0 ? ZR_LOCK_FILE : zr_run_entries[entry]) &&
             zr_path_would_lie_in(path, own))
             return zr_fail(error, ZERO_ERR_USAGE,
                            "%s \"%s\" would be written over or into \"%s\", which is the run's "

@@ -2,6 +2,8 @@
 
 #include "base/file.h"
 #include "base/random.h"
+#include "model/model_files.h"
+#include "monitor/run_names.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -47,7 +49,7 @@ static json_t *describe(const zr_receipt *receipt, const zr_file_sum *weights)
     return json_pack("{s:s, s:s, s:s, s:I, s:I, s:s, s:{s:s, s:I, s:s}, s:o}", "format", TRAINED,
                      "program", zero_version(), "instructions", receipt->instructions, "step",
                      (json_int_t)receipt->step, "seed", (json_int_t)receipt->seed, "data",
-                     receipt->data_hash, "weights", "file", "model.safetensors", "bytes",
+                     receipt->data_hash, "weights", "file", ZR_MODEL_WEIGHTS, "bytes",
                      (json_int_t)weights->bytes, "hash", hex(weights->hash, hash), "config",
                      config ? config : json_null());
 }
@@ -55,7 +57,7 @@ static json_t *describe(const zr_receipt *receipt, const zr_file_sum *weights)
 zero_status zr_receipt_write(const zr_receipt *receipt, const char *directory, zero_error *error)
 {
     zr_file_sum weights;
-    char *model = zr_sprintf(error, "%s/model.safetensors", directory);
+    char *model = zr_sprintf(error, "%s/" ZR_MODEL_WEIGHTS, directory);
     zero_status status = model ? zr_file_sum_of(model, &weights, error) : ZERO_ERR_MEMORY;
     json_t *object = status == ZERO_OK ? describe(receipt, &weights) : NULL;
     char *text = object ? json_dumps(object, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;

@@ -14,8 +14,6 @@
 
 #include "base/json.h"
 
-#define ZR_RECEIPT "receipt.json"
-
 typedef struct zr_file_sum {
     int64_t bytes;
     uint64_t hash;

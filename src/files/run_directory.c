@@ -4,6 +4,8 @@
 #include "base/crc32c.h"
 #include "base/file.h"
 #include "checkpoint/manifest.h"
+#include "model/model_files.h"
+#include "monitor/run_names.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -123,7 +125,7 @@ static void describe_latest(int64_t step, char out[static 2 * ZR_CHECKPOINT_NAME
              (unsigned)zr_crc32c(0, name, strlen(name)));
 }
 
-#define LATEST ZR_CHECKPOINTS "/latest"
+#define LATEST ZR_CHECKPOINTS "/" ZR_LATEST
 
 zero_status zr_write_latest(const char *run, int64_t step, zero_error *error)
 {
@@ -157,14 +159,13 @@ void zr_check_latest(const char *run, const zr_checkpoints *found, const zero_lo
 
 bool zr_is_run(const char *path)
 {
-    return zr_path_has(path, "metrics.jsonl") ||
+    return zr_path_has(path, ZR_METRICS_FILE) ||
            (zr_path_has(path, ZR_CHECKPOINTS) && !zr_path_has(path, ZR_MANIFEST));
 }
 
 bool zr_has_weights(const char *directory)
 {
-    return zr_path_has(directory, "model.safetensors") ||
-           zr_path_has(directory, "model.safetensors.index.json");
+    return zr_path_has(directory, ZR_MODEL_WEIGHTS) || zr_path_has(directory, ZR_MODEL_INDEX);
 }
 
 zero_status zr_newest_whole(const char *run, char **out, zero_error *error)
@@ -183,7 +184,7 @@ zero_status zr_newest_whole(const char *run, char **out, zero_error *error)
 
 zero_status zr_run_newest(const char *path, char **out, zero_error *error)
 {
-    char *model = zr_sprintf(error, "%s/model", path);
+    char *model = zr_sprintf(error, "%s/" ZR_LAST_MODEL, path);
     *out = NULL;
     zero_status status = model ? zr_newest_whole(path, out, error) : ZERO_ERR_MEMORY;
     if (status == ZERO_OK && !*out && !zr_has_weights(path) && zr_has_weights(model)) {
@@ -196,13 +197,13 @@ zero_status zr_run_newest(const char *path, char **out, zero_error *error)
 
 zero_status zr_find_model_files(const char *path, char **out, zero_error *error)
 {
-    static const char *const places[] = {"", "/../../model", "/../../best"};
+    static const char *const places[] = {"", "/../../" ZR_LAST_MODEL, "/../../" ZR_BEST_MODEL};
     *out = NULL;
     for (int i = 0; i < ZR_COUNT(places); i++) {
         char *directory = zr_sprintf(error, "%s%s", path, places[i]);
         if (!directory)
             return ZERO_ERR_MEMORY;
-        if (zr_path_has(directory, "config.json")) {
+        if (zr_path_has(directory, ZR_MODEL_CONFIG)) {
             *out = directory;
             return ZERO_OK;
         }
@@ -213,7 +214,7 @@ zero_status zr_find_model_files(const char *path, char **out, zero_error *error)
 
 static zero_status refuse_run(const char *run, zero_error *error)
 {
-    char *best = zr_sprintf(error, "%s/best", run), *newest = NULL;
+    char *best = zr_sprintf(error, "%s/" ZR_BEST_MODEL, run), *newest = NULL;
     zero_status status = best ? zr_newest_whole(run, &newest, error) : ZERO_ERR_MEMORY;
     if (status == ZERO_OK && newest)
         status = zr_fail(error, ZERO_ERR_USAGE,
@@ -235,7 +236,7 @@ static zero_status refuse_run(const char *run, zero_error *error)
 static zero_status model_of_run(const char *run, const zero_logger *logger, char **out,
                                 zero_error *error)
 {
-    char *model = zr_sprintf(error, "%s/model", run);
+    char *model = zr_sprintf(error, "%s/" ZR_LAST_MODEL, run);
     zero_status status = !model                  ? ZERO_ERR_MEMORY
                          : zr_has_weights(model) ? ZERO_OK
                                                  : refuse_run(run, error);
@@ -254,7 +255,7 @@ zero_status zr_model_directory(const char *given, const zero_logger *logger, cha
     *out = NULL;
     if (!given)
         return ZERO_OK;
-    if (zr_path_has(given, ZR_MANIFEST) && !zr_path_has(given, "config.json"))
+    if (zr_path_has(given, ZR_MANIFEST) && !zr_path_has(given, ZR_MODEL_CONFIG))
         return zr_fail(error, ZERO_ERR_USAGE,
                        "\"%s\" is a checkpoint, not a model; zero convert --from %s --to DIR makes "
                        "a model of it",

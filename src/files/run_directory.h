@@ -7,8 +7,6 @@
 
 #include "base/errors.h"
 
-#define ZR_CHECKPOINTS "checkpoints"
-#define ZR_CHECKPOINT_NAME "step-%08lld"
 enum { ZR_CHECKPOINT_NAME_BYTES = 32 };
 
 // Newest first.

@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/state_check.h"
+#include "monitor/run_names.h"
 
 #include <math.h>
 #include <string.h>
@@ -107,7 +108,7 @@ static zr_run_record record_of(const json_t *run)
 
 zero_status zr_run_config_read(const char *run, zr_run_config *out, zero_error *error)
 {
-    *out = (zr_run_config){.path = zr_sprintf(error, "%s/config.json", run)};
+    *out = (zr_run_config){.path = zr_sprintf(error, "%s/" ZR_RUN_CONFIG_FILE, run)};
     if (!out->path)
         return ZERO_ERR_MEMORY;
     ZERO_TRY(zr_json_load(out->path, MOST_CONFIG, &out->root, error));

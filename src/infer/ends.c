@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "model/model_files.h"
 
 #define MOST_BYTES ((size_t)1 << 20)
 #define KEY "eos_token_id"
@@ -51,7 +52,7 @@ static zero_status read_file(const char *directory, const char *name, bool *said
 zero_status zr_ends_read(const char *directory, const zr_tokenizer *tokenizer, const zr_chat *chat,
                          zr_ids *out, zero_error *error)
 {
-    static const char *const files[] = {"generation_config.json", "config.json"};
+    static const char *const files[] = {ZR_GENERATION_CONFIG, ZR_MODEL_CONFIG};
     bool said = false;
     int32_t turn;
     *out = (zr_ids){0};

@@ -1,6 +1,7 @@
 // The architectures, and every question that is answered by asking one of them.
 #include "model/architecture.h"
 #include "model/model_compare.h"
+#include "model/model_files.h"
 #include "model/model_json.h"
 #include "model/spec.h"
 #include <stdio.h>
@@ -114,7 +115,7 @@ zero_status zr_lm_config_unpack(const json_t *object, const char *name, zr_lm_co
 
 zero_status zr_lm_config_read_in(const char *directory, zr_lm_config *out, zero_error *error)
 {
-    char *path = zr_sprintf(error, "%s/config.json", directory);
+    char *path = zr_sprintf(error, "%s/" ZR_MODEL_CONFIG, directory);
     zero_status status = path ? zr_lm_config_read(path, out, error) : ZERO_ERR_MEMORY;
     zr_free(path);
     return status;

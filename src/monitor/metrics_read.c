@@ -1,6 +1,7 @@
 #include "monitor/metrics_read.h"
 
 #include "base/file.h"
+#include "monitor/run_names.h"
 
 #include <errno.h>
 #include <string.h>
@@ -8,7 +9,7 @@
 
 zero_status zr_metrics_reader_open(const char *run, zr_metrics_reader *out, zero_error *error)
 {
-    *out = (zr_metrics_reader){.path = zr_sprintf(error, "%s/metrics.jsonl", run),
+    *out = (zr_metrics_reader){.path = zr_sprintf(error, "%s/" ZR_METRICS_FILE, run),
                                .text = zr_alloc(ZR_METRICS_MOST_LINE + 1, error)};
     if (!out->path || !out->text)
         return ZERO_ERR_MEMORY;

@@ -4,6 +4,8 @@
 #include "base/file.h"
 #include "files/own.h"
 #include "files/receipt.h"
+#include "model/model_files.h"
+#include "monitor/run_names.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -132,7 +134,7 @@ static zero_status lock(zr_outputs *out, zr_outputs_way way, zero_error *error)
 static zero_status note_job(const zr_outputs *out, const char *job, zero_error *error)
 {
     if (ftruncate(out->lock, 0))
-        return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot write to \"%s/.lock\"",
+        return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot write to \"%s/" ZR_LOCK_FILE "\"",
                              out->directory);
     return job ? zr_file_pwrite(out->lock, job, strlen(job), 0, out->directory, error) : ZERO_OK;
 }
@@ -141,7 +143,7 @@ bool zr_outputs_are_of(const char *directory, const char *job)
 {
     char path[4096], *text = NULL;
     size_t length;
-    bool same = join(directory, ".lock", path, NULL) == ZERO_OK && zr_path_exists(path) &&
+    bool same = join(directory, ZR_LOCK_FILE, path, NULL) == ZERO_OK && zr_path_exists(path) &&
                 zr_file_read(path, MOST_JOB, &text, &length, NULL) == ZERO_OK && !strcmp(text, job);
     zr_free(text);
     return same;
@@ -149,7 +151,8 @@ bool zr_outputs_are_of(const char *directory, const char *job)
 
 static zero_status write_config(const zr_outputs *out, const char *config_text, zero_error *error)
 {
-    return zr_file_write_in(out->directory, "config.json", config_text, strlen(config_text), error);
+    return zr_file_write_in(out->directory, ZR_RUN_CONFIG_FILE, config_text, strlen(config_text),
+                            error);
 }
 
 // Removes the earlier run before this run's job is noted, so that what is left of it is never taken
@@ -164,7 +167,7 @@ zero_status zr_outputs_begin(zr_outputs *out, const zr_outputs_place *place,
     ZERO_TRY(remove_earlier(out->directory, error));
     ZERO_TRY(note_job(out, job, error));
     ZERO_TRY(write_config(out, config_text, error));
-    ZERO_TRY(join(out->directory, "metrics.jsonl", path, error));
+    ZERO_TRY(join(out->directory, ZR_METRICS_FILE, path, error));
     return zr_metrics_open(path, 0, &out->metrics, error);
 }
 
@@ -187,7 +190,7 @@ zero_status zr_outputs_go_on(zr_outputs *out, const char *config_text, int64_t l
     char path[4096], *text = NULL;
     size_t length = 0;
     ZERO_TRY(write_config(out, config_text, error));
-    ZERO_TRY(join(out->directory, "metrics.jsonl", path, error));
+    ZERO_TRY(join(out->directory, ZR_METRICS_FILE, path, error));
     if (zr_path_exists(path))
         ZERO_TRY(zr_file_read(path, SIZE_MAX / 2, &text, &length, error));
     size_t kept = find_end(text ? text : "", length, &lines);
@@ -216,7 +219,7 @@ zero_status zr_outputs_mark(const char *directory, char name[static ZR_OUTPUTS_M
                             zero_error *error)
 {
     char path[4096];
-    snprintf(name, ZR_OUTPUTS_MARK, "config.json.tmp.%ld.%lld", (long)getpid(),
+    snprintf(name, ZR_OUTPUTS_MARK, ZR_RUN_CONFIG_FILE ".tmp.%ld.%lld", (long)getpid(),
              (long long)zr_clock_nanoseconds());
     ZERO_TRY(join(directory, name, path, error));
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -266,8 +269,8 @@ static zero_status write_model_config(const char *directory, const zr_lm_config 
     zr_lm_config_write(config, &text);
     zero_status status =
         text.failed ? zr_fail(error, ZERO_ERR_MEMORY,
-                              "no memory for the text of \"%s/config.json\"", directory)
-                    : zr_file_write_in(directory, "config.json", text.data, text.length, error);
+                              "no memory for the text of \"%s/" ZR_MODEL_CONFIG "\"", directory)
+                    : zr_file_write_in(directory, ZR_MODEL_CONFIG, text.data, text.length, error);
     zr_buffer_free(&text);
     return status;
 }
@@ -285,6 +288,6 @@ zero_status zr_outputs_model(const char *directory, const char *name, const zr_l
     if (generation)
         ZERO_TRY(
             zr_file_write_in(model, ZR_GENERATION_CONFIG, generation, strlen(generation), error));
-    *path = zr_sprintf(error, "%s/model.safetensors", model);
+    *path = zr_sprintf(error, "%s/" ZR_MODEL_WEIGHTS, model);
     return *path ? ZERO_OK : ZERO_ERR_MEMORY;
 }

@@ -60,8 +60,6 @@ bool zr_outputs_are_of(const char *directory, const char *job);
 // lock -1 are allowed.
 void zr_outputs_close(zr_outputs *outputs, bool discard);
 
-#define ZR_GENERATION_CONFIG "generation_config.json"
-
 // Makes directory/name and writes everything but the weights. Rank 0 calls it. `generation` is the
 // text of generation_config.json; NULL: there is none. *path is where the weights go; the caller
 // frees it with zr_free.

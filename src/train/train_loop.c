@@ -4,6 +4,7 @@
 #include "comm/agree.h"
 #include "engine/engine_inner.h"
 #include "infer/windows.h"
+#include "monitor/run_names.h"
 #include "train/training.h"
 
 #include <math.h>
@@ -187,7 +188,7 @@ static bool wants_to_leave(void *user)
 static zero_status keep_best(zr_train *train, int64_t step, double loss, zero_error *error)
 {
     double before = train->run.evals.best;
-    zero_status status = zr_train_save_model(train, "best", error);
+    zero_status status = zr_train_save_model(train, ZR_BEST_MODEL, error);
     if (zr_train_is_fatal(status))
         return status;
     const char *failure = status == ZERO_OK ? "" : error->message;

@@ -2,6 +2,7 @@
 // and to evaluate on.
 #include "base/random.h"
 #include "layers/layers.h"
+#include "model/model_files.h"
 #include "setup/resolve.h"
 #include "setup/same_inputs.h"
 #include "train/training.h"

@@ -4,6 +4,7 @@
 #include "files/run_directory.h"
 #include "files/run_record.h"
 #include "files/training_checkpoint.h"
+#include "monitor/run_names.h"
 #include "train/training.h"
 
 #include <stdio.h>

@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "comm/agree.h"
 #include "files/receipt.h"
+#include "model/model_files.h"
 #include "train/training.h"
 
 // Completes the receipt of a model. If this fails, the receipt that was begun stays, which does not
@@ -32,7 +33,7 @@ zero_status zr_train_save_model(zr_train *train, const char *name, zero_error *e
             zr_outputs_model(train->asked.options->out_dir, name, &train->subject.model_config,
                              train->subject.tokenizer, train->subject.generation, &path, error);
     else
-        path = zr_sprintf(error, "%s/%s/model.safetensors", train->asked.options->out_dir, name);
+        path = zr_sprintf(error, "%s/%s/" ZR_MODEL_WEIGHTS, train->asked.options->out_dir, name);
     if (!path && status == ZERO_OK)
         status = ZERO_ERR_MEMORY;
     status = zr_comm_agree(train->comm, status, error);

@@ -9,6 +9,7 @@
 #include "files/training_checkpoint.h"
 #include "layers/layers.h"
 #include "model/model_compare.h"
+#include "monitor/run_names.h"
 #include "setup/initialize.h"
 #include "setup/tiling.h"
 #include <zero/weights.h>
@@ -154,13 +155,13 @@ zero_status zr_train_make_engine(zr_train *train, zero_error *error)
 // Writes "model    out/model, val loss 1.234567 (...); the best of the run, val loss ...".
 static void describe_models(const zr_train_evals *evals, const char *out, char *text, size_t size)
 {
-    int at = snprintf(text, size, "model    %s/model", out);
+    int at = snprintf(text, size, "model    %s/" ZR_LAST_MODEL, out);
     if (isfinite(evals->last) && at < (int)size)
         at += snprintf(text + at, size - (size_t)at, ", val loss %.6f (all of the held-out text)",
                        evals->last);
     if (isfinite(evals->best) && at < (int)size)
         snprintf(text + at, size - (size_t)at,
-                 "; the best of the run, val loss %.6f%s%s%s: %s/best", evals->best,
+                 "; the best of the run, val loss %.6f%s%s%s: %s/" ZR_BEST_MODEL, evals->best,
                  evals->text[0] ? " (" : "", evals->text, evals->text[0] ? ")" : "", out);
 }
 
@@ -170,7 +171,7 @@ static zero_status finish(zr_train *train, zero_error *error)
     const zr_train_evals *evals = &train->run.evals;
     char text[2048] = "dry run: one step was made, nothing is kept";
     if (!options->dry_run) {
-        zero_status status = zr_train_save_model(train, "model", error);
+        zero_status status = zr_train_save_model(train, ZR_LAST_MODEL, error);
         if (status != ZERO_OK)
             return zr_train_rescue(train, status, error);
         describe_models(evals, options->out_dir, text, sizeof text);

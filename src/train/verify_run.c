@@ -6,6 +6,7 @@
 #include "files/receipt.h"
 #include "files/training_checkpoint.h"
 #include "model/model_compare.h"
+#include "monitor/run_names.h"
 #include "train/training.h"
 #include "train/verify_parts.h"
 
@@ -247,7 +248,7 @@ static zero_status train_again(zr_verify *v, zr_train *train, zero_error *error)
 // Checks the models of the run against their receipts. Rank 0 does it.
 static zero_status check_receipts(const zr_verify *v, zero_error *error)
 {
-    static const char *const names[] = {"model", "best"};
+    static const char *const names[] = {ZR_LAST_MODEL, ZR_BEST_MODEL};
     for (int i = 0; i < ZR_COUNT(names) && v->comm->rank == 0; i++) {
         json_t *receipt = NULL;
         char *directory = zr_sprintf(error, "%s/%s", v->options->run, names[i]);
