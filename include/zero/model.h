@@ -88,7 +88,7 @@ typedef struct zero_unit_ops {
     // last unit starts from context->loss_factor, or from zero_loss_factor.
     zero_status (*backward)(zero_context *context, const zero_tensors *in,
                             const zero_tensors *d_out, const zero_tensors *d_in);
-    // Optional, last unit only: forward and backward in one pass (the loss is computed in chunks,
+    // Optional, last unit only: forward and backward in one call (the loss is computed in chunks,
     // and the logits are never stored).
     zero_status (*forward_backward)(zero_context *context, const zero_tensors *in,
                                     const zero_tensors *d_in);

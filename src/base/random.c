@@ -82,7 +82,7 @@ static uint64_t mix(uint64_t x)
 
 #define FEISTEL_ROUNDS 8
 
-// Does one pass through a balanced Feistel network, which is a bijection of the numbers of 2 x half
+// Goes once through a balanced Feistel network, which is a bijection of the numbers of 2 x half
 // bits.
 static uint64_t feistel(const uint32_t keys[FEISTEL_ROUNDS], int half, uint64_t x)
 {

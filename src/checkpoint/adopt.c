@@ -23,8 +23,8 @@ typedef struct view { // of one vector
     void *user;
 } view;
 
-static zero_status visit_tensor(const view *v, int i, zr_range_use use, void *use_user,
-                                zero_error *error)
+static zero_status take_tensor(const view *v, int i, zr_range_use use, void *use_user,
+                               zero_error *error)
 {
     const zr_source_tensor *from = &v->source->vectors[v->vector].tensors[v->of[i]];
     int64_t size = zr_st_dtype_find(from->dtype)->bits / 8, elements = from->bytes / size;
@@ -41,12 +41,12 @@ static zero_status visit_tensor(const view *v, int i, zr_range_use use, void *us
     return ZERO_OK;
 }
 
-static zero_status visit(void *user, int part, bool changed, zr_range_use use, void *use_user,
-                         zero_error *error)
+static zero_status each_range(void *user, int part, bool changed, zr_range_use use, void *use_user,
+                              zero_error *error)
 {
     const view *v = user;
     for (int i = 0; i < v->count; i++)
-        ZERO_TRY(visit_tensor(v, i, use, use_user, error));
+        ZERO_TRY(take_tensor(v, i, use, use_user, error));
     return ZERO_OK;
 }
 
@@ -85,7 +85,7 @@ static zero_status create(view *v, zero_error *error)
     v->view.tensors = v->list;
     v->view.tensor_count = v->count;
     v->view.parts = 1;
-    v->view.visit = visit;
+    v->view.each = each_range;
     v->view.user = v;
     return ZERO_OK;
 }

@@ -223,7 +223,7 @@ static zero_status read_extents(loading *l, zero_error *error)
     ZERO_TRY(zr_direct_reader_create(
         l->path, (const zr_direct_extent *)(const void *)l->extents.data,
         (int64_t)(l->extents.length / sizeof(zr_direct_extent)), &l->reader, error));
-    zero_status status = zr_view_visit(&l->vector->view, !l->difference, read_range, l, error);
+    zero_status status = zr_view_each(&l->vector->view, !l->difference, read_range, l, error);
     zr_direct_reader_destroy(l->reader);
     return status;
 }

@@ -141,7 +141,7 @@ zero_status zr_states_save_part(saving *s, int part, zero_error *error)
 {
     for (s->vector = 0; s->vector < s->count; s->vector++) {
         const zr_weight_view *view = &s->vectors[s->vector].view;
-        ZERO_TRY(view->visit(view->user, part, false, write_range, s, error));
+        ZERO_TRY(view->each(view->user, part, false, write_range, s, error));
     }
     return ZERO_OK;
 }

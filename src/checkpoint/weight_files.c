@@ -89,7 +89,7 @@ static zero_status write_range(void *user, const zr_weight_range *range, zero_er
 
 static zero_status write_ranges(saving *save, zero_error *error)
 {
-    ZERO_TRY(zr_view_visit(save->view.view, false, write_range, save, error));
+    ZERO_TRY(zr_view_each(save->view.view, false, write_range, save, error));
     return zr_direct_sync(save->direct, error);
 }
 
@@ -247,7 +247,7 @@ static zero_status load_ranges(zero_comm *comm, const char *directory, const zr_
     for (int i = 0; i < view->tensor_count; i++)
         ZERO_TRY(check_tensor(set, directory, view->tensors[i], error));
     ZERO_TRY(zr_weights_check_unused(set, view, how, error));
-    return zr_view_visit(view, true, read_range, &load, error);
+    return zr_view_each(view, true, read_range, &load, error);
 }
 
 zero_status zr_weights_load(zero_comm *comm, const char *directory, const zr_weight_view *view,

@@ -7,11 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 
-zero_status zr_view_visit(const zr_weight_view *view, bool changed, zr_range_use use, void *user,
-                          zero_error *error)
+zero_status zr_view_each(const zr_weight_view *view, bool changed, zr_range_use use, void *user,
+                         zero_error *error)
 {
     for (int part = 0; part < view->parts; part++)
-        ZERO_TRY(view->visit(view->user, part, changed, use, user, error));
+        ZERO_TRY(view->each(view->user, part, changed, use, user, error));
     return ZERO_OK;
 }
 

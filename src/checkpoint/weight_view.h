@@ -22,21 +22,21 @@ typedef struct zr_weight_view {
     const zero_tensor_desc *const *tensors;
     int tensor_count;
     int64_t elements; // of all ranges of this rank
-    int parts;        // in how many parts `visit` takes them
+    int parts;        // in how many parts `each` takes them
     // Calls `use` with each range of a part in turn. The data is valid during the call; with
     // `changed`, what the call writes there is kept.
-    zero_status (*visit)(void *user, int part, bool changed, zr_range_use use, void *use_user,
-                         zero_error *error);
-    // Visits the same elements in the same order without their data (NULL). This slot is NULL in a
+    zero_status (*each)(void *user, int part, bool changed, zr_range_use use, void *use_user,
+                        zero_error *error);
+    // Takes the same elements in the same order without their data (NULL). This slot is NULL in a
     // view that is only written to files.
     zero_status (*outline)(void *user, int part, zr_range_use use, void *use_user,
                            zero_error *error);
     void *user;
 } zr_weight_view;
 
-// Visits all parts.
-zero_status zr_view_visit(const zr_weight_view *view, bool changed, zr_range_use use, void *user,
-                          zero_error *error);
+// Takes all parts.
+zero_status zr_view_each(const zr_weight_view *view, bool changed, zr_range_use use, void *user,
+                         zero_error *error);
 // Returns the place of a tensor in the view's list. Ranges follow each other, so the search begins
 // at `last`, the place of the last one.
 int zr_view_find(const zr_weight_view *view, const zero_tensor_desc *tensor, int last);

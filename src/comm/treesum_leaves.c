@@ -1,4 +1,4 @@
-// What a tree adds in one pass: one set of functions for each storage type and instruction set. All
+// What a tree adds at once: one set of functions for each storage type and instruction set. All
 // sets give the same bits.
 #include "comm/treesum_leaves.h"
 

@@ -1,4 +1,4 @@
-// Between treesum.c and treesum_leaves.c: what is added in one pass over memory.
+// Between treesum.c and treesum_leaves.c: what is added while memory is read once.
 #ifndef ZR_COMM_TREESUM_LEAVES_H
 #define ZR_COMM_TREESUM_LEAVES_H
 

@@ -33,10 +33,10 @@ typedef struct zr_update {
 typedef struct zr_range_states {
     float *master;          // the weights that are updated, fp32
     float *state0, *state1; // as many as the kind needs
-    float *direction;       // LAMB's, between its two passes
+    float *direction;       // LAMB's, between its two walks
     const void *gradient;
     zero_dtype gradient_dtype;
-    // The new 16-bit copy, written in the same pass; NULL: units read the master weights.
+    // The new 16-bit copy, written at the same time; NULL: units read the master weights.
     void *parameters;
     zero_dtype parameters_dtype;
 } zr_range_states;

@@ -26,7 +26,7 @@ typedef struct zr_row_ops {
     // y = (x - mean) * rstd * gamma + beta; mean and rstd (rows) may be NULL in an evaluation.
     void (*norm_forward)(zr_queue *queue, const zr_norm *norm, const void *x, const void *gamma,
                          const void *beta, void *y, float *mean, float *rstd);
-    // In one pass, sum = x + branch, and y = the norm of sum as it was rounded. sum may be x, or
+    // At once, sum = x + branch, and y = the norm of sum as it was rounded. sum may be x, or
     // branch if stream == dtype.
     void (*residual_norm_forward)(zr_queue *queue, const zr_norm *norm, const void *x,
                                   const void *branch, void *sum, const void *gamma,

@@ -9,8 +9,8 @@
 // moved to the beginning of a character; of the records; of the tokens. If the tokens held out of a
 // whole stream are too few for a window, the whole stream is trained on.
 //
-// infer/, train/ and tools/ call this in the order open, [characters], read (or write, or visit),
-// close. Every rank does all of it for itself: nothing here communicates.
+// infer/, train/ and tools/ call this in the order open, [characters], read (or write, or
+// each_text), close. Every rank does all of it for itself: nothing here communicates.
 #ifndef ZR_CORPUS_CORPUS_H
 #define ZR_CORPUS_CORPUS_H
 
@@ -65,9 +65,9 @@ zero_status zr_corpus_write(zr_corpus *corpus, const zr_reading *reading, zr_enc
 
 // Passes on the text of each file and each record. Returns ZERO_ERR_DATA for token files,
 // ZERO_ERR_USAGE for weights.
-typedef zero_status (*zr_visit_text)(void *user, const char *text, size_t length,
-                                     zero_error *error);
-zero_status zr_corpus_visit(zr_corpus *corpus, zr_visit_text visit, void *user, zero_error *error);
+typedef zero_status (*zr_take_text)(void *user, const char *text, size_t length, zero_error *error);
+zero_status zr_corpus_each_text(zr_corpus *corpus, zr_take_text take, void *user,
+                                zero_error *error);
 
 int64_t zr_corpus_bytes(const zr_corpus *corpus); // bytes of all files
 // Returns how many records without text were skipped; valid once they are read.

@@ -38,7 +38,7 @@ zero_status zr_part_read(const zr_corpus *corpus, zr_part *part, const zr_readin
                          bool holds, zero_error *error);
 void zr_corpus_beat(const zr_corpus *corpus, const char *name, size_t done, size_t total);
 // Passes on the text of each record of a part. `before` bytes of `total` were read before.
-zero_status zr_part_visit_records(const zr_corpus *corpus, zr_part *part, size_t before,
-                                  size_t total, zr_visit_text visit, void *user, zero_error *error);
+zero_status zr_part_records_each(const zr_corpus *corpus, zr_part *part, size_t before,
+                                 size_t total, zr_take_text take, void *user, zero_error *error);
 
 #endif

@@ -309,35 +309,35 @@ zero_status zr_corpus_write(zr_corpus *corpus, const zr_reading *reading, zr_enc
     return status;
 }
 
-typedef struct visiting { // to what a record's text is passed
-    zr_visit_text visit;
+typedef struct taking { // to what a record's text is passed
+    zr_take_text take;
     void *user;
-} visiting;
+} taking;
 
-static zero_status visit_record(void *user, zr_text_record *record, int64_t number,
-                                zero_error *error)
+static zero_status take_record(void *user, zr_text_record *record, int64_t number,
+                               zero_error *error)
 {
-    const visiting *v = user;
+    const taking *t = user;
     const zr_buffer *text = &record->document.text;
     return text->failed
                ? zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for its text", record->name)
-               : v->visit(v->user, text->data, text->length, error);
+               : t->take(t->user, text->data, text->length, error);
 }
 
-zero_status zr_part_visit_records(const zr_corpus *corpus, zr_part *part, size_t before,
-                                  size_t total, zr_visit_text visit, void *user, zero_error *error)
+zero_status zr_part_records_each(const zr_corpus *corpus, zr_part *part, size_t before,
+                                 size_t total, zr_take_text take, void *user, zero_error *error)
 {
-    visiting v = {.visit = visit, .user = user};
-    return each_record(corpus, part, before, total, visit_record, &v, error);
+    taking t = {.take = take, .user = user};
+    return each_record(corpus, part, before, total, take_record, &t, error);
 }
 
-static zero_status visit_files(const zr_corpus *corpus, const zr_part *part, size_t before,
-                               size_t total, zr_visit_text visit, void *user, zero_error *error)
+static zero_status take_files(const zr_corpus *corpus, const zr_part *part, size_t before,
+                              size_t total, zr_take_text take, void *user, zero_error *error)
 {
     for (int i = 0; i < part->files; i++) {
         zr_mapped_file file;
         ZERO_TRY(zr_text_map(part->paths[i], &file, error));
-        zero_status status = visit(user, file.data, file.length, error);
+        zero_status status = take(user, file.data, file.length, error);
         zr_file_unmap(&file);
         ZERO_TRY(status);
         zr_corpus_beat(corpus, part->paths[i], before + part->ends[i], total);
@@ -345,15 +345,15 @@ static zero_status visit_files(const zr_corpus *corpus, const zr_part *part, siz
     return ZERO_OK;
 }
 
-zero_status zr_corpus_visit(zr_corpus *corpus, zr_visit_text visit, void *user, zero_error *error)
+zero_status zr_corpus_each_text(zr_corpus *corpus, zr_take_text take, void *user, zero_error *error)
 {
     size_t before = 0, total = (size_t)zr_corpus_bytes(corpus);
     ZERO_TRY(check_texts(corpus, error));
     for (int i = 0; i < corpus->part_count; i++) {
         zr_part *part = &corpus->parts[i];
         ZERO_TRY(part->kind == ZR_DATA_TEXT
-                     ? visit_files(corpus, part, before, total, visit, user, error)
-                     : zr_part_visit_records(corpus, part, before, total, visit, user, error));
+                     ? take_files(corpus, part, before, total, take, user, error)
+                     : zr_part_records_each(corpus, part, before, total, take, user, error));
         before += (size_t)part->bytes;
     }
     return ZERO_OK;

@@ -135,7 +135,7 @@ static zero_status mark_records(const zr_corpus *corpus, zr_part *part, unsigned
                                 zero_error *error)
 {
     seen['\n'] = 1; // it ends a record
-    return zr_part_visit_records(corpus, part, 0, part->records.length, mark, seen, error);
+    return zr_part_records_each(corpus, part, 0, part->records.length, mark, seen, error);
 }
 
 // Files are joined because consecutive ones may share a character. A tokenizer made for this part

@@ -135,9 +135,9 @@ static zero_status first_nonfinite(zero_engine *engine, bool gradients, int64_t 
         if (gradients && plan->pieces[p].kind != ZERO_TRAINABLE)
             continue;
         if (gradients)
-            ZERO_TRY(zr_engine_visit_gradient(engine, p, search_portion, &search, error));
+            ZERO_TRY(zr_engine_gradient_each(engine, p, search_portion, &search, error));
         else
-            ZERO_TRY(zr_engine_visit_weights(engine, p, false, search_portion, &search, error));
+            ZERO_TRY(zr_engine_weights_each(engine, p, false, search_portion, &search, error));
         *found = search.found >= 0 ? search.found : INT64_MAX;
     }
     return ZERO_OK;

@@ -160,7 +160,7 @@ static zero_status draw_weights(zero_engine *engine, zero_error *error)
 {
     for (int p = 0; p < engine->plan->piece_count; p++) {
         drawing drawing = {.engine = engine, .piece = &engine->plan->pieces[p]};
-        ZERO_TRY(zr_engine_visit_weights(engine, p, true, draw_portion, &drawing, error));
+        ZERO_TRY(zr_engine_weights_each(engine, p, true, draw_portion, &drawing, error));
         zr_comm_progress(engine->comm, 0);
     }
     return zr_engine_parameters_changed(engine, error);

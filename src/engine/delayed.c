@@ -17,7 +17,7 @@ struct zr_delayed {
     zero_engine *engine;
     zr_workers *thread;
     zr_queue *queue;
-    zr_update_pass pass;
+    zr_update_walk walk;
     // Used by the rank's thread only. first: the update reads moments that have never been written.
     bool under_way, lags, first;
     pthread_mutex_t lock;
@@ -67,10 +67,10 @@ bool zr_delayed_applies(const zero_engine *engine)
 static void run(void *argument)
 {
     zr_delayed *delayed = argument;
-    zr_pass_plan passes[2];
-    zr_plan_passes(delayed->engine->plan, passes);
+    zr_walk_vectors walks[2];
+    zr_plan_walks(delayed->engine->plan, walks);
     const zr_walk walk = {
-        .pass = passes[0], .visit = zr_update_slice, .user = &delayed->pass, .beside = delayed};
+        .vectors = walks[0], .take = zr_update_slice, .user = &delayed->walk, .beside = delayed};
     zero_status status = zr_groups_walk(delayed->engine, &walk, &delayed->error);
     pthread_mutex_lock(&delayed->lock);
     delayed->status = status;
@@ -84,7 +84,7 @@ zero_status zr_delayed_begin(zero_engine *engine, double lr, float gradient_scal
 {
     zr_delayed *delayed = engine->delayed;
     zr_moves_begin(engine);
-    delayed->pass = zr_update_describe(engine, delayed->queue, lr, gradient_scale);
+    delayed->walk = zr_update_describe(engine, delayed->queue, lr, gradient_scale);
     delayed->first = engine->updates == 0 && !engine->states_loaded;
     delayed->at = engine->plan->group_count;
     delayed->ended = false;

@@ -51,22 +51,22 @@ typedef struct zr_portion {
 } zr_portion;
 // Returns the address of an element, which is counted from the start of the piece.
 char *zr_portion_at(const zr_portion *portion, int64_t element);
-// Calls `visit` for the weights of this rank's shard of a piece, in portions, as they are kept: the
-// fp32 master where there is one. With `changed`, what the visit leaves in `data` becomes the
+// Calls `take` for the weights of this rank's shard of a piece, in portions, as they are kept: the
+// fp32 master where there is one. With `changed`, what `take` leaves in `data` becomes the
 // weights, and the caller calls zr_engine_parameters_changed afterwards. Between steps; not
 // collective.
 typedef zero_status (*zr_weights_fn)(void *user, const zr_portion *portion, zero_error *error);
-zero_status zr_engine_visit_weights(zero_engine *engine, int piece, bool changed,
-                                    zr_weights_fn visit, void *user, zero_error *error);
+zero_status zr_engine_weights_each(zero_engine *engine, int piece, bool changed, zr_weights_fn take,
+                                   void *user, zero_error *error);
 // Does the same for an optimizer's state (ZR_VECTOR_STATE0, ZR_VECTOR_STATE1) of a piece that has
 // one, and for parameters as units read them (ZR_VECTOR_PARAMETERS). After writing, the caller
 // calls zr_engine_states_changed or zr_engine_parameters_behind.
 bool zr_engine_has_state(const zero_engine *engine, int piece, zr_vector vector);
-zero_status zr_engine_visit_state(zero_engine *engine, int piece, zr_vector vector, bool changed,
-                                  zr_weights_fn visit, void *user, zero_error *error);
-// Does the same for the accumulated gradient of the last step, which the visit must not change.
-zero_status zr_engine_visit_gradient(zero_engine *engine, int piece, zr_weights_fn visit,
-                                     void *user, zero_error *error);
+zero_status zr_engine_state_each(zero_engine *engine, int piece, zr_vector vector, bool changed,
+                                 zr_weights_fn take, void *user, zero_error *error);
+// Does the same for the accumulated gradient of the last step, which `take` must not change.
+zero_status zr_engine_gradient_each(zero_engine *engine, int piece, zr_weights_fn take, void *user,
+                                    zero_error *error);
 // Both return ZERO_ERR_USAGE from a step's first zero_forward until the zero_step that ends it, and
 // on an engine that has failed. The second also does so while a checkpoint is being written
 // straight from the states: it is for callers that change states or begin another checkpoint. Not
@@ -78,7 +78,7 @@ zero_status zr_engine_may_change(const zero_engine *engine, const char *call, ze
 zero_status zr_engine_parameters_changed(zero_engine *engine, zero_error *error);
 zero_status zr_engine_states_changed(zero_engine *engine, zero_error *error);
 // Collective. The first waits until a delayed update has ended; then *behind says whether the
-// parameters that units read (zr_engine_visit_state of ZR_VECTOR_PARAMETERS) still lack that
+// parameters that units read (zr_engine_state_each of ZR_VECTOR_PARAMETERS) still lack that
 // update. The second is the way back: it is called after such parameters, one update older than the
 // weights, have been written.
 zero_status zr_engine_settle(zero_engine *engine, bool *behind, zero_error *error);
@@ -103,10 +103,10 @@ typedef struct zr_progress { // all state that is not a vector of the model's si
 zr_progress zr_engine_progress(const zero_engine *engine);
 // Continues from `progress`. Called on every rank, between steps.
 void zr_engine_go_on_from(zero_engine *engine, const zr_progress *progress);
-// Calls `visit` for the part of each tensor that lies in a span of a piece's elements: for elements
+// Calls `take` for the part of each tensor that lies in a span of a piece's elements: for elements
 // [first, first+count) of the piece.
 typedef void (*zr_part_fn)(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count);
-void zr_for_parts(const zr_piece *piece, zr_span span, zr_part_fn visit, void *user);
+void zr_for_parts(const zr_piece *piece, zr_span span, zr_part_fn take, void *user);
 // Describes how bytes travel to and from NVMe; NULL: none do.
 const char *zr_engine_io_description(const zero_engine *engine);
 // Returns the loss scale of the next step; 1 where the precision has none.

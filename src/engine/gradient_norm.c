@@ -29,7 +29,7 @@ static void flush(walk *walk, int tensor)
     walk->pending = 0;
 }
 
-static void visit_part(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count)
+static void take_part(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count)
 {
     walk *w = user;
     for (int64_t end = first + count; first < end;) {
@@ -52,7 +52,7 @@ void zr_norm_add_squares(zero_engine *engine, int piece, zr_span span, zero_dtyp
                  .span = span,
                  .sums = sums,
                  .by_tensor = by_tensor};
-    zr_for_parts(&engine->plan->pieces[piece], walk.span, visit_part, &walk);
+    zr_for_parts(&engine->plan->pieces[piece], walk.span, take_part, &walk);
 }
 
 zero_status zr_norm_all_reduce(zero_engine *engine, zr_exact *sums, int count, zero_error *error)

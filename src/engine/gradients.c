@@ -151,13 +151,13 @@ const void *zr_update_gradient(const zero_engine *engine, int piece)
     return zr_own_shard_gradient(engine, piece);
 }
 
-void zr_for_parts(const zr_piece *piece, zr_span span, zr_part_fn visit, void *user)
+void zr_for_parts(const zr_piece *piece, zr_span span, zr_part_fn take, void *user)
 {
     for (int t = 0; t < piece->tensor_count; t++) {
         const zr_plan_tensor *tensor = &piece->tensors[t];
         int64_t first = ZR_MAX(span.first, tensor->first);
         int64_t end = ZR_MIN(span.first + span.count, tensor->first + tensor->count);
         if (first < end)
-            visit(user, tensor, first, end - first);
+            take(user, tensor, first, end - first);
     }
 }

@@ -40,13 +40,13 @@ static zero_status await(zero_engine *engine, const zr_walk *walk, zr_transfer *
                         : zr_offload_await(engine, transfer, error);
 }
 
-// Begins to move those vectors of the group that the pass reads (or writes) and that are on NVMe.
+// Begins to move those vectors of the group that the walk reads (or writes) and that are on NVMe.
 // It first waits for what was begun before in the same slab.
 static zero_status move_group(zero_engine *engine, const zr_walk *walk, int g, bool write,
                               zero_error *error)
 {
     const zr_group *group = &engine->plan->groups[g];
-    uint32_t vectors = write ? walk->pass.writes : walk->pass.reads;
+    uint32_t vectors = write ? walk->vectors.writes : walk->vectors.reads;
     for (int v = 0; v < ZR_VECTOR_COUNT; v++) {
         if (!is_on_nvme(group, v) || !zr_plan_has_vector(engine->plan, v))
             continue;
@@ -119,10 +119,11 @@ static zr_range_states states_of(const zero_engine *engine, int g, const zr_slic
 
 // Counts what the update of a group moves between device and host. What goes to NVMe and comes from
 // there the stores count themselves.
-static void count_crossing(zero_engine *engine, const zr_group *group, const zr_pass_plan *pass)
+static void count_crossing(zero_engine *engine, const zr_group *group,
+                           const zr_walk_vectors *vectors)
 {
     zr_moved moved = {0};
-    zr_group_moves(engine->plan, group, pass, &moved);
+    zr_group_moves(engine->plan, group, vectors, &moved);
     // An update beside the step moves no parameters, and writes nothing here that the step does.
     if (!(moved.to_device | moved.to_host))
         return;
@@ -130,7 +131,7 @@ static void count_crossing(zero_engine *engine, const zr_group *group, const zr_
     engine->offload.to_host += moved.to_host;
 }
 
-static zero_status visit_group(zero_engine *engine, const zr_walk *walk, int g, zero_error *error)
+static zero_status walk_group(zero_engine *engine, const zr_walk *walk, int g, zero_error *error)
 {
     const zr_group *group = &engine->plan->groups[g];
     for (int s = group->slice_first; s < group->slice_first + group->slice_count; s++) {
@@ -138,7 +139,7 @@ static zero_status visit_group(zero_engine *engine, const zr_walk *walk, int g, 
         const zr_range_states states = states_of(engine, g, slice);
         if (!walk->beside)
             ZERO_TRY(zr_guard_await(engine, slice->piece, error));
-        ZERO_TRY(walk->visit(walk->user, engine, slice, &states, error));
+        ZERO_TRY(walk->take(walk->user, engine, slice, &states, error));
     }
     return ZERO_OK;
 }
@@ -164,8 +165,8 @@ zero_status zr_groups_walk(zero_engine *engine, const zr_walk *walk, zero_error 
             ZERO_TRY(await_slab(engine, walk, g % plan->slab.count, error));
         while (fetched < last)
             ZERO_TRY(move_group(engine, walk, group_at(engine, walk, ++fetched), false, error));
-        ZERO_TRY(visit_group(engine, walk, g, error));
-        count_crossing(engine, &plan->groups[g], &walk->pass);
+        ZERO_TRY(walk_group(engine, walk, g, error));
+        count_crossing(engine, &plan->groups[g], &walk->vectors);
         ZERO_TRY(move_group(engine, walk, g, true, error));
         if (plan->slab.count && !tiering->write_behind)
             ZERO_TRY(await_slab(engine, walk, g % plan->slab.count, error));
@@ -179,9 +180,9 @@ zero_status zr_groups_walk(zero_engine *engine, const zr_walk *walk, zero_error 
     return ZERO_OK;
 }
 
-static zero_status visit_on_nvme(zero_engine *engine, zr_store *store, const zr_slice *slice,
-                                 zr_vector vector, zero_dtype dtype, bool changed,
-                                 zr_weights_fn visit, void *user, zero_error *error)
+static zero_status take_from_nvme(zero_engine *engine, zr_store *store, const zr_slice *slice,
+                                  zr_vector vector, zero_dtype dtype, bool changed,
+                                  zr_weights_fn take, void *user, zero_error *error)
 {
     zr_transfer *transfer = &engine->offload.slab[0][vector];
     zr_range range = zr_vector_range(engine, slice->piece, vector, slice->first, slice->count);
@@ -191,15 +192,15 @@ static zero_status visit_on_nvme(zero_engine *engine, zr_store *store, const zr_
         {zr_own_shard(engine, slice->piece).first + slice->first, slice->count},
         dtype,
         slab_at(engine, 0, vector)};
-    ZERO_TRY(visit(user, &portion, error));
+    ZERO_TRY(take(user, &portion, error));
     if (!changed)
         return ZERO_OK;
     ZERO_TRY(store->ops->commit(store, range, slab_at(engine, 0, vector), transfer, error));
     return zr_offload_await(engine, transfer, error);
 }
 
-zero_status zr_slabs_visit(zero_engine *engine, int piece, zr_vector vector, bool changed,
-                           zr_weights_fn visit, void *user, zero_error *error)
+zero_status zr_slabs_each(zero_engine *engine, int piece, zr_vector vector, bool changed,
+                          zr_weights_fn take, void *user, zero_error *error)
 {
     const zr_piece *p = &engine->plan->pieces[piece];
     zero_dtype dtype = vector == ZR_VECTOR_PARAMETERS ? p->dtype
@@ -207,8 +208,8 @@ zero_status zr_slabs_visit(zero_engine *engine, int piece, zr_vector vector, boo
                                                       : ZERO_F32;
     zr_store *store = zr_vector_store(engine, piece, vector);
     for (int s = p->slice_first; s < p->slice_first + p->slice_count; s++) {
-        ZERO_TRY(visit_on_nvme(engine, store, &engine->plan->slices[s], vector, dtype, changed,
-                               visit, user, error));
+        ZERO_TRY(take_from_nvme(engine, store, &engine->plan->slices[s], vector, dtype, changed,
+                                take, user, error));
         zr_comm_progress(engine->comm, engine->step);
     }
     return ZERO_OK;

@@ -54,18 +54,18 @@ static void add_norms(lamb *l, int piece)
                         l->direction_squares, true);
 }
 
-static void visit_parts(lamb *l, const zr_slice *slice, const zr_range_states *states,
-                        zr_part_fn visit)
+static void take_parts(lamb *l, const zr_slice *slice, const zr_range_states *states,
+                       zr_part_fn take)
 {
     l->span = zr_slice_span(l->engine, slice);
     l->states = states;
-    zr_for_parts(&l->engine->plan->pieces[slice->piece], l->span, visit, l);
+    zr_for_parts(&l->engine->plan->pieces[slice->piece], l->span, take, l);
 }
 
 static zero_status find_direction(void *user, zero_engine *engine, const zr_slice *slice,
                                   const zr_range_states *states, zero_error *error)
 {
-    visit_parts(user, slice, states, direction_part);
+    take_parts(user, slice, states, direction_part);
     add_norms(user, slice->piece);
     return ZERO_OK;
 }
@@ -73,12 +73,12 @@ static zero_status find_direction(void *user, zero_engine *engine, const zr_slic
 static zero_status apply_direction(void *user, zero_engine *engine, const zr_slice *slice,
                                    const zr_range_states *states, zero_error *error)
 {
-    visit_parts(user, slice, states, apply_part);
+    take_parts(user, slice, states, apply_part);
     return ZERO_OK;
 }
 
 zero_status zr_lamb_update(zero_engine *engine, const zr_update *update,
-                           const zr_pass_plan passes[2], zero_error *error)
+                           const zr_walk_vectors walks[2], zero_error *error)
 {
     int tensors = engine->plan->tensor_count;
     lamb lamb = {.engine = engine,
@@ -88,8 +88,8 @@ zero_status zr_lamb_update(zero_engine *engine, const zr_update *update,
                  .direction_squares = engine->squares + tensors};
     memset(engine->squares, 0, 2 * (size_t)tensors * sizeof *engine->squares);
     ZERO_TRY(zr_groups_walk(
-        engine, &(zr_walk){.pass = passes[0], .visit = find_direction, .user = &lamb}, error));
+        engine, &(zr_walk){.vectors = walks[0], .take = find_direction, .user = &lamb}, error));
     ZERO_TRY(zr_norm_all_reduce(engine, lamb.parameter_squares, 2 * tensors, error));
     return zr_groups_walk(
-        engine, &(zr_walk){.pass = passes[1], .visit = apply_direction, .user = &lamb}, error);
+        engine, &(zr_walk){.vectors = walks[1], .take = apply_direction, .user = &lamb}, error);
 }

@@ -1,5 +1,5 @@
-// Counts the bytes that move between tiers, where they move, and adds up what the plan has for each
-// pass. Both are compared when nothing is under way, at the end of a step or of an evaluation
+// Counts the bytes that move between tiers, where they move, and adds up what the plan has for
+// them. Both are compared when nothing is under way, at the end of a step or of an evaluation
 // (contract 5).
 #include "engine/engine_state.h"
 #include "engine/gradients.h"
@@ -62,11 +62,11 @@ void zr_moves_expect_micro_batch(zero_engine *engine, bool stale)
         expect(engine, &moves->earlier_sum);
 }
 
-void zr_moves_expect_update(zero_engine *engine, int pass, bool first)
+void zr_moves_expect_update(zero_engine *engine, int walk, bool first)
 {
     const zr_moves *moves = &engine->plan->moves;
-    expect(engine, &moves->update[pass]);
-    if (first && pass == 0)
+    expect(engine, &moves->update[walk]);
+    if (first && walk == 0)
         expect(engine, &(zr_moved){.nvme_read = -moves->update_first_unread});
 }
 

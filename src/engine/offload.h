@@ -55,20 +55,20 @@ zr_range zr_accumulator_range(const zero_engine *engine, int piece, int slot);
 // group_walk.c
 typedef zero_status (*zr_slice_fn)(void *user, zero_engine *engine, const zr_slice *slice,
                                    const zr_range_states *states, zero_error *error);
-// A pass over all slices that are updated, group by group: read, visit, write.
+// A walk over all slices that are updated, group by group: read, take, write.
 typedef struct zr_walk {
-    zr_pass_plan pass;
-    zr_slice_fn visit;
+    zr_walk_vectors vectors;
+    zr_slice_fn take;
     void *user;
     // Set: the delayed update's thread walks, beside the rank's own and last group first. NULL: the
     // rank's own thread walks.
     struct zr_delayed *beside;
 } zr_walk;
 zero_status zr_groups_walk(zero_engine *engine, const zr_walk *walk, zero_error *error);
-// Between steps: calls `visit` for a vector of the own shard of a piece that is on NVMe, in
+// Between steps: calls `take` for a vector of the own shard of a piece that is on NVMe, in
 // portions, and writes them back where `changed`.
-zero_status zr_slabs_visit(zero_engine *engine, int piece, zr_vector vector, bool changed,
-                           zr_weights_fn visit, void *user, zero_error *error);
+zero_status zr_slabs_each(zero_engine *engine, int piece, zr_vector vector, bool changed,
+                          zr_weights_fn take, void *user, zero_error *error);
 
 // Between steps: returns a buffer for one slice of a vector, in a slab.
 char *zr_slabs_buffer(const zero_engine *engine, zr_vector vector);
@@ -80,8 +80,8 @@ int64_t zr_slabs_portion(const zero_engine *engine, int piece, int64_t first);
 // Begins to count for a step, or for an evaluation between two steps. What an update beside them
 // moves counts with the step in which that update ends.
 void zr_moves_begin(zero_engine *engine);
-// Adds what the plan has for a pass of the update; first: it is the first of all updates.
-void zr_moves_expect_update(zero_engine *engine, int pass, bool first);
+// Adds what the plan has for a walk of the update; first: it is the first of all updates.
+void zr_moves_expect_update(zero_engine *engine, int walk, bool first);
 // Adds what the plan has for the micro-batch, or evaluation, that begins; stale: the weights have
 // changed since the kept pieces were gathered.
 void zr_moves_expect_micro_batch(zero_engine *engine, bool stale);

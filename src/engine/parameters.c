@@ -64,19 +64,19 @@ static zero_status check_unguarded(const zero_engine *engine, bool changed, zero
                    (long long)engine->step);
 }
 
-zero_status zr_engine_visit_weights(zero_engine *engine, int piece, bool changed,
-                                    zr_weights_fn visit, void *user, zero_error *error)
+zero_status zr_engine_weights_each(zero_engine *engine, int piece, bool changed, zr_weights_fn take,
+                                   void *user, zero_error *error)
 {
     ZERO_TRY(check_unguarded(engine, changed, error));
     ZERO_TRY(zr_delayed_join(engine, error));
     bool master = zr_piece_has_master(engine, piece);
     const zr_vector vector = master ? ZR_VECTOR_MASTER : ZR_VECTOR_PARAMETERS;
     if (zr_store_needs_buffer(zr_vector_store(engine, piece, vector)))
-        return zr_slabs_visit(engine, piece, vector, changed, visit, user, error);
+        return zr_slabs_each(engine, piece, vector, changed, take, user, error);
     const zr_portion whole = {
         zr_own_shard(engine, piece), master ? ZERO_F32 : engine->plan->pieces[piece].dtype,
         master ? own_state(engine, piece, ZR_VECTOR_MASTER) : zr_own_parameters(engine, piece)};
-    return visit(user, &whole, error);
+    return take(user, &whole, error);
 }
 
 bool zr_engine_has_state(const zero_engine *engine, int piece, zr_vector vector)
@@ -84,18 +84,18 @@ bool zr_engine_has_state(const zero_engine *engine, int piece, zr_vector vector)
     return engine->plan->pieces[piece].state_first >= 0 && zr_plan_has_vector(engine->plan, vector);
 }
 
-zero_status zr_engine_visit_state(zero_engine *engine, int piece, zr_vector vector, bool changed,
-                                  zr_weights_fn visit, void *user, zero_error *error)
+zero_status zr_engine_state_each(zero_engine *engine, int piece, zr_vector vector, bool changed,
+                                 zr_weights_fn take, void *user, zero_error *error)
 {
     ZERO_TRY(check_unguarded(engine, changed, error));
     ZERO_TRY(zr_delayed_join(engine, error));
     if (zr_store_needs_buffer(zr_vector_store(engine, piece, vector)))
-        return zr_slabs_visit(engine, piece, vector, changed, visit, user, error);
+        return zr_slabs_each(engine, piece, vector, changed, take, user, error);
     bool parameters = vector == ZR_VECTOR_PARAMETERS;
     const zr_portion whole = {
         zr_own_shard(engine, piece), parameters ? engine->plan->pieces[piece].dtype : ZERO_F32,
         parameters ? zr_own_parameters(engine, piece) : own_state(engine, piece, vector)};
-    return visit(user, &whole, error);
+    return take(user, &whole, error);
 }
 
 zero_status zr_engine_settle(zero_engine *engine, bool *behind, zero_error *error)
@@ -177,8 +177,7 @@ zero_status zr_engine_parameters_changed(zero_engine *engine, zero_error *error)
         if (!zr_piece_has_master(engine, p))
             continue;
         ZERO_TRY(share_state(engine, p, ZR_VECTOR_MASTER, error));
-        ZERO_TRY(
-            zr_engine_visit_weights(engine, p, false, round_into_parameters, &rounding, error));
+        ZERO_TRY(zr_engine_weights_each(engine, p, false, round_into_parameters, &rounding, error));
     }
     zr_delayed_set_lags(engine, false);
     ZERO_TRY(zr_engine_publish(engine, 1u << ZR_REWRITTEN, error));

@@ -100,21 +100,21 @@ static zero_status share_parts(zero_engine *engine, const part *part, float *out
     return ZERO_OK;
 }
 
-typedef zero_status (*shard_visit)(zero_engine *engine, int piece, zr_weights_fn visit, void *user,
-                                   zero_error *error);
+typedef zero_status (*shard_each)(zero_engine *engine, int piece, zr_weights_fn take, void *user,
+                                  zero_error *error);
 
-static zero_status read_part(zero_engine *engine, shard_visit visit, const part *part, float *out,
+static zero_status read_part(zero_engine *engine, shard_each each, const part *part, float *out,
                              zero_error *error)
 {
     copying copying = {
         .tensor = part->tensor,
         .own = owned_part(&engine->plan->pieces[part->piece], part->tensor, engine->comm->rank),
         .out = out};
-    ZERO_TRY(visit(engine, part->piece, copy_portion, &copying, error));
+    ZERO_TRY(each(engine, part->piece, copy_portion, &copying, error));
     return share_parts(engine, part, out, error);
 }
 
-static zero_status read_tile(zero_engine *engine, shard_visit visit, const part *part, float *whole,
+static zero_status read_tile(zero_engine *engine, shard_each each, const part *part, float *whole,
                              zero_error *error)
 {
     float *tile = zr_alloc((size_t)part->tensor->count * sizeof *tile, error);
@@ -122,7 +122,7 @@ static zero_status read_tile(zero_engine *engine, shard_visit visit, const part 
         zero_comm_abort(engine->comm, "no memory to read a tensor");
         return ZERO_ERR_MEMORY;
     }
-    zero_status status = read_part(engine, visit, part, tile, error);
+    zero_status status = read_part(engine, each, part, tile, error);
     for (int64_t done = 0, run, at; status == ZERO_OK && done < part->tensor->count; done += run) {
         run = zr_tile_run(part->tensor->desc, done, part->tensor->count - done, &at);
         memcpy(whole + at, tile + done, (size_t)run * sizeof *tile);
@@ -131,20 +131,20 @@ static zero_status read_tile(zero_engine *engine, shard_visit visit, const part 
     return status;
 }
 
-static zero_status read_tensor(zero_engine *engine, shard_visit visit, const char *name, float *out,
+static zero_status read_tensor(zero_engine *engine, shard_each each, const char *name, float *out,
                                zero_error *error)
 {
     for (part at = {.piece = -1}; next_part(engine->plan, name, &at);) {
         bool tile = at.tensor->desc->tile.whole && strcmp(at.tensor->desc->name, name) != 0;
-        ZERO_TRY((tile ? read_tile : read_part)(engine, visit, &at, out, error));
+        ZERO_TRY((tile ? read_tile : read_part)(engine, each, &at, out, error));
     }
     return ZERO_OK;
 }
 
-static zero_status visit_weights(zero_engine *engine, int piece, zr_weights_fn visit, void *user,
-                                 zero_error *error)
+static zero_status weights_each(zero_engine *engine, int piece, zr_weights_fn take, void *user,
+                                zero_error *error)
 {
-    return zr_engine_visit_weights(engine, piece, false, visit, user, error);
+    return zr_engine_weights_each(engine, piece, false, take, user, error);
 }
 
 zero_status zero_read_parameter(zero_engine *engine, const char *name, float *out, int64_t elements,
@@ -153,19 +153,19 @@ zero_status zero_read_parameter(zero_engine *engine, const char *name, float *ou
     ZR_NEED(error, engine);
     ZERO_TRY(zr_engine_between_steps(engine, "zero_read_parameter", error));
     ZERO_TRY(check(engine, "zero_read_parameter", name, out, elements, error));
-    return read_tensor(engine, visit_weights, name, out, error);
+    return read_tensor(engine, weights_each, name, out, error);
 }
 
-zero_status zr_engine_visit_gradient(zero_engine *engine, int piece, zr_weights_fn visit,
-                                     void *user, zero_error *error)
+zero_status zr_engine_gradient_each(zero_engine *engine, int piece, zr_weights_fn take, void *user,
+                                    zero_error *error)
 {
     ZERO_TRY(zr_delayed_join(engine, error));
     const zr_piece *p = &engine->plan->pieces[piece];
     if (zr_piece_sums_on_nvme(p))
-        return zr_slabs_visit(engine, piece, ZR_VECTOR_GRADIENT, false, visit, user, error);
+        return zr_slabs_each(engine, piece, ZR_VECTOR_GRADIENT, false, take, user, error);
     const zr_portion whole = {zr_own_shard(engine, piece), p->accumulator_dtype,
                               (char *)zr_own_shard_gradient(engine, piece)};
-    return visit(user, &whole, error);
+    return take(user, &whole, error);
 }
 
 zero_status zero_read_gradient(zero_engine *engine, const char *name, float *out, int64_t elements,
@@ -180,7 +180,7 @@ zero_status zero_read_gradient(zero_engine *engine, const char *name, float *out
     if (!zr_piece_collects(piece))
         return zr_fail(error, ZERO_ERR_USAGE, "zero_read_gradient: tensor \"%s\" has no gradient",
                        name);
-    ZERO_TRY(read_tensor(engine, zr_engine_visit_gradient, name, out, error));
+    ZERO_TRY(read_tensor(engine, zr_engine_gradient_each, name, out, error));
     float factor = piece->kind == ZERO_TRAINABLE ? (float)(1 / engine->gradient_scale) : 1;
     for (int64_t i = 0; i < elements; i++)
         out[i] *= factor;
@@ -199,7 +199,7 @@ zero_status zero_write_parameter(zero_engine *engine, const char *name, const fl
             .tensor = at.tensor,
             .own = owned_part(&engine->plan->pieces[at.piece], at.tensor, engine->comm->rank),
             .in = in};
-        ZERO_TRY(zr_engine_visit_weights(engine, at.piece, true, copy_portion, &copying, error));
+        ZERO_TRY(zr_engine_weights_each(engine, at.piece, true, copy_portion, &copying, error));
     }
     return zr_engine_parameters_changed(engine, error);
 }

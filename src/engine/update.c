@@ -1,4 +1,4 @@
-// The update: it unscales, clips, applies the optimizer and makes the 16-bit copy in one pass over
+// The update: it unscales, clips, applies the optimizer and makes the 16-bit copy in one walk over
 // the range that this rank updates (section 5.1: each rank updates its partition).
 #include "compute/element_ops.h"
 #include "engine/execute.h"
@@ -25,12 +25,12 @@ zr_range_states zr_range_from(const zr_range_states *range, int64_t first)
 
 static void update_part(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count)
 {
-    zr_update_pass *pass = user;
-    zr_range_states at = zr_range_from(pass->states, first - pass->span.first);
-    if (!pass->copies)
+    zr_update_walk *walk = user;
+    zr_range_states at = zr_range_from(walk->states, first - walk->span.first);
+    if (!walk->copies)
         at.parameters = NULL;
-    pass->update.weight_decay = tensor->decays ? pass->weight_decay : 0;
-    pass->queue->backend->optimizer->update(pass->queue, &pass->update, count, &at);
+    walk->update.weight_decay = tensor->decays ? walk->weight_decay : 0;
+    walk->queue->backend->optimizer->update(walk->queue, &walk->update, count, &at);
 }
 
 zr_span zr_slice_span(const zero_engine *engine, const zr_slice *slice)
@@ -41,14 +41,14 @@ zr_span zr_slice_span(const zero_engine *engine, const zr_slice *slice)
 zero_status zr_update_slice(void *user, zero_engine *engine, const zr_slice *slice,
                             const zr_range_states *states, zero_error *error)
 {
-    zr_update_pass *pass = user;
-    pass->span = zr_slice_span(engine, slice);
-    pass->states = states;
-    zr_for_parts(&engine->plan->pieces[slice->piece], pass->span, update_part, pass);
+    zr_update_walk *walk = user;
+    walk->span = zr_slice_span(engine, slice);
+    walk->states = states;
+    zr_for_parts(&engine->plan->pieces[slice->piece], walk->span, update_part, walk);
     return ZERO_OK;
 }
 
-// Rounds the master, which an earlier pass has updated, into the parameters that units read.
+// Rounds the master, which an earlier walk has updated, into the parameters that units read.
 static zero_status publish_slice(void *user, zero_engine *engine, const zr_slice *slice,
                                  const zr_range_states *states, zero_error *error)
 {
@@ -70,7 +70,7 @@ static void assign_mean(zero_engine *engine, int piece)
         value[i] = sum[i] * mean;
 }
 
-zr_update_pass zr_update_describe(const zero_engine *engine, zr_queue *queue, double lr,
+zr_update_walk zr_update_describe(const zero_engine *engine, zr_queue *queue, double lr,
                                   float gradient_scale)
 {
     static const zr_update_kind kinds[] = {
@@ -99,7 +99,7 @@ zr_update_pass zr_update_describe(const zero_engine *engine, zr_queue *queue, do
         .correction2 = 1 - __builtin_pow(betas[1], t),
         .gradient_scale = gradient_scale,
     };
-    return (zr_update_pass){.queue = queue,
+    return (zr_update_walk){.queue = queue,
                             .update = update,
                             .weight_decay = update.weight_decay,
                             .copies = !engine->plan->settings.delayed};
@@ -114,27 +114,27 @@ static zero_status update_mean(zero_engine *engine, const zr_instruction *i, zer
 
 static zero_status update_groups(zero_engine *engine, zero_error *error)
 {
-    zr_pass_plan passes[2];
-    zr_update_pass pass =
+    zr_walk_vectors walks[2];
+    zr_update_walk walk =
         zr_update_describe(engine, engine->queue, engine->lr, engine->update_scale);
     bool first = engine->updates == 0 && !engine->states_loaded,
          lamb = engine->plan->settings.per_tensor_norms;
-    zr_plan_passes(engine->plan, passes);
+    zr_plan_walks(engine->plan, walks);
     zr_moves_expect_update(engine, 0, first);
     if (!lamb)
         return zr_groups_walk(
-            engine, &(zr_walk){.pass = passes[0], .visit = zr_update_slice, .user = &pass}, error);
+            engine, &(zr_walk){.vectors = walks[0], .take = zr_update_slice, .user = &walk}, error);
     zr_moves_expect_update(engine, 1, first);
-    return zr_lamb_update(engine, &pass.update, passes, error);
+    return zr_lamb_update(engine, &walk.update, walks, error);
 }
 
 static zero_status copy_master(zero_engine *engine, zero_error *error)
 {
-    zr_pass_plan passes[2];
-    zr_plan_passes(engine->plan, passes);
+    zr_walk_vectors walks[2];
+    zr_plan_walks(engine->plan, walks);
     zr_moves_expect_update(engine, 1, false);
     zr_delayed_set_lags(engine, false);
-    return zr_groups_walk(engine, &(zr_walk){.pass = passes[1], .visit = publish_slice}, error);
+    return zr_groups_walk(engine, &(zr_walk){.vectors = walks[1], .take = publish_slice}, error);
 }
 
 // Begins the update beside the next step. What that update moves is counted with the next step, so

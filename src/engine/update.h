@@ -7,24 +7,24 @@
 #include "compute/optimizer_ops.h"
 #include "engine/engine_inner.h"
 
-typedef struct zr_update_pass { // what an update needs at each slice
+typedef struct zr_update_walk { // what an update needs at each slice of its walk
     zr_queue *queue;
     zr_update update;
     double weight_decay;
     zr_span span;                  // of the current slice, elements of the piece
     const zr_range_states *states; // of that slice
-    bool copies;                   // parameters are written in the same pass
-} zr_update_pass;
+    bool copies;                   // parameters are written in the same walk
+} zr_update_walk;
 
 // Describes the next update. queue: that of the thread that will make it.
-zr_update_pass zr_update_describe(const zero_engine *engine, zr_queue *queue, double lr,
+zr_update_walk zr_update_describe(const zero_engine *engine, zr_queue *queue, double lr,
                                   float gradient_scale);
-// A zr_slice_fn that updates one slice. pass: a zr_update_pass.
-zero_status zr_update_slice(void *pass, zero_engine *engine, const zr_slice *slice,
+// A zr_slice_fn that updates one slice. walk: a zr_update_walk.
+zero_status zr_update_slice(void *walk, zero_engine *engine, const zr_slice *slice,
                             const zr_range_states *states, zero_error *error);
-// Collective: LAMB's two passes, with the norms by tensor between them. In lamb.c.
+// Collective: LAMB's two walks, with the norms by tensor between them. In lamb.c.
 zero_status zr_lamb_update(zero_engine *engine, const zr_update *update,
-                           const zr_pass_plan passes[2], zero_error *error);
+                           const zr_walk_vectors walks[2], zero_error *error);
 // Returns the elements of the piece that a slice covers.
 zr_span zr_slice_span(const zero_engine *engine, const zr_slice *slice);
 // Returns the same states from element `first` on.

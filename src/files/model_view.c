@@ -3,7 +3,7 @@
 #include "base/alloc.h"
 #include "model/unit.h"
 
-typedef struct visiting {
+typedef struct taking {
     const zr_model_view *view;
     const zr_piece *piece;
     const zr_portion *portion; // NULL: this is an outline
@@ -11,30 +11,30 @@ typedef struct visiting {
     void *user;
     zero_status status;
     zero_error *error;
-} visiting;
+} taking;
 
 static void use_part(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count)
 {
-    visiting *v = user;
-    for (int64_t done = 0, run; done < count && v->status == ZERO_OK; done += run) {
-        zr_weight_range range = {.tensor = v->view->by_number[tensor->number]};
-        if (v->portion) {
-            range.dtype = v->portion->dtype;
-            range.data = zr_portion_at(v->portion, first + done);
+    taking *t = user;
+    for (int64_t done = 0, run; done < count && t->status == ZERO_OK; done += run) {
+        zr_weight_range range = {.tensor = t->view->by_number[tensor->number]};
+        if (t->portion) {
+            range.dtype = t->portion->dtype;
+            range.data = zr_portion_at(t->portion, first + done);
         }
         range.count = run =
             zr_tile_run(tensor->desc, first - tensor->first + done, count - done, &range.first);
-        v->status = v->use(v->user, &range, v->error);
+        t->status = t->use(t->user, &range, t->error);
     }
 }
 
 static zero_status use_portion(void *user, const zr_portion *portion, zero_error *error)
 {
-    visiting *v = user;
-    v->portion = portion;
-    v->error = error;
-    zr_for_parts(v->piece, portion->span, use_part, v);
-    return v->status;
+    taking *t = user;
+    t->portion = portion;
+    t->error = error;
+    zr_for_parts(t->piece, portion->span, use_part, t);
+    return t->status;
 }
 
 static bool has(const zr_model_view *view, int piece)
@@ -44,20 +44,20 @@ static bool has(const zr_model_view *view, int piece)
 }
 
 // The view's parts are pieces.
-static zero_status visit_ranges(void *user, int part, bool changed, zr_range_use use,
-                                void *use_user, zero_error *error)
+static zero_status each_range(void *user, int part, bool changed, zr_range_use use, void *use_user,
+                              zero_error *error)
 {
     const zr_model_view *view = user;
-    visiting visiting = {.view = view,
-                         .piece = &zr_engine_plan(view->engine)->pieces[part],
-                         .use = use,
-                         .user = use_user};
+    taking taking = {.view = view,
+                     .piece = &zr_engine_plan(view->engine)->pieces[part],
+                     .use = use,
+                     .user = use_user};
     if (!has(view, part))
         return ZERO_OK;
     return view->vector == ZR_VECTOR_MASTER
-               ? zr_engine_visit_weights(view->engine, part, changed, use_portion, &visiting, error)
-               : zr_engine_visit_state(view->engine, part, view->vector, changed, use_portion,
-                                       &visiting, error);
+               ? zr_engine_weights_each(view->engine, part, changed, use_portion, &taking, error)
+               : zr_engine_state_each(view->engine, part, view->vector, changed, use_portion,
+                                      &taking, error);
 }
 
 static zr_span shard_of(const zr_model_view *view, const zr_piece *piece)
@@ -69,14 +69,14 @@ static zero_status outline_ranges(void *user, int part, zr_range_use use, void *
                                   zero_error *error)
 {
     const zr_model_view *view = user;
-    visiting visiting = {.view = view,
-                         .piece = &zr_engine_plan(view->engine)->pieces[part],
-                         .use = use,
-                         .user = use_user,
-                         .error = error};
+    taking taking = {.view = view,
+                     .piece = &zr_engine_plan(view->engine)->pieces[part],
+                     .use = use,
+                     .user = use_user,
+                     .error = error};
     if (has(view, part))
-        zr_for_parts(visiting.piece, shard_of(view, visiting.piece), use_part, &visiting);
-    return visiting.status;
+        zr_for_parts(taking.piece, shard_of(view, taking.piece), use_part, &taking);
+    return taking.status;
 }
 
 static void add_elements(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count)
@@ -125,7 +125,7 @@ zero_status zr_model_view_create(zero_engine *engine, zr_vector vector, zr_model
     }
     out->view = (zr_weight_view){.tensors = out->listed,
                                  .parts = plan->piece_count,
-                                 .visit = visit_ranges,
+                                 .each = each_range,
                                  .outline = outline_ranges,
                                  .user = out};
     for (int p = 0; p < plan->piece_count; p++)

@@ -121,7 +121,7 @@ zero_status zr_decoding_open(zero_engine *engine, const zr_lm_config *config,
 
 void zr_decoding_close(zr_decoding *decoding) { zr_arena_destroy(&decoding->arena); }
 
-static zero_status pass_unit(void *user, zero_context *context, zero_error *error)
+static zero_status step_unit(void *user, zero_context *context, zero_error *error)
 {
     zr_decoding *d = user;
     zero_context mine = *context;
@@ -139,9 +139,10 @@ static zero_status pass_unit(void *user, zero_context *context, zero_error *erro
     return ZERO_OK;
 }
 
-zero_status zr_decoding_pass(zr_decoding *decoding, const zr_decode_step *step, zero_error *error)
+zero_status zr_decoding_take_step(zr_decoding *decoding, const zr_decode_step *step,
+                                  zero_error *error)
 {
     decoding->step = step;
     decoding->turn = 0;
-    return zr_engine_visit_units(decoding->engine, pass_unit, decoding, error);
+    return zr_engine_visit_units(decoding->engine, step_unit, decoding, error);
 }

@@ -1,5 +1,5 @@
-// A model that generates, on an engine: the memory that this needs in addition, and the pass of a
-// step through its units.
+// A model that generates, on an engine: the memory that this needs in addition, and how a
+// step goes through its units.
 //
 // One cache of keys and values has a part for each of several sequences. A step takes tokens of
 // some sequences that the cache lacks: `chunk` tokens of a prompt, or one token of an answer. Each
@@ -35,7 +35,7 @@ typedef struct zr_decoding {
     int64_t *wanted;          // (sequences)
     int32_t *windows;         // (sequences, capacity) tokens
     zr_candidate *candidates; // (vocabulary)
-    // During a pass:
+    // During a step:
     const zr_decode_step *step;
     // (rows, width) of the stream's type: a unit reads one and writes the other, in alternation.
     void *stream[2];
@@ -57,6 +57,7 @@ zero_status zr_decoding_open(zero_engine *engine, const zr_lm_config *config,
 void zr_decoding_close(zr_decoding *decoding);
 // Takes a step through the model, as zr_lm_decode does through a unit. Collective if the engine has
 // several ranks, which must all take the same steps.
-zero_status zr_decoding_pass(zr_decoding *decoding, const zr_decode_step *step, zero_error *error);
+zero_status zr_decoding_take_step(zr_decoding *decoding, const zr_decode_step *step,
+                                  zero_error *error);
 
 #endif

@@ -174,7 +174,7 @@ static zr_decode_step make_step(sampler *s)
 static zero_status run_step(sampler *s, const zr_decode_step *step, zero_error *error)
 {
     const float *logits = s->decoding.logits;
-    ZERO_TRY(zr_decoding_pass(&s->decoding, step, error));
+    ZERO_TRY(zr_decoding_take_step(&s->decoding, step, error));
     for (int r = 0; r < step->run_count && !s->stopped; r++) {
         sequence *q = &s->sequences[step->runs[r].sequence];
         if (q->cached < q->length)

@@ -75,20 +75,20 @@ static zero_status update_group(track *t, int64_t g, zero_error *error)
     return begin(t, g, true, error);
 }
 
-typedef zero_status (*visit_group)(track *t, int64_t g, zero_error *error);
+typedef zero_status (*group_fn)(track *t, int64_t g, zero_error *error);
 
-// Visits groups for `seconds`, and at least `least` of them. *rate: bytes per second, read and
+// Works on groups for `seconds`, and at least `least` of them. *rate: bytes per second, read and
 // written together.
-static zero_status run_round(track *t, visit_group visit, double seconds, int64_t least,
-                             double *rate, zero_error *error)
+static zero_status run_round(track *t, group_fn work, double seconds, int64_t least, double *rate,
+                             zero_error *error)
 {
     zr_io_counts before = zr_io_counted(t->io);
     double start = zr_clock_seconds();
     int64_t first = t->next, g = first;
-    if (visit == update_group)
+    if (work == update_group)
         ZERO_TRY(read_group(t, g, error));
     for (; g - first < least || zr_clock_seconds() - start < seconds; g++)
-        ZERO_TRY(visit(t, g, error));
+        ZERO_TRY(work(t, g, error));
     for (int i = 0; i < BUFFERS; i++)
         ZERO_TRY(await(t, g + i, error));
     zr_io_counts after = zr_io_counted(t->io);
@@ -108,15 +108,15 @@ static zr_disk_rate summary(double *rates, int count)
 static zero_status run_rounds(track *t, const zr_disk_options *options, zr_disk *out,
                               zero_error *error)
 {
-    static const visit_group visits[] = {read_group, write_group, update_group};
+    static const group_fn works[] = {read_group, write_group, update_group};
     zr_disk_rate *const results[] = {&out->read, &out->write, &out->mix};
-    double rates[ZR_COUNT(visits)][ZR_DISK_MOST_ROUNDS], ignored;
+    double rates[ZR_COUNT(works)][ZR_DISK_MOST_ROUNDS], ignored;
     // What was never written is read without a transfer, so write everything first.
     ZERO_TRY(run_round(t, write_group, 0, t->groups, &ignored, error));
     for (int i = 0; i < options->rounds; i++)
-        for (int v = 0; v < ZR_COUNT(visits); v++)
-            ZERO_TRY(run_round(t, visits[v], options->seconds, BUFFERS, &rates[v][i], error));
-    for (int v = 0; v < ZR_COUNT(visits); v++)
+        for (int v = 0; v < ZR_COUNT(works); v++)
+            ZERO_TRY(run_round(t, works[v], options->seconds, BUFFERS, &rates[v][i], error));
+    for (int v = 0; v < ZR_COUNT(works); v++)
         *results[v] = summary(rates[v], options->rounds);
     return ZERO_OK;
 }

@@ -9,8 +9,8 @@ int64_t zr_records_inside(const zr_recorder *recorder, int64_t first, int64_t i)
     return k;
 }
 
-static void visit_phase(const zr_recorder *recorder, int64_t from, int64_t phase,
-                        zr_unit_span_visit visit, void *user)
+static void take_phase(const zr_recorder *recorder, int64_t from, int64_t phase,
+                       zr_unit_span_take take, void *user)
 {
     for (int64_t i = from; i < phase;) {
         const zr_record *record = &recorder->records[i];
@@ -32,14 +32,14 @@ static void visit_phase(const zr_recorder *recorder, int64_t from, int64_t phase
             span.flops += record->flops;
         }
         if (span.unit >= 0)
-            visit(user, &span);
+            take(user, &span);
     }
 }
 
-void zr_for_unit_spans(const zr_recorder *recorder, int64_t first, zr_unit_span_visit visit,
+void zr_for_unit_spans(const zr_recorder *recorder, int64_t first, zr_unit_span_take take,
                        void *user)
 {
     for (int64_t i = first; i < recorder->count; i++)
         if (zr_activity_track(recorder->records[i].what) == ZR_TRACK_PHASE)
-            visit_phase(recorder, zr_records_inside(recorder, first, i), i, visit, user);
+            take_phase(recorder, zr_records_inside(recorder, first, i), i, take, user);
 }

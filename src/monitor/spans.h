@@ -16,9 +16,9 @@ typedef struct zr_unit_span { // one turn of a unit: its consecutive records in 
     int64_t flops;
 } zr_unit_span;
 
-// Calls `visit` for every turn in the phases among records [first, count), in the order of time.
-typedef void (*zr_unit_span_visit)(void *user, const zr_unit_span *span);
-void zr_for_unit_spans(const zr_recorder *recorder, int64_t first, zr_unit_span_visit visit,
+// Calls `take` for every turn in the phases among records [first, count), in the order of time.
+typedef void (*zr_unit_span_take)(void *user, const zr_unit_span *span);
+void zr_for_unit_spans(const zr_recorder *recorder, int64_t first, zr_unit_span_take take,
                        void *user);
 
 #endif

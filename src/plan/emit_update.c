@@ -22,7 +22,7 @@ static void update(zr_emitter *e, zr_when when, zr_update_part part, int piece, 
 }
 
 // Waits until nobody reads the old parameters any more, sets buffers to the mean of what all ranks
-// wrote, and runs the optimizer's passes.
+// wrote, and runs the optimizer's walks over the groups.
 void zr_emit_update(zr_emitter *e)
 {
     const zr_plan *plan = e->plan;

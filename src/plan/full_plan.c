@@ -1,4 +1,4 @@
-// zr_plan_create runs the passes, each of which is a pure function of what came before.
+// zr_plan_create makes the parts of a plan, each by a pure function of those before it.
 #include "model/unit.h"
 #include "base/message.h"
 #include "base/random.h"
@@ -123,7 +123,7 @@ static void plan_begin(zr_plan *plan, const zero_model *model, const zero_shape 
     plan->machine_ranks = machine->mapped ? machine->ranks : ZR_MAX(machine->machine_ranks, 1);
 }
 
-static zero_status run_passes(zr_plan *plan, const zr_machine *machine, zero_error *error)
+static zero_status make_parts(zr_plan *plan, const zr_machine *machine, zero_error *error)
 {
     bool keep_all = !machine->mapped && plan->settings.kept_by > 1;
     ZERO_TRY(zr_plan_pieces(plan, error));
@@ -152,7 +152,7 @@ zero_status zr_plan_create(const zero_model *model, const zero_shape *shape,
     if (!plan)
         return ZERO_ERR_MEMORY;
     plan_begin(plan, model, shape, settings, machine);
-    zero_status status = run_passes(plan, machine, error);
+    zero_status status = make_parts(plan, machine, error);
     if (status != ZERO_OK) {
         zr_plan_destroy(plan);
         return status;

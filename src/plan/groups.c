@@ -146,7 +146,7 @@ static void size_slab(zr_plan *plan)
     assert(slab->count <= ZR_MOST_SLABS);
 }
 
-int zr_plan_passes(const zr_plan *plan, zr_pass_plan passes[2])
+int zr_plan_walks(const zr_plan *plan, zr_walk_vectors walks[2])
 {
     enum {
         MASTER = 1 << ZR_VECTOR_MASTER,
@@ -158,19 +158,19 @@ int zr_plan_passes(const zr_plan *plan, zr_pass_plan passes[2])
     // The weights that the update starts from.
     uint32_t weights = zr_plan_has_vector(plan, ZR_VECTOR_MASTER) ? MASTER : PARAMETERS;
     if (plan->settings.delayed) {
-        passes[0] =
-            (zr_pass_plan){.reads = MASTER | MOMENTS | GRADIENT, .writes = MASTER | MOMENTS};
-        passes[1] = (zr_pass_plan){.reads = MASTER, .writes = PARAMETERS};
+        walks[0] =
+            (zr_walk_vectors){.reads = MASTER | MOMENTS | GRADIENT, .writes = MASTER | MOMENTS};
+        walks[1] = (zr_walk_vectors){.reads = MASTER, .writes = PARAMETERS};
         return 2;
     }
     if (!plan->settings.per_tensor_norms) {
-        passes[0] = (zr_pass_plan){.reads = weights | MOMENTS | GRADIENT,
-                                   .writes = MASTER | MOMENTS | PARAMETERS};
+        walks[0] = (zr_walk_vectors){.reads = weights | MOMENTS | GRADIENT,
+                                     .writes = MASTER | MOMENTS | PARAMETERS};
         return 1;
     }
-    passes[0] =
-        (zr_pass_plan){.reads = weights | MOMENTS | GRADIENT, .writes = MOMENTS | DIRECTION};
-    passes[1] = (zr_pass_plan){.reads = weights | DIRECTION, .writes = MASTER | PARAMETERS};
+    walks[0] =
+        (zr_walk_vectors){.reads = weights | MOMENTS | GRADIENT, .writes = MOMENTS | DIRECTION};
+    walks[1] = (zr_walk_vectors){.reads = weights | DIRECTION, .writes = MASTER | PARAMETERS};
     return 2;
 }
 
@@ -182,13 +182,13 @@ static int64_t bytes_among(const zr_plan *plan, const zr_group *group, uint32_t 
     return moves ? group->count * zr_vector_size(plan, vector) : 0;
 }
 
-void zr_group_moves(const zr_plan *plan, const zr_group *group, const zr_pass_plan *pass,
+void zr_group_moves(const zr_plan *plan, const zr_group *group, const zr_walk_vectors *vectors,
                     zr_moved *moved)
 {
     bool states_up = group->state_tier == ZERO_TIER_device;
     bool parameters_up = group->parameter_tier == ZERO_TIER_device;
-    int64_t read = bytes_among(plan, group, pass->reads, ZR_VECTOR_PARAMETERS);
-    int64_t written = bytes_among(plan, group, pass->writes, ZR_VECTOR_PARAMETERS);
+    int64_t read = bytes_among(plan, group, vectors->reads, ZR_VECTOR_PARAMETERS);
+    int64_t written = bytes_among(plan, group, vectors->writes, ZR_VECTOR_PARAMETERS);
     if (states_up != parameters_up) {
         moved->to_device += parameters_up ? written : read;
         moved->to_host += parameters_up ? read : written;
@@ -196,18 +196,19 @@ void zr_group_moves(const zr_plan *plan, const zr_group *group, const zr_pass_pl
     for (int v = 0; v < ZR_VECTOR_COUNT; v++) {
         if (zr_group_tier(group, v) != ZERO_TIER_nvme)
             continue;
-        moved->nvme_read += bytes_among(plan, group, pass->reads, v);
-        moved->nvme_written += bytes_among(plan, group, pass->writes, v);
+        moved->nvme_read += bytes_among(plan, group, vectors->reads, v);
+        moved->nvme_written += bytes_among(plan, group, vectors->writes, v);
     }
 }
 
 // Returns what the first update does not read of a group: its moments, if they are on NVMe.
-static int64_t first_unread(const zr_plan *plan, const zr_group *group, const zr_pass_plan *pass)
+static int64_t first_unread(const zr_plan *plan, const zr_group *group,
+                            const zr_walk_vectors *vectors)
 {
     int64_t bytes = 0;
     for (int v = ZR_VECTOR_STATE0; v <= ZR_VECTOR_STATE1; v++)
         if (zr_group_tier(group, v) == ZERO_TIER_nvme)
-            bytes += bytes_among(plan, group, pass->reads, v);
+            bytes += bytes_among(plan, group, vectors->reads, v);
     return bytes;
 }
 
@@ -227,12 +228,12 @@ zero_status zr_plan_groups(zr_plan *plan, zero_error *error)
     for (int p = 0; p < plan->piece_count; p++)
         cut_piece(plan, p);
     size_slab(plan);
-    zr_pass_plan passes[2];
-    for (int i = zr_plan_passes(plan, passes) - 1; i >= 0 && !plan->settings.inference; i--)
+    zr_walk_vectors walks[2];
+    for (int i = zr_plan_walks(plan, walks) - 1; i >= 0 && !plan->settings.inference; i--)
         for (int g = 0; g < plan->group_count; g++) {
             const zr_group *group = &plan->groups[g];
-            zr_group_moves(plan, group, &passes[i], &plan->moves.update[i]);
-            plan->moves.update_first_unread += first_unread(plan, group, &passes[i]);
+            zr_group_moves(plan, group, &walks[i], &plan->moves.update[i]);
+            plan->moves.update_first_unread += first_unread(plan, group, &walks[i]);
         }
     return ZERO_OK;
 }

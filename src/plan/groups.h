@@ -49,10 +49,10 @@ typedef struct zr_slab_plan {       // what is in host memory while states trave
     int64_t bytes;                  // of one slab
 } zr_slab_plan;
 
-// Bit v stands for zr_vector v of every group.
-typedef struct zr_pass_plan {
+// What a walk over the groups reads and writes. Bit v stands for zr_vector v of every group.
+typedef struct zr_walk_vectors {
     uint32_t reads, writes;
-} zr_pass_plan;
+} zr_walk_vectors;
 
 // Bytes of one rank.
 typedef struct zr_moved {
@@ -68,21 +68,21 @@ typedef struct zr_moves {
     zr_moved forward; // evaluation: parameters that are not kept
     // Once after the weights have changed: parameters that stay on the device.
     zr_moved kept;
-    zr_moved update[2]; // of every update, by its passes
+    zr_moved update[2]; // of every update, by its walks
     // Part of update[].nvme_read that the very first update does not read: zeros that nothing has
     // been written to yet.
     int64_t update_first_unread;
 } zr_moves;
 
-// Lists the passes of an update over all groups, with the existing vectors that each reads and
-// writes. Returns their number: LAMB has two, and so has a delayed update, whose second pass makes
+// Lists the walks of an update over all groups, with the existing vectors that each reads and
+// writes. Returns their number: LAMB has two, and so has a delayed update, whose second walk makes
 // parameters from the master.
-int zr_plan_passes(const zr_plan *plan, zr_pass_plan passes[2]);
-// Adds to `moved` what one of these passes moves of a group. The plan adds it up for every group,
+int zr_plan_walks(const zr_plan *plan, zr_walk_vectors walks[2]);
+// Adds to `moved` what one of these walks moves of a group. The plan adds it up for every group,
 // and the engine's walk takes from here what it cannot count in a store. Gradients do not count,
 // because they came to the host when they were reduced; nor do states in memory, which are updated
 // where they are kept.
-void zr_group_moves(const zr_plan *plan, const zr_group *group, const zr_pass_plan *pass,
+void zr_group_moves(const zr_plan *plan, const zr_group *group, const zr_walk_vectors *vectors,
                     zr_moved *moved);
 bool zr_plan_has_vector(const zr_plan *plan, zr_vector vector);
 // Returns the bytes of one element of a trained piece.

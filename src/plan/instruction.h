@@ -37,7 +37,7 @@ typedef enum zr_code {
     ZR_ROUND,
     ZR_SQUARES, // the squares of the own shard's gradient are added to the norm
     ZR_CALL,    // one of the unit's functions
-    ZR_UPDATE,  // a pass of the update
+    ZR_UPDATE,  // a walk of the update
     ZR_CODE_COUNT
 } zr_code;
 

@@ -1,4 +1,4 @@
-// Between the files of plan/: the passes that zr_plan_create runs, in this order.
+// Between the files of plan/: the parts of a plan, which zr_plan_create makes in this order.
 #ifndef ZR_PLAN_PLAN_PARTS_H
 #define ZR_PLAN_PLAN_PARTS_H
 

@@ -51,25 +51,25 @@ static double exchange_seconds(const zr_plan *plan, const zr_speed *speed, const
     return bytes_at(2 * bytes, speed->copy);
 }
 
-static double bytes_of_pass(const zr_plan *plan, const zr_pass_plan *pass)
+static double bytes_of_walk(const zr_plan *plan, const zr_walk_vectors *walk)
 {
     double elems = 0, bytes = 0;
     for (int g = 0; g < plan->group_count; g++)
         elems += (double)plan->groups[g].count;
     for (int v = 0; v < ZR_VECTOR_COUNT; v++)
         if (zr_plan_has_vector(plan, v))
-            bytes += elems * (double)((int64_t)((pass->reads >> v & 1) + (pass->writes >> v & 1)) *
+            bytes += elems * (double)((int64_t)((walk->reads >> v & 1) + (walk->writes >> v & 1)) *
                                       zr_vector_size(plan, v));
     return bytes;
 }
 
-// Adds one pass of the update: what goes on in memory, and how much longer NVMe takes.
-static void add_pass(const zr_plan *plan, const zr_speed *speed, const zr_pass_plan *pass,
+// Adds one walk of the update: what goes on in memory, and how much longer NVMe takes.
+static void add_walk(const zr_plan *plan, const zr_speed *speed, const zr_walk_vectors *walk,
                      const zr_moved *moved, zr_prediction *to)
 {
     double bytes = (double)(moved->nvme_read + moved->nvme_written);
     double busy =
-        bytes_at(bytes_of_pass(plan, pass), speed->update) + bytes_at(bytes, speed->checksum);
+        bytes_at(bytes_of_walk(plan, walk), speed->update) + bytes_at(bytes, speed->checksum);
     to->update += busy;
     to->disk += larger(bytes_at(bytes, speed->mix) - busy, 0);
 }
@@ -92,33 +92,33 @@ static double waiting_seconds(const zr_speed *speed, const zr_moved *moved,
     return larger(read + written - meanwhile->compute - meanwhile->exchange, 0);
 }
 
-// Adds the first pass of the update. If it is delayed, it goes on while forward and backward
+// Adds the first walk of the update. If it is delayed, it goes on while forward and backward
 // compute.
-static void add_first_pass(const zr_plan *plan, const zr_prediction *pass, zr_prediction *to)
+static void add_first_walk(const zr_plan *plan, const zr_prediction *walk, zr_prediction *to)
 {
     if (plan->settings.delayed) {
         double room = to->compute + to->exchange + to->disk;
-        to->disk += larger(pass->update + pass->disk - room, 0);
+        to->disk += larger(walk->update + walk->disk - room, 0);
     } else {
-        to->update += pass->update;
-        to->disk += pass->disk;
+        to->update += walk->update;
+        to->disk += walk->disk;
     }
 }
 
 zr_prediction zr_predict(const zr_plan *plan, const zr_speed *speed)
 {
     zr_prediction p = {0}, first = {0};
-    zr_pass_plan passes[2];
+    zr_walk_vectors walks[2];
     zr_moved moved = moved_by_micro_batches(plan);
     double checked = (double)(moved.nvme_read + moved.nvme_written);
-    int count = zr_plan_passes(plan, passes);
+    int count = zr_plan_walks(plan, walks);
     p.compute = compute_seconds(plan, speed) + bytes_at(checked, speed->checksum);
     p.exchange = exchange_seconds(plan, speed, &moved);
     p.disk = waiting_seconds(speed, &moved, &p);
     p.update = norm_seconds(plan, speed);
     for (int i = 0; i < count; i++)
-        add_pass(plan, speed, &passes[i], &plan->moves.update[i], i == 0 ? &first : &p);
-    add_first_pass(plan, &first, &p);
+        add_walk(plan, speed, &walks[i], &plan->moves.update[i], i == 0 ? &first : &p);
+    add_first_walk(plan, &first, &p);
     p.total = p.compute + p.exchange + p.update + p.disk;
     return p;
 }

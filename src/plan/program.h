@@ -10,7 +10,7 @@
 //   evaluation    forward of every unit
 //   boundary      after the last micro-batch: what the update reads is complete, and every rank
 //                 knows its norm
-//   update        nobody reads the old parameters any more; the optimizer's passes
+//   update        nobody reads the old parameters any more; the optimizer's walks over the groups
 //   publish       other ranks can read the new parameters; an update beside the next step begins
 #ifndef ZR_PLAN_PROGRAM_H
 #define ZR_PLAN_PROGRAM_H

@@ -1,5 +1,5 @@
 // `zero bench optimizer`: what comes after a reduction, over one rank's shard: the norm, then
-// unscale, clip, AdamW and the 16-bit copy in one pass. It is compared with a loop that reads,
+// unscale, clip, AdamW and the 16-bit copy at once. It is compared with a loop that reads,
 // modifies and writes as many bytes in place and computes next to nothing.
 #include "base/exact.h"
 #include "comm/agree.h"

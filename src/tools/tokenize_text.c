@@ -238,7 +238,7 @@ static zero_status read_all(const zero_tokenizer_train_options *options, learnin
                                           .watch = {.beat = beat, .user = &l->telling}};
     zr_corpus *corpus;
     ZERO_TRY(zr_corpus_open(&options_of, &corpus, error));
-    zero_status status = zr_corpus_visit(corpus, feed, l, error);
+    zero_status status = zr_corpus_each_text(corpus, feed, l, error);
     zr_corpus_close(corpus);
     return status;
 }

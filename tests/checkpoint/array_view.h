@@ -10,8 +10,8 @@ typedef struct array_view {
     int count;
 } array_view;
 
-static inline zero_status array_view_visit(void *user, int part, bool changed, zr_range_use use,
-                                           void *use_user, zero_error *error)
+static inline zero_status array_view_each(void *user, int part, bool changed, zr_range_use use,
+                                          void *use_user, zero_error *error)
 {
     const array_view *array = user;
     for (int i = 0; i < array->count; i++)
@@ -39,7 +39,7 @@ static inline void array_view_fill(array_view *array, const zero_tensor_desc *co
     *array = (array_view){.view = {.tensors = tensors,
                                    .tensor_count = tensor_count,
                                    .parts = 1,
-                                   .visit = array_view_visit,
+                                   .each = array_view_each,
                                    .outline = array_view_outline,
                                    .user = array},
                           .ranges = ranges,

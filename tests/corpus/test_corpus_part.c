@@ -75,7 +75,7 @@ static void refuse_writing(zero_status status, const char *says, const char *arg
         !strstr(error.message, says))
         fail_msg("%s: %s", argument, error.message);
     if (status != ZERO_ERR_UNSUPPORTED)
-        assert_int_equal(zr_corpus_visit(corpus, join_texts, &text, NULL), status);
+        assert_int_equal(zr_corpus_each_text(corpus, join_texts, &text, NULL), status);
     zr_ids_free(&ids);
     zr_buffer_free(&text);
     zr_corpus_close(corpus);
@@ -91,7 +91,7 @@ static void test_what_is_not_written(void **state)
     refuse_writing(ZERO_ERR_USAGE, "\"a.txt:2\" has a weight", "a.txt:2");
 }
 
-static void test_every_text_is_visited(void **state)
+static void test_every_text_is_taken(void **state)
 {
     const char *const arguments[] = {"[ab].txt", "some.jsonl"};
     const zr_corpus_options options = {.arguments = arguments, .count = 2, .chat = &chat};
@@ -99,7 +99,7 @@ static void test_every_text_is_visited(void **state)
     zr_buffer text = {0};
     put_text("some.jsonl", "{\"text\": \"one\"}\n{\"text\": \"\"}\n{\"text\": \"two\"}\n");
     assert_int_equal(zr_corpus_open(&options, &corpus, NULL), ZERO_OK);
-    assert_int_equal(zr_corpus_visit(corpus, join_texts, &text, NULL), ZERO_OK);
+    assert_int_equal(zr_corpus_each_text(corpus, join_texts, &text, NULL), ZERO_OK);
     assert_string_equal(text.data, "abcdefghij/ABCDEFGHIJ/one/two/");
     assert_int_equal(zr_corpus_empty(corpus), 1);
     zr_buffer_free(&text);
@@ -128,7 +128,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_written_as_read),
         cmocka_unit_test(test_what_is_not_written),
-        cmocka_unit_test(test_every_text_is_visited),
+        cmocka_unit_test(test_every_text_is_taken),
         cmocka_unit_test(test_records_without_text),
     };
     return cmocka_run_group_tests(tests, make_records, clean);

@@ -197,7 +197,7 @@ static zero_status begin(zero_engine *engine, zero_error *error)
         find_reasons(engine);
     leave_out(plan);
     for (int p = 0; p < plan->piece_count; p++)
-        ZERO_TRY(zr_engine_visit_weights(engine, p, true, grow, NULL, error));
+        ZERO_TRY(zr_engine_weights_each(engine, p, true, grow, NULL, error));
     ZERO_TRY(zr_engine_parameters_changed(engine, error));
     return evaluate(engine, false, error);
 }

@@ -19,7 +19,7 @@ static double evaluate(zero_engine *engine)
     return loss;
 }
 
-static void pass(zr_decoding *decoding, float out[TINY_VOCABULARY])
+static void take_step(zr_decoding *decoding, float out[TINY_VOCABULARY])
 {
     const int32_t prompt[PROMPT] = {5, 6, 7, 8};
     zero_error error = {0};
@@ -32,7 +32,7 @@ static void pass(zr_decoding *decoding, float out[TINY_VOCABULARY])
                                  .tokens = decoding->tokens,
                                  .wanted = decoding->wanted,
                                  .wanted_count = 1};
-    if (zr_decoding_pass(decoding, &step, &error) != ZERO_OK)
+    if (zr_decoding_take_step(decoding, &step, &error) != ZERO_OK)
         fail_msg("%s", error.message);
     memcpy(out, decoding->logits, TINY_VOCABULARY * sizeof *out);
 }
@@ -50,10 +50,10 @@ static void the_engine_s_queue_stays_as_it_is(void **state)
     assert_int_equal(
         zr_decoding_open(t.engine, zr_lm_config_of(t.model), &limits, &decoding, &error), ZERO_OK);
     assert_memory_equal(queue, &before, sizeof before);
-    pass(&decoding, first);
+    take_step(&decoding, first);
     assert_memory_equal(queue, &before, sizeof before);
     assert_true(evaluate(t.engine) == loss);
-    pass(&decoding, second);
+    take_step(&decoding, second);
     assert_memory_equal(first, second, sizeof first);
     zr_decoding_close(&decoding);
     assert_memory_equal(queue, &before, sizeof before);

@@ -53,10 +53,10 @@ void golden_copy(const golden *file, const char *name, void *to, int64_t element
     memcpy(to, from, 4 * (size_t)count);
 }
 
-typedef void (*tensor_visit)(void *user, const char *name, float *parameter, float *gradient,
-                             int64_t elements);
+typedef void (*tensor_take)(void *user, const char *name, float *parameter, float *gradient,
+                            int64_t elements);
 
-static void each_tensor(harness *net, tensor_visit visit, void *user)
+static void each_tensor(harness *net, tensor_take take, void *user)
 {
     for (int u = 0; u < net->model->unit_count; u++)
         for (int p = 0; p < net->model->units[u].piece_count; p++)
@@ -65,7 +65,7 @@ static void each_tensor(harness *net, tensor_visit visit, void *user)
                 int64_t elements;
                 const char *name = net->model->units[u].pieces[p].tensors[t].name;
                 float *parameter = harness_tensor(net, name, &gradient, &elements);
-                visit(user, name, parameter, gradient, elements);
+                take(user, name, parameter, gradient, elements);
             }
 }
 

@@ -86,7 +86,7 @@ static void what_is_delayed_hides_behind_compute(void **state)
 {
     zr_plan *plan;
     zr_prediction now = predict(&on_nvme, 1, &slow_disk, &plan);
-    // the same plan, as if its update went on beside: the parameters are published by a second pass
+    // the same plan, as if its update went on beside: the parameters are published by a second walk
     zr_plan later = *plan;
     later.settings.delayed = true;
     later.moves.update[1] = (zr_moved){0};

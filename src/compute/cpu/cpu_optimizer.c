@@ -1,4 +1,4 @@
-// Optimizer updates in one pass over master weights, states, gradients and the 16-bit copy of the
+// Optimizer updates go once over master weights, states, gradients and the 16-bit copy of the
 // weights. They are bound by memory. Constants are prepared in double.
 //
 // Invariant: an element's result depends neither on its place in a range nor on the number of

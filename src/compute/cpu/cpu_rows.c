@@ -1,6 +1,6 @@
 // LayerNorm, softmax and cross-entropy. A row is read from memory once and then comes from the
-// cache. So two or three passes over it (the mean, then the squares around it; the maximum, then
-// the exponentials) keep full precision and cost no bandwidth.
+// cache. So reading it two or three times (the mean, then the squares around it; the maximum,
+// then the exponentials) keeps full precision and costs no bandwidth.
 //
 // dgamma and dbeta: each block of rows sums its own into scratch, [block][2][width]; the blocks are
 // then added in a fixed order. The number of rows alone determines how many a block has.
@@ -219,7 +219,7 @@ static size_t norm_scratch(const zr_queue *queue, const zr_norm *norm)
     return sizeof(float) * (size_t)((norm->rows + rows - 1) / rows * 2 * norm->width);
 }
 
-// ---- softmax and cross-entropy: an fp32 row keeps its exponentials between the passes; a 16-bit
+// ---- softmax and cross-entropy: an fp32 row keeps its exponentials between its readings; a 16-bit
 // row computes them twice, so that what it stores is rounded once ----
 
 typedef struct softmax_job {
