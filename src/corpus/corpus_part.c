@@ -101,7 +101,7 @@ static zero_status encode_file(reader *r, int i, size_t split, zero_error *error
     size_t cut = split <= start ? 0
                  : split - start >= file.length
                      ? file.length
-                     : zr_character_boundary(file.data, split - start, file.length);
+                     : zr_character_cut(file.data, split - start, file.length);
     zero_status status = encode_text(r, r->part->paths[i], file.data, file.length, cut, error);
     zr_file_unmap(&file);
     return status;

@@ -134,5 +134,5 @@ size_t zr_text_nine_tenths(size_t length) { return length / 10 * 9 + length % 10
 
 size_t zr_text_split(const zr_text *text)
 {
-    return zr_character_boundary(text->data, zr_text_nine_tenths(text->length), text->length);
+    return zr_character_cut(text->data, zr_text_nine_tenths(text->length), text->length);
 }

@@ -22,8 +22,8 @@ void zr_text_free(zr_text *text);
 // refuses; keeps nothing in memory.
 zero_status zr_text_measure(const char *const *paths, int count, size_t *ends, zero_error *error);
 
-// Returns where the last tenth begins, moved to a character boundary: training takes [0, split),
-// validation [split, length).
+// Returns where the last tenth begins, moved to the beginning of a character: training takes
+// [0, split), validation [split, length).
 size_t zr_text_split(const zr_text *text);
 size_t zr_text_nine_tenths(size_t length); // rounded down
 

@@ -124,7 +124,7 @@ static void free_bpe(zr_tokenizer *tokenizer) { zr_bpe_free(tokenizer->bpe); }
 const zr_tokenizer_ops zr_bpe_ops = {
     .kind = ZR_TOKENIZER_BPE,
     .encode = encode,
-    .boundary = zr_bpe_boundary,
+    .cut = zr_bpe_cut,
     .decode = decode,
     .push = push,
     .save = save,

@@ -132,7 +132,7 @@ zero_status zr_bpe_segment(zr_encoder *encoder, bool begins, const char *text, s
     return length ? next_step(encoder, 0, begins, text, length) : ZERO_OK;
 }
 
-// ---- boundaries ---------------------------------------------------------------------------------
+// ---- cuts ---------------------------------------------------------------------------------------
 
 static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
@@ -196,8 +196,8 @@ static cut_kind cuts_of(const zr_bpe *bpe)
     return pieces ? CUT_WORDS_AND_LINES : bpe->words_apart ? CUT_WORDS : CUT_NOWHERE;
 }
 
-static bool is_boundary(const zr_bpe *bpe, cut_kind cuts, const char *text, size_t first, size_t at,
-                        size_t length)
+static bool is_cut(const zr_bpe *bpe, cut_kind cuts, const char *text, size_t first, size_t at,
+                   size_t length)
 {
     if (at <= first || at + 1 >= length)
         return false;
@@ -214,18 +214,18 @@ static bool is_boundary(const zr_bpe *bpe, cut_kind cuts, const char *text, size
     return word && !near_added(bpe, text, at, length);
 }
 
-size_t zr_bpe_boundary(const zr_tokenizer *tokenizer, const char *text, size_t first, size_t limit,
-                       size_t length)
+size_t zr_bpe_cut(const zr_tokenizer *tokenizer, const char *text, size_t first, size_t limit,
+                  size_t length)
 {
     const zr_bpe *bpe = tokenizer->bpe;
     cut_kind cuts = cuts_of(bpe);
     if (limit >= length || cuts == CUT_NOWHERE)
         return length;
     for (size_t at = limit; at > first; at--)
-        if (is_boundary(bpe, cuts, text, first, at, length))
+        if (is_cut(bpe, cuts, text, first, at, length))
             return at;
     for (size_t at = limit + 1; at < length; at++)
-        if (is_boundary(bpe, cuts, text, first, at, length))
+        if (is_cut(bpe, cuts, text, first, at, length))
             return at;
     return length;
 }

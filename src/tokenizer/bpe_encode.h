@@ -53,7 +53,7 @@ zero_status zr_bpe_segment(zr_encoder *encoder, bool begins, const char *text, s
 const zr_added_token *zr_added_find(const zr_bpe *bpe, bool normalized, const char *text,
                                     size_t from, size_t length, size_t *at);
 zero_status zr_bpe_encode(zr_encoder *encoder, const char *text, size_t length);
-size_t zr_bpe_boundary(const zr_tokenizer *tokenizer, const char *text, size_t first, size_t limit,
-                       size_t length);
+size_t zr_bpe_cut(const zr_tokenizer *tokenizer, const char *text, size_t first, size_t limit,
+                  size_t length);
 
 #endif

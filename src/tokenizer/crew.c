@@ -106,8 +106,8 @@ static zero_status encode_round(zr_crew *crew, const hand *what, size_t at, size
         next->text = what->text;
         next->name = what->name;
         next->first = at;
-        next->end = at = zr_tokenizer_boundary(crew->tokenizer, what->text, at,
-                                               ZR_MIN(length, at + PART_BYTES), length);
+        next->end = at = zr_tokenizer_cut(crew->tokenizer, what->text, at,
+                                          ZR_MIN(length, at + PART_BYTES), length);
         status = give(crew, next, say, error);
     }
     wait_for_all(crew, say);

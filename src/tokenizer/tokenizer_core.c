@@ -56,11 +56,10 @@ zero_status zr_tokenizer_save(const zr_tokenizer *tokenizer, const char *directo
     return tokenizer->ops->save(tokenizer, directory, error);
 }
 
-size_t zr_tokenizer_boundary(const zr_tokenizer *tokenizer, const char *text, size_t first,
-                             size_t limit, size_t length)
+size_t zr_tokenizer_cut(const zr_tokenizer *tokenizer, const char *text, size_t first, size_t limit,
+                        size_t length)
 {
-    return limit >= length ? length
-                           : tokenizer->ops->boundary(tokenizer, text, first, limit, length);
+    return limit >= length ? length : tokenizer->ops->cut(tokenizer, text, first, limit, length);
 }
 
 void zr_tokenizer_decode(const zr_tokenizer *tokenizer, int32_t id, zr_buffer *out)

@@ -70,15 +70,15 @@ zero_status zr_tokenizer_encode(const zr_tokenizer *tokenizer, const char *text,
 // Returns an end such that the ids of text[first, end), followed by those of text[end, length), are
 // those of the whole. It is the largest such end up to `limit`, else the next one after it;
 // `length` if there is none.
-size_t zr_tokenizer_boundary(const zr_tokenizer *tokenizer, const char *text, size_t first,
-                             size_t limit, size_t length);
+size_t zr_tokenizer_cut(const zr_tokenizer *tokenizer, const char *text, size_t first, size_t limit,
+                        size_t length);
 
 // What encoding remembers between calls (pieces seen before, working memory). Its size is bounded;
 // one thread at a time may use it.
 typedef struct zr_encoder zr_encoder;
 zero_status zr_encoder_create(const zr_tokenizer *tokenizer, zr_encoder **out, zero_error *error);
 void zr_encoder_destroy(zr_encoder *encoder);
-// Appends the ids of text[first, end). With first > 0 it continues at a boundary, so nothing is put
+// Appends the ids of text[first, end). With first > 0 it continues at a cut, so nothing is put
 // before it.
 zero_status zr_encoder_append(zr_encoder *encoder, zr_encode_mode mode, const char *text,
                               size_t first, size_t end, const char *name, zr_ids *out,

@@ -19,7 +19,7 @@ int zr_utf8_next(const char *text, size_t left, int32_t *code_point)
 
 static bool is_continuation(char c) { return ((unsigned char)c & 0xc0) == 0x80; }
 
-size_t zr_character_boundary(const char *text, size_t limit, size_t length)
+size_t zr_character_cut(const char *text, size_t limit, size_t length)
 {
     size_t end = limit;
     if (limit >= length)

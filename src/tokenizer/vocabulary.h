@@ -10,8 +10,8 @@ typedef struct zr_tokenizer_ops { // one table for each kind
     zr_tokenizer_kind kind;
     // Encodes text[first, end) to encoder->out; text[0, first) was encoded before.
     zero_status (*encode)(zr_encoder *encoder, const char *text, size_t first, size_t end);
-    size_t (*boundary)(const zr_tokenizer *tokenizer, const char *text, size_t first, size_t limit,
-                       size_t length);
+    size_t (*cut)(const zr_tokenizer *tokenizer, const char *text, size_t first, size_t limit,
+                  size_t length);
     void (*decode)(const zr_tokenizer *tokenizer, int32_t id, zr_buffer *out);
     // `last`: there is no id; the text ends.
     void (*push)(zr_decoder *decoder, int32_t id, bool last, zr_buffer *out);
@@ -52,7 +52,7 @@ zero_status zr_plain_save(const zr_tokenizer *tokenizer, const char *directory, 
 int zr_utf8_next(const char *text, size_t left, int32_t *code_point);
 // Returns the largest end <= limit that does not cut a character; `limit` in text that is not
 // UTF-8.
-size_t zr_character_boundary(const char *text, size_t limit, size_t length);
+size_t zr_character_cut(const char *text, size_t limit, size_t length);
 // Moves what is valid UTF-8 from `pending` to `out`. Bytes that no later byte can make valid become
 // U+FFFD, one for each longest beginning of a character. What may still become a character stays,
 // unless `last`.

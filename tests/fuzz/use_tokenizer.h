@@ -39,8 +39,8 @@ static inline zero_status fuzz_in_parts(const zr_tokenizer *tokenizer, zr_encode
     ZERO_TRY(zr_encoder_create(tokenizer, &encoder, error));
     zero_status status = ZERO_OK;
     for (size_t at = 0, end; at < text->length && status == ZERO_OK; at = end) {
-        end = zr_tokenizer_boundary(tokenizer, text->data, at, ZR_MIN(text->length, at + part),
-                                    text->length);
+        end = zr_tokenizer_cut(tokenizer, text->data, at, ZR_MIN(text->length, at + part),
+                               text->length);
         fuzz_must(end > at && end <= text->length);
         status = zr_encoder_append(encoder, mode, text->data, at, end, "sample", out, error);
     }

@@ -32,7 +32,7 @@ static zr_ids encode(const zr_tokenizer *tokenizer, zr_encode_mode mode, const c
     zero_error error = {0};
     assert_int_equal(zr_encoder_create(tokenizer, &encoder, NULL), ZERO_OK);
     for (size_t at = 0, end; at < length; at = end) {
-        end = part ? zr_tokenizer_boundary(tokenizer, text, at, ZR_MIN(length, at + part), length)
+        end = part ? zr_tokenizer_cut(tokenizer, text, at, ZR_MIN(length, at + part), length)
                    : length;
         assert_true(end > at);
         if (zr_encoder_append(encoder, mode, text, at, end, "text", &ids, &error) != ZERO_OK)

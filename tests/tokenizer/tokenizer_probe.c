@@ -39,9 +39,9 @@ static zero_status encode(probe *p, zr_encode_mode mode, const char *text, size_
                           zr_ids *ids, zero_error *error)
 {
     for (size_t at = 0, end; at < length; at = end) {
-        end = p->part ? zr_tokenizer_boundary(p->tokenizer, text, at, ZR_MIN(length, at + p->part),
-                                              length)
-                      : length;
+        end = p->part
+                  ? zr_tokenizer_cut(p->tokenizer, text, at, ZR_MIN(length, at + p->part), length)
+                  : length;
         ZERO_TRY(zr_encoder_append(p->encoder, mode, text, at, end, "the string", ids, error));
     }
     return ZERO_OK;
