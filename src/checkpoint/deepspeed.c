@@ -255,14 +255,14 @@ static zero_status read_bytes(zr_source *source, int vector, int tensor, int64_t
     const zr_ds_tensor *of = &ds->vectors[vector].tensors[tensor];
     char *to = out;
     for (int i = 0; i < of->count && bytes > 0; i++) {
-        const zr_ds_run *run = &ds->runs[of->first + i];
-        if (first >= run->bytes) {
-            first -= run->bytes;
+        const zr_ds_stretch *stretch = &ds->stretches[of->first + i];
+        if (first >= stretch->bytes) {
+            first -= stretch->bytes;
             continue;
         }
-        const zr_zip *zip = &zr_ds_file(ds, run->file)->zip;
-        int64_t n = ZR_MIN(bytes, run->bytes - first);
-        ZERO_TRY(zr_file_pread(zip->fd, to, (size_t)n, run->begin + first, zip->path, error));
+        const zr_zip *zip = &zr_ds_file(ds, stretch->file)->zip;
+        int64_t n = ZR_MIN(bytes, stretch->bytes - first);
+        ZERO_TRY(zr_file_pread(zip->fd, to, (size_t)n, stretch->begin + first, zip->path, error));
         to += n;
         bytes -= n;
         first = 0;
@@ -300,7 +300,7 @@ static void close_deepspeed(zr_source *source)
     }
     zr_free(ds->optim);
     zr_free(ds->model);
-    zr_free(ds->runs);
+    zr_free(ds->stretches);
     zr_free(ds->folder);
     zr_free(ds);
 }

@@ -13,11 +13,11 @@ typedef struct zr_ds_part {
     int file;
     int64_t begin, elements;
 } zr_ds_part;
-typedef struct zr_ds_run {
+typedef struct zr_ds_stretch {
     int file;
     int64_t begin, bytes;
-} zr_ds_run;
-// The runs that a tensor consists of.
+} zr_ds_stretch;
+// The stretches that a tensor consists of.
 typedef struct zr_ds_tensor {
     int first, count;
 } zr_ds_tensor;
@@ -39,8 +39,8 @@ typedef struct zr_deepspeed {
     int models;           // 1, or at stage 3 the number of ranks
     int vector_count;
     zr_ds_vector vectors[ZR_DS_VECTORS];
-    zr_ds_run *runs;
-    int run_count, run_room;
+    zr_ds_stretch *stretches;
+    int stretch_count, stretch_room;
 } zr_deepspeed;
 
 // Optim files are numbered first, then model files.

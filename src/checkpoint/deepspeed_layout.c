@@ -1,5 +1,5 @@
-// Where the elements of every tensor lie: runs of bytes in the ranks' files. Everything that a file
-// says is checked before it is used: shapes against parts, names against each other.
+// Where the elements of every tensor lie: stretches of bytes in the ranks' files. Everything that a
+// file says is checked before it is used: shapes against parts, names against each other.
 #include "checkpoint/deepspeed_internal.h"
 
 #include "checkpoint/name_index.h"
@@ -15,21 +15,22 @@
 
 typedef const zr_pickle_value *value;
 
-static zero_status add_run(zr_deepspeed *ds, int file, int64_t begin, int64_t bytes,
-                           zero_error *error)
+static zero_status add_stretch(zr_deepspeed *ds, int file, int64_t begin, int64_t bytes,
+                               zero_error *error)
 {
-    if (ds->run_count > INT32_MAX / 2)
+    if (ds->stretch_count > INT32_MAX / 2)
         return zr_fail(error, ZERO_ERR_DATA, "\"%s\" is cut into too many parts", ds->folder);
-    zr_ds_run *grown = zr_list_grow(ds->runs, ds->run_count, &ds->run_room, sizeof *grown, error);
+    zr_ds_stretch *grown =
+        zr_list_grow(ds->stretches, ds->stretch_count, &ds->stretch_room, sizeof *grown, error);
     if (!grown)
         return ZERO_ERR_MEMORY;
-    ds->runs = grown;
-    ds->runs[ds->run_count++] = (zr_ds_run){file, begin, bytes};
+    ds->stretches = grown;
+    ds->stretches[ds->stretch_count++] = (zr_ds_stretch){file, begin, bytes};
     return ZERO_OK;
 }
 
-// Adds the runs of elements [first, first + elements) of the concatenated parts, which must contain
-// them.
+// Adds the stretches of elements [first, first + elements) of the concatenated parts, which must
+// contain them.
 static zero_status add_elements(zr_deepspeed *ds, const zr_ds_part *parts, int count, int stride,
                                 int64_t first, int64_t elements, zero_error *error)
 {
@@ -40,7 +41,7 @@ static zero_status add_elements(zr_deepspeed *ds, const zr_ds_part *parts, int c
             continue;
         }
         int64_t n = ZR_MIN(elements, part->elements - first);
-        ZERO_TRY(add_run(ds, part->file, part->begin + first * FP32, n * FP32, error));
+        ZERO_TRY(add_stretch(ds, part->file, part->begin + first * FP32, n * FP32, error));
         elements -= n;
         first = 0;
     }
@@ -86,7 +87,7 @@ static zero_status begin_tensor(const laying *l, const shape *of, const char *dt
 {
     int t = l->vector->tensor_count;
     ZERO_TRY(zr_source_set(&l->vector->tensors[t], of->name, dtype, of->dims, of->of, l->error));
-    l->of->tensors[t] = (zr_ds_tensor){.first = l->ds->run_count};
+    l->of->tensors[t] = (zr_ds_tensor){.first = l->ds->stretch_count};
     l->vector->tensor_count++;
     return ZERO_OK;
 }
@@ -94,7 +95,7 @@ static zero_status begin_tensor(const laying *l, const shape *of, const char *dt
 static void end_tensor(const laying *l)
 {
     zr_ds_tensor *tensor = &l->of->tensors[l->vector->tensor_count - 1];
-    tensor->count = l->ds->run_count - tensor->first;
+    tensor->count = l->ds->stretch_count - tensor->first;
 }
 
 static int64_t sum(const zr_ds_part *parts, int count, int stride)
@@ -222,7 +223,7 @@ static zero_status lay_part(laying *l, int m, const shape *of, value part, const
     int64_t n = ZR_MIN(*left, part->tensor.elements), size = zr_st_dtype_find(*dtype)->bits / 8;
     ZERO_TRY(zr_torch_position(file, &part->tensor, of->name, &begin, l->error));
     if (n)
-        ZERO_TRY(add_run(l->ds, l->ds->ranks + m, begin, n * size, l->error));
+        ZERO_TRY(add_stretch(l->ds, l->ds->ranks + m, begin, n * size, l->error));
     *left -= n;
     return ZERO_OK;
 }

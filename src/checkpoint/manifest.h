@@ -6,8 +6,8 @@
 //   DIR/NAME.safetensors  one for each vector of the training's state; tensors whole, by the
 //                         model's names
 //
-// An extent is a run of elements of one tensor that one rank wrote, at most 1 MiB; the extents of a
-// tensor follow each other from its first element to its last. Readers read whole extents and
+// An extent is a stretch of elements of one tensor that one rank wrote, at most 1 MiB; the extents
+// of a tensor follow each other from its first element to its last. Readers read whole extents and
 // compare CRC32Cs. The hash (xxh64) covers all bytes before it.
 #ifndef ZR_CHECKPOINT_MANIFEST_H
 #define ZR_CHECKPOINT_MANIFEST_H

@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static_assert(ZR_VIEW_RUN <= ZR_EXTENT_BYTES, "a run is an extent");
+static_assert(ZR_VIEW_STRETCH <= ZR_EXTENT_BYTES, "a stretch is an extent");
 
 // What a rank reports to rank 0.
 typedef struct written {
@@ -115,14 +115,14 @@ static zero_status create_files(saving *s, zero_error *error)
     return open_files(s, error);
 }
 
-static zero_status write_extent(void *user, const zr_view_run *run, zero_error *error)
+static zero_status write_extent(void *user, const zr_view_stretch *stretch, zero_error *error)
 {
     saving *s = user;
     if (s->cancelled)
         return zr_fail(error, ZERO_ERR_CANCELLED, "the save of \"%s\" was given up", s->directory);
-    written one = {s->vector, run->tensor, {.first = run->first, .count = run->count}};
-    size_t bytes = (size_t)run->count * zero_dtype_bytes(s->views[s->vector].dtype);
-    ZERO_TRY(zr_direct_write(s->direct, s->vector, run->offset, run->data, bytes,
+    written one = {s->vector, stretch->tensor, {.first = stretch->first, .count = stretch->count}};
+    size_t bytes = (size_t)stretch->count * zero_dtype_bytes(s->views[s->vector].dtype);
+    ZERO_TRY(zr_direct_write(s->direct, s->vector, stretch->offset, stretch->data, bytes,
                              &one.extent.checksum, error));
     zr_buffer_append(&s->extents, &one, sizeof one);
     s->moved++;

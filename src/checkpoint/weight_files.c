@@ -71,12 +71,12 @@ static zero_status open_everywhere(saving *save, zero_error *error)
     return zr_comm_agree(comm, open_here(save, error), error);
 }
 
-static zero_status write_run(void *user, const zr_view_run *run, zero_error *error)
+static zero_status write_stretch(void *user, const zr_view_stretch *stretch, zero_error *error)
 {
     const saving *save = user;
     uint32_t unused;
-    ZERO_TRY(zr_direct_write(save->direct, 0, run->offset, run->data,
-                             (size_t)run->count * sizeof(float), &unused, error));
+    ZERO_TRY(zr_direct_write(save->direct, 0, stretch->offset, stretch->data,
+                             (size_t)stretch->count * sizeof(float), &unused, error));
     zr_comm_progress(save->comm, save->comm->step);
     return ZERO_OK;
 }
@@ -84,7 +84,7 @@ static zero_status write_run(void *user, const zr_view_run *run, zero_error *err
 static zero_status write_range(void *user, const zr_weight_range *range, zero_error *error)
 {
     saving *save = user;
-    return zr_view_file_write(&save->view, range, save->block, write_run, save, error);
+    return zr_view_file_write(&save->view, range, save->block, write_stretch, save, error);
 }
 
 static zero_status write_ranges(saving *save, zero_error *error)

@@ -103,26 +103,26 @@ static const void *as_stored(zero_dtype dtype, const zr_weight_range *range, int
     zr_widen(range->dtype, data, count, wide);
     if (dtype == ZERO_F32)
         return wide;
-    zr_narrow(dtype, wide, count, block + ZR_VIEW_RUN);
-    return block + ZR_VIEW_RUN;
+    zr_narrow(dtype, wide, count, block + ZR_VIEW_STRETCH);
+    return block + ZR_VIEW_STRETCH;
 }
 
 zero_status zr_view_file_write(zr_view_file *file, const zr_weight_range *range, char *block,
-                               zr_run_write write, void *user, zero_error *error)
+                               zr_stretch_write write, void *user, zero_error *error)
 {
     int64_t size = (int64_t)zero_dtype_bytes(file->dtype),
-            most = ZR_VIEW_RUN / (int64_t)sizeof(float);
+            most = ZR_VIEW_STRETCH / (int64_t)sizeof(float);
     assert(range->first >= 0 && range->count >= 0 &&
            range->first <= zr_tensor_desc_elements(range->tensor) - range->count);
     file->last = zr_view_find(file->view, range->tensor, file->last);
     for (int64_t done = 0, n; done < range->count; done += n) {
         n = ZR_MIN(range->count - done, most);
-        zr_view_run run = {.tensor = file->last,
-                           .first = range->first + done,
-                           .count = n,
-                           .data = as_stored(file->dtype, range, done, n, block)};
-        run.offset = file->layout.begin[file->last] + run.first * size;
-        ZERO_TRY(write(user, &run, error));
+        zr_view_stretch stretch = {.tensor = file->last,
+                                   .first = range->first + done,
+                                   .count = n,
+                                   .data = as_stored(file->dtype, range, done, n, block)};
+        stretch.offset = file->layout.begin[file->last] + stretch.first * size;
+        ZERO_TRY(write(user, &stretch, error));
     }
     return ZERO_OK;
 }

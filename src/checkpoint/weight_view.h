@@ -58,17 +58,18 @@ typedef struct zr_view_file {
     int last; // place of the tensor that was written last
 } zr_view_file;
 
-#define ZR_VIEW_RUN ((int64_t)1 << 20)  // bytes written at once
-#define ZR_VIEW_BLOCK (2 * ZR_VIEW_RUN) // bytes of the block in which types are converted
+#define ZR_VIEW_STRETCH ((int64_t)1 << 20)  // bytes written at once
+#define ZR_VIEW_BLOCK (2 * ZR_VIEW_STRETCH) // bytes of the block in which types are converted
 
 // Elements [first, first+count) of a tensor, in the file's type.
-typedef struct zr_view_run {
+typedef struct zr_view_stretch {
     int tensor; // place in the view's list
     int64_t first, count;
     int64_t offset; // in the file
     const void *data;
-} zr_view_run;
-typedef zero_status (*zr_run_write)(void *user, const zr_view_run *run, zero_error *error);
+} zr_view_stretch;
+typedef zero_status (*zr_stretch_write)(void *user, const zr_view_stretch *stretch,
+                                        zero_error *error);
 
 // `prefix` ("transformer." or "") is put before every name. Free *out whatever this returns.
 zero_status zr_view_file_create(const zr_weight_view *view, zero_dtype dtype, const char *prefix,
@@ -77,9 +78,9 @@ void zr_view_file_free(zr_view_file *file); // a zeroed one is allowed
 // Rank 0 calls it with the file open for writing: allocates the space and writes the header.
 zero_status zr_view_file_begin(const zr_view_file *file, int fd, const char *path,
                                zero_error *error);
-// Writes a range of the view in runs of at most ZR_VIEW_RUN bytes in fp32, converted in the block
-// where types differ.
+// Writes a range of the view in stretches of at most ZR_VIEW_STRETCH bytes in fp32, converted in
+// the block where types differ.
 zero_status zr_view_file_write(zr_view_file *file, const zr_weight_range *range, char *block,
-                               zr_run_write write, void *user, zero_error *error);
+                               zr_stretch_write write, void *user, zero_error *error);
 
 #endif

@@ -73,16 +73,16 @@ static zero_status copy_portion(void *user, const zr_portion *portion, zero_erro
     const zr_span *span = &portion->span;
     int64_t first = ZR_MAX(span->first, c->own.first),
             end = ZR_MIN(span->first + span->count, c->own.first + c->own.count);
-    for (int64_t run, at; first < end; first += run) {
+    for (int64_t stretch, at; first < end; first += stretch) {
         char *stored = zr_portion_at(portion, first);
         int64_t element = first - c->tensor->first;
-        run = end - first;
+        stretch = end - first;
         if (c->out) {
-            zr_widen(portion->dtype, stored, run, c->out + element);
+            zr_widen(portion->dtype, stored, stretch, c->out + element);
             continue;
         }
-        run = zr_tile_run(c->tensor->desc, element, run, &at);
-        zr_narrow(portion->dtype, c->in + at, run, stored);
+        stretch = zr_tile_stretch(c->tensor->desc, element, stretch, &at);
+        zr_narrow(portion->dtype, c->in + at, stretch, stored);
     }
     return ZERO_OK;
 }
@@ -123,9 +123,10 @@ static zero_status read_tile(zero_engine *engine, shard_each each, const part *p
         return ZERO_ERR_MEMORY;
     }
     zero_status status = read_part(engine, each, part, tile, error);
-    for (int64_t done = 0, run, at; status == ZERO_OK && done < part->tensor->count; done += run) {
-        run = zr_tile_run(part->tensor->desc, done, part->tensor->count - done, &at);
-        memcpy(whole + at, tile + done, (size_t)run * sizeof *tile);
+    for (int64_t done = 0, stretch, at; status == ZERO_OK && done < part->tensor->count;
+         done += stretch) {
+        stretch = zr_tile_stretch(part->tensor->desc, done, part->tensor->count - done, &at);
+        memcpy(whole + at, tile + done, (size_t)stretch * sizeof *tile);
     }
     zr_free(tile);
     return status;

@@ -16,14 +16,14 @@ typedef struct taking {
 static void use_part(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count)
 {
     taking *t = user;
-    for (int64_t done = 0, run; done < count && t->status == ZERO_OK; done += run) {
+    for (int64_t done = 0, stretch; done < count && t->status == ZERO_OK; done += stretch) {
         zr_weight_range range = {.tensor = t->view->by_number[tensor->number]};
         if (t->portion) {
             range.dtype = t->portion->dtype;
             range.data = zr_portion_at(t->portion, first + done);
         }
-        range.count = run =
-            zr_tile_run(tensor->desc, first - tensor->first + done, count - done, &range.first);
+        range.count = stretch =
+            zr_tile_stretch(tensor->desc, first - tensor->first + done, count - done, &range.first);
         t->status = t->use(t->user, &range, t->error);
     }
 }

@@ -309,8 +309,8 @@ static void initialise(const zero_tensor_desc *tensor, uint64_t key, int64_t sta
     }
 }
 
-int64_t zr_tile_run(const zero_tensor_desc *tensor, int64_t start, int64_t count,
-                    int64_t *whole_start)
+int64_t zr_tile_stretch(const zero_tensor_desc *tensor, int64_t start, int64_t count,
+                        int64_t *whole_start)
 {
     const zero_tile *tile = &tensor->tile;
     int64_t columns = tensor->shape[tensor->dims - 1];
@@ -329,9 +329,9 @@ void zr_tensor_initialise(const zero_tensor_desc *tensor, uint64_t seed, int64_t
 {
     const char *name = tensor->tile.whole ? tensor->tile.whole : tensor->name;
     uint64_t key = zr_hash_bytes(name, strlen(name), seed);
-    for (int64_t done = 0, run, at; done < count; done += run) {
-        run = zr_tile_run(tensor, start + done, count - done, &at);
-        initialise(tensor, key, at, run, out + done);
+    for (int64_t done = 0, stretch, at; done < count; done += stretch) {
+        stretch = zr_tile_stretch(tensor, start + done, count - done, &at);
+        initialise(tensor, key, at, stretch, out + done);
     }
 }
 

@@ -39,8 +39,8 @@ zero_status zr_model_check(const zero_model *model, zero_error *error);
 // Takes elements [start, start+count) of a tensor that may be a tile. Returns how many of them,
 // from the first on, are contiguous in the whole tensor too; *whole_start is where they begin
 // there.
-int64_t zr_tile_run(const zero_tensor_desc *tensor, int64_t start, int64_t count,
-                    int64_t *whole_start);
+int64_t zr_tile_stretch(const zero_tensor_desc *tensor, int64_t start, int64_t count,
+                        int64_t *whole_start);
 bool zr_piece_is_streamed(const zero_model *model, zero_piece_ref ref);
 // Computes the initial values of elements [start, start+count) of a tensor. They depend only on the
 // seed, the name and the element.

@@ -1,40 +1,40 @@
 #include "plan/first_fit.h"
 #include "base/alloc.h"
 
-zero_status zr_first_fit_begin(zr_first_fit *region, int capacity, zero_error *error)
+zero_status zr_first_fit_begin(zr_first_fit *fit, int capacity, zero_error *error)
 {
-    *region = (zr_first_fit){.capacity = capacity};
-    region->taken = zr_alloc((size_t)capacity * sizeof *region->taken, error);
-    return region->taken ? ZERO_OK : ZERO_ERR_MEMORY;
+    *fit = (zr_first_fit){.capacity = capacity};
+    fit->taken = zr_alloc((size_t)capacity * sizeof *fit->taken, error);
+    return fit->taken ? ZERO_OK : ZERO_ERR_MEMORY;
 }
 
-void zr_first_fit_end(zr_first_fit *region)
+void zr_first_fit_end(zr_first_fit *fit)
 {
-    zr_free(region->taken);
-    *region = (zr_first_fit){0};
+    zr_free(fit->taken);
+    *fit = (zr_first_fit){0};
 }
 
-int64_t zr_first_fit_take(zr_first_fit *region, int owner, int64_t bytes)
+int64_t zr_first_fit_take(zr_first_fit *fit, int owner, int64_t bytes)
 {
     int64_t at = 0;
     int i = 0;
-    while (i < region->count && region->taken[i].first - at < bytes) {
-        at = region->taken[i].end;
+    while (i < fit->count && fit->taken[i].first - at < bytes) {
+        at = fit->taken[i].end;
         i++;
     }
-    assert(region->count < region->capacity);
-    for (int j = region->count++; j > i; j--)
-        region->taken[j] = region->taken[j - 1];
-    region->taken[i] = (zr_taken){at, at + bytes, owner};
-    region->bytes = ZR_MAX(region->bytes, at + bytes);
+    assert(fit->count < fit->capacity);
+    for (int j = fit->count++; j > i; j--)
+        fit->taken[j] = fit->taken[j - 1];
+    fit->taken[i] = (zr_taken){at, at + bytes, owner};
+    fit->bytes = ZR_MAX(fit->bytes, at + bytes);
     return at;
 }
 
-void zr_first_fit_give_back(zr_first_fit *region, int owner)
+void zr_first_fit_give_back(zr_first_fit *fit, int owner)
 {
     int i = 0;
-    while (region->taken[i].owner != owner)
+    while (fit->taken[i].owner != owner)
         i++;
-    for (region->count--; i < region->count; i++)
-        region->taken[i] = region->taken[i + 1];
+    for (fit->count--; i < fit->count; i++)
+        fit->taken[i] = fit->taken[i + 1];
 }

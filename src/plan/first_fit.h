@@ -17,12 +17,12 @@ typedef struct zr_first_fit {
     int64_t bytes; // that the buffer needs
 } zr_first_fit;
 
-// Makes room for `capacity` places at a time. ZERO_ERR_MEMORY. zr_first_fit_end accepts zeroed
-// regions.
-zero_status zr_first_fit_begin(zr_first_fit *region, int capacity, zero_error *error);
-void zr_first_fit_end(zr_first_fit *region);
+// Makes room for `capacity` places at a time. ZERO_ERR_MEMORY. zr_first_fit_end accepts a zeroed
+// one.
+zero_status zr_first_fit_begin(zr_first_fit *fit, int capacity, zero_error *error);
+void zr_first_fit_end(zr_first_fit *fit);
 // Returns the first byte of the place.
-int64_t zr_first_fit_take(zr_first_fit *region, int owner, int64_t bytes);
-void zr_first_fit_give_back(zr_first_fit *region, int owner);
+int64_t zr_first_fit_take(zr_first_fit *fit, int owner, int64_t bytes);
+void zr_first_fit_give_back(zr_first_fit *fit, int owner);
 
 #endif

@@ -34,7 +34,7 @@ typedef struct zr_slice {
     int64_t first, count; // elements of the own shard; at stage 0 of the whole piece
 } zr_slice;
 
-typedef struct zr_group { // a run of slices that are updated together
+typedef struct zr_group { // consecutive slices that are updated together
     zero_tier state_tier, parameter_tier;
     int slice_first, slice_count;
     int64_t first, count; // elements in the optimizer state vectors of state_tier

@@ -60,11 +60,11 @@ static void join(harness *tiled, const char *name, float *out)
             const zero_tensor_desc *tensor = &tiled->model->units[u].pieces[p].tensors[0];
             if (!tensor->tile.whole || strcmp(tensor->tile.whole, name) != 0)
                 continue;
-            int64_t elements, run, at;
+            int64_t elements, stretch, at;
             const float *gradient = gradient_of(tiled, tensor->name, &elements);
-            for (int64_t done = 0; done < elements; done += run) {
-                run = zr_tile_run(tensor, done, elements - done, &at);
-                memcpy(out + at, gradient + done, sizeof *out * (size_t)run);
+            for (int64_t done = 0; done < elements; done += stretch) {
+                stretch = zr_tile_stretch(tensor, done, elements - done, &at);
+                memcpy(out + at, gradient + done, sizeof *out * (size_t)stretch);
             }
         }
 }
@@ -76,15 +76,15 @@ static void copy_parameters(harness *whole, harness *tiled)
         for (int p = 0; p < tiled->model->units[u].piece_count; p++)
             for (int t = 0; t < tiled->model->units[u].pieces[p].tensor_count; t++) {
                 const zero_tensor_desc *tensor = &tiled->model->units[u].pieces[p].tensors[t];
-                int64_t elements, of_whole, run, at;
+                int64_t elements, of_whole, stretch, at;
                 float *unused;
                 float *to = harness_tensor(tiled, tensor->name, &unused, &elements);
                 const float *from =
                     harness_tensor(whole, tensor->tile.whole ? tensor->tile.whole : tensor->name,
                                    &unused, &of_whole);
-                for (int64_t done = 0; done < elements; done += run) {
-                    run = zr_tile_run(tensor, done, elements - done, &at);
-                    memcpy(to + done, from + at, sizeof *to * (size_t)run);
+                for (int64_t done = 0; done < elements; done += stretch) {
+                    stretch = zr_tile_stretch(tensor, done, elements - done, &at);
+                    memcpy(to + done, from + at, sizeof *to * (size_t)stretch);
                 }
             }
 }
