@@ -23,7 +23,8 @@ static bool is_one_of(const char *path, const char *const *paths, int count)
 static bool uses_nvme(const zr_offload_config *offload)
 {
     return offload->automatic || offload->parameters == ZERO_TIER_nvme ||
-           offload->optimizer == ZERO_TIER_nvme || offload->checkpoint_tier == ZERO_TIER_nvme;
+           offload->optimizer == ZERO_TIER_nvme ||
+           offload->activation_checkpoint_tier == ZERO_TIER_nvme;
 }
 
 // Returns what else in the file leaves an honoured key nothing to do; NULL: nothing does.

@@ -86,18 +86,18 @@ static zero_status check_delayed(const zr_config *config, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status fill_checkpoints(zr_config *config, zero_error *error)
+static zero_status fill_activation_checkpoints(zr_config *config, zero_error *error)
 {
     zr_offload_config *offload = &config->offload;
     bool to_host =
         json_is_true(zr_config_value(config, "activation_checkpointing.cpu_checkpointing"));
-    if (to_host && offload->checkpoint_tier == ZERO_TIER_device)
-        offload->checkpoint_tier = ZERO_TIER_host;
-    if (offload->checkpoint_tier != ZERO_TIER_device && !offload->checkpoints)
-        offload->checkpoints = INT32_MAX; // one for each unit
-    if (offload->checkpoint_tier == ZERO_TIER_nvme)
-        return fill_paths(config, "libzero.checkpoints.nvme_path", &offload->checkpoint_paths,
-                          error);
+    if (to_host && offload->activation_checkpoint_tier == ZERO_TIER_device)
+        offload->activation_checkpoint_tier = ZERO_TIER_host;
+    if (offload->activation_checkpoint_tier != ZERO_TIER_device && !offload->activation_checkpoints)
+        offload->activation_checkpoints = INT32_MAX; // one for each unit
+    if (offload->activation_checkpoint_tier == ZERO_TIER_nvme)
+        return fill_paths(config, "libzero.checkpoints.nvme_path",
+                          &offload->activation_checkpoint_paths, error);
     return ZERO_OK;
 }
 
@@ -125,7 +125,7 @@ zero_status zr_config_fill_offload(zr_config *config, zero_error *error)
     if (offload->optimizer == ZERO_TIER_nvme)
         ZERO_TRY(fill_paths(config, "zero_optimization.offload_optimizer.nvme_path",
                             &offload->optimizer_paths, error));
-    ZERO_TRY(fill_checkpoints(config, error));
+    ZERO_TRY(fill_activation_checkpoints(config, error));
     fill_tiles(offload);
     offload->block = ZR_MAX(ZR_MIN(offload->block, MOST_BLOCK) / SECTOR, 1) * SECTOR;
     offload->queue_depth = ZR_MIN(offload->queue_depth, MOST_DEPTH);

@@ -32,9 +32,9 @@ typedef struct zr_offload_config {
     // Tiles of each weight. After resolve each operator has its own number, at least 1.
     int64_t tiles, tiles_embedding, tiles_attention, tiles_mlp;
     // Segments of units whose activations are computed again; 0: none.
-    int64_t checkpoints;
-    int checkpoint_tier; // a zero_tier
-    zr_paths checkpoint_paths;
+    int64_t activation_checkpoints;
+    int activation_checkpoint_tier; // a zero_tier
+    zr_paths activation_checkpoint_paths;
 } zr_offload_config;
 
 #endif

@@ -9,7 +9,7 @@ const zr_key zr_keys_activations[] = {
      .standard = "null",
      .nullable = true,
      .above = true,
-     .field = offsetof(zr_config, offload.checkpoints),
+     .field = offsetof(zr_config, offload.activation_checkpoints),
      .help = "segments into which the units before the last are cut: of each only what enters it "
              "is kept, the rest is computed again in backward; null: everything is kept, or, with "
              "cpu_checkpointing, one a unit"},

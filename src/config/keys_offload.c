@@ -217,7 +217,7 @@ const zr_key zr_keys_offload[] = {
      .type = ZR_KEY_ENUM,
      .choices = "none|cpu|nvme",
      .standard = "none",
-     .field = offsetof(zr_config, offload.checkpoint_tier),
+     .field = offsetof(zr_config, offload.activation_checkpoint_tier),
      .help = "where activation checkpoints are kept: none is the device, cpu the same as "
              "activation_checkpointing.cpu_checkpointing"},
     {.path = "libzero.checkpoints.nvme_path",

@@ -5,7 +5,7 @@
 //   gradients    reduced ─> staged (host) ─> NVMe                    gradients.c
 //                of a streamed piece, until another unit adds to it  transfers.c
 //   the update   NVMe ─> slabs (host) ─> NVMe                        group_walk.c
-//   checkpoints  written by forward ─> host or NVMe ─> backward      transfers.c
+//   boundaries   written by forward ─> host or NVMe ─> backward      transfers.c
 #ifndef ZR_ENGINE_OFFLOAD_H
 #define ZR_ENGINE_OFFLOAD_H
 
@@ -25,7 +25,7 @@ typedef struct zr_offload { // zeroed: everything is in memory
     zr_transfer *parking; // (piece_count)
     // Keeps the activations between segments, where they leave the device.
     zr_store activation_checkpoints;
-    zr_transfer activation_checkpoint[2]; // one for each buffer that they pass through
+    zr_transfer activation_checkpoint[2]; // one for each buffer that they go through
     int64_t to_host, to_device;           // bytes moved so far
     zero_io before;                       // counts at the beginning of this step or evaluation
     zr_moved expected;                    // what the plan has added since then

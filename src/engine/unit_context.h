@@ -9,9 +9,9 @@
 void zr_engine_context(zero_engine *engine, int unit, zero_error *error);
 // Returns the boundary that a unit writes; empty for unit -1.
 zero_tensors zr_engine_boundary(const zero_engine *engine, int unit);
-// Returns where a unit writes its boundary when its forward runs again. The place of a checkpoint
-// may already hold the next checkpoint to come, so such a unit writes into the buffer of the
-// gradient that its backward sets afterwards.
+// Returns where a unit writes its boundary when its forward runs again. The place of an
+// activation checkpoint may already hold the next one to come, so such a unit writes into the
+// buffer of the gradient that its backward sets afterwards.
 zero_tensors zr_engine_boundary_again(const zero_engine *engine, int unit);
 // Returns the gradient of the boundary that a unit writes; empty for unit -1.
 zero_tensors zr_engine_boundary_gradient(const zero_engine *engine, int unit);

@@ -142,7 +142,8 @@ static zero_status reserve_parked(zero_engine *engine, int64_t *cuts, zero_error
 }
 
 // Reserves the store of activation checkpoints, each of which is read and written as a whole.
-static zero_status reserve_checkpoints(zero_engine *engine, int64_t *cuts, zero_error *error)
+static zero_status reserve_activation_checkpoints(zero_engine *engine, int64_t *cuts,
+                                                  zero_error *error)
 {
     const zr_plan *plan = engine->plan;
     int64_t first = 0;
@@ -247,7 +248,7 @@ zero_status zr_vectors_reserve(zero_engine *engine, const zr_nvme_options *optio
     if (status == ZERO_OK && plan->parked_bytes)
         status = reserve_parked(engine, cuts, error);
     if (status == ZERO_OK && plan->activation_checkpoint_bytes)
-        status = reserve_checkpoints(engine, cuts, error);
+        status = reserve_activation_checkpoints(engine, cuts, error);
     zr_free(cuts);
     return status;
 }

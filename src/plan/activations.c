@@ -2,17 +2,17 @@
 // (activation checkpointing).
 //
 // Without checkpointing, each unit has its own saved buffer and its own boundary. With it, the
-// units before the last are cut into segments. Of a segment only its checkpoint is kept, the
-// boundary that enters it, and all segments share one working area (ZeRO-Infinity section 3:
-// checkpoints, and activation working memory):
+// units before the last are cut into segments. Of a segment only its activation checkpoint
+// is kept, the boundary that enters it, and all segments share one working area (ZeRO-Infinity
+// section 3: activation checkpoints, and activation working memory):
 //
 //   forward    seg 0 ─> c1 ─> seg 1 ─> c2 ─> seg 2 ─> last unit, forward and backward
 //   backward                                 seg 2 (its area still holds what forward saved)
 //                             seg 1: forward again from c1, then backward
 //              seg 0: the same from the batch
 //
-// Checkpoints on host or NVMe pass through two buffers on the device: c_i lies in buffer i%2 while
-// it is written, and again while it is read.
+// Activation checkpoints on host or NVMe go through two buffers on the device: c_i lies in buffer
+// i%2 while it is written, and again while it is read.
 #include "base/dtype.h"
 #include "plan/plan_parts.h"
 
@@ -83,19 +83,19 @@ int64_t zr_activation_checkpoint_bytes(const zr_plan *plan, int segment)
     return ZR_ROUND_UP(out_bytes(plan, zr_plan_segment_first(plan, segment) - 1), ZR_IO_PAGE);
 }
 
-// Returns the unit whose boundary is the checkpoint of a segment after the first.
+// Returns the unit whose boundary is the activation checkpoint of a segment after the first.
 static int unit_before(const zr_plan *plan, int segment)
 {
     return zr_plan_segment_first(plan, segment) - 1;
 }
 
-static bool checkpoints_travel(const zr_plan *plan)
+static bool boundaries_travel(const zr_plan *plan)
 {
     return plan->settings.activation_checkpoint_tier != ZERO_TIER_device;
 }
 
-// Gives each checkpoint its own place, one after another.
-static void place_checkpoints(zr_plan *plan)
+// Gives each activation checkpoint its own place, one after another.
+static void place_boundaries(zr_plan *plan)
 {
     int64_t at = 0;
     for (int s = 1; s < plan->segment_count; s++) {
@@ -107,8 +107,8 @@ static void place_checkpoints(zr_plan *plan)
     plan->activation_checkpoint_buffer_bytes = at;
 }
 
-// Places checkpoints that travel: they pass through two buffers, in turn.
-static void place_travelling_checkpoints(zr_plan *plan)
+// Places activation checkpoints that travel: they go through two buffers, in turn.
+static void place_travelling_boundaries(zr_plan *plan)
 {
     int64_t buffer = 0;
     for (int s = 1; s < plan->segment_count; s++)
@@ -151,7 +151,7 @@ static void place_segments(zr_plan *plan)
 
 static void count_offloaded(zr_plan *plan)
 {
-    for (int s = 1; s < plan->segment_count && checkpoints_travel(plan); s++)
+    for (int s = 1; s < plan->segment_count && boundaries_travel(plan); s++)
         plan->activation_checkpoint_bytes += zr_activation_checkpoint_bytes(plan, s);
 }
 
@@ -167,10 +167,10 @@ void zr_plan_activations(zr_plan *plan)
     plan->segment_count = (int)ZR_MIN(asked, plan->unit_count - 1);
     if (plan->segment_count > 0) {
         cut_segments(plan);
-        if (checkpoints_travel(plan))
-            place_travelling_checkpoints(plan);
+        if (boundaries_travel(plan))
+            place_travelling_boundaries(plan);
         else
-            place_checkpoints(plan);
+            place_boundaries(plan);
         place_segments(plan);
         count_offloaded(plan);
     } else {

@@ -1,6 +1,6 @@
 // Activation checkpoints on host or NVMe: the boundary that enters a segment leaves the device once
-// forward has written it, and comes back while the next segment runs backward. Checkpoint s passes
-// through buffer s%2 (activations.c).
+// forward has written it, and comes back while the next segment runs backward. That of segment s
+// goes through buffer s%2 (activations.c).
 #include "plan/emit.h"
 
 static bool travels(const zr_plan *plan, int segment)
@@ -38,7 +38,7 @@ static void move(zr_emitter *e, zr_code code, int segment)
                                  .slot = {ZR_SLOT_KEPT, segment % 2}});
 }
 
-// Before a unit writes a checkpoint, waits until its buffer has been written out.
+// Before a unit writes an activation checkpoint, waits until its buffer has been written out.
 void zr_emit_activation_checkpoint_before_forward(zr_emitter *e, int unit)
 {
     int next = e->plan->units[unit].segment + 1;
@@ -54,7 +54,8 @@ void zr_emit_activation_checkpoint_after_forward(zr_emitter *e, int unit)
         move(e, ZR_STORE, next);
 }
 
-// Waits for the segment's own checkpoint, and fetches the one before while this segment runs.
+// Waits for the segment's own activation checkpoint, and fetches the one before while this segment
+// runs.
 void zr_emit_activation_checkpoint_before_backward(zr_emitter *e, int unit)
 {
     int segment = e->plan->units[unit].segment;

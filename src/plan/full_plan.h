@@ -24,7 +24,7 @@ typedef struct zr_unit_plan {
     int segment;         // of the segments that are computed again
     int64_t saved_first; // bytes in the activations arena
     bool out_kept;       // its boundary is an activation checkpoint
-    int64_t out_first; // bytes in the arena of checkpoints if out_kept, else in that of activations
+    int64_t out_first;   // bytes of the activation checkpoints if out_kept, else of activations
 } zr_unit_plan;
 
 struct zr_plan {
@@ -75,7 +75,7 @@ struct zr_plan {
     int64_t gather_share;
     int64_t activation_bytes; // saved buffers, boundaries, two boundary gradients
     int segment_count;        // 0: nothing is computed again
-    // On the device: the boundaries between segments, or two buffers through which they pass.
+    // On the device: the boundaries between segments, or two buffers through which they go.
     int64_t activation_checkpoint_buffer_bytes;
     int64_t activation_checkpoint_bytes; // boundaries between segments, on another tier
     int64_t boundary_first[2]; // bytes in the activations arena, of both boundary gradients
@@ -105,10 +105,10 @@ void zr_plan_describe_excess(const zr_plan *plan, const zr_machine *machine, cha
 zero_status zr_plan_check_memory(const zr_plan *plan, const zr_machine *machine, zero_error *error);
 // Says whether the gradient window holds whole gradients (stages 0 and 1) or slots (2 and 3).
 bool zr_plan_whole_gradients(const zr_plan *plan);
-// Says whether the boundary that a unit writes is a checkpoint, or enters the last unit.
+// Says whether the boundary that a unit writes is an activation checkpoint or enters the last unit.
 bool zr_plan_ends_segment(const zr_plan *plan, int unit);
 int zr_plan_segment_first(const zr_plan *plan, int segment); // its first unit
-// Returns the bytes of the checkpoint that enters a segment, if that checkpoint travels; else 0.
+// Returns the bytes of the activation checkpoint that enters a segment, if it travels; else 0.
 int64_t zr_activation_checkpoint_bytes(const zr_plan *plan, int segment);
 
 #endif

@@ -78,7 +78,7 @@ typedef enum zr_space { // memory that places lie in
     ZR_SPACE_STAGED_PARAMETERS, // host buffers between NVMe and device
     ZR_SPACE_STAGED_SUMS,
     ZR_SPACE_ACTIVATION_CHECKPOINTS, // boundaries between segments
-    // The slot's store: of parameters, parked contributions or checkpoints.
+    // The slot's store: of parameters, parked contributions or activation checkpoints.
     ZR_SPACE_STORED,
     ZR_SPACE_COUNT
 } zr_space;
@@ -99,7 +99,7 @@ typedef enum zr_slot_kind { // what was begun and has not ended; an AWAIT waits 
     ZR_SLOT_FETCHED,   // parameters number `index` (visit, piece) have come from NVMe
     ZR_SLOT_TRAVELLED, // its accumulators' transfers have ended
     ZR_SLOT_PARKED,    // the transfer of its parked contributions has ended
-    ZR_SLOT_KEPT,      // the transfer through checkpoint buffer `index` has ended
+    ZR_SLOT_KEPT,      // the transfer through the buffer of kept boundaries `index` has ended
     ZR_SLOT_GROUP,     // an update beside the step is done with groups from `index` on
     ZR_SLOT_KIND_COUNT
 } zr_slot_kind;

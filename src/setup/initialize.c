@@ -91,8 +91,8 @@ static zr_nvme_options nvme_of(const zr_offload_config *o, const zr_io_faults *f
     return (zr_nvme_options){
         .paths = {[ZR_SCRATCH_PARAMETERS] = {o->parameter_paths.at, o->parameter_paths.count},
                   [ZR_SCRATCH_STATES] = {o->optimizer_paths.at, o->optimizer_paths.count},
-                  [ZR_SCRATCH_ACTIVATION_CHECKPOINTS] = {o->checkpoint_paths.at,
-                                                         o->checkpoint_paths.count}},
+                  [ZR_SCRATCH_ACTIVATION_CHECKPOINTS] = {o->activation_checkpoint_paths.at,
+                                                         o->activation_checkpoint_paths.count}},
         .queue_depth = (int)o->queue_depth,
         .lanes = (int)o->lanes,
         .single_submit = o->single_submit,

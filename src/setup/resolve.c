@@ -136,9 +136,9 @@ zr_settings zr_settings_of(const zr_config *config, bool inference)
         .prefetch_bucket = config->prefetch_bucket,
         .kept_by = config->kept_by,
         .tiering = tiering_of(&config->offload, inference),
-        .activation_checkpoints = inference ? 0 : config->offload.checkpoints,
+        .activation_checkpoints = inference ? 0 : config->offload.activation_checkpoints,
         .activation_checkpoint_tier =
-            inference ? ZERO_TIER_device : (zero_tier)config->offload.checkpoint_tier,
+            inference ? ZERO_TIER_device : (zero_tier)config->offload.activation_checkpoint_tier,
         .inference = inference,
     };
 }

@@ -31,7 +31,7 @@ static void test_training_is_forgotten(void **state)
                      &log);
     assert_true(c->stage == 3 && c->dtype == ZERO_BF16 && c->accumulation == 1 && c->kept_by == 1);
     assert_true(c->offload.parameters == ZERO_TIER_device &&
-                c->offload.optimizer == ZERO_TIER_device && !c->offload.checkpoints);
+                c->offload.optimizer == ZERO_TIER_device && !c->offload.activation_checkpoints);
     assert_lacks(log.lines, "warning");
     zr_config_destroy(c);
 }

@@ -28,9 +28,9 @@ typedef struct variant {
     const char *name;
     harness_case c;
     device optimizer, parameters;
-    const char *more; // of zero_optimization; NULL: nothing
-    int checkpoints;  // of activations; 0: all are kept
-    device checkpoint_device;
+    const char *more;           // of zero_optimization; NULL: nothing
+    int activation_checkpoints; // 0: all activations are kept
+    device activation_checkpoint_device;
 } variant;
 
 static const char delayed[] =
@@ -66,12 +66,12 @@ static const variant variants[] = {
     {"NVMe, exact world", {.stage = 2, .accumulation = 4, .layers = 1, EXACT, MAPS}, NVME},
     {"checkpoints on the host",
      {.stage = 0, .accumulation = 2, .layers = 4, BF16, MAPS},
-     .checkpoints = 3,
-     .checkpoint_device = CPU},
+     .activation_checkpoints = 3,
+     .activation_checkpoint_device = CPU},
     {"checkpoints on NVMe",
      {.stage = 3, .accumulation = 1, .layers = 4, BF16, MAPS},
-     .checkpoints = 5,
-     .checkpoint_device = NVME},
+     .activation_checkpoints = 5,
+     .activation_checkpoint_device = NVME},
     {"tiles", {.stage = 3, .accumulation = 2, TILED, MAPS}, CPU},
     {"tiles on NVMe", {.stage = 3, .accumulation = 2, TILED, BF16, APART}, NVME, NVME, KEEPS_NONE},
     {"delayed, stage 1", {.stage = 1, .accumulation = 2, BESIDE, MAPS}, CPU},
@@ -222,7 +222,8 @@ static void describe(const variant *v, char tiers[512], char policy[512])
     snprintf(policy, 512,
              "%s, \"activation_checkpointing\": {\"number_checkpoints\": %d},"
              "\"libzero\": {\"checkpoints\": {\"device\": \"%s\", \"nvme_path\": \"%s\"}}",
-             v->c.precision, v->checkpoints, devices[v->checkpoint_device], scratch);
+             v->c.precision, v->activation_checkpoints, devices[v->activation_checkpoint_device],
+             scratch);
 }
 
 // Whether all ranks came to the end.
@@ -233,7 +234,7 @@ static bool run(const variant *v, harness_result *out)
     harness_failure ranks[LAZY_RANKS];
     describe(v, tiers, policy);
     c.tiers = tiers;
-    c.precision = v->checkpoints ? policy : v->c.precision;
+    c.precision = v->activation_checkpoints ? policy : v->c.precision;
     c.ranks = LAZY_RANKS;
     c.batch = 1;
     c.steps = STEPS;

@@ -189,17 +189,18 @@ static void four_bytes_a_parameter_cross(void **state)
     }
 }
 
-static const char *const checkpoint_counts[] = {"1", "2", "3", "5", "100", "null"};
+static const char *const activation_checkpoint_counts[] = {"1", "2", "3", "5", "100", "null"};
 
-// n: of checkpoint_counts; kept: the run that computes nothing again.
-static void expect_checkpoints(harness_case c, const harness_result *kept, int n, int device)
+// n: of activation_checkpoint_counts; kept: the run that computes nothing again.
+static void expect_activation_checkpoints(harness_case c, const harness_result *kept, int n,
+                                          int device)
 {
     static harness_result other;
     char text[512], tiers[512];
     snprintf(text, sizeof text,
              "%s, \"activation_checkpointing\": {\"number_checkpoints\": %s}, \"libzero\": "
              "{\"checkpoints\": {\"device\": \"%s\", \"nvme_path\": \"%s\"}}",
-             bf16, checkpoint_counts[n], devices[device], harness_scratch());
+             bf16, activation_checkpoint_counts[n], devices[device], harness_scratch());
     describe(&(placement){c.stage ? n % 3 : 0, c.stage ? device : 0, NOTHING_STAYS}, tiers,
              sizeof tiers);
     c.precision = text;
@@ -207,7 +208,7 @@ static void expect_checkpoints(harness_case c, const harness_result *kept, int n
     harness_run(&c, &other);
     if (!harness_equal(kept, &other))
         fail_msg("stage %d, %s checkpoints on %s: other bits than without", c.stage,
-                 checkpoint_counts[n], devices[device]);
+                 activation_checkpoint_counts[n], devices[device]);
     int64_t before = kept->memory.held[ZERO_TIER_device][ZERO_MEM_activations],
             after = other.memory.held[ZERO_TIER_device][ZERO_MEM_activations];
     bool any = n > 0 && (n < 5 || device > 0) && (n != 1 || device == 0);
@@ -215,8 +216,8 @@ static void expect_checkpoints(harness_case c, const harness_result *kept, int n
     assert_int_equal(other.memory.held[device][ZERO_MEM_checkpoints] > 0, any);
 }
 
-// What is computed again has the same bits, wherever the checkpoints are.
-static void checkpoints(void **state)
+// What is computed again has the same bits, wherever the activation checkpoints are.
+static void activation_checkpoints(void **state)
 {
     static harness_result kept;
     for (int stage = SANITIZED ? 3 : 0; stage <= 3; stage += 3) {
@@ -230,9 +231,9 @@ static void checkpoints(void **state)
                                 .dropout = 0.1f,
                                 .precision = bf16};
         harness_run(&c, &kept);
-        for (int n = SANITIZED; n < ZR_COUNT(checkpoint_counts); n += SANITIZED ? 3 : 1)
+        for (int n = SANITIZED; n < ZR_COUNT(activation_checkpoint_counts); n += SANITIZED ? 3 : 1)
             for (int d = 0; d < DEVICES; d++)
-                expect_checkpoints(c, &kept, n, d);
+                expect_activation_checkpoints(c, &kept, n, d);
     }
 }
 
@@ -372,16 +373,11 @@ static void io_that_fails(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_stage_and_placement),
-        cmocka_unit_test(skipped_steps_of_fp16),
-        cmocka_unit_test(keys_that_change_no_bits),
-        cmocka_unit_test(sections_that_change_no_bits),
-        cmocka_unit_test(every_optimizer),
-        cmocka_unit_test(four_bytes_a_parameter_cross),
-        cmocka_unit_test(checkpoints),
-        cmocka_unit_test(tiles),
-        cmocka_unit_test(io_that_is_hindered),
-        cmocka_unit_test(io_that_fails),
+        cmocka_unit_test(every_stage_and_placement), cmocka_unit_test(skipped_steps_of_fp16),
+        cmocka_unit_test(keys_that_change_no_bits),  cmocka_unit_test(sections_that_change_no_bits),
+        cmocka_unit_test(every_optimizer),           cmocka_unit_test(four_bytes_a_parameter_cross),
+        cmocka_unit_test(activation_checkpoints),    cmocka_unit_test(tiles),
+        cmocka_unit_test(io_that_is_hindered),       cmocka_unit_test(io_that_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

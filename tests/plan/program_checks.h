@@ -6,8 +6,8 @@
 
 typedef void (*program_check)(const zr_plan *plan);
 
-// Runs `check` over stages, types, tiers, checkpoints and numbers of ranks, for whole and streamed
-// models.
+// Runs `check` over stages, types, tiers, activation checkpoints and numbers of ranks, for
+// whole and streamed models.
 void program_for_all(program_check check);
 
 // Checks that no two places overlap while both are needed, and that the windows are as large as the

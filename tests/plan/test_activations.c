@@ -1,5 +1,5 @@
 // Where activations are: everything that is kept has a place of its own, segments that are
-// recomputed share one area, and activation checkpoints that leave the device pass through two
+// recomputed share one area, and activation checkpoints that leave the device go through two
 // buffers.
 #include "fixture.h"
 #include "plan/plan_parts.h"
@@ -11,12 +11,12 @@
 // bytes of the fixture's units, aligned
 enum { BLOCKS = 5, UNITS = BLOCKS + 2, SAVED = 128, BOUNDARY = 64 };
 
-static zr_plan *planned(int checkpoints, zero_tier tier, bool inference)
+static zr_plan *planned(int activation_checkpoints, zero_tier tier, bool inference)
 {
     static fixture f;
     zr_settings settings = fixture_settings(ZERO_F32, 2, 1);
     fixture_build(&f, BLOCKS, 1000, 96);
-    settings.activation_checkpoints = checkpoints;
+    settings.activation_checkpoints = activation_checkpoints;
     settings.activation_checkpoint_tier = tier;
     settings.inference = inference;
     return fixture_plan_of(&f, &settings, 2, true);
@@ -63,7 +63,7 @@ static void segments_share_one_area(void **state)
     }
     for (int s = 0; s <= 3; s++)
         assert_int_equal(zr_plan_segment_first(plan, s), 2 * s);
-    // in the arena of checkpoints, one after the other
+    // in the arena of activation checkpoints, one after the other
     assert_int_equal(plan->units[1].out_first, 0);
     assert_int_equal(plan->units[3].out_first, BOUNDARY);
     assert_int_equal(plan->activation_checkpoint_buffer_bytes, 2 * BOUNDARY);
@@ -74,7 +74,7 @@ static void segments_share_one_area(void **state)
     zr_plan_destroy(plan);
 }
 
-static void checkpoints_that_leave_pass_through_two_buffers(void **state)
+static void boundaries_that_leave_go_through_two_buffers(void **state)
 {
     zr_plan *plan = planned(6, ZERO_TIER_nvme, false);
     assert_int_equal(plan->segment_count, 6);
@@ -122,7 +122,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(everything_kept_has_a_place_of_its_own),
         cmocka_unit_test(segments_share_one_area),
-        cmocka_unit_test(checkpoints_that_leave_pass_through_two_buffers),
+        cmocka_unit_test(boundaries_that_leave_go_through_two_buffers),
         cmocka_unit_test(there_are_no_more_segments_than_units),
         cmocka_unit_test(inference_keeps_two_boundaries_in_turn),
     };

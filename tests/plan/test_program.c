@@ -1,6 +1,7 @@
 // The program that plan/ writes, by itself: what is begun is awaited before its place is reused,
 // what units read and add to is there, no two places overlap while both are needed, and the windows
-// are as large as the places need. Over stages, types, tiers, checkpoints and numbers of ranks.
+// are as large as the places need. Over stages, types, tiers, activation checkpoints and numbers of
+// ranks.
 #include "fixture.h"
 #include "program_checks.h"
 
