@@ -3,8 +3,6 @@
 #define _GNU_SOURCE
 #include "comm/local_control.h"
 
-#include "base/cpu.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

@@ -6,7 +6,6 @@
 #include "comm/local_window.h"
 
 #include "base/alloc.h"
-#include "base/cpu.h"
 #include "comm/region.h"
 
 #include <errno.h>

@@ -5,7 +5,6 @@
 // dy. So y, dW and db have the same bits as without tiles. dx is a sum over tiles in fp32.
 //
 // The product or the column sum of a gradient is omitted if its tensor does not train.
-#include "base/dtype.h"
 #include "compute/element_ops.h"
 #include "layers/linear.h"
 

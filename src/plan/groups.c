@@ -1,5 +1,4 @@
 // Slices, groups and slabs of the update, and the bytes that it moves between tiers.
-#include "base/dtype.h"
 #include "plan/plan_parts.h"
 
 #include <assert.h>

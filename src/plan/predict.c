@@ -1,6 +1,5 @@
 #include "plan/predict.h"
 
-#include "base/dtype.h"
 #include "plan/piece_sums.h"
 
 static double bytes_at(double bytes, double rate) { return rate > 0 ? bytes / rate : 0; }

@@ -15,7 +15,6 @@
 // sealing.
 #include "plan/plan_parts.h"
 
-#include "base/dtype.h"
 #include "plan/first_fit.h"
 #include "plan/piece_sums.h"
 

@@ -14,7 +14,6 @@
 #include "base/recorder.h"
 #include "comm/agree.h"
 #include "engine/engine_inner.h"
-#include "layers/layers.h"
 #include "measure/memory_rate.h"
 #include "measure/products.h"
 #include "tools/bench_engine.h"

@@ -2,7 +2,6 @@
 #include "tools/planner.h"
 
 #include "setup/machine_facts.h"
-#include "setup/placement.h"
 
 #include <assert.h>
 
