@@ -5,8 +5,11 @@
 const char *zr_code_name(zr_code code)
 {
     static const char *const names[ZR_CODE_COUNT] = {
-        "GATHER", "REDUCE", "SCALARS", "FETCH", "STORE",   "AWAIT", "RELEASE", "PUBLISH",
-        "BIND",   "UNBIND", "OPEN",    "ROUND", "SQUARES", "CALL",  "UPDATE",
+        [ZR_GATHER] = "GATHER",   [ZR_REDUCE] = "REDUCE",   [ZR_SCALARS] = "SCALARS",
+        [ZR_FETCH] = "FETCH",     [ZR_STORE] = "STORE",     [ZR_AWAIT] = "AWAIT",
+        [ZR_RELEASE] = "RELEASE", [ZR_PUBLISH] = "PUBLISH", [ZR_BIND] = "BIND",
+        [ZR_UNBIND] = "UNBIND",   [ZR_OPEN] = "OPEN",       [ZR_ROUND] = "ROUND",
+        [ZR_SQUARES] = "SQUARES", [ZR_CALL] = "CALL",       [ZR_UPDATE] = "UPDATE",
     };
     return names[code];
 }
@@ -14,8 +17,10 @@ const char *zr_code_name(zr_code code)
 const char *zr_when_name(zr_when when)
 {
     static const char *const names[ZR_WHEN_COUNT] = {
-        "always",  "first",  "later",   "last",   "stale",  "fresh",
-        "changed", "finite", "at once", "behind", "beside", "rewritten",
+        [ZR_ALWAYS] = "always",   [ZR_FIRST] = "first",   [ZR_LATER] = "later",
+        [ZR_LAST] = "last",       [ZR_STALE] = "stale",   [ZR_FRESH] = "fresh",
+        [ZR_CHANGED] = "changed", [ZR_FINITE] = "finite", [ZR_AT_ONCE] = "at once",
+        [ZR_BEHIND] = "behind",   [ZR_BESIDE] = "beside", [ZR_REWRITTEN] = "rewritten",
     };
     return names[when];
 }
@@ -23,12 +28,17 @@ const char *zr_when_name(zr_when when)
 const char *zr_space_name(zr_space space)
 {
     static const char *const names[ZR_SPACE_COUNT] = {
-        "-",           "parameters",
-        "shards",      "gathered",
-        "gradients",   "wholes",
-        "open sums",   "staged parameters",
-        "staged sums", "activation checkpoints",
-        "stored",
+        [ZR_SPACE_NONE] = "-",
+        [ZR_SPACE_PARAMETERS] = "parameters",
+        [ZR_SPACE_SHARDS] = "shards",
+        [ZR_SPACE_GATHERED] = "gathered",
+        [ZR_SPACE_GRADIENTS] = "gradients",
+        [ZR_SPACE_WHOLES] = "wholes",
+        [ZR_SPACE_OPEN_SUMS] = "open sums",
+        [ZR_SPACE_STAGED_PARAMETERS] = "staged parameters",
+        [ZR_SPACE_STAGED_SUMS] = "staged sums",
+        [ZR_SPACE_ACTIVATION_CHECKPOINTS] = "activation checkpoints",
+        [ZR_SPACE_STORED] = "stored",
     };
     return names[space];
 }
@@ -36,28 +46,48 @@ const char *zr_space_name(zr_space space)
 const char *zr_slot_name(zr_slot_kind kind)
 {
     static const char *const names[ZR_SLOT_KIND_COUNT] = {
-        "-",       "sum",       "gather", "readers", "published", "released",
-        "fetched", "travelled", "parked", "kept",    "group",
+        [ZR_NO_SLOT] = "-",
+        [ZR_SLOT_SUM] = "sum",
+        [ZR_SLOT_GATHER] = "gather",
+        [ZR_SLOT_READERS] = "readers",
+        [ZR_SLOT_PUBLISHED] = "published",
+        [ZR_SLOT_RELEASED] = "released",
+        [ZR_SLOT_FETCHED] = "fetched",
+        [ZR_SLOT_TRAVELLED] = "travelled",
+        [ZR_SLOT_PARKED] = "parked",
+        [ZR_SLOT_KEPT] = "kept",
+        [ZR_SLOT_GROUP] = "group",
     };
     return names[kind];
 }
 
 const char *zr_call_name(zr_call call)
 {
-    static const char *const names[] = {"forward", "forward again", "backward", "forward_backward"};
+    static const char *const names[] = {
+        [ZR_CALL_FORWARD] = "forward",
+        [ZR_CALL_AGAIN] = "forward again",
+        [ZR_CALL_BACKWARD] = "backward",
+        [ZR_CALL_BOTH] = "forward_backward",
+    };
     return names[call];
 }
 
 const char *zr_update_part_name(zr_update_part part)
 {
-    static const char *const names[] = {"mean", "groups", "copy"};
+    static const char *const names[] = {
+        [ZR_PART_MEAN] = "mean",
+        [ZR_PART_GROUPS] = "groups",
+        [ZR_PART_COPY] = "copy",
+    };
     return names[part];
 }
 
 const char *zr_pass_name(zr_pass_kind kind)
 {
     static const char *const names[ZR_PASS_COUNT] = {
-        "micro-batch", "evaluation", "boundary", "update", "publish",
+        [ZR_PASS_MICRO_BATCH] = "micro-batch", [ZR_PASS_EVALUATION] = "evaluation",
+        [ZR_PASS_BOUNDARY] = "boundary",       [ZR_PASS_UPDATE] = "update",
+        [ZR_PASS_PUBLISH] = "publish",
     };
     return names[kind];
 }
