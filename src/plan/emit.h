@@ -66,6 +66,8 @@ struct zr_emitter {
 // emit_stage12.c: shared by the stages whose ranks hold replicas.
 void zr_emit_bind_whole(zr_emitter *e, int visit, int visits);
 void zr_emit_gather_replicas(zr_emitter *e, zr_when trained, zr_when others);
+// emit_stage3.c: begins to gather a visit's pieces; what is here already is counted as acquired.
+void zr_emit_gather_visit(zr_emitter *e, int visit);
 
 // emit.c: writes every pass of the plan's program anew. ZERO_ERR_MEMORY.
 zero_status zr_emit_program(zr_plan *plan, const zr_stage_emitter *stage,

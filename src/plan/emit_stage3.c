@@ -90,7 +90,7 @@ static void gather(zr_emitter *e, int v, int i, zr_when when)
                                  .slot = {ZR_SLOT_GATHER, p}});
 }
 
-static void gather_visit(zr_emitter *e, int v)
+void zr_emit_gather_visit(zr_emitter *e, int v)
 {
     const zr_visit *visit = &e->plan->visits[v];
     for (int i = 0; i < visit->piece_count; i++) {
@@ -110,7 +110,7 @@ static void gathered_acquire(zr_emitter *e, int v, int visits)
     if (v == 0)
         zr_emit_fetches(e, ZR_MIN(e->plan->first_fetches, visits - 1));
     if (!visit->ahead)
-        gather_visit(e, v);
+        zr_emit_gather_visit(e, v);
     for (int i = 0; i < visit->piece_count; i++) {
         if (visit->gathers[i])
             zr_emit_await(e, ZR_ALWAYS, ZR_SLOT_GATHER, visit->pieces[i]);
@@ -118,7 +118,7 @@ static void gathered_acquire(zr_emitter *e, int v, int visits)
     }
     zr_emit_fetches(e, ZR_MIN(visit->fetches_visit, visits - 1));
     if (v + 1 < visits && e->plan->visits[v + 1].ahead)
-        gather_visit(e, v + 1);
+        zr_emit_gather_visit(e, v + 1);
 }
 
 const zr_stage_emitter zr_emit_mapped = {

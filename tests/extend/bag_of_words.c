@@ -1,4 +1,4 @@
-// "bag" averages the rows of a table (V, C) that a sample's tokens select; "class" scores V classes
+// "bag" averages the rows of a table (V, C) that a sample's tokens select; "head" scores V classes
 // by another table (V, C), by least squares. A micro-batch is tokens (batch, seq) and targets
 // (batch, seq); the first target of a sample is its class.
 #include "bag_of_words.h"
@@ -47,8 +47,8 @@ static zero_status bag_backward(zero_context *call, const zero_tensors *in,
     return ZERO_OK;
 }
 
-static zero_status class_sizes(const zero_unit *unit, const zero_shape *shape,
-                               const zero_tensors *in, zero_unit_sizes *out)
+static zero_status head_sizes(const zero_unit *unit, const zero_shape *shape,
+                              const zero_tensors *in, zero_unit_sizes *out)
 {
     size_t bytes = (size_t)shape->batch * V * sizeof(float);
     *out = (zero_unit_sizes){.saved_bytes = bytes, .backward_reads = 1};
@@ -56,8 +56,7 @@ static zero_status class_sizes(const zero_unit *unit, const zero_shape *shape,
 }
 
 // Saves by how much each score misses (batch, V).
-static zero_status class_forward(zero_context *call, const zero_tensors *in,
-                                 const zero_tensors *out)
+static zero_status head_forward(zero_context *call, const zero_tensors *in, const zero_tensors *out)
 {
     const float *table = zero_parameter(call, 0, 0), *mean = in->at[0].data;
     const int32_t *targets = call->batch->at[1].data;
@@ -72,8 +71,8 @@ static zero_status class_forward(zero_context *call, const zero_tensors *in,
     return ZERO_OK;
 }
 
-static zero_status class_backward(zero_context *call, const zero_tensors *in,
-                                  const zero_tensors *d_out, const zero_tensors *d_in)
+static zero_status head_backward(zero_context *call, const zero_tensors *in,
+                                 const zero_tensors *d_out, const zero_tensors *d_in)
 {
     const float *table = zero_parameter(call, 0, 0), *mean = in->at[0].data, *miss = call->saved;
     int64_t batch = call->shape.batch;
@@ -88,16 +87,14 @@ static zero_status class_backward(zero_context *call, const zero_tensors *in,
     return ZERO_OK;
 }
 
-#define TABLE(text)                                                                                \
-    {                                                                                              \
-        .name = text, .dims = 2, .shape = {V, C}, .init = ZERO_INIT_NORMAL, .init_value = 0.1f,    \
-        .tp_axis = -1, .tp_parts = 1                                                               \
-    }
-static const zero_tensor_desc tables[] = {TABLE("bag.table"), TABLE("class.table")};
+#define TABLE                                                                                      \
+    .dims = 2, .shape = {V, C}, .init = ZERO_INIT_NORMAL, .init_value = 0.1f, .tp_axis = -1,       \
+    .tp_parts = 1
+static const zero_tensor_desc tables[] = {{"bag.table", TABLE}, {"head.table", TABLE}};
 static const zero_piece_desc pieces[] = {{ZERO_TRAINABLE, 1, &tables[0]},
                                          {ZERO_TRAINABLE, 1, &tables[1]}};
 static const zero_unit_ops bag = {"bag", 0, bag_sizes, bag_forward, bag_backward};
-static const zero_unit_ops class = {"class", 0, class_sizes, class_forward, class_backward};
+static const zero_unit_ops head = {"head", 0, head_sizes, head_forward, head_backward};
 static const zero_unit units[] = {{"bag", &bag, NULL, 1, &pieces[0], 0, NULL},
-                                  {"class", &class, NULL, 1, &pieces[1], 0, NULL}};
+                                  {"head", &head, NULL, 1, &pieces[1], 0, NULL}};
 const zero_model bag_of_words = {"bag of words", 2, units};
