@@ -38,7 +38,18 @@ static const vector_row vectors[] = {
     {ZR_UPDATE_SGD, false, {.94, .9016, .8455239999999999}},
     {ZR_UPDATE_SGD, true, {.886, .868066, .797156146}},
     {ZR_UPDATE_ADAGRAD, false, {.9000000000166667, .9257662650683, .8926989762397805}},
+    {ZR_UPDATE_LION, false, {.89, .9811, .871289}},
 };
+
+static void each_kind_has_vectors(void **state)
+{
+    bool has[ZR_UPDATE_KINDS] = {false};
+    for (int k = 0; k < ZR_COUNT(vectors); k++)
+        has[vectors[k].kind] = true;
+    for (int kind = 0; kind < ZR_UPDATE_KINDS; kind++)
+        if (!has[kind])
+            fail_msg("update %d has no vector", kind);
+}
 
 static void queue_meets_vectors(zr_queue *queue)
 {
@@ -162,13 +173,22 @@ static void case_free(vectors_of *v)
     array_free(v->copy);
 }
 
-static zr_update variant(int k) // every kind, and SGD's ways
+enum {
+    SGD_FIRST = ZR_UPDATE_KINDS, // SGD's ways, after a variant of each kind
+    SGD_DAMPENED,
+    SGD_NESTEROV,
+    SGD_WITHOUT_MOMENTUM,
+    VARIANTS
+};
+
+static zr_update variant(int k)
 {
-    zr_update u = update_of(k < 5 ? (zr_update_kind)k : ZR_UPDATE_SGD, k == 5 ? 1 : 7);
+    zr_update u =
+        update_of(k < ZR_UPDATE_KINDS ? (zr_update_kind)k : ZR_UPDATE_SGD, k == SGD_FIRST ? 1 : 7);
     u.gradient_scale = 0.125f;
-    u.dampening = k == 6 ? 0.5 : 0;
-    u.nesterov = k == 7;
-    u.momentum = k == 8 ? 0 : 0.9;
+    u.dampening = k == SGD_DAMPENED ? 0.5 : 0;
+    u.nesterov = k == SGD_NESTEROV;
+    u.momentum = k == SGD_WITHOUT_MOMENTUM ? 0 : 0.9;
     u.lr = 0.01;
     return u;
 }
@@ -190,7 +210,7 @@ static void update_run(zr_queue *queue, const zr_update *u, int64_t from, int64_
 static void ref_reads_every_type(void **state)
 {
     zr_queue *ref = check_queue("ref", NULL, 1);
-    for (int k = 0; k < 9; k++)
+    for (int k = 0; k < VARIANTS; k++)
         for (int t = 1; t < ZR_COUNT(precisions); t++) {
             zr_update u = variant(k);
             vectors_of got = case_new(precisions[t], 300), want = case_new(precisions[0], 300);
@@ -207,7 +227,7 @@ static void ref_reads_every_type(void **state)
 
 static void update_body_of(precision in, zr_queue *queue, zr_queue *single, zr_queue *ref)
 {
-    for (int k = 0; k < 9; k++)
+    for (int k = 0; k < VARIANTS; k++)
         for (int c = 0; c < ZR_COUNT(counts); c++) {
             int64_t n = counts[c], cut = n / 3;
             zr_update u = variant(k);
@@ -236,7 +256,7 @@ static void cpu_update_agrees(void **state) { check_each_kernels(update_body); }
 // infinity), of the least number that fp16 holds, and one that is not a number.
 static void update_extremes_of(precision in, zr_queue *queue, zr_queue *ref)
 {
-    for (int k = 0; k < 9; k++) {
+    for (int k = 0; k < VARIANTS; k++) {
         zr_update u = variant(k);
         const float g[20] = {
             [3] = 1e30f, [5] = NAN, [7] = 1e-30f, [9] = 6e-8f, [11] = -65520, [13] = -0.0f};
@@ -379,7 +399,7 @@ static void lamb_body_of(precision in, zr_queue *queue, zr_queue *ref)
 {
     for (int c = 0; c < ZR_COUNT(counts); c++) {
         int64_t n = counts[c];
-        zr_update u = variant(0);
+        zr_update u = variant(ZR_UPDATE_ADAMW);
         vectors_of got = case_new(in, n), want = case_new(in, n), untouched = case_new(in, n);
         zr_range_states got_at = states_at(&got, 0), want_at = states_at(&want, 0);
         queue->backend->optimizer->lamb_direction(queue, &u, n, &got_at);
@@ -424,11 +444,11 @@ static void lamb_agrees(void **state) { check_each_kernels(lamb_body); }
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_meet_vectors),     cmocka_unit_test(lion_is_right),
-        cmocka_unit_test(ref_reads_every_type), cmocka_unit_test(cpu_update_agrees),
-        cmocka_unit_test(cpu_update_extremes),  cmocka_unit_test(copies_hold_extremes),
-        cmocka_unit_test(square_sums_agree),    cmocka_unit_test(lamb_agrees),
-        cmocka_unit_test(lamb_meets_vectors),
+        cmocka_unit_test(each_kind_has_vectors), cmocka_unit_test(all_meet_vectors),
+        cmocka_unit_test(lion_is_right),         cmocka_unit_test(ref_reads_every_type),
+        cmocka_unit_test(cpu_update_agrees),     cmocka_unit_test(cpu_update_extremes),
+        cmocka_unit_test(copies_hold_extremes),  cmocka_unit_test(square_sums_agree),
+        cmocka_unit_test(lamb_agrees),           cmocka_unit_test(lamb_meets_vectors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

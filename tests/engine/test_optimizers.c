@@ -2,6 +2,7 @@
 // The model has one tensor, and its loss is the dot product with the batch, so that the batch is
 // the gradient.
 #include "optimizer_golden.h"
+#include "config/optimizer_spec.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -107,6 +108,22 @@ static void test_against_pytorch(void **state)
     }
 }
 
+static void each_optimizer_has_a_golden(void **state)
+{
+    bool has[ZR_OPTIMIZER_KINDS] = {false};
+    for (int c = 0; c < OPTIMIZER_GOLDENS; c++) {
+        const optimizer_golden *golden = &optimizer_goldens[c];
+        bool adam_w_mode = !strstr(golden->params, "\"adam_w_mode\": false");
+        int kind = zr_optimizer_find(golden->type, adam_w_mode);
+        assert_in_range(kind, 0, ZR_OPTIMIZER_KINDS - 1);
+        has[kind] = true;
+    }
+    for (int kind = 0; kind < ZR_OPTIMIZER_KINDS; kind++)
+        if (!has[kind])
+            fail_msg("tests/oracle/optimizers.py does not write a row of %s",
+                     zr_optimizer_traits_of((zr_optimizer_kind)kind)->name);
+}
+
 // g *= min(1, C / (norm + 1e-6)): above the limit, below it, and switched off.
 static void test_clipping(void **state)
 {
@@ -169,8 +186,8 @@ static void test_momentum_stays_below_one(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_pytorch),
-                                       cmocka_unit_test(test_clipping),
-                                       cmocka_unit_test(test_momentum_stays_below_one)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_optimizer_has_a_golden), cmocka_unit_test(test_against_pytorch),
+        cmocka_unit_test(test_clipping), cmocka_unit_test(test_momentum_stays_below_one)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
