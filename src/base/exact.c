@@ -61,16 +61,6 @@ void zr_exact_add(zr_exact *sum, double value)
         normalise(sum);
 }
 
-void zr_exact_merge(zr_exact *sum, const zr_exact *other)
-{
-    zr_exact addend = *other;
-    normalise(&addend);
-    normalise(sum);
-    for (int i = 0; i < ZR_EXACT_LIMBS; i++)
-        sum->limb[i] += addend.limb[i];
-    sum->nonfinite += addend.nonfinite;
-}
-
 static bool make_positive(zr_exact *sum)
 {
     normalise(sum);

@@ -24,7 +24,6 @@ typedef struct zr_exact {
 
 void zr_exact_zero(zr_exact *sum);
 void zr_exact_add(zr_exact *sum, double value);
-void zr_exact_merge(zr_exact *sum, const zr_exact *other);
 // Returns the sum, rounded correctly to nearest even; NaN if an addend was not finite.
 double zr_exact_value(const zr_exact *sum);
 

@@ -76,8 +76,6 @@ void *zr_arena_take(zr_arena *arena, size_t bytes)
     return arena->base + start;
 }
 
-void zr_arena_reset(zr_arena *arena) { arena->used = 0; }
-
 void zr_arena_destroy(zr_arena *arena)
 {
     if (arena->base)

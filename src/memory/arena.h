@@ -24,7 +24,6 @@ zero_status zr_arena_create(zr_ledger *ledger, zero_tier tier, zero_memory_categ
 // Returns 64-byte aligned memory. Asking for more than the plan reserved breaks an invariant: an
 // assertion fails in debug builds, else the function returns NULL.
 void *zr_arena_take(zr_arena *arena, size_t bytes);
-void zr_arena_reset(zr_arena *arena);
 void zr_arena_destroy(zr_arena *arena); // zeroed arenas are allowed
 
 #endif

@@ -3,10 +3,10 @@
 //
 //   fetch    begins to bring a range to where it can be read and written
 //   commit   begins to make what lies there the state
-//   wait     waits until a transfer has ended; after a fetch, `data` says where the range lies
+//   wait     waits until a transfer has ended
 //
-// Device and host are the trivial twins: fetch gives a pointer into the store's own memory, commit
-// and wait do nothing. On NVMe, a range travels to and from the caller's buffer, which belongs to
+// Device and host are the trivial twins: a range is used where it lies (zr_store_at), so nothing
+// moves. On NVMe, a range travels to and from the caller's buffer, which belongs to
 // the disk from fetch or commit until wait.
 #ifndef ZR_MEMORY_STORE_H
 #define ZR_MEMORY_STORE_H
@@ -23,8 +23,7 @@ typedef struct zr_range {
 
 // A transfer stays where it is from fetch or commit until wait. Zeroed: nothing is under way.
 typedef struct zr_transfer {
-    zr_store *store; // NULL: nothing is under way
-    void *data;
+    zr_store *store;       // NULL: nothing is under way
     zr_io_request request; // used by nvme
 } zr_transfer;
 

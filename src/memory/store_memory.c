@@ -1,5 +1,5 @@
-// The stores of device and host: the whole state lies in one arena, so fetching returns a pointer
-// and committing does nothing.
+// The stores of device and host: the whole state lies in one arena, and its ranges are used
+// where they lie. So a fetch only checks its range, and a commit does nothing.
 #include "memory/store.h"
 
 static zero_status memory_fetch(zr_store *store, zr_range range, void *buffer, zr_transfer *out,
@@ -12,7 +12,6 @@ static zero_status memory_fetch(zr_store *store, zr_range range, void *buffer, z
                        "bytes %lld + %lld of a state of %lld bytes (%s) were asked for",
                        (long long)range.first, (long long)range.count, (long long)store->bytes,
                        zr_memory_category_name(store->category));
-    out->data = store->arena.base + range.first;
     return ZERO_OK;
 }
 

@@ -6,8 +6,7 @@ static zero_status begin(zr_store *store, bool write, zr_range range, void *buff
                          zr_transfer *out, zero_error *error)
 {
     assert(!out->store && "a transfer is waited for before it is used again");
-    *out = (zr_transfer){.data = buffer,
-                         .request = {.write = write, .extents = &store->extents, .buffer = buffer}};
+    *out = (zr_transfer){.request = {.write = write, .extents = &store->extents, .buffer = buffer}};
     ZERO_TRY(zr_io_extents_find(&store->extents, range.first, range.count, &out->request.begin,
                                 &out->request.count, error));
     out->store = store;

@@ -18,14 +18,3 @@ double zr_states_total(const zr_state_policy *policy, double parameters, int sta
     zr_state_bytes bytes = zr_states_of_rank(policy, parameters, stage, ranks);
     return bytes.parameters + bytes.gradients + bytes.optimizer;
 }
-
-double zr_states_largest(const zr_state_policy *policy, int stage, double ranks, double bytes)
-{
-    return bytes / zr_states_total(policy, 1, stage, ranks);
-}
-
-zr_volume zr_volume_of_step(int stage, double accumulation)
-{
-    return (zr_volume){.reduce_scatter = accumulation,
-                       .all_gather = stage == 3 ? 2 * accumulation : 1};
-}

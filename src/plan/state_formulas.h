@@ -23,17 +23,5 @@ typedef struct zr_state_bytes {
 zr_state_bytes zr_states_of_rank(const zr_state_policy *policy, double parameters, int stage,
                                  double ranks);
 double zr_states_total(const zr_state_policy *policy, double parameters, int stage, double ranks);
-// Returns the largest number of parameters whose model states fit into `bytes` a rank (the theory
-// of Table 2: this times the model-parallel degree).
-double zr_states_largest(const zr_state_policy *policy, int stage, double ranks, double bytes);
-
-// Elements that a rank exchanges in a step, as a multiple of the parameters.
-typedef struct zr_volume {
-    double reduce_scatter, all_gather;
-} zr_volume;
-
-// Contract 4, for K micro-batches a step: (K+1) x at stages 0 to 2, 3K x at stage 3. At K = 1 these
-// are the paper's 2 and 3.
-zr_volume zr_volume_of_step(int stage, double accumulation);
 
 #endif

@@ -94,6 +94,15 @@ static void fill_wide(uint64_t key, double *values, int count)
     }
 }
 
+// As an all-reduce does it.
+static void add_words(zr_exact *sum, const zr_exact *other)
+{
+    const int64_t *from = (const int64_t *)other;
+    int64_t *to = (int64_t *)sum;
+    for (int i = 0; i < ZR_EXACT_WORDS; i++)
+        to[i] += from[i];
+}
+
 // One million additions of every sign and size, in another order and in parts: the same bits.
 static void order_and_grouping_do_not_matter(void **state)
 {
@@ -109,7 +118,7 @@ static void order_and_grouping_do_not_matter(void **state)
         }
         zr_exact_zero(&total);
         for (int i = 0; i < PARTS; i++)
-            zr_exact_merge(&total, &part[PARTS - 1 - i]);
+            add_words(&total, &part[PARTS - 1 - i]);
         double got = zr_exact_value(&total);
         assert_memory_equal(&got, &expected, sizeof got);
         for (int i = 0; i < N; i++)
@@ -118,31 +127,28 @@ static void order_and_grouping_do_not_matter(void **state)
     }
 }
 
-// As an all-reduce does it, with the most ranks that there may be and limbs as full as they get.
+// With the most ranks that there may be, and limbs as full as zr_exact_add leaves them.
+static double sum_of_ranks(int limbs, int64_t sign)
+{
+    zr_exact rank = {0}, total = {0};
+    for (int i = 0; i < limbs; i++)
+        rank.limb[i] = sign * ((int64_t)1 << 51);
+    for (int r = 0; r < 1024; r++)
+        add_words(&total, &rank);
+    return zr_exact_value(&total);
+}
+
 static void words_may_be_added_by_a_communicator(void **state)
 {
-    zr_exact rank, total = {0};
-    zr_exact_zero(&rank);
-    for (int i = 0; i < ZR_EXACT_LIMBS - 1; i++) // the last takes carries only
-        rank.limb[i] = (int64_t)1 << 51;         // what zr_exact_add leaves at most
-    zr_exact twice = rank;
-    zr_exact_merge(&twice, &rank);
-    for (int i = 0; i < ZR_EXACT_LIMBS; i++)
-        assert_true(llabs(twice.limb[i]) < (int64_t)1 << 34);
-    const int64_t *from = (const int64_t *)&rank;
-    int64_t *to = (int64_t *)&total;
-    for (int r = 0; r < 1024; r++)
-        for (int i = 0; i < ZR_EXACT_WORDS; i++)
-            to[i] += from[i];
-    for (int r = 0; r < 1024; r++) {
-        zr_exact negative = {0};
-        for (int i = 0; i < ZR_EXACT_LIMBS; i++)
-            negative.limb[i] = -rank.limb[i];
-        zr_exact_merge(&total, &negative);
+    for (int sign = -1; sign <= 1; sign += 2) {
+        for (int limbs = 1; limbs <= 60; limbs++) {
+            // Each limb is 2^-32 of the next one; what is after the second is below half a unit.
+            double largest = ldexp(sign * 0x1p61, 32 * (limbs - 1) - ZR_EXACT_BIAS);
+            assert_true(sum_of_ranks(limbs, sign) == largest * (limbs > 1 ? 1 + 0x1p-32 : 1));
+        }
+        // The last limb takes carries only.
+        assert_true(sum_of_ranks(ZR_EXACT_LIMBS - 1, sign) == sign * INFINITY);
     }
-    for (int i = 0; i < ZR_EXACT_LIMBS; i++)
-        assert_true(llabs(total.limb[i]) < (int64_t)1 << 52);
-    assert_true(zr_exact_value(&total) == 0.0);
 }
 
 static void many_equal_addends_do_not_overflow(void **state)
@@ -169,7 +175,7 @@ static void nonfinite_addends_are_counted(void **state)
     zr_exact_add(&b, -INFINITY);
     zr_exact_add(&b, NAN);
     assert_int_equal(b.nonfinite, 3);
-    zr_exact_merge(&a, &b);
+    add_words(&a, &b);
     assert_int_equal(a.nonfinite, 3);
     assert_true(isnan(zr_exact_value(&a)));
 }

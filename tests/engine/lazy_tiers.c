@@ -24,8 +24,7 @@ static zero_status note(zr_store *store, zr_range range, void *buffer, bool writ
     if (out->store)
         return zr_fail(error, ZERO_ERR_INTERNAL,
                        "a transfer begins before the one before it was awaited");
-    *out = (zr_transfer){
-        .store = store, .data = buffer, .request = {.write = write, .buffer = buffer}};
+    *out = (zr_transfer){.store = store, .request = {.write = write, .buffer = buffer}};
     out->request.began = range.first; // until it is awaited nobody else looks at these two
     out->request.ended = range.count;
     return ZERO_OK;
@@ -66,8 +65,9 @@ static void copy_in_memory(zr_transfer *transfer, zr_range range)
     static int64_t bounds[2];
     static zr_io_extents nowhere = {.count = 1, .bounds = bounds};
     char *kept = zr_store_at(transfer->store, range.first);
+    char *buffer = transfer->request.buffer;
     bool write = transfer->request.write;
-    memcpy(write ? kept : transfer->data, write ? transfer->data : kept, (size_t)range.count);
+    memcpy(write ? kept : buffer, write ? buffer : kept, (size_t)range.count);
     transfer->request = (zr_io_request){.write = write, .extents = &nowhere, .count = 1};
 }
 
@@ -81,8 +81,8 @@ static zero_status lazy_wait(zr_transfer *transfer, zero_error *error)
         return ZERO_OK;
     }
     transfer->store = NULL;
-    ZERO_TRY((write ? nvme_ops->commit : nvme_ops->fetch)(store, range, transfer->data, transfer,
-                                                          error));
+    ZERO_TRY((write ? nvme_ops->commit : nvme_ops->fetch)(store, range, transfer->request.buffer,
+                                                          transfer, error));
     return nvme_ops->wait(transfer, error);
 }
 

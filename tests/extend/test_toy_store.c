@@ -16,7 +16,7 @@ static zero_status ask(zr_store *store, bool write, zr_range range, void *buffer
                        zero_error *error)
 {
     zr_io_request *request = &out->request;
-    *out = (zr_transfer){.store = store, .data = buffer};
+    *out = (zr_transfer){.store = store};
     *request = (zr_io_request){.write = write, .extents = &store->extents, .buffer = buffer};
     if (!write)
         memset(buffer, 0xff, (size_t)range.count);

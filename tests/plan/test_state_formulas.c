@@ -1,4 +1,4 @@
-// The paper's Tables 1 and 2 and its volume table.
+// The paper's Tables 1 and 2.
 #include "plan/state_formulas.h"
 
 #include <math.h>
@@ -42,7 +42,7 @@ static void test_table2(void **state)
     static const double billions[] = {2, 7.6, 14.4, 128};
     for (int mp = 1; mp <= 16; mp *= 2)
         for (int stage = 0; stage < 4; stage++)
-            assert_true(fabs(mp * zr_states_largest(&zr_state_mixed, stage, 64, 32e9) / 1e9 -
+            assert_true(fabs(mp * 32 / zr_states_total(&zr_state_mixed, 1, stage, 64) -
                              mp * billions[stage]) < 0.05 * mp);
 }
 
@@ -54,18 +54,9 @@ static void test_fp32(void **state)
     assert_true(zr_states_total(&zr_state_fp32, 1, 3, 4) == 4);
 }
 
-static void test_volume(void **state)
-{
-    for (int stage = 0; stage < 4; stage++) {
-        zr_volume one = zr_volume_of_step(stage, 1), three = zr_volume_of_step(stage, 3);
-        assert_true(one.reduce_scatter + one.all_gather == (stage == 3 ? 3 : 2));
-        assert_true(three.reduce_scatter + three.all_gather == (stage == 3 ? 9 : 4));
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_table1), cmocka_unit_test(test_table2),
-                                       cmocka_unit_test(test_fp32), cmocka_unit_test(test_volume)};
+                                       cmocka_unit_test(test_fp32)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
