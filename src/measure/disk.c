@@ -1,5 +1,5 @@
 // Reads, writes and updates a scratch file, sub-group after sub-group, through three buffers. The
-// updates are those of engine/tiles.c, without the arithmetic:
+// updates are those of engine/group_walk.c, without the arithmetic:
 //
 //   buffer 0   read 0 | write 0 ............ | read 3
 //   buffer 1          | read 1 | write 1 ............
