@@ -180,7 +180,7 @@ static void old_or_new_whatever_happens(void **unused)
 
 static void flip(const char *path, int64_t at)
 {
-    char byte;
+    char byte = 0;
     int fd = open(path, O_RDWR);
     assert_true(fd >= 0 && pread(fd, &byte, 1, at) == 1);
     byte ^= (char)(1 << at % 8);
