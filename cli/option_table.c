@@ -37,9 +37,9 @@ const cli_option *cli_option_row_at(int index)
 const cli_option *cli_option_row(cli_option_id id)
 {
     const cli_option *row = NULL;
-    for (int i = 0; i < cli_option_row_count() && !row; i++)
-        if (cli_option_row_at(i)->id == id)
-            row = cli_option_row_at(i);
+    for (int s = 0; s < SUBJECTS && !row; s++)
+        for (int i = 0; i < *subjects[s].count && !row; i++)
+            row = subjects[s].rows[i].id == id ? &subjects[s].rows[i] : NULL;
     assert(row); // tests/cli/test_option_table.c checks that every option has a row
     return row;
 }
