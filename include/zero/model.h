@@ -108,6 +108,10 @@ typedef struct zero_model {
     const char *name;
     int unit_count;
     const zero_unit *units;
+    // The model of which this one is the part that a rank holds: its units have the same names, and
+    // its tensors are the whole's or tiles of them. Files have the whole's tensors, in its order.
+    // It outlives this model; NULL: this model is whole.
+    const struct zero_model *whole;
 } zero_model;
 
 #ifdef __cplusplus

@@ -29,7 +29,9 @@ typedef enum zero_init_kind {
     ZERO_INIT_UNIFORM
 } zero_init_kind;
 
-// A part of a tensor that is stored separately: [first, first + shape[axis]) along one axis.
+// A part of a tensor that is stored separately: [first, first + shape[axis]) along one axis. Where
+// the tensor's tp_parts is more than 1, the whole is that many matrices next to each other on the
+// axis, and the tile takes [first, first + shape[axis]/tp_parts) of each.
 typedef struct zero_tile {
     const char *whole; // the whole tensor's name in files; NULL: the tensor is not a tile
     int axis;
@@ -45,8 +47,8 @@ typedef struct zero_tensor_desc {
     float init_value;
     int tp_axis;  // dimension that tensor parallelism splits; -1: replicated
     int tp_parts; // matrices next to each other on that axis (c_attn: 3), otherwise 1
-    // Only tensors of two dimensions can be tiles. A tile's initial values are those that the whole
-    // tensor would have there.
+    // A tile's initial values are those that the whole tensor would have there. Of tiles that are
+    // not streamed, some may be empty: 0 elements along the axis.
     zero_tile tile;
 } zero_tensor_desc;
 

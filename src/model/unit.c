@@ -49,6 +49,12 @@ int64_t zr_model_parameters(const zero_model *model)
     return elements;
 }
 
+// Says whether the dimension may be 0, because other ranks hold all of the tensor.
+static bool is_empty_tile(const zero_tensor_desc *tensor, int dimension)
+{
+    return tensor->tile.whole && tensor->tile.axis == dimension && tensor->shape[dimension] == 0;
+}
+
 static zero_status shape_check(const zero_tensor_desc *tensor, zero_error *error)
 {
     int64_t elements = 1;
@@ -57,7 +63,7 @@ static zero_status shape_check(const zero_tensor_desc *tensor, zero_error *error
                        "tensor \"%s\" has %d dimensions: 1 to %d are possible", tensor->name,
                        tensor->dims, ZERO_MAX_DIMS);
     for (int d = 0; d < tensor->dims; d++) {
-        if (tensor->shape[d] < 1)
+        if (tensor->shape[d] < 1 && !is_empty_tile(tensor, d))
             return zr_fail(error, ZERO_ERR_USAGE,
                            "tensor \"%s\" is empty: its dimension %d is %lld", tensor->name, d,
                            (long long)tensor->shape[d]);
@@ -79,14 +85,17 @@ static zero_status initialisation_check(const zero_tensor_desc *tensor, zero_err
                    (int)tensor->init, (double)tensor->init_value);
 }
 
+static int64_t parts_of(const zero_tensor_desc *tensor) { return ZR_MAX(tensor->tp_parts, 1); }
+
 static bool lies_in_whole(const zero_tensor_desc *tensor)
 {
     const zero_tile *tile = &tensor->tile;
-    if (tensor->dims != 2 || tile->axis < 0 || tile->axis > 1)
+    if (tile->axis < 0 || tile->axis >= tensor->dims)
         return false;
-    if (tile->first < 0 || tile->size > INT64_MAX / 8)
+    int64_t parts = parts_of(tensor), here = tensor->shape[tile->axis];
+    if (tile->first < 0 || tile->size > INT64_MAX / 8 || here % parts || tile->size % parts)
         return false;
-    return tile->first <= tile->size - tensor->shape[tile->axis];
+    return tile->first <= (tile->size - here) / parts;
 }
 
 static zero_status tile_check(const zero_tensor_desc *tensor, zero_error *error)
@@ -309,19 +318,46 @@ static void initialise(const zero_tensor_desc *tensor, uint64_t key, int64_t sta
     }
 }
 
+// A tile is rows of `width` elements that lie `stride` elements apart in the whole, from element
+// `first` on; `parts` matrices next to each other are as many rows.
+typedef struct tile_rows {
+    int64_t first, width, stride;
+} tile_rows;
+
+static tile_rows rows_of(const zero_tensor_desc *tensor)
+{
+    const zero_tile *tile = &tensor->tile;
+    int64_t inner = 1, parts = parts_of(tensor);
+    for (int d = tile->axis + 1; d < tensor->dims; d++)
+        inner *= tensor->shape[d];
+    return (tile_rows){.first = tile->first * inner,
+                       .width = tensor->shape[tile->axis] / parts * inner,
+                       .stride = tile->size / parts * inner};
+}
+
+int64_t zr_tile_rectangle(const zero_tensor_desc *tensor, int64_t start, int64_t count,
+                          zr_rectangle *out)
+{
+    if (!tensor->tile.whole || count == 0) {
+        *out = (zr_rectangle){.first = start, .width = count, .stride = count, .rows = 1};
+        return count;
+    }
+    const tile_rows tile = rows_of(tensor);
+    int64_t row = start / tile.width, column = start % tile.width, left = tile.width - column;
+    *out = (zr_rectangle){.first = tile.first + row * tile.stride + column,
+                          .width = ZR_MIN(count, left),
+                          .stride = tile.stride,
+                          .rows = column ? 1 : ZR_MAX(count / tile.width, 1)};
+    return out->rows * out->width;
+}
+
 int64_t zr_tile_stretch(const zero_tensor_desc *tensor, int64_t start, int64_t count,
                         int64_t *whole_start)
 {
-    const zero_tile *tile = &tensor->tile;
-    int64_t columns = tensor->shape[tensor->dims - 1];
-    if (!tile->whole || tile->axis == 0) {
-        *whole_start =
-            start +
-            (tile->whole ? tile->first * (zr_tensor_desc_elements(tensor) / tensor->shape[0]) : 0);
-        return count;
-    }
-    *whole_start = start / columns * tile->size + tile->first + start % columns;
-    return ZR_MIN(count, columns - start % columns);
+    zr_rectangle rectangle;
+    zr_tile_rectangle(tensor, start, count, &rectangle);
+    *whole_start = rectangle.first;
+    return rectangle.width;
 }
 
 void zr_tensor_initialise(const zero_tensor_desc *tensor, uint64_t seed, int64_t start,

@@ -36,9 +36,16 @@ int64_t zr_model_parameters(const zero_model *model);
 // borrowed from a later unit, too many pieces, empty shapes, `backward` missing, ...
 zero_status zr_model_check(const zero_model *model, zero_error *error);
 
+typedef struct zr_rectangle { // elements of a whole tensor: `rows` rows of `width` elements, each
+    int64_t first, width, stride, rows; // `stride` elements after the one before; rows 1: a stretch
+} zr_rectangle;
 // Takes elements [start, start+count) of a tensor that may be a tile. Returns how many of them,
-// from the first on, are contiguous in the whole tensor too; *whole_start is where they begin
-// there.
+// from the first on, are a rectangle of the whole tensor: whole rows of the tile if there are any,
+// else a stretch of one row. A tensor that is no tile is one row.
+int64_t zr_tile_rectangle(const zero_tensor_desc *tensor, int64_t start, int64_t count,
+                          zr_rectangle *out);
+// Returns how many of the elements, from the first on, are contiguous in the whole tensor too;
+// *whole_start is where they begin there.
 int64_t zr_tile_stretch(const zero_tensor_desc *tensor, int64_t start, int64_t count,
                         int64_t *whole_start);
 bool zr_piece_is_streamed(const zero_model *model, zero_piece_ref ref);

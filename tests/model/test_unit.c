@@ -237,6 +237,48 @@ static void every_part_of_the_key_matters(void **state)
     }
 }
 
+// Element e of a whole tensor is e, so a tile's elements tell where they lie.
+static void collect(const zero_tensor_desc *tile, int64_t start, int64_t count, int64_t *out)
+{
+    zr_rectangle at;
+    for (int64_t done = 0, n; done < count; done += n) {
+        n = zr_tile_rectangle(tile, start + done, count - done, &at);
+        assert_int_equal(n, at.rows * at.width);
+        for (int64_t i = 0; i < n; i++)
+            out[done + i] = at.first + i / at.width * at.stride + i % at.width;
+    }
+}
+
+static void expect_places(const zero_tensor_desc *tile, int count, const int64_t *expected)
+{
+    int64_t found[64];
+    for (int start = 0; start <= count; start++)
+        for (int end = start; end <= count; end++) {
+            collect(tile, start, end - start, found);
+            assert_memory_equal(found, expected + start, (size_t)(end - start) * sizeof *found);
+        }
+}
+
+static void tiles_are_rectangles(void **state)
+{
+    // Columns 2 and 3 of (3, 5).
+    zero_tensor_desc tile = {.dims = 2, .shape = {3, 2}, .tile = {"whole", 1, 2, 5}};
+    expect_places(&tile, 6, (int64_t[]){2, 3, 7, 8, 12, 13});
+    // Rows 1 and 2 of (4, 3).
+    tile = (zero_tensor_desc){.dims = 2, .shape = {2, 3}, .tile = {"whole", 0, 1, 4}};
+    expect_places(&tile, 6, (int64_t[]){3, 4, 5, 6, 7, 8});
+    // The second half of each of three matrices (2, 4) next to each other.
+    tile =
+        (zero_tensor_desc){.dims = 2, .shape = {2, 6}, .tp_parts = 3, .tile = {"whole", 1, 2, 12}};
+    expect_places(&tile, 12, (int64_t[]){2, 3, 6, 7, 10, 11, 14, 15, 18, 19, 22, 23});
+    // The same of their biases.
+    tile = (zero_tensor_desc){.dims = 1, .shape = {6}, .tp_parts = 3, .tile = {"whole", 0, 2, 12}};
+    expect_places(&tile, 6, (int64_t[]){2, 3, 6, 7, 10, 11});
+    zr_rectangle at;
+    tile.shape[0] = 0;
+    assert_int_equal(zr_tile_rectangle(&tile, 0, 0, &at), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -246,6 +288,7 @@ int main(void)
         cmocka_unit_test(any_range_gives_the_same_values),
         cmocka_unit_test(seed_and_name_decide),
         cmocka_unit_test(every_part_of_the_key_matters),
+        cmocka_unit_test(tiles_are_rectangles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
