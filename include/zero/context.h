@@ -32,6 +32,8 @@ struct zero_context { // what the engine passes to forward and backward; read on
     zero_error *error;                  // for the message of a unit that fails; may be NULL
     // Used by zero_loss_factor; NULL: all micro-batches count the same.
     struct zr_loss_weight *weight;
+    // Exchanges with other tensor ranks; NULL: there are none.
+    const struct zr_exchanger *exchanger;
 };
 
 // Returns tensor `tensor` of the unit's piece `piece` (its own pieces are numbered first, then

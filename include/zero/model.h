@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-#define ZERO_MAX_PIECES 8 // pieces that a unit owns and borrows together, without streamed ones
+#define ZERO_MAX_PIECES 32 // that a unit owns and borrows together, without streamed ones
 #define ZERO_MAX_STREAMED 1024
 #define ZERO_MAX_PRODUCTS 64
 
@@ -33,6 +33,10 @@ typedef struct zero_piece_desc {
     // zero_piece_begin and zero_piece_end in a unit's call, so that a unit larger than memory runs
     // piece by piece (memory-centric tiling, ZeRO-Infinity section 5.1.3).
     int streamed;
+    // Of a model that is a part of another one: how many neighbouring tensor ranks hold this same
+    // piece, each of which computes the same gradient of it; 0: this one alone if its tensors are
+    // tiles, else all of them.
+    int holders;
 } zero_piece_desc;
 
 // A borrowed piece: piece `piece` of unit `unit`.
@@ -56,6 +60,24 @@ typedef struct zero_product_shape {
     int calls;
 } zero_product_shape;
 
+// An exchange with the other tensor ranks (grid.h) of operands that consist of a share for each of
+// P ranks, in their order.
+typedef enum zero_exchange_kind {
+    ZERO_EXCHANGE_SUM,     // every rank gets the sums of all shares (all-reduce); fp32
+    ZERO_EXCHANGE_SCATTER, // every rank gets the sums of its own share (reduce-scatter); fp32
+    ZERO_EXCHANGE_GATHER,  // every rank gets all ranks' own shares (all-gather)
+} zero_exchange_kind;
+
+typedef struct zero_exchange { // one that a unit makes, `calls` times in turn
+    zero_exchange_kind kind;
+    int backward;     // 0: forward makes it; 1: backward or forward_backward does
+    int holders;      // only the ranks that share a piece (zero_piece_desc.holders); 0: all
+    int64_t elements; // of a share
+    zero_dtype dtype;
+    int calls;
+} zero_exchange;
+#define ZERO_MAX_EXCHANGES 32
+
 typedef struct zero_unit zero_unit;
 typedef struct zero_context zero_context;
 
@@ -72,6 +94,11 @@ typedef struct zero_unit_sizes { // filled in by `sizes`, all for one micro-batc
     // The matrix products of forward and backward, from which scratch, FLOPs and time are computed.
     int product_count;
     zero_product_shape products[ZERO_MAX_PRODUCTS];
+    // What forward exchanges, then what backward does, each in the order in which they do; and the
+    // bytes of the window in which operands lie.
+    int exchange_count;
+    zero_exchange exchanges[ZERO_MAX_EXCHANGES];
+    size_t exchange_bytes;
 } zero_unit_sizes;
 
 typedef struct zero_unit_ops {

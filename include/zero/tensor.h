@@ -64,6 +64,15 @@ typedef struct zero_tensors { // a boundary between units, or a micro-batch
     zero_tensor at[ZERO_MAX_BOUNDARY];
 } zero_tensors;
 
+struct zero_context; // context.h
+
+// For units of a model of one's own that is split over tensor ranks (grid.h): replaces
+// data(elements), fp32, by its sums over the tensor ranks, the same bits on each of them. The unit
+// calls it in forward or backward, where its `sizes` list a ZERO_EXCHANGE_SUM of ceil(elements / P)
+// elements a share, and at least P times as many floats in exchange_bytes. Alone (P = 1) it does
+// nothing. ZERO_ERR_USAGE: the window that was planned is smaller.
+ZERO_API zero_status zero_tensor_sum(struct zero_context *context, float *data, int64_t elements);
+
 #ifdef __cplusplus
 }
 #endif

@@ -14,6 +14,7 @@
 #include <zero/eval.h>
 #include <zero/generate.h>
 #include <zero/gpt2.h>
+#include <zero/grid.h>
 #include <zero/inspect.h>
 #include <zero/llama.h>
 #include <zero/memory.h>

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <zero/grid.h>
 
 const zr_plan *zr_engine_plan(const zero_engine *engine) { return engine->plan; }
 zero_comm *zr_engine_comm(const zero_engine *engine) { return engine->comm; }
@@ -47,6 +48,16 @@ void zero_position(const zero_engine *engine, int64_t *step, int64_t *micro_batc
         *step = engine ? engine->step : 0;
     if (micro_batch)
         *micro_batch = engine ? engine->micro_batch * engine->comm->size + engine->comm->rank : 0;
+}
+
+void zero_grid_of(const zero_engine *engine, zero_axis axis, int *rank, int *size)
+{
+    bool data = engine && axis == ZERO_AXIS_data;
+    bool is_axis = axis >= 0 && axis < ZERO_AXIS_COUNT;
+    if (rank)
+        *rank = data ? engine->comm->rank : 0;
+    if (size)
+        *size = data ? engine->comm->size : engine && is_axis;
 }
 
 void zero_memory_report(const zero_engine *engine, zero_memory *out)

@@ -18,6 +18,19 @@ struct zr_sink {
                        int *add);
 };
 
+// Exchanges with other tensor ranks, in a window of this rank that they can reach.
+struct zr_exchanger {
+    int rank, size; // among the tensor ranks
+    char *window;   // (bytes) at least the unit's exchange_bytes, 64-byte aligned
+    int64_t bytes;
+    // Makes an exchange of the operand at byte `offset` of every rank's window, in place: `size`
+    // shares (or as many as there are holders) of `elements` elements; kind, holders and dtype as
+    // in zero_exchange. Afterwards the whole window may be overwritten.
+    zero_status (*run)(const struct zr_exchanger *self, const zero_context *context,
+                       zero_exchange_kind kind, int holders, int64_t offset, int64_t elements,
+                       zero_dtype dtype);
+};
+
 struct zr_loss_weight {    // of the current micro-batch
     bool of_micro_batches; // the step's mean is over micro-batches, each with the same weight
     int64_t positions;     // of a micro-batch

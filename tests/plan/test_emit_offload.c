@@ -29,19 +29,20 @@ static void parameters_are_fetched_ahead_of_their_gather(void **state)
     zr_tiering tiering = fixture_on_nvme;
     tiering.elems_ahead = 1; // those of the visit that is gathered next, and no others
     zr_plan *plan = planned(&tiering, 1);
-    assert_int_equal(ZERO_MAX_PIECES, 8);
+    assert_int_equal(ZERO_MAX_PIECES, 32);
     expect_pass(pass_of(plan, ZR_PASS_EVALUATION), &concern,
-                "FETCH fetched 0 | AWAIT fetched 0 | GATHER 0 | FETCH fetched 8"
-                " | AWAIT fetched 8 | GATHER 1 | CALL forward 0"
-                " | FETCH fetched 16 | FETCH fetched 17"
-                " | AWAIT fetched 16 | GATHER 2 | AWAIT fetched 17 | GATHER 0 | CALL forward 1"
+                "FETCH fetched 0 | AWAIT fetched 0 | GATHER 0 | FETCH fetched 32"
+                " | AWAIT fetched 32 | GATHER 1 | CALL forward 0"
+                " | FETCH fetched 64 | FETCH fetched 65"
+                " | AWAIT fetched 64 | GATHER 2 | AWAIT fetched 65 | GATHER 0 | CALL forward 1"
                 " | CALL forward 2");
     zr_plan_destroy(plan);
     plan = planned(&fixture_on_nvme, 1);
     const zr_pass *pass = pass_of(plan, ZR_PASS_MICRO_BATCH);
-    expect_between(pass, 0, find_instruction(pass, ZR_CALL, -1, 0), &concern,
-                   "FETCH fetched 0 | FETCH fetched 8 | FETCH fetched 16 | FETCH fetched 17"
-                   " | FETCH fetched 24 | AWAIT fetched 0 | GATHER 0 | AWAIT fetched 8 | GATHER 1");
+    expect_between(
+        pass, 0, find_instruction(pass, ZR_CALL, -1, 0), &concern,
+        "FETCH fetched 0 | FETCH fetched 32 | FETCH fetched 64 | FETCH fetched 65"
+        " | FETCH fetched 96 | AWAIT fetched 0 | GATHER 0 | AWAIT fetched 32 | GATHER 1");
     for (int i = 0; i < pass->count; i++) { // from the shard's place in the store
         const zr_instruction *fetch = &pass->at[i];
         if (fetch->code != ZR_FETCH || fetch->slot.kind != ZR_SLOT_FETCHED)
@@ -60,8 +61,8 @@ static void what_is_kept_travels_only_when_it_is_stale(void **state)
     tiering.persistent = tiering.persistent_most = 50000; // the block's and the head's
     zr_plan *plan = planned(&tiering, 1);
     expect_pass(pass_of(plan, ZR_PASS_EVALUATION), &concern,
-                "FETCH fetched 0 | FETCH fetched 8 if stale | FETCH fetched 16 if stale"
-                " | FETCH fetched 17");
+                "FETCH fetched 0 | FETCH fetched 32 if stale | FETCH fetched 64 if stale"
+                " | FETCH fetched 65");
     zr_plan_destroy(plan);
 }
 

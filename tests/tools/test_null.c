@@ -108,6 +108,8 @@ static void of_units(const tiny *t)
     assert_true(zero_loss_factor(NULL, 3) == 0);
     FUNCTION(zero_random);
     assert_true(zero_random(NULL, 1, 2) == 0);
+    FUNCTION(zero_tensor_sum);
+    assert_int_equal(zero_tensor_sum(NULL, NULL, 3), ZERO_ERR_USAGE);
 }
 
 static void of_steps(const tiny *t)
@@ -154,6 +156,11 @@ static void of_reports(const tiny *t)
     zero_position(NULL, &step, &micro_batch);
     assert_true(step == 0 && micro_batch == 0);
     zero_position(t->engine, NULL, NULL);
+    FUNCTION(zero_grid_of);
+    int rank = 7, size = 7;
+    zero_grid_of(NULL, ZERO_AXIS_data, &rank, &size);
+    assert_true(rank == 0 && size == 0);
+    zero_grid_of(t->engine, ZERO_AXIS_tensor, NULL, NULL);
     FUNCTION(zero_accumulation);
     assert_true(zero_accumulation(NULL) == 0);
     FUNCTION(zero_parameter_count);
