@@ -49,6 +49,7 @@ void zr_gpt2_design(const zr_lm_config *of, zr_lm_design *out)
                           .tensor_count = ZR_BLOCK_TENSORS};
     out->embedding[ZR_LM_TABLE] = (zr_unit_tensor){
         .desc = zr_matrix_desc("wte.weight", config->vocab_size, width, range, 0, 1),
+        .split = ZR_SPLIT_BY_TOKENS,
         .tiles = config->tiles_embedding};
     out->embedding[ZR_LM_POSITIONS] = (zr_unit_tensor){
         .desc = zr_matrix_desc("wpe.weight", config->n_positions, width, range, -1, 1), .group = 1};

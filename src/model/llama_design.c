@@ -31,6 +31,8 @@ static void design_block(const zero_llama_config *c, zr_unit_tensor *t)
     t[ZR_LLAMA_K_B] = vector(c->qkv_bias, "self_attn.k_proj.bias", keys, 0, 0);
     t[ZR_LLAMA_V_W] = weight("self_attn.v_proj.weight", keys, width, range, 0, c->tiles_attention);
     t[ZR_LLAMA_V_B] = vector(c->qkv_bias, "self_attn.v_proj.bias", keys, 0, 0);
+    for (int i = ZR_LLAMA_K_W; i <= ZR_LLAMA_V_B; i++)
+        t[i].split = ZR_SPLIT_BY_KEYS;
     t[ZR_LLAMA_Q_NORM] = vector(c->qk_norm, "self_attn.q_norm.weight", head, 1, -1);
     t[ZR_LLAMA_K_NORM] = vector(c->qk_norm, "self_attn.k_norm.weight", head, 1, -1);
     t[ZR_LLAMA_O_W] =
@@ -50,6 +52,7 @@ static zr_unit_tensor table(const zero_llama_config *config, const char *name)
     return (zr_unit_tensor){.desc = zr_matrix_desc(name, config->vocab_size, config->hidden_size,
                                                    config->initializer_range, 0, 1),
                             .group = 1,
+                            .split = ZR_SPLIT_BY_TOKENS,
                             .tiles = config->tiles_embedding};
 }
 

@@ -1,29 +1,7 @@
-// Builds a language model. Each unit has one storage, so that its names, descriptions, pieces and
-// handles live exactly as long as the model.
-#include "model/lm_build.h"
+// Builds a language model, whole.
+#include "model/lm_storage.h"
 #include "model/unit.h"
 #include <stdio.h>
-
-#define NAME_BYTES 80
-#define GROUPS 2
-
-typedef struct unit_storage {
-    char name[NAME_BYTES];
-    char (*names)[NAME_BYTES]; // of its tensors, as the design numbers them, then of its tiles
-    zero_tensor_desc *tensors; // of its pieces, one piece after another
-    zero_piece_desc *pieces;
-    zero_piece_ref *borrowed;                  // NULL: it borrows nothing
-    int name_count, tensor_count, piece_count; // so far
-    zr_lm_unit hyper;
-} unit_storage;
-
-typedef struct lm_storage {
-    zero_model model; // first, because zr_lm_free gets its address
-    zr_lm_design design;
-    const zr_lm_frozen *frozen; // set while the model is built; NULL: all tensors train
-    zero_unit *units;           // (model.unit_count)
-    unit_storage *storage;      // (model.unit_count)
-} lm_storage;
 
 zero_tensor_desc zr_matrix_desc(const char *name, int64_t rows, int64_t columns, float deviation,
                                 int tp_axis, int tp_parts)
@@ -92,7 +70,7 @@ int64_t zr_lm_parameters(const zr_lm_config *config)
 }
 
 // Reserves storage for as many descriptions as there are tensors and tiles, which is enough.
-static zero_status unit_reserve(unit_storage *unit, const zr_unit_tensor *of, int count,
+static zero_status unit_reserve(zr_unit_storage *unit, const zr_unit_tensor *of, int count,
                                 zero_error *error)
 {
     size_t most = (size_t)count;
@@ -104,14 +82,14 @@ static zero_status unit_reserve(unit_storage *unit, const zr_unit_tensor *of, in
     return unit->names && unit->tensors && unit->pieces ? ZERO_OK : ZERO_ERR_MEMORY;
 }
 
-static bool is_frozen(const lm_storage *s, const char *name)
+static bool is_frozen(const zr_lm_storage *s, const char *name)
 {
     return s->frozen && s->frozen->is_frozen(s->frozen->user, name);
 }
 
 // Sets what does not depend on the piece. A tile's own description has no tensor-parallel split: it
 // is cut by elements, like any piece.
-static void handles_begin(const lm_storage *s, unit_storage *unit, const char *prefix,
+static void handles_begin(const zr_lm_storage *s, zr_unit_storage *unit, const char *prefix,
                           const zr_unit_tensor *of, int count)
 {
     unit->name_count = count;
@@ -122,7 +100,7 @@ static void handles_begin(const lm_storage *s, unit_storage *unit, const char *p
             continue;
         int64_t size = of[t].desc.shape[of[t].tile_axis];
         int tiles = tiles_of(&of[t]);
-        snprintf(unit->names[t], NAME_BYTES, "%s%s", prefix, of[t].desc.name);
+        snprintf(unit->names[t], ZR_LM_NAME_BYTES, "%s%s", prefix, of[t].desc.name);
         handle->tiles = ZR_MAX(tiles, 1);
         handle->step = tiles ? zr_tile_step(size, of[t].tiles) : size;
         handle->trains = !is_frozen(s, unit->names[t]);
@@ -134,7 +112,7 @@ static zero_class class_of(bool trains) { return trains ? ZERO_TRAINABLE : ZERO_
 
 // Adds a piece of those whole tensors of a group that train, or of those that do not. If there are
 // none, no piece is added.
-static void piece_add(unit_storage *unit, const zr_unit_tensor *of, int count, int group,
+static void piece_add(zr_unit_storage *unit, const zr_unit_tensor *of, int count, int group,
                       bool trains)
 {
     zero_piece_desc *piece = &unit->pieces[unit->piece_count];
@@ -155,7 +133,8 @@ static void piece_add(unit_storage *unit, const zr_unit_tensor *of, int count, i
 }
 
 // Adds a piece for each tile of a tensor along its axis.
-static void tiles_add(unit_storage *unit, const char *prefix, const zr_unit_tensor *of, int number)
+static void tiles_add(zr_unit_storage *unit, const char *prefix, const zr_unit_tensor *of,
+                      int number)
 {
     zr_tensor_handle *handle = &unit->hyper.tensor[number];
     int64_t size = of->desc.shape[of->tile_axis];
@@ -163,7 +142,7 @@ static void tiles_add(unit_storage *unit, const char *prefix, const zr_unit_tens
     for (int i = 0; i < handle->tiles; i++) {
         char *name = unit->names[unit->name_count++];
         zero_tensor_desc *tensor = &unit->tensors[unit->tensor_count++];
-        snprintf(name, NAME_BYTES, "%s%s[%d]", prefix, of->desc.name, i);
+        snprintf(name, ZR_LM_NAME_BYTES, "%s%s[%d]", prefix, of->desc.name, i);
         *tensor = of->desc;
         tensor->name = name;
         tensor->shape[of->tile_axis] = ZR_MIN(handle->step, size - i * handle->step);
@@ -179,12 +158,12 @@ static void tiles_add(unit_storage *unit, const char *prefix, const zr_unit_tens
 }
 
 // Makes the pieces and handles of one unit's tensors.
-static zero_status unit_place(const lm_storage *s, unit_storage *unit, const char *prefix,
+static zero_status unit_place(const zr_lm_storage *s, zr_unit_storage *unit, const char *prefix,
                               const zr_unit_tensor *of, int count, zero_error *error)
 {
     ZERO_TRY(unit_reserve(unit, of, count, error));
     handles_begin(s, unit, prefix, of, count);
-    for (int group = 0; group < GROUPS; group++) {
+    for (int group = 0; group < ZR_LM_GROUPS; group++) {
         piece_add(unit, of, count, group, true);
         piece_add(unit, of, count, group, false);
     }
@@ -194,7 +173,7 @@ static zero_status unit_place(const lm_storage *s, unit_storage *unit, const cha
     return ZERO_OK;
 }
 
-static zero_unit unit_of(const unit_storage *unit, const zero_unit_ops *ops)
+static zero_unit unit_of(const zr_unit_storage *unit, const zero_unit_ops *ops)
 {
     return (zero_unit){.name = unit->name,
                        .ops = ops,
@@ -203,22 +182,22 @@ static zero_unit unit_of(const unit_storage *unit, const zero_unit_ops *ops)
                        .pieces = unit->pieces};
 }
 
-static zero_status embedding_build(lm_storage *s, const zero_unit_ops *ops, zero_error *error)
+static zero_status embedding_build(zr_lm_storage *s, const zero_unit_ops *ops, zero_error *error)
 {
-    unit_storage *unit = &s->storage[0];
-    snprintf(unit->name, NAME_BYTES, "embedding");
+    zr_unit_storage *unit = &s->storage[0];
+    snprintf(unit->name, ZR_LM_NAME_BYTES, "embedding");
     ZERO_TRY(unit_place(s, unit, "", s->design.embedding, ZR_LM_END_TENSORS, error));
     s->units[0] = unit_of(unit, ops);
     return ZERO_OK;
 }
 
-static zero_status block_build(lm_storage *s, const zero_unit_ops *ops, int layer,
+static zero_status block_build(zr_lm_storage *s, const zero_unit_ops *ops, int layer,
                                zero_error *error)
 {
-    unit_storage *unit = &s->storage[layer + 1];
-    char prefix[NAME_BYTES];
-    snprintf(unit->name, NAME_BYTES, "%s%d", s->design.unit_prefix, layer);
-    snprintf(prefix, NAME_BYTES, "%s%d.", s->design.layer_prefix, layer);
+    zr_unit_storage *unit = &s->storage[layer + 1];
+    char prefix[ZR_LM_NAME_BYTES];
+    snprintf(unit->name, ZR_LM_NAME_BYTES, "%s%d", s->design.unit_prefix, layer);
+    snprintf(prefix, ZR_LM_NAME_BYTES, "%s%d.", s->design.layer_prefix, layer);
     unit->hyper.layer = layer;
     ZERO_TRY(unit_place(s, unit, prefix, s->design.block, s->design.tensor_count, error));
     s->units[layer + 1] = unit_of(unit, ops);
@@ -226,7 +205,7 @@ static zero_status block_build(lm_storage *s, const zero_unit_ops *ops, int laye
 }
 
 // Lets the head borrow the embedding's table; the borrowed pieces follow those that the head owns.
-static zero_status table_borrow(const lm_storage *s, unit_storage *head, zero_unit *unit,
+static zero_status table_borrow(const zr_lm_storage *s, zr_unit_storage *head, zero_unit *unit,
                                 zero_error *error)
 {
     const zr_tensor_handle *lent = &s->storage[0].hyper.tensor[ZR_LM_TABLE];
@@ -243,11 +222,11 @@ static zero_status table_borrow(const lm_storage *s, unit_storage *head, zero_un
     return ZERO_OK;
 }
 
-static zero_status head_build(lm_storage *s, const zero_unit_ops *ops, zero_error *error)
+static zero_status head_build(zr_lm_storage *s, const zero_unit_ops *ops, zero_error *error)
 {
     int last = s->model.unit_count - 1;
-    unit_storage *unit = &s->storage[last];
-    snprintf(unit->name, NAME_BYTES, "head");
+    zr_unit_storage *unit = &s->storage[last];
+    snprintf(unit->name, ZR_LM_NAME_BYTES, "head");
     ZERO_TRY(unit_place(s, unit, "", s->design.head, ZR_LM_END_TENSORS, error));
     s->units[last] = unit_of(unit, ops);
     return zr_tensor_exists(&unit->hyper.tensor[ZR_LM_TABLE])
@@ -255,7 +234,7 @@ static zero_status head_build(lm_storage *s, const zero_unit_ops *ops, zero_erro
                : table_borrow(s, unit, &s->units[last], error);
 }
 
-static zero_status units_build(lm_storage *s, const zr_lm_config *config, const zr_lm_ops *ops,
+static zero_status units_build(zr_lm_storage *s, const zr_lm_config *config, const zr_lm_ops *ops,
                                zero_error *error)
 {
     int count = s->model.unit_count;
@@ -264,19 +243,32 @@ static zero_status units_build(lm_storage *s, const zr_lm_config *config, const 
     if (!s->units || !s->storage)
         return ZERO_ERR_MEMORY;
     for (int u = 0; u < count; u++)
-        s->storage[u].hyper =
-            (zr_lm_unit){.config = *config, .shape = zr_lm_shape_of(config), .layer = -1};
+        s->storage[u].hyper = (zr_lm_unit){.config = *config,
+                                           .shape = zr_lm_shape_of(config),
+                                           .slices = {.count = 1, .ranks = 1},
+                                           .layer = -1};
     ZERO_TRY(embedding_build(s, ops->embedding, error));
     for (int layer = 0; layer < count - 2; layer++)
         ZERO_TRY(block_build(s, ops->block, layer, error));
     return head_build(s, ops->head, error);
 }
 
+const zr_unit_tensor *zr_lm_design_of(const zr_lm_storage *s, int unit, int *count)
+{
+    *count = ZR_LM_END_TENSORS;
+    if (unit == 0)
+        return s->design.embedding;
+    if (unit == s->model.unit_count - 1)
+        return s->design.head;
+    *count = s->design.tensor_count;
+    return s->design.block;
+}
+
 zero_status zr_lm_build(const zr_lm_config *config, const zr_lm_frozen *frozen,
                         const zr_lm_ops *ops, zero_model **out, zero_error *error)
 {
     ZERO_TRY(zr_lm_check(config, error));
-    lm_storage *s = zr_alloc(sizeof(*s), error);
+    zr_lm_storage *s = zr_alloc(sizeof(*s), error);
     if (!s)
         return ZERO_ERR_MEMORY;
     s->design = design_of(config);
@@ -296,7 +288,7 @@ zero_status zr_lm_build(const zr_lm_config *config, const zr_lm_frozen *frozen,
 
 void zr_lm_free(zero_model *model)
 {
-    lm_storage *s = (lm_storage *)model;
+    zr_lm_storage *s = (zr_lm_storage *)model;
     if (!s)
         return;
     for (int u = 0; s->storage && u < s->model.unit_count; u++) {
@@ -304,6 +296,7 @@ void zr_lm_free(zero_model *model)
         zr_free(s->storage[u].tensors);
         zr_free(s->storage[u].pieces);
         zr_free(s->storage[u].borrowed);
+        zr_free(s->storage[u].hyper.sliced);
     }
     zr_free(s->storage);
     zr_free(s->units);

@@ -11,10 +11,13 @@
 // tensor becomes several streamed pieces of one tensor each, after the pieces that stay:
 //   each block        {norms, biases, whole weights}, {those of them that are frozen}, and tiles
 //                     of weights in the order of forward
+// In a part of a model (lm_cut.c) the tensors that are not cut come first, as above; then there is
+// a piece for each slice that the rank holds, and one for each head of keys and values that slices
+// share; frozen tensors have pieces of their own after each.
 #ifndef ZR_MODEL_LM_BUILD_H
 #define ZR_MODEL_LM_BUILD_H
 
-#include "model/architecture.h"
+#include "model/lm_slices.h"
 #include "model/tensor_handle.h"
 
 enum { ZR_LM_TENSORS = 20 }; // the most tensors of a unit
@@ -25,11 +28,19 @@ enum zr_lm_end_tensor { ZR_LM_TABLE, ZR_LM_POSITIONS, ZR_LM_GAIN, ZR_LM_BIAS, ZR
 
 #define ZR_TILE_MULTIPLE 64 // rows or columns of a tile are a multiple of this, except in the last
 
+// How a tensor with a tp_axis is cut into slices.
+typedef enum zr_lm_split {
+    ZR_SPLIT_EVENLY,
+    ZR_SPLIT_BY_KEYS,  // at most into as many parts as there are heads of keys and values
+    ZR_SPLIT_BY_TOKENS // as the vocabulary
+} zr_lm_split;
+
 typedef struct zr_unit_tensor { // as an architecture designs it
     zero_tensor_desc desc; // its name without the layer's; dims 0: this model has no such tensor
     int group;             // 0 or 1: the tensors of a group share a piece
-    int tile_axis;         // the axis of a weight's outputs
-    int64_t tiles;         // number of tiles asked for
+    zr_lm_split split;
+    int tile_axis; // the axis of a weight's outputs
+    int64_t tiles; // number of tiles asked for
 } zr_unit_tensor;
 
 typedef struct zr_lm_design {
@@ -56,9 +67,16 @@ typedef struct zr_lm_frozen { // which tensors keep their values: no gradient, n
 typedef struct zr_lm_unit { // `hyper` of each unit
     zr_lm_config config;
     zr_lm_shape shape;
-    int layer;                              // of a block, from 0; other units: -1
-    zr_tensor_handle tensor[ZR_LM_TENSORS]; // as the design numbers them
+    int layer; // of a block, from 0; other units: -1
+    // As the design numbers them; of a part of a model, only the tensors that are not cut.
+    zr_tensor_handle tensor[ZR_LM_TENSORS];
+    zr_lm_slices slices;
+    // (zr_slices_here) Of a part of a model: all tensors as each of its slices sees them.
+    zr_tensor_handle (*sliced)[ZR_LM_TENSORS];
 } zr_lm_unit;
+
+// Returns the handle of a tensor in slice number `slice` of those that this rank computes.
+const zr_tensor_handle *zr_lm_tensor(const zr_lm_unit *unit, int slice, int tensor);
 
 typedef struct zr_lm_ops { // from layers/
     const zero_unit_ops *embedding, *block, *head;
@@ -72,5 +90,11 @@ int64_t zr_lm_parameters(const zr_lm_config *config); // as zr_model_parameters 
 zero_status zr_lm_build(const zr_lm_config *config, const zr_lm_frozen *frozen,
                         const zr_lm_ops *ops, zero_model **out, zero_error *error);
 void zr_lm_free(zero_model *model); // NULL is allowed
+
+// Makes the part of a whole model that a tensor rank holds (lm_cut.c): its own slices, and the
+// tensors that are not cut. The whole model outlives it; free it with zr_lm_free.
+// ZERO_ERR_CONFIG as zr_slices_check.
+zero_status zr_lm_cut(const zero_model *whole, const zr_lm_slices *slices, zero_model **out,
+                      zero_error *error);
 
 #endif

@@ -1,0 +1,222 @@
+// Makes the part of a language model that one tensor rank holds. A slice is a piece of its own, so
+// that shards, chunks, norms and checkpoints are functions of the slice, whichever rank holds it.
+#include "model/lm_storage.h"
+#include "model/unit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct cutting { // of one unit
+    const zr_lm_storage *whole;
+    const zr_unit_storage *from;
+    zr_unit_storage *to;
+    const zr_unit_tensor *of; // (count)
+    int count;
+    zr_lm_slices slices;
+    int cuts_of_keys; // into which tensors of ZR_SPLIT_BY_KEYS are cut
+} cutting;
+
+const zr_tensor_handle *zr_lm_tensor(const zr_lm_unit *unit, int slice, int tensor)
+{
+    return unit->sliced ? &unit->sliced[slice][tensor] : &unit->tensor[tensor];
+}
+
+// Says whether the unit owns the tensor.
+static bool exists(const cutting *c, int t) { return c->of[t].desc.dims > 0; }
+
+static bool is_cut(const cutting *c, int t) { return exists(c, t) && c->of[t].desc.tp_axis >= 0; }
+
+// Returns into how many parts a tensor is cut.
+static int cuts_of(const cutting *c, int t)
+{
+    return c->of[t].split == ZR_SPLIT_BY_KEYS ? c->cuts_of_keys : c->slices.count;
+}
+
+static zero_status reserve(cutting *c, zero_error *error)
+{
+    zr_unit_storage *to = c->to;
+    size_t here = (size_t)zr_slices_here(&c->slices), tensors = (size_t)c->count * (here + 1),
+           pieces = 2 * (ZR_LM_GROUPS + 2 * here);
+    to->names = zr_alloc(tensors * sizeof *to->names, error);
+    to->tensors = zr_alloc(tensors * sizeof *to->tensors, error);
+    to->pieces = zr_alloc(pieces * sizeof *to->pieces, error);
+    to->hyper.sliced = zr_alloc(here * sizeof *to->hyper.sliced, error);
+    return to->names && to->tensors && to->pieces && to->hyper.sliced ? ZERO_OK : ZERO_ERR_MEMORY;
+}
+
+// Begins a piece, which exists once it has a tensor.
+static zero_piece_desc *piece_begin(cutting *c, bool trains)
+{
+    zr_unit_storage *to = c->to;
+    zero_piece_desc *piece = &to->pieces[to->piece_count];
+    *piece = (zero_piece_desc){.kind = trains ? ZERO_TRAINABLE : ZERO_FROZEN,
+                               .tensors = &to->tensors[to->tensor_count]};
+    return piece;
+}
+
+static void piece_end(cutting *c)
+{
+    c->to->piece_count += c->to->pieces[c->to->piece_count].tensor_count > 0;
+}
+
+// Adds a tensor to the piece that has been begun, and returns its handle.
+static zr_tensor_handle tensor_add(cutting *c, int t, const zero_tensor_desc *desc)
+{
+    zr_unit_storage *to = c->to;
+    to->tensors[to->tensor_count++] = *desc;
+    return (zr_tensor_handle){.piece = to->piece_count,
+                              .tensor = to->pieces[to->piece_count].tensor_count++,
+                              .tiles = 1,
+                              .step = desc->shape[c->of[t].tile_axis],
+                              .trains = c->from->hyper.tensor[t].trains,
+                              .tp = c->from->hyper.tensor[t].tp};
+}
+
+// Describes part `cut` of a tensor.
+static zero_tensor_desc tile_of(cutting *c, int t, int cut)
+{
+    zero_tensor_desc desc = c->of[t].desc;
+    int axis = desc.tp_axis;
+    int64_t size = desc.shape[axis], of_part = size / desc.tp_parts, step = of_part / cuts_of(c, t);
+    zr_slice_tokens part = {cut * step, step};
+    if (c->of[t].split == ZR_SPLIT_BY_TOKENS)
+        part = zr_tokens_of_slice(&c->slices, of_part, cut);
+    char *name = c->to->names[c->to->name_count++];
+    snprintf(name, ZR_LM_NAME_BYTES, "%s[%d]", c->from->names[t], cut);
+    desc.name = name;
+    desc.shape[axis] = part.count * desc.tp_parts;
+    desc.tile =
+        (zero_tile){.whole = c->from->names[t], .axis = axis, .first = part.first, .size = size};
+    return desc;
+}
+
+static void add_uncut(cutting *c, int group, bool trains)
+{
+    piece_begin(c, trains);
+    for (int t = 0; t < c->count; t++) {
+        zero_tensor_desc desc = c->of[t].desc;
+        if (!exists(c, t) || is_cut(c, t) || c->of[t].group != group ||
+            c->from->hyper.tensor[t].trains != trains)
+            continue;
+        desc.name = c->from->names[t];
+        c->to->hyper.tensor[t] = tensor_add(c, t, &desc);
+    }
+    piece_end(c);
+}
+
+// Adds part `cut` of all tensors that are cut into `cuts` parts, for local slices [first, end),
+// which share it.
+static void add_cut(cutting *c, int cuts, int cut, int first, int end, bool trains)
+{
+    zero_piece_desc *piece = piece_begin(c, trains);
+    int sharing = c->slices.ranks / cuts;
+    piece->holders = ZR_MAX(sharing, 1);
+    for (int t = 0; t < c->count; t++) {
+        if (!is_cut(c, t) || cuts_of(c, t) != cuts || c->from->hyper.tensor[t].trains != trains)
+            continue;
+        const zero_tensor_desc desc = tile_of(c, t, cut);
+        const zr_tensor_handle handle = tensor_add(c, t, &desc);
+        for (int i = first; i < end; i++)
+            c->to->hyper.sliced[i][t] = handle;
+    }
+    piece_end(c);
+}
+
+static void add_slices(cutting *c, int cuts)
+{
+    int here = zr_slices_here(&c->slices), first = zr_slices_first(&c->slices);
+    int each = c->slices.count / cuts; // slices that share a part
+    for (int i = 0, end; i < here; i = end) {
+        int cut = (first + i) / each;
+        end = ZR_MIN((cut + 1) * each - first, here);
+        add_cut(c, cuts, cut, i, end, true);
+        add_cut(c, cuts, cut, i, end, false);
+    }
+}
+
+static zero_status unit_cut(cutting *c, zero_unit *unit, zero_error *error)
+{
+    zr_unit_storage *to = c->to;
+    ZERO_TRY(reserve(c, error));
+    for (int t = 0; t < ZR_LM_TENSORS; t++)
+        to->hyper.tensor[t] = (zr_tensor_handle){.piece = -1};
+    for (int group = 0; group < ZR_LM_GROUPS; group++) {
+        add_uncut(c, group, true);
+        add_uncut(c, group, false);
+    }
+    for (int i = 0; i < zr_slices_here(&c->slices); i++)
+        memcpy(to->hyper.sliced[i], to->hyper.tensor, sizeof to->hyper.tensor);
+    add_slices(c, c->slices.count);
+    if (c->cuts_of_keys < c->slices.count)
+        add_slices(c, c->cuts_of_keys);
+    unit->name = c->from->name;
+    unit->hyper = &to->hyper;
+    unit->piece_count = to->piece_count;
+    unit->pieces = to->pieces;
+    return ZERO_OK;
+}
+
+// Lets the head borrow the slices of the embedding's table.
+static zero_status table_borrow(zr_lm_storage *s, zero_error *error)
+{
+    int last = s->model.unit_count - 1;
+    zr_unit_storage *head = &s->storage[last];
+    const zr_lm_unit *embedding = &s->storage[0].hyper;
+    int here = zr_slices_here(&head->hyper.slices);
+    head->borrowed = zr_alloc((size_t)here * sizeof *head->borrowed, error);
+    if (!head->borrowed)
+        return ZERO_ERR_MEMORY;
+    for (int i = 0; i < here; i++) {
+        zr_tensor_handle *table = &head->hyper.sliced[i][ZR_LM_TABLE];
+        *table = embedding->sliced[i][ZR_LM_TABLE];
+        head->borrowed[i] = (zero_piece_ref){.unit = 0, .piece = table->piece};
+        table->piece = head->piece_count + i;
+    }
+    s->units[last].borrowed_count = here;
+    s->units[last].borrowed = head->borrowed;
+    return ZERO_OK;
+}
+
+static zero_status units_cut(const zr_lm_storage *whole, const zr_lm_slices *slices,
+                             zr_lm_storage *s, zero_error *error)
+{
+    size_t count = (size_t)whole->model.unit_count;
+    s->units = zr_alloc(sizeof *s->units * count, error);
+    s->storage = zr_alloc(sizeof *s->storage * count, error);
+    if (!s->units || !s->storage)
+        return ZERO_ERR_MEMORY;
+    for (int u = 0; u < whole->model.unit_count; u++) {
+        const zr_unit_storage *from = &whole->storage[u];
+        zr_unit_storage *to = &s->storage[u];
+        cutting c = {.whole = whole, .from = from, .to = to, .slices = *slices};
+        c.cuts_of_keys = (int)ZR_MIN(slices->count, from->hyper.shape.kv_heads);
+        c.of = zr_lm_design_of(whole, u, &c.count);
+        to->hyper = (zr_lm_unit){.config = from->hyper.config,
+                                 .shape = from->hyper.shape,
+                                 .layer = from->hyper.layer,
+                                 .slices = *slices};
+        s->units[u] = (zero_unit){.ops = whole->units[u].ops};
+        ZERO_TRY(unit_cut(&c, &s->units[u], error));
+    }
+    bool tied = whole->units[count - 1].borrowed_count > 0;
+    return tied ? table_borrow(s, error) : ZERO_OK;
+}
+
+zero_status zr_lm_cut(const zero_model *model, const zr_lm_slices *slices, zero_model **out,
+                      zero_error *error)
+{
+    const zr_lm_storage *whole = (const zr_lm_storage *)model;
+    ZERO_TRY(zr_slices_check(&whole->storage[0].hyper.config, slices, error));
+    zr_lm_storage *s = zr_alloc(sizeof(*s), error);
+    if (!s)
+        return ZERO_ERR_MEMORY;
+    s->model = (zero_model){.name = model->name, .unit_count = model->unit_count, .whole = model};
+    zero_status status = units_cut(whole, slices, s, error);
+    if (status != ZERO_OK) {
+        zr_lm_free(&s->model);
+        return status;
+    }
+    s->model.units = s->units;
+    *out = &s->model;
+    return ZERO_OK;
+}
