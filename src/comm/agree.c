@@ -39,8 +39,11 @@ zero_status zr_comm_agree(zero_comm *comm, zero_status mine, zero_error *error)
         return status;
     // Where the ranks are out of reach, this rank's earlier failure is the reason.
     *error = status == ZERO_OK ? shared : own;
-    if (mine == ZERO_OK && !begins_with_its_rank(error, (int)first))
-        zr_error_prefix(error, "rank %d", (int)first);
+    if (mine != ZERO_OK)
+        return error->status;
+    int failed = zr_comm_job_rank(comm, (int)first);
+    if (!begins_with_its_rank(error, failed))
+        zr_error_prefix(error, "rank %d", failed);
     return error->status;
 }
 

@@ -10,7 +10,7 @@ zero_status zr_comm_attach(zero_comm *comm, int threads, zero_error *error)
             error, ZERO_ERR_USAGE,
             "rank %d: this communicator has an engine already, and can have one at a time: "
             "zero_destroy that one first, or open another communicator",
-            comm->rank);
+            zr_comm_job_rank(comm, comm->rank));
     comm->attached = true;
     comm->threads = threads_of(comm, threads);
     return ZERO_OK;

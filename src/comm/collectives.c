@@ -11,8 +11,11 @@
 
 static zero_status refuse_peer(const zero_comm *comm, const char *what, int rank, zero_error *error)
 {
-    return zr_fail(error, ZERO_ERR_INTERNAL, "rank %d of %d: %s rank %d", comm->rank, comm->size,
-                   what, rank);
+    char group[64] = "";
+    if (comm->group)
+        snprintf(group, sizeof group, " of the %s group of %d", comm->group, comm->size);
+    return zr_fail(error, ZERO_ERR_INTERNAL, "rank %d of %d: %s rank %d%s",
+                   zr_comm_job_rank(comm, comm->rank), comm->job->size, what, rank, group);
 }
 
 static bool is_other(const zero_comm *comm, int rank)

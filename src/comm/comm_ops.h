@@ -6,6 +6,16 @@
 #include "comm/communicator.h"
 #include "comm/window.h"
 
+// A group of a job that is being split, as one of its ranks sees it.
+typedef struct zr_comm_group {
+    const char *name;
+    int colour, key;    // what this rank asked for
+    int rank, size;     // this rank in the group
+    const int *members; // (size) ranks of the job; the group's communicator keeps it
+    int index, count;   // of the group; of all groups of the job
+    const int *sizes;   // (count)
+} zr_comm_group;
+
 typedef struct zr_comm_ops {
     const char *name;
     zero_status (*window_create)(zero_comm *comm, zr_window *window, zero_error *error);
@@ -29,10 +39,15 @@ typedef struct zr_comm_ops {
                         zero_error *error);
     zero_status (*recv)(zero_comm *comm, void *data, int64_t bytes, int from, zero_error *error);
     zero_status (*barrier)(zero_comm *comm, zero_error *error);
-    // Optional: gives a sign of life that peers see.
+    // Optional, of a job's communicator: gives a sign of life that peers see.
     void (*progress)(zero_comm *comm);
     // Optional: says whether this thread works, or waits for the other thread of its rank.
     void (*note)(zero_comm *comm, zr_rank_thread thread, bool at_work);
+    // Optional: makes the groups of two ranks and more. Collective over the job; a rank that is
+    // alone in its group only takes part, and *out stays as it is. Fails on all ranks.
+    zero_status (*split)(zero_comm *job, const zr_comm_group *group, zero_comm **out,
+                         zero_error *error);
+    // Of a job's communicator. May be called from any thread of the rank.
     void (*abort)(zero_comm *comm, const char *message);
     void (*destroy)(zero_comm *comm);
 } zr_comm_ops;

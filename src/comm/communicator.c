@@ -239,15 +239,16 @@ zero_status zr_comm_all_reduce(zr_window *window, int slot, int64_t offset, int6
 
 void zr_comm_progress(zero_comm *comm, int64_t step)
 {
-    comm->step = step;
-    if (comm->ops->progress)
-        comm->ops->progress(comm);
+    zero_comm *job = comm->job;
+    job->step = step;
+    if (job->ops->progress)
+        job->ops->progress(job);
 }
 
 void zr_comm_say_need(zero_comm *comm, int64_t bytes)
 {
-    comm->need = bytes;
-    zr_comm_progress(comm, comm->step);
+    comm->job->need = bytes;
+    zr_comm_progress(comm, comm->job->step);
 }
 
 void zr_comm_count_mapped(zero_comm *comm, int slot, int64_t shard_elems)

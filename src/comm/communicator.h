@@ -1,6 +1,11 @@
 // The communicator (contracts 3, 7, 8): the ranks of a job, and what a rank tells the others
 // besides shards of a window (window.h): small operands, messages, signs of life.
 //
+// A job can be split into groups of its ranks, several times over. A group is a communicator of its
+// own: with its own order of operations, windows, mail, message hash and count, traffic and
+// courier. Failure, abort, deadline, signs of life and the step are the job's, so a rank that dies
+// or gives up ends the waits of all ranks in all groups, and messages name ranks of the job.
+//
 // Functions that exchange data are called by all ranks, in the same order; send and recv are called
 // at their two ends. Nothing else here is collective. Every wait has a deadline, which passes when
 // there is no progress, and ends at once when a rank dies or aborts; the message names rank,
@@ -22,15 +27,18 @@ struct zero_comm {
     // For shared windows (versions.h); NULL: nothing is mapped.
     const struct zr_version_ops *versions;
     int rank, size;
-    double timeout; // seconds a wait lasts without progress
+    zero_comm *job;     // the whole job's communicator: itself, or the one it was split from
+    const char *group;  // what messages call the group: "data", "tensor"; NULL: the whole job
+    const int *members; // (size) ranks of the job, in the group's order; NULL: rank r is rank r
+    double timeout;     // seconds a wait lasts without progress
     // Ranks that share machine windows, the fewest of all machines; 0 or 1: none do.
     int machine_ranks;
     int strangers; // ranks on other machines
     // Of the strangers, those whose shards this rank brings to its machine in an all-gather.
     int fetches;
     int threads; // OpenMP threads that sums and copies of this rank may use; 0: 1
-    // For messages: the step is set by zr_comm_progress; the bytes of this rank's plan by
-    // zr_comm_say_need.
+    // Of the job's communicator, for messages: the step is set by zr_comm_progress; the bytes of
+    // this rank's plan by zr_comm_say_need.
     _Atomic int64_t step;
     int64_t need;
     zero_traffic traffic; // counted here, in communicator.c, once for all implementations
@@ -47,6 +55,20 @@ struct zero_comm {
 };
 
 #define ZR_COMM_SMALL_BYTES 65536
+
+// Collective over `comm`, which is a whole job, between operations: every rank joins the group of
+// its colour (>= 0), where ranks are ordered by (key, rank of the job). `name` outlives the group.
+// The group takes over timeout and threads, and is destroyed (zero_comm_destroy) before the job. A
+// group of one is like self: it exchanges nothing, but its failures are the job's.
+// ZERO_ERR_INTERNAL: comm is a group itself, a colour is negative, or too many groups are alive;
+// ZERO_ERR_UNSUPPORTED: the communicator knows no groups.
+zero_status zr_comm_split(zero_comm *comm, int colour, int key, const char *name, zero_comm **out,
+                          zero_error *error);
+// Returns the rank of the job that is rank `rank` of comm.
+static inline int zr_comm_job_rank(const zero_comm *comm, int rank)
+{
+    return comm->members ? comm->members[rank] : rank;
+}
 
 // From now on a thread of its own carries out started operations, and sums use one thread; where
 // that is impossible, nothing changes. Called between operations; not collective.
@@ -65,8 +87,8 @@ zero_status zr_comm_send(zero_comm *comm, const void *data, int64_t bytes, int t
 zero_status zr_comm_recv(zero_comm *comm, void *data, int64_t bytes, int from, zero_error *error);
 zero_status zr_comm_barrier(zero_comm *comm, zero_error *error);
 
-// Gives a sign of life, and says the step for messages. The engine calls this once a unit, loaders
-// and savers as they go on. Cheap.
+// Gives a sign of life of this rank in its job, and says the step for messages. The engine calls
+// this once a unit, loaders and savers as they go on. Cheap.
 void zr_comm_progress(zero_comm *comm, int64_t step);
 // Tells the supervisor of the ranks how many bytes this rank's plan needs.
 void zr_comm_say_need(zero_comm *comm, int64_t bytes);

@@ -1,7 +1,8 @@
 // The communication thread of a rank. It carries out what was started while the rank's own thread
 // computes.
 //
-// There is one such thread, which serves operations in the order in which they come. All ranks
+// A communicator has one such thread, which serves operations in the order in which they come; a
+// group's is another one than the job's, so no operation waits for one of another group. All ranks
 // start the same operations in the same order, so their couriers meet in that order too. What the
 // rank's own thread exchanges itself (small operands, barriers, mail) waits until the courier has
 // nothing left to do, so that every pair of ranks sees one order of messages. Bits do not depend on

@@ -41,6 +41,7 @@ static void describe(const zr_fingerprint *f, char *out, size_t size)
 static zero_status compare(const zero_comm *comm, const zr_fingerprints *mine,
                            const zr_fingerprint *first, int64_t count, zero_error *error)
 {
+    const int root = zr_comm_job_rank(comm, 0);
     for (int i = 0; i < mine->count || i < count; i++) {
         const zr_fingerprint *own = i < mine->count ? &mine->at[i] : NULL,
                              *its = i < count ? &first[i] : NULL;
@@ -50,9 +51,10 @@ static zero_status compare(const zero_comm *comm, const zr_fingerprints *mine,
         describe(own, here, sizeof here);
         describe(its, there, sizeof there);
         return zr_fail(error, ZERO_ERR_USAGE,
-                       "rank %d has another %s than rank 0: %s, where rank 0 has %s; all ranks "
+                       "rank %d has another %s than rank %d: %s, where rank %d has %s; all ranks "
                        "must read the same",
-                       comm->rank, own ? own->what : its->what, here, there);
+                       zr_comm_job_rank(comm, comm->rank), own ? own->what : its->what, root, here,
+                       root, there);
     }
     return ZERO_OK;
 }

@@ -2,10 +2,13 @@
 #ifndef ZR_COMM_IMPLEMENTATIONS_H
 #define ZR_COMM_IMPLEMENTATIONS_H
 
-#include "comm/communicator.h"
+#include "comm/comm_ops.h"
 #include "comm/environment.h"
 
 zero_status zr_self_open(zero_comm **out, zero_error *error);
+// Makes a group of one, of any job. Not collective.
+zero_status zr_self_split(zero_comm *job, const zr_comm_group *group, zero_comm **out,
+                          zero_error *error);
 zero_status zr_local_open(const zr_launch *launch, double timeout, zero_comm **out,
                           zero_error *error);
 zero_status zr_local_threads_open(int ranks, double timeout, zero_comm **comms, zero_error *error);

@@ -17,24 +17,24 @@
 
 static const zr_comm_ops process_ops, thread_ops;
 
-typedef struct local_comm {
-    zero_comm comm;
-    zr_local local;
-} local_comm;
-
 static zero_comm *comm_create(const zr_comm_ops *ops, zr_control *control, int rank, int memfd,
                               double timeout, zero_error *error)
 {
-    local_comm *made = zr_alloc(sizeof *made, error);
+    zr_local_comm *made = zr_alloc(sizeof *made, error);
     if (!made)
         return NULL;
-    made->local = (zr_local){
-        .control = control, .record = &control->records[rank], .rank = rank, .memfd = memfd};
+    made->local = (zr_local){.control = control,
+                             .record = &control->records[rank],
+                             .area = zr_local_job_area(control),
+                             .rank = rank,
+                             .courier = ZR_COURIER_THREAD,
+                             .memfd = memfd};
     made->comm = (zero_comm){.ops = ops,
                              .versions = &zr_local_versions,
                              .may_overlap = true,
                              .rank = rank,
                              .size = control->ranks,
+                             .job = &made->comm,
                              .machine_ranks = control->ranks,
                              .timeout = timeout,
                              .impl = &made->local};
@@ -184,9 +184,8 @@ static void progress(zero_comm *comm)
 
 static void note(zero_comm *comm, zr_rank_thread thread, bool at_work)
 {
-    zr_rank_record *record = ((zr_local *)comm->impl)->record;
-    atomic_store_explicit(&record->waiting_on[thread], at_work ? ZR_AT_WORK : ZR_WITHOUT_WORK,
-                          memory_order_relaxed);
+    atomic_store_explicit(zr_local_waiting_on(comm->impl, thread),
+                          at_work ? ZR_AT_WORK : ZR_WITHOUT_WORK, memory_order_relaxed);
 }
 
 static void abort_job(zero_comm *comm, const char *message)
@@ -200,8 +199,12 @@ static void abort_job(zero_comm *comm, const char *message)
 static void leave(zero_comm *comm)
 {
     zr_local *local = comm->impl;
+    if (comm->group) {
+        zr_local_leave_group(comm);
+        return;
+    }
     atomic_store_explicit(&local->record->state, ZR_RANK_LEFT, memory_order_release);
-    zr_local_ring(local->control, comm->rank);
+    zr_local_ring_own(local);
     if (local->memfd >= 0 || atomic_fetch_sub(&local->control->users, 1) == 1)
         zr_local_control_unmap(local->control);
     if (local->memfd >= 0)
@@ -223,6 +226,7 @@ static const zr_comm_ops process_ops = {
     .barrier = zr_local_barrier,
     .progress = progress,
     .note = note,
+    .split = zr_local_split,
     .abort = abort_job,
     .destroy = leave,
 };
@@ -241,6 +245,7 @@ static const zr_comm_ops thread_ops = {
     .barrier = zr_local_barrier,
     .progress = progress,
     .note = note,
+    .split = zr_local_split,
     .abort = abort_job,
     .destroy = leave,
 };

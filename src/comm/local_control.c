@@ -15,55 +15,21 @@
 #include <unistd.h>
 
 // Another build of the library lays out its memory differently and must not map ours.
-#define MAGIC (0x6f72657a2d313030ull ^ sizeof(zr_control) << 20 ^ sizeof(zr_rank_record))
+#define MAGIC                                                                                      \
+    (0x6f72657a2d313031ull ^ sizeof(zr_control) << 20 ^ sizeof(zr_rank_record) ^                   \
+     sizeof(zr_area) << 40)
 
-static int64_t sent_at(int ranks)
+static int64_t area_at(int ranks)
 {
     return ZR_ROUND_UP((int64_t)(sizeof(zr_control) + sizeof(zr_rank_record) * (size_t)ranks),
-                       ZR_LINE);
+                       ZR_PAGE);
 }
 
-static int64_t taken_at(int ranks)
-{
-    return sent_at(ranks) + (int64_t)sizeof(uint64_t) * ranks * ranks;
-}
+int64_t zr_local_control_bytes(int ranks) { return area_at(ranks) + zr_area_bytes(ranks); }
 
-static int64_t small_at(int ranks)
+zr_area *zr_local_job_area(zr_control *control)
 {
-    return ZR_ROUND_UP(taken_at(ranks) + (int64_t)sizeof(uint64_t) * ranks * ranks, ZR_PAGE);
-}
-
-static int64_t mail_at(int ranks)
-{
-    return small_at(ranks) + 2 * (int64_t)ranks * ZR_COMM_SMALL_BYTES;
-}
-
-int64_t zr_local_control_bytes(int ranks)
-{
-    return mail_at(ranks) + 2 * (int64_t)ranks * ZR_MAIL_BYTES;
-}
-
-_Atomic uint64_t *zr_local_sent(zr_control *control, int from, int to)
-{
-    return (_Atomic uint64_t *)((char *)control + sent_at(control->ranks)) +
-           (int64_t)from * control->ranks + to;
-}
-
-_Atomic uint64_t *zr_local_taken(zr_control *control, int from, int to)
-{
-    return (_Atomic uint64_t *)((char *)control + taken_at(control->ranks)) +
-           (int64_t)to * control->ranks + from;
-}
-
-char *zr_local_small(zr_control *control, int rank, int parity)
-{
-    return (char *)control + small_at(control->ranks) +
-           (2 * (int64_t)rank + parity) * ZR_COMM_SMALL_BYTES;
-}
-
-char *zr_local_mail(zr_control *control, int rank, int buffer)
-{
-    return (char *)control + mail_at(control->ranks) + (2 * (int64_t)rank + buffer) * ZR_MAIL_BYTES;
+    return (zr_area *)((char *)control + area_at(control->ranks));
 }
 
 void zr_local_control_init(zr_control *control, int ranks, bool threads)
@@ -71,11 +37,12 @@ void zr_local_control_init(zr_control *control, int ranks, bool threads)
     control->ranks = ranks;
     control->threads = threads;
     control->bytes = zr_local_control_bytes(ranks);
-    control->end = control->bytes;
+    atomic_store(&control->end, control->bytes);
     atomic_store(&control->users, ranks);
     for (int r = 0; r < ranks; r++) {
         atomic_store(&control->records[r].waiting_on[ZR_OWN_THREAD], ZR_AT_WORK);
-        atomic_store(&control->records[r].waiting_on[ZR_COURIER_THREAD], ZR_WITHOUT_WORK);
+        for (int t = ZR_COURIER_THREAD; t < ZR_WAITING; t++)
+            atomic_store(&control->records[r].waiting_on[t], ZR_WITHOUT_WORK);
     }
     control->magic = MAGIC;
 }

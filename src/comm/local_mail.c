@@ -1,4 +1,4 @@
-// Moves small operands through buffers in the control area: all-reduce and barrier in rounds, send
+// Moves small operands through buffers in the group area: all-reduce and barrier in rounds, send
 // and receive in chunks.
 //
 // Rounds use two buffers a rank in turn. This is safe because a rank that posts round k+2 has seen
@@ -19,7 +19,7 @@ static zero_status await_round(zero_comm *comm, const char *doing, uint64_t chec
     zr_local *local = comm->impl;
     for (int i = 1; i < comm->size; i++) {
         int r = (comm->rank + i) % comm->size;
-        const _Atomic uint64_t *word = &local->control->records[r].posted;
+        const _Atomic uint64_t *word = &local->area->ranks[r].posted;
         zr_wait wait = {
             .word = word, .shift = CHECK_BITS, .target = local->round, .peer = r, .doing = doing};
         ZERO_TRY(zr_local_await(comm, &wait, error));
@@ -37,12 +37,12 @@ static zero_status run_round(zero_comm *comm, const char *doing, const void *dat
     zr_local *local = comm->impl;
     local->round++;
     if (bytes > 0)
-        memcpy(zr_local_small(local->control, comm->rank, (int)(local->round & 1)), data,
+        memcpy(zr_area_small(local->area, comm->size, comm->rank, (int)(local->round & 1)), data,
                (size_t)bytes);
     uint64_t check = (uint64_t)(bytes << 5 | kind) & ((1u << CHECK_BITS) - 1);
-    atomic_store_explicit(&local->record->posted, local->round << CHECK_BITS | check,
-                          memory_order_release);
-    zr_local_ring(local->control, comm->rank);
+    atomic_store_explicit(&local->area->ranks[comm->rank].posted,
+                          local->round << CHECK_BITS | check, memory_order_release);
+    zr_local_ring_own(local);
     return await_round(comm, doing, check, error);
 }
 
@@ -54,9 +54,9 @@ zero_status zr_local_all_reduce_small(zero_comm *comm, void *data, int64_t count
     ZERO_TRY(
         run_round(comm, "small all_reduce", data, bytes, 1 + (int)how + 3 * (int)dtype, error));
     int parity = (int)(local->round & 1);
-    memcpy(data, zr_local_small(local->control, 0, parity), (size_t)bytes);
+    memcpy(data, zr_area_small(local->area, comm->size, 0, parity), (size_t)bytes);
     for (int r = 1; r < comm->size; r++)
-        zr_comm_combine(data, zr_local_small(local->control, r, parity), count, dtype, how);
+        zr_comm_combine(data, zr_area_small(local->area, comm->size, r, parity), count, dtype, how);
     return ZERO_OK;
 }
 
@@ -68,7 +68,7 @@ zero_status zr_local_barrier(zero_comm *comm, zero_error *error)
 static zero_status await_taken(zero_comm *comm, int to, uint64_t count, zero_error *error)
 {
     zr_local *local = comm->impl;
-    zr_wait wait = {.word = zr_local_taken(local->control, comm->rank, to),
+    zr_wait wait = {.word = zr_area_taken(local->area, comm->size, comm->rank, to),
                     .target = count,
                     .peer = to,
                     .doing = "send"};
@@ -82,11 +82,11 @@ static zero_status send_chunk(zero_comm *comm, const char *data, int64_t bytes, 
     int buffer = (int)(local->mails & 1);
     if (local->mail[buffer].count > 0)
         ZERO_TRY(await_taken(comm, local->mail[buffer].to, local->mail[buffer].count, error));
-    memcpy(zr_local_mail(local->control, comm->rank, buffer), data, (size_t)bytes);
-    _Atomic uint64_t *sent = zr_local_sent(local->control, comm->rank, to);
+    memcpy(zr_area_mail(local->area, comm->size, comm->rank, buffer), data, (size_t)bytes);
+    _Atomic uint64_t *sent = zr_area_sent(local->area, comm->size, comm->rank, to);
     uint64_t count = (atomic_load_explicit(sent, memory_order_relaxed) >> BUFFER_BITS) + 1;
     atomic_store_explicit(sent, count << BUFFER_BITS | (uint64_t)buffer, memory_order_release);
-    zr_local_ring(local->control, comm->rank);
+    zr_local_ring_own(local);
     local->mail[buffer].to = to;
     local->mail[buffer].count = count;
     local->mails++;
@@ -108,17 +108,17 @@ static zero_status recv_chunk(zero_comm *comm, char *data, int64_t bytes, int fr
                               zero_error *error)
 {
     zr_local *local = comm->impl;
-    _Atomic uint64_t *taken = zr_local_taken(local->control, from, comm->rank);
+    _Atomic uint64_t *taken = zr_area_taken(local->area, comm->size, from, comm->rank);
     uint64_t count = atomic_load_explicit(taken, memory_order_relaxed) + 1;
-    const _Atomic uint64_t *sent = zr_local_sent(local->control, from, comm->rank);
+    const _Atomic uint64_t *sent = zr_area_sent(local->area, comm->size, from, comm->rank);
     zr_wait wait = {
         .word = sent, .shift = BUFFER_BITS, .target = count, .peer = from, .doing = "recv"};
     ZERO_TRY(zr_local_await(comm, &wait, error));
     uint64_t word = atomic_load_explicit(sent, memory_order_acquire);
     int buffer = (int)(word & 1) ^ (word >> BUFFER_BITS != count);
-    memcpy(data, zr_local_mail(local->control, from, buffer), (size_t)bytes);
+    memcpy(data, zr_area_mail(local->area, comm->size, from, buffer), (size_t)bytes);
     atomic_store_explicit(taken, count, memory_order_release);
-    zr_local_ring(local->control, comm->rank);
+    zr_local_ring_own(local);
     return ZERO_OK;
 }
 

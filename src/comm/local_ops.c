@@ -34,7 +34,7 @@ zero_status zr_local_start(zr_handle *handle, zero_error *error)
     zr_slot_words *words = zr_slot_words_of(window, handle->slot, window->comm->rank);
     atomic_store_explicit(&words->sealed, handle->sequence << CHECK_BITS | check_of(handle),
                           memory_order_release);
-    zr_local_ring(local->control, window->comm->rank);
+    zr_local_ring_own(local);
     return ZERO_OK;
 }
 
@@ -63,7 +63,7 @@ static void drain(const zr_handle *handle)
     zero_comm *comm = handle->window->comm;
     zr_slot_words *words = zr_slot_words_of(handle->window, handle->slot, comm->rank);
     atomic_store_explicit(&words->drained, handle->sequence, memory_order_release);
-    zr_local_ring(((zr_local *)comm->impl)->control, comm->rank);
+    zr_local_ring_own(comm->impl);
 }
 
 zero_status zr_local_reduce_scatter_wait(zr_handle *handle, const zr_sum_target *to,
@@ -119,7 +119,7 @@ static zero_status publish(zr_window *window, int slot, uint64_t version, zero_e
     zero_comm *comm = window->comm;
     atomic_store_explicit(&zr_slot_words_of(window, slot, comm->rank)->published, version,
                           memory_order_release);
-    zr_local_ring(((zr_local *)comm->impl)->control, comm->rank);
+    zr_local_ring_own(comm->impl);
     return ZERO_OK;
 }
 
@@ -128,7 +128,7 @@ static zero_status release(zr_window *window, int slot, uint64_t version, zero_e
     zero_comm *comm = window->comm;
     atomic_store_explicit(&zr_slot_words_of(window, slot, comm->rank)->released, version,
                           memory_order_release);
-    zr_local_ring(((zr_local *)comm->impl)->control, comm->rank);
+    zr_local_ring_own(comm->impl);
     return ZERO_OK;
 }
 

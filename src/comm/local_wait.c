@@ -24,7 +24,8 @@
 #define STOPPED_SECONDS 1.0 // a slice of ZR_SLICE that took so long was not only sleep
 #define LOOKS 8             // ranks looked at in a slice besides those that this one waits for
 
-typedef struct patience { // of one wait
+typedef struct patience { // of one wait; its ranks are of the job
+    int peer;             // the rank that is waited for
     int culprit;          // the rank that holds all up, through ranks that wait for each other
     uint64_t pulse;       // its signs of life
     double stalled;       // seconds since the last one
@@ -63,9 +64,9 @@ static bool spin(const zr_wait *wait)
 static zero_status tell(zero_comm *comm, const zr_wait *wait, const zr_local_failure *failure,
                         zero_error *error)
 {
-    return zr_fail(error, failure->status, "rank %d, %s%s%s, step %lld: %s", comm->rank,
-                   wait->doing, wait->slot ? " of " : "", wait->slot ? wait->slot : "",
-                   (long long)comm->step, failure->message);
+    char where[ZERO_MESSAGE_BYTES];
+    zr_comm_where(comm, wait->doing, wait->slot, where, sizeof where);
+    return zr_fail(error, failure->status, "%s: %s", where, failure->message);
 }
 
 // Reports the job's first failure, which may be another one by now.
@@ -87,11 +88,15 @@ static zero_status tell_death(zero_comm *comm, const zr_wait *wait, int rank,
     return settle(comm, wait, &failure, error);
 }
 
-static zero_status tell_left(zero_comm *comm, const zr_wait *wait, zero_error *error)
+static zero_status tell_left(zero_comm *comm, const zr_wait *wait, int rank, bool group,
+                             zero_error *error)
 {
-    zr_local_failure failure = {.rank = wait->peer, .status = ZERO_ERR_PEER};
+    zr_local_failure failure = {.rank = rank, .status = ZERO_ERR_PEER};
+    char of[64] = "";
+    if (group)
+        snprintf(of, sizeof of, " of the %s group", comm->group);
     snprintf(failure.message, sizeof failure.message,
-             "rank %d has destroyed its communicator and will not come", wait->peer);
+             "rank %d has destroyed its communicator%s and will not come", rank, of);
     return settle(comm, wait, &failure, error);
 }
 
@@ -140,11 +145,17 @@ static zero_status look_at_process(zero_comm *comm, const zr_wait *wait, patienc
 {
     const zr_control *control = ((zr_local *)comm->impl)->control;
     zr_process_look look = zr_process_look_at(&control->records[r].process);
-    if (!is_dead(&look, awaited) || (r == wait->peer && is_ready(wait)))
+    if (!is_dead(&look, awaited) || (r == patience->peer && is_ready(wait)))
         return ZERO_OK;
     if (awaits_parent(control, &look, patience))
         return ZERO_OK;
     return tell_death(comm, wait, r, &look, error);
+}
+
+static bool has_left_group(const zero_comm *comm, int rank)
+{
+    const zr_area *area = ((zr_local *)comm->impl)->area;
+    return atomic_load_explicit(&area->ranks[rank].left, memory_order_acquire);
 }
 
 static zero_status look_at_rank(zero_comm *comm, const zr_wait *wait, patience *patience, int r,
@@ -152,10 +163,13 @@ static zero_status look_at_rank(zero_comm *comm, const zr_wait *wait, patience *
 {
     const zr_control *control = ((zr_local *)comm->impl)->control;
     int state = atomic_load_explicit(&control->records[r].state, memory_order_acquire);
-    if (r == comm->rank || state == ZR_RANK_ABSENT)
+    if (r == ((zr_local *)comm->impl)->rank || state == ZR_RANK_ABSENT)
         return ZERO_OK;
+    if (r == patience->peer && has_left_group(comm, wait->peer))
+        return is_ready(wait) ? ZERO_OK : tell_left(comm, wait, r, true, error);
     if (state == ZR_RANK_LEFT)
-        return r != wait->peer || is_ready(wait) ? ZERO_OK : tell_left(comm, wait, error);
+        return r != patience->peer || is_ready(wait) ? ZERO_OK
+                                                     : tell_left(comm, wait, r, false, error);
     if (control->threads)
         return ZERO_OK;
     return look_at_process(comm, wait, patience, r, awaited, error);
@@ -166,28 +180,28 @@ static zero_status look_around(zero_comm *comm, const zr_wait *wait, patience *p
 {
     zr_local *local = comm->impl;
     const zr_process *parent = &local->control->parent;
-    int *next = &local->next_looked_at[wait->thread];
-    ZERO_TRY(look_at_rank(comm, wait, patience, wait->peer, true, error));
+    int *next = &local->next_looked_at[wait->thread], ranks = local->control->ranks;
+    ZERO_TRY(look_at_rank(comm, wait, patience, patience->peer, true, error));
     ZERO_TRY(look_at_rank(comm, wait, patience, patience->culprit, true, error));
-    for (int i = 0; i < ZR_MIN(LOOKS, comm->size); i++) {
+    for (int i = 0; i < ZR_MIN(LOOKS, ranks); i++) {
         ZERO_TRY(look_at_rank(comm, wait, patience, *next, false, error));
-        *next = (*next + 1) % comm->size;
+        *next = (*next + 1) % ranks;
     }
     if (parent->pid && zr_process_look_at(parent).state == 0)
         return tell_parent(comm, wait, error);
     return ZERO_OK;
 }
 
-// Finds the rank that holds `peer` up. The peer may itself wait for others, with both of its
-// threads: the first rank on the ways from there that has a thread at work holds all of them up.
-// Where every thread waits, or seems to while it is about to wake, it is the peer itself.
+// Finds the rank that holds `peer` up. The peer may itself wait for others, in any group and with
+// each of its threads: the first rank on the ways from there that has a thread at work holds all of
+// them up. Where every thread waits, or seems to while it is about to wake, it is the peer itself.
 static int find_culprit(const zr_control *control, int peer)
 {
     bool seen[ZERO_MAX_RANKS] = {false};
     int ways[ZERO_MAX_RANKS] = {peer}, count = 1;
     seen[peer] = true;
     for (int i = 0; i < count; i++)
-        for (int t = 0; t < ZR_RANK_THREADS; t++) {
+        for (int t = 0; t < ZR_WAITING; t++) {
             int next = atomic_load_explicit(&control->records[ways[i]].waiting_on[t],
                                             memory_order_relaxed);
             if (next == ZR_AT_WORK)
@@ -210,7 +224,7 @@ static zero_status watch(zero_comm *comm, const zr_wait *wait, patience *patienc
                          zero_error *error)
 {
     const zr_control *control = ((zr_local *)comm->impl)->control;
-    int culprit = find_culprit(control, wait->peer);
+    int culprit = find_culprit(control, patience->peer);
     uint64_t pulse = pulse_of(&control->records[culprit]);
     if (slept < STOPPED_SECONDS) {
         patience->stalled += slept;
@@ -238,11 +252,11 @@ static void sleep_on(const zr_control *control, _Atomic uint32_t *bell, uint32_t
 }
 
 // Waits as a registered waiter of the peer, so that its next publication rings.
-static zero_status await_ringing(zero_comm *comm, const zr_wait *wait, zr_rank_record *peer,
-                                 zero_error *error)
+static zero_status await_ringing(zero_comm *comm, const zr_wait *wait, int rank,
+                                 zr_rank_record *peer, zero_error *error)
 {
     zr_control *control = ((zr_local *)comm->impl)->control;
-    patience patience = {.culprit = -1};
+    patience patience = {.peer = rank, .culprit = -1};
     zr_local_failure failure;
     for (;;) {
         uint32_t seen = atomic_load(&peer->bell);
@@ -268,11 +282,12 @@ zero_status zr_local_await(zero_comm *comm, const zr_wait *wait, zero_error *err
         zr_recorder_add(recorder, ZR_ACTIVITY_wait, begin, 0, 0, -1);
         return ZERO_OK;
     }
-    zr_rank_record *peer = &local->control->records[wait->peer];
-    _Atomic int32_t *waiting_on = &local->record->waiting_on[wait->thread];
-    atomic_store_explicit(waiting_on, wait->peer, memory_order_relaxed);
+    int rank = zr_comm_job_rank(comm, wait->peer);
+    zr_rank_record *peer = &local->control->records[rank];
+    _Atomic int32_t *waiting_on = zr_local_waiting_on(local, wait->thread);
+    atomic_store_explicit(waiting_on, rank, memory_order_relaxed);
     atomic_fetch_add(&peer->waiters, 1);
-    zero_status status = await_ringing(comm, wait, peer, error);
+    zero_status status = await_ringing(comm, wait, rank, peer, error);
     atomic_fetch_sub(&peer->waiters, 1);
     atomic_store_explicit(waiting_on, ZR_AT_WORK, memory_order_relaxed);
     zr_recorder_add(recorder, ZR_ACTIVITY_wait, begin, 0, 0, -1);
@@ -281,9 +296,10 @@ zero_status zr_local_await(zero_comm *comm, const zr_wait *wait, zero_error *err
 
 zero_status zr_local_mismatch(zero_comm *comm, const zr_wait *wait, zero_error *error)
 {
-    zr_local_failure failure = {.rank = wait->peer, .status = ZERO_ERR_INTERNAL};
+    int peer = zr_comm_job_rank(comm, wait->peer);
+    zr_local_failure failure = {.rank = peer, .status = ZERO_ERR_INTERNAL};
     snprintf(failure.message, sizeof failure.message,
-             "rank %d runs another operation or another size than rank %d (%s)", wait->peer,
-             comm->rank, wait->doing);
+             "rank %d runs another operation or another size than rank %d (%s)", peer,
+             ((zr_local *)comm->impl)->rank, wait->doing);
     return settle(comm, wait, &failure, error);
 }

@@ -37,13 +37,14 @@ static zero_status measure(const zr_window *window, shape *out, zero_error *erro
 }
 
 // Exchanges the ranks' status and what they were asked for; the largest and the smallest of each
-// come back.
-static zero_status agree(zr_window *window, zero_status status, const zero_error *own,
+// come back. entry: rank 0's is given to all.
+static zero_status agree(zr_window *window, zero_status status, const zero_error *own, int *entry,
                          zero_error *error)
 {
     zero_comm *comm = window->comm;
     zr_local *local = comm->impl;
     int64_t asked[] = {status != ZERO_OK ? comm->size - comm->rank : 0,
+                       comm->rank == 0 ? *entry : 0,
                        window->bytes,
                        -window->bytes,
                        window->slots,
@@ -53,16 +54,17 @@ static zero_status agree(zr_window *window, zero_status status, const zero_error
     snprintf(local->record->note, sizeof local->record->note, "%s",
              status != ZERO_OK ? own->message : "");
     ZERO_TRY(zr_local_all_reduce_small(comm, asked, ZR_COUNT(asked), ZERO_I64, ZR_MAX, error));
-    for (int i = 1; i < ZR_COUNT(asked); i += 2)
+    *entry = (int)asked[1];
+    for (int i = 2; i < ZR_COUNT(asked); i += 2)
         if (asked[i] != -asked[i + 1])
             return zr_fail(
                 error, ZERO_ERR_INTERNAL,
                 "the ranks ask for different windows: bytes %lld to %lld, slots %lld to %lld",
-                (long long)-asked[2], (long long)asked[1], (long long)-asked[4],
-                (long long)asked[3]);
+                (long long)-asked[3], (long long)asked[2], (long long)-asked[5],
+                (long long)asked[4]);
     if (asked[0] == 0)
         return ZERO_OK;
-    int first = comm->size - (int)asked[0];
+    int first = zr_comm_job_rank(comm, comm->size - (int)asked[0]);
     return zr_fail(error, ZERO_ERR_MEMORY, "rank %d: %s", first,
                    local->control->records[first].note);
 }
@@ -72,8 +74,6 @@ static zero_status make_room(zr_window *window, const shape *shape, zr_window_en
 {
     zr_local *local = window->comm->impl;
     ZERO_TRY(zr_region_check(shape->bytes, error));
-    if (atomic_load(&entry->users) != 0)
-        return zr_fail(error, ZERO_ERR_MEMORY, "more than %d windows are alive", ZR_WINDOWS);
     if (local->memfd < 0) {
         entry->base = mmap(NULL, (size_t)shape->bytes, PROT_READ | PROT_WRITE,
                            MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -81,8 +81,7 @@ static zero_status make_room(zr_window *window, const shape *shape, zr_window_en
             return zr_fail_errno(error, ZERO_ERR_MEMORY, errno, "mapping %lld bytes for a window",
                                  (long long)shape->bytes);
     }
-    entry->offset = local->control->end;
-    local->control->end += shape->bytes;
+    entry->offset = atomic_fetch_add(&local->control->end, shape->bytes);
     atomic_store(&entry->users, window->comm->size);
     return ZERO_OK;
 }
@@ -150,32 +149,49 @@ static void leave(zr_local *local, zr_local_window *mine)
         munmap(shared, (size_t)mine->mapped);
 }
 
-// Does what a rank does before the first agreement.
-static zero_status prepare(zr_window *window, zr_window_entry *entry, shape *shape,
-                           zr_local_window **mine, zero_error *error)
+// Runs on rank 0: finds an entry that no window uses.
+static zero_status find_entry(zr_area *area, int *out, zero_error *error)
 {
+    *out = 0;
+    while (*out < ZR_WINDOWS && atomic_load(&area->windows[*out].users) != 0)
+        ++*out;
+    if (*out < ZR_WINDOWS)
+        return ZERO_OK;
+    *out = 0;
+    return zr_fail(error, ZERO_ERR_MEMORY, "more than %d windows are alive", ZR_WINDOWS);
+}
+
+// Does what a rank does before the first agreement.
+static zero_status prepare(zr_window *window, shape *shape, zr_local_window **mine, int *entry,
+                           zero_error *error)
+{
+    zr_area *area = ((zr_local *)window->comm->impl)->area;
     ZERO_TRY(measure(window, shape, error));
     *mine = zr_alloc(sizeof **mine + sizeof(*mine)->sequence[0] * (size_t)window->slots, error);
     if (!*mine)
         return ZERO_ERR_MEMORY;
-    (*mine)->entry = entry;
     (*mine)->mapped = shape->bytes;
-    return window->comm->rank == 0 ? make_room(window, shape, entry, error) : ZERO_OK;
+    if (window->comm->rank != 0)
+        return ZERO_OK;
+    ZERO_TRY(find_entry(area, entry, error));
+    return make_room(window, shape, &area->windows[*entry], error);
 }
 
 zero_status zr_local_window_create(zero_comm *comm, zr_window *window, zero_error *error)
 {
     zr_local *local = comm->impl;
-    zr_window_entry *entry = &local->control->windows[local->windows++ % ZR_WINDOWS];
     zero_error own = {0};
     shape shape = {0};
     zr_local_window *mine = NULL;
-    zero_status prepared = prepare(window, entry, &shape, &mine, &own);
-    zero_status status = agree(window, prepared, &own, error);
+    int place = 0;
+    zero_status prepared = prepare(window, &shape, &mine, &place, &own);
+    zero_status status = agree(window, prepared, &own, &place, error);
+    zr_window_entry *entry = &local->area->windows[place];
     if (status != ZERO_OK)
         goto undo_prepare;
+    mine->entry = entry;
     window->impl = mine;
-    status = agree(window, map_window(window, &shape, entry, &own), &own, error);
+    status = agree(window, map_window(window, &shape, entry, &own), &own, &place, error);
     if (status != ZERO_OK)
         goto undo_map;
     window->mine = zr_local_region(window, comm->rank);

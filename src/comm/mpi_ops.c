@@ -88,17 +88,24 @@ zero_status zr_mpi_reduce_scatter_wait(zr_handle *handle, const zr_sum_target *t
 static zero_status check_heads(zero_comm *comm, const small_head *own, const char *doing,
                                zero_error *error)
 {
-    zr_mpi *mpi = comm->impl;
+    zr_mpi_job *job = ((zr_mpi *)comm->impl)->job;
+    int other = -1;
+    pthread_mutex_lock(&job->lock);
     for (int r = 0; r < comm->size; r++) {
         small_head head;
         memcpy(&head, staging_of(comm, 0, r), sizeof head);
-        mpi->steps[r] = head.step;
-        if (head.check != own->check)
-            return zr_fail(error, ZERO_ERR_INTERNAL,
-                           "rank %d, %s, step %lld: rank %d runs another operation or another size",
-                           comm->rank, doing, (long long)comm->step, r);
+        int rank = zr_comm_job_rank(comm, r);
+        job->steps[rank] = head.step;
+        if (head.check != own->check && other < 0)
+            other = rank;
     }
-    return ZERO_OK;
+    pthread_mutex_unlock(&job->lock);
+    if (other < 0)
+        return ZERO_OK;
+    char where[ZERO_MESSAGE_BYTES];
+    zr_comm_where(comm, doing, NULL, where, sizeof where);
+    return zr_fail(error, ZERO_ERR_INTERNAL, "%s: rank %d runs another operation or another size",
+                   where, other);
 }
 
 // Exchanges every rank's `bytes` of data through the staging, each after its head.
@@ -106,7 +113,7 @@ static zero_status exchange_small(zero_comm *comm, const void *data, int64_t byt
                                   const char *doing, zero_error *error)
 {
     zr_mpi_batch *batch = &((zr_mpi *)comm->impl)->batch[0];
-    small_head head = {.check = check, .step = comm->step};
+    small_head head = {.check = check, .step = comm->job->step};
     int64_t room = zr_staging_part(comm->size);
     char *own = staging_of(comm, 0, comm->rank);
     memcpy(own, &head, sizeof head);

@@ -5,10 +5,13 @@
 //
 // MPI reduces nothing, because its order of additions is its own: shards are exchanged and summed
 // here by zr_tree_sum, with the wire volume of a reduce-scatter. Calls come from the rank's thread
-// and from its courier, one at a time: the thread that calls MPI holds `lock`
+// and from its couriers, one at a time: the thread that calls MPI holds `lock`
 // (MPI_THREAD_SERIALIZED). Every wait polls nonblocking requests and releases the lock between
 // polls, so that it has a deadline, can name the rank whose message is missing, and learns of
 // failures.
+//
+// The communicators of a rank, its job's and those of groups, share the lock, the notes and the
+// failure (zr_mpi_job); all else is of one communicator (zr_mpi).
 #ifndef ZR_COMM_MPI_RANK_H
 #define ZR_COMM_MPI_RANK_H
 
@@ -43,19 +46,27 @@ typedef struct zr_mpi_machines {
     int local, locals; // place of this rank on its machine; number of ranks there
 } zr_mpi_machines;
 
-typedef struct zr_mpi {
-    pthread_mutex_t lock; // held for all calls into MPI, and for beats and notes
-    MPI_Comm data, notes;
+typedef struct zr_mpi_job { // what the communicators of a rank share
+    pthread_mutex_t lock;   // held for all calls into MPI, and for what stands below it
+    MPI_Comm notes;
     bool finalize; // MPI was initialised here
     // Messages may never complete, so nothing that they use is freed.
     _Atomic bool failed;
+    MPI_Request *beats; // (ranks of the job) signs of life under way
+    zr_mpi_note beat;   // what they carry
+    double beat_at;     // seconds
+    int64_t *steps;     // (ranks of the job) last ones heard of
+    int64_t heard;      // number of notes
+    bool aborted;       // a rank has given up, maybe this one
+    zr_mpi_note abort;  // the first one that did, as far as this rank knows
+} zr_mpi_job;
+
+typedef struct zr_mpi { // of one communicator
+    zr_mpi_job *job;
+    MPI_Comm data;
     char *staging; // (2, N, zr_staging_part) bytes
     int64_t staging_bytes;
     zr_mpi_batch batch[2];
-    MPI_Request *beats; // (N) signs of life under way
-    zr_mpi_note beat;   // what they carry
-    double beat_at;     // seconds
-    int64_t *steps;     // (N) last ones heard of
     zr_mpi_machines machines;
 } zr_mpi;
 
@@ -74,9 +85,9 @@ zero_status zr_mpi_irecv(zero_comm *comm, zr_mpi_batch *batch, void *data, int64
 // Waits until all messages of the batch are complete; slot may be NULL.
 zero_status zr_mpi_await(zero_comm *comm, zr_mpi_batch *batch, const char *doing, const char *slot,
                          zero_error *error);
-// Receives the notes that have arrived.
-void zr_mpi_hear(zero_comm *comm, zr_mpi_note *abort, bool *alive, bool *aborted);
-bool zr_mpi_beats_gone(zero_comm *comm); // whether no sign of life is still being sent
+void zr_mpi_hear(zr_mpi_job *job); // receives the notes that have arrived; called with the lock
+// Says whether no sign of life is still being sent. comm: the job's.
+bool zr_mpi_beats_gone(zero_comm *comm);
 void zr_mpi_progress(zero_comm *comm);
 void zr_mpi_abort(zero_comm *comm, const char *message);
 

@@ -26,6 +26,7 @@
 
 typedef struct patience {
     double last, waited, stalled;
+    int64_t heard; // notes of the job
 } patience;
 
 zero_status zr_mpi_check(zero_comm *comm, int code, const char *doing, zero_error *error)
@@ -35,8 +36,9 @@ zero_status zr_mpi_check(zero_comm *comm, int code, const char *doing, zero_erro
     if (code == MPI_SUCCESS)
         return ZERO_OK;
     MPI_Error_string(code, text, &length);
-    return zr_fail(error, ZERO_ERR_PEER, "rank %d, %s, step %lld: MPI says: %s", comm->rank, doing,
-                   (long long)comm->step, text);
+    char where[ZERO_MESSAGE_BYTES];
+    zr_comm_where(comm, doing, NULL, where, sizeof where);
+    return zr_fail(error, ZERO_ERR_PEER, "%s: MPI says: %s", where, text);
 }
 
 // Tests requests one after the other, in place of MPI_Testall: with MPICH's header, gcc believes
@@ -61,10 +63,10 @@ zero_status zr_mpi_isend(zero_comm *comm, zr_mpi_batch *batch, const void *data,
                          int to, zero_error *error)
 {
     zr_mpi *mpi = comm->impl;
-    pthread_mutex_lock(&mpi->lock);
+    pthread_mutex_lock(&mpi->job->lock);
     int code = MPI_Isend(data, (int)bytes, MPI_BYTE, to, TAG_DATA, mpi->data,
                          next_request(comm, batch, to));
-    pthread_mutex_unlock(&mpi->lock);
+    pthread_mutex_unlock(&mpi->job->lock);
     return zr_mpi_check(comm, code, "sending", error);
 }
 
@@ -72,31 +74,35 @@ zero_status zr_mpi_irecv(zero_comm *comm, zr_mpi_batch *batch, void *data, int64
                          zero_error *error)
 {
     zr_mpi *mpi = comm->impl;
-    pthread_mutex_lock(&mpi->lock);
+    pthread_mutex_lock(&mpi->job->lock);
     int code = MPI_Irecv(data, (int)bytes, MPI_BYTE, from, TAG_DATA, mpi->data,
                          next_request(comm, batch, from));
-    pthread_mutex_unlock(&mpi->lock);
+    pthread_mutex_unlock(&mpi->job->lock);
     return zr_mpi_check(comm, code, "receiving", error);
 }
 
-// Called with the lock.
-void zr_mpi_hear(zero_comm *comm, zr_mpi_note *abort, bool *alive, bool *aborted)
+// Keeps the first abort. Called with the lock.
+static void keep_abort(zr_mpi_job *job, const zr_mpi_note *note)
 {
-    zr_mpi *mpi = comm->impl;
+    if (!job->aborted)
+        job->abort = *note;
+    job->aborted = true;
+}
+
+void zr_mpi_hear(zr_mpi_job *job)
+{
     MPI_Status status;
     zr_mpi_note note;
     int arrived = 1;
-    while (MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, mpi->notes, &arrived, &status) == MPI_SUCCESS &&
+    while (MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, job->notes, &arrived, &status) == MPI_SUCCESS &&
            arrived) {
         if (MPI_Recv(&note, (int)sizeof note, MPI_BYTE, status.MPI_SOURCE, status.MPI_TAG,
-                     mpi->notes, MPI_STATUS_IGNORE) != MPI_SUCCESS)
+                     job->notes, MPI_STATUS_IGNORE) != MPI_SUCCESS)
             return;
-        mpi->steps[status.MPI_SOURCE] = note.step;
-        *alive = true;
-        if (note.kind == ZR_MPI_ABORT && !*aborted) {
-            *abort = note;
-            *aborted = true;
-        }
+        job->steps[status.MPI_SOURCE] = note.step;
+        job->heard++;
+        if (note.kind == ZR_MPI_ABORT)
+            keep_abort(job, &note);
     }
 }
 
@@ -117,35 +123,37 @@ static int find_late(const zr_mpi_batch *batch)
 static zero_status tell(zero_comm *comm, zero_status status, const char *doing, const char *slot,
                         const char *what, zero_error *error)
 {
-    return zr_fail(error, status, "rank %d, %s%s%s, step %lld: %s", comm->rank, doing,
-                   slot ? " of " : "", slot ? slot : "", (long long)comm->step, what);
+    char where[ZERO_MESSAGE_BYTES];
+    zr_comm_where(comm, doing, slot, where, sizeof where);
+    return zr_fail(error, status, "%s: %s", where, what);
 }
 
 static zero_status look_around(zero_comm *comm, const zr_mpi_batch *batch, patience *patience,
                                const char *doing, const char *slot, zero_error *error)
 {
-    zr_mpi *mpi = comm->impl;
-    zr_mpi_note abort;
-    bool alive = false, aborted = false;
+    zr_mpi_job *job = ((zr_mpi *)comm->impl)->job;
     char text[256];
     double now = zr_clock_seconds(), gap = now - patience->last;
     patience->last = now;
     patience->waited += gap;
     patience->stalled += gap < STOPPED_SECONDS ? gap : 0;
-    pthread_mutex_lock(&mpi->lock);
-    zr_mpi_hear(comm, &abort, &alive, &aborted);
-    int late = find_late(batch);
-    pthread_mutex_unlock(&mpi->lock);
+    pthread_mutex_lock(&job->lock);
+    zr_mpi_hear(job);
+    int late = zr_comm_job_rank(comm, find_late(batch));
+    int64_t heard = job->heard, step = job->steps[late];
+    bool aborted = job->aborted;
+    pthread_mutex_unlock(&job->lock);
     if (aborted) {
-        mpi->failed = true;
-        return tell(comm, ZERO_ERR_PEER, doing, slot, abort.text, error);
+        job->failed = true;
+        return tell(comm, ZERO_ERR_PEER, doing, slot, job->abort.text, error); // it stays as it is
     }
-    if (alive)
+    if (heard != patience->heard)
         patience->stalled = 0;
+    patience->heard = heard;
     if (patience->stalled >= comm->timeout) {
         snprintf(text, sizeof text,
                  "rank %d made no progress for %g s; it was last heard of at step %lld", late,
-                 comm->timeout, (long long)mpi->steps[late]);
+                 comm->timeout, (long long)step);
         return tell(comm, ZERO_ERR_TIMEOUT, doing, slot, text, error);
     }
     if (patience->waited > SLEEP_AFTER)
@@ -163,9 +171,9 @@ zero_status zr_mpi_await(zero_comm *comm, zr_mpi_batch *batch, const char *doing
     int64_t begin = zr_recorder_begin(zr_wait_recorder(comm));
     for (int64_t polls = 1;; polls++) {
         bool done;
-        pthread_mutex_lock(&mpi->lock);
+        pthread_mutex_lock(&mpi->job->lock);
         int code = test_all(batch->requests, batch->count, &done);
-        pthread_mutex_unlock(&mpi->lock);
+        pthread_mutex_unlock(&mpi->job->lock);
         ZERO_TRY(zr_mpi_check(comm, code, doing, error));
         if (done) {
             batch->count = 0;
@@ -177,20 +185,20 @@ zero_status zr_mpi_await(zero_comm *comm, zr_mpi_batch *batch, const char *doing
     }
 }
 
-static void send_note(zr_mpi *mpi, const zr_mpi_note *note, size_t bytes, MPI_Request *requests,
+static void send_note(zr_mpi_job *job, const zr_mpi_note *note, size_t bytes, MPI_Request *requests,
                       int self, int size)
 {
     for (int r = 0; r < size; r++)
-        if (r != self && MPI_Isend(note, (int)bytes, MPI_BYTE, r, note->kind, mpi->notes,
+        if (r != self && MPI_Isend(note, (int)bytes, MPI_BYTE, r, note->kind, job->notes,
                                    &requests[r]) != MPI_SUCCESS)
             requests[r] = MPI_REQUEST_NULL;
 }
 
 bool zr_mpi_beats_gone(zero_comm *comm)
 {
-    zr_mpi *mpi = comm->impl;
+    zr_mpi_job *job = ((zr_mpi *)comm->impl)->job;
     bool gone;
-    return test_all(mpi->beats, comm->size, &gone) == MPI_SUCCESS && gone;
+    return test_all(job->beats, comm->size, &gone) == MPI_SUCCESS && gone;
 }
 
 static bool await_beats(zero_comm *comm, double seconds)
@@ -206,23 +214,23 @@ static bool await_beats(zero_comm *comm, double seconds)
 
 static void beat(zero_comm *comm, double now)
 {
-    zr_mpi *mpi = comm->impl;
+    zr_mpi_job *job = ((zr_mpi *)comm->impl)->job;
     if (!zr_mpi_beats_gone(comm))
         return;
-    mpi->beat_at = now;
-    mpi->beat = (zr_mpi_note){.kind = ZR_MPI_BEAT, .rank = comm->rank, .step = comm->step};
-    send_note(mpi, &mpi->beat, offsetof(zr_mpi_note, text), mpi->beats, comm->rank, comm->size);
+    job->beat_at = now;
+    job->beat = (zr_mpi_note){.kind = ZR_MPI_BEAT, .rank = comm->rank, .step = comm->step};
+    send_note(job, &job->beat, offsetof(zr_mpi_note, text), job->beats, comm->rank, comm->size);
 }
 
 void zr_mpi_progress(zero_comm *comm)
 {
-    zr_mpi *mpi = comm->impl;
+    zr_mpi_job *job = ((zr_mpi *)comm->impl)->job;
     double now = zr_clock_seconds();
-    if (now - mpi->beat_at < ZR_MIN(BEAT_SECONDS, comm->timeout / 8) || mpi->failed)
+    if (now - job->beat_at < ZR_MIN(BEAT_SECONDS, comm->timeout / 8) || job->failed)
         return;
-    pthread_mutex_lock(&mpi->lock);
+    pthread_mutex_lock(&job->lock);
     beat(comm, now);
-    pthread_mutex_unlock(&mpi->lock);
+    pthread_mutex_unlock(&job->lock);
 }
 
 // Tells all ranks of a failure. This is not MPI_Abort, because the library never ends a process:
@@ -230,23 +238,24 @@ void zr_mpi_progress(zero_comm *comm)
 // the launcher then ends whatever is left.
 static void tell_all(zero_comm *comm, const char *message)
 {
-    zr_mpi *mpi = comm->impl;
+    zr_mpi_job *job = ((zr_mpi *)comm->impl)->job;
     zr_mpi_note note = {.kind = ZR_MPI_ABORT, .rank = comm->rank, .step = comm->step};
     snprintf(note.text, sizeof note.text, "rank %d gave up at step %lld: %.900s", comm->rank,
              (long long)comm->step, message);
+    keep_abort(job, &note);
     if (!await_beats(comm, ABORT_SECONDS))
         return;
-    mpi->beat = note;
-    send_note(mpi, &mpi->beat, sizeof mpi->beat, mpi->beats, comm->rank, comm->size);
+    job->beat = note;
+    send_note(job, &job->beat, sizeof job->beat, job->beats, comm->rank, comm->size);
     await_beats(comm, ABORT_SECONDS);
 }
 
 void zr_mpi_abort(zero_comm *comm, const char *message)
 {
-    zr_mpi *mpi = comm->impl;
-    if (atomic_exchange(&mpi->failed, true))
+    zr_mpi_job *job = ((zr_mpi *)comm->impl)->job;
+    if (atomic_exchange(&job->failed, true))
         return;
-    pthread_mutex_lock(&mpi->lock);
+    pthread_mutex_lock(&job->lock);
     tell_all(comm, message);
-    pthread_mutex_unlock(&mpi->lock);
+    pthread_mutex_unlock(&job->lock);
 }

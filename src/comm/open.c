@@ -1,4 +1,5 @@
 // The functions of include/zero/comm.h that open communicators, for a process or its threads.
+#include "base/alloc.h"
 #include "base/struct_take.h"
 #include "comm/courier.h"
 #include "comm/implementations.h"
@@ -101,7 +102,7 @@ zero_status zero_comm_barrier(zero_comm *comm, zero_error *error)
 void zero_comm_abort(zero_comm *comm, const char *message)
 {
     if (comm)
-        comm->ops->abort(comm, message ? message : "no reason given");
+        comm->job->ops->abort(comm->job, message ? message : "no reason given");
 }
 
 void zero_comm_destroy(zero_comm *comm)
@@ -111,5 +112,7 @@ void zero_comm_destroy(zero_comm *comm)
     zr_courier_drain(comm);
     zr_courier_destroy(comm->courier);
     comm->courier = NULL;
+    int *members = (int *)comm->members;
     comm->ops->destroy(comm);
+    zr_free(members);
 }

@@ -27,7 +27,20 @@ zero_status zr_self_open(zero_comm **out, zero_error *error)
     zero_comm *comm = zr_alloc(sizeof *comm, error);
     if (!comm)
         return ZERO_ERR_MEMORY;
-    *comm = (zero_comm){.ops = &self_ops, .versions = &self_versions, .size = 1};
+    *comm = (zero_comm){.ops = &self_ops, .versions = &self_versions, .size = 1, .job = comm};
+    *out = comm;
+    return ZERO_OK;
+}
+
+zero_status zr_self_split(zero_comm *job, const zr_comm_group *group, zero_comm **out,
+                          zero_error *error)
+{
+    zero_comm *comm = zr_alloc(sizeof *comm, error);
+    if (!comm)
+        return ZERO_ERR_MEMORY;
+    *comm = zr_comm_of_group(job, group);
+    comm->ops = &self_ops;
+    comm->versions = &self_versions;
     *out = comm;
     return ZERO_OK;
 }
@@ -120,10 +133,10 @@ static zero_status expect(const zr_window *window, int slot, const char *what, u
 {
     if (found >= version)
         return ZERO_OK;
-    return zr_fail(error, ZERO_ERR_TIMEOUT,
-                   "rank 0 waits for itself: %s has %s version %llu, not %llu",
-                   window->slot_names ? window->slot_names[slot] : "a slot", what,
-                   (unsigned long long)found, (unsigned long long)version);
+    return zr_fail(
+        error, ZERO_ERR_TIMEOUT, "rank %d waits for itself: %s has %s version %llu, not %llu",
+        zr_comm_job_rank(window->comm, 0), window->slot_names ? window->slot_names[slot] : "a slot",
+        what, (unsigned long long)found, (unsigned long long)version);
 }
 
 static zero_status await_published(zr_window *window, int slot, uint64_t version, zero_error *error)

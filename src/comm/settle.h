@@ -6,6 +6,8 @@
 #include "base/recorder.h"
 #include "comm/comm_ops.h"
 
+#include <stdio.h>
+
 // Lets a caller that passes no error object tell the other ranks nevertheless why it failed.
 #define ZR_OR_OWN_ERROR(error) ((error) ? (error) : &(zero_error){0})
 
@@ -13,8 +15,32 @@ static inline zero_status zr_comm_settle(zero_comm *comm, zero_status status,
                                          const zero_error *error)
 {
     if (status != ZERO_OK)
-        comm->ops->abort(comm, error->message);
+        comm->job->ops->abort(comm->job, error->message);
     return status;
+}
+
+// Writes how a message of this rank begins: "rank 3, reduce_scatter of h.3, step 5", or, in a
+// group, "rank 3, reduce_scatter of h.3 (data group of 2), step 5". slot may be NULL.
+static inline void zr_comm_where(const zero_comm *comm, const char *doing, const char *slot,
+                                 char *out, size_t size)
+{
+    char group[64] = "";
+    if (comm->group)
+        snprintf(group, sizeof group, " (%s group of %d)", comm->group, comm->size);
+    snprintf(out, size, "rank %d, %s%s%s%s, step %lld", zr_comm_job_rank(comm, comm->rank), doing,
+             slot ? " of " : "", slot ? slot : "", group, (long long)comm->job->step);
+}
+
+// Returns what a group's communicator has in all implementations, which add their own.
+static inline zero_comm zr_comm_of_group(zero_comm *job, const zr_comm_group *group)
+{
+    return (zero_comm){.job = job,
+                       .group = group->name,
+                       .members = group->members,
+                       .rank = group->rank,
+                       .size = group->size,
+                       .timeout = job->timeout,
+                       .threads = job->threads};
 }
 
 static inline int64_t zr_handle_shard_bytes(const zr_handle *handle)

@@ -36,7 +36,7 @@ typedef struct zr_window {
     void *impl;
 } zr_window;
 
-// The threads of a rank that may wait at one time.
+// The threads of a rank that may wait in one communicator at one time.
 typedef enum zr_rank_thread { ZR_OWN_THREAD, ZR_COURIER_THREAD, ZR_RANK_THREADS } zr_rank_thread;
 
 typedef struct zr_handle { // an operation that was started

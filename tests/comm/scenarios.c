@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "exercise.h"
+#include "grid.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -108,6 +109,56 @@ static zero_status make_windows(zero_comm *comm, zero_error *error)
     return ZERO_OK;
 }
 
+static zero_status run_groups(zero_comm *comm, zero_error *error)
+{
+    uint64_t digests[GRID_RANKS + 1];
+    ZERO_TRY(exercise_groups(comm, digests, error));
+    for (int ranks = 1; ranks <= GRID_RANKS; ranks++)
+        if (digests[ranks])
+            printf("%d: %016llx ", ranks, (unsigned long long)digests[ranks]);
+    return ZERO_OK;
+}
+
+static zero_status run_interleaved(zero_comm *comm, zero_error *error)
+{
+    for (courier_case couriers = NO_COURIER; couriers < COURIER_CASES; couriers++)
+        ZERO_TRY(interleave_groups(comm, couriers, couriers, error));
+    return ZERO_OK;
+}
+
+static zero_status step_over(grid *grid, zero_error *error)
+{
+    for (int64_t step = 1; step < 1000000; step++) {
+        zr_comm_progress(grid->data, step);
+        if (step == 41 && grid->job->rank == 3)
+            raise(SIGKILL);
+        ZERO_TRY(zr_comm_barrier(grid->data, error));
+        ZERO_TRY(zr_comm_barrier(grid->tensor, error));
+    }
+    return ZERO_OK;
+}
+
+static zero_status be_killed_in_groups(zero_comm *comm, zero_error *error)
+{
+    grid grid;
+    ZERO_TRY(grid_open(comm, &grid, error));
+    zero_status status = step_over(&grid, error);
+    grid_close(&grid);
+    return status;
+}
+
+static zero_status make_groups(zero_comm *comm, zero_error *error)
+{
+    for (int i = 0; i < 80; i++) {
+        grid grid;
+        ZERO_TRY(grid_open(comm, &grid, error));
+        zero_status status = zr_comm_barrier(grid.data, error);
+        grid_close(&grid);
+        ZERO_TRY(status);
+    }
+    return ZERO_OK;
+}
+
 // As long as the test lets it.
 static zero_status linger(zero_comm *comm, zero_error *error)
 {
@@ -120,12 +171,22 @@ static const struct {
     const char *name;
     zero_status (*run)(zero_comm *comm, zero_error *error);
 } scenarios[] = {
-    {.name = "exercise", .run = run_exercise}, {.name = "killed", .run = be_killed},
-    {.name = "stopped", .run = be_stopped},    {.name = "exit", .run = just_exit},
-    {.name = "leave", .run = leave_early},     {.name = "give up", .run = give_up},
-    {.name = "paused", .run = be_paused},      {.name = "limit", .run = meet_a_limit},
-    {.name = "twice", .run = open_twice},      {.name = "windows", .run = make_windows},
-    {.name = "linger", .run = linger},         {.name = "refuse", .run = run_exercise},
+    {.name = "exercise", .run = run_exercise},
+    {.name = "killed", .run = be_killed},
+    {.name = "stopped", .run = be_stopped},
+    {.name = "exit", .run = just_exit},
+    {.name = "leave", .run = leave_early},
+    {.name = "give up", .run = give_up},
+    {.name = "paused", .run = be_paused},
+    {.name = "limit", .run = meet_a_limit},
+    {.name = "twice", .run = open_twice},
+    {.name = "windows", .run = make_windows},
+    {.name = "linger", .run = linger},
+    {.name = "refuse", .run = run_exercise},
+    {.name = "groups", .run = run_groups},
+    {.name = "killed in groups", .run = be_killed_in_groups},
+    {.name = "interleaved", .run = run_interleaved},
+    {.name = "groups in turn", .run = make_groups},
 };
 
 int run_scenario(const char *scenario, const char *timeout)

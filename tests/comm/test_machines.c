@@ -3,6 +3,7 @@
 // shard crosses the network once for each machine.
 #define _GNU_SOURCE
 #include "exercise.h"
+#include "grid.h"
 #include "mpirun.h"
 
 #include "base/clock.h"
@@ -144,6 +145,36 @@ static zero_status run_all(zero_comm *comm, const char *layout, zero_error *erro
     return gather_in(comm, ZR_WINDOW_MACHINE, error);
 }
 
+static zero_status gather_in_group(zero_comm *group, int strangers, int share, zero_error *error)
+{
+    if (group->strangers != strangers || group->machine_ranks != share)
+        return zr_fail(error, ZERO_ERR_DATA, "a %s group has %d strangers, %d share", group->group,
+                       group->strangers, group->machine_ranks);
+    printf("[%s]", group->group);
+    ZERO_TRY(gather_in(group, ZR_WINDOW_SYMMETRIC, error));
+    printf("[%s]", group->group);
+    return gather_in(group, ZR_WINDOW_MACHINE, error);
+}
+
+// Two machines of two ranks: a tensor group is one of them, a data group lies on both.
+static zero_status run_groups(zero_comm *comm, zero_error *error)
+{
+    grid grid;
+    ZERO_TRY(grid_open(comm, &grid, error));
+    zero_status status = gather_in_group(grid.data, 1, 1, error);
+    if (status == ZERO_OK)
+        status = gather_in_group(grid.tensor, 0, 2, error);
+    grid_close(&grid);
+    return status;
+}
+
+static zero_status run_layout(zero_comm *comm, const char *layout, zero_error *error)
+{
+    if (!strcmp(layout, "groups"))
+        return run_groups(comm, error);
+    return strcmp(layout, "refused") ? run_all(comm, layout, error) : refuse_in_place(comm, error);
+}
+
 static int run_rank(const char *layout, const char *timeout)
 {
     zero_error error = {0};
@@ -154,8 +185,7 @@ static int run_rank(const char *layout, const char *timeout)
         return 1;
     zero_status status = zero_comm_open(&options, &comm, &error);
     if (status == ZERO_OK)
-        status = strcmp(layout, "refused") ? run_all(comm, layout, &error)
-                                           : refuse_in_place(comm, &error);
+        status = run_layout(comm, layout, &error);
     if (status != ZERO_OK)
         printf("[%s: %s]\n", zero_status_name(status), error.message);
     fflush(stdout);
@@ -221,6 +251,29 @@ static void an_own_shard_lies_outside(void **state)
                        "bytes: the own shard of a machine window lies outside it]");
 }
 
+static void groups_have_machines_of_their_own(void **state)
+{
+    char text[16384];
+    if (mpirun_self(GRID_RANKS, "mpi", "groups", "30", text, sizeof text))
+        fail_msg("%s", text);
+    for (int r = 0; r < 2; r++) {
+        static const struct {
+            const char *group;
+            zr_window_kind kind;
+            int fetched, afar;
+        } want[] = {{"data", ZR_WINDOW_SYMMETRIC, 1, 1},
+                    {"data", ZR_WINDOW_MACHINE, 1, 1},
+                    {"tensor", ZR_WINDOW_SYMMETRIC, 1, 0},
+                    {"tensor", ZR_WINDOW_MACHINE, 0, 0}};
+        for (int i = 0; i < ZR_COUNT(want); i++) {
+            char words[96];
+            snprintf(words, sizeof words, "[%s][rank %d kind %d fetched %d, from afar %d]",
+                     want[i].group, r, want[i].kind, want[i].fetched, want[i].afar);
+            expect_words(text, words);
+        }
+    }
+}
+
 static const char *find_reason_to_skip(void)
 {
     const char *reason = mpirun_reason_to_skip();
@@ -244,6 +297,7 @@ int main(int count, char **arguments)
         cmocka_unit_test(machines_of_unequal_size),
         cmocka_unit_test(every_rank_a_machine),
         cmocka_unit_test(an_own_shard_lies_outside),
+        cmocka_unit_test(groups_have_machines_of_their_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 // program is also its own rank.
 #define _GNU_SOURCE
 #include "exercise.h"
+#include "grid.h"
 #include "mpirun.h"
 
 #include "base/clock.h"
@@ -77,6 +78,72 @@ static zero_status run_different_operations(zero_comm *comm, zero_error *error)
                            : zr_comm_all_reduce_small(comm, &value, 1, ZERO_F64, ZR_SUM, error);
 }
 
+static zero_status run_groups(zero_comm *comm, zero_error *error)
+{
+    uint64_t digests[GRID_RANKS + 1];
+    ZERO_TRY(exercise_groups(comm, digests, error));
+    for (int ranks = 1; ranks <= GRID_RANKS; ranks++)
+        if (digests[ranks])
+            printf("[rank %d in a group of %d: %016llx]\n", comm->rank, ranks,
+                   (unsigned long long)digests[ranks]);
+    return ZERO_OK;
+}
+
+static zero_status run_interleaved(zero_comm *comm, zero_error *error)
+{
+    for (courier_case couriers = NO_COURIER; couriers < COURIER_CASES; couriers++)
+        ZERO_TRY(interleave_groups(comm, couriers, couriers, error));
+    return ZERO_OK;
+}
+
+// Rank 3 does not come. Rank 0 has no group with it: it waits for rank 1, which waits for rank 3.
+static zero_status miss_rank_3(zero_comm *comm, bool stops, zero_error *error)
+{
+    grid grid;
+    ZERO_TRY(grid_open(comm, &grid, error));
+    zr_comm_progress(grid.data, 7);
+    ZERO_TRY(zr_comm_barrier(comm, error));
+    if (comm->rank == 3 && stops)
+        raise(SIGSTOP);
+    if (comm->rank == 3)
+        return zr_fail(error, ZERO_ERR_IO, "disk full");
+    zero_status status = zr_comm_barrier(grid.data, error);
+    return status ? status : zr_comm_barrier(grid.tensor, error);
+}
+
+static zero_status give_up_in_groups(zero_comm *comm, zero_error *error)
+{
+    return miss_rank_3(comm, false, error);
+}
+
+static zero_status be_stopped_in_groups(zero_comm *comm, zero_error *error)
+{
+    return miss_rank_3(comm, true, error);
+}
+
+// Rank 0's courier is the one that hears of it; its own thread waits in another group.
+static zero_status give_up_under_couriers(zero_comm *comm, zero_error *error)
+{
+    grid grid;
+    zr_window window;
+    zr_handle handle;
+    float sum[16];
+    const zr_sum_target to = {.data = sum, .dtype = ZERO_F32};
+    ZERO_TRY(grid_open(comm, &grid, error));
+    ZERO_TRY(zr_comm_overlap(grid.data, error));
+    ZERO_TRY(
+        zr_window_create(grid.data, ZR_WINDOW_SYMMETRIC, 2 * sizeof sum, 1, NULL, &window, error));
+    if (comm->rank == 2)
+        return zr_fail(error, ZERO_ERR_IO, "disk full");
+    if (comm->rank == 0)
+        ZERO_TRY(zr_comm_start(&window, ZERO_COMM_reduce_scatter, 0, 0, 16, ZERO_F32, &to, &handle,
+                               error));
+    zero_status status = zr_comm_barrier(comm->rank == 0 ? grid.tensor : comm, error);
+    if (comm->rank == 0)
+        zr_comm_wait(&handle, NULL); // it holds `sum`
+    return status;
+}
+
 static const struct {
     const char *name;
     zero_status (*run)(zero_comm *comm, zero_error *error);
@@ -88,6 +155,11 @@ static const struct {
     {.name = "late", .run = be_late},
     {.name = "too-much", .run = ask_for_too_much},
     {.name = "different", .run = run_different_operations},
+    {.name = "groups", .run = run_groups},
+    {.name = "interleaved", .run = run_interleaved},
+    {.name = "give-up-in-groups", .run = give_up_in_groups},
+    {.name = "stopped-in-groups", .run = be_stopped_in_groups},
+    {.name = "give-up-under-couriers", .run = give_up_under_couriers},
 };
 
 static int run_rank(const char *kind, const char *scenario, const char *timeout)
@@ -191,6 +263,56 @@ static void different_operations_are_told(void **state)
     expect_words(text, "runs another operation or another size");
 }
 
+static void every_operation_over_groups(void **state)
+{
+    char text[16384], want[80];
+    rank_result results[GRID_RANKS];
+    uint64_t digests[GRID_RANKS];
+    assert_int_equal(mpirun_self(GRID_RANKS, "mpi", "groups", "30", text, sizeof text), 0);
+    for (int ranks = 1; ranks <= GRID_RANKS; ranks++) {
+        run_threads(ranks, 30, digest_of_thread, digests, results);
+        for (int r = 0; r < GRID_RANKS; r++) {
+            snprintf(want, sizeof want, "[rank %d in a group of %d: %016llx]", r, ranks,
+                     (unsigned long long)digests[0]);
+            if (ranks != (r == 2 ? 3 : 0)) // which is in no group of 3
+                expect_words(text, want);
+        }
+    }
+}
+
+static void three_groups_at_once(void **state)
+{
+    char text[16384];
+    if (mpirun_self(GRID_RANKS, "mpi", "interleaved", "30", text, sizeof text))
+        fail_msg("%s", text);
+}
+
+static void a_rank_that_gives_up_ends_the_waits_in_other_groups(void **state)
+{
+    char text[16384];
+    assert_int_not_equal(
+        mpirun_self(GRID_RANKS, "mpi", "give-up-in-groups", "30", text, sizeof text), 0);
+    expect_words(text, "[rank 3 ends with ERR_IO: disk full]");
+    expect_words(text, "[rank 0 ends with ERR_PEER: rank 0, barrier (tensor group of 2), step 7: "
+                       "rank 3 gave up at step 7: disk full]");
+    expect_words(text, "[rank 1 ends with ERR_PEER: rank 1, barrier (data group of 2), step 7: "
+                       "rank 3 gave up at step 7: disk full]");
+    assert_int_not_equal(
+        mpirun_self(GRID_RANKS, "mpi", "give-up-under-couriers", "30", text, sizeof text), 0);
+    expect_words(text, "[rank 0 ends with ERR_PEER: rank 0, barrier (tensor group of 2), step 0: "
+                       "rank 2 gave up at step 0: disk full]");
+}
+
+static void a_stopped_rank_of_a_group_ends_the_others_at_the_deadline(void **state)
+{
+    char text[16384];
+    assert_int_not_equal(
+        mpirun_self(GRID_RANKS, "mpi", "stopped-in-groups", "1", text, sizeof text), 0);
+    expect_words(text,
+                 " group of 2), step 7: rank 3 made no progress for 1 s; it was last heard of "
+                 "at step 7"); // of ranks 1 and 2, whoever is first
+}
+
 int main(int count, char **arguments)
 {
     if (count == 5 && !strcmp(arguments[1], "rank"))
@@ -209,6 +331,10 @@ int main(int count, char **arguments)
         cmocka_unit_test(signs_of_life_put_off_the_deadline),
         cmocka_unit_test(memory_that_one_rank_lacks_fails_all),
         cmocka_unit_test(different_operations_are_told),
+        cmocka_unit_test(every_operation_over_groups),
+        cmocka_unit_test(three_groups_at_once),
+        cmocka_unit_test(a_rank_that_gives_up_ends_the_waits_in_other_groups),
+        cmocka_unit_test(a_stopped_rank_of_a_group_ends_the_others_at_the_deadline),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 // and checks how each rank ends when one of them is killed, stopped, gives up or leaves.
 #define _GNU_SOURCE
 #include "exercise.h"
+#include "grid.h"
 #include "scenarios.h"
 
 #include "base/clock.h"
@@ -376,6 +377,75 @@ static void windows_give_their_pages_back(void **state)
     end_job(&job);
 }
 
+static void every_operation_over_groups(void **state)
+{
+    rank_result results[MAX_RANKS];
+    uint64_t digests[MAX_RANKS];
+    char want[GRID_RANKS + 1][64];
+    job job;
+    for (int ranks = 1; ranks <= GRID_RANKS; ranks++) {
+        run_threads(ranks, 30, digest_of_threads, digests, results);
+        snprintf(want[ranks], sizeof want[ranks], "%d: %016llx ", ranks,
+                 (unsigned long long)digests[0]);
+    }
+    start_job(&job, GRID_RANKS, true, "groups", "30");
+    wait_for(&job, GRID_RANKS);
+    for (int r = 0; r < GRID_RANKS; r++) {
+        for (int ranks = 1; ranks <= GRID_RANKS; ranks++)
+            if (ranks != (r == 2 ? 3 : 0)) // which is in no group of 3
+                expect_text(&job, r, want[ranks]);
+        expect_text(&job, r, " OK");
+    }
+    end_job(&job);
+}
+
+static void three_groups_at_once(void **state)
+{
+    job job;
+    start_job(&job, GRID_RANKS, true, "interleaved", "30");
+    wait_for(&job, GRID_RANKS);
+    for (int r = 0; r < GRID_RANKS; r++)
+        expect_text(&job, r, "OK");
+    end_job(&job);
+}
+
+// Rank 0 has no group with rank 3: it waits for rank 1, which waits for that one.
+static void a_killed_rank_ends_the_waits_in_other_groups(void **state)
+{
+    job job;
+    zr_local_failure failure;
+    start_job(&job, GRID_RANKS, true, "killed in groups", "60");
+    wait_for(&job, GRID_RANKS);
+    static const char *const groups[] = {"tensor", "data", "tensor"};
+    for (int r = 0; r < 3; r++) {
+        char want[160];
+        snprintf(want, sizeof want,
+                 "ERR_PEER: rank %d, barrier (%s group of 2), step 41: rank 3 was killed by signal "
+                 "9 (Killed) at step 41",
+                 r, groups[r]);
+        expect_text(&job, r, want);
+    }
+    assert_true(zr_local_host_failure(&job.host, &failure));
+    assert_int_equal(failure.rank, 3);
+    assert_int_equal(zr_local_host_status(&job.host, 0).step, 41);
+    end_job(&job);
+}
+
+static void groups_give_their_pages_back(void **state)
+{
+    job job;
+    char path[64];
+    struct stat found;
+    start_job(&job, GRID_RANKS, true, "groups in turn", "60");
+    snprintf(path, sizeof path, "/proc/self/fd/%d", job.host.memfd);
+    wait_for(&job, GRID_RANKS);
+    for (int r = 0; r < GRID_RANKS; r++)
+        expect_text(&job, r, "OK");
+    assert_int_equal(stat(path, &found), 0);
+    assert_true(found.st_blocks * 512 < 4 << 20); // of 160 x 800 KiB
+    end_job(&job);
+}
+
 int main(int count, char **arguments)
 {
     if (count == 4 && !strcmp(arguments[1], "child"))
@@ -398,6 +468,10 @@ int main(int count, char **arguments)
         cmocka_unit_test(a_memory_limit_of_one_rank_fails_all),
         cmocka_unit_test(a_second_opening_is_refused),
         cmocka_unit_test(windows_give_their_pages_back),
+        cmocka_unit_test(every_operation_over_groups),
+        cmocka_unit_test(three_groups_at_once),
+        cmocka_unit_test(a_killed_rank_ends_the_waits_in_other_groups),
+        cmocka_unit_test(groups_give_their_pages_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

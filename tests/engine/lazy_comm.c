@@ -420,6 +420,7 @@ static void open_job(const zr_version_ops *versions, bool shares, zero_comm **co
         *comms[r] = (zero_comm){.ops = &lazy_ops,
                                 .versions = versions,
                                 .rank = r,
+                                .job = comms[r],
                                 .size = LAZY_RANKS,
                                 .machine_ranks = shares ? LAZY_RANKS : 0,
                                 .impl = job};
