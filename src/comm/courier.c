@@ -57,7 +57,8 @@ static void carry(void *argument)
     note(comm, ZR_COURIER_THREAD, true);
     zero_status status = courier->failed; // only this thread writes it
     if (status == ZERO_OK)
-        status = zr_comm_carry_out(handle, &courier->error);
+        // The own thread may be waiting in another group, and is told together with all others.
+        status = zr_comm_settle(comm, zr_comm_carry_out(handle, &courier->error), &courier->error);
     // This comes before the own thread is told, because that one may then start another operation.
     note(comm, ZR_COURIER_THREAD, false);
     pthread_mutex_lock(&courier->lock);

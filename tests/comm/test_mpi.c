@@ -144,6 +144,26 @@ static zero_status give_up_under_couriers(zero_comm *comm, zero_error *error)
     return status;
 }
 
+// Ranks 1 and 3 sum different operands, in their couriers; their own threads wait for the others.
+static zero_status mismatch_under_couriers(zero_comm *comm, zero_error *error)
+{
+    grid grid;
+    zr_window window;
+    zr_handle handle;
+    static float sum[4096];
+    const zr_sum_target to = {.data = sum, .dtype = ZERO_F32};
+    ZERO_TRY(grid_open(comm, &grid, error));
+    ZERO_TRY(zr_comm_overlap(grid.data, error));
+    ZERO_TRY(
+        zr_window_create(grid.data, ZR_WINDOW_SYMMETRIC, 2 * sizeof sum, 1, NULL, &window, error));
+    if (comm->rank % 2)
+        ZERO_TRY(zr_comm_start(&window, ZERO_COMM_reduce_scatter, 0, 0, comm->rank == 1 ? 16 : 32,
+                               ZERO_F32, &to, &handle, error));
+    if (comm->rank == 0)
+        zr_sleep_seconds(5);
+    return zr_comm_barrier(comm, error);
+}
+
 static const struct {
     const char *name;
     zero_status (*run)(zero_comm *comm, zero_error *error);
@@ -160,6 +180,7 @@ static const struct {
     {.name = "give-up-in-groups", .run = give_up_in_groups},
     {.name = "stopped-in-groups", .run = be_stopped_in_groups},
     {.name = "give-up-under-couriers", .run = give_up_under_couriers},
+    {.name = "mismatch-under-couriers", .run = mismatch_under_couriers},
 };
 
 static int run_rank(const char *kind, const char *scenario, const char *timeout)
@@ -303,6 +324,15 @@ static void a_rank_that_gives_up_ends_the_waits_in_other_groups(void **state)
                        "rank 2 gave up at step 0: disk full]");
 }
 
+static void a_failure_of_a_courier_ends_the_waits_of_all(void **state)
+{
+    char text[16384];
+    assert_int_not_equal(
+        mpirun_self(GRID_RANKS, "mpi", "mismatch-under-couriers", "30", text, sizeof text), 0);
+    expect_words(text, "[rank 2 ends with ERR_PEER: rank 2, barrier, step 0: rank 1 gave up at "
+                       "step 0: rank 1, reduce_scatter (data group of 2), step 0: MPI says: ");
+}
+
 static void a_stopped_rank_of_a_group_ends_the_others_at_the_deadline(void **state)
 {
     char text[16384];
@@ -334,6 +364,7 @@ int main(int count, char **arguments)
         cmocka_unit_test(every_operation_over_groups),
         cmocka_unit_test(three_groups_at_once),
         cmocka_unit_test(a_rank_that_gives_up_ends_the_waits_in_other_groups),
+        cmocka_unit_test(a_failure_of_a_courier_ends_the_waits_of_all),
         cmocka_unit_test(a_stopped_rank_of_a_group_ends_the_others_at_the_deadline),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
