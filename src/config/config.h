@@ -10,6 +10,7 @@
 #ifndef ZR_CONFIG_CONFIG_H
 #define ZR_CONFIG_CONFIG_H
 
+#include "config/config_facts.h"
 #include "config/config_offload.h"
 #include "config/elastic.h"
 #include "config/keys.h"
@@ -20,6 +21,7 @@
 #include <zero/tensor.h>
 
 #define ZR_CONFIG_MAX_BYTES ((size_t)64 << 20)
+#define ZR_CONFIG_MOST_TENSOR 65536 // ranks, or slices, of a model
 
 typedef enum zr_origin {
     ZR_FROM_DEFAULT, // DeepSpeed's default, because nobody gave a value
@@ -40,7 +42,16 @@ typedef struct zr_setting { // one for each row of the key table
 typedef struct zr_config {
     char *name;           // name of the file, for messages
     zr_setting *settings; // (zr_key_count())
-    int ranks;            // number of data-parallel ranks
+    // The ranks of the job are a grid of data and tensor ranks: rank = data rank x tensor + tensor
+    // rank. Tensor ranks compute one model together, data ranks share a batch.
+    int world;  // ranks of the job
+    int tensor; // tensor ranks; 1: none. It divides world
+    int ranks;  // data ranks: world / tensor
+    // Slices into which a model is cut, whoever computes them: a multiple of `tensor`; 1: none.
+    int64_t exact_tensor;
+    bool exact_tensor_said;     // the bits are those of any number of tensor ranks that divides it
+    bool sequence_parallel;     // tensor ranks divide rows where they need no others
+    bool partition_activations; // tensor ranks divide activation checkpoints
 
     int64_t stage;                                  // 0..3
     int64_t train_batch, micro_batch, accumulation; // samples: train = micro x accumulation x ranks
@@ -69,18 +80,6 @@ typedef struct zr_config {
 
     bool adam_w_mode; // as given; optimizer.kind already includes it
 } zr_config;
-
-typedef struct zr_config_facts { // what the file cannot know
-    int ranks;
-    int64_t micro_batch;  // used if neither file nor flags settle it; 0: that is an error
-    int64_t total_steps;  // updates of the whole run; 0: unknown
-    int64_t warmup_steps; // for "auto" and the program's schedule; 0: a twentieth of total_steps
-    int64_t hidden;       // width of the model, for "auto" bucket sizes; 0: DeepSpeed's default
-    // The program's learning rate for this model; 0: the optimizer's own default.
-    double lr;
-    // What precision "auto" means here: BF16 if the processor has instructions for it, else F32.
-    zero_dtype auto_dtype;
-} zr_config_facts;
 
 // Parses text[0..length), which is JSON with comments and trailing commas; NULL is an empty
 // configuration. Messages call the file `name`. Returns ZERO_ERR_CONFIG with name:line:column for
@@ -119,8 +118,16 @@ zero_status zr_config_resolve(zr_config *config, const zr_config_facts *facts,
 // takes beta1 out of [0, 1) within the first `updates` updates.
 zero_status zr_config_check_length(const zr_config *config, int64_t updates, zero_error *error);
 
-// Fills `elastic` if the configuration asks for it, to learn which numbers of ranks it allows. It
-// may be called before resolve.
+// Fills world, tensor, ranks and exact_tensor from the keys, the flags and the facts. It may be
+// called before resolve, once the flags are put in; with facts->world 0, world and ranks stay 0.
+// Returns ZERO_ERR_CONFIG or ZERO_ERR_USAGE, with the numbers, if they contradict each other.
+zero_status zr_config_find_ranks(zr_config *config, const zr_config_facts *facts,
+                                 zero_error *error);
+// Returns the micro-batch for a configuration that names none, once find_ranks has been called; 0:
+// the facts do not say it.
+int64_t zr_config_usual_micro_batch(const zr_config *config, const zr_config_facts *facts);
+// Fills `elastic` if the configuration asks for it, to learn which numbers of data ranks it allows.
+// It may be called before resolve, once find_ranks has been called.
 zero_status zr_config_find_elastic(zr_config *config, zero_error *error);
 
 // Sets an integer key that has a field, after resolve, once the program knows enough to choose its

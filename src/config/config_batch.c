@@ -1,8 +1,10 @@
 // Solves train_batch_size = train_micro_batch_size_per_gpu x gradient_accumulation_steps x ranks,
-// by DeepSpeed's rules.
+// by DeepSpeed's rules. Tensor ranks compute the same samples together, so the ranks that count are
+// the data ranks.
 #include "config/settings.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 #define T "train_batch_size"
 #define M "train_micro_batch_size_per_gpu"
@@ -18,31 +20,50 @@ static zero_status multiply(int64_t a, int64_t b, int64_t c, const char *name, i
     return ZERO_OK;
 }
 
-static zero_status check_sum(const zr_batch *b, int64_t ranks, const char *name, zero_error *error)
+zr_ranks_words zr_ranks_in_words(int64_t ranks, int64_t tensor)
+{
+    zr_ranks_words words = {.kind = tensor > 1 ? "data ranks" : "ranks"};
+    int at = snprintf(words.text, sizeof words.text, "%" PRId64 " %s", ranks, words.kind);
+    if (tensor > 1)
+        snprintf(words.text + at, sizeof words.text - (size_t)at,
+                 " (%" PRId64 " ranks, %" PRId64 " a model)", ranks * tensor, tensor);
+    return words;
+}
+
+typedef struct solving {
+    const char *name; // of the file
+    int64_t ranks, tensor;
+    zr_ranks_words words;
+    zero_error *error;
+} solving;
+
+static zero_status check_sum(const zr_batch *b, const solving *s)
 {
     int64_t product;
     if (b->micro < 1)
-        return zr_fail(error, ZERO_ERR_CONFIG,
-                       "%s: " T " %" PRId64 " over %" PRId64 " ranks and %" PRId64
-                       " micro-batches leaves " M " 0; at least %" PRId64 " samples are needed",
-                       name, b->train, ranks, b->accumulation,
-                       ranks * ZR_MIN(b->accumulation, INT64_MAX / ranks));
+        return zr_fail(s->error, ZERO_ERR_CONFIG,
+                       "%s: " T " %" PRId64 " over %s and %" PRId64 " micro-batches leaves " M
+                       " 0; at least %" PRId64 " samples are needed",
+                       s->name, b->train, s->words.text, b->accumulation,
+                       s->ranks * ZR_MIN(b->accumulation, INT64_MAX / s->ranks));
     if (b->accumulation < 1)
-        return zr_fail(error, ZERO_ERR_CONFIG,
-                       "%s: " T " %" PRId64 " with " M " %" PRId64 " on %" PRId64 " ranks leaves " A
-                       " 0",
-                       name, b->train, b->micro, ranks);
-    ZERO_TRY(multiply(b->micro, b->accumulation, ranks, name, &product, error));
-    if (b->train != product)
-        return zr_fail(error, ZERO_ERR_CONFIG,
-                       "%s: " T " is not " M " x " A " x ranks: %" PRId64 " != %" PRId64 "*%" PRId64
-                       "*%" PRId64,
-                       name, b->train, b->micro, b->accumulation, ranks);
-    return ZERO_OK;
+        return zr_fail(s->error, ZERO_ERR_CONFIG,
+                       "%s: " T " %" PRId64 " with " M " %" PRId64 " on %s leaves " A " 0", s->name,
+                       b->train, b->micro, s->words.text);
+    ZERO_TRY(multiply(b->micro, b->accumulation, s->ranks, s->name, &product, s->error));
+    if (b->train == product)
+        return ZERO_OK;
+    return zr_fail(s->error, ZERO_ERR_CONFIG,
+                   "%s: " T " is not " M " x " A " x %s: %" PRId64 " != %" PRId64 "*%" PRId64
+                   "*%" PRId64 "%s%s",
+                   s->name, s->words.kind, b->train, b->micro, b->accumulation, s->ranks,
+                   s->tensor > 1 ? ", on " : "", s->tensor > 1 ? s->words.text : "");
 }
 
-zero_status zr_batch_solve(zr_batch *b, int64_t ranks, const char *name, zero_error *error)
+zero_status zr_batch_solve(zr_batch *b, int64_t ranks, int64_t tensor, const char *name,
+                           zero_error *error)
 {
+    const solving s = {name, ranks, tensor, zr_ranks_in_words(ranks, tensor), error};
     if (!b->train && !b->micro)
         return zr_fail(error, ZERO_ERR_CONFIG, "%s: the batch is not determined: give " T " or " M,
                        name);
@@ -57,5 +78,11 @@ zero_status zr_batch_solve(zr_batch *b, int64_t ranks, const char *name, zero_er
         b->accumulation = ZR_MAX(b->accumulation, 1);
         ZERO_TRY(multiply(b->micro, b->accumulation, ranks, name, &b->train, error));
     }
-    return check_sum(b, ranks, name, error);
+    return check_sum(b, &s);
+}
+
+int64_t zr_config_usual_micro_batch(const zr_config *config, const zr_config_facts *facts)
+{
+    int64_t ranks = ZR_MAX(config->ranks, 1);
+    return facts->micro_batch ? facts->micro_batch : (facts->batch + ranks - 1) / ranks;
 }

@@ -27,6 +27,18 @@ static bool uses_nvme(const zr_offload_config *offload)
            offload->activation_checkpoint_tier == ZERO_TIER_nvme;
 }
 
+// Returns why there is nothing that tensor ranks could divide; NULL: they divide it.
+static const char *without_partners(const zr_config *config, bool checkpoints)
+{
+    if (config->tensor == 1)
+        return checkpoints
+                   ? "there are no tensor-parallel ranks, among which checkpoints could be "
+                     "divided"
+                   : "there are no tensor-parallel ranks, among which rows could be divided";
+    bool none = checkpoints && !config->offload.activation_checkpoints;
+    return none ? "activation_checkpointing.number_checkpoints keeps none" : NULL;
+}
+
 // Returns what else in the file leaves an honoured key nothing to do; NULL: nothing does.
 static const char *overruled(const zr_config *config, const zr_key *key)
 {
@@ -38,6 +50,10 @@ static const char *overruled(const zr_config *config, const zr_key *key)
         return "fp16.loss_scale fixes the scale";
     if (!strncmp(key->path, "aio.", 4) && !uses_nvme(&config->offload))
         return "nothing is offloaded to nvme";
+    bool partitions = !strcmp(key->path, "activation_checkpointing.partition_activations"),
+         by_rows = !strcmp(key->path, "libzero.sequence_parallel");
+    if ((partitions || by_rows) && json_is_true(zr_config_value(config, key->path)))
+        return without_partners(config, partitions);
     bool all = json_is_true(zr_config_value(config, "comms_logger.prof_all"));
     if (!strcmp(key->path, "comms_logger.prof_ops") && all &&
         json_array_size(zr_config_value(config, key->path)))

@@ -73,12 +73,41 @@ static zero_status read_version(const zr_config *config, zr_elastic_rule *rule, 
                                             : refuse(config, E "version", error, "0.1 or 0.2");
 }
 
+// Checks that the section means the same tensor ranks, and can count with them, as DeepSpeed does.
+static zero_status check_tensor(const zr_config *config, const zr_elastic_rule *rule,
+                                zero_error *error)
+{
+    static const char size[] = E "model_parallel_size", node[] = E "num_gpus_per_node";
+    int64_t tensor = config->tensor, said_size = integer(config, size),
+            node_ranks = integer(config, node);
+    if (said_size != tensor)
+        return zr_fail(error, ZERO_ERR_CONFIG,
+                       "%s: %s is %" PRId64 ", but a model has %" PRId64 " tensor rank%s "
+                       "(tensor_parallel.autotp_size, --tensor); expected %" PRId64,
+                       zr_setting_where(config, zr_config_at(config, size)).text, size, said_size,
+                       tensor, tensor == 1 ? "" : "s", tensor);
+    if (tensor > 1 && !rule->by_node)
+        return zr_fail(error, ZERO_ERR_CONFIG,
+                       "%s: elasticity.version 0.1 counts no tensor ranks, and a model has %" PRId64
+                       "; expected 0.2",
+                       zr_setting_where(config, zr_config_at(config, E "version")).text, tensor);
+    if (node_ranks % tensor)
+        return zr_fail(error, ZERO_ERR_CONFIG,
+                       "%s: %s: found %" PRId64 ", expected a multiple of the %" PRId64
+                       " tensor ranks of a model (%" PRId64 ", %" PRId64 ", ...)",
+                       zr_setting_where(config, zr_config_at(config, node)).text, node, node_ranks,
+                       tensor, tensor, 2 * tensor);
+    return ZERO_OK;
+}
+
+// The rule counts data ranks, the section all ranks. Dividing each number rounds down as DeepSpeed
+// does, which divides them by the ranks of a machine.
 static zero_status read_rule(const zr_config *config, zr_elastic_rule *rule, zero_error *error)
 {
+    int64_t tensor = config->tensor;
     *rule = (zr_elastic_rule){.most_samples = integer(config, E "max_train_batch_size"),
                               .min_ranks = integer(config, E "min_gpus"),
                               .max_ranks = integer(config, E "max_gpus"),
-                              .node_ranks = integer(config, E "num_gpus_per_node"),
                               .prefer_larger = is_set(config, E "prefer_larger_batch")};
     if (!rule->most_samples)
         return refuse(config, E "max_train_batch_size", error, "the largest batch, in samples");
@@ -86,12 +115,10 @@ static zero_status read_rule(const zr_config *config, zr_elastic_rule *rule, zer
     ZERO_TRY(read_version(config, rule, error));
     if (rule->max_ranks < rule->min_ranks)
         return refuse(config, E "max_gpus", error, "no less than elasticity.min_gpus");
-    if (integer(config, E "model_parallel_size") > 1)
-        return zr_fail(
-            error, ZERO_ERR_UNSUPPORTED,
-            "%s: elasticity.model_parallel_size above 1 is refused: tensor parallelism is not "
-            "built yet",
-            zr_setting_where(config, zr_config_at(config, E "model_parallel_size")).text);
+    ZERO_TRY(check_tensor(config, rule, error));
+    rule->min_ranks /= tensor;
+    rule->max_ranks /= tensor;
+    rule->node_ranks = integer(config, E "num_gpus_per_node") / tensor;
     return ZERO_OK;
 }
 
@@ -140,56 +167,57 @@ static zero_status check_batch_key(const zr_config *config, const char *path, in
     return ZERO_OK;
 }
 
-static zero_status refuse_ranks(const zr_config *config, int ranks, zero_error *error)
+static zero_status refuse_ranks(const zr_config *config, zero_error *error)
 {
     char list[512];
+    zr_ranks_words ranks = zr_ranks_in_words(config->ranks, config->tensor);
     const zr_elastic *elastic = config->elastic;
     zr_where where = zr_setting_where(config, zr_config_at(config, E "enabled"));
     zr_elastic_list(elastic, list, sizeof list);
     if (elastic->rule.by_node)
-        return zr_fail(error, ZERO_ERR_CONFIG,
-                       "%s: elasticity: %d ranks need more than max_train_batch_size %" PRId64
-                       " for one of the micro-batches; numbers of ranks that share %" PRId64
-                       " samples: %s",
-                       where.text, ranks, elastic->rule.most_samples, elastic->batch, list);
+        return zr_fail(
+            error, ZERO_ERR_CONFIG,
+            "%s: elasticity: %s need more than max_train_batch_size %" PRId64
+            " for one of the micro-batches; numbers of %s that share %" PRId64 " samples: %s",
+            where.text, ranks.text, elastic->rule.most_samples, ranks.kind, elastic->batch, list);
     return zr_fail(error, ZERO_ERR_CONFIG,
                    "%s: elasticity: a batch of %" PRId64
-                   " samples cannot be shared by %d ranks; numbers of ranks that can: %s",
-                   where.text, elastic->batch, ranks, list);
+                   " samples cannot be shared by %s; numbers of %s that can: %s",
+                   where.text, elastic->batch, ranks.text, ranks.kind, list);
 }
 
-static void tell(const zr_config *config, int ranks, const zr_elastic_batch *chosen,
-                 const zero_logger *logger)
+static void tell(const zr_config *config, const zr_elastic_batch *chosen, const zero_logger *logger)
 {
     char list[256];
+    zr_ranks_words ranks = zr_ranks_in_words(config->ranks, config->tensor);
     zr_elastic_list(config->elastic, list, sizeof list);
     if (chosen->other)
         zr_log(logger, ZERO_LOG_WARNING,
-               "%s: elasticity: %d ranks cannot share the batch of %" PRId64
+               "%s: elasticity: %s cannot share the batch of %" PRId64
                " samples and take one of %" PRId64
                ": what they save goes on with the same batch alone; "
-               "numbers of ranks that can: %s",
-               zr_setting_where(config, zr_config_at(config, E "enabled")).text, ranks,
-               config->elastic->batch, chosen->train, list);
+               "numbers of %s that can: %s",
+               zr_setting_where(config, zr_config_at(config, E "enabled")).text, ranks.text,
+               config->elastic->batch, chosen->train, ranks.kind, list);
     zr_log(logger, ZERO_LOG_INFO,
            "batch %" PRId64 " = micro-batch %" PRId64 " x accumulation %" PRId64
-           " x %d ranks (elasticity; numbers of ranks: %s)",
-           chosen->train, chosen->micro, chosen->accumulation, ranks, list);
+           " x %s (elasticity; numbers of %s: %s)",
+           chosen->train, chosen->micro, chosen->accumulation, ranks.text, ranks.kind, list);
 }
 
-zero_status zr_config_settle_elastic(zr_config *config, int ranks, const zero_logger *logger,
+zero_status zr_config_settle_elastic(zr_config *config, const zero_logger *logger,
                                      zero_error *error)
 {
     zr_elastic_batch chosen;
     ZERO_TRY(zr_config_find_elastic(config, error));
     if (!config->elastic)
         return ZERO_OK;
-    if (!zr_elastic_share(config->elastic, ranks, &chosen))
-        return refuse_ranks(config, ranks, error);
+    if (!zr_elastic_share(config->elastic, config->ranks, &chosen))
+        return refuse_ranks(config, error);
     const int64_t values[] = {chosen.train, chosen.micro, chosen.accumulation};
     for (int i = 0; i < ZR_COUNT(batch_keys); i++)
         ZERO_TRY(check_batch_key(config, batch_keys[i], values[i], logger, error));
-    tell(config, ranks, &chosen, logger);
+    tell(config, &chosen, logger);
     for (int i = 0; i < ZR_COUNT(batch_keys); i++)
         ZERO_TRY(zr_setting_put(zr_config_at(config, batch_keys[i]), json_integer(values[i]),
                                 ZR_FROM_PROGRAM, error));

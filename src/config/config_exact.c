@@ -1,25 +1,25 @@
-// Checks what libzero.exact_world requires of the other settings. Micro-batch k of rank r is number
-// g = k*N + r of a step on N ranks, and the gradients of all numbers are summed along one binary
-// tree over the bits of g, whose low bits are the rank. So N and the number K of micro-batches must
-// be powers of two, a micro-batch must have the same samples at any N, and no sum may be rounded
-// before the end.
+// Checks what libzero.exact_world requires of the other settings. Micro-batch k of data rank r is
+// number g = k*N + r of a step on N of them, and the gradients of all numbers are summed along one
+// binary tree over the bits of g, whose low bits are the rank. So N and the number K of
+// micro-batches must be powers of two, a micro-batch must have the same samples at any N, and no
+// sum may be rounded before the end.
 #include "config/settings.h"
 
 static zero_status check_counts(const zr_config *config, zero_error *error)
 {
     zr_where where = zr_setting_where(config, zr_config_at(config, "libzero.exact_world"));
+    zr_ranks_words words = zr_ranks_in_words(config->ranks, config->tensor);
     if (!ZR_IS_POWER_OF_TWO(config->ranks))
         return zr_fail(
             error, ZERO_ERR_CONFIG,
-            "%s: libzero.exact_world on %d ranks: found %d, expected a power of two (1, 2, 4, ...)",
-            where.text, config->ranks, config->ranks);
+            "%s: libzero.exact_world on %s: found %d, expected a power of two (1, 2, 4, ...)",
+            where.text, words.text, config->ranks);
     if (!ZR_IS_POWER_OF_TWO(config->accumulation))
         return zr_fail(error, ZERO_ERR_CONFIG,
                        "%s: libzero.exact_world with gradient_accumulation_steps %lld (a batch of "
-                       "%lld = %lld x %lld x %d ranks): expected a power of two (1, 2, 4, ...)",
+                       "%lld = %lld x %lld x %s): expected a power of two (1, 2, 4, ...)",
                        where.text, (long long)config->accumulation, (long long)config->train_batch,
-                       (long long)config->micro_batch, (long long)config->accumulation,
-                       config->ranks);
+                       (long long)config->micro_batch, (long long)config->accumulation, words.text);
     return ZERO_OK;
 }
 
@@ -32,11 +32,12 @@ static zero_status check_micro_batch(const zr_config *config, zero_error *error)
         return ZERO_OK;
     return zr_fail(error, ZERO_ERR_CONFIG,
                    "%s: libzero.exact_world needs train_micro_batch_size_per_gpu (--micro-batch): "
-                   "it was not given, and the %lld that follow from %d ranks "
+                   "it was not given, and the %lld that follow from %s "
                    "would be others on others; with train_batch_size in addition one file serves "
                    "any number of ranks",
                    zr_setting_where(config, zr_config_at(config, "libzero.exact_world")).text,
-                   (long long)config->micro_batch, config->ranks);
+                   (long long)config->micro_batch,
+                   zr_ranks_in_words(config->ranks, config->tensor).text);
 }
 
 static zero_status check_type(const zr_config *config, const char *path, bool given,

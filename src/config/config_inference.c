@@ -10,6 +10,7 @@
 static const char *const read_too[] = {
     // A dot at the end means the whole section.
     "libzero.dtype",
+    "libzero.exact_tensor",
     "fp16.enabled",
     "bf16.enabled",
     "data_types.param_dtype",

@@ -19,9 +19,9 @@ static zero_status resolve_batch(zr_config *config, const zr_config_facts *facts
     zr_batch batch = {batch_value(config, batch_keys[0]), batch_value(config, batch_keys[1]),
                       batch_value(config, batch_keys[2])};
     if (!batch.train && !batch.micro)
-        batch.micro = facts->micro_batch;
+        batch.micro = zr_config_usual_micro_batch(config, facts);
     const zr_batch given = batch;
-    ZERO_TRY(zr_batch_solve(&batch, facts->ranks, config->name, error));
+    ZERO_TRY(zr_batch_solve(&batch, config->ranks, config->tensor, config->name, error));
     const int64_t solved[] = {batch.train, batch.micro, batch.accumulation};
     for (int i = 0; i < ZR_COUNT(batch_keys); i++)
         if (batch_value(config, batch_keys[i]) != solved[i])
@@ -29,8 +29,9 @@ static zero_status resolve_batch(zr_config *config, const zr_config_facts *facts
                                     ZR_FROM_PROGRAM, error));
     if (!given.train || !given.micro || !given.accumulation)
         zr_log(logger, ZERO_LOG_INFO,
-               "batch %" PRId64 " = micro-batch %" PRId64 " x accumulation %" PRId64 " x %d ranks",
-               batch.train, batch.micro, batch.accumulation, facts->ranks);
+               "batch %" PRId64 " = micro-batch %" PRId64 " x accumulation %" PRId64 " x %s",
+               batch.train, batch.micro, batch.accumulation,
+               zr_ranks_in_words(config->ranks, config->tensor).text);
     return ZERO_OK;
 }
 
@@ -57,9 +58,8 @@ static void fill_field(zr_config *config, const zr_key *key, const json_t *value
         *(int *)field = choice_index(key, json_string_value(value));
 }
 
-static void fill_fields(zr_config *config, int ranks)
+static void fill_fields(zr_config *config)
 {
-    config->ranks = ranks;
     for (int i = 0; i < zr_key_count(); i++) {
         const zr_key *key = zr_key_at(i);
         if (key->field && config->settings[i].value && zr_key_applies(key, config))
@@ -220,23 +220,25 @@ static void report_decay(const zr_config *config, const zero_logger *logger)
 zero_status zr_config_resolve(zr_config *config, const zr_config_facts *facts,
                               const zero_logger *logger, zero_error *error)
 {
-    if (facts->ranks < 1)
+    if (facts->world < 1)
         return zr_fail(error, ZERO_ERR_USAGE,
-                       "a configuration for %d ranks: at least one is needed", facts->ranks);
+                       "a configuration for %d ranks: at least one is needed", facts->world);
     warn_renamed(config, logger);
     ZERO_TRY(zr_config_refuse(config, error));
     ZERO_TRY(zr_config_settle_kinds(config, error));
-    ZERO_TRY(zr_config_settle_elastic(config, facts->ranks, logger, error));
+    ZERO_TRY(zr_config_find_ranks(config, facts, error));
+    ZERO_TRY(zr_config_settle_elastic(config, logger, error));
     ZERO_TRY(resolve_batch(config, facts, logger, error));
     ZERO_TRY(zr_config_settle_precision(config, facts, logger, error));
     ZERO_TRY(zr_config_settle_values(config, facts, logger, error));
-    fill_fields(config, facts->ranks);
+    fill_fields(config);
     ZERO_TRY(fill_betas(config, error));
     ZERO_TRY(check_optimizer(config, error));
     ZERO_TRY(check_schedule(config, logger, error));
     ZERO_TRY(zr_config_fill_precision(config, logger, error));
     ZERO_TRY(zr_config_fill_profilers(config, error));
     ZERO_TRY(zr_config_fill_offload(config, error));
+    ZERO_TRY(zr_config_fill_tensor(config, error));
     ZERO_TRY(zr_config_check_exact(config, error));
     zr_config_report_idle(config, logger);
     report_decay(config, logger);

@@ -1,6 +1,6 @@
 // Elasticity: one global batch that many numbers of ranks can share, so that a run can change its
-// number of ranks and keep its batch. These are pure functions, which compute what DeepSpeed 0.19.6
-// does (0.19.8 has removed the section).
+// number of ranks and keep its batch. Ranks are data ranks here. These are pure functions, which
+// compute what DeepSpeed 0.19.6 does (0.19.8 has removed the section).
 //
 //   version 0.1   N ranks can share a batch B if some micro-batch m of the list has m x N
 //                 dividing B. Candidates for B are each m and the least common multiple of all,
@@ -22,7 +22,7 @@ typedef struct zr_elastic_rule { // the section's keys
     int64_t most_samples;        // max_train_batch_size
     int64_t micros[ZR_ELASTIC_MOST_MICROS];
     int micro_count;
-    int64_t min_ranks, max_ranks; // min_gpus, max_gpus
+    int64_t min_ranks, max_ranks; // min_gpus, max_gpus; max_ranks may be 0
     int64_t node_ranks;           // num_gpus_per_node; of version 0.2
     bool prefer_larger;
 } zr_elastic_rule;

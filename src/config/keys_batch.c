@@ -72,7 +72,7 @@ const zr_key zr_keys_batch[] = {
      .standard = "fp32",
      .nullable = true,
      .treatment = ZR_KEY_NO_EFFECT,
-     .reason = "there is no sequence parallelism here",
+     .reason = "sums of slices are fp32; 16 bits are refused where a model has slices",
      .help = "type of sequence-parallel messages"},
     {.path = "managed_gradient_accumulation",
      .type = ZR_KEY_BOOL,
@@ -203,6 +203,23 @@ const zr_key zr_keys_batch[] = {
      .help = "losses and weights are the same bits on 1, 2, 4, ... ranks, at the same "
              "train_batch_size, micro-batch and threads a rank: gradients "
              "are fp32 until their sum is complete, and summed along one tree; docs/exactness.md"},
+    {.path = "libzero.exact_tensor",
+     .type = ZR_KEY_INT,
+     .standard = "null",
+     .nullable = true,
+     .above = true,
+     .most = ZR_CONFIG_MOST_TENSOR,
+     .help = "slices into which the model is cut, a power of two: losses and weights are the same "
+             "bits on any number of tensor ranks that divides it; null: as many as there are "
+             "tensor ranks, and other bits on others"},
+    {.path = "libzero.sequence_parallel",
+     .type = ZR_KEY_BOOL,
+     .standard = "null",
+     .nullable = true,
+     .field = offsetof(zr_config, sequence_parallel),
+     .help =
+         "tensor ranks divide the rows of the residual stream, norms and dropout, as Megatron's "
+         "sequence parallelism does (--sequence-parallel); null: false"},
     {.path = "libzero.schedule_from_one",
      .type = ZR_KEY_BOOL,
      .standard = "false",

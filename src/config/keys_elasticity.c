@@ -49,7 +49,10 @@ const zr_key zr_keys_elasticity[] = {
      .standard = "1",
      .above = true,
      .needs = ELASTICITY,
-     .help = "ranks of one model; above 1 is refused: tensor parallelism is not built yet"},
+     .most = ZR_ELASTIC_MOST_SAMPLES,
+     .help =
+         "ranks of one model; it must equal the tensor ranks (tensor_parallel.autotp_size), and "
+         "above 1 it needs version 0.2"},
     {.path = "elasticity.min_time",
      .type = ZR_KEY_INT,
      .standard = "0",

@@ -1,4 +1,4 @@
-// Rows of what is not built (pipelines, tensor parallelism and others), and of what DeepSpeed
+// Rows of what is not built (pipelines and others), and of what DeepSpeed
 // itself has removed.
 #include "config/config.h"
 
@@ -43,13 +43,6 @@ const zr_key zr_keys_unbuilt[] = {
      .treatment = ZR_KEY_NO_EFFECT,
      .reason = NO_PIPELINE,
      .help = "partition the gradients that stages send"},
-    {.path = "tensor_parallel.autotp_size",
-     .type = ZR_KEY_INT,
-     .standard = "0",
-     .treatment = ZR_KEY_REFUSED,
-     .allowed = "0|1",
-     .reason = "tensor parallelism is not built yet",
-     .help = "ranks that share each layer"},
     {.path = "compile",
      .type = ZR_KEY_OBJECT,
      .nullable = true,

@@ -43,14 +43,15 @@ void zr_key_list_parameters(const char *prefix, int kind, zr_buffer *out);
 typedef struct zr_batch { // 0: not given
     int64_t train, micro, accumulation;
 } zr_batch;
-// Fills in what is not given, by DeepSpeed's rules. Returns ZERO_ERR_CONFIG, with the arithmetic,
-// if they cannot be met. `name` is the file's name.
-zero_status zr_batch_solve(zr_batch *batch, int64_t ranks, const char *name, zero_error *error);
+// Fills in what is not given, by DeepSpeed's rules, for `ranks` data ranks of `tensor` ranks each.
+// Returns ZERO_ERR_CONFIG, with the arithmetic, if they cannot be met. `name` is the file's name.
+zero_status zr_batch_solve(zr_batch *batch, int64_t ranks, int64_t tensor, const char *name,
+                           zero_error *error);
 
-// The steps of resolving, in this order, each with its file. The batch arithmetic comes after
-// elasticity.
+// The steps of resolving, in this order, each with its file; zr_config_find_ranks comes before the
+// second. The batch arithmetic comes after elasticity.
 // config_elastic.c
-zero_status zr_config_settle_elastic(zr_config *config, int ranks, const zero_logger *logger,
+zero_status zr_config_settle_elastic(zr_config *config, const zero_logger *logger,
                                      zero_error *error);
 // config_refuse.c
 zero_status zr_config_refuse(const zr_config *config, zero_error *error);
@@ -68,6 +69,8 @@ zero_status zr_config_fill_precision(zr_config *config, const zero_logger *logge
 zero_status zr_config_fill_offload(zr_config *config, zero_error *error);
 // config_profilers.c
 zero_status zr_config_fill_profilers(zr_config *config, zero_error *error);
+// config_tensor.c
+zero_status zr_config_fill_tensor(zr_config *config, zero_error *error);
 // config_exact.c
 zero_status zr_config_check_exact(const zr_config *config, zero_error *error);
 // config_effect.c

@@ -36,19 +36,20 @@ static bool makes(const zr_keep *keep, int64_t micro, int64_t times)
 }
 
 // `fitting` is the micro-batch that would be chosen if none were given.
-static zero_status refuse_batch(const zr_keep *keep, int64_t micro, int64_t fitting, int64_t times,
-                                zero_error *error)
+static zero_status refuse_batch(const zr_keep *keep, int tensor, int64_t micro, int64_t fitting,
+                                int64_t times, zero_error *error)
 {
     char number[40], way[160] = "";
+    zr_ranks_words ranks = zr_ranks_in_words(keep->ranks, tensor);
     if (makes(keep, fitting, times))
         snprintf(
             way, sizeof way,
             "; without --micro-batch (train_micro_batch_size_per_gpu) it is chosen to fit: %lld",
             (long long)fitting);
     return zr_fail(error, ZERO_ERR_CONFIG,
-                   "the run to go on with has steps of %lld samples; %d ranks with micro-batches "
+                   "the run to go on with has steps of %lld samples; %s with micro-batches "
                    "of %lld%s%s cannot make them%s",
-                   (long long)keep->before->batch, keep->ranks, (long long)micro,
+                   (long long)keep->before->batch, ranks.text, (long long)micro,
                    times ? ", gradient_accumulation_steps " : "",
                    times ? number_text(times, number) : "", way);
 }
@@ -88,10 +89,11 @@ static zero_status keep_batch(const zr_keep *keep, zr_config *config, int64_t ch
     int64_t fitting = fit_micro_batch(keep, times);
     micro = micro ? micro : fitting;
     if (!makes(keep, micro, times))
-        return refuse_batch(keep, micro, fitting, times, error);
+        return refuse_batch(keep, config->tensor, micro, fitting, times, error);
     zr_log(logger, restarted ? ZERO_LOG_WARNING : ZERO_LOG_INFO,
-           "%lld ranks%s%s: %lld micro-batches of %lld each, so that a step keeps its %lld samples",
-           (long long)ranks, ranks == keep->before->ranks ? "" : " instead of ",
+           "%s%s%s: %lld micro-batches of %lld each, so that a step keeps its %lld samples",
+           zr_ranks_in_words(ranks, config->tensor).text,
+           ranks == keep->before->ranks ? "" : " instead of ",
            ranks == keep->before->ranks ? "" : number_text(keep->before->ranks, number),
            (long long)(batch / (ranks * micro)), (long long)micro, (long long)batch);
     ZERO_TRY(zr_config_override(config, "train_batch_size", number_text(batch, number), "--resume",

@@ -8,7 +8,7 @@
 
 typedef struct zr_keep {
     const zr_run_before *before;
-    int ranks;
+    int ranks;      // data ranks, as those of `before`: a step is divided among them
     bool restarted; // by zero run, after a failure; then the number of micro-batches may change
 } zr_keep;
 

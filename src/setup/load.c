@@ -59,7 +59,7 @@ static zero_status read_config(const zero_comm *comm, const zr_load_options *opt
         .flags = flags.at,
         .flag_count = flags.count,
         .for_inference = true,
-        .facts = {.ranks = comm->size,
+        .facts = {.world = comm->size,
                   .micro_batch = 1,
                   .hidden = out->shape.width,
                   .auto_dtype = zr_default_dtype()},

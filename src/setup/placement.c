@@ -122,8 +122,9 @@ static zero_status try_placement(search *s, zr_placement *at, zero_error *error)
     const zr_config *config = s->question->config;
     bool travels = at->optimizer == ZERO_TIER_nvme || at->parameters == ZERO_TIER_nvme;
     int groups = travels && !was_said(config, SUB_GROUP) ? ZR_COUNT(sub_groups) : 1;
-    int tilings =
-        s->question->shape && !zr_tiling_was_said(config) && !config->exact_world ? ZR_TILINGS : 1;
+    bool open = s->question->shape && !zr_tiling_was_said(config) && !config->exact_world &&
+                config->exact_tensor == 1;
+    int tilings = open ? ZR_TILINGS : 1;
     for (at->tiles = 0; at->tiles < tilings; at->tiles++)
         for (int g = 0; g < groups; g++) {
             at->sub_group = sub_groups[g];

@@ -19,10 +19,10 @@ zero_status zr_resolve_text(const char *path, char **text, size_t *length, zero_
     return ZERO_ERR_CONFIG;
 }
 
-zr_config_facts zr_resolve_facts(int ranks, int64_t parameters, int64_t total_steps)
+zr_config_facts zr_resolve_facts(int world, int64_t parameters, int64_t total_steps)
 {
     return (zr_config_facts){
-        .ranks = ranks,
+        .world = world,
         .total_steps = total_steps,
         .warmup_steps = total_steps ? zr_default_warmup(total_steps) : 0,
         .lr = zr_default_lr(parameters),
@@ -37,6 +37,7 @@ static zero_status put_flags(zr_resolution *how, zr_config *config, zero_error *
         ZERO_TRY(zr_config_override(config, flag->key, flag->value, flag->flag, how->strict,
                                     how->logger, error));
     }
+    ZERO_TRY(zr_config_find_ranks(config, &how->facts, error));
     return how->amend ? how->amend(how, config, error) : ZERO_OK;
 }
 
@@ -59,12 +60,26 @@ zero_status zr_resolve_read(zr_resolution *how, zr_config **out, zero_error *err
     return status;
 }
 
+// The one place that refuses tensor parallelism, after all that is wrong in itself.
+static zero_status refuse_slices(const zr_config *config, zero_error *error)
+{
+    if (config->exact_tensor == 1)
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_UNSUPPORTED,
+                   "%s: a model of %lld slices on %d tensor rank%s (--tensor, "
+                   "tensor_parallel.autotp_size, libzero.exact_tensor): tensor parallelism is not "
+                   "built yet",
+                   config->name, (long long)config->exact_tensor, config->tensor,
+                   config->tensor == 1 ? "" : "s");
+}
+
 zero_status zr_resolve_finish(const zr_resolution *how, zr_config *config, zero_error *error)
 {
     const zero_logger *choices = how->quiet ? NULL : how->logger;
     if (!how->for_inference)
         ZERO_TRY(zr_config_defaults_apply(config, &how->facts, choices, error));
-    return zr_config_resolve(config, &how->facts, how->logger, error);
+    ZERO_TRY(zr_config_resolve(config, &how->facts, how->logger, error));
+    return refuse_slices(config, error);
 }
 
 zero_status zr_resolve(zr_resolution *how, zr_config **out, zero_error *error)

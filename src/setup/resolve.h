@@ -26,8 +26,8 @@ struct zr_resolution {
     bool quiet;         // does not print the program's own choices, only what "auto" means
     zr_config_facts facts;
     const zero_logger *logger; // NULL: nothing is printed
-    // Puts whatever else the caller wants into the configuration, after the flags; it may change
-    // the facts. NULL: nothing.
+    // Puts whatever else the caller wants into the configuration, after the flags, once its ranks
+    // are known (zr_config_find_ranks); it may change the facts. NULL: nothing.
     zero_status (*amend)(zr_resolution *how, zr_config *config, zero_error *error);
     void *user; // for amend
 };
@@ -36,15 +36,16 @@ struct zr_resolution {
 // NULL gives *text NULL. Returns ZERO_ERR_CONFIG if the path exists but cannot be a configuration.
 // The caller frees *text with zr_free.
 zero_status zr_resolve_text(const char *path, char **text, size_t *length, zero_error *error);
-// Returns the program's own facts for a training of `parameters` parameters from new weights;
-// total_steps 0: unknown.
-zr_config_facts zr_resolve_facts(int ranks, int64_t parameters, int64_t total_steps);
+// Returns the program's own facts for a training of `parameters` parameters from new weights by
+// `world` ranks; total_steps 0: unknown.
+zr_config_facts zr_resolve_facts(int world, int64_t parameters, int64_t total_steps);
 
 // Does both halves, one after the other. On failure *out is NULL.
 zero_status zr_resolve(zr_resolution *how, zr_config **out, zero_error *error);
 // First half: text, flags and what `amend` puts in. Everything may still be overridden.
 zero_status zr_resolve_read(zr_resolution *how, zr_config **out, zero_error *error);
-// Second half: defaults and fields. Afterwards the configuration is final.
+// Second half: defaults and fields. Afterwards the configuration is final. Returns
+// ZERO_ERR_UNSUPPORTED if it cuts a model into slices, which no engine can compute yet.
 zero_status zr_resolve_finish(const zr_resolution *how, zr_config *config, zero_error *error);
 
 zr_settings zr_settings_of(const zr_config *config, bool inference);

@@ -70,7 +70,7 @@ zero_status zr_tiling_choose(const zero_options *options, zr_config *config, zr_
                              zero_error *error)
 {
     int64_t choice = 0;
-    if (zr_tiling_was_said(config))
+    if (zr_tiling_was_said(config) || config->exact_tensor > 1)
         return ZERO_OK;
     ZERO_TRY(
         zr_comm_agree(options->comm, find_choice(options, config, shape, &choice, error), error));

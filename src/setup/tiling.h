@@ -18,7 +18,8 @@ bool zr_tiling_was_said(const zr_config *config); // Returns whether the file or
 // Collective; called before a model of the shape is built. If the whole model does not fit and the
 // configuration does not mention tiles, chooses and reports the fewest with which it fits, in the
 // configuration and in the shape. If it fits with none of them, the shape is unchanged. `options`
-// are those of the engine to be made; their model is not read.
+// are those of the engine to be made; their model is not read. The shape is unchanged, too, if the
+// model has slices, which cannot be cut into tiles.
 zero_status zr_tiling_choose(const zero_options *options, zr_config *config, zr_lm_config *shape,
                              zero_error *error);
 // Returns ZERO_ERR_CONFIG if the configuration asks for tiles that the model, already built, does

@@ -20,11 +20,15 @@ const char *zr_planner_model(const zr_planner *p)
     return p->options->new_spec ? p->options->new_spec : p->model_path;
 }
 
+int zr_planner_job(const zr_planner *p)
+{
+    return p->options->ranks > 0 ? p->options->ranks : p->config->tensor;
+}
+
 int zr_planner_threads(const zr_planner *p)
 {
-    return p->config->offload.automatic
-               ? ZR_MAX(zr_cpu_budget_get().allowed / ZR_MAX(p->options->ranks, 1), 1)
-               : 1;
+    return p->config->offload.automatic ? ZR_MAX(zr_cpu_budget_get().allowed / zr_planner_job(p), 1)
+                                        : 1;
 }
 
 static zero_status read_shape(zr_planner *p, zero_error *error)
@@ -49,32 +53,32 @@ static zero_status read_shape(zr_planner *p, zero_error *error)
     return zr_lm_create(&p->model_config, &p->model, error);
 }
 
-// Takes the number of ranks from elasticity, if the options do not give one.
+// Chooses the ranks of the job, if the options do not give them: the first number that elasticity
+// allows, or those of one model.
 static zero_status find_ranks(zr_resolution *how, zr_config *config, zero_error *error)
 {
-    const zero_plan_options *options = how->user;
     ZERO_TRY(zr_config_find_elastic(config, error));
-    if (config->elastic && !options->ranks && config->elastic->count)
-        how->facts.ranks = (int)config->elastic->ranks[0];
+    bool elastic = config->elastic && config->elastic->count;
+    if (!how->facts.world)
+        how->facts.world = config->tensor * (elastic ? (int)config->elastic->ranks[0] : 1);
     return ZERO_OK;
 }
 
 static zero_status resolve(zr_planner *p, zero_error *error)
 {
     const zero_plan_options *options = p->options;
-    int64_t parameters = zr_model_parameters(p->model), ranks = ZR_MAX(options->ranks, 1);
+    int64_t parameters = zr_model_parameters(p->model);
     char *text;
     zr_resolution how = {
         .name = options->config_path,
         .flags = options->overrides,
         .flag_count = options->override_count,
         .quiet = true,
-        .facts = zr_resolve_facts((int)ranks, parameters, ASSUMED_STEPS),
+        .facts = zr_resolve_facts(ZR_MAX(options->ranks, 0), parameters, ASSUMED_STEPS),
         .logger = &options->logger,
         .amend = find_ranks,
-        .user = (void *)options,
     };
-    how.facts.micro_batch = (zr_default_batch(parameters, p->seq) + ranks - 1) / ranks;
+    how.facts.batch = zr_default_batch(parameters, p->seq);
     how.facts.hidden = p->shape.width;
     ZERO_TRY(zr_resolve_text(options->config_path, &text, &how.length, error));
     how.text = text;
@@ -106,7 +110,7 @@ static zero_status choose_placement(const zr_planner *p, zr_placement_answer *an
                                     zero_error *error)
 {
     const zero_plan_options *options = p->options;
-    const zr_imagined_ranks ranks = {.count = ZR_MAX(options->ranks, 1), .memory = options->memory};
+    const zr_imagined_ranks ranks = {.count = zr_planner_job(p), .memory = options->memory};
     zero_options engine = {
         .model = p->model,
         .shape = {.seq = p->seq},
@@ -126,7 +130,7 @@ static zero_status plan_automatic(const zr_planner *p, zr_buffer *out, zero_erro
     ZERO_TRY(choose_placement(p, &answer, error));
     if (p->options->json) {
         zr_buffer_printf(out, "{\"parameters\":%lld,\"ranks\":%d,\"micro_batch\":%lld,",
-                         (long long)zr_model_parameters(p->model), ZR_MAX(p->options->ranks, 1),
+                         (long long)zr_model_parameters(p->model), zr_planner_job(p),
                          (long long)p->config->micro_batch);
         zr_placement_json(&answer, out);
         zr_buffer_printf(out, ",\n\"settings\":");

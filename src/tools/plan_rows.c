@@ -83,13 +83,13 @@ int zr_planner_ranks(const zr_planner *p, int out[ZR_PLANNER_USUAL])
 {
     static const int usual[ZR_PLANNER_USUAL] = {1, 2, 4, 8, 16, 64};
     const zr_elastic *elastic = p->config->elastic;
-    int count = zr_planner_is_limited(p) ? ZR_PLANNER_USUAL : 4;
+    int count = zr_planner_is_limited(p) ? ZR_PLANNER_USUAL : 4, tensor = p->config->tensor;
     if (elastic && !p->options->ranks)
         count = ZR_MIN(count, elastic->count);
     for (int i = 0; i < count; i++)
         out[i] = p->options->ranks ? p->options->ranks
-                 : elastic         ? (int)ZR_MIN(elastic->ranks[i], INT32_MAX)
-                                   : usual[i];
+                 : elastic         ? (int)ZR_MIN(elastic->ranks[i] * tensor, INT32_MAX)
+                                   : usual[i] * tensor;
     return p->options->ranks ? 1 : count;
 }
 
@@ -97,7 +97,7 @@ int64_t zr_planner_batch(const zr_planner *p, int ranks)
 {
     zr_elastic_batch shared = {.micro = p->config->micro_batch};
     if (p->config->elastic)
-        zr_elastic_share(p->config->elastic, ranks, &shared);
+        zr_elastic_share(p->config->elastic, ranks / p->config->tensor, &shared);
     return shared.micro;
 }
 

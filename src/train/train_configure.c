@@ -40,10 +40,8 @@ static zero_status apply_lr(const zero_train_options *options, zr_config *config
 static zr_config_facts facts_of(const zr_train *train, int64_t steps)
 {
     const zero_train_options *options = train->asked.options;
-    int64_t batch = zr_default_batch(train->subject.parameters, train->resolved.seq),
-            ranks = train->comm->size;
     zr_config_facts facts = zr_resolve_facts(train->comm->size, train->subject.parameters, steps);
-    facts.micro_batch = (batch + ranks - 1) / ranks;
+    facts.batch = zr_default_batch(train->subject.parameters, train->resolved.seq);
     facts.hidden = train->subject.shape.width;
     if (options->model_dir)
         facts.lr = zr_default_lr_further(train->subject.parameters);
@@ -61,10 +59,11 @@ static zero_status amend(zr_resolution *how, zr_config *config, zero_error *erro
     ZERO_TRY(apply_lr(train->asked.options, config, how->logger, error));
     const zr_keep keep = {
         .before = &train->asked.before,
-        .ranks = train->comm->size,
+        .ranks = config->ranks,
         .restarted = train->asked.options->restarted,
     };
-    return zr_keep_apply(&keep, config, how->facts.micro_batch, how->logger, error);
+    int64_t usual = zr_config_usual_micro_batch(config, &how->facts);
+    return zr_keep_apply(&keep, config, usual, how->logger, error);
 }
 
 static zr_resolution resolution_of(zr_train *train, zr_config_facts facts,
@@ -98,10 +97,10 @@ static zero_status make_config(zr_train *train, int64_t steps, const zero_logger
 // nothing is refused because of them.
 zero_status zr_train_check_config(zr_train *train, zero_error *error)
 {
-    const zr_config_facts facts = {.ranks = train->comm->size,
-                                   .micro_batch = 1,
-                                   .total_steps = ZR_MAX(train->asked.options->steps, 1),
-                                   .auto_dtype = zr_default_dtype()};
+    zr_config_facts facts = {.world = train->comm->size,
+                             .micro_batch = 1,
+                             .total_steps = ZR_MAX(train->asked.options->steps, 1),
+                             .auto_dtype = zr_default_dtype()};
     zr_config *config = NULL;
     ZERO_TRY(zr_resolve_text(train->asked.options->config_path, &train->resolved.file_text,
                              &train->resolved.file_length, error));

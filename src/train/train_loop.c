@@ -38,7 +38,8 @@ static zero_status read_rows(loop *l, zero_error *error)
 {
     zr_train *train = l->train;
     const zr_dataset *data = &train->subject.data;
-    int64_t of_step = zero_accumulation(train->run.engine) * train->comm->size, step, number;
+    int64_t ranks = zr_engine_config(train->run.engine)->ranks;
+    int64_t of_step = zero_accumulation(train->run.engine) * ranks, step, number;
     zero_position(train->run.engine, &step, &number);
     int64_t first = (step * of_step + number) * l->micro_batch;
     zr_dataset_train_batch(data, first, l->micro_batch, l->tokens, l->targets);

@@ -67,9 +67,9 @@ train --config whole.json --ranks 2 --steps 2 --eval-every 0 --out whole
 asks() {
     echo "$1" >asks.json
     refused "$2" "$3" "$ZERO" plan --new $TINY --config asks.json --ranks 2
-    refused "$2" "$3" "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --quiet --config asks.json --out out
+    refused "$2" "$3" "$ZERO" train --new $TINY --data "$TEXT" --ranks 2 --threads 1 --quiet --config asks.json --out out
 }
-asks '{"tensor_parallel": {"autotp_size": 2}}' 78 'asks.json:1:37: tensor_parallel.autotp_size 2 is refused: tensor parallelism is not built yet'
+asks '{"tensor_parallel": {"autotp_size": 2}}' 78 'asks.json: a model of 2 slices on 2 tensor ranks (--tensor, tensor_parallel.autotp_size, libzero.exact_tensor): tensor parallelism is not built yet'
 asks '{"pipeline": {"stages": 4}}' 78 'pipeline.stages 4 is refused: pipelines are not built yet'
 asks '{"autotuning": {"enabled": true}}' 78 'autotuning.enabled true is refused: autotuning is not built yet'
 asks '{"compression_training": {"weight_quantization": {}}}' 78 'compression_training is refused: DeepSpeed has removed it: 0.19.6 reads it, 0.19.8 refuses it'

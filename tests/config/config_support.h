@@ -13,7 +13,7 @@
 
 #include "config/config.h"
 
-#define FACTS .ranks = 4, .micro_batch = 2
+#define FACTS .world = 4, .micro_batch = 2
 
 typedef struct recorder {
     char lines[16384];

@@ -36,7 +36,7 @@ static void test_rules(void **state)
     for (int i = 0; i < ZR_COUNT(rows); i++) {
         zr_batch batch = rows[i].given;
         zero_error error = {ZERO_OK, ""};
-        zero_status status = zr_batch_solve(&batch, rows[i].ranks, "ds.json", &error);
+        zero_status status = zr_batch_solve(&batch, rows[i].ranks, 1, "ds.json", &error);
         assert_int_equal(status, rows[i].message ? ZERO_ERR_CONFIG : ZERO_OK);
         if (rows[i].message)
             assert_contains(error.message, rows[i].message);
@@ -49,7 +49,7 @@ static void test_through_the_file(void **state)
 {
     zero_error error;
     recorder log;
-    const zr_config_facts facts = {.ranks = 4};
+    const zr_config_facts facts = {.world = 4};
     zr_config *config = resolved("{\"train_batch_size\": 64, \"gradient_accumulation_steps\": 2}",
                                  &facts, &log, &error);
     assert_non_null(config);
@@ -70,7 +70,7 @@ static void test_auto_and_the_default_micro_batch(void **state)
         "{\"train_batch_size\": \"auto\", \"train_micro_batch_size_per_gpu\": \"auto\", "
         "\"gradient_accumulation_steps\": 3}";
     zr_config *config =
-        resolved(text, &(zr_config_facts){.ranks = 2, .micro_batch = 5}, &log, &error);
+        resolved(text, &(zr_config_facts){.world = 2, .micro_batch = 5}, &log, &error);
     assert_non_null(config);
     assert_int_equal(config->train_batch, 30);
     assert_int_equal(config->micro_batch, 5);
@@ -78,9 +78,9 @@ static void test_auto_and_the_default_micro_batch(void **state)
     assert_int_equal(zr_config_setting(config, "gradient_accumulation_steps")->origin,
                      ZR_FROM_FILE);
     zr_config_destroy(config);
-    assert_null(resolved(text, &(zr_config_facts){.ranks = 2}, &log, &error));
+    assert_null(resolved(text, &(zr_config_facts){.world = 2}, &log, &error));
     assert_contains(error.message, "not determined");
-    assert_null(resolved("{}", &(zr_config_facts){.ranks = 0, .micro_batch = 1}, &log, &error));
+    assert_null(resolved("{}", &(zr_config_facts){.world = 0, .micro_batch = 1}, &log, &error));
     assert_int_equal(error.status, ZERO_ERR_USAGE);
 }
 

@@ -12,7 +12,7 @@ static void must_fail_on(int ranks, const char *text, const char *part)
 {
     zero_error error;
     recorder log;
-    zr_config_facts facts = {.ranks = ranks, .micro_batch = 2};
+    zr_config_facts facts = {.world = ranks, .micro_batch = 2};
     zr_config *config = resolved(text, &facts, &log, &error);
     if (config)
         fail_msg("%s was accepted on %d ranks", text, ranks);
@@ -20,7 +20,7 @@ static void must_fail_on(int ranks, const char *text, const char *part)
     assert_int_equal(error.status, ZERO_ERR_CONFIG);
 }
 
-static void must_fail(const char *text, const char *part) { must_fail_on(four.ranks, text, part); }
+static void must_fail(const char *text, const char *part) { must_fail_on(four.world, text, part); }
 
 // One file, and always 16 micro-batches of two samples.
 static void test_one_file_for_any_power_of_two(void **state)
@@ -29,7 +29,7 @@ static void test_one_file_for_any_power_of_two(void **state)
         zero_error error;
         recorder log;
         zr_config *config = resolved(FILE_OF(", \"bf16\": {\"enabled\": true}"),
-                                     &(zr_config_facts){.ranks = ranks}, &log, &error);
+                                     &(zr_config_facts){.world = ranks}, &log, &error);
         if (!config)
             fail_msg("%s", error.message);
         assert_true(config->exact_world && config->micro_batch == 2 &&
@@ -122,7 +122,7 @@ static void test_inference_forgets_it(void **state)
     zr_config *config = parsed(FILE_OF(""), &error);
     assert_int_equal(zr_config_keep_inference(config, &error), ZERO_OK);
     assert_int_equal(
-        zr_config_resolve(config, &(zr_config_facts){.ranks = 3, .micro_batch = 1}, NULL, &error),
+        zr_config_resolve(config, &(zr_config_facts){.world = 3, .micro_batch = 1}, NULL, &error),
         ZERO_OK);
     assert_false(config->exact_world);
     zr_config_destroy(config);

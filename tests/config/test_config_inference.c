@@ -1,7 +1,7 @@
 // What evaluation and generation read from a configuration.
 #include "config_support.h"
 
-static const zr_config_facts facts = {.ranks = 3, .micro_batch = 1};
+static const zr_config_facts facts = {.world = 3, .micro_batch = 1};
 
 static zr_config *must_resolve(const char *text, recorder *log)
 {

@@ -6,7 +6,7 @@
 static const char *asking_value(const zr_key *key)
 {
     if (key->type == ZR_KEY_BOOL)
-        return !strcmp(key->allowed, "true") ? "false" : "true";
+        return !strncmp(key->allowed, "true", 4) ? "false" : "true";
     if (key->type == ZR_KEY_ENUM)
         return !strncmp(key->choices, "none", 4) ? "\"cpu\"" : "\"bf16\"";
     return key->type == ZR_KEY_OBJECT ? "{\"enabled\": true}" : "3";

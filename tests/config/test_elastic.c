@@ -98,7 +98,7 @@ static void test_in_a_file(void **state)
     recorder log;
     zero_error error;
     zr_config_facts seven = facts;
-    seven.ranks = 7;
+    seven.world = 7;
     zr_config *c = resolved("{" SECTION V1 "}}", &seven, &log, &error);
     assert_non_null(c);
     assert_true(c->train_batch == 1680 && c->micro_batch == 6 && c->accumulation == 40);
@@ -126,7 +126,7 @@ static void test_other_ranks(void **state)
     recorder log;
     zero_error error;
     zr_config_facts eleven = facts;
-    eleven.ranks = 11;
+    eleven.world = 11;
     assert_null(resolved("{\n" SECTION V1 "}}", &eleven, &log, &error));
     assert_int_equal(error.status, ZERO_ERR_CONFIG);
     assert_contains(error.message, "ds.json:2:27: elasticity: a batch of 1680 samples cannot be "
@@ -137,7 +137,7 @@ static void test_other_ranks(void **state)
     assert_contains(log.lines, "warning: ds.json:1:28: elasticity: 11 ranks cannot share the batch "
                                "of 1680 samples and take one of 1980");
     zr_config_destroy(c);
-    eleven.ranks = 1500;
+    eleven.world = 1500;
     assert_null(resolved("{" SECTION "\"prefer_larger_batch\": false}}", &eleven, &log, &error));
     assert_contains(
         error.message,
@@ -198,7 +198,8 @@ static void test_refusals(void **state)
         {"\"max_train_batch_size\": 8, \"micro_batch_sizes\": [2], \"min_gpus\": 0",
          "expected an integer above 0"},
         {"\"max_train_batch_size\": 8, \"micro_batch_sizes\": [2], \"model_parallel_size\": 2",
-         "tensor parallelism is not built yet"},
+         "elasticity.model_parallel_size is 2, but a model has 1 tensor rank "
+         "(tensor_parallel.autotp_size, --tensor); expected 1"},
         {"\"max_train_batch_size\": 8, \"micro_batch_sizes\": [8], \"min_gpus\": 3, " V1,
          "cannot be shared by 4 ranks; numbers of ranks that can: none"},
     };

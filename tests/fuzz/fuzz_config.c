@@ -6,7 +6,7 @@
 
 static zero_status resolve(const char *text, size_t size, zr_config **out, zero_error *error)
 {
-    const zr_config_facts facts = {.ranks = 4,
+    const zr_config_facts facts = {.world = 4,
                                    .micro_batch = 2,
                                    .total_steps = 100,
                                    .hidden = 64,

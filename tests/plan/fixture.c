@@ -189,7 +189,7 @@ zr_plan *fixture_plan_on_tiers(const fixture *f, int stage, int ranks, int64_t a
 
 zr_plan *fixture_plan_as_said(const fixture *f, const char *said)
 {
-    const zr_config_facts facts = {.ranks = 2, .micro_batch = 2, .auto_dtype = ZERO_BF16};
+    const zr_config_facts facts = {.world = 2, .micro_batch = 2, .auto_dtype = ZERO_BF16};
     const char *host = "{\"device\": \"cpu\"}";
     char text[512];
     zr_config *config = NULL;

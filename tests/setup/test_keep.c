@@ -66,6 +66,35 @@ static void test_a_step_keeps_its_samples(void **state)
     assert_non_null(strstr(error.message, "steps of 16 samples"));
 }
 
+// Four ranks, two a model, are two data ranks; they make the steps that two ranks made.
+static void test_data_ranks_keep_the_samples(void **state)
+{
+    const zr_keep keep = {.before = &sixteen, .ranks = 4};
+    zr_resolution how = {
+        .text = "{}",
+        .length = 2,
+        .facts = zr_resolve_facts(8, 1000000, 100),
+        .amend = amend,
+        .user = (void *)&keep,
+    };
+    how.facts.micro_batch = 4;
+    how.facts.tensor = 2;
+    zr_config *config;
+    zero_error error = {0};
+    assert_int_equal(zr_resolve_read(&how, &config, &error), ZERO_OK);
+    assert_int_equal(zr_config_resolve(config, &how.facts, NULL, &error), ZERO_OK);
+    assert_int_equal(config->ranks, 4);
+    assert_int_equal(config->train_batch, 16);
+    assert_int_equal(config->micro_batch, 4);
+    zr_config_destroy(config);
+    how.text = "{\"train_micro_batch_size_per_gpu\": 3}";
+    how.length = strlen(how.text);
+    assert_int_equal(zr_resolve_read(&how, &config, &error), ZERO_ERR_CONFIG);
+    assert_non_null(strstr(error.message,
+                           "steps of 16 samples; 4 data ranks (8 ranks, 2 a model) with "
+                           "micro-batches of 3 cannot make them"));
+}
+
 static void test_a_batch_that_is_said_holds(void **state)
 {
     const zr_keep keep = {.before = &sixteen, .ranks = 2};
@@ -138,6 +167,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_step_keeps_its_samples),
+        cmocka_unit_test(test_data_ranks_keep_the_samples),
         cmocka_unit_test(test_a_batch_that_is_said_holds),
         cmocka_unit_test(test_a_restart_divides_anew),
         cmocka_unit_test(test_formulas_and_decay),

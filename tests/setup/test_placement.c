@@ -57,7 +57,7 @@ static choice choose_at(const zr_speed *speed, const char *zero, const char *lib
                         int64_t device, int64_t host)
 {
     const zr_config_facts facts = {
-        .ranks = 2, .total_steps = 10, .lr = 1e-3, .auto_dtype = ZERO_F32};
+        .world = 2, .total_steps = 10, .lr = 1e-3, .auto_dtype = ZERO_F32};
     choice c = {.resolved = parse(zero, libzero), .parsed = parse(zero, libzero)};
     zero_error error = {0};
     zr_lm_config shape;

@@ -66,7 +66,7 @@ static zero_status double_the_ranks(zr_resolution *how, zr_config *config, zero_
 {
     const zr_setting *stage = zr_config_setting(config, "zero_optimization.stage");
     *(int64_t *)how->user = json_integer_value(stage->value);
-    how->facts.ranks *= 2;
+    how->facts.world *= 2;
     return zr_config_override(config, "libzero.seed", "7", "test", false, NULL, error);
 }
 
@@ -83,6 +83,63 @@ static void test_the_caller_amends_after_the_flags(void **state)
     assert_int_equal(seen, 3);
     assert_int_equal(config->ranks, 4);
     assert_int_equal(config->seed, 7);
+    zr_config_destroy(config);
+}
+
+static zero_status look_at_ranks(zr_resolution *how, zr_config *config, zero_error *error)
+{
+    *(int *)how->user = config->ranks;
+    return ZERO_OK;
+}
+
+static void test_the_caller_amends_once_the_ranks_are_known(void **state)
+{
+    int seen = 0;
+    zr_config *config;
+    zero_error error = {0};
+    zr_resolution how = of(TEXT);
+    how.facts.world = 6;
+    how.facts.tensor = 2;
+    how.amend = look_at_ranks;
+    how.user = &seen;
+    assert_int_equal(zr_resolve_read(&how, &config, &error), ZERO_OK);
+    assert_int_equal(seen, 3);
+    zr_config_destroy(config);
+}
+
+static void expect_refused(zr_resolution how, zero_status status, const char *part)
+{
+    zr_config *config;
+    zero_error error = {0};
+    assert_int_equal(zr_resolve(&how, &config, &error), status);
+    if (!strstr(error.message, part))
+        fail_msg("\"%s\" does not contain \"%s\"", error.message, part);
+    assert_null(config);
+}
+
+static void test_slices_are_refused_last(void **state)
+{
+    zr_resolution how = of(TEXT);
+    how.facts.tensor = 2;
+    expect_refused(how, ZERO_ERR_UNSUPPORTED,
+                   "ds.json: a model of 2 slices on 2 tensor ranks (--tensor, "
+                   "tensor_parallel.autotp_size, libzero.exact_tensor): tensor parallelism is not "
+                   "built yet");
+    how = of("{\"libzero\": {\"exact_tensor\": 4}, \"train_micro_batch_size_per_gpu\": 1}");
+    expect_refused(how, ZERO_ERR_UNSUPPORTED, "a model of 4 slices on 1 tensor rank (");
+    how.for_inference = true; // the bits of an evaluation follow from it, too
+    how.facts.micro_batch = 1;
+    expect_refused(how, ZERO_ERR_UNSUPPORTED, "a model of 4 slices on 1 tensor rank (");
+    how = of("{\"train_batch_size\": 3, \"train_micro_batch_size_per_gpu\": 2}");
+    how.facts.tensor = 2;
+    expect_refused(how, ZERO_ERR_CONFIG, "on 1 data ranks (2 ranks, 2 a model)");
+    // A training's file serves its model's users on any number of ranks.
+    how = of("{\"tensor_parallel\": {\"autotp_size\": 4}}");
+    how.for_inference = true;
+    how.facts.micro_batch = 1;
+    zr_config *config = must_resolve(&how);
+    assert_int_equal(config->tensor, 1);
+    assert_int_equal(config->exact_tensor, 1);
     zr_config_destroy(config);
 }
 
@@ -196,6 +253,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_flags_win_over_the_text),
         cmocka_unit_test(test_the_caller_amends_after_the_flags),
+        cmocka_unit_test(test_the_caller_amends_once_the_ranks_are_known),
+        cmocka_unit_test(test_slices_are_refused_last),
         cmocka_unit_test(test_a_failure_leaves_nothing),
         cmocka_unit_test(test_quiet_says_no_choice_of_the_program),
         cmocka_unit_test(test_for_inference_training_is_forgotten),
