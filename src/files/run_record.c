@@ -27,6 +27,12 @@ static int64_t number_of(const json_t *object, const char *key)
     return json_integer_value(json_object_get(object, key));
 }
 
+// Tensor ranks are written only where there are several.
+static int64_t tensor_of(const json_t *object)
+{
+    return ZR_MIN(ZR_MAX(number_of(object, "tensor"), 1), INT32_MAX);
+}
+
 static void append_text(zr_buffer *out, const char *key, const char *text)
 {
     if (!text)
@@ -61,8 +67,11 @@ void zr_run_record_write(const zr_run_record *record, zr_buffer *out)
     zr_buffer_printf(out, "\"vocabulary\": %lld, \"parameters\": %lld, \"seq\": %lld, ",
                      (long long)record->vocabulary, (long long)record->parameters,
                      (long long)record->seq);
-    zr_buffer_printf(out, "\"steps\": %lld, \"ranks\": %d, \"threads\": %d}",
-                     (long long)record->steps, record->ranks, record->threads);
+    zr_buffer_printf(out, "\"steps\": %lld, \"ranks\": %d, ", (long long)record->steps,
+                     record->ranks);
+    if (record->tensor > 1)
+        zr_buffer_printf(out, "\"tensor\": %d, ", record->tensor);
+    zr_buffer_printf(out, "\"threads\": %d}", record->threads);
 }
 
 static zero_status read_data(const json_t *run, zr_run_config *out, zero_error *error)
@@ -102,6 +111,7 @@ static zr_run_record record_of(const json_t *run)
         .seq = number_of(run, "seq"),
         .steps = number_of(run, "steps"),
         .ranks = (int)number_of(run, "ranks"),
+        .tensor = (int)tensor_of(run),
         .threads = (int)number_of(run, "threads"),
     };
 }
@@ -157,6 +167,8 @@ json_t *zr_run_state_pack(const zr_run_state *state)
         json_pack("{s:s, s:I, s:I, s:I, s:I}", "data", state->data_hash, "seq",
                   (json_int_t)state->seq, "lines", (json_int_t)state->lines, "micro_batch",
                   (json_int_t)state->micro_batch, "ranks", (json_int_t)state->ranks);
+    if (facts && state->tensor > 1)
+        json_object_set_new(facts, "tensor", json_integer(state->tensor));
     if (facts && state->resumed_from)
         json_object_set_new(facts, "resumed_from", json_integer(state->resumed_from));
     if (facts && state->owed)
@@ -179,6 +191,7 @@ bool zr_run_state_read(const json_t *state, zr_run_state *out)
         .lines = number_of(facts, "lines"),
         .micro_batch = number_of(facts, "micro_batch"),
         .ranks = number_of(facts, "ranks"),
+        .tensor = tensor_of(facts),
         .resumed_from = number_of(facts, "resumed_from"),
         .owed = json_is_true(json_object_get(facts, "owed")),
         .keeps_weight_decay = json_is_true(json_object_get(facts, "keeps_weight_decay")),
@@ -230,7 +243,7 @@ void zr_run_before_of_checkpoint(const char *checkpoint, zr_run_before *out)
     if (zr_state_check(manifest.state, checkpoint, NULL) == ZERO_OK) {
         out->batch = number_of(manifest.state, "train_batch_size");
         out->micro_batch = facts.micro_batch;
-        out->ranks = facts.ranks;
+        out->ranks = facts.ranks / facts.tensor;
     }
     read_decay(manifest.state, &facts, out);
     if (ours)
@@ -246,7 +259,7 @@ void zr_run_before_of_run(const char *run, zr_run_before *out)
         *out = (zr_run_before){
             .batch = config.train_batch,
             .micro_batch = config.micro_batch,
-            .ranks = config.run.ranks,
+            .ranks = config.run.ranks / config.run.tensor,
         };
     zr_run_config_free(&config);
 }

@@ -24,7 +24,8 @@ typedef struct zr_run_record {    // what was chosen or given outside the config
     const char *instructions; // the arithmetic's path: "avx2"
     const char *data_hash;    // hexadecimal; of the token streams and the tokenizer
     int64_t vocabulary, parameters, seq, steps;
-    int ranks, threads; // threads of each rank
+    int ranks, threads; // ranks of the job; threads of each rank
+    int tensor;         // tensor ranks of a model; 1: none, as in a run of an earlier program
 } zr_run_record;
 
 void zr_run_record_write(const zr_run_record *record, zr_buffer *out); // writes a JSON object
@@ -52,6 +53,7 @@ typedef struct zr_run_state { // facts of the steps up to a checkpoint
     int64_t seq;
     int64_t lines; // lines of metrics.jsonl
     int64_t micro_batch, ranks;
+    int64_t tensor; // tensor ranks of a model; 1: none
     // The step from which the run of these steps resumed; 0: none.
     int64_t resumed_from;
     bool owed; // what follows the step (evaluation, sample) is still to be done
@@ -79,7 +81,7 @@ typedef enum zr_decay_before {
 // What a run that resumes may keep, as plain numbers; 0: unknown.
 typedef struct zr_run_before {
     int64_t batch, micro_batch; // samples of a step; of a micro-batch
-    int64_t ranks;
+    int64_t ranks;              // data ranks
     zr_decay_before decay;
     bool has_weight_decay; // DeepSpeed's, or kept by the run before
     double weight_decay;

@@ -80,12 +80,14 @@ static zero_status prune(zr_train *train, zero_error *error)
 
 static zr_run_state state_of(const zr_train *train)
 {
+    const zr_config *config = zr_engine_config(train->run.engine);
     return (zr_run_state){
         .data_hash = train->subject.data_hash,
         .seq = train->resolved.seq,
         .lines = zr_metrics_lines(train->run.outputs.metrics),
-        .micro_batch = zr_engine_config(train->run.engine)->micro_batch,
+        .micro_batch = config->micro_batch,
         .ranks = train->comm->size,
+        .tensor = config->tensor,
         .resumed_from = train->run.first_step,
         .owed = train->run.owed,
         .keeps_weight_decay = train->resolved.keeps_weight_decay,

@@ -211,6 +211,7 @@ static zr_run_record record_of(const zr_train *train)
         .seq = train->resolved.seq,
         .steps = train->resolved.steps,
         .ranks = train->comm->size,
+        .tensor = train->resolved.config->tensor,
         .threads = train->resolved.threads.count,
     };
 }

@@ -106,9 +106,14 @@ static zero_status check_maker(const zr_verify *v, int64_t step, const json_t *s
                                const zr_run_state *made, zero_error *error)
 {
     const zr_run_config *config = &v->config;
-    bool any_ranks = json_integer_value(json_object_get(state, "exact_micro_batch")) > 0;
-    if (!any_ranks)
-        ZERO_TRY(same_number(v, step, "ranks", made->ranks, config->run.ranks, error));
+    const json_t *libzero = json_object_get(json_object_get(state, "config"), "libzero");
+    bool any_ranks = json_integer_value(json_object_get(state, "exact_micro_batch")) > 0,
+         any_tensor = json_is_integer(json_object_get(libzero, "exact_tensor"));
+    if (!any_tensor)
+        ZERO_TRY(same_number(v, step, "tensor ranks", made->tensor, config->run.tensor, error));
+    if (!any_ranks) // the data ranks
+        ZERO_TRY(same_number(v, step, "ranks", made->ranks / made->tensor,
+                             config->run.ranks / config->run.tensor, error));
     ZERO_TRY(same_number(v, step, "train_micro_batch_size_per_gpu", made->micro_batch,
                          config->micro_batch, error));
     return same_word(v, step, "instructions", zr_checkpoint_instructions(state),

@@ -87,6 +87,43 @@ static void test_what_is_written_is_read(void **state)
     zr_run_config_free(&config);
 }
 
+// Tensor ranks are part of the job's ranks; a run without any writes nothing of them.
+static void test_tensor_ranks(void **state)
+{
+    scratch *made = *state;
+    zr_run_config config =
+        read_back(made, "{\"run\": {\"ranks\": 8, \"tensor\": 4, \"threads\": 1}}");
+    zr_run_before before;
+    zr_run_before_of_run(made->directory, &before);
+    assert_int_equal(config.run.ranks, 8);
+    assert_int_equal(config.run.tensor, 4);
+    assert_int_equal(before.ranks, 2); // data ranks
+    zr_run_config_free(&config);
+    config = read_back(made, "{\"run\": {\"ranks\": 8, \"tensor\": 4294967296}}");
+    zr_run_before_of_run(made->directory, &before);
+    assert_int_equal(before.ranks, 0); // such a run is not known
+    zr_run_config_free(&config);
+
+    zr_run_record four = whole;
+    four.ranks = 8;
+    four.tensor = 4;
+    zr_buffer out = {0};
+    zr_run_record_write(&four, &out);
+    assert_non_null(strstr(out.data, "\"ranks\": 8, \"tensor\": 4, \"threads\": 3}"));
+    zr_buffer_free(&out);
+
+    zr_run_state facts, written = {.data_hash = "x", .ranks = 8, .tensor = 4, .best = INFINITY};
+    json_t *packed = zr_run_state_pack(&written);
+    assert_true(zr_run_state_read(packed, &facts));
+    assert_true(facts.ranks == 8 && facts.tensor == 4);
+    json_decref(packed);
+    written.tensor = 1;
+    packed = zr_run_state_pack(&written);
+    assert_null(json_object_get(json_object_get(packed, "train"), "tensor"));
+    assert_true(zr_run_state_read(packed, &facts) && facts.tensor == 1);
+    json_decref(packed);
+}
+
 static void test_the_last_tenth_is_the_default(void **state)
 {
     zr_run_record record = whole;
@@ -185,6 +222,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_what_is_written_is_read, scratch_open, scratch_close),
+        cmocka_unit_test_setup_teardown(test_tensor_ranks, scratch_open, scratch_close),
         cmocka_unit_test_setup_teardown(test_the_last_tenth_is_the_default, scratch_open,
                                         scratch_close),
         cmocka_unit_test_setup_teardown(test_what_an_earlier_program_left_out, scratch_open,
