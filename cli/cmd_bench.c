@@ -34,7 +34,9 @@ static int bench_rank(const cli_arguments *a, zero_comm *comm)
                                   .bytes = a->integer[OPT_BYTES],
                                   .depth = (int)a->integer[OPT_DEPTH],
                                   .json = a->given[OPT_JSON],
-                                  .logger = {.write = cli_log_stderr}};
+                                  .logger = {.write = cli_log_stderr},
+                                  .tensor = (int)a->integer[OPT_TENSOR],
+                                  .sequence_parallel = a->given[OPT_SEQUENCE_PARALLEL]};
     zero_error error = {0};
     return zero_bench(comm, &options, cli_print, NULL, &error) == ZERO_OK
                ? 0

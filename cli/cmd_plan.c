@@ -73,6 +73,8 @@ static zero_plan_options options_of(const cli_arguments *a, const cli_overrides 
         .logger = {.write = cli_log_stderr, .user = (void *)a},
         .view = view,
         .path = view == ZERO_PLAN_DRAWING ? a->text[OPT_DRAW] : NULL,
+        .tensor = (int)a->integer[OPT_TENSOR],
+        .sequence_parallel = a->given[OPT_SEQUENCE_PARALLEL],
     };
 }
 

@@ -62,6 +62,8 @@ static void take_settings(const cli_arguments *a, const cli_overrides *overrides
     o->overrides = overrides->at;
     o->override_count = overrides->count;
     o->strict = a->given[OPT_STRICT];
+    o->tensor = (int)a->integer[OPT_TENSOR];
+    o->sequence_parallel = a->given[OPT_SEQUENCE_PARALLEL];
     o->seq = a->integer[OPT_SEQ];
     o->steps = a->integer[OPT_STEPS];
     o->epochs = a->real[OPT_EPOCHS];

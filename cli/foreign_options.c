@@ -44,6 +44,8 @@ static const struct {
     {OPT_OVERWRITE, NULL, "overwrite-output-dir"},
     {OPT_SEED, NULL, "random-seed manual-seed data-seed"},
     {OPT_RANKS, NULL, "num-gpus num-processes nproc-per-node nproc world-size n-gpus np"},
+    {OPT_TENSOR, NULL,
+     "tensor-model-parallel-size tensor-parallel-size tensor-parallel autotp-size tp-size tp"},
     {OPT_THREADS, NULL, "num-threads num-workers dataloader-num-workers preprocessing-num-workers"},
     {OPT_TOKENS, NULL, "max-new-tokens max-tokens num-tokens n-predict"},
     {OPT_TEMPERATURE, NULL, "temp"},

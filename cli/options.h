@@ -24,6 +24,8 @@ typedef enum cli_option_id {
     OPT_OUT,
     OPT_CONFIG,
     OPT_RANKS,
+    OPT_TENSOR,
+    OPT_SEQUENCE_PARALLEL,
     OPT_THREADS,
     OPT_COMM,
     OPT_TIMEOUT,

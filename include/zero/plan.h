@@ -25,13 +25,15 @@ typedef struct zero_plan_options {
     const zero_override *overrides;
     int override_count;
     int64_t seq;
-    int ranks;      // 0 with memory > 0: asks how many are needed
+    int ranks;      // of a job; 0 with memory > 0: asks how many are needed
     int64_t memory; // bytes per rank; 0: not given
     int json;
     zero_logger logger;
     zero_plan_view view; // views other than the table exclude json, memory and parameters
     // A file to which the answer is durably written, instead of being passed to `write`; or NULL.
     const char *path;
+    int tensor;            // as in zero_train_options
+    int sequence_parallel; // as in zero_train_options
 } zero_plan_options;
 
 // Writes the answer through `write`, as text, JSON or SVG. It needs no communicator, because

@@ -96,6 +96,13 @@ typedef struct zero_train_options {
     const char *allow_change;
     // 1: makes no checkpoint after the last step, so that the run cannot be extended later.
     int no_final_checkpoint;
+    int reserved; // not read: it was padding, in which older programs have anything
+    // Ranks that compute one model together (tensor parallelism), a divisor of the job's ranks; 0:
+    // as the configuration says.
+    int tensor;
+    // 1: these ranks also divide rows, Megatron's sequence parallelism; 0: as the configuration
+    // says.
+    int sequence_parallel;
 } zero_train_options;
 
 // Trains. Collective over comm. `zero train --help` and docs/ describe what it writes into out_dir.

@@ -30,11 +30,12 @@ static zero_status make_engine(const zr_bench *bench, const zero_bench_options *
     char config[CONFIG_BYTES];
     snprintf(config, sizeof config,
              "{\"train_micro_batch_size_per_gpu\": %lld, \"gradient_accumulation_steps\": %lld, "
-             "\"zero_optimization\": {\"stage\": %d}, "
-             "\"libzero\": {\"dtype\": \"%s\"}}",
+             "\"zero_optimization\": {\"stage\": %d}, \"tensor_parallel\": {\"autotp_size\": %d}, "
+             "\"libzero\": {\"dtype\": \"%s\", \"sequence_parallel\": %s}}",
              (long long)e->micro_batch,
              (long long)(options->accumulation ? options->accumulation : 1), options->stage,
-             options->dtype ? options->dtype : "fp32");
+             options->tensor, options->dtype ? options->dtype : "fp32",
+             options->sequence_parallel ? "true" : "null");
     zero_options engine = {.struct_size = sizeof engine,
                            .model = e->model,
                            .comm = bench->meter.comm,

@@ -59,6 +59,11 @@ static zero_status check(const benchmark *of, const zero_comm *comm,
     if (!of->of_machine && options->json)
         return zr_fail(error, ZERO_ERR_USAGE, "bench %s prints no JSON: memory and io do",
                        options->what);
+    if ((options->tensor || options->sequence_parallel) && of->run != zr_bench_step)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "bench %s knows no tensor parallelism (--tensor, --sequence-parallel): step "
+                       "does",
+                       options->what);
     return ZERO_OK;
 }
 

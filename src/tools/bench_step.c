@@ -37,8 +37,10 @@ static zero_status draw_batch(step_bench *s, zero_error *error)
     s->targets = zr_alloc(bytes, error);
     if (!s->tokens || !s->targets)
         return ZERO_ERR_MEMORY;
+    // Tensor ranks compute the same samples: their data rank draws them.
+    int data_rank = s->bench->meter.comm->rank / zr_engine_config(s->made.engine)->tensor;
     for (int64_t i = 0; i < s->made.micro_batch * s->made.seq; i++) {
-        zr_philox drawn = zr_philox4x32((uint64_t)s->bench->meter.comm->rank, 0, (uint64_t)i);
+        zr_philox drawn = zr_philox4x32((uint64_t)data_rank, 0, (uint64_t)i);
         s->tokens[i] = (int32_t)(drawn.v[0] % (uint32_t)s->made.shape.vocab);
         s->targets[i] = (int32_t)(drawn.v[1] % (uint32_t)s->made.shape.vocab);
     }
@@ -178,8 +180,7 @@ static zero_status report(const step_bench *s, zero_error *error)
                                  error));
     ZERO_TRY(zr_memory_rate_of_copy(&bench->meter, &bandwidth, error));
     double accumulation = (double)zero_accumulation(s->made.engine),
-           tokens =
-               (double)(s->made.micro_batch * s->made.seq * bench->meter.comm->size) * accumulation;
+           tokens = (double)(zr_engine_config(s->made.engine)->train_batch * s->made.seq);
     double alone = products.median * accumulation,
            floor = products.best * accumulation + (double)bytes_outside(sums) / bandwidth;
     zr_bench_say(

@@ -78,6 +78,8 @@ static zero_status resolve(zr_planner *p, zero_error *error)
         .logger = &options->logger,
         .amend = find_ranks,
     };
+    how.facts.tensor = options->tensor;
+    how.facts.sequence_parallel = options->sequence_parallel != 0;
     how.facts.batch = zr_default_batch(parameters, p->seq);
     how.facts.hidden = p->shape.width;
     ZERO_TRY(zr_resolve_text(options->config_path, &text, &how.length, error));

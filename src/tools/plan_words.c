@@ -13,6 +13,15 @@ static const zr_plan_row *row_of_stage(const zr_plan_row *rows, int count, int s
     return &rows[0];
 }
 
+// Appends the options for tensor parallelism as they were given.
+static void append_tensor(const zero_plan_options *options, zr_buffer *out)
+{
+    if (options->tensor)
+        zr_buffer_printf(out, " --tensor %d", options->tensor);
+    if (options->sequence_parallel)
+        zr_buffer_printf(out, " --sequence-parallel");
+}
+
 static bool is_of_row(const char *key)
 {
     return !strcmp(key, "zero_optimization.stage") ||
@@ -32,7 +41,8 @@ void zr_planner_command(const zr_planner *p, const zr_plan_row *row, zr_buffer *
         if (!row || !is_of_row(options->overrides[i].key))
             zr_buffer_printf(out, " %s %s", options->overrides[i].flag,
                              options->overrides[i].value);
-    zr_buffer_printf(out, " --ranks %d", row ? row->ranks : ZR_MAX(options->ranks, 1));
+    zr_buffer_printf(out, " --ranks %d", row ? row->ranks : zr_planner_job(p));
+    append_tensor(options, out);
     if (row)
         zr_buffer_printf(out, " --stage %d", row->stage);
     if (row && !p->config->elastic)
@@ -49,9 +59,11 @@ static void append_bench(const zr_planner *p, const zr_plan_row *row, zr_buffer 
         return;
     zr_buffer_printf(out,
                      "How long its steps take on this machine:\n  zero bench step --new %s --seq "
-                     "%lld --dtype %s --ranks %d --stage %d --micro-batch %lld\n",
-                     options->new_spec, (long long)p->seq, p->settings.precision.name, row->ranks,
-                     row->stage, (long long)row->micro_batch);
+                     "%lld --dtype %s --ranks %d",
+                     options->new_spec, (long long)p->seq, p->settings.precision.name, row->ranks);
+    append_tensor(options, out);
+    zr_buffer_printf(out, " --stage %d --micro-batch %lld\n", row->stage,
+                     (long long)row->micro_batch);
 }
 
 static void append_command(const zr_planner *p, const zr_plan_row *row, zr_buffer *out)

@@ -37,12 +37,20 @@ static zero_status apply_lr(const zero_train_options *options, zr_config *config
                               logger, error);
 }
 
+// Puts in what the options say of tensor parallelism.
+static void take_tensor(const zero_train_options *options, zr_config_facts *facts)
+{
+    facts->tensor = options->tensor;
+    facts->sequence_parallel = options->sequence_parallel != 0;
+}
+
 static zr_config_facts facts_of(const zr_train *train, int64_t steps)
 {
     const zero_train_options *options = train->asked.options;
     zr_config_facts facts = zr_resolve_facts(train->comm->size, train->subject.parameters, steps);
     facts.batch = zr_default_batch(train->subject.parameters, train->resolved.seq);
     facts.hidden = train->subject.shape.width;
+    take_tensor(options, &facts);
     if (options->model_dir)
         facts.lr = zr_default_lr_further(train->subject.parameters);
     if (options->lr > 0)
@@ -102,6 +110,7 @@ zero_status zr_train_check_config(zr_train *train, zero_error *error)
                              .total_steps = ZR_MAX(train->asked.options->steps, 1),
                              .auto_dtype = zr_default_dtype()};
     zr_config *config = NULL;
+    take_tensor(train->asked.options, &facts);
     ZERO_TRY(zr_resolve_text(train->asked.options->config_path, &train->resolved.file_text,
                              &train->resolved.file_length, error));
     zr_resolution how = resolution_of(train, facts, NULL);

@@ -62,6 +62,31 @@ zt 64 'at most 1024' --data "$TEXT" --ranks 1025
 zt 64 'from 1' --data "$TEXT" --ranks 0
 zt 64 '--comm self is one rank' --data "$TEXT" --ranks 2 --comm self
 zt 64 'mpirun' --data "$TEXT" --ranks 2 --comm mpi
+# Tensor parallelism: what contradicts what, with the numbers; then that it is not built yet.
+plan() { local code=$1 words=$2; shift 2; refused "$code" "$words" "$ZERO" plan --new $TINY "$@"; }
+both() { plan "$@"; zt "$1" "$2" --data "$TEXT" "${@:3}"; }
+tensor() { echo "$1" >bad.json; both "$2" "$3" --ranks 4 --config bad.json "${@:4}"; }
+both 64 '3 ranks are no multiple of --tensor 2: 2 or 4 ranks' --ranks 3 --tensor 2
+zt 64 '1 rank is no multiple of --tensor 4: 4 or 8 ranks' --data "$TEXT" --tensor 4
+tensor '{"tensor_parallel": {"autotp_size": 3}}' 78 '4 ranks are no multiple of tensor_parallel.autotp_size 3 (bad.json:1:37): 3 or 6 ranks'
+tensor '{"tensor_parallel": {"autotp_size": 4, "tp": {"tp_size": 2}}}' 78 'tensor_parallel.tp.tp_size 2 (bad.json:1:58) contradicts tensor_parallel.autotp_size 4 (bad.json:1:37)'
+tensor '{"tensor_parallel": {"tp": {"tp_size": 2}}}' 64 '--tensor 4 contradicts tensor_parallel.tp.tp_size 2 (bad.json:1:40)' --tensor 4
+tensor '{"libzero": {"sequence_parallel": false}}' 64 '--sequence-parallel contradicts libzero.sequence_parallel false (bad.json:1:35)' --tensor 2 --sequence-parallel
+tensor '{"libzero": {"exact_tensor": 6}}' 78 'libzero.exact_tensor: found 6, expected a power of two: 4 or 8'
+tensor '{"libzero": {"exact_tensor": 2}}' 78 'libzero.exact_tensor 2 is no multiple of --tensor 4: it goes with --tensor 1, 2' --tensor 4
+tensor '{"libzero": {"tiling": {"mlp": 2}}}' 78 'libzero.tiling.mlp 2 (bad.json:1:32) cuts weights into tiles, --tensor 2 the model into slices' --tensor 2
+tensor '{"seq_parallel_communication_data_type": "bf16"}' 78 'seq_parallel_communication_data_type "bf16" (bad.json:1:42) is refused with --tensor 2: sums of slices are fp32' --tensor 2
+tensor '{"tensor_parallel": {"partition_config": {"layer_specs": []}}}' 78 'tensor_parallel.partition_config is refused: the model says its own split'
+tensor '{"tensor_parallel": {"injection_policy_tuple": ["o_proj"]}}' 78 'tensor_parallel.injection_policy_tuple is refused: the model says its own split'
+tensor '{"tensor_parallel": {"vocab_parallel_lm_head": false}}' 78 'tensor_parallel.vocab_parallel_lm_head false is refused: the head is always divided'
+tensor '{"train_batch_size": 12, "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 2}' 78 'x data ranks: 12 != 2*2*2, on 2 data ranks (4 ranks, 2 a model)' --tensor 2
+tensor '{"elasticity": {"enabled": true, "max_train_batch_size": 24, "micro_batch_sizes": [2], "num_gpus_per_node": 4}}' 78 'elasticity.model_parallel_size is 1, but a model has 2 tensor ranks' --tensor 2
+tensor '{}' 78 'bad.json: a model of 2 slices on 2 tensor ranks (--tensor, tensor_parallel.autotp_size, libzero.exact_tensor): tensor parallelism is not built yet' --tensor 2
+plan 78 'a model of 4 slices on 4 tensor ranks' --tensor 4 # as many ranks as a model needs
+refused 64 'plans by formulas that know no tensor parallelism' "$ZERO" plan --params 1e9 --tensor 2
+refused 64 'bench gemm knows no tensor parallelism' "$ZERO" bench gemm --tensor 2
+refused 78 '3 ranks are no multiple of tensor_parallel.autotp_size 2' "$ZERO" bench step --new $TINY --ranks 3 --threads 1 --tensor 2
+
 zt 64 'a context of 32' --data "$TEXT" --seq 99
 zt 74 'cannot open "missing.txt"' --data missing.txt --ranks 2
 bad_spec() { refused 64 "$2" "$ZERO" train --new "$1" --data "$TEXT" --quiet --out out; }
