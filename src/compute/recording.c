@@ -6,47 +6,11 @@
 // Bytes are those of the operands as they are stored, read and written once: what a kernel that is
 // bound by memory has to move.
 #include "base/alloc.h"
-#include "base/recorder.h"
 #include "compute/attention_ops.h"
-#include "compute/compute.h"
-#include "compute/element_ops.h"
 #include "compute/optimizer_ops.h"
 #include "compute/product_ops.h"
+#include "compute/recording.h"
 #include "compute/row_ops.h"
-
-struct zr_recording {
-    zr_backend outer; // queue->backend points to this
-    const zr_backend *inner;
-    zr_recorder *recorder;
-};
-
-static const zr_recording *of(const zr_queue *queue)
-{
-    return (const zr_recording *)queue->backend;
-}
-
-static int64_t size_of(zero_dtype dtype) { return (int64_t)zero_dtype_bytes(dtype); }
-
-// During a call the queue holds the wrapped backend, since some of its functions use others of its
-// tables.
-typedef struct entry {
-    zr_queue *queue;
-    const zr_recording *self;
-    int64_t begin;
-} entry;
-
-static entry enter(zr_queue *queue)
-{
-    const zr_recording *self = of(queue);
-    queue->backend = self->inner;
-    return (entry){queue, self, zr_recorder_begin(self->recorder)};
-}
-
-static void leave(const entry *entry, zr_activity what, int64_t bytes, int64_t flops)
-{
-    zr_recorder_add(entry->self->recorder, what, entry->begin, bytes, flops, -1);
-    entry->queue->backend = &entry->self->outer;
-}
 
 static size_t product_scratch(zr_queue *queue, const zr_product *product)
 {
@@ -238,123 +202,6 @@ static void rotate(zr_queue *queue, const zr_rotary *rotary, int64_t heads, cons
           0);
 }
 
-static void gelu_forward(zr_queue *queue, zero_dtype dtype, int64_t n, const void *pre, void *out)
-{
-    entry entry = enter(queue);
-    queue->backend->elements->gelu_forward(queue, dtype, n, pre, out);
-    leave(&entry, ZR_ACTIVITY_gelu, 2 * n * size_of(dtype), 0);
-}
-
-static void gelu_backward(zr_queue *queue, zero_dtype dtype, int64_t n, const void *pre, void *d)
-{
-    entry entry = enter(queue);
-    queue->backend->elements->gelu_backward(queue, dtype, n, pre, d);
-    leave(&entry, ZR_ACTIVITY_gelu, 3 * n * size_of(dtype), 0);
-}
-
-static void silu_gate_forward(zr_queue *queue, zero_dtype dtype, int64_t n, const void *gate,
-                              const void *up, void *out)
-{
-    entry entry = enter(queue);
-    queue->backend->elements->silu_gate_forward(queue, dtype, n, gate, up, out);
-    leave(&entry, ZR_ACTIVITY_element, 3 * n * size_of(dtype), 0);
-}
-
-static void silu_gate_backward(zr_queue *queue, zero_dtype dtype, int64_t n, const void *gate,
-                               const void *up, const void *d, void *d_gate, void *d_up)
-{
-    entry entry = enter(queue);
-    queue->backend->elements->silu_gate_backward(queue, dtype, n, gate, up, d, d_gate, d_up);
-    leave(&entry, ZR_ACTIVITY_element, 5 * n * size_of(dtype), 0);
-}
-
-static void add(zr_queue *queue, zero_dtype stream, zero_dtype dtype, int64_t n, const void *x,
-                const void *branch, void *out)
-{
-    entry entry = enter(queue);
-    queue->backend->elements->add(queue, stream, dtype, n, x, branch, out);
-    leave(&entry, ZR_ACTIVITY_element, n * (2 * size_of(stream) + size_of(dtype)), 0);
-}
-
-static void dropout(zr_queue *queue, zero_dtype from, zero_dtype to, int64_t n, float p,
-                    uint64_t key, const void *x, void *out)
-{
-    entry entry = enter(queue);
-    queue->backend->elements->dropout(queue, from, to, n, p, key, x, out);
-    leave(&entry, ZR_ACTIVITY_element, n * (size_of(from) + size_of(to)), 0);
-}
-
-static void convert(zr_queue *queue, zero_dtype from, zero_dtype to, int64_t n, const void *x,
-                    void *out)
-{
-    entry entry = enter(queue);
-    queue->backend->elements->convert(queue, from, to, n, x, out);
-    leave(&entry, ZR_ACTIVITY_element, n * (size_of(from) + size_of(to)), 0);
-}
-
-static void column_sum(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width,
-                       const void *x, float *out, bool add_to, void *scratch)
-{
-    entry entry = enter(queue);
-    queue->backend->elements->column_sum(queue, dtype, rows, width, x, out, add_to, scratch);
-    leave(&entry, ZR_ACTIVITY_column_sum, rows * width * size_of(dtype), 0);
-}
-
-static size_t column_sum_scratch(const zr_queue *queue, int64_t rows, int64_t width)
-{
-    zr_queue plain = *queue;
-    plain.backend = of(queue)->inner;
-    return plain.backend->elements->column_sum_scratch(&plain, rows, width);
-}
-
-static void embedding_forward(zr_queue *queue, zero_dtype dtype, zero_dtype stream, int64_t rows,
-                              int64_t seq, int64_t width, const int32_t *ids, const void *tokens,
-                              const void *positions, void *out)
-{
-    entry entry = enter(queue);
-    queue->backend->elements->embedding_forward(queue, dtype, stream, rows, seq, width, ids, tokens,
-                                                positions, out);
-    leave(&entry, ZR_ACTIVITY_embedding, rows * width * (2 * size_of(dtype) + size_of(stream)), 0);
-}
-
-static void embedding_backward(zr_queue *queue, zero_dtype stream, int64_t rows, int64_t seq,
-                               int64_t width, const int32_t *ids, const void *d, int64_t vocab,
-                               float *d_tokens, bool add_tokens, int64_t max_seq,
-                               float *d_positions, bool add_positions)
-{
-    int64_t tables = (add_tokens ? 0 : vocab) + (add_positions ? 0 : max_seq);
-    entry entry = enter(queue);
-    queue->backend->elements->embedding_backward(queue, stream, rows, seq, width, ids, d, vocab,
-                                                 d_tokens, add_tokens, max_seq, d_positions,
-                                                 add_positions);
-    leave(&entry, ZR_ACTIVITY_embedding,
-          width * (rows * (size_of(stream) + 4 * (int64_t)sizeof(float)) +
-                   tables * (int64_t)sizeof(float)),
-          0);
-}
-
-static void copy(zr_queue *queue, int64_t bytes, const void *from, void *to)
-{
-    entry entry = enter(queue);
-    queue->backend->elements->copy(queue, bytes, from, to);
-    leave(&entry, ZR_ACTIVITY_element, 2 * bytes, 0);
-}
-
-static void copy_rows(zr_queue *queue, int64_t rows, int64_t bytes, const void *from,
-                      int64_t from_stride, void *to, int64_t to_stride)
-{
-    entry entry = enter(queue);
-    queue->backend->elements->copy_rows(queue, rows, bytes, from, from_stride, to, to_stride);
-    leave(&entry, ZR_ACTIVITY_element, 2 * rows * bytes, 0);
-}
-
-static void zero(zr_queue *queue, int64_t bytes, void *to)
-{
-    entry entry = enter(queue);
-    queue->backend->elements->zero(queue, bytes, to);
-    leave(&entry, ZR_ACTIVITY_element, bytes, 0);
-}
-
 // Returns bytes: master and states are read and written, the gradient is read, the 16-bit copy is
 // written.
 static int64_t update_bytes(int64_t n, const zr_range_states *at)
@@ -424,23 +271,6 @@ static const zr_attention_ops attention_ops = {
     .rotate = rotate,
 };
 
-static const zr_element_ops element_ops = {
-    .gelu_forward = gelu_forward,
-    .gelu_backward = gelu_backward,
-    .silu_gate_forward = silu_gate_forward,
-    .silu_gate_backward = silu_gate_backward,
-    .add = add,
-    .dropout = dropout,
-    .convert = convert,
-    .column_sum = column_sum,
-    .column_sum_scratch = column_sum_scratch,
-    .embedding_forward = embedding_forward,
-    .embedding_backward = embedding_backward,
-    .copy = copy,
-    .copy_rows = copy_rows,
-    .zero = zero,
-};
-
 static const zr_optimizer_ops optimizer_ops = {
     .update = update,
     .square_sums = square_sums,
@@ -461,7 +291,7 @@ zero_status zr_queue_record(zr_queue *queue, zr_recorder *recorder, zr_recording
     recording->outer.product = &product_ops;
     recording->outer.rows = &row_ops;
     recording->outer.attention = &attention_ops;
-    recording->outer.elements = &element_ops;
+    recording->outer.elements = &zr_recording_element_ops;
     recording->outer.optimizer = &optimizer_ops;
     queue->backend = &recording->outer;
     return ZERO_OK;
