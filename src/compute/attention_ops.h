@@ -17,13 +17,33 @@ typedef struct zr_attention {
     int64_t batch, seq, heads, kv_heads, head_dim; // kv_heads divides heads
     float scale;                                   // of the scores, 1/sqrt(head_dim)
     float dropout;                                 // of the probabilities; 0: none
-    // The key of zr_dropout_keep; the element index is ((b*heads + h)*seq + i)*seq + j.
+    // The key of zr_dropout_keep; the element index is
+    // ((b*all_heads + first_head + h)*seq + i)*seq + j.
     uint64_t dropout_key;
+    // The heads may be a slice of a model's: `first_head` is the model's number of head 0, and
+    // all_heads how many it has, 0 for `heads`. They place the slice in the model's mask of
+    // dropout, and change nothing else.
+    int64_t first_head, all_heads;
 } zr_attention;
 
 static inline int64_t zr_attention_row(const zr_attention *attention) // elements of a row of qkv
 {
     return (attention->heads + 2 * attention->kv_heads) * attention->head_dim;
+}
+
+// Returns the element of the mask of dropout at which head `head` of sample `sample` begins.
+static inline uint64_t zr_attention_mask(const zr_attention *attention, int64_t sample,
+                                         int64_t head)
+{
+    int64_t all = attention->all_heads ? attention->all_heads : attention->heads,
+            index = sample * all + attention->first_head + head;
+    return (uint64_t)index * (uint64_t)attention->seq * (uint64_t)attention->seq;
+}
+
+// Returns the elements of a row of d_shared, the keys and values of all kv_heads.
+static inline int64_t zr_attention_shared_row(const zr_attention *attention)
+{
+    return 2 * attention->kv_heads * attention->head_dim;
 }
 
 // For generation: the cache of keys and values of one layer.
@@ -54,15 +74,19 @@ typedef struct zr_attention_ops {
     // kept for backward; NULL in an evaluation.
     void (*forward)(zr_queue *queue, const zr_attention *attention, const void *qkv, void *out,
                     float *lse, void *scratch);
-    // Sets every element of dqkv, which has the layout of qkv.
+    // Sets every element of dqkv, which has the layout of qkv. Where d_shared is not NULL, other
+    // slices share the keys and values, and all their gradients are summed before they are rounded:
+    // what the columns of k and v in dqkv would get goes unrounded to d_shared(batch*seq,
+    // 2*kv_heads*head_dim), each row k (kv_heads, head_dim) | v (kv_heads, head_dim), and these
+    // columns of dqkv are left as they are.
     void (*backward)(zr_queue *queue, const zr_attention *attention, const void *qkv,
                      const void *out, const float *lse, const void *dout, void *dqkv,
-                     void *scratch);
+                     float *d_shared, void *scratch);
     // Generation: the rows of qkv and out (heads*head_dim) are those of all runs, one run after
     // another. Each row sees the positions of its sequence up to itself. The keys and values of the
     // runs are appended to the cache; no two runs are of one sequence. The bits of a row depend
-    // only on its sequence and on whether it is a run of its own. scratch: decode_scratch bytes for
-    // a->seq rows or more.
+    // only on its sequence and on whether it is a run of its own. There is no dropout. scratch:
+    // decode_scratch bytes for a->seq rows or more.
     void (*decode)(zr_queue *queue, const zr_attention *attention, const zr_attention_cache *cache,
                    const zr_attention_run *runs, int run_count, const void *qkv, void *out,
                    void *scratch);

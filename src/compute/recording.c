@@ -162,10 +162,11 @@ static void attention_forward(zr_queue *queue, const zr_attention *attention, co
 
 static void attention_backward(zr_queue *queue, const zr_attention *attention, const void *qkv,
                                const void *out, const float *lse, const void *dout, void *dqkv,
-                               void *scratch)
+                               float *d_shared, void *scratch)
 {
     entry entry = enter(queue);
-    queue->backend->attention->backward(queue, attention, qkv, out, lse, dout, dqkv, scratch);
+    queue->backend->attention->backward(queue, attention, qkv, out, lse, dout, dqkv, d_shared,
+                                        scratch);
     leave(&entry, ZR_ACTIVITY_attention,
           2 * (attention_bytes_in(attention) + attention_bytes_out(attention)),
           5 * attention_flops(attention));

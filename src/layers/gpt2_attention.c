@@ -26,7 +26,7 @@ zero_status zr_gpt2_attention_backward(zr_block *block, const void *x, const voi
     ZERO_TRY(zr_linear_backward(context, proj, block->attended, d_projected, d_attended,
                                 block->scratch));
     queue->backend->attention->backward(queue, &block->attention, block->gpt2.qkv, block->attended,
-                                        block->lse, d_attended, d_qkv, block->scratch);
+                                        block->lse, d_attended, d_qkv, NULL, block->scratch);
     zr_norm_forward(context, &block->norm1, x, block->normed, NULL, NULL);
     *dy = block->narrow;
     return zr_linear_backward(context, qkv, block->normed, d_qkv, block->narrow, block->scratch);

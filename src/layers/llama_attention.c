@@ -185,7 +185,7 @@ zero_status zr_llama_attention_backward(zr_block *block, const void *x, const vo
     ZERO_TRY(zr_linear_backward(context, &linear[ZR_LLAMA_O], block->attended,
                                 zr_llama_narrow(block, d), d_attended, scratch));
     queue->backend->attention->backward(queue, &block->attention, llama->packed, block->attended,
-                                        block->lse, d_attended, llama->d_packed, scratch);
+                                        block->lse, d_attended, llama->d_packed, NULL, scratch);
     unpack_gradient(block);
     zr_norm_forward(context, &block->norm1, x, normed, NULL, NULL);
     ZERO_TRY(zr_linear_backward_sum(context, &linear[ZR_LLAMA_V], normed, llama->d_v, llama->sum,

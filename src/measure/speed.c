@@ -59,7 +59,8 @@ static void attend(probe *p)
 {
     const zr_attention_ops *ops = p->queue->backend->attention;
     ops->forward(p->queue, &p->attention, p->qkv, p->out, p->lse, p->scratch);
-    ops->backward(p->queue, &p->attention, p->qkv, p->out, p->lse, p->dout, p->dqkv, p->scratch);
+    ops->backward(p->queue, &p->attention, p->qkv, p->out, p->lse, p->dout, p->dqkv, NULL,
+                  p->scratch);
 }
 
 // Measures memory. If fewer ranks measure than will share the machine, each measures with the

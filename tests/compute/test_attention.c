@@ -79,7 +79,7 @@ static result result_of(zr_queue *queue, const attention_case *c, const result *
     float *scratch = floats_new((int64_t)ops->scratch(queue, a) / 4);
     forward = forward ? forward : &r;
     ops->forward(queue, a, c->qkv, r.out, r.lse, scratch);
-    ops->backward(queue, a, c->qkv, forward->out, forward->lse, c->dout, r.dqkv, scratch);
+    ops->backward(queue, a, c->qkv, forward->out, forward->lse, c->dout, r.dqkv, NULL, scratch);
     floats_free(scratch);
     return r;
 }

@@ -162,7 +162,7 @@ static void attention_forward(zr_queue *queue, operands *o)
 
 static void attention_backward(zr_queue *queue, operands *o)
 {
-    CALL(attention, backward, &attention, o->a, o->b, o->c, o->d, o->e, o->scratch);
+    CALL(attention, backward, &attention, o->a, o->b, o->c, o->d, o->e, NULL, o->scratch);
 }
 
 static void attention_decode(zr_queue *queue, operands *o)

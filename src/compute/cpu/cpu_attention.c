@@ -140,7 +140,7 @@ static void forward_block(const job *work, const head *at, const forward_space *
                 forward_panel(a, at, s, of, q0 + row, row, k0, ZR_MIN(KEYS, end - k0));
         }
     for (int64_t i = 0; i < rows; i++) {
-        row_write(a, s->sum + i * wide(a), 1 / s->norm[i], work->to,
+        row_write(a->dtype, s->sum + i * wide(a), a->head_dim, 1 / s->norm[i], work->to,
                   at->first_out + (q0 + i) * at->out_step);
         if (lse)
             lse[q0 + i] = s->largest[i] + logf(s->norm[i]);
@@ -225,7 +225,7 @@ static void decode_row(const job *work, const zr_attention_run *run, int64_t fir
     }
     for (int64_t c = 0; c < dim; c++)
         sum[c] /= norm;
-    row_write(a, sum, 1, work->to, to);
+    row_write(a->dtype, sum, dim, 1, work->to, to);
 }
 
 // Decodes a run of several rows as forward does, with the cache's keys before those of the run.

@@ -13,7 +13,8 @@
 
 void ZR_CPU_TABLE(zr_cpu_attention_backward)(zr_queue *queue, const zr_attention *attention,
                                              const void *qkv, const void *out, const float *lse,
-                                             const void *dout, void *dqkv, void *scratch);
+                                             const void *dout, void *dqkv, float *d_shared,
+                                             void *scratch);
 // Returns the floats of scratch that a worker needs.
 int64_t ZR_CPU_TABLE(zr_cpu_attention_backward_floats)(const zr_attention *attention);
 
@@ -25,10 +26,10 @@ void ZR_CPU_TABLE(zr_cpu_rotate)(zr_queue *queue, const zr_rotary *rotary, int64
 
 typedef struct head { // where one (batch, head) lies, in elements
     const void *q, *k, *v;
-    int64_t step;             // between positions in q, k and v
-    int64_t out_step;         // between positions in out
-    int64_t first_in;         // of q in qkv
-    int64_t first_k, first_v; // of k and v in qkv
+    int64_t step;     // between positions in q, k and v
+    int64_t out_step; // between positions in out
+    int64_t first_in; // of q in qkv
+    int64_t first_k;  // of k in qkv
     int64_t first_out;
     uint64_t element; // first one in the dropout mask
 } head;
@@ -48,9 +49,8 @@ static inline head head_at(const zr_attention *a, const void *qkv, int64_t index
         .out_step = width,
         .first_in = begin + h * a->head_dim,
         .first_k = k,
-        .first_v = v,
         .first_out = b * a->seq * width + h * a->head_dim,
-        .element = (uint64_t)index * (uint64_t)a->seq * (uint64_t)a->seq,
+        .element = zr_attention_mask(a, b, h),
     };
 }
 
@@ -112,11 +112,11 @@ INLINE void row_put(zero_dtype type, const float *from, int64_t count, float fac
         vf_put_as(type, to, first + c, count - c, vf_load(from + c) * factor);
 }
 
-// Writes head_dim elements of `to`, from `first` on, as factor * from, rounded.
-static inline void row_write(const zr_attention *a, const float *from, float factor, void *to,
-                             int64_t first)
+// Writes `count` elements of `to`, an array of `dtype`, from `first` on, as factor * from, rounded.
+static inline void row_write(zero_dtype dtype, const float *from, int64_t count, float factor,
+                             void *to, int64_t first)
 {
-    WITH_TYPE(TYPE, a->dtype, row_put(TYPE, from, a->head_dim, factor, to, first));
+    WITH_TYPE(TYPE, dtype, row_put(TYPE, from, count, factor, to, first));
 }
 
 #endif

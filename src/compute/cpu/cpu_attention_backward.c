@@ -16,6 +16,7 @@ typedef struct job {
     const void *qkv, *out, *dout;
     const float *lse;
     void *dqkv;
+    float *d_shared; // NULL: the gradients of keys and values go to dqkv
     float *scratch;
     int64_t worker_floats;
 } job;
@@ -158,19 +159,45 @@ static void backward_factors(const zr_attention *a, const head *at, int64_t k0, 
     }
 }
 
+// Where rows of head_dim elements go: every `step` elements of `to`, from element `first` on.
+typedef struct rows_target {
+    zero_dtype dtype;
+    void *to;
+    int64_t first, step;
+} rows_target;
+
 static void rows_write(const zr_attention *a, const float *from, int64_t rows, float factor,
-                       void *to, int64_t first, int64_t step)
+                       const rows_target *at)
 {
     for (int64_t i = 0; i < rows; i++)
-        row_write(a, from + i * wide(a), factor, to, first + i * step);
+        row_write(at->dtype, from + i * wide(a), a->head_dim, factor, at->to,
+                  at->first + i * at->step);
 }
 
-// Does all work of keys [k0, k0+keys) with query head number `turn` of those that share them: their
-// own dk and dv, and what they add to dq.
-static void backward_block(const zr_attention *a, const head *at, const backward_space *s,
-                           int64_t k0, int64_t turn, void *dqkv)
+// Returns where position k0 of dk goes, for head `index` of those of all samples; that of dv lies
+// kv_heads*head_dim elements further.
+static rows_target shared_target(const job *work, const head *at, int64_t index, int64_t k0)
 {
-    int64_t keys = ZR_MIN(QUERIES, a->seq - k0), width = wide(a);
+    const zr_attention *a = work->attention;
+    int64_t b = index / a->heads, kv_head = index % a->heads / sharing(a),
+            row = zr_attention_shared_row(a);
+    if (!work->d_shared)
+        return (rows_target){a->dtype, work->dqkv, at->first_k + k0 * at->step, at->step};
+    return (rows_target){
+        .dtype = ZERO_F32,
+        .to = work->d_shared,
+        .first = (b * a->seq + k0) * row + kv_head * a->head_dim,
+        .step = row,
+    };
+}
+
+// Does all work of keys [k0, k0+keys) with query head `index` of those of all samples: their own dk
+// and dv, which the last of the heads that share them writes, and what they add to dq.
+static void backward_block(const job *work, const head *at, const backward_space *s, int64_t k0,
+                           int64_t index)
+{
+    const zr_attention *a = work->attention;
+    int64_t keys = ZR_MIN(QUERIES, a->seq - k0), width = wide(a), turn = index % sharing(a);
     backward_space own = *s;
     if (sharing(a) > 1)
         own.dk += k0 * width, own.dv += k0 * width;
@@ -193,8 +220,10 @@ static void backward_block(const zr_attention *a, const head *at, const backward
     }
     if (turn + 1 < sharing(a))
         return;
-    rows_write(a, own.dk, keys, a->scale, dqkv, at->first_k + k0 * at->step, at->step);
-    rows_write(a, own.dv, keys, 1, dqkv, at->first_v + k0 * at->step, at->step);
+    rows_target to = shared_target(work, at, index, k0);
+    rows_write(a, own.dk, keys, a->scale, &to);
+    to.first += a->kv_heads * a->head_dim;
+    rows_write(a, own.dv, keys, 1, &to);
 }
 
 static void backward_heads(const void *job_, int64_t first, int64_t last, int worker)
@@ -205,10 +234,11 @@ static void backward_heads(const void *job_, int64_t first, int64_t last, int wo
     backward_space s = backward_carve(a, &own);
     for (int64_t index = first * sharing(a); index < last * sharing(a); index++) {
         head at = head_at(a, work->qkv, index);
+        const rows_target queries = {a->dtype, work->dqkv, at.first_in, at.step};
         backward_pack(work, &at, work->lse + index * a->seq, &s);
         for (int64_t k0 = 0; k0 < a->seq; k0 += QUERIES)
-            backward_block(a, &at, &s, k0, index % sharing(a), work->dqkv);
-        rows_write(a, s.dq, a->seq, a->scale, work->dqkv, at.first_in, at.step);
+            backward_block(work, &at, &s, k0, index);
+        rows_write(a, s.dq, a->seq, a->scale, &queries);
     }
 }
 
@@ -221,7 +251,8 @@ int64_t ZR_CPU_TABLE(zr_cpu_attention_backward_floats)(const zr_attention *atten
 
 void ZR_CPU_TABLE(zr_cpu_attention_backward)(zr_queue *queue, const zr_attention *attention,
                                              const void *qkv, const void *out, const float *lse,
-                                             const void *dout, void *dqkv, void *scratch)
+                                             const void *dout, void *dqkv, float *d_shared,
+                                             void *scratch)
 {
     job work = {.attention = attention,
                 .qkv = qkv,
@@ -229,6 +260,7 @@ void ZR_CPU_TABLE(zr_cpu_attention_backward)(zr_queue *queue, const zr_attention
                 .dout = dout,
                 .lse = lse,
                 .dqkv = dqkv,
+                .d_shared = d_shared,
                 .scratch = scratch,
                 .worker_floats = ZR_CPU_TABLE(zr_cpu_attention_backward_floats)(attention)};
     zr_cpu_for(queue, attention->batch * attention->kv_heads, 1, backward_heads, &work);

@@ -35,7 +35,7 @@ static head head_at(const zr_attention *attention, const void *qkv, int64_t inde
         .out = b * attention->seq * width + h * dim,
         .stride = row,
         .out_stride = width,
-        .first_element = (uint64_t)(index * attention->seq * attention->seq),
+        .first_element = zr_attention_mask(attention, b, h),
     };
 }
 
@@ -121,8 +121,27 @@ static void backward_row(const head *at, int64_t i, const void *out, const void 
         ref_put(type, dqkv, q + c, row[c]);
 }
 
+// Writes dk and dv (seq, head_dim) of a head of keys: to dqkv, or else unrounded to d_shared.
+static void write_shared(const head *at, int64_t b, int64_t kv_head, const double *dk,
+                         const double *dv, void *dqkv, float *d_shared)
+{
+    const zr_attention *a = at->attention;
+    int64_t dim = a->head_dim, row = zr_attention_shared_row(a);
+    zero_dtype type = d_shared ? ZERO_F32 : a->dtype;
+    void *to = d_shared ? d_shared : dqkv;
+    int64_t step = d_shared ? row : at->stride;
+    int64_t k = d_shared ? b * a->seq * row + kv_head * dim : at->k;
+    int64_t v = k + a->kv_heads * dim;
+    for (int64_t j = 0; j < a->seq; j++)
+        for (int64_t c = 0; c < dim; c++) {
+            ref_put(type, to, k + j * step + c, dk[j * dim + c]);
+            ref_put(type, to, v + j * step + c, dv[j * dim + c]);
+        }
+}
+
 static void backward(zr_queue *queue, const zr_attention *attention, const void *qkv,
-                     const void *out, const float *lse, const void *dout, void *dqkv, void *scratch)
+                     const void *out, const float *lse, const void *dout, void *dqkv,
+                     float *d_shared, void *scratch)
 {
     int64_t seq = attention->seq, dim = attention->head_dim,
             sharing = attention->heads / attention->kv_heads;
@@ -133,11 +152,9 @@ static void backward(zr_queue *queue, const zr_attention *attention, const void 
             memset(dk, 0, sizeof(double) * (size_t)(2 * seq * dim));
         for (int64_t i = 0; i < seq; i++)
             backward_row(&at, i, out, dout, probability, dk, dv, dqkv);
-        for (int64_t j = 0; j < seq && (bh + 1) % sharing == 0; j++)
-            for (int64_t c = 0; c < dim; c++) {
-                ref_put(attention->dtype, dqkv, at.k + j * at.stride + c, dk[j * dim + c]);
-                ref_put(attention->dtype, dqkv, at.v + j * at.stride + c, dv[j * dim + c]);
-            }
+        if ((bh + 1) % sharing == 0)
+            write_shared(&at, bh / attention->heads, bh % attention->heads / sharing, dk, dv, dqkv,
+                         d_shared);
     }
 }
 
