@@ -24,9 +24,15 @@ typedef struct zr_element_ops {
     void (*add)(zr_queue *queue, zero_dtype stream, zero_dtype dtype, int64_t n, const void *x,
                 const void *branch, void *out);
     // out = x/(1-p) where the element is kept, else 0. `from` is the type of x, `to` that of out; p
-    // = 0 only converts. out may be x if the types are the same.
+    // = 0 only converts. x[0] is element `first` >= 0 of the mask, so that a part of a whole draws
+    // the whole's mask. out may be x if the types are the same.
     void (*dropout)(zr_queue *queue, zero_dtype from, zero_dtype to, int64_t n, float p,
-                    uint64_t key, const void *x, void *out);
+                    uint64_t key, int64_t first, const void *x, void *out);
+    // out(rows, width), of `dtype`, = sum + bias(width), which is of dtype, too, or NULL for none:
+    // what a product with ZR_EPILOGUE_BIAS stores for the same sums, of which slices have each a
+    // part. out may be sum if dtype is ZERO_F32.
+    void (*add_bias)(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width,
+                     const float *sum, const void *bias, void *out);
     // Converts x; out must not overlap it.
     void (*convert)(zr_queue *queue, zero_dtype from, zero_dtype to, int64_t n, const void *x,
                     void *out);
@@ -41,6 +47,13 @@ typedef struct zr_element_ops {
     void (*embedding_forward)(zr_queue *queue, zero_dtype dtype, zero_dtype stream, int64_t rows,
                               int64_t seq, int64_t width, const int32_t *ids, const void *tokens,
                               const void *positions, void *out);
+    // x(rows, width) = (x + 0.0) + positions[(first + i) % seq], in place; positions, of `dtype`,
+    // may be NULL. For rows whose tokens lie in several slices of a table: each slice looks up its
+    // own (embedding_forward without positions, into zeros), their sums come here. A sum of slices
+    // has no -0, which the +0.0 makes so for one slice, too; but for these signs, the result is
+    // that of embedding_forward with positions.
+    void (*add_positions)(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t seq,
+                          int64_t first, int64_t width, const void *positions, float *x);
     // Adds the rows of d, by id and in the order of rows, to d_tokens(vocab, width), which is
     // zeroed first unless add_tokens; rows with negative ids are left out. Adds all rows likewise
     // to d_positions(max_seq, width). Either may be NULL.

@@ -40,11 +40,19 @@ static void add(zr_queue *queue, zero_dtype stream, zero_dtype dtype, int64_t n,
 }
 
 static void dropout(zr_queue *queue, zero_dtype from, zero_dtype to, int64_t n, float p,
-                    uint64_t key, const void *x, void *out)
+                    uint64_t key, int64_t first, const void *x, void *out)
 {
     entry entry = enter(queue);
-    queue->backend->elements->dropout(queue, from, to, n, p, key, x, out);
+    queue->backend->elements->dropout(queue, from, to, n, p, key, first, x, out);
     leave(&entry, ZR_ACTIVITY_element, n * (size_of(from) + size_of(to)), 0);
+}
+
+static void add_bias(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width,
+                     const float *sum, const void *bias, void *out)
+{
+    entry entry = enter(queue);
+    queue->backend->elements->add_bias(queue, dtype, rows, width, sum, bias, out);
+    leave(&entry, ZR_ACTIVITY_element, rows * width * (size_of(ZERO_F32) + size_of(dtype)), 0);
 }
 
 static void convert(zr_queue *queue, zero_dtype from, zero_dtype to, int64_t n, const void *x,
@@ -78,6 +86,15 @@ static void embedding_forward(zr_queue *queue, zero_dtype dtype, zero_dtype stre
     queue->backend->elements->embedding_forward(queue, dtype, stream, rows, seq, width, ids, tokens,
                                                 positions, out);
     leave(&entry, ZR_ACTIVITY_embedding, rows * width * (2 * size_of(dtype) + size_of(stream)), 0);
+}
+
+static void add_positions(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t seq,
+                          int64_t first, int64_t width, const void *positions, float *x)
+{
+    int64_t element = 2 * size_of(ZERO_F32) + (positions ? size_of(dtype) : 0);
+    entry entry = enter(queue);
+    queue->backend->elements->add_positions(queue, dtype, rows, seq, first, width, positions, x);
+    leave(&entry, ZR_ACTIVITY_embedding, rows * width * element, 0);
 }
 
 static void embedding_backward(zr_queue *queue, zero_dtype stream, int64_t rows, int64_t seq,
@@ -125,10 +142,12 @@ const zr_element_ops zr_recording_element_ops = {
     .silu_gate_backward = silu_gate_backward,
     .add = add,
     .dropout = dropout,
+    .add_bias = add_bias,
     .convert = convert,
     .column_sum = column_sum,
     .column_sum_scratch = column_sum_scratch,
     .embedding_forward = embedding_forward,
+    .add_positions = add_positions,
     .embedding_backward = embedding_backward,
     .copy = copy,
     .copy_rows = copy_rows,

@@ -48,7 +48,7 @@ void zr_gpt2_drop(zr_block *block, enum zr_lm_site site, void *branch)
     if (p > 0)
         queue->backend->elements->dropout(queue, block->dtype, block->dtype,
                                           block->rows * block->width, p,
-                                          zr_context_key(block->context, site), branch, branch);
+                                          zr_context_key(block->context, site), 0, branch, branch);
 }
 
 const void *zr_gpt2_undrop(zr_block *block, enum zr_lm_site site, const void *d, void *into)
@@ -59,7 +59,7 @@ const void *zr_gpt2_undrop(zr_block *block, enum zr_lm_site site, const void *d,
         return d;
     queue->backend->elements->dropout(queue, block->stream, block->dtype,
                                       block->rows * block->width, p,
-                                      zr_context_key(block->context, site), d, into);
+                                      zr_context_key(block->context, site), 0, d, into);
     return into;
 }
 

@@ -143,7 +143,7 @@ static zero_status embedding_forward(zero_context *context, const zero_tensors *
     }
     if (context->training && dropout > 0)
         elements->dropout(queue, stream, stream, rows * width, dropout,
-                          zr_context_key(context, ZR_SITE_EMBEDDING), x, x);
+                          zr_context_key(context, ZR_SITE_EMBEDDING), 0, x, x);
     return ZERO_OK;
 }
 
@@ -181,7 +181,7 @@ static zero_status embedding_backward(zero_context *context, const zero_tensors 
     int32_t *local = local_ids(context->unit, &context->shape, context->workspace, &unused);
     if (dropout > 0)
         queue->backend->elements->dropout(queue, stream, stream, rows * hyper->shape.width, dropout,
-                                          zr_context_key(context, ZR_SITE_EMBEDDING), d, d);
+                                          zr_context_key(context, ZR_SITE_EMBEDDING), 0, d, d);
     float *d_positions = zr_tensor_gradient(context, &hyper->tensor[ZR_LM_POSITIONS], 0, &add);
     for (int t = table->tiles - 1; t >= 0; t--) {
         bool first = t == table->tiles - 1;

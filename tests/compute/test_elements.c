@@ -275,12 +275,12 @@ static void dropout_one(zr_queue *queue, zr_queue *ref, zero_dtype from, zero_dt
     float *plain = array_floats(from, x, n);
     for (int64_t i = 0; i < n; i++)
         plain[i] = zr_dropout_keep(dropout_key, (uint64_t)i, p) ? plain[i] * (1 / (1 - p)) : 0;
-    queue->backend->elements->dropout(queue, from, to, n, p, dropout_key, x, got);
+    queue->backend->elements->dropout(queue, from, to, n, p, dropout_key, 0, x, got);
     check_stored("dropout", to, got, plain, n);
-    ref->backend->elements->dropout(ref, from, to, n, p, dropout_key, x, want);
+    ref->backend->elements->dropout(ref, from, to, n, p, dropout_key, 0, x, want);
     check_stored("dropout of ref", to, want, plain, n);
     if (from == to) {
-        queue->backend->elements->dropout(queue, from, to, n, p, dropout_key, x, x);
+        queue->backend->elements->dropout(queue, from, to, n, p, dropout_key, 0, x, x);
         check_stored("dropout in place", to, x, plain, n);
     }
     array_free(x);

@@ -230,7 +230,17 @@ static void add(zr_queue *queue, operands *o)
 
 static void dropout(zr_queue *queue, operands *o)
 {
-    CALL(elements, dropout, ZERO_F32, ZERO_F16, ELEMS, 0.3f, 42, o->a, o->b);
+    CALL(elements, dropout, ZERO_F32, ZERO_F16, ELEMS, 0.3f, 42, 3, o->a, o->b);
+}
+
+static void add_bias(zr_queue *queue, operands *o)
+{
+    CALL(elements, add_bias, ZERO_BF16, ROWS, WIDTH, o->a, o->b, o->c);
+}
+
+static void add_positions(zr_queue *queue, operands *o)
+{
+    CALL(elements, add_positions, ZERO_BF16, ROWS, 4, 2, WIDTH, o->b, o->a);
 }
 
 static void convert(zr_queue *queue, operands *o)
@@ -358,6 +368,8 @@ static const expected cases[] = {
     CASE(silu_gate_backward, element, .bytes = 5 * WORD * ELEMS),
     CASE(add, element, .bytes = (2 * WORD + HALF) * ELEMS),
     CASE(dropout, element, .bytes = (WORD + HALF) * ELEMS),
+    CASE(add_bias, element, .bytes = (WORD + HALF) * ELEMS),
+    CASE(add_positions, embedding, .bytes = (2 * WORD + HALF) * ELEMS),
     CASE(convert, element, .bytes = (WORD + HALF) * ELEMS),
     CASE(column_sum, column_sum, .bytes = WORD * ELEMS),
     ASKS(column_sum_scratch),

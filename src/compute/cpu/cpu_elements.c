@@ -13,6 +13,7 @@ typedef struct element_job {
     zero_dtype of_a, of_b, of_out;
     float p;
     uint64_t key;
+    int64_t first; // of the mask of dropout
 } element_job;
 
 static void elements_for(const zr_queue *queue, const element_job *job, zr_cpu_body *body)
@@ -134,15 +135,21 @@ static void add(zr_queue *queue, zero_dtype stream, zero_dtype dtype, int64_t n,
     elements_for(queue, &job, add_range);
 }
 
-// The words of each batch are numbered from the batch's first element.
+// The words of each batch are numbered from the batch's first element. A counter gives four words,
+// so the elements before the first whole counter, three at most, go one at a time.
 INLINE void dropout_as(zero_dtype from, zero_dtype to, const element_job *job, int64_t begin,
                        int64_t end)
 {
-    uint64_t threshold = zr_dropout_threshold(job->p);
+    uint64_t threshold = zr_dropout_threshold(job->p), first = (uint64_t)job->first;
     float factor = zr_dropout_factor(job->p);
     uint32_t words[PHILOX_ROOM];
+    for (; begin < end && (first + (uint64_t)begin) % 4; begin++) {
+        bool keep = zr_dropout_keep(job->key, first + (uint64_t)begin, job->p);
+        vf scaled = vf_get_as(from, job->a, begin, 1) * factor;
+        vf_put_as(to, job->out, begin, 1, keep ? scaled : (vf){0});
+    }
     for (int64_t start = begin; start < end; start += PHILOX_WORDS) {
-        philox_words(job->key, (uint64_t)start / 4, words);
+        philox_words(job->key, (first + (uint64_t)start) / 4, words);
         for (int64_t i = start; i < ZR_MIN(start + PHILOX_WORDS, end); i += LANES) {
             vi kept = words_kept(words + (i - start), threshold);
             vf scaled = vf_get_as(from, job->a, i, end - i) * factor;
@@ -180,10 +187,45 @@ static void convert(zr_queue *queue, zero_dtype from, zero_dtype to, int64_t n, 
 }
 
 static void dropout(zr_queue *queue, zero_dtype from, zero_dtype to, int64_t n, float p,
-                    uint64_t key, const void *x, void *out)
+                    uint64_t key, int64_t first, const void *x, void *out)
 {
-    element_job job = {.n = n, .a = x, .out = out, .of_a = from, .of_out = to, .p = p, .key = key};
+    element_job job = {
+        .n = n, .a = x, .out = out, .of_a = from, .of_out = to, .p = p, .key = key, .first = first};
     elements_for(queue, &job, p > 0 ? dropout_range : convert_range);
+}
+
+typedef struct bias_job {
+    int64_t width;
+    const float *sum;
+    zero_dtype dtype; // of bias and out
+    const void *bias; // NULL: none
+    void *out;
+} bias_job;
+
+INLINE void bias_row(zero_dtype type, const bias_job *job, int64_t i)
+{
+    int64_t width = job->width;
+    for (int64_t j = 0; j < width; j += LANES) {
+        int64_t left = width - j;
+        vf x = vf_get(job->sum + i * width + j, left);
+        if (job->bias)
+            x += vf_get_as(type, job->bias, j, left);
+        vf_put_as(type, job->out, i * width + j, left, x);
+    }
+}
+
+static void bias_rows(const void *job_, int64_t first, int64_t last, int worker)
+{
+    const bias_job *job = job_;
+    for (int64_t i = first; i < last; i++)
+        WITH_TYPE(T, job->dtype, bias_row(T, job, i));
+}
+
+static void add_bias(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width,
+                     const float *sum, const void *bias, void *out)
+{
+    bias_job job = {.width = width, .sum = sum, .dtype = dtype, .bias = bias, .out = out};
+    zr_cpu_for(queue, rows, 1 + WORTH / ZR_MAX(1, width), bias_rows, &job);
 }
 
 // ---- column sums: blocks of rows go to scratch, [block][width]; the blocks are then added in a
@@ -307,7 +349,8 @@ static void copy_rows(zr_queue *queue, int64_t rows, int64_t bytes, const void *
 {
     rows_job job = {
         .bytes = bytes, .from_stride = from_stride, .to_stride = to_stride, .from = from, .to = to};
-    zr_cpu_for(queue, rows, 1 + 32 * PAGE / ZR_MAX(1, bytes), copy_rows_range, &job);
+    if (bytes > 0)
+        zr_cpu_for(queue, rows, 1 + 32 * PAGE / bytes, copy_rows_range, &job);
 }
 
 static void zero_range(const void *job_, int64_t first, int64_t last, int worker)
@@ -329,10 +372,12 @@ const zr_element_ops ZR_CPU_TABLE(zr_cpu_element_ops) = {
     .silu_gate_backward = silu_gate_backward,
     .add = add,
     .dropout = dropout,
+    .add_bias = add_bias,
     .convert = convert,
     .column_sum = column_sum,
     .column_sum_scratch = column_sum_scratch,
     .embedding_forward = ZR_CPU_TABLE(zr_cpu_embedding_forward),
+    .add_positions = ZR_CPU_TABLE(zr_cpu_add_positions),
     .embedding_backward = ZR_CPU_TABLE(zr_cpu_embedding_backward),
     .copy = copy,
     .copy_rows = copy_rows,

@@ -12,6 +12,9 @@ void ZR_CPU_TABLE(zr_cpu_embedding_forward)(zr_queue *queue, zero_dtype dtype, z
                                             int64_t rows, int64_t seq, int64_t width,
                                             const int32_t *ids, const void *tokens,
                                             const void *positions, void *out);
+void ZR_CPU_TABLE(zr_cpu_add_positions)(zr_queue *queue, zero_dtype dtype, int64_t rows,
+                                        int64_t seq, int64_t first, int64_t width,
+                                        const void *positions, float *x);
 void ZR_CPU_TABLE(zr_cpu_embedding_backward)(zr_queue *queue, zero_dtype stream, int64_t rows,
                                              int64_t seq, int64_t width, const int32_t *ids,
                                              const void *d, int64_t vocab, float *d_tokens,

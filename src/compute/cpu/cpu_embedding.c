@@ -47,6 +47,41 @@ void ZR_CPU_TABLE(zr_cpu_embedding_forward)(zr_queue *queue, zero_dtype dtype, z
     zr_cpu_for(queue, rows, 1 + WORTH / ZR_MAX(1, width), embedding_rows, &job);
 }
 
+typedef struct positions_job {
+    int64_t seq, first, width;
+    zero_dtype dtype;
+    const void *positions; // NULL: none
+    float *x;
+} positions_job;
+
+INLINE void positions_row(zero_dtype type, const positions_job *job, int64_t i)
+{
+    int64_t width = job->width, position = (job->first + i) % job->seq * width;
+    float *row = job->x + i * width;
+    for (int64_t j = 0; j < width; j += LANES) {
+        vf x = vf_get(row + j, width - j) + 0.0f;
+        if (job->positions)
+            x += vf_get_as(type, job->positions, position + j, width - j);
+        vf_put(row + j, width - j, x);
+    }
+}
+
+static void positions_rows(const void *job_, int64_t first, int64_t last, int worker)
+{
+    const positions_job *job = job_;
+    for (int64_t i = first; i < last; i++)
+        WITH_TYPE(T, job->dtype, positions_row(T, job, i));
+}
+
+void ZR_CPU_TABLE(zr_cpu_add_positions)(zr_queue *queue, zero_dtype dtype, int64_t rows,
+                                        int64_t seq, int64_t first, int64_t width,
+                                        const void *positions, float *x)
+{
+    positions_job job = {
+        .seq = seq, .first = first, .width = width, .dtype = dtype, .positions = positions, .x = x};
+    zr_cpu_for(queue, rows, 1 + WORTH / ZR_MAX(1, width), positions_rows, &job);
+}
+
 // Adds from[at + j] to to[j], for columns j in [first, end).
 INLINE void row_add_range(zero_dtype type, float *to, const void *from, int64_t at, int64_t first,
                           int64_t end)

@@ -64,12 +64,19 @@ static void add(zr_queue *queue, zero_dtype stream, zero_dtype dtype, int64_t n,
 }
 
 static void dropout(zr_queue *queue, zero_dtype from, zero_dtype to, int64_t n, float p,
-                    uint64_t key, const void *x, void *out)
+                    uint64_t key, int64_t first, const void *x, void *out)
 {
     float factor = zr_dropout_factor(p);
     for (int64_t i = 0; i < n; i++)
         ref_put(to, out, i,
-                zr_dropout_keep(key, (uint64_t)i, p) ? ref_get(from, x, i) * factor : 0);
+                zr_dropout_keep(key, (uint64_t)(first + i), p) ? ref_get(from, x, i) * factor : 0);
+}
+
+static void add_bias(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width,
+                     const float *sum, const void *bias, void *out)
+{
+    for (int64_t i = 0; i < rows * width; i++)
+        ref_put(dtype, out, i, bias ? sum[i] + ref_get(dtype, bias, i % width) : sum[i]);
 }
 
 static void convert(zr_queue *queue, zero_dtype from, zero_dtype to, int64_t n, const void *x,
@@ -105,6 +112,18 @@ static void embedding_forward(zr_queue *queue, zero_dtype dtype, zero_dtype stre
         }
 }
 
+static void add_positions(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t seq,
+                          int64_t first, int64_t width, const void *positions, float *x)
+{
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < width; j++) {
+            double value = x[i * width + j] + 0.0;
+            if (positions)
+                value += ref_get(dtype, positions, (first + i) % seq * width + j);
+            x[i * width + j] = (float)value;
+        }
+}
+
 static void embedding_backward(zr_queue *queue, zero_dtype stream, int64_t rows, int64_t seq,
                                int64_t width, const int32_t *ids, const void *d, int64_t vocab,
                                float *d_tokens, bool add_tokens, int64_t max_seq,
@@ -136,7 +155,7 @@ static void copy(zr_queue *queue, int64_t bytes, const void *from, void *to)
 static void copy_rows(zr_queue *queue, int64_t rows, int64_t bytes, const void *from,
                       int64_t from_stride, void *to, int64_t to_stride)
 {
-    for (int64_t i = 0; i < rows; i++)
+    for (int64_t i = 0; i < rows && bytes > 0; i++)
         memcpy((char *)to + i * to_stride, (const char *)from + i * from_stride, (size_t)bytes);
 }
 
@@ -153,10 +172,12 @@ const zr_element_ops zr_ref_element_ops = {
     .silu_gate_backward = silu_gate_backward,
     .add = add,
     .dropout = dropout,
+    .add_bias = add_bias,
     .convert = convert,
     .column_sum = column_sum,
     .column_sum_scratch = column_sum_scratch,
     .embedding_forward = embedding_forward,
+    .add_positions = add_positions,
     .embedding_backward = embedding_backward,
     .copy = copy,
     .copy_rows = copy_rows,
