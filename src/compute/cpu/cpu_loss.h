@@ -1,0 +1,12 @@
+// Softmax's and the loss's functions of the table of rows.
+#ifndef ZR_COMPUTE_CPU_LOSS_H
+#define ZR_COMPUTE_CPU_LOSS_H
+
+#include "compute/cpu/cpu_kernels.h"
+
+void ZR_CPU_TABLE(zr_cpu_loss)(zr_queue *queue, const zr_loss *loss, void *logits,
+                               const int32_t *target, float *row_loss, bool gradient);
+void ZR_CPU_TABLE(zr_cpu_softmax)(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width,
+                                  void *x);
+
+#endif
