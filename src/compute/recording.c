@@ -111,6 +111,26 @@ static void loss(zr_queue *queue, const zr_loss *loss, void *logits, const int32
           loss->rows * loss->vocab * size_of(loss->dtype) * (gradient ? 2 : 1), 0);
 }
 
+static void loss_parts(zr_queue *queue, const zr_loss *loss, const void *logits,
+                       const int32_t *target, zr_loss_part *parts)
+{
+    entry entry = enter(queue);
+    queue->backend->rows->loss_parts(queue, loss, logits, target, parts);
+    leave(&entry, ZR_ACTIVITY_loss,
+          loss->rows * (loss->vocab * size_of(loss->dtype) + (int64_t)sizeof *parts), 0);
+}
+
+static void loss_finish(zr_queue *queue, const zr_loss *loss, int slices, const zr_loss_part *parts,
+                        int64_t stride, const int32_t *target, void *logits, float *row_loss,
+                        bool gradient)
+{
+    int64_t row = gradient ? 2 * loss->vocab * size_of(loss->dtype) : 0;
+    entry entry = enter(queue);
+    queue->backend->rows->loss_finish(queue, loss, slices, parts, stride, target, logits, row_loss,
+                                      gradient);
+    leave(&entry, ZR_ACTIVITY_loss, loss->rows * (row + slices * (int64_t)sizeof *parts), 0);
+}
+
 static void softmax(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width, void *x)
 {
     entry entry = enter(queue);
@@ -259,6 +279,8 @@ static const zr_row_ops row_ops = {
     .residual_rms_forward = residual_rms_forward,
     .rms_backward = rms_backward,
     .loss = loss,
+    .loss_parts = loss_parts,
+    .loss_finish = loss_finish,
     .softmax = softmax,
 };
 

@@ -1,5 +1,6 @@
 // The table of work on rows of activations: norms, softmax and the loss. compute.h states what
-// holds for all tables.
+// holds for all tables. There may be no rows: then only gradients of parameters are set to zero, or
+// left as they are where they are added to.
 #ifndef ZR_COMPUTE_ROW_OPS_H
 #define ZR_COMPUTE_ROW_OPS_H
 
@@ -21,6 +22,18 @@ typedef struct zr_loss { // softmax cross-entropy of rows of logits
     int64_t rows, vocab;
     float factor; // gradient = (softmax - onehot) * factor
 } zr_loss;
+
+// What one slice of a vocabulary says of a row. Those of all slices together give the row's loss,
+// so 16 bytes a row and slice are all that ranks exchange.
+typedef struct zr_loss_part {
+    float largest; // logit of the slice; -INFINITY if it has none above that
+    float aimed;   // the target's logit; -INFINITY if the target lies in another slice
+    double sum;    // of e^(logit - largest) over the slice; 0 if largest is -INFINITY
+} zr_loss_part;
+static_assert(sizeof(zr_loss_part) == 16, "ranks exchange parts of 16 bytes");
+
+// The target of a row that does not count, in a slice of a vocabulary.
+enum { ZR_TARGET_NONE = INT32_MIN };
 
 typedef struct zr_row_ops {
     // y = (x - mean) * rstd * gamma + beta; mean and rstd (rows) may be NULL in an evaluation.
@@ -54,6 +67,21 @@ typedef struct zr_row_ops {
     // overwrites the logits. A row with target < 0 does not count (loss 0, gradient 0).
     void (*loss)(zr_queue *queue, const zr_loss *loss, void *logits, const int32_t *target,
                  float *row_loss, bool gradient);
+    // The loss over slices of the vocabulary, in two calls: loss_parts for each slice, then, with
+    // the parts of all, loss_finish for each slice. loss->vocab is the slice's tokens, possibly 0.
+    // target(rows) counts from the slice's first token: below 0, or loss->vocab and above, the
+    // target lies in another slice, except that a row of ZR_TARGET_NONE does not count.
+    // A row's part depends on the slice's logits and its target alone.
+    void (*loss_parts)(zr_queue *queue, const zr_loss *loss, const void *logits,
+                       const int32_t *target, zr_loss_part *parts);
+    // parts: of row i and slice t at parts[t*stride + i]; their sums are added in double by the
+    // tree over slices that splits at the largest power of two below their number. row_loss is the
+    // same for each slice. With `gradient`, the gradient overwrites the slice's logits, which are
+    // not read without it. One slice gives the bits of `loss`, but for the gradient in fp32, where
+    // `loss` keeps exponentials that are computed again here.
+    void (*loss_finish)(zr_queue *queue, const zr_loss *loss, int slices, const zr_loss_part *parts,
+                        int64_t stride, const int32_t *target, void *logits, float *row_loss,
+                        bool gradient);
     // In place.
     void (*softmax)(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width, void *x);
 } zr_row_ops;

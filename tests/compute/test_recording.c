@@ -143,6 +143,18 @@ static void loss(zr_queue *queue, operands *o)
     CALL(rows, loss, &loss, o->a, o->ids, o->b, true);
 }
 
+static void loss_parts(zr_queue *queue, operands *o)
+{
+    zr_loss loss = {.rows = ROWS, .vocab = WIDTH};
+    CALL(rows, loss_parts, &loss, o->a, o->ids, (zr_loss_part *)o->b);
+}
+
+static void loss_finish(zr_queue *queue, operands *o)
+{
+    zr_loss loss = {.rows = ROWS, .vocab = WIDTH, .factor = 0.5f};
+    CALL(rows, loss_finish, &loss, 2, (zr_loss_part *)o->b, ROWS, o->ids, o->a, o->c, true);
+}
+
 static void softmax(zr_queue *queue, operands *o)
 {
     CALL(rows, softmax, ZERO_F32, ROWS, WIDTH, o->a);
@@ -354,6 +366,8 @@ static const expected cases[] = {
     CASE(rms_backward, norm, .bytes = (3 * WORD + HALF) * ELEMS),
     CASE(rms_backward_of_no_past, norm, .bytes = (2 * WORD + HALF) * ELEMS),
     CASE(loss, loss, .bytes = 2 * WORD * ELEMS),
+    CASE(loss_parts, loss, .bytes = WORD * ELEMS + 16 * ROWS),
+    CASE(loss_finish, loss, .bytes = 2 * WORD * ELEMS + 2 * 16 * ROWS),
     CASE(softmax, loss, .bytes = 2 * WORD * ELEMS),
     ASKS(attention_scratch),
     CASE(attention_forward, attention, .bytes = 4 * WORD * ELEMS, .flops = 2 * PAIRS * WIDTH),

@@ -4,9 +4,11 @@
 // rounded once.
 #include "compute/cpu/cpu_loss.h"
 #include "compute/cpu/cpu_norm.h"
+#include "compute/loss_parts.h"
 
 // Exponentials that are summed in fp32 before the sum is added to a double.
 #define SPAN 1024
+#define JOINED 32 // logits that take as long as joining a part to those of the other slices
 
 typedef struct softmax_job {
     zero_dtype dtype;
@@ -16,6 +18,12 @@ typedef struct softmax_job {
     float *row_loss;
     const int32_t *target;
     bool gradient;
+    // Of slices: what loss_parts writes; what loss_finish reads, of row i and slice t at
+    // given[t*stride + i].
+    zr_loss_part *parts;
+    const zr_loss_part *given;
+    int slices;
+    int64_t stride;
 } softmax_job;
 
 static void *softmax_row(const softmax_job *job, int64_t i)
@@ -36,8 +44,9 @@ INLINE float row_largest(zero_dtype type, const void *x, int64_t width)
     return vf_largest(vf_max(m0, m1));
 }
 
-// Returns the sum of e^(x - largest); with `keep`, the exponentials overwrite x.
-INLINE double row_exponentials(zero_dtype type, void *x, int64_t width, float largest, bool keep)
+// Returns the sum of e^(x - largest); the exponentials go to `kept`, which may be x, or NULL.
+INLINE double row_exponentials(zero_dtype type, const void *x, int64_t width, float largest,
+                               void *kept)
 {
     double total = 0;
     for (int64_t start = 0; start < width; start += SPAN) {
@@ -47,14 +56,14 @@ INLINE double row_exponentials(zero_dtype type, void *x, int64_t width, float la
             vf e0 = vf_exp(vf_get_as(type, x, j, LANES) - largest);
             vf e1 = vf_exp(vf_get_as(type, x, j + LANES, LANES) - largest);
             s0 += e0, s1 += e1;
-            if (keep)
-                vf_put_as(type, x, j, LANES, e0), vf_put_as(type, x, j + LANES, LANES, e1);
+            if (kept)
+                vf_put_as(type, kept, j, LANES, e0), vf_put_as(type, kept, j + LANES, LANES, e1);
         }
         for (; j < end; j += LANES) {
             vf e = vf_keep(vf_exp(vf_get_as(type, x, j, end - j) - largest), end - j, 0);
             s0 += e;
-            if (keep)
-                vf_put_as(type, x, j, end - j, e);
+            if (kept)
+                vf_put_as(type, kept, j, end - j, e);
         }
         total += (double)vf_sum(s0 + s1);
     }
@@ -71,26 +80,50 @@ INLINE void row_multiply(zero_dtype type, void *x, int64_t width, float largest,
     }
 }
 
+// Does a row that does not count.
+static void row_leave_out(const softmax_job *job, int64_t i)
+{
+    job->row_loss[i] = 0;
+    if (job->gradient && job->width > 0)
+        memset(softmax_row(job, i), 0, zero_dtype_bytes(job->dtype) * (size_t)job->width);
+}
+
+static float row_loss(const zr_loss_part *whole)
+{
+    return (float)(log(whole->sum) + ((double)whole->largest - (double)whole->aimed));
+}
+
+// Turns logits, or their exponentials if `kept`, into gradients. whole: of all slices of the row.
+INLINE void row_gradient(zero_dtype type, const softmax_job *job, int64_t i,
+                         const zr_loss_part *whole, bool kept)
+{
+    void *x = softmax_row(job, i);
+    int32_t target = job->target[i];
+    double sum = whole->sum;
+    row_multiply(type, x, job->width, whole->largest, kept, (float)(job->factor / sum));
+    if (target < 0 || target >= job->width)
+        return;
+    double probability = vf_exp(vf_all(whole->aimed - whole->largest))[0];
+    vf_put_as(type, x, target, 1, vf_all((float)((probability - sum) / sum * job->factor)));
+}
+
 INLINE void loss_row(zero_dtype type, const softmax_job *job, int64_t i)
 {
     void *x = softmax_row(job, i);
     int64_t width = job->width;
     int32_t target = job->target[i];
+    bool keep = type == ZERO_F32 && job->gradient;
     assert(target < width);
     if (target < 0) {
-        job->row_loss[i] = 0;
-        if (job->gradient)
-            memset(x, 0, zero_dtype_bytes(type) * (size_t)width);
+        row_leave_out(job, i);
         return;
     }
-    float largest = row_largest(type, x, width), aimed = vf_get_as(type, x, target, 1)[0];
-    double sum = row_exponentials(type, x, width, largest, type == ZERO_F32 && job->gradient);
-    job->row_loss[i] = (float)(log(sum) + ((double)largest - (double)aimed));
-    if (!job->gradient)
-        return;
-    row_multiply(type, x, width, largest, type == ZERO_F32, (float)(job->factor / sum));
-    double probability = vf_exp(vf_all(aimed - largest))[0];
-    vf_put_as(type, x, target, 1, vf_all((float)((probability - sum) / sum * job->factor)));
+    zr_loss_part whole = {.largest = row_largest(type, x, width),
+                          .aimed = vf_get_as(type, x, target, 1)[0]};
+    whole.sum = row_exponentials(type, x, width, whole.largest, keep ? x : NULL);
+    job->row_loss[i] = row_loss(&whole);
+    if (job->gradient)
+        row_gradient(type, job, i, &whole, keep);
 }
 
 static void loss_rows(const void *job_, int64_t first, int64_t last, int worker)
@@ -113,10 +146,86 @@ void ZR_CPU_TABLE(zr_cpu_loss)(zr_queue *queue, const zr_loss *loss, void *logit
     zr_cpu_for(queue, loss->rows, norm_worth(loss->vocab), loss_rows, &job);
 }
 
+// ---- the loss over slices of the vocabulary ----
+
+INLINE void part_row(zero_dtype type, const softmax_job *job, int64_t i)
+{
+    const void *x = softmax_row(job, i);
+    int32_t target = job->target[i];
+    zr_loss_part part = {.largest = -INFINITY, .aimed = -INFINITY};
+    if (target != ZR_TARGET_NONE) {
+        part.largest = row_largest(type, x, job->width);
+        // Where all logits are -infinity, they have no distance from the largest.
+        float shift = part.largest == -INFINITY ? 0 : part.largest;
+        part.sum = row_exponentials(type, x, job->width, shift, NULL);
+        if (target >= 0 && target < job->width)
+            part.aimed = vf_get_as(type, x, target, 1)[0];
+    }
+    job->parts[i] = part;
+}
+
+static void part_rows(const void *job_, int64_t first, int64_t last, int worker)
+{
+    const softmax_job *job = job_;
+    for (int64_t i = first; i < last; i++)
+        WITH_TYPE(T, job->dtype, part_row(T, job, i));
+}
+
+void ZR_CPU_TABLE(zr_cpu_loss_parts)(zr_queue *queue, const zr_loss *loss, const void *logits,
+                                     const int32_t *target, zr_loss_part *parts)
+{
+    softmax_job job = {.dtype = loss->dtype,
+                       .width = loss->vocab,
+                       .x = (void *)logits,
+                       .target = target,
+                       .parts = parts};
+    zr_cpu_for(queue, loss->rows, norm_worth(loss->vocab), part_rows, &job);
+}
+
+INLINE void finish_row(zero_dtype type, const softmax_job *job, int64_t i)
+{
+    if (job->target[i] == ZR_TARGET_NONE) {
+        row_leave_out(job, i);
+        return;
+    }
+    const zr_loss_part whole = zr_loss_parts_join(job->given + i, job->slices, job->stride);
+    job->row_loss[i] = row_loss(&whole);
+    if (job->gradient)
+        row_gradient(type, job, i, &whole, false);
+}
+
+static void finish_rows(const void *job_, int64_t first, int64_t last, int worker)
+{
+    const softmax_job *job = job_;
+    for (int64_t i = first; i < last; i++)
+        WITH_TYPE(T, job->dtype, finish_row(T, job, i));
+}
+
+void ZR_CPU_TABLE(zr_cpu_loss_finish)(zr_queue *queue, const zr_loss *loss, int slices,
+                                      const zr_loss_part *parts, int64_t stride,
+                                      const int32_t *target, void *logits, float *row_loss,
+                                      bool gradient)
+{
+    softmax_job job = {.dtype = loss->dtype,
+                       .width = loss->vocab,
+                       .factor = loss->factor,
+                       .x = logits,
+                       .row_loss = row_loss,
+                       .target = target,
+                       .gradient = gradient,
+                       .given = parts,
+                       .slices = slices,
+                       .stride = stride};
+    int64_t work = slices * JOINED + (gradient ? loss->vocab : 0);
+    zr_cpu_for(queue, loss->rows, norm_worth(work), finish_rows, &job);
+}
+
+// ---- softmax ----
+
 INLINE void row_softmax(zero_dtype type, void *x, int64_t width)
 {
     float largest = row_largest(type, x, width);
-    double sum = row_exponentials(type, x, width, largest, type == ZERO_F32);
+    double sum = row_exponentials(type, x, width, largest, type == ZERO_F32 ? x : NULL);
     row_multiply(type, x, width, largest, type == ZERO_F32, (float)(1 / sum));
 }
 

@@ -225,5 +225,7 @@ const zr_row_ops ZR_CPU_TABLE(zr_cpu_row_ops) = {
     .residual_rms_forward = ZR_CPU_TABLE(zr_cpu_residual_rms_forward),
     .rms_backward = ZR_CPU_TABLE(zr_cpu_rms_backward),
     .loss = ZR_CPU_TABLE(zr_cpu_loss),
+    .loss_parts = ZR_CPU_TABLE(zr_cpu_loss_parts),
+    .loss_finish = ZR_CPU_TABLE(zr_cpu_loss_finish),
     .softmax = ZR_CPU_TABLE(zr_cpu_softmax),
 };

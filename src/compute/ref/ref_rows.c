@@ -1,4 +1,5 @@
 // LayerNorm, RMSNorm, softmax and cross-entropy, row by row as in a textbook, in double.
+#include "compute/loss_parts.h"
 #include "compute/ref/ref.h"
 
 #include <math.h>
@@ -140,16 +141,21 @@ static void rms_backward(zr_queue *queue, const zr_norm *norm, const void *dy, c
     }
 }
 
-// Finds the largest of elements at .. at + width - 1, and returns the sum of e^(x - largest).
-static double exponentials(zero_dtype dtype, const void *x, int64_t at, int64_t width,
-                           double *largest)
+// Returns the largest of elements at .. at + width - 1, -INFINITY if there are none.
+static double largest_of(zero_dtype dtype, const void *x, int64_t at, int64_t width)
+{
+    double largest = -INFINITY;
+    for (int64_t j = at; j < at + width; j++)
+        largest = fmax(largest, ref_get(dtype, x, j));
+    return largest;
+}
+
+// Returns the sum of e^(x - shift) over the same.
+static double exponentials(zero_dtype dtype, const void *x, int64_t at, int64_t width, double shift)
 {
     double sum = 0;
-    *largest = -INFINITY;
     for (int64_t j = at; j < at + width; j++)
-        *largest = fmax(*largest, ref_get(dtype, x, j));
-    for (int64_t j = at; j < at + width; j++)
-        sum += exp(ref_get(dtype, x, j) - *largest);
+        sum += exp(ref_get(dtype, x, j) - shift);
     return sum;
 }
 
@@ -159,8 +165,8 @@ static void loss(zr_queue *queue, const zr_loss *loss, void *logits, const int32
     for (int64_t i = 0; i < loss->rows; i++) {
         int64_t at = i * loss->vocab;
         bool counts = target[i] >= 0;
-        double largest = 0,
-               sum = counts ? exponentials(loss->dtype, logits, at, loss->vocab, &largest) : 1;
+        double largest = counts ? largest_of(loss->dtype, logits, at, loss->vocab) : 0,
+               sum = counts ? exponentials(loss->dtype, logits, at, loss->vocab, largest) : 1;
         assert(target[i] < loss->vocab);
         row_loss[i] =
             counts ? (float)(log(sum) + (largest - ref_get(loss->dtype, logits, at + target[i])))
@@ -173,11 +179,47 @@ static void loss(zr_queue *queue, const zr_loss *loss, void *logits, const int32
     }
 }
 
+static void loss_parts(zr_queue *queue, const zr_loss *loss, const void *logits,
+                       const int32_t *target, zr_loss_part *parts)
+{
+    for (int64_t i = 0; i < loss->rows; i++) {
+        int64_t at = i * loss->vocab;
+        parts[i] = (zr_loss_part){.largest = -INFINITY, .aimed = -INFINITY};
+        if (target[i] == ZR_TARGET_NONE)
+            continue;
+        double largest = largest_of(loss->dtype, logits, at, loss->vocab);
+        parts[i].largest = (float)largest;
+        parts[i].sum =
+            exponentials(loss->dtype, logits, at, loss->vocab, largest == -INFINITY ? 0 : largest);
+        if (target[i] >= 0 && target[i] < loss->vocab)
+            parts[i].aimed = (float)ref_get(loss->dtype, logits, at + target[i]);
+    }
+}
+
+static void loss_finish(zr_queue *queue, const zr_loss *loss, int slices, const zr_loss_part *parts,
+                        int64_t stride, const int32_t *target, void *logits, float *row_loss,
+                        bool gradient)
+{
+    for (int64_t i = 0; i < loss->rows; i++) {
+        int64_t at = i * loss->vocab;
+        bool counts = target[i] != ZR_TARGET_NONE;
+        zr_loss_part whole = zr_loss_parts_join(parts + i, slices, stride);
+        row_loss[i] = counts ? (float)(log(whole.sum) + ((double)whole.largest - whole.aimed)) : 0;
+        for (int64_t j = 0; gradient && j < loss->vocab; j++) {
+            double x = ref_get(loss->dtype, logits, at + j),
+                   probability = exp(x - whole.largest) / whole.sum;
+            ref_put(loss->dtype, logits, at + j,
+                    counts ? (probability - (j == target[i])) * loss->factor : 0);
+        }
+    }
+}
+
 static void softmax(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width, void *x)
 {
     for (int64_t i = 0; i < rows; i++) {
         int64_t at = i * width;
-        double largest, sum = exponentials(dtype, x, at, width, &largest);
+        double largest = largest_of(dtype, x, at, width),
+               sum = exponentials(dtype, x, at, width, largest);
         for (int64_t j = at; j < at + width; j++)
             ref_put(dtype, x, j, exp(ref_get(dtype, x, j) - largest) / sum);
     }
@@ -192,5 +234,7 @@ const zr_row_ops zr_ref_row_ops = {
     .residual_rms_forward = residual_rms_forward,
     .rms_backward = rms_backward,
     .loss = loss,
+    .loss_parts = loss_parts,
+    .loss_finish = loss_finish,
     .softmax = softmax,
 };
