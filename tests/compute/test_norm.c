@@ -355,12 +355,45 @@ static void ref_norm_rounds_once(void **state)
     check_queue_close(ref);
 }
 
+// Without rows, gradients of parameters are zero, or stay as they are where they are added to.
+static void no_rows(zr_queue *queue, zr_queue *single, zr_queue *ref)
+{
+    enum { WIDTH = 37 };
+    zr_queue *queues[] = {queue, ref};
+    for (int q = 0; q < ZR_COUNT(queues); q++)
+        for (int pair = 0; pair < STORAGE_TYPES * STORAGE_TYPES; pair++) {
+            norm_case c = norm_new(storage_types[pair / STORAGE_TYPES],
+                                   storage_types[pair % STORAGE_TYPES], 0, WIDTH, 3);
+            float *zeros = floats_new(WIDTH), *scale = floats_random(WIDTH, 7, 2),
+                  *shift = floats_random(WIDTH, 8, 2);
+            memset(zeros, 0, sizeof(float) * WIDTH);
+            norm_result set = norm_run(queues[q], &c, false, false),
+                        added = norm_run(queues[q], &c, true, false);
+            check_same_bits("dgamma of no rows", set.dgamma, zeros, WIDTH * 4);
+            check_same_bits("dbeta of no rows", set.dbeta, zeros, WIDTH * 4);
+            check_same_bits("dgamma, nothing added", added.dgamma, scale, WIDTH * 4);
+            check_same_bits("dbeta, nothing added", added.dbeta, shift, WIDTH * 4);
+            norm_result_free(&set);
+            norm_result_free(&added);
+            norm_free(&c);
+            float *all[] = {zeros, scale, shift};
+            for (int i = 0; i < ZR_COUNT(all); i++)
+                floats_free(all[i]);
+        }
+}
+
+static void no_rows_change_no_parameter(void **state) { check_each_kernels(no_rows); }
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ref_norm_is_right), cmocka_unit_test(ref_norm_rounds_once),
-        cmocka_unit_test(cpu_norm_agrees),   cmocka_unit_test(cpu_norm_variants),
-        cmocka_unit_test(cpu_norm_extremes), cmocka_unit_test(cpu_norm_far_from_zero),
+        cmocka_unit_test(ref_norm_is_right),
+        cmocka_unit_test(ref_norm_rounds_once),
+        cmocka_unit_test(cpu_norm_agrees),
+        cmocka_unit_test(cpu_norm_variants),
+        cmocka_unit_test(cpu_norm_extremes),
+        cmocka_unit_test(cpu_norm_far_from_zero),
+        cmocka_unit_test(no_rows_change_no_parameter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -167,12 +167,40 @@ static void in_place(zr_queue *queue, zr_queue *single, zr_queue *ref)
 
 static void dx_may_be_dy(void **state) { check_each_kernels(in_place); }
 
+// Without rows, the gradient of the gain is zero, or stays as it is where it is added to.
+static void no_rows(zr_queue *queue, zr_queue *single, zr_queue *ref)
+{
+    enum { WIDTH = 37 };
+    zr_queue *queues[] = {queue, ref};
+    for (int k = 0; k < ZR_COUNT(queues) * STORAGE_TYPES; k++) {
+        zr_queue *q = queues[k / STORAGE_TYPES];
+        const zr_row_ops *ops = q->backend->rows;
+        rms_case c = case_new(ZERO_F32, storage_types[k % STORAGE_TYPES], 0, WIDTH);
+        float *added = floats_random(WIDTH, 7, 2), *kept = floats_copy(added, WIDTH),
+              *set = floats_new(WIDTH), *scratch = floats_new(0);
+        ops->rms_forward(q, &c.norm, NULL, c.gamma, NULL, NULL);
+        ops->residual_rms_forward(q, &c.norm, NULL, NULL, NULL, c.gamma, NULL, NULL);
+        ops->rms_backward(q, &c.norm, NULL, NULL, c.gamma, NULL, NULL, NULL, added, true, scratch);
+        ops->rms_backward(q, &c.norm, NULL, NULL, c.gamma, NULL, NULL, NULL, set, false, scratch);
+        check_same_bits("dgamma, nothing added", added, kept, WIDTH * 4);
+        for (int j = 0; j < WIDTH; j++)
+            assert_true(set[j] == 0);
+        float *all[] = {added, kept, set, scratch};
+        for (int i = 0; i < ZR_COUNT(all); i++)
+            floats_free(all[i]);
+        case_free(&c);
+    }
+}
+
+static void no_rows_change_no_parameter(void **state) { check_each_kernels(no_rows); }
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ref_is_right),
         cmocka_unit_test(cpu_agrees),
         cmocka_unit_test(dx_may_be_dy),
+        cmocka_unit_test(no_rows_change_no_parameter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
