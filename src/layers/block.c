@@ -1,11 +1,13 @@
-// The block as a unit: lays out what its two halves save and their scratch, and joins them to the
-// residual stream. The outputs of norms are never saved, because backward recomputes them.
+// Lays out a block: what it saves, its scratch, and what it exchanges with other tensor ranks. The
+// outputs of norms are never saved, because backward recomputes them.
 #include "layers/block.h"
-#include "compute/element_ops.h"
+
 #include <math.h>
 
-zr_linear zr_block_linear(const zr_block *block, const zr_lm_unit *hyper, int64_t in, int64_t out,
-                          int weight, int bias)
+bool zr_block_is_cut(const zr_block *block) { return block->division.slices->count > 1; }
+
+zr_linear zr_block_linear(const zr_block *block, const zr_lm_unit *hyper, int slice, int64_t in,
+                          int64_t out, int weight, int bias)
 {
     return (zr_linear){
         .dtype = block->dtype,
@@ -13,90 +15,161 @@ zr_linear zr_block_linear(const zr_block *block, const zr_lm_unit *hyper, int64_
         .rows = block->rows,
         .in = in,
         .out = out,
-        .weight = &hyper->tensor[weight],
-        .bias = &hyper->tensor[bias],
+        .weight = zr_lm_tensor(hyper, slice, weight),
+        .bias = zr_lm_tensor(hyper, slice, bias),
     };
 }
 
-static void layers_set(const zero_unit *unit, const zero_shape *shape, bool training,
+void zr_block_add_input(zr_block_slice *slice, const zr_block_input *input)
+{
+    assert(slice->input_count < ZR_BLOCK_INPUTS);
+    slice->inputs[slice->input_count++] = *input;
+}
+
+static zr_attention attention_of(const zr_lm_unit *hyper, const zero_shape *shape, bool training,
+                                 int slice)
+{
+    const zr_lm_shape *of = &hyper->shape;
+    int64_t count = hyper->slices.count, heads = of->heads / count;
+    return (zr_attention){
+        .dtype = shape->dtype,
+        .batch = shape->batch,
+        .seq = shape->seq,
+        .heads = heads,
+        .kv_heads = ZR_MAX(of->kv_heads / count, 1),
+        .head_dim = of->head_dim,
+        .scale = (float)(1 / sqrt((double)of->head_dim)),
+        .dropout = training ? of->attention_dropout : 0,
+        .first_head = (zr_slices_first(&hyper->slices) + slice) * heads,
+        .all_heads = of->heads,
+    };
+}
+
+// Takes the bias of a half's last linear from the slices of one that is cut: it is added to their
+// sum.
+static void take_out_bias(zr_block *block, enum zr_block_half half)
+{
+    static const zr_tensor_handle none = {.piece = -1};
+    int out = block->layers->halves[half].out;
+    block->out_bias[half] = block->slices[0].linear[out].bias;
+    for (int i = 0; i < block->slice_count && zr_block_is_cut(block); i++)
+        block->slices[i].linear[out].bias = &none;
+}
+
+// whole: every rank has all rows of the stream.
+static void layers_set(const zero_unit *unit, const zero_shape *shape, bool training, bool whole,
                        zr_block *block)
 {
     const zr_lm_unit *hyper = zr_lm_unit_at(unit);
     const zr_lm_shape *of = &hyper->shape;
+    int64_t rows = shape->batch * shape->seq;
     *block = (zr_block){
         .layers = zr_block_layers_of(unit),
         .dtype = shape->dtype,
         .stream = zr_stream_dtype(shape->dtype),
-        .rows = shape->batch * shape->seq,
+        .rows = rows,
         .width = of->width,
-        .inner = of->inner,
-        .attention =
-            {
-                .dtype = shape->dtype,
-                .batch = shape->batch,
-                .seq = shape->seq,
-                .heads = of->heads,
-                .kv_heads = of->kv_heads,
-                .head_dim = of->head_dim,
-                .scale = (float)(1 / sqrt((double)of->head_dim)),
-                .dropout = training ? of->attention_dropout : 0,
-            },
+        .inner = of->inner / hyper->slices.count,
+        .division = zr_stream_of(hyper, rows, whole),
+        .slice_count = zr_slices_here(&hyper->slices),
+        .sharers = zr_slices_sharers(&hyper->slices, of),
     };
+    for (int i = 0; i < block->slice_count; i++) {
+        block->slices[i].number = i;
+        block->slices[i].attention = attention_of(hyper, shape, training, i);
+    }
     block->layers->set(hyper, shape, training, block);
+    for (int half = 0; half < ZR_BLOCK_HALVES; half++)
+        take_out_bias(block, (enum zr_block_half)half);
 }
 
 static size_t saved_set(zr_block *block, void *base)
 {
     zr_carver carver = {.base = base};
-    const zr_attention *attention = &block->attention;
-    int64_t rows = block->rows;
+    int64_t rows = block->rows, own = block->division.own;
     if (!block->norm1.rms) {
-        block->mean1 = zr_carve_floats(&carver, rows);
-        block->mean2 = zr_carve_floats(&carver, rows);
+        block->mean1 = zr_carve_floats(&carver, own);
+        block->mean2 = zr_carve_floats(&carver, own);
     }
-    block->rstd1 = zr_carve_floats(&carver, rows);
-    block->rstd2 = zr_carve_floats(&carver, rows);
-    block->attended =
-        zr_carve_as(&carver, block->dtype, rows * attention->heads * attention->head_dim);
-    block->lse = zr_carve_floats(&carver, rows * attention->heads);
-    block->middle = zr_carve_as(&carver, block->stream, rows * block->width);
+    block->rstd1 = zr_carve_floats(&carver, own);
+    block->rstd2 = zr_carve_floats(&carver, own);
+    for (int i = 0; i < block->slice_count; i++) {
+        zr_block_slice *slice = &block->slices[i];
+        const zr_attention *attention = &slice->attention;
+        slice->attended =
+            zr_carve_as(&carver, block->dtype, rows * attention->heads * attention->head_dim);
+        slice->lse = zr_carve_floats(&carver, rows * attention->heads);
+    }
+    block->middle = zr_carve_as(&carver, block->stream, own * block->width);
     block->layers->save(block, &carver);
     return carver.used;
 }
 
 static size_t scratch_bytes(const zr_block *block, int threads)
 {
+    const zr_block_slice *slice = &block->slices[0]; // all are of one size
     size_t most = ZR_MAX(block->scratch_bytes, zr_scratch_norm(threads, &block->norm1.norm));
-    most = ZR_MAX(most, zr_scratch_attention(threads, &block->attention));
+    most = ZR_MAX(most, zr_scratch_attention(threads, &slice->attention));
     for (int i = 0; i < block->linear_count; i++)
-        most = ZR_MAX(most, zr_linear_scratch(&block->linear[i], threads));
+        most = ZR_MAX(most, zr_linear_scratch(&slice->linear[i], threads));
     return most;
 }
 
-static size_t work_set(zr_block *block, int threads, void *base)
+static void gains_carve(zr_block *block, zr_carver *carver)
+{
+    const zr_norm_layer *norms[] = {&block->norm1, &block->norm2};
+    bool across = block->division.by_rows;
+    block->partials = zr_carve_floats(carver, zr_norm_partials(&block->norm1, &block->division));
+    if (block->layers->gains)
+        block->layers->gains(block, carver);
+    for (int i = 0; i < ZR_COUNT(norms) && zr_gains_by_rows(block->division.slices); i++) {
+        zr_gains_carve(&block->gains, carver, norms[i]->gain, block->width, across);
+        if (!norms[i]->rms)
+            zr_gains_carve(&block->gains, carver, norms[i]->bias, block->width, across);
+    }
+}
+
+static size_t place_bytes(const zr_block *block)
+{
+    size_t of_shared =
+        sizeof(float) * (size_t)(block->shared.elements * ZR_MAX(block->shared.holders, 1));
+    size_t most = ZR_MAX(zr_stream_place_bytes(&block->division), of_shared);
+    return ZR_MAX(most, zr_gains_place_bytes(block->division.slices, &block->gains));
+}
+
+static size_t work_set(const zr_lm_unit *hyper, zr_block *block, int threads, void *base)
 {
     zr_carver carver = {.base = base};
+    int64_t elements = block->rows * block->width;
     block->scratch_bytes = scratch_bytes(block, threads);
-    block->normed = zr_carve_as(&carver, block->dtype, block->rows * block->width);
-    block->narrow = zr_carve_as(&carver, block->dtype, block->rows * block->width);
+    block->normed = zr_carve_as(&carver, block->dtype, elements);
+    block->narrow = zr_carve_as(&carver, block->dtype, elements);
     block->scratch = zr_carve(&carver, block->scratch_bytes);
+    block->branch[ZR_ATTENTION_HALF] = block->branch[ZR_MLP_HALF] = block->narrow;
+    if (zr_block_is_cut(block)) {
+        block->spare = zr_carve_floats(&carver, zr_slices_spare(block->division.slices) *
+                                                    zr_spare_floats(elements));
+        gains_carve(block, &carver);
+        block->place = zr_carve_place(&carver, hyper, place_bytes(block));
+    }
     return block->layers->work(block, carver);
 }
 
 // Sets sizes and buffers. Returns the bytes of workspace, and *saved_bytes; if the buffers are NULL
 // it only counts.
-static size_t lay_out(const zero_unit *unit, const zero_shape *shape, bool training, void *saved,
-                      void *workspace, zr_block *block, size_t *saved_bytes)
+static size_t lay_out(const zero_unit *unit, const zero_shape *shape, bool training, bool whole,
+                      void *saved, void *workspace, zr_block *block, size_t *saved_bytes)
 {
-    layers_set(unit, shape, training, block);
+    layers_set(unit, shape, training, whole, block);
     *saved_bytes = saved_set(block, saved);
-    return work_set(block, shape->threads, workspace);
+    return work_set(zr_lm_unit_at(unit), block, shape->threads, workspace);
 }
 
-// Gives buffers to what would be saved when nothing is saved: see zr_block.
-static void alias_saved(zr_block *block, void *out)
+void zr_block_alias(zr_block *block, void *out)
 {
-    block->mean1 = block->rstd1 = block->mean2 = block->rstd2 = block->lse = NULL;
+    block->mean1 = block->rstd1 = block->mean2 = block->rstd2 = NULL;
+    for (int i = 0; i < block->slice_count; i++)
+        block->slices[i].lse = NULL;
     block->middle = out;
     block->layers->alias(block);
 }
@@ -105,28 +178,57 @@ zero_status zr_block_set(zero_context *context, zr_block *block)
 {
     size_t saved_bytes;
     ZERO_TRY(zr_lm_threads_check(context));
-    lay_out(context->unit, &context->shape, context->training, context->saved, context->workspace,
-            block, &saved_bytes);
+    lay_out(context->unit, &context->shape, context->training, false, context->saved,
+            context->workspace, block, &saved_bytes);
     block->context = context;
-    block->attention.dropout_key = zr_context_key(context, ZR_SITE_ATTENTION);
+    block->place = zr_place_of(context, block->place);
+    for (int i = 0; i < block->slice_count; i++)
+        block->slices[i].attention.dropout_key = zr_context_key(context, ZR_SITE_ATTENTION);
     return ZERO_OK;
 }
 
 static void list_products(const zr_block *block, bool training, zero_unit_sizes *out)
 {
-    for (int i = 0; i < block->linear_count; i++)
-        zr_linear_products(&block->linear[i], training, out);
+    for (int s = 0; s < block->slice_count; s++)
+        for (int i = 0; i < block->linear_count; i++)
+            zr_linear_products(&block->slices[s].linear[i], training, s > 0, out);
 }
 
-static zero_status block_sizes(const zero_unit *unit, const zero_shape *shape,
-                               const zero_tensors *in, zero_unit_sizes *out)
+static void list_half_backward(const zr_block *block, enum zr_block_half half, zero_unit_sizes *out)
+{
+    const zr_stream *division = &block->division;
+    zr_list_gather(out, division, true, block->dtype); // the branch's gradient
+    if (half == ZR_ATTENTION_HALF && block->shared.elements)
+        zr_list_exchange(out, division->slices, &block->shared);
+    zr_list_gather(out, division, true, block->dtype); // the norm's output
+    zr_list_reduce(out, division, true);
+}
+
+static void list_exchanges(const zr_block *block, zero_unit_sizes *out)
+{
+    const zr_stream *division = &block->division;
+    if (!zr_block_is_cut(block))
+        return;
+    for (int half = 0; half < ZR_BLOCK_HALVES; half++) {
+        zr_list_gather(out, division, false, block->dtype);
+        zr_list_reduce(out, division, false);
+    }
+    list_half_backward(block, ZR_MLP_HALF, out);
+    list_half_backward(block, ZR_ATTENTION_HALF, out);
+    zr_list_gains(out, division->slices, &block->gains);
+    out->exchange_bytes = division->slices->ranks > 1 ? place_bytes(block) : 0;
+}
+
+zero_status zr_block_sizes(const zero_unit *unit, const zero_shape *shape, const zero_tensors *in,
+                           zero_unit_sizes *out)
 {
     const zr_lm_unit *hyper = zr_lm_unit_at(unit);
     zr_block block;
     ZERO_TRY(zr_lm_shape_check(hyper, shape, NULL));
     *out = (zero_unit_sizes){.out = zr_lm_boundary(hyper, shape)};
-    out->workspace_bytes = lay_out(unit, shape, true, NULL, NULL, &block, &out->saved_bytes);
+    out->workspace_bytes = lay_out(unit, shape, true, false, NULL, NULL, &block, &out->saved_bytes);
     list_products(&block, true, out);
+    list_exchanges(&block, out);
     zr_norm_read_in_backward(&block.norm1, out);
     zr_norm_read_in_backward(&block.norm2, out);
     if (block.layers->read_in_backward)
@@ -134,69 +236,18 @@ static zero_status block_sizes(const zero_unit *unit, const zero_shape *shape,
     return ZERO_OK;
 }
 
-void zr_block_attend(zr_block *block, const void *packed)
-{
-    zr_queue *queue = block->context->queue;
-    const zr_attention_ops *ops = queue->backend->attention;
-    if (!block->cache)
-        ops->forward(queue, &block->attention, packed, block->attended, block->lse, block->scratch);
-    else
-        ops->decode(queue, &block->attention, block->cache, block->step->runs,
-                    block->step->run_count, packed, block->attended, block->decode_scratch);
-}
-
-static zero_status run(zr_block *block, const void *x, void *y)
-{
-    zero_context *context = block->context;
-    const zr_block_layers *layers = block->layers;
-    const void *branch = NULL;
-    zr_norm_forward(context, &block->norm1, x, block->normed, block->mean1, block->rstd1);
-    ZERO_TRY(layers->attention_forward(block, &branch));
-    zr_norm_residual_forward(context, &block->norm2, x, branch, block->middle, block->normed,
-                             block->mean2, block->rstd2);
-    ZERO_TRY(layers->mlp_forward(block, &branch));
-    context->queue->backend->elements->add(context->queue, block->stream, block->dtype,
-                                           block->rows * block->width, block->middle, branch, y);
-    return ZERO_OK;
-}
-
-static zero_status block_forward(zero_context *context, const zero_tensors *in,
-                                 const zero_tensors *out)
-{
-    zr_block block;
-    ZERO_TRY(zr_block_set(context, &block));
-    if (!context->training)
-        alias_saved(&block, out->at[0].data);
-    return run(&block, in->at[0].data, out->at[0].data);
-}
-
-static zero_status block_backward(zero_context *context, const zero_tensors *in,
-                                  const zero_tensors *d_out, const zero_tensors *d_in)
-{
-    const void *x = in->at[0].data, *dy = NULL;
-    void *d = d_out->at[0].data, *dx = d_in->at[0].data; // d becomes the gradient of `middle`
-    zr_block block;
-    ZERO_TRY(zr_block_set(context, &block));
-    ZERO_TRY(block.layers->mlp_backward(&block, d, &dy));
-    zr_norm_backward(context, &block.norm2, dy, block.middle, block.mean2, block.rstd2, d, d,
-                     block.scratch);
-    ZERO_TRY(block.layers->attention_backward(&block, x, d, &dy));
-    zr_norm_backward(context, &block.norm1, dy, x, block.mean1, block.rstd1, d, dx, block.scratch);
-    return ZERO_OK;
-}
-
-// Lays out the block for as many rows as a generation step has. After its workspace comes that of
-// what attention packs from the cache.
-static size_t decode_lay_out(const zero_unit *unit, const zr_decode_limits *limits, void *workspace,
-                             zr_block *block)
+// After the workspace of a block comes that of what attention packs from the cache.
+size_t zr_block_decode_lay_out(const zero_unit *unit, const zr_decode_limits *limits,
+                               void *workspace, zr_block *block)
 {
     const zero_shape shape = {
         .batch = 1, .seq = limits->rows, .threads = limits->threads, .dtype = limits->dtype};
     size_t unsaved;
     zr_carver carver = {.base = workspace};
-    carver.used = lay_out(unit, &shape, false, NULL, workspace, block, &unsaved);
+    carver.used = lay_out(unit, &shape, false, true, NULL, workspace, block, &unsaved);
+    const zr_attention *attention = &block->slices[0].attention;
     block->decode_scratch =
-        zr_carve(&carver, zr_scratch_decode(limits->threads, &block->attention, limits->capacity));
+        zr_carve(&carver, zr_scratch_decode(limits->threads, attention, limits->capacity));
     return carver.used;
 }
 
@@ -204,43 +255,8 @@ void zr_block_decode_sizes(const zero_unit *unit, const zr_decode_limits *limits
                            zero_unit_sizes *out)
 {
     zr_block block;
-    out->workspace_bytes = decode_lay_out(unit, limits, NULL, &block);
+    out->workspace_bytes = zr_block_decode_lay_out(unit, limits, NULL, &block);
     list_products(&block, false, out);
+    zr_list_reduce(out, &block.division, false);
+    out->exchange_bytes = block.division.slices->ranks > 1 ? place_bytes(&block) : 0;
 }
-
-// Returns the part of a cache that belongs to the unit's layer.
-static zr_attention_cache cache_of_layer(const zr_decode_cache *cache, const zr_lm_unit *hyper)
-{
-    int64_t width = hyper->shape.kv_heads * hyper->shape.head_dim;
-    int64_t first = hyper->layer * cache->sequences * width * cache->capacity;
-    return (zr_attention_cache){
-        .k = cache->k + first, .v = cache->v + first, .capacity = cache->capacity};
-}
-
-zero_status zr_block_decode(zero_context *context, const zr_decode_cache *cache,
-                            const zr_decode_step *step, const void *in, void *out)
-{
-    const zr_decode_limits limits = {
-        .dtype = context->shape.dtype,
-        .threads = context->shape.threads,
-        .rows = step->rows,
-        .capacity = cache->capacity,
-    };
-    const zr_attention_cache layer = cache_of_layer(cache, zr_lm_unit_at(context->unit));
-    zr_block block;
-    ZERO_TRY(zr_lm_threads_check(context));
-    decode_lay_out(context->unit, &limits, context->workspace, &block);
-    alias_saved(&block, out);
-    block.context = context;
-    block.step = step;
-    block.cache = &layer;
-    return run(&block, in, out);
-}
-
-const zero_unit_ops zr_lm_block_ops = {
-    .kind = "block",
-    .dtypes = ZR_LAYER_DTYPES,
-    .sizes = block_sizes,
-    .forward = block_forward,
-    .backward = block_backward,
-};

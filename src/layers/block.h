@@ -5,8 +5,13 @@
 //      └──────────────────────┘ └────────────────┘
 //                          middle
 //
-// block.c lays a block out and runs it forward, backward and in steps of generation. What the
-// halves compute depends on the architecture: a table of functions, and its own part of the struct.
+// block.c lays a block out; block_run.c runs it forward, backward and in steps of generation. What
+// the halves compute depends on the architecture: a table of functions, and its own part of a slice.
+//
+// A block that is cut (model/lm_slices.h) computes the halves slice by slice between the norm's
+// output and the branch. The last linear of a half is cut by its inputs: its slices' products are
+// summed in fp32 (g of Megatron-LM), then the bias is added and the branch is rounded once. The
+// gradient of the norm's output is summed likewise (f).
 #ifndef ZR_LAYERS_BLOCK_H
 #define ZR_LAYERS_BLOCK_H
 
@@ -15,51 +20,109 @@
 #include "layers/linear.h"
 #include "layers/llama_block.h"
 #include "layers/lm_units.h"
+#include "layers/slices.h"
 
 enum { ZR_BLOCK_LINEARS = 7 }; // the most that an architecture has
+enum { ZR_BLOCK_INPUTS = 3 };  // the most linears of a half that read the norm's output
 
-// R = batch x seq rows, C the width, Q = heads x head_dim. T is the type of parameters and
-// activations (zero_shape.dtype); S is the type of the residual stream, of its gradient, and so of
-// boundaries (zr_stream_dtype).
-struct zr_block { // one call: sizes of every layer, and buffers
-    const zr_block_layers *layers;
-    zero_context *context;
-    zero_dtype dtype, stream; // T and S
-    int64_t rows, width, inner;
-    zr_norm_layer norm1, norm2;
+typedef struct zr_block_input { // a linear that reads the norm's output, in backward
+    const zr_linear *linear;
+    const void *gradient; // of its own output
+    // Slices that share keys and values each have their gradients: false where another slice
+    // computes the weight's gradient, or the share of the input's gradient.
+    bool weight, input;
+} zr_block_input;
+
+// R = batch x seq rows, C the width, Q = heads x head_dim of the slice. T is the type of parameters
+// and activations (zero_shape.dtype); S is the type of the residual stream, of its gradient, and so
+// of boundaries (zr_stream_dtype).
+typedef struct zr_block_slice { // the only one, where the block is not cut
+    int number;                 // among those that this rank has
     zr_attention attention;
-    int linear_count;
     zr_linear linear[ZR_BLOCK_LINEARS]; // in the order of forward, numbered by the architecture
-    size_t scratch_bytes;
-    // Set in a step of generation, otherwise NULL:
-    const zr_decode_step *step; // its runs tell the positions of the rows
-    const zr_attention_cache *cache;
-    void *decode_scratch;
-    // Kept from forward to backward. Evaluation and generation keep nothing: what they need briefly
-    // is in the workspace and in `out`, and the rest is NULL.
-    float *mean1, *rstd1, *mean2, *rstd2; // (R); means only if the norms have them
-    void *attended;                       // (R, Q) T, before the product of the output
-    float *lse;                           // (batch, heads, seq)
-    void *middle;                         // (R, C) S, the residual stream between the halves
-    // In the workspace:
-    void *normed;  // (R, C) T
-    void *narrow;  // (R, C) T
-    void *scratch; // used by norms, attention and linears in turn
+    // Set by a half's backward: in the order in which their gradients are summed.
+    int input_count;
+    zr_block_input inputs[ZR_BLOCK_INPUTS];
+    // Kept from forward to backward:
+    void *attended; // (R, Q) T, before the product of the output
+    float *lse;     // (batch, heads, seq)
     union {
         zr_gpt2_parts gpt2;
         zr_llama_parts llama;
     };
+} zr_block_slice;
+
+enum zr_block_half { ZR_ATTENTION_HALF, ZR_MLP_HALF, ZR_BLOCK_HALVES };
+
+struct zr_block { // one call: sizes of every layer, and buffers
+    const zr_block_layers *layers;
+    zero_context *context;
+    zero_dtype dtype, stream; // T and S
+    int64_t rows, width;
+    int64_t inner;      // of the MLP, of a slice
+    zr_stream division; // of the rows of the stream
+    zr_norm_layer norm1, norm2;
+    int sharers; // slices that share a head of keys and values
+    int slice_count;
+    zr_block_slice slices[ZR_MOST_LOCAL_SLICES];
+    int linear_count;
+    const zr_tensor_handle *out_bias[ZR_BLOCK_HALVES]; // of the halves' last linears
+    float dropout; // of the branches that join the residual stream; 0 in evaluation
+    size_t scratch_bytes;
+    // Set in a step of generation, otherwise NULL:
+    const zr_decode_step *step;       // its runs tell the positions of the rows
+    const zr_attention_cache *caches; // (slice_count)
+    void *decode_scratch;
+    // Kept from forward to backward. Evaluation and generation keep nothing: what they need briefly
+    // is in the workspace and in `out`, and the rest is NULL. (own) means this rank's rows.
+    float *mean1, *rstd1, *mean2, *rstd2; // (own); means only if the norms have them
+    void *middle;                         // (own, C) S, the residual stream between the halves
+    // In the workspace:
+    void *normed;                  // (R, C) T
+    void *narrow;                  // (R, C) T
+    const void *input;             // (R, C) T, what the first linears of a half read
+    void *branch[ZR_BLOCK_HALVES]; // (own, C) T, before they join the stream
+    float *sum;      // (R, C) gradient of what several products read, if the block is not cut
+    void *scratch;   // used by norms, attention and linears in turn
+    void *place;     // of exchanges, where one rank computes all slices
+    float *spare;    // (R, C) for each level of the sum over this rank's slices
+    float *partials; // sums of gains over slices
+    zr_gains gains;
+    // In backward of attention: the gradients of shared keys and values, which the ranks that share
+    // them sum; 0 elements: no ranks do.
+    zero_exchange shared;
 };
 
+bool zr_block_is_cut(const zr_block *block);
 // Sets the sizes and buffers of a call, forward or backward. ZERO_ERR_INTERNAL as in
 // zr_lm_threads_check.
 zero_status zr_block_set(zero_context *context, zr_block *block);
-// Returns a linear of the block, given the numbers of its tensors; weights lie in the
+// Lays out the block for as many rows as a generation step has. Returns the bytes of workspace; if
+// it is NULL it only counts.
+size_t zr_block_decode_lay_out(const zero_unit *unit, const zr_decode_limits *limits,
+                               void *workspace, zr_block *block);
+// Gives buffers to what would be saved when nothing is saved.
+void zr_block_alias(zr_block *block, void *out);
+// Computes a half's branch (block->branch) from the norm's output, which lies where the norm wrote
+// it (block->normed, or this rank's share of the place).
+zero_status zr_block_half_forward(zr_block *block, enum zr_block_half which);
+typedef struct zr_block_norm { // the norm that a half reads, and its statistics
+    const zr_norm_layer *layer;
+    const void *x; // (own, C) S
+    const float *mean, *rstd;
+} zr_block_norm;
+// Computes the gradients of a half's tensors, and *dy (own, C) T, that of the norm's output. d (own,
+// C) S: that of the stream which the branch has joined.
+zero_status zr_block_half_gradients(zr_block *block, enum zr_block_half which,
+                                    const zr_block_norm *norm, const void *d, const void **dy);
+// Returns a linear of a slice of the block, given the numbers of its tensors; weights lie in the
 // architecture's order.
-zr_linear zr_block_linear(const zr_block *block, const zr_lm_unit *hyper, int64_t in, int64_t out,
-                          int weight, int bias);
+zr_linear zr_block_linear(const zr_block *block, const zr_lm_unit *hyper, int slice, int64_t in,
+                          int64_t out, int weight, int bias);
 // Computes attention from packed (R, Q + 2 K), laid out as in attention_ops.h, into `attended`: by
 // whole sequences, or by the runs of a step, which extend the cache.
-void zr_block_attend(zr_block *block, const void *packed);
+void zr_block_attend(zr_block *block, zr_block_slice *slice, const void *packed);
+// Adds a linear to those whose gradients make up that of the norm's output.
+void zr_block_add_input(zr_block_slice *slice, const zr_block_input *input);
 
 #endif

@@ -1,66 +1,74 @@
-// GPT-2's block: its layers, what they save, their scratch, and its dropout.
+// GPT-2's block: its layers, what they save, and their scratch.
 // Backward recomputes the outputs of both norms, the output of gelu, the probabilities of
 // attention, and the dropout masks.
 #include "layers/block.h"
-#include "compute/element_ops.h"
 #include "model/gpt2_model.h"
+
+// Returns the width of a slice's heads.
+static int64_t heads_width(const zr_block_slice *slice)
+{
+    return slice->attention.heads * slice->attention.head_dim;
+}
+
+static void set_slice(const zr_lm_unit *hyper, const zr_block *b, zr_block_slice *slice)
+{
+    int64_t width = b->width, heads = heads_width(slice), inner = b->inner;
+    int i = slice->number;
+    zr_linear *linear = slice->linear;
+    linear[ZR_GPT2_QKV] = zr_block_linear(b, hyper, i, width, 3 * heads, ZR_ATTN_W, ZR_ATTN_B);
+    linear[ZR_GPT2_PROJ] =
+        zr_block_linear(b, hyper, i, heads, width, ZR_ATTN_PROJ_W, ZR_ATTN_PROJ_B);
+    linear[ZR_GPT2_FC] = zr_block_linear(b, hyper, i, width, inner, ZR_FC_W, ZR_FC_B);
+    linear[ZR_GPT2_MLP_PROJ] =
+        zr_block_linear(b, hyper, i, inner, width, ZR_MLP_PROJ_W, ZR_MLP_PROJ_B);
+    linear[ZR_GPT2_MLP_PROJ].gelu = true;
+}
 
 static void set(const zr_lm_unit *hyper, const zero_shape *shape, bool training, zr_block *b)
 {
     const zr_tensor_handle *tensor = hyper->tensor;
-    int64_t width = b->width, inner = b->inner;
-    b->gpt2.dropout = training ? hyper->config.gpt2.resid_pdrop : 0;
-    b->norm1 = zr_lm_norm(hyper, b->dtype, b->rows, &tensor[ZR_LN1_W], &tensor[ZR_LN1_B]);
-    b->norm2 = zr_lm_norm(hyper, b->dtype, b->rows, &tensor[ZR_LN2_W], &tensor[ZR_LN2_B]);
+    int64_t own = b->division.own;
+    b->dropout = training ? hyper->config.gpt2.resid_pdrop : 0;
+    b->norm1 = zr_lm_norm(hyper, b->dtype, own, &tensor[ZR_LN1_W], &tensor[ZR_LN1_B]);
+    b->norm2 = zr_lm_norm(hyper, b->dtype, own, &tensor[ZR_LN2_W], &tensor[ZR_LN2_B]);
     b->linear_count = ZR_GPT2_LINEARS;
-    b->linear[ZR_GPT2_QKV] = zr_block_linear(b, hyper, width, 3 * width, ZR_ATTN_W, ZR_ATTN_B);
-    b->linear[ZR_GPT2_PROJ] =
-        zr_block_linear(b, hyper, width, width, ZR_ATTN_PROJ_W, ZR_ATTN_PROJ_B);
-    b->linear[ZR_GPT2_FC] = zr_block_linear(b, hyper, width, inner, ZR_FC_W, ZR_FC_B);
-    b->linear[ZR_GPT2_MLP_PROJ] =
-        zr_block_linear(b, hyper, inner, width, ZR_MLP_PROJ_W, ZR_MLP_PROJ_B);
-    b->linear[ZR_GPT2_MLP_PROJ].gelu = true;
+    for (int i = 0; i < b->slice_count; i++)
+        set_slice(hyper, b, &b->slices[i]);
 }
 
 static void save(zr_block *block, zr_carver *carver)
 {
-    block->gpt2.qkv = zr_carve_as(carver, block->dtype, block->rows * 3 * block->width);
-    block->gpt2.fc = zr_carve_as(carver, block->dtype, block->rows * block->inner);
+    for (int i = 0; i < block->slice_count; i++) {
+        zr_block_slice *slice = &block->slices[i];
+        int64_t heads = heads_width(slice);
+        slice->gpt2.qkv = zr_carve_as(carver, block->dtype, block->rows * 3 * heads);
+        slice->gpt2.fc = zr_carve_as(carver, block->dtype, block->rows * block->inner);
+    }
 }
 
+// A block that is not cut needs the norm's output no more when the gradient of attention comes.
 static size_t work(zr_block *block, zr_carver carver)
 {
-    int64_t wide = ZR_MAX(block->inner, 3 * block->width);
-    block->gpt2.wide = zr_carve_as(&carver, block->dtype, block->rows * wide);
+    for (int i = 0; i < block->slice_count; i++) {
+        zr_block_slice *slice = &block->slices[i];
+        int64_t heads = heads_width(slice), wide = ZR_MAX(block->inner, 3 * heads);
+        slice->gpt2.wide = zr_carve_as(&carver, block->dtype, block->rows * wide);
+        slice->gpt2.d_attended = zr_block_is_cut(block)
+                                     ? zr_carve_as(&carver, block->dtype, block->rows * heads)
+                                     : block->normed;
+    }
+    if (!zr_block_is_cut(block))
+        block->branch[ZR_ATTENTION_HALF] = block->slices[0].gpt2.wide;
     return carver.used;
 }
 
 static void alias(zr_block *block)
 {
-    block->attended = block->narrow;
-    block->gpt2.qkv = block->gpt2.fc = block->gpt2.wide;
-}
-
-void zr_gpt2_drop(zr_block *block, enum zr_lm_site site, void *branch)
-{
-    zr_queue *queue = block->context->queue;
-    float p = block->gpt2.dropout;
-    if (p > 0)
-        queue->backend->elements->dropout(queue, block->dtype, block->dtype,
-                                          block->rows * block->width, p,
-                                          zr_context_key(block->context, site), 0, branch, branch);
-}
-
-const void *zr_gpt2_undrop(zr_block *block, enum zr_lm_site site, const void *d, void *into)
-{
-    zr_queue *queue = block->context->queue;
-    float p = block->gpt2.dropout;
-    if (!(p > 0) && block->stream == block->dtype)
-        return d;
-    queue->backend->elements->dropout(queue, block->stream, block->dtype,
-                                      block->rows * block->width, p,
-                                      zr_context_key(block->context, site), 0, d, into);
-    return into;
+    for (int i = 0; i < block->slice_count; i++) {
+        zr_block_slice *slice = &block->slices[i];
+        slice->attended = zr_block_is_cut(block) ? slice->gpt2.d_attended : block->narrow;
+        slice->gpt2.qkv = slice->gpt2.fc = slice->gpt2.wide;
+    }
 }
 
 const zr_block_layers zr_gpt2_block_layers = {
@@ -68,8 +76,19 @@ const zr_block_layers zr_gpt2_block_layers = {
     .save = save,
     .work = work,
     .alias = alias,
-    .attention_forward = zr_gpt2_attention_forward,
-    .attention_backward = zr_gpt2_attention_backward,
-    .mlp_forward = zr_gpt2_mlp_forward,
-    .mlp_backward = zr_gpt2_mlp_backward,
+    .halves =
+        {
+            {
+                .out = ZR_GPT2_PROJ,
+                .site = ZR_SITE_ATTENTION_RESIDUAL,
+                .forward = zr_gpt2_attention_forward,
+                .backward = zr_gpt2_attention_backward,
+            },
+            {
+                .out = ZR_GPT2_MLP_PROJ,
+                .site = ZR_SITE_MLP_RESIDUAL,
+                .forward = zr_gpt2_mlp_forward,
+                .backward = zr_gpt2_mlp_backward,
+            },
+        },
 };

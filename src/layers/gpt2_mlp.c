@@ -1,28 +1,24 @@
-// The second half of GPT-2's block: up, gelu, down, dropout.
+// The second half of GPT-2's block: up, gelu, down.
 // The output of gelu is never stored: the products that read it apply gelu to fc themselves, in
 // forward and in backward. The norm's output is recomputed. Together this saves F + C values per
 // row.
 #include "layers/block.h"
 
-zero_status zr_gpt2_mlp_forward(zr_block *block, const void **branch)
+zero_status zr_gpt2_mlp_forward(zr_block *block, zr_block_slice *slice, const void **inner)
 {
-    zero_context *context = block->context;
-    const zr_linear *fc = &block->linear[ZR_GPT2_FC], *proj = &block->linear[ZR_GPT2_MLP_PROJ];
-    ZERO_TRY(zr_linear_forward(context, fc, block->normed, block->gpt2.fc, block->scratch));
-    ZERO_TRY(zr_linear_forward(context, proj, block->gpt2.fc, block->narrow, block->scratch));
-    zr_gpt2_drop(block, ZR_SITE_MLP_RESIDUAL, block->narrow);
-    *branch = block->narrow;
-    return ZERO_OK;
+    *inner = slice->gpt2.fc;
+    return zr_linear_forward(block->context, &slice->linear[ZR_GPT2_FC], block->input,
+                             slice->gpt2.fc, block->scratch);
 }
 
-zero_status zr_gpt2_mlp_backward(zr_block *block, const void *d, const void **dy)
+zero_status zr_gpt2_mlp_backward(zr_block *block, zr_block_slice *slice, const void *d)
 {
-    zero_context *context = block->context;
-    const zr_linear *fc = &block->linear[ZR_GPT2_FC], *proj = &block->linear[ZR_GPT2_MLP_PROJ];
-    void *d_fc = block->gpt2.wide;
-    const void *d_projected = zr_gpt2_undrop(block, ZR_SITE_MLP_RESIDUAL, d, block->narrow);
-    ZERO_TRY(zr_linear_backward(context, proj, block->gpt2.fc, d_projected, d_fc, block->scratch));
-    zr_norm_forward(context, &block->norm2, block->middle, block->normed, NULL, NULL);
-    *dy = block->narrow;
-    return zr_linear_backward(context, fc, block->normed, d_fc, block->narrow, block->scratch);
+    void *d_fc = slice->gpt2.wide;
+    ZERO_TRY(zr_linear_backward(block->context, &slice->linear[ZR_GPT2_MLP_PROJ], slice->gpt2.fc, d,
+                                d_fc, block->scratch));
+    zr_block_add_input(slice, &(zr_block_input){.linear = &slice->linear[ZR_GPT2_FC],
+                                                .gradient = d_fc,
+                                                .weight = true,
+                                                .input = true});
+    return ZERO_OK;
 }

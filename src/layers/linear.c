@@ -138,8 +138,27 @@ zero_status zr_linear_forward(zero_context *context, const zr_linear *linear, co
     return queue->backend->product->run(queue, &product, x, weight, bias, y, context->error);
 }
 
-static void backward_bias(zero_context *context, const zr_linear *linear, const void *dy,
-                          void *scratch)
+// y = x W, fp32, of a slice's inputs
+static zr_product product_sum_forward(const zr_linear *linear)
+{
+    zr_product product = product_forward(linear, linear->out);
+    product.out = ZERO_F32;
+    product.epilogue = ZR_EPILOGUE_NONE;
+    return product;
+}
+
+zero_status zr_linear_forward_sum(zero_context *context, const zr_linear *linear, const void *x,
+                                  float *y)
+{
+    zr_queue *queue = context->queue;
+    const zr_product product = product_sum_forward(linear);
+    assert(!is_tiled(linear));
+    return queue->backend->product->run(
+        queue, &product, x, zr_tensor_values(context, linear->weight, 0), NULL, y, context->error);
+}
+
+void zr_linear_backward_bias(zero_context *context, const zr_linear *linear, const void *dy,
+                             void *scratch)
 {
     zr_queue *queue = context->queue;
     int add = 0;
@@ -207,12 +226,19 @@ static zero_status backward_rounded_tiles(zero_context *context, const zr_linear
     return ZERO_OK;
 }
 
+zero_status zr_linear_backward_weight(zero_context *context, const zr_linear *linear, const void *x,
+                                      const void *dy, void *scratch)
+{
+    zr_linear_backward_bias(context, linear, dy, scratch);
+    return backward_weight(context, linear, 0, x, dy);
+}
+
 zero_status zr_linear_backward(zero_context *context, const zr_linear *linear, const void *x,
                                const void *dy, void *dx, void *scratch)
 {
     zr_queue *queue = context->queue;
     assert(!linear->gelu || !linear->outputs_first);
-    backward_bias(context, linear, dy, scratch);
+    zr_linear_backward_bias(context, linear, dy, scratch);
     if (is_tiled(linear))
         return backward_rounded_tiles(context, linear, x, dy, dx, scratch);
     ZERO_TRY(backward_weight(context, linear, 0, x, dy));
@@ -222,21 +248,27 @@ zero_status zr_linear_backward(zero_context *context, const zr_linear *linear, c
                                         context->error);
 }
 
-zero_status zr_linear_backward_sum(zero_context *context, const zr_linear *linear, const void *x,
-                                   const void *dy, float *dx, bool add, void *scratch)
+zero_status zr_linear_backward_input(zero_context *context, const zr_linear *linear, const void *dy,
+                                     float *dx, bool add)
 {
     zr_queue *queue = context->queue;
-    tile_scratch tiles;
-    assert(!linear->gelu);
-    backward_bias(context, linear, dy, scratch);
-    lay_out(linear, scratch, &tiles);
-    if (is_tiled(linear))
-        return backward_tiles(context, linear, x, dy, dx, add, tiles.columns);
-    ZERO_TRY(backward_weight(context, linear, 0, x, dy));
     const zr_product product = product_sum_input(linear, linear->out, add);
     return queue->backend->product->run(queue, &product, dy,
                                         zr_tensor_values(context, linear->weight, 0), NULL, dx,
                                         context->error);
+}
+
+zero_status zr_linear_backward_sum(zero_context *context, const zr_linear *linear, const void *x,
+                                   const void *dy, float *dx, bool add, void *scratch)
+{
+    tile_scratch tiles;
+    assert(!linear->gelu);
+    zr_linear_backward_bias(context, linear, dy, scratch);
+    lay_out(linear, scratch, &tiles);
+    if (is_tiled(linear))
+        return backward_tiles(context, linear, x, dy, dx, add, tiles.columns);
+    ZERO_TRY(backward_weight(context, linear, 0, x, dy));
+    return zr_linear_backward_input(context, linear, dy, dx, add);
 }
 
 void zr_product_append(zero_unit_sizes *sizes, const zr_product *product, int calls)
@@ -250,34 +282,52 @@ void zr_product_append(zero_unit_sizes *sizes, const zr_product *product, int ca
                                                                    .calls = calls};
 }
 
+static bool is_same(const zero_product_shape *a, const zr_product *b)
+{
+    return a->m == b->m && a->n == b->n && a->k == b->k && a->trans_a == b->trans_a &&
+           a->trans_b == b->trans_b;
+}
+
+static void append(zero_unit_sizes *sizes, const zr_product *product, int calls, bool again)
+{
+    for (int i = 0; again && i < sizes->product_count; i++)
+        if (is_same(&sizes->products[i], product)) {
+            sizes->products[i].calls += calls;
+            return;
+        }
+    zr_product_append(sizes, product, calls);
+}
+
 // input: the product that computes dx.
 static void append_products(const zr_linear *linear, int64_t columns, int calls, bool training,
-                            const zr_product *input, zero_unit_sizes *sizes)
+                            bool again, const zr_product *input, zero_unit_sizes *sizes)
 {
     const zr_product forward = product_forward(linear, columns),
                      weight = product_weight(linear, columns);
-    zr_product_append(sizes, &forward, calls);
+    append(sizes, &forward, calls, again);
     if (training && linear->weight->trains)
-        zr_product_append(sizes, &weight, calls);
-    if (training)
-        zr_product_append(sizes, input, calls);
+        append(sizes, &weight, calls, again);
+    if (training && !linear->flows_elsewhere)
+        append(sizes, input, calls, again);
 }
 
 static void append_tile_products(const zr_linear *linear, int64_t columns, int calls, bool training,
                                  zero_unit_sizes *sizes)
 {
     const zr_product input = product_sum_input(linear, columns, true);
-    append_products(linear, columns, calls, training, &input, sizes);
+    append_products(linear, columns, calls, training, false, &input, sizes);
 }
 
-void zr_linear_products(const zr_linear *linear, bool training, zero_unit_sizes *sizes)
+void zr_linear_products(const zr_linear *linear, bool training, bool again, zero_unit_sizes *sizes)
 {
     int last = linear->weight->tiles - 1;
     const zr_product input = product_input(linear);
     if (training) // dx reads the weight
         zr_tensor_read_in_backward(linear->weight, sizes);
+    if (linear->is_lent)
+        return;
     if (!is_tiled(linear)) {
-        append_products(linear, linear->out, 1, training, &input, sizes);
+        append_products(linear, linear->out, 1, training, again, &input, sizes);
         return;
     }
     append_tile_products(linear, linear->weight->step, last, training, sizes);

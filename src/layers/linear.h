@@ -6,6 +6,7 @@
 
 #include "compute/product_ops.h"
 #include "layers/layout.h"
+#include "layers/slices.h"
 #include "model/tensor_handle.h"
 
 typedef struct zr_linear { // y(rows, out) = x(rows, in) W(in, out) + b(out)
@@ -19,6 +20,9 @@ typedef struct zr_linear { // y(rows, out) = x(rows, in) W(in, out) + b(out)
     int64_t rows, in, out;
     const zr_tensor_handle *weight; // tiled by outputs
     const zr_tensor_handle *bias;   // its tensor may not exist; never tiled
+    // Of slices that share a layer: another slice of this rank computes it; another one's rank
+    // computes the gradient of x, too.
+    bool is_lent, flows_elsewhere;
 } zr_linear;
 
 // scratch: zr_linear_scratch tells its size.
@@ -32,9 +36,23 @@ zero_status zr_linear_backward(zero_context *context, const zr_linear *linear, c
 // with gelu.
 zero_status zr_linear_backward_sum(zero_context *context, const zr_linear *linear, const void *x,
                                    const void *dy, float *dx, bool add, void *scratch);
+// For a slice of a layer whose inputs are cut: y(rows, out) = x W, fp32, without the bias, which is
+// added to the sum over all slices. Not with tiles.
+zero_status zr_linear_forward_sum(zero_context *context, const zr_linear *linear, const void *x,
+                                  float *y);
+// Computes only the gradients of weight and bias. Not with tiles.
+zero_status zr_linear_backward_weight(zero_context *context, const zr_linear *linear, const void *x,
+                                      const void *dy, void *scratch);
+// Computes only the gradient of x, as zr_linear_backward_sum does. Not with tiles.
+zero_status zr_linear_backward_input(zero_context *context, const zr_linear *linear, const void *dy,
+                                     float *dx, bool add);
+// Computes only the gradient of the bias, if it exists and trains.
+void zr_linear_backward_bias(zero_context *context, const zr_linear *linear, const void *dy,
+                             void *scratch);
 size_t zr_linear_scratch(const zr_linear *linear, int threads);
 // Appends the products of forward and, if `training`, of backward, and notes what backward reads.
-void zr_linear_products(const zr_linear *linear, bool training, zero_unit_sizes *sizes);
+// again: those of an equal layer are there already, and only their calls grow.
+void zr_linear_products(const zr_linear *linear, bool training, bool again, zero_unit_sizes *sizes);
 void zr_product_append(zero_unit_sizes *sizes, const zr_product *product, int calls);
 
 typedef struct zr_norm_layer { // LayerNorm or, if `rms`, RMSNorm, which has no mean and no bias
@@ -53,6 +71,13 @@ void zr_norm_residual_forward(zero_context *context, const zr_norm_layer *layer,
 void zr_norm_backward(zero_context *context, const zr_norm_layer *layer, const void *dy,
                       const void *x, const float *mean, const float *rstd, const void *past,
                       void *dx, void *scratch);
+// The same for the rows of a stream that is cut into slices (zr_gains_by_rows): the gains' sums over
+// this rank's slices of rows go to `gains`. partials: (zr_norm_partials) floats.
+void zr_norm_backward_sliced(zero_context *context, const zr_norm_layer *layer,
+                             const zr_stream *stream, const void *dy, const void *x,
+                             const float *mean, const float *rstd, const void *past, void *dx,
+                             const zr_gains *gains, float *partials, void *scratch);
+int64_t zr_norm_partials(const zr_norm_layer *layer, const zr_stream *stream);
 // Notes that backward reads the norm's tensors, because it recomputes the norm's output.
 void zr_norm_read_in_backward(const zr_norm_layer *layer, zero_unit_sizes *sizes);
 

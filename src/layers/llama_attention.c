@@ -16,27 +16,27 @@ static char *element_of(const zr_block *block, void *array, int64_t element)
     return (char *)array + bytes_of(block, element);
 }
 
-static zr_rotary rotary_of(const zr_block *block, zero_dtype from, zero_dtype to)
+static zr_rotary rotary_of(const zr_block_slice *slice, zero_dtype from, zero_dtype to)
 {
-    const zr_attention *attention = &block->attention;
+    const zr_attention *attention = &slice->attention;
     zr_rotary rotary = {
         .from = from,
         .to = to,
         .batch = attention->batch,
         .seq = attention->seq,
         .head_dim = attention->head_dim,
-        .frequency = block->llama.frequency,
+        .frequency = slice->llama.frequency,
     };
-    zr_llama_frequencies(block->llama.config, block->llama.frequency, &rotary.factor);
+    zr_llama_frequencies(slice->llama.config, slice->llama.frequency, &rotary.factor);
     return rotary;
 }
 
 // Computes cosines and sines for every row's position; in a step, its runs tell the positions.
-static void make_table(const zr_block *block, const zr_rotary *rotary)
+static void make_table(const zr_block *block, const zr_block_slice *slice, const zr_rotary *rotary)
 {
     zr_queue *queue = block->context->queue;
     const zr_attention_ops *ops = queue->backend->attention;
-    float *table = block->llama.table;
+    float *table = slice->llama.table;
     if (!block->step)
         ops->rotary_table(queue, rotary, table);
     for (int r = 0; block->step && r < block->step->run_count; r++) {
@@ -50,33 +50,35 @@ static void make_table(const zr_block *block, const zr_rotary *rotary)
 }
 
 // Returns the gain of a norm over heads, in fp32.
-static const float *gain_of(const zr_block *block, const zr_tensor_handle *of)
+static const float *gain_of(const zr_block *block, const zr_block_slice *slice,
+                            const zr_tensor_handle *of)
 {
     zr_queue *queue = block->context->queue;
     const void *gain = zr_tensor_values(block->context, of, 0);
     if (block->dtype == ZERO_F32)
         return gain;
-    queue->backend->elements->convert(queue, block->dtype, ZERO_F32, block->attention.head_dim,
-                                      gain, block->llama.gain);
-    return block->llama.gain;
+    queue->backend->elements->convert(queue, block->dtype, ZERO_F32, slice->attention.head_dim,
+                                      gain, slice->llama.gain);
+    return slice->llama.gain;
 }
 
-static void norm_heads(const zr_block *block, const zr_norm *norm, const zr_tensor_handle *gain,
-                       const void *x, float *y, float *rstd)
+static void norm_heads(const zr_block *block, const zr_block_slice *slice, const zr_norm *norm,
+                       const zr_tensor_handle *gain, const void *x, float *y, float *rstd)
 {
     zr_queue *queue = block->context->queue;
-    queue->backend->rows->rms_forward(queue, norm, x, gain_of(block, gain), y, rstd);
+    queue->backend->rows->rms_forward(queue, norm, x, gain_of(block, slice, gain), y, rstd);
 }
 
-static void norm_heads_backward(const zr_block *block, const zr_norm *norm,
-                                const zr_tensor_handle *gain, const float *dy, const void *x,
-                                const float *rstd, void *dx)
+// part: where the gradient of the gain goes in this slice; NULL: to the gradient itself.
+static void norm_heads_backward(const zr_block *block, const zr_block_slice *slice,
+                                const zr_norm *norm, const zr_tensor_handle *gain, float *part,
+                                const float *dy, const void *x, const float *rstd, void *dx)
 {
     zr_queue *queue = block->context->queue;
     int add = 0;
-    float *d_gain = zr_tensor_gradient(block->context, gain, 0, &add);
-    queue->backend->rows->rms_backward(queue, norm, dy, x, gain_of(block, gain), rstd, NULL, dx,
-                                       d_gain, add, block->scratch);
+    float *d_gain = part ? part : zr_tensor_gradient(block->context, gain, 0, &add);
+    queue->backend->rows->rms_backward(queue, norm, dy, x, gain_of(block, slice, gain), rstd, NULL,
+                                       dx, d_gain, add, block->scratch);
 }
 
 // The layout of a packed row: queries, then keys, then values. In elements.
@@ -84,116 +86,201 @@ typedef struct columns {
     int64_t queries, keys, row;
 } columns;
 
-static columns columns_of(const zr_block *block)
+static columns columns_of(const zr_block_slice *slice)
 {
     return (columns){
-        .queries = block->linear[ZR_LLAMA_Q].out,
-        .keys = block->linear[ZR_LLAMA_K].out,
-        .row = zr_attention_row(&block->attention),
+        .queries = slice->linear[ZR_LLAMA_Q].out,
+        .keys = slice->linear[ZR_LLAMA_K].out,
+        .row = zr_attention_row(&slice->attention),
     };
 }
 
-// Copies the values (R, K) between packed rows and a dense matrix, in either direction.
-static void copy_values(const zr_block *block, const void *from, int64_t from_row, void *to,
-                        int64_t to_row)
+// Copies the values (R, K) between rows of other widths and a dense matrix, in either direction.
+static void copy_values(const zr_block *block, int64_t keys, const void *from, int64_t from_row,
+                        void *to, int64_t to_row)
 {
     zr_queue *queue = block->context->queue;
-    int64_t bytes = (int64_t)bytes_of(block, block->linear[ZR_LLAMA_V].out);
-    queue->backend->elements->copy_rows(queue, block->rows, bytes, from,
+    queue->backend->elements->copy_rows(queue, block->rows, (int64_t)bytes_of(block, keys), from,
                                         (int64_t)bytes_of(block, from_row), to,
                                         (int64_t)bytes_of(block, to_row));
 }
 
 // Packs q, k and v, after the norms if there are any, with queries and keys rotated.
-static void pack(zr_block *block)
+static void pack(zr_block *block, zr_block_slice *slice)
 {
     zr_queue *queue = block->context->queue;
-    const zr_attention *attention = &block->attention;
+    const zr_attention *attention = &slice->attention;
     const zr_attention_ops *ops = queue->backend->attention;
-    const zr_llama_parts *llama = &block->llama;
-    const columns at = columns_of(block);
+    const zr_llama_parts *llama = &slice->llama;
+    const columns at = columns_of(slice);
     const void *q = llama->q, *k = llama->k;
     bool normed = llama->config->qk_norm;
-    const zr_rotary rotary = rotary_of(block, normed ? ZERO_F32 : block->dtype, block->dtype);
+    const zr_rotary rotary = rotary_of(slice, normed ? ZERO_F32 : block->dtype, block->dtype);
     void *keys = element_of(block, llama->packed, at.queries);
     if (normed) {
-        norm_heads(block, &llama->norm_q, llama->gain_q, q, llama->heads_q, llama->rstd_q);
-        norm_heads(block, &llama->norm_k, llama->gain_k, k, llama->heads_k, llama->rstd_k);
+        norm_heads(block, slice, &llama->norm_q, llama->gain_q, q, llama->heads_q, llama->rstd_q);
+        norm_heads(block, slice, &llama->norm_k, llama->gain_k, k, llama->heads_k, llama->rstd_k);
         q = llama->heads_q;
         k = llama->heads_k;
     }
-    make_table(block, &rotary);
+    make_table(block, slice, &rotary);
     ops->rotate(queue, &rotary, attention->heads, llama->table, false, q, at.queries, llama->packed,
                 at.row);
     ops->rotate(queue, &rotary, attention->kv_heads, llama->table, false, k, at.keys, keys, at.row);
-    copy_values(block, llama->v, at.keys, element_of(block, llama->packed, at.queries + at.keys),
-                at.row);
+    copy_values(block, at.keys, llama->v, at.keys,
+                element_of(block, llama->packed, at.queries + at.keys), at.row);
 }
 
-// Turns the gradient of what was packed into those of q, k and v as their products wrote them. Uses
-// the table that pack has made.
-static void unpack_gradient(zr_block *block)
+static void add_input(zr_block_slice *slice, enum zr_llama_linear linear, const void *gradient,
+                      bool weight, bool input)
+{
+    zr_block_add_input(slice, &(zr_block_input){.linear = &slice->linear[linear],
+                                                .gradient = gradient,
+                                                .weight = weight,
+                                                .input = input});
+}
+
+static void unpack_queries(zr_block *block, zr_block_slice *slice)
 {
     zr_queue *queue = block->context->queue;
-    const zr_attention *attention = &block->attention;
-    const zr_attention_ops *ops = queue->backend->attention;
-    const zr_llama_parts *llama = &block->llama;
-    const columns at = columns_of(block);
+    const zr_llama_parts *llama = &slice->llama;
+    const columns at = columns_of(slice);
     bool normed = llama->config->qk_norm;
-    const zr_rotary rotary = rotary_of(block, block->dtype, normed ? ZERO_F32 : block->dtype);
-    const void *keys = element_of(block, llama->d_packed, at.queries);
-    void *d_q = normed ? llama->heads_q : llama->d_q, *d_k = normed ? llama->heads_k : llama->d_k;
-    ops->rotate(queue, &rotary, attention->heads, llama->table, true, llama->d_packed, at.row, d_q,
-                at.queries);
-    ops->rotate(queue, &rotary, attention->kv_heads, llama->table, true, keys, at.row, d_k,
-                at.keys);
-    copy_values(block, element_of(block, llama->d_packed, at.queries + at.keys), at.row, llama->d_v,
-                at.keys);
-    if (normed) {
-        norm_heads_backward(block, &llama->norm_q, llama->gain_q, llama->heads_q, llama->q,
-                            llama->rstd_q, llama->d_q);
-        norm_heads_backward(block, &llama->norm_k, llama->gain_k, llama->heads_k, llama->k,
-                            llama->rstd_k, llama->d_k);
-    }
+    const zr_rotary rotary = rotary_of(slice, block->dtype, normed ? ZERO_F32 : block->dtype);
+    void *d_q = normed ? llama->heads_q : llama->d_q;
+    queue->backend->attention->rotate(queue, &rotary, slice->attention.heads, llama->table, true,
+                                      llama->d_packed, at.row, d_q, at.queries);
+    if (normed)
+        norm_heads_backward(block, slice, &llama->norm_q, llama->gain_q, llama->d_gain_q,
+                            llama->heads_q, llama->q, llama->rstd_q, llama->d_q);
 }
 
-zero_status zr_llama_attention_forward(zr_block *block, const void **branch)
+// Turns the gradients of keys and values, in rows of `row` elements, into those of k and v as their
+// products wrote them.
+static void unpack_keys(zr_block *block, zr_block_slice *slice, void *packed, int64_t row)
+{
+    zr_queue *queue = block->context->queue;
+    const zr_llama_parts *llama = &slice->llama;
+    const columns at = columns_of(slice);
+    bool normed = llama->config->qk_norm;
+    const zr_rotary rotary = rotary_of(slice, block->dtype, normed ? ZERO_F32 : block->dtype);
+    void *d_k = normed ? llama->heads_k : llama->d_k;
+    queue->backend->attention->rotate(queue, &rotary, slice->attention.kv_heads, llama->table, true,
+                                      packed, row, d_k, at.keys);
+    copy_values(block, at.keys, element_of(block, packed, at.keys), row, llama->d_v, at.keys);
+    if (normed)
+        norm_heads_backward(block, slice, &llama->norm_k, llama->gain_k, llama->d_gain_k,
+                            llama->heads_k, llama->k, llama->rstd_k, llama->d_k);
+}
+
+zero_status zr_llama_attention_forward(zr_block *block, zr_block_slice *slice, const void **inner)
 {
     zero_context *context = block->context;
-    const zr_linear *linear = block->linear;
-    zr_llama_parts *llama = &block->llama;
+    const zr_linear *linear = slice->linear;
+    zr_llama_parts *llama = &slice->llama;
+    const void *x = block->input;
     void *scratch = block->scratch;
-    ZERO_TRY(zr_linear_forward(context, &linear[ZR_LLAMA_Q], block->normed, llama->q, scratch));
-    ZERO_TRY(zr_linear_forward(context, &linear[ZR_LLAMA_K], block->normed, llama->k, scratch));
-    ZERO_TRY(zr_linear_forward(context, &linear[ZR_LLAMA_V], block->normed, llama->v, scratch));
-    pack(block);
-    zr_block_attend(block, llama->packed);
-    *branch = block->narrow;
-    return zr_linear_forward(context, &linear[ZR_LLAMA_O], block->attended, block->narrow, scratch);
+    ZERO_TRY(zr_linear_forward(context, &linear[ZR_LLAMA_Q], x, llama->q, scratch));
+    if (llama->lender == slice->number) {
+        ZERO_TRY(zr_linear_forward(context, &linear[ZR_LLAMA_K], x, llama->k, scratch));
+        ZERO_TRY(zr_linear_forward(context, &linear[ZR_LLAMA_V], x, llama->v, scratch));
+    }
+    pack(block, slice);
+    zr_block_attend(block, slice, llama->packed);
+    *inner = slice->attended;
+    return ZERO_OK;
 }
 
-zero_status zr_llama_attention_backward(zr_block *block, const void *x, const void *d,
-                                        const void **dy)
+zero_status zr_llama_attention_backward(zr_block *block, zr_block_slice *slice, const void *d)
 {
-    zero_context *context = block->context;
-    zr_queue *queue = context->queue;
-    const zr_linear *linear = block->linear;
-    zr_llama_parts *llama = &block->llama;
-    void *scratch = block->scratch, *normed = block->normed;
+    zr_queue *queue = block->context->queue;
+    zr_llama_parts *llama = &slice->llama;
     void *d_attended = llama->d_q; // until the gradients of q, k and v take its place
-    pack(block);
-    ZERO_TRY(zr_linear_backward(context, &linear[ZR_LLAMA_O], block->attended,
-                                zr_llama_narrow(block, d), d_attended, scratch));
-    queue->backend->attention->backward(queue, &block->attention, llama->packed, block->attended,
-                                        block->lse, d_attended, llama->d_packed, NULL, scratch);
-    unpack_gradient(block);
-    zr_norm_forward(context, &block->norm1, x, normed, NULL, NULL);
-    ZERO_TRY(zr_linear_backward_sum(context, &linear[ZR_LLAMA_V], normed, llama->d_v, llama->sum,
-                                    false, scratch));
-    ZERO_TRY(zr_linear_backward_sum(context, &linear[ZR_LLAMA_K], normed, llama->d_k, llama->sum,
-                                    true, scratch));
-    ZERO_TRY(zr_linear_backward_sum(context, &linear[ZR_LLAMA_Q], normed, llama->d_q, llama->sum,
-                                    true, scratch));
-    *dy = zr_llama_narrow(block, llama->sum);
+    pack(block, slice);
+    ZERO_TRY(zr_linear_backward(block->context, &slice->linear[ZR_LLAMA_O], slice->attended, d,
+                                d_attended, block->scratch));
+    queue->backend->attention->backward(queue, &slice->attention, llama->packed, slice->attended,
+                                        slice->lse, d_attended, llama->d_packed, llama->d_shared,
+                                        block->scratch);
+    return ZERO_OK;
+}
+
+// Sums the gradients of the keys and values that slices [first, first + count) share with each other
+// and, it may be, with those of other ranks; then rounds them once.
+static zero_status sum_shared(zr_block *block, int first, int count)
+{
+    zr_queue *queue = block->context->queue;
+    const zr_element_ops *elements = queue->backend->elements;
+    const zr_llama_parts *llama = &block->slices[first].llama;
+    int64_t size = block->rows * zr_attention_shared_row(&block->slices[first].attention),
+            bytes = size * (int64_t)sizeof(float);
+    zr_rows_add(queue, count, zr_spare_floats(size), llama->d_shared);
+    if (block->shared.elements) {
+        elements->copy(queue, bytes, llama->d_shared, block->place);
+        ZERO_TRY(zr_exchange(block->context, &block->shared, 0));
+        elements->copy(queue, bytes, block->place, llama->d_shared);
+    }
+    elements->convert(queue, ZERO_F32, block->dtype, size, llama->d_shared, llama->d_keys);
+    return ZERO_OK;
+}
+
+static zero_status share_keys(zr_block *block)
+{
+    for (int i = 0, end; i < block->slice_count; i = end) {
+        for (end = i + 1; end < block->slice_count && block->slices[end].llama.lender == i;)
+            end++;
+        ZERO_TRY(sum_shared(block, i, end - i));
+    }
+    return ZERO_OK;
+}
+
+// The gradient of a shared key's gain counts once, in the first slice of all that share it.
+static void keep_gain(zr_block *block, zr_block_slice *slice)
+{
+    zr_queue *queue = block->context->queue;
+    zr_llama_parts *llama = &slice->llama;
+    int64_t bytes = slice->attention.head_dim * (int64_t)sizeof *llama->d_gain_k;
+    if (llama->d_gain_k && !llama->first)
+        queue->backend->elements->zero(queue, bytes, llama->d_gain_k);
+}
+
+// Lists the gradients in the order in which v, k and q are summed.
+static void finish_slice(zr_block *block, zr_block_slice *slice)
+{
+    zr_llama_parts *llama = &slice->llama;
+    const columns at = columns_of(slice);
+    bool shared = llama->d_shared, lends = llama->lender == slice->number;
+    unpack_queries(block, slice);
+    if (lends) {
+        unpack_keys(block, slice,
+                    shared ? llama->d_keys : element_of(block, llama->d_packed, at.queries),
+                    shared ? 2 * at.keys : at.row);
+        add_input(slice, ZR_LLAMA_V, llama->d_v, true, llama->first);
+        add_input(slice, ZR_LLAMA_K, llama->d_k, true, llama->first);
+    }
+    keep_gain(block, slice);
+    add_input(slice, ZR_LLAMA_Q, llama->d_q, true, true);
+}
+
+static void add_gains(zr_block *block, const zr_tensor_handle *gain, float *parts)
+{
+    zr_queue *queue = block->context->queue;
+    int64_t dim = block->slices[0].attention.head_dim;
+    float *sum = zr_gains_sum(&block->gains, gain);
+    if (!parts || !sum)
+        return;
+    zr_rows_add(queue, block->slice_count, zr_spare_floats(dim), parts);
+    queue->backend->elements->copy(queue, dim * (int64_t)sizeof *sum, parts, sum);
+}
+
+zero_status zr_llama_attention_finish(zr_block *block)
+{
+    const zr_llama_parts *llama = &block->slices[0].llama;
+    if (block->sharers > 1)
+        ZERO_TRY(share_keys(block));
+    for (int i = 0; i < block->slice_count; i++)
+        finish_slice(block, &block->slices[i]);
+    add_gains(block, llama->gain_q, llama->d_gain_q);
+    add_gains(block, llama->gain_k, llama->d_gain_k);
     return ZERO_OK;
 }

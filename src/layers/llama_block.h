@@ -19,37 +19,41 @@ enum zr_llama_linear { // the numbers of its linears
     ZR_LLAMA_LINEARS
 };
 
-// Rows R, width C, F = intermediate_size, D = head_dim, Q = heads x D, K = kv_heads x D; type T. In
-// all, a row keeps 2Q + 2K + 2F values of T, C of the stream's type, and heads + 2 floats.
+// Of a slice: rows R, width C, F the inner width, D = head_dim, Q = heads x D, K = kv_heads x D;
+// type T. In all, a row keeps 2Q + 2K + 2F values of T, and heads + 2 floats; and C of the stream's
+// type.
+// Where slices share a head of keys and values, the first of those that a rank has computes them
+// for the others, and their gradients once all have added theirs.
 typedef struct zr_llama_parts {
     const zero_llama_config *config;
     zr_norm norm_q, norm_k; // over heads: from T into fp32, because the rotation rounds again
     const zr_tensor_handle *gain_q, *gain_k; // their gains
+    int lender; // number of the slice whose keys and values these are; its own, where none are shared
+    bool first; // of all slices that share them, on any rank, this is the first
     // Saved:
     void *q, *k, *v; // (R, Q), (R, K), (R, K) T, as their products wrote them
     void *gate, *up; // (R, F) T
-    // In the workspace:
-    float *sum;               // (R, C) gradient of what several products read
+    // In the workspace, for all slices:
     float *frequency, *table; // (D / 2), (seq, D); in a step of generation (R, D)
     // In the workspace of the first half. The two halves share their memory, because they never
     // need it at the same time.
-    void *packed, *d_packed;  // (R, Q + 2K) T
-    void *d_q, *d_k, *d_v;    // (R, Q), (R, K), (R, K) T; before those, d_q holds d_attended
-    float *heads_q, *heads_k; // (R, Q), (R, K), if heads are normed: between norm and rotation
-    float *rstd_q, *rstd_k;   // (R, heads), (R, kv_heads), likewise
-    float *gain;              // (D) of such a norm
+    void *packed, *d_packed;    // (R, Q + 2K) T
+    void *d_q, *d_k, *d_v;      // (R, Q), (R, K), (R, K) T; before those, d_q holds d_attended
+    float *heads_q, *heads_k;   // (R, Q), (R, K), if heads are normed: between norm and rotation
+    float *rstd_q, *rstd_k;     // (R, heads), (R, kv_heads), likewise
+    float *gain;                // (D) of such a norm
+    float *d_gain_q, *d_gain_k; // (D) its gradient in this slice; NULL: the block is not cut
+    float *d_shared; // (R, 2K) gradients of shared keys and values; NULL: none are shared
+    void *d_keys;    // (R, 2K) T, their sums
     // In the workspace of the second half:
     void *product, *d_product; // (R, F) T
 } zr_llama_parts;
 
-// llama_attention.c and llama_mlp.c: the halves, as in zr_block_layers.
-zero_status zr_llama_attention_forward(zr_block *block, const void **branch);
-zero_status zr_llama_attention_backward(zr_block *block, const void *x, const void *d,
-                                        const void **dy);
-zero_status zr_llama_mlp_forward(zr_block *block, const void **branch);
-zero_status zr_llama_mlp_backward(zr_block *block, const void *d, const void **dy);
-
-// llama_block.c: returns (R, C) fp32 as type T: `wide` itself, or converted into block->narrow.
-const void *zr_llama_narrow(const zr_block *block, const float *wide);
+// llama_attention.c and llama_mlp.c: the halves, as in zr_half_layers.
+zero_status zr_llama_attention_forward(zr_block *block, zr_block_slice *slice, const void **inner);
+zero_status zr_llama_attention_backward(zr_block *block, zr_block_slice *slice, const void *d);
+zero_status zr_llama_attention_finish(zr_block *block);
+zero_status zr_llama_mlp_forward(zr_block *block, zr_block_slice *slice, const void **inner);
+zero_status zr_llama_mlp_backward(zr_block *block, zr_block_slice *slice, const void *d);
 
 #endif

@@ -4,47 +4,48 @@
 #include "compute/element_ops.h"
 #include "layers/block.h"
 
-static void multiply(zr_block *block)
+static void multiply(zr_block *block, zr_block_slice *slice)
 {
     zr_queue *queue = block->context->queue;
-    zr_llama_parts *llama = &block->llama;
+    zr_llama_parts *llama = &slice->llama;
     queue->backend->elements->silu_gate_forward(queue, block->dtype, block->rows * block->inner,
                                                 llama->gate, llama->up, llama->product);
 }
 
-zero_status zr_llama_mlp_forward(zr_block *block, const void **branch)
+zero_status zr_llama_mlp_forward(zr_block *block, zr_block_slice *slice, const void **inner)
 {
     zero_context *context = block->context;
-    const zr_linear *linear = block->linear;
-    zr_llama_parts *llama = &block->llama;
+    const zr_linear *linear = slice->linear;
+    zr_llama_parts *llama = &slice->llama;
+    const void *x = block->input;
     void *scratch = block->scratch;
-    ZERO_TRY(
-        zr_linear_forward(context, &linear[ZR_LLAMA_GATE], block->normed, llama->gate, scratch));
-    ZERO_TRY(zr_linear_forward(context, &linear[ZR_LLAMA_UP], block->normed, llama->up, scratch));
-    multiply(block);
-    *branch = block->narrow;
-    return zr_linear_forward(context, &linear[ZR_LLAMA_DOWN], llama->product, block->narrow,
-                             scratch);
+    ZERO_TRY(zr_linear_forward(context, &linear[ZR_LLAMA_GATE], x, llama->gate, scratch));
+    ZERO_TRY(zr_linear_forward(context, &linear[ZR_LLAMA_UP], x, llama->up, scratch));
+    multiply(block, slice);
+    *inner = llama->product;
+    return ZERO_OK;
 }
 
-zero_status zr_llama_mlp_backward(zr_block *block, const void *d, const void **dy)
+static void add_input(zr_block_slice *slice, enum zr_llama_linear linear, const void *gradient)
 {
-    zero_context *context = block->context;
-    zr_queue *queue = context->queue;
-    const zr_linear *linear = block->linear;
-    zr_llama_parts *llama = &block->llama;
-    void *scratch = block->scratch, *d_gate = llama->d_product, *d_up = llama->product;
-    multiply(block);
-    ZERO_TRY(zr_linear_backward(context, &linear[ZR_LLAMA_DOWN], llama->product,
-                                zr_llama_narrow(block, d), llama->d_product, scratch));
+    zr_block_add_input(slice, &(zr_block_input){.linear = &slice->linear[linear],
+                                                .gradient = gradient,
+                                                .weight = true,
+                                                .input = true});
+}
+
+zero_status zr_llama_mlp_backward(zr_block *block, zr_block_slice *slice, const void *d)
+{
+    zr_queue *queue = block->context->queue;
+    zr_llama_parts *llama = &slice->llama;
+    void *d_gate = llama->d_product, *d_up = llama->product;
+    multiply(block, slice);
+    ZERO_TRY(zr_linear_backward(block->context, &slice->linear[ZR_LLAMA_DOWN], llama->product, d,
+                                llama->d_product, block->scratch));
     queue->backend->elements->silu_gate_backward(queue, block->dtype, block->rows * block->inner,
                                                  llama->gate, llama->up, llama->d_product, d_gate,
                                                  d_up);
-    zr_norm_forward(context, &block->norm2, block->middle, block->normed, NULL, NULL);
-    ZERO_TRY(zr_linear_backward_sum(context, &linear[ZR_LLAMA_UP], block->normed, d_up, llama->sum,
-                                    false, scratch));
-    ZERO_TRY(zr_linear_backward_sum(context, &linear[ZR_LLAMA_GATE], block->normed, d_gate,
-                                    llama->sum, true, scratch));
-    *dy = zr_llama_narrow(block, llama->sum);
+    add_input(slice, ZR_LLAMA_UP, d_up);
+    add_input(slice, ZR_LLAMA_GATE, d_gate);
     return ZERO_OK;
 }

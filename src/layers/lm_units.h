@@ -18,6 +18,19 @@ enum zr_lm_site {
 extern const zero_unit_ops zr_lm_embedding_ops, zr_lm_block_ops, zr_lm_head_ops;
 
 typedef struct zr_block zr_block; // block.h
+typedef struct zr_block_slice zr_block_slice;
+
+typedef struct zr_half_layers { // what an architecture computes in one slice of a half of a block
+    int out;                    // number of its last linear, whose outputs are the branch
+    enum zr_lm_site site;       // of the dropout of the branch
+    // The norm's output is block->input. Computes what the last linear reads: *inner.
+    zero_status (*forward)(zr_block *block, zr_block_slice *slice, const void **inner);
+    // d (R, C) T is the gradient of the branch as the last linear wrote it. Computes gradients up
+    // to the outputs of the linears that read the norm's output, and lists these (inputs).
+    zero_status (*backward)(zr_block *block, zr_block_slice *slice, const void *d);
+    // Optional: completes all slices once backward has run for each, because they share something.
+    zero_status (*finish)(zr_block *block);
+} zr_half_layers;
 
 typedef struct zr_block_layers { // what an architecture's blocks compute
     bool outputs_first;          // weights of its linears lie as (out, in): see zr_linear
@@ -26,21 +39,19 @@ typedef struct zr_block_layers { // what an architecture's blocks compute
     void (*save)(zr_block *block, zr_carver *carver);  // cuts its part of the saved buffer
     size_t (*work)(zr_block *block, zr_carver carver); // and of the workspace; returns bytes used
     void (*alias)(zr_block *block); // evaluation: puts attended and what it saves in the workspace
+    // Optional: of a block that is cut, the gains besides those of its norms, with their parts.
+    void (*gains)(zr_block *block, zr_carver *carver);
     // Optional: notes what backward reads besides the block's norms and linears.
     void (*read_in_backward)(const zr_block *block, zero_unit_sizes *sizes);
-    // The halves. The norm has been applied (block->normed); *branch (R, C) T joins the stream.
-    zero_status (*attention_forward)(zr_block *block, const void **branch);
-    zero_status (*mlp_forward)(zr_block *block, const void **branch);
-    // x (R, C) S is the block's input, d (R, C) S the gradient of the stream that the branch has
-    // joined; *dy becomes the gradient (R, C) T of the norm's output.
-    zero_status (*attention_backward)(zr_block *block, const void *x, const void *d,
-                                      const void **dy);
-    zero_status (*mlp_backward)(zr_block *block, const void *d, const void **dy);
+    zr_half_layers halves[2]; // zr_block_half
 } zr_block_layers;
 
 extern const zr_block_layers zr_gpt2_block_layers, zr_llama_block_layers;
 const zr_block_layers *zr_block_layers_of(const zero_unit *unit);
-// block.c: the workspace and products of a generation step; and the step itself, as zr_lm_decode.
+// block.c: the sizes of a block, and those of a generation step; and the step itself, as
+// zr_lm_decode.
+zero_status zr_block_sizes(const zero_unit *unit, const zero_shape *shape, const zero_tensors *in,
+                           zero_unit_sizes *out);
 void zr_block_decode_sizes(const zero_unit *unit, const zr_decode_limits *limits,
                            zero_unit_sizes *out);
 zero_status zr_block_decode(zero_context *context, const zr_decode_cache *cache,

@@ -1,4 +1,5 @@
 // Norms over a unit's gain, and its bias if it has one: LayerNorm and RMSNorm.
+#include "compute/element_ops.h"
 #include "layers/linear.h"
 
 void zr_norm_forward(zero_context *context, const zr_norm_layer *layer, const void *x, void *y,
@@ -45,6 +46,86 @@ void zr_norm_backward(zero_context *context, const zr_norm_layer *layer, const v
     assert(!d_gamma || !d_beta || !add_gamma == !add_beta); // if both train they are in one piece
     rows->norm_backward(queue, &layer->norm, dy, x, gamma, mean, rstd, past, dx, d_gamma, d_beta,
                         add_gamma || add_beta, scratch);
+}
+
+static int row_slices(const zr_stream *stream)
+{
+    return stream->by_rows ? zr_slices_here(stream->slices) : stream->slices->count;
+}
+
+// Returns the elements of a partial sum: of the gain and, in LayerNorm, of the bias after it, both
+// aligned.
+static int64_t partial_elements(const zr_norm_layer *layer)
+{
+    return zr_spare_floats(layer->norm.width) * (layer->rms ? 1 : 2);
+}
+
+int64_t zr_norm_partials(const zr_norm_layer *layer, const zr_stream *stream)
+{
+    return zr_gains_by_rows(stream->slices) ? row_slices(stream) * partial_elements(layer) : 0;
+}
+
+typedef struct norm_rows { // the arguments of a norm's backward
+    const void *dy, *x;
+    const float *mean, *rstd;
+    const void *past;
+    void *dx;
+} norm_rows;
+
+// Returns the arguments for the rows from `row` on.
+static norm_rows rows_from(const zr_norm *norm, const norm_rows *all, int64_t row)
+{
+    int64_t narrow = row * norm->width * (int64_t)zero_dtype_bytes(norm->dtype),
+            wide = row * norm->width * (int64_t)zero_dtype_bytes(norm->stream);
+    return (norm_rows){.dy = (const char *)all->dy + narrow,
+                       .x = (const char *)all->x + wide,
+                       .mean = all->mean ? all->mean + row : NULL,
+                       .rstd = all->rstd + row,
+                       .past = all->past ? (const char *)all->past + wide : NULL,
+                       .dx = (char *)all->dx + wide};
+}
+
+static void slice_backward(zero_context *context, const zr_norm_layer *layer, const zr_norm *norm,
+                           const norm_rows *at, float *partial, void *scratch)
+{
+    zr_queue *queue = context->queue;
+    const zr_row_ops *rows = queue->backend->rows;
+    const void *gamma = zr_tensor_values(context, layer->gain, 0);
+    if (layer->rms)
+        rows->rms_backward(queue, norm, at->dy, at->x, gamma, at->rstd, at->past, at->dx, partial,
+                           false, scratch);
+    else
+        rows->norm_backward(queue, norm, at->dy, at->x, gamma, at->mean, at->rstd, at->past, at->dx,
+                            partial, partial + zr_spare_floats(norm->width), false, scratch);
+}
+
+static void copy_gain(zr_queue *queue, const zr_gains *gains, const zr_tensor_handle *tensor,
+                      const float *from, int64_t width)
+{
+    float *sum = zr_gains_sum(gains, tensor);
+    if (sum)
+        queue->backend->elements->copy(queue, width * (int64_t)sizeof *sum, from, sum);
+}
+
+void zr_norm_backward_sliced(zero_context *context, const zr_norm_layer *layer,
+                             const zr_stream *stream, const void *dy, const void *x,
+                             const float *mean, const float *rstd, const void *past, void *dx,
+                             const zr_gains *gains, float *partials, void *scratch)
+{
+    const norm_rows all = {dy, x, mean, rstd, past, dx};
+    int slices = row_slices(stream);
+    int64_t elements = partial_elements(layer), width = layer->norm.width;
+    for (int s = 0; s < slices; s++) {
+        zr_norm norm = layer->norm;
+        int64_t first = ZR_MIN(s * stream->step, stream->own);
+        const norm_rows at = rows_from(&norm, &all, first);
+        norm.rows = ZR_MIN(stream->step, stream->own - first);
+        slice_backward(context, layer, &norm, &at, partials + s * elements, scratch);
+    }
+    zr_rows_add(context->queue, slices, elements, partials);
+    copy_gain(context->queue, gains, layer->gain, partials, width);
+    if (!layer->rms)
+        copy_gain(context->queue, gains, layer->bias, partials + zr_spare_floats(width), width);
 }
 
 void zr_norm_read_in_backward(const zr_norm_layer *layer, zero_unit_sizes *sizes)

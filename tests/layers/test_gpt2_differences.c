@@ -150,10 +150,9 @@ static void half_set(layer_case *c, harness *net)
 static double attention_value(void *user)
 {
     layer_case *c = user;
-    const void *branch;
     zr_norm_forward(&c->context, &c->block.norm1, c->x.at, c->block.normed, NULL, NULL);
-    assert_int_equal(zr_gpt2_attention_forward(&c->block, &branch), ZERO_OK);
-    return weighted(branch, c->weights.at, c->outputs);
+    assert_int_equal(zr_block_half_forward(&c->block, ZR_ATTENTION_HALF), ZERO_OK);
+    return weighted(c->block.branch[ZR_ATTENTION_HALF], c->weights.at, c->outputs);
 }
 
 static void check_attention(const zr_backend *backend)
@@ -167,7 +166,9 @@ static void check_attention(const zr_backend *backend)
         create(&net, backend, dropped ? 0.3f : 0);
         half_set(&c, &net);
         attention_value(&c);
-        assert_int_equal(zr_gpt2_attention_backward(&c.block, c.x.at, c.d.at, &dy), ZERO_OK);
+        const zr_block_norm norm = {.layer = &c.block.norm1, .x = c.x.at};
+        assert_int_equal(zr_block_half_gradients(&c.block, ZR_ATTENTION_HALF, &norm, c.d.at, &dy),
+                         ZERO_OK);
         check_tensors(&net, names, 4, attention_value, &c);
         harness_destroy(&net);
     }
@@ -176,11 +177,9 @@ static void check_attention(const zr_backend *backend)
 static double mlp_value(void *user)
 {
     layer_case *c = user;
-    const void *branch;
-    memcpy(c->block.middle, c->x.at, sizeof(float) * ROWS * WIDTH);
     zr_norm_forward(&c->context, &c->block.norm2, c->x.at, c->block.normed, NULL, NULL);
-    assert_int_equal(zr_gpt2_mlp_forward(&c->block, &branch), ZERO_OK);
-    return weighted(branch, c->weights.at, c->outputs);
+    assert_int_equal(zr_block_half_forward(&c->block, ZR_MLP_HALF), ZERO_OK);
+    return weighted(c->block.branch[ZR_MLP_HALF], c->weights.at, c->outputs);
 }
 
 static void check_mlp(const zr_backend *backend)
@@ -194,7 +193,9 @@ static void check_mlp(const zr_backend *backend)
         create(&net, backend, dropped ? 0.3f : 0);
         half_set(&c, &net);
         mlp_value(&c);
-        assert_int_equal(zr_gpt2_mlp_backward(&c.block, c.d.at, &dy), ZERO_OK);
+        const zr_block_norm norm = {.layer = &c.block.norm2, .x = c.x.at};
+        assert_int_equal(zr_block_half_gradients(&c.block, ZR_MLP_HALF, &norm, c.d.at, &dy),
+                         ZERO_OK);
         check_tensors(&net, names, 4, mlp_value, &c);
         harness_destroy(&net);
     }

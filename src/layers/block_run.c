@@ -1,0 +1,314 @@
+// Runs a block: joins its two halves to the residual stream, forward, backward and in steps of
+// generation.
+#include "layers/block.h"
+
+#include "compute/element_ops.h"
+
+void zr_block_attend(zr_block *block, zr_block_slice *slice, const void *packed)
+{
+    zr_queue *queue = block->context->queue;
+    const zr_attention_ops *ops = queue->backend->attention;
+    if (!block->caches)
+        ops->forward(queue, &slice->attention, packed, slice->attended, slice->lse, block->scratch);
+    else
+        ops->decode(queue, &slice->attention, &block->caches[slice->number], block->step->runs,
+                    block->step->run_count, packed, slice->attended, block->decode_scratch);
+}
+
+// Returns where a norm writes this rank's rows: among those of all ranks, if rows are divided.
+static void *own_normed(const zr_block *block)
+{
+    return block->division.by_rows ? zr_stream_own(&block->division, block->dtype, block->place)
+                                   : block->normed;
+}
+
+// Completes the rows of a norm's output.
+static zero_status gather_normed(zr_block *block)
+{
+    block->input = block->division.by_rows ? block->place : block->normed;
+    return zr_stream_gather(block->context, &block->division, block->dtype);
+}
+
+// The same for backward, which needs them for longer than the next exchange.
+static zero_status gather_into(zr_block *block, void *rows)
+{
+    zr_queue *queue = block->context->queue;
+    int64_t bytes = block->rows * block->width * (int64_t)zero_dtype_bytes(block->dtype);
+    ZERO_TRY(zr_stream_gather(block->context, &block->division, block->dtype));
+    if (block->division.by_rows)
+        queue->backend->elements->copy(queue, bytes, block->place, rows);
+    return ZERO_OK;
+}
+
+// Returns the element of the whole stream at which this rank's rows begin.
+static int64_t first_element(const zr_block *block) { return block->division.first * block->width; }
+
+static void drop(zr_block *block, enum zr_lm_site site, void *branch)
+{
+    zr_queue *queue = block->context->queue;
+    float p = block->dropout;
+    if (p > 0)
+        queue->backend->elements->dropout(
+            queue, block->dtype, block->dtype, block->division.own * block->width, p,
+            zr_context_key(block->context, site), first_element(block), branch, branch);
+}
+
+typedef struct joining { // of a half's slices in forward
+    zr_block *block;
+    int out;
+    const void *inner[ZR_MOST_LOCAL_SLICES];
+} joining;
+
+static zero_status join_slice(void *user, int slice, float *out)
+{
+    const joining *j = user;
+    return zr_linear_forward_sum(j->block->context, &j->block->slices[slice].linear[j->out],
+                                 j->inner[slice], out);
+}
+
+// Sums the products of all slices' last linears, adds the bias and rounds once.
+static zero_status join(joining *j, const zr_tensor_handle *bias, void *branch)
+{
+    zr_block *block = j->block;
+    zero_context *context = block->context;
+    zr_queue *queue = context->queue;
+    const zr_stream *division = &block->division;
+    float *sum;
+    ZERO_TRY(zr_slices_add(context, division->slices, block->rows * block->width, join_slice, j,
+                           block->place, block->spare));
+    ZERO_TRY(zr_stream_reduce(context, division, block->place, &sum));
+    queue->backend->elements->add_bias(queue, block->dtype, division->own, block->width, sum,
+                                       zr_tensor_values(context, bias, 0), branch);
+    return ZERO_OK;
+}
+
+zero_status zr_block_half_forward(zr_block *block, enum zr_block_half which)
+{
+    const zr_half_layers *half = &block->layers->halves[which];
+    void *branch = block->branch[which];
+    joining joining = {.block = block, .out = half->out};
+    ZERO_TRY(gather_normed(block));
+    for (int i = 0; i < block->slice_count; i++)
+        ZERO_TRY(half->forward(block, &block->slices[i], &joining.inner[i]));
+    if (zr_block_is_cut(block))
+        ZERO_TRY(join(&joining, block->out_bias[which], branch));
+    else
+        ZERO_TRY(zr_linear_forward(block->context, &block->slices[0].linear[half->out],
+                                   joining.inner[0], branch, block->scratch));
+    drop(block, half->site, branch);
+    return ZERO_OK;
+}
+
+static zero_status run(zr_block *block, const void *x, void *y)
+{
+    zero_context *context = block->context;
+    zr_norm_forward(context, &block->norm1, x, own_normed(block), block->mean1, block->rstd1);
+    ZERO_TRY(zr_block_half_forward(block, ZR_ATTENTION_HALF));
+    zr_norm_residual_forward(context, &block->norm2, x, block->branch[ZR_ATTENTION_HALF],
+                             block->middle, own_normed(block), block->mean2, block->rstd2);
+    ZERO_TRY(zr_block_half_forward(block, ZR_MLP_HALF));
+    context->queue->backend->elements->add(context->queue, block->stream, block->dtype,
+                                           block->division.own * block->width, block->middle,
+                                           block->branch[ZR_MLP_HALF], y);
+    return ZERO_OK;
+}
+
+static zero_status block_forward(zero_context *context, const zero_tensors *in,
+                                 const zero_tensors *out)
+{
+    zr_block block;
+    ZERO_TRY(zr_block_set(context, &block));
+    if (!context->training)
+        zr_block_alias(&block, out->at[0].data);
+    return run(&block, in->at[0].data, out->at[0].data);
+}
+
+// Finds the gradient of a branch before its dropout, of type T, given that of the stream: d itself,
+// or d converted and with the mask applied.
+static zero_status undrop(zr_block *block, enum zr_lm_site site, const void *d, const void **out)
+{
+    zr_queue *queue = block->context->queue;
+    const zr_element_ops *elements = queue->backend->elements;
+    const zr_stream *division = &block->division;
+    int64_t count = division->own * block->width;
+    float p = block->dropout;
+    void *into =
+        division->by_rows ? zr_stream_own(division, block->dtype, block->place) : block->narrow;
+    *out = d;
+    if (!(p > 0) && block->stream == block->dtype && !division->by_rows)
+        return ZERO_OK;
+    *out = block->narrow;
+    if (!(p > 0) && block->stream != block->dtype)
+        elements->convert(queue, block->stream, block->dtype, count, d, into);
+    else
+        elements->dropout(queue, block->stream, block->dtype, count, p,
+                          zr_context_key(block->context, site), first_element(block), d, into);
+    return gather_into(block, block->narrow);
+}
+
+static zero_status half_inner_backward(zr_block *block, enum zr_block_half which, const void *d)
+{
+    const zr_half_layers *half = &block->layers->halves[which];
+    const void *d_branch;
+    ZERO_TRY(undrop(block, half->site, d, &d_branch));
+    zr_linear out = block->slices[0].linear[half->out];
+    out.bias = block->out_bias[which];
+    if (zr_block_is_cut(block) && zr_tensor_exists(out.bias))
+        zr_linear_backward_bias(block->context, &out, d_branch, block->scratch);
+    for (int i = 0; i < block->slice_count; i++) {
+        block->slices[i].input_count = 0;
+        ZERO_TRY(half->backward(block, &block->slices[i], d_branch));
+    }
+    return half->finish ? half->finish(block) : ZERO_OK;
+}
+
+// Sums the gradient of the norm's output over the linears of a slice.
+static zero_status input_backward(zr_block *block, const zr_block_slice *slice, float *dx)
+{
+    zero_context *context = block->context;
+    bool adds = false;
+    for (int i = 0; i < slice->input_count; i++) {
+        const zr_block_input *input = &slice->inputs[i];
+        if (input->weight && input->input)
+            ZERO_TRY(zr_linear_backward_sum(context, input->linear, block->normed, input->gradient,
+                                            dx, adds, block->scratch));
+        else if (input->weight)
+            ZERO_TRY(zr_linear_backward_weight(context, input->linear, block->normed,
+                                               input->gradient, block->scratch));
+        else if (input->input)
+            ZERO_TRY(zr_linear_backward_input(context, input->linear, input->gradient, dx, adds));
+        adds = adds || input->input;
+    }
+    return ZERO_OK;
+}
+
+static zero_status input_slice(void *block, int slice, float *out)
+{
+    return input_backward(block, &((zr_block *)block)->slices[slice], out);
+}
+
+// Returns (own, C) fp32 as type T: `wide` itself, or converted into block->narrow.
+static const void *narrow(const zr_block *block, const float *wide)
+{
+    zr_queue *queue = block->context->queue;
+    if (block->dtype == ZERO_F32)
+        return wide;
+    queue->backend->elements->convert(queue, ZERO_F32, block->dtype,
+                                      block->division.own * block->width, wide, block->narrow);
+    return block->narrow;
+}
+
+static zero_status cut_input_backward(zr_block *block, const void **dy)
+{
+    float *sum;
+    ZERO_TRY(zr_slices_add(block->context, block->division.slices, block->rows * block->width,
+                           input_slice, block, block->place, block->spare));
+    ZERO_TRY(zr_stream_reduce(block->context, &block->division, block->place, &sum));
+    *dy = narrow(block, sum);
+    return ZERO_OK;
+}
+
+// Computes the gradient (own, C) T of the norm's output. A single product rounds it itself.
+static zero_status half_input_backward(zr_block *block, const void **dy)
+{
+    const zr_block_slice *slice = &block->slices[0];
+    if (zr_block_is_cut(block))
+        return cut_input_backward(block, dy);
+    if (slice->input_count > 1) {
+        ZERO_TRY(input_backward(block, slice, block->sum));
+        *dy = narrow(block, block->sum);
+        return ZERO_OK;
+    }
+    *dy = block->narrow;
+    return zr_linear_backward(block->context, slice->inputs[0].linear, block->normed,
+                              slice->inputs[0].gradient, block->narrow, block->scratch);
+}
+
+static void norm_backward(zr_block *block, const zr_block_norm *norm, const void *dy,
+                          const void *past, void *dx)
+{
+    if (zr_gains_by_rows(block->division.slices))
+        zr_norm_backward_sliced(block->context, norm->layer, &block->division, dy, norm->x,
+                                norm->mean, norm->rstd, past, dx, &block->gains, block->partials,
+                                block->scratch);
+    else
+        zr_norm_backward(block->context, norm->layer, dy, norm->x, norm->mean, norm->rstd, past, dx,
+                         block->scratch);
+}
+
+zero_status zr_block_half_gradients(zr_block *block, enum zr_block_half which,
+                                    const zr_block_norm *norm, const void *d, const void **dy)
+{
+    ZERO_TRY(half_inner_backward(block, which, d));
+    zr_norm_forward(block->context, norm->layer, norm->x, own_normed(block), NULL, NULL);
+    ZERO_TRY(gather_into(block, block->normed));
+    return half_input_backward(block, dy);
+}
+
+// d (own, C) S: the gradient of the stream that the branch has joined; dx becomes that of the
+// stream before.
+static zero_status half_backward(zr_block *block, enum zr_block_half which,
+                                 const zr_block_norm *norm, const void *d, void *dx)
+{
+    const void *dy = NULL;
+    ZERO_TRY(zr_block_half_gradients(block, which, norm, d, &dy));
+    norm_backward(block, norm, dy, d, dx);
+    return ZERO_OK;
+}
+
+static zero_status block_backward(zero_context *context, const zero_tensors *in,
+                                  const zero_tensors *d_out, const zero_tensors *d_in)
+{
+    void *d = d_out->at[0].data; // becomes the gradient of `middle`
+    zr_block block;
+    ZERO_TRY(zr_block_set(context, &block));
+    const zr_block_norm norm1 = {&block.norm1, in->at[0].data, block.mean1, block.rstd1},
+                        norm2 = {&block.norm2, block.middle, block.mean2, block.rstd2};
+    ZERO_TRY(half_backward(&block, ZR_MLP_HALF, &norm2, d, d));
+    ZERO_TRY(half_backward(&block, ZR_ATTENTION_HALF, &norm1, d, d_in->at[0].data));
+    return zr_gains_finish(context, block.division.slices, &block.gains, block.place);
+}
+
+// Fills in the parts of a cache that belong to the slices of the unit's layer.
+static void caches_of_layer(const zr_decode_cache *cache, const zr_lm_unit *hyper,
+                            const zr_block *block, zr_attention_cache *out)
+{
+    const zr_attention *attention = &block->slices[0].attention;
+    int64_t width = attention->kv_heads * attention->head_dim,
+            each = cache->sequences * width * cache->capacity;
+    for (int i = 0; i < block->slice_count; i++) {
+        int64_t first = (hyper->layer * block->slice_count + i) * each;
+        out[i] = (zr_attention_cache){
+            .k = cache->k + first, .v = cache->v + first, .capacity = cache->capacity};
+    }
+}
+
+zero_status zr_block_decode(zero_context *context, const zr_decode_cache *cache,
+                            const zr_decode_step *step, const void *in, void *out)
+{
+    const zr_decode_limits limits = {
+        .dtype = context->shape.dtype,
+        .threads = context->shape.threads,
+        .rows = step->rows,
+        .capacity = cache->capacity,
+    };
+    zr_attention_cache caches[ZR_MOST_LOCAL_SLICES];
+    zr_block block;
+    ZERO_TRY(zr_lm_threads_check(context));
+    zr_block_decode_lay_out(context->unit, &limits, context->workspace, &block);
+    caches_of_layer(cache, zr_lm_unit_at(context->unit), &block, caches);
+    zr_block_alias(&block, out);
+    block.context = context;
+    block.place = zr_place_of(context, block.place);
+    block.step = step;
+    block.caches = caches;
+    return run(&block, in, out);
+}
+
+const zero_unit_ops zr_lm_block_ops = {
+    .kind = "block",
+    .dtypes = ZR_LAYER_DTYPES,
+    .sizes = zr_block_sizes,
+    .forward = block_forward,
+    .backward = block_backward,
+};

@@ -1,0 +1,266 @@
+#include "layers/slices.h"
+
+#include "compute/element_ops.h"
+#include "model/unit.h"
+
+bool zr_is_cut(const zr_lm_unit *unit) { return unit->slices.count > 1; }
+
+zr_stream zr_stream_of(const zr_lm_unit *unit, int64_t rows, bool whole)
+{
+    const zr_lm_slices *slices = &unit->slices;
+    zr_stream stream = {.slices = slices,
+                        .rows = rows,
+                        .width = unit->shape.width,
+                        .step = zr_slice_row_step(slices, rows),
+                        .own = rows,
+                        .by_rows = slices->by_rows && !whole};
+    if (stream.by_rows) {
+        stream.first = ZR_MIN(slices->rank * zr_stream_share(&stream), rows);
+        stream.own = ZR_MIN(zr_stream_share(&stream), rows - stream.first);
+    }
+    return stream;
+}
+
+int64_t zr_stream_share(const zr_stream *stream)
+{
+    return zr_slices_here(stream->slices) * stream->step;
+}
+
+static int64_t share_elements(const zr_stream *stream)
+{
+    return zr_stream_share(stream) * stream->width;
+}
+
+size_t zr_stream_place_bytes(const zr_stream *stream)
+{
+    return sizeof(float) * (size_t)(stream->slices->ranks * share_elements(stream));
+}
+
+void *zr_carve_place(zr_carver *carver, const zr_lm_unit *unit, size_t bytes)
+{
+    return zr_is_cut(unit) && unit->slices.ranks == 1 ? zr_carve(carver, bytes) : NULL;
+}
+
+char *zr_place_of(const zero_context *context, void *carved)
+{
+    return carved ? carved : context->exchanger ? context->exchanger->window : NULL;
+}
+
+static void add(zr_queue *queue, int64_t elements, float *to, const float *from)
+{
+    queue->backend->elements->add(queue, ZERO_F32, ZERO_F32, elements, to, from, to);
+}
+
+// Returns the size of the first subtree of `count` summands.
+static int first_half(int count)
+{
+    int half = 1;
+    while (2 * half < count)
+        half *= 2;
+    return half;
+}
+
+int64_t zr_spare_floats(int64_t elements) { return ZR_ROUND_UP(elements, (int64_t)16); }
+
+typedef struct adding {
+    zero_context *context;
+    int64_t elements;
+    zr_slice_fn compute;
+    void *user;
+} adding;
+
+static zero_status add_slices(const adding *a, int first, int count, float *out, float *spare)
+{
+    if (count == 1)
+        return a->compute(a->user, first, out);
+    int half = first_half(count);
+    ZERO_TRY(add_slices(a, first, half, out, spare));
+    ZERO_TRY(
+        add_slices(a, first + half, count - half, spare, spare + zr_spare_floats(a->elements)));
+    add(a->context->queue, a->elements, out, spare);
+    return ZERO_OK;
+}
+
+zero_status zr_slices_add(zero_context *context, const zr_lm_slices *slices, int64_t elements,
+                          zr_slice_fn compute, void *user, float *out, float *spare)
+{
+    const adding adding = {context, elements, compute, user};
+    return add_slices(&adding, 0, zr_slices_here(slices), out, spare);
+}
+
+int zr_slices_spare(const zr_lm_slices *slices)
+{
+    int levels = 0;
+    for (int count = zr_slices_here(slices); count > 1; count = first_half(count))
+        levels++;
+    return levels;
+}
+
+void zr_rows_add(zr_queue *queue, int count, int64_t elements, float *at)
+{
+    if (count == 1)
+        return;
+    int half = first_half(count);
+    zr_rows_add(queue, half, elements, at);
+    zr_rows_add(queue, count - half, elements, at + half * elements);
+    add(queue, elements, at, at + half * elements);
+}
+
+static zero_exchange reduce_of(const zr_stream *stream)
+{
+    return (zero_exchange){.kind = stream->by_rows ? ZERO_EXCHANGE_SCATTER : ZERO_EXCHANGE_SUM,
+                           .elements = share_elements(stream),
+                           .dtype = ZERO_F32,
+                           .calls = 1};
+}
+
+static zero_exchange gather_of(const zr_stream *stream, zero_dtype dtype)
+{
+    return (zero_exchange){.kind = ZERO_EXCHANGE_GATHER,
+                           .elements = share_elements(stream),
+                           .dtype = dtype,
+                           .calls = 1};
+}
+
+zero_status zr_exchange(zero_context *context, const zero_exchange *exchange, int64_t offset)
+{
+    const struct zr_exchanger *exchanger = context->exchanger;
+    if (!exchanger)
+        return ZERO_OK;
+    return exchanger->run(exchanger, context, exchange->kind, exchange->holders, offset,
+                          exchange->elements, exchange->dtype);
+}
+
+char *zr_stream_own(const zr_stream *stream, zero_dtype dtype, char *place)
+{
+    int64_t first = stream->by_rows ? stream->slices->rank * share_elements(stream) : 0;
+    return place + first * (int64_t)zero_dtype_bytes(dtype);
+}
+
+zero_status zr_stream_reduce(zero_context *context, const zr_stream *stream, char *place,
+                             float **own)
+{
+    const zero_exchange exchange = reduce_of(stream);
+    *own = (float *)(void *)zr_stream_own(stream, ZERO_F32, place);
+    return zr_exchange(context, &exchange, 0);
+}
+
+zero_status zr_stream_gather(zero_context *context, const zr_stream *stream, zero_dtype dtype)
+{
+    const zero_exchange exchange = gather_of(stream, dtype);
+    return stream->by_rows ? zr_exchange(context, &exchange, 0) : ZERO_OK;
+}
+
+void zr_list_exchange(zero_unit_sizes *sizes, const zr_lm_slices *slices,
+                      const zero_exchange *exchange)
+{
+    if (slices->ranks == 1)
+        return;
+    assert(sizes->exchange_count < ZERO_MAX_EXCHANGES);
+    sizes->exchanges[sizes->exchange_count++] = *exchange;
+}
+
+void zr_list_reduce(zero_unit_sizes *sizes, const zr_stream *stream, bool backward)
+{
+    zero_exchange exchange = reduce_of(stream);
+    exchange.backward = backward;
+    zr_list_exchange(sizes, stream->slices, &exchange);
+}
+
+void zr_list_gather(zero_unit_sizes *sizes, const zr_stream *stream, bool backward,
+                    zero_dtype dtype)
+{
+    zero_exchange exchange = gather_of(stream, dtype);
+    exchange.backward = backward;
+    if (stream->by_rows)
+        zr_list_exchange(sizes, stream->slices, &exchange);
+}
+
+bool zr_gains_by_rows(const zr_lm_slices *slices)
+{
+    return slices->count > 1 && (slices->exact || slices->by_rows);
+}
+
+void zr_gains_carve(zr_gains *gains, zr_carver *carver, const zr_tensor_handle *tensor,
+                    int64_t elements, bool across)
+{
+    if (!zr_tensor_exists(tensor) || !tensor->trains)
+        return;
+    assert(gains->count < ZR_MOST_GAINS);
+    gains->at[gains->count++] =
+        (zr_gain){tensor, elements, zr_carve_floats(carver, elements), across};
+    gains->across += across ? elements : 0;
+}
+
+float *zr_gains_sum(const zr_gains *gains, const zr_tensor_handle *tensor)
+{
+    for (int i = 0; i < gains->count; i++)
+        if (gains->at[i].tensor == tensor)
+            return gains->at[i].sum;
+    return NULL;
+}
+
+static zero_exchange gains_of(const zr_lm_slices *slices, const zr_gains *gains)
+{
+    int64_t share = (gains->across + slices->ranks - 1) / slices->ranks;
+    return (zero_exchange){.kind = ZERO_EXCHANGE_SUM,
+                           .backward = 1,
+                           .elements = ZR_ROUND_UP(share, (int64_t)16),
+                           .dtype = ZERO_F32,
+                           .calls = 1};
+}
+
+size_t zr_gains_place_bytes(const zr_lm_slices *slices, const zr_gains *gains)
+{
+    return sizeof(float) * (size_t)(slices->ranks * gains_of(slices, gains).elements);
+}
+
+void zr_list_gains(zero_unit_sizes *sizes, const zr_lm_slices *slices, const zr_gains *gains)
+{
+    const zero_exchange exchange = gains_of(slices, gains);
+    if (gains->across)
+        zr_list_exchange(sizes, slices, &exchange);
+}
+
+// Copies the gains that are summed across ranks to the place, or back.
+static void copy_gains(zr_queue *queue, const zr_gains *gains, char *place, bool back)
+{
+    for (int i = 0; i < gains->count; i++) {
+        const zr_gain *gain = &gains->at[i];
+        int64_t bytes = gain->elements * (int64_t)sizeof *gain->sum;
+        if (!gain->across)
+            continue;
+        queue->backend->elements->copy(queue, bytes, back ? place : (char *)gain->sum,
+                                       back ? (char *)gain->sum : place);
+        place += bytes;
+    }
+}
+
+static zero_status sum_gains(zero_context *context, const zr_lm_slices *slices,
+                             const zr_gains *gains, char *place)
+{
+    const zero_exchange exchange = gains_of(slices, gains);
+    copy_gains(context->queue, gains, place, false);
+    ZERO_TRY(zr_exchange(context, &exchange, 0));
+    copy_gains(context->queue, gains, place, true);
+    return ZERO_OK;
+}
+
+zero_status zr_gains_finish(zero_context *context, const zr_lm_slices *slices,
+                            const zr_gains *gains, char *place)
+{
+    zr_queue *queue = context->queue;
+    if (gains->across && slices->ranks > 1)
+        ZERO_TRY(sum_gains(context, slices, gains, place));
+    for (int i = 0; i < gains->count; i++) {
+        const zr_gain *gain = &gains->at[i];
+        int adds = 0;
+        float *gradient = zr_tensor_gradient(context, gain->tensor, 0, &adds);
+        if (adds)
+            add(queue, gain->elements, gradient, gain->sum);
+        else
+            queue->backend->elements->copy(queue, gain->elements * (int64_t)sizeof *gradient,
+                                           gain->sum, gradient);
+    }
+    return ZERO_OK;
+}

@@ -1,0 +1,96 @@
+// What the units of a model that is cut into slices (model/lm_slices.h) do besides arithmetic: sums
+// over slices, rows that are divided among ranks, and exchanges with other tensor ranks.
+//
+// The sum over T slices is one tree, whoever computes them: a rank adds up its own slices, which are
+// an aligned subtree, and the exchange adds up those of the ranks.
+//
+//   slices   0   1   2   3        each: fp32, whole rows of the stream
+//             \ /     \ /         on a rank, where it has both (zr_slices_add)
+//              +       +
+//               \     /           between ranks (zr_stream_reduce)
+//                  +
+//
+// Operands of exchanges lie at a place: the window that ranks can reach, or, where one rank computes
+// all slices, a part of the workspace. They are divided into the ranks' shares.
+#ifndef ZR_LAYERS_SLICES_H
+#define ZR_LAYERS_SLICES_H
+
+#include "layers/layout.h"
+#include "model/lm_build.h"
+
+typedef struct zr_stream { // how the rows of the residual stream (R, C) are divided
+    const zr_lm_slices *slices;
+    int64_t rows, width; // R, C
+    int64_t step;        // rows of a slice of the rows; the last slices are smaller or empty
+    // The rows [first, first + own) that this rank has: all, or those of its slices where
+    // slices->by_rows.
+    int64_t first, own;
+    bool by_rows;
+} zr_stream;
+
+// whole: every rank has all rows, whatever the model says (steps of generation).
+zr_stream zr_stream_of(const zr_lm_unit *unit, int64_t rows, bool whole);
+int64_t zr_stream_share(const zr_stream *stream);      // rows of a rank's share, with padding
+size_t zr_stream_place_bytes(const zr_stream *stream); // of a place for (R, C) fp32
+bool zr_is_cut(const zr_lm_unit *unit);                // into more than one slice
+// Cuts the place out of the workspace of a unit that is cut; where ranks exchange, it is NULL,
+// because the window is the place. zr_place_of returns the place of a call.
+void *zr_carve_place(zr_carver *carver, const zr_lm_unit *unit, size_t bytes);
+char *zr_place_of(const zero_context *context, void *carved);
+
+// Computes slice `slice` of those that this rank has: out(elements) fp32.
+typedef zero_status (*zr_slice_fn)(void *user, int slice, float *out);
+// out(elements) = the sum over this rank's slices. spare: zr_slices_spare sums, each of
+// zr_spare_floats.
+zero_status zr_slices_add(zero_context *context, const zr_lm_slices *slices, int64_t elements,
+                          zr_slice_fn compute, void *user, float *out, float *spare);
+int zr_slices_spare(const zr_lm_slices *slices);
+int64_t zr_spare_floats(int64_t elements); // so many that the next sum is aligned
+// at(count, elements): replaces element row 0 by the sum of all rows, as a tree.
+void zr_rows_add(zr_queue *queue, int count, int64_t elements, float *at);
+
+// The sums over this rank's slices lie at the place, (R, C) fp32. Returns the rows of the stream
+// that this rank has of the sum over all slices, which lie there until the next exchange.
+zero_status zr_stream_reduce(zero_context *context, const zr_stream *stream, char *place,
+                             float **own);
+// Returns where this rank's rows of type dtype begin in the place.
+char *zr_stream_own(const zr_stream *stream, zero_dtype dtype, char *place);
+// This rank's rows lie in the place; afterwards all ranks' rows (R, C) do.
+zero_status zr_stream_gather(zero_context *context, const zr_stream *stream, zero_dtype dtype);
+// Note in a unit's sizes that a call makes these exchanges.
+void zr_list_reduce(zero_unit_sizes *sizes, const zr_stream *stream, bool backward);
+void zr_list_gather(zero_unit_sizes *sizes, const zr_stream *stream, bool backward,
+                    zero_dtype dtype);
+void zr_list_exchange(zero_unit_sizes *sizes, const zr_lm_slices *slices,
+                      const zero_exchange *exchange);
+// Makes an exchange whose operand begins at byte `offset` of the window; where one rank computes
+// all slices it does nothing.
+zero_status zr_exchange(zero_context *context, const zero_exchange *exchange, int64_t offset);
+
+// Gradients of gains and the like, of which each slice of rows or heads gives a part.
+typedef struct zr_gain {
+    const zr_tensor_handle *tensor;
+    int64_t elements;
+    float *sum;  // (elements) over what this rank has
+    bool across; // other ranks have other parts of the sum
+} zr_gain;
+enum { ZR_MOST_GAINS = 6 };
+typedef struct zr_gains { // of a unit, in one exchange at the end of its backward
+    int count;
+    zr_gain at[ZR_MOST_GAINS];
+    int64_t across; // elements of those that are summed across ranks
+} zr_gains;
+// Adds a gain, unless it does not exist or does not train, and cuts its sum out of the workspace.
+void zr_gains_carve(zr_gains *gains, zr_carver *carver, const zr_tensor_handle *tensor,
+                    int64_t elements, bool across);
+// Says whether gains of norms over the stream are sums over slices of its rows.
+bool zr_gains_by_rows(const zr_lm_slices *slices);
+// Returns the place of a gain's sum; NULL: it does not train.
+float *zr_gains_sum(const zr_gains *gains, const zr_tensor_handle *tensor);
+// Sums the gains over the ranks and sets their gradients, or adds to them.
+zero_status zr_gains_finish(zero_context *context, const zr_lm_slices *slices,
+                            const zr_gains *gains, char *place);
+size_t zr_gains_place_bytes(const zr_lm_slices *slices, const zr_gains *gains);
+void zr_list_gains(zero_unit_sizes *sizes, const zr_lm_slices *slices, const zr_gains *gains);
+
+#endif
