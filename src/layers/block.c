@@ -225,7 +225,7 @@ zero_status zr_block_sizes(const zero_unit *unit, const zero_shape *shape, const
     const zr_lm_unit *hyper = zr_lm_unit_at(unit);
     zr_block block;
     ZERO_TRY(zr_lm_shape_check(hyper, shape, NULL));
-    *out = (zero_unit_sizes){.out = zr_lm_boundary(hyper, shape)};
+    *out = (zero_unit_sizes){.out = zr_lm_boundary(hyper, shape, false)};
     out->workspace_bytes = lay_out(unit, shape, true, false, NULL, NULL, &block, &out->saved_bytes);
     list_products(&block, true, out);
     list_exchanges(&block, out);

@@ -63,7 +63,7 @@ zero_status zr_lm_decode_sizes(const zero_unit *unit, const zr_decode_limits *li
     const zr_lm_unit *hyper = zr_lm_unit_at(unit);
     const zero_shape shape = {
         .batch = 1, .seq = limits->rows, .threads = limits->threads, .dtype = limits->dtype};
-    *out = (zero_unit_sizes){.out = zr_lm_boundary(hyper, &shape)};
+    *out = (zero_unit_sizes){.out = zr_lm_boundary(hyper, &shape, true)};
     if (hyper->layer >= 0)
         zr_block_decode_sizes(unit, limits, out);
     else if (zr_lm_is_head(unit))

@@ -5,6 +5,7 @@
 #include "compute/product_ops.h"
 #include "layers/layers.h"
 #include "layers/linear.h"
+#include "layers/slices.h"
 #include "model/unit.h"
 
 // Sites of randomness within a unit. Masks are never stored, because backward draws them again.
@@ -65,8 +66,17 @@ int64_t zr_lm_tile_tokens(const zr_lm_unit *hyper, int tile); // rows of the tab
 // is filled if there are tiles.
 const int32_t *zr_lm_ids_of_tile(const zr_lm_unit *hyper, int tile, int64_t rows,
                                  const int32_t *ids, int32_t *local);
-// Returns the shapes of the residual stream (batch, seq, width).
-zero_tensors zr_lm_boundary(const zr_lm_unit *of, const zero_shape *shape);
+// Fills `local` (rows) with ids (rows) as rows of slice `slice` of the table, of those that this
+// rank has; -1 if they are in another slice. Returns the slice's tokens; 0: it is empty.
+int64_t zr_lm_ids_of_slice(const zr_lm_unit *hyper, int slice, int64_t rows, const int32_t *ids,
+                           int32_t *local);
+// embedding.c: sums the rows of a table that is cut, without positions. *own (own, C) fp32 are this
+// rank's rows, which lie at the place.
+zero_status zr_embed_slices(zero_context *context, const zr_stream *division, const int32_t *ids,
+                            int32_t *local, char *place, float **own);
+// Returns the shape of the residual stream (batch, seq, width), or (rows, width) of this rank's rows
+// of it. whole: the rank has all rows in any case.
+zero_tensors zr_lm_boundary(const zr_lm_unit *of, const zero_shape *shape, bool whole);
 // Returns ZERO_ERR_USAGE if the sequence is longer than the positions that the model has.
 zero_status zr_lm_shape_check(const zr_lm_unit *of, const zero_shape *shape, zero_error *error);
 // Returns ZERO_ERR_INTERNAL if the queue has more threads than the shape that sized the workspace.

@@ -1,0 +1,205 @@
+// The embedding: rows of the token table, and of the table of positions if there is one, and their
+// dropout. A table that is cut into slices of the vocabulary, or into tiles, gives each row from the
+// slice or tile that has its token.
+#include "compute/element_ops.h"
+#include "layers/lm_units.h"
+#include "layers/slices.h"
+
+typedef struct embedding {
+    zero_context *context;
+    const zr_lm_unit *hyper;
+    zr_stream division;
+    int64_t rows, width;
+    float dropout;
+    const int32_t *ids; // (rows)
+    int32_t *local;     // (rows) as rows of a tile or slice
+    char *place;        // of exchanges, if the table is cut
+} embedding;
+
+static size_t lay_out(const zero_unit *unit, const zero_shape *shape, void *workspace, embedding *e)
+{
+    const zr_lm_unit *hyper = zr_lm_unit_at(unit);
+    zr_carver carver = {.base = workspace};
+    int64_t rows = shape->batch * shape->seq;
+    bool split = zr_lm_table(hyper)->tiles > 1 || zr_is_cut(hyper);
+    *e = (embedding){.hyper = hyper,
+                     .division = zr_stream_of(hyper, rows, false),
+                     .rows = rows,
+                     .width = hyper->shape.width,
+                     .dropout = hyper->shape.embedding_dropout};
+    e->local = zr_carve(&carver, split ? sizeof *e->local * (size_t)rows : 0);
+    e->place = zr_carve_place(&carver, hyper, zr_stream_place_bytes(&e->division));
+    return carver.used;
+}
+
+static zero_status set(zero_context *context, embedding *e)
+{
+    lay_out(context->unit, &context->shape, context->workspace, e);
+    e->context = context;
+    e->place = zr_place_of(context, e->place);
+    ZERO_TRY(zr_lm_shape_check(e->hyper, &context->shape, context->error));
+    return zr_lm_ids(context, 0, false, &e->ids);
+}
+
+static zero_status embedding_sizes(const zero_unit *unit, const zero_shape *shape,
+                                   const zero_tensors *in, zero_unit_sizes *out)
+{
+    const zr_lm_unit *hyper = zr_lm_unit_at(unit);
+    embedding e;
+    ZERO_TRY(zr_lm_shape_check(hyper, shape, NULL));
+    *out = (zero_unit_sizes){.out = zr_lm_boundary(hyper, shape, false)}; // backward reads only ids
+    out->workspace_bytes = lay_out(unit, shape, NULL, &e);
+    if (hyper->slices.ranks == 1)
+        return ZERO_OK;
+    zr_list_reduce(out, &e.division, false);
+    zr_list_gather(out, &e.division, true, out->out.at[0].dtype);
+    out->exchange_bytes = zr_stream_place_bytes(&e.division);
+    return ZERO_OK;
+}
+
+static const void *positions_of(const embedding *e)
+{
+    return zr_tensor_values(e->context, &e->hyper->tensor[ZR_LM_POSITIONS], 0);
+}
+
+static zero_status tiles_forward(const embedding *e, void *x)
+{
+    zero_context *context = e->context;
+    zr_queue *queue = context->queue;
+    const zr_tensor_handle *table = zr_lm_table(e->hyper);
+    zero_dtype dtype = context->shape.dtype;
+    const void *positions = positions_of(e);
+    for (int t = 0; t < table->tiles; t++) {
+        ZERO_TRY(zr_tensor_begin(context, table, t));
+        queue->backend->elements->embedding_forward(
+            queue, dtype, zr_stream_dtype(dtype), e->rows, context->shape.seq, e->width,
+            zr_lm_ids_of_tile(e->hyper, t, e->rows, e->ids, e->local),
+            zr_tensor_values(context, table, t), positions, x);
+        ZERO_TRY(zr_tensor_end(context, table, t));
+    }
+    return ZERO_OK;
+}
+
+zero_status zr_embed_slices(zero_context *context, const zr_stream *division, const int32_t *ids,
+                            int32_t *local, char *place, float **own)
+{
+    const zr_lm_unit *hyper = zr_lm_unit_at(context->unit);
+    const zr_lm_slices *slices = &hyper->slices;
+    zr_queue *queue = context->queue;
+    const zr_element_ops *elements = queue->backend->elements;
+    int64_t rows = division->rows, width = division->width;
+    elements->zero(queue, rows * width * (int64_t)sizeof **own, place);
+    for (int i = 0; i < zr_slices_here(slices); i++) {
+        const zr_tensor_handle *table = zr_lm_tensor(hyper, i, ZR_LM_TABLE);
+        if (zr_lm_ids_of_slice(hyper, i, rows, ids, local))
+            elements->embedding_forward(queue, context->shape.dtype, ZERO_F32, rows, rows, width,
+                                        local, zr_tensor_values(context, table, 0), NULL, place);
+    }
+    return zr_stream_reduce(context, division, place, own);
+}
+
+static zero_status slices_forward(const embedding *e, void *x)
+{
+    zero_context *context = e->context;
+    zr_queue *queue = context->queue;
+    const zr_element_ops *elements = queue->backend->elements;
+    const zr_stream *division = &e->division;
+    float *own;
+    assert(zr_stream_dtype(context->shape.dtype) == ZERO_F32);
+    ZERO_TRY(zr_embed_slices(context, division, e->ids, e->local, e->place, &own));
+    elements->copy(queue, division->own * e->width * (int64_t)sizeof *own, own, x);
+    elements->add_positions(queue, context->shape.dtype, division->own, context->shape.seq,
+                            division->first, e->width, positions_of(e), x);
+    return ZERO_OK;
+}
+
+static void drop(const embedding *e, void *x)
+{
+    zero_context *context = e->context;
+    zero_dtype stream = zr_stream_dtype(context->shape.dtype);
+    if (context->training && e->dropout > 0)
+        context->queue->backend->elements->dropout(
+            context->queue, stream, stream, e->division.own * e->width, e->dropout,
+            zr_context_key(context, ZR_SITE_EMBEDDING), e->division.first * e->width, x, x);
+}
+
+static zero_status embedding_forward(zero_context *context, const zero_tensors *in,
+                                     const zero_tensors *out)
+{
+    embedding e;
+    void *x = out->at[0].data;
+    ZERO_TRY(set(context, &e));
+    ZERO_TRY(zr_is_cut(e.hyper) ? slices_forward(&e, x) : tiles_forward(&e, x));
+    drop(&e, x);
+    return ZERO_OK;
+}
+
+// Adds the rows of d (rows, C) to the gradient of a part of the table, of which `ids` are rows.
+// d_positions: passed with one of the parts, otherwise NULL.
+static void part_backward(const embedding *e, const zr_tensor_handle *table, int tile,
+                          int64_t tokens, const int32_t *ids, const void *d, bool positions)
+{
+    zero_context *context = e->context;
+    zr_queue *queue = context->queue;
+    int add = 0, add_positions = 0;
+    float *d_table = tokens > 0 ? zr_tensor_gradient(context, table, tile, &add) : NULL;
+    float *d_positions = positions ? zr_tensor_gradient(context, &e->hyper->tensor[ZR_LM_POSITIONS],
+                                                        0, &add_positions)
+                                   : NULL;
+    if (d_table || d_positions)
+        queue->backend->elements->embedding_backward(
+            queue, zr_stream_dtype(context->shape.dtype), e->rows, context->shape.seq, e->width,
+            ids, d, tokens, d_table, add, e->hyper->shape.positions, d_positions, add_positions);
+}
+
+static zero_status tiles_backward(const embedding *e, const void *d)
+{
+    const zr_tensor_handle *table = zr_lm_table(e->hyper);
+    for (int t = table->tiles - 1; t >= 0; t--) {
+        ZERO_TRY(zr_tensor_begin(e->context, table, t));
+        part_backward(e, table, t, zr_lm_tile_tokens(e->hyper, t),
+                      zr_lm_ids_of_tile(e->hyper, t, e->rows, e->ids, e->local), d,
+                      t == table->tiles - 1);
+        ZERO_TRY(zr_tensor_end(e->context, table, t));
+    }
+    return ZERO_OK;
+}
+
+// The gradient of a table needs all rows, in whichever slices their tokens are.
+static zero_status slices_backward(const embedding *e, const void *d)
+{
+    zero_context *context = e->context;
+    zr_queue *queue = context->queue;
+    const zr_stream *division = &e->division;
+    zero_dtype stream = zr_stream_dtype(context->shape.dtype);
+    if (division->by_rows) {
+        queue->backend->elements->copy(queue,
+                                       division->own * e->width * (int64_t)zero_dtype_bytes(stream),
+                                       d, zr_stream_own(division, stream, e->place));
+        ZERO_TRY(zr_stream_gather(context, division, stream));
+        d = e->place;
+    }
+    for (int i = 0; i < zr_slices_here(division->slices); i++) {
+        int64_t tokens = zr_lm_ids_of_slice(e->hyper, i, e->rows, e->ids, e->local);
+        part_backward(e, zr_lm_tensor(e->hyper, i, ZR_LM_TABLE), 0, tokens, e->local, d, i == 0);
+    }
+    return ZERO_OK;
+}
+
+static zero_status embedding_backward(zero_context *context, const zero_tensors *in,
+                                      const zero_tensors *d_out, const zero_tensors *d_in)
+{
+    embedding e;
+    void *d = d_out->at[0].data;
+    ZERO_TRY(set(context, &e));
+    drop(&e, d);
+    return zr_is_cut(e.hyper) ? slices_backward(&e, d) : tiles_backward(&e, d);
+}
+
+const zero_unit_ops zr_lm_embedding_ops = {
+    .kind = "embedding",
+    .dtypes = ZR_LAYER_DTYPES,
+    .sizes = embedding_sizes,
+    .forward = embedding_forward,
+    .backward = embedding_backward,
+};
