@@ -20,7 +20,7 @@
 // The loss is the mean over the rows whose target is not negative, summed in double in the order of
 // rows.
 #include "compute/element_ops.h"
-#include "layers/lm_units.h"
+#include "layers/head.h"
 
 // Bytes of logits in a chunk, if that leaves it CHUNK_ROWS_MIN rows; each chunk reads the table
 // anew.
@@ -70,17 +70,14 @@ static zr_product product_input(const zr_lm_unit *of, zero_dtype dtype, int64_t 
         .dtype = dtype, .out = dtype, .m = rows, .n = of->shape.width, .k = of->shape.vocab};
 }
 
-// dx += dlogits table, fp32
-static zr_product product_tile_input(const zr_lm_unit *of, zero_dtype dtype, int64_t rows,
-                                     int64_t tokens)
+zr_product zr_head_product_sum(const zr_lm_unit *of, zero_dtype dtype, int64_t rows, int64_t tokens)
 {
     return (zr_product){
         .dtype = dtype, .out = ZERO_F32, .m = rows, .n = of->shape.width, .k = tokens};
 }
 
-// dtable = dlogits^T x, fp32
-static zr_product product_weight(const zr_lm_unit *of, zero_dtype dtype, int64_t rows,
-                                 int64_t tokens)
+zr_product zr_head_product_weight(const zr_lm_unit *of, zero_dtype dtype, int64_t rows,
+                                  int64_t tokens)
 {
     return (zr_product){.dtype = dtype,
                         .out = ZERO_F32,
@@ -90,8 +87,7 @@ static zr_product product_weight(const zr_lm_unit *of, zero_dtype dtype, int64_t
                         .trans_a = true};
 }
 
-// Returns the rows of a chunk: as many as LOGIT_BYTES hold, then divided evenly among the chunks.
-static int64_t chunk_rows(const zr_lm_unit *of, zero_dtype dtype, int64_t rows)
+int64_t zr_head_chunk_rows(const zr_lm_unit *of, zero_dtype dtype, int64_t rows)
 {
     int64_t most =
         ZR_MAX(LOGIT_BYTES / (int64_t)zero_dtype_bytes(dtype) / of->shape.vocab, CHUNK_ROWS_MIN);
@@ -114,7 +110,7 @@ static size_t head_lay_out(const zero_unit *unit, const zero_shape *shape, void 
                 .width = of->shape.width,
                 .dtype = dtype,
                 .rows = rows,
-                .chunk = chunk_rows(of, dtype, rows),
+                .chunk = zr_head_chunk_rows(of, dtype, rows),
                 .norm = zr_head_norm(of, dtype, rows)};
     h->mean = zr_carve_floats(&carver, rows);
     h->rstd = zr_carve_floats(&carver, rows);
@@ -133,8 +129,8 @@ static void chunk_products(const head *h, int64_t rows, int64_t tokens, int call
                            zero_unit_sizes *sizes)
 {
     const zr_product logits = zr_head_product(h->hyper, h->dtype, rows, tokens);
-    const zr_product weight = product_weight(h->hyper, h->dtype, rows, tokens);
-    const zr_product input = is_tiled(h) ? product_tile_input(h->hyper, h->dtype, rows, tokens)
+    const zr_product weight = zr_head_product_weight(h->hyper, h->dtype, rows, tokens);
+    const zr_product input = is_tiled(h) ? zr_head_product_sum(h->hyper, h->dtype, rows, tokens)
                                          : product_input(h->hyper, h->dtype, rows);
     zr_product_append(sizes, &logits, calls);
     if (h->table->trains)
@@ -157,6 +153,8 @@ static zero_status head_sizes(const zero_unit *unit, const zero_shape *shape,
     head h;
     ZERO_TRY(zr_lm_shape_check(zr_lm_unit_at(unit), shape, NULL));
     *out = (zero_unit_sizes){.saved_bytes = 0};
+    if (zr_is_cut(zr_lm_unit_at(unit)))
+        return zr_cut_head_sizes(unit, shape, out);
     out->workspace_bytes = head_lay_out(unit, shape, NULL, &h);
     zr_norm_read_in_backward(&h.norm, out);
     zr_tensor_read_in_backward(h.table, out);
@@ -208,7 +206,7 @@ static zero_status chunk_backward(head *h, int64_t first, int64_t rows, float *d
     zr_queue *queue = h->context->queue;
     void *x = normed_row(h, first);
     const void *table = zr_tensor_values(h->context, h->table, 0);
-    zr_product weight = product_weight(h->hyper, h->dtype, rows, h->vocab),
+    zr_product weight = zr_head_product_weight(h->hyper, h->dtype, rows, h->vocab),
                input = product_input(h->hyper, h->dtype, rows);
     weight.add = add;
     if (d_table)
@@ -218,13 +216,19 @@ static zero_status chunk_backward(head *h, int64_t first, int64_t rows, float *d
                                         h->context->error);
 }
 
-static void loss_report(const head *h)
+void zr_head_report(const zero_context *context, int64_t rows, int64_t counted,
+                    const float *row_loss)
 {
     double sum = 0;
-    for (int64_t row = 0; row < h->rows; row++)
-        sum += h->row_loss[row];
-    if (h->context->loss)
-        *h->context->loss = h->counted ? sum / (double)h->counted : 0;
+    for (int64_t row = 0; row < rows; row++)
+        sum += row_loss[row];
+    if (context->loss)
+        *context->loss = counted ? sum / (double)counted : 0;
+}
+
+static void loss_report(const head *h)
+{
+    zr_head_report(h->context, h->rows, h->counted, h->row_loss);
 }
 
 // Returns the place of the logits of tile t and rows [first, first+rows).
@@ -261,8 +265,8 @@ static zero_status tile_backward(head *h, int tile)
             vocab = h->vocab;
     for (int64_t first = 0, rows; first < h->rows; first += rows) {
         rows = ZR_MIN(h->chunk, h->rows - first);
-        zr_product weight = product_weight(h->hyper, h->dtype, rows, tokens),
-                   input = product_tile_input(h->hyper, h->dtype, rows, tokens);
+        zr_product weight = zr_head_product_weight(h->hyper, h->dtype, rows, tokens),
+                   input = zr_head_product_sum(h->hyper, h->dtype, rows, tokens);
         weight.add = add || first;
         input.add = tile + 1 < h->table->tiles;
         queue->backend->elements->copy_rows(queue, rows, tokens * size, logits_at(h, tile, first),
@@ -326,6 +330,8 @@ static zero_status head_forward(zero_context *context, const zero_tensors *in,
                                 const zero_tensors *out)
 {
     head h;
+    if (zr_is_cut(zr_lm_unit_at(context->unit)))
+        return zr_cut_head_forward(context, in->at[0].data);
     ZERO_TRY(head_set(context, &h));
     zr_norm_forward(context, &h.norm, in->at[0].data, h.normed, NULL, NULL);
     ZERO_TRY(is_tiled(&h) ? tiles_forward(&h, false) : chunks_forward(&h));
@@ -338,6 +344,8 @@ static zero_status head_forward_backward(zero_context *context, const zero_tenso
 {
     const void *x = in->at[0].data;
     head h;
+    if (zr_is_cut(zr_lm_unit_at(context->unit)))
+        return zr_cut_head_forward_backward(context, x, d_in->at[0].data);
     ZERO_TRY(head_set(context, &h));
     zr_norm_forward(context, &h.norm, x, h.normed, h.mean, h.rstd);
     if (is_tiled(&h)) {
