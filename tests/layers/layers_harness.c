@@ -86,6 +86,25 @@ static void parameters_reserve(harness *net)
     assert_true(net->parameters && net->gradients && net->narrow);
 }
 
+// Draws a tensor of the whole model, and takes the part of it that the tensor is.
+static void draw(const zero_tensor_desc *tensor, float *out)
+{
+    int64_t count = zr_tensor_desc_elements(tensor), whole = count;
+    const char *name = tensor->tile.whole ? tensor->tile.whole : tensor->name;
+    zr_rectangle at;
+    if (tensor->tile.whole && count > 0)
+        whole = count / tensor->shape[tensor->tile.axis] * tensor->tile.size;
+    float *drawn = malloc(sizeof(float) * (size_t)ZR_MAX(whole, 1));
+    assert_non_null(drawn);
+    zr_random_normal(zr_hash_text(name), 0, whole, 0.3f, drawn);
+    for (int64_t done = 0, n; done < count; done += n) {
+        n = zr_tile_rectangle(tensor, done, count - done, &at);
+        for (int64_t i = 0; i < n; i++)
+            out[done + i] = drawn[at.first + i / at.width * at.stride + i % at.width];
+    }
+    free(drawn);
+}
+
 static void parameters_set(harness *net)
 {
     for (int u = 0; u < net->model->unit_count; u++)
@@ -93,8 +112,11 @@ static void parameters_set(harness *net)
             for (int t = 0; t < net->model->units[u].pieces[p].tensor_count; t++) {
                 const zero_tensor_desc *tensor = &net->model->units[u].pieces[p].tensors[t];
                 float *x = net->parameters + net->offset[u][p][t];
-                zr_random_normal(zr_hash_text(tensor->name), 0, zr_tensor_desc_elements(tensor),
-                                 0.3f, x);
+                if (!tensor->tile.whole || net->whole)
+                    draw(tensor, x);
+                else // a streamed tile is drawn by itself
+                    zr_random_normal(zr_hash_text(tensor->name), 0, zr_tensor_desc_elements(tensor),
+                                     0.3f, x);
                 for (int64_t i = 0;
                      tensor->init == ZERO_INIT_CONSTANT && i < zr_tensor_desc_elements(tensor); i++)
                     x[i] += tensor->init_value;
@@ -182,17 +204,11 @@ void harness_create_of(harness *net, const zr_lm_config *config, const zr_backen
     harness_create_frozen(net, config, NULL, backend, shape);
 }
 
-void harness_create_frozen(harness *net, const zr_lm_config *config, const zr_lm_frozen *frozen,
-                           const zr_backend *backend, zero_shape shape)
+static void create(harness *net, const zr_lm_config *config, const zr_backend *backend)
 {
-    *net = (harness){.shape = shape, .loss_factor = 1};
-    net->accessor = (harness_accessor){
-        .base = {.parameter = parameter, .begin = come_and_go, .end = come_and_go}, .net = net};
-    net->sink = (harness_sink){.base.gradient = gradient, .net = net};
-    must(net, zr_lm_create_frozen(config, frozen, &net->model, &net->error));
     must(net, zr_model_check(net->model, &net->error));
     assert_true(net->model->unit_count <= HARNESS_MAX_UNITS);
-    assert_int_equal(zr_queue_open(backend->name, backend->path(), ZR_MAX(shape.threads, 1),
+    assert_int_equal(zr_queue_open(backend->name, backend->path(), ZR_MAX(net->shape.threads, 1),
                                    &net->queue, &net->error),
                      ZERO_OK);
     parameters_reserve(net);
@@ -200,6 +216,31 @@ void harness_create_frozen(harness *net, const zr_lm_config *config, const zr_lm
     buffers_reserve(net);
     batch_set(net, zr_lm_shape_of(config).vocab);
     harness_forget(net);
+}
+
+static void begin(harness *net, zero_shape shape)
+{
+    *net = (harness){.shape = shape, .loss_factor = 1};
+    net->accessor = (harness_accessor){
+        .base = {.parameter = parameter, .begin = come_and_go, .end = come_and_go}, .net = net};
+    net->sink = (harness_sink){.base.gradient = gradient, .net = net};
+}
+
+void harness_create_frozen(harness *net, const zr_lm_config *config, const zr_lm_frozen *frozen,
+                           const zr_backend *backend, zero_shape shape)
+{
+    begin(net, shape);
+    must(net, zr_lm_create_frozen(config, frozen, &net->model, &net->error));
+    create(net, config, backend);
+}
+
+void harness_create_part(harness *net, const zr_lm_config *config, const zr_lm_slices *slices,
+                         const zr_backend *backend, zero_shape shape)
+{
+    begin(net, shape);
+    must(net, zr_lm_create(config, &net->whole, &net->error));
+    must(net, zr_lm_cut(net->whole, slices, &net->model, &net->error));
+    create(net, config, backend);
 }
 
 void harness_destroy(harness *net)
@@ -219,6 +260,7 @@ void harness_destroy(harness *net)
     free(net->targets);
     zr_queue_close(net->queue);
     zr_lm_free(net->model);
+    zr_lm_free(net->whole);
 }
 
 void harness_context(harness *net, int unit, bool training, zero_context *context)
@@ -241,6 +283,7 @@ void harness_context(harness *net, int unit, bool training, zero_context *contex
         .queue = net->queue,
         .accessor = &net->accessor.base,
         .sink = &net->sink.base,
+        .exchanger = net->exchanger,
         .error = &net->error,
     };
     memset(net->workspace.data, 0xff, net->workspace.bytes); // nothing is carried from call to call
@@ -262,10 +305,15 @@ float *harness_tensor(harness *net, const char *name, float **gradients, int64_t
     return NULL;
 }
 
+void harness_narrow(harness *net)
+{
+    zr_narrow(net->shape.dtype, net->parameters, net->parameter_count, net->narrow);
+}
+
 double harness_forward(harness *net, bool training)
 {
     if (net->shape.dtype != ZERO_F32)
-        zr_narrow(net->shape.dtype, net->parameters, net->parameter_count, net->narrow);
+        harness_narrow(net);
     for (int u = 0; u < net->model->unit_count; u++) {
         zero_context context;
         harness_context(net, u, training, &context);

@@ -9,7 +9,7 @@
 #include "model/unit.h"
 
 #define HARNESS_MAX_UNITS 8
-#define HARNESS_MAX_PIECES 64 // of a unit, including tiles
+#define HARNESS_MAX_PIECES 64 // of a unit, including tiles and slices
 
 typedef struct harness_buffer { // 64-byte aligned, followed by guard bytes
     void *data;
@@ -28,7 +28,7 @@ typedef struct harness_sink {
 } harness_sink;
 
 struct harness {
-    zero_model *model;
+    zero_model *model, *whole; // whole: of which the model is a part; NULL: it is not
     zr_queue *queue;
     zero_shape shape;
     int64_t parameter_count;
@@ -53,6 +53,7 @@ struct harness {
     float loss_factor;
     harness_accessor accessor;
     harness_sink sink;
+    const struct zr_exchanger *exchanger; // NULL: one rank computes all slices
     zero_error error;
 };
 
@@ -65,10 +66,14 @@ void harness_create_of(harness *net, const zr_lm_config *config, const zr_backen
 // The same, with some tensors frozen: a unit that asks for the gradient of such a tensor fails.
 void harness_create_frozen(harness *net, const zr_lm_config *config, const zr_lm_frozen *frozen,
                            const zr_backend *backend, zero_shape shape);
+// The same for the part of a model that a tensor rank has; its parameters are those of the whole.
+void harness_create_part(harness *net, const zr_lm_config *config, const zr_lm_slices *slices,
+                         const zr_backend *backend, zero_shape shape);
 void harness_destroy(harness *net); // checks the guards
 void harness_context(harness *net, int unit, bool training, zero_context *context);
 float *harness_tensor(harness *net, const char *name, float **gradient, int64_t *elements);
 
+void harness_narrow(harness *net); // rounds the parameters to the type that units read
 double harness_forward(harness *net, bool training); // runs every unit; returns the loss
 // Computes all gradients, after a training forward. fused: uses the last unit's forward_backward,
 // otherwise its backward.

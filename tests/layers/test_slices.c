@@ -1,0 +1,420 @@
+// Models that are cut into slices: losses and gradients have the same bits on 1, 2, ... T ranks, with
+// rows divided or not; they are close to those of the model that is not cut; and every exchange is
+// one that the sizes list. Ranks are threads here, and exchange through plain memory.
+#include "layers_harness.h"
+#include "model/llama_model.h"
+#include <math.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { MOST_RANKS = 8, MOST_TENSORS = 64 };
+
+typedef struct world { // of tensor ranks
+    int size;
+    char *windows[MOST_RANKS];
+    pthread_barrier_t all, groups[MOST_RANKS]; // groups: by the first rank that shares keys
+} world;
+
+typedef struct rank {
+    struct zr_exchanger exchanger; // first, because `run` gets its address
+    world *world;
+    harness *net;
+    int next; // exchange of the unit's list
+} rank;
+
+static int halves(int count)
+{
+    int half = 1;
+    while (2 * half < count)
+        half *= 2;
+    return half;
+}
+
+static float tree(char *const *windows, int count, int64_t offset, int64_t element)
+{
+    if (count == 1)
+        return ((float *)(void *)(windows[0] + offset))[element];
+    int half = halves(count);
+    float a = tree(windows, half, offset, element),
+          b = tree(windows + half, count - half, offset, element);
+    return a + b;
+}
+
+// The operations must come in the order of the unit's list.
+static void check_listed(rank *r, const zero_context *context, zero_exchange_kind kind, int holders,
+                         int64_t elements, zero_dtype dtype)
+{
+    const zero_unit_sizes *sizes = &r->net->sizes[context->unit_index];
+    int at = 0, listed = r->next++, backward = r->net->in_backward;
+    for (; at < sizes->exchange_count; at++) {
+        const zero_exchange *e = &sizes->exchanges[at];
+        if (e->backward != backward)
+            continue;
+        if (listed < e->calls)
+            break;
+        listed -= e->calls;
+    }
+    assert_true(at < sizes->exchange_count);
+    assert_int_equal(sizes->exchanges[at].kind, kind);
+    assert_int_equal(sizes->exchanges[at].holders, holders);
+    assert_int_equal(sizes->exchanges[at].elements, elements);
+    assert_int_equal(sizes->exchanges[at].dtype, dtype);
+}
+
+static void sum(rank *r, char *const *windows, int count, int me, zero_exchange_kind kind,
+                int64_t offset, int64_t elements, pthread_barrier_t *barrier)
+{
+    int64_t first = kind == ZERO_EXCHANGE_SCATTER ? me * elements : 0,
+            end = kind == ZERO_EXCHANGE_SCATTER ? first + elements : count * elements;
+    float *sums = malloc(sizeof *sums * (size_t)ZR_MAX(end - first, 1));
+    for (int64_t i = first; i < end; i++)
+        sums[i - first] = tree(windows, count, offset, i);
+    pthread_barrier_wait(barrier);
+    memcpy(windows[me] + offset + first * (int64_t)sizeof *sums, sums,
+           sizeof *sums * (size_t)(end - first));
+    free(sums);
+}
+
+static zero_status run(const struct zr_exchanger *self, const zero_context *context,
+                       zero_exchange_kind kind, int holders, int64_t offset, int64_t elements,
+                       zero_dtype dtype)
+{
+    rank *r = (rank *)self;
+    int count = holders ? holders : r->world->size, first = self->rank / count * count,
+        me = self->rank - first;
+    pthread_barrier_t *barrier = holders ? &r->world->groups[first] : &r->world->all;
+    char *const *windows = r->world->windows + first;
+    int64_t bytes = elements * (int64_t)zero_dtype_bytes(dtype);
+    check_listed(r, context, kind, holders, elements, dtype);
+    assert_true(offset + count * bytes <=
+                (int64_t)r->net->sizes[context->unit_index].exchange_bytes);
+    pthread_barrier_wait(barrier);
+    if (kind != ZERO_EXCHANGE_GATHER)
+        sum(r, windows, count, me, kind, offset, elements, barrier);
+    for (int other = 0; kind == ZERO_EXCHANGE_GATHER && other < count; other++)
+        if (other != me)
+            memcpy(windows[me] + offset + other * bytes, windows[other] + offset + other * bytes,
+                   (size_t)bytes);
+    pthread_barrier_wait(barrier);
+    return ZERO_OK;
+}
+
+typedef struct result { // whole tensors, put together from the parts of all ranks
+    double loss, evaluated;
+    int count;
+    struct {
+        char name[80];
+        int64_t elements;
+        float *gradient;
+    } at[MOST_TENSORS];
+} result;
+
+static float *whole_gradient(result *out, const zero_tensor_desc *tensor)
+{
+    const char *name = tensor->tile.whole ? tensor->tile.whole : tensor->name;
+    int64_t elements = zr_tensor_desc_elements(tensor);
+    for (int i = 0; i < out->count; i++)
+        if (!strcmp(out->at[i].name, name))
+            return out->at[i].gradient;
+    if (tensor->tile.whole)
+        elements = elements / tensor->shape[tensor->tile.axis] * tensor->tile.size;
+    assert_true(out->count < MOST_TENSORS);
+    snprintf(out->at[out->count].name, sizeof out->at[0].name, "%s", name);
+    out->at[out->count].elements = elements;
+    out->at[out->count].gradient = calloc((size_t)elements, sizeof(float));
+    return out->at[out->count++].gradient;
+}
+
+// Ranks that hold the same elements must have the same gradient of them.
+static void take_tensor(result *out, const zero_tensor_desc *tensor, const float *gradient,
+                        bool first)
+{
+    int64_t count = zr_tensor_desc_elements(tensor);
+    if (!count)
+        return;
+    float *whole = whole_gradient(out, tensor);
+    zr_rectangle at;
+    for (int64_t done = 0, n; done < count; done += n) {
+        n = zr_tile_rectangle(tensor, done, count - done, &at);
+        for (int64_t i = 0; i < n; i++) {
+            float *to = &whole[at.first + i / at.width * at.stride + i % at.width];
+            if (!first && !tensor->tile.whole && memcmp(to, &gradient[done + i], sizeof *to))
+                fail_msg("%s[%lld]: the ranks have %.9g and %.9g", tensor->name,
+                         (long long)(done + i), (double)*to, (double)gradient[done + i]);
+            *to = gradient[done + i];
+        }
+    }
+}
+
+static void take(result *out, const harness *net, bool first)
+{
+    for (int u = 0; u < net->model->unit_count; u++)
+        for (int p = 0; p < net->model->units[u].piece_count; p++)
+            for (int t = 0; t < net->model->units[u].pieces[p].tensor_count; t++)
+                take_tensor(out, &net->model->units[u].pieces[p].tensors[t],
+                            net->gradients + net->offset[u][p][t], first);
+}
+
+typedef struct job {
+    rank rank;
+    harness net;
+    double evaluated;
+} job;
+
+static void begin_unit(rank *r) { r->next = 0; }
+
+// As harness_forward and harness_backward, with the exchanges of each unit counted.
+static void *compute(void *argument)
+{
+    job *j = argument;
+    harness *net = &j->net;
+    zero_tensors d_out = {0}, d_in = {0};
+    zero_context context;
+    if (net->shape.dtype != ZERO_F32)
+        harness_narrow(net);
+    for (int training = 0; training < 2; training++) {
+        for (int u = 0; u < net->model->unit_count; u++) {
+            begin_unit(&j->rank);
+            harness_context(net, u, training, &context);
+            assert_int_equal(
+                context.unit->ops->forward(&context, &net->boundary[u], &net->boundary[u + 1]),
+                ZERO_OK);
+        }
+        if (!training)
+            j->evaluated = net->loss;
+    }
+    net->in_backward = true;
+    for (int u = net->model->unit_count - 1; u >= 0; u--) {
+        const zero_unit_ops *ops = net->model->units[u].ops;
+        begin_unit(&j->rank);
+        harness_context(net, u, true, &context);
+        d_in = net->boundary[u];
+        if (u > 0)
+            d_in.at[0].data = net->d_in.data;
+        if (ops->forward_backward)
+            assert_int_equal(ops->forward_backward(&context, &net->boundary[u], &d_in), ZERO_OK);
+        else
+            assert_int_equal(ops->backward(&context, &net->boundary[u], &d_out, &d_in), ZERO_OK);
+        d_out = d_in;
+        harness_buffer swap = net->d_out;
+        net->d_out = net->d_in;
+        net->d_in = swap;
+    }
+    net->in_backward = false;
+    return NULL;
+}
+
+static size_t window_bytes(const harness *net)
+{
+    size_t most = 64;
+    for (int u = 0; u < net->model->unit_count; u++)
+        most = ZR_MAX(most, net->sizes[u].exchange_bytes);
+    return most;
+}
+
+static void run_cut(const zr_lm_config *config, const zr_backend *backend, zero_shape shape,
+                    const zr_lm_slices *how, result *out)
+{
+    static job jobs[MOST_RANKS];
+    static world world;
+    pthread_t threads[MOST_RANKS];
+    *out = (result){0};
+    world.size = how->ranks;
+    pthread_barrier_init(&world.all, NULL, (unsigned)how->ranks);
+    int sharing = ZR_MAX(
+        zr_slices_sharing_ranks(how, &(zr_lm_shape){.kv_heads = zr_lm_shape_of(config).kv_heads}),
+        1);
+    for (int r = 0; r < how->ranks; r++) {
+        job *j = &jobs[r];
+        zr_lm_slices slices = *how;
+        slices.rank = r;
+        if (r % sharing == 0)
+            pthread_barrier_init(&world.groups[r], NULL, (unsigned)sharing);
+        harness_create_part(&j->net, config, &slices, backend, shape);
+        world.windows[r] = aligned_alloc(64, ZR_ROUND_UP(window_bytes(&j->net), (size_t)64));
+        memset(world.windows[r], 0xff, window_bytes(&j->net));
+        j->rank = (rank){.exchanger = {.rank = r,
+                                       .size = how->ranks,
+                                       .window = world.windows[r],
+                                       .bytes = (int64_t)window_bytes(&j->net),
+                                       .run = run},
+                         .world = &world,
+                         .net = &j->net};
+        j->net.exchanger = how->ranks > 1 ? &j->rank.exchanger : NULL;
+    }
+    for (int r = 0; r < how->ranks; r++)
+        assert_int_equal(pthread_create(&threads[r], NULL, compute, &jobs[r]), 0);
+    for (int r = 0; r < how->ranks; r++)
+        pthread_join(threads[r], NULL);
+    for (int r = 0; r < how->ranks; r++) {
+        job *j = &jobs[r];
+        assert_true(r == 0 ||
+                    (j->net.loss == jobs[0].net.loss && j->evaluated == jobs[0].evaluated));
+        take(out, &j->net, r == 0);
+    }
+    out->loss = jobs[0].net.loss;
+    out->evaluated = jobs[0].evaluated;
+    for (int r = 0; r < how->ranks; r++) {
+        harness_destroy(&jobs[r].net);
+        free(world.windows[r]);
+    }
+}
+
+static void free_result(result *r)
+{
+    for (int i = 0; i < r->count; i++)
+        free(r->at[i].gradient);
+}
+
+static void run_whole(const zr_lm_config *config, const zr_backend *backend, zero_shape shape,
+                      result *out)
+{
+    static harness net;
+    *out = (result){0};
+    harness_create_of(&net, config, backend, shape);
+    out->evaluated = harness_forward(&net, false);
+    out->loss = harness_forward(&net, true);
+    harness_backward(&net, true);
+    take(out, &net, true);
+    harness_destroy(&net);
+}
+
+static void same(const char *what, const result *a, const result *b)
+{
+    if (a->loss != b->loss || a->evaluated != b->evaluated)
+        fail_msg("%s: losses %.17g %.17g, not %.17g %.17g", what, b->loss, b->evaluated, a->loss,
+                 a->evaluated);
+    assert_int_equal(a->count, b->count);
+    for (int i = 0; i < a->count; i++)
+        for (int k = 0; k < b->count; k++)
+            if (!strcmp(a->at[i].name, b->at[k].name) &&
+                memcmp(a->at[i].gradient, b->at[k].gradient,
+                       sizeof(float) * (size_t)a->at[i].elements))
+                fail_msg("%s: the gradient of %s has other bits", what, a->at[i].name);
+}
+
+static void near(const char *what, const result *a, const result *b, double tolerance)
+{
+    if (!(fabs(a->loss - b->loss) <= tolerance * fabs(a->loss)))
+        fail_msg("%s: loss %.9g, not %.9g", what, b->loss, a->loss);
+    assert_int_equal(a->count, b->count);
+    for (int i = 0; i < a->count; i++)
+        for (int k = 0; k < b->count; k++) {
+            if (strcmp(a->at[i].name, b->at[k].name))
+                continue;
+            double error = harness_error(b->at[k].gradient, a->at[i].gradient, a->at[i].elements);
+            if (!(error <= tolerance))
+                fail_msg("%s: the gradient of %s is %.3g off", what, a->at[i].name, error);
+        }
+}
+
+enum { GPT2, LLAMA, TIED, CONFIGS };
+
+static zr_lm_config config_of(int which, float dropout)
+{
+    zr_lm_config config = {.kind = which == GPT2 ? ZR_LM_GPT2 : ZR_LM_LLAMA};
+    if (which == GPT2) {
+        config.gpt2 = harness_tiny();
+        config.gpt2.n_embd = 32;
+        config.gpt2.n_head = 8;
+        config.gpt2.vocab_size = 131;
+        config.gpt2.resid_pdrop = config.gpt2.embd_pdrop = config.gpt2.attn_pdrop = dropout;
+    } else {
+        zero_llama_defaults(&config.llama);
+        config.llama.vocab_size = 101;
+        config.llama.hidden_size = 32;
+        config.llama.intermediate_size = 48;
+        config.llama.n_layer = 2;
+        config.llama.n_head = 8;
+        config.llama.n_kv_head = 2;
+        config.llama.max_positions = 16;
+        config.llama.attention_dropout = dropout;
+        config.llama.tied = which == TIED;
+        config.llama.qkv_bias = config.llama.qk_norm = which == LLAMA;
+    }
+    return config;
+}
+
+// All numbers of ranks, with rows divided and not, against one rank that computes all slices.
+static void check_cut(const zr_lm_config *config, const zr_backend *backend, zero_shape shape,
+                      int count, double tolerance)
+{
+    static result whole, one, other;
+    char what[200];
+    run_whole(config, backend, shape, &whole);
+    run_cut(config, backend, shape, &(zr_lm_slices){.count = count, .ranks = 1, .exact = true},
+            &one);
+    snprintf(what, sizeof what, "%s, %d slices, %lld x %lld, type %d", backend->path(), count,
+             (long long)shape.batch, (long long)shape.seq, (int)shape.dtype);
+    near(what, &whole, &one, tolerance);
+    for (int ranks = 2; ranks <= count; ranks *= 2)
+        for (int divided = 0; divided < 2; divided++) {
+            run_cut(
+                config, backend, shape,
+                &(zr_lm_slices){.count = count, .ranks = ranks, .exact = true, .by_rows = divided},
+                &other);
+            snprintf(what, sizeof what, "%s, %d slices on %d ranks, rows %d, %lld x %lld, type %d",
+                     backend->path(), count, ranks, divided, (long long)shape.batch,
+                     (long long)shape.seq, (int)shape.dtype);
+            same(what, &one, &other);
+            free_result(&other);
+        }
+    free_result(&one);
+    free_result(&whole);
+}
+
+static void check_all(int which)
+{
+    static const zero_shape shapes[] = {
+        {.batch = 2, .seq = 8}, {.batch = 1, .seq = 7}, {.batch = 1, .seq = 3}};
+    for (const zr_backend *const *backend = zr_backends(); *backend; backend++) {
+        if (!harness_offered(*backend))
+            continue;
+        for (int s = 0; s < ZR_COUNT(shapes); s++)
+            for (int count = 2; count <= 8; count *= 2) {
+                const zr_lm_config config = config_of(which, s == 1 ? 0.2f : 0);
+                zero_shape shape = shapes[s];
+                check_cut(&config, *backend, shape, count, 2e-4);
+                shape.dtype = ZERO_BF16;
+                if (count == 4)
+                    check_cut(&config, *backend, shape, count, 0.1);
+            }
+    }
+}
+
+static void gpt2(void **state) { check_all(GPT2); }
+static void llama(void **state) { check_all(LLAMA); }
+static void tied(void **state) { check_all(TIED); }
+
+// Three ranks have bits of their own, which are the same on each of them.
+static void any_number_of_ranks(void **state)
+{
+    zr_lm_config config = config_of(GPT2, 0);
+    static result whole, three;
+    config.gpt2.n_head = 3;
+    config.gpt2.n_embd = 24;
+    const zero_shape shape = {.batch = 2, .seq = 7};
+    const zr_backend *ref;
+    assert_int_equal(zr_backend_find("ref", NULL, &ref, NULL), ZERO_OK);
+    run_whole(&config, ref, shape, &whole);
+    for (int divided = 0; divided < 2; divided++) {
+        run_cut(&config, ref, shape, &(zr_lm_slices){.count = 3, .ranks = 3, .by_rows = divided},
+                &three);
+        near("three ranks", &whole, &three, 2e-4);
+        free_result(&three);
+    }
+    free_result(&whole);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(gpt2), cmocka_unit_test(llama),
+                                       cmocka_unit_test(tied),
+                                       cmocka_unit_test(any_number_of_ranks)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
