@@ -36,13 +36,13 @@ static zero_status decode_needs(const zr_decoding *d, zr_queue *queue, room *out
     return ZERO_OK;
 }
 
-static zero_status measure(const zr_decoding *d, const zr_lm_config *config, room *out,
-                           zero_error *error)
+static zero_status measure(const zr_decoding *d, room *out, zero_error *error)
 {
     size_t vocabulary = (size_t)d->shape.vocab, sequences = (size_t)d->limits.sequences,
            rows = (size_t)rows_of(&d->limits);
     *out =
-        (room){.cache = zr_lm_decode_cache_bytes(config, d->limits.sequences, d->limits.capacity),
+        (room){.cache = zr_lm_decode_cache_bytes(zr_engine_plan(d->engine)->model,
+                                                 d->limits.sequences, d->limits.capacity),
                .stream = zero_dtype_bytes(zr_stream_dtype(zr_engine_plan(d->engine)->shape.dtype)) *
                          rows * (size_t)d->shape.width,
                .logits = sequences * vocabulary * sizeof(float),
@@ -78,7 +78,7 @@ zero_status zr_decoding_check_memory(zero_engine *engine, const zr_lm_config *co
     int64_t planned = zr_plan_tier_bytes(zr_engine_plan(engine), ZERO_TIER_host);
     char own[ZR_BYTES_TEXT], parameters[ZR_BYTES_TEXT], limit[ZR_BYTES_TEXT];
     room room;
-    ZERO_TRY(measure(&d, config, &room, error));
+    ZERO_TRY(measure(&d, &room, error));
     if (budget <= 0 || planned + (int64_t)room.total <= budget)
         return ZERO_OK;
     zr_bytes_text((double)room.total, own);
@@ -98,7 +98,7 @@ zero_status zr_decoding_open(zero_engine *engine, const zr_lm_config *config,
     zr_decoding *d = out;
     room room;
     *d = decoding_of(engine, config, limits);
-    ZERO_TRY(measure(d, config, &room, error));
+    ZERO_TRY(measure(d, &room, error));
     ZERO_TRY(zr_arena_create(&d->ledger, ZERO_TIER_host, ZERO_MEM_workspace, room.total, &d->arena,
                              error));
     d->cache = (zr_decode_cache){.sequences = limits->sequences,

@@ -257,6 +257,5 @@ void zr_block_decode_sizes(const zero_unit *unit, const zr_decode_limits *limits
     zr_block block;
     out->workspace_bytes = zr_block_decode_lay_out(unit, limits, NULL, &block);
     list_products(&block, false, out);
-    zr_list_reduce(out, &block.division, false);
     out->exchange_bytes = block.division.slices->ranks > 1 ? place_bytes(&block) : 0;
 }

@@ -27,7 +27,7 @@ bool zr_lm_is_head(const zero_unit *unit); // the unit belongs to a model of our
 // some sequences through all units.
 typedef struct zr_decode_cache { // for several sequences
     int64_t sequences, capacity; // capacity: positions of each sequence
-    float *k, *v;                // (layers, sequences, kv_heads, capacity, head_dim)
+    float *k, *v; // (layers, slices, sequences, kv_heads of a slice, capacity, head_dim)
 } zr_decode_cache;
 
 typedef struct zr_decode_step {
@@ -46,10 +46,10 @@ typedef struct zr_decode_limits { // of the steps of a generation
     int64_t rows, wanted, capacity;
 } zr_decode_limits;
 
-// Returns the bytes of k, which are also those of v.
-size_t zr_lm_decode_cache_bytes(const zr_lm_config *config, int64_t sequences, int64_t capacity);
-// Gives the workspace bytes and the products (for the queue's scratch) of the largest step through
-// `unit`. saved_bytes is 0.
+// Returns the bytes of k, which are also those of v, for a model or the part of one that a rank has.
+size_t zr_lm_decode_cache_bytes(const zero_model *model, int64_t sequences, int64_t capacity);
+// Gives the workspace bytes, the products (for the queue's scratch) and the exchange_bytes of the
+// largest step through `unit`. saved_bytes is 0, and exchanges are not listed.
 zero_status zr_lm_decode_sizes(const zero_unit *unit, const zr_decode_limits *limits,
                                zero_unit_sizes *out);
 

@@ -4,18 +4,32 @@
 #include "compute/element_ops.h"
 #include "layers/lm_units.h"
 
-size_t zr_lm_decode_cache_bytes(const zr_lm_config *config, int64_t sequences, int64_t capacity)
+// Each slice has a cache of its own, also where slices share keys and values.
+size_t zr_lm_decode_cache_bytes(const zero_model *model, int64_t sequences, int64_t capacity)
 {
-    zr_lm_shape shape = zr_lm_shape_of(config);
-    return sizeof(float) *
-           (size_t)(shape.layers * sequences * shape.kv_heads * shape.head_dim * capacity);
+    const zr_lm_unit *unit = zr_lm_unit_at(&model->units[0]);
+    const zr_lm_shape *shape = &unit->shape;
+    int64_t heads = ZR_MAX(shape->kv_heads / unit->slices.count, 1) * zr_slices_here(&unit->slices);
+    return sizeof(float) * (size_t)(shape->layers * sequences * heads * shape->head_dim * capacity);
 }
 
 typedef struct head_work {
     void *picked;   // (wanted, C) of the stream's type
     void *normed;   // (wanted, C)
     float *columns; // (wanted, tile) of logits, if the table is tiled
+    char *place;    // of exchanges, if the table is cut
 } head_work;
+
+// Returns the elements of a place for the logits of every slice, (wanted, tokens) each.
+static int64_t slice_logits(const zr_lm_unit *hyper, int64_t wanted)
+{
+    return wanted * zr_tokens_of_slice(&hyper->slices, hyper->shape.vocab, 0).count;
+}
+
+static size_t logits_place_bytes(const zr_lm_unit *hyper, int64_t wanted)
+{
+    return sizeof(float) * (size_t)(hyper->slices.count * slice_logits(hyper, wanted));
+}
 
 static size_t head_lay_out(const zr_lm_unit *hyper, zero_dtype dtype, int64_t wanted,
                            void *workspace, head_work *out)
@@ -25,7 +39,16 @@ static size_t head_lay_out(const zr_lm_unit *hyper, zero_dtype dtype, int64_t wa
     out->picked = zr_carve_as(&carver, zr_stream_dtype(dtype), wanted * hyper->shape.width);
     out->normed = zr_carve_as(&carver, dtype, wanted * hyper->shape.width);
     out->columns = zr_carve_floats(&carver, table->tiles > 1 ? wanted * table->step : 0);
+    out->place = zr_carve_place(&carver, hyper, logits_place_bytes(hyper, wanted));
     return carver.used;
+}
+
+// Returns the tokens of one of this rank's slices.
+static int64_t tokens_of(const zr_lm_unit *hyper, int slice)
+{
+    return zr_tokens_of_slice(&hyper->slices, hyper->shape.vocab,
+                              zr_slices_first(&hyper->slices) + slice)
+        .count;
 }
 
 // Sampling reads logits in fp32, whatever type the model computes in.
@@ -37,24 +60,59 @@ static zr_product logits_product(const zr_lm_unit *hyper, zero_dtype dtype, int6
     return product;
 }
 
+static void cut_head_sizes(const zr_lm_unit *hyper, const zr_decode_limits *limits,
+                           zero_unit_sizes *out)
+{
+    for (int i = 0; i < zr_slices_here(&hyper->slices); i++) {
+        const zr_product logits =
+            logits_product(hyper, limits->dtype, limits->wanted, tokens_of(hyper, i));
+        if (logits.n > 0)
+            zr_product_append(out, &logits, 1);
+    }
+    out->exchange_bytes = hyper->slices.ranks > 1 ? logits_place_bytes(hyper, limits->wanted) : 0;
+}
+
 static void head_sizes(const zr_lm_unit *hyper, const zr_decode_limits *limits,
                        zero_unit_sizes *out)
 {
     head_work work;
+    out->workspace_bytes = head_lay_out(hyper, limits->dtype, limits->wanted, NULL, &work);
+    if (zr_is_cut(hyper)) {
+        cut_head_sizes(hyper, limits, out);
+        return;
+    }
     int tiles = zr_lm_table(hyper)->tiles;
     const zr_product logits =
         logits_product(hyper, limits->dtype, limits->wanted, zr_lm_tile_tokens(hyper, 0));
     const zr_product last =
         logits_product(hyper, limits->dtype, limits->wanted, zr_lm_tile_tokens(hyper, tiles - 1));
-    out->workspace_bytes = head_lay_out(hyper, limits->dtype, limits->wanted, NULL, &work);
     zr_product_append(out, &logits, tiles);
     if (last.n != logits.n)
         zr_product_append(out, &last, 1);
 }
 
-static size_t embedding_bytes(const zr_lm_unit *hyper, int64_t rows)
+typedef struct embedding_work {
+    zr_stream division;
+    int32_t *local; // (rows) ids in a tile or slice, if the table has several
+    char *place;    // of exchanges, if the table is cut
+} embedding_work;
+
+static size_t embedding_lay_out(const zr_lm_unit *hyper, int64_t rows, void *workspace,
+                                embedding_work *out)
 {
-    return zr_lm_table(hyper)->tiles > 1 ? sizeof(int32_t) * (size_t)rows : 0;
+    zr_carver carver = {.base = workspace};
+    bool split = zr_lm_table(hyper)->tiles > 1 || zr_is_cut(hyper);
+    *out = (embedding_work){.division = zr_stream_of(hyper, rows, true)};
+    out->local = zr_carve(&carver, split ? sizeof *out->local * (size_t)rows : 0);
+    out->place = zr_carve_place(&carver, hyper, zr_stream_place_bytes(&out->division));
+    return carver.used;
+}
+
+static void embedding_sizes(const zr_lm_unit *hyper, int64_t rows, zero_unit_sizes *out)
+{
+    embedding_work work;
+    out->workspace_bytes = embedding_lay_out(hyper, rows, NULL, &work);
+    out->exchange_bytes = hyper->slices.ranks > 1 ? zr_stream_place_bytes(&work.division) : 0;
 }
 
 zero_status zr_lm_decode_sizes(const zero_unit *unit, const zr_decode_limits *limits,
@@ -69,7 +127,7 @@ zero_status zr_lm_decode_sizes(const zero_unit *unit, const zr_decode_limits *li
     else if (zr_lm_is_head(unit))
         head_sizes(hyper, limits, out);
     else
-        out->workspace_bytes = embedding_bytes(hyper, limits->rows);
+        embedding_sizes(hyper, limits->rows, out);
     return ZERO_OK;
 }
 
@@ -113,16 +171,42 @@ static void embed_runs(zero_context *context, const zr_decode_step *step, int ti
     }
 }
 
+// Adds the positions run after run to rows that come from slices of the table.
+static zero_status embed_slices(zero_context *context, const zr_decode_step *step,
+                                const embedding_work *work, float *out)
+{
+    const zr_lm_unit *hyper = zr_lm_unit_at(context->unit);
+    zr_queue *queue = context->queue;
+    const zr_element_ops *elements = queue->backend->elements;
+    const void *positions = zr_tensor_values(context, &hyper->tensor[ZR_LM_POSITIONS], 0);
+    int64_t width = hyper->shape.width;
+    float *sum;
+    ZERO_TRY(zr_embed_slices(context, &work->division, step->tokens, work->local,
+                             zr_place_of(context, work->place), &sum));
+    elements->copy(queue, step->rows * width * (int64_t)sizeof *out, sum, out);
+    for (int r = 0; r < step->run_count; r++) {
+        const zr_attention_run *run = &step->runs[r];
+        elements->add_positions(queue, context->shape.dtype, run->rows, hyper->shape.positions,
+                                run->first, width, positions, out);
+        out += run->rows * width;
+    }
+    return ZERO_OK;
+}
+
 static zero_status decode_embedding(zero_context *context, const zr_decode_cache *cache,
                                     const zr_decode_step *step, void *out)
 {
     const zr_lm_unit *hyper = zr_lm_unit_at(context->unit);
     const zr_tensor_handle *table = zr_lm_table(hyper);
+    embedding_work work;
     ZERO_TRY(check_step(context, cache, step));
+    embedding_lay_out(hyper, step->rows, context->workspace, &work);
+    if (zr_is_cut(hyper))
+        return embed_slices(context, step, &work, out);
     for (int t = 0; t < table->tiles; t++) {
         ZERO_TRY(zr_tensor_begin(context, table, t));
         embed_runs(context, step, t,
-                   zr_lm_ids_of_tile(hyper, t, step->rows, step->tokens, context->workspace), out);
+                   zr_lm_ids_of_tile(hyper, t, step->rows, step->tokens, work.local), out);
         ZERO_TRY(zr_tensor_end(context, table, t));
     }
     return ZERO_OK;
@@ -175,6 +259,47 @@ static zero_status logits_of_tile(zero_context *context, const zr_decode_step *s
     return ZERO_OK;
 }
 
+// Copies the logits of all slices, which lie one after another, to rows of the whole vocabulary.
+static void spread_logits(zero_context *context, int64_t wanted, const char *place, float *logits)
+{
+    const zr_lm_unit *hyper = zr_lm_unit_at(context->unit);
+    zr_queue *queue = context->queue;
+    int64_t size = sizeof *logits, each = slice_logits(hyper, wanted) * size,
+            row = hyper->shape.vocab * size;
+    for (int s = 0; s < hyper->slices.count; s++) {
+        const zr_slice_tokens tokens = zr_tokens_of_slice(&hyper->slices, hyper->shape.vocab, s);
+        queue->backend->elements->copy_rows(queue, wanted, tokens.count * size, place + s * each,
+                                            tokens.count * size, logits + tokens.first, row);
+    }
+}
+
+// Every rank gets the logits of all slices, because each draws the next token itself.
+static zero_status logits_of_slices(zero_context *context, const zr_decode_step *step,
+                                    const head_work *work, float *logits)
+{
+    const zr_lm_unit *hyper = zr_lm_unit_at(context->unit);
+    const zr_lm_slices *slices = &hyper->slices;
+    zr_queue *queue = context->queue;
+    int64_t wanted = step->wanted_count, each = slice_logits(hyper, wanted);
+    int here = zr_slices_here(slices), first = zr_slices_first(slices);
+    char *place = zr_place_of(context, work->place);
+    const zero_exchange exchange = {
+        .kind = ZERO_EXCHANGE_GATHER, .elements = here * each, .dtype = ZERO_F32, .calls = 1};
+    for (int i = 0; i < here; i++) {
+        const zr_tensor_handle *table = zr_lm_tensor(hyper, i, ZR_LM_TABLE);
+        const zr_product product =
+            logits_product(hyper, context->shape.dtype, wanted, tokens_of(hyper, i));
+        float *out = (float *)(void *)place + (first + i) * each;
+        if (product.n > 0)
+            ZERO_TRY(queue->backend->product->run(queue, &product, work->normed,
+                                                  zr_tensor_values(context, table, 0), NULL, out,
+                                                  context->error));
+    }
+    ZERO_TRY(zr_exchange(context, &exchange, 0));
+    spread_logits(context, wanted, place, logits);
+    return ZERO_OK;
+}
+
 static zero_status decode_head(zero_context *context, const zr_decode_step *step, const void *in,
                                float *logits)
 {
@@ -188,6 +313,8 @@ static zero_status decode_head(zero_context *context, const zr_decode_step *step
     const zr_norm_layer norm = zr_head_norm(hyper, dtype, step->wanted_count);
     zr_norm_forward(context, &norm, pick_rows(context, step, in, work.picked), work.normed, NULL,
                     NULL);
+    if (zr_is_cut(hyper))
+        return logits_of_slices(context, step, &work, logits);
     for (int t = 0; t < table->tiles; t++) {
         ZERO_TRY(zr_tensor_begin(context, table, t));
         ZERO_TRY(logits_of_tile(context, step, t, &work, logits));

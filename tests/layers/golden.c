@@ -180,7 +180,7 @@ static void decoding_open(harness *net, int64_t sequences, int64_t length, int64
                                      .rows = rows,
                                      .wanted = rows,
                                      .capacity = length};
-    size_t workspace = 0, cache = zr_lm_decode_cache_bytes(config, sequences, length);
+    size_t workspace = 0, cache = zr_lm_decode_cache_bytes(net->model, sequences, length);
     for (int u = 0; u < net->model->unit_count; u++) {
         zero_unit_sizes sizes;
         assert_int_equal(zr_lm_decode_sizes(&net->model->units[u], &limits, &sizes), ZERO_OK);

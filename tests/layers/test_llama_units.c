@@ -226,7 +226,7 @@ static void decoding_stops_at_the_window(void **state)
     assert_int_equal(zr_lm_decode(&context, &cache, &step, NULL, out), ZERO_ERR_USAGE);
     assert_non_null(strstr(net.error.message, "the model has 5 positions, the cache 20"));
     // of heads of keys alone
-    assert_int_equal(zr_lm_decode_cache_bytes(&config, 3, 20), 3 * 4 * 2 * 2 * 6 * 20);
+    assert_int_equal(zr_lm_decode_cache_bytes(net.model, 3, 20), 3 * 4 * 2 * 2 * 6 * 20);
     harness_destroy(&net);
 }
 
