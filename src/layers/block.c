@@ -70,7 +70,7 @@ static void layers_set(const zero_unit *unit, const zero_shape *shape, bool trai
         .rows = rows,
         .width = of->width,
         .inner = of->inner / hyper->slices.count,
-        .division = zr_stream_of(hyper, rows, whole),
+        .division = zr_division_of(hyper, rows, whole),
         .slice_count = zr_slices_here(&hyper->slices),
         .sharers = zr_slices_sharers(&hyper->slices, of),
     };
@@ -133,7 +133,7 @@ static size_t place_bytes(const zr_block *block)
 {
     size_t of_shared =
         sizeof(float) * (size_t)(block->shared.elements * ZR_MAX(block->shared.holders, 1));
-    size_t most = ZR_MAX(zr_stream_place_bytes(&block->division), of_shared);
+    size_t most = ZR_MAX(zr_division_place_bytes(&block->division), of_shared);
     return ZR_MAX(most, zr_gains_place_bytes(block->division.slices, &block->gains));
 }
 
@@ -196,7 +196,7 @@ static void list_products(const zr_block *block, bool training, zero_unit_sizes 
 
 static void list_half_backward(const zr_block *block, enum zr_block_half half, zero_unit_sizes *out)
 {
-    const zr_stream *division = &block->division;
+    const zr_division *division = &block->division;
     zr_list_gather(out, division, true, block->dtype); // the branch's gradient
     if (half == ZR_ATTENTION_HALF && block->shared.elements)
         zr_list_exchange(out, division->slices, &block->shared);
@@ -206,7 +206,7 @@ static void list_half_backward(const zr_block *block, enum zr_block_half half, z
 
 static void list_exchanges(const zr_block *block, zero_unit_sizes *out)
 {
-    const zr_stream *division = &block->division;
+    const zr_division *division = &block->division;
     if (!zr_block_is_cut(block))
         return;
     for (int half = 0; half < ZR_BLOCK_HALVES; half++) {

@@ -6,7 +6,8 @@
 //                          middle
 //
 // block.c lays a block out; block_run.c runs it forward, backward and in steps of generation. What
-// the halves compute depends on the architecture: a table of functions, and its own part of a slice.
+// the halves compute depends on the architecture: a table of functions, and its own part of a
+// slice.
 //
 // A block that is cut (model/lm_slices.h) computes the halves slice by slice between the norm's
 // output and the branch. The last linear of a half is cut by its inputs: its slices' products are
@@ -59,8 +60,8 @@ struct zr_block { // one call: sizes of every layer, and buffers
     zero_context *context;
     zero_dtype dtype, stream; // T and S
     int64_t rows, width;
-    int64_t inner;      // of the MLP, of a slice
-    zr_stream division; // of the rows of the stream
+    int64_t inner;        // of the MLP, of a slice
+    zr_division division; // of the rows of the stream
     zr_norm_layer norm1, norm2;
     int sharers; // slices that share a head of keys and values
     int slice_count;
@@ -111,8 +112,8 @@ typedef struct zr_block_norm { // the norm that a half reads, and its statistics
     const void *x; // (own, C) S
     const float *mean, *rstd;
 } zr_block_norm;
-// Computes the gradients of a half's tensors, and *dy (own, C) T, that of the norm's output. d (own,
-// C) S: that of the stream which the branch has joined.
+// Computes the gradients of a half's tensors, and *dy (own, C) T, that of the norm's output. d
+// (own, C) S: that of the stream which the branch has joined.
 zero_status zr_block_half_gradients(zr_block *block, enum zr_block_half which,
                                     const zr_block_norm *norm, const void *d, const void **dy);
 // Returns a linear of a slice of the block, given the numbers of its tensors; weights lie in the

@@ -18,7 +18,7 @@ void zr_block_attend(zr_block *block, zr_block_slice *slice, const void *packed)
 // Returns where a norm writes this rank's rows: among those of all ranks, if rows are divided.
 static void *own_normed(const zr_block *block)
 {
-    return block->division.by_rows ? zr_stream_own(&block->division, block->dtype, block->place)
+    return block->division.by_rows ? zr_division_own(&block->division, block->dtype, block->place)
                                    : block->normed;
 }
 
@@ -26,7 +26,7 @@ static void *own_normed(const zr_block *block)
 static zero_status gather_normed(zr_block *block)
 {
     block->input = block->division.by_rows ? block->place : block->normed;
-    return zr_stream_gather(block->context, &block->division, block->dtype);
+    return zr_division_gather(block->context, &block->division, block->dtype);
 }
 
 // The same for backward, which needs them for longer than the next exchange.
@@ -34,7 +34,7 @@ static zero_status gather_into(zr_block *block, void *rows)
 {
     zr_queue *queue = block->context->queue;
     int64_t bytes = block->rows * block->width * (int64_t)zero_dtype_bytes(block->dtype);
-    ZERO_TRY(zr_stream_gather(block->context, &block->division, block->dtype));
+    ZERO_TRY(zr_division_gather(block->context, &block->division, block->dtype));
     if (block->division.by_rows)
         queue->backend->elements->copy(queue, bytes, block->place, rows);
     return ZERO_OK;
@@ -72,11 +72,11 @@ static zero_status join(joining *j, const zr_tensor_handle *bias, void *branch)
     zr_block *block = j->block;
     zero_context *context = block->context;
     zr_queue *queue = context->queue;
-    const zr_stream *division = &block->division;
+    const zr_division *division = &block->division;
     float *sum;
     ZERO_TRY(zr_slices_add(context, division->slices, block->rows * block->width, join_slice, j,
                            block->place, block->spare));
-    ZERO_TRY(zr_stream_reduce(context, division, block->place, &sum));
+    ZERO_TRY(zr_division_reduce(context, division, block->place, &sum));
     queue->backend->elements->add_bias(queue, block->dtype, division->own, block->width, sum,
                                        zr_tensor_values(context, bias, 0), branch);
     return ZERO_OK;
@@ -129,11 +129,11 @@ static zero_status undrop(zr_block *block, enum zr_lm_site site, const void *d, 
 {
     zr_queue *queue = block->context->queue;
     const zr_element_ops *elements = queue->backend->elements;
-    const zr_stream *division = &block->division;
+    const zr_division *division = &block->division;
     int64_t count = division->own * block->width;
     float p = block->dropout;
     void *into =
-        division->by_rows ? zr_stream_own(division, block->dtype, block->place) : block->narrow;
+        division->by_rows ? zr_division_own(division, block->dtype, block->place) : block->narrow;
     *out = d;
     if (!(p > 0) && block->stream == block->dtype && !division->by_rows)
         return ZERO_OK;
@@ -203,7 +203,7 @@ static zero_status cut_input_backward(zr_block *block, const void **dy)
     float *sum;
     ZERO_TRY(zr_slices_add(block->context, block->division.slices, block->rows * block->width,
                            input_slice, block, block->place, block->spare));
-    ZERO_TRY(zr_stream_reduce(block->context, &block->division, block->place, &sum));
+    ZERO_TRY(zr_division_reduce(block->context, &block->division, block->place, &sum));
     *dy = narrow(block, sum);
     return ZERO_OK;
 }

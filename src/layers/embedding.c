@@ -1,6 +1,6 @@
 // The embedding: rows of the token table, and of the table of positions if there is one, and their
-// dropout. A table that is cut into slices of the vocabulary, or into tiles, gives each row from the
-// slice or tile that has its token.
+// dropout. A table that is cut into slices of the vocabulary, or into tiles, gives each row from
+// the slice or tile that has its token.
 #include "compute/element_ops.h"
 #include "layers/lm_units.h"
 #include "layers/slices.h"
@@ -8,7 +8,7 @@
 typedef struct embedding {
     zero_context *context;
     const zr_lm_unit *hyper;
-    zr_stream division;
+    zr_division division;
     int64_t rows, width;
     float dropout;
     const int32_t *ids; // (rows)
@@ -23,12 +23,12 @@ static size_t lay_out(const zero_unit *unit, const zero_shape *shape, void *work
     int64_t rows = shape->batch * shape->seq;
     bool split = zr_lm_table(hyper)->tiles > 1 || zr_is_cut(hyper);
     *e = (embedding){.hyper = hyper,
-                     .division = zr_stream_of(hyper, rows, false),
+                     .division = zr_division_of(hyper, rows, false),
                      .rows = rows,
                      .width = hyper->shape.width,
                      .dropout = hyper->shape.embedding_dropout};
     e->local = zr_carve(&carver, split ? sizeof *e->local * (size_t)rows : 0);
-    e->place = zr_carve_place(&carver, hyper, zr_stream_place_bytes(&e->division));
+    e->place = zr_carve_place(&carver, hyper, zr_division_place_bytes(&e->division));
     return carver.used;
 }
 
@@ -53,7 +53,7 @@ static zero_status embedding_sizes(const zero_unit *unit, const zero_shape *shap
         return ZERO_OK;
     zr_list_reduce(out, &e.division, false);
     zr_list_gather(out, &e.division, true, out->out.at[0].dtype);
-    out->exchange_bytes = zr_stream_place_bytes(&e.division);
+    out->exchange_bytes = zr_division_place_bytes(&e.division);
     return ZERO_OK;
 }
 
@@ -80,7 +80,7 @@ static zero_status tiles_forward(const embedding *e, void *x)
     return ZERO_OK;
 }
 
-zero_status zr_embed_slices(zero_context *context, const zr_stream *division, const int32_t *ids,
+zero_status zr_embed_slices(zero_context *context, const zr_division *division, const int32_t *ids,
                             int32_t *local, char *place, float **own)
 {
     const zr_lm_unit *hyper = zr_lm_unit_at(context->unit);
@@ -95,7 +95,7 @@ zero_status zr_embed_slices(zero_context *context, const zr_stream *division, co
             elements->embedding_forward(queue, context->shape.dtype, ZERO_F32, rows, rows, width,
                                         local, zr_tensor_values(context, table, 0), NULL, place);
     }
-    return zr_stream_reduce(context, division, place, own);
+    return zr_division_reduce(context, division, place, own);
 }
 
 static zero_status slices_forward(const embedding *e, void *x)
@@ -103,7 +103,7 @@ static zero_status slices_forward(const embedding *e, void *x)
     zero_context *context = e->context;
     zr_queue *queue = context->queue;
     const zr_element_ops *elements = queue->backend->elements;
-    const zr_stream *division = &e->division;
+    const zr_division *division = &e->division;
     float *own;
     assert(zr_stream_dtype(context->shape.dtype) == ZERO_F32);
     ZERO_TRY(zr_embed_slices(context, division, e->ids, e->local, e->place, &own));
@@ -170,13 +170,13 @@ static zero_status slices_backward(const embedding *e, const void *d)
 {
     zero_context *context = e->context;
     zr_queue *queue = context->queue;
-    const zr_stream *division = &e->division;
+    const zr_division *division = &e->division;
     zero_dtype stream = zr_stream_dtype(context->shape.dtype);
     if (division->by_rows) {
         queue->backend->elements->copy(queue,
                                        division->own * e->width * (int64_t)zero_dtype_bytes(stream),
-                                       d, zr_stream_own(division, stream, e->place));
-        ZERO_TRY(zr_stream_gather(context, division, stream));
+                                       d, zr_division_own(division, stream, e->place));
+        ZERO_TRY(zr_division_gather(context, division, stream));
         d = e->place;
     }
     for (int i = 0; i < zr_slices_here(division->slices); i++) {

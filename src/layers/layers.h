@@ -46,7 +46,8 @@ typedef struct zr_decode_limits { // of the steps of a generation
     int64_t rows, wanted, capacity;
 } zr_decode_limits;
 
-// Returns the bytes of k, which are also those of v, for a model or the part of one that a rank has.
+// Returns the bytes of k, which are also those of v, for a model or the part of one that a rank
+// has.
 size_t zr_lm_decode_cache_bytes(const zero_model *model, int64_t sequences, int64_t capacity);
 // Gives the workspace bytes, the products (for the queue's scratch) and the exchange_bytes of the
 // largest step through `unit`. saved_bytes is 0, and exchanges are not listed.

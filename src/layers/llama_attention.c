@@ -205,8 +205,8 @@ zero_status zr_llama_attention_backward(zr_block *block, zr_block_slice *slice, 
     return ZERO_OK;
 }
 
-// Sums the gradients of the keys and values that slices [first, first + count) share with each other
-// and, it may be, with those of other ranks; then rounds them once.
+// Sums the gradients of the keys and values that slices [first, first + count) share with each
+// other and, it may be, with those of other ranks; then rounds them once.
 static zero_status sum_shared(zr_block *block, int first, int count)
 {
     zr_queue *queue = block->context->queue;

@@ -28,7 +28,7 @@ typedef struct zr_llama_parts {
     const zero_llama_config *config;
     zr_norm norm_q, norm_k; // over heads: from T into fp32, because the rotation rounds again
     const zr_tensor_handle *gain_q, *gain_k; // their gains
-    int lender; // number of the slice whose keys and values these are; its own, where none are shared
+    int lender;                              // number of the slice whose keys and values these are
     bool first; // of all slices that share them, on any rank, this is the first
     // Saved:
     void *q, *k, *v; // (R, Q), (R, K), (R, K) T, as their products wrote them

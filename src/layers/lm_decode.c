@@ -92,7 +92,7 @@ static void head_sizes(const zr_lm_unit *hyper, const zr_decode_limits *limits,
 }
 
 typedef struct embedding_work {
-    zr_stream division;
+    zr_division division;
     int32_t *local; // (rows) ids in a tile or slice, if the table has several
     char *place;    // of exchanges, if the table is cut
 } embedding_work;
@@ -102,9 +102,9 @@ static size_t embedding_lay_out(const zr_lm_unit *hyper, int64_t rows, void *wor
 {
     zr_carver carver = {.base = workspace};
     bool split = zr_lm_table(hyper)->tiles > 1 || zr_is_cut(hyper);
-    *out = (embedding_work){.division = zr_stream_of(hyper, rows, true)};
+    *out = (embedding_work){.division = zr_division_of(hyper, rows, true)};
     out->local = zr_carve(&carver, split ? sizeof *out->local * (size_t)rows : 0);
-    out->place = zr_carve_place(&carver, hyper, zr_stream_place_bytes(&out->division));
+    out->place = zr_carve_place(&carver, hyper, zr_division_place_bytes(&out->division));
     return carver.used;
 }
 
@@ -112,7 +112,7 @@ static void embedding_sizes(const zr_lm_unit *hyper, int64_t rows, zero_unit_siz
 {
     embedding_work work;
     out->workspace_bytes = embedding_lay_out(hyper, rows, NULL, &work);
-    out->exchange_bytes = hyper->slices.ranks > 1 ? zr_stream_place_bytes(&work.division) : 0;
+    out->exchange_bytes = hyper->slices.ranks > 1 ? zr_division_place_bytes(&work.division) : 0;
 }
 
 zero_status zr_lm_decode_sizes(const zero_unit *unit, const zr_decode_limits *limits,

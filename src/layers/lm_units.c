@@ -13,7 +13,7 @@ zero_dtype zr_stream_dtype(zero_dtype dtype) { return ZERO_F32; }
 
 zero_tensors zr_lm_boundary(const zr_lm_unit *of, const zero_shape *shape, bool whole)
 {
-    const zr_stream stream = zr_stream_of(of, shape->batch * shape->seq, whole);
+    const zr_division stream = zr_division_of(of, shape->batch * shape->seq, whole);
     zero_tensors out = {.count = 1,
                         .at[0] = {.dtype = zr_stream_dtype(shape->dtype),
                                   .dims = 3,

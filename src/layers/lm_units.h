@@ -72,10 +72,10 @@ int64_t zr_lm_ids_of_slice(const zr_lm_unit *hyper, int slice, int64_t rows, con
                            int32_t *local);
 // embedding.c: sums the rows of a table that is cut, without positions. *own (own, C) fp32 are this
 // rank's rows, which lie at the place.
-zero_status zr_embed_slices(zero_context *context, const zr_stream *division, const int32_t *ids,
+zero_status zr_embed_slices(zero_context *context, const zr_division *division, const int32_t *ids,
                             int32_t *local, char *place, float **own);
-// Returns the shape of the residual stream (batch, seq, width), or (rows, width) of this rank's rows
-// of it. whole: the rank has all rows in any case.
+// Returns the shape of the residual stream (batch, seq, width), or (rows, width) of this rank's
+// rows of it. whole: the rank has all rows in any case.
 zero_tensors zr_lm_boundary(const zr_lm_unit *of, const zero_shape *shape, bool whole);
 // Returns ZERO_ERR_USAGE if the sequence is longer than the positions that the model has.
 zero_status zr_lm_shape_check(const zr_lm_unit *of, const zero_shape *shape, zero_error *error);

@@ -1,6 +1,6 @@
-// The head of a model whose vocabulary is cut into slices. The logits are never gathered: each slice
-// says of every row its largest logit, the sum of its exponentials and, if it has the target, that
-// logit; these 16 bytes a row and slice are exchanged.
+// The head of a model whose vocabulary is cut into slices. The logits are never gathered: each
+// slice says of every row its largest logit, the sum of its exponentials and, if it has the target,
+// that logit; these 16 bytes a row and slice are exchanged.
 //
 //   for each chunk of rows:
 //       for each slice of this rank:  logits = x table_slice^T;  their parts of the loss
@@ -16,7 +16,7 @@ typedef struct cut_head {
     zero_context *context;
     const zr_lm_unit *hyper;
     const zr_lm_slices *slices;
-    zr_stream division;
+    zr_division division;
     int here; // slices of this rank
     int64_t width, rows, chunk;
     zr_norm_layer norm;
@@ -77,7 +77,7 @@ static size_t lay_out(const zero_unit *unit, const zero_shape *shape, void *work
     zero_dtype dtype = shape->dtype;
     *h = (cut_head){.hyper = of,
                     .slices = &of->slices,
-                    .division = zr_stream_of(of, rows, false),
+                    .division = zr_division_of(of, rows, false),
                     .here = zr_slices_here(&of->slices),
                     .width = of->shape.width,
                     .rows = rows,
@@ -94,7 +94,7 @@ static size_t lay_out(const zero_unit *unit, const zero_shape *shape, void *work
     h->spare =
         zr_carve_floats(&carver, zr_slices_spare(h->slices) * zr_spare_floats(h->chunk * h->width));
     gains_lay_out(h, &carver);
-    h->parts = ZR_ROUND_UP((int64_t)zr_stream_place_bytes(&h->division), (int64_t)64);
+    h->parts = ZR_ROUND_UP((int64_t)zr_division_place_bytes(&h->division), (int64_t)64);
     h->place = zr_carve_place(&carver, of, place_bytes(h));
     h->scratch = zr_carve(&carver, zr_scratch_norm(shape->threads, &h->norm.norm));
     return carver.used;
@@ -188,12 +188,13 @@ static zero_status set(zero_context *context, cut_head *h)
 static zero_status norm_rows(cut_head *h, const void *x, float *mean, float *rstd)
 {
     zr_queue *queue = h->context->queue;
-    const zr_stream *division = &h->division;
+    const zr_division *division = &h->division;
     int64_t bytes = h->rows * h->width * (int64_t)zero_dtype_bytes(h->dtype);
     bool divided = division->by_rows;
     zr_norm_forward(h->context, &h->norm, x,
-                    divided ? zr_stream_own(division, h->dtype, h->place) : h->normed, mean, rstd);
-    ZERO_TRY(zr_stream_gather(h->context, division, h->dtype));
+                    divided ? zr_division_own(division, h->dtype, h->place) : h->normed, mean,
+                    rstd);
+    ZERO_TRY(zr_division_gather(h->context, division, h->dtype));
     if (divided)
         queue->backend->elements->copy(queue, bytes, h->place, h->normed);
     return ZERO_OK;
@@ -325,7 +326,7 @@ zero_status zr_cut_head_forward_backward(zero_context *context, const void *x, v
     ZERO_TRY(set(context, &h));
     ZERO_TRY(norm_rows(&h, x, h.mean, h.rstd));
     ZERO_TRY(run_chunks(&h, true));
-    ZERO_TRY(zr_stream_reduce(context, &h.division, h.place, &sum));
+    ZERO_TRY(zr_division_reduce(context, &h.division, h.place, &sum));
     queue->backend->elements->convert(queue, ZERO_F32, h.dtype, h.division.own * h.width, sum,
                                       h.dy);
     norm_backward(&h, x, dx);

@@ -48,7 +48,7 @@ void zr_norm_backward(zero_context *context, const zr_norm_layer *layer, const v
                         add_gamma || add_beta, scratch);
 }
 
-static int row_slices(const zr_stream *stream)
+static int row_slices(const zr_division *stream)
 {
     return stream->by_rows ? zr_slices_here(stream->slices) : stream->slices->count;
 }
@@ -60,7 +60,7 @@ static int64_t partial_elements(const zr_norm_layer *layer)
     return zr_spare_floats(layer->norm.width) * (layer->rms ? 1 : 2);
 }
 
-int64_t zr_norm_partials(const zr_norm_layer *layer, const zr_stream *stream)
+int64_t zr_norm_partials(const zr_norm_layer *layer, const zr_division *stream)
 {
     return zr_gains_by_rows(stream->slices) ? row_slices(stream) * partial_elements(layer) : 0;
 }
@@ -108,7 +108,7 @@ static void copy_gain(zr_queue *queue, const zr_gains *gains, const zr_tensor_ha
 }
 
 void zr_norm_backward_sliced(zero_context *context, const zr_norm_layer *layer,
-                             const zr_stream *stream, const void *dy, const void *x,
+                             const zr_division *stream, const void *dy, const void *x,
                              const float *mean, const float *rstd, const void *past, void *dx,
                              const zr_gains *gains, float *partials, void *scratch)
 {

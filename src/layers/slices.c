@@ -5,33 +5,33 @@
 
 bool zr_is_cut(const zr_lm_unit *unit) { return unit->slices.count > 1; }
 
-zr_stream zr_stream_of(const zr_lm_unit *unit, int64_t rows, bool whole)
+zr_division zr_division_of(const zr_lm_unit *unit, int64_t rows, bool whole)
 {
     const zr_lm_slices *slices = &unit->slices;
-    zr_stream stream = {.slices = slices,
-                        .rows = rows,
-                        .width = unit->shape.width,
-                        .step = zr_slice_row_step(slices, rows),
-                        .own = rows,
-                        .by_rows = slices->by_rows && !whole};
+    zr_division stream = {.slices = slices,
+                          .rows = rows,
+                          .width = unit->shape.width,
+                          .step = zr_slice_row_step(slices, rows),
+                          .own = rows,
+                          .by_rows = slices->by_rows && !whole};
     if (stream.by_rows) {
-        stream.first = ZR_MIN(slices->rank * zr_stream_share(&stream), rows);
-        stream.own = ZR_MIN(zr_stream_share(&stream), rows - stream.first);
+        stream.first = ZR_MIN(slices->rank * zr_division_share(&stream), rows);
+        stream.own = ZR_MIN(zr_division_share(&stream), rows - stream.first);
     }
     return stream;
 }
 
-int64_t zr_stream_share(const zr_stream *stream)
+int64_t zr_division_share(const zr_division *stream)
 {
     return zr_slices_here(stream->slices) * stream->step;
 }
 
-static int64_t share_elements(const zr_stream *stream)
+static int64_t share_elements(const zr_division *stream)
 {
-    return zr_stream_share(stream) * stream->width;
+    return zr_division_share(stream) * stream->width;
 }
 
-size_t zr_stream_place_bytes(const zr_stream *stream)
+size_t zr_division_place_bytes(const zr_division *stream)
 {
     return sizeof(float) * (size_t)(stream->slices->ranks * share_elements(stream));
 }
@@ -106,7 +106,7 @@ void zr_rows_add(zr_queue *queue, int count, int64_t elements, float *at)
     add(queue, elements, at, at + half * elements);
 }
 
-static zero_exchange reduce_of(const zr_stream *stream)
+static zero_exchange reduce_of(const zr_division *stream)
 {
     return (zero_exchange){.kind = stream->by_rows ? ZERO_EXCHANGE_SCATTER : ZERO_EXCHANGE_SUM,
                            .elements = share_elements(stream),
@@ -114,7 +114,7 @@ static zero_exchange reduce_of(const zr_stream *stream)
                            .calls = 1};
 }
 
-static zero_exchange gather_of(const zr_stream *stream, zero_dtype dtype)
+static zero_exchange gather_of(const zr_division *stream, zero_dtype dtype)
 {
     return (zero_exchange){.kind = ZERO_EXCHANGE_GATHER,
                            .elements = share_elements(stream),
@@ -131,21 +131,21 @@ zero_status zr_exchange(zero_context *context, const zero_exchange *exchange, in
                           exchange->elements, exchange->dtype);
 }
 
-char *zr_stream_own(const zr_stream *stream, zero_dtype dtype, char *place)
+char *zr_division_own(const zr_division *stream, zero_dtype dtype, char *place)
 {
     int64_t first = stream->by_rows ? stream->slices->rank * share_elements(stream) : 0;
     return place + first * (int64_t)zero_dtype_bytes(dtype);
 }
 
-zero_status zr_stream_reduce(zero_context *context, const zr_stream *stream, char *place,
-                             float **own)
+zero_status zr_division_reduce(zero_context *context, const zr_division *stream, char *place,
+                               float **own)
 {
     const zero_exchange exchange = reduce_of(stream);
-    *own = (float *)(void *)zr_stream_own(stream, ZERO_F32, place);
+    *own = (float *)(void *)zr_division_own(stream, ZERO_F32, place);
     return zr_exchange(context, &exchange, 0);
 }
 
-zero_status zr_stream_gather(zero_context *context, const zr_stream *stream, zero_dtype dtype)
+zero_status zr_division_gather(zero_context *context, const zr_division *stream, zero_dtype dtype)
 {
     const zero_exchange exchange = gather_of(stream, dtype);
     return stream->by_rows ? zr_exchange(context, &exchange, 0) : ZERO_OK;
@@ -160,14 +160,14 @@ void zr_list_exchange(zero_unit_sizes *sizes, const zr_lm_slices *slices,
     sizes->exchanges[sizes->exchange_count++] = *exchange;
 }
 
-void zr_list_reduce(zero_unit_sizes *sizes, const zr_stream *stream, bool backward)
+void zr_list_reduce(zero_unit_sizes *sizes, const zr_division *stream, bool backward)
 {
     zero_exchange exchange = reduce_of(stream);
     exchange.backward = backward;
     zr_list_exchange(sizes, stream->slices, &exchange);
 }
 
-void zr_list_gather(zero_unit_sizes *sizes, const zr_stream *stream, bool backward,
+void zr_list_gather(zero_unit_sizes *sizes, const zr_division *stream, bool backward,
                     zero_dtype dtype)
 {
     zero_exchange exchange = gather_of(stream, dtype);

@@ -1,24 +1,24 @@
 // What the units of a model that is cut into slices (model/lm_slices.h) do besides arithmetic: sums
 // over slices, rows that are divided among ranks, and exchanges with other tensor ranks.
 //
-// The sum over T slices is one tree, whoever computes them: a rank adds up its own slices, which are
-// an aligned subtree, and the exchange adds up those of the ranks.
+// The sum over T slices is one tree, whoever computes them: a rank adds up its own slices, which
+// are an aligned subtree, and the exchange adds up those of the ranks.
 //
 //   slices   0   1   2   3        each: fp32, whole rows of the stream
 //             \ /     \ /         on a rank, where it has both (zr_slices_add)
 //              +       +
-//               \     /           between ranks (zr_stream_reduce)
+//               \     /           between ranks (zr_division_reduce)
 //                  +
 //
-// Operands of exchanges lie at a place: the window that ranks can reach, or, where one rank computes
-// all slices, a part of the workspace. They are divided into the ranks' shares.
+// Operands of exchanges lie at a place: the window that ranks can reach, or, where one rank
+// computes all slices, a part of the workspace. They are divided into the ranks' shares.
 #ifndef ZR_LAYERS_SLICES_H
 #define ZR_LAYERS_SLICES_H
 
 #include "layers/layout.h"
 #include "model/lm_build.h"
 
-typedef struct zr_stream { // how the rows of the residual stream (R, C) are divided
+typedef struct zr_division { // how the rows of the residual stream (R, C) are divided
     const zr_lm_slices *slices;
     int64_t rows, width; // R, C
     int64_t step;        // rows of a slice of the rows; the last slices are smaller or empty
@@ -26,13 +26,13 @@ typedef struct zr_stream { // how the rows of the residual stream (R, C) are div
     // slices->by_rows.
     int64_t first, own;
     bool by_rows;
-} zr_stream;
+} zr_division;
 
 // whole: every rank has all rows, whatever the model says (steps of generation).
-zr_stream zr_stream_of(const zr_lm_unit *unit, int64_t rows, bool whole);
-int64_t zr_stream_share(const zr_stream *stream);      // rows of a rank's share, with padding
-size_t zr_stream_place_bytes(const zr_stream *stream); // of a place for (R, C) fp32
-bool zr_is_cut(const zr_lm_unit *unit);                // into more than one slice
+zr_division zr_division_of(const zr_lm_unit *unit, int64_t rows, bool whole);
+int64_t zr_division_share(const zr_division *stream);      // rows of a rank's share, with padding
+size_t zr_division_place_bytes(const zr_division *stream); // of a place for (R, C) fp32
+bool zr_is_cut(const zr_lm_unit *unit);                    // into more than one slice
 // Cuts the place out of the workspace of a unit that is cut; where ranks exchange, it is NULL,
 // because the window is the place. zr_place_of returns the place of a call.
 void *zr_carve_place(zr_carver *carver, const zr_lm_unit *unit, size_t bytes);
@@ -51,15 +51,15 @@ void zr_rows_add(zr_queue *queue, int count, int64_t elements, float *at);
 
 // The sums over this rank's slices lie at the place, (R, C) fp32. Returns the rows of the stream
 // that this rank has of the sum over all slices, which lie there until the next exchange.
-zero_status zr_stream_reduce(zero_context *context, const zr_stream *stream, char *place,
-                             float **own);
+zero_status zr_division_reduce(zero_context *context, const zr_division *stream, char *place,
+                               float **own);
 // Returns where this rank's rows of type dtype begin in the place.
-char *zr_stream_own(const zr_stream *stream, zero_dtype dtype, char *place);
+char *zr_division_own(const zr_division *stream, zero_dtype dtype, char *place);
 // This rank's rows lie in the place; afterwards all ranks' rows (R, C) do.
-zero_status zr_stream_gather(zero_context *context, const zr_stream *stream, zero_dtype dtype);
+zero_status zr_division_gather(zero_context *context, const zr_division *stream, zero_dtype dtype);
 // Note in a unit's sizes that a call makes these exchanges.
-void zr_list_reduce(zero_unit_sizes *sizes, const zr_stream *stream, bool backward);
-void zr_list_gather(zero_unit_sizes *sizes, const zr_stream *stream, bool backward,
+void zr_list_reduce(zero_unit_sizes *sizes, const zr_division *stream, bool backward);
+void zr_list_gather(zero_unit_sizes *sizes, const zr_division *stream, bool backward,
                     zero_dtype dtype);
 void zr_list_exchange(zero_unit_sizes *sizes, const zr_lm_slices *slices,
                       const zero_exchange *exchange);

@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "exercise.h"
-#include "grid.h"
+#include "comm_grid.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 // shard crosses the network once for each machine.
 #define _GNU_SOURCE
 #include "exercise.h"
-#include "grid.h"
+#include "comm_grid.h"
 #include "mpirun.h"
 
 #include "base/clock.h"

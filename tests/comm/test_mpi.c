@@ -2,7 +2,7 @@
 // program is also its own rank.
 #define _GNU_SOURCE
 #include "exercise.h"
-#include "grid.h"
+#include "comm_grid.h"
 #include "mpirun.h"
 
 #include "base/clock.h"

@@ -2,7 +2,7 @@
 // and checks how each rank ends when one of them is killed, stopped, gives up or leaves.
 #define _GNU_SOURCE
 #include "exercise.h"
-#include "grid.h"
+#include "comm_grid.h"
 #include "scenarios.h"
 
 #include "base/clock.h"

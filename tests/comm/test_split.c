@@ -1,7 +1,7 @@
 // Groups of a job's ranks: who is in which, that each works like a job of its own, and that a
 // failure in one is the whole job's.
 #include "exercise.h"
-#include "grid.h"
+#include "comm_grid.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"

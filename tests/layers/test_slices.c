@@ -1,6 +1,6 @@
-// Models that are cut into slices: losses and gradients have the same bits on 1, 2, ... T ranks, with
-// rows divided or not; they are close to those of the model that is not cut; and every exchange is
-// one that the sizes list. Ranks are threads here, and exchange through plain memory.
+// Models that are cut into slices: losses and gradients have the same bits on 1, 2, ... T ranks,
+// with rows divided or not; they are close to those of the model that is not cut; and every
+// exchange is one that the sizes list. Ranks are threads here, and exchange through plain memory.
 #include "layers_harness.h"
 #include "model/llama_model.h"
 #include <math.h>

@@ -1,4 +1,4 @@
-#include "grid.h"
+#include "comm_grid.h"
 
 #include "exercise.h"
 
