@@ -24,15 +24,18 @@ typedef struct target {
     zr_direct_file file;
     // The same file, opened with O_DIRECT; -1 if that is not possible.
     int direct;
-    atomic_bool refused; // it was opened with O_DIRECT, but takes no transfers
+    // It was opened with O_DIRECT, but takes no transfers, or has rows thinner than a page.
+    atomic_bool cached;
 } target;
 
 typedef struct block {
     zr_direct *of;
     char *data; // (BLOCK), aligned
     target *to;
-    int64_t base;      // of data[0] in the file; aligned
+    int64_t base;      // of data[0] in the file; aligned but for rows
     size_t first, end; // data[first, end) is to be written
+    // 0, or the block is rows of that many bytes, each `stride` bytes after the one before.
+    int64_t width, stride;
     bool busy;
 } block;
 
@@ -56,13 +59,13 @@ static zero_status write_pages(const block *b, size_t from, size_t to, size_t *w
                                zero_error *error)
 {
     *written = from;
-    while (*written < to && b->to->direct >= 0 && !b->to->refused) {
+    while (*written < to && b->to->direct >= 0 && !b->to->cached) {
         ssize_t put =
             pwrite(b->to->direct, b->data + *written, to - *written, b->base + (int64_t)*written);
         if (put < 0 && errno == EINTR)
             continue;
         if (put < 0 && (errno == EINVAL || errno == EOPNOTSUPP))
-            b->to->refused = true;
+            b->to->cached = true;
         else if (put < 0)
             return zr_fail_errno(error, ZERO_ERR_IO, errno,
                                  "cannot write %zu bytes at %lld of \"%s\"", to - *written,
@@ -90,25 +93,42 @@ static zero_status write_cached(const block *b, size_t from, size_t to, zero_err
 
 // Where the system does not know the call it is only a hint that is lost. But an error of the disk
 // counts here, because the system reports it once only, to this call or to fsync.
-static zero_status bring_to_disk(const block *b, zero_error *error)
+static zero_status bring_to_disk(const block *b, int64_t first, int64_t bytes, zero_error *error)
 {
     const unsigned all =
         SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
-    if (!sync_file_range(b->to->file.fd, b->base + (int64_t)b->first, (off_t)(b->end - b->first),
-                         all))
+    if (!sync_file_range(b->to->file.fd, first, bytes, all))
         return ZERO_OK;
     bool unknown = errno == ENOSYS || errno == EINVAL || errno == ESPIPE || errno == EPERM;
     return unknown ? ZERO_OK : cannot_sync(b->to, error);
 }
 
-static zero_status write_block(const block *b, zero_error *error)
+// Rows thinner than a page stay in the cache until the file is synced, because others write to the
+// same pages.
+static zero_status write_rows(const block *b, zero_error *error)
+{
+    int64_t at = b->base;
+    for (size_t done = 0; done < b->end; done += (size_t)b->width, at += b->stride)
+        ZERO_TRY(zr_file_pwrite(b->to->file.fd, b->data + done, (size_t)b->width, at,
+                                b->to->file.path, error));
+    return b->width >= ALIGN ? bring_to_disk(b, b->base, at - b->base, error) : ZERO_OK;
+}
+
+static zero_status write_stretch(const block *b, zero_error *error)
 {
     size_t from = ZR_MIN((b->first + ALIGN - 1) / ALIGN * ALIGN, b->end),
            to = ZR_MAX(b->end / ALIGN * ALIGN, from), written;
     ZERO_TRY(write_cached(b, b->first, from, error));
     ZERO_TRY(write_pages(b, from, to, &written, error));
     ZERO_TRY(write_cached(b, written, b->end, error));
-    return written < to ? bring_to_disk(b, error) : ZERO_OK;
+    return written < to
+               ? bring_to_disk(b, b->base + (int64_t)b->first, (int64_t)(b->end - b->first), error)
+               : ZERO_OK;
+}
+
+static zero_status write_block(const block *b, zero_error *error)
+{
+    return b->width ? write_rows(b, error) : write_stretch(b, error);
 }
 
 static void serve(void *argument)
@@ -162,6 +182,14 @@ static void begin(zr_direct *d, target *to, int64_t offset)
     b->to = to;
     b->base = offset / ALIGN * ALIGN;
     b->first = b->end = (size_t)(offset - b->base);
+    b->width = 0;
+}
+
+static void append(block *b, const void *data, size_t bytes, uint32_t *checksum)
+{
+    memcpy(b->data + b->end, data, bytes);
+    *checksum = zr_crc32c(*checksum, b->data + b->end, bytes);
+    b->end += bytes;
 }
 
 zero_status zr_direct_write(zr_direct *d, int file, int64_t offset, const void *data, size_t bytes,
@@ -176,13 +204,40 @@ zero_status zr_direct_write(zr_direct *d, int file, int64_t offset, const void *
             ZERO_TRY(send(d, error));
         if (!d->current)
             begin(d, to, offset + (int64_t)done);
-        b = d->current;
-        n = ZR_MIN(ZR_MIN(bytes - done, BLOCK - b->end), (size_t)CHUNK);
-        memcpy(b->data + b->end, (const char *)data + done, n);
-        *checksum = zr_crc32c(*checksum, b->data + b->end, n);
-        b->end += n;
+        n = ZR_MIN(ZR_MIN(bytes - done, BLOCK - d->current->end), (size_t)CHUNK);
+        append(d->current, (const char *)data + done, n, checksum);
     }
     return failure(d, error);
+}
+
+// Rows have a block of their own, which goes to the threads at once.
+static zero_status write_rows_of(zr_direct *d, int file, const zr_direct_extent *extent,
+                                 const char *data, uint32_t *checksum, zero_error *error)
+{
+    size_t bytes = (size_t)zr_direct_extent_bytes(extent);
+    assert(bytes <= BLOCK);
+    ZERO_TRY(send(d, error));
+    begin(d, &d->targets[file], extent->offset);
+    block *b = d->current;
+    b->base = extent->offset;
+    b->first = b->end = 0;
+    b->width = extent->width;
+    b->stride = extent->stride;
+    if (extent->width < ALIGN)
+        b->to->cached = true;
+    *checksum = 0;
+    while (b->end < bytes)
+        append(b, data + b->end, ZR_MIN(bytes - b->end, (size_t)CHUNK), checksum);
+    ZERO_TRY(send(d, error));
+    return failure(d, error);
+}
+
+zero_status zr_direct_write_extent(zr_direct *d, int file, const zr_direct_extent *extent,
+                                   const void *data, uint32_t *checksum, zero_error *error)
+{
+    return extent->rows == 1 ? zr_direct_write(d, file, extent->offset, data, (size_t)extent->width,
+                                               checksum, error)
+                             : write_rows_of(d, file, extent, data, checksum, error);
 }
 
 zero_status zr_direct_sync(zr_direct *d, zero_error *error)

@@ -12,11 +12,25 @@
 // bypassed, everything goes through it, and each block is brought to the disk at once: memory does
 // not fill up, and the last fsync is short.
 //
+// An extent whose rows have gaps between them goes through the page cache, with one write, or read,
+// a row: other ranks write the gaps, and most pages belong to several of them. Once a file has got
+// rows thinner than a page, its ranges go there, too: past the cache they would hold up the rows,
+// because a file has one lock.
+//
 // Reading: threads read the extents of one file ahead, in an order given beforehand, and sum them.
 #ifndef ZR_BASE_DIRECT_H
 #define ZR_BASE_DIRECT_H
 
 #include "base/errors.h"
+
+#define ZR_DIRECT_EXTENT ((int64_t)1 << 20)
+// Bytes of a file, 1 to ZR_DIRECT_EXTENT in all: `rows` rows of `width` bytes, each `stride` bytes
+// after the one before; rows 1: a stretch. In memory the rows follow each other.
+typedef struct zr_direct_extent {
+    int64_t offset, width, stride, rows;
+} zr_direct_extent;
+zr_direct_extent zr_direct_stretch(int64_t offset, int64_t bytes);
+int64_t zr_direct_extent_bytes(const zr_direct_extent *extent);
 
 typedef struct zr_direct zr_direct;
 
@@ -35,16 +49,18 @@ zero_status zr_direct_create(const zr_direct_file *files, int count, zr_direct *
 // an earlier call.
 zero_status zr_direct_write(zr_direct *direct, int file, int64_t offset, const void *data,
                             size_t bytes, uint32_t *checksum, zero_error *error);
+// Does the same with an extent, whose rows need not follow each other in the file. The checksum
+// goes over them in order.
+zero_status zr_direct_write_extent(zr_direct *direct, int file, const zr_direct_extent *extent,
+                                   const void *data, uint32_t *checksum, zero_error *error);
 // Returns once everything written is on the disk.
 zero_status zr_direct_sync(zr_direct *direct, zero_error *error);
 // Waits for the writes that are under way; blocks that were not handed on yet are dropped.
 void zr_direct_destroy(zr_direct *direct);
 
-// Its bytes are 1 to ZR_DIRECT_EXTENT.
-typedef struct zr_direct_extent {
-    int64_t offset, bytes;
-} zr_direct_extent;
-#define ZR_DIRECT_EXTENT ((int64_t)1 << 20)
+// Reads an extent now, through the page cache. ZERO_ERR_IO; ZERO_ERR_DATA where the file has ended.
+zero_status zr_direct_read_extent(int fd, const char *path, const zr_direct_extent *extent,
+                                  void *data, zero_error *error);
 
 typedef struct zr_direct_reader zr_direct_reader;
 

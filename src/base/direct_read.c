@@ -40,15 +40,35 @@ struct zr_direct_reader {
     pthread_cond_t readied;
 };
 
-// Reads whole pages around the extent, past the cache. Returns false unless all of it came: the
+zr_direct_extent zr_direct_stretch(int64_t offset, int64_t bytes)
+{
+    return (zr_direct_extent){.offset = offset, .width = bytes, .stride = bytes, .rows = 1};
+}
+
+int64_t zr_direct_extent_bytes(const zr_direct_extent *extent)
+{
+    return extent->rows * extent->width;
+}
+
+zero_status zr_direct_read_extent(int fd, const char *path, const zr_direct_extent *extent,
+                                  void *data, zero_error *error)
+{
+    for (int64_t row = 0; row < extent->rows; row++)
+        ZERO_TRY(zr_file_pread(fd, (char *)data + row * extent->width, (size_t)extent->width,
+                               extent->offset + row * extent->stride, path, error));
+    return ZERO_OK;
+}
+
+// Reads whole pages around a stretch, past the cache. Returns false unless all of it came: the
 // caller then reads it through the cache, and a failure there is reported.
 static bool read_pages(const zr_direct_reader *r, slot *s)
 {
     int64_t first = s->extent.offset / ALIGN * ALIGN, lead = s->extent.offset - first,
-            needed = lead + s->extent.bytes;
-    ssize_t got = r->direct >= 0 ? pread(r->direct, s->memory,
-                                         (size_t)((needed + ALIGN - 1) / ALIGN * ALIGN), first)
-                                 : -1;
+            needed = lead + s->extent.width;
+    bool direct = r->direct >= 0 && s->extent.rows == 1;
+    ssize_t got =
+        direct ? pread(r->direct, s->memory, (size_t)((needed + ALIGN - 1) / ALIGN * ALIGN), first)
+               : -1;
     s->data = s->memory + lead;
     return got >= needed;
 }
@@ -60,11 +80,10 @@ static void serve(void *argument)
     s->status = ZERO_OK;
     if (!read_pages(r, s)) {
         s->data = s->memory;
-        s->status = zr_file_pread(r->fd, s->memory, (size_t)s->extent.bytes, s->extent.offset,
-                                  r->path, &s->error);
+        s->status = zr_direct_read_extent(r->fd, r->path, &s->extent, s->memory, &s->error);
     }
     if (s->status == ZERO_OK)
-        s->checksum = zr_crc32c(0, s->data, (size_t)s->extent.bytes);
+        s->checksum = zr_crc32c(0, s->data, (size_t)zr_direct_extent_bytes(&s->extent));
     pthread_mutex_lock(&r->lock);
     s->ready = true;
     pthread_cond_signal(&r->readied);

@@ -29,14 +29,15 @@ static zero_status take_tensor(const view *v, int i, zr_range_use use, void *use
     const zr_source_tensor *from = &v->source->vectors[v->vector].tensors[v->of[i]];
     int64_t size = zr_st_dtype_find(from->dtype)->bits / 8, elements = from->bytes / size;
     zr_weight_range range = {.tensor = v->list[i], .data = v->wide, .dtype = ZERO_F32};
-    for (; range.first < elements; range.first += range.count) {
-        range.count = ZR_MIN(elements - range.first, BLOCK);
-        ZERO_TRY(zr_source_read(v->source, v->vector, v->of[i], range.first * size,
-                                range.count * size, v->in, error));
-        zr_source_widen(from->dtype, v->in, range.count, v->wide);
+    for (int64_t first = 0, n; first < elements; first += n) {
+        n = ZR_MIN(elements - first, BLOCK);
+        range.at = zr_rectangle_of_stretch(first, n);
+        ZERO_TRY(
+            zr_source_read(v->source, v->vector, v->of[i], first * size, n * size, v->in, error));
+        zr_source_widen(from->dtype, v->in, n, v->wide);
         ZERO_TRY(use(use_user, &range, error));
         if (v->progress)
-            v->progress(v->user, range.count * size);
+            v->progress(v->user, n * size);
     }
     return ZERO_OK;
 }

@@ -3,16 +3,28 @@
 #include "base/dtype.h"
 #include "base/file.h"
 #include "base/random.h"
+#include "checkpoint/extent_cover.h"
+#include "checkpoint/rectangle.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define FORMAT "libzero checkpoint 1"
+#define FORMAT_RECTANGLES "libzero checkpoint 2"
 #define HASH ",\"hash\":\""
 #define MOST_BYTES ((size_t)1 << 30) // of a manifest
 
 enum { HASH_DIGITS = 16, MOST_FILES = 64 };
+
+static void write_extent(const zr_extent *extent, zr_buffer *out)
+{
+    const zr_rectangle *at = &extent->at;
+    zr_buffer_printf(out, "[%lld,%lld,", (long long)at->first, (long long)at->width);
+    if (at->rows > 1)
+        zr_buffer_printf(out, "%lld,%lld,", (long long)at->stride, (long long)at->rows);
+    zr_buffer_printf(out, "%u]", (unsigned)extent->checksum);
+}
 
 static void write_tensor(const zr_manifest_tensor *tensor, zr_buffer *out)
 {
@@ -22,10 +34,10 @@ static void write_tensor(const zr_manifest_tensor *tensor, zr_buffer *out)
     for (int d = 0; d < tensor->dims; d++)
         zr_buffer_printf(out, "%s%lld", d ? "," : "", (long long)tensor->shape[d]);
     zr_buffer_printf(out, "],\"begin\":%lld,\"extents\":[", (long long)tensor->begin);
-    for (int e = 0; e < tensor->extent_count; e++)
-        zr_buffer_printf(out, "%s[%lld,%lld,%u]", e ? "," : "", (long long)tensor->extents[e].first,
-                         (long long)tensor->extents[e].count,
-                         (unsigned)tensor->extents[e].checksum);
+    for (int e = 0; e < tensor->extent_count; e++) {
+        zr_buffer_printf(out, e ? "," : "");
+        write_extent(&tensor->extents[e], out);
+    }
     zr_buffer_printf(out, "]}");
 }
 
@@ -43,11 +55,21 @@ static void write_file(const zr_manifest_file *file, zr_buffer *out)
     zr_buffer_printf(out, "]}");
 }
 
+static bool has_rectangles(const zr_manifest *manifest)
+{
+    for (int f = 0; f < manifest->file_count; f++)
+        for (int t = 0; t < manifest->files[f].tensor_count; t++)
+            for (int e = 0; e < manifest->files[f].tensors[t].extent_count; e++)
+                if (manifest->files[f].tensors[t].extents[e].at.rows > 1)
+                    return true;
+    return false;
+}
+
 void zr_manifest_write(const zr_manifest *manifest, zr_buffer *out)
 {
     char *state = json_dumps(manifest->state, JSON_COMPACT | JSON_REAL_PRECISION(17));
-    zr_buffer_printf(out, "{\"format\":\"" FORMAT "\",\n\"state\":%s,\n\"files\":[",
-                     state ? state : "");
+    zr_buffer_printf(out, "{\"format\":\"%s\",\n\"state\":%s,\n\"files\":[",
+                     has_rectangles(manifest) ? FORMAT_RECTANGLES : FORMAT, state ? state : "");
     for (int f = 0; f < manifest->file_count; f++) {
         zr_buffer_printf(out, f ? ",\n" : "\n");
         write_file(&manifest->files[f], out);
@@ -62,6 +84,7 @@ void zr_manifest_write(const zr_manifest *manifest, zr_buffer *out)
 
 typedef struct reader {
     const char *path;
+    bool rectangles; // the format has them
     zero_error *error;
 } reader;
 
@@ -110,39 +133,98 @@ static int64_t elements_of(const zr_manifest_tensor *tensor)
     return elements;
 }
 
-// Reads [first, count, checksum].
-static zero_status read_extent(const reader *r, const json_t *triple, const char *tensor,
+// Reads [first, count, checksum], or [first, width, stride, rows, checksum]; whether the extent
+// lies in its tensor is checked afterwards.
+static zero_status read_extent(const reader *r, const json_t *list, const char *tensor,
                                int64_t most, zr_extent *out)
 {
     int64_t checksum = 0;
-    if (json_array_size(triple) != 3)
-        return refuse(r, tensor, "extents of three numbers");
-    ZERO_TRY(read_number(r, json_array_get(triple, 0), tensor, INT64_MAX, &out->first));
-    ZERO_TRY(read_number(r, json_array_get(triple, 1), tensor, most, &out->count));
-    ZERO_TRY(read_number(r, json_array_get(triple, 2), tensor, UINT32_MAX, &checksum));
+    size_t numbers = json_array_size(list);
+    bool rectangle = r->rectangles && numbers == 5;
+    if (numbers != 3 && !rectangle)
+        return refuse(r, tensor,
+                      r->rectangles ? "extents of three numbers or of five"
+                                    : "extents of three numbers");
+    ZERO_TRY(read_number(r, json_array_get(list, 0), tensor, INT64_MAX, &out->at.first));
+    ZERO_TRY(read_number(r, json_array_get(list, 1), tensor, most, &out->at.width));
+    ZERO_TRY(read_number(r, json_array_get(list, numbers - 1), tensor, UINT32_MAX, &checksum));
+    out->at.stride = out->at.width;
+    out->at.rows = 1;
     out->checksum = (uint32_t)checksum;
-    return ZERO_OK;
+    if (!rectangle)
+        return ZERO_OK;
+    ZERO_TRY(read_number(r, json_array_get(list, 2), tensor, INT64_MAX, &out->at.stride));
+    ZERO_TRY(read_number(r, json_array_get(list, 3), tensor, most, &out->at.rows));
+    return out->at.rows > 1 ? ZERO_OK : refuse(r, tensor, "rectangles of several rows");
+}
+
+// Checks a stretch: it follows the one before, or, among rectangles, lies in the tensor.
+static zero_status check_stretch(const reader *r, const zr_rectangle *at, const char *tensor,
+                                 bool follows, int64_t end, int64_t elements)
+{
+    bool next = at->first == end && at->width >= 1 && at->width <= elements - end;
+    if (follows)
+        return next ? ZERO_OK : refuse(r, tensor, "extents that follow each other");
+    return at->width >= 1 && at->width <= elements && at->first <= elements - at->width
+               ? ZERO_OK
+               : refuse(r, tensor, "extents inside of the tensor");
+}
+
+static zero_status check_rectangle(const reader *r, const zr_rectangle *at, const char *tensor,
+                                   int64_t stride, int64_t most, int64_t elements)
+{
+    if (at->width < 1 || at->width > most / at->rows || at->width >= at->stride)
+        return refuse(r, tensor, "rectangles of rows with gaps between them, of at most 1 MiB");
+    if (at->stride != stride || elements % stride || at->first % stride > stride - at->width)
+        return refuse(r, tensor, "rectangles of one stride, each inside of its columns");
+    return at->first / stride <= elements / stride - at->rows
+               ? ZERO_OK
+               : refuse(r, tensor, "extents inside of the tensor");
+}
+
+// Returns the stride of the tensor's first rectangle; 0: it has none.
+static int64_t stride_of(const zr_manifest_tensor *tensor)
+{
+    for (int e = 0; e < tensor->extent_count; e++)
+        if (tensor->extents[e].at.rows > 1)
+            return tensor->extents[e].at.stride;
+    return 0;
+}
+
+static zero_status check_extents(const reader *r, int64_t most, int64_t elements,
+                                 zr_manifest_tensor *tensor)
+{
+    int64_t reach = 0, stride = stride_of(tensor);
+    for (int e = 0; e < tensor->extent_count; e++) {
+        zr_extent *extent = &tensor->extents[e];
+        if (extent->at.rows == 1)
+            ZERO_TRY(check_stretch(r, &extent->at, tensor->name, stride == 0, reach, elements));
+        else
+            ZERO_TRY(check_rectangle(r, &extent->at, tensor->name, stride, most, elements));
+        if (e > 0 && extent->at.first < tensor->extents[e - 1].at.first)
+            return refuse(r, tensor->name, "extents in the order of their first elements");
+        reach = extent->reach = ZR_MAX(reach, zr_rectangle_end(&extent->at));
+    }
+    if (stride)
+        return zr_extents_check_cover(r->path, tensor->name, tensor->extents, tensor->extent_count,
+                                      elements, r->error);
+    return reach == elements ? ZERO_OK : refuse(r, tensor->name, "extents up to the last element");
 }
 
 static zero_status read_extents(const reader *r, const json_t *list, zero_dtype dtype,
                                 zr_manifest_tensor *out)
 {
-    int64_t at = 0, elements = elements_of(out),
-            most = ZR_EXTENT_BYTES / (int64_t)zero_dtype_bytes(dtype);
+    int64_t elements = elements_of(out), most = ZR_EXTENT_BYTES / (int64_t)zero_dtype_bytes(dtype);
     if (!json_is_array(list) || elements < 0)
         return refuse(r, out->name, "a list of extents");
     out->extent_count = (int)json_array_size(list);
     out->extents = zr_alloc((size_t)(out->extent_count + 1) * sizeof *out->extents, r->error);
     if (!out->extents)
         return ZERO_ERR_MEMORY;
-    for (int e = 0; e < out->extent_count; e++) {
-        zr_extent *extent = &out->extents[e];
-        ZERO_TRY(read_extent(r, json_array_get(list, (size_t)e), out->name, most, extent));
-        if (extent->first != at || extent->count < 1 || extent->count > elements - at)
-            return refuse(r, out->name, "extents that follow each other");
-        at += extent->count;
-    }
-    return at == elements ? ZERO_OK : refuse(r, out->name, "extents up to the last element");
+    for (int e = 0; e < out->extent_count; e++)
+        ZERO_TRY(
+            read_extent(r, json_array_get(list, (size_t)e), out->name, most, &out->extents[e]));
+    return check_extents(r, most, elements, out);
 }
 
 static zero_status read_shape(const reader *r, const json_t *shape, zr_manifest_tensor *out)
@@ -221,13 +303,21 @@ static zero_status read_file(const reader *r, const json_t *object, zr_manifest_
     return read_tensors(r, tensors, out);
 }
 
-static zero_status read_root(const reader *r, const json_t *root, zr_manifest *out)
+static zero_status read_format(reader *r, const json_t *format)
+{
+    const char *name = json_is_string(format) ? json_string_value(format) : "";
+    r->rectangles = !strcmp(name, FORMAT_RECTANGLES);
+    return r->rectangles || !strcmp(name, FORMAT)
+               ? ZERO_OK
+               : refuse(r, "format", "\"" FORMAT "\" or \"" FORMAT_RECTANGLES "\"");
+}
+
+static zero_status read_root(reader *r, const json_t *root, zr_manifest *out)
 {
     static const char *const names[] = {"format", "state", "files", "hash"};
-    const json_t *files = json_object_get(root, "files"), *format = json_object_get(root, "format");
+    const json_t *files = json_object_get(root, "files");
     ZERO_TRY(check_members(r, root, "the manifest", names, ZR_COUNT(names)));
-    if (!json_is_string(format) || strcmp(json_string_value(format), FORMAT))
-        return refuse(r, "format", "\"" FORMAT "\"");
+    ZERO_TRY(read_format(r, json_object_get(root, "format")));
     if (!json_is_object(json_object_get(root, "state")) || !json_is_array(files) ||
         json_array_size(files) > MOST_FILES)
         return refuse(r, "state and files", "an object, and a list of files");
@@ -257,7 +347,7 @@ static zero_status check_hash(const reader *r, const char *text, size_t length)
                         "the hash of all before it: the file is damaged, or was cut short");
 }
 
-static zero_status parse(const reader *r, const char *text, size_t length, zr_manifest *out)
+static zero_status parse(reader *r, const char *text, size_t length, zr_manifest *out)
 {
     json_t *root;
     ZERO_TRY(check_hash(r, text, length));
@@ -276,7 +366,7 @@ zero_status zr_manifest_read(const char *directory, zr_manifest *out, zero_error
         return ZERO_ERR_MEMORY;
     zero_status status = zr_file_read(path, MOST_BYTES, &text, &length, error);
     if (status == ZERO_OK)
-        status = parse(&(reader){path, error}, text, length, out);
+        status = parse(&(reader){.path = path, .error = error}, text, length, out);
     if (status != ZERO_OK)
         zr_manifest_free(out);
     zr_free(text);
@@ -311,21 +401,25 @@ const zr_manifest_file *zr_manifest_find(const zr_manifest *manifest, const char
 zr_direct_extent zr_manifest_place(const zr_manifest_file *file, const zr_manifest_tensor *tensor,
                                    const zr_extent *extent)
 {
-    int64_t size = (int64_t)zero_dtype_bytes(file->dtype);
-    return (zr_direct_extent){tensor->begin + extent->first * size, extent->count * size};
+    const zr_rectangle bytes =
+        zr_rectangle_scaled(&extent->at, (int64_t)zero_dtype_bytes(file->dtype));
+    return (zr_direct_extent){.offset = tensor->begin + bytes.first,
+                              .width = bytes.width,
+                              .stride = bytes.stride,
+                              .rows = bytes.rows};
 }
 
-const zr_extent *zr_manifest_extent_at(const zr_manifest_tensor *tensor, int64_t element)
+int zr_manifest_extent_from(const zr_manifest_tensor *tensor, int64_t element)
 {
-    int low = 0, high = tensor->extent_count - 1;
+    int low = 0, high = tensor->extent_count;
     while (low < high) {
-        int middle = (low + high + 1) / 2;
-        if (tensor->extents[middle].first <= element)
-            low = middle;
+        int middle = (low + high) / 2;
+        if (tensor->extents[middle].reach <= element)
+            low = middle + 1;
         else
-            high = middle - 1;
+            high = middle;
     }
-    return &tensor->extents[low];
+    return low;
 }
 
 // The files of any optimizer. Saving checks every vector's name against this list.

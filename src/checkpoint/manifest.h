@@ -6,24 +6,29 @@
 //   DIR/NAME.safetensors  one for each vector of the training's state; tensors whole, by the
 //                         model's names
 //
-// An extent is a stretch of elements of one tensor that one rank wrote, at most 1 MiB; the extents
-// of a tensor follow each other from its first element to its last. Readers read whole extents and
-// compare CRC32Cs. The hash (xxh64) covers all bytes before it.
+// An extent is a stretch of elements of one tensor that one rank wrote, [first,count,checksum], or,
+// where ranks have slices, a rectangle of them, [first,width,stride,rows,checksum]: `rows` rows of
+// `width` elements, each `stride` elements after the one before. It has at most 1 MiB. The extents
+// of a tensor are in order of their first elements, and hold each element once. All rectangles of a
+// tensor have one stride, which divides its elements, and no row of theirs goes over a multiple of
+// it. A checkpoint with a rectangle has the format "libzero checkpoint 2", one without the first.
+// Readers read whole extents and compare CRC32Cs, which go over the rows in order. The hash (xxh64)
+// covers all bytes before it.
 #ifndef ZR_CHECKPOINT_MANIFEST_H
 #define ZR_CHECKPOINT_MANIFEST_H
 
 #include "base/alloc.h"
 #include "base/direct.h"
 #include "base/json.h"
-#include <zero/tensor.h>
+#include "model/unit.h"
 
 #define ZR_EXTENT_BYTES ((int64_t)1 << 20)
 #define ZR_MANIFEST "manifest.json"
 
-// Positions are elements of the tensor.
 typedef struct zr_extent {
-    int64_t first, count;
+    zr_rectangle at; // of the tensor's elements; rows 1: a stretch
     uint32_t checksum;
+    int64_t reach; // the largest end of this extent and those before it
 } zr_extent;
 
 typedef struct zr_manifest_tensor {
@@ -64,8 +69,10 @@ const zr_manifest_file *zr_manifest_find(const zr_manifest *manifest, const char
 // Returns where an extent lies in its file.
 zr_direct_extent zr_manifest_place(const zr_manifest_file *file, const zr_manifest_tensor *tensor,
                                    const zr_extent *extent);
-// Returns the extent that holds the element.
-const zr_extent *zr_manifest_extent_at(const zr_manifest_tensor *tensor, int64_t element);
+// Returns the first extent, by its place in the list, that may hold the element or a later one:
+// those before it end before the element. Those that begin before the end of what is looked for
+// follow it.
+int zr_manifest_extent_from(const zr_manifest_tensor *tensor, int64_t element);
 
 // Returns whether the name is one of a checkpoint's files, or of what a killed save has left there.
 bool zr_is_checkpoint_file(const char *name);

@@ -1,5 +1,5 @@
-// Checks every byte of a checkpoint against its checksums. Extents are read ahead past the page
-// cache, so that a mere check pushes nothing out of it.
+// Checks every byte of a checkpoint against its checksums. Extents are read ahead and, but for
+// rectangles, past the page cache, so that a mere check pushes little out of it.
 #include "checkpoint/manifest.h"
 
 #include "base/crc32c.h"
@@ -39,22 +39,18 @@ static zero_status settle(const verifying *v, zero_status status)
     return ZERO_OK;
 }
 
-static void list(verifying *v, int64_t offset, int64_t bytes)
+static void list(verifying *v, zr_direct_extent extent)
 {
-    const zr_direct_extent extent = {offset, bytes};
     zr_buffer_append(&v->extents, &extent, sizeof extent);
 }
 
 static void list_extents(verifying *v, const zr_manifest_file *file)
 {
     for (int64_t done = 0; done < file->header_bytes; done += ZR_EXTENT_BYTES)
-        list(v, done, ZR_MIN(file->header_bytes - done, ZR_EXTENT_BYTES));
+        list(v, zr_direct_stretch(done, ZR_MIN(file->header_bytes - done, ZR_EXTENT_BYTES)));
     for (int t = 0; t < file->tensor_count; t++)
-        for (int e = 0; e < file->tensors[t].extent_count; e++) {
-            zr_direct_extent place =
-                zr_manifest_place(file, &file->tensors[t], &file->tensors[t].extents[e]);
-            list(v, place.offset, place.bytes);
-        }
+        for (int e = 0; e < file->tensors[t].extent_count; e++)
+            list(v, zr_manifest_place(file, &file->tensors[t], &file->tensors[t].extents[e]));
 }
 
 static zero_status next(const verifying *v, int64_t bytes, const char **data, uint32_t *found)
@@ -89,12 +85,13 @@ static zero_status verify_extent(const verifying *v, const zr_manifest_file *fil
                                  const zr_manifest_tensor *tensor, const zr_extent *extent)
 {
     const zr_direct_extent place = zr_manifest_place(file, tensor, extent);
+    int64_t bytes = zr_direct_extent_bytes(&place);
     const char *data;
     uint32_t found;
-    ZERO_TRY(next(v, place.bytes, &data, &found));
+    ZERO_TRY(next(v, bytes, &data, &found));
     return found == extent->checksum
                ? ZERO_OK
-               : zr_manifest_damaged(v->path, tensor->name, place.offset, place.bytes, found,
+               : zr_manifest_damaged(v->path, tensor->name, place.offset, bytes, found,
                                      extent->checksum, v->error);
 }
 

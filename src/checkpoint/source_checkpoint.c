@@ -1,9 +1,11 @@
-// A checkpoint of ours as a source. Extents are read whole and compared with their checksums. The
-// last one is kept, because ranges follow each other.
+// A checkpoint of ours as a source. Extents are read whole and compared with their checksums. They
+// are kept until the reading, which goes forward, has come to their end: a stretch, and as many
+// rectangles as lie next to each other.
 #include "checkpoint/source.h"
 
 #include "base/crc32c.h"
 #include "base/file.h"
+#include "checkpoint/rectangle.h"
 #include "checkpoint/safetensors_header.h"
 
 #include <errno.h>
@@ -12,31 +14,84 @@
 #include <string.h>
 #include <unistd.h>
 
+// More rectangles next to each other than these are read several times.
+enum { HELD = 32 };
+
+typedef struct held {
+    const zr_extent *extent; // NULL: none
+    const zr_manifest_tensor *tensor;
+    char *block;  // ZR_EXTENT_BYTES; NULL until it is needed
+    int64_t used; // the larger, the later it was read from
+} held;
+
 typedef struct checkpoint {
     zr_manifest manifest;
-    char **paths;          // (manifest.file_count)
-    int *fds;              // (manifest.file_count); -1: not open
-    int *files;            // (vector_count) numbers of the manifest's files
-    const zr_extent *held; // the extent that lies in the block
-    char *block;           // ZR_EXTENT_BYTES
+    char **paths; // (manifest.file_count)
+    int *fds;     // (manifest.file_count); -1: not open
+    int *files;   // (vector_count) numbers of the manifest's files
+    held held[HELD];
+    int64_t uses;
 } checkpoint;
 
-static zero_status hold(checkpoint *own, int f, const zr_manifest_tensor *tensor,
+// Returns the place for an extent of the tensor: where it lies; or else a place that is not needed
+// any more, because what comes next is element `at`; or else an unused one, or the one that was
+// used least lately.
+static held *place_for(checkpoint *own, const zr_manifest_tensor *tensor, const zr_extent *extent,
+                       int64_t at)
+{
+    held *left = NULL, *oldest = &own->held[0];
+    for (int i = 0; i < HELD; i++) {
+        held *h = &own->held[i];
+        if (h->extent == extent)
+            return h;
+        bool needed = h->extent && h->tensor == tensor && zr_rectangle_end(&h->extent->at) > at;
+        if (!needed && (!left || (h->block && !left->block)))
+            left = h;
+        oldest = h->used < oldest->used ? h : oldest;
+    }
+    return left ? left : oldest;
+}
+
+// Reads an extent, unless it is there, and compares its checksum.
+static zero_status hold(checkpoint *own, int f, held *h, const zr_manifest_tensor *tensor,
                         const zr_extent *extent, zero_error *error)
 {
     const zr_direct_extent place = zr_manifest_place(&own->manifest.files[f], tensor, extent);
-    if (own->held == extent)
+    h->used = ++own->uses;
+    if (h->extent == extent)
         return ZERO_OK;
-    own->held = NULL;
+    h->extent = NULL;
+    if (!h->block)
+        h->block = zr_alloc((size_t)ZR_EXTENT_BYTES, error);
+    if (!h->block)
+        return ZERO_ERR_MEMORY;
     if (own->fds[f] < 0)
         ZERO_TRY(zr_file_open(own->paths[f], &own->fds[f], error));
-    ZERO_TRY(zr_file_pread(own->fds[f], own->block, (size_t)place.bytes, place.offset,
-                           own->paths[f], error));
-    uint32_t found = zr_crc32c(0, own->block, (size_t)place.bytes);
+    ZERO_TRY(zr_direct_read_extent(own->fds[f], own->paths[f], &place, h->block, error));
+    int64_t bytes = zr_direct_extent_bytes(&place);
+    uint32_t found = zr_crc32c(0, h->block, (size_t)bytes);
     if (found != extent->checksum)
-        return zr_manifest_damaged(own->paths[f], tensor->name, place.offset, place.bytes, found,
+        return zr_manifest_damaged(own->paths[f], tensor->name, place.offset, bytes, found,
                                    extent->checksum, error);
-    own->held = extent;
+    h->extent = extent;
+    h->tensor = tensor;
+    return ZERO_OK;
+}
+
+// `wanted` is in bytes of the tensor.
+static zero_status take(checkpoint *own, int f, const zr_manifest_tensor *tensor,
+                        const zr_extent *extent, const zr_rectangle *wanted, char *out,
+                        zero_error *error)
+{
+    int64_t size = (int64_t)zero_dtype_bytes(own->manifest.files[f].dtype);
+    const zr_rectangle bytes = zr_rectangle_scaled(&extent->at, size);
+    zr_common c = {0};
+    if (!zr_rectangles_meet(&bytes, wanted))
+        return ZERO_OK;
+    held *h = place_for(own, tensor, extent, ZR_MAX(wanted->first / size, extent->at.first));
+    ZERO_TRY(hold(own, f, h, tensor, extent, error));
+    while (zr_rectangles_next_common(&bytes, wanted, &c))
+        memcpy(out + c.in_b, h->block + c.in_a, (size_t)c.count);
     return ZERO_OK;
 }
 
@@ -47,13 +102,10 @@ static zero_status read_bytes(zr_source *source, int vector, int tensor, int64_t
     int f = own->files[vector];
     const zr_manifest_tensor *of = &own->manifest.files[f].tensors[tensor];
     int64_t size = (int64_t)zero_dtype_bytes(own->manifest.files[f].dtype);
-    for (int64_t done = 0, n; done < bytes; done += n) {
-        const zr_extent *extent = zr_manifest_extent_at(of, (first + done) / size);
-        int64_t from = first + done - extent->first * size;
-        ZERO_TRY(hold(own, f, of, extent, error));
-        n = ZR_MIN(bytes - done, extent->count * size - from);
-        memcpy((char *)out + done, own->block + from, (size_t)n);
-    }
+    const zr_rectangle wanted = zr_rectangle_of_stretch(first, bytes);
+    for (int e = zr_manifest_extent_from(of, first / size);
+         e < of->extent_count && of->extents[e].at.first * size < first + bytes; e++)
+        ZERO_TRY(take(own, f, of, &of->extents[e], &wanted, out, error));
     return ZERO_OK;
 }
 
@@ -77,7 +129,8 @@ static void close_checkpoint(zr_source *source)
     zr_free(own->paths);
     zr_free(own->fds);
     zr_free(own->files);
-    zr_free(own->block);
+    for (int i = 0; i < HELD; i++)
+        zr_free(own->held[i].block);
     zr_free(own);
 }
 
@@ -110,9 +163,8 @@ static zero_status prepare(zr_source *out, checkpoint *own, const char *path, ze
     if (own->fds)
         memset(own->fds, -1, count * sizeof *own->fds);
     own->files = zr_alloc(count * sizeof *own->files, error);
-    own->block = zr_alloc((size_t)ZR_EXTENT_BYTES, error);
     out->path = zr_strdup(path, error);
-    if (!own->paths || !own->fds || !own->files || !own->block || !out->path)
+    if (!own->paths || !own->fds || !own->files || !out->path)
         return ZERO_ERR_MEMORY;
     for (int f = 0; f < own->manifest.file_count; f++)
         if (!(own->paths[f] = zr_sprintf(error, "%s/%s", path, own->manifest.files[f].name)))

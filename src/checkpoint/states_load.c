@@ -90,12 +90,10 @@ static zero_status check_header(const loading *l, zero_error *error)
     return ZERO_OK;
 }
 
-// Elements [from, from+count) of an extent are elements [done, done+count) of a range.
-typedef struct overlap {
+typedef struct overlap { // of a range and an extent that holds some of its elements
     const zr_manifest_tensor *tensor;
     const zr_extent *extent;
     const zr_weight_range *range;
-    int64_t from, done, count;
 } overlap;
 
 static zero_status hold(loading *l, const overlap *o, zero_error *error)
@@ -108,52 +106,54 @@ static zero_status hold(loading *l, const overlap *o, zero_error *error)
     if (l->held == extent)
         return ZERO_OK;
     l->held = NULL;
-    if ((size_t)l->next == l->extents.length / sizeof *listed || listed->offset != place.offset ||
-        listed->bytes != place.bytes)
+    if ((size_t)l->next == l->extents.length / sizeof *listed ||
+        memcmp(listed, &place, sizeof place) != 0)
         return zr_fail(error, ZERO_ERR_INTERNAL,
                        "reading \"%s\": the ranges of tensor \"%s\" are not those of its outline",
                        l->path, o->tensor->name);
     ZERO_TRY(zr_direct_reader_next(l->reader, &l->stored, &found, error));
     l->next++;
     if (found != extent->checksum)
-        return zr_manifest_damaged(l->path, o->tensor->name, place.offset, place.bytes, found,
-                                   extent->checksum, error);
+        return zr_manifest_damaged(l->path, o->tensor->name, place.offset,
+                                   zr_direct_extent_bytes(&place), found, extent->checksum, error);
     l->held = extent;
     return ZERO_OK;
 }
 
-// Copies the elements from the held extent to `to`, in the type of the range.
-static void take(const loading *l, const overlap *o, void *to)
+// Copies `count` elements of the held extent, from number `from` on, to `to`, in the type of the
+// range.
+static void take(const loading *l, zero_dtype dtype, int64_t from, int64_t count, void *to)
 {
-    const char *stored = l->stored + o->from * (int64_t)zero_dtype_bytes(l->file->dtype);
+    const char *stored = l->stored + from * (int64_t)zero_dtype_bytes(l->file->dtype);
     float *wide = (float *)(void *)l->block;
-    if (o->range->dtype == l->file->dtype) {
-        memcpy(to, stored, (size_t)o->count * zero_dtype_bytes(o->range->dtype));
+    if (dtype == l->file->dtype) {
+        memcpy(to, stored, (size_t)count * zero_dtype_bytes(dtype));
         return;
     }
-    zr_widen(l->file->dtype, stored, o->count, wide);
-    zr_narrow(o->range->dtype, wide, o->count, to);
+    zr_widen(l->file->dtype, stored, count, wide);
+    zr_narrow(dtype, wide, count, to);
 }
 
 // Compares the elements that `take` would copy with those that are there.
-static void compare(const loading *l, const overlap *o, const char *is)
+static void compare(const loading *l, const zr_weight_range *range, int64_t from, int64_t count,
+                    const char *is)
 {
-    size_t size = zero_dtype_bytes(o->range->dtype);
+    size_t size = zero_dtype_bytes(range->dtype);
     char *beside = l->block + ZR_EXTENT_BYTES;
     zr_states_difference *d = l->difference;
-    take(l, o, beside);
-    if (!memcmp(is, beside, (size_t)o->count * size))
+    take(l, range->dtype, from, count, beside);
+    if (!memcmp(is, beside, (size_t)count * size))
         return;
     if (!d->elements) {
         snprintf(d->vector, sizeof d->vector, "%s", l->vector->name);
-        snprintf(d->tensor, sizeof d->tensor, "%s", o->range->tensor->name);
+        snprintf(d->tensor, sizeof d->tensor, "%s", range->tensor->name);
     }
-    for (int64_t i = 0; i < o->count; i++) {
+    for (int64_t i = 0; i < count; i++) {
         float a, b;
         if (!memcmp(is + i * (int64_t)size, beside + i * (int64_t)size, size))
             continue;
-        zr_widen(o->range->dtype, is + i * (int64_t)size, 1, &a);
-        zr_widen(o->range->dtype, beside + i * (int64_t)size, 1, &b);
+        zr_widen(range->dtype, is + i * (int64_t)size, 1, &a);
+        zr_widen(range->dtype, beside + i * (int64_t)size, 1, &b);
         d->largest = fmax(d->largest, fabs((double)a - (double)b));
         d->elements++;
     }
@@ -166,12 +166,13 @@ static zero_status for_extents(loading *l, const zr_weight_range *range, overlap
                                zero_error *error)
 {
     l->last = zr_view_find(&l->vector->view, range->tensor, l->last);
-    overlap o = {.tensor = l->tensors[l->last], .range = range};
-    for (; o.done < range->count; o.done += o.count) {
-        o.extent = zr_manifest_extent_at(o.tensor, range->first + o.done);
-        o.from = range->first + o.done - o.extent->first;
-        o.count = ZR_MIN(range->count - o.done, o.extent->count - o.from);
-        ZERO_TRY(use(l, &o, error));
+    const zr_manifest_tensor *tensor = l->tensors[l->last];
+    int64_t end = zr_rectangle_end(&range->at);
+    for (int e = zr_manifest_extent_from(tensor, range->at.first);
+         e < tensor->extent_count && tensor->extents[e].at.first < end; e++) {
+        const zr_extent *extent = &tensor->extents[e];
+        if (zr_rectangles_meet(&extent->at, &range->at))
+            ZERO_TRY(use(l, &(overlap){tensor, extent, range}, error));
     }
     return ZERO_OK;
 }
@@ -187,12 +188,16 @@ static zero_status list_extent(loading *l, const overlap *o, zero_error *error)
 
 static zero_status use_extent(loading *l, const overlap *o, zero_error *error)
 {
-    char *data = (char *)o->range->data + o->done * (int64_t)zero_dtype_bytes(o->range->dtype);
+    const zr_weight_range *range = o->range;
+    zr_common c = {0};
     ZERO_TRY(hold(l, o, error));
-    if (l->difference)
-        compare(l, o, data);
-    else
-        take(l, o, data);
+    while (zr_rectangles_next_common(&o->extent->at, &range->at, &c)) {
+        char *data = (char *)range->data + c.in_b * (int64_t)zero_dtype_bytes(range->dtype);
+        if (l->difference)
+            compare(l, range, c.in_a, c.count, data);
+        else
+            take(l, range->dtype, c.in_a, c.count, data);
+    }
     zr_comm_progress(l->comm, l->comm->step);
     return ZERO_OK;
 }

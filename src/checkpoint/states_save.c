@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static_assert(ZR_VIEW_STRETCH <= ZR_EXTENT_BYTES, "a stretch is an extent");
+static_assert(ZR_VIEW_EXTENT <= ZR_EXTENT_BYTES, "what is written at once is an extent");
 
 // What a rank reports to rank 0.
 typedef struct written {
@@ -115,15 +115,14 @@ static zero_status create_files(saving *s, zero_error *error)
     return open_files(s, error);
 }
 
-static zero_status write_extent(void *user, const zr_view_stretch *stretch, zero_error *error)
+static zero_status write_extent(void *user, const zr_view_extent *extent, zero_error *error)
 {
     saving *s = user;
     if (s->cancelled)
         return zr_fail(error, ZERO_ERR_CANCELLED, "the save of \"%s\" was given up", s->directory);
-    written one = {s->vector, stretch->tensor, {.first = stretch->first, .count = stretch->count}};
-    size_t bytes = (size_t)stretch->count * zero_dtype_bytes(s->views[s->vector].dtype);
-    ZERO_TRY(zr_direct_write(s->direct, s->vector, stretch->offset, stretch->data, bytes,
-                             &one.extent.checksum, error));
+    written one = {s->vector, extent->tensor, {.at = extent->at}};
+    ZERO_TRY(zr_direct_write_extent(s->direct, s->vector, &extent->place, extent->data,
+                                    &one.extent.checksum, error));
     zr_buffer_append(&s->extents, &one, sizeof one);
     s->moved++;
     if (s->beat)
@@ -185,7 +184,7 @@ static int by_place(const void *a, const void *b)
         return x->vector < y->vector ? -1 : 1;
     if (x->tensor != y->tensor)
         return x->tensor < y->tensor ? -1 : 1;
-    return x->extent.first < y->extent.first ? -1 : x->extent.first > y->extent.first;
+    return x->extent.at.first < y->extent.at.first ? -1 : x->extent.at.first > y->extent.at.first;
 }
 
 // `all` is sorted; *at moves past the extents of this tensor.

@@ -71,12 +71,11 @@ static zero_status open_everywhere(saving *save, zero_error *error)
     return zr_comm_agree(comm, open_here(save, error), error);
 }
 
-static zero_status write_stretch(void *user, const zr_view_stretch *stretch, zero_error *error)
+static zero_status write_extent(void *user, const zr_view_extent *extent, zero_error *error)
 {
     const saving *save = user;
     uint32_t unused;
-    ZERO_TRY(zr_direct_write(save->direct, 0, stretch->offset, stretch->data,
-                             (size_t)stretch->count * sizeof(float), &unused, error));
+    ZERO_TRY(zr_direct_write_extent(save->direct, 0, &extent->place, extent->data, &unused, error));
     zr_comm_progress(save->comm, save->comm->step);
     return ZERO_OK;
 }
@@ -84,7 +83,7 @@ static zero_status write_stretch(void *user, const zr_view_stretch *stretch, zer
 static zero_status write_range(void *user, const zr_weight_range *range, zero_error *error)
 {
     saving *save = user;
-    return zr_view_file_write(&save->view, range, save->block, write_stretch, save, error);
+    return zr_view_file_write(&save->view, range, save->block, write_extent, save, error);
 }
 
 static zero_status write_ranges(saving *save, zero_error *error)
@@ -132,19 +131,29 @@ static char *element_of(const zr_weight_range *range, int64_t element)
     return (char *)range->data + element * (int64_t)zero_dtype_bytes(range->dtype);
 }
 
-static zero_status read_elements(const zr_st_set *set, const zr_st_tensor *tensor,
-                                 const zr_weight_range *range, int64_t first, int64_t count,
-                                 zero_error *error)
+// Reads elements [first, first+count) of the tensor to element `done` of the range and on.
+static zero_status read_stretch(const zr_st_set *set, const zr_st_tensor *tensor, int64_t first,
+                                int64_t count, const zr_weight_range *range, int64_t done,
+                                zero_error *error)
 {
     if (range->dtype == ZERO_F32)
-        return zr_st_read(set, tensor, range->first + first, count, (float *)range->data + first,
-                          error);
-    for (int64_t done = 0, n; done < count; done += n) {
+        return zr_st_read(set, tensor, first, count, (float *)range->data + done, error);
+    for (int64_t n; count > 0; first += n, done += n, count -= n) {
         float block[BLOCK];
-        n = ZR_MIN(BLOCK, count - done);
-        ZERO_TRY(zr_st_read(set, tensor, range->first + first + done, n, block, error));
-        zr_narrow(range->dtype, block, n, element_of(range, first + done));
+        n = ZR_MIN(BLOCK, count);
+        ZERO_TRY(zr_st_read(set, tensor, first, n, block, error));
+        zr_narrow(range->dtype, block, n, element_of(range, done));
     }
+    return ZERO_OK;
+}
+
+static zero_status read_rows(const zr_st_set *set, const zr_st_tensor *tensor,
+                             const zr_rectangle *rows, const zr_weight_range *range, int64_t done,
+                             zero_error *error)
+{
+    for (int64_t row = 0; row < rows->rows; row++)
+        ZERO_TRY(read_stretch(set, tensor, rows->first + row * rows->stride, rows->width, range,
+                              done + row * rows->width, error));
     return ZERO_OK;
 }
 
@@ -157,9 +166,10 @@ static zero_status read_range(void *user, const zr_weight_range *range, zero_err
 {
     const loading *load = user;
     const zr_st_tensor *tensor = zr_st_find(load->set, range->tensor->name);
-    for (int64_t done = 0, step; done < range->count; done += step) {
-        step = ZR_MIN(range->count - done, CHUNK);
-        ZERO_TRY(read_elements(load->set, tensor, range, done, step, error));
+    for (int64_t done = 0, step; done < zr_rectangle_elements(&range->at); done += step) {
+        zr_rectangle rows;
+        step = zr_rectangle_part(&range->at, done, CHUNK, &rows);
+        ZERO_TRY(read_rows(load->set, tensor, &rows, range, done, error));
         zr_comm_progress(load->comm, load->comm->step);
     }
     return ZERO_OK;

@@ -92,7 +92,8 @@ zero_status zr_view_file_begin(const zr_view_file *file, int fd, const char *pat
     return zr_file_pwrite(fd, file->layout.header.data, file->layout.header.length, 0, path, error);
 }
 
-// Returns the elements in the file's type: where they lie, or converted into the block.
+// Returns elements [first, first+count) of the range, as they lie in memory, in the file's type:
+// where they are, or converted into the block.
 static const void *as_stored(zero_dtype dtype, const zr_weight_range *range, int64_t first,
                              int64_t count, char *block)
 {
@@ -103,26 +104,34 @@ static const void *as_stored(zero_dtype dtype, const zr_weight_range *range, int
     zr_widen(range->dtype, data, count, wide);
     if (dtype == ZERO_F32)
         return wide;
-    zr_narrow(dtype, wide, count, block + ZR_VIEW_STRETCH);
-    return block + ZR_VIEW_STRETCH;
+    zr_narrow(dtype, wide, count, block + ZR_VIEW_EXTENT);
+    return block + ZR_VIEW_EXTENT;
+}
+
+static zr_direct_extent place_of(const zr_view_file *file, const zr_view_extent *extent)
+{
+    const zr_rectangle bytes =
+        zr_rectangle_scaled(&extent->at, (int64_t)zero_dtype_bytes(file->dtype));
+    return (zr_direct_extent){.offset = file->layout.begin[extent->tensor] + bytes.first,
+                              .width = bytes.width,
+                              .stride = bytes.stride,
+                              .rows = bytes.rows};
 }
 
 zero_status zr_view_file_write(zr_view_file *file, const zr_weight_range *range, char *block,
-                               zr_stretch_write write, void *user, zero_error *error)
+                               zr_extent_write write, void *user, zero_error *error)
 {
-    int64_t size = (int64_t)zero_dtype_bytes(file->dtype),
-            most = ZR_VIEW_STRETCH / (int64_t)sizeof(float);
-    assert(range->first >= 0 && range->count >= 0 &&
-           range->first <= zr_tensor_desc_elements(range->tensor) - range->count);
+    int64_t most = ZR_VIEW_EXTENT / (int64_t)sizeof(float),
+            count = zr_rectangle_elements(&range->at);
+    assert(range->at.first >= 0 && count >= 0 &&
+           zr_rectangle_end(&range->at) <= zr_tensor_desc_elements(range->tensor));
     file->last = zr_view_find(file->view, range->tensor, file->last);
-    for (int64_t done = 0, n; done < range->count; done += n) {
-        n = ZR_MIN(range->count - done, most);
-        zr_view_stretch stretch = {.tensor = file->last,
-                                   .first = range->first + done,
-                                   .count = n,
-                                   .data = as_stored(file->dtype, range, done, n, block)};
-        stretch.offset = file->layout.begin[file->last] + stretch.first * size;
-        ZERO_TRY(write(user, &stretch, error));
+    for (int64_t done = 0, n; done < count; done += n) {
+        zr_view_extent extent = {.tensor = file->last};
+        n = zr_rectangle_part(&range->at, done, most, &extent.at);
+        extent.place = place_of(file, &extent);
+        extent.data = as_stored(file->dtype, range, done, n, block);
+        ZERO_TRY(write(user, &extent, error));
     }
     return ZERO_OK;
 }

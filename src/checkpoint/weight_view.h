@@ -3,20 +3,23 @@
 #ifndef ZR_CHECKPOINT_WEIGHT_VIEW_H
 #define ZR_CHECKPOINT_WEIGHT_VIEW_H
 
+#include "base/direct.h"
+#include "checkpoint/rectangle.h"
 #include "checkpoint/safetensors.h"
 #include "comm/communicator.h"
 
-// Elements [first, first+count) of one tensor lie at `data`.
+// A rectangle of the elements of one tensor lies at `data`, row after row without gaps.
 typedef struct zr_weight_range {
     const zero_tensor_desc *tensor;
-    int64_t first, count;
+    zr_rectangle at;
     void *data;
     zero_dtype dtype; // in memory: F32, BF16 or F16
 } zr_weight_range;
 
 typedef zero_status (*zr_range_use)(void *user, const zr_weight_range *range, zero_error *error);
 
-// The ranges that this rank owns, of every tensor of the model that is to be saved.
+// The ranges of a model's tensors that this rank writes or, in a view that is loaded, reads. What
+// several ranks hold is written by one of them, and read by each.
 typedef struct zr_weight_view {
     // (tensor_count) The whole model's tensors, in the same order on every rank.
     const zero_tensor_desc *const *tensors;
@@ -27,7 +30,7 @@ typedef struct zr_weight_view {
     // `changed`, what the call writes there is kept.
     zero_status (*each)(void *user, int part, bool changed, zr_range_use use, void *use_user,
                         zero_error *error);
-    // Takes the same elements in the same order without their data (NULL). This slot is NULL in a
+    // Takes the same ranges in the same order without their data (NULL). This slot is NULL in a
     // view that is only written to files.
     zero_status (*outline)(void *user, int part, zr_range_use use, void *use_user,
                            zero_error *error);
@@ -58,18 +61,17 @@ typedef struct zr_view_file {
     int last; // place of the tensor that was written last
 } zr_view_file;
 
-#define ZR_VIEW_STRETCH ((int64_t)1 << 20)  // bytes written at once
-#define ZR_VIEW_BLOCK (2 * ZR_VIEW_STRETCH) // bytes of the block in which types are converted
+#define ZR_VIEW_EXTENT ((int64_t)1 << 20)  // bytes written at once
+#define ZR_VIEW_BLOCK (2 * ZR_VIEW_EXTENT) // bytes of the block in which types are converted
 
-// Elements [first, first+count) of a tensor, in the file's type.
-typedef struct zr_view_stretch {
+// A rectangle of a tensor's elements, in the file's type.
+typedef struct zr_view_extent {
     int tensor; // place in the view's list
-    int64_t first, count;
-    int64_t offset; // in the file
+    zr_rectangle at;
+    zr_direct_extent place; // in the file
     const void *data;
-} zr_view_stretch;
-typedef zero_status (*zr_stretch_write)(void *user, const zr_view_stretch *stretch,
-                                        zero_error *error);
+} zr_view_extent;
+typedef zero_status (*zr_extent_write)(void *user, const zr_view_extent *extent, zero_error *error);
 
 // `prefix` ("transformer." or "") is put before every name. Free *out whatever this returns.
 zero_status zr_view_file_create(const zr_weight_view *view, zero_dtype dtype, const char *prefix,
@@ -78,9 +80,9 @@ void zr_view_file_free(zr_view_file *file); // a zeroed one is allowed
 // Rank 0 calls it with the file open for writing: allocates the space and writes the header.
 zero_status zr_view_file_begin(const zr_view_file *file, int fd, const char *path,
                                zero_error *error);
-// Writes a range of the view in stretches of at most ZR_VIEW_STRETCH bytes in fp32, converted in
-// the block where types differ.
+// Writes a range of the view in extents of at most ZR_VIEW_EXTENT bytes in fp32, converted in the
+// block where types differ.
 zero_status zr_view_file_write(zr_view_file *file, const zr_weight_range *range, char *block,
-                               zr_stretch_write write, void *user, zero_error *error);
+                               zr_extent_write write, void *user, zero_error *error);
 
 #endif

@@ -13,18 +13,56 @@ typedef struct taking {
     zero_error *error;
 } taking;
 
+static const zero_model *model_of(const zr_model_view *view)
+{
+    return zr_engine_plan(view->engine)->model;
+}
+
+// Returns how many elements of the tensor, from `first` on, are the range. What a model that is
+// whole saves is only cut into stretches: its checkpoints have no rectangles.
+static int64_t range_at(const zr_model_view *view, const zr_plan_tensor *tensor, int64_t first,
+                        int64_t count, zr_rectangle *out)
+{
+    int64_t taken = zr_tile_rectangle(tensor->desc, first, count, out);
+    if (model_of(view)->whole || view->purpose == ZR_VIEW_LOADS)
+        return taken;
+    *out = zr_rectangle_of_stretch(out->first, out->width);
+    return out->width;
+}
+
 static void use_part(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count)
 {
     taking *t = user;
-    for (int64_t done = 0, stretch; done < count && t->status == ZERO_OK; done += stretch) {
+    for (int64_t done = 0, taken; done < count && t->status == ZERO_OK; done += taken) {
         zr_weight_range range = {.tensor = t->view->by_number[tensor->number]};
         if (t->portion) {
             range.dtype = t->portion->dtype;
             range.data = zr_portion_at(t->portion, first + done);
         }
-        range.count = stretch =
-            zr_tile_stretch(tensor->desc, first - tensor->first + done, count - done, &range.first);
+        taken = range_at(t->view, tensor, first - tensor->first + done, count - done, &range.at);
         t->status = t->use(t->user, &range, t->error);
+    }
+}
+
+static zr_span shard_of(const zr_model_view *view, const zr_piece *piece)
+{
+    return (zr_span){zr_engine_comm(view->engine)->rank * piece->shard, piece->shard};
+}
+
+// Takes what lies in the span. For loading it is cut where the portions of states on NVMe are, also
+// without them, so that an outline has the same ranges.
+static void use_span(taking *t, zr_span span)
+{
+    const zr_plan *plan = zr_engine_plan(t->view->engine);
+    int64_t base =
+        plan->updates_whole && t->piece->state_first >= 0 ? 0 : shard_of(t->view, t->piece).first;
+    if (t->view->purpose == ZR_VIEW_SAVES)
+        zr_for_parts(t->piece, span, use_part, t);
+    for (int s = 0; s < t->piece->slice_count && t->view->purpose == ZR_VIEW_LOADS; s++) {
+        const zr_slice *slice = &plan->slices[t->piece->slice_first + s];
+        int64_t first = ZR_MAX(span.first, base + slice->first),
+                end = ZR_MIN(span.first + span.count, base + slice->first + slice->count);
+        zr_for_parts(t->piece, (zr_span){first, end - first}, use_part, t);
     }
 }
 
@@ -33,7 +71,7 @@ static zero_status use_portion(void *user, const zr_portion *portion, zero_error
     taking *t = user;
     t->portion = portion;
     t->error = error;
-    zr_for_parts(t->piece, portion->span, use_part, t);
+    use_span(t, portion->span);
     return t->status;
 }
 
@@ -41,6 +79,17 @@ static bool has(const zr_model_view *view, int piece)
 {
     return view->vector == ZR_VECTOR_MASTER ||
            zr_engine_has_state(view->engine, piece, view->vector);
+}
+
+// Returns whether the piece is counted on this rank. Of a piece that several ranks hold alike, one
+// counts it; so far each piece is held once.
+static bool is_counted(const zr_piece *piece) { return true; }
+
+// Returns whether the view takes the piece.
+static bool takes(const zr_model_view *view, int piece)
+{
+    return has(view, piece) && (view->purpose == ZR_VIEW_LOADS ||
+                                is_counted(&zr_engine_plan(view->engine)->pieces[piece]));
 }
 
 // The view's parts are pieces.
@@ -52,17 +101,12 @@ static zero_status each_range(void *user, int part, bool changed, zr_range_use u
                      .piece = &zr_engine_plan(view->engine)->pieces[part],
                      .use = use,
                      .user = use_user};
-    if (!has(view, part))
+    if (!takes(view, part))
         return ZERO_OK;
     return view->vector == ZR_VECTOR_MASTER
                ? zr_engine_weights_each(view->engine, part, changed, use_portion, &taking, error)
                : zr_engine_state_each(view->engine, part, view->vector, changed, use_portion,
                                       &taking, error);
-}
-
-static zr_span shard_of(const zr_model_view *view, const zr_piece *piece)
-{
-    return (zr_span){zr_engine_comm(view->engine)->rank * piece->shard, piece->shard};
 }
 
 static zero_status outline_ranges(void *user, int part, zr_range_use use, void *use_user,
@@ -74,8 +118,8 @@ static zero_status outline_ranges(void *user, int part, zr_range_use use, void *
                      .use = use,
                      .user = use_user,
                      .error = error};
-    if (has(view, part))
-        zr_for_parts(taking.piece, shard_of(view, taking.piece), use_part, &taking);
+    if (takes(view, part))
+        use_span(&taking, shard_of(view, taking.piece));
     return taking.status;
 }
 
@@ -97,25 +141,71 @@ static const zero_tensor_desc *whole_of(zr_model_view *view, const zr_plan_tenso
     return joined;
 }
 
+static void list_tensor(zr_model_view *view, int number, const zero_tensor_desc *tensor)
+{
+    view->by_number[number] = tensor;
+    view->listed[view->view.tensor_count++] = tensor;
+}
+
 static void list_piece(zr_model_view *view, const zr_piece *piece)
 {
     for (int t = 0; t < piece->tensor_count; t++) {
         const zr_plan_tensor *tensor = &piece->tensors[t];
-        if (view->by_number[tensor->number])
-            continue; // another tile of it is listed already
-        view->by_number[tensor->number] = whole_of(view, tensor);
-        view->listed[view->view.tensor_count++] = view->by_number[tensor->number];
+        if (!view->by_number[tensor->number]) // else another tile of it is listed already
+            list_tensor(view, tensor->number, whole_of(view, tensor));
     }
-    zr_for_parts(piece, shard_of(view, piece), add_elements, &view->view.elements);
 }
 
-zero_status zr_model_view_create(zero_engine *engine, zr_vector vector, zr_model_view *out,
-                                 zero_error *error)
+static void list_own(zr_model_view *view)
+{
+    const zr_plan *plan = zr_engine_plan(view->engine);
+    for (int p = 0; p < plan->piece_count; p++)
+        if (has(view, p))
+            list_piece(view, &plan->pieces[p]);
+}
+
+// Lists the tensors of the whole model, also those of which this rank has nothing. Their numbers
+// follow each other.
+static void list_whole(zr_model_view *view, const zero_model *whole)
+{
+    int number = 0;
+    for (int u = 0; u < whole->unit_count; u++)
+        for (int p = 0; p < whole->units[u].piece_count; p++) {
+            const zero_piece_desc *piece = &whole->units[u].pieces[p];
+            bool listed = view->vector == ZR_VECTOR_MASTER || piece->kind == ZERO_TRAINABLE;
+            for (int t = 0; t < piece->tensor_count; t++, number++)
+                if (listed)
+                    list_tensor(view, number, &piece->tensors[t]);
+        }
+}
+
+static size_t most_tensors(const zr_plan *plan)
+{
+    const zero_model *whole = plan->model->whole;
+    size_t count = (size_t)plan->tensor_count;
+    for (int u = 0; whole && u < whole->unit_count; u++)
+        for (int p = 0; p < whole->units[u].piece_count; p++)
+            count += (size_t)whole->units[u].pieces[p].tensor_count;
+    return count;
+}
+
+static void count_elements(zr_model_view *view)
+{
+    const zr_plan *plan = zr_engine_plan(view->engine);
+    for (int p = 0; p < plan->piece_count; p++)
+        if (takes(view, p))
+            zr_for_parts(&plan->pieces[p], shard_of(view, &plan->pieces[p]), add_elements,
+                         &view->view.elements);
+}
+
+zero_status zr_model_view_create(zero_engine *engine, zr_vector vector, zr_view_purpose purpose,
+                                 zr_model_view *out, zero_error *error)
 {
     const zr_plan *plan = zr_engine_plan(engine);
-    size_t count = (size_t)plan->tensor_count;
+    size_t count = most_tensors(plan);
     *out = (zr_model_view){.engine = engine,
                            .vector = vector,
+                           .purpose = purpose,
                            .listed = zr_alloc(count * sizeof *out->listed, error),
                            .by_number = zr_alloc(count * sizeof *out->by_number, error),
                            .joined = zr_alloc(count * sizeof *out->joined, error)};
@@ -128,9 +218,11 @@ zero_status zr_model_view_create(zero_engine *engine, zr_vector vector, zr_model
                                  .each = each_range,
                                  .outline = outline_ranges,
                                  .user = out};
-    for (int p = 0; p < plan->piece_count; p++)
-        if (has(out, p))
-            list_piece(out, &plan->pieces[p]);
+    if (plan->model->whole)
+        list_whole(out, plan->model->whole);
+    else
+        list_own(out);
+    count_elements(out);
     return ZERO_OK;
 }
 

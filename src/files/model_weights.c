@@ -16,11 +16,11 @@ static const char *prefix_of(const zero_model *model)
 typedef zero_status (*view_use)(zero_engine *engine, const char *path, const zr_weight_view *view,
                                 const zero_load_options *options, zero_error *error);
 
-static zero_status with_view(zero_engine *engine, const char *path, view_use use,
-                             const zero_load_options *options, zero_error *error)
+static zero_status with_view(zero_engine *engine, const char *path, zr_view_purpose purpose,
+                             view_use use, const zero_load_options *options, zero_error *error)
 {
     zr_model_view weights;
-    zero_status status = zr_model_view_create(engine, ZR_VECTOR_MASTER, &weights, error);
+    zero_status status = zr_model_view_create(engine, ZR_VECTOR_MASTER, purpose, &weights, error);
     status = zr_comm_agree(zr_engine_comm(engine), status, error);
     if (status == ZERO_OK)
         status = use(engine, path, &weights.view, options, error);
@@ -61,7 +61,7 @@ zero_status zero_save_weights(zero_engine *engine, const char *path, zero_error 
     ZR_NEED(error, engine);
     ZR_NEED(error, path);
     ZERO_TRY(zr_engine_between_steps(engine, "zero_save_weights", error));
-    return with_view(engine, path, save, NULL, error);
+    return with_view(engine, path, ZR_VIEW_SAVES, save, NULL, error);
 }
 
 zero_status zero_load_weights(zero_engine *engine, const char *directory, zero_error *error)
@@ -82,5 +82,5 @@ zero_status zero_load_weights_with(zero_engine *engine, const char *directory,
                                 ZR_STRUCT_UPTO(zero_load_options, logger), &taken, sizeof taken,
                                 error));
     ZERO_TRY(zr_engine_may_change(engine, "zero_load_weights", error));
-    return with_view(engine, directory, load, options ? &taken : NULL, error);
+    return with_view(engine, directory, ZR_VIEW_LOADS, load, options ? &taken : NULL, error);
 }

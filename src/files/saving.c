@@ -113,8 +113,8 @@ static zero_status begin(zero_checkpoint *c, const char *directory, json_t *more
 {
     json_t *state;
     zero_comm *comm = zr_engine_comm(c->engine);
-    zero_status status =
-        zr_checkpoint_describe(c->engine, directory, more, &c->vectors, &state, error);
+    zero_status status = zr_checkpoint_describe(c->engine, ZR_VIEW_SAVES, directory, more,
+                                                &c->vectors, &state, error);
     if (status == ZERO_OK)
         status = zr_states_save_begin(comm, directory, c->vectors.of, c->vectors.count, state,
                                       &c->saving, error);

@@ -15,11 +15,12 @@
 #include <string.h>
 #include <time.h>
 
-static zero_status add(zr_state_vectors *v, zero_engine *engine, zr_vector vector, const char *name,
-                       zero_dtype dtype, zero_error *error)
+static zero_status add(zr_state_vectors *v, zero_engine *engine, zr_vector vector,
+                       zr_view_purpose purpose, const char *name, zero_dtype dtype,
+                       zero_error *error)
 {
     assert(v->count < ZR_MOST_STATE_VECTORS); // weights, two states of an optimizer, parameters
-    ZERO_TRY(zr_model_view_create(engine, vector, &v->views[v->count], error));
+    ZERO_TRY(zr_model_view_create(engine, vector, purpose, &v->views[v->count], error));
     v->of[v->count] =
         (zr_state_vector){.name = name, .dtype = dtype, .view = v->views[v->count].view};
     v->count++;
@@ -27,15 +28,16 @@ static zero_status add(zr_state_vectors *v, zero_engine *engine, zr_vector vecto
 }
 
 // Lists the vectors. behind: units read parameters that are one update older than the weights.
-static zero_status list(zero_engine *engine, bool behind, zr_state_vectors *v, zero_error *error)
+static zero_status list(zero_engine *engine, zr_view_purpose purpose, bool behind,
+                        zr_state_vectors *v, zero_error *error)
 {
     const zr_settings *settings = &zr_engine_plan(engine)->settings;
     const zr_optimizer_traits *traits =
         zr_optimizer_traits_of(zr_engine_config(engine)->optimizer.kind);
-    ZERO_TRY(add(v, engine, ZR_VECTOR_MASTER, "weights", ZERO_F32, error));
+    ZERO_TRY(add(v, engine, ZR_VECTOR_MASTER, purpose, "weights", ZERO_F32, error));
     for (int i = 0; i < settings->state_vectors; i++)
-        ZERO_TRY(add(v, engine, ZR_VECTOR_STATE0 + i, traits->states[i], ZERO_F32, error));
-    return behind ? add(v, engine, ZR_VECTOR_PARAMETERS, "parameters",
+        ZERO_TRY(add(v, engine, ZR_VECTOR_STATE0 + i, purpose, traits->states[i], ZERO_F32, error));
+    return behind ? add(v, engine, ZR_VECTOR_PARAMETERS, purpose, "parameters",
                         settings->precision.parameters, error)
                   : ZERO_OK;
 }
@@ -109,8 +111,9 @@ bool zr_checkpoint_is_same_progress(const json_t *a, const json_t *b)
     return same;
 }
 
-zero_status zr_checkpoint_describe(zero_engine *engine, const char *directory, json_t *more,
-                                   zr_state_vectors *vectors, json_t **state, zero_error *error)
+zero_status zr_checkpoint_describe(zero_engine *engine, zr_view_purpose purpose,
+                                   const char *directory, json_t *more, zr_state_vectors *vectors,
+                                   json_t **state, zero_error *error)
 {
     bool behind = false;
     *vectors = (zr_state_vectors){0};
@@ -123,7 +126,7 @@ zero_status zr_checkpoint_describe(zero_engine *engine, const char *directory, j
     if (status == ZERO_OK)
         status = zr_engine_settle(engine, &behind, error);
     if (status == ZERO_OK)
-        status = list(engine, behind, vectors, error);
+        status = list(engine, purpose, behind, vectors, error);
     return zr_comm_agree(zr_engine_comm(engine), status, error);
 }
 
@@ -132,7 +135,8 @@ zero_status zr_checkpoint_save(zero_engine *engine, const char *directory, json_
 {
     zr_state_vectors v;
     json_t *state;
-    zero_status status = zr_checkpoint_describe(engine, directory, more, &v, &state, error);
+    zero_status status =
+        zr_checkpoint_describe(engine, ZR_VIEW_SAVES, directory, more, &v, &state, error);
     if (status == ZERO_OK)
         status = zr_states_save(zr_engine_comm(engine), directory, v.of, v.count, state, error);
     json_decref(state);
@@ -170,7 +174,7 @@ static zero_status fill(zero_engine *engine, const char *directory, const zr_man
                   zr_manifest_find(manifest, "parameters.safetensors");
     zr_state_vectors v = {0};
     zero_comm *comm = zr_engine_comm(engine);
-    zero_status status = zr_comm_agree(comm, list(engine, behind, &v, error), error);
+    zero_status status = zr_comm_agree(comm, list(engine, ZR_VIEW_LOADS, behind, &v, error), error);
     if (status == ZERO_OK)
         status = zr_comm_barrier(comm, error); // after this no rank reads the old ones
     if (status == ZERO_OK)

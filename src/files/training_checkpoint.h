@@ -25,10 +25,12 @@ typedef struct zr_state_vectors {
     zr_state_vector of[ZR_MOST_STATE_VECTORS];
     int count;
 } zr_state_vectors;
-// Collective. *state becomes the manifest's, with `more`, whose reference the call takes over. Free
-// *vectors with the second function whatever this returns.
-zero_status zr_checkpoint_describe(zero_engine *engine, const char *directory, json_t *more,
-                                   zr_state_vectors *vectors, json_t **state, zero_error *error);
+// Collective. The vectors are to be saved, or compared with saved ones (ZR_VIEW_LOADS). *state
+// becomes the manifest's, with `more`, whose reference the call takes over. Free *vectors with the
+// second function whatever this returns.
+zero_status zr_checkpoint_describe(zero_engine *engine, zr_view_purpose purpose,
+                                   const char *directory, json_t *more, zr_state_vectors *vectors,
+                                   json_t **state, zero_error *error);
 void zr_state_vectors_free(zr_state_vectors *vectors);
 // From checkpoint_state.c; not collective. Checks that the engine's training can continue from a
 // manifest's state, and reads its progress; logs a loss scale that is not the checkpoint's.

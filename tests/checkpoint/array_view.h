@@ -24,11 +24,10 @@ static inline zero_status array_view_outline(void *user, int part, zr_range_use 
 {
     const array_view *array = user;
     for (int i = 0; i < array->count; i++)
-        ZERO_TRY(use(use_user,
-                     &(zr_weight_range){.tensor = array->ranges[i].tensor,
-                                        .first = array->ranges[i].first,
-                                        .count = array->ranges[i].count},
-                     error));
+        ZERO_TRY(
+            use(use_user,
+                &(zr_weight_range){.tensor = array->ranges[i].tensor, .at = array->ranges[i].at},
+                error));
     return ZERO_OK;
 }
 
@@ -45,7 +44,7 @@ static inline void array_view_fill(array_view *array, const zero_tensor_desc *co
                           .ranges = ranges,
                           .count = count};
     for (int i = 0; i < count; i++)
-        array->view.elements += ranges[i].count;
+        array->view.elements += zr_rectangle_elements(&ranges[i].at);
 }
 
 #endif

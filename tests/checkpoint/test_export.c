@@ -37,8 +37,10 @@ static void save(scratch *made)
         values[i] = value(i);
     for (int t = 0; t < TENSORS; at += sizes[t++]) {
         list[t] = &model[t];
-        ranges[t] = (zr_weight_range){
-            .tensor = &model[t], .count = sizes[t], .data = &values[at], .dtype = ZERO_F32};
+        ranges[t] = (zr_weight_range){.tensor = &model[t],
+                                      .at = zr_rectangle_of_stretch(0, sizes[t]),
+                                      .data = &values[at],
+                                      .dtype = ZERO_F32};
     }
     array_view_fill(&view, list, TENSORS, ranges, TENSORS);
     json_t *facts = json_pack("{s:i}", "step", 3);

@@ -77,7 +77,7 @@ static void begin(state *s, float value)
             s->values[v][i] = value + (float)(1000 * v + i);
         for (size_t t = 0; t < TENSORS; at += sizes[t++])
             s->ranges[v][t] = (zr_weight_range){.tensor = &model[t],
-                                                .count = sizes[t],
+                                                .at = zr_rectangle_of_stretch(0, sizes[t]),
                                                 .data = &s->values[v][at],
                                                 .dtype = ZERO_F32};
         array_view_fill(&s->views[v], s->tensors, TENSORS, s->ranges[v], TENSORS);
@@ -310,6 +310,42 @@ static void only_checkpoints_are_replaced(void **test_state)
     assert_int_equal(zr_directory_remove(directory, NULL), ZERO_OK);
 }
 
+// The manifest that programs before rectangles wrote of the same state.
+static const char first_format[] =
+    "{\"format\":\"libzero checkpoint 1\",\n"
+    "\"state\":{\"step\":1},\n"
+    "\"files\":[\n"
+    "{\"name\":\"weights.safetensors\",\"dtype\":\"f32\",\"bytes\":1652,\"header\":[304,173669316],"
+    "\"tensors\":[\n"
+    "{\"name\":\"wte.weight\",\"shape\":[7,5],\"begin\":1512,\"extents\":[[0,35,1505867694]]},\n"
+    "{\"name\":\"h.0.bias\",\"shape\":[301],\"begin\":304,\"extents\":[[0,301,721100360]]},\n"
+    "{\"name\":\"scale\",\"shape\":[],\"begin\":1508,\"extents\":[[0,1,51412940]]},\n"
+    "{\"name\":\"none\",\"shape\":[0,4],\"begin\":1508,\"extents\":[]}]},\n"
+    "{\"name\":\"exp_avg.safetensors\",\"dtype\":\"f32\",\"bytes\":1652,\"header\":[304,173669316],"
+    "\"tensors\":[\n"
+    "{\"name\":\"wte.weight\",\"shape\":[7,5],\"begin\":1512,\"extents\":[[0,35,3297884863]]},\n"
+    "{\"name\":\"h.0.bias\",\"shape\":[301],\"begin\":304,\"extents\":[[0,301,1003643794]]},\n"
+    "{\"name\":\"scale\",\"shape\":[],\"begin\":1508,\"extents\":[[0,1,815993306]]},\n"
+    "{\"name\":\"none\",\"shape\":[0,4],\"begin\":1508,\"extents\":[]}]}],\"hash\":"
+    "\"3839d09ec05b046f\"}\n";
+
+static void the_first_format_is_written_as_before(void **unused)
+{
+    static state s;
+    zero_error error;
+    char directory[64] = "/tmp/zero-states-XXXXXX", path[128], *text;
+    size_t length;
+    assert_non_null(mkdtemp(directory));
+    begin(&s, 0);
+    assert_int_equal(save(&s, directory, 1, &error), ZERO_OK);
+    snprintf(path, sizeof path, "%s/" ZR_MANIFEST, directory);
+    assert_int_equal(zr_file_read(path, 1 << 20, &text, &length, &error), ZERO_OK);
+    assert_string_equal(text, first_format);
+    zr_free(text);
+    zero_comm_destroy(s.comm);
+    assert_int_equal(zr_directory_remove(directory, NULL), ZERO_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -318,6 +354,7 @@ int main(void)
         cmocka_unit_test(old_or_new_whatever_happens),
         cmocka_unit_test(every_byte_is_guarded),
         cmocka_unit_test(only_checkpoints_are_replaced),
+        cmocka_unit_test(the_first_format_is_written_as_before),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -130,10 +130,10 @@ static int make_ranges(const zero_comm *comm, const job *all, float *data, zr_we
     for (int t = 0; t < TENSORS; at += sizes[t++]) {
         int64_t first = ZR_MAX(begin, at), last = ZR_MIN(end, at + sizes[t]);
         if (first < last)
-            ranges[count++] = (zr_weight_range){.tensor = &model[t],
-                                                .first = first - at,
-                                                .count = last - first,
-                                                .data = data + first};
+            ranges[count++] =
+                (zr_weight_range){.tensor = &model[t],
+                                  .at = zr_rectangle_of_stretch(first - at, last - first),
+                                  .data = data + first};
     }
     return count;
 }
@@ -186,8 +186,8 @@ static zero_status work_save(job *all, zero_comm *comm, array_view *view, zero_e
 {
     for (int i = 0; i < view->count; i++) {
         zr_weight_range *range = &view->ranges[i];
-        for (int64_t e = 0; e < range->count; e++)
-            ((float *)range->data)[e] = value_of((int)(range->tensor - model), range->first + e);
+        for (int64_t e = 0; e < range->at.width; e++)
+            ((float *)range->data)[e] = value_of((int)(range->tensor - model), range->at.first + e);
     }
     return zr_weights_save(comm, all->path, all->prefix, &view->view, error);
 }
@@ -198,9 +198,9 @@ static zero_status work_load(job *all, zero_comm *comm, array_view *view, zero_e
     all->wrong[comm->rank] = 0;
     for (int i = 0; i < view->count && status == ZERO_OK; i++) {
         const zr_weight_range *range = &view->ranges[i];
-        for (int64_t e = 0; e < range->count; e++)
+        for (int64_t e = 0; e < range->at.width; e++)
             all->wrong[comm->rank] += ((const float *)range->data)[e] !=
-                                      value_of((int)(range->tensor - model), range->first + e);
+                                      value_of((int)(range->tensor - model), range->at.first + e);
     }
     return status;
 }
@@ -295,7 +295,7 @@ static void test_more_than_one_chunk(void **state)
     const zero_tensor_desc *tensors[] = {&big};
     float *data = zr_alloc((size_t)count * sizeof *data, NULL),
           *back = zr_alloc((size_t)count * sizeof *back, NULL);
-    zr_weight_range range = {.tensor = &big, .count = count, .data = data};
+    zr_weight_range range = {.tensor = &big, .at = zr_rectangle_of_stretch(0, count), .data = data};
     array_view view;
     array_view_fill(&view, tensors, 1, &range, 1);
     zero_comm *comm;

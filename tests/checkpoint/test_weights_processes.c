@@ -34,7 +34,7 @@ static zero_status save_part(zero_comm *comm, const char *path, zero_error *erro
     int64_t first = TOTAL * zero_comm_rank(comm) / zero_comm_size(comm),
             end = TOTAL * (zero_comm_rank(comm) + 1) / zero_comm_size(comm);
     zr_weight_range range = {
-        .tensor = &tensor, .first = first, .count = end - first, .data = data + first};
+        .tensor = &tensor, .at = zr_rectangle_of_stretch(first, end - first), .data = data + first};
     array_view view;
     array_view_fill(&view, tensors, 1, &range, 1);
     for (int64_t i = first; i < end; i++)

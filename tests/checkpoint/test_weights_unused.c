@@ -34,7 +34,7 @@ static zero_status load(const scratch *made, const zr_weights_how *unused, zero_
     static const zero_tensor_desc one = {.name = "wte.weight", .dims = 1, .shape = {1}};
     const zero_tensor_desc *tensors[] = {&one};
     float value;
-    zr_weight_range range = {.tensor = &one, .count = 1, .data = &value};
+    zr_weight_range range = {.tensor = &one, .at = zr_rectangle_of_stretch(0, 1), .data = &value};
     array_view view;
     zero_comm *comm;
     array_view_fill(&view, tensors, 1, &range, 1);
