@@ -328,6 +328,8 @@ static zero_status read_root(reader *r, const json_t *root, zr_manifest *out)
     for (size_t f = 0; f < json_array_size(files); f++) {
         out->file_count++;
         ZERO_TRY(read_file(r, json_array_get(files, f), &out->files[f]));
+        if (zr_manifest_find(out, out->files[f].name) != &out->files[f])
+            return refuse(r, out->files[f].name, "each file once");
     }
     return ZERO_OK;
 }

@@ -168,6 +168,22 @@ static void what_is_no_format_is_refused(void **state)
     }
 }
 
+static void a_file_is_there_once(void **state)
+{
+    zr_manifest manifest;
+    zero_error error;
+    zr_buffer text = {0};
+    assert_int_equal(read_extents(*state, ONE, "[0,24,1]", &manifest, &error), ZERO_OK);
+    zr_manifest_file twice[] = {manifest.files[0], manifest.files[0]};
+    zr_manifest_write(&(zr_manifest){manifest.state, 2, twice}, &text);
+    scratch_write(*state, ZR_MANIFEST, text.data);
+    zr_manifest_free(&manifest);
+    zr_buffer_free(&text);
+    assert_int_equal(zr_manifest_read(((scratch *)*state)->directory, &manifest, &error),
+                     ZERO_ERR_DATA);
+    assert_contains(error.message, "weights.safetensors: expected each file once");
+}
+
 // The first extent reaches further than those after it.
 static void extents_before_an_element_are_passed_over(void **state)
 {
@@ -190,6 +206,7 @@ int main(void)
         cmocka_unit_test(each_element_once),
         cmocka_unit_test(moved_ones_are_found),
         cmocka_unit_test_setup_teardown(what_is_no_format_is_refused, scratch_open, scratch_close),
+        cmocka_unit_test_setup_teardown(a_file_is_there_once, scratch_open, scratch_close),
         cmocka_unit_test_setup_teardown(extents_before_an_element_are_passed_over, scratch_open,
                                         scratch_close),
     };
