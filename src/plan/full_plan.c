@@ -21,12 +21,34 @@ bool zr_plan_whole_gradients(const zr_plan *plan) { return plan->settings.stage 
 
 static uint64_t mix(uint64_t hash, int64_t value) { return zr_message_fold(hash, 0, 0, value); }
 
-// Hashes what ranks must agree on before the first message.
-static uint64_t plan_hash(const zr_plan *plan)
+// Hashes what does not depend on the part of the model that a rank holds.
+static uint64_t common_hash(const zr_plan *plan)
 {
     uint64_t hash = mix(mix(mix(ZR_MESSAGE_SEED, plan->ranks), plan->mapped), plan->machine_ranks);
     hash = zr_settings_hash(&plan->settings, hash);
-    hash = mix(mix(mix(hash, plan->shape.batch), plan->shape.seq), plan->shape.threads);
+    return mix(mix(mix(hash, plan->shape.batch), plan->shape.seq), plan->shape.threads);
+}
+
+// Hashes what all ranks of a job must agree on: settings and shape, and the tensors of the whole
+// model.
+static uint64_t job_hash(const zr_plan *plan)
+{
+    const zero_model *whole = plan->model->whole ? plan->model->whole : plan->model;
+    uint64_t hash = mix(common_hash(plan), plan->tensor_ranks);
+    for (int u = 0; u < whole->unit_count; u++)
+        for (int p = 0; p < whole->units[u].piece_count; p++) {
+            const zero_piece_desc *piece = &whole->units[u].pieces[p];
+            for (int t = 0; t < piece->tensor_count; t++)
+                hash = mix(mix(hash, zr_tensor_desc_elements(&piece->tensors[t])),
+                           (int64_t)zr_hash_text(piece->tensors[t].name));
+        }
+    return hash;
+}
+
+// Hashes what the data ranks that hold the same part must agree on before the first message.
+static uint64_t plan_hash(const zr_plan *plan)
+{
+    uint64_t hash = common_hash(plan);
     for (int p = 0; p < plan->piece_count; p++) {
         const zr_piece *piece = &plan->pieces[p];
         hash = mix(mix(mix(hash, piece->shard), piece->grad_first), piece->kind);
@@ -115,6 +137,9 @@ static void plan_begin(zr_plan *plan, const zero_model *model, const zero_shape 
     plan->shape = *shape;
     plan->shape.dtype = settings->precision.parameters;
     plan->ranks = machine->ranks;
+    plan->tensor_ranks = ZR_MAX(machine->tensor_ranks, 1);
+    plan->tensor_rank = machine->tensor_rank;
+    plan->world = plan->ranks * plan->tensor_ranks;
     plan->mapped = maps_parameters(settings, machine);
     plan->holding = holding_of(plan);
     plan->updates_whole = settings->stage == 0;
@@ -136,6 +161,7 @@ static zero_status make_parts(zr_plan *plan, const zr_machine *machine, zero_err
     ZERO_TRY(zr_plan_program(plan, error));
     zr_plan_fold(plan);
     zr_plan_footprint(plan, machine);
+    plan->job_hash = job_hash(plan);
     plan->hash = plan_hash(plan);
     return ZERO_OK;
 }
@@ -145,6 +171,8 @@ zero_status zr_plan_create(const zero_model *model, const zero_shape *shape,
                            zero_error *error)
 {
     ZERO_TRY(zr_model_check(model, error));
+    if (model->whole)
+        ZERO_TRY(zr_model_check(model->whole, error));
     ZERO_TRY(check_tiers(model, settings, error));
     ZERO_TRY(check_tree(model, settings, machine, error));
     ZERO_TRY(check_shape(model, shape, error));

@@ -31,18 +31,21 @@ struct zr_plan {
     const zero_model *model;
     zr_settings settings;
     zero_shape shape;
-    int ranks;
+    int ranks;                     // data ranks
+    int tensor_ranks, tensor_rank; // 1, 0: no layer is split
+    int world;                     // ranks of the job
     bool mapped;
     zr_holding holding;
     bool updates_whole;                      // a rank updates whole pieces, else its own shards
     zero_memory_category gradient_window_is; // what the bytes of the gradient window count as
     int machine_ranks;                       // ranks that share what is gathered; 1: none do
-    int piece_count, unit_count, tensor_count;
-    zr_piece *pieces;                     // (piece_count)
-    zr_unit_plan *units;                  // (unit_count)
-    int64_t parameters;                   // trainable and frozen, without padding
-    int64_t elems;                        // of all pieces, padded
-    int64_t full_bytes;                   // of a full replica
+    int piece_count, unit_count;
+    int tensor_count;    // zr_plan_tensor.number is below it
+    zr_piece *pieces;    // (piece_count)
+    zr_unit_plan *units; // (unit_count)
+    int64_t parameters;  // trainable and frozen, of the whole model, without padding
+    int64_t elems;       // of all pieces, padded
+    int64_t full_bytes;  // of a full replica
     int64_t shard_bytes[ZERO_TIER_COUNT]; // of the shard vectors
     int64_t open_bytes; // of the open arena: fp32 contributions before they are rounded
     int64_t grad_bytes; // of the gradient window
@@ -84,7 +87,9 @@ struct zr_plan {
     int64_t bytes[ZERO_TIER_COUNT][ZERO_MEM_COUNT];
     zr_program program;
     zr_traffic_plan traffic[ZR_PASS_COUNT];
-    uint64_t hash; // of what all ranks must agree on; compared at the start
+    // Compared at the start: what all ranks of the job must agree on, and what the data ranks that
+    // hold the same part of the model must.
+    uint64_t job_hash, hash;
 };
 
 // Pure. ZERO_ERR_CONFIG, ZERO_ERR_USAGE, ZERO_ERR_UNSUPPORTED, ZERO_ERR_MEMORY, or a unit's own

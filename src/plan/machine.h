@@ -11,7 +11,9 @@ typedef struct zr_machine {
     // Returns the scratch bytes of a product of operands of that type; NULL: no scratch is counted.
     size_t (*product_scratch)(void *user, zero_dtype dtype, const zero_product_shape *product);
     void *user;
-    int ranks;
+    int ranks; // among which ZeRO partitions: data ranks
+    // Ranks that hold slices of the same layers, and which of them this one is; 0: 1, 0.
+    int tensor_ranks, tensor_rank;
     int threads; // of one rank
     bool mapped; // the ranks share memory: stage 3 gathers nothing
     // Ranks of a machine that share what is gathered, the fewest of all machines; 0 or 1: none do.

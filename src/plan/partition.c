@@ -4,7 +4,6 @@
 #include "plan/plan_parts.h"
 
 #include <stdio.h>
-#include <string.h>
 
 static int count_pieces(const zero_model *model)
 {
@@ -22,19 +21,6 @@ static int piece_number(const zr_plan *plan, zero_piece_ref ref)
     return number;
 }
 
-// Returns the number of a tensor. Tiles of one tensor share it, and follow each other piece by
-// piece.
-static int number_of(zr_plan *plan, const zero_tensor_desc *desc)
-{
-    // The last piece is the one that is being laid out.
-    const zr_piece *before = plan->piece_count > 1 ? &plan->pieces[plan->piece_count - 2] : NULL;
-    const zr_plan_tensor *last = before ? &before->tensors[before->tensor_count - 1] : NULL;
-    if (last && desc->tile.whole && last->desc->tile.whole &&
-        strcmp(last->desc->tile.whole, desc->tile.whole) == 0)
-        return last->number;
-    return plan->tensor_count++;
-}
-
 static zero_status lay_tensors(zr_plan *plan, zr_piece *piece, const zero_piece_desc *desc,
                                zero_error *error)
 {
@@ -47,7 +33,6 @@ static zero_status lay_tensors(zr_plan *plan, zr_piece *piece, const zero_piece_
         tensor->desc = &desc->tensors[t];
         tensor->first = ZR_ROUND_UP(piece->elems, ZR_TENSOR_ALIGN);
         tensor->count = zr_tensor_desc_elements(tensor->desc);
-        tensor->number = number_of(plan, tensor->desc);
         tensor->decays =
             desc->kind == ZERO_TRAINABLE && (plan->settings.decay_all || tensor->desc->dims >= 2);
         piece->elems = tensor->first + tensor->count;
@@ -99,9 +84,32 @@ static void place_piece(zr_plan *plan, zr_piece *piece)
     plan->elems += piece->padded;
     plan->full_bytes += ranks * zr_piece_shard_bytes(piece);
     plan->shard_bytes[piece->parameter_tier] += zr_piece_shard_bytes(piece);
-    if (piece->kind != ZERO_BUFFER)
-        for (int t = 0; t < piece->tensor_count; t++)
-            plan->parameters += piece->tensors[t].count;
+}
+
+// Finds how many neighbouring tensor ranks hold a piece. A whole model is held by all of them.
+static int holders_of(const zr_plan *plan, const zero_piece_desc *desc)
+{
+    bool split = false;
+    if (desc->holders)
+        return desc->holders;
+    for (int t = 0; t < desc->tensor_count && plan->model->whole; t++)
+        split = split || desc->tensors[t].tile.whole;
+    return split ? 1 : plan->tensor_ranks;
+}
+
+// Chooses, of the ranks that hold a piece, the first one as the one by which it counts.
+static zero_status choose_holder(const zr_plan *plan, const zero_piece_desc *desc, zr_piece *piece,
+                                 zero_error *error)
+{
+    int holders = holders_of(plan, desc);
+    if (holders < 1 || plan->tensor_ranks % holders)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "planning %s: piece %s is held by %d tensor ranks at a time, which does not "
+                       "divide %d tensor rank%s",
+                       plan->model->name, piece->name, holders, plan->tensor_ranks,
+                       plan->tensor_ranks == 1 ? "" : "s");
+    piece->counted = plan->tensor_rank % holders == 0;
+    return ZERO_OK;
 }
 
 zero_status zr_plan_pieces(zr_plan *plan, zero_error *error)
@@ -122,10 +130,12 @@ zero_status zr_plan_pieces(zr_plan *plan, zero_error *error)
             else
                 snprintf(piece->name, sizeof piece->name, "%s/%d", model->units[u].name, p);
             ZERO_TRY(lay_tensors(plan, piece, desc, error));
+            ZERO_TRY(choose_holder(plan, desc, piece, error));
             place_piece(plan, piece);
         }
     }
-    return ZERO_OK;
+    plan->parameters = zr_model_parameters(model->whole ? model->whole : model);
+    return zr_plan_tensor_numbers(plan, error);
 }
 
 static zero_status list_unit_pieces(zr_plan *plan, int u, zero_error *error)

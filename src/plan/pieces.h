@@ -27,7 +27,9 @@ typedef struct zr_plan_tensor {
     const zero_tensor_desc *desc;
     int64_t first; // element of its piece
     int64_t count;
-    int number; // over the whole model, in piece order; a tensor's tiles share one
+    // Over the model, in piece order: of zero_model.whole where there is one, else of the model
+    // itself, where a tensor's tiles share one.
+    int number;
     bool decays;
 } zr_plan_tensor;
 
@@ -38,6 +40,9 @@ typedef struct zr_piece {
     zero_dtype dtype;             // of its parameters as units read them
     zero_dtype gradient_dtype;    // of contributions in the gradient window and on the wire
     zero_dtype accumulator_dtype; // of the owner's sum
+    // This rank's shard counts where elements of all ranks are added up or written; else another
+    // tensor rank holds the same piece and counts it.
+    bool counted;
     int tensor_count;
     zr_plan_tensor *tensors;  // (tensor_count)
     int64_t elems;            // tensors and gaps

@@ -15,6 +15,9 @@
 
 // partition.c: pieces, tensors, shards, offsets.
 zero_status zr_plan_pieces(zr_plan *plan, zero_error *error);
+// tensor_numbers.c: numbers of tensors, over the whole model. ZERO_ERR_USAGE: the model is no part
+// of its whole.
+zero_status zr_plan_tensor_numbers(zr_plan *plan, zero_error *error);
 // partition.c: sizes, boundaries, which units read and contribute.
 zero_status zr_plan_units(zr_plan *plan, zero_error *error);
 // activations.c: where activations lie, and the segments that are computed again.

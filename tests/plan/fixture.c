@@ -110,6 +110,30 @@ void fixture_build(fixture *f, int blocks, int64_t vocab, int64_t width)
     f->model = (zero_model){"fixture", blocks + 2, f->units};
 }
 
+// Cuts a tensor along its last axis, or along its first one where rows are said.
+static void cut_tensor(fixture *f, const fixture *whole, int t, int axis, int rank, int ranks)
+{
+    zero_tensor_desc *tensor = &f->tensors[t];
+    int64_t size = tensor->shape[axis], step = (size + ranks - 1) / ranks;
+    int64_t first = ZR_MIN(rank * step, size);
+    snprintf(f->names[t], sizeof f->names[t], "%.20s/%d", whole->names[t], rank);
+    tensor->name = f->names[t];
+    tensor->tile = (zero_tile){whole->tensors[t].name, axis, first, size};
+    tensor->shape[axis] = ZR_MIN(step, size - first);
+}
+
+void fixture_cut(fixture *f, const fixture *whole, int rank, int ranks)
+{
+    int blocks = whole->model.unit_count - 2;
+    const zero_tensor_desc *block = &whole->tensors[1];
+    fixture_build(f, blocks, whole->tensors[0].shape[0], block->shape[0]);
+    cut_tensor(f, whole, 0, 0, rank, ranks);
+    for (int t = 1; t <= 2 * blocks; t++)
+        cut_tensor(f, whole, t, f->tensors[t].dims - 1, rank, ranks);
+    f->model.name = "part";
+    f->model.whole = &whole->model;
+}
+
 void fixture_build_streamed(fixture *f, int blocks, int64_t vocab, int64_t width)
 {
     *f = (fixture){.borrowed = {{0, 0}, {0, 1}}};
@@ -169,6 +193,17 @@ zr_plan *fixture_plan_in(const fixture *f, zero_dtype dtype, int stage, int rank
 {
     zr_settings settings = fixture_settings(dtype, stage, accumulation);
     return plan_of(f, &settings, &(zr_machine){.ranks = ranks, .threads = 1, .mapped = mapped});
+}
+
+zr_plan *fixture_plan_cut(const fixture *f, int stage, int data, int rank, int ranks)
+{
+    zr_settings settings = fixture_settings(ZERO_F32, stage, 1);
+    return plan_of(f, &settings,
+                   &(zr_machine){.ranks = data,
+                                 .tensor_ranks = ranks,
+                                 .tensor_rank = rank,
+                                 .threads = 1,
+                                 .mapped = true});
 }
 
 zr_plan *fixture_plan_on_machines(const fixture *f, int ranks, int machine_ranks, bool kept)

@@ -22,6 +22,12 @@ extern const zr_tiering fixture_on_nvme, fixture_on_host; // parameters and stat
 // Builds the model. embedding: (vocab, width); block: (width, 4*width) and a bias (4*width); head:
 // (width) and the borrowed embedding.
 void fixture_build(fixture *f, int blocks, int64_t vocab, int64_t width);
+// Builds the part of a model of fixture_build that tensor rank `rank` of `ranks` holds: rows of the
+// embedding, of which the last ranks may have none, columns of weights and elements of biases. The
+// head's own tensor is whole. `whole` must outlive it.
+void fixture_cut(fixture *f, const fixture *whole, int rank, int ranks);
+// Plans what fixture_cut has built, stage by stage, with `data` ranks that map.
+zr_plan *fixture_plan_cut(const fixture *f, int stage, int data, int rank, int ranks);
 // The same with the embedding in two streamed pieces, which the head borrows, and each block's
 // weight in two, in addition to a piece that stays.
 void fixture_build_streamed(fixture *f, int blocks, int64_t vocab, int64_t width);

@@ -70,6 +70,31 @@ static void what_ranks_have_to_agree_on_is_in_the_hash(void **state)
     assert_true(hash != hash_of(&f, &shape, 2, true));
 }
 
+static zr_plan *part_plan(int rank, int ranks, int data, const char *name)
+{
+    static fixture whole, part;
+    fixture_build(&whole, 2, 1000, 100);
+    if (name)
+        whole.tensors[3].name = name;
+    fixture_cut(&part, &whole, rank, ranks);
+    return fixture_plan_cut(&part, 1, data, rank, ranks);
+}
+
+// Tensor ranks hold other tiles, and agree on the model, the settings and their number.
+static void tensor_ranks_agree_on_the_whole(void **state)
+{
+    zr_plan *first = part_plan(0, 4, 2, NULL), *last = part_plan(3, 4, 2, NULL);
+    zr_plan *fewer = part_plan(0, 2, 2, NULL), *other = part_plan(3, 4, 2, "another");
+    assert_true(first->job_hash == last->job_hash);
+    assert_true(first->hash != last->hash);
+    assert_true(first->job_hash != fewer->job_hash);
+    assert_true(first->job_hash != other->job_hash);
+    zr_plan_destroy(first);
+    zr_plan_destroy(last);
+    zr_plan_destroy(fewer);
+    zr_plan_destroy(other);
+}
+
 static void stages_say_what_a_rank_holds(void **state)
 {
     fixture f;
@@ -135,6 +160,7 @@ int main(void)
         cmocka_unit_test(test_pure),
         cmocka_unit_test(what_is_not_partitioned_is_not_offloaded),
         cmocka_unit_test(what_ranks_have_to_agree_on_is_in_the_hash),
+        cmocka_unit_test(tensor_ranks_agree_on_the_whole),
         cmocka_unit_test(stages_say_what_a_rank_holds),
         cmocka_unit_test(exact_world_wants_powers_of_two_in_fp32),
         cmocka_unit_test(an_empty_micro_batch_is_refused),

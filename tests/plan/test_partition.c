@@ -104,6 +104,73 @@ static void test_sizes_are_checked(void **state)
     assert_int_equal(plan_of(&f.model, small), ZERO_ERR_USAGE);
 }
 
+// A piece counts at the first of the tensor ranks that hold it: a tile at its own rank, a whole
+// tensor, and every piece of a whole model, at rank 0.
+static void check_counted(const zero_model *model, int rank, bool tiles, bool whole)
+{
+    const zero_shape shape = {.batch = 2, .seq = 8};
+    const zr_settings settings = fixture_settings(ZERO_F32, 1, 1);
+    const zr_machine machine = {.ranks = 1, .tensor_ranks = 4, .tensor_rank = rank};
+    zr_plan *plan = NULL;
+    assert_int_equal(zr_plan_create(model, &shape, &settings, &machine, &plan, NULL), ZERO_OK);
+    assert_int_equal(plan->world, 4);
+    for (int p = 0; p < plan->piece_count; p++)
+        assert_int_equal(plan->pieces[p].counted, p < plan->piece_count - 1 ? tiles : whole);
+    zr_plan_destroy(plan);
+}
+
+static void test_pieces_count_once(void **state)
+{
+    fixture f, part;
+    fixture_build(&f, 2, 1000, 100);
+    for (int rank = 0; rank < 4; rank++) {
+        check_counted(&f.model, rank, rank == 0, rank == 0);
+        fixture_cut(&part, &f, rank, 4);
+        check_counted(&part.model, rank, true, rank == 0);
+        for (int p = 0; p < 3; p++)
+            part.pieces[p].holders = 2;
+        check_counted(&part.model, rank, rank % 2 == 0, rank == 0);
+    }
+}
+
+static void test_holders_divide_the_tensor_ranks(void **state)
+{
+    static const int wrong[] = {3, 8, -1};
+    fixture f, part;
+    const zero_shape shape = {.batch = 2, .seq = 8};
+    const zr_settings settings = fixture_settings(ZERO_F32, 1, 1);
+    fixture_build(&f, 1, 1000, 100);
+    fixture_cut(&part, &f, 0, 4);
+    for (int i = 0; i < ZR_COUNT(wrong); i++) {
+        zero_error error = {0};
+        zr_plan *plan = NULL;
+        part.pieces[1].holders = wrong[i];
+        assert_int_equal(zr_plan_create(&part.model, &shape, &settings,
+                                        &(zr_machine){.ranks = 1, .tensor_ranks = 4}, &plan,
+                                        &error),
+                         ZERO_ERR_USAGE);
+        assert_non_null(strstr(error.message, "piece h.0 is held by"));
+    }
+}
+
+// The last ranks may have no row of the embedding: such a piece has shards of no elements.
+static void test_empty_pieces(void **state)
+{
+    fixture f, part;
+    fixture_build(&f, 2, 5, 64);
+    fixture_cut(&part, &f, 3, 4);
+    for (int stage = 0; stage < 4; stage++) {
+        zr_plan *plan = fixture_plan_cut(&part, stage, 2, 3, 4);
+        const zr_piece *empty = &plan->pieces[0];
+        assert_int_equal(part.tensors[0].shape[0], 0);
+        assert_int_equal(empty->elems, 0);
+        assert_int_equal(empty->padded, 0);
+        assert_int_equal(empty->slice_count, 0);
+        check_shards(plan);
+        zr_plan_destroy(plan);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -111,6 +178,9 @@ int main(void)
         cmocka_unit_test(test_borrowed_piece),
         cmocka_unit_test(test_units_say_what_they_compute),
         cmocka_unit_test(test_sizes_are_checked),
+        cmocka_unit_test(test_pieces_count_once),
+        cmocka_unit_test(test_holders_divide_the_tensor_ranks),
+        cmocka_unit_test(test_empty_pieces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

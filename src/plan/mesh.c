@@ -1,0 +1,48 @@
+#include "plan/mesh.h"
+
+#include <string.h>
+
+zero_status zr_mesh_create(int world, int rank, int tensor, zr_mesh *out, zero_error *error)
+{
+    assert(world > 0 && rank >= 0 && rank < world);
+    if (tensor < 1 || world % tensor)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "%d rank%s of a job are no multiple of %d tensor rank%s", world,
+                       world == 1 ? "" : "s", tensor, tensor == 1 ? "" : "s");
+    *out = (zr_mesh){.world = world};
+    out->size[ZERO_AXIS_tensor] = tensor;
+    out->size[ZERO_AXIS_data] = world / tensor;
+    out->size[ZERO_AXIS_pipeline] = 1;
+    for (int axis = 0; axis < ZERO_AXIS_COUNT; axis++) {
+        out->place[axis] = rank % out->size[axis];
+        rank /= out->size[axis];
+    }
+    return ZERO_OK;
+}
+
+int zr_mesh_rank(const zr_mesh *mesh, const int place[ZERO_AXIS_COUNT])
+{
+    int rank = 0;
+    for (int axis = ZERO_AXIS_COUNT - 1; axis >= 0; axis--)
+        rank = rank * mesh->size[axis] + place[axis];
+    return rank;
+}
+
+int zr_mesh_group(const zr_mesh *mesh, zero_axis axis, int *members)
+{
+    int place[ZERO_AXIS_COUNT];
+    memcpy(place, mesh->place, sizeof place);
+    for (int i = 0; members && i < mesh->size[axis]; i++) {
+        place[axis] = i;
+        members[i] = zr_mesh_rank(mesh, place);
+    }
+    return mesh->size[axis];
+}
+
+int zr_mesh_colour(const zr_mesh *mesh, zero_axis axis)
+{
+    int place[ZERO_AXIS_COUNT];
+    memcpy(place, mesh->place, sizeof place);
+    place[axis] = 0;
+    return zr_mesh_rank(mesh, place);
+}

@@ -1,0 +1,151 @@
+// Numbers of tensors over the whole model, by which norms of tensors are added up and files list
+// them. A part of a model (zero_model.whole) has the whole's tensors or tiles of them, and the
+// whole's numbers, so that all ranks of a job mean the same tensor by a number.
+#include "model/unit.h"
+#include "plan/plan_parts.h"
+
+#include <string.h>
+
+// Numbers tensors as they come. Tiles of one tensor share a number, and follow each other piece by
+// piece.
+static void number_in_order(zr_plan *plan)
+{
+    const zr_plan_tensor *last = NULL; // of the piece before
+    for (int p = 0; p < plan->piece_count; p++) {
+        zr_piece *piece = &plan->pieces[p];
+        for (int t = 0; t < piece->tensor_count; t++) {
+            zr_plan_tensor *tensor = &piece->tensors[t];
+            const char *whole = tensor->desc->tile.whole;
+            bool continues = last && whole && last->desc->tile.whole &&
+                             strcmp(last->desc->tile.whole, whole) == 0;
+            tensor->number = continues ? last->number : plan->tensor_count++;
+        }
+        last = &piece->tensors[piece->tensor_count - 1];
+    }
+}
+
+typedef struct numbering {
+    zr_plan *plan;
+    const zero_model *whole;
+    int *first; // (whole->unit_count) number of each unit's first tensor
+    bool *held; // (tensor_count) the model has the tensor or a tile of it
+} numbering;
+
+static int tensors_of(const zero_unit *unit)
+{
+    int count = 0;
+    for (int p = 0; p < unit->piece_count; p++)
+        count += unit->pieces[p].tensor_count;
+    return count;
+}
+
+// Returns the whole's unit of that name, which is most often number `likely`; -1: there is none.
+static int unit_of(const zero_model *whole, const char *name, int likely)
+{
+    if (likely < whole->unit_count && strcmp(whole->units[likely].name, name) == 0)
+        return likely;
+    for (int u = 0; u < whole->unit_count; u++)
+        if (strcmp(whole->units[u].name, name) == 0)
+            return u;
+    return -1;
+}
+
+static bool has_shape_of(const zero_tensor_desc *part, const zero_tensor_desc *whole)
+{
+    bool same = part->dims == whole->dims;
+    for (int d = 0; same && d < part->dims; d++) {
+        bool cut = part->tile.whole && part->tile.axis == d;
+        same = (cut ? part->tile.size : part->shape[d]) == whole->shape[d];
+    }
+    return same;
+}
+
+// Finds the tensor of a unit of the whole of which `desc` is a part. Returns its number among the
+// unit's, and its class; -1: there is none.
+static int find_in_unit(const zero_unit *unit, const zero_tensor_desc *desc,
+                        const zero_tensor_desc **out, zero_class *kind)
+{
+    const char *name = desc->tile.whole ? desc->tile.whole : desc->name;
+    int number = 0;
+    for (int p = 0; p < unit->piece_count; p++)
+        for (int t = 0; t < unit->pieces[p].tensor_count; t++, number++) {
+            *out = &unit->pieces[p].tensors[t];
+            *kind = unit->pieces[p].kind;
+            if (strcmp((*out)->name, name) == 0)
+                return number;
+        }
+    return -1;
+}
+
+static zero_status number_tensor(numbering *n, const zr_piece *piece, zr_plan_tensor *tensor,
+                                 zero_error *error)
+{
+    const zero_tensor_desc *whole = NULL;
+    zero_class kind;
+    const zero_unit *unit = &n->plan->model->units[piece->ref.unit];
+    int u = unit_of(n->whole, unit->name, piece->ref.unit);
+    int at = u < 0 ? -1 : find_in_unit(&n->whole->units[u], tensor->desc, &whole, &kind);
+    if (at < 0)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "planning %s: tensor \"%s\" of unit \"%s\" is no part of the whole model %s",
+                       n->plan->model->name, tensor->desc->name, unit->name, n->whole->name);
+    if (kind != piece->kind || !has_shape_of(tensor->desc, whole))
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "planning %s: tensor \"%s\" has another shape or class than \"%s\" of the "
+                       "whole model %s",
+                       n->plan->model->name, tensor->desc->name, whole->name, n->whole->name);
+    tensor->number = n->first[u] + at;
+    n->held[tensor->number] = true;
+    return ZERO_OK;
+}
+
+static const char *name_of(const zero_model *whole, int number)
+{
+    for (int u = 0; u < whole->unit_count; u++)
+        for (int p = 0; p < whole->units[u].piece_count; p++) {
+            const zero_piece_desc *piece = &whole->units[u].pieces[p];
+            if (number < piece->tensor_count)
+                return piece->tensors[number].name;
+            number -= piece->tensor_count;
+        }
+    return "?";
+}
+
+static zero_status number_parts(numbering *n, zero_error *error)
+{
+    zr_plan *plan = n->plan;
+    for (int p = 0; p < plan->piece_count; p++)
+        for (int t = 0; t < plan->pieces[p].tensor_count; t++)
+            ZERO_TRY(number_tensor(n, &plan->pieces[p], &plan->pieces[p].tensors[t], error));
+    for (int i = 0; i < plan->tensor_count; i++)
+        if (!n->held[i])
+            return zr_fail(error, ZERO_ERR_USAGE,
+                           "planning %s: it has neither tensor \"%s\" of the whole model %s nor a "
+                           "tile of it (a tile may be empty)",
+                           plan->model->name, name_of(n->whole, i), n->whole->name);
+    return ZERO_OK;
+}
+
+static zero_status number_as_whole(zr_plan *plan, zero_error *error)
+{
+    const zero_model *whole = plan->model->whole;
+    numbering n = {.plan = plan, .whole = whole};
+    n.first = zr_alloc(sizeof *n.first * (size_t)whole->unit_count, error);
+    for (int u = 0; u < whole->unit_count && n.first; u++) {
+        n.first[u] = plan->tensor_count;
+        plan->tensor_count += tensors_of(&whole->units[u]);
+    }
+    n.held = zr_alloc(sizeof *n.held * (size_t)ZR_MAX(plan->tensor_count, 1), error);
+    zero_status status = n.first && n.held ? number_parts(&n, error) : ZERO_ERR_MEMORY;
+    zr_free(n.first);
+    zr_free(n.held);
+    return status;
+}
+
+zero_status zr_plan_tensor_numbers(zr_plan *plan, zero_error *error)
+{
+    if (plan->model->whole)
+        return number_as_whole(plan, error);
+    number_in_order(plan);
+    return ZERO_OK;
+}
