@@ -9,7 +9,8 @@
 #include <zero/grid.h>
 
 const zr_plan *zr_engine_plan(const zero_engine *engine) { return engine->plan; }
-zero_comm *zr_engine_comm(const zero_engine *engine) { return engine->comm; }
+zero_comm *zr_engine_comm(const zero_engine *engine) { return engine->grid.world; }
+const zr_grid *zr_engine_grid(const zero_engine *engine) { return &engine->grid; }
 zr_queue *zr_engine_queue(const zero_engine *engine) { return engine->queue; }
 const zr_config *zr_engine_config(const zero_engine *engine) { return engine->config; }
 uint64_t zr_engine_seed(const zero_engine *engine) { return engine->seed; }
@@ -47,17 +48,16 @@ void zero_position(const zero_engine *engine, int64_t *step, int64_t *micro_batc
     if (step)
         *step = engine ? engine->step : 0;
     if (micro_batch)
-        *micro_batch = engine ? engine->micro_batch * engine->comm->size + engine->comm->rank : 0;
+        *micro_batch = engine ? zr_engine_micro_batch(engine) : 0;
 }
 
 void zero_grid_of(const zero_engine *engine, zero_axis axis, int *rank, int *size)
 {
-    bool data = engine && axis == ZERO_AXIS_data;
-    bool is_axis = axis >= 0 && axis < ZERO_AXIS_COUNT;
+    bool is_axis = engine && axis >= 0 && axis < ZERO_AXIS_COUNT;
     if (rank)
-        *rank = data ? engine->comm->rank : 0;
+        *rank = is_axis ? engine->grid.mesh.place[axis] : 0;
     if (size)
-        *size = data ? engine->comm->size : engine && is_axis;
+        *size = is_axis ? engine->grid.mesh.size[axis] : 0;
 }
 
 void zero_memory_report(const zero_engine *engine, zero_memory *out)
@@ -85,11 +85,31 @@ zero_traffic zero_traffic_between(const zero_traffic *before, const zero_traffic
     return added;
 }
 
+static void add_traffic(const zero_traffic *added, zero_traffic *sum)
+{
+    for (int op = 0; op < ZERO_COMM_OP_COUNT; op++) {
+        sum->calls[op] += added->calls[op];
+        sum->bytes[op] += added->bytes[op];
+        sum->network[op] += added->network[op];
+    }
+}
+
+// Groups were made for this engine, so all of their traffic is its own.
+static zero_traffic traffic_of_groups(const zero_engine *engine)
+{
+    const zr_grid *grid = &engine->grid;
+    zero_traffic sum = zero_traffic_between(&engine->traffic_before, &grid->world->traffic);
+    if (grid->tensor) {
+        add_traffic(&grid->data->traffic, &sum);
+        add_traffic(&grid->tensor->traffic, &sum);
+    }
+    return sum;
+}
+
 void zero_traffic_report(const zero_engine *engine, zero_traffic *out)
 {
     if (out)
-        *out = engine ? zero_traffic_between(&engine->traffic_before, &engine->comm->traffic)
-                      : (zero_traffic){0};
+        *out = engine ? traffic_of_groups(engine) : (zero_traffic){0};
 }
 
 zero_status zr_engine_observe(zero_engine *engine, const zr_observer *observer, zero_error *error)
@@ -141,7 +161,8 @@ static zero_status first_nonfinite(zero_engine *engine, bool gradients, int64_t 
 {
     const zr_plan *plan = engine->plan;
     *found = INT64_MAX;
-    for (int p = 0; p < plan->piece_count && *found == INT64_MAX; p++) {
+    // Only the pieces of a whole model are in the order of the numbers.
+    for (int p = 0; p < plan->piece_count && (*found == INT64_MAX || plan->model->whole); p++) {
         search search = {.piece = &plan->pieces[p], .found = -1};
         if (gradients && plan->pieces[p].kind != ZERO_TRAINABLE)
             continue;
@@ -149,7 +170,7 @@ static zero_status first_nonfinite(zero_engine *engine, bool gradients, int64_t 
             ZERO_TRY(zr_engine_gradient_each(engine, p, search_portion, &search, error));
         else
             ZERO_TRY(zr_engine_weights_each(engine, p, false, search_portion, &search, error));
-        *found = search.found >= 0 ? search.found : INT64_MAX;
+        *found = search.found >= 0 ? ZR_MIN(search.found, *found) : *found;
     }
     return ZERO_OK;
 }
@@ -171,7 +192,7 @@ zero_status zr_engine_find_nonfinite(zero_engine *engine, char *name, size_t siz
     int64_t found[2];
     ZERO_TRY(first_nonfinite(engine, false, &found[0], error));
     ZERO_TRY(first_nonfinite(engine, true, &found[1], error));
-    ZERO_TRY(zr_comm_all_reduce_small(engine->comm, found, 2, ZERO_I64, ZR_MIN, error));
+    ZERO_TRY(zr_comm_all_reduce_small(engine->grid.world, found, 2, ZERO_I64, ZR_MIN, error));
     const char *parameter = tensor_name(engine->plan, found[0]),
                *gradient = tensor_name(engine->plan, found[1]);
     if (parameter || gradient)

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "base/random.h"
+#include "comm/agree.h"
 #include "comm/attach.h"
 #include "engine/create.h"
 #include "engine/engine_state.h"
@@ -33,7 +34,7 @@ static zero_status open_window(zero_engine *engine, zr_window_kind kind, int64_t
                                zero_memory_category category, int64_t counted, zr_window *out,
                                zero_error *error)
 {
-    ZERO_TRY(zr_window_create(engine->comm, kind, bytes, engine->plan->piece_count,
+    ZERO_TRY(zr_window_create(engine->grid.data, kind, bytes, engine->plan->piece_count,
                               engine->piece_names, out, error));
     zr_ledger_hold(&engine->ledger, ZERO_TIER_device, category, counted);
     return ZERO_OK;
@@ -98,35 +99,50 @@ static zero_status reserve_scratch(zero_engine *engine, zero_error *error)
     return ZERO_OK;
 }
 
-// Hashes the plan and every number that an update or a random value depends on, because ranks that
-// differ in one of them would drift apart.
-static zero_status hash_of_run(const zero_engine *engine, uint64_t *out, zero_error *error)
+// Hashes a plan's hash and every number that an update or a random value depends on, because ranks
+// that differ in one of them would drift apart.
+static zero_status hash_of_run(const zero_engine *engine, uint64_t plan, uint64_t *out,
+                               zero_error *error)
 {
     zr_buffer text = {0};
     zr_config_write(engine->config, &text);
     bool failed = text.failed;
-    *out = failed ? 0 : zr_hash_bytes(text.data, text.length, engine->plan->hash ^ engine->seed);
+    *out = failed ? 0 : zr_hash_bytes(text.data, text.length, plan ^ engine->seed);
     zr_buffer_free(&text);
     return failed ? zr_fail(error, ZERO_ERR_MEMORY,
                             "no memory to compare the configurations of the ranks")
                   : ZERO_OK;
 }
 
-static zero_status compare_plans(zero_engine *engine, zero_error *error)
+static zero_status compare_among(zero_engine *engine, zero_comm *comm, uint64_t plan,
+                                 zero_error *error)
 {
     uint64_t hash;
-    ZERO_TRY(hash_of_run(engine, &hash, error));
+    ZERO_TRY(hash_of_run(engine, plan, &hash, error));
     int64_t low = (int64_t)(hash >> 1), high = low;
-    ZERO_TRY(zr_comm_all_reduce_small(engine->comm, &low, 1, ZERO_I64, ZR_MIN, error));
-    ZERO_TRY(zr_comm_all_reduce_small(engine->comm, &high, 1, ZERO_I64, ZR_MAX, error));
+    ZERO_TRY(zr_comm_all_reduce_small(comm, &low, 1, ZERO_I64, ZR_MIN, error));
+    ZERO_TRY(zr_comm_all_reduce_small(comm, &high, 1, ZERO_I64, ZR_MAX, error));
     if (low != high)
         return zr_fail(error, ZERO_ERR_USAGE,
                        "comparing the plans of %d ranks: they differ (rank %d has %016llx); every "
                        "rank needs the same model, configuration, shape, seed, number of threads "
                        "and backend (here %s:%s)",
-                       engine->comm->size, engine->comm->rank, (unsigned long long)hash,
+                       comm->size, engine->grid.world->rank, (unsigned long long)hash,
                        engine->queue->backend->name, engine->queue->backend->path());
     return ZERO_OK;
+}
+
+// Tensor ranks hold different parts of the model, so only what does not depend on the part is
+// compared among all ranks. If the data ranks of one part differ, all others hear of it, because
+// they would wait for those.
+static zero_status compare_plans(zero_engine *engine, zero_error *error)
+{
+    const zr_grid *grid = &engine->grid;
+    if (!grid->tensor)
+        return compare_among(engine, grid->world, engine->plan->hash, error);
+    ZERO_TRY(compare_among(engine, grid->world, engine->plan->job_hash, error));
+    zero_status status = compare_among(engine, grid->data, engine->plan->hash, error);
+    return zr_comm_agree(grid->world, status, error);
 }
 
 typedef struct drawing {
@@ -161,7 +177,7 @@ static zero_status draw_weights(zero_engine *engine, zero_error *error)
     for (int p = 0; p < engine->plan->piece_count; p++) {
         drawing drawing = {.engine = engine, .piece = &engine->plan->pieces[p]};
         ZERO_TRY(zr_engine_weights_each(engine, p, true, draw_portion, &drawing, error));
-        zr_comm_progress(engine->comm, 0);
+        zr_comm_progress(engine->grid.world, 0);
     }
     return zr_engine_parameters_changed(engine, error);
 }
@@ -175,15 +191,18 @@ static zero_status prepare(zero_engine *engine, const zr_nvme_options *nvme, zer
     ZERO_TRY(reserve_scratch(engine, error));
     ZERO_TRY(zr_vectors_reserve(engine, nvme, error));
     zr_ledger_hold(&engine->ledger, ZERO_TIER_device, ZERO_MEM_communication,
-                   zr_comm_staging_bytes(engine->comm));
+                   zr_comm_staging_bytes(engine->grid.data));
     if (engine->plan->settings.delayed)
         ZERO_TRY(zr_delayed_create(engine, error));
     ZERO_TRY(zr_ledger_check(&engine->ledger, error));
     return draw_weights(engine, error);
 }
 
-static void release_parts(zr_plan *plan, zr_config *config, zr_queue *queue)
+static void release_parts(zr_plan *plan, zr_config *config, zr_queue *queue, zr_grid *grid)
 {
+    zero_comm *world = grid->world;
+    zr_grid_destroy(grid);
+    zr_comm_detach(world);
     zr_queue_close(queue);
     zr_config_destroy(config);
     zr_plan_destroy(plan);
@@ -202,22 +221,23 @@ static zero_status end_waits(zero_comm *comm, zero_status status, const zero_err
 
 zero_status zr_engine_create(const zr_engine_parts *parts, zero_engine **out, zero_error *error)
 {
+    zero_comm *world = parts->grid.world;
     zero_engine *engine = zr_alloc(sizeof *engine, error);
     if (!engine) {
-        zr_comm_detach(parts->comm);
-        release_parts(parts->plan, parts->config, parts->queue);
-        return end_waits(parts->comm, ZERO_ERR_MEMORY, error);
+        zr_grid grid = parts->grid;
+        release_parts(parts->plan, parts->config, parts->queue, &grid);
+        return end_waits(world, ZERO_ERR_MEMORY, error);
     }
     engine->plan = parts->plan;
     engine->config = parts->config;
     engine->queue = parts->queue;
-    engine->comm = parts->comm;
+    engine->grid = parts->grid;
     engine->logger = parts->logger;
     engine->changes = parts->changes;
     engine->seed = parts->seed;
     engine->gradient_scale = 1;
     engine->scale = zr_loss_scale_begin(&parts->config->loss_scale);
-    engine->traffic_before = parts->comm->traffic;
+    engine->traffic_before = world->traffic;
     engine->accessor = zr_engine_accessor();
     engine->sink = zr_engine_sink();
     memcpy(engine->ledger.planned, parts->plan->bytes, sizeof engine->ledger.planned);
@@ -235,7 +255,7 @@ zero_status zr_engine_create(const zr_engine_parts *parts, zero_engine **out, ze
     zero_status status = prepare(engine, &parts->nvme, error);
     if (status != ZERO_OK) {
         zero_destroy(engine);
-        return end_waits(parts->comm, status, error);
+        return end_waits(world, status, error);
     }
     *out = engine;
     return ZERO_OK;
@@ -267,7 +287,6 @@ void zero_destroy(zero_engine *engine)
     zr_free(engine->gathering);
     zr_free(engine->collecting);
     zr_free(engine->squares);
-    zr_comm_detach(engine->comm);
-    release_parts(engine->plan, engine->config, engine->queue);
+    release_parts(engine->plan, engine->config, engine->queue, &engine->grid);
     zr_free(engine);
 }

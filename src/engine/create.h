@@ -3,12 +3,13 @@
 #define ZR_ENGINE_CREATE_H
 
 #include "engine/engine_inner.h"
+#include "engine/rank_grid.h"
 
 typedef struct zr_engine_parts {
     zr_plan *plan;
     zr_config *config; // resolved
     zr_queue *queue;
-    zero_comm *comm; // not owned; zr_comm_attach has been called
+    zr_grid grid; // zr_comm_attach has been called for its world
     uint64_t seed;
     zero_logger logger;
     uint32_t changes; // zr_engine_changes
@@ -16,8 +17,8 @@ typedef struct zr_engine_parts {
 } zr_engine_parts;
 
 // Collective. Compares the plans of all ranks, reserves what the plan lists, and draws the initial
-// weights. The engine owns plan, config and queue from here on and detaches from the communicator
-// at its end; both hold also when this function fails.
+// weights. The engine owns plan, config, queue and the grid's groups from here on and detaches from
+// the job's communicator at its end; both hold also when this function fails.
 zero_status zr_engine_create(const zr_engine_parts *parts, zero_engine **out, zero_error *error);
 
 #endif

@@ -6,7 +6,6 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/thread.h"
-#include "comm/attach.h"
 #include "engine/engine_state.h"
 #include "engine/update.h"
 
@@ -111,7 +110,7 @@ static zero_status await(zero_engine *engine, int group, zero_error *error)
         soon.tv_sec++;
         pthread_cond_timedwait(&delayed->advanced, &delayed->lock, &soon);
         if (delayed->at != before)
-            zr_comm_progress(engine->comm, engine->step);
+            zr_comm_progress(engine->grid.world, engine->step);
         before = delayed->at;
     }
     zero_status status = delayed->ended ? delayed->status : ZERO_OK;
@@ -179,7 +178,7 @@ void zr_delayed_record(zero_engine *engine, zr_recorder *recorder)
     if (engine->delayed)
         pthread_mutex_lock(&engine->delayed->lock);
     engine->recorder = recorder;
-    zr_comm_record(engine->comm, recorder);
+    zr_grid_record(&engine->grid, recorder);
     if (engine->delayed)
         pthread_mutex_unlock(&engine->delayed->lock);
 }

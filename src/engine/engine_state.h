@@ -15,6 +15,7 @@
 #include "comm/window.h"
 #include "engine/delayed.h"
 #include "engine/engine_inner.h"
+#include "engine/rank_grid.h"
 #include "engine/offload.h"
 #include "model/unit.h"
 
@@ -37,7 +38,7 @@ typedef struct zr_collecting { // where units add up a piece's gradient, in fp32
 struct zero_engine {
     zr_plan *plan;
     zr_config *config;
-    zero_comm *comm; // not owned
+    zr_grid grid;
     zr_queue *queue;
     zero_logger logger;
     uint32_t changes; // zr_engine_changes
@@ -83,13 +84,14 @@ struct zero_engine {
     struct zr_loss_weight weight; // of the current micro-batch
     double micro_batch_loss;      // of the current micro-batch: the mean over its targets
     // Sums over this rank's micro-batches in this step, and over all ranks once ZR_SCALARS has run:
-    // means x weights, the number of targets, and the squares of the own shards' gradients.
+    // means x weights, the number of targets, and the squares of the own shards' gradients. Until
+    // then a rank has in them only what counts by it (zr_grid_reports, zr_piece.counted).
     zr_exact loss;
     int64_t targets;
     zr_exact norm;
     double lr;                   // learning rate of the current update
     float update_scale;          // by which that update multiplies the gradient
-    zero_traffic traffic_before; // the communicator's, when this engine was created
+    zero_traffic traffic_before; // the job's communicator's, when this engine was created
     zero_tensors batch;          // of the current micro-batch
     zero_context context;        // what is the same for all units
 };

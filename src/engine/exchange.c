@@ -42,7 +42,7 @@ static zero_status gather_sums(zero_engine *engine, const zr_instruction *i, zer
 {
     const zr_piece *piece = &engine->plan->pieces[i->piece];
     int64_t bytes = zr_piece_sum_bytes(piece);
-    char *own = zr_place_at(engine, i->place) + engine->comm->rank * bytes;
+    char *own = zr_place_at(engine, i->place) + engine->grid.data->rank * bytes;
     const void *sum = zr_own_shard_gradient(engine, i->piece);
     if (own != sum)
         memcpy(own, sum, (size_t)bytes);
@@ -55,7 +55,7 @@ zero_status zr_execute_gather(zero_engine *engine, const zr_instruction *i, zero
 {
     switch (i->place.space) {
     case ZR_SPACE_NONE:
-        zr_comm_count_mapped(engine->comm, i->piece, engine->plan->pieces[i->piece].shard);
+        zr_comm_count_mapped(engine->grid.data, i->piece, engine->plan->pieces[i->piece].shard);
         return ZERO_OK;
     case ZR_SPACE_PARAMETERS: return gather_replica(engine, i, error);
     case ZR_SPACE_GATHERED: return gather_shards(engine, i, error);
@@ -80,13 +80,13 @@ zero_status zr_execute_reduce(zero_engine *engine, const zr_instruction *i, zero
 
 zero_status zr_execute_release(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
-    const zr_version_ops *versions = engine->comm->versions;
+    const zr_version_ops *versions = engine->grid.data->versions;
     return versions->release(&engine->params, i->piece, engine->version, error);
 }
 
 zero_status zr_execute_publish(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
-    const zr_version_ops *versions = engine->comm->versions;
+    const zr_version_ops *versions = engine->grid.data->versions;
     return versions->publish(&engine->params, i->piece, engine->version, error);
 }
 
@@ -97,7 +97,7 @@ static zero_status await_exchange(zr_handle *handle, zero_error *error)
 
 zero_status zr_execute_await(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
-    const zr_version_ops *versions = engine->comm->versions;
+    const zr_version_ops *versions = engine->grid.data->versions;
     zr_offload *offload = &engine->offload;
     int index = i->slot.index;
     switch (i->slot.kind) {

@@ -60,7 +60,8 @@ zero_status zr_norm_all_reduce(zero_engine *engine, zr_exact *sums, int count, z
     int at_once = ZR_COMM_SMALL_BYTES / (int)sizeof *sums;
     for (int i = 0; i < count; i += at_once) {
         int64_t words = ZR_MIN(at_once, count - i) * (int64_t)ZR_EXACT_WORDS;
-        ZERO_TRY(zr_comm_all_reduce_small(engine->comm, &sums[i], words, ZERO_I64, ZR_SUM, error));
+        ZERO_TRY(
+            zr_comm_all_reduce_small(engine->grid.world, &sums[i], words, ZERO_I64, ZR_SUM, error));
     }
     return ZERO_OK;
 }

@@ -65,10 +65,12 @@ zero_status zr_execute_round(zero_engine *engine, const zr_instruction *i, zero_
 
 zero_status zr_execute_squares(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
-    zero_dtype dtype = engine->plan->pieces[i->piece].accumulator_dtype;
+    const zr_piece *piece = &engine->plan->pieces[i->piece];
+    if (!piece->counted)
+        return ZERO_OK;
     const void *sum = zr_own_shard_gradient(engine, i->piece);
-    zr_norm_add_squares(engine, i->piece, zr_own_shard(engine, i->piece), dtype, sum, &engine->norm,
-                        false);
+    zr_norm_add_squares(engine, i->piece, zr_own_shard(engine, i->piece), piece->accumulator_dtype,
+                        sum, &engine->norm, false);
     return ZERO_OK;
 }
 
@@ -89,7 +91,7 @@ char *zr_grads_reduced_shard(const zero_engine *engine, int piece, int slot)
         return zr_store_at(store, zr_accumulator_range(engine, piece, slot).first);
     }
     char *whole = zr_place_at(engine, (zr_place){ZR_SPACE_GRADIENTS, p->grad_first});
-    return whole + engine->comm->rank * zr_piece_gradient_shard_bytes(p);
+    return whole + engine->grid.data->rank * zr_piece_gradient_shard_bytes(p);
 }
 
 static zr_transfer *travel_of(zero_engine *engine, int piece, int sum)
@@ -129,7 +131,7 @@ zero_status zr_grads_await_travel(zero_engine *engine, int piece, zero_error *er
 zr_span zr_own_shard(const zero_engine *engine, int piece)
 {
     int64_t shard = engine->plan->pieces[piece].shard;
-    return (zr_span){engine->comm->rank * shard, shard};
+    return (zr_span){engine->grid.data->rank * shard, shard};
 }
 
 const void *zr_own_shard_gradient(const zero_engine *engine, int piece)

@@ -172,7 +172,7 @@ zero_status zr_groups_walk(zero_engine *engine, const zr_walk *walk, zero_error 
         if (walk->beside)
             zr_delayed_advance(walk->beside, g);
         else
-            zr_comm_progress(engine->comm, engine->step);
+            zr_comm_progress(engine->grid.world, engine->step);
     }
     for (int slab = 0; slab < plan->slab.count; slab++)
         ZERO_TRY(await_slab(engine, walk, slab, error));
@@ -209,7 +209,7 @@ zero_status zr_slabs_each(zero_engine *engine, int piece, zr_vector vector, bool
     for (int s = p->slice_first; s < p->slice_first + p->slice_count; s++) {
         ZERO_TRY(take_from_nvme(engine, store, &engine->plan->slices[s], vector, dtype, changed,
                                 take, user, error));
-        zr_comm_progress(engine->comm, engine->step);
+        zr_comm_progress(engine->grid.world, engine->step);
     }
     return ZERO_OK;
 }

@@ -37,7 +37,7 @@ void zr_program_begin(zero_engine *engine, zr_pass_kind kind, uint32_t holds)
 {
     const zr_pass *pass = &engine->plan->program.passes[kind];
     engine->cursor = (zr_cursor){.pass = pass, .holds = holds | 1u << ZR_ALWAYS};
-    zr_comm_progress(engine->comm, engine->step);
+    zr_comm_progress(engine->grid.world, engine->step);
 }
 
 zero_status zr_program_run_pass(zero_engine *engine, zr_pass_kind kind, uint32_t holds,
@@ -109,7 +109,7 @@ zero_status zr_execute_call(zero_engine *engine, const zr_instruction *i, zero_e
 {
     zr_cursor *cursor = &engine->cursor;
     cursor->body_end = cursor->at + i->body;
-    zr_comm_progress(engine->comm, engine->step);
+    zr_comm_progress(engine->grid.world, engine->step);
     zr_engine_context(engine, i->unit, error);
     if (cursor->visit)
         ZERO_TRY(cursor->visit(cursor->user, &engine->context, error));

@@ -39,9 +39,12 @@ static void apply_part(void *user, const zr_plan_tensor *tensor, int64_t first, 
     queue->backend->optimizer->subtract_scaled(queue, count, (float)(l->update.lr * ratio), &at);
 }
 
-// Adds each element to the norms once, at the rank that owns its shard, at every stage.
+// Adds each element to the norms once, at the rank that owns its shard, at every stage, and by
+// which the piece counts.
 static void add_norms(lamb *l, int piece)
 {
+    if (!l->engine->plan->pieces[piece].counted)
+        return;
     zr_span own = zr_own_shard(l->engine, piece);
     int64_t first = ZR_MAX(own.first, l->span.first),
             end = ZR_MIN(own.first + own.count, l->span.first + l->span.count);

@@ -89,8 +89,8 @@ zero_status zr_moves_check(zero_engine *engine, zero_error *error)
         if (moved[i].counted != moved[i].planned)
             return zr_fail(error, ZERO_ERR_INTERNAL,
                            "rank %d, step %lld: %lld bytes were %s, the plan has %lld",
-                           engine->comm->rank, (long long)engine->step, (long long)moved[i].counted,
-                           moved[i].what, (long long)moved[i].planned);
+                           engine->grid.world->rank, (long long)engine->step,
+                           (long long)moved[i].counted, moved[i].what, (long long)moved[i].planned);
     return ZERO_OK;
 }
 

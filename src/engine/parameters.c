@@ -10,7 +10,7 @@ void *zr_own_parameters(const zero_engine *engine, int piece)
     const zr_piece *p = &engine->plan->pieces[piece];
     if (engine->plan->holding == ZR_HOLDS_SHARDS)
         return zr_vector_at(engine, piece, ZR_VECTOR_PARAMETERS, 0);
-    return engine->params.mine + p->full_first + engine->comm->rank * zr_piece_shard_bytes(p);
+    return engine->params.mine + p->full_first + engine->grid.data->rank * zr_piece_shard_bytes(p);
 }
 
 char *zr_portion_at(const zr_portion *portion, int64_t element)
@@ -109,8 +109,8 @@ zero_status zr_engine_parameters_behind(zero_engine *engine, zero_error *error)
 {
     zr_delayed_set_lags(engine, true);
     ZERO_TRY(zr_engine_publish(engine, 1u << ZR_REWRITTEN, error));
-    zr_comm_hash_reset(engine->comm);
-    return zr_comm_barrier(engine->comm, error);
+    zr_grid_hash_reset(&engine->grid);
+    return zr_comm_barrier(engine->grid.world, error);
 }
 
 // Broadcasts a vector from the shards' owners to ranks that update more than their own shard,
@@ -118,8 +118,9 @@ zero_status zr_engine_parameters_behind(zero_engine *engine, zero_error *error)
 static zero_status share_state(zero_engine *engine, int piece, zr_vector vector, zero_error *error)
 {
     int64_t shard = engine->plan->pieces[piece].shard;
-    for (int r = 0; r < engine->comm->size && zr_update_range(engine, piece).count > shard; r++)
-        ZERO_TRY(zr_comm_broadcast(engine->comm, zr_vector_at(engine, piece, vector, r * shard),
+    zero_comm *data = engine->grid.data;
+    for (int r = 0; r < data->size && zr_update_range(engine, piece).count > shard; r++)
+        ZERO_TRY(zr_comm_broadcast(data, zr_vector_at(engine, piece, vector, r * shard),
                                    shard * (int64_t)sizeof(float), r, error));
     return ZERO_OK;
 }
@@ -181,6 +182,6 @@ zero_status zr_engine_parameters_changed(zero_engine *engine, zero_error *error)
     }
     zr_delayed_set_lags(engine, false);
     ZERO_TRY(zr_engine_publish(engine, 1u << ZR_REWRITTEN, error));
-    zr_comm_hash_reset(engine->comm);
-    return zr_comm_barrier(engine->comm, error);
+    zr_grid_hash_reset(&engine->grid);
+    return zr_comm_barrier(engine->grid.world, error);
 }

@@ -15,7 +15,7 @@ static zero_status fail(zero_engine *engine, zero_status status, const zero_erro
 {
     if (status != ZERO_OK) {
         engine->phase = ZR_FAILED;
-        zero_comm_abort(engine->comm,
+        zero_comm_abort(engine->grid.world,
                         error && error->message[0] ? error->message : zero_status_text(status));
     }
     return status;
@@ -71,14 +71,14 @@ static zero_status missing(const char *call, const char *what, zero_error *error
 static zero_status check_messages(zero_engine *engine, zr_pass_kind kind, zero_error *error)
 {
     const zr_traffic_plan *plan = &engine->plan->traffic[kind];
-    zero_comm *comm = engine->comm;
+    zero_comm *comm = engine->grid.data;
     bool same = comm->message_count == plan->messages &&
                 (plan->messages == 0 || comm->message_hash == plan->hash);
     if (!same)
         return zr_fail(error, ZERO_ERR_INTERNAL,
                        "rank %d, step %lld, %s: %lld messages with hash %016llx were sent, the "
                        "plan has %lld with %016llx",
-                       comm->rank, (long long)engine->step, zr_pass_name(kind),
+                       engine->grid.world->rank, (long long)engine->step, zr_pass_name(kind),
                        (long long)comm->message_count, (unsigned long long)comm->message_hash,
                        (long long)plan->messages, (unsigned long long)plan->hash);
     zr_comm_hash_reset(comm);
@@ -109,6 +109,12 @@ static uint32_t of_micro_batch(const zero_engine *engine, bool stale)
            1u << (stale ? ZR_STALE : ZR_FRESH);
 }
 
+int64_t zr_engine_micro_batch(const zero_engine *engine)
+{
+    const zero_comm *data = engine->grid.data;
+    return engine->micro_batch * data->size + data->rank;
+}
+
 static void begin_micro_batch(zero_engine *engine, const zero_tensors *batch, double *loss)
 {
     zero_context *context = &engine->context;
@@ -116,12 +122,11 @@ static void begin_micro_batch(zero_engine *engine, const zero_tensors *batch, do
     context->training = 1;
     context->shape = engine->plan->shape;
     context->step = (uint64_t)engine->step;
-    context->micro_batch =
-        (uint64_t)(engine->micro_batch * engine->comm->size + engine->comm->rank);
+    context->micro_batch = (uint64_t)zr_engine_micro_batch(engine);
     context->loss = loss;
     context->loss_factor =
         (float)(engine->scale.scale /
-                (double)(engine->plan->settings.accumulation * engine->comm->size));
+                (double)(engine->plan->settings.accumulation * engine->plan->ranks));
     int64_t positions = context->shape.batch * context->shape.seq;
     engine->weight =
         (struct zr_loss_weight){engine->config->loss_mean, positions, .targets = positions};
@@ -133,7 +138,7 @@ static void begin_micro_batch(zero_engine *engine, const zero_tensors *batch, do
     }
     bool stale = begin_gathers(engine);
     zr_moves_expect_micro_batch(engine, stale);
-    zr_comm_hash_reset(engine->comm);
+    zr_grid_hash_reset(&engine->grid);
     zr_program_begin(engine, ZR_PASS_MICRO_BATCH, of_micro_batch(engine, stale));
 }
 
@@ -189,6 +194,8 @@ static zero_status add_loss(zero_engine *engine, zero_error *error)
             error, ZERO_ERR_USAGE,
             "zero_loss_factor: %lld targets were told of a micro-batch of %lld positions",
             (long long)weight->targets, (long long)weight->positions);
+    if (!zr_grid_reports(&engine->grid))
+        return ZERO_OK;
     if (weight->targets) // else there is no mean, whatever the unit reports
         zr_exact_add(&engine->loss, engine->micro_batch_loss *
                                         ((double)weight->targets / (double)weight->positions));
@@ -326,7 +333,7 @@ zero_status zero_finish_update(zero_engine *engine, zero_error *error)
     if (!zr_delayed_lags(engine))
         return ZERO_OK;
     // Ranks that still evaluate have to finish reading the old parameters first.
-    ZERO_TRY(fail(engine, zr_comm_barrier(engine->comm, error), error));
+    ZERO_TRY(fail(engine, zr_comm_barrier(engine->grid.world, error), error));
     return fail(engine, zr_engine_parameters_changed(engine, error), error);
 }
 
@@ -349,7 +356,7 @@ zero_status zr_engine_visit_units(zero_engine *engine, zr_unit_fn visit, void *u
 {
     ZERO_TRY(zr_engine_between_steps(engine, "inference", error));
     engine->context.training = 0;
-    zr_comm_hash_reset(engine->comm);
+    zr_grid_hash_reset(&engine->grid);
     return fail(engine, evaluate_units(engine, visit, user, error), error);
 }
 

@@ -1,4 +1,5 @@
-// Reads and writes tensors by name. A tiled tensor is put together from its tiles.
+// Reads and writes tensors by name. A tiled tensor is put together from its tiles, and a split one
+// from those of all tensor ranks.
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "engine/engine_state.h"
@@ -12,20 +13,29 @@ typedef struct part { // a tensor of the plan: the one asked for, or a tile of i
     const zr_plan_tensor *tensor;
 } part;
 
-static bool is_of(const zr_plan_tensor *tensor, const char *name)
+typedef struct wanted { // the tensor that is asked for
+    const char *name;
+    int number;    // of a part of a model: zr_plan_tensor.number; else -1
+    int64_t count; // elements; 0: there is no such tensor
+} wanted;
+
+static bool is_of(const zr_plan_tensor *tensor, const wanted *what)
 {
+    const char *name = what->name;
+    if (what->number >= 0)
+        return tensor->number == what->number;
     return strcmp(tensor->desc->name, name) == 0 ||
            (tensor->desc->tile.whole && strcmp(tensor->desc->tile.whole, name) == 0);
 }
 
 // Finds the next part after *at and returns true; false after the last. *at begins as {-1, NULL}.
-static bool next_part(const zr_plan *plan, const char *name, part *at)
+static bool next_part(const zr_plan *plan, const wanted *what, part *at)
 {
     for (int p = ZR_MAX(at->piece, 0); p < plan->piece_count; p++) {
         const zr_piece *piece = &plan->pieces[p];
         int first = p == at->piece ? (int)(at->tensor - piece->tensors) + 1 : 0;
         for (int t = first; t < piece->tensor_count; t++)
-            if (is_of(&piece->tensors[t], name)) {
+            if (is_of(&piece->tensors[t], what)) {
                 *at = (part){p, &piece->tensors[t]};
                 return true;
             }
@@ -33,22 +43,47 @@ static bool next_part(const zr_plan *plan, const char *name, part *at)
     return false;
 }
 
+// Finds a tensor of the whole model by its name; parts of it have other names on other ranks.
+static void find_in_whole(const zero_model *whole, wanted *what)
+{
+    int number = 0;
+    for (int u = 0; u < whole->unit_count; u++)
+        for (int p = 0; p < whole->units[u].piece_count; p++) {
+            const zero_piece_desc *piece = &whole->units[u].pieces[p];
+            for (int t = 0; t < piece->tensor_count; t++, number++)
+                if (strcmp(piece->tensors[t].name, what->name) == 0) {
+                    what->number = number;
+                    what->count = zr_tensor_desc_elements(&piece->tensors[t]);
+                    return;
+                }
+        }
+}
+
+static wanted find(const zr_plan *plan, const char *name)
+{
+    wanted what = {.name = name, .number = -1};
+    if (plan->model->whole)
+        find_in_whole(plan->model->whole, &what);
+    else
+        for (part at = {.piece = -1}; next_part(plan, &what, &at);)
+            what.count += at.tensor->count;
+    return what;
+}
+
 static zero_status check(const zero_engine *engine, const char *call, const char *name,
-                         const float *buffer, int64_t elements, zero_error *error)
+                         const float *buffer, int64_t elements, wanted *out, zero_error *error)
 {
     if (!name || !buffer)
         return zr_fail(error, ZERO_ERR_USAGE, "%s: the %s is missing (NULL)", call,
                        name ? "buffer" : "name");
-    int64_t count = 0;
-    for (part at = {.piece = -1}; next_part(engine->plan, name, &at);)
-        count += at.tensor->count;
-    if (!count)
+    *out = find(engine->plan, name);
+    if (!out->count)
         return zr_fail(error, ZERO_ERR_USAGE, "%s: the model %s has no tensor \"%s\"", call,
                        engine->plan->model->name, name);
-    if (elements != count)
+    if (elements != out->count)
         return zr_fail(error, ZERO_ERR_USAGE,
                        "%s: tensor \"%s\" has %lld elements, the buffer %lld", call, name,
-                       (long long)count, (long long)elements);
+                       (long long)out->count, (long long)elements);
     return ZERO_OK;
 }
 
@@ -91,10 +126,11 @@ static zero_status copy_portion(void *user, const zr_portion *portion, zero_erro
 // tensor's first element.
 static zero_status share_parts(zero_engine *engine, const part *part, float *out, zero_error *error)
 {
-    for (int r = 0; r < engine->comm->size; r++) {
+    zero_comm *data = engine->grid.data;
+    for (int r = 0; r < data->size; r++) {
         zr_span owned = owned_part(&engine->plan->pieces[part->piece], part->tensor, r);
         if (owned.count > 0)
-            ZERO_TRY(zr_comm_broadcast(engine->comm, out + (owned.first - part->tensor->first),
+            ZERO_TRY(zr_comm_broadcast(data, out + (owned.first - part->tensor->first),
                                        owned.count * (int64_t)sizeof *out, r, error));
     }
     return ZERO_OK;
@@ -106,10 +142,10 @@ typedef zero_status (*shard_each)(zero_engine *engine, int piece, zr_weights_fn 
 static zero_status read_part(zero_engine *engine, shard_each each, const part *part, float *out,
                              zero_error *error)
 {
-    copying copying = {
-        .tensor = part->tensor,
-        .own = owned_part(&engine->plan->pieces[part->piece], part->tensor, engine->comm->rank),
-        .out = out};
+    copying copying = {.tensor = part->tensor,
+                       .own = owned_part(&engine->plan->pieces[part->piece], part->tensor,
+                                         engine->grid.data->rank),
+                       .out = out};
     ZERO_TRY(each(engine, part->piece, copy_portion, &copying, error));
     return share_parts(engine, part, out, error);
 }
@@ -119,7 +155,7 @@ static zero_status read_tile(zero_engine *engine, shard_each each, const part *p
 {
     float *tile = zr_alloc((size_t)part->tensor->count * sizeof *tile, error);
     if (!tile) {
-        zero_comm_abort(engine->comm, "no memory to read a tensor");
+        zero_comm_abort(engine->grid.world, "no memory to read a tensor");
         return ZERO_ERR_MEMORY;
     }
     zero_status status = read_part(engine, each, part, tile, error);
@@ -132,14 +168,45 @@ static zero_status read_tile(zero_engine *engine, shard_each each, const part *p
     return status;
 }
 
-static zero_status read_tensor(zero_engine *engine, shard_each each, const char *name, float *out,
-                               zero_error *error)
+static zero_status read_parts(zero_engine *engine, shard_each each, const wanted *what, float *out,
+                              zero_error *error)
 {
-    for (part at = {.piece = -1}; next_part(engine->plan, name, &at);) {
-        bool tile = at.tensor->desc->tile.whole && strcmp(at.tensor->desc->name, name) != 0;
-        ZERO_TRY((tile ? read_tile : read_part)(engine, each, &at, out, error));
+    for (part at = {.piece = -1}; next_part(engine->plan, what, &at);) {
+        bool tile = at.tensor->desc->tile.whole && strcmp(at.tensor->desc->name, what->name) != 0;
+        if (engine->plan->pieces[at.piece].counted && at.tensor->count > 0)
+            ZERO_TRY((tile ? read_tile : read_part)(engine, each, &at, out, error));
     }
     return ZERO_OK;
+}
+
+// Puts a tensor together from the tensor ranks, each of which has the elements of the pieces that
+// count by it, and zeroes. Bits are added as integers, so that every value comes as it is.
+static zero_status join_parts(zero_comm *tensor, float *out, int64_t elements, zero_error *error)
+{
+    enum { AT_ONCE = ZR_COMM_SMALL_BYTES / sizeof(int64_t) };
+    int64_t *words = zr_alloc(AT_ONCE * sizeof *words, error);
+    zero_status status = words ? ZERO_OK : ZERO_ERR_MEMORY;
+    if (!words)
+        zero_comm_abort(tensor, "no memory to read a tensor");
+    for (int64_t done = 0, n; done < elements && status == ZERO_OK; done += n) {
+        n = ZR_MIN(elements - done, 2 * AT_ONCE);
+        words[(n - 1) / 2] = 0; // an odd number of elements leaves half a word
+        memcpy(words, out + done, (size_t)n * sizeof *out);
+        status = zr_comm_all_reduce_small(tensor, words, (n + 1) / 2, ZERO_I64, ZR_SUM, error);
+        memcpy(out + done, words, (size_t)n * sizeof *out);
+    }
+    zr_free(words);
+    return status;
+}
+
+static zero_status read_tensor(zero_engine *engine, shard_each each, const wanted *what, float *out,
+                               zero_error *error)
+{
+    zero_comm *tensor = engine->grid.tensor;
+    if (tensor)
+        memset(out, 0, (size_t)what->count * sizeof *out);
+    ZERO_TRY(read_parts(engine, each, what, out, error));
+    return tensor ? join_parts(tensor, out, what->count, error) : ZERO_OK;
 }
 
 static zero_status weights_each(zero_engine *engine, int piece, zr_weights_fn take, void *user,
@@ -153,8 +220,9 @@ zero_status zero_read_parameter(zero_engine *engine, const char *name, float *ou
 {
     ZR_NEED(error, engine);
     ZERO_TRY(zr_engine_between_steps(engine, "zero_read_parameter", error));
-    ZERO_TRY(check(engine, "zero_read_parameter", name, out, elements, error));
-    return read_tensor(engine, weights_each, name, out, error);
+    wanted what;
+    ZERO_TRY(check(engine, "zero_read_parameter", name, out, elements, &what, error));
+    return read_tensor(engine, weights_each, &what, out, error);
 }
 
 zero_status zr_engine_gradient_each(zero_engine *engine, int piece, zr_weights_fn take, void *user,
@@ -174,14 +242,15 @@ zero_status zero_read_gradient(zero_engine *engine, const char *name, float *out
 {
     ZR_NEED(error, engine);
     ZERO_TRY(zr_engine_between_steps(engine, "zero_read_gradient", error));
-    ZERO_TRY(check(engine, "zero_read_gradient", name, out, elements, error));
+    wanted what;
+    ZERO_TRY(check(engine, "zero_read_gradient", name, out, elements, &what, error));
     part first = {.piece = -1};
-    next_part(engine->plan, name, &first);
+    next_part(engine->plan, &what, &first);
     const zr_piece *piece = &engine->plan->pieces[first.piece];
     if (!zr_piece_collects(piece))
         return zr_fail(error, ZERO_ERR_USAGE, "zero_read_gradient: tensor \"%s\" has no gradient",
                        name);
-    ZERO_TRY(read_tensor(engine, zr_engine_gradient_each, name, out, error));
+    ZERO_TRY(read_tensor(engine, zr_engine_gradient_each, &what, out, error));
     float factor = piece->kind == ZERO_TRAINABLE ? (float)(1 / engine->gradient_scale) : 1;
     for (int64_t i = 0; i < elements; i++)
         out[i] *= factor;
@@ -193,12 +262,13 @@ zero_status zero_write_parameter(zero_engine *engine, const char *name, const fl
 {
     ZR_NEED(error, engine);
     ZERO_TRY(zr_engine_may_change(engine, "zero_write_parameter", error));
-    ZERO_TRY(check(engine, "zero_write_parameter", name, in, elements, error));
-    ZERO_TRY(zr_comm_barrier(engine->comm, error));
-    for (part at = {.piece = -1}; next_part(engine->plan, name, &at);) {
+    wanted what;
+    ZERO_TRY(check(engine, "zero_write_parameter", name, in, elements, &what, error));
+    ZERO_TRY(zr_comm_barrier(engine->grid.world, error));
+    for (part at = {.piece = -1}; next_part(engine->plan, &what, &at);) {
         copying copying = {
             .tensor = at.tensor,
-            .own = owned_part(&engine->plan->pieces[at.piece], at.tensor, engine->comm->rank),
+            .own = owned_part(&engine->plan->pieces[at.piece], at.tensor, engine->grid.data->rank),
             .in = in};
         ZERO_TRY(zr_engine_weights_each(engine, at.piece, true, copy_portion, &copying, error));
     }

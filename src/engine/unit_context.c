@@ -34,7 +34,7 @@ static float *gradient(const struct zr_sink *self, zero_context *context, int pi
 static zero_status begin_piece(const struct zr_accessor *self, zero_context *context, int piece)
 {
     zero_engine *engine = ENGINE_OF(self, accessor);
-    zr_comm_progress(engine->comm, engine->step);
+    zr_comm_progress(engine->grid.world, engine->step);
     return zr_program_run_to_mark(engine, ZR_BEGUN, piece, "zero_piece_begin");
 }
 

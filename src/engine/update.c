@@ -65,7 +65,7 @@ static void assign_mean(zero_engine *engine, int piece)
     const float *sum = zr_update_gradient(engine, piece);
     float *value = (float *)zr_own_parameters(engine, piece) +
                    (range.first - zr_own_shard(engine, piece).first);
-    float mean = 1.0f / (float)(engine->plan->settings.accumulation * engine->comm->size);
+    float mean = 1.0f / (float)(engine->plan->settings.accumulation * engine->plan->ranks);
     for (int64_t i = 0; i < range.count; i++)
         value[i] = sum[i] * mean;
 }

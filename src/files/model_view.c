@@ -1,6 +1,7 @@
 #include "files/model_view.h"
 
 #include "base/alloc.h"
+#include "engine/rank_grid.h"
 #include "model/unit.h"
 
 typedef struct taking {
@@ -46,7 +47,7 @@ static void use_part(void *user, const zr_plan_tensor *tensor, int64_t first, in
 
 static zr_span shard_of(const zr_model_view *view, const zr_piece *piece)
 {
-    return (zr_span){zr_engine_comm(view->engine)->rank * piece->shard, piece->shard};
+    return (zr_span){zr_engine_grid(view->engine)->data->rank * piece->shard, piece->shard};
 }
 
 // Takes what lies in the span. For loading it is cut where the portions of states on NVMe are, also
@@ -81,15 +82,11 @@ static bool has(const zr_model_view *view, int piece)
            zr_engine_has_state(view->engine, piece, view->vector);
 }
 
-// Returns whether the piece is counted on this rank. Of a piece that several ranks hold alike, one
-// counts it; so far each piece is held once.
-static bool is_counted(const zr_piece *piece) { return true; }
-
-// Returns whether the view takes the piece.
+// Returns whether the view takes the piece. Of a piece that several ranks hold alike, one saves it.
 static bool takes(const zr_model_view *view, int piece)
 {
     return has(view, piece) && (view->purpose == ZR_VIEW_LOADS ||
-                                is_counted(&zr_engine_plan(view->engine)->pieces[piece]));
+                                zr_engine_plan(view->engine)->pieces[piece].counted);
 }
 
 // The view's parts are pieces.

@@ -3,6 +3,7 @@
 #include "base/exact.h"
 #include "comm/agree.h"
 #include "engine/engine_inner.h"
+#include "engine/rank_grid.h"
 
 typedef struct reader {
     zero_engine *engine;
@@ -54,17 +55,18 @@ static zero_status read_batch(reader *r, int64_t n, bool counts, zero_error *err
 }
 
 // Reads all batches. A rank that has no batch left takes part with one that does not count, because
-// evaluating is collective.
+// evaluating is collective. Tensor ranks read the same batch.
 static zero_status read_all(reader *r, zero_error *error)
 {
     zero_comm *comm = zr_engine_comm(r->engine);
-    for (int64_t round = 0; round * comm->size < r->used; round++) {
+    const zero_comm *data = zr_engine_grid(r->engine)->data;
+    for (int64_t round = 0; round * data->size < r->used; round++) {
         r->left = r->leave && r->leave->wanted(r->leave->user);
         if (r->leave)
             ZERO_TRY(zr_comm_agree_on_largest(comm, &r->left, error));
         if (r->left)
             break;
-        int64_t n = round * comm->size + comm->rank;
+        int64_t n = round * data->size + data->rank;
         ZERO_TRY(read_batch(r, n < r->used ? n : 0, n < r->used, error));
     }
     return ZERO_OK;
@@ -83,7 +85,7 @@ static zero_status read_into_buffers(reader *r, zero_error *error)
 
 static zero_status sum_over_ranks(reader *r, zero_error *error)
 {
-    zero_comm *comm = zr_engine_comm(r->engine);
+    zero_comm *comm = zr_engine_grid(r->engine)->data;
     ZERO_TRY(zr_comm_all_reduce_small(comm, &r->sum, ZR_EXACT_WORDS, ZERO_I64, ZR_SUM, error));
     ZERO_TRY(zr_comm_all_reduce_small(comm, &r->windows, 1, ZERO_I64, ZR_SUM, error));
     return zr_comm_all_reduce_small(comm, &r->counted, 1, ZERO_I64, ZR_SUM, error);

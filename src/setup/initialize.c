@@ -44,12 +44,17 @@ static zero_status check_options(const zero_options *options, zero_error *error)
     return zr_model_check(options->model, error);
 }
 
-static zr_resolution resolution_of(const zero_options *options)
+// Returns how many ranks hold slices of the same layers.
+static int tensor_ranks(const zr_trial *trial) { return trial ? ZR_MAX(trial->tensor, 1) : 1; }
+
+static zr_resolution resolution_of(const zero_options *options, const zr_trial *trial)
 {
-    const int64_t parameters = zr_model_parameters(options->model);
+    const zero_model *model = options->model;
+    const int64_t parameters = zr_model_parameters(model->whole ? model->whole : model);
+    const int data_ranks = ZR_MAX(options->comm->size / tensor_ranks(trial), 1);
     zr_resolution how = {
         .name = options->config_path ? options->config_path : "config_text",
-        .facts = zr_resolve_facts(options->comm->size, parameters, options->total_steps),
+        .facts = zr_resolve_facts(data_ranks, parameters, options->total_steps),
         .logger = options->comm->rank == 0 ? &options->logger : NULL,
     };
     how.facts.micro_batch = options->shape.batch;
@@ -68,12 +73,20 @@ static zero_status check_config(const zero_options *options, const zr_config *co
     return ZERO_OK;
 }
 
-static zero_status make_plan(const zero_options *options, const zr_config *config, zr_queue *queue,
-                             zr_plan **out, zero_error *error)
+typedef struct making { // what an engine is created from
+    const zero_options *options;
+    const zr_config *config;
+    zr_grid grid;
+    zr_queue *queue;
+    zr_plan *plan;
+    zr_lm_changes changes;
+} making;
+
+static zero_status make_plan(making *m, zero_error *error)
 {
     zr_machine machine;
-    ZERO_TRY(zr_plan_of(options, config, queue, &machine, out, error));
-    return zr_plan_check_memory(*out, &machine, error);
+    ZERO_TRY(zr_plan_of(m->options, &m->grid, m->config, m->queue, &machine, &m->plan, error));
+    return zr_plan_check_memory(m->plan, &machine, error);
 }
 
 // A rank that exchanges by messages always gains from doing so while it computes; one that reads
@@ -101,14 +114,6 @@ static zr_nvme_options nvme_of(const zr_offload_config *o, const zr_io_faults *f
     };
 }
 
-typedef struct making { // what an engine is created from
-    const zero_options *options;
-    const zr_config *config;
-    zr_queue *queue;
-    zr_plan *plan;
-    zr_lm_changes changes;
-} making;
-
 // Prepares what each rank can do without the others.
 static zero_status prepare(making *m, zero_error *error)
 {
@@ -117,23 +122,52 @@ static zero_status prepare(making *m, zero_error *error)
     ZERO_TRY(zr_queue_open(backend, NULL, ZR_MAX(options->threads, 1), &m->queue, error));
     ZERO_TRY(zr_tiling_check(m->config, options->model, error));
     ZERO_TRY(zr_lm_changes_parse(options->allow_change, &m->changes, error));
-    ZERO_TRY(make_plan(options, m->config, m->queue, &m->plan, error));
-    if (options->comm->size > 1 && wants_overlap(m->config, options->comm, m->queue->threads))
-        return zr_comm_overlap(options->comm, error);
+    ZERO_TRY(make_plan(m, error));
+    if (m->grid.data->size > 1 && wants_overlap(m->config, options->comm, m->queue->threads))
+        return zr_comm_overlap(m->grid.data, error);
     return ZERO_OK;
 }
 
-zero_status zr_engine_make(const zero_options *options, zr_config *config,
-                           const zr_io_faults *faults, zero_engine **out, zero_error *error)
+static zero_status check_split(const zero_model *model, const zr_trial *trial, zero_error *error)
+{
+    int tensor = tensor_ranks(trial);
+    if (tensor == 1 || model->whole || trial->unsplit)
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_UNSUPPORTED,
+                   "model \"%s\" has no split: %d tensor ranks cannot hold slices of its layers; "
+                   "one tensor rank can hold it whole, or a program makes each rank's part of it "
+                   "(zero_model.whole, zero_tensor_sum)",
+                   model->name, tensor);
+}
+
+// Makes the communicator this engine's, and splits it. A split is collective, so all ranks agree to
+// it before.
+static zero_status take_comm(making *m, const zr_trial *trial, bool *attached, zero_error *error)
+{
+    const zero_options *options = m->options;
+    int tensor = tensor_ranks(trial);
+    zero_status status = zr_comm_attach(options->comm, ZR_MAX(options->threads, 1), error);
+    *attached = status == ZERO_OK;
+    if (tensor > 1) {
+        if (status == ZERO_OK)
+            status = check_split(options->model, trial, error);
+        ZERO_TRY(zr_comm_agree(options->comm, status, error));
+    }
+    return status == ZERO_OK ? zr_grid_create(options->comm, tensor, &m->grid, error) : status;
+}
+
+zero_status zr_engine_make(const zero_options *options, zr_config *config, const zr_trial *trial,
+                           zero_engine **out, zero_error *error)
 {
     making m = {.options = options, .config = config};
+    bool attached;
     *out = NULL;
-    zero_status status = zr_comm_attach(options->comm, ZR_MAX(options->threads, 1), error);
-    bool attached = status == ZERO_OK;
-    if (attached)
+    zero_status status = take_comm(&m, trial, &attached, error);
+    if (status == ZERO_OK)
         status = prepare(&m, error);
     status = zr_comm_agree(options->comm, status, error);
     if (status != ZERO_OK) {
+        zr_grid_destroy(&m.grid);
         if (attached)
             zr_comm_detach(options->comm);
         zr_plan_destroy(m.plan);
@@ -146,11 +180,11 @@ zero_status zr_engine_make(const zero_options *options, zr_config *config,
         .plan = m.plan,
         .config = config,
         .queue = m.queue,
-        .comm = options->comm,
+        .grid = m.grid,
         .seed = options->seed,
         .logger = options->logger,
         .changes = m.changes,
-        .nvme = nvme_of(&config->offload, faults),
+        .nvme = nvme_of(&config->offload, trial ? trial->faults : NULL),
     };
     return zr_engine_create(&parts, out, error);
 }
@@ -173,7 +207,8 @@ static zero_status compare_ranks(const zero_options *options, const zr_config *c
 
 // Resolves the configuration of options.config_path or options.config_text, which must be the same
 // on all ranks. Collective.
-static zero_status resolve(const zero_options *options, zr_config **config, zero_error *error)
+static zero_status resolve(const zero_options *options, const zr_trial *trial, zr_config **config,
+                           zero_error *error)
 {
     zr_resolution how = {0};
     char *file = NULL;
@@ -183,7 +218,7 @@ static zero_status resolve(const zero_options *options, zr_config **config, zero
         status = zr_resolve_text(options->config_path, &file, &length, error);
     if (status == ZERO_OK) {
         const char *text = file ? file : options->config_text;
-        how = resolution_of(options);
+        how = resolution_of(options, trial);
         how.text = text;
         how.length = file ? length : text ? strlen(text) : 0;
         status = zr_resolve(&how, config, error);
@@ -199,8 +234,8 @@ static zero_status resolve(const zero_options *options, zr_config **config, zero
     return status;
 }
 
-zero_status zr_initialize(const zero_options *options, const zr_io_faults *faults,
-                          zero_engine **out, zero_error *error)
+zero_status zr_initialize(const zero_options *options, const zr_trial *trial, zero_engine **out,
+                          zero_error *error)
 {
     zr_config *config = NULL;
     zr_observation *observation;
@@ -208,12 +243,12 @@ zero_status zr_initialize(const zero_options *options, const zr_io_faults *fault
     zero_options taken;
     ZERO_TRY(take_options(options, &taken, error));
     options = &taken;
-    zero_status status = resolve(options, &config, error);
+    zero_status status = resolve(options, trial, &config, error);
     if (status != ZERO_OK) {
         zr_config_destroy(config);
         return status;
     }
-    ZERO_TRY(zr_engine_make(options, config, faults, out, error));
+    ZERO_TRY(zr_engine_make(options, config, trial, out, error));
     status = zr_observe(*out, &options->logger, (zr_step_range){0}, &observation, error);
     if (status != ZERO_OK) {
         zero_destroy(*out);

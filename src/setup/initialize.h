@@ -4,13 +4,21 @@
 
 #include "engine/create.h"
 
-// Does what zero_initialize does; `faults` are what a test does to the system calls of its I/O
-// (NULL: nothing).
-zero_status zr_initialize(const zero_options *options, const zr_io_faults *faults,
-                          zero_engine **out, zero_error *error);
+// What only tests ask for, besides a user's options.
+typedef struct zr_trial {
+    const zr_io_faults *faults; // done to the system calls of I/O; NULL: nothing
+    int tensor;                 // tensor ranks; 0: 1
+    // A model without a split is held whole by all tensor ranks: each computes all of it, and the
+    // first one counts.
+    bool unsplit;
+} zr_trial;
+
+// Does what zero_initialize does; trial: NULL in a program.
+zero_status zr_initialize(const zero_options *options, const zr_trial *trial, zero_engine **out,
+                          zero_error *error);
 // Makes an engine from a resolved configuration. Collective. The configuration in `options` is not
 // read; `config` is taken over, even on failure.
-zero_status zr_engine_make(const zero_options *options, zr_config *config,
-                           const zr_io_faults *faults, zero_engine **out, zero_error *error);
+zero_status zr_engine_make(const zero_options *options, zr_config *config, const zr_trial *trial,
+                           zero_engine **out, zero_error *error);
 
 #endif

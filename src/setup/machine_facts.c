@@ -35,6 +35,17 @@ void zr_machine_fill(zr_queue *queue, zero_comm *comm, zr_machine *out)
     out->memory_limit /= zr_local_ranks(comm);
 }
 
+void zr_machine_divide(const zr_grid *grid, zr_machine *machine)
+{
+    const zero_comm *data = grid->data;
+    machine->ranks = data->size;
+    machine->tensor_ranks = grid->mesh.size[ZERO_AXIS_tensor];
+    machine->tensor_rank = grid->mesh.place[ZERO_AXIS_tensor];
+    machine->mapped = data->versions != NULL;
+    machine->machine_ranks = data->machine_ranks;
+    machine->staging_bytes = zr_comm_staging_bytes(data);
+}
+
 void zr_machine_limit(zr_machine *machine, const zr_offload_config *budgets, int local_ranks)
 {
     machine->tier_limit[ZERO_TIER_device] = budgets->device_memory;

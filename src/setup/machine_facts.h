@@ -5,11 +5,14 @@
 #include "comm/communicator.h"
 #include "compute/compute.h"
 #include "config/config_offload.h"
+#include "engine/rank_grid.h"
 #include "plan/machine.h"
 
 // Fills in the facts of this machine. `queue` answers how much scratch products need, so it must
 // outlive *out. comm NULL: one rank that maps its peers' memory.
 void zr_machine_fill(zr_queue *queue, zero_comm *comm, zr_machine *out);
+// Sets what follows from a job's groups: ZeRO partitions among the data ranks.
+void zr_machine_divide(const zr_grid *grid, zr_machine *machine);
 // Sets the budgets of a configuration as limits of one rank, when local_ranks share the machine.
 void zr_machine_limit(zr_machine *machine, const zr_offload_config *budgets, int local_ranks);
 int zr_local_ranks(const zero_comm *comm); // Returns how many ranks share this machine's memory.

@@ -176,13 +176,16 @@ static zero_status check_machines(const zr_settings *settings, const zero_comm *
                    (long long)settings->kept_by, comm->machine_ranks, comm->machine_ranks);
 }
 
-zero_status zr_plan_of(const zero_options *options, const zr_config *config, zr_queue *queue,
-                       zr_machine *machine, zr_plan **out, zero_error *error)
+zero_status zr_plan_of(const zero_options *options, const zr_grid *grid, const zr_config *config,
+                       zr_queue *queue, zr_machine *machine, zr_plan **out, zero_error *error)
 {
+    const zero_comm *data = grid ? grid->data : options->comm;
     zr_machine_fill(queue, options->comm, machine);
+    if (grid)
+        zr_machine_divide(grid, machine);
     zr_machine_limit(machine, &config->offload, zr_local_ranks(options->comm));
     zr_settings settings = zr_settings_of(config, options->inference);
-    ZERO_TRY(check_machines(&settings, options->comm, error));
+    ZERO_TRY(check_machines(&settings, data, error));
     zero_shape shape = {.batch = options->inference && options->shape.batch ? options->shape.batch
                                                                             : config->micro_batch,
                         .seq = options->shape.seq,

@@ -8,6 +8,7 @@
 #define ZR_SETUP_RESOLVE_H
 
 #include "config/config.h"
+#include "engine/rank_grid.h"
 #include "plan/full_plan.h"
 #include <zero/engine.h>
 #include <zero/inspect.h>
@@ -49,9 +50,11 @@ zero_status zr_resolve_read(zr_resolution *how, zr_config **out, zero_error *err
 zero_status zr_resolve_finish(const zr_resolution *how, zr_config *config, zero_error *error);
 
 zr_settings zr_settings_of(const zr_config *config, bool inference);
-// Makes the plan that an engine of these options would use, and says for which machine.
-zero_status zr_plan_of(const zero_options *options, const zr_config *config, struct zr_queue *queue,
-                       zr_machine *machine, zr_plan **out, zero_error *error);
+// Makes the plan that an engine of these options would use, and says for which machine. grid: the
+// groups of options->comm; NULL: no layer is split.
+zero_status zr_plan_of(const zero_options *options, const zr_grid *grid, const zr_config *config,
+                       struct zr_queue *queue, zr_machine *machine, zr_plan **out,
+                       zero_error *error);
 
 // Returns ZERO_ERR_USAGE for a window (--seq) that is empty or longer than the model's context.
 zero_status zr_window_check(int64_t seq, int64_t positions, zero_error *error);

@@ -19,7 +19,7 @@ typedef struct rank_job {
     const harness_case *c;
     const zero_model *model;
     zero_comm *comm;
-    harness_result *out;
+    harness_result *out; // NULL: this rank's results are not looked at
     harness_failure failure;
 } rank_job;
 
@@ -113,7 +113,7 @@ static zero_status save(const harness_case *c, int s, zero_engine *engine, zero_
 
 static void note_step(const rank_job *job, int s, const zero_step_info *info)
 {
-    if (zero_comm_rank(job->comm) > 0)
+    if (!job->out)
         return;
     job->out->loss[s] = info->loss;
     job->out->norm[s] = info->grad_norm;
@@ -132,7 +132,7 @@ static zero_status train_step(const rank_job *job, int s, zero_engine *engine, r
     for (int k = 0; k < c->accumulation; k++)
         ZERO_TRY(train_micro_batch(c, engine, r, &info, error));
     zero_status saved = saving ? zero_end_checkpoint(saving, error) : ZERO_OK;
-    if (saving && zero_comm_rank(job->comm) == 0)
+    if (saving && job->out)
         job->out->saved = saved;
     note_step(job, s, &info);
     return c->after ? c->after(engine, s, error) : ZERO_OK;
@@ -144,7 +144,7 @@ static zero_status evaluate(const rank_job *job, zero_engine *engine, rows *r, z
     harness_batch(999, 0, 1, r->tokens, r->targets);
     const zero_tensors batch = harness_tensors(1, r->tokens, r->targets);
     ZERO_TRY(zero_evaluate(engine, &batch, &evaluated, error));
-    if (zero_comm_rank(job->comm) == 0)
+    if (job->out)
         job->out->evaluated = evaluated;
     return ZERO_OK;
 }
@@ -191,7 +191,7 @@ static zero_status read_back(const rank_job *job, zero_engine *engine, zero_erro
     float *values = malloc(HARNESS_MAX_ELEMS * sizeof *values);
     int64_t at = 0;
     zero_status status = read_tensors(job, engine, values, &at, error);
-    if (zero_comm_rank(job->comm) == 0) {
+    if (job->out) {
         memcpy(job->out->parameters, values, (size_t)at * sizeof *values);
         job->out->elems = at;
         zero_memory_report(engine, &job->out->memory);
@@ -227,10 +227,12 @@ static void *run_rank(void *argument)
                             .threads = 1,
                             .seed = 7,
                             .backend = c->backend ? c->backend : "ref"};
+    const zr_trial trial = {.faults = c->faults ? c->faults : &nothing_lingers,
+                            .tensor = c->twice ? 2 : 1,
+                            .unsplit = c->twice};
     zero_engine *engine = NULL;
     zero_error *error = &job->failure.error;
-    zero_status status =
-        zr_initialize(&options, c->faults ? c->faults : &nothing_lingers, &engine, error);
+    zero_status status = zr_initialize(&options, &trial, &engine, error);
     if (status == ZERO_OK)
         status = train(job, engine, error);
     if (status == ZERO_OK)
@@ -277,35 +279,74 @@ zero_model *harness_model(const harness_case *c)
     return model;
 }
 
-void harness_try(const harness_case *c, harness_result *out, harness_failure *ranks)
+static void open_comms(const harness_case *c, int world, zero_comm **comms)
 {
-    zero_model *model = harness_model(c);
-    const zero_model *used = c->tuned ? c->tuned(model) : model;
-    zero_comm *comms[16] = {0};
-    rank_job jobs[16];
-    pthread_t threads[16];
     zero_error error = {0};
     zero_comm_options options = {.struct_size = sizeof options, .timeout_seconds = 20};
-    memset(out, 0, sizeof *out);
     if (c->open)
         c->open(comms);
-    else if (c->ranks == 1)
+    else if (world == 1)
         must(zero_comm_self(&comms[0], &error), &error, "self");
     else
-        must(zero_comm_threads(c->ranks, &options, comms, &error), &error, "threads");
-    for (int u = 0; u < model->unit_count; u++)
-        out->pieces += model->units[u].piece_count;
-    for (int r = 0; r < c->ranks; r++) {
-        jobs[r] = (rank_job){.c = c, .model = used, .comm = comms[r], .out = out};
+        must(zero_comm_threads(world, &options, comms, &error), &error, "threads");
+}
+
+// Runs the ranks of a job. `other`: the results of rank 0's neighbour, where there are two of each.
+static void run_job(const harness_case *c, const zero_model *model, harness_result *out,
+                    harness_result *other, harness_failure *ranks)
+{
+    int each = c->twice ? 2 : 1, world = c->ranks * each;
+    zero_comm *comms[MOST_RANKS] = {0};
+    rank_job jobs[MOST_RANKS];
+    pthread_t threads[MOST_RANKS];
+    open_comms(c, world, comms);
+    for (int r = 0; r < world; r++) {
+        jobs[r] = (rank_job){.c = c, .model = model, .comm = comms[r]};
+        jobs[r].out = r == 0 ? out : r < each ? other : NULL;
         if (pthread_create(&threads[r], NULL, run_rank, &jobs[r]) != 0)
             abort();
     }
-    for (int r = 0; r < c->ranks; r++) {
+    for (int r = 0; r < world; r++) {
         pthread_join(threads[r], NULL);
-        ranks[r] = jobs[r].failure;
+        // Of the two that compute the same, the one that has failed by itself says so.
+        harness_failure *failure = &ranks[r / each];
+        if (r % each == 0 || failure->status == ZERO_OK || failure->status == ZERO_ERR_PEER)
+            *failure = jobs[r].failure;
     }
-    for (int r = 0; r < c->ranks; r++)
+    for (int r = 0; r < world; r++)
         zero_comm_destroy(comms[r]);
+}
+
+// The two of a pair see the same numbers, and hold the same bytes.
+static void expect_same_half(const harness_result *out, const harness_result *other)
+{
+    assert_true(harness_equal(out, other));
+    assert_memory_equal(&out->memory, &other->memory, sizeof out->memory);
+    harness_expect_held(other);
+}
+
+static bool is_twice(const harness_case *c)
+{
+    const char *said = getenv("ZERO_TEST_TWICE");
+    return c->twice || (said && !c->open && 2 * c->ranks <= MOST_RANKS);
+}
+
+void harness_try(const harness_case *c, harness_result *out, harness_failure *ranks)
+{
+    static harness_result half;
+    harness_case run = *c;
+    run.twice = is_twice(c);
+    zero_model *model = harness_model(c);
+    memset(out, 0, sizeof *out);
+    memset(&half, 0, sizeof half);
+    for (int u = 0; u < model->unit_count; u++)
+        out->pieces += model->units[u].piece_count;
+    run_job(&run, c->tuned ? c->tuned(model) : model, out, &half, ranks);
+    bool good = true;
+    for (int r = 0; r < c->ranks; r++)
+        good = good && ranks[r].status == ZERO_OK;
+    if (run.twice && good)
+        expect_same_half(out, &half);
     if (c->llama)
         zero_llama_destroy(model);
     else

@@ -34,6 +34,10 @@ typedef struct harness_case {
     // Faults of I/O; NULL: buffers are only overwritten before they are read into.
     const struct zr_io_faults *faults;
     bool overlap; // exchanges run on a thread of their own
+    // The ranks are one data group of a job twice as large, each of whose ranks holds and computes
+    // the same as its neighbour, which counts nothing. The environment's ZERO_TEST_TWICE sets it
+    // for cases that open no communicators of their own.
+    bool twice;
     // Checkpoint directories: load before the first step, save before step save_at. NULL: none.
     const char *load, *save;
     int save_at;

@@ -164,7 +164,7 @@ void lazy_tiers_take(zero_engine *engine)
         take_store(&engine->vectors[ZERO_TIER_nvme][v]);
     take_store(&offload->parked);
     take_store(&offload->activation_checkpoints);
-    gates[engine->comm->rank].delayed = engine->delayed;
+    gates[engine->grid.world->rank].delayed = engine->delayed;
 }
 
 // What follows stands between the engine's files: the linker puts it in place of what one of them

@@ -70,29 +70,32 @@ static void what_ranks_have_to_agree_on_is_in_the_hash(void **state)
     assert_true(hash != hash_of(&f, &shape, 2, true));
 }
 
-static zr_plan *part_plan(int rank, int ranks, int data, const char *name)
+static zr_plan *part_plan(int rank, int ranks, int64_t vocab, const char *name)
 {
     static fixture whole, part;
-    fixture_build(&whole, 2, 1000, 100);
+    fixture_build(&whole, 2, vocab, 100);
     if (name)
         whole.tensors[3].name = name;
     fixture_cut(&part, &whole, rank, ranks);
-    return fixture_plan_cut(&part, 1, data, rank, ranks);
+    return fixture_plan_cut(&part, 1, 2, rank, ranks);
 }
 
 // Tensor ranks hold other tiles, and agree on the model, the settings and their number.
 static void tensor_ranks_agree_on_the_whole(void **state)
 {
-    zr_plan *first = part_plan(0, 4, 2, NULL), *last = part_plan(3, 4, 2, NULL);
-    zr_plan *fewer = part_plan(0, 2, 2, NULL), *other = part_plan(3, 4, 2, "another");
+    zr_plan *first = part_plan(0, 4, 1000, NULL), *last = part_plan(3, 4, 1000, NULL);
+    zr_plan *fewer = part_plan(0, 2, 1000, NULL), *other = part_plan(3, 4, 1000, "another");
+    zr_plan *larger = part_plan(0, 4, 1001, NULL);
     assert_true(first->job_hash == last->job_hash);
     assert_true(first->hash != last->hash);
     assert_true(first->job_hash != fewer->job_hash);
     assert_true(first->job_hash != other->job_hash);
+    assert_true(first->job_hash != larger->job_hash);
     zr_plan_destroy(first);
     zr_plan_destroy(last);
     zr_plan_destroy(fewer);
     zr_plan_destroy(other);
+    zr_plan_destroy(larger);
 }
 
 static void stages_say_what_a_rank_holds(void **state)

@@ -122,8 +122,11 @@ static void check_counted(const zero_model *model, int rank, bool tiles, bool wh
 static void test_pieces_count_once(void **state)
 {
     fixture f, part;
-    fixture_build(&f, 2, 1000, 100);
     for (int rank = 0; rank < 4; rank++) {
+        fixture_build_streamed(&f, 1, 1000, 100);
+        f.tensors[0].tile = (zero_tile){"embedding", 0, 0, 1000};
+        check_counted(&f.model, rank, rank == 0, rank == 0);
+        fixture_build(&f, 2, 1000, 100);
         check_counted(&f.model, rank, rank == 0, rank == 0);
         fixture_cut(&part, &f, rank, 4);
         check_counted(&part.model, rank, true, rank == 0);

@@ -1,0 +1,48 @@
+#include "engine/rank_grid.h"
+
+#include "comm/attach.h"
+
+static zero_status split(zr_grid *grid, zero_axis axis, const char *name, zero_comm **out,
+                         zero_error *error)
+{
+    return zr_comm_split(grid->world, zr_mesh_colour(&grid->mesh, axis), grid->mesh.place[axis],
+                         name, out, error);
+}
+
+zero_status zr_grid_create(zero_comm *world, int tensor, zr_grid *out, zero_error *error)
+{
+    *out = (zr_grid){.world = world, .data = world};
+    ZERO_TRY(zr_mesh_create(world->size, world->rank, tensor, &out->mesh, error));
+    if (tensor == 1)
+        return ZERO_OK;
+    out->data = NULL;
+    // All ranks make their groups in the same order.
+    ZERO_TRY(split(out, ZERO_AXIS_tensor, "tensor", &out->tensor, error));
+    return split(out, ZERO_AXIS_data, "data", &out->data, error);
+}
+
+void zr_grid_destroy(zr_grid *grid)
+{
+    if (grid->data != grid->world)
+        zero_comm_destroy(grid->data);
+    zero_comm_destroy(grid->tensor);
+    *grid = (zr_grid){0};
+}
+
+bool zr_grid_reports(const zr_grid *grid) { return grid->mesh.place[ZERO_AXIS_tensor] == 0; }
+
+void zr_grid_record(const zr_grid *grid, zr_recorder *recorder)
+{
+    zr_comm_record(grid->world, recorder);
+    if (!grid->tensor)
+        return;
+    zr_comm_record(grid->data, recorder);
+    zr_comm_record(grid->tensor, recorder);
+}
+
+void zr_grid_hash_reset(const zr_grid *grid)
+{
+    zr_comm_hash_reset(grid->data);
+    if (grid->tensor)
+        zr_comm_hash_reset(grid->tensor);
+}
