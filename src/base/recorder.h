@@ -42,6 +42,7 @@ typedef enum zr_track {
     X(all_gather, "all-gather", COMM)                                                              \
     X(all_reduce, "all-reduce of scalars", COMM)                                                   \
     X(broadcast, "broadcast", COMM)                                                                \
+    X(exchange, "exchanges of tensor ranks", COMM)                                                 \
     X(wait, "waiting for other ranks", COMM)                                                       \
     X(disk_wait, "waiting for NVMe", DISK)                                                         \
     X(disk_read, "reading from NVMe", DISK)                                                        \

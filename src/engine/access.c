@@ -94,14 +94,28 @@ static void add_traffic(const zero_traffic *added, zero_traffic *sum)
     }
 }
 
+void zr_engine_traffic(const zero_engine *engine, zero_axis axis, zero_traffic *out)
+{
+    const zr_grid *grid = &engine->grid;
+    *out = (zero_traffic){0};
+    if (axis == ZERO_AXIS_data)
+        *out = grid->tensor ? grid->data->traffic
+                            : zero_traffic_between(&engine->traffic_before, &grid->world->traffic);
+    if (axis == ZERO_AXIS_tensor && grid->tensor)
+        *out = grid->tensor->traffic;
+    if (axis == ZERO_AXIS_tensor && grid->holders)
+        add_traffic(&grid->holders->traffic, out);
+}
+
 // Groups were made for this engine, so all of their traffic is its own.
 static zero_traffic traffic_of_groups(const zero_engine *engine)
 {
     const zr_grid *grid = &engine->grid;
     zero_traffic sum = zero_traffic_between(&engine->traffic_before, &grid->world->traffic);
-    if (grid->tensor) {
-        add_traffic(&grid->data->traffic, &sum);
-        add_traffic(&grid->tensor->traffic, &sum);
+    for (zero_axis axis = 0; axis < ZERO_AXIS_COUNT && grid->tensor; axis++) {
+        zero_traffic group;
+        zr_engine_traffic(engine, axis, &group);
+        add_traffic(&group, &sum);
     }
     return sum;
 }

@@ -188,10 +188,11 @@ static zero_status prepare(zero_engine *engine, const zr_nvme_options *nvme, zer
     ZERO_TRY(make_tables(engine, error));
     ZERO_TRY(reserve_parameters(engine, error));
     ZERO_TRY(reserve_training(engine, error));
+    ZERO_TRY(zr_tensor_exchange_create(engine, error));
     ZERO_TRY(reserve_scratch(engine, error));
     ZERO_TRY(zr_vectors_reserve(engine, nvme, error));
     zr_ledger_hold(&engine->ledger, ZERO_TIER_device, ZERO_MEM_communication,
-                   zr_comm_staging_bytes(engine->grid.data));
+                   zr_grid_staging_bytes(&engine->grid));
     if (engine->plan->settings.delayed)
         ZERO_TRY(zr_delayed_create(engine, error));
     ZERO_TRY(zr_ledger_check(&engine->ledger, error));
@@ -272,6 +273,7 @@ void zero_destroy(zero_engine *engine)
     }
     zr_delayed_destroy(engine->delayed);
     zr_queue_record_end(engine->queue, engine->recording);
+    zr_tensor_exchange_destroy(engine);
     zr_window_destroy(&engine->params);
     zr_window_destroy(&engine->gathers);
     zr_window_destroy(&engine->grads);

@@ -34,8 +34,6 @@ typedef struct zr_nvme_options {
 // For the rooms above (files, train):
 const zr_plan *zr_engine_plan(const zero_engine *engine);
 zero_comm *zr_engine_comm(const zero_engine *engine); // of the job: all ranks
-// The groups of the job that this rank is in, and its place among them.
-const struct zr_grid *zr_engine_grid(const zero_engine *engine);
 zr_queue *zr_engine_queue(const zero_engine *engine);
 const zr_config *zr_engine_config(const zero_engine *engine);
 // Returns the number g of this rank's current micro-batch in its step (contract 4).

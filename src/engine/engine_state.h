@@ -16,6 +16,7 @@
 #include "engine/delayed.h"
 #include "engine/engine_inner.h"
 #include "engine/rank_grid.h"
+#include "engine/tensor_exchange.h"
 #include "engine/offload.h"
 #include "model/unit.h"
 
@@ -53,7 +54,8 @@ struct zero_engine {
     zr_window gathers;
     zr_window grads;  // plan->grad_bytes of each rank
     zr_window wholes; // plan->whole_bytes of each rank
-    zr_arena open;    // plan->open_bytes
+    zr_tensor_exchange exchange;
+    zr_arena open; // plan->open_bytes
     zr_arena activations, activation_checkpoints, workspace;
     // The stores that the plan lists; the others are zeroed.
     zr_store vectors[ZERO_TIER_COUNT][ZR_VECTOR_COUNT];

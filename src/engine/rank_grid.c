@@ -9,22 +9,31 @@ static zero_status split(zr_grid *grid, zero_axis axis, const char *name, zero_c
                          name, out, error);
 }
 
-zero_status zr_grid_create(zero_comm *world, int tensor, zr_grid *out, zero_error *error)
+zero_status zr_grid_create(zero_comm *world, int tensor, int holders, zr_grid *out,
+                           zero_error *error)
 {
     *out = (zr_grid){.world = world, .data = world};
     ZERO_TRY(zr_mesh_create(world->size, world->rank, tensor, &out->mesh, error));
     if (tensor == 1)
         return ZERO_OK;
+    if (holders && tensor % holders)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "a piece is shared by %d tensor ranks at a time, which does not divide %d",
+                       holders, tensor);
     out->data = NULL;
     // All ranks make their groups in the same order.
     ZERO_TRY(split(out, ZERO_AXIS_tensor, "tensor", &out->tensor, error));
-    return split(out, ZERO_AXIS_data, "data", &out->data, error);
+    ZERO_TRY(split(out, ZERO_AXIS_data, "data", &out->data, error));
+    return holders ? zr_comm_split(world, world->rank / holders, world->rank % holders, "sharing",
+                                   &out->holders, error)
+                   : ZERO_OK;
 }
 
 void zr_grid_destroy(zr_grid *grid)
 {
     if (grid->data != grid->world)
         zero_comm_destroy(grid->data);
+    zero_comm_destroy(grid->holders);
     zero_comm_destroy(grid->tensor);
     *grid = (zr_grid){0};
 }
@@ -34,10 +43,17 @@ bool zr_grid_reports(const zr_grid *grid) { return grid->mesh.place[ZERO_AXIS_te
 void zr_grid_record(const zr_grid *grid, zr_recorder *recorder)
 {
     zr_comm_record(grid->world, recorder);
-    if (!grid->tensor)
-        return;
     zr_comm_record(grid->data, recorder);
-    zr_comm_record(grid->tensor, recorder);
+}
+
+int64_t zr_grid_staging_bytes(const zr_grid *grid)
+{
+    int64_t bytes = zr_comm_staging_bytes(grid->data);
+    if (grid->tensor)
+        bytes += zr_comm_staging_bytes(grid->tensor);
+    if (grid->holders)
+        bytes += zr_comm_staging_bytes(grid->holders);
+    return bytes;
 }
 
 void zr_grid_hash_reset(const zr_grid *grid)
@@ -45,4 +61,6 @@ void zr_grid_hash_reset(const zr_grid *grid)
     zr_comm_hash_reset(grid->data);
     if (grid->tensor)
         zr_comm_hash_reset(grid->tensor);
+    if (grid->holders)
+        zr_comm_hash_reset(grid->holders);
 }

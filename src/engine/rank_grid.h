@@ -11,26 +11,40 @@
 
 #include "comm/communicator.h"
 #include "plan/mesh.h"
+#include <zero/engine.h>
 
 typedef struct zr_grid {
     zr_mesh mesh;
     zero_comm *world;  // the job's; not owned
     zero_comm *data;   // ranks among which ZeRO partitions; the world itself if it is one group
     zero_comm *tensor; // ranks that hold slices of the same layers; NULL: this one alone
+    // Those of them that share a piece, if they are some but not all; else NULL.
+    zero_comm *holders;
 } zr_grid;
 
 // Splits the world, between operations, so that `tensor` neighbouring ranks hold slices of the same
-// layers. Collective over the world; with tensor 1 nothing is exchanged. ZERO_ERR_USAGE: tensor
-// does not divide the world. After a failure only zr_grid_destroy may be called.
-zero_status zr_grid_create(zero_comm *world, int tensor, zr_grid *out, zero_error *error);
+// layers, and `holders` neighbours among them (0: none) share a piece. Collective over the world;
+// with tensor 1 nothing is exchanged. ZERO_ERR_USAGE: tensor does not divide the world, or holders
+// does not divide tensor. After a failure only zr_grid_destroy may be called.
+zero_status zr_grid_create(zero_comm *world, int tensor, int holders, zr_grid *out,
+                           zero_error *error);
 // Frees the groups, before the world is destroyed. Not collective; a zeroed grid is allowed.
 void zr_grid_destroy(zr_grid *grid);
 // Says whether this rank reports what its tensor ranks all have alike: a micro-batch's loss, its
 // targets.
 bool zr_grid_reports(const zr_grid *grid);
-// Sets what records the collectives and waits of every group; NULL: nothing does.
+// Sets what records the collectives and waits of the job and of data ranks; NULL: nothing does.
+// Exchanges of tensor ranks are recorded where units make them.
 void zr_grid_record(const zr_grid *grid, struct zr_recorder *recorder);
+// Returns the bytes that this rank's groups keep for shards on their way.
+int64_t zr_grid_staging_bytes(const zr_grid *grid);
 // Begins to count messages anew, in every group.
 void zr_grid_hash_reset(const zr_grid *grid);
+
+// For the rooms above: the groups that this rank of an engine is in, and its place among them.
+const zr_grid *zr_engine_grid(const zero_engine *engine);
+// Tells what this rank has exchanged with the ranks of an axis. Exchanges of the whole job are part
+// of zero_traffic_report alone, if the job has more than one group.
+void zr_engine_traffic(const zero_engine *engine, zero_axis axis, zero_traffic *out);
 
 #endif

@@ -1,11 +1,13 @@
 // The training step. Contract 8: what comes next follows only from the step's number or from
 // scalars that all ranks share.
+#include "base/message.h"
 #include "engine/execute.h"
 #include "engine/gradient_norm.h"
 #include "engine/gradients.h"
 #include "engine/interpret.h"
 #include "engine/parameters.h"
 #include "engine/unit_context.h"
+#include "plan/exchanges.h"
 
 #include <math.h>
 
@@ -67,11 +69,10 @@ static zero_status missing(const char *call, const char *what, zero_error *error
     return zr_fail(error, ZERO_ERR_USAGE, "%s: %s is missing (NULL or empty)", call, what);
 }
 
-// Checks, at the end of every pass, that the messages sent are the ones planned.
-static zero_status check_messages(zero_engine *engine, zr_pass_kind kind, zero_error *error)
+// Checks that the messages sent in one group since the pass began are the ones planned.
+static zero_status check_group(const zero_engine *engine, zr_pass_kind kind, const zero_comm *comm,
+                               const zr_traffic_plan *plan, zero_error *error)
 {
-    const zr_traffic_plan *plan = &engine->plan->traffic[kind];
-    zero_comm *comm = engine->grid.data;
     bool same = comm->message_count == plan->messages &&
                 (plan->messages == 0 || comm->message_hash == plan->hash);
     if (!same)
@@ -81,8 +82,27 @@ static zero_status check_messages(zero_engine *engine, zr_pass_kind kind, zero_e
                        engine->grid.world->rank, (long long)engine->step, zr_pass_name(kind),
                        (long long)comm->message_count, (unsigned long long)comm->message_hash,
                        (long long)plan->messages, (unsigned long long)plan->hash);
-    zr_comm_hash_reset(comm);
     return ZERO_OK;
+}
+
+// Checks, at the end of every pass, the messages of every group. exchanged: those of tensor ranks;
+// NULL: what units exchange was not planned, and only data ranks' messages are checked.
+static zero_status check_pass(zero_engine *engine, zr_pass_kind kind,
+                              const zr_pass_traffic *exchanged, zero_error *error)
+{
+    const zr_grid *grid = &engine->grid;
+    ZERO_TRY(check_group(engine, kind, grid->data, &engine->plan->traffic[kind].data, error));
+    if (grid->tensor && exchanged)
+        ZERO_TRY(check_group(engine, kind, grid->tensor, &exchanged->tensor, error));
+    if (grid->holders && exchanged)
+        ZERO_TRY(check_group(engine, kind, grid->holders, &exchanged->holders, error));
+    zr_grid_hash_reset(grid);
+    return ZERO_OK;
+}
+
+static zero_status check_messages(zero_engine *engine, zr_pass_kind kind, zero_error *error)
+{
+    return check_pass(engine, kind, &engine->plan->traffic[kind], error);
 }
 
 static void end_phase(zero_engine *engine, zr_activity what, int64_t begin)
@@ -337,8 +357,10 @@ zero_status zero_finish_update(zero_engine *engine, zero_error *error)
     return fail(engine, zr_engine_parameters_changed(engine, error), error);
 }
 
+// exchanged: what the units will have exchanged with tensor ranks when all were visited; NULL: that
+// is not known.
 static zero_status evaluate_units(zero_engine *engine, zr_unit_fn visit, void *user,
-                                  zero_error *error)
+                                  const zr_pass_traffic *exchanged, zero_error *error)
 {
     bool stale = begin_gathers(engine);
     zr_moves_begin(engine);
@@ -347,23 +369,30 @@ static zero_status evaluate_units(zero_engine *engine, zr_unit_fn visit, void *u
     engine->cursor.visit = visit;
     engine->cursor.user = user;
     ZERO_TRY(zr_program_run_until(engine, engine->cursor.pass->count, error));
-    ZERO_TRY(check_messages(engine, ZR_PASS_EVALUATION, error));
+    ZERO_TRY(check_pass(engine, ZR_PASS_EVALUATION, exchanged, error));
     return zr_moves_check(engine, error);
+}
+
+static zero_status visit_units(zero_engine *engine, zr_unit_fn visit, void *user,
+                               const zr_pass_traffic *exchanged, zero_error *error)
+{
+    ZERO_TRY(zr_engine_between_steps(engine, "inference", error));
+    engine->context.training = 0;
+    zr_grid_hash_reset(&engine->grid);
+    return fail(engine, evaluate_units(engine, visit, user, exchanged, error), error);
 }
 
 zero_status zr_engine_visit_units(zero_engine *engine, zr_unit_fn visit, void *user,
                                   zero_error *error)
 {
-    ZERO_TRY(zr_engine_between_steps(engine, "inference", error));
-    engine->context.training = 0;
-    zr_grid_hash_reset(&engine->grid);
-    return fail(engine, evaluate_units(engine, visit, user, error), error);
+    return visit_units(engine, visit, user, NULL, error);
 }
 
 typedef struct evaluation { // boundaries of a batch that may be smaller than the engine's
     zero_engine *engine;
     zero_tensors in;
     zero_unit_sizes sizes;
+    zr_pass_traffic exchanged; // by the units so far, as their sizes say
 } evaluation;
 
 static zero_status evaluate_unit(void *user, zero_context *context, zero_error *error)
@@ -371,6 +400,7 @@ static zero_status evaluate_unit(void *user, zero_context *context, zero_error *
     evaluation *e = user;
     zero_tensors out;
     ZERO_TRY(context->unit->ops->sizes(context->unit, &context->shape, &e->in, &e->sizes));
+    zr_exchanges_fold(e->engine->plan, &e->sizes, false, &e->exchanged);
     zr_engine_place(e->engine, context->unit_index, &e->sizes.out, &out);
     ZERO_TRY(context->unit->ops->forward(context, &e->in, &out));
     e->in = out;
@@ -401,6 +431,8 @@ zero_status zero_evaluate(zero_engine *engine, const zero_tensors *batch, double
     engine->batch = *batch;
     engine->context.shape = shape;
     engine->context.loss = loss;
-    evaluation evaluation = {.engine = engine};
-    return zr_engine_visit_units(engine, evaluate_unit, &evaluation, error);
+    evaluation evaluation = {
+        .engine = engine,
+        .exchanged = {.tensor.hash = ZR_MESSAGE_SEED, .holders.hash = ZR_MESSAGE_SEED}};
+    return visit_units(engine, evaluate_unit, &evaluation, &evaluation.exchanged, error);
 }

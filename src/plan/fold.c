@@ -3,6 +3,7 @@
 #include "plan/plan_parts.h"
 
 #include "base/message.h"
+#include "plan/exchanges.h"
 #include "plan/piece_sums.h"
 
 // Says whether an instruction's message counts. ZR_FRESH stands for the same messages as ZR_STALE,
@@ -18,13 +19,24 @@ static void add_message(zr_traffic_plan *traffic, const zr_plan *plan, const zr_
     traffic->bytes[op] += i->bytes;
 }
 
-static void fold_messages(const zr_plan *plan, zr_pass_kind kind, zr_traffic_plan *traffic)
+// Adds what a unit exchanges with other tensor ranks inside of a call.
+static void add_call(zr_pass_traffic *traffic, const zr_plan *plan, const zr_instruction *i)
 {
+    bool backward = i->what == ZR_CALL_BACKWARD || i->what == ZR_CALL_BOTH;
+    zr_exchanges_fold(plan, &plan->units[i->unit].sizes, backward, traffic);
+}
+
+static void fold_messages(const zr_plan *plan, zr_pass_kind kind, zr_pass_traffic *traffic)
+{
+    static const zr_traffic_plan none = {.hash = ZR_MESSAGE_SEED};
     const zr_pass *pass = &plan->program.passes[kind];
-    *traffic = (zr_traffic_plan){.hash = ZR_MESSAGE_SEED};
-    for (const zr_instruction *i = pass->at; i < pass->at + pass->count; i++)
+    *traffic = (zr_pass_traffic){.data = none, .tensor = none, .holders = none};
+    for (const zr_instruction *i = pass->at; i < pass->at + pass->count; i++) {
         if ((i->code == ZR_GATHER || i->code == ZR_REDUCE) && counts(i->when))
-            add_message(traffic, plan, i);
+            add_message(&traffic->data, plan, i);
+        if (i->code == ZR_CALL)
+            add_call(traffic, plan, i);
+    }
 }
 
 static zero_tier tier_of_slot(const zr_plan *plan, const zr_instruction *i)

@@ -2,6 +2,7 @@
 #include "model/unit.h"
 #include "base/message.h"
 #include "base/random.h"
+#include "plan/exchanges.h"
 #include "plan/plan_parts.h"
 #include "plan/settings_fields.h"
 
@@ -29,8 +30,8 @@ static uint64_t common_hash(const zr_plan *plan)
     return mix(mix(mix(hash, plan->shape.batch), plan->shape.seq), plan->shape.threads);
 }
 
-// Hashes what all ranks of a job must agree on: settings and shape, and the tensors of the whole
-// model.
+// Hashes what all ranks of a job must agree on: settings and shape, the tensors of the whole model,
+// and what tensor ranks exchange.
 static uint64_t job_hash(const zr_plan *plan)
 {
     const zero_model *whole = plan->model->whole ? plan->model->whole : plan->model;
@@ -42,6 +43,10 @@ static uint64_t job_hash(const zr_plan *plan)
                 hash = mix(mix(hash, zr_tensor_desc_elements(&piece->tensors[t])),
                            (int64_t)zr_hash_text(piece->tensors[t].name));
         }
+    for (int i = 0; i < ZR_PASS_COUNT; i++) {
+        const zr_pass_traffic *pass = &plan->traffic[i];
+        hash = mix(mix(hash, (int64_t)pass->tensor.hash), (int64_t)pass->holders.hash);
+    }
     return hash;
 }
 
@@ -57,7 +62,7 @@ static uint64_t plan_hash(const zr_plan *plan)
                        (int64_t)zr_hash_text(piece->tensors[t].desc->name));
     }
     for (int i = 0; i < ZR_PASS_COUNT; i++)
-        hash = mix(mix(hash, (int64_t)plan->traffic[i].hash), plan->traffic[i].messages);
+        hash = mix(mix(hash, (int64_t)plan->traffic[i].data.hash), plan->traffic[i].data.messages);
     return hash;
 }
 
@@ -151,6 +156,7 @@ static void plan_begin(zr_plan *plan, const zero_model *model, const zero_shape 
 static zero_status make_parts(zr_plan *plan, const zr_machine *machine, zero_error *error)
 {
     bool keep_all = !machine->mapped && plan->settings.kept_by > 1;
+    ZERO_TRY(zr_model_holders(plan->model, plan->tensor_ranks, &plan->holders, error));
     ZERO_TRY(zr_plan_pieces(plan, error));
     ZERO_TRY(zr_plan_units(plan, error));
     zr_plan_activations(plan);

@@ -33,6 +33,7 @@ struct zr_plan {
     zero_shape shape;
     int ranks;                     // data ranks
     int tensor_ranks, tensor_rank; // 1, 0: no layer is split
+    int holders;                   // tensor ranks, some but not all, that share a piece; 0: none do
     int world;                     // ranks of the job
     bool mapped;
     zr_holding holding;
@@ -84,9 +85,12 @@ struct zr_plan {
     int64_t boundary_first[2]; // bytes in the activations arena, of both boundary gradients
     int64_t boundary_bytes;    // of each boundary gradient
     int64_t workspace_bytes, product_scratch_bytes;
+    // Of the windows in which units exchange with the other tensor ranks, and with those of them
+    // that share a piece; 0: they do not.
+    int64_t exchange_bytes, shared_exchange_bytes;
     int64_t bytes[ZERO_TIER_COUNT][ZERO_MEM_COUNT];
     zr_program program;
-    zr_traffic_plan traffic[ZR_PASS_COUNT];
+    zr_pass_traffic traffic[ZR_PASS_COUNT];
     // Compared at the start: what all ranks of the job must agree on, and what the data ranks that
     // hold the same part of the model must.
     uint64_t job_hash, hash;

@@ -274,6 +274,7 @@ zero_status zr_plan_units(zr_plan *plan, zero_error *error)
         zr_unit_plan *out = &plan->units[u];
         ZERO_TRY(ask_sizes(plan, u, out, error));
         ZERO_TRY(check_sizes(&model->units[u], &out->sizes, &total, error));
+        ZERO_TRY(zr_plan_exchanges(plan, &model->units[u], &out->sizes, error));
         ZERO_TRY(list_unit_pieces(plan, u, error));
         note_contributions(plan, u);
         out->fused = is_fused(plan, u);

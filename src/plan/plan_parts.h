@@ -20,6 +20,9 @@ zero_status zr_plan_pieces(zr_plan *plan, zero_error *error);
 zero_status zr_plan_tensor_numbers(zr_plan *plan, zero_error *error);
 // partition.c: sizes, boundaries, which units read and contribute.
 zero_status zr_plan_units(zr_plan *plan, zero_error *error);
+// exchanges.c: checks a unit's exchanges with other tensor ranks, and makes room for them.
+zero_status zr_plan_exchanges(zr_plan *plan, const zero_unit *unit, const zero_unit_sizes *sizes,
+                              zero_error *error);
 // activations.c: where activations lie, and the segments that are computed again.
 void zr_plan_activations(zr_plan *plan);
 int64_t zr_boundary_bytes(const zero_tensors *tensors);

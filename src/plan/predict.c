@@ -45,8 +45,10 @@ static double exchange_seconds(const zr_plan *plan, const zr_speed *speed, const
     double bytes = (double)moved->to_device;
     for (zr_pass_kind kind = 0; kind < ZR_PASS_COUNT; kind++)
         for (int op = 0; op < ZERO_COMM_OP_COUNT && kind != ZR_PASS_EVALUATION; op++)
-            bytes += (double)plan->traffic[kind].bytes[op] *
-                     (kind == ZR_PASS_MICRO_BATCH ? (double)plan->settings.accumulation : 1);
+            bytes +=
+                (double)(plan->traffic[kind].data.bytes[op] + plan->traffic[kind].tensor.bytes[op] +
+                         plan->traffic[kind].holders.bytes[op]) *
+                (kind == ZR_PASS_MICRO_BATCH ? (double)plan->settings.accumulation : 1);
     return bytes_at(2 * bytes, speed->copy);
 }
 

@@ -48,10 +48,16 @@ typedef enum zr_holding { // what a rank holds of the parameters
     ZR_HOLDS_SHARDS,      // its shards, in vectors; they are gathered for each visit
 } zr_holding;
 
-typedef struct zr_traffic_plan { // of one pass
+typedef struct zr_traffic_plan { // of one pass in one group
     int64_t calls[ZERO_COMM_OP_COUNT], bytes[ZERO_COMM_OP_COUNT];
     uint64_t hash;
     int64_t messages;
 } zr_traffic_plan;
+
+typedef struct zr_pass_traffic { // of one pass, by the group of ranks that exchanges
+    zr_traffic_plan data;        // ranks among which ZeRO partitions
+    zr_traffic_plan tensor;      // ranks that hold slices of the same layers
+    zr_traffic_plan holders;     // those of them that share a piece
+} zr_pass_traffic;
 
 #endif

@@ -10,6 +10,7 @@
 #include "model/model_compare.h"
 #include "model/unit.h"
 #include "observe/observe.h"
+#include "plan/exchanges.h"
 #include "setup/placement.h"
 #include "setup/resolve.h"
 #include "setup/same_inputs.h"
@@ -145,15 +146,18 @@ static zero_status check_split(const zero_model *model, const zr_trial *trial, z
 static zero_status take_comm(making *m, const zr_trial *trial, bool *attached, zero_error *error)
 {
     const zero_options *options = m->options;
-    int tensor = tensor_ranks(trial);
+    int tensor = tensor_ranks(trial), holders = 0;
     zero_status status = zr_comm_attach(options->comm, ZR_MAX(options->threads, 1), error);
     *attached = status == ZERO_OK;
     if (tensor > 1) {
         if (status == ZERO_OK)
             status = check_split(options->model, trial, error);
+        if (status == ZERO_OK)
+            status = zr_model_holders(options->model, tensor, &holders, error);
         ZERO_TRY(zr_comm_agree(options->comm, status, error));
     }
-    return status == ZERO_OK ? zr_grid_create(options->comm, tensor, &m->grid, error) : status;
+    return status == ZERO_OK ? zr_grid_create(options->comm, tensor, holders, &m->grid, error)
+                             : status;
 }
 
 zero_status zr_engine_make(const zero_options *options, zr_config *config, const zr_trial *trial,

@@ -43,7 +43,7 @@ void zr_machine_divide(const zr_grid *grid, zr_machine *machine)
     machine->tensor_rank = grid->mesh.place[ZERO_AXIS_tensor];
     machine->mapped = data->versions != NULL;
     machine->machine_ranks = data->machine_ranks;
-    machine->staging_bytes = zr_comm_staging_bytes(data);
+    machine->staging_bytes = zr_grid_staging_bytes(grid);
 }
 
 void zr_machine_limit(zr_machine *machine, const zr_offload_config *budgets, int local_ranks)

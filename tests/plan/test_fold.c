@@ -34,13 +34,13 @@ static void test_volume(void **state)
             int k = run < 3 ? run + 1 : run == 3 ? 1 : stage == 0 ? 1 : 4;
             zr_plan *plan = fixture_plan_in(&f, dtype, stage, 4, k, false);
             step_volume volume = volume_of_step(stage, k);
-            const zr_traffic_plan *s = plan->traffic;
+            const zr_pass_traffic *s = plan->traffic;
             double gathered = 0;
             double reduced =
-                (double)k * (double)s[ZR_PASS_MICRO_BATCH].bytes[ZERO_COMM_reduce_scatter];
-            gathered += (double)k * (double)s[ZR_PASS_MICRO_BATCH].bytes[ZERO_COMM_all_gather];
-            gathered += (double)s[ZR_PASS_BOUNDARY].bytes[ZERO_COMM_all_gather];
-            gathered += (double)s[ZR_PASS_PUBLISH].bytes[ZERO_COMM_all_gather];
+                (double)k * (double)s[ZR_PASS_MICRO_BATCH].data.bytes[ZERO_COMM_reduce_scatter];
+            gathered += (double)k * (double)s[ZR_PASS_MICRO_BATCH].data.bytes[ZERO_COMM_all_gather];
+            gathered += (double)s[ZR_PASS_BOUNDARY].data.bytes[ZERO_COMM_all_gather];
+            gathered += (double)s[ZR_PASS_PUBLISH].data.bytes[ZERO_COMM_all_gather];
             double size = dtype == ZERO_F32 ? 4 : 2, unit = size * (double)plan->elems * 3 / 4;
             assert_true(reduced == volume.reduce_scatter * unit);
             double head = size * 3 / 4 * (double)plan->pieces[plan->piece_count - 1].padded;
@@ -54,7 +54,7 @@ static void test_mapped_moves_nothing(void **state)
     fixture f;
     fixture_build(&f, 3, 1000, 100);
     zr_plan *plan = fixture_plan(&f, 3, 4, 1, true);
-    const zr_traffic_plan *micro = &plan->traffic[ZR_PASS_MICRO_BATCH];
+    const zr_traffic_plan *micro = &plan->traffic[ZR_PASS_MICRO_BATCH].data;
     assert_true(micro->calls[ZERO_COMM_all_gather] > 0);
     assert_int_equal(micro->bytes[ZERO_COMM_all_gather], 0);
     zr_plan_destroy(plan);
@@ -103,7 +103,7 @@ static void messages_are_folded_in_order(void **state)
     fixture f;
     zr_instruction at[WRITTEN];
     zr_plan *plan = on_nvme(&f), other = folded(plan, at);
-    const zr_traffic_plan *traffic = &other.traffic[ZR_PASS_MICRO_BATCH];
+    const zr_traffic_plan *traffic = &other.traffic[ZR_PASS_MICRO_BATCH].data;
     uint64_t hash = ZR_MESSAGE_SEED;
     hash = zr_message_fold(hash, ZERO_COMM_all_gather, 0, plan->pieces[0].shard);
     hash = zr_message_fold(hash, ZERO_COMM_all_gather, 0, plan->pieces[0].shard);
@@ -117,8 +117,8 @@ static void messages_are_folded_in_order(void **state)
     for (int s = 0; s < ZR_PASS_COUNT; s++) {
         if (s == ZR_PASS_MICRO_BATCH)
             continue;
-        assert_int_equal(other.traffic[s].messages, 0);
-        assert_true(other.traffic[s].hash == ZR_MESSAGE_SEED);
+        assert_int_equal(other.traffic[s].data.messages, 0);
+        assert_true(other.traffic[s].data.hash == ZR_MESSAGE_SEED);
     }
     zr_plan_destroy(plan);
 }

@@ -160,9 +160,9 @@ static void test_machines_share_what_they_gather(void **state)
     zr_plan *alone = fixture_plan(&f, 3, 8, 1, false);
     zr_plan *shared = fixture_plan_on_machines(&f, 8, 4, false),
             *kept = fixture_plan_on_machines(&f, 8, 4, true);
-    const zr_traffic_plan *a = &alone->traffic[ZR_PASS_MICRO_BATCH],
-                          *s = &shared->traffic[ZR_PASS_MICRO_BATCH],
-                          *k = &kept->traffic[ZR_PASS_MICRO_BATCH];
+    const zr_traffic_plan *a = &alone->traffic[ZR_PASS_MICRO_BATCH].data,
+                          *s = &shared->traffic[ZR_PASS_MICRO_BATCH].data,
+                          *k = &kept->traffic[ZR_PASS_MICRO_BATCH].data;
     assert_true(a->hash == s->hash && a->hash == k->hash && a->messages == k->messages);
     assert_int_equal(a->bytes[ZERO_COMM_all_gather], 7 * s->bytes[ZERO_COMM_all_gather]);
     assert_int_equal(k->bytes[ZERO_COMM_all_gather], kept->full_bytes / 8);

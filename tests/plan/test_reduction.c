@@ -78,8 +78,8 @@ static void test_accumulators(void **state)
     assert_int_equal(one->whole_bytes, 0);
     assert_int_equal(many->whole_bytes, 2 * many->grad_bytes);
     assert_int_equal(many->accumulator_bytes[ZERO_TIER_device] * 2, many->whole_bytes);
-    assert_int_equal(one->traffic[ZR_PASS_BOUNDARY].bytes[ZERO_COMM_all_gather] * 2,
-                     many->traffic[ZR_PASS_BOUNDARY].bytes[ZERO_COMM_all_gather]);
+    assert_int_equal(one->traffic[ZR_PASS_BOUNDARY].data.bytes[ZERO_COMM_all_gather] * 2,
+                     many->traffic[ZR_PASS_BOUNDARY].data.bytes[ZERO_COMM_all_gather]);
     zr_plan_destroy(one);
     zr_plan_destroy(many);
 }

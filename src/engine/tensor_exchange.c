@@ -1,0 +1,130 @@
+// Exchanges are waited for at once, because a unit needs their results before it goes on. Operands
+// lie in a window on the communicator of the tensor ranks. Those that share a piece, if they are
+// only some, have a communicator and a window of their own, through which operands are copied.
+#include "engine/tensor_exchange.h"
+
+#include "engine/engine_state.h"
+#include "plan/exchanges.h"
+
+#include <stddef.h>
+#include <string.h>
+
+typedef struct operand { // shares of each rank of a window, one after another
+    zero_exchange_kind kind;
+    int64_t offset, elements; // bytes, elements of a share
+    zero_dtype dtype;
+} operand;
+
+static zero_status move_shares(zr_window *window, const operand *o, zero_error *error)
+{
+    zr_handle handle;
+    zero_comm_op op = zr_exchange_op(o->kind);
+    int64_t share = o->elements * (int64_t)zero_dtype_bytes(o->dtype);
+    // The sum replaces this rank's own contribution to its share, which only this rank reads.
+    const zr_sum_target own = {.data = window->mine + o->offset + window->comm->rank * share,
+                               .dtype = o->dtype,
+                               .stride = o->elements};
+    ZERO_TRY(zr_comm_start(window, op, o->kind, o->offset, o->elements, o->dtype,
+                           op == ZERO_COMM_reduce_scatter ? &own : NULL, &handle, error));
+    ZERO_TRY(zr_comm_wait(&handle, error));
+    return zr_comm_quiesce(window, o->kind, error);
+}
+
+static zero_status exchange(zr_window *window, const operand *o, zero_error *error)
+{
+    return o->kind == ZERO_EXCHANGE_SUM
+               ? zr_comm_all_reduce(window, o->kind, o->offset, o->elements, error)
+               : move_shares(window, o, error);
+}
+
+static zero_status exchange_shared(zr_tensor_exchange *t, const operand *o, int64_t bytes,
+                                   zero_error *error)
+{
+    operand there = *o;
+    char *here = t->window.mine + o->offset;
+    there.offset = 0;
+    memcpy(t->shared.mine, here, (size_t)bytes);
+    ZERO_TRY(exchange(&t->shared, &there, error));
+    memcpy(here, t->shared.mine, (size_t)bytes);
+    return ZERO_OK;
+}
+
+static zero_status check_operand(const zr_tensor_exchange *t, const zero_context *context,
+                                 const operand *o, int ranks, int64_t bytes)
+{
+    bool among = ranks == t->units.size || (t->shared.comm && ranks == t->shared.comm->size);
+    if (!among)
+        return zr_fail(context->error, ZERO_ERR_INTERNAL,
+                       "unit \"%s\": an exchange among %d of %d tensor ranks was not planned",
+                       context->unit->name, ranks, t->units.size);
+    int64_t room = ranks == t->units.size ? t->units.bytes : t->shared.bytes;
+    if (o->offset < 0 || o->elements < 0 || bytes > room || o->offset > t->units.bytes - bytes)
+        return zr_fail(context->error, ZERO_ERR_INTERNAL,
+                       "unit \"%s\": an exchange of %lld bytes at %lld does not lie in the %lld "
+                       "bytes that were planned",
+                       context->unit->name, (long long)bytes, (long long)o->offset,
+                       (long long)t->units.bytes);
+    return ZERO_OK;
+}
+
+static zero_status run(const struct zr_exchanger *self, const zero_context *context,
+                       zero_exchange_kind kind, int holders, int64_t offset, int64_t elements,
+                       zero_dtype dtype)
+{
+    zr_tensor_exchange *t =
+        (zr_tensor_exchange *)((char *)self - offsetof(zr_tensor_exchange, units));
+    const zero_engine *engine =
+        (const zero_engine *)((const char *)t - offsetof(zero_engine, exchange));
+    const operand o = {kind, offset, elements, dtype};
+    int ranks = holders ? holders : self->size;
+    if (ranks == 1)
+        return ZERO_OK;
+    int64_t bytes = ranks * elements * (int64_t)zero_dtype_bytes(dtype);
+    ZERO_TRY(check_operand(t, context, &o, ranks, bytes));
+    int64_t begin = zr_recorder_begin(engine->recorder);
+    ZERO_TRY(ranks == self->size ? exchange(&t->window, &o, context->error)
+                                 : exchange_shared(t, &o, bytes, context->error));
+    zr_recorder_add(engine->recorder, ZR_ACTIVITY_exchange, begin,
+                    zr_exchange_fetched(kind, ranks, elements, dtype), 0, -1);
+    return ZERO_OK;
+}
+
+static zero_status open_window(zero_engine *engine, zero_comm *comm, int64_t bytes, zr_window *out,
+                               zero_error *error)
+{
+    static const char *const slots[ZR_EXCHANGE_SLOTS] = {
+        [ZERO_EXCHANGE_SUM] = "sums of slices",
+        [ZERO_EXCHANGE_SCATTER] = "shares of sums of slices",
+        [ZERO_EXCHANGE_GATHER] = "shares of slices",
+    };
+    ZERO_TRY(
+        zr_window_create(comm, ZR_WINDOW_SYMMETRIC, bytes, ZR_EXCHANGE_SLOTS, slots, out, error));
+    zr_ledger_hold(&engine->ledger, ZERO_TIER_device, ZERO_MEM_communication, bytes);
+    return ZERO_OK;
+}
+
+zero_status zr_tensor_exchange_create(zero_engine *engine, zero_error *error)
+{
+    const zr_grid *grid = &engine->grid;
+    const zr_plan *plan = engine->plan;
+    zr_tensor_exchange *t = &engine->exchange;
+    if (!grid->tensor || !plan->model->whole)
+        return ZERO_OK;
+    ZERO_TRY(open_window(engine, grid->tensor, plan->exchange_bytes, &t->window, error));
+    if (grid->holders)
+        ZERO_TRY(
+            open_window(engine, grid->holders, plan->shared_exchange_bytes, &t->shared, error));
+    t->units = (struct zr_exchanger){.rank = grid->tensor->rank,
+                                     .size = grid->tensor->size,
+                                     .window = t->window.mine,
+                                     .bytes = plan->exchange_bytes,
+                                     .run = run};
+    engine->context.exchanger = &t->units;
+    return ZERO_OK;
+}
+
+void zr_tensor_exchange_destroy(zero_engine *engine)
+{
+    zr_window_destroy(&engine->exchange.shared);
+    zr_window_destroy(&engine->exchange.window);
+}

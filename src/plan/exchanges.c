@@ -1,0 +1,129 @@
+#include "plan/exchanges.h"
+
+#include "base/message.h"
+#include "plan/plan_parts.h"
+
+zero_comm_op zr_exchange_op(zero_exchange_kind kind)
+{
+    switch (kind) {
+    case ZERO_EXCHANGE_SUM: return ZERO_COMM_all_reduce;
+    case ZERO_EXCHANGE_SCATTER: return ZERO_COMM_reduce_scatter;
+    default: return ZERO_COMM_all_gather;
+    }
+}
+
+int64_t zr_exchange_fetched(zero_exchange_kind kind, int ranks, int64_t elements, zero_dtype dtype)
+{
+    int64_t others = (ranks - 1) * elements * (int64_t)zero_dtype_bytes(dtype);
+    return kind == ZERO_EXCHANGE_SUM ? 2 * others : others;
+}
+
+zero_status zr_model_holders(const zero_model *model, int tensor_ranks, int *out, zero_error *error)
+{
+    *out = 0;
+    for (int u = 0; u < model->unit_count; u++)
+        for (int p = 0; p < model->units[u].piece_count; p++) {
+            int holders = model->units[u].pieces[p].holders;
+            if (holders <= 1 || holders >= tensor_ranks)
+                continue;
+            if (*out && *out != holders)
+                return zr_fail(error, ZERO_ERR_USAGE,
+                               "model %s: %d tensor ranks share piece %d of unit \"%s\", and %d "
+                               "share another one; the number has to be the same",
+                               model->name, holders, p, model->units[u].name, *out);
+            *out = holders;
+        }
+    return ZERO_OK;
+}
+
+static int ranks_of(const zr_plan *plan, const zero_exchange *exchange)
+{
+    return exchange->holders ? exchange->holders : plan->tensor_ranks;
+}
+
+static void add_exchange(const zero_exchange *exchange, int ranks, zr_traffic_plan *to)
+{
+    zero_comm_op op = zr_exchange_op(exchange->kind);
+    for (int i = 0; i < exchange->calls; i++) {
+        to->hash = zr_message_fold(to->hash, op, exchange->kind, exchange->elements);
+        to->messages++;
+        to->calls[op]++;
+        to->bytes[op] +=
+            zr_exchange_fetched(exchange->kind, ranks, exchange->elements, exchange->dtype);
+    }
+}
+
+void zr_exchanges_fold(const zr_plan *plan, const zero_unit_sizes *sizes, bool backward,
+                       zr_pass_traffic *to)
+{
+    for (int i = 0; i < sizes->exchange_count; i++) {
+        const zero_exchange *exchange = &sizes->exchanges[i];
+        int ranks = ranks_of(plan, exchange);
+        if (!exchange->backward == !backward && ranks > 1)
+            add_exchange(exchange, ranks, ranks == plan->tensor_ranks ? &to->tensor : &to->holders);
+    }
+}
+
+int64_t zr_exchanged_bytes(const zr_plan *plan)
+{
+    const zr_pass_traffic *pass = &plan->traffic[ZR_PASS_MICRO_BATCH];
+    int64_t bytes = 0;
+    for (int op = 0; op < ZERO_COMM_OP_COUNT; op++)
+        bytes += pass->tensor.bytes[op] + pass->holders.bytes[op];
+    return bytes * plan->settings.accumulation;
+}
+
+static zero_status refuse(const zero_unit *unit, int i, const char *why, zero_error *error)
+{
+    return zr_fail(error, ZERO_ERR_USAGE, "planning unit \"%s\": its exchange %d: %s", unit->name,
+                   i, why);
+}
+
+static bool can_be_exchanged(const zero_exchange *exchange)
+{
+    bool known = exchange->kind >= ZERO_EXCHANGE_SUM && exchange->kind <= ZERO_EXCHANGE_GATHER;
+    bool half = exchange->dtype == ZERO_BF16 || exchange->dtype == ZERO_F16;
+    return known &&
+           (exchange->dtype == ZERO_F32 || (half && exchange->kind == ZERO_EXCHANGE_GATHER));
+}
+
+// Checks an exchange, and notes how much of the windows it needs.
+static zero_status check_exchange(zr_plan *plan, const zero_unit *unit,
+                                  const zero_unit_sizes *sizes, int i, zero_error *error)
+{
+    const zero_exchange *exchange = &sizes->exchanges[i];
+    int ranks = ranks_of(plan, exchange);
+    int64_t bytes = ranks * (int64_t)zero_dtype_bytes(exchange->dtype);
+    if (!can_be_exchanged(exchange))
+        return refuse(unit, i, "sums are of fp32, and fp32, bf16 or fp16 are gathered", error);
+    if (ranks != 1 && ranks != plan->tensor_ranks && ranks != plan->holders)
+        return refuse(unit, i, "no piece is held by so many tensor ranks", error);
+    if (exchange->elements < 0 || exchange->calls < 0 ||
+        __builtin_mul_overflow(bytes, exchange->elements, &bytes) ||
+        (uint64_t)bytes > sizes->exchange_bytes)
+        return refuse(unit, i, "its operand is larger than the exchange_bytes of its sizes", error);
+    if (ranks == plan->holders)
+        plan->shared_exchange_bytes =
+            ZR_MAX(plan->shared_exchange_bytes, ZR_ROUND_UP(bytes, ZR_ACTIVATION_ALIGN));
+    return ZERO_OK;
+}
+
+zero_status zr_plan_exchanges(zr_plan *plan, const zero_unit *unit, const zero_unit_sizes *sizes,
+                              zero_error *error)
+{
+    if (sizes->exchange_count < 0 || sizes->exchange_count > ZERO_MAX_EXCHANGES)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "planning unit \"%s\": %d exchanges with other tensor ranks (at most %d)",
+                       unit->name, sizes->exchange_count, ZERO_MAX_EXCHANGES);
+    if (plan->tensor_ranks == 1)
+        return ZERO_OK;
+    if (sizes->exchange_bytes > (size_t)ZR_MOST_BYTES)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "planning unit \"%s\": it exchanges more bytes than can be addressed",
+                       unit->name);
+    for (int i = 0; i < sizes->exchange_count; i++)
+        ZERO_TRY(check_exchange(plan, unit, sizes, i, error));
+    int64_t bytes = ZR_ROUND_UP((int64_t)sizes->exchange_bytes, ZR_ACTIVATION_ALIGN);
+    plan->exchange_bytes = ZR_MAX(plan->exchange_bytes, bytes);
+    return ZERO_OK;
+}

@@ -1,0 +1,26 @@
+// What units exchange with other tensor ranks inside of a call (zero_unit_sizes.exchanges): which
+// messages these are, so that the plan and the engine count the same.
+#ifndef ZR_PLAN_EXCHANGES_H
+#define ZR_PLAN_EXCHANGES_H
+
+#include "plan/full_plan.h"
+
+// The slots of a window of exchanges: one for each kind.
+enum { ZR_EXCHANGE_SLOTS = ZERO_EXCHANGE_GATHER + 1 };
+
+// Returns the operation as which an exchange is counted.
+zero_comm_op zr_exchange_op(zero_exchange_kind kind);
+// Returns the bytes that a rank fetches in one exchange among `ranks` ranks.
+int64_t zr_exchange_fetched(zero_exchange_kind kind, int ranks, int64_t elements, zero_dtype dtype);
+// Finds how many neighbouring tensor ranks, but neither one nor all of them, share a piece of the
+// model; 0: no piece is shared so. ZERO_ERR_USAGE: the number differs between pieces.
+zero_status zr_model_holders(const zero_model *model, int tensor_ranks, int *out,
+                             zero_error *error);
+// Adds the exchanges of one call of a unit: those of backward or forward_backward, or those of
+// forward. `sizes` may be for another shape than the plan's.
+void zr_exchanges_fold(const zr_plan *plan, const zero_unit_sizes *sizes, bool backward,
+                       zr_pass_traffic *to);
+// Returns what a rank fetches from other tensor ranks in a step.
+int64_t zr_exchanged_bytes(const zr_plan *plan);
+
+#endif
