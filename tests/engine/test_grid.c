@@ -1,14 +1,18 @@
 // Ranks on a grid: what a job computes does not depend on ranks that hold the same once more, and
 // every use of a communicator takes the group that it means.
 #include "harness.h"
+#include "split_mlp.h"
 
 #include "engine/engine_inner.h"
 #include "engine/rank_grid.h"
 #include "setup/initialize.h"
 
+#include <math.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <zero/grid.h>
 #include <cmocka.h>
@@ -115,6 +119,231 @@ static void ranks_know_their_places(void **state)
     expect_place(NULL, ZERO_AXIS_tensor, 0, 0);
 }
 
+enum { MOST_ELEMS = 64 * SPLIT_WIDTH + SPLIT_WIDTH * SPLIT_WIDTH, MOST_RANKS = 8, SPLIT_STEPS = 3 };
+
+typedef struct split_result {
+    double loss[SPLIT_STEPS], norm[SPLIT_STEPS], evaluated;
+    float gradients[SPLIT_TENSORS][MOST_ELEMS], parameters[SPLIT_TENSORS][MOST_ELEMS];
+} split_result;
+
+typedef struct split_job { // the model on data * tensor ranks
+    const split_mlp *whole;
+    int data, tensor, stage;
+    const char *optimizer;
+    zero_comm *comm;
+    split_result *out; // of every rank
+} split_job;
+
+static void must(zero_status status, const zero_error *error)
+{
+    if (status == ZERO_OK)
+        return;
+    fprintf(stderr, "%s\n", error->message);
+    abort();
+}
+
+// Data ranks see samples of their own; all 4 micro-batches of a step are the same at any number.
+static void fill_batch(int64_t step, int64_t number, float *x, float *target)
+{
+    for (int i = 0; i < SPLIT_BATCH * SPLIT_WIDTH; i++) {
+        x[i] = (float)((i * 7919 + step * 131 + number * 17) % 1000) / 1000 - 0.5f;
+        target[i] = (float)((i * 6101 + step * 37 + number * 29) % 1000) / 1000;
+    }
+}
+
+static void split_step(const split_job *job, zero_engine *engine, int step)
+{
+    float x[SPLIT_BATCH * SPLIT_WIDTH], target[SPLIT_BATCH * SPLIT_WIDTH];
+    const zero_tensors batch = {2,
+                                {{x, ZERO_F32, 2, {SPLIT_BATCH, SPLIT_WIDTH}},
+                                 {target, ZERO_F32, 2, {SPLIT_BATCH, SPLIT_WIDTH}}}};
+    zero_step_info info;
+    zero_error error;
+    double loss;
+    for (int k = 0; k < zero_accumulation(engine); k++) {
+        int64_t number;
+        zero_position(engine, NULL, &number);
+        fill_batch(step, number, x, target);
+        must(zero_forward(engine, &batch, &loss, &error), &error);
+        must(zero_backward(engine, &error), &error);
+        must(zero_step(engine, &info, &error), &error);
+    }
+    assert_int_equal(info.samples, 4 * SPLIT_BATCH);
+    job->out->loss[step] = info.loss;
+    job->out->norm[step] = info.grad_norm;
+}
+
+// With a batch that is smaller than the engine's, so that less is exchanged than planned.
+static void split_evaluate(const split_job *job, zero_engine *engine)
+{
+    float x[SPLIT_BATCH * SPLIT_WIDTH], target[SPLIT_BATCH * SPLIT_WIDTH];
+    const zero_tensors batch = {
+        2, {{x, ZERO_F32, 2, {1, SPLIT_WIDTH}}, {target, ZERO_F32, 2, {1, SPLIT_WIDTH}}}};
+    zero_error error;
+    fill_batch(99, 0, x, target);
+    must(zero_evaluate(engine, &batch, &job->out->evaluated, &error), &error);
+}
+
+static void split_read(const split_job *job, zero_engine *engine)
+{
+    zero_error error;
+    for (int t = 0; t < SPLIT_TENSORS; t++) {
+        int64_t count = split_elements(job->whole, t);
+        must(zero_read_gradient(engine, split_names[t], job->out->gradients[t], count, &error),
+             &error);
+        must(zero_read_parameter(engine, split_names[t], job->out->parameters[t], count, &error),
+             &error);
+    }
+}
+
+static void expect_bytes(const split_job *job, const zero_engine *engine)
+{
+    int64_t share = (SPLIT_BATCH * SPLIT_WIDTH + job->tensor - 1) / job->tensor;
+    int64_t others = job->tensor - 1, calls = SPLIT_STEPS * 4 / job->data * 2;
+    zero_traffic exchanged;
+    zr_engine_traffic(engine, ZERO_AXIS_tensor, &exchanged);
+    assert_int_equal(exchanged.calls[ZERO_COMM_all_reduce], others ? calls : 0);
+    assert_int_equal(exchanged.bytes[ZERO_COMM_all_reduce], calls * 2 * others * share * 4);
+}
+
+static zero_status split_open(const split_job *job, const zero_model *model, zero_engine **engine,
+                              zero_error *error)
+{
+    char config[256];
+    snprintf(config, sizeof config,
+             "{\"gradient_accumulation_steps\": %d, \"gradient_clipping\": 0.5, "
+             "\"zero_optimization\": {\"stage\": %d}, "
+             "\"optimizer\": {\"type\": \"%s\", \"params\": {\"lr\": 0.01}}}",
+             4 / job->data, job->stage, job->optimizer);
+    const zero_options options = {.struct_size = sizeof options,
+                                  .model = model,
+                                  .comm = job->comm,
+                                  .config_text = config,
+                                  .shape = {.batch = SPLIT_BATCH, .seq = 1},
+                                  .backend = "ref"};
+    return zr_initialize(&options, &(zr_trial){.tensor = job->tensor}, engine, error);
+}
+
+static void *split_rank(void *argument)
+{
+    const split_job *job = argument;
+    split_mlp part;
+    zero_engine *engine;
+    zero_error error;
+    split_part(&part, job->whole, job->comm->rank % job->tensor, job->tensor);
+    must(split_open(job, &part.model, &engine, &error), &error);
+    for (int step = 0; step < SPLIT_STEPS; step++)
+        split_step(job, engine, step);
+    expect_bytes(job, engine);
+    split_read(job, engine);
+    split_evaluate(job, engine);
+    must(zero_comm_barrier(job->comm, &error), &error);
+    zero_destroy(engine);
+    return NULL;
+}
+
+// Runs the model, and checks that every rank has the same results.
+static void split_run(split_job what, split_result *out)
+{
+    static split_result results[MOST_RANKS];
+    int world = what.data * what.tensor;
+    zero_comm *comms[MOST_RANKS];
+    split_job jobs[MOST_RANKS];
+    pthread_t threads[MOST_RANKS];
+    zero_error error;
+    memset(results, 0, sizeof results);
+    must(zero_comm_threads(world, NULL, comms, &error), &error);
+    for (int r = 0; r < world; r++) {
+        jobs[r] = what;
+        jobs[r].comm = comms[r];
+        jobs[r].out = &results[r];
+        assert_int_equal(pthread_create(&threads[r], NULL, split_rank, &jobs[r]), 0);
+    }
+    for (int r = 0; r < world; r++)
+        pthread_join(threads[r], NULL);
+    for (int r = 0; r < world; r++) {
+        zero_comm_destroy(comms[r]);
+        // of the data ranks, each evaluates for itself; all have the same batch here
+        assert_memory_equal(&results[r], &results[0], sizeof results[0]);
+    }
+    *out = results[0];
+}
+
+static void expect_close(double a, double b)
+{
+    if (fabs(a - b) > 2e-5 * (1 + fabs(b)))
+        fail_msg("%.9g is not about %.9g", a, b);
+}
+
+static void results_are_close(const split_mlp *whole, const split_result *a, const split_result *b)
+{
+    for (int step = 0; step < SPLIT_STEPS; step++) {
+        expect_close(a->loss[step], b->loss[step]);
+        expect_close(a->norm[step], b->norm[step]);
+    }
+    expect_close(a->evaluated, b->evaluated);
+    for (int t = 0; t < SPLIT_TENSORS; t++)
+        for (int64_t i = 0; i < split_elements(whole, t); i++) {
+            expect_close(a->gradients[t][i], b->gradients[t][i]);
+            expect_close(a->parameters[t][i], b->parameters[t][i]);
+        }
+}
+
+// At every number of tensor ranks the split model is the whole one, and at each of them every stage
+// gives the same bits. Of 3 inner elements, the last of 4 ranks has none.
+static void check_split(int64_t inner, const char *optimizer)
+{
+    static split_result unsplit, first, other;
+    static const int tensors[] = {1, 2, 4};
+    split_mlp whole;
+    split_whole(&whole, inner);
+    split_run((split_job){&whole, 1, 1, 0, optimizer}, &unsplit);
+    assert_true(unsplit.loss[0] > unsplit.loss[SPLIT_STEPS - 1] && unsplit.norm[0] > 0);
+    for (int i = 0; i < 3; i++)
+        for (int data = 1; data <= 2; data++) {
+            split_run((split_job){&whole, data, tensors[i], 0, optimizer}, &first);
+            results_are_close(&whole, &first, &unsplit);
+            for (int stage = 1; stage <= 3; stage++) {
+                split_run((split_job){&whole, data, tensors[i], stage, optimizer}, &other);
+                assert_memory_equal(&first, &other, sizeof first);
+            }
+        }
+}
+
+static void a_split_model_is_the_whole_one(void **state) { check_split(64, "AdamW"); }
+
+static void parts_may_be_empty(void **state) { check_split(3, "LAMB"); }
+
+static void *refuse_rank(void *argument)
+{
+    const split_job *job = argument;
+    zero_engine *engine = NULL;
+    zero_error error;
+    assert_int_equal(split_open(job, &job->whole->model, &engine, &error), ZERO_ERR_UNSUPPORTED);
+    assert_non_null(strstr(error.message, "model \"split\" has no split: 2 tensor ranks"));
+    assert_null(engine);
+    return NULL;
+}
+
+static void a_model_without_a_split_is_refused(void **state)
+{
+    zero_comm *comms[2];
+    pthread_t threads[2];
+    split_mlp whole;
+    zero_error error;
+    split_whole(&whole, 64);
+    split_job jobs[2] = {{&whole, 1, 2, 0, "AdamW"}, {&whole, 1, 2, 0, "AdamW"}};
+    must(zero_comm_threads(2, NULL, comms, &error), &error);
+    for (int r = 0; r < 2; r++) {
+        jobs[r].comm = comms[r];
+        assert_int_equal(pthread_create(&threads[r], NULL, refuse_rank, &jobs[r]), 0);
+    }
+    for (int r = 0; r < 2; r++)
+        pthread_join(threads[r], NULL);
+    for (int r = 0; r < 2; r++)
+        zero_comm_destroy(comms[r]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -122,6 +351,9 @@ int main(void)
         cmocka_unit_test(numbers_over_all_ranks_count_once),
         cmocka_unit_test(tiers_are_the_same_twice),
         cmocka_unit_test(ranks_know_their_places),
+        cmocka_unit_test(a_split_model_is_the_whole_one),
+        cmocka_unit_test(parts_may_be_empty),
+        cmocka_unit_test(a_model_without_a_split_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
