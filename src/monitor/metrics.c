@@ -63,10 +63,10 @@ static void append_double(zr_buffer *line, const char *key, double value)
     zr_json_append_double(line, value);
 }
 
-static void append_traffic(zr_buffer *line, const zero_traffic *traffic)
+static void append_traffic(zr_buffer *line, const char *name, const zero_traffic *traffic)
 {
     const char *separator = "";
-    zr_buffer_printf(line, ",\"comm\":{");
+    zr_buffer_printf(line, "\"%s\":{", name);
     for (int op = 0; op < ZERO_COMM_OP_COUNT; op++) {
         if (!traffic->calls[op])
             continue;
@@ -77,6 +77,18 @@ static void append_traffic(zr_buffer *line, const zero_traffic *traffic)
         zr_buffer_printf(line, "}");
         separator = ",";
     }
+    zr_buffer_printf(line, "}");
+}
+
+// Writes the parts of the traffic that data ranks and tensor ranks have among themselves.
+static void append_groups(zr_buffer *line, const zr_metrics_step *step)
+{
+    if (!step->groups)
+        return;
+    zr_buffer_printf(line, ",\"groups\":{");
+    append_traffic(line, "data", &step->groups[ZERO_AXIS_data]);
+    zr_buffer_printf(line, ",");
+    append_traffic(line, "tensor", &step->groups[ZERO_AXIS_tensor]);
     zr_buffer_printf(line, "}");
 }
 
@@ -143,7 +155,9 @@ zero_status zr_metrics_step_write(zr_metrics *metrics, const zr_metrics_step *st
     zr_buffer_printf(line, ",\"tokens\":%lld", (long long)step->tokens);
     append_double(line, "ms", step->milliseconds);
     append_double(line, "tok_s", step->tokens_per_second);
-    append_traffic(line, &step->traffic);
+    zr_buffer_printf(line, ",");
+    append_traffic(line, "comm", &step->traffic);
+    append_groups(line, step);
     append_memory(line, &step->memory);
     append_io(line, &step->io);
     return write_line(metrics, error);

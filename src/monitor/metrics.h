@@ -7,6 +7,9 @@
 // If something is offloaded, there is also "tiers":{"device":1,"host":1,"nvme":1}, the bytes held,
 // and what the step moved: "io":{"host":{"down":1,"up":1},"nvme":{"read":1,"written":1}}.
 //
+// If the model is split over tensor ranks, there is also "groups":{"data":{...},"tensor":{...}}: the
+// parts of "comm" that the ranks of an axis exchange among themselves, with the same members.
+//
 // Floats have enough digits to give the same bits when read. Evaluations are objects of their own,
 // {"step":100,"val_loss":1.9}, without the key "loss". A run in fp16 has "loss_scale" on every
 // line; a step that was skipped has "skipped":true, and its grad_norm is null.
@@ -14,6 +17,7 @@
 #define ZR_MONITOR_METRICS_H
 
 #include "base/alloc.h"
+#include <zero/grid.h>
 #include <zero/memory.h>
 #include <zero/traffic.h>
 
@@ -25,6 +29,8 @@ typedef struct zr_metrics_step {
     double loss_scale;    // 0: the precision has none, and the line has no such key
     bool skipped;         // the line says so
     zero_traffic traffic; // of this step alone
+    // (ZERO_AXIS_COUNT) of this step, by axis; NULL: the line has no such key.
+    const zero_traffic *groups;
     zero_memory memory;
     zero_io io; // of this step alone
 } zr_metrics_step;

@@ -212,6 +212,6 @@ zero_status zr_plan_check_memory(const zr_plan *plan, const zr_machine *machine,
     suggest(plan, machine, advice, sizeof advice);
     return zr_fail(
         error, ZERO_ERR_LIMIT, "planning %s, stage %d, %d rank%s, micro-batch %lld x %lld: %s; %s",
-        plan->model->name, plan->settings.stage, plan->ranks, plan->ranks == 1 ? "" : "s",
+        plan->model->name, plan->settings.stage, plan->world, plan->world == 1 ? "" : "s",
         (long long)plan->shape.batch, (long long)plan->shape.seq, excess, advice);
 }

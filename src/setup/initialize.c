@@ -45,20 +45,18 @@ static zero_status check_options(const zero_options *options, zero_error *error)
     return zr_model_check(options->model, error);
 }
 
-// Returns how many ranks hold slices of the same layers.
-static int tensor_ranks(const zr_trial *trial) { return trial ? ZR_MAX(trial->tensor, 1) : 1; }
-
 static zr_resolution resolution_of(const zero_options *options, const zr_trial *trial)
 {
     const zero_model *model = options->model;
     const int64_t parameters = zr_model_parameters(model->whole ? model->whole : model);
-    const int data_ranks = ZR_MAX(options->comm->size / tensor_ranks(trial), 1);
     zr_resolution how = {
         .name = options->config_path ? options->config_path : "config_text",
-        .facts = zr_resolve_facts(data_ranks, parameters, options->total_steps),
+        .facts = zr_resolve_facts(options->comm->size, parameters, options->total_steps),
         .logger = options->comm->rank == 0 ? &options->logger : NULL,
     };
     how.facts.micro_batch = options->shape.batch;
+    how.facts.tensor = trial ? trial->tensor : 0;
+    how.slices = how.facts.tensor > 1;
     return how;
 }
 
@@ -129,10 +127,10 @@ static zero_status prepare(making *m, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status check_split(const zero_model *model, const zr_trial *trial, zero_error *error)
+static zero_status check_split(const zero_model *model, int tensor, const zr_trial *trial,
+                               zero_error *error)
 {
-    int tensor = tensor_ranks(trial);
-    if (tensor == 1 || model->whole || trial->unsplit)
+    if (tensor == 1 || model->whole || (trial && trial->unsplit))
         return ZERO_OK;
     return zr_fail(error, ZERO_ERR_UNSUPPORTED,
                    "model \"%s\" has no split: %d tensor ranks cannot hold slices of its layers; "
@@ -146,12 +144,12 @@ static zero_status check_split(const zero_model *model, const zr_trial *trial, z
 static zero_status take_comm(making *m, const zr_trial *trial, bool *attached, zero_error *error)
 {
     const zero_options *options = m->options;
-    int tensor = tensor_ranks(trial), holders = 0;
+    int tensor = m->config->tensor, holders = 0;
     zero_status status = zr_comm_attach(options->comm, ZR_MAX(options->threads, 1), error);
     *attached = status == ZERO_OK;
     if (tensor > 1) {
         if (status == ZERO_OK)
-            status = check_split(options->model, trial, error);
+            status = check_split(options->model, tensor, trial, error);
         if (status == ZERO_OK)
             status = zr_model_holders(options->model, tensor, &holders, error);
         ZERO_TRY(zr_comm_agree(options->comm, status, error));

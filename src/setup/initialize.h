@@ -7,7 +7,7 @@
 // What only tests ask for, besides a user's options.
 typedef struct zr_trial {
     const zr_io_faults *faults; // done to the system calls of I/O; NULL: nothing
-    int tensor;                 // tensor ranks; 0: 1
+    int tensor;                 // tensor ranks, which users are refused; 0: 1
     // A model without a split is held whole by all tensor ranks: each computes all of it, and the
     // first one counts.
     bool unsplit;

@@ -325,6 +325,7 @@ static zr_placement_question question_of(const zero_options *options,
         machine->memory_limit =
             imagined->memory > 0 ? imagined->memory : machine->memory_limit / imagined->count;
     }
+    zr_machine_expect(machine, config->tensor, options->comm->rank % config->tensor);
     zr_machine_limit(machine, &config->offload, question.sharers);
     return question;
 }

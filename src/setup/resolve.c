@@ -79,7 +79,7 @@ zero_status zr_resolve_finish(const zr_resolution *how, zr_config *config, zero_
     if (!how->for_inference)
         ZERO_TRY(zr_config_defaults_apply(config, &how->facts, choices, error));
     ZERO_TRY(zr_config_resolve(config, &how->facts, how->logger, error));
-    return refuse_slices(config, error);
+    return how->slices ? ZERO_OK : refuse_slices(config, error);
 }
 
 zero_status zr_resolve(zr_resolution *how, zr_config **out, zero_error *error)

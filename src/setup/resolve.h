@@ -24,6 +24,7 @@ struct zr_resolution {
     int flag_count;
     bool strict;        // refuses a flag that contradicts the text
     bool for_inference; // forgets, and does not choose, what only training reads
+    bool slices;        // lets a model be cut into slices, which is refused otherwise: for tests
     bool quiet;         // does not print the program's own choices, only what "auto" means
     zr_config_facts facts;
     const zero_logger *logger; // NULL: nothing is printed

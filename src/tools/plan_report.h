@@ -10,7 +10,9 @@
 
 typedef struct zr_plan_row {
     int stage, ranks;
-    int64_t micro_batch;            // for which `bytes` hold; 0: the formula does not depend on it
+    int tensor;          // of the ranks, those that hold slices of the same layers; 0, 1: none do
+    int64_t exchanged;   // bytes that a rank fetches from other tensor ranks in a step
+    int64_t micro_batch; // for which `bytes` hold; 0: the formula does not depend on it
     int64_t bytes[ZERO_MEM_COUNT];  // of one rank, on device and host together
     int64_t tiers[ZERO_TIER_COUNT]; // the same bytes by tier, and those on NVMe
     // Largest micro-batch that fits into the memory given; 0: none does, -1: no memory was given.
@@ -19,7 +21,8 @@ typedef struct zr_plan_row {
 
 int64_t zr_plan_row_total(const zr_plan_row *row); // Returns the bytes of memory: device and host.
 
-// Writes a heading with the categories that any row uses, then one line for each row.
+// Writes a heading with the categories that any row uses, then one line for each row, and one of
+// what tensor ranks exchange.
 void zr_plan_table(const zr_plan_row *rows, int count, zr_buffer *out);
 // Writes the same rows as a JSON object. `model` and `policy` name what they are for. `settings`
 // are the configuration's, with all fields, but a row has a stage of its own; NULL: there are none.

@@ -1,6 +1,7 @@
 // The rows of `zero plan`: the plans of several stages and ranks, and which of them fits.
 #include "tools/planner.h"
 
+#include "plan/exchanges.h"
 #include "setup/machine_facts.h"
 
 #include <assert.h>
@@ -15,6 +16,7 @@ zero_status zr_planner_make(const zr_planner *p, int stage, int ranks, int64_t b
     zero_shape shape = {.batch = batch, .seq = p->seq, .threads = machine.threads};
     settings.stage = stage;
     machine.ranks = ranks;
+    zr_machine_expect(&machine, p->config->tensor, 0);
     machine.mapped = ranks <= ZERO_MAX_RANKS; // more ranks cannot be on one machine
     machine.machine_ranks = (int)settings.kept_by;
     return zr_plan_create(p->model, &shape, &settings, &machine, out, error);
@@ -25,7 +27,12 @@ static zero_status plan_row(const zr_planner *p, int stage, int ranks, int64_t b
 {
     zr_plan *plan = NULL;
     ZERO_TRY(zr_planner_make(p, stage, ranks, batch, &plan, error));
-    *row = (zr_plan_row){.stage = stage, .ranks = ranks, .micro_batch = batch, .largest = -1};
+    *row = (zr_plan_row){.stage = stage,
+                         .ranks = ranks,
+                         .tensor = plan->tensor_ranks,
+                         .exchanged = zr_exchanged_bytes(plan),
+                         .micro_batch = batch,
+                         .largest = -1};
     for (int c = 0; c < ZERO_MEM_COUNT; c++)
         row->bytes[c] = plan->bytes[ZERO_TIER_device][c] + plan->bytes[ZERO_TIER_host][c];
     for (int t = 0; t < ZERO_TIER_COUNT; t++)

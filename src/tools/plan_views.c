@@ -32,7 +32,7 @@ static void write_title(const zr_plan *plan, const char *model, char out[static 
     char plain[MODEL];
     zr_plain_text(model, plain, sizeof plain);
     snprintf(out, TITLE, "%s: stage %d, %d rank%s, micro-batches of %lld x %lld tokens, %s", plain,
-             plan->settings.stage, plan->ranks, plan->ranks == 1 ? "" : "s",
+             plan->settings.stage, plan->world, plan->world == 1 ? "" : "s",
              (long long)plan->shape.batch, (long long)plan->shape.seq,
              plan->settings.precision.name);
 }

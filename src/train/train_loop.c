@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "comm/agree.h"
 #include "engine/engine_inner.h"
+#include "engine/rank_grid.h"
 #include "infer/windows.h"
 #include "monitor/run_names.h"
 #include "train/training.h"
@@ -27,7 +28,7 @@ typedef struct loop {
     double previous_loss;
     // Decaying sums for the mean time of recent steps, in milliseconds.
     double smooth_ms, smooth_weight;
-    zero_traffic before;
+    zero_traffic before, groups_before[ZERO_AXIS_COUNT];
     zero_io io_before;
     bool left; // an evaluation stopped early, because the run is to end
 } loop;
@@ -110,6 +111,15 @@ static zero_traffic traffic_since(loop *l)
     return zero_traffic_between(&l->before, &now);
 }
 
+static void groups_since(loop *l, zero_traffic out[ZERO_AXIS_COUNT])
+{
+    for (zero_axis axis = 0; axis < ZERO_AXIS_COUNT; axis++) {
+        zero_traffic now;
+        zr_engine_traffic(l->train->run.engine, axis, &now);
+        out[axis] = zero_traffic_between(&l->groups_before[axis], &now);
+    }
+}
+
 // Reports a metrics line that could not be written; the run goes on without it. Rank 0 calls it.
 static void settle_line(zr_train *train, int64_t step, zero_status status, const zero_error *error)
 {
@@ -132,6 +142,9 @@ static void write_line(loop *l, const zero_step_info *info, int64_t tokens, doub
 {
     zero_error error = {0};
     zr_train *train = l->train;
+    bool split = zr_engine_config(train->run.engine)->tensor > 1;
+    zero_traffic groups[ZERO_AXIS_COUNT];
+    groups_since(l, groups);
     zr_metrics_step line = {
         .step = info->step,
         .tokens = tokens,
@@ -143,6 +156,7 @@ static void write_line(loop *l, const zero_step_info *info, int64_t tokens, doub
         .milliseconds = milliseconds,
         .tokens_per_second = (double)tokens * 1e3 / milliseconds,
         .traffic = traffic_since(l),
+        .groups = split ? groups : NULL,
         .io = io_since(l),
     };
     zero_memory_report(train->run.engine, &line.memory);
@@ -304,6 +318,8 @@ static zero_status time_step(loop *l, zero_step_info *info, double *milliseconds
     zr_train_run *run = &l->train->run;
     double begin = zr_clock_seconds();
     zero_traffic_report(run->engine, &l->before);
+    for (zero_axis axis = 0; axis < ZERO_AXIS_COUNT; axis++)
+        zr_engine_traffic(run->engine, axis, &l->groups_before[axis]);
     zero_io_report(run->engine, &l->io_before);
     ZERO_TRY(make_step(l, info, error));
     *milliseconds = (zr_clock_seconds() - begin) * 1e3;

@@ -70,6 +70,37 @@ static void test_step_line(void **state)
     zr_metrics_close(metrics);
 }
 
+static int64_t bytes_of(const json_t *traffic, const char *operation)
+{
+    return json_integer_value(json_object_get(json_object_get(traffic, operation), "bytes"));
+}
+
+// Where there are groups, a line has their parts of the traffic by axis, besides the sum.
+static void test_groups(void **state)
+{
+    zr_metrics *metrics;
+    zero_traffic groups[ZERO_AXIS_COUNT] = {0};
+    zr_metrics_step step = {.step = 1};
+    groups[ZERO_AXIS_data].calls[ZERO_COMM_reduce_scatter] = 2;
+    groups[ZERO_AXIS_data].bytes[ZERO_COMM_reduce_scatter] = 64;
+    groups[ZERO_AXIS_tensor].calls[ZERO_COMM_all_reduce] = 3;
+    groups[ZERO_AXIS_tensor].bytes[ZERO_COMM_all_reduce] = 96;
+    assert_int_equal(zr_metrics_open(path, 0, &metrics, NULL), ZERO_OK);
+    assert_int_equal(zr_metrics_step_write(metrics, &step, NULL), ZERO_OK);
+    step.groups = groups;
+    assert_int_equal(zr_metrics_step_write(metrics, &step, NULL), ZERO_OK);
+    zr_metrics_close(metrics);
+    json_t *alone = read_line(0), *split = read_line(1),
+           *by_axis = json_object_get(split, "groups");
+    assert_null(json_object_get(alone, "groups"));
+    assert_int_equal(json_object_size(by_axis), 2);
+    assert_int_equal(bytes_of(json_object_get(by_axis, "data"), "reduce_scatter"), 64);
+    assert_int_equal(bytes_of(json_object_get(by_axis, "tensor"), "all_reduce"), 96);
+    assert_int_equal(json_object_size(json_object_get(by_axis, "data")), 1);
+    json_decref(alone);
+    json_decref(split);
+}
+
 static void test_not_finite_is_null(void **state)
 {
     zr_metrics *metrics;
@@ -180,7 +211,8 @@ static int tear_down(void **state) { return unlink(path); }
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_step_line), cmocka_unit_test(test_not_finite_is_null),
-        cmocka_unit_test(test_errors), cmocka_unit_test(test_lines_are_read_one_by_one)};
+        cmocka_unit_test(test_step_line), cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_not_finite_is_null), cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_lines_are_read_one_by_one)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
