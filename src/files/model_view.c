@@ -85,8 +85,8 @@ static bool has(const zr_model_view *view, int piece)
 // Returns whether the view takes the piece. Of a piece that several ranks hold alike, one saves it.
 static bool takes(const zr_model_view *view, int piece)
 {
-    return has(view, piece) && (view->purpose == ZR_VIEW_LOADS ||
-                                zr_engine_plan(view->engine)->pieces[piece].counted);
+    return has(view, piece) &&
+           (view->purpose == ZR_VIEW_LOADS || zr_engine_plan(view->engine)->pieces[piece].counted);
 }
 
 // The view's parts are pieces.
