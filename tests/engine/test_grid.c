@@ -3,6 +3,7 @@
 #include "harness.h"
 #include "split_mlp.h"
 
+#include "base/file.h"
 #include "engine/engine_inner.h"
 #include "engine/rank_grid.h"
 #include "setup/initialize.h"
@@ -70,6 +71,29 @@ static void tiers_are_the_same_twice(void **state)
     c.optimizer = "LAMB";
     c.tiers = harness_tiers(ZERO_TIER_host, ZERO_TIER_host);
     twice_is_the_same(c);
+}
+
+// Ranks that hold the same save it once, and all of them load it: a training goes on between a job
+// and one twice as large.
+static void checkpoints_have_everything_once(void **state)
+{
+    static harness_result saved, rest;
+    char directory[64];
+    snprintf(directory, sizeof directory, "%s/zero-grid-XXXXXX", harness_scratch());
+    assert_non_null(mkdtemp(directory));
+    for (int twice = 0; twice < 2; twice++) {
+        harness_case c = {.stage = 2, .ranks = 2, .accumulation = 2, .batch = 2, .save = directory};
+        c.twice = twice;
+        c.save_at = 2;
+        harness_run(&c, &saved);
+        c.save = NULL;
+        c.load = directory;
+        c.twice = !twice;
+        harness_run(&c, &rest);
+        assert_true(rest.loss[3] == saved.loss[3] && rest.evaluated == saved.evaluated);
+        assert_memory_equal(rest.parameters, saved.parameters, sizeof rest.parameters);
+        assert_int_equal(zr_directory_remove(directory, NULL), ZERO_OK);
+    }
 }
 
 static void expect_place(const zero_engine *engine, zero_axis axis, int rank, int size)
@@ -350,6 +374,7 @@ int main(void)
         cmocka_unit_test(stages_are_the_same_twice),
         cmocka_unit_test(numbers_over_all_ranks_count_once),
         cmocka_unit_test(tiers_are_the_same_twice),
+        cmocka_unit_test(checkpoints_have_everything_once),
         cmocka_unit_test(ranks_know_their_places),
         cmocka_unit_test(a_split_model_is_the_whole_one),
         cmocka_unit_test(parts_may_be_empty),
