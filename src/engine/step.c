@@ -77,9 +77,10 @@ static zero_status check_group(const zero_engine *engine, zr_pass_kind kind, con
                 (plan->messages == 0 || comm->message_hash == plan->hash);
     if (!same)
         return zr_fail(error, ZERO_ERR_INTERNAL,
-                       "rank %d, step %lld, %s: %lld messages with hash %016llx were sent, the "
+                       "rank %d, step %lld, %s%s%s: %lld messages with hash %016llx were sent, the "
                        "plan has %lld with %016llx",
                        engine->grid.world->rank, (long long)engine->step, zr_pass_name(kind),
+                       comm->group ? ", among ranks of group " : "", comm->group ? comm->group : "",
                        (long long)comm->message_count, (unsigned long long)comm->message_hash,
                        (long long)plan->messages, (unsigned long long)plan->hash);
     return ZERO_OK;

@@ -56,7 +56,7 @@ static zero_status make_table(const zr_observed *seen, int64_t step, zr_buffer *
         .step = step,
         .units = units,
         .unit_count = plan->unit_count,
-        .ranks = plan->ranks,
+        .ranks = plan->world,
         .detailed = profiler->detailed,
         .recompute_factor = profiler->recompute_factor,
     };

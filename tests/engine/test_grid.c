@@ -154,6 +154,7 @@ typedef struct split_job { // the model on data * tensor ranks
     const split_mlp *whole;
     int data, tensor, stage;
     const char *optimizer;
+    const char *tiers; // of zero_optimization; NULL: all is on the device
     zero_comm *comm;
     split_result *out; // of every rank
 } split_job;
@@ -233,12 +234,13 @@ static void expect_bytes(const split_job *job, const zero_engine *engine)
 static zero_status split_open(const split_job *job, const zero_model *model, zero_engine **engine,
                               zero_error *error)
 {
-    char config[256];
+    char config[1024];
     snprintf(config, sizeof config,
              "{\"gradient_accumulation_steps\": %d, \"gradient_clipping\": 0.5, "
-             "\"zero_optimization\": {\"stage\": %d}, "
+             "\"zero_optimization\": {\"stage\": %d%s%s}, "
              "\"optimizer\": {\"type\": \"%s\", \"params\": {\"lr\": 0.01}}}",
-             4 / job->data, job->stage, job->optimizer);
+             4 / job->data, job->stage, job->tiers ? ", " : "", job->tiers ? job->tiers : "",
+             job->optimizer);
     const zero_options options = {.struct_size = sizeof options,
                                   .model = model,
                                   .comm = job->comm,
@@ -338,6 +340,24 @@ static void a_split_model_is_the_whole_one(void **state) { check_split(64, "Adam
 
 static void parts_may_be_empty(void **state) { check_split(3, "LAMB"); }
 
+// Shards of no elements travel between tiers, too.
+static void empty_parts_go_to_every_tier(void **state)
+{
+    static split_result device, other;
+    static const char *const optimizers[] = {"AdamW", "LAMB"};
+    split_mlp whole;
+    split_whole(&whole, 3);
+    for (int o = 0; o < 2; o++) {
+        split_job job = {&whole, 2, 4, 3, optimizers[o]};
+        split_run(job, &device);
+        for (int tier = ZERO_TIER_host; tier <= ZERO_TIER_nvme; tier++) {
+            job.tiers = harness_tiers(tier, tier);
+            split_run(job, &other);
+            assert_memory_equal(&device, &other, sizeof device);
+        }
+    }
+}
+
 static void *refuse_rank(void *argument)
 {
     const split_job *job = argument;
@@ -378,6 +398,7 @@ int main(void)
         cmocka_unit_test(ranks_know_their_places),
         cmocka_unit_test(a_split_model_is_the_whole_one),
         cmocka_unit_test(parts_may_be_empty),
+        cmocka_unit_test(empty_parts_go_to_every_tier),
         cmocka_unit_test(a_model_without_a_split_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

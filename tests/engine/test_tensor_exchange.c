@@ -4,6 +4,8 @@
 #include "model/unit.h"
 #include "setup/initialize.h"
 
+#include "../comm/mpirun.h"
+
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -231,6 +233,45 @@ static void every_kind_is_exchanged(void **state)
     }
 }
 
+// Run by mpirun_self: one rank of every_kind_is_exchanged.
+static int run_under_mpi(const char *kind, const char *stage, const char *timeout)
+{
+    static const mistake none = NONE;
+    static job job;
+    probe_model whole;
+    const zero_comm_options options = {
+        .struct_size = sizeof options, .timeout_seconds = atof(timeout), .kind = kind};
+    build(&whole, &none);
+    job = (struct job){.whole = &whole, .stage = atoi(stage)};
+    job.status = zero_comm_open(&options, &job.comm, &job.error);
+    if (job.status == ZERO_OK)
+        run_rank(&job);
+    printf("rank %d: %s, norm %.17g, %lld bytes\n", job.comm ? zero_comm_rank(job.comm) : -1,
+           job.status == ZERO_OK ? "good" : job.error.message, job.norm,
+           (long long)job.traffic.bytes[ZERO_COMM_all_reduce]);
+    zero_comm_destroy(job.comm);
+    return job.status != ZERO_OK;
+}
+
+// Over MPI, operands pass through staging, and nothing is mapped.
+static void messages_give_the_same(void **state)
+{
+    static job jobs[WORLD];
+    char text[16384], words[64];
+    if (mpirun_reason_to_skip())
+        skip();
+    for (int stage = 1; stage <= 3; stage += 2) {
+        run(NONE, stage, jobs);
+        snprintf(words, sizeof words, "%d", stage);
+        assert_int_equal(mpirun_self(WORLD, "mpi", words, "30", text, sizeof text), 0);
+        for (int r = 0; r < WORLD; r++) {
+            snprintf(words, sizeof words, "rank %d: good, norm %.17g, %lld bytes", r, jobs[r].norm,
+                     (long long)jobs[r].traffic.bytes[ZERO_COMM_all_reduce]);
+            expect_words(text, words);
+        }
+    }
+}
+
 static void expect_refused(mistake mistake, const char *words)
 {
     static job jobs[WORLD];
@@ -245,16 +286,20 @@ static void expect_refused(mistake mistake, const char *words)
 
 static void what_was_not_planned_is_refused(void **state)
 {
-    expect_refused(MORE, "5 messages with hash");
-    expect_refused(MORE_AMONG_SHARERS, "4 messages with hash");
+    expect_refused(MORE, "micro-batch, among ranks of group tensor: 5 messages with hash");
+    expect_refused(MORE_AMONG_SHARERS, "among ranks of group sharing: 4 messages with hash");
     expect_refused(BEYOND_THE_WINDOW, "an exchange of 768 bytes at 128 does not lie in the 832");
     expect_refused(AMONG_THREE, "an exchange among 3 of 4 tensor ranks was not planned");
 }
 
-int main(void)
+int main(int count, char **arguments)
 {
+    if (count == 5 && !strcmp(arguments[1], "rank"))
+        return run_under_mpi(arguments[2], arguments[3], arguments[4]);
+    mpirun_program = arguments[0];
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind_is_exchanged),
+        cmocka_unit_test(messages_give_the_same),
         cmocka_unit_test(what_was_not_planned_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
