@@ -38,6 +38,10 @@ typedef struct harness_case {
     // the same as its neighbour, which counts nothing. The environment's ZERO_TEST_TWICE sets it
     // for cases that open no communicators of their own.
     bool twice;
+    // The model is cut into `slices`, which `tensor` neighbours for each of `ranks` hold; 0: it is
+    // not cut. by_rows: they divide rows, too (sequence parallelism).
+    int slices, tensor;
+    bool by_rows;
     // Checkpoint directories: load before the first step, save before step save_at. NULL: none.
     const char *load, *save;
     int save_at;

@@ -1,0 +1,137 @@
+// Language models that are cut into slices, on a grid of ranks: the slices are the model, whoever
+// computes them, so losses, norms and weights have the same bits on any number of tensor ranks.
+#include "harness.h"
+
+#include "base/file.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+static void same_on_any_number_of_ranks(harness_case c)
+{
+    static harness_result alone, other;
+    c.tensor = 1;
+    harness_run(&c, &alone);
+    assert_true(alone.norm[0] > 0 && alone.loss[0] != alone.loss[1]);
+    for (c.tensor = 2; c.tensor <= c.slices; c.tensor *= 2)
+        for (int by_rows = 0; by_rows < 2; by_rows++) {
+            c.by_rows = by_rows;
+            harness_run(&c, &other);
+            harness_expect_held(&other);
+            if (!harness_equal(&alone, &other))
+                fail_msg("stage %d, %d data ranks, %d tensor ranks, rows %s: other bits", c.stage,
+                         c.ranks, c.tensor, by_rows ? "divided" : "whole");
+        }
+}
+
+static void gpt2(void **state)
+{
+    for (int stage = 0; stage <= 3; stage++)
+        same_on_any_number_of_ranks((harness_case){.stage = stage,
+                                                   .ranks = 1 + stage % 2,
+                                                   .accumulation = 2,
+                                                   .batch = 2,
+                                                   .dropout = 0.1f,
+                                                   .clipping = 0.5,
+                                                   .slices = 2});
+}
+
+// Four slices of four heads, of which two share keys and values; on four ranks, two ranks do. The
+// last slices of the vocabulary are smaller, and one is empty.
+static zero_llama_config llama_of(bool tied)
+{
+    zero_llama_config config;
+    zero_llama_defaults(&config);
+    config.vocab_size = HARNESS_VOCAB;
+    config.max_positions = HARNESS_SEQ;
+    config.hidden_size = 16;
+    config.intermediate_size = 24;
+    config.n_layer = 2;
+    config.n_head = 4;
+    config.n_kv_head = 2;
+    config.tied = tied;
+    config.qkv_bias = config.output_bias = config.mlp_bias = !tied;
+    config.attention_dropout = 0.1f;
+    if (tied) {
+        config.variant = ZERO_LLAMA_qwen3;
+        config.qk_norm = 1;
+    }
+    return config;
+}
+
+static void llama(void **state)
+{
+    for (int stage = 0; stage <= 3; stage++) {
+        const zero_llama_config config = llama_of(stage % 2);
+        same_on_any_number_of_ranks((harness_case){.stage = stage,
+                                                   .ranks = 1 + stage / 2,
+                                                   .accumulation = 1,
+                                                   .batch = 2,
+                                                   .llama = &config,
+                                                   .masked = stage == 2,
+                                                   .slices = 4});
+    }
+}
+
+static void every_precision_optimizer_and_tier(void **state)
+{
+    const zero_llama_config config = llama_of(false);
+    const harness_case c = {
+        .stage = 3, .ranks = 2, .accumulation = 2, .batch = 2, .llama = &config, .slices = 4};
+    harness_case bf16 = c, fp16 = c, lamb = c, nvme = c, overlapped = c;
+    bf16.precision = "\"bf16\": {\"enabled\": true}";
+    fp16.precision = "\"fp16\": {\"enabled\": true, \"initial_scale_power\": 10}";
+    lamb.optimizer = "LAMB";
+    overlapped.overlap = true;
+    same_on_any_number_of_ranks(bf16);
+    same_on_any_number_of_ranks(fp16);
+    same_on_any_number_of_ranks(lamb);
+    same_on_any_number_of_ranks(overlapped);
+    nvme.tiers = harness_tiers(ZERO_TIER_nvme, ZERO_TIER_nvme);
+    same_on_any_number_of_ranks(nvme);
+}
+
+// A training goes on from a checkpoint on another number of tensor ranks, to the same bits.
+static void checkpoints_go_to_other_numbers_of_ranks(void **state)
+{
+    static harness_result saved, rest;
+    char directory[64];
+    const zero_llama_config config = llama_of(false);
+    snprintf(directory, sizeof directory, "%s/zero-cut-XXXXXX", harness_scratch());
+    assert_non_null(mkdtemp(directory));
+    for (int from = 1; from <= 4; from *= 2)
+        for (int to = 1; to <= 4; to *= 2) {
+            harness_case c = {.stage = 1 + from / 2 % 3,
+                              .ranks = 1 + to / 4,
+                              .accumulation = 1,
+                              .batch = 1,
+                              .llama = &config,
+                              .slices = 4,
+                              .tensor = from,
+                              .save = directory,
+                              .save_at = 2};
+            harness_run(&c, &saved);
+            c.save = NULL;
+            c.load = directory;
+            c.tensor = to;
+            harness_run(&c, &rest);
+            assert_true(rest.loss[3] == saved.loss[3] && rest.evaluated == saved.evaluated);
+            assert_memory_equal(rest.parameters, saved.parameters, sizeof rest.parameters);
+            assert_int_equal(zr_directory_remove(directory, NULL), ZERO_OK);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gpt2),
+        cmocka_unit_test(llama),
+        cmocka_unit_test(every_precision_optimizer_and_tier),
+        cmocka_unit_test(checkpoints_go_to_other_numbers_of_ranks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
