@@ -59,7 +59,7 @@ void zr_exchanges_fold(const zr_plan *plan, const zero_unit_sizes *sizes, bool b
     for (int i = 0; i < sizes->exchange_count; i++) {
         const zero_exchange *exchange = &sizes->exchanges[i];
         int ranks = ranks_of(plan, exchange);
-        if (!exchange->backward == !backward && ranks > 1)
+        if (plan->tensor_ranks > 1 && ranks > 1 && !exchange->backward == !backward)
             add_exchange(exchange, ranks, ranks == plan->tensor_ranks ? &to->tensor : &to->holders);
     }
 }

@@ -135,11 +135,10 @@ static void windows_are_planned(void **state)
 static void one_tensor_rank_exchanges_nothing(void **state)
 {
     parts p;
-    zero_unit_sizes sizes = usual;
-    sizes.exchange_count = 3;
-    build(&p, 1, 2, &sizes);
+    build(&p, 1, 2, &usual);
     zr_plan *plan = fixture_plan_cut(&p.part, 0, 2, 0, 1);
     assert_int_equal(plan->traffic[ZR_PASS_MICRO_BATCH].tensor.messages, 0);
+    assert_int_equal(plan->traffic[ZR_PASS_MICRO_BATCH].holders.messages, 0);
     assert_int_equal(plan->exchange_bytes, 0);
     assert_int_equal(zr_exchanged_bytes(plan), 0);
     zr_plan_destroy(plan);
