@@ -9,6 +9,7 @@
 #include "engine/engine_state.h"
 #include "engine/interpret.h"
 #include "engine/unit_context.h"
+#include "model/lm_build.h"
 
 #include <string.h>
 
@@ -199,7 +200,8 @@ static zero_status prepare(zero_engine *engine, const zr_nvme_options *nvme, zer
     return draw_weights(engine, error);
 }
 
-static void release_parts(zr_plan *plan, zr_config *config, zr_queue *queue, zr_grid *grid)
+static void release_parts(zr_plan *plan, zero_model *part, zr_config *config, zr_queue *queue,
+                          zr_grid *grid)
 {
     zero_comm *world = grid->world;
     zr_grid_destroy(grid);
@@ -207,6 +209,7 @@ static void release_parts(zr_plan *plan, zr_config *config, zr_queue *queue, zr_
     zr_queue_close(queue);
     zr_config_destroy(config);
     zr_plan_destroy(plan);
+    zr_lm_free(part);
 }
 
 // Ends the waits of the other ranks after a failure of only this rank, such as lack of memory: they
@@ -226,10 +229,11 @@ zero_status zr_engine_create(const zr_engine_parts *parts, zero_engine **out, ze
     zero_engine *engine = zr_alloc(sizeof *engine, error);
     if (!engine) {
         zr_grid grid = parts->grid;
-        release_parts(parts->plan, parts->config, parts->queue, &grid);
+        release_parts(parts->plan, parts->part, parts->config, parts->queue, &grid);
         return end_waits(world, ZERO_ERR_MEMORY, error);
     }
     engine->plan = parts->plan;
+    engine->part = parts->part;
     engine->config = parts->config;
     engine->queue = parts->queue;
     engine->grid = parts->grid;
@@ -289,6 +293,6 @@ void zero_destroy(zero_engine *engine)
     zr_free(engine->gathering);
     zr_free(engine->collecting);
     zr_free(engine->squares);
-    release_parts(engine->plan, engine->config, engine->queue, &engine->grid);
+    release_parts(engine->plan, engine->part, engine->config, engine->queue, &engine->grid);
     zr_free(engine);
 }

@@ -7,6 +7,9 @@
 
 typedef struct zr_engine_parts {
     zr_plan *plan;
+    // The part of a model that was made for this rank (zr_lm_cut), which the plan is of; NULL: none
+    // was made.
+    zero_model *part;
     zr_config *config; // resolved
     zr_queue *queue;
     zr_grid grid; // zr_comm_attach has been called for its world
@@ -17,7 +20,7 @@ typedef struct zr_engine_parts {
 } zr_engine_parts;
 
 // Collective. Compares the plans of all ranks, reserves what the plan lists, and draws the initial
-// weights. The engine owns plan, config, queue and the grid's groups from here on and detaches from
+// weights. The engine owns plan, part, config, queue and the grid's groups from here on and detaches from
 // the job's communicator at its end; both hold also when this function fails.
 zero_status zr_engine_create(const zr_engine_parts *parts, zero_engine **out, zero_error *error);
 

@@ -38,6 +38,7 @@ typedef struct zr_collecting { // where units add up a piece's gradient, in fp32
 
 struct zero_engine {
     zr_plan *plan;
+    zero_model *part; // that the plan is of; NULL: it is of a model that is not owned
     zr_config *config;
     zr_grid grid;
     zr_queue *queue;

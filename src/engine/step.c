@@ -1,6 +1,8 @@
 // The training step. Contract 8: what comes next follows only from the step's number or from
 // scalars that all ranks share.
+#include "base/dtype.h"
 #include "base/message.h"
+#include "base/random.h"
 #include "engine/execute.h"
 #include "engine/gradient_norm.h"
 #include "engine/gradients.h"
@@ -136,6 +138,36 @@ int64_t zr_engine_micro_batch(const zero_engine *engine)
     return engine->micro_batch * data->size + data->rank;
 }
 
+static uint64_t hash_of_batch(const zero_tensors *batch)
+{
+    uint64_t hash = (uint64_t)batch->count;
+    for (int i = 0; i < batch->count; i++)
+        if (batch->at[i].data)
+            hash = zr_hash_bytes(batch->at[i].data, (size_t)zr_tensor_bytes(&batch->at[i]), hash);
+    return hash;
+}
+
+// Checks that the tensor ranks compute the same micro-batch, because each has only a part of it to
+// compute, and nothing else would tell that the parts are of different samples.
+static zero_status check_batch(zero_engine *engine, const zero_tensors *batch, zero_error *error)
+{
+    zero_comm *tensor = engine->grid.tensor;
+    if (!tensor)
+        return ZERO_OK;
+    int64_t hashes[ZERO_MAX_RANKS] = {0};
+    hashes[tensor->rank] = (int64_t)hash_of_batch(batch);
+    ZERO_TRY(zr_comm_all_reduce_small(tensor, hashes, tensor->size, ZERO_I64, ZR_SUM, error));
+    for (int r = 1; r < tensor->size; r++)
+        if (hashes[r] != hashes[0])
+            return zr_fail(error, ZERO_ERR_USAGE,
+                           "step %lld: ranks %d and %d compute one model's layers together and "
+                           "have different micro-batches; tensor ranks need the same samples, "
+                           "those of their data rank (zero_grid_of, zero_position)",
+                           (long long)engine->step, zr_comm_job_rank(tensor, 0),
+                           zr_comm_job_rank(tensor, r));
+    return ZERO_OK;
+}
+
 static void begin_micro_batch(zero_engine *engine, const zero_tensors *batch, double *loss)
 {
     zero_context *context = &engine->context;
@@ -197,6 +229,7 @@ zero_status zero_forward(zero_engine *engine, const zero_tensors *batch, double 
     if (engine->micro_batch == 0)
         ZERO_TRY(fail(engine, tell_begun(engine, error), error));
     int64_t begin = zr_recorder_begin(engine->recorder);
+    ZERO_TRY(fail(engine, check_batch(engine, batch, error), error));
     begin_micro_batch(engine, batch, loss);
     ZERO_TRY(fail(engine, zr_program_run_until(engine, engine->cursor.pass->seam, error), error));
     engine->micro_batch_loss = *loss;
@@ -429,6 +462,7 @@ zero_status zero_evaluate(zero_engine *engine, const zero_tensors *batch, double
             "zero_evaluate: a batch of %lld x %lld; this engine takes at most %lld x %lld",
             (long long)shape.batch, (long long)shape.seq, (long long)limit->batch,
             (long long)limit->seq);
+    ZERO_TRY(fail(engine, check_batch(engine, batch, error), error));
     engine->batch = *batch;
     engine->context.shape = shape;
     engine->context.loss = loss;

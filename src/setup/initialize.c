@@ -11,6 +11,7 @@
 #include "model/unit.h"
 #include "observe/observe.h"
 #include "plan/exchanges.h"
+#include "setup/part.h"
 #include "setup/placement.h"
 #include "setup/resolve.h"
 #include "setup/same_inputs.h"
@@ -56,7 +57,6 @@ static zr_resolution resolution_of(const zero_options *options, const zr_trial *
     };
     how.facts.micro_batch = options->shape.batch;
     how.facts.tensor = trial ? trial->tensor : 0;
-    how.slices = how.facts.tensor > 1;
     return how;
 }
 
@@ -75,6 +75,7 @@ static zero_status check_config(const zero_options *options, const zr_config *co
 typedef struct making { // what an engine is created from
     const zero_options *options;
     const zr_config *config;
+    zr_part part;
     zr_grid grid;
     zr_queue *queue;
     zr_plan *plan;
@@ -84,7 +85,9 @@ typedef struct making { // what an engine is created from
 static zero_status make_plan(making *m, zero_error *error)
 {
     zr_machine machine;
-    ZERO_TRY(zr_plan_of(m->options, &m->grid, m->config, m->queue, &machine, &m->plan, error));
+    zero_options options = *m->options;
+    options.model = m->part.model;
+    ZERO_TRY(zr_plan_of(&options, &m->grid, m->config, m->queue, &machine, &m->plan, error));
     return zr_plan_check_memory(m->plan, &machine, error);
 }
 
@@ -119,7 +122,7 @@ static zero_status prepare(making *m, zero_error *error)
     const zero_options *options = m->options;
     const char *backend = options->backend ? options->backend : "cpu";
     ZERO_TRY(zr_queue_open(backend, NULL, ZR_MAX(options->threads, 1), &m->queue, error));
-    ZERO_TRY(zr_tiling_check(m->config, options->model, error));
+    ZERO_TRY(zr_tiling_check(m->config, m->part.model, error));
     ZERO_TRY(zr_lm_changes_parse(options->allow_change, &m->changes, error));
     ZERO_TRY(make_plan(m, error));
     if (m->grid.data->size > 1 && wants_overlap(m->config, options->comm, m->queue->threads))
@@ -127,16 +130,15 @@ static zero_status prepare(making *m, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status check_split(const zero_model *model, int tensor, const zr_trial *trial,
-                               zero_error *error)
+static zero_status make_part(making *m, const zr_trial *trial, zero_error *error)
 {
-    if (tensor == 1 || model->whole || (trial && trial->unsplit))
+    const zero_options *options = m->options;
+    if (trial && trial->unsplit) {
+        m->part = (zr_part){.model = options->model};
         return ZERO_OK;
-    return zr_fail(error, ZERO_ERR_UNSUPPORTED,
-                   "model \"%s\" has no split: %d tensor ranks cannot hold slices of its layers; "
-                   "one tensor rank can hold it whole, or a program makes each rank's part of it "
-                   "(zero_model.whole, zero_tensor_sum)",
-                   model->name, tensor);
+    }
+    return zr_part_make(options->model, m->config, options->comm->rank % m->config->tensor,
+                        &m->part, error);
 }
 
 // Makes the communicator this engine's, and splits it. A split is collective, so all ranks agree to
@@ -147,11 +149,11 @@ static zero_status take_comm(making *m, const zr_trial *trial, bool *attached, z
     int tensor = m->config->tensor, holders = 0;
     zero_status status = zr_comm_attach(options->comm, ZR_MAX(options->threads, 1), error);
     *attached = status == ZERO_OK;
+    if (status == ZERO_OK)
+        status = make_part(m, trial, error);
     if (tensor > 1) {
         if (status == ZERO_OK)
-            status = check_split(options->model, tensor, trial, error);
-        if (status == ZERO_OK)
-            status = zr_model_holders(options->model, tensor, &holders, error);
+            status = zr_model_holders(m->part.model, tensor, &holders, error);
         ZERO_TRY(zr_comm_agree(options->comm, status, error));
     }
     return status == ZERO_OK ? zr_grid_create(options->comm, tensor, holders, &m->grid, error)
@@ -173,6 +175,7 @@ zero_status zr_engine_make(const zero_options *options, zr_config *config, const
         if (attached)
             zr_comm_detach(options->comm);
         zr_plan_destroy(m.plan);
+        zr_part_free(&m.part);
         zr_queue_close(m.queue);
         zr_config_destroy(config);
         return status;
@@ -180,6 +183,7 @@ zero_status zr_engine_make(const zero_options *options, zr_config *config, const
     zr_comm_say_need(options->comm, zr_plan_total_bytes(m.plan));
     const zr_engine_parts parts = {
         .plan = m.plan,
+        .part = m.part.made,
         .config = config,
         .queue = m.queue,
         .grid = m.grid,

@@ -5,6 +5,7 @@
 #include "measure/disk.h"
 #include "measure/speed.h"
 #include "setup/machine_facts.h"
+#include "setup/part.h"
 #include "setup/tiling.h"
 
 #include <assert.h>
@@ -338,8 +339,16 @@ zero_status zr_placement_of(const zero_options *options, const zr_imagined_ranks
     zr_queue *queue = NULL;
     zero_status status = zr_queue_open(backend, NULL, ZR_MAX(options->threads, 1), &queue, error);
     ZERO_TRY(zr_comm_agree(options->comm, status, error));
-    const zr_placement_question question = question_of(options, imagined, shape, config, queue);
-    status = zr_placement_choose(&question, out, error);
+    zr_part part;
+    status =
+        zr_part_make(options->model, config, options->comm->rank % config->tensor, &part, error);
+    status = zr_comm_agree(options->comm, status, error);
+    if (status == ZERO_OK) {
+        zr_placement_question question = question_of(options, imagined, shape, config, queue);
+        question.model = part.model;
+        status = zr_placement_choose(&question, out, error);
+        zr_part_free(&part);
+    }
     zr_queue_close(queue);
     return status;
 }

@@ -60,26 +60,12 @@ zero_status zr_resolve_read(zr_resolution *how, zr_config **out, zero_error *err
     return status;
 }
 
-// The one place that refuses tensor parallelism, after all that is wrong in itself.
-static zero_status refuse_slices(const zr_config *config, zero_error *error)
-{
-    if (config->exact_tensor == 1)
-        return ZERO_OK;
-    return zr_fail(error, ZERO_ERR_UNSUPPORTED,
-                   "%s: a model of %lld slices on %d tensor rank%s (--tensor, "
-                   "tensor_parallel.autotp_size, libzero.exact_tensor): tensor parallelism is not "
-                   "built yet",
-                   config->name, (long long)config->exact_tensor, config->tensor,
-                   config->tensor == 1 ? "" : "s");
-}
-
 zero_status zr_resolve_finish(const zr_resolution *how, zr_config *config, zero_error *error)
 {
     const zero_logger *choices = how->quiet ? NULL : how->logger;
     if (!how->for_inference)
         ZERO_TRY(zr_config_defaults_apply(config, &how->facts, choices, error));
-    ZERO_TRY(zr_config_resolve(config, &how->facts, how->logger, error));
-    return how->slices ? ZERO_OK : refuse_slices(config, error);
+    return zr_config_resolve(config, &how->facts, how->logger, error);
 }
 
 zero_status zr_resolve(zr_resolution *how, zr_config **out, zero_error *error)

@@ -24,7 +24,6 @@ struct zr_resolution {
     int flag_count;
     bool strict;        // refuses a flag that contradicts the text
     bool for_inference; // forgets, and does not choose, what only training reads
-    bool slices;        // lets a model be cut into slices, which is refused otherwise: for tests
     bool quiet;         // does not print the program's own choices, only what "auto" means
     zr_config_facts facts;
     const zero_logger *logger; // NULL: nothing is printed
@@ -46,8 +45,7 @@ zr_config_facts zr_resolve_facts(int world, int64_t parameters, int64_t total_st
 zero_status zr_resolve(zr_resolution *how, zr_config **out, zero_error *error);
 // First half: text, flags and what `amend` puts in. Everything may still be overridden.
 zero_status zr_resolve_read(zr_resolution *how, zr_config **out, zero_error *error);
-// Second half: defaults and fields. Afterwards the configuration is final. Returns
-// ZERO_ERR_UNSUPPORTED if it cuts a model into slices, which no engine can compute yet.
+// Second half: defaults and fields. Afterwards the configuration is final.
 zero_status zr_resolve_finish(const zr_resolution *how, zr_config *config, zero_error *error);
 
 zr_settings zr_settings_of(const zr_config *config, bool inference);

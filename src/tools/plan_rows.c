@@ -19,7 +19,7 @@ zero_status zr_planner_make(const zr_planner *p, int stage, int ranks, int64_t b
     zr_machine_expect(&machine, p->config->tensor, 0);
     machine.mapped = ranks <= ZERO_MAX_RANKS; // more ranks cannot be on one machine
     machine.machine_ranks = (int)settings.kept_by;
-    return zr_plan_create(p->model, &shape, &settings, &machine, out, error);
+    return zr_plan_create(p->part.model, &shape, &settings, &machine, out, error);
 }
 
 static zero_status plan_row(const zr_planner *p, int stage, int ranks, int64_t batch,

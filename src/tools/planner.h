@@ -7,6 +7,7 @@
 #include "layers/layers.h"
 #include "model/unit.h"
 #include "plan/full_plan.h"
+#include "setup/part.h"
 #include "tools/plan_report.h"
 
 enum { ZR_PLANNER_USUAL = 6, ZR_PLANNER_MOST_ROWS = 64 };
@@ -17,6 +18,7 @@ typedef struct zr_planner {
     zr_lm_config model_config;
     zr_lm_shape shape;
     zero_model *model;
+    zr_part part; // what the first tensor rank has of it, which is the most
     bool assumed_vocabulary;
     zr_config *config;
     zr_queue *queue;

@@ -174,10 +174,38 @@ static void describe_exact_world(const zr_config *config, int threads, bool give
         micro_batches, micro_batches, (long long)config->micro_batch, threads, plural(threads));
 }
 
-static void describe_ranks(const zero_comm *comm, const zr_threads *threads,
-                           const zero_logger *logger)
+// Says the same of tensor ranks: a model of T slices is computed alike by any number of ranks that
+// divides T.
+static void describe_exact_tensor(const zr_config *config, const zero_logger *logger)
 {
-    say(logger, "ranks    %d (%s), %d thread%s each (%s)", comm->size, zero_comm_name(comm),
+    char numbers[64] = "1";
+    size_t used = 1;
+    if (config->exact_tensor == 1)
+        return;
+    if (!config->exact_tensor_said) {
+        say(logger,
+            "exact    these bits on %d tensor ranks alone; libzero.exact_tensor %d makes them "
+            "those of fewer ones, too",
+            config->tensor, config->tensor);
+        return;
+    }
+    for (int64_t n = 2; n <= config->exact_tensor && used < sizeof numbers; n *= 2)
+        used += (size_t)snprintf(numbers + used, sizeof numbers - used,
+                                 n == config->exact_tensor ? " or %lld" : ", %lld", (long long)n);
+    say(logger,
+        "exact    these bits on %s tensor ranks, which compute %lld slices of every layer, with "
+        "their rows divided (--sequence-parallel) or not",
+        numbers, (long long)config->exact_tensor);
+}
+
+static void describe_ranks(const zero_comm *comm, const zr_config *config,
+                           const zr_threads *threads, const zero_logger *logger)
+{
+    char grid[80] = "";
+    if (config->tensor > 1)
+        snprintf(grid, sizeof grid, ", %d data x %d tensor%s", config->ranks, config->tensor,
+                 config->sequence_parallel ? ", rows divided" : "");
+    say(logger, "ranks    %d (%s%s), %d thread%s each (%s)", comm->size, zero_comm_name(comm), grid,
         threads->count, plural(threads->count), threads->reason);
     if (threads->wanted > threads->cores)
         zr_log(logger, ZERO_LOG_WARNING,
@@ -193,11 +221,12 @@ void zr_train_describe_run(const zr_train *train)
     const zr_config *config = zr_engine_config(train->run.engine);
     const zr_backend *backend = zr_engine_queue(train->run.engine)->backend;
     int64_t tokens = config->train_batch * resolved->seq;
-    describe_ranks(train->comm, &resolved->threads, logger);
+    describe_ranks(train->comm, config, &resolved->threads, logger);
     say(logger, "compute  backend %s, %s", backend->name, backend->path());
     say(logger, "ZeRO     stage %lld; %lld tokens a step", (long long)config->stage,
         (long long)tokens);
     describe_exact_world(config, resolved->threads.count, train->asked.options->threads, logger);
+    describe_exact_tensor(config, logger);
     describe_rate(&config->schedule, resolved->steps, logger);
     describe_memory(train->run.engine, logger);
     say(logger, "length   %lld steps, %.2f passes over the text; seed %lld",

@@ -1,0 +1,43 @@
+#include "setup/part.h"
+
+#include "layers/layers.h"
+
+static zero_status refuse(const zero_model *model, const zr_config *config, zero_error *error)
+{
+    if (config->tensor > 1)
+        return zr_fail(error, ZERO_ERR_UNSUPPORTED,
+                       "model \"%s\" has no split: %d tensor ranks cannot hold slices of its "
+                       "layers; one tensor rank can hold it whole, or a program makes each rank's "
+                       "part of it (zero_model.whole, zero_tensor_sum)",
+                       model->name, config->tensor);
+    return zr_fail(error, ZERO_ERR_UNSUPPORTED,
+                   "model \"%s\" has no split, so it cannot be computed as %lld slices "
+                   "(libzero.exact_tensor)",
+                   model->name, (long long)config->exact_tensor);
+}
+
+zero_status zr_part_make(const zero_model *model, const zr_config *config, int tensor_rank,
+                         zr_part *out, zero_error *error)
+{
+    *out = (zr_part){.model = model};
+    if (config->exact_tensor == 1 || model->whole)
+        return ZERO_OK;
+    if (!zr_lm_config_of(model))
+        return refuse(model, config, error);
+    const zr_lm_slices slices = {
+        .count = (int)config->exact_tensor,
+        .ranks = config->tensor,
+        .rank = tensor_rank,
+        .exact = config->exact_tensor_said,
+        .by_rows = config->sequence_parallel && config->tensor > 1,
+    };
+    ZERO_TRY(zr_lm_cut(model, &slices, &out->made, error));
+    out->model = out->made;
+    return ZERO_OK;
+}
+
+void zr_part_free(zr_part *part)
+{
+    zr_lm_free(part->made);
+    *part = (zr_part){0};
+}
