@@ -20,8 +20,8 @@ typedef struct zr_engine_parts {
 } zr_engine_parts;
 
 // Collective. Compares the plans of all ranks, reserves what the plan lists, and draws the initial
-// weights. The engine owns plan, part, config, queue and the grid's groups from here on and detaches from
-// the job's communicator at its end; both hold also when this function fails.
+// weights. The engine owns plan, part, config, queue and the grid's groups from here on and
+// detaches from the job's communicator at its end; both hold also when this function fails.
 zero_status zr_engine_create(const zr_engine_parts *parts, zero_engine **out, zero_error *error);
 
 #endif

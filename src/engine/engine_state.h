@@ -92,6 +92,7 @@ struct zero_engine {
     zr_exact loss;
     int64_t targets;
     zr_exact norm;
+    uint64_t samples;            // with tensor ranks: a hash of this step's micro-batches
     double lr;                   // learning rate of the current update
     float update_scale;          // by which that update multiplies the gradient
     zero_traffic traffic_before; // the job's communicator's, when this engine was created

@@ -3,6 +3,7 @@
 #include "base/dtype.h"
 #include "base/message.h"
 #include "base/random.h"
+#include "comm/agree.h"
 #include "engine/execute.h"
 #include "engine/gradient_norm.h"
 #include "engine/gradients.h"
@@ -138,24 +139,20 @@ int64_t zr_engine_micro_batch(const zero_engine *engine)
     return engine->micro_batch * data->size + data->rank;
 }
 
-static uint64_t hash_of_batch(const zero_tensors *batch)
+static uint64_t hash_of_batch(const zero_tensors *batch, uint64_t hash)
 {
-    uint64_t hash = (uint64_t)batch->count;
     for (int i = 0; i < batch->count; i++)
         if (batch->at[i].data)
             hash = zr_hash_bytes(batch->at[i].data, (size_t)zr_tensor_bytes(&batch->at[i]), hash);
     return hash;
 }
 
-// Checks that the tensor ranks compute the same micro-batch, because each has only a part of it to
-// compute, and nothing else would tell that the parts are of different samples.
-static zero_status check_batch(zero_engine *engine, const zero_tensors *batch, zero_error *error)
+// Compares what the tensor ranks have computed with, and names two of them that differ.
+static zero_status compare_samples(zero_engine *engine, uint64_t hash, zero_error *error)
 {
     zero_comm *tensor = engine->grid.tensor;
-    if (!tensor)
-        return ZERO_OK;
     int64_t hashes[ZERO_MAX_RANKS] = {0};
-    hashes[tensor->rank] = (int64_t)hash_of_batch(batch);
+    hashes[tensor->rank] = (int64_t)(hash >> 1);
     ZERO_TRY(zr_comm_all_reduce_small(tensor, hashes, tensor->size, ZERO_I64, ZR_SUM, error));
     for (int r = 1; r < tensor->size; r++)
         if (hashes[r] != hashes[0])
@@ -166,6 +163,16 @@ static zero_status check_batch(zero_engine *engine, const zero_tensors *batch, z
                            (long long)engine->step, zr_comm_job_rank(tensor, 0),
                            zr_comm_job_rank(tensor, r));
     return ZERO_OK;
+}
+
+// Returns a number whose sum over the tensor ranks of a data rank is 0 if they had the same samples
+// in this step. Nothing else would tell, because each computes only its part of them. It rides in
+// the message of the scalars, and sums over data ranks do not cancel.
+static int64_t difference_of_samples(const zero_engine *engine)
+{
+    const zero_comm *tensor = engine->grid.tensor;
+    uint64_t hash = zr_hash_bytes(&engine->grid.data->rank, sizeof(int), engine->samples);
+    return (int64_t)(hash >> 32) * (tensor->rank == 0 ? tensor->size - 1 : -1);
 }
 
 static void begin_micro_batch(zero_engine *engine, const zero_tensors *batch, double *loss)
@@ -187,8 +194,11 @@ static void begin_micro_batch(zero_engine *engine, const zero_tensors *batch, do
         zr_exact_zero(&engine->loss);
         zr_exact_zero(&engine->norm);
         engine->targets = 0;
+        engine->samples = 0;
         zr_moves_begin(engine);
     }
+    if (engine->grid.tensor)
+        engine->samples = hash_of_batch(batch, engine->samples);
     bool stale = begin_gathers(engine);
     zr_moves_expect_micro_batch(engine, stale);
     zr_grid_hash_reset(&engine->grid);
@@ -229,7 +239,6 @@ zero_status zero_forward(zero_engine *engine, const zero_tensors *batch, double 
     if (engine->micro_batch == 0)
         ZERO_TRY(fail(engine, tell_begun(engine, error), error));
     int64_t begin = zr_recorder_begin(engine->recorder);
-    ZERO_TRY(fail(engine, check_batch(engine, batch, error), error));
     begin_micro_batch(engine, batch, loss);
     ZERO_TRY(fail(engine, zr_program_run_until(engine, engine->cursor.pass->seam, error), error));
     engine->micro_batch_loss = *loss;
@@ -273,15 +282,17 @@ zero_status zero_backward(zero_engine *engine, zero_error *error)
 // Sums over the ranks, in one message. The last word of an accumulator says whether it has met a
 // non-finite value. One such word has room for both accumulators' flags, so the other one carries
 // the number of targets.
+// *difference is passed on with them if there are tensor ranks.
 static zero_status sum_over_ranks(zero_engine *engine, zr_exact *loss, zr_exact *norm,
-                                  int64_t *targets, zero_error *error)
+                                  int64_t *targets, int64_t *difference, zero_error *error)
 {
     const int64_t of_norm = (int64_t)1 << 32; // above any possible number of ranks
-    zr_exact sums[2] = {*loss, *norm};
+    zr_exact sums[3] = {*loss, *norm, {.limb = {*difference}}};
     sums[0].nonfinite = (loss->nonfinite != 0) + (norm->nonfinite != 0) * of_norm;
     sums[1].nonfinite = *targets;
-    ZERO_TRY(zr_norm_all_reduce(engine, sums, 2, error));
+    ZERO_TRY(zr_norm_all_reduce(engine, sums, engine->grid.tensor ? 3 : 2, error));
     *targets = sums[1].nonfinite;
+    *difference = sums[2].limb[0];
     sums[1].nonfinite = sums[0].nonfinite / of_norm;
     sums[0].nonfinite %= of_norm;
     *loss = sums[0];
@@ -291,7 +302,12 @@ static zero_status sum_over_ranks(zero_engine *engine, zr_exact *loss, zr_exact 
 
 zero_status zr_execute_scalars(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
-    return sum_over_ranks(engine, &engine->loss, &engine->norm, &engine->targets, error);
+    int64_t difference = engine->grid.tensor ? difference_of_samples(engine) : 0;
+    ZERO_TRY(
+        sum_over_ranks(engine, &engine->loss, &engine->norm, &engine->targets, &difference, error));
+    return difference ? zr_comm_agree(engine->grid.world,
+                                      compare_samples(engine, engine->samples, error), error)
+                      : ZERO_OK;
 }
 
 // Finds, from the sums over the ranks, the mean loss of the step and the norm of its gradient.
@@ -462,7 +478,8 @@ zero_status zero_evaluate(zero_engine *engine, const zero_tensors *batch, double
             "zero_evaluate: a batch of %lld x %lld; this engine takes at most %lld x %lld",
             (long long)shape.batch, (long long)shape.seq, (long long)limit->batch,
             (long long)limit->seq);
-    ZERO_TRY(fail(engine, check_batch(engine, batch, error), error));
+    if (engine->grid.tensor)
+        ZERO_TRY(fail(engine, compare_samples(engine, hash_of_batch(batch, 0), error), error));
     engine->batch = *batch;
     engine->context.shape = shape;
     engine->context.loss = loss;

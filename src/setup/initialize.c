@@ -75,7 +75,7 @@ static zero_status check_config(const zero_options *options, const zr_config *co
 typedef struct making { // what an engine is created from
     const zero_options *options;
     const zr_config *config;
-    zr_part part;
+    zr_model_part part;
     zr_grid grid;
     zr_queue *queue;
     zr_plan *plan;
@@ -134,11 +134,11 @@ static zero_status make_part(making *m, const zr_trial *trial, zero_error *error
 {
     const zero_options *options = m->options;
     if (trial && trial->unsplit) {
-        m->part = (zr_part){.model = options->model};
+        m->part = (zr_model_part){.model = options->model};
         return ZERO_OK;
     }
-    return zr_part_make(options->model, m->config, options->comm->rank % m->config->tensor,
-                        &m->part, error);
+    return zr_model_part_make(options->model, m->config, options->comm->rank % m->config->tensor,
+                              &m->part, error);
 }
 
 // Makes the communicator this engine's, and splits it. A split is collective, so all ranks agree to
@@ -175,7 +175,7 @@ zero_status zr_engine_make(const zero_options *options, zr_config *config, const
         if (attached)
             zr_comm_detach(options->comm);
         zr_plan_destroy(m.plan);
-        zr_part_free(&m.part);
+        zr_model_part_free(&m.part);
         zr_queue_close(m.queue);
         zr_config_destroy(config);
         return status;

@@ -16,10 +16,10 @@ static zero_status refuse(const zero_model *model, const zr_config *config, zero
                    model->name, (long long)config->exact_tensor);
 }
 
-zero_status zr_part_make(const zero_model *model, const zr_config *config, int tensor_rank,
-                         zr_part *out, zero_error *error)
+zero_status zr_model_part_make(const zero_model *model, const zr_config *config, int tensor_rank,
+                               zr_model_part *out, zero_error *error)
 {
-    *out = (zr_part){.model = model};
+    *out = (zr_model_part){.model = model};
     if (config->exact_tensor == 1 || model->whole)
         return ZERO_OK;
     if (!zr_lm_config_of(model))
@@ -36,8 +36,8 @@ zero_status zr_part_make(const zero_model *model, const zr_config *config, int t
     return ZERO_OK;
 }
 
-void zr_part_free(zr_part *part)
+void zr_model_part_free(zr_model_part *part)
 {
     zr_lm_free(part->made);
-    *part = (zr_part){0};
+    *part = (zr_model_part){0};
 }

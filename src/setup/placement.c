@@ -339,15 +339,15 @@ zero_status zr_placement_of(const zero_options *options, const zr_imagined_ranks
     zr_queue *queue = NULL;
     zero_status status = zr_queue_open(backend, NULL, ZR_MAX(options->threads, 1), &queue, error);
     ZERO_TRY(zr_comm_agree(options->comm, status, error));
-    zr_part part;
-    status =
-        zr_part_make(options->model, config, options->comm->rank % config->tensor, &part, error);
+    zr_model_part part;
+    status = zr_model_part_make(options->model, config, options->comm->rank % config->tensor, &part,
+                                error);
     status = zr_comm_agree(options->comm, status, error);
     if (status == ZERO_OK) {
         zr_placement_question question = question_of(options, imagined, shape, config, queue);
         question.model = part.model;
         status = zr_placement_choose(&question, out, error);
-        zr_part_free(&part);
+        zr_model_part_free(&part);
     }
     zr_queue_close(queue);
     return status;

@@ -97,7 +97,7 @@ static zero_status read_config(zr_planner *p, zero_error *error)
         p->model = NULL;
         ZERO_TRY(zr_lm_create(&p->model_config, &p->model, error));
     }
-    ZERO_TRY(zr_part_make(p->model, p->config, 0, &p->part, error));
+    ZERO_TRY(zr_model_part_make(p->model, p->config, 0, &p->part, error));
     p->settings = zr_settings_of(p->config, false);
     return ZERO_OK;
 }
@@ -208,7 +208,7 @@ zero_status zr_plan_by_model(const zero_plan_options *options, zr_buffer *out, z
         status = answer(&p, out, error);
     zr_queue_close(p.queue);
     zr_config_destroy(p.config);
-    zr_part_free(&p.part);
+    zr_model_part_free(&p.part);
     zr_lm_free(p.model);
     zr_free(p.model_path);
     return status;

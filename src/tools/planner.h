@@ -18,7 +18,7 @@ typedef struct zr_planner {
     zr_lm_config model_config;
     zr_lm_shape shape;
     zero_model *model;
-    zr_part part; // what the first tensor rank has of it, which is the most
+    zr_model_part part; // what the first tensor rank has of it, which is the most
     bool assumed_vocabulary;
     zr_config *config;
     zr_queue *queue;

@@ -1,6 +1,6 @@
-// The part of a model that a tensor rank computes, against formulas: elements and multiplications of
-// a rank, the exchanges of a micro-batch and their bytes, what is saved; and communication that does
-// not grow with the number of layers.
+// The part of a model that a tensor rank computes, against formulas: elements and multiplications
+// of a rank, the exchanges of a micro-batch and their bytes, what is saved; and communication that
+// does not grow with the number of layers.
 #include "setup/part.h"
 
 #include "layers/layers.h"
@@ -28,18 +28,18 @@ typedef struct question {
     int64_t batch, seq, checkpoints;
 } question;
 
-static zr_part part_of(const zero_model *model, const question *q, int rank)
+static zr_model_part part_of(const zero_model *model, const question *q, int rank)
 {
-    zr_part part;
+    zr_model_part part;
     zr_config config = {.tensor = q->tensor,
                         .exact_tensor = q->slices ? q->slices : q->tensor,
                         .exact_tensor_said = q->slices > 0,
                         .sequence_parallel = q->rows};
-    assert_int_equal(zr_part_make(model, &config, rank, &part, NULL), ZERO_OK);
+    assert_int_equal(zr_model_part_make(model, &config, rank, &part, NULL), ZERO_OK);
     return part;
 }
 
-static zr_plan *plan_of(const zr_part *part, const question *q, int rank)
+static zr_plan *plan_of(const zr_model_part *part, const question *q, int rank)
 {
     zr_plan *plan;
     zero_error error;
@@ -76,8 +76,8 @@ static int64_t held_elements(const zero_model *model)
     return elements;
 }
 
-// GPT-2 124M on 2 tensor ranks, as Megatron-LM would hold it but for padding: 843,264 elements (norms,
-// positions, biases of the last linears) are on both.
+// GPT-2 124M on 2 tensor ranks, as Megatron-LM would hold it but for padding: 843,264 elements
+// (norms, positions, biases of the last linears) are on both.
 static void a_rank_holds_its_slices(void **state)
 {
     static const int64_t expected[] = {62647296, 62635776};
@@ -85,10 +85,10 @@ static void a_rank_holds_its_slices(void **state)
     const question q = {.tensor = 2};
     int64_t all = 0;
     for (int r = 0; r < 2; r++) {
-        zr_part part = part_of(model, &q, r);
+        zr_model_part part = part_of(model, &q, r);
         assert_int_equal(held_elements(part.model), expected[r]);
         all += held_elements(part.model);
-        zr_part_free(&part);
+        zr_model_part_free(&part);
     }
     assert_int_equal(all, held_elements(model) + 843264);
     zr_lm_free(model);
@@ -108,11 +108,11 @@ static double products(const zr_plan *plan)
 
 static double products_of(const zero_model *model, const question *q, int rank)
 {
-    zr_part part = part_of(model, q, rank);
+    zr_model_part part = part_of(model, q, rank);
     zr_plan *plan = plan_of(&part, q, rank);
     double sum = products(plan);
     zr_plan_destroy(plan);
-    zr_part_free(&part);
+    zr_model_part_free(&part);
     return sum;
 }
 
@@ -167,7 +167,7 @@ static void all_reduces_are_those_of_the_formula(void **state)
                               .batch = batch,
                               .seq = 15,
                               .checkpoints = checkpoints ? LAYERS + 1 : 0};
-                zr_part part = part_of(model, &q, 0);
+                zr_model_part part = part_of(model, &q, 0);
                 zr_plan *plan = plan_of(&part, &q, 0);
                 const zr_traffic_plan *t = tensor_traffic(plan);
                 // Of six segments the last one's units are not computed again.
@@ -181,7 +181,7 @@ static void all_reduces_are_those_of_the_formula(void **state)
                 assert_int_equal(t->bytes[ZERO_COMM_all_gather], 16 * rows * (tensor - 1));
                 assert_int_equal(t->calls[ZERO_COMM_reduce_scatter], 0);
                 zr_plan_destroy(plan);
-                zr_part_free(&part);
+                zr_model_part_free(&part);
             }
     zr_lm_free(model);
 }
@@ -193,7 +193,7 @@ static void divided_rows_are_gathered_and_scattered(void **state)
     enum { LAYERS = 3, WIDTH = 64 };
     zero_model *model = model_of("gpt2:layers=3,heads=8,width=64,context=16,vocab=1000");
     question q = {.tensor = 4, .batch = 2, .seq = 16, .rows = true};
-    zr_part part = part_of(model, &q, 0);
+    zr_model_part part = part_of(model, &q, 0);
     zr_plan *plan = plan_of(&part, &q, 0);
     const zr_traffic_plan *t = tensor_traffic(plan);
     int64_t share = 8 * WIDTH * 4; // bytes of 8 of 32 rows
@@ -206,7 +206,7 @@ static void divided_rows_are_gathered_and_scattered(void **state)
     assert_int_equal(t->calls[ZERO_COMM_all_reduce], LAYERS + 1);
     assert_int_equal(t->bytes[ZERO_COMM_all_reduce], 2 * 3 * (4 * LAYERS + 2) * (WIDTH / 4) * 4);
     zr_plan_destroy(plan);
-    zr_part_free(&part);
+    zr_model_part_free(&part);
     zr_lm_free(model);
 }
 
@@ -216,25 +216,25 @@ static void shared_keys_are_summed_among_their_holders(void **state)
     zero_model *model =
         model_of("llama:layers=3,heads=8,kv_heads=2,width=64,inner=96,context=16,vocab=1000");
     question q = {.tensor = 8, .batch = 2, .seq = 16};
-    zr_part part = part_of(model, &q, 5);
+    zr_model_part part = part_of(model, &q, 5);
     zr_plan *plan = plan_of(&part, &q, 5);
     const zr_traffic_plan *t = &plan->traffic[ZR_PASS_MICRO_BATCH].holders;
     assert_int_equal(t->calls[ZERO_COMM_all_reduce], 3);
     assert_int_equal(t->bytes[ZERO_COMM_all_reduce], 3 * 2 * 3 * (32 * 2 * 8 / 4) * 4);
     zr_plan_destroy(plan);
-    zr_part_free(&part);
+    zr_model_part_free(&part);
     zr_lm_free(model);
 }
 
 static int64_t saved(const zero_model *model, const question *q)
 {
-    zr_part part = part_of(model, q, 0);
+    zr_model_part part = part_of(model, q, 0);
     zr_plan *plan = plan_of(&part, q, 0);
     int64_t bytes = 0;
     for (int u = 0; u < plan->unit_count; u++)
         bytes += (int64_t)plan->units[u].sizes.saved_bytes;
     zr_plan_destroy(plan);
-    zr_part_free(&part);
+    zr_model_part_free(&part);
     return bytes;
 }
 
@@ -265,13 +265,13 @@ static void communication_bytes_do_not_grow_with_layers(void **state)
                      layers[i]);
             zero_model *model = model_of(spec);
             question q = {.tensor = 4, .data = 2, .stage = 2, .rows = rows, .batch = 2, .seq = 32};
-            zr_part part = part_of(model, &q, 1);
+            zr_model_part part = part_of(model, &q, 1);
             zr_plan *plan = plan_of(&part, &q, 1);
             int64_t bytes = plan->bytes[ZERO_TIER_device][ZERO_MEM_communication];
             first = i ? first : bytes;
             assert_true(bytes > 0 && bytes == first);
             zr_plan_destroy(plan);
-            zr_part_free(&part);
+            zr_model_part_free(&part);
             zr_lm_free(model);
         }
     }
@@ -289,17 +289,17 @@ static void a_model_without_a_split_is_named(void **state)
     static const zero_unit unit = {.name = "layer", .ops = &ops};
     const zero_model own = {.name = "mlp", .unit_count = 1, .units = &unit};
     zero_error error;
-    zr_part part;
+    zr_model_part part;
     zr_config config = {.tensor = 2, .exact_tensor = 2};
-    assert_int_equal(zr_part_make(&own, &config, 0, &part, &error), ZERO_ERR_UNSUPPORTED);
+    assert_int_equal(zr_model_part_make(&own, &config, 0, &part, &error), ZERO_ERR_UNSUPPORTED);
     assert_non_null(strstr(error.message, "model \"mlp\" has no split: 2 tensor ranks"));
     config = (zr_config){.tensor = 1, .exact_tensor = 4};
-    assert_int_equal(zr_part_make(&own, &config, 0, &part, &error), ZERO_ERR_UNSUPPORTED);
+    assert_int_equal(zr_model_part_make(&own, &config, 0, &part, &error), ZERO_ERR_UNSUPPORTED);
     assert_non_null(strstr(error.message, "cannot be computed as 4 slices"));
     config.exact_tensor = 1;
-    assert_int_equal(zr_part_make(&own, &config, 0, &part, &error), ZERO_OK);
+    assert_int_equal(zr_model_part_make(&own, &config, 0, &part, &error), ZERO_OK);
     assert_ptr_equal(part.model, &own);
-    zr_part_free(&part);
+    zr_model_part_free(&part);
 }
 
 int main(void)

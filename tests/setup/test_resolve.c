@@ -117,19 +117,22 @@ static void expect_refused(zr_resolution how, zero_status status, const char *pa
     assert_null(config);
 }
 
-static void test_slices_are_refused_last(void **state)
+static void test_slices_follow_from_file_and_flags(void **state)
 {
     zr_resolution how = of(TEXT);
     how.facts.tensor = 2;
-    expect_refused(how, ZERO_ERR_UNSUPPORTED,
-                   "ds.json: a model of 2 slices on 2 tensor ranks (--tensor, "
-                   "tensor_parallel.autotp_size, libzero.exact_tensor): tensor parallelism is not "
-                   "built yet");
+    zr_config *config = must_resolve(&how);
+    assert_int_equal(config->exact_tensor, 2);
+    assert_false(config->exact_tensor_said);
+    zr_config_destroy(config);
+    // The bits of an evaluation follow from the slices, too.
     how = of("{\"libzero\": {\"exact_tensor\": 4}, \"train_micro_batch_size_per_gpu\": 1}");
-    expect_refused(how, ZERO_ERR_UNSUPPORTED, "a model of 4 slices on 1 tensor rank (");
-    how.for_inference = true; // the bits of an evaluation follow from it, too
+    how.for_inference = true;
     how.facts.micro_batch = 1;
-    expect_refused(how, ZERO_ERR_UNSUPPORTED, "a model of 4 slices on 1 tensor rank (");
+    config = must_resolve(&how);
+    assert_int_equal(config->exact_tensor, 4);
+    assert_true(config->exact_tensor_said);
+    zr_config_destroy(config);
     how = of("{\"train_batch_size\": 3, \"train_micro_batch_size_per_gpu\": 2}");
     how.facts.tensor = 2;
     expect_refused(how, ZERO_ERR_CONFIG, "on 1 data ranks (2 ranks, 2 a model)");
@@ -137,7 +140,7 @@ static void test_slices_are_refused_last(void **state)
     how = of("{\"tensor_parallel\": {\"autotp_size\": 4}}");
     how.for_inference = true;
     how.facts.micro_batch = 1;
-    zr_config *config = must_resolve(&how);
+    config = must_resolve(&how);
     assert_int_equal(config->tensor, 1);
     assert_int_equal(config->exact_tensor, 1);
     zr_config_destroy(config);
@@ -254,7 +257,7 @@ int main(void)
         cmocka_unit_test(test_flags_win_over_the_text),
         cmocka_unit_test(test_the_caller_amends_after_the_flags),
         cmocka_unit_test(test_the_caller_amends_once_the_ranks_are_known),
-        cmocka_unit_test(test_slices_are_refused_last),
+        cmocka_unit_test(test_slices_follow_from_file_and_flags),
         cmocka_unit_test(test_a_failure_leaves_nothing),
         cmocka_unit_test(test_quiet_says_no_choice_of_the_program),
         cmocka_unit_test(test_for_inference_training_is_forgotten),
