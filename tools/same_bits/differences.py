@@ -39,6 +39,10 @@ ALLOWED = {
         "what a run's end saves is from before it finishes a delayed update, so that a longer run goes on as a straight one",
         lambda case, d: "last-checkpoint" in case.traits and d.kind in ("metrics", "tensors", "text"),
     ),
+    "extents": (
+        "saving ranks tell the first one where the rectangles lie that they have written, not stretches alone",
+        lambda case, d: d.kind == "metrics" and d.where.endswith(".comm.broadcast.bytes"),
+    ),
     "workspace": (
         "a product's scratch is planned for every shape that is met: workspace, and the sums that hold it",
         lambda case, d: "workspace" in d.explained,
