@@ -135,9 +135,9 @@ typedef struct zero_model {
     const char *name;
     int unit_count;
     const zero_unit *units;
-    // The model of which this one is the part that a rank holds: its units have the same names, and
-    // its tensors are the whole's or tiles of them. Files have the whole's tensors, in its order.
-    // It outlives this model; NULL: this model is whole.
+    // The model of which a rank holds this part: its units have the same names, its tensors are the
+    // whole's or tiles of them. Files have the whole's tensors, in its order. It outlives this one;
+    // NULL: this is whole. With partition_activations, boundaries must be alike on tensor ranks.
     const struct zero_model *whole;
 } zero_model;
 

@@ -35,8 +35,11 @@ static const char *without_partners(const zr_config *config, bool checkpoints)
                    ? "there are no tensor-parallel ranks, among which checkpoints could be "
                      "divided"
                    : "there are no tensor-parallel ranks, among which rows could be divided";
-    bool none = checkpoints && !config->offload.activation_checkpoints;
-    return none ? "activation_checkpointing.number_checkpoints keeps none" : NULL;
+    if (checkpoints && !config->offload.activation_checkpoints)
+        return "activation_checkpointing.number_checkpoints keeps none";
+    return checkpoints && config->sequence_parallel
+               ? "with rows divided (libzero.sequence_parallel), each rank keeps its own rows"
+               : NULL;
 }
 
 // Returns what else in the file leaves an honoured key nothing to do; NULL: nothing does.

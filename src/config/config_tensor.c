@@ -177,7 +177,9 @@ static zero_status check_wire(const zr_config *config, zero_error *error)
 zero_status zr_config_fill_tensor(zr_config *config, zero_error *error)
 {
     config->sequence_parallel = config->sequence_parallel && config->tensor > 1;
-    config->partition_activations = config->partition_activations && config->tensor > 1;
+    // With rows divided, what enters a segment is this rank's rows already.
+    config->partition_activations =
+        config->partition_activations && config->tensor > 1 && !config->sequence_parallel;
     if (config->exact_tensor == 1)
         return ZERO_OK;
     ZERO_TRY(check_tiles(config, error));

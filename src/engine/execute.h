@@ -18,6 +18,9 @@ zero_status zr_execute_await(zero_engine *engine, const zr_instruction *i, zero_
 zero_status zr_execute_fetch(zero_engine *engine, const zr_instruction *i, zero_error *error);
 zero_status zr_execute_store(zero_engine *engine, const zr_instruction *i, zero_error *error);
 
+// tensor_exchange.c
+zero_status zr_execute_join(zero_engine *engine, const zr_instruction *i, zero_error *error);
+
 // gradients.c
 zero_status zr_execute_bind(zero_engine *engine, const zr_instruction *i, zero_error *error);
 zero_status zr_execute_unbind(zero_engine *engine, const zr_instruction *i, zero_error *error);

@@ -12,7 +12,7 @@ static const zr_execute execute[ZR_CODE_COUNT] = {
     [ZR_BIND] = zr_execute_bind,       [ZR_UNBIND] = zr_execute_unbind,
     [ZR_OPEN] = zr_execute_open,       [ZR_ROUND] = zr_execute_round,
     [ZR_SQUARES] = zr_execute_squares, [ZR_CALL] = zr_execute_call,
-    [ZR_UPDATE] = zr_execute_update,
+    [ZR_UPDATE] = zr_execute_update,   [ZR_JOIN] = zr_execute_join,
 };
 
 static zero_status run_next(zero_engine *engine, zero_error *error)

@@ -5,7 +5,7 @@
 //   gradients    reduced ─> staged (host) ─> NVMe                    gradients.c
 //                of a streamed piece, until another unit adds to it  transfers.c
 //   the update   NVMe ─> slabs (host) ─> NVMe                        group_walk.c
-//   boundaries   written by forward ─> host or NVMe ─> backward      transfers.c
+//   boundaries   written by forward ─> their tier ─> backward        transfers.c
 #ifndef ZR_ENGINE_OFFLOAD_H
 #define ZR_ENGINE_OFFLOAD_H
 
@@ -23,7 +23,7 @@ typedef struct zr_offload { // zeroed: everything is in memory
     zr_transfer slab[ZR_MOST_SLABS][ZR_VECTOR_COUNT];
     zr_store parked;      // plan->parked_bytes
     zr_transfer *parking; // (piece_count)
-    // Keeps the activations between segments, where they leave the device.
+    // Keeps what goes through the buffers of activation checkpoints.
     zr_store activation_checkpoints;
     zr_transfer activation_checkpoint[2]; // one for each buffer that they go through
     int64_t to_host, to_device;           // bytes moved so far

@@ -3,7 +3,9 @@
 // only some, have a communicator and a window of their own, through which operands are copied.
 #include "engine/tensor_exchange.h"
 
-#include "engine/engine_state.h"
+#include "compute/element_ops.h"
+#include "engine/execute.h"
+#include "engine/interpret.h"
 #include "plan/exchanges.h"
 
 #include <stddef.h>
@@ -11,6 +13,7 @@
 
 typedef struct operand { // shares of each rank of a window, one after another
     zero_exchange_kind kind;
+    int slot;                 // of the window
     int64_t offset, elements; // bytes, elements of a share
     zero_dtype dtype;
 } operand;
@@ -24,16 +27,16 @@ static zero_status move_shares(zr_window *window, const operand *o, zero_error *
     const zr_sum_target own = {.data = window->mine + o->offset + window->comm->rank * share,
                                .dtype = o->dtype,
                                .stride = o->elements};
-    ZERO_TRY(zr_comm_start(window, op, o->kind, o->offset, o->elements, o->dtype,
+    ZERO_TRY(zr_comm_start(window, op, o->slot, o->offset, o->elements, o->dtype,
                            op == ZERO_COMM_reduce_scatter ? &own : NULL, &handle, error));
     ZERO_TRY(zr_comm_wait(&handle, error));
-    return zr_comm_quiesce(window, o->kind, error);
+    return zr_comm_quiesce(window, o->slot, error);
 }
 
 static zero_status exchange(zr_window *window, const operand *o, zero_error *error)
 {
     return o->kind == ZERO_EXCHANGE_SUM
-               ? zr_comm_all_reduce(window, o->kind, o->offset, o->elements, error)
+               ? zr_comm_all_reduce(window, o->slot, o->offset, o->elements, error)
                : move_shares(window, o, error);
 }
 
@@ -75,7 +78,7 @@ static zero_status run(const struct zr_exchanger *self, const zero_context *cont
         (zr_tensor_exchange *)((char *)self - offsetof(zr_tensor_exchange, units));
     const zero_engine *engine =
         (const zero_engine *)((const char *)t - offsetof(zero_engine, exchange));
-    const operand o = {kind, offset, elements, dtype};
+    const operand o = {kind, kind, offset, elements, dtype};
     int ranks = holders ? holders : self->size;
     if (ranks == 1)
         return ZERO_OK;
@@ -89,6 +92,24 @@ static zero_status run(const struct zr_exchanger *self, const zero_context *cont
     return ZERO_OK;
 }
 
+// Takes the rank's own share from the buffer to the window, and all ranks' shares from there back.
+zero_status zr_execute_join(zero_engine *engine, const zr_instruction *i, zero_error *error)
+{
+    zr_window *window = &engine->exchange.window;
+    zr_queue *queue = engine->queue;
+    const zero_exchange e = zr_join_exchange(engine->plan, i);
+    const operand o = {e.kind, ZR_EXCHANGE_JOIN, 0, e.elements, e.dtype};
+    int64_t share = e.elements * (int64_t)zero_dtype_bytes(e.dtype);
+    int64_t own = i->from.first - i->place.first;
+    char *whole = zr_place_at(engine, i->place);
+    int64_t begin = zr_recorder_begin(engine->recorder);
+    queue->backend->elements->copy(queue, share, whole + own, window->mine + own);
+    ZERO_TRY(exchange(window, &o, error));
+    queue->backend->elements->copy(queue, share + i->bytes, window->mine, whole);
+    zr_recorder_add(engine->recorder, ZR_ACTIVITY_exchange, begin, i->bytes, 0, -1);
+    return ZERO_OK;
+}
+
 static zero_status open_window(zero_engine *engine, zero_comm *comm, int64_t bytes, zr_window *out,
                                zero_error *error)
 {
@@ -96,6 +117,7 @@ static zero_status open_window(zero_engine *engine, zero_comm *comm, int64_t byt
         [ZERO_EXCHANGE_SUM] = "sums of slices",
         [ZERO_EXCHANGE_SCATTER] = "shares of sums of slices",
         [ZERO_EXCHANGE_GATHER] = "shares of slices",
+        [ZR_EXCHANGE_JOIN] = "shares of an activation checkpoint",
     };
     ZERO_TRY(
         zr_window_create(comm, ZR_WINDOW_SYMMETRIC, bytes, ZR_EXCHANGE_SLOTS, slots, out, error));

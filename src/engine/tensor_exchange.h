@@ -1,5 +1,5 @@
-// Exchanges with other tensor ranks inside of layers, for units (struct zr_exchanger of
-// model/unit.h).
+// Exchanges with other tensor ranks: inside of layers, for units (struct zr_exchanger of
+// model/unit.h), and of activation checkpoints that they divide (zr_execute_join).
 #ifndef ZR_ENGINE_TENSOR_EXCHANGE_H
 #define ZR_ENGINE_TENSOR_EXCHANGE_H
 

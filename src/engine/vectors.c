@@ -148,8 +148,9 @@ static zero_status reserve_activation_checkpoints(zero_engine *engine, int64_t *
     const zr_plan *plan = engine->plan;
     int64_t first = 0;
     int count = 0;
-    if (plan->settings.activation_checkpoint_tier == ZERO_TIER_host)
-        return zr_store_memory_create(&engine->ledger, ZERO_TIER_host, ZERO_MEM_checkpoints,
+    zero_tier tier = plan->settings.activation_checkpoint_tier;
+    if (tier != ZERO_TIER_nvme)
+        return zr_store_memory_create(&engine->ledger, tier, ZERO_MEM_checkpoints,
                                       (size_t)plan->activation_checkpoint_bytes,
                                       &engine->offload.activation_checkpoints, error);
     for (int s = 1; s < plan->segment_count; s++) {

@@ -12,7 +12,11 @@
 //              seg 0: the same from the batch
 //
 // Activation checkpoints on host or NVMe go through two buffers on the device: c_i lies in buffer
-// i%2 while it is written, and again while it is read.
+// i%2 while it is written, and again while it is read. So do those that tensor ranks divide among
+// them (ZeRO-R's P_a), on any tier: each rank keeps a share of the boundary's bytes, and before the
+// segment runs again the shares are brought together in the buffer:
+//
+//   buffer   [ share of rank 0 | share of rank 1 | ... ]      all of c_i, and then padding
 #include "base/dtype.h"
 #include "plan/plan_parts.h"
 
@@ -76,22 +80,35 @@ bool zr_plan_ends_segment(const zr_plan *plan, int unit)
            plan->units[unit + 1].segment != plan->units[unit].segment;
 }
 
-int64_t zr_activation_checkpoint_bytes(const zr_plan *plan, int segment)
-{
-    if (segment < 1 || segment >= plan->segment_count - 1)
-        return 0;
-    return ZR_ROUND_UP(out_bytes(plan, zr_plan_segment_first(plan, segment) - 1), ZR_IO_PAGE);
-}
-
 // Returns the unit whose boundary is the activation checkpoint of a segment after the first.
 static int unit_before(const zr_plan *plan, int segment)
 {
     return zr_plan_segment_first(plan, segment) - 1;
 }
 
+// The last activation checkpoint is used at once, so on the device a single one stays where it is.
 static bool boundaries_travel(const zr_plan *plan)
 {
-    return plan->settings.activation_checkpoint_tier != ZERO_TIER_device;
+    bool divided = plan->checkpoint_shares > 1 && plan->segment_count > 2;
+    return divided || plan->settings.activation_checkpoint_tier != ZERO_TIER_device;
+}
+
+// Returns the bytes of one rank's share of the boundary that enters a segment. Transfers to other
+// tiers are of whole pages.
+static int64_t share_bytes(const zr_plan *plan, int segment)
+{
+    bool stays = plan->settings.activation_checkpoint_tier == ZERO_TIER_device;
+    int64_t align = stays ? ZR_ACTIVATION_ALIGN : ZR_IO_PAGE;
+    int64_t whole = out_bytes(plan, unit_before(plan, segment)), shares = plan->checkpoint_shares;
+    return ZR_ROUND_UP((whole + shares - 1) / shares, align);
+}
+
+int64_t zr_activation_checkpoint_bytes(const zr_plan *plan, int segment)
+{
+    bool used_at_once = segment == plan->segment_count - 1;
+    if (segment < 1 || segment >= plan->segment_count || used_at_once || !boundaries_travel(plan))
+        return 0;
+    return share_bytes(plan, segment);
 }
 
 // Gives each activation checkpoint its own place, one after another.
@@ -112,13 +129,15 @@ static void place_travelling_boundaries(zr_plan *plan)
 {
     int64_t buffer = 0;
     for (int s = 1; s < plan->segment_count; s++)
-        buffer = ZR_MAX(buffer, ZR_ROUND_UP(out_bytes(plan, unit_before(plan, s)), ZR_IO_PAGE));
+        buffer = ZR_MAX(buffer, plan->checkpoint_shares * share_bytes(plan, s));
     for (int s = 1; s < plan->segment_count; s++) {
         zr_unit_plan *before = &plan->units[unit_before(plan, s)];
         before->out_kept = true;
         before->out_first = (s % 2) * buffer;
     }
     plan->activation_checkpoint_buffer_bytes = 2 * buffer;
+    if (plan->checkpoint_shares > 1) // shares are brought together through this window
+        plan->exchange_bytes = ZR_MAX(plan->exchange_bytes, buffer);
 }
 
 // Places what the units of a segment save and the boundaries between them. Returns the bytes used.
@@ -149,9 +168,9 @@ static void place_segments(zr_plan *plan)
     plan->activation_bytes = area + saved_bytes(plan, last);
 }
 
-static void count_offloaded(zr_plan *plan)
+static void count_kept(zr_plan *plan)
 {
-    for (int s = 1; s < plan->segment_count && boundaries_travel(plan); s++)
+    for (int s = 1; s < plan->segment_count; s++)
         plan->activation_checkpoint_bytes += zr_activation_checkpoint_bytes(plan, s);
 }
 
@@ -172,7 +191,7 @@ void zr_plan_activations(zr_plan *plan)
         else
             place_boundaries(plan);
         place_segments(plan);
-        count_offloaded(plan);
+        count_kept(plan);
     } else {
         place_all(plan);
     }

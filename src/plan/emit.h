@@ -107,7 +107,7 @@ void zr_emit_parked_leave(zr_emitter *e, int visit);
 // Boundary: waits until sums are where they are kept.
 void zr_emit_await_transfers(zr_emitter *e);
 
-// emit_activation_checkpoints.c: boundaries that leave the device between forward and backward.
+// emit_activation_checkpoints.c: boundaries that are stored between forward and backward.
 void zr_emit_activation_checkpoint_before_forward(zr_emitter *e, int unit);
 void zr_emit_activation_checkpoint_after_forward(zr_emitter *e, int unit);
 void zr_emit_activation_checkpoint_before_backward(zr_emitter *e, int unit);

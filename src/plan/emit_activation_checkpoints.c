@@ -1,12 +1,13 @@
-// Activation checkpoints on host or NVMe: the boundary that enters a segment leaves the device once
-// forward has written it, and comes back while the next segment runs backward. That of segment s
-// goes through buffer s%2 (activations.c).
+// Activation checkpoints that go through the two buffers: the boundary that enters a segment goes
+// to its store once forward has written it, and comes back while the next segment runs backward.
+// That of segment s goes through buffer s%2 (activations.c). Where tensor ranks divide it, only
+// this rank's share goes and comes, and the shares are brought together when the segment runs
+// again.
 #include "plan/emit.h"
 
 static bool travels(const zr_plan *plan, int segment)
 {
-    return plan->activation_checkpoint_bytes > 0 &&
-           zr_activation_checkpoint_bytes(plan, segment) > 0;
+    return zr_activation_checkpoint_bytes(plan, segment) > 0;
 }
 
 static int64_t first_in_store(const zr_plan *plan, int segment)
@@ -22,11 +23,24 @@ static void await_buffer(zr_emitter *e, int segment)
     zr_emit_await(e, ZR_ALWAYS, ZR_SLOT_KEPT, segment % 2);
 }
 
+static zr_place place_of_buffer(const zr_plan *plan, int segment)
+{
+    const zr_unit_plan *entering = &plan->units[zr_plan_segment_first(plan, segment) - 1];
+    return (zr_place){ZR_SPACE_ACTIVATION_CHECKPOINTS, entering->out_first};
+}
+
+static zr_place place_of_share(const zr_plan *plan, int segment)
+{
+    zr_place place = place_of_buffer(plan, segment);
+    if (plan->checkpoint_shares > 1)
+        place.first += plan->tensor_rank * zr_activation_checkpoint_bytes(plan, segment);
+    return place;
+}
+
 static void move(zr_emitter *e, zr_code code, int segment)
 {
     const zr_plan *plan = e->plan;
-    const zr_unit_plan *entering = &plan->units[zr_plan_segment_first(plan, segment) - 1];
-    const zr_place buffer = {ZR_SPACE_ACTIVATION_CHECKPOINTS, entering->out_first};
+    const zr_place buffer = place_of_share(plan, segment);
     const zr_place stored = {ZR_SPACE_STORED, first_in_store(plan, segment)};
     bool comes = code == ZR_FETCH;
     await_buffer(e, segment);
@@ -36,6 +50,17 @@ static void move(zr_emitter *e, zr_code code, int segment)
                                  .from = comes ? stored : buffer,
                                  .bytes = zr_activation_checkpoint_bytes(plan, segment),
                                  .slot = {ZR_SLOT_KEPT, segment % 2}});
+}
+
+static void join(zr_emitter *e, int segment)
+{
+    const zr_plan *plan = e->plan;
+    int others = plan->checkpoint_shares - 1;
+    zr_emit(e, &(zr_instruction){.code = ZR_JOIN,
+                                 .piece = -1,
+                                 .place = place_of_buffer(plan, segment),
+                                 .from = place_of_share(plan, segment),
+                                 .bytes = others * zr_activation_checkpoint_bytes(plan, segment)});
 }
 
 // Before a unit writes an activation checkpoint, waits until its buffer has been written out.
@@ -55,7 +80,7 @@ void zr_emit_activation_checkpoint_after_forward(zr_emitter *e, int unit)
 }
 
 // Waits for the segment's own activation checkpoint, and fetches the one before while this segment
-// runs.
+// runs. The fetch begins first, because it can go on while ranks bring shares together.
 void zr_emit_activation_checkpoint_before_backward(zr_emitter *e, int unit)
 {
     int segment = e->plan->units[unit].segment;
@@ -65,4 +90,6 @@ void zr_emit_activation_checkpoint_before_backward(zr_emitter *e, int unit)
     await_buffer(e, segment);
     if (travels(e->plan, segment - 1))
         move(e, ZR_FETCH, segment - 1);
+    if (e->plan->checkpoint_shares > 1 && travels(e->plan, segment))
+        join(e, segment);
 }

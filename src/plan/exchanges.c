@@ -41,11 +41,11 @@ static int ranks_of(const zr_plan *plan, const zero_exchange *exchange)
     return exchange->holders ? exchange->holders : plan->tensor_ranks;
 }
 
-static void add_exchange(const zero_exchange *exchange, int ranks, zr_traffic_plan *to)
+static void add_exchange(const zero_exchange *exchange, int slot, int ranks, zr_traffic_plan *to)
 {
     zero_comm_op op = zr_exchange_op(exchange->kind);
     for (int i = 0; i < exchange->calls; i++) {
-        to->hash = zr_message_fold(to->hash, op, exchange->kind, exchange->elements);
+        to->hash = zr_message_fold(to->hash, op, slot, exchange->elements);
         to->messages++;
         to->calls[op]++;
         to->bytes[op] +=
@@ -60,8 +60,24 @@ void zr_exchanges_fold(const zr_plan *plan, const zero_unit_sizes *sizes, bool b
         const zero_exchange *exchange = &sizes->exchanges[i];
         int ranks = ranks_of(plan, exchange);
         if (plan->tensor_ranks > 1 && ranks > 1 && !exchange->backward == !backward)
-            add_exchange(exchange, ranks, ranks == plan->tensor_ranks ? &to->tensor : &to->holders);
+            add_exchange(exchange, exchange->kind, ranks,
+                         ranks == plan->tensor_ranks ? &to->tensor : &to->holders);
     }
+}
+
+zero_exchange zr_join_exchange(const zr_plan *plan, const zr_instruction *join)
+{
+    int64_t share = join->bytes / (plan->checkpoint_shares - 1);
+    return (zero_exchange){.kind = ZERO_EXCHANGE_GATHER,
+                           .elements = share / (int64_t)sizeof(float),
+                           .dtype = ZERO_F32,
+                           .calls = 1};
+}
+
+void zr_join_fold(const zr_plan *plan, const zr_instruction *join, zr_traffic_plan *to)
+{
+    const zero_exchange exchange = zr_join_exchange(plan, join);
+    add_exchange(&exchange, ZR_EXCHANGE_JOIN, plan->checkpoint_shares, to);
 }
 
 int64_t zr_exchanged_bytes(const zr_plan *plan)

@@ -1,12 +1,13 @@
-// What units exchange with other tensor ranks inside of a call (zero_unit_sizes.exchanges): which
-// messages these are, so that the plan and the engine count the same.
+// What tensor ranks exchange: units inside of a call (zero_unit_sizes.exchanges), and shares of
+// activation checkpoints between calls. Which messages these are, so that the plan and the engine
+// count the same.
 #ifndef ZR_PLAN_EXCHANGES_H
 #define ZR_PLAN_EXCHANGES_H
 
 #include "plan/full_plan.h"
 
-// The slots of a window of exchanges: one for each kind.
-enum { ZR_EXCHANGE_SLOTS = ZERO_EXCHANGE_GATHER + 1 };
+// The slots of a window of exchanges: one for each kind that units make, and one for a JOIN.
+enum { ZR_EXCHANGE_JOIN = ZERO_EXCHANGE_GATHER + 1, ZR_EXCHANGE_SLOTS };
 
 // Returns the operation as which an exchange is counted.
 zero_comm_op zr_exchange_op(zero_exchange_kind kind);
@@ -20,6 +21,10 @@ zero_status zr_model_holders(const zero_model *model, int tensor_ranks, int *out
 // forward. `sizes` may be for another shape than the plan's.
 void zr_exchanges_fold(const zr_plan *plan, const zero_unit_sizes *sizes, bool backward,
                        zr_pass_traffic *to);
+// Returns the exchange that a JOIN makes: shares as elements of fp32, whatever they hold.
+zero_exchange zr_join_exchange(const zr_plan *plan, const zr_instruction *join);
+// Adds the exchange that a JOIN makes.
+void zr_join_fold(const zr_plan *plan, const zr_instruction *join, zr_traffic_plan *to);
 // Returns what a rank fetches from other tensor ranks in a step.
 int64_t zr_exchanged_bytes(const zr_plan *plan);
 

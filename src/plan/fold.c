@@ -36,6 +36,8 @@ static void fold_messages(const zr_plan *plan, zr_pass_kind kind, zr_pass_traffi
             add_message(&traffic->data, plan, i);
         if (i->code == ZR_CALL)
             add_call(traffic, plan, i);
+        if (i->code == ZR_JOIN)
+            zr_join_fold(plan, i, &traffic->tensor);
     }
 }
 

@@ -145,6 +145,9 @@ static void plan_begin(zr_plan *plan, const zero_model *model, const zero_shape 
     plan->tensor_ranks = ZR_MAX(machine->tensor_ranks, 1);
     plan->tensor_rank = machine->tensor_rank;
     plan->world = plan->ranks * plan->tensor_ranks;
+    // Tensor ranks of a model without a split do not exchange anything.
+    plan->checkpoint_shares =
+        settings->partition_activations && model->whole ? plan->tensor_ranks : 1;
     plan->mapped = maps_parameters(settings, machine);
     plan->holding = holding_of(plan);
     plan->updates_whole = settings->stage == 0;

@@ -79,9 +79,12 @@ struct zr_plan {
     int64_t gather_share;
     int64_t activation_bytes; // saved buffers, boundaries, two boundary gradients
     int segment_count;        // 0: nothing is computed again
+    // Tensor ranks that divide each activation checkpoint among them; 1: each keeps all of it.
+    int checkpoint_shares;
     // On the device: the boundaries between segments, or two buffers through which they go.
     int64_t activation_checkpoint_buffer_bytes;
-    int64_t activation_checkpoint_bytes; // boundaries between segments, on another tier
+    // Kept of those that go through the buffers: on their tier, this rank's shares.
+    int64_t activation_checkpoint_bytes;
     int64_t boundary_first[2]; // bytes in the activations arena, of both boundary gradients
     int64_t boundary_bytes;    // of each boundary gradient
     int64_t workspace_bytes, product_scratch_bytes;
@@ -117,7 +120,8 @@ bool zr_plan_whole_gradients(const zr_plan *plan);
 // Says whether the boundary that a unit writes is an activation checkpoint or enters the last unit.
 bool zr_plan_ends_segment(const zr_plan *plan, int unit);
 int zr_plan_segment_first(const zr_plan *plan, int segment); // its first unit
-// Returns the bytes of the activation checkpoint that enters a segment, if it travels; else 0.
+// Returns the bytes that this rank keeps of the activation checkpoint that enters a segment, if it
+// goes through the buffers; else 0.
 int64_t zr_activation_checkpoint_bytes(const zr_plan *plan, int segment);
 
 #endif

@@ -24,6 +24,9 @@ typedef enum zr_code {
     ZR_SCALARS, // the loss, the norm and the number of targets are summed over the ranks
     ZR_FETCH,   // the slot's data begins to come from its store to `place`
     ZR_STORE,   // the slot's data at `from` begins to go to its store
+    // The shares of a boundary that tensor ranks keep, this one's at `from`, are brought together
+    // at `place`.
+    ZR_JOIN,
     ZR_AWAIT,   // waits until what the slot has begun has ended
     ZR_RELEASE, // this rank reads the piece's parameters no more in this step
     ZR_PUBLISH, // this rank's shard of the piece's parameters is new

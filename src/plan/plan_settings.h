@@ -118,6 +118,8 @@ typedef struct zr_tiering {
 //   activation_checkpoints      segments of units; only the boundary that enters a segment is kept,
 //                               and the rest is computed again; 0: none
 //   activation_checkpoint_tier  where those boundaries are kept
+//   partition_activations       each tensor rank keeps its share of them (ZeRO-R's P_a); they have
+//                               the same boundaries
 //   kept_by           number of ranks of a machine, which keeps what it has gathered until the
 //                     weights change; 0 or 1: nothing is kept
 //   inference         no gradients, no optimizer, activations of one unit at a time
@@ -135,6 +137,7 @@ typedef struct zr_tiering {
     X(tiering, tiering)                                                                            \
     X(amount, activation_checkpoints)                                                              \
     X(tier, activation_checkpoint_tier)                                                            \
+    X(flag, partition_activations)                                                                 \
     X(amount, kept_by)                                                                             \
     X(flag, inference)
 

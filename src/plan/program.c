@@ -5,11 +5,12 @@
 const char *zr_code_name(zr_code code)
 {
     static const char *const names[ZR_CODE_COUNT] = {
-        [ZR_GATHER] = "GATHER",   [ZR_REDUCE] = "REDUCE",   [ZR_SCALARS] = "SCALARS",
-        [ZR_FETCH] = "FETCH",     [ZR_STORE] = "STORE",     [ZR_AWAIT] = "AWAIT",
-        [ZR_RELEASE] = "RELEASE", [ZR_PUBLISH] = "PUBLISH", [ZR_BIND] = "BIND",
-        [ZR_UNBIND] = "UNBIND",   [ZR_OPEN] = "OPEN",       [ZR_ROUND] = "ROUND",
-        [ZR_SQUARES] = "SQUARES", [ZR_CALL] = "CALL",       [ZR_UPDATE] = "UPDATE",
+        [ZR_GATHER] = "GATHER", [ZR_REDUCE] = "REDUCE",   [ZR_SCALARS] = "SCALARS",
+        [ZR_FETCH] = "FETCH",   [ZR_STORE] = "STORE",     [ZR_JOIN] = "JOIN",
+        [ZR_AWAIT] = "AWAIT",   [ZR_RELEASE] = "RELEASE", [ZR_PUBLISH] = "PUBLISH",
+        [ZR_BIND] = "BIND",     [ZR_UNBIND] = "UNBIND",   [ZR_OPEN] = "OPEN",
+        [ZR_ROUND] = "ROUND",   [ZR_SQUARES] = "SQUARES", [ZR_CALL] = "CALL",
+        [ZR_UPDATE] = "UPDATE",
     };
     return names[code];
 }

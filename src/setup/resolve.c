@@ -140,6 +140,7 @@ zr_settings zr_settings_of(const zr_config *config, bool inference)
         .activation_checkpoints = inference ? 0 : config->offload.activation_checkpoints,
         .activation_checkpoint_tier =
             inference ? ZERO_TIER_device : (zero_tier)config->offload.activation_checkpoint_tier,
+        .partition_activations = config->partition_activations && !inference,
         .inference = inference,
     };
 }

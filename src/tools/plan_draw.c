@@ -186,7 +186,8 @@ static void put_calls(sheet *s)
 static const char *class_of_flight(zr_code code)
 {
     switch (code) {
-    case ZR_GATHER: return "gather";
+    case ZR_GATHER:
+    case ZR_JOIN: return "gather";
     case ZR_REDUCE: return "reduce";
     case ZR_FETCH: return "fetch";
     default: return "store";
@@ -202,9 +203,10 @@ static void put_flight(sheet *s, const zr_flight *f, int row_height)
 {
     const zr_instruction *begins = &s->pass->at[f->from];
     const char *name = piece_name(s, begins->piece), *class = class_of_flight(begins->code);
+    const char *what = begins->code == ZR_JOIN ? "join" : class;
     char told[2 * NAME], bytes[ZR_BYTES_TEXT];
     zr_bytes_text((double)begins->bytes, bytes);
-    snprintf(told, sizeof told, "%s %s, %s, from %d until %d", class, name, bytes, f->from, f->to);
+    snprintf(told, sizeof told, "%s %s, %s, from %d until %d", what, name, bytes, f->from, f->to);
     put_box(s,
             &(box){.x = s->x[f->from],
                    .y = s->y + f->row * row_height,

@@ -6,6 +6,8 @@ static bool belongs(const zr_instruction *i, zr_lane lane)
 {
     bool exchange = i->code == ZR_GATHER || i->code == ZR_REDUCE;
     bool transfer = i->code == ZR_FETCH || i->code == ZR_STORE;
+    if (i->code == ZR_JOIN)
+        return lane == ZR_LANE_EXCHANGES;
     return i->slot.kind != ZR_NO_SLOT && (lane == ZR_LANE_EXCHANGES ? exchange : transfer);
 }
 
@@ -37,10 +39,11 @@ static void find(const zr_pass *pass, zr_lane lane, zr_flights *flights)
 {
     int oldest = 0;
     for (int i = 0; i < pass->count; i++) {
+        int ends = pass->at[i].code == ZR_JOIN ? i + 1 : pass->count;
         if (pass->at[i].code == ZR_AWAIT)
             end_flight(pass, flights, &oldest, i);
         else if (belongs(&pass->at[i], lane))
-            flights->at[flights->count++] = (zr_flight){.from = i, .to = pass->count};
+            flights->at[flights->count++] = (zr_flight){.from = i, .to = ends};
     }
 }
 

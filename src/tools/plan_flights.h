@@ -1,16 +1,17 @@
 // The flights of a pass: what it begins and ends later, which are exchanges between ranks and
-// transfers between tiers.
+// transfers between tiers. A JOIN ends at once.
 #ifndef ZR_TOOLS_PLAN_FLIGHTS_H
 #define ZR_TOOLS_PLAN_FLIGHTS_H
 
 #include "plan/program.h"
 
 typedef enum zr_lane {
-    ZR_LANE_EXCHANGES, // GATHER and REDUCE
+    ZR_LANE_EXCHANGES, // GATHER, REDUCE and JOIN
     ZR_LANE_TRANSFERS, // FETCH and STORE
 } zr_lane;
 
-typedef struct zr_flight { // from the instruction that begins it to the AWAIT of its slot
+// From the instruction that begins it to the AWAIT of its slot; a JOIN's to the next instruction.
+typedef struct zr_flight {
     int from, to; // instruction numbers; `to` is the pass's count if it lasts beyond the pass
     int row;      // the lowest row in which no other flight of its lane is at that time
 } zr_flight;

@@ -81,7 +81,7 @@ static void write_from(const line *l, char out[static CELL])
 static void write_bytes(const line *l, char out[static CELL])
 {
     bool moves = l->at->code == ZR_GATHER || l->at->code == ZR_REDUCE || l->at->code == ZR_FETCH ||
-                 l->at->code == ZR_STORE;
+                 l->at->code == ZR_STORE || l->at->code == ZR_JOIN;
     *out = 0;
     if (moves)
         snprintf(out, CELL, "%lld", (long long)l->at->bytes);

@@ -204,7 +204,10 @@ static void describe_ranks(const zero_comm *comm, const zr_config *config,
     char grid[80] = "";
     if (config->tensor > 1)
         snprintf(grid, sizeof grid, ", %d data x %d tensor%s", config->ranks, config->tensor,
-                 config->sequence_parallel ? ", rows divided" : "");
+                 config->sequence_parallel ? ", rows divided"
+                 : config->partition_activations && config->offload.activation_checkpoints
+                     ? ", activation checkpoints divided"
+                     : "");
     say(logger, "ranks    %d (%s%s), %d thread%s each (%s)", comm->size, zero_comm_name(comm), grid,
         threads->count, plural(threads->count), threads->reason);
     if (threads->wanted > threads->cores)

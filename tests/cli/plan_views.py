@@ -41,7 +41,7 @@ codes = Counter(r["code"] for r in batch)
 # The drawing: no scripts; as many boxes as instructions, each inside of it.
 kinds = {"forward": codes["CALL forward"], "again": codes["CALL forward again"],
          "backward": codes["CALL backward"], "both": codes["CALL forward_backward"],
-         "gather": sum(r["code"] == "GATHER" and r["slot"] != "" for r in batch),
+         "gather": sum(r["code"] == "GATHER" and r["slot"] != "" for r in batch) + codes["JOIN"],
          "reduce": codes["REDUCE"], "fetch": codes["FETCH"], "store": codes["STORE"]}
 svg = "{http://www.w3.org/2000/svg}"
 width, height = int(drawing.get("width")), int(drawing.get("height"))
@@ -57,13 +57,14 @@ for kind, (x, y, w, h), told in boxes:
 # An exchange or a transfer lasts until the next AWAIT of its slot; what is later lies to the right.
 columns = []
 for kind, (x, y, w, h), told in boxes:
-    flight = re.fullmatch(r"(gather|reduce|fetch|store) (\S+), .*, from (\d+) until (\d+)", told)
+    flight = re.fullmatch(r"(gather|reduce|join|fetch|store) (\S+), .*, from (\d+) until (\d+)", told)
     if flight:
         begin, end = int(flight[3]), int(flight[4])
         begun = batch[begin]
         assert (begun["code"].lower(), begun["piece"] or "checkpoint") == flight.groups()[:2], told
         awaits = [i for i in range(begin, len(batch)) if batch[i]["code"] == "AWAIT"]
         ends = [i for i in awaits if batch[i]["slot"] == begun["slot"]]
+        ends = [begin + 1] if flight[1] == "join" else ends
         assert end == min(ends, default=len(batch)), told
         assert ("if" in kind) == (begun["when"] != ""), told
         columns += [(begin, x)] + ([(end, x + w)] if w > 1 else [])

@@ -12,6 +12,13 @@ expect 0 "${MPIRUN[@]}" -n 2 "$ZERO" "${common[@]}" --stage 2 --comm mpi --out m
 for run in auto mpi3 mpi2; do
     [ "$(fingerprint $run)" = "$(fingerprint local)" ] || fail "$run differs from local"
 done
+# Tensor ranks that divide activation checkpoints.
+cat >divided.json <<'JSON'
+{"libzero": {"exact_tensor": 2}, "activation_checkpointing": {"number_checkpoints": 100, "partition_activations": true}}
+JSON
+expect 0 "$ZERO" "${common[@]}" --config divided.json --ranks 1 --stage 1 --out whole
+expect 0 "${MPIRUN[@]}" -n 2 "$ZERO" "${common[@]}" --config divided.json --tensor 2 --stage 1 --comm mpi --out divided
+[ "$(fingerprint divided)" = "$(fingerprint whole)" ] || fail "divided checkpoints over MPI: other bits than whole ones on one rank"
 got=0
 timeout 100 "${MPIRUN[@]}" -n 2 "$ZERO" "${common[@]}" --ranks 3 --out wrong >out.txt 2>err.txt || got=$?
 [ $got -ne 0 ] && [ "$(grep -c 'but the launcher started 2' err.txt)" -eq 1 ] || fail "--ranks that disagrees: $got, $(cat err.txt)"

@@ -246,6 +246,13 @@ static void test_partitioned_activations(void **state)
     assert_true(config->partition_activations);
     assert_lacks(log.lines, "no effect");
     zr_config_destroy(config);
+    zr_config_facts rows = eight_by_flag;
+    rows.sequence_parallel = true;
+    config = resolved_well(PARTITIONED("\"number_checkpoints\": 2, "), &rows, &log);
+    assert_false(config->partition_activations);
+    assert_contains(log.lines, "activation_checkpointing.partition_activations: with rows divided "
+                               "(libzero.sequence_parallel), each rank keeps its own rows\n");
+    zr_config_destroy(config);
 }
 
 static void test_tiles_and_slices(void **state)

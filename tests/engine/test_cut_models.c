@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <cmocka.h>
 
 static void same_on_any_number_of_ranks(harness_case c)
@@ -95,6 +96,87 @@ static void every_precision_optimizer_and_tier(void **state)
     same_on_any_number_of_ranks(nvme);
 }
 
+static const char *const devices[] = {"none", "cpu", "nvme"};
+
+// Returns a part of the configuration. segments: number_checkpoints.
+static const char *divided_checkpoints(const char *more, int segments, const char *device)
+{
+    static char text[512];
+    snprintf(text, sizeof text,
+             "%s\"activation_checkpointing\": {\"number_checkpoints\": %d, "
+             "\"partition_activations\": true}, \"libzero\": {\"checkpoints\": {\"device\": "
+             "\"%s\", \"nvme_path\": \"%s\"}}",
+             more, segments, device, harness_scratch());
+    return text;
+}
+
+// `more`: of the configuration, with a comma at its end.
+static void same_with_divided_checkpoints(harness_case c, const char *more)
+{
+    static const int segments[] = {100, 3, 2};
+    static harness_result kept, divided;
+    char precision[128];
+    snprintf(precision, sizeof precision, "%.*s", (int)strlen(more) - 1, more);
+    c.layers = 4;
+    c.precision = *more ? precision : NULL;
+    c.tensor = 1;
+    harness_run(&c, &kept);
+    for (c.tensor = 2; c.tensor <= c.slices; c.tensor *= 2)
+        for (int d = 0; d < 3; d++)
+            for (int s = 0; s < 3; s += 1 + d) {
+                c.precision = divided_checkpoints(more, segments[s], devices[d]);
+                harness_run(&c, &divided);
+                harness_expect_held(&divided);
+                if (!harness_equal(&kept, &divided))
+                    fail_msg("stage %d, %d tensor ranks, %d segments, checkpoints on %s: other "
+                             "bits than with whole ones",
+                             c.stage, c.tensor, segments[s], devices[d]);
+            }
+}
+
+// Tensor ranks that keep shares of activation checkpoints compute the same bits, also where shares
+// are not equal (18 wide: 288 of 576 bytes, in places of 320).
+static void activation_checkpoints_are_divided(void **state)
+{
+    static const char *const precisions[] = {
+        "", "\"bf16\": {\"enabled\": true},",
+        "\"fp16\": {\"enabled\": true, \"initial_scale_power\": 10},"};
+    zero_llama_config config = llama_of(false);
+    config.n_layer = 4;
+    for (int stage = 0; stage <= 3; stage++) {
+        harness_case c = {.stage = stage, .ranks = 2, .accumulation = 2, .batch = 2, .slices = 4};
+        c.llama = &config;
+        same_with_divided_checkpoints(c, precisions[stage % 3]);
+    }
+    harness_case gpt2 = {.stage = 2,
+                         .ranks = 1,
+                         .accumulation = 1,
+                         .batch = 1,
+                         .width = 18,
+                         .dropout = 0.1f,
+                         .slices = 2};
+    for (int i = 0; i < 3; i++)
+        same_with_divided_checkpoints(gpt2, precisions[i]);
+}
+
+// Two buffers of the whole checkpoint, and a share of each of those that are not used at once: of
+// four, three.
+static void a_rank_keeps_its_share(void **state)
+{
+    static harness_result divided;
+    enum { WHOLE = 2 * HARNESS_SEQ * 16 * 4 };
+    harness_case c = {
+        .stage = 1, .ranks = 1, .accumulation = 1, .batch = 2, .layers = 4, .slices = 2};
+    c.tensor = 2;
+    c.precision = divided_checkpoints("", 100, "none");
+    harness_run(&c, &divided);
+    assert_int_equal(divided.memory.held[ZERO_TIER_device][ZERO_MEM_checkpoints],
+                     2 * WHOLE + 3 * WHOLE / 2);
+    c.precision = divided_checkpoints("", 100, "cpu");
+    harness_run(&c, &divided);
+    assert_int_equal(divided.memory.held[ZERO_TIER_host][ZERO_MEM_checkpoints], 3 * 4096);
+}
+
 // A training goes on from a checkpoint on another number of tensor ranks, to the same bits.
 static void checkpoints_go_to_other_numbers_of_ranks(void **state)
 {
@@ -131,6 +213,8 @@ int main(void)
         cmocka_unit_test(gpt2),
         cmocka_unit_test(llama),
         cmocka_unit_test(every_precision_optimizer_and_tier),
+        cmocka_unit_test(activation_checkpoints_are_divided),
+        cmocka_unit_test(a_rank_keeps_its_share),
         cmocka_unit_test(checkpoints_go_to_other_numbers_of_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

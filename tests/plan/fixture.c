@@ -198,7 +198,13 @@ zr_plan *fixture_plan_in(const fixture *f, zero_dtype dtype, int stage, int rank
 zr_plan *fixture_plan_cut(const fixture *f, int stage, int data, int rank, int ranks)
 {
     zr_settings settings = fixture_settings(ZERO_F32, stage, 1);
-    return plan_of(f, &settings,
+    return fixture_plan_set(f, &settings, data, rank, ranks);
+}
+
+zr_plan *fixture_plan_set(const fixture *f, const zr_settings *settings, int data, int rank,
+                          int ranks)
+{
+    return plan_of(f, settings,
                    &(zr_machine){.ranks = data,
                                  .tensor_ranks = ranks,
                                  .tensor_rank = rank,

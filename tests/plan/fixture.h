@@ -28,8 +28,11 @@ void fixture_build(fixture *f, int blocks, int64_t vocab, int64_t width);
 void fixture_cut(fixture *f, const fixture *whole, int rank, int ranks);
 // Plans what fixture_cut has built, stage by stage, with `data` ranks that map.
 zr_plan *fixture_plan_cut(const fixture *f, int stage, int data, int rank, int ranks);
-// The same with the embedding in two streamed pieces, which the head borrows, and each block's
-// weight in two, in addition to a piece that stays.
+// Plans the same with these settings.
+zr_plan *fixture_plan_set(const fixture *f, const zr_settings *settings, int data, int rank,
+                          int ranks);
+// Builds the model of fixture_build with the embedding in two streamed pieces, which the head
+// borrows, and each block's weight in two, in addition to a piece that stays.
 void fixture_build_streamed(fixture *f, int blocks, int64_t vocab, int64_t width);
 // Plans stage 3 on several machines whose ranks share what they gather. kept: it stays for a whole
 // step (zero_hpz_partition_size).

@@ -66,9 +66,28 @@ static void for_tiers(const fixture *f, program_check check)
             }
 }
 
+// On a tensor rank, with activation checkpoints that the tensor ranks divide.
+static void for_divided(program_check check)
+{
+    fixture whole, part;
+    fixture_build(&whole, 5, 1000, 96);
+    fixture_cut(&part, &whole, 1, 2);
+    for (int stage = 0; stage < 4; stage++)
+        for (zero_tier tier = ZERO_TIER_device; tier <= ZERO_TIER_nvme; tier++) {
+            zr_settings settings = fixture_settings(ZERO_F32, stage, 2);
+            settings.activation_checkpoints = 4;
+            settings.activation_checkpoint_tier = tier;
+            settings.partition_activations = true;
+            zr_plan *plan = fixture_plan_set(&part, &settings, 2, 1, 2);
+            check(plan);
+            zr_plan_destroy(plan);
+        }
+}
+
 void program_for_all(program_check check)
 {
     fixture f;
+    for_divided(check);
     fixture_build(&f, 5, 1000, 96);
     for_tiers(&f, check);
     fixture_build_streamed(&f, 3, 1000, 96);
@@ -111,12 +130,63 @@ void program_check_lives(const zr_plan *plan)
     check_apart(plan, ZR_PASS_EVALUATION);
 }
 
+typedef enum kept { GONE, COMES, SHARE, WHOLE } kept; // how much of a boundary is in its place
+
 typedef struct replay { // of a pass: what is begun, and what units see
     bool gathering[64], summing[64], bound[64], collecting[64];
+    kept kept[64]; // activation checkpoints, by the unit that writes them
 } replay;
 
-static void replay_await(replay *r, const zr_instruction *i)
+// What is put into a place takes it from what was there.
+static void put_boundary(const zr_plan *plan, replay *r, int unit, kept how)
 {
+    for (int u = 0; u < plan->unit_count; u++)
+        if (plan->units[u].out_kept && plan->units[u].out_first == plan->units[unit].out_first)
+            r->kept[u] = GONE;
+    r->kept[unit] = how;
+}
+
+// Returns the unit whose boundary enters a segment after the first.
+static int unit_before(const zr_plan *plan, int segment)
+{
+    return zr_plan_segment_first(plan, segment) - 1;
+}
+
+static void replay_fetch(const zr_plan *plan, replay *r, const zr_instruction *i)
+{
+    if (i->slot.kind == ZR_SLOT_KEPT)
+        put_boundary(plan, r, unit_before(plan, plan->units[i->unit].segment - 1), COMES);
+}
+
+static void replay_kept(const zr_plan *plan, replay *r, int buffer)
+{
+    for (int s = 1; s < plan->segment_count; s++) {
+        kept *kept = &r->kept[unit_before(plan, s)];
+        if (s % 2 == buffer && *kept == COMES)
+            *kept = plan->checkpoint_shares > 1 ? SHARE : WHOLE;
+    }
+}
+
+static void replay_join(const zr_plan *plan, replay *r, const zr_instruction *i)
+{
+    int unit = unit_before(plan, plan->units[i->unit].segment);
+    assert_int_equal(r->kept[unit], SHARE);
+    r->kept[unit] = WHOLE;
+}
+
+// A call finds the activation checkpoint that enters it whole, and forward writes the next one.
+static void replay_boundaries(const zr_plan *plan, replay *r, const zr_instruction *i)
+{
+    if (i->unit > 0 && plan->units[i->unit - 1].out_kept)
+        assert_int_equal(r->kept[i->unit - 1], WHOLE);
+    if (i->what == ZR_CALL_FORWARD && plan->units[i->unit].out_kept)
+        put_boundary(plan, r, i->unit, WHOLE);
+}
+
+static void replay_await(const zr_plan *plan, replay *r, const zr_instruction *i)
+{
+    if (i->slot.kind == ZR_SLOT_KEPT)
+        replay_kept(plan, r, i->slot.index);
     if (i->slot.kind == ZR_SLOT_GATHER)
         r->gathering[i->slot.index] = false;
     if (i->slot.kind == ZR_SLOT_SUM) {
@@ -186,8 +256,13 @@ static void replay_one(const zr_plan *plan, replay *r, const zr_instruction *i)
     case ZR_OPEN: replay_open(r, i); break;
     case ZR_ROUND: expect_at_rest(r, i->piece); break;
     case ZR_REDUCE: replay_reduce(r, i); break;
-    case ZR_AWAIT: replay_await(r, i); break;
-    case ZR_CALL: replay_call(plan, r, i); break;
+    case ZR_AWAIT: replay_await(plan, r, i); break;
+    case ZR_FETCH: replay_fetch(plan, r, i); break;
+    case ZR_JOIN: replay_join(plan, r, i); break;
+    case ZR_CALL:
+        replay_call(plan, r, i);
+        replay_boundaries(plan, r, i);
+        break;
     default: break;
     }
 }

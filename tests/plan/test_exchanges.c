@@ -111,6 +111,30 @@ static void what_is_computed_again_exchanges_again(void **state)
     zr_plan_destroy(plan);
 }
 
+// A JOIN is a gather, of a slot of its own, in the order of the program: each of the fixture's
+// boundaries is 128 bytes, of which four ranks keep shares of 64.
+static void shares_of_checkpoints_are_gathered(void **state)
+{
+    parts p;
+    static const zero_unit_sizes none;
+    build(&p, 3, 4, &none);
+    zr_settings settings = fixture_settings(ZERO_F32, 1, 1);
+    settings.activation_checkpoints = 4;
+    settings.partition_activations = true;
+    zr_plan *plan = fixture_plan_set(&p.part, &settings, 1, 1, 4);
+    const zr_traffic_plan *tensor = &plan->traffic[ZR_PASS_MICRO_BATCH].tensor;
+    uint64_t hash = ZR_MESSAGE_SEED;
+    for (int i = 0; i < 2; i++)
+        hash = zr_message_fold(hash, ZERO_COMM_all_gather, ZR_EXCHANGE_JOIN, 64 / 4);
+    assert_int_equal(tensor->messages, 2);
+    assert_int_equal(tensor->calls[ZERO_COMM_all_gather], 2);
+    assert_int_equal(tensor->bytes[ZERO_COMM_all_gather], 2 * 3 * 64);
+    assert_true(tensor->hash == hash);
+    assert_int_equal(plan->traffic[ZR_PASS_EVALUATION].tensor.messages, 0);
+    assert_int_equal(zr_exchanged_bytes(plan), 2 * 3 * 64);
+    zr_plan_destroy(plan);
+}
+
 // The windows are as large as the largest unit's operands, and count as communication.
 static void windows_are_planned(void **state)
 {
@@ -207,6 +231,7 @@ int main(void)
         cmocka_unit_test(calls_are_counted_by_group),
         cmocka_unit_test(the_hash_is_that_of_the_messages),
         cmocka_unit_test(what_is_computed_again_exchanges_again),
+        cmocka_unit_test(shares_of_checkpoints_are_gathered),
         cmocka_unit_test(windows_are_planned),
         cmocka_unit_test(one_tensor_rank_exchanges_nothing),
         cmocka_unit_test(wrong_exchanges_are_refused),

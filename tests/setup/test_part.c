@@ -23,7 +23,7 @@ static zero_model *model_of(const char *spec)
 
 typedef struct question {
     int slices, tensor, data; // slices 0: as many as tensor ranks, without a promise
-    bool rows;
+    bool rows, divided;       // divided: activation checkpoints
     int stage;
     int64_t batch, seq, checkpoints;
 } question;
@@ -49,7 +49,8 @@ static zr_plan *plan_of(const zr_model_part *part, const question *q, int rank)
                                   .state_vectors = 2,
                                   .reduce_bucket = 500000000,
                                   .prefetch_bucket = 50000000,
-                                  .activation_checkpoints = q->checkpoints};
+                                  .activation_checkpoints = q->checkpoints,
+                                  .partition_activations = q->divided};
     const zr_machine machine = {.ranks = q->data ? q->data : 1,
                                 .tensor_ranks = q->tensor,
                                 .tensor_rank = rank,
@@ -253,18 +254,99 @@ static void what_is_saved_is_divided(void **state)
     zr_lm_free(model);
 }
 
-// ZeRO-R's constant buffers: communication memory does not depend on the number of layers.
+// ZeRO-R's P_a: of a checkpoint a rank keeps 1/P, and one that its segment is computed from is
+// gathered once, (P-1)/P of its R x C fp32 values.
+static void checkpoints_are_divided(void **state)
+{
+    enum { LAYERS = 5, WIDTH = 64, BATCH = 2, SEQ = 16 };
+    zero_model *model = model_of("gpt2:layers=5,heads=8,width=64,context=16,vocab=1000");
+    for (int tensor = 2; tensor <= 8; tensor *= 2) {
+        question q = {.tensor = tensor, .batch = BATCH, .seq = SEQ, .checkpoints = LAYERS + 1};
+        const int64_t whole = BATCH * SEQ * WIDTH * 4;
+        zr_model_part part = part_of(model, &q, 0);
+        zr_plan *kept = plan_of(&part, &q, 0);
+        q.divided = true;
+        zr_plan *divided = plan_of(&part, &q, 0);
+        const zr_traffic_plan *before = tensor_traffic(kept), *t = tensor_traffic(divided);
+        // Of six segments the first begins with the batch, and the last is not computed again.
+        int gathers = LAYERS - 1;
+        assert_int_equal(kept->bytes[ZERO_TIER_device][ZERO_MEM_checkpoints], LAYERS * whole);
+        assert_int_equal(divided->bytes[ZERO_TIER_device][ZERO_MEM_checkpoints],
+                         2 * whole + gathers * whole / tensor);
+        assert_int_equal(t->messages - before->messages, gathers);
+        assert_int_equal(t->calls[ZERO_COMM_all_gather] - before->calls[ZERO_COMM_all_gather],
+                         gathers);
+        assert_int_equal(t->bytes[ZERO_COMM_all_gather] - before->bytes[ZERO_COMM_all_gather],
+                         gathers * (tensor - 1) * whole / tensor);
+        // The window of sums is large enough for a checkpoint.
+        assert_int_equal(divided->exchange_bytes, kept->exchange_bytes);
+        zr_plan_destroy(kept);
+        zr_plan_destroy(divided);
+        zr_model_part_free(&part);
+    }
+    zr_lm_free(model);
+}
+
+// The paper's 100B model (arXiv 1910.02054, section 6.1): 125 layers 8192 wide, batch 32 x 1024,
+// 16 tensor ranks. In the paper's 2 bytes a value, checkpoints are 67.1 GB. Boundaries are fp32
+// here: 134.2 GB, of which a rank keeps 8.3 GB and two whole ones of 1.07 GB.
+static void the_papers_checkpoints_fall_to_a_sixteenth(void **state)
+{
+    zero_model *model = model_of("gpt2:layers=125,heads=64,width=8192,context=1024,vocab=50257");
+    question q = {.tensor = 16, .batch = 32, .seq = 1024, .checkpoints = INT32_MAX};
+    const int64_t whole = (int64_t)32 * 1024 * 8192 * 4;
+    zr_model_part part = part_of(model, &q, 3);
+    zr_plan *plan = plan_of(&part, &q, 3);
+    assert_int_equal(plan->bytes[ZERO_TIER_device][ZERO_MEM_checkpoints], 125 * whole);
+    assert_int_equal(125 * whole, 2 * 67108864000);
+    zr_plan_destroy(plan);
+    q.divided = true;
+    plan = plan_of(&part, &q, 3);
+    assert_int_equal(plan->activation_checkpoint_bytes, 124 * whole / 16);
+    assert_int_equal(plan->bytes[ZERO_TIER_device][ZERO_MEM_checkpoints],
+                     124 * whole / 16 + 2 * whole);
+    zr_plan_destroy(plan);
+    zr_model_part_free(&part);
+    zr_lm_free(model);
+}
+
+// Tensor ranks send alike messages in a pass, though their parts differ.
+static void ranks_that_divide_agree_about_messages(void **state)
+{
+    zero_model *model = model_of("gpt2:layers=5,heads=8,width=64,context=16,vocab=1000");
+    question q = {.tensor = 4, .batch = 1, .seq = 15, .checkpoints = 6, .divided = true};
+    uint64_t hash = 0;
+    for (int r = 0; r < 4; r++) {
+        zr_model_part part = part_of(model, &q, r);
+        zr_plan *plan = plan_of(&part, &q, r);
+        hash = r ? hash : plan->job_hash;
+        assert_true(plan->job_hash == hash);
+        zr_plan_destroy(plan);
+        zr_model_part_free(&part);
+    }
+    zr_lm_free(model);
+}
+
+// ZeRO-R's constant buffers: communication memory does not depend on the number of layers. how: 1:
+// with rows divided, 2: with activation checkpoints divided.
 static void communication_bytes_do_not_grow_with_layers(void **state)
 {
     static const int layers[] = {12, 48, 96};
-    for (int rows = 0; rows < 2; rows++) {
+    for (int how = 0; how < 3; how++) {
         int64_t first = 0;
         for (int i = 0; i < ZR_COUNT(layers); i++) {
             char spec[80];
             snprintf(spec, sizeof spec, "gpt2:layers=%d,heads=8,width=64,context=32,vocab=512",
                      layers[i]);
             zero_model *model = model_of(spec);
-            question q = {.tensor = 4, .data = 2, .stage = 2, .rows = rows, .batch = 2, .seq = 32};
+            question q = {.tensor = 4,
+                          .data = 2,
+                          .stage = 2,
+                          .rows = how == 1,
+                          .divided = how == 2,
+                          .batch = 2,
+                          .seq = 32,
+                          .checkpoints = how == 2 ? INT32_MAX : 0};
             zr_model_part part = part_of(model, &q, 1);
             zr_plan *plan = plan_of(&part, &q, 1);
             int64_t bytes = plan->bytes[ZERO_TIER_device][ZERO_MEM_communication];
@@ -311,6 +393,9 @@ int main(void)
         cmocka_unit_test(divided_rows_are_gathered_and_scattered),
         cmocka_unit_test(shared_keys_are_summed_among_their_holders),
         cmocka_unit_test(what_is_saved_is_divided),
+        cmocka_unit_test(checkpoints_are_divided),
+        cmocka_unit_test(the_papers_checkpoints_fall_to_a_sixteenth),
+        cmocka_unit_test(ranks_that_divide_agree_about_messages),
         cmocka_unit_test(communication_bytes_do_not_grow_with_layers),
         cmocka_unit_test(a_model_without_a_split_is_named),
     };
