@@ -104,6 +104,7 @@ void zr_plan_table(const zr_plan_row *rows, int count, zr_buffer *out)
     for (int i = 0; i < count; i++)
         append_row(&rows[i], rows, count, out);
     append_exchanged(rows, count, out);
+    zr_plan_residual_text(rows, count, out);
 }
 
 static void append_json_row(const zr_plan_row *row, zr_buffer *out)
@@ -114,6 +115,7 @@ static void append_json_row(const zr_plan_row *row, zr_buffer *out)
     if (row->tensor > 1)
         zr_buffer_printf(out, ",\"tensor\":%d,\"exchanged\":%lld", row->tensor,
                          (long long)row->exchanged);
+    zr_plan_residual_json(row, out);
     zr_buffer_printf(out, ",\"bytes\":{");
     for (int c = 0; c < ZERO_MEM_COUNT; c++)
         zr_buffer_printf(out, "%s\"%s\":%lld", c ? "," : "",

@@ -8,11 +8,21 @@
 #include <zero/memory.h>
 #include <zero/plan.h>
 
+// What tensor ranks keep of an activation checkpoint.
+typedef enum zr_kept_part {
+    ZR_KEEP_NONE, // there are no activation checkpoints
+    ZR_KEEP_WHOLE,
+    ZR_KEEP_SHARE, // partition_activations
+    ZR_KEEP_ROWS,  // its own rows (sequence parallelism)
+} zr_kept_part;
+
 typedef struct zr_plan_row {
     int stage, ranks;
-    int tensor;          // of the ranks, those that hold slices of the same layers; 0, 1: none do
-    int64_t exchanged;   // bytes that a rank fetches from other tensor ranks in a step
-    int64_t micro_batch; // for which `bytes` hold; 0: the formula does not depend on it
+    int tensor;        // of the ranks, those that hold slices of the same layers; 0, 1: none do
+    int64_t exchanged; // bytes that a rank fetches from other tensor ranks in a step
+    zr_kept_part keeps;
+    int64_t joins, joined; // how often and how many bytes of `exchanged` for divided checkpoints
+    int64_t micro_batch;   // for which `bytes` hold; 0: the formula does not depend on it
     int64_t bytes[ZERO_MEM_COUNT];  // of one rank, on device and host together
     int64_t tiers[ZERO_TIER_COUNT]; // the same bytes by tier, and those on NVMe
     // Largest micro-batch that fits into the memory given; 0: none does, -1: no memory was given.
@@ -21,8 +31,8 @@ typedef struct zr_plan_row {
 
 int64_t zr_plan_row_total(const zr_plan_row *row); // Returns the bytes of memory: device and host.
 
-// Writes a heading with the categories that any row uses, then one line for each row, and one of
-// what tensor ranks exchange.
+// Writes a heading with the categories that any row uses, then one line for each row, and where
+// there are tensor ranks what they exchange and what of ZeRO-R holds.
 void zr_plan_table(const zr_plan_row *rows, int count, zr_buffer *out);
 // Writes the same rows as a JSON object. `model` and `policy` name what they are for. `settings`
 // are the configuration's, with all fields, but a row has a stage of its own; NULL: there are none.
@@ -30,6 +40,10 @@ void zr_plan_table(const zr_plan_row *rows, int count, zr_buffer *out);
 void zr_plan_json(const zr_plan_row *rows, int count, const char *model, const char *policy,
                   double parameters, const zr_settings *settings, const zr_elastic *elastic,
                   zr_buffer *out);
+
+// plan_residual.c: what of ZeRO-R (arXiv 1910.02054, section 6) holds, if there are tensor ranks.
+void zr_plan_residual_text(const zr_plan_row *rows, int count, zr_buffer *out);
+void zr_plan_residual_json(const zr_plan_row *row, zr_buffer *out); // one key, and a comma before
 
 // Plans from a number of parameters alone (plan_formula.c).
 zero_status zr_plan_by_formula(const zero_plan_options *options, zr_buffer *out, zero_error *error);

@@ -22,6 +22,26 @@ zero_status zr_planner_make(const zr_planner *p, int stage, int ranks, int64_t b
     return zr_plan_create(p->part.model, &shape, &settings, &machine, out, error);
 }
 
+static zr_kept_part kept_part(const zr_planner *p, const zr_plan *plan)
+{
+    if (plan->segment_count < 2) // the batch enters the first segment
+        return ZR_KEEP_NONE;
+    if (p->config->sequence_parallel)
+        return ZR_KEEP_ROWS;
+    return plan->checkpoint_shares > 1 ? ZR_KEEP_SHARE : ZR_KEEP_WHOLE;
+}
+
+// Adds up what brings the shares of activation checkpoints together in a step.
+static void count_joins(const zr_plan *plan, zr_plan_row *row)
+{
+    const zr_pass *pass = &plan->program.passes[ZR_PASS_MICRO_BATCH];
+    for (int i = 0; i < pass->count; i++)
+        if (pass->at[i].code == ZR_JOIN) {
+            row->joins += plan->settings.accumulation;
+            row->joined += plan->settings.accumulation * pass->at[i].bytes;
+        }
+}
+
 static zero_status plan_row(const zr_planner *p, int stage, int ranks, int64_t batch,
                             zr_plan_row *row, zero_error *error)
 {
@@ -31,12 +51,14 @@ static zero_status plan_row(const zr_planner *p, int stage, int ranks, int64_t b
                          .ranks = ranks,
                          .tensor = plan->tensor_ranks,
                          .exchanged = zr_exchanged_bytes(plan),
+                         .keeps = kept_part(p, plan),
                          .micro_batch = batch,
                          .largest = -1};
     for (int c = 0; c < ZERO_MEM_COUNT; c++)
         row->bytes[c] = plan->bytes[ZERO_TIER_device][c] + plan->bytes[ZERO_TIER_host][c];
     for (int t = 0; t < ZERO_TIER_COUNT; t++)
         row->tiers[t] = zr_plan_tier_bytes(plan, (zero_tier)t);
+    count_joins(plan, row);
     zr_plan_destroy(plan);
     return ZERO_OK;
 }

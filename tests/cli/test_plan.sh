@@ -87,7 +87,10 @@ cat >tiles.json <<'JSON'
 {"libzero": {"tiling": {"all": 2}}, "activation_checkpointing": {"number_checkpoints": 2, "cpu_checkpointing": true},
  "zero_optimization": {"stage": 3, "offload_param": {"device": "nvme", "nvme_path": "disk"}, "offload_optimizer": {"device": "nvme", "nvme_path": "disk"}}}
 JSON
-for how in "--stage 0" "--stage 1" "--stage 3" "--config offload.json" "--config tiles.json"; do
+cat >divided.json <<'JSON'
+{"activation_checkpointing": {"number_checkpoints": 4, "partition_activations": true}}
+JSON
+for how in "--stage 0" "--stage 1" "--stage 3" "--config offload.json" "--tensor 2 --config divided.json" "--config tiles.json"; do
     expect 0 "$ZERO" plan $views $how --program && mv out.txt program.txt
     [ "$how" = "--config tiles.json" ] || ! grep -q ' begun ' <(tail -n +20 program.txt) || fail "a body without streamed pieces"
     expect 0 "$ZERO" plan $views $how --draw - && mv out.txt letters.txt
@@ -95,6 +98,10 @@ for how in "--stage 0" "--stage 1" "--stage 3" "--config offload.json" "--config
     grep -qx 'program.svg: a drawing of the program' err.txt && [ ! -s out.txt ] || fail "where the drawing is: $(cat out.txt err.txt)"
     python3 "$HERE/plan_views.py" program.txt program.svg letters.txt || fail "views of the program of $how"
 done
+expect 0 "$ZERO" plan $views --tensor 2 --config divided.json --program
+[ "$(grep -c '^ *[0-9]*  JOIN  .* activation checkpoints+' out.txt)" -eq 2 ] || fail "divided checkpoints: not two are brought together"
+expect 0 "$ZERO" plan $views --tensor 2 --config divided.json
+grep -q '^  P_a  each keeps 1/2 of an activation checkpoint, and fetches .* in 4 gathers of the rest (micro-batch 2)$' out.txt || fail "ZeRO-R: $(cat out.txt)"
 grep -q '^ *[0-9]*    [A-Z].* ended h.0/' program.txt || fail "tiles: no instruction in the body of a CALL"
 grep -q '^  [0-9 a-z]*forward again: ' letters.txt || fail "checkpoints: nothing is computed again"
 head -1 program.txt | grep -qx 'gpt2:.*: stage 3, 2 ranks, micro-batches of 2 x 32 tokens, bf16' || fail "the title: $(head -1 program.txt)"

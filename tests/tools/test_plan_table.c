@@ -1,4 +1,5 @@
-// The rows of `zero plan`: what tensor ranks exchange has a line of its own, and members in JSON.
+// The rows of `zero plan`: what tensor ranks exchange and what of ZeRO-R holds have lines of their
+// own, and members in JSON.
 #include "tools/plan_report.h"
 
 #include <setjmp.h>
@@ -31,6 +32,34 @@ static void a_table_says_what_tensor_ranks_exchange(void **state)
     zr_buffer_free(&text);
 }
 
+// Of two rows that say the same, one does.
+static void a_table_says_what_of_zero_r_holds(void **state)
+{
+    static const char *const said[] = {
+        [ZR_KEEP_NONE] = "  P_a  there are no activation checkpoints to divide",
+        [ZR_KEEP_WHOLE] = "  P_a  each keeps whole activation checkpoints",
+        [ZR_KEEP_SHARE] =
+            "  P_a  each keeps 1/2 of an activation checkpoint, and fetches 1.00 MB a "
+            "step in 11 gathers of the rest (micro-batch 4)\n",
+        [ZR_KEEP_ROWS] = "  P_a  an activation checkpoint is each rank's own rows already"};
+    for (int kept = 0; kept < ZR_COUNT(said); kept++) {
+        zr_plan_row two[] = {rows[0], rows[1]};
+        zr_buffer text = {0};
+        for (int i = 0; i < 2; i++) {
+            two[i].keeps = (zr_kept_part)kept;
+            two[i].joins = kept == ZR_KEEP_SHARE ? 11 : 0;
+            two[i].joined = kept == ZR_KEEP_SHARE ? 1000000 : 0;
+        }
+        zr_plan_table(two, 2, &text);
+        assert_int_equal(count_of(text.data, "ZeRO-R on 2 tensor ranks:\n"), 1);
+        assert_int_equal(count_of(text.data, "  P_a  "), 1);
+        assert_int_equal(count_of(text.data, said[kept]), 1);
+        assert_non_null(strstr(text.data, "  C_B  "));
+        assert_non_null(strstr(text.data, "  M_D  "));
+        zr_buffer_free(&text);
+    }
+}
+
 static void alone_nothing_is_said(void **state)
 {
     const zr_plan_row alone = {.stage = 1, .ranks = 4, .tensor = 1, .largest = -1};
@@ -38,7 +67,9 @@ static void alone_nothing_is_said(void **state)
     zr_plan_table(&alone, 1, &table);
     zr_plan_json(&alone, 1, "m", "fp32", 1, NULL, NULL, &json);
     assert_null(strstr(table.data, "tensor"));
+    assert_null(strstr(table.data, "ZeRO-R"));
     assert_null(strstr(json.data, "tensor"));
+    assert_null(strstr(json.data, "zero_r"));
     zr_buffer_free(&table);
     zr_buffer_free(&json);
 }
@@ -48,6 +79,8 @@ static void json_has_the_bytes(void **state)
     zr_buffer json = {0};
     zr_plan_json(rows, 1, "m", "fp32", 1, NULL, NULL, &json);
     assert_non_null(strstr(json.data, "\"tensor\":2,\"exchanged\":3000000"));
+    assert_non_null(strstr(json.data, ",\"zero_r\":{\"checkpoints_kept\":\"none\",\"gathers\":0,"
+                                      "\"gathered\":0},\"bytes\""));
     zr_buffer_free(&json);
 }
 
@@ -55,6 +88,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_table_says_what_tensor_ranks_exchange),
+        cmocka_unit_test(a_table_says_what_of_zero_r_holds),
         cmocka_unit_test(alone_nothing_is_said),
         cmocka_unit_test(json_has_the_bytes),
     };
