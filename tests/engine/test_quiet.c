@@ -193,6 +193,33 @@ static void a_step_asks_for_nothing(void **state)
                                 .optimizer = "LAMB"});
 }
 
+// Two data ranks of two tensor ranks each: whole activations, then divided activation checkpoints
+// on the device and on the host.
+static void tensor_ranks_ask_for_nothing(void **state)
+{
+    static const char *const checkpoints[] = {
+        NULL,
+        "\"activation_checkpointing\": {\"number_checkpoints\": 4, \"partition_activations\": "
+        "true}",
+        "\"activation_checkpointing\": {\"cpu_checkpointing\": true, "
+        "\"partition_activations\": true}"};
+    (void)state;
+    for (int stage = 0; stage <= 3; stage++)
+        for (int i = 0; i < 3; i++)
+            assert_quiet((harness_case){.stage = stage,
+                                        .ranks = 2,
+                                        .accumulation = 1 + i % 2,
+                                        .batch = 2,
+                                        .layers = 4,
+                                        .backend = "cpu",
+                                        .precision = checkpoints[i],
+                                        .overlap = stage % 2,
+                                        .dropout = 0.1f,
+                                        .slices = 2,
+                                        .tensor = 2,
+                                        .by_rows = !i && stage > 1});
+}
+
 static void allocate_when_quiet(zero_comm *comm, int step)
 {
     become_quiet(comm, step);
@@ -230,6 +257,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_trap_closes),
         cmocka_unit_test(a_step_asks_for_nothing),
+        cmocka_unit_test(tensor_ranks_ask_for_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
