@@ -1,7 +1,7 @@
-// zero eval: writes the measures of a text to standard output, and everything else to stderr.
+// zero eval: runs one rank, or starts its ranks as their parent. Rank 0 writes the measures of a
+// text to standard output, and everything else to stderr.
 #include "commands.h"
 #include "failure.h"
-#include "faults.h"
 #include "ranks.h"
 
 #include <math.h>
@@ -25,6 +25,8 @@ static zero_eval_options options_of(const cli_arguments *a, bool first)
         .device_memory = a->integer[OPT_DEVICE_MEMORY],
         .host_memory = a->integer[OPT_HOST_MEMORY],
         .ignore_unused = a->given[OPT_IGNORE_UNUSED],
+        .tensor = (int)a->integer[OPT_TENSOR],
+        .sequence_parallel = a->given[OPT_SEQUENCE_PARALLEL],
         .logger = {.write = first ? cli_log_stderr : NULL, .user = (void *)a},
     };
 }
@@ -55,13 +57,13 @@ int cli_eval(const cli_arguments *a)
         return cli_fail_usage(a->command, "no model: --model DIR names one");
     if (!a->data_count)
         return cli_fail_usage(a->command, "no text: --data FILE names what to evaluate");
-    zero_error error = {0};
-    zero_comm *comm = NULL;
-    const zero_comm_options options = {.struct_size = sizeof options};
-    if (zero_comm_open(&options, &comm, &error) != ZERO_OK)
-        return cli_fail(a->command, &error);
-    cli_faults_tell(comm);
-    int code = eval_rank(a, comm);
+    int code;
+    if (cli_is_parent(a, &code))
+        return cli_supervise(a);
+    zero_comm *comm = code ? NULL : cli_open_comm(a, &code);
+    if (!comm)
+        return code;
+    code = eval_rank(a, comm);
     cli_close_comm(comm);
     return code;
 }

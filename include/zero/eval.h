@@ -25,6 +25,11 @@ typedef struct zero_eval_options {
     int64_t device_memory, host_memory;
     zero_logger logger;
     int ignore_unused; // as in zero_train_options
+    int reserved;      // not read: it was padding, in which older programs have anything
+    // Ranks that compute one model together (tensor parallelism), a divisor of comm's ranks; 0: 1,
+    // because what the configuration says of this is a training's.
+    int tensor;
+    int sequence_parallel; // 1: these ranks also divide rows, Megatron's sequence parallelism
 } zero_eval_options;
 
 // `tokens` counts those whose loss was measured, which excludes prompts; `bytes` is the size of the
@@ -35,8 +40,8 @@ typedef struct zero_eval_result {
 } zero_eval_result;
 
 // Computes the mean cross-entropy in nats over the windows i*seq, i < floor((n-1)/seq); each token
-// has the same weight. Collective over comm: the windows are divided among the ranks, and the sum
-// is exact.
+// has the same weight. Collective over comm: the windows are divided among the ranks (of those that
+// compute one model together all read the same ones), and the sum is exact.
 ZERO_API zero_status zero_eval(zero_comm *comm, const zero_eval_options *options,
                                zero_eval_result *out, zero_error *error);
 

@@ -33,6 +33,8 @@ static zr_load_options load_options_of(const zero_eval_options *options)
                              .threads = options->threads,
                              .backend = options->backend,
                              .ignore_unused = options->ignore_unused,
+                             .tensor = options->tensor,
+                             .sequence_parallel = options->sequence_parallel != 0,
                              .logger = options->logger};
 }
 

@@ -60,6 +60,8 @@ static zero_status read_config(const zero_comm *comm, const zr_load_options *opt
         .flag_count = flags.count,
         .for_inference = true,
         .facts = {.world = comm->size,
+                  .tensor = options->tensor,
+                  .sequence_parallel = options->sequence_parallel,
                   .micro_batch = 1,
                   .hidden = out->shape.width,
                   .auto_dtype = zr_default_dtype()},

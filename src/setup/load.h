@@ -27,6 +27,8 @@ typedef struct zr_load_options {
     int64_t device_memory, host_memory;
     int threads;
     const char *backend;
+    int tensor;             // tensor ranks, whatever the configuration says; 0: 1
+    bool sequence_parallel; // they divide rows, too
     // Tensors of the files that have no place in the model are left out instead of refused.
     bool ignore_unused;
     zero_logger logger;

@@ -16,6 +16,32 @@ PY
 cp out.txt one.txt
 expect 0 "$ZERO" run --ranks 3 "$ZERO" eval --model run/model --data "$TEXT" --threads 1
 cmp out.txt one.txt || fail "three ranks measure something else than one"
+for ranks in 2 3; do
+    expect 0 "$ZERO" eval --model run/model --data "$TEXT" --threads 1 --ranks $ranks
+    cmp out.txt one.txt || fail "--ranks $ranks measures something else than one rank"
+done
+refused 64 '3 ranks are no multiple of --tensor 2: 2 or 4 ranks' "$ZERO" eval --model run/model --data "$TEXT" --ranks 3 --tensor 2
+refused 64 '--comm self is one rank, --ranks says 2' "$ZERO" eval --model run/model --data "$TEXT" --ranks 2 --comm self
+refused 74 'missing.txt' "$ZERO" eval --model run/model --data missing.txt --ranks 2
+if ! command -v mpirun >/dev/null || ! "$ZERO" doctor | grep -q "^MPI *module found"; then
+    echo "SKIPPED: ranks of MPI, because there is no mpirun or no module for it"
+else
+    expect 0 "${MPIRUN[@]}" -n 2 env ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0 "$ZERO" eval --model run/model --data "$TEXT" --threads 1
+    cmp out.txt one.txt || fail "under mpirun something else is measured"
+fi
+# A model that is cut into 2 slices has one loss, whoever computes them: each window counts once.
+echo '{"libzero": {"exact_tensor": 2}}' >slices.json
+timeout 100 "$ZERO" eval --model run/model --data "$TEXT" --config slices.json --threads 1 --ranks 2 --tensor 2 >out.txt 2>err.txt
+if grep -q 'tensor parallelism is not built yet' err.txt; then
+    echo "SKIPPED: tensor ranks, because they are not built yet"
+else
+    expect 0 "$ZERO" eval --model run/model --data "$TEXT" --config slices.json --threads 1
+    mv out.txt whole.txt
+    for how in "2 --tensor 2" "4 --tensor 2" "2 --tensor 1" "2 --tensor 2 --sequence-parallel"; do
+        expect 0 "$ZERO" eval --model run/model --data "$TEXT" --config slices.json --threads 1 --ranks $how
+        cmp out.txt whole.txt || fail "--ranks $how measures something else than one rank"
+    done
+fi
 expect 0 "$ZERO" eval --model run/model --data "$TEXT" --seq 16 --backend ref --threads 1
 head -c 20 "$TEXT" >short.txt
 refused 65 'fewer than the 33' "$ZERO" eval --model run/model --data short.txt --threads 1
