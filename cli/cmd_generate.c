@@ -1,7 +1,9 @@
-// zero generate: writes one text to standard output as it is generated. With several prompts it
-// prints each answer once those before it are complete, or all as JSON.
+// zero generate: runs one rank, or starts its ranks as their parent. Rank 0 writes one text to
+// standard output as it is generated. With several prompts it prints each answer once those before
+// it are complete, or all as JSON.
 #include "commands.h"
 #include "failure.h"
+#include "ranks.h"
 #include "terminal.h"
 
 #include <stdlib.h>
@@ -125,6 +127,13 @@ static void finish(void *user, int64_t prompt, zero_finish why, int64_t tokens)
     all->failed |= fflush(stdout) != 0;
 }
 
+// A rank that is alone also says itself why it failed, whoever has started it.
+static int fail(const cli_command *command, zero_comm *comm, const zero_error *error)
+{
+    return zero_comm_size(comm) > 1 ? cli_fail_rank(command, comm, error)
+                                    : cli_fail(command, error);
+}
+
 static int put_one(const cli_command *command, zero_generate_options *options)
 {
     char *warnings = NULL;
@@ -145,7 +154,7 @@ static int put_one(const cli_command *command, zero_generate_options *options)
     if (s.later && fclose(s.later) == 0)
         fputs(warnings, stderr);
     free(warnings);
-    return status == ZERO_OK ? 0 : cli_fail(command, &error);
+    return status == ZERO_OK ? 0 : fail(command, options->comm, &error);
 }
 
 static int collect(const cli_command *command, zero_generate_options *options, bool json)
@@ -170,17 +179,20 @@ static int collect(const cli_command *command, zero_generate_options *options, b
         snprintf(error.message, sizeof error.message,
                  "the answers of %lld prompts could not be kept or written", (long long)all.count);
     error.status = status == ZERO_OK ? ZERO_ERR_IO : status;
-    return cli_fail(command, &error);
+    return fail(command, options->comm, &error);
 }
 
 // Generates for the prompts of --prompt, followed by those of the file.
 static int with_prompts(const cli_arguments *a, zero_generate_options *options,
                         const zero_prompts *file)
 {
-    const char **prompts = calloc((size_t)(a->data_count + file->count) + 1, sizeof *prompts);
-    if (!prompts)
-        return cli_fail_usage(a->command, "no memory for %lld prompts",
-                              (long long)(a->data_count + file->count));
+    long long count = a->data_count + file->count;
+    const char **prompts = calloc((size_t)count + 1, sizeof *prompts);
+    if (!prompts) {
+        zero_error error = {.status = ZERO_ERR_MEMORY};
+        snprintf(error.message, sizeof error.message, "no memory for %lld prompts", count);
+        return fail(a->command, options->comm, &error);
+    }
     for (int i = 0; i < a->data_count; i++)
         prompts[options->prompt_count++] = a->data[i];
     for (int64_t i = 0; i < file->count; i++)
@@ -193,7 +205,8 @@ static int with_prompts(const cli_arguments *a, zero_generate_options *options,
     return code;
 }
 
-static zero_generate_options options_of(const cli_arguments *a)
+// `first`: this is the one rank that prints.
+static zero_generate_options options_of(const cli_arguments *a, zero_comm *comm, bool first)
 {
     return (zero_generate_options){
         .struct_size = sizeof(zero_generate_options),
@@ -213,8 +226,33 @@ static zero_generate_options options_of(const cli_arguments *a)
         .device_memory = a->integer[OPT_DEVICE_MEMORY],
         .host_memory = a->integer[OPT_HOST_MEMORY],
         .ignore_unused = a->given[OPT_IGNORE_UNUSED],
-        .logger = {.write = cli_log_stderr, .user = (void *)a},
+        .logger = {.write = first ? cli_log_stderr : NULL, .user = (void *)a},
+        .tensor = (int)a->integer[OPT_TENSOR],
+        .comm = comm,
     };
+}
+
+// Takes part in what rank 0 asks and prints.
+static int follow(const cli_arguments *a, const zero_generate_options *options)
+{
+    zero_error error = {0};
+    return zero_generate(options, &error) == ZERO_OK ? 0 : fail(a->command, options->comm, &error);
+}
+
+static int generate_rank(const cli_arguments *a, zero_comm *comm)
+{
+    bool first = zero_comm_rank(comm) == 0;
+    zero_generate_options options = options_of(a, comm, first);
+    zero_error error = {0};
+    zero_prompts file = {0};
+    if (!first)
+        return follow(a, &options);
+    if (a->given[OPT_PROMPTS] &&
+        zero_prompts_read(a->text[OPT_PROMPTS], a->text[OPT_FIELD], &file, &error) != ZERO_OK)
+        return fail(a->command, comm, &error);
+    int code = with_prompts(a, &options, &file);
+    zero_prompts_free(&file);
+    return code;
 }
 
 int cli_generate(const cli_arguments *a)
@@ -224,13 +262,13 @@ int cli_generate(const cli_arguments *a)
     if (a->given[OPT_FIELD] && !a->given[OPT_PROMPTS])
         return cli_fail_usage(a->command,
                               "--field is of the records of --prompts, which is missing");
-    zero_generate_options options = options_of(a);
-    zero_error error = {0};
-    zero_prompts file = {0};
-    if (a->given[OPT_PROMPTS] &&
-        zero_prompts_read(a->text[OPT_PROMPTS], a->text[OPT_FIELD], &file, &error) != ZERO_OK)
-        return cli_fail(a->command, &error);
-    int code = with_prompts(a, &options, &file);
-    zero_prompts_free(&file);
+    int code;
+    if (cli_is_parent(a, &code))
+        return cli_supervise(a);
+    zero_comm *comm = code ? NULL : cli_open_comm(a, &code);
+    if (!comm)
+        return code;
+    code = generate_rank(a, comm);
+    cli_close_comm(comm);
     return code;
 }

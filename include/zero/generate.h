@@ -1,8 +1,8 @@
-// zero_generate: text from a model, for one prompt or many.
+// zero_generate: text from a model, for one prompt or many, by one rank or several.
 #ifndef ZERO_GENERATE_H
 #define ZERO_GENERATE_H
 
-#include <zero/status.h>
+#include <zero/comm.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -47,11 +47,20 @@ typedef struct zero_generate_options {
     zero_logger logger;
     // 1: tensors of model_dir that the model has no place for cause a warning, not an error.
     int ignore_unused;
+    int reserved; // not read: it was padding, in which older programs have anything
+    // Ranks that compute one model together (tensor parallelism), a divisor of comm's ranks; 0: 1,
+    // because what the configuration says of this is a training's.
+    int tensor;
+    // The ranks that generate together: they divide the parameters, and their options are the same.
+    // Rank 0's prompts are answered, and it alone calls emit, finish and logger; on other ranks
+    // these fields may be zeroed. NULL: this process is the only rank.
+    zero_comm *comm;
 } zero_generate_options;
 
-// Generates answers to all prompts. Takes one rank. Returns ZERO_ERR_LIMIT if the keys and values
-// of so many prompts exceed the memory budgets, and ZERO_ERR_UNSUPPORTED for an unknown chat
-// template.
+// Generates answers to all prompts; they do not depend on the number of ranks (in fp32 bit by bit).
+// Collective over options->comm; once emit has stopped it, it ends on all ranks, without an error.
+// Returns ZERO_ERR_LIMIT if the keys and values of so many prompts exceed the memory budgets, and
+// ZERO_ERR_UNSUPPORTED for an unknown chat template.
 ZERO_API zero_status zero_generate(const zero_generate_options *options, zero_error *error);
 
 // (count) prompts, in the form that zero_generate_options takes.

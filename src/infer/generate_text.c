@@ -1,10 +1,13 @@
-// zero_generate: generates text from a model directory, on one rank.
+// zero_generate: generates text from a model directory. Rank 0 reads the prompts and emits the
+// answers; all ranks take the same steps.
 #include "base/alloc.h"
 #include "base/struct_take.h"
+#include "comm/agree.h"
 #include "files/run_directory.h"
 #include "infer/ends.h"
 #include "infer/sampler.h"
 #include "setup/load.h"
+#include "setup/same_inputs.h"
 
 enum { BATCH = 8, BATCH_MOST = 4096 };
 
@@ -17,18 +20,25 @@ typedef struct job {
     zr_ids ends;
 } job;
 
-static zero_status check(const zero_generate_options *options, zero_error *error)
+static zero_status check_choice(const zero_generate_options *options, zero_error *error)
 {
-    if (!options->model_dir || !options->emit)
+    if (options->temperature >= 0 && options->top_k >= 0 && options->top_p > 0 &&
+        options->top_p <= 1 && options->tokens >= 1)
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_USAGE,
+                   "zero_generate: temperature %g, top_k %d, top_p %g, tokens %lld: the first and "
+                   "second must be 0 or more, top_p in (0, 1], tokens 1 or more",
+                   options->temperature, options->top_k, options->top_p,
+                   (long long)options->tokens);
+}
+
+static zero_status check(const zero_comm *comm, const zero_generate_options *options,
+                         zero_error *error)
+{
+    if (!options->model_dir || (!options->emit && comm->rank == 0))
         return zr_fail(error, ZERO_ERR_USAGE, "zero_generate: options.%s is missing",
-                       options->emit ? "model_dir" : "emit");
-    if (options->temperature < 0 || options->top_k < 0 ||
-        !(options->top_p > 0 && options->top_p <= 1) || options->tokens < 1)
-        return zr_fail(error, ZERO_ERR_USAGE,
-                       "zero_generate: temperature %g, top_k %d, top_p %g, tokens %lld: the first "
-                       "and second must be 0 or more, top_p in (0, 1], tokens 1 or more",
-                       options->temperature, options->top_k, options->top_p,
-                       (long long)options->tokens);
+                       options->model_dir ? "emit" : "model_dir");
+    ZERO_TRY(check_choice(options, error));
     if (options->batch < 0 || options->batch > BATCH_MOST || options->prompt_count < 0 ||
         (options->prompt_count && !options->prompts))
         return zr_fail(error, ZERO_ERR_USAGE,
@@ -68,6 +78,7 @@ static zr_load_options load_of(const job *j)
         .threads = options->threads,
         .backend = options->backend,
         .ignore_unused = options->ignore_unused,
+        .tensor = options->tensor,
         .logger = options->logger,
     };
 }
@@ -88,20 +99,73 @@ static zr_sampling sampling_of(const job *j)
     };
 }
 
-static zero_status generate(zero_comm *comm, job *j, zero_error *error)
+// Reads what this rank can read without the others.
+static zero_status read_inputs(zero_comm *comm, job *j, zero_error *error)
 {
     const zero_generate_options *options = j->options;
-    zr_loaded *loaded = &j->loaded;
+    ZERO_TRY(check(comm, options, error));
     ZERO_TRY(zr_model_directory(options->model_dir, &options->logger, &j->model_dir, error));
     const zr_load_options load = load_of(j);
+    ZERO_TRY(zr_load_shape(comm, &load, &j->loaded, error));
+    return comm->rank == 0 ? read_prompts(j, error) : ZERO_OK;
+}
+
+// Ranks that differ in any of this would draw other tokens, and wait for each other in vain.
+static zero_status compare_inputs(zero_comm *comm, const job *j, zero_error *error)
+{
+    const zero_generate_options *options = j->options;
+    zr_fingerprints list = {0};
+    if (comm->size == 1)
+        return ZERO_OK;
+    zr_same_number(&list, "--tokens", options->tokens);
+    zr_same_number(&list, "--batch", options->batch);
+    zr_same_real(&list, "--temperature", options->temperature);
+    zr_same_number(&list, "--top-k", options->top_k);
+    zr_same_real(&list, "--top-p", options->top_p);
+    zr_same_number(&list, "--seed", (int64_t)options->seed);
+    zr_same_config(&list, j->loaded.config);
+    zr_same_model(&list, &j->loaded.model_config);
+    zr_same_tokenizer(&list, j->model_dir, j->loaded.tokenizer);
+    return zr_comm_compare_fingerprints(comm, &list, error);
+}
+
+static int emit_nothing(void *user, int64_t prompt, const char *text, size_t length) { return 0; }
+
+static zr_sample_sink sink_of(zero_comm *comm, const zero_generate_options *options)
+{
+    zr_sample_sink sink = {.emit = emit_nothing, .together = comm};
+    if (comm->rank == 0) {
+        sink.emit = options->emit;
+        sink.finish = options->finish;
+        sink.user = options->user;
+    }
+    return sink;
+}
+
+static zero_status sample(zero_comm *comm, job *j, zero_error *error)
+{
+    zr_loaded *loaded = &j->loaded;
+    const zr_load_options load = load_of(j);
     const zr_sampling how = sampling_of(j);
-    const zr_sample_sink sink = {
-        .emit = options->emit, .finish = options->finish, .user = options->user};
-    ZERO_TRY(zr_load_shape(comm, &load, loaded, error));
-    ZERO_TRY(read_prompts(j, error));
+    const zr_sample_sink sink = sink_of(comm, j->options);
     ZERO_TRY(zr_load_weights(comm, &load, 1, 1, loaded, error));
-    ZERO_TRY(zr_sample_check_memory(loaded->engine, &loaded->model_config, &how, error));
+    zero_status status = zr_sample_check_memory(loaded->engine, &loaded->model_config, &how, error);
+    ZERO_TRY(zr_comm_agree(comm, status, error));
     return zr_sample(loaded->engine, &loaded->model_config, loaded->tokenizer, &how, &sink, error);
+}
+
+static zero_status generate(zero_comm *comm, job *j, zero_error *error)
+{
+    zero_status status = zr_comm_agree(comm, read_inputs(comm, j, error), error);
+    if (status == ZERO_OK)
+        status = compare_inputs(comm, j, error);
+    if (status == ZERO_OK)
+        status = zr_prompts_share(comm, &j->prompts, &j->ends, error);
+    if (status == ZERO_OK)
+        status = sample(comm, j, error);
+    if (status != ZERO_OK) // if only this rank failed, the others would wait for it
+        zero_comm_abort(comm, error ? error->message : zero_status_text(status));
+    return status;
 }
 
 zero_status zero_generate(const zero_generate_options *options, zero_error *error)
@@ -111,17 +175,19 @@ zero_status zero_generate(const zero_generate_options *options, zero_error *erro
     ZERO_TRY(zr_struct_take("zero_generate: options", options,
                             ZR_STRUCT_UPTO(zero_generate_options, ignore_unused), &taken,
                             sizeof taken, error));
-    options = &taken;
-    zero_comm *comm = NULL;
-    ZERO_TRY(check(options, error));
-    ZERO_TRY(zero_comm_self(&comm, error));
-    job j = {.options = options};
+    zero_comm *own = NULL;
+    if (!taken.comm)
+        ZERO_TRY(zero_comm_self(&own, error));
+    zero_comm *comm = own ? own : taken.comm;
+    if (comm->rank > 0)
+        taken.logger = (zero_logger){0};
+    job j = {.options = &taken};
     zero_status status = generate(comm, &j, error);
     zr_prompts_free(&j.prompts);
     zr_ids_free(&j.ends);
     zr_chat_free(&j.chat);
     zr_loaded_free(&j.loaded);
     zr_free(j.model_dir);
-    zero_comm_destroy(comm);
+    zero_comm_destroy(own);
     return status;
 }

@@ -4,6 +4,7 @@
 #define ZR_INFER_PROMPTS_H
 
 #include "chat/chat.h"
+#include "comm/communicator.h"
 
 // Prompt p is ids.at[first[p]] up to, but not including, ids.at[first[p + 1]]; no prompt is empty.
 typedef struct zr_prompts {
@@ -21,6 +22,9 @@ typedef struct zr_prompts {
 zero_status zr_prompts_encode(const zr_tokenizer *tokenizer, const zr_chat *chat,
                               const char *const *texts, int64_t count, zr_prompts *out,
                               zero_error *error);
+// Gives rank 0's prompts, and the ids that end an answer, to all ranks, of which the others' are
+// zeroed. Collective.
+zero_status zr_prompts_share(zero_comm *comm, zr_prompts *prompts, zr_ids *ends, zero_error *error);
 void zr_prompts_free(zr_prompts *prompts); // zeroed prompts are allowed
 
 #endif

@@ -1,6 +1,7 @@
 #include "infer/sampler.h"
 
 #include "base/random.h"
+#include "comm/agree.h"
 #include "infer/decoding.h"
 
 #include <math.h>
@@ -185,6 +186,17 @@ static zero_status run_step(sampler *s, const zr_decode_step *step, zero_error *
     return ZERO_OK;
 }
 
+// No rank may take a step without the others, so all learn when one of them has been stopped.
+static zero_status agree_to_stop(sampler *s, zero_error *error)
+{
+    int64_t stopped = s->stopped;
+    if (!s->sink->together)
+        return ZERO_OK;
+    ZERO_TRY(zr_comm_agree_on_largest(s->sink->together, &stopped, error));
+    s->stopped = stopped;
+    return ZERO_OK;
+}
+
 static zero_status run_all(sampler *s, zero_error *error)
 {
     for (int64_t i = 0; i < s->decoding.limits.sequences; i++) {
@@ -196,6 +208,7 @@ static zero_status run_all(sampler *s, zero_error *error)
         if (!step.run_count)
             return ZERO_OK;
         ZERO_TRY(run_step(s, &step, error));
+        ZERO_TRY(agree_to_stop(s, error));
     }
     return ZERO_OK;
 }

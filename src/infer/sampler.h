@@ -11,6 +11,7 @@
 
 #include "infer/prompts.h"
 #include "model/architecture.h"
+#include <zero/comm.h>
 #include <zero/engine.h>
 #include <zero/generate.h>
 
@@ -31,6 +32,8 @@ typedef struct zr_sample_sink { // as in zero_generate_options
     int (*emit)(void *user, int64_t prompt, const char *text, size_t length);
     void (*finish)(void *user, int64_t prompt, zero_finish why, int64_t tokens); // may be NULL
     void *user;
+    // Its ranks all stop once `emit` has stopped one of them; NULL: `emit` never does.
+    zero_comm *together;
 } zr_sample_sink;
 
 // Generates the answers. Collective if the engine has several ranks, which all draw the same

@@ -17,6 +17,13 @@ void zr_same_number(zr_fingerprints *list, const char *name, int64_t value)
     zr_fingerprints_add(list, "option", name, text, zr_hash_text(text));
 }
 
+void zr_same_real(zr_fingerprints *list, const char *name, double value)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%.17g", value);
+    zr_fingerprints_add(list, "option", name, text, zr_hash_text(text));
+}
+
 static void add_value(zr_fingerprints *list, const char *what, const char *key, const json_t *value)
 {
     char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(17)),

@@ -10,8 +10,9 @@
 #include "tokenizer/tokenizer_core.h"
 #include "tokens/dataset.h"
 
-// Adds the value of an option: "--steps".
+// Add the value of an option: "--steps".
 void zr_same_number(zr_fingerprints *list, const char *name, int64_t value);
+void zr_same_real(zr_fingerprints *list, const char *name, double value);
 // Adds the configuration key by key, as resolved.
 void zr_same_config(zr_fingerprints *list, const zr_config *config);
 void zr_same_model(zr_fingerprints *list, const zr_lm_config *model); // field by field

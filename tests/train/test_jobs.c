@@ -189,6 +189,96 @@ static void test_generation(void **state)
     zr_free(model);
 }
 
+typedef struct generating { // one of several ranks
+    zero_generate_options options;
+    zero_status status;
+    zero_error error;
+} generating;
+
+static void *generate_rank(void *argument)
+{
+    generating *rank = argument;
+    rank->status = zero_generate(&rank->options, &rank->error);
+    return NULL;
+}
+
+// Generates on threads, of which rank 0 alone has the prompts and whatever is told of the answers.
+// other_seed: what rank 1 takes for the seed.
+static void generate_together(const zero_generate_options *options, uint64_t other_seed,
+                              generating ranks[MOST_RANKS])
+{
+    zero_comm *comms[MOST_RANKS];
+    pthread_t threads[MOST_RANKS];
+    zero_comm_options comm_options = {.struct_size = sizeof comm_options, .timeout_seconds = 30};
+    assert_int_equal(zero_comm_threads(MOST_RANKS, &comm_options, comms, NULL), ZERO_OK);
+    for (int r = 0; r < MOST_RANKS; r++) {
+        zero_generate_options own = *options;
+        own.comm = comms[r];
+        if (r > 0) {
+            own.emit = NULL;
+            own.finish = NULL;
+            own.prompts = NULL;
+            own.prompt_count = 0;
+        }
+        if (r == 1)
+            own.seed = other_seed;
+        ranks[r] = (generating){.options = own};
+        assert_int_equal(pthread_create(&threads[r], NULL, generate_rank, &ranks[r]), 0);
+    }
+    for (int r = 0; r < MOST_RANKS; r++)
+        pthread_join(threads[r], NULL);
+    for (int r = 0; r < MOST_RANKS; r++)
+        zero_comm_destroy(comms[r]);
+}
+
+// Three ranks emit what one does, once; they all end when the receiver has had enough, and with
+// the same failure when one of them cannot begin.
+static void test_ranks_generate_together(void **state)
+{
+    char *model = train_model("together");
+    emitted alone = {0}, all = {0}, some = {.stop_after = 5};
+    const char *prompt = "a prompt longer than sixteen";
+    generating ranks[MOST_RANKS];
+    zero_generate_options options = {.struct_size = sizeof options,
+                                     .model_dir = model,
+                                     .prompts = &prompt,
+                                     .prompt_count = 1,
+                                     .tokens = 50,
+                                     .temperature = 1,
+                                     .top_p = 1,
+                                     .seed = 1,
+                                     .threads = 1,
+                                     .emit = collect,
+                                     .user = &alone};
+    assert_int_equal(zero_generate(&options, NULL), ZERO_OK);
+    options.user = &all;
+    generate_together(&options, options.seed, ranks);
+    for (int r = 0; r < MOST_RANKS; r++)
+        assert_int_equal(ranks[r].status, ZERO_OK);
+    assert_int_equal(all.text.length, alone.text.length);
+    assert_memory_equal(all.text.data, alone.text.data, all.text.length);
+    options.user = &some;
+    generate_together(&options, options.seed, ranks);
+    for (int r = 0; r < MOST_RANKS; r++)
+        assert_int_equal(ranks[r].status, ZERO_OK);
+    assert_int_equal(some.calls, 5);
+    generate_together(&options, 2, ranks);
+    for (int r = 0; r < MOST_RANKS; r++) {
+        assert_int_equal(ranks[r].status, ZERO_ERR_USAGE);
+        assert_non_null(strstr(ranks[r].error.message, "--seed"));
+    }
+    options.prompts = NULL;
+    generate_together(&options, options.seed, ranks);
+    for (int r = 0; r < MOST_RANKS; r++) {
+        assert_int_equal(ranks[r].status, ZERO_ERR_USAGE);
+        assert_non_null(strstr(ranks[r].error.message, "prompt_count 1 without prompts"));
+    }
+    zr_buffer_free(&alone.text);
+    zr_buffer_free(&all.text);
+    zr_buffer_free(&some.text);
+    zr_free(model);
+}
+
 typedef struct several {
     zr_buffer text[3];
     int64_t tokens[3];
@@ -274,6 +364,7 @@ int main(void)
         cmocka_unit_test(test_wrong_options),
         cmocka_unit_test(test_generation),
         cmocka_unit_test(test_several_prompts),
+        cmocka_unit_test(test_ranks_generate_together),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
