@@ -277,7 +277,7 @@ void zero_destroy(zero_engine *engine)
     }
     zr_delayed_destroy(engine->delayed);
     zr_queue_record_end(engine->queue, engine->recording);
-    zr_tensor_exchange_destroy(engine);
+    zr_tensor_exchange_close(&engine->exchange);
     zr_window_destroy(&engine->params);
     zr_window_destroy(&engine->gathers);
     zr_window_destroy(&engine->grads);

@@ -76,18 +76,16 @@ static zero_status run(const struct zr_exchanger *self, const zero_context *cont
 {
     zr_tensor_exchange *t =
         (zr_tensor_exchange *)((char *)self - offsetof(zr_tensor_exchange, units));
-    const zero_engine *engine =
-        (const zero_engine *)((const char *)t - offsetof(zero_engine, exchange));
     const operand o = {kind, kind, offset, elements, dtype};
     int ranks = holders ? holders : self->size;
     if (ranks == 1)
         return ZERO_OK;
     int64_t bytes = ranks * elements * (int64_t)zero_dtype_bytes(dtype);
     ZERO_TRY(check_operand(t, context, &o, ranks, bytes));
-    int64_t begin = zr_recorder_begin(engine->recorder);
+    int64_t begin = zr_recorder_begin(t->engine->recorder);
     ZERO_TRY(ranks == self->size ? exchange(&t->window, &o, context->error)
                                  : exchange_shared(t, &o, bytes, context->error));
-    zr_recorder_add(engine->recorder, ZR_ACTIVITY_exchange, begin,
+    zr_recorder_add(t->engine->recorder, ZR_ACTIVITY_exchange, begin,
                     zr_exchange_fetched(kind, ranks, elements, dtype), 0, -1);
     return ZERO_OK;
 }
@@ -110,8 +108,7 @@ zero_status zr_execute_join(zero_engine *engine, const zr_instruction *i, zero_e
     return ZERO_OK;
 }
 
-static zero_status open_window(zero_engine *engine, zero_comm *comm, int64_t bytes, zr_window *out,
-                               zero_error *error)
+static zero_status open_window(zero_comm *comm, int64_t bytes, zr_window *out, zero_error *error)
 {
     static const char *const slots[ZR_EXCHANGE_SLOTS] = {
         [ZERO_EXCHANGE_SUM] = "sums of slices",
@@ -119,34 +116,44 @@ static zero_status open_window(zero_engine *engine, zero_comm *comm, int64_t byt
         [ZERO_EXCHANGE_GATHER] = "shares of slices",
         [ZR_EXCHANGE_JOIN] = "shares of an activation checkpoint",
     };
-    ZERO_TRY(
-        zr_window_create(comm, ZR_WINDOW_SYMMETRIC, bytes, ZR_EXCHANGE_SLOTS, slots, out, error));
-    zr_ledger_hold(&engine->ledger, ZERO_TIER_device, ZERO_MEM_communication, bytes);
+    return zr_window_create(comm, ZR_WINDOW_SYMMETRIC, bytes, ZR_EXCHANGE_SLOTS, slots, out, error);
+}
+
+zero_status zr_tensor_exchange_open(zero_engine *engine, int64_t bytes, zr_tensor_exchange *out,
+                                    zero_error *error)
+{
+    zero_comm *tensor = engine->grid.tensor;
+    *out = (zr_tensor_exchange){.engine = engine};
+    if (!tensor || !engine->plan->model->whole)
+        return ZERO_OK;
+    ZERO_TRY(open_window(tensor, bytes, &out->window, error));
+    out->units = (struct zr_exchanger){.rank = tensor->rank,
+                                       .size = tensor->size,
+                                       .window = out->window.mine,
+                                       .bytes = bytes,
+                                       .run = run};
     return ZERO_OK;
+}
+
+void zr_tensor_exchange_close(zr_tensor_exchange *exchange)
+{
+    zr_window_destroy(&exchange->shared);
+    zr_window_destroy(&exchange->window);
 }
 
 zero_status zr_tensor_exchange_create(zero_engine *engine, zero_error *error)
 {
-    const zr_grid *grid = &engine->grid;
     const zr_plan *plan = engine->plan;
     zr_tensor_exchange *t = &engine->exchange;
-    if (!grid->tensor || !plan->model->whole)
+    ZERO_TRY(zr_tensor_exchange_open(engine, plan->exchange_bytes, t, error));
+    if (!t->units.run)
         return ZERO_OK;
-    ZERO_TRY(open_window(engine, grid->tensor, plan->exchange_bytes, &t->window, error));
-    if (grid->holders)
-        ZERO_TRY(
-            open_window(engine, grid->holders, plan->shared_exchange_bytes, &t->shared, error));
-    t->units = (struct zr_exchanger){.rank = grid->tensor->rank,
-                                     .size = grid->tensor->size,
-                                     .window = t->window.mine,
-                                     .bytes = plan->exchange_bytes,
-                                     .run = run};
+    zr_ledger_hold(&engine->ledger, ZERO_TIER_device, ZERO_MEM_communication, plan->exchange_bytes);
     engine->context.exchanger = &t->units;
+    if (!engine->grid.holders)
+        return ZERO_OK;
+    ZERO_TRY(open_window(engine->grid.holders, plan->shared_exchange_bytes, &t->shared, error));
+    zr_ledger_hold(&engine->ledger, ZERO_TIER_device, ZERO_MEM_communication,
+                   plan->shared_exchange_bytes);
     return ZERO_OK;
-}
-
-void zr_tensor_exchange_destroy(zero_engine *engine)
-{
-    zr_window_destroy(&engine->exchange.shared);
-    zr_window_destroy(&engine->exchange.window);
 }

@@ -9,14 +9,21 @@
 
 typedef struct zr_tensor_exchange {
     struct zr_exchanger units; // what units see; zeroed: there is nobody to exchange with
-    zr_window window;          // among all tensor ranks: plan->exchange_bytes
-    zr_window shared;          // among those that share a piece: plan->shared_exchange_bytes
+    const zero_engine *engine; // whose units exchange
+    zr_window window;          // among all tensor ranks
+    zr_window shared;          // among those that share a piece, if units exchange among them
 } zr_tensor_exchange;
 
-// Makes the windows that the plan lists, and lets units exchange where the model is split.
-// Collective over the groups of tensor ranks.
-zero_status zr_tensor_exchange_create(zero_engine *engine, zero_error *error);
+// Makes a window in which units find `bytes` for their operands; if the model is not split, or this
+// rank has all of it, nothing. For calls of units that the plan does not know (generation); *out
+// must not move. Collective over the groups of tensor ranks; what it holds is the caller's to note.
+zero_status zr_tensor_exchange_open(zero_engine *engine, int64_t bytes, zr_tensor_exchange *out,
+                                    zero_error *error);
 // Frees the windows; not collective, and nothing to free is fine.
-void zr_tensor_exchange_destroy(zero_engine *engine);
+void zr_tensor_exchange_close(zr_tensor_exchange *exchange);
+
+// Makes the engine's own windows, which the plan lists, and lets units exchange where the model is
+// split. Collective over the groups of tensor ranks.
+zero_status zr_tensor_exchange_create(zero_engine *engine, zero_error *error);
 
 #endif

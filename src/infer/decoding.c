@@ -8,7 +8,8 @@
 
 typedef struct room { // bytes
     size_t cache, stream, logits, tokens, runs, wanted, windows, candidates, workspace, scratch;
-    size_t total;
+    size_t total;    // of these
+    size_t exchange; // of the window that tensor ranks reach
 } room;
 
 static int64_t rows_of(const zr_decoding_limits *limits)
@@ -28,6 +29,7 @@ static zero_status decode_needs(const zr_decoding *d, zr_queue *queue, room *out
         zero_unit_sizes sizes;
         ZERO_TRY(zr_lm_decode_sizes(&plan->model->units[u], &limits, &sizes));
         out->workspace = ZR_MAX(out->workspace, sizes.workspace_bytes);
+        out->exchange = ZR_MAX(out->exchange, sizes.exchange_bytes);
         for (int i = 0; i < sizes.product_count; i++) {
             size_t bytes = zr_product_scratch(queue, plan->shape.dtype, &sizes.products[i]);
             out->scratch = ZR_MAX(out->scratch, bytes);
@@ -79,9 +81,10 @@ zero_status zr_decoding_check_memory(zero_engine *engine, const zr_lm_config *co
     char own[ZR_BYTES_TEXT], parameters[ZR_BYTES_TEXT], limit[ZR_BYTES_TEXT];
     room room;
     ZERO_TRY(measure(&d, &room, error));
-    if (budget <= 0 || planned + (int64_t)room.total <= budget)
+    size_t needed = room.total + room.exchange;
+    if (budget <= 0 || planned + (int64_t)needed <= budget)
         return ZERO_OK;
-    zr_bytes_text((double)room.total, own);
+    zr_bytes_text((double)needed, own);
     zr_bytes_text((double)planned, parameters);
     zr_bytes_text((double)budget, limit);
     return zr_fail(error, ZERO_ERR_LIMIT,
@@ -116,10 +119,18 @@ zero_status zr_decoding_open(zero_engine *engine, const zr_lm_config *config,
     d->workspace = zr_arena_take(&d->arena, room.workspace);
     d->scratch = zr_arena_take(&d->arena, room.scratch);
     d->scratch_bytes = room.scratch;
-    return ZERO_OK;
+    zero_status status =
+        zr_tensor_exchange_open(engine, (int64_t)room.exchange, &d->exchange, error);
+    if (status != ZERO_OK)
+        zr_arena_destroy(&d->arena);
+    return status;
 }
 
-void zr_decoding_close(zr_decoding *decoding) { zr_arena_destroy(&decoding->arena); }
+void zr_decoding_close(zr_decoding *decoding)
+{
+    zr_tensor_exchange_close(&decoding->exchange);
+    zr_arena_destroy(&decoding->arena);
+}
 
 static zero_status step_unit(void *user, zero_context *context, zero_error *error)
 {
@@ -128,6 +139,8 @@ static zero_status step_unit(void *user, zero_context *context, zero_error *erro
     zr_queue queue = zr_queue_with_scratch(context->queue, d->scratch, d->scratch_bytes);
     mine.queue = &queue;
     mine.workspace = d->workspace;
+    if (d->exchange.units.run) // else the model is whole, or all of it is here
+        mine.exchanger = &d->exchange.units;
     mine.shape = (zero_shape){.batch = 1,
                               .seq = d->step->rows,
                               .threads = context->shape.threads,

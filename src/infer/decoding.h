@@ -9,6 +9,7 @@
 #define ZR_INFER_DECODING_H
 
 #include "compute/attention_ops.h"
+#include "engine/tensor_exchange.h"
 #include "infer/choose.h"
 #include "layers/layers.h"
 #include "memory/arena.h"
@@ -42,6 +43,7 @@ typedef struct zr_decoding {
     void *workspace, *scratch; // scratch: for products
     size_t scratch_bytes;
     int turn;
+    zr_tensor_exchange exchange; // with the ranks that have the other slices of the model
     zr_ledger ledger;
     zr_arena arena;
 } zr_decoding;
@@ -51,7 +53,8 @@ typedef struct zr_decoding {
 zero_status zr_decoding_check_memory(zero_engine *engine, const zr_lm_config *config,
                                      const zr_decoding_limits *limits, zero_error *error);
 // Allocates the memory. Call it between steps of the engine, which must do nothing else until
-// zr_decoding_close. Not collective. After a failure there is nothing to close.
+// zr_decoding_close; *out must not move until then. Collective over the groups of tensor ranks.
+// After a failure there is nothing to close.
 zero_status zr_decoding_open(zero_engine *engine, const zr_lm_config *config,
                              const zr_decoding_limits *limits, zr_decoding *out, zero_error *error);
 void zr_decoding_close(zr_decoding *decoding);

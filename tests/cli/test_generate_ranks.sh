@@ -50,11 +50,13 @@ for ranks in 1 2; do
 done
 expect 0 "$ZERO" run --ranks 2 "$ZERO" generate --model llama --prompts lines.txt --json --tokens 20 --seed 3 --threads 1
 cmp out.txt one.txt || fail "under zero run: another text"
+mpi=no
 if ! command -v mpirun >/dev/null; then
     echo "SKIPPED: ranks of MPI, because there is no mpirun on this machine"
 elif ! "$ZERO" doctor | grep -q "^MPI *module found"; then
     echo "SKIPPED: ranks of MPI, because this build has no module for it"
 else
+    mpi=yes
     for comm in auto mpi; do
         expect 0 "${MPIRUN[@]}" -n 2 "$ZERO" generate --model llama --prompts lines.txt --json --tokens 20 --seed 3 --threads 1 --comm $comm
         cmp out.txt one.txt || fail "under mpirun with --comm $comm: another text"
@@ -113,6 +115,9 @@ else
                 zg $name --config slices.json --prompts $name.jsonl --json --tokens 100 $how --ranks ${grid% *} --tensor ${grid#* }
                 cmp out.txt whole.txt || fail "$name, 4 slices on ${grid% *} ranks, --tensor ${grid#* }, $how: other tokens than on one rank"
             done
+            [ $mpi = yes ] || continue
+            expect 0 "${MPIRUN[@]}" -n 2 "$ZERO" generate --model $name --config slices.json --prompts $name.jsonl --json --tokens 100 $how --threads 1 --comm mpi --tensor 2
+            cmp out.txt whole.txt || fail "$name, 4 slices on 2 ranks of MPI, $how: other tokens than on one rank"
         done
     done
 fi

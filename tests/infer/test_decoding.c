@@ -1,9 +1,16 @@
 // Decoding borrows an engine's parameters and queue and changes neither: while a generation is
-// open, the engine computes in its own scratch.
+// open, the engine computes in its own scratch. A model that is cut into slices says the same,
+// whoever computes them, and ranks exchange in a window of the decoding's own.
 #include "../setup/tiny_engine.h"
 #include "infer/decoding.h"
 #include "engine/engine_inner.h"
+#include "model/lm_build.h"
+#include "setup/initialize.h"
+#include "setup/machine_facts.h"
+#include <zero/llama.h>
 
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { PROMPT = 4 };
@@ -19,22 +26,30 @@ static double evaluate(zero_engine *engine)
     return loss;
 }
 
+// Takes `count` tokens of one sequence from position `first` on; the logits after the last one.
+static zero_status step_over(zr_decoding *decoding, const int32_t *tokens, int64_t first,
+                             int64_t count, float out[TINY_VOCABULARY], zero_error *error)
+{
+    memcpy(decoding->tokens, tokens, (size_t)count * sizeof *tokens);
+    decoding->runs[0] = (zr_attention_run){.first = first, .rows = count};
+    decoding->wanted[0] = count - 1;
+    const zr_decode_step step = {.runs = decoding->runs,
+                                 .run_count = 1,
+                                 .rows = count,
+                                 .tokens = decoding->tokens,
+                                 .wanted = decoding->wanted,
+                                 .wanted_count = 1};
+    ZERO_TRY(zr_decoding_take_step(decoding, &step, error));
+    memcpy(out, decoding->logits, TINY_VOCABULARY * sizeof *out);
+    return ZERO_OK;
+}
+
 static void take_step(zr_decoding *decoding, float out[TINY_VOCABULARY])
 {
     const int32_t prompt[PROMPT] = {5, 6, 7, 8};
     zero_error error = {0};
-    memcpy(decoding->tokens, prompt, sizeof prompt);
-    decoding->runs[0] = (zr_attention_run){.rows = PROMPT};
-    decoding->wanted[0] = PROMPT - 1;
-    const zr_decode_step step = {.runs = decoding->runs,
-                                 .run_count = 1,
-                                 .rows = PROMPT,
-                                 .tokens = decoding->tokens,
-                                 .wanted = decoding->wanted,
-                                 .wanted_count = 1};
-    if (zr_decoding_take_step(decoding, &step, &error) != ZERO_OK)
+    if (step_over(decoding, prompt, 0, PROMPT, out, &error) != ZERO_OK)
         fail_msg("%s", error.message);
-    memcpy(out, decoding->logits, TINY_VOCABULARY * sizeof *out);
 }
 
 static void the_engine_s_queue_stays_as_it_is(void **state)
@@ -61,8 +76,150 @@ static void the_engine_s_queue_stays_as_it_is(void **state)
     tiny_destroy(&t);
 }
 
+enum { SLICES = 4, STEPS = 3, LONG = 100, POSITIONS = LONG + STEPS };
+
+// Four slices, of which two share keys and values, and of whose vocabulary the last two are empty.
+static zr_lm_config cut_config(void)
+{
+    zr_lm_config config = {.kind = ZR_LM_LLAMA};
+    zero_llama_defaults(&config.llama);
+    config.llama.vocab_size = TINY_VOCABULARY;
+    config.llama.max_positions = POSITIONS;
+    config.llama.hidden_size = 16;
+    config.llama.intermediate_size = 24;
+    config.llama.n_layer = 2;
+    config.llama.n_head = 4;
+    config.llama.n_kv_head = 2;
+    return config;
+}
+
+typedef struct slice_rank {
+    zero_comm *comm;
+    int tensor; // ranks that compute one model together
+    float logits[STEPS][TINY_VOCABULARY];
+    size_t cache; // bytes of keys
+    bool counted; // by the check of memory: all of the decoding's
+    zero_status status;
+    zero_error error;
+} slice_rank;
+
+// Says whether the budget of the host needs to hold the decoding's memory, all of it, besides what
+// is planned, and no more.
+static bool budget_counts_all(zero_engine *engine, const zr_lm_config *config,
+                              const zr_decoding_limits *limits, const zr_decoding *decoding)
+{
+    int64_t *budget = &((zr_config *)zr_engine_config(engine))->offload.host_memory,
+            ranks = zr_local_ranks(zr_engine_comm(engine)),
+            needed = zr_plan_tier_bytes(zr_engine_plan(engine), ZERO_TIER_host) +
+                     (int64_t)decoding->arena.bytes + decoding->exchange.units.bytes;
+    *budget = needed * ranks;
+    zero_status with = zr_decoding_check_memory(engine, config, limits, NULL);
+    *budget = (needed - 1) * ranks;
+    zero_status without = zr_decoding_check_memory(engine, config, limits, NULL);
+    *budget = 0;
+    return with == ZERO_OK && without == ZERO_ERR_LIMIT;
+}
+
+// A prompt, for which the engine's own window is too small, then a token, then another one.
+static zero_status decode(slice_rank *rank, zero_engine *engine, const zr_lm_config *config)
+{
+    const zr_decoding_limits limits = {.sequences = 1, .capacity = POSITIONS, .chunk = LONG};
+    int32_t tokens[POSITIONS];
+    zr_decoding decoding;
+    for (int i = 0; i < POSITIONS; i++)
+        tokens[i] = i * 7 % TINY_VOCABULARY;
+    ZERO_TRY(zr_decoding_open(engine, config, &limits, &decoding, &rank->error));
+    rank->counted = budget_counts_all(engine, config, &limits, &decoding);
+    zero_status status = step_over(&decoding, tokens, 0, LONG, rank->logits[0], &rank->error);
+    for (int s = 1; s < STEPS && status == ZERO_OK; s++)
+        status = step_over(&decoding, tokens + LONG + s - 1, LONG + s - 1, 1, rank->logits[s],
+                           &rank->error);
+    zr_decoding_close(&decoding);
+    return status;
+}
+
+static zero_status open_and_decode(slice_rank *rank, zero_model *part, const zr_lm_config *config)
+{
+    zero_engine *engine = NULL;
+    const zero_options options = {
+        .struct_size = sizeof options,
+        .model = part,
+        .comm = rank->comm,
+        .config_text = "{\"train_micro_batch_size_per_gpu\": 1, \"zero_optimization\": "
+                       "{\"stage\": 3}}",
+        .shape = {.batch = 1, .seq = 1},
+        .threads = 1,
+        .seed = 7,
+        .total_steps = 10};
+    const zr_trial trial = {.tensor = rank->tensor};
+    ZERO_TRY(zr_initialize(&options, &trial, &engine, &rank->error));
+    rank->cache = zr_lm_decode_cache_bytes(part, 1, POSITIONS);
+    zero_status status = decode(rank, engine, config);
+    zero_destroy(engine);
+    return status;
+}
+
+static void *run_slices(void *argument)
+{
+    slice_rank *rank = argument;
+    const zr_lm_config config = cut_config();
+    const zr_lm_slices slices = {.count = SLICES,
+                                 .ranks = rank->tensor,
+                                 .rank = zero_comm_rank(rank->comm) % rank->tensor,
+                                 .exact = true};
+    zero_model *whole = NULL, *part = NULL;
+    rank->status = zr_lm_create(&config, &whole, &rank->error);
+    if (rank->status == ZERO_OK)
+        rank->status = zr_lm_cut(whole, &slices, &part, &rank->error);
+    if (rank->status == ZERO_OK)
+        rank->status = open_and_decode(rank, part, &config);
+    if (rank->status != ZERO_OK)
+        zero_comm_abort(rank->comm, rank->error.message);
+    zr_lm_free(part);
+    zr_lm_free(whole);
+    return NULL;
+}
+
+static void run_ranks(int world, int tensor, slice_rank *ranks)
+{
+    zero_comm *comms[SLICES];
+    pthread_t threads[SLICES];
+    const zero_comm_options options = {.struct_size = sizeof options, .timeout_seconds = 20};
+    assert_int_equal(zero_comm_threads(world, &options, comms, NULL), ZERO_OK);
+    for (int r = 0; r < world; r++) {
+        ranks[r] = (slice_rank){.comm = comms[r], .tensor = tensor};
+        assert_int_equal(pthread_create(&threads[r], NULL, run_slices, &ranks[r]), 0);
+    }
+    for (int r = 0; r < world; r++)
+        pthread_join(threads[r], NULL);
+    for (int r = 0; r < world; r++) {
+        zero_comm_destroy(comms[r]);
+        if (ranks[r].status != ZERO_OK)
+            fail_msg("%d ranks, %d a model, rank %d: %s", world, tensor, r, ranks[r].error.message);
+    }
+}
+
+static void slices_say_the_same_on_any_number_of_ranks(void **state)
+{
+    static const int grids[][2] = {{2, 2}, {4, 4}, {4, 2}, {2, 1}}; // ranks, tensor ranks
+    static slice_rank alone, ranks[SLICES];
+    run_ranks(1, 1, &alone);
+    assert_memory_not_equal(alone.logits[0], alone.logits[1], sizeof alone.logits[0]);
+    for (size_t g = 0; g < sizeof grids / sizeof *grids; g++) {
+        run_ranks(grids[g][0], grids[g][1], ranks);
+        for (int r = 0; r < grids[g][0]; r++) {
+            assert_memory_equal(ranks[r].logits, alone.logits, sizeof alone.logits);
+            assert_int_equal(ranks[r].cache * (size_t)grids[g][1], alone.cache);
+            assert_true(ranks[r].counted);
+        }
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(the_engine_s_queue_stays_as_it_is)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_engine_s_queue_stays_as_it_is),
+        cmocka_unit_test(slices_say_the_same_on_any_number_of_ranks),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
