@@ -103,22 +103,27 @@ grep -q 'ended by signal 2' err.txt || fail "Ctrl-C: $(cat err.txt)"
 
 # A model that is cut into 4 slices says the same, whoever computes them.
 echo '{"libzero": {"exact_tensor": 4}}' >slices.json
-timeout 100 "$ZERO" generate --model llama --config slices.json --tokens 1 --threads 1 --ranks 2 --tensor 2 >out.txt 2>err.txt
-if grep -q 'tensor parallelism is not built yet' err.txt; then
-    echo "SKIPPED: tensor ranks, because they are not built yet"
-else
-    for name in gpt2 llama; do
-        for how in "--temperature 0" "--seed 3"; do
-            zg $name --config slices.json --prompts $name.jsonl --json --tokens 100 $how
-            mv out.txt whole.txt
-            for grid in "2 2" "4 4" "4 2"; do
-                zg $name --config slices.json --prompts $name.jsonl --json --tokens 100 $how --ranks ${grid% *} --tensor ${grid#* }
-                cmp out.txt whole.txt || fail "$name, 4 slices on ${grid% *} ranks, --tensor ${grid#* }, $how: other tokens than on one rank"
-            done
-            [ $mpi = yes ] || continue
-            expect 0 "${MPIRUN[@]}" -n 2 "$ZERO" generate --model $name --config slices.json --prompts $name.jsonl --json --tokens 100 $how --threads 1 --comm mpi --tensor 2
-            cmp out.txt whole.txt || fail "$name, 4 slices on 2 ranks of MPI, $how: other tokens than on one rank"
+for name in gpt2 llama; do
+    for how in "--temperature 0" "--seed 3"; do
+        zg $name --config slices.json --prompts $name.jsonl --json --tokens 100 $how
+        mv out.txt whole.txt
+        for grid in "2 2" "4 4" "4 2"; do
+            zg $name --config slices.json --prompts $name.jsonl --json --tokens 100 $how --ranks ${grid% *} --tensor ${grid#* }
+            cmp out.txt whole.txt || fail "$name, 4 slices on ${grid% *} ranks, --tensor ${grid#* }, $how: other tokens than on one rank"
         done
+        [ $mpi = yes ] || continue
+        expect 0 "${MPIRUN[@]}" -n 2 "$ZERO" generate --model $name --config slices.json --prompts $name.jsonl --json --tokens 100 $how --threads 1 --comm mpi --tensor 2
+        cmp out.txt whole.txt || fail "$name, 4 slices on 2 ranks of MPI, $how: other tokens than on one rank"
     done
-fi
+done
+# So do samples between the steps of a training.
+sample_of() { # sample_of ARGUMENTS
+    expect 0 "$ZERO" train --new $TINY --data "$TEXT" --val none --tokenizer chars --config slices.json --stage 2 --micro-batch 2 --steps 4 --sample-every 2 --threads 1 --overwrite --out run "$@"
+    sed -n '/^--- step .* a sample ---$/,/^---$/p' out.txt
+}
+sed -i 's/4/2/' slices.json
+sample_of >one.txt
+[ "$(grep -c 'a sample ---$' one.txt)" -eq 2 ] || fail "samples: $(cat out.txt)"
+sample_of --ranks 2 --tensor 2 >two.txt
+cmp one.txt two.txt || fail "samples of a training on 2 tensor ranks: $(cat two.txt)"
 echo "several ranks say what one says"
