@@ -77,10 +77,13 @@ static zero_status job_tables_create(zr_mpi_job *job, int ranks, zero_error *err
 {
     job->beats = zr_alloc(sizeof *job->beats * (size_t)ranks, error);
     job->steps = zr_alloc(sizeof *job->steps * (size_t)ranks, error);
-    if (!job->beats || !job->steps)
+    job->waits = zr_alloc(sizeof *job->waits * (size_t)ranks, error);
+    if (!job->beats || !job->steps || !job->waits)
         return ZERO_ERR_MEMORY;
-    for (int r = 0; r < ranks; r++)
+    for (int r = 0; r < ranks; r++) {
         job->beats[r] = MPI_REQUEST_NULL;
+        job->waits[r] = -1;
+    }
     return ZERO_OK;
 }
 
@@ -98,6 +101,7 @@ static void job_tables_destroy(zr_mpi_job *job)
 {
     zr_free(job->beats);
     zr_free(job->steps);
+    zr_free(job->waits);
     pthread_mutex_destroy(&job->lock);
 }
 

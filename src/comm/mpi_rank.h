@@ -27,9 +27,11 @@ typedef struct zr_mpi_batch { // messages under way
     int count;
 } zr_mpi_batch;
 
-enum { ZR_MPI_BEAT, ZR_MPI_ABORT };
+// ZR_MPI_WAIT: the sender waits for `rank`, and has done so for half of its timeout. It is no sign
+// of life.
+enum { ZR_MPI_BEAT, ZR_MPI_ABORT, ZR_MPI_WAIT };
 
-// A message that accompanies the data. A sign of life is sent without its text.
+// A message that accompanies the data. Only an abort is sent with its text.
 typedef struct zr_mpi_note {
     int32_t kind, rank;
     int64_t step;
@@ -56,6 +58,7 @@ typedef struct zr_mpi_job { // what the communicators of a rank share
     zr_mpi_note beat;   // what they carry
     double beat_at;     // seconds
     int64_t *steps;     // (ranks of the job) last ones heard of
+    int32_t *waits;     // (ranks of the job) the rank that each waits for; -1: it has not said so
     int64_t heard;      // number of notes
     bool aborted;       // a rank has given up, maybe this one
     zr_mpi_note abort;  // the first one that did, as far as this rank knows

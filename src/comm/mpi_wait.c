@@ -27,6 +27,7 @@
 typedef struct patience {
     double last, waited, stalled;
     int64_t heard; // notes of the job
+    bool told;     // for whom it waits
 } patience;
 
 zero_status zr_mpi_check(zero_comm *comm, int code, const char *doing, zero_error *error)
@@ -100,7 +101,8 @@ void zr_mpi_hear(zr_mpi_job *job)
                      job->notes, MPI_STATUS_IGNORE) != MPI_SUCCESS)
             return;
         job->steps[status.MPI_SOURCE] = note.step;
-        job->heard++;
+        job->waits[status.MPI_SOURCE] = note.kind == ZR_MPI_WAIT ? note.rank : -1;
+        job->heard += note.kind != ZR_MPI_WAIT;
         if (note.kind == ZR_MPI_ABORT)
             keep_abort(job, &note);
     }
@@ -128,6 +130,44 @@ static zero_status tell(zero_comm *comm, zero_status status, const char *doing, 
     return zr_fail(error, status, "%s: %s", where, what);
 }
 
+static void send_note(zr_mpi_job *job, const zr_mpi_note *note, size_t bytes, MPI_Request *requests,
+                      int self, int size)
+{
+    for (int r = 0; r < size; r++)
+        if (r != self && MPI_Isend(note, (int)bytes, MPI_BYTE, r, note->kind, job->notes,
+                                   &requests[r]) != MPI_SUCCESS)
+            requests[r] = MPI_REQUEST_NULL;
+}
+
+bool zr_mpi_beats_gone(zero_comm *comm)
+{
+    zr_mpi_job *job = ((zr_mpi *)comm->impl)->job;
+    bool gone;
+    return test_all(job->beats, comm->size, &gone) == MPI_SUCCESS && gone;
+}
+
+// Returns the rank at the end of the chain of those that wait for each other, as far as they have
+// said so; in a circle, `late` itself.
+static int find_culprit(const zr_mpi_job *job, int late, int own, int ranks)
+{
+    int culprit = late;
+    for (int i = 0; i < ranks && job->waits[culprit] >= 0; i++)
+        culprit = job->waits[culprit];
+    return job->waits[culprit] < 0 && culprit != own ? culprit : late;
+}
+
+// Tells the others, once in a wait, for whom this rank waits. Called with the lock.
+static void say_wait(zero_comm *comm, patience *patience, int late)
+{
+    const zero_comm *whole = comm->job;
+    zr_mpi_job *job = ((zr_mpi *)comm->impl)->job;
+    if (patience->told || patience->stalled < comm->timeout / 2 || !zr_mpi_beats_gone(comm->job))
+        return;
+    patience->told = true;
+    job->beat = (zr_mpi_note){.kind = ZR_MPI_WAIT, .rank = late, .step = whole->step};
+    send_note(job, &job->beat, offsetof(zr_mpi_note, text), job->beats, whole->rank, whole->size);
+}
+
 static zero_status look_around(zero_comm *comm, const zr_mpi_batch *batch, patience *patience,
                                const char *doing, const char *slot, zero_error *error)
 {
@@ -140,19 +180,23 @@ static zero_status look_around(zero_comm *comm, const zr_mpi_batch *batch, patie
     pthread_mutex_lock(&job->lock);
     zr_mpi_hear(job);
     int late = zr_comm_job_rank(comm, find_late(batch));
-    int64_t heard = job->heard, step = job->steps[late];
+    int culprit = find_culprit(job, late, comm->job->rank, comm->job->size);
+    int64_t heard = job->heard, step = job->steps[culprit];
+    say_wait(comm, patience, late);
     bool aborted = job->aborted;
     pthread_mutex_unlock(&job->lock);
     if (aborted) {
         job->failed = true;
         return tell(comm, ZERO_ERR_PEER, doing, slot, job->abort.text, error); // it stays as it is
     }
-    if (heard != patience->heard)
+    if (heard != patience->heard) {
         patience->stalled = 0;
+        patience->told = false;
+    }
     patience->heard = heard;
     if (patience->stalled >= comm->timeout) {
         snprintf(text, sizeof text,
-                 "rank %d made no progress for %g s; it was last heard of at step %lld", late,
+                 "rank %d made no progress for %g s; it was last heard of at step %lld", culprit,
                  comm->timeout, (long long)step);
         return tell(comm, ZERO_ERR_TIMEOUT, doing, slot, text, error);
     }
@@ -183,22 +227,6 @@ zero_status zr_mpi_await(zero_comm *comm, zr_mpi_batch *batch, const char *doing
         if (polls % POLLS == 0 || patience.waited > SLEEP_AFTER)
             ZERO_TRY(look_around(comm, batch, &patience, doing, slot, error));
     }
-}
-
-static void send_note(zr_mpi_job *job, const zr_mpi_note *note, size_t bytes, MPI_Request *requests,
-                      int self, int size)
-{
-    for (int r = 0; r < size; r++)
-        if (r != self && MPI_Isend(note, (int)bytes, MPI_BYTE, r, note->kind, job->notes,
-                                   &requests[r]) != MPI_SUCCESS)
-            requests[r] = MPI_REQUEST_NULL;
-}
-
-bool zr_mpi_beats_gone(zero_comm *comm)
-{
-    zr_mpi_job *job = ((zr_mpi *)comm->impl)->job;
-    bool gone;
-    return test_all(job->beats, comm->size, &gone) == MPI_SUCCESS && gone;
 }
 
 static bool await_beats(zero_comm *comm, double seconds)
