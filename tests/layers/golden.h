@@ -20,10 +20,14 @@ void golden_close(golden *file);
 int64_t golden_elements(const golden *file, const char *name);
 void golden_copy(const golden *file, const char *name, void *to, int64_t elements);
 
-// Loads the weights and the batch (2, 7) of the file into a network.
+// The model that record "config" describes, by the way of a file, as a user's directory has it.
+zr_lm_config golden_config(const golden *file);
+
+// Loads the weights and the batch (2, 7) of the file into a network, which may be cut into slices.
 void golden_load(const golden *file, harness *net);
 void golden_assert_loss(const golden *file, double loss, double tolerance);
-// Checks every gradient: max|a-b|/max|b| of each tensor must be below the tolerance.
+// Checks every gradient: max|a-b|/max|b| of each whole tensor must be below the tolerance. The
+// network must have every element of the file's gradients once.
 void golden_assert_gradients(const golden *file, harness *net, double tolerance);
 // Checks all gradients together: those of 16-bit precision may err by at most `factor` times as
 // much as autocast's, which are records "KIND.grad.NAME".

@@ -6,10 +6,6 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 #include <cmocka.h>
 
 #define TOLERANCE 1e-5
@@ -31,31 +27,9 @@ static int teardown(void **state)
     return 0;
 }
 
-// By the way of a file, as a user's directory has it.
-static zr_lm_config config_of(const golden *of)
-{
-    char path[] = "/tmp/zero-llama-XXXXXX";
-    zr_lm_config config;
-    zero_error error;
-    int64_t count = golden_elements(of, "config");
-    int32_t *bytes = malloc((size_t)count * sizeof *bytes);
-    FILE *out = fdopen(mkstemp(path), "w");
-    assert_true(bytes && out);
-    golden_copy(of, "config", bytes, count);
-    for (int64_t i = 0; i < count; i++)
-        fputc(bytes[i], out);
-    assert_int_equal(fclose(out), 0);
-    zero_status status = zr_lm_config_read(path, &config, &error);
-    unlink(path);
-    free(bytes);
-    if (status != ZERO_OK)
-        fail_msg("%s%s", of->prefix, error.message);
-    return config;
-}
-
 static void network_of(harness *net, const golden *of, const zr_backend *backend, zero_dtype dtype)
 {
-    const zr_lm_config config = config_of(of);
+    const zr_lm_config config = golden_config(of);
     harness_create_of(net, &config, backend,
                       (zero_shape){.batch = 2, .seq = 7, .threads = 2, .dtype = dtype});
     golden_load(of, net);
@@ -104,7 +78,7 @@ static void decoded_logits(void **state) { each_variant(check_decoded); }
 static void check_tiled(const golden *of, const zr_backend *backend)
 {
     harness net;
-    zr_lm_config config = config_of(of);
+    zr_lm_config config = golden_config(of);
     // of so small a model nothing is cut: the shape must not change
     zr_lm_set_tiles(&config, &(zr_tiles){4, 2, 2});
     harness_create_of(&net, &config, backend, (zero_shape){.batch = 2, .seq = 7, .threads = 1});

@@ -53,7 +53,7 @@ def record(out, kind, name, tensor):
 
 
 def loss_of(logits, targets):
-    return torch.nn.functional.cross_entropy(logits.reshape(-1, VOCAB), targets.reshape(-1), ignore_index=-100)
+    return torch.nn.functional.cross_entropy(logits.reshape(-1, logits.shape[-1]), targets.reshape(-1), ignore_index=-100)
 
 
 def autocast_gradients(model, dtype, tokens, targets):
@@ -69,13 +69,14 @@ def autocast_gradients(model, dtype, tokens, targets):
 
 
 def record_variant(out, variant, kind, config):
+    """All records of a model with random weights. Names are those of the whole model's file: GPT-2's without "transformer." before them."""
     model = kind(config).double().train()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            centre = 1.0 if "norm" in name else 0.0
+            centre = 1.0 if "norm" in name or (".ln_" in name and name.endswith("weight")) else 0.0
             parameter.copy_((centre + 0.3 * torch.randn(parameter.shape)).float().double())
-    tokens = torch.randint(VOCAB, (BATCH, SEQ))
-    targets = torch.randint(VOCAB, (BATCH, SEQ))
+    tokens = torch.randint(config.vocab_size, (BATCH, SEQ))
+    targets = torch.randint(config.vocab_size, (BATCH, SEQ))
     targets[1, 3] = -100  # not counted
     logits = model(tokens).logits
     loss = loss_of(logits, targets)
@@ -91,10 +92,11 @@ def record_variant(out, variant, kind, config):
     mixed = {name: autocast_gradients(model, dtype, tokens, targets)
              for name, dtype in (("bf16", torch.bfloat16), ("fp16", torch.float16)) if variant in MIXED}
     for name, parameter in model.named_parameters():
-        record(out, "f32", variant + "/" + name, parameter)
-        record(out, "f32", variant + "/grad." + name, parameter.grad)
+        plain = name.removeprefix("transformer.")
+        record(out, "f32", f"{variant}/{plain}", parameter)
+        record(out, "f32", f"{variant}/grad.{plain}", parameter.grad)
         for precision, gradients in mixed.items():
-            record(out, "f32", f"{variant}/{precision}.grad.{name}", gradients[name])
+            record(out, "f32", f"{variant}/{precision}.grad.{plain}", gradients[name])
     print(f"{variant}: {json.loads(text)['model_type']}, loss {loss.item():.15g}")
 
 
