@@ -123,6 +123,8 @@ def shard(a, model):
 class DeepSpeed:
     """Its own AdamW, compiled on first use; torch.optim.AdamW where that does not build here."""
 
+    keys = {}  # more of its configuration
+
     def __init__(self, a, model):
         import deepspeed
         deepspeed.init_distributed("gloo")
@@ -133,18 +135,20 @@ class DeepSpeed:
             note(f"note its AdamW does not build here ({str(failure).splitlines()[0][:80]}): torch.optim.AdamW")
             self.engine = self.start(deepspeed, a, model, {"torch_adam": True})
 
-    @staticmethod
-    def start(deepspeed, a, model, extra):
+    def start(self, deepspeed, a, model, extra):
         config = {
             "train_micro_batch_size_per_gpu": a.batch, "gradient_clipping": CLIP, "zero_optimization": {"stage": a.stage},
             "bf16": {"enabled": a.dtype == "bf16"}, "steps_per_print": 1 << 30,
             "optimizer": {"type": "AdamW", "params": {"lr": RATE, "betas": list(BETAS), "weight_decay": DECAY, **extra}},
+            **self.keys,
         }
         return deepspeed.initialize(model=model, model_parameters=list(model.parameters()), config=config)[0]
 
     def step(self, ids, targets):
-        self.engine.backward(self.engine(ids, targets))
+        loss = self.engine(ids, targets)
+        self.engine.backward(loss)
         self.engine.step()
+        return loss
 
 
 def make(a):
@@ -163,6 +167,18 @@ def timed_step(a, trainer):
     return 1e3 * (time.perf_counter() - start)
 
 
+def take_rounds(a, trainer):
+    """The first two steps, then rounds as they are asked for. Samples are the same on all ranks."""
+    torch.manual_seed(1)
+    for name in "first", "warm":
+        note(f"{name} {timed_step(a, trainer):.3f}")
+    for line in sys.stdin if a.serve else [a.steps]:
+        times = sorted(timed_step(a, trainer) for _ in range(int(line)))
+        note(f"round {len(times)} {(times[(len(times) - 1) // 2] + times[len(times) // 2]) / 2:.3f}")
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
+
+
 def arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, value in dict(layers=12, heads=12, width=768, seq=256, batch=4, vocab=50257, threads=2, steps=10).items():
@@ -179,14 +195,7 @@ def main():
     a = arguments()
     torch.set_num_threads(a.threads)
     torch.manual_seed(1)
-    trainer = make(a)
-    for name in "first", "warm":
-        note(f"{name} {timed_step(a, trainer):.3f}")
-    for line in sys.stdin if a.serve else [a.steps]:
-        times = sorted(timed_step(a, trainer) for _ in range(int(line)))
-        note(f"round {len(times)} {(times[(len(times) - 1) // 2] + times[len(times) // 2]) / 2:.3f}")
-    if torch.distributed.is_initialized():
-        torch.distributed.destroy_process_group()
+    take_rounds(a, make(a))
 
 
 if __name__ == "__main__":
