@@ -126,7 +126,8 @@ static zero_status time_attention(probe *p, double *seconds, zero_error *error)
     return ZERO_OK;
 }
 
-// Measures the attention of one micro-batch of one of our own models.
+// Measures the attention of one micro-batch of one of our own models, of which this rank has its
+// share of the heads.
 static zero_status measure_attention(probe *p, double *seconds, zero_error *error)
 {
     const zr_plan *plan = p->question->plan;
@@ -138,8 +139,9 @@ static zero_status measure_attention(probe *p, double *seconds, zero_error *erro
     double few;
     p->attention = few_heads(plan, &shape);
     ZERO_TRY(time_attention(p, &few, error));
+    int64_t heads = shape.heads / plan->tensor_ranks;
     *seconds =
-        few * (double)(shape.heads * plan->shape.batch * shape.layers) / (double)p->attention.heads;
+        few * (double)(heads * plan->shape.batch * shape.layers) / (double)p->attention.heads;
     return ZERO_OK;
 }
 

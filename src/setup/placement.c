@@ -48,7 +48,8 @@ static const char *first_path(const zr_config *config)
 typedef struct search {
     const zr_placement_question *question;
     zr_machine machine;
-    zero_model *models[ZR_TILINGS]; // of the question's shape, made as they are needed
+    zero_model *models[ZR_TILINGS];  // of the question's shape, made as they are needed
+    zr_model_part parts[ZR_TILINGS]; // of those, or of the question's model: what this rank has
     zr_placement_answer *answer;
 } search;
 
@@ -69,16 +70,26 @@ static zr_config config_at(const search *s, const zr_placement *at)
     return config;
 }
 
+// Makes the model of the question's shape; tiling 0 keeps the tiles that were given, if any.
+static zero_status create_model(search *s, int tiles, zero_error *error)
+{
+    zr_lm_config shape = *s->question->shape;
+    if (tiles)
+        zr_lm_set_tiles(&shape, &zr_tilings[tiles]);
+    return zr_lm_create(&shape, &s->models[tiles], error);
+}
+
+// Finds what this rank has of the model with these tiles.
 static zero_status find_model(search *s, int tiles, const zero_model **out, zero_error *error)
 {
-    *out = s->question->shape ? s->models[tiles] : s->question->model;
-    if (*out)
-        return ZERO_OK;
-    zr_lm_config shape = *s->question->shape;
-    if (tiles) // tiling 0 keeps the tiles that were given, if any
-        zr_lm_set_tiles(&shape, &zr_tilings[tiles]);
-    ZERO_TRY(zr_lm_create(&shape, &s->models[tiles], error));
-    *out = s->models[tiles];
+    const zr_placement_question *q = s->question;
+    zr_model_part *part = &s->parts[tiles];
+    if (!part->model && q->shape && !s->models[tiles])
+        ZERO_TRY(create_model(s, tiles, error));
+    if (!part->model)
+        ZERO_TRY(zr_model_part_make(q->shape ? s->models[tiles] : q->model, q->config,
+                                    q->machine.tensor_rank, part, error));
+    *out = part->model;
     return ZERO_OK;
 }
 
@@ -245,8 +256,10 @@ zero_status zr_placement_choose(const zr_placement_question *question, zr_placem
         status = agree_on_steps(&s, error);
     if (status == ZERO_OK)
         sort(out);
-    for (int i = 0; i < ZR_TILINGS; i++)
+    for (int i = 0; i < ZR_TILINGS; i++) {
+        zr_model_part_free(&s.parts[i]);
         zr_lm_free(s.models[i]);
+    }
     return status;
 }
 
@@ -339,16 +352,8 @@ zero_status zr_placement_of(const zero_options *options, const zr_imagined_ranks
     zr_queue *queue = NULL;
     zero_status status = zr_queue_open(backend, NULL, ZR_MAX(options->threads, 1), &queue, error);
     ZERO_TRY(zr_comm_agree(options->comm, status, error));
-    zr_model_part part;
-    status = zr_model_part_make(options->model, config, options->comm->rank % config->tensor, &part,
-                                error);
-    status = zr_comm_agree(options->comm, status, error);
-    if (status == ZERO_OK) {
-        zr_placement_question question = question_of(options, imagined, shape, config, queue);
-        question.model = part.model;
-        status = zr_placement_choose(&question, out, error);
-        zr_model_part_free(&part);
-    }
+    const zr_placement_question question = question_of(options, imagined, shape, config, queue);
+    status = zr_placement_choose(&question, out, error);
     zr_queue_close(queue);
     return status;
 }

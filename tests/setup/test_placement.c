@@ -79,6 +79,7 @@ static choice choose_at(const zr_speed *speed, const char *zero, const char *lib
     question.speed = speed;
     zr_machine_fill(queue, NULL, &question.machine);
     question.machine.ranks = question.machine.machine_ranks = 2;
+    zr_machine_expect(&question.machine, c.resolved->tensor, 0);
     question.machine.tier_limit[ZERO_TIER_device] = device;
     question.machine.tier_limit[ZERO_TIER_host] = host;
     question.machine.tier_limit[ZERO_TIER_nvme] = DISK_BYTES;
@@ -189,6 +190,27 @@ static void what_is_not_given_is_measured(void **state)
     end(&c);
 }
 
+static int64_t undivided_bytes(const choice *c)
+{
+    for (int i = 0; i < c->answer.count; i++)
+        if (c->answer.at[i].stage == 0)
+            return c->answer.at[i].tiers[ZERO_TIER_device];
+    fail_msg("stage 0 was not considered");
+    return 0;
+}
+
+// A tensor rank is planned with its part of the model, and with that alone.
+static void tensor_ranks_have_parts(void **state)
+{
+    choice whole = choose("", "", 0, 0);
+    choice part = choose("", "}, \"tensor_parallel\": {\"autotp_size\": 2", 0, 0);
+    check(&part, 0, 0);
+    assert_int_equal(part.resolved->tensor, 2);
+    assert_true(undivided_bytes(&part) < undivided_bytes(&whole) * 6 / 10);
+    end(&whole);
+    end(&part);
+}
+
 static void nothing_fits(void **state)
 {
     zr_buffer text = {0};
@@ -209,6 +231,7 @@ int main(void)
         cmocka_unit_test(tiles_only_where_nothing_else_fits),
         cmocka_unit_test(what_was_said_stays),
         cmocka_unit_test(what_is_not_given_is_measured),
+        cmocka_unit_test(tensor_ranks_have_parts),
         cmocka_unit_test(nothing_fits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
