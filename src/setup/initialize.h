@@ -4,16 +4,16 @@
 
 #include "engine/create.h"
 
-// What only tests ask for, besides a user's options.
+// What the program's own jobs and tests ask for, besides a user's options.
 typedef struct zr_trial {
     const zr_io_faults *faults; // done to the system calls of I/O; NULL: nothing
-    int tensor;                 // tensor ranks, which users are refused; 0: 1
+    int tensor;                 // as --tensor says; 0: as the configuration says
     // A model without a split is held whole by all tensor ranks: each computes all of it, and the
     // first one counts.
     bool unsplit;
 } zr_trial;
 
-// Does what zero_initialize does; trial: NULL in a program.
+// Does what zero_initialize does; trial may be NULL.
 zero_status zr_initialize(const zero_options *options, const zr_trial *trial, zero_engine **out,
                           zero_error *error);
 // Makes an engine from a resolved configuration. Collective. The configuration in `options` is not

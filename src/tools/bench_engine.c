@@ -2,6 +2,7 @@
 
 #include "comm/agree.h"
 #include "layers/layers.h"
+#include "setup/initialize.h"
 #include "setup/resolve.h"
 
 #include <stdio.h>
@@ -30,11 +31,11 @@ static zero_status make_engine(const zr_bench *bench, const zero_bench_options *
     char config[CONFIG_BYTES];
     snprintf(config, sizeof config,
              "{\"train_micro_batch_size_per_gpu\": %lld, \"gradient_accumulation_steps\": %lld, "
-             "\"zero_optimization\": {\"stage\": %d}, \"tensor_parallel\": {\"autotp_size\": %d}, "
+             "\"zero_optimization\": {\"stage\": %d}, "
              "\"libzero\": {\"dtype\": \"%s\", \"sequence_parallel\": %s}}",
              (long long)e->micro_batch,
              (long long)(options->accumulation ? options->accumulation : 1), options->stage,
-             options->tensor, options->dtype ? options->dtype : "fp32",
+             options->dtype ? options->dtype : "fp32",
              options->sequence_parallel ? "true" : "null");
     zero_options engine = {.struct_size = sizeof engine,
                            .model = e->model,
@@ -44,7 +45,7 @@ static zero_status make_engine(const zr_bench *bench, const zero_bench_options *
                            .threads = bench->meter.threads,
                            .seed = 1337,
                            .total_steps = 1000};
-    return zero_initialize(&engine, &e->engine, error);
+    return zr_initialize(&engine, &(zr_trial){.tensor = options->tensor}, &e->engine, error);
 }
 
 zero_status zr_bench_engine_open(const zr_bench *bench, const zero_bench_options *options,
