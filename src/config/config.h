@@ -123,6 +123,9 @@ zero_status zr_config_check_length(const zr_config *config, int64_t updates, zer
 // Returns ZERO_ERR_CONFIG or ZERO_ERR_USAGE, with the numbers, if they contradict each other.
 zero_status zr_config_find_ranks(zr_config *config, const zr_config_facts *facts,
                                  zero_error *error);
+// Writes who asks for the slices of a resolved configuration that has some, for messages:
+// "--tensor 2", "libzero.exact_tensor 4 (ds.json:1:20)".
+void zr_config_describe_slices(const zr_config *config, char *out, size_t size);
 // Returns the micro-batch for a configuration that names none, once find_ranks has been called; 0:
 // the facts do not say it.
 int64_t zr_config_usual_micro_batch(const zr_config *config, const zr_config_facts *facts);

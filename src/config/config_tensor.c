@@ -149,6 +149,11 @@ static key_words slices_said(const zr_config *config)
     return key_said(config, config->exact_tensor_said ? EXACT : tensor_key(config));
 }
 
+void zr_config_describe_slices(const zr_config *config, char *out, size_t size)
+{
+    snprintf(out, size, "%s", slices_said(config).text);
+}
+
 // A tile is a part of one operator that comes and goes; a slice is a part of every one that stays.
 static zero_status check_tiles(const zr_config *config, zero_error *error)
 {

@@ -44,58 +44,80 @@ static bool fits(const zr_lm_shape *shape, int64_t slices)
            fits_keys(shape, slices);
 }
 
-// Writes what would fit: "5 or 25 slices", "2, 4 or 8 slices", "none".
-static void list_fitting(const zr_lm_shape *shape, char *out, size_t size)
+// Writes what would fit: ": 5 or 25", ": 2, 4 or 8", ", and no other number does".
+static void list_fitting(const zr_lm_shape *shape, bool powers, char *out, size_t size)
 {
     int64_t fitting[64], count = 0;
     for (int64_t n = 2; n <= shape->heads && count < ZR_COUNT(fitting); n++)
-        if (fits(shape, n))
+        if (fits(shape, n) && !(powers && n & (n - 1)))
             fitting[count++] = n;
-    size_t used = (size_t)snprintf(out, size, count ? "" : "it cannot be cut");
+    size_t used = 0;
+    snprintf(out, size, ", and no other %s does", powers ? "power of two" : "number");
     for (int64_t i = 0; i < count && used < size; i++)
-        used += (size_t)snprintf(out + used, size - used, "%s%lld%s",
-                                 i == 0           ? ""
+        used += (size_t)snprintf(out + used, size - used, "%s%lld",
+                                 i == 0           ? ": "
                                  : i == count - 1 ? " or "
                                                   : ", ",
-                                 (long long)fitting[i], i == count - 1 ? " slices" : "");
+                                 (long long)fitting[i]);
 }
 
-static zero_status refuse(const zr_lm_config *config, const zr_lm_slices *slices, const char *what,
+typedef struct cut { // what is to be cut, and who asks for it
+    const zr_lm_slices *slices;
+    zr_lm_shape shape;
+    const char *model;
+    char asked[512];
+} cut;
+
+// `has`: what the model has, "25 heads"; `fails`: what its number of slices fails to do.
+static zero_status refuse(const cut *c, const char *has, int64_t number, const char *fails,
                           zero_error *error)
 {
-    const zr_lm_shape shape = zr_lm_shape_of(config);
-    char fitting[512];
-    list_fitting(&shape, fitting, sizeof fitting);
-    return zr_fail(error, ZERO_ERR_CONFIG, "cutting %s into %d slices: %s; possible: %s",
-                   zr_lm_name(config), slices->count, what, fitting);
+    char fitting[512], what[128];
+    snprintf(what, sizeof what, has, (long long)number);
+    list_fitting(&c->shape, c->slices->exact, fitting, sizeof fitting);
+    return zr_fail(error, ZERO_ERR_CONFIG, "%s has %s, which %s %s%s", c->model, what, c->asked,
+                   fails, fitting);
+}
+
+static zero_status check_numbers(const cut *c, zero_error *error)
+{
+    const zr_lm_shape *shape = &c->shape;
+    int64_t count = c->slices->count;
+    if (!divides(count, shape->heads))
+        return refuse(c, "%lld heads", shape->heads, "does not divide", error);
+    if (!divides(count, shape->inner))
+        return refuse(c, "an MLP of width %lld", shape->inner, "does not divide", error);
+    if (!fits_keys(shape, count))
+        return refuse(c, "%lld heads of keys and values", shape->kv_heads,
+                      "neither divides nor is a multiple of", error);
+    return ZERO_OK;
 }
 
 zero_status zr_slices_check(const zr_lm_config *config, const zr_lm_slices *slices,
-                            zero_error *error)
+                            const zr_slices_words *words, zero_error *error)
 {
-    const zr_lm_shape shape = zr_lm_shape_of(config);
     const zr_tiles tiles = zr_lm_tiles(config);
-    int64_t count = slices->count;
-    char what[256];
-    if (count == 1)
+    cut c = {.slices = slices,
+             .shape = zr_lm_shape_of(config),
+             .model = words ? words->model : zr_lm_name(config)};
+    if (slices->count == 1)
         return ZERO_OK;
+    if (words)
+        snprintf(c.asked, sizeof c.asked, "%s", words->asked);
+    else
+        snprintf(c.asked, sizeof c.asked, "a cut into %d slices", slices->count);
     if (tiles.embedding > 1 || tiles.attention > 1 || tiles.mlp > 1)
-        return refuse(config, slices, "it is cut into tiles already (libzero.tiling)", error);
-    snprintf(what, sizeof what, "it has %lld heads", (long long)shape.heads);
-    if (!divides(count, shape.heads))
-        return refuse(config, slices, what, error);
-    snprintf(what, sizeof what, "the inner width of its MLP is %lld", (long long)shape.inner);
-    if (!divides(count, shape.inner))
-        return refuse(config, slices, what, error);
-    snprintf(what, sizeof what, "its %lld heads of keys and values neither divide nor are divided",
-             (long long)shape.kv_heads);
-    if (!fits_keys(&shape, count))
-        return refuse(config, slices, what, error);
+        return zr_fail(error, ZERO_ERR_CONFIG,
+                       "%s is made of tiles (libzero.tiling), %s cuts models into slices: keep one "
+                       "of them",
+                       c.model, c.asked);
+    ZERO_TRY(check_numbers(&c, error));
     if (zr_slices_here(slices) > ZR_MOST_LOCAL_SLICES)
         return zr_fail(error, ZERO_ERR_CONFIG,
-                       "cutting %s into %d slices on %d tensor ranks: a rank computes at most %d "
-                       "slices, so %d tensor ranks or more",
-                       zr_lm_name(config), slices->count, slices->ranks, ZR_MOST_LOCAL_SLICES,
+                       "%s: %d slices of %s on %d tensor rank%s: a rank computes at most %d of "
+                       "them, so %d tensor ranks or more",
+                       c.asked, slices->count, c.model, slices->ranks,
+                       slices->ranks == 1 ? "" : "s", ZR_MOST_LOCAL_SLICES,
                        slices->count / ZR_MOST_LOCAL_SLICES);
     return ZERO_OK;
 }

@@ -41,10 +41,15 @@ zr_slice_tokens zr_tokens_of_slice(const zr_lm_slices *slices, int64_t vocabular
 // or empty: those of slice `slice`.
 int64_t zr_slice_row_step(const zr_lm_slices *slices, int64_t rows);
 
+typedef struct zr_slices_words { // of whom messages speak
+    const char *model;           // as the user has named it
+    const char *asked;           // who asks for slices: "--tensor 2"
+} zr_slices_words;
+
 // Checks that the model can be cut so. ZERO_ERR_CONFIG, with the numbers and what would fit: heads
 // or inner width not divisible, heads of keys that neither divide nor are divided, tiles, too many
-// slices a rank.
+// slices a rank. words NULL: messages have the architecture's name.
 zero_status zr_slices_check(const zr_lm_config *config, const zr_lm_slices *slices,
-                            zero_error *error);
+                            const zr_slices_words *words, zero_error *error);
 
 #endif

@@ -16,21 +16,41 @@ static zero_status refuse(const zero_model *model, const zr_config *config, zero
                    model->name, (long long)config->exact_tensor);
 }
 
-zero_status zr_model_part_make(const zero_model *model, const zr_config *config, int tensor_rank,
-                               zr_model_part *out, zero_error *error)
+static zr_lm_slices slices_of(const zr_config *config, int tensor_rank)
 {
-    *out = (zr_model_part){.model = model};
-    if (config->exact_tensor == 1 || model->whole)
-        return ZERO_OK;
-    if (!zr_lm_config_of(model))
-        return refuse(model, config, error);
-    const zr_lm_slices slices = {
+    return (zr_lm_slices){
         .count = (int)config->exact_tensor,
         .ranks = config->tensor,
         .rank = tensor_rank,
         .exact = config->exact_tensor_said,
         .by_rows = config->sequence_parallel && config->tensor > 1,
     };
+}
+
+zero_status zr_model_part_check(const zr_lm_config *shape, const char *name,
+                                const zr_config *config, zero_error *error)
+{
+    char asked[512];
+    const zr_slices_words words = {.model = name, .asked = asked};
+    const zr_lm_slices slices = slices_of(config, 0);
+    // Who asks for slices is found out only where somebody has to be told.
+    if (zr_slices_check(shape, &slices, NULL, NULL) == ZERO_OK)
+        return ZERO_OK;
+    zr_config_describe_slices(config, asked, sizeof asked);
+    return zr_slices_check(shape, &slices, &words, error);
+}
+
+zero_status zr_model_part_make(const zero_model *model, const zr_config *config, int tensor_rank,
+                               zr_model_part *out, zero_error *error)
+{
+    const zr_lm_slices slices = slices_of(config, tensor_rank);
+    const zr_lm_config *shape = zr_lm_config_of(model);
+    *out = (zr_model_part){.model = model};
+    if (config->exact_tensor == 1 || model->whole)
+        return ZERO_OK;
+    if (!shape)
+        return refuse(model, config, error);
+    ZERO_TRY(zr_model_part_check(shape, model->name, config, error));
     ZERO_TRY(zr_lm_cut(model, &slices, &out->made, error));
     out->model = out->made;
     return ZERO_OK;

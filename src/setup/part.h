@@ -4,6 +4,7 @@
 #define ZR_SETUP_PART_H
 
 #include "config/config.h"
+#include "model/architecture.h"
 #include <zero/model.h>
 
 typedef struct zr_model_part {
@@ -11,6 +12,10 @@ typedef struct zr_model_part {
     zero_model *made;        // NULL: the model itself is used
 } zr_model_part;
 
+// Checks that a model of this shape, which messages call `name`, can be cut as the configuration
+// says. ZERO_ERR_CONFIG, with the numbers and what would fit.
+zero_status zr_model_part_check(const zr_lm_config *shape, const char *name,
+                                const zr_config *config, zero_error *error);
 // Makes the part of tensor rank `tensor_rank`; `model` outlives it. Not collective.
 // ZERO_ERR_CONFIG: the model cannot be cut so, with the numbers and what would fit.
 // ZERO_ERR_UNSUPPORTED: a program's own model has no split.

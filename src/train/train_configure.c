@@ -3,6 +3,7 @@
 #include "files/run_record.h"
 #include "setup/defaults.h"
 #include "setup/keep.h"
+#include "setup/part.h"
 #include "setup/placement.h"
 #include "setup/resolve.h"
 #include "setup/tiling.h"
@@ -150,12 +151,21 @@ static void write_choice(void *user, zero_log_level level, const char *message)
     zr_log(&train->logger, level, level == ZERO_LOG_INFO ? "config   %s" : "%s", message);
 }
 
+static zero_status check_cut(const zr_train *train, zero_error *error)
+{
+    const zero_train_options *options = train->asked.options;
+    return zr_model_part_check(&train->subject.model_config,
+                               options->new_spec ? options->new_spec : options->model_dir,
+                               train->resolved.config, error);
+}
+
 zero_status zr_train_configure(zr_train *train, zero_error *error)
 {
     zero_logger logger = {.write = write_choice, .user = train};
     ZERO_TRY(choose_steps(train, error));
     ZERO_TRY(make_config(train, train->resolved.steps, &logger, &train->resolved.config, error));
     ZERO_TRY(zr_config_check_length(train->resolved.config, train->resolved.steps, error));
+    ZERO_TRY(check_cut(train, error));
     train->resolved.keeps_weight_decay =
         train->asked.before.has_weight_decay &&
         train->asked.before.weight_decay == train->resolved.config->optimizer.weight_decay;
