@@ -23,7 +23,8 @@ typedef struct zero_run_options {
     // The most restarts: all ranks are started again after a rank has died, or has failed because
     // of a disk or another rank.
     int restarts;
-    // A restart uses the ranks that remain, but at least this many; 0: as many as before.
+    // A restart uses the ranks that remain, but at least this many; 0: as many as before. If tensor
+    // ranks compute a model, it uses a multiple of them.
     int min_ranks;
     zero_logger logger; // of restarts
 } zero_run_options;

@@ -251,6 +251,12 @@ void zr_comm_say_need(zero_comm *comm, int64_t bytes)
     zr_comm_progress(comm, comm->job->step);
 }
 
+void zr_comm_say_multiple(zero_comm *comm, int ranks)
+{
+    comm->job->multiple = ranks;
+    zr_comm_progress(comm, comm->job->step);
+}
+
 void zr_comm_count_mapped(zero_comm *comm, int slot, int64_t shard_elems)
 {
     count_message(comm, ZERO_COMM_all_gather, slot, shard_elems, 0, 0);

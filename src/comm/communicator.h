@@ -38,9 +38,10 @@ struct zero_comm {
     int fetches;
     int threads; // OpenMP threads that sums and copies of this rank may use; 0: 1
     // Of the job's communicator, for messages: the step is set by zr_comm_progress; the bytes of
-    // this rank's plan by zr_comm_say_need.
+    // this rank's plan by zr_comm_say_need, the ranks of a model by zr_comm_say_multiple.
     _Atomic int64_t step;
     int64_t need;
+    int multiple;
     zero_traffic traffic; // counted here, in communicator.c, once for all implementations
     // Of operations on windows since zr_comm_hash_reset: a hash of (op, slot, shard_elems), and
     // their number.
@@ -92,6 +93,8 @@ zero_status zr_comm_barrier(zero_comm *comm, zero_error *error);
 void zr_comm_progress(zero_comm *comm, int64_t step);
 // Tells the supervisor of the ranks how many bytes this rank's plan needs.
 void zr_comm_say_need(zero_comm *comm, int64_t bytes);
+// Tells the supervisor that the job runs on multiples of so many ranks alone.
+void zr_comm_say_multiple(zero_comm *comm, int ranks);
 // Counts one acquire of a slot that is here already, because it is mapped or was gathered before,
 // as an all-gather of 0 bytes.
 void zr_comm_count_mapped(zero_comm *comm, int slot, int64_t shard_elems);

@@ -179,6 +179,7 @@ static void progress(zero_comm *comm)
     uint64_t beats = atomic_load_explicit(&record->heartbeat, memory_order_relaxed);
     atomic_store_explicit(&record->step, comm->step, memory_order_relaxed);
     atomic_store_explicit(&record->need, comm->need, memory_order_relaxed);
+    atomic_store_explicit(&record->multiple, comm->multiple, memory_order_relaxed);
     atomic_store_explicit(&record->heartbeat, beats + 1, memory_order_relaxed);
 }
 

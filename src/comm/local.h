@@ -24,6 +24,7 @@ typedef struct zr_local_status {
     bool joined, left; // it has opened its communicator; it has destroyed it
     int64_t step;      // the last one that it has told
     int64_t need;      // bytes of its plan; 0: it has not told them
+    int multiple;      // the job runs on multiples of so many ranks; 0: it has not told that
 } zr_local_status;
 
 // The first failure of the job, on whichever rank it was noticed. Later ones follow from it and are

@@ -48,7 +48,8 @@ zr_local_status zr_local_host_status(const zr_local_host *host, int rank)
     return (zr_local_status){.joined = state != ZR_RANK_ABSENT,
                              .left = state == ZR_RANK_LEFT,
                              .step = atomic_load(&record->step),
-                             .need = atomic_load(&record->need)};
+                             .need = atomic_load(&record->need),
+                             .multiple = atomic_load(&record->multiple)};
 }
 
 bool zr_local_host_failure(const zr_local_host *host, zr_local_failure *out)

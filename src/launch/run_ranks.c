@@ -106,7 +106,8 @@ typedef struct attempt { // one attempt to run the program
     const zero_run_options *options;
     const char *path;
     int ranks, number; // number: attempts before this one
-    int dead;          // ranks that died in it
+    int multiple;      // the ranks of an attempt are a multiple of it
+    zr_run_end end;    // of its ranks
     char job[48];      // common to all attempts, and unique to this run
 } attempt;
 
@@ -154,7 +155,7 @@ static zero_status run_on(attempt *a, zr_local_host *host, int *exit_code, zero_
         if (status != ZERO_OK)
             kill_started(place.children, a->ranks);
         else
-            status = zr_run_watch(host, place.children, a->options, exit_code, &a->dead, error);
+            status = zr_run_watch(host, place.children, a->options, exit_code, &a->end, error);
     }
     zr_free(place.children);
     zr_free(place.masks);
@@ -172,21 +173,31 @@ static zero_status run_once(attempt *a, int *exit_code, zero_error *error)
     return status;
 }
 
+// Returns how many of the ranks that remain can go on: whole groups of them, but no fewer than the
+// least that were asked for.
+static int ranks_of_next(const attempt *a)
+{
+    int remaining = a->ranks - ZR_MAX(a->end.dead, 1);
+    int least = ZR_ROUND_UP(a->options->min_ranks, a->multiple);
+    return ZR_MAX(remaining - remaining % a->multiple, least);
+}
+
 // Whether another attempt may do better: a rank died, or failed because of a disk or of another
 // rank. Wrong arguments, data or configuration stay wrong. But a configuration that fewer ranks
 // cannot run may still run on even fewer.
 static bool prepare_next(attempt *a, int exit_code, int restarts)
 {
     const zero_run_options *options = a->options;
+    a->multiple = ZR_MAX(a->multiple, a->end.multiple);
     bool refused = exit_code == zero_status_exit_code(ZERO_ERR_CONFIG) && a->number > 0 &&
-                   a->ranks > options->min_ranks && options->min_ranks > 0;
+                   options->min_ranks > 0 && a->ranks - a->multiple >= options->min_ranks;
     bool failed = exit_code > 128 || exit_code == zero_status_exit_code(ZERO_ERR_IO);
     if ((options->stop && *options->stop) || !(refused || (failed && restarts < options->restarts)))
         return false;
     if (refused)
-        a->ranks--;
+        a->ranks -= a->multiple;
     else if (options->min_ranks > 0)
-        a->ranks = ZR_MAX(a->ranks - ZR_MAX(a->dead, 1), options->min_ranks);
+        a->ranks = ranks_of_next(a);
     a->number++;
     return true;
 }
@@ -226,7 +237,7 @@ zero_status zero_run(const zero_run_options *options, int *exit_code, zero_error
                        options->ranks, options->min_ranks, options->restarts);
     ZERO_TRY(find_program(options->argv[0], path, error));
     struct timespec now;
-    attempt a = {.options = options, .path = path, .ranks = options->ranks};
+    attempt a = {.options = options, .path = path, .ranks = options->ranks, .multiple = 1};
     clock_gettime(CLOCK_REALTIME, &now);
     snprintf(a.job, sizeof a.job, "%llx.%lx.%lx", (unsigned long long)now.tv_sec,
              (unsigned long)now.tv_nsec, (unsigned long)getpid());

@@ -30,10 +30,14 @@ typedef struct zr_spawn {
 // ZERO_ERR_USAGE if the program cannot be executed.
 zero_status zr_run_spawn(const zr_spawn *spawn, zr_child *out, zero_error *error);
 
+typedef struct zr_run_end { // what is known of ranks that have ended
+    int dead;               // those that a signal ended, except for the supervisor's own signals
+    int multiple;           // the job runs on multiples of so many ranks; 0: no rank has told that
+} zr_run_end;
+
 // run_watch.c: waits until every child has ended and was reaped. *exit_code and the message are
-// those of the first failure; *dead: ranks that a signal ended, except for the supervisor's own
-// signals.
+// those of the first failure.
 zero_status zr_run_watch(zr_local_host *host, zr_child *children, const zero_run_options *options,
-                         int *exit_code, int *dead, zero_error *error);
+                         int *exit_code, zr_run_end *end, zero_error *error);
 
 #endif

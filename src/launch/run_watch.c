@@ -206,8 +206,17 @@ static zero_status report(const watch *w, int *exit_code, zero_error *error)
     return zr_fail(error, failure.status, "%s%s", own_words(&failure), memory);
 }
 
+// Asks all ranks, because one that died early has told nothing.
+static int find_multiple(const zr_local_host *host)
+{
+    int multiple = 0;
+    for (int r = 0; r < host->ranks; r++)
+        multiple = ZR_MAX(multiple, zr_local_host_status(host, r).multiple);
+    return multiple;
+}
+
 zero_status zr_run_watch(zr_local_host *host, zr_child *children, const zero_run_options *options,
-                         int *exit_code, int *dead, zero_error *error)
+                         int *exit_code, zr_run_end *end, zero_error *error)
 {
     watch w = {.host = host,
                .children = children,
@@ -230,6 +239,6 @@ zero_status zr_run_watch(zr_local_host *host, zr_child *children, const zero_run
         end_the_rest(&w);
     }
     zr_free(w.polls);
-    *dead = w.dead;
+    *end = (zr_run_end){.dead = w.dead, .multiple = find_multiple(host)};
     return no_memory ? no_memory : report(&w, exit_code, error);
 }

@@ -149,6 +149,8 @@ static zero_status take_comm(making *m, const zr_trial *trial, bool *attached, z
     int tensor = m->config->tensor, holders = 0;
     zero_status status = zr_comm_attach(options->comm, ZR_MAX(options->threads, 1), error);
     *attached = status == ZERO_OK;
+    if (*attached)
+        zr_comm_say_multiple(options->comm, tensor);
     if (status == ZERO_OK)
         status = make_part(m, trial, error);
     if (tensor > 1) {
