@@ -43,8 +43,9 @@ static void say_origin(const json_t *state, zr_buffer *out)
                          (long long)integer(json_object_get(lineage, "ranks")));
     else
         return;
-    if (run.tensor > 1)
-        zr_buffer_printf(out, ", %lld a model", (long long)run.tensor);
+    if (integer(json_object_get(lineage, "tensor")))
+        zr_buffer_printf(out, ", %lld a model",
+                         (long long)integer(json_object_get(lineage, "tensor")));
     if (run.resumed_from)
         zr_buffer_printf(out, "; that run went on from step %lld", (long long)run.resumed_from);
     zr_buffer_printf(out, "\n");

@@ -57,9 +57,11 @@ static json_t *describe_origin(zero_engine *engine)
     struct tm parts;
     if (gmtime_r(&seconds, &parts))
         strftime(now, sizeof now, "%Y-%m-%dT%H:%M:%SZ", &parts);
-    return json_pack("{s:s, s:s, s:i, s:s}", "program", zero_version(), "instructions",
+    int tensor = zr_engine_config(engine)->tensor;
+    return json_pack("{s:s, s:s, s:i, s:o*, s:s}", "program", zero_version(), "instructions",
                      zr_engine_queue(engine)->backend->path(), "ranks",
-                     zr_engine_comm(engine)->size, "written", now);
+                     zr_engine_comm(engine)->size, "tensor",
+                     tensor > 1 ? json_integer(tensor) : NULL, "written", now);
 }
 
 // Describes the resolved configuration, with which the steps after this one would be made.
