@@ -34,6 +34,8 @@ struct zero_comm {
     // Ranks that share machine windows, the fewest of all machines; 0 or 1: none do.
     int machine_ranks;
     int strangers; // ranks on other machines
+    // (size) the number of each rank's machine, by the machines' first ranks; NULL: all are on one.
+    const int *machines;
     // Of the strangers, those whose shards this rank brings to its machine in an all-gather.
     int fetches;
     int threads; // OpenMP threads that sums and copies of this rank may use; 0: 1

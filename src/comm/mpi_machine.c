@@ -98,6 +98,7 @@ static void list_machines(const zero_comm *comm, const int64_t *names, zr_mpi_ma
             if (names[s] != names[r])
                 continue;
             out->place[s] = listed;
+            out->number[s] = machine;
             if (s == comm->rank)
                 out->own = machine;
             out->ranks[listed++] = s;
@@ -116,6 +117,7 @@ static void fill_comm(zero_comm *comm, const zr_mpi *mpi)
         comm->machine_ranks =
             ZR_MIN(comm->machine_ranks, machines->first[m + 1] - machines->first[m]);
     comm->strangers = comm->size - machines->locals;
+    comm->machines = machines->number;
     for (int r = 0; r < comm->size; r++)
         if (!zr_mpi_is_local(mpi, r) && zr_mpi_fetcher(mpi, machines->own, r) == comm->rank)
             comm->fetches++;
@@ -263,7 +265,9 @@ zero_status zr_mpi_machines_reserve(zero_comm *comm, zero_error *error)
     machines->ranks = zr_alloc(sizeof *machines->ranks * ranks, error);
     machines->first = zr_alloc(sizeof *machines->first * (ranks + 1), error);
     machines->place = zr_alloc(sizeof *machines->place * ranks, error);
-    return machines->names && machines->ranks && machines->first && machines->place
+    machines->number = zr_alloc(sizeof *machines->number * ranks, error);
+    return machines->names && machines->ranks && machines->first && machines->place &&
+                   machines->number
                ? ZERO_OK
                : ZERO_ERR_MEMORY;
 }
@@ -274,4 +278,5 @@ void zr_mpi_machines_free(zr_mpi *mpi)
     zr_free(mpi->machines.ranks);
     zr_free(mpi->machines.first);
     zr_free(mpi->machines.place);
+    zr_free(mpi->machines.number);
 }

@@ -45,6 +45,7 @@ typedef struct zr_mpi_machines {
     int *ranks;        // (N) machine after machine, each in ascending order
     int *first;        // (count + 1) where each machine begins in `ranks`
     int *place;        // (N) where a rank is in `ranks`
+    int *number;       // (N) the machine of a rank
     int local, locals; // place of this rank on its machine; number of ranks there
 } zr_mpi_machines;
 

@@ -80,6 +80,17 @@ void zr_join_fold(const zr_plan *plan, const zr_instruction *join, zr_traffic_pl
     add_exchange(&exchange, ZR_EXCHANGE_JOIN, plan->checkpoint_shares, to);
 }
 
+void zr_exchanges_of_unit(const zr_plan *plan, int unit, zr_pass_traffic *to)
+{
+    const zr_pass *pass = &plan->program.passes[ZR_PASS_MICRO_BATCH];
+    for (int n = 0; n < pass->count; n++) {
+        const zr_instruction *i = &pass->at[n];
+        if (i->code == ZR_CALL && i->unit == unit)
+            zr_exchanges_fold(plan, &plan->units[unit].sizes,
+                              i->what == ZR_CALL_BACKWARD || i->what == ZR_CALL_BOTH, to);
+    }
+}
+
 int64_t zr_exchanged_bytes(const zr_plan *plan)
 {
     const zr_pass_traffic *pass = &plan->traffic[ZR_PASS_MICRO_BATCH];

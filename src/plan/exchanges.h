@@ -25,6 +25,8 @@ void zr_exchanges_fold(const zr_plan *plan, const zero_unit_sizes *sizes, bool b
 zero_exchange zr_join_exchange(const zr_plan *plan, const zr_instruction *join);
 // Adds the exchange that a JOIN makes.
 void zr_join_fold(const zr_plan *plan, const zr_instruction *join, zr_traffic_plan *to);
+// Adds the exchanges of all calls of a unit in a micro-batch.
+void zr_exchanges_of_unit(const zr_plan *plan, int unit, zr_pass_traffic *to);
 // Returns what a rank fetches from other tensor ranks in a step.
 int64_t zr_exchanged_bytes(const zr_plan *plan);
 

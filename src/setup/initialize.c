@@ -15,6 +15,7 @@
 #include "setup/placement.h"
 #include "setup/resolve.h"
 #include "setup/same_inputs.h"
+#include "setup/spread.h"
 #include "setup/tiling.h"
 
 #include <string.h>
@@ -172,6 +173,8 @@ zero_status zr_engine_make(const zero_options *options, zr_config *config, const
     if (status == ZERO_OK)
         status = prepare(&m, error);
     status = zr_comm_agree(options->comm, status, error);
+    if (status == ZERO_OK && !options->inference)
+        status = zr_spread_warn(&m.grid, m.plan, &options->logger, error);
     if (status != ZERO_OK) {
         zr_grid_destroy(&m.grid);
         if (attached)

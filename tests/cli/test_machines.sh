@@ -50,7 +50,7 @@ across()
     [ "$1" = apart ] && { wrapper=$WORK/apart.sh; shift; }
     before=$(wire_bytes)
     expect 0 nsenter --target $a --net --uts mpirun --allow-run-as-root --oversubscribe --mca plm_rsh_agent "$WORK/agent" \
-        --mca btl self,vader,tcp --mca btl_tcp_if_include wire --mca oob_tcp_if_include wire -n 4 --map-by ppr:2:node --host 10.77.0.1:2,10.77.0.2:2 $wrapper \
+        --mca btl self,vader,tcp --mca btl_tcp_if_include wire --mca oob_tcp_if_include wire -n 4 --map-by "${MAP:-ppr:2:node}" --host 10.77.0.1:2,10.77.0.2:2 $wrapper \
         "$ZERO" train "${common[@]}" --comm mpi --out "$WORK/$name" "$@"
     echo $(($(wire_bytes) - before)) >"$name.wire"
 }
@@ -70,6 +70,23 @@ import sys
 apart, shared, kept = map(float, sys.argv[1:])
 print(f"shared / apart {shared / apart:.2f} (8/12), kept / apart {kept / apart:.2f} (6/12)")
 sys.exit(not (shared < 0.75 * apart and kept < 0.58 * apart))
+PY
+# Tensor ranks on two machines: one warning with who is where, what of a step crosses, and what helps. The weights are those of one machine.
+expect 0 "$ZERO" train "${common[@]}" --ranks 4 --tensor 2 --out together
+quiet=("${common[@]}") common=()
+for word in "${quiet[@]}"; do [ "$word" = --quiet ] || common+=("$word"); done # warnings are to be heard
+MAP=node across spread --tensor 2
+[ "$(grep -c 'the tensor ranks of a model are on several machines (0 on host-a; 1 on host-b): in a step' err.txt)" -eq 1 ] \
+    && grep -q 'ranks in the order of their machines (mpirun --map-by slot, srun --distribution=block) or --tensor 1 keep them together' err.txt \
+    || fail "the warning of models on two machines: $(cat err.txt)"
+[ "$(fingerprint spread)" = "$(fingerprint together)" ] || fail "tensor ranks on two machines have other bits"
+python3 - <<'PY' || fail "what crosses is not what the warning says: $(cat err.txt)"
+import json, re
+said, unit = re.search(r"up to ([0-9.]+) kB of its sums .* over the network, ([0-9.]+) kB of them for h.0", open("err.txt").read()).groups()
+step = [json.loads(line) for line in open("spread/metrics.jsonl")][2]
+counted = sum(op.get("network", 0) for op in step["groups"]["tensor"].values())
+assert abs(float(said) * 1e3 / counted - 1) < 0.01 and 4 * float(unit) < float(said), (said, unit, counted)
+print(f"spread over machines: {said} kB of tensor ranks' sums a step and rank cross the network")
 PY
 got=0
 "${MPIRUN[@]}" -n 2 "$ZERO" train "${common[@]}" --comm mpi --config wrong.json --out wrong >out.txt 2>err.txt || got=$?

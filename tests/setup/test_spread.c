@@ -1,0 +1,74 @@
+// The warning of tensor ranks on several machines says who is where, what it costs, and what keeps
+// them together.
+#include "setup/spread.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static char hosts[][ZR_MACHINE_NAME] = {"a", "b", "c"};
+
+// `machines` has a letter for each rank: that of its machine.
+static void says(const char *machines, int tensor, const char *where, const char *advice)
+{
+    int numbers[16], ranks = (int)strlen(machines);
+    zr_buffer text = {0}, expected = {0};
+    for (int r = 0; r < ranks; r++)
+        numbers[r] = machines[r] - 'a';
+    const zr_spread spread = {.ranks = ranks,
+                              .tensor = tensor,
+                              .machines = numbers,
+                              .machine_count = ZR_COUNT(hosts),
+                              .names = hosts,
+                              .step_bytes = 4500000,
+                              .unit_bytes = 1500000,
+                              .unit = "h.0"};
+    zr_spread_describe(&spread, &text);
+    if (where)
+        zr_buffer_printf(&expected,
+                         "the tensor ranks of a model are on several machines (%s): in a step up "
+                         "to 4.50 MB of its sums come to a rank over the network, 1.50 MB of them "
+                         "for h.0; %s",
+                         where, advice);
+    assert_string_equal(text.data ? text.data : "", where ? expected.data : "");
+    zr_buffer_free(&text);
+    zr_buffer_free(&expected);
+}
+
+static void models_on_one_machine_are_fine(void **state)
+{
+    says("aaaa", 4, NULL, NULL);
+    says("aabb", 2, NULL, NULL);
+    says("aabbccaa", 2, NULL, NULL);
+}
+
+static void an_order_of_hosts_helps(void **state)
+{
+    says("abab", 2, "0 on a; 1 on b",
+         "ranks in the order of their machines (mpirun --map-by slot, srun --distribution=block) "
+         "or --tensor 1 keep them together");
+    says("aabbbbaa", 4, "0 and 1 on a; 2 and 3 on b",
+         "ranks in the order of their machines (mpirun --map-by slot, srun --distribution=block) "
+         "or --tensor 2 keep them together");
+}
+
+static void fewer_tensor_ranks_help(void **state)
+{
+    says("aabb", 4, "0 and 1 on a; 2 and 3 on b", "--tensor 2 keeps them together");
+    says("aaab", 4, "0, 1 and 2 on a; 3 on b", "--tensor 1 keeps them together");
+    says("aaaabbcc", 4, "4 and 5 on b; 6 and 7 on c", "--tensor 2 keeps them together");
+    says("abc", 3, "0 on a; 1 on b; 2 on c", "--tensor 1 keeps them together");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(models_on_one_machine_are_fine),
+        cmocka_unit_test(an_order_of_hosts_helps),
+        cmocka_unit_test(fewer_tensor_ranks_help),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
