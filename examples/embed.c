@@ -1,9 +1,10 @@
 // Training inside a program of your own, with threads as ranks: no launcher, no file.
 //
-//   build/examples/embed [RANKS] [STEPS]
+//   build/examples/embed [RANKS] [STEPS] [TENSOR]
 //
 // A tiny GPT-2 learns to count: digit d is followed by (d + 1) mod 10. Every thread is a rank of
-// ZeRO stage 3.
+// ZeRO stage 3. TENSOR of them at a time compute one model together, each with its slices of every
+// layer, so they take the same samples: those of the number that zero_position tells.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@ enum { BATCH = 4, SEQ = 16, DIGITS = 10, MAX_RANKS = 16 };
 typedef struct rank {
     zero_comm *comm;
     const zero_model *model;
-    int steps;
+    int steps, tensor;
     zero_status status;
     zero_error error;
 } rank;
@@ -44,18 +45,32 @@ static zero_status one_step(rank *self, zero_engine *engine, zero_step_info *inf
     return status;
 }
 
+static void say_grid(const zero_engine *engine)
+{
+    int data, tensor;
+    zero_grid_of(engine, ZERO_AXIS_data, NULL, &data);
+    zero_grid_of(engine, ZERO_AXIS_tensor, NULL, &tensor);
+    printf("%d data x %d tensor ranks\n", data, tensor);
+}
+
 static void *run_rank(void *argument)
 {
     rank *self = argument;
     zero_engine *engine = NULL;
+    char config[256];
+    snprintf(config, sizeof config,
+             "{\"zero_optimization\": {\"stage\": 3}, \"tensor_parallel\": {\"autotp_size\": %d}, "
+             "\"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": 0.003}}}",
+             self->tensor);
     zero_options options = {.struct_size = sizeof options,
                             .model = self->model,
                             .comm = self->comm,
                             .shape = {.batch = BATCH, .seq = SEQ},
                             .seed = 1,
-                            .config_text = "{\"zero_optimization\": {\"stage\": 3}, \"optimizer\": "
-                                           "{\"type\": \"AdamW\", \"params\": {\"lr\": 0.003}}}"};
+                            .config_text = config};
     self->status = zero_initialize(&options, &engine, &self->error);
+    if (self->status == ZERO_OK && zero_comm_rank(self->comm) == 0)
+        say_grid(engine);
     for (int s = 0; s < self->steps && self->status == ZERO_OK; s++) {
         zero_step_info info;
         self->status = one_step(self, engine, &info);
@@ -90,7 +105,10 @@ int main(int argc, char **argv)
         return 64;
     }
     for (int r = 0; r < ranks; r++) {
-        all[r] = (rank){.comm = comms[r], .model = model, .steps = argc > 2 ? atoi(argv[2]) : 100};
+        all[r] = (rank){.comm = comms[r],
+                        .model = model,
+                        .steps = argc > 2 ? atoi(argv[2]) : 100,
+                        .tensor = argc > 3 ? atoi(argv[3]) : 1};
         if (pthread_create(&threads[r], NULL, run_rank, &all[r]) != 0)
             abort();
     }
