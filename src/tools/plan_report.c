@@ -81,13 +81,22 @@ static void append_row(const zr_plan_row *row, const zr_plan_row *rows, int coun
     zr_buffer_printf(out, "\n");
 }
 
+static bool said_before(const zr_plan_row *rows, int row)
+{
+    for (int i = 0; i < row; i++)
+        if (rows[i].exchanged == rows[row].exchanged &&
+            rows[i].micro_batch == rows[row].micro_batch)
+            return true;
+    return false;
+}
+
 // Appends what tensor ranks exchange, which differs between rows only with their micro-batches.
 static void append_exchanged(const zr_plan_row *rows, int count, zr_buffer *out)
 {
     char text[ZR_BYTES_TEXT];
     for (int i = 0; i < count; i++) {
         const zr_plan_row *row = &rows[i];
-        if (row->tensor <= 1 || (i > 0 && row->exchanged == rows[i - 1].exchanged))
+        if (row->tensor <= 1 || said_before(rows, i))
             continue;
         zr_bytes_text((double)row->exchanged, text);
         zr_buffer_printf(out, "%d tensor ranks: each fetches %s a step from the others",

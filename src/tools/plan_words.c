@@ -125,8 +125,8 @@ static void append_elastic(const zr_planner *p, zr_buffer *out)
     const zr_elastic *elastic = p->config->elastic;
     zr_elastic_list(elastic, list, sizeof list);
     zr_buffer_printf(
-        out, "elasticity: batches of %lld samples; %d numbers of ranks can share them: %s\n",
-        (long long)elastic->batch, elastic->count, list);
+        out, "elasticity: batches of %lld samples; %d numbers of %sranks can share them: %s\n",
+        (long long)elastic->batch, elastic->count, p->config->tensor > 1 ? "data " : "", list);
 }
 
 void zr_planner_title(const zr_planner *p, zr_buffer *out)

@@ -12,7 +12,9 @@ static const zr_plan_row rows[] = {
     {.stage = 1, .ranks = 4, .tensor = 2, .exchanged = 3000000, .micro_batch = 4, .largest = -1},
     {.stage = 2, .ranks = 4, .tensor = 2, .exchanged = 3000000, .micro_batch = 4, .largest = -1},
     {.stage = 2, .ranks = 4, .tensor = 2, .exchanged = 6000000, .micro_batch = 8, .largest = -1},
+    {.stage = 3, .ranks = 4, .tensor = 2, .exchanged = 3000000, .micro_batch = 4, .largest = -1},
 };
+enum { ROWS = sizeof rows / sizeof *rows };
 
 static int count_of(const char *text, const char *words)
 {
@@ -25,7 +27,7 @@ static int count_of(const char *text, const char *words)
 static void a_table_says_what_tensor_ranks_exchange(void **state)
 {
     zr_buffer text = {0};
-    zr_plan_table(rows, 3, &text);
+    zr_plan_table(rows, ROWS, &text);
     assert_int_equal(count_of(text.data, "2 tensor ranks: each fetches"), 2);
     assert_non_null(strstr(text.data, "fetches 3.00 MB a step from the others (micro-batch 4)"));
     assert_non_null(strstr(text.data, "fetches 6.00 MB a step from the others (micro-batch 8)"));
