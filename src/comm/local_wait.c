@@ -108,10 +108,58 @@ static zero_status tell_parent(zero_comm *comm, const zr_wait *wait, zero_error 
     return settle(comm, wait, &failure, error);
 }
 
-static zero_status tell_timeout(zero_comm *comm, const zr_wait *wait, int culprit,
-                                zero_error *error)
+typedef struct ways { // ranks that hold a rank up: itself, those that it waits for, and so on
+    int ranks[ZERO_MAX_RANKS], count;
+    bool seen[ZERO_MAX_RANKS];
+} ways;
+
+static void take_way(ways *w, int rank)
 {
-    const zr_rank_record *record = &((zr_local *)comm->impl)->control->records[culprit];
+    if (w->seen[rank])
+        return;
+    w->seen[rank] = true;
+    w->ranks[w->count++] = rank;
+}
+
+// Finds the rank that holds `peer` up. The peer may itself wait for others, in any group and with
+// each of its threads: the first rank on the ways from there that has a thread at work holds all of
+// them up. Where every thread waits, or seems to while it is about to wake, it is the peer itself.
+static int find_culprit(const zr_control *control, int peer, ways *w)
+{
+    *w = (ways){0};
+    take_way(w, peer);
+    for (int i = 0; i < w->count; i++)
+        for (int t = 0; t < ZR_WAITING; t++) {
+            int next = atomic_load_explicit(&control->records[w->ranks[i]].waiting_on[t],
+                                            memory_order_relaxed);
+            if (next == ZR_AT_WORK)
+                return w->ranks[i];
+            if (next != ZR_WITHOUT_WORK)
+                take_way(w, next);
+        }
+    return peer;
+}
+
+// Finds a rank on the ways from `peer` that was stopped: it may seem to wait, because it was about
+// to wake when it was stopped. Otherwise it is the culprit that find_culprit has found.
+static int find_stopped(const zr_control *control, int peer)
+{
+    ways w;
+    int culprit = find_culprit(control, peer, &w);
+    for (int i = 0; i < w.count; i++) {
+        const zr_rank_record *record = &control->records[w.ranks[i]];
+        bool joined = atomic_load_explicit(&record->state, memory_order_acquire) != ZR_RANK_ABSENT;
+        if (joined && zr_process_look_at(&record->process).state == 'T')
+            return w.ranks[i];
+    }
+    return culprit;
+}
+
+static zero_status tell_timeout(zero_comm *comm, const zr_wait *wait, int peer, zero_error *error)
+{
+    const zr_control *control = ((zr_local *)comm->impl)->control;
+    int culprit = find_stopped(control, peer);
+    const zr_rank_record *record = &control->records[culprit];
     bool joined = atomic_load_explicit(&record->state, memory_order_acquire) != ZR_RANK_ABSENT;
     zr_process_look look =
         joined ? zr_process_look_at(&record->process) : (zr_process_look){.state = '?'};
@@ -192,28 +240,6 @@ static zero_status look_around(zero_comm *comm, const zr_wait *wait, patience *p
     return ZERO_OK;
 }
 
-// Finds the rank that holds `peer` up. The peer may itself wait for others, in any group and with
-// each of its threads: the first rank on the ways from there that has a thread at work holds all of
-// them up. Where every thread waits, or seems to while it is about to wake, it is the peer itself.
-static int find_culprit(const zr_control *control, int peer)
-{
-    bool seen[ZERO_MAX_RANKS] = {false};
-    int ways[ZERO_MAX_RANKS] = {peer}, count = 1;
-    seen[peer] = true;
-    for (int i = 0; i < count; i++)
-        for (int t = 0; t < ZR_WAITING; t++) {
-            int next = atomic_load_explicit(&control->records[ways[i]].waiting_on[t],
-                                            memory_order_relaxed);
-            if (next == ZR_AT_WORK)
-                return ways[i];
-            if (next == ZR_WITHOUT_WORK || seen[next])
-                continue;
-            seen[next] = true;
-            ways[count++] = next;
-        }
-    return peer;
-}
-
 static uint64_t pulse_of(const zr_rank_record *record)
 {
     return atomic_load_explicit(&record->bell, memory_order_relaxed) +
@@ -224,7 +250,8 @@ static zero_status watch(zero_comm *comm, const zr_wait *wait, patience *patienc
                          zero_error *error)
 {
     const zr_control *control = ((zr_local *)comm->impl)->control;
-    int culprit = find_culprit(control, patience->peer);
+    ways ways;
+    int culprit = find_culprit(control, patience->peer, &ways);
     uint64_t pulse = pulse_of(&control->records[culprit]);
     if (slept < STOPPED_SECONDS) {
         patience->stalled += slept;
@@ -241,7 +268,7 @@ static zero_status watch(zero_comm *comm, const zr_wait *wait, patience *patienc
     }
     return patience->stalled < comm->timeout || is_ready(wait)
                ? ZERO_OK
-               : tell_timeout(comm, wait, culprit, error);
+               : tell_timeout(comm, wait, patience->peer, error);
 }
 
 static void sleep_on(const zr_control *control, _Atomic uint32_t *bell, uint32_t seen)
