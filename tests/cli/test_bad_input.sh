@@ -62,7 +62,7 @@ zt 64 'at most 1024' --data "$TEXT" --ranks 1025
 zt 64 'from 1' --data "$TEXT" --ranks 0
 zt 64 '--comm self is one rank' --data "$TEXT" --ranks 2 --comm self
 zt 64 'mpirun' --data "$TEXT" --ranks 2 --comm mpi
-# Tensor parallelism: what contradicts what, with the numbers; then that it is not built yet.
+# Tensor parallelism: what contradicts what, with the numbers; then what cannot be cut, with what could, and who asks for it.
 plan() { local code=$1 words=$2; shift 2; refused "$code" "$words" "$ZERO" plan --new $TINY "$@"; }
 both() { plan "$@"; zt "$1" "$2" --data "$TEXT" "${@:3}"; }
 tensor() { echo "$1" >bad.json; both "$2" "$3" --ranks 4 --config bad.json "${@:4}"; }
@@ -81,11 +81,17 @@ tensor '{"tensor_parallel": {"injection_policy_tuple": ["o_proj"]}}' 78 'tensor_
 tensor '{"tensor_parallel": {"vocab_parallel_lm_head": false}}' 78 'tensor_parallel.vocab_parallel_lm_head false is refused: the head is always divided'
 tensor '{"train_batch_size": 12, "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 2}' 78 'x data ranks: 12 != 2*2*2, on 2 data ranks (4 ranks, 2 a model)' --tensor 2
 tensor '{"elasticity": {"enabled": true, "max_train_batch_size": 24, "micro_batch_sizes": [2], "num_gpus_per_node": 4}}' 78 'elasticity.model_parallel_size is 1, but a model has 2 tensor ranks' --tensor 2
-tensor '{}' 78 'bad.json: a model of 2 slices on 2 tensor ranks (--tensor, tensor_parallel.autotp_size, libzero.exact_tensor): tensor parallelism is not built yet' --tensor 2
-plan 78 'a model of 4 slices on 4 tensor ranks' --tensor 4 # as many ranks as a model needs
+tensor '{}' 78 "$TINY has 2 heads, which --tensor 4 does not divide: 2" --tensor 4
+tensor '{"tensor_parallel": {"tp": {"tp_size": 4}}}' 78 "$TINY has 2 heads, which tensor_parallel.tp.tp_size 4 (bad.json:1:40) does not divide: 2"
+tensor '{"libzero": {"exact_tensor": 4}}' 78 "$TINY has 2 heads, which libzero.exact_tensor 4 (bad.json:1:30) does not divide: 2"
+plan 78 "$TINY has 2 heads, which --tensor 4 does not divide: 2" --tensor 4 # as many ranks as a model needs
+refused 78 'gpt2-xl has 25 heads, which --tensor 2 does not divide: 5 or 25' "$ZERO" plan --new gpt2-xl --tensor 2
+uncut() { refused 78 "$1 has $2" "$ZERO" train --new "$1" --data "$TEXT" --ranks 4 --threads 1 --quiet --out out "${@:3}"; }
+uncut llama:layers=1,heads=6,kv_heads=3,width=48,inner=96,context=32 '3 heads of keys and values, which --tensor 2 neither divides nor is a multiple of: 3 or 6' --tensor 2
+uncut llama:layers=1,heads=4,width=48,inner=97,context=32 'an MLP of width 97, which --tensor 4 does not divide, and no other number does' --tensor 4
 refused 64 'plans by formulas that know no tensor parallelism' "$ZERO" plan --params 1e9 --tensor 2
 refused 64 'bench gemm knows no tensor parallelism' "$ZERO" bench gemm --tensor 2
-refused 78 '3 ranks are no multiple of tensor_parallel.autotp_size 2' "$ZERO" bench step --new $TINY --ranks 3 --threads 1 --tensor 2
+refused 64 '3 ranks are no multiple of --tensor 2: 2 or 4 ranks' "$ZERO" bench step --new $TINY --ranks 3 --threads 1 --tensor 2
 
 zt 64 'a context of 32' --data "$TEXT" --seq 99
 zt 74 'cannot open "missing.txt"' --data missing.txt --ranks 2
