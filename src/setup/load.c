@@ -3,6 +3,7 @@
 #include "layers/layers.h"
 #include "setup/defaults.h"
 #include "setup/initialize.h"
+#include "setup/part.h"
 #include "setup/resolve.h"
 #include "setup/tiling.h"
 #include <zero/weights.h>
@@ -79,6 +80,7 @@ zero_status zr_load_shape(const zero_comm *comm, const zr_load_options *options,
 {
     ZERO_TRY(read_model(options->directory, out, error));
     ZERO_TRY(read_config(comm, options, out, error));
+    ZERO_TRY(zr_model_part_check(&out->model_config, options->directory, out->config, error));
     zr_tiling_apply(out->config, &out->model_config);
     return zr_lm_create(&out->model_config, &out->model, error);
 }

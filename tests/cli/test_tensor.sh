@@ -52,7 +52,8 @@ config delayed ', "delayed_update": {"start_step": 2}' ", \"zero_optimization\":
 config fp16 "" ', "fp16": {"enabled": true}'
 config nvme "" ", \"bf16\": {\"enabled\": true}, \"zero_optimization\": {\"stage\": 3, \"offload_optimizer\": $DISK, \"offload_param\": $DISK}"
 config again "" ', "activation_checkpointing": {"number_checkpoints": 2}'
-for mode in $(sample "lamb delayed fp16 nvme again" "lamb nvme"); do
+config shares "" ', "activation_checkpointing": {"number_checkpoints": 2, "partition_activations": true, "cpu_checkpointing": true}'
+for mode in $(sample "lamb delayed fp16 nvme again shares" "lamb nvme"); do
     run alone $mode --new $GPT --steps 4 --eval-every 0
     run grid $mode --new $GPT --steps 4 --eval-every 0 --ranks 4 --tensor 2
     same alone grid
