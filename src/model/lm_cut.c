@@ -206,6 +206,7 @@ zero_status zr_lm_cut(const zero_model *model, const zr_lm_slices *slices, zero_
                       zero_error *error)
 {
     const zr_lm_storage *whole = (const zr_lm_storage *)model;
+    assert(slices->count > 1);
     ZERO_TRY(zr_slices_check(&whole->storage[0].hyper.config, slices, NULL, error));
     zr_lm_storage *s = zr_alloc(sizeof(*s), error);
     if (!s)
