@@ -156,7 +156,8 @@ zero_status zr_comm_start_gather(zr_window *window, int slot, int64_t offset, in
     ZERO_TRY(zr_comm_settle(comm, check_operand(out, error), error));
     if (window->kind != ZR_WINDOW_MACHINE) {
         int64_t bytes = zr_handle_shard_bytes(out);
-        memcpy(window->mine + offset + comm->rank * bytes, own, (size_t)bytes);
+        if (bytes > 0)
+            memcpy(window->mine + offset + comm->rank * bytes, own, (size_t)bytes);
         out->own = NULL;
     }
     return zr_comm_settle(comm, start(out, error), error);
