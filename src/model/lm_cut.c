@@ -7,7 +7,6 @@
 #include <string.h>
 
 typedef struct cutting { // of one unit
-    const zr_lm_storage *whole;
     const zr_unit_storage *from;
     zr_unit_storage *to;
     const zr_unit_tensor *of; // (count)
@@ -188,7 +187,7 @@ static zero_status units_cut(const zr_lm_storage *whole, const zr_lm_slices *sli
     for (int u = 0; u < whole->model.unit_count; u++) {
         const zr_unit_storage *from = &whole->storage[u];
         zr_unit_storage *to = &s->storage[u];
-        cutting c = {.whole = whole, .from = from, .to = to, .slices = *slices};
+        cutting c = {.from = from, .to = to, .slices = *slices};
         c.cuts_of_keys = (int)ZR_MIN(slices->count, from->hyper.shape.kv_heads);
         c.of = zr_lm_design_of(whole, u, &c.count);
         to->hyper = (zr_lm_unit){.config = from->hyper.config,

@@ -2,6 +2,7 @@
 #include "base/cpu.h"
 #include "engine/engine_inner.h"
 #include "memory/ledger.h"
+#include "model/lm_slices.h"
 #include "train/training.h"
 
 #include <stdarg.h>
@@ -176,26 +177,29 @@ static void describe_exact_world(const zr_config *config, int threads, bool give
 
 // Says the same of tensor ranks: a model of T slices is computed alike by any number of ranks that
 // divides T.
-static void describe_exact_tensor(const zr_config *config, const zero_logger *logger)
+static void describe_exact_tensor(const zr_config *config, int threads, const zero_logger *logger)
 {
-    char numbers[64] = "1";
-    size_t used = 1;
-    if (config->exact_tensor == 1)
+    int64_t slices = config->exact_tensor, least = ZR_MAX(slices / ZR_MOST_LOCAL_SLICES, 1);
+    char numbers[64] = "";
+    size_t used = 0;
+    if (slices == 1)
         return;
     if (!config->exact_tensor_said) {
-        say(logger,
-            "exact    these bits on %d tensor ranks alone; libzero.exact_tensor %d makes them "
-            "those of fewer ones, too",
-            config->tensor, config->tensor);
+        say(logger, "exact    these bits on %d tensor ranks%s", config->tensor,
+            ZR_IS_POWER_OF_TWO(slices) ? "; libzero.exact_tensor makes them those of others, too"
+                                       : "");
         return;
     }
-    for (int64_t n = 2; n <= config->exact_tensor && used < sizeof numbers; n *= 2)
-        used += (size_t)snprintf(numbers + used, sizeof numbers - used,
-                                 n == config->exact_tensor ? " or %lld" : ", %lld", (long long)n);
+    for (int64_t n = least; n <= slices && used < sizeof numbers; n *= 2)
+        used += (size_t)snprintf(numbers + used, sizeof numbers - used, "%s%lld",
+                                 n == least    ? ""
+                                 : n == slices ? " or "
+                                               : ", ",
+                                 (long long)n);
     say(logger,
         "exact    these bits on %s tensor ranks, which compute %lld slices of every layer, with "
-        "their rows divided (--sequence-parallel) or not",
-        numbers, (long long)config->exact_tensor);
+        "%d thread%s each, their rows divided (--sequence-parallel) or not",
+        numbers, (long long)slices, threads, plural(threads));
 }
 
 static void describe_ranks(const zero_comm *comm, const zr_config *config,
@@ -229,7 +233,7 @@ void zr_train_describe_run(const zr_train *train)
     say(logger, "ZeRO     stage %lld; %lld tokens a step", (long long)config->stage,
         (long long)tokens);
     describe_exact_world(config, resolved->threads.count, train->asked.options->threads, logger);
-    describe_exact_tensor(config, logger);
+    describe_exact_tensor(config, resolved->threads.count, logger);
     describe_rate(&config->schedule, resolved->steps, logger);
     describe_memory(train->run.engine, logger);
     say(logger, "length   %lld steps, %.2f passes over the text; seed %lld",
