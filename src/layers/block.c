@@ -117,16 +117,12 @@ static size_t scratch_bytes(const zr_block *block, int threads)
 
 static void gains_carve(zr_block *block, zr_carver *carver)
 {
-    const zr_norm_layer *norms[] = {&block->norm1, &block->norm2};
-    bool across = block->division.by_rows;
-    block->partials = zr_carve_floats(carver, zr_norm_partials(&block->norm1, &block->division));
+    const zr_division *division = &block->division;
+    block->partials = zr_carve_floats(carver, zr_norm_partials(&block->norm1, division));
     if (block->layers->gains)
         block->layers->gains(block, carver);
-    for (int i = 0; i < ZR_COUNT(norms) && zr_gains_by_rows(block->division.slices); i++) {
-        zr_gains_carve(&block->gains, carver, norms[i]->gain, block->width, across);
-        if (!norms[i]->rms)
-            zr_gains_carve(&block->gains, carver, norms[i]->bias, block->width, across);
-    }
+    zr_norm_gains_carve(&block->norm1, division, &block->gains, carver);
+    zr_norm_gains_carve(&block->norm2, division, &block->gains, carver);
 }
 
 static size_t place_bytes(const zr_block *block)

@@ -224,18 +224,6 @@ static zero_status half_input_backward(zr_block *block, const void **dy)
                               slice->inputs[0].gradient, block->narrow, block->scratch);
 }
 
-static void norm_backward(zr_block *block, const zr_block_norm *norm, const void *dy,
-                          const void *past, void *dx)
-{
-    if (zr_gains_by_rows(block->division.slices))
-        zr_norm_backward_sliced(block->context, norm->layer, &block->division, dy, norm->x,
-                                norm->mean, norm->rstd, past, dx, &block->gains, block->partials,
-                                block->scratch);
-    else
-        zr_norm_backward(block->context, norm->layer, dy, norm->x, norm->mean, norm->rstd, past, dx,
-                         block->scratch);
-}
-
 zero_status zr_block_half_gradients(zr_block *block, enum zr_block_half which,
                                     const zr_block_norm *norm, const void *d, const void **dy)
 {
@@ -252,7 +240,8 @@ static zero_status half_backward(zr_block *block, enum zr_block_half which,
 {
     const void *dy = NULL;
     ZERO_TRY(zr_block_half_gradients(block, which, norm, d, &dy));
-    norm_backward(block, norm, dy, d, dx);
+    zr_norm_backward_sliced(block->context, norm->layer, &block->division, dy, norm->x, norm->mean,
+                            norm->rstd, d, dx, &block->gains, block->partials, block->scratch);
     return ZERO_OK;
 }
 

@@ -71,13 +71,17 @@ void zr_norm_residual_forward(zero_context *context, const zr_norm_layer *layer,
 void zr_norm_backward(zero_context *context, const zr_norm_layer *layer, const void *dy,
                       const void *x, const float *mean, const float *rstd, const void *past,
                       void *dx, void *scratch);
-// The same for the rows of a stream that is cut into slices (zr_gains_by_rows): the gains' sums
-// over this rank's slices of rows go to `gains`. partials: (zr_norm_partials) floats.
+// The same for rows that may be divided. Where gains are sums over slices of rows
+// (zr_gains_by_rows), those over this rank's slices go to `gains`; partials: (zr_norm_partials)
+// floats.
 void zr_norm_backward_sliced(zero_context *context, const zr_norm_layer *layer,
-                             const zr_division *stream, const void *dy, const void *x,
+                             const zr_division *division, const void *dy, const void *x,
                              const float *mean, const float *rstd, const void *past, void *dx,
                              const zr_gains *gains, float *partials, void *scratch);
-int64_t zr_norm_partials(const zr_norm_layer *layer, const zr_division *stream);
+int64_t zr_norm_partials(const zr_norm_layer *layer, const zr_division *division);
+// Adds gain and bias to `gains` where they are such sums.
+void zr_norm_gains_carve(const zr_norm_layer *layer, const zr_division *division, zr_gains *gains,
+                         zr_carver *carver);
 // Notes that backward reads the norm's tensors, because it recomputes the norm's output.
 void zr_norm_read_in_backward(const zr_norm_layer *layer, zero_unit_sizes *sizes);
 

@@ -58,17 +58,6 @@ static void slices_lay_out(cut_head *h, zr_carver *carver)
     }
 }
 
-static void gains_lay_out(cut_head *h, zr_carver *carver)
-{
-    bool across = h->division.by_rows;
-    h->partials = zr_carve_floats(carver, zr_norm_partials(&h->norm, &h->division));
-    if (!zr_gains_by_rows(h->slices))
-        return;
-    zr_gains_carve(&h->gains, carver, h->norm.gain, h->width, across);
-    if (!h->norm.rms)
-        zr_gains_carve(&h->gains, carver, h->norm.bias, h->width, across);
-}
-
 static size_t lay_out(const zero_unit *unit, const zero_shape *shape, void *workspace, cut_head *h)
 {
     const zr_lm_unit *of = zr_lm_unit_at(unit);
@@ -93,7 +82,8 @@ static size_t lay_out(const zero_unit *unit, const zero_shape *shape, void *work
     slices_lay_out(h, &carver);
     h->spare =
         zr_carve_floats(&carver, zr_slices_spare(h->slices) * zr_spare_floats(h->chunk * h->width));
-    gains_lay_out(h, &carver);
+    h->partials = zr_carve_floats(&carver, zr_norm_partials(&h->norm, &h->division));
+    zr_norm_gains_carve(&h->norm, &h->division, &h->gains, &carver);
     h->parts = ZR_ROUND_UP((int64_t)zr_division_place_bytes(&h->division), (int64_t)64);
     h->place = zr_carve_place(&carver, of, place_bytes(h));
     h->scratch = zr_carve(&carver, zr_scratch_norm(shape->threads, &h->norm.norm));
@@ -309,15 +299,6 @@ zero_status zr_cut_head_forward(zero_context *context, const void *x)
     return run_chunks(&h, false);
 }
 
-static void norm_backward(cut_head *h, const void *x, void *dx)
-{
-    if (zr_gains_by_rows(h->slices))
-        zr_norm_backward_sliced(h->context, &h->norm, &h->division, h->dy, x, h->mean, h->rstd,
-                                NULL, dx, &h->gains, h->partials, h->scratch);
-    else
-        zr_norm_backward(h->context, &h->norm, h->dy, x, h->mean, h->rstd, NULL, dx, h->scratch);
-}
-
 zero_status zr_cut_head_forward_backward(zero_context *context, const void *x, void *dx)
 {
     zr_queue *queue = context->queue;
@@ -329,6 +310,7 @@ zero_status zr_cut_head_forward_backward(zero_context *context, const void *x, v
     ZERO_TRY(zr_division_reduce(context, &h.division, h.place, &sum));
     queue->backend->elements->convert(queue, ZERO_F32, h.dtype, h.division.own * h.width, sum,
                                       h.dy);
-    norm_backward(&h, x, dx);
+    zr_norm_backward_sliced(context, &h.norm, &h.division, h.dy, x, h.mean, h.rstd, NULL, dx,
+                            &h.gains, h.partials, h.scratch);
     return zr_gains_finish(context, h.slices, &h.gains, h.place);
 }

@@ -48,9 +48,9 @@ void zr_norm_backward(zero_context *context, const zr_norm_layer *layer, const v
                         add_gamma || add_beta, scratch);
 }
 
-static int row_slices(const zr_division *stream)
+static int row_slices(const zr_division *division)
 {
-    return stream->by_rows ? zr_slices_here(stream->slices) : stream->slices->count;
+    return division->by_rows ? zr_slices_here(division->slices) : division->slices->count;
 }
 
 // Returns the elements of a partial sum: of the gain and, in LayerNorm, of the bias after it, both
@@ -60,9 +60,19 @@ static int64_t partial_elements(const zr_norm_layer *layer)
     return zr_spare_floats(layer->norm.width) * (layer->rms ? 1 : 2);
 }
 
-int64_t zr_norm_partials(const zr_norm_layer *layer, const zr_division *stream)
+void zr_norm_gains_carve(const zr_norm_layer *layer, const zr_division *division, zr_gains *gains,
+                         zr_carver *carver)
 {
-    return zr_gains_by_rows(stream->slices) ? row_slices(stream) * partial_elements(layer) : 0;
+    if (!zr_gains_by_rows(division->slices))
+        return;
+    zr_gains_carve(gains, carver, layer->gain, layer->norm.width, division->by_rows);
+    if (!layer->rms)
+        zr_gains_carve(gains, carver, layer->bias, layer->norm.width, division->by_rows);
+}
+
+int64_t zr_norm_partials(const zr_norm_layer *layer, const zr_division *division)
+{
+    return zr_gains_by_rows(division->slices) ? row_slices(division) * partial_elements(layer) : 0;
 }
 
 typedef struct norm_rows { // the arguments of a norm's backward
@@ -108,18 +118,22 @@ static void copy_gain(zr_queue *queue, const zr_gains *gains, const zr_tensor_ha
 }
 
 void zr_norm_backward_sliced(zero_context *context, const zr_norm_layer *layer,
-                             const zr_division *stream, const void *dy, const void *x,
+                             const zr_division *division, const void *dy, const void *x,
                              const float *mean, const float *rstd, const void *past, void *dx,
                              const zr_gains *gains, float *partials, void *scratch)
 {
+    if (!zr_gains_by_rows(division->slices)) {
+        zr_norm_backward(context, layer, dy, x, mean, rstd, past, dx, scratch);
+        return;
+    }
     const norm_rows all = {dy, x, mean, rstd, past, dx};
-    int slices = row_slices(stream);
+    int slices = row_slices(division);
     int64_t elements = partial_elements(layer), width = layer->norm.width;
     for (int s = 0; s < slices; s++) {
         zr_norm norm = layer->norm;
-        int64_t first = ZR_MIN(s * stream->step, stream->own);
+        int64_t first = ZR_MIN(s * division->step, division->own);
         const norm_rows at = rows_from(&norm, &all, first);
-        norm.rows = ZR_MIN(stream->step, stream->own - first);
+        norm.rows = ZR_MIN(division->step, division->own - first);
         slice_backward(context, layer, &norm, &at, partials + s * elements, scratch);
     }
     zr_rows_add(context->queue, slices, elements, partials);
