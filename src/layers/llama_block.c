@@ -59,7 +59,7 @@ static void set_shared(const zr_lm_unit *hyper, zr_block *b)
         b->shared = (zero_exchange){.kind = ZERO_EXCHANGE_SUM,
                                     .backward = 1,
                                     .holders = ranks,
-                                    .elements = zr_spare_floats((elements + ranks - 1) / ranks),
+                                    .elements = zr_sum_share(elements, ranks),
                                     .dtype = ZERO_F32,
                                     .calls = 1};
 }

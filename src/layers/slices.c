@@ -5,6 +5,12 @@
 
 bool zr_is_cut(const zr_lm_unit *unit) { return unit->slices.count > 1; }
 
+// Returns the rows of a rank's share where rows are divided, with padding.
+static int64_t share_rows(const zr_division *stream)
+{
+    return zr_slices_here(stream->slices) * stream->step;
+}
+
 zr_division zr_division_of(const zr_lm_unit *unit, int64_t rows, bool whole)
 {
     const zr_lm_slices *slices = &unit->slices;
@@ -15,20 +21,22 @@ zr_division zr_division_of(const zr_lm_unit *unit, int64_t rows, bool whole)
                           .own = rows,
                           .by_rows = slices->by_rows && !whole};
     if (stream.by_rows) {
-        stream.first = ZR_MIN(slices->rank * zr_division_share(&stream), rows);
-        stream.own = ZR_MIN(zr_division_share(&stream), rows - stream.first);
+        stream.first = ZR_MIN(slices->rank * share_rows(&stream), rows);
+        stream.own = ZR_MIN(share_rows(&stream), rows - stream.first);
     }
     return stream;
 }
 
-int64_t zr_division_share(const zr_division *stream)
+int64_t zr_sum_share(int64_t elements, int ranks)
 {
-    return zr_slices_here(stream->slices) * stream->step;
+    return zr_spare_floats((elements + ranks - 1) / ranks);
 }
 
+// Returns the elements of a rank's share: whole rows only where a rank keeps its own.
 static int64_t share_elements(const zr_division *stream)
 {
-    return zr_division_share(stream) * stream->width;
+    return stream->by_rows ? share_rows(stream) * stream->width
+                           : zr_sum_share(stream->rows * stream->width, stream->slices->ranks);
 }
 
 size_t zr_division_place_bytes(const zr_division *stream)
@@ -202,10 +210,9 @@ float *zr_gains_sum(const zr_gains *gains, const zr_tensor_handle *tensor)
 
 static zero_exchange gains_of(const zr_lm_slices *slices, const zr_gains *gains)
 {
-    int64_t share = (gains->across + slices->ranks - 1) / slices->ranks;
     return (zero_exchange){.kind = ZERO_EXCHANGE_SUM,
                            .backward = 1,
-                           .elements = ZR_ROUND_UP(share, (int64_t)16),
+                           .elements = zr_sum_share(gains->across, slices->ranks),
                            .dtype = ZERO_F32,
                            .calls = 1};
 }

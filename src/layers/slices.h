@@ -30,7 +30,10 @@ typedef struct zr_division { // how the rows of the residual stream (R, C) are d
 
 // whole: every rank has all rows, whatever the model says (steps of generation).
 zr_division zr_division_of(const zr_lm_unit *unit, int64_t rows, bool whole);
-int64_t zr_division_share(const zr_division *stream);      // rows of a rank's share, with padding
+// Returns the elements of a rank's share of a sum over `ranks` ranks that all of them get: equal
+// shares, aligned. What lies at the place after the last element, fewer than 16 floats a rank, is
+// summed with them, whatever it is, because sums are elementwise and nobody reads it.
+int64_t zr_sum_share(int64_t elements, int ranks);
 size_t zr_division_place_bytes(const zr_division *stream); // of a place for (R, C) fp32
 bool zr_is_cut(const zr_lm_unit *unit);                    // into more than one slice
 // Cuts the place out of the workspace of a unit that is cut; where ranks exchange, it is NULL,

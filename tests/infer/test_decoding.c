@@ -1,6 +1,7 @@
 // Decoding borrows an engine's parameters and queue and changes neither: while a generation is
 // open, the engine computes in its own scratch. A model that is cut into slices says the same,
-// whoever computes them, and ranks exchange in a window of the decoding's own.
+// whoever computes them, and ranks exchange in a window of the decoding's own; the bytes of a token
+// are those of the formula.
 #include "../setup/tiny_engine.h"
 #include "infer/decoding.h"
 #include "engine/engine_inner.h"
@@ -76,7 +77,7 @@ static void the_engine_s_queue_stays_as_it_is(void **state)
     tiny_destroy(&t);
 }
 
-enum { SLICES = 4, STEPS = 3, LONG = 100, POSITIONS = LONG + STEPS };
+enum { SLICES = 4, STEPS = 3, LONG = 100, POSITIONS = LONG + STEPS, WIDTH = 64, LAYERS = 2 };
 
 // Four slices, of which two share keys and values, and of whose vocabulary the last two are empty.
 static zr_lm_config cut_config(void)
@@ -85,9 +86,9 @@ static zr_lm_config cut_config(void)
     zero_llama_defaults(&config.llama);
     config.llama.vocab_size = TINY_VOCABULARY;
     config.llama.max_positions = POSITIONS;
-    config.llama.hidden_size = 16;
+    config.llama.hidden_size = WIDTH;
     config.llama.intermediate_size = 24;
-    config.llama.n_layer = 2;
+    config.llama.n_layer = LAYERS;
     config.llama.n_head = 4;
     config.llama.n_kv_head = 2;
     return config;
@@ -97,8 +98,9 @@ typedef struct slice_rank {
     zero_comm *comm;
     int tensor; // ranks that compute one model together
     float logits[STEPS][TINY_VOCABULARY];
-    size_t cache; // bytes of keys
-    bool counted; // by the check of memory: all of the decoding's
+    size_t cache;        // bytes of keys
+    bool counted;        // by the check of memory: all of the decoding's
+    zero_traffic tokens; // with other tensor ranks, of all steps of one token
     zero_status status;
     zero_error error;
 } slice_rank;
@@ -131,9 +133,13 @@ static zero_status decode(slice_rank *rank, zero_engine *engine, const zr_lm_con
     ZERO_TRY(zr_decoding_open(engine, config, &limits, &decoding, &rank->error));
     rank->counted = budget_counts_all(engine, config, &limits, &decoding);
     zero_status status = step_over(&decoding, tokens, 0, LONG, rank->logits[0], &rank->error);
+    zero_traffic before, after;
+    zr_engine_traffic(engine, ZERO_AXIS_tensor, &before);
     for (int s = 1; s < STEPS && status == ZERO_OK; s++)
         status = step_over(&decoding, tokens + LONG + s - 1, LONG + s - 1, 1, rank->logits[s],
                            &rank->error);
+    zr_engine_traffic(engine, ZERO_AXIS_tensor, &after);
+    rank->tokens = zero_traffic_between(&before, &after);
     zr_decoding_close(&decoding);
     return status;
 }
@@ -199,6 +205,22 @@ static void run_ranks(int world, int tensor, slice_rank *ranks)
     }
 }
 
+// A token's row is summed in the embedding and twice a block, 2(P-1)/P x C x 4 bytes each, and the
+// logits of foreign slices are gathered: none is sent for rows that are not there.
+static void expect_bytes_of_tokens(const zero_traffic *traffic, int tensor)
+{
+    enum { TOKENS = STEPS - 1, SUMS = 2 * LAYERS + 1, OF_SLICE = 16 };
+    int64_t foreign = SLICES - SLICES / tensor;
+    if (tensor == 1)
+        return;
+    assert_int_equal(traffic->calls[ZERO_COMM_all_reduce], TOKENS * SUMS);
+    assert_int_equal(traffic->bytes[ZERO_COMM_all_reduce] * tensor,
+                     TOKENS * SUMS * 2 * (tensor - 1) * WIDTH * 4);
+    assert_int_equal(traffic->calls[ZERO_COMM_all_gather], TOKENS);
+    assert_int_equal(traffic->bytes[ZERO_COMM_all_gather], TOKENS * foreign * OF_SLICE * 4);
+    assert_int_equal(traffic->calls[ZERO_COMM_reduce_scatter], 0);
+}
+
 static void slices_say_the_same_on_any_number_of_ranks(void **state)
 {
     static const int grids[][2] = {{2, 2}, {4, 4}, {4, 2}, {2, 1}}; // ranks, tensor ranks
@@ -211,6 +233,7 @@ static void slices_say_the_same_on_any_number_of_ranks(void **state)
             assert_memory_equal(ranks[r].logits, alone.logits, sizeof alone.logits);
             assert_int_equal(ranks[r].cache * (size_t)grids[g][1], alone.cache);
             assert_true(ranks[r].counted);
+            expect_bytes_of_tokens(&ranks[r].tokens, grids[g][1]);
         }
     }
 }
