@@ -94,8 +94,8 @@ void zr_lm_free(zero_model *model); // NULL is allowed
 // Makes the part of a whole model that a tensor rank holds (lm_cut.c): its own slices, and the
 // tensors that are not cut. slices->count is above 1. The whole model outlives it; free it with
 // zr_lm_free.
-// ZERO_ERR_CONFIG as zr_slices_check.
-zero_status zr_lm_cut(const zero_model *whole, const zr_lm_slices *slices, zero_model **out,
-                      zero_error *error);
+// ZERO_ERR_CONFIG as zr_slices_check, which it calls with `words`.
+zero_status zr_lm_cut(const zero_model *whole, const zr_lm_slices *slices,
+                      const zr_slices_words *words, zero_model **out, zero_error *error);
 
 #endif

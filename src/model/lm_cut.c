@@ -201,12 +201,12 @@ static zero_status units_cut(const zr_lm_storage *whole, const zr_lm_slices *sli
     return tied ? table_borrow(s, error) : ZERO_OK;
 }
 
-zero_status zr_lm_cut(const zero_model *model, const zr_lm_slices *slices, zero_model **out,
-                      zero_error *error)
+zero_status zr_lm_cut(const zero_model *model, const zr_lm_slices *slices,
+                      const zr_slices_words *words, zero_model **out, zero_error *error)
 {
     const zr_lm_storage *whole = (const zr_lm_storage *)model;
     assert(slices->count > 1);
-    ZERO_TRY(zr_slices_check(&whole->storage[0].hyper.config, slices, NULL, error));
+    ZERO_TRY(zr_slices_check(&whole->storage[0].hyper.config, slices, words, error));
     zr_lm_storage *s = zr_alloc(sizeof(*s), error);
     if (!s)
         return ZERO_ERR_MEMORY;

@@ -27,16 +27,23 @@ static zr_lm_slices slices_of(const zr_config *config, int tensor_rank)
     };
 }
 
+enum { ASKED = 512 }; // bytes of the words about who asks for slices
+
+// Some key or flag asks for slices, if there are several.
+static zr_slices_words words_of(const zr_config *config, const char *name, char asked[ASKED])
+{
+    zr_config_describe_slices(config, asked, ASKED);
+    return (zr_slices_words){.model = name, .asked = asked};
+}
+
 zero_status zr_model_part_check(const zr_lm_config *shape, const char *name,
                                 const zr_config *config, zero_error *error)
 {
-    char asked[512];
-    const zr_slices_words words = {.model = name, .asked = asked};
+    char asked[ASKED];
     const zr_lm_slices slices = slices_of(config, 0);
-    // Who asks for slices is found out only where somebody has to be told.
-    if (zr_slices_check(shape, &slices, NULL, NULL) == ZERO_OK)
+    if (config->exact_tensor == 1)
         return ZERO_OK;
-    zr_config_describe_slices(config, asked, sizeof asked);
+    const zr_slices_words words = words_of(config, name, asked);
     return zr_slices_check(shape, &slices, &words, error);
 }
 
@@ -44,14 +51,14 @@ zero_status zr_model_part_make(const zero_model *model, const zr_config *config,
                                zr_model_part *out, zero_error *error)
 {
     const zr_lm_slices slices = slices_of(config, tensor_rank);
-    const zr_lm_config *shape = zr_lm_config_of(model);
+    char asked[ASKED];
     *out = (zr_model_part){.model = model};
     if (config->exact_tensor == 1 || model->whole)
         return ZERO_OK;
-    if (!shape)
+    if (!zr_lm_config_of(model))
         return refuse(model, config, error);
-    ZERO_TRY(zr_model_part_check(shape, model->name, config, error));
-    ZERO_TRY(zr_lm_cut(model, &slices, &out->made, error));
+    const zr_slices_words words = words_of(config, model->name, asked);
+    ZERO_TRY(zr_lm_cut(model, &slices, &words, &out->made, error));
     out->model = out->made;
     return ZERO_OK;
 }

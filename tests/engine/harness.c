@@ -214,7 +214,7 @@ static zero_model *cut(const rank_job *job)
                                  .by_rows = c->by_rows};
     zero_error error = {0};
     zero_model *part = NULL;
-    must(zr_lm_cut(job->model, &slices, &part, &error), &error, "part");
+    must(zr_lm_cut(job->model, &slices, NULL, &part, &error), &error, "part");
     return part;
 }
 

@@ -176,7 +176,7 @@ static void *run_slices(void *argument)
     zero_model *whole = NULL, *part = NULL;
     rank->status = zr_lm_create(&config, &whole, &rank->error);
     if (rank->status == ZERO_OK)
-        rank->status = zr_lm_cut(whole, &slices, &part, &rank->error);
+        rank->status = zr_lm_cut(whole, &slices, NULL, &part, &rank->error);
     if (rank->status == ZERO_OK)
         rank->status = open_and_decode(rank, part, &config);
     if (rank->status != ZERO_OK)

@@ -239,7 +239,7 @@ void harness_create_part(harness *net, const zr_lm_config *config, const zr_lm_s
 {
     begin(net, shape);
     must(net, zr_lm_create(config, &net->whole, &net->error));
-    must(net, zr_lm_cut(net->whole, slices, &net->model, &net->error));
+    must(net, zr_lm_cut(net->whole, slices, NULL, &net->model, &net->error));
     create(net, config, backend);
 }
 

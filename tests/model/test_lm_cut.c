@@ -156,7 +156,7 @@ static void check_grid(int which, bool frozen, int count, int ranks)
     int tensors = list_whole(whole, list);
     for (int rank = 0; rank < ranks; rank++) {
         const zr_lm_slices slices = {.count = count, .ranks = ranks, .rank = rank};
-        assert_int_equal(zr_lm_cut(whole, &slices, &part, &error), ZERO_OK);
+        assert_int_equal(zr_lm_cut(whole, &slices, NULL, &part, &error), ZERO_OK);
         assert_ptr_equal(part->whole, whole);
         assert_int_equal(zr_model_check(part, &error), ZERO_OK);
         mark_part(part, &slices, list, tensors);

@@ -28,14 +28,26 @@ typedef struct question {
     int64_t batch, seq, checkpoints;
 } question;
 
+static zr_config *config_of(const question *q)
+{
+    char text[64];
+    zr_config *config;
+    const zr_config_facts facts = {.world = q->tensor, .tensor = q->tensor};
+    snprintf(text, sizeof text, "{\"libzero\": {\"exact_tensor\": %d}}", q->slices);
+    assert_int_equal(zr_config_parse(q->slices ? text : NULL, q->slices ? strlen(text) : 0, "test",
+                                     &config, NULL),
+                     ZERO_OK);
+    assert_int_equal(zr_config_find_ranks(config, &facts, NULL), ZERO_OK);
+    config->sequence_parallel = q->rows;
+    return config;
+}
+
 static zr_model_part part_of(const zero_model *model, const question *q, int rank)
 {
     zr_model_part part;
-    zr_config config = {.tensor = q->tensor,
-                        .exact_tensor = q->slices ? q->slices : q->tensor,
-                        .exact_tensor_said = q->slices > 0,
-                        .sequence_parallel = q->rows};
-    assert_int_equal(zr_model_part_make(model, &config, rank, &part, NULL), ZERO_OK);
+    zr_config *config = config_of(q);
+    assert_int_equal(zr_model_part_make(model, config, rank, &part, NULL), ZERO_OK);
+    zr_config_destroy(config);
     return part;
 }
 
