@@ -88,11 +88,11 @@ static size_t saved_set(zr_block *block, void *base)
     zr_carver carver = {.base = base};
     int64_t rows = block->rows, own = block->division.own;
     if (!block->norm1.rms) {
-        block->mean1 = zr_carve_floats(&carver, own);
-        block->mean2 = zr_carve_floats(&carver, own);
+        block->statistics1.mean = zr_carve_floats(&carver, own);
+        block->statistics2.mean = zr_carve_floats(&carver, own);
     }
-    block->rstd1 = zr_carve_floats(&carver, own);
-    block->rstd2 = zr_carve_floats(&carver, own);
+    block->statistics1.rstd = zr_carve_floats(&carver, own);
+    block->statistics2.rstd = zr_carve_floats(&carver, own);
     for (int i = 0; i < block->slice_count; i++) {
         zr_block_slice *slice = &block->slices[i];
         const zr_attention *attention = &slice->attention;
@@ -163,7 +163,7 @@ static size_t lay_out(const zero_unit *unit, const zero_shape *shape, bool train
 
 void zr_block_alias(zr_block *block, void *out)
 {
-    block->mean1 = block->rstd1 = block->mean2 = block->rstd2 = NULL;
+    block->statistics1 = block->statistics2 = (zr_norm_statistics){0};
     for (int i = 0; i < block->slice_count; i++)
         block->slices[i].lse = NULL;
     block->middle = out;

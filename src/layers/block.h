@@ -76,8 +76,8 @@ struct zr_block { // one call: sizes of every layer, and buffers
     void *decode_scratch;
     // Kept from forward to backward. Evaluation and generation keep nothing: what they need briefly
     // is in the workspace and in `out`, and the rest is NULL. (own) means this rank's rows.
-    float *mean1, *rstd1, *mean2, *rstd2; // (own); means only if the norms have them
-    void *middle;                         // (own, C) S, the residual stream between the halves
+    zr_norm_statistics statistics1, statistics2; // (own); means only if the norms have them
+    void *middle; // (own, C) S, the residual stream between the halves
     // In the workspace:
     void *normed;                  // (R, C) T
     void *narrow;                  // (R, C) T
@@ -110,7 +110,7 @@ zero_status zr_block_half_forward(zr_block *block, enum zr_block_half which);
 typedef struct zr_block_norm { // the norm that a half reads, and its statistics
     const zr_norm_layer *layer;
     const void *x; // (own, C) S
-    const float *mean, *rstd;
+    zr_norm_statistics statistics;
 } zr_block_norm;
 // Computes the gradients of a half's tensors, and *dy (own, C) T, that of the norm's output. d
 // (own, C) S: that of the stream which the branch has joined.

@@ -102,10 +102,10 @@ zero_status zr_block_half_forward(zr_block *block, enum zr_block_half which)
 static zero_status run(zr_block *block, const void *x, void *y)
 {
     zero_context *context = block->context;
-    zr_norm_forward(context, &block->norm1, x, own_normed(block), block->mean1, block->rstd1);
+    zr_norm_forward(context, &block->norm1, x, own_normed(block), block->statistics1);
     ZERO_TRY(zr_block_half_forward(block, ZR_ATTENTION_HALF));
     zr_norm_residual_forward(context, &block->norm2, x, block->branch[ZR_ATTENTION_HALF],
-                             block->middle, own_normed(block), block->mean2, block->rstd2);
+                             block->middle, own_normed(block), block->statistics2);
     ZERO_TRY(zr_block_half_forward(block, ZR_MLP_HALF));
     context->queue->backend->elements->add(context->queue, block->stream, block->dtype,
                                            block->division.own * block->width, block->middle,
@@ -228,7 +228,8 @@ zero_status zr_block_half_gradients(zr_block *block, enum zr_block_half which,
                                     const zr_block_norm *norm, const void *d, const void **dy)
 {
     ZERO_TRY(half_inner_backward(block, which, d));
-    zr_norm_forward(block->context, norm->layer, norm->x, own_normed(block), NULL, NULL);
+    zr_norm_forward(block->context, norm->layer, norm->x, own_normed(block),
+                    (zr_norm_statistics){0});
     ZERO_TRY(gather_into(block, block->normed));
     return half_input_backward(block, dy);
 }
@@ -240,8 +241,10 @@ static zero_status half_backward(zr_block *block, enum zr_block_half which,
 {
     const void *dy = NULL;
     ZERO_TRY(zr_block_half_gradients(block, which, norm, d, &dy));
-    zr_norm_backward_sliced(block->context, norm->layer, &block->division, dy, norm->x, norm->mean,
-                            norm->rstd, d, dx, &block->gains, block->partials, block->scratch);
+    const zr_norm_gradient gradient = {
+        .dy = dy, .x = norm->x, .statistics = norm->statistics, .past = d, .dx = dx};
+    zr_norm_backward_sliced(block->context, norm->layer, &block->division, &gradient, &block->gains,
+                            block->partials, block->scratch);
     return ZERO_OK;
 }
 
@@ -251,8 +254,8 @@ static zero_status block_backward(zero_context *context, const zero_tensors *in,
     void *d = d_out->at[0].data; // becomes the gradient of `middle`
     zr_block block;
     ZERO_TRY(zr_block_set(context, &block));
-    const zr_block_norm norm1 = {&block.norm1, in->at[0].data, block.mean1, block.rstd1},
-                        norm2 = {&block.norm2, block.middle, block.mean2, block.rstd2};
+    const zr_block_norm norm1 = {&block.norm1, in->at[0].data, block.statistics1},
+                        norm2 = {&block.norm2, block.middle, block.statistics2};
     ZERO_TRY(half_backward(&block, ZR_MLP_HALF, &norm2, d, d));
     ZERO_TRY(half_backward(&block, ZR_ATTENTION_HALF, &norm1, d, d_in->at[0].data));
     return zr_gains_finish(context, block.division.slices, &block.gains, block.place);

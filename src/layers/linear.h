@@ -61,22 +61,31 @@ typedef struct zr_norm_layer { // LayerNorm or, if `rms`, RMSNorm, which has no 
     const zr_tensor_handle *gain, *bias; // bias: ignored if `rms`
 } zr_norm_layer;
 
-// mean, rstd: (rows), or NULL.
+typedef struct zr_norm_statistics { // what forward keeps of each row
+    float *mean, *rstd;             // (rows), or NULL: not kept; mean: ignored if `rms`
+} zr_norm_statistics;
+
+typedef struct zr_norm_gradient { // of a norm's input (rows, C)
+    const void *dy, *x;           // dtype; stream
+    zr_norm_statistics statistics;
+    const void *past; // stream; added to dx, which it may be; NULL: nothing is
+    void *dx;         // stream
+} zr_norm_gradient;
+
 void zr_norm_forward(zero_context *context, const zr_norm_layer *layer, const void *x, void *y,
-                     float *mean, float *rstd);
+                     zr_norm_statistics statistics);
 // Computes sum = x + branch and y = its norm; sum may be x.
 void zr_norm_residual_forward(zero_context *context, const zr_norm_layer *layer, const void *x,
-                              const void *branch, void *sum, void *y, float *mean, float *rstd);
-// Computes dx = [past +] the gradient of the norm's input; past may be dx or NULL.
-void zr_norm_backward(zero_context *context, const zr_norm_layer *layer, const void *dy,
-                      const void *x, const float *mean, const float *rstd, const void *past,
-                      void *dx, void *scratch);
+                              const void *branch, void *sum, void *y,
+                              zr_norm_statistics statistics);
+// Computes dx, and the gradients of gain and bias. scratch: zr_scratch_norm tells its size.
+void zr_norm_backward(zero_context *context, const zr_norm_layer *layer, const zr_norm_gradient *of,
+                      void *scratch);
 // The same for rows that may be divided. Where gains are sums over slices of rows
 // (zr_gains_by_rows), those over this rank's slices go to `gains`; partials: (zr_norm_partials)
 // floats.
 void zr_norm_backward_sliced(zero_context *context, const zr_norm_layer *layer,
-                             const zr_division *division, const void *dy, const void *x,
-                             const float *mean, const float *rstd, const void *past, void *dx,
+                             const zr_division *division, const zr_norm_gradient *of,
                              const zr_gains *gains, float *partials, void *scratch);
 int64_t zr_norm_partials(const zr_norm_layer *layer, const zr_division *division);
 // Adds gain and bias to `gains` where they are such sums.

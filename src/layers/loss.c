@@ -35,7 +35,7 @@ typedef struct head {
     int64_t vocab, width;
     int64_t rows, chunk;
     zr_norm_layer norm;
-    float *mean, *rstd; // (rows)
+    zr_norm_statistics statistics; // (rows)
     zero_dtype dtype;
     void *normed;          // (rows, C); its gradient, once a chunk is done
     float *row_loss;       // (rows)
@@ -112,8 +112,8 @@ static size_t head_lay_out(const zero_unit *unit, const zero_shape *shape, void 
                 .rows = rows,
                 .chunk = zr_head_chunk_rows(of, dtype, rows),
                 .norm = zr_head_norm(of, dtype, rows)};
-    h->mean = zr_carve_floats(&carver, rows);
-    h->rstd = zr_carve_floats(&carver, rows);
+    h->statistics.mean = zr_carve_floats(&carver, rows);
+    h->statistics.rstd = zr_carve_floats(&carver, rows);
     h->normed = zr_carve_as(&carver, dtype, rows * h->width);
     h->row_loss = zr_carve_floats(&carver, rows);
     h->logits = zr_carve_as(&carver, dtype, (is_tiled(h) ? rows : h->chunk) * h->vocab);
@@ -333,7 +333,7 @@ static zero_status head_forward(zero_context *context, const zero_tensors *in,
     if (zr_is_cut(zr_lm_unit_at(context->unit)))
         return zr_cut_head_forward(context, in->at[0].data);
     ZERO_TRY(head_set(context, &h));
-    zr_norm_forward(context, &h.norm, in->at[0].data, h.normed, NULL, NULL);
+    zr_norm_forward(context, &h.norm, in->at[0].data, h.normed, (zr_norm_statistics){0});
     ZERO_TRY(is_tiled(&h) ? tiles_forward(&h, false) : chunks_forward(&h));
     loss_report(&h);
     return ZERO_OK;
@@ -347,7 +347,7 @@ static zero_status head_forward_backward(zero_context *context, const zero_tenso
     if (zr_is_cut(zr_lm_unit_at(context->unit)))
         return zr_cut_head_forward_backward(context, x, d_in->at[0].data);
     ZERO_TRY(head_set(context, &h));
-    zr_norm_forward(context, &h.norm, x, h.normed, h.mean, h.rstd);
+    zr_norm_forward(context, &h.norm, x, h.normed, h.statistics);
     if (is_tiled(&h)) {
         ZERO_TRY(tiles_forward(&h, true));
         ZERO_TRY(tiles_backward(&h));
@@ -355,8 +355,9 @@ static zero_status head_forward_backward(zero_context *context, const zero_tenso
         ZERO_TRY(chunks_forward_backward(&h));
     }
     loss_report(&h);
-    zr_norm_backward(context, &h.norm, h.normed, x, h.mean, h.rstd, NULL, d_in->at[0].data,
-                     h.scratch);
+    const zr_norm_gradient gradient = {
+        .dy = h.normed, .x = x, .statistics = h.statistics, .dx = d_in->at[0].data};
+    zr_norm_backward(context, &h.norm, &gradient, h.scratch);
     return ZERO_OK;
 }
 

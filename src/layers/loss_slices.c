@@ -21,10 +21,10 @@ typedef struct cut_head {
     int64_t width, rows, chunk;
     zr_norm_layer norm;
     zero_dtype dtype;
-    float *mean, *rstd; // (own)
-    void *normed;       // (rows, C) T
-    void *dy;           // (own, C) T
-    float *row_loss;    // (rows)
+    zr_norm_statistics statistics; // (own)
+    void *normed;                  // (rows, C) T
+    void *dy;                      // (own, C) T
+    float *row_loss;               // (rows)
     struct {
         int64_t tokens;
         void *logits;    // (chunk, tokens) T
@@ -74,8 +74,8 @@ static size_t lay_out(const zero_unit *unit, const zero_shape *shape, void *work
                     .dtype = dtype};
     int64_t own = h->division.own;
     h->norm = zr_head_norm(of, dtype, own);
-    h->mean = zr_carve_floats(&carver, own);
-    h->rstd = zr_carve_floats(&carver, own);
+    h->statistics.mean = zr_carve_floats(&carver, own);
+    h->statistics.rstd = zr_carve_floats(&carver, own);
     h->normed = zr_carve_as(&carver, dtype, rows * h->width);
     h->dy = zr_carve_as(&carver, dtype, own * h->width);
     h->row_loss = zr_carve_floats(&carver, rows);
@@ -175,15 +175,15 @@ static zero_status set(zero_context *context, cut_head *h)
 }
 
 // Computes the norm of all rows, of which each rank may have a part.
-static zero_status norm_rows(cut_head *h, const void *x, float *mean, float *rstd)
+static zero_status norm_rows(cut_head *h, const void *x, zr_norm_statistics statistics)
 {
     zr_queue *queue = h->context->queue;
     const zr_division *division = &h->division;
     int64_t bytes = h->rows * h->width * (int64_t)zero_dtype_bytes(h->dtype);
     bool divided = division->by_rows;
     zr_norm_forward(h->context, &h->norm, x,
-                    divided ? zr_division_own(division, h->dtype, h->place) : h->normed, mean,
-                    rstd);
+                    divided ? zr_division_own(division, h->dtype, h->place) : h->normed,
+                    statistics);
     ZERO_TRY(zr_division_gather(h->context, division, h->dtype));
     if (divided)
         queue->backend->elements->copy(queue, bytes, h->place, h->normed);
@@ -295,7 +295,7 @@ zero_status zr_cut_head_forward(zero_context *context, const void *x)
 {
     cut_head h;
     ZERO_TRY(set(context, &h));
-    ZERO_TRY(norm_rows(&h, x, NULL, NULL));
+    ZERO_TRY(norm_rows(&h, x, (zr_norm_statistics){0}));
     return run_chunks(&h, false);
 }
 
@@ -305,12 +305,13 @@ zero_status zr_cut_head_forward_backward(zero_context *context, const void *x, v
     cut_head h;
     float *sum;
     ZERO_TRY(set(context, &h));
-    ZERO_TRY(norm_rows(&h, x, h.mean, h.rstd));
+    ZERO_TRY(norm_rows(&h, x, h.statistics));
     ZERO_TRY(run_chunks(&h, true));
     ZERO_TRY(zr_division_reduce(context, &h.division, h.place, &sum));
     queue->backend->elements->convert(queue, ZERO_F32, h.dtype, h.division.own * h.width, sum,
                                       h.dy);
-    zr_norm_backward_sliced(context, &h.norm, &h.division, h.dy, x, h.mean, h.rstd, NULL, dx,
-                            &h.gains, h.partials, h.scratch);
+    const zr_norm_gradient gradient = {.dy = h.dy, .x = x, .statistics = h.statistics, .dx = dx};
+    zr_norm_backward_sliced(context, &h.norm, &h.division, &gradient, &h.gains, h.partials,
+                            h.scratch);
     return zr_gains_finish(context, h.slices, &h.gains, h.place);
 }

@@ -3,34 +3,34 @@
 #include "layers/linear.h"
 
 void zr_norm_forward(zero_context *context, const zr_norm_layer *layer, const void *x, void *y,
-                     float *mean, float *rstd)
+                     zr_norm_statistics statistics)
 {
     zr_queue *queue = context->queue;
     const zr_row_ops *rows = queue->backend->rows;
     const void *gamma = zr_tensor_values(context, layer->gain, 0);
     if (layer->rms)
-        rows->rms_forward(queue, &layer->norm, x, gamma, y, rstd);
+        rows->rms_forward(queue, &layer->norm, x, gamma, y, statistics.rstd);
     else
         rows->norm_forward(queue, &layer->norm, x, gamma, zr_tensor_values(context, layer->bias, 0),
-                           y, mean, rstd);
+                           y, statistics.mean, statistics.rstd);
 }
 
 void zr_norm_residual_forward(zero_context *context, const zr_norm_layer *layer, const void *x,
-                              const void *branch, void *sum, void *y, float *mean, float *rstd)
+                              const void *branch, void *sum, void *y, zr_norm_statistics statistics)
 {
     zr_queue *queue = context->queue;
     const zr_row_ops *rows = queue->backend->rows;
     const void *gamma = zr_tensor_values(context, layer->gain, 0);
     if (layer->rms)
-        rows->residual_rms_forward(queue, &layer->norm, x, branch, sum, gamma, y, rstd);
+        rows->residual_rms_forward(queue, &layer->norm, x, branch, sum, gamma, y, statistics.rstd);
     else
         rows->residual_norm_forward(queue, &layer->norm, x, branch, sum, gamma,
-                                    zr_tensor_values(context, layer->bias, 0), y, mean, rstd);
+                                    zr_tensor_values(context, layer->bias, 0), y, statistics.mean,
+                                    statistics.rstd);
 }
 
-void zr_norm_backward(zero_context *context, const zr_norm_layer *layer, const void *dy,
-                      const void *x, const float *mean, const float *rstd, const void *past,
-                      void *dx, void *scratch)
+void zr_norm_backward(zero_context *context, const zr_norm_layer *layer, const zr_norm_gradient *of,
+                      void *scratch)
 {
     zr_queue *queue = context->queue;
     const zr_row_ops *rows = queue->backend->rows;
@@ -38,13 +38,14 @@ void zr_norm_backward(zero_context *context, const zr_norm_layer *layer, const v
     const void *gamma = zr_tensor_values(context, layer->gain, 0);
     float *d_gamma = zr_tensor_gradient(context, layer->gain, 0, &add_gamma);
     if (layer->rms) {
-        rows->rms_backward(queue, &layer->norm, dy, x, gamma, rstd, past, dx, d_gamma, add_gamma,
-                           scratch);
+        rows->rms_backward(queue, &layer->norm, of->dy, of->x, gamma, of->statistics.rstd, of->past,
+                           of->dx, d_gamma, add_gamma, scratch);
         return;
     }
     float *d_beta = zr_tensor_gradient(context, layer->bias, 0, &add_beta);
     assert(!d_gamma || !d_beta || !add_gamma == !add_beta); // if both train they are in one piece
-    rows->norm_backward(queue, &layer->norm, dy, x, gamma, mean, rstd, past, dx, d_gamma, d_beta,
+    rows->norm_backward(queue, &layer->norm, of->dy, of->x, gamma, of->statistics.mean,
+                        of->statistics.rstd, of->past, of->dx, d_gamma, d_beta,
                         add_gamma || add_beta, scratch);
 }
 
@@ -75,38 +76,34 @@ int64_t zr_norm_partials(const zr_norm_layer *layer, const zr_division *division
     return zr_gains_by_rows(division->slices) ? row_slices(division) * partial_elements(layer) : 0;
 }
 
-typedef struct norm_rows { // the arguments of a norm's backward
-    const void *dy, *x;
-    const float *mean, *rstd;
-    const void *past;
-    void *dx;
-} norm_rows;
-
-// Returns the arguments for the rows from `row` on.
-static norm_rows rows_from(const zr_norm *norm, const norm_rows *all, int64_t row)
+// Returns what belongs to the rows from `row` on.
+static zr_norm_gradient rows_from(const zr_norm *norm, const zr_norm_gradient *all, int64_t row)
 {
     int64_t narrow = row * norm->width * (int64_t)zero_dtype_bytes(norm->dtype),
             wide = row * norm->width * (int64_t)zero_dtype_bytes(norm->stream);
-    return (norm_rows){.dy = (const char *)all->dy + narrow,
-                       .x = (const char *)all->x + wide,
-                       .mean = all->mean ? all->mean + row : NULL,
-                       .rstd = all->rstd + row,
-                       .past = all->past ? (const char *)all->past + wide : NULL,
-                       .dx = (char *)all->dx + wide};
+    float *mean = all->statistics.mean;
+    return (zr_norm_gradient){
+        .dy = (const char *)all->dy + narrow,
+        .x = (const char *)all->x + wide,
+        .statistics = {.mean = mean ? mean + row : NULL, .rstd = all->statistics.rstd + row},
+        .past = all->past ? (const char *)all->past + wide : NULL,
+        .dx = (char *)all->dx + wide};
 }
 
 static void slice_backward(zero_context *context, const zr_norm_layer *layer, const zr_norm *norm,
-                           const norm_rows *at, float *partial, void *scratch)
+                           const zr_norm_gradient *at, float *partial, void *scratch)
 {
     zr_queue *queue = context->queue;
     const zr_row_ops *rows = queue->backend->rows;
     const void *gamma = zr_tensor_values(context, layer->gain, 0);
+    const zr_norm_statistics *statistics = &at->statistics;
     if (layer->rms)
-        rows->rms_backward(queue, norm, at->dy, at->x, gamma, at->rstd, at->past, at->dx, partial,
-                           false, scratch);
+        rows->rms_backward(queue, norm, at->dy, at->x, gamma, statistics->rstd, at->past, at->dx,
+                           partial, false, scratch);
     else
-        rows->norm_backward(queue, norm, at->dy, at->x, gamma, at->mean, at->rstd, at->past, at->dx,
-                            partial, partial + zr_spare_floats(norm->width), false, scratch);
+        rows->norm_backward(queue, norm, at->dy, at->x, gamma, statistics->mean, statistics->rstd,
+                            at->past, at->dx, partial, partial + zr_spare_floats(norm->width),
+                            false, scratch);
 }
 
 static void copy_gain(zr_queue *queue, const zr_gains *gains, const zr_tensor_handle *tensor,
@@ -118,21 +115,19 @@ static void copy_gain(zr_queue *queue, const zr_gains *gains, const zr_tensor_ha
 }
 
 void zr_norm_backward_sliced(zero_context *context, const zr_norm_layer *layer,
-                             const zr_division *division, const void *dy, const void *x,
-                             const float *mean, const float *rstd, const void *past, void *dx,
+                             const zr_division *division, const zr_norm_gradient *of,
                              const zr_gains *gains, float *partials, void *scratch)
 {
     if (!zr_gains_by_rows(division->slices)) {
-        zr_norm_backward(context, layer, dy, x, mean, rstd, past, dx, scratch);
+        zr_norm_backward(context, layer, of, scratch);
         return;
     }
-    const norm_rows all = {dy, x, mean, rstd, past, dx};
     int slices = row_slices(division);
     int64_t elements = partial_elements(layer), width = layer->norm.width;
     for (int s = 0; s < slices; s++) {
         zr_norm norm = layer->norm;
         int64_t first = ZR_MIN(s * division->step, division->own);
-        const norm_rows at = rows_from(&norm, &all, first);
+        const zr_norm_gradient at = rows_from(&norm, of, first);
         norm.rows = ZR_MIN(division->step, division->own - first);
         slice_backward(context, layer, &norm, &at, partials + s * elements, scratch);
     }

@@ -116,7 +116,7 @@ static void check_linear(const zr_backend *backend)
 static double norm_value(void *user)
 {
     layer_case *c = user;
-    zr_norm_forward(&c->context, &c->norm, c->x.at, c->y.at, NULL, NULL);
+    zr_norm_forward(&c->context, &c->norm, c->x.at, c->y.at, (zr_norm_statistics){0});
     return weighted(c->y.at, c->weights.at, c->outputs);
 }
 
@@ -124,7 +124,7 @@ static void check_norm(const zr_backend *backend)
 {
     static const char *const names[] = {"h.0.ln_2.weight", "h.0.ln_2.bias"};
     static layer_case c;
-    static array statistics[2];
+    static array mean, rstd;
     harness net;
     create(&net, backend, 0);
     layer_case_set(&c, &net, ROWS * WIDTH, ROWS * WIDTH);
@@ -133,9 +133,11 @@ static void check_norm(const zr_backend *backend)
         (zr_norm_layer){.norm = {.dtype = ZERO_F32, .rows = ROWS, .width = WIDTH, .epsilon = 1e-5f},
                         .gain = &hyper->tensor[ZR_LN2_W],
                         .bias = &hyper->tensor[ZR_LN2_B]};
-    zr_norm_forward(&c.context, &c.norm, c.x.at, c.y.at, statistics[0].at, statistics[1].at);
-    zr_norm_backward(&c.context, &c.norm, c.d.at, c.x.at, statistics[0].at, statistics[1].at, NULL,
-                     c.dx.at, net.workspace.data);
+    const zr_norm_statistics statistics = {.mean = mean.at, .rstd = rstd.at};
+    const zr_norm_gradient gradient = {
+        .dy = c.d.at, .x = c.x.at, .statistics = statistics, .dx = c.dx.at};
+    zr_norm_forward(&c.context, &c.norm, c.x.at, c.y.at, statistics);
+    zr_norm_backward(&c.context, &c.norm, &gradient, net.workspace.data);
     harness_check_gradient("norm: x", norm_value, &c, c.x.at, c.dx.at, ROWS * WIDTH);
     check_tensors(&net, names, 2, norm_value, &c);
     harness_destroy(&net);
@@ -150,7 +152,8 @@ static void half_set(layer_case *c, harness *net)
 static double attention_value(void *user)
 {
     layer_case *c = user;
-    zr_norm_forward(&c->context, &c->block.norm1, c->x.at, c->block.normed, NULL, NULL);
+    zr_norm_forward(&c->context, &c->block.norm1, c->x.at, c->block.normed,
+                    (zr_norm_statistics){0});
     assert_int_equal(zr_block_half_forward(&c->block, ZR_ATTENTION_HALF), ZERO_OK);
     return weighted(c->block.branch[ZR_ATTENTION_HALF], c->weights.at, c->outputs);
 }
@@ -177,7 +180,8 @@ static void check_attention(const zr_backend *backend)
 static double mlp_value(void *user)
 {
     layer_case *c = user;
-    zr_norm_forward(&c->context, &c->block.norm2, c->x.at, c->block.normed, NULL, NULL);
+    zr_norm_forward(&c->context, &c->block.norm2, c->x.at, c->block.normed,
+                    (zr_norm_statistics){0});
     assert_int_equal(zr_block_half_forward(&c->block, ZR_MLP_HALF), ZERO_OK);
     return weighted(c->block.branch[ZR_MLP_HALF], c->weights.at, c->outputs);
 }
