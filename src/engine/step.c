@@ -1,14 +1,13 @@
 // The training step. Contract 8: what comes next follows only from the step's number or from
 // scalars that all ranks share.
-#include "base/dtype.h"
 #include "base/message.h"
-#include "base/random.h"
 #include "comm/agree.h"
 #include "engine/execute.h"
 #include "engine/gradient_norm.h"
 #include "engine/gradients.h"
 #include "engine/interpret.h"
 #include "engine/parameters.h"
+#include "engine/same_samples.h"
 #include "engine/unit_context.h"
 #include "plan/exchanges.h"
 
@@ -139,42 +138,6 @@ int64_t zr_engine_micro_batch(const zero_engine *engine)
     return engine->micro_batch * data->size + data->rank;
 }
 
-static uint64_t hash_of_batch(const zero_tensors *batch, uint64_t hash)
-{
-    for (int i = 0; i < batch->count; i++)
-        if (batch->at[i].data)
-            hash = zr_hash_bytes(batch->at[i].data, (size_t)zr_tensor_bytes(&batch->at[i]), hash);
-    return hash;
-}
-
-// Compares what the tensor ranks have computed with, and names two of them that differ.
-static zero_status compare_samples(zero_engine *engine, uint64_t hash, zero_error *error)
-{
-    zero_comm *tensor = engine->grid.tensor;
-    int64_t hashes[ZERO_MAX_RANKS] = {0};
-    hashes[tensor->rank] = (int64_t)(hash >> 1);
-    ZERO_TRY(zr_comm_all_reduce_small(tensor, hashes, tensor->size, ZERO_I64, ZR_SUM, error));
-    for (int r = 1; r < tensor->size; r++)
-        if (hashes[r] != hashes[0])
-            return zr_fail(error, ZERO_ERR_USAGE,
-                           "step %lld: ranks %d and %d compute one model's layers together and "
-                           "have different micro-batches; tensor ranks need the same samples, "
-                           "those of their data rank (zero_grid_of, zero_position)",
-                           (long long)engine->step, zr_comm_job_rank(tensor, 0),
-                           zr_comm_job_rank(tensor, r));
-    return ZERO_OK;
-}
-
-// Returns a number whose sum over the tensor ranks of a data rank is 0 if they had the same samples
-// in this step. Nothing else would tell, because each computes only its part of them. It rides in
-// the message of the scalars, and sums over data ranks do not cancel.
-static int64_t difference_of_samples(const zero_engine *engine)
-{
-    const zero_comm *tensor = engine->grid.tensor;
-    uint64_t hash = zr_hash_bytes(&engine->grid.data->rank, sizeof(int), engine->samples);
-    return (int64_t)(hash >> 32) * (tensor->rank == 0 ? tensor->size - 1 : -1);
-}
-
 static void begin_micro_batch(zero_engine *engine, const zero_tensors *batch, double *loss)
 {
     zero_context *context = &engine->context;
@@ -198,7 +161,7 @@ static void begin_micro_batch(zero_engine *engine, const zero_tensors *batch, do
         zr_moves_begin(engine);
     }
     if (engine->grid.tensor)
-        engine->samples = hash_of_batch(batch, engine->samples);
+        engine->samples = zr_samples_fold(batch, engine->samples);
     bool stale = begin_gathers(engine);
     zr_moves_expect_micro_batch(engine, stale);
     zr_grid_hash_reset(&engine->grid);
@@ -302,11 +265,11 @@ static zero_status sum_over_ranks(zero_engine *engine, zr_exact *loss, zr_exact 
 
 zero_status zr_execute_scalars(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
-    int64_t difference = engine->grid.tensor ? difference_of_samples(engine) : 0;
+    int64_t difference = engine->grid.tensor ? zr_samples_difference(engine) : 0;
     ZERO_TRY(
         sum_over_ranks(engine, &engine->loss, &engine->norm, &engine->targets, &difference, error));
     return difference ? zr_comm_agree(engine->grid.world,
-                                      compare_samples(engine, engine->samples, error), error)
+                                      zr_samples_compare(engine, engine->samples, error), error)
                       : ZERO_OK;
 }
 
@@ -479,7 +442,7 @@ zero_status zero_evaluate(zero_engine *engine, const zero_tensors *batch, double
             (long long)shape.batch, (long long)shape.seq, (long long)limit->batch,
             (long long)limit->seq);
     if (engine->grid.tensor)
-        ZERO_TRY(fail(engine, compare_samples(engine, hash_of_batch(batch, 0), error), error));
+        ZERO_TRY(fail(engine, zr_samples_compare(engine, zr_samples_fold(batch, 0), error), error));
     engine->batch = *batch;
     engine->context.shape = shape;
     engine->context.loss = loss;
