@@ -15,6 +15,7 @@ compared() {
 mkdir planted
 cat >planted/zero <<'PROGRAM'
 #!/usr/bin/env bash
+[[ $PLANT != older || $1 != help && $1 != --describe-configuration ]] || { "$ZERO" "$@" | sed 's/--tensor/--tensors/g'; exit; }
 "$ZERO" "$@"
 code=$?
 [ "$1" != train ] || case $PLANT in
@@ -30,6 +31,10 @@ PLANT=model compared 1 '1 cases: 0 same, 0 differ as allowed, 1 differ, 0 refuse
 grep -qE '^differs  .*: out/model/model.safetensors "[a-z_.0-9]+"\[[0-9]+\] \(1 of [0-9]+ elements\): ' out.txt || fail "$(cat out.txt)"
 PLANT=loss compared 1 '1 cases: 0 same, 0 differ as allowed, 1 differ, 0 refused by both'
 grep -qE '^differs  .*: out/metrics.jsonl, line 2 \(step 2\).loss: ' out.txt || fail "$(cat out.txt)"
+CASE=tensor-plan
+PLANT=none compared 0 '1 cases: 1 same, 0 differ as allowed, 0 differ, 0 refused by both'
+PLANT=older compared 2 '1 cases: 0 same, 0 differ as allowed, 0 differ, 0 refused by both, 1 SKIPPED'
+grep -qx 'SKIPPED  tensor-plan: planted does not know --tensor' out.txt || fail "$(cat out.txt)"
 expect 2 "$SAME" --allow lamp planted
 grep -qF -- '--allow lamp: it knows lamb, masked' err.txt || fail "$(cat err.txt)"
 refused 1 'no-such-commit is neither a commit nor a folder with a program zero' "$SAME" no-such-commit

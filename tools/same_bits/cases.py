@@ -81,11 +81,12 @@ def covering_rows(strength):
 class Case:
     """Commands that both programs run in a folder that holds nothing but the inputs."""
 
-    def __init__(self, name, commands, files, traits=()):
+    def __init__(self, name, commands, files, traits=(), needs=()):
         self.name = name
         self.commands = commands  # [(name of its output, arguments)]; the first one that fails is the last
         self.files = files  # of configuration: {name: content}
         self.traits = set(traits)  # names of differences.ALLOWED that can concern it
+        self.needs = needs  # flags and keys that a program may be too old to know: it is not asked then
 
 
 def configuration(row):
@@ -164,11 +165,12 @@ def row_of(**values):
             "stage": 2, "ranks": 2, "dtype": "bf16", "optimizer": "AdamW", **values}
 
 
-def run_case(name, row, *more, data=TEXT, how="", steps=5, threads=1, without=(), traits=()):
+def run_case(name, row, *more, data=TEXT, how="", steps=5, threads=1, without=(), traits=(), needs=()):
     """A training, the commands `more`, and what is made with its model; `without` these keys in its file."""
     config = {key: value for key, value in configuration(row).items() if key not in without}
-    first = train(MODELS[row["model"]], f"{data} --ranks {row['ranks']} --steps {steps} {how}", threads=threads)
-    return Case(name, [first, *more, *used(row["dtype"])], {"config.json": config}, traits)
+    model = MODELS.get(row["model"], row["model"])
+    first = train(model, f"{data} --ranks {row['ranks']} --steps {steps} {how}", threads=threads)
+    return Case(name, [first, *more, *used(row["dtype"])], {"config.json": config}, traits, needs)
 
 
 def further_cases():
@@ -200,6 +202,7 @@ def further_cases():
                                f"--shard-size 40KB --quiet")
         for dtype in AXES["dtype"]), steps=4)
     yield answers_case()
+    yield from tensor_cases()
     for preset in ("gpt2", "llama-3.2-1b", "qwen3"):
         yield plans_case(preset)
 
@@ -212,6 +215,30 @@ def answers_case():
                                 f"--threads 1 {how}")
         for n, how in enumerate(hows)]
     return case
+
+
+def tensor_cases():
+    """Models that are cut into slices, on one rank and on several."""
+    def cut(name, row, how, *more, libzero=(), **options):
+        case = run_case(f"tensor-{name}", row, *more, how=how, **options)
+        case.files["config.json"]["libzero"].update(libzero)
+        return case
+
+    flag, key = ("--tensor",), ("libzero.exact_tensor",)
+    split = "--ranks 2 --tensor 2 --model out/model --threads 1"
+    together = [command("eval-together", f"eval {split} --data held-out.txt"),
+                command("generate-together", f"generate {split} --prompt '7 times' --tokens 24 --seed 3")]
+    alone = train(MODELS["llama"], f"{TEXT} --ranks 1 --steps 8 --resume", name="resume")
+    yield cut("rows-divided", row_of(accumulation=2), "--tensor 2 --sequence-parallel", *together, needs=flag)
+    for keys, ranks in ((1, 2), (2, 4)):  # the first are shared by all tensor ranks, the second by two each
+        model = f"llama:layers=2,heads=4,kv_heads={keys},width=32,context=32"
+        yield cut(f"{ranks}-ranks-share-{keys}", row_of(model=model, ranks=4), f"--tensor {ranks}", needs=flag)
+    yield cut("exact-on-one-rank", row_of(model=TINY.replace("heads=2", "heads=4"), ranks=1), "",
+              libzero={"exact_tensor": 4}, needs=key)
+    yield cut("exact-resumed-alone", row_of(model="llama", dtype="fp32"), "--tensor 2", alone, steps=4,
+              libzero={"exact_tensor": 2}, needs=flag + key)
+    yield Case("tensor-plan", [command("plan", "plan --new llama-3.1-8b --ranks 1024 --tensor 8 --json")], {},
+               needs=flag)
 
 
 def plans_case(preset):
