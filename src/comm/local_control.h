@@ -26,7 +26,7 @@
 
 // A parent alone knows how a rank ended, and gets this many looks to tell it.
 #define ZR_GONE_LOOKS 10
-#define ZR_SLICE 0.1 // seconds of sleep between looks at whether the others live
+#define ZR_NAP 0.1 // seconds of sleep between looks at whether the others live
 
 enum { ZR_RANK_ABSENT, ZR_RANK_JOINED, ZR_RANK_LEFT };
 // The state of a thread that waits for no other rank. ZR_WITHOUT_WORK: it cannot go on before

@@ -87,7 +87,7 @@ static bool wait_readable(int fd, double seconds)
 static double counted(double before)
 {
     double slept = zr_clock_seconds() - before;
-    return slept < 10 * ZR_SLICE ? slept : 0;
+    return slept < 10 * ZR_NAP ? slept : 0;
 }
 
 static zero_status serve_one(int listener, const zr_launch *launch, int memfd, bool *served,
@@ -123,7 +123,7 @@ static zero_status serve(int listener, const zr_launch *launch, double timeout, 
     double stalled = 0;
     while (count < launch->size && stalled < timeout) {
         double start = zr_clock_seconds();
-        if (wait_readable(listener, ZR_SLICE))
+        if (wait_readable(listener, ZR_NAP))
             ZERO_TRY(serve_one(listener, launch, memfd, served, &count, error));
         stalled = count > before ? 0 : stalled + counted(start);
         before = count;

@@ -2,8 +2,8 @@
 // the peer's doorbell.
 //
 // A wait ends in four ways: its word arrives; the job has failed; a rank is found dead; or the rank
-// on which it depends has given no sign of life for the timeout. Time is counted in slices of
-// sleep. A slice that took far longer than asked for means that this process was itself stopped
+// on which it depends has given no sign of life for the timeout. Time is counted in naps, short
+// sleeps. A nap that took far longer than asked for means that this process was itself stopped
 // (Ctrl-Z of the whole job), and does not count.
 #define _GNU_SOURCE
 #include "comm/local_control.h"
@@ -21,8 +21,8 @@
 #endif
 
 #define SPIN_SECONDS 50e-6
-#define STOPPED_SECONDS 1.0 // a slice of ZR_SLICE that took so long was not only sleep
-#define LOOKS 8             // ranks looked at in a slice besides those that this one waits for
+#define STOPPED_SECONDS 1.0 // a nap of ZR_NAP that took so long was not only sleep
+#define LOOKS 8             // ranks looked at in a nap besides those that this one waits for
 
 typedef struct patience { // of one wait; its ranks are of the job
     int peer;             // the rank that is waited for
@@ -262,7 +262,7 @@ static zero_status watch(zero_comm *comm, const zr_wait *wait, patience *patienc
         patience->pulse = pulse;
         patience->stalled = 0;
     }
-    if (patience->unlooked >= ZR_SLICE * 0.9) {
+    if (patience->unlooked >= ZR_NAP * 0.9) {
         patience->unlooked = 0;
         ZERO_TRY(look_around(comm, wait, patience, error));
     }
@@ -273,8 +273,8 @@ static zero_status watch(zero_comm *comm, const zr_wait *wait, patience *patienc
 
 static void sleep_on(const zr_control *control, _Atomic uint32_t *bell, uint32_t seen)
 {
-    struct timespec slice = {.tv_nsec = (long)(ZR_SLICE * 1e9)};
-    syscall(SYS_futex, bell, control->threads ? FUTEX_WAIT_PRIVATE : FUTEX_WAIT, seen, &slice, NULL,
+    struct timespec nap = {.tv_nsec = (long)(ZR_NAP * 1e9)};
+    syscall(SYS_futex, bell, control->threads ? FUTEX_WAIT_PRIVATE : FUTEX_WAIT, seen, &nap, NULL,
             0);
 }
 

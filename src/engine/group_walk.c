@@ -22,10 +22,10 @@ static char *slab_at(const zero_engine *engine, int slab, zr_vector vector)
     return engine->offload.slabs.base + slab * plan->bytes + plan->first[vector];
 }
 
-// Returns the bytes of a group in a store. In every vector the slices of a group follow each other.
+// Returns the bytes of a group in a store. In every vector the strips of a group follow each other.
 static zr_range group_range(const zero_engine *engine, const zr_group *group, zr_vector vector)
 {
-    const zr_slice *first = &engine->plan->slices[group->slice_first];
+    const zr_strip *first = &engine->plan->strips[group->strip_first];
     return zr_vector_range(engine, first->piece, vector, first->first, group->count);
 }
 
@@ -55,7 +55,7 @@ static zero_status move_group(zero_engine *engine, const zr_walk *walk, int g, b
         if (!(vectors >> v & 1))
             continue;
         zr_store *store =
-            zr_vector_store(engine, engine->plan->slices[group->slice_first].piece, v);
+            zr_vector_store(engine, engine->plan->strips[group->strip_first].piece, v);
         transfer_begin begin = write ? store->ops->commit : store->ops->fetch;
         ZERO_TRY(
             begin(store, group_range(engine, group, v), slab_at(engine, slab, v), transfer, error));
@@ -70,14 +70,14 @@ static zero_status await_slab(zero_engine *engine, const zr_walk *walk, int slab
     return ZERO_OK;
 }
 
-static void *slice_vector(const zero_engine *engine, int g, const zr_slice *slice, zr_vector vector)
+static void *strip_vector(const zero_engine *engine, int g, const zr_strip *strip, zr_vector vector)
 {
     const zr_group *group = &engine->plan->groups[g];
     if (!zr_plan_has_vector(engine->plan, vector))
         return NULL;
     if (!is_on_nvme(group, vector))
-        return zr_vector_at(engine, slice->piece, vector, slice->first);
-    int64_t before = engine->plan->pieces[slice->piece].state_first + slice->first - group->first;
+        return zr_vector_at(engine, strip->piece, vector, strip->first);
+    int64_t before = engine->plan->pieces[strip->piece].state_first + strip->first - group->first;
     return slab_at(engine, g % engine->plan->slab.count, vector) +
            before * zr_vector_size(engine->plan, vector);
 }
@@ -91,24 +91,24 @@ static char *parameters_of_range(const zero_engine *engine, int piece)
            before * (int64_t)zero_dtype_bytes(engine->plan->pieces[piece].dtype);
 }
 
-static zr_range_states states_of(const zero_engine *engine, int g, const zr_slice *slice)
+static zr_range_states states_of(const zero_engine *engine, int g, const zr_strip *strip)
 {
     const zr_group *group = &engine->plan->groups[g];
-    const zr_piece *piece = &engine->plan->pieces[slice->piece];
+    const zr_piece *piece = &engine->plan->pieces[strip->piece];
     zr_range_states states = {.gradient_dtype = piece->accumulator_dtype,
                               .parameters_dtype = piece->dtype};
     void *parameters = is_on_nvme(group, ZR_VECTOR_PARAMETERS)
-                           ? slice_vector(engine, g, slice, ZR_VECTOR_PARAMETERS)
-                           : parameters_of_range(engine, slice->piece) +
-                                 slice->first * (int64_t)zero_dtype_bytes(piece->dtype);
+                           ? strip_vector(engine, g, strip, ZR_VECTOR_PARAMETERS)
+                           : parameters_of_range(engine, strip->piece) +
+                                 strip->first * (int64_t)zero_dtype_bytes(piece->dtype);
     states.gradient = is_on_nvme(group, ZR_VECTOR_GRADIENT)
-                          ? slice_vector(engine, g, slice, ZR_VECTOR_GRADIENT)
-                          : (const char *)zr_update_gradient(engine, slice->piece) +
-                                slice->first * (int64_t)zero_dtype_bytes(piece->accumulator_dtype);
-    states.master = slice_vector(engine, g, slice, ZR_VECTOR_MASTER);
-    states.state0 = slice_vector(engine, g, slice, ZR_VECTOR_STATE0);
-    states.state1 = slice_vector(engine, g, slice, ZR_VECTOR_STATE1);
-    states.direction = slice_vector(engine, g, slice, ZR_VECTOR_DIRECTION);
+                          ? strip_vector(engine, g, strip, ZR_VECTOR_GRADIENT)
+                          : (const char *)zr_update_gradient(engine, strip->piece) +
+                                strip->first * (int64_t)zero_dtype_bytes(piece->accumulator_dtype);
+    states.master = strip_vector(engine, g, strip, ZR_VECTOR_MASTER);
+    states.state0 = strip_vector(engine, g, strip, ZR_VECTOR_STATE0);
+    states.state1 = strip_vector(engine, g, strip, ZR_VECTOR_STATE1);
+    states.direction = strip_vector(engine, g, strip, ZR_VECTOR_DIRECTION);
     if (states.master)
         states.parameters = parameters;
     else
@@ -133,12 +133,12 @@ static void count_crossing(zero_engine *engine, const zr_group *group,
 static zero_status walk_group(zero_engine *engine, const zr_walk *walk, int g, zero_error *error)
 {
     const zr_group *group = &engine->plan->groups[g];
-    for (int s = group->slice_first; s < group->slice_first + group->slice_count; s++) {
-        const zr_slice *slice = &engine->plan->slices[s];
-        const zr_range_states states = states_of(engine, g, slice);
+    for (int s = group->strip_first; s < group->strip_first + group->strip_count; s++) {
+        const zr_strip *strip = &engine->plan->strips[s];
+        const zr_range_states states = states_of(engine, g, strip);
         if (!walk->beside)
-            ZERO_TRY(zr_guard_await(engine, slice->piece, error));
-        ZERO_TRY(walk->take(walk->user, engine, slice, &states, error));
+            ZERO_TRY(zr_guard_await(engine, strip->piece, error));
+        ZERO_TRY(walk->take(walk->user, engine, strip, &states, error));
     }
     return ZERO_OK;
 }
@@ -179,16 +179,16 @@ zero_status zr_groups_walk(zero_engine *engine, const zr_walk *walk, zero_error 
     return ZERO_OK;
 }
 
-static zero_status take_from_nvme(zero_engine *engine, zr_store *store, const zr_slice *slice,
+static zero_status take_from_nvme(zero_engine *engine, zr_store *store, const zr_strip *strip,
                                   zr_vector vector, zero_dtype dtype, bool changed,
                                   zr_weights_fn take, void *user, zero_error *error)
 {
     zr_transfer *transfer = &engine->offload.slab[0][vector];
-    zr_range range = zr_vector_range(engine, slice->piece, vector, slice->first, slice->count);
+    zr_range range = zr_vector_range(engine, strip->piece, vector, strip->first, strip->count);
     ZERO_TRY(store->ops->fetch(store, range, slab_at(engine, 0, vector), transfer, error));
     ZERO_TRY(zr_offload_await(engine, transfer, error));
     const zr_portion portion = {
-        {zr_own_shard(engine, slice->piece).first + slice->first, slice->count},
+        {zr_own_shard(engine, strip->piece).first + strip->first, strip->count},
         dtype,
         slab_at(engine, 0, vector)};
     ZERO_TRY(take(user, &portion, error));
@@ -206,8 +206,8 @@ zero_status zr_slabs_each(zero_engine *engine, int piece, zr_vector vector, bool
                        : vector == ZR_VECTOR_GRADIENT ? p->accumulator_dtype
                                                       : ZERO_F32;
     zr_store *store = zr_vector_store(engine, piece, vector);
-    for (int s = p->slice_first; s < p->slice_first + p->slice_count; s++) {
-        ZERO_TRY(take_from_nvme(engine, store, &engine->plan->slices[s], vector, dtype, changed,
+    for (int s = p->strip_first; s < p->strip_first + p->strip_count; s++) {
+        ZERO_TRY(take_from_nvme(engine, store, &engine->plan->strips[s], vector, dtype, changed,
                                 take, user, error));
         zr_comm_progress(engine->grid.world, engine->step);
     }
@@ -222,8 +222,8 @@ char *zr_slabs_buffer(const zero_engine *engine, zr_vector vector)
 int64_t zr_slabs_portion(const zero_engine *engine, int piece, int64_t first)
 {
     const zr_piece *p = &engine->plan->pieces[piece];
-    const zr_slice *slice = &engine->plan->slices[p->slice_first];
-    while (slice->first + slice->count <= first)
-        slice++;
-    return slice->first + slice->count - first;
+    const zr_strip *strip = &engine->plan->strips[p->strip_first];
+    while (strip->first + strip->count <= first)
+        strip++;
+    return strip->first + strip->count - first;
 }

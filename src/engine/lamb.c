@@ -13,7 +13,7 @@ typedef struct lamb {
     zero_engine *engine;
     zr_update update;
     double weight_decay;
-    zr_span span; // of the current slice, elements of the piece
+    zr_span span; // of the current strip, elements of the piece
     const zr_range_states *states;
     zr_exact *parameter_squares, *direction_squares; // (tensor_count) each
 } lamb;
@@ -57,26 +57,26 @@ static void add_norms(lamb *l, int piece)
                         l->direction_squares, true);
 }
 
-static void take_parts(lamb *l, const zr_slice *slice, const zr_range_states *states,
+static void take_parts(lamb *l, const zr_strip *strip, const zr_range_states *states,
                        zr_part_fn take)
 {
-    l->span = zr_slice_span(l->engine, slice);
+    l->span = zr_strip_span(l->engine, strip);
     l->states = states;
-    zr_for_parts(&l->engine->plan->pieces[slice->piece], l->span, take, l);
+    zr_for_parts(&l->engine->plan->pieces[strip->piece], l->span, take, l);
 }
 
-static zero_status find_direction(void *user, zero_engine *engine, const zr_slice *slice,
+static zero_status find_direction(void *user, zero_engine *engine, const zr_strip *strip,
                                   const zr_range_states *states, zero_error *error)
 {
-    take_parts(user, slice, states, direction_part);
-    add_norms(user, slice->piece);
+    take_parts(user, strip, states, direction_part);
+    add_norms(user, strip->piece);
     return ZERO_OK;
 }
 
-static zero_status apply_direction(void *user, zero_engine *engine, const zr_slice *slice,
+static zero_status apply_direction(void *user, zero_engine *engine, const zr_strip *strip,
                                    const zr_range_states *states, zero_error *error)
 {
-    take_parts(user, slice, states, apply_part);
+    take_parts(user, strip, states, apply_part);
     return ZERO_OK;
 }
 

@@ -53,12 +53,12 @@ zr_range zr_vector_range(const zero_engine *engine, int piece, zr_vector vector,
 zr_range zr_accumulator_range(const zero_engine *engine, int piece, int slot);
 
 // group_walk.c
-typedef zero_status (*zr_slice_fn)(void *user, zero_engine *engine, const zr_slice *slice,
+typedef zero_status (*zr_strip_fn)(void *user, zero_engine *engine, const zr_strip *strip,
                                    const zr_range_states *states, zero_error *error);
-// A walk over all slices that are updated, group by group: read, take, write.
+// A walk over all strips that are updated, group by group: read, take, write.
 typedef struct zr_walk {
     zr_walk_vectors vectors;
-    zr_slice_fn take;
+    zr_strip_fn take;
     void *user;
     // Set: the delayed update's thread walks, beside the rank's own and last group first. NULL: the
     // rank's own thread walks.
@@ -70,9 +70,9 @@ zero_status zr_groups_walk(zero_engine *engine, const zr_walk *walk, zero_error 
 zero_status zr_slabs_each(zero_engine *engine, int piece, zr_vector vector, bool changed,
                           zr_weights_fn take, void *user, zero_error *error);
 
-// Between steps: returns a buffer for one slice of a vector, in a slab.
+// Between steps: returns a buffer for one strip of a vector, in a slab.
 char *zr_slabs_buffer(const zero_engine *engine, zr_vector vector);
-// Returns the number of elements from `first` of the own shard to the end of its slice.
+// Returns the number of elements from `first` of the own shard to the end of its strip.
 int64_t zr_slabs_portion(const zero_engine *engine, int piece, int64_t first);
 
 // moves.c: the bytes moved between tiers are counted, and compared with what the plan has.

@@ -157,7 +157,7 @@ static zero_status round_into_parameters(void *user, const zr_portion *master, z
     char *slab = zr_slabs_buffer(engine, ZR_VECTOR_PARAMETERS);
     zr_transfer *transfer = &engine->offload.slab[0][ZR_VECTOR_PARAMETERS];
     zr_store *store = zr_vector_store(engine, r->piece, ZR_VECTOR_PARAMETERS);
-    // A master in memory comes as one portion, so it is written slice by slice.
+    // A master in memory comes as one portion, so it is written strip by strip.
     for (int64_t done = 0, n; done < master->span.count; done += n) {
         n = zr_slabs_portion(engine, r->piece, first + done);
         engine->queue->backend->elements->convert(engine->queue, master->dtype, piece->dtype, n,

@@ -1,5 +1,5 @@
-// Tensor ranks compute parts of the same samples. Nothing else would tell that a program has given
-// them different ones, so a hash of what each was given is compared.
+// Tensor ranks compute the same samples together. Nothing else would tell that a program has given
+// them different ones, because each computes only its part, so hashes of the samples are compared.
 #ifndef ZR_ENGINE_SAME_SAMPLES_H
 #define ZR_ENGINE_SAME_SAMPLES_H
 

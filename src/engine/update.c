@@ -33,27 +33,27 @@ static void update_part(void *user, const zr_plan_tensor *tensor, int64_t first,
     walk->queue->backend->optimizer->update(walk->queue, &walk->update, count, &at);
 }
 
-zr_span zr_slice_span(const zero_engine *engine, const zr_slice *slice)
+zr_span zr_strip_span(const zero_engine *engine, const zr_strip *strip)
 {
-    return (zr_span){zr_update_range(engine, slice->piece).first + slice->first, slice->count};
+    return (zr_span){zr_update_range(engine, strip->piece).first + strip->first, strip->count};
 }
 
-zero_status zr_update_slice(void *user, zero_engine *engine, const zr_slice *slice,
+zero_status zr_update_strip(void *user, zero_engine *engine, const zr_strip *strip,
                             const zr_range_states *states, zero_error *error)
 {
     zr_update_walk *walk = user;
-    walk->span = zr_slice_span(engine, slice);
+    walk->span = zr_strip_span(engine, strip);
     walk->states = states;
-    zr_for_parts(&engine->plan->pieces[slice->piece], walk->span, update_part, walk);
+    zr_for_parts(&engine->plan->pieces[strip->piece], walk->span, update_part, walk);
     return ZERO_OK;
 }
 
 // Rounds the master, which an earlier walk has updated, into the parameters that units read.
-static zero_status publish_slice(void *user, zero_engine *engine, const zr_slice *slice,
+static zero_status publish_strip(void *user, zero_engine *engine, const zr_strip *strip,
                                  const zr_range_states *states, zero_error *error)
 {
     engine->queue->backend->elements->convert(engine->queue, ZERO_F32, states->parameters_dtype,
-                                              slice->count, states->master, states->parameters);
+                                              strip->count, states->master, states->parameters);
     return ZERO_OK;
 }
 
@@ -123,7 +123,7 @@ static zero_status update_groups(zero_engine *engine, zero_error *error)
     zr_moves_expect_update(engine, 0, first);
     if (!lamb)
         return zr_groups_walk(
-            engine, &(zr_walk){.vectors = walks[0], .take = zr_update_slice, .user = &walk}, error);
+            engine, &(zr_walk){.vectors = walks[0], .take = zr_update_strip, .user = &walk}, error);
     zr_moves_expect_update(engine, 1, first);
     return zr_lamb_update(engine, &walk.update, walks, error);
 }
@@ -134,7 +134,7 @@ static zero_status copy_master(zero_engine *engine, zero_error *error)
     zr_plan_walks(engine->plan, walks);
     zr_moves_expect_update(engine, 1, false);
     zr_delayed_set_lags(engine, false);
-    return zr_groups_walk(engine, &(zr_walk){.vectors = walks[1], .take = publish_slice}, error);
+    return zr_groups_walk(engine, &(zr_walk){.vectors = walks[1], .take = publish_strip}, error);
 }
 
 // Begins the update beside the next step. What that update moves is counted with the next step, so

@@ -179,20 +179,20 @@ static int list_accumulator_cuts(const zero_engine *engine, int count, int64_t *
     return count;
 }
 
-// Lists the bytes of a vector at which its portions, the slices, begin.
+// Lists the bytes of a vector at which its portions, the strips, begin.
 static int list_cuts(const zero_engine *engine, zr_vector vector, int64_t *cuts)
 {
     const zr_plan *plan = engine->plan;
     int count = 0;
-    for (int s = 0; s < plan->slice_count; s++) {
-        const zr_slice *slice = &plan->slices[s];
-        const zr_piece *piece = &plan->pieces[slice->piece];
+    for (int s = 0; s < plan->strip_count; s++) {
+        const zr_strip *strip = &plan->strips[s];
+        const zr_piece *piece = &plan->pieces[strip->piece];
         bool here = vector == ZR_VECTOR_PARAMETERS
                         ? piece->parameter_tier == ZERO_TIER_nvme
-                        : slice->group >= 0 && piece->state_tier == ZERO_TIER_nvme;
+                        : strip->group >= 0 && piece->state_tier == ZERO_TIER_nvme;
         if (here)
             cuts[count++] =
-                zr_vector_range(engine, slice->piece, vector, slice->first, slice->count).first;
+                zr_vector_range(engine, strip->piece, vector, strip->first, strip->count).first;
     }
     return vector == ZR_VECTOR_GRADIENT ? list_accumulator_cuts(engine, count, cuts) : count;
 }
@@ -237,7 +237,7 @@ zero_status zr_vectors_reserve(zero_engine *engine, const zr_nvme_options *optio
         ZERO_TRY(open_io(engine, options, error));
     }
     int64_t *cuts =
-        zr_alloc((size_t)(plan->slice_count + zr_accumulators(&plan->settings) * plan->piece_count +
+        zr_alloc((size_t)(plan->strip_count + zr_accumulators(&plan->settings) * plan->piece_count +
                           plan->segment_count) *
                      sizeof *cuts,
                  error);

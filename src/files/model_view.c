@@ -59,10 +59,10 @@ static void use_span(taking *t, zr_span span)
         plan->updates_whole && t->piece->state_first >= 0 ? 0 : shard_of(t->view, t->piece).first;
     if (t->view->purpose == ZR_VIEW_SAVES)
         zr_for_parts(t->piece, span, use_part, t);
-    for (int s = 0; s < t->piece->slice_count && t->view->purpose == ZR_VIEW_LOADS; s++) {
-        const zr_slice *slice = &plan->slices[t->piece->slice_first + s];
-        int64_t first = ZR_MAX(span.first, base + slice->first),
-                end = ZR_MIN(span.first + span.count, base + slice->first + slice->count);
+    for (int s = 0; s < t->piece->strip_count && t->view->purpose == ZR_VIEW_LOADS; s++) {
+        const zr_strip *strip = &plan->strips[t->piece->strip_first + s];
+        int64_t first = ZR_MAX(span.first, base + strip->first),
+                end = ZR_MIN(span.first + span.count, base + strip->first + strip->count);
         zr_for_parts(t->piece, (zr_span){first, end - first}, use_part, t);
     }
 }

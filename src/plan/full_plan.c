@@ -211,7 +211,7 @@ void zr_plan_destroy(zr_plan *plan)
     zr_free(plan->units);
     zr_free(plan->sealed);
     zr_free(plan->visits);
-    zr_free(plan->slices);
+    zr_free(plan->strips);
     zr_free(plan->groups);
     zr_free(plan);
 }

@@ -60,8 +60,8 @@ struct zr_plan {
     int64_t parked_bytes; // of the parked contributions, whole pieces
     int *sealed;          // (sealed_count) pieces in the order in which they are sealed
     int sealed_count;
-    int slice_count, group_count;
-    zr_slice *slices; // (slice_count)
+    int strip_count, group_count;
+    zr_strip *strips; // (strip_count)
     zr_group *groups; // (group_count) in the order of the update
     zr_slab_plan slab;
     zr_moves moves;

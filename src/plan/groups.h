@@ -1,7 +1,7 @@
 // How the update walks over a rank's elements, and what moves between tiers.
 //
-//   shard of a piece    [ slice | slice | slice ]      a slice lies in one piece and in one group
-//   groups              [ slice | slice ][ slice ...   at most sub_group elements, of one tier:
+//   shard of a piece    [ strip | strip | strip ]      a strip lies in one piece and in one group
+//   groups              [ strip | strip ][ strip ...   at most sub_group elements, of one tier:
 //                                                      what one slab of the update holds
 //
 // Where anything of a group is on NVMe, its vectors travel through a slab in host memory, and
@@ -29,14 +29,14 @@ typedef enum zr_vector {
     ZR_VECTOR_COUNT
 } zr_vector;
 
-typedef struct zr_slice {
-    int piece, group;     // group -1: the slice is not updated
+typedef struct zr_strip {
+    int piece, group;     // group -1: the strip is not updated
     int64_t first, count; // elements of the own shard; at stage 0 of the whole piece
-} zr_slice;
+} zr_strip;
 
-typedef struct zr_group { // consecutive slices that are updated together
+typedef struct zr_group { // consecutive strips that are updated together
     zero_tier state_tier, parameter_tier;
-    int slice_first, slice_count;
+    int strip_first, strip_count;
     int64_t first, count; // elements in the optimizer state vectors of state_tier
 } zr_group;
 
@@ -44,7 +44,7 @@ typedef struct zr_group { // consecutive slices that are updated together
 
 typedef struct zr_slab_plan {       // what is in host memory while states travel
     int count;                      // slabs; 0: nothing is on NVMe
-    int64_t elems;                  // of the largest group (or slice without one) that travels
+    int64_t elems;                  // of the largest group (or strip without one) that travels
     int64_t first[ZR_VECTOR_COUNT]; // byte of the slab where a vector begins; -1: never in a slab
     int64_t bytes;                  // of one slab
 } zr_slab_plan;
