@@ -157,6 +157,9 @@ const cli_option cli_options_machine[] = {
      .least = 1,
      .most = 1048576,
      .standard_text = "as many as before",
-     .help = "let --restarts go on with the ranks that remain, but no fewer than M"},
+     .help = "let --restarts go on with the ranks that remain, but no fewer than M; with --tensor, "
+             "with a multiple of its number",
+     .differs = {{.commands = RUN,
+                  .help = "let --restarts go on with the ranks that remain, but no fewer than M"}}},
 };
 const int cli_options_machine_count = sizeof cli_options_machine / sizeof *cli_options_machine;

@@ -2,7 +2,9 @@
 #include "option_rows.h"
 
 #define STAGES                                                                                     \
-    "what the ranks divide among them: 1 the optimizer, 2 also gradients, 3 also parameters"
+    "what the ranks that share the batch divide among them: 1 the optimizer, 2 also gradients, 3 " \
+    "also parameters"
+#define MICRO_BATCH "samples a rank computes at once, or the ranks of --tensor together"
 
 const cli_option cli_options_training[] = {
     {.id = OPT_STAGE,
@@ -26,10 +28,8 @@ const cli_option cli_options_training[] = {
      .least = 1,
      .most = 1048576,
      .standard_text = "by the model's size",
-     .help = "samples a rank computes at once",
-     .differs = {{.commands = BENCH,
-                  .help = "samples a rank computes at once",
-                  .standard_text = "4"},
+     .help = MICRO_BATCH,
+     .differs = {{.commands = BENCH, .help = MICRO_BATCH, .standard_text = "4"},
                  {.commands = DATA, .help = "samples to show", .standard_text = "2"}}},
     {.id = OPT_ACCUMULATION,
      .name = "--accumulation",

@@ -21,7 +21,9 @@ const zr_key zr_keys_activations[] = {
      .type = ZR_KEY_BOOL,
      .standard = "false",
      .field = offsetof(zr_config, partition_activations),
-     .help = "partition checkpoints over the tensor-parallel ranks"},
+     .help =
+         "each tensor rank keeps a share of every activation checkpoint (ZeRO-R's P_a); there is "
+         "nothing to divide on one tensor rank, or with libzero.sequence_parallel"},
     {.path = "activation_checkpointing.contiguous_memory_optimization",
      .type = ZR_KEY_BOOL,
      .standard = "false",

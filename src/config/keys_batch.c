@@ -2,8 +2,8 @@
 #include "config/config.h"
 
 #define ALWAYS_PRESCALED                                                                           \
-    "the factor 1 / (accumulation x ranks) enters at the loss: gradients are small before they "   \
-    "are summed"
+    "the factor 1 / (accumulation x data ranks) enters at the loss: gradients are small before "   \
+    "they are summed"
 
 const zr_key zr_keys_batch[] = {
     {.path = "train_batch_size",
@@ -12,21 +12,22 @@ const zr_key zr_keys_batch[] = {
      .nullable = true,
      .least = 1,
      .field = offsetof(zr_config, train_batch),
-     .help = "samples of one update, over all ranks"},
+     .help = "samples of one update, over all data ranks: ranks / tensor ranks"},
     {.path = "train_micro_batch_size_per_gpu",
      .type = ZR_KEY_INT,
      .standard = "null",
      .nullable = true,
      .least = 1,
      .field = offsetof(zr_config, micro_batch),
-     .help = "samples that one rank takes at a time"},
+     .help = "samples that a data rank takes at a time: a rank, or the tensor ranks of a model "
+             "together"},
     {.path = "gradient_accumulation_steps",
      .type = ZR_KEY_INT,
      .standard = "null",
      .nullable = true,
      .least = 1,
      .field = offsetof(zr_config, accumulation),
-     .help = "micro-batches of each rank before an update"},
+     .help = "micro-batches of each data rank before an update"},
     {.path = "gradient_clipping",
      .type = ZR_KEY_NUMBER,
      .standard = "1.0",
@@ -200,7 +201,7 @@ const zr_key zr_keys_batch[] = {
      .type = ZR_KEY_BOOL,
      .standard = "false",
      .field = offsetof(zr_config, exact_world),
-     .help = "losses and weights are the same bits on 1, 2, 4, ... ranks, at the same "
+     .help = "losses and weights are the same bits on 1, 2, 4, ... data ranks, at the same "
              "train_batch_size, micro-batch and threads a rank: gradients "
              "are fp32 until their sum is complete, and summed along one tree; docs/exactness.md"},
     {.path = "libzero.exact_tensor",

@@ -159,7 +159,7 @@ const zr_key zr_keys_zero[] = {
      .type = ZR_KEY_INT,
      .standard = "1",
      .field = offsetof(zr_config, kept_by),
-     .help = "stage 3 on several machines: the ranks of each machine, to keep a copy of all "
+     .help = "stage 3 on several machines: the data ranks of each machine, to keep a copy of all "
              "weights there, so that a step gathers over "
              "the network once; 1: weights are gathered again where they are needed again"},
     {.path = Z "mics_shard_size",
