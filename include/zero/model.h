@@ -8,6 +8,7 @@
 #define ZERO_MODEL_H
 
 #include <zero/tensor.h>
+#include <zero/unit_exchange.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -59,24 +60,6 @@ typedef struct zero_product_shape {
     int trans_a, trans_b;
     int calls;
 } zero_product_shape;
-
-// An exchange with the other tensor ranks (grid.h) of operands that consist of a share for each of
-// P ranks, in their order.
-typedef enum zero_exchange_kind {
-    ZERO_EXCHANGE_SUM,     // every rank gets the sums of all shares (all-reduce); fp32
-    ZERO_EXCHANGE_SCATTER, // every rank gets the sums of its own share (reduce-scatter); fp32
-    ZERO_EXCHANGE_GATHER,  // every rank gets all ranks' own shares (all-gather)
-} zero_exchange_kind;
-
-typedef struct zero_exchange { // one that a unit makes, `calls` times in turn
-    zero_exchange_kind kind;
-    int backward;     // 0: forward makes it; 1: backward or forward_backward does
-    int holders;      // only the ranks that share a piece (zero_piece_desc.holders); 0: all
-    int64_t elements; // of a share
-    zero_dtype dtype;
-    int calls;
-} zero_exchange;
-#define ZERO_MAX_EXCHANGES 32
 
 typedef struct zero_unit zero_unit;
 typedef struct zero_context zero_context;

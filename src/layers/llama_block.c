@@ -61,7 +61,8 @@ static void set_shared(const zr_lm_unit *hyper, zr_block *b)
                                     .holders = ranks,
                                     .elements = zr_sum_share(elements, ranks),
                                     .dtype = ZERO_F32,
-                                    .calls = 1};
+                                    .calls = 1,
+                                    .purpose = ZERO_EXCHANGE_FOR_shared};
 }
 
 static void set(const zr_lm_unit *hyper, const zero_shape *shape, bool training, zr_block *b)

@@ -114,7 +114,8 @@ static zero_exchange parts_of(const cut_head *h, int64_t rows, int calls, bool b
                            .elements =
                                h->here * rows * (int64_t)(sizeof(zr_loss_part) / sizeof(float)),
                            .dtype = ZERO_F32,
-                           .calls = calls};
+                           .calls = calls,
+                           .purpose = ZERO_EXCHANGE_FOR_loss};
 }
 
 static void list_exchanges(const cut_head *h, bool backward, zero_unit_sizes *sizes)

@@ -119,7 +119,8 @@ static zero_exchange reduce_of(const zr_division *stream)
     return (zero_exchange){.kind = stream->by_rows ? ZERO_EXCHANGE_SCATTER : ZERO_EXCHANGE_SUM,
                            .elements = share_elements(stream),
                            .dtype = ZERO_F32,
-                           .calls = 1};
+                           .calls = 1,
+                           .purpose = ZERO_EXCHANGE_FOR_sums};
 }
 
 static zero_exchange gather_of(const zr_division *stream, zero_dtype dtype)
@@ -127,7 +128,8 @@ static zero_exchange gather_of(const zr_division *stream, zero_dtype dtype)
     return (zero_exchange){.kind = ZERO_EXCHANGE_GATHER,
                            .elements = share_elements(stream),
                            .dtype = dtype,
-                           .calls = 1};
+                           .calls = 1,
+                           .purpose = ZERO_EXCHANGE_FOR_rows};
 }
 
 zero_status zr_exchange(zero_context *context, const zero_exchange *exchange, int64_t offset)
@@ -214,7 +216,8 @@ static zero_exchange gains_of(const zr_lm_slices *slices, const zr_gains *gains)
                            .backward = 1,
                            .elements = zr_sum_share(gains->across, slices->ranks),
                            .dtype = ZERO_F32,
-                           .calls = 1};
+                           .calls = 1,
+                           .purpose = ZERO_EXCHANGE_FOR_gains};
 }
 
 size_t zr_gains_place_bytes(const zr_lm_slices *slices, const zr_gains *gains)

@@ -41,16 +41,19 @@ static int ranks_of(const zr_plan *plan, const zero_exchange *exchange)
     return exchange->holders ? exchange->holders : plan->tensor_ranks;
 }
 
-static void add_exchange(const zero_exchange *exchange, int slot, int ranks, zr_traffic_plan *to)
+static void add_exchange(const zr_plan *plan, const zero_exchange *exchange, int slot, int ranks,
+                         zr_pass_traffic *pass)
 {
     zero_comm_op op = zr_exchange_op(exchange->kind);
-    for (int i = 0; i < exchange->calls; i++) {
+    zr_traffic_plan *to = ranks == plan->tensor_ranks ? &pass->tensor : &pass->holders;
+    int64_t bytes = zr_exchange_fetched(exchange->kind, ranks, exchange->elements, exchange->dtype);
+    for (int i = 0; i < exchange->calls; i++)
         to->hash = zr_message_fold(to->hash, op, slot, exchange->elements);
-        to->messages++;
-        to->calls[op]++;
-        to->bytes[op] +=
-            zr_exchange_fetched(exchange->kind, ranks, exchange->elements, exchange->dtype);
-    }
+    to->messages += exchange->calls;
+    to->calls[op] += exchange->calls;
+    to->bytes[op] += exchange->calls * bytes;
+    pass->exchanges.calls[exchange->purpose][exchange->kind] += exchange->calls;
+    pass->exchanges.bytes[exchange->purpose][exchange->kind] += exchange->calls * bytes;
 }
 
 void zr_exchanges_fold(const zr_plan *plan, const zero_unit_sizes *sizes, bool backward,
@@ -60,8 +63,7 @@ void zr_exchanges_fold(const zr_plan *plan, const zero_unit_sizes *sizes, bool b
         const zero_exchange *exchange = &sizes->exchanges[i];
         int ranks = ranks_of(plan, exchange);
         if (plan->tensor_ranks > 1 && ranks > 1 && !exchange->backward == !backward)
-            add_exchange(exchange, exchange->kind, ranks,
-                         ranks == plan->tensor_ranks ? &to->tensor : &to->holders);
+            add_exchange(plan, exchange, exchange->kind, ranks, to);
     }
 }
 
@@ -71,13 +73,14 @@ zero_exchange zr_join_exchange(const zr_plan *plan, const zr_instruction *join)
     return (zero_exchange){.kind = ZERO_EXCHANGE_GATHER,
                            .elements = share / (int64_t)sizeof(float),
                            .dtype = ZERO_F32,
-                           .calls = 1};
+                           .calls = 1,
+                           .purpose = ZERO_EXCHANGE_FOR_checkpoints};
 }
 
-void zr_join_fold(const zr_plan *plan, const zr_instruction *join, zr_traffic_plan *to)
+void zr_join_fold(const zr_plan *plan, const zr_instruction *join, zr_pass_traffic *to)
 {
     const zero_exchange exchange = zr_join_exchange(plan, join);
-    add_exchange(&exchange, ZR_EXCHANGE_JOIN, plan->checkpoint_shares, to);
+    add_exchange(plan, &exchange, ZR_EXCHANGE_JOIN, plan->checkpoint_shares, to);
 }
 
 void zr_exchanges_of_unit(const zr_plan *plan, int unit, zr_pass_traffic *to)
@@ -123,6 +126,8 @@ static zero_status check_exchange(zr_plan *plan, const zero_unit *unit,
     int64_t bytes = ranks * (int64_t)zero_dtype_bytes(exchange->dtype);
     if (!can_be_exchanged(exchange))
         return refuse(unit, i, "sums are of fp32, and fp32, bf16 or fp16 are gathered", error);
+    if ((unsigned)exchange->purpose >= ZERO_EXCHANGE_PURPOSE_COUNT)
+        return refuse(unit, i, "its purpose is no zero_exchange_purpose", error);
     if (ranks != 1 && ranks != plan->tensor_ranks && ranks != plan->holders)
         return refuse(unit, i, "no piece is held by so many tensor ranks", error);
     if (exchange->elements < 0 || exchange->calls < 0 ||

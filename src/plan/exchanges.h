@@ -7,7 +7,7 @@
 #include "plan/full_plan.h"
 
 // The slots of a window of exchanges: one for each kind that units make, and one for a JOIN.
-enum { ZR_EXCHANGE_JOIN = ZERO_EXCHANGE_GATHER + 1, ZR_EXCHANGE_SLOTS };
+enum { ZR_EXCHANGE_JOIN = ZR_EXCHANGE_KINDS, ZR_EXCHANGE_SLOTS };
 
 // Returns the operation as which an exchange is counted.
 zero_comm_op zr_exchange_op(zero_exchange_kind kind);
@@ -24,7 +24,7 @@ void zr_exchanges_fold(const zr_plan *plan, const zero_unit_sizes *sizes, bool b
 // Returns the exchange that a JOIN makes: shares as elements of fp32, whatever they hold.
 zero_exchange zr_join_exchange(const zr_plan *plan, const zr_instruction *join);
 // Adds the exchange that a JOIN makes.
-void zr_join_fold(const zr_plan *plan, const zr_instruction *join, zr_traffic_plan *to);
+void zr_join_fold(const zr_plan *plan, const zr_instruction *join, zr_pass_traffic *to);
 // Adds the exchanges of all calls of a unit in a micro-batch.
 void zr_exchanges_of_unit(const zr_plan *plan, int unit, zr_pass_traffic *to);
 // Returns what a rank fetches from other tensor ranks in a step.

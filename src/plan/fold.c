@@ -37,7 +37,7 @@ static void fold_messages(const zr_plan *plan, zr_pass_kind kind, zr_pass_traffi
         if (i->code == ZR_CALL)
             add_call(traffic, plan, i);
         if (i->code == ZR_JOIN)
-            zr_join_fold(plan, i, &traffic->tensor);
+            zr_join_fold(plan, i, traffic);
     }
 }
 

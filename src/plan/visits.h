@@ -54,10 +54,18 @@ typedef struct zr_traffic_plan { // of one pass in one group
     int64_t messages;
 } zr_traffic_plan;
 
+enum { ZR_EXCHANGE_KINDS = ZERO_EXCHANGE_GATHER + 1 };
+// What tensor ranks exchange, by what it is for and how.
+typedef struct zr_exchange_table {
+    int64_t calls[ZERO_EXCHANGE_PURPOSE_COUNT][ZR_EXCHANGE_KINDS];
+    int64_t bytes[ZERO_EXCHANGE_PURPOSE_COUNT][ZR_EXCHANGE_KINDS]; // that a rank fetches
+} zr_exchange_table;
+
 typedef struct zr_pass_traffic { // of one pass, by the group of ranks that exchanges
     zr_traffic_plan data;        // ranks among which ZeRO partitions
     zr_traffic_plan tensor;      // ranks that hold slices of the same layers
     zr_traffic_plan holders;     // those of them that share a piece
+    zr_exchange_table exchanges; // of tensor ranks and of holders together
 } zr_pass_traffic;
 
 #endif

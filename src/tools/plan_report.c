@@ -81,38 +81,12 @@ static void append_row(const zr_plan_row *row, const zr_plan_row *rows, int coun
     zr_buffer_printf(out, "\n");
 }
 
-static bool said_before(const zr_plan_row *rows, int row)
-{
-    for (int i = 0; i < row; i++)
-        if (rows[i].exchanged == rows[row].exchanged &&
-            rows[i].micro_batch == rows[row].micro_batch)
-            return true;
-    return false;
-}
-
-// Appends what tensor ranks exchange, which differs between rows only with their micro-batches.
-static void append_exchanged(const zr_plan_row *rows, int count, zr_buffer *out)
-{
-    char text[ZR_BYTES_TEXT];
-    for (int i = 0; i < count; i++) {
-        const zr_plan_row *row = &rows[i];
-        if (row->tensor <= 1 || said_before(rows, i))
-            continue;
-        zr_bytes_text((double)row->exchanged, text);
-        zr_buffer_printf(out, "%d tensor ranks: each fetches %s a step from the others",
-                         row->tensor, text);
-        if (row->micro_batch)
-            zr_buffer_printf(out, " (micro-batch %lld)", (long long)row->micro_batch);
-        zr_buffer_printf(out, "\n");
-    }
-}
-
 void zr_plan_table(const zr_plan_row *rows, int count, zr_buffer *out)
 {
     append_heading(rows, count, out);
     for (int i = 0; i < count; i++)
         append_row(&rows[i], rows, count, out);
-    append_exchanged(rows, count, out);
+    zr_plan_exchanged_text(rows, count, out);
     zr_plan_residual_text(rows, count, out);
 }
 
@@ -121,9 +95,7 @@ static void append_json_row(const zr_plan_row *row, zr_buffer *out)
     zr_buffer_printf(out, "{\"stage\":%d,\"ranks\":%d", row->stage, row->ranks);
     if (row->micro_batch)
         zr_buffer_printf(out, ",\"micro_batch\":%lld", (long long)row->micro_batch);
-    if (row->tensor > 1)
-        zr_buffer_printf(out, ",\"tensor\":%d,\"exchanged\":%lld", row->tensor,
-                         (long long)row->exchanged);
+    zr_plan_exchanged_json(row, out);
     zr_plan_residual_json(row, out);
     zr_buffer_printf(out, ",\"bytes\":{");
     for (int c = 0; c < ZERO_MEM_COUNT; c++)

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "config/elastic.h"
 #include "plan/plan_settings.h"
+#include "plan/visits.h"
 #include <zero/memory.h>
 #include <zero/plan.h>
 
@@ -20,6 +21,8 @@ typedef struct zr_plan_row {
     int stage, ranks;
     int tensor;        // of the ranks, those that hold slices of the same layers; 0, 1: none do
     int64_t exchanged; // bytes that a rank fetches from other tensor ranks in a step
+    zr_exchange_table exchanges; // of a micro-batch
+    int64_t windows;             // bytes of those through which all exchanges go
     zr_kept_part keeps;
     int64_t joins, joined; // how often and how many bytes of `exchanged` for divided checkpoints
     int64_t micro_batch;   // for which `bytes` hold; 0: the formula does not depend on it
@@ -40,6 +43,10 @@ void zr_plan_table(const zr_plan_row *rows, int count, zr_buffer *out);
 void zr_plan_json(const zr_plan_row *rows, int count, const char *model, const char *policy,
                   double parameters, const zr_settings *settings, const zr_elastic *elastic,
                   zr_buffer *out);
+
+// plan_exchanged.c: what tensor ranks exchange, if there are any, and what it is for.
+void zr_plan_exchanged_text(const zr_plan_row *rows, int count, zr_buffer *out);
+void zr_plan_exchanged_json(const zr_plan_row *row, zr_buffer *out); // keys, a comma before each
 
 // plan_residual.c: what of ZeRO-R (arXiv 1910.02054, section 6) holds, if there are tensor ranks.
 void zr_plan_residual_text(const zr_plan_row *rows, int count, zr_buffer *out);

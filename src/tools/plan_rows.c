@@ -51,6 +51,8 @@ static zero_status plan_row(const zr_planner *p, int stage, int ranks, int64_t b
                          .ranks = ranks,
                          .tensor = plan->tensor_ranks,
                          .exchanged = zr_exchanged_bytes(plan),
+                         .exchanges = plan->traffic[ZR_PASS_MICRO_BATCH].exchanges,
+                         .windows = plan->exchange_bytes + plan->shared_exchange_bytes,
                          .keeps = kept_part(p, plan),
                          .micro_batch = batch,
                          .largest = -1};

@@ -153,6 +153,32 @@ for step in steps:
     assert all(m["planned"] == m["held"] for m in step["mem"].values())
 assert "groups" not in open("whole/metrics.jsonl").read()
 PY
+# What exchanges are for adds up to what is exchanged. Communication does not grow with the number of layers.
+echo '{"train_batch_size": 12, "activation_checkpointing": {"number_checkpoints": 3, "partition_activations": true}}' >purposes.json
+for layers in 6 7; do
+    for rows in "" --sequence-parallel; do
+        # shellcheck disable=SC2086 # words
+        expect 0 "$ZERO" plan --new ${LLAMA/layers=2/layers=$layers} --config purposes.json --ranks 4 --tensor 4 --micro-batch 4 --json $rows
+        mv out.txt "plan-$layers$rows.json"
+    done
+done
+python3 - <<'PY' || fail "what exchanges are for"
+import json
+def rows(name): return json.load(open(f"plan-{name}.json"))["rows"]
+def purposes(row): return {(e["for"], e["as"]): e["calls"] for e in row["exchanges"]}
+for name in ("6", "7", "6--sequence-parallel"):
+    for row in rows(name):
+        assert 3 * sum(e["bytes"] for e in row["exchanges"]) == row["exchanged"], row
+for less, more in zip(rows("6"), rows("7")):
+    assert less["zero_r"]["windows"] == more["zero_r"]["windows"] > 0
+    assert less["bytes"]["communication"] == more["bytes"]["communication"]
+whole, divided = purposes(rows("6")[2]), purposes(rows("6--sequence-parallel")[2])
+sums, gathers = whole.pop(("sums", "all_reduce")), divided.pop(("rows", "all_gather"))
+assert 4 * 6 + 2 < sums <= 6 * 6 + 2 and sums == divided.pop(("sums", "reduce_scatter")), (sums, divided)
+assert gathers == sums + 2 * 6 - 1, (gathers, sums) # two more a layer in backward; one less where the embedding is computed again
+assert whole == {("shared", "all_reduce"): 6, ("loss", "all_gather"): 1, ("checkpoints", "all_gather"): 1}, whole
+assert divided == {("shared", "all_reduce"): 6, ("loss", "all_gather"): 1, ("gains", "all_reduce"): 7}, divided
+PY
 before=$(date +%s%N)
 expect 0 "$ZERO" plan --new llama-3.1-8b --ranks 1024 --tensor 8
 [ $((($(date +%s%N) - before) / 1000000)) -lt "$(sample 1000 20000)" ] || fail "a plan of 1024 ranks takes too long"

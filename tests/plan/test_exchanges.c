@@ -50,9 +50,24 @@ static const zero_unit_sizes usual = {
     .exchange_bytes = 4 * SHARE * sizeof(float) + 4,
     .exchanges = {{ZERO_EXCHANGE_SUM, 0, 0, SHARE, ZERO_F32, 1},
                   {ZERO_EXCHANGE_SUM, 1, 0, SHARE, ZERO_F32, 2},
-                  {ZERO_EXCHANGE_GATHER, 1, 0, SHARE, ZERO_BF16, 1},
-                  {ZERO_EXCHANGE_SUM, 1, 2, SHARE, ZERO_F32, 1}},
+                  {ZERO_EXCHANGE_GATHER, 1, 0, SHARE, ZERO_BF16, 1, ZERO_EXCHANGE_FOR_rows},
+                  {ZERO_EXCHANGE_SUM, 1, 2, SHARE, ZERO_F32, 1, ZERO_EXCHANGE_FOR_shared}},
 };
+
+// What exchanges are for adds up to what all groups exchange.
+static void assert_purposes_add_up(const zr_pass_traffic *pass)
+{
+    int64_t calls[ZERO_COMM_OP_COUNT] = {0}, bytes[ZERO_COMM_OP_COUNT] = {0};
+    for (int p = 0; p < ZERO_EXCHANGE_PURPOSE_COUNT; p++)
+        for (int k = 0; k < ZR_EXCHANGE_KINDS; k++) {
+            calls[zr_exchange_op((zero_exchange_kind)k)] += pass->exchanges.calls[p][k];
+            bytes[zr_exchange_op((zero_exchange_kind)k)] += pass->exchanges.bytes[p][k];
+        }
+    for (int op = 0; op < ZERO_COMM_OP_COUNT; op++) {
+        assert_int_equal(calls[op], pass->tensor.calls[op] + pass->holders.calls[op]);
+        assert_int_equal(bytes[op], pass->tensor.bytes[op] + pass->holders.bytes[op]);
+    }
+}
 
 static void calls_are_counted_by_group(void **state)
 {
@@ -74,6 +89,24 @@ static void calls_are_counted_by_group(void **state)
     assert_int_equal(plan->traffic[ZR_PASS_UPDATE].tensor.messages, 0);
     assert_int_equal(zr_exchanged_bytes(plan),
                      3 * 2 * 3 * SHARE * 4 + 3 * SHARE * 2 + 2 * SHARE * 4);
+    zr_plan_destroy(plan);
+}
+
+static void calls_are_counted_by_purpose(void **state)
+{
+    parts p;
+    build(&p, 1, 4, &usual);
+    p.part.pieces[1].holders = 2;
+    zr_plan *plan = fixture_plan_cut(&p.part, 2, 2, 1, 4);
+    const zr_pass_traffic *pass = &plan->traffic[ZR_PASS_MICRO_BATCH];
+    const zr_exchange_table *table = &pass->exchanges;
+    assert_int_equal(table->calls[ZERO_EXCHANGE_FOR_other][ZERO_EXCHANGE_SUM], 3);
+    assert_int_equal(table->calls[ZERO_EXCHANGE_FOR_rows][ZERO_EXCHANGE_GATHER], 1);
+    assert_int_equal(table->bytes[ZERO_EXCHANGE_FOR_rows][ZERO_EXCHANGE_GATHER], 3 * SHARE * 2);
+    assert_int_equal(table->calls[ZERO_EXCHANGE_FOR_shared][ZERO_EXCHANGE_SUM], 1);
+    assert_int_equal(table->bytes[ZERO_EXCHANGE_FOR_shared][ZERO_EXCHANGE_SUM], 2 * SHARE * 4);
+    assert_purposes_add_up(pass);
+    assert_purposes_add_up(&plan->traffic[ZR_PASS_EVALUATION]);
     zr_plan_destroy(plan);
 }
 
@@ -122,7 +155,8 @@ static void shares_of_checkpoints_are_gathered(void **state)
     settings.activation_checkpoints = 4;
     settings.partition_activations = true;
     zr_plan *plan = fixture_plan_set(&p.part, &settings, 1, 1, 4);
-    const zr_traffic_plan *tensor = &plan->traffic[ZR_PASS_MICRO_BATCH].tensor;
+    const zr_pass_traffic *pass = &plan->traffic[ZR_PASS_MICRO_BATCH];
+    const zr_traffic_plan *tensor = &pass->tensor;
     uint64_t hash = ZR_MESSAGE_SEED;
     for (int i = 0; i < 2; i++)
         hash = zr_message_fold(hash, ZERO_COMM_all_gather, ZR_EXCHANGE_JOIN, 64 / 4);
@@ -132,6 +166,8 @@ static void shares_of_checkpoints_are_gathered(void **state)
     assert_true(tensor->hash == hash);
     assert_int_equal(plan->traffic[ZR_PASS_EVALUATION].tensor.messages, 0);
     assert_int_equal(zr_exchanged_bytes(plan), 2 * 3 * 64);
+    assert_int_equal(pass->exchanges.calls[ZERO_EXCHANGE_FOR_checkpoints][ZERO_EXCHANGE_GATHER], 2);
+    assert_purposes_add_up(pass);
     zr_plan_destroy(plan);
 }
 
@@ -199,6 +235,9 @@ static void wrong_exchanges_are_refused(void **state)
     sizes.exchanges[0].kind = (zero_exchange_kind)7;
     refused(&sizes, "its exchange 0: sums are of fp32");
     sizes = usual;
+    sizes.exchanges[0].purpose = ZERO_EXCHANGE_PURPOSE_COUNT;
+    refused(&sizes, "its exchange 0: its purpose is no zero_exchange_purpose");
+    sizes = usual;
     sizes.exchanges[2].elements = -1;
     refused(&sizes, "its exchange 2: its operand is larger than");
     sizes = usual;
@@ -229,6 +268,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls_are_counted_by_group),
+        cmocka_unit_test(calls_are_counted_by_purpose),
         cmocka_unit_test(the_hash_is_that_of_the_messages),
         cmocka_unit_test(what_is_computed_again_exchanges_again),
         cmocka_unit_test(shares_of_checkpoints_are_gathered),

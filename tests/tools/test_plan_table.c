@@ -9,7 +9,17 @@
 #include <cmocka.h>
 
 static const zr_plan_row rows[] = {
-    {.stage = 1, .ranks = 4, .tensor = 2, .exchanged = 3000000, .micro_batch = 4, .largest = -1},
+    {.stage = 1,
+     .ranks = 4,
+     .tensor = 2,
+     .exchanged = 3000000,
+     .exchanges = {.calls = {[ZERO_EXCHANGE_FOR_sums] = {[ZERO_EXCHANGE_SCATTER] = 18},
+                             [ZERO_EXCHANGE_FOR_loss] = {[ZERO_EXCHANGE_GATHER] = 2}},
+                   .bytes = {[ZERO_EXCHANGE_FOR_sums] = {[ZERO_EXCHANGE_SCATTER] = 2900000},
+                             [ZERO_EXCHANGE_FOR_loss] = {[ZERO_EXCHANGE_GATHER] = 100000}}},
+     .windows = 7000000,
+     .micro_batch = 4,
+     .largest = -1},
     {.stage = 2, .ranks = 4, .tensor = 2, .exchanged = 3000000, .micro_batch = 4, .largest = -1},
     {.stage = 2, .ranks = 4, .tensor = 2, .exchanged = 6000000, .micro_batch = 8, .largest = -1},
     {.stage = 3, .ranks = 4, .tensor = 2, .exchanged = 3000000, .micro_batch = 4, .largest = -1},
@@ -31,6 +41,12 @@ static void a_table_says_what_tensor_ranks_exchange(void **state)
     assert_int_equal(count_of(text.data, "2 tensor ranks: each fetches"), 2);
     assert_non_null(strstr(text.data, "fetches 3.00 MB a step from the others (micro-batch 4)"));
     assert_non_null(strstr(text.data, "fetches 6.00 MB a step from the others (micro-batch 8)"));
+    assert_non_null(
+        strstr(text.data,
+               "  sums of slices                        reduce-scatter          18     2.90 MB\n"
+               "  parts of the loss                     all-gather               2      100 kB\n"
+               "  together                                                      20     3.00 MB\n"));
+    assert_int_equal(count_of(text.data, "  gathers of rows "), 0);
     zr_buffer_free(&text);
 }
 
@@ -54,8 +70,9 @@ static void a_table_says_what_of_zero_r_holds(void **state)
         assert_int_equal(count_of(text.data, "ZeRO-R on 2 tensor ranks:\n"), 1);
         assert_int_equal(count_of(text.data, "  P_a  "), 1);
         assert_int_equal(count_of(text.data, said[kept]), 1);
-        assert_non_null(strstr(text.data, "  C_B  "));
-        assert_non_null(strstr(text.data, "  M_D  "));
+        assert_non_null(strstr(text.data, "  C_B  by design: exchanges of all layers go through "
+                                          "the same 7.00 MB"));
+        assert_non_null(strstr(text.data, "  M_D  by design: "));
         zr_buffer_free(&text);
     }
 }
@@ -78,9 +95,13 @@ static void json_has_the_bytes(void **state)
 {
     zr_buffer json = {0};
     zr_plan_json(rows, 1, "m", "fp32", 1, NULL, NULL, &json);
-    assert_non_null(strstr(json.data, "\"tensor\":2,\"exchanged\":3000000"));
+    assert_non_null(strstr(json.data, "\"tensor\":2,\"exchanged\":3000000,\"exchanges\":["
+                                      "{\"for\":\"sums\",\"as\":\"reduce_scatter\",\"calls\":18,"
+                                      "\"bytes\":2900000},"
+                                      "{\"for\":\"loss\",\"as\":\"all_gather\",\"calls\":2,"
+                                      "\"bytes\":100000}],"));
     assert_non_null(strstr(json.data, ",\"zero_r\":{\"checkpoints_kept\":\"none\",\"gathers\":0,"
-                                      "\"gathered\":0},\"bytes\""));
+                                      "\"gathered\":0,\"windows\":7000000},\"bytes\""));
     zr_buffer_free(&json);
 }
 

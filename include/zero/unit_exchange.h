@@ -1,0 +1,50 @@
+// What the units of a split model exchange with the other tensor ranks (grid.h). Included by
+// <zero/model.h>.
+#ifndef ZERO_UNIT_EXCHANGE_H
+#define ZERO_UNIT_EXCHANGE_H
+
+#include <zero/tensor.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Of operands that consist of a share for each of P ranks, in their order.
+typedef enum zero_exchange_kind {
+    ZERO_EXCHANGE_SUM,     // every rank gets the sums of all shares (all-reduce); fp32
+    ZERO_EXCHANGE_SCATTER, // every rank gets the sums of its own share (reduce-scatter); fp32
+    ZERO_EXCHANGE_GATHER,  // every rank gets all ranks' own shares (all-gather)
+} zero_exchange_kind;
+
+// What an exchange is for. It changes nothing but where `zero plan` counts it.
+#define ZERO_EXCHANGE_PURPOSES(X)                                                                  \
+    X(other, "of units of one's own")                                                              \
+    X(sums, "sums of slices")                                                                      \
+    X(rows, "gathers of rows")                                                                     \
+    X(gains, "gradients of gains")                                                                 \
+    X(shared, "gradients of shared keys and values")                                               \
+    X(loss, "parts of the loss")                                                                   \
+    X(checkpoints, "divided activation checkpoints")
+typedef enum zero_exchange_purpose {
+#define ZERO_EXCHANGE_ENUM(name, words) ZERO_EXCHANGE_FOR_##name,
+    ZERO_EXCHANGE_PURPOSES(ZERO_EXCHANGE_ENUM)
+#undef ZERO_EXCHANGE_ENUM
+        ZERO_EXCHANGE_PURPOSE_COUNT
+} zero_exchange_purpose;
+
+typedef struct zero_exchange { // one that a unit makes, `calls` times in turn
+    zero_exchange_kind kind;
+    int backward;     // 0: forward makes it; 1: backward or forward_backward does
+    int holders;      // only the ranks that share a piece (zero_piece_desc.holders); 0: all
+    int64_t elements; // of a share
+    zero_dtype dtype;
+    int calls;
+    zero_exchange_purpose purpose; // 0: of a unit of one's own
+} zero_exchange;
+#define ZERO_MAX_EXCHANGES 32
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

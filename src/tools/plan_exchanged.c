@@ -1,0 +1,96 @@
+// What tensor ranks exchange in a plan: the bytes of a step, and what a micro-batch needs them for.
+#include "base/bytes_text.h"
+#include "tools/plan_report.h"
+
+static const struct {
+    const char *name, *words;
+} purposes[ZERO_EXCHANGE_PURPOSE_COUNT] = {
+#define PURPOSE(name, words) [ZERO_EXCHANGE_FOR_##name] = {#name, words},
+    ZERO_EXCHANGE_PURPOSES(PURPOSE)
+#undef PURPOSE
+};
+
+static const struct {
+    const char *name, *words;
+} kinds[ZR_EXCHANGE_KINDS] = {
+    [ZERO_EXCHANGE_SUM] = {"all_reduce", "all-reduce"},
+    [ZERO_EXCHANGE_SCATTER] = {"reduce_scatter", "reduce-scatter"},
+    [ZERO_EXCHANGE_GATHER] = {"all_gather", "all-gather"},
+};
+
+static bool said_before(const zr_plan_row *rows, int row)
+{
+    for (int i = 0; i < row; i++)
+        if (rows[i].exchanged == rows[row].exchanged &&
+            rows[i].micro_batch == rows[row].micro_batch)
+            return true;
+    return false;
+}
+
+static void append_line(const char *what, const char *how, int64_t calls, int64_t bytes,
+                        zr_buffer *out)
+{
+    char text[ZR_BYTES_TEXT];
+    zr_bytes_text((double)bytes, text);
+    zr_buffer_printf(out, "  %-36s  %-14s  %10lld  %10s\n", what, how, (long long)calls, text);
+}
+
+// Appends a line for each purpose and kind that a micro-batch has, and their sum.
+static void append_purposes(const zr_exchange_table *table, zr_buffer *out)
+{
+    int64_t calls = 0, bytes = 0;
+    zr_buffer_printf(out, "  %-52s  %10s  %10s\n", "in a micro-batch", "calls", "bytes");
+    for (int p = 0; p < ZERO_EXCHANGE_PURPOSE_COUNT; p++)
+        for (int k = 0; k < ZR_EXCHANGE_KINDS; k++) {
+            if (!table->calls[p][k])
+                continue;
+            append_line(purposes[p].words, kinds[k].words, table->calls[p][k], table->bytes[p][k],
+                        out);
+            calls += table->calls[p][k];
+            bytes += table->bytes[p][k];
+        }
+    append_line("together", "", calls, bytes, out);
+}
+
+// Rows differ only with their micro-batches.
+void zr_plan_exchanged_text(const zr_plan_row *rows, int count, zr_buffer *out)
+{
+    char text[ZR_BYTES_TEXT];
+    for (int i = 0; i < count; i++) {
+        const zr_plan_row *row = &rows[i];
+        if (row->tensor <= 1 || said_before(rows, i))
+            continue;
+        zr_bytes_text((double)row->exchanged, text);
+        zr_buffer_printf(out, "%d tensor ranks: each fetches %s a step from the others",
+                         row->tensor, text);
+        if (row->micro_batch)
+            zr_buffer_printf(out, " (micro-batch %lld)", (long long)row->micro_batch);
+        zr_buffer_printf(out, "\n");
+        append_purposes(&row->exchanges, out);
+    }
+}
+
+static void append_json_purposes(const zr_exchange_table *table, zr_buffer *out)
+{
+    const char *separator = "";
+    zr_buffer_printf(out, ",\"exchanges\":[");
+    for (int p = 0; p < ZERO_EXCHANGE_PURPOSE_COUNT; p++)
+        for (int k = 0; k < ZR_EXCHANGE_KINDS; k++) {
+            if (!table->calls[p][k])
+                continue;
+            zr_buffer_printf(out, "%s{\"for\":\"%s\",\"as\":\"%s\",\"calls\":%lld,\"bytes\":%lld}",
+                             separator, purposes[p].name, kinds[k].name,
+                             (long long)table->calls[p][k], (long long)table->bytes[p][k]);
+            separator = ",";
+        }
+    zr_buffer_printf(out, "]");
+}
+
+void zr_plan_exchanged_json(const zr_plan_row *row, zr_buffer *out)
+{
+    if (row->tensor <= 1)
+        return;
+    zr_buffer_printf(out, ",\"tensor\":%d,\"exchanged\":%lld", row->tensor,
+                     (long long)row->exchanged);
+    append_json_purposes(&row->exchanges, out);
+}
