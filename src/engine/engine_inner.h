@@ -139,7 +139,7 @@ enum { ZR_MOST_OBSERVERS = 4 };
 zero_status zr_engine_observe(zero_engine *engine, const zr_observer *observer, zero_error *error);
 
 // Calls `visit` for each unit in forward order, with that unit's parameters acquired: for decoding
-// and other inference.
+// and other inference. A visit first says what the unit exchanges (zr_tensor_exchange_expect).
 typedef zero_status (*zr_unit_fn)(void *user, zero_context *context, zero_error *error);
 zero_status zr_engine_visit_units(zero_engine *engine, zr_unit_fn visit, void *user,
                                   zero_error *error);

@@ -92,6 +92,8 @@ struct zero_engine {
     zr_exact loss;
     int64_t targets;
     zr_exact norm;
+    // By tensor ranks in an evaluation or another visit of the units, as each visit has said.
+    zr_pass_traffic expected;
     uint64_t samples;            // with tensor ranks: a hash of this step's micro-batches
     double lr;                   // learning rate of the current update
     float update_scale;          // by which that update multiplies the gradient

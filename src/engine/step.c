@@ -88,16 +88,15 @@ static zero_status check_group(const zero_engine *engine, zr_pass_kind kind, con
     return ZERO_OK;
 }
 
-// Checks, at the end of every pass, the messages of every group. exchanged: those of tensor ranks;
-// NULL: what units exchange was not planned, and only data ranks' messages are checked.
+// Checks, at the end of every pass, the messages of every group. exchanged: those of tensor ranks.
 static zero_status check_pass(zero_engine *engine, zr_pass_kind kind,
                               const zr_pass_traffic *exchanged, zero_error *error)
 {
     const zr_grid *grid = &engine->grid;
     ZERO_TRY(check_group(engine, kind, grid->data, &engine->plan->traffic[kind].data, error));
-    if (grid->tensor && exchanged)
+    if (grid->tensor)
         ZERO_TRY(check_group(engine, kind, grid->tensor, &exchanged->tensor, error));
-    if (grid->holders && exchanged)
+    if (grid->holders)
         ZERO_TRY(check_group(engine, kind, grid->holders, &exchanged->holders, error));
     zr_grid_hash_reset(grid);
     return ZERO_OK;
@@ -370,10 +369,7 @@ zero_status zero_finish_update(zero_engine *engine, zero_error *error)
     return fail(engine, zr_engine_parameters_changed(engine, error), error);
 }
 
-// exchanged: what the units will have exchanged with tensor ranks when all were visited; NULL: that
-// is not known.
-static zero_status evaluate_units(zero_engine *engine, zr_unit_fn visit, void *user,
-                                  const zr_pass_traffic *exchanged, zero_error *error)
+static zero_status visit_units(zero_engine *engine, zr_unit_fn visit, void *user, zero_error *error)
 {
     bool stale = begin_gathers(engine);
     zr_moves_begin(engine);
@@ -381,31 +377,25 @@ static zero_status evaluate_units(zero_engine *engine, zr_unit_fn visit, void *u
     zr_program_begin(engine, ZR_PASS_EVALUATION, 1u << (stale ? ZR_STALE : ZR_FRESH));
     engine->cursor.visit = visit;
     engine->cursor.user = user;
+    engine->expected = zr_traffic_none();
     ZERO_TRY(zr_program_run_until(engine, engine->cursor.pass->count, error));
-    ZERO_TRY(check_pass(engine, ZR_PASS_EVALUATION, exchanged, error));
+    ZERO_TRY(check_pass(engine, ZR_PASS_EVALUATION, &engine->expected, error));
     return zr_moves_check(engine, error);
-}
-
-static zero_status visit_units(zero_engine *engine, zr_unit_fn visit, void *user,
-                               const zr_pass_traffic *exchanged, zero_error *error)
-{
-    ZERO_TRY(zr_engine_between_steps(engine, "inference", error));
-    engine->context.training = 0;
-    zr_grid_hash_reset(&engine->grid);
-    return fail(engine, evaluate_units(engine, visit, user, exchanged, error), error);
 }
 
 zero_status zr_engine_visit_units(zero_engine *engine, zr_unit_fn visit, void *user,
                                   zero_error *error)
 {
-    return visit_units(engine, visit, user, NULL, error);
+    ZERO_TRY(zr_engine_between_steps(engine, "inference", error));
+    engine->context.training = 0;
+    zr_grid_hash_reset(&engine->grid);
+    return fail(engine, visit_units(engine, visit, user, error), error);
 }
 
 typedef struct evaluation { // boundaries of a batch that may be smaller than the engine's
     zero_engine *engine;
     zero_tensors in;
     zero_unit_sizes sizes;
-    zr_pass_traffic exchanged; // by the units so far, as their sizes say
 } evaluation;
 
 static zero_status evaluate_unit(void *user, zero_context *context, zero_error *error)
@@ -413,7 +403,7 @@ static zero_status evaluate_unit(void *user, zero_context *context, zero_error *
     evaluation *e = user;
     zero_tensors out;
     ZERO_TRY(context->unit->ops->sizes(context->unit, &context->shape, &e->in, &e->sizes));
-    zr_exchanges_fold(e->engine->plan, &e->sizes, false, &e->exchanged);
+    zr_tensor_exchange_expect(e->engine, &e->sizes);
     zr_engine_place(e->engine, context->unit_index, &e->sizes.out, &out);
     ZERO_TRY(context->unit->ops->forward(context, &e->in, &out));
     e->in = out;
@@ -446,8 +436,6 @@ zero_status zero_evaluate(zero_engine *engine, const zero_tensors *batch, double
     engine->batch = *batch;
     engine->context.shape = shape;
     engine->context.loss = loss;
-    evaluation evaluation = {
-        .engine = engine,
-        .exchanged = {.tensor.hash = ZR_MESSAGE_SEED, .holders.hash = ZR_MESSAGE_SEED}};
-    return visit_units(engine, evaluate_unit, &evaluation, &evaluation.exchanged, error);
+    evaluation evaluation = {.engine = engine};
+    return zr_engine_visit_units(engine, evaluate_unit, &evaluation, error);
 }

@@ -135,6 +135,11 @@ zero_status zr_tensor_exchange_open(zero_engine *engine, int64_t bytes, zr_tenso
     return ZERO_OK;
 }
 
+void zr_tensor_exchange_expect(zero_engine *engine, const zero_unit_sizes *sizes)
+{
+    zr_exchanges_fold(engine->plan, sizes, false, &engine->expected);
+}
+
 void zr_tensor_exchange_close(zr_tensor_exchange *exchange)
 {
     zr_window_destroy(&exchange->shared);

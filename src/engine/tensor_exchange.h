@@ -19,6 +19,9 @@ typedef struct zr_tensor_exchange {
 // must not move. Collective over the groups of tensor ranks; what it holds is the caller's to note.
 zero_status zr_tensor_exchange_open(zero_engine *engine, int64_t bytes, zr_tensor_exchange *out,
                                     zero_error *error);
+// Says, before a call of a unit that the plan does not know in this shape, what it exchanges. When
+// all units were visited, the messages of tensor ranks are compared with all that was said.
+void zr_tensor_exchange_expect(zero_engine *engine, const zero_unit_sizes *sizes);
 // Frees the windows; not collective, and nothing to free is fine.
 void zr_tensor_exchange_close(zr_tensor_exchange *exchange);
 

@@ -102,6 +102,8 @@ zero_status zr_decoding_open(zero_engine *engine, const zr_lm_config *config,
     room room;
     *d = decoding_of(engine, config, limits);
     ZERO_TRY(measure(d, &room, error));
+    d->ledger.planned[ZERO_TIER_host][ZERO_MEM_workspace] = (int64_t)room.total;
+    d->ledger.planned[ZERO_TIER_host][ZERO_MEM_communication] = (int64_t)room.exchange;
     ZERO_TRY(zr_arena_create(&d->ledger, ZERO_TIER_host, ZERO_MEM_workspace, room.total, &d->arena,
                              error));
     d->cache = (zr_decode_cache){.sequences = limits->sequences,
@@ -121,15 +123,31 @@ zero_status zr_decoding_open(zero_engine *engine, const zr_lm_config *config,
     d->scratch_bytes = room.scratch;
     zero_status status =
         zr_tensor_exchange_open(engine, (int64_t)room.exchange, &d->exchange, error);
-    if (status != ZERO_OK)
+    if (status != ZERO_OK) {
         zr_arena_destroy(&d->arena);
-    return status;
+        return status;
+    }
+    zr_ledger_hold(&d->ledger, ZERO_TIER_host, ZERO_MEM_communication, d->exchange.units.bytes);
+    return ZERO_OK;
 }
 
 void zr_decoding_close(zr_decoding *decoding)
 {
+    zr_ledger_hold(&decoding->ledger, ZERO_TIER_host, ZERO_MEM_communication,
+                   -decoding->exchange.units.bytes);
     zr_tensor_exchange_close(&decoding->exchange);
     zr_arena_destroy(&decoding->arena);
+}
+
+// Lets a unit exchange with other tensor ranks what the step's size says, and no more.
+static void let_exchange(zr_decoding *d, zero_context *context)
+{
+    zero_unit_sizes sizes;
+    if (!d->exchange.units.run) // the model is whole, or all of it is here
+        return;
+    context->exchanger = &d->exchange.units;
+    zr_lm_decode_exchanges(context->unit, d->step->rows, d->step->wanted_count, &sizes);
+    zr_tensor_exchange_expect(d->engine, &sizes);
 }
 
 static zero_status step_unit(void *user, zero_context *context, zero_error *error)
@@ -139,8 +157,7 @@ static zero_status step_unit(void *user, zero_context *context, zero_error *erro
     zr_queue queue = zr_queue_with_scratch(context->queue, d->scratch, d->scratch_bytes);
     mine.queue = &queue;
     mine.workspace = d->workspace;
-    if (d->exchange.units.run) // else the model is whole, or all of it is here
-        mine.exchanger = &d->exchange.units;
+    let_exchange(d, &mine);
     mine.shape = (zero_shape){.batch = 1,
                               .seq = d->step->rows,
                               .threads = context->shape.threads,
@@ -157,5 +174,6 @@ zero_status zr_decoding_take_step(zr_decoding *decoding, const zr_decode_step *s
 {
     decoding->step = step;
     decoding->turn = 0;
-    return zr_engine_visit_units(decoding->engine, step_unit, decoding, error);
+    ZERO_TRY(zr_engine_visit_units(decoding->engine, step_unit, decoding, error));
+    return zr_ledger_check(&decoding->ledger, error);
 }

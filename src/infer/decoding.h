@@ -44,7 +44,7 @@ typedef struct zr_decoding {
     size_t scratch_bytes;
     int turn;
     zr_tensor_exchange exchange; // with the ranks that have the other slices of the model
-    zr_ledger ledger;
+    zr_ledger ledger;            // of this memory, beside the engine's
     zr_arena arena;
 } zr_decoding;
 
@@ -59,7 +59,8 @@ zero_status zr_decoding_open(zero_engine *engine, const zr_lm_config *config,
                              const zr_decoding_limits *limits, zr_decoding *out, zero_error *error);
 void zr_decoding_close(zr_decoding *decoding);
 // Takes a step through the model, as zr_lm_decode does through a unit. Collective if the engine has
-// several ranks, which must all take the same steps.
+// several ranks, which must all take the same steps. ZERO_ERR_INTERNAL: tensor ranks exchanged
+// something other than what is planned for such a step, or more memory is held than planned.
 zero_status zr_decoding_take_step(zr_decoding *decoding, const zr_decode_step *step,
                                   zero_error *error);
 

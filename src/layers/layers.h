@@ -50,9 +50,14 @@ typedef struct zr_decode_limits { // of the steps of a generation
 // has.
 size_t zr_lm_decode_cache_bytes(const zero_model *model, int64_t sequences, int64_t capacity);
 // Gives the workspace bytes, the products (for the queue's scratch) and the exchange_bytes of the
-// largest step through `unit`. saved_bytes is 0, and exchanges are not listed.
+// largest step through `unit`. saved_bytes is 0, and exchanges are not listed, because they differ
+// between steps.
 zero_status zr_lm_decode_sizes(const zero_unit *unit, const zr_decode_limits *limits,
                                zero_unit_sizes *out);
+// Lists in out->exchanges what a step of `rows` rows, of which `wanted` are wanted, exchanges with
+// other tensor ranks in `unit`; nothing else of *out is set.
+void zr_lm_decode_exchanges(const zero_unit *unit, int64_t rows, int64_t wanted,
+                            zero_unit_sizes *out);
 
 // Takes a step through one unit. Call it for the units of a model in order:
 //   the embedding reads the tokens and writes out (R, C); a block reads in (R, C), extends the

@@ -2,6 +2,7 @@
 // values. The layers are those of the forward pass; only attention and the positions of rows
 // differ. Called by the code that acquires the units in turn.
 #include "compute/element_ops.h"
+#include "layers/block.h"
 #include "layers/lm_units.h"
 
 // Each slice has a cache of its own, also where slices share keys and values.
@@ -129,6 +130,30 @@ zero_status zr_lm_decode_sizes(const zero_unit *unit, const zr_decode_limits *li
     else
         embedding_sizes(hyper, limits->rows, out);
     return ZERO_OK;
+}
+
+// The logits of all slices, (wanted, tokens) each, are brought together.
+static zero_exchange logits_of(const zr_lm_unit *hyper, int64_t wanted)
+{
+    return (zero_exchange){.kind = ZERO_EXCHANGE_GATHER,
+                           .elements = zr_slices_here(&hyper->slices) * slice_logits(hyper, wanted),
+                           .dtype = ZERO_F32,
+                           .calls = 1};
+}
+
+void zr_lm_decode_exchanges(const zero_unit *unit, int64_t rows, int64_t wanted,
+                            zero_unit_sizes *out)
+{
+    const zr_lm_unit *hyper = zr_lm_unit_at(unit);
+    const zr_division stream = zr_division_of(hyper, rows, true);
+    const zero_exchange logits = logits_of(hyper, wanted);
+    bool head = zr_lm_is_head(unit);
+    int sums = head ? 0 : hyper->layer >= 0 ? ZR_BLOCK_HALVES : 1;
+    out->exchange_count = 0;
+    for (int i = 0; i < sums; i++)
+        zr_list_reduce(out, &stream, false);
+    if (head && wanted)
+        zr_list_exchange(out, &hyper->slices, &logits);
 }
 
 static zero_status check_step(zero_context *context, const zr_decode_cache *cache,
@@ -283,8 +308,7 @@ static zero_status logits_of_slices(zero_context *context, const zr_decode_step 
     int64_t wanted = step->wanted_count, each = slice_logits(hyper, wanted);
     int here = zr_slices_here(slices), first = zr_slices_first(slices);
     char *place = zr_place_of(context, work->place);
-    const zero_exchange exchange = {
-        .kind = ZERO_EXCHANGE_GATHER, .elements = here * each, .dtype = ZERO_F32, .calls = 1};
+    const zero_exchange exchange = logits_of(hyper, wanted);
     for (int i = 0; i < here; i++) {
         const zr_tensor_handle *table = zr_lm_tensor(hyper, i, ZR_LM_TABLE);
         const zr_product product =

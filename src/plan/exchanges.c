@@ -56,6 +56,12 @@ static void add_exchange(const zr_plan *plan, const zero_exchange *exchange, int
     pass->exchanges.bytes[exchange->purpose][exchange->kind] += exchange->calls * bytes;
 }
 
+zr_pass_traffic zr_traffic_none(void)
+{
+    const zr_traffic_plan none = {.hash = ZR_MESSAGE_SEED};
+    return (zr_pass_traffic){.data = none, .tensor = none, .holders = none};
+}
+
 void zr_exchanges_fold(const zr_plan *plan, const zero_unit_sizes *sizes, bool backward,
                        zr_pass_traffic *to)
 {

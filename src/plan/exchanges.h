@@ -17,6 +17,8 @@ int64_t zr_exchange_fetched(zero_exchange_kind kind, int ranks, int64_t elements
 // model; 0: no piece is shared so. ZERO_ERR_USAGE: the number differs between pieces.
 zero_status zr_model_holders(const zero_model *model, int tensor_ranks, int *out,
                              zero_error *error);
+// Returns a pass's traffic before its first message.
+zr_pass_traffic zr_traffic_none(void);
 // Adds the exchanges of one call of a unit: those of backward or forward_backward, or those of
 // forward. `sizes` may be for another shape than the plan's.
 void zr_exchanges_fold(const zr_plan *plan, const zero_unit_sizes *sizes, bool backward,

@@ -28,9 +28,8 @@ static void add_call(zr_pass_traffic *traffic, const zr_plan *plan, const zr_ins
 
 static void fold_messages(const zr_plan *plan, zr_pass_kind kind, zr_pass_traffic *traffic)
 {
-    static const zr_traffic_plan none = {.hash = ZR_MESSAGE_SEED};
     const zr_pass *pass = &plan->program.passes[kind];
-    *traffic = (zr_pass_traffic){.data = none, .tensor = none, .holders = none};
+    *traffic = zr_traffic_none();
     for (const zr_instruction *i = pass->at; i < pass->at + pass->count; i++) {
         if ((i->code == ZR_GATHER || i->code == ZR_REDUCE) && counts(i->when))
             add_message(&traffic->data, plan, i);

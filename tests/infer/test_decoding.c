@@ -101,6 +101,8 @@ typedef struct slice_rank {
     size_t cache;        // bytes of keys
     bool counted;        // by the check of memory: all of the decoding's
     zero_traffic tokens; // with other tensor ranks, of all steps of one token
+    bool more;           // exchanges more than is planned
+    bool told;           // that it did
     zero_status status;
     zero_error error;
 } slice_rank;
@@ -122,6 +124,39 @@ static bool budget_counts_all(zero_engine *engine, const zr_lm_config *config,
     return with == ZERO_OK && without == ZERO_ERR_LIMIT;
 }
 
+// Says whether each byte that the decoding holds was planned, the window of exchanges too.
+static bool holds_what_was_planned(const zr_decoding *decoding)
+{
+    const zr_ledger *ledger = &decoding->ledger;
+    return zr_ledger_check(ledger, NULL) == ZERO_OK &&
+           ledger->planned[ZERO_TIER_host][ZERO_MEM_workspace] == (int64_t)decoding->arena.bytes &&
+           ledger->planned[ZERO_TIER_host][ZERO_MEM_communication] ==
+               decoding->exchange.units.bytes;
+}
+
+static _Thread_local zero_status (*planned)(const struct zr_exchanger *self,
+                                            const zero_context *context, zero_exchange_kind kind,
+                                            int holders, int64_t offset, int64_t elements,
+                                            zero_dtype dtype);
+
+static zero_status run_twice(const struct zr_exchanger *self, const zero_context *context,
+                             zero_exchange_kind kind, int holders, int64_t offset, int64_t elements,
+                             zero_dtype dtype)
+{
+    ZERO_TRY(planned(self, context, kind, holders, offset, elements, dtype));
+    return planned(self, context, kind, holders, offset, elements, dtype);
+}
+
+static void exchange_more(slice_rank *rank, zr_decoding *decoding, const int32_t *tokens)
+{
+    planned = decoding->exchange.units.run;
+    decoding->exchange.units.run = run_twice;
+    zero_status status = step_over(decoding, tokens, 0, 2, rank->logits[0], &rank->error);
+    rank->told = status == ZERO_ERR_INTERNAL &&
+                 strstr(rank->error.message, "among ranks of group tensor: 12 messages") &&
+                 strstr(rank->error.message, "the plan has 6");
+}
+
 // A prompt, for which the engine's own window is too small, then a token, then another one.
 static zero_status decode(slice_rank *rank, zero_engine *engine, const zr_lm_config *config)
 {
@@ -131,11 +166,14 @@ static zero_status decode(slice_rank *rank, zero_engine *engine, const zr_lm_con
     for (int i = 0; i < POSITIONS; i++)
         tokens[i] = i * 7 % TINY_VOCABULARY;
     ZERO_TRY(zr_decoding_open(engine, config, &limits, &decoding, &rank->error));
-    rank->counted = budget_counts_all(engine, config, &limits, &decoding);
+    rank->counted =
+        budget_counts_all(engine, config, &limits, &decoding) && holds_what_was_planned(&decoding);
     zero_status status = step_over(&decoding, tokens, 0, LONG, rank->logits[0], &rank->error);
     zero_traffic before, after;
     zr_engine_traffic(engine, ZERO_AXIS_tensor, &before);
-    for (int s = 1; s < STEPS && status == ZERO_OK; s++)
+    if (rank->more)
+        exchange_more(rank, &decoding, tokens);
+    for (int s = 1; s < STEPS && status == ZERO_OK && !rank->more; s++)
         status = step_over(&decoding, tokens + LONG + s - 1, LONG + s - 1, 1, rank->logits[s],
                            &rank->error);
     zr_engine_traffic(engine, ZERO_AXIS_tensor, &after);
@@ -186,14 +224,14 @@ static void *run_slices(void *argument)
     return NULL;
 }
 
-static void run_ranks(int world, int tensor, slice_rank *ranks)
+static void run_ranks(int world, int tensor, bool more, slice_rank *ranks)
 {
     zero_comm *comms[SLICES];
     pthread_t threads[SLICES];
     const zero_comm_options options = {.struct_size = sizeof options, .timeout_seconds = 20};
     assert_int_equal(zero_comm_threads(world, &options, comms, NULL), ZERO_OK);
     for (int r = 0; r < world; r++) {
-        ranks[r] = (slice_rank){.comm = comms[r], .tensor = tensor};
+        ranks[r] = (slice_rank){.comm = comms[r], .tensor = tensor, .more = more};
         assert_int_equal(pthread_create(&threads[r], NULL, run_slices, &ranks[r]), 0);
     }
     for (int r = 0; r < world; r++)
@@ -225,10 +263,10 @@ static void slices_say_the_same_on_any_number_of_ranks(void **state)
 {
     static const int grids[][2] = {{2, 2}, {4, 4}, {4, 2}, {2, 1}}; // ranks, tensor ranks
     static slice_rank alone, ranks[SLICES];
-    run_ranks(1, 1, &alone);
+    run_ranks(1, 1, false, &alone);
     assert_memory_not_equal(alone.logits[0], alone.logits[1], sizeof alone.logits[0]);
     for (size_t g = 0; g < sizeof grids / sizeof *grids; g++) {
-        run_ranks(grids[g][0], grids[g][1], ranks);
+        run_ranks(grids[g][0], grids[g][1], false, ranks);
         for (int r = 0; r < grids[g][0]; r++) {
             assert_memory_equal(ranks[r].logits, alone.logits, sizeof alone.logits);
             assert_int_equal(ranks[r].cache * (size_t)grids[g][1], alone.cache);
@@ -238,11 +276,20 @@ static void slices_say_the_same_on_any_number_of_ranks(void **state)
     }
 }
 
+// One that exchanges more than was planned is told so; another one may only hear that it has ended.
+static void messages_are_those_of_the_plan(void **state)
+{
+    static slice_rank ranks[2];
+    run_ranks(2, 2, true, ranks);
+    assert_true(ranks[0].told || ranks[1].told);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_engine_s_queue_stays_as_it_is),
         cmocka_unit_test(slices_say_the_same_on_any_number_of_ranks),
+        cmocka_unit_test(messages_are_those_of_the_plan),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
