@@ -94,13 +94,19 @@ static void add_traffic(const zero_traffic *added, zero_traffic *sum)
     }
 }
 
+void zr_engine_job_traffic(const zero_engine *engine, zero_traffic *out)
+{
+    *out = zero_traffic_between(&engine->traffic_before, &engine->grid.world->traffic);
+}
+
 void zr_engine_traffic(const zero_engine *engine, zero_axis axis, zero_traffic *out)
 {
     const zr_grid *grid = &engine->grid;
     *out = (zero_traffic){0};
-    if (axis == ZERO_AXIS_data)
-        *out = grid->tensor ? grid->data->traffic
-                            : zero_traffic_between(&engine->traffic_before, &grid->world->traffic);
+    if (axis == ZERO_AXIS_data && grid->tensor)
+        *out = grid->data->traffic;
+    else if (axis == ZERO_AXIS_data)
+        zr_engine_job_traffic(engine, out);
     if (axis == ZERO_AXIS_tensor && grid->tensor)
         *out = grid->tensor->traffic;
     if (axis == ZERO_AXIS_tensor && grid->holders)
@@ -111,7 +117,8 @@ void zr_engine_traffic(const zero_engine *engine, zero_axis axis, zero_traffic *
 static zero_traffic traffic_of_groups(const zero_engine *engine)
 {
     const zr_grid *grid = &engine->grid;
-    zero_traffic sum = zero_traffic_between(&engine->traffic_before, &grid->world->traffic);
+    zero_traffic sum;
+    zr_engine_job_traffic(engine, &sum);
     for (zero_axis axis = 0; axis < ZERO_AXIS_COUNT && grid->tensor; axis++) {
         zero_traffic group;
         zr_engine_traffic(engine, axis, &group);

@@ -43,8 +43,11 @@ void zr_grid_hash_reset(const zr_grid *grid);
 
 // For the rooms above: the groups that this rank of an engine is in, and its place among them.
 const zr_grid *zr_engine_grid(const zero_engine *engine);
-// Tells what this rank has exchanged with the ranks of an axis. Exchanges of the whole job are part
-// of zero_traffic_report alone, if the job has more than one group.
+// Tells what this rank has exchanged with the ranks of an axis; those that share a piece are on the
+// tensor axis.
 void zr_engine_traffic(const zero_engine *engine, zero_axis axis, zero_traffic *out);
+// Tells what it has exchanged with all ranks of the job at once. Where there are tensor ranks, this
+// and that of the axes add up to zero_traffic_report; else it is that of the data axis.
+void zr_engine_job_traffic(const zero_engine *engine, zero_traffic *out);
 
 #endif

@@ -80,7 +80,7 @@ static void append_traffic(zr_buffer *line, const char *name, const zero_traffic
     zr_buffer_printf(line, "}");
 }
 
-// Writes the parts of the traffic that data ranks and tensor ranks have among themselves.
+// Writes the parts of the traffic: of data ranks, of tensor ranks, of all ranks of the job.
 static void append_groups(zr_buffer *line, const zr_metrics_step *step)
 {
     if (!step->groups)
@@ -89,6 +89,8 @@ static void append_groups(zr_buffer *line, const zr_metrics_step *step)
     append_traffic(line, "data", &step->groups[ZERO_AXIS_data]);
     zr_buffer_printf(line, ",");
     append_traffic(line, "tensor", &step->groups[ZERO_AXIS_tensor]);
+    zr_buffer_printf(line, ",");
+    append_traffic(line, "job", &step->job);
     zr_buffer_printf(line, "}");
 }
 

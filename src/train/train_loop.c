@@ -28,7 +28,7 @@ typedef struct loop {
     double previous_loss;
     // Decaying sums for the mean time of recent steps, in milliseconds.
     double smooth_ms, smooth_weight;
-    zero_traffic before, groups_before[ZERO_AXIS_COUNT];
+    zero_traffic before, groups_before[ZERO_AXIS_COUNT], job_before;
     zero_io io_before;
     bool left; // an evaluation stopped early, because the run is to end
 } loop;
@@ -120,6 +120,13 @@ static void groups_since(loop *l, zero_traffic out[ZERO_AXIS_COUNT])
     }
 }
 
+static zero_traffic job_since(loop *l)
+{
+    zero_traffic now;
+    zr_engine_job_traffic(l->train->run.engine, &now);
+    return zero_traffic_between(&l->job_before, &now);
+}
+
 // Reports a metrics line that could not be written; the run goes on without it. Rank 0 calls it.
 static void settle_line(zr_train *train, int64_t step, zero_status status, const zero_error *error)
 {
@@ -157,6 +164,7 @@ static void write_line(loop *l, const zero_step_info *info, int64_t tokens, doub
         .tokens_per_second = (double)tokens * 1e3 / milliseconds,
         .traffic = traffic_since(l),
         .groups = split ? groups : NULL,
+        .job = job_since(l),
         .io = io_since(l),
     };
     zero_memory_report(train->run.engine, &line.memory);
@@ -320,6 +328,7 @@ static zero_status time_step(loop *l, zero_step_info *info, double *milliseconds
     zero_traffic_report(run->engine, &l->before);
     for (zero_axis axis = 0; axis < ZERO_AXIS_COUNT; axis++)
         zr_engine_traffic(run->engine, axis, &l->groups_before[axis]);
+    zr_engine_job_traffic(run->engine, &l->job_before);
     zero_io_report(run->engine, &l->io_before);
     ZERO_TRY(make_step(l, info, error));
     *milliseconds = (zr_clock_seconds() - begin) * 1e3;

@@ -148,8 +148,12 @@ steps = [l for l in map(json.loads, open("saved/metrics.jsonl")) if "comm" in l]
 total = lambda ops: sum(op["bytes"] for op in ops.values())
 for step in steps:
     groups = step["groups"]
-    assert set(groups) == {"data", "tensor"} and total(groups["tensor"]) == planned > 0, (groups, planned)
-    assert total(step["comm"]) >= total(groups["data"]) + total(groups["tensor"])
+    assert set(groups) == {"data", "tensor", "job"} and total(groups["tensor"]) == planned > 0, (groups, planned)
+    for op in set(step["comm"]).union(*groups.values()):
+        for field in ("calls", "bytes"):
+            parts = [group.get(op, {}).get(field, 0) for group in groups.values()]
+            assert step["comm"][op][field] == sum(parts), (op, field, step["comm"], groups)
+    assert groups["job"]["all_reduce"]["calls"] > 0
     assert all(m["planned"] == m["held"] for m in step["mem"].values())
 assert "groups" not in open("whole/metrics.jsonl").read()
 PY

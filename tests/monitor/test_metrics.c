@@ -75,7 +75,8 @@ static int64_t bytes_of(const json_t *traffic, const char *operation)
     return json_integer_value(json_object_get(json_object_get(traffic, operation), "bytes"));
 }
 
-// Where there are groups, a line has their parts of the traffic by axis, besides the sum.
+// Where there are groups, a line has the parts of the traffic by axis and of the job, besides the
+// sum.
 static void test_groups(void **state)
 {
     zr_metrics *metrics;
@@ -88,12 +89,15 @@ static void test_groups(void **state)
     assert_int_equal(zr_metrics_open(path, 0, &metrics, NULL), ZERO_OK);
     assert_int_equal(zr_metrics_step_write(metrics, &step, NULL), ZERO_OK);
     step.groups = groups;
+    step.job.calls[ZERO_COMM_all_reduce] = 1;
+    step.job.bytes[ZERO_COMM_all_reduce] = 8;
     assert_int_equal(zr_metrics_step_write(metrics, &step, NULL), ZERO_OK);
     zr_metrics_close(metrics);
     json_t *alone = read_line(0), *split = read_line(1),
            *by_axis = json_object_get(split, "groups");
     assert_null(json_object_get(alone, "groups"));
-    assert_int_equal(json_object_size(by_axis), 2);
+    assert_int_equal(json_object_size(by_axis), 3);
+    assert_int_equal(bytes_of(json_object_get(by_axis, "job"), "all_reduce"), 8);
     assert_int_equal(bytes_of(json_object_get(by_axis, "data"), "reduce_scatter"), 64);
     assert_int_equal(bytes_of(json_object_get(by_axis, "tensor"), "all_reduce"), 96);
     assert_int_equal(json_object_size(json_object_get(by_axis, "data")), 1);
