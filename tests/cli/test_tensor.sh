@@ -71,7 +71,29 @@ sed -n '/a sample/,/^---$/p' out.txt err.txt >grid.txt
 grep -q 'ranks    4 (local processes, 1 data x 4 tensor), 1 thread each' out.txt || fail "the grid is not said: $(grep '^ranks' out.txt err.txt)"
 grep -q '^exact    these bits on 1, 2 or 4 tensor ranks, which compute 4 slices' out.txt || fail "the promise is not said"
 echo '{"libzero": {"offload": "auto"}}' >auto.json
-run placed auto --new $GPT --steps 1 --eval-every 0 --ranks 2 --tensor 2
+# Chosen by the program: all on the device where there is room, optimizer states on the host where there is less; the plan says the same,
+# every byte is where it was planned, and the bits are the same.
+placed() { # placed NAME WHERE BYTES: of optimizer states, with so much room on the device
+    expect 0 "$ZERO" plan --new $GPT,vocab=256 --micro-batch 1 --config auto.json --ranks 2 --tensor 2 --device-memory "$3" --json
+    mv out.txt plan.json
+    run "$1" auto --new $GPT --steps 1 --eval-every 0 --ranks 2 --tensor 2 --device-memory "$3"
+    python3 - "$@" <<'PY' || fail "placed $1 with $3 bytes: $(cat "$1/config.json" "$1/metrics.jsonl")"
+import json, sys
+name, where = sys.argv[1:3]
+chosen, = [p for p in json.load(open("plan.json"))["placements"] if p["chosen"]]
+line = json.loads(open(name + "/metrics.jsonl").readline())
+config = json.load(open(name + "/config.json"))
+offload = config["zero_optimization"].get("offload_optimizer", {}).get("device", "none")
+held = sum(m["held"] for m in line["mem"].values())
+assert chosen["optimizer"] == where and offload == {"device": "none", "host": "cpu"}[where], (chosen, offload)
+assert all(m["planned"] == m["held"] for m in line["mem"].values())
+assert line.get("tiers", {"device": held, "host": 0, "nvme": 0}) == chosen["tiers"], chosen
+assert (line.get("tiers", {}).get("host", 0) > 0) == (where == "host")
+PY
+}
+placed ample device 1000000000
+placed tight host 600000
+same ample tight
 run profiled four --new $GPT --steps 4 --eval-every 0 --ranks 4 --tensor 2 --profile trace.json
 grep -q '"name":"exchange"' trace.json || fail "the profile does not show what tensor ranks exchange"
 expect 0 "$ZERO" train --new $GPT --data "$TEXT" --threads 1 --ranks 4 --tensor 2 --dry-run
