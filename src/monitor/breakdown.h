@@ -38,6 +38,7 @@ typedef struct zr_flops_facts {
     int64_t step;
     const zr_unit_facts *units; // (unit_count)
     int unit_count, ranks;
+    int64_t parameters;      // of the whole model, if this rank computes a part of it; else 0
     bool detailed;           // false: writes only the sums
     double recompute_factor; // the part of forward's FLOPs that is counted again in backward
 } zr_flops_facts;

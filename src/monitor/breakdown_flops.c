@@ -80,6 +80,16 @@ static void append_units(const zr_flops_facts *facts, const unit_turns *turns,
                      (double)outside * 1e-6, all > 0 ? 100 * (double)outside / (double)all : 0);
 }
 
+// Appends the parameters of the model, and those of the part that this rank computes.
+static void append_parameters(const zr_flops_facts *facts, int64_t here, zr_buffer *out)
+{
+    int64_t whole = ZR_MAX(facts->parameters, here);
+    zr_buffer_printf(out, "%lld parameters", (long long)whole);
+    if (here < whole)
+        zr_buffer_printf(out, ", %lld of them in this rank's part,", (long long)here);
+    zr_buffer_printf(out, " in %d units", facts->unit_count);
+}
+
 static void append_sums(const zr_flops_facts *facts, const unit_turns *turns,
                         const zr_step_times *times, zr_buffer *out)
 {
@@ -92,10 +102,9 @@ static void append_sums(const zr_flops_facts *facts, const unit_turns *turns,
         parameters += facts->units[u].parameters;
     }
     double work = all.forward + all.backward;
-    zr_buffer_printf(out,
-                     "step %lld of rank 0 of %d: %lld parameters in %d units; %.2f ms: forward "
-                     "%.2f, backward %.2f, step %.2f\n",
-                     (long long)facts->step, facts->ranks, (long long)parameters, facts->unit_count,
+    zr_buffer_printf(out, "step %lld of rank 0 of %d: ", (long long)facts->step, facts->ranks);
+    append_parameters(facts, parameters, out);
+    zr_buffer_printf(out, "; %.2f ms: forward %.2f, backward %.2f, step %.2f\n",
                      (double)times->total * 1e-6, (double)times->forward * 1e-6,
                      (double)times->backward * 1e-6, (double)times->step * 1e-6);
     zr_buffer_printf(out, "forward %.4f GFLOP, backward %.4f GFLOP", all.forward * 1e-9,

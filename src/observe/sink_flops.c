@@ -57,6 +57,7 @@ static zero_status make_table(const zr_observed *seen, int64_t step, zr_buffer *
         .units = units,
         .unit_count = plan->unit_count,
         .ranks = plan->world,
+        .parameters = plan->parameters,
         .detailed = profiler->detailed,
         .recompute_factor = profiler->recompute_factor,
     };

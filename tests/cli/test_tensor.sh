@@ -95,6 +95,9 @@ placed ample device 1000000000
 placed tight host 600000
 same ample tight
 run profiled four --new $GPT --steps 4 --eval-every 0 --ranks 4 --tensor 2 --profile trace.json
+echo "{$SLICES}, \"flops_profiler\": {\"enabled\": true, \"profile_step\": 2}}" >flops.json
+expect 0 "$ZERO" train --data "$TEXT" --threads 1 --micro-batch 1 --config flops.json --new $GPT --steps 2 --eval-every 0 --ranks 4 --tensor 2 --out flops
+grep -qE '^flops    step 2 of rank 0 of 4: 34688 parameters, 18[0-9]{3} of them in this rank.s part, in 4 units' out.txt || fail "flops of a part: $(grep ^flops out.txt)"
 grep -q '"name":"exchange"' trace.json || fail "the profile does not show what tensor ranks exchange"
 expect 0 "$ZERO" train --new $GPT --data "$TEXT" --threads 1 --ranks 4 --tensor 2 --dry-run
 [ ! -e out ] || fail "a dry run has left something"

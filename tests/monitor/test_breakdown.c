@@ -101,6 +101,19 @@ static void test_flops(void **state)
     zr_buffer_free(&text);
 }
 
+static void test_flops_of_a_part(void **state)
+{
+    zr_recorder *r = records_step();
+    zr_buffer text = {0};
+    zr_flops_facts facts = {
+        .step = 7, .units = units, .unit_count = 3, .ranks = 2, .parameters = 500};
+    assert_int_equal(zr_breakdown_flops(&facts, r, 0, &text, NULL), ZERO_OK);
+    assert_non_null(strstr(text.data, "step 7 of rank 0 of 2: 500 parameters, 303 of them in this "
+                                      "rank's part, in 3 units; 30.00 ms: "));
+    zr_recorder_destroy(r);
+    zr_buffer_free(&text);
+}
+
 static void test_flops_sums_alone(void **state)
 {
     zr_buffer text = flops_table(false, 0);
@@ -199,6 +212,7 @@ int main(void)
         cmocka_unit_test(test_times_of_several_micro_batches),
         cmocka_unit_test(test_memory),
         cmocka_unit_test(test_flops),
+        cmocka_unit_test(test_flops_of_a_part),
         cmocka_unit_test(test_flops_sums_alone),
         cmocka_unit_test(test_flops_recomputed),
         cmocka_unit_test(test_flops_without_memory),
