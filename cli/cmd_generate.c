@@ -127,13 +127,6 @@ static void finish(void *user, int64_t prompt, zero_finish why, int64_t tokens)
     all->failed |= fflush(stdout) != 0;
 }
 
-// A rank that is alone also says itself why it failed, whoever has started it.
-static int fail(const cli_command *command, zero_comm *comm, const zero_error *error)
-{
-    return zero_comm_size(comm) > 1 ? cli_fail_rank(command, comm, error)
-                                    : cli_fail(command, error);
-}
-
 static int put_one(const cli_command *command, zero_generate_options *options)
 {
     char *warnings = NULL;
@@ -154,7 +147,7 @@ static int put_one(const cli_command *command, zero_generate_options *options)
     if (s.later && fclose(s.later) == 0)
         fputs(warnings, stderr);
     free(warnings);
-    return status == ZERO_OK ? 0 : fail(command, options->comm, &error);
+    return status == ZERO_OK ? 0 : cli_fail_rank(command, options->comm, &error);
 }
 
 static int collect(const cli_command *command, zero_generate_options *options, bool json)
@@ -179,7 +172,7 @@ static int collect(const cli_command *command, zero_generate_options *options, b
         snprintf(error.message, sizeof error.message,
                  "the answers of %lld prompts could not be kept or written", (long long)all.count);
     error.status = status == ZERO_OK ? ZERO_ERR_IO : status;
-    return fail(command, options->comm, &error);
+    return cli_fail_rank(command, options->comm, &error);
 }
 
 // Generates for the prompts of --prompt, followed by those of the file.
@@ -191,7 +184,7 @@ static int with_prompts(const cli_arguments *a, zero_generate_options *options,
     if (!prompts) {
         zero_error error = {.status = ZERO_ERR_MEMORY};
         snprintf(error.message, sizeof error.message, "no memory for %lld prompts", count);
-        return fail(a->command, options->comm, &error);
+        return cli_fail_rank(a->command, options->comm, &error);
     }
     for (int i = 0; i < a->data_count; i++)
         prompts[options->prompt_count++] = a->data[i];
@@ -236,7 +229,9 @@ static zero_generate_options options_of(const cli_arguments *a, zero_comm *comm,
 static int follow(const cli_arguments *a, const zero_generate_options *options)
 {
     zero_error error = {0};
-    return zero_generate(options, &error) == ZERO_OK ? 0 : fail(a->command, options->comm, &error);
+    return zero_generate(options, &error) == ZERO_OK
+               ? 0
+               : cli_fail_rank(a->command, options->comm, &error);
 }
 
 static int generate_rank(const cli_arguments *a, zero_comm *comm)
@@ -249,7 +244,7 @@ static int generate_rank(const cli_arguments *a, zero_comm *comm)
         return follow(a, &options);
     if (a->given[OPT_PROMPTS] &&
         zero_prompts_read(a->text[OPT_PROMPTS], a->text[OPT_FIELD], &file, &error) != ZERO_OK)
-        return fail(a->command, comm, &error);
+        return cli_fail_rank(a->command, comm, &error);
     int code = with_prompts(a, &options, &file);
     zero_prompts_free(&file);
     return code;

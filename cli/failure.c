@@ -24,8 +24,9 @@ int cli_fail_usage(const cli_command *command, const char *format, ...)
 
 int cli_fail_rank(const cli_command *command, zero_comm *comm, const zero_error *error)
 {
-    if (zero_comm_size(comm) > 1)
-        zero_comm_abort(comm, error->message);
+    if (zero_comm_size(comm) == 1) // a supervisor hears of ranks that have peers alone
+        return cli_fail(command, error);
+    zero_comm_abort(comm, error->message);
     if (zero_supervised() || (zero_comm_rank(comm) > 0 && error->status == ZERO_ERR_PEER))
         return zero_status_exit_code(error->status);
     return cli_fail(command, error);

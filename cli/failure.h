@@ -12,7 +12,7 @@ int cli_fail(const cli_command *command, const zero_error *error);
 int cli_fail_usage(const cli_command *command, const char *format, ...) ZERO_PRINTF(2, 3); // 64
 
 // Ends a job with ranks: only one rank prints. Under zero_run the supervisor prints, after it has
-// received the message through `comm`.
+// received the message through `comm`; a rank that is alone prints itself, whoever has started it.
 int cli_fail_rank(const cli_command *command, zero_comm *comm, const zero_error *error);
 
 void cli_print(void *user, const char *text); // prints to stdout; a `write` callback

@@ -7,6 +7,7 @@
 #include "signals.h"
 
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,7 +71,10 @@ int cli_supervise(const cli_arguments *a)
         .stop = cli_signals_install(CLI_SIGNALS_ALONE).stop,
     };
     int code = 0;
-    if (zero_run(&options, &code, &error) != ZERO_OK && code != CLI_DIFFERS) {
+    // A rank whose reader has gone ends as a program without ranks does: quietly.
+    bool quiet = zero_run(&options, &code, &error) == ZERO_OK || code == CLI_DIFFERS ||
+                 code == 128 + SIGPIPE;
+    if (!quiet) {
         int of_status = cli_fail(a->command, &error);
         code = code ? code : of_status;
     }

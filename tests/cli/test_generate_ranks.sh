@@ -101,6 +101,13 @@ kill -INT $parent
 end 130
 grep -q 'ended by signal 2' err.txt || fail "Ctrl-C: $(cat err.txt)"
 
+# Who reads no further ends it quietly, with the exit code of one rank.
+for ranks in 1 2; do
+    "$ZERO" generate --model llama --prompt "Once" --tokens 10000 --ignore-end --threads 1 --ranks $ranks 2>err.txt | head -c 1 >out.txt
+    codes=${PIPESTATUS[*]}
+    [ "$codes" = "141 0" ] && [ ! -s err.txt ] || fail "a closed pipe on $ranks ranks: $codes, $(cat err.txt)"
+done
+
 # A model that is cut into 4 slices says the same, whoever computes them.
 echo '{"libzero": {"exact_tensor": 4}}' >slices.json
 for name in gpt2 llama; do
