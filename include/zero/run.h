@@ -27,6 +27,9 @@ typedef struct zero_run_options {
     // ranks compute a model, it uses a multiple of them.
     int min_ranks;
     zero_logger logger; // of restarts
+    // The tensor ranks of a model, where the caller knows them; 0, 1: a restart knows of those that
+    // the ranks have told, which they do once they have read their configuration.
+    int tensor;
 } zero_run_options;
 // Starts argv on `ranks` ranks of this machine and supervises them: if one fails, the others are
 // ended within two seconds. *exit_code is that of the rank that failed first (128+n for signal n),

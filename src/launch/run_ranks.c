@@ -235,9 +235,15 @@ zero_status zero_run(const zero_run_options *options, int *exit_code, zero_error
                        "zero_run: %d ranks, at least %d of them after at most %d restarts: both "
                        "must be 0 or more, the second at most the first",
                        options->ranks, options->min_ranks, options->restarts);
+    if (options->tensor < 0)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_run: options.tensor is %d: 0 or more",
+                       options->tensor);
     ZERO_TRY(find_program(options->argv[0], path, error));
     struct timespec now;
-    attempt a = {.options = options, .path = path, .ranks = options->ranks, .multiple = 1};
+    attempt a = {.options = options,
+                 .path = path,
+                 .ranks = options->ranks,
+                 .multiple = ZR_MAX(options->tensor, 1)};
     clock_gettime(CLOCK_REALTIME, &now);
     snprintf(a.job, sizeof a.job, "%llx.%lx.%lx", (unsigned long long)now.tv_sec,
              (unsigned long)now.tv_nsec, (unsigned long)getpid());

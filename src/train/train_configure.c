@@ -103,7 +103,8 @@ static zero_status make_config(zr_train *train, int64_t steps, const zero_logger
 }
 
 // Uses any number for the facts that are not known yet, the model's size and the text's length, so
-// nothing is refused because of them.
+// nothing is refused because of them. The supervisor is told here already how many ranks compute a
+// model, because a rank may die before there is an engine.
 zero_status zr_train_check_config(zr_train *train, zero_error *error)
 {
     zr_config_facts facts = {.world = train->comm->size,
@@ -116,6 +117,8 @@ zero_status zr_train_check_config(zr_train *train, zero_error *error)
                              &train->resolved.file_length, error));
     zr_resolution how = resolution_of(train, facts, NULL);
     zero_status status = zr_resolve(&how, &config, error);
+    if (status == ZERO_OK)
+        zr_comm_say_multiple(train->comm, config->tensor);
     zr_config_destroy(config);
     return status;
 }

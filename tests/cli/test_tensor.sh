@@ -259,6 +259,23 @@ kill -TERM $parent
 ended 75 60000 'ended as asked after step'
 parent=
 
+# So do they if a rank dies at once, when nobody may have told yet how many ranks compute a model.
+echo '{"tensor_parallel": {"autotp_size": 2}}' >two.json
+for said in "--tensor 2" "--config two.json"; do
+    rm -rf run
+    # shellcheck disable=SC2086 # words
+    "$ZERO" train --new $GPT --data "$TEXT" --val none --threads 1 --micro-batch 1 --quiet --ranks 4 $said --restarts 1 --min-ranks 1 --steps 10000000 --out run >out.txt 2>err.txt &
+    parent=$!
+    for _ in $(seq 1000); do child=$(children_of $parent | tail -1); [ -n "$child" ] && break; sleep 0.01; done
+    kill -KILL "$child"
+    for _ in $(seq 400); do [ -s run/metrics.jsonl ] && break; sleep 0.05; done
+    children=$(children_of $parent)
+    begin=$(date +%s%N)
+    kill -TERM $parent
+    ended 75 60000 'restart 1 of 1, with 2 ranks'
+done
+parent=
+
 # The same bits with MPI.
 if command -v mpirun >/dev/null && "$ZERO" doctor | grep -q "^MPI *module found"; then
     export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0 # Open MPI leaks at its end

@@ -82,6 +82,25 @@ static void test_stop_ends_all(void **state)
     assert_int_equal(code, 128 + 15);
 }
 
+// Whole models go on, though the rank dies before it could tell how many ranks compute one.
+static void test_restarts_with_whole_models(void **state)
+{
+    const char *argv[] = {"sh", "-c",
+                          "[ $ZERO_RESTART -gt 0 ] && exit $((60 + WORLD_SIZE)); "
+                          "[ $RANK = 0 ] && kill -KILL $$; exec sleep 60",
+                          NULL};
+    zero_run_options options = {
+        .struct_size = sizeof options, .ranks = 4, .argv = argv, .restarts = 1, .min_ranks = 1};
+    int code;
+    assert_int_equal(zero_run(&options, &code, NULL), ZERO_ERR_PEER);
+    assert_int_equal(code, 60 + 3);
+    options.tensor = 2;
+    assert_int_equal(zero_run(&options, &code, NULL), ZERO_ERR_PEER);
+    assert_int_equal(code, 60 + 2);
+    options.tensor = -1;
+    assert_int_equal(zero_run(&options, &code, NULL), ZERO_ERR_USAGE);
+}
+
 static void test_refusals(void **state)
 {
     const char *nothing[] = {NULL}, *absent[] = {"there-is-no-such-program", NULL},
@@ -107,9 +126,13 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_end_well),    cmocka_unit_test(test_first_failure_decides),
-        cmocka_unit_test(test_signal_is_named), cmocka_unit_test(test_deaf_ranks_are_killed),
-        cmocka_unit_test(test_stop_ends_all),   cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_all_end_well),
+        cmocka_unit_test(test_first_failure_decides),
+        cmocka_unit_test(test_signal_is_named),
+        cmocka_unit_test(test_deaf_ranks_are_killed),
+        cmocka_unit_test(test_stop_ends_all),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_restarts_with_whole_models),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
