@@ -32,13 +32,14 @@ static void same_on_any_number_of_ranks(harness_case c)
 static void gpt2(void **state)
 {
     for (int stage = 0; stage <= 3; stage++)
-        same_on_any_number_of_ranks((harness_case){.stage = stage,
-                                                   .ranks = 1 + stage % 2,
-                                                   .accumulation = 2,
-                                                   .batch = 2,
-                                                   .dropout = 0.1f,
-                                                   .clipping = 0.5,
-                                                   .slices = 2});
+        for (int data = 1; data <= 2; data++)
+            same_on_any_number_of_ranks((harness_case){.stage = stage,
+                                                       .ranks = data,
+                                                       .accumulation = 2,
+                                                       .batch = 2,
+                                                       .dropout = 0.1f,
+                                                       .clipping = 0.5,
+                                                       .slices = 2});
 }
 
 // Four slices of four heads, of which two share keys and values; on four ranks, two ranks do. The
@@ -66,15 +67,50 @@ static zero_llama_config llama_of(bool tied)
 
 static void llama(void **state)
 {
+    for (int stage = 0; stage <= 3; stage++)
+        for (int data = 1; data <= 2; data++) {
+            const zero_llama_config config = llama_of(stage % 2);
+            same_on_any_number_of_ranks((harness_case){.stage = stage,
+                                                       .ranks = data,
+                                                       .accumulation = 1,
+                                                       .batch = 2,
+                                                       .llama = &config,
+                                                       .masked = stage == 2,
+                                                       .slices = 4});
+        }
+}
+
+// With exact_world, too, data ranks do not matter either: 4 micro-batches a step, on 1 to 8 ranks.
+static void same_on_any_grid(harness_case c)
+{
+    static harness_result alone, other;
+    c.precision = "\"libzero\": {\"exact_world\": true}";
+    c.ranks = c.tensor = 1;
+    c.accumulation = 4;
+    harness_run(&c, &alone);
+    assert_true(alone.norm[0] > 0 && alone.loss[0] != alone.loss[1]);
+    for (c.ranks = 1; c.ranks <= 4; c.ranks *= 2)
+        for (c.tensor = 1; c.tensor <= c.slices && c.ranks * c.tensor <= 8; c.tensor *= 2) {
+            c.accumulation = 4 / c.ranks;
+            c.by_rows = (c.stage + c.ranks) % 2;
+            harness_run(&c, &other);
+            harness_expect_held(&other);
+            if (!harness_equal(&alone, &other))
+                fail_msg("stage %d, %d data ranks, %d tensor ranks, exact_world: other bits",
+                         c.stage, c.ranks, c.tensor);
+        }
+}
+
+static void data_ranks_do_not_matter_either(void **state)
+{
     for (int stage = 0; stage <= 3; stage++) {
         const zero_llama_config config = llama_of(stage % 2);
-        same_on_any_number_of_ranks((harness_case){.stage = stage,
-                                                   .ranks = 1 + stage / 2,
-                                                   .accumulation = 1,
-                                                   .batch = 2,
-                                                   .llama = &config,
-                                                   .masked = stage == 2,
-                                                   .slices = 4});
+        harness_case of_llama = {.stage = stage, .batch = 2, .llama = &config, .slices = 4};
+        harness_case of_gpt2 = {.stage = stage, .batch = 1, .dropout = 0.1f, .slices = 2};
+        of_llama.masked = stage >= 2;
+        of_gpt2.optimizer = stage % 2 ? "LAMB" : NULL;
+        same_on_any_grid(of_llama);
+        same_on_any_grid(of_gpt2);
     }
 }
 
@@ -212,6 +248,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gpt2),
         cmocka_unit_test(llama),
+        cmocka_unit_test(data_ranks_do_not_matter_either),
         cmocka_unit_test(every_precision_optimizer_and_tier),
         cmocka_unit_test(activation_checkpoints_are_divided),
         cmocka_unit_test(a_rank_keeps_its_share),
