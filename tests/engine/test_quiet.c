@@ -9,6 +9,8 @@
 #include "../sanitizers.h"
 #include "harness.h"
 
+#include "base/errors.h"
+
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -161,7 +163,7 @@ static void assert_quiet(harness_case c)
         skip();
     }
     if (code)
-        fail_msg("stage %d, %d ranks, %s: %s %d", c.stage, c.ranks,
+        fail_msg("stage %d, %d x %d ranks, %s: %s %d", c.stage, c.ranks, ZR_MAX(c.tensor, 1),
                  c.precision ? c.precision : "fp32",
                  code == EXIT_ALLOCATED    ? "the step allocated; exit"
                  : code == EXIT_UNFINISHED ? "it never came to its last step; exit"
@@ -220,6 +222,38 @@ static void tensor_ranks_ask_for_nothing(void **state)
                                         .by_rows = !i && stage > 1});
 }
 
+// Keys and values that two of four tensor ranks share; then two ranks that compute two slices each,
+// with rows divided.
+static void sharers_and_ranks_of_several_slices_ask_for_nothing(void **state)
+{
+    zero_llama_config config;
+    (void)state;
+    zero_llama_defaults(&config);
+    config.vocab_size = HARNESS_VOCAB;
+    config.max_positions = HARNESS_SEQ;
+    config.hidden_size = 16;
+    config.intermediate_size = 24;
+    config.n_layer = 2;
+    config.n_head = 4;
+    config.n_kv_head = 2;
+    config.qk_norm = 1;
+    for (int stage = 0; stage <= 3; stage++)
+        for (int tensor = 2; tensor <= 4; tensor *= 2)
+            for (int by_rows = tensor == 2; by_rows < 2; by_rows++)
+                assert_quiet(
+                    (harness_case){.stage = stage,
+                                   .ranks = 1 + stage / 2,
+                                   .accumulation = 2,
+                                   .batch = 2,
+                                   .backend = "cpu",
+                                   .precision = stage == 3 ? "\"bf16\": {\"enabled\": true}" : NULL,
+                                   .overlap = stage % 2,
+                                   .llama = &config,
+                                   .slices = 4,
+                                   .tensor = tensor,
+                                   .by_rows = by_rows});
+}
+
 static void allocate_when_quiet(zero_comm *comm, int step)
 {
     become_quiet(comm, step);
@@ -258,6 +292,7 @@ int main(void)
         cmocka_unit_test(the_trap_closes),
         cmocka_unit_test(a_step_asks_for_nothing),
         cmocka_unit_test(tensor_ranks_ask_for_nothing),
+        cmocka_unit_test(sharers_and_ranks_of_several_slices_ask_for_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
