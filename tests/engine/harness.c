@@ -210,16 +210,21 @@ static zero_model *cut(const rank_job *job)
     const zr_lm_slices slices = {.count = c->slices,
                                  .ranks = c->tensor,
                                  .rank = zero_comm_rank(job->comm) % c->tensor,
-                                 .exact = true,
+                                 .exact = !c->inexact,
                                  .by_rows = c->by_rows};
     zero_error error = {0};
     zero_model *part = NULL;
     must(zr_lm_cut(job->model, &slices, NULL, &part, &error), &error, "part");
+    if (c->changes_part)
+        c->changes_part(part, job->comm);
     return part;
 }
 
 // Returns how many ranks of a job there are for each data rank.
 static int ranks_each(const harness_case *c) { return c->twice ? 2 : c->slices ? c->tensor : 1; }
+
+// Returns how many ranks tell what they returned.
+static int ranks_told(const harness_case *c) { return c->ranks * (c->slices ? c->tensor : 1); }
 
 static void *run_rank(void *argument)
 {
@@ -288,7 +293,7 @@ zero_model *harness_model(const harness_case *c)
     gpt2.vocab_size = c->vocabulary ? c->vocabulary : HARNESS_VOCAB;
     gpt2.n_positions = HARNESS_SEQ;
     gpt2.n_embd = c->width ? c->width : 16;
-    gpt2.n_head = 2;
+    gpt2.n_head = c->heads ? c->heads : 2;
     gpt2.n_layer = c->layers ? c->layers : 2;
     gpt2.resid_pdrop = gpt2.embd_pdrop = gpt2.attn_pdrop = c->dropout;
     gpt2.tiles_embedding = c->tiles_embedding;
@@ -303,7 +308,7 @@ zero_model *harness_model(const harness_case *c)
 static void open_comms(const harness_case *c, int world, zero_comm **comms)
 {
     zero_error error = {0};
-    zero_comm_options options = {.struct_size = sizeof options, .timeout_seconds = 20};
+    zero_comm_options options = {.struct_size = sizeof options, .timeout_seconds = HARNESS_TIMEOUT};
     if (c->open)
         c->open(comms);
     else if (world == 1)
@@ -330,8 +335,9 @@ static void run_job(const harness_case *c, const zero_model *model, harness_resu
     for (int r = 0; r < world; r++) {
         pthread_join(threads[r], NULL);
         // Of the two that compute the same, the one that has failed by itself says so.
-        harness_failure *failure = &ranks[r / each];
-        if (r % each == 0 || failure->status == ZERO_OK || failure->status == ZERO_ERR_PEER)
+        int first = c->twice ? r - r % 2 : r;
+        harness_failure *failure = &ranks[c->twice ? r / 2 : r];
+        if (r == first || failure->status == ZERO_OK || failure->status == ZERO_ERR_PEER)
             *failure = jobs[r].failure;
     }
     for (int r = 0; r < world; r++)
@@ -348,10 +354,12 @@ static void expect_same(const harness_case *c, const harness_result *out,
         assert_memory_equal(&out->memory, &other->memory, sizeof out->memory);
 }
 
+bool harness_wants_twice(void) { return getenv("ZERO_TEST_TWICE") != NULL; }
+
 static bool is_twice(const harness_case *c)
 {
-    const char *said = getenv("ZERO_TEST_TWICE");
-    return c->twice || (said && !c->open && !c->slices && 2 * c->ranks <= MOST_RANKS);
+    return c->twice ||
+           (harness_wants_twice() && !c->open && !c->slices && 2 * c->ranks <= MOST_RANKS);
 }
 
 void harness_try(const harness_case *c, harness_result *out, harness_failure *ranks)
@@ -366,7 +374,7 @@ void harness_try(const harness_case *c, harness_result *out, harness_failure *ra
         out->pieces += model->units[u].piece_count;
     run_job(&run, c->tuned ? c->tuned(model) : model, out, &half, ranks);
     bool good = true;
-    for (int r = 0; r < c->ranks; r++)
+    for (int r = 0; r < ranks_told(c); r++)
         good = good && ranks[r].status == ZERO_OK;
     if (ranks_each(&run) > 1 && good)
         expect_same(&run, out, &half);
@@ -380,7 +388,7 @@ void harness_run(const harness_case *c, harness_result *out)
 {
     harness_failure ranks[MOST_RANKS];
     harness_try(c, out, ranks);
-    for (int r = 0; r < c->ranks; r++)
+    for (int r = 0; r < ranks_told(c); r++)
         must(ranks[r].status, &ranks[r].error, "a rank");
 }
 

@@ -9,6 +9,7 @@
 #include <zero/llama.h>
 
 #define HARNESS_STEPS 4
+#define HARNESS_TIMEOUT 20 // seconds without progress, after which ranks give up
 #define HARNESS_MAX_ELEMS 1048576
 
 typedef struct harness_case {
@@ -20,7 +21,7 @@ typedef struct harness_case {
     int steps;  // the step to end with, also after a load; 0: HARNESS_STEPS; -1: none
     int layers; // 0: 2
     int tiles_embedding, tiles_attention, tiles_mlp; // 0: whole
-    int width, vocabulary;                           // 0: 16, HARNESS_VOCAB
+    int width, vocabulary, heads;                    // 0: 16, HARNESS_VOCAB, 2
     float dropout;
     bool masked;           // each sample has a different number of targets, some have none
     const char *optimizer; // "AdamW", "LAMB", ...; NULL: AdamW
@@ -35,13 +36,17 @@ typedef struct harness_case {
     const struct zr_io_faults *faults;
     bool overlap; // exchanges run on a thread of their own
     // The ranks are one data group of a job twice as large, each of whose ranks holds and computes
-    // the same as its neighbour, which counts nothing. The environment's ZERO_TEST_TWICE sets it
-    // for cases that open no communicators of their own.
+    // the same as its neighbour, which counts nothing. ZERO_TEST_TWICE sets it for cases that open
+    // no communicators of their own.
     bool twice;
     // The model is cut into `slices`, which `tensor` neighbours for each of `ranks` hold; 0: it is
-    // not cut. by_rows: they divide rows, too (sequence parallelism).
+    // not cut. by_rows: they divide rows, too (sequence parallelism). inexact: their bits depend on
+    // `tensor`, as those of a run do that does not ask for exact_tensor.
     int slices, tensor;
-    bool by_rows;
+    bool by_rows, inexact;
+    // Changes the part of the model that a tensor rank holds, before its engine is made; may be
+    // NULL.
+    void (*changes_part)(zero_model *part, zero_comm *comm);
     // Checkpoint directories: load before the first step, save before step save_at. NULL: none.
     const char *load, *save;
     int save_at;
@@ -67,9 +72,12 @@ typedef struct harness_result {
     zero_status saved; // result of the save that runs beside a step
 } harness_result;
 
+// Says whether the environment's ZERO_TEST_TWICE wants every job twice as large.
+bool harness_wants_twice(void);
 // Runs the case, and aborts the test program with the message if a rank fails.
 void harness_run(const harness_case *c, harness_result *out);
-// The same, but ranks may fail; `ranks` tells what each returned.
+// The same, but ranks may fail; `ranks` tells what each returned: all ranks of a model that is cut,
+// the data ranks of any other.
 typedef struct harness_failure {
     zero_status status;
     zero_error error;

@@ -4,7 +4,9 @@
 //
 // One kind of unit is enough: y = x * p (or x + p, or x / 2) + 0.1 * buffer, times (1 + e) if it
 // borrows e. Pieces are longer than a chunk, so that ranks share them.
-#include <zero/engine.h>
+#include "harness.h"
+
+#include "setup/initialize.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -19,6 +21,7 @@
 #define WIDTH 5000
 #define BATCH 2
 #define STEPS 4
+enum { MOST_RANKS = 6 };
 
 // neither of the first two: halves, without a piece
 typedef struct kind {
@@ -232,11 +235,15 @@ static void one_step(job *job, zero_engine *engine, int step)
         fold(&job->hash, &info.loss, sizeof info.loss);
 }
 
+// Returns how many ranks compute each micro-batch: two hold and compute the same.
+static int ranks_each(void) { return harness_wants_twice() ? 2 : 1; }
+
 static void *run_rank(void *argument)
 {
     job *self = argument;
     char config[512];
     static _Thread_local float values[WIDTH];
+    int each = ranks_each();
     zero_engine *engine;
     zero_error error;
     snprintf(config, sizeof config,
@@ -250,7 +257,8 @@ static void *run_rank(void *argument)
                             .config_text = config,
                             .shape = {.batch = BATCH, .seq = 1},
                             .backend = "ref"};
-    must(zero_initialize(&options, &engine, &error), &error, self);
+    const zr_trial trial = {.tensor = each, .unsplit = each > 1};
+    must(zr_initialize(&options, &trial, &engine, &error), &error, self);
     for (int step = 0; step < STEPS; step++)
         one_step(self, engine, step);
     for (int u = 0; u < self->model->unit_count; u++)
@@ -265,11 +273,12 @@ static void *run_rank(void *argument)
     return NULL;
 }
 
-static uint64_t run(job what, int ranks)
+static uint64_t run(job what, int data)
 {
-    zero_comm *comms[4];
-    job jobs[4];
-    pthread_t threads[4];
+    zero_comm *comms[MOST_RANKS];
+    job jobs[MOST_RANKS];
+    pthread_t threads[MOST_RANKS];
+    int ranks = data * ranks_each();
     zero_error error;
     what.hash = 14695981039346656037u;
     must(zero_comm_threads(ranks, NULL, comms, &error), &error, &what);
