@@ -5,6 +5,7 @@
 // to end, one of D parts, which begins in the middle of a row.
 #define _GNU_SOURCE
 #include "../base/scratch_directory.h"
+#include "../sanitizers.h"
 #include "array_view.h"
 #include "base/dtype.h"
 #include "checkpoint/export.h"
@@ -30,9 +31,8 @@ static const zero_tensor_desc model[] = {
     {.name = "inner", .dims = 3, .shape = {2, 4, 6}, .tp_axis = 1},
     {.name = "wide", .dims = 2, .shape = {3, 4100}, .tp_axis = 1}, // rows of whole pages
 };
-enum { TENSORS = ZR_COUNT(model), VECTORS = 3, MOST_SLICES = 4, MOST_RANKS = 6 };
-enum { MOST_RANGES = 4 * TENSORS * MOST_SLICES };
-enum { LN = 1, C_FC = 5 };
+enum { TENSORS = ZR_COUNT(model), VECTORS = 3, MOST_SLICES = 8, MOST_RANKS = 8 };
+enum { MOST_RANGES = 4 * TENSORS * MOST_SLICES, LN = 1, C_FC = 5 };
 static const struct {
     const char *name;
     zero_dtype stored, held;
@@ -43,8 +43,8 @@ static const struct {
 typedef struct grid { // T slices on D x P ranks
     int slices, data, tensor;
 } grid;
-static const grid grids[] = {{1, 1, 1}, {1, 3, 1}, {2, 1, 1}, {2, 1, 2},
-                             {2, 2, 2}, {4, 1, 1}, {4, 1, 4}, {4, 3, 2}};
+static const grid grids[] = {{1, 1, 1}, {1, 3, 1}, {2, 1, 1}, {2, 1, 2}, {2, 2, 2}, {4, 1, 1},
+                             {4, 1, 4}, {4, 3, 2}, {3, 2, 3}, {8, 1, 8}, {8, 2, 4}, {8, 7, 1}};
 
 static float value_of(int vector, int tensor, int64_t element) // exact in bf16
 {
@@ -296,7 +296,7 @@ static void any_grid_to_any_grid(void **state)
             assert_same_file(made, "first/exp_avg.safetensors", "step/exp_avg.safetensors");
             assert_same_file(made, "first/parameters.safetensors", "step/parameters.safetensors");
         }
-        for (int to = 0; to < ZR_COUNT(grids); to++)
+        for (int to = SANITIZED ? from % 3 : 0; to < ZR_COUNT(grids); to += SANITIZED ? 3 : 1)
             succeeds(made, LOAD, from ? "step" : "first", grids[to]);
         succeeds(made, COMPARE, from ? "step" : "first", grids[(from + 3) % ZR_COUNT(grids)]);
     }
