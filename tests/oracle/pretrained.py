@@ -7,6 +7,8 @@ For GPT-2 and each variant of Llama: a small model with random weights is saved 
  - zero eval      loss against transformers' on the same windows
  - zero generate  200 greedy tokens, in fp32, against transformers' generate
  - zero train     one step at a vanishing rate; what it exports opens in transformers, with the logits of the model that went in
+ - zero train     four steps on tensor ranks, for GPT-2 and Llama: what they export has in transformers the loss that zero eval finds, on one rank
+                  and on tensor ranks, and about that of the export of one rank
  - plus what files may have besides: buffers of older versions, a head that repeats the table of tokens
 Prints a line each; exit status 1 if one differs.
 """
@@ -120,6 +122,24 @@ def check(name, config, work, text, tokenizer):
            f"relative difference {float(difference):.2g}, {exported.config.model_type}, {exported.dtype}")
 
 
+def check_tensor_ranks(name, ranks, work, text, tokenizer):
+    """What tensor ranks train is one whole model in their export, about that of one rank, and transformers sees the same loss in it."""
+    vocab = characters(tokenizer)
+    ids = [vocab[c] for c in open(text).read()]
+    start = os.path.join(work, name + "-fp32")
+    split = ["--ranks", str(ranks), "--tensor", str(ranks), "--threads", "1"]
+    losses = []
+    for n, how in ((1, ["--threads", "1"]), (ranks, split)):
+        run = os.path.join(work, f"{name}-tensor-{n}")
+        zero("train", "--model", start, "--data", text, "--out", run, "--steps", "4", "--lr", "1e-3", "--quiet", *how)
+        losses.append(reference_loss(AutoModelForCausalLM.from_pretrained(run + "/model", attn_implementation="eager").eval(), ids))
+    one, want = losses
+    report(name, f"training on {ranks} tensor ranks", abs(want / one - 1) < 2e-6, f"{want:.8f}, on one rank {one:.8f}")
+    for where, how in (("one rank", ["--threads", "1"]), (f"{ranks} tensor ranks", split), (f"{ranks}, rows divided", [*split, "--sequence-parallel"])):
+        ours = float(zero("eval", "--model", run + "/model", "--data", text, *how).split()[1])
+        report(name, f"loss of that, {where}", abs(ours / want - 1) < 2e-6, f"{ours:.8f} {want:.8f}")
+
+
 def check_extras(work, text):
     """The same loss where the files have more than the model: buffers of older versions, a tied head."""
     for name, extra, table in (("llama-tied", "model.layers.0.self_attn.rotary_emb.inv_freq", "model.embed_tokens.weight"),
@@ -152,6 +172,8 @@ def main():
         for name, config in MODELS.items():
             check(name, config(len(characters(tokenizer))), work, text, tokenizer)
         check_extras(work, text)
+        check_tensor_ranks("gpt2", 2, work, text, tokenizer)
+        check_tensor_ranks("llama", 4, work, text, tokenizer)
     print(f"torch {torch.__version__}, transformers {transformers.__version__}; {failures} differ")
     sys.exit(failures > 0)
 
