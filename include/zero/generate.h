@@ -57,7 +57,8 @@ typedef struct zero_generate_options {
     zero_comm *comm;
 } zero_generate_options;
 
-// Generates answers to all prompts; they do not depend on the number of ranks (in fp32 bit by bit).
+// Generates answers to all prompts; they do not depend on the number of ranks (in fp32 bit by bit;
+// on that of tensor ranks only with libzero.exact_tensor).
 // Collective over options->comm; once emit has stopped it, it ends on all ranks, without an error.
 // Returns ZERO_ERR_LIMIT if the keys and values of so many prompts exceed the memory budgets, and
 // ZERO_ERR_UNSUPPORTED for an unknown chat template.

@@ -24,6 +24,7 @@ typedef enum zero_exchange_kind {
     X(gains, "gradients of gains")                                                                 \
     X(shared, "gradients of shared keys and values")                                               \
     X(loss, "parts of the loss")                                                                   \
+    X(logits, "logits of generated tokens")                                                        \
     X(checkpoints, "divided activation checkpoints")
 typedef enum zero_exchange_purpose {
 #define ZERO_EXCHANGE_ENUM(name, words) ZERO_EXCHANGE_FOR_##name,

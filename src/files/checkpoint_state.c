@@ -38,14 +38,35 @@ static zr_progress progress_of(const json_t *state)
     };
 }
 
+// Compares what a run that promises its bits on other ranks says of itself with what the checkpoint
+// says, if that promised, too.
+static zero_status compare_promises(const zr_config *config, const char *directory,
+                                    const json_t *state, zero_error *error)
+{
+    const json_t *libzero = json_object_get(json_object_get(state, "config"), "libzero");
+    int64_t exact = integer_at(state, "exact_micro_batch"),
+            slices = integer_at(libzero, "exact_tensor");
+    if (config->exact_world && exact && exact != config->micro_batch)
+        return zr_fail(error, ZERO_ERR_CONFIG,
+                       "the checkpoint \"%s\" was made with libzero.exact_world and a "
+                       "train_micro_batch_size_per_gpu of %lld, this training has %lld: from here "
+                       "on its bits would be others",
+                       directory, (long long)exact, (long long)config->micro_batch);
+    if (config->exact_tensor_said && slices && slices != config->exact_tensor)
+        return zr_fail(error, ZERO_ERR_CONFIG,
+                       "the checkpoint \"%s\" was made with libzero.exact_tensor %lld, this "
+                       "training has %lld: from here on its bits would be others",
+                       directory, (long long)slices, (long long)config->exact_tensor);
+    return ZERO_OK;
+}
+
 static zero_status compare_training(const zero_engine *engine, const char *directory,
                                     const json_t *state, zero_error *error)
 {
     const zr_config *config = zr_engine_config(engine);
     const char *optimizer = json_string_value(json_object_get(state, "optimizer")),
                *wanted = zr_optimizer_traits_of(config->optimizer.kind)->name;
-    int64_t batch = integer_at(state, "train_batch_size"),
-            exact = integer_at(state, "exact_micro_batch");
+    int64_t batch = integer_at(state, "train_batch_size");
     if (!optimizer)
         return zr_fail(error, ZERO_ERR_DATA,
                        "\"%s/" ZR_MANIFEST "\": the state's \"optimizer\" is no text", directory);
@@ -58,13 +79,7 @@ static zero_status compare_training(const zero_engine *engine, const char *direc
                        "the checkpoint \"%s\" was made with a train_batch_size of %lld, this "
                        "training has %lld: it would read other samples from here on",
                        directory, (long long)batch, (long long)config->train_batch);
-    if (config->exact_world && exact && exact != config->micro_batch)
-        return zr_fail(error, ZERO_ERR_CONFIG,
-                       "the checkpoint \"%s\" was made with libzero.exact_world and a "
-                       "train_micro_batch_size_per_gpu of %lld, this training has %lld: from here "
-                       "on its bits would be others",
-                       directory, (long long)exact, (long long)config->micro_batch);
-    return ZERO_OK;
+    return compare_promises(config, directory, state, error);
 }
 
 // Compares what the tensors' names and shapes do not tell of a checkpoint's model. Other programs'

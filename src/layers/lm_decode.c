@@ -138,7 +138,8 @@ static zero_exchange logits_of(const zr_lm_unit *hyper, int64_t wanted)
     return (zero_exchange){.kind = ZERO_EXCHANGE_GATHER,
                            .elements = zr_slices_here(&hyper->slices) * slice_logits(hyper, wanted),
                            .dtype = ZERO_F32,
-                           .calls = 1};
+                           .calls = 1,
+                           .purpose = ZERO_EXCHANGE_FOR_logits};
 }
 
 void zr_lm_decode_exchanges(const zero_unit *unit, int64_t rows, int64_t wanted,

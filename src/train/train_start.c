@@ -170,9 +170,10 @@ static void describe_exact_world(const zr_config *config, int threads, bool give
                "others on other ranks; --threads says how many",
                threads, plural(threads));
     say(logger,
-        "exact    these bits on 1, 2, 4, ... %lld ranks that make %lld micro-batches of %lld "
+        "exact    these bits on 1, 2, 4, ... %lld %sranks that make %lld micro-batches of %lld "
         "samples a step, with %d thread%s each",
-        micro_batches, micro_batches, (long long)config->micro_batch, threads, plural(threads));
+        micro_batches, config->exact_tensor > 1 ? "data " : "", micro_batches,
+        (long long)config->micro_batch, threads, plural(threads));
 }
 
 // Says the same of tensor ranks: a model of T slices is computed alike by any number of ranks that
@@ -202,16 +203,18 @@ static void describe_exact_tensor(const zr_config *config, int threads, const ze
         numbers, (long long)slices, threads, plural(threads));
 }
 
-static void describe_ranks(const zero_comm *comm, const zr_config *config,
+static void describe_ranks(const zero_comm *comm, const zero_engine *engine,
                            const zr_threads *threads, const zero_logger *logger)
 {
     char grid[80] = "";
+    const zr_config *config = zr_engine_config(engine);
+    const zr_plan *plan = zr_engine_plan(engine);
+    bool shares = plan->checkpoint_shares > 1 && plan->activation_checkpoint_bytes > 0;
     if (config->tensor > 1)
         snprintf(grid, sizeof grid, ", %d data x %d tensor%s", config->ranks, config->tensor,
                  config->sequence_parallel ? ", rows divided"
-                 : config->partition_activations && config->offload.activation_checkpoints
-                     ? ", activation checkpoints divided"
-                     : "");
+                 : shares                  ? ", activation checkpoints divided"
+                                           : "");
     say(logger, "ranks    %d (%s%s), %d thread%s each (%s)", comm->size, zero_comm_name(comm), grid,
         threads->count, plural(threads->count), threads->reason);
     if (threads->wanted > threads->cores)
@@ -228,7 +231,7 @@ void zr_train_describe_run(const zr_train *train)
     const zr_config *config = zr_engine_config(train->run.engine);
     const zr_backend *backend = zr_engine_queue(train->run.engine)->backend;
     int64_t tokens = config->train_batch * resolved->seq;
-    describe_ranks(train->comm, config, &resolved->threads, logger);
+    describe_ranks(train->comm, train->run.engine, &resolved->threads, logger);
     say(logger, "compute  backend %s, %s", backend->name, backend->path());
     say(logger, "ZeRO     stage %lld; %lld tokens a step", (long long)config->stage,
         (long long)tokens);

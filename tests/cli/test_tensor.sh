@@ -122,6 +122,7 @@ assert whole["format"] == saved["format"] == "libzero checkpoint 2"
 assert "tensor" not in whole["state"]["lineage"] and saved["state"]["lineage"]["tensor"] == 2
 assert saved["state"]["config"]["libzero"]["run"]["tensor"] == 2
 PY
+echo "{${SLICES/4, \"exact_world/2, \"exact_world}}}" >two.json
 from() { # from NAME COPY: a copy of a run that has only come to its second step
     cp -r "$1" "$2" && rm -r "$2/checkpoints/step-00000004" "$2/checkpoints/latest"
 }
@@ -135,6 +136,11 @@ done
 from whole next
 run next four --new $LLAMA --steps 4 --eval-every 0 --resume --ranks 4 --tensor 2 --stage 3 --sequence-parallel
 same whole next
+rm -r next
+# Another number of slices would go on with other bits under the same promise.
+from saved next
+expect 78 "$ZERO" train --data "$TEXT" --threads 1 --micro-batch 1 --config two.json --out next --new $LLAMA --steps 4 --resume
+grep -q 'was made with libzero.exact_tensor 4, this training has 2: from here on its bits would be others' err.txt || fail "another T: $(cat err.txt)"
 rm -r next
 run fine-1 four --model saved --steps 2 --eval-every 0
 run fine-4 four --model saved --steps 2 --eval-every 0 --ranks 4 --tensor 4 --stage 3
