@@ -34,8 +34,9 @@ const cli_command cli_commands[CLI_COMMANDS] = {
                       "Windows start at i*T, i < floor((n-1)/T); targets are shifted by one, the "
                       "tail is dropped; each target that counts (prompts do not) counts once. "
                       "Standard output: a line `loss X` (nats), then perplexity and bits_per_byte. "
-                      "From --config only precision, offload_param and budgets are read, as in "
-                      "zero generate: parameters on the host or on NVMe give the same bits."},
+                      "From --config only precision, offload_param, budgets and "
+                      "libzero.exact_tensor are read, as in zero generate: parameters on the host "
+                      "or on NVMe give the same bits; --tensor says who computes the slices."},
     [CLI_GENERATE] =
         {.name = "generate",
          .usage = "--model DIR [--prompt TEXT]... [--prompts FILE] [OPTION...]",
@@ -49,7 +50,8 @@ const cli_command cli_commands[CLI_COMMANDS] = {
                    "the other prompts. It ends at eos_token_id of generation_config.json, else of "
                    "config.json, else at the tokenizer's end token. When the context is full, its "
                    "later half is read again, and a warning says so. With --config, parameters are "
-                   "kept where offload_param says, on the host or on NVMe; the text is the same."},
+                   "kept where offload_param says, on the host or on NVMe; the text is the same. "
+                   "Of its keys about tensor ranks libzero.exact_tensor alone is read."},
     [CLI_DIFF] =
         {.name = "diff",
          .usage = "A B",
