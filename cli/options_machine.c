@@ -29,7 +29,7 @@ const cli_option cli_options_machine[] = {
      .kind = CLI_INTEGER,
      .commands = TRAIN | EVAL | GENERATE | PLAN | BENCH,
      .least = 1,
-     .most = 65536,
+     .most = ZERO_MAX_RANKS,
      .standard_text = "the configuration's, or 1",
      .help = "ranks that compute one model together, each with a part of every layer; they divide "
              "--ranks, and the others share the batch",

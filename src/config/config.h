@@ -21,7 +21,7 @@
 #include <zero/tensor.h>
 
 #define ZR_CONFIG_MAX_BYTES ((size_t)64 << 20)
-#define ZR_CONFIG_MOST_TENSOR 65536 // ranks, or slices, of a model
+#define ZR_CONFIG_MOST_SLICES 65536 // of a model
 
 typedef enum zr_origin {
     ZR_FROM_DEFAULT, // DeepSpeed's default, because nobody gave a value

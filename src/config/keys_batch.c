@@ -209,7 +209,7 @@ const zr_key zr_keys_batch[] = {
      .standard = "null",
      .nullable = true,
      .above = true,
-     .most = ZR_CONFIG_MOST_TENSOR,
+     .most = ZR_CONFIG_MOST_SLICES,
      .help = "slices into which the model is cut, a power of two: losses and weights are the same "
              "bits on any number of tensor ranks that divides it; null: as many as there are "
              "tensor ranks, and other bits on others"},

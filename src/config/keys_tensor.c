@@ -1,5 +1,6 @@
 // Rows of the section tensor_parallel: names and defaults are those of DeepSpeed 0.19.8.
 #include "config/config.h"
+#include <zero/comm.h>
 
 #define LAID_OUT "the library lays the ranks out itself: tensor ranks next to each other"
 #define OWN_SPLIT "the model says its own split"
@@ -9,14 +10,14 @@ const zr_key zr_keys_tensor[] = {
     {.path = "tensor_parallel.autotp_size",
      .type = ZR_KEY_INT,
      .standard = "0",
-     .most = ZR_CONFIG_MOST_TENSOR,
+     .most = ZERO_MAX_RANKS,
      .help = "tensor ranks: ranks that compute one model together (--tensor); 0: as tp.tp_size "
              "says"},
     {.path = "tensor_parallel.tp.tp_size",
      .type = ZR_KEY_INT,
      .standard = "1",
      .above = true,
-     .most = ZR_CONFIG_MOST_TENSOR,
+     .most = ZERO_MAX_RANKS,
      .help = "the same number; 1: as autotp_size says"},
     {.path = "tensor_parallel.tp.tp_grain_size",
      .type = ZR_KEY_INT,

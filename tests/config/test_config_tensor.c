@@ -68,7 +68,7 @@ static void test_who_contradicts_whom(void **state)
               "them, or both alike");
     must_fail("{}", &(zr_config_facts){.world = 8, .micro_batch = 2, .tensor = -1}, ZERO_ERR_USAGE,
               "--tensor: tensor_parallel.autotp_size: found -1, expected an integer from 0 to "
-              "65536");
+              "1024");
 }
 
 static void test_ranks_that_are_no_multiple(void **state)
