@@ -49,6 +49,7 @@ typedef struct zr_config {
     int ranks;  // data ranks: world / tensor
     // Slices into which a model is cut, whoever computes them: a multiple of `tensor`; 1: none.
     int64_t exact_tensor;
+    bool for_inference;         // the keys of tensor ranks say nothing: the flag alone does
     bool exact_tensor_said;     // the bits are those of any number of tensor ranks that divides it
     bool sequence_parallel;     // tensor ranks divide rows where they need no others
     bool partition_activations; // tensor ranks divide activation checkpoints

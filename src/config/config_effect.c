@@ -53,6 +53,8 @@ static const char *overruled(const zr_config *config, const zr_key *key)
         return "fp16.loss_scale fixes the scale";
     if (!strncmp(key->path, "aio.", 4) && !uses_nvme(&config->offload))
         return "nothing is offloaded to nvme";
+    if (zr_config_overrules_tensor(config, key->path))
+        return "where nothing is trained --tensor alone says how many tensor ranks there are";
     bool partitions = !strcmp(key->path, "activation_checkpointing.partition_activations"),
          by_rows = !strcmp(key->path, "libzero.sequence_parallel");
     if ((partitions || by_rows) && json_is_true(zr_config_value(config, key->path)))

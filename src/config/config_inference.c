@@ -25,6 +25,9 @@ static const char *const read_too[] = {
     "libzero.host_memory",
     "libzero.tiling.",
     "libzero.nvme_path",
+    // They decide nothing here; they are kept so that the file is told so.
+    "tensor_parallel.autotp_size",
+    "tensor_parallel.tp.tp_size",
 };
 
 static bool is_read(const char *path, bool travels)
@@ -41,6 +44,7 @@ static bool is_read(const char *path, bool travels)
 zero_status zr_config_keep_inference(zr_config *config, zero_error *error)
 {
     const json_t *device = zr_config_value(config, Z "offload_param.device");
+    config->for_inference = true;
     bool travels = json_is_string(device) && !strcmp(json_string_value(device), "nvme");
     for (int i = 0; i < zr_key_count(); i++) {
         zr_setting *setting = &config->settings[i];

@@ -4,12 +4,14 @@
 //   keys and flag -> tensor, which divides the world and the slices -> data ranks
 //
 // A key at DeepSpeed's default (autotp_size 0, tp_size 1) says nothing, because a file may name it
-// without meaning it; then the flag may say more. What both say has to be the same.
+// without meaning it; then the flag may say more. What both say has to be the same. Where nothing
+// is trained the flag alone counts, because the file of a training serves any number of ranks.
 #include "config/settings.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <zero/comm.h>
 
 #define AUTOTP "tensor_parallel.autotp_size"
 #define TP_SIZE "tensor_parallel.tp.tp_size"
@@ -49,6 +51,16 @@ static key_words key_said(const zr_config *config, const char *path)
     return out;
 }
 
+// Says who decides how many tensor ranks there are, of whom somebody does.
+static key_words tensor_said(const zr_config *config)
+{
+    key_words out;
+    if (!config->for_inference)
+        return key_said(config, tensor_key(config));
+    snprintf(out.text, sizeof out.text, "--tensor %d", config->tensor);
+    return out;
+}
+
 static zero_status refuse_flag(const zr_config *config, const char *flag, const char *path,
                                zero_error *error)
 {
@@ -63,11 +75,24 @@ static zero_status put(zr_config *config, const char *path, const char *value, c
     return zr_config_override(config, path, value, flag, false, NULL, error);
 }
 
+// Where nothing is trained, the flag stays out of the keys, whose own numbers are still reported.
+static zero_status settle_by_flag(zr_config *config, int flag, zero_error *error)
+{
+    if (flag < 0 || flag > ZERO_MAX_RANKS)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "--tensor: found %d, expected an integer from 0 to %d", flag,
+                       ZERO_MAX_RANKS);
+    config->tensor = ZR_MAX(flag, 1);
+    return ZERO_OK;
+}
+
 static zero_status settle_tensor(zr_config *config, int flag, zero_error *error)
 {
     int64_t own = said(config, AUTOTP, 0), other = said(config, TP_SIZE, 1);
     const char *key = tensor_key(config);
     char text[24], words[40];
+    if (config->for_inference)
+        return settle_by_flag(config, flag, error);
     snprintf(text, sizeof text, "%d", flag);
     snprintf(words, sizeof words, "--tensor %d", flag);
     if (own && other && own != other)
@@ -92,10 +117,11 @@ static zero_status settle_world(zr_config *config, int world, zero_error *error)
     if (world == below)
         return ZERO_OK;
     below = ZR_MAX(below, tensor);
-    bool by_flag = zr_config_at(config, key)->origin == ZR_FROM_FLAG;
+    bool by_flag = config->for_inference || zr_config_at(config, key)->origin == ZR_FROM_FLAG;
     return zr_fail(error, by_flag ? ZERO_ERR_USAGE : ZERO_ERR_CONFIG,
-                   "%d rank%s no multiple of %s: %" PRId64 " or %" PRId64 " ranks", world,
-                   world == 1 ? " is" : "s are", key_said(config, key).text, below, below + tensor);
+                   "%d rank%s no multiple of %s: %s%" PRId64 " or %" PRId64 "%s", world,
+                   world == 1 ? " is" : "s are", tensor_said(config).text,
+                   by_flag ? "--ranks " : "", below, below + tensor, by_flag ? "" : " ranks");
 }
 
 static zero_status refuse_slices(const zr_config *config, int64_t slices, zero_error *error)
@@ -107,7 +133,7 @@ static zero_status refuse_slices(const zr_config *config, int64_t slices, zero_e
     return zr_fail(error, ZERO_ERR_CONFIG,
                    "%s: " EXACT " %" PRId64 " is no multiple of %s: it goes with --tensor %s",
                    zr_setting_where(config, zr_config_at(config, EXACT)).text, slices,
-                   key_said(config, tensor_key(config)).text, fits);
+                   tensor_said(config).text, fits);
 }
 
 static zero_status settle_slices(zr_config *config, zero_error *error)
@@ -146,7 +172,16 @@ zero_status zr_config_find_ranks(zr_config *config, const zr_config_facts *facts
 // Says who cuts the model into slices, of which there are more than one.
 static key_words slices_said(const zr_config *config)
 {
-    return key_said(config, config->exact_tensor_said ? EXACT : tensor_key(config));
+    return config->exact_tensor_said ? key_said(config, EXACT) : tensor_said(config);
+}
+
+bool zr_config_overrules_tensor(const zr_config *config, const char *path)
+{
+    bool autotp = !strcmp(path, AUTOTP);
+    if (!config->for_inference || (!autotp && strcmp(path, TP_SIZE)))
+        return false;
+    int64_t number = said(config, path, autotp ? 0 : 1);
+    return number && number != config->tensor;
 }
 
 void zr_config_describe_slices(const zr_config *config, char *out, size_t size)

@@ -70,6 +70,9 @@ zero_status zr_config_fill_offload(zr_config *config, zero_error *error);
 // config_profilers.c
 zero_status zr_config_fill_profilers(zr_config *config, zero_error *error);
 // config_tensor.c
+// Returns whether `path` says how many tensor ranks there are, and another number holds, because
+// nothing is trained.
+bool zr_config_overrules_tensor(const zr_config *config, const char *path);
 zero_status zr_config_fill_tensor(zr_config *config, zero_error *error);
 // config_exact.c
 zero_status zr_config_check_exact(const zr_config *config, zero_error *error);

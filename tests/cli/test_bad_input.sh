@@ -66,8 +66,9 @@ zt 64 'mpirun' --data "$TEXT" --ranks 2 --comm mpi
 plan() { local code=$1 words=$2; shift 2; refused "$code" "$words" "$ZERO" plan --new $TINY "$@"; }
 both() { plan "$@"; zt "$1" "$2" --data "$TEXT" "${@:3}"; }
 tensor() { echo "$1" >bad.json; both "$2" "$3" --ranks 4 --config bad.json "${@:4}"; }
-both 64 '3 ranks are no multiple of --tensor 2: 2 or 4 ranks' --ranks 3 --tensor 2
-zt 64 '1 rank is no multiple of --tensor 4: 4 or 8 ranks' --data "$TEXT" --tensor 4
+both 64 '3 ranks are no multiple of --tensor 2: --ranks 2 or 4' --ranks 3 --tensor 2
+both 64 '--tensor -1: it must be from 1 to 1024' --tensor -1
+zt 64 '1 rank is no multiple of --tensor 4: --ranks 4 or 8' --data "$TEXT" --tensor 4
 tensor '{"tensor_parallel": {"autotp_size": 3}}' 78 '4 ranks are no multiple of tensor_parallel.autotp_size 3 (bad.json:1:37): 3 or 6 ranks'
 tensor '{"tensor_parallel": {"autotp_size": 4, "tp": {"tp_size": 2}}}' 78 'tensor_parallel.tp.tp_size 2 (bad.json:1:58) contradicts tensor_parallel.autotp_size 4 (bad.json:1:37)'
 tensor '{"tensor_parallel": {"tp": {"tp_size": 2}}}' 64 '--tensor 4 contradicts tensor_parallel.tp.tp_size 2 (bad.json:1:40)' --tensor 4
@@ -91,7 +92,7 @@ uncut llama:layers=1,heads=6,kv_heads=3,width=48,inner=96,context=32 '3 heads of
 uncut llama:layers=1,heads=4,width=48,inner=97,context=32 'an MLP of width 97, which --tensor 4 does not divide, and no other number does' --tensor 4
 refused 64 'plans by formulas that know no tensor parallelism' "$ZERO" plan --params 1e9 --tensor 2
 refused 64 'bench gemm knows no tensor parallelism' "$ZERO" bench gemm --tensor 2
-refused 64 '3 ranks are no multiple of --tensor 2: 2 or 4 ranks' "$ZERO" bench step --new $TINY --ranks 3 --threads 1 --tensor 2
+refused 64 '3 ranks are no multiple of --tensor 2: --ranks 2 or 4' "$ZERO" bench step --new $TINY --ranks 3 --threads 1 --tensor 2
 
 zt 64 'a context of 32' --data "$TEXT" --seq 99
 zt 74 'cannot open "missing.txt"' --data missing.txt --ranks 2

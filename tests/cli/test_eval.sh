@@ -20,7 +20,7 @@ for ranks in 2 3; do
     expect 0 "$ZERO" eval --model run/model --data "$TEXT" --threads 1 --ranks $ranks
     cmp out.txt one.txt || fail "--ranks $ranks measures something else than one rank"
 done
-refused 64 '3 ranks are no multiple of --tensor 2: 2 or 4 ranks' "$ZERO" eval --model run/model --data "$TEXT" --ranks 3 --tensor 2
+refused 64 '3 ranks are no multiple of --tensor 2: --ranks 2 or 4' "$ZERO" eval --model run/model --data "$TEXT" --ranks 3 --tensor 2
 refused 64 '--comm self is one rank, --ranks says 2' "$ZERO" eval --model run/model --data "$TEXT" --ranks 2 --comm self
 refused 74 'missing.txt' "$ZERO" eval --model run/model --data missing.txt --ranks 2
 if ! command -v mpirun >/dev/null || ! "$ZERO" doctor | grep -q "^MPI *module found"; then

@@ -66,7 +66,7 @@ fi
 # What rank 0 finds wrong is everyone's end, and said once.
 refused 64 '--ranks 3, but the launcher started 1' env RANK=0 WORLD_SIZE=1 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 "$ZERO" generate --model llama --ranks 3
 refused 64 '--comm self is one rank, --ranks says 2' "$ZERO" generate --model llama --ranks 2 --comm self
-refused 64 '3 ranks are no multiple of --tensor 2: 2 or 4 ranks' "$ZERO" generate --model llama --ranks 3 --tensor 2
+refused 64 '3 ranks are no multiple of --tensor 2: --ranks 2 or 4' "$ZERO" generate --model llama --ranks 3 --tensor 2
 refused 74 'missing.txt' "$ZERO" generate --model llama --prompts missing.txt --ranks 2
 printf 'a\nb\0c\n' >zero.txt
 refused 65 'zero.txt:2: a zero byte' "$ZERO" generate --model llama --prompts zero.txt --ranks 2

@@ -60,6 +60,14 @@ for command in "plan --new $TINY" "train --new $TINY --data $TEXT --threads 1 --
     grep -q "^said.json:1:[0-9]*: no effect here: zero_optimization.offload_param.pin_memory: the memory of this backend" err.txt || fail "$command --explain: $(cat err.txt)"
 done
 
+# The file of a training on tensor ranks serves others, too: they hear that its number is not theirs.
+for command in "eval --data $TEXT" "generate --tokens 2"; do
+    expect 0 "$ZERO" $command --model axolotl-autotp/model --config axolotl-autotp.json --threads 1 --explain
+    grep -qx '1 key of axolotl-autotp.json has no effect here (--explain)' err.txt &&
+        grep -q '^axolotl-autotp.json:1:[0-9]*: no effect here: tensor_parallel.autotp_size: where nothing is trained --tensor alone says' err.txt ||
+        fail "$command with tensor ranks in the file: $(cat err.txt)"
+done
+
 # sub_group_size 0, and any other, are the same bits.
 sed 's/"sub_group_size": 0/"sub_group_size": 1e9/' axolotl-all-on-host.json >whole.json
 train --config whole.json --ranks 2 --steps 2 --eval-every 0 --out whole

@@ -74,9 +74,9 @@ static void test_who_contradicts_whom(void **state)
 static void test_ranks_that_are_no_multiple(void **state)
 {
     must_fail("{}", &(zr_config_facts){.world = 3, .micro_batch = 2, .tensor = 2}, ZERO_ERR_USAGE,
-              "3 ranks are no multiple of --tensor 2: 2 or 4 ranks");
+              "3 ranks are no multiple of --tensor 2: --ranks 2 or 4");
     must_fail("{}", &(zr_config_facts){.world = 1, .micro_batch = 2, .tensor = 2}, ZERO_ERR_USAGE,
-              "1 rank is no multiple of --tensor 2: 2 or 4 ranks");
+              "1 rank is no multiple of --tensor 2: --ranks 2 or 4");
     must_fail("{" AUTOTP("3") "}", &eight, ZERO_ERR_CONFIG,
               "8 ranks are no multiple of tensor_parallel.autotp_size 3 (ds.json:1:37): 6 or 9 "
               "ranks");
