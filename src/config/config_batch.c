@@ -23,7 +23,8 @@ static zero_status multiply(int64_t a, int64_t b, int64_t c, const char *name, i
 zr_ranks_words zr_ranks_in_words(int64_t ranks, int64_t tensor)
 {
     zr_ranks_words words = {.kind = tensor > 1 ? "data ranks" : "ranks"};
-    int at = snprintf(words.text, sizeof words.text, "%" PRId64 " %s", ranks, words.kind);
+    const char *counted = tensor > 1 && ranks == 1 ? "data rank" : words.kind;
+    int at = snprintf(words.text, sizeof words.text, "%" PRId64 " %s", ranks, counted);
     if (tensor > 1)
         snprintf(words.text + at, sizeof words.text - (size_t)at,
                  " (%" PRId64 " ranks, %" PRId64 " a model)", ranks * tensor, tensor);

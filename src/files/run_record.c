@@ -244,6 +244,7 @@ void zr_run_before_of_checkpoint(const char *checkpoint, zr_run_before *out)
         out->batch = number_of(manifest.state, "train_batch_size");
         out->micro_batch = facts.micro_batch;
         out->ranks = facts.ranks / facts.tensor;
+        out->tensor = facts.tensor;
     }
     read_decay(manifest.state, &facts, out);
     if (ours)
@@ -260,6 +261,7 @@ void zr_run_before_of_run(const char *run, zr_run_before *out)
             .batch = config.train_batch,
             .micro_batch = config.micro_batch,
             .ranks = config.run.ranks / config.run.tensor,
+            .tensor = config.run.tensor,
         };
     zr_run_config_free(&config);
 }

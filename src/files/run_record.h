@@ -82,6 +82,7 @@ typedef enum zr_decay_before {
 typedef struct zr_run_before {
     int64_t batch, micro_batch; // samples of a step; of a micro-batch
     int64_t ranks;              // data ranks
+    int64_t tensor;             // tensor ranks of a model
     zr_decay_before decay;
     bool has_weight_decay; // DeepSpeed's, or kept by the run before
     double weight_decay;

@@ -4,6 +4,8 @@
 
 #define WEIGHT_DECAY "optimizer.params.weight_decay"
 
+enum { RANKS_BYTES = 240 }; // of the words for how many ranks there are, and were
+
 // Returns 0 if the key is not given, or left to the program.
 static int64_t said_integer(const zr_config *config, const char *key)
 {
@@ -71,6 +73,32 @@ static bool has_batch(const zr_keep *keep, const zr_config *config, int64_t chos
             !keep->before->micro_batch);
 }
 
+// Says how many ranks share a batch. `split`: calls them data ranks in any case.
+static zr_ranks_words ranks_of(int64_t ranks, int64_t tensor, bool split)
+{
+    zr_ranks_words words = zr_ranks_in_words(ranks, tensor);
+    if (split && tensor <= 1)
+        snprintf(words.text, sizeof words.text, "%lld data rank%s", (long long)ranks,
+                 ranks == 1 ? "" : "s");
+    return words;
+}
+
+// Writes "4 ranks instead of 2"; where the model is split, or was, both numbers are called data
+// ranks.
+static void describe_ranks(const zr_keep *keep, int64_t tensor, char out[static RANKS_BYTES])
+{
+    const zr_run_before *before = keep->before;
+    bool split = tensor > 1 || before->tensor > 1, same = keep->ranks == before->ranks;
+    zr_ranks_words now = ranks_of(keep->ranks, tensor, split && !same),
+                   then = ranks_of(before->ranks, before->tensor, split);
+    if (same)
+        snprintf(out, RANKS_BYTES, "%s", now.text);
+    else if (split)
+        snprintf(out, RANKS_BYTES, "%s instead of %s", now.text, then.text);
+    else
+        snprintf(out, RANKS_BYTES, "%s instead of %lld", now.text, (long long)before->ranks);
+}
+
 // Makes a resumed training take steps of as many samples as before, in as many micro-batches as
 // that needs on these ranks; otherwise it would read other text from here on. `chosen` is the
 // program's own micro-batch.
@@ -81,7 +109,7 @@ static zero_status keep_batch(const zr_keep *keep, zr_config *config, int64_t ch
     int64_t batch = keep->before->batch, ranks = keep->ranks,
             micro = said_integer(config, "train_micro_batch_size_per_gpu");
     int64_t times = restarted ? 0 : said_integer(config, "gradient_accumulation_steps");
-    char number[40];
+    char number[40], words[RANKS_BYTES];
     ZERO_TRY(zr_config_find_elastic(config, error));
     // Elasticity has one batch for all numbers of ranks that it allows.
     if (!keep->before->ranks || has_batch(keep, config, chosen) || config->elastic)
@@ -90,11 +118,9 @@ static zero_status keep_batch(const zr_keep *keep, zr_config *config, int64_t ch
     micro = micro ? micro : fitting;
     if (!makes(keep, micro, times))
         return refuse_batch(keep, config->tensor, micro, fitting, times, error);
+    describe_ranks(keep, config->tensor, words);
     zr_log(logger, restarted ? ZERO_LOG_WARNING : ZERO_LOG_INFO,
-           "%s%s%s: %lld micro-batches of %lld each, so that a step keeps its %lld samples",
-           zr_ranks_in_words(ranks, config->tensor).text,
-           ranks == keep->before->ranks ? "" : " instead of ",
-           ranks == keep->before->ranks ? "" : number_text(keep->before->ranks, number),
+           "%s: %lld micro-batches of %lld each, so that a step keeps its %lld samples", words,
            (long long)(batch / (ranks * micro)), (long long)micro, (long long)batch);
     ZERO_TRY(zr_config_override(config, "train_batch_size", number_text(batch, number), "--resume",
                                 false, logger, error));

@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -95,6 +96,56 @@ static void test_data_ranks_keep_the_samples(void **state)
                            "micro-batches of 3 cannot make them"));
 }
 
+typedef struct last_line {
+    char text[512]; // of those that name a number of micro-batches
+} last_line;
+
+static void keep_line(void *user, zero_log_level level, const char *message)
+{
+    last_line *last = user;
+    if (strstr(message, " micro-batches of "))
+        snprintf(last->text, sizeof last->text, "%s", message);
+}
+
+// Numbers of data ranks are compared, and called so where a model has, or had, tensor ranks.
+static void test_ranks_are_called_what_they_are(void **state)
+{
+    const struct {
+        int world, tensor, tensor_before;
+        const char *says;
+    } rows[] = {
+        {4, 0, 0, "4 ranks instead of 2: "},
+        {4, 0, 1, "4 ranks instead of 2: "},
+        {4, 0, 2, "4 data ranks instead of 2 data ranks (4 ranks, 2 a model): "},
+        {8, 2, 1, "4 data ranks (8 ranks, 2 a model) instead of 2 data ranks: "},
+        {4, 4, 2,
+         "1 data rank (4 ranks, 4 a model) instead of 2 data ranks (4 ranks, 2 a model): "},
+    };
+    for (int i = 0; i < ZR_COUNT(rows); i++) {
+        zr_run_before before = sixteen;
+        zr_keep keep = {.before = &before, .ranks = rows[i].world / ZR_MAX(rows[i].tensor, 1)};
+        last_line last = {""};
+        const zero_logger logger = {.write = keep_line, .user = &last};
+        zr_config *config;
+        zero_error error;
+        before.tensor = rows[i].tensor_before;
+        zr_resolution how = {
+            .text = "{}",
+            .length = 2,
+            .facts = zr_resolve_facts(rows[i].world, 1000000, 100),
+            .logger = &logger,
+            .amend = amend,
+            .user = &keep,
+        };
+        how.facts.micro_batch = 4;
+        how.facts.tensor = rows[i].tensor;
+        assert_int_equal(zr_resolve_read(&how, &config, &error), ZERO_OK);
+        if (strncmp(last.text, rows[i].says, strlen(rows[i].says)))
+            fail_msg("\"%s\" instead of \"%s\"", last.text, rows[i].says);
+        zr_config_destroy(config);
+    }
+}
+
 static void test_a_batch_that_is_said_holds(void **state)
 {
     const zr_keep keep = {.before = &sixteen, .ranks = 2};
@@ -168,6 +219,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_step_keeps_its_samples),
         cmocka_unit_test(test_data_ranks_keep_the_samples),
+        cmocka_unit_test(test_ranks_are_called_what_they_are),
         cmocka_unit_test(test_a_batch_that_is_said_holds),
         cmocka_unit_test(test_a_restart_divides_anew),
         cmocka_unit_test(test_formulas_and_decay),

@@ -135,7 +135,7 @@ static void test_slices_follow_from_file_and_flags(void **state)
     zr_config_destroy(config);
     how = of("{\"train_batch_size\": 3, \"train_micro_batch_size_per_gpu\": 2}");
     how.facts.tensor = 2;
-    expect_refused(how, ZERO_ERR_CONFIG, "on 1 data ranks (2 ranks, 2 a model)");
+    expect_refused(how, ZERO_ERR_CONFIG, "on 1 data rank (2 ranks, 2 a model)");
     // A training's file serves its model's users on any number of ranks.
     how = of("{\"tensor_parallel\": {\"autotp_size\": 4}}");
     how.for_inference = true;
