@@ -52,6 +52,11 @@ static int check(const cli_arguments *a)
     if (a->given[OPT_PARAMS] && (a->given[OPT_DEVICE_MEMORY] || a->given[OPT_HOST_MEMORY]))
         return cli_fail_usage(a->command, "--params plans by formulas that know of one memory: "
                                           "--memory BYTES says how large it is");
+    if (a->given[OPT_PARAMS] && (a->given[OPT_TENSOR] || a->given[OPT_SEQUENCE_PARALLEL]))
+        return cli_fail_usage(a->command,
+                              "--params plans by formulas that know no tensor "
+                              "parallelism: %s needs --new or --model",
+                              a->given[OPT_TENSOR] ? "--tensor" : "--sequence-parallel");
     return 0;
 }
 

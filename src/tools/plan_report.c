@@ -151,8 +151,7 @@ static zero_status check(const zero_plan_options *options, zero_error *error)
     if (options->parameters > 0 && (options->tensor || options->sequence_parallel))
         return zr_fail(error, ZERO_ERR_USAGE,
                        "zero_plan: options.parameters plans by formulas that know no tensor "
-                       "parallelism: options.tensor and options.sequence_parallel (--tensor, "
-                       "--sequence-parallel) need a model");
+                       "parallelism: options.tensor and options.sequence_parallel need a model");
     if ((unsigned)options->view > ZERO_PLAN_LETTERS)
         return zr_fail(error, ZERO_ERR_USAGE,
                        "zero_plan: options.view is %d, which is no zero_plan_view",
