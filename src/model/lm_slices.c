@@ -44,15 +44,35 @@ static bool fits(const zr_lm_shape *shape, int64_t slices)
            fits_keys(shape, slices);
 }
 
-// Writes what would fit: ": 5 or 25", ": 2, 4 or 8", ", and no other number does".
+// Writes that nothing would fit, and which of the model's numbers have no divisor in common.
+static void say_conflict(const zr_lm_shape *shape, bool powers, char *out, size_t size)
+{
+    bool without_keys = false; // some number divides the heads and the MLP
+    for (int64_t n = 2; n <= shape->heads && !without_keys; n++)
+        without_keys = divides(n, shape->heads) && divides(n, shape->inner) &&
+                       (!powers || ZR_IS_POWER_OF_TWO(n));
+    int used =
+        snprintf(out, size,
+                 "; no number of %s fits this model: none above 1 divides both its %lld "
+                 "head%s and the width %lld of its MLP",
+                 powers ? "slices that is a power of two" : "tensor ranks", (long long)shape->heads,
+                 shape->heads == 1 ? "" : "s", (long long)shape->inner);
+    if (without_keys)
+        snprintf(out + used, size - (size_t)used,
+                 ", and divides its %lld heads of keys and values or is a multiple of them",
+                 (long long)shape->kv_heads);
+}
+
+// Writes what would fit: ": 5 or 25", ": 2, 4 or 8"; or that nothing would.
 static void list_fitting(const zr_lm_shape *shape, bool powers, char *out, size_t size)
 {
     int64_t fitting[64], count = 0;
     for (int64_t n = 2; n <= shape->heads && count < ZR_COUNT(fitting); n++)
-        if (fits(shape, n) && !(powers && n & (n - 1)))
+        if (fits(shape, n) && (!powers || ZR_IS_POWER_OF_TWO(n)))
             fitting[count++] = n;
     size_t used = 0;
-    snprintf(out, size, ", and no other %s does", powers ? "power of two" : "number");
+    if (!count)
+        say_conflict(shape, powers, out, size);
     for (int64_t i = 0; i < count && used < size; i++)
         used += (size_t)snprintf(out + used, size - used, "%s%lld",
                                  i == 0           ? ": "

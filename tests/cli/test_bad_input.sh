@@ -89,8 +89,11 @@ plan 78 "$TINY has 2 heads, which --tensor 4 does not divide: 2" --tensor 4 # as
 refused 78 'gpt2-xl has 25 heads, which --tensor 2 does not divide: 5 or 25' "$ZERO" plan --new gpt2-xl --tensor 2
 uncut() { refused 78 "$1 has $2" "$ZERO" train --new "$1" --data "$TEXT" --ranks 4 --threads 1 --quiet --out out "${@:3}"; }
 uncut llama:layers=1,heads=6,kv_heads=3,width=48,inner=96,context=32 '3 heads of keys and values, which --tensor 2 neither divides nor is a multiple of: 3 or 6' --tensor 2
-uncut llama:layers=1,heads=4,width=48,inner=97,context=32 'an MLP of width 97, which --tensor 4 does not divide, and no other number does' --tensor 4
-refused 64 'plans by formulas that know no tensor parallelism' "$ZERO" plan --params 1e9 --tensor 2
+uncut llama:layers=1,heads=4,width=48,inner=97,context=32 'an MLP of width 97, which --tensor 4 does not divide; no number of tensor ranks fits this model: none above 1 divides both its 4 heads and the width 97 of its MLP' --tensor 4
+for flag in "--tensor 2" --sequence-parallel; do
+    # shellcheck disable=SC2086 # words
+    refused 64 "--params plans by formulas that know no tensor parallelism: ${flag% 2} needs --new or --model" "$ZERO" plan --params 1e9 $flag
+done
 refused 64 'bench gemm knows no tensor parallelism' "$ZERO" bench gemm --tensor 2
 refused 64 '3 ranks are no multiple of --tensor 2: --ranks 2 or 4' "$ZERO" bench step --new $TINY --ranks 3 --threads 1 --tensor 2
 

@@ -237,9 +237,18 @@ static void what_cannot_be_cut_is_refused(void **state)
     zr_lm_config config = config_of(LLAMA);
     refused_in_words("gpt2-xl", false, 2, "--tensor 2",
                      "gpt2-xl has 25 heads, which --tensor 2 does not divide: 5 or 25");
-    refused_in_words("gpt2-xl", true, 4, "libzero.exact_tensor 4",
-                     "gpt2-xl has 25 heads, which libzero.exact_tensor 4 does not divide, and no "
-                     "other power of two does");
+    refused_in_words(
+        "gpt2-xl", true, 4, "libzero.exact_tensor 4",
+        "gpt2-xl has 25 heads, which libzero.exact_tensor 4 does not divide; no number of "
+        "slices that is a power of two fits this model: none above 1 divides both "
+        "its 25 heads and the width 6400 of its MLP");
+    refused_in_words("llama:layers=2,heads=6,kv_heads=3,width=48,inner=256,context=64", false, 2,
+                     "--tensor 2",
+                     "llama:layers=2,heads=6,kv_heads=3,width=48,inner=256,context=64 has 3 heads "
+                     "of keys and values, which --tensor 2 neither divides nor is a multiple of; "
+                     "no number of tensor ranks fits this model: none above 1 divides both its 6 "
+                     "heads and the width 256 of its MLP, and divides its 3 heads of keys and "
+                     "values or is a multiple of them");
     config.llama.intermediate_size = 98;
     refused(&config, 4, 2,
             "llama has an MLP of width 98, which a cut into 4 slices does not divide: 2");
