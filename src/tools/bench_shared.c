@@ -67,11 +67,16 @@ static zero_status check(const benchmark *of, const zero_comm *comm,
     return ZERO_OK;
 }
 
-static void say_ranks(const zr_bench *bench, const zr_threads *threads)
+static void say_ranks(const zr_bench *bench, const zero_bench_options *options,
+                      const zr_threads *threads)
 {
     zero_comm *comm = bench->meter.comm;
-    zr_bench_say(bench, "%d rank%s (%s), %d thread%s each (%s)\n", comm->size,
-                 comm->size == 1 ? "" : "s", zero_comm_name(comm), threads->count,
+    char grid[80] = "";
+    if (options->tensor > 1 && comm->size % options->tensor == 0) // else it is refused later
+        snprintf(grid, sizeof grid, ", %d data x %d tensor%s", comm->size / options->tensor,
+                 options->tensor, options->sequence_parallel ? ", rows divided" : "");
+    zr_bench_say(bench, "%d rank%s (%s%s), %d thread%s each (%s)\n", comm->size,
+                 comm->size == 1 ? "" : "s", zero_comm_name(comm), grid, threads->count,
                  threads->count == 1 ? "" : "s", threads->reason);
 }
 
@@ -101,6 +106,6 @@ zero_status zero_bench(zero_comm *comm, const zero_bench_options *options,
         .logger = &options->logger,
     };
     if (!bench.json)
-        say_ranks(&bench, &threads);
+        say_ranks(&bench, options, &threads);
     return of->run(&bench, options, error);
 }

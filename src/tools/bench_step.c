@@ -203,9 +203,10 @@ static zero_status run(step_bench *s, zero_error *error)
 {
     const zr_plan *plan = zr_engine_plan(s->made.engine);
     zr_bench_say(s->bench,
-                 "%s: %.3f M parameters; %lld x %lld a rank, %s, stage %d; backend %s, %s\n",
+                 "%s: %.3f M parameters; %lld x %lld a %srank, %s, stage %d; backend %s, %s\n",
                  s->made.spec, (double)plan->parameters / 1e6, (long long)s->made.micro_batch,
-                 (long long)s->made.seq, plan->settings.precision.name, plan->settings.stage,
+                 (long long)s->made.seq, plan->tensor_ranks > 1 ? "data " : "",
+                 plan->settings.precision.name, plan->settings.stage,
                  zr_engine_queue(s->made.engine)->backend->name,
                  zr_engine_queue(s->made.engine)->backend->path());
     ZERO_TRY(time_steps(s, error));

@@ -29,10 +29,13 @@ void zr_pass_summary(const zr_pass *pass, zr_buffer *out)
 
 static void write_title(const zr_plan *plan, const char *model, char out[static TITLE])
 {
-    char plain[MODEL];
+    char plain[MODEL], grid[64] = "";
     zr_plain_text(model, plain, sizeof plain);
-    snprintf(out, TITLE, "%s: stage %d, %d rank%s, micro-batches of %lld x %lld tokens, %s", plain,
-             plan->settings.stage, plan->world, plan->world == 1 ? "" : "s",
+    if (plan->tensor_ranks > 1)
+        snprintf(grid, sizeof grid, " (%d data x %d tensor)", plan->world / plan->tensor_ranks,
+                 plan->tensor_ranks);
+    snprintf(out, TITLE, "%s: stage %d, %d rank%s%s, micro-batches of %lld x %lld tokens, %s",
+             plain, plan->settings.stage, plan->world, plan->world == 1 ? "" : "s", grid,
              (long long)plan->shape.batch, (long long)plan->shape.seq,
              plan->settings.precision.name);
 }
