@@ -2,6 +2,8 @@
 #include "base/bytes_text.h"
 #include "tools/plan_report.h"
 
+#include <stdio.h>
+
 static const struct {
     const char *name, *words;
 } purposes[ZERO_EXCHANGE_PURPOSE_COUNT] = {
@@ -18,15 +20,6 @@ static const struct {
     [ZERO_EXCHANGE_GATHER] = {"all_gather", "all-gather"},
 };
 
-static bool said_before(const zr_plan_row *rows, int row)
-{
-    for (int i = 0; i < row; i++)
-        if (rows[i].exchanged == rows[row].exchanged &&
-            rows[i].micro_batch == rows[row].micro_batch)
-            return true;
-    return false;
-}
-
 static void append_line(const char *what, const char *how, int64_t calls, int64_t bytes,
                         zr_buffer *out)
 {
@@ -36,10 +29,10 @@ static void append_line(const char *what, const char *how, int64_t calls, int64_
 }
 
 // Appends a line for each purpose and kind that a micro-batch has, and their sum.
-static void append_purposes(const zr_exchange_table *table, zr_buffer *out)
+static void append_purposes(const zr_exchange_table *table, const char *heading, zr_buffer *out)
 {
     int64_t calls = 0, bytes = 0;
-    zr_buffer_printf(out, "  %-52s  %10s  %10s\n", "in a micro-batch", "calls", "bytes");
+    zr_buffer_printf(out, "  %-52s  %10s  %10s\n", heading, "calls", "bytes");
     for (int p = 0; p < ZERO_EXCHANGE_PURPOSE_COUNT; p++)
         for (int k = 0; k < ZR_EXCHANGE_KINDS; k++) {
             if (!table->calls[p][k])
@@ -52,22 +45,21 @@ static void append_purposes(const zr_exchange_table *table, zr_buffer *out)
     append_line("together", "", calls, bytes, out);
 }
 
-// Rows differ only with their micro-batches.
+static int64_t exchanged_of(const zr_plan_row *row) { return row->exchanged; }
+
+// Rows differ only with their micro-batches; the table is that of the largest one.
 void zr_plan_exchanged_text(const zr_plan_row *rows, int count, zr_buffer *out)
 {
-    char text[ZR_BYTES_TEXT];
-    for (int i = 0; i < count; i++) {
-        const zr_plan_row *row = &rows[i];
-        if (row->tensor <= 1 || said_before(rows, i))
-            continue;
-        zr_bytes_text((double)row->exchanged, text);
-        zr_buffer_printf(out, "%d tensor ranks: each fetches %s a step from the others",
-                         row->tensor, text);
-        if (row->micro_batch)
-            zr_buffer_printf(out, " (micro-batch %lld)", (long long)row->micro_batch);
-        zr_buffer_printf(out, "\n");
-        append_purposes(&row->exchanges, out);
-    }
+    char heading[64] = "in a micro-batch";
+    if (!count || rows[0].tensor <= 1)
+        return;
+    zr_plan_range range = zr_plan_range_of(rows, count, exchanged_of);
+    zr_buffer_printf(out, "%d tensor ranks: each fetches %s a step from the others%s\n",
+                     rows[0].tensor, range.bytes, range.micro_batches);
+    if (range.several)
+        snprintf(heading, sizeof heading, "in a micro-batch of %lld",
+                 (long long)range.largest->micro_batch);
+    append_purposes(&range.largest->exchanges, heading, out);
 }
 
 static void append_json_purposes(const zr_exchange_table *table, zr_buffer *out)

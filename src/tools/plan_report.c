@@ -8,6 +8,7 @@
 #include "memory/ledger.h"
 #include "plan/settings_fields.h"
 
+#include <stdio.h>
 #include <string.h>
 
 int64_t zr_plan_row_total(const zr_plan_row *row)
@@ -16,6 +17,36 @@ int64_t zr_plan_row_total(const zr_plan_row *row)
     for (int c = 0; c < ZERO_MEM_COUNT; c++)
         total += row->bytes[c];
     return total;
+}
+
+zr_plan_range zr_plan_range_of(const zr_plan_row *rows, int count,
+                               int64_t (*bytes_of)(const zr_plan_row *row))
+{
+    zr_plan_range range = {.largest = rows};
+    const zr_plan_row *smallest = rows;
+    int64_t least = bytes_of(rows), most = least;
+    for (int i = 1; i < count; i++) {
+        const zr_plan_row *row = &rows[i];
+        least = ZR_MIN(least, bytes_of(row));
+        most = ZR_MAX(most, bytes_of(row));
+        if (row->micro_batch > range.largest->micro_batch)
+            range.largest = row;
+        if (row->micro_batch < smallest->micro_batch)
+            smallest = row;
+    }
+    char from[ZR_BYTES_TEXT], to[ZR_BYTES_TEXT];
+    zr_bytes_text((double)least, from);
+    zr_bytes_text((double)most, to);
+    bool one = strcmp(from, to) == 0;
+    snprintf(range.bytes, sizeof range.bytes, "%s%s%s", from, one ? "" : " to ", one ? "" : to);
+    long long low = smallest->micro_batch, high = range.largest->micro_batch;
+    range.several = low != high;
+    if (range.several)
+        snprintf(range.micro_batches, sizeof range.micro_batches, " (micro-batches %lld to %lld)",
+                 low, high);
+    else if (high)
+        snprintf(range.micro_batches, sizeof range.micro_batches, " (micro-batch %lld)", high);
+    return range;
 }
 
 static bool used(const zr_plan_row *rows, int count, int category)

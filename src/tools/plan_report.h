@@ -3,6 +3,7 @@
 #define ZR_TOOLS_PLAN_REPORT_H
 
 #include "base/alloc.h"
+#include "base/bytes_text.h"
 #include "config/elastic.h"
 #include "plan/plan_settings.h"
 #include "plan/visits.h"
@@ -25,7 +26,10 @@ typedef struct zr_plan_row {
     int64_t windows;             // bytes of those through which all exchanges go
     zr_kept_part keeps;
     int64_t joins, joined; // how often and how many bytes of `exchanged` for divided checkpoints
-    int64_t micro_batch;   // for which `bytes` hold; 0: the formula does not depend on it
+    // Bytes of activation checkpoints on all tiers, as the plan has them, and if they were divided
+    // where they are whole, or whole where they are divided.
+    int64_t kept, kept_otherwise;
+    int64_t micro_batch;            // for which `bytes` hold; 0: the formula does not depend on it
     int64_t bytes[ZERO_MEM_COUNT];  // of one rank, on device and host together
     int64_t tiers[ZERO_TIER_COUNT]; // the same bytes by tier, and those on NVMe
     // Largest micro-batch that fits into the memory given; 0: none does, -1: no memory was given.
@@ -43,6 +47,17 @@ void zr_plan_table(const zr_plan_row *rows, int count, zr_buffer *out);
 void zr_plan_json(const zr_plan_row *rows, int count, const char *model, const char *policy,
                   double parameters, const zr_settings *settings, const zr_elastic *elastic,
                   zr_buffer *out);
+
+// What rows that differ only with their micro-batches say of a number of bytes, for a line of text.
+typedef struct zr_plan_range {
+    char bytes[2 * ZR_BYTES_TEXT + 8]; // "3.00 MB", "1.00 MB to 3.00 MB"
+    char micro_batches[64];            // " (micro-batch 4)", " (micro-batches 4 to 8)"
+    bool several;                      // micro-batches
+    const zr_plan_row *largest;        // the first row of the largest micro-batch
+} zr_plan_range;
+// There has to be a row.
+zr_plan_range zr_plan_range_of(const zr_plan_row *rows, int count,
+                               int64_t (*bytes_of)(const zr_plan_row *row));
 
 // plan_exchanged.c: what tensor ranks exchange, if there are any, and what it is for.
 void zr_plan_exchanged_text(const zr_plan_row *rows, int count, zr_buffer *out);

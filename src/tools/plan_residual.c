@@ -9,18 +9,37 @@
 #include "base/bytes_text.h"
 #include "tools/plan_report.h"
 
-static void append_share(const zr_plan_row *row, zr_buffer *out)
+#include <string.h>
+
+static int64_t joined_of(const zr_plan_row *row) { return row->joined; }
+static int64_t windows_of(const zr_plan_row *row) { return row->windows; }
+
+// Says with the bytes of both, if dividing the checkpoints of few segments does not save memory.
+static void append_worth(const zr_plan_range *range, zr_buffer *out)
 {
-    char text[ZR_BYTES_TEXT];
-    zr_bytes_text((double)row->joined, text);
-    zr_buffer_printf(out,
-                     "each keeps 1/%d of an activation checkpoint, and fetches %s a step in %lld "
-                     "gathers of the rest",
-                     row->tensor, text, (long long)row->joins);
+    char divided[ZR_BYTES_TEXT], whole[ZR_BYTES_TEXT];
+    const zr_plan_row *row = range->largest;
+    bool divides = row->keeps == ZR_KEEP_SHARE;
+    int64_t kept = divides ? row->kept : row->kept_otherwise,
+            otherwise = divides ? row->kept_otherwise : row->kept;
+    if (kept < otherwise || !kept)
+        return;
+    zr_bytes_text((double)kept, divided);
+    zr_bytes_text((double)otherwise, whole);
+    bool same = strcmp(divided, whole) == 0;
+    zr_buffer_printf(out, "; with so few segments %s %s: checkpoints take %s divided, %s whole",
+                     divides ? "that" : "dividing",
+                     same      ? divides ? "saves nothing" : "would save nothing"
+                     : divides ? "costs memory"
+                               : "would cost memory",
+                     divided, whole);
+    if (range->several)
+        zr_buffer_printf(out, " (micro-batch %lld)", (long long)row->micro_batch);
 }
 
-static void append_kept(const zr_plan_row *row, zr_buffer *out)
+static void append_kept(const zr_plan_range *range, zr_buffer *out)
 {
+    const zr_plan_row *row = range->largest;
     switch (row->keeps) {
     case ZR_KEEP_NONE:
         zr_buffer_printf(out, "there are no activation checkpoints to divide "
@@ -29,8 +48,16 @@ static void append_kept(const zr_plan_row *row, zr_buffer *out)
     case ZR_KEEP_WHOLE:
         zr_buffer_printf(out, "each keeps whole activation checkpoints "
                               "(activation_checkpointing.partition_activations divides them)");
+        append_worth(range, out);
         break;
-    case ZR_KEEP_SHARE: append_share(row, out); break;
+    case ZR_KEEP_SHARE:
+        zr_buffer_printf(out,
+                         "each keeps 1/%d of an activation checkpoint, and fetches %s a step in "
+                         "%lld gather%s of the rest%s",
+                         row->tensor, range->bytes, (long long)row->joins,
+                         row->joins == 1 ? "" : "s", range->micro_batches);
+        append_worth(range, out);
+        break;
     case ZR_KEEP_ROWS:
         zr_buffer_printf(out, "an activation checkpoint is each rank's own rows already "
                               "(sequence parallelism)");
@@ -38,41 +65,19 @@ static void append_kept(const zr_plan_row *row, zr_buffer *out)
     }
 }
 
-// Rows differ only with their micro-batches.
-static void append_windows(const zr_plan_row *rows, int count, zr_buffer *out)
-{
-    char text[ZR_BYTES_TEXT];
-    for (int i = 0; i < count; i++) {
-        if (i > 0 && rows[i].windows == rows[i - 1].windows)
-            continue;
-        zr_bytes_text((double)rows[i].windows, text);
-        zr_buffer_printf(out,
-                         "  C_B  by design: exchanges of all layers go through the same %s, as "
-                         "large as the largest one needs",
-                         text);
-        if (rows[i].micro_batch)
-            zr_buffer_printf(out, " (micro-batch %lld)", (long long)rows[i].micro_batch);
-        zr_buffer_printf(out, "\n");
-    }
-}
-
-// Rows differ only in the bytes of gathers, with their micro-batches.
+// Rows differ only in bytes, with their micro-batches.
 void zr_plan_residual_text(const zr_plan_row *rows, int count, zr_buffer *out)
 {
     if (!count || rows[0].tensor <= 1)
         return;
-    zr_buffer_printf(out, "ZeRO-R on %d tensor ranks:\n", rows[0].tensor);
-    for (int i = 0; i < count; i++) {
-        const zr_plan_row *row = &rows[i];
-        if (i > 0 && row->joined == rows[i - 1].joined)
-            continue;
-        zr_buffer_printf(out, "  P_a  ");
-        append_kept(row, out);
-        if (row->keeps == ZR_KEEP_SHARE && row->micro_batch)
-            zr_buffer_printf(out, " (micro-batch %lld)", (long long)row->micro_batch);
-        zr_buffer_printf(out, "\n");
-    }
-    append_windows(rows, count, out);
+    zr_plan_range joined = zr_plan_range_of(rows, count, joined_of),
+                  windows = zr_plan_range_of(rows, count, windows_of);
+    zr_buffer_printf(out, "ZeRO-R on %d tensor ranks:\n  P_a  ", rows[0].tensor);
+    append_kept(&joined, out);
+    zr_buffer_printf(out,
+                     "\n  C_B  by design: exchanges of all layers go through the same %s, as "
+                     "large as the largest one needs%s\n",
+                     windows.bytes, windows.micro_batches);
     zr_buffer_printf(out, "  M_D  by design: the totals above are reserved before the first step, "
                           "and a step allocates nothing\n");
 }

@@ -37,10 +37,10 @@ static int count_of(const char *text, const char *words)
 static void a_table_says_what_tensor_ranks_exchange(void **state)
 {
     zr_buffer text = {0};
-    zr_plan_table(rows, ROWS, &text);
-    assert_int_equal(count_of(text.data, "2 tensor ranks: each fetches"), 2);
-    assert_non_null(strstr(text.data, "fetches 3.00 MB a step from the others (micro-batch 4)"));
-    assert_non_null(strstr(text.data, "fetches 6.00 MB a step from the others (micro-batch 8)"));
+    zr_plan_table(rows, 2, &text);
+    assert_int_equal(count_of(text.data, "2 tensor ranks: each fetches"), 1);
+    assert_non_null(strstr(text.data, "fetches 3.00 MB a step from the others (micro-batch 4)\n"
+                                      "  in a micro-batch   "));
     assert_non_null(
         strstr(text.data,
                "  sums of slices                        reduce-scatter          18     2.90 MB\n"
@@ -48,6 +48,72 @@ static void a_table_says_what_tensor_ranks_exchange(void **state)
                "  together                                                      20     3.00 MB\n"));
     assert_int_equal(count_of(text.data, "  gathers of rows "), 0);
     zr_buffer_free(&text);
+}
+
+// Where micro-batches differ, bytes are ranges, and one table is that of the largest.
+static void a_table_says_it_once(void **state)
+{
+    zr_plan_row all[ROWS];
+    zr_buffer text = {0};
+    memcpy(all, rows, sizeof all);
+    for (int i = 0; i < ROWS; i++) {
+        all[i].windows = 1000000 * all[i].micro_batch;
+        all[i].keeps = ZR_KEEP_SHARE;
+        all[i].joins = 11;
+        all[i].joined = 500000 * all[i].micro_batch;
+    }
+    all[2].exchanges.calls[ZERO_EXCHANGE_FOR_sums][ZERO_EXCHANGE_SUM] = 77;
+    zr_plan_table(all, ROWS, &text);
+    assert_int_equal(count_of(text.data, "2 tensor ranks: each fetches"), 1);
+    assert_non_null(strstr(text.data, "fetches 3.00 MB to 6.00 MB a step from the others "
+                                      "(micro-batches 4 to 8)\n  in a micro-batch of 8   "));
+    assert_int_equal(count_of(text.data, "in a micro-batch"), 1);
+    assert_non_null(strstr(text.data, " all-reduce              77 "));
+    assert_int_equal(count_of(text.data, "  P_a  "), 1);
+    assert_non_null(strstr(text.data, "fetches 2.00 MB to 4.00 MB a step in 11 gathers of the rest "
+                                      "(micro-batches 4 to 8)\n"));
+    assert_int_equal(count_of(text.data, "  C_B  "), 1);
+    assert_non_null(strstr(text.data, "the same 4.00 MB to 8.00 MB, as large as the largest one "
+                                      "needs (micro-batches 4 to 8)\n"));
+    zr_buffer_free(&text);
+}
+
+// Dividing the checkpoints of few segments saves no memory: P_a's line says so.
+static void a_table_says_what_dividing_is_worth(void **state)
+{
+    const struct {
+        zr_kept_part keeps;
+        int64_t kept, otherwise;
+        const char *says; // NULL: nothing of it
+    } cases[] = {
+        {ZR_KEEP_SHARE, 2000000, 3000000, NULL},
+        {ZR_KEEP_WHOLE, 3000000, 2000000, NULL},
+        {ZR_KEEP_SHARE, 3000000, 3000000,
+         "; with so few segments that saves nothing: checkpoints take 3.00 MB divided, 3.00 MB "
+         "whole\n"},
+        {ZR_KEEP_SHARE, 3000000, 2000000,
+         "; with so few segments that costs memory: checkpoints take 3.00 MB divided, 2.00 MB "
+         "whole\n"},
+        {ZR_KEEP_WHOLE, 2000000, 2000000,
+         "; with so few segments dividing would save nothing: checkpoints take 2.00 MB divided, "
+         "2.00 MB whole\n"},
+        {ZR_KEEP_WHOLE, 2000000, 3000000,
+         "; with so few segments dividing would cost memory: checkpoints take 3.00 MB divided, "
+         "2.00 MB whole\n"},
+    };
+    for (int i = 0; i < ZR_COUNT(cases); i++) {
+        zr_plan_row row = rows[0];
+        zr_buffer text = {0};
+        row.keeps = cases[i].keeps;
+        row.kept = cases[i].kept;
+        row.kept_otherwise = cases[i].otherwise;
+        zr_plan_table(&row, 1, &text);
+        if (cases[i].says)
+            assert_non_null(strstr(text.data, cases[i].says));
+        else
+            assert_null(strstr(text.data, "segments"));
+        zr_buffer_free(&text);
+    }
 }
 
 // Of two rows that say the same, one does.
@@ -62,6 +128,7 @@ static void a_table_says_what_of_zero_r_holds(void **state)
         zr_plan_row two[] = {rows[0], rows[1]};
         zr_buffer text = {0};
         for (int i = 0; i < 2; i++) {
+            two[i].windows = rows[0].windows;
             two[i].keeps = (zr_kept_part)kept;
             two[i].joins = kept == ZR_KEEP_SHARE ? 11 : 0;
             two[i].joined = kept == ZR_KEEP_SHARE ? 1000000 : 0;
@@ -109,6 +176,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_table_says_what_tensor_ranks_exchange),
+        cmocka_unit_test(a_table_says_it_once),
+        cmocka_unit_test(a_table_says_what_dividing_is_worth),
         cmocka_unit_test(a_table_says_what_of_zero_r_holds),
         cmocka_unit_test(alone_nothing_is_said),
         cmocka_unit_test(json_has_the_bytes),
