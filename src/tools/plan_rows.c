@@ -31,6 +31,30 @@ static zr_kept_part kept_part(const zr_planner *p, const zr_plan *plan)
     return plan->checkpoint_shares > 1 ? ZR_KEEP_SHARE : ZR_KEEP_WHOLE;
 }
 
+static int64_t checkpoint_bytes(const zr_plan *plan)
+{
+    int64_t bytes = 0;
+    for (int t = 0; t < ZERO_TIER_COUNT; t++)
+        bytes += plan->bytes[t][ZERO_MEM_checkpoints];
+    return bytes;
+}
+
+// Compares dividing activation checkpoints with keeping them whole, if there is such a choice.
+static zero_status compare_kept(const zr_planner *p, const zr_plan *plan, zr_plan_row *row,
+                                zero_error *error)
+{
+    zr_planner other = *p;
+    zr_plan *otherwise = NULL;
+    if (plan->tensor_ranks <= 1 || (row->keeps != ZR_KEEP_WHOLE && row->keeps != ZR_KEEP_SHARE))
+        return ZERO_OK;
+    other.settings.partition_activations = row->keeps == ZR_KEEP_WHOLE;
+    ZERO_TRY(zr_planner_make(&other, row->stage, row->ranks, row->micro_batch, &otherwise, error));
+    row->kept = checkpoint_bytes(plan);
+    row->kept_otherwise = checkpoint_bytes(otherwise);
+    zr_plan_destroy(otherwise);
+    return ZERO_OK;
+}
+
 // Adds up what brings the shares of activation checkpoints together in a step.
 static void count_joins(const zr_plan *plan, zr_plan_row *row)
 {
@@ -61,8 +85,9 @@ static zero_status plan_row(const zr_planner *p, int stage, int ranks, int64_t b
     for (int t = 0; t < ZERO_TIER_COUNT; t++)
         row->tiers[t] = zr_plan_tier_bytes(plan, (zero_tier)t);
     count_joins(plan, row);
+    zero_status status = compare_kept(p, plan, row, error);
     zr_plan_destroy(plan);
-    return ZERO_OK;
+    return status;
 }
 
 bool zr_planner_has_stage(const zr_planner *p, int stage)

@@ -100,8 +100,15 @@ for how in "--stage 0" "--stage 1" "--stage 3" "--config offload.json" "--tensor
 done
 expect 0 "$ZERO" plan $views --tensor 2 --config divided.json --program
 [ "$(grep -c '^ *[0-9]*  JOIN  .* activation checkpoints+' out.txt)" -eq 2 ] || fail "divided checkpoints: not two are brought together"
+head -1 out.txt | grep -q ': stage 0, 2 ranks (1 data x 2 tensor), micro-batches' || fail "the title: $(head -1 out.txt)"
+# Four segments have three checkpoints whole, or two buffers and two halves. With fewer segments dividing costs more than it saves.
 expect 0 "$ZERO" plan $views --tensor 2 --config divided.json
-grep -q '^  P_a  each keeps 1/2 of an activation checkpoint, and fetches .* in 4 gathers of the rest (micro-batch 2)$' out.txt || fail "ZeRO-R: $(cat out.txt)"
+grep -q '^  P_a  each keeps 1/2 of an activation checkpoint, and fetches .* in 4 gathers of the rest (micro-batch 2); with so few segments that saves nothing: checkpoints take 49.2 kB divided, 49.2 kB whole$' out.txt || fail "ZeRO-R: $(cat out.txt)"
+sed -i 's/: 4/: 3/' divided.json
+expect 0 "$ZERO" plan $views --tensor 2 --config divided.json
+grep -q '^  P_a  .* in 2 gathers of the rest (micro-batch 2); with so few segments that costs memory: checkpoints take 41.0 kB divided, 32.8 kB whole$' out.txt || fail "ZeRO-R of three segments: $(cat out.txt)"
+expect 0 "$ZERO" plan ${views/layers=3/layers=8} --tensor 2 --config <(sed 's/: 3/: 8/' divided.json)
+grep -q '^  P_a  .* gathers of the rest (micro-batch 2)$' out.txt || fail "ZeRO-R of eight segments: $(cat out.txt)"
 grep -q '^ *[0-9]*    [A-Z].* ended h.0/' program.txt || fail "tiles: no instruction in the body of a CALL"
 grep -q '^  [0-9 a-z]*forward again: ' letters.txt || fail "checkpoints: nothing is computed again"
 head -1 program.txt | grep -qx 'gpt2:.*: stage 3, 2 ranks, micro-batches of 2 x 32 tokens, bf16' || fail "the title: $(head -1 program.txt)"
