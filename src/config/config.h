@@ -110,8 +110,8 @@ zero_status zr_config_defaults_apply(zr_config *config, const zr_config_facts *f
                                      const zero_logger *logger, zero_error *error);
 
 // Refuses what is not built; resolves "auto" (and prints the result), the batch arithmetic, the
-// optimizer and the schedule; fills the fields. It warns how many keys have no effect, and names
-// them with the reasons at ZERO_LOG_DEBUG. It is called once per configuration.
+// optimizer and the schedule; fills the fields. It warns of each flag, and of the number of keys,
+// without effect, and names these with the reasons at ZERO_LOG_DEBUG. It is called once.
 zero_status zr_config_resolve(zr_config *config, const zr_config_facts *facts,
                               const zero_logger *logger, zero_error *error);
 

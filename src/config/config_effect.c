@@ -1,7 +1,8 @@
-// Reports the keys that the file gives and that have no effect here: how many there are, and why.
+// Reports the keys and flags that are given and have no effect here: how many keys, and why.
 //
-// One warning counts them; for each reason a line at ZERO_LOG_DEBUG names them (--explain). This is
-// the last step of resolving.
+// One warning counts them; for each reason a line at ZERO_LOG_DEBUG names them (--explain). A flag
+// without effect is named at once, with its reason, because --explain is about a file. This is the
+// last step of resolving.
 #include "config/settings.h"
 
 #include <stdio.h>
@@ -87,10 +88,28 @@ static bool without_effect(const zr_config *config, int index, reason *why)
     return why->text != NULL;
 }
 
+static bool is_flag(const zr_config *config, int index)
+{
+    return config->settings[index].origin == ZR_FROM_FLAG;
+}
+
+// Returns whether a key of the file has no effect; *why says why not.
+static bool is_idle_key(const zr_config *config, int index, reason *why)
+{
+    return !is_flag(config, index) && without_effect(config, index, why);
+}
+
 static bool has_reason(const zr_config *config, int index, const reason *why)
 {
     reason own;
-    return without_effect(config, index, &own) && !strcmp(own.text, why->text);
+    return is_idle_key(config, index, &own) && !strcmp(own.text, why->text);
+}
+
+static void say(const zr_config *config, int index, const char *keys, const reason *why,
+                zero_log_level level, const zero_logger *logger)
+{
+    zr_log(logger, level, "%s: no effect here: %s: %s",
+           zr_setting_where(config, &config->settings[index]).text, keys, why->text);
 }
 
 // Prints one line for row `index` and all later rows that have no effect for the same reason.
@@ -105,22 +124,30 @@ static void explain(const zr_config *config, int index, const reason *why,
     for (int i = index; i < zr_key_count(); i++)
         if (has_reason(config, i, why))
             zr_buffer_printf(&keys, "%s%s", i > index ? ", " : "", zr_key_at(i)->path);
-    zr_log(logger, ZERO_LOG_DEBUG, "%s: no effect here: %s: %s",
-           zr_setting_where(config, &config->settings[index]).text,
-           keys.failed ? zr_key_at(index)->path : keys.data, why->text);
+    say(config, index, keys.failed ? zr_key_at(index)->path : keys.data, why, ZERO_LOG_DEBUG,
+        logger);
     zr_buffer_free(&keys);
+}
+
+static void report_flags(const zr_config *config, const zero_logger *logger)
+{
+    reason why;
+    for (int i = 0; i < zr_key_count(); i++)
+        if (is_flag(config, i) && without_effect(config, i, &why))
+            say(config, i, zr_key_at(i)->path, &why, ZERO_LOG_WARNING, logger);
 }
 
 void zr_config_report_idle(const zr_config *config, const zero_logger *logger)
 {
     reason why;
     int count = 0;
+    report_flags(config, logger);
     for (int i = 0; i < zr_key_count(); i++)
-        count += without_effect(config, i, &why);
+        count += is_idle_key(config, i, &why);
     if (count)
         zr_log(logger, ZERO_LOG_WARNING, "%d key%s of %s ha%s no effect here (--explain)", count,
                count == 1 ? "" : "s", config->name, count == 1 ? "s" : "ve");
     for (int i = 0; i < zr_key_count(); i++)
-        if (without_effect(config, i, &why))
+        if (is_idle_key(config, i, &why))
             explain(config, i, &why, logger);
 }

@@ -58,6 +58,7 @@ static zr_resolution resolution_of(const zero_options *options, const zr_trial *
     };
     how.facts.micro_batch = options->shape.batch;
     how.facts.tensor = trial ? trial->tensor : 0;
+    how.facts.sequence_parallel = trial && trial->sequence_parallel;
     return how;
 }
 

@@ -8,6 +8,7 @@
 typedef struct zr_trial {
     const zr_io_faults *faults; // done to the system calls of I/O; NULL: nothing
     int tensor;                 // as --tensor says; 0: as the configuration says
+    bool sequence_parallel;     // --sequence-parallel asks for it
     // A model without a split is held whole by all tensor ranks: each computes all of it, and the
     // first one counts.
     bool unsplit;

@@ -32,11 +32,10 @@ static zero_status make_engine(const zr_bench *bench, const zero_bench_options *
     snprintf(config, sizeof config,
              "{\"train_micro_batch_size_per_gpu\": %lld, \"gradient_accumulation_steps\": %lld, "
              "\"zero_optimization\": {\"stage\": %d}, "
-             "\"libzero\": {\"dtype\": \"%s\", \"sequence_parallel\": %s}}",
+             "\"libzero\": {\"dtype\": \"%s\"}}",
              (long long)e->micro_batch,
              (long long)(options->accumulation ? options->accumulation : 1), options->stage,
-             options->dtype ? options->dtype : "fp32",
-             options->sequence_parallel ? "true" : "null");
+             options->dtype ? options->dtype : "fp32");
     zero_options engine = {.struct_size = sizeof engine,
                            .model = e->model,
                            .comm = bench->meter.comm,
@@ -44,8 +43,11 @@ static zero_status make_engine(const zr_bench *bench, const zero_bench_options *
                            .shape = {.batch = e->micro_batch, .seq = e->seq},
                            .threads = bench->meter.threads,
                            .seed = 1337,
-                           .total_steps = 1000};
-    return zr_initialize(&engine, &(zr_trial){.tensor = options->tensor}, &e->engine, error);
+                           .total_steps = 1000,
+                           .logger = options->logger};
+    const zr_trial flags = {.tensor = options->tensor,
+                            .sequence_parallel = options->sequence_parallel != 0};
+    return zr_initialize(&engine, &flags, &e->engine, error);
 }
 
 zero_status zr_bench_engine_open(const zr_bench *bench, const zero_bench_options *options,

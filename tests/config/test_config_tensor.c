@@ -216,7 +216,14 @@ static void test_sequence_parallel(void **state)
     zr_config_destroy(config);
     asked.tensor = 0;
     config = resolved_well("{}", &asked, &log);
-    assert_contains(log.lines, "--sequence-parallel: no effect here: libzero.sequence_parallel");
+    assert_contains(log.lines, "warning: --sequence-parallel: no effect here: "
+                               "libzero.sequence_parallel: there are no tensor-parallel ranks");
+    assert_lacks(log.lines, "--explain");
+    zr_config_destroy(config);
+    // A flag and a key without effect: one is said, the other counted.
+    config = resolved_well("{\"dump_state\": true}", &asked, &log);
+    assert_contains(log.lines, "warning: --sequence-parallel: no effect here: ");
+    assert_contains(log.lines, "warning: 1 key of ds.json has no effect here (--explain)\n");
     zr_config_destroy(config);
     config = resolved_well(no, &eight, &log);
     assert_lacks(log.lines, "no effect");
