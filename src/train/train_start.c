@@ -156,19 +156,27 @@ static void describe_rate(const zr_schedule *schedule, int64_t steps, const zero
 
 static const char *plural(int64_t count) { return count == 1 ? "" : "s"; }
 
-// Prints what must be the same in another run if its bits are to be the same. `given`: --threads
-// was given.
-static void describe_exact_world(const zr_config *config, int threads, bool given,
-                                 const zero_logger *logger)
+// Prints what must be the same in another run if its bits are to be the same: first the threads,
+// unless --threads was `given`.
+static void warn_of_threads(const zr_config *config, int threads, bool given,
+                            const zero_logger *logger)
+{
+    bool slices = config->exact_tensor_said && config->exact_tensor > 1;
+    const char *key = config->exact_world ? "libzero.exact_world"
+                      : slices            ? "libzero.exact_tensor"
+                                          : NULL;
+    if (key && !given)
+        zr_log(logger, ZERO_LOG_WARNING,
+               "%s: %d thread%s of a rank follow from its cores, and would be others on other "
+               "ranks; --threads says how many",
+               key, threads, plural(threads));
+}
+
+static void describe_exact_world(const zr_config *config, int threads, const zero_logger *logger)
 {
     long long micro_batches = config->train_batch / config->micro_batch;
     if (!config->exact_world)
         return;
-    if (!given)
-        zr_log(logger, ZERO_LOG_WARNING,
-               "libzero.exact_world: %d thread%s of a rank follow from its cores, and would be "
-               "others on other ranks; --threads says how many",
-               threads, plural(threads));
     say(logger,
         "exact    these bits on 1, 2, 4, ... %lld %sranks that make %lld micro-batches of %lld "
         "samples a step, with %d thread%s each",
@@ -235,7 +243,8 @@ void zr_train_describe_run(const zr_train *train)
     say(logger, "compute  backend %s, %s", backend->name, backend->path());
     say(logger, "ZeRO     stage %lld; %lld tokens a step", (long long)config->stage,
         (long long)tokens);
-    describe_exact_world(config, resolved->threads.count, train->asked.options->threads, logger);
+    warn_of_threads(config, resolved->threads.count, train->asked.options->threads, logger);
+    describe_exact_world(config, resolved->threads.count, logger);
     describe_exact_tensor(config, resolved->threads.count, logger);
     describe_rate(&config->schedule, resolved->steps, logger);
     describe_memory(train->run.engine, logger);

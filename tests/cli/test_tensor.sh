@@ -220,6 +220,22 @@ expect 0 "$ZERO" plan --new llama-3.1-8b --ranks 1024 --tensor 8
 grep -q '^8 tensor ranks: each fetches .* a step from the others' out.txt || fail "zero plan: $(cat out.txt)"
 expect 0 "$ZERO" bench step --new $GPT --ranks 2 --tensor 2 --threads 1 --seconds 0.1
 grep -q 'exchanges of tensor ranks' out.txt || fail "zero bench step: $(cat out.txt)"
+grep -q '^2 ranks (local processes, 1 data x 2 tensor), ' out.txt && grep -q '; 4 x 32 a data rank, ' out.txt || fail "the grid of zero bench step: $(cat out.txt)"
+
+# A flag without effect is said at once, a key is counted.
+unused='--sequence-parallel: no effect here: libzero.sequence_parallel: there are no tensor-parallel ranks, among which rows could be divided'
+for command in "train --data $TEXT --steps 1 --eval-every 0 --out flag --overwrite" "train --data $TEXT --steps 1 --eval-every 0 --out flag --overwrite --strict" \
+               "bench step --seconds 0.1"; do
+    # shellcheck disable=SC2086 # words
+    expect 0 "$ZERO" ${command%% --*} --new $GPT --threads 1 --sequence-parallel --${command#* --}
+    grep -qx -- "$unused" err.txt && ! grep -q -- --explain err.txt || fail "zero $command: $(cat err.txt)"
+done
+# Threads that nobody has chosen are said, as bits depend on them.
+expect 0 "$ZERO" train --new $GPT --data "$TEXT" --config four.json --micro-batch 1 --steps 1 --eval-every 0 --out threads
+grep -q '^libzero.exact_world: .* of a rank follow' err.txt || fail "threads of an exact run: $(cat err.txt)"
+echo '{"libzero": {"exact_tensor": 2}}' >two.json
+expect 0 "$ZERO" train --new $GPT --data "$TEXT" --config two.json --steps 1 --eval-every 0 --out threads --overwrite
+grep -q '^libzero.exact_tensor: .* of a rank follow' err.txt || fail "threads of a run of slices: $(cat err.txt)"
 
 # A rank that dies, or stops, ends all others within the deadline and is named; with --restarts whole models go on.
 parent=
