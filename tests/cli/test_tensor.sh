@@ -222,6 +222,11 @@ expect 0 "$ZERO" bench step --new $GPT --ranks 2 --tensor 2 --threads 1 --second
 grep -q 'exchanges of tensor ranks' out.txt || fail "zero bench step: $(cat out.txt)"
 grep -q '^2 ranks (local processes, 1 data x 2 tensor), ' out.txt && grep -q '; 4 x 32 a data rank, ' out.txt || fail "the grid of zero bench step: $(cat out.txt)"
 
+# A run that goes on elsewhere compares data ranks with data ranks.
+expect 0 "$ZERO" train --new $GPT --data "$TEXT" --threads 1 --steps 1 --eval-every 0 --out moved --ranks 4 --tensor 2
+expect 0 "$ZERO" train --new $GPT --data "$TEXT" --threads 1 --steps 2 --eval-every 0 --out moved --ranks 4 --resume
+grep -q '4 data ranks instead of 2 data ranks (4 ranks, 2 a model): ' out.txt || fail "other ranks: $(cat out.txt)"
+
 # A flag without effect is said at once, a key is counted.
 unused='--sequence-parallel: no effect here: libzero.sequence_parallel: there are no tensor-parallel ranks, among which rows could be divided'
 for command in "train --data $TEXT --steps 1 --eval-every 0 --out flag --overwrite" "train --data $TEXT --steps 1 --eval-every 0 --out flag --overwrite --strict" \
