@@ -19,13 +19,20 @@ typedef struct wanted { // the tensor that is asked for
     int64_t count; // elements; 0: there is no such tensor
 } wanted;
 
+// Says whether the tensor is a tile of the wanted one, not the wanted one itself: its elements lie
+// at their places of the whole. A tile may have its whole's name, so its own says nothing.
+static bool is_tile_of(const zr_plan_tensor *tensor, const wanted *what)
+{
+    const zero_tile *tile = &tensor->desc->tile;
+    return tile->whole && (what->number >= 0 ? tensor->number == what->number
+                                             : strcmp(tile->whole, what->name) == 0);
+}
+
 static bool is_of(const zr_plan_tensor *tensor, const wanted *what)
 {
-    const char *name = what->name;
     if (what->number >= 0)
         return tensor->number == what->number;
-    return strcmp(tensor->desc->name, name) == 0 ||
-           (tensor->desc->tile.whole && strcmp(tensor->desc->tile.whole, name) == 0);
+    return is_tile_of(tensor, what) || strcmp(tensor->desc->name, what->name) == 0;
 }
 
 // Finds the next part after *at and returns true; false after the last. *at begins as {-1, NULL}.
@@ -99,7 +106,8 @@ typedef struct copying { // between a buffer in fp32 and the part of a tensor th
     const zr_plan_tensor *tensor;
     zr_span own;
     float *out;      // not NULL: from the shard to the tensor's elements
-    const float *in; // else: into the shard, from the elements of the whole tensor
+    const float *in; // else: into the shard, from those of the tensor that is asked for
+    bool tile;       // of which this tensor is a tile
 } copying;
 
 static zero_status copy_portion(void *user, const zr_portion *portion, zero_error *error)
@@ -116,7 +124,9 @@ static zero_status copy_portion(void *user, const zr_portion *portion, zero_erro
             zr_widen(portion->dtype, stored, stretch, c->out + element);
             continue;
         }
-        stretch = zr_tile_stretch(c->tensor->desc, element, stretch, &at);
+        at = element;
+        if (c->tile)
+            stretch = zr_tile_stretch(c->tensor->desc, element, stretch, &at);
         zr_narrow(portion->dtype, c->in + at, stretch, stored);
     }
     return ZERO_OK;
@@ -172,7 +182,7 @@ static zero_status read_parts(zero_engine *engine, shard_each each, const wanted
                               zero_error *error)
 {
     for (part at = {.piece = -1}; next_part(engine->plan, what, &at);) {
-        bool tile = at.tensor->desc->tile.whole && strcmp(at.tensor->desc->name, what->name) != 0;
+        bool tile = is_tile_of(at.tensor, what);
         if (engine->plan->pieces[at.piece].counted && at.tensor->count > 0)
             ZERO_TRY((tile ? read_tile : read_part)(engine, each, &at, out, error));
     }
@@ -269,7 +279,8 @@ zero_status zero_write_parameter(zero_engine *engine, const char *name, const fl
         copying copying = {
             .tensor = at.tensor,
             .own = owned_part(&engine->plan->pieces[at.piece], at.tensor, engine->grid.data->rank),
-            .in = in};
+            .in = in,
+            .tile = is_tile_of(at.tensor, &what)};
         ZERO_TRY(zr_engine_weights_each(engine, at.piece, true, copy_portion, &copying, error));
     }
     return zr_engine_parameters_changed(engine, error);

@@ -155,6 +155,7 @@ typedef struct split_job { // the model on data * tensor ranks
     int data, tensor, stage;
     const char *optimizer;
     const char *tiers; // of zero_optimization; NULL: all is on the device
+    bool named_alike;  // tiles have the names of their wholes
     zero_comm *comm;
     split_result *out; // of every rank
 } split_job;
@@ -221,12 +222,15 @@ static void split_read(const split_job *job, zero_engine *engine)
     }
 }
 
-static void expect_bytes(const split_job *job, const zero_engine *engine)
+// before: what the ranks had exchanged when their engines were made.
+static void expect_bytes(const split_job *job, const zero_engine *engine,
+                         const zero_traffic *before)
 {
     int64_t share = (SPLIT_BATCH * SPLIT_WIDTH + job->tensor - 1) / job->tensor;
     int64_t others = job->tensor - 1, calls = SPLIT_STEPS * 4 / job->data * 2;
-    zero_traffic exchanged;
-    zr_engine_traffic(engine, ZERO_AXIS_tensor, &exchanged);
+    zero_traffic after;
+    zr_engine_traffic(engine, ZERO_AXIS_tensor, &after);
+    const zero_traffic exchanged = zero_traffic_between(before, &after);
     assert_int_equal(exchanged.calls[ZERO_COMM_all_reduce], others ? calls : 0);
     assert_int_equal(exchanged.bytes[ZERO_COMM_all_reduce], calls * 2 * others * share * 4);
 }
@@ -256,11 +260,15 @@ static void *split_rank(void *argument)
     split_mlp part;
     zero_engine *engine;
     zero_error error;
+    zero_traffic before;
     split_part(&part, job->whole, job->comm->rank % job->tensor, job->tensor);
+    for (int t = 1; t <= 3 && job->named_alike; t++)
+        part.tensors[t].name = part.tensors[t].tile.whole;
     must(split_open(job, &part.model, &engine, &error), &error);
+    zr_engine_traffic(engine, ZERO_AXIS_tensor, &before);
     for (int step = 0; step < SPLIT_STEPS; step++)
         split_step(job, engine, step);
-    expect_bytes(job, engine);
+    expect_bytes(job, engine, &before);
     split_read(job, engine);
     split_evaluate(job, engine);
     must(zero_comm_barrier(job->comm, &error), &error);
@@ -338,6 +346,20 @@ static void check_split(int64_t inner, const char *optimizer)
 
 static void a_split_model_is_the_whole_one(void **state) { check_split(64, "AdamW"); }
 
+static void tiles_may_have_their_wholes_names(void **state)
+{
+    static split_result first, other;
+    split_mlp whole;
+    split_whole(&whole, 64);
+    for (int tensor = 1; tensor <= 4; tensor *= 2) {
+        split_job job = {&whole, 2, tensor, 3, "AdamW"};
+        split_run(job, &first);
+        job.named_alike = true;
+        split_run(job, &other);
+        assert_memory_equal(&first, &other, sizeof first);
+    }
+}
+
 static void parts_may_be_empty(void **state) { check_split(3, "LAMB"); }
 
 // Shards of no elements travel between tiers, too.
@@ -397,6 +419,7 @@ int main(void)
         cmocka_unit_test(checkpoints_have_everything_once),
         cmocka_unit_test(ranks_know_their_places),
         cmocka_unit_test(a_split_model_is_the_whole_one),
+        cmocka_unit_test(tiles_may_have_their_wholes_names),
         cmocka_unit_test(parts_may_be_empty),
         cmocka_unit_test(empty_parts_go_to_every_tier),
         cmocka_unit_test(a_model_without_a_split_is_refused),

@@ -289,6 +289,39 @@ static void tiles(void **state)
     each_placement_of_a_stage(c, NOTHING_STAYS);
 }
 
+// A tile is a tensor of its own, too, with its own name: here the second of 4 with 64 columns each.
+static zero_status change_a_tile(zero_engine *engine, int step, zero_error *error)
+{
+    enum { ROWS = 64, COLUMNS = 64, IN_ALL = 4 * COLUMNS };
+    static const char whole_name[] = "h.0.mlp.c_fc.weight", name[] = "h.0.mlp.c_fc.weight[1]";
+    float whole[ROWS * IN_ALL], tile[ROWS * COLUMNS], after[ROWS * IN_ALL];
+    ZERO_TRY(zero_read_parameter(engine, whole_name, whole, ROWS * IN_ALL, error));
+    ZERO_TRY(zero_read_parameter(engine, name, tile, ROWS * COLUMNS, error));
+    for (int i = 0; i < ROWS * COLUMNS; i++) {
+        float *same = &whole[i / COLUMNS * IN_ALL + COLUMNS + i % COLUMNS];
+        assert_true(tile[i] == *same);
+        tile[i] = *same = (float)i;
+    }
+    ZERO_TRY(zero_write_parameter(engine, name, tile, ROWS * COLUMNS, error));
+    ZERO_TRY(zero_read_parameter(engine, whole_name, after, ROWS * IN_ALL, error));
+    assert_memory_equal(after, whole, sizeof whole);
+    return ZERO_OK;
+}
+
+static void tiles_have_names_of_their_own(void **state)
+{
+    static harness_result memory;
+    const harness_case c = {.stage = 3,
+                            .ranks = 2,
+                            .accumulation = 1,
+                            .batch = 1,
+                            .width = 64,
+                            .steps = -1,
+                            .tiles_mlp = 4,
+                            .after = change_a_tile};
+    harness_run(&c, &memory);
+}
+
 static int refuse_setup(void *user) { return EPERM; }
 
 static int64_t cut_short(void *user, bool write, int64_t place, int64_t bytes)
@@ -373,11 +406,17 @@ static void io_that_fails(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_stage_and_placement), cmocka_unit_test(skipped_steps_of_fp16),
-        cmocka_unit_test(keys_that_change_no_bits),  cmocka_unit_test(sections_that_change_no_bits),
-        cmocka_unit_test(every_optimizer),           cmocka_unit_test(four_bytes_a_parameter_cross),
-        cmocka_unit_test(activation_checkpoints),    cmocka_unit_test(tiles),
-        cmocka_unit_test(io_that_is_hindered),       cmocka_unit_test(io_that_fails),
+        cmocka_unit_test(every_stage_and_placement),
+        cmocka_unit_test(skipped_steps_of_fp16),
+        cmocka_unit_test(keys_that_change_no_bits),
+        cmocka_unit_test(sections_that_change_no_bits),
+        cmocka_unit_test(every_optimizer),
+        cmocka_unit_test(four_bytes_a_parameter_cross),
+        cmocka_unit_test(activation_checkpoints),
+        cmocka_unit_test(tiles),
+        cmocka_unit_test(tiles_have_names_of_their_own),
+        cmocka_unit_test(io_that_is_hindered),
+        cmocka_unit_test(io_that_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
