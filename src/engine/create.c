@@ -8,6 +8,7 @@
 #include "engine/create.h"
 #include "engine/engine_state.h"
 #include "engine/interpret.h"
+#include "engine/parts_check.h"
 #include "engine/unit_context.h"
 #include "model/lm_build.h"
 
@@ -186,6 +187,7 @@ static zero_status draw_weights(zero_engine *engine, zero_error *error)
 static zero_status prepare(zero_engine *engine, const zr_nvme_options *nvme, zero_error *error)
 {
     ZERO_TRY(compare_plans(engine, error));
+    ZERO_TRY(zr_parts_check(&engine->grid, engine->plan, error));
     ZERO_TRY(make_tables(engine, error));
     ZERO_TRY(reserve_parameters(engine, error));
     ZERO_TRY(reserve_training(engine, error));

@@ -23,6 +23,18 @@ const zero_piece_desc *zr_piece_desc(const zero_model *model, zero_piece_ref ref
     return &model->units[ref.unit].pieces[ref.piece];
 }
 
+const zero_tensor_desc *zr_model_tensor(const zero_model *model, int number)
+{
+    for (int u = 0; u < model->unit_count; u++)
+        for (int p = 0; p < model->units[u].piece_count; p++) {
+            const zero_piece_desc *piece = &model->units[u].pieces[p];
+            if (number < piece->tensor_count)
+                return &piece->tensors[number];
+            number -= piece->tensor_count;
+        }
+    return NULL;
+}
+
 int64_t zr_tensor_desc_elements(const zero_tensor_desc *tensor)
 {
     int64_t elements = 1;
@@ -85,14 +97,14 @@ static zero_status initialisation_check(const zero_tensor_desc *tensor, zero_err
                    (int)tensor->init, (double)tensor->init_value);
 }
 
-static int64_t parts_of(const zero_tensor_desc *tensor) { return ZR_MAX(tensor->tp_parts, 1); }
+int64_t zr_tensor_parts(const zero_tensor_desc *tensor) { return ZR_MAX(tensor->tp_parts, 1); }
 
 static bool lies_in_whole(const zero_tensor_desc *tensor)
 {
     const zero_tile *tile = &tensor->tile;
     if (tile->axis < 0 || tile->axis >= tensor->dims)
         return false;
-    int64_t parts = parts_of(tensor), here = tensor->shape[tile->axis];
+    int64_t parts = zr_tensor_parts(tensor), here = tensor->shape[tile->axis];
     if (tile->first < 0 || tile->size > INT64_MAX / 8 || here % parts || tile->size % parts)
         return false;
     return tile->first <= (tile->size - here) / parts;
@@ -327,7 +339,7 @@ typedef struct tile_rows {
 static tile_rows rows_of(const zero_tensor_desc *tensor)
 {
     const zero_tile *tile = &tensor->tile;
-    int64_t inner = 1, parts = parts_of(tensor);
+    int64_t inner = 1, parts = zr_tensor_parts(tensor);
     for (int d = tile->axis + 1; d < tensor->dims; d++)
         inner *= tensor->shape[d];
     return (tile_rows){.first = tile->first * inner,

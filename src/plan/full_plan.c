@@ -50,6 +50,19 @@ static uint64_t job_hash(const zr_plan *plan)
     return hash;
 }
 
+// Hashes which part of a whole model a piece has: tiles may have their whole's name and one size.
+static uint64_t part_hash(const zr_piece *piece, uint64_t hash)
+{
+    hash = mix(hash, piece->holders);
+    for (int t = 0; t < piece->tensor_count; t++) {
+        const zero_tensor_desc *tensor = piece->tensors[t].desc;
+        hash = mix(mix(hash, piece->tensors[t].number), tensor->tp_parts);
+        if (tensor->tile.whole)
+            hash = mix(mix(hash, tensor->tile.axis), tensor->tile.first);
+    }
+    return hash;
+}
+
 // Hashes what the data ranks that hold the same part must agree on before the first message.
 static uint64_t plan_hash(const zr_plan *plan)
 {
@@ -60,6 +73,8 @@ static uint64_t plan_hash(const zr_plan *plan)
         for (int t = 0; t < piece->tensor_count; t++)
             hash = mix(mix(hash, piece->tensors[t].count),
                        (int64_t)zr_hash_text(piece->tensors[t].desc->name));
+        if (plan->model->whole)
+            hash = part_hash(piece, hash);
     }
     for (int i = 0; i < ZR_PASS_COUNT; i++)
         hash = mix(mix(hash, (int64_t)plan->traffic[i].data.hash), plan->traffic[i].data.messages);

@@ -101,14 +101,14 @@ static int holders_of(const zr_plan *plan, const zero_piece_desc *desc)
 static zero_status choose_holder(const zr_plan *plan, const zero_piece_desc *desc, zr_piece *piece,
                                  zero_error *error)
 {
-    int holders = holders_of(plan, desc);
-    if (holders < 1 || plan->tensor_ranks % holders)
+    piece->holders = holders_of(plan, desc);
+    if (piece->holders < 1 || plan->tensor_ranks % piece->holders)
         return zr_fail(error, ZERO_ERR_USAGE,
                        "planning %s: piece %s is held by %d tensor ranks at a time, which does not "
                        "divide %d tensor rank%s",
-                       plan->model->name, piece->name, holders, plan->tensor_ranks,
+                       plan->model->name, piece->name, piece->holders, plan->tensor_ranks,
                        plan->tensor_ranks == 1 ? "" : "s");
-    piece->counted = plan->tensor_rank % holders == 0;
+    piece->counted = plan->tensor_rank % piece->holders == 0;
     return ZERO_OK;
 }
 

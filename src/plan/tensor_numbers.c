@@ -99,18 +99,6 @@ static zero_status number_tensor(numbering *n, const zr_piece *piece, zr_plan_te
     return ZERO_OK;
 }
 
-static const char *name_of(const zero_model *whole, int number)
-{
-    for (int u = 0; u < whole->unit_count; u++)
-        for (int p = 0; p < whole->units[u].piece_count; p++) {
-            const zero_piece_desc *piece = &whole->units[u].pieces[p];
-            if (number < piece->tensor_count)
-                return piece->tensors[number].name;
-            number -= piece->tensor_count;
-        }
-    return "?";
-}
-
 static zero_status number_parts(numbering *n, zero_error *error)
 {
     zr_plan *plan = n->plan;
@@ -122,7 +110,7 @@ static zero_status number_parts(numbering *n, zero_error *error)
             return zr_fail(error, ZERO_ERR_USAGE,
                            "planning %s: it has neither tensor \"%s\" of the whole model %s nor a "
                            "tile of it (a tile may be empty)",
-                           plan->model->name, name_of(n->whole, i), n->whole->name);
+                           plan->model->name, zr_model_tensor(n->whole, i)->name, n->whole->name);
     return ZERO_OK;
 }
 

@@ -1,0 +1,288 @@
+// Parts of a model of one's own that do not make up the whole are refused before anything is
+// trained, by all ranks, with one message that says what each rank has.
+#include "split_mlp.h"
+
+#include "setup/initialize.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { MOST_RANKS = 8, INNER = 64, MANY = 5000 };
+
+typedef struct mistake { // what a job's ranks make of their parts
+    int tensor, data;
+    // Changes the part that data rank `data`'s tensor rank `rank` holds; NULL: it is right.
+    void (*make)(split_mlp *part, const split_mlp *whole, int rank, int data);
+    const split_mlp *whole;
+} mistake;
+
+typedef struct job {
+    const mistake *mistake;
+    zero_comm *comm;
+    zero_status status;
+    zero_error error;
+} job;
+
+static void *run_rank(void *argument)
+{
+    job *job = argument;
+    const mistake *m = job->mistake;
+    int rank = zero_comm_rank(job->comm) % m->tensor, data = zero_comm_rank(job->comm) / m->tensor;
+    split_mlp part;
+    zero_engine *engine = NULL;
+    split_part(&part, m->whole, rank, m->tensor);
+    if (m->make)
+        m->make(&part, m->whole, rank, data);
+    const zero_options options = {.struct_size = sizeof options,
+                                  .model = &part.model,
+                                  .comm = job->comm,
+                                  .shape = {.batch = SPLIT_BATCH, .seq = 1},
+                                  .backend = "ref"};
+    job->status = zr_initialize(&options, &(zr_trial){.tensor = m->tensor}, &engine, &job->error);
+    assert_true((engine != NULL) == (job->status == ZERO_OK));
+    zero_destroy(engine);
+    return NULL;
+}
+
+static void run(const mistake *m, job jobs[MOST_RANKS])
+{
+    int world = m->tensor * m->data;
+    zero_comm *comms[MOST_RANKS];
+    pthread_t threads[MOST_RANKS];
+    assert_int_equal(zero_comm_threads(world, NULL, comms, NULL), ZERO_OK);
+    for (int r = 0; r < world; r++) {
+        jobs[r] = (job){.mistake = m, .comm = comms[r]};
+        assert_int_equal(pthread_create(&threads[r], NULL, run_rank, &jobs[r]), 0);
+    }
+    for (int r = 0; r < world; r++)
+        pthread_join(threads[r], NULL);
+    for (int r = 0; r < world; r++)
+        zero_comm_destroy(comms[r]);
+}
+
+static void expect_refused(mistake m, const char *words)
+{
+    job jobs[MOST_RANKS];
+    split_mlp whole;
+    split_whole(&whole, INNER);
+    if (!m.whole)
+        m.whole = &whole;
+    run(&m, jobs);
+    for (int r = 0; r < m.tensor * m.data; r++) {
+        assert_int_equal(jobs[r].status, ZERO_ERR_USAGE);
+        if (!strstr(jobs[r].error.message, words))
+            fail_msg("rank %d: no \"%s\" in: %s", r, words, jobs[r].error.message);
+        assert_string_equal(jobs[r].error.message, jobs[0].error.message);
+    }
+}
+
+static void expect_taken(mistake m)
+{
+    job jobs[MOST_RANKS];
+    run(&m, jobs);
+    for (int r = 0; r < m.tensor * m.data; r++)
+        if (jobs[r].status != ZERO_OK)
+            fail_msg("rank %d: %s", r, jobs[r].error.message);
+}
+
+static void make_first_part(split_mlp *part, const split_mlp *whole, int rank, int data)
+{
+    split_part(part, whole, 0, 2);
+}
+
+static void same_tiles_are_refused(void **state)
+{
+    for (int data = 1; data <= 2; data++)
+        expect_refused((mistake){2, data, make_first_part},
+                       "the parts of tensor ranks do not make up model split: of tensor \"fc\" "
+                       "rank 0 has 0 to 31 of 64 along dimension 0 (holders 1), rank 1 has 0 to 31 "
+                       "of 64 along dimension 0 (holders 1); number 0 counts by 2 of them");
+}
+
+static void make_short(split_mlp *part, const split_mlp *whole, int rank, int data)
+{
+    if (rank == 1)
+        part->tensors[3].shape[1]--;
+}
+
+static void missing_elements_are_refused(void **state)
+{
+    expect_refused(
+        (mistake){2, 1, make_short},
+        "of tensor \"proj\" rank 0 has 0 to 31 of 64 along dimension 1 (holders 1), "
+        "rank 1 has 32 to 62 of 64 along dimension 1 (holders 1); number 63 counts by 0");
+}
+
+// As many elements as the whole has, of which two lie in two tiles and two in none.
+static void make_overlap(split_mlp *part, const split_mlp *whole, int rank, int data)
+{
+    if (rank == 1)
+        part->tensors[2].tile.first -= 2;
+}
+
+static void overlaps_are_refused(void **state)
+{
+    expect_refused((mistake){4, 1, make_overlap},
+                   "of tensor \"fc.bias\" rank 0 has 0 to 15 of 64 along dimension 0 (holders 1), "
+                   "rank 1 has 14 to 29 of 64 along dimension 0 (holders 1), ");
+    expect_refused((mistake){4, 1, make_overlap}, "; number 14 counts by 2 of them; ");
+}
+
+static void make_counted_by_each(split_mlp *part, const split_mlp *whole, int rank, int data)
+{
+    part->pieces[2].holders = 1;
+}
+
+// The bias in the piece of tiles.
+static void make_mixed(split_mlp *part, const split_mlp *whole, int rank, int data)
+{
+    part->pieces[1].tensor_count = 4;
+    part->units[1].piece_count = 1;
+}
+
+static void what_all_have_counts_once(void **state)
+{
+    static const char words[] =
+        "of tensor \"proj.bias\" rank 0 has all (holders 1), rank 1 has all "
+        "(holders 1); what all of them have needs zero_piece_desc.holders 2";
+    expect_refused((mistake){2, 1, make_counted_by_each}, words);
+    expect_refused((mistake){2, 1, make_mixed}, words);
+}
+
+static void make_shared(split_mlp *part, const split_mlp *whole, int rank, int data)
+{
+    part->pieces[1].holders = 2;
+}
+
+// Makes number `number` of `parts` parts, which `ranks` tensor ranks hold.
+static void make_part_for(split_mlp *part, const split_mlp *whole, int number, int parts, int ranks)
+{
+    split_part(part, whole, number, parts);
+    part->hyper.ranks = ranks;
+    part->pieces[1].holders = ranks / parts;
+}
+
+// Sharers 0 and 1 differ as sharers 2 and 3 do, the other way round; the first of each have all.
+static void make_crossed(split_mlp *part, const split_mlp *whole, int rank, int data)
+{
+    static const int halves[] = {0, 1, 1, 0};
+    make_part_for(part, whole, halves[rank], 2, 4);
+}
+
+// The second tensor rank of two does not know that it shares.
+static void make_one_sided(split_mlp *part, const split_mlp *whole, int rank, int data)
+{
+    make_part_for(part, whole, 0, 1, 2);
+    part->pieces[1].holders = rank == 0 ? 2 : 1;
+}
+
+static void sharers_have_the_same(void **state)
+{
+    static const char words[] = "; neighbours that share a piece have the same";
+    expect_refused((mistake){2, 1, make_shared}, words);
+    expect_refused((mistake){4, 2, make_crossed}, words);
+    expect_refused((mistake){4, 1, make_crossed},
+                   "rank 0 has 0 to 31 of 64 along dimension 0 (holders 2), rank 1 has 32 to 63 of "
+                   "64 along dimension 0 (holders 2), rank 2 has 32");
+    expect_refused((mistake){2, 1, make_one_sided}, "rank 0 has all (holders 2), rank 1 has all "
+                                                    "(holders 1); neighbours");
+}
+
+// Tiles have their whole's names and equal sizes, so that parts differ by where they lie alone.
+static void make_swapped(split_mlp *part, const split_mlp *whole, int rank, int data)
+{
+    split_part(part, whole, (rank + data) % 2, 2);
+    for (int t = 1; t <= 3; t++)
+        part->tensors[t].name = split_names[t];
+}
+
+static void data_ranks_have_the_same_part(void **state)
+{
+    expect_refused((mistake){2, 2, make_swapped}, "comparing the plans of 2 ranks: they differ");
+}
+
+typedef struct many { // tensors that go into several messages
+    char names[MANY][8];
+    zero_tensor_desc tensors[MANY];
+    zero_piece_desc pieces[2];
+} many;
+static many all_of_many;
+
+static void make_many(many *m, split_mlp *of)
+{
+    for (int t = 0; t < MANY; t++) {
+        snprintf(m->names[t], sizeof m->names[t], "w%d", t);
+        m->tensors[t] = (zero_tensor_desc){
+            .name = m->names[t], .dims = 1, .shape = {1}, .tp_axis = -1, .tp_parts = 1};
+    }
+    m->pieces[0] = (zero_piece_desc){ZERO_FROZEN, MANY - 100, m->tensors};
+    m->pieces[1] = (zero_piece_desc){ZERO_FROZEN, 100, m->tensors + MANY - 100};
+    of->units[2].piece_count = 2;
+    of->units[2].pieces = m->pieces;
+}
+
+static void take_many(split_mlp *part, const split_mlp *whole, int rank, int data)
+{
+    part->units[2].piece_count = 2;
+    part->units[2].pieces = all_of_many.pieces;
+}
+
+static void make_late_mistake(split_mlp *part, const split_mlp *whole, int rank, int data)
+{
+    static const zero_piece_desc pieces[] = {
+        {ZERO_FROZEN, MANY - 100, all_of_many.tensors},
+        {ZERO_FROZEN, 100, all_of_many.tensors + MANY - 100, .holders = 1}};
+    part->units[2].piece_count = 2;
+    part->units[2].pieces = pieces;
+}
+
+static void any_number_of_tensors_is_compared(void **state)
+{
+    split_mlp whole;
+    split_whole(&whole, INNER);
+    make_many(&all_of_many, &whole);
+    expect_taken((mistake){2, 1, take_many, &whole});
+    expect_refused((mistake){2, 1, make_late_mistake, &whole},
+                   "of tensor \"w4900\" rank 0 has all");
+}
+
+static void make_pairs(split_mlp *part, const split_mlp *whole, int rank, int data)
+{
+    make_part_for(part, whole, rank / 2, 2, 4);
+}
+
+// Every rank has a tile of all elements.
+static void make_full(split_mlp *part, const split_mlp *whole, int rank, int data)
+{
+    make_part_for(part, whole, 0, 1, 4);
+}
+
+static void parts_that_make_up_the_whole_are_taken(void **state)
+{
+    split_mlp whole, narrow;
+    split_whole(&whole, INNER);
+    split_whole(&narrow, 3);
+    expect_taken((mistake){4, 2, NULL, &whole});
+    expect_taken((mistake){4, 1, NULL, &narrow}); // the last part is empty
+    expect_taken((mistake){4, 2, make_pairs, &whole});
+    expect_taken((mistake){4, 1, make_full, &whole});
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(same_tiles_are_refused),
+        cmocka_unit_test(missing_elements_are_refused),
+        cmocka_unit_test(overlaps_are_refused),
+        cmocka_unit_test(what_all_have_counts_once),
+        cmocka_unit_test(sharers_have_the_same),
+        cmocka_unit_test(data_ranks_have_the_same_part),
+        cmocka_unit_test(any_number_of_tensors_is_compared),
+        cmocka_unit_test(parts_that_make_up_the_whole_are_taken),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
