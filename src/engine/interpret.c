@@ -37,6 +37,7 @@ void zr_program_begin(zero_engine *engine, zr_pass_kind kind, uint32_t holds)
 {
     const zr_pass *pass = &engine->plan->program.passes[kind];
     engine->cursor = (zr_cursor){.pass = pass, .holds = holds | 1u << ZR_ALWAYS};
+    engine->exchange.differing = -1;
     zr_comm_progress(engine->grid.world, engine->step);
 }
 
@@ -105,6 +106,14 @@ static zero_status call_function(zero_engine *engine, zr_call what, int unit)
     }
 }
 
+static zero_status call_unit(zero_engine *engine, const zr_instruction *i)
+{
+    const zr_exchanged before = zr_tensor_exchange_so_far(engine);
+    ZERO_TRY(call_function(engine, (zr_call)i->what, i->unit));
+    zr_tensor_exchange_note(engine, i, &before);
+    return ZERO_OK;
+}
+
 zero_status zr_execute_call(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
     zr_cursor *cursor = &engine->cursor;
@@ -114,7 +123,7 @@ zero_status zr_execute_call(zero_engine *engine, const zr_instruction *i, zero_e
     if (cursor->visit)
         ZERO_TRY(cursor->visit(cursor->user, &engine->context, error));
     else
-        ZERO_TRY(call_function(engine, (zr_call)i->what, i->unit));
+        ZERO_TRY(call_unit(engine, i));
     if (cursor->at != cursor->body_end)
         return out_of_order(engine, -1, "the end of its call instead");
     return ZERO_OK;

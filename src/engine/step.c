@@ -12,6 +12,7 @@
 #include "plan/exchanges.h"
 
 #include <math.h>
+#include <stdio.h>
 
 // Ends the waits of the other ranks when this one has failed, because they would wait for it in
 // vain.
@@ -71,21 +72,39 @@ static zero_status missing(const char *call, const char *what, zero_error *error
     return zr_fail(error, ZERO_ERR_USAGE, "%s: %s is missing (NULL or empty)", call, what);
 }
 
+// Says where units of one's own list what they exchange with other tensor ranks, and which unit has
+// exchanged other things, if that is known: not of visits, which have shapes of their own.
+static void explain(const zero_engine *engine, char *text, size_t size)
+{
+    int unit = engine->exchange.differing;
+    if (unit >= 0)
+        snprintf(text, size,
+                 "; unit \"%s\" has exchanged other things than its zero_unit_sizes.exchanges list",
+                 engine->plan->model->units[unit].name);
+    else
+        snprintf(
+            text, size,
+            "; zero_unit_sizes.exchanges lists what a unit exchanges, as each zero_tensor_sum");
+}
+
 // Checks that the messages sent in one group since the pass began are the ones planned.
 static zero_status check_group(const zero_engine *engine, zr_pass_kind kind, const zero_comm *comm,
                                const zr_traffic_plan *plan, zero_error *error)
 {
+    char why[256] = "";
     bool same = comm->message_count == plan->messages &&
                 (plan->messages == 0 || comm->message_hash == plan->hash);
-    if (!same)
-        return zr_fail(error, ZERO_ERR_INTERNAL,
-                       "rank %d, step %lld, %s%s%s: %lld messages with hash %016llx were sent, the "
-                       "plan has %lld with %016llx",
-                       engine->grid.world->rank, (long long)engine->step, zr_pass_name(kind),
-                       comm->group ? ", among ranks of group " : "", comm->group ? comm->group : "",
-                       (long long)comm->message_count, (unsigned long long)comm->message_hash,
-                       (long long)plan->messages, (unsigned long long)plan->hash);
-    return ZERO_OK;
+    if (same)
+        return ZERO_OK;
+    if (comm != engine->grid.data)
+        explain(engine, why, sizeof why);
+    return zr_fail(error, ZERO_ERR_INTERNAL,
+                   "rank %d, step %lld, %s%s%s: %lld messages with hash %016llx were sent, the "
+                   "plan has %lld with %016llx%s",
+                   engine->grid.world->rank, (long long)engine->step, zr_pass_name(kind),
+                   comm->group ? ", among ranks of group " : "", comm->group ? comm->group : "",
+                   (long long)comm->message_count, (unsigned long long)comm->message_hash,
+                   (long long)plan->messages, (unsigned long long)plan->hash, why);
 }
 
 // Checks, at the end of every pass, the messages of every group. exchanged: those of tensor ranks.

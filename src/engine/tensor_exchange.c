@@ -123,7 +123,7 @@ zero_status zr_tensor_exchange_open(zero_engine *engine, int64_t bytes, zr_tenso
                                     zero_error *error)
 {
     zero_comm *tensor = engine->grid.tensor;
-    *out = (zr_tensor_exchange){.engine = engine};
+    *out = (zr_tensor_exchange){.engine = engine, .differing = -1};
     if (!tensor || !engine->plan->model->whole)
         return ZERO_OK;
     ZERO_TRY(open_window(tensor, bytes, &out->window, error));
@@ -138,6 +138,27 @@ zero_status zr_tensor_exchange_open(zero_engine *engine, int64_t bytes, zr_tenso
 void zr_tensor_exchange_expect(zero_engine *engine, const zero_unit_sizes *sizes)
 {
     zr_exchanges_fold(engine->plan, sizes, false, &engine->expected);
+}
+
+zr_exchanged zr_tensor_exchange_so_far(const zero_engine *engine)
+{
+    const zr_grid *grid = &engine->grid;
+    return (zr_exchanged){.tensor = grid->tensor ? grid->tensor->message_hash : 0,
+                          .holders = grid->holders ? grid->holders->message_hash : 0};
+}
+
+void zr_tensor_exchange_note(zero_engine *engine, const zr_instruction *call,
+                             const zr_exchanged *before)
+{
+    zr_tensor_exchange *t = &engine->exchange;
+    if (!t->units.run || t->differing >= 0)
+        return;
+    bool backward = call->what == ZR_CALL_BACKWARD || call->what == ZR_CALL_BOTH;
+    zr_pass_traffic listed = {.tensor.hash = before->tensor, .holders.hash = before->holders};
+    zr_exchanges_fold(engine->plan, &engine->plan->units[call->unit].sizes, backward, &listed);
+    const zr_exchanged now = zr_tensor_exchange_so_far(engine);
+    if (now.tensor != listed.tensor.hash || now.holders != listed.holders.hash)
+        t->differing = call->unit;
 }
 
 void zr_tensor_exchange_close(zr_tensor_exchange *exchange)

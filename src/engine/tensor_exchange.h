@@ -12,7 +12,13 @@ typedef struct zr_tensor_exchange {
     const zero_engine *engine; // whose units exchange
     zr_window window;          // among all tensor ranks
     zr_window shared;          // among those that share a piece, if units exchange among them
+    // The first unit of the pass that has exchanged other things than its sizes list; -1: none has.
+    int differing;
 } zr_tensor_exchange;
+
+typedef struct zr_exchanged { // hashes of a rank's messages so far
+    uint64_t tensor, holders;
+} zr_exchanged;
 
 // Makes a window in which units find `bytes` for their operands; if the model is not split, or this
 // rank has all of it, nothing. For calls of units that the plan does not know (generation); *out
@@ -22,6 +28,12 @@ zero_status zr_tensor_exchange_open(zero_engine *engine, int64_t bytes, zr_tenso
 // Says, before a call of a unit that the plan does not know in this shape, what it exchanges. When
 // all units were visited, the messages of tensor ranks are compared with all that was said.
 void zr_tensor_exchange_expect(zero_engine *engine, const zero_unit_sizes *sizes);
+// Returns what a rank has exchanged with other tensor ranks; zeroes where there are none.
+zr_exchanged zr_tensor_exchange_so_far(const zero_engine *engine);
+// Compares what the call of a unit has exchanged since `before` with the unit's sizes, and notes
+// the unit if it differs: the end of the pass will find out, and then names it.
+void zr_tensor_exchange_note(zero_engine *engine, const zr_instruction *call,
+                             const zr_exchanged *before);
 // Frees the windows; not collective, and nothing to free is fine.
 void zr_tensor_exchange_close(zr_tensor_exchange *exchange);
 
