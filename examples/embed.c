@@ -3,8 +3,9 @@
 //   build/examples/embed [RANKS] [STEPS] [TENSOR]
 //
 // A tiny GPT-2 learns to count: digit d is followed by (d + 1) mod 10. Every thread is a rank of
-// ZeRO stage 3. TENSOR of them at a time compute one model together, each with its slices of every
-// layer, so they take the same samples: those of the number that zero_position tells.
+// ZeRO stage 3. TENSOR of them at a time (1 or 2, because the model has 2 heads) compute one model
+// together, each with its slices of every layer, so they take the same samples: those of the number
+// that zero_position tells.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,9 +84,14 @@ static void *run_rank(void *argument)
     return NULL;
 }
 
+static int may_be(int ranks, int tensor)
+{
+    return ranks >= 1 && ranks <= MAX_RANKS && (tensor == 1 || tensor == 2);
+}
+
 int main(int argc, char **argv)
 {
-    int ranks = argc > 1 ? atoi(argv[1]) : 4, failed = 0;
+    int ranks = argc > 1 ? atoi(argv[1]) : 4, tensor = argc > 3 ? atoi(argv[3]) : 1, failed = 0;
     zero_gpt2_config gpt2;
     zero_model *model = NULL;
     zero_comm *comms[MAX_RANKS] = {0};
@@ -99,16 +105,17 @@ int main(int argc, char **argv)
     gpt2.n_embd = 32;
     gpt2.n_head = 2;
     gpt2.n_layer = 2;
-    if (ranks < 1 || ranks > MAX_RANKS || zero_gpt2_create(&gpt2, &model, &error) != ZERO_OK ||
+    if (!may_be(ranks, tensor) || zero_gpt2_create(&gpt2, &model, &error) != ZERO_OK ||
         zero_comm_threads(ranks, &options, comms, &error) != ZERO_OK) {
-        fprintf(stderr, "embed: %s\n", error.status ? error.message : "1 to 16 ranks");
+        fprintf(stderr, "embed: %s\n",
+                error.status ? error.message : "1 to 16 RANKS, TENSOR 1 or 2");
         return 64;
     }
     for (int r = 0; r < ranks; r++) {
         all[r] = (rank){.comm = comms[r],
                         .model = model,
                         .steps = argc > 2 ? atoi(argv[2]) : 100,
-                        .tensor = argc > 3 ? atoi(argv[3]) : 1};
+                        .tensor = tensor};
         if (pthread_create(&threads[r], NULL, run_rank, &all[r]) != 0)
             abort();
     }
