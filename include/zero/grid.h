@@ -6,6 +6,9 @@
 //   pipeline  ranks that hold different layers
 //
 // rank of the job = (pipeline * data size + data) * tensor size + tensor.
+//
+// So a program that makes its own part of a model (zero_model.whole) knows its tensor rank before
+// there is an engine: zero_comm_rank % tensor size.
 #ifndef ZERO_GRID_H
 #define ZERO_GRID_H
 

@@ -35,8 +35,8 @@ typedef struct zero_piece_desc {
     // piece by piece (memory-centric tiling, ZeRO-Infinity section 5.1.3).
     int streamed;
     // Of a model that is a part of another one: how many neighbouring tensor ranks hold this same
-    // piece, each of which computes the same gradient of it; 0: this one alone if its tensors are
-    // tiles, else all of them.
+    // piece, each of which computes the same gradient of it; 0: this one alone if any of its
+    // tensors is a tile, else all of them. So a tensor that all have is in no piece with tiles.
     int holders;
 } zero_piece_desc;
 
@@ -77,8 +77,8 @@ typedef struct zero_unit_sizes { // filled in by `sizes`, all for one micro-batc
     // The matrix products of forward and backward, from which scratch, FLOPs and time are computed.
     int product_count;
     zero_product_shape products[ZERO_MAX_PRODUCTS];
-    // What forward exchanges, then what backward does, each in the order in which they do; and the
-    // bytes of the window in which operands lie.
+    // What forward exchanges, then what backward does, each in the order in which they do: one for
+    // each zero_tensor_sum; and the bytes of the window in which operands lie.
     int exchange_count;
     zero_exchange exchanges[ZERO_MAX_EXCHANGES];
     size_t exchange_bytes;
@@ -119,8 +119,11 @@ typedef struct zero_model {
     int unit_count;
     const zero_unit *units;
     // The model of which a rank holds this part: its units have the same names, its tensors are the
-    // whole's or tiles of them. Files have the whole's tensors, in its order. It outlives this one;
-    // NULL: this is whole. With partition_activations, boundaries must be alike on tensor ranks.
+    // whole's or tiles of them, and each tensor is in the parts of all ranks (a tile may be empty).
+    // Together they have every element once, or once each `holders` ranks. Files have the whole's
+    // tensors, in its order. It outlives this one; NULL: this is whole. The part is made before
+    // there is an engine: the tensor rank is zero_comm_rank % tensor ranks. With
+    // partition_activations, boundaries must be alike on tensor ranks.
     const struct zero_model *whole;
 } zero_model;
 

@@ -33,20 +33,28 @@ typedef enum zero_init_kind {
 // the tensor's tp_parts is more than 1, the whole is that many matrices next to each other on the
 // axis, and the tile takes [first, first + shape[axis]/tp_parts) of each.
 typedef struct zero_tile {
-    const char *whole; // the whole tensor's name in files; NULL: the tensor is not a tile
+    // The whole tensor's name, in files and for zero_read_parameter; the tile may have the same
+    // one. NULL: the tensor is not a tile.
+    const char *whole;
     int axis;
     int64_t first, size; // size: that of the whole tensor along the axis
 } zero_tile;
 
 typedef struct zero_tensor_desc {
-    const char *name; // unique in the model; initial weights depend on the seed and this name only
+    // Unique in the model. Initial weights depend on the seed and this name only; of a tile, on its
+    // whole's name.
+    const char *name;
     int dims;
     int64_t shape[ZERO_MAX_DIMS];
     zero_init_kind init;
     // constant: the value; normal: the standard deviation (mean 0); uniform: U(-v, v)
     float init_value;
-    int tp_axis;  // dimension that tensor parallelism splits; -1: replicated
-    int tp_parts; // matrices next to each other on that axis (c_attn: 3), otherwise 1
+    // Dimension that tensor parallelism splits; -1: replicated. Nothing follows from it where a
+    // program makes the parts itself (zero_model.whole): `tile` says what a part has.
+    int tp_axis;
+    // Matrices next to each other on that axis, or on the tile's (c_attn: 3), otherwise 1; the same
+    // in the whole and in its tiles.
+    int tp_parts;
     // A tile's initial values are those that the whole tensor would have there. Of tiles that are
     // not streamed, some may be empty: 0 elements along the axis.
     zero_tile tile;
@@ -68,9 +76,10 @@ struct zero_context; // context.h
 
 // For units of a model of one's own that is split over tensor ranks (grid.h): replaces
 // data(elements), fp32, by its sums over the tensor ranks, the same bits on each of them. The unit
-// calls it in forward or backward, where its `sizes` list a ZERO_EXCHANGE_SUM of ceil(elements / P)
-// elements a share, and at least P times as many floats in exchange_bytes. Alone (P = 1) it does
-// nothing. ZERO_ERR_USAGE: the window that was planned is smaller.
+// calls it in forward or backward, where its `sizes` list, for each call, a ZERO_EXCHANGE_SUM of
+// ceil(elements / P) elements a share (zero_unit_sizes.exchanges), and at least P times as many
+// floats in exchange_bytes. Alone (P = 1) it does nothing. ZERO_ERR_USAGE: the window that was
+// planned is smaller.
 ZERO_API zero_status zero_tensor_sum(struct zero_context *context, float *data, int64_t elements);
 
 #ifdef __cplusplus
