@@ -115,10 +115,11 @@ static zero_status tile_check(const zero_tensor_desc *tensor, zero_error *error)
     const zero_tile *tile = &tensor->tile;
     if (!tile->whole || lies_in_whole(tensor))
         return ZERO_OK;
+    bool has_axis = tile->axis >= 0 && tile->axis < tensor->dims;
     return zr_fail(
         error, ZERO_ERR_USAGE,
         "tensor \"%s\" is no part of \"%s\": %lld from %lld on of %lld along dimension %d",
-        tensor->name, tile->whole, (long long)tensor->shape[ZR_MIN(ZR_MAX(tile->axis, 0), 1)],
+        tensor->name, tile->whole, has_axis ? (long long)tensor->shape[tile->axis] : 0LL,
         (long long)tile->first, (long long)tile->size, tile->axis);
 }
 
