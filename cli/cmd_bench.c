@@ -87,10 +87,5 @@ int cli_bench(const cli_arguments *a)
             bench_peer(a);
         return code;
     }
-    zero_comm *comm = code ? NULL : cli_open_comm(a, &code);
-    if (!comm)
-        return code;
-    code = bench_rank(a, comm);
-    cli_close_comm(comm);
-    return code;
+    return code ? code : cli_run_rank(a, bench_rank);
 }

@@ -57,13 +57,5 @@ int cli_eval(const cli_arguments *a)
         return cli_fail_usage(a->command, "no model: --model DIR names one");
     if (!a->data_count)
         return cli_fail_usage(a->command, "no text: --data FILE names what to evaluate");
-    int code;
-    if (cli_is_parent(a, &code))
-        return cli_supervise(a);
-    zero_comm *comm = code ? NULL : cli_open_comm(a, &code);
-    if (!comm)
-        return code;
-    code = eval_rank(a, comm);
-    cli_close_comm(comm);
-    return code;
+    return cli_run_ranks(a, eval_rank);
 }

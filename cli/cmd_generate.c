@@ -257,13 +257,5 @@ int cli_generate(const cli_arguments *a)
     if (a->given[OPT_FIELD] && !a->given[OPT_PROMPTS])
         return cli_fail_usage(a->command,
                               "--field is of the records of --prompts, which is missing");
-    int code;
-    if (cli_is_parent(a, &code))
-        return cli_supervise(a);
-    zero_comm *comm = code ? NULL : cli_open_comm(a, &code);
-    if (!comm)
-        return code;
-    code = generate_rank(a, comm);
-    cli_close_comm(comm);
-    return code;
+    return cli_run_ranks(a, generate_rank);
 }

@@ -22,7 +22,7 @@ static int verify_rank(const cli_arguments *a, zero_comm *comm)
 
 int cli_verify(const cli_arguments *a)
 {
-    int code = 0, ranks = 1;
+    int ranks = 1;
     zero_error error = {0};
     cli_arguments own = *a;
     if (!a->operand)
@@ -31,12 +31,5 @@ int cli_verify(const cli_arguments *a)
         return cli_fail(a->command, &error);
     own.given[OPT_RANKS] = true;
     own.integer[OPT_RANKS] = ranks;
-    if (cli_is_parent(&own, &code))
-        return cli_supervise(&own);
-    zero_comm *comm = code ? NULL : cli_open_comm(&own, &code);
-    if (!comm)
-        return code;
-    code = verify_rank(a, comm);
-    cli_close_comm(comm);
-    return code;
+    return cli_run_ranks(&own, verify_rank);
 }

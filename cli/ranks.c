@@ -141,3 +141,22 @@ void cli_close_comm(zero_comm *comm)
     cli_faults_tell(NULL);
     zero_comm_destroy(comm);
 }
+
+int cli_run_rank(const cli_arguments *a, cli_rank_fn rank)
+{
+    int code = 0;
+    zero_comm *comm = cli_open_comm(a, &code);
+    if (!comm)
+        return code;
+    code = rank(a, comm);
+    cli_close_comm(comm);
+    return code;
+}
+
+int cli_run_ranks(const cli_arguments *a, cli_rank_fn rank)
+{
+    int code;
+    if (cli_is_parent(a, &code))
+        return cli_supervise(a);
+    return code ? code : cli_run_rank(a, rank);
+}

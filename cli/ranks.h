@@ -16,4 +16,12 @@ int cli_say_resume(const cli_arguments *arguments, int code);
 zero_comm *cli_open_comm(const cli_arguments *arguments, int *code);
 void cli_close_comm(zero_comm *comm);
 
+// What a subcommand does on each of its ranks; returns the rank's exit code.
+typedef int (*cli_rank_fn)(const cli_arguments *arguments, zero_comm *comm);
+// Runs it as the rank that this process is, between opening and closing its communicator. Returns
+// the exit code.
+int cli_run_rank(const cli_arguments *arguments, cli_rank_fn rank);
+// The same, unless this process has to start the ranks: then it starts them.
+int cli_run_ranks(const cli_arguments *arguments, cli_rank_fn rank);
+
 #endif
