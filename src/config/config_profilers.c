@@ -1,20 +1,16 @@
 // Fills the parts of flops_profiler, comms_logger and the monitors that are not plain numbers:
 // names of files and directories, and a set of operations.
+#include "base/op_names.h"
 #include "config/settings.h"
 
 #include <string.h>
-#include <zero/traffic.h>
-
-#define NAME(op) #op,
-static const char *const op_names[ZERO_COMM_OP_COUNT] = {ZERO_COMM_OPS(NAME)};
-#undef NAME
 
 static zero_status refuse_op(const zr_config *config, const zr_setting *ops, const json_t *found,
                              zero_error *error)
 {
     zr_buffer known = {0};
     for (int op = 0; op < ZERO_COMM_OP_COUNT; op++)
-        zr_buffer_printf(&known, "%s%s", op ? ", " : "", op_names[op]);
+        zr_buffer_printf(&known, "%s%s", op ? ", " : "", zr_op_name((zero_comm_op)op));
     zero_status status = zr_fail(error, ZERO_ERR_CONFIG,
                                  "%s: comms_logger.prof_ops: found %s, expected operations: %s",
                                  zr_setting_where(config, ops).text, zr_value_shown(found).text,
@@ -26,7 +22,7 @@ static zero_status refuse_op(const zr_config *config, const zr_setting *ops, con
 static int find_op(const json_t *name)
 {
     for (int op = 0; op < ZERO_COMM_OP_COUNT && json_is_string(name); op++)
-        if (!strcmp(op_names[op], json_string_value(name)))
+        if (!strcmp(zr_op_name((zero_comm_op)op), json_string_value(name)))
             return op;
     return -1;
 }

@@ -3,6 +3,7 @@
 #include "monitor/metrics.h"
 
 #include "base/json.h"
+#include "base/op_names.h"
 #include "monitor/tail.h"
 
 #include <fcntl.h>
@@ -19,12 +20,6 @@ static const char *const categories[ZERO_MEM_COUNT] = {
 #define CATEGORY(name) [ZERO_MEM_##name] = #name,
     ZERO_MEMORY_CATEGORIES(CATEGORY)
 #undef CATEGORY
-};
-
-static const char *const operations[ZERO_COMM_OP_COUNT] = {
-#define OPERATION(name) [ZERO_COMM_##name] = #name,
-    ZERO_COMM_OPS(OPERATION)
-#undef OPERATION
 };
 
 zero_status zr_metrics_open(const char *path, int64_t lines, zr_metrics **out, zero_error *error)
@@ -70,8 +65,9 @@ static void append_traffic(zr_buffer *line, const char *name, const zero_traffic
     for (int op = 0; op < ZERO_COMM_OP_COUNT; op++) {
         if (!traffic->calls[op])
             continue;
-        zr_buffer_printf(line, "%s\"%s\":{\"calls\":%lld,\"bytes\":%lld", separator, operations[op],
-                         (long long)traffic->calls[op], (long long)traffic->bytes[op]);
+        zr_buffer_printf(line, "%s\"%s\":{\"calls\":%lld,\"bytes\":%lld", separator,
+                         zr_op_name((zero_comm_op)op), (long long)traffic->calls[op],
+                         (long long)traffic->bytes[op]);
         if (traffic->network[op])
             zr_buffer_printf(line, ",\"network\":%lld", (long long)traffic->network[op]);
         zr_buffer_printf(line, "}");

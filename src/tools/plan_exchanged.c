@@ -1,5 +1,7 @@
 // What tensor ranks exchange in a plan: the bytes of a step, and what a micro-batch needs them for.
 #include "base/bytes_text.h"
+#include "base/op_names.h"
+#include "plan/exchanges.h"
 #include "tools/plan_report.h"
 
 #include <stdio.h>
@@ -12,12 +14,10 @@ static const struct {
 #undef PURPOSE
 };
 
-static const struct {
-    const char *name, *words;
-} kinds[ZR_EXCHANGE_KINDS] = {
-    [ZERO_EXCHANGE_SUM] = {"all_reduce", "all-reduce"},
-    [ZERO_EXCHANGE_SCATTER] = {"reduce_scatter", "reduce-scatter"},
-    [ZERO_EXCHANGE_GATHER] = {"all_gather", "all-gather"},
+static const char *const kinds[ZR_EXCHANGE_KINDS] = {
+    [ZERO_EXCHANGE_SUM] = "all-reduce",
+    [ZERO_EXCHANGE_SCATTER] = "reduce-scatter",
+    [ZERO_EXCHANGE_GATHER] = "all-gather",
 };
 
 static void append_line(const char *what, const char *how, int64_t calls, int64_t bytes,
@@ -37,8 +37,7 @@ static void append_purposes(const zr_exchange_table *table, const char *heading,
         for (int k = 0; k < ZR_EXCHANGE_KINDS; k++) {
             if (!table->calls[p][k])
                 continue;
-            append_line(purposes[p].words, kinds[k].words, table->calls[p][k], table->bytes[p][k],
-                        out);
+            append_line(purposes[p].words, kinds[k], table->calls[p][k], table->bytes[p][k], out);
             calls += table->calls[p][k];
             bytes += table->bytes[p][k];
         }
@@ -71,7 +70,8 @@ static void append_json_purposes(const zr_exchange_table *table, zr_buffer *out)
             if (!table->calls[p][k])
                 continue;
             zr_buffer_printf(out, "%s{\"for\":\"%s\",\"as\":\"%s\",\"calls\":%lld,\"bytes\":%lld}",
-                             separator, purposes[p].name, kinds[k].name,
+                             separator, purposes[p].name,
+                             zr_op_name(zr_exchange_op((zero_exchange_kind)k)),
                              (long long)table->calls[p][k], (long long)table->bytes[p][k]);
             separator = ",";
         }
