@@ -139,8 +139,8 @@ static zero_status make_part(making *m, const zr_trial *trial, zero_error *error
         m->part = (zr_model_part){.model = options->model};
         return ZERO_OK;
     }
-    return zr_model_part_make(options->model, m->config, options->comm->rank % m->config->tensor,
-                              &m->part, error);
+    return zr_model_part_make(options->model, options->model->name, m->config,
+                              options->comm->rank % m->config->tensor, &m->part, error);
 }
 
 // Makes the communicator this engine's, and splits it. A split is collective, so all ranks agree to

@@ -2,18 +2,18 @@
 
 #include "layers/layers.h"
 
-static zero_status refuse(const zero_model *model, const zr_config *config, zero_error *error)
+static zero_status refuse(const char *name, const zr_config *config, zero_error *error)
 {
     if (config->tensor > 1)
         return zr_fail(error, ZERO_ERR_UNSUPPORTED,
                        "model \"%s\" has no split: %d tensor ranks cannot hold slices of its "
                        "layers; one tensor rank can hold it whole, or a program makes each rank's "
                        "part of it (zero_model.whole, zero_tensor_sum)",
-                       model->name, config->tensor);
+                       name, config->tensor);
     return zr_fail(error, ZERO_ERR_UNSUPPORTED,
                    "model \"%s\" has no split, so it cannot be computed as %lld slices "
                    "(libzero.exact_tensor)",
-                   model->name, (long long)config->exact_tensor);
+                   name, (long long)config->exact_tensor);
 }
 
 static zr_lm_slices slices_of(const zr_config *config, int tensor_rank)
@@ -47,8 +47,8 @@ zero_status zr_model_part_check(const zr_lm_config *shape, const char *name,
     return zr_slices_check(shape, &slices, &words, error);
 }
 
-zero_status zr_model_part_make(const zero_model *model, const zr_config *config, int tensor_rank,
-                               zr_model_part *out, zero_error *error)
+zero_status zr_model_part_make(const zero_model *model, const char *name, const zr_config *config,
+                               int tensor_rank, zr_model_part *out, zero_error *error)
 {
     const zr_lm_slices slices = slices_of(config, tensor_rank);
     char asked[ASKED];
@@ -56,8 +56,8 @@ zero_status zr_model_part_make(const zero_model *model, const zr_config *config,
     if (config->exact_tensor == 1 || model->whole)
         return ZERO_OK;
     if (!zr_lm_config_of(model))
-        return refuse(model, config, error);
-    const zr_slices_words words = words_of(config, model->name, asked);
+        return refuse(name, config, error);
+    const zr_slices_words words = words_of(config, name, asked);
     ZERO_TRY(zr_lm_cut(model, &slices, &words, &out->made, error));
     out->model = out->made;
     return ZERO_OK;

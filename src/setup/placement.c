@@ -86,9 +86,10 @@ static zero_status find_model(search *s, int tiles, const zero_model **out, zero
     zr_model_part *part = &s->parts[tiles];
     if (!part->model && q->shape && !s->models[tiles])
         ZERO_TRY(create_model(s, tiles, error));
+    const zero_model *whole = q->shape ? s->models[tiles] : q->model;
     if (!part->model)
-        ZERO_TRY(zr_model_part_make(q->shape ? s->models[tiles] : q->model, q->config,
-                                    q->machine.tensor_rank, part, error));
+        ZERO_TRY(
+            zr_model_part_make(whole, whole->name, q->config, q->machine.tensor_rank, part, error));
     *out = part->model;
     return ZERO_OK;
 }

@@ -97,8 +97,7 @@ static zero_status read_config(zr_planner *p, zero_error *error)
         p->model = NULL;
         ZERO_TRY(zr_lm_create(&p->model_config, &p->model, error));
     }
-    ZERO_TRY(zr_model_part_check(&p->model_config, zr_planner_model(p), p->config, error));
-    ZERO_TRY(zr_model_part_make(p->model, p->config, 0, &p->part, error));
+    ZERO_TRY(zr_model_part_make(p->model, zr_planner_model(p), p->config, 0, &p->part, error));
     p->settings = zr_settings_of(p->config, false);
     return ZERO_OK;
 }

@@ -46,7 +46,7 @@ static zr_model_part part_of(const zero_model *model, const question *q, int ran
 {
     zr_model_part part;
     zr_config *config = config_of(q);
-    assert_int_equal(zr_model_part_make(model, config, rank, &part, NULL), ZERO_OK);
+    assert_int_equal(zr_model_part_make(model, model->name, config, rank, &part, NULL), ZERO_OK);
     zr_config_destroy(config);
     return part;
 }
@@ -393,13 +393,15 @@ static void a_model_without_a_split_is_named(void **state)
     zero_error error;
     zr_model_part part;
     zr_config config = {.tensor = 2, .exact_tensor = 2};
-    assert_int_equal(zr_model_part_make(&own, &config, 0, &part, &error), ZERO_ERR_UNSUPPORTED);
+    assert_int_equal(zr_model_part_make(&own, own.name, &config, 0, &part, &error),
+                     ZERO_ERR_UNSUPPORTED);
     assert_non_null(strstr(error.message, "model \"mlp\" has no split: 2 tensor ranks"));
     config = (zr_config){.tensor = 1, .exact_tensor = 4};
-    assert_int_equal(zr_model_part_make(&own, &config, 0, &part, &error), ZERO_ERR_UNSUPPORTED);
+    assert_int_equal(zr_model_part_make(&own, own.name, &config, 0, &part, &error),
+                     ZERO_ERR_UNSUPPORTED);
     assert_non_null(strstr(error.message, "cannot be computed as 4 slices"));
     config.exact_tensor = 1;
-    assert_int_equal(zr_model_part_make(&own, &config, 0, &part, &error), ZERO_OK);
+    assert_int_equal(zr_model_part_make(&own, own.name, &config, 0, &part, &error), ZERO_OK);
     assert_ptr_equal(part.model, &own);
     zr_model_part_free(&part);
 }
