@@ -31,6 +31,15 @@ zr_ranks_words zr_ranks_in_words(int64_t ranks, int64_t tensor)
     return words;
 }
 
+zr_grid_words zr_grid_in_words(int64_t ranks, int64_t tensor)
+{
+    zr_grid_words words = {0};
+    if (tensor > 1)
+        snprintf(words.text, sizeof words.text, "%" PRId64 " data x %" PRId64 " tensor", ranks,
+                 tensor);
+    return words;
+}
+
 typedef struct solving {
     const char *name; // of the file
     int64_t ranks, tensor;

@@ -31,4 +31,10 @@ typedef struct zr_ranks_words {
 // `ranks` are data ranks, each of `tensor` ranks of the job.
 zr_ranks_words zr_ranks_in_words(int64_t ranks, int64_t tensor);
 
+typedef struct zr_grid_words {
+    char text[48]; // "2 data x 4 tensor"; empty: there are no tensor ranks to speak of
+} zr_grid_words;
+// Says how the ranks of a job are divided, likewise.
+zr_grid_words zr_grid_in_words(int64_t ranks, int64_t tensor);
+
 #endif

@@ -2,6 +2,7 @@
 #include "tools/bench_shared.h"
 
 #include "base/struct_take.h"
+#include "config/config_facts.h"
 #include "setup/threads.h"
 
 #include <stdarg.h>
@@ -71,10 +72,11 @@ static void say_ranks(const zr_bench *bench, const zero_bench_options *options,
                       const zr_threads *threads)
 {
     zero_comm *comm = bench->meter.comm;
-    char grid[80] = "";
+    char grid[96] = "";
     if (options->tensor > 1 && comm->size % options->tensor == 0) // else it is refused later
-        snprintf(grid, sizeof grid, ", %d data x %d tensor%s", comm->size / options->tensor,
-                 options->tensor, options->sequence_parallel ? ", rows divided" : "");
+        snprintf(grid, sizeof grid, ", %s%s",
+                 zr_grid_in_words(comm->size / options->tensor, options->tensor).text,
+                 options->sequence_parallel ? ", rows divided" : "");
     zr_bench_say(bench, "%d rank%s (%s%s), %d thread%s each (%s)\n", comm->size,
                  comm->size == 1 ? "" : "s", zero_comm_name(comm), grid, threads->count,
                  threads->count == 1 ? "" : "s", threads->reason);

@@ -1,6 +1,7 @@
 #include "tools/plan_views.h"
 
 #include "base/plain_text.h"
+#include "config/config_facts.h"
 
 #include <stdio.h>
 
@@ -32,8 +33,8 @@ static void write_title(const zr_plan *plan, const char *model, char out[static 
     char plain[MODEL], grid[64] = "";
     zr_plain_text(model, plain, sizeof plain);
     if (plan->tensor_ranks > 1)
-        snprintf(grid, sizeof grid, " (%d data x %d tensor)", plan->world / plan->tensor_ranks,
-                 plan->tensor_ranks);
+        snprintf(grid, sizeof grid, " (%s)",
+                 zr_grid_in_words(plan->ranks, plan->tensor_ranks).text);
     snprintf(out, TITLE, "%s: stage %d, %d rank%s%s, micro-batches of %lld x %lld tokens, %s",
              plain, plan->settings.stage, plan->world, plan->world == 1 ? "" : "s", grid,
              (long long)plan->shape.batch, (long long)plan->shape.seq,

@@ -214,12 +214,12 @@ static void describe_exact_tensor(const zr_config *config, int threads, const ze
 static void describe_ranks(const zero_comm *comm, const zero_engine *engine,
                            const zr_threads *threads, const zero_logger *logger)
 {
-    char grid[80] = "";
+    char grid[96] = "";
     const zr_config *config = zr_engine_config(engine);
     const zr_plan *plan = zr_engine_plan(engine);
     bool shares = plan->checkpoint_shares > 1 && plan->activation_checkpoint_bytes > 0;
     if (config->tensor > 1)
-        snprintf(grid, sizeof grid, ", %d data x %d tensor%s", config->ranks, config->tensor,
+        snprintf(grid, sizeof grid, ", %s%s", zr_grid_in_words(config->ranks, config->tensor).text,
                  config->sequence_parallel ? ", rows divided"
                  : shares                  ? ", activation checkpoints divided"
                                            : "");
