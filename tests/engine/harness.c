@@ -278,6 +278,20 @@ static zero_model *make_frozen(const harness_case *c, const zr_lm_config *config
     return model;
 }
 
+zero_llama_config harness_llama(void)
+{
+    zero_llama_config config;
+    zero_llama_defaults(&config);
+    config.vocab_size = HARNESS_VOCAB;
+    config.max_positions = HARNESS_SEQ;
+    config.hidden_size = 16;
+    config.intermediate_size = 24;
+    config.n_layer = 2;
+    config.n_head = 4;
+    config.n_kv_head = 2;
+    return config;
+}
+
 zero_model *harness_model(const harness_case *c)
 {
     zero_gpt2_config gpt2;

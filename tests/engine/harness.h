@@ -89,6 +89,9 @@ void harness_expect_held(const harness_result *result);
 void harness_stages_agree(harness_case c);
 // Checks that every rank refuses the case, with this status and these words in its message.
 void harness_refused(const harness_case *c, zero_status status, const char *words);
+// Returns a small Llama for the text of harness_batch: two layers, pairs of whose four heads share
+// keys and values.
+zero_llama_config harness_llama(void);
 // Returns the model of a case; free it with zero_gpt2_destroy or zero_llama_destroy.
 zero_model *harness_model(const harness_case *c);
 // Whether losses, norms and parameters have the same bits.

@@ -46,15 +46,7 @@ static void gpt2(void **state)
 // last slices of the vocabulary are smaller, and one is empty.
 static zero_llama_config llama_of(bool tied)
 {
-    zero_llama_config config;
-    zero_llama_defaults(&config);
-    config.vocab_size = HARNESS_VOCAB;
-    config.max_positions = HARNESS_SEQ;
-    config.hidden_size = 16;
-    config.intermediate_size = 24;
-    config.n_layer = 2;
-    config.n_head = 4;
-    config.n_kv_head = 2;
+    zero_llama_config config = harness_llama();
     config.tied = tied;
     config.qkv_bias = config.output_bias = config.mlp_bias = !tied;
     config.attention_dropout = 0.1f;

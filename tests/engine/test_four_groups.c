@@ -21,14 +21,8 @@ static zero_llama_config config;
 
 static harness_case case_of(int stage)
 {
-    zero_llama_defaults(&config);
-    config.vocab_size = HARNESS_VOCAB;
-    config.max_positions = HARNESS_SEQ;
-    config.hidden_size = 16;
-    config.intermediate_size = 24;
+    config = harness_llama();
     config.n_layer = 3;
-    config.n_head = 4;
-    config.n_kv_head = 2;
     config.attention_dropout = 0.1f;
     return (harness_case){.stage = stage,
                           .ranks = DATA,

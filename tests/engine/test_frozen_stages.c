@@ -31,15 +31,7 @@ static bool is_frozen(const void *user, const char *name)
 
 static zero_llama_config llama_of(int tied)
 {
-    zero_llama_config config;
-    zero_llama_defaults(&config);
-    config.vocab_size = HARNESS_VOCAB;
-    config.max_positions = HARNESS_SEQ;
-    config.hidden_size = 16;
-    config.intermediate_size = 24;
-    config.n_layer = 2;
-    config.n_head = 4;
-    config.n_kv_head = 2;
+    zero_llama_config config = harness_llama();
     config.tied = tied;
     config.qkv_bias = config.output_bias = config.mlp_bias = !tied;
     config.qk_norm = tied;

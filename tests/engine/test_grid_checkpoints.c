@@ -199,15 +199,9 @@ static void gpt2_on_five_and_seven_data_ranks(void **state)
 static void llama(void **state)
 {
     static matrix m;
-    zero_llama_config config;
-    zero_llama_defaults(&config);
-    config.vocab_size = HARNESS_VOCAB;
-    config.max_positions = HARNESS_SEQ;
-    config.hidden_size = 16;
-    config.intermediate_size = 24;
+    zero_llama_config config = harness_llama();
     config.n_layer = 1;
     config.n_head = 8;
-    config.n_kv_head = 2;
     config.qkv_bias = config.output_bias = config.mlp_bias = 1;
     m = (matrix){.made = *state, .odd = 1, .model = {.llama = &config}};
     add_powers_of_two(&m);

@@ -19,15 +19,7 @@ static const char *const policies[] = {
 
 static zero_llama_config config_of(int which)
 {
-    zero_llama_config config;
-    zero_llama_defaults(&config);
-    config.vocab_size = HARNESS_VOCAB;
-    config.max_positions = HARNESS_SEQ;
-    config.hidden_size = 16;
-    config.intermediate_size = 24;
-    config.n_layer = 2;
-    config.n_head = 4;
-    config.n_kv_head = 2;
+    zero_llama_config config = harness_llama();
     if (which == 0) {
         config.tied = 0;
         config.qkv_bias = config.output_bias = config.mlp_bias = 1;

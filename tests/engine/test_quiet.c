@@ -226,16 +226,8 @@ static void tensor_ranks_ask_for_nothing(void **state)
 // with rows divided.
 static void sharers_and_ranks_of_several_slices_ask_for_nothing(void **state)
 {
-    zero_llama_config config;
+    zero_llama_config config = harness_llama();
     (void)state;
-    zero_llama_defaults(&config);
-    config.vocab_size = HARNESS_VOCAB;
-    config.max_positions = HARNESS_SEQ;
-    config.hidden_size = 16;
-    config.intermediate_size = 24;
-    config.n_layer = 2;
-    config.n_head = 4;
-    config.n_kv_head = 2;
     config.qk_norm = 1;
     for (int stage = 0; stage <= 3; stage++)
         for (int tensor = 2; tensor <= 4; tensor *= 2)

@@ -159,23 +159,29 @@ static char *train_model(const char *name)
     return model;
 }
 
+// Asks for 50 tokens after a prompt that is longer than the context.
+static zero_generate_options answer_of(const char *model, emitted *to)
+{
+    static const char *const prompt = "a prompt longer than sixteen";
+    return (zero_generate_options){.struct_size = sizeof(zero_generate_options),
+                                   .model_dir = model,
+                                   .prompts = &prompt,
+                                   .prompt_count = 1,
+                                   .tokens = 50,
+                                   .temperature = 1,
+                                   .top_p = 1,
+                                   .seed = 1,
+                                   .threads = 1,
+                                   .emit = collect,
+                                   .user = to};
+}
+
 // Longer than the context, so that the window slides; and stopped by the receiver.
 static void test_generation(void **state)
 {
     char *model = train_model("generating");
     emitted all = {0}, some = {.stop_after = 5};
-    const char *prompt = "a prompt longer than sixteen";
-    zero_generate_options options = {.struct_size = sizeof options,
-                                     .model_dir = model,
-                                     .prompts = &prompt,
-                                     .prompt_count = 1,
-                                     .tokens = 50,
-                                     .temperature = 1,
-                                     .top_p = 1,
-                                     .seed = 1,
-                                     .threads = 1,
-                                     .emit = collect,
-                                     .user = &all};
+    zero_generate_options options = answer_of(model, &all);
     assert_int_equal(zero_generate(&options, NULL), ZERO_OK);
     assert_true(all.calls > 0 && all.calls <= 50);
     options.user = &some;
@@ -237,19 +243,8 @@ static void test_ranks_generate_together(void **state)
 {
     char *model = train_model("together");
     emitted alone = {0}, all = {0}, some = {.stop_after = 5};
-    const char *prompt = "a prompt longer than sixteen";
     generating ranks[MOST_RANKS];
-    zero_generate_options options = {.struct_size = sizeof options,
-                                     .model_dir = model,
-                                     .prompts = &prompt,
-                                     .prompt_count = 1,
-                                     .tokens = 50,
-                                     .temperature = 1,
-                                     .top_p = 1,
-                                     .seed = 1,
-                                     .threads = 1,
-                                     .emit = collect,
-                                     .user = &alone};
+    zero_generate_options options = answer_of(model, &alone);
     assert_int_equal(zero_generate(&options, NULL), ZERO_OK);
     options.user = &all;
     generate_together(&options, options.seed, ranks);
