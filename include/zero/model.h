@@ -125,6 +125,8 @@ typedef struct zero_model {
     // there is an engine: the tensor rank is zero_comm_rank % tensor ranks. With
     // partition_activations, boundaries must be alike on tensor ranks.
     const struct zero_model *whole;
+    // The library's own: which units of a model this pipeline stage has; of your models NULL.
+    const struct zr_stage *stage;
 } zero_model;
 
 #ifdef __cplusplus

@@ -5,6 +5,7 @@
 #include "model/unit.h"
 #include "base/alloc.h"
 #include "base/random.h"
+#include "model/stage_cut.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -274,15 +275,19 @@ static zero_status names_unique(const char **names, int64_t count, const char *w
     return ZERO_OK;
 }
 
-// Counts the tensors, and lists their names unless `names` is NULL.
+// Counts the tensors, and lists their names unless `names` is NULL. Replicas are left out, because
+// they have the names of their owners.
 static int64_t tensor_names(const zero_model *model, const char **names)
 {
     int64_t count = 0;
     for (int u = 0; u < model->unit_count; u++)
-        for (int p = 0; p < model->units[u].piece_count; p++)
-            for (int t = 0; t < model->units[u].pieces[p].tensor_count; t++, count++)
+        for (int p = 0; p < model->units[u].piece_count; p++) {
+            const zero_piece_desc *piece = &model->units[u].pieces[p];
+            bool replica = zr_stage_replica_at(model, (zero_piece_ref){u, p});
+            for (int t = 0; t < piece->tensor_count && !replica; t++, count++)
                 if (names)
-                    names[count] = model->units[u].pieces[p].tensors[t].name;
+                    names[count] = piece->tensors[t].name;
+        }
     return count;
 }
 

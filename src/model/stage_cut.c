@@ -1,0 +1,210 @@
+#include "model/stage_cut.h"
+
+#include "base/alloc.h"
+#include "model/unit.h"
+
+#include <string.h>
+
+typedef struct zr_stage {
+    zero_model model; // first, because zr_stage_free gets its address
+    const zero_model *origin;
+    zr_unit_range *chunks; // (chunk_count) of the origin's units
+    int chunk_count;
+    bool exact;
+    zero_unit *units;                               // (model.unit_count)
+    zero_piece_desc *pieces;                        // of the units that have replicas
+    zero_piece_ref *borrowed;                       // of all units, one after another
+    zr_replica *replicas;                           // (replica_count)
+    int piece_count, borrowed_count, replica_count; // so far
+} zr_stage;
+
+// Returns the chunk that has a unit of the origin; -1: none of this stage has.
+static int chunk_of(const zr_stage *stage, int unit)
+{
+    for (int c = 0; c < stage->chunk_count; c++)
+        if (stage->chunks[c].first <= unit && unit < stage->chunks[c].end)
+            return c;
+    return -1;
+}
+
+// Returns the local number of a unit of the origin that the stage has.
+static int local_unit(const zr_stage *stage, int unit)
+{
+    int local = 0, c = 0;
+    for (; unit >= stage->chunks[c].end; c++)
+        local += stage->chunks[c].end - stage->chunks[c].first;
+    return local + unit - stage->chunks[c].first;
+}
+
+// Counts the pieces that a unit of the origin borrows and that become replicas: all up to the last
+// one that has to.
+static int count_replicas(const zr_stage *stage, int unit)
+{
+    const zero_unit *from = &stage->origin->units[unit];
+    int count = 0;
+    for (int b = 0; b < from->borrowed_count; b++)
+        if (stage->exact || chunk_of(stage, from->borrowed[b].unit) != chunk_of(stage, unit))
+            count = b + 1;
+    return count;
+}
+
+static zero_status add_replica(zr_stage *stage, zero_piece_ref at, zero_piece_ref owner,
+                               zero_error *error)
+{
+    const zero_piece_desc *piece = zr_piece_desc(stage->origin, owner);
+    if (piece->kind == ZERO_BUFFER)
+        return zr_fail(error, ZERO_ERR_UNSUPPORTED,
+                       "unit \"%s\" borrows a buffer (\"%s\") of unit \"%s\": pipeline stages "
+                       "cannot share it, because its next value is known to its owner alone; both "
+                       "units have to be in one chunk",
+                       stage->units[at.unit].name, piece->tensors[0].name,
+                       stage->origin->units[owner.unit].name);
+    stage->pieces[stage->piece_count++] = *piece;
+    stage->replicas[stage->replica_count++] = (zr_replica){at, owner};
+    return ZERO_OK;
+}
+
+// Gives a unit the pieces that it owns, and then its replicas.
+static zero_status replicate(zr_stage *stage, int local, const zero_unit *from, int replicas,
+                             zero_error *error)
+{
+    zero_unit *unit = &stage->units[local];
+    zero_piece_desc *pieces = &stage->pieces[stage->piece_count];
+    for (int p = 0; p < from->piece_count; p++)
+        stage->pieces[stage->piece_count++] = from->pieces[p];
+    for (int r = 0; r < replicas; r++)
+        ZERO_TRY(add_replica(stage, (zero_piece_ref){local, from->piece_count + r},
+                             from->borrowed[r], error));
+    unit->piece_count += replicas;
+    unit->pieces = pieces;
+    return ZERO_OK;
+}
+
+static zero_status take_unit(zr_stage *stage, int number, zero_error *error)
+{
+    const zero_unit *from = &stage->origin->units[number];
+    int local = stage->model.unit_count++, replicas = count_replicas(stage, number);
+    zero_unit *unit = &stage->units[local];
+    *unit = *from;
+    if (replicas > 0)
+        ZERO_TRY(replicate(stage, local, from, replicas, error));
+    unit->borrowed_count -= replicas;
+    unit->borrowed = unit->borrowed_count ? &stage->borrowed[stage->borrowed_count] : NULL;
+    for (int b = replicas; b < from->borrowed_count; b++)
+        stage->borrowed[stage->borrowed_count++] =
+            (zero_piece_ref){local_unit(stage, from->borrowed[b].unit), from->borrowed[b].piece};
+    return ZERO_OK;
+}
+
+static zero_status reserve(zr_stage *stage, const zr_unit_range *chunks, zero_error *error)
+{
+    size_t units = 0, pieces = 0, borrowed = 0, count = (size_t)stage->chunk_count;
+    for (int c = 0; c < stage->chunk_count; c++)
+        for (int u = chunks[c].first; u < chunks[c].end; u++, units++) {
+            pieces += (size_t)stage->origin->units[u].piece_count;
+            borrowed += (size_t)stage->origin->units[u].borrowed_count;
+        }
+    stage->chunks = zr_alloc(count * sizeof *stage->chunks, error);
+    stage->units = zr_alloc(units * sizeof *stage->units, error);
+    stage->pieces = zr_alloc(ZR_MAX(pieces + borrowed, 1) * sizeof *stage->pieces, error);
+    stage->borrowed = zr_alloc(ZR_MAX(borrowed, 1) * sizeof *stage->borrowed, error);
+    stage->replicas = zr_alloc(ZR_MAX(borrowed, 1) * sizeof *stage->replicas, error);
+    bool all = stage->chunks && stage->units && stage->pieces && stage->borrowed && stage->replicas;
+    if (!all)
+        return ZERO_ERR_MEMORY;
+    memcpy(stage->chunks, chunks, count * sizeof *chunks);
+    return ZERO_OK;
+}
+
+static zero_status take_units(zr_stage *stage, zero_error *error)
+{
+    for (int c = 0; c < stage->chunk_count; c++)
+        for (int u = stage->chunks[c].first; u < stage->chunks[c].end; u++)
+            ZERO_TRY(take_unit(stage, u, error));
+    return ZERO_OK;
+}
+
+static bool are_chunks(const zero_model *model, const zr_unit_range *chunks, int count)
+{
+    bool good = count > 0;
+    for (int c = 0; c < count && good; c++)
+        good = chunks[c].first >= (c ? chunks[c - 1].end : 0) && chunks[c].end > chunks[c].first &&
+               chunks[c].end <= model->unit_count;
+    return good;
+}
+
+zero_status zr_stage_cut(const zero_model *model, const zr_unit_range *chunks, int count,
+                         bool exact, zero_model **out, zero_error *error)
+{
+    assert(!model->stage && are_chunks(model, chunks, count));
+    zr_stage *stage = zr_alloc(sizeof *stage, error);
+    if (!stage)
+        return ZERO_ERR_MEMORY;
+    *stage = (zr_stage){.origin = model, .chunk_count = count, .exact = exact};
+    zero_status status = reserve(stage, chunks, error);
+    if (status == ZERO_OK)
+        status = take_units(stage, error);
+    if (status != ZERO_OK) {
+        zr_stage_free(&stage->model);
+        return status;
+    }
+    stage->model.name = model->name;
+    stage->model.units = stage->units;
+    stage->model.whole = model->whole ? model->whole : model;
+    stage->model.stage = stage;
+    *out = &stage->model;
+    return ZERO_OK;
+}
+
+void zr_stage_free(zero_model *model)
+{
+    zr_stage *stage = (zr_stage *)model;
+    if (!stage)
+        return;
+    zr_free(stage->chunks);
+    zr_free(stage->units);
+    zr_free(stage->pieces);
+    zr_free(stage->borrowed);
+    zr_free(stage->replicas);
+    zr_free(stage);
+}
+
+const zero_model *zr_stage_origin(const zero_model *model)
+{
+    return model->stage ? model->stage->origin : model;
+}
+
+int zr_stage_unit(const zero_model *model, int unit)
+{
+    const zr_stage *stage = model->stage;
+    int c = 0;
+    assert(unit >= 0 && unit < model->unit_count);
+    if (!stage)
+        return unit;
+    for (; unit >= stage->chunks[c].end - stage->chunks[c].first; c++)
+        unit -= stage->chunks[c].end - stage->chunks[c].first;
+    return stage->chunks[c].first + unit;
+}
+
+bool zr_stage_begins_chunk(const zero_model *model, int unit)
+{
+    const zr_stage *stage = model->stage;
+    int number = zr_stage_unit(model, unit);
+    return stage && stage->chunks[chunk_of(stage, number)].first == number;
+}
+
+const zr_replica *zr_stage_replicas(const zero_model *model, int *count)
+{
+    *count = model->stage ? model->stage->replica_count : 0;
+    return model->stage ? model->stage->replicas : NULL;
+}
+
+const zr_replica *zr_stage_replica_at(const zero_model *model, zero_piece_ref ref)
+{
+    int count;
+    const zr_replica *replicas = zr_stage_replicas(model, &count);
+    for (int r = 0; r < count; r++)
+        if (replicas[r].at.unit == ref.unit && replicas[r].at.piece == ref.piece)
+            return &replicas[r];
+    return NULL;
+}
