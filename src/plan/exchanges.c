@@ -1,6 +1,7 @@
 #include "plan/exchanges.h"
 
 #include "base/message.h"
+#include "model/stage_cut.h"
 #include "plan/plan_parts.h"
 
 zero_comm_op zr_exchange_op(zero_exchange_kind kind)
@@ -20,6 +21,7 @@ int64_t zr_exchange_fetched(zero_exchange_kind kind, int ranks, int64_t elements
 
 zero_status zr_model_holders(const zero_model *model, int tensor_ranks, int *out, zero_error *error)
 {
+    model = zr_stage_origin(model); // all pipeline stages make the same groups
     *out = 0;
     for (int u = 0; u < model->unit_count; u++)
         for (int p = 0; p < model->units[u].piece_count; p++) {

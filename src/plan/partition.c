@@ -1,5 +1,6 @@
 // Pieces, shards and units (contract 1): who owns what, and where it lies.
 #include "base/dtype.h"
+#include "model/stage_cut.h"
 #include "model/unit.h"
 #include "plan/plan_parts.h"
 
@@ -97,7 +98,8 @@ static int holders_of(const zr_plan *plan, const zero_piece_desc *desc)
     return split ? 1 : plan->tensor_ranks;
 }
 
-// Chooses, of the ranks that hold a piece, the first one as the one by which it counts.
+// Chooses, of the ranks that hold a piece, the first one as the one by which it counts. A replica
+// counts by its owner.
 static zero_status choose_holder(const zr_plan *plan, const zero_piece_desc *desc, zr_piece *piece,
                                  zero_error *error)
 {
@@ -108,7 +110,8 @@ static zero_status choose_holder(const zr_plan *plan, const zero_piece_desc *des
                        "divide %d tensor rank%s",
                        plan->model->name, piece->name, piece->holders, plan->tensor_ranks,
                        plan->tensor_ranks == 1 ? "" : "s");
-    piece->counted = plan->tensor_rank % piece->holders == 0;
+    piece->replica = zr_stage_replica_at(plan->model, piece->ref);
+    piece->counted = !piece->replica && plan->tensor_rank % piece->holders == 0;
     return ZERO_OK;
 }
 
@@ -166,16 +169,16 @@ static void note_contributions(zr_plan *plan, int u)
     }
 }
 
-static zero_status check_dtype(const zr_plan *plan, const zero_unit *unit, zero_error *error)
+static zero_status check_dtype(const zero_unit *unit, const zero_shape *shape,
+                               const char *precision, zero_error *error)
 {
-    zero_dtype dtype = plan->shape.dtype;
     uint32_t known = unit->ops->dtypes ? unit->ops->dtypes : 1u << ZERO_F32;
-    if (known >> dtype & 1)
+    if (known >> shape->dtype & 1)
         return ZERO_OK;
     return zr_fail(error, ZERO_ERR_UNSUPPORTED,
                    "planning unit \"%s\" in %s: it does not compute with %s parameters "
                    "(zero_unit_ops.dtypes says what it can)",
-                   unit->name, plan->settings.precision.name, zr_dtype_name(dtype));
+                   unit->name, precision, zr_dtype_name(shape->dtype));
 }
 
 static bool tensor_is_usable(const zero_tensor *tensor)
@@ -239,19 +242,37 @@ static void choose_state_tiers(zr_plan *plan)
     }
 }
 
-// Asks a unit for its sizes, given the boundary of the unit before it.
-static zero_status ask_sizes(const zr_plan *plan, int u, zr_unit_plan *out, zero_error *error)
+zero_status zr_unit_ask(const zero_unit *unit, const zero_shape *shape, const char *precision,
+                        const zero_tensors *in, int64_t *total, zero_unit_sizes *out,
+                        zero_error *error)
 {
-    static const zero_tensors none;
-    const zero_unit *unit = &plan->model->units[u];
-    const zero_tensors *in = u > 0 ? &plan->units[u - 1].sizes.out : &none;
-    ZERO_TRY(check_dtype(plan, unit, error));
-    zero_status status = unit->ops->sizes(unit, &plan->shape, in, &out->sizes);
+    ZERO_TRY(check_dtype(unit, shape, precision, error));
+    zero_status status = unit->ops->sizes(unit, shape, in, out);
     if (status != ZERO_OK)
         return zr_fail(
             error, status,
             "planning unit \"%s\" for micro-batch %lld x %lld: the unit refuses this shape",
-            unit->name, (long long)plan->shape.batch, (long long)plan->shape.seq);
+            unit->name, (long long)shape->batch, (long long)shape->seq);
+    return check_sizes(unit, out, total, error);
+}
+
+// Finds the boundary that enters a unit: that of the unit before it in the whole model, which may
+// be another pipeline stage's.
+static zero_status find_boundary(const zr_plan *plan, int u, zero_tensors *out, zero_error *error)
+{
+    const zero_model *origin = zr_stage_origin(plan->model);
+    zero_unit_sizes sizes;
+    int64_t total = 0;
+    *out = (zero_tensors){0};
+    if (u > 0 && !zr_stage_begins_chunk(plan->model, u)) {
+        *out = plan->units[u - 1].sizes.out;
+        return ZERO_OK;
+    }
+    for (int before = 0; before < zr_stage_unit(plan->model, u); before++) {
+        ZERO_TRY(zr_unit_ask(&origin->units[before], &plan->shape, plan->settings.precision.name,
+                             out, &total, &sizes, error));
+        *out = sizes.out;
+    }
     return ZERO_OK;
 }
 
@@ -264,7 +285,8 @@ static bool is_fused(const zr_plan *plan, int u)
 
 zero_status zr_plan_units(zr_plan *plan, zero_error *error)
 {
-    const zero_model *model = plan->model;
+    const zero_model *model = plan->model, *origin = zr_stage_origin(model);
+    zero_tensors in;
     int64_t total = 0;
     plan->unit_count = model->unit_count;
     plan->units = zr_alloc(sizeof *plan->units * (size_t)model->unit_count, error);
@@ -272,8 +294,11 @@ zero_status zr_plan_units(zr_plan *plan, zero_error *error)
         return ZERO_ERR_MEMORY;
     for (int u = 0; u < model->unit_count; u++) {
         zr_unit_plan *out = &plan->units[u];
-        ZERO_TRY(ask_sizes(plan, u, out, error));
-        ZERO_TRY(check_sizes(&model->units[u], &out->sizes, &total, error));
+        // A unit is asked as its model describes it, because it may count its borrowed pieces.
+        const zero_unit *unit = &origin->units[zr_stage_unit(model, u)];
+        ZERO_TRY(find_boundary(plan, u, &in, error));
+        ZERO_TRY(zr_unit_ask(unit, &plan->shape, plan->settings.precision.name, &in, &total,
+                             &out->sizes, error));
         ZERO_TRY(zr_plan_exchanges(plan, &model->units[u], &out->sizes, error));
         ZERO_TRY(list_unit_pieces(plan, u, error));
         note_contributions(plan, u);

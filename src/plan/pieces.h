@@ -42,8 +42,9 @@ typedef struct zr_piece {
     zero_dtype accumulator_dtype; // of the owner's sum
     int holders; // neighbouring tensor ranks that hold the same piece, with this one
     // This rank's shard counts where elements of all ranks are added up or written; else another
-    // tensor rank holds the same piece and counts it.
+    // tensor rank holds the same piece and counts it, or it is a replica.
     bool counted;
+    bool replica; // of a piece of another chunk (model/stage_cut.h)
     int tensor_count;
     zr_plan_tensor *tensors;  // (tensor_count)
     int64_t elems;            // tensors and gaps

@@ -20,6 +20,12 @@ zero_status zr_plan_pieces(zr_plan *plan, zero_error *error);
 zero_status zr_plan_tensor_numbers(zr_plan *plan, zero_error *error);
 // partition.c: sizes, boundaries, which units read and contribute.
 zero_status zr_plan_units(zr_plan *plan, zero_error *error);
+// partition.c: asks a unit for its sizes, given the boundary that arrives, and checks what it says.
+// precision: its name, for messages. *total: bytes that units asked before keep, to which this
+// one's are added. ZERO_ERR_USAGE, ZERO_ERR_UNSUPPORTED, or the unit's own error.
+zero_status zr_unit_ask(const zero_unit *unit, const zero_shape *shape, const char *precision,
+                        const zero_tensors *in, int64_t *total, zero_unit_sizes *out,
+                        zero_error *error);
 // exchanges.c: checks a unit's exchanges with other tensor ranks, and makes room for them.
 zero_status zr_plan_exchanges(zr_plan *plan, const zero_unit *unit, const zero_unit_sizes *sizes,
                               zero_error *error);

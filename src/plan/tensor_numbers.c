@@ -1,6 +1,8 @@
 // Numbers of tensors over the whole model, by which norms of tensors are added up and files list
 // them. A part of a model (zero_model.whole) has the whole's tensors or tiles of them, and the
-// whole's numbers, so that all ranks of a job mean the same tensor by a number.
+// whole's numbers, so that all ranks of a job mean the same tensor by a number. A pipeline stage
+// has those of its units and of its replicas.
+#include "model/stage_cut.h"
 #include "model/unit.h"
 #include "plan/plan_parts.h"
 
@@ -77,13 +79,22 @@ static int find_in_unit(const zero_unit *unit, const zero_tensor_desc *desc,
     return -1;
 }
 
+// Returns the number, in the model that was cut, of the unit that owns a piece.
+static int owner_of(const zero_model *model, zero_piece_ref ref)
+{
+    const zr_replica *replica = zr_stage_replica_at(model, ref);
+    return replica ? replica->owner.unit : zr_stage_unit(model, ref.unit);
+}
+
 static zero_status number_tensor(numbering *n, const zr_piece *piece, zr_plan_tensor *tensor,
                                  zero_error *error)
 {
     const zero_tensor_desc *whole = NULL;
     zero_class kind;
-    const zero_unit *unit = &n->plan->model->units[piece->ref.unit];
-    int u = unit_of(n->whole, unit->name, piece->ref.unit);
+    const zero_model *model = n->plan->model;
+    int owner = owner_of(model, piece->ref);
+    const zero_unit *unit = &zr_stage_origin(model)->units[owner];
+    int u = unit_of(n->whole, unit->name, owner);
     int at = u < 0 ? -1 : find_in_unit(&n->whole->units[u], tensor->desc, &whole, &kind);
     if (at < 0)
         return zr_fail(error, ZERO_ERR_USAGE,
@@ -99,12 +110,28 @@ static zero_status number_tensor(numbering *n, const zr_piece *piece, zr_plan_te
     return ZERO_OK;
 }
 
+// Marks as held what other pipeline stages have to hold.
+static void leave_to_others(numbering *n)
+{
+    const zero_model *model = n->plan->model, *origin = zr_stage_origin(model);
+    for (int g = 0, next = 0; g < origin->unit_count && model->stage; g++) {
+        if (next < model->unit_count && zr_stage_unit(model, next) == g) {
+            next++;
+            continue;
+        }
+        int u = unit_of(n->whole, origin->units[g].name, g);
+        for (int t = 0; u >= 0 && t < tensors_of(&n->whole->units[u]); t++)
+            n->held[n->first[u] + t] = true;
+    }
+}
+
 static zero_status number_parts(numbering *n, zero_error *error)
 {
     zr_plan *plan = n->plan;
     for (int p = 0; p < plan->piece_count; p++)
         for (int t = 0; t < plan->pieces[p].tensor_count; t++)
             ZERO_TRY(number_tensor(n, &plan->pieces[p], &plan->pieces[p].tensors[t], error));
+    leave_to_others(n);
     for (int i = 0; i < plan->tensor_count; i++)
         if (!n->held[i])
             return zr_fail(error, ZERO_ERR_USAGE,

@@ -1,5 +1,6 @@
 // Exchanges of units with other tensor ranks: what is counted, what the windows hold, and what is
 // refused.
+#include "model/stage_cut.h"
 #include "plan/exchanges.h"
 
 #include "base/message.h"
@@ -259,6 +260,12 @@ static void pieces_are_shared_by_one_number_of_ranks(void **state)
     part.pieces[2].holders = part.pieces[3].holders = 4;
     assert_int_equal(zr_model_holders(&part.model, 8, &holders, NULL), ZERO_OK);
     assert_int_equal(holders, 4);
+    static const zr_unit_range first[] = {{0, 1}}; // none of its own pieces is shared by 4
+    zero_model *stage = NULL;
+    assert_int_equal(zr_stage_cut(&part.model, first, 1, false, &stage, &error), ZERO_OK);
+    assert_int_equal(zr_model_holders(stage, 8, &holders, NULL), ZERO_OK);
+    assert_int_equal(holders, 4);
+    zr_stage_free(stage);
     part.pieces[3].holders = 2;
     assert_int_equal(zr_model_holders(&part.model, 8, &holders, &error), ZERO_ERR_USAGE);
     assert_non_null(strstr(error.message, "2 tensor ranks share piece 0 of unit \"h.2\", and 4"));

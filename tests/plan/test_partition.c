@@ -1,5 +1,6 @@
 // Pieces, shards and units: who owns what, and which descriptions of a unit are refused.
 #include "fixture.h"
+#include "model/stage_cut.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -174,6 +175,32 @@ static void test_empty_pieces(void **state)
     }
 }
 
+// Of a pipeline stage, units are asked with the boundary that arrives, and as the whole model
+// describes them: the fixture's head borrows, and its blocks have an input.
+static void test_stages_ask_as_the_whole(void **state)
+{
+    static const zr_unit_range chunks[] = {{1, 2}, {3, 5}};
+    fixture f;
+    zero_model *stage = NULL;
+    zero_error error = {0};
+    zr_plan *plan = NULL;
+    const zero_shape shape = {.batch = 2, .seq = 8};
+    const zr_settings settings = fixture_settings(ZERO_F32, 1, 1);
+    const zr_machine machine = {.ranks = 1};
+    fixture_build(&f, 3, 1000, 100);
+    zr_plan *whole = fixture_plan(&f, 1, 1, 1, false);
+    assert_int_equal(zr_stage_cut(&f.model, chunks, 2, false, &stage, &error), ZERO_OK);
+    assert_int_equal(zr_plan_create(stage, &shape, &settings, &machine, &plan, &error), ZERO_OK);
+    for (int u = 0; u < 3; u++)
+        assert_memory_equal(&plan->units[u].sizes, &whole->units[zr_stage_unit(stage, u)].sizes,
+                            sizeof(zero_unit_sizes));
+    assert_true(plan->units[2].fused);
+    assert_int_equal(plan->parameters, whole->parameters);
+    zr_plan_destroy(plan);
+    zr_plan_destroy(whole);
+    zr_stage_free(stage);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -184,6 +211,7 @@ int main(void)
         cmocka_unit_test(test_pieces_count_once),
         cmocka_unit_test(test_holders_divide_the_tensor_ranks),
         cmocka_unit_test(test_empty_pieces),
+        cmocka_unit_test(test_stages_ask_as_the_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 // Numbers of tensors: those of the whole model, whichever part of it is planned.
 #include "fixture.h"
+#include "model/stage_cut.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -111,6 +112,65 @@ static void what_is_missing_is_named(void **state)
     refused(&part, "it has neither tensor \"t2\" of the whole model fixture nor a tile of it");
 }
 
+static zr_plan *plan_stage(const zero_model *stage, int tensor_ranks)
+{
+    zero_error error = {0};
+    zr_plan *plan = NULL;
+    const zero_shape shape = {.batch = 2, .seq = 8};
+    const zr_settings settings = fixture_settings(ZERO_F32, 1, 1);
+    const zr_machine machine = {.ranks = 1, .tensor_ranks = tensor_ranks};
+    if (zr_plan_create(stage, &shape, &settings, &machine, &plan, &error) != ZERO_OK)
+        fail_msg("%s", error.message);
+    return plan;
+}
+
+// Stages of a whole model and of a tensor rank's part: each tensor counts in the stage of its unit,
+// and the replica of the table, in the last one, has the number of the table.
+static void pipeline_stages_have_the_numbers_of_the_whole(void **state)
+{
+    static const zr_unit_range chunks[] = {{0, 3}, {3, 5}};
+    fixture whole, part;
+    fixture_build(&whole, 3, 1000, 100);
+    fixture_cut(&part, &whole, 0, 2);
+    for (int tensor_ranks = 1; tensor_ranks <= 2; tensor_ranks++) {
+        int next = 0;
+        for (int s = 0; s < 2; s++) {
+            zero_model *stage = NULL;
+            const zero_model *model = tensor_ranks == 1 ? &whole.model : &part.model;
+            zero_error error;
+            assert_int_equal(zr_stage_cut(model, &chunks[s], 1, false, &stage, &error), ZERO_OK);
+            zr_plan *plan = plan_stage(stage, tensor_ranks);
+            assert_int_equal(plan->tensor_count, 8);
+            for (int p = 0; p < plan->piece_count; p++)
+                for (int t = 0; t < plan->pieces[p].tensor_count; t++) {
+                    bool replica = s == 1 && p == plan->piece_count - 1;
+                    assert_int_equal(plan->pieces[p].replica, replica);
+                    assert_int_equal(plan->pieces[p].counted, !replica);
+                    assert_int_equal(plan->pieces[p].tensors[t].number, replica ? 0 : next++);
+                }
+            zr_plan_destroy(plan);
+            zr_stage_free(stage);
+        }
+        assert_int_equal(next, 8);
+    }
+}
+
+// What a unit of the stage lacks is missed; what other stages have is not.
+static void what_a_stage_lacks_is_named(void **state)
+{
+    static const zr_unit_range last = {2, 4};
+    fixture whole, part;
+    zero_model *stage = NULL;
+    zero_error error = {0};
+    fixture_build(&whole, 2, 1000, 100);
+    fixture_cut(&part, &whole, 0, 2);
+    part.pieces[2].tensor_count = 1;
+    assert_int_equal(zr_stage_cut(&part.model, &last, 1, false, &stage, &error), ZERO_OK);
+    fixture as_stage = {.model = *stage};
+    refused(&as_stage, "it has neither tensor \"t4\" of the whole model fixture nor a tile of it");
+    zr_stage_free(stage);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -120,6 +180,8 @@ int main(void)
         cmocka_unit_test(the_order_of_a_part_is_its_own),
         cmocka_unit_test(what_is_no_part_is_refused),
         cmocka_unit_test(what_is_missing_is_named),
+        cmocka_unit_test(pipeline_stages_have_the_numbers_of_the_whole),
+        cmocka_unit_test(what_a_stage_lacks_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
