@@ -1,5 +1,5 @@
 // The inside of a BPE tokenizer: the contents of a tokenizer.json, as tables that encoding reads.
-// bpe_load.c, bpe_load_merges.c, pipeline.c and bpe_finish.c fill them.
+// bpe_load.c, bpe_load_merges.c, bpe_pipeline.c and bpe_finish.c fill them.
 //
 //   text -> added tokens -> normalizer -> added tokens that are looked for in normalised text ->
 //   pre-tokenizer -> pieces -> merges -> ids

@@ -50,10 +50,10 @@ zero_status zr_bpe_load_merges_text(zr_bpe_loader *loader, const char *text, siz
 zero_status zr_bpe_load_model(zr_bpe_loader *loader, const json_t *model, zero_error *error);
 // bpe_finish.c: what follows from all of this
 zero_status zr_bpe_finish(zr_bpe_loader *loader, zero_error *error);
-// pipeline.c: for a tokenizer.json
-zero_status zr_pipeline_load(zr_bpe_loader *loader, const json_t *root, zero_error *error);
-// pipeline.c: for vocab.json and merges.txt; `prefix` puts a space before a text
-zero_status zr_pipeline_gpt2(zr_bpe_loader *loader, bool prefix, zero_error *error);
+// bpe_pipeline.c: for a tokenizer.json
+zero_status zr_bpe_load_pipeline(zr_bpe_loader *loader, const json_t *root, zero_error *error);
+// bpe_pipeline.c: for vocab.json and merges.txt; `prefix` puts a space before a text
+zero_status zr_bpe_load_gpt2_pipeline(zr_bpe_loader *loader, bool prefix, zero_error *error);
 // gpt2_files.c: loads everything from the two files and the settings. Sets the tokenizer's
 // fingerprint to that of what is in neither of the two files.
 zero_status zr_gpt2_load(zr_bpe_loader *loader, const zr_token_settings *settings, json_t *vocab,

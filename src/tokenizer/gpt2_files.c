@@ -169,6 +169,6 @@ zero_status zr_gpt2_load(zr_bpe_loader *loader, const zr_token_settings *setting
     json_decref(added);
     ZERO_TRY(status);
     ZERO_TRY(zr_bpe_load_merges_text(loader, merges, merges_length, error));
-    ZERO_TRY(zr_pipeline_gpt2(loader, prefix, error));
+    ZERO_TRY(zr_bpe_load_gpt2_pipeline(loader, prefix, error));
     return zr_bpe_finish(loader, error);
 }

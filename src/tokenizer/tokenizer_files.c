@@ -131,7 +131,7 @@ static zero_status load_json(zr_bpe_loader *loader, const json_t *root, zero_err
                                     json_object_get(root, "added_tokens"), error));
     ZERO_TRY(zr_bpe_load_model(loader, model, error));
     ZERO_TRY(zr_bpe_load_merges(loader, json_object_get(model, "merges"), error));
-    ZERO_TRY(zr_pipeline_load(loader, root, error));
+    ZERO_TRY(zr_bpe_load_pipeline(loader, root, error));
     return zr_bpe_finish(loader, error);
 }
 

@@ -219,7 +219,7 @@ static void put_flight(sheet *s, const zr_flight *f, int row_height)
             told);
 }
 
-static zero_status put_lane(sheet *s, zr_lane lane, const char *name, zero_error *error)
+static zero_status put_lane(sheet *s, zr_flight_lane lane, const char *name, zero_error *error)
 {
     zr_flights flights;
     zero_status status = zr_flights_of(s->pass, lane, &flights, error);

@@ -2,7 +2,7 @@
 
 #include "base/alloc.h"
 
-static bool belongs(const zr_instruction *i, zr_lane lane)
+static bool belongs(const zr_instruction *i, zr_flight_lane lane)
 {
     bool exchange = i->code == ZR_GATHER || i->code == ZR_REDUCE;
     bool transfer = i->code == ZR_FETCH || i->code == ZR_STORE;
@@ -11,7 +11,7 @@ static bool belongs(const zr_instruction *i, zr_lane lane)
     return i->slot.kind != ZR_NO_SLOT && (lane == ZR_LANE_EXCHANGES ? exchange : transfer);
 }
 
-static int count_flights(const zr_pass *pass, zr_lane lane)
+static int count_flights(const zr_pass *pass, zr_flight_lane lane)
 {
     int count = 0;
     for (int i = 0; i < pass->count; i++)
@@ -35,7 +35,7 @@ static void end_flight(const zr_pass *pass, zr_flights *flights, int *oldest, in
         ++*oldest;
 }
 
-static void find(const zr_pass *pass, zr_lane lane, zr_flights *flights)
+static void find(const zr_pass *pass, zr_flight_lane lane, zr_flights *flights)
 {
     int oldest = 0;
     for (int i = 0; i < pass->count; i++) {
@@ -58,7 +58,8 @@ static void pack(zr_flights *flights, int *ends)
     }
 }
 
-zero_status zr_flights_of(const zr_pass *pass, zr_lane lane, zr_flights *out, zero_error *error)
+zero_status zr_flights_of(const zr_pass *pass, zr_flight_lane lane, zr_flights *out,
+                          zero_error *error)
 {
     size_t count = (size_t)count_flights(pass, lane);
     *out = (zr_flights){0};

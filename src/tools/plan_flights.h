@@ -5,10 +5,10 @@
 
 #include "plan/program.h"
 
-typedef enum zr_lane {
+typedef enum zr_flight_lane {
     ZR_LANE_EXCHANGES, // GATHER, REDUCE and JOIN
     ZR_LANE_TRANSFERS, // FETCH and STORE
-} zr_lane;
+} zr_flight_lane;
 
 // From the instruction that begins it to the AWAIT of its slot; a JOIN's to the next instruction.
 typedef struct zr_flight {
@@ -23,7 +23,8 @@ typedef struct zr_flights {
 
 // Lists the flights of one lane. A GATHER of what is already here begins nothing, so it is no
 // flight. Returns ZERO_ERR_MEMORY. *out is freed with zr_flights_free, also after an error.
-zero_status zr_flights_of(const zr_pass *pass, zr_lane lane, zr_flights *out, zero_error *error);
+zero_status zr_flights_of(const zr_pass *pass, zr_flight_lane lane, zr_flights *out,
+                          zero_error *error);
 void zr_flights_free(zr_flights *flights);
 
 #endif

@@ -280,7 +280,7 @@ static zero_status load_decoders(zr_bpe_loader *loader, const json_t *part, zero
     return ZERO_OK;
 }
 
-zero_status zr_pipeline_load(zr_bpe_loader *loader, const json_t *root, zero_error *error)
+zero_status zr_bpe_load_pipeline(zr_bpe_loader *loader, const json_t *root, zero_error *error)
 {
     static const struct {
         const char *part, *members;
@@ -300,7 +300,7 @@ zero_status zr_pipeline_load(zr_bpe_loader *loader, const json_t *root, zero_err
     return load_decoders(loader, json_object_get(root, "decoder"), error);
 }
 
-zero_status zr_pipeline_gpt2(zr_bpe_loader *loader, bool prefix, zero_error *error)
+zero_status zr_bpe_load_gpt2_pipeline(zr_bpe_loader *loader, bool prefix, zero_error *error)
 {
     loader->bpe->byte_level = loader->bpe->decoder.byte_level = true;
     if (prefix)
