@@ -232,6 +232,19 @@ static void numbers_of_pieces_stay(void **state)
     }
 }
 
+// What stays borrowed is found in the stage's own numbers, also after other chunks.
+static void lenders_have_local_numbers(void **state)
+{
+    static const zr_unit_range both[] = {{0, 1}, {1, 3}};
+    chain m;
+    chain_set(&m, 0);
+    zero_model *stage = cut(&m.model, both, 2, false);
+    check_stage(stage, &m.model);
+    assert_int_equal(stage->units[2].borrowed_count, 1);
+    assert_int_equal(stage->units[2].borrowed[0].unit, 1);
+    zr_stage_free(stage);
+}
+
 static void replicas_of_buffers_are_refused(void **state)
 {
     static const zr_unit_range last[] = {{2, 3}};
@@ -289,6 +302,7 @@ int main(void)
         cmocka_unit_test(tiles_of_a_table_are_replicas),
         cmocka_unit_test(a_part_is_cut_as_a_whole_is),
         cmocka_unit_test(numbers_of_pieces_stay),
+        cmocka_unit_test(lenders_have_local_numbers),
         cmocka_unit_test(replicas_of_buffers_are_refused),
         cmocka_unit_test(other_names_stay_unique),
         cmocka_unit_test(no_memory_leaves_nothing),
