@@ -44,7 +44,7 @@ int64_t zr_tensor_desc_elements(const zero_tensor_desc *tensor)
     return elements;
 }
 
-static int64_t piece_elements(const zero_piece_desc *piece)
+int64_t zr_piece_desc_elements(const zero_piece_desc *piece)
 {
     int64_t elements = 0;
     for (int t = 0; t < piece->tensor_count; t++)
@@ -58,7 +58,7 @@ int64_t zr_model_parameters(const zero_model *model)
     for (int u = 0; u < model->unit_count; u++)
         for (int p = 0; p < model->units[u].piece_count; p++)
             if (model->units[u].pieces[p].kind != ZERO_BUFFER)
-                elements += piece_elements(&model->units[u].pieces[p]);
+                elements += zr_piece_desc_elements(&model->units[u].pieces[p]);
     return elements;
 }
 

@@ -42,6 +42,7 @@ struct zr_loss_weight {    // of the current micro-batch
 zero_piece_ref zr_unit_piece(const zero_model *model, int unit, int index);
 const zero_piece_desc *zr_piece_desc(const zero_model *model, zero_piece_ref ref);
 int64_t zr_tensor_desc_elements(const zero_tensor_desc *tensor);
+int64_t zr_piece_desc_elements(const zero_piece_desc *piece); // of its tensors, without padding
 // Returns how many matrices lie next to each other along the tensor's axis, at least 1.
 int64_t zr_tensor_parts(const zero_tensor_desc *tensor);
 // Returns the tensor of that number, counted over the model from 0 on; NULL: it has fewer.

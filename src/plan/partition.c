@@ -69,10 +69,15 @@ static zero_tier parameter_tier(const zr_plan *plan, const zr_piece *piece)
     return tiering->parameters;
 }
 
+int64_t zr_shard_elems(int64_t elems, int ranks)
+{
+    return ZR_ROUND_UP((elems + ranks - 1) / ranks, ZR_CHUNK);
+}
+
 static void place_piece(zr_plan *plan, zr_piece *piece)
 {
     int64_t ranks = plan->ranks;
-    piece->shard = ZR_ROUND_UP((piece->elems + ranks - 1) / ranks, ZR_CHUNK);
+    piece->shard = zr_shard_elems(piece->elems, plan->ranks);
     piece->padded = piece->shard * ranks;
     piece->full_first = plan->full_bytes;
     piece->parameter_tier = parameter_tier(plan, piece);

@@ -83,6 +83,8 @@ typedef struct zr_piece {
     int64_t parked_first;
 } zr_piece;
 
+// Returns the elements of each of `ranks` shards of `elems` elements.
+int64_t zr_shard_elems(int64_t elems, int ranks);
 // Return the bytes of one shard of a piece's parameters, and of its contributions.
 int64_t zr_piece_shard_bytes(const zr_piece *piece);
 int64_t zr_piece_gradient_shard_bytes(const zr_piece *piece);

@@ -1,0 +1,161 @@
+#include "plan/unit_costs.h"
+
+#include "base/dtype.h"
+#include "model/unit.h"
+#include "plan/plan_parts.h"
+
+typedef struct counting { // the costs of a model's units
+    const zero_model *model;
+    const zr_settings *settings;
+    int ranks;
+    int64_t segments; // that are computed again; 0: nothing is
+} counting;
+
+static int64_t padded_of(const counting *c, const zero_piece_desc *piece)
+{
+    int64_t elems = 0;
+    for (int t = 0; t < piece->tensor_count; t++)
+        elems = ZR_ROUND_UP(elems, ZR_TENSOR_ALIGN) + zr_tensor_desc_elements(&piece->tensors[t]);
+    return zr_shard_elems(elems, c->ranks) * c->ranks;
+}
+
+static int64_t parameter_bytes(const counting *c, const zero_piece_desc *piece)
+{
+    bool buffer = piece->kind == ZERO_BUFFER;
+    zero_dtype dtype = buffer ? ZERO_F32 : c->settings->precision.parameters;
+    bool away = !buffer && c->settings->tiering.parameters == ZERO_TIER_nvme;
+    int64_t bytes = padded_of(c, piece) * (int64_t)zero_dtype_bytes(dtype);
+    if (c->settings->stage < 3)
+        return bytes;
+    return away ? 0 : bytes / c->ranks;
+}
+
+static bool has_gradient(const counting *c, const zero_piece_desc *piece)
+{
+    return piece->kind == ZERO_TRAINABLE && !c->settings->inference;
+}
+
+// Returns the bytes of whole gradients, at stages 0 and 1, and of the owner's sums.
+static int64_t gradient_bytes(const counting *c, const zero_piece_desc *piece)
+{
+    const zr_settings *settings = c->settings;
+    const zr_precision *precision = &settings->precision;
+    int64_t padded = padded_of(c, piece);
+    bool whole = settings->stage < 2;
+    bool in_place = whole && settings->accumulation == 1 &&
+                    precision->accumulator == precision->gradients &&
+                    settings->tiering.optimizer == ZERO_TIER_device;
+    bool sums = !in_place && settings->tiering.optimizer != ZERO_TIER_nvme;
+    if (!has_gradient(c, piece))
+        return 0;
+    return (whole ? padded * (int64_t)zero_dtype_bytes(precision->gradients) : 0) +
+           (sums ? padded / c->ranks * zr_accumulators(settings) *
+                       (int64_t)zero_dtype_bytes(precision->accumulator)
+                 : 0);
+}
+
+static int64_t optimizer_bytes(const counting *c, const zero_piece_desc *piece)
+{
+    const zr_settings *settings = c->settings;
+    int vectors = settings->state_vectors + settings->per_tensor_norms +
+                  (settings->delayed || zr_precision_has_master(&settings->precision));
+    int64_t elems = settings->stage == 0 ? padded_of(c, piece) : padded_of(c, piece) / c->ranks;
+    if (!has_gradient(c, piece) || settings->tiering.optimizer == ZERO_TIER_nvme)
+        return 0;
+    return vectors * elems * (int64_t)sizeof(float);
+}
+
+static void count_states(const counting *c, int u, zr_unit_cost *out)
+{
+    const zero_unit *unit = &c->model->units[u];
+    for (int i = 0; i < unit->piece_count + unit->borrowed_count; i++) {
+        const zero_piece_desc *piece = zr_piece_desc(c->model, zr_unit_piece(c->model, u, i));
+        bool owned = i < unit->piece_count;
+        out->states += parameter_bytes(c, piece) + gradient_bytes(c, piece);
+        out->states += owned ? optimizer_bytes(c, piece) : 0;
+        if (owned && piece->kind == ZERO_TRAINABLE)
+            out->parameters += zr_piece_desc_elements(piece);
+    }
+}
+
+static double flops_of(const zero_unit_sizes *sizes)
+{
+    double flops = 0;
+    for (int i = 0; i < sizes->product_count; i++) {
+        const zero_product_shape *p = &sizes->products[i];
+        flops += 2.0 * (double)p->m * (double)p->n * (double)p->k * p->calls;
+    }
+    return flops;
+}
+
+// Says whether the boundary that a unit writes enters a segment after the first: the segments are
+// those of a run without a pipeline.
+static bool ends_segment(const counting *c, int u)
+{
+    int64_t units = c->model->unit_count - 1;
+    for (int64_t s = 1; s < c->segments; s++)
+        if (s * units / c->segments == u + 1)
+            return true;
+    return false;
+}
+
+static void count_activations(const counting *c, int u, const zero_unit_sizes *sizes,
+                              zr_unit_cost *out)
+{
+    bool last = u == c->model->unit_count - 1;
+    int64_t saved = ZR_ROUND_UP((int64_t)sizes->saved_bytes, ZR_ACTIVATION_ALIGN);
+    int64_t boundary = zr_boundary_bytes(&sizes->out);
+    bool away = c->settings->activation_checkpoint_tier == ZERO_TIER_nvme;
+    out->time = flops_of(sizes);
+    out->workspace = (int64_t)sizes->workspace_bytes;
+    out->activations = saved + boundary;
+    if (c->segments == 0 || last)
+        return;
+    int64_t units = (c->model->unit_count - 2) / c->segments + 1; // of the largest segment
+    out->time *= 4.0 / 3;
+    out->activations = ends_segment(c, u) && !away ? boundary : 0;
+    out->workspace += units * (saved + boundary);
+}
+
+static zero_status count_units(const counting *c, const zero_shape *shape, zr_unit_cost *out,
+                               zero_error *error)
+{
+    zero_unit_sizes sizes = {0};
+    int64_t total = 0;
+    for (int u = 0; u < c->model->unit_count; u++) {
+        const zero_unit *unit = &c->model->units[u];
+        const zero_tensors in = sizes.out;
+        ZERO_TRY(zr_unit_ask(unit, shape, c->settings->precision.name, &in, &total, &sizes, error));
+        out[u] = (zr_unit_cost){.name = unit->name, .kind = unit->ops->kind};
+        count_activations(c, u, &sizes, &out[u]);
+        count_states(c, u, &out[u]);
+    }
+    return ZERO_OK;
+}
+
+// If no unit lists products, nothing is known of their times.
+static void count_alike(zr_unit_cost *units, int count)
+{
+    double total = 0;
+    for (int u = 0; u < count; u++)
+        total += units[u].time;
+    for (int u = 0; u < count && total == 0; u++)
+        units[u].time = 1;
+}
+
+zero_status zr_unit_costs(const zero_model *model, const zero_shape *shape,
+                          const zr_settings *settings, int data_ranks, zr_unit_cost *out,
+                          zero_error *error)
+{
+    zero_shape asked = *shape;
+    asked.dtype = settings->precision.parameters;
+    const counting c = {.model = model,
+                        .settings = settings,
+                        .ranks = data_ranks,
+                        .segments =
+                            ZR_MIN(settings->activation_checkpoints, model->unit_count - 1)};
+    ZERO_TRY(zr_model_check(model, error));
+    ZERO_TRY(count_units(&c, &asked, out, error));
+    count_alike(out, model->unit_count);
+    return ZERO_OK;
+}
