@@ -1,5 +1,7 @@
-// Each rank adds two numbers for each tensor of the whole, and one all-reduce adds up those of all
-// ranks.
+// Each rank adds two numbers for each tensor of the whole, and one all-reduce adds up those of its
+// tensor ranks. Where there are pipeline stages, tensor ranks together have only a part, so covered
+// is added up over the whole job; the ranks of data rank 0 stand for the others there, because data
+// ranks of one part compare their whole plans.
 //
 // covered: a tile [first, end) that counts by its rank adds point(end) - point(first), where points
 //          are random numbers but for point(0) = 0 and point(size) = COMPLETE. The sum is COMPLETE
@@ -14,6 +16,8 @@
 #include "base/random.h"
 #include "comm/agree.h"
 #include "model/unit.h"
+
+#include <string.h>
 
 enum { AT_ONCE = ZR_COMM_SMALL_BYTES / sizeof(int64_t), MOST_SAID = 8 };
 static const uint64_t COMPLETE = 0x9e3779b97f4a7c15ull;
@@ -70,16 +74,16 @@ static uint64_t alike_by(const zr_piece *piece, const zero_tensor_desc *tensor, 
     return rank % piece->holders == 0 ? (uint64_t)(piece->holders - 1) * hash : -hash;
 }
 
-// Writes this rank's two numbers of each tensor: covered, then alike.
+// Writes this rank's two numbers of each tensor: covered of all of them, then alike.
 static void add_up(const zr_plan *plan, uint64_t *numbers)
 {
+    uint64_t *alike = numbers + plan->tensor_count;
     for (int p = 0; p < plan->piece_count; p++) {
         const zr_piece *piece = &plan->pieces[p];
         for (int t = 0; t < piece->tensor_count; t++) {
             const zr_plan_tensor *tensor = &piece->tensors[t];
-            uint64_t *of = numbers + 2 * (size_t)tensor->number;
-            of[0] += piece->counted ? covered_by(tensor->desc) : 0;
-            of[1] += alike_by(piece, tensor->desc, plan->tensor_rank);
+            numbers[tensor->number] += piece->counted ? covered_by(tensor->desc) : 0;
+            alike[tensor->number] += alike_by(piece, tensor->desc, plan->tensor_rank);
         }
     }
 }
@@ -90,7 +94,8 @@ static held held_of(const zr_plan *plan, int number)
     for (int p = 0; p < plan->piece_count; p++)
         for (int t = 0; t < plan->pieces[p].tensor_count; t++) {
             const zr_plan_tensor *tensor = &plan->pieces[p].tensors[t];
-            if (tensor->number != number || mine.tiles++ > 0)
+            bool other = tensor->number != number || plan->pieces[p].replica;
+            if (other || mine.tiles++ > 0)
                 continue;
             mine.holders = plan->pieces[p].holders;
             mine.axis = -1;
@@ -105,8 +110,12 @@ static held held_of(const zr_plan *plan, int number)
 }
 
 typedef struct fault { // what ranks have of a tensor that their parts do not make up
-    const zero_comm *tensor;
-    const held *ranks; // (tensor->size)
+    const zr_grid *grid;
+    // They are those of data rank 0 in all pipeline stages, one stage after another; else this
+    // rank's tensor ranks.
+    bool of_job;
+    const held *ranks; // (count)
+    int count;
     const char *name;
     const char *model;
     int64_t size; // along the axis of all tiles; 0: they are along several, or there are none
@@ -131,7 +140,7 @@ static int64_t size_along(const held *ranks, int count)
 static int times_of(const fault *f, int64_t number)
 {
     int times = 0;
-    for (int r = 0; r < f->tensor->size; r++) {
+    for (int r = 0; r < f->count; r++) {
         const held *h = &f->ranks[r];
         bool has = h->tiles > 0 && (h->axis < 0 || (h->first <= number && number < h->end));
         times += has && r % h->holders == 0;
@@ -143,7 +152,7 @@ static int times_of(const fault *f, int64_t number)
 static int64_t first_wrong(const fault *f)
 {
     int64_t wrong = times_of(f, 0) == 1 ? f->size : 0;
-    for (int r = 0; r < f->tensor->size; r++) {
+    for (int r = 0; r < f->count; r++) {
         const int64_t ends[] = {f->ranks[r].first, f->ranks[r].end};
         for (int i = 0; i < 2; i++)
             if (ends[i] < wrong && times_of(f, ends[i]) != 1)
@@ -152,10 +161,24 @@ static int64_t first_wrong(const fault *f)
     return wrong;
 }
 
+// Returns the rank of the job of which f->ranks[r] tells.
+static int job_rank(const fault *f, int r)
+{
+    const zr_mesh *mesh = &f->grid->mesh;
+    int place[ZERO_AXIS_COUNT], tensor = mesh->size[ZERO_AXIS_tensor];
+    memcpy(place, mesh->place, sizeof place);
+    place[ZERO_AXIS_tensor] = r % tensor;
+    if (f->of_job) {
+        place[ZERO_AXIS_data] = 0;
+        place[ZERO_AXIS_pipeline] = r / tensor;
+    }
+    return zr_comm_job_rank(f->grid->world, zr_mesh_rank(mesh, place));
+}
+
 static void say_rank(const fault *f, int r, zr_buffer *text)
 {
     const held *h = &f->ranks[r];
-    zr_buffer_printf(text, "%s rank %d has ", r ? "," : "", zr_comm_job_rank(f->tensor, r));
+    zr_buffer_printf(text, "%s rank %d has ", r ? "," : "", job_rank(f, r));
     if (h->tiles == 0)
         zr_buffer_printf(text, "nothing");
     else if (h->axis < 0)
@@ -172,16 +195,16 @@ static void say_rank(const fault *f, int r, zr_buffer *text)
 
 static void say_ranks(const fault *f, zr_buffer *text)
 {
-    for (int r = 0; r < f->tensor->size && r < MOST_SAID; r++)
+    for (int r = 0; r < f->count && r < MOST_SAID; r++)
         say_rank(f, r, text);
-    if (f->tensor->size > MOST_SAID)
+    if (f->count > MOST_SAID)
         zr_buffer_printf(text, ", ...");
 }
 
 static bool all_have_all(const fault *f)
 {
     bool all = true;
-    for (int r = 0; r < f->tensor->size; r++)
+    for (int r = 0; r < f->count; r++)
         all = all && f->ranks[r].tiles == 1 && f->ranks[r].axis < 0;
     return all;
 }
@@ -189,7 +212,7 @@ static bool all_have_all(const fault *f)
 // Says what is wrong with a tensor of which sharers have the same, and what would be right.
 static void say_count(const fault *f, zr_buffer *text)
 {
-    int ranks = f->tensor->size;
+    int ranks = f->count;
     if (all_have_all(f)) {
         zr_buffer_printf(text,
                          "; what all of them have needs zero_piece_desc.holders %d, or 0 in a "
@@ -219,53 +242,90 @@ static zero_status refuse(const fault *f, bool alike, zero_error *error)
         text.failed
             ? zr_fail(error, ZERO_ERR_MEMORY, "no memory to say what is wrong with a model's parts")
             : zr_fail(error, ZERO_ERR_USAGE,
-                      "the parts of tensor ranks do not make up model %s: of tensor \"%s\"%s",
-                      f->model, f->name, text.data);
+                      "the parts of %stensor ranks do not make up model %s: of tensor \"%s\"%s",
+                      f->of_job ? "pipeline stages and " : "", f->model, f->name, text.data);
     zr_buffer_free(&text);
     return status;
 }
 
-// Finds out what all ranks have of a tensor, and says it.
-static zero_status describe(zero_comm *tensor, const zr_plan *plan, int number, bool alike,
-                            zero_error *error)
+// Finds out what the tensor ranks, or those of the job, have of a tensor, and says it.
+static zero_status describe(const zr_grid *grid, bool of_job, const zr_plan *plan, int number,
+                            bool alike, zero_error *error)
 {
-    held *ranks = zr_alloc((size_t)tensor->size * sizeof *ranks, error);
+    const zr_mesh *mesh = &grid->mesh;
+    int tensor = mesh->size[ZERO_AXIS_tensor], stage = of_job ? mesh->place[ZERO_AXIS_pipeline] : 0;
+    int count = of_job ? tensor * mesh->size[ZERO_AXIS_pipeline] : tensor;
+    held *ranks = zr_alloc((size_t)count * sizeof *ranks, error);
     if (!ranks)
         return ZERO_ERR_MEMORY;
-    ranks[tensor->rank] = held_of(plan, number);
-    zero_status status = zr_comm_all_reduce_small(tensor, ranks, HELD_NUMBERS * tensor->size,
-                                                  ZERO_I64, ZR_SUM, error);
-    const fault f = {.tensor = tensor,
+    if (!of_job || mesh->place[ZERO_AXIS_data] == 0)
+        ranks[stage * tensor + mesh->place[ZERO_AXIS_tensor]] = held_of(plan, number);
+    zero_status status = zr_comm_all_reduce_small(of_job ? grid->world : grid->tensor, ranks,
+                                                  HELD_NUMBERS * count, ZERO_I64, ZR_SUM, error);
+    const fault f = {.grid = grid,
+                     .of_job = of_job,
                      .ranks = ranks,
+                     .count = count,
                      .name = zr_model_tensor(plan->model->whole, number)->name,
                      .model = plan->model->whole->name,
-                     .size = size_along(ranks, tensor->size)};
+                     .size = size_along(ranks, count)};
     if (status == ZERO_OK)
         status = refuse(&f, alike, error);
     zr_free(ranks);
     return status;
 }
 
-static zero_status compare(zero_comm *tensor, const zr_plan *plan, uint64_t *numbers,
-                           zero_error *error)
+static zero_status sum(zero_comm *comm, uint64_t *numbers, int64_t count, zero_error *error)
 {
-    int64_t count = 2 * (int64_t)plan->tensor_count;
-    add_up(plan, numbers);
     for (int64_t at = 0; at < count; at += AT_ONCE)
-        ZERO_TRY(zr_comm_all_reduce_small(tensor, numbers + at, ZR_MIN(count - at, AT_ONCE),
-                                          ZERO_I64, ZR_SUM, error));
+        ZERO_TRY(zr_comm_all_reduce_small(comm, numbers + at, ZR_MIN(count - at, AT_ONCE), ZERO_I64,
+                                          ZR_SUM, error));
+    return ZERO_OK;
+}
+
+static zero_status compare_tensor_ranks(const zr_grid *grid, const zr_plan *plan, uint64_t *numbers,
+                                        zero_error *error)
+{
+    const uint64_t *alike = numbers + plan->tensor_count;
+    ZERO_TRY(sum(grid->tensor, numbers, 2 * (int64_t)plan->tensor_count, error));
     for (int i = 0; i < plan->tensor_count; i++)
-        if (numbers[2 * i] != COMPLETE || numbers[2 * i + 1] != 0)
-            return describe(tensor, plan, i, numbers[2 * i + 1] == 0, error);
+        if (numbers[i] != COMPLETE || alike[i] != 0)
+            return describe(grid, false, plan, i, alike[i] == 0, error);
+    return ZERO_OK;
+}
+
+// All ranks find the same of what is covered, and describe it together; of what is alike, those of
+// a tensor group do.
+static zero_status compare_job(const zr_grid *grid, const zr_plan *plan, uint64_t *numbers,
+                               zero_error *error)
+{
+    uint64_t *alike = numbers + plan->tensor_count;
+    if (grid->mesh.place[ZERO_AXIS_data] > 0)
+        memset(numbers, 0, (size_t)plan->tensor_count * sizeof *numbers);
+    ZERO_TRY(sum(grid->world, numbers, plan->tensor_count, error));
+    if (grid->tensor)
+        ZERO_TRY(sum(grid->tensor, alike, plan->tensor_count, error));
+    for (int i = 0; i < plan->tensor_count; i++)
+        if (numbers[i] != COMPLETE)
+            return describe(grid, true, plan, i, true, error);
+    for (int i = 0; i < plan->tensor_count; i++)
+        if (alike[i] != 0)
+            return describe(grid, false, plan, i, false, error);
     return ZERO_OK;
 }
 
 zero_status zr_parts_check(const zr_grid *grid, const zr_plan *plan, zero_error *error)
 {
-    if (!grid->tensor || !plan->model->whole)
+    bool staged = grid->mesh.size[ZERO_AXIS_pipeline] > 1;
+    if ((!grid->tensor && !staged) || !plan->model->whole)
         return ZERO_OK;
     uint64_t *numbers = zr_alloc(2 * (size_t)plan->tensor_count * sizeof *numbers, error);
-    zero_status status = numbers ? compare(grid->tensor, plan, numbers, error) : ZERO_ERR_MEMORY;
+    zero_status status = ZERO_ERR_MEMORY;
+    if (numbers) {
+        add_up(plan, numbers);
+        status = staged ? compare_job(grid, plan, numbers, error)
+                        : compare_tensor_ranks(grid, plan, numbers, error);
+    }
     if (status == ZERO_ERR_MEMORY) // the others wait for this rank
         zero_comm_abort(grid->world, "no memory to compare the parts of a model");
     zr_free(numbers);

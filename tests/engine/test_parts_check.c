@@ -2,6 +2,10 @@
 // trained, by all ranks, with one message that says what each rank has.
 #include "split_mlp.h"
 
+#include "comm/communicator.h"
+#include "engine/parts_check.h"
+#include "layers/layers.h"
+#include "model/stage_cut.h"
 #include "setup/initialize.h"
 
 #include <pthread.h>
@@ -272,6 +276,176 @@ static void parts_that_make_up_the_whole_are_taken(void **state)
     expect_taken((mistake){4, 1, make_full, &whole});
 }
 
+typedef struct cutting { // of a model among the ranks of a pipeline
+    int stages, data, tensor;
+    const zr_unit_range *units; // (stages)
+    const zero_model *model;    // of every rank; NULL: a tensor rank's part of `whole`
+    const split_mlp *whole;
+    // Changes tensor rank `rank`'s part in pipeline stage `stage`; NULL: it is right.
+    void (*make)(split_mlp *part, const split_mlp *whole, int stage, int rank);
+} cutting;
+
+typedef struct staged { // one rank of it
+    const cutting *cutting;
+    zero_comm *world;
+    zero_status status;
+    zero_error error;
+} staged;
+
+static zr_grid grid_of(const cutting *c, zero_comm *world)
+{
+    zr_grid grid = {.world = world, .mesh = {.world = world->size}};
+    int rank = world->rank, sizes[ZERO_AXIS_COUNT] = {c->tensor, c->data, c->stages};
+    for (int axis = 0; axis < ZERO_AXIS_COUNT; axis++) {
+        grid.mesh.size[axis] = sizes[axis];
+        grid.mesh.place[axis] = rank % sizes[axis];
+        rank /= sizes[axis];
+    }
+    if (c->tensor > 1)
+        assert_int_equal(zr_comm_split(world, zr_mesh_colour(&grid.mesh, ZERO_AXIS_tensor),
+                                       grid.mesh.place[ZERO_AXIS_tensor], "tensor", &grid.tensor,
+                                       NULL),
+                         ZERO_OK);
+    return grid;
+}
+
+static zr_plan *plan_of(const cutting *c, const zero_model *stage, int tensor_rank)
+{
+    const zr_settings settings = {.stage = 1,
+                                  .precision = zr_precision_of(ZERO_F32, 1),
+                                  .accumulation = 1,
+                                  .state_vectors = 2,
+                                  .reduce_bucket = 1 << 20,
+                                  .prefetch_bucket = 1 << 20};
+    const zr_machine machine = {.ranks = c->data,
+                                .tensor_ranks = c->tensor,
+                                .tensor_rank = tensor_rank,
+                                .threads = 1,
+                                .mapped = true};
+    const zero_shape shape = {.batch = SPLIT_BATCH, .seq = 1, .threads = 1};
+    zr_plan *plan = NULL;
+    zero_error error = {0};
+    if (zr_plan_create(stage, &shape, &settings, &machine, &plan, &error) != ZERO_OK)
+        fail_msg("%s", error.message);
+    return plan;
+}
+
+static void *check_stage(void *argument)
+{
+    staged *s = argument;
+    const cutting *c = s->cutting;
+    zr_grid grid = grid_of(c, s->world);
+    int stage = grid.mesh.place[ZERO_AXIS_pipeline], rank = grid.mesh.place[ZERO_AXIS_tensor];
+    const zero_model *model = c->model;
+    zero_model *cut = NULL;
+    split_mlp part;
+    if (!model) {
+        split_part(&part, c->whole, rank, c->tensor);
+        if (c->make)
+            c->make(&part, c->whole, stage, rank);
+        model = &part.model;
+    }
+    assert_int_equal(zr_stage_cut(model, &c->units[stage], 1, false, &cut, NULL), ZERO_OK);
+    zr_plan *plan = plan_of(c, cut, rank);
+    s->status = zr_parts_check(&grid, plan, &s->error);
+    zr_plan_destroy(plan);
+    zr_stage_free(cut);
+    zero_comm_destroy(grid.tensor);
+    return NULL;
+}
+
+// words NULL: the parts make up the whole.
+static void check_stages(cutting c, const char *words)
+{
+    int world = c.stages * c.data * c.tensor;
+    staged ranks[MOST_RANKS];
+    zero_comm *comms[MOST_RANKS];
+    pthread_t threads[MOST_RANKS];
+    assert_int_equal(zero_comm_threads(world, NULL, comms, NULL), ZERO_OK);
+    for (int r = 0; r < world; r++) {
+        ranks[r] = (staged){.cutting = &c, .world = comms[r]};
+        assert_int_equal(pthread_create(&threads[r], NULL, check_stage, &ranks[r]), 0);
+    }
+    for (int r = 0; r < world; r++)
+        pthread_join(threads[r], NULL);
+    for (int r = 0; r < world; r++) {
+        zero_comm_destroy(comms[r]);
+        assert_int_equal(ranks[r].status, words ? ZERO_ERR_USAGE : ZERO_OK);
+        if (words && !strstr(ranks[r].error.message, words))
+            fail_msg("rank %d: no \"%s\" in: %s", r, words, ranks[r].error.message);
+    }
+}
+
+static const zr_unit_range two_stages[] = {{0, 1}, {1, 3}}, with_gap[] = {{0, 1}, {2, 3}},
+                           with_overlap[] = {{0, 2}, {1, 3}};
+
+static void pipeline_stages_make_up_the_whole(void **state)
+{
+    split_mlp whole;
+    split_whole(&whole, INNER);
+    check_stages((cutting){2, 1, 2, two_stages, .whole = &whole}, NULL);
+    check_stages((cutting){2, 2, 2, two_stages, .whole = &whole}, NULL);
+    check_stages((cutting){2, 2, 1, two_stages, &whole.model}, NULL);
+}
+
+// A shared table counts by its owner, and not by the replica in the last pipeline stage.
+static void replicas_do_not_count(void **state)
+{
+    static const zr_unit_range last_alone[] = {{0, 3}, {3, 4}};
+    zr_lm_config config = {.kind = ZR_LM_GPT2};
+    zero_model *model = NULL;
+    zero_gpt2_defaults(&config.gpt2);
+    config.gpt2.vocab_size = 50;
+    config.gpt2.n_embd = 16;
+    config.gpt2.n_head = 2;
+    config.gpt2.n_layer = 2;
+    assert_int_equal(zr_lm_create(&config, &model, NULL), ZERO_OK);
+    check_stages((cutting){2, 2, 1, last_alone, model}, NULL);
+    check_stages((cutting){2, 1, 1, (const zr_unit_range[]){{1, 3}, {3, 4}}, model},
+                 "of tensor \"wte.weight\" rank 0 has nothing (holders 0), rank 1 has nothing");
+    zr_lm_free(model);
+}
+
+static void make_second_stage_short(split_mlp *part, const split_mlp *whole, int stage, int rank)
+{
+    if (stage == 1 && rank == 1)
+        part->tensors[3].shape[1]--;
+}
+
+static void make_second_stage_differ(split_mlp *part, const split_mlp *whole, int stage, int rank)
+{
+    if (stage == 1)
+        make_shared(part, whole, rank, 0);
+}
+
+// All elements count once, but sharers differ.
+static void make_second_stage_crossed(split_mlp *part, const split_mlp *whole, int stage, int rank)
+{
+    if (stage == 1)
+        make_crossed(part, whole, rank, 0);
+}
+
+static void wrong_pipeline_stages_are_refused(void **state)
+{
+    split_mlp whole;
+    split_whole(&whole, INNER);
+    check_stages((cutting){2, 2, 1, with_gap, &whole.model},
+                 "the parts of pipeline stages and tensor ranks do not make up model split: of "
+                 "tensor \"fc\" rank 0 has nothing (holders 0), rank 2 has nothing (holders 0); ");
+    check_stages((cutting){2, 1, 2, with_overlap, .whole = &whole},
+                 "of tensor \"fc\" rank 0 has 0 to 31 of 64 along dimension 0 (holders 1), rank 1 "
+                 "has 32 to 63 of 64 along dimension 0 (holders 1), rank 2 has 0 to 31 of 64");
+    check_stages((cutting){2, 2, 2, two_stages, NULL, &whole, make_second_stage_short},
+                 "rank 4 has 0 to 31 of 64 along dimension 1 (holders 1), rank 5 has 32 to 62 of "
+                 "64 along dimension 1 (holders 1); number 63 counts by 0");
+    check_stages((cutting){2, 1, 2, two_stages, NULL, &whole, make_second_stage_differ},
+                 "do not make up model split: of tensor \"fc\" rank");
+    check_stages(
+        (cutting){2, 1, 4, two_stages, NULL, &whole, make_second_stage_crossed},
+        "the parts of tensor ranks do not make up model split: of tensor \"fc\" rank 4 has "
+        "0 to 31 of 64 along dimension 0 (holders 2), rank 5 has 32 to 63");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -283,6 +457,9 @@ int main(void)
         cmocka_unit_test(data_ranks_have_the_same_part),
         cmocka_unit_test(any_number_of_tensors_is_compared),
         cmocka_unit_test(parts_that_make_up_the_whole_are_taken),
+        cmocka_unit_test(pipeline_stages_make_up_the_whole),
+        cmocka_unit_test(replicas_do_not_count),
+        cmocka_unit_test(wrong_pipeline_stages_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
