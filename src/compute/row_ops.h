@@ -46,8 +46,8 @@ typedef struct zr_row_ops {
                                   const void *beta, void *y, float *mean, float *rstd);
     // dx = [past +] gradient. past is the gradient that arrives around the norm, in the stream's
     // type; it may be dx itself, or NULL. dgamma and dbeta (width) are set, or added to with
-    // add_parameters; each may be NULL if nobody wants it. scratch: norm_scratch bytes, 64-byte
-    // aligned.
+    // add_parameters: then the same sums, as they would have been set, are added. Each may be NULL
+    // if nobody wants it. scratch: norm_scratch bytes, 64-byte aligned.
     void (*norm_backward)(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x,
                           const void *gamma, const float *mean, const float *rstd, const void *past,
                           void *dx, float *dgamma, float *dbeta, bool add_parameters,

@@ -199,6 +199,16 @@ void check_same_bits(const char *what, const void *got, const void *want, int64_
             fail_msg("%s: byte %lld of %lld differs", what, (long long)i, (long long)bytes);
 }
 
+void check_added(const char *what, const float *added, const float *before, const float *sum,
+                 int64_t count)
+{
+    float *want = floats_new(count);
+    for (int64_t i = 0; i < count; i++)
+        want[i] = before[i] + sum[i];
+    check_same_bits(what, added, want, count * (int64_t)sizeof *want);
+    floats_free(want);
+}
+
 void check_close_as(const char *what, zero_dtype dtype, const void *got_, const void *want_,
                     int64_t count, double relative, double absolute)
 {

@@ -50,6 +50,9 @@ void check_close(const char *what, const float *got, const float *want, int64_t 
 void check_close_as(const char *what, zero_dtype dtype, const void *got, const void *want,
                     int64_t count, double relative, double absolute);
 void check_same_bits(const char *what, const void *got, const void *want, int64_t bytes);
+// Asserts added(count) = before + sum, each sum rounded before it is added.
+void check_added(const char *what, const float *added, const float *before, const float *sum,
+                 int64_t count);
 void check_same_array(const char *what, zero_dtype dtype, const void *got, const void *want,
                       int64_t count);
 // Checks that `got` holds exactly what `want` becomes when it is stored as dtype.

@@ -382,6 +382,31 @@ static void no_rows(zr_queue *queue, zr_queue *single, zr_queue *ref)
         }
 }
 
+// What is added to a gradient is the sum that would have been set, with its bits.
+static void adds_what_it_sets(zr_queue *queue, zr_queue *single, zr_queue *ref)
+{
+    enum { ROWS = 70, WIDTH = 37 };
+    zr_queue *queues[] = {queue, ref};
+    for (int k = 0; k < ZR_COUNT(queues) * STORAGE_TYPES; k++) {
+        zr_queue *q = queues[k / STORAGE_TYPES];
+        norm_case c = norm_new(ZERO_F32, storage_types[k % STORAGE_TYPES], ROWS, WIDTH, 2);
+        norm_result set = norm_run(q, &c, false, false), added = norm_run(q, &c, true, false);
+        float *gain = floats_random(WIDTH, 7, 2), *bias = floats_random(WIDTH, 8, 2);
+        check_added("dgamma", added.dgamma, gain, set.dgamma, WIDTH);
+        check_added("dbeta", added.dbeta, bias, set.dbeta, WIDTH);
+        floats_free(gain);
+        floats_free(bias);
+        norm_result_free(&set);
+        norm_result_free(&added);
+        norm_free(&c);
+    }
+}
+
+static void what_is_added_is_what_would_be_set(void **state)
+{
+    check_each_kernels(adds_what_it_sets);
+}
+
 static void no_rows_change_no_parameter(void **state) { check_each_kernels(no_rows); }
 
 int main(void)
@@ -393,6 +418,7 @@ int main(void)
         cmocka_unit_test(cpu_norm_variants),
         cmocka_unit_test(cpu_norm_extremes),
         cmocka_unit_test(cpu_norm_far_from_zero),
+        cmocka_unit_test(what_is_added_is_what_would_be_set),
         cmocka_unit_test(no_rows_change_no_parameter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -192,6 +192,29 @@ static void no_rows(zr_queue *queue, zr_queue *single, zr_queue *ref)
     }
 }
 
+// What is added to a gradient is the sum that would have been set, with its bits.
+static void adds_what_it_sets(zr_queue *queue, zr_queue *single, zr_queue *ref)
+{
+    enum { MANY = 70, WIDE = 37 };
+    zr_queue *queues[] = {queue, ref};
+    for (int k = 0; k < ZR_COUNT(queues) * STORAGE_TYPES; k++) {
+        zr_queue *q = queues[k / STORAGE_TYPES];
+        rms_case c = case_new(ZERO_F32, storage_types[k % STORAGE_TYPES], MANY, WIDE);
+        rms_result set = run(q, &c, false), added = run(q, &c, true);
+        float *before = floats_random(WIDE, 7, 2);
+        check_added("dgamma", added.dgamma, before, set.dgamma, WIDE);
+        floats_free(before);
+        result_free(&set);
+        result_free(&added);
+        case_free(&c);
+    }
+}
+
+static void what_is_added_is_what_would_be_set(void **state)
+{
+    check_each_kernels(adds_what_it_sets);
+}
+
 static void no_rows_change_no_parameter(void **state) { check_each_kernels(no_rows); }
 
 int main(void)
@@ -200,6 +223,7 @@ int main(void)
         cmocka_unit_test(ref_is_right),
         cmocka_unit_test(cpu_agrees),
         cmocka_unit_test(dx_may_be_dy),
+        cmocka_unit_test(what_is_added_is_what_would_be_set),
         cmocka_unit_test(no_rows_change_no_parameter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -48,6 +48,12 @@ static void residual_norm_forward(zr_queue *queue, const zr_norm *norm, const vo
     norm_forward(queue, norm, sum, gamma, beta, y, mean, rstd);
 }
 
+// Sets the gradient of a parameter, or adds the sum that would be set.
+static void set_parameter(float *gradient, bool add, double sum)
+{
+    *gradient = add ? *gradient + (float)sum : (float)sum;
+}
+
 static void norm_backward_row(const zr_norm *norm, const void *dy, const void *x, const void *gamma,
                               int64_t at, double mean, double rstd, const void *past, void *dx)
 {
@@ -78,9 +84,9 @@ static void norm_backward(zr_queue *queue, const zr_norm *norm, const void *dy, 
             shift += g;
         }
         if (dgamma)
-            dgamma[j] = (float)(add_parameters ? dgamma[j] + scale : scale);
+            set_parameter(&dgamma[j], add_parameters, scale);
         if (dbeta)
-            dbeta[j] = (float)(add_parameters ? dbeta[j] + shift : shift);
+            set_parameter(&dbeta[j], add_parameters, shift);
     }
     for (int64_t i = 0; i < norm->rows; i++)
         norm_backward_row(norm, dy, x, gamma, i * norm->width, mean[i], rstd[i], past, dx);
@@ -120,11 +126,11 @@ static void rms_backward(zr_queue *queue, const zr_norm *norm, const void *dy, c
                          float *dgamma, bool add_parameters, void *scratch)
 {
     for (int64_t j = 0; dgamma && j < norm->width; j++) {
-        double scale = add_parameters ? dgamma[j] : 0;
+        double scale = 0;
         for (int64_t i = 0; i < norm->rows; i++)
             scale += ref_get(norm->dtype, dy, i * norm->width + j) *
                      ref_get(norm->stream, x, i * norm->width + j) * rstd[i];
-        dgamma[j] = (float)scale;
+        set_parameter(&dgamma[j], add_parameters, scale);
     }
     for (int64_t i = 0; i < norm->rows; i++) {
         int64_t at = i * norm->width;
