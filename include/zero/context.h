@@ -34,6 +34,8 @@ struct zero_context { // what the engine passes to forward and backward; read on
     struct zr_loss_weight *weight;
     // Exchanges with other tensor ranks; NULL: there are none.
     const struct zr_exchanger *exchanger;
+    // (held_bytes), 64-byte aligned, in backward_input and backward_weight; otherwise NULL.
+    void *held;
 };
 
 // Returns tensor `tensor` of the unit's piece `piece` (its own pieces are numbered first, then

@@ -74,11 +74,16 @@ typedef struct zero_unit_sizes { // filled in by `sizes`, all for one micro-batc
     // not counted here.
     uint32_t backward_reads;
     int backward_reads_streamed; // backward reads parameters of the streamed pieces
+    // Kept from backward_input to backward_weight; 0: backward is not split, although the unit may
+    // have the two functions.
+    size_t held_bytes;
+    uint32_t weight_reads; // as backward_reads, of backward_weight
     // The matrix products of forward and backward, from which scratch, FLOPs and time are computed.
     int product_count;
     zero_product_shape products[ZERO_MAX_PRODUCTS];
     // What forward exchanges, then what backward does, each in the order in which they do: one for
-    // each zero_tensor_sum; and the bytes of the window in which operands lie.
+    // each zero_tensor_sum; and the bytes of the window in which operands lie. Each part of a split
+    // backward makes its own ones (zero_exchange.in_weight) in that order.
     int exchange_count;
     zero_exchange exchanges[ZERO_MAX_EXCHANGES];
     size_t exchange_bytes;
@@ -102,6 +107,15 @@ typedef struct zero_unit_ops {
     // and the logits are never stored).
     zero_status (*forward_backward)(zero_context *context, const zero_tensors *in,
                                     const zero_tensors *d_in);
+    // Optional, both or neither: backward in two parts, for schedules that compute the gradients of
+    // weights later (zero-bubble pipelines). Both together give the bits of backward. Other calls,
+    // of this unit too, come in between, and `d_out` is gone by then; it may be overwritten. The
+    // first writes d_in, keeps in context->held what the second needs besides `in` and
+    // context->saved, which it does not change, and calls neither zero_gradient nor _loss_factor.
+    zero_status (*backward_input)(zero_context *context, const zero_tensors *in,
+                                  const zero_tensors *d_out, const zero_tensors *d_in);
+    // Sets or adds to the gradients as backward does.
+    zero_status (*backward_weight)(zero_context *context, const zero_tensors *in);
 } zero_unit_ops;
 
 struct zero_unit {

@@ -41,6 +41,9 @@ typedef struct zero_exchange { // one that a unit makes, `calls` times in turn
     zero_dtype dtype;
     int calls;
     zero_exchange_purpose purpose; // 0: of a unit of one's own
+    // Of an exchange of backward, where the unit splits it (zero_unit_ops): 0: backward_input makes
+    // the exchange; 1: backward_weight does.
+    int in_weight;
 } zero_exchange;
 #define ZERO_MAX_EXCHANGES 32
 

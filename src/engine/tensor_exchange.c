@@ -137,7 +137,7 @@ zero_status zr_tensor_exchange_open(zero_engine *engine, int64_t bytes, zr_tenso
 
 void zr_tensor_exchange_expect(zero_engine *engine, const zero_unit_sizes *sizes)
 {
-    zr_exchanges_fold(engine->plan, sizes, false, &engine->expected);
+    zr_exchanges_fold(engine->plan, sizes, ZR_EXCHANGES_OF_FORWARD, &engine->expected);
 }
 
 zr_exchanged zr_tensor_exchange_so_far(const zero_engine *engine)
@@ -153,9 +153,9 @@ void zr_tensor_exchange_note(zero_engine *engine, const zr_instruction *call,
     zr_tensor_exchange *t = &engine->exchange;
     if (!t->units.run || t->differing >= 0)
         return;
-    bool backward = call->what == ZR_CALL_BACKWARD || call->what == ZR_CALL_BOTH;
     zr_pass_traffic listed = {.tensor.hash = before->tensor, .holders.hash = before->holders};
-    zr_exchanges_fold(engine->plan, &engine->plan->units[call->unit].sizes, backward, &listed);
+    zr_exchanges_fold(engine->plan, &engine->plan->units[call->unit].sizes,
+                      zr_exchange_call_of(call), &listed);
     const zr_exchanged now = zr_tensor_exchange_so_far(engine);
     if (now.tensor != listed.tensor.hash || now.holders != listed.holders.hash)
         t->differing = call->unit;

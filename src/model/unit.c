@@ -227,6 +227,11 @@ static zero_status functions_check(const zero_model *model, int index, zero_erro
         return zr_fail(error, ZERO_ERR_USAGE,
                        "unit \"%s\" offers forward_backward, which only the last unit may",
                        unit->name);
+    if (!ops->backward_input != !ops->backward_weight)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "unit \"%s\" has %s without %s: a backward in two parts needs both",
+                       unit->name, ops->backward_input ? "backward_input" : "backward_weight",
+                       ops->backward_input ? "backward_weight" : "backward_input");
     return ZERO_OK;
 }
 

@@ -64,13 +64,29 @@ zr_pass_traffic zr_traffic_none(void)
     return (zr_pass_traffic){.data = none, .tensor = none, .holders = none};
 }
 
-void zr_exchanges_fold(const zr_plan *plan, const zero_unit_sizes *sizes, bool backward,
+static bool is_made_by(const zero_exchange *exchange, zr_exchange_call call)
+{
+    switch (call) {
+    case ZR_EXCHANGES_OF_FORWARD: return !exchange->backward;
+    case ZR_EXCHANGES_OF_BACKWARD: return exchange->backward;
+    case ZR_EXCHANGES_OF_INPUT: return exchange->backward && !exchange->in_weight;
+    default: return exchange->backward && exchange->in_weight;
+    }
+}
+
+zr_exchange_call zr_exchange_call_of(const zr_instruction *call)
+{
+    bool backward = call->what == ZR_CALL_BACKWARD || call->what == ZR_CALL_BOTH;
+    return backward ? ZR_EXCHANGES_OF_BACKWARD : ZR_EXCHANGES_OF_FORWARD;
+}
+
+void zr_exchanges_fold(const zr_plan *plan, const zero_unit_sizes *sizes, zr_exchange_call call,
                        zr_pass_traffic *to)
 {
     for (int i = 0; i < sizes->exchange_count; i++) {
         const zero_exchange *exchange = &sizes->exchanges[i];
         int ranks = ranks_of(plan, exchange);
-        if (plan->tensor_ranks > 1 && ranks > 1 && !exchange->backward == !backward)
+        if (plan->tensor_ranks > 1 && ranks > 1 && is_made_by(exchange, call))
             add_exchange(plan, exchange, exchange->kind, ranks, to);
     }
 }
@@ -97,8 +113,7 @@ void zr_exchanges_of_unit(const zr_plan *plan, int unit, zr_pass_traffic *to)
     for (int n = 0; n < pass->count; n++) {
         const zr_instruction *i = &pass->at[n];
         if (i->code == ZR_CALL && i->unit == unit)
-            zr_exchanges_fold(plan, &plan->units[unit].sizes,
-                              i->what == ZR_CALL_BACKWARD || i->what == ZR_CALL_BOTH, to);
+            zr_exchanges_fold(plan, &plan->units[unit].sizes, zr_exchange_call_of(i), to);
     }
 }
 

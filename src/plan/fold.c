@@ -22,8 +22,7 @@ static void add_message(zr_traffic_plan *traffic, const zr_plan *plan, const zr_
 // Adds what a unit exchanges with other tensor ranks inside of a call.
 static void add_call(zr_pass_traffic *traffic, const zr_plan *plan, const zr_instruction *i)
 {
-    bool backward = i->what == ZR_CALL_BACKWARD || i->what == ZR_CALL_BOTH;
-    zr_exchanges_fold(plan, &plan->units[i->unit].sizes, backward, traffic);
+    zr_exchanges_fold(plan, &plan->units[i->unit].sizes, zr_exchange_call_of(i), traffic);
 }
 
 static void fold_messages(const zr_plan *plan, zr_pass_kind kind, zr_pass_traffic *traffic)

@@ -61,6 +61,13 @@ static void break_forward(fixture *f) { f->ops[0].forward = NULL; }
 static void break_sizes(fixture *f) { f->ops[0].sizes = NULL; }
 static void break_ops(fixture *f) { f->units[0].ops = NULL; }
 static void break_both(fixture *f) { f->ops[0].forward_backward = no_both; }
+static zero_status no_weight(zero_context *context, const zero_tensors *in)
+{
+    return ZERO_ERR_INTERNAL;
+}
+
+static void break_weight(fixture *f) { f->ops[0].backward_input = f->ops[0].backward; }
+static void break_input(fixture *f) { f->ops[1].backward_weight = no_weight; }
 static void break_count(fixture *f)
 {
     f->units[1].borrowed_count = ZERO_MAX_PIECES + ZERO_MAX_STREAMED;
@@ -97,6 +104,8 @@ static void broken_models_are_refused(void **state)
         {break_sizes, "unit \"first\" lacks"},
         {break_ops, "unit \"first\" lacks"},
         {break_both, "unit \"first\" offers forward_backward"},
+        {break_weight, "unit \"first\" has backward_input without backward_weight"},
+        {break_input, "unit \"last\" has backward_weight without backward_input"},
         {break_count,
          "owns 1 and borrows 1056 pieces: at most 32 together, and 1024 streamed ones"},
         {break_pieces, "announces pieces"},

@@ -126,6 +126,36 @@ static void the_hash_is_that_of_the_messages(void **state)
     zr_plan_destroy(plan);
 }
 
+// The parts of a backward make each exchange of it once, as one backward does.
+static void each_part_of_a_split_backward_has_its_own(void **state)
+{
+    parts p;
+    zero_unit_sizes sizes = usual;
+    sizes.exchanges[2].in_weight = 1;
+    sizes.exchanges[0].in_weight = 1; // of forward: says nothing
+    build(&p, 1, 4, &sizes);
+    p.part.pieces[1].holders = 2;
+    zr_plan *plan = fixture_plan_cut(&p.part, 0, 1, 1, 4);
+    zr_pass_traffic input = zr_traffic_none(), weight = zr_traffic_none(),
+                    forward = zr_traffic_none(), whole = zr_traffic_none();
+    zr_exchanges_fold(plan, &sizes, ZR_EXCHANGES_OF_FORWARD, &forward);
+    zr_exchanges_fold(plan, &sizes, ZR_EXCHANGES_OF_BACKWARD, &whole);
+    zr_exchanges_fold(plan, &sizes, ZR_EXCHANGES_OF_INPUT, &input);
+    zr_exchanges_fold(plan, &sizes, ZR_EXCHANGES_OF_WEIGHT, &weight);
+    assert_int_equal(forward.tensor.messages, 1);
+    assert_int_equal(whole.tensor.messages, 3);
+    assert_int_equal(whole.holders.messages, 1);
+    assert_int_equal(input.tensor.messages, 2);
+    assert_int_equal(input.tensor.calls[ZERO_COMM_all_reduce], 2);
+    assert_int_equal(input.holders.messages, 1);
+    assert_int_equal(weight.tensor.messages, 1);
+    assert_int_equal(weight.tensor.calls[ZERO_COMM_all_gather], 1);
+    assert_int_equal(weight.holders.messages, 0);
+    assert_int_equal(whole.tensor.bytes[ZERO_COMM_all_gather],
+                     weight.tensor.bytes[ZERO_COMM_all_gather]);
+    zr_plan_destroy(plan);
+}
+
 // A block that is computed again exchanges again what forward does. The last segment is not.
 static void what_is_computed_again_exchanges_again(void **state)
 {
@@ -277,6 +307,7 @@ int main(void)
         cmocka_unit_test(calls_are_counted_by_group),
         cmocka_unit_test(calls_are_counted_by_purpose),
         cmocka_unit_test(the_hash_is_that_of_the_messages),
+        cmocka_unit_test(each_part_of_a_split_backward_has_its_own),
         cmocka_unit_test(what_is_computed_again_exchanges_again),
         cmocka_unit_test(shares_of_checkpoints_are_gathered),
         cmocka_unit_test(windows_are_planned),
