@@ -115,14 +115,19 @@ static size_t scratch_bytes(const zr_block *block, int threads)
     return most;
 }
 
-static void gains_carve(zr_block *block, zr_carver *carver)
+static bool is_split(const zr_block *block) { return block->parts != ZR_BACKWARD_WHOLE; }
+
+// sums: those of gains, which are no scratch if backward is split.
+static void gains_carve(zr_block *block, zr_carver *work, zr_carver *sums)
 {
     const zr_division *division = &block->division;
-    block->partials = zr_carve_floats(carver, zr_norm_partials(&block->norm1, division));
+    block->partials = zr_carve_floats(work, zr_norm_partials(&block->norm1, division));
     if (block->layers->gains)
-        block->layers->gains(block, carver);
-    zr_norm_gains_carve(&block->norm1, division, &block->gains, carver);
-    zr_norm_gains_carve(&block->norm2, division, &block->gains, carver);
+        block->layers->gains(block, work, sums);
+    if (!is_split(block) && !zr_gains_by_rows(division->slices))
+        return;
+    zr_norm_gains_carve(&block->norm1, division, &block->gains, sums);
+    zr_norm_gains_carve(&block->norm2, division, &block->gains, sums);
 }
 
 static size_t place_bytes(const zr_block *block)
@@ -133,7 +138,8 @@ static size_t place_bytes(const zr_block *block)
     return ZR_MAX(most, zr_gains_place_bytes(block->division.slices, &block->gains));
 }
 
-static size_t work_set(const zr_lm_unit *hyper, zr_block *block, int threads, void *base)
+static size_t work_set(const zr_lm_unit *hyper, zr_block *block, int threads, void *base,
+                       zr_carver *held)
 {
     zr_carver carver = {.base = base};
     int64_t elements = block->rows * block->width;
@@ -142,23 +148,53 @@ static size_t work_set(const zr_lm_unit *hyper, zr_block *block, int threads, vo
     block->narrow = zr_carve_as(&carver, block->dtype, elements);
     block->scratch = zr_carve(&carver, block->scratch_bytes);
     block->branch[ZR_ATTENTION_HALF] = block->branch[ZR_MLP_HALF] = block->narrow;
-    if (zr_block_is_cut(block)) {
+    block->d_branch[ZR_ATTENTION_HALF] = block->d_branch[ZR_MLP_HALF] = block->narrow;
+    if (zr_block_is_cut(block))
         block->spare = zr_carve_floats(&carver, zr_slices_spare(block->division.slices) *
                                                     zr_spare_floats(elements));
-        gains_carve(block, &carver);
+    if (zr_block_is_cut(block) || is_split(block))
+        gains_carve(block, &carver, is_split(block) ? held : &carver);
+    if (zr_block_is_cut(block))
         block->place = zr_carve_place(&carver, hyper, place_bytes(block));
-    }
     return block->layers->work(block, carver);
 }
 
-// Sets sizes and buffers. Returns the bytes of workspace, and *saved_bytes; if the buffers are NULL
-// it only counts.
-static size_t lay_out(const zero_unit *unit, const zero_shape *shape, bool training, bool whole,
-                      void *saved, void *workspace, zr_block *block, size_t *saved_bytes)
+zr_linear zr_block_out(const zr_block *block, enum zr_block_half which)
 {
-    layers_set(unit, shape, training, whole, block);
-    *saved_bytes = saved_set(block, saved);
-    return work_set(zr_lm_unit_at(unit), block, shape->threads, workspace);
+    zr_linear out = block->slices[0].linear[block->layers->halves[which].out];
+    out.bias = block->out_bias[which];
+    return out;
+}
+
+// Puts in the held buffer what the weight part of a split backward reads; what is not trained stays
+// in the workspace.
+static void hold(zr_block *block, zr_carver *held)
+{
+    for (int half = 0; half < ZR_BLOCK_HALVES; half++) {
+        const zr_linear out = zr_block_out(block, (enum zr_block_half)half);
+        block->d_branch[half] = zr_linear_hold(&out, held, block->narrow);
+    }
+    block->layers->hold(block, held);
+}
+
+typedef struct layout {                              // of the buffers of a call
+    bool training, whole;                            // whole: every rank has all rows of the stream
+    unsigned parts;                                  // as in zr_block
+    void *saved, *workspace, *held;                  // NULL: only counts
+    size_t saved_bytes, workspace_bytes, held_bytes; // found
+} layout;
+
+// Sets sizes and buffers.
+static void lay_out(const zero_unit *unit, const zero_shape *shape, layout *l, zr_block *block)
+{
+    zr_carver held = {.base = l->held};
+    layers_set(unit, shape, l->training, l->whole, block);
+    block->parts = l->parts;
+    l->saved_bytes = saved_set(block, l->saved);
+    l->workspace_bytes = work_set(zr_lm_unit_at(unit), block, shape->threads, l->workspace, &held);
+    if (is_split(block))
+        hold(block, &held);
+    l->held_bytes = held.used;
 }
 
 void zr_block_alias(zr_block *block, void *out)
@@ -170,12 +206,19 @@ void zr_block_alias(zr_block *block, void *out)
     block->layers->alias(block);
 }
 
-zero_status zr_block_set(zero_context *context, zr_block *block)
+zero_status zr_block_set(zero_context *context, unsigned parts, zr_block *block)
 {
-    size_t saved_bytes;
+    layout l = {.training = context->training,
+                .parts = parts,
+                .saved = context->saved,
+                .workspace = context->workspace,
+                .held = context->held};
     ZERO_TRY(zr_lm_threads_check(context));
-    lay_out(context->unit, &context->shape, context->training, false, context->saved,
-            context->workspace, block, &saved_bytes);
+    if (parts != ZR_BACKWARD_WHOLE && !context->held)
+        return zr_fail(context->error, ZERO_ERR_INTERNAL,
+                       "unit \"%s\": its backward is in two parts, but its held_bytes are 0",
+                       context->unit->name);
+    lay_out(context->unit, &context->shape, &l, block);
     block->context = context;
     block->place = zr_place_of(context, block->place);
     for (int i = 0; i < block->slice_count; i++)
@@ -196,7 +239,7 @@ static void list_half_backward(const zr_block *block, enum zr_block_half half, z
     zr_list_gather(out, division, true, block->dtype); // the branch's gradient
     if (half == ZR_ATTENTION_HALF && block->shared.elements)
         zr_list_exchange(out, division->slices, &block->shared);
-    zr_list_gather(out, division, true, block->dtype); // the norm's output
+    zr_list_gather_in_weight(out, division, block->dtype); // the norm's output
     zr_list_reduce(out, division, true);
 }
 
@@ -215,18 +258,35 @@ static void list_exchanges(const zr_block *block, zero_unit_sizes *out)
     out->exchange_bytes = division->slices->ranks > 1 ? place_bytes(block) : 0;
 }
 
+// Streamed pieces come once in a backward, so a block with tiles does not split it.
+static size_t held_bytes(const zero_unit *unit, const zero_shape *shape)
+{
+    layout l = {.training = true, .parts = ZR_BACKWARD_INPUT};
+    zr_block block;
+    lay_out(unit, shape, &l, &block);
+    for (int i = 0; i < block.linear_count; i++)
+        if (zr_linear_is_tiled(&block.slices[0].linear[i]))
+            return 0;
+    return l.held_bytes;
+}
+
 zero_status zr_block_sizes(const zero_unit *unit, const zero_shape *shape, const zero_tensors *in,
                            zero_unit_sizes *out)
 {
     const zr_lm_unit *hyper = zr_lm_unit_at(unit);
+    layout l = {.training = true, .parts = ZR_BACKWARD_WHOLE};
     zr_block block;
     ZERO_TRY(zr_lm_shape_check(hyper, shape, NULL));
     *out = (zero_unit_sizes){.out = zr_lm_boundary(hyper, shape, false)};
-    out->workspace_bytes = lay_out(unit, shape, true, false, NULL, NULL, &block, &out->saved_bytes);
-    list_products(&block, true, out);
-    list_exchanges(&block, out);
+    lay_out(unit, shape, &l, &block);
+    out->saved_bytes = l.saved_bytes;
+    out->workspace_bytes = l.workspace_bytes; // each part of a split backward has enough with it
+    out->held_bytes = held_bytes(unit, shape);
     zr_norm_read_in_backward(&block.norm1, out);
     zr_norm_read_in_backward(&block.norm2, out);
+    out->weight_reads = out->held_bytes ? out->backward_reads : 0; // it recomputes these norms
+    list_products(&block, true, out);
+    list_exchanges(&block, out);
     if (block.layers->read_in_backward)
         block.layers->read_in_backward(&block, out);
     return ZERO_OK;
@@ -238,9 +298,9 @@ size_t zr_block_decode_lay_out(const zero_unit *unit, const zr_decode_limits *li
 {
     const zero_shape shape = {
         .batch = 1, .seq = limits->rows, .threads = limits->threads, .dtype = limits->dtype};
-    size_t unsaved;
-    zr_carver carver = {.base = workspace};
-    carver.used = lay_out(unit, &shape, false, true, NULL, workspace, block, &unsaved);
+    layout l = {.whole = true, .parts = ZR_BACKWARD_WHOLE, .workspace = workspace};
+    lay_out(unit, &shape, &l, block);
+    zr_carver carver = {.base = workspace, .used = l.workspace_bytes};
     const zr_attention *attention = &block->slices[0].attention;
     block->decode_scratch =
         zr_carve(&carver, zr_scratch_decode(limits->threads, attention, limits->capacity));

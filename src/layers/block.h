@@ -29,9 +29,9 @@ enum { ZR_BLOCK_INPUTS = 3 };  // the most linears of a half that read the norm'
 typedef struct zr_block_input { // a linear that reads the norm's output, in backward
     const zr_linear *linear;
     const void *gradient; // of its own output
-    // Slices that share keys and values each have their gradients: false where another slice
-    // computes the weight's gradient, or the share of the input's gradient.
-    bool weight, input;
+    // ZR_BACKWARD_...: what this slice computes. Slices that share keys and values each have their
+    // gradients, but only one of them computes the share of the input's gradient.
+    unsigned parts;
 } zr_block_input;
 
 // R = batch x seq rows, C the width, Q = heads x head_dim of the slice. T is the type of parameters
@@ -58,6 +58,7 @@ enum zr_block_half { ZR_ATTENTION_HALF, ZR_MLP_HALF, ZR_BLOCK_HALVES };
 struct zr_block { // one call: sizes of every layer, and buffers
     const zr_block_layers *layers;
     zero_context *context;
+    unsigned parts;           // of backward (ZR_BACKWARD_...) that the call computes
     zero_dtype dtype, stream; // T and S
     int64_t rows, width;
     int64_t inner;        // of the MLP, of a slice
@@ -88,16 +89,20 @@ struct zr_block { // one call: sizes of every layer, and buffers
     void *place;     // of exchanges, where one rank computes all slices
     float *spare;    // (R, C) for each level of the sum over this rank's slices
     float *partials; // sums of gains over slices
-    zr_gains gains;
+    zr_gains gains;  // a split backward holds the sums
+    // In backward: (R, C) T, the gradients of branches before dropout, unless they are that of the
+    // stream; in the workspace, or held.
+    void *d_branch[ZR_BLOCK_HALVES];
     // In backward of attention: the gradients of shared keys and values, which the ranks that share
     // them sum; 0 elements: no ranks do.
     zero_exchange shared;
 };
 
 bool zr_block_is_cut(const zr_block *block);
-// Sets the sizes and buffers of a call, forward or backward. ZERO_ERR_INTERNAL as in
-// zr_lm_threads_check.
-zero_status zr_block_set(zero_context *context, zr_block *block);
+// Sets the sizes and buffers of a call, forward or backward. parts: of backward; forward is as
+// ZR_BACKWARD_WHOLE. ZERO_ERR_INTERNAL as in zr_lm_threads_check, and if a split backward has no
+// place to hold anything, because sizes announce none.
+zero_status zr_block_set(zero_context *context, unsigned parts, zr_block *block);
 // Lays out the block for as many rows as a generation step has. Returns the bytes of workspace; if
 // it is NULL it only counts.
 size_t zr_block_decode_lay_out(const zero_unit *unit, const zr_decode_limits *limits,
@@ -112,10 +117,12 @@ typedef struct zr_block_norm { // the norm that a half reads, and its statistics
     const void *x; // (own, C) S
     zr_norm_statistics statistics;
 } zr_block_norm;
-// Computes the gradients of a half's tensors, and *dy (own, C) T, that of the norm's output. d
-// (own, C) S: that of the stream which the branch has joined.
+// Computes the gradients of a half's tensors, and *dy (own, C) T, that of the norm's output; or one
+// part of this (block->parts). d (own, C) S: that of the stream which the branch has joined.
 zero_status zr_block_half_gradients(zr_block *block, enum zr_block_half which,
                                     const zr_block_norm *norm, const void *d, const void **dy);
+// Returns the last linear of a half, for its bias: a slice of one that is cut has no bias itself.
+zr_linear zr_block_out(const zr_block *block, enum zr_block_half which);
 // Returns a linear of a slice of the block, given the numbers of its tensors; weights lie in the
 // architecture's order.
 zr_linear zr_block_linear(const zr_block *block, const zr_lm_unit *hyper, int slice, int64_t in,

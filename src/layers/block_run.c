@@ -117,43 +117,50 @@ static zero_status block_forward(zero_context *context, const zero_tensors *in,
                                  const zero_tensors *out)
 {
     zr_block block;
-    ZERO_TRY(zr_block_set(context, &block));
+    ZERO_TRY(zr_block_set(context, ZR_BACKWARD_WHOLE, &block));
     if (!context->training)
         zr_block_alias(&block, out->at[0].data);
     return run(&block, in->at[0].data, out->at[0].data);
 }
 
 // Finds the gradient of a branch before its dropout, of type T, given that of the stream: d itself,
-// or d converted and with the mask applied.
-static zero_status undrop(zr_block *block, enum zr_lm_site site, const void *d, const void **out)
+// or d converted and with the mask applied. It is held for the weight part of a split backward,
+// because d is gone by then.
+static zero_status undrop(zr_block *block, enum zr_block_half which, const void *d,
+                          const void **out)
 {
     zr_queue *queue = block->context->queue;
     const zr_element_ops *elements = queue->backend->elements;
     const zr_division *division = &block->division;
     int64_t count = division->own * block->width;
     float p = block->dropout;
-    void *into =
-        division->by_rows ? zr_division_own(division, block->dtype, block->place) : block->narrow;
-    *out = d;
-    if (!(p > 0) && block->stream == block->dtype && !division->by_rows)
+    void *branch = block->d_branch[which];
+    bool held = branch != block->narrow;
+    void *into = division->by_rows ? zr_division_own(division, block->dtype, block->place) : branch;
+    *out = branch;
+    if (!(block->parts & ZR_BACKWARD_INPUT))
         return ZERO_OK;
-    *out = block->narrow;
+    if (!(p > 0) && block->stream == block->dtype && !division->by_rows && !held) {
+        *out = d;
+        return ZERO_OK;
+    }
     if (!(p > 0) && block->stream != block->dtype)
         elements->convert(queue, block->stream, block->dtype, count, d, into);
     else
         elements->dropout(queue, block->stream, block->dtype, count, p,
-                          zr_context_key(block->context, site), first_element(block), d, into);
-    return gather_into(block, block->narrow);
+                          zr_context_key(block->context, block->layers->halves[which].site),
+                          first_element(block), d, into);
+    return gather_into(block, branch);
 }
 
 static zero_status half_inner_backward(zr_block *block, enum zr_block_half which, const void *d)
 {
     const zr_half_layers *half = &block->layers->halves[which];
     const void *d_branch;
-    ZERO_TRY(undrop(block, half->site, d, &d_branch));
-    zr_linear out = block->slices[0].linear[half->out];
-    out.bias = block->out_bias[which];
-    if (zr_block_is_cut(block) && zr_tensor_exists(out.bias))
+    ZERO_TRY(undrop(block, which, d, &d_branch));
+    const zr_linear out = zr_block_out(block, which);
+    bool weight = block->parts & ZR_BACKWARD_WEIGHT;
+    if (weight && zr_block_is_cut(block) && zr_tensor_exists(out.bias))
         zr_linear_backward_bias(block->context, &out, d_branch, block->scratch);
     for (int i = 0; i < block->slice_count; i++) {
         block->slices[i].input_count = 0;
@@ -162,22 +169,16 @@ static zero_status half_inner_backward(zr_block *block, enum zr_block_half which
     return half->finish ? half->finish(block) : ZERO_OK;
 }
 
-// Sums the gradient of the norm's output over the linears of a slice.
+// Sums the gradient of the norm's output over the linears of a slice. dx: unused in the weight part
+// of a split backward.
 static zero_status input_backward(zr_block *block, const zr_block_slice *slice, float *dx)
 {
-    zero_context *context = block->context;
     bool adds = false;
     for (int i = 0; i < slice->input_count; i++) {
         const zr_block_input *input = &slice->inputs[i];
-        if (input->weight && input->input)
-            ZERO_TRY(zr_linear_backward_sum(context, input->linear, block->normed, input->gradient,
-                                            dx, adds, block->scratch));
-        else if (input->weight)
-            ZERO_TRY(zr_linear_backward_weight(context, input->linear, block->normed,
-                                               input->gradient, block->scratch));
-        else if (input->input)
-            ZERO_TRY(zr_linear_backward_input(context, input->linear, input->gradient, dx, adds));
-        adds = adds || input->input;
+        ZERO_TRY(zr_linear_backward_sum(block->context, input->linear, block->parts & input->parts,
+                                        block->normed, input->gradient, dx, adds, block->scratch));
+        adds = adds || input->parts & ZR_BACKWARD_INPUT;
     }
     return ZERO_OK;
 }
@@ -201,6 +202,11 @@ static const void *narrow(const zr_block *block, const float *wide)
 static zero_status cut_input_backward(zr_block *block, const void **dy)
 {
     float *sum;
+    if (!(block->parts & ZR_BACKWARD_INPUT)) {
+        for (int i = 0; i < block->slice_count; i++)
+            ZERO_TRY(input_backward(block, &block->slices[i], NULL));
+        return ZERO_OK;
+    }
     ZERO_TRY(zr_slices_add(block->context, block->division.slices, block->rows * block->width,
                            input_slice, block, block->place, block->spare));
     ZERO_TRY(zr_division_reduce(block->context, &block->division, block->place, &sum));
@@ -208,7 +214,8 @@ static zero_status cut_input_backward(zr_block *block, const void **dy)
     return ZERO_OK;
 }
 
-// Computes the gradient (own, C) T of the norm's output. A single product rounds it itself.
+// Computes the gradient (own, C) T of the norm's output, and those of the weights that read it. A
+// single product rounds it itself.
 static zero_status half_input_backward(zr_block *block, const void **dy)
 {
     const zr_block_slice *slice = &block->slices[0];
@@ -216,11 +223,12 @@ static zero_status half_input_backward(zr_block *block, const void **dy)
         return cut_input_backward(block, dy);
     if (slice->input_count > 1) {
         ZERO_TRY(input_backward(block, slice, block->sum));
-        *dy = narrow(block, block->sum);
+        if (block->parts & ZR_BACKWARD_INPUT)
+            *dy = narrow(block, block->sum);
         return ZERO_OK;
     }
     *dy = block->narrow;
-    return zr_linear_backward(block->context, slice->inputs[0].linear, block->normed,
+    return zr_linear_backward(block->context, slice->inputs[0].linear, block->parts, block->normed,
                               slice->inputs[0].gradient, block->narrow, block->scratch);
 }
 
@@ -228,9 +236,11 @@ zero_status zr_block_half_gradients(zr_block *block, enum zr_block_half which,
                                     const zr_block_norm *norm, const void *d, const void **dy)
 {
     ZERO_TRY(half_inner_backward(block, which, d));
-    zr_norm_forward(block->context, norm->layer, norm->x, own_normed(block),
-                    (zr_norm_statistics){0});
-    ZERO_TRY(gather_into(block, block->normed));
+    if (block->parts & ZR_BACKWARD_WEIGHT) { // what the products of weights read
+        zr_norm_forward(block->context, norm->layer, norm->x, own_normed(block),
+                        (zr_norm_statistics){0});
+        ZERO_TRY(gather_into(block, block->normed));
+    }
     return half_input_backward(block, dy);
 }
 
@@ -241,6 +251,8 @@ static zero_status half_backward(zr_block *block, enum zr_block_half which,
 {
     const void *dy = NULL;
     ZERO_TRY(zr_block_half_gradients(block, which, norm, d, &dy));
+    if (!(block->parts & ZR_BACKWARD_INPUT))
+        return ZERO_OK;
     const zr_norm_gradient gradient = {
         .dy = dy, .x = norm->x, .statistics = norm->statistics, .past = d, .dx = dx};
     zr_norm_backward_sliced(block->context, norm->layer, &block->division, &gradient, &block->gains,
@@ -248,17 +260,39 @@ static zero_status half_backward(zr_block *block, enum zr_block_half which,
     return ZERO_OK;
 }
 
+// Computes parts of backward. d: the gradient of the output, which becomes that of `middle`; d and
+// dx are NULL if only the weight part is computed.
+static zero_status run_backward(zero_context *context, unsigned parts, const void *x, void *d,
+                                void *dx)
+{
+    zr_block block;
+    ZERO_TRY(zr_block_set(context, parts, &block));
+    const zr_block_norm norm1 = {&block.norm1, x, block.statistics1},
+                        norm2 = {&block.norm2, block.middle, block.statistics2};
+    ZERO_TRY(half_backward(&block, ZR_MLP_HALF, &norm2, d, d));
+    ZERO_TRY(half_backward(&block, ZR_ATTENTION_HALF, &norm1, d, dx));
+    if (!(parts & ZR_BACKWARD_WEIGHT))
+        return ZERO_OK;
+    return zr_gains_finish(context, block.division.slices, &block.gains, block.place);
+}
+
 static zero_status block_backward(zero_context *context, const zero_tensors *in,
                                   const zero_tensors *d_out, const zero_tensors *d_in)
 {
-    void *d = d_out->at[0].data; // becomes the gradient of `middle`
-    zr_block block;
-    ZERO_TRY(zr_block_set(context, &block));
-    const zr_block_norm norm1 = {&block.norm1, in->at[0].data, block.statistics1},
-                        norm2 = {&block.norm2, block.middle, block.statistics2};
-    ZERO_TRY(half_backward(&block, ZR_MLP_HALF, &norm2, d, d));
-    ZERO_TRY(half_backward(&block, ZR_ATTENTION_HALF, &norm1, d, d_in->at[0].data));
-    return zr_gains_finish(context, block.division.slices, &block.gains, block.place);
+    return run_backward(context, ZR_BACKWARD_WHOLE, in->at[0].data, d_out->at[0].data,
+                        d_in->at[0].data);
+}
+
+static zero_status block_backward_input(zero_context *context, const zero_tensors *in,
+                                        const zero_tensors *d_out, const zero_tensors *d_in)
+{
+    return run_backward(context, ZR_BACKWARD_INPUT, in->at[0].data, d_out->at[0].data,
+                        d_in->at[0].data);
+}
+
+static zero_status block_backward_weight(zero_context *context, const zero_tensors *in)
+{
+    return run_backward(context, ZR_BACKWARD_WEIGHT, in->at[0].data, NULL, NULL);
 }
 
 // Fills in the parts of a cache that belong to the slices of the unit's layer.
@@ -303,4 +337,6 @@ const zero_unit_ops zr_lm_block_ops = {
     .sizes = zr_block_sizes,
     .forward = block_forward,
     .backward = block_backward,
+    .backward_input = block_backward_input,
+    .backward_weight = block_backward_weight,
 };

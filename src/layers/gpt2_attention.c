@@ -14,14 +14,15 @@ zero_status zr_gpt2_attention_forward(zr_block *block, zr_block_slice *slice, co
 zero_status zr_gpt2_attention_backward(zr_block *block, zr_block_slice *slice, const void *d)
 {
     zr_queue *queue = block->context->queue;
-    void *d_attended = slice->gpt2.d_attended, *d_qkv = slice->gpt2.wide;
-    ZERO_TRY(zr_linear_backward(block->context, &slice->linear[ZR_GPT2_PROJ], slice->attended, d,
-                                d_attended, block->scratch));
-    queue->backend->attention->backward(queue, &slice->attention, slice->gpt2.qkv, slice->attended,
-                                        slice->lse, d_attended, d_qkv, NULL, block->scratch);
+    void *d_attended = slice->gpt2.d_attended, *d_qkv = slice->gpt2.d_qkv;
+    ZERO_TRY(zr_linear_backward(block->context, &slice->linear[ZR_GPT2_PROJ], block->parts,
+                                slice->attended, d, d_attended, block->scratch));
+    if (block->parts & ZR_BACKWARD_INPUT)
+        queue->backend->attention->backward(queue, &slice->attention, slice->gpt2.qkv,
+                                            slice->attended, slice->lse, d_attended, d_qkv, NULL,
+                                            block->scratch);
     zr_block_add_input(slice, &(zr_block_input){.linear = &slice->linear[ZR_GPT2_QKV],
                                                 .gradient = d_qkv,
-                                                .weight = true,
-                                                .input = true});
+                                                .parts = ZR_BACKWARD_WHOLE});
     return ZERO_OK;
 }

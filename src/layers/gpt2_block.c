@@ -53,6 +53,7 @@ static size_t work(zr_block *block, zr_carver carver)
         zr_block_slice *slice = &block->slices[i];
         int64_t heads = heads_width(slice), wide = ZR_MAX(block->inner, 3 * heads);
         slice->gpt2.wide = zr_carve_as(&carver, block->dtype, block->rows * wide);
+        slice->gpt2.d_qkv = slice->gpt2.d_fc = slice->gpt2.wide;
         slice->gpt2.d_attended = zr_block_is_cut(block)
                                      ? zr_carve_as(&carver, block->dtype, block->rows * heads)
                                      : block->normed;
@@ -60,6 +61,16 @@ static size_t work(zr_block *block, zr_carver carver)
     if (!zr_block_is_cut(block))
         block->branch[ZR_ATTENTION_HALF] = block->slices[0].gpt2.wide;
     return carver.used;
+}
+
+static void hold(zr_block *block, zr_carver *held)
+{
+    for (int i = 0; i < block->slice_count; i++) {
+        const zr_linear *linear = block->slices[i].linear;
+        zr_gpt2_parts *gpt2 = &block->slices[i].gpt2;
+        gpt2->d_qkv = zr_linear_hold(&linear[ZR_GPT2_QKV], held, gpt2->wide);
+        gpt2->d_fc = zr_linear_hold(&linear[ZR_GPT2_FC], held, gpt2->wide);
+    }
 }
 
 static void alias(zr_block *block)
@@ -75,6 +86,7 @@ const zr_block_layers zr_gpt2_block_layers = {
     .set = set,
     .save = save,
     .work = work,
+    .hold = hold,
     .alias = alias,
     .halves =
         {

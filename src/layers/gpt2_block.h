@@ -23,8 +23,9 @@ typedef struct zr_gpt2_parts {
     void *qkv; // (R, 3*C) T
     void *fc;  // (R, F) T, before gelu
     // In the workspace:
-    void *wide;       // (R, max(F, 3*C)) T
-    void *d_attended; // (R, C) T
+    void *wide;         // (R, max(F, 3*C)) T
+    void *d_attended;   // (R, C) T
+    void *d_qkv, *d_fc; // gradients of qkv and fc: both are `wide`, or are held
 } zr_gpt2_parts;
 
 // gpt2_attention.c and gpt2_mlp.c: the halves, as in zr_half_layers.

@@ -13,12 +13,11 @@ zero_status zr_gpt2_mlp_forward(zr_block *block, zr_block_slice *slice, const vo
 
 zero_status zr_gpt2_mlp_backward(zr_block *block, zr_block_slice *slice, const void *d)
 {
-    void *d_fc = slice->gpt2.wide;
-    ZERO_TRY(zr_linear_backward(block->context, &slice->linear[ZR_GPT2_MLP_PROJ], slice->gpt2.fc, d,
-                                d_fc, block->scratch));
+    void *d_fc = slice->gpt2.d_fc;
+    ZERO_TRY(zr_linear_backward(block->context, &slice->linear[ZR_GPT2_MLP_PROJ], block->parts,
+                                slice->gpt2.fc, d, d_fc, block->scratch));
     zr_block_add_input(slice, &(zr_block_input){.linear = &slice->linear[ZR_GPT2_FC],
                                                 .gradient = d_fc,
-                                                .weight = true,
-                                                .input = true});
+                                                .parts = ZR_BACKWARD_WHOLE});
     return ZERO_OK;
 }

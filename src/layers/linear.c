@@ -8,7 +8,7 @@
 #include "compute/element_ops.h"
 #include "layers/linear.h"
 
-static bool is_tiled(const zr_linear *linear) { return linear->weight->tiles > 1; }
+bool zr_linear_is_tiled(const zr_linear *linear) { return linear->weight->tiles > 1; }
 
 static int64_t tile_columns(const zr_linear *linear, int tile)
 {
@@ -88,7 +88,7 @@ size_t zr_linear_scratch(const zr_linear *linear, int threads)
 {
     tile_scratch unused;
     size_t sums = zr_scratch_column_sum(threads, linear->rows, linear->out);
-    return is_tiled(linear) ? ZR_MAX(sums, lay_out(linear, NULL, &unused)) : sums;
+    return zr_linear_is_tiled(linear) ? ZR_MAX(sums, lay_out(linear, NULL, &unused)) : sums;
 }
 
 static char *column_of(const zr_linear *linear, const void *matrix, int tile)
@@ -130,7 +130,7 @@ zero_status zr_linear_forward(zero_context *context, const zr_linear *linear, co
                               void *y, void *scratch)
 {
     zr_queue *queue = context->queue;
-    if (is_tiled(linear))
+    if (zr_linear_is_tiled(linear))
         return forward_tiles(context, linear, x, y, scratch);
     zr_product product = product_forward(linear, linear->out);
     const void *weight = zr_tensor_values(context, linear->weight, 0);
@@ -152,7 +152,7 @@ zero_status zr_linear_forward_sum(zero_context *context, const zr_linear *linear
 {
     zr_queue *queue = context->queue;
     const zr_product product = product_sum_forward(linear);
-    assert(!is_tiled(linear));
+    assert(!zr_linear_is_tiled(linear));
     return queue->backend->product->run(
         queue, &product, x, zr_tensor_values(context, linear->weight, 0), NULL, y, context->error);
 }
@@ -226,49 +226,57 @@ static zero_status backward_rounded_tiles(zero_context *context, const zr_linear
     return ZERO_OK;
 }
 
-zero_status zr_linear_backward_weight(zero_context *context, const zr_linear *linear, const void *x,
-                                      const void *dy, void *scratch)
+// The gradients of weight and bias, if they are wanted.
+static zero_status backward_tensors(zero_context *context, const zr_linear *linear, unsigned parts,
+                                    const void *x, const void *dy, void *scratch)
 {
+    if (!(parts & ZR_BACKWARD_WEIGHT))
+        return ZERO_OK;
     zr_linear_backward_bias(context, linear, dy, scratch);
-    return backward_weight(context, linear, 0, x, dy);
+    return zr_linear_is_tiled(linear) ? ZERO_OK : backward_weight(context, linear, 0, x, dy);
 }
 
-zero_status zr_linear_backward(zero_context *context, const zr_linear *linear, const void *x,
-                               const void *dy, void *dx, void *scratch)
+zero_status zr_linear_backward(zero_context *context, const zr_linear *linear, unsigned parts,
+                               const void *x, const void *dy, void *dx, void *scratch)
 {
     zr_queue *queue = context->queue;
     assert(!linear->gelu || !linear->outputs_first);
-    zr_linear_backward_bias(context, linear, dy, scratch);
-    if (is_tiled(linear))
+    assert(!zr_linear_is_tiled(linear) || parts == ZR_BACKWARD_WHOLE);
+    ZERO_TRY(backward_tensors(context, linear, parts, x, dy, scratch));
+    if (zr_linear_is_tiled(linear))
         return backward_rounded_tiles(context, linear, x, dy, dx, scratch);
-    ZERO_TRY(backward_weight(context, linear, 0, x, dy));
+    if (!(parts & ZR_BACKWARD_INPUT))
+        return ZERO_OK;
     zr_product product = product_input(linear);
     const void *weight = zr_tensor_values(context, linear->weight, 0);
     return queue->backend->product->run(queue, &product, dy, weight, linear->gelu ? x : NULL, dx,
                                         context->error);
 }
 
-zero_status zr_linear_backward_input(zero_context *context, const zr_linear *linear, const void *dy,
-                                     float *dx, bool add)
+zero_status zr_linear_backward_sum(zero_context *context, const zr_linear *linear, unsigned parts,
+                                   const void *x, const void *dy, float *dx, bool add,
+                                   void *scratch)
 {
     zr_queue *queue = context->queue;
+    tile_scratch tiles;
+    assert(!linear->gelu);
+    assert(!zr_linear_is_tiled(linear) || parts == ZR_BACKWARD_WHOLE);
+    ZERO_TRY(backward_tensors(context, linear, parts, x, dy, scratch));
+    lay_out(linear, scratch, &tiles);
+    if (zr_linear_is_tiled(linear))
+        return backward_tiles(context, linear, x, dy, dx, add, tiles.columns);
+    if (!(parts & ZR_BACKWARD_INPUT))
+        return ZERO_OK;
     const zr_product product = product_sum_input(linear, linear->out, add);
     return queue->backend->product->run(queue, &product, dy,
                                         zr_tensor_values(context, linear->weight, 0), NULL, dx,
                                         context->error);
 }
 
-zero_status zr_linear_backward_sum(zero_context *context, const zr_linear *linear, const void *x,
-                                   const void *dy, float *dx, bool add, void *scratch)
+void *zr_linear_hold(const zr_linear *linear, zr_carver *held, void *otherwise)
 {
-    tile_scratch tiles;
-    assert(!linear->gelu);
-    zr_linear_backward_bias(context, linear, dy, scratch);
-    lay_out(linear, scratch, &tiles);
-    if (is_tiled(linear))
-        return backward_tiles(context, linear, x, dy, dx, add, tiles.columns);
-    ZERO_TRY(backward_weight(context, linear, 0, x, dy));
-    return zr_linear_backward_input(context, linear, dy, dx, add);
+    bool trains = linear->weight->trains || linear->bias->trains;
+    return trains ? zr_carve_as(held, linear->dtype, linear->rows * linear->out) : otherwise;
 }
 
 void zr_product_append(zero_unit_sizes *sizes, const zr_product *product, int calls)
@@ -326,7 +334,7 @@ void zr_linear_products(const zr_linear *linear, bool training, bool again, zero
         zr_tensor_read_in_backward(linear->weight, sizes);
     if (linear->is_lent)
         return;
-    if (!is_tiled(linear)) {
+    if (!zr_linear_is_tiled(linear)) {
         append_products(linear, linear->out, 1, training, again, &input, sizes);
         return;
     }

@@ -9,6 +9,14 @@
 #include "layers/slices.h"
 #include "model/tensor_handle.h"
 
+// The parts of backward that a call computes: of a split one (zero_unit_ops.backward_input and
+// backward_weight) one, else both.
+enum zr_backward_parts {
+    ZR_BACKWARD_INPUT = 1,  // gradients of what layers read
+    ZR_BACKWARD_WEIGHT = 2, // gradients of tensors
+    ZR_BACKWARD_WHOLE = ZR_BACKWARD_INPUT | ZR_BACKWARD_WEIGHT
+};
+
 typedef struct zr_linear { // y(rows, out) = x(rows, in) W(in, out) + b(out)
     zero_dtype dtype;      // of all of these
     // gelu(x) takes the place of x: x and dx are before gelu, whose output is never stored. Not
@@ -28,28 +36,28 @@ typedef struct zr_linear { // y(rows, out) = x(rows, in) W(in, out) + b(out)
 // scratch: zr_linear_scratch tells its size.
 zero_status zr_linear_forward(zero_context *context, const zr_linear *linear, const void *x,
                               void *y, void *scratch);
-// Computes the gradients of weight and bias, then dx(rows, in) = dy W^T [* gelu'(x)]. dx may be x
-// unless gelu.
-zero_status zr_linear_backward(zero_context *context, const zr_linear *linear, const void *x,
-                               const void *dy, void *dx, void *scratch);
+// Computes the gradients of weight and bias, then dx(rows, in) = dy W^T [* gelu'(x)]; or one part
+// of this. dx may be x unless gelu. With tiles, the parts cannot be apart. Unused: x where only dx
+// is computed without gelu, dx where it is not.
+zero_status zr_linear_backward(zero_context *context, const zr_linear *linear, unsigned parts,
+                               const void *x, const void *dy, void *dx, void *scratch);
 // The same for several linears that read one x: dx is fp32, and is set or, if `add`, added to. Not
 // with gelu.
-zero_status zr_linear_backward_sum(zero_context *context, const zr_linear *linear, const void *x,
-                                   const void *dy, float *dx, bool add, void *scratch);
+zero_status zr_linear_backward_sum(zero_context *context, const zr_linear *linear, unsigned parts,
+                                   const void *x, const void *dy, float *dx, bool add,
+                                   void *scratch);
 // For a slice of a layer whose inputs are cut: y(rows, out) = x W, fp32, without the bias, which is
 // added to the sum over all slices. Not with tiles.
 zero_status zr_linear_forward_sum(zero_context *context, const zr_linear *linear, const void *x,
                                   float *y);
-// Computes only the gradients of weight and bias. Not with tiles.
-zero_status zr_linear_backward_weight(zero_context *context, const zr_linear *linear, const void *x,
-                                      const void *dy, void *scratch);
-// Computes only the gradient of x, as zr_linear_backward_sum does. Not with tiles.
-zero_status zr_linear_backward_input(zero_context *context, const zr_linear *linear, const void *dy,
-                                     float *dx, bool add);
 // Computes only the gradient of the bias, if it exists and trains.
 void zr_linear_backward_bias(zero_context *context, const zr_linear *linear, const void *dy,
                              void *scratch);
 size_t zr_linear_scratch(const zr_linear *linear, int threads);
+bool zr_linear_is_tiled(const zr_linear *linear);
+// Cuts dy(rows, out) out of the held buffer of a split backward. If neither weight nor bias trains,
+// nobody reads it later, and it lies at `otherwise`.
+void *zr_linear_hold(const zr_linear *linear, zr_carver *held, void *otherwise);
 // Appends the products of forward and, if `training`, of backward, and notes what backward reads.
 // again: those of an equal layer are there already, and only their calls grow.
 void zr_linear_products(const zr_linear *linear, bool training, bool again, zero_unit_sizes *sizes);
@@ -82,13 +90,13 @@ void zr_norm_residual_forward(zero_context *context, const zr_norm_layer *layer,
 void zr_norm_backward(zero_context *context, const zr_norm_layer *layer, const zr_norm_gradient *of,
                       void *scratch);
 // The same for rows that may be divided. Where gains are sums over slices of rows
-// (zr_gains_by_rows), those over this rank's slices go to `gains`; partials: (zr_norm_partials)
-// floats.
+// (zr_gains_by_rows), those over this rank's slices go to `gains`; otherwise they do if `gains` has
+// them. partials: (zr_norm_partials) floats.
 void zr_norm_backward_sliced(zero_context *context, const zr_norm_layer *layer,
                              const zr_division *division, const zr_norm_gradient *of,
                              const zr_gains *gains, float *partials, void *scratch);
 int64_t zr_norm_partials(const zr_norm_layer *layer, const zr_division *division);
-// Adds gain and bias to `gains` where they are such sums.
+// Adds gain and bias to `gains`: they have to be there where they are such sums.
 void zr_norm_gains_carve(const zr_norm_layer *layer, const zr_division *division, zr_gains *gains,
                          zr_carver *carver);
 // Notes that backward reads the norm's tensors, because it recomputes the norm's output.

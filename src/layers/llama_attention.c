@@ -69,14 +69,14 @@ static void norm_heads(const zr_block *block, const zr_block_slice *slice, const
     queue->backend->rows->rms_forward(queue, norm, x, gain_of(block, slice, gain), y, rstd);
 }
 
-// part: where the gradient of the gain goes in this slice; NULL: to the gradient itself.
+// part: where the gradient of the gain goes in this slice; NULL: the block is not cut.
 static void norm_heads_backward(const zr_block *block, const zr_block_slice *slice,
                                 const zr_norm *norm, const zr_tensor_handle *gain, float *part,
                                 const float *dy, const void *x, const float *rstd, void *dx)
 {
     zr_queue *queue = block->context->queue;
     int add = 0;
-    float *d_gain = part ? part : zr_tensor_gradient(block->context, gain, 0, &add);
+    float *d_gain = part ? part : zr_gains_place(block->context, &block->gains, gain, &add);
     queue->backend->rows->rms_backward(queue, norm, dy, x, gain_of(block, slice, gain), rstd, NULL,
                                        dx, d_gain, add, block->scratch);
 }
@@ -132,12 +132,11 @@ static void pack(zr_block *block, zr_block_slice *slice)
 }
 
 static void add_input(zr_block_slice *slice, enum zr_llama_linear linear, const void *gradient,
-                      bool weight, bool input)
+                      unsigned parts)
 {
-    zr_block_add_input(slice, &(zr_block_input){.linear = &slice->linear[linear],
-                                                .gradient = gradient,
-                                                .weight = weight,
-                                                .input = input});
+    zr_block_add_input(
+        slice,
+        &(zr_block_input){.linear = &slice->linear[linear], .gradient = gradient, .parts = parts});
 }
 
 static void unpack_queries(zr_block *block, zr_block_slice *slice)
@@ -196,12 +195,15 @@ zero_status zr_llama_attention_backward(zr_block *block, zr_block_slice *slice, 
     zr_queue *queue = block->context->queue;
     zr_llama_parts *llama = &slice->llama;
     void *d_attended = llama->d_q; // until the gradients of q, k and v take its place
-    pack(block, slice);
-    ZERO_TRY(zr_linear_backward(block->context, &slice->linear[ZR_LLAMA_O], slice->attended, d,
-                                d_attended, block->scratch));
-    queue->backend->attention->backward(queue, &slice->attention, llama->packed, slice->attended,
-                                        slice->lse, d_attended, llama->d_packed, llama->d_shared,
-                                        block->scratch);
+    bool input = block->parts & ZR_BACKWARD_INPUT;
+    if (input)
+        pack(block, slice);
+    ZERO_TRY(zr_linear_backward(block->context, &slice->linear[ZR_LLAMA_O], block->parts,
+                                slice->attended, d, d_attended, block->scratch));
+    if (input)
+        queue->backend->attention->backward(queue, &slice->attention, llama->packed,
+                                            slice->attended, slice->lse, d_attended,
+                                            llama->d_packed, llama->d_shared, block->scratch);
     return ZERO_OK;
 }
 
@@ -244,22 +246,29 @@ static void keep_gain(zr_block *block, zr_block_slice *slice)
         queue->backend->elements->zero(queue, bytes, llama->d_gain_k);
 }
 
-// Lists the gradients in the order in which v, k and q are summed.
-static void finish_slice(zr_block *block, zr_block_slice *slice)
+static void unpack(zr_block *block, zr_block_slice *slice)
 {
     zr_llama_parts *llama = &slice->llama;
     const columns at = columns_of(slice);
     bool shared = llama->d_shared, lends = llama->lender == slice->number;
     unpack_queries(block, slice);
-    if (lends) {
+    if (lends)
         unpack_keys(block, slice,
                     shared ? llama->d_keys : element_of(block, llama->d_packed, at.queries),
                     shared ? 2 * at.keys : at.row);
-        add_input(slice, ZR_LLAMA_V, llama->d_v, true, llama->first);
-        add_input(slice, ZR_LLAMA_K, llama->d_k, true, llama->first);
-    }
     keep_gain(block, slice);
-    add_input(slice, ZR_LLAMA_Q, llama->d_q, true, true);
+}
+
+// Lists the gradients in the order in which v, k and q are summed.
+static void list_inputs(zr_block_slice *slice)
+{
+    const zr_llama_parts *llama = &slice->llama;
+    unsigned parts = llama->first ? ZR_BACKWARD_WHOLE : ZR_BACKWARD_WEIGHT;
+    if (llama->lender == slice->number) {
+        add_input(slice, ZR_LLAMA_V, llama->d_v, parts);
+        add_input(slice, ZR_LLAMA_K, llama->d_k, parts);
+    }
+    add_input(slice, ZR_LLAMA_Q, llama->d_q, ZR_BACKWARD_WHOLE);
 }
 
 static void add_gains(zr_block *block, const zr_tensor_handle *gain, float *parts)
@@ -276,10 +285,14 @@ static void add_gains(zr_block *block, const zr_tensor_handle *gain, float *part
 zero_status zr_llama_attention_finish(zr_block *block)
 {
     const zr_llama_parts *llama = &block->slices[0].llama;
+    for (int i = 0; i < block->slice_count; i++)
+        list_inputs(&block->slices[i]);
+    if (!(block->parts & ZR_BACKWARD_INPUT))
+        return ZERO_OK;
     if (block->sharers > 1)
         ZERO_TRY(share_keys(block));
     for (int i = 0; i < block->slice_count; i++)
-        finish_slice(block, &block->slices[i]);
+        unpack(block, &block->slices[i]);
     add_gains(block, llama->gain_q, llama->d_gain_q);
     add_gains(block, llama->gain_k, llama->d_gain_k);
     return ZERO_OK;

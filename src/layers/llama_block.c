@@ -161,25 +161,51 @@ static size_t work_of_mlp(zr_block *block, zr_carver carver)
         zr_llama_parts *llama = &block->slices[i].llama;
         llama->product = zr_carve_as(&carver, block->dtype, elements);
         llama->d_product = zr_carve_as(&carver, block->dtype, elements);
+        llama->d_gate = llama->d_product;
+        llama->d_up = llama->product;
     }
     return carver.used;
 }
 
-// The gradients of the gains of heads: a part for each slice, one after another, to be summed.
-static void work_of_gains(zr_block *block, zr_carver *carver)
+// Puts the gradients of linears that train in the held buffer. Of shared keys and values the slice
+// that lends them has the gradients.
+static void hold(zr_block *block, zr_carver *held)
 {
-    zr_block_slice *slices = block->slices;
-    int64_t dim = slices[0].attention.head_dim, step = zr_spare_floats(dim);
-    if (!slices[0].llama.config->qk_norm)
-        return;
-    float *of_q = zr_carve_floats(carver, block->slice_count * step),
-          *of_k = zr_carve_floats(carver, block->slice_count * step);
-    for (int i = 0; i < block->slice_count && of_q; i++) {
-        slices[i].llama.d_gain_q = of_q + i * step;
-        slices[i].llama.d_gain_k = of_k + i * step;
+    for (int i = 0; i < block->slice_count; i++) {
+        const zr_linear *linear = block->slices[i].linear;
+        zr_llama_parts *llama = &block->slices[i].llama;
+        llama->d_q = zr_linear_hold(&linear[ZR_LLAMA_Q], held, llama->d_q);
+        if (llama->lender == i) {
+            llama->d_k = zr_linear_hold(&linear[ZR_LLAMA_K], held, llama->d_k);
+            llama->d_v = zr_linear_hold(&linear[ZR_LLAMA_V], held, llama->d_v);
+        }
+        llama->d_gate = zr_linear_hold(&linear[ZR_LLAMA_GATE], held, llama->d_gate);
+        llama->d_up = zr_linear_hold(&linear[ZR_LLAMA_UP], held, llama->d_up);
     }
-    zr_gains_carve(&block->gains, carver, slices[0].llama.gain_q, dim, true);
-    zr_gains_carve(&block->gains, carver, slices[0].llama.gain_k, dim, true);
+}
+
+// The parts of the gradients of heads' gains: one for each slice, one after another, to be summed.
+static void work_of_gain_parts(zr_block *block, int64_t step, zr_carver *work)
+{
+    float *of_q = zr_carve_floats(work, block->slice_count * step),
+          *of_k = zr_carve_floats(work, block->slice_count * step);
+    for (int i = 0; i < block->slice_count && of_q; i++) {
+        block->slices[i].llama.d_gain_q = of_q + i * step;
+        block->slices[i].llama.d_gain_k = of_k + i * step;
+    }
+}
+
+static void gains_of_heads(zr_block *block, zr_carver *work, zr_carver *sums)
+{
+    const zr_llama_parts *llama = &block->slices[0].llama;
+    int64_t dim = block->slices[0].attention.head_dim;
+    bool cut = zr_block_is_cut(block);
+    if (!llama->config->qk_norm)
+        return;
+    if (cut)
+        work_of_gain_parts(block, zr_spare_floats(dim), work);
+    zr_gains_carve(&block->gains, sums, llama->gain_q, dim, cut);
+    zr_gains_carve(&block->gains, sums, llama->gain_k, dim, cut);
 }
 
 static size_t work(zr_block *block, zr_carver carver)
@@ -228,8 +254,9 @@ const zr_block_layers zr_llama_block_layers = {
     .set = set,
     .save = save,
     .work = work,
+    .hold = hold,
     .alias = alias,
-    .gains = work_of_gains,
+    .gains = gains_of_heads,
     .read_in_backward = read_in_backward,
     .halves =
         {

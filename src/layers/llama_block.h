@@ -37,8 +37,9 @@ typedef struct zr_llama_parts {
     float *frequency, *table; // (D / 2), (seq, D); in a step of generation (R, D)
     // In the workspace of the first half. The two halves share their memory, because they never
     // need it at the same time.
-    void *packed, *d_packed;    // (R, Q + 2K) T
-    void *d_q, *d_k, *d_v;      // (R, Q), (R, K), (R, K) T; before those, d_q holds d_attended
+    void *packed, *d_packed; // (R, Q + 2K) T
+    // (R, Q), (R, K), (R, K) T, or held; before those, d_q has the gradient of `attended`.
+    void *d_q, *d_k, *d_v;
     float *heads_q, *heads_k;   // (R, Q), (R, K), if heads are normed: between norm and rotation
     float *rstd_q, *rstd_k;     // (R, heads), (R, kv_heads), likewise
     float *gain;                // (D) of such a norm
@@ -47,6 +48,7 @@ typedef struct zr_llama_parts {
     void *d_keys;    // (R, 2K) T, their sums
     // In the workspace of the second half:
     void *product, *d_product; // (R, F) T
+    void *d_gate, *d_up;       // the gradients of gate and up: in their place, or held
 } zr_llama_parts;
 
 // llama_attention.c and llama_mlp.c: the halves, as in zr_half_layers.

@@ -30,22 +30,22 @@ static void add_input(zr_block_slice *slice, enum zr_llama_linear linear, const 
 {
     zr_block_add_input(slice, &(zr_block_input){.linear = &slice->linear[linear],
                                                 .gradient = gradient,
-                                                .weight = true,
-                                                .input = true});
+                                                .parts = ZR_BACKWARD_WHOLE});
 }
 
 zero_status zr_llama_mlp_backward(zr_block *block, zr_block_slice *slice, const void *d)
 {
     zr_queue *queue = block->context->queue;
     zr_llama_parts *llama = &slice->llama;
-    void *d_gate = llama->d_product, *d_up = llama->product;
-    multiply(block, slice);
-    ZERO_TRY(zr_linear_backward(block->context, &slice->linear[ZR_LLAMA_DOWN], llama->product, d,
-                                llama->d_product, block->scratch));
-    queue->backend->elements->silu_gate_backward(queue, block->dtype, block->rows * block->inner,
-                                                 llama->gate, llama->up, llama->d_product, d_gate,
-                                                 d_up);
-    add_input(slice, ZR_LLAMA_UP, d_up);
-    add_input(slice, ZR_LLAMA_GATE, d_gate);
+    if (block->parts & ZR_BACKWARD_WEIGHT)
+        multiply(block, slice);
+    ZERO_TRY(zr_linear_backward(block->context, &slice->linear[ZR_LLAMA_DOWN], block->parts,
+                                llama->product, d, llama->d_product, block->scratch));
+    if (block->parts & ZR_BACKWARD_INPUT)
+        queue->backend->elements->silu_gate_backward(
+            queue, block->dtype, block->rows * block->inner, llama->gate, llama->up,
+            llama->d_product, llama->d_gate, llama->d_up);
+    add_input(slice, ZR_LLAMA_UP, llama->d_up);
+    add_input(slice, ZR_LLAMA_GATE, llama->d_gate);
     return ZERO_OK;
 }

@@ -27,7 +27,9 @@ typedef struct zr_half_layers { // what an architecture computes in one slice of
     // The norm's output is block->input. Computes what the last linear reads: *inner.
     zero_status (*forward)(zr_block *block, zr_block_slice *slice, const void **inner);
     // d (R, C) T is the gradient of the branch as the last linear wrote it. Computes gradients up
-    // to the outputs of the linears that read the norm's output, and lists these (inputs).
+    // to the outputs of the linears that read the norm's output, and lists these (inputs). This and
+    // finish compute the parts of backward that block->parts says; the weight part reads what the
+    // input part has left in the buffers of `hold`.
     zero_status (*backward)(zr_block *block, zr_block_slice *slice, const void *d);
     // Optional: completes all slices once backward has run for each, because they share something.
     zero_status (*finish)(zr_block *block);
@@ -39,9 +41,13 @@ typedef struct zr_block_layers { // what an architecture's blocks compute
     void (*set)(const zr_lm_unit *hyper, const zero_shape *shape, bool training, zr_block *block);
     void (*save)(zr_block *block, zr_carver *carver);  // cuts its part of the saved buffer
     size_t (*work)(zr_block *block, zr_carver carver); // and of the workspace; returns bytes used
+    // Of a split backward: puts the gradients of the outputs of its linears, which backward_weight
+    // reads, in the held buffer (zr_linear_hold).
+    void (*hold)(zr_block *block, zr_carver *held);
     void (*alias)(zr_block *block); // evaluation: puts attended and what it saves in the workspace
-    // Optional: of a block that is cut, the gains besides those of its norms, with their parts.
-    void (*gains)(zr_block *block, zr_carver *carver);
+    // Optional: of a block that is cut, or splits its backward, the gains besides those of its
+    // norms; and of one that is cut, their parts, in the workspace.
+    void (*gains)(zr_block *block, zr_carver *work, zr_carver *sums);
     // Optional: notes what backward reads besides the block's norms and linears.
     void (*read_in_backward)(const zr_block *block, zero_unit_sizes *sizes);
     zr_half_layers halves[2]; // zr_block_half

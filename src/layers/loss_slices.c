@@ -83,7 +83,8 @@ static size_t lay_out(const zero_unit *unit, const zero_shape *shape, void *work
     h->spare =
         zr_carve_floats(&carver, zr_slices_spare(h->slices) * zr_spare_floats(h->chunk * h->width));
     h->partials = zr_carve_floats(&carver, zr_norm_partials(&h->norm, &h->division));
-    zr_norm_gains_carve(&h->norm, &h->division, &h->gains, &carver);
+    if (zr_gains_by_rows(h->slices))
+        zr_norm_gains_carve(&h->norm, &h->division, &h->gains, &carver);
     h->parts = ZR_ROUND_UP((int64_t)zr_division_place_bytes(&h->division), (int64_t)64);
     h->place = zr_carve_place(&carver, of, place_bytes(h));
     h->scratch = zr_carve(&carver, zr_scratch_norm(shape->threads, &h->norm.norm));

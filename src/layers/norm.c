@@ -29,24 +29,32 @@ void zr_norm_residual_forward(zero_context *context, const zr_norm_layer *layer,
                                     statistics.rstd);
 }
 
-void zr_norm_backward(zero_context *context, const zr_norm_layer *layer, const zr_norm_gradient *of,
-                      void *scratch)
+// Gradients of gain and bias go to `gains` if they are there.
+static void backward(zero_context *context, const zr_norm_layer *layer, const zr_norm_gradient *of,
+                     const zr_gains *gains, void *scratch)
 {
     zr_queue *queue = context->queue;
     const zr_row_ops *rows = queue->backend->rows;
     int add_gamma = 0, add_beta = 0;
     const void *gamma = zr_tensor_values(context, layer->gain, 0);
-    float *d_gamma = zr_tensor_gradient(context, layer->gain, 0, &add_gamma);
+    float *d_gamma = zr_gains_place(context, gains, layer->gain, &add_gamma);
     if (layer->rms) {
         rows->rms_backward(queue, &layer->norm, of->dy, of->x, gamma, of->statistics.rstd, of->past,
                            of->dx, d_gamma, add_gamma, scratch);
         return;
     }
-    float *d_beta = zr_tensor_gradient(context, layer->bias, 0, &add_beta);
+    float *d_beta = zr_gains_place(context, gains, layer->bias, &add_beta);
     assert(!d_gamma || !d_beta || !add_gamma == !add_beta); // if both train they are in one piece
     rows->norm_backward(queue, &layer->norm, of->dy, of->x, gamma, of->statistics.mean,
                         of->statistics.rstd, of->past, of->dx, d_gamma, d_beta,
                         add_gamma || add_beta, scratch);
+}
+
+void zr_norm_backward(zero_context *context, const zr_norm_layer *layer, const zr_norm_gradient *of,
+                      void *scratch)
+{
+    static const zr_gains none;
+    backward(context, layer, of, &none, scratch);
 }
 
 static int row_slices(const zr_division *division)
@@ -64,8 +72,6 @@ static int64_t partial_elements(const zr_norm_layer *layer)
 void zr_norm_gains_carve(const zr_norm_layer *layer, const zr_division *division, zr_gains *gains,
                          zr_carver *carver)
 {
-    if (!zr_gains_by_rows(division->slices))
-        return;
     zr_gains_carve(gains, carver, layer->gain, layer->norm.width, division->by_rows);
     if (!layer->rms)
         zr_gains_carve(gains, carver, layer->bias, layer->norm.width, division->by_rows);
@@ -119,7 +125,7 @@ void zr_norm_backward_sliced(zero_context *context, const zr_norm_layer *layer,
                              const zr_gains *gains, float *partials, void *scratch)
 {
     if (!zr_gains_by_rows(division->slices)) {
-        zr_norm_backward(context, layer, of, scratch);
+        backward(context, layer, of, gains, scratch);
         return;
     }
     int slices = row_slices(division);

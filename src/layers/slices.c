@@ -186,6 +186,15 @@ void zr_list_gather(zero_unit_sizes *sizes, const zr_division *stream, bool back
         zr_list_exchange(sizes, stream->slices, &exchange);
 }
 
+void zr_list_gather_in_weight(zero_unit_sizes *sizes, const zr_division *stream, zero_dtype dtype)
+{
+    zero_exchange exchange = gather_of(stream, dtype);
+    exchange.backward = 1;
+    exchange.in_weight = 1;
+    if (stream->by_rows)
+        zr_list_exchange(sizes, stream->slices, &exchange);
+}
+
 bool zr_gains_by_rows(const zr_lm_slices *slices)
 {
     return slices->count > 1 && (slices->exact || slices->by_rows);
@@ -210,6 +219,14 @@ float *zr_gains_sum(const zr_gains *gains, const zr_tensor_handle *tensor)
     return NULL;
 }
 
+float *zr_gains_place(zero_context *context, const zr_gains *gains, const zr_tensor_handle *tensor,
+                      int *add)
+{
+    float *sum = zr_gains_sum(gains, tensor);
+    *add = 0;
+    return sum ? sum : zr_tensor_gradient(context, tensor, 0, add);
+}
+
 static zero_exchange gains_of(const zr_lm_slices *slices, const zr_gains *gains)
 {
     return (zero_exchange){.kind = ZERO_EXCHANGE_SUM,
@@ -217,7 +234,8 @@ static zero_exchange gains_of(const zr_lm_slices *slices, const zr_gains *gains)
                            .elements = zr_sum_share(gains->across, slices->ranks),
                            .dtype = ZERO_F32,
                            .calls = 1,
-                           .purpose = ZERO_EXCHANGE_FOR_gains};
+                           .purpose = ZERO_EXCHANGE_FOR_gains,
+                           .in_weight = 1};
 }
 
 size_t zr_gains_place_bytes(const zr_lm_slices *slices, const zr_gains *gains)

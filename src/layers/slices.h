@@ -64,13 +64,16 @@ zero_status zr_division_gather(zero_context *context, const zr_division *stream,
 void zr_list_reduce(zero_unit_sizes *sizes, const zr_division *stream, bool backward);
 void zr_list_gather(zero_unit_sizes *sizes, const zr_division *stream, bool backward,
                     zero_dtype dtype);
+// The same as zr_list_gather, of backward_weight where backward is split.
+void zr_list_gather_in_weight(zero_unit_sizes *sizes, const zr_division *stream, zero_dtype dtype);
 void zr_list_exchange(zero_unit_sizes *sizes, const zr_lm_slices *slices,
                       const zero_exchange *exchange);
 // Makes an exchange whose operand begins at byte `offset` of the window; where one rank computes
 // all slices it does nothing.
 zero_status zr_exchange(zero_context *context, const zero_exchange *exchange, int64_t offset);
 
-// Gradients of gains and the like, of which each slice of rows or heads gives a part.
+// Gradients of gains and the like, of which each slice of rows or heads gives a part, or which a
+// split backward holds.
 typedef struct zr_gain {
     const zr_tensor_handle *tensor;
     int64_t elements;
@@ -83,13 +86,18 @@ typedef struct zr_gains { // of a unit, in one exchange at the end of its backwa
     zr_gain at[ZR_MOST_GAINS];
     int64_t across; // elements of those that are summed across ranks
 } zr_gains;
-// Adds a gain, unless it does not exist or does not train, and cuts its sum out of the workspace.
+// Adds a gain, unless it does not exist or does not train, and cuts its sum out of the carver's
+// buffer.
 void zr_gains_carve(zr_gains *gains, zr_carver *carver, const zr_tensor_handle *tensor,
                     int64_t elements, bool across);
 // Says whether gains of norms over the stream are sums over slices of its rows.
 bool zr_gains_by_rows(const zr_lm_slices *slices);
 // Returns the place of a gain's sum; NULL: it does not train.
 float *zr_gains_sum(const zr_gains *gains, const zr_tensor_handle *tensor);
+// Returns where a layer writes a gain's gradient, or adds to it if *add: the place of its sum, or
+// else of the gradient itself; NULL: it does not train.
+float *zr_gains_place(zero_context *context, const zr_gains *gains, const zr_tensor_handle *tensor,
+                      int *add);
 // Sums the gains over the ranks and sets their gradients, or adds to them.
 zero_status zr_gains_finish(zero_context *context, const zr_lm_slices *slices,
                             const zr_gains *gains, char *place);

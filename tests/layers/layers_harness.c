@@ -154,6 +154,7 @@ static void buffers_reserve(harness *net)
         workspace = ZR_MAX(workspace, sizes->workspace_bytes);
         scratch = ZR_MAX(scratch, scratch_of(net, sizes));
         buffer_reserve(&net->saved[u], sizes->saved_bytes);
+        buffer_reserve(&net->held[u], sizes->held_bytes);
         net->boundary[u + 1] = sizes->out;
         for (int i = 0; i < sizes->out.count; i++) { // GPT-2 has one
             stream = zr_tensor_bytes(&sizes->out.at[i]);
@@ -247,6 +248,7 @@ void harness_destroy(harness *net)
 {
     for (int u = 0; u < net->model->unit_count; u++) {
         buffer_release(&net->saved[u]);
+        buffer_release(&net->held[u]);
         buffer_release(&net->stream[u]);
     }
     buffer_release(&net->workspace);

@@ -46,8 +46,8 @@ struct harness {
     uint32_t read[HARNESS_MAX_UNITS]; // by backward so far, as in zero_unit_sizes.backward_reads
     bool read_streamed[HARNESS_MAX_UNITS];
     zero_tensors boundary[HARNESS_MAX_UNITS + 1]; // boundary[u] arrives at unit u
-    harness_buffer stream[HARNESS_MAX_UNITS + 1], saved[HARNESS_MAX_UNITS], workspace, scratch,
-        d_out, d_in;
+    harness_buffer stream[HARNESS_MAX_UNITS + 1], saved[HARNESS_MAX_UNITS], held[HARNESS_MAX_UNITS],
+        workspace, scratch, d_out, d_in;
     double loss;
     uint64_t step;
     float loss_factor;

@@ -105,9 +105,9 @@ static void check_linear(const zr_backend *backend)
                            .weight = &hyper->tensor[ZR_FC_W],
                            .bias = &hyper->tensor[ZR_FC_B]};
     assert_true(zr_linear_scratch(&c.linear, 2) <= net.workspace.bytes);
-    assert_int_equal(
-        zr_linear_backward(&c.context, &c.linear, c.x.at, c.d.at, c.dx.at, net.workspace.data),
-        ZERO_OK);
+    assert_int_equal(zr_linear_backward(&c.context, &c.linear, ZR_BACKWARD_WHOLE, c.x.at, c.d.at,
+                                        c.dx.at, net.workspace.data),
+                     ZERO_OK);
     harness_check_gradient("linear: x", linear_value, &c, c.x.at, c.dx.at, ROWS * WIDTH);
     check_tensors(&net, names, 2, linear_value, &c);
     harness_destroy(&net);
@@ -146,7 +146,7 @@ static void check_norm(const zr_backend *backend)
 static void half_set(layer_case *c, harness *net)
 {
     layer_case_set(c, net, ROWS * WIDTH, ROWS * WIDTH);
-    assert_int_equal(zr_block_set(&c->context, &c->block), ZERO_OK);
+    assert_int_equal(zr_block_set(&c->context, ZR_BACKWARD_WHOLE, &c->block), ZERO_OK);
 }
 
 static double attention_value(void *user)

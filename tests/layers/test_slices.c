@@ -1,8 +1,11 @@
 // Models that are cut into slices: losses and gradients have the same bits on 1, 2, ... T ranks,
-// with rows divided or not; they are close to those of the model that is not cut; and every
-// exchange is one that the sizes list. Ranks are threads here, and exchange through plain memory.
+// with rows divided or not, and with backward in two parts; they are close to those of the model
+// that is not cut; and exchanges are those that the sizes list. Ranks are threads here, and
+// exchange through plain memory.
+#include "layers/linear.h"
 #include "layers_harness.h"
 #include "model/llama_model.h"
+#include "split_backward.h"
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -24,7 +27,8 @@ typedef struct rank {
     struct zr_exchanger exchanger; // first, because `run` gets its address
     world *world;
     harness *net;
-    int next; // exchange of the unit's list
+    int next;       // exchange of the unit's list
+    unsigned parts; // of backward that the call computes; 0: it is forward
 } rank;
 
 static int halves(int count)
@@ -45,15 +49,21 @@ static float tree(char *const *windows, int count, int64_t offset, int64_t eleme
     return a + b;
 }
 
+static bool is_made(const rank *r, const zero_exchange *exchange)
+{
+    unsigned part = exchange->in_weight ? ZR_BACKWARD_WEIGHT : ZR_BACKWARD_INPUT;
+    return exchange->backward ? (r->parts & part) != 0 : !r->parts;
+}
+
 // The operations must come in the order of the unit's list.
 static void check_listed(rank *r, const zero_context *context, zero_exchange_kind kind, int holders,
                          int64_t elements, zero_dtype dtype)
 {
     const zero_unit_sizes *sizes = &r->net->sizes[context->unit_index];
-    int at = 0, listed = r->next++, backward = r->net->in_backward;
+    int at = 0, listed = r->next++;
     for (; at < sizes->exchange_count; at++) {
         const zero_exchange *e = &sizes->exchanges[at];
-        if (e->backward != backward)
+        if (!is_made(r, e))
             continue;
         if (listed < e->calls)
             break;
@@ -166,7 +176,22 @@ typedef struct job {
     double evaluated;
 } job;
 
-static void begin_unit(rank *r) { r->next = 0; }
+static void begin_unit(void *rank_, int unit, unsigned parts)
+{
+    rank *r = rank_;
+    r->next = 0;
+    r->parts = parts;
+}
+
+static void end_unit(void *rank_, int unit, unsigned parts)
+{
+    const rank *r = rank_;
+    const zero_unit_sizes *sizes = &r->net->sizes[unit];
+    int listed = 0;
+    for (int i = 0; i < sizes->exchange_count; i++)
+        listed += is_made(r, &sizes->exchanges[i]) ? sizes->exchanges[i].calls : 0;
+    assert_int_equal(r->next, listed);
+}
 
 // As harness_forward and harness_backward, with the exchanges of each unit counted.
 static void *compute(void *argument)
@@ -179,19 +204,20 @@ static void *compute(void *argument)
         harness_narrow(net);
     for (int training = 0; training < 2; training++) {
         for (int u = 0; u < net->model->unit_count; u++) {
-            begin_unit(&j->rank);
+            begin_unit(&j->rank, u, 0);
             harness_context(net, u, training, &context);
             assert_int_equal(
                 context.unit->ops->forward(&context, &net->boundary[u], &net->boundary[u + 1]),
                 ZERO_OK);
+            end_unit(&j->rank, u, 0);
         }
         if (!training)
             j->evaluated = net->loss;
     }
-    net->in_backward = true;
+    split_check(net, &(split_watch){begin_unit, end_unit, &j->rank});
     for (int u = net->model->unit_count - 1; u >= 0; u--) {
         const zero_unit_ops *ops = net->model->units[u].ops;
-        begin_unit(&j->rank);
+        begin_unit(&j->rank, u, ZR_BACKWARD_WHOLE);
         harness_context(net, u, true, &context);
         d_in = net->boundary[u];
         if (u > 0)
@@ -205,7 +231,6 @@ static void *compute(void *argument)
         net->d_out = net->d_in;
         net->d_in = swap;
     }
-    net->in_backward = false;
     return NULL;
 }
 

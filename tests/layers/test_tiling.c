@@ -213,7 +213,8 @@ static void linear_bits(const zr_backend *backend, zero_dtype dtype, int threads
         assert_int_equal(order.calls, n ? linear.weight->tiles : 0);
         order.last = -1;
         order.descending = true;
-        assert_int_equal(zr_linear_backward(&context, &linear, x, dy, dx[n], context.workspace),
+        assert_int_equal(zr_linear_backward(&context, &linear, ZR_BACKWARD_WHOLE, x, dy, dx[n],
+                                            context.workspace),
                          ZERO_OK);
         assert_int_equal(order.calls, n ? 2 * linear.weight->tiles : 0);
         assert_true(n == 0 || linear.weight->tiles == tiles);
