@@ -1,0 +1,157 @@
+#include "plan/pipeline_lanes.h"
+
+#include "base/alloc.h"
+
+#include <stdio.h>
+
+zr_lane *zr_pipeline_lanes(const zr_pipeline *pipeline, zero_error *error)
+{
+    size_t stages = (size_t)pipeline->stages, count = 0;
+    for (int s = 0; s < pipeline->stages; s++)
+        count += (size_t)zr_pipeline_list(pipeline, s, NULL);
+    zr_lane *lanes = zr_alloc(stages * sizeof *lanes + count * sizeof(zr_action), error);
+    if (!lanes)
+        return NULL;
+    zr_action *at = (zr_action *)(lanes + stages);
+    for (int s = 0; s < pipeline->stages; s++) {
+        int listed = zr_pipeline_list(pipeline, s, at);
+        lanes[s] = (zr_lane){.at = at, .count = listed};
+        at += listed;
+    }
+    return lanes;
+}
+
+zr_act zr_pipeline_last_act(zr_pipeline_kind kind)
+{
+    return zr_pipeline_has_weights(kind) ? ZR_ACT_WEIGHT : ZR_ACT_BACKWARD;
+}
+
+void zr_action_text(const zr_action *action, char out[ZR_ACTION_TEXT])
+{
+    snprintf(out, ZR_ACTION_TEXT, "%s of micro-batch %d, chunk %d", zr_act_name(action->act),
+             action->micro_batch, action->chunk);
+}
+
+// How far a lane is, while it is checked.
+typedef struct progress {
+    const zr_pipeline *pipeline;
+    int stage, window;
+    zr_act last;
+    int sets[ZR_MOST_CHUNKS];                // that each chunk has
+    int done[ZR_ACT_UPDATE][ZR_MOST_CHUNKS]; // micro-batches
+    int updates;
+    int live, most; // sets of all chunks
+} progress;
+
+static zero_status refuse(const progress *at, const zr_action *a, const char *why,
+                          zero_error *error)
+{
+    char text[ZR_ACTION_TEXT];
+    zr_action_text(a, text);
+    return zr_fail(error, ZERO_ERR_INTERNAL, "pipeline stage %d: %s: %s", at->stage, text, why);
+}
+
+static bool has_act(zr_pipeline_kind kind, zr_act act)
+{
+    if (act == ZR_ACT_WEIGHT)
+        return zr_pipeline_has_weights(kind);
+    return act != ZR_ACT_UPDATE || zr_pipeline_is_asynchronous(kind);
+}
+
+static zero_status check_range(const progress *at, const zr_action *a, zero_error *error)
+{
+    zr_pipeline_kind kind = at->pipeline->kind;
+    if ((int)a->act < 0 || a->act >= ZR_ACT_COUNT)
+        return zr_fail(error, ZERO_ERR_INTERNAL, "pipeline stage %d: there is no act %d", at->stage,
+                       (int)a->act);
+    if (!has_act(kind, a->act))
+        return zr_fail(error, ZERO_ERR_INTERNAL, "pipeline stage %d: %s has no %s", at->stage,
+                       zr_pipeline_kind_name(kind), zr_act_name(a->act));
+    if (a->chunk < 0 || a->chunk >= at->pipeline->chunks)
+        return refuse(at, a, "there is no such chunk", error);
+    if (a->micro_batch < 0 || a->micro_batch >= at->window)
+        return refuse(at, a, "there is no such micro-batch", error);
+    return ZERO_OK;
+}
+
+// Checks an update: it comes after the last backward of its step and before the first of the next.
+static zero_status check_update(progress *at, const zr_action *a, zero_error *error)
+{
+    int due = (at->updates + 1) * at->pipeline->micro_batches - 1;
+    if (a->micro_batch < due)
+        return refuse(at, a, "it is there twice, or ends no step", error);
+    if (a->micro_batch > due)
+        return refuse(at, a, "one before it is missing, or it ends no step", error);
+    if (at->done[ZR_ACT_BACKWARD][a->chunk] != due + 1)
+        return refuse(at, a, "it is not between the last backward of its step and the next", error);
+    at->updates++;
+    return ZERO_OK;
+}
+
+// Checks a forward, which takes a set.
+static zero_status check_set(progress *at, const zr_action *a, zero_error *error)
+{
+    int sets = at->sets[a->chunk];
+    char why[ZR_ACTION_TEXT];
+    if (a->micro_batch - at->done[at->last][a->chunk] >= sets) {
+        snprintf(why, sizeof why, "micro-batch %d still has its set, one of %d",
+                 a->micro_batch - sets, sets);
+        return refuse(at, a, why, error);
+    }
+    at->live++;
+    at->most = ZR_MAX(at->most, at->live);
+    return ZERO_OK;
+}
+
+// Checks an action against those before it in its lane.
+static zero_status check_action(progress *at, const zr_action *a, zero_error *error)
+{
+    ZERO_TRY(check_range(at, a, error));
+    if (a->act == ZR_ACT_UPDATE)
+        return check_update(at, a, error);
+    int due = at->done[a->act][a->chunk];
+    if (a->micro_batch < due)
+        return refuse(at, a, "it is there twice", error);
+    if (a->micro_batch > due)
+        return refuse(at, a, "one before it is missing, or comes later: sums are out of order",
+                      error);
+    if (a->act == ZR_ACT_FORWARD)
+        ZERO_TRY(check_set(at, a, error));
+    else if (a->micro_batch >= at->done[a->act - 1][a->chunk])
+        return refuse(at, a, "what it follows from is missing, or comes later", error);
+    at->done[a->act][a->chunk]++;
+    at->live -= a->act == at->last;
+    return ZERO_OK;
+}
+
+// Checks that a lane has had all that there is.
+static zero_status check_complete(const progress *at, zero_error *error)
+{
+    bool asynchronous = zr_pipeline_is_asynchronous(at->pipeline->kind);
+    for (zr_act act = ZR_ACT_FORWARD; act <= at->last; act++)
+        for (int c = 0; c < at->pipeline->chunks; c++)
+            if (at->done[act][c] < at->window)
+                return refuse(at, &(zr_action){act, c, at->done[act][c]}, "it is missing", error);
+    int due = (at->updates + 1) * at->pipeline->micro_batches - 1;
+    if (asynchronous && at->updates < at->pipeline->steps)
+        return refuse(at, &(zr_action){ZR_ACT_UPDATE, 0, due}, "it is missing", error);
+    return ZERO_OK;
+}
+
+zero_status zr_lane_check(const zr_pipeline *pipeline, int stage, const zr_lane *lane, int *sets,
+                          zero_error *error)
+{
+    progress at = {
+        .pipeline = pipeline,
+        .stage = stage,
+        .window = zr_pipeline_window(pipeline),
+        .last = zr_pipeline_last_act(pipeline->kind),
+    };
+    for (int c = 0; c < pipeline->chunks; c++)
+        at.sets[c] = zr_pipeline_buffers(pipeline, stage, c).sets;
+    for (int i = 0; i < lane->count; i++)
+        ZERO_TRY(check_action(&at, &lane->at[i], error));
+    ZERO_TRY(check_complete(&at, error));
+    *sets = at.most;
+    return ZERO_OK;
+}
