@@ -27,10 +27,10 @@ static int64_t number_of(const json_t *object, const char *key)
     return json_integer_value(json_object_get(object, key));
 }
 
-// Tensor ranks are written only where there are several.
-static int64_t tensor_of(const json_t *object)
+// Tensor ranks and pipeline stages are written only where there are several.
+static int64_t several_of(const json_t *object, const char *key)
 {
-    return ZR_MIN(ZR_MAX(number_of(object, "tensor"), 1), INT32_MAX);
+    return ZR_MIN(ZR_MAX(number_of(object, key), 1), INT32_MAX);
 }
 
 static void append_text(zr_buffer *out, const char *key, const char *text)
@@ -71,7 +71,14 @@ void zr_run_record_write(const zr_run_record *record, zr_buffer *out)
                      record->ranks);
     if (record->tensor > 1)
         zr_buffer_printf(out, "\"tensor\": %d, ", record->tensor);
+    if (record->stages > 1)
+        zr_buffer_printf(out, "\"pipeline\": %d, ", record->stages);
     zr_buffer_printf(out, "\"threads\": %d}", record->threads);
+}
+
+int64_t zr_run_data_ranks(const zr_run_record *record)
+{
+    return record->ranks / ((int64_t)record->tensor * record->stages);
 }
 
 static zero_status read_data(const json_t *run, zr_run_config *out, zero_error *error)
@@ -111,7 +118,8 @@ static zr_run_record record_of(const json_t *run)
         .seq = number_of(run, "seq"),
         .steps = number_of(run, "steps"),
         .ranks = (int)number_of(run, "ranks"),
-        .tensor = (int)tensor_of(run),
+        .tensor = (int)several_of(run, "tensor"),
+        .stages = (int)several_of(run, "pipeline"),
         .threads = (int)number_of(run, "threads"),
     };
 }
@@ -160,6 +168,12 @@ void zr_run_config_free(zr_run_config *config)
     *config = (zr_run_config){0};
 }
 
+static void put_several(json_t *facts, const char *key, int64_t ranks)
+{
+    if (facts && ranks > 1)
+        json_object_set_new(facts, key, json_integer(ranks));
+}
+
 json_t *zr_run_state_pack(const zr_run_state *state)
 {
     bool has_best = isfinite(state->best);
@@ -167,8 +181,8 @@ json_t *zr_run_state_pack(const zr_run_state *state)
         json_pack("{s:s, s:I, s:I, s:I, s:I}", "data", state->data_hash, "seq",
                   (json_int_t)state->seq, "lines", (json_int_t)state->lines, "micro_batch",
                   (json_int_t)state->micro_batch, "ranks", (json_int_t)state->ranks);
-    if (facts && state->tensor > 1)
-        json_object_set_new(facts, "tensor", json_integer(state->tensor));
+    put_several(facts, "tensor", state->tensor);
+    put_several(facts, "pipeline", state->stages);
     if (facts && state->resumed_from)
         json_object_set_new(facts, "resumed_from", json_integer(state->resumed_from));
     if (facts && state->owed)
@@ -191,7 +205,8 @@ bool zr_run_state_read(const json_t *state, zr_run_state *out)
         .lines = number_of(facts, "lines"),
         .micro_batch = number_of(facts, "micro_batch"),
         .ranks = number_of(facts, "ranks"),
-        .tensor = tensor_of(facts),
+        .tensor = several_of(facts, "tensor"),
+        .stages = several_of(facts, "pipeline"),
         .resumed_from = number_of(facts, "resumed_from"),
         .owed = json_is_true(json_object_get(facts, "owed")),
         .keeps_weight_decay = json_is_true(json_object_get(facts, "keeps_weight_decay")),
@@ -243,8 +258,9 @@ void zr_run_before_of_checkpoint(const char *checkpoint, zr_run_before *out)
     if (zr_state_check(manifest.state, checkpoint, NULL) == ZERO_OK) {
         out->batch = number_of(manifest.state, "train_batch_size");
         out->micro_batch = facts.micro_batch;
-        out->ranks = facts.ranks / facts.tensor;
+        out->ranks = facts.ranks / (facts.tensor * facts.stages);
         out->tensor = facts.tensor;
+        out->stages = facts.stages;
     }
     read_decay(manifest.state, &facts, out);
     if (ours)
@@ -260,8 +276,9 @@ void zr_run_before_of_run(const char *run, zr_run_before *out)
         *out = (zr_run_before){
             .batch = config.train_batch,
             .micro_batch = config.micro_batch,
-            .ranks = config.run.ranks / config.run.tensor,
+            .ranks = zr_run_data_ranks(&config.run),
             .tensor = config.run.tensor,
+            .stages = config.run.stages,
         };
     zr_run_config_free(&config);
 }

@@ -25,10 +25,13 @@ typedef struct zr_run_record {    // what was chosen or given outside the config
     const char *data_hash;    // hexadecimal; of the token streams and the tokenizer
     int64_t vocabulary, parameters, seq, steps;
     int ranks, threads; // ranks of the job; threads of each rank
-    int tensor;         // tensor ranks of a model; 1: none, as in a run of an earlier program
+    // Tensor ranks and pipeline stages of a model; 1: none, as in a run of an earlier program.
+    int tensor, stages;
 } zr_run_record;
 
 void zr_run_record_write(const zr_run_record *record, zr_buffer *out); // writes a JSON object
+// Returns the data ranks of a record that has been read.
+int64_t zr_run_data_ranks(const zr_run_record *record);
 
 typedef struct zr_run_config { // config.json of a run
     char *path;
@@ -53,7 +56,7 @@ typedef struct zr_run_state { // facts of the steps up to a checkpoint
     int64_t seq;
     int64_t lines; // lines of metrics.jsonl
     int64_t micro_batch, ranks;
-    int64_t tensor; // tensor ranks of a model; 1: none
+    int64_t tensor, stages; // tensor ranks and pipeline stages of a model; 1: none
     // The step from which the run of these steps resumed; 0: none.
     int64_t resumed_from;
     bool owed; // what follows the step (evaluation, sample) is still to be done
@@ -82,7 +85,7 @@ typedef enum zr_decay_before {
 typedef struct zr_run_before {
     int64_t batch, micro_batch; // samples of a step; of a micro-batch
     int64_t ranks;              // data ranks
-    int64_t tensor;             // tensor ranks of a model
+    int64_t tensor, stages;     // tensor ranks and pipeline stages of a model
     zr_decay_before decay;
     bool has_weight_decay; // DeepSpeed's, or kept by the run before
     double weight_decay;

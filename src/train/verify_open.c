@@ -112,8 +112,8 @@ static zero_status check_maker(const zr_verify *v, int64_t step, const json_t *s
     if (!any_tensor)
         ZERO_TRY(same_number(v, step, "tensor ranks", made->tensor, config->run.tensor, error));
     if (!any_ranks) // the data ranks
-        ZERO_TRY(same_number(v, step, "ranks", made->ranks / made->tensor,
-                             config->run.ranks / config->run.tensor, error));
+        ZERO_TRY(same_number(v, step, "ranks", made->ranks / (made->tensor * made->stages),
+                             zr_run_data_ranks(&config->run), error));
     ZERO_TRY(same_number(v, step, "train_micro_batch_size_per_gpu", made->micro_batch,
                          config->micro_batch, error));
     return same_word(v, step, "instructions", zr_checkpoint_instructions(state),

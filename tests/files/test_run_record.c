@@ -124,6 +124,37 @@ static void test_tensor_ranks(void **state)
     json_decref(packed);
 }
 
+// Likewise pipeline stages.
+static void test_pipeline_stages(void **state)
+{
+    scratch *made = *state;
+    zr_run_config config = read_back(
+        made, "{\"run\": {\"ranks\": 8, \"tensor\": 2, \"pipeline\": 2, \"threads\": 1}}");
+    zr_run_before before;
+    zr_run_before_of_run(made->directory, &before);
+    assert_int_equal(config.run.stages, 2);
+    assert_int_equal(before.stages, 2);
+    assert_int_equal(before.ranks, 2); // data ranks
+    zr_run_config_free(&config);
+
+    zr_run_record two = whole;
+    two.stages = 2;
+    zr_buffer out = {0};
+    zr_run_record_write(&two, &out);
+    assert_non_null(strstr(out.data, "\"pipeline\": 2, \"threads\": 3}"));
+    zr_buffer_free(&out);
+
+    zr_run_state facts, written = {.data_hash = "x", .ranks = 8, .stages = 2, .best = INFINITY};
+    json_t *packed = zr_run_state_pack(&written);
+    assert_true(zr_run_state_read(packed, &facts));
+    assert_true(facts.stages == 2 && facts.tensor == 1);
+    json_decref(packed);
+    written.stages = 1;
+    packed = zr_run_state_pack(&written);
+    assert_null(json_object_get(json_object_get(packed, "train"), "pipeline"));
+    json_decref(packed);
+}
+
 static void test_the_last_tenth_is_the_default(void **state)
 {
     zr_run_record record = whole;
@@ -223,6 +254,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_what_is_written_is_read, scratch_open, scratch_close),
         cmocka_unit_test_setup_teardown(test_tensor_ranks, scratch_open, scratch_close),
+        cmocka_unit_test_setup_teardown(test_pipeline_stages, scratch_open, scratch_close),
         cmocka_unit_test_setup_teardown(test_the_last_tenth_is_the_default, scratch_open,
                                         scratch_close),
         cmocka_unit_test_setup_teardown(test_what_an_earlier_program_left_out, scratch_open,
