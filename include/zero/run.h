@@ -23,13 +23,15 @@ typedef struct zero_run_options {
     // The most restarts: all ranks are started again after a rank has died, or has failed because
     // of a disk or another rank.
     int restarts;
-    // A restart uses the ranks that remain, but at least this many; 0: as many as before. If tensor
-    // ranks compute a model, it uses a multiple of them.
+    // A restart uses the ranks that remain, but at least this many; 0: as many as before. Where
+    // several ranks compute a model, it uses a multiple of them.
     int min_ranks;
     zero_logger logger; // of restarts
     // The tensor ranks of a model, where the caller knows them; 0, 1: a restart knows of those that
     // the ranks have told, which they do once they have read their configuration.
     int tensor;
+    int reserved; // not read: it was padding, in which older programs have anything
+    int pipeline; // likewise the pipeline stages of a model
 } zero_run_options;
 // Starts argv on `ranks` ranks of this machine and supervises them: if one fails, the others are
 // ended within two seconds. *exit_code is that of the rank that failed first (128+n for signal n),

@@ -238,12 +238,16 @@ zero_status zero_run(const zero_run_options *options, int *exit_code, zero_error
     if (options->tensor < 0)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_run: options.tensor is %d: 0 or more",
                        options->tensor);
+    if (options->pipeline < 0)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_run: options.pipeline is %d: 0 or more",
+                       options->pipeline);
     ZERO_TRY(find_program(options->argv[0], path, error));
+    int64_t model = (int64_t)ZR_MAX(options->tensor, 1) * ZR_MAX(options->pipeline, 1);
     struct timespec now;
     attempt a = {.options = options,
                  .path = path,
                  .ranks = options->ranks,
-                 .multiple = ZR_MAX(options->tensor, 1)};
+                 .multiple = (int)ZR_MIN(model, INT32_MAX)};
     clock_gettime(CLOCK_REALTIME, &now);
     snprintf(a.job, sizeof a.job, "%llx.%lx.%lx", (unsigned long long)now.tv_sec,
              (unsigned long)now.tv_nsec, (unsigned long)getpid());

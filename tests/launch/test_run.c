@@ -97,7 +97,17 @@ static void test_restarts_with_whole_models(void **state)
     options.tensor = 2;
     assert_int_equal(zero_run(&options, &code, NULL), ZERO_ERR_PEER);
     assert_int_equal(code, 60 + 2);
+    options.tensor = 0;
+    options.pipeline = 2;
+    assert_int_equal(zero_run(&options, &code, NULL), ZERO_ERR_PEER);
+    assert_int_equal(code, 60 + 2);
+    options.tensor = 2;
+    assert_int_equal(zero_run(&options, &code, NULL), ZERO_ERR_PEER);
+    assert_int_equal(code, 60 + 4);
+    options.pipeline = -1;
+    assert_int_equal(zero_run(&options, &code, NULL), ZERO_ERR_USAGE);
     options.tensor = -1;
+    options.pipeline = 0;
     assert_int_equal(zero_run(&options, &code, NULL), ZERO_ERR_USAGE);
 }
 
