@@ -32,8 +32,10 @@ typedef struct zero_plan_options {
     zero_plan_view view; // views other than the table exclude json, memory and parameters
     // A file to which the answer is durably written, instead of being passed to `write`; or NULL.
     const char *path;
-    int tensor;            // as in zero_train_options
-    int sequence_parallel; // as in zero_train_options
+    int tensor;                   // as in zero_train_options
+    int sequence_parallel;        // as in zero_train_options
+    int pipeline;                 // likewise
+    const char *schedule, *split; // likewise
 } zero_plan_options;
 
 // Writes the answer through `write`, as text, JSON or SVG. It needs no communicator, because

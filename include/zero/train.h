@@ -103,6 +103,12 @@ typedef struct zero_train_options {
     // 1: these ranks also divide rows, Megatron's sequence parallelism; 0: as the configuration
     // says.
     int sequence_parallel;
+    // Pipeline stages, ranks that compute different layers of one model; 0: as the configuration
+    // says. With the tensor ranks of each they divide the job's ranks.
+    int pipeline;
+    // In which order they work: "1f1b", "gpipe", "interleaved:2", "zb-h1", "pipedream", "2bw"; and
+    // the first units of their chunks: "0,6". NULL: as the configuration says.
+    const char *schedule, *split;
 } zero_train_options;
 
 // Trains. Collective over comm. `zero train --help` and docs/ describe what it writes into out_dir.

@@ -16,6 +16,7 @@
 #include "config/keys.h"
 #include "config/loss_scale.h"
 #include "config/optimizer_spec.h"
+#include "config/pipeline_spec.h"
 #include "config/profilers.h"
 #include "config/schedule.h"
 #include <zero/tensor.h>
@@ -42,11 +43,14 @@ typedef struct zr_setting { // one for each row of the key table
 typedef struct zr_config {
     char *name;           // name of the file, for messages
     zr_setting *settings; // (zr_key_count())
-    // The ranks of the job are a grid of data and tensor ranks: rank = data rank x tensor + tensor
-    // rank. Tensor ranks compute one model together, data ranks share a batch.
+    // The ranks of the job are a grid: rank = (pipeline stage x data + data rank) x tensor + tensor
+    // rank. Tensor ranks compute one layer together, data ranks share a batch, pipeline stages have
+    // different layers.
     int world;  // ranks of the job
-    int tensor; // tensor ranks; 1: none. It divides world
-    int ranks;  // data ranks: world / tensor
+    int tensor; // tensor ranks; 1: none. tensor x pipeline.stages divides world
+    int ranks;  // data ranks: world / (tensor x pipeline.stages)
+    // Its split is empty where nobody has said one. `regex` belongs to the configuration.
+    zr_pipeline_spec pipeline;
     // Slices into which a model is cut, whoever computes them: a multiple of `tensor`; 1: none.
     int64_t exact_tensor;
     bool for_inference;         // the keys of tensor ranks say nothing: the flag alone does
@@ -119,14 +123,6 @@ zero_status zr_config_resolve(zr_config *config, const zr_config_facts *facts,
 // takes beta1 out of [0, 1) within the first `updates` updates.
 zero_status zr_config_check_length(const zr_config *config, int64_t updates, zero_error *error);
 
-// Fills world, tensor, ranks and exact_tensor from the keys, the flags and the facts. It may be
-// called before resolve, once the flags are put in; with facts->world 0, world and ranks stay 0.
-// Returns ZERO_ERR_CONFIG or ZERO_ERR_USAGE, with the numbers, if they contradict each other.
-zero_status zr_config_find_ranks(zr_config *config, const zr_config_facts *facts,
-                                 zero_error *error);
-// Writes who asks for the slices of a resolved configuration that has some, for messages:
-// "--tensor 2", "libzero.exact_tensor 4 (ds.json:1:20)".
-void zr_config_describe_slices(const zr_config *config, char *out, size_t size);
 // Returns the micro-batch for a configuration that names none, once find_ranks has been called; 0:
 // the facts do not say it.
 int64_t zr_config_usual_micro_batch(const zr_config *config, const zr_config_facts *facts);

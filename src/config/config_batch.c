@@ -1,6 +1,6 @@
 // Solves train_batch_size = train_micro_batch_size_per_gpu x gradient_accumulation_steps x ranks,
-// by DeepSpeed's rules. Tensor ranks compute the same samples together, so the ranks that count are
-// the data ranks.
+// by DeepSpeed's rules. The tensor ranks and pipeline stages of a model compute the same samples,
+// so the ranks that count are the data ranks.
 #include "config/settings.h"
 
 #include <inttypes.h>
@@ -20,29 +20,10 @@ static zero_status multiply(int64_t a, int64_t b, int64_t c, const char *name, i
     return ZERO_OK;
 }
 
-zr_ranks_words zr_ranks_in_words(int64_t ranks, int64_t tensor)
-{
-    zr_ranks_words words = {.kind = tensor > 1 ? "data ranks" : "ranks"};
-    const char *counted = tensor > 1 && ranks == 1 ? "data rank" : words.kind;
-    int at = snprintf(words.text, sizeof words.text, "%" PRId64 " %s", ranks, counted);
-    if (tensor > 1)
-        snprintf(words.text + at, sizeof words.text - (size_t)at,
-                 " (%" PRId64 " ranks, %" PRId64 " a model)", ranks * tensor, tensor);
-    return words;
-}
-
-zr_grid_words zr_grid_in_words(int64_t ranks, int64_t tensor)
-{
-    zr_grid_words words = {0};
-    if (tensor > 1)
-        snprintf(words.text, sizeof words.text, "%" PRId64 " data x %" PRId64 " tensor", ranks,
-                 tensor);
-    return words;
-}
-
 typedef struct solving {
     const char *name; // of the file
-    int64_t ranks, tensor;
+    int64_t ranks;    // data ranks
+    bool shared;      // other ranks compute the same samples
     zr_ranks_words words;
     zero_error *error;
 } solving;
@@ -67,13 +48,17 @@ static zero_status check_sum(const zr_batch *b, const solving *s)
                    "%s: " T " is not " M " x " A " x %s: %" PRId64 " != %" PRId64 "*%" PRId64
                    "*%" PRId64 "%s%s",
                    s->name, s->words.kind, b->train, b->micro, b->accumulation, s->ranks,
-                   s->tensor > 1 ? ", on " : "", s->tensor > 1 ? s->words.text : "");
+                   s->shared ? ", on " : "", s->shared ? s->words.text : "");
 }
 
-zero_status zr_batch_solve(zr_batch *b, int64_t ranks, int64_t tensor, const char *name,
-                           zero_error *error)
+zero_status zr_batch_solve(zr_batch *b, zr_job_grid grid, const char *name, zero_error *error)
 {
-    const solving s = {name, ranks, tensor, zr_ranks_in_words(ranks, tensor), error};
+    const int64_t ranks = grid.data;
+    const solving s = {.name = name,
+                       .ranks = ranks,
+                       .shared = grid.stages > 1 || grid.tensor > 1,
+                       .words = zr_ranks_in_words(grid),
+                       .error = error};
     if (!b->train && !b->micro)
         return zr_fail(error, ZERO_ERR_CONFIG, "%s: the batch is not determined: give " T " or " M,
                        name);

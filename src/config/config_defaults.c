@@ -4,6 +4,7 @@
 // A key has a rule below if its "auto", absence or null depends on other settings or on the facts
 // of the run; every other key takes its row's default. Rows are settled in the table's order, so
 // the optimizer comes before the schedule.
+#include "config/pipeline_keys.h"
 #include "config/settings.h"
 
 #include <stdio.h>
@@ -126,6 +127,18 @@ static json_t *first_stair_count(const zr_config *config, const zr_config_facts 
     return json_incref(zr_config_at(config, S "cycle_first_stair_count")->value);
 }
 
+static json_t *usual_stages(const zr_config *config, const zr_config_facts *facts)
+{
+    return json_integer(config->pipeline.stages);
+}
+
+// Without a pipeline the resolved file says no schedule, so that a flag may still do so.
+static json_t *usual_schedule(const zr_config *config, const zr_config_facts *facts)
+{
+    return config->pipeline.stages > 1 ? json_string(zr_pipeline_kind_name(ZR_PIPELINE_1F1B))
+                                       : json_null();
+}
+
 static const value_rule rules[] = {
     {LR, auto_lr, kind_lr, NULL},
     {BETAS, auto_betas, kind_betas, NULL},
@@ -140,6 +153,8 @@ static const value_rule rules[] = {
     {S "cycle_max_lr", same_lr, NULL, NULL},
     {S "cycle_second_step_size", NULL, NULL, first_step_size},
     {S "cycle_second_stair_count", NULL, NULL, first_stair_count},
+    {ZR_PIPELINE_STAGES, usual_stages, usual_stages, usual_stages},
+    {ZR_PIPELINE_SCHEDULE, usual_schedule, usual_schedule, usual_schedule},
 };
 
 static const value_rule *rule_of(const char *path)

@@ -54,6 +54,9 @@ static const char *overruled(const zr_config *config, const zr_key *key)
         return "fp16.loss_scale fixes the scale";
     if (!strncmp(key->path, "aio.", 4) && !uses_nvme(&config->offload))
         return "nothing is offloaded to nvme";
+    const char *idle = zr_config_pipeline_idle(config, key);
+    if (idle)
+        return idle;
     if (zr_config_overrules_tensor(config, key->path))
         return "where nothing is trained --tensor alone says how many tensor ranks there are";
     bool partitions = !strcmp(key->path, "activation_checkpointing.partition_activations"),

@@ -1,4 +1,5 @@
 // Reads the section elasticity and derives the batch from it, in place of the batch keys.
+#include "config/config_ranks.h"
 #include "config/settings.h"
 
 #include <inttypes.h>
@@ -73,30 +74,48 @@ static zero_status read_version(const zr_config *config, zr_elastic_rule *rule, 
                                             : refuse(config, E "version", error, "0.1 or 0.2");
 }
 
-// Checks that the section means the same tensor ranks, and can count with them, as DeepSpeed does.
-static zero_status check_tensor(const zr_config *config, const zr_elastic_rule *rule,
-                                zero_error *error)
+typedef struct model_words { // how messages call the ranks of a model
+    const char *one, *several, *keys;
+} model_words;
+
+static model_words words_of_model(const zr_config *config)
+{
+    if (config->pipeline.stages > 1)
+        return (model_words){.one = "rank",
+                             .several = "ranks",
+                             .keys = "pipeline.stages x tensor_parallel.autotp_size"};
+    return (model_words){.one = "tensor rank",
+                         .several = "tensor ranks",
+                         .keys = "tensor_parallel.autotp_size, --tensor"};
+}
+
+// Checks that the section means the same ranks of a model, and can count with them, as DeepSpeed
+// does.
+static zero_status check_model(const zr_config *config, const zr_elastic_rule *rule,
+                               zero_error *error)
 {
     static const char size[] = E "model_parallel_size", node[] = E "num_gpus_per_node";
-    int64_t tensor = config->tensor, said_size = integer(config, size),
+    int64_t model = zr_config_model_ranks(config), said_size = integer(config, size),
             node_ranks = integer(config, node);
-    if (said_size != tensor)
+    const model_words words = words_of_model(config);
+    if (said_size != model)
         return zr_fail(error, ZERO_ERR_CONFIG,
-                       "%s: %s is %" PRId64 ", but a model has %" PRId64 " tensor rank%s "
-                       "(tensor_parallel.autotp_size, --tensor); expected %" PRId64,
+                       "%s: %s is %" PRId64 ", but a model has %" PRId64 " %s (%s); expected "
+                       "%" PRId64,
                        zr_setting_where(config, zr_config_at(config, size)).text, size, said_size,
-                       tensor, tensor == 1 ? "" : "s", tensor);
-    if (tensor > 1 && !rule->by_node)
+                       model, model == 1 ? words.one : words.several, words.keys, model);
+    if (model > 1 && !rule->by_node)
         return zr_fail(error, ZERO_ERR_CONFIG,
-                       "%s: elasticity.version 0.1 counts no tensor ranks, and a model has %" PRId64
+                       "%s: elasticity.version 0.1 counts no %s%s, and a model has %" PRId64
                        "; expected 0.2",
-                       zr_setting_where(config, zr_config_at(config, E "version")).text, tensor);
-    if (node_ranks % tensor)
+                       zr_setting_where(config, zr_config_at(config, E "version")).text,
+                       words.several, config->pipeline.stages > 1 ? " of a model" : "", model);
+    if (node_ranks % model)
         return zr_fail(error, ZERO_ERR_CONFIG,
                        "%s: %s: found %" PRId64 ", expected a multiple of the %" PRId64
-                       " tensor ranks of a model (%" PRId64 ", %" PRId64 ", ...)",
+                       " %s of a model (%" PRId64 ", %" PRId64 ", ...)",
                        zr_setting_where(config, zr_config_at(config, node)).text, node, node_ranks,
-                       tensor, tensor, 2 * tensor);
+                       model, words.several, model, 2 * model);
     return ZERO_OK;
 }
 
@@ -104,7 +123,7 @@ static zero_status check_tensor(const zr_config *config, const zr_elastic_rule *
 // does, which divides them by the ranks of a machine.
 static zero_status read_rule(const zr_config *config, zr_elastic_rule *rule, zero_error *error)
 {
-    int64_t tensor = config->tensor;
+    int64_t model = zr_config_model_ranks(config);
     *rule = (zr_elastic_rule){.most_samples = integer(config, E "max_train_batch_size"),
                               .min_ranks = integer(config, E "min_gpus"),
                               .max_ranks = integer(config, E "max_gpus"),
@@ -115,10 +134,10 @@ static zero_status read_rule(const zr_config *config, zr_elastic_rule *rule, zer
     ZERO_TRY(read_version(config, rule, error));
     if (rule->max_ranks < rule->min_ranks)
         return refuse(config, E "max_gpus", error, "no less than elasticity.min_gpus");
-    ZERO_TRY(check_tensor(config, rule, error));
-    rule->min_ranks /= tensor;
-    rule->max_ranks /= tensor;
-    rule->node_ranks = integer(config, E "num_gpus_per_node") / tensor;
+    ZERO_TRY(check_model(config, rule, error));
+    rule->min_ranks /= model;
+    rule->max_ranks /= model;
+    rule->node_ranks = integer(config, E "num_gpus_per_node") / model;
     return ZERO_OK;
 }
 
@@ -170,7 +189,7 @@ static zero_status check_batch_key(const zr_config *config, const char *path, in
 static zero_status refuse_ranks(const zr_config *config, zero_error *error)
 {
     char list[512];
-    zr_ranks_words ranks = zr_ranks_in_words(config->ranks, config->tensor);
+    zr_ranks_words ranks = zr_ranks_in_words(zr_config_grid(config));
     const zr_elastic *elastic = config->elastic;
     zr_where where = zr_setting_where(config, zr_config_at(config, E "enabled"));
     zr_elastic_list(elastic, list, sizeof list);
@@ -189,7 +208,7 @@ static zero_status refuse_ranks(const zr_config *config, zero_error *error)
 static void tell(const zr_config *config, const zr_elastic_batch *chosen, const zero_logger *logger)
 {
     char list[256];
-    zr_ranks_words ranks = zr_ranks_in_words(config->ranks, config->tensor);
+    zr_ranks_words ranks = zr_ranks_in_words(zr_config_grid(config));
     zr_elastic_list(config->elastic, list, sizeof list);
     if (chosen->other)
         zr_log(logger, ZERO_LOG_WARNING,

@@ -3,12 +3,13 @@
 // binary tree over the bits of g, whose low bits are the rank. So N and the number K of
 // micro-batches must be powers of two, a micro-batch must have the same samples at any N, and no
 // sum may be rounded before the end.
+#include "config/config_ranks.h"
 #include "config/settings.h"
 
 static zero_status check_counts(const zr_config *config, zero_error *error)
 {
     zr_where where = zr_setting_where(config, zr_config_at(config, "libzero.exact_world"));
-    zr_ranks_words words = zr_ranks_in_words(config->ranks, config->tensor);
+    zr_ranks_words words = zr_ranks_in_words(zr_config_grid(config));
     if (!ZR_IS_POWER_OF_TWO(config->ranks))
         return zr_fail(
             error, ZERO_ERR_CONFIG,
@@ -36,8 +37,7 @@ static zero_status check_micro_batch(const zr_config *config, zero_error *error)
                    "would be others on others; with train_batch_size in addition one file serves "
                    "any number of ranks",
                    zr_setting_where(config, zr_config_at(config, "libzero.exact_world")).text,
-                   (long long)config->micro_batch,
-                   zr_ranks_in_words(config->ranks, config->tensor).text);
+                   (long long)config->micro_batch, zr_ranks_in_words(zr_config_grid(config)).text);
 }
 
 static zero_status check_type(const zr_config *config, const char *path, bool given,

@@ -11,6 +11,9 @@ typedef struct zr_config_facts {
     int world;              // ranks of the job; 0: not known yet, which resolve refuses
     int tensor;             // tensor ranks, as a flag says them (--tensor); 0: none does
     bool sequence_parallel; // a flag (--sequence-parallel) asks for it
+    int pipeline;           // pipeline stages, likewise (--pipeline)
+    // As flags say them (--schedule interleaved:2, --split 0,6); NULL: none does.
+    const char *schedule, *split;
     // A rank's micro-batch, used if neither file nor flags settle it; 0: it follows from `batch`.
     int64_t micro_batch;
     int64_t batch;        // samples of a step, which the data ranks share; 0: that is an error
@@ -23,18 +26,26 @@ typedef struct zr_config_facts {
     zero_dtype auto_dtype;
 } zr_config_facts;
 
+// The ranks of a job by what they do: job = stages x data x tensor (config.h).
+typedef struct zr_job_grid {
+    int64_t stages; // pipeline stages; 1: there is no pipeline
+    int64_t data;   // ranks that share a batch
+    int64_t tensor; // ranks that compute one layer together
+} zr_job_grid;
+
 // How a message calls the ranks that share a batch.
 typedef struct zr_ranks_words {
-    const char *kind; // "ranks", or "data ranks" where there are tensor ranks
-    char text[96];    // "4 ranks", or "2 data ranks (4 ranks, 2 a model)"
+    const char *kind; // "ranks", or "data ranks" where others compute the same samples
+    // "4 ranks", "2 data ranks (4 ranks, 2 a model)" or, with a pipeline, "2 data ranks (8 ranks: 2
+    // pipeline stages x 2 tensor)".
+    char text[112];
 } zr_ranks_words;
-// `ranks` are data ranks, each of `tensor` ranks of the job.
-zr_ranks_words zr_ranks_in_words(int64_t ranks, int64_t tensor);
+zr_ranks_words zr_ranks_in_words(zr_job_grid grid);
 
 typedef struct zr_grid_words {
-    char text[48]; // "2 data x 4 tensor"; empty: there are no tensor ranks to speak of
+    char text[80]; // "2 pipeline stages x 2 data x 4 tensor"; empty: they all share the batch
 } zr_grid_words;
 // Says how the ranks of a job are divided, likewise.
-zr_grid_words zr_grid_in_words(int64_t ranks, int64_t tensor);
+zr_grid_words zr_grid_in_words(zr_job_grid grid);
 
 #endif

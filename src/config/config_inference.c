@@ -28,6 +28,7 @@ static const char *const read_too[] = {
     // They decide nothing here; they are kept so that the file is told so.
     "tensor_parallel.autotp_size",
     "tensor_parallel.tp.tp_size",
+    "pipeline.stages",
 };
 
 static bool is_read(const char *path, bool travels)

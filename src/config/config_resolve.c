@@ -1,4 +1,5 @@
 // Turns settings into the fields that the rest of the program reads.
+#include "config/config_ranks.h"
 #include "config/settings.h"
 
 #include <inttypes.h>
@@ -21,7 +22,7 @@ static zero_status resolve_batch(zr_config *config, const zr_config_facts *facts
     if (!batch.train && !batch.micro)
         batch.micro = zr_config_usual_micro_batch(config, facts);
     const zr_batch given = batch;
-    ZERO_TRY(zr_batch_solve(&batch, config->ranks, config->tensor, config->name, error));
+    ZERO_TRY(zr_batch_solve(&batch, zr_config_grid(config), config->name, error));
     const int64_t solved[] = {batch.train, batch.micro, batch.accumulation};
     for (int i = 0; i < ZR_COUNT(batch_keys); i++)
         if (batch_value(config, batch_keys[i]) != solved[i])
@@ -31,7 +32,7 @@ static zero_status resolve_batch(zr_config *config, const zr_config_facts *facts
         zr_log(logger, ZERO_LOG_INFO,
                "batch %" PRId64 " = micro-batch %" PRId64 " x accumulation %" PRId64 " x %s",
                batch.train, batch.micro, batch.accumulation,
-               zr_ranks_in_words(config->ranks, config->tensor).text);
+               zr_ranks_in_words(zr_config_grid(config)).text);
     return ZERO_OK;
 }
 
@@ -239,6 +240,7 @@ zero_status zr_config_resolve(zr_config *config, const zr_config_facts *facts,
     ZERO_TRY(zr_config_fill_profilers(config, error));
     ZERO_TRY(zr_config_fill_offload(config, error));
     ZERO_TRY(zr_config_fill_tensor(config, error));
+    ZERO_TRY(zr_config_fill_pipeline(config, logger, error));
     ZERO_TRY(zr_config_check_exact(config, error));
     zr_config_report_idle(config, logger);
     report_decay(config, logger);

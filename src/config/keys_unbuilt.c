@@ -1,48 +1,9 @@
-// Rows of what is not built (pipelines and others), and of what DeepSpeed
-// itself has removed.
+// Rows of what is not built, and of what DeepSpeed itself has removed.
 #include "config/config.h"
 
-#define NO_PIPELINE "there is no pipeline"
 #define REMOVED "DeepSpeed has removed it: 0.19.6 reads it, 0.19.8 refuses it"
 
 const zr_key zr_keys_unbuilt[] = {
-    {.path = "pipeline.stages",
-     .type = ZR_KEY_ANY,
-     .standard = "auto",
-     .treatment = ZR_KEY_REFUSED,
-     .allowed = "auto|1|null",
-     .reason = "pipelines are not built yet",
-     .help = "stages of the pipeline"},
-    {.path = "pipeline.partition",
-     .type = ZR_KEY_STRING,
-     .standard = "best",
-     .treatment = ZR_KEY_NO_EFFECT,
-     .reason = NO_PIPELINE,
-     .help = "how layers are divided"},
-    {.path = "pipeline.seed_layers",
-     .type = ZR_KEY_BOOL,
-     .standard = "false",
-     .treatment = ZR_KEY_NO_EFFECT,
-     .reason = NO_PIPELINE,
-     .help = "a seed for each layer"},
-    {.path = "pipeline.activation_checkpoint_interval",
-     .type = ZR_KEY_INT,
-     .standard = "0",
-     .treatment = ZR_KEY_NO_EFFECT,
-     .reason = NO_PIPELINE,
-     .help = "layers between checkpoints"},
-    {.path = "pipeline.pipe_partitioned",
-     .type = ZR_KEY_BOOL,
-     .standard = "true",
-     .treatment = ZR_KEY_NO_EFFECT,
-     .reason = NO_PIPELINE,
-     .help = "partition what stages send"},
-    {.path = "pipeline.grad_partitioned",
-     .type = ZR_KEY_BOOL,
-     .standard = "true",
-     .treatment = ZR_KEY_NO_EFFECT,
-     .reason = NO_PIPELINE,
-     .help = "partition the gradients that stages send"},
     {.path = "compile",
      .type = ZR_KEY_OBJECT,
      .nullable = true,

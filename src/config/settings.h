@@ -28,6 +28,21 @@ typedef struct zr_shown {
 } zr_shown;
 zr_shown zr_value_shown(const json_t *value);
 
+// What a key says, and where: "--tensor 2", "libzero.exact_tensor 4 (ds.json:1:20)".
+typedef struct zr_said {
+    char text[384];
+} zr_said;
+// Keys that a flag with a field of its own may say, too (config_said.c). The number of a key; 0:
+// none, or `silent`, with which it says nothing.
+int64_t zr_config_number(const zr_config *config, const char *path, int64_t silent);
+zr_said zr_config_said(const zr_config *config, const char *path);
+// Refuses a flag ("--tensor 2") that differs from the key.
+zero_status zr_config_refuse_flag(const zr_config *config, const char *flag, const char *path,
+                                  zero_error *error);
+// Puts the flag into the key, so that the resolved file says it, too.
+zero_status zr_config_put_flag(zr_config *config, const char *path, const char *value,
+                               const char *flag, zero_error *error);
+
 // Writes the value as JSON; numbers read back have the same bits.
 void zr_value_write(const json_t *value, int indent, zr_buffer *out);
 // Returns whether row `key` is a parameter of the optimizer or schedule that the configuration has
@@ -43,10 +58,9 @@ void zr_key_list_parameters(const char *prefix, int kind, zr_buffer *out);
 typedef struct zr_batch { // 0: not given
     int64_t train, micro, accumulation;
 } zr_batch;
-// Fills in what is not given, by DeepSpeed's rules, for `ranks` data ranks of `tensor` ranks each.
-// Returns ZERO_ERR_CONFIG, with the arithmetic, if they cannot be met. `name` is the file's name.
-zero_status zr_batch_solve(zr_batch *batch, int64_t ranks, int64_t tensor, const char *name,
-                           zero_error *error);
+// Fills in what is not given, by DeepSpeed's rules, for the data ranks of a grid. Returns
+// ZERO_ERR_CONFIG, with the arithmetic, if they cannot be met. `name` is the file's name.
+zero_status zr_batch_solve(zr_batch *batch, zr_job_grid grid, const char *name, zero_error *error);
 
 // The steps of resolving, in this order, each with its file; zr_config_find_ranks comes before the
 // second. The batch arithmetic comes after elasticity.
@@ -69,11 +83,30 @@ zero_status zr_config_fill_precision(zr_config *config, const zero_logger *logge
 zero_status zr_config_fill_offload(zr_config *config, zero_error *error);
 // config_profilers.c
 zero_status zr_config_fill_profilers(zr_config *config, zero_error *error);
-// config_tensor.c
+// config_tensor.c: the first two are steps of zr_config_find_ranks.
+zero_status zr_config_settle_tensor(zr_config *config, const zr_config_facts *facts,
+                                    zero_error *error);
+zero_status zr_config_settle_slices(zr_config *config, const zr_config_facts *facts,
+                                    zero_error *error);
+// Who says how many tensor ranks there are, of whom somebody does, and whether that is a flag.
+zr_said zr_config_tensor_said(const zr_config *config);
+bool zr_config_tensor_is_flag(const zr_config *config);
 // Returns whether `path` says how many tensor ranks there are, and another number holds, because
 // nothing is trained.
 bool zr_config_overrules_tensor(const zr_config *config, const char *path);
 zero_status zr_config_fill_tensor(zr_config *config, zero_error *error);
+// config_pipeline.c: the first is a step of zr_config_find_ranks.
+zero_status zr_config_settle_pipeline(zr_config *config, const zr_config_facts *facts,
+                                      zero_error *error);
+zero_status zr_config_fill_partition(zr_config *config, zero_error *error);
+// Returns why a key of pipelines has nothing to decide; NULL: it decides, asks for nothing or is
+// another key.
+const char *zr_config_pipeline_idle(const zr_config *config, const zr_key *key);
+// config_split.c: a step of zr_config_settle_pipeline. `flag` is as --split says it, or NULL.
+zero_status zr_config_settle_split(zr_config *config, const char *flag, zero_error *error);
+// config_pipeline_check.c
+zero_status zr_config_fill_pipeline(zr_config *config, const zero_logger *logger,
+                                    zero_error *error);
 // config_exact.c
 zero_status zr_config_check_exact(const zr_config *config, zero_error *error);
 // config_effect.c

@@ -6,6 +6,7 @@
 #include "base/struct_take.h"
 #include "comm/agree.h"
 #include "comm/attach.h"
+#include "config/config_ranks.h"
 #include "layers/layers.h"
 #include "model/model_compare.h"
 #include "model/unit.h"
@@ -59,6 +60,9 @@ static zr_resolution resolution_of(const zero_options *options, const zr_trial *
     how.facts.micro_batch = options->shape.batch;
     how.facts.tensor = trial ? trial->tensor : 0;
     how.facts.sequence_parallel = trial && trial->sequence_parallel;
+    how.facts.pipeline = trial ? trial->pipeline : 0;
+    how.facts.schedule = trial ? trial->schedule : NULL;
+    how.facts.split = trial ? trial->split : NULL;
     return how;
 }
 
@@ -152,7 +156,7 @@ static zero_status take_comm(making *m, const zr_trial *trial, bool *attached, z
     zero_status status = zr_comm_attach(options->comm, ZR_MAX(options->threads, 1), error);
     *attached = status == ZERO_OK;
     if (*attached)
-        zr_comm_say_multiple(options->comm, tensor);
+        zr_comm_say_multiple(options->comm, zr_config_model_ranks(m->config));
     if (status == ZERO_OK)
         status = make_part(m, trial, error);
     if (tensor > 1) {

@@ -1,10 +1,12 @@
 #include "setup/keep.h"
 
+#include "config/config_ranks.h"
+
 #include <stdio.h>
 
 #define WEIGHT_DECAY "optimizer.params.weight_decay"
 
-enum { RANKS_BYTES = 240 }; // of the words for how many ranks there are, and were
+enum { RANKS_BYTES = 256 }; // of the words for how many ranks there are, and were
 
 // Returns 0 if the key is not given, or left to the program.
 static int64_t said_integer(const zr_config *config, const char *key)
@@ -38,11 +40,11 @@ static bool makes(const zr_keep *keep, int64_t micro, int64_t times)
 }
 
 // `fitting` is the micro-batch that would be chosen if none were given.
-static zero_status refuse_batch(const zr_keep *keep, int tensor, int64_t micro, int64_t fitting,
-                                int64_t times, zero_error *error)
+static zero_status refuse_batch(const zr_keep *keep, zr_job_grid grid, int64_t micro,
+                                int64_t fitting, int64_t times, zero_error *error)
 {
     char number[40], way[160] = "";
-    zr_ranks_words ranks = zr_ranks_in_words(keep->ranks, tensor);
+    zr_ranks_words ranks = zr_ranks_in_words(grid);
     if (makes(keep, fitting, times))
         snprintf(
             way, sizeof way,
@@ -73,30 +75,41 @@ static bool has_batch(const zr_keep *keep, const zr_config *config, int64_t chos
             !keep->before->micro_batch);
 }
 
+static bool is_divided(zr_job_grid grid) { return grid.stages > 1 || grid.tensor > 1; }
+
 // Says how many ranks share a batch. `split`: calls them data ranks in any case.
-static zr_ranks_words ranks_of(int64_t ranks, int64_t tensor, bool split)
+static zr_ranks_words ranks_of(zr_job_grid grid, bool split)
 {
-    zr_ranks_words words = zr_ranks_in_words(ranks, tensor);
-    if (split && tensor <= 1)
-        snprintf(words.text, sizeof words.text, "%lld data rank%s", (long long)ranks,
-                 ranks == 1 ? "" : "s");
+    zr_ranks_words words = zr_ranks_in_words(grid);
+    if (split && !is_divided(grid))
+        snprintf(words.text, sizeof words.text, "%lld data rank%s", (long long)grid.data,
+                 grid.data == 1 ? "" : "s");
     return words;
 }
 
-// Writes "4 ranks instead of 2"; where the model is split, or was, both numbers are called data
+// Writes "4 ranks instead of 2"; where the model is divided, or was, both numbers are called data
 // ranks.
-static void describe_ranks(const zr_keep *keep, int64_t tensor, char out[static RANKS_BYTES])
+static void describe_ranks(const zr_keep *keep, zr_job_grid grid, char out[static RANKS_BYTES])
 {
     const zr_run_before *before = keep->before;
-    bool split = tensor > 1 || before->tensor > 1, same = keep->ranks == before->ranks;
-    zr_ranks_words now = ranks_of(keep->ranks, tensor, split && !same),
-                   then = ranks_of(before->ranks, before->tensor, split);
+    const zr_job_grid past = {.stages = ZR_MAX(before->stages, 1),
+                              .data = before->ranks,
+                              .tensor = ZR_MAX(before->tensor, 1)};
+    bool split = is_divided(grid) || is_divided(past), same = keep->ranks == before->ranks;
+    zr_ranks_words now = ranks_of(grid, split && !same), then = ranks_of(past, split);
     if (same)
         snprintf(out, RANKS_BYTES, "%s", now.text);
     else if (split)
         snprintf(out, RANKS_BYTES, "%s instead of %s", now.text, then.text);
     else
         snprintf(out, RANKS_BYTES, "%s instead of %lld", now.text, (long long)before->ranks);
+}
+
+// Returns the grid of this run, with the data ranks that the caller has said.
+static zr_job_grid grid_of(const zr_keep *keep, const zr_config *config)
+{
+    return (zr_job_grid){
+        .stages = config->pipeline.stages, .data = keep->ranks, .tensor = config->tensor};
 }
 
 // Makes a resumed training take steps of as many samples as before, in as many micro-batches as
@@ -117,8 +130,8 @@ static zero_status keep_batch(const zr_keep *keep, zr_config *config, int64_t ch
     int64_t fitting = fit_micro_batch(keep, times);
     micro = micro ? micro : fitting;
     if (!makes(keep, micro, times))
-        return refuse_batch(keep, config->tensor, micro, fitting, times, error);
-    describe_ranks(keep, config->tensor, words);
+        return refuse_batch(keep, grid_of(keep, config), micro, fitting, times, error);
+    describe_ranks(keep, grid_of(keep, config), words);
     zr_log(logger, restarted ? ZERO_LOG_WARNING : ZERO_LOG_INFO,
            "%s: %lld micro-batches of %lld each, so that a step keeps its %lld samples", words,
            (long long)(batch / (ranks * micro)), (long long)micro, (long long)batch);

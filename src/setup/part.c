@@ -1,5 +1,6 @@
 #include "setup/part.h"
 
+#include "config/config_ranks.h"
 #include "layers/layers.h"
 
 static zero_status refuse(const char *name, const zr_config *config, zero_error *error)

@@ -1,6 +1,7 @@
 #include "setup/resolve.h"
 
 #include "base/file.h"
+#include "config/config_ranks.h"
 #include "compute/compute.h"
 #include "setup/defaults.h"
 #include "setup/machine_facts.h"
@@ -60,12 +61,21 @@ zero_status zr_resolve_read(zr_resolution *how, zr_config **out, zero_error *err
     return status;
 }
 
+// No engine can run one yet.
+static zero_status check_pipeline(const zr_config *config, zero_error *error)
+{
+    return config->pipeline.stages > 1
+               ? zr_fail(error, ZERO_ERR_UNSUPPORTED, "pipelines are not built yet")
+               : ZERO_OK;
+}
+
 zero_status zr_resolve_finish(const zr_resolution *how, zr_config *config, zero_error *error)
 {
     const zero_logger *choices = how->quiet ? NULL : how->logger;
     if (!how->for_inference)
         ZERO_TRY(zr_config_defaults_apply(config, &how->facts, choices, error));
-    return zr_config_resolve(config, &how->facts, how->logger, error);
+    ZERO_TRY(zr_config_resolve(config, &how->facts, how->logger, error));
+    return check_pipeline(config, error);
 }
 
 zero_status zr_resolve(zr_resolution *how, zr_config **out, zero_error *error)

@@ -46,7 +46,10 @@ static zero_status make_engine(const zr_bench *bench, const zero_bench_options *
                            .total_steps = 1000,
                            .logger = options->logger};
     const zr_trial flags = {.tensor = options->tensor,
-                            .sequence_parallel = options->sequence_parallel != 0};
+                            .sequence_parallel = options->sequence_parallel != 0,
+                            .pipeline = options->pipeline,
+                            .schedule = options->schedule,
+                            .split = options->split};
     return zr_initialize(&engine, &flags, &e->engine, error);
 }
 

@@ -65,6 +65,10 @@ static zero_status check(const benchmark *of, const zero_comm *comm,
                        "bench %s knows no tensor parallelism (--tensor, --sequence-parallel): step "
                        "does",
                        options->what);
+    if ((options->pipeline || options->schedule || options->split) && of->run != zr_bench_step)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "bench %s knows no pipelines (--pipeline, --schedule, --split): step does",
+                       options->what);
     return ZERO_OK;
 }
 
@@ -72,13 +76,16 @@ static void say_ranks(const zr_bench *bench, const zero_bench_options *options,
                       const zr_threads *threads)
 {
     zero_comm *comm = bench->meter.comm;
-    char grid[96] = "";
-    if (options->tensor > 1 && comm->size % options->tensor == 0) // else it is refused later
-        snprintf(grid, sizeof grid, ", %s%s",
-                 zr_grid_in_words(comm->size / options->tensor, options->tensor).text,
+    char words[112] = "";
+    zr_job_grid grid = {.stages = ZR_MAX(options->pipeline, 1),
+                        .tensor = ZR_MAX(options->tensor, 1)};
+    int64_t model = grid.stages * grid.tensor;
+    grid.data = comm->size / model;
+    if (model > 1 && comm->size % model == 0) // else it is refused later
+        snprintf(words, sizeof words, ", %s%s", zr_grid_in_words(grid).text,
                  options->sequence_parallel ? ", rows divided" : "");
     zr_bench_say(bench, "%d rank%s (%s%s), %d thread%s each (%s)\n", comm->size,
-                 comm->size == 1 ? "" : "s", zero_comm_name(comm), grid, threads->count,
+                 comm->size == 1 ? "" : "s", zero_comm_name(comm), words, threads->count,
                  threads->count == 1 ? "" : "s", threads->reason);
 }
 

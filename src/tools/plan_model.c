@@ -1,6 +1,7 @@
 // The plan of a model at every stage and at several numbers of ranks, by the same functions that
 // plan a run (contract 5).
 #include "base/cpu.h"
+#include "config/config_ranks.h"
 #include "files/run_directory.h"
 #include "plan/settings_fields.h"
 #include "setup/defaults.h"
@@ -22,7 +23,7 @@ const char *zr_planner_model(const zr_planner *p)
 
 int zr_planner_job(const zr_planner *p)
 {
-    return p->options->ranks > 0 ? p->options->ranks : p->config->tensor;
+    return p->options->ranks > 0 ? p->options->ranks : zr_config_model_ranks(p->config);
 }
 
 int zr_planner_threads(const zr_planner *p)
@@ -60,7 +61,8 @@ static zero_status find_ranks(zr_resolution *how, zr_config *config, zero_error 
     ZERO_TRY(zr_config_find_elastic(config, error));
     bool elastic = config->elastic && config->elastic->count;
     if (!how->facts.world)
-        how->facts.world = config->tensor * (elastic ? (int)config->elastic->ranks[0] : 1);
+        how->facts.world =
+            zr_config_model_ranks(config) * (elastic ? (int)config->elastic->ranks[0] : 1);
     return ZERO_OK;
 }
 
@@ -80,6 +82,9 @@ static zero_status resolve(zr_planner *p, zero_error *error)
     };
     how.facts.tensor = options->tensor;
     how.facts.sequence_parallel = options->sequence_parallel != 0;
+    how.facts.pipeline = options->pipeline;
+    how.facts.schedule = options->schedule;
+    how.facts.split = options->split;
     how.facts.batch = zr_default_batch(parameters, p->seq);
     how.facts.hidden = p->shape.width;
     ZERO_TRY(zr_resolve_text(options->config_path, &text, &how.length, error));

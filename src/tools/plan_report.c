@@ -179,6 +179,11 @@ static zero_status check(const zero_plan_options *options, zero_error *error)
         return zr_fail(error, ZERO_ERR_USAGE,
                        "zero_plan: exactly one of options.new_spec, options.model and "
                        "options.parameters must be given");
+    if (options->parameters > 0 && (options->pipeline || options->schedule || options->split))
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "zero_plan: options.parameters are planned by formulas that know no "
+                       "pipelines: options.pipeline, options.schedule and options.split need a "
+                       "model");
     if (options->parameters > 0 && (options->tensor || options->sequence_parallel))
         return zr_fail(error, ZERO_ERR_USAGE,
                        "zero_plan: options.parameters plans by formulas that know no tensor "

@@ -1,6 +1,7 @@
 // The rows of `zero plan`: the plans of several stages and ranks, and which of them fits.
 #include "tools/planner.h"
 
+#include "config/config_ranks.h"
 #include "plan/exchanges.h"
 #include "setup/machine_facts.h"
 
@@ -139,13 +140,14 @@ int zr_planner_ranks(const zr_planner *p, int out[ZR_PLANNER_USUAL])
 {
     static const int usual[ZR_PLANNER_USUAL] = {1, 2, 4, 8, 16, 64};
     const zr_elastic *elastic = p->config->elastic;
-    int count = zr_planner_is_limited(p) ? ZR_PLANNER_USUAL : 4, tensor = p->config->tensor;
+    int count = zr_planner_is_limited(p) ? ZR_PLANNER_USUAL : 4,
+        model = zr_config_model_ranks(p->config);
     if (elastic && !p->options->ranks)
         count = ZR_MIN(count, elastic->count);
     for (int i = 0; i < count; i++)
         out[i] = p->options->ranks ? p->options->ranks
-                 : elastic         ? (int)ZR_MIN(elastic->ranks[i] * tensor, INT32_MAX)
-                                   : usual[i] * tensor;
+                 : elastic         ? (int)ZR_MIN(elastic->ranks[i] * model, INT32_MAX)
+                                   : usual[i] * model;
     return p->options->ranks ? 1 : count;
 }
 
@@ -153,7 +155,7 @@ int64_t zr_planner_batch(const zr_planner *p, int ranks)
 {
     zr_elastic_batch shared = {.micro = p->config->micro_batch};
     if (p->config->elastic)
-        zr_elastic_share(p->config->elastic, ranks / p->config->tensor, &shared);
+        zr_elastic_share(p->config->elastic, ranks / zr_config_model_ranks(p->config), &shared);
     return shared.micro;
 }
 

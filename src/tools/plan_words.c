@@ -13,13 +13,19 @@ static const zr_plan_row *row_of_stage(const zr_plan_row *rows, int count, int s
     return &rows[0];
 }
 
-// Appends the options for tensor parallelism as they were given.
-static void append_tensor(const zero_plan_options *options, zr_buffer *out)
+// Appends the options that divide a model as they were given.
+static void append_grid(const zero_plan_options *options, zr_buffer *out)
 {
     if (options->tensor)
         zr_buffer_printf(out, " --tensor %d", options->tensor);
     if (options->sequence_parallel)
         zr_buffer_printf(out, " --sequence-parallel");
+    if (options->pipeline)
+        zr_buffer_printf(out, " --pipeline %d", options->pipeline);
+    if (options->schedule)
+        zr_buffer_printf(out, " --schedule %s", options->schedule);
+    if (options->split)
+        zr_buffer_printf(out, " --split %s", options->split);
 }
 
 static bool is_of_row(const char *key)
@@ -42,7 +48,7 @@ void zr_planner_command(const zr_planner *p, const zr_plan_row *row, zr_buffer *
             zr_buffer_printf(out, " %s %s", options->overrides[i].flag,
                              options->overrides[i].value);
     zr_buffer_printf(out, " --ranks %d", row ? row->ranks : zr_planner_job(p));
-    append_tensor(options, out);
+    append_grid(options, out);
     if (row)
         zr_buffer_printf(out, " --stage %d", row->stage);
     if (row && !p->config->elastic)
@@ -61,7 +67,7 @@ static void append_bench(const zr_planner *p, const zr_plan_row *row, zr_buffer 
                      "How long its steps take on this machine:\n  zero bench step --new %s --seq "
                      "%lld --dtype %s --ranks %d",
                      options->new_spec, (long long)p->seq, p->settings.precision.name, row->ranks);
-    append_tensor(options, out);
+    append_grid(options, out);
     zr_buffer_printf(out, " --stage %d --micro-batch %lld\n", row->stage,
                      (long long)row->micro_batch);
 }

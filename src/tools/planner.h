@@ -35,7 +35,7 @@ int zr_planner_threads(const zr_planner *p);       // threads of a rank
 //
 // Writes the numbers of ranks to show, and returns how many there are: the one asked for, or the
 // usual ones; under elasticity the first ones that can share its batch. They are ranks of a job, a
-// multiple of the tensor ranks.
+// multiple of those of a model.
 int zr_planner_ranks(const zr_planner *p, int out[ZR_PLANNER_USUAL]);
 // Returns a rank's micro-batch if the memory does not determine it.
 int64_t zr_planner_batch(const zr_planner *p, int ranks);

@@ -88,6 +88,7 @@ static zr_run_state state_of(const zr_train *train)
         .micro_batch = config->micro_batch,
         .ranks = train->comm->size,
         .tensor = config->tensor,
+        .stages = config->pipeline.stages,
         .resumed_from = train->run.first_step,
         .owed = train->run.owed,
         .keeps_weight_decay = train->resolved.keeps_weight_decay,

@@ -1,5 +1,6 @@
 // The configuration of a training: the file, the flags, what a run that continues keeps
 // (setup/keep.c), and the program's own choices for what nobody chose.
+#include "config/config_ranks.h"
 #include "files/run_record.h"
 #include "setup/defaults.h"
 #include "setup/keep.h"
@@ -38,11 +39,14 @@ static zero_status apply_lr(const zero_train_options *options, zr_config *config
                               logger, error);
 }
 
-// Puts in what the options say of tensor parallelism.
-static void take_tensor(const zero_train_options *options, zr_config_facts *facts)
+// Puts in what the options say of tensor parallelism and pipelines.
+static void take_grid(const zero_train_options *options, zr_config_facts *facts)
 {
     facts->tensor = options->tensor;
     facts->sequence_parallel = options->sequence_parallel != 0;
+    facts->pipeline = options->pipeline;
+    facts->schedule = options->schedule;
+    facts->split = options->split;
 }
 
 static zr_config_facts facts_of(const zr_train *train, int64_t steps)
@@ -51,7 +55,7 @@ static zr_config_facts facts_of(const zr_train *train, int64_t steps)
     zr_config_facts facts = zr_resolve_facts(train->comm->size, train->subject.parameters, steps);
     facts.batch = zr_default_batch(train->subject.parameters, train->resolved.seq);
     facts.hidden = train->subject.shape.width;
-    take_tensor(options, &facts);
+    take_grid(options, &facts);
     if (options->model_dir)
         facts.lr = zr_default_lr_further(train->subject.parameters);
     if (options->lr > 0)
@@ -112,13 +116,13 @@ zero_status zr_train_check_config(zr_train *train, zero_error *error)
                              .total_steps = ZR_MAX(train->asked.options->steps, 1),
                              .auto_dtype = zr_default_dtype()};
     zr_config *config = NULL;
-    take_tensor(train->asked.options, &facts);
+    take_grid(train->asked.options, &facts);
     ZERO_TRY(zr_resolve_text(train->asked.options->config_path, &train->resolved.file_text,
                              &train->resolved.file_length, error));
     zr_resolution how = resolution_of(train, facts, NULL);
     zero_status status = zr_resolve(&how, &config, error);
     if (status == ZERO_OK)
-        zr_comm_say_multiple(train->comm, config->tensor);
+        zr_comm_say_multiple(train->comm, zr_config_model_ranks(config));
     zr_config_destroy(config);
     return status;
 }
@@ -234,6 +238,7 @@ static zr_run_record record_of(const zr_train *train)
         .steps = train->resolved.steps,
         .ranks = train->comm->size,
         .tensor = train->resolved.config->tensor,
+        .stages = train->resolved.config->pipeline.stages,
         .threads = train->resolved.threads.count,
     };
 }

@@ -1,5 +1,6 @@
 // The lines that a training prints about itself before its first step, on rank 0.
 #include "base/cpu.h"
+#include "config/config_ranks.h"
 #include "engine/engine_inner.h"
 #include "memory/ledger.h"
 #include "model/lm_slices.h"
@@ -180,8 +181,8 @@ static void describe_exact_world(const zr_config *config, int threads, const zer
     say(logger,
         "exact    these bits on 1, 2, 4, ... %lld %sranks that make %lld micro-batches of %lld "
         "samples a step, with %d thread%s each",
-        micro_batches, config->exact_tensor > 1 ? "data " : "", micro_batches,
-        (long long)config->micro_batch, threads, plural(threads));
+        micro_batches, config->exact_tensor > 1 || config->pipeline.stages > 1 ? "data " : "",
+        micro_batches, (long long)config->micro_batch, threads, plural(threads));
 }
 
 // Says the same of tensor ranks: a model of T slices is computed alike by any number of ranks that
@@ -214,12 +215,12 @@ static void describe_exact_tensor(const zr_config *config, int threads, const ze
 static void describe_ranks(const zero_comm *comm, const zero_engine *engine,
                            const zr_threads *threads, const zero_logger *logger)
 {
-    char grid[96] = "";
+    char grid[128] = "";
     const zr_config *config = zr_engine_config(engine);
     const zr_plan *plan = zr_engine_plan(engine);
     bool shares = plan->checkpoint_shares > 1 && plan->activation_checkpoint_bytes > 0;
-    if (config->tensor > 1)
-        snprintf(grid, sizeof grid, ", %s%s", zr_grid_in_words(config->ranks, config->tensor).text,
+    if (zr_config_model_ranks(config) > 1)
+        snprintf(grid, sizeof grid, ", %s%s", zr_grid_in_words(zr_config_grid(config)).text,
                  config->sequence_parallel ? ", rows divided"
                  : shares                  ? ", activation checkpoints divided"
                                            : "");

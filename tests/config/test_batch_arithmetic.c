@@ -36,7 +36,8 @@ static void test_rules(void **state)
     for (int i = 0; i < ZR_COUNT(rows); i++) {
         zr_batch batch = rows[i].given;
         zero_error error = {ZERO_OK, ""};
-        zero_status status = zr_batch_solve(&batch, rows[i].ranks, 1, "ds.json", &error);
+        zero_status status =
+            zr_batch_solve(&batch, (zr_job_grid){1, rows[i].ranks, 1}, "ds.json", &error);
         assert_int_equal(status, rows[i].message ? ZERO_ERR_CONFIG : ZERO_OK);
         if (rows[i].message)
             assert_contains(error.message, rows[i].message);

@@ -1,5 +1,6 @@
 // What evaluation and generation read from a configuration.
 #include "config_support.h"
+#include "config/config_ranks.h"
 
 static const zr_config_facts facts = {.world = 3, .micro_batch = 1};
 

@@ -113,6 +113,7 @@ static void test_ranks_are_called_what_they_are(void **state)
     const struct {
         int world, tensor, tensor_before;
         const char *says;
+        int stages, stages_before;
     } rows[] = {
         {4, 0, 0, "4 ranks instead of 2: "},
         {4, 0, 1, "4 ranks instead of 2: "},
@@ -120,15 +121,21 @@ static void test_ranks_are_called_what_they_are(void **state)
         {8, 2, 1, "4 data ranks (8 ranks, 2 a model) instead of 2 data ranks: "},
         {4, 4, 2,
          "1 data rank (4 ranks, 4 a model) instead of 2 data ranks (4 ranks, 2 a model): "},
+        {8, 2, 0,
+         "1 data rank (8 ranks: 4 pipeline stages x 2 tensor) instead of 2 data ranks: ", 4, 0},
+        {4, 0, 0, "4 data ranks instead of 2 data ranks (4 ranks: 2 pipeline stages): ", 0, 2},
     };
     for (int i = 0; i < ZR_COUNT(rows); i++) {
         zr_run_before before = sixteen;
-        zr_keep keep = {.before = &before, .ranks = rows[i].world / ZR_MAX(rows[i].tensor, 1)};
+        zr_keep keep = {.before = &before,
+                        .ranks = rows[i].world /
+                                 (ZR_MAX(rows[i].tensor, 1) * ZR_MAX(rows[i].stages, 1))};
         last_line last = {""};
         const zero_logger logger = {.write = keep_line, .user = &last};
         zr_config *config;
         zero_error error;
         before.tensor = rows[i].tensor_before;
+        before.stages = rows[i].stages_before;
         zr_resolution how = {
             .text = "{}",
             .length = 2,
@@ -139,6 +146,7 @@ static void test_ranks_are_called_what_they_are(void **state)
         };
         how.facts.micro_batch = 4;
         how.facts.tensor = rows[i].tensor;
+        how.facts.pipeline = rows[i].stages;
         assert_int_equal(zr_resolve_read(&how, &config, &error), ZERO_OK);
         if (strncmp(last.text, rows[i].says, strlen(rows[i].says)))
             fail_msg("\"%s\" instead of \"%s\"", last.text, rows[i].says);

@@ -3,6 +3,7 @@
 // does not grow with the number of layers.
 #include "setup/part.h"
 
+#include "config/config_ranks.h"
 #include "layers/layers.h"
 #include "plan/exchanges.h"
 #include <setjmp.h>

@@ -1,0 +1,23 @@
+// How the ranks of a job are divided, by what a configuration, its flags and the facts say, and who
+// says so.
+#ifndef ZR_CONFIG_CONFIG_RANKS_H
+#define ZR_CONFIG_CONFIG_RANKS_H
+
+#include "config/config.h"
+
+// Fills world, tensor, ranks, exact_tensor and, of `pipeline`, the stages, the schedule and the
+// split, from the keys, the flags and the facts. It may be called before zr_config_resolve, once
+// the flags are put in; with facts->world 0, world and ranks stay 0. Returns ZERO_ERR_CONFIG or
+// ZERO_ERR_USAGE, with the numbers, if they contradict each other.
+zero_status zr_config_find_ranks(zr_config *config, const zr_config_facts *facts,
+                                 zero_error *error);
+
+// Returns how the ranks of the job are divided, once they are found.
+zr_job_grid zr_config_grid(const zr_config *config);
+int zr_config_model_ranks(const zr_config *config); // ranks that compute one model, likewise
+
+// Writes who asks for the slices of a resolved configuration that has some, for messages:
+// "--tensor 2", "libzero.exact_tensor 4 (ds.json:1:20)".
+void zr_config_describe_slices(const zr_config *config, char *out, size_t size);
+
+#endif
