@@ -36,7 +36,10 @@ static int bench_rank(const cli_arguments *a, zero_comm *comm)
                                   .json = a->given[OPT_JSON],
                                   .logger = {.write = cli_log_stderr},
                                   .tensor = (int)a->integer[OPT_TENSOR],
-                                  .sequence_parallel = a->given[OPT_SEQUENCE_PARALLEL]};
+                                  .sequence_parallel = a->given[OPT_SEQUENCE_PARALLEL],
+                                  .pipeline = (int)a->integer[OPT_PIPELINE],
+                                  .schedule = a->text[OPT_SCHEDULE],
+                                  .split = a->text[OPT_SPLIT]};
     zero_error error = {0};
     return zero_bench(comm, &options, cli_print, NULL, &error) == ZERO_OK
                ? 0

@@ -1,6 +1,7 @@
 // zero plan: writes the bytes of every rank, or the program of a step, without a run.
 #include "commands.h"
 #include "failure.h"
+#include "option_table.h"
 #include "overrides.h"
 
 #include <string.h>
@@ -38,6 +39,38 @@ static zero_plan_view view_of(const cli_arguments *a)
     return a->given[OPT_PROGRAM] ? ZERO_PLAN_PROGRAM : ZERO_PLAN_TABLE;
 }
 
+// Returns the name of the first of these options that is given; NULL: none is.
+static const char *first_given(const cli_arguments *a, const cli_option_id *ids, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (a->given[ids[i]])
+            return cli_option_row(ids[i])->name;
+    return NULL;
+}
+
+// Checks whether --params is given with what its formulas do not know. Returns 0, or the exit code
+// after a message.
+static int check_params(const cli_arguments *a)
+{
+    static const cli_option_id tensor[] = {OPT_TENSOR, OPT_SEQUENCE_PARALLEL},
+                               pipeline[] = {OPT_PIPELINE, OPT_SCHEDULE, OPT_SPLIT};
+    const char *of_tensor = first_given(a, tensor, 2), *of_pipeline = first_given(a, pipeline, 3);
+    if (a->given[OPT_DEVICE_MEMORY] || a->given[OPT_HOST_MEMORY])
+        return cli_fail_usage(a->command, "--params plans by formulas that know of one memory: "
+                                          "--memory BYTES says how large it is");
+    if (of_tensor)
+        return cli_fail_usage(a->command,
+                              "--params plans by formulas that know no tensor parallelism: %s "
+                              "needs --new or --model",
+                              of_tensor);
+    if (of_pipeline)
+        return cli_fail_usage(a->command,
+                              "--params plans by formulas that know no pipelines: %s needs --new "
+                              "or --model",
+                              of_pipeline);
+    return 0;
+}
+
 // Checks what only this command knows about its options. Returns 0, or the exit code after a
 // message.
 static int check(const cli_arguments *a)
@@ -49,15 +82,7 @@ static int check(const cli_arguments *a)
     int refused = view_of(a) == ZERO_PLAN_TABLE ? 0 : refuse_view(a);
     if (refused)
         return refused;
-    if (a->given[OPT_PARAMS] && (a->given[OPT_DEVICE_MEMORY] || a->given[OPT_HOST_MEMORY]))
-        return cli_fail_usage(a->command, "--params plans by formulas that know of one memory: "
-                                          "--memory BYTES says how large it is");
-    if (a->given[OPT_PARAMS] && (a->given[OPT_TENSOR] || a->given[OPT_SEQUENCE_PARALLEL]))
-        return cli_fail_usage(a->command,
-                              "--params plans by formulas that know no tensor "
-                              "parallelism: %s needs --new or --model",
-                              a->given[OPT_TENSOR] ? "--tensor" : "--sequence-parallel");
-    return 0;
+    return a->given[OPT_PARAMS] ? check_params(a) : 0;
 }
 
 static zero_plan_options options_of(const cli_arguments *a, const cli_overrides *overrides)
@@ -80,6 +105,9 @@ static zero_plan_options options_of(const cli_arguments *a, const cli_overrides 
         .path = view == ZERO_PLAN_DRAWING ? a->text[OPT_DRAW] : NULL,
         .tensor = (int)a->integer[OPT_TENSOR],
         .sequence_parallel = a->given[OPT_SEQUENCE_PARALLEL],
+        .pipeline = (int)a->integer[OPT_PIPELINE],
+        .schedule = a->text[OPT_SCHEDULE],
+        .split = a->text[OPT_SPLIT],
     };
 }
 

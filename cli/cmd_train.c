@@ -64,6 +64,9 @@ static void take_settings(const cli_arguments *a, const cli_overrides *overrides
     o->strict = a->given[OPT_STRICT];
     o->tensor = (int)a->integer[OPT_TENSOR];
     o->sequence_parallel = a->given[OPT_SEQUENCE_PARALLEL];
+    o->pipeline = (int)a->integer[OPT_PIPELINE];
+    o->schedule = a->text[OPT_SCHEDULE];
+    o->split = a->text[OPT_SPLIT];
     o->seq = a->integer[OPT_SEQ];
     o->steps = a->integer[OPT_STEPS];
     o->epochs = a->real[OPT_EPOCHS];

@@ -46,6 +46,9 @@ static const struct {
     {OPT_RANKS, NULL, "num-gpus num-processes nproc-per-node nproc world-size n-gpus np"},
     {OPT_TENSOR, NULL,
      "tensor-model-parallel-size tensor-parallel-size tensor-parallel autotp-size tp-size tp"},
+    {OPT_PIPELINE, NULL,
+     "pipeline-model-parallel-size pipeline-parallel-size pipeline-parallel pipeline-stages "
+     "pipe-parallel-size pp-size pp"},
     {OPT_THREADS, NULL, "num-threads num-workers dataloader-num-workers preprocessing-num-workers"},
     {OPT_TOKENS, NULL, "max-new-tokens max-tokens num-tokens n-predict"},
     {OPT_TEMPERATURE, NULL, "temp"},

@@ -36,7 +36,9 @@ typedef struct cli_option {
     double least, most;        // the range of numbers
     const char *standard;      // the default, as a user would write it; NULL: none
     const char *standard_text; // the default in words, if it is not a plain value
-    const char *help; // for every command except those in `differs`; it names no other command
+    const char *help;  // for every command except those in `differs`; it names no other command
+    const char *unfit; // what to say of it for a command of `unfit_for`, which lacks it
+    unsigned unfit_for;
     cli_wording differs[CLI_MOST_WORDINGS];
 } cli_option;
 
@@ -47,6 +49,7 @@ int cli_option_row_count(void);
 const cli_option *cli_option_row_at(int index);
 
 bool cli_option_belongs(const cli_option *row, const cli_command *command);
+bool cli_option_is_unfit(const cli_option *row, const cli_command *command); // row->unfit says why
 
 // Returns how `command`, which must have the option, describes it. standard_text NULL: no default.
 cli_wording cli_option_wording(const cli_option *row, const cli_command *command);

@@ -12,6 +12,11 @@ bool cli_option_belongs(const cli_option *row, const cli_command *command)
     return names(row->commands, command);
 }
 
+bool cli_option_is_unfit(const cli_option *row, const cli_command *command)
+{
+    return names(row->unfit_for, command);
+}
+
 cli_wording cli_option_wording(const cli_option *row, const cli_command *command)
 {
     cli_wording wording = {

@@ -245,6 +245,9 @@ static zero_status find_row(const char *written, size_t length, const cli_argume
         return refuse_unknown(of->command, written, length, error);
     if (!cli_option_belongs(row, of->command)) {
         const char *ours = cli_foreign_option(of->command, written, length);
+        if (cli_option_is_unfit(row, of->command))
+            return refuse(error, "%s is no option of zero %s, which %s", row->name,
+                          of->command->name, row->unfit);
         return refuse(error, "%s is no option of zero %s%s%s", row->name, of->command->name,
                       ours ? "; here it is " : "", ours ? ours : "");
     }

@@ -2,6 +2,13 @@
 // happens when a rank dies.
 #include "option_rows.h"
 
+enum { MOST_STAGES = 256 }; // as in src/config/pipeline_spec.h
+
+#define WHOLE "needs a run without a pipeline"
+#define ORDER                                                                                      \
+    "in which order pipeline stages work: 1f1b, gpipe, interleaved:CHUNKS (2 to 8; 2 if none are " \
+    "said), zb-h1; asynchronous: pipedream, 2bw"
+#define CUT "the first unit of each pipeline stage (of each of its chunks), as 0,6"
 #define AUTO_DTYPE "precision; auto is bf16 if the processor multiplies it and fp32 otherwise"
 
 const cli_option cli_options_machine[] = {
@@ -52,6 +59,44 @@ const cli_option cli_options_machine[] = {
      .differs = {{.commands = BENCH,
                   .help = "step: the ranks of --tensor divide norms, dropout and the residual "
                           "stream by rows, too"}}},
+    {.id = OPT_PIPELINE,
+     .name = "--pipeline",
+     .argument = "P",
+     .kind = CLI_INTEGER,
+     .commands = TRAIN | PLAN | BENCH,
+     .least = 1,
+     .most = MOST_STAGES,
+     .standard_text = "the configuration's, or 1",
+     .help = "pipeline stages: ranks that compute different layers of one model; with --tensor, "
+             "groups of so many; they divide --ranks, and the others share the batch",
+     .differs = {{.commands = BENCH,
+                  .help = "step: pipeline stages, ranks that compute different layers of one "
+                          "model; they divide --ranks",
+                  .standard_text = "1"}},
+     .unfit = WHOLE,
+     .unfit_for = EVAL | GENERATE},
+    {.id = OPT_SCHEDULE,
+     .name = "--schedule",
+     .argument = "NAME",
+     .kind = CLI_TEXT,
+     .commands = TRAIN | PLAN | BENCH,
+     .standard_text = "the configuration's, or 1f1b",
+     .help = ORDER,
+     .differs = {{.commands = BENCH, .help = "step: " ORDER, .standard_text = "1f1b"}},
+     .unfit = WHOLE,
+     .unfit_for = EVAL | GENERATE},
+    {.id = OPT_SPLIT,
+     .name = "--split",
+     .argument = "A,B",
+     .kind = CLI_TEXT,
+     .commands = TRAIN | PLAN | BENCH,
+     .standard_text = "the configuration's, or by the time of each unit",
+     .help = CUT,
+     .differs = {{.commands = BENCH,
+                  .help = "step: " CUT,
+                  .standard_text = "by the time of each unit"}},
+     .unfit = WHOLE,
+     .unfit_for = EVAL | GENERATE},
     {.id = OPT_THREADS,
      .name = "--threads",
      .argument = "T",
@@ -157,8 +202,8 @@ const cli_option cli_options_machine[] = {
      .least = 1,
      .most = 1048576,
      .standard_text = "as many as before",
-     .help = "let --restarts go on with the ranks that remain, but no fewer than M; with --tensor, "
-             "with a multiple of its number",
+     .help = "let --restarts go on with the ranks that remain, but no fewer than M; with --tensor "
+             "or --pipeline, with a multiple of the ranks of a model",
      .differs = {{.commands = RUN,
                   .help = "let --restarts go on with the ranks that remain, but no fewer than M"}}},
 };

@@ -69,6 +69,7 @@ int cli_supervise(const cli_arguments *a)
         .min_ranks = (int)a->integer[OPT_MIN_RANKS],
         .logger = {.write = cli_log_stderr},
         .tensor = (int)a->integer[OPT_TENSOR],
+        .pipeline = (int)a->integer[OPT_PIPELINE],
         .stop = cli_signals_install(CLI_SIGNALS_ALONE).stop,
     };
     int code = 0;

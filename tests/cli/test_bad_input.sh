@@ -87,6 +87,32 @@ tensor '{"tensor_parallel": {"tp": {"tp_size": 4}}}' 78 "$TINY has 2 heads, whic
 tensor '{"libzero": {"exact_tensor": 4}}' 78 "$TINY has 2 heads, which libzero.exact_tensor 4 (bad.json:1:30) does not divide: 2"
 plan 78 "$TINY has 2 heads, which --tensor 4 does not divide: 2" --tensor 4 # as many ranks as a model needs
 refused 78 'gpt2-xl has 25 heads, which --tensor 2 does not divide: 5 or 25' "$ZERO" plan --new gpt2-xl --tensor 2
+# Pipelines: likewise.
+piped() { echo "$1" >bad.json; both "$2" "$3" --ranks 8 --config bad.json "${@:4}"; }
+both 64 '3 ranks are no multiple of --pipeline 2: --ranks 2 or 4' --ranks 3 --pipeline 2
+both 64 '6 ranks are no multiple of --pipeline 2 x --tensor 2, which is 4: --ranks 4 or 8' --ranks 6 --pipeline 2 --tensor 2
+both 64 '--pipeline 0: it must be from 1 to 256' --ranks 2 --pipeline 0
+both 64 '--schedule zero: expected one of 1f1b, gpipe, interleaved:CHUNKS (2 to 8), zb-h1, pipedream, 2bw' --ranks 2 --pipeline 2 --schedule zero
+both 64 '--split 6,0: expected first units of chunks in ascending order' --ranks 2 --pipeline 2 --split 6,0
+both 64 '--split 0,1,2 begins 3 chunks, and there are 2' --ranks 2 --pipeline 2 --split 0,1,2
+both 64 '--split 1,2 does not begin with unit 0' --ranks 2 --pipeline 2 --split 1,2
+piped '{"pipeline": {"stages": 3}}' 78 '8 ranks are no multiple of pipeline.stages 3 (bad.json:1:25): 6 or 9 ranks'
+piped '{"pipeline": {"stages": 4}}' 64 '--pipeline 2 contradicts pipeline.stages 4 (bad.json:1:25)' --pipeline 2
+piped '{"libzero": {"pipeline": {"schedule": "gpipe"}}}' 64 '--schedule zb-h1 contradicts libzero.pipeline.schedule "gpipe" (bad.json:1:39)' --pipeline 2 --schedule zb-h1
+piped '{"libzero": {"pipeline": {"split": [0, 2]}}}' 64 '--split 0,1 contradicts libzero.pipeline.split [0,2] (bad.json:1:36)' --pipeline 2 --split 0,1
+piped '{"pipeline": {"partition": "profile"}}' 78 'found "profile", expected best, uniform, parameters or type:REGEX (DeepSpeed itself has no profile)'
+piped '{"pipeline": {"partition": "type:["}}' 78 'pipeline.partition: "[" is no regular expression: ' --pipeline 2
+piped '{"pipeline": {"pipe_partitioned": false}}' 78 'pipeline.pipe_partitioned false is refused: tensor ranks always divide'
+piped '{"gradient_accumulation_steps": 6}' 78 '(8 ranks: 4 pipeline stages x 2 tensor)) are no multiple of 4 pipeline stages; 4 or 8 would do, or 1f1b' --pipeline 4 --tensor 2 --schedule interleaved
+piped '{"gradient_accumulation_steps": 2}' 78 '--schedule 2bw: 2 micro-batches a step' --pipeline 4 --schedule 2bw
+piped '{}' 78 'gradient_clipping: 0 would do' --pipeline 2 --schedule pipedream
+piped '{"zero_optimization": {"stage": 3}}' 78 'which zero_optimization.stage 3 divides: expected 0, 1 or 2' --pipeline 2 --schedule pipedream
+plan 78 'pipelines are not built yet' --pipeline 4 --tensor 2 --schedule gpipe --split 0,1,2,3 # as many ranks as a model needs
+for command in eval generate; do
+    refused 64 "--pipeline is no option of zero $command, which needs a run without a pipeline" "$ZERO" $command --model held --pipeline 2
+done
+refused 64 '--params plans by formulas that know no pipelines: --schedule needs --new or --model' "$ZERO" plan --params 1e9 --schedule gpipe
+refused 64 'bench gemm knows no pipelines (--pipeline, --schedule, --split): step does' "$ZERO" bench gemm --pipeline 2 --threads 1
 uncut() { refused 78 "$1 has $2" "$ZERO" train --new "$1" --data "$TEXT" --ranks 4 --threads 1 --quiet --out out "${@:3}"; }
 uncut llama:layers=1,heads=6,kv_heads=3,width=48,inner=96,context=32 '3 heads of keys and values, which --tensor 2 neither divides nor is a multiple of: 3 or 6' --tensor 2
 uncut llama:layers=1,heads=4,width=48,inner=97,context=32 'an MLP of width 97, which --tensor 4 does not divide; no number of tensor ranks fits this model: none above 1 divides both its 4 heads and the width 97 of its MLP' --tensor 4
