@@ -43,16 +43,6 @@ static zero_status check_operand(const zr_handle *handle, zero_error *error)
     return ZERO_OK;
 }
 
-static void count_message(zero_comm *comm, zero_comm_op op, int slot, int64_t shard_elems,
-                          int64_t bytes, int64_t network)
-{
-    comm->message_hash = zr_message_fold(comm->message_hash, op, slot, shard_elems);
-    comm->message_count++;
-    comm->traffic.calls[op]++;
-    comm->traffic.bytes[op] += bytes;
-    comm->traffic.network[op] += network;
-}
-
 zero_status zr_window_create(zero_comm *comm, zr_window_kind kind, int64_t bytes, int slots,
                              const char *const *slot_names, zr_window *out, zero_error *error)
 {
@@ -108,7 +98,7 @@ static zero_status start(zr_handle *handle, zero_error *error)
     if (comm->courier)
         ZERO_TRY(zr_courier_submit(comm, handle, error));
     handle->pending = true;
-    count_message(comm, handle->op, handle->slot, handle->shard_elems, bytes_fetched(handle),
+    zr_comm_count(comm, handle->op, handle->slot, handle->shard_elems, bytes_fetched(handle),
                   bytes_from_afar(handle));
     return ZERO_OK;
 }
@@ -233,7 +223,7 @@ zero_status zr_comm_all_reduce(zr_window *window, int slot, int64_t offset, int6
     zr_courier_drain(comm);
     ZERO_TRY(zr_comm_settle(comm, all_reduce(window, slot, offset, shard_elems, error), error));
     int64_t shard = shard_elems * (int64_t)sizeof(float);
-    count_message(comm, ZERO_COMM_all_reduce, slot, shard_elems, 2 * (comm->size - 1) * shard,
+    zr_comm_count(comm, ZERO_COMM_all_reduce, slot, shard_elems, 2 * (comm->size - 1) * shard,
                   (comm->strangers + comm->fetches) * shard);
     return ZERO_OK;
 }
@@ -260,7 +250,7 @@ void zr_comm_say_multiple(zero_comm *comm, int ranks)
 
 void zr_comm_count_mapped(zero_comm *comm, int slot, int64_t shard_elems)
 {
-    count_message(comm, ZERO_COMM_all_gather, slot, shard_elems, 0, 0);
+    zr_comm_count(comm, ZERO_COMM_all_gather, slot, shard_elems, 0, 0);
 }
 
 void zr_comm_hash_reset(zero_comm *comm)

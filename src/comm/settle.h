@@ -3,6 +3,7 @@
 #ifndef ZR_COMM_SETTLE_H
 #define ZR_COMM_SETTLE_H
 
+#include "base/message.h"
 #include "base/recorder.h"
 #include "comm/comm_ops.h"
 
@@ -41,6 +42,18 @@ static inline zero_comm zr_comm_of_group(zero_comm *job, const zr_comm_group *gr
                        .size = group->size,
                        .timeout = job->timeout,
                        .threads = job->threads};
+}
+
+// Counts a message of the current pass, of so many elements (channels: bytes). bytes: those that
+// this rank fetched or, in a channel, sent; network: of them, those from other machines.
+static inline void zr_comm_count(zero_comm *comm, zero_comm_op op, int slot, int64_t elems,
+                                 int64_t bytes, int64_t network)
+{
+    comm->message_hash = zr_message_fold(comm->message_hash, op, slot, elems);
+    comm->message_count++;
+    comm->traffic.calls[op]++;
+    comm->traffic.bytes[op] += bytes;
+    comm->traffic.network[op] += network;
 }
 
 static inline int64_t zr_handle_shard_bytes(const zr_handle *handle)

@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 #include "mpirun.h"
 
+#include "base/clock.h"
+
 #include "../sanitizers.h"
 
 #include <stdio.h>
@@ -12,6 +14,34 @@
 #include <cmocka.h>
 
 char *mpirun_program;
+
+int mpirun_rank(const mpirun_scenario *scenarios, int count, char **arguments)
+{
+    const char *kind = arguments[2], *scenario = arguments[3], *timeout = arguments[4];
+    zero_error error = {0};
+    zero_comm *comm;
+    zero_comm_options options = {
+        .struct_size = sizeof options, .timeout_seconds = atof(timeout), .kind = kind};
+    zero_status status = zero_comm_open(&options, &comm, &error);
+    if (status != ZERO_OK) {
+        printf("[opening: %s: %s]\n", zero_status_name(status), error.message);
+        return 1;
+    }
+    int rank = zero_comm_rank(comm);
+    for (int i = 0; i < count; i++)
+        if (!strcmp(scenarios[i].name, scenario))
+            status = scenarios[i].run(comm, &error);
+    printf("[rank %d ends with %s%s%s]\n", rank, zero_status_name(status), status ? ": " : "",
+           status ? error.message : "");
+    fflush(stdout);
+    if (status != ZERO_OK) {
+        zero_comm_abort(comm, error.message);
+        // so that the launcher, which ends the job at the first exit, lets the others speak
+        zr_sleep_seconds(0.5);
+    }
+    zero_comm_destroy(comm);
+    return status ? 65 : 0;
+}
 
 // Bounded by timeout(1). Leaks are Open MPI's own, and not looked for.
 int mpirun_self(int ranks, const char *kind, const char *scenario, const char *timeout, char *text,

@@ -171,10 +171,7 @@ static zero_status mismatch_under_couriers(zero_comm *comm, zero_error *error)
     return zr_comm_barrier(comm, error);
 }
 
-static const struct {
-    const char *name;
-    zero_status (*run)(zero_comm *comm, zero_error *error);
-} scenarios[] = {
+static const mpirun_scenario scenarios[] = {
     {.name = "exercise", .run = run_exercise},
     {.name = "overlapped", .run = run_overlapped},
     {.name = "give-up", .run = give_up},
@@ -189,33 +186,6 @@ static const struct {
     {.name = "give-up-under-couriers", .run = give_up_under_couriers},
     {.name = "mismatch-under-couriers", .run = mismatch_under_couriers},
 };
-
-static int run_rank(const char *kind, const char *scenario, const char *timeout)
-{
-    zero_error error = {0};
-    zero_comm *comm;
-    zero_comm_options options = {
-        .struct_size = sizeof options, .timeout_seconds = atof(timeout), .kind = kind};
-    zero_status status = zero_comm_open(&options, &comm, &error);
-    if (status != ZERO_OK) {
-        printf("[opening: %s: %s]\n", zero_status_name(status), error.message);
-        return 1;
-    }
-    int rank = zero_comm_rank(comm);
-    for (int i = 0; i < ZR_COUNT(scenarios); i++)
-        if (!strcmp(scenarios[i].name, scenario))
-            status = scenarios[i].run(comm, &error);
-    printf("[rank %d ends with %s%s%s]\n", rank, zero_status_name(status), status ? ": " : "",
-           status ? error.message : "");
-    fflush(stdout);
-    if (status != ZERO_OK) {
-        zero_comm_abort(comm, error.message);
-        // so that the launcher, which ends the job at the first exit, lets the others speak
-        zr_sleep_seconds(0.5);
-    }
-    zero_comm_destroy(comm);
-    return status ? 65 : 0;
-}
 
 // ---- the test ----
 
@@ -352,7 +322,7 @@ static void a_stopped_rank_of_a_group_ends_the_others_at_the_deadline(void **sta
 int main(int count, char **arguments)
 {
     if (count == 5 && !strcmp(arguments[1], "rank"))
-        return run_rank(arguments[2], arguments[3], arguments[4]);
+        return mpirun_rank(scenarios, ZR_COUNT(scenarios), arguments);
     mpirun_program = arguments[0];
     const char *reason = mpirun_reason_to_skip();
     if (reason) {
