@@ -47,6 +47,8 @@ typedef struct zr_comm_ops {
     // alone in its group only takes part, and *out stays as it is. Fails on all ranks.
     zero_status (*split)(zero_comm *job, const zr_comm_group *group, zero_comm **out,
                          zero_error *error);
+    // Optional: channels between two ranks (channel_ops.h).
+    const struct zr_channel_ops *channels;
     // Of a job's communicator. May be called from any thread of the rank.
     void (*abort)(zero_comm *comm, const char *message);
     void (*destroy)(zero_comm *comm);

@@ -228,6 +228,7 @@ static const zr_comm_ops process_ops = {
     .progress = progress,
     .note = note,
     .split = zr_local_split,
+    .channels = &zr_local_channels,
     .abort = abort_job,
     .destroy = leave,
 };
@@ -247,6 +248,7 @@ static const zr_comm_ops thread_ops = {
     .progress = progress,
     .note = note,
     .split = zr_local_split,
+    .channels = &zr_local_channels,
     .abort = abort_job,
     .destroy = leave,
 };

@@ -6,6 +6,7 @@
 #ifndef ZR_COMM_LOCAL_WINDOW_H
 #define ZR_COMM_LOCAL_WINDOW_H
 
+#include "comm/channel_ops.h"
 #include "comm/local_control.h"
 #include "comm/versions.h"
 
@@ -50,5 +51,8 @@ zero_status zr_local_reduce_scatter_wait(zr_handle *handle, const zr_sum_target 
 zero_status zr_local_all_gather_wait(zr_handle *handle, zero_error *error);
 zero_status zr_local_quiesce(zr_window *window, int slot, zero_error *error);
 extern const zr_version_ops zr_local_versions;
+
+// local_channel.c
+extern const zr_channel_ops zr_local_channels;
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "exercise.h"
+#include "channel_ring.h"
 #include "comm_grid.h"
 
 #include <signal.h>
@@ -159,6 +160,26 @@ static zero_status make_groups(zero_comm *comm, zero_error *error)
     return ZERO_OK;
 }
 
+static zero_status run_channels(zero_comm *comm, zero_error *error)
+{
+    for (int couriers = 0; couriers < 2; couriers++) {
+        ZERO_TRY(exchange_in_ring(comm, (uint64_t)couriers, error));
+        ZERO_TRY(exchange_in_rings(comm, couriers, (uint64_t)couriers, error));
+    }
+    return ZERO_OK;
+}
+
+static zero_status kill_itself(zero_comm *comm, zero_error *error)
+{
+    raise(SIGKILL);
+    return ZERO_OK;
+}
+
+static zero_status be_killed_in_a_chain(zero_comm *comm, zero_error *error)
+{
+    return break_chain(comm, kill_itself, error);
+}
+
 // As long as the test lets it.
 static zero_status linger(zero_comm *comm, zero_error *error)
 {
@@ -187,6 +208,8 @@ static const struct {
     {.name = "killed in groups", .run = be_killed_in_groups},
     {.name = "interleaved", .run = run_interleaved},
     {.name = "groups in turn", .run = make_groups},
+    {.name = "channels", .run = run_channels},
+    {.name = "killed in a chain", .run = be_killed_in_a_chain},
 };
 
 int run_scenario(const char *scenario, const char *timeout)

@@ -446,6 +446,26 @@ static void groups_give_their_pages_back(void **state)
     end_job(&job);
 }
 
+static void messages_over_channels(void **state)
+{
+    job job;
+    start_job(&job, GRID_RANKS, true, "channels", "30");
+    wait_for(&job, GRID_RANKS);
+    for (int r = 0; r < GRID_RANKS; r++)
+        expect_text(&job, r, "OK");
+    end_job(&job);
+}
+
+static void a_killed_rank_ends_the_waits_of_channels(void **state)
+{
+    job job;
+    start_job(&job, 3, true, "killed in a chain", "60");
+    wait_for(&job, 3);
+    expect_text(&job, 0, "rank 0, take of h.0 to h.1, slot 0, step 41: rank 1 was killed by sig");
+    expect_text(&job, 2, "rank 2, receive of h.1 to h.2, slot 0, step 41: rank 1 was killed by");
+    end_job(&job);
+}
+
 int main(int count, char **arguments)
 {
     if (count == 4 && !strcmp(arguments[1], "child"))
@@ -472,6 +492,8 @@ int main(int count, char **arguments)
         cmocka_unit_test(three_groups_at_once),
         cmocka_unit_test(a_killed_rank_ends_the_waits_in_other_groups),
         cmocka_unit_test(groups_give_their_pages_back),
+        cmocka_unit_test(messages_over_channels),
+        cmocka_unit_test(a_killed_rank_ends_the_waits_of_channels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
