@@ -207,8 +207,7 @@ static zero_status split_data(zero_comm *job, const zr_comm_group *group, MPI_Co
     return zr_mpi_check(job, code, "splitting the job", error);
 }
 
-// Every rank of the job fails if one has failed. what: what that one could not do.
-static zero_status agree(zero_comm *comm, zero_status status, const zero_error *own,
+zero_status zr_mpi_agree(zero_comm *comm, zero_status status, const zero_error *own,
                          const char *what, zero_error *error)
 {
     int64_t failed = status != ZERO_OK ? comm->size - comm->rank : 0;
@@ -232,8 +231,8 @@ static zero_status mpi_split(zero_comm *job, const zr_comm_group *group, zero_co
     zero_status split = split_data(job, group, &data, status == ZERO_OK ? &own : NULL);
     if (made)
         ((zr_mpi *)made->impl)->data = data;
-    status =
-        agree(job, status == ZERO_OK ? split : status, &own, "make its part of a group", error);
+    status = zr_mpi_agree(job, status == ZERO_OK ? split : status, &own, "make its part of a group",
+                          error);
     if (status == ZERO_OK && made)
         status = zr_mpi_machines_find(made, error);
     if (status == ZERO_OK && made)
@@ -259,7 +258,7 @@ static zero_status window_create(zero_comm *comm, zr_window *window, zero_error 
     char what[64];
     snprintf(what, sizeof what, "reserve its %lld bytes", (long long)window->bytes);
     zero_status reserved = region_create(comm, window, &own);
-    zero_status status = agree(comm, reserved, &own, what, error);
+    zero_status status = zr_mpi_agree(comm, reserved, &own, what, error);
     if (status != ZERO_OK && reserved == ZERO_OK)
         zr_region_destroy(window->mine, window->bytes);
     return status;
@@ -286,6 +285,7 @@ static const zr_comm_ops mpi_ops = {
     .barrier = zr_mpi_barrier,
     .progress = zr_mpi_progress,
     .split = mpi_split,
+    .channels = &zr_mpi_channels,
     .abort = zr_mpi_abort,
     .destroy = mpi_destroy,
 };

@@ -15,6 +15,7 @@
 #ifndef ZR_COMM_MPI_RANK_H
 #define ZR_COMM_MPI_RANK_H
 
+#include "comm/channel_ops.h"
 #include "comm/communicator.h"
 #include "comm/window.h"
 
@@ -25,6 +26,7 @@ typedef struct zr_mpi_batch { // messages under way
     MPI_Request *requests;    // (2N) no exchange has more at a time
     int *peers;               // (2N) the other rank of each
     int count;
+    MPI_Status last; // of the last message that was found complete
 } zr_mpi_batch;
 
 // ZR_MPI_WAIT: the sender waits for `rank`, and has done so for half of its timeout. It is no sign
@@ -61,6 +63,7 @@ typedef struct zr_mpi_job { // what the communicators of a rank share
     int64_t *steps;     // (ranks of the job) last ones heard of
     int32_t *waits;     // (ranks of the job) the rank that each waits for; -1: it has not said so
     int64_t heard;      // number of notes
+    int channels;       // sets of channels that are alive
     bool aborted;       // a rank has given up, maybe this one
     zr_mpi_note abort;  // the first one that did, as far as this rank knows
 } zr_mpi_job;
@@ -79,6 +82,15 @@ static inline const char *zr_mpi_slot_name(const zr_handle *handle)
     return handle->window->slot_names ? handle->window->slot_names[handle->slot] : NULL;
 }
 
+// mpi.c
+// Collective over comm: every rank fails if one has failed. status: this rank's, described in
+// *own; what: what it then could not do, for the others.
+zero_status zr_mpi_agree(zero_comm *comm, zero_status status, const zero_error *own,
+                         const char *what, zero_error *error);
+
+// mpi_channel.c
+extern const zr_channel_ops zr_mpi_channels;
+
 // mpi_wait.c
 zero_status zr_mpi_check(zero_comm *comm, int code, const char *doing, zero_error *error);
 // Both post a message of at most INT_MAX bytes.
@@ -89,6 +101,8 @@ zero_status zr_mpi_irecv(zero_comm *comm, zr_mpi_batch *batch, void *data, int64
 // Waits until all messages of the batch are complete; slot may be NULL.
 zero_status zr_mpi_await(zero_comm *comm, zr_mpi_batch *batch, const char *doing, const char *slot,
                          zero_error *error);
+// Says whether they are, without waiting.
+bool zr_mpi_is_done(zero_comm *comm, zr_mpi_batch *batch);
 void zr_mpi_hear(zr_mpi_job *job); // receives the notes that have arrived; called with the lock
 // Says whether no sign of life is still being sent. comm: the job's.
 bool zr_mpi_beats_gone(zero_comm *comm);

@@ -44,11 +44,11 @@ zero_status zr_mpi_check(zero_comm *comm, int code, const char *doing, zero_erro
 
 // Tests requests one after the other, in place of MPI_Testall: with MPICH's header, gcc believes
 // that statuses to be ignored are written.
-static int test_all(MPI_Request *requests, int count, bool *done)
+static int test_all(MPI_Request *requests, int count, bool *done, MPI_Status *last)
 {
     int code = MPI_SUCCESS, gone = 1;
     for (int i = 0; i < count && gone && code == MPI_SUCCESS; i++)
-        code = MPI_Test(&requests[i], &gone, MPI_STATUS_IGNORE);
+        code = MPI_Test(&requests[i], &gone, last);
     *done = gone && code == MPI_SUCCESS;
     return code;
 }
@@ -143,7 +143,18 @@ bool zr_mpi_beats_gone(zero_comm *comm)
 {
     zr_mpi_job *job = ((zr_mpi *)comm->impl)->job;
     bool gone;
-    return test_all(job->beats, comm->size, &gone) == MPI_SUCCESS && gone;
+    MPI_Status last;
+    return test_all(job->beats, comm->size, &gone, &last) == MPI_SUCCESS && gone;
+}
+
+bool zr_mpi_is_done(zero_comm *comm, zr_mpi_batch *batch)
+{
+    zr_mpi_job *job = ((zr_mpi *)comm->impl)->job;
+    bool done;
+    pthread_mutex_lock(&job->lock);
+    int code = test_all(batch->requests, batch->count, &done, &batch->last);
+    pthread_mutex_unlock(&job->lock);
+    return code == MPI_SUCCESS && done;
 }
 
 // Returns the rank at the end of the chain of those that wait for each other, as far as they have
@@ -216,7 +227,7 @@ zero_status zr_mpi_await(zero_comm *comm, zr_mpi_batch *batch, const char *doing
     for (int64_t polls = 1;; polls++) {
         bool done;
         pthread_mutex_lock(&mpi->job->lock);
-        int code = test_all(batch->requests, batch->count, &done);
+        int code = test_all(batch->requests, batch->count, &done, &batch->last);
         pthread_mutex_unlock(&mpi->job->lock);
         ZERO_TRY(zr_mpi_check(comm, code, doing, error));
         if (done) {
@@ -254,10 +265,16 @@ void zr_mpi_progress(zero_comm *comm)
 {
     zr_mpi_job *job = ((zr_mpi *)comm->impl)->job;
     double now = zr_clock_seconds();
-    if (now - job->beat_at < ZR_MIN(BEAT_SECONDS, comm->timeout / 8) || job->failed)
+    bool due = now - job->beat_at >= ZR_MIN(BEAT_SECONDS, comm->timeout / 8);
+    if (job->failed || (!due && job->channels == 0))
         return;
     pthread_mutex_lock(&job->lock);
-    beat(comm, now);
+    if (due)
+        beat(comm, now);
+    // Messages of channels go on while this rank computes, because MPI moves them when it is
+    // called.
+    if (job->channels > 0)
+        zr_mpi_hear(job);
     pthread_mutex_unlock(&job->lock);
 }
 
