@@ -7,11 +7,12 @@
 //   at its first byte, as high as its bytes
 //
 // An instruction that takes no time of its own (AWAIT, BIND, RELEASE, ...) has no width; calls are
-// wide. All coordinates are whole numbers, so that the text is the same in every locale.
+// wide.
 #include "base/bytes_text.h"
 #include "plan/lives.h"
 #include "tools/plan_flights.h"
 #include "tools/plan_views.h"
+#include "tools/svg.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -29,11 +30,7 @@ enum {
     LEAST_ROW = 3,
     MOST_ROWS_HEIGHT = 360,
     PANEL_HEIGHT = 110,
-    LINE_HEIGHT = 18,
     GAP = 16,
-    LETTER = 7,
-    LETTER_HEIGHT = 11,
-    TITLE_LETTER = 9, // approximate width, for any font
     COLORS = 8,
     NAME = 128,
 };
@@ -55,62 +52,27 @@ typedef struct box { // a rectangle that stands for something
 } box;
 
 static const char style[] =
-    ".paper{fill:#ffffff}.line{stroke:#888888;fill:none}"
     ".seam{stroke:#d62728;stroke-dasharray:4 3}\n"
-    "text{fill:#222222;font:11px sans-serif}.title{font-size:15px;font-weight:bold}"
-    ".on{fill:#111111}\n"
-    ".box{stroke:#ffffff;stroke-width:.5}.if{stroke:#222222;stroke-width:1;stroke-dasharray:2 2}\n"
+    ".if{stroke:#222222;stroke-width:1;stroke-dasharray:2 2}\n"
     ".forward{fill:#9ecae9}.again{fill:#a6dcd4}.backward{fill:#ffbf79}.both{fill:#d6a5c9}\n"
     ".gather{fill:#88d27a}.reduce{fill:#ff9d98}.fetch{fill:#f2cf5b}.store{fill:#d8b5a5}\n"
     ".c0{fill:#aec7e8}.c1{fill:#ffbb78}.c2{fill:#98df8a}.c3{fill:#ff9896}.c4{fill:#c5b0d5}"
     ".c5{fill:#e0c2a8}.c6{fill:#f7b6d2}.c7{fill:#dbdb8d}\n"
-    "@media (prefers-color-scheme:dark){.paper{fill:#15181c}text{fill:#dddddd}.on{fill:#111111}"
-    ".box{stroke:#15181c}.if{stroke:#ffffff}.seam{stroke:#ff6b6b}}\n";
-
-static void append_escaped(zr_buffer *out, const char *text)
-{
-    for (; *text; text++) {
-        switch (*text) {
-        case '&': zr_buffer_printf(out, "&amp;"); break;
-        case '<': zr_buffer_printf(out, "&lt;"); break;
-        case '>': zr_buffer_printf(out, "&gt;"); break;
-        default: zr_buffer_append(out, text, 1);
-        }
-    }
-}
+    "@media (prefers-color-scheme:dark){.if{stroke:#ffffff}.seam{stroke:#ff6b6b}}\n";
 
 static void put_text(sheet *s, int x, int y, const char *class, const char *text)
 {
-    zr_buffer_printf(&s->body, "<text x=\"%d\" y=\"%d\"", x, y);
-    if (class)
-        zr_buffer_printf(&s->body, " class=\"%s\"", class);
-    zr_buffer_printf(&s->body, ">");
-    append_escaped(&s->body, text);
-    zr_buffer_printf(&s->body, "</text>\n");
+    zr_svg_put_text(&s->body, x, y, class, text);
 }
 
-static void append_class(sheet *s, const box *b)
-{
-    zr_buffer_printf(&s->body, "class=\"box");
-    if (b->color >= 0)
-        zr_buffer_printf(&s->body, " c%d", b->color % COLORS);
-    else
-        zr_buffer_printf(&s->body, " %s", b->class);
-    zr_buffer_printf(&s->body, b->conditional ? " if\"" : "\"");
-}
-
-// Draws a box. `told` says in words what it is; a viewer shows that when the pointer is on the box.
 static void put_box(sheet *s, const box *b, const char *told)
 {
-    bool roomy = (int)strlen(b->label) * LETTER <= b->width && b->height >= LETTER_HEIGHT;
-    zr_buffer_printf(&s->body, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" ", b->x, b->y,
-                     ZR_MAX(b->width, 1), ZR_MAX(b->height, 1));
-    append_class(s, b);
-    zr_buffer_printf(&s->body, "><title>");
-    append_escaped(&s->body, told);
-    zr_buffer_printf(&s->body, "</title></rect>\n");
-    if (roomy && *b->label)
-        put_text(s, b->x + 2, b->y + b->height / 2 + 4, "on", b->label);
+    char class[NAME];
+    if (b->color >= 0)
+        snprintf(class, sizeof class, "c%d%s", b->color % COLORS, b->conditional ? " if" : "");
+    else
+        snprintf(class, sizeof class, "%s%s", b->class, b->conditional ? " if" : "");
+    zr_svg_put_box(&s->body, &(zr_svg_box){b->x, b->y, b->width, b->height, class, b->label, told});
 }
 
 static bool takes_time(const zr_instruction *i)
@@ -225,7 +187,7 @@ static zero_status put_lane(sheet *s, zr_flight_lane lane, const char *name, zer
     zero_status status = zr_flights_of(s->pass, lane, &flights, error);
     if (status == ZERO_OK && flights.count) {
         int height = ZR_MAX(ZR_MIN(ROW_HEIGHT, MOST_ROWS_HEIGHT / flights.rows), LEAST_ROW);
-        put_text(s, MARGIN, s->y + LETTER_HEIGHT, NULL, name);
+        put_text(s, MARGIN, s->y + ZR_SVG_LETTER_HEIGHT, NULL, name);
         for (int f = 0; f < flights.count; f++)
             put_flight(s, &flights.at[f], height);
         s->y += flights.rows * height + GAP;
@@ -247,6 +209,7 @@ static void put_life(sheet *s, const zr_life *life, int64_t whole)
                    .y = s->y + top,
                    .width = s->x[life->to + 1] - s->x[life->from],
                    .height = bottom - top,
+                   .class = "",
                    .color = life->piece,
                    .conditional = s->pass->at[life->from].when != ZR_ALWAYS,
                    .label = piece_name(s, life->piece)},
@@ -260,8 +223,8 @@ static void put_panel(sheet *s, const zr_lives *lives, zr_space space)
     if (!whole)
         return;
     zr_bytes_text((double)whole, bytes);
-    put_text(s, MARGIN, s->y + LETTER_HEIGHT, NULL, zr_space_name(space));
-    put_text(s, MARGIN, s->y + LETTER_HEIGHT + LINE_HEIGHT, NULL, bytes);
+    put_text(s, MARGIN, s->y + ZR_SVG_LETTER_HEIGHT, NULL, zr_space_name(space));
+    put_text(s, MARGIN, s->y + ZR_SVG_LETTER_HEIGHT + ZR_SVG_LINE_HEIGHT, NULL, bytes);
     for (int i = 0; i < lives->count; i++)
         if (lives->at[i].space == space)
             put_life(s, &lives->at[i], whole);
@@ -286,21 +249,21 @@ static void put_seam(sheet *s, int top)
     int x = s->x[s->pass->seam];
     zr_buffer_printf(&s->body, "<path d=\"M%d %dV%d\" class=\"line seam\"/>\n", x, top,
                      s->y - GAP / 2);
-    put_text(s, x + 3, top + LETTER_HEIGHT, NULL, "zero_forward returns");
+    put_text(s, x + 3, top + ZR_SVG_LETTER_HEIGHT, NULL, "zero_forward returns");
 }
 
 // Lists what a step does once, after its micro-batches.
 static void put_once(sheet *s)
 {
     zr_buffer line = {0};
-    put_text(s, MARGIN, s->y + LETTER_HEIGHT, NULL, "once a step, after its micro-batches:");
-    s->y += LINE_HEIGHT;
+    put_text(s, MARGIN, s->y + ZR_SVG_LETTER_HEIGHT, NULL, "once a step, after its micro-batches:");
+    s->y += ZR_SVG_LINE_HEIGHT;
     for (int kind = ZR_PASS_BOUNDARY; kind < ZR_PASS_COUNT; kind++) {
         line.length = 0;
         zr_pass_summary(&s->plan->program.passes[kind], &line);
-        put_text(s, MARGIN, s->y + LETTER_HEIGHT, NULL, zr_pass_name((zr_pass_kind)kind));
-        put_text(s, LEFT, s->y + LETTER_HEIGHT, NULL, line.failed ? "" : line.data);
-        s->y += LINE_HEIGHT;
+        put_text(s, MARGIN, s->y + ZR_SVG_LETTER_HEIGHT, NULL, zr_pass_name((zr_pass_kind)kind));
+        put_text(s, LEFT, s->y + ZR_SVG_LETTER_HEIGHT, NULL, line.failed ? "" : line.data);
+        s->y += ZR_SVG_LINE_HEIGHT;
     }
     s->body.failed |= line.failed;
     zr_buffer_free(&line);
@@ -317,34 +280,22 @@ static void put_legend(sheet *s)
         {"fetch", "fetch"},           {"store", "store"},
     };
     int x = MARGIN;
-    for (int i = 0; i < ZR_COUNT(entries); i++) {
-        const char *text = entries[i].text;
-        put_box(s,
-                &(box){.x = x,
-                       .y = s->y,
-                       .width = LETTER_HEIGHT,
-                       .height = LETTER_HEIGHT,
-                       .class = entries[i].class,
-                       .color = -1,
-                       .label = ""},
-                text);
-        put_text(s, x + LETTER_HEIGHT + 4, s->y + LETTER_HEIGHT - 1, NULL, text);
-        x += LETTER_HEIGHT + GAP + (int)strlen(text) * LETTER;
-    }
-    s->y += LINE_HEIGHT;
-    put_text(s, MARGIN, s->y + LETTER_HEIGHT, NULL,
+    for (int i = 0; i < ZR_COUNT(entries); i++)
+        x = zr_svg_put_entry(&s->body, x, s->y, entries[i].class, entries[i].text);
+    s->y += ZR_SVG_LINE_HEIGHT;
+    put_text(s, MARGIN, s->y + ZR_SVG_LETTER_HEIGHT, NULL,
              "dashed: only in some micro-batches, or when the weights have changed. In the "
              "panels a color is a piece's, and height is bytes.");
-    s->y += LINE_HEIGHT;
+    s->y += ZR_SVG_LINE_HEIGHT;
 }
 
 static zero_status put_all(sheet *s, const char *title, zero_error *error)
 {
     s->y = MARGIN;
-    put_text(s, MARGIN, s->y + LINE_HEIGHT - 4, "title", title);
-    s->y += LINE_HEIGHT + GAP;
+    put_text(s, MARGIN, s->y + ZR_SVG_LINE_HEIGHT - 4, "title", title);
+    s->y += ZR_SVG_LINE_HEIGHT + GAP;
     int top = s->y;
-    s->y += LINE_HEIGHT;
+    s->y += ZR_SVG_LINE_HEIGHT;
     put_calls(s);
     ZERO_TRY(put_lane(s, ZR_LANE_EXCHANGES, "exchanges", error));
     ZERO_TRY(put_lane(s, ZR_LANE_TRANSFERS, "transfers", error));
@@ -357,16 +308,9 @@ static zero_status put_all(sheet *s, const char *title, zero_error *error)
 
 static void append_sheet(const sheet *s, const char *title, zr_buffer *out)
 {
-    int needed = ZR_MAX(s->right, MARGIN + (int)strlen(title) * TITLE_LETTER) + MARGIN;
+    int needed = ZR_MAX(s->right, MARGIN + (int)strlen(title) * ZR_SVG_TITLE_LETTER) + MARGIN;
     int width = ZR_MAX(needed, LEAST_WIDTH), height = s->y + MARGIN;
-    zr_buffer_printf(out,
-                     "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
-                     "viewBox=\"0 0 %d %d\">\n<style>\n%s</style>\n",
-                     width, height, width, height, style);
-    zr_buffer_printf(out, "<rect width=\"100%%\" height=\"100%%\" class=\"paper\"/>\n");
-    zr_buffer_append(out, s->body.data, s->body.length);
-    zr_buffer_printf(out, "</svg>\n");
-    out->failed |= s->body.failed;
+    zr_svg_put_document(out, width, height, style, &s->body);
 }
 
 zero_status zr_plan_draw(const zr_plan *plan, const char *title, zr_buffer *out, zero_error *error)
