@@ -12,18 +12,21 @@ typedef struct zr_pipeline_picture {
     const zr_lane *lanes;            // (stages) those that were simulated
 } zr_pipeline_picture;
 
-// Draws as SVG: a lane for each stage, time to the right. At most 4,000 pixels wide and with as
-// many boxes as have a pixel; *out becomes `failed` without memory.
+// Draws as SVG: a lane for each stage, time to the right. It is at most 4,000 pixels wide, and an
+// action narrower than a pixel is left out, so its size has a bound. *out becomes `failed` without
+// memory.
 void zr_pipeline_draw(const zr_pipeline_picture *picture, zr_buffer *out);
-// Draws the same as a line of letters for each stage, and one of chunks if it has several
-// (pipeline_letters.c). At most 400 columns of time; *out becomes `failed` without memory.
+// Draws the same as letters: a line for each stage, and one of its chunks if there are several
+// (pipeline_letters.c). Time has at most 400 columns. *out becomes `failed` without memory.
 void zr_pipeline_draw_letters(const zr_pipeline_picture *picture, zr_buffer *out);
 
-// Returns the time of the shortest action that takes any; 0: none does.
+// What both drawings share.
+//
+// Returns the seconds of the shortest action that takes any; 0: none does.
 double zr_picture_shortest(const zr_pipeline_picture *picture);
-// Writes "1f1b, 4 pipeline stages, 8 micro-batches; 33 ms, of which ... do nothing for 27.3%".
+// Writes "1f1b, 4 pipeline stages, 8 micro-batches: 33 ms, bubble 27.3%".
 void zr_picture_heading(const zr_pipeline_picture *picture, zr_buffer *out);
-// Writes "27.3% bubble, 4 sets" of a stage.
+// Writes "27.3% bubble, 4 sets", of a stage.
 void zr_picture_stage(const zr_pipeline_picture *picture, int stage, zr_buffer *out);
 
 #endif

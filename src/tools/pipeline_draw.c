@@ -1,0 +1,173 @@
+// zero plan --draw FILE of a pipeline: a lane for each pipeline stage, and in it a box for each
+// action, with the number of its micro-batch. What shows between the boxes is the bubble.
+#include "tools/pipeline_draw.h"
+
+#include "tools/svg.h"
+
+#include <math.h>
+#include <stdio.h>
+
+enum {
+    MARGIN = 12,
+    LEFT = 128,        // room for the names of stages
+    RIGHT = 150,       // room for what stands after a lane
+    LEAST_WIDTH = 640, // of the lanes
+    MOST_WIDTH = 4000, // of the drawing
+    ACTION_WIDTH = 20, // of the shortest action, where there is room
+    LANE_HEIGHT = 28,
+    GAP = 6,
+    NAME = 128,
+};
+
+typedef struct color {
+    int red, green, blue;
+} color;
+
+// The colors of each act, in the first chunk and in the last one of a stage.
+static const color palette[ZR_ACT_COUNT][2] = {
+    [ZR_ACT_FORWARD] = {{0xc6, 0xdb, 0xef}, {0x6b, 0xae, 0xd6}},
+    [ZR_ACT_BACKWARD] = {{0xfd, 0xd9, 0xb0}, {0xfd, 0x9d, 0x4c}},
+    [ZR_ACT_WEIGHT] = {{0xc7, 0xe9, 0xc0}, {0x74, 0xc4, 0x76}},
+    [ZR_ACT_UPDATE] = {{0xf2, 0xcf, 0x5b}, {0xf2, 0xcf, 0x5b}},
+};
+
+typedef struct sheet {
+    const zr_pipeline_picture *picture;
+    int width, y; // of the lanes; where the next one begins
+    zr_buffer body, line;
+} sheet;
+
+static const char *line_text(const sheet *s) { return s->line.failed ? "" : s->line.data; }
+
+static int mixed(int one, int two, int part, int of) { return one + (two - one) * part / of; }
+
+// Writes a rule for each act and chunk, of class "forward0"; one chunk alone has the middle color.
+static void put_style(const zr_pipeline_picture *picture, zr_buffer *out)
+{
+    int chunks = picture->pipeline->chunks;
+    zr_buffer_printf(out, ".idle{fill:#eeeeee}\n"
+                          "@media (prefers-color-scheme:dark){.idle{fill:#2a2f35}}\n");
+    for (int act = 0; act < ZR_ACT_COUNT; act++)
+        for (int c = 0; c < chunks; c++) {
+            const color *one = &palette[act][0], *two = &palette[act][1];
+            int part = chunks > 1 ? c : 1, of = chunks > 1 ? chunks - 1 : 2;
+            zr_buffer_printf(out, ".%s%d{fill:#%02x%02x%02x}%s", zr_act_name((zr_act)act), c,
+                             (unsigned)mixed(one->red, two->red, part, of),
+                             (unsigned)mixed(one->green, two->green, part, of),
+                             (unsigned)mixed(one->blue, two->blue, part, of),
+                             c == chunks - 1 ? "\n" : "");
+        }
+}
+
+// Returns the width of the lanes: as wide as numbers need in the shortest action, within bounds.
+static int width_of(const zr_pipeline_picture *picture)
+{
+    double shortest = zr_picture_shortest(picture);
+    if (shortest <= 0)
+        return LEAST_WIDTH;
+    double wanted = picture->simulation->total / shortest * ACTION_WIDTH;
+    return (int)fmax(LEAST_WIDTH, fmin(wanted, MOST_WIDTH - LEFT - RIGHT));
+}
+
+static int x_of(const sheet *s, double seconds)
+{
+    double total = s->picture->simulation->total;
+    return LEFT + (total > 0 ? (int)lround(seconds / total * s->width) : 0);
+}
+
+// Puts an action that is a pixel wide or more; so the number of boxes has a bound.
+static void put_action(sheet *s, const zr_action *action, const zr_slot_of_time *at)
+{
+    int x = x_of(s, at->begin), end = x_of(s, at->end);
+    char class[NAME], label[NAME], told[NAME];
+    if (end <= x)
+        return;
+    snprintf(class, sizeof class, "%s%d", zr_act_name(action->act), action->chunk);
+    snprintf(label, sizeof label, "%d", action->micro_batch);
+    snprintf(told, sizeof told, "%s of micro-batch %d, chunk %d", zr_act_name(action->act),
+             action->micro_batch, action->chunk);
+    zr_svg_put_box(&s->body, &(zr_svg_box){
+                                 .x = x,
+                                 .y = s->y,
+                                 .width = end - x,
+                                 .height = LANE_HEIGHT,
+                                 .class = class,
+                                 .label = label,
+                                 .told = told,
+                             });
+}
+
+static void put_lane(sheet *s, int stage)
+{
+    const zr_lane *lane = &s->picture->lanes[stage];
+    const zr_slot_of_time *at = s->picture->simulation->stage[stage].at;
+    int middle = s->y + LANE_HEIGHT / 2 + 4;
+    char name[NAME];
+    snprintf(name, sizeof name, "pipeline stage %d", stage);
+    zr_svg_put_text(&s->body, MARGIN, middle, NULL, name);
+    zr_buffer_printf(&s->body,
+                     "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" class=\"idle\"/>\n", LEFT,
+                     s->y, s->width, LANE_HEIGHT);
+    for (int i = 0; i < lane->count; i++)
+        put_action(s, &lane->at[i], &at[i]);
+    s->line.length = 0;
+    zr_picture_stage(s->picture, stage, &s->line);
+    zr_svg_put_text(&s->body, LEFT + s->width + GAP, middle, NULL, line_text(s));
+    s->y += LANE_HEIGHT + GAP;
+}
+
+// Puts an entry for each act that the schedule has, and for each chunk if a stage has several.
+static void put_legend(sheet *s)
+{
+    const zr_pipeline *p = s->picture->pipeline;
+    bool weights = zr_pipeline_has_weights(p->kind);
+    char class[NAME], text[NAME];
+    int x = zr_svg_put_entry(&s->body, MARGIN, s->y, "forward0", "forward");
+    x = zr_svg_put_entry(&s->body, x, s->y, "backward0",
+                         weights ? "backward of the input" : "backward");
+    if (weights)
+        x = zr_svg_put_entry(&s->body, x, s->y, "weight0", "backward of the weights");
+    if (zr_pipeline_is_asynchronous(p->kind))
+        x = zr_svg_put_entry(&s->body, x, s->y, "update0", "update");
+    zr_svg_put_entry(&s->body, x, s->y, "idle", "bubble");
+    s->y += ZR_SVG_LINE_HEIGHT;
+    x = MARGIN;
+    for (int c = 0; p->chunks > 1 && c < p->chunks; c++) {
+        snprintf(class, sizeof class, "forward%d", c);
+        snprintf(text, sizeof text, "chunk %d", c);
+        x = zr_svg_put_entry(&s->body, x, s->y, class, text);
+    }
+    s->y += p->chunks > 1 ? ZR_SVG_LINE_HEIGHT : 0;
+    zr_svg_put_text(&s->body, MARGIN, s->y + ZR_SVG_LETTER_HEIGHT, NULL,
+                    "Time goes to the right. A number is a micro-batch's; sets are those of "
+                    "activations, at most at one time.");
+    s->y += ZR_SVG_LINE_HEIGHT;
+}
+
+static void put_heading(sheet *s)
+{
+    s->y = MARGIN + ZR_SVG_LINE_HEIGHT;
+    zr_svg_put_text(&s->body, MARGIN, s->y - 4, "title", s->picture->title);
+    s->line.length = 0;
+    zr_picture_heading(s->picture, &s->line);
+    zr_svg_put_text(&s->body, MARGIN, s->y + ZR_SVG_LETTER_HEIGHT, NULL, line_text(s));
+    s->y += ZR_SVG_LINE_HEIGHT + GAP;
+}
+
+void zr_pipeline_draw(const zr_pipeline_picture *picture, zr_buffer *out)
+{
+    sheet s = {.picture = picture, .width = width_of(picture)};
+    zr_buffer style = {0};
+    put_heading(&s);
+    for (int stage = 0; stage < picture->pipeline->stages; stage++)
+        put_lane(&s, stage);
+    s.y += GAP;
+    put_legend(&s);
+    put_style(picture, &style);
+    zr_svg_put_document(out, LEFT + s.width + RIGHT, s.y + MARGIN, style.failed ? "" : style.data,
+                        &s.body);
+    out->failed |= style.failed || s.line.failed;
+    zr_buffer_free(&style);
+    zr_buffer_free(&s.line);
+    zr_buffer_free(&s.body);
+}

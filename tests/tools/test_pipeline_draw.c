@@ -1,0 +1,248 @@
+// Drawings of pipelines: what the letters are, that each action has its box where it ran, and that
+// large ones have a bound.
+#include "tools/pipeline_draw.h"
+#include "plan/pipeline_lanes.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { MODEL_CHUNKS = 64, LEFT = 128 }; // LEFT: where time begins
+
+typedef void drawer(const zr_pipeline_picture *picture, zr_buffer *out);
+
+// Draws a pipeline whose forward takes `forward` seconds and its backward twice as many; an update
+// takes as long as a forward.
+static zr_buffer drawn(drawer *draw, const zr_pipeline *p, double forward)
+{
+    zr_chunk_cost costs[MODEL_CHUNKS];
+    zr_simulation simulated;
+    zr_buffer out = {0};
+    bool weights = zr_pipeline_has_weights(p->kind);
+    for (int g = 0; g < p->stages * p->chunks; g++)
+        costs[g] = (zr_chunk_cost){
+            .act = {forward, weights ? forward : 2 * forward, weights ? forward : 0, forward}};
+    zr_lane *lanes = zr_pipeline_lanes(p, NULL);
+    assert_int_equal(zr_simulate(p, lanes, costs, &simulated, NULL), ZERO_OK);
+    draw(&(zr_pipeline_picture){"a<b&c", p, &simulated, lanes}, &out);
+    zr_simulation_free(&simulated);
+    zr_free(lanes);
+    return out;
+}
+
+static int count_of(const char *text, const char *words)
+{
+    int count = 0;
+    for (; (text = strstr(text, words)); text++)
+        count++;
+    return count;
+}
+
+static void assert_letters(const zr_pipeline *p, const char *expected)
+{
+    zr_buffer out = drawn(zr_pipeline_draw_letters, p, 0.001);
+    if (!strstr(out.data, expected))
+        fail_msg("there is no\n%s\nin\n%s", expected, out.data);
+    zr_buffer_free(&out);
+}
+
+static void letters_are_what_runs_when(void **state)
+{
+    const zr_pipeline one = {ZR_PIPELINE_1F1B, 4, 1, 8, 1};
+    assert_letters(&one,
+                   "a<b&c\n"
+                   "1f1b, 4 pipeline stages, 8 micro-batches: 33 ms, bubble 27.3%\n"
+                   "\n"
+                   "pipeline stage 0  0123......aa4bb5cc6dd7ee.ff.gg.hh  27.3% bubble, 4 sets\n"
+                   "pipeline stage 1  .012....aa3bb4cc5dd6ee7ff.gg.hh..  27.3% bubble, 3 sets\n"
+                   "pipeline stage 2  ..01..aa2bb3cc4dd5ee6ff7gg.hh....  27.3% bubble, 2 sets\n"
+                   "pipeline stage 3  ...0aa1bb2cc3dd4ee5ff6gg7hh......  27.3% bubble, 1 set\n"
+                   "\n"
+                   "A column is 1 ms. 0 1 2: forward of these micro-batches, and so on.\n");
+    const zr_pipeline bubbles = {ZR_PIPELINE_ZB_H1, 2, 1, 3, 1};
+    assert_letters(&bubbles, "pipeline stage 0  01.aA2bBcC  10.0% bubble, 2 sets\n"
+                             "pipeline stage 1  .0a1bA2cBC  10.0% bubble, 2 sets\n");
+    assert_letters(&bubbles, "A B C: the weights' part of backward.\n");
+}
+
+static void letters_of_chunks_have_a_line(void **state)
+{
+    const zr_pipeline turns = {ZR_PIPELINE_INTERLEAVED, 2, 2, 2, 1};
+    assert_letters(&turns, "interleaved:2, 2 pipeline stages, 2 micro-batches: 15 ms");
+    assert_letters(&turns, "pipeline stage 0  0101..aa.bbaabb  20.0% bubble, 4 sets\n");
+    assert_letters(&turns, "\n         chunk    0011  11 110000\n");
+}
+
+static void letters_of_updates(void **state)
+{
+    const zr_pipeline dream = {ZR_PIPELINE_PIPEDREAM, 2, 1, 1, 2};
+    assert_letters(&dream, "pipedream, 2 pipeline stages, 1 micro-batch in each of 2 steps: ");
+    assert_letters(&dream, "pipeline stage 1  .0aa*1bb*");
+    assert_letters(&dream, "*: update.\n");
+}
+
+static void many_micro_batches_are_told(void **state)
+{
+    const zr_pipeline p = {ZR_PIPELINE_GPIPE, 1, 1, 30, 1};
+    assert_letters(&p, "pipeline stage 0  012345678901234567890123456789aabb");
+    assert_letters(&p, "yyzzaabbccdd  0.0% bubble, 30 sets\n");
+    assert_letters(&p, " with the last digit.\n");
+    assert_letters(&p, ", from a again after z.\n");
+}
+
+static void each_action_has_its_box(void **state)
+{
+    const zr_pipeline p = {ZR_PIPELINE_INTERLEAVED, 4, 2, 8, 1};
+    zr_buffer out = drawn(zr_pipeline_draw, &p, 0.001);
+    assert_int_equal(count_of(out.data, "class=\"box forward0\""), 32 + 2); // and in the legend
+    assert_int_equal(count_of(out.data, "class=\"box forward1\""), 32 + 1);
+    assert_int_equal(count_of(out.data, "class=\"box backward0\""), 32 + 1);
+    assert_int_equal(count_of(out.data, "class=\"box backward1\""), 32);
+    assert_int_equal(count_of(out.data, "class=\"idle\""), 4);
+    assert_int_equal(count_of(out.data, "15.8% bubble, 11 sets"), 1);
+    assert_int_equal(count_of(out.data, "bubble 15.8%<"), 1);
+    assert_int_equal(count_of(out.data, ">a&lt;b&amp;c<"), 1);
+    assert_int_equal(count_of(out.data, ">chunk 1<"), 2);
+    for (int c = 0; c < 2; c++)
+        for (int act = 0; act < ZR_ACT_COUNT; act++) {
+            char rule[64];
+            snprintf(rule, sizeof rule, ".%s%d{fill:#", zr_act_name((zr_act)act), c);
+            assert_int_equal(count_of(out.data, rule), 1);
+        }
+    zr_buffer_free(&out);
+}
+
+// Of one second each: a forward on stage 0, one on stage 1, and so on; 640 pixels are 6 seconds.
+static void boxes_lie_where_actions_ran(void **state)
+{
+    const zr_pipeline p = {ZR_PIPELINE_1F1B, 2, 1, 1, 1};
+    static const struct {
+        int from, to; // seconds
+        const char *class, *told;
+    } boxes[] = {
+        {0, 1, "forward0", "forward of micro-batch 0, chunk 0"},
+        {4, 6, "backward0", "backward of micro-batch 0, chunk 0"},
+        {1, 2, "forward0", "forward of micro-batch 0, chunk 0"},
+        {2, 4, "backward0", "backward of micro-batch 0, chunk 0"},
+    };
+    zr_buffer out = drawn(zr_pipeline_draw, &p, 1);
+    const char *at = out.data;
+    for (int i = 0; i < ZR_COUNT(boxes); i++) {
+        int x = 0, y = 0, width = 0, height = 0, from = boxes[i].from, to = boxes[i].to;
+        char class[32] = "", told[64] = "";
+        at = strstr(at + 1, "class=\"box ");
+        while (strncmp(at, "<rect", 5))
+            at--;
+        assert_int_equal(sscanf(at,
+                                "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" class=\"box "
+                                "%31[a-z0-9]\"><title>%63[^<]",
+                                &x, &y, &width, &height, class, told),
+                         6);
+        at = strchr(at, '>');
+        assert_in_range(x, LEFT + 640 * from / 6, LEFT + 640 * from / 6 + 1);
+        assert_in_range(x + width, LEFT + 640 * to / 6, LEFT + 640 * to / 6 + 1);
+        assert_string_equal(class, boxes[i].class);
+        assert_string_equal(told, boxes[i].told);
+    }
+    zr_buffer_free(&out);
+}
+
+static int width_of(const zr_buffer *out)
+{
+    int width = 0;
+    assert_int_equal(sscanf(strstr(out->data, " width="), " width=\"%d\"", &width), 1);
+    return width;
+}
+
+static void large_drawings_have_a_bound(void **state)
+{
+    static const zr_pipeline large[] = {
+        {ZR_PIPELINE_1F1B, 16, 1, 64, 1},
+        {ZR_PIPELINE_INTERLEAVED, 16, 4, 64, 1},
+        {ZR_PIPELINE_1F1B, 2, 1, 20000, 1},
+    };
+    for (int i = 0; i < ZR_COUNT(large); i++) {
+        zr_buffer out = drawn(zr_pipeline_draw, &large[i], 0.001);
+        assert_int_equal(width_of(&out), 4000);
+        assert_true(count_of(out.data, "class=\"box ") <= 4000 * large[i].stages);
+        zr_buffer_free(&out);
+        out = drawn(zr_pipeline_draw_letters, &large[i], 0.001);
+        assert_true(out.length < (size_t)(large[i].stages * 2 * 500 + 1000));
+        zr_buffer_free(&out);
+    }
+    // Two digits of a micro-batch still fit into the narrowest box of the first.
+    zr_buffer out = drawn(zr_pipeline_draw, &large[0], 0.001);
+    assert_int_equal(count_of(out.data, "class=\"on\">63<"), 2 * 16);
+    zr_buffer_free(&out);
+}
+
+static void what_takes_no_time_is_drawn_empty(void **state)
+{
+    const zr_pipeline p = {ZR_PIPELINE_1F1B, 2, 1, 3, 1};
+    zr_buffer out = drawn(zr_pipeline_draw, &p, 0);
+    assert_int_equal(count_of(out.data, "<title>forward of"), 0);
+    assert_int_equal(count_of(out.data, "</svg>"), 1);
+    zr_buffer_free(&out);
+    out = drawn(zr_pipeline_draw_letters, &p, 0);
+    assert_int_equal(count_of(out.data, "3 micro-batches: 0 s, bubble 0.0%"), 1);
+    assert_int_equal(count_of(out.data, "pipeline stage 0"), 0);
+    zr_buffer_free(&out);
+}
+
+static int64_t nth, allocations; // which fails while something is drawn; how many there were
+
+static void draw_without_memory(const zr_pipeline_picture *picture, zr_buffer *out)
+{
+    int64_t before = zr_alloc_count();
+    zr_alloc_fail_at(nth);
+    zr_pipeline_draw(picture, out);
+    zr_alloc_fail_at(0);
+    allocations = zr_alloc_count() - before;
+}
+
+static void draw_letters_without_memory(const zr_pipeline_picture *picture, zr_buffer *out)
+{
+    int64_t before = zr_alloc_count();
+    zr_alloc_fail_at(nth);
+    zr_pipeline_draw_letters(picture, out);
+    zr_alloc_fail_at(0);
+    allocations = zr_alloc_count() - before;
+}
+
+static void without_memory_a_drawing_has_failed(void **state)
+{
+    static drawer *const drawers[] = {draw_without_memory, draw_letters_without_memory};
+    const zr_pipeline p = {ZR_PIPELINE_1F1B, 4, 1, 8, 1};
+    for (int i = 0; i < ZR_COUNT(drawers); i++) {
+        nth = 0;
+        zr_buffer whole = drawn(drawers[i], &p, 0.001);
+        assert_false(whole.failed);
+        zr_buffer_free(&whole);
+        int64_t count = allocations;
+        assert_true(count > 1);
+        for (nth = 1; nth <= count; nth++) {
+            zr_buffer out = drawn(drawers[i], &p, 0.001);
+            assert_true(out.failed);
+            zr_buffer_free(&out);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(letters_are_what_runs_when),
+        cmocka_unit_test(letters_of_chunks_have_a_line),
+        cmocka_unit_test(letters_of_updates),
+        cmocka_unit_test(many_micro_batches_are_told),
+        cmocka_unit_test(each_action_has_its_box),
+        cmocka_unit_test(boxes_lie_where_actions_ran),
+        cmocka_unit_test(large_drawings_have_a_bound),
+        cmocka_unit_test(what_takes_no_time_is_drawn_empty),
+        cmocka_unit_test(without_memory_a_drawing_has_failed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
