@@ -10,43 +10,37 @@
 
 #define FEW 4 // micro-batches in flight for each pipeline stage, below which a hint is given
 
-static zero_status refuse_multiple(const zr_config *config, zero_error *error)
+// Refuses the number of micro-batches that the batch has left for a step.
+static zero_status refuse_count(const zr_config *config, const char *why, zero_error *error)
 {
-    int64_t m = config->accumulation, p = config->pipeline.stages, below = m - m % p;
-    char would[64];
-    if (below)
-        snprintf(would, sizeof would, "%" PRId64 " or %" PRId64, below, below + p);
-    else
-        snprintf(would, sizeof would, "%" PRId64, p);
+    int64_t m = config->accumulation;
     return zr_fail(error, ZERO_ERR_CONFIG,
-                   "%s: %" PRId64 " micro-batch%s a step (gradient_accumulation_steps; a batch of "
-                   "%" PRId64 " = %" PRId64 " x %" PRId64 " x %s) %s no multiple of %" PRId64
-                   " pipeline stages; %s would do, or 1f1b",
+                   "%s: a step has %" PRId64 " micro-batch%s (gradient_accumulation_steps; a batch "
+                   "of %" PRId64 " = %" PRId64 " x %" PRId64 " x %s), %s",
                    zr_config_said(config, ZR_PIPELINE_SCHEDULE).text, m, m == 1 ? "" : "es",
                    config->train_batch, config->micro_batch, m,
-                   zr_ranks_in_words(zr_config_grid(config)).text, m == 1 ? "is" : "are", p, would);
-}
-
-static zero_status refuse_few(const zr_config *config, zero_error *error)
-{
-    int64_t m = config->accumulation, p = config->pipeline.stages;
-    return zr_fail(error, ZERO_ERR_CONFIG,
-                   "%s: %" PRId64 " micro-batch%s a step (gradient_accumulation_steps; a batch of "
-                   "%" PRId64 " = %" PRId64 " x %" PRId64 " x %s) %s fewer than %" PRId64
-                   " pipeline stages, so two versions of the weights are too few; %" PRId64
-                   " would do, or pipedream",
-                   zr_config_said(config, ZR_PIPELINE_SCHEDULE).text, m, m == 1 ? "" : "es",
-                   config->train_batch, config->micro_batch, m,
-                   zr_ranks_in_words(zr_config_grid(config)).text, m == 1 ? "is" : "are", p, p);
+                   zr_ranks_in_words(zr_config_grid(config)).text, why);
 }
 
 static zero_status check_micro_batches(const zr_config *config, zero_error *error)
 {
-    const zr_pipeline_spec *p = &config->pipeline;
-    if (p->kind == ZR_PIPELINE_INTERLEAVED && config->accumulation % p->stages)
-        return refuse_multiple(config, error);
-    if (p->kind == ZR_PIPELINE_2BW && config->accumulation < p->stages)
-        return refuse_few(config, error);
+    zr_pipeline_kind kind = config->pipeline.kind;
+    int64_t m = config->accumulation, p = config->pipeline.stages, multiple = ZR_MAX(m - m % p, p);
+    char why[160];
+    if (kind == ZR_PIPELINE_INTERLEAVED && m % p) {
+        snprintf(why, sizeof why,
+                 "no multiple of %" PRId64 " pipeline stages; %" PRId64 " or %" PRId64
+                 " would do, or 1f1b",
+                 p, multiple, multiple + p);
+        return refuse_count(config, why, error);
+    }
+    if (kind == ZR_PIPELINE_2BW && m < p) {
+        snprintf(why, sizeof why,
+                 "fewer than %" PRId64 " pipeline stages, so two versions of the weights are too "
+                 "few; %" PRId64 " would do, or pipedream",
+                 p, p);
+        return refuse_count(config, why, error);
+    }
     return ZERO_OK;
 }
 

@@ -103,8 +103,8 @@ piped '{"libzero": {"pipeline": {"split": [0, 2]}}}' 64 '--split 0,1 contradicts
 piped '{"pipeline": {"partition": "profile"}}' 78 'found "profile", expected best, uniform, parameters or type:REGEX (DeepSpeed itself has no profile)'
 piped '{"pipeline": {"partition": "type:["}}' 78 'pipeline.partition: "[" is no regular expression: ' --pipeline 2
 piped '{"pipeline": {"pipe_partitioned": false}}' 78 'pipeline.pipe_partitioned false is refused: tensor ranks always divide'
-piped '{"gradient_accumulation_steps": 6}' 78 '(8 ranks: 4 pipeline stages x 2 tensor)) are no multiple of 4 pipeline stages; 4 or 8 would do, or 1f1b' --pipeline 4 --tensor 2 --schedule interleaved
-piped '{"gradient_accumulation_steps": 2}' 78 '--schedule 2bw: 2 micro-batches a step' --pipeline 4 --schedule 2bw
+piped '{"gradient_accumulation_steps": 6}' 78 '(8 ranks: 4 pipeline stages x 2 tensor)), no multiple of 4 pipeline stages; 4 or 8 would do, or 1f1b' --pipeline 4 --tensor 2 --schedule interleaved
+piped '{"gradient_accumulation_steps": 2}' 78 '--schedule 2bw: a step has 2 micro-batches' --pipeline 4 --schedule 2bw
 piped '{}' 78 'gradient_clipping: 0 would do' --pipeline 2 --schedule pipedream
 piped '{"zero_optimization": {"stage": 3}}' 78 'which zero_optimization.stage 3 divides: expected 0, 1 or 2' --pipeline 2 --schedule pipedream
 plan 78 'pipelines are not built yet' --pipeline 4 --tensor 2 --schedule gpipe --split 0,1,2,3 # as many ranks as a model needs

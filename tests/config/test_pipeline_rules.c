@@ -6,23 +6,22 @@ static void micro_batches_of_schedules(void **state)
 {
     zr_config_facts asked = {.world = 8, .micro_batch = 2, .pipeline = 4, .tensor = 2};
     asked.schedule = "interleaved:2";
-    must_fail("{" STEPS(6) "}", &asked, ZERO_ERR_CONFIG,
-              "--schedule interleaved:2: 6 micro-batches a step (gradient_accumulation_steps; a "
-              "batch of 12 = 2 x 6 x 1 data rank (8 ranks: 4 pipeline stages x 2 tensor)) are no "
-              "multiple of 4 pipeline stages; 4 or 8 would do, or 1f1b");
     must_fail(
-        "{" STEPS(1) "}", &asked, ZERO_ERR_CONFIG,
-        "--schedule interleaved:2: 1 micro-batch a step (gradient_accumulation_steps; a batch "
-        "of 2 = 2 x 1 x 1 data rank (8 ranks: 4 pipeline stages x 2 tensor)) is no multiple "
-        "of 4 pipeline stages; 4 would do, or 1f1b");
+        "{" STEPS(6) "}", &asked, ZERO_ERR_CONFIG,
+        "--schedule interleaved:2: a step has 6 micro-batches (gradient_accumulation_steps; a "
+        "batch of 12 = 2 x 6 x 1 data rank (8 ranks: 4 pipeline stages x 2 tensor)), no "
+        "multiple of 4 pipeline stages; 4 or 8 would do, or 1f1b");
+    must_fail("{" STEPS(1) "}", &asked, ZERO_ERR_CONFIG,
+              "--schedule interleaved:2: a step has 1 micro-batch (gradient_accumulation_steps; a "
+              "batch of 2 = 2 x 1 x 1 data rank (8 ranks: 4 pipeline stages x 2 tensor)), no "
+              "multiple of 4 pipeline stages; 4 or 8 would do, or 1f1b");
     must_have("{" STEPS(12) "}", &asked, 4);
     asked.schedule = "2bw";
     asked.tensor = 0;
-    must_fail(
-        "{" STEPS(3) "}", &asked, ZERO_ERR_CONFIG,
-        "--schedule 2bw: 3 micro-batches a step (gradient_accumulation_steps; a batch of 12 = "
-        "2 x 3 x 2 data ranks (8 ranks: 4 pipeline stages)) are fewer than 4 pipeline stages, "
-        "so two versions of the weights are too few; 4 would do, or pipedream");
+    must_fail("{" STEPS(3) "}", &asked, ZERO_ERR_CONFIG,
+              "--schedule 2bw: a step has 3 micro-batches (gradient_accumulation_steps; a batch of "
+              "12 = 2 x 3 x 2 data ranks (8 ranks: 4 pipeline stages)), fewer than 4 pipeline "
+              "stages, so two versions of the weights are too few; 4 would do, or pipedream");
     must_have("{" STEPS(4) "}", &asked, 4);
     // Others work with fewer than there are stages.
     static const char *const any[] = {"1f1b", "gpipe", "zb-h1", "pipedream"};
