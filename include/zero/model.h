@@ -74,9 +74,7 @@ typedef struct zero_unit_sizes { // filled in by `sizes`, all for one micro-batc
     // not counted here.
     uint32_t backward_reads;
     int backward_reads_streamed; // backward reads parameters of the streamed pieces
-    // Kept from backward_input to backward_weight; 0: backward is not split, although the unit may
-    // have the two functions.
-    size_t held_bytes;
+    size_t held_bytes;     // kept from backward_input to backward_weight; 0: backward runs as one
     uint32_t weight_reads; // as backward_reads, of backward_weight
     // The matrix products of forward and backward, from which scratch, FLOPs and time are computed.
     int product_count;
