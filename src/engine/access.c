@@ -103,12 +103,14 @@ void zr_engine_traffic(const zero_engine *engine, zero_axis axis, zero_traffic *
 {
     const zr_grid *grid = &engine->grid;
     *out = (zero_traffic){0};
-    if (axis == ZERO_AXIS_data && grid->tensor)
+    if (axis == ZERO_AXIS_data && grid->data != grid->world)
         *out = grid->data->traffic;
     else if (axis == ZERO_AXIS_data)
         zr_engine_job_traffic(engine, out);
     if (axis == ZERO_AXIS_tensor && grid->tensor)
         *out = grid->tensor->traffic;
+    if (axis == ZERO_AXIS_pipeline && grid->pipeline)
+        *out = grid->pipeline->traffic;
     if (axis == ZERO_AXIS_tensor && grid->holders)
         add_traffic(&grid->holders->traffic, out);
 }
@@ -119,7 +121,7 @@ static zero_traffic traffic_of_groups(const zero_engine *engine)
     const zr_grid *grid = &engine->grid;
     zero_traffic sum;
     zr_engine_job_traffic(engine, &sum);
-    for (zero_axis axis = 0; axis < ZERO_AXIS_COUNT && grid->tensor; axis++) {
+    for (zero_axis axis = 0; axis < ZERO_AXIS_COUNT && grid->data != grid->world; axis++) {
         zero_traffic group;
         zr_engine_traffic(engine, axis, &group);
         add_traffic(&group, &sum);

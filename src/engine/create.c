@@ -11,6 +11,7 @@
 #include "engine/parts_check.h"
 #include "engine/unit_context.h"
 #include "model/lm_build.h"
+#include "model/stage_cut.h"
 
 #include <string.h>
 
@@ -84,6 +85,32 @@ static zero_status reserve_training(zero_engine *engine, zero_error *error)
                            (size_t)plan->open_bytes, &engine->open, error);
 }
 
+// Makes the channels of the plan's links. Their slots count as communication.
+static zero_status open_channels(zero_engine *engine, zero_error *error)
+{
+    const zr_plan *plan = engine->plan;
+    if (!plan->pipeline)
+        return ZERO_OK;
+    engine->losses = zr_alloc((size_t)plan->settings.accumulation * sizeof *engine->losses, error);
+    engine->channel_shapes =
+        zr_alloc((size_t)plan->link_count * sizeof *engine->channel_shapes, error);
+    if (!engine->losses || !engine->channel_shapes)
+        return ZERO_ERR_MEMORY;
+    for (int i = 0; i < plan->link_count; i++) {
+        const zr_link *link = &plan->links[i];
+        engine->channel_shapes[i] = (zr_channel_shape){.from = link->from,
+                                                       .to = link->to,
+                                                       .slots = link->slots,
+                                                       .bytes = link->bytes,
+                                                       .name = link->name};
+    }
+    ZERO_TRY(zr_channels_create(engine->grid.pipeline, engine->channel_shapes, plan->link_count,
+                                &engine->channels, error));
+    zr_ledger_hold(&engine->ledger, ZERO_TIER_device, ZERO_MEM_communication,
+                   zr_plan_link_bytes(plan));
+    return ZERO_OK;
+}
+
 static zero_status reserve_scratch(zero_engine *engine, zero_error *error)
 {
     const zr_plan *plan = engine->plan;
@@ -140,7 +167,7 @@ static zero_status compare_among(zero_engine *engine, zero_comm *comm, uint64_t 
 static zero_status compare_plans(zero_engine *engine, zero_error *error)
 {
     const zr_grid *grid = &engine->grid;
-    if (!grid->tensor)
+    if (grid->data == grid->world)
         return compare_among(engine, grid->world, engine->plan->hash, error);
     ZERO_TRY(compare_among(engine, grid->world, engine->plan->job_hash, error));
     zero_status status = compare_among(engine, grid->data, engine->plan->hash, error);
@@ -192,6 +219,7 @@ static zero_status prepare(zero_engine *engine, const zr_nvme_options *nvme, zer
     ZERO_TRY(reserve_parameters(engine, error));
     ZERO_TRY(reserve_training(engine, error));
     ZERO_TRY(zr_tensor_exchange_create(engine, error));
+    ZERO_TRY(open_channels(engine, error));
     ZERO_TRY(reserve_scratch(engine, error));
     ZERO_TRY(zr_vectors_reserve(engine, nvme, error));
     zr_ledger_hold(&engine->ledger, ZERO_TIER_device, ZERO_MEM_communication,
@@ -202,16 +230,18 @@ static zero_status prepare(zero_engine *engine, const zr_nvme_options *nvme, zer
     return draw_weights(engine, error);
 }
 
-static void release_parts(zr_plan *plan, zero_model *part, zr_config *config, zr_queue *queue,
-                          zr_grid *grid)
+static void release_parts(const zr_engine_parts *parts)
 {
-    zero_comm *world = grid->world;
-    zr_grid_destroy(grid);
+    zr_grid grid = parts->grid;
+    zero_comm *world = grid.world;
+    zr_grid_destroy(&grid);
     zr_comm_detach(world);
-    zr_queue_close(queue);
-    zr_config_destroy(config);
-    zr_plan_destroy(plan);
-    zr_lm_free(part);
+    zr_queue_close(parts->queue);
+    zr_config_destroy(parts->config);
+    zr_plan_destroy(parts->plan);
+    zr_free(parts->pipeline);
+    zr_stage_free(parts->stage);
+    zr_lm_free(parts->part);
 }
 
 // Ends the waits of the other ranks after a failure of only this rank, such as lack of memory: they
@@ -230,12 +260,13 @@ zero_status zr_engine_create(const zr_engine_parts *parts, zero_engine **out, ze
     zero_comm *world = parts->grid.world;
     zero_engine *engine = zr_alloc(sizeof *engine, error);
     if (!engine) {
-        zr_grid grid = parts->grid;
-        release_parts(parts->plan, parts->part, parts->config, parts->queue, &grid);
+        release_parts(parts);
         return end_waits(world, ZERO_ERR_MEMORY, error);
     }
     engine->plan = parts->plan;
     engine->part = parts->part;
+    engine->stage = parts->stage;
+    engine->pipeline = parts->pipeline;
     engine->config = parts->config;
     engine->queue = parts->queue;
     engine->grid = parts->grid;
@@ -280,6 +311,9 @@ void zero_destroy(zero_engine *engine)
     zr_delayed_destroy(engine->delayed);
     zr_queue_record_end(engine->queue, engine->recording);
     zr_tensor_exchange_close(&engine->exchange);
+    zr_channels_destroy(&engine->channels);
+    zr_free(engine->channel_shapes);
+    zr_free(engine->losses);
     zr_window_destroy(&engine->params);
     zr_window_destroy(&engine->gathers);
     zr_window_destroy(&engine->grads);
@@ -295,6 +329,12 @@ void zero_destroy(zero_engine *engine)
     zr_free(engine->gathering);
     zr_free(engine->collecting);
     zr_free(engine->squares);
-    release_parts(engine->plan, engine->part, engine->config, engine->queue, &engine->grid);
+    release_parts(&(zr_engine_parts){.plan = engine->plan,
+                                     .part = engine->part,
+                                     .stage = engine->stage,
+                                     .pipeline = engine->pipeline,
+                                     .config = engine->config,
+                                     .queue = engine->queue,
+                                     .grid = engine->grid});
     zr_free(engine);
 }

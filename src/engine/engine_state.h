@@ -12,6 +12,7 @@
 #define ZR_ENGINE_ENGINE_STATE_H
 
 #include "base/exact.h"
+#include "comm/channel.h"
 #include "comm/window.h"
 #include "engine/delayed.h"
 #include "engine/engine_inner.h"
@@ -29,6 +30,8 @@ typedef struct zr_cursor { // where in the program this rank is
     uint32_t holds;   // bit w is set while zr_when w holds in this pass
     zr_unit_fn visit; // runs in place of the units' own functions; NULL: they run
     void *user;
+    // Of a visit of a smaller batch: bytes that enter the chunk and leave it; 0: as planned.
+    int64_t bytes_in, bytes_out;
 } zr_cursor;
 
 typedef struct zr_collecting { // where units add up a piece's gradient, in fp32
@@ -38,7 +41,9 @@ typedef struct zr_collecting { // where units add up a piece's gradient, in fp32
 
 struct zero_engine {
     zr_plan *plan;
-    zero_model *part; // that the plan is of; NULL: it is of a model that is not owned
+    // The models that the plan is of; NULL: of one that is not owned, or of no stage.
+    zero_model *part, *stage;
+    zr_pipeline_part *pipeline; // NULL: there is none
     zr_config *config;
     zr_grid grid;
     zr_queue *queue;
@@ -56,7 +61,9 @@ struct zero_engine {
     zr_window grads;  // plan->grad_bytes of each rank
     zr_window wholes; // plan->whole_bytes of each rank
     zr_tensor_exchange exchange;
-    zr_arena open; // plan->open_bytes
+    zr_channels channels;             // the plan's links
+    zr_channel_shape *channel_shapes; // (link_count)
+    zr_arena open;                    // plan->open_bytes
     zr_arena activations, activation_checkpoints, workspace;
     // The stores that the plan lists; the others are zeroed.
     zr_store vectors[ZERO_TIER_COUNT][ZR_VECTOR_COUNT];
@@ -80,6 +87,13 @@ struct zero_engine {
     int64_t updates;     // steps that changed the state: Adam's t, the schedule's n
     bool states_loaded;  // something other than an update has written optimizer states
     int64_t micro_batch; // k, of this rank in this step
+    // Of the action that runs: the chunk, its set of activations, and the number from which slots
+    // of links follow.
+    int chunk, set;
+    int64_t turn;
+    int64_t evaluations; // so far
+    int unit;            // of the plan, whose function runs
+    double *losses;      // (accumulation) of each micro-batch of a pipeline
     uint64_t version;    // of the parameters
     zr_cursor cursor;
     zr_loss_scale scale;          // of the current step

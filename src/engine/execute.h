@@ -14,6 +14,12 @@ zero_status zr_execute_release(zero_engine *engine, const zr_instruction *i, zer
 zero_status zr_execute_publish(zero_engine *engine, const zr_instruction *i, zero_error *error);
 zero_status zr_execute_await(zero_engine *engine, const zr_instruction *i, zero_error *error);
 
+// links.c
+zero_status zr_execute_receive(zero_engine *engine, const zr_instruction *i, zero_error *error);
+zero_status zr_execute_take(zero_engine *engine, const zr_instruction *i, zero_error *error);
+zero_status zr_execute_send(zero_engine *engine, const zr_instruction *i, zero_error *error);
+zero_status zr_execute_give(zero_engine *engine, const zr_instruction *i, zero_error *error);
+
 // transfers.c
 zero_status zr_execute_fetch(zero_engine *engine, const zr_instruction *i, zero_error *error);
 zero_status zr_execute_store(zero_engine *engine, const zr_instruction *i, zero_error *error);

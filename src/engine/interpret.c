@@ -13,6 +13,8 @@ static const zr_execute execute[ZR_CODE_COUNT] = {
     [ZR_OPEN] = zr_execute_open,       [ZR_ROUND] = zr_execute_round,
     [ZR_SQUARES] = zr_execute_squares, [ZR_CALL] = zr_execute_call,
     [ZR_UPDATE] = zr_execute_update,   [ZR_JOIN] = zr_execute_join,
+    [ZR_RECEIVE] = zr_execute_receive, [ZR_TAKE] = zr_execute_take,
+    [ZR_SEND] = zr_execute_send,       [ZR_GIVE] = zr_execute_give,
 };
 
 static zero_status run_next(zero_engine *engine, zero_error *error)
@@ -73,7 +75,7 @@ static zero_status out_of_order(zero_engine *engine, int piece, const char *call
 zero_status zr_program_run_to_mark(zero_engine *engine, zr_mark mark, int piece, const char *call)
 {
     zr_cursor *cursor = &engine->cursor;
-    const zr_unit_plan *unit = &engine->plan->units[engine->context.unit_index];
+    const zr_unit_plan *unit = &engine->plan->units[engine->unit];
     const zr_instruction *next = next_mark(cursor);
     bool in_order = next && next->mark == mark && piece >= 0 && piece < unit->piece_count &&
                     next->stream == unit->pieces[piece];
@@ -88,7 +90,7 @@ static zero_status call_function(zero_engine *engine, zr_call what, int unit)
 {
     zero_context *context = &engine->context;
     const zero_unit_ops *ops = context->unit->ops;
-    zero_tensors in = zr_engine_boundary(engine, unit - 1), out, d_in;
+    zero_tensors in = zr_engine_input(engine, unit), out, d_in;
     switch (what) {
     case ZR_CALL_FORWARD:
         out = zr_engine_boundary(engine, unit);
@@ -98,10 +100,15 @@ static zero_status call_function(zero_engine *engine, zr_call what, int unit)
         return ops->forward(context, &in, &out);
     case ZR_CALL_BACKWARD:
         out = zr_engine_boundary_gradient(engine, unit);
-        d_in = zr_engine_boundary_gradient(engine, unit - 1);
+        d_in = zr_engine_input_gradient(engine, unit);
         return ops->backward(context, &in, &out, &d_in);
+    case ZR_CALL_INPUT:
+        out = zr_engine_boundary_gradient(engine, unit);
+        d_in = zr_engine_input_gradient(engine, unit);
+        return ops->backward_input(context, &in, &out, &d_in);
+    case ZR_CALL_WEIGHT: return ops->backward_weight(context, &in);
     default:
-        d_in = zr_engine_boundary_gradient(engine, unit - 1);
+        d_in = zr_engine_input_gradient(engine, unit);
         return ops->forward_backward(context, &in, &d_in);
     }
 }

@@ -9,12 +9,12 @@ static zero_status split(zr_grid *grid, zero_axis axis, const char *name, zero_c
                          name, out, error);
 }
 
-zero_status zr_grid_create(zero_comm *world, int tensor, int holders, zr_grid *out,
+zero_status zr_grid_create(zero_comm *world, int tensor, int holders, int stages, zr_grid *out,
                            zero_error *error)
 {
     *out = (zr_grid){.world = world, .data = world};
-    ZERO_TRY(zr_mesh_create(world->size, world->rank, tensor, &out->mesh, error));
-    if (tensor == 1)
+    ZERO_TRY(zr_mesh_create(world->size, world->rank, tensor, stages, &out->mesh, error));
+    if (tensor == 1 && stages == 1)
         return ZERO_OK;
     if (holders && tensor % holders)
         return zr_fail(error, ZERO_ERR_USAGE,
@@ -22,8 +22,11 @@ zero_status zr_grid_create(zero_comm *world, int tensor, int holders, zr_grid *o
                        holders, tensor);
     out->data = NULL;
     // All ranks make their groups in the same order.
-    ZERO_TRY(split(out, ZERO_AXIS_tensor, "tensor", &out->tensor, error));
+    if (tensor > 1)
+        ZERO_TRY(split(out, ZERO_AXIS_tensor, "tensor", &out->tensor, error));
     ZERO_TRY(split(out, ZERO_AXIS_data, "data", &out->data, error));
+    if (stages > 1)
+        ZERO_TRY(split(out, ZERO_AXIS_pipeline, "pipeline", &out->pipeline, error));
     return holders ? zr_comm_split(world, world->rank / holders, world->rank % holders, "sharing",
                                    &out->holders, error)
                    : ZERO_OK;
@@ -33,17 +36,25 @@ void zr_grid_destroy(zr_grid *grid)
 {
     if (grid->data != grid->world)
         zero_comm_destroy(grid->data);
+    zero_comm_destroy(grid->pipeline);
     zero_comm_destroy(grid->holders);
     zero_comm_destroy(grid->tensor);
     *grid = (zr_grid){0};
 }
 
-bool zr_grid_reports(const zr_grid *grid) { return grid->mesh.place[ZERO_AXIS_tensor] == 0; }
+bool zr_grid_reports(const zr_grid *grid)
+{
+    const zr_mesh *mesh = &grid->mesh;
+    return mesh->place[ZERO_AXIS_tensor] == 0 &&
+           mesh->place[ZERO_AXIS_pipeline] == mesh->size[ZERO_AXIS_pipeline] - 1;
+}
 
 void zr_grid_record(const zr_grid *grid, zr_recorder *recorder)
 {
     zr_comm_record(grid->world, recorder);
     zr_comm_record(grid->data, recorder);
+    if (grid->pipeline)
+        zr_comm_record(grid->pipeline, recorder);
 }
 
 int64_t zr_grid_staging_bytes(const zr_grid *grid)
@@ -53,6 +64,8 @@ int64_t zr_grid_staging_bytes(const zr_grid *grid)
         bytes += zr_comm_staging_bytes(grid->tensor);
     if (grid->holders)
         bytes += zr_comm_staging_bytes(grid->holders);
+    if (grid->pipeline)
+        bytes += zr_comm_staging_bytes(grid->pipeline);
     return bytes;
 }
 
@@ -63,4 +76,6 @@ void zr_grid_hash_reset(const zr_grid *grid)
         zr_comm_hash_reset(grid->tensor);
     if (grid->holders)
         zr_comm_hash_reset(grid->holders);
+    if (grid->pipeline)
+        zr_comm_hash_reset(grid->pipeline);
 }

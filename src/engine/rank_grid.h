@@ -4,6 +4,7 @@
 //   data     shards: parameters, gradients and what is gathered; versions; numbers of micro-batches
 //            and samples; means over micro-batches
 //   tensor   what units exchange inside of layers
+//   pipeline activations and their gradients, in channels between stages; the loss of evaluations
 //   world    whatever all ranks have to know or to wait for: loss, norm, squares of tensors,
 //            non-finite values, agreement, failures, checkpoints, barriers
 #ifndef ZR_ENGINE_RANK_GRID_H
@@ -20,18 +21,20 @@ typedef struct zr_grid {
     zero_comm *tensor; // ranks that hold slices of the same layers; NULL: this one alone
     // Those of them that share a piece, if they are some but not all; else NULL.
     zero_comm *holders;
+    zero_comm *pipeline; // ranks that hold different layers, by stage; NULL: this one alone
 } zr_grid;
 
 // Splits the world, between operations, so that `tensor` neighbouring ranks hold slices of the same
-// layers, and `holders` neighbours among them (0: none) share a piece. Collective over the world;
-// with tensor 1 nothing is exchanged. ZERO_ERR_USAGE: tensor does not divide the world, or holders
-// does not divide tensor. After a failure only zr_grid_destroy may be called.
-zero_status zr_grid_create(zero_comm *world, int tensor, int holders, zr_grid *out,
+// layers, and `holders` neighbours among them (0: none) share a piece; and `stages` ranks are a
+// pipeline. Collective over the world; with one tensor rank and one stage nothing is exchanged.
+// ZERO_ERR_USAGE: tensor x stages does not divide the world, or holders does not divide tensor.
+// After a failure only zr_grid_destroy may be called.
+zero_status zr_grid_create(zero_comm *world, int tensor, int holders, int stages, zr_grid *out,
                            zero_error *error);
 // Frees the groups, before the world is destroyed. Not collective; a zeroed grid is allowed.
 void zr_grid_destroy(zr_grid *grid);
-// Says whether this rank reports what its tensor ranks all have alike: a micro-batch's loss, its
-// targets.
+// Says whether this rank reports a micro-batch's loss and its targets: the first tensor rank of the
+// last pipeline stage.
 bool zr_grid_reports(const zr_grid *grid);
 // Sets what records the collectives and waits of the job and of data ranks; NULL: nothing does.
 // Exchanges of tensor ranks are recorded where units make them.

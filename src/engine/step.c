@@ -8,15 +8,14 @@
 #include "engine/interpret.h"
 #include "engine/parameters.h"
 #include "engine/same_samples.h"
+#include "engine/step.h"
 #include "engine/unit_context.h"
 #include "plan/exchanges.h"
 
 #include <math.h>
 #include <stdio.h>
 
-// Ends the waits of the other ranks when this one has failed, because they would wait for it in
-// vain.
-static zero_status fail(zero_engine *engine, zero_status status, const zero_error *error)
+zero_status zr_step_end_waits(zero_engine *engine, zero_status status, const zero_error *error)
 {
     if (status != ZERO_OK) {
         engine->phase = ZR_FAILED;
@@ -67,82 +66,37 @@ zero_status zr_engine_may_change(const zero_engine *engine, const char *call, ze
         call, (long long)engine->step);
 }
 
-static zero_status missing(const char *call, const char *what, zero_error *error)
+// Several micro-batches are under way in a pipeline at once, so a step is one call there.
+static zero_status refuse_pipeline(const zero_engine *engine, const char *call, zero_error *error)
+{
+    if (!engine->plan->pipeline)
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_USAGE,
+                   "%s: this engine is one stage of a pipeline of %d; zero_train_batch makes its "
+                   "steps",
+                   call, engine->plan->pipeline->pipeline.stages);
+}
+
+zero_status zr_step_missing(const char *call, const char *what, zero_error *error)
 {
     return zr_fail(error, ZERO_ERR_USAGE, "%s: %s is missing (NULL or empty)", call, what);
 }
 
-// Says where units of one's own list what they exchange with other tensor ranks, and which unit has
-// exchanged other things, if that is known: not of visits, which have shapes of their own.
-static void explain(const zero_engine *engine, char *text, size_t size)
-{
-    int unit = engine->exchange.differing;
-    if (unit >= 0)
-        snprintf(text, size,
-                 "; unit \"%s\" has exchanged other things than its zero_unit_sizes.exchanges list",
-                 engine->plan->model->units[unit].name);
-    else
-        snprintf(
-            text, size,
-            "; zero_unit_sizes.exchanges lists what a unit exchanges, as each zero_tensor_sum");
-}
-
-// Checks that the messages sent in one group since the pass began are the ones planned.
-static zero_status check_group(const zero_engine *engine, zr_pass_kind kind, const zero_comm *comm,
-                               const zr_traffic_plan *plan, zero_error *error)
-{
-    char why[256] = "";
-    bool same = comm->message_count == plan->messages &&
-                (plan->messages == 0 || comm->message_hash == plan->hash);
-    if (same)
-        return ZERO_OK;
-    if (comm != engine->grid.data)
-        explain(engine, why, sizeof why);
-    return zr_fail(error, ZERO_ERR_INTERNAL,
-                   "rank %d, step %lld, %s%s%s: %lld messages with hash %016llx were sent, the "
-                   "plan has %lld with %016llx%s",
-                   engine->grid.world->rank, (long long)engine->step, zr_pass_name(kind),
-                   comm->group ? ", among ranks of group " : "", comm->group ? comm->group : "",
-                   (long long)comm->message_count, (unsigned long long)comm->message_hash,
-                   (long long)plan->messages, (unsigned long long)plan->hash, why);
-}
-
-// Checks, at the end of every pass, the messages of every group. exchanged: those of tensor ranks.
-static zero_status check_pass(zero_engine *engine, zr_pass_kind kind,
-                              const zr_pass_traffic *exchanged, zero_error *error)
-{
-    const zr_grid *grid = &engine->grid;
-    ZERO_TRY(check_group(engine, kind, grid->data, &engine->plan->traffic[kind].data, error));
-    if (grid->tensor)
-        ZERO_TRY(check_group(engine, kind, grid->tensor, &exchanged->tensor, error));
-    if (grid->holders)
-        ZERO_TRY(check_group(engine, kind, grid->holders, &exchanged->holders, error));
-    zr_grid_hash_reset(grid);
-    return ZERO_OK;
-}
-
-static zero_status check_messages(zero_engine *engine, zr_pass_kind kind, zero_error *error)
-{
-    return check_pass(engine, kind, &engine->plan->traffic[kind], error);
-}
-
-static void end_phase(zero_engine *engine, zr_activity what, int64_t begin)
+void zr_step_end_phase(zero_engine *engine, zr_activity what, int64_t begin)
 {
     if (engine->recorder)
         engine->recorder->unit = -1;
     zr_recorder_add(engine->recorder, what, begin, 0, 0, -1);
 }
 
-// Says whether the pass that begins gathers kept pieces: it does if the weights have changed since
-// they were last gathered.
-static bool begin_gathers(zero_engine *engine)
+bool zr_step_begin_gathers(zero_engine *engine)
 {
     bool stale = engine->gathered != engine->version;
     engine->gathered = engine->version;
     return stale;
 }
 
-static uint32_t of_micro_batch(const zero_engine *engine, bool stale)
+uint32_t zr_step_holds(const zero_engine *engine, bool stale)
 {
     bool first = engine->micro_batch == 0, later = zr_grads_sum_slots(engine).adds > 0;
     bool last = engine->micro_batch == engine->plan->settings.accumulation - 1;
@@ -156,7 +110,16 @@ int64_t zr_engine_micro_batch(const zero_engine *engine)
     return engine->micro_batch * data->size + data->rank;
 }
 
-static void begin_micro_batch(zero_engine *engine, const zero_tensors *batch, double *loss)
+void zr_step_begin_sums(zero_engine *engine)
+{
+    zr_exact_zero(&engine->loss);
+    zr_exact_zero(&engine->norm);
+    engine->targets = 0;
+    engine->samples = 0;
+    zr_moves_begin(engine);
+}
+
+void zr_step_set_micro_batch(zero_engine *engine, const zero_tensors *batch, double *loss)
 {
     zero_context *context = &engine->context;
     engine->batch = *batch;
@@ -171,22 +134,22 @@ static void begin_micro_batch(zero_engine *engine, const zero_tensors *batch, do
     int64_t positions = context->shape.batch * context->shape.seq;
     engine->weight =
         (struct zr_loss_weight){engine->config->loss_mean, positions, .targets = positions};
-    if (engine->micro_batch == 0) {
-        zr_exact_zero(&engine->loss);
-        zr_exact_zero(&engine->norm);
-        engine->targets = 0;
-        engine->samples = 0;
-        zr_moves_begin(engine);
-    }
-    if (engine->grid.tensor)
-        engine->samples = zr_samples_fold(batch, engine->samples);
-    bool stale = begin_gathers(engine);
-    zr_moves_expect_micro_batch(engine, stale);
-    zr_grid_hash_reset(&engine->grid);
-    zr_program_begin(engine, ZR_PASS_MICRO_BATCH, of_micro_batch(engine, stale));
 }
 
-static zero_status tell_begun(zero_engine *engine, zero_error *error)
+static void begin_micro_batch(zero_engine *engine, const zero_tensors *batch, double *loss)
+{
+    zr_step_set_micro_batch(engine, batch, loss);
+    if (engine->micro_batch == 0)
+        zr_step_begin_sums(engine);
+    if (engine->grid.tensor)
+        engine->samples = zr_samples_fold(batch, engine->samples);
+    bool stale = zr_step_begin_gathers(engine);
+    zr_moves_expect_micro_batch(engine, stale);
+    zr_grid_hash_reset(&engine->grid);
+    zr_program_begin(engine, ZR_PASS_MICRO_BATCH, zr_step_holds(engine, stale));
+}
+
+zero_status zr_step_tell_begun(zero_engine *engine, zero_error *error)
 {
     for (int i = 0; i < engine->observer_count; i++) {
         const zr_observer *observer = &engine->observers[i];
@@ -210,27 +173,27 @@ zero_status zero_forward(zero_engine *engine, const zero_tensors *batch, double 
                          zero_error *error)
 {
     ZR_NEED(error, engine);
+    ZERO_TRY(refuse_pipeline(engine, "zero_forward", error));
     ZERO_TRY(between_micro_batches(engine, "zero_forward", error));
     if (!batch || !loss)
-        return missing("zero_forward", batch ? "loss" : "batch", error);
+        return zr_step_missing("zero_forward", batch ? "loss" : "batch", error);
     if (engine->plan->settings.inference)
         return zr_fail(
             error, ZERO_ERR_USAGE,
             "zero_forward: this engine was made for inference; zero_evaluate is its function");
     if (engine->micro_batch == 0)
-        ZERO_TRY(fail(engine, tell_begun(engine, error), error));
+        ZERO_TRY(zr_step_end_waits(engine, zr_step_tell_begun(engine, error), error));
     int64_t begin = zr_recorder_begin(engine->recorder);
     begin_micro_batch(engine, batch, loss);
-    ZERO_TRY(fail(engine, zr_program_run_until(engine, engine->cursor.pass->seam, error), error));
+    ZERO_TRY(zr_step_end_waits(
+        engine, zr_program_run_until(engine, engine->cursor.pass->seam, error), error));
     engine->micro_batch_loss = *loss;
-    end_phase(engine, ZR_ACTIVITY_forward, begin);
+    zr_step_end_phase(engine, ZR_ACTIVITY_forward, begin);
     engine->phase = ZR_FORWARD_DONE;
     return ZERO_OK;
 }
 
-// Adds the micro-batch's loss after backward, because only then the last unit has said how many
-// targets count.
-static zero_status add_loss(zero_engine *engine, zero_error *error)
+zero_status zr_step_add_loss(zero_engine *engine, zero_error *error)
 {
     const struct zr_loss_weight *weight = &engine->weight;
     if (weight->targets < 0 || weight->targets > weight->positions)
@@ -250,12 +213,15 @@ static zero_status add_loss(zero_engine *engine, zero_error *error)
 zero_status zero_backward(zero_engine *engine, zero_error *error)
 {
     ZR_NEED(error, engine);
+    ZERO_TRY(refuse_pipeline(engine, "zero_backward", error));
     ZERO_TRY(check_phase(engine, ZR_FORWARD_DONE, "zero_backward", "zero_forward", error));
     int64_t begin = zr_recorder_begin(engine->recorder);
-    ZERO_TRY(fail(engine, zr_program_run_until(engine, engine->cursor.pass->count, error), error));
-    ZERO_TRY(fail(engine, check_messages(engine, ZR_PASS_MICRO_BATCH, error), error));
-    ZERO_TRY(fail(engine, add_loss(engine, error), error));
-    end_phase(engine, ZR_ACTIVITY_backward, begin);
+    ZERO_TRY(zr_step_end_waits(
+        engine, zr_program_run_until(engine, engine->cursor.pass->count, error), error));
+    ZERO_TRY(zr_step_end_waits(engine, zr_step_check_messages(engine, ZR_PASS_MICRO_BATCH, error),
+                               error));
+    ZERO_TRY(zr_step_end_waits(engine, zr_step_add_loss(engine, error), error));
+    zr_step_end_phase(engine, ZR_ACTIVITY_backward, begin);
     engine->phase = ZR_BACKWARD_DONE;
     return ZERO_OK;
 }
@@ -329,9 +295,9 @@ static zero_status update(zero_engine *engine, bool finite, zero_error *error)
     uint32_t holds = (uint32_t)finite << ZR_FINITE | (uint32_t)at_once << ZR_AT_ONCE |
                      (uint32_t)behind << ZR_BEHIND | (uint32_t)(finite || behind) << ZR_CHANGED;
     ZERO_TRY(zr_program_run_pass(engine, ZR_PASS_UPDATE, holds, error));
-    ZERO_TRY(check_messages(engine, ZR_PASS_UPDATE, error));
+    ZERO_TRY(zr_step_check_messages(engine, ZR_PASS_UPDATE, error));
     ZERO_TRY(zr_engine_publish(engine, (uint32_t)beside << ZR_BESIDE, error));
-    ZERO_TRY(check_messages(engine, ZR_PASS_PUBLISH, error));
+    ZERO_TRY(zr_step_check_messages(engine, ZR_PASS_PUBLISH, error));
     return zr_moves_check(engine, error);
 }
 
@@ -340,7 +306,7 @@ static zero_status boundary(zero_engine *engine, zero_step_info *info, zero_erro
     // The length of a run is not known before, so each step checks it.
     ZERO_TRY(zr_config_check_length(engine->config, engine->updates + 1, error));
     ZERO_TRY(zr_program_run_pass(engine, ZR_PASS_BOUNDARY, 0, error));
-    ZERO_TRY(check_messages(engine, ZR_PASS_BOUNDARY, error));
+    ZERO_TRY(zr_step_check_messages(engine, ZR_PASS_BOUNDARY, error));
     double factor;
     describe_step(engine, info, &factor);
     engine->lr = info->lr;
@@ -352,19 +318,11 @@ static zero_status boundary(zero_engine *engine, zero_step_info *info, zero_erro
     return zr_loss_scale_next(&engine->config->loss_scale, info->skipped, &engine->scale, error);
 }
 
-zero_status zero_step(zero_engine *engine, zero_step_info *info, zero_error *error)
+zero_status zr_step_complete(zero_engine *engine, zero_step_info *info, zero_error *error)
 {
-    ZR_NEED(error, engine);
-    ZERO_TRY(check_phase(engine, ZR_BACKWARD_DONE, "zero_step", "zero_backward", error));
-    if (!info)
-        return missing("zero_step", "info", error);
-    *info = (zero_step_info){.step = engine->step};
-    engine->phase = ZR_READY;
-    if (++engine->micro_batch < engine->plan->settings.accumulation)
-        return ZERO_OK;
     int64_t begin = zr_recorder_begin(engine->recorder);
-    ZERO_TRY(fail(engine, boundary(engine, info, error), error));
-    end_phase(engine, ZR_ACTIVITY_step, begin);
+    ZERO_TRY(zr_step_end_waits(engine, boundary(engine, info, error), error));
+    zr_step_end_phase(engine, ZR_ACTIVITY_step, begin);
     engine->micro_batch = 0;
     info->step = ++engine->step;
     info->updated = !info->skipped;
@@ -373,88 +331,31 @@ zero_status zero_step(zero_engine *engine, zero_step_info *info, zero_error *err
     zero_status status = zr_ledger_check(&engine->ledger, error);
     if (status == ZERO_OK)
         status = tell_done(engine, info, error);
-    return fail(engine, status, error);
+    return zr_step_end_waits(engine, status, error);
+}
+
+zero_status zero_step(zero_engine *engine, zero_step_info *info, zero_error *error)
+{
+    ZR_NEED(error, engine);
+    ZERO_TRY(refuse_pipeline(engine, "zero_step", error));
+    ZERO_TRY(check_phase(engine, ZR_BACKWARD_DONE, "zero_step", "zero_backward", error));
+    if (!info)
+        return zr_step_missing("zero_step", "info", error);
+    *info = (zero_step_info){.step = engine->step};
+    engine->phase = ZR_READY;
+    if (++engine->micro_batch < engine->plan->settings.accumulation)
+        return ZERO_OK;
+    return zr_step_complete(engine, info, error);
 }
 
 zero_status zero_finish_update(zero_engine *engine, zero_error *error)
 {
     ZR_NEED(error, engine);
     ZERO_TRY(zr_engine_between_steps(engine, "zero_finish_update", error));
-    ZERO_TRY(fail(engine, zr_delayed_join(engine, error), error));
+    ZERO_TRY(zr_step_end_waits(engine, zr_delayed_join(engine, error), error));
     if (!zr_delayed_lags(engine))
         return ZERO_OK;
     // Ranks that still evaluate have to finish reading the old parameters first.
-    ZERO_TRY(fail(engine, zr_comm_barrier(engine->grid.world, error), error));
-    return fail(engine, zr_engine_parameters_changed(engine, error), error);
-}
-
-static zero_status visit_units(zero_engine *engine, zr_unit_fn visit, void *user, zero_error *error)
-{
-    bool stale = begin_gathers(engine);
-    zr_moves_begin(engine);
-    zr_moves_expect_evaluation(engine, stale);
-    zr_program_begin(engine, ZR_PASS_EVALUATION, 1u << (stale ? ZR_STALE : ZR_FRESH));
-    engine->cursor.visit = visit;
-    engine->cursor.user = user;
-    engine->expected = zr_traffic_none();
-    ZERO_TRY(zr_program_run_until(engine, engine->cursor.pass->count, error));
-    ZERO_TRY(check_pass(engine, ZR_PASS_EVALUATION, &engine->expected, error));
-    return zr_moves_check(engine, error);
-}
-
-zero_status zr_engine_visit_units(zero_engine *engine, zr_unit_fn visit, void *user,
-                                  zero_error *error)
-{
-    ZERO_TRY(zr_engine_between_steps(engine, "inference", error));
-    engine->context.training = 0;
-    zr_grid_hash_reset(&engine->grid);
-    return fail(engine, visit_units(engine, visit, user, error), error);
-}
-
-typedef struct evaluation { // boundaries of a batch that may be smaller than the engine's
-    zero_engine *engine;
-    zero_tensors in;
-    zero_unit_sizes sizes;
-} evaluation;
-
-static zero_status evaluate_unit(void *user, zero_context *context, zero_error *error)
-{
-    evaluation *e = user;
-    zero_tensors out;
-    ZERO_TRY(context->unit->ops->sizes(context->unit, &context->shape, &e->in, &e->sizes));
-    zr_tensor_exchange_expect(e->engine, &e->sizes);
-    zr_engine_place(e->engine, context->unit_index, &e->sizes.out, &out);
-    ZERO_TRY(context->unit->ops->forward(context, &e->in, &out));
-    e->in = out;
-    return ZERO_OK;
-}
-
-zero_status zero_evaluate(zero_engine *engine, const zero_tensors *batch, double *loss,
-                          zero_error *error)
-{
-    ZR_NEED(error, engine);
-    const zero_shape *limit = &engine->plan->shape;
-    // This comes before anything changes that a backward under way needs.
-    ZERO_TRY(zr_engine_between_steps(engine, "zero_evaluate", error));
-    if (!batch || batch->count < 1 || batch->at[0].dims < 1 || !loss)
-        return missing("zero_evaluate", loss ? "batch" : "loss", error);
-    zero_shape shape = {.batch = batch->at[0].shape[0],
-                        .seq = limit->seq,
-                        .threads = limit->threads,
-                        .dtype = limit->dtype};
-    if (limit->seq > 1 && batch->at[0].dims > 1)
-        shape.seq = batch->at[0].shape[1];
-    if (shape.batch < 1 || shape.batch > limit->batch || shape.seq < 1 || shape.seq > limit->seq)
-        return zr_fail(
-            error, ZERO_ERR_USAGE,
-            "zero_evaluate: a batch of %lld x %lld; this engine takes at most %lld x %lld",
-            (long long)shape.batch, (long long)shape.seq, (long long)limit->batch,
-            (long long)limit->seq);
-    if (engine->grid.tensor)
-        ZERO_TRY(fail(engine, zr_samples_compare(engine, zr_samples_fold(batch, 0), error), error));
-    engine->batch = *batch;
-    engine->context.shape = shape;
-    engine->context.loss = loss;
-    evaluation evaluation = {.engine = engine};
-    return zr_engine_visit_units(engine, evaluate_unit, &evaluation, error);
+    ZERO_TRY(zr_step_end_waits(engine, zr_comm_barrier(engine->grid.world, error), error));
+    return zr_step_end_waits(engine, zr_engine_parameters_changed(engine, error), error);
 }

@@ -189,20 +189,20 @@ static zero_status read_parts(zero_engine *engine, shard_each each, const wanted
     return ZERO_OK;
 }
 
-// Puts a tensor together from the tensor ranks, each of which has the elements of the pieces that
-// count by it, and zeroes. Bits are added as integers, so that every value comes as it is.
-static zero_status join_parts(zero_comm *tensor, float *out, int64_t elements, zero_error *error)
+// Puts a tensor together from the ranks of a group, each of which has the elements of the pieces
+// that count by it, and zeroes. Bits are added as integers, so that every value comes as it is.
+static zero_status join_parts(zero_comm *group, float *out, int64_t elements, zero_error *error)
 {
     enum { AT_ONCE = ZR_COMM_SMALL_BYTES / sizeof(int64_t) };
     int64_t *words = zr_alloc(AT_ONCE * sizeof *words, error);
     zero_status status = words ? ZERO_OK : ZERO_ERR_MEMORY;
     if (!words)
-        zero_comm_abort(tensor, "no memory to read a tensor");
+        zero_comm_abort(group, "no memory to read a tensor");
     for (int64_t done = 0, n; done < elements && status == ZERO_OK; done += n) {
         n = ZR_MIN(elements - done, 2 * AT_ONCE);
         words[(n - 1) / 2] = 0; // an odd number of elements leaves half a word
         memcpy(words, out + done, (size_t)n * sizeof *out);
-        status = zr_comm_all_reduce_small(tensor, words, (n + 1) / 2, ZERO_I64, ZR_SUM, error);
+        status = zr_comm_all_reduce_small(group, words, (n + 1) / 2, ZERO_I64, ZR_SUM, error);
         memcpy(out + done, words, (size_t)n * sizeof *out);
     }
     zr_free(words);
@@ -212,11 +212,13 @@ static zero_status join_parts(zero_comm *tensor, float *out, int64_t elements, z
 static zero_status read_tensor(zero_engine *engine, shard_each each, const wanted *what, float *out,
                                zero_error *error)
 {
-    zero_comm *tensor = engine->grid.tensor;
-    if (tensor)
+    zero_comm *tensor = engine->grid.tensor, *pipeline = engine->grid.pipeline;
+    if (tensor || pipeline)
         memset(out, 0, (size_t)what->count * sizeof *out);
     ZERO_TRY(read_parts(engine, each, what, out, error));
-    return tensor ? join_parts(tensor, out, what->count, error) : ZERO_OK;
+    if (tensor)
+        ZERO_TRY(join_parts(tensor, out, what->count, error));
+    return pipeline ? join_parts(pipeline, out, what->count, error) : ZERO_OK;
 }
 
 static zero_status weights_each(zero_engine *engine, int piece, zr_weights_fn take, void *user,

@@ -44,11 +44,19 @@ static zero_status move(zero_engine *engine, zr_store *store, zr_range range, ch
     return ZERO_OK;
 }
 
+// Returns the chunk whose pass runs.
+static const zr_chunk_plan *chunk_running(const zero_engine *engine)
+{
+    return &engine->plan->chunks[engine->chunk];
+}
+
 static zero_status move_slot(zero_engine *engine, zr_slot slot, zr_range range, char *buffer,
                              bool out, zero_error *error)
 {
     zr_offload *offload = &engine->offload;
     bool parked = slot.kind == ZR_SLOT_PARKED;
+    if (!parked)
+        range.first += engine->set * chunk_running(engine)->stored_bytes;
     zr_store *store = parked ? &offload->parked : &offload->activation_checkpoints;
     zr_transfer *transfer =
         parked ? &offload->parking[slot.index] : &offload->activation_checkpoint[slot.index];

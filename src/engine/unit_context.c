@@ -3,6 +3,7 @@
 #include "engine/engine_state.h"
 #include "engine/interpret.h"
 #include "engine/unit_context.h"
+#include "model/stage_cut.h"
 
 #include <stddef.h>
 
@@ -13,7 +14,7 @@ static const void *parameter(const struct zr_accessor *self, const zero_context 
                              int tensor)
 {
     zero_engine *engine = ENGINE_OF(self, accessor);
-    int number = engine->plan->units[context->unit_index].pieces[piece];
+    int number = engine->plan->units[engine->unit].pieces[piece];
     assert(engine->at[number] && "a unit reads a piece that was not acquired for it");
     return engine->at[number] + engine->plan->pieces[number].tensors[tensor].first *
                                     (int64_t)zero_dtype_bytes(engine->plan->pieces[number].dtype);
@@ -23,11 +24,11 @@ static float *gradient(const struct zr_sink *self, zero_context *context, int pi
                        int *add)
 {
     zero_engine *engine = ENGINE_OF(self, sink);
-    int number = engine->plan->units[context->unit_index].pieces[piece];
+    int number = engine->plan->units[engine->unit].pieces[piece];
     const zr_collecting *collecting = &engine->collecting[number];
     if (!collecting->at) // frozen, or a buffer that another unit owns
         return NULL;
-    *add = context->unit_index != collecting->opened_by;
+    *add = engine->unit != collecting->opened_by;
     return collecting->at + engine->plan->pieces[number].tensors[tensor].first;
 }
 
@@ -50,14 +51,31 @@ struct zr_accessor zr_engine_accessor(void)
 
 struct zr_sink zr_engine_sink(void) { return (struct zr_sink){.gradient = gradient}; }
 
+// Returns where the current micro-batch's set of the unit's chunk begins, counted from set 0.
+static int64_t set_offset(const zero_engine *engine, int unit, bool in_set)
+{
+    return in_set ? engine->set * zr_plan_chunk_of(engine->plan, unit)->set_bytes : 0;
+}
+
+int zr_engine_slot(const zero_engine *engine, int link)
+{
+    return (int)(engine->turn % engine->plan->links[link].slots);
+}
+
 void zr_engine_context(zero_engine *engine, int unit, zero_error *error)
 {
     zero_context *context = &engine->context;
-    context->unit = &engine->plan->model->units[unit];
-    context->unit_index = unit;
+    const zr_unit_plan *plan = &engine->plan->units[unit];
+    engine->unit = unit;
+    context->unit_index = zr_stage_unit(engine->plan->model, unit);
+    // As the whole model describes it, because it may count its borrowed pieces.
+    context->unit = &zr_stage_origin(engine->plan->model)->units[context->unit_index];
     if (engine->recorder)
         engine->recorder->unit = unit;
-    context->saved = engine->activations.base + engine->plan->units[unit].saved_first;
+    context->saved =
+        engine->activations.base + set_offset(engine, unit, plan->in_set) + plan->saved_first;
+    context->held =
+        engine->activations.base + set_offset(engine, unit, plan->in_set) + plan->held_first;
     context->error = error;
 }
 
@@ -70,38 +88,98 @@ static void place_at(char *at, const zero_tensors *shapes, zero_tensors *out)
     }
 }
 
+static char *slot_of(const zero_engine *engine, int link)
+{
+    return zr_channel_at(&engine->channels, link, zr_engine_slot(engine, link));
+}
+
+static const zr_chunk_plan *chunk_of(const zero_engine *engine, int unit)
+{
+    return zr_plan_chunk_of(engine->plan, unit);
+}
+
+static bool is_last(const zero_engine *engine, int unit)
+{
+    return unit == chunk_of(engine, unit)->end_unit - 1;
+}
+
 void zr_engine_place(const zero_engine *engine, int unit, const zero_tensors *shapes,
                      zero_tensors *out)
 {
     const zr_unit_plan *plan = &engine->plan->units[unit];
-    place_at((plan->out_kept ? engine->activation_checkpoints.base : engine->activations.base) +
-                 plan->out_first,
-             shapes, out);
+    int link = is_last(engine, unit) ? chunk_of(engine, unit)->output : -1;
+    if (link >= 0)
+        place_at(slot_of(engine, link), shapes, out);
+    else if (plan->out_kept)
+        place_at(engine->activation_checkpoints.base + plan->out_first +
+                     engine->set * chunk_of(engine, unit)->kept_bytes,
+                 shapes, out);
+    else
+        place_at(engine->activations.base + set_offset(engine, unit, plan->out_in_set) +
+                     plan->out_first,
+                 shapes, out);
+}
+
+void zr_engine_place_input(const zero_engine *engine, int unit, const zero_tensors *shapes,
+                           zero_tensors *out)
+{
+    const zr_chunk_plan *chunk = chunk_of(engine, unit);
+    if (unit > chunk->first_unit)
+        zr_engine_place(engine, unit - 1, shapes, out);
+    else
+        place_at(chunk->input >= 0 ? slot_of(engine, chunk->input) : NULL, shapes, out);
+}
+
+zero_tensors zr_engine_input(const zero_engine *engine, int unit)
+{
+    const zr_chunk_plan *chunk = chunk_of(engine, unit);
+    bool first = unit == chunk->first_unit;
+    zero_tensors in;
+    zr_engine_place_input(engine, unit,
+                          first ? &chunk->in : &engine->plan->units[unit - 1].sizes.out, &in);
+    return in;
 }
 
 zero_tensors zr_engine_boundary(const zero_engine *engine, int unit)
 {
-    zero_tensors out = {0};
-    if (unit >= 0)
-        zr_engine_place(engine, unit, &engine->plan->units[unit].sizes.out, &out);
+    zero_tensors out;
+    zr_engine_place(engine, unit, &engine->plan->units[unit].sizes.out, &out);
     return out;
 }
 
-// The gradient of boundary u lies in buffer u%2, because the backward of unit u reads it while it
-// writes the gradient of boundary u-1 into the other buffer.
+// The gradient of the boundary that unit u writes lies in buffer u%2, because the backward of the
+// unit reads it while it writes that of the boundary which it reads into the other buffer.
+static char *gradient_buffer(const zero_engine *engine, int unit)
+{
+    return engine->activations.base + engine->plan->boundary_first[unit & 1];
+}
+
 zero_tensors zr_engine_boundary_gradient(const zero_engine *engine, int unit)
 {
-    zero_tensors out = {0};
-    if (unit >= 0)
-        place_at(engine->activations.base + engine->plan->boundary_first[unit % 2],
-                 &engine->plan->units[unit].sizes.out, &out);
+    const zr_chunk_plan *chunk = chunk_of(engine, unit);
+    bool comes = is_last(engine, unit) && chunk->gradient_in >= 0;
+    zero_tensors out;
+    place_at(comes ? slot_of(engine, chunk->gradient_in) : gradient_buffer(engine, unit),
+             &engine->plan->units[unit].sizes.out, &out);
+    return out;
+}
+
+zero_tensors zr_engine_input_gradient(const zero_engine *engine, int unit)
+{
+    const zr_chunk_plan *chunk = chunk_of(engine, unit);
+    bool first = unit == chunk->first_unit;
+    zero_tensors out;
+    place_at(first && chunk->gradient_out >= 0 ? slot_of(engine, chunk->gradient_out)
+                                               : gradient_buffer(engine, unit - 1),
+             first ? &chunk->in : &engine->plan->units[unit - 1].sizes.out, &out);
     return out;
 }
 
 zero_tensors zr_engine_boundary_again(const zero_engine *engine, int unit)
 {
     zero_tensors out = {0};
-    if (!engine->plan->units[unit].out_kept)
+    bool leaves = is_last(engine, unit) && chunk_of(engine, unit)->output >= 0;
+    if (!engine->plan->units[unit].out_kept && !leaves)
         return zr_engine_boundary(engine, unit);
     place_at(engine->activations.base + engine->plan->boundary_first[(unit + 1) % 2],
              &engine->plan->units[unit].sizes.out, &out);

@@ -1,8 +1,8 @@
 // Writes the program: every pass, by means of the emitters. What lay in a place before is known
 // here, so the engine waits only for that.
 //
-// A pass begins after another of its kind, or after an evaluation. To find the places that these
-// leave taken, both are written once beforehand.
+// A pass in which units run begins after any other of these. To find the places that they leave
+// taken, all are written once beforehand.
 #include "plan/emit.h"
 
 #include "plan/plan_parts.h"
@@ -130,6 +130,41 @@ void zr_emit_occupy(zr_emitter *e, zr_place place, int64_t bytes, zr_slot slot)
     add_occupant(e, &lies);
 }
 
+static bool is_of_chunk(zr_pass_kind kind) { return kind >= ZR_PASS_COUNT; }
+
+static zr_chunk_part part_of(zr_pass_kind kind)
+{
+    return (zr_chunk_part)((kind - ZR_PASS_COUNT) % ZR_CHUNK_PARTS);
+}
+
+static int first_visit(const zr_emitter *e, zr_pass_kind kind)
+{
+    const zr_chunk_plan *chunk = &e->plan->chunks[e->chunk];
+    if (is_of_chunk(kind) && part_of(kind) == ZR_CHUNK_BACKWARD)
+        return chunk->backward_visit;
+    if (is_of_chunk(kind) && part_of(kind) == ZR_CHUNK_WEIGHT)
+        return chunk->weight_visit;
+    return chunk->first_visit;
+}
+
+static void begin_pass(zr_emitter *e, zr_pass_kind kind)
+{
+    const zr_plan *plan = e->plan;
+    e->pass = &e->program->passes[kind];
+    e->pass->count = 0;
+    e->unit = e->returned = e->segment = -1;
+    e->chunk = is_of_chunk(kind) ? (kind - ZR_PASS_COUNT) / ZR_CHUNK_PARTS : 0;
+    e->trains =
+        is_of_chunk(kind) ? part_of(kind) != ZR_CHUNK_EVALUATION : kind == ZR_PASS_MICRO_BATCH;
+    int first = first_visit(e, kind);
+    e->fetched = first - 1;
+    e->sealed = 0;
+    while (e->sealed < plan->sealed_count &&
+           plan->pieces[plan->sealed[e->sealed]].sealed_at < first)
+        e->sealed++;
+    e->reduced = e->sealed;
+}
+
 // Writes a pass anew. The occupants change from those with which it begins to those with which it
 // ends.
 static void write_pass(zr_emitter *e, zr_pass_kind kind)
@@ -139,29 +174,50 @@ static void write_pass(zr_emitter *e, zr_pass_kind kind)
         [ZR_PASS_BOUNDARY] = zr_emit_boundary,         [ZR_PASS_UPDATE] = zr_emit_update,
         [ZR_PASS_PUBLISH] = zr_emit_publish,
     };
-    e->pass = &e->program->passes[kind];
-    e->pass->count = 0;
-    e->trains = kind == ZR_PASS_MICRO_BATCH;
-    e->unit = e->fetched = e->returned = e->segment = -1;
-    e->sealed = e->reduced = 0;
-    writers[kind](e);
+    begin_pass(e, kind);
+    if (is_of_chunk(kind))
+        e->order->chunk(e, part_of(kind));
+    else
+        writers[kind](e);
 }
 
-// Returns what a micro-batch and an evaluation leave behind, because any of it may lie there when
-// the next pass begins.
-static zr_occupants occupants_at_begin(zr_emitter *e, bool trains)
+// Says whether the program has the pass, and whether units run in it.
+static bool exists(const zr_emitter *e, zr_pass_kind kind)
 {
-    write_pass(e, ZR_PASS_EVALUATION);
-    const zr_occupants evaluated = e->occupants;
-    e->occupants = (zr_occupants){0};
-    if (trains)
-        write_pass(e, ZR_PASS_MICRO_BATCH);
-    for (int i = 0; i < evaluated.count; i++)
-        add_occupant(e, &evaluated.at[i]);
-    zr_free(evaluated.at);
-    const zr_occupants both = e->occupants;
-    e->occupants = (zr_occupants){0};
-    return both;
+    bool trains = !e->plan->settings.inference;
+    bool whole = kind == ZR_PASS_MICRO_BATCH || kind == ZR_PASS_EVALUATION;
+    if (is_of_chunk(kind))
+        return e->plan->pipeline &&
+               (int)(kind - ZR_PASS_COUNT) / ZR_CHUNK_PARTS < e->plan->chunk_count;
+    if (whole && e->plan->pipeline)
+        return false;
+    return trains || kind == ZR_PASS_EVALUATION || kind == ZR_PASS_PUBLISH;
+}
+
+static bool runs_units(zr_pass_kind kind)
+{
+    return is_of_chunk(kind) || kind == ZR_PASS_MICRO_BATCH || kind == ZR_PASS_EVALUATION;
+}
+
+// Returns what the passes in which units run leave behind, because any of it may lie there when the
+// next pass begins.
+static zr_occupants occupants_at_begin(zr_emitter *e)
+{
+    zr_occupants all = {0};
+    for (int kind = 0; kind < ZR_PASSES; kind++) {
+        if (!exists(e, kind) || !runs_units(kind))
+            continue;
+        e->occupants.count = 0;
+        write_pass(e, kind);
+        const zr_occupants left = e->occupants;
+        e->occupants = all;
+        for (int i = 0; i < left.count; i++)
+            add_occupant(e, &left.at[i]);
+        all = e->occupants;
+        e->occupants = left;
+    }
+    e->occupants.count = 0;
+    return all;
 }
 
 static void begin_with(zr_emitter *e, const zr_occupants *occupants)
@@ -174,13 +230,12 @@ static void begin_with(zr_emitter *e, const zr_occupants *occupants)
 zero_status zr_emit_program(zr_plan *plan, const zr_stage_emitter *stage,
                             const zr_order_emitter *order, zero_error *error)
 {
-    bool trains = !plan->settings.inference;
     zr_emitter e = {
         .plan = plan, .program = &plan->program, .stage = stage, .order = order, .error = error};
-    const zr_occupants first = occupants_at_begin(&e, trains);
-    for (zr_pass_kind kind = 0; kind < ZR_PASS_COUNT; kind++) {
+    const zr_occupants first = occupants_at_begin(&e);
+    for (int kind = 0; kind < ZR_PASSES; kind++) {
         begin_with(&e, &first);
-        if (trains || kind == ZR_PASS_EVALUATION || kind == ZR_PASS_PUBLISH)
+        if (exists(&e, kind))
             write_pass(&e, kind);
     }
     plan->program.fetch_count = plan->visit_count * ZERO_MAX_PIECES;
@@ -191,5 +246,6 @@ zero_status zr_emit_program(zr_plan *plan, const zr_stage_emitter *stage,
 
 zero_status zr_plan_program(zr_plan *plan, zero_error *error)
 {
-    return zr_emit_program(plan, zr_stage_of(plan), &zr_emit_accumulate, error);
+    const zr_order_emitter *order = plan->pipeline ? &zr_emit_pipeline : &zr_emit_accumulate;
+    return zr_emit_program(plan, zr_stage_of(plan), order, error);
 }

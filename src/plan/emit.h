@@ -42,9 +42,11 @@ const zr_stage_emitter *zr_stage_of(const zr_plan *plan); // in emit.c: by the p
 typedef struct zr_order_emitter {
     void (*micro_batch)(zr_emitter *e);
     void (*evaluation)(zr_emitter *e);
+    // With a pipeline, instead of both: writes one pass of the emitter's chunk.
+    void (*chunk)(zr_emitter *e, zr_chunk_part part);
 } zr_order_emitter;
 
-extern const zr_order_emitter zr_emit_accumulate;
+extern const zr_order_emitter zr_emit_accumulate, zr_emit_pipeline;
 
 struct zr_emitter {
     const zr_plan *plan;
@@ -54,6 +56,7 @@ struct zr_emitter {
     zr_pass *pass; // being written
     zr_occupants occupants;
     bool trains;         // this pass makes gradients
+    int chunk;           // of units, whose pass it is
     int unit;            // for which instructions are written
     int fetched;         // last visit of this pass whose parameters have begun to come
     int returned;        // last visit whose parked contributions have begun to come back
@@ -117,9 +120,15 @@ void zr_emit_boundary(zr_emitter *e);
 void zr_emit_update(zr_emitter *e);
 void zr_emit_publish(zr_emitter *e);
 
+// emit_links.c: around a call of the emitter's unit, what comes from other chunks and goes to them.
+void zr_emit_link_before(zr_emitter *e, zr_call what);
+void zr_emit_link_after(zr_emitter *e, zr_call what);
+// In the forward of a chunk whose only unit does forward and backward in one call: receives.
+void zr_emit_link_in(zr_emitter *e);
+
 // order_accumulate.c, for every order. Writes the turn that begins with a visit; forward: the turn
 // belongs to the first half of a micro-batch.
 void zr_emit_turn(zr_emitter *e, int visit, bool forward);
-void zr_emit_evaluation(zr_emitter *e); // the forward turns, in order
+void zr_emit_evaluation(zr_emitter *e); // the forward turns of the chunk, in order
 
 #endif

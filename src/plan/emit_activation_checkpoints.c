@@ -12,8 +12,9 @@ static bool travels(const zr_plan *plan, int segment)
 
 static int64_t first_in_store(const zr_plan *plan, int segment)
 {
-    int64_t first = 0;
-    for (int s = 1; s < segment; s++)
+    const zr_chunk_plan *chunk = zr_plan_chunk_of(plan, zr_plan_segment_first(plan, segment));
+    int64_t first = chunk->stored_first;
+    for (int s = chunk->first_segment; s < segment; s++)
         first += zr_activation_checkpoint_bytes(plan, s);
     return first;
 }
@@ -80,15 +81,18 @@ void zr_emit_activation_checkpoint_after_forward(zr_emitter *e, int unit)
 }
 
 // Waits for the segment's own activation checkpoint, and fetches the one before while this segment
-// runs. The fetch begins first, because it can go on while ranks bring shares together.
+// runs. The fetch begins first, because it can go on while ranks bring shares together. The first
+// segment of a pass has nobody before it that could have fetched its own.
 void zr_emit_activation_checkpoint_before_backward(zr_emitter *e, int unit)
 {
     int segment = e->plan->units[unit].segment;
     if (!e->plan->activation_checkpoint_bytes || e->segment == segment)
         return;
+    if (e->segment < 0 && travels(e->plan, segment))
+        move(e, ZR_FETCH, segment);
     e->segment = segment;
     await_buffer(e, segment);
-    if (travels(e->plan, segment - 1))
+    if (travels(e->plan, segment - 1) && segment > e->plan->chunks[e->chunk].first_segment)
         move(e, ZR_FETCH, segment - 1);
     if (e->plan->checkpoint_shares > 1 && travels(e->plan, segment))
         join(e, segment);

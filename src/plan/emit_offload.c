@@ -55,7 +55,7 @@ static void fetch_sum(zr_emitter *e, int p)
 static int next_fetched(const zr_plan *plan, int v, int after)
 {
     int next = plan->piece_count;
-    for (int w = v; w <= v + 1 && w < plan->visit_count; w++) {
+    for (int w = v; w <= v + 1 && w < plan->visits[v].pass_end; w++) {
         const zr_unit_plan *unit = &plan->units[plan->visits[w].unit];
         for (int i = 0; i < unit->piece_count; i++)
             if (unit->pieces[i] > after && plan->pieces[unit->pieces[i]].fetched_with == v)
@@ -142,7 +142,7 @@ void zr_emit_parked_return(zr_emitter *e, int v)
     const zr_visit *now = &plan->visits[v];
     if (now->returns && e->returned < v)
         begin_return(e, v);
-    if (v + 1 < plan->visit_count && plan->visits[v + 1].returns)
+    if (v + 1 < now->pass_end && plan->visits[v + 1].returns)
         begin_return(e, v + 1);
     if (!now->returns)
         return;

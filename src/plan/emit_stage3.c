@@ -107,8 +107,8 @@ void zr_emit_gather_visit(zr_emitter *e, int v)
 static void gathered_acquire(zr_emitter *e, int v, int visits)
 {
     const zr_visit *visit = &e->plan->visits[v];
-    if (v == 0)
-        zr_emit_fetches(e, ZR_MIN(e->plan->first_fetches, visits - 1));
+    if (visit->first_fetches >= 0)
+        zr_emit_fetches(e, ZR_MIN(visit->first_fetches, visits - 1));
     if (!visit->ahead)
         zr_emit_gather_visit(e, v);
     for (int i = 0; i < visit->piece_count; i++) {

@@ -61,7 +61,7 @@ static void add_exchange(const zr_plan *plan, const zero_exchange *exchange, int
 zr_pass_traffic zr_traffic_none(void)
 {
     const zr_traffic_plan none = {.hash = ZR_MESSAGE_SEED};
-    return (zr_pass_traffic){.data = none, .tensor = none, .holders = none};
+    return (zr_pass_traffic){.data = none, .tensor = none, .holders = none, .pipeline = none};
 }
 
 static bool is_made_by(const zero_exchange *exchange, zr_exchange_call call)
@@ -76,8 +76,13 @@ static bool is_made_by(const zero_exchange *exchange, zr_exchange_call call)
 
 zr_exchange_call zr_exchange_call_of(const zr_instruction *call)
 {
-    bool backward = call->what == ZR_CALL_BACKWARD || call->what == ZR_CALL_BOTH;
-    return backward ? ZR_EXCHANGES_OF_BACKWARD : ZR_EXCHANGES_OF_FORWARD;
+    switch ((zr_call)call->what) {
+    case ZR_CALL_BACKWARD:
+    case ZR_CALL_BOTH: return ZR_EXCHANGES_OF_BACKWARD;
+    case ZR_CALL_INPUT: return ZR_EXCHANGES_OF_INPUT;
+    case ZR_CALL_WEIGHT: return ZR_EXCHANGES_OF_WEIGHT;
+    default: return ZR_EXCHANGES_OF_FORWARD;
+    }
 }
 
 void zr_exchanges_fold(const zr_plan *plan, const zero_unit_sizes *sizes, zr_exchange_call call,

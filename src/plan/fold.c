@@ -19,6 +19,15 @@ static void add_message(zr_traffic_plan *traffic, const zr_plan *plan, const zr_
     traffic->bytes[op] += i->bytes;
 }
 
+void zr_link_fold(zr_code code, int link, int64_t bytes, zr_traffic_plan *traffic)
+{
+    zero_comm_op op = code == ZR_SEND ? ZERO_COMM_send : ZERO_COMM_recv;
+    traffic->hash = zr_message_fold(traffic->hash, op, link, bytes);
+    traffic->messages++;
+    traffic->calls[op]++;
+    traffic->bytes[op] += code == ZR_SEND ? bytes : 0;
+}
+
 // Adds what a unit exchanges with other tensor ranks inside of a call.
 static void add_call(zr_pass_traffic *traffic, const zr_plan *plan, const zr_instruction *i)
 {
@@ -36,6 +45,8 @@ static void fold_messages(const zr_plan *plan, zr_pass_kind kind, zr_pass_traffi
             add_call(traffic, plan, i);
         if (i->code == ZR_JOIN)
             zr_join_fold(plan, i, traffic);
+        if (i->code == ZR_SEND || i->code == ZR_RECEIVE)
+            zr_link_fold(i->code, i->slot.index, i->bytes, &traffic->pipeline);
     }
 }
 
@@ -74,12 +85,11 @@ void zr_instruction_moves(const zr_plan *plan, const zr_instruction *i, zr_moved
         moved->to_host += zr_piece_sum_bytes(piece);
 }
 
-// Adds up what a pass moves. Kept pieces are gathered by both kinds of pass, whichever comes first.
+// Adds what a pass moves. Kept pieces are gathered by both kinds of pass, whichever comes first.
 static void fold_moves(const zr_plan *plan, zr_pass_kind kind, zr_moved *always, zr_moved *kept,
                        zr_moved *later)
 {
     const zr_pass *pass = &plan->program.passes[kind];
-    *kept = (zr_moved){0};
     for (const zr_instruction *i = pass->at; i < pass->at + pass->count; i++)
         zr_instruction_moves(plan, i,
                              i->when == ZR_STALE   ? kept
@@ -89,9 +99,17 @@ static void fold_moves(const zr_plan *plan, zr_pass_kind kind, zr_moved *always,
 
 void zr_plan_fold(zr_plan *plan)
 {
-    for (zr_pass_kind kind = 0; kind < ZR_PASS_COUNT; kind++)
+    for (int kind = 0; kind < ZR_PASSES; kind++)
         fold_messages(plan, kind, &plan->traffic[kind]);
     zr_moves *moves = &plan->moves;
-    fold_moves(plan, ZR_PASS_MICRO_BATCH, &moves->micro_batch, &moves->kept, &moves->earlier_sum);
+    zr_moved kept = {0}; // by training
+    fold_moves(plan, ZR_PASS_MICRO_BATCH, &moves->micro_batch, &kept, &moves->earlier_sum);
     fold_moves(plan, ZR_PASS_EVALUATION, &moves->forward, &moves->kept, &moves->earlier_sum);
+    for (int c = 0; c < plan->chunk_count; c++) {
+        for (zr_chunk_part part = ZR_CHUNK_FORWARD; part <= ZR_CHUNK_WEIGHT; part++)
+            fold_moves(plan, zr_chunk_pass(part, c), &moves->micro_batch, &kept,
+                       &moves->earlier_sum);
+        fold_moves(plan, zr_chunk_pass(ZR_CHUNK_EVALUATION, c), &moves->forward, &moves->kept,
+                   &moves->earlier_sum);
+    }
 }

@@ -61,7 +61,8 @@ void zr_plan_footprint(zr_plan *plan, const zr_machine *machine)
     device[ZERO_MEM_workspace] =
         ZR_ROUND_UP(plan->workspace_bytes, ZR_ACTIVATION_ALIGN) + plan->product_scratch_bytes;
     device[ZERO_MEM_communication] = plan->open_bytes + plan->gather_share + plan->exchange_bytes +
-                                     plan->shared_exchange_bytes + machine->staging_bytes;
+                                     plan->shared_exchange_bytes + zr_plan_link_bytes(plan) +
+                                     machine->staging_bytes;
     device[plan->gradient_window_is] += plan->grad_bytes;
 }
 

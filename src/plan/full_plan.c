@@ -2,6 +2,7 @@
 #include "model/unit.h"
 #include "base/message.h"
 #include "base/random.h"
+#include "model/stage_cut.h"
 #include "plan/exchanges.h"
 #include "plan/plan_parts.h"
 #include "plan/settings_fields.h"
@@ -22,11 +23,24 @@ bool zr_plan_whole_gradients(const zr_plan *plan) { return plan->settings.stage 
 
 static uint64_t mix(uint64_t hash, int64_t value) { return zr_message_fold(hash, 0, 0, value); }
 
+// Hashes how a pipeline is cut, and in which order its stages work.
+static uint64_t pipeline_hash(const zr_plan *plan, uint64_t hash)
+{
+    const zr_pipeline *pipeline = plan->pipeline ? &plan->pipeline->pipeline : NULL;
+    if (!pipeline)
+        return hash;
+    hash = mix(mix(mix(hash, pipeline->kind), pipeline->stages), pipeline->chunks);
+    for (int i = 0; i <= pipeline->stages * pipeline->chunks; i++)
+        hash = mix(hash, plan->pipeline->first_unit[i]);
+    return mix(mix(hash, pipeline->micro_batches), pipeline->steps);
+}
+
 // Hashes what does not depend on the part of the model that a rank holds.
 static uint64_t common_hash(const zr_plan *plan)
 {
     uint64_t hash = mix(mix(mix(ZR_MESSAGE_SEED, plan->ranks), plan->mapped), plan->machine_ranks);
     hash = zr_settings_hash(&plan->settings, hash);
+    hash = pipeline_hash(plan, hash);
     return mix(mix(mix(hash, plan->shape.batch), plan->shape.seq), plan->shape.threads);
 }
 
@@ -43,7 +57,7 @@ static uint64_t job_hash(const zr_plan *plan)
                 hash = mix(mix(hash, zr_tensor_desc_elements(&piece->tensors[t])),
                            (int64_t)zr_hash_text(piece->tensors[t].name));
         }
-    for (int i = 0; i < ZR_PASS_COUNT; i++) {
+    for (int i = 0; i < ZR_PASSES && !plan->pipeline; i++) {
         const zr_pass_traffic *pass = &plan->traffic[i];
         hash = mix(mix(hash, (int64_t)pass->tensor.hash), (int64_t)pass->holders.hash);
     }
@@ -76,7 +90,7 @@ static uint64_t plan_hash(const zr_plan *plan)
         if (plan->model->whole)
             hash = part_hash(piece, hash);
     }
-    for (int i = 0; i < ZR_PASS_COUNT; i++)
+    for (int i = 0; i < ZR_PASSES; i++)
         hash = mix(mix(hash, (int64_t)plan->traffic[i].data.hash), plan->traffic[i].data.messages);
     return hash;
 }
@@ -159,10 +173,12 @@ static void plan_begin(zr_plan *plan, const zero_model *model, const zero_shape 
     plan->ranks = machine->ranks;
     plan->tensor_ranks = ZR_MAX(machine->tensor_ranks, 1);
     plan->tensor_rank = machine->tensor_rank;
-    plan->world = plan->ranks * plan->tensor_ranks;
+    plan->pipeline = machine->pipeline;
+    plan->world =
+        plan->ranks * plan->tensor_ranks * (plan->pipeline ? plan->pipeline->pipeline.stages : 1);
     // Tensor ranks of a model without a split do not exchange anything.
     plan->checkpoint_shares =
-        settings->partition_activations && model->whole ? plan->tensor_ranks : 1;
+        settings->partition_activations && zr_stage_origin(model)->whole ? plan->tensor_ranks : 1;
     plan->mapped = maps_parameters(settings, machine);
     plan->holding = holding_of(plan);
     plan->updates_whole = settings->stage == 0;
@@ -176,6 +192,7 @@ static zero_status make_parts(zr_plan *plan, const zr_machine *machine, zero_err
     bool keep_all = !machine->mapped && plan->settings.kept_by > 1;
     ZERO_TRY(zr_model_holders(plan->model, plan->tensor_ranks, &plan->holders, error));
     ZERO_TRY(zr_plan_pieces(plan, error));
+    ZERO_TRY(zr_plan_chunks(plan, error));
     ZERO_TRY(zr_plan_units(plan, error));
     zr_plan_activations(plan);
     ZERO_TRY(zr_plan_visits(plan, error));
@@ -227,6 +244,8 @@ void zr_plan_destroy(zr_plan *plan)
     zr_free(plan->sealed);
     zr_free(plan->visits);
     zr_free(plan->strips);
+    zr_free(plan->actions);
+    zr_free(plan->links);
     zr_free(plan->groups);
     zr_free(plan);
 }

@@ -10,6 +10,7 @@
 #include "plan/groups.h"
 #include "plan/machine.h"
 #include "plan/pieces.h"
+#include "plan/pipeline_part.h"
 #include "plan/plan_settings.h"
 #include "plan/program.h"
 #include "plan/visits.h"
@@ -22,7 +23,11 @@ typedef struct zr_unit_plan {
     zero_unit_sizes sizes;
     bool fused;          // the last unit, where it has forward_backward
     int segment;         // of the segments that are computed again
+    bool split;          // its backward is made in two parts
+    bool in_set;         // saved_first is counted from the micro-batch's set of the chunk
+    bool out_in_set;     // so is out_first
     int64_t saved_first; // bytes in the activations arena
+    int64_t held_first;  // of a split unit: what is held between the parts, in the set
     bool out_kept;       // its boundary is an activation checkpoint
     int64_t out_first;   // bytes of the activation checkpoints if out_kept, else of activations
 } zr_unit_plan;
@@ -35,6 +40,14 @@ struct zr_plan {
     int tensor_ranks, tensor_rank; // 1, 0: no layer is split
     int holders;                   // tensor ranks, some but not all, that share a piece; 0: none do
     int world;                     // ranks of the job
+    // What this rank computes of a pipeline; NULL: there is none.
+    const zr_pipeline_part *pipeline;
+    int chunk_count; // of units; 1 without a pipeline
+    zr_chunk_plan chunks[ZR_MOST_CHUNKS];
+    zr_action *actions; // (action_count) what this stage does in a window
+    int action_count;
+    zr_link *links; // (link_count) of the whole pipeline
+    int link_count;
     bool mapped;
     zr_holding holding;
     bool updates_whole;                      // a rank updates whole pieces, else its own shards
@@ -65,11 +78,9 @@ struct zr_plan {
     zr_group *groups; // (group_count) in the order of the update
     zr_slab_plan slab;
     zr_moves moves;
-    int visit_count, forward_visits;
-    // The last visit whose parameters begin to travel from NVMe before the first visit is gathered.
-    int first_fetches;
-    // (visit_count) forward of units 0..U-1, then backward. A visit's pieces are acquired and
-    // released once in a micro-batch.
+    int visit_count;
+    // (visit_count) of each chunk, forward of its units and then backward. A visit's pieces are
+    // acquired and released once in a micro-batch.
     zr_visit *visits;
     // Unmapped stage 3: the gather window, with kept pieces first, then places that visits take in
     // turn.
@@ -93,7 +104,7 @@ struct zr_plan {
     int64_t exchange_bytes, shared_exchange_bytes;
     int64_t bytes[ZERO_TIER_COUNT][ZERO_MEM_COUNT];
     zr_program program;
-    zr_pass_traffic traffic[ZR_PASS_COUNT];
+    zr_pass_traffic traffic[ZR_PASSES];
     // Compared at the start: what all ranks of the job must agree on, and what the data ranks that
     // hold the same part of the model must.
     uint64_t job_hash, hash;

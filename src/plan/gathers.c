@@ -59,12 +59,12 @@ static int64_t gathered_bytes(const zr_plan *plan, int v)
     return bytes;
 }
 
-// Returns the next visit of the same unit, if at most `reuse` elements are gathered before it; else
-// -1.
+// Returns the next visit of the same unit in the pass, if at most `reuse` elements are gathered
+// before it; else -1.
 static int find_reuse(const zr_plan *plan, int v)
 {
     int64_t between = 0;
-    for (int w = v + 1; w < plan->visit_count && plan->visits[v].stream < 0 &&
+    for (int w = v + 1; w < plan->visits[v].pass_end && plan->visits[v].stream < 0 &&
                         between <= plan->settings.tiering.reuse;
          w++) {
         if (plan->visits[w].unit == plan->visits[v].unit && plan->visits[w].stream < 0)
@@ -161,7 +161,7 @@ static void keep_for_later(gathering *g, int v)
 static void place_next(gathering *g, int v)
 {
     zr_plan *plan = g->plan;
-    if (v + 1 >= plan->visit_count)
+    if (v + 1 >= plan->visits[v].pass_end)
         return;
     zr_visit *next = &plan->visits[v + 1];
     int64_t of_unit = g->turn != v ? elems_of(plan, g->turn) : 0;
@@ -232,15 +232,14 @@ static void give_back_staged(const zr_plan *plan, zr_first_fit *staged, int v)
 // So many elements keep the disk busy where the visits ahead are small.
 enum { LEAST_AHEAD = 1 << 20 };
 
-// Returns the last visit whose parameters may be on their way while visit v is the next to be
-// gathered. Those of v itself always may.
-static int last_fetched(const zr_plan *plan, int v)
+// Returns the last visit, of a pass that ends at `end`, whose parameters may be on their way while
+// visit v is the next to be gathered. Those of v itself always may.
+static int last_fetched(const zr_plan *plan, int v, int end)
 {
     const zr_tiering *tiering = &plan->settings.tiering;
     int64_t elems = 0, most = tiering->elems_ahead > 0 ? tiering->elems_ahead : INT64_MAX;
-    int last = ZR_MIN(v, plan->visit_count - 1);
-    while (last + 1 < plan->visit_count &&
-           (last < v + tiering->visits_ahead || elems < LEAST_AHEAD) &&
+    int last = ZR_MIN(v, end - 1);
+    while (last + 1 < end && (last < v + tiering->visits_ahead || elems < LEAST_AHEAD) &&
            elems + elems_of(plan, last + 1) <= most)
         elems += elems_of(plan, ++last);
     return last;
@@ -252,16 +251,18 @@ static zero_status place_fetches(zr_plan *plan, zero_error *error)
     ZERO_TRY(zr_first_fit_begin(&staged, plan->visit_count * ZERO_MAX_PIECES, error));
     int fetched = -1;
     for (int v = 0; v < plan->visit_count; v++) {
-        // Visit 0 needs this before it is gathered; for later visits it was done when the one
-        // before was acquired.
-        for (int last = last_fetched(plan, v); fetched < last;)
+        zr_visit *visit = &plan->visits[v];
+        // The first visit of a pass needs this before it is gathered; for later visits it was done
+        // when the one before was acquired.
+        for (int last = last_fetched(plan, v, visit->pass_end); fetched < last;)
             take_staged(plan, &staged, ++fetched);
+        if (v == 0 || plan->visits[v - 1].pass_end == v)
+            visit->first_fetches = fetched;
         give_back_staged(plan, &staged, v);
-        plan->visits[v].fetches_visit = ZR_MAX(fetched, last_fetched(plan, v + 1));
-        while (fetched < plan->visits[v].fetches_visit)
+        visit->fetches_visit = ZR_MAX(fetched, last_fetched(plan, v + 1, visit->pass_end));
+        while (fetched < visit->fetches_visit)
             take_staged(plan, &staged, ++fetched);
     }
-    plan->first_fetches = last_fetched(plan, 0);
     plan->staged_parameter_bytes = staged.bytes;
     zr_first_fit_end(&staged);
     return ZERO_OK;

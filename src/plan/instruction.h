@@ -41,6 +41,11 @@ typedef enum zr_code {
     ZR_SQUARES, // the squares of the own shard's gradient are added to the norm
     ZR_CALL,    // one of the unit's functions
     ZR_UPDATE,  // a walk of the update
+    // Of a pipeline: slots of a link between chunks, of which the micro-batch's is meant.
+    ZR_RECEIVE, // waits until the slot holds what the other chunk's rank has sent
+    ZR_TAKE,    // waits until the slot may be written
+    ZR_SEND,    // what is in the slot is complete
+    ZR_GIVE,    // this rank is done with what it has received: the slot may be written again
     ZR_CODE_COUNT
 } zr_code;
 
@@ -61,7 +66,15 @@ typedef enum zr_when { // what has to hold for an instruction to run; a pass has
 } zr_when;
 
 // What a CALL calls. ZR_CALL_AGAIN: forward runs again for what it did not keep.
-typedef enum zr_call { ZR_CALL_FORWARD, ZR_CALL_AGAIN, ZR_CALL_BACKWARD, ZR_CALL_BOTH } zr_call;
+// INPUT and WEIGHT: the two parts of a backward that is made in two.
+typedef enum zr_call {
+    ZR_CALL_FORWARD,
+    ZR_CALL_AGAIN,
+    ZR_CALL_BACKWARD,
+    ZR_CALL_BOTH,
+    ZR_CALL_INPUT,
+    ZR_CALL_WEIGHT,
+} zr_call;
 
 // What an UPDATE computes: means of buffers, the optimizer's groups, or parameters from their
 // master.
@@ -104,6 +117,7 @@ typedef enum zr_slot_kind { // what was begun and has not ended; an AWAIT waits 
     ZR_SLOT_PARKED,    // the transfer of its parked contributions has ended
     ZR_SLOT_KEPT,      // the transfer through the buffer of kept boundaries `index` has ended
     ZR_SLOT_GROUP,     // an update beside the step is done with groups from `index` on
+    ZR_SLOT_LINK,      // no AWAIT: of link `index` of the plan, the slot of the micro-batch
     ZR_SLOT_KIND_COUNT
 } zr_slot_kind;
 

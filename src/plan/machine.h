@@ -14,6 +14,8 @@ typedef struct zr_machine {
     int ranks; // among which ZeRO partitions: data ranks
     // Ranks that hold slices of the same layers, and which of them this one is; 0: 1, 0.
     int tensor_ranks, tensor_rank;
+    // What this rank computes of a pipeline; it outlives the plan. NULL: there is none.
+    const struct zr_pipeline_part *pipeline;
     int threads; // of one rank
     bool mapped; // the ranks share memory: stage 3 gathers nothing
     // Ranks of a machine that share what is gathered, the fewest of all machines; 0 or 1: none do.

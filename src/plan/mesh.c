@@ -2,17 +2,24 @@
 
 #include <string.h>
 
-zero_status zr_mesh_create(int world, int rank, int tensor, zr_mesh *out, zero_error *error)
+zero_status zr_mesh_create(int world, int rank, int tensor, int stages, zr_mesh *out,
+                           zero_error *error)
 {
     assert(world > 0 && rank >= 0 && rank < world);
+    if (stages < 1 || (stages > 1 && (tensor < 1 || world % ((int64_t)tensor * stages))))
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "%d rank%s of a job are no multiple of %d pipeline stage%s x %d tensor "
+                       "rank%s",
+                       world, world == 1 ? "" : "s", stages, stages == 1 ? "" : "s", tensor,
+                       tensor == 1 ? "" : "s");
     if (tensor < 1 || world % tensor)
         return zr_fail(error, ZERO_ERR_USAGE,
                        "%d rank%s of a job are no multiple of %d tensor rank%s", world,
                        world == 1 ? "" : "s", tensor, tensor == 1 ? "" : "s");
     *out = (zr_mesh){.world = world};
     out->size[ZERO_AXIS_tensor] = tensor;
-    out->size[ZERO_AXIS_data] = world / tensor;
-    out->size[ZERO_AXIS_pipeline] = 1;
+    out->size[ZERO_AXIS_data] = world / tensor / stages;
+    out->size[ZERO_AXIS_pipeline] = stages;
     for (int axis = 0; axis < ZERO_AXIS_COUNT; axis++) {
         out->place[axis] = rank % out->size[axis];
         rank /= out->size[axis];

@@ -17,9 +17,11 @@ typedef struct zr_mesh {
     int place[ZERO_AXIS_COUNT]; // this rank's, 0 .. size - 1
 } zr_mesh;
 
-// Places rank `rank` of `world` where `tensor` ranks hold slices of the same layers.
-// ZERO_ERR_USAGE: tensor is less than 1, or does not divide the world.
-zero_status zr_mesh_create(int world, int rank, int tensor, zr_mesh *out, zero_error *error);
+// Places rank `rank` of `world` where `tensor` ranks hold slices of the same layers, and a pipeline
+// has `stages` stages. ZERO_ERR_USAGE: one of them is less than 1, or their product does not divide
+// the world.
+zero_status zr_mesh_create(int world, int rank, int tensor, int stages, zr_mesh *out,
+                           zero_error *error);
 // Returns the rank of the job at a place.
 int zr_mesh_rank(const zr_mesh *mesh, const int place[ZERO_AXIS_COUNT]);
 // Writes the ranks of the job that differ from this one on `axis` alone, and itself, in the order

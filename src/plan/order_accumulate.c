@@ -8,7 +8,8 @@
 static zr_visit *add_visit(zr_plan *plan, int u, int stream)
 {
     zr_visit *visit = &plan->visits[plan->visit_count++];
-    *visit = (zr_visit){.unit = u, .stream = stream, .fetches_visit = -1, .reuses = -1};
+    *visit = (zr_visit){
+        .unit = u, .stream = stream, .fetches_visit = -1, .first_fetches = -1, .reuses = -1};
     for (int i = 0; i < ZERO_MAX_PIECES; i++)
         visit->staged_first[i] = -1;
     return visit;
@@ -60,12 +61,12 @@ static void add_turn(zr_plan *plan, int u, bool recompute, bool backward)
 
 // Adds the turn of the last unit's forward_backward. An evaluation runs it up to the streams of
 // backward.
-static void add_fused_turn(zr_plan *plan, int u)
+static void add_fused_turn(zr_plan *plan, zr_chunk_plan *chunk)
 {
-    int first = plan->visit_count;
+    int u = chunk->end_unit - 1, first = plan->visit_count;
     add_unit_visit(plan, u, false, true, true);
     add_streams(plan, u, false);
-    plan->forward_visits = plan->visit_count;
+    chunk->forward_end = plan->visit_count;
     add_streams(plan, u, true);
     end_turn(plan, first);
 }
@@ -75,21 +76,74 @@ static void add_fused_turn(zr_plan *plan, int u)
 static void add_backward(zr_plan *plan, int u)
 {
     const zr_unit_plan *unit = &plan->units[u];
-    bool again = unit->segment < plan->segment_count - 1 && zr_plan_ends_segment(plan, u);
+    bool again = zr_plan_computes_again(plan, unit->segment) && zr_plan_ends_segment(plan, u);
     int first = u;
     while (again && first > 0 && plan->units[first - 1].segment == unit->segment)
         first--;
     for (int before = first; before < u; before++)
         add_turn(plan, before, true, false);
     add_turn(plan, u, again, true);
+    for (int v = plan->visit_count; v-- > 0 && plan->visits[v].unit == u && unit->split;)
+        plan->visits[v].of_input = plan->visits[v].backward;
+}
+
+// Adds the second part of the backward of a unit, which has no streamed pieces.
+static void add_weights(zr_plan *plan, int u)
+{
+    const zr_unit_plan *unit = &plan->units[u];
+    zr_visit *visit = add_visit(plan, u, -1);
+    visit->backward = visit->of_weights = true;
+    for (int i = 0; i < unit->piece_count; i++)
+        if (unit->sizes.weight_reads >> i & 1)
+            visit->pieces[visit->piece_count++] = unit->pieces[i];
+    visit->turn_end = plan->visit_count - 1;
 }
 
 static size_t most_visits(const zr_plan *plan)
 {
     size_t most = 0;
     for (int u = 0; u < plan->unit_count; u++)
-        most += 3 + 4 * (size_t)plan->units[u].piece_count;
+        most += 4 + 4 * (size_t)plan->units[u].piece_count;
     return most;
+}
+
+static void end_pass(zr_plan *plan, int first, int end)
+{
+    for (int v = first; v < end; v++)
+        plan->visits[v].pass_end = end;
+}
+
+// Says where passes end: nothing is gathered, and no sum is under way, from one to the next.
+static void end_passes(zr_plan *plan, const zr_chunk_plan *chunk)
+{
+    if (!plan->pipeline) {
+        end_pass(plan, 0, plan->visit_count);
+        return;
+    }
+    end_pass(plan, chunk->first_visit, chunk->backward_visit);
+    end_pass(plan, chunk->backward_visit, chunk->weight_visit);
+    end_pass(plan, chunk->weight_visit, chunk->end_visit);
+}
+
+static void add_chunk(zr_plan *plan, zr_chunk_plan *chunk)
+{
+    int first = chunk->first_unit, end = chunk->end_unit;
+    chunk->first_visit = plan->visit_count;
+    for (int u = first; u < end; u++)
+        if (!plan->units[u].fused)
+            add_turn(plan, u, false, false);
+    chunk->backward_visit = chunk->forward_end = plan->visit_count;
+    if (plan->units[end - 1].fused)
+        add_fused_turn(plan, chunk);
+    for (int u = end - 1; u >= first && !plan->settings.inference; u--)
+        if (!plan->units[u].fused)
+            add_backward(plan, u);
+    chunk->weight_visit = plan->visit_count;
+    for (int u = end - 1; u >= first; u--)
+        if (plan->units[u].split)
+            add_weights(plan, u);
+    chunk->end_visit = plan->visit_count;
+    end_passes(plan, chunk);
 }
 
 zero_status zr_plan_visits(zr_plan *plan, zero_error *error)
@@ -97,17 +151,8 @@ zero_status zr_plan_visits(zr_plan *plan, zero_error *error)
     plan->visits = zr_alloc(sizeof *plan->visits * most_visits(plan), error);
     if (!plan->visits)
         return ZERO_ERR_MEMORY;
-    for (int u = 0; u < plan->unit_count; u++) {
-        if (plan->units[u].fused)
-            add_fused_turn(plan, u);
-        else
-            add_turn(plan, u, false, false);
-    }
-    if (!plan->units[plan->unit_count - 1].fused)
-        plan->forward_visits = plan->visit_count;
-    for (int u = plan->unit_count - 1; u >= 0 && !plan->settings.inference; u--)
-        if (!plan->units[u].fused)
-            add_backward(plan, u);
+    for (int c = 0; c < plan->chunk_count; c++)
+        add_chunk(plan, &plan->chunks[c]);
     return ZERO_OK;
 }
 
@@ -130,6 +175,7 @@ static void end_visit(zr_emitter *e, int v)
 // the unit's own visit seals.
 static void emit_call(zr_emitter *e, zr_call what, int first, int end, int visits)
 {
+    zr_emit_link_before(e, what);
     int call = e->pass->count;
     zr_emit(e, &(zr_instruction){.code = ZR_CALL, .what = what, .piece = -1});
     for (int v = first; v < end; v++) {
@@ -143,6 +189,7 @@ static void emit_call(zr_emitter *e, zr_call what, int first, int end, int visit
     }
     if (e->status == ZERO_OK)
         e->pass->at[call].body = e->pass->count - call - 1;
+    zr_emit_link_after(e, what);
 }
 
 // Returns the first visit of the turn's streamed pieces in backward, or the end of the turn.
@@ -160,16 +207,21 @@ static void emit_calls(zr_emitter *e, int v, int end)
     int middle = first_backward_stream(e->plan, v, end);
     if (e->plan->units[visit->unit].fused) {
         zr_emit_gradients_open(e, v);
-        emit_call(e, ZR_CALL_BOTH, v + 1, end, e->plan->visit_count);
+        emit_call(e, ZR_CALL_BOTH, v + 1, end, visit->pass_end);
         return;
     }
     if (visit->recompute || !visit->backward)
         emit_call(e, visit->recompute ? ZR_CALL_AGAIN : ZR_CALL_FORWARD, v + 1, middle,
-                  e->plan->visit_count);
+                  visit->pass_end);
     if (!visit->backward)
         return;
-    zr_emit_gradients_open(e, v);
-    emit_call(e, ZR_CALL_BACKWARD, middle, end, e->plan->visit_count);
+    if (!visit->of_input)
+        zr_emit_gradients_open(e, v);
+    emit_call(e,
+              visit->of_input     ? ZR_CALL_INPUT
+              : visit->of_weights ? ZR_CALL_WEIGHT
+                                  : ZR_CALL_BACKWARD,
+              middle, end, visit->pass_end);
 }
 
 void zr_emit_turn(zr_emitter *e, int v, bool forward)
@@ -178,12 +230,15 @@ void zr_emit_turn(zr_emitter *e, int v, bool forward)
     e->unit = unit;
     if (!forward)
         zr_emit_activation_checkpoint_before_backward(e, unit);
-    begin_visit(e, v, e->plan->visit_count);
+    begin_visit(e, v, e->plan->visits[v].pass_end);
     if (forward)
         zr_emit_activation_checkpoint_before_forward(e, unit);
     emit_calls(e, v, end + 1);
     end_visit(e, v);
-    zr_emit_gradients_close(e, end);
+    if (e->plan->visits[v].of_input)
+        zr_emit_reductions_end(e, end);
+    else
+        zr_emit_gradients_close(e, end);
     if (forward)
         zr_emit_activation_checkpoint_after_forward(e, unit);
 }
@@ -206,11 +261,12 @@ static void emit_micro_batch(zr_emitter *e)
 void zr_emit_evaluation(zr_emitter *e)
 {
     const zr_plan *plan = e->plan;
-    for (int v = 0, end; v < plan->forward_visits; v = end) {
-        end = ZR_MIN(plan->visits[v].turn_end + 1, plan->forward_visits);
+    const zr_chunk_plan *chunk = &plan->chunks[e->chunk];
+    for (int v = chunk->first_visit, end; v < chunk->forward_end; v = end) {
+        end = ZR_MIN(plan->visits[v].turn_end + 1, chunk->forward_end);
         e->unit = plan->visits[v].unit;
-        begin_visit(e, v, plan->forward_visits);
-        emit_call(e, ZR_CALL_FORWARD, v + 1, end, plan->forward_visits);
+        begin_visit(e, v, chunk->forward_end);
+        emit_call(e, ZR_CALL_FORWARD, v + 1, end, chunk->forward_end);
         end_visit(e, v);
     }
 }

@@ -261,37 +261,32 @@ zero_status zr_unit_ask(const zero_unit *unit, const zero_shape *shape, const ch
     return check_sizes(unit, out, total, error);
 }
 
-// Finds the boundary that enters a unit: that of the unit before it in the whole model, which may
-// be another pipeline stage's.
-static zero_status find_boundary(const zr_plan *plan, int u, zero_tensors *out, zero_error *error)
-{
-    const zero_model *origin = zr_stage_origin(plan->model);
-    zero_unit_sizes sizes;
-    int64_t total = 0;
-    *out = (zero_tensors){0};
-    if (u > 0 && !zr_stage_begins_chunk(plan->model, u)) {
-        *out = plan->units[u - 1].sizes.out;
-        return ZERO_OK;
-    }
-    for (int before = 0; before < zr_stage_unit(plan->model, u); before++) {
-        ZERO_TRY(zr_unit_ask(&origin->units[before], &plan->shape, plan->settings.precision.name,
-                             out, &total, &sizes, error));
-        *out = sizes.out;
-    }
-    return ZERO_OK;
-}
-
 static bool is_fused(const zr_plan *plan, int u)
 {
-    const zero_model *model = plan->model;
-    bool last = u == model->unit_count - 1;
-    return last && model->units[u].ops->forward_backward && !plan->settings.inference;
+    const zr_chunk_plan *chunk = zr_plan_chunk_of(plan, u);
+    bool last = u == chunk->end_unit - 1 && zr_chunk_is_last(plan, chunk);
+    return last && plan->model->units[u].ops->forward_backward && !plan->settings.inference;
+}
+
+// Says whether backward is made in two parts: where the schedule wants it, and the unit can. What
+// is computed again is gone before the second part.
+static bool is_split(const zr_plan *plan, const zero_unit *unit, const zero_unit_sizes *sizes)
+{
+    bool wanted = plan->pipeline && zr_pipeline_has_weights(plan->pipeline->pipeline.kind) &&
+                  plan->settings.activation_checkpoints == 0;
+    return wanted && unit->ops->backward_input && sizes->held_bytes > 0;
+}
+
+// Returns the boundary that enters a unit.
+static const zero_tensors *entering(const zr_plan *plan, int u)
+{
+    const zr_chunk_plan *chunk = zr_plan_chunk_of(plan, u);
+    return u > chunk->first_unit ? &plan->units[u - 1].sizes.out : &chunk->in;
 }
 
 zero_status zr_plan_units(zr_plan *plan, zero_error *error)
 {
     const zero_model *model = plan->model, *origin = zr_stage_origin(model);
-    zero_tensors in;
     int64_t total = 0;
     plan->unit_count = model->unit_count;
     plan->units = zr_alloc(sizeof *plan->units * (size_t)model->unit_count, error);
@@ -301,13 +296,13 @@ zero_status zr_plan_units(zr_plan *plan, zero_error *error)
         zr_unit_plan *out = &plan->units[u];
         // A unit is asked as its model describes it, because it may count its borrowed pieces.
         const zero_unit *unit = &origin->units[zr_stage_unit(model, u)];
-        ZERO_TRY(find_boundary(plan, u, &in, error));
-        ZERO_TRY(zr_unit_ask(unit, &plan->shape, plan->settings.precision.name, &in, &total,
-                             &out->sizes, error));
+        ZERO_TRY(zr_unit_ask(unit, &plan->shape, plan->settings.precision.name, entering(plan, u),
+                             &total, &out->sizes, error));
         ZERO_TRY(zr_plan_exchanges(plan, &model->units[u], &out->sizes, error));
         ZERO_TRY(list_unit_pieces(plan, u, error));
         note_contributions(plan, u);
         out->fused = is_fused(plan, u);
+        out->split = is_split(plan, unit, &out->sizes);
         plan->workspace_bytes = ZR_MAX(plan->workspace_bytes, (int64_t)out->sizes.workspace_bytes);
     }
     choose_state_tiers(plan);

@@ -32,6 +32,8 @@ zero_status zr_plan_exchanges(zr_plan *plan, const zero_unit *unit, const zero_u
 // activations.c: where activations lie, and the segments that are computed again.
 void zr_plan_activations(zr_plan *plan);
 int64_t zr_boundary_bytes(const zero_tensors *tensors);
+// Says whether what the units of a segment save is gone when its backward begins.
+bool zr_plan_computes_again(const zr_plan *plan, int segment);
 // order_accumulate.c: the order in which pieces are acquired.
 zero_status zr_plan_visits(zr_plan *plan, zero_error *error);
 // gathers.c: where visits find their pieces; keep_all: every piece stays.
@@ -44,6 +46,8 @@ zero_status zr_plan_program(zr_plan *plan, zero_error *error); // emit.c: the pa
 // fold.c: the messages of the passes, and the bytes that they move between tiers.
 void zr_plan_fold(zr_plan *plan);
 void zr_plan_footprint(zr_plan *plan, const zr_machine *machine); // footprint.c: bytes by category
+// fold.c: adds a SEND or a RECEIVE of so many bytes.
+void zr_link_fold(zr_code code, int link, int64_t bytes, zr_traffic_plan *traffic);
 // fold.c: adds to *moved what an instruction moves between tiers.
 void zr_instruction_moves(const zr_plan *plan, const zr_instruction *i, zr_moved *moved);
 

@@ -10,7 +10,8 @@ const char *zr_code_name(zr_code code)
         [ZR_AWAIT] = "AWAIT",   [ZR_RELEASE] = "RELEASE", [ZR_PUBLISH] = "PUBLISH",
         [ZR_BIND] = "BIND",     [ZR_UNBIND] = "UNBIND",   [ZR_OPEN] = "OPEN",
         [ZR_ROUND] = "ROUND",   [ZR_SQUARES] = "SQUARES", [ZR_CALL] = "CALL",
-        [ZR_UPDATE] = "UPDATE",
+        [ZR_UPDATE] = "UPDATE", [ZR_RECEIVE] = "RECEIVE", [ZR_TAKE] = "TAKE",
+        [ZR_SEND] = "SEND",     [ZR_GIVE] = "GIVE",
     };
     return names[code];
 }
@@ -58,6 +59,7 @@ const char *zr_slot_name(zr_slot_kind kind)
         [ZR_SLOT_PARKED] = "parked",
         [ZR_SLOT_KEPT] = "kept",
         [ZR_SLOT_GROUP] = "group",
+        [ZR_SLOT_LINK] = "link",
     };
     return names[kind];
 }
@@ -69,6 +71,8 @@ const char *zr_call_name(zr_call call)
         [ZR_CALL_AGAIN] = "forward again",
         [ZR_CALL_BACKWARD] = "backward",
         [ZR_CALL_BOTH] = "forward_backward",
+        [ZR_CALL_INPUT] = "backward of the input",
+        [ZR_CALL_WEIGHT] = "backward of the weights",
     };
     return names[call];
 }
@@ -90,12 +94,23 @@ const char *zr_pass_name(zr_pass_kind kind)
         [ZR_PASS_BOUNDARY] = "boundary",       [ZR_PASS_UPDATE] = "update",
         [ZR_PASS_PUBLISH] = "publish",
     };
-    return names[kind];
+    static const char *const parts[ZR_CHUNK_PARTS] = {
+        [ZR_CHUNK_FORWARD] = "forward",
+        [ZR_CHUNK_BACKWARD] = "backward",
+        [ZR_CHUNK_WEIGHT] = "weight",
+        [ZR_CHUNK_EVALUATION] = "evaluation",
+    };
+    return kind < ZR_PASS_COUNT ? names[kind] : parts[(kind - ZR_PASS_COUNT) % ZR_CHUNK_PARTS];
+}
+
+zr_pass_kind zr_chunk_pass(zr_chunk_part part, int chunk)
+{
+    return (zr_pass_kind)(ZR_PASS_COUNT + chunk * ZR_CHUNK_PARTS + (int)part);
 }
 
 void zr_program_destroy(zr_program *program)
 {
-    for (int kind = 0; kind < ZR_PASS_COUNT; kind++)
+    for (int kind = 0; kind < ZR_PASSES; kind++)
         zr_free(program->passes[kind].at);
     *program = (zr_program){0};
 }

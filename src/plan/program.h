@@ -12,9 +12,19 @@
 //                 knows its norm
 //   update        nobody reads the old parameters any more; the optimizer's walks over the groups
 //   publish       other ranks can read the new parameters; an update beside the next step begins
+//
+// With a pipeline there is no pass of a whole micro-batch, nor of a whole evaluation: each chunk of
+// units has passes of its own, which run as the stage's list of actions says (plan/pipeline.h).
+//
+//   forward       forward of the chunk's units, except of a last unit that does both in one call
+//   backward      backward of the chunk's units, last first; of units that can do it in two parts
+//                 and are asked to, the part of the input
+//   weight        the other part of these
+//   evaluation    forward of the chunk's units
 #ifndef ZR_PLAN_PROGRAM_H
 #define ZR_PLAN_PROGRAM_H
 
+#include "config/pipeline_spec.h"
 #include "plan/instruction.h"
 
 typedef struct zr_plan zr_plan;
@@ -28,6 +38,17 @@ typedef enum zr_pass_kind {
     ZR_PASS_COUNT
 } zr_pass_kind;
 
+// The passes of a chunk: zr_chunk_pass returns their zr_pass_kind.
+typedef enum zr_chunk_part {
+    ZR_CHUNK_FORWARD,
+    ZR_CHUNK_BACKWARD,
+    ZR_CHUNK_WEIGHT,
+    ZR_CHUNK_EVALUATION,
+    ZR_CHUNK_PARTS
+} zr_chunk_part;
+
+#define ZR_PASSES ((int)ZR_PASS_COUNT + (int)ZR_MOST_CHUNKS * (int)ZR_CHUNK_PARTS)
+
 typedef struct zr_pass {
     zr_instruction *at; // (count)
     int count, capacity;
@@ -35,11 +56,12 @@ typedef struct zr_pass {
 } zr_pass;
 
 typedef struct zr_program {
-    zr_pass passes[ZR_PASS_COUNT];
-    int fetch_count; // number of slots of ZR_SLOT_FETCHED
+    zr_pass passes[ZR_PASSES]; // those that there are not have no instructions
+    int fetch_count;           // number of slots of ZR_SLOT_FETCHED
 } zr_program;
 
 const char *zr_pass_name(zr_pass_kind kind);
+zr_pass_kind zr_chunk_pass(zr_chunk_part part, int chunk);
 void zr_program_destroy(zr_program *program);
 
 #endif

@@ -86,11 +86,11 @@ static void seal_piece(backward *b, int number, int visit)
 }
 
 // Ends reductions, oldest first: those before `due`, as many more as the ceiling asks for, and all
-// after the last visit.
+// after the last visit of a pass.
 static void reduce_oldest(backward *b, int visit, int due)
 {
     zr_plan *plan = b->plan;
-    bool last = visit == plan->visit_count - 1;
+    bool last = visit == plan->visits[visit].pass_end - 1;
     while (b->reduced < plan->sealed_count &&
            (last || b->reduced < due || b->waiting > plan->settings.reduce_bucket)) {
         int number = plan->sealed[b->reduced++];
@@ -108,7 +108,7 @@ static void reduce_oldest(backward *b, int visit, int due)
 static int seals_at(const zr_plan *plan, int number, const zr_visit *visit, int v)
 {
     const zr_piece *piece = &plan->pieces[number];
-    if (piece->last_backward != visit->unit || !visit->backward)
+    if (piece->last_backward != visit->unit || !zr_visit_adds(visit))
         return -1;
     return visit->stream == number                 ? v
            : visit->stream < 0 && !piece->streamed ? visit->turn_end
@@ -119,10 +119,12 @@ static int seals_at(const zr_plan *plan, int number, const zr_visit *visit, int 
 static void fetch_sums(backward *b, int v)
 {
     const zr_plan *plan = b->plan;
-    // The first visit of backward has no visit before it that could have done this.
-    bool first = v == 0 || !plan->visits[v - 1].backward;
+    // The first visit that adds has no visit before it that could have done this.
+    bool first =
+        v == 0 || !zr_visit_adds(&plan->visits[v - 1]) || plan->visits[v - 1].pass_end == v;
     for (int ahead = first ? v : v + 1;
-         ahead <= v + 1 && ahead < plan->visit_count && plan->settings.accumulation > 1; ahead++) {
+         ahead <= v + 1 && ahead < plan->visits[v].pass_end && plan->settings.accumulation > 1;
+         ahead++) {
         const zr_visit *visit = &plan->visits[ahead];
         const zr_unit_plan *unit = &plan->units[visit->unit];
         for (int i = 0; i < unit->piece_count; i++) {
@@ -137,10 +139,10 @@ static void fetch_sums(backward *b, int v)
 }
 
 // Fetches what an earlier unit has parked while the visit before this one computes.
-static void take_returning(backward *b, int v)
+static void take_returning(backward *b, int v, int end)
 {
     zr_plan *plan = b->plan;
-    zr_visit *visit = v < plan->visit_count ? &plan->visits[v] : NULL;
+    zr_visit *visit = v < end ? &plan->visits[v] : NULL;
     if (!visit || visit->stream < 0 || !visit->backward || visit->returns)
         return;
     const zr_piece *piece = &plan->pieces[visit->stream];
@@ -154,7 +156,7 @@ static void begin_visit(backward *b, int v)
     zr_plan *plan = b->plan;
     zr_visit *visit = &plan->visits[v];
     const zr_unit_plan *unit = &plan->units[visit->unit];
-    if (!visit->backward)
+    if (!zr_visit_adds(visit))
         return;
     fetch_sums(b, v);
     for (int i = 0; i < unit->piece_count; i++) {
@@ -165,8 +167,8 @@ static void begin_visit(backward *b, int v)
         if (here && visit->stream >= 0 && !visit->returns)
             visit->open_first = piece->open_first;
     }
-    take_returning(b, v); // unless the visit before has done this
-    take_returning(b, v + 1);
+    take_returning(b, v, visit->pass_end); // unless the visit before has done this
+    take_returning(b, v + 1, visit->pass_end);
 }
 
 static void end_visit(backward *b, int v)
@@ -181,8 +183,8 @@ static void end_visit(backward *b, int v)
         else
             seal_piece(b, visit->stream, v);
     }
-    bool backward = plan->visits[v].backward;
-    for (int i = 0; i < unit->piece_count && backward && visit->turn_end == v; i++) {
+    bool adds = zr_visit_adds(visit);
+    for (int i = 0; i < unit->piece_count && adds && visit->turn_end == v; i++) {
         const zr_piece *piece = &plan->pieces[unit->pieces[i]];
         if (!piece->streamed && piece->last_backward == visit->unit)
             seal_piece(b, unit->pieces[i], v);

@@ -22,6 +22,10 @@ typedef struct zr_visit { // one use of parameters, in the order of a micro-batc
     // Of a unit's own visit: none set is forward, both set is forward again and then backward. Of a
     // streamed piece's: only `backward` is used.
     bool recompute, backward;
+    // Backward in two parts: this is that of the input, which makes no gradients, or of the
+    // weights.
+    bool of_input, of_weights;
+    int pass_end; // the end of the visits of its pass; without a pipeline, of all
     // Backward of a streamed piece whose contributions collect apart: bytes in the open arena.
     int64_t open_first;
     // What collects there goes to the parked vector after the visit; it came from there before the
@@ -40,7 +44,15 @@ typedef struct zr_visit { // one use of parameters, in the order of a micro-batc
     // When this visit is acquired, the parameters of visits up to and including that one begin to
     // travel from NVMe; -1: none do.
     int fetches_visit;
+    // The same before the first visit of a pass is gathered; -1: it is not the first.
+    int first_fetches;
 } zr_visit;
+
+// Says whether the visit adds to gradients.
+static inline bool zr_visit_adds(const zr_visit *visit)
+{
+    return visit->backward && !visit->of_input;
+}
 
 typedef enum zr_holding { // what a rank holds of the parameters
     ZR_HOLDS_REPLICAS,    // all of them, in a window of its own
@@ -65,6 +77,7 @@ typedef struct zr_pass_traffic { // of one pass, by the group of ranks that exch
     zr_traffic_plan data;        // ranks among which ZeRO partitions
     zr_traffic_plan tensor;      // ranks that hold slices of the same layers
     zr_traffic_plan holders;     // those of them that share a piece
+    zr_traffic_plan pipeline;    // ranks of neighbouring stages
     zr_exchange_table exchanges; // of tensor ranks and of holders together
 } zr_pass_traffic;
 

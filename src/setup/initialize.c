@@ -9,14 +9,17 @@
 #include "config/config_ranks.h"
 #include "layers/layers.h"
 #include "model/model_compare.h"
+#include "model/stage_cut.h"
 #include "model/unit.h"
 #include "observe/observe.h"
 #include "plan/exchanges.h"
+#include "setup/machine_facts.h"
 #include "setup/part.h"
 #include "setup/placement.h"
 #include "setup/resolve.h"
 #include "setup/same_inputs.h"
 #include "setup/spread.h"
+#include "setup/stages.h"
 #include "setup/tiling.h"
 
 #include <string.h>
@@ -82,6 +85,8 @@ typedef struct making { // what an engine is created from
     const zero_options *options;
     const zr_config *config;
     zr_model_part part;
+    zr_pipeline_part *pipeline; // NULL: there is none
+    zero_model *stage;          // of the part; NULL: the rank computes all of the part
     zr_grid grid;
     zr_queue *queue;
     zr_plan *plan;
@@ -92,8 +97,9 @@ static zero_status make_plan(making *m, zero_error *error)
 {
     zr_machine machine;
     zero_options options = *m->options;
-    options.model = m->part.model;
-    ZERO_TRY(zr_plan_of(&options, &m->grid, m->config, m->queue, &machine, &m->plan, error));
+    options.model = m->stage ? m->stage : m->part.model;
+    ZERO_TRY(zr_plan_of(&options, &m->grid, m->config, m->queue, m->pipeline, &machine, &m->plan,
+                        error));
     return zr_plan_check_memory(m->plan, &machine, error);
 }
 
@@ -164,8 +170,46 @@ static zero_status take_comm(making *m, const zr_trial *trial, bool *attached, z
             status = zr_model_holders(m->part.model, tensor, &holders, error);
         ZERO_TRY(zr_comm_agree(options->comm, status, error));
     }
-    return status == ZERO_OK ? zr_grid_create(options->comm, tensor, holders, &m->grid, error)
+    return status == ZERO_OK ? zr_grid_create(options->comm, tensor, holders,
+                                              m->config->pipeline.stages, &m->grid, error)
                              : status;
+}
+
+// Returns the bytes that every rank may hold.
+static zero_status least_memory(const making *m, int64_t *out, zero_error *error)
+{
+    char reason[128];
+    zero_comm *world = m->options->comm;
+    int64_t budget = m->config->offload.device_memory;
+    *out = zr_memory_available(reason, sizeof reason) / zr_local_ranks(world);
+    if (budget > 0)
+        *out = ZR_MIN(*out, budget);
+    return zr_comm_all_reduce_small(world, out, 1, ZERO_I64, ZR_MIN, error);
+}
+
+// Divides the units among the stages of a pipeline, and makes the model of this rank's stage. All
+// ranks find the same division.
+static zero_status make_stage(making *m, zero_error *error)
+{
+    const zero_options *options = m->options;
+    const zr_config *config = m->config;
+    const zero_model *model = m->part.model;
+    int stage = m->grid.mesh.place[ZERO_AXIS_pipeline];
+    if (config->pipeline.stages > 1) {
+        zr_stages_question question = {.whole = model->whole ? model->whole : model,
+                                       .config = config,
+                                       .shape = {.batch = config->micro_batch,
+                                                 .seq = options->shape.seq,
+                                                 .threads = ZR_MAX(options->threads, 1),
+                                                 .dtype = config->dtype}};
+        ZERO_TRY(least_memory(m, &question.memory_limit, error));
+        ZERO_TRY(zr_stages_divide(&question, &m->pipeline, error));
+        m->pipeline->stage = stage;
+        m->pipeline->mapped = m->grid.pipeline->versions != NULL;
+    }
+    return m->pipeline || config->pipeline.exact
+               ? zr_stages_cut(model, m->pipeline, stage, config->pipeline.exact, &m->stage, error)
+               : ZERO_OK;
 }
 
 zero_status zr_engine_make(const zero_options *options, zr_config *config, const zr_trial *trial,
@@ -176,6 +220,8 @@ zero_status zr_engine_make(const zero_options *options, zr_config *config, const
     *out = NULL;
     zero_status status = take_comm(&m, trial, &attached, error);
     if (status == ZERO_OK)
+        status = make_stage(&m, error);
+    if (status == ZERO_OK)
         status = prepare(&m, error);
     status = zr_comm_agree(options->comm, status, error);
     if (status == ZERO_OK && !options->inference)
@@ -185,6 +231,8 @@ zero_status zr_engine_make(const zero_options *options, zr_config *config, const
         if (attached)
             zr_comm_detach(options->comm);
         zr_plan_destroy(m.plan);
+        zr_stage_free(m.stage);
+        zr_stages_free(m.pipeline);
         zr_model_part_free(&m.part);
         zr_queue_close(m.queue);
         zr_config_destroy(config);
@@ -194,6 +242,8 @@ zero_status zr_engine_make(const zero_options *options, zr_config *config, const
     const zr_engine_parts parts = {
         .plan = m.plan,
         .part = m.part.made,
+        .stage = m.stage,
+        .pipeline = m.pipeline,
         .config = config,
         .queue = m.queue,
         .grid = m.grid,

@@ -61,21 +61,12 @@ zero_status zr_resolve_read(zr_resolution *how, zr_config **out, zero_error *err
     return status;
 }
 
-// No engine can run one yet.
-static zero_status check_pipeline(const zr_config *config, zero_error *error)
-{
-    return config->pipeline.stages > 1
-               ? zr_fail(error, ZERO_ERR_UNSUPPORTED, "pipelines are not built yet")
-               : ZERO_OK;
-}
-
 zero_status zr_resolve_finish(const zr_resolution *how, zr_config *config, zero_error *error)
 {
     const zero_logger *choices = how->quiet ? NULL : how->logger;
     if (!how->for_inference)
         ZERO_TRY(zr_config_defaults_apply(config, &how->facts, choices, error));
-    ZERO_TRY(zr_config_resolve(config, &how->facts, how->logger, error));
-    return check_pipeline(config, error);
+    return zr_config_resolve(config, &how->facts, how->logger, error);
 }
 
 zero_status zr_resolve(zr_resolution *how, zr_config **out, zero_error *error)
@@ -174,12 +165,14 @@ static zero_status check_machines(const zr_settings *settings, const zero_comm *
 }
 
 zero_status zr_plan_of(const zero_options *options, const zr_grid *grid, const zr_config *config,
-                       zr_queue *queue, zr_machine *machine, zr_plan **out, zero_error *error)
+                       zr_queue *queue, const zr_pipeline_part *pipeline, zr_machine *machine,
+                       zr_plan **out, zero_error *error)
 {
     const zero_comm *data = grid ? grid->data : options->comm;
     zr_machine_fill(queue, options->comm, machine);
     if (grid)
         zr_machine_divide(grid, machine);
+    machine->pipeline = pipeline;
     zr_machine_limit(machine, &config->offload, zr_local_ranks(options->comm));
     zr_settings settings = zr_settings_of(config, options->inference);
     ZERO_TRY(check_machines(&settings, data, error));

@@ -52,8 +52,8 @@ zr_settings zr_settings_of(const zr_config *config, bool inference);
 // Makes the plan that an engine of these options would use, and says for which machine. grid: the
 // groups of options->comm; NULL: no layer is split.
 zero_status zr_plan_of(const zero_options *options, const zr_grid *grid, const zr_config *config,
-                       struct zr_queue *queue, zr_machine *machine, zr_plan **out,
-                       zero_error *error);
+                       struct zr_queue *queue, const zr_pipeline_part *pipeline,
+                       zr_machine *machine, zr_plan **out, zero_error *error);
 
 // Returns ZERO_ERR_USAGE for a window (--seq) that is empty or longer than the model's context.
 zero_status zr_window_check(int64_t seq, int64_t positions, zero_error *error);

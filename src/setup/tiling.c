@@ -43,7 +43,7 @@ static bool fits(const zero_options *options, const zr_config *config, zr_queue 
     if (zr_lm_create(&tiled, &model, NULL) != ZERO_OK)
         return false;
     with.model = model;
-    bool good = zr_plan_of(&with, NULL, config, queue, &machine, &plan, NULL) == ZERO_OK &&
+    bool good = zr_plan_of(&with, NULL, config, queue, NULL, &machine, &plan, NULL) == ZERO_OK &&
                 zr_plan_fits(plan, &machine);
     zr_plan_destroy(plan);
     zr_lm_free(model);

@@ -24,7 +24,8 @@ typedef enum verdict { GO_ON, SAVE, LEAVE, STOP } verdict;
 typedef struct loop {
     zr_train *train;
     int64_t micro_batch, eval_every, eval_batches; // eval_batches 0: the whole text
-    int32_t *tokens, *targets;                     // (micro_batch, seq)
+    int32_t *tokens, *targets;                     // (accumulation, micro_batch, seq)
+    zero_tensors *batches;                         // (accumulation) of them
     double previous_loss;
     // Decaying sums for the mean time of recent steps, in milliseconds.
     double smooth_ms, smooth_weight;
@@ -33,33 +34,30 @@ typedef struct loop {
     bool left; // an evaluation stopped early, because the run is to end
 } loop;
 
-// Reads the rows of the engine's next micro-batch. Its number in the whole training determines
-// which rows they are.
+// Reads the rows of the micro-batches of the engine's next step. The number of a micro-batch in the
+// whole training determines which rows it has.
 static zero_status read_rows(loop *l, zero_error *error)
 {
     zr_train *train = l->train;
     const zr_dataset *data = &train->subject.data;
-    int64_t ranks = zr_engine_config(train->run.engine)->ranks;
-    int64_t of_step = zero_accumulation(train->run.engine) * ranks, step, number;
+    int64_t ranks = zr_engine_config(train->run.engine)->ranks, elements, step, number;
+    int64_t accumulation = zero_accumulation(train->run.engine);
     zero_position(train->run.engine, &step, &number);
-    int64_t first = (step * of_step + number) * l->micro_batch;
-    zr_dataset_train_batch(data, first, l->micro_batch, l->tokens, l->targets);
+    elements = l->micro_batch * train->resolved.seq;
+    for (int64_t k = 0; k < accumulation; k++) {
+        int64_t first = (step * accumulation * ranks + k * ranks + number) * l->micro_batch;
+        int32_t *tokens = l->tokens + k * elements, *targets = l->targets + k * elements;
+        zr_dataset_train_batch(data, first, l->micro_batch, tokens, targets);
+        l->batches[k] = zr_windows_batch(tokens, targets, l->micro_batch, train->resolved.seq);
+    }
     return zr_windows_check_files(train->comm, data, error);
 }
 
 static zero_status make_step(loop *l, zero_step_info *info, zero_error *error)
 {
     zero_engine *engine = l->train->run.engine;
-    const zero_tensors batch =
-        zr_windows_batch(l->tokens, l->targets, l->micro_batch, l->train->resolved.seq);
-    for (int64_t k = 0; k < zero_accumulation(engine); k++) {
-        double loss;
-        ZERO_TRY(read_rows(l, error));
-        ZERO_TRY(zero_forward(engine, &batch, &loss, error));
-        ZERO_TRY(zero_backward(engine, error));
-        ZERO_TRY(zero_step(engine, info, error));
-    }
-    return ZERO_OK;
+    ZERO_TRY(read_rows(l, error));
+    return zero_train_batch(engine, l->batches, zero_accumulation(engine), info, error);
 }
 
 static zero_status refuse_nonfinite(const zr_train *train, const zero_step_info *info,
@@ -440,12 +438,16 @@ static zero_status run_steps(loop *l, zero_error *error)
 zero_status zr_train_loop(zr_train *train, zero_error *error)
 {
     loop l = {.train = train, .micro_batch = zr_engine_config(train->run.engine)->micro_batch};
-    size_t bytes = (size_t)(l.micro_batch * train->resolved.seq) * sizeof(int32_t);
+    size_t accumulation = (size_t)zero_accumulation(train->run.engine),
+           bytes = accumulation * (size_t)(l.micro_batch * train->resolved.seq) * sizeof(int32_t);
     plan_evaluations(&l);
     l.tokens = zr_alloc(bytes, error);
     l.targets = zr_alloc(bytes, error);
-    zero_status status = l.tokens && l.targets ? run_steps(&l, error) : ZERO_ERR_MEMORY;
+    l.batches = zr_alloc(accumulation * sizeof *l.batches, error);
+    bool all = l.tokens && l.targets && l.batches;
+    zero_status status = all ? run_steps(&l, error) : ZERO_ERR_MEMORY;
     zr_free(l.tokens);
     zr_free(l.targets);
+    zr_free(l.batches);
     return status;
 }

@@ -81,9 +81,19 @@ zero_tensors harness_tensors(int64_t batch, int32_t *tokens, int32_t *targets)
                            {targets, ZERO_I32, 2, {batch, HARNESS_SEQ}}}};
 }
 
+enum { MOST_MICRO_BATCHES = 16 };
+
 typedef struct rows {
     int32_t tokens[64 * HARNESS_SEQ], targets[64 * HARNESS_SEQ];
 } rows;
+
+static zero_tensors next_batch(const harness_case *c, int64_t step, int64_t g, rows *r)
+{
+    harness_batch(step, g * c->batch, c->batch, r->tokens, r->targets);
+    if (c->masked)
+        harness_mask(step, g * c->batch, c->batch, r->targets);
+    return harness_tensors(c->batch, r->tokens, r->targets);
+}
 
 static zero_status train_micro_batch(const harness_case *c, zero_engine *engine, rows *r,
                                      zero_step_info *info, zero_error *error)
@@ -91,13 +101,27 @@ static zero_status train_micro_batch(const harness_case *c, zero_engine *engine,
     int64_t step, g;
     double loss;
     zero_position(engine, &step, &g);
-    harness_batch(step, g * c->batch, c->batch, r->tokens, r->targets);
-    if (c->masked)
-        harness_mask(step, g * c->batch, c->batch, r->targets);
-    const zero_tensors batch = harness_tensors(c->batch, r->tokens, r->targets);
+    const zero_tensors batch = next_batch(c, step, g, r);
     ZERO_TRY(zero_forward(engine, &batch, &loss, error));
     ZERO_TRY(zero_backward(engine, error));
     return zero_step(engine, info, error);
+}
+
+// Makes a step of a pipeline. Only the first and the last stage are given the batches.
+static zero_status train_pipeline(const harness_case *c, zero_engine *engine, zero_step_info *info,
+                                  zero_error *error)
+{
+    rows all[MOST_MICRO_BATCHES];
+    zero_tensors batches[MOST_MICRO_BATCHES];
+    int64_t step, g;
+    int stage, stages, data;
+    zero_position(engine, &step, &g);
+    zero_grid_of(engine, ZERO_AXIS_pipeline, &stage, &stages);
+    zero_grid_of(engine, ZERO_AXIS_data, NULL, &data);
+    for (int k = 0; k < c->accumulation; k++)
+        batches[k] = next_batch(c, step, g + (int64_t)k * data, &all[k]);
+    bool reads = stage == 0 || stage == stages - 1;
+    return zero_train_batch(engine, reads ? batches : NULL, c->accumulation, info, error);
 }
 
 // *saving: where it goes on beside the step, which ends it.
@@ -129,8 +153,10 @@ static zero_status train_step(const rank_job *job, int s, zero_engine *engine, r
     ZERO_TRY(save(c, s, engine, &saving, error));
     if (c->at_step)
         c->at_step(job->comm, s);
-    for (int k = 0; k < c->accumulation; k++)
+    for (int k = 0; k < c->accumulation && c->stages < 2; k++)
         ZERO_TRY(train_micro_batch(c, engine, r, &info, error));
+    if (c->stages > 1)
+        ZERO_TRY(train_pipeline(c, engine, &info, error));
     zero_status saved = saving ? zero_end_checkpoint(saving, error) : ZERO_OK;
     if (saving && job->out)
         job->out->saved = saved;
@@ -221,18 +247,20 @@ static zero_model *cut(const rank_job *job)
 }
 
 // Returns how many ranks of a job there are for each data rank.
-static int ranks_each(const harness_case *c) { return c->twice ? 2 : c->slices ? c->tensor : 1; }
+static int ranks_each(const harness_case *c)
+{
+    return c->twice ? 2 : (c->slices ? c->tensor : 1) * (c->stages ? c->stages : 1);
+}
 
 // Returns how many ranks tell what they returned.
-static int ranks_told(const harness_case *c) { return c->ranks * (c->slices ? c->tensor : 1); }
-
-static void *run_rank(void *argument)
+static int ranks_told(const harness_case *c)
 {
-    rank_job *job = argument;
-    const harness_case *c = job->c;
-    zero_model *part = NULL;
-    char config[2048];
-    snprintf(config, sizeof config,
+    return c->ranks * (c->slices ? c->tensor : 1) * (c->stages ? c->stages : 1);
+}
+
+static void write_config(const harness_case *c, char *out, size_t size)
+{
+    snprintf(out, size,
              "{\"train_micro_batch_size_per_gpu\": %d, \"gradient_accumulation_steps\": %d, "
              "\"gradient_clipping\": %g,"
              " \"zero_optimization\": {\"stage\": %d, \"reduce_bucket_size\": %lld, "
@@ -242,6 +270,15 @@ static void *run_rank(void *argument)
              (long long)(c->bucket ? c->bucket : 500000000), c->overlap ? "true" : "false",
              c->tiers ? ", " : "", c->tiers ? c->tiers : "", c->optimizer ? c->optimizer : "AdamW",
              c->precision ? ", " : "", c->precision ? c->precision : "");
+}
+
+static void *run_rank(void *argument)
+{
+    rank_job *job = argument;
+    const harness_case *c = job->c;
+    zero_model *part = NULL;
+    char config[2048];
+    write_config(c, config, sizeof config);
     if (c->slices)
         part = cut(job);
     zero_options options = {.struct_size = sizeof options,
@@ -253,7 +290,12 @@ static void *run_rank(void *argument)
                             .seed = 7,
                             .backend = c->backend ? c->backend : "ref"};
     const zr_trial trial = {.faults = c->faults ? c->faults : &nothing_lingers,
-                            .tensor = ranks_each(c),
+                            .tensor = c->twice    ? 2
+                                      : c->slices ? c->tensor
+                                                  : 0,
+                            .pipeline = c->stages,
+                            .schedule = c->schedule,
+                            .split = c->split,
                             .unsplit = c->twice};
     zero_engine *engine = NULL;
     zero_error *error = &job->failure.error;
@@ -372,8 +414,8 @@ bool harness_wants_twice(void) { return getenv("ZERO_TEST_TWICE") != NULL; }
 
 static bool is_twice(const harness_case *c)
 {
-    return c->twice ||
-           (harness_wants_twice() && !c->open && !c->slices && 2 * c->ranks <= MOST_RANKS);
+    return c->twice || (harness_wants_twice() && !c->open && !c->slices && !c->stages &&
+                        2 * c->ranks <= MOST_RANKS);
 }
 
 void harness_try(const harness_case *c, harness_result *out, harness_failure *ranks)

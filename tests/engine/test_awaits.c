@@ -440,7 +440,7 @@ static void each_is_missed_or_listed(void **state)
         leave_out_in_turn(&variants[i]);
     }
     check_lists();
-    for (zr_slot_kind slot = ZR_SLOT_SUM; slot < ZR_SLOT_KIND_COUNT; slot++)
+    for (zr_slot_kind slot = ZR_SLOT_SUM; slot < ZR_SLOT_LINK; slot++) // links have no AWAIT
         assert_true(found.slots[slot]);
     assert_int_equal(found.wrong, 0);
 }

@@ -16,7 +16,7 @@ static void check_apart(bytes a, bytes b) { assert_true(a.first >= b.end || b.fi
 // Own shards in the host's buffers, from the fetch to the gather.
 static void check_staged(const zr_plan *plan)
 {
-    int fetched = plan->first_fetches;
+    int fetched = plan->visits[0].first_fetches;
     for (int v = 0; v < plan->visit_count; v++) {
         assert_true(fetched >= v && plan->visits[v].fetches_visit >= fetched &&
                     plan->visits[v].fetches_visit >= ZR_MIN(v + 1, plan->visit_count - 1));

@@ -10,7 +10,7 @@
 static zr_mesh mesh_of(int world, int rank, int tensor)
 {
     zr_mesh mesh;
-    assert_int_equal(zr_mesh_create(world, rank, tensor, &mesh, NULL), ZERO_OK);
+    assert_int_equal(zr_mesh_create(world, rank, tensor, 1, &mesh, NULL), ZERO_OK);
     return mesh;
 }
 
@@ -65,11 +65,11 @@ static void what_does_not_divide_is_refused(void **state)
 {
     zr_mesh mesh;
     zero_error error = {0};
-    assert_int_equal(zr_mesh_create(3, 0, 2, &mesh, &error), ZERO_ERR_USAGE);
+    assert_int_equal(zr_mesh_create(3, 0, 2, 1, &mesh, &error), ZERO_ERR_USAGE);
     assert_non_null(strstr(error.message, "3 ranks of a job are no multiple of 2 tensor ranks"));
-    assert_int_equal(zr_mesh_create(2, 0, 0, &mesh, &error), ZERO_ERR_USAGE);
-    assert_int_equal(zr_mesh_create(2, 0, -2, &mesh, &error), ZERO_ERR_USAGE);
-    assert_int_equal(zr_mesh_create(2, 0, 4, &mesh, &error), ZERO_ERR_USAGE);
+    assert_int_equal(zr_mesh_create(2, 0, 0, 1, &mesh, &error), ZERO_ERR_USAGE);
+    assert_int_equal(zr_mesh_create(2, 0, -2, 1, &mesh, &error), ZERO_ERR_USAGE);
+    assert_int_equal(zr_mesh_create(2, 0, 4, 1, &mesh, &error), ZERO_ERR_USAGE);
 }
 
 int main(void)

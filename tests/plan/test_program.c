@@ -25,12 +25,18 @@ static void note_codes(const zr_plan *plan)
         }
 }
 
+// test_pipeline_plan.c has programs with these.
+static bool is_of_pipelines(zr_code code)
+{
+    return code == ZR_RECEIVE || code == ZR_TAKE || code == ZR_SEND || code == ZR_GIVE;
+}
+
 static void every_code_is_written(void **state)
 {
     codes = conditions = 0;
     program_for_all(note_codes);
     for (int code = 0; code < ZR_CODE_COUNT; code++)
-        if (!(codes >> code & 1))
+        if (!(codes >> code & 1) && !is_of_pipelines((zr_code)code))
             fail_msg("%s is in no program", zr_code_name((zr_code)code));
     const uint32_t of_buffers = 1u << ZR_FINITE; // the fixture has none
     assert_int_equal(conditions | of_buffers, (1u << ZR_WHEN_COUNT) - 1);

@@ -1,0 +1,152 @@
+// Evaluation and inference: units run forward, each with its parameters acquired.
+#include "engine/interpret.h"
+#include "engine/same_samples.h"
+#include "engine/step.h"
+#include "engine/unit_context.h"
+#include "model/stage_cut.h"
+#include "plan/exchanges.h"
+#include "plan/plan_parts.h"
+
+// Begins one pass of an evaluation. What ranks exchange in it is found out as units are visited.
+static void begin_pass(zero_engine *engine, zr_pass_kind kind, bool stale, zr_unit_fn visit,
+                       void *user)
+{
+    zr_program_begin(engine, kind, 1u << (stale ? ZR_STALE : ZR_FRESH));
+    engine->cursor.visit = visit;
+    engine->cursor.user = user;
+    engine->expected = zr_traffic_none();
+}
+
+static zero_status end_pass(zero_engine *engine, zr_pass_kind kind, zero_error *error)
+{
+    ZERO_TRY(zr_program_run_until(engine, engine->cursor.pass->count, error));
+    return zr_step_check_pass(engine, kind, &engine->expected, error);
+}
+
+static bool begin_visits(zero_engine *engine)
+{
+    bool stale = zr_step_begin_gathers(engine);
+    engine->context.training = 0;
+    zr_grid_hash_reset(&engine->grid);
+    zr_moves_begin(engine);
+    zr_moves_expect_evaluation(engine, stale);
+    return stale;
+}
+
+static zero_status visit_units(zero_engine *engine, zr_unit_fn visit, void *user, zero_error *error)
+{
+    bool stale = begin_visits(engine);
+    begin_pass(engine, ZR_PASS_EVALUATION, stale, visit, user);
+    ZERO_TRY(end_pass(engine, ZR_PASS_EVALUATION, error));
+    return zr_moves_check(engine, error);
+}
+
+zero_status zr_engine_visit_units(zero_engine *engine, zr_unit_fn visit, void *user,
+                                  zero_error *error)
+{
+    ZERO_TRY(zr_engine_between_steps(engine, "inference", error));
+    return zr_step_end_waits(engine, visit_units(engine, visit, user, error), error);
+}
+
+typedef struct evaluation { // boundaries of a batch that may be smaller than the engine's
+    zero_engine *engine;
+    zero_tensors in;
+    zero_unit_sizes sizes;
+} evaluation;
+
+static zero_status evaluate_unit(void *user, zero_context *context, zero_error *error)
+{
+    evaluation *e = user;
+    zero_engine *engine = e->engine;
+    const zr_chunk_plan *chunk = &engine->plan->chunks[engine->chunk];
+    zero_tensors out;
+    ZERO_TRY(context->unit->ops->sizes(context->unit, &context->shape, &e->in, &e->sizes));
+    zr_tensor_exchange_expect(engine, &e->sizes);
+    zr_engine_place(engine, engine->unit, &e->sizes.out, &out);
+    ZERO_TRY(context->unit->ops->forward(context, &e->in, &out));
+    e->in = out;
+    if (engine->unit + 1 < chunk->end_unit || chunk->output < 0)
+        return ZERO_OK;
+    engine->cursor.bytes_out = zr_boundary_bytes(&out);
+    zr_link_fold(ZR_SEND, chunk->output, engine->cursor.bytes_out, &engine->expected.pipeline);
+    return ZERO_OK;
+}
+
+// Finds what enters a chunk when the batch has this shape: units say it from the first on.
+static zero_status find_input(evaluation *e, const zr_chunk_plan *chunk, zero_error *error)
+{
+    const zero_engine *engine = e->engine;
+    const zr_pipeline_part *part = engine->plan->pipeline;
+    zero_tensors shapes = {0};
+    for (int u = 0; u < part->first_unit[chunk->number]; u++) {
+        const zero_unit *unit = &zr_stage_origin(engine->plan->model)->units[u];
+        ZERO_TRY(unit->ops->sizes(unit, &engine->context.shape, &shapes, &e->sizes));
+        shapes = e->sizes.out;
+    }
+    zr_engine_place_input(engine, chunk->first_unit, &shapes, &e->in);
+    return ZERO_OK;
+}
+
+static zero_status evaluate_chunk(evaluation *e, int c, bool stale, zero_error *error)
+{
+    zero_engine *engine = e->engine;
+    const zr_chunk_plan *chunk = &engine->plan->chunks[c];
+    zr_pass_kind kind = zr_chunk_pass(ZR_CHUNK_EVALUATION, c);
+    engine->chunk = c;
+    ZERO_TRY(find_input(e, chunk, error));
+    begin_pass(engine, kind, stale, evaluate_unit, e);
+    if (chunk->input >= 0) {
+        engine->cursor.bytes_in = zr_boundary_bytes(&e->in);
+        zr_link_fold(ZR_RECEIVE, chunk->input, engine->cursor.bytes_in, &engine->expected.pipeline);
+    }
+    return end_pass(engine, kind, error);
+}
+
+// Runs the chunks of this stage. The last stage has the loss, and tells it to the others.
+static zero_status evaluate_chunks(evaluation *e, zero_error *error)
+{
+    zero_engine *engine = e->engine;
+    zero_comm *pipeline = engine->grid.pipeline;
+    bool stale = begin_visits(engine);
+    engine->set = 0;
+    engine->turn = engine->evaluations++;
+    for (int c = 0; c < engine->plan->chunk_count; c++)
+        ZERO_TRY(evaluate_chunk(e, c, stale, error));
+    ZERO_TRY(zr_moves_check(engine, error));
+    return zr_comm_broadcast(pipeline, engine->context.loss, (int64_t)sizeof(double),
+                             pipeline->size - 1, error);
+}
+
+zero_status zero_evaluate(zero_engine *engine, const zero_tensors *batch, double *loss,
+                          zero_error *error)
+{
+    ZR_NEED(error, engine);
+    const zero_shape *limit = &engine->plan->shape;
+    // This comes before anything changes that a backward under way needs.
+    ZERO_TRY(zr_engine_between_steps(engine, "zero_evaluate", error));
+    if (!batch || batch->count < 1 || batch->at[0].dims < 1 || !loss)
+        return zr_step_missing("zero_evaluate", loss ? "batch" : "loss", error);
+    zero_shape shape = {.batch = batch->at[0].shape[0],
+                        .seq = limit->seq,
+                        .threads = limit->threads,
+                        .dtype = limit->dtype};
+    if (limit->seq > 1 && batch->at[0].dims > 1)
+        shape.seq = batch->at[0].shape[1];
+    if (shape.batch < 1 || shape.batch > limit->batch || shape.seq < 1 || shape.seq > limit->seq)
+        return zr_fail(
+            error, ZERO_ERR_USAGE,
+            "zero_evaluate: a batch of %lld x %lld; this engine takes at most %lld x %lld",
+            (long long)shape.batch, (long long)shape.seq, (long long)limit->batch,
+            (long long)limit->seq);
+    if (engine->grid.tensor)
+        ZERO_TRY(zr_step_end_waits(
+            engine, zr_samples_compare(engine, zr_samples_fold(batch, 0), error), error));
+    engine->batch = *batch;
+    engine->context.shape = shape;
+    engine->context.loss = loss;
+    evaluation evaluation = {.engine = engine};
+    zero_status status = engine->plan->pipeline
+                             ? evaluate_chunks(&evaluation, error)
+                             : visit_units(engine, evaluate_unit, &evaluation, error);
+    return zr_step_end_waits(engine, status, error);
+}

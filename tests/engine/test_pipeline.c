@@ -1,0 +1,107 @@
+// Pipelines: every synchronous schedule, at any number of stages, gives the bits of the run without
+// a pipeline on as many data ranks; and holds what was planned.
+#include "harness.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+static harness_result plain, piped;
+
+static zero_llama_config untied(int layers)
+{
+    zero_llama_config config = harness_llama();
+    config.n_layer = layers;
+    config.tied = 0;
+    return config;
+}
+
+static void expect_equal(const harness_case *c, const char *schedule, int stages)
+{
+    harness_case p = *c;
+    p.stages = stages;
+    p.schedule = schedule;
+    harness_run(&p, &piped);
+    harness_expect_held(&piped);
+    if (!harness_equal(&plain, &piped))
+        fail_msg("stage %d, %d data ranks, %d stages, %s, K %d: other bits", c->stage, c->ranks,
+                 stages, schedule, c->accumulation);
+}
+
+static void schedules_have_the_bits_of_no_pipeline(void **state)
+{
+    static const int accumulations[] = {1, 2, 3, 8};
+    const zero_llama_config llama = untied(6);
+    for (int stage = 0; stage <= 3; stage++)
+        for (int k = 0; k < 4; k++) {
+            harness_case c = {.stage = stage,
+                              .ranks = 1 + (stage + k) % 2,
+                              .accumulation = accumulations[k],
+                              .batch = 1,
+                              .clipping = 1,
+                              .llama = &llama};
+            harness_run(&c, &plain);
+            for (int stages = 2; stages <= 4; stages++) {
+                expect_equal(&c, "gpipe", stages);
+                expect_equal(&c, "1f1b", stages);
+                expect_equal(&c, "zb-h1", stages);
+                if (accumulations[k] % stages == 0)
+                    expect_equal(&c, "interleaved:2", stages);
+            }
+        }
+}
+
+typedef struct variety { // something else that a step does
+    const char *name, *precision, *tiers, *optimizer;
+    int accumulation;
+    float dropout;
+    bool masked;
+} variety;
+
+static void whatever_else_a_step_does(void **state)
+{
+    static const char offload[] =
+        "\"offload_optimizer\": {\"device\": \"cpu\"}, \"offload_param\": {\"device\": \"cpu\"}, "
+        "\"stage3_param_persistence_threshold\": 0";
+    static const char checkpoints[] = "\"activation_checkpointing\": {\"number_checkpoints\": 4}";
+    const variety all[] = {
+        {"bf16", "\"bf16\": {\"enabled\": true}", .accumulation = 4},
+        {"fp16", "\"fp16\": {\"enabled\": true, \"initial_scale_power\": 20}", .accumulation = 4},
+        {"LAMB", .optimizer = "LAMB", .accumulation = 4},
+        {"host", .tiers = offload, .accumulation = 4},
+        {"nvme", .tiers = harness_tiers(2, 2), .accumulation = 4},
+        {"masked", .masked = true, .accumulation = 4},
+        {"checkpoints", .precision = checkpoints, .accumulation = 4},
+        {"delayed", "\"libzero\": {\"delayed_update\": {\"start_step\": 1}}",
+         .tiers = "\"offload_optimizer\": {\"device\": \"cpu\"}", .accumulation = 4},
+    };
+    static const char *const schedules[] = {"gpipe", "1f1b", "zb-h1", "interleaved:2"};
+    const zero_llama_config llama = untied(6);
+    for (size_t v = 0; v < sizeof all / sizeof *all; v++) {
+        harness_case c = {.stage = 3,
+                          .ranks = 2,
+                          .accumulation = all[v].accumulation,
+                          .batch = 2,
+                          .clipping = 1,
+                          .llama = &llama,
+                          .precision = all[v].precision,
+                          .tiers = all[v].tiers,
+                          .optimizer = all[v].optimizer,
+                          .masked = all[v].masked};
+        harness_run(&c, &plain);
+        for (size_t i = 0; i < sizeof schedules / sizeof *schedules; i++) {
+            print_message("%s %s\n", all[v].name, schedules[i]);
+            expect_equal(&c, schedules[i], 2);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(schedules_have_the_bits_of_no_pipeline),
+        cmocka_unit_test(whatever_else_a_step_does),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
