@@ -15,6 +15,7 @@ static const zr_execute execute[ZR_CODE_COUNT] = {
     [ZR_UPDATE] = zr_execute_update,   [ZR_JOIN] = zr_execute_join,
     [ZR_RECEIVE] = zr_execute_receive, [ZR_TAKE] = zr_execute_take,
     [ZR_SEND] = zr_execute_send,       [ZR_GIVE] = zr_execute_give,
+    [ZR_TIE] = zr_execute_tie,
 };
 
 static zero_status run_next(zero_engine *engine, zero_error *error)

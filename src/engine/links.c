@@ -1,7 +1,11 @@
 // Instructions of links: what goes from a chunk of a pipeline to the next one, and back. The slot is
 // that of the current micro-batch.
+#include "compute/element_ops.h"
 #include "engine/execute.h"
+#include "engine/gradients.h"
+#include "engine/parameters.h"
 #include "engine/unit_context.h"
+#include "plan/piece_sums.h"
 
 zero_status zr_execute_receive(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
@@ -27,4 +31,32 @@ zero_status zr_execute_give(zero_engine *engine, const zr_instruction *i, zero_e
 {
     int link = i->slot.index;
     return zr_channel_release(&engine->channels, link, zr_engine_slot(engine, link), error);
+}
+
+// Returns what comes through the slot, or from the own piece at the other end.
+static const void *other_end(const zero_engine *engine, const zr_instruction *i, bool sum)
+{
+    if (i->slot.kind == ZR_SLOT_LINK)
+        return zr_channel_at(&engine->channels, i->slot.index,
+                             zr_engine_slot(engine, i->slot.index));
+    return sum ? zr_own_shard_gradient(engine, i->stream) : zr_own_parameters(engine, i->stream);
+}
+
+zero_status zr_execute_tie(zero_engine *engine, const zr_instruction *i, zero_error *error)
+{
+    const zr_piece *piece = &engine->plan->pieces[i->piece];
+    const zr_element_ops *elements = engine->queue->backend->elements;
+    bool sum = i->what == ZR_TIE_GIVE_SUM || i->what == ZR_TIE_ADD_SUM;
+    void *own =
+        sum ? (void *)zr_own_shard_gradient(engine, i->piece) : zr_own_parameters(engine, i->piece);
+    void *other = (void *)other_end(engine, i, sum);
+    int64_t bytes = sum ? zr_piece_sum_bytes(piece) : zr_piece_shard_bytes(piece);
+    if (i->what == ZR_TIE_ADD_SUM)
+        elements->add(engine->queue, piece->accumulator_dtype, piece->accumulator_dtype,
+                      piece->shard, own, other, own);
+    else if (i->what == ZR_TIE_TAKE_PARAMETERS)
+        elements->copy(engine->queue, bytes, other, own);
+    else
+        elements->copy(engine->queue, bytes, own, other);
+    return ZERO_OK;
 }

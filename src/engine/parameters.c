@@ -108,7 +108,7 @@ zero_status zr_engine_settle(zero_engine *engine, bool *behind, zero_error *erro
 zero_status zr_engine_parameters_behind(zero_engine *engine, zero_error *error)
 {
     zr_delayed_set_lags(engine, true);
-    ZERO_TRY(zr_engine_publish(engine, 1u << ZR_REWRITTEN, error));
+    ZERO_TRY(zr_engine_publish(engine, 1u << ZR_REWRITTEN | 1u << ZR_CHANGED, error));
     zr_grid_hash_reset(&engine->grid);
     return zr_comm_barrier(engine->grid.world, error);
 }
@@ -181,7 +181,7 @@ zero_status zr_engine_parameters_changed(zero_engine *engine, zero_error *error)
         ZERO_TRY(zr_engine_weights_each(engine, p, false, round_into_parameters, &rounding, error));
     }
     zr_delayed_set_lags(engine, false);
-    ZERO_TRY(zr_engine_publish(engine, 1u << ZR_REWRITTEN, error));
+    ZERO_TRY(zr_engine_publish(engine, 1u << ZR_REWRITTEN | 1u << ZR_CHANGED, error));
     zr_grid_hash_reset(&engine->grid);
     return zr_comm_barrier(engine->grid.world, error);
 }

@@ -296,7 +296,8 @@ static zero_status update(zero_engine *engine, bool finite, zero_error *error)
                      (uint32_t)behind << ZR_BEHIND | (uint32_t)(finite || behind) << ZR_CHANGED;
     ZERO_TRY(zr_program_run_pass(engine, ZR_PASS_UPDATE, holds, error));
     ZERO_TRY(zr_step_check_messages(engine, ZR_PASS_UPDATE, error));
-    ZERO_TRY(zr_engine_publish(engine, (uint32_t)beside << ZR_BESIDE, error));
+    ZERO_TRY(zr_engine_publish(engine, (uint32_t)beside << ZR_BESIDE | (holds & 1u << ZR_CHANGED),
+                               error));
     ZERO_TRY(zr_step_check_messages(engine, ZR_PASS_PUBLISH, error));
     return zr_moves_check(engine, error);
 }

@@ -208,3 +208,31 @@ const zr_replica *zr_stage_replica_at(const zero_model *model, zero_piece_ref re
             return &replicas[r];
     return NULL;
 }
+
+static int chunk_with(const int *first_unit, int unit)
+{
+    int c = 0;
+    while (unit >= first_unit[c + 1])
+        c++;
+    return c;
+}
+
+int zr_stage_ties(const zero_model *model, const int *first_unit, int chunks, bool exact,
+                  zr_tie *out)
+{
+    int count = 0;
+    for (int u = 0; u < first_unit[chunks]; u++) {
+        const zero_unit *unit = &model->units[u];
+        int here = chunk_with(first_unit, u), replicas = 0;
+        for (int b = 0; b < unit->borrowed_count; b++)
+            if (exact || chunk_with(first_unit, unit->borrowed[b].unit) != here)
+                replicas = b + 1;
+        for (int b = 0; b < replicas; b++, count++)
+            if (out)
+                out[count] =
+                    (zr_tie){.borrower = u,
+                             .owner = unit->borrowed[b],
+                             .chunks = {here, chunk_with(first_unit, unit->borrowed[b].unit)}};
+    }
+    return count;
+}

@@ -14,6 +14,14 @@ void zr_emit_bind_whole(zr_emitter *e, int visit, int visits)
     }
 }
 
+// What this rank has of a tied piece's replica is its shard, at every stage.
+static zr_when when_of(const zr_piece *piece, zr_when trained, zr_when others)
+{
+    if (!zr_piece_collects(piece))
+        return others;
+    return piece->replica ? ZR_ALWAYS : trained;
+}
+
 // Gathers every rank's shards into every replica. All exchanges begin before the first is awaited.
 void zr_emit_gather_replicas(zr_emitter *e, zr_when trained, zr_when others)
 {
@@ -21,14 +29,14 @@ void zr_emit_gather_replicas(zr_emitter *e, zr_when trained, zr_when others)
     for (int p = 0; p < plan->piece_count; p++) {
         const zr_piece *piece = &plan->pieces[p];
         zr_emit(e, &(zr_instruction){.code = ZR_GATHER,
-                                     .when = zr_piece_collects(piece) ? trained : others,
+                                     .when = when_of(piece, trained, others),
                                      .piece = p,
                                      .place = {ZR_SPACE_PARAMETERS, piece->full_first},
                                      .bytes = (plan->ranks - 1) * zr_piece_shard_bytes(piece),
                                      .slot = {ZR_SLOT_GATHER, p}});
     }
     for (int p = 0; p < plan->piece_count; p++)
-        zr_emit_await(e, zr_piece_collects(&plan->pieces[p]) ? trained : others, ZR_SLOT_GATHER, p);
+        zr_emit_await(e, when_of(&plan->pieces[p], trained, others), ZR_SLOT_GATHER, p);
 }
 
 // Waits until peers have copied this shard after the last update.

@@ -3,9 +3,11 @@
 // beside the next step.
 #include "plan/emit.h"
 #include "plan/piece_sums.h"
+#include "plan/ties.h"
 
 void zr_emit_boundary(zr_emitter *e)
 {
+    zr_emit_ties_sum(e);
     if (e->stage->boundary)
         e->stage->boundary(e);
     zr_emit_await_transfers(e);
@@ -42,6 +44,7 @@ void zr_emit_update(zr_emitter *e)
 // backward overwrites the last unit's gradients first; so when group 0 is done, all are.
 void zr_emit_publish(zr_emitter *e)
 {
+    zr_emit_ties_publish(e);
     if (e->stage->publish)
         e->stage->publish(e);
     if (e->plan->settings.delayed)

@@ -6,6 +6,7 @@
 #include "plan/exchanges.h"
 #include "plan/plan_parts.h"
 #include "plan/settings_fields.h"
+#include "plan/ties.h"
 
 #include <string.h>
 
@@ -32,6 +33,7 @@ static uint64_t pipeline_hash(const zr_plan *plan, uint64_t hash)
     hash = mix(mix(mix(hash, pipeline->kind), pipeline->stages), pipeline->chunks);
     for (int i = 0; i <= pipeline->stages * pipeline->chunks; i++)
         hash = mix(hash, plan->pipeline->first_unit[i]);
+    hash = mix(hash, plan->pipeline->exact);
     return mix(mix(hash, pipeline->micro_batches), pipeline->steps);
 }
 
@@ -191,6 +193,7 @@ static zero_status make_parts(zr_plan *plan, const zr_machine *machine, zero_err
 {
     bool keep_all = !machine->mapped && plan->settings.kept_by > 1;
     ZERO_TRY(zr_model_holders(plan->model, plan->tensor_ranks, &plan->holders, error));
+    ZERO_TRY(zr_plan_ties_list(plan, error));
     ZERO_TRY(zr_plan_pieces(plan, error));
     ZERO_TRY(zr_plan_chunks(plan, error));
     ZERO_TRY(zr_plan_units(plan, error));
@@ -246,6 +249,7 @@ void zr_plan_destroy(zr_plan *plan)
     zr_free(plan->strips);
     zr_free(plan->actions);
     zr_free(plan->links);
+    zr_free(plan->ties);
     zr_free(plan->groups);
     zr_free(plan);
 }

@@ -46,8 +46,10 @@ struct zr_plan {
     zr_chunk_plan chunks[ZR_MOST_CHUNKS];
     zr_action *actions; // (action_count) what this stage does in a window
     int action_count;
-    zr_link *links; // (link_count) of the whole pipeline
+    zr_link *links; // (link_count) of the whole pipeline: between chunks, then two for each tie
     int link_count;
+    zr_tie_plan *ties; // (tie_count) of the whole model
+    int tie_count;
     bool mapped;
     zr_holding holding;
     bool updates_whole;                      // a rank updates whole pieces, else its own shards

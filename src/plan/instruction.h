@@ -46,6 +46,7 @@ typedef enum zr_code {
     ZR_TAKE,    // waits until the slot may be written
     ZR_SEND,    // what is in the slot is complete
     ZR_GIVE,    // this rank is done with what it has received: the slot may be written again
+    ZR_TIE,     // the own shard of a piece that several units share goes to its slot, or comes
     ZR_CODE_COUNT
 } zr_code;
 
@@ -56,7 +57,7 @@ typedef enum zr_when { // what has to hold for an instruction to run; a pass has
     ZR_LAST,      // micro-batch: it is the last of a step, perhaps the first too
     ZR_STALE,     // the weights have changed since kept pieces were gathered
     ZR_FRESH,     // they have not
-    ZR_CHANGED,   // update: parameters or buffers will be written
+    ZR_CHANGED,   // update: parameters or buffers will be written; publish: they were
     ZR_FINITE,    // update: the step's gradient is finite
     ZR_AT_ONCE,   // update: it is, and its update is made before the next step
     ZR_BEHIND,    // update: parameters are older than their master
@@ -79,6 +80,15 @@ typedef enum zr_call {
 // What an UPDATE computes: means of buffers, the optimizer's groups, or parameters from their
 // master.
 typedef enum zr_update_part { ZR_PART_MEAN, ZR_PART_GROUPS, ZR_PART_COPY } zr_update_part;
+
+// What a TIE does with the own shard of its piece. What comes lies in the slot, or is that of piece
+// `stream`.
+typedef enum zr_tie_part {
+    ZR_TIE_GIVE_SUM,        // the accumulated gradient goes to the slot
+    ZR_TIE_ADD_SUM,         // what comes is added to it
+    ZR_TIE_GIVE_PARAMETERS, // parameters go to the slot
+    ZR_TIE_TAKE_PARAMETERS, // and become what comes
+} zr_tie_part;
 
 // Why the unit goes on after an instruction: the streamed piece has come, or has gone.
 typedef enum zr_mark { ZR_UNMARKED, ZR_BEGUN, ZR_ENDED } zr_mark;
@@ -130,8 +140,8 @@ typedef struct zr_instruction {
     zr_code code;
     zr_when when;
     zr_mark mark;
-    int stream; // the streamed piece of the mark
-    int what;   // CALL: zr_call; UPDATE: zr_update_part
+    int stream; // the streamed piece of the mark; TIE: the own piece at the other end, or -1
+    int what;   // CALL: zr_call; UPDATE: zr_update_part; TIE: zr_tie_part
     int unit;   // for which it is run; -1: for none
     int piece;  // -1: none
     zr_place place, from;
@@ -146,5 +156,6 @@ const char *zr_space_name(zr_space space);
 const char *zr_slot_name(zr_slot_kind kind);
 const char *zr_call_name(zr_call call); // "forward again"
 const char *zr_update_part_name(zr_update_part part);
+const char *zr_tie_part_name(zr_tie_part part);
 
 #endif

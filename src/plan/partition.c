@@ -3,6 +3,7 @@
 #include "model/stage_cut.h"
 #include "model/unit.h"
 #include "plan/plan_parts.h"
+#include "plan/ties.h"
 
 #include <stdio.h>
 
@@ -56,6 +57,13 @@ static void choose_types(const zr_plan *plan, zr_piece *piece)
     piece->accumulator_dtype = buffer ? ZERO_F32 : precision->accumulator;
 }
 
+// Returns the tier of a piece whose kind is kept there: what is tied stays in memory, because shards
+// of it are exchanged there.
+static zero_tier tier_of(const zr_plan *plan, const zr_piece *piece, zero_tier tier)
+{
+    return zr_piece_is_tied(plan, piece) ? ZR_MIN(tier, ZERO_TIER_host) : tier;
+}
+
 // Returns where a piece's parameters are kept. Running statistics stay on the device, because they
 // are few and every step writes them. Where parameters are on NVMe, the first tiering.on_host
 // elements stay on the host.
@@ -66,7 +74,7 @@ static zero_tier parameter_tier(const zr_plan *plan, const zr_piece *piece)
         return ZERO_TIER_device;
     if (tiering->parameters == ZERO_TIER_nvme && plan->elems + piece->padded <= tiering->on_host)
         return ZERO_TIER_host;
-    return tiering->parameters;
+    return tier_of(plan, piece, tiering->parameters);
 }
 
 int64_t zr_shard_elems(int64_t elems, int ranks)
@@ -241,7 +249,7 @@ static void choose_state_tiers(zr_plan *plan)
         zr_piece *piece = &plan->pieces[p];
         bool stays = piece->kind != ZERO_TRAINABLE ||
                      (double)(kept + piece->padded) <= tiering->on_device * (double)trained;
-        piece->state_tier = stays ? ZERO_TIER_device : tiering->optimizer;
+        piece->state_tier = stays ? ZERO_TIER_device : tier_of(plan, piece, tiering->optimizer);
         if (stays && piece->kind == ZERO_TRAINABLE)
             kept += piece->padded;
     }

@@ -8,6 +8,7 @@
 #ifndef ZR_PLAN_PIPELINE_PART_H
 #define ZR_PLAN_PIPELINE_PART_H
 
+#include "model/stage_cut.h"
 #include "plan/pipeline.h"
 #include <zero/model.h>
 
@@ -18,6 +19,7 @@ typedef struct zr_pipeline_part {
     const int *first_unit;
     // (stages * chunks) what forward and backward of a micro-batch cost in a chunk; their sum is 1.
     const double *share;
+    bool exact;  // each borrowed piece is a replica
     bool mapped; // ranks of different stages share memory
 } zr_pipeline_part;
 
@@ -27,6 +29,12 @@ typedef struct zr_link {
     int64_t bytes;  // of a slot
     char name[160]; // for messages: "h.5 to h.6"
 } zr_link;
+
+typedef struct zr_tie_plan { // plan/ties.h
+    zr_tie of;
+    int replica, owner;           // own pieces; -1: another rank has it
+    int sum_link, parameter_link; // -1: nothing is sent
+} zr_tie_plan;
 
 typedef struct zr_chunk_plan {     // neighbouring units; without a pipeline there is one chunk
     int number;                    // of the whole model

@@ -2,6 +2,7 @@
 
 #include "model/stage_cut.h"
 #include "plan/plan_parts.h"
+#include "plan/ties.h"
 
 #include <stdio.h>
 
@@ -100,7 +101,7 @@ static zero_status find_links(zr_plan *plan, zero_error *error)
     zero_tensors in = {0};
     zero_unit_sizes sizes;
     int64_t total = 0;
-    plan->link_count = 2 * (chunks_of_model(plan) - 1);
+    plan->link_count = 2 * (chunks_of_model(plan) - 1 + plan->tie_count);
     plan->links = zr_alloc((size_t)plan->link_count * sizeof *plan->links, error);
     if (!plan->links)
         return ZERO_ERR_MEMORY;
@@ -128,6 +129,7 @@ zero_status zr_plan_chunks(zr_plan *plan, zero_error *error)
                                           .gradient_in = -1,
                                           .gradient_out = -1,
                                           .buffers.sets = 1};
+        zr_plan_ties_link(plan, 0);
         return ZERO_OK;
     }
     ZERO_TRY(zr_pipeline_check(&plan->pipeline->pipeline, error));
@@ -136,5 +138,7 @@ zero_status zr_plan_chunks(zr_plan *plan, zero_error *error)
         place_chunk(plan, c);
     assert(plan->chunks[plan->chunk_count - 1].end_unit == plan->model->unit_count);
     ZERO_TRY(list_actions(plan, error));
-    return find_links(plan, error);
+    ZERO_TRY(find_links(plan, error));
+    zr_plan_ties_link(plan, 2 * (chunks_of_model(plan) - 1));
+    return ZERO_OK;
 }

@@ -11,7 +11,7 @@ const char *zr_code_name(zr_code code)
         [ZR_BIND] = "BIND",     [ZR_UNBIND] = "UNBIND",   [ZR_OPEN] = "OPEN",
         [ZR_ROUND] = "ROUND",   [ZR_SQUARES] = "SQUARES", [ZR_CALL] = "CALL",
         [ZR_UPDATE] = "UPDATE", [ZR_RECEIVE] = "RECEIVE", [ZR_TAKE] = "TAKE",
-        [ZR_SEND] = "SEND",     [ZR_GIVE] = "GIVE",
+        [ZR_SEND] = "SEND",     [ZR_GIVE] = "GIVE",       [ZR_TIE] = "TIE",
     };
     return names[code];
 }
@@ -83,6 +83,17 @@ const char *zr_update_part_name(zr_update_part part)
         [ZR_PART_MEAN] = "mean",
         [ZR_PART_GROUPS] = "groups",
         [ZR_PART_COPY] = "copy",
+    };
+    return names[part];
+}
+
+const char *zr_tie_part_name(zr_tie_part part)
+{
+    static const char *const names[] = {
+        [ZR_TIE_GIVE_SUM] = "give sum",
+        [ZR_TIE_ADD_SUM] = "add sum",
+        [ZR_TIE_GIVE_PARAMETERS] = "give parameters",
+        [ZR_TIE_TAKE_PARAMETERS] = "take parameters",
     };
     return names[part];
 }

@@ -2,6 +2,7 @@
 // a pipeline on as many data ranks; and holds what was planned.
 #include "harness.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -97,11 +98,61 @@ static void whatever_else_a_step_does(void **state)
     }
 }
 
+// Two sums are one but for their rounding.
+static void expect_near_one_sum(const harness_case *c, bool fp32)
+{
+    harness_case one = *c;
+    one.precision = NULL;
+    if (!fp32)
+        return;
+    harness_run(&one, &piped);
+    for (int s = 0; s < HARNESS_STEPS; s++) {
+        assert_true(fabs(piped.loss[s] - plain.loss[s]) < 1e-5 * plain.loss[s]);
+        assert_true(fabs(piped.norm[s] - plain.norm[s]) < 1e-4 * plain.norm[s]);
+    }
+}
+
+// Embedding and head share a table: its two contributions are summed once a step, at any number of
+// stages.
+static void shared_tables(void **state)
+{
+    static const char *const more[] = {
+        "", "\"bf16\": {\"enabled\": true}, ",
+        "\"activation_checkpointing\": {\"number_checkpoints\": 2}, ",
+        "\"fp16\": {\"enabled\": true, \"initial_scale_power\": 20}, "};
+    char precision[256];
+    for (int stage = 0; stage <= 3; stage++)
+        for (int m = 0; m < 4; m++)
+            for (int t = 0; t < 3; t++) {
+                snprintf(precision, sizeof precision, "%s\"libzero\": {\"exact_pipeline\": true}",
+                         more[m]);
+                harness_case c = {.stage = stage,
+                                  .ranks = 1 + (stage + m + t) % 2,
+                                  .accumulation = 1 + (m + t) % 3,
+                                  .batch = 2,
+                                  .layers = 4,
+                                  .clipping = 1,
+                                  .dropout = 0.1f,
+                                  .optimizer = t == 2 ? "LAMB" : "AdamW",
+                                  .tiers = t == 1 && stage == 3 ? harness_tiers(2, 2) : NULL,
+                                  .precision = precision};
+                harness_run(&c, &plain);
+                harness_expect_held(&plain);
+                expect_near_one_sum(&c, m == 0);
+                expect_equal(&c, "1f1b", 2);
+                expect_equal(&c, "zb-h1", 3);
+                expect_equal(&c, "gpipe", 4);
+                if (c.accumulation % 2 == 0)
+                    expect_equal(&c, "interleaved:2", 2);
+            }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(schedules_have_the_bits_of_no_pipeline),
         cmocka_unit_test(whatever_else_a_step_does),
+        cmocka_unit_test(shared_tables),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

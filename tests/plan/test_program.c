@@ -28,7 +28,8 @@ static void note_codes(const zr_plan *plan)
 // test_pipeline_plan.c has programs with these.
 static bool is_of_pipelines(zr_code code)
 {
-    return code == ZR_RECEIVE || code == ZR_TAKE || code == ZR_SEND || code == ZR_GIVE;
+    return code == ZR_RECEIVE || code == ZR_TAKE || code == ZR_SEND || code == ZR_GIVE ||
+           code == ZR_TIE;
 }
 
 static void every_code_is_written(void **state)

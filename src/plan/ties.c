@@ -1,0 +1,172 @@
+#include "plan/ties.h"
+
+#include "model/unit.h"
+#include "plan/piece_sums.h"
+#include "plan/plan_parts.h"
+
+#include <stdio.h>
+
+static bool is_exact(const zr_plan *plan)
+{
+    int replicas;
+    zr_stage_replicas(plan->model, &replicas);
+    return plan->pipeline ? plan->pipeline->exact : replicas > 0;
+}
+
+zero_status zr_plan_ties_list(zr_plan *plan, zero_error *error)
+{
+    const zero_model *origin = zr_stage_origin(plan->model);
+    const zr_pipeline_part *part = plan->pipeline;
+    const int all[] = {0, origin->unit_count};
+    const int *first = part ? part->first_unit : all;
+    int chunks = part ? part->pipeline.stages * part->pipeline.chunks : 1;
+    bool exact = is_exact(plan);
+    plan->tie_count = zr_stage_ties(origin, first, chunks, exact, NULL);
+    plan->ties = zr_alloc((size_t)ZR_MAX(plan->tie_count, 1) * sizeof *plan->ties, error);
+    zr_tie *of = zr_alloc((size_t)ZR_MAX(plan->tie_count, 1) * sizeof *of, error);
+    if (!plan->ties || !of) {
+        zr_free(of);
+        return ZERO_ERR_MEMORY;
+    }
+    zr_stage_ties(origin, first, chunks, exact, of);
+    for (int t = 0; t < plan->tie_count; t++)
+        plan->ties[t] = (zr_tie_plan){
+            .of = of[t], .replica = -1, .owner = -1, .sum_link = -1, .parameter_link = -1};
+    zr_free(of);
+    return ZERO_OK;
+}
+
+static bool is_owner(const zr_plan *plan, const zr_piece *piece, const zr_tie *tie)
+{
+    return !piece->replica && zr_stage_unit(plan->model, piece->ref.unit) == tie->owner.unit &&
+           piece->ref.piece == tie->owner.piece;
+}
+
+static bool is_replica(const zr_plan *plan, const zr_piece *piece, const zr_tie *tie)
+{
+    const zr_replica *replica = zr_stage_replica_at(plan->model, piece->ref);
+    return replica && zr_stage_unit(plan->model, piece->ref.unit) == tie->borrower &&
+           replica->owner.unit == tie->owner.unit && replica->owner.piece == tie->owner.piece;
+}
+
+bool zr_piece_is_tied(const zr_plan *plan, const zr_piece *piece)
+{
+    bool tied = piece->replica;
+    for (int t = 0; t < plan->tie_count; t++)
+        tied = tied || is_owner(plan, piece, &plan->ties[t].of);
+    return tied;
+}
+
+// Makes the two links of a tie between pipeline stages. A slot holds one data rank's shard.
+static void place_links(zr_plan *plan, zr_tie_plan *tie, int first)
+{
+    const zr_pipeline *pipeline = &plan->pipeline->pipeline;
+    const zero_model *origin = zr_stage_origin(plan->model);
+    const zero_piece_desc *piece = zr_piece_desc(origin, tie->of.owner);
+    int64_t shard = zr_shard_elems(zr_piece_desc_elements(piece), plan->ranks);
+    int borrower = tie->of.chunks[0] % pipeline->stages,
+        owner = tie->of.chunks[1] % pipeline->stages;
+    const char *names[] = {origin->units[tie->of.borrower].name,
+                           origin->units[tie->of.owner.unit].name};
+    zr_link *link = &plan->links[first];
+    if (borrower == owner)
+        return;
+    tie->sum_link = first;
+    tie->parameter_link = first + 1;
+    link[0] =
+        (zr_link){.from = borrower,
+                  .to = owner,
+                  .slots = 1,
+                  .bytes = shard * (int64_t)zero_dtype_bytes(plan->settings.precision.accumulator)};
+    link[1] =
+        (zr_link){.from = owner,
+                  .to = borrower,
+                  .slots = 1,
+                  .bytes = shard * (int64_t)zero_dtype_bytes(plan->settings.precision.parameters)};
+    snprintf(link[0].name, sizeof link[0].name, "sums %.70s to %.70s", names[0], names[1]);
+    snprintf(link[1].name, sizeof link[1].name, "parameters %.60s to %.60s", names[1], names[0]);
+}
+
+void zr_plan_ties_link(zr_plan *plan, int first)
+{
+    for (int t = 0; t < plan->tie_count; t++) {
+        zr_tie_plan *tie = &plan->ties[t];
+        for (int p = 0; p < plan->piece_count; p++) {
+            if (is_owner(plan, &plan->pieces[p], &tie->of))
+                tie->owner = p;
+            if (is_replica(plan, &plan->pieces[p], &tie->of))
+                tie->replica = p;
+        }
+        if (plan->pipeline)
+            place_links(plan, tie, first + 2 * t);
+    }
+}
+
+static void emit_link(zr_emitter *e, zr_code code, int link)
+{
+    zr_emit(e, &(zr_instruction){.code = code,
+                                 .piece = -1,
+                                 .bytes = e->plan->links[link].bytes,
+                                 .slot = {ZR_SLOT_LINK, link}});
+}
+
+static void emit_tie(zr_emitter *e, zr_tie_part part, zr_when when, int piece, int other, int link)
+{
+    zr_emit(e, &(zr_instruction){.code = ZR_TIE,
+                                 .when = when,
+                                 .what = part,
+                                 .piece = piece,
+                                 .stream = other,
+                                 .slot = {link < 0 ? ZR_NO_SLOT : ZR_SLOT_LINK, link}});
+}
+
+// Sends what `from`, an own piece, has to give, or takes it into `to`, an own piece; -1: another
+// rank's.
+static void exchange(zr_emitter *e, int from, int to, int link, zr_tie_part gives,
+                     zr_tie_part takes, zr_when when)
+{
+    if (from >= 0 && to >= 0) {
+        emit_tie(e, takes, when, to, from, -1);
+        return;
+    }
+    if (from >= 0 && link >= 0) {
+        emit_link(e, ZR_TAKE, link);
+        emit_tie(e, gives, ZR_ALWAYS, from, -1, link);
+        emit_link(e, ZR_SEND, link);
+    }
+    if (to >= 0 && link >= 0) {
+        emit_link(e, ZR_RECEIVE, link);
+        emit_tie(e, takes, when, to, -1, link);
+        emit_link(e, ZR_GIVE, link);
+    }
+}
+
+static bool trains(const zr_plan *plan, const zr_tie_plan *tie)
+{
+    int own = tie->owner >= 0 ? tie->owner : tie->replica;
+    return own >= 0 && plan->pieces[own].kind == ZERO_TRAINABLE && !plan->settings.inference;
+}
+
+void zr_emit_ties_sum(zr_emitter *e)
+{
+    for (int t = 0; t < e->plan->tie_count; t++) {
+        const zr_tie_plan *tie = &e->plan->ties[t];
+        if (trains(e->plan, tie))
+            exchange(e, tie->replica, tie->owner, tie->sum_link, ZR_TIE_GIVE_SUM, ZR_TIE_ADD_SUM,
+                     ZR_ALWAYS);
+    }
+}
+
+void zr_emit_ties_publish(zr_emitter *e)
+{
+    for (int t = 0; t < e->plan->tie_count; t++) {
+        const zr_tie_plan *tie = &e->plan->ties[t];
+        if (!trains(e->plan, tie))
+            continue;
+        // Peers copy it whole, as no other piece of this stage.
+        if (tie->replica >= 0 && !e->stage->before_update && e->plan->updates_whole)
+            zr_emit_await_readers(e, ZR_CHANGED, ZR_SPACE_PARAMETERS, tie->replica);
+        exchange(e, tie->owner, tie->replica, tie->parameter_link, ZR_TIE_GIVE_PARAMETERS,
+                 ZR_TIE_TAKE_PARAMETERS, ZR_CHANGED);
+    }
+}
