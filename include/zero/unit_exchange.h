@@ -25,7 +25,8 @@ typedef enum zero_exchange_kind {
     X(shared, "gradients of shared keys and values")                                               \
     X(loss, "parts of the loss")                                                                   \
     X(logits, "logits of generated tokens")                                                        \
-    X(checkpoints, "divided activation checkpoints")
+    X(checkpoints, "divided activation checkpoints")                                               \
+    X(boundaries, "divided boundaries of pipeline stages")
 typedef enum zero_exchange_purpose {
 #define ZERO_EXCHANGE_ENUM(name, words) ZERO_EXCHANGE_FOR_##name,
     ZERO_EXCHANGE_PURPOSES(ZERO_EXCHANGE_ENUM)

@@ -37,7 +37,8 @@ static zero_status check_shape(const zr_channels *channels, int channel, zero_er
     if (!shape->name)
         return refuse(channels, "creation", channel, -1, "it has no name", error);
     if (shape->from >= 0 && shape->from < ranks && shape->to >= 0 && shape->to < ranks &&
-        shape->from != shape->to && shape->slots >= 1 && shape->bytes >= 1 &&
+        shape->from != shape->to && shape->slots >= 1 && shape->bytes >= 1 && shape->first >= 0 &&
+        shape->first < shape->bytes &&
         shape->bytes <= (INT64_MAX >> 2) / channels->count / shape->slots)
         return ZERO_OK;
     snprintf(why, sizeof why,
@@ -51,7 +52,7 @@ static uint64_t hash_of(const zr_channels *channels)
     uint64_t hash = (uint64_t)channels->count;
     for (int i = 0; i < channels->count; i++) {
         const zr_channel_shape *shape = &channels->shapes[i];
-        int64_t fields[] = {shape->from, shape->to, shape->slots, shape->bytes};
+        int64_t fields[] = {shape->from, shape->to, shape->slots, shape->bytes, shape->first};
         hash = zr_hash_bytes(fields, sizeof fields, hash);
     }
     return hash;
@@ -150,7 +151,7 @@ static zero_status check_end(const zr_channels *channels, const char *doing, int
 static zero_status check_bytes(const zr_channels *channels, const char *doing, int channel,
                                int slot, int64_t bytes, zero_error *error)
 {
-    int64_t room = channels->shapes[channel].bytes;
+    int64_t room = channels->shapes[channel].bytes - channels->shapes[channel].first;
     char why[96];
     if (bytes >= 0 && bytes <= room)
         return ZERO_OK;

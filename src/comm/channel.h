@@ -17,6 +17,7 @@ typedef struct zr_channel_shape {
     int from, to;     // ranks of the communicator; they differ
     int slots;        // at least 1
     int64_t bytes;    // of a slot
+    int64_t first;    // byte of a slot where messages begin; below `bytes`
     const char *name; // for messages: "h.5 to h.6"; outlives the channels
 } zr_channel_shape;
 
@@ -43,7 +44,7 @@ char *zr_channel_at(const zr_channels *channels, int channel, int slot);
 // Sender: waits until the receiver has released what the slot last held; where each end has a slot
 // of its own, until that has left.
 zero_status zr_channel_take(zr_channels *channels, int channel, int slot, zero_error *error);
-// Sender: the slot's first `bytes` are complete, and are this rank's no more. Counted as a message
+// Sender: the slot's `bytes` from where messages begin are complete, and are this rank's no more. Counted as a message
 // of the communicator (ZERO_COMM_send) with its bytes.
 zero_status zr_channel_send(zr_channels *channels, int channel, int slot, int64_t bytes,
                             zero_error *error);

@@ -131,7 +131,8 @@ static zero_status post_receive(zr_channels *channels, int channel, int slot, ze
     const zr_channel_shape *shape = &channels->shapes[channel];
     zr_mpi_job *job = ((zr_mpi *)channels->comm->impl)->job;
     pthread_mutex_lock(&job->lock);
-    int code = MPI_Irecv(mpi_at(channels, channel, slot), (int)shape->bytes, MPI_BYTE, shape->from,
+    int code = MPI_Irecv(mpi_at(channels, channel, slot) + shape->first,
+                         (int)(shape->bytes - shape->first), MPI_BYTE, shape->from,
                          mine->at[channel].tag + slot, mine->data,
                          &mine->own.requests[number_of(channels, channel, slot)]);
     pthread_mutex_unlock(&job->lock);
@@ -252,13 +253,13 @@ static zero_status mpi_send(zr_channels *channels, int channel, int slot, int64_
                             zero_error *error)
 {
     mpi_channels *mine = channels->impl;
+    const zr_channel_shape *shape = &channels->shapes[channel];
     zr_mpi_job *job = ((zr_mpi *)channels->comm->impl)->job;
     MPI_Request *request = &mine->own.requests[number_of(channels, channel, slot)];
     assert(*request == MPI_REQUEST_NULL); // it was taken
     pthread_mutex_lock(&job->lock);
-    int code =
-        MPI_Issend(mpi_at(channels, channel, slot), (int)bytes, MPI_BYTE,
-                   channels->shapes[channel].to, mine->at[channel].tag + slot, mine->data, request);
+    int code = MPI_Issend(mpi_at(channels, channel, slot) + shape->first, (int)bytes, MPI_BYTE,
+                          shape->to, mine->at[channel].tag + slot, mine->data, request);
     pthread_mutex_unlock(&job->lock);
     return zr_mpi_check(channels->comm, code, "sending", error);
 }

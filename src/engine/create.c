@@ -102,6 +102,7 @@ static zero_status open_channels(zero_engine *engine, zero_error *error)
                                                        .to = link->to,
                                                        .slots = link->slots,
                                                        .bytes = link->bytes,
+                                                       .first = link->first,
                                                        .name = link->name};
     }
     ZERO_TRY(zr_channels_create(engine->grid.pipeline, engine->channel_shapes, plan->link_count,

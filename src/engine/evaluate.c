@@ -54,6 +54,22 @@ typedef struct evaluation { // boundaries of a batch that may be smaller than th
     zero_unit_sizes sizes;
 } evaluation;
 
+// Returns the bytes of a message with a boundary of these shapes. Shares of tensor ranks are as
+// planned, whatever the shapes.
+static int64_t message_of(const zero_engine *engine, const zr_link *link,
+                          const zero_tensors *boundary)
+{
+    return engine->plan->pipeline->divides ? link->message : zr_boundary_bytes(boundary);
+}
+
+// Expects that what has come in shares is brought together.
+static void expect_join(zero_engine *engine, const zr_pass *pass)
+{
+    for (int i = 0; i < pass->count; i++)
+        if (pass->at[i].code == ZR_JOIN)
+            zr_join_fold(engine->plan, &pass->at[i], &engine->expected);
+}
+
 static zero_status evaluate_unit(void *user, zero_context *context, zero_error *error)
 {
     evaluation *e = user;
@@ -67,8 +83,10 @@ static zero_status evaluate_unit(void *user, zero_context *context, zero_error *
     e->in = out;
     if (engine->unit + 1 < chunk->end_unit || chunk->output < 0)
         return ZERO_OK;
-    engine->cursor.bytes_out = zr_boundary_bytes(&out);
-    zr_link_fold(ZR_SEND, chunk->output, engine->cursor.bytes_out, &engine->expected.pipeline);
+    const zr_link *link = &engine->plan->links[chunk->output];
+    engine->cursor.bytes_out = message_of(engine, link, &out);
+    zr_link_fold(engine->plan, ZR_SEND, chunk->output, engine->cursor.bytes_out,
+                 &engine->expected.pipeline);
     return ZERO_OK;
 }
 
@@ -90,35 +108,35 @@ static zero_status find_input(evaluation *e, const zr_chunk_plan *chunk, zero_er
 static zero_status evaluate_chunk(evaluation *e, int c, bool stale, zero_error *error)
 {
     zero_engine *engine = e->engine;
-    const zr_chunk_plan *chunk = &engine->plan->chunks[c];
+    const zr_plan *plan = engine->plan;
+    const zr_chunk_plan *chunk = &plan->chunks[c];
     zr_pass_kind kind = zr_chunk_pass(ZR_CHUNK_EVALUATION, c);
     engine->chunk = c;
     ZERO_TRY(find_input(e, chunk, error));
     begin_pass(engine, kind, stale, evaluate_unit, e);
     if (chunk->input >= 0) {
-        engine->cursor.bytes_in = zr_boundary_bytes(&e->in);
-        zr_link_fold(ZR_RECEIVE, chunk->input, engine->cursor.bytes_in, &engine->expected.pipeline);
+        engine->cursor.bytes_in = message_of(engine, &plan->links[chunk->input], &e->in);
+        zr_link_fold(plan, ZR_RECEIVE, chunk->input, engine->cursor.bytes_in,
+                     &engine->expected.pipeline);
+        expect_join(engine, &plan->program.passes[kind]);
     }
     return end_pass(engine, kind, error);
 }
 
-// Runs the chunks of this stage. The last stage has the loss, and tells it to the others.
+// Runs the chunks of this stage, one after another.
 static zero_status evaluate_chunks(evaluation *e, zero_error *error)
 {
     zero_engine *engine = e->engine;
-    zero_comm *pipeline = engine->grid.pipeline;
     bool stale = begin_visits(engine);
     engine->set = 0;
     engine->turn = engine->evaluations++;
     for (int c = 0; c < engine->plan->chunk_count; c++)
         ZERO_TRY(evaluate_chunk(e, c, stale, error));
-    ZERO_TRY(zr_moves_check(engine, error));
-    return zr_comm_broadcast(pipeline, engine->context.loss, (int64_t)sizeof(double),
-                             pipeline->size - 1, error);
+    return zr_moves_check(engine, error);
 }
 
-zero_status zero_evaluate(zero_engine *engine, const zero_tensors *batch, double *loss,
-                          zero_error *error)
+zero_status zr_engine_evaluate(zero_engine *engine, const zero_tensors *batch, double *loss,
+                               zero_error *error)
 {
     ZR_NEED(error, engine);
     const zero_shape *limit = &engine->plan->shape;
@@ -149,4 +167,20 @@ zero_status zero_evaluate(zero_engine *engine, const zero_tensors *batch, double
                              ? evaluate_chunks(&evaluation, error)
                              : visit_units(engine, evaluate_unit, &evaluation, error);
     return zr_step_end_waits(engine, status, error);
+}
+
+// The last pipeline stage has the loss, and tells it to the others.
+static zero_status share_loss(zero_engine *engine, double *loss, zero_error *error)
+{
+    zero_comm *pipeline = engine->grid.pipeline;
+    if (!pipeline)
+        return ZERO_OK;
+    return zr_comm_broadcast(pipeline, loss, (int64_t)sizeof *loss, pipeline->size - 1, error);
+}
+
+zero_status zero_evaluate(zero_engine *engine, const zero_tensors *batch, double *loss,
+                          zero_error *error)
+{
+    ZERO_TRY(zr_engine_evaluate(engine, batch, loss, error));
+    return zr_step_end_waits(engine, share_loss(engine, loss, error), error);
 }

@@ -37,8 +37,7 @@ zero_status zr_execute_give(zero_engine *engine, const zr_instruction *i, zero_e
 static const void *other_end(const zero_engine *engine, const zr_instruction *i, bool sum)
 {
     if (i->slot.kind == ZR_SLOT_LINK)
-        return zr_channel_at(&engine->channels, i->slot.index,
-                             zr_engine_slot(engine, i->slot.index));
+        return zr_engine_slot_at(engine, i->slot.index);
     return sum ? zr_own_shard_gradient(engine, i->stream) : zr_own_parameters(engine, i->stream);
 }
 

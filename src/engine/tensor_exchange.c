@@ -6,6 +6,7 @@
 #include "compute/element_ops.h"
 #include "engine/execute.h"
 #include "engine/interpret.h"
+#include "engine/unit_context.h"
 #include "plan/exchanges.h"
 
 #include <stddef.h>
@@ -98,8 +99,9 @@ zero_status zr_execute_join(zero_engine *engine, const zr_instruction *i, zero_e
     const zero_exchange e = zr_join_exchange(engine->plan, i);
     const operand o = {e.kind, ZR_EXCHANGE_JOIN, 0, e.elements, e.dtype};
     int64_t share = e.elements * (int64_t)zero_dtype_bytes(e.dtype);
-    int64_t own = i->from.first - i->place.first;
-    char *whole = zr_place_at(engine, i->place);
+    bool link = i->slot.kind == ZR_SLOT_LINK;
+    int64_t own = link ? engine->plan->links[i->slot.index].first : i->from.first - i->place.first;
+    char *whole = link ? zr_engine_slot_at(engine, i->slot.index) : zr_place_at(engine, i->place);
     int64_t begin = zr_recorder_begin(engine->recorder);
     queue->backend->elements->copy(queue, share, whole + own, window->mine + own);
     ZERO_TRY(exchange(window, &o, error));

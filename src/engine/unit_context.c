@@ -88,7 +88,7 @@ static void place_at(char *at, const zero_tensors *shapes, zero_tensors *out)
     }
 }
 
-static char *slot_of(const zero_engine *engine, int link)
+char *zr_engine_slot_at(const zero_engine *engine, int link)
 {
     return zr_channel_at(&engine->channels, link, zr_engine_slot(engine, link));
 }
@@ -109,7 +109,7 @@ void zr_engine_place(const zero_engine *engine, int unit, const zero_tensors *sh
     const zr_unit_plan *plan = &engine->plan->units[unit];
     int link = is_last(engine, unit) ? chunk_of(engine, unit)->output : -1;
     if (link >= 0)
-        place_at(slot_of(engine, link), shapes, out);
+        place_at(zr_engine_slot_at(engine, link), shapes, out);
     else if (plan->out_kept)
         place_at(engine->activation_checkpoints.base + plan->out_first +
                      engine->set * chunk_of(engine, unit)->kept_bytes,
@@ -127,7 +127,7 @@ void zr_engine_place_input(const zero_engine *engine, int unit, const zero_tenso
     if (unit > chunk->first_unit)
         zr_engine_place(engine, unit - 1, shapes, out);
     else
-        place_at(chunk->input >= 0 ? slot_of(engine, chunk->input) : NULL, shapes, out);
+        place_at(chunk->input >= 0 ? zr_engine_slot_at(engine, chunk->input) : NULL, shapes, out);
 }
 
 zero_tensors zr_engine_input(const zero_engine *engine, int unit)
@@ -159,7 +159,7 @@ zero_tensors zr_engine_boundary_gradient(const zero_engine *engine, int unit)
     const zr_chunk_plan *chunk = chunk_of(engine, unit);
     bool comes = is_last(engine, unit) && chunk->gradient_in >= 0;
     zero_tensors out;
-    place_at(comes ? slot_of(engine, chunk->gradient_in) : gradient_buffer(engine, unit),
+    place_at(comes ? zr_engine_slot_at(engine, chunk->gradient_in) : gradient_buffer(engine, unit),
              &engine->plan->units[unit].sizes.out, &out);
     return out;
 }
@@ -169,7 +169,7 @@ zero_tensors zr_engine_input_gradient(const zero_engine *engine, int unit)
     const zr_chunk_plan *chunk = chunk_of(engine, unit);
     bool first = unit == chunk->first_unit;
     zero_tensors out;
-    place_at(first && chunk->gradient_out >= 0 ? slot_of(engine, chunk->gradient_out)
+    place_at(first && chunk->gradient_out >= 0 ? zr_engine_slot_at(engine, chunk->gradient_out)
                                                : gradient_buffer(engine, unit - 1),
              first ? &chunk->in : &engine->plan->units[unit - 1].sizes.out, &out);
     return out;

@@ -5,6 +5,8 @@
 #include "engine/engine_inner.h"
 #include "engine/rank_grid.h"
 
+enum { ROUNDS_OF_STAGE = 4 };
+
 typedef struct reader {
     zero_engine *engine;
     const zr_dataset *dataset;
@@ -34,6 +36,17 @@ zero_tensors zr_windows_batch(int32_t *tokens, int32_t *targets, int64_t rows, i
     return batch;
 }
 
+static int stages_of(zero_engine *engine)
+{
+    return zr_engine_grid(engine)->mesh.size[ZERO_AXIS_pipeline];
+}
+
+// Says whether this rank gets the losses: that of a pipeline's last stage does.
+static bool is_last_stage(zero_engine *engine)
+{
+    return zr_engine_grid(engine)->mesh.place[ZERO_AXIS_pipeline] == stages_of(engine) - 1;
+}
+
 // Reads the n-th of the batches that are used, which are spread evenly over all batches.
 static zero_status read_batch(reader *r, int64_t n, bool counts, zero_error *error)
 {
@@ -43,8 +56,8 @@ static zero_status read_batch(reader *r, int64_t n, bool counts, zero_error *err
     ZERO_TRY(zr_windows_check_files(zr_engine_comm(r->engine), r->dataset, error));
     const zero_tensors input = zr_windows_batch(r->tokens, r->targets, count, seq);
     double loss;
-    ZERO_TRY(zero_evaluate(r->engine, &input, &loss, error));
-    if (counts) {
+    ZERO_TRY(zr_engine_evaluate(r->engine, &input, &loss, error));
+    if (counts && is_last_stage(r->engine)) {
         int64_t tokens = zr_targets_counted(r->targets, count * seq);
         // This weight is just the number of windows if no target is masked.
         zr_exact_add(&r->sum, loss * ((double)tokens / (double)seq));
@@ -55,15 +68,19 @@ static zero_status read_batch(reader *r, int64_t n, bool counts, zero_error *err
 }
 
 // Reads all batches. A rank that has no batch left takes part with one that does not count, because
-// evaluating is collective. Tensor ranks read the same batch.
+// evaluating is collective. Tensor ranks, and those of a pipeline, read the same batch; a pipeline
+// is full of batches between two questions whether to leave.
 static zero_status read_all(reader *r, zero_error *error)
 {
     zero_comm *comm = zr_engine_comm(r->engine);
     const zero_comm *data = zr_engine_grid(r->engine)->data;
+    int stages = stages_of(r->engine);
+    int64_t between = stages > 1 ? ROUNDS_OF_STAGE * stages : 1;
     for (int64_t round = 0; round * data->size < r->used; round++) {
-        r->left = r->leave && r->leave->wanted(r->leave->user);
-        if (r->leave)
+        if (r->leave && round % between == 0) {
+            r->left = r->leave->wanted(r->leave->user);
             ZERO_TRY(zr_comm_agree_on_largest(comm, &r->left, error));
+        }
         if (r->left)
             break;
         int64_t n = round * data->size + data->rank;
@@ -83,12 +100,25 @@ static zero_status read_into_buffers(reader *r, zero_error *error)
     return status;
 }
 
+// Tells the other stages of the pipeline what the last one has.
+static zero_status share_sums(reader *r, zero_error *error)
+{
+    zero_comm *pipeline = zr_engine_grid(r->engine)->pipeline;
+    if (!pipeline)
+        return ZERO_OK;
+    int last = pipeline->size - 1;
+    ZERO_TRY(zr_comm_broadcast(pipeline, &r->sum, (int64_t)sizeof r->sum, last, error));
+    ZERO_TRY(zr_comm_broadcast(pipeline, &r->windows, (int64_t)sizeof r->windows, last, error));
+    return zr_comm_broadcast(pipeline, &r->counted, (int64_t)sizeof r->counted, last, error);
+}
+
 static zero_status sum_over_ranks(reader *r, zero_error *error)
 {
     zero_comm *comm = zr_engine_grid(r->engine)->data;
     ZERO_TRY(zr_comm_all_reduce_small(comm, &r->sum, ZR_EXACT_WORDS, ZERO_I64, ZR_SUM, error));
     ZERO_TRY(zr_comm_all_reduce_small(comm, &r->windows, 1, ZERO_I64, ZR_SUM, error));
-    return zr_comm_all_reduce_small(comm, &r->counted, 1, ZERO_I64, ZR_SUM, error);
+    ZERO_TRY(zr_comm_all_reduce_small(comm, &r->counted, 1, ZERO_I64, ZR_SUM, error));
+    return share_sums(r, error);
 }
 
 zero_status zr_windows_loss(zero_engine *engine, const zr_dataset *dataset, int64_t batch,

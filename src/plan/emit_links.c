@@ -14,8 +14,20 @@ static void emit_link(zr_emitter *e, zr_code code, int link)
         return;
     zr_emit(e, &(zr_instruction){.code = code,
                                  .piece = -1,
-                                 .bytes = e->plan->links[link].bytes,
+                                 .bytes = e->plan->links[link].message,
                                  .slot = {ZR_SLOT_LINK, link}});
+}
+
+// Receives; where tensor ranks have sent shares, these are brought together in the slot.
+static void emit_receive(zr_emitter *e, int link)
+{
+    emit_link(e, ZR_RECEIVE, link);
+    if (link >= 0 && e->plan->pipeline->divides)
+        zr_emit(e, &(zr_instruction){.code = ZR_JOIN,
+                                     .piece = -1,
+                                     .bytes =
+                                         (e->plan->tensor_ranks - 1) * e->plan->links[link].message,
+                                     .slot = {ZR_SLOT_LINK, link}});
 }
 
 static const zr_chunk_plan *chunk_of(const zr_emitter *e) { return &e->plan->chunks[e->chunk]; }
@@ -32,18 +44,18 @@ static bool is_backward(zr_call what)
 void zr_emit_link_in(zr_emitter *e)
 {
     e->unit = chunk_of(e)->first_unit;
-    emit_link(e, ZR_RECEIVE, chunk_of(e)->input);
+    emit_receive(e, chunk_of(e)->input);
 }
 
 void zr_emit_link_before(zr_emitter *e, zr_call what)
 {
     const zr_chunk_plan *chunk = chunk_of(e);
     if (what == ZR_CALL_FORWARD && is_first(e))
-        emit_link(e, ZR_RECEIVE, chunk->input);
+        emit_receive(e, chunk->input);
     if (what == ZR_CALL_FORWARD && is_last(e))
         emit_link(e, ZR_TAKE, chunk->output);
     if (is_backward(what) && is_last(e))
-        emit_link(e, ZR_RECEIVE, chunk->gradient_in);
+        emit_receive(e, chunk->gradient_in);
     if (is_backward(what) && is_first(e))
         emit_link(e, ZR_TAKE, chunk->gradient_out);
 }

@@ -98,18 +98,20 @@ void zr_exchanges_fold(const zr_plan *plan, const zero_unit_sizes *sizes, zr_exc
 
 zero_exchange zr_join_exchange(const zr_plan *plan, const zr_instruction *join)
 {
-    int64_t share = join->bytes / (plan->checkpoint_shares - 1);
+    bool link = join->slot.kind == ZR_SLOT_LINK;
+    int64_t share = join->bytes / ((link ? plan->tensor_ranks : plan->checkpoint_shares) - 1);
     return (zero_exchange){.kind = ZERO_EXCHANGE_GATHER,
                            .elements = share / (int64_t)sizeof(float),
                            .dtype = ZERO_F32,
                            .calls = 1,
-                           .purpose = ZERO_EXCHANGE_FOR_checkpoints};
+                           .purpose =
+                               link ? ZERO_EXCHANGE_FOR_boundaries : ZERO_EXCHANGE_FOR_checkpoints};
 }
 
 void zr_join_fold(const zr_plan *plan, const zr_instruction *join, zr_pass_traffic *to)
 {
     const zero_exchange exchange = zr_join_exchange(plan, join);
-    add_exchange(plan, &exchange, ZR_EXCHANGE_JOIN, plan->checkpoint_shares, to);
+    add_exchange(plan, &exchange, ZR_EXCHANGE_JOIN, plan->tensor_ranks, to);
 }
 
 void zr_exchanges_of_unit(const zr_plan *plan, int unit, zr_pass_traffic *to)

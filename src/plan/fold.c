@@ -19,13 +19,15 @@ static void add_message(zr_traffic_plan *traffic, const zr_plan *plan, const zr_
     traffic->bytes[op] += i->bytes;
 }
 
-void zr_link_fold(zr_code code, int link, int64_t bytes, zr_traffic_plan *traffic)
+// What has come is counted where it was not mapped, too.
+void zr_link_fold(const zr_plan *plan, zr_code code, int link, int64_t bytes,
+                  zr_traffic_plan *traffic)
 {
     zero_comm_op op = code == ZR_SEND ? ZERO_COMM_send : ZERO_COMM_recv;
     traffic->hash = zr_message_fold(traffic->hash, op, link, bytes);
     traffic->messages++;
     traffic->calls[op]++;
-    traffic->bytes[op] += code == ZR_SEND ? bytes : 0;
+    traffic->bytes[op] += code == ZR_SEND || !plan->pipeline->mapped ? bytes : 0;
 }
 
 // Adds what a unit exchanges with other tensor ranks inside of a call.
@@ -46,7 +48,7 @@ static void fold_messages(const zr_plan *plan, zr_pass_kind kind, zr_pass_traffi
         if (i->code == ZR_JOIN)
             zr_join_fold(plan, i, traffic);
         if (i->code == ZR_SEND || i->code == ZR_RECEIVE)
-            zr_link_fold(i->code, i->slot.index, i->bytes, &traffic->pipeline);
+            zr_link_fold(plan, i->code, i->slot.index, i->bytes, &traffic->pipeline);
     }
 }
 

@@ -25,7 +25,7 @@ typedef enum zr_code {
     ZR_FETCH,   // the slot's data begins to come from its store to `place`
     ZR_STORE,   // the slot's data at `from` begins to go to its store
     // The shares of a boundary that tensor ranks keep, this one's at `from`, are brought together
-    // at `place`.
+    // at `place`; of one that has come in shares, in its slot.
     ZR_JOIN,
     ZR_AWAIT,   // waits until what the slot has begun has ended
     ZR_RELEASE, // this rank reads the piece's parameters no more in this step

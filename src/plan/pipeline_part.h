@@ -21,13 +21,17 @@ typedef struct zr_pipeline_part {
     const double *share;
     bool exact;  // each borrowed piece is a replica
     bool mapped; // ranks of different stages share memory
+    // Tensor ranks, which have the same boundaries, divide what they send, and bring it together
+    // where it has come.
+    bool divides;
 } zr_pipeline_part;
 
 typedef struct zr_link {
     int from, to; // pipeline stages
     int slots;
-    int64_t bytes;  // of a slot
-    char name[160]; // for messages: "h.5 to h.6"
+    int64_t bytes;          // of a slot
+    int64_t first, message; // byte of a slot where a message begins, and its bytes
+    char name[160];         // for messages: "h.5 to h.6"
 } zr_link;
 
 typedef struct zr_tie_plan { // plan/ties.h

@@ -75,17 +75,24 @@ static void place_links(zr_plan *plan, int number, const zero_tensors *boundary)
     const zr_pipeline *pipeline = &part->pipeline;
     const zero_unit *after = &zr_stage_origin(plan->model)->units[part->first_unit[number + 1]];
     int from = number % pipeline->stages, to = (number + 1) % pipeline->stages;
-    int64_t bytes = zr_boundary_bytes(boundary);
+    int64_t shares = part->divides ? plan->tensor_ranks : 1;
+    int64_t share =
+        ZR_ROUND_UP((zr_boundary_bytes(boundary) + shares - 1) / shares, ZR_ACTIVATION_ALIGN);
+    int64_t first = shares > 1 ? plan->tensor_rank * share : 0;
     zr_link *link = &plan->links[2 * number];
     link[0] = (zr_link){
         .from = from,
         .to = to,
-        .bytes = bytes,
+        .bytes = shares * share,
+        .first = first,
+        .message = share,
         .slots = zr_pipeline_buffers(pipeline, to, (number + 1) / pipeline->stages).input_slots};
     link[1] = (zr_link){
         .from = to,
         .to = from,
-        .bytes = bytes,
+        .bytes = shares * share,
+        .first = first,
+        .message = share,
         .slots = zr_pipeline_buffers(pipeline, from, number / pipeline->stages).gradient_slots};
     snprintf(link[0].name, sizeof link[0].name, "activations %.70s to %.70s", after[-1].name,
              after->name);
@@ -113,6 +120,8 @@ static zero_status find_links(zr_plan *plan, zero_error *error)
         if (u + 1 < part->first_unit[number + 1])
             continue;
         place_links(plan, number++, &in);
+        if (part->divides) // what has come is brought together through this window
+            plan->exchange_bytes = ZR_MAX(plan->exchange_bytes, plan->links[2 * number - 2].bytes);
         if (number % part->pipeline.stages == part->stage)
             plan->chunks[number / part->pipeline.stages].in = in;
     }

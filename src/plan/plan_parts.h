@@ -47,7 +47,8 @@ zero_status zr_plan_program(zr_plan *plan, zero_error *error); // emit.c: the pa
 void zr_plan_fold(zr_plan *plan);
 void zr_plan_footprint(zr_plan *plan, const zr_machine *machine); // footprint.c: bytes by category
 // fold.c: adds a SEND or a RECEIVE of so many bytes.
-void zr_link_fold(zr_code code, int link, int64_t bytes, zr_traffic_plan *traffic);
+void zr_link_fold(const zr_plan *plan, zr_code code, int link, int64_t bytes,
+                  zr_traffic_plan *traffic);
 // fold.c: adds to *moved what an instruction moves between tiers.
 void zr_instruction_moves(const zr_plan *plan, const zr_instruction *i, zr_moved *moved);
 

@@ -83,6 +83,8 @@ static void place_links(zr_plan *plan, zr_tie_plan *tie, int first)
                   .to = borrower,
                   .slots = 1,
                   .bytes = shard * (int64_t)zero_dtype_bytes(plan->settings.precision.parameters)};
+    for (int i = 0; i < 2; i++)
+        link[i].message = link[i].bytes;
     snprintf(link[0].name, sizeof link[0].name, "sums %.70s to %.70s", names[0], names[1]);
     snprintf(link[1].name, sizeof link[1].name, "parameters %.60s to %.60s", names[1], names[0]);
 }
@@ -106,7 +108,7 @@ static void emit_link(zr_emitter *e, zr_code code, int link)
 {
     zr_emit(e, &(zr_instruction){.code = code,
                                  .piece = -1,
-                                 .bytes = e->plan->links[link].bytes,
+                                 .bytes = e->plan->links[link].message,
                                  .slot = {ZR_SLOT_LINK, link}});
 }
 
