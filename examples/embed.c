@@ -1,22 +1,23 @@
 // Training inside a program of your own, with threads as ranks: no launcher, no file.
 //
-//   build/examples/embed [RANKS] [STEPS] [TENSOR]
+//   build/examples/embed [RANKS] [STEPS] [TENSOR] [PIPELINE]
 //
 // A tiny GPT-2 learns to count: digit d is followed by (d + 1) mod 10. Every thread is a rank of
 // ZeRO stage 3. TENSOR of them at a time (1 or 2, because the model has 2 heads) compute one model
-// together, each with its slices of every layer, so they take the same samples: those of the number
-// that zero_position tells.
+// together, each with its slices of every layer; and PIPELINE of these (1 to 4, because the model has
+// 4 units) have different layers. All of them take the same samples: those of the numbers that begin
+// with zero_position's.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <zero/zero.h>
 
-enum { BATCH = 4, SEQ = 16, DIGITS = 10, MAX_RANKS = 16 };
+enum { BATCH = 2, ACCUMULATION = 4, SEQ = 16, DIGITS = 10, MAX_RANKS = 16 };
 
 typedef struct rank {
     zero_comm *comm;
     const zero_model *model;
-    int steps, tensor;
+    int steps, tensor, pipeline;
     zero_status status;
     zero_error error;
 } rank;
@@ -31,38 +32,39 @@ static void count_from(uint64_t start, int32_t *tokens, int32_t *targets)
 
 static zero_status one_step(rank *self, zero_engine *engine, zero_step_info *info)
 {
-    int32_t tokens[BATCH * SEQ], targets[BATCH * SEQ];
-    int64_t step, micro_batch;
-    double loss;
-    zero_position(engine, &step, &micro_batch);
-    count_from((uint64_t)(step * 31 + micro_batch), tokens, targets);
-    zero_tensors batch = {
-        2, {{tokens, ZERO_I32, 2, {BATCH, SEQ}}, {targets, ZERO_I32, 2, {BATCH, SEQ}}}};
-    zero_status status = zero_forward(engine, &batch, &loss, &self->error);
-    if (status == ZERO_OK)
-        status = zero_backward(engine, &self->error);
-    if (status == ZERO_OK)
-        status = zero_step(engine, info, &self->error);
-    return status;
+    int32_t tokens[ACCUMULATION][BATCH * SEQ], targets[ACCUMULATION][BATCH * SEQ];
+    zero_tensors batches[ACCUMULATION];
+    int64_t step, first;
+    int data;
+    zero_position(engine, &step, &first);
+    zero_grid_of(engine, ZERO_AXIS_data, NULL, &data);
+    for (int k = 0; k < ACCUMULATION; k++) {
+        count_from((uint64_t)(step * 31 + first + (int64_t)k * data), tokens[k], targets[k]);
+        batches[k] = (zero_tensors){
+            2, {{tokens[k], ZERO_I32, 2, {BATCH, SEQ}}, {targets[k], ZERO_I32, 2, {BATCH, SEQ}}}};
+    }
+    return zero_train_batch(engine, batches, ACCUMULATION, info, &self->error);
 }
 
 static void say_grid(const zero_engine *engine)
 {
-    int data, tensor;
+    int data, tensor, pipeline;
     zero_grid_of(engine, ZERO_AXIS_data, NULL, &data);
     zero_grid_of(engine, ZERO_AXIS_tensor, NULL, &tensor);
-    printf("%d data x %d tensor ranks\n", data, tensor);
+    zero_grid_of(engine, ZERO_AXIS_pipeline, NULL, &pipeline);
+    printf("%d pipeline stages x %d data x %d tensor ranks\n", pipeline, data, tensor);
 }
 
 static void *run_rank(void *argument)
 {
     rank *self = argument;
     zero_engine *engine = NULL;
-    char config[256];
+    char config[384];
     snprintf(config, sizeof config,
-             "{\"zero_optimization\": {\"stage\": 3}, \"tensor_parallel\": {\"autotp_size\": %d}, "
+             "{\"zero_optimization\": {\"stage\": 3}, \"gradient_accumulation_steps\": %d, "
+             "\"tensor_parallel\": {\"autotp_size\": %d}, \"pipeline\": {\"stages\": %d}, "
              "\"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": 0.003}}}",
-             self->tensor);
+             ACCUMULATION, self->tensor, self->pipeline);
     zero_options options = {.struct_size = sizeof options,
                             .model = self->model,
                             .comm = self->comm,
@@ -84,14 +86,16 @@ static void *run_rank(void *argument)
     return NULL;
 }
 
-static int may_be(int ranks, int tensor)
+static int may_be(int ranks, int tensor, int pipeline)
 {
-    return ranks >= 1 && ranks <= MAX_RANKS && (tensor == 1 || tensor == 2);
+    return ranks >= 1 && ranks <= MAX_RANKS && (tensor == 1 || tensor == 2) && pipeline >= 1 &&
+           pipeline <= 4;
 }
 
 int main(int argc, char **argv)
 {
-    int ranks = argc > 1 ? atoi(argv[1]) : 4, tensor = argc > 3 ? atoi(argv[3]) : 1, failed = 0;
+    int ranks = argc > 1 ? atoi(argv[1]) : 4, tensor = argc > 3 ? atoi(argv[3]) : 1,
+        pipeline = argc > 4 ? atoi(argv[4]) : 1, failed = 0;
     zero_gpt2_config gpt2;
     zero_model *model = NULL;
     zero_comm *comms[MAX_RANKS] = {0};
@@ -105,17 +109,18 @@ int main(int argc, char **argv)
     gpt2.n_embd = 32;
     gpt2.n_head = 2;
     gpt2.n_layer = 2;
-    if (!may_be(ranks, tensor) || zero_gpt2_create(&gpt2, &model, &error) != ZERO_OK ||
+    if (!may_be(ranks, tensor, pipeline) || zero_gpt2_create(&gpt2, &model, &error) != ZERO_OK ||
         zero_comm_threads(ranks, &options, comms, &error) != ZERO_OK) {
         fprintf(stderr, "embed: %s\n",
-                error.status ? error.message : "1 to 16 RANKS, TENSOR 1 or 2");
+                error.status ? error.message : "1 to 16 RANKS, TENSOR 1 or 2, PIPELINE 1 to 4");
         return 64;
     }
     for (int r = 0; r < ranks; r++) {
         all[r] = (rank){.comm = comms[r],
                         .model = model,
                         .steps = argc > 2 ? atoi(argv[2]) : 100,
-                        .tensor = tensor};
+                        .tensor = tensor,
+                        .pipeline = pipeline};
         if (pthread_create(&threads[r], NULL, run_rank, &all[r]) != 0)
             abort();
     }

@@ -39,7 +39,8 @@ zero_status zr_program_run_until(zero_engine *engine, int end, zero_error *error
 void zr_program_begin(zero_engine *engine, zr_pass_kind kind, uint32_t holds)
 {
     const zr_pass *pass = &engine->plan->program.passes[kind];
-    engine->cursor = (zr_cursor){.pass = pass, .holds = holds | 1u << ZR_ALWAYS};
+    engine->cursor = (zr_cursor){
+        .pass = pass, .holds = holds | 1u << ZR_ALWAYS, .bytes_in = -1, .bytes_out = -1};
     engine->exchange.differing = -1;
     zr_comm_progress(engine->grid.world, engine->step);
 }

@@ -10,7 +10,7 @@
 zero_status zr_execute_receive(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
     int link = i->slot.index;
-    int64_t bytes = engine->cursor.bytes_in ? engine->cursor.bytes_in : i->bytes;
+    int64_t bytes = engine->cursor.bytes_in >= 0 ? engine->cursor.bytes_in : i->bytes;
     return zr_channel_receive(&engine->channels, link, zr_engine_slot(engine, link), bytes, error);
 }
 
@@ -23,7 +23,7 @@ zero_status zr_execute_take(zero_engine *engine, const zr_instruction *i, zero_e
 zero_status zr_execute_send(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
     int link = i->slot.index;
-    int64_t bytes = engine->cursor.bytes_out ? engine->cursor.bytes_out : i->bytes;
+    int64_t bytes = engine->cursor.bytes_out >= 0 ? engine->cursor.bytes_out : i->bytes;
     return zr_channel_send(&engine->channels, link, zr_engine_slot(engine, link), bytes, error);
 }
 

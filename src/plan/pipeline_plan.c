@@ -79,18 +79,20 @@ static void place_links(zr_plan *plan, int number, const zero_tensors *boundary)
     int64_t share =
         ZR_ROUND_UP((zr_boundary_bytes(boundary) + shares - 1) / shares, ZR_ACTIVATION_ALIGN);
     int64_t first = shares > 1 ? plan->tensor_rank * share : 0;
+    // With divided rows a tensor rank may have none, and then sends messages of no bytes.
+    int64_t bytes = ZR_MAX(shares * share, ZR_ACTIVATION_ALIGN);
     zr_link *link = &plan->links[2 * number];
     link[0] = (zr_link){
         .from = from,
         .to = to,
-        .bytes = shares * share,
+        .bytes = bytes,
         .first = first,
         .message = share,
         .slots = zr_pipeline_buffers(pipeline, to, (number + 1) / pipeline->stages).input_slots};
     link[1] = (zr_link){
         .from = to,
         .to = from,
-        .bytes = shares * share,
+        .bytes = bytes,
         .first = first,
         .message = share,
         .slots = zr_pipeline_buffers(pipeline, from, number / pipeline->stages).gradient_slots};

@@ -68,23 +68,21 @@ static void place_links(zr_plan *plan, zr_tie_plan *tie, int first)
         owner = tie->of.chunks[1] % pipeline->stages;
     const char *names[] = {origin->units[tie->of.borrower].name,
                            origin->units[tie->of.owner.unit].name};
+    const zero_dtype types[] = {plan->settings.precision.accumulator,
+                                plan->settings.precision.parameters};
     zr_link *link = &plan->links[first];
     if (borrower == owner)
         return;
     tie->sum_link = first;
     tie->parameter_link = first + 1;
-    link[0] =
-        (zr_link){.from = borrower,
-                  .to = owner,
-                  .slots = 1,
-                  .bytes = shard * (int64_t)zero_dtype_bytes(plan->settings.precision.accumulator)};
-    link[1] =
-        (zr_link){.from = owner,
-                  .to = borrower,
-                  .slots = 1,
-                  .bytes = shard * (int64_t)zero_dtype_bytes(plan->settings.precision.parameters)};
-    for (int i = 0; i < 2; i++)
-        link[i].message = link[i].bytes;
+    // A tensor rank may have nothing of a table, and then sends messages of no bytes.
+    for (int i = 0; i < 2; i++) {
+        link[i] = (zr_link){.from = i == 0 ? borrower : owner,
+                            .to = i == 0 ? owner : borrower,
+                            .slots = 1,
+                            .message = shard * (int64_t)zero_dtype_bytes(types[i])};
+        link[i].bytes = ZR_MAX(link[i].message, ZR_ACTIVATION_ALIGN);
+    }
     snprintf(link[0].name, sizeof link[0].name, "sums %.70s to %.70s", names[0], names[1]);
     snprintf(link[1].name, sizeof link[1].name, "parameters %.60s to %.60s", names[1], names[0]);
 }
