@@ -86,10 +86,13 @@ static void bind(walk *w, const zr_instruction *i)
         *last_of(w, i->piece, read) = life;
 }
 
+// What is not read may be unbound all the same, because a mark needs an instruction.
 static void unbind(walk *w, const zr_instruction *i)
 {
-    if (i->place.space == ZR_SPACE_PARAMETERS)
-        touch(w, i->piece, read);
+    if (i->place.space != ZR_SPACE_PARAMETERS || i->piece < 0)
+        return;
+    touch(w, i->piece, read);
+    *last_of(w, i->piece, read) = -1;
 }
 
 // An own shard from NVMe stays until its gather has ended, because a communicator may read it as

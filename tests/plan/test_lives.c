@@ -55,6 +55,7 @@ static void a_gathered_piece_lives_until_it_is_unbound(void **state)
         {.code = ZR_UNBIND, .piece = 2, .place = {ZR_SPACE_PARAMETERS, 0}},
         {.code = ZR_AWAIT, .piece = -1, .slot = slot_of(ZR_SLOT_GATHER, 2)},
         {.code = ZR_CALL, .piece = -1},
+        {.code = ZR_UNBIND, .piece = 2, .place = {ZR_SPACE_PARAMETERS, 0}}, // carries a mark alone
     };
     int64_t bytes = RANKS * zr_piece_shard_bytes(&plan->pieces[2]);
     zr_lives lives = lives_of(plan, pass, ZR_COUNT(pass));
