@@ -276,13 +276,22 @@ static bool is_fused(const zr_plan *plan, int u)
     return last && plan->model->units[u].ops->forward_backward && !plan->settings.inference;
 }
 
+static bool has_streams(const zr_plan *plan, int u)
+{
+    for (int i = 0; i < plan->units[u].piece_count; i++)
+        if (plan->pieces[plan->units[u].pieces[i]].streamed)
+            return true;
+    return false;
+}
+
 // Says whether backward is made in two parts: where the schedule wants it, and the unit can. What
-// is computed again is gone before the second part.
-static bool is_split(const zr_plan *plan, const zero_unit *unit, const zero_unit_sizes *sizes)
+// is computed again is gone before the second part, and streamed pieces come and go in one call.
+static bool is_split(const zr_plan *plan, int u, const zero_unit_ops *ops)
 {
     bool wanted = plan->pipeline && zr_pipeline_has_weights(plan->pipeline->pipeline.kind) &&
                   plan->settings.activation_checkpoints == 0;
-    return wanted && unit->ops->backward_input && sizes->held_bytes > 0;
+    return wanted && ops->backward_input && plan->units[u].sizes.held_bytes > 0 &&
+           !has_streams(plan, u);
 }
 
 // Returns the boundary that enters a unit.
@@ -310,7 +319,7 @@ zero_status zr_plan_units(zr_plan *plan, zero_error *error)
         ZERO_TRY(list_unit_pieces(plan, u, error));
         note_contributions(plan, u);
         out->fused = is_fused(plan, u);
-        out->split = is_split(plan, unit, &out->sizes);
+        out->split = is_split(plan, u, unit->ops);
         plan->workspace_bytes = ZR_MAX(plan->workspace_bytes, (int64_t)out->sizes.workspace_bytes);
     }
     choose_state_tiers(plan);
