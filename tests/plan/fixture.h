@@ -5,7 +5,7 @@
 
 #include "plan/full_plan.h"
 
-#define FIXTURE_MAX_BLOCKS 16
+#define FIXTURE_MAX_BLOCKS 64
 
 typedef struct fixture {
     zero_tensor_desc tensors[3 * FIXTURE_MAX_BLOCKS + 3];

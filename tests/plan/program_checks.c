@@ -1,6 +1,7 @@
 #include "program_checks.h"
 
 #include "fixture.h"
+#include "program_turns.h"
 
 #include "plan/lives.h"
 
@@ -8,7 +9,7 @@
 #include <stdarg.h>
 #include <cmocka.h>
 
-static const zr_tiering tierings[] = {
+const zr_tiering program_tierings[PROGRAM_TIERINGS] = {
     {0},
     {.optimizer = ZERO_TIER_host},
     {.optimizer = ZERO_TIER_nvme, .read_ahead = true, .block = 1 << 20},
@@ -32,7 +33,7 @@ static const zr_tiering tierings[] = {
      .block = 1 << 20},
 };
 
-static int least_stage(const zr_tiering *tiering)
+int program_least_stage(const zr_tiering *tiering)
 {
     return tiering->parameters != ZERO_TIER_device  ? 3
            : tiering->optimizer != ZERO_TIER_device ? 1
@@ -51,12 +52,12 @@ static void for_settings(const fixture *f, zr_settings settings, program_check c
 
 static void for_tiers(const fixture *f, program_check check)
 {
-    for (int t = 0; t < ZR_COUNT(tierings); t++)
-        for (int stage = least_stage(&tierings[t]); stage < 4; stage++)
+    for (int t = 0; t < PROGRAM_TIERINGS; t++)
+        for (int stage = program_least_stage(&program_tierings[t]); stage < 4; stage++)
             for (int variant = 0; variant < 12; variant++) {
                 zr_settings settings =
                     fixture_settings(variant % 2 ? ZERO_BF16 : ZERO_F32, stage, 1 + variant % 3);
-                settings.tiering = tierings[t];
+                settings.tiering = program_tierings[t];
                 settings.activation_checkpoints = variant % 4 == 3 ? 3 : 0;
                 settings.activation_checkpoint_tier = variant == 7    ? ZERO_TIER_host
                                                       : variant == 11 ? ZERO_TIER_nvme
@@ -99,7 +100,21 @@ static bool overlap_in_bytes(const zr_life *a, const zr_life *b)
     return a->space == b->space && a->first < b->first + b->bytes && b->first < a->first + a->bytes;
 }
 
-static void check_apart(const zr_plan *plan, zr_pass_kind kind)
+// Returns the bytes that a rank has of a space whose lives are followed; of others none are.
+static int64_t window_bytes(const zr_plan *plan, zr_space space)
+{
+    switch (space) {
+    case ZR_SPACE_GATHERED: return plan->gather_bytes;
+    case ZR_SPACE_GRADIENTS: return plan->grad_bytes;
+    case ZR_SPACE_OPEN_SUMS: return plan->open_bytes;
+    case ZR_SPACE_STAGED_PARAMETERS: return plan->staged_parameter_bytes;
+    case ZR_SPACE_STAGED_SUMS: return plan->staged_gradient_bytes;
+    default: return 0;
+    }
+}
+
+// most: of each space, the end of the last place so far.
+static void check_apart(const zr_plan *plan, zr_pass_kind kind, int64_t most[ZR_SPACE_COUNT])
 {
     zr_lives lives;
     assert_int_equal(zr_lives_of(plan, kind, &lives, NULL), ZERO_OK);
@@ -112,177 +127,28 @@ static void check_apart(const zr_plan *plan, zr_pass_kind kind)
                          zr_pass_name(kind), b->from, b->piece, a->piece, a->to,
                          zr_space_name(a->space));
         }
-    assert_true(zr_lives_end(&lives, ZR_SPACE_GATHERED) <= plan->gather_bytes);
-    if (kind == ZR_PASS_MICRO_BATCH) {
-        assert_int_equal(zr_lives_end(&lives, ZR_SPACE_GATHERED), plan->gather_bytes);
-        assert_int_equal(zr_lives_end(&lives, ZR_SPACE_GRADIENTS), plan->grad_bytes);
-        assert_int_equal(zr_lives_end(&lives, ZR_SPACE_OPEN_SUMS), plan->open_bytes);
-        assert_int_equal(zr_lives_end(&lives, ZR_SPACE_STAGED_PARAMETERS),
-                         plan->staged_parameter_bytes);
-        assert_int_equal(zr_lives_end(&lives, ZR_SPACE_STAGED_SUMS), plan->staged_gradient_bytes);
+    for (int space = 0; space < ZR_SPACE_COUNT; space++) {
+        int64_t end = zr_lives_end(&lives, (zr_space)space);
+        assert_true(end <= window_bytes(plan, (zr_space)space));
+        most[space] = ZR_MAX(most[space], end);
     }
     zr_lives_free(&lives);
 }
 
+static bool is_evaluation(int kind)
+{
+    return kind == ZR_PASS_EVALUATION ||
+           (kind >= ZR_PASS_COUNT &&
+            (kind - ZR_PASS_COUNT) % ZR_CHUNK_PARTS == ZR_CHUNK_EVALUATION);
+}
+
 void program_check_lives(const zr_plan *plan)
 {
-    check_apart(plan, ZR_PASS_MICRO_BATCH);
-    check_apart(plan, ZR_PASS_EVALUATION);
-}
-
-typedef enum kept { GONE, COMES, SHARE, WHOLE } kept; // how much of a boundary is in its place
-
-typedef struct replay { // of a pass: what is begun, and what units see
-    bool gathering[64], summing[64], bound[64], collecting[64];
-    kept kept[64]; // activation checkpoints, by the unit that writes them
-} replay;
-
-// What is put into a place takes it from what was there.
-static void put_boundary(const zr_plan *plan, replay *r, int unit, kept how)
-{
-    for (int u = 0; u < plan->unit_count; u++)
-        if (plan->units[u].out_kept && plan->units[u].out_first == plan->units[unit].out_first)
-            r->kept[u] = GONE;
-    r->kept[unit] = how;
-}
-
-// Returns the unit whose boundary enters a segment after the first.
-static int unit_before(const zr_plan *plan, int segment)
-{
-    return zr_plan_segment_first(plan, segment) - 1;
-}
-
-static void replay_fetch(const zr_plan *plan, replay *r, const zr_instruction *i)
-{
-    if (i->slot.kind == ZR_SLOT_KEPT)
-        put_boundary(plan, r, unit_before(plan, plan->units[i->unit].segment - 1), COMES);
-}
-
-static void replay_kept(const zr_plan *plan, replay *r, int buffer)
-{
-    for (int s = 1; s < plan->segment_count; s++) {
-        kept *kept = &r->kept[unit_before(plan, s)];
-        if (s % 2 == buffer && *kept == COMES)
-            *kept = plan->checkpoint_shares > 1 ? SHARE : WHOLE;
-    }
-}
-
-static void replay_join(const zr_plan *plan, replay *r, const zr_instruction *i)
-{
-    int unit = unit_before(plan, plan->units[i->unit].segment);
-    assert_int_equal(r->kept[unit], SHARE);
-    r->kept[unit] = WHOLE;
-}
-
-// A call finds the activation checkpoint that enters it whole, and forward writes the next one.
-static void replay_boundaries(const zr_plan *plan, replay *r, const zr_instruction *i)
-{
-    if (i->unit > 0 && plan->units[i->unit - 1].out_kept)
-        assert_int_equal(r->kept[i->unit - 1], WHOLE);
-    if (i->what == ZR_CALL_FORWARD && plan->units[i->unit].out_kept)
-        put_boundary(plan, r, i->unit, WHOLE);
-}
-
-static void replay_await(const zr_plan *plan, replay *r, const zr_instruction *i)
-{
-    if (i->slot.kind == ZR_SLOT_KEPT)
-        replay_kept(plan, r, i->slot.index);
-    if (i->slot.kind == ZR_SLOT_GATHER)
-        r->gathering[i->slot.index] = false;
-    if (i->slot.kind == ZR_SLOT_SUM) {
-        assert_true(r->summing[i->slot.index]);
-        r->summing[i->slot.index] = false;
-    }
-}
-
-// In a call, pieces of the unit that do not stream are there, and are collected where they train.
-static void replay_call(const zr_plan *plan, const replay *r, const zr_instruction *i)
-{
-    const zr_unit_plan *unit = &plan->units[i->unit];
-    bool backward = i->what == ZR_CALL_BACKWARD, forward = !backward;
-    for (int k = 0; k < unit->piece_count; k++) {
-        int p = unit->pieces[k];
-        bool reads = forward || (unit->sizes.backward_reads >> k & 1);
-        assert_true(plan->pieces[p].streamed || !reads || r->bound[p]);
-        assert_true(plan->pieces[p].streamed || !(backward || i->what == ZR_CALL_BOTH) ||
-                    r->collecting[p]);
-    }
-}
-
-// Where gradients are bound they are collected, and where parameters are bound they are read.
-static bool *bound_at(replay *r, const zr_instruction *i)
-{
-    bool gradients = i->place.space == ZR_SPACE_GRADIENTS || i->place.space == ZR_SPACE_OPEN_SUMS;
-    return gradients ? &r->collecting[i->piece] : &r->bound[i->piece];
-}
-
-static void expect_at_rest(const replay *r, int piece)
-{
-    assert_false(r->collecting[piece] || r->summing[piece]);
-}
-
-static void replay_gather(replay *r, const zr_instruction *i)
-{
-    if (i->place.space == ZR_SPACE_NONE)
-        return;
-    assert_false(r->gathering[i->piece]);
-    r->gathering[i->piece] = true;
-}
-
-static void replay_bind(replay *r, const zr_instruction *i)
-{
-    assert_false(r->gathering[i->piece]);
-    *bound_at(r, i) = true;
-}
-
-static void replay_open(replay *r, const zr_instruction *i)
-{
-    expect_at_rest(r, i->piece);
-    r->collecting[i->piece] = true;
-}
-
-static void replay_reduce(replay *r, const zr_instruction *i)
-{
-    expect_at_rest(r, i->piece);
-    r->summing[i->piece] = true;
-}
-
-static void replay_one(const zr_plan *plan, replay *r, const zr_instruction *i)
-{
-    switch (i->code) {
-    case ZR_GATHER: replay_gather(r, i); break;
-    case ZR_BIND: replay_bind(r, i); break;
-    case ZR_UNBIND: *bound_at(r, i) = false; break;
-    case ZR_OPEN: replay_open(r, i); break;
-    case ZR_ROUND: expect_at_rest(r, i->piece); break;
-    case ZR_REDUCE: replay_reduce(r, i); break;
-    case ZR_AWAIT: replay_await(plan, r, i); break;
-    case ZR_FETCH: replay_fetch(plan, r, i); break;
-    case ZR_JOIN: replay_join(plan, r, i); break;
-    case ZR_CALL:
-        replay_call(plan, r, i);
-        replay_boundaries(plan, r, i);
-        break;
-    default: break;
-    }
-}
-
-static void replay_pass(const zr_plan *plan, zr_pass_kind kind)
-{
-    const zr_pass *pass = &plan->program.passes[kind];
-    replay r = {0};
-    assert_true(plan->piece_count <= 64);
-    for (int i = 0; i < pass->count; i++)
-        replay_one(plan, &r, &pass->at[i]);
-    for (int p = 0; p < plan->piece_count; p++) // nothing of a pass goes on after it
-        assert_false(r.gathering[p] || r.summing[p] || r.bound[p] || r.collecting[p]);
-}
-
-void program_check_replay(const zr_plan *plan)
-{
-    replay_pass(plan, ZR_PASS_MICRO_BATCH);
-    replay_pass(plan, ZR_PASS_EVALUATION);
-    replay_pass(plan, ZR_PASS_BOUNDARY);
+    int64_t trained[ZR_SPACE_COUNT] = {0}, evaluated[ZR_SPACE_COUNT] = {0};
+    for (int kind = 0; kind < ZR_PASSES; kind++)
+        check_apart(plan, (zr_pass_kind)kind, is_evaluation(kind) ? evaluated : trained);
+    for (int space = 0; space < ZR_SPACE_COUNT; space++)
+        assert_int_equal(trained[space], window_bytes(plan, (zr_space)space));
 }
 
 typedef struct operand { // of an exchange, in a window; peers may read it until it is drained
@@ -356,17 +222,21 @@ static void replay_operands(const zr_plan *plan, operands *all, const zr_instruc
         drained[i->slot.index].read = false;
 }
 
-// Twice: a micro-batch finds what the one before has left.
+// A pass finds what those before it have left.
 void program_check_readers(const zr_plan *plan)
 {
-    const zr_pass *pass = &plan->program.passes[ZR_PASS_MICRO_BATCH];
+    program_turn turns[PROGRAM_MOST_TURNS];
     operands all = {0};
     assert_true(plan->piece_count <= 64);
-    for (int i = 0; i < 2 * pass->count; i++)
-        replay_operands(plan, &all, &pass->at[i % pass->count]);
+    int count = program_turns(plan, turns);
+    for (int t = 0; t < count; t++) {
+        const zr_pass *pass = &plan->program.passes[turns[t].pass];
+        for (int i = 0; i < pass->count; i++)
+            replay_operands(plan, &all, &pass->at[i]);
+    }
 }
 
-void program_check_calls(const zr_plan *plan)
+static void check_micro_batch(const zr_plan *plan)
 {
     const zr_pass *pass = &plan->program.passes[ZR_PASS_MICRO_BATCH];
     int forward = 0, backward = plan->unit_count - 1;
@@ -381,6 +251,51 @@ void program_check_calls(const zr_plan *plan)
     }
     assert_int_equal(forward, plan->unit_count);
     assert_int_equal(backward, -1);
+}
+
+// Says whether a unit has a call in a pass of its chunk, and which one.
+static bool called(const zr_unit_plan *unit, zr_chunk_part part, zr_call *what)
+{
+    *what = part != ZR_CHUNK_BACKWARD ? (part == ZR_CHUNK_WEIGHT ? ZR_CALL_WEIGHT : ZR_CALL_FORWARD)
+            : unit->fused             ? ZR_CALL_BOTH
+            : unit->split             ? ZR_CALL_INPUT
+                                      : ZR_CALL_BACKWARD;
+    return part == ZR_CHUNK_FORWARD ? !unit->fused : part == ZR_CHUNK_WEIGHT ? unit->split : true;
+}
+
+// Checks the calls of a pass, each of which comes after those of the units before it (forward) or
+// after it (backward).
+static void check_chunk(const zr_plan *plan, int c, zr_chunk_part part)
+{
+    const zr_chunk_plan *chunk = &plan->chunks[c];
+    const zr_pass *pass = &plan->program.passes[zr_chunk_pass(part, c)];
+    bool ascending = part == ZR_CHUNK_FORWARD || part == ZR_CHUNK_EVALUATION;
+    int step = ascending ? 1 : -1, u = ascending ? chunk->first_unit : chunk->end_unit - 1;
+    zr_call what;
+    for (int i = 0; i < pass->count; i++) {
+        const zr_instruction *call = &pass->at[i];
+        if (call->code != ZR_CALL || call->what == ZR_CALL_AGAIN)
+            continue;
+        while (u >= chunk->first_unit && u < chunk->end_unit &&
+               !called(&plan->units[u], part, &what))
+            u += step;
+        assert_in_range(u, chunk->first_unit, chunk->end_unit - 1);
+        (void)called(&plan->units[u], part, &what);
+        assert_int_equal(call->unit, u);
+        assert_int_equal(call->what, what);
+        u += step;
+    }
+    for (; u >= chunk->first_unit && u < chunk->end_unit; u += step)
+        assert_false(called(&plan->units[u], part, &what));
+}
+
+void program_check_calls(const zr_plan *plan)
+{
+    if (!plan->pipeline)
+        check_micro_batch(plan);
+    for (int c = 0; c < plan->chunk_count && plan->pipeline; c++)
+        for (zr_chunk_part part = ZR_CHUNK_FORWARD; part < ZR_CHUNK_PARTS; part++)
+            check_chunk(plan, c, part);
 }
 
 static bool is_exchange(const zr_instruction *i, zr_code code)

@@ -3,7 +3,7 @@
 // are as large as the places need. Over stages, types, tiers, activation checkpoints and numbers of
 // ranks.
 #include "fixture.h"
-#include "program_checks.h"
+#include "pipeline_fixture.h"
 
 #include "base/alloc.h"
 #include "plan/lives.h"
@@ -18,26 +18,20 @@ static uint32_t codes, conditions;
 
 static void note_codes(const zr_plan *plan)
 {
-    for (int kind = 0; kind < ZR_PASS_COUNT; kind++)
+    for (int kind = 0; kind < ZR_PASSES; kind++)
         for (int i = 0; i < plan->program.passes[kind].count; i++) {
             codes |= 1u << plan->program.passes[kind].at[i].code;
             conditions |= 1u << plan->program.passes[kind].at[i].when;
         }
 }
 
-// test_pipeline_plan.c has programs with these.
-static bool is_of_pipelines(zr_code code)
-{
-    return code == ZR_RECEIVE || code == ZR_TAKE || code == ZR_SEND || code == ZR_GIVE ||
-           code == ZR_TIE;
-}
-
 static void every_code_is_written(void **state)
 {
     codes = conditions = 0;
     program_for_all(note_codes);
+    pipeline_for_each(note_codes);
     for (int code = 0; code < ZR_CODE_COUNT; code++)
-        if (!(codes >> code & 1) && !is_of_pipelines((zr_code)code))
+        if (!(codes >> code & 1))
             fail_msg("%s is in no program", zr_code_name((zr_code)code));
     const uint32_t of_buffers = 1u << ZR_FINITE; // the fixture has none
     assert_int_equal(conditions | of_buffers, (1u << ZR_WHEN_COUNT) - 1);
@@ -46,16 +40,26 @@ static void every_code_is_written(void **state)
 static void places_do_not_overlap_while_both_are_needed(void **state)
 {
     program_for_all(program_check_lives);
+    pipeline_for_each(program_check_lives);
 }
 
-static void what_units_see_is_there(void **state) { program_for_all(program_check_replay); }
+static void what_units_see_is_there(void **state)
+{
+    program_for_all(program_check_replay);
+    pipeline_for_each(program_check_replay);
+}
 
 static void what_peers_read_is_not_written_over(void **state)
 {
     program_for_all(program_check_readers);
+    pipeline_for_each(program_check_readers);
 }
 
-static void units_run_in_order(void **state) { program_for_all(program_check_calls); }
+static void units_run_in_order(void **state)
+{
+    program_for_all(program_check_calls);
+    pipeline_for_each(program_check_calls);
+}
 
 static bool is_same_place(zr_place a, zr_place b)
 {
@@ -115,7 +119,7 @@ static void everything_has_a_name_of_its_own(void **state)
     expect_names(ZR_WHEN_COUNT, when_name);
     expect_names(ZR_SPACE_COUNT, space_name);
     expect_names(ZR_SLOT_KIND_COUNT, slot_name);
-    expect_names(ZR_CALL_BOTH + 1, call_name);
+    expect_names(ZR_CALL_WEIGHT + 1, call_name);
     expect_names(ZR_PART_COPY + 1, part_name);
     expect_names(ZR_PASS_COUNT, pass_name);
     assert_string_equal(zr_code_name(ZR_AWAIT), "AWAIT");
