@@ -40,8 +40,8 @@ static void describe_object(const zr_instruction *i, char *out, size_t size)
         snprintf(out, size, " %s", zr_update_part_name((zr_update_part)i->what));
     else if (has_space(i))
         snprintf(out, size, " %d %s", i->piece, zr_space_name(i->place.space));
-    else if (i->piece >= 0)
-        snprintf(out, size, " %d", i->piece);
+    else if (i->piece >= 0 || i->slot.kind == ZR_SLOT_LINK)
+        snprintf(out, size, " %d", i->piece >= 0 ? i->piece : i->slot.index);
 }
 
 static void append(char *text, const zr_instruction *i)

@@ -61,6 +61,11 @@ void pipeline_build(pipeline_model *model, int blocks, pipeline_style style)
     for (int u = 0; u < blocks + 2; u++)
         f->units[u].ops = u == 0 ? &model->first : u <= blocks ? &model->block : &model->last;
     f->units[blocks + 1].borrowed_count = 0;
+    if (!style.divided)
+        return;
+    fixture_build(&model->whole, blocks, 1000, 96);
+    model->whole.units[blocks + 1].borrowed_count = 0;
+    f->model.whole = &model->whole.model;
 }
 
 zr_pipeline pipeline_of(zr_pipeline_kind kind, int stages, int chunks, int micro_batches)
@@ -139,7 +144,7 @@ void pipeline_plans_simple(const zr_pipeline *pipeline, pipeline_plans *out)
 typedef struct walk {
     uint32_t state;
     pipeline_check check;
-    pipeline_model models[6];
+    pipeline_model models[7];
 } walk;
 
 static int draw(walk *w, int below)
@@ -154,13 +159,19 @@ static void check_settings(walk *w, const zr_pipeline *pipeline, int stage,
     pipeline_plans plans;
     zr_settings settings =
         fixture_settings(draw(w, 2) ? ZERO_BF16 : ZERO_F32, stage, pipeline->micro_batches);
-    const pipeline_model *model = &w->models[draw(w, 6)];
+    const pipeline_model *model = &w->models[draw(w, 7)];
     settings.tiering = *tiering;
     settings.activation_checkpoints = draw(w, 3) ? 0 : 1 + draw(w, 4);
     settings.activation_checkpoint_tier =
         settings.activation_checkpoints ? (zero_tier)draw(w, 3) : ZERO_TIER_device;
     settings.delayed = !zr_pipeline_is_asynchronous(pipeline->kind) && stage > 0 && !draw(w, 5);
-    const zr_machine machine = {.ranks = 1 + draw(w, 3), .threads = 1, .mapped = draw(w, 2)};
+    bool divided = model->f.model.whole != NULL;
+    settings.partition_activations = divided;
+    const zr_machine machine = {.ranks = 1 + draw(w, 3),
+                                .tensor_ranks = divided ? 2 : 1,
+                                .tensor_rank = divided,
+                                .threads = 1,
+                                .mapped = draw(w, 2)};
     pipeline_plans_make(&model->f.model, pipeline, &settings, &machine, &plans);
     w->check(&plans);
     pipeline_plans_free(&plans);
@@ -183,6 +194,7 @@ void pipeline_for_all(pipeline_check check)
     for (int i = 0; i < 6; i++)
         pipeline_build(&w.models[i], 9,
                        (pipeline_style){.streamed = i >= 4, .splits = i % 2, .apart = i / 2 == 1});
+    pipeline_build(&w.models[6], 9, (pipeline_style){.divided = true});
     for (zr_pipeline_kind kind = 0; kind < ZR_PIPELINE_KIND_COUNT; kind++)
         for (int stages = 2; stages <= 4; stages++)
             for (int micro_batches = 1; micro_batches <= 8; micro_batches++) {
