@@ -1,6 +1,8 @@
 // Pieces, shards and units: who owns what, and which descriptions of a unit are refused.
 #include "fixture.h"
 
+#include "model/stage_cut.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -174,6 +176,51 @@ static void test_empty_pieces(void **state)
     }
 }
 
+static const zero_unit_ops *usual_ops;
+
+// Each unit's boundary is one wider than the one that arrives.
+static zero_status widening_sizes(const zero_unit *unit, const zero_shape *shape,
+                                  const zero_tensors *in, zero_unit_sizes *out)
+{
+    zero_status status = usual_ops->sizes(unit, shape, in, out);
+    out->out.at[0].shape[1] = in->count ? in->at[0].shape[1] + 1 : 1;
+    return status;
+}
+
+// Of a pipeline stage, units are asked with the boundary that arrives, and as the whole model
+// describes them: the fixture's last unit is the one that borrows.
+static void test_stages_ask_as_the_whole(void **state)
+{
+    static const int first_unit[] = {0, 1, 2, 3, 5};
+    static const zr_unit_range chunks[] = {{1, 2}, {3, 5}};
+    const zr_pipeline_part part = {
+        .pipeline = {ZR_PIPELINE_INTERLEAVED, 2, 2, 2, 1}, .stage = 1, .first_unit = first_unit};
+    fixture f;
+    zero_model *stage = NULL;
+    zero_error error = {0};
+    zr_plan *plan = NULL;
+    const zero_shape shape = {.batch = 2, .seq = 8};
+    const zr_settings settings = fixture_settings(ZERO_F32, 1, 2);
+    const zr_machine machine = {.ranks = 1, .pipeline = &part};
+    fixture_build(&f, 3, 1000, 100);
+    usual_ops = f.units[0].ops;
+    zero_unit_ops widening = *usual_ops;
+    widening.sizes = widening_sizes;
+    for (int u = 0; u < f.model.unit_count; u++)
+        f.units[u].ops = &widening;
+    zr_plan *whole = fixture_plan(&f, 1, 1, 2, false);
+    assert_int_equal(zr_stage_cut(&f.model, chunks, 2, false, &stage, &error), ZERO_OK);
+    assert_int_equal(zr_plan_create(stage, &shape, &settings, &machine, &plan, &error), ZERO_OK);
+    for (int u = 0; u < 3; u++)
+        assert_memory_equal(&plan->units[u].sizes, &whole->units[zr_stage_unit(stage, u)].sizes,
+                            sizeof(zero_unit_sizes));
+    assert_int_equal(plan->units[1].sizes.out.at[0].shape[1], 4);
+    assert_int_equal(plan->parameters, whole->parameters);
+    zr_plan_destroy(plan);
+    zr_plan_destroy(whole);
+    zr_stage_free(stage);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -184,6 +231,7 @@ int main(void)
         cmocka_unit_test(test_pieces_count_once),
         cmocka_unit_test(test_holders_divide_the_tensor_ranks),
         cmocka_unit_test(test_empty_pieces),
+        cmocka_unit_test(test_stages_ask_as_the_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
