@@ -2,8 +2,8 @@
 //
 //   AWAIT readers 1 | GATHER 1 if stale | BIND 1 gathered | CALL backward 2 | UPDATE groups
 //
-// A number is a piece; for a CALL it is the unit, for an AWAIT, FETCH or STORE the index of its slot,
-// and for what is done with a slot of a link the link.
+// A number is a piece; for a CALL it is the unit, for an AWAIT, FETCH or STORE the index of its
+// slot, and for what is done with a slot of a link the link.
 #ifndef TEST_PLAN_PASS_TEXT_H
 #define TEST_PLAN_PASS_TEXT_H
 

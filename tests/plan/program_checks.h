@@ -21,8 +21,8 @@ void program_for_all(program_check check);
 // Checks that no two places overlap while both are needed, and that the windows are as large as the
 // places need.
 void program_check_lives(const zr_plan *plan);
-// Checks that what is begun in a pass is awaited in it, and that what units read and add to is there,
-// in the place that they are told.
+// Checks that what is begun in a pass is awaited in it, and that what units read and add to is
+// there, in the place that they are told.
 void program_check_replay(const zr_plan *plan);
 // Checks that what peers read, shards and contributions in a window, is not overwritten before they
 // have read it.

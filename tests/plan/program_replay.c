@@ -1,6 +1,7 @@
 // program_check_replay: every pass in turn, with what is begun, bound and gathered.
 #include "program_checks.h"
 
+#include "plan/piece_sums.h"
 #include "program_turns.h"
 
 #include <setjmp.h>
@@ -9,20 +10,25 @@
 
 typedef enum kept { GONE, COMES, SHARE, WHOLE } kept; // how much of a boundary is in its place
 
-typedef struct parameters { // a piece in the gather window
+typedef struct parameters { // a piece in a window
     int piece;
     int64_t first, end; // bytes
+    int slot;           // of its fetch
+    bool came;
 } parameters;
 
-enum { MOST_GATHERED = 256 };
+typedef struct window { // what lies in it, and was not written over
+    parameters at[256];
+    int count;
+} window;
 
 typedef struct replay { // what is begun, and what units see
     bool gathering[64], summing[64], bound[64], collecting[64];
-    int fetching;  // fetches of parameters under way
-    kept kept[64]; // activation checkpoints, by the unit that writes them
-    // What was gathered since the weights have changed, and not written over.
-    parameters gathered[MOST_GATHERED];
-    int gathered_count;
+    bool fetched_sum[64]; // of earlier micro-batches
+    int fetching;         // fetches of parameters under way
+    kept kept[64];        // activation checkpoints, by the unit that writes them
+    // Since the weights have changed: what was gathered, and own shards that came from NVMe.
+    window gathered, staged;
     uint32_t holds; // bit for each zr_when
 } replay;
 
@@ -41,11 +47,52 @@ static int unit_before(const zr_plan *plan, int segment)
     return zr_plan_segment_first(plan, segment) - 1;
 }
 
+// What comes into a window takes its place from what lay there.
+static parameters *put_parameters(window *w, const zr_instruction *i, int64_t bytes)
+{
+    int64_t first = i->place.first, end = first + bytes;
+    int left = 0;
+    for (int g = 0; g < w->count; g++)
+        if (w->at[g].end <= first || end <= w->at[g].first)
+            w->at[left++] = w->at[g];
+    assert_true(left < ZR_COUNT(w->at));
+    w->at[left] = (parameters){.piece = i->piece, .first = first, .end = end};
+    w->count = left + 1;
+    return &w->at[left];
+}
+
+static const parameters *find_parameters(const window *w, int piece, int64_t first)
+{
+    for (int g = 0; g < w->count; g++)
+        if (w->at[g].piece == piece && w->at[g].first == first)
+            return &w->at[g];
+    fail_msg("piece %d is not at byte %lld, where it is read", piece, (long long)first);
+    return NULL;
+}
+
+static void replay_fetched(const zr_plan *plan, replay *r, const zr_instruction *i)
+{
+    put_parameters(&r->staged, i, zr_piece_shard_bytes(&plan->pieces[i->piece]))->slot =
+        i->slot.index;
+    r->fetching++;
+}
+
 static void replay_fetch(const zr_plan *plan, replay *r, const zr_instruction *i)
 {
-    r->fetching += i->slot.kind == ZR_SLOT_FETCHED;
+    if (i->slot.kind == ZR_SLOT_FETCHED)
+        replay_fetched(plan, r, i);
+    if (i->slot.kind == ZR_SLOT_TRAVELLED)
+        r->fetched_sum[i->piece] = true;
     if (i->slot.kind == ZR_SLOT_KEPT && !plan->pipeline)
         put_boundary(plan, r, unit_before(plan, plan->units[i->unit].segment - 1), COMES);
+}
+
+static void await_fetched(replay *r, int slot)
+{
+    r->fetching--;
+    for (int g = 0; g < r->staged.count; g++)
+        if (r->staged.at[g].slot == slot)
+            r->staged.at[g].came = true;
 }
 
 static void replay_kept(const zr_plan *plan, replay *r, int buffer)
@@ -66,8 +113,8 @@ static void replay_join(const zr_plan *plan, replay *r, const zr_instruction *i)
     r->kept[unit] = WHOLE;
 }
 
-// A call finds the activation checkpoint that enters it whole, and forward writes the next one. In a
-// pipeline there are several of each (pipeline_replay.h).
+// A call finds the activation checkpoint that enters it whole, and forward writes the next one. In
+// a pipeline there are several of each (pipeline_replay.h).
 static void replay_boundaries(const zr_plan *plan, replay *r, const zr_instruction *i)
 {
     if (plan->pipeline)
@@ -82,7 +129,8 @@ static void replay_await(const zr_plan *plan, replay *r, const zr_instruction *i
 {
     if (i->slot.kind == ZR_SLOT_KEPT && !plan->pipeline)
         replay_kept(plan, r, i->slot.index);
-    r->fetching -= i->slot.kind == ZR_SLOT_FETCHED;
+    if (i->slot.kind == ZR_SLOT_FETCHED)
+        await_fetched(r, i->slot.index);
     if (i->slot.kind == ZR_SLOT_GATHER)
         r->gathering[i->slot.index] = false;
     if (i->slot.kind == ZR_SLOT_SUM) {
@@ -131,43 +179,22 @@ static void expect_at_rest(const replay *r, int piece)
     assert_false(r->collecting[piece] || r->summing[piece]);
 }
 
-// What is gathered takes its place from what lay there.
-static void put_gathered(const zr_plan *plan, replay *r, const zr_instruction *i)
-{
-    int64_t first = i->place.first;
-    int64_t end = first + plan->ranks * zr_piece_shard_bytes(&plan->pieces[i->piece]);
-    int left = 0;
-    for (int g = 0; g < r->gathered_count; g++)
-        if (r->gathered[g].end <= first || end <= r->gathered[g].first)
-            r->gathered[left++] = r->gathered[g];
-    assert_true(left < MOST_GATHERED);
-    r->gathered[left] = (parameters){i->piece, first, end};
-    r->gathered_count = left + 1;
-}
-
 static void replay_gather(const zr_plan *plan, replay *r, const zr_instruction *i)
 {
     if (i->place.space == ZR_SPACE_NONE)
         return;
     assert_false(r->gathering[i->piece]);
     r->gathering[i->piece] = true;
-    put_gathered(plan, r, i);
-}
-
-static void expect_gathered(const replay *r, const zr_instruction *i)
-{
-    for (int g = 0; g < r->gathered_count; g++)
-        if (r->gathered[g].piece == i->piece && r->gathered[g].first == i->place.first)
-            return;
-    fail_msg("piece %d is not at byte %lld of the gather window, where unit %d reads it", i->piece,
-             (long long)i->place.first, i->unit);
+    if (i->from.space == ZR_SPACE_STAGED_PARAMETERS)
+        assert_true(find_parameters(&r->staged, i->piece, i->from.first)->came);
+    put_parameters(&r->gathered, i, plan->ranks * zr_piece_shard_bytes(&plan->pieces[i->piece]));
 }
 
 static void replay_bind(replay *r, const zr_instruction *i)
 {
     assert_false(r->gathering[i->piece]);
     if (i->place.space == ZR_SPACE_GATHERED)
-        expect_gathered(r, i);
+        assert_non_null(find_parameters(&r->gathered, i->piece, i->place.first));
     *bound_at(r, i) = true;
 }
 
@@ -177,9 +204,14 @@ static void replay_open(replay *r, const zr_instruction *i)
     r->collecting[i->piece] = true;
 }
 
-static void replay_reduce(replay *r, const zr_instruction *i)
+// Earlier micro-batches' sums have been fetched to where this one's is added to them.
+static void replay_reduce(const zr_plan *plan, replay *r, const zr_instruction *i)
 {
+    bool adds = plan->settings.accumulation > 1 && r->holds >> ZR_LATER & 1;
     expect_at_rest(r, i->piece);
+    if (adds && zr_piece_sums_on_nvme(&plan->pieces[i->piece]))
+        assert_true(r->fetched_sum[i->piece]);
+    r->fetched_sum[i->piece] = false;
     r->summing[i->piece] = true;
 }
 
@@ -191,7 +223,7 @@ static void replay_one(const zr_plan *plan, replay *r, const zr_instruction *i)
     case ZR_UNBIND: *bound_at(r, i) = false; break;
     case ZR_OPEN: replay_open(r, i); break;
     case ZR_ROUND: expect_at_rest(r, i->piece); break;
-    case ZR_REDUCE: replay_reduce(r, i); break;
+    case ZR_REDUCE: replay_reduce(plan, r, i); break;
     case ZR_AWAIT: replay_await(plan, r, i); break;
     case ZR_FETCH: replay_fetch(plan, r, i); break;
     case ZR_JOIN: replay_join(plan, r, i); break;
@@ -225,7 +257,7 @@ static void begin_turn(replay *r, const program_turn *next)
 {
     r->holds = next->holds;
     if (next->changed)
-        r->gathered_count = 0;
+        r->gathered.count = r->staged.count = 0;
     for (int u = 0; u < 64; u++)
         r->kept[u] = GONE;
 }
