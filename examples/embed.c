@@ -4,9 +4,9 @@
 //
 // A tiny GPT-2 learns to count: digit d is followed by (d + 1) mod 10. Every thread is a rank of
 // ZeRO stage 3. TENSOR of them at a time (1 or 2, because the model has 2 heads) compute one model
-// together, each with its slices of every layer; and PIPELINE of these (1 to 4, because the model has
-// 4 units) have different layers. All of them take the same samples: those of the numbers that begin
-// with zero_position's.
+// together, each with its slices of every layer; and PIPELINE of these (1 to 4, because the model
+// has 4 units) have different layers. All of them take the same samples: those of the numbers that
+// begin with zero_position's.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,6 +86,11 @@ static void *run_rank(void *argument)
     return NULL;
 }
 
+static int argument(int argc, char **argv, int number, int otherwise)
+{
+    return argc > number ? atoi(argv[number]) : otherwise;
+}
+
 static int may_be(int ranks, int tensor, int pipeline)
 {
     return ranks >= 1 && ranks <= MAX_RANKS && (tensor == 1 || tensor == 2) && pipeline >= 1 &&
@@ -94,8 +99,8 @@ static int may_be(int ranks, int tensor, int pipeline)
 
 int main(int argc, char **argv)
 {
-    int ranks = argc > 1 ? atoi(argv[1]) : 4, tensor = argc > 3 ? atoi(argv[3]) : 1,
-        pipeline = argc > 4 ? atoi(argv[4]) : 1, failed = 0;
+    int ranks = argument(argc, argv, 1, 4), steps = argument(argc, argv, 2, 100);
+    int tensor = argument(argc, argv, 3, 1), pipeline = argument(argc, argv, 4, 1), failed = 0;
     zero_gpt2_config gpt2;
     zero_model *model = NULL;
     zero_comm *comms[MAX_RANKS] = {0};
@@ -118,7 +123,7 @@ int main(int argc, char **argv)
     for (int r = 0; r < ranks; r++) {
         all[r] = (rank){.comm = comms[r],
                         .model = model,
-                        .steps = argc > 2 ? atoi(argv[2]) : 100,
+                        .steps = steps,
                         .tensor = tensor,
                         .pipeline = pipeline};
         if (pthread_create(&threads[r], NULL, run_rank, &all[r]) != 0)

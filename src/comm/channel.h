@@ -44,8 +44,8 @@ char *zr_channel_at(const zr_channels *channels, int channel, int slot);
 // Sender: waits until the receiver has released what the slot last held; where each end has a slot
 // of its own, until that has left.
 zero_status zr_channel_take(zr_channels *channels, int channel, int slot, zero_error *error);
-// Sender: the slot's `bytes` from where messages begin are complete, and are this rank's no more. Counted as a message
-// of the communicator (ZERO_COMM_send) with its bytes.
+// Sender: the slot's `bytes` from where messages begin are complete, and are this rank's no more.
+// Counted as a message of the communicator (ZERO_COMM_send) with its bytes.
 zero_status zr_channel_send(zr_channels *channels, int channel, int slot, int64_t bytes,
                             zero_error *error);
 // Receiver: waits until the slot holds what was sent. Counted as a message (ZERO_COMM_recv), with

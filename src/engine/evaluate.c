@@ -1,4 +1,5 @@
 // Evaluation and inference: units run forward, each with its parameters acquired.
+#include "engine/evaluate.h"
 #include "engine/interpret.h"
 #include "engine/same_samples.h"
 #include "engine/step.h"
@@ -138,7 +139,6 @@ static zero_status evaluate_chunks(evaluation *e, zero_error *error)
 zero_status zr_engine_evaluate(zero_engine *engine, const zero_tensors *batch, double *loss,
                                zero_error *error)
 {
-    ZR_NEED(error, engine);
     const zero_shape *limit = &engine->plan->shape;
     // This comes before anything changes that a backward under way needs.
     ZERO_TRY(zr_engine_between_steps(engine, "zero_evaluate", error));
@@ -181,6 +181,7 @@ static zero_status share_loss(zero_engine *engine, double *loss, zero_error *err
 zero_status zero_evaluate(zero_engine *engine, const zero_tensors *batch, double *loss,
                           zero_error *error)
 {
+    ZR_NEED(error, engine);
     ZERO_TRY(zr_engine_evaluate(engine, batch, loss, error));
     return zr_step_end_waits(engine, share_loss(engine, loss, error), error);
 }

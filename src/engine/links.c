@@ -1,5 +1,5 @@
-// Instructions of links: what goes from a chunk of a pipeline to the next one, and back. The slot is
-// that of the current micro-batch.
+// Instructions of links: what goes from a chunk of a pipeline to the next one, and back. The slot
+// is that of the current micro-batch.
 #include "compute/element_ops.h"
 #include "engine/execute.h"
 #include "engine/gradients.h"

@@ -3,6 +3,7 @@
 #include "base/exact.h"
 #include "comm/agree.h"
 #include "engine/engine_inner.h"
+#include "engine/evaluate.h"
 #include "engine/rank_grid.h"
 
 enum { ROUNDS_OF_STAGE = 4 };

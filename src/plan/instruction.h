@@ -24,14 +24,13 @@ typedef enum zr_code {
     ZR_SCALARS, // the loss, the norm and the number of targets are summed over the ranks
     ZR_FETCH,   // the slot's data begins to come from its store to `place`
     ZR_STORE,   // the slot's data at `from` begins to go to its store
-    // The shares of a boundary that tensor ranks keep, this one's at `from`, are brought together
-    // at `place`; of one that has come in shares, in its slot.
+    // Tensor ranks' shares of a boundary, this one's at `from`, are brought together at `place`; of
+    // one that has come in shares, in its slot.
     ZR_JOIN,
     ZR_AWAIT,   // waits until what the slot has begun has ended
     ZR_RELEASE, // this rank reads the piece's parameters no more in this step
     ZR_PUBLISH, // this rank's shard of the piece's parameters is new
-    // Units read the piece's parameters at `place`, or add their contributions at `place`.
-    ZR_BIND,
+    ZR_BIND, // units read the piece's parameters at `place`, or add their contributions there
     ZR_UNBIND, // and from now on no more
     // The unit is the first of this micro-batch to contribute to the piece: the gaps at `place` are
     // zeroed, and the piece is bound there.
@@ -77,12 +76,10 @@ typedef enum zr_call {
     ZR_CALL_WEIGHT,
 } zr_call;
 
-// What an UPDATE computes: means of buffers, the optimizer's groups, or parameters from their
-// master.
+// What an UPDATE computes: means of buffers, the optimizer's groups, or parameters from master.
 typedef enum zr_update_part { ZR_PART_MEAN, ZR_PART_GROUPS, ZR_PART_COPY } zr_update_part;
 
-// What a TIE does with the own shard of its piece. What comes lies in the slot, or is that of piece
-// `stream`.
+// What a TIE does with its piece's own shard; what comes is in the slot, or is piece `stream`'s.
 typedef enum zr_tie_part {
     ZR_TIE_GIVE_SUM,        // the accumulated gradient goes to the slot
     ZR_TIE_ADD_SUM,         // what comes is added to it
@@ -149,13 +146,5 @@ typedef struct zr_instruction {
     zr_slot slot;
     int body; // CALL: number of the following instructions that the unit runs
 } zr_instruction;
-
-const char *zr_code_name(zr_code code); // "GATHER"
-const char *zr_when_name(zr_when when); // "always"
-const char *zr_space_name(zr_space space);
-const char *zr_slot_name(zr_slot_kind kind);
-const char *zr_call_name(zr_call call); // "forward again"
-const char *zr_update_part_name(zr_update_part part);
-const char *zr_tie_part_name(zr_tie_part part);
 
 #endif

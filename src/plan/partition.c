@@ -57,8 +57,8 @@ static void choose_types(const zr_plan *plan, zr_piece *piece)
     piece->accumulator_dtype = buffer ? ZERO_F32 : precision->accumulator;
 }
 
-// Returns the tier of a piece whose kind is kept there: what is tied stays in memory, because shards
-// of it are exchanged there.
+// Returns the tier of a piece whose kind is kept there: what is tied stays in memory, because
+// shards of it are exchanged there.
 static zero_tier tier_of(const zr_plan *plan, const zr_piece *piece, zero_tier tier)
 {
     return zr_piece_is_tied(plan, piece) ? ZR_MIN(tier, ZERO_TIER_host) : tier;

@@ -60,6 +60,13 @@ typedef struct zr_program {
     int fetch_count;           // number of slots of ZR_SLOT_FETCHED
 } zr_program;
 
+const char *zr_code_name(zr_code code); // "GATHER"
+const char *zr_when_name(zr_when when); // "always"
+const char *zr_space_name(zr_space space);
+const char *zr_slot_name(zr_slot_kind kind);
+const char *zr_call_name(zr_call call); // "forward again"
+const char *zr_update_part_name(zr_update_part part);
+const char *zr_tie_part_name(zr_tie_part part);
 const char *zr_pass_name(zr_pass_kind kind);
 zr_pass_kind zr_chunk_pass(zr_chunk_part part, int chunk);
 void zr_program_destroy(zr_program *program);

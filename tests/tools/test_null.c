@@ -137,6 +137,11 @@ static void of_steps(const tiny *t)
     FUNCTION(zero_step);
     REFUSES("engine", zero_step(NULL, &info, e));
     REFUSES("zero_step", zero_step(t->engine, NULL, e));
+    FUNCTION(zero_train_batch);
+    REFUSES("engine", zero_train_batch(NULL, &batch, 1, &info, e));
+    REFUSES("batches", zero_train_batch(t->engine, NULL, 1, &info, e));
+    REFUSES("info", zero_train_batch(t->engine, &batch, 1, NULL, e));
+    REFUSES("micro-batches", zero_train_batch(t->engine, &batch, 3, &info, e));
     FUNCTION(zero_finish_update);
     REFUSES("engine", zero_finish_update(NULL, e));
     FUNCTION(zero_evaluate);

@@ -1,0 +1,136 @@
+// Ties: a piece that units of two chunks share has an owner and a replica, on the same rank or on
+// two, and their shards are exchanged at the boundary and at the publication.
+#include "pass_text.h"
+#include "pipeline_fixture.h"
+#include "plan/ties.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <cmocka.h>
+
+static const pass_concern exchange = {.codes = BIT(ZR_RECEIVE) | BIT(ZR_TAKE) | BIT(ZR_SEND) |
+                                               BIT(ZR_GIVE) | BIT(ZR_TIE)};
+
+static int count(const zr_plan *plan, zr_pass_kind kind, zr_code code)
+{
+    int found = 0;
+    for (int i = 0; i < plan->program.passes[kind].count; i++)
+        found += plan->program.passes[kind].at[i].code == code;
+    return found;
+}
+
+static void make(fixture *f, zr_pipeline_kind kind, int stages, int stage, pipeline_plans *out)
+{
+    const zr_pipeline pipeline = pipeline_of(kind, stages, 1, 4);
+    const zr_settings settings = fixture_settings(ZERO_BF16, stage, 4);
+    const zr_machine machine = {.ranks = 2, .threads = 1, .mapped = true};
+    fixture_build(f, 4, 1000, 100);
+    pipeline_plans_make(&f->model, &pipeline, &settings, &machine, out);
+}
+
+// The fixture's head borrows the embedding's piece.
+static void the_last_stage_has_a_replica(void **state)
+{
+    static pipeline_plans plans;
+    fixture f;
+    for (int stage = 0; stage <= 3; stage++) {
+        make(&f, ZR_PIPELINE_1F1B, 3, stage, &plans);
+        const zr_plan *first = plans.plans[0], *middle = plans.plans[1], *last = plans.plans[2];
+        const zr_tie_plan *owner = &first->ties[0], *replica = &last->ties[0];
+        assert_int_equal(first->tie_count, 1);
+        assert_true(owner->owner >= 0 && owner->replica < 0);
+        assert_true(replica->replica >= 0 && replica->owner < 0);
+        assert_true(middle->ties[0].owner < 0 && middle->ties[0].replica < 0);
+        const zr_piece *own = &first->pieces[owner->owner], *copy = &last->pieces[replica->replica];
+        assert_true(own->counted && !copy->counted && copy->replica);
+        assert_int_equal(own->shard, copy->shard);
+        assert_true(own->state_first >= 0 && copy->state_first < 0);
+        assert_true(copy->accumulator_first >= 0);
+        pipeline_plans_free(&plans);
+    }
+}
+
+// Each way there is one link, with a slot of one data rank's shard in the type that goes there.
+static void shards_go_there_and_back(void **state)
+{
+    static pipeline_plans plans;
+    fixture f;
+    make(&f, ZR_PIPELINE_GPIPE, 3, 2, &plans);
+    const zr_plan *first = plans.plans[0], *last = plans.plans[2];
+    const zr_tie_plan *tie = &first->ties[0];
+    const zr_link *sums = &first->links[tie->sum_link],
+                  *parameters = &first->links[tie->parameter_link];
+    int64_t shard = first->pieces[tie->owner].shard;
+    assert_int_equal(first->link_count, 2 * 2 + 2);
+    assert_true(sums->from == 2 && sums->to == 0 && sums->slots == 1);
+    assert_true(parameters->from == 0 && parameters->to == 2 && parameters->slots == 1);
+    assert_int_equal(sums->message, shard * 4); // over several micro-batches in fp32
+    assert_int_equal(parameters->message, shard * 2);
+    assert_memory_equal(sums, &last->links[tie->sum_link], sizeof *sums);
+    expect_pass(&last->program.passes[ZR_PASS_BOUNDARY], &exchange, "TAKE 4 | TIE 2 | SEND 4");
+    expect_pass(&first->program.passes[ZR_PASS_BOUNDARY], &exchange, "RECEIVE 4 | TIE 0 | GIVE 4");
+    expect_pass(&first->program.passes[ZR_PASS_PUBLISH], &exchange, "TAKE 5 | TIE 0 | SEND 5");
+    expect_pass(&last->program.passes[ZR_PASS_PUBLISH], &exchange,
+                "RECEIVE 5 | TIE 2 if changed | GIVE 5");
+    for (int kind = 0; kind < ZR_PASS_COUNT; kind++)
+        assert_int_equal(count(plans.plans[1], (zr_pass_kind)kind, ZR_TIE), 0);
+    assert_int_equal(first->traffic[ZR_PASS_PUBLISH].pipeline.bytes[ZERO_COMM_send], shard * 2);
+    assert_int_equal(last->traffic[ZR_PASS_BOUNDARY].pipeline.bytes[ZERO_COMM_send], shard * 4);
+    pipeline_plans_free(&plans);
+}
+
+// With exact_pipeline one rank has both pieces, and nothing is sent.
+static void one_rank_has_both(void **state)
+{
+    fixture f;
+    zero_model *stage = NULL;
+    zr_plan *plan = NULL;
+    zero_error error = {0};
+    const zr_unit_range all[] = {{0, 6}};
+    const zr_settings settings = fixture_settings(ZERO_F32, 2, 2);
+    const zr_machine machine = {.ranks = 2, .threads = 1, .mapped = true};
+    const zero_shape shape = {.batch = 1, .seq = 8};
+    fixture_build(&f, 4, 1000, 100);
+    assert_int_equal(zr_stage_cut(&f.model, all, 1, true, &stage, &error), ZERO_OK);
+    assert_int_equal(zr_plan_create(stage, &shape, &settings, &machine, &plan, &error), ZERO_OK);
+    assert_true(plan->ties[0].owner >= 0 && plan->ties[0].replica >= 0);
+    assert_int_equal(plan->link_count, 0);
+    assert_int_equal(count(plan, ZR_PASS_BOUNDARY, ZR_TIE), 1);
+    assert_int_equal(count(plan, ZR_PASS_PUBLISH, ZR_TIE), 1);
+    assert_int_equal(count(plan, ZR_PASS_BOUNDARY, ZR_SEND), 0);
+    zr_plan_destroy(plan);
+    zr_stage_free(stage);
+}
+
+// What is tied stays in memory, also where everything else goes to NVMe.
+static void what_is_tied_is_not_on_nvme(void **state)
+{
+    static pipeline_plans plans;
+    fixture f;
+    const zr_pipeline pipeline = pipeline_of(ZR_PIPELINE_1F1B, 2, 1, 4);
+    zr_settings settings = fixture_settings(ZERO_BF16, 3, 4);
+    const zr_machine machine = {.ranks = 2, .threads = 1, .mapped = true};
+    settings.tiering = fixture_on_nvme;
+    fixture_build(&f, 4, 1000, 100);
+    pipeline_plans_make(&f.model, &pipeline, &settings, &machine, &plans);
+    for (int s = 0; s < 2; s++)
+        for (int p = 0; p < plans.plans[s]->piece_count; p++) {
+            const zr_piece *piece = &plans.plans[s]->pieces[p];
+            bool tied = zr_piece_is_tied(plans.plans[s], piece);
+            assert_int_equal(piece->state_tier == ZERO_TIER_nvme, !tied);
+            assert_int_equal(piece->parameter_tier == ZERO_TIER_nvme, !tied);
+        }
+    pipeline_plans_free(&plans);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_last_stage_has_a_replica),
+        cmocka_unit_test(shards_go_there_and_back),
+        cmocka_unit_test(one_rank_has_both),
+        cmocka_unit_test(what_is_tied_is_not_on_nvme),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
