@@ -1,7 +1,7 @@
 // Ties: pieces that units of several chunks share (a table that embedding and head use). One of
 // them owns the piece; each other chunk's unit has a replica of it (model/stage_cut.h): parameters
-// and accumulated gradients, but no optimizer states. Owner and replicas have one partition, so data
-// rank r exchanges its shard with data rank r alone, twice a step:
+// and accumulated gradients, but no optimizer states. Owner and replicas have one partition, so
+// data rank r exchanges its shard with data rank r alone, twice a step:
 //
 //   boundary   replica's sum ─> owner, which adds it to its own, in the order of the ties
 //   publish    owner's parameters ─> replica
