@@ -2,6 +2,7 @@
 // holds non-finite values.
 #include "base/dtype.h"
 #include "engine/engine_state.h"
+#include "model/tensor_walk.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -198,15 +199,13 @@ static zero_status first_nonfinite(zero_engine *engine, bool gradients, int64_t 
     return ZERO_OK;
 }
 
+// Returns the name of any tensor of the whole model, or NULL, because the number is of no tensor.
 static const char *tensor_name(const zr_plan *plan, int64_t number)
 {
-    for (int p = 0; p < plan->piece_count; p++)
-        for (int t = 0; t < plan->pieces[p].tensor_count; t++)
-            if (plan->pieces[p].tensors[t].number == number)
-                return plan->pieces[p].tensors[t].desc->tile.whole
-                           ? plan->pieces[p].tensors[t].desc->tile.whole
-                           : plan->pieces[p].tensors[t].desc->name;
-    return NULL;
+    const zero_model *model = plan->model;
+    if (number >= plan->tensor_count)
+        return NULL;
+    return zr_tensor_name(zr_model_tensor(model->whole ? model->whole : model, (int)number));
 }
 
 zero_status zr_engine_find_nonfinite(zero_engine *engine, char *name, size_t size,

@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/random.h"
 #include "comm/agree.h"
+#include "model/tensor_walk.h"
 #include "model/unit.h"
 
 #include <string.h>
@@ -266,7 +267,7 @@ static zero_status describe(const zr_grid *grid, bool of_job, const zr_plan *pla
                      .of_job = of_job,
                      .ranks = ranks,
                      .count = count,
-                     .name = zr_model_tensor(plan->model->whole, number)->name,
+                     .name = zr_tensor_name(zr_model_tensor(plan->model->whole, number)),
                      .model = plan->model->whole->name,
                      .size = size_along(ranks, count)};
     if (status == ZERO_OK)

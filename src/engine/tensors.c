@@ -2,8 +2,10 @@
 // from those of all tensor ranks.
 #include "base/alloc.h"
 #include "base/dtype.h"
+#include "comm/agree.h"
 #include "engine/engine_state.h"
 #include "engine/gradients.h"
+#include "model/tensor_walk.h"
 #include "plan/piece_sums.h"
 
 #include <string.h>
@@ -15,7 +17,8 @@ typedef struct part { // a tensor of the plan: the one asked for, or a tile of i
 
 typedef struct wanted { // the tensor that is asked for
     const char *name;
-    int number;    // of a part of a model: zr_plan_tensor.number; else -1
+    // Of a part of a model: zr_plan_tensor.number; else, or if it is a tile, -1.
+    int number;
     int64_t count; // elements; 0: there is no such tensor
 } wanted;
 
@@ -53,27 +56,38 @@ static bool next_part(const zr_plan *plan, const wanted *what, part *at)
 // Finds a tensor of the whole model by its name; parts of it have other names on other ranks.
 static void find_in_whole(const zero_model *whole, wanted *what)
 {
-    int number = 0;
-    for (int u = 0; u < whole->unit_count; u++)
-        for (int p = 0; p < whole->units[u].piece_count; p++) {
-            const zero_piece_desc *piece = &whole->units[u].pieces[p];
-            for (int t = 0; t < piece->tensor_count; t++, number++)
-                if (strcmp(piece->tensors[t].name, what->name) == 0) {
-                    what->number = number;
-                    what->count = zr_tensor_desc_elements(&piece->tensors[t]);
-                    return;
-                }
+    for (zr_tensor_walk w = zr_tensors_of(whole); w.desc; zr_tensors_next(&w))
+        if (strcmp(zr_tensor_name(w.desc), what->name) == 0) {
+            const zero_tensor_desc tensor = zr_tensor_whole(w.desc);
+            what->number = w.number;
+            what->count = zr_tensor_desc_elements(&tensor);
+            return;
         }
 }
 
+// Finds a tile of the whole model by its own name, which pipeline stages know, too.
+static void find_tile(const zero_model *whole, wanted *what)
+{
+    for (int u = 0; u < whole->unit_count; u++)
+        for (int p = 0; p < whole->units[u].piece_count; p++) {
+            const zero_piece_desc *piece = &whole->units[u].pieces[p];
+            for (int t = 0; t < piece->tensor_count; t++)
+                if (strcmp(piece->tensors[t].name, what->name) == 0)
+                    what->count = zr_tensor_desc_elements(&piece->tensors[t]);
+        }
+}
+
+// All ranks of a job find the same, also those that have nothing of the tensor.
 static wanted find(const zr_plan *plan, const char *name)
 {
     wanted what = {.name = name, .number = -1};
-    if (plan->model->whole)
-        find_in_whole(plan->model->whole, &what);
-    else
+    if (!plan->model->whole)
         for (part at = {.piece = -1}; next_part(plan, &what, &at);)
             what.count += at.tensor->count;
+    else
+        find_in_whole(plan->model->whole, &what);
+    if (plan->model->whole && what.number < 0)
+        find_tile(plan->model->whole, &what);
     return what;
 }
 
@@ -249,6 +263,23 @@ zero_status zr_engine_gradient_each(zero_engine *engine, int piece, zr_weights_f
     return take(user, &whole, error);
 }
 
+enum { COLLECTS_NOTHING, COLLECTS_VALUES, COLLECTS_GRADIENTS }; // of buffers, of what trains
+
+// Finds out what is added up for the tensor. Pipeline stages that do not have it hear it of the one
+// that has.
+static zero_status find_collected(zero_engine *engine, const wanted *what, int64_t *out,
+                                  zero_error *error)
+{
+    *out = COLLECTS_NOTHING;
+    for (part at = {.piece = -1}; next_part(engine->plan, what, &at);) {
+        const zr_piece *piece = &engine->plan->pieces[at.piece];
+        if (zr_piece_collects(piece))
+            *out = piece->kind == ZERO_TRAINABLE ? COLLECTS_GRADIENTS : COLLECTS_VALUES;
+    }
+    return engine->grid.pipeline ? zr_comm_agree_on_largest(engine->grid.pipeline, out, error)
+                                 : ZERO_OK;
+}
+
 zero_status zero_read_gradient(zero_engine *engine, const char *name, float *out, int64_t elements,
                                zero_error *error)
 {
@@ -256,14 +287,13 @@ zero_status zero_read_gradient(zero_engine *engine, const char *name, float *out
     ZERO_TRY(zr_engine_between_steps(engine, "zero_read_gradient", error));
     wanted what;
     ZERO_TRY(check(engine, "zero_read_gradient", name, out, elements, &what, error));
-    part first = {.piece = -1};
-    next_part(engine->plan, &what, &first);
-    const zr_piece *piece = &engine->plan->pieces[first.piece];
-    if (!zr_piece_collects(piece))
+    int64_t collected;
+    ZERO_TRY(find_collected(engine, &what, &collected, error));
+    if (collected == COLLECTS_NOTHING)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_read_gradient: tensor \"%s\" has no gradient",
                        name);
     ZERO_TRY(read_tensor(engine, zr_engine_gradient_each, &what, out, error));
-    float factor = piece->kind == ZERO_TRAINABLE ? (float)(1 / engine->gradient_scale) : 1;
+    float factor = collected == COLLECTS_GRADIENTS ? (float)(1 / engine->gradient_scale) : 1;
     for (int64_t i = 0; i < elements; i++)
         out[i] *= factor;
     return ZERO_OK;

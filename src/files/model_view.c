@@ -2,7 +2,8 @@
 
 #include "base/alloc.h"
 #include "engine/rank_grid.h"
-#include "model/unit.h"
+#include "model/stage_cut.h"
+#include "model/tensor_walk.h"
 
 typedef struct taking {
     const zr_model_view *view;
@@ -20,12 +21,13 @@ static const zero_model *model_of(const zr_model_view *view)
 }
 
 // Returns how many elements of the tensor, from `first` on, are the range. What a model that is
-// whole saves is only cut into stretches: its checkpoints have no rectangles.
+// whole saves, or pipeline stages of one, is only cut into stretches: its checkpoints have no
+// rectangles.
 static int64_t range_at(const zr_model_view *view, const zr_plan_tensor *tensor, int64_t first,
                         int64_t count, zr_rectangle *out)
 {
     int64_t taken = zr_tile_rectangle(tensor->desc, first, count, out);
-    if (model_of(view)->whole || view->purpose == ZR_VIEW_LOADS)
+    if (zr_stage_origin(model_of(view))->whole || view->purpose == ZR_VIEW_LOADS)
         return taken;
     *out = zr_rectangle_of_stretch(out->first, out->width);
     return out->width;
@@ -126,22 +128,20 @@ static void add_elements(void *user, const zr_plan_tensor *tensor, int64_t first
 }
 
 // Returns the tensor as files have it: of a tiled one, the whole.
-static const zero_tensor_desc *whole_of(zr_model_view *view, const zr_plan_tensor *tensor)
+static const zero_tensor_desc *whole_of(zr_model_view *view, int number,
+                                        const zero_tensor_desc *tensor)
 {
-    zero_tensor_desc *joined = &view->joined[tensor->number];
-    if (!tensor->desc->tile.whole)
-        return tensor->desc;
-    *joined = *tensor->desc;
-    joined->name = tensor->desc->tile.whole;
-    joined->shape[tensor->desc->tile.axis] = tensor->desc->tile.size;
-    joined->tile = (zero_tile){0};
+    zero_tensor_desc *joined = &view->joined[number];
+    if (!tensor->tile.whole)
+        return tensor;
+    *joined = zr_tensor_whole(tensor);
     return joined;
 }
 
 static void list_tensor(zr_model_view *view, int number, const zero_tensor_desc *tensor)
 {
-    view->by_number[number] = tensor;
-    view->listed[view->view.tensor_count++] = tensor;
+    view->by_number[number] = whole_of(view, number, tensor);
+    view->listed[view->view.tensor_count++] = view->by_number[number];
 }
 
 static void list_piece(zr_model_view *view, const zr_piece *piece)
@@ -149,7 +149,7 @@ static void list_piece(zr_model_view *view, const zr_piece *piece)
     for (int t = 0; t < piece->tensor_count; t++) {
         const zr_plan_tensor *tensor = &piece->tensors[t];
         if (!view->by_number[tensor->number]) // else another tile of it is listed already
-            list_tensor(view, tensor->number, whole_of(view, tensor));
+            list_tensor(view, tensor->number, tensor->desc);
     }
 }
 
@@ -165,25 +165,9 @@ static void list_own(zr_model_view *view)
 // follow each other.
 static void list_whole(zr_model_view *view, const zero_model *whole)
 {
-    int number = 0;
-    for (int u = 0; u < whole->unit_count; u++)
-        for (int p = 0; p < whole->units[u].piece_count; p++) {
-            const zero_piece_desc *piece = &whole->units[u].pieces[p];
-            bool listed = view->vector == ZR_VECTOR_MASTER || piece->kind == ZERO_TRAINABLE;
-            for (int t = 0; t < piece->tensor_count; t++, number++)
-                if (listed)
-                    list_tensor(view, number, &piece->tensors[t]);
-        }
-}
-
-static size_t most_tensors(const zr_plan *plan)
-{
-    const zero_model *whole = plan->model->whole;
-    size_t count = (size_t)plan->tensor_count;
-    for (int u = 0; whole && u < whole->unit_count; u++)
-        for (int p = 0; p < whole->units[u].piece_count; p++)
-            count += (size_t)whole->units[u].pieces[p].tensor_count;
-    return count;
+    for (zr_tensor_walk w = zr_tensors_of(whole); w.desc; zr_tensors_next(&w))
+        if (view->vector == ZR_VECTOR_MASTER || w.kind == ZERO_TRAINABLE)
+            list_tensor(view, w.number, w.desc);
 }
 
 static void count_elements(zr_model_view *view)
@@ -199,7 +183,7 @@ zero_status zr_model_view_create(zero_engine *engine, zr_vector vector, zr_view_
                                  zr_model_view *out, zero_error *error)
 {
     const zr_plan *plan = zr_engine_plan(engine);
-    size_t count = most_tensors(plan);
+    size_t count = (size_t)plan->tensor_count;
     *out = (zr_model_view){.engine = engine,
                            .vector = vector,
                            .purpose = purpose,

@@ -1,6 +1,7 @@
 // The arithmetic of each architecture's blocks, and the models made of it. Embedding and head are
 // the same for all.
 #include "layers/lm_units.h"
+#include "model/stage_cut.h"
 
 static const zr_block_layers *const blocks[ZR_LM_KINDS] = {
     [ZR_LM_GPT2] = &zr_gpt2_block_layers,
@@ -27,8 +28,8 @@ zero_status zr_lm_create(const zr_lm_config *config, zero_model **out, zero_erro
 
 const zr_lm_config *zr_lm_config_of(const zero_model *model)
 {
-    return model->units[0].ops == &zr_lm_embedding_ops ? &zr_lm_unit_at(&model->units[0])->config
-                                                       : NULL;
+    const zero_unit *first = &zr_stage_origin(model)->units[0];
+    return first->ops == &zr_lm_embedding_ops ? &zr_lm_unit_at(first)->config : NULL;
 }
 
 bool zr_lm_is_head(const zero_unit *unit) { return unit->ops == &zr_lm_head_ops; }

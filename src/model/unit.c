@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/random.h"
 #include "model/stage_cut.h"
+#include "model/tensor_walk.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,18 +23,6 @@ zero_piece_ref zr_unit_piece(const zero_model *model, int unit, int index)
 const zero_piece_desc *zr_piece_desc(const zero_model *model, zero_piece_ref ref)
 {
     return &model->units[ref.unit].pieces[ref.piece];
-}
-
-const zero_tensor_desc *zr_model_tensor(const zero_model *model, int number)
-{
-    for (int u = 0; u < model->unit_count; u++)
-        for (int p = 0; p < model->units[u].piece_count; p++) {
-            const zero_piece_desc *piece = &model->units[u].pieces[p];
-            if (number < piece->tensor_count)
-                return &piece->tensors[number];
-            number -= piece->tensor_count;
-        }
-    return NULL;
 }
 
 int64_t zr_tensor_desc_elements(const zero_tensor_desc *tensor)
@@ -386,7 +375,7 @@ int64_t zr_tile_stretch(const zero_tensor_desc *tensor, int64_t start, int64_t c
 void zr_tensor_initialise(const zero_tensor_desc *tensor, uint64_t seed, int64_t start,
                           int64_t count, float *out)
 {
-    const char *name = tensor->tile.whole ? tensor->tile.whole : tensor->name;
+    const char *name = zr_tensor_name(tensor);
     uint64_t key = zr_hash_bytes(name, strlen(name), seed);
     for (int64_t done = 0, stretch, at; done < count; done += stretch) {
         stretch = zr_tile_stretch(tensor, start + done, count - done, &at);

@@ -45,8 +45,6 @@ int64_t zr_tensor_desc_elements(const zero_tensor_desc *tensor);
 int64_t zr_piece_desc_elements(const zero_piece_desc *piece); // of its tensors, without padding
 // Returns how many matrices lie next to each other along the tensor's axis, at least 1.
 int64_t zr_tensor_parts(const zero_tensor_desc *tensor);
-// Returns the tensor of that number, counted over the model from 0 on; NULL: it has fewer.
-const zero_tensor_desc *zr_model_tensor(const zero_model *model, int number);
 // Counts trainable and frozen elements, without padding.
 int64_t zr_model_parameters(const zero_model *model);
 

@@ -3,6 +3,7 @@
 // whole's numbers, so that all ranks of a job mean the same tensor by a number. A pipeline stage
 // has those of its units and of its replicas.
 #include "model/stage_cut.h"
+#include "model/tensor_walk.h"
 #include "model/unit.h"
 #include "plan/plan_parts.h"
 
@@ -17,9 +18,7 @@ static void number_in_order(zr_plan *plan)
         zr_piece *piece = &plan->pieces[p];
         for (int t = 0; t < piece->tensor_count; t++) {
             zr_plan_tensor *tensor = &piece->tensors[t];
-            const char *whole = tensor->desc->tile.whole;
-            bool continues = last && whole && last->desc->tile.whole &&
-                             strcmp(last->desc->tile.whole, whole) == 0;
+            bool continues = zr_tensor_continues(last ? last->desc : NULL, tensor->desc);
             tensor->number = continues ? last->number : plan->tensor_count++;
         }
         last = &piece->tensors[piece->tensor_count - 1];
@@ -33,12 +32,9 @@ typedef struct numbering {
     bool *held; // (tensor_count) the model has the tensor or a tile of it
 } numbering;
 
-static int tensors_of(const zero_unit *unit)
+static int tensors_of(const zero_model *model, int unit)
 {
-    int count = 0;
-    for (int p = 0; p < unit->piece_count; p++)
-        count += unit->pieces[p].tensor_count;
-    return count;
+    return zr_tensors_count(zr_tensors_of_unit(model, unit));
 }
 
 // Returns the whole's unit of that name, which is most often number `likely`; -1: there is none.
@@ -52,31 +48,24 @@ static int unit_of(const zero_model *whole, const char *name, int likely)
     return -1;
 }
 
+// Both may be tiles.
 static bool has_shape_of(const zero_tensor_desc *part, const zero_tensor_desc *whole)
 {
-    bool same = part->dims == whole->dims;
-    for (int d = 0; same && d < part->dims; d++) {
-        bool cut = part->tile.whole && part->tile.axis == d;
-        same = (cut ? part->tile.size : part->shape[d]) == whole->shape[d];
-    }
+    const zero_tensor_desc a = zr_tensor_whole(part), b = zr_tensor_whole(whole);
+    bool same = a.dims == b.dims;
+    for (int d = 0; same && d < a.dims; d++)
+        same = a.shape[d] == b.shape[d];
     return same;
 }
 
-// Finds the tensor of a unit of the whole of which `desc` is a part. Returns its number among the
-// unit's, and its class; -1: there is none.
-static int find_in_unit(const zero_unit *unit, const zero_tensor_desc *desc,
-                        const zero_tensor_desc **out, zero_class *kind)
+// Finds the tensor of a unit of the whole of which `desc` is a part, and its number among the
+// unit's; its desc is NULL if there is none.
+static zr_tensor_walk find_in_unit(const zero_model *whole, int unit, const zero_tensor_desc *desc)
 {
-    const char *name = desc->tile.whole ? desc->tile.whole : desc->name;
-    int number = 0;
-    for (int p = 0; p < unit->piece_count; p++)
-        for (int t = 0; t < unit->pieces[p].tensor_count; t++, number++) {
-            *out = &unit->pieces[p].tensors[t];
-            *kind = unit->pieces[p].kind;
-            if (strcmp((*out)->name, name) == 0)
-                return number;
-        }
-    return -1;
+    zr_tensor_walk walk = zr_tensors_of_unit(whole, unit);
+    while (walk.desc && strcmp(zr_tensor_name(walk.desc), zr_tensor_name(desc)) != 0)
+        zr_tensors_next(&walk);
+    return walk;
 }
 
 // Returns the number, in the model that was cut, of the unit that owns a piece.
@@ -89,23 +78,24 @@ static int owner_of(const zero_model *model, zero_piece_ref ref)
 static zero_status number_tensor(numbering *n, const zr_piece *piece, zr_plan_tensor *tensor,
                                  zero_error *error)
 {
-    const zero_tensor_desc *whole = NULL;
-    zero_class kind;
     const zero_model *model = n->plan->model;
     int owner = owner_of(model, piece->ref);
     const zero_unit *unit = &zr_stage_origin(model)->units[owner];
     int u = unit_of(n->whole, unit->name, owner);
-    int at = u < 0 ? -1 : find_in_unit(&n->whole->units[u], tensor->desc, &whole, &kind);
-    if (at < 0)
+    zr_tensor_walk at = {0};
+    if (u >= 0)
+        at = find_in_unit(n->whole, u, tensor->desc);
+    if (!at.desc)
         return zr_fail(error, ZERO_ERR_USAGE,
                        "planning %s: tensor \"%s\" of unit \"%s\" is no part of the whole model %s",
                        n->plan->model->name, tensor->desc->name, unit->name, n->whole->name);
-    if (kind != piece->kind || !has_shape_of(tensor->desc, whole))
+    if (at.kind != piece->kind || !has_shape_of(tensor->desc, at.desc))
         return zr_fail(error, ZERO_ERR_USAGE,
                        "planning %s: tensor \"%s\" has another shape or class than \"%s\" of the "
                        "whole model %s",
-                       n->plan->model->name, tensor->desc->name, whole->name, n->whole->name);
-    tensor->number = n->first[u] + at;
+                       n->plan->model->name, tensor->desc->name, zr_tensor_name(at.desc),
+                       n->whole->name);
+    tensor->number = n->first[u] + at.number;
     n->held[tensor->number] = true;
     return ZERO_OK;
 }
@@ -120,7 +110,7 @@ static void leave_to_others(numbering *n)
             continue;
         }
         int u = unit_of(n->whole, origin->units[g].name, g);
-        for (int t = 0; u >= 0 && t < tensors_of(&n->whole->units[u]); t++)
+        for (int t = 0, count = u < 0 ? 0 : tensors_of(n->whole, u); t < count; t++)
             n->held[n->first[u] + t] = true;
     }
 }
@@ -137,7 +127,8 @@ static zero_status number_parts(numbering *n, zero_error *error)
             return zr_fail(error, ZERO_ERR_USAGE,
                            "planning %s: it has neither tensor \"%s\" of the whole model %s nor a "
                            "tile of it (a tile may be empty)",
-                           plan->model->name, zr_model_tensor(n->whole, i)->name, n->whole->name);
+                           plan->model->name, zr_tensor_name(zr_model_tensor(n->whole, i)),
+                           n->whole->name);
     return ZERO_OK;
 }
 
@@ -148,7 +139,7 @@ static zero_status number_as_whole(zr_plan *plan, zero_error *error)
     n.first = zr_alloc(sizeof *n.first * (size_t)whole->unit_count, error);
     for (int u = 0; u < whole->unit_count && n.first; u++) {
         n.first[u] = plan->tensor_count;
-        plan->tensor_count += tensors_of(&whole->units[u]);
+        plan->tensor_count += tensors_of(whole, u);
     }
     n.held = zr_alloc(sizeof *n.held * (size_t)ZR_MAX(plan->tensor_count, 1), error);
     zero_status status = n.first && n.held ? number_parts(&n, error) : ZERO_ERR_MEMORY;
