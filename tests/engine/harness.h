@@ -45,7 +45,7 @@ typedef struct harness_case {
     int slices, tensor;
     bool by_rows, inexact;
     // The job is `stages` pipelines' stages, each of `ranks` (times tensor) ranks; 0: there is no
-    // pipeline. schedule: "1f1b", ...; NULL: the default. split: "0, 2"; NULL: as the program does.
+    // pipeline. schedule: "1f1b", ...; NULL: the default. split: "0,2"; NULL: as the program does.
     int stages;
     const char *schedule, *split;
     // Changes the part of the model that a tensor rank holds, before its engine is made; may be

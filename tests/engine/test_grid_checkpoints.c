@@ -1,5 +1,6 @@
-// A training is saved on any grid of data and tensor ranks, and goes on on any other: the next step
-// has the bits of the run that continued there, and what is exported is one file.
+// A training is saved on any grid of data ranks, tensor ranks and pipeline stages, and goes on on
+// any other: the next step has the bits of the run that continued there, and what is exported is
+// one file.
 #include "../base/scratch_directory.h"
 #include "../sanitizers.h"
 #include "harness.h"
@@ -13,7 +14,8 @@
 enum { SAVED_AT = 2, MICRO_BATCHES = 8, MOST_RANKS = 8, MOST_GRIDS = 20, MOST_ELEMS = 20000 };
 
 typedef struct grid {
-    int data, tensor;
+    int data, tensor, stages;
+    const char *schedule; // of several pipeline stages
 } grid;
 
 typedef struct outcome { // of the step after the checkpoint
@@ -35,19 +37,20 @@ static bool is_power_of_two(int n) { return (n & (n - 1)) == 0; }
 
 // Says whether grids have the same bits. A number of tensor ranks that is no power of two has bits
 // of its own. So has such a number of data ranks, but the same ones at any number of tensor ranks.
+// Pipeline stages change nothing.
 static bool are_alike(grid a, grid b)
 {
     return is_power_of_two(a.tensor) && is_power_of_two(b.tensor) &&
            (a.data == b.data || (is_power_of_two(a.data) && is_power_of_two(b.data)));
 }
 
-static bool is_exact(grid g) { return are_alike(g, (grid){1, 1}); }
+static bool is_exact(grid g) { return are_alike(g, (grid){1, 1, 1, NULL}); }
 
 static void add_grids(matrix *m, int tensor)
 {
     for (int data = 1; data * tensor <= MOST_RANKS; data++)
         if (MICRO_BATCHES * m->odd % data == 0)
-            m->grids[m->count++] = (grid){data, tensor};
+            m->grids[m->count++] = (grid){.data = data, .tensor = tensor, .stages = 1};
 }
 
 // Stages and layouts of rows differ from grid to grid, because they must not matter. All steps have
@@ -57,9 +60,11 @@ static harness_case case_on(const matrix *m, grid g)
     harness_case c = m->model;
     c.ranks = g.data;
     c.tensor = g.tensor;
+    c.stages = g.stages > 1 ? g.stages : 0;
+    c.schedule = g.schedule;
     c.slices = is_power_of_two(g.tensor) ? MOST_RANKS : g.tensor;
     c.inexact = !is_power_of_two(g.tensor);
-    c.stage = (g.data + g.tensor) % 4;
+    c.stage = (g.data + g.tensor + g.stages - 1) % 4;
     c.by_rows = g.data % 2 == 0;
     c.accumulation = is_power_of_two(g.data) ? MICRO_BATCHES / g.data : 1;
     c.batch = MICRO_BATCHES * m->odd / (g.data * c.accumulation);
@@ -70,7 +75,8 @@ static harness_case case_on(const matrix *m, grid g)
 
 static void name_of(const matrix *m, grid g, const char *what, char path[512])
 {
-    snprintf(path, 512, "%s/%s-%d-%d-%d", m->made->directory, what, m->odd, g.data, g.tensor);
+    snprintf(path, 512, "%s/%s-%d-%d-%d-%d", m->made->directory, what, m->odd, g.data, g.tensor,
+             g.stages);
 }
 
 // Goes on from the checkpoint of `from` (NULL: trains from the beginning), and saves if it is told
@@ -145,8 +151,9 @@ static void train_and_save_on_all(matrix *m)
         for (int j = 0; j < i; j++)
             if (are_alike(m->grids[i], m->grids[j]) &&
                 memcmp(&m->after[i], &m->after[j], sizeof m->after[i]) != 0)
-                fail_msg("%d x %d ranks: other bits than on %d x %d", m->grids[i].data,
-                         m->grids[i].tensor, m->grids[j].data, m->grids[j].tensor);
+                fail_msg("%d x %d ranks, %d stages: other bits than on %d x %d, %d",
+                         m->grids[i].data, m->grids[i].tensor, m->grids[i].stages, m->grids[j].data,
+                         m->grids[j].tensor, m->grids[j].stages);
     }
     assert_true(m->after[0].norm > 0);
 }
@@ -165,9 +172,9 @@ static void every_pair(matrix *m)
                 continue;
             train(m, &f, t, false, &rest);
             if (memcmp(&rest, &m->after[to], sizeof rest) != 0)
-                fail_msg("saved on %d x %d ranks, it goes on on %d x %d to other bits than the run "
-                         "that continued",
-                         f.data, f.tensor, t.data, t.tensor);
+                fail_msg("saved on %d x %d ranks, %d stages, it goes on on %d x %d, %d to other "
+                         "bits than the run that continued",
+                         f.data, f.tensor, f.stages, t.data, t.tensor, t.stages);
         }
 }
 
@@ -208,6 +215,35 @@ static void llama(void **state)
     every_pair(&m);
 }
 
+// Stages of one unit, of several chunks, of slices; five stages divide nothing evenly.
+static void pipelines(void **state)
+{
+    static const grid grids[] = {{1, 1, 1, NULL},
+                                 {8, 1, 1, NULL},
+                                 {1, 2, 1, NULL},
+                                 {1, 1, 2, "1f1b"},
+                                 {2, 1, 2, "interleaved:2"},
+                                 {3, 1, 2, "zb-h1"},
+                                 {1, 1, 3, "zb-h1"},
+                                 {2, 1, 4, "gpipe"},
+                                 {1, 1, 5, "1f1b"},
+                                 {1, 1, 6, "gpipe"},
+                                 {1, 2, 2, "zb-h1"},
+                                 {2, 2, 2, "1f1b"},
+                                 {1, 4, 2, "interleaved:2"},
+                                 {1, 2, 4, "1f1b"}};
+    static matrix m;
+    zero_llama_config config = harness_llama();
+    config.n_layer = 4;
+    config.n_head = 8;
+    config.qkv_bias = config.output_bias = config.mlp_bias = 1;
+    config.tied = 0;
+    m = (matrix){.made = *state, .odd = 3, .model = {.llama = &config}};
+    for (size_t g = 0; g < sizeof grids / sizeof *grids; g++)
+        m.grids[m.count++] = grids[g];
+    every_pair(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -215,6 +251,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(gpt2_on_five_and_seven_data_ranks, scratch_open,
                                         scratch_close),
         cmocka_unit_test_setup_teardown(llama, scratch_open, scratch_close),
+        cmocka_unit_test_setup_teardown(pipelines, scratch_open, scratch_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

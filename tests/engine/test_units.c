@@ -1,9 +1,10 @@
 // Models that are unlike GPT-2: frozen pieces, buffers, units without pieces or without reads in
 // backward, borrowed pieces, a single unit, fused or not. For each, the stages agree bit for bit,
-// through skipped steps and evaluations between steps.
+// through skipped steps and evaluations between steps, and so do the stages of pipelines.
 //
 // One kind of unit is enough: y = x * p (or x + p, or x / 2) + 0.1 * buffer, times (1 + e) if it
 // borrows e. Pieces are longer than a chunk, so that ranks share them.
+#include "../base/scratch_directory.h"
 #include "harness.h"
 
 #include "setup/initialize.h"
@@ -16,12 +17,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zero/grid.h>
 #include <cmocka.h>
 
 #define WIDTH 5000
 #define BATCH 2
 #define STEPS 4
-enum { MOST_RANKS = 6 };
+enum { MOST_RANKS = 20, MOST_MICRO_BATCHES = 3 };
 
 // neither of the first two: halves, without a piece
 typedef struct kind {
@@ -180,6 +182,12 @@ static const zero_unit frozen_units[] = {UNIT("u0", &plain, &first, 1, &frozen_a
 static const zero_unit alone_unit = UNIT("u0", &plain, &alone, 1, &a),
                        alone_fused = UNIT("u0", &fused, &alone, 1, &a);
 static const zero_unit bare_unit = UNIT("u0", &plain, &bare, 0, NULL);
+// Borrows nothing.
+static const zero_unit chain_units[] = {
+    UNIT("u0", &plain, &first, 1, &a),    UNIT("u1", &plain, &adds, 1, &b),
+    UNIT("u2", &plain, &halves, 0, NULL), UNIT("u3", &plain, &inner, 1, &c),
+    UNIT("u4", &plain, &counts, 2, d),    UNIT("u5", &fused, &last, 1, &f)};
+static const zero_model chain = {"chain", 6, chain_units};
 static const zero_model models[] = {
     {"mixed", 6, mixed_units}, {"mixed, fused", 3, fused_units},  {"frozen", 2, frozen_units},
     {"alone", 1, &alone_unit}, {"alone, fused", 1, &alone_fused}, {"bare", 1, &bare_unit}};
@@ -189,6 +197,11 @@ typedef struct job {
     const zero_model *model;
     int stage, accumulation;
     const char *optimizer;
+    // Pipeline stages, and how they are said; 0: there is no pipeline.
+    int stages;
+    const char *schedule, *split;
+    // Directories of checkpoints: load before the first step, save after the last; NULL: none.
+    const char *load, *save;
     uint64_t hash;
 } job;
 
@@ -207,25 +220,37 @@ static void fold(uint64_t *hash, const void *data, size_t bytes)
         *hash = (*hash ^ ((const unsigned char *)data)[i]) * 1099511628211u;
 }
 
-static void one_step(job *job, zero_engine *engine, int step)
+static void fill(int64_t step, int64_t g, float *x)
 {
-    static _Thread_local float x[BATCH * WIDTH];
-    zero_tensors batch = {1, {{x, ZERO_F32, 2, {BATCH, WIDTH}}}},
-                 half = {1, {{x, ZERO_F32, 2, {1, WIDTH}}}};
+    for (int i = 0; i < BATCH * WIDTH; i++)
+        x[i] = (float)((i * 7919 + step * 131 + g * 17) % 1000) / 1000 - 0.5f;
+    if (step == 2 && g == 0)
+        x[3] = INFINITY; // this step is skipped, by all ranks
+}
+
+static void one_step(job *job, zero_engine *engine)
+{
+    static _Thread_local float all[MOST_MICRO_BATCHES][BATCH * WIDTH];
+    float *x = all[0];
+    zero_tensors batches[MOST_MICRO_BATCHES], half = {1, {{x, ZERO_F32, 2, {1, WIDTH}}}};
     zero_step_info info = {0};
     zero_error error;
     double loss = 0;
+    int64_t step, g;
+    int data;
+    zero_position(engine, &step, &g);
+    zero_grid_of(engine, ZERO_AXIS_data, NULL, &data);
     for (int k = 0; k < job->accumulation; k++) {
-        int64_t ignored, g;
-        zero_position(engine, &ignored, &g);
-        for (int i = 0; i < BATCH * WIDTH; i++)
-            x[i] = (float)((i * 7919 + step * 131 + g * 17) % 1000) / 1000 - 0.5f;
-        if (step == 2 && g == 0)
-            x[3] = INFINITY; // this step is skipped, by all ranks
-        must(zero_forward(engine, &batch, &loss, &error), &error, job);
+        fill(step, g + (int64_t)k * data, all[k]);
+        batches[k] = (zero_tensors){1, {{all[k], ZERO_F32, 2, {BATCH, WIDTH}}}};
+    }
+    for (int k = 0; k < job->accumulation && !job->stages; k++) {
+        must(zero_forward(engine, &batches[k], &loss, &error), &error, job);
         must(zero_backward(engine, &error), &error, job);
         must(zero_step(engine, &info, &error), &error, job);
     }
+    if (job->stages)
+        must(zero_train_batch(engine, batches, job->accumulation, &info, &error), &error, job);
     for (int i = 0; i < WIDTH; i++)
         x[i] = (float)(i % 13);
     must(zero_evaluate(engine, &half, &loss, &error), &error, job);
@@ -257,10 +282,18 @@ static void *run_rank(void *argument)
                             .config_text = config,
                             .shape = {.batch = BATCH, .seq = 1},
                             .backend = "ref"};
-    const zr_trial trial = {.tensor = each, .unsplit = each > 1};
+    const zr_trial trial = {.tensor = each,
+                            .unsplit = each > 1,
+                            .pipeline = self->stages,
+                            .schedule = self->schedule,
+                            .split = self->split};
     must(zr_initialize(&options, &trial, &engine, &error), &error, self);
-    for (int step = 0; step < STEPS; step++)
-        one_step(self, engine, step);
+    if (self->load)
+        must(zero_load_checkpoint(engine, self->load, &error), &error, self);
+    for (int step = 0; step < (self->save ? STEPS - 1 : self->load ? 1 : STEPS); step++)
+        one_step(self, engine);
+    if (self->save)
+        must(zero_save_checkpoint(engine, self->save, &error), &error, self);
     for (int u = 0; u < self->model->unit_count; u++)
         for (int p = 0; p < self->model->units[u].piece_count; p++) {
             must(zero_read_parameter(engine, self->model->units[u].pieces[p].tensors[0].name,
@@ -278,7 +311,7 @@ static uint64_t run(job what, int data)
     zero_comm *comms[MOST_RANKS];
     job jobs[MOST_RANKS];
     pthread_t threads[MOST_RANKS];
-    int ranks = data * ranks_each();
+    int ranks = data * ranks_each() * (what.stages ? what.stages : 1);
     zero_error error;
     what.hash = 14695981039346656037u;
     must(zero_comm_threads(ranks, NULL, comms, &error), &error, &what);
@@ -310,8 +343,73 @@ static void test_stages_agree(void **state)
                 }
 }
 
+typedef struct pipe { // u2, which has nothing to train or to save, may be a stage of its own
+    int stages;
+    const char *schedule, *split;
+} pipe_of_units;
+
+static const pipe_of_units pipes[] = {{2, "1f1b", "0,3"},
+                                      {3, "gpipe", "0,2,3"},
+                                      {3, "zb-h1", "0,1,4"},
+                                      {3, "interleaved:2", NULL},
+                                      {5, "1f1b", "0,1,2,3,5"}};
+enum { PIPES = sizeof pipes / sizeof *pipes };
+
+static job piped(const pipe_of_units *pipe, job job)
+{
+    job.stages = pipe->stages;
+    job.schedule = pipe->schedule;
+    job.split = pipe->split;
+    return job;
+}
+
+static void pipelines_agree(void **state)
+{
+    static const char *const optimizers[] = {"AdamW", "LAMB"};
+    for (int stage = 0; stage <= 3; stage++)
+        for (int data = 1; data <= 2; data++) {
+            job job = {.model = &chain,
+                       .stage = stage,
+                       .accumulation = 3,
+                       .optimizer = optimizers[(stage + data) % 2]};
+            uint64_t baseline = run(job, data);
+            for (int p = 0; p < PIPES; p++)
+                if (run(piped(&pipes[p], job), data) != baseline)
+                    fail_msg("stage %d, %d data ranks, %s: other bits", stage, data,
+                             pipes[p].split ? pipes[p].split : pipes[p].schedule);
+        }
+}
+
+// Weights, states and buffers of units are saved by the stages that have them.
+static void pipelines_go_on_from_each_other(void **state)
+{
+    scratch *made = *state;
+    char path[PIPES + 1][320];
+    job plain_job = {.model = &chain, .stage = 1, .accumulation = 3, .optimizer = "AdamW"};
+    for (int p = 0; p <= PIPES; p++) {
+        job saves = p < PIPES ? piped(&pipes[p], plain_job) : plain_job;
+        snprintf(path[p], sizeof path[p], "%s/%d", made->directory, p);
+        saves.save = path[p];
+        run(saves, 1);
+    }
+    plain_job.load = path[PIPES];
+    uint64_t baseline = run(plain_job, 1);
+    for (int from = 0; from <= PIPES; from++)
+        for (int to = 0; to <= PIPES; to++) {
+            job loads = to < PIPES ? piped(&pipes[to], plain_job) : plain_job;
+            loads.load = path[from];
+            if (run(loads, 1) != baseline)
+                fail_msg("saved by %d, goes on as %d: other bits", from, to);
+        }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_stages_agree)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_stages_agree),
+        cmocka_unit_test(pipelines_agree),
+        cmocka_unit_test_setup_teardown(pipelines_go_on_from_each_other, scratch_open,
+                                        scratch_close),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,393 @@
+// Tensors of a model of which each rank has some units: all ranks read and write any of them by
+// name, and find the same one that is not finite; a model of tiles is that of its tensors.
+#include "../base/scratch_directory.h"
+#include "harness.h"
+
+#include "base/random.h"
+#include "checkpoint/manifest.h"
+#include "engine/engine_inner.h"
+#include "engine/rank_grid.h"
+#include "layers/layers.h"
+#include "model/tensor_walk.h"
+#include "model/unit.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <zero/grid.h>
+#include <zero/weights.h>
+
+enum { MOST_TENSORS = 96, MOST_ELEMENTS = 4096 };
+
+typedef struct shape { // of a job
+    int data, tensor, stages;
+    const char *schedule;
+} shape;
+
+static const shape shapes[] = {
+    {2, 1, 1, NULL}, {2, 1, 2, "1f1b"}, {2, 1, 4, "zb-h1"}, {2, 2, 2, "interleaved:2"}};
+enum { SHAPES = sizeof shapes / sizeof *shapes };
+
+static harness_result plain, piped;
+
+static zero_llama_config untied(void)
+{
+    zero_llama_config config = harness_llama();
+    config.n_layer = 4;
+    config.hidden_size = 32;
+    config.intermediate_size = 48;
+    config.tied = 0;
+    return config;
+}
+
+static harness_case case_of(const zero_llama_config *llama, const shape *s)
+{
+    harness_case c = {.llama = llama,
+                      .stage = (s->stages + s->tensor) % 4,
+                      .ranks = s->data,
+                      .accumulation = 4,
+                      .batch = 1};
+    if (s->stages > 1) {
+        c.stages = s->stages;
+        c.schedule = s->schedule;
+    }
+    if (s->tensor > 1) {
+        c.tensor = s->tensor;
+        c.slices = s->tensor;
+    }
+    return c;
+}
+
+// What the ranks of the first shape have read; those of the others must read the same.
+static uint64_t seen[HARNESS_STEPS][2];
+static bool is_first;
+
+static const zero_model *whole_of(const zero_engine *engine)
+{
+    const zero_model *model = zr_engine_plan(engine)->model;
+    return model->whole ? model->whole : model;
+}
+
+static void note(const zero_engine *engine, uint64_t *where, uint64_t value)
+{
+    if (is_first && zr_engine_comm(engine)->rank == 0)
+        *where = value;
+    else if (!is_first && *where != value)
+        abort();
+}
+
+static zero_status fold_all(zero_engine *engine, bool gradients, uint64_t *hash, zero_error *error)
+{
+    static _Thread_local float values[MOST_ELEMENTS];
+    for (zr_tensor_walk w = zr_tensors_of(whole_of(engine)); w.desc; zr_tensors_next(&w)) {
+        const zero_tensor_desc tensor = zr_tensor_whole(w.desc);
+        int64_t elements = zr_tensor_desc_elements(&tensor);
+        memset(values, 0x55, sizeof values);
+        ZERO_TRY((gradients ? zero_read_gradient : zero_read_parameter)(engine, tensor.name, values,
+                                                                        elements, error));
+        *hash = zr_hash_bytes(values, (size_t)elements * sizeof *values, *hash);
+    }
+    return ZERO_OK;
+}
+
+// Before the first step every tensor is made other than it was.
+static zero_status write_all(zero_engine *engine, zero_error *error)
+{
+    static _Thread_local float values[MOST_ELEMENTS];
+    for (zr_tensor_walk w = zr_tensors_of(whole_of(engine)); w.desc; zr_tensors_next(&w)) {
+        const zero_tensor_desc tensor = zr_tensor_whole(w.desc);
+        int64_t elements = zr_tensor_desc_elements(&tensor);
+        for (int64_t i = 0; i < elements; i++)
+            values[i] = (float)((i * 37 + w.number) % 101) / 400 - 0.125f;
+        ZERO_TRY(zero_write_parameter(engine, tensor.name, values, elements, error));
+    }
+    return ZERO_OK;
+}
+
+static zero_status write_then_read(zero_engine *engine, int step, zero_error *error)
+{
+    uint64_t hashes[2] = {0, 0};
+    if (step < 0)
+        return write_all(engine, error);
+    ZERO_TRY(fold_all(engine, false, &hashes[0], error));
+    ZERO_TRY(fold_all(engine, true, &hashes[1], error));
+    note(engine, &seen[step][0], hashes[0]);
+    note(engine, &seen[step][1], hashes[1]);
+    return ZERO_OK;
+}
+
+static void tensors_are_written_and_read_by_name(void **state)
+{
+    const zero_llama_config llama = untied();
+    for (int i = 0; i < SHAPES; i++) {
+        harness_case c = case_of(&llama, &shapes[i]);
+        c.slices = c.tensor ? c.slices : 2;
+        c.tensor = c.tensor ? c.tensor : 1;
+        c.after = write_then_read;
+        is_first = i == 0;
+        harness_run(&c, is_first ? &plain : &piped);
+        assert_true(is_first || harness_equal(&plain, &piped));
+    }
+    assert_true(seen[0][0] != seen[1][0] && seen[0][1] != seen[1][1]);
+}
+
+static bool is_norm(const void *user, const char *name) { return strstr(name, "norm") != NULL; }
+static const zr_lm_frozen frozen_norms = {.is_frozen = is_norm};
+
+static zero_status read_frozen(zero_engine *engine, int step, zero_error *error)
+{
+    static const char *const names[] = {"model.layers.0.input_layernorm.weight",
+                                        "model.layers.3.input_layernorm.weight",
+                                        "model.norm.weight"};
+    float values[32];
+    for (int n = 0; n < 3; n++) {
+        zero_error why = {0};
+        zero_status status = zero_read_gradient(engine, names[n], values, 32, &why);
+        if (status != ZERO_ERR_USAGE || !strstr(why.message, "has no gradient"))
+            return zr_fail(error, ZERO_ERR_INTERNAL, "%s: \"%s\"", names[n], why.message);
+        ZERO_TRY(zero_read_parameter(engine, names[n], values, 32, error));
+    }
+    return ZERO_OK;
+}
+
+static void what_does_not_train_has_no_gradient_on_any_rank(void **state)
+{
+    const zero_llama_config llama = untied();
+    for (int i = 0; i < SHAPES; i++) {
+        harness_case c = case_of(&llama, &shapes[i]);
+        c.frozen = &frozen_norms;
+        c.after = read_frozen;
+        if (c.slices)
+            continue; // our own parts train whole
+        harness_run(&c, i == 0 ? &plain : &piped);
+        assert_true(i == 0 || harness_equal(&plain, &piped));
+    }
+}
+
+static zero_status expect_found(zero_engine *engine, const char *words, zero_error *error)
+{
+    char found[256];
+    ZERO_TRY(zr_engine_find_nonfinite(engine, found, sizeof found, error));
+    return strcmp(found, words) == 0
+               ? ZERO_OK
+               : zr_fail(error, ZERO_ERR_INTERNAL, "rank %d finds \"%s\", not \"%s\"",
+                         zr_engine_comm(engine)->rank, found, words);
+}
+
+// Every tensor in turn is the one that is not finite.
+static zero_status spoil(zero_engine *engine, int step, zero_error *error)
+{
+    static _Thread_local float values[MOST_ELEMENTS];
+    char words[256];
+    if (step >= 0)
+        return ZERO_OK;
+    ZERO_TRY(expect_found(engine, "no parameter and no gradient", error));
+    for (zr_tensor_walk w = zr_tensors_of(whole_of(engine)); w.desc; zr_tensors_next(&w)) {
+        const zero_tensor_desc tensor = zr_tensor_whole(w.desc);
+        int64_t elements = zr_tensor_desc_elements(&tensor);
+        float kept;
+        snprintf(words, sizeof words, "the values of %s", tensor.name);
+        ZERO_TRY(zero_read_parameter(engine, tensor.name, values, elements, error));
+        kept = values[elements - 1];
+        values[elements - 1] = INFINITY;
+        ZERO_TRY(zero_write_parameter(engine, tensor.name, values, elements, error));
+        ZERO_TRY(expect_found(engine, words, error));
+        values[elements - 1] = kept;
+        ZERO_TRY(zero_write_parameter(engine, tensor.name, values, elements, error));
+    }
+    return ZERO_OK;
+}
+
+static void all_ranks_find_what_is_not_finite(void **state)
+{
+    const zero_llama_config llama = untied();
+    for (int i = 0; i < SHAPES; i++) {
+        harness_case c = case_of(&llama, &shapes[i]);
+        c.after = spoil;
+        c.steps = 1;
+        harness_run(&c, &piped);
+    }
+}
+
+static char skipped_at[HARNESS_STEPS][256];
+
+static zero_status tell_skipped(zero_engine *engine, int step, zero_error *error)
+{
+    char found[256];
+    if (step < 0)
+        return ZERO_OK;
+    ZERO_TRY(zr_engine_find_nonfinite(engine, found, sizeof found, error));
+    if (is_first && zr_engine_comm(engine)->rank == 0)
+        snprintf(skipped_at[step], sizeof skipped_at[step], "%s", found);
+    return is_first ? ZERO_OK : expect_found(engine, skipped_at[step], error);
+}
+
+static void a_skipped_step_names_its_tensor_on_all_ranks(void **state)
+{
+    const zero_llama_config llama = untied();
+    for (int i = 0; i < SHAPES; i++) {
+        harness_case c = case_of(&llama, &shapes[i]);
+        c.slices = c.tensor ? c.slices : 2;
+        c.tensor = c.tensor ? c.tensor : 1;
+        c.precision = "\"fp16\": {\"enabled\": true, \"initial_scale_power\": 26}";
+        c.after = tell_skipped;
+        is_first = i == 0;
+        harness_run(&c, is_first ? &plain : &piped);
+        assert_true(is_first || (harness_equal(&plain, &piped) && plain.skipped == piped.skipped));
+    }
+    assert_true(plain.skipped > 0 && strstr(skipped_at[0], "the gradient of "));
+}
+
+// Wide enough for tiles, which are 64 rows or columns at least.
+static zero_llama_config wide(void)
+{
+    zero_llama_config config = untied();
+    config.vocab_size = 100;
+    config.n_layer = 3;
+    config.hidden_size = 128;
+    config.intermediate_size = 160;
+    return config;
+}
+
+static zero_llama_config tiled(zero_llama_config config)
+{
+    config.tiles_embedding = 2;
+    config.tiles_attention = 2;
+    config.tiles_mlp = 3;
+    return config;
+}
+
+static void tiles_are_the_tensors_of_any_stage(void **state)
+{
+    static const char *const optimizers[] = {"AdamW", "LAMB"};
+    const zero_llama_config llama = tiled(wide());
+    for (int o = 0; o < 2; o++)
+        for (int stage = 0; stage <= 3; stage++)
+            for (int i = 0; i < SHAPES; i++) {
+                harness_case c = case_of(&llama, &shapes[i]);
+                if (c.slices)
+                    continue; // tiles and slices are not combined
+                c.stage = stage;
+                c.optimizer = optimizers[o];
+                c.clipping = 1;
+                harness_run(&c, i == 0 ? &plain : &piped);
+                harness_expect_held(i == 0 ? &plain : &piped);
+                if (i > 0 && !harness_equal(&plain, &piped))
+                    fail_msg("%s, ZeRO stage %d, %d pipeline stages: other bits", optimizers[o],
+                             stage, shapes[i].stages);
+            }
+}
+
+static const char *scratch_name(scratch *made, const char *name)
+{
+    snprintf(made->path, sizeof made->path, "%s/%s", made->directory, name);
+    return made->path;
+}
+
+// Stages of a model that is whole save what the model itself does: stretches of tensors.
+static void expect_first_format(const char *checkpoint)
+{
+    zr_manifest manifest;
+    zero_error error = {0};
+    assert_int_equal(zr_manifest_read(checkpoint, &manifest, &error), ZERO_OK);
+    for (int t = 0; t < manifest.files[0].tensor_count; t++)
+        for (int e = 0; e < manifest.files[0].tensors[t].extent_count; e++)
+            assert_int_equal(manifest.files[0].tensors[t].extents[e].at.rows, 1);
+    zr_manifest_free(&manifest);
+}
+
+static void tiles_are_saved_and_found_by_any_stage(void **state)
+{
+    const zero_llama_config whole = wide(), llama = tiled(whole);
+    const zero_llama_config *models[] = {&llama, &whole};
+    harness_case c = case_of(&llama, &shapes[0]);
+    c.optimizer = "LAMB";
+    harness_run(&c, &plain);
+    for (int from = 0; from < 3; from++) {
+        harness_case saves = case_of(&llama, &shapes[from]);
+        saves.optimizer = "LAMB";
+        saves.save = scratch_name(*state, from ? from > 1 ? "four" : "two" : "one");
+        saves.save_at = 2;
+        saves.beside = from == 1;
+        harness_run(&saves, &piped);
+        assert_int_equal(piped.saved, ZERO_OK);
+        expect_first_format(saves.save);
+        for (int to = 0; to < 3; to++)
+            for (int m = 0; m < 2; m++) {
+                harness_case loads = case_of(models[m], &shapes[to]);
+                loads.optimizer = "LAMB";
+                loads.load = saves.save;
+                harness_run(&loads, &piped);
+                if (m == 0 && (piped.loss[3] != plain.loss[3] || piped.norm[3] != plain.norm[3] ||
+                               piped.evaluated != plain.evaluated))
+                    fail_msg("saved by %d stages, %d go on to other bits", shapes[from].stages,
+                             shapes[to].stages);
+                assert_float_equal(piped.loss[3], plain.loss[3], 1e-4);
+            }
+    }
+}
+
+static scratch *weights;
+
+// Every rank knows what the model is called in files, and where its ranges lie there.
+static zero_status save_weights(zero_engine *engine, int step, zero_error *error)
+{
+    int data, stages;
+    char path[512];
+    if (step != 1)
+        return ZERO_OK;
+    if (!zr_lm_config_of(zr_engine_plan(engine)->model))
+        return zr_fail(error, ZERO_ERR_INTERNAL, "this rank does not know its model");
+    zero_grid_of(engine, ZERO_AXIS_data, NULL, &data);
+    zero_grid_of(engine, ZERO_AXIS_pipeline, NULL, &stages);
+    snprintf(path, sizeof path, "%s/%d.safetensors", weights->directory, stages);
+    return zero_save_weights(engine, path, error);
+}
+
+static zero_status load_weights(zero_engine *engine, int step, zero_error *error)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/1.safetensors", weights->directory);
+    return step < 0 ? zero_load_weights(engine, path, error) : ZERO_OK;
+}
+
+static void weights_alone_are_one_file(void **state)
+{
+    const zero_llama_config llama = tiled(wide());
+    char *files[5] = {0};
+    size_t lengths[5];
+    weights = *state;
+    for (int i = 0; i < 3; i++) {
+        harness_case c = case_of(&llama, &shapes[i]);
+        int stages = shapes[i].stages;
+        char name[32];
+        c.after = save_weights;
+        harness_run(&c, &piped);
+        snprintf(name, sizeof name, "%d.safetensors", stages);
+        assert_int_equal(zr_file_read(scratch_name(*state, name), 1 << 24, &files[stages],
+                                      &lengths[stages], NULL),
+                         ZERO_OK);
+        assert_int_equal(lengths[stages], lengths[1]);
+        assert_memory_equal(files[stages], files[1], lengths[1]);
+        c.after = load_weights;
+        harness_run(&c, i == 0 ? &plain : &piped);
+        assert_true(i == 0 || harness_equal(&plain, &piped));
+    }
+    for (int i = 0; i < 5; i++)
+        free(files[i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tensors_are_written_and_read_by_name),
+        cmocka_unit_test(what_does_not_train_has_no_gradient_on_any_rank),
+        cmocka_unit_test(all_ranks_find_what_is_not_finite),
+        cmocka_unit_test(a_skipped_step_names_its_tensor_on_all_ranks),
+        cmocka_unit_test(tiles_are_the_tensors_of_any_stage),
+        cmocka_unit_test_setup_teardown(tiles_are_saved_and_found_by_any_stage, scratch_open,
+                                        scratch_close),
+        cmocka_unit_test_setup_teardown(weights_alone_are_one_file, scratch_open, scratch_close),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
