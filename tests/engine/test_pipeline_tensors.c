@@ -3,6 +3,7 @@
 #include "../base/scratch_directory.h"
 #include "harness.h"
 
+#include "base/alloc.h"
 #include "base/random.h"
 #include "checkpoint/manifest.h"
 #include "engine/engine_inner.h"
@@ -14,7 +15,6 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <zero/grid.h>
 #include <zero/weights.h>
 
 enum { MOST_TENSORS = 96, MOST_ELEMENTS = 4096 };
@@ -26,11 +26,12 @@ typedef struct shape { // of a job
 
 static const shape shapes[] = {
     {2, 1, 1, NULL}, {2, 1, 2, "1f1b"}, {2, 1, 4, "zb-h1"}, {2, 2, 2, "interleaved:2"}};
+#define EXACT "\"libzero\": {\"exact_pipeline\": true}"
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
 static harness_result plain, piped;
 
-static zero_llama_config untied(void)
+static zero_llama_config narrow(void)
 {
     zero_llama_config config = harness_llama();
     config.n_layer = 4;
@@ -40,13 +41,37 @@ static zero_llama_config untied(void)
     return config;
 }
 
-static harness_case case_of(const zero_llama_config *llama, const shape *s)
+// Wide enough for tiles, which are 64 rows or columns at least.
+static zero_llama_config wide(void)
 {
-    harness_case c = {.llama = llama,
-                      .stage = (s->stages + s->tensor) % 4,
+    zero_llama_config config = narrow();
+    config.vocab_size = 100;
+    config.n_layer = 3;
+    config.hidden_size = 128;
+    config.intermediate_size = 160;
+    return config;
+}
+
+// The models: a Llama that shares nothing, and a GPT-2 whose table first and last stage share.
+enum { MODELS = 2 };
+
+// The model of the case is `model`'s, wide enough for tiles if it is wide.
+static harness_case case_of(int model, bool is_wide, const shape *s)
+{
+    static zero_llama_config llama[2];
+    llama[0] = narrow();
+    llama[1] = wide();
+    harness_case c = {.stage = (s->stages + s->tensor) % 4,
                       .ranks = s->data,
                       .accumulation = 4,
-                      .batch = 1};
+                      .batch = 1,
+                      .layers = is_wide ? 3 : 4,
+                      .heads = 4,
+                      .width = is_wide ? 128 : 32,
+                      .vocabulary = is_wide ? 100 : 0,
+                      .precision = EXACT};
+    if (model == 0)
+        c.llama = &llama[is_wide];
     if (s->stages > 1) {
         c.stages = s->stages;
         c.schedule = s->schedule;
@@ -55,6 +80,14 @@ static harness_case case_of(const zero_llama_config *llama, const shape *s)
         c.tensor = s->tensor;
         c.slices = s->tensor;
     }
+    return c;
+}
+
+// All shapes compute the same two slices.
+static harness_case in_slices(harness_case c)
+{
+    c.slices = c.slices ? c.slices : 2;
+    c.tensor = c.tensor ? c.tensor : 1;
     return c;
 }
 
@@ -118,49 +151,52 @@ static zero_status write_then_read(zero_engine *engine, int step, zero_error *er
 
 static void tensors_are_written_and_read_by_name(void **state)
 {
-    const zero_llama_config llama = untied();
-    for (int i = 0; i < SHAPES; i++) {
-        harness_case c = case_of(&llama, &shapes[i]);
-        c.slices = c.tensor ? c.slices : 2;
-        c.tensor = c.tensor ? c.tensor : 1;
+    for (int i = 0; i < MODELS * SHAPES; i++) {
+        harness_case c = in_slices(case_of(i / SHAPES, false, &shapes[i % SHAPES]));
         c.after = write_then_read;
-        is_first = i == 0;
+        is_first = i % SHAPES == 0;
         harness_run(&c, is_first ? &plain : &piped);
         assert_true(is_first || harness_equal(&plain, &piped));
+        assert_true(seen[0][0] != seen[1][0] && seen[0][1] != seen[1][1]);
     }
-    assert_true(seen[0][0] != seen[1][0] && seen[0][1] != seen[1][1]);
 }
 
-static bool is_norm(const void *user, const char *name) { return strstr(name, "norm") != NULL; }
+static bool is_norm(const void *user, const char *name)
+{
+    return strstr(name, "norm") || strstr(name, "ln_");
+}
 static const zr_lm_frozen frozen_norms = {.is_frozen = is_norm};
+
+static zero_status expect_no_gradient(zero_engine *engine, const zero_tensor_desc *tensor,
+                                      zero_error *error)
+{
+    static _Thread_local float values[MOST_ELEMENTS];
+    int64_t elements = zr_tensor_desc_elements(tensor);
+    zero_error why = {0};
+    zero_status status = zero_read_gradient(engine, tensor->name, values, elements, &why);
+    if (status != ZERO_ERR_USAGE || !strstr(why.message, "has no gradient"))
+        return zr_fail(error, ZERO_ERR_INTERNAL, "%s: \"%s\"", tensor->name, why.message);
+    return zero_read_parameter(engine, tensor->name, values, elements, error);
+}
 
 static zero_status read_frozen(zero_engine *engine, int step, zero_error *error)
 {
-    static const char *const names[] = {"model.layers.0.input_layernorm.weight",
-                                        "model.layers.3.input_layernorm.weight",
-                                        "model.norm.weight"};
-    float values[32];
-    for (int n = 0; n < 3; n++) {
-        zero_error why = {0};
-        zero_status status = zero_read_gradient(engine, names[n], values, 32, &why);
-        if (status != ZERO_ERR_USAGE || !strstr(why.message, "has no gradient"))
-            return zr_fail(error, ZERO_ERR_INTERNAL, "%s: \"%s\"", names[n], why.message);
-        ZERO_TRY(zero_read_parameter(engine, names[n], values, 32, error));
-    }
+    for (zr_tensor_walk w = zr_tensors_of(whole_of(engine)); w.desc; zr_tensors_next(&w))
+        if (w.kind == ZERO_FROZEN)
+            ZERO_TRY(expect_no_gradient(engine, w.desc, error));
     return ZERO_OK;
 }
 
 static void what_does_not_train_has_no_gradient_on_any_rank(void **state)
 {
-    const zero_llama_config llama = untied();
-    for (int i = 0; i < SHAPES; i++) {
-        harness_case c = case_of(&llama, &shapes[i]);
+    for (int i = 0; i < MODELS * SHAPES; i++) {
+        harness_case c = case_of(i / SHAPES, false, &shapes[i % SHAPES]);
+        if (c.slices)
+            continue; // models that are cut by the program train whole
         c.frozen = &frozen_norms;
         c.after = read_frozen;
-        if (c.slices)
-            continue; // our own parts train whole
-        harness_run(&c, i == 0 ? &plain : &piped);
-        assert_true(i == 0 || harness_equal(&plain, &piped));
+        harness_run(&c, i % SHAPES == 0 ? &plain : &piped);
+        assert_true(i % SHAPES == 0 || harness_equal(&plain, &piped));
     }
 }
 
@@ -200,9 +236,8 @@ static zero_status spoil(zero_engine *engine, int step, zero_error *error)
 
 static void all_ranks_find_what_is_not_finite(void **state)
 {
-    const zero_llama_config llama = untied();
-    for (int i = 0; i < SHAPES; i++) {
-        harness_case c = case_of(&llama, &shapes[i]);
+    for (int i = 0; i < MODELS * SHAPES; i++) {
+        harness_case c = case_of(i / SHAPES, false, &shapes[i % SHAPES]);
         c.after = spoil;
         c.steps = 1;
         harness_run(&c, &piped);
@@ -224,57 +259,50 @@ static zero_status tell_skipped(zero_engine *engine, int step, zero_error *error
 
 static void a_skipped_step_names_its_tensor_on_all_ranks(void **state)
 {
-    const zero_llama_config llama = untied();
-    for (int i = 0; i < SHAPES; i++) {
-        harness_case c = case_of(&llama, &shapes[i]);
-        c.slices = c.tensor ? c.slices : 2;
-        c.tensor = c.tensor ? c.tensor : 1;
-        c.precision = "\"fp16\": {\"enabled\": true, \"initial_scale_power\": 26}";
+    for (int i = 0; i < MODELS * SHAPES; i++) {
+        harness_case c = in_slices(case_of(i / SHAPES, false, &shapes[i % SHAPES]));
+        c.precision = "\"fp16\": {\"enabled\": true, \"initial_scale_power\": 26}, " EXACT;
         c.after = tell_skipped;
-        is_first = i == 0;
+        is_first = i % SHAPES == 0;
         harness_run(&c, is_first ? &plain : &piped);
         assert_true(is_first || (harness_equal(&plain, &piped) && plain.skipped == piped.skipped));
+        assert_true(plain.skipped > 0 && strstr(skipped_at[0], "the gradient of "));
     }
-    assert_true(plain.skipped > 0 && strstr(skipped_at[0], "the gradient of "));
 }
 
-// Wide enough for tiles, which are 64 rows or columns at least.
-static zero_llama_config wide(void)
+// Cuts the weights of a wide case.
+static void tile(harness_case *c)
 {
-    zero_llama_config config = untied();
-    config.vocab_size = 100;
-    config.n_layer = 3;
-    config.hidden_size = 128;
-    config.intermediate_size = 160;
-    return config;
+    static zero_llama_config llama;
+    c->tiles_embedding = c->tiles_attention = 2;
+    c->tiles_mlp = 3;
+    if (!c->llama)
+        return;
+    llama = *c->llama;
+    llama.tiles_embedding = llama.tiles_attention = 2;
+    llama.tiles_mlp = 3;
+    c->llama = &llama;
 }
 
-static zero_llama_config tiled(zero_llama_config config)
-{
-    config.tiles_embedding = 2;
-    config.tiles_attention = 2;
-    config.tiles_mlp = 3;
-    return config;
-}
+// Tiles and slices are not combined.
+enum { WITHOUT_SLICES = SHAPES - 1 };
 
 static void tiles_are_the_tensors_of_any_stage(void **state)
 {
     static const char *const optimizers[] = {"AdamW", "LAMB"};
-    const zero_llama_config llama = tiled(wide());
-    for (int o = 0; o < 2; o++)
+    for (int m = 0; m < MODELS; m++)
         for (int stage = 0; stage <= 3; stage++)
-            for (int i = 0; i < SHAPES; i++) {
-                harness_case c = case_of(&llama, &shapes[i]);
-                if (c.slices)
-                    continue; // tiles and slices are not combined
+            for (int i = 0; i < WITHOUT_SLICES; i++) {
+                harness_case c = case_of(m, true, &shapes[i]);
+                tile(&c);
                 c.stage = stage;
-                c.optimizer = optimizers[o];
+                c.optimizer = optimizers[(m + stage) % 2];
                 c.clipping = 1;
                 harness_run(&c, i == 0 ? &plain : &piped);
                 harness_expect_held(i == 0 ? &plain : &piped);
                 if (i > 0 && !harness_equal(&plain, &piped))
-                    fail_msg("%s, ZeRO stage %d, %d pipeline stages: other bits", optimizers[o],
-                             stage, shapes[i].stages);
+                    fail_msg("model %d, ZeRO stage %d, %d pipeline stages: other bits", m, stage,
+                             shapes[i].stages);
             }
 }
 
@@ -296,51 +324,62 @@ static void expect_first_format(const char *checkpoint)
     zr_manifest_free(&manifest);
 }
 
+static harness_case lamb_of(int model, bool tiled, const shape *s)
+{
+    harness_case c = case_of(model, true, s);
+    c.optimizer = "LAMB";
+    if (tiled)
+        tile(&c);
+    return c;
+}
+
+// Goes on from a checkpoint, tiled and not.
+static void expect_rest(int model, const char *checkpoint, const shape *s)
+{
+    for (int tiled = 0; tiled < 2; tiled++) {
+        harness_case c = lamb_of(model, tiled, s);
+        c.load = checkpoint;
+        harness_run(&c, &piped);
+        assert_float_equal(piped.loss[3], plain.loss[3], 1e-4);
+        if (tiled && (piped.loss[3] != plain.loss[3] || piped.norm[3] != plain.norm[3] ||
+                      piped.evaluated != plain.evaluated))
+            fail_msg("model %d, %d stages go on to other bits", model, s->stages);
+    }
+}
+
 static void tiles_are_saved_and_found_by_any_stage(void **state)
 {
-    const zero_llama_config whole = wide(), llama = tiled(whole);
-    const zero_llama_config *models[] = {&llama, &whole};
-    harness_case c = case_of(&llama, &shapes[0]);
-    c.optimizer = "LAMB";
-    harness_run(&c, &plain);
-    for (int from = 0; from < 3; from++) {
-        harness_case saves = case_of(&llama, &shapes[from]);
-        saves.optimizer = "LAMB";
-        saves.save = scratch_name(*state, from ? from > 1 ? "four" : "two" : "one");
-        saves.save_at = 2;
-        saves.beside = from == 1;
-        harness_run(&saves, &piped);
-        assert_int_equal(piped.saved, ZERO_OK);
-        expect_first_format(saves.save);
-        for (int to = 0; to < 3; to++)
-            for (int m = 0; m < 2; m++) {
-                harness_case loads = case_of(models[m], &shapes[to]);
-                loads.optimizer = "LAMB";
-                loads.load = saves.save;
-                harness_run(&loads, &piped);
-                if (m == 0 && (piped.loss[3] != plain.loss[3] || piped.norm[3] != plain.norm[3] ||
-                               piped.evaluated != plain.evaluated))
-                    fail_msg("saved by %d stages, %d go on to other bits", shapes[from].stages,
-                             shapes[to].stages);
-                assert_float_equal(piped.loss[3], plain.loss[3], 1e-4);
-            }
+    for (int m = 0; m < MODELS; m++) {
+        harness_case c = lamb_of(m, true, &shapes[0]);
+        harness_run(&c, &plain);
+        for (int from = 0; from < WITHOUT_SLICES; from++) {
+            char name[16];
+            snprintf(name, sizeof name, "%d-%d", m, from);
+            c = lamb_of(m, true, &shapes[from]);
+            c.save = scratch_name(*state, name);
+            c.save_at = 2;
+            c.beside = from == 1;
+            harness_run(&c, &piped);
+            assert_int_equal(piped.saved, ZERO_OK);
+            expect_first_format(c.save);
+            for (int to = 0; to < WITHOUT_SLICES; to++)
+                expect_rest(m, c.save, &shapes[to]);
+        }
     }
 }
 
 static scratch *weights;
+static int saved_by; // stages
 
 // Every rank knows what the model is called in files, and where its ranges lie there.
 static zero_status save_weights(zero_engine *engine, int step, zero_error *error)
 {
-    int data, stages;
     char path[512];
     if (step != 1)
         return ZERO_OK;
     if (!zr_lm_config_of(zr_engine_plan(engine)->model))
         return zr_fail(error, ZERO_ERR_INTERNAL, "this rank does not know its model");
-    zero_grid_of(engine, ZERO_AXIS_data, NULL, &data);
-    zero_grid_of(engine, ZERO_AXIS_pipeline, NULL, &stages);
-    snprintf(path, sizeof path, "%s/%d.safetensors", weights->directory, stages);
+    snprintf(path, sizeof path, "%s/%d.safetensors", weights->directory, saved_by);
     return zero_save_weights(engine, path, error);
 }
 
@@ -351,30 +390,40 @@ static zero_status load_weights(zero_engine *engine, int step, zero_error *error
     return step < 0 ? zero_load_weights(engine, path, error) : ZERO_OK;
 }
 
+// Compares what one run saved with what the run without a pipeline did.
+static void expect_one_file(void)
+{
+    char *files[2];
+    size_t lengths[2];
+    const int stages[] = {1, saved_by};
+    for (int f = 0; f < 2; f++) {
+        char name[32];
+        snprintf(name, sizeof name, "%d.safetensors", stages[f]);
+        assert_int_equal(
+            zr_file_read(scratch_name(weights, name), 1 << 24, &files[f], &lengths[f], NULL),
+            ZERO_OK);
+    }
+    assert_int_equal(lengths[0], lengths[1]);
+    assert_memory_equal(files[0], files[1], lengths[0]);
+    zr_free(files[0]);
+    zr_free(files[1]);
+}
+
 static void weights_alone_are_one_file(void **state)
 {
-    const zero_llama_config llama = tiled(wide());
-    char *files[5] = {0};
-    size_t lengths[5];
     weights = *state;
-    for (int i = 0; i < 3; i++) {
-        harness_case c = case_of(&llama, &shapes[i]);
-        int stages = shapes[i].stages;
-        char name[32];
+    for (int i = 0; i < MODELS * WITHOUT_SLICES; i++) {
+        const shape *s = &shapes[i % WITHOUT_SLICES];
+        harness_case c = case_of(i / WITHOUT_SLICES, true, s);
+        tile(&c);
         c.after = save_weights;
+        saved_by = s->stages;
         harness_run(&c, &piped);
-        snprintf(name, sizeof name, "%d.safetensors", stages);
-        assert_int_equal(zr_file_read(scratch_name(*state, name), 1 << 24, &files[stages],
-                                      &lengths[stages], NULL),
-                         ZERO_OK);
-        assert_int_equal(lengths[stages], lengths[1]);
-        assert_memory_equal(files[stages], files[1], lengths[1]);
+        expect_one_file();
         c.after = load_weights;
-        harness_run(&c, i == 0 ? &plain : &piped);
-        assert_true(i == 0 || harness_equal(&plain, &piped));
+        harness_run(&c, s->stages == 1 ? &plain : &piped);
+        assert_true(s->stages == 1 || harness_equal(&plain, &piped));
     }
-    for (int i = 0; i < 5; i++)
-        free(files[i]);
 }
 
 int main(void)
