@@ -110,8 +110,8 @@ static zero_status find_links(zr_plan *plan, zero_error *error)
     zero_tensors in = {0};
     zero_unit_sizes sizes;
     int64_t total = 0;
-    plan->link_count = 2 * (chunks_of_model(plan) - 1 + plan->tie_count);
-    plan->links = zr_alloc((size_t)plan->link_count * sizeof *plan->links, error);
+    size_t most = 2 * (size_t)(chunks_of_model(plan) - 1 + plan->tie_count);
+    plan->links = zr_alloc(most * sizeof *plan->links, error);
     if (!plan->links)
         return ZERO_ERR_MEMORY;
     for (int u = 0, number = 0; number + 1 < chunks_of_model(plan); u++) {
@@ -150,6 +150,6 @@ zero_status zr_plan_chunks(zr_plan *plan, zero_error *error)
     assert(plan->chunks[plan->chunk_count - 1].end_unit == plan->model->unit_count);
     ZERO_TRY(list_actions(plan, error));
     ZERO_TRY(find_links(plan, error));
-    zr_plan_ties_link(plan, 2 * (chunks_of_model(plan) - 1));
+    plan->link_count = zr_plan_ties_link(plan, 2 * (chunks_of_model(plan) - 1));
     return ZERO_OK;
 }

@@ -57,8 +57,9 @@ bool zr_piece_is_tied(const zr_plan *plan, const zr_piece *piece)
     return tied;
 }
 
-// Makes the two links of a tie between pipeline stages. A slot holds one data rank's shard.
-static void place_links(zr_plan *plan, zr_tie_plan *tie, int first)
+// Makes the two links of a tie between pipeline stages, and returns how many it made: a table whose
+// last tensor ranks have nothing of it is not sent among these. A slot holds one data rank's shard.
+static int place_links(zr_plan *plan, zr_tie_plan *tie, int first)
 {
     const zr_pipeline *pipeline = &plan->pipeline->pipeline;
     const zero_model *origin = zr_stage_origin(plan->model);
@@ -71,8 +72,8 @@ static void place_links(zr_plan *plan, zr_tie_plan *tie, int first)
     const zero_dtype types[] = {plan->settings.precision.accumulator,
                                 plan->settings.precision.parameters};
     zr_link *link = &plan->links[first];
-    if (borrower == owner)
-        return;
+    if (borrower == owner || shard == 0)
+        return 0;
     tie->sum_link = first;
     tie->parameter_link = first + 1;
     // A tensor rank may have nothing of a table, and then sends messages of no bytes.
@@ -85,9 +86,10 @@ static void place_links(zr_plan *plan, zr_tie_plan *tie, int first)
     }
     snprintf(link[0].name, sizeof link[0].name, "sums %.70s to %.70s", names[0], names[1]);
     snprintf(link[1].name, sizeof link[1].name, "parameters %.60s to %.60s", names[1], names[0]);
+    return 2;
 }
 
-void zr_plan_ties_link(zr_plan *plan, int first)
+int zr_plan_ties_link(zr_plan *plan, int first)
 {
     for (int t = 0; t < plan->tie_count; t++) {
         zr_tie_plan *tie = &plan->ties[t];
@@ -98,8 +100,9 @@ void zr_plan_ties_link(zr_plan *plan, int first)
                 tie->replica = p;
         }
         if (plan->pipeline)
-            place_links(plan, tie, first + 2 * t);
+            first += place_links(plan, tie, first);
     }
+    return first;
 }
 
 static void emit_link(zr_emitter *e, zr_code code, int link)

@@ -18,7 +18,8 @@ zero_status zr_plan_ties_list(zr_plan *plan, zero_error *error);
 // Says whether a piece is a replica, or has one.
 bool zr_piece_is_tied(const zr_plan *plan, const zr_piece *piece);
 // Finds the own pieces of the ties, and fills in their links, which begin at plan->links[first].
-void zr_plan_ties_link(zr_plan *plan, int first);
+// Returns the number of all links with them. What is on one rank, or is empty, has none.
+int zr_plan_ties_link(zr_plan *plan, int first);
 
 // Emit what the two passes do, between the exchanges of their own stage.
 void zr_emit_ties_sum(zr_emitter *e);
