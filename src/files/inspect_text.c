@@ -21,6 +21,17 @@ static const char *bytes(const json_t *value, char out[static ZR_BYTES_TEXT])
     return out;
 }
 
+// Says how many ranks held a model together, if it was not one each.
+static void say_grid(const json_t *lineage, zr_buffer *out)
+{
+    int64_t tensor = ZR_MAX(integer(json_object_get(lineage, "tensor")), 1),
+            stages = ZR_MAX(integer(json_object_get(lineage, "pipeline")), 1);
+    if (tensor * stages > 1)
+        zr_buffer_printf(out, ", %lld a model", (long long)(tensor * stages));
+    if (stages > 1)
+        zr_buffer_printf(out, " in %lld pipeline stages", (long long)stages);
+}
+
 static void say_origin(const json_t *state, zr_buffer *out)
 {
     const json_t *lineage = json_object_get(state, "lineage");
@@ -43,9 +54,7 @@ static void say_origin(const json_t *state, zr_buffer *out)
                          (long long)integer(json_object_get(lineage, "ranks")));
     else
         return;
-    if (integer(json_object_get(lineage, "tensor")))
-        zr_buffer_printf(out, ", %lld a model",
-                         (long long)integer(json_object_get(lineage, "tensor")));
+    say_grid(lineage, out);
     if (run.resumed_from)
         zr_buffer_printf(out, "; that run went on from step %lld", (long long)run.resumed_from);
     zr_buffer_printf(out, "\n");

@@ -48,6 +48,9 @@ void zr_state_vectors_free(zr_state_vectors *v)
         zr_model_view_free(&v->views[i]);
 }
 
+// Returns NULL where there is one alone, of which nothing is said.
+static json_t *several(int ranks) { return ranks > 1 ? json_integer(ranks) : NULL; }
+
 // Describes which program wrote it, and when. Nothing is computed from it: the rest of a checkpoint
 // is a function of the training alone.
 static json_t *describe_origin(zero_engine *engine)
@@ -57,11 +60,11 @@ static json_t *describe_origin(zero_engine *engine)
     struct tm parts;
     if (gmtime_r(&seconds, &parts))
         strftime(now, sizeof now, "%Y-%m-%dT%H:%M:%SZ", &parts);
-    int tensor = zr_engine_config(engine)->tensor;
-    return json_pack("{s:s, s:s, s:i, s:o*, s:s}", "program", zero_version(), "instructions",
+    const zr_config *config = zr_engine_config(engine);
+    return json_pack("{s:s, s:s, s:i, s:o*, s:o*, s:s}", "program", zero_version(), "instructions",
                      zr_engine_queue(engine)->backend->path(), "ranks",
-                     zr_engine_comm(engine)->size, "tensor",
-                     tensor > 1 ? json_integer(tensor) : NULL, "written", now);
+                     zr_engine_comm(engine)->size, "tensor", several(config->tensor), "pipeline",
+                     several(config->pipeline.stages), "written", now);
 }
 
 // Describes the resolved configuration, with which the steps after this one would be made.

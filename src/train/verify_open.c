@@ -99,6 +99,16 @@ static zero_status same_word(const zr_verify *v, int64_t step, const char *what,
     return refuse_maker(v, step, what, then, now, error);
 }
 
+// Says whether the bits depend on there being a pipeline: the gradient of a table that embedding and
+// head share is one sum, or, on several pipeline stages, two.
+static bool sums_a_table(const json_t *state)
+{
+    const json_t *libzero = json_object_get(json_object_get(state, "config"), "libzero"),
+                 *model = json_object_get(state, "model_config");
+    return !json_is_true(json_object_get(libzero, "exact_pipeline")) &&
+           !json_is_false(json_object_get(model, "tie_word_embeddings"));
+}
+
 // Checks who made the steps before a checkpoint, as it says itself, because config.json describes
 // only the last part of the run. What no resume can change (seed, batch, windows) is not compared:
 // where that differs the checkpoint is not this run's, and its bits show that.
@@ -111,6 +121,9 @@ static zero_status check_maker(const zr_verify *v, int64_t step, const json_t *s
          any_tensor = json_is_integer(json_object_get(libzero, "exact_tensor"));
     if (!any_tensor)
         ZERO_TRY(same_number(v, step, "tensor ranks", made->tensor, config->run.tensor, error));
+    bool other_sums = (made->stages > 1) != (config->run.stages > 1);
+    if (other_sums && sums_a_table(state))
+        ZERO_TRY(same_number(v, step, "pipeline stages", made->stages, config->run.stages, error));
     if (!any_ranks) // the data ranks
         ZERO_TRY(same_number(v, step, "ranks", made->ranks / (made->tensor * made->stages),
                              zr_run_data_ranks(&config->run), error));

@@ -41,6 +41,26 @@ grep -q 'steps 9 to 12, replayed on 1 rank,' out.txt || fail "$(cat out.txt)"
 refused 64 'in another way than step 8 was made: ranks 2 then, 1 in its config.json' "$ZERO" verify moved --from-step 4 --to-step 8
 refused 64 'in another way than step 8 was made: ranks 2 then, 1 in its config.json' "$ZERO" verify moved --from-step 4
 
+# Made by a pipeline, then without one. The gradient of the table that embedding and head share was two sums then, and is one now, unless the
+# run asks for exact_pipeline.
+for sums in one two; do
+    [ $sums = one ] && echo '{}' >sums.json || echo '{"libzero": {"exact_pipeline": true}}' >sums.json
+    start $RUN --config sums.json --ranks 4 --pipeline 2 --stage 1 --out staged
+    confirmed staged
+    grep -q 'steps 9 to 12, replayed on 4 ranks' out.txt || fail "$(cat out.txt)"
+    expect 0 "$ZERO" inspect staged/checkpoints/step-00000012
+    grep -q 'on 4 ranks, 2 a model in 2 pipeline stages' out.txt || fail "zero inspect: $(head -3 out.txt)"
+    rm -r staged/checkpoints/step-00000012 staged/model
+    start $RUN --config sums.json --ranks 2 --stage 1 --out staged --resume
+    confirmed staged
+    if [ $sums = one ]; then
+        refused 64 'in another way than step 8 was made: pipeline stages 2 then, 1 in its config.json' "$ZERO" verify staged --from-step 4 --to-step 8
+    else
+        confirmed staged --from-step 4
+    fi
+    rm -r staged
+done
+
 # Resumed with another rate, which no checkpoint knows: it is told that this may be why.
 start $RUN --lr 1e-3 --out hurried
 rm -r hurried/checkpoints/step-00000012 hurried/model
