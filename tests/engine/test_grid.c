@@ -156,6 +156,7 @@ typedef struct split_job { // the model on data * tensor ranks
     const char *optimizer;
     const char *tiers; // of zero_optimization; NULL: all is on the device
     bool named_alike;  // tiles have the names of their wholes
+    int stages;        // pipeline stages of each; 0: there is no pipeline
     zero_comm *comm;
     split_result *out; // of every rank
 } split_job;
@@ -179,21 +180,26 @@ static void fill_batch(int64_t step, int64_t number, float *x, float *target)
 
 static void split_step(const split_job *job, zero_engine *engine, int step)
 {
-    float x[SPLIT_BATCH * SPLIT_WIDTH], target[SPLIT_BATCH * SPLIT_WIDTH];
-    const zero_tensors batch = {2,
-                                {{x, ZERO_F32, 2, {SPLIT_BATCH, SPLIT_WIDTH}},
-                                 {target, ZERO_F32, 2, {SPLIT_BATCH, SPLIT_WIDTH}}}};
+    float x[4][SPLIT_BATCH * SPLIT_WIDTH], target[4][SPLIT_BATCH * SPLIT_WIDTH];
+    zero_tensors batches[4];
     zero_step_info info;
     zero_error error;
     double loss;
+    int64_t number;
+    zero_position(engine, NULL, &number);
     for (int k = 0; k < zero_accumulation(engine); k++) {
-        int64_t number;
-        zero_position(engine, NULL, &number);
-        fill_batch(step, number, x, target);
-        must(zero_forward(engine, &batch, &loss, &error), &error);
+        fill_batch(step, number + k * job->data, x[k], target[k]);
+        batches[k] = (zero_tensors){2,
+                                    {{x[k], ZERO_F32, 2, {SPLIT_BATCH, SPLIT_WIDTH}},
+                                     {target[k], ZERO_F32, 2, {SPLIT_BATCH, SPLIT_WIDTH}}}};
+    }
+    for (int k = 0; k < zero_accumulation(engine) && !job->stages; k++) {
+        must(zero_forward(engine, &batches[k], &loss, &error), &error);
         must(zero_backward(engine, &error), &error);
         must(zero_step(engine, &info, &error), &error);
     }
+    if (job->stages)
+        must(zero_train_batch(engine, batches, zero_accumulation(engine), &info, &error), &error);
     assert_int_equal(info.samples, 4 * SPLIT_BATCH);
     job->out->loss[step] = info.loss;
     job->out->norm[step] = info.grad_norm;
@@ -251,7 +257,8 @@ static zero_status split_open(const split_job *job, const zero_model *model, zer
                                   .config_text = config,
                                   .shape = {.batch = SPLIT_BATCH, .seq = 1},
                                   .backend = "ref"};
-    return zr_initialize(&options, &(zr_trial){.tensor = job->tensor}, engine, error);
+    const zr_trial trial = {.tensor = job->tensor, .pipeline = job->stages};
+    return zr_initialize(&options, &trial, engine, error);
 }
 
 static void *split_rank(void *argument)
@@ -268,7 +275,8 @@ static void *split_rank(void *argument)
     zr_engine_traffic(engine, ZERO_AXIS_tensor, &before);
     for (int step = 0; step < SPLIT_STEPS; step++)
         split_step(job, engine, step);
-    expect_bytes(job, engine, &before);
+    if (!job->stages)
+        expect_bytes(job, engine, &before);
     split_read(job, engine);
     split_evaluate(job, engine);
     must(zero_comm_barrier(job->comm, &error), &error);
@@ -280,7 +288,7 @@ static void *split_rank(void *argument)
 static void split_run(split_job what, split_result *out)
 {
     static split_result results[MOST_RANKS];
-    int world = what.data * what.tensor;
+    int world = what.data * what.tensor * (what.stages ? what.stages : 1);
     zero_comm *comms[MOST_RANKS];
     split_job jobs[MOST_RANKS];
     pthread_t threads[MOST_RANKS];
@@ -345,6 +353,30 @@ static void check_split(int64_t inner, const char *optimizer)
 }
 
 static void a_split_model_is_the_whole_one(void **state) { check_split(64, "AdamW"); }
+
+// Stages of parts: tensors are read by those names that all ranks know, and count once.
+static void parts_are_cut_into_stages(void **state)
+{
+    static const split_job jobs[] = {
+        {.data = 1, .tensor = 2, .stages = 2}, {.data = 1, .tensor = 2, .stages = 3},
+        {.data = 2, .tensor = 2, .stages = 2}, {.data = 1, .tensor = 4, .stages = 2},
+        {.data = 4, .tensor = 1, .stages = 2}, {.data = 2, .tensor = 1, .stages = 3}};
+    static split_result first, other;
+    split_mlp whole;
+    split_whole(&whole, 3);
+    for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++)
+        for (int stage = 0; stage <= 3; stage++) {
+            split_job job = jobs[i];
+            job.whole = &whole;
+            job.stage = stage;
+            job.optimizer = stage % 2 ? "LAMB" : "AdamW";
+            job.named_alike = stage > 1;
+            split_run(job, &other);
+            job.stages = 0;
+            split_run(job, &first);
+            assert_memory_equal(&first, &other, sizeof first);
+        }
+}
 
 static void tiles_may_have_their_wholes_names(void **state)
 {
@@ -419,6 +451,7 @@ int main(void)
         cmocka_unit_test(checkpoints_have_everything_once),
         cmocka_unit_test(ranks_know_their_places),
         cmocka_unit_test(a_split_model_is_the_whole_one),
+        cmocka_unit_test(parts_are_cut_into_stages),
         cmocka_unit_test(tiles_may_have_their_wholes_names),
         cmocka_unit_test(parts_may_be_empty),
         cmocka_unit_test(empty_parts_go_to_every_tier),
