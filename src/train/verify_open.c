@@ -99,8 +99,8 @@ static zero_status same_word(const zr_verify *v, int64_t step, const char *what,
     return refuse_maker(v, step, what, then, now, error);
 }
 
-// Says whether the bits depend on there being a pipeline: the gradient of a table that embedding and
-// head share is one sum, or, on several pipeline stages, two.
+// Says whether the bits depend on there being a pipeline: the gradient of a table that embedding
+// and head share is one sum, or, on several pipeline stages, two.
 static bool sums_a_table(const json_t *state)
 {
     const json_t *libzero = json_object_get(json_object_get(state, "config"), "libzero"),
