@@ -30,8 +30,8 @@ typedef enum zr_code {
     ZR_AWAIT,   // waits until what the slot has begun has ended
     ZR_RELEASE, // this rank reads the piece's parameters no more in this step
     ZR_PUBLISH, // this rank's shard of the piece's parameters is new
-    ZR_BIND, // units read the piece's parameters at `place`, or add their contributions there
-    ZR_UNBIND, // and from now on no more
+    ZR_BIND,    // units read the piece's parameters at `place`, or add their contributions there
+    ZR_UNBIND,  // and from now on no more
     // The unit is the first of this micro-batch to contribute to the piece: the gaps at `place` are
     // zeroed, and the piece is bound there.
     ZR_OPEN,

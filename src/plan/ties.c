@@ -57,8 +57,8 @@ bool zr_piece_is_tied(const zr_plan *plan, const zr_piece *piece)
     return tied;
 }
 
-// Makes the two links of a tie between pipeline stages, and returns how many it made: a table whose
-// last tensor ranks have nothing of it is not sent among these. A slot holds one data rank's shard.
+// Makes the two links of a tie between pipeline stages, and returns how many it made: of a table of
+// which a tensor rank has nothing, nothing is sent. A slot holds one data rank's shard.
 static int place_links(zr_plan *plan, zr_tie_plan *tie, int first)
 {
     const zr_pipeline *pipeline = &plan->pipeline->pipeline;
@@ -76,14 +76,12 @@ static int place_links(zr_plan *plan, zr_tie_plan *tie, int first)
         return 0;
     tie->sum_link = first;
     tie->parameter_link = first + 1;
-    // A tensor rank may have nothing of a table, and then sends messages of no bytes.
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++)
         link[i] = (zr_link){.from = i == 0 ? borrower : owner,
                             .to = i == 0 ? owner : borrower,
                             .slots = 1,
+                            .bytes = shard * (int64_t)zero_dtype_bytes(types[i]),
                             .message = shard * (int64_t)zero_dtype_bytes(types[i])};
-        link[i].bytes = ZR_MAX(link[i].message, ZR_ACTIVATION_ALIGN);
-    }
     snprintf(link[0].name, sizeof link[0].name, "sums %.70s to %.70s", names[0], names[1]);
     snprintf(link[1].name, sizeof link[1].name, "parameters %.60s to %.60s", names[1], names[0]);
     return 2;
