@@ -20,6 +20,7 @@ void zr_comm_detach(zero_comm *comm)
 {
     comm->attached = false;
     comm->threads = threads_of(comm, 0);
+    comm->work = 0;
     comm->recorder = NULL;
 }
 

@@ -248,6 +248,12 @@ void zr_comm_say_multiple(zero_comm *comm, int ranks)
     zr_comm_progress(comm, comm->job->step);
 }
 
+void zr_comm_say_work(zero_comm *comm, const zr_work *work)
+{
+    uint64_t word = work ? zr_work_pack(work) : 0;
+    atomic_store_explicit(&comm->job->work, word, memory_order_relaxed);
+}
+
 void zr_comm_count_mapped(zero_comm *comm, int slot, int64_t shard_elems)
 {
     zr_comm_count(comm, ZERO_COMM_all_gather, slot, shard_elems, 0, 0);

@@ -15,6 +15,7 @@
 #define ZR_COMM_COMMUNICATOR_H
 
 #include "base/errors.h"
+#include "comm/work.h"
 #include <stdatomic.h>
 #include <zero/comm.h>
 #include <zero/tensor.h>
@@ -40,8 +41,10 @@ struct zero_comm {
     int fetches;
     int threads; // OpenMP threads that sums and copies of this rank may use; 0: 1
     // Of the job's communicator, for messages: the step is set by zr_comm_progress; the bytes of
-    // this rank's plan by zr_comm_say_need, the ranks of a model by zr_comm_say_multiple.
+    // this rank's plan by zr_comm_say_need, the ranks of a model by zr_comm_say_multiple, what this
+    // rank is at by zr_comm_say_work.
     _Atomic int64_t step;
+    _Atomic uint64_t work;
     int64_t need;
     int multiple;
     zero_traffic traffic; // counted here, in communicator.c, once for all implementations
@@ -97,6 +100,9 @@ void zr_comm_progress(zero_comm *comm, int64_t step);
 void zr_comm_say_need(zero_comm *comm, int64_t bytes);
 // Tells the supervisor that the job runs on multiples of so many ranks alone.
 void zr_comm_say_multiple(zero_comm *comm, int ranks);
+// Says what this rank of a pipeline begins, for messages about it; the next sign of life tells it
+// to the others. NULL: nothing, or nothing that its own messages do not say.
+void zr_comm_say_work(zero_comm *comm, const zr_work *work);
 // Counts one acquire of a slot that is here already, because it is mapped or was gathered before,
 // as an all-gather of 0 bytes.
 void zr_comm_count_mapped(zero_comm *comm, int slot, int64_t shard_elems);

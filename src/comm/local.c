@@ -178,6 +178,7 @@ static void progress(zero_comm *comm)
     zr_rank_record *record = ((zr_local *)comm->impl)->record;
     uint64_t beats = atomic_load_explicit(&record->heartbeat, memory_order_relaxed);
     atomic_store_explicit(&record->step, comm->step, memory_order_relaxed);
+    atomic_store_explicit(&record->work, comm->work, memory_order_relaxed);
     atomic_store_explicit(&record->need, comm->need, memory_order_relaxed);
     atomic_store_explicit(&record->multiple, comm->multiple, memory_order_relaxed);
     atomic_store_explicit(&record->heartbeat, beats + 1, memory_order_relaxed);
@@ -192,8 +193,10 @@ static void note(zero_comm *comm, zr_rank_thread thread, bool at_work)
 static void abort_job(zero_comm *comm, const char *message)
 {
     zr_local_failure failure = {.rank = comm->rank, .status = ZERO_ERR_PEER, .step = comm->step};
-    snprintf(failure.message, sizeof failure.message, "rank %d gave up at step %lld: %s",
-             comm->rank, (long long)comm->step, message);
+    char work[ZR_WORK_TEXT];
+    zr_work_text(comm->work, work);
+    snprintf(failure.message, sizeof failure.message, "rank %d gave up at step %lld%s: %s",
+             comm->rank, (long long)comm->step, work, message);
     zr_local_fail(((zr_local *)comm->impl)->control, &failure);
 }
 

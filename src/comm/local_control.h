@@ -42,6 +42,7 @@ typedef struct zr_rank_record {
     _Atomic uint32_t waiters;
     _Alignas(ZR_LINE) _Atomic uint64_t heartbeat;
     _Atomic int64_t step, need;
+    _Atomic uint64_t work; // zr_work_pack
     _Atomic int32_t multiple;
     // The rank of the job that each thread waits for, or ZR_AT_WORK or ZR_WITHOUT_WORK; written by
     // that thread.

@@ -92,13 +92,14 @@ static void describe_end(int wait_status, char *out, size_t size)
 
 void zr_local_failure_of_end(zr_control *control, int rank, int wait_status, zr_local_failure *out)
 {
-    char end[96];
+    char end[96], work[ZR_WORK_TEXT];
     bool known = wait_status >= 0;
     describe_end(wait_status, end, sizeof end);
+    zr_work_text(atomic_load(&control->records[rank].work), work);
     *out = (zr_local_failure){
         .rank = rank, .status = ZERO_ERR_PEER, .step = atomic_load(&control->records[rank].step)};
     out->signal = known && WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0;
     out->code = known && WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 0;
-    snprintf(out->message, sizeof out->message, "rank %d %s at step %lld", rank, end,
-             (long long)out->step);
+    snprintf(out->message, sizeof out->message, "rank %d %s at step %lld%s", rank, end,
+             (long long)out->step, work);
 }

@@ -160,17 +160,19 @@ static zero_status tell_timeout(zero_comm *comm, const zr_wait *wait, int peer, 
     const zr_control *control = ((zr_local *)comm->impl)->control;
     int culprit = find_stopped(control, peer);
     const zr_rank_record *record = &control->records[culprit];
+    char work[ZR_WORK_TEXT];
     bool joined = atomic_load_explicit(&record->state, memory_order_acquire) != ZR_RANK_ABSENT;
     zr_process_look look =
         joined ? zr_process_look_at(&record->process) : (zr_process_look){.state = '?'};
     zr_local_failure failure = {
         .rank = culprit, .status = ZERO_ERR_TIMEOUT, .step = atomic_load(&record->step)};
+    zr_work_text(atomic_load(&record->work), work);
     snprintf(failure.message, sizeof failure.message,
-             "rank %d (%s) made no progress for %g s; it was last seen at step %lld", culprit,
+             "rank %d (%s) made no progress for %g s; it was last seen at step %lld%s", culprit,
              !joined             ? "has not joined"
              : look.state == 'T' ? "stopped"
                                  : "alive",
-             comm->timeout, (long long)failure.step);
+             comm->timeout, (long long)failure.step, work);
     return settle(comm, wait, &failure, error);
 }
 

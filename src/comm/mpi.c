@@ -77,8 +77,9 @@ static zero_status job_tables_create(zr_mpi_job *job, int ranks, zero_error *err
 {
     job->beats = zr_alloc(sizeof *job->beats * (size_t)ranks, error);
     job->steps = zr_alloc(sizeof *job->steps * (size_t)ranks, error);
+    job->works = zr_alloc(sizeof *job->works * (size_t)ranks, error);
     job->waits = zr_alloc(sizeof *job->waits * (size_t)ranks, error);
-    if (!job->beats || !job->steps || !job->waits)
+    if (!job->beats || !job->steps || !job->works || !job->waits)
         return ZERO_ERR_MEMORY;
     for (int r = 0; r < ranks; r++) {
         job->beats[r] = MPI_REQUEST_NULL;
@@ -101,6 +102,7 @@ static void job_tables_destroy(zr_mpi_job *job)
 {
     zr_free(job->beats);
     zr_free(job->steps);
+    zr_free(job->works);
     zr_free(job->waits);
     pthread_mutex_destroy(&job->lock);
 }

@@ -37,6 +37,7 @@ enum { ZR_MPI_BEAT, ZR_MPI_ABORT, ZR_MPI_WAIT };
 typedef struct zr_mpi_note {
     int32_t kind, rank;
     int64_t step;
+    uint64_t work; // zr_work_pack
     char text[ZERO_MESSAGE_BYTES];
 } zr_mpi_note;
 
@@ -61,6 +62,7 @@ typedef struct zr_mpi_job { // what the communicators of a rank share
     zr_mpi_note beat;   // what they carry
     double beat_at;     // seconds
     int64_t *steps;     // (ranks of the job) last ones heard of
+    uint64_t *works;    // (ranks of the job) what they were at then
     int32_t *waits;     // (ranks of the job) the rank that each waits for; -1: it has not said so
     int64_t heard;      // number of notes
     int channels;       // sets of channels that are alive

@@ -101,6 +101,7 @@ void zr_mpi_hear(zr_mpi_job *job)
                      job->notes, MPI_STATUS_IGNORE) != MPI_SUCCESS)
             return;
         job->steps[status.MPI_SOURCE] = note.step;
+        job->works[status.MPI_SOURCE] = note.work;
         job->waits[status.MPI_SOURCE] = note.kind == ZR_MPI_WAIT ? note.rank : -1;
         job->heard += note.kind != ZR_MPI_WAIT;
         if (note.kind == ZR_MPI_ABORT)
@@ -175,7 +176,8 @@ static void say_wait(zero_comm *comm, patience *patience, int late)
     if (patience->told || patience->stalled < comm->timeout / 2 || !zr_mpi_beats_gone(comm->job))
         return;
     patience->told = true;
-    job->beat = (zr_mpi_note){.kind = ZR_MPI_WAIT, .rank = late, .step = whole->step};
+    job->beat =
+        (zr_mpi_note){.kind = ZR_MPI_WAIT, .rank = late, .step = whole->step, .work = whole->work};
     send_note(job, &job->beat, offsetof(zr_mpi_note, text), job->beats, whole->rank, whole->size);
 }
 
@@ -183,7 +185,7 @@ static zero_status look_around(zero_comm *comm, const zr_mpi_batch *batch, patie
                                const char *doing, const char *slot, zero_error *error)
 {
     zr_mpi_job *job = ((zr_mpi *)comm->impl)->job;
-    char text[256];
+    char text[256], work[ZR_WORK_TEXT];
     double now = zr_clock_seconds(), gap = now - patience->last;
     patience->last = now;
     patience->waited += gap;
@@ -193,6 +195,7 @@ static zero_status look_around(zero_comm *comm, const zr_mpi_batch *batch, patie
     int late = zr_comm_job_rank(comm, find_late(batch));
     int culprit = find_culprit(job, late, comm->job->rank, comm->job->size);
     int64_t heard = job->heard, step = job->steps[culprit];
+    zr_work_text(job->works[culprit], work);
     say_wait(comm, patience, late);
     bool aborted = job->aborted;
     pthread_mutex_unlock(&job->lock);
@@ -207,8 +210,8 @@ static zero_status look_around(zero_comm *comm, const zr_mpi_batch *batch, patie
     patience->heard = heard;
     if (patience->stalled >= comm->timeout) {
         snprintf(text, sizeof text,
-                 "rank %d made no progress for %g s; it was last heard of at step %lld", culprit,
-                 comm->timeout, (long long)step);
+                 "rank %d made no progress for %g s; it was last heard of at step %lld%s", culprit,
+                 comm->timeout, (long long)step, work);
         return tell(comm, ZERO_ERR_TIMEOUT, doing, slot, text, error);
     }
     if (patience->waited > SLEEP_AFTER)
@@ -257,7 +260,8 @@ static void beat(zero_comm *comm, double now)
     if (!zr_mpi_beats_gone(comm))
         return;
     job->beat_at = now;
-    job->beat = (zr_mpi_note){.kind = ZR_MPI_BEAT, .rank = comm->rank, .step = comm->step};
+    job->beat = (zr_mpi_note){
+        .kind = ZR_MPI_BEAT, .rank = comm->rank, .step = comm->step, .work = comm->work};
     send_note(job, &job->beat, offsetof(zr_mpi_note, text), job->beats, comm->rank, comm->size);
 }
 
@@ -284,9 +288,12 @@ void zr_mpi_progress(zero_comm *comm)
 static void tell_all(zero_comm *comm, const char *message)
 {
     zr_mpi_job *job = ((zr_mpi *)comm->impl)->job;
-    zr_mpi_note note = {.kind = ZR_MPI_ABORT, .rank = comm->rank, .step = comm->step};
-    snprintf(note.text, sizeof note.text, "rank %d gave up at step %lld: %.900s", comm->rank,
-             (long long)comm->step, message);
+    zr_mpi_note note = {
+        .kind = ZR_MPI_ABORT, .rank = comm->rank, .step = comm->step, .work = comm->work};
+    char work[ZR_WORK_TEXT];
+    zr_work_text(comm->work, work);
+    snprintf(note.text, sizeof note.text, "rank %d gave up at step %lld%s: %.900s", comm->rank,
+             (long long)comm->step, work, message);
     keep_abort(job, &note);
     if (!await_beats(comm, ABORT_SECONDS))
         return;
