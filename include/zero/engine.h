@@ -91,8 +91,9 @@ ZERO_API zero_status zero_step(zero_engine *engine, zero_step_info *info, zero_e
 // Makes a whole step: forward and backward of all of this rank's micro-batches, and the update.
 // `count` is zero_accumulation; batches (count) are in the order of their numbers (zero_position).
 // With a pipeline it is the one way to make a step, because several micro-batches are under way at
-// once; then only ranks of the first and last pipeline stage read the batches, and others may pass
-// NULL. Without one it does what zero_forward, zero_backward and zero_step do. Collective.
+// once; then only ranks of the first and last pipeline stage read the batches, which are the same
+// on both, and others may pass NULL. Without one it does what zero_forward, zero_backward and
+// zero_step do. Collective.
 ZERO_API zero_status zero_train_batch(zero_engine *engine, const zero_tensors *batches,
                                       int64_t count, zero_step_info *info, zero_error *error);
 // Waits for a delayed update and makes it visible. With delayed updates ("libzero":

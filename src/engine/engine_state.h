@@ -108,7 +108,7 @@ struct zero_engine {
     zr_exact norm;
     // By tensor ranks in an evaluation or another visit of the units, as each visit has said.
     zr_pass_traffic expected;
-    uint64_t samples;            // with tensor ranks: a hash of this step's micro-batches
+    uint64_t samples;            // where ranks share them: a hash of this step's micro-batches
     double lr;                   // learning rate of the current update
     float update_scale;          // by which that update multiplies the gradient
     zero_traffic traffic_before; // the job's communicator's, when this engine was created

@@ -13,14 +13,30 @@ uint64_t zr_samples_fold(const zero_tensors *batch, uint64_t hash)
     return hash;
 }
 
-int64_t zr_samples_difference(const zero_engine *engine)
+bool zr_samples_are_shared(const zr_grid *grid)
 {
-    const zero_comm *tensor = engine->grid.tensor;
-    uint64_t hash = zr_hash_bytes(&engine->grid.data->rank, sizeof(int), engine->samples);
-    return (int64_t)(hash >> 32) * (tensor->rank == 0 ? tensor->size - 1 : -1);
+    return grid->tensor != NULL || grid->pipeline != NULL;
 }
 
-zero_status zr_samples_compare(zero_engine *engine, uint64_t hash, zero_error *error)
+// Says whether a rank of the pipeline reads samples: those of its first and of its last stage do.
+static bool reads(const zr_grid *grid, int stage)
+{
+    return stage == 0 || stage == grid->mesh.size[ZERO_AXIS_pipeline] - 1;
+}
+
+int64_t zr_samples_difference(const zero_engine *engine)
+{
+    const zr_grid *grid = &engine->grid;
+    const zr_mesh *mesh = &grid->mesh;
+    int stage = mesh->place[ZERO_AXIS_pipeline], tensor = mesh->place[ZERO_AXIS_tensor];
+    int readers = mesh->size[ZERO_AXIS_tensor] * (grid->pipeline ? 2 : 1);
+    uint64_t hash = zr_hash_bytes(&grid->data->rank, sizeof(int), engine->samples);
+    if (!reads(grid, stage))
+        return 0;
+    return (int64_t)(hash >> 32) * (stage == 0 && tensor == 0 ? readers - 1 : -1);
+}
+
+zero_status zr_samples_compare_tensor(zero_engine *engine, uint64_t hash, zero_error *error)
 {
     zero_comm *tensor = engine->grid.tensor;
     int64_t hashes[ZERO_MAX_RANKS] = {0};
@@ -35,4 +51,37 @@ zero_status zr_samples_compare(zero_engine *engine, uint64_t hash, zero_error *e
                            (long long)engine->step, zr_comm_job_rank(tensor, 0),
                            zr_comm_job_rank(tensor, r));
     return ZERO_OK;
+}
+
+zero_status zr_samples_refuse_ends(const zero_engine *engine, zero_error *error)
+{
+    const zero_comm *pipeline = engine->grid.pipeline;
+    return zr_fail(error, ZERO_ERR_USAGE,
+                   "step %lld: ranks %d and %d are the first and the last pipeline stage of one "
+                   "model and have different micro-batches; both need the same samples, those of "
+                   "their data rank (zero_grid_of, zero_position)",
+                   (long long)engine->step, zr_comm_job_rank(pipeline, 0),
+                   zr_comm_job_rank(pipeline, pipeline->size - 1));
+}
+
+static zero_status compare_ends(zero_engine *engine, zero_error *error)
+{
+    zero_comm *pipeline = engine->grid.pipeline;
+    int64_t hashes[2] = {0}; // of the first and of the last rank
+    if (reads(&engine->grid, pipeline->rank))
+        hashes[pipeline->rank > 0] = (int64_t)(engine->samples >> 1);
+    ZERO_TRY(zr_comm_all_reduce_small(pipeline, hashes, 2, ZERO_I64, ZR_SUM, error));
+    return hashes[0] == hashes[1] ? ZERO_OK : zr_samples_refuse_ends(engine, error);
+}
+
+zero_status zr_samples_compare(zero_engine *engine, zero_error *error)
+{
+    zero_error own = {0};
+    zero_status tensor = ZERO_OK, ends = ZERO_OK;
+    if (engine->grid.tensor)
+        tensor = zr_samples_compare_tensor(engine, engine->samples, error);
+    // Also where tensor ranks differ, because the other pipeline stages know nothing of that.
+    if (engine->grid.pipeline)
+        ends = compare_ends(engine, tensor == ZERO_OK ? error : &own);
+    return tensor != ZERO_OK ? tensor : ends;
 }

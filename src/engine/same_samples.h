@@ -1,18 +1,27 @@
-// Tensor ranks compute the same samples together. Nothing else would tell that a program has given
-// them different ones, because each computes only its part, so hashes of the samples are compared.
+// Tensor ranks compute the same samples together, and so do the first and the last stage of a
+// pipeline, of which one reads the tokens and the other the targets. Nothing else would tell that a
+// program has given them different ones, because each computes only its part, so hashes of the
+// samples are compared.
 #ifndef ZR_ENGINE_SAME_SAMPLES_H
 #define ZR_ENGINE_SAME_SAMPLES_H
 
 #include "engine/engine_inner.h"
+#include "engine/rank_grid.h"
 
 // Returns `hash`, 0 at first, continued over the bytes of a batch.
 uint64_t zr_samples_fold(const zero_tensors *batch, uint64_t hash);
-// Returns a number whose sum over the tensor ranks of a data rank is 0 if they had the same samples
-// in this step. It rides in the message of the scalars, and sums over data ranks do not cancel.
-// Only where there are tensor ranks.
+// Says whether several ranks compute the same samples.
+bool zr_samples_are_shared(const zr_grid *grid);
+// Returns a number whose sum over the tensor ranks and pipeline stages of a data rank is 0 if those
+// that read samples had the same in this step. It rides in the message of the scalars, and sums
+// over data ranks do not cancel.
 int64_t zr_samples_difference(const zero_engine *engine);
-// Compares `hash` with those of the other tensor ranks. Collective over the tensor ranks.
-// ZERO_ERR_USAGE: it differs, and the message names two ranks.
-zero_status zr_samples_compare(zero_engine *engine, uint64_t hash, zero_error *error);
+// Compares the step's hashes, where that number has told that they differ. Collective over the tensor
+// ranks and over the pipeline. ZERO_ERR_USAGE: they differ here, and the message names two ranks.
+zero_status zr_samples_compare(zero_engine *engine, zero_error *error);
+// Compares `hash` with those of the other tensor ranks. Collective over them. ZERO_ERR_USAGE, too.
+zero_status zr_samples_compare_tensor(zero_engine *engine, uint64_t hash, zero_error *error);
+// Describes a difference between the first and the last pipeline stage. Returns ZERO_ERR_USAGE.
+zero_status zr_samples_refuse_ends(const zero_engine *engine, zero_error *error);
 
 #endif

@@ -141,7 +141,7 @@ static void begin_micro_batch(zero_engine *engine, const zero_tensors *batch, do
     zr_step_set_micro_batch(engine, batch, loss);
     if (engine->micro_batch == 0)
         zr_step_begin_sums(engine);
-    if (engine->grid.tensor)
+    if (zr_samples_are_shared(&engine->grid))
         engine->samples = zr_samples_fold(batch, engine->samples);
     bool stale = zr_step_begin_gathers(engine);
     zr_moves_expect_micro_batch(engine, stale);
@@ -229,7 +229,7 @@ zero_status zero_backward(zero_engine *engine, zero_error *error)
 // Sums over the ranks, in one message. The last word of an accumulator says whether it has met a
 // non-finite value. One such word has room for both accumulators' flags, so the other one carries
 // the number of targets.
-// *difference is passed on with them if there are tensor ranks.
+// *difference is passed on with them if ranks share samples.
 static zero_status sum_over_ranks(zero_engine *engine, zr_exact *loss, zr_exact *norm,
                                   int64_t *targets, int64_t *difference, zero_error *error)
 {
@@ -237,7 +237,7 @@ static zero_status sum_over_ranks(zero_engine *engine, zr_exact *loss, zr_exact 
     zr_exact sums[3] = {*loss, *norm, {.limb = {*difference}}};
     sums[0].nonfinite = (loss->nonfinite != 0) + (norm->nonfinite != 0) * of_norm;
     sums[1].nonfinite = *targets;
-    ZERO_TRY(zr_norm_all_reduce(engine, sums, engine->grid.tensor ? 3 : 2, error));
+    ZERO_TRY(zr_norm_all_reduce(engine, sums, zr_samples_are_shared(&engine->grid) ? 3 : 2, error));
     *targets = sums[1].nonfinite;
     *difference = sums[2].limb[0];
     sums[1].nonfinite = sums[0].nonfinite / of_norm;
@@ -249,11 +249,10 @@ static zero_status sum_over_ranks(zero_engine *engine, zr_exact *loss, zr_exact 
 
 zero_status zr_execute_scalars(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
-    int64_t difference = engine->grid.tensor ? zr_samples_difference(engine) : 0;
+    int64_t difference = zr_samples_are_shared(&engine->grid) ? zr_samples_difference(engine) : 0;
     ZERO_TRY(
         sum_over_ranks(engine, &engine->loss, &engine->norm, &engine->targets, &difference, error));
-    return difference ? zr_comm_agree(engine->grid.world,
-                                      zr_samples_compare(engine, engine->samples, error), error)
+    return difference ? zr_comm_agree(engine->grid.world, zr_samples_compare(engine, error), error)
                       : ZERO_OK;
 }
 

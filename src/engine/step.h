@@ -37,4 +37,12 @@ zero_status zr_step_check_pass(zero_engine *engine, zr_pass_kind kind,
                                const zr_pass_traffic *exchanged, zero_error *error);
 zero_status zr_step_check_messages(zero_engine *engine, zr_pass_kind kind, zero_error *error);
 
+// pipeline_work.c: tell the other ranks of a pipeline what this one begins. chunk -1: nothing,
+// until the next micro-batch; micro_batch -1: an evaluation.
+void zr_step_begin_work(zero_engine *engine, int chunk, int micro_batch);
+// Says, after what went wrong on this rank itself, what it was at ("forward of micro-batch 2").
+// Returns `status`.
+zero_status zr_step_say_work(const zero_engine *engine, int chunk, const char *what,
+                             zero_status status, zero_error *error);
+
 #endif

@@ -6,7 +6,6 @@
 #include "engine/step.h"
 
 #include <stdio.h>
-#include <string.h>
 
 typedef struct step { // that runs
     zero_engine *engine;
@@ -28,6 +27,7 @@ static void set_action(const step *s, const zr_action *action)
     static const zero_tensors none;
     zero_engine *engine = s->engine;
     int k = action->micro_batch;
+    zr_step_begin_work(engine, action->chunk, k);
     engine->chunk = action->chunk;
     engine->micro_batch = k;
     engine->turn = k;
@@ -58,29 +58,33 @@ static zero_status run_action(const step *s, const zr_action *action, zero_error
     return ZERO_OK;
 }
 
-// Says, after what went wrong, what this stage of the pipeline was doing.
-static void say_action(const zero_engine *engine, const zr_action *action, zero_error *error)
+static zero_status say_action(const zero_engine *engine, const zr_action *action,
+                              zero_status status, zero_error *error)
 {
-    size_t used = error ? strlen(error->message) : 0;
-    if (!error)
-        return;
-    snprintf(error->message + used, sizeof error->message - used,
-             " (rank %d, pipeline stage %d of %d, chunk %d: %s of micro-batch %d)",
-             engine->grid.world->rank, engine->plan->pipeline->stage,
-             engine->plan->pipeline->pipeline.stages, action->chunk, zr_act_name(action->act),
+    char what[64];
+    snprintf(what, sizeof what, "%s of micro-batch %d", zr_act_name(action->act),
              action->micro_batch);
+    return zr_step_say_work(engine, action->chunk, what, status, error);
 }
 
 static zero_status run_actions(const step *s, zero_error *error)
 {
     const zr_plan *plan = s->engine->plan;
     for (int i = 0; i < plan->action_count; i++) {
-        zero_status status = run_action(s, &plan->actions[i], error);
+        const zr_action *action = &plan->actions[i];
+        zero_status status = run_action(s, action, error);
         if (status != ZERO_OK)
-            say_action(s->engine, &plan->actions[i], error);
-        ZERO_TRY(status);
+            return say_action(s->engine, action, status, error);
     }
+    zr_step_begin_work(s->engine, -1, -1);
     return ZERO_OK;
+}
+
+// Says whether this rank has the first or the last unit, which read the batches.
+static bool reads_batches(const zr_plan *plan)
+{
+    const zr_chunk_plan *first = &plan->chunks[0], *last = &plan->chunks[plan->chunk_count - 1];
+    return !plan->pipeline || first->number == 0 || zr_chunk_is_last(plan, last);
 }
 
 static zero_status run_pipeline(zero_engine *engine, const zero_tensors *batches, int64_t count,
@@ -89,7 +93,7 @@ static zero_status run_pipeline(zero_engine *engine, const zero_tensors *batches
     step s = {.engine = engine, .batches = batches};
     ZERO_TRY(zr_step_tell_begun(engine, error));
     zr_step_begin_sums(engine);
-    for (int64_t k = 0; k < count && engine->grid.tensor && batches; k++)
+    for (int64_t k = 0; k < count && reads_batches(engine->plan); k++)
         engine->samples = zr_samples_fold(&batches[k], engine->samples);
     s.stale = zr_step_begin_gathers(engine);
     zr_grid_hash_reset(&engine->grid);
@@ -109,13 +113,6 @@ static zero_status run_micro_batches(zero_engine *engine, const zero_tensors *ba
         ZERO_TRY(zero_step(engine, info, error));
     }
     return ZERO_OK;
-}
-
-// Says whether this rank has the first or the last unit, which read the batches.
-static bool reads_batches(const zr_plan *plan)
-{
-    const zr_chunk_plan *first = &plan->chunks[0], *last = &plan->chunks[plan->chunk_count - 1];
-    return !plan->pipeline || first->number == 0 || zr_chunk_is_last(plan, last);
 }
 
 zero_status zero_train_batch(zero_engine *engine, const zero_tensors *batches, int64_t count,
