@@ -163,7 +163,8 @@ static void assert_quiet(harness_case c)
         skip();
     }
     if (code)
-        fail_msg("stage %d, %d x %d ranks, %s: %s %d", c.stage, c.ranks, ZR_MAX(c.tensor, 1),
+        fail_msg("stage %d, %d x %d x %d ranks, %s, %s: %s %d", c.stage, ZR_MAX(c.stages, 1),
+                 c.ranks, ZR_MAX(c.tensor, 1), c.schedule ? c.schedule : "no pipeline",
                  c.precision ? c.precision : "fp32",
                  code == EXIT_ALLOCATED    ? "the step allocated; exit"
                  : code == EXIT_UNFINISHED ? "it never came to its last step; exit"
@@ -246,6 +247,36 @@ static void sharers_and_ranks_of_several_slices_ask_for_nothing(void **state)
                                    .by_rows = by_rows});
 }
 
+// Every schedule, with two and with four ranks: pipelines of two and of four stages, of two stages
+// and two data ranks, and of two stages and two tensor ranks.
+static void pipelines_ask_for_nothing(void **state)
+{
+    static const char *const schedules[] = {"gpipe", "1f1b", "interleaved:2", "zb-h1"};
+    static const struct {
+        int stages, data, tensor;
+    } grids[] = {{2, 1, 0}, {2, 2, 0}, {4, 1, 0}, {2, 1, 2}};
+    zero_llama_config config = harness_llama();
+    (void)state;
+    config.n_layer = 6;
+    config.tied = 0;
+    for (int s = 0; s < 4; s++)
+        for (int g = 0; g < 4; g++)
+            assert_quiet((harness_case){.stage = (s + g) % 4,
+                                        .ranks = grids[g].data,
+                                        .accumulation = 4,
+                                        .batch = 1,
+                                        .backend = "cpu",
+                                        .precision = g % 2 ? "\"bf16\": {\"enabled\": true}" : NULL,
+                                        .clipping = 1,
+                                        .overlap = s % 2,
+                                        .llama = &config,
+                                        .slices = grids[g].tensor,
+                                        .tensor = grids[g].tensor,
+                                        .by_rows = grids[g].tensor && s % 2,
+                                        .stages = grids[g].stages,
+                                        .schedule = schedules[s]});
+}
+
 static void allocate_when_quiet(zero_comm *comm, int step)
 {
     become_quiet(comm, step);
@@ -285,6 +316,7 @@ int main(void)
         cmocka_unit_test(a_step_asks_for_nothing),
         cmocka_unit_test(tensor_ranks_ask_for_nothing),
         cmocka_unit_test(sharers_and_ranks_of_several_slices_ask_for_nothing),
+        cmocka_unit_test(pipelines_ask_for_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
