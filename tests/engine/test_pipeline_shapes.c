@@ -15,10 +15,12 @@
 
 enum { BATCH = 4, SEQ = HARNESS_SEQ, MOST_LOSSES = 64 };
 
-static const struct { // batches that are evaluated one after the other; the first ones by rows, too
+// Batches that are evaluated one after the other. By rows, a rank has fewer rows of some than its
+// neighbour, or none.
+static const struct {
     int64_t batch, seq;
 } shapes[] = {{BATCH, SEQ}, {2, SEQ}, {4, 4}, {2, 6}, {1, SEQ}, {4, SEQ}, {3, 5}, {1, 1}, {1, 2}};
-enum { SHAPES = sizeof shapes / sizeof *shapes, BY_ROWS = 4 };
+enum { SHAPES = sizeof shapes / sizeof *shapes };
 
 typedef struct losses { // in the order of evaluations
     double at[MOST_LOSSES];
@@ -26,7 +28,6 @@ typedef struct losses { // in the order of evaluations
 
 static losses expected;
 static bool compares;         // else they become the expected ones, on the one rank that tells
-static int evaluated;         // of `shapes`
 static _Atomic int different; // losses that are not the expected ones
 
 static void fill(int64_t step, int64_t batch, int64_t seq, int32_t *tokens, int32_t *targets)
@@ -41,7 +42,7 @@ static void fill(int64_t step, int64_t batch, int64_t seq, int32_t *tokens, int3
 
 static zero_status evaluate_all(zero_engine *engine, int step, zero_error *error)
 {
-    for (int i = 0; i < evaluated; i++) {
+    for (int i = 0; i < SHAPES; i++) {
         int32_t tokens[BATCH * SEQ], targets[BATCH * SEQ];
         int64_t batch = shapes[i].batch, seq = shapes[i].seq;
         double loss = 0, *want = &expected.at[(step + 1) * SHAPES + i];
@@ -100,7 +101,6 @@ static void smaller_batches_have_the_losses_of_no_pipeline(void **state)
     zero_llama_config config = harness_llama();
     config.n_layer = 6;
     config.tied = 0;
-    evaluated = SHAPES;
     for (int stage = 0; stage <= 3; stage += 1 + 2 * SANITIZED) {
         harness_case c = case_of(&config, stage);
         run(c, false);
@@ -118,7 +118,6 @@ static void smaller_batches_over_tensor_ranks(void **state)
         harness_case c = case_of(&config, 1 + 2 * by_rows);
         c.slices = 2;
         c.tensor = 1;
-        evaluated = by_rows ? BY_ROWS : SHAPES;
         run(c, false);
         c.tensor = 2;
         c.by_rows = by_rows;
