@@ -16,8 +16,8 @@ bool zr_samples_are_shared(const zr_grid *grid);
 // that read samples had the same in this step. It rides in the message of the scalars, and sums
 // over data ranks do not cancel.
 int64_t zr_samples_difference(const zero_engine *engine);
-// Compares the step's hashes, where that number has told that they differ. Collective over the tensor
-// ranks and over the pipeline. ZERO_ERR_USAGE: they differ here, and the message names two ranks.
+// Compares the step's hashes, where that number has told that they differ. Collective over tensor
+// ranks and the pipeline. ZERO_ERR_USAGE: they differ here, and the message names two ranks.
 zero_status zr_samples_compare(zero_engine *engine, zero_error *error);
 // Compares `hash` with those of the other tensor ranks. Collective over them. ZERO_ERR_USAGE, too.
 zero_status zr_samples_compare_tensor(zero_engine *engine, uint64_t hash, zero_error *error);

@@ -114,9 +114,8 @@ void zr_join_fold(const zr_plan *plan, const zr_instruction *join, zr_pass_traff
     add_exchange(plan, &exchange, ZR_EXCHANGE_JOIN, plan->tensor_ranks, to);
 }
 
-void zr_exchanges_of_unit(const zr_plan *plan, int unit, zr_pass_traffic *to)
+static void fold_calls(const zr_plan *plan, const zr_pass *pass, int unit, zr_pass_traffic *to)
 {
-    const zr_pass *pass = &plan->program.passes[ZR_PASS_MICRO_BATCH];
     for (int n = 0; n < pass->count; n++) {
         const zr_instruction *i = &pass->at[n];
         if (i->code == ZR_CALL && i->unit == unit)
@@ -124,12 +123,19 @@ void zr_exchanges_of_unit(const zr_plan *plan, int unit, zr_pass_traffic *to)
     }
 }
 
+void zr_exchanges_of_unit(const zr_plan *plan, int unit, zr_pass_traffic *to)
+{
+    for (int kind = 0; kind < ZR_PASSES; kind++)
+        if (zr_pass_is_of_micro_batch(kind))
+            fold_calls(plan, &plan->program.passes[kind], unit, to);
+}
+
 int64_t zr_exchanged_bytes(const zr_plan *plan)
 {
-    const zr_pass_traffic *pass = &plan->traffic[ZR_PASS_MICRO_BATCH];
     int64_t bytes = 0;
-    for (int op = 0; op < ZERO_COMM_OP_COUNT; op++)
-        bytes += pass->tensor.bytes[op] + pass->holders.bytes[op];
+    for (int kind = 0; kind < ZR_PASSES; kind++)
+        for (int op = 0; op < ZERO_COMM_OP_COUNT && zr_pass_is_of_micro_batch(kind); op++)
+            bytes += plan->traffic[kind].tensor.bytes[op] + plan->traffic[kind].holders.bytes[op];
     return bytes * plan->settings.accumulation;
 }
 

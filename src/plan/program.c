@@ -119,6 +119,13 @@ zr_pass_kind zr_chunk_pass(zr_chunk_part part, int chunk)
     return (zr_pass_kind)(ZR_PASS_COUNT + chunk * ZR_CHUNK_PARTS + (int)part);
 }
 
+bool zr_pass_is_of_micro_batch(int kind)
+{
+    int of_chunk = kind - ZR_PASS_COUNT;
+    return kind == ZR_PASS_MICRO_BATCH ||
+           (of_chunk >= 0 && of_chunk % ZR_CHUNK_PARTS != ZR_CHUNK_EVALUATION);
+}
+
 void zr_program_destroy(zr_program *program)
 {
     for (int kind = 0; kind < ZR_PASSES; kind++)

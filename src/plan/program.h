@@ -69,6 +69,7 @@ const char *zr_update_part_name(zr_update_part part);
 const char *zr_tie_part_name(zr_tie_part part);
 const char *zr_pass_name(zr_pass_kind kind);
 zr_pass_kind zr_chunk_pass(zr_chunk_part part, int chunk);
+bool zr_pass_is_of_micro_batch(int kind); // it runs once for each micro-batch of a step
 void zr_program_destroy(zr_program *program);
 
 #endif

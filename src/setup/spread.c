@@ -2,23 +2,24 @@
 
 #include "base/bytes_text.h"
 #include "comm/agree.h"
+#include "model/stage_cut.h"
 #include "plan/exchanges.h"
 
 #include <unistd.h>
 
-static bool is_together(const zr_spread *s, int first, int tensor)
+static bool is_together(const zr_spread *s, int first, int count)
 {
-    for (int r = 1; r < tensor; r++)
+    for (int r = 1; r < count; r++)
         if (s->machines[first + r] != s->machines[first])
             return false;
     return true;
 }
 
-// Returns the first of `tensor` neighbouring ranks that are not on one machine; -1: there are none.
-static int find_spread(const zr_spread *s, int tensor)
+// Returns the first of `count` neighbouring ranks that are not on one machine; -1: there are none.
+static int find_spread(const zr_spread *s, int count)
 {
-    for (int first = 0; first < s->ranks; first += tensor)
-        if (!is_together(s, first, tensor))
+    for (int first = 0; first < s->ranks; first += count)
+        if (!is_together(s, first, count))
             return first;
     return -1;
 }
@@ -31,11 +32,10 @@ static int count_ranks(const zr_spread *s, int machine, int first, int end)
     return count;
 }
 
-// Writes the ranks of a model: "0, 2 and 3 on a; 1 on b".
-static void list_ranks(const zr_spread *s, int first, zr_buffer *out)
+// Writes where neighbouring ranks are: "0, 2 and 3 on a; 1 on b".
+static void list_ranks(const zr_spread *s, int first, int end, zr_buffer *out)
 {
     const char *separator = "";
-    int end = first + s->tensor;
     for (int m = 0; m < s->machine_count; m++) {
         int left = count_ranks(s, m, first, end);
         for (int r = first; r < end; r++) {
@@ -50,11 +50,11 @@ static void list_ranks(const zr_spread *s, int first, zr_buffer *out)
     }
 }
 
-// Whether every machine has the ranks of whole models, if they follow each other on it.
-static bool order_helps(const zr_spread *s)
+// Whether every machine has all of each `count` ranks, if they follow each other on it.
+static bool order_helps(const zr_spread *s, int count)
 {
     for (int m = 0; m < s->machine_count; m++)
-        if (count_ranks(s, m, 0, s->ranks) % s->tensor)
+        if (count_ranks(s, m, 0, s->ranks) % count)
             return false;
     return true;
 }
@@ -68,28 +68,58 @@ static int find_fitting(const zr_spread *s)
     return tensor;
 }
 
-void zr_spread_describe(const zr_spread *s, zr_buffer *out)
+#define IN_ORDER                                                                                   \
+    "ranks in the order of their machines (mpirun --map-by slot, srun --distribution=block) "
+
+static void describe_tensor(const zr_spread *s, int first, zr_buffer *out)
 {
     char step[ZR_BYTES_TEXT], unit[ZR_BYTES_TEXT];
-    int first = find_spread(s, s->tensor);
-    if (first < 0)
-        return;
     zr_bytes_text((double)s->step_bytes, step);
     zr_bytes_text((double)s->unit_bytes, unit);
     zr_buffer_printf(out, "the tensor ranks of a model are on several machines (");
-    list_ranks(s, first, out);
+    list_ranks(s, first, first + s->tensor, out);
     zr_buffer_printf(
         out,
         "): in a step up to %s of its sums come to a rank over the network, %s of them "
         "for %s; ",
         step, unit, s->unit);
-    if (order_helps(s))
-        zr_buffer_printf(out,
-                         "ranks in the order of their machines (mpirun --map-by slot, srun "
-                         "--distribution=block) or --tensor %d keep them together",
-                         find_fitting(s));
+    if (order_helps(s, s->tensor))
+        zr_buffer_printf(out, IN_ORDER "or --tensor %d keep them together", find_fitting(s));
     else
         zr_buffer_printf(out, "--tensor %d keeps them together", find_fitting(s));
+}
+
+static void describe_stage(const zr_spread *s, int first, zr_buffer *out)
+{
+    char data[ZR_BYTES_TEXT], link[ZR_BYTES_TEXT];
+    zr_bytes_text((double)s->data_bytes, data);
+    zr_bytes_text((double)s->link_bytes, link);
+    zr_buffer_printf(out, "the ranks of pipeline stage %d are on several machines (",
+                     first / s->stage_ranks);
+    list_ranks(s, first, first + s->stage_ranks, out);
+    zr_buffer_printf(out,
+                     "): in a step up to %s of gradients and parameters come to a rank over the "
+                     "network, where it sends at most %s to other pipeline stages; " IN_ORDER
+                     "keep them together",
+                     data, link);
+}
+
+// Returns the first rank of a pipeline stage that another order of ranks would keep on one machine;
+// -1: there is none.
+static int find_torn_stage(const zr_spread *s)
+{
+    return s->stage_ranks < s->ranks && order_helps(s, s->stage_ranks)
+               ? find_spread(s, s->stage_ranks)
+               : -1;
+}
+
+void zr_spread_describe(const zr_spread *s, zr_buffer *out)
+{
+    int model = find_spread(s, s->tensor), stage = find_torn_stage(s);
+    if (model >= 0)
+        describe_tensor(s, model, out);
+    else if (stage >= 0)
+        describe_stage(s, stage, out);
 }
 
 // Returns what of a traffic comes to this rank over the network. A reduce-scatter takes the shares
@@ -111,6 +141,20 @@ static int64_t network_bytes(const zr_grid *grid, const zr_plan *plan, const zr_
            (over_network(grid->tensor, &t->tensor) + over_network(grid->holders, &t->holders));
 }
 
+// Adds up the passes of a step; evaluations are none.
+static void count_step(const zr_grid *grid, const zr_plan *plan, zr_spread *s)
+{
+    for (int kind = 0; kind < ZR_PASSES; kind++) {
+        const zr_pass_traffic *t = &plan->traffic[kind];
+        bool ends = kind == ZR_PASS_BOUNDARY || kind == ZR_PASS_UPDATE || kind == ZR_PASS_PUBLISH;
+        int64_t times = zr_pass_is_of_micro_batch(kind) ? plan->settings.accumulation : ends;
+        s->data_bytes += times * over_network(grid->data, &t->data);
+        s->link_bytes += times * t->pipeline.bytes[ZERO_COMM_send];
+        if (zr_pass_is_of_micro_batch(kind))
+            s->step_bytes += network_bytes(grid, plan, t);
+    }
+}
+
 static int64_t bytes_of_unit(const zr_grid *grid, const zr_plan *plan, int unit)
 {
     zr_pass_traffic traffic = {0};
@@ -122,16 +166,21 @@ static int64_t bytes_of_unit(const zr_grid *grid, const zr_plan *plan, int unit)
 static zero_status find_costs(const zr_grid *grid, const zr_plan *plan, zr_spread *s,
                               zero_error *error)
 {
-    int64_t most = 0;
+    int own = 0;
     for (int u = 1; u < plan->unit_count; u++)
-        if (bytes_of_unit(grid, plan, u) > bytes_of_unit(grid, plan, (int)most))
-            most = u;
-    ZERO_TRY(zr_comm_agree_on_largest(grid->world, &most, error));
-    s->unit = plan->model->units[most].name;
-    s->unit_bytes = bytes_of_unit(grid, plan, (int)most);
-    s->step_bytes = network_bytes(grid, plan, &plan->traffic[ZR_PASS_MICRO_BATCH]);
+        if (bytes_of_unit(grid, plan, u) > bytes_of_unit(grid, plan, own))
+            own = u;
+    int64_t bytes = bytes_of_unit(grid, plan, own);
+    s->unit_bytes = bytes;
+    count_step(grid, plan, s);
     ZERO_TRY(zr_comm_agree_on_largest(grid->world, &s->unit_bytes, error));
-    return zr_comm_agree_on_largest(grid->world, &s->step_bytes, error);
+    // Pipeline stages have other units, so it is a rank with that cost that says which unit it is.
+    int64_t unit = bytes == s->unit_bytes ? zr_stage_unit(plan->model, own) : 0;
+    ZERO_TRY(zr_comm_agree_on_largest(grid->world, &unit, error));
+    s->unit = zr_stage_origin(plan->model)->units[unit].name;
+    ZERO_TRY(zr_comm_agree_on_largest(grid->world, &s->step_bytes, error));
+    ZERO_TRY(zr_comm_agree_on_largest(grid->world, &s->data_bytes, error));
+    return zr_comm_agree_on_largest(grid->world, &s->link_bytes, error);
 }
 
 static int count_machines(const zero_comm *world)
@@ -172,13 +221,14 @@ zero_status zr_spread_warn(const zr_grid *grid, const zr_plan *plan, const zero_
                            zero_error *error)
 {
     zero_comm *world = grid->world;
-    if (!grid->tensor || !world->machines)
+    if ((!grid->tensor && !grid->pipeline) || !world->machines)
         return ZERO_OK;
     zr_spread s = {.ranks = world->size,
                    .tensor = plan->tensor_ranks,
+                   .stage_ranks = plan->tensor_ranks * plan->ranks,
                    .machines = world->machines,
                    .machine_count = count_machines(world)};
-    if (find_spread(&s, s.tensor) < 0)
+    if (find_spread(&s, s.tensor) < 0 && find_torn_stage(&s) < 0)
         return ZERO_OK;
     s.names = zr_alloc(sizeof *s.names * (size_t)s.machine_count, error);
     zero_status status = zr_comm_agree(world, s.names ? ZERO_OK : ZERO_ERR_MEMORY, error);

@@ -2,6 +2,8 @@
 // a pipeline on as many data ranks; and holds what was planned.
 #include "harness.h"
 
+#include "../sanitizers.h"
+
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -34,8 +36,9 @@ static void schedules_have_the_bits_of_no_pipeline(void **state)
 {
     static const int accumulations[] = {1, 2, 3, 8};
     const zero_llama_config llama = untied(6);
+    // Under a sanitizer, each stage with one number of micro-batches.
     for (int stage = 0; stage <= 3; stage++)
-        for (int k = 0; k < 4; k++) {
+        for (int k = SANITIZED ? stage : 0; k < (SANITIZED ? stage + 1 : 4); k++) {
             harness_case c = {.stage = stage,
                               .ranks = 1 + (stage + k) % 2,
                               .accumulation = accumulations[k],
@@ -91,10 +94,10 @@ static void whatever_else_a_step_does(void **state)
                           .optimizer = all[v].optimizer,
                           .masked = all[v].masked};
         harness_run(&c, &plain);
-        for (size_t i = 0; i < sizeof schedules / sizeof *schedules; i++) {
-            print_message("%s %s\n", all[v].name, schedules[i]);
-            expect_equal(&c, schedules[i], 2);
-        }
+        // Under a sanitizer, each with one schedule.
+        for (size_t i = 0; i < sizeof schedules / sizeof *schedules; i++)
+            if (!SANITIZED || i == v % 4)
+                expect_equal(&c, schedules[i], 2);
     }
 }
 
@@ -123,7 +126,7 @@ static void shared_tables(void **state)
     char precision[256];
     for (int stage = 0; stage <= 3; stage++)
         for (int m = 0; m < 4; m++)
-            for (int t = 0; t < 3; t++) {
+            for (int t = SANITIZED ? (stage + m) % 3 : 0; t < 3; t += SANITIZED ? 3 : 1) {
                 snprintf(precision, sizeof precision, "%s\"libzero\": {\"exact_pipeline\": true}",
                          more[m]);
                 harness_case c = {.stage = stage,

@@ -20,6 +20,7 @@ static void says(const char *machines, int tensor, const char *where, const char
         numbers[r] = machines[r] - 'a';
     const zr_spread spread = {.ranks = ranks,
                               .tensor = tensor,
+                              .stage_ranks = ranks,
                               .machines = numbers,
                               .machine_count = ZR_COUNT(hosts),
                               .names = hosts,
@@ -63,12 +64,52 @@ static void fewer_tensor_ranks_help(void **state)
     says("abc", 3, "0 on a; 1 on b; 2 on c", "--tensor 1 keeps them together");
 }
 
+// Two pipeline stages of as many ranks as there are letters for each.
+static void says_of_stages(const char *machines, int tensor, const char *words)
+{
+    int numbers[16], ranks = (int)strlen(machines);
+    zr_buffer text = {0};
+    for (int r = 0; r < ranks; r++)
+        numbers[r] = machines[r] - 'a';
+    const zr_spread spread = {.ranks = ranks,
+                              .tensor = tensor,
+                              .stage_ranks = ranks / 2,
+                              .machines = numbers,
+                              .machine_count = ZR_COUNT(hosts),
+                              .names = hosts,
+                              .unit = "h.0",
+                              .data_bytes = 2500000,
+                              .link_bytes = 64000};
+    zr_spread_describe(&spread, &text);
+    if (!words)
+        assert_null(text.data);
+    else if (!text.data || !strstr(text.data, words))
+        fail_msg("%s: \"%s\", not \"%s\"", machines, text.data ? text.data : "", words);
+    zr_buffer_free(&text);
+}
+
+static void stages_belong_on_one_machine(void **state)
+{
+    says_of_stages("aabb", 1, NULL);
+    says_of_stages("aaaabbbb", 2, NULL);
+    says_of_stages("abab", 1,
+                   "the ranks of pipeline stage 0 are on several machines (0 on a; 1 on b): in a "
+                   "step up to 2.50 MB of gradients and parameters come to a rank over the "
+                   "network, where it sends at most 64.0 kB to other pipeline stages; ranks in the "
+                   "order of their machines (mpirun --map-by slot, srun --distribution=block) keep "
+                   "them together");
+    says_of_stages("aabbaabb", 2, "pipeline stage 0 are on several machines (0 and 1 on a;");
+    says_of_stages("abababab", 2, "the tensor ranks of a model are on several machines");
+    says_of_stages("aabbccaa", 2, NULL); // no order does
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(models_on_one_machine_are_fine),
         cmocka_unit_test(an_order_of_hosts_helps),
         cmocka_unit_test(fewer_tensor_ranks_help),
+        cmocka_unit_test(stages_belong_on_one_machine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
