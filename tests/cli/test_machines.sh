@@ -88,6 +88,29 @@ counted = sum(op.get("network", 0) for op in step["groups"]["tensor"].values())
 assert abs(float(said) * 1e3 / counted - 1) < 0.01 and 4 * float(unit) < float(said), (said, unit, counted)
 print(f"spread over machines: {said} kB of tensor ranks' sums a step and rank cross the network")
 PY
+# A pipeline across: tensor ranks share a machine, and each sends half of a boundary over the wire, 2 x 4 of which a step has. No
+# warning, and the weights of one machine.
+for i in "${!common[@]}"; do
+    [ "${common[i]}" = --new ] && common[i + 1]=llama:layers=4,heads=4,kv_heads=2,width=128,context=32,tied=0
+    [ "${common[i]}" = --accumulation ] && common[i + 1]=4
+done
+piped=(--pipeline 2)
+expect 0 "$ZERO" train "${common[@]}" --ranks 4 "${piped[@]}" --tensor 2 --out piped
+across pipes "${piped[@]}" --tensor 2
+[ "$(fingerprint pipes)" = "$(fingerprint piped)" ] || fail "a pipeline over two machines has other bits"
+! grep -q 'on several machines' err.txt || fail "a warning of a pipeline over two machines: $(cat err.txt)"
+python3 - "$(cat pipes.wire)" <<'PY' || fail "what crosses is not the boundaries"
+import sys
+wire, boundaries = int(sys.argv[1]), 6 * 2 * 4 * 32 * 128 * 4
+print(f"a pipeline over machines: {wire} bytes on the wire, {boundaries} of boundaries")
+sys.exit(not boundaries < wire < 1.6 * boundaries)
+PY
+# Data ranks of a pipeline stage on two machines, though another order would keep them together: a warning that says so.
+expect 0 "$ZERO" train "${common[@]}" --ranks 4 "${piped[@]}" --stage 3 --out sharded
+MAP=node across torn "${piped[@]}" --stage 3
+[ "$(grep -c 'the ranks of pipeline stage 0 are on several machines (0 on host-a; 1 on host-b): in a step up to' err.txt)" -eq 1 ] \
+    || fail "the warning of a pipeline stage on two machines: $(cat err.txt)"
+[ "$(fingerprint torn)" = "$(fingerprint sharded)" ] || fail "a pipeline stage on two machines has other bits"
 got=0
 "${MPIRUN[@]}" -n 2 "$ZERO" train "${common[@]}" --comm mpi --config wrong.json --out wrong >out.txt 2>err.txt || got=$?
 [ $got -ne 0 ] && grep -q 'zero_hpz_partition_size is 4, but 2 ranks share the memory of a machine here: it has to be 2, or 1' err.txt || fail "a wrong zero_hpz_partition_size: $(cat err.txt)"

@@ -103,7 +103,7 @@ static void messages_and_bytes_are_those_of_the_formula(void **state)
     config.tied = 0;
     for (int s = 0; s < 4; s++)
         for (int stages = 2; stages <= MOST_STAGES; stages += 1 + SANITIZED)
-            for (int kind = 0; kind < 3; kind++) {
+            for (int kind = SANITIZED ? s % 3 : 0; kind < 3; kind += SANITIZED ? 3 : 1) {
                 bool cut = kind == 2 && stages == 2;
                 const harness_case c = {.stage = (s + kind) % 4,
                                         .ranks = 1 + kind % 2,

@@ -82,7 +82,8 @@ static void every_schedule(harness_case c, int most_stages)
     static const char *const schedules[] = {"gpipe", "1f1b", "interleaved:2", "zb-h1"};
     for (int s = 0; s < 4; s++)
         for (int stages = 2; stages <= most_stages; stages += 2)
-            expect_same(c, schedules[s], stages);
+            if (!SANITIZED || stages == 2 + s % 2 * (most_stages - 2))
+                expect_same(c, schedules[s], stages);
 }
 
 static harness_case case_of(const zero_llama_config *llama, int stage)
