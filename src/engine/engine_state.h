@@ -30,7 +30,8 @@ typedef struct zr_cursor { // where in the program this rank is
     uint32_t holds;   // bit w is set while zr_when w holds in this pass
     zr_unit_fn visit; // runs in place of the units' own functions; NULL: they run
     void *user;
-    // Of a visit of a smaller batch: bytes that enter the chunk and leave it; -1: as planned.
+    // Of a visit of a smaller batch: bytes that enter the chunk and leave it, 0 of a tensor rank
+    // without rows. -1: as planned.
     int64_t bytes_in, bytes_out;
 } zr_cursor;
 
