@@ -76,7 +76,8 @@ static void append_traffic(zr_buffer *line, const char *name, const zero_traffic
     zr_buffer_printf(line, "}");
 }
 
-// Writes the parts of the traffic: of data ranks, of tensor ranks, of all ranks of the job.
+// Writes the parts of the traffic: of data ranks, of tensor ranks, of the ranks of a pipeline where
+// there is one, of all ranks of the job.
 static void append_groups(zr_buffer *line, const zr_metrics_step *step)
 {
     if (!step->groups)
@@ -86,6 +87,10 @@ static void append_groups(zr_buffer *line, const zr_metrics_step *step)
     zr_buffer_printf(line, ",");
     append_traffic(line, "tensor", &step->groups[ZERO_AXIS_tensor]);
     zr_buffer_printf(line, ",");
+    if (step->pipelined) {
+        append_traffic(line, "pipeline", &step->groups[ZERO_AXIS_pipeline]);
+        zr_buffer_printf(line, ",");
+    }
     append_traffic(line, "job", &step->job);
     zr_buffer_printf(line, "}");
 }

@@ -7,10 +7,11 @@
 // If something is offloaded, there is also "tiers":{"device":1,"host":1,"nvme":1}, the bytes held,
 // and what the step moved: "io":{"host":{"down":1,"up":1},"nvme":{"read":1,"written":1}}.
 //
-// If the model is split over tensor ranks, there is also
-// "groups":{"data":{...},"tensor":{...},"job":{...}}, the parts of "comm" that the ranks of an axis
-// exchange among themselves and that all ranks of the job do, with the same members. They add up to
-// it.
+// If several ranks compute the model together, there is also
+// "groups":{"data":{...},"tensor":{...},"pipeline":{...},"job":{...}}, the parts of "comm" that the
+// ranks of an axis exchange among themselves and that all ranks of the job do, with the same
+// members; "pipeline" only if there is one. They add up to it. Messages of a pipeline count their
+// bytes where they are sent.
 //
 // Floats have enough digits to give the same bits when read. Evaluations are objects of their own,
 // {"step":100,"val_loss":1.9}, without the key "loss". A run in fp16 has "loss_scale" on every
@@ -33,6 +34,7 @@ typedef struct zr_metrics_step {
     zero_traffic traffic; // of this step alone
     // (ZERO_AXIS_COUNT) of this step, by axis; NULL: the line has no such key.
     const zero_traffic *groups;
+    bool pipelined;   // the groups have those of a pipeline
     zero_traffic job; // of this step, among all ranks; written where there are groups
     zero_memory memory;
     zero_io io; // of this step alone

@@ -2,6 +2,7 @@
 #ifndef ZR_SETUP_STAGES_H
 #define ZR_SETUP_STAGES_H
 
+#include "base/alloc.h"
 #include "config/config.h"
 #include "plan/pipeline_part.h"
 #include "plan/simulate.h"
@@ -28,5 +29,23 @@ zero_status zr_stages_simulate(const zr_pipeline_part *part, zr_simulation *out,
 zero_status zr_stages_cut(const zero_model *model, const zr_pipeline_part *part, int stage,
                           bool exact, zero_model **out, zero_error *error);
 zr_pipeline zr_pipeline_of(const zr_config *config); // what its lists are made for
+
+// The following say in words what a division has made of a model (stages_text.c). Check
+// out->failed.
+//
+// Returns a stage's part of what forward and backward of a micro-batch cost.
+double zr_stages_share(const zr_pipeline_part *part, int stage);
+// Returns how often the mean share is in the largest one; 1: all are equal.
+double zr_stages_imbalance(const zr_pipeline_part *part);
+// Writes the units of a stage: "embedding, h.0 to h.3"; its chunks are separated by "; ".
+void zr_stages_units(const zr_pipeline_part *part, const zero_model *model, int stage,
+                     zr_buffer *out);
+// Writes "1f1b, 2 pipeline stages, 8 micro-batches in flight: bubble 11%, largest pipeline stage
+// 1.04 x the mean". bubble: as zr_stages_simulate has found it.
+void zr_stages_heading(const zr_pipeline_part *part, double bubble, zr_buffer *out);
+// Writes which units run their backward as one where the schedule has it in two parts; nothing if
+// there are none. again: activations are computed again, so no unit's can be in two.
+void zr_stages_in_one_part(const zr_pipeline_part *part, const zero_model *model, bool again,
+                           zr_buffer *out);
 
 #endif

@@ -2,6 +2,7 @@
 // best model so far.
 #include "base/clock.h"
 #include "comm/agree.h"
+#include "config/config_ranks.h"
 #include "engine/engine_inner.h"
 #include "engine/rank_grid.h"
 #include "infer/windows.h"
@@ -147,7 +148,7 @@ static void write_line(loop *l, const zero_step_info *info, int64_t tokens, doub
 {
     zero_error error = {0};
     zr_train *train = l->train;
-    bool split = zr_engine_config(train->run.engine)->tensor > 1;
+    const zr_config *config = zr_engine_config(train->run.engine);
     zero_traffic groups[ZERO_AXIS_COUNT];
     groups_since(l, groups);
     zr_metrics_step line = {
@@ -161,7 +162,8 @@ static void write_line(loop *l, const zero_step_info *info, int64_t tokens, doub
         .milliseconds = milliseconds,
         .tokens_per_second = (double)tokens * 1e3 / milliseconds,
         .traffic = traffic_since(l),
-        .groups = split ? groups : NULL,
+        .groups = zr_config_model_ranks(config) > 1 ? groups : NULL,
+        .pipelined = config->pipeline.stages > 1,
         .job = job_since(l),
         .io = io_since(l),
     };
@@ -304,7 +306,7 @@ static zero_status between_steps(loop *l, int64_t step, zero_error *error)
         ZERO_TRY(evaluate(l, step, l->eval_batches, error));
     if (l->left)
         return zr_train_save_and_stop(l->train, step, true, error);
-    if (options->sample_every > 0 && step % options->sample_every == 0)
+    if (zr_train_makes_samples(l->train) && step % options->sample_every == 0)
         ZERO_TRY(sample(l, step, error));
     return ZERO_OK;
 }

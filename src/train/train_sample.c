@@ -25,6 +25,11 @@ static zero_status sample_begin(const zr_train_subject *subject, int64_t seed, s
     return ZERO_OK;
 }
 
+bool zr_train_makes_samples(const zr_train *train)
+{
+    return train->asked.options->sample_every > 0 && !zr_engine_plan(train->run.engine)->pipeline;
+}
+
 zero_status zr_train_sample_check(const zr_train_subject *subject, zero_engine *engine,
                                   zero_error *error)
 {

@@ -1,5 +1,6 @@
 // The lines that a training prints about itself before its first step, on rank 0.
 #include "base/cpu.h"
+#include "comm/agree.h"
 #include "config/config_ranks.h"
 #include "engine/engine_inner.h"
 #include "memory/ledger.h"
@@ -79,30 +80,40 @@ void zr_train_describe_model(const zr_train *train)
     describe_held_out(subject, options->val, logger);
 }
 
-static void describe_tier(const zr_plan *plan, zero_tier tier, const char *heading,
+static void describe_tier(const int64_t bytes[ZERO_MEM_COUNT], const char *heading,
                           const zero_logger *logger)
 {
     char line[512];
     int at = 0;
-    for (int c = 0; c < ZERO_MEM_COUNT; c++)
-        if (plan->bytes[tier][c] > 0 && at < (int)sizeof line)
-            at += snprintf(line + at, sizeof line - (size_t)at, "%s %.2f, ",
-                           zr_memory_category_name((zero_memory_category)c),
-                           (double)plan->bytes[tier][c] / 1e6);
+    int64_t total = 0;
+    for (int c = 0; c < ZERO_MEM_COUNT; c++) {
+        total += bytes[c];
+        if (bytes[c] > 0 && at < (int)sizeof line)
+            at +=
+                snprintf(line + at, sizeof line - (size_t)at, "%s %.2f, ",
+                         zr_memory_category_name((zero_memory_category)c), (double)bytes[c] / 1e6);
+    }
     if (at > 0)
-        say(logger, "%s: %stotal %.2f", heading, line,
-            (double)zr_plan_tier_bytes(plan, tier) / 1e6);
+        say(logger, "%s: %stotal %.2f", heading, line, (double)total / 1e6);
 }
 
-static void describe_memory(zero_engine *engine, const zero_logger *logger)
+static zero_status describe_memory(const zr_train *train, zero_error *error)
 {
-    const zr_plan *plan = zr_engine_plan(engine);
-    const char *io = zr_engine_io_description(engine);
-    describe_tier(plan, ZERO_TIER_device, "memory   of a rank, planned, MB", logger);
-    describe_tier(plan, ZERO_TIER_host, "         on the host", logger);
-    describe_tier(plan, ZERO_TIER_nvme, "         on NVMe", logger);
+    const zero_logger *logger = &train->logger;
+    const char *io = zr_engine_io_description(train->run.engine);
+    char heading[96] = "memory   of a rank, planned, MB";
+    zr_train_memory memory;
+    ZERO_TRY(zr_train_find_largest(train, &memory, error));
+    if (memory.stage >= 0)
+        snprintf(heading, sizeof heading,
+                 "memory   of a rank of pipeline stage %d, which needs most, planned, MB",
+                 memory.stage);
+    describe_tier(memory.bytes[ZERO_TIER_device], heading, logger);
+    describe_tier(memory.bytes[ZERO_TIER_host], "         on the host", logger);
+    describe_tier(memory.bytes[ZERO_TIER_nvme], "         on NVMe", logger);
     if (io)
         say(logger, "         to and from NVMe: %s", io);
+    return ZERO_OK;
 }
 
 // Prints what comes on top of the plan: the program, its libraries and the text. It is called
@@ -233,7 +244,7 @@ static void describe_ranks(const zero_comm *comm, const zero_engine *engine,
                threads->wanted, threads->cores, plural(threads->cores));
 }
 
-void zr_train_describe_run(const zr_train *train)
+zero_status zr_train_describe_run(const zr_train *train, zero_error *error)
 {
     const zr_train_resolved *resolved = &train->resolved;
     const zero_logger *logger = &train->logger;
@@ -241,6 +252,7 @@ void zr_train_describe_run(const zr_train *train)
     const zr_backend *backend = zr_engine_queue(train->run.engine)->backend;
     int64_t tokens = config->train_batch * resolved->seq;
     describe_ranks(train->comm, train->run.engine, &resolved->threads, logger);
+    ZERO_TRY(zr_comm_agree(train->comm, zr_train_describe_pipeline(train, error), error));
     say(logger, "compute  backend %s, %s", backend->name, backend->path());
     say(logger, "ZeRO     stage %lld; %lld tokens a step", (long long)config->stage,
         (long long)tokens);
@@ -248,9 +260,10 @@ void zr_train_describe_run(const zr_train *train)
     describe_exact_world(config, resolved->threads.count, logger);
     describe_exact_tensor(config, resolved->threads.count, logger);
     describe_rate(&config->schedule, resolved->steps, logger);
-    describe_memory(train->run.engine, logger);
+    ZERO_TRY(describe_memory(train, error));
     say(logger, "length   %lld steps, %.2f passes over the text; seed %lld",
         (long long)resolved->steps,
         (double)(resolved->steps * tokens) / (double)train->subject.data.count,
         (long long)resolved->seed);
+    return ZERO_OK;
 }

@@ -129,7 +129,7 @@ static zero_status load_weights(const zr_train *train, zero_error *error)
 
 static zero_status check_sample(const zr_train *train, zero_error *error)
 {
-    if (train->asked.options->sample_every <= 0)
+    if (!zr_train_makes_samples(train))
         return ZERO_OK;
     zero_status status = zr_train_sample_check(&train->subject, train->run.engine, error);
     return zr_comm_agree(train->comm, status, error);
@@ -146,7 +146,7 @@ zero_status zr_train_make_engine(zr_train *train, zero_error *error)
     ZERO_TRY(open_engine(train, error));
     ZERO_TRY(check_sample(train, error));
     ZERO_TRY(load_weights(train, error));
-    zr_train_describe_run(train);
+    ZERO_TRY(zr_train_describe_run(train, error));
     resolved->profiled = zr_train_profile_steps(train);
     return zr_observe(train->run.engine, &train->logger, resolved->profiled, &train->run.observed,
                       error);

@@ -42,11 +42,21 @@ zero_options zr_train_engine_options(const zr_train *train);
 zero_status zr_train_place(zr_train *train, zero_error *error);
 // Writes config_text, for config.json, once everything is chosen. Not collective.
 zero_status zr_train_record(zr_train *train, zero_error *error);
-// train_start.c. Print the lines before the first step.
+// train_start.c. Print the lines before the first step. The last one is collective.
 void zr_train_describe_model(const zr_train *train);
 void zr_train_describe_runtime(const zero_logger *logger);
-void zr_train_describe_run(const zr_train *train);
-// train_sample.c. Checks, once there is an engine, that a sample's memory fits. Not collective.
+zero_status zr_train_describe_run(const zr_train *train, zero_error *error);
+// train_pipeline.c. Prints the pipeline stages, if there are any. Not collective.
+zero_status zr_train_describe_pipeline(const zr_train *train, zero_error *error);
+typedef struct zr_train_memory {                    // planned for one rank
+    int stage;                                      // of the pipeline; -1: there is none
+    int64_t bytes[ZERO_TIER_COUNT][ZERO_MEM_COUNT]; // as of a plan
+} zr_train_memory;
+// Finds what the rank needs that needs most; without a pipeline, what this rank needs. Collective.
+zero_status zr_train_find_largest(const zr_train *train, zr_train_memory *out, zero_error *error);
+// train_sample.c. Returns whether samples are asked for, and can be made.
+bool zr_train_makes_samples(const zr_train *train);
+// Checks, once there is an engine, that a sample's memory fits. Not collective.
 zero_status zr_train_sample_check(const zr_train_subject *subject, zero_engine *engine,
                                   zero_error *error);
 // Appends a sample of what the model writes now, drawn with this seed; it is the same on every

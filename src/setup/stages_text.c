@@ -1,0 +1,99 @@
+// What follows from a division of units among pipeline stages, in words.
+#include "setup/stages.h"
+
+#include <string.h>
+
+double zr_stages_share(const zr_pipeline_part *part, int stage)
+{
+    double share = 0;
+    for (int c = 0; c < part->pipeline.chunks; c++)
+        share += part->share[zr_pipeline_chunk(&part->pipeline, stage, c)];
+    return share;
+}
+
+double zr_stages_imbalance(const zr_pipeline_part *part)
+{
+    double largest = 0;
+    for (int s = 0; s < part->pipeline.stages; s++)
+        largest = ZR_MAX(largest, zr_stages_share(part, s));
+    return largest * part->pipeline.stages;
+}
+
+// Returns the end of the units from `first` on that are of one kind.
+static int end_of_kind(const zero_model *model, int first, int end)
+{
+    int u = first + 1;
+    while (u < end && !strcmp(model->units[u].ops->kind, model->units[first].ops->kind))
+        u++;
+    return u;
+}
+
+// Appends "embedding, h.0 to h.8".
+static void append_units(const zero_model *model, int first, int end, zr_buffer *out)
+{
+    for (int u = first, next; u < end; u = next) {
+        next = end_of_kind(model, u, end);
+        zr_buffer_printf(out, "%s%s", u == first ? "" : ", ", model->units[u].name);
+        if (next - u > 1)
+            zr_buffer_printf(out, "%s%s", next - u > 2 ? " to " : ", ",
+                             model->units[next - 1].name);
+    }
+}
+
+void zr_stages_units(const zr_pipeline_part *part, const zero_model *model, int stage,
+                     zr_buffer *out)
+{
+    for (int c = 0; c < part->pipeline.chunks; c++) {
+        int number = zr_pipeline_chunk(&part->pipeline, stage, c);
+        zr_buffer_printf(out, c ? "; " : "");
+        append_units(model, part->first_unit[number], part->first_unit[number + 1], out);
+    }
+}
+
+void zr_stages_heading(const zr_pipeline_part *part, double bubble, zr_buffer *out)
+{
+    const zr_pipeline *p = &part->pipeline;
+    zr_buffer_printf(out, "%s", zr_pipeline_kind_name(p->kind));
+    if (p->chunks > 1)
+        zr_buffer_printf(out, ":%d", p->chunks);
+    zr_buffer_printf(out, ", %d pipeline stages, %d micro-batch%s %s", p->stages, p->micro_batches,
+                     p->micro_batches == 1 ? "" : "es", p->steps > 1 ? "a step" : "in flight");
+    if (p->steps > 1)
+        zr_buffer_printf(out, ", drained every %d steps", p->steps);
+    zr_buffer_printf(out, ": bubble %.0f%%, largest pipeline stage %.2f x the mean", 100 * bubble,
+                     zr_stages_imbalance(part));
+}
+
+// Says whether the unit's backward runs in one call where the schedule has two.
+static bool runs_as_one(const zero_unit *unit, bool again)
+{
+    return again || !unit->ops->backward_input;
+}
+
+void zr_stages_in_one_part(const zr_pipeline_part *part, const zero_model *model, bool again,
+                           zr_buffer *out)
+{
+    int count = 0;
+    const char *separator = "", *kind = zr_pipeline_kind_name(part->pipeline.kind);
+    if (!zr_pipeline_has_weights(part->pipeline.kind))
+        return;
+    for (int u = 0; u < model->unit_count; u++)
+        count += runs_as_one(&model->units[u], again);
+    if (count == 0)
+        return;
+    if (count == model->unit_count) {
+        zr_buffer_printf(out,
+                         "backward of all units is in one part%s, which leaves %s no more than "
+                         "1f1b",
+                         again ? ", because activations are computed again" : "", kind);
+        return;
+    }
+    zr_buffer_printf(out, "backward in one part: ");
+    for (int u = 0; u < model->unit_count; u++) {
+        if (!runs_as_one(&model->units[u], again))
+            continue;
+        zr_buffer_printf(out, "%s%s", separator, model->units[u].name);
+        separator = ", ";
+    }
+    zr_buffer_printf(out, "; %s fills its bubble with the weights' part of the others", kind);
+}

@@ -1,0 +1,77 @@
+// What a training says of its pipeline before its first step: who has which units, how well that is
+// balanced, and which pipeline stage needs most memory.
+#include "comm/agree.h"
+#include "engine/engine_inner.h"
+#include "model/stage_cut.h"
+#include "setup/stages.h"
+#include "train/training.h"
+
+#include <string.h>
+
+// Logs what the buffer holds as one line.
+static void say(const zero_logger *logger, const char *heading, const zr_buffer *line)
+{
+    if (!line->failed && line->length > 0)
+        zr_log(logger, ZERO_LOG_INFO, "%-8s %s", heading, line->data);
+}
+
+static void say_stage(const zr_pipeline_part *part, const zero_model *model, int stage,
+                      zr_buffer *line, const zero_logger *logger)
+{
+    line->length = 0;
+    zr_buffer_printf(line, "pipeline stage %d: ", stage);
+    zr_stages_units(part, model, stage, line);
+    zr_buffer_printf(line, " (%.0f%%)", 100 * zr_stages_share(part, stage));
+    say(logger, "", line);
+}
+
+// Says that samples are left out, if they are asked for.
+static void say_samples(const zr_train *train)
+{
+    if (train->asked.options->sample_every > 0)
+        zr_log(&train->logger, ZERO_LOG_WARNING,
+               "--sample-every is left out: no rank of a pipeline has all units, which generation "
+               "needs; zero generate --model on what this run saves writes text from it");
+}
+
+zero_status zr_train_describe_pipeline(const zr_train *train, zero_error *error)
+{
+    const zr_plan *plan = zr_engine_plan(train->run.engine);
+    const zr_pipeline_part *part = plan->pipeline;
+    const zero_logger *logger = &train->logger;
+    zr_simulation simulation;
+    zr_buffer line = {0};
+    if (!part)
+        return ZERO_OK;
+    const zero_model *model = zr_stage_origin(plan->model);
+    zero_status status = zr_stages_simulate(part, &simulation, error);
+    if (status == ZERO_OK) {
+        zr_stages_heading(part, simulation.bubble, &line);
+        say(logger, "pipeline", &line);
+        for (int s = 0; s < part->pipeline.stages; s++)
+            say_stage(part, model, s, &line, logger);
+        line.length = 0;
+        zr_stages_in_one_part(part, model, plan->settings.activation_checkpoints > 0, &line);
+        say(logger, "", &line);
+    }
+    say_samples(train);
+    zr_simulation_free(&simulation);
+    zr_buffer_free(&line);
+    return status;
+}
+
+zero_status zr_train_find_largest(const zr_train *train, zr_train_memory *out, zero_error *error)
+{
+    zero_comm *comm = train->comm;
+    const zr_plan *plan = zr_engine_plan(train->run.engine);
+    int64_t own = zr_plan_total_bytes(plan), most = own, back;
+    *out = (zr_train_memory){.stage = -1};
+    memcpy(out->bytes, plan->bytes, sizeof out->bytes);
+    if (!plan->pipeline)
+        return ZERO_OK;
+    out->stage = plan->pipeline->stage;
+    ZERO_TRY(zr_comm_agree_on_largest(comm, &most, error));
+    back = own == most ? comm->size - comm->rank : 0; // largest for the first of these ranks
+    ZERO_TRY(zr_comm_agree_on_largest(comm, &back, error));
+    return zr_comm_broadcast(comm, out, sizeof *out, comm->size - (int)back, error);
+}
