@@ -113,36 +113,53 @@ static double bubble_of(const zr_pipeline_spec *pipeline, int64_t micro_batches)
     return idle / ((double)micro_batches + idle);
 }
 
-// Says what share of a step the stages wait, if there are so few micro-batches that it is large.
-static void hint(const zr_config *config, const zero_logger *logger)
+bool zr_config_pipeline_hint(const zr_config *config, char *out, size_t size)
 {
     int64_t steps = 1, wanted = FEW * (int64_t)config->pipeline.stages;
     if (zr_pipeline_is_asynchronous(config->pipeline.kind))
         steps = config->pipeline.flush_every;
     int64_t m = config->accumulation, flying = ZR_MIN(m, wanted) * steps,
             would = (wanted + steps - 1) / steps;
-    if (flying >= wanted)
-        return;
-    zr_log(logger, ZERO_LOG_INFO,
-           "pipeline: %" PRId64 " micro-batch%s in flight on %d pipeline stages cost%s a bubble of "
-           "%.0f%% of the time (%s); gradient_accumulation_steps %" PRId64 " instead of %" PRId64
-           " would leave %.0f%%",
-           flying, flying == 1 ? "" : "es", config->pipeline.stages, flying == 1 ? "s" : "",
-           100 * bubble_of(&config->pipeline, flying), zr_pipeline_kind_name(config->pipeline.kind),
-           would, m, 100 * bubble_of(&config->pipeline, would * steps));
+    if (config->pipeline.stages == 1 || flying >= wanted)
+        return false;
+    snprintf(out, size,
+             "pipeline: %" PRId64 " micro-batch%s in flight on %d pipeline stages cost%s a bubble "
+             "of %.0f%% of the time (%s); gradient_accumulation_steps %" PRId64
+             " instead of %" PRId64 " would leave %.0f%%",
+             flying, flying == 1 ? "" : "es", config->pipeline.stages, flying == 1 ? "s" : "",
+             100 * bubble_of(&config->pipeline, flying),
+             zr_pipeline_kind_name(config->pipeline.kind), would, m,
+             100 * bubble_of(&config->pipeline, would * steps));
+    return true;
+}
+
+// Pipeline stages hold different units, so each would need another placement.
+static zero_status check_offload(const zr_config *config, zero_error *error)
+{
+    if (!config->offload.automatic)
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_CONFIG,
+                   "%s chooses one place for the states of a whole model, and with %s its parts "
+                   "need different ones: offload_optimizer and offload_param say one for all "
+                   "pipeline stages (zero plan shows what each needs)",
+                   zr_config_said(config, "libzero.offload").text,
+                   zr_config_said(config, ZR_PIPELINE_STAGES).text);
 }
 
 zero_status zr_config_fill_pipeline(zr_config *config, const zero_logger *logger, zero_error *error)
 {
     ZERO_TRY(zr_config_fill_partition(config, error));
+    char text[256];
     if (config->pipeline.stages == 1)
         return ZERO_OK;
     ZERO_TRY(check_interval(config, error));
+    ZERO_TRY(check_offload(config, error));
     ZERO_TRY(check_micro_batches(config, error));
     if (zr_pipeline_is_asynchronous(config->pipeline.kind))
         ZERO_TRY(check_delayed(config, error));
     if (config->pipeline.kind == ZR_PIPELINE_PIPEDREAM)
         ZERO_TRY(check_pipedream(config, error));
-    hint(config, logger);
+    if (zr_config_pipeline_hint(config, text, sizeof text))
+        zr_log(logger, ZERO_LOG_INFO, "%s", text);
     return ZERO_OK;
 }

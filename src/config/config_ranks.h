@@ -16,6 +16,10 @@ zero_status zr_config_find_ranks(zr_config *config, const zr_config_facts *facts
 zr_job_grid zr_config_grid(const zr_config *config);
 int zr_config_model_ranks(const zr_config *config); // ranks that compute one model, likewise
 
+// Writes what so few micro-batches as a step of a resolved configuration has cost its pipeline, and
+// how many would cost less. Returns false if they are enough, or there is no pipeline.
+bool zr_config_pipeline_hint(const zr_config *config, char *out, size_t size);
+
 // Writes who asks for the slices of a resolved configuration that has some, for messages:
 // "--tensor 2", "libzero.exact_tensor 4 (ds.json:1:20)".
 void zr_config_describe_slices(const zr_config *config, char *out, size_t size);

@@ -130,13 +130,62 @@ void zr_exchanges_of_unit(const zr_plan *plan, int unit, zr_pass_traffic *to)
             fold_calls(plan, &plan->program.passes[kind], unit, to);
 }
 
+// Adds a pass in one group, `times` times.
+static void add_traffic(const zr_traffic_plan *pass, int64_t times, zr_traffic_plan *sum)
+{
+    sum->messages += times * pass->messages;
+    for (int op = 0; op < ZERO_COMM_OP_COUNT; op++) {
+        sum->calls[op] += times * pass->calls[op];
+        sum->bytes[op] += times * pass->bytes[op];
+    }
+}
+
+static void add_table(const zr_exchange_table *pass, int64_t times, zr_exchange_table *sum)
+{
+    for (int p = 0; p < ZERO_EXCHANGE_PURPOSE_COUNT; p++)
+        for (int k = 0; k < ZR_EXCHANGE_KINDS; k++) {
+            sum->calls[p][k] += times * pass->calls[p][k];
+            sum->bytes[p][k] += times * pass->bytes[p][k];
+        }
+}
+
+static void add_pass(const zr_plan *plan, zr_pass_kind kind, int64_t times, zr_pass_traffic *sum)
+{
+    const zr_pass_traffic *pass = &plan->traffic[kind];
+    add_traffic(&pass->data, times, &sum->data);
+    add_traffic(&pass->tensor, times, &sum->tensor);
+    add_traffic(&pass->holders, times, &sum->holders);
+    add_traffic(&pass->pipeline, times, &sum->pipeline);
+    add_table(&pass->exchanges, times, &sum->exchanges);
+}
+
+zr_pass_traffic zr_traffic_of_micro_batch(const zr_plan *plan)
+{
+    zr_pass_traffic sum = {0};
+    for (int kind = 0; kind < ZR_PASSES; kind++)
+        if (zr_pass_is_of_micro_batch(kind))
+            add_pass(plan, kind, 1, &sum);
+    return sum;
+}
+
+zr_pass_traffic zr_traffic_of_step(const zr_plan *plan)
+{
+    zr_pass_traffic sum = {0};
+    for (int kind = 0; kind < ZR_PASSES; kind++)
+        if (zr_pass_is_of_micro_batch(kind))
+            add_pass(plan, kind, plan->settings.accumulation, &sum);
+    for (zr_pass_kind kind = ZR_PASS_BOUNDARY; kind <= ZR_PASS_PUBLISH; kind++)
+        add_pass(plan, kind, 1, &sum);
+    return sum;
+}
+
 int64_t zr_exchanged_bytes(const zr_plan *plan)
 {
+    const zr_pass_traffic step = zr_traffic_of_step(plan);
     int64_t bytes = 0;
-    for (int kind = 0; kind < ZR_PASSES; kind++)
-        for (int op = 0; op < ZERO_COMM_OP_COUNT && zr_pass_is_of_micro_batch(kind); op++)
-            bytes += plan->traffic[kind].tensor.bytes[op] + plan->traffic[kind].holders.bytes[op];
-    return bytes * plan->settings.accumulation;
+    for (int op = 0; op < ZERO_COMM_OP_COUNT; op++)
+        bytes += step.tensor.bytes[op] + step.holders.bytes[op];
+    return bytes;
 }
 
 static zero_status refuse(const zero_unit *unit, int i, const char *why, zero_error *error)

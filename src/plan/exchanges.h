@@ -37,6 +37,10 @@ zero_exchange zr_join_exchange(const zr_plan *plan, const zr_instruction *join);
 void zr_join_fold(const zr_plan *plan, const zr_instruction *join, zr_pass_traffic *to);
 // Adds the exchanges of all calls of a unit in a micro-batch.
 void zr_exchanges_of_unit(const zr_plan *plan, int unit, zr_pass_traffic *to);
+// Return the sum of the passes of a micro-batch, and of a step: calls, bytes and messages; hashes
+// are 0. Scalars, which all ranks of the job exchange, are not part of it.
+zr_pass_traffic zr_traffic_of_micro_batch(const zr_plan *plan);
+zr_pass_traffic zr_traffic_of_step(const zr_plan *plan);
 // Returns what a rank fetches from other tensor ranks in a step.
 int64_t zr_exchanged_bytes(const zr_plan *plan);
 

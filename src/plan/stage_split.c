@@ -29,9 +29,8 @@ static void list_units(const zr_unit_cost *units, int first, int end, zr_buffer 
     }
 }
 
-// Appends the units of a pipeline stage, chunk by chunk.
-static void list_stage(const zr_unit_cost *units, const int *first, int stages, int chunks,
-                       int stage, zr_buffer *out)
+void zr_stage_list_units(const zr_unit_cost *units, const int *first, int stages, int chunks,
+                         int stage, zr_buffer *out)
 {
     for (int c = stage; c < stages * chunks; c += stages) {
         zr_buffer_printf(out, "%s", c > stage ? "; " : "");
@@ -221,7 +220,7 @@ static zero_status refuse_memory(const zr_division_of_units *of, const int *firs
     zr_bytes_text((double)bytes, need);
     zr_bytes_text((double)(bytes - of->memory_limit), more);
     zr_bytes_text((double)of->memory_limit, limit);
-    list_stage(of->units, first, of->stages, of->chunks, stage, &text);
+    zr_stage_list_units(of->units, first, of->stages, of->chunks, stage, &text);
     zr_buffer_printf(&text, ") needs %s, %s more than the %s of a rank", need, more, limit);
     advise(of, &text);
     zero_status status =
@@ -306,12 +305,4 @@ void zr_stage_split_chunks(const zr_stage_split *split, int stage, zr_unit_range
         const int *first = &split->first[c * split->stages + stage];
         out[c] = (zr_unit_range){first[0], first[1]};
     }
-}
-
-void zr_stage_split_describe(const zr_stage_split *split, const zr_unit_cost *units, int stage,
-                             zr_buffer *out)
-{
-    zr_buffer_printf(out, "pipeline stage %d: ", stage);
-    list_stage(units, split->first, split->stages, split->chunks, stage, out);
-    zr_buffer_printf(out, " (%.0f %%)", 100 * split->stage[stage].share);
 }

@@ -41,8 +41,9 @@ zero_status zr_stage_split_make(const zr_pipeline_spec *spec, const zr_stage_cos
 void zr_stage_split_free(zr_stage_split *split);
 // Writes the chunks of one stage, in order, for zr_stage_cut; out: (split->chunks).
 void zr_stage_split_chunks(const zr_stage_split *split, int stage, zr_unit_range *out);
-// Appends "pipeline stage 0: embedding, h.0 to h.8 (51 %)"; units: those of the costs.
-void zr_stage_split_describe(const zr_stage_split *split, const zr_unit_cost *units, int stage,
-                             zr_buffer *out);
+// Appends the units of a pipeline stage, chunk by chunk, "embedding, h.0 to h.3; h.8 to h.11". Of
+// `units` only name and kind are read; first: as in zr_stage_split.
+void zr_stage_list_units(const zr_unit_cost *units, const int *first, int stages, int chunks,
+                         int stage, zr_buffer *out);
 
 #endif

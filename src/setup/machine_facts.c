@@ -35,10 +35,10 @@ void zr_machine_fill(zr_queue *queue, zero_comm *comm, zr_machine *out)
     out->memory_limit /= zr_local_ranks(comm);
 }
 
-void zr_machine_expect(zr_machine *machine, int tensor, int tensor_rank)
+void zr_machine_expect(zr_machine *machine, int model_ranks, int tensor, int tensor_rank)
 {
-    machine->ranks /= tensor;
-    machine->machine_ranks /= tensor;
+    machine->ranks /= model_ranks;
+    machine->machine_ranks /= model_ranks;
     machine->tensor_ranks = tensor;
     machine->tensor_rank = tensor_rank;
 }

@@ -11,8 +11,9 @@
 // Fills in the facts of this machine. `queue` answers how much scratch products need, so it must
 // outlive *out. comm NULL: one rank that maps its peers' memory.
 void zr_machine_fill(zr_queue *queue, zero_comm *comm, zr_machine *out);
-// Divides ranks before their groups are made, as far as that is known before.
-void zr_machine_expect(zr_machine *machine, int tensor, int tensor_rank);
+// Divides ranks before their groups are made, as far as that is known before. model_ranks: those
+// that compute one model, `tensor` for each pipeline stage.
+void zr_machine_expect(zr_machine *machine, int model_ranks, int tensor, int tensor_rank);
 // Sets what follows from a job's groups: ZeRO partitions among the data ranks.
 void zr_machine_divide(const zr_grid *grid, zr_machine *machine);
 // Sets the budgets of a configuration as limits of one rank, when local_ranks share the machine.

@@ -1,6 +1,7 @@
 #include "setup/placement.h"
 
 #include "comm/agree.h"
+#include "config/config_ranks.h"
 #include "layers/layers.h"
 #include "measure/disk.h"
 #include "measure/speed.h"
@@ -340,7 +341,8 @@ static zr_placement_question question_of(const zero_options *options,
         machine->memory_limit =
             imagined->memory > 0 ? imagined->memory : machine->memory_limit / imagined->count;
     }
-    zr_machine_expect(machine, config->tensor, options->comm->rank % config->tensor);
+    zr_machine_expect(machine, zr_config_model_ranks(config), config->tensor,
+                      options->comm->rank % config->tensor);
     zr_machine_limit(machine, &config->offload, question.sharers);
     return question;
 }

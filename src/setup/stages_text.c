@@ -1,7 +1,6 @@
 // What follows from a division of units among pipeline stages, in words.
+#include "plan/stage_split.h"
 #include "setup/stages.h"
-
-#include <string.h>
 
 double zr_stages_share(const zr_pipeline_part *part, int stage)
 {
@@ -19,35 +18,18 @@ double zr_stages_imbalance(const zr_pipeline_part *part)
     return largest * part->pipeline.stages;
 }
 
-// Returns the end of the units from `first` on that are of one kind.
-static int end_of_kind(const zero_model *model, int first, int end)
-{
-    int u = first + 1;
-    while (u < end && !strcmp(model->units[u].ops->kind, model->units[first].ops->kind))
-        u++;
-    return u;
-}
-
-// Appends "embedding, h.0 to h.8".
-static void append_units(const zero_model *model, int first, int end, zr_buffer *out)
-{
-    for (int u = first, next; u < end; u = next) {
-        next = end_of_kind(model, u, end);
-        zr_buffer_printf(out, "%s%s", u == first ? "" : ", ", model->units[u].name);
-        if (next - u > 1)
-            zr_buffer_printf(out, "%s%s", next - u > 2 ? " to " : ", ",
-                             model->units[next - 1].name);
-    }
-}
-
 void zr_stages_units(const zr_pipeline_part *part, const zero_model *model, int stage,
                      zr_buffer *out)
 {
-    for (int c = 0; c < part->pipeline.chunks; c++) {
-        int number = zr_pipeline_chunk(&part->pipeline, stage, c);
-        zr_buffer_printf(out, c ? "; " : "");
-        append_units(model, part->first_unit[number], part->first_unit[number + 1], out);
-    }
+    const zr_pipeline *p = &part->pipeline;
+    zr_unit_cost *units = zr_alloc((size_t)model->unit_count * sizeof *units, NULL);
+    for (int u = 0; u < model->unit_count && units; u++)
+        units[u] = (zr_unit_cost){.name = model->units[u].name, .kind = model->units[u].ops->kind};
+    if (units)
+        zr_stage_list_units(units, part->first_unit, p->stages, p->chunks, stage, out);
+    else
+        out->failed = true;
+    zr_free(units);
 }
 
 void zr_stages_heading(const zr_pipeline_part *part, double bubble, zr_buffer *out)

@@ -10,6 +10,8 @@ typedef struct zr_pipeline_picture {
     const zr_pipeline *pipeline;
     const zr_simulation *simulation; // of this pipeline, without an error
     const zr_lane *lanes;            // (stages) those that were simulated
+    // Times are not known in seconds: 1 is what a micro-batch takes a rank that has all units.
+    bool in_micro_batches;
 } zr_pipeline_picture;
 
 // Draws as SVG: a lane for each stage, time to the right. It is at most 4,000 pixels wide, and an
@@ -24,7 +26,8 @@ void zr_pipeline_draw_letters(const zr_pipeline_picture *picture, zr_buffer *out
 //
 // Returns the seconds of the shortest action that takes any; 0: none does.
 double zr_picture_shortest(const zr_pipeline_picture *picture);
-// Writes "1f1b, 4 pipeline stages, 8 micro-batches: 33 ms, bubble 27.3%".
+// Writes "1f1b, 4 pipeline stages, 8 micro-batches: 33 ms, bubble 27.3%"; or, in micro-batches,
+// "... as long as 2.75 micro-batches on one rank, bubble 27.3%".
 void zr_picture_heading(const zr_pipeline_picture *picture, zr_buffer *out);
 // Writes "27.3% bubble, 4 sets", of a stage.
 void zr_picture_stage(const zr_pipeline_picture *picture, int stage, zr_buffer *out);

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_COLUMNS = 400, NAME_WIDTH = 18, LETTERS = 26, DIGITS = 10, TIME = 32 };
+enum { MOST_COLUMNS = 400, NAME_WIDTH = 18, LETTERS = 26, DIGITS = 10, TIME = 48 };
 
 double zr_picture_shortest(const zr_pipeline_picture *picture)
 {
@@ -21,9 +21,11 @@ double zr_picture_shortest(const zr_pipeline_picture *picture)
     return shortest;
 }
 
-static void time_text(double seconds, char out[TIME])
+static void time_text(const zr_pipeline_picture *picture, double seconds, char out[TIME])
 {
-    if (seconds >= 1 || seconds <= 0)
+    if (picture->in_micro_batches)
+        snprintf(out, TIME, "as long as %.3g micro-batches", seconds);
+    else if (seconds >= 1 || seconds <= 0)
         snprintf(out, TIME, "%.3g s", seconds);
     else if (seconds >= 1e-3)
         snprintf(out, TIME, "%.3g ms", seconds * 1e3);
@@ -35,7 +37,7 @@ void zr_picture_heading(const zr_pipeline_picture *picture, zr_buffer *out)
 {
     const zr_pipeline *p = picture->pipeline;
     char time[TIME];
-    time_text(picture->simulation->total, time);
+    time_text(picture, picture->simulation->total, time);
     zr_buffer_printf(out, "%s", zr_pipeline_kind_name(p->kind));
     if (p->chunks > 1)
         zr_buffer_printf(out, ":%d", p->chunks);
@@ -44,7 +46,9 @@ void zr_picture_heading(const zr_pipeline_picture *picture, zr_buffer *out)
                      p->micro_batches == 1 ? "" : "es");
     if (p->steps > 1)
         zr_buffer_printf(out, " in each of %d steps", p->steps);
-    zr_buffer_printf(out, ": %s, bubble %.1f%%", time, 100 * picture->simulation->bubble);
+    zr_buffer_printf(out, ": %s%s, bubble %.1f%%", time,
+                     picture->in_micro_batches ? " on one rank" : "",
+                     100 * picture->simulation->bubble);
 }
 
 void zr_picture_stage(const zr_pipeline_picture *picture, int stage, zr_buffer *out)
@@ -101,7 +105,7 @@ static void put_legend(const zr_pipeline_picture *picture, double column, zr_buf
     const zr_pipeline *p = picture->pipeline;
     bool weights = zr_pipeline_has_weights(p->kind);
     char time[TIME];
-    time_text(column, time);
+    time_text(picture, column, time);
     zr_buffer_printf(out, "\nA column is %s. 0 1 2: forward of these micro-batches, and so on%s.\n",
                      time, zr_pipeline_window(p) > DIGITS ? " with the last digit" : "");
     zr_buffer_printf(out, "a b c: backward%s of micro-batches 0, 1, 2, and so on%s.\n",

@@ -8,6 +8,7 @@
 #include "setup/machine_facts.h"
 #include "setup/placement.h"
 #include "setup/resolve.h"
+#include "setup/stages.h"
 #include "setup/tiling.h"
 #include "tools/plan_views.h"
 #include "tools/planner.h"
@@ -158,26 +159,49 @@ static zero_status plan_automatic(const zr_planner *p, zr_buffer *out, zero_erro
     return ZERO_OK;
 }
 
+// Shows the program of one plan: with a pipeline, that of its first stage.
+static zero_status show_program(const zr_planner *p, const zr_plan_point *at, zr_buffer *out,
+                                zero_error *error)
+{
+    zr_pipeline_part *division;
+    zr_rank_plan of;
+    ZERO_TRY(zr_planner_divide(p, at, 0, &division, error));
+    zero_status status = zr_planner_make(p, at, division, 0, &of, error);
+    if (status == ZERO_OK)
+        status = zr_plan_show(of.plan, p->options->view, zr_planner_model(p), out, error);
+    zr_rank_plan_free(&of);
+    zr_stages_free(division);
+    return status;
+}
+
+static zero_status show_pipeline(const zr_planner *p, const zr_plan_point *at, zr_buffer *out,
+                                 zero_error *error)
+{
+    char hint[256];
+    if (zr_config_pipeline_hint(p->config, hint, sizeof hint))
+        zr_log(&p->options->logger, ZERO_LOG_WARNING, "%s", hint);
+    return zr_planner_draw_pipeline(p, at, out, error);
+}
+
 // Shows the plan of the configuration, as the table's command would run it: at its stage, or at the
 // first stage that can offload what it offloads.
 static zero_status show(const zr_planner *p, zr_buffer *out, zero_error *error)
 {
-    const zero_plan_options *options = p->options;
-    zr_plan *plan = NULL;
-    int ranks[ZR_PLANNER_USUAL] = {1}, stage = p->settings.stage;
+    int ranks[ZR_PLANNER_USUAL] = {1};
+    zr_plan_point at = {.stage = p->settings.stage};
     if (p->config->offload.automatic)
         return zr_fail(error, ZERO_ERR_USAGE,
                        "libzero.offload is auto: only one placement has a program; the plan's "
                        "table says which "
                        "would be chosen, and offload_optimizer and offload_param name one");
     zr_planner_ranks(p, ranks);
-    while (stage < 3 && !zr_planner_has_stage(p, stage))
-        stage++;
-    ZERO_TRY(zr_planner_make(p, stage, ranks[0], zr_planner_batch(p, ranks[0]), &plan, error));
-    const char *model = zr_planner_model(p);
-    zero_status status = zr_plan_show(plan, options->view, model, out, error);
-    zr_plan_destroy(plan);
-    return status;
+    while (at.stage < 3 && !zr_planner_has_stage(p, at.stage))
+        at.stage++;
+    at.ranks = ranks[0];
+    at.batch = zr_planner_batch(p, at.ranks);
+    bool draws = p->options->view != ZERO_PLAN_PROGRAM;
+    return draws && p->config->pipeline.stages > 1 ? show_pipeline(p, &at, out, error)
+                                                   : show_program(p, &at, out, error);
 }
 
 static zero_status tabulate(const zr_planner *p, zr_buffer *out, zero_error *error)
@@ -185,13 +209,14 @@ static zero_status tabulate(const zr_planner *p, zr_buffer *out, zero_error *err
     const zero_plan_options *options = p->options;
     zr_plan_row rows[ZR_PLANNER_MOST_ROWS];
     int count = 0;
-    ZERO_TRY(zr_planner_rows(p, rows, &count, error));
-    if (options->json)
+    zero_status status = zr_planner_rows(p, rows, &count, error);
+    if (status == ZERO_OK && options->json)
         zr_plan_json(rows, count, zr_planner_model(p), p->settings.precision.name,
                      (double)zr_model_parameters(p->model), &p->settings, p->config->elastic, out);
-    else
+    else if (status == ZERO_OK)
         zr_planner_text(p, rows, count, out);
-    return ZERO_OK;
+    zr_plan_rows_free(rows, count);
+    return status;
 }
 
 static zero_status answer(const zr_planner *p, zr_buffer *out, zero_error *error)

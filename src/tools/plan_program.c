@@ -229,7 +229,10 @@ static void append_pass(const zr_plan *plan, zr_pass_kind kind, const int *width
     const zr_pass *pass = &plan->program.passes[kind];
     int seam = kind == ZR_PASS_MICRO_BATCH ? pass->seam : -1;
     writer w = {.widths = widths, .seam = seam, .out = out};
-    zr_buffer_printf(out, "\n%s: ", zr_pass_name(kind));
+    zr_buffer_printf(out, "\n%s", zr_pass_name(kind));
+    if (kind >= ZR_PASS_COUNT)
+        zr_buffer_printf(out, " of chunk %d", (kind - ZR_PASS_COUNT) / ZR_CHUNK_PARTS);
+    zr_buffer_printf(out, ": ");
     zr_pass_summary(pass, out);
     zr_buffer_printf(out, "\n");
     if (!pass->count)
@@ -239,19 +242,29 @@ static void append_pass(const zr_plan *plan, zr_pass_kind kind, const int *width
     append_seam(&w, pass->count);
 }
 
+// Says whether the plan has such a pass: each chunk of a pipeline has passes of its own.
+static bool has_pass(const zr_plan *plan, int kind)
+{
+    if (plan->pipeline && (kind == ZR_PASS_MICRO_BATCH || kind == ZR_PASS_EVALUATION))
+        return false;
+    return kind < ZR_PASS_COUNT || plan->program.passes[kind].count > 0;
+}
+
 void zr_plan_list_program(const zr_plan *plan, const char *title, zr_buffer *out)
 {
     int widths[COLUMNS];
     for (int c = 0; c < COLUMNS; c++)
         widths[c] = (int)strlen(columns[c].heading);
-    for (int kind = 0; kind < ZR_PASS_COUNT; kind++)
+    for (int kind = 0; kind < ZR_PASSES; kind++)
         for_each_line(plan, &plan->program.passes[kind], widths, widen);
-    zr_buffer_printf(out,
-                     "%s\nThe program that every rank runs: micro-batch as often as the step has "
-                     "them, then boundary, update and publish.\n\n",
-                     title);
+    zr_buffer_printf(out, "%s\n%s, then boundary, update and publish.\n\n", title,
+                     plan->pipeline ? "The program that a rank of this pipeline stage runs: the "
+                                      "passes of its chunks as its list of actions says"
+                                    : "The program that every rank runs: micro-batch as often as "
+                                      "the step has them");
     for (int c = 0; c < COLUMNS; c++)
         zr_buffer_printf(out, "  %-6s  %s\n", columns[c].heading, columns[c].means);
-    for (int kind = 0; kind < ZR_PASS_COUNT; kind++)
-        append_pass(plan, (zr_pass_kind)kind, widths, out);
+    for (int kind = 0; kind < ZR_PASSES; kind++)
+        if (has_pass(plan, kind))
+            append_pass(plan, (zr_pass_kind)kind, widths, out);
 }

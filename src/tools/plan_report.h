@@ -5,8 +5,10 @@
 #include "base/alloc.h"
 #include "base/bytes_text.h"
 #include "config/elastic.h"
+#include "plan/pipeline_part.h"
 #include "plan/plan_settings.h"
 #include "plan/visits.h"
+#include <zero/grid.h>
 #include <zero/memory.h>
 #include <zero/plan.h>
 
@@ -17,6 +19,28 @@ typedef enum zr_kept_part {
     ZR_KEEP_SHARE, // partition_activations
     ZR_KEEP_ROWS,  // its own rows (sequence parallelism)
 } zr_kept_part;
+
+// What a rank sends and fetches in a step among the ranks of one axis. Of a pipeline it is what it
+// sends.
+typedef struct zr_plan_messages {
+    int64_t calls, bytes;
+} zr_plan_messages;
+
+typedef struct zr_plan_stage {      // a rank of one pipeline stage
+    int64_t parameters;             // of its units, over all tensor ranks
+    int64_t bytes[ZERO_MEM_COUNT];  // as in a row
+    int64_t tiers[ZERO_TIER_COUNT]; // likewise
+    int sets[ZR_MOST_CHUNKS];       // of activations that live at one time, by chunk
+    int slots;                      // of the channels through which it receives
+    zr_plan_messages messages[ZERO_AXIS_COUNT];
+} zr_plan_stage;
+
+typedef struct zr_plan_pipeline { // of a row
+    zr_pipeline_part *part;
+    const zero_model *model; // whose units it divides
+    double bubble;
+    zr_plan_stage at[]; // (part->pipeline.stages)
+} zr_plan_pipeline;
 
 typedef struct zr_plan_row {
     int stage, ranks;
@@ -34,9 +58,12 @@ typedef struct zr_plan_row {
     int64_t tiers[ZERO_TIER_COUNT]; // the same bytes by tier, and those on NVMe
     // Largest micro-batch that fits into the memory given; 0: none does, -1: no memory was given.
     int64_t largest;
+    // The other fields are those of the pipeline stage whose rank needs most; NULL: there is none.
+    zr_plan_pipeline *pipeline;
 } zr_plan_row;
 
 int64_t zr_plan_row_total(const zr_plan_row *row); // Returns the bytes of memory: device and host.
+void zr_plan_rows_free(zr_plan_row *rows, int count); // what they own
 
 // Writes a heading with the categories that any row uses, then one line for each row, and where
 // there are tensor ranks what they exchange and what of ZeRO-R holds.
@@ -62,6 +89,10 @@ zr_plan_range zr_plan_range_of(const zr_plan_row *rows, int count,
 // plan_exchanged.c: what tensor ranks exchange, if there are any, and what it is for.
 void zr_plan_exchanged_text(const zr_plan_row *rows, int count, zr_buffer *out);
 void zr_plan_exchanged_json(const zr_plan_row *row, zr_buffer *out); // keys, a comma before each
+
+// plan_stage_table.c: what each pipeline stage has, if there are any.
+void zr_plan_stages_text(const zr_plan_row *row, zr_buffer *out);
+void zr_plan_stages_json(const zr_plan_row *row, zr_buffer *out); // one key, and a comma before
 
 // plan_residual.c: what of ZeRO-R (arXiv 1910.02054, section 6) holds, if there are tensor ranks.
 void zr_plan_residual_text(const zr_plan_row *rows, int count, zr_buffer *out);

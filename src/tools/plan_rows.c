@@ -4,24 +4,11 @@
 #include "config/config_ranks.h"
 #include "plan/exchanges.h"
 #include "setup/machine_facts.h"
+#include "setup/stages.h"
 
 #include <assert.h>
 
 enum { MOST_BATCH = 4096 };
-
-zero_status zr_planner_make(const zr_planner *p, int stage, int ranks, int64_t batch, zr_plan **out,
-                            zero_error *error)
-{
-    zr_settings settings = p->settings;
-    zr_machine machine = p->machine;
-    zero_shape shape = {.batch = batch, .seq = p->seq, .threads = machine.threads};
-    settings.stage = stage;
-    machine.ranks = ranks;
-    zr_machine_expect(&machine, p->config->tensor, 0);
-    machine.mapped = ranks <= ZERO_MAX_RANKS; // more ranks cannot be on one machine
-    machine.machine_ranks = (int)settings.kept_by;
-    return zr_plan_create(p->part.model, &shape, &settings, &machine, out, error);
-}
 
 static zr_kept_part kept_part(const zr_planner *p, const zr_plan *plan)
 {
@@ -41,54 +28,105 @@ static int64_t checkpoint_bytes(const zr_plan *plan)
 }
 
 // Compares dividing activation checkpoints with keeping them whole, if there is such a choice.
-static zero_status compare_kept(const zr_planner *p, const zr_plan *plan, zr_plan_row *row,
-                                zero_error *error)
+static zero_status compare_kept(const zr_planner *p, const zr_plan_point *at,
+                                const zr_rank_plan *of, zr_plan_row *row, zero_error *error)
 {
     zr_planner other = *p;
-    zr_plan *otherwise = NULL;
-    if (plan->tensor_ranks <= 1 || (row->keeps != ZR_KEEP_WHOLE && row->keeps != ZR_KEEP_SHARE))
+    zr_rank_plan otherwise;
+    const zr_pipeline_part *division = of->plan->pipeline;
+    if (of->plan->tensor_ranks <= 1 || (row->keeps != ZR_KEEP_WHOLE && row->keeps != ZR_KEEP_SHARE))
         return ZERO_OK;
     other.settings.partition_activations = row->keeps == ZR_KEEP_WHOLE;
-    ZERO_TRY(zr_planner_make(&other, row->stage, row->ranks, row->micro_batch, &otherwise, error));
-    row->kept = checkpoint_bytes(plan);
-    row->kept_otherwise = checkpoint_bytes(otherwise);
-    zr_plan_destroy(otherwise);
-    return ZERO_OK;
+    zero_status status =
+        zr_planner_make(&other, at, division, division ? division->stage : 0, &otherwise, error);
+    if (status == ZERO_OK) {
+        row->kept = checkpoint_bytes(of->plan);
+        row->kept_otherwise = checkpoint_bytes(otherwise.plan);
+    }
+    zr_rank_plan_free(&otherwise);
+    return status;
 }
 
 // Adds up what brings the shares of activation checkpoints together in a step.
 static void count_joins(const zr_plan *plan, zr_plan_row *row)
 {
-    const zr_pass *pass = &plan->program.passes[ZR_PASS_MICRO_BATCH];
-    for (int i = 0; i < pass->count; i++)
-        if (pass->at[i].code == ZR_JOIN) {
-            row->joins += plan->settings.accumulation;
-            row->joined += plan->settings.accumulation * pass->at[i].bytes;
-        }
+    for (int kind = 0; kind < ZR_PASSES; kind++) {
+        const zr_pass *pass = &plan->program.passes[kind];
+        for (int i = 0; i < pass->count && zr_pass_is_of_micro_batch(kind); i++)
+            if (pass->at[i].code == ZR_JOIN) {
+                row->joins += plan->settings.accumulation;
+                row->joined += plan->settings.accumulation * pass->at[i].bytes;
+            }
+    }
 }
 
-static zero_status plan_row(const zr_planner *p, int stage, int ranks, int64_t batch,
+static zero_status fill_row(const zr_planner *p, const zr_plan_point *at, const zr_rank_plan *of,
                             zr_plan_row *row, zero_error *error)
 {
-    zr_plan *plan = NULL;
-    ZERO_TRY(zr_planner_make(p, stage, ranks, batch, &plan, error));
-    *row = (zr_plan_row){.stage = stage,
-                         .ranks = ranks,
+    const zr_plan *plan = of->plan;
+    *row = (zr_plan_row){.stage = at->stage,
+                         .ranks = at->ranks,
                          .tensor = plan->tensor_ranks,
                          .exchanged = zr_exchanged_bytes(plan),
-                         .exchanges = plan->traffic[ZR_PASS_MICRO_BATCH].exchanges,
+                         .exchanges = zr_traffic_of_micro_batch(plan).exchanges,
                          .windows = plan->exchange_bytes + plan->shared_exchange_bytes,
                          .keeps = kept_part(p, plan),
-                         .micro_batch = batch,
-                         .largest = -1};
+                         .micro_batch = at->batch,
+                         .largest = -1,
+                         .pipeline = row->pipeline};
     for (int c = 0; c < ZERO_MEM_COUNT; c++)
         row->bytes[c] = plan->bytes[ZERO_TIER_device][c] + plan->bytes[ZERO_TIER_host][c];
     for (int t = 0; t < ZERO_TIER_COUNT; t++)
         row->tiers[t] = zr_plan_tier_bytes(plan, (zero_tier)t);
     count_joins(plan, row);
-    zero_status status = compare_kept(p, plan, row, error);
-    zr_plan_destroy(plan);
+    return compare_kept(p, at, of, row, error);
+}
+
+// Makes the plan of each pipeline stage of a division, one after another, and fills the row with
+// that of the rank that needs most. division NULL: there is one plan.
+static zero_status plan_stages(const zr_planner *p, const zr_plan_point *at,
+                               const zr_pipeline_part *division, zr_plan_row *row,
+                               zero_error *error)
+{
+    int64_t most = -1;
+    zero_status status = ZERO_OK;
+    for (int s = 0; s < (division ? division->pipeline.stages : 1) && status == ZERO_OK; s++) {
+        zr_rank_plan of;
+        status = zr_planner_make(p, at, division, s, &of, error);
+        if (status == ZERO_OK && row->pipeline)
+            zr_plan_pipeline_fill(&of, row->pipeline);
+        if (status == ZERO_OK && zr_plan_total_bytes(of.plan) > most) {
+            most = zr_plan_total_bytes(of.plan);
+            status = fill_row(p, at, &of, row, error);
+        }
+        zr_rank_plan_free(&of);
+    }
     return status;
+}
+
+// Divides the units within the memory, or, if nothing fits, as they would be divided without limit.
+static zero_status divide(const zr_planner *p, const zr_plan_point *at, zr_pipeline_part **out,
+                          zero_error *error)
+{
+    zero_status status = zr_planner_divide(p, at, zr_planner_limit(p), out, error);
+    return status == ZERO_ERR_LIMIT ? zr_planner_divide(p, at, 0, out, error) : status;
+}
+
+static zero_status plan_row(const zr_planner *p, const zr_plan_point *at, zr_plan_row *row,
+                            zero_error *error)
+{
+    zr_pipeline_part *division;
+    *row = (zr_plan_row){0};
+    ZERO_TRY(divide(p, at, &division, error));
+    if (division)
+        ZERO_TRY(zr_plan_pipeline_make(p->model, division, &row->pipeline, error));
+    return plan_stages(p, at, division, row, error);
+}
+
+void zr_plan_rows_free(zr_plan_row *rows, int count)
+{
+    for (int i = 0; i < count; i++)
+        zr_plan_pipeline_free(rows[i].pipeline);
 }
 
 bool zr_planner_has_stage(const zr_planner *p, int stage)
@@ -106,29 +144,48 @@ bool zr_planner_is_limited(const zr_planner *p)
            p->config->offload.host_memory > 0;
 }
 
-// Returns whether a micro-batch of this size fits. A size that cannot even be planned does not fit.
-static bool fits(const zr_planner *p, int stage, int ranks, int64_t batch)
+int64_t zr_planner_limit(const zr_planner *p)
 {
-    zr_plan *plan = NULL;
+    int64_t rank = p->options->memory, device = p->config->offload.device_memory;
+    return rank > 0 && device > 0 ? ZR_MIN(rank, device) : ZR_MAX(rank, device);
+}
+
+static bool stage_fits(const zr_planner *p, const zr_plan_point *at,
+                       const zr_pipeline_part *division, int stage)
+{
+    zr_rank_plan of;
     zr_machine machine = {.memory_limit = p->options->memory};
-    zr_machine_limit(&machine, &p->config->offload, ranks);
-    zero_status status = zr_planner_make(p, stage, ranks, batch, &plan, NULL);
-    bool does = status == ZERO_OK && zr_plan_fits(plan, &machine);
-    zr_plan_destroy(plan);
+    zr_machine_limit(&machine, &p->config->offload, at->ranks);
+    bool does = zr_planner_make(p, at, division, stage, &of, NULL) == ZERO_OK &&
+                zr_plan_fits(of.plan, &machine);
+    zr_rank_plan_free(&of);
     return does;
+}
+
+// Returns whether a micro-batch of this size fits. A size that cannot even be planned does not fit.
+static bool fits(const zr_planner *p, const zr_plan_point *at)
+{
+    zr_pipeline_part *division;
+    if (zr_planner_divide(p, at, zr_planner_limit(p), &division, NULL) != ZERO_OK)
+        return false;
+    bool all = true;
+    for (int s = 0; s < (division ? division->pipeline.stages : 1) && all; s++)
+        all = stage_fits(p, at, division, s);
+    zr_stages_free(division);
+    return all;
 }
 
 static int64_t largest_batch(const zr_planner *p, int stage, int ranks)
 {
     int64_t low = 0, high = 1;
-    while (high <= MOST_BATCH && fits(p, stage, ranks, high)) {
+    while (high <= MOST_BATCH && fits(p, &(zr_plan_point){stage, ranks, high})) {
         low = high;
         high *= 2;
     }
     high = ZR_MIN(high, MOST_BATCH + 1);
     while (high - low > 1) {
         int64_t middle = (low + high) / 2;
-        if (fits(p, stage, ranks, middle))
+        if (fits(p, &(zr_plan_point){stage, ranks, middle}))
             low = middle;
         else
             high = middle;
@@ -173,9 +230,9 @@ zero_status zr_planner_rows(const zr_planner *p, zr_plan_row rows[ZR_PLANNER_MOS
             int64_t largest = zr_planner_is_limited(p) ? largest_batch(p, stage, ranks) : -1;
             int64_t batch = asks && largest > 0 ? largest : asks ? 1 : zr_planner_batch(p, ranks);
             assert(*count < ZR_PLANNER_MOST_ROWS); // 4 stages of ZR_PLANNER_USUAL numbers of ranks
-            ZERO_TRY(plan_row(p, stage, ranks, batch, &rows[*count], error));
-            rows[*count].largest = largest;
-            (*count)++;
+            zr_plan_row *row = &rows[(*count)++];
+            ZERO_TRY(plan_row(p, &(zr_plan_point){stage, ranks, batch}, row, error));
+            row->largest = largest;
         }
     }
     return ZERO_OK;

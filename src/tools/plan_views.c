@@ -30,10 +30,16 @@ void zr_pass_summary(const zr_pass *pass, zr_buffer *out)
 
 static void write_title(const zr_plan *plan, const char *model, char out[static TITLE])
 {
-    char plain[MODEL], grid[96] = "";
-    const zr_job_grid ranks = {.stages = 1, .data = plan->ranks, .tensor = plan->tensor_ranks};
+    char plain[MODEL], grid[160] = "";
+    const zr_pipeline_part *part = plan->pipeline;
+    const zr_job_grid ranks = {.stages = part ? part->pipeline.stages : 1,
+                               .data = plan->ranks,
+                               .tensor = plan->tensor_ranks};
     zr_plain_text(model, plain, sizeof plain);
-    if (plan->tensor_ranks > 1)
+    if (part)
+        snprintf(grid, sizeof grid, " (%s; this is pipeline stage %d)",
+                 zr_grid_in_words(ranks).text, part->stage);
+    else if (plan->tensor_ranks > 1)
         snprintf(grid, sizeof grid, " (%s)", zr_grid_in_words(ranks).text);
     snprintf(out, TITLE, "%s: stage %d, %d rank%s%s, micro-batches of %lld x %lld tokens, %s",
              plain, plan->settings.stage, plan->world, plan->world == 1 ? "" : "s", grid,

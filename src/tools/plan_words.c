@@ -1,6 +1,7 @@
 // The answer of `zero plan` in words: what was planned, the table, and the command to run.
 #include "base/bytes_text.h"
 #include "base/cpu.h"
+#include "config/config_ranks.h"
 #include "tools/planner.h"
 
 #include <string.h>
@@ -132,7 +133,8 @@ static void append_elastic(const zr_planner *p, zr_buffer *out)
     zr_elastic_list(elastic, list, sizeof list);
     zr_buffer_printf(
         out, "elasticity: batches of %lld samples; %d numbers of %sranks can share them: %s\n",
-        (long long)elastic->batch, elastic->count, p->config->tensor > 1 ? "data " : "", list);
+        (long long)elastic->batch, elastic->count,
+        zr_config_model_ranks(p->config) > 1 ? "data " : "", list);
 }
 
 void zr_planner_title(const zr_planner *p, zr_buffer *out)
@@ -140,12 +142,13 @@ void zr_planner_title(const zr_planner *p, zr_buffer *out)
     int threads = zr_planner_threads(p);
     const zr_offload_config *offload = &p->config->offload;
     zr_buffer_printf(out,
-                     "%s: %.3f M parameters%s; %s, %s; windows of %lld tokens; bytes of one rank, "
+                     "%s: %.3f M parameters%s; %s, %s; windows of %lld tokens; bytes of %s, "
                      "%d thread%s, all ranks on one machine\n",
                      zr_planner_model(p), (double)zr_model_parameters(p->model) / 1e6,
                      p->assumed_vocabulary ? " (with the 256 tokens of the tokenizer bytes)" : "",
                      p->settings.precision.name,
                      zr_optimizer_traits_of(p->config->optimizer.kind)->name, (long long)p->seq,
+                     p->config->pipeline.stages > 1 ? "the rank that needs most" : "one rank",
                      threads, threads == 1 ? "" : "s");
     if (offload->parameters != ZERO_TIER_device || offload->optimizer != ZERO_TIER_device)
         zr_buffer_printf(out, "parameters on %s, gradients and optimizer states on %s%s\n",
@@ -164,16 +167,28 @@ void zr_planner_title(const zr_planner *p, zr_buffer *out)
     zr_buffer_printf(out, "\n");
 }
 
+// Appends what each pipeline stage has in one of the rows, and what micro-batches are too few.
+static void append_pipeline(const zr_planner *p, const zr_plan_row *row, zr_buffer *out)
+{
+    char hint[256];
+    zr_plan_stages_text(row, out);
+    if (zr_config_pipeline_hint(p->config, hint, sizeof hint))
+        zr_buffer_printf(out, "%s\n", hint);
+}
+
 void zr_planner_text(const zr_planner *p, const zr_plan_row *rows, int count, zr_buffer *out)
 {
+    bool limited = zr_planner_is_limited(p);
+    const zr_plan_row *choice =
+        limited ? zr_planner_least(p, rows, count) : row_of_stage(rows, count, p->settings.stage);
     zr_planner_title(p, out);
     zr_plan_table(rows, count, out);
-    if (!zr_planner_is_limited(p)) {
+    append_pipeline(p, choice ? choice : &rows[count - 1], out);
+    if (!limited) {
         zr_buffer_printf(out, "\nThe plan of the configuration:\n");
-        append_command(p, row_of_stage(rows, count, p->settings.stage), out);
+        append_command(p, choice, out);
         return;
     }
-    const zr_plan_row *choice = zr_planner_least(p, rows, count);
     zr_buffer_printf(out, choice ? "\nThe least that fits into " : "\nNothing of this fits into ");
     append_limits(p, out);
     zr_buffer_printf(out, choice ? ":\n" : ".\n");

@@ -12,6 +12,17 @@
 
 enum { ZR_PLANNER_USUAL = 6, ZR_PLANNER_MOST_ROWS = 64 };
 
+typedef struct zr_plan_point { // what is planned for
+    int stage, ranks;          // of ZeRO; of the job
+    int64_t batch;             // micro-batch
+} zr_plan_point;
+
+typedef struct zr_rank_plan { // of one rank: the first one of a pipeline stage, or of the job
+    zr_plan *plan;
+    zero_model *model;     // of the pipeline stage, which the plan is of; NULL: it is of the part
+    zr_pipeline_part part; // likewise, to which the plan points
+} zr_rank_plan;
+
 typedef struct zr_planner {
     const zero_plan_options *options;
     char *model_path; // directory to which options.model leads
@@ -43,13 +54,36 @@ int64_t zr_planner_batch(const zr_planner *p, int ranks);
 // divide cannot leave the device there.
 bool zr_planner_has_stage(const zr_planner *p, int stage);
 bool zr_planner_is_limited(const zr_planner *p); // whether memory is limited
-// Makes one plan; the caller frees it with zr_plan_destroy.
-zero_status zr_planner_make(const zr_planner *p, int stage, int ranks, int64_t batch, zr_plan **out,
-                            zero_error *error);
+int64_t zr_planner_limit(const zr_planner *p);   // bytes of a rank; 0: none
+// Writes `count` rows, which the caller frees with zr_plan_rows_free, also after an error.
 zero_status zr_planner_rows(const zr_planner *p, zr_plan_row rows[ZR_PLANNER_MOST_ROWS], int *count,
                             zero_error *error);
 // Returns the smallest row that fits: fewest ranks, then the lowest stage; NULL if none does.
 const zr_plan_row *zr_planner_least(const zr_planner *p, const zr_plan_row *rows, int count);
+
+// Implemented in plan_stages.c: what a pipeline adds.
+//
+// Divides the units among the pipeline stages; *out NULL: there is no pipeline. memory_limit: bytes
+// of a rank, 0: none. The caller frees *out with zr_stages_free.
+zero_status zr_planner_divide(const zr_planner *p, const zr_plan_point *at, int64_t memory_limit,
+                              zr_pipeline_part **out, zero_error *error);
+// Makes the plan of one pipeline stage of a division, for the first tensor rank, which has most.
+// division NULL: of all units. `out` stays where it is as long as the plan; the caller frees what
+// is in it with zr_rank_plan_free, also after an error.
+zero_status zr_planner_make(const zr_planner *p, const zr_plan_point *at,
+                            const zr_pipeline_part *division, int stage, zr_rank_plan *out,
+                            zero_error *error);
+void zr_rank_plan_free(zr_rank_plan *plan);
+// Makes what a row says of a division of the model's units, with nothing of the stages yet. It
+// takes over the division, also after an error. Freed with zr_plan_pipeline_free.
+zero_status zr_plan_pipeline_make(const zero_model *model, zr_pipeline_part *division,
+                                  zr_plan_pipeline **out, zero_error *error);
+void zr_plan_pipeline_free(zr_plan_pipeline *pipeline); // NULL is allowed
+// Fills in what the plan says of its pipeline stage.
+void zr_plan_pipeline_fill(const zr_rank_plan *of, zr_plan_pipeline *pipeline);
+// Draws the schedule of the pipeline, as SVG or as letters.
+zero_status zr_planner_draw_pipeline(const zr_planner *p, const zr_plan_point *at, zr_buffer *out,
+                                     zero_error *error);
 
 // Implemented in plan_words.c.
 void zr_planner_title(const zr_planner *p, zr_buffer *out);

@@ -118,6 +118,15 @@ static void few_micro_batches_have_a_hint(void **state)
            "time (2bw); gradient_accumulation_steps 8 instead of 4 would leave 16%\n");
 }
 
+static void each_stage_would_need_a_placement(void **state)
+{
+    must_fail("{" STEPS(8) ", \"libzero\": {\"offload\": \"auto\"}}", &two_stages, ZERO_ERR_CONFIG,
+              "libzero.offload \"auto\" (ds.json:1:59) chooses one place for the states of a whole "
+              "model, and with --pipeline 2 its parts need different ones: offload_optimizer and "
+              "offload_param say one for all pipeline stages (zero plan shows what each needs)");
+    must_have("{" STEPS(8) ", \"libzero\": {\"offload\": \"auto\"}}", &eight, 1);
+}
+
 static void batches_are_of_data_ranks(void **state)
 {
     const zr_config_facts asked = {.world = 8, .batch = 10, .tensor = 2, .pipeline = 2};
@@ -212,6 +221,7 @@ int main(void)
         cmocka_unit_test(what_pipedream_cannot_wait_for),
         cmocka_unit_test(an_asynchronous_schedule_is_delay_enough),
         cmocka_unit_test(few_micro_batches_have_a_hint),
+        cmocka_unit_test(each_stage_would_need_a_placement),
         cmocka_unit_test(batches_are_of_data_ranks),
         cmocka_unit_test(ranks_have_words),
         cmocka_unit_test(elasticity_counts_data_ranks),

@@ -75,7 +75,7 @@ static void expect_first(zr_stage_split split, const int *first)
 static void expect_words(const model *m, zr_stage_split split, int stage, const char *words)
 {
     zr_buffer text = {0};
-    zr_stage_split_describe(&split, m->units, stage, &text);
+    zr_stage_list_units(m->units, split.first, split.stages, split.chunks, stage, &text);
     assert_string_equal(text.data, words);
     zr_buffer_free(&text);
     zr_stage_split_free(&split);
@@ -115,18 +115,19 @@ static void every_number_of_stages_has_a_split(void **state)
             }
 }
 
-static void stages_are_described(void **state)
+static void stages_have_units_and_loads(void **state)
 {
     model m;
     make(&m);
     const zr_pipeline_spec two = {.stages = 2, .split_count = 2, .split = {0, 10}},
                            four = {
                                .stages = 2, .chunks = 2, .split_count = 4, .split = {0, 2, 3, 13}};
-    expect_words(&m, split_of(&m, two), 0, "pipeline stage 0: embedding, h.0 to h.8 (53 %)");
-    expect_words(&m, split_of(&m, two), 1, "pipeline stage 1: h.9 to h.11, head (47 %)");
-    expect_words(&m, split_of(&m, four), 0, "pipeline stage 0: embedding, h.0; h.2 to h.11 (65 %)");
+    expect_words(&m, split_of(&m, two), 0, "embedding, h.0 to h.8");
+    expect_words(&m, split_of(&m, two), 1, "h.9 to h.11, head");
+    expect_words(&m, split_of(&m, four), 0, "embedding, h.0; h.2 to h.11");
     zr_stage_split split = split_of(&m, two);
     assert_true(split.stage[0].time == 9 && split.stage[1].time == 8);
+    assert_true(split.stage[0].share == 9. / 17);
     assert_true(split.imbalance > 1.058 && split.imbalance < 1.059);
     assert_int_equal(split.stage[0].bytes, 39 + 9 * (7 + 2));
     zr_stage_split_free(&split);
@@ -207,7 +208,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_method_has_its_division),
         cmocka_unit_test(every_number_of_stages_has_a_split),
-        cmocka_unit_test(stages_are_described),
+        cmocka_unit_test(stages_have_units_and_loads),
         cmocka_unit_test(too_few_units_are_refused),
         cmocka_unit_test(wrong_splits_are_refused),
         cmocka_unit_test(wrong_types_are_refused),

@@ -79,7 +79,7 @@ static choice choose_at(const zr_speed *speed, const char *zero, const char *lib
     question.speed = speed;
     zr_machine_fill(queue, NULL, &question.machine);
     question.machine.ranks = question.machine.machine_ranks = 2;
-    zr_machine_expect(&question.machine, c.resolved->tensor, 0);
+    zr_machine_expect(&question.machine, c.resolved->tensor, c.resolved->tensor, 0);
     question.machine.tier_limit[ZERO_TIER_device] = device;
     question.machine.tier_limit[ZERO_TIER_host] = host;
     question.machine.tier_limit[ZERO_TIER_nvme] = DISK_BYTES;

@@ -192,6 +192,24 @@ static void what_takes_no_time_is_drawn_empty(void **state)
     zr_buffer_free(&out);
 }
 
+static void draw_in_micro_batches(const zr_pipeline_picture *picture, zr_buffer *out)
+{
+    zr_pipeline_picture other = *picture;
+    other.in_micro_batches = true;
+    zr_pipeline_draw_letters(&other, out);
+}
+
+static void time_may_be_counted_in_micro_batches(void **state)
+{
+    const zr_pipeline p = {ZR_PIPELINE_1F1B, 4, 1, 8, 1};
+    zr_buffer out = drawn(draw_in_micro_batches, &p, 1. / 12);
+    assert_int_equal(count_of(out.data, "8 micro-batches: as long as 2.75 micro-batches on one "
+                                        "rank, bubble 27.3%"),
+                     1);
+    assert_int_equal(count_of(out.data, "A column is as long as 0.0833 micro-batches."), 1);
+    zr_buffer_free(&out);
+}
+
 static int64_t nth, allocations; // which fails while something is drawn; how many there were
 
 static void draw_without_memory(const zr_pipeline_picture *picture, zr_buffer *out)
@@ -242,6 +260,7 @@ int main(void)
         cmocka_unit_test(boxes_lie_where_actions_ran),
         cmocka_unit_test(large_drawings_have_a_bound),
         cmocka_unit_test(what_takes_no_time_is_drawn_empty),
+        cmocka_unit_test(time_may_be_counted_in_micro_batches),
         cmocka_unit_test(without_memory_a_drawing_has_failed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

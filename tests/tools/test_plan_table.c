@@ -172,9 +172,91 @@ static void json_has_the_bytes(void **state)
     zr_buffer_free(&json);
 }
 
+static const zero_unit_ops block = {.kind = "block"}, table = {.kind = "table"};
+static zero_unit units[] = {
+    {.name = "wte", .ops = &table}, {.name = "h.0", .ops = &block}, {.name = "h.1", .ops = &block}};
+static const zero_model model = {.units = units, .unit_count = 3};
+
+// A row of two pipeline stages on four ranks.
+static zr_plan_pipeline *make_pipeline(void)
+{
+    static const int first_unit[] = {0, 2, 3};
+    static const double share[] = {0.6, 0.4};
+    static zr_pipeline_part part = {.pipeline = {.kind = ZR_PIPELINE_GPIPE,
+                                                 .stages = 2,
+                                                 .chunks = 1,
+                                                 .micro_batches = 4,
+                                                 .steps = 1},
+                                    .first_unit = first_unit,
+                                    .share = share};
+    zr_plan_pipeline *p = zr_alloc(sizeof *p + 2 * sizeof *p->at, NULL);
+    assert_non_null(p);
+    *p = (zr_plan_pipeline){.part = &part, .model = &model, .bubble = 0.25};
+    p->at[0] = (zr_plan_stage){
+        .parameters = 3000000,
+        .bytes = {[ZERO_MEM_parameters] = 7000000},
+        .tiers = {[ZERO_TIER_device] = 6000000, [ZERO_TIER_host] = 1000000},
+        .sets = {4},
+        .slots = 1,
+        .messages = {[ZERO_AXIS_data] = {8, 2000000}, [ZERO_AXIS_pipeline] = {4, 40000}}};
+    p->at[1] = (zr_plan_stage){.parameters = 1000000,
+                               .bytes = {[ZERO_MEM_parameters] = 9000000},
+                               .tiers = {[ZERO_TIER_device] = 9000000},
+                               .sets = {4},
+                               .slots = 4,
+                               .messages = {[ZERO_AXIS_pipeline] = {4, 40000}}};
+    return p;
+}
+
+static void a_pipeline_has_a_line_a_stage(void **state)
+{
+    zr_buffer text = {0};
+    zr_plan_row row = {.stage = 1, .ranks = 4, .micro_batch = 2, .pipeline = make_pipeline()};
+    zr_plan_stages_text(&row, &text);
+    assert_non_null(strstr(text.data, "\npipeline gpipe, 2 pipeline stages, 4 micro-batches in "
+                                      "flight: bubble 25%, largest pipeline stage 1.20 x the mean\n"
+                                      "at ZeRO stage 1 on 4 ranks, micro-batch 2"));
+    assert_non_null(strstr(text.data,
+                           "             0          0 to 1    60%     3.000 M        7.00 "
+                           "MB     7.00 MB        4      1        2.00 MB        40.0 kB  "
+                           "wte, h.0\n"));
+    assert_non_null(strstr(text.data,
+                           "             1          2 to 3    40%     1.000 M        9.00 "
+                           "MB     9.00 MB        4      4            0 B        40.0 kB  "
+                           "h.1\n"));
+    assert_non_null(strstr(text.data, "most of all: a rank of pipeline stage 1, 9.00 MB."));
+    assert_int_equal(count_of(text.data, "tensor ranks"), 0);
+    zr_buffer_free(&text);
+    zr_free(row.pipeline);
+}
+
+static void json_has_every_pipeline_stage(void **state)
+{
+    zr_buffer text = {0};
+    zr_plan_row row = {.stage = 1, .ranks = 4, .micro_batch = 2, .largest = -1};
+    zr_plan_json(&row, 1, "gpt2", "fp32", 100, NULL, NULL, &text);
+    assert_int_equal(count_of(text.data, "pipeline"), 0);
+    zr_buffer_free(&text);
+    row.pipeline = make_pipeline();
+    zr_plan_json(&row, 1, "gpt2", "fp32", 100, NULL, NULL, &text);
+    assert_non_null(strstr(text.data, ",\"pipeline\":{\"schedule\":\"gpipe\",\"chunks\":1,"
+                                      "\"micro_batches\":4,\"bubble\":0.2500,"
+                                      "\"imbalance\":1.2000,\"stages\":[\n {\"units\":\"wte, "
+                                      "h.0\",\"first_rank\":0,\"ranks\":2,\"share\":0.6000,"
+                                      "\"parameters\":3000000,\"bytes\":{\"parameters\":7000000"));
+    assert_non_null(strstr(text.data, "\"first_rank\":2,"));
+    assert_non_null(strstr(text.data, "\"sets\":[4],\"slots\":1,\"messages\":{\"tensor\":{"
+                                      "\"calls\":0,\"bytes\":0},\"data\":{\"calls\":8,\"bytes\":"
+                                      "2000000},\"pipeline\":{\"calls\":4,\"bytes\":40000}}}"));
+    zr_buffer_free(&text);
+    zr_free(row.pipeline);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_pipeline_has_a_line_a_stage),
+        cmocka_unit_test(json_has_every_pipeline_stage),
         cmocka_unit_test(a_table_says_what_tensor_ranks_exchange),
         cmocka_unit_test(a_table_says_it_once),
         cmocka_unit_test(a_table_says_what_dividing_is_worth),
