@@ -204,11 +204,7 @@ static zero_status make_stage(making *m, zero_error *error)
                                                  .dtype = config->dtype}};
         ZERO_TRY(least_memory(m, &question.memory_limit, error));
         ZERO_TRY(zr_stages_divide(&question, &m->pipeline, error));
-        m->pipeline->stage = stage;
-        m->pipeline->mapped = m->grid.pipeline->versions != NULL;
-        // With divided rows, boundaries are shares already.
-        m->pipeline->divides = !m->pipeline->mapped && config->tensor > 1 && model->whole &&
-                               !config->sequence_parallel;
+        zr_stages_place(m->pipeline, config, model, stage, m->grid.pipeline->versions != NULL);
     }
     return m->pipeline || config->pipeline.exact
                ? zr_stages_cut(model, m->pipeline, stage, config->pipeline.exact, &m->stage, error)

@@ -35,6 +35,15 @@ static zr_pipeline_part *part_alloc(const zr_pipeline *pipeline, zero_error *err
 
 void zr_stages_free(zr_pipeline_part *part) { zr_free(part); }
 
+void zr_stages_place(zr_pipeline_part *part, const zr_config *config, const zero_model *model,
+                     int stage, bool mapped)
+{
+    part->stage = stage;
+    part->mapped = mapped;
+    // With divided rows, boundaries are shares already.
+    part->divides = !mapped && config->tensor > 1 && model->whole && !config->sequence_parallel;
+}
+
 static void fill_part(zr_pipeline_part *part, const zr_stage_split *split,
                       const zr_unit_cost *costs)
 {

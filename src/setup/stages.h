@@ -21,6 +21,9 @@ typedef struct zr_stages_question { // how the units of a model are divided
 zero_status zr_stages_divide(const zr_stages_question *question, zr_pipeline_part **out,
                              zero_error *error);
 void zr_stages_free(zr_pipeline_part *part); // NULL is allowed
+// Makes a division that of one stage's ranks. model: what is cut. mapped: as in zr_pipeline_part.
+void zr_stages_place(zr_pipeline_part *part, const zr_config *config, const zero_model *model,
+                     int stage, bool mapped);
 // Simulates a step of a division. The caller frees *out with zr_simulation_free.
 zero_status zr_stages_simulate(const zr_pipeline_part *part, zr_simulation *out, zero_error *error);
 // Makes the model of one stage from a whole model, or from a tensor rank's part of it, which

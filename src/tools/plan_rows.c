@@ -47,13 +47,14 @@ static zero_status compare_kept(const zr_planner *p, const zr_plan_point *at,
     return status;
 }
 
-// Adds up what brings the shares of activation checkpoints together in a step.
+// Adds up what brings the shares of activation checkpoints together in a step. Those of links are
+// joined, too.
 static void count_joins(const zr_plan *plan, zr_plan_row *row)
 {
     for (int kind = 0; kind < ZR_PASSES; kind++) {
         const zr_pass *pass = &plan->program.passes[kind];
         for (int i = 0; i < pass->count && zr_pass_is_of_micro_batch(kind); i++)
-            if (pass->at[i].code == ZR_JOIN) {
+            if (pass->at[i].code == ZR_JOIN && pass->at[i].slot.kind != ZR_SLOT_LINK) {
                 row->joins += plan->settings.accumulation;
                 row->joined += plan->settings.accumulation * pass->at[i].bytes;
             }

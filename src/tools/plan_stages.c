@@ -45,8 +45,7 @@ zero_status zr_planner_make(const zr_planner *p, const zr_plan_point *at,
     machine.machine_ranks = (int)settings.kept_by;
     if (division) {
         out->part = *division;
-        out->part.stage = stage;
-        out->part.mapped = machine.mapped;
+        zr_stages_place(&out->part, p->config, p->part.model, stage, machine.mapped);
         machine.pipeline = &out->part;
     }
     if (division || exact)
@@ -110,7 +109,7 @@ static void add_messages(const zr_traffic_plan *traffic, zr_plan_messages *to)
 {
     for (int op = 0; op < ZERO_COMM_OP_COUNT; op++) {
         to->calls += op == ZERO_COMM_recv ? 0 : traffic->calls[op];
-        to->bytes += traffic->bytes[op];
+        to->bytes += op == ZERO_COMM_recv ? 0 : traffic->bytes[op];
     }
 }
 
