@@ -142,9 +142,13 @@ zero_status zr_products_measure(const zr_meter *meter, const zr_plan *plan, bool
     ZERO_TRY(zr_queue_open("cpu", NULL, meter->threads, &o.queue, error));
     zero_status status =
         zr_comm_agree(meter->comm, reserve(&o, &ledger, dtype, &timed, error), error);
-    for (int i = 0; i < shapes.count && status == ZERO_OK; i++)
-        status =
-            time_shape(meter, &o, dtype, &timed.at[i], flops_of(&shapes.at[i]), quick, out, error);
+    int64_t most = shapes.count; // ranks of a pipeline have units of their own
+    if (status == ZERO_OK)
+        status = zr_comm_agree_on_largest(meter->comm, &most, error);
+    for (int i = 0; i < most && status == ZERO_OK; i++)
+        status = i < shapes.count ? time_shape(meter, &o, dtype, &timed.at[i],
+                                               flops_of(&shapes.at[i]), quick, out, error)
+                                  : zr_comm_barrier(meter->comm, error);
     zr_arena_destroy(&o.arena);
     zr_queue_close(o.queue);
     return status;

@@ -16,7 +16,9 @@
 #include "engine/engine_inner.h"
 #include "measure/memory_rate.h"
 #include "measure/products.h"
+#include "setup/stages.h"
 #include "tools/bench_engine.h"
+#include <zero/grid.h>
 
 #include <stdio.h>
 #include <string.h>
@@ -27,8 +29,24 @@ typedef struct step_bench {
     const zr_bench *bench;
     zr_bench_engine made;
     int32_t *tokens, *targets; // (micro_batch, seq)
+    zero_tensors *batches;     // (accumulation) of them
     double seconds;            // of a step: the median over the times of the slowest rank
 } step_bench;
+
+// Points all micro-batches of a step to the same samples.
+static zero_status list_batches(step_bench *s, zero_error *error)
+{
+    int64_t count = zero_accumulation(s->made.engine);
+    const zero_tensor ids = {
+        .dtype = ZERO_I32, .dims = 2, .shape = {s->made.micro_batch, s->made.seq}};
+    zero_tensors batch = {.count = 2, .at = {ids, ids}};
+    batch.at[0].data = s->tokens;
+    batch.at[1].data = s->targets;
+    s->batches = zr_alloc((size_t)count * sizeof *s->batches, error);
+    for (int64_t k = 0; k < count && s->batches; k++)
+        s->batches[k] = batch;
+    return s->batches ? ZERO_OK : ZERO_ERR_MEMORY;
+}
 
 static zero_status draw_batch(step_bench *s, zero_error *error)
 {
@@ -37,34 +55,21 @@ static zero_status draw_batch(step_bench *s, zero_error *error)
     s->targets = zr_alloc(bytes, error);
     if (!s->tokens || !s->targets)
         return ZERO_ERR_MEMORY;
-    // Tensor ranks compute the same samples: their data rank draws them.
-    int data_rank = s->bench->meter.comm->rank / zr_engine_config(s->made.engine)->tensor;
+    // Ranks that compute one model have the same samples: their data rank draws them.
+    int data_rank;
+    zero_grid_of(s->made.engine, ZERO_AXIS_data, &data_rank, NULL);
     for (int64_t i = 0; i < s->made.micro_batch * s->made.seq; i++) {
         zr_philox drawn = zr_philox4x32((uint64_t)data_rank, 0, (uint64_t)i);
         s->tokens[i] = (int32_t)(drawn.v[0] % (uint32_t)s->made.shape.vocab);
         s->targets[i] = (int32_t)(drawn.v[1] % (uint32_t)s->made.shape.vocab);
     }
-    return ZERO_OK;
+    return list_batches(s, error);
 }
 
 static zero_status one_step(step_bench *s, zero_step_info *info, zero_error *error)
 {
-    zero_tensors batch = {.count = 2,
-                          .at = {{.data = s->tokens,
-                                  .dtype = ZERO_I32,
-                                  .dims = 2,
-                                  .shape = {s->made.micro_batch, s->made.seq}},
-                                 {.data = s->targets,
-                                  .dtype = ZERO_I32,
-                                  .dims = 2,
-                                  .shape = {s->made.micro_batch, s->made.seq}}}};
-    for (int64_t k = 0; k < zero_accumulation(s->made.engine); k++) {
-        double loss;
-        ZERO_TRY(zero_forward(s->made.engine, &batch, &loss, error));
-        ZERO_TRY(zero_backward(s->made.engine, error));
-        ZERO_TRY(zero_step(s->made.engine, info, error));
-    }
-    return ZERO_OK;
+    return zero_train_batch(s->made.engine, s->batches, zero_accumulation(s->made.engine), info,
+                            error);
 }
 
 // Runs steps until some have updated: in fp16 the first steps search for a loss scale and update
@@ -199,16 +204,36 @@ static zero_status report(const step_bench *s, zero_error *error)
     return ZERO_OK;
 }
 
+// Says what the pipeline is, of whose first stage the numbers of a rank are.
+static zero_status say_pipeline(const step_bench *s, zero_error *error)
+{
+    const zr_pipeline_part *part = zr_engine_plan(s->made.engine)->pipeline;
+    zr_simulation simulation;
+    zr_buffer text = {0};
+    if (!part)
+        return ZERO_OK;
+    zero_status status = zr_stages_simulate(part, &simulation, error);
+    if (status == ZERO_OK) {
+        zr_stages_heading(part, simulation.bubble, &text);
+        zr_bench_say(s->bench, "pipeline %s; numbers of a rank are of pipeline stage %d\n",
+                     text.failed ? "" : text.data, part->stage);
+    }
+    zr_simulation_free(&simulation);
+    zr_buffer_free(&text);
+    return status;
+}
+
 static zero_status run(step_bench *s, zero_error *error)
 {
     const zr_plan *plan = zr_engine_plan(s->made.engine);
     zr_bench_say(s->bench,
                  "%s: %.3f M parameters; %lld x %lld a %srank, %s, stage %d; backend %s, %s\n",
                  s->made.spec, (double)plan->parameters / 1e6, (long long)s->made.micro_batch,
-                 (long long)s->made.seq, plan->tensor_ranks > 1 ? "data " : "",
+                 (long long)s->made.seq, plan->tensor_ranks > 1 || plan->pipeline ? "data " : "",
                  plan->settings.precision.name, plan->settings.stage,
                  zr_engine_queue(s->made.engine)->backend->name,
                  zr_engine_queue(s->made.engine)->backend->path());
+    ZERO_TRY(zr_comm_agree(s->bench->meter.comm, say_pipeline(s, error), error));
     ZERO_TRY(time_steps(s, error));
     return report(s, error);
 }
@@ -225,5 +250,6 @@ zero_status zr_bench_step(const zr_bench *bench, const zero_bench_options *optio
     zr_bench_engine_close(&s.made);
     zr_free(s.tokens);
     zr_free(s.targets);
+    zr_free(s.batches);
     return status;
 }
