@@ -25,6 +25,7 @@ typedef enum zr_track {
 #define ZR_ACTIVITIES(X)                                                                           \
     X(forward, "forward", PHASE)                                                                   \
     X(backward, "backward", PHASE)                                                                 \
+    X(weight, "backward of weights", PHASE)                                                        \
     X(step, "step", PHASE)                                                                         \
     X(product, "matrix products", COMPUTE)                                                         \
     X(attention, "attention", COMPUTE)                                                             \
@@ -43,6 +44,7 @@ typedef enum zr_track {
     X(all_reduce, "all-reduce of scalars", COMM)                                                   \
     X(broadcast, "broadcast", COMM)                                                                \
     X(exchange, "exchanges of tensor ranks", COMM)                                                 \
+    X(send, "messages to pipeline stages", COMM)                                                   \
     X(wait, "waiting for other ranks", COMM)                                                       \
     X(disk_wait, "waiting for NVMe", DISK)                                                         \
     X(disk_read, "reading from NVMe", DISK)                                                        \
@@ -69,9 +71,17 @@ typedef struct zr_record {
     int64_t bytes;
     int64_t flops; // of products and attention
     int32_t unit;  // whose forward or backward was under way; -1: none
-    int32_t slot;  // of the window, for comm; -1: none
+    // For comm, of the window; for a phase of a pipeline, its action (zr_record_action); -1: none.
+    int32_t slot;
     zr_activity what;
 } zr_record;
+
+// What a pipeline does in a phase: which micro-batch, and which chunk of the stage.
+enum { ZR_RECORD_CHUNKS = 8 };
+static inline int32_t zr_record_action(int64_t micro_batch, int chunk)
+{
+    return (int32_t)(micro_batch * ZR_RECORD_CHUNKS + chunk);
+}
 
 typedef struct zr_recorder {
     int64_t capacity, dropped;

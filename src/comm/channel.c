@@ -188,7 +188,10 @@ static zero_status send(zr_channels *channels, int channel, int slot, int64_t by
 {
     ZERO_TRY(check_end(channels, "send", channel, slot, true, error));
     ZERO_TRY(check_bytes(channels, "send", channel, slot, bytes, error));
+    zr_recorder *recorder = channels->comm->recorder;
+    int64_t begin = zr_recorder_begin(recorder);
     ZERO_TRY(ops_of(channels)->send(channels, channel, slot, bytes, error));
+    zr_recorder_add(recorder, ZR_ACTIVITY_send, begin, bytes, 0, -1);
     zr_comm_count(channels->comm, ZERO_COMM_send, channel, bytes, bytes, 0);
     return ZERO_OK;
 }

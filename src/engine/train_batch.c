@@ -37,11 +37,22 @@ static void set_action(const step *s, const zr_action *action)
         zr_moves_expect_micro_batch(engine, s->stale && k == 0);
 }
 
+static void record_action(zero_engine *engine, const zr_action *action, zr_activity what,
+                          int64_t begin)
+{
+    _Static_assert((int)ZR_RECORD_CHUNKS >= (int)ZR_MOST_CHUNKS,
+                   "each chunk has a number in records");
+    if (engine->recorder)
+        engine->recorder->unit = -1;
+    zr_recorder_add(engine->recorder, what, begin, 0, 0,
+                    zr_record_action(action->micro_batch, action->chunk));
+}
+
 static zero_status run_action(const step *s, const zr_action *action, zero_error *error)
 {
     static const zr_activity phases[] = {[ZR_ACT_FORWARD] = ZR_ACTIVITY_forward,
                                          [ZR_ACT_BACKWARD] = ZR_ACTIVITY_backward,
-                                         [ZR_ACT_WEIGHT] = ZR_ACTIVITY_backward};
+                                         [ZR_ACT_WEIGHT] = ZR_ACTIVITY_weight};
     zero_engine *engine = s->engine;
     int64_t begin = zr_recorder_begin(engine->recorder);
     zr_pass_kind kind = pass_of(action);
@@ -54,7 +65,7 @@ static zero_status run_action(const step *s, const zr_action *action, zero_error
     engine->micro_batch_loss = engine->losses[action->micro_batch];
     if (ends)
         ZERO_TRY(zr_step_add_loss(engine, error));
-    zr_step_end_phase(engine, phases[action->act], begin);
+    record_action(engine, action, phases[action->act], begin);
     return ZERO_OK;
 }
 

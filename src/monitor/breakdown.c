@@ -19,9 +19,9 @@ static void add_phase(const zr_recorder *recorder, int64_t first, int64_t phase,
                       zr_step_times *times)
 {
     zr_activity name = recorder->records[phase].what;
-    int64_t *sum = name == ZR_ACTIVITY_forward    ? &times->forward
-                   : name == ZR_ACTIVITY_backward ? &times->backward
-                                                  : &times->step;
+    int64_t *sum = name == ZR_ACTIVITY_forward ? &times->forward
+                   : name == ZR_ACTIVITY_step  ? &times->step
+                                               : &times->backward;
     *sum += recorder->records[phase].end - recorder->records[phase].begin;
     for (int64_t i = zr_records_inside(recorder, first, phase); i < phase; i++) {
         zr_activity what = recorder->records[i].what;
@@ -51,12 +51,12 @@ zr_step_times zr_step_times_of(const zr_recorder *recorder, int64_t first)
     return times;
 }
 
-void zr_breakdown_time(int64_t step, const zr_step_times *times, zr_buffer *out)
+void zr_breakdown_time(int64_t step, const char *of, const zr_step_times *times, zr_buffer *out)
 {
     zr_buffer_printf(out,
-                     "step %lld: %.2f ms; forward %.2f, backward %.2f (reduce %.2f), step %.2f "
+                     "step %lld%s: %.2f ms; forward %.2f, backward %.2f (reduce %.2f), step %.2f "
                      "(norm %.2f, update %.2f, gather %.2f); waiting for other ranks %.2f\n",
-                     (long long)step, milliseconds(times->total), milliseconds(times->forward),
+                     (long long)step, of, milliseconds(times->total), milliseconds(times->forward),
                      milliseconds(times->backward), milliseconds(times->reduce),
                      milliseconds(times->step), milliseconds(times->norm),
                      milliseconds(times->update), milliseconds(times->gather),
@@ -69,13 +69,14 @@ static const char *const categories[ZERO_MEM_COUNT] = {
 #undef CATEGORY
 };
 
-void zr_breakdown_memory(int64_t step, const zero_memory *memory, int64_t resident, zr_buffer *out)
+void zr_breakdown_memory(int64_t step, const char *of, const zero_memory *memory, int64_t resident,
+                         zr_buffer *out)
 {
     int64_t planned = 0, held = 0;
     if (step > 0)
-        zr_buffer_printf(out, "step %lld, ", (long long)step);
+        zr_buffer_printf(out, "step %lld%s, ", (long long)step, of);
     else
-        zr_buffer_printf(out, "at start, ");
+        zr_buffer_printf(out, "at start%s, ", of);
     zr_buffer_printf(out, "planned/held MB:");
     for (int c = 0; c < ZERO_MEM_COUNT; c++) {
         int64_t plan = memory->planned[ZERO_TIER_device][c] + memory->planned[ZERO_TIER_host][c];

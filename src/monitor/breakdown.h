@@ -1,5 +1,6 @@
 // Records of a step as text for people: where its time went, what each unit computed, which
-// messages there were, and memory.
+// messages there were, and memory. `of` says which part of the model it is of, for rank 0 of a
+// pipeline: " of pipeline stage 0"; "": it is of all of it.
 // Pure functions that write into a buffer (check out->failed); the lines have no prefix. Called by
 // observe/observe on rank 0.
 #ifndef ZR_MONITOR_BREAKDOWN_H
@@ -12,7 +13,7 @@
 
 typedef struct zr_step_times {       // nanoseconds of one step of one rank
     int64_t total;                   // from the start of its first phase to the end of its last
-    int64_t forward, backward, step; // parts of it
+    int64_t forward, backward, step; // parts of it; backward in both of its parts
     int64_t reduce;                  // in forward and backward: sums of gradients, without waits
     // In `step`: the gradient's norm and its scalars; the optimizer; parameters for the next step.
     int64_t norm, update, gather;
@@ -22,11 +23,12 @@ typedef struct zr_step_times {       // nanoseconds of one step of one rank
 // Sums up the phases among records [first, count), and what is inside them.
 zr_step_times zr_step_times_of(const zr_recorder *recorder, int64_t first);
 // Writes "step 7: 36.10 ms; forward 12.01, backward ...".
-void zr_breakdown_time(int64_t step, const zr_step_times *times, zr_buffer *out);
+void zr_breakdown_time(int64_t step, const char *of, const zr_step_times *times, zr_buffer *out);
 
 // Writes "step 7, planned/held MB: parameters 1.66/1.66, ...; resident at most 80.00"; for step 0
 // "at start". resident: in bytes.
-void zr_breakdown_memory(int64_t step, const zero_memory *memory, int64_t resident, zr_buffer *out);
+void zr_breakdown_memory(int64_t step, const char *of, const zero_memory *memory, int64_t resident,
+                         zr_buffer *out);
 
 typedef struct zr_unit_facts {
     const char *name;
@@ -36,6 +38,7 @@ typedef struct zr_unit_facts {
 
 typedef struct zr_flops_facts {
     int64_t step;
+    const char *of;
     const zr_unit_facts *units; // (unit_count)
     int unit_count, ranks;
     int64_t parameters;      // of the whole model, if this rank computes a part of it; else 0
@@ -68,7 +71,7 @@ zero_status zr_messages_add(zr_messages *messages, const zr_recorder *recorder, 
                             uint32_t ops, zero_error *error);
 void zr_messages_free(zr_messages *messages);
 // Writes the table of comms_logger.
-void zr_breakdown_messages(const zr_messages *messages, zr_buffer *out);
+void zr_breakdown_messages(const zr_messages *messages, const char *of, zr_buffer *out);
 // Writes a line for each selected collective among records [first, count). slots (slot_count):
 // names of pieces.
 void zr_breakdown_message_list(const zr_recorder *recorder, int64_t first, uint32_t ops,

@@ -87,7 +87,7 @@ static void append_parameters(const zr_flops_facts *facts, int64_t here, zr_buff
     zr_buffer_printf(out, "%lld parameters", (long long)whole);
     if (here < whole)
         zr_buffer_printf(out, ", %lld of them in this rank's part,", (long long)here);
-    zr_buffer_printf(out, " in %d units", facts->unit_count);
+    zr_buffer_printf(out, " in %d units%s", facts->unit_count, facts->of);
 }
 
 static void append_sums(const zr_flops_facts *facts, const unit_turns *turns,

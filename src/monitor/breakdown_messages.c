@@ -9,6 +9,7 @@ static const zero_comm_op operations[ZR_ACTIVITY_COUNT] = {
     [ZR_ACTIVITY_all_gather] = ZERO_COMM_all_gather,
     [ZR_ACTIVITY_all_reduce] = ZERO_COMM_all_reduce,
     [ZR_ACTIVITY_broadcast] = ZERO_COMM_broadcast,
+    [ZR_ACTIVITY_send] = ZERO_COMM_send,
 };
 
 static bool selected(zr_activity what, uint32_t ops)
@@ -69,12 +70,13 @@ void zr_messages_free(zr_messages *messages)
     *messages = (zr_messages){0};
 }
 
-void zr_breakdown_messages(const zr_messages *messages, zr_buffer *out)
+void zr_breakdown_messages(const zr_messages *messages, const char *of, zr_buffer *out)
 {
-    zr_buffer_printf(out,
-                     "messages of %lld steps of rank 0; bytes are those fetched from other ranks, "
-                     "times are without waits\n",
-                     (long long)messages->steps);
+    zr_buffer_printf(
+        out,
+        "messages of %lld steps of rank 0%s; bytes are those fetched from other ranks%s, "
+        "times are without waits\n",
+        (long long)messages->steps, of, *of ? " or sent to pipeline stages" : "");
     zr_buffer_printf(out, "%-16s %14s %10s %12s %12s %16s %10s\n", "operation", "bytes a call",
                      "calls", "total ms", "average ms", "bytes", "GB/s");
     for (int r = 0; r < messages->count; r++) {

@@ -9,6 +9,21 @@ int64_t zr_records_inside(const zr_recorder *recorder, int64_t first, int64_t i)
     return k;
 }
 
+int64_t zr_records_at_work(const zr_recorder *recorder, int64_t first, int64_t i, int64_t *begin)
+{
+    const zr_record *phase = &recorder->records[i];
+    int64_t k = zr_records_inside(recorder, first, i);
+    *begin = phase->begin;
+    for (; phase->slot >= 0 && k < i; k++) {
+        const zr_record *record = &recorder->records[k];
+        if (record->what == ZR_ACTIVITY_wait)
+            *begin = record->end;
+        else if (!zr_activity_is_aside(record->what))
+            break;
+    }
+    return k;
+}
+
 static void take_phase(const zr_recorder *recorder, int64_t from, int64_t phase,
                        zr_unit_span_take take, void *user)
 {
@@ -39,7 +54,8 @@ static void take_phase(const zr_recorder *recorder, int64_t from, int64_t phase,
 void zr_for_unit_spans(const zr_recorder *recorder, int64_t first, zr_unit_span_take take,
                        void *user)
 {
+    int64_t begin;
     for (int64_t i = first; i < recorder->count; i++)
         if (zr_activity_track(recorder->records[i].what) == ZR_TRACK_PHASE)
-            take_phase(recorder, zr_records_inside(recorder, first, i), i, take, user);
+            take_phase(recorder, zr_records_at_work(recorder, first, i, &begin), i, take, user);
 }

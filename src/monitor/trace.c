@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { NAME = 64 };
+
 typedef struct trace {
     int rank;
     int64_t origin;
@@ -54,6 +56,28 @@ static void append_microseconds(zr_buffer *out, const char *key, int64_t nanosec
                      (long long)(size / 1000), (long long)(size % 1000));
 }
 
+// Writes what people read as the record's name.
+static void write_name(const trace *trace, const zr_record *record, char out[static NAME])
+{
+    const char *name = zr_activity_name(record->what);
+    bool acts = zr_activity_track(record->what) == ZR_TRACK_PHASE && record->slot >= 0;
+    if (!acts)
+        snprintf(out, NAME, "%s", name);
+    else if (trace->names->chunks > 1)
+        snprintf(out, NAME, "%s %d, chunk %d", name, record->slot / ZR_RECORD_CHUNKS,
+                 record->slot % ZR_RECORD_CHUNKS);
+    else
+        snprintf(out, NAME, "%s %d", name, record->slot / ZR_RECORD_CHUNKS);
+}
+
+static int64_t begin_of(const zr_recorder *recorder, int64_t i)
+{
+    int64_t begin = recorder->records[i].begin;
+    if (zr_activity_track(recorder->records[i].what) == ZR_TRACK_PHASE)
+        zr_records_at_work(recorder, 0, i, &begin);
+    return begin;
+}
+
 static void begin_event(const trace *trace, zr_track track, int64_t begin, int64_t end)
 {
     open_event('X', trace->rank, (int)track, trace->out);
@@ -81,20 +105,22 @@ static void append_aside(const trace *trace, const zr_record *record, int64_t nu
     }
 }
 
-static void append_record(const trace *trace, const zr_record *record)
+static void append_record(const trace *trace, const zr_recorder *recorder, int64_t i)
 {
+    char name[NAME];
+    const zr_record *record = &recorder->records[i];
     zr_track track = zr_activity_track(record->what);
     const char *unit = name_of(trace->names->units, trace->names->unit_count, record->unit);
     const char *slot = name_of(trace->names->slots, trace->names->slot_count, record->slot),
                *separator = "";
-    begin_event(trace, track, record->begin, record->end);
-    zr_buffer_printf(trace->out, ",\"name\":\"%s\",\"cat\":\"%s\",\"args\":{",
-                     zr_activity_name(record->what), tracks[track]);
+    write_name(trace, record, name);
+    begin_event(trace, track, begin_of(recorder, i), record->end);
+    zr_buffer_printf(trace->out, ",\"name\":\"%s\",\"cat\":\"%s\",\"args\":{", name, tracks[track]);
     if (unit) {
         append_text(trace->out, "\"unit\":", unit);
         separator = ",";
     }
-    if (slot) {
+    if (slot && track != ZR_TRACK_PHASE) {
         zr_buffer_printf(trace->out, "%s", separator);
         append_text(trace->out, "\"slot\":", slot);
         separator = ",";
@@ -117,15 +143,17 @@ static void append_turn(void *user, const zr_unit_span *span)
                      (long long)span->flops);
 }
 
-// Whether the file begins as every trace of ours does: with the name of rank 0.
+// Whether the file begins as every trace of ours does: with the name of rank 0, after which that of
+// its pipeline stage may follow.
 bool zr_trace_is_one(const char *path)
 {
     char head[256];
     zr_buffer ours = {0};
     zr_trace_begin(&ours);
     append_name(0, 0, "process_name", "rank 0", &ours);
+    size_t common = ours.length - strlen("\"}}");
     bool is = !ours.failed && zr_file_head(path, head, sizeof head) >= ours.length &&
-              !memcmp(head, ours.data, ours.length);
+              !memcmp(head, ours.data, common);
     zr_buffer_free(&ours);
     return is;
 }
@@ -138,9 +166,12 @@ void zr_trace_begin(zr_buffer *out)
 void zr_trace_rank(int rank, const zr_recorder *recorder, int64_t origin,
                    const zr_trace_names *names, zr_buffer *out)
 {
-    char process[32];
+    char process[NAME];
     trace trace = {.rank = rank, .origin = origin, .names = names, .out = out};
-    snprintf(process, sizeof process, "rank %d", rank);
+    if (names->stage >= 0)
+        snprintf(process, sizeof process, "rank %d, pipeline stage %d", rank, names->stage);
+    else
+        snprintf(process, sizeof process, "rank %d", rank);
     append_name(rank, 0, "process_name", process, out);
     append_order(rank, 0, "process_sort_index", rank, out);
     for (int t = 0; t < ZR_TRACK_COUNT; t++) {
@@ -151,7 +182,7 @@ void zr_trace_rank(int rank, const zr_recorder *recorder, int64_t origin,
         if (zr_activity_is_aside(recorder->records[i].what))
             append_aside(&trace, &recorder->records[i], i);
         else
-            append_record(&trace, &recorder->records[i]);
+            append_record(&trace, recorder, i);
     }
     zr_for_unit_spans(recorder, 0, append_turn, &trace);
 }

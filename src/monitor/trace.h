@@ -7,7 +7,9 @@
 //   ...]}
 //
 // A rank is a process of the trace; its threads are phases (with the turns of units in them),
-// compute, and communication. ts and dur are microseconds, exact to the nanosecond, so that a
+// compute, and communication. In a pipeline its name has its stage ("rank 4, pipeline stage 1"),
+// and phases have their micro-batch ("forward 3", "forward 3, chunk 1"); they begin where the rank
+// has no longer to wait for what comes in, so what is between them is the bubble. ts and dur are microseconds, exact to the nanosecond, so that a
 // record inside another one is also inside it in the trace.
 #ifndef ZR_MONITOR_TRACE_H
 #define ZR_MONITOR_TRACE_H
@@ -15,9 +17,11 @@
 #include "base/alloc.h"
 #include "base/recorder.h"
 
-typedef struct zr_trace_names {
+typedef struct zr_trace_names {              // of one rank
     const char *const *units, *const *slots; // (unit_count), (slot_count)
     int unit_count, slot_count;
+    int stage;  // of a pipeline; -1: there is none
+    int chunks; // of the stage
 } zr_trace_names;
 
 bool zr_trace_is_one(const char *path); // whether that file begins like a trace

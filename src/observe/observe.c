@@ -6,6 +6,7 @@
 #include "comm/agree.h"
 #include "observe/sinks.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -176,6 +177,8 @@ static zero_status prepare(zr_observation *o, zero_error *error)
 {
     const zr_plan *plan = zr_engine_plan(o->seen.engine);
     ZERO_TRY(fill_names(o, error));
+    if (plan->pipeline)
+        snprintf(o->seen.of, sizeof o->seen.of, " of pipeline stage %d", plan->pipeline->stage);
     if (o->kept.first || asks_for_records(o->sinks, o->seen.config))
         ZERO_TRY(zr_recorder_create(records_expected(plan, o->kept), &o->seen.recorder, error));
     for (int i = 0; i < o->sinks->count; i++)

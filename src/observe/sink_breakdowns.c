@@ -27,7 +27,7 @@ static zero_status time_step(void *own, const zr_observed *seen, const zero_step
 {
     zr_buffer text = {0};
     zr_step_times times = zr_step_times_of(seen->recorder, seen->begun);
-    zr_breakdown_time(info->step, &times, &text);
+    zr_breakdown_time(info->step, seen->of, &times, &text);
     return zr_observed_log(seen, "time", &text, error);
 }
 
@@ -46,7 +46,7 @@ static zero_status say_memory(const zr_observed *seen, int64_t step, zero_error 
     struct rusage usage = {0};
     zero_memory_report(seen->engine, &memory);
     getrusage(RUSAGE_SELF, &usage);
-    zr_breakdown_memory(step, &memory, (int64_t)usage.ru_maxrss * 1024, &text);
+    zr_breakdown_memory(step, seen->of, &memory, (int64_t)usage.ru_maxrss * 1024, &text);
     return zr_observed_log(seen, "memory", &text, error);
 }
 

@@ -54,6 +54,7 @@ static zero_status make_table(const zr_observed *seen, int64_t step, zr_buffer *
         };
     const zr_flops_facts facts = {
         .step = step,
+        .of = seen->of,
         .units = units,
         .unit_count = plan->unit_count,
         .ranks = plan->world,

@@ -32,7 +32,7 @@ static void close_table(void *own, const zr_observed *seen)
     if (!messages)
         return;
     if (messages->steps > 0)
-        zr_breakdown_messages(messages, &text);
+        zr_breakdown_messages(messages, seen->of, &text);
     zr_observed_log(seen, "comm", &text, NULL);
     zr_messages_free(messages);
     zr_free(messages);

@@ -16,6 +16,7 @@ typedef struct zr_observed { // what a sink sees; it belongs to the observation
     int64_t begun;         // index of the first record of the current step
     const char **units;    // (unit_count) names
     const char **pieces;   // (piece_count) names
+    char of[40];           // " of pipeline stage 0"; empty: there is no pipeline
 } zr_observed;
 
 typedef enum zr_wanted {

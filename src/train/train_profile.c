@@ -81,34 +81,106 @@ static zero_status find_origin(zero_comm *comm, const zr_recorder *recorder, int
     return ZERO_OK;
 }
 
-// Is sent before the records of a rank.
+// Returns what this rank's records name: ranks of a pipeline have units and pieces of their own.
+static zr_trace_names names_of(const zr_train *train)
+{
+    const zr_plan *plan = zr_engine_plan(train->run.engine);
+    return (zr_trace_names){.units = zr_observation_units(train->run.observed),
+                            .unit_count = plan->unit_count,
+                            .slots = zr_observation_pieces(train->run.observed),
+                            .slot_count = plan->piece_count,
+                            .stage = plan->pipeline ? plan->pipeline->stage : -1,
+                            .chunks = plan->chunk_count};
+}
+
+// Is sent before the names and the records of a rank.
 typedef struct parcel {
     int64_t count, origin;
+    int64_t units, slots, text; // names: how many, and the bytes of all of them with their ends
+    int64_t stage, chunks;      // as in zr_trace_names
 } parcel;
 
-static zero_status send_records(zero_comm *comm, const zr_recorder *recorder, int64_t origin,
-                                zero_error *error)
+static void pack(const char *const *names, int count, zr_buffer *out)
 {
-    parcel parcel = {recorder->count, origin};
-    ZERO_TRY(zr_comm_send(comm, &parcel, sizeof parcel, 0, error));
-    return zr_comm_send(comm, recorder->records, parcel.count * (int64_t)sizeof *recorder->records,
+    for (int i = 0; i < count; i++)
+        zr_buffer_append(out, names[i], strlen(names[i]) + 1);
+}
+
+static zero_status send_packed(zero_comm *comm, const parcel *parcel, const zr_buffer *text,
+                               const zr_recorder *recorder, zero_error *error)
+{
+    ZERO_TRY(zr_comm_send(comm, parcel, sizeof *parcel, 0, error));
+    ZERO_TRY(zr_comm_send(comm, text->data, parcel->text, 0, error));
+    return zr_comm_send(comm, recorder->records, parcel->count * (int64_t)sizeof *recorder->records,
                         0, error);
 }
 
-static zero_status receive_rank(zero_comm *comm, int rank, const zr_trace_names *names,
-                                zr_buffer *out, zero_error *error)
+static zero_status send_records(const zr_train *train, const zr_recorder *recorder, int64_t origin,
+                                zero_error *error)
+{
+    zr_buffer text = {0};
+    const zr_trace_names names = names_of(train);
+    pack(names.units, names.unit_count, &text);
+    pack(names.slots, names.slot_count, &text);
+    const parcel parcel = {.count = recorder->count,
+                           .origin = origin,
+                           .units = names.unit_count,
+                           .slots = names.slot_count,
+                           .text = (int64_t)text.length,
+                           .stage = names.stage,
+                           .chunks = names.chunks};
+    zero_status status = text.failed
+                             ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for names of a trace")
+                             : send_packed(train->comm, &parcel, &text, recorder, error);
+    zr_buffer_free(&text);
+    return status;
+}
+
+// Makes a list of the names in `text`, which the caller frees.
+static const char **unpack(const parcel *parcel, const char *text, zero_error *error)
+{
+    const char **names = zr_alloc((size_t)(parcel->units + parcel->slots) * sizeof *names, error);
+    for (int64_t i = 0; i < parcel->units + parcel->slots && names; i++) {
+        names[i] = text;
+        text += strlen(text) + 1;
+    }
+    return names;
+}
+
+// Receives the records into `recorder`, and writes them. text: the names, (parcel->text).
+static zero_status receive_records(zero_comm *comm, int rank, const parcel *parcel, char *text,
+                                   zr_recorder *recorder, zr_buffer *out, zero_error *error)
+{
+    ZERO_TRY(zr_comm_recv(comm, text, parcel->text, rank, error));
+    ZERO_TRY(zr_comm_recv(comm, recorder->records,
+                          parcel->count * (int64_t)sizeof *recorder->records, rank, error));
+    recorder->count = parcel->count;
+    const char **list = unpack(parcel, text, error);
+    if (!list)
+        return ZERO_ERR_MEMORY;
+    const zr_trace_names names = {.units = list,
+                                  .unit_count = (int)parcel->units,
+                                  .slots = list + parcel->units,
+                                  .slot_count = (int)parcel->slots,
+                                  .stage = (int)parcel->stage,
+                                  .chunks = (int)parcel->chunks};
+    zr_trace_rank(rank, recorder, parcel->origin, &names, out);
+    zr_free(list);
+    return ZERO_OK;
+}
+
+static zero_status receive_rank(zero_comm *comm, int rank, zr_buffer *out, zero_error *error)
 {
     parcel parcel;
-    zr_recorder *recorder;
+    zr_recorder *recorder = NULL;
     ZERO_TRY(zr_comm_recv(comm, &parcel, sizeof parcel, rank, error));
-    ZERO_TRY(zr_recorder_create(parcel.count, &recorder, error));
-    zero_status status = zr_comm_recv(
-        comm, recorder->records, parcel.count * (int64_t)sizeof *recorder->records, rank, error);
-    if (status == ZERO_OK) {
-        recorder->count = parcel.count;
-        zr_trace_rank(rank, recorder, parcel.origin, names, out);
-    }
+    char *text = zr_alloc((size_t)parcel.text, error);
+    zero_status status =
+        text ? zr_recorder_create(parcel.count, &recorder, error) : ZERO_ERR_MEMORY;
+    if (status == ZERO_OK)
+        status = receive_records(comm, rank, &parcel, text, recorder, out, error);
     zr_recorder_destroy(recorder);
+    zr_free(text);
     return status;
 }
 
@@ -116,15 +188,11 @@ static zero_status receive_rank(zero_comm *comm, int rank, const zr_trace_names 
 static zero_status collect(const zr_train *train, const zr_recorder *own, int64_t origin,
                            zr_buffer *out, zero_error *error)
 {
-    const zr_plan *plan = zr_engine_plan(train->run.engine);
-    zr_trace_names names = {.units = zr_observation_units(train->run.observed),
-                            .unit_count = plan->unit_count,
-                            .slots = zr_observation_pieces(train->run.observed),
-                            .slot_count = plan->piece_count};
+    const zr_trace_names names = names_of(train);
     zr_trace_begin(out);
     zr_trace_rank(0, own, origin, &names, out);
     for (int r = 1; r < train->comm->size; r++) {
-        ZERO_TRY(receive_rank(train->comm, r, &names, out, error));
+        ZERO_TRY(receive_rank(train->comm, r, out, error));
         zr_comm_progress(train->comm, train->resolved.profiled.last);
     }
     zr_trace_end(out);
@@ -151,7 +219,7 @@ zero_status zr_train_profile_write(const zr_train *train, zero_error *error)
     int64_t origin;
     ZERO_TRY(find_origin(train->comm, recorder, &origin, error));
     if (train->comm->rank > 0) {
-        ZERO_TRY(send_records(train->comm, recorder, origin, error));
+        ZERO_TRY(send_records(train, recorder, origin, error));
         return zr_comm_agree(train->comm, ZERO_OK, error);
     }
     zero_status status = collect(train, recorder, origin, &text, error);

@@ -115,7 +115,7 @@ static void test_activities(void **state)
     }
     assert_string_equal(zr_activity_name(ZR_ACTIVITY_square_sum), "square_sum");
     assert_string_equal(zr_activity_text(ZR_ACTIVITY_square_sum), "gradient norm");
-    assert_true(of_track[ZR_TRACK_PHASE] == 3 &&
+    assert_true(of_track[ZR_TRACK_PHASE] == 4 &&
                 zr_activity_track(ZR_ACTIVITY_wait) == ZR_TRACK_COMM);
     assert_true(of_track[ZR_TRACK_COMPUTE] > 0 && of_track[ZR_TRACK_COMM] > 1);
 }

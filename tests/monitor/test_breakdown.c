@@ -21,7 +21,7 @@ static void test_times(void **state)
     assert_int_equal(times.gather, MS / 2);
     assert_int_equal(times.wait, MS);
     zr_buffer text = {0};
-    zr_breakdown_time(7, &times, &text);
+    zr_breakdown_time(7, "", &times, &text);
     assert_string_equal(text.data,
                         "step 7: 30.00 ms; forward 10.00, backward 12.00 (reduce 2.00), step 6.00 "
                         "(norm 2.00, update 3.00, gather 0.50); waiting for other ranks 1.00\n");
@@ -53,8 +53,8 @@ static void test_memory(void **state)
     memory.planned[ZERO_TIER_device][ZERO_MEM_parameters] =
         memory.held[ZERO_TIER_device][ZERO_MEM_parameters] = 1660000;
     memory.planned[ZERO_TIER_device][ZERO_MEM_workspace] = 4000000;
-    zr_breakdown_memory(0, &memory, 81234567, &text);
-    zr_breakdown_memory(3, &memory, 0, &text);
+    zr_breakdown_memory(0, "", &memory, 81234567, &text);
+    zr_breakdown_memory(3, "", &memory, 0, &text);
     assert_string_equal(text.data, "at start, planned/held MB: parameters 1.66/1.66, workspace "
                                    "4.00/0.00, total 5.66/1.66; resident at most 81.23\n"
                                    "step 3, planned/held MB: parameters 1.66/1.66, workspace "
@@ -71,6 +71,7 @@ static zr_buffer flops_table(bool detailed, double recompute)
     zr_recorder *r = records_step();
     zr_buffer text = {0};
     zr_flops_facts facts = {.step = 7,
+                            .of = "",
                             .units = units,
                             .unit_count = 3,
                             .ranks = 2,
@@ -106,7 +107,7 @@ static void test_flops_of_a_part(void **state)
     zr_recorder *r = records_step();
     zr_buffer text = {0};
     zr_flops_facts facts = {
-        .step = 7, .units = units, .unit_count = 3, .ranks = 2, .parameters = 500};
+        .of = "", .step = 7, .units = units, .unit_count = 3, .ranks = 2, .parameters = 500};
     assert_int_equal(zr_breakdown_flops(&facts, r, 0, &text, NULL), ZERO_OK);
     assert_non_null(strstr(text.data, "step 7 of rank 0 of 2: 500 parameters, 303 of them in this "
                                       "rank's part, in 3 units; 30.00 ms: "));
@@ -136,7 +137,7 @@ static void test_flops_without_memory(void **state)
 {
     zr_recorder *r = records_step();
     zr_buffer text = {0};
-    zr_flops_facts facts = {.step = 1, .units = units, .unit_count = 3, .ranks = 1};
+    zr_flops_facts facts = {.step = 1, .of = "", .units = units, .unit_count = 3, .ranks = 1};
     zr_alloc_fail_at(1);
     assert_int_equal(zr_breakdown_flops(&facts, r, 0, &text, NULL), ZERO_ERR_MEMORY);
     zr_alloc_fail_at(0);
@@ -162,7 +163,7 @@ static void test_messages(void **state)
     assert_int_equal(messages.rows[1].calls, 2);
     assert_int_equal(messages.rows[1].nanoseconds, 4 * MS);
     assert_int_equal(messages.waits, 2);
-    zr_breakdown_messages(&messages, &text);
+    zr_breakdown_messages(&messages, "", &text);
     assert_non_null(strstr(text.data, "messages of 2 steps"));
     assert_non_null(strstr(text.data, "reduce_scatter          1048576          2        4.000     "
                                       "  2.0000          2097152      0.524\n"));
@@ -205,9 +206,43 @@ static void test_many_sizes(void **state)
     zr_messages_free(&messages);
 }
 
+// What rank 0 of a pipeline says is of its stage; backward of weights is part of backward.
+static void test_a_pipeline_stage_is_named(void **state)
+{
+    static const zero_memory none;
+    static const char of[] = " of pipeline stage 0";
+    zr_recorder *r = records_new();
+    zr_buffer text = {0};
+    zr_messages messages = {0};
+    records_put(r, ZR_ACTIVITY_send, 1, 11, 12)->bytes = 4096;
+    records_put(r, ZR_ACTIVITY_forward, -1, 10, 12)->slot = zr_record_action(0, 0);
+    records_put(r, ZR_ACTIVITY_wait, 1, 12, 13);
+    records_put(r, ZR_ACTIVITY_backward, -1, 12, 15)->slot = zr_record_action(0, 0);
+    records_put(r, ZR_ACTIVITY_weight, -1, 15, 17)->slot = zr_record_action(0, 0);
+    zr_step_times times = zr_step_times_of(r, 0);
+    assert_int_equal(times.forward, 2000000);
+    assert_int_equal(times.backward, 5000000);
+    assert_int_equal(times.wait, 1000000);
+    zr_breakdown_time(2, of, &times, &text);
+    zr_breakdown_memory(0, of, &none, 0, &text);
+    assert_int_equal(zr_messages_add(&messages, r, 0, 1u << ZERO_COMM_send, NULL), ZERO_OK);
+    assert_int_equal(messages.count, 1);
+    zr_breakdown_messages(&messages, of, &text);
+    assert_non_null(strstr(text.data, "step 2 of pipeline stage 0: "));
+    assert_non_null(strstr(text.data, "at start of pipeline stage 0, planned"));
+    assert_non_null(strstr(text.data,
+                           "messages of 1 steps of rank 0 of pipeline stage 0; bytes are "
+                           "those fetched from other ranks or sent to pipeline stages,"));
+    assert_non_null(strstr(text.data, "\nsend  "));
+    zr_messages_free(&messages);
+    zr_buffer_free(&text);
+    zr_recorder_destroy(r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_pipeline_stage_is_named),
         cmocka_unit_test(test_times),
         cmocka_unit_test(test_times_of_several_micro_batches),
         cmocka_unit_test(test_memory),

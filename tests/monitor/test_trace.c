@@ -9,7 +9,7 @@
 
 static const char *const units[] = {"embedding", "h.0", "he\"ad"}, *const slots[] = {"wte", "h.0"};
 static const zr_trace_names names = {
-    .units = units, .slots = slots, .unit_count = 3, .slot_count = 2};
+    .units = units, .slots = slots, .unit_count = 3, .slot_count = 2, .stage = -1, .chunks = 1};
 
 static json_t *events_of(const zr_recorder *recorder, int ranks)
 {
@@ -163,9 +163,46 @@ static void test_nothing_recorded(void **state)
     zr_recorder_destroy(r);
 }
 
+// Actions begin after what they wait for first; waits in the middle belong to them.
+static void test_a_pipeline_shows_its_bubble(void **state)
+{
+    zr_recorder *r = records_new();
+    zr_trace_names of = names;
+    zr_buffer text = {0};
+    json_t *trace = NULL;
+    zero_error error = {0};
+    of.stage = 1;
+    records_put(r, ZR_ACTIVITY_wait, 1, 100, 104);
+    records_put(r, ZR_ACTIVITY_product, 1, 104, 105);
+    records_put(r, ZR_ACTIVITY_wait, -1, 105, 106);
+    records_put(r, ZR_ACTIVITY_forward, -1, 100, 107)->slot = zr_record_action(12, 1);
+    records_put(r, ZR_ACTIVITY_weight, -1, 108, 109)->slot = zr_record_action(3, 0);
+    zr_trace_begin(&text);
+    zr_trace_rank(4, r, 100000000, &of, &text);
+    of.chunks = 2;
+    zr_trace_rank(5, r, 100000000, &of, &text);
+    zr_trace_end(&text);
+    assert_int_equal(zr_json_parse(text.data, text.length, "trace", &trace, &error), ZERO_OK);
+    json_t *events = json_object_get(trace, "traceEvents");
+    assert_true(is(json_object_get(find(events, 4, "M", "process_name", 0), "args"), "name",
+                   "rank 4, pipeline stage 1"));
+    json_t *forward = find(events, 4, "X", "forward 12", 0);
+    assert_non_null(forward);
+    assert_true(number(forward, "ts") == 4000 && number(forward, "dur") == 3000);
+    assert_non_null(find(events, 4, "X", "weight 3", 0));
+    assert_non_null(find(events, 5, "X", "forward 12, chunk 1", 0));
+    assert_non_null(find(events, 5, "X", "weight 3, chunk 0", 0));
+    assert_int_equal(json_object_size(json_object_get(forward, "args")), 0);
+    assert_true(number(find(events, 4, "X", "h.0", 0), "ts") == 4000);
+    json_decref(trace);
+    zr_buffer_free(&text);
+    zr_recorder_destroy(r);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_names),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_a_pipeline_shows_its_bubble),
+                                       cmocka_unit_test(test_names),
                                        cmocka_unit_test(test_records),
                                        cmocka_unit_test(test_turns),
                                        cmocka_unit_test(test_turn_that_begins_with_a_collective),
