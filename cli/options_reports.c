@@ -22,14 +22,15 @@ const cli_option cli_options_reports[] = {
      .kind = CLI_FLAG,
      .commands = PLAN,
      .help = "instead of the table: every instruction of a step, at the configuration's stage and "
-             "with --ranks (or 1)"},
+             "with --ranks (or 1); with --pipeline, of its first stage"},
     {.id = OPT_DRAW,
      .name = "--draw",
      .argument = "FILE",
      .kind = CLI_TEXT,
      .commands = PLAN,
      .help = "instead of the table: an SVG of what a micro-batch does when, and what lies where "
-             "meanwhile; -: letters on standard output"},
+             "meanwhile; with --pipeline, of what each pipeline stage does when in a step; -: "
+             "letters on standard output"},
     {.id = OPT_SECONDS,
      .name = "--seconds",
      .argument = "X",

@@ -12,7 +12,8 @@ typedef enum zero_plan_view { // what zero_plan writes:
     ZERO_PLAN_TABLE,          // the bytes of every rank at every stage;
     // and for one model, with the configuration's stage and options.ranks (or 1):
     ZERO_PLAN_PROGRAM, // the instructions that each rank runs, as text;
-    // a micro-batch as SVG: calls, exchanges, transfers, and what is where meanwhile;
+    // a micro-batch as SVG: calls, exchanges, transfers, and what is where meanwhile; with a
+    // pipeline, a step of it: what each pipeline stage does when;
     ZERO_PLAN_DRAWING,
     ZERO_PLAN_LETTERS, // the same as text: what every piece does during every call
 } zero_plan_view;

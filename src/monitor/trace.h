@@ -9,8 +9,9 @@
 // A rank is a process of the trace; its threads are phases (with the turns of units in them),
 // compute, and communication. In a pipeline its name has its stage ("rank 4, pipeline stage 1"),
 // and phases have their micro-batch ("forward 3", "forward 3, chunk 1"); they begin where the rank
-// has no longer to wait for what comes in, so what is between them is the bubble. ts and dur are microseconds, exact to the nanosecond, so that a
-// record inside another one is also inside it in the trace.
+// has no longer to wait for what comes in, so what is between them is the bubble. ts and dur are
+// microseconds, exact to the nanosecond, so that a record inside another one is also inside it in
+// the trace.
 #ifndef ZR_MONITOR_TRACE_H
 #define ZR_MONITOR_TRACE_H
 
