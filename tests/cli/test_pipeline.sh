@@ -46,6 +46,16 @@ assert [s["sets"] for s in stages] == [[2], [1]] and row["total"] == max(s["tota
 assert sum(s["parameters"] for s in stages) == json.load(open("out.txt"))["parameters"]
 PY
 
+# A row is of the stage that needs most, which need not be the first.
+expect 0 "$ZERO" plan --new $LLAMA --ranks 4 --pipeline 2 --split 0,2 --micro-batch 1 --accumulation 4 --json
+python3 - <<'PY' || fail "the largest stage"
+import json
+for row in json.load(open("out.txt"))["rows"]:
+    totals = [stage["total"] for stage in row["pipeline"]["stages"]]
+    assert totals[1] > totals[0] and row["total"] == totals[1], totals
+    assert row["bytes"] == row["pipeline"]["stages"][1]["bytes"]
+PY
+
 # The table has a line a stage, the command goes back into a run, and a thousand ranks are planned at once.
 expect 0 "$ZERO" plan --new $LLAMA --ranks 4 --pipeline 2 --schedule interleaved:2 --accumulation 4 --memory 3MB
 grep -qE '^ +1 +2 to 3 +[0-9]+% .*  layers.[0-9]( to layers.[0-9])?; layers.[0-9]' out.txt || fail "no line of stage 1: $(cat out.txt)"
