@@ -127,6 +127,22 @@ static zero_status time_shape(const zr_meter *meter, const operands *o, zero_dty
     return ZERO_OK;
 }
 
+// Times every shape, together with the other ranks: one of a pipeline may have fewer shapes, and
+// then waits as often as the others.
+static zero_status time_shapes(const zr_meter *meter, const operands *o, zero_dtype dtype,
+                               const shapes *whole, const shapes *timed, bool quick,
+                               zr_products_time *out, zero_error *error)
+{
+    int64_t most = timed->count;
+    ZERO_TRY(zr_comm_agree_on_largest(meter->comm, &most, error));
+    for (int i = 0; i < timed->count; i++)
+        ZERO_TRY(
+            time_shape(meter, o, dtype, &timed->at[i], flops_of(&whole->at[i]), quick, out, error));
+    for (int64_t i = timed->count; i < most; i++)
+        ZERO_TRY(zr_comm_barrier(meter->comm, error));
+    return ZERO_OK;
+}
+
 zero_status zr_products_measure(const zr_meter *meter, const zr_plan *plan, bool quick,
                                 zr_products_time *out, zero_error *error)
 {
@@ -142,13 +158,8 @@ zero_status zr_products_measure(const zr_meter *meter, const zr_plan *plan, bool
     ZERO_TRY(zr_queue_open("cpu", NULL, meter->threads, &o.queue, error));
     zero_status status =
         zr_comm_agree(meter->comm, reserve(&o, &ledger, dtype, &timed, error), error);
-    int64_t most = shapes.count; // ranks of a pipeline have units of their own
     if (status == ZERO_OK)
-        status = zr_comm_agree_on_largest(meter->comm, &most, error);
-    for (int i = 0; i < most && status == ZERO_OK; i++)
-        status = i < shapes.count ? time_shape(meter, &o, dtype, &timed.at[i],
-                                               flops_of(&shapes.at[i]), quick, out, error)
-                                  : zr_comm_barrier(meter->comm, error);
+        status = time_shapes(meter, &o, dtype, &shapes, &timed, quick, out, error);
     zr_arena_destroy(&o.arena);
     zr_queue_close(o.queue);
     return status;

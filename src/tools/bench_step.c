@@ -7,6 +7,8 @@
 //   floor         products at the best rate measured for their shapes, and the bytes of everything
 //                 else at memory's bandwidth
 //
+// Of a pipeline both are those of the rank that has most to compute.
+//
 // Attention's own products count as "everything else". Steps are timed without recording; a few
 // more steps are recorded.
 #include "base/clock.h"
@@ -14,11 +16,12 @@
 #include "base/recorder.h"
 #include "comm/agree.h"
 #include "engine/engine_inner.h"
+#include "engine/rank_grid.h"
 #include "measure/memory_rate.h"
 #include "measure/products.h"
 #include "setup/stages.h"
 #include "tools/bench_engine.h"
-#include <zero/grid.h>
+#include "tools/pipeline_times.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -29,35 +32,29 @@ typedef struct step_bench {
     const zr_bench *bench;
     zr_bench_engine made;
     int32_t *tokens, *targets; // (micro_batch, seq)
-    zero_tensors *batches;     // (accumulation) of them
+    zero_tensors *batches;     // (accumulation) all of them those tokens and targets
     double seconds;            // of a step: the median over the times of the slowest rank
 } step_bench;
 
-// Points all micro-batches of a step to the same samples.
-static zero_status list_batches(step_bench *s, zero_error *error)
+static zero_tensor of_batch(const step_bench *s, int32_t *values)
 {
-    int64_t count = zero_accumulation(s->made.engine);
-    const zero_tensor ids = {
-        .dtype = ZERO_I32, .dims = 2, .shape = {s->made.micro_batch, s->made.seq}};
-    zero_tensors batch = {.count = 2, .at = {ids, ids}};
-    batch.at[0].data = s->tokens;
-    batch.at[1].data = s->targets;
-    s->batches = zr_alloc((size_t)count * sizeof *s->batches, error);
-    for (int64_t k = 0; k < count && s->batches; k++)
-        s->batches[k] = batch;
-    return s->batches ? ZERO_OK : ZERO_ERR_MEMORY;
+    return (zero_tensor){
+        .data = values, .dtype = ZERO_I32, .dims = 2, .shape = {s->made.micro_batch, s->made.seq}};
 }
 
 static zero_status draw_batch(step_bench *s, zero_error *error)
 {
     size_t bytes = (size_t)(s->made.micro_batch * s->made.seq) * sizeof *s->tokens;
+    int64_t accumulation = zero_accumulation(s->made.engine);
     s->tokens = zr_alloc(bytes, error);
     s->targets = zr_alloc(bytes, error);
-    if (!s->tokens || !s->targets)
+    s->batches = zr_alloc((size_t)accumulation * sizeof *s->batches, error);
+    if (!s->tokens || !s->targets || !s->batches)
         return ZERO_ERR_MEMORY;
-    // Ranks that compute one model have the same samples: their data rank draws them.
-    int data_rank;
-    zero_grid_of(s->made.engine, ZERO_AXIS_data, &data_rank, NULL);
+    for (int64_t k = 0; k < accumulation; k++)
+        s->batches[k] = (zero_tensors){2, {of_batch(s, s->tokens), of_batch(s, s->targets)}};
+    // Tensor ranks and pipeline stages compute the same samples: their data rank draws them.
+    int data_rank = zr_engine_grid(s->made.engine)->data->rank;
     for (int64_t i = 0; i < s->made.micro_batch * s->made.seq; i++) {
         zr_philox drawn = zr_philox4x32((uint64_t)data_rank, 0, (uint64_t)i);
         s->tokens[i] = (int32_t)(drawn.v[0] % (uint32_t)s->made.shape.vocab);
@@ -174,6 +171,55 @@ static int64_t bytes_outside(const zr_activity_sum sums[ZR_ACTIVITY_COUNT])
     return bytes;
 }
 
+static zero_status pipeline_step(void *user, zero_error *error)
+{
+    zero_step_info info;
+    return one_step(user, &info, error);
+}
+
+static void say_pipeline(const zr_bench *bench, const zr_pipeline_times *times)
+{
+    zr_bench_say(bench, "\npipeline        %10.3f ms   bubble %.1f%%\n", times->step * 1e3,
+                 100 * times->bubble);
+    zr_bench_say(bench,
+                 "simulated       %10.3f ms   bubble %.1f%%, from the times below (in %.3f ms); "
+                 "step / simulated %.3f\n",
+                 times->simulated * 1e3, 100 * times->simulated_bubble, times->simulating * 1e3,
+                 times->step / times->simulated);
+    for (int c = 0; c < times->chunks; c++)
+        zr_bench_say(bench, "  chunk %-3d of a micro-batch: forward %.3f ms, backward %.3f ms\n", c,
+                     times->cost[c].act[ZR_ACT_FORWARD] * 1e3,
+                     (times->cost[c].act[ZR_ACT_BACKWARD] + times->cost[c].act[ZR_ACT_WEIGHT]) *
+                         1e3);
+    zr_bench_say(bench, "  update %.3f ms\n", times->update * 1e3);
+}
+
+// Compares recorded steps of a pipeline with a simulation of what its chunks took by themselves.
+static zero_status report_pipeline(const step_bench *s, zero_error *error)
+{
+    const zr_pipeline_part *part = zr_engine_plan(s->made.engine)->pipeline;
+    zr_pipeline_times times;
+    if (!part || zr_pipeline_is_asynchronous(part->pipeline.kind))
+        return ZERO_OK;
+    zero_status status = zr_pipeline_times_measure(s->bench->meter.comm, s->made.engine, RECORDED,
+                                                   pipeline_step, (step_bench *)s, &times, error);
+    if (status == ZERO_OK)
+        say_pipeline(s->bench, &times);
+    zr_pipeline_times_free(&times);
+    return status;
+}
+
+// Sets *seconds to those of the rank that has most, because ranks of a pipeline differ.
+static zero_status take_largest(const step_bench *s, double *seconds, zero_error *error)
+{
+    int64_t nanoseconds = (int64_t)(*seconds * 1e9);
+    if (!zr_engine_plan(s->made.engine)->pipeline)
+        return ZERO_OK;
+    ZERO_TRY(zr_comm_agree_on_largest(s->bench->meter.comm, &nanoseconds, error));
+    *seconds = (double)nanoseconds * 1e-9;
+    return ZERO_OK;
+}
+
 static zero_status report(const step_bench *s, zero_error *error)
 {
     const zr_bench *bench = s->bench;
@@ -188,11 +234,14 @@ static zero_status report(const step_bench *s, zero_error *error)
            tokens = (double)(zr_engine_config(s->made.engine)->train_batch * s->made.seq);
     double alone = products.median * accumulation,
            floor = products.best * accumulation + (double)bytes_outside(sums) / bandwidth;
+    double rate = products.flops * accumulation / alone;
+    ZERO_TRY(take_largest(s, &alone, error));
+    ZERO_TRY(take_largest(s, &floor, error));
     zr_bench_say(
         bench, "step            %10.3f ms   %10.1f tokens/s   (median of %d, the slowest rank's)\n",
         s->seconds * 1e3, tokens / s->seconds, TIMED);
     zr_bench_say(bench, "products alone  %10.3f ms   %10.1f GF/s a rank\n", alone * 1e3,
-                 products.flops * accumulation / alone * 1e-9);
+                 rate * 1e-9);
     zr_bench_say(
         bench,
         "memory          %10.2f GB/s a rank (a copy's reads and writes, all ranks at once)\n",
@@ -201,7 +250,7 @@ static zero_status report(const step_bench *s, zero_error *error)
     zr_bench_say(bench, "step / floor    %10.3f      floor %.3f ms\n", s->seconds / floor,
                  floor * 1e3);
     say_breakdown(s, sums, bandwidth);
-    return ZERO_OK;
+    return report_pipeline(s, error);
 }
 
 // Says what the pipeline is, of whose first stage the numbers of a rank are.

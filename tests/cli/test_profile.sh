@@ -88,4 +88,11 @@ grep -q '/proc/nowhere/trace.json' err.txt && [ ! -s run/metrics.jsonl ] || fail
 sed 's/flops.txt/nowhere\/flops.txt/' some.json >nowhere.json
 expect 74 "$ZERO" "${common[@]}" --steps 2 --out run --overwrite --quiet --config nowhere.json
 grep -q 'nowhere/flops.txt' err.txt || fail "$(cat err.txt)"
-echo "traces of two ranks at stages 0, 2 and 3; four tables"
+
+# Steps of a pipeline beside what the simulator makes of their chunks' times; its two pipeline stages have different products.
+expect 0 "$ZERO" bench step --new llama:layers=3,heads=2,width=32,context=32,vocab=64,tied=0 --ranks 2 --pipeline 2 --threads 1 \
+    --schedule interleaved:2 --accumulation 4 --micro-batch 1 --seconds 0.02
+grep -qE '^pipeline +[0-9.]+ ms +bubble [0-9.]+%$' out.txt || fail "the bubble of a pipeline: $(cat out.txt)"
+grep -qE '^simulated .* step / simulated [0-9.]+$' out.txt || fail "the simulated step: $(cat out.txt)"
+[ "$(grep -cE '^  chunk [0-3] .*: forward [0-9.]+ ms, backward [0-9.]+ ms$' out.txt)" -eq 4 ] || fail "times of chunks: $(cat out.txt)"
+echo "traces of two ranks at stages 0, 2 and 3; four tables; a pipeline beside its simulation"
