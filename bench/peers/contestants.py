@@ -185,14 +185,10 @@ class Zero:
             raise Unmeasured(f"its output has no line \"{pattern}\"")
         return float(found[1])
 
-    @staticmethod
-    def grid(ranks, threads, tensor):
-        return ["--ranks", ranks, "--threads", threads] + ["--tensor", tensor] * (tensor > 1)
-
-    def step(self, spec, batch, seq, dtype, stage, ranks, threads, tensor):
+    def step(self, spec, batch, seq, dtype, stage, threads, flags):
         began = time.monotonic()
         text = self.run(["bench", "step", "--new", spec, "--micro-batch", batch, "--seq", seq, "--dtype", dtype, "--stage", stage,
-                         *self.grid(ranks, threads, tensor)], threads)
+                         *flags], threads)
         return Step(self.figure(r"^step +([\d.]+) ms", text), self.figure(r"^efficiency +([\d.]+)", text),
                     self.figure(r"^step / floor +([\d.]+)", text), time.monotonic() - began)
 
@@ -200,7 +196,7 @@ class Zero:
         """Milliseconds of norm, clip, update and 16-bit copy over that many parameters."""
         return self.figure(r"^fused +([\d.]+) ms", self.run(["bench", "optimizer", "--params", parameters, "--threads", threads], threads))
 
-    def train(self, spec, batch, seq, dtype, stage, ranks, threads, tensor, steps):
+    def train(self, spec, batch, seq, dtype, stage, threads, flags, steps):
         """Starts a run; its metrics.jsonl grows by a line when a step ends."""
         out = pathlib.Path(self.work.name, "run")
         shutil.rmtree(out, ignore_errors=True)
@@ -208,7 +204,7 @@ class Zero:
             raise Unmeasured(f"no program at {self.program}")
         process = subprocess.Popen([self.program, *map(str, [
             "train", "--new", spec, "--tokenizer", "bytes", "--data", self.text, "--val", "none", "--out", out, "--overwrite", "--no-final-checkpoint", "--quiet",
-            *self.grid(ranks, threads, tensor), "--stage", stage, "--micro-batch", batch, "--accumulation", 1, "--seq", seq,
+            *flags, "--stage", stage, "--micro-batch", batch, "--seq", seq,
             "--dtype", dtype, "--steps", steps])],
             env=dict(os.environ, OMP_NUM_THREADS=str(threads)), text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         return process, out / "metrics.jsonl"

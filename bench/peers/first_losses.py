@@ -28,27 +28,22 @@ class FirstLosses:
         self.zero.run(["train", "--new", self.work.model.spec, "--tokenizer", "bytes", *self.data(), "--out", initial, "--overwrite",
                        "--no-final-checkpoint", "--quiet", "--ranks", 1, "--threads", 1, "--micro-batch", 1, "--seq", 16, "--steps", 1, "--lr", 1e-12], 1)
         self.zero.run(["convert", "--from", initial / "model", "--to", self.model, "--dtype", "bf16", "--overwrite", "--quiet"], 1)
-        shown = self.zero.run(["data", "show", "--model", self.model, *self.data(), "--seq", self.work.seq, "--micro-batch", STEPS * self.rows], 1)
+        shown = self.zero.run(["data", "show", "--model", self.model, *self.data(), "--seq", self.work.seq, "--micro-batch", STEPS * self.work.rows], 1)
         starts = [int(start) for start in re.findall(r"^--- sample \d+: .*, tokens (\d+) to ", shown, re.M)]
-        if len(starts) != STEPS * self.rows:
-            raise Unmeasured(f"zero data show names {len(starts)} samples of {STEPS * self.rows}")
+        if len(starts) != STEPS * self.work.rows:
+            raise Unmeasured(f"zero data show names {len(starts)} samples of {STEPS * self.work.rows}")
         text = self.zero.text.read_bytes()
         self.samples.write_bytes(b"".join(text[start:start + self.work.seq + 1] for start in starts))
 
     def data(self):
         return ["--data", self.zero.text, "--val", "none"]
 
-    @property
-    def rows(self):
-        """Samples of a step."""
-        return self.work.batch * self.work.ranks // self.work.tensor
-
     def of_zero(self, dtype):
         if dtype not in self.reference:
             out, work = self.directory / "run", self.work
             self.zero.run(["train", "--model", self.model, "--config", self.config, *self.data(), "--out", out, "--overwrite", "--no-final-checkpoint",
-                           "--quiet", "--steps", STEPS, "--micro-batch", work.batch, "--accumulation", 1, "--seq", work.seq, "--dtype", dtype,
-                           "--stage", work.stage, *self.zero.grid(work.ranks, work.threads, work.tensor)], work.threads)
+                           "--quiet", "--steps", STEPS, "--micro-batch", work.batch, "--seq", work.seq, "--dtype", dtype,
+                           "--stage", work.stage, *work.flags], work.threads)
             self.reference[dtype] = [json.loads(line)["loss"] for line in (out / "metrics.jsonl").read_text().splitlines() if '"loss"' in line]
         return self.reference[dtype]
 
