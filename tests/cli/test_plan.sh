@@ -90,7 +90,8 @@ JSON
 cat >divided.json <<'JSON'
 {"activation_checkpointing": {"number_checkpoints": 4, "partition_activations": true}}
 JSON
-for how in "--stage 0" "--stage 1" "--stage 3" "--config offload.json" "--tensor 2 --config divided.json" "--config tiles.json"; do
+for how in $(sample "--stage,0 --stage,1 --stage,3 --config,offload.json" "--stage,3") --tensor,2,--config,divided.json --config,tiles.json; do
+    how=${how//,/ }
     expect 0 "$ZERO" plan $views $how --program && mv out.txt program.txt
     [ "$how" = "--config tiles.json" ] || ! grep -q ' begun ' <(tail -n +20 program.txt) || fail "a body without streamed pieces"
     expect 0 "$ZERO" plan $views $how --draw - && mv out.txt letters.txt
