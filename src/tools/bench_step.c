@@ -60,7 +60,7 @@ static zero_status draw_batch(step_bench *s, zero_error *error)
         s->tokens[i] = (int32_t)(drawn.v[0] % (uint32_t)s->made.shape.vocab);
         s->targets[i] = (int32_t)(drawn.v[1] % (uint32_t)s->made.shape.vocab);
     }
-    return list_batches(s, error);
+    return ZERO_OK;
 }
 
 static zero_status one_step(step_bench *s, zero_step_info *info, zero_error *error)
@@ -254,7 +254,7 @@ static zero_status report(const step_bench *s, zero_error *error)
 }
 
 // Says what the pipeline is, of whose first stage the numbers of a rank are.
-static zero_status say_pipeline(const step_bench *s, zero_error *error)
+static zero_status say_division(const step_bench *s, zero_error *error)
 {
     const zr_pipeline_part *part = zr_engine_plan(s->made.engine)->pipeline;
     zr_simulation simulation;
@@ -282,7 +282,7 @@ static zero_status run(step_bench *s, zero_error *error)
                  plan->settings.precision.name, plan->settings.stage,
                  zr_engine_queue(s->made.engine)->backend->name,
                  zr_engine_queue(s->made.engine)->backend->path());
-    ZERO_TRY(zr_comm_agree(s->bench->meter.comm, say_pipeline(s, error), error));
+    ZERO_TRY(zr_comm_agree(s->bench->meter.comm, say_division(s, error), error));
     ZERO_TRY(time_steps(s, error));
     return report(s, error);
 }
