@@ -223,6 +223,21 @@ static void describe_exact_tensor(const zr_config *config, int threads, const ze
         numbers, (long long)slices, threads, plural(threads));
 }
 
+// Says whether these are the bits of any number of pipeline stages: always, unless a table is
+// shared and nobody has asked for it.
+static void describe_exact_pipeline(const zr_config *config, const zr_plan *plan,
+                                    const zero_logger *logger)
+{
+    if (plan->tie_count == 0)
+        return;
+    if (config->pipeline.exact)
+        say(logger, "exact    these bits at any number of pipeline stages, and without a pipeline "
+                    "with libzero.exact_pipeline, too");
+    else
+        say(logger, "exact    these bits on pipelines alone, because two of their stages share a "
+                    "table; libzero.exact_pipeline makes them those without a pipeline, too");
+}
+
 static void describe_ranks(const zero_comm *comm, const zero_engine *engine,
                            const zr_threads *threads, const zero_logger *logger)
 {
@@ -259,6 +274,7 @@ zero_status zr_train_describe_run(const zr_train *train, zero_error *error)
     warn_of_threads(config, resolved->threads.count, train->asked.options->threads, logger);
     describe_exact_world(config, resolved->threads.count, logger);
     describe_exact_tensor(config, resolved->threads.count, logger);
+    describe_exact_pipeline(config, zr_engine_plan(train->run.engine), logger);
     describe_rate(&config->schedule, resolved->steps, logger);
     ZERO_TRY(describe_memory(train, error));
     say(logger, "length   %lld steps, %.2f passes over the text; seed %lld",

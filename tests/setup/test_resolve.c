@@ -136,10 +136,6 @@ static void test_slices_follow_from_file_and_flags(void **state)
     how = of("{\"train_batch_size\": 3, \"train_micro_batch_size_per_gpu\": 2}");
     how.facts.tensor = 2;
     expect_refused(how, ZERO_ERR_CONFIG, "on 1 data rank (2 ranks, 2 a model)");
-    how = of("{\"pipeline\": {\"stages\": 2}}");
-    how.facts.world = 2;
-    how.facts.micro_batch = 1;
-    expect_refused(how, ZERO_ERR_UNSUPPORTED, "pipelines are not built yet");
     // A training's file serves its model's users on any number of ranks.
     how = of("{\"tensor_parallel\": {\"autotp_size\": 4}}");
     how.for_inference = true;
