@@ -93,7 +93,9 @@ static zero_status fill_activation_checkpoints(zr_config *config, zero_error *er
         json_is_true(zr_config_value(config, "activation_checkpointing.cpu_checkpointing"));
     if (to_host && offload->activation_checkpoint_tier == ZERO_TIER_device)
         offload->activation_checkpoint_tier = ZERO_TIER_host;
-    if (offload->activation_checkpoint_tier != ZERO_TIER_device && !offload->activation_checkpoints)
+    bool by_interval = config->pipeline.stages > 1 && config->pipeline.checkpoint_interval;
+    bool elsewhere = offload->activation_checkpoint_tier != ZERO_TIER_device;
+    if ((elsewhere || by_interval) && !offload->activation_checkpoints)
         offload->activation_checkpoints = INT32_MAX; // one for each unit
     if (offload->activation_checkpoint_tier == ZERO_TIER_nvme)
         return fill_paths(config, "libzero.checkpoints.nvme_path",

@@ -102,17 +102,18 @@ static void cut_segments(zr_plan *plan)
         plan->units[plan->unit_count - 1].segment = plan->segment_count; // the last unit
 }
 
-// Divides the segments that were asked for among the chunks, by the units that they have.
+// Divides the segments that were asked for among the chunks, by the units that they have of the
+// whole model's; or cuts each chunk into segments of so many units.
 static void count_segments(zr_plan *plan, int64_t asked)
 {
-    int left = 0;
-    for (int c = 0; c < plan->chunk_count; c++)
-        left += units_in_segments(plan, &plan->chunks[c]);
-    int64_t units = left;
+    int64_t units = zr_stage_origin(plan->model)->unit_count - 1;
+    int64_t interval = plan->pipeline ? plan->pipeline->checkpoint_interval : 0;
     for (int c = 0; c < plan->chunk_count; c++) {
         zr_chunk_plan *chunk = &plan->chunks[c];
         int here = units_in_segments(plan, chunk);
         int64_t share = units > 0 ? (asked * here + units - 1) / units : 0;
+        if (interval > 0)
+            share = (here + interval - 1) / interval;
         chunk->first_segment = plan->segment_count;
         chunk->segments = (int)ZR_MIN(share, here);
         plan->segment_count += chunk->segments;

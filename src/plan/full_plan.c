@@ -33,7 +33,7 @@ static uint64_t pipeline_hash(const zr_plan *plan, uint64_t hash)
     hash = mix(mix(mix(hash, pipeline->kind), pipeline->stages), pipeline->chunks);
     for (int i = 0; i <= pipeline->stages * pipeline->chunks; i++)
         hash = mix(hash, plan->pipeline->first_unit[i]);
-    hash = mix(hash, plan->pipeline->exact);
+    hash = mix(mix(hash, plan->pipeline->exact), plan->pipeline->checkpoint_interval);
     return mix(mix(hash, pipeline->micro_batches), pipeline->steps);
 }
 

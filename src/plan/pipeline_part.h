@@ -19,8 +19,9 @@ typedef struct zr_pipeline_part {
     const int *first_unit;
     // (stages * chunks) what forward and backward of a micro-batch cost in a chunk; their sum is 1.
     const double *share;
-    bool exact;  // each borrowed piece is a replica
-    bool mapped; // ranks of different stages share memory
+    int64_t checkpoint_interval; // units of a segment that is computed again; 0: as settings say
+    bool exact;                  // each borrowed piece is a replica
+    bool mapped;                 // ranks of different stages share memory
     // Tensor ranks, which have the same boundaries, divide what they send, and bring it together
     // where it has come.
     bool divides;

@@ -79,6 +79,8 @@ static zero_status split_units(const zr_stages_question *q, const zr_pipeline *p
     if (status == ZERO_OK && *out)
         (*out)->exact = q->config->pipeline.exact;
     if (status == ZERO_OK && *out)
+        (*out)->checkpoint_interval = q->config->pipeline.checkpoint_interval;
+    if (status == ZERO_OK && *out)
         fill_part(*out, &split, costs);
     zr_stage_split_free(&split);
     return status != ZERO_OK ? status : *out ? ZERO_OK : ZERO_ERR_MEMORY;

@@ -78,6 +78,7 @@ static void whatever_else_a_step_does(void **state)
         {"nvme", .tiers = harness_tiers(2, 2), .accumulation = 4},
         {"masked", .masked = true, .accumulation = 4},
         {"checkpoints", .precision = checkpoints, .accumulation = 4},
+        {"interval", "\"pipeline\": {\"activation_checkpoint_interval\": 2}", .accumulation = 4},
         {"delayed", "\"libzero\": {\"delayed_update\": {\"start_step\": 1}}",
          .tiers = "\"offload_optimizer\": {\"device\": \"cpu\"}", .accumulation = 4},
     };

@@ -177,7 +177,7 @@ static void activation_checkpoints_replace_sets(void **state)
     pipeline_plans stages;
     const zr_pipeline pipeline = pipeline_of(ZR_PIPELINE_GPIPE, 2, 1, 4);
     zr_settings settings = fixture_settings(ZERO_F32, 1, 4);
-    settings.activation_checkpoints = 5;
+    settings.activation_checkpoints = 10; // of the whole model's 10 units before the last
     pipeline_build(&model, 9, (pipeline_style){0});
     pipeline_plans_make(&model.f.model, &pipeline, &settings, &(zr_machine){.ranks = 1}, &stages);
     const zr_plan *first = stages.plans[0], *last = stages.plans[1];
@@ -192,6 +192,31 @@ static void activation_checkpoints_replace_sets(void **state)
     assert_int_equal(first->bytes[ZERO_TIER_device][ZERO_MEM_checkpoints], 4 * kept);
     // the area of the largest segment, of unit 4, whose boundary leaves
     assert_int_equal(first->activation_bytes, pipeline_saved_bytes(4) + 2 * first->boundary_bytes);
+    pipeline_plans_free(&stages);
+}
+
+// pipeline.activation_checkpoint_interval: segments of so many units, in each chunk anew.
+static void segments_have_the_units_of_an_interval(void **state)
+{
+    static pipeline_model model;
+    pipeline_plans stages;
+    const zr_pipeline pipeline = pipeline_of(ZR_PIPELINE_1F1B, 2, 1, 4);
+    zr_settings settings = fixture_settings(ZERO_F32, 1, 4);
+    settings.activation_checkpoints = INT32_MAX;
+    pipeline_build(&model, 9, (pipeline_style){0});
+    pipeline_plans_make(&model.f.model, &pipeline, &settings, &(zr_machine){.ranks = 1}, &stages);
+    assert_int_equal(stages.plans[0]->segment_count, 5); // one for each unit
+    for (int interval = 1; interval <= 6; interval++) {
+        zr_pipeline_part part = stages.parts[0];
+        const zr_machine machine = {.ranks = 1, .pipeline = &part};
+        const zero_shape shape = stages.plans[0]->shape;
+        zr_plan *plan = NULL;
+        part.checkpoint_interval = interval;
+        assert_int_equal(zr_plan_create(stages.models[0], &shape, &settings, &machine, &plan, NULL),
+                         ZERO_OK);
+        assert_int_equal(plan->segment_count, (5 + interval - 1) / interval);
+        zr_plan_destroy(plan);
+    }
     pipeline_plans_free(&stages);
 }
 
@@ -410,6 +435,7 @@ int main(void)
         cmocka_unit_test(links_are_named_by_what_they_join),
         cmocka_unit_test(activations_are_those_of_the_papers),
         cmocka_unit_test(activation_checkpoints_replace_sets),
+        cmocka_unit_test(segments_have_the_units_of_an_interval),
         cmocka_unit_test(a_step_sends_each_boundary_there_and_back),
         cmocka_unit_test(a_stage_exchanges_what_its_units_would),
         cmocka_unit_test(nothing_goes_on_after_a_pass),
