@@ -34,8 +34,8 @@ typedef struct zero_traffic {
     // Of messages between pipeline stages: send, the bytes that this rank has sent, however they
     // went; recv, those that it was sent, and 0 where it read them in place.
     int64_t bytes[ZERO_COMM_OP_COUNT];
-    // Those of them that came from other machines; not counted for broadcast, reduce, send and
-    // recv.
+    // Those of them that came from other machines (send: went there); not counted for broadcast and
+    // reduce.
     int64_t network[ZERO_COMM_OP_COUNT];
 } zero_traffic;
 

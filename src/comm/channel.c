@@ -183,6 +183,14 @@ zero_status zr_channel_take(zr_channels *channels, int channel, int slot, zero_e
     return zr_comm_settle(channels->comm, take(channels, channel, slot, error), error);
 }
 
+// Returns the bytes of a message that go from one machine to another.
+static int64_t over_network(const zr_channels *channels, int channel, int64_t bytes)
+{
+    const zr_channel_shape *shape = &channels->shapes[channel];
+    const int *machines = channels->comm->machines;
+    return machines && machines[shape->from] != machines[shape->to] ? bytes : 0;
+}
+
 static zero_status send(zr_channels *channels, int channel, int slot, int64_t bytes,
                         zero_error *error)
 {
@@ -192,7 +200,8 @@ static zero_status send(zr_channels *channels, int channel, int slot, int64_t by
     int64_t begin = zr_recorder_begin(recorder);
     ZERO_TRY(ops_of(channels)->send(channels, channel, slot, bytes, error));
     zr_recorder_add(recorder, ZR_ACTIVITY_send, begin, bytes, 0, -1);
-    zr_comm_count(channels->comm, ZERO_COMM_send, channel, bytes, bytes, 0);
+    zr_comm_count(channels->comm, ZERO_COMM_send, channel, bytes, bytes,
+                  over_network(channels, channel, bytes));
     return ZERO_OK;
 }
 
@@ -228,7 +237,8 @@ static zero_status receive(zr_channels *channels, int channel, int slot, int64_t
                  (long long)bytes);
         return refuse(channels, "receive", channel, slot, why, error);
     }
-    zr_comm_count(comm, ZERO_COMM_recv, channel, bytes, comm->versions ? 0 : bytes, 0);
+    zr_comm_count(comm, ZERO_COMM_recv, channel, bytes, comm->versions ? 0 : bytes,
+                  over_network(channels, channel, bytes));
     return ZERO_OK;
 }
 

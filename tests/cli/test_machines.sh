@@ -105,6 +105,13 @@ wire, boundaries = int(sys.argv[1]), 6 * 2 * 4 * 32 * 128 * 4
 print(f"a pipeline over machines: {wire} bytes on the wire, {boundaries} of boundaries")
 sys.exit(not boundaries < wire < 1.6 * boundaries)
 PY
+python3 - <<'PY' || fail "the bytes that metrics.jsonl counts over the network are not the boundaries"
+import json, sys
+step = [j for j in map(json.loads, open("pipes/metrics.jsonl")) if "groups" in j][-1]["groups"]["pipeline"]
+# Rank 0 is half of a stage's tensor ranks, which divide a boundary: of 4 micro-batches it sends activations and gets gradients.
+half = 4 * 32 * 128 * 4 // 2
+sys.exit(not (step["send"]["network"] == half and step["recv"]["network"] == half))
+PY
 # Data ranks of a pipeline stage on two machines, though another order would keep them together: a warning that says so.
 expect 0 "$ZERO" train "${common[@]}" --ranks 4 "${piped[@]}" --stage 3 --out sharded
 MAP=node across torn "${piped[@]}" --stage 3
