@@ -223,12 +223,13 @@ static zero_status check_sizes(const zero_unit *unit, const zero_unit_sizes *siz
                 error, ZERO_ERR_USAGE,
                 "planning unit \"%s\": tensor %d of its boundary has no usable type and shape",
                 unit->name, i);
-    if (sizes->saved_bytes > (size_t)ZR_MOST_BYTES ||
-        sizes->workspace_bytes > (size_t)ZR_MOST_BYTES)
+    const size_t most = (size_t)ZR_MOST_BYTES;
+    if (sizes->saved_bytes > most || sizes->workspace_bytes > most || sizes->held_bytes > most)
         return zr_fail(error, ZERO_ERR_USAGE,
                        "planning unit \"%s\": it asks for more memory than can be addressed",
                        unit->name);
-    *total += (int64_t)sizes->saved_bytes + zr_boundary_bytes(&sizes->out);
+    *total +=
+        (int64_t)sizes->saved_bytes + (int64_t)sizes->held_bytes + zr_boundary_bytes(&sizes->out);
     if (*total > ZR_MOST_BYTES)
         return zr_fail(
             error, ZERO_ERR_USAGE,
