@@ -56,9 +56,10 @@ const zr_key zr_keys_pipeline[] = {
      .type = ZR_KEY_STRING,
      .standard = "1f1b",
      .nullable = true,
-     .help = "in which order pipeline stages work (--schedule): 1f1b, gpipe, interleaved:CHUNKS "
-             "(each stage has 2 to 8 chunks of the model; 2 if no number is given) and zb-h1 have "
-             "the same bits; pipedream and 2bw are asynchronous; null: 1f1b"},
+     .help =
+         "in which order pipeline stages work (--schedule): 1f1b, gpipe, interleaved:CHUNKS "
+         "(each stage has 2 to 8 chunks of the model; 2 if no number is given) and zb-h1 have "
+         "the same bits; pipedream and 2bw, which are asynchronous, are not built yet; null: 1f1b"},
     {.path = ZR_PIPELINE_SPLIT,
      .type = ZR_KEY_LIST,
      .standard = "null",
@@ -73,8 +74,9 @@ const zr_key zr_keys_pipeline[] = {
      .above = true,
      .most = 1e6,
      .field = offsetof(zr_config, pipeline.flush_every),
-     .help = "pipedream, 2bw: steps after which the pipeline drains, so that it can evaluate and "
-             "save"},
+     .help =
+         "pipedream, 2bw (not built yet): steps after which the pipeline drains, to evaluate and "
+         "save"},
     {.path = "libzero.exact_pipeline",
      .type = ZR_KEY_BOOL,
      .standard = "false",
