@@ -18,7 +18,8 @@ static void *copy_of(const void *data, size_t bytes)
 {
     void *copy = malloc(ZR_MAX(bytes, (size_t)1));
     assert_non_null(copy);
-    memcpy(copy, data, bytes);
+    if (bytes > 0) // a rank without rows has nothing to copy
+        memcpy(copy, data, bytes);
     return copy;
 }
 
