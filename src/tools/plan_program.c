@@ -22,6 +22,8 @@ static const char *detail_of(const zr_instruction *i)
 {
     if (i->code == ZR_CALL)
         return zr_call_name((zr_call)i->what);
+    if (i->code == ZR_TIE)
+        return zr_tie_part_name((zr_tie_part)i->what);
     return i->code == ZR_UPDATE ? zr_update_part_name((zr_update_part)i->what) : "";
 }
 
@@ -81,7 +83,8 @@ static void write_from(const line *l, char out[static CELL])
 static void write_bytes(const line *l, char out[static CELL])
 {
     bool moves = l->at->code == ZR_GATHER || l->at->code == ZR_REDUCE || l->at->code == ZR_FETCH ||
-                 l->at->code == ZR_STORE || l->at->code == ZR_JOIN;
+                 l->at->code == ZR_STORE || l->at->code == ZR_JOIN || l->at->code == ZR_SEND ||
+                 l->at->code == ZR_RECEIVE;
     *out = 0;
     if (moves)
         snprintf(out, CELL, "%lld", (long long)l->at->bytes);
@@ -103,6 +106,7 @@ static void write_slot(const line *l, char out[static CELL])
     case ZR_NO_SLOT: *out = 0; break;
     case ZR_SLOT_FETCHED: write_fetched(l, slot.index, out); break;
     case ZR_SLOT_KEPT: snprintf(out, CELL, "%s buffer %d", kind, slot.index); break;
+    case ZR_SLOT_LINK: snprintf(out, CELL, "%s %s", kind, l->plan->links[slot.index].name); break;
     case ZR_SLOT_GROUP:
         if (slot.index < 0)
             snprintf(out, CELL, "every %s", kind);

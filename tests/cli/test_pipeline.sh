@@ -127,4 +127,6 @@ refused 78 'chooses one place for the states of a whole model, and with --pipeli
 refused 64 '3 ranks are no multiple of --pipeline 2: --ranks 2 or 4' "$ZERO" plan --new $LLAMA --ranks 3 --pipeline 2
 refused 78 'at most 8 pipeline stages' "$ZERO" plan --new $LLAMA --pipeline 9 --accumulation 9
 refused 78 '2 or 4 would do, or 1f1b' "$ZERO" plan --new $LLAMA --pipeline 2 --schedule interleaved:2 --accumulation 3
+"$ZERO" plan --new gpt2:layers=4,heads=4,width=64,context=32 --ranks 2 --pipeline 2 --program >program.txt 2>/dev/null || fail "--program of a pipeline"
+grep -q 'SEND .* link activations h.1 to h.2' program.txt && grep -q 'TIE add sum .* link sums head to embedding' program.txt || fail "links have no names in the program"
 echo pipelines
