@@ -87,3 +87,14 @@ void sleepers_make(sleepers *s, int units, const long *naps)
         s->units[u] = (zero_unit){s->names[u][0], &ops, s, 1, &s->pieces[u]};
     }
 }
+
+zero_status sleepers_step(zero_engine *engine, int micro_batches, zero_error *error)
+{
+    float sample = 0;
+    zero_tensors batches[SLEEPERS_MOST];
+    zero_step_info info;
+    for (int k = 0; k < micro_batches; k++)
+        batches[k] =
+            (zero_tensors){1, {{.data = &sample, .dtype = ZERO_F32, .dims = 1, .shape = {1}}}};
+    return zero_train_batch(engine, batches, micro_batches, &info, error);
+}

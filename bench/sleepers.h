@@ -2,6 +2,7 @@
 #ifndef BENCH_SLEEPERS_H
 #define BENCH_SLEEPERS_H
 
+#include <zero/engine.h>
 #include <zero/model.h>
 
 enum { SLEEPERS_MOST = 16 };
@@ -18,5 +19,7 @@ typedef struct sleepers {
 // Makes a model of so many units. Samples are one float each, which nobody reads. The model points
 // into *s, which therefore stays where it is.
 void sleepers_make(sleepers *s, int units, const long *naps);
+// Makes a step of so many micro-batches of one sample, at most SLEEPERS_MOST. Collective.
+zero_status sleepers_step(zero_engine *engine, int micro_batches, zero_error *error);
 
 #endif

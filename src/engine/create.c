@@ -107,8 +107,10 @@ static zero_status open_channels(zero_engine *engine, zero_error *error)
     }
     ZERO_TRY(zr_channels_create(engine->grid.pipeline, engine->channel_shapes, plan->link_count,
                                 &engine->channels, error));
+    const zero_comm *pipeline = engine->grid.pipeline;
     zr_ledger_hold(&engine->ledger, ZERO_TIER_device, ZERO_MEM_communication,
-                   zr_plan_link_bytes(plan));
+                   zr_channel_shapes_bytes(engine->channel_shapes, plan->link_count, pipeline->rank,
+                                           pipeline->versions != NULL));
     return ZERO_OK;
 }
 
