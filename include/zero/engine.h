@@ -96,6 +96,16 @@ ZERO_API zero_status zero_step(zero_engine *engine, zero_step_info *info, zero_e
 // zero_step do. Collective.
 ZERO_API zero_status zero_train_batch(zero_engine *engine, const zero_tensors *batches,
                                       int64_t count, zero_step_info *info, zero_error *error);
+// Makes `steps` steps of an asynchronous pipeline (pipedream, 2bw), which drains only after the last
+// of them: 1 to zero_window. batches: (steps * zero_accumulation); infos: (steps). Between two calls
+// the pipeline is empty, so there a model may be evaluated and saved. zero_train_batch is a window
+// of one step. Under 2bw windows of any lengths compute the same; under pipedream a drain changes
+// which parameters later micro-batches read. Collective.
+ZERO_API zero_status zero_train_window(zero_engine *engine, const zero_tensors *batches,
+                                       int64_t steps, zero_step_info *infos, zero_error *error);
+// Returns the most steps of a window (libzero.pipeline.flush_every); 1 unless the schedule is
+// asynchronous.
+ZERO_API int64_t zero_window(const zero_engine *engine);
 // Waits for a delayed update and makes it visible. With delayed updates ("libzero":
 // {"delayed_update": ...}, ZeRO-Offload section 5.2) the update of a step runs beside the next
 // step, and units read parameters without it until that step has ended. After this call the next

@@ -17,19 +17,21 @@
 
 static zero_status make_tables(zero_engine *engine, zero_error *error)
 {
-    size_t count = (size_t)engine->plan->piece_count;
-    engine->piece_names = zr_alloc(count * sizeof *engine->piece_names, error);
+    size_t count = (size_t)engine->plan->piece_count,
+           slots = count * (size_t)engine->plan->versions;
+    engine->piece_names = zr_alloc(slots * sizeof *engine->piece_names, error);
     engine->at = zr_alloc(count * sizeof *engine->at, error);
     engine->reducing = zr_alloc(count * sizeof *engine->reducing, error);
     engine->gathering = zr_alloc(count * sizeof *engine->gathering, error);
     engine->collecting = zr_alloc(count * sizeof *engine->collecting, error);
+    engine->published = zr_alloc((size_t)engine->plan->versions * sizeof *engine->published, error);
     engine->squares =
         zr_alloc(2 * (size_t)engine->plan->tensor_count * sizeof *engine->squares, error);
     if (!engine->piece_names || !engine->at || !engine->reducing || !engine->gathering ||
-        !engine->collecting || !engine->squares)
+        !engine->collecting || !engine->published || !engine->squares)
         return ZERO_ERR_MEMORY;
-    for (size_t p = 0; p < count; p++)
-        engine->piece_names[p] = engine->plan->pieces[p].name;
+    for (size_t p = 0; p < slots; p++)
+        engine->piece_names[p] = engine->plan->pieces[p % count].name;
     return ZERO_OK;
 }
 
@@ -37,7 +39,8 @@ static zero_status open_window(zero_engine *engine, zr_window_kind kind, int64_t
                                zero_memory_category category, int64_t counted, zr_window *out,
                                zero_error *error)
 {
-    ZERO_TRY(zr_window_create(engine->grid.data, kind, bytes, engine->plan->piece_count,
+    int copies = kind == ZR_WINDOW_SHARED ? engine->plan->versions : 1;
+    ZERO_TRY(zr_window_create(engine->grid.data, kind, bytes, copies * engine->plan->piece_count,
                               engine->piece_names, out, error));
     zr_ledger_hold(&engine->ledger, ZERO_TIER_device, category, counted);
     return ZERO_OK;
@@ -46,12 +49,14 @@ static zero_status open_window(zero_engine *engine, zr_window_kind kind, int64_t
 static zero_status reserve_parameters(zero_engine *engine, zero_error *error)
 {
     const zr_plan *plan = engine->plan;
+    int64_t all = plan->versions * plan->full_bytes;
     if (plan->holding == ZR_HOLDS_REPLICAS)
-        return open_window(engine, ZR_WINDOW_SYMMETRIC, plan->full_bytes, ZERO_MEM_parameters,
-                           plan->full_bytes, &engine->params, error);
+        return open_window(engine, ZR_WINDOW_SYMMETRIC, all, ZERO_MEM_parameters, all,
+                           &engine->params, error);
     if (plan->holding == ZR_HOLDS_A_MAP)
-        return open_window(engine, ZR_WINDOW_SHARED, plan->full_bytes, ZERO_MEM_parameters,
-                           plan->shard_bytes[ZERO_TIER_device], &engine->params, error);
+        return open_window(engine, ZR_WINDOW_SHARED, all, ZERO_MEM_parameters,
+                           plan->versions * plan->shard_bytes[ZERO_TIER_device], &engine->params,
+                           error);
     return open_window(engine, ZR_WINDOW_MACHINE, plan->gather_bytes, ZERO_MEM_communication,
                        plan->gather_share, &engine->gathers, error);
 }
@@ -68,7 +73,8 @@ char *zr_place_at(const zero_engine *engine, zr_place place)
         [ZR_SPACE_STAGED_SUMS] = engine->offload.staged_gradients.base,
         [ZR_SPACE_ACTIVATION_CHECKPOINTS] = engine->activation_checkpoints.base,
     };
-    return (char *)bases[place.space] + place.first;
+    int64_t copy = place.space == ZR_SPACE_PARAMETERS ? engine->copy * engine->plan->full_bytes : 0;
+    return (char *)bases[place.space] + copy + place.first;
 }
 
 static zero_status reserve_training(zero_engine *engine, zero_error *error)
@@ -91,10 +97,14 @@ static zero_status open_channels(zero_engine *engine, zero_error *error)
     const zr_plan *plan = engine->plan;
     if (!plan->pipeline)
         return ZERO_OK;
-    engine->losses = zr_alloc((size_t)plan->settings.accumulation * sizeof *engine->losses, error);
+    size_t steps = (size_t)plan->pipeline->pipeline.steps;
+    engine->losses =
+        zr_alloc(steps * (size_t)plan->settings.accumulation * sizeof *engine->losses, error);
+    engine->of_steps = zr_alloc(steps * sizeof *engine->of_steps, error);
+    engine->actions = zr_alloc((size_t)plan->action_count * sizeof *engine->actions, error);
     engine->channel_shapes =
         zr_alloc((size_t)plan->link_count * sizeof *engine->channel_shapes, error);
-    if (!engine->losses || !engine->channel_shapes)
+    if (!engine->losses || !engine->of_steps || !engine->actions || !engine->channel_shapes)
         return ZERO_ERR_MEMORY;
     for (int i = 0; i < plan->link_count; i++) {
         const zr_link *link = &plan->links[i];
@@ -317,6 +327,8 @@ void zero_destroy(zero_engine *engine)
     zr_channels_destroy(&engine->channels);
     zr_free(engine->channel_shapes);
     zr_free(engine->losses);
+    zr_free(engine->of_steps);
+    zr_free(engine->actions);
     zr_window_destroy(&engine->params);
     zr_window_destroy(&engine->gathers);
     zr_window_destroy(&engine->grads);
@@ -331,6 +343,7 @@ void zero_destroy(zero_engine *engine)
     zr_free(engine->reducing);
     zr_free(engine->gathering);
     zr_free(engine->collecting);
+    zr_free(engine->published);
     zr_free(engine->squares);
     release_parts(&(zr_engine_parts){.plan = engine->plan,
                                      .part = engine->part,

@@ -18,7 +18,7 @@ struct zr_delayed {
     zr_queue *queue;
     zr_update_walk walk;
     // Used by the rank's thread only. first: the update reads moments that have never been written.
-    bool under_way, lags, first;
+    bool under_way, first;
     pthread_mutex_t lock;
     pthread_cond_t advanced;
     int at;
@@ -134,18 +134,10 @@ zero_status zr_delayed_join(zero_engine *engine, zero_error *error)
         return ZERO_OK;
     ZERO_TRY(await(engine, -1, error));
     delayed->under_way = false;
-    delayed->lags = true;
+    engine->lags = true;
     zr_moves_expect_update(engine, 0, delayed->first);
     return engine->phase == ZR_READY && engine->micro_batch == 0 ? zr_moves_check(engine, error)
                                                                  : ZERO_OK;
-}
-
-bool zr_delayed_lags(const zero_engine *engine) { return engine->delayed && engine->delayed->lags; }
-
-void zr_delayed_set_lags(zero_engine *engine, bool lags)
-{
-    if (engine->delayed)
-        engine->delayed->lags = lags;
 }
 
 zero_status zr_delayed_transfer(zero_engine *engine, zr_transfer *transfer, zero_error *error)

@@ -35,11 +35,6 @@ zero_status zr_delayed_await_group(zero_engine *engine, int group, zero_error *e
 // Waits until the update has ended: then the master is P(i). Returns at once where none is under
 // way. Not collective.
 zero_status zr_delayed_join(zero_engine *engine, zero_error *error);
-// Says whether the parameters are one update older than the master; the second function changes
-// that.
-bool zr_delayed_lags(const zero_engine *engine);
-void zr_delayed_set_lags(zero_engine *engine, bool lags);
-
 // Called by the update's thread: waits until the transfer has ended, and records it.
 zero_status zr_delayed_transfer(zero_engine *engine, zr_transfer *transfer, zero_error *error);
 // Called by the update's thread: says that it is done with `group`.

@@ -11,7 +11,7 @@
 #ifndef ZR_ENGINE_ENGINE_STATE_H
 #define ZR_ENGINE_ENGINE_STATE_H
 
-#include "base/exact.h"
+#include "base/step_sums.h"
 #include "comm/channel.h"
 #include "comm/window.h"
 #include "engine/delayed.h"
@@ -95,7 +95,14 @@ struct zero_engine {
     int64_t evaluations; // so far
     int unit;            // of the plan, whose function runs
     double *losses;      // (accumulation) of each micro-batch of a pipeline
-    uint64_t version;    // of the parameters
+    uint64_t version;    // of the parameters; the number of times that they were published
+    // Where a schedule is asynchronous: the copy of the parameters that is read, or made, and that
+    // of the accumulators; which step the loop is at. Else 0.
+    int copy, sum_copy;
+    uint64_t *published;    // (plan->versions) the version of each copy
+    bool lags;              // the parameters are one update older than the master, between steps
+    zr_action *actions;     // (plan->action_count) of a window of fewer steps than planned
+    zr_step_sums *of_steps; // (steps of a window) what was added up for each
     zr_cursor cursor;
     zr_loss_scale scale;          // of the current step
     double gradient_scale;        // by which the gradient of the last completed step is multiplied
@@ -104,9 +111,7 @@ struct zero_engine {
     // Sums over this rank's micro-batches in this step, and over all ranks once ZR_SCALARS has run:
     // means x weights, the number of targets, and the squares of the own shards' gradients. Until
     // then a rank has in them only what counts by it (zr_grid_reports, zr_piece.counted).
-    zr_exact loss;
-    int64_t targets;
-    zr_exact norm;
+    zr_step_sums sums;
     // By tensor ranks in an evaluation or another visit of the units, as each visit has said.
     zr_pass_traffic expected;
     uint64_t samples;            // where ranks share them: a hash of this step's micro-batches

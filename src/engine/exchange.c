@@ -22,8 +22,9 @@ static zr_window *window_of(zero_engine *engine, zr_space space)
 static zero_status gather_replica(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
     const zr_piece *piece = &engine->plan->pieces[i->piece];
-    return zr_comm_start(&engine->params, ZERO_COMM_all_gather, i->piece, i->place.first,
-                         piece->shard, piece->dtype, NULL, &engine->gathering[i->piece], error);
+    int64_t at = i->place.first + engine->copy * engine->plan->full_bytes;
+    return zr_comm_start(&engine->params, ZERO_COMM_all_gather, i->piece, at, piece->shard,
+                         piece->dtype, NULL, &engine->gathering[i->piece], error);
 }
 
 static zero_status gather_shards(zero_engine *engine, const zr_instruction *i, zero_error *error)
@@ -78,16 +79,24 @@ zero_status zr_execute_reduce(zero_engine *engine, const zr_instruction *i, zero
                          error);
 }
 
+// Each copy of a piece has a slot and versions of its own.
+static int version_slot(const zero_engine *engine, int piece)
+{
+    return engine->copy * engine->plan->piece_count + piece;
+}
+
 zero_status zr_execute_release(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
     const zr_version_ops *versions = engine->grid.data->versions;
-    return versions->release(&engine->params, i->piece, engine->version, error);
+    return versions->release(&engine->params, version_slot(engine, i->piece),
+                             engine->published[engine->copy], error);
 }
 
 zero_status zr_execute_publish(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
     const zr_version_ops *versions = engine->grid.data->versions;
-    return versions->publish(&engine->params, i->piece, engine->version, error);
+    return versions->publish(&engine->params, version_slot(engine, i->piece),
+                             engine->published[engine->copy], error);
 }
 
 static zero_status await_exchange(zr_handle *handle, zero_error *error)
@@ -105,9 +114,11 @@ zero_status zr_execute_await(zero_engine *engine, const zr_instruction *i, zero_
     case ZR_SLOT_GATHER: return await_exchange(&engine->gathering[index], error);
     case ZR_SLOT_READERS: return zr_comm_quiesce(window_of(engine, i->place.space), index, error);
     case ZR_SLOT_PUBLISHED:
-        return versions->await_published(&engine->params, index, engine->version, error);
+        return versions->await_published(&engine->params, version_slot(engine, index),
+                                         engine->published[engine->copy], error);
     case ZR_SLOT_RELEASED:
-        return versions->await_released(&engine->params, index, engine->version, error);
+        return versions->await_released(&engine->params, version_slot(engine, index),
+                                        engine->published[engine->copy], error);
     case ZR_SLOT_FETCHED: return zr_offload_await(engine, &offload->parameters[index], error);
     case ZR_SLOT_TRAVELLED: return zr_grads_await_travel(engine, index, error);
     case ZR_SLOT_PARKED: return zr_offload_await(engine, &offload->parking[index], error);

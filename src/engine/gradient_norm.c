@@ -55,13 +55,21 @@ void zr_norm_add_squares(zero_engine *engine, int piece, zr_span span, zero_dtyp
     zr_for_parts(&engine->plan->pieces[piece], walk.span, take_part, &walk);
 }
 
-zero_status zr_norm_all_reduce(zero_engine *engine, zr_exact *sums, int count, zero_error *error)
+static zero_status reduce_among(zero_comm *comm, zr_exact *sums, int count, zero_error *error)
 {
     int at_once = ZR_COMM_SMALL_BYTES / (int)sizeof *sums;
     for (int i = 0; i < count; i += at_once) {
         int64_t words = ZR_MIN(at_once, count - i) * (int64_t)ZR_EXACT_WORDS;
-        ZERO_TRY(
-            zr_comm_all_reduce_small(engine->grid.world, &sums[i], words, ZERO_I64, ZR_SUM, error));
+        ZERO_TRY(zr_comm_all_reduce_small(comm, &sums[i], words, ZERO_I64, ZR_SUM, error));
     }
     return ZERO_OK;
+}
+
+zero_status zr_norm_all_reduce(zero_engine *engine, zr_exact *sums, int count, zero_error *error)
+{
+    const zr_grid *grid = &engine->grid;
+    if (!zr_plan_is_asynchronous(engine->plan))
+        return reduce_among(grid->world, sums, count, error);
+    ZERO_TRY(reduce_among(grid->data, sums, count, error));
+    return grid->tensor ? reduce_among(grid->tensor, sums, count, error) : ZERO_OK;
 }

@@ -10,7 +10,8 @@
 // sums[0]. values: from the span's first element on, of `dtype`.
 void zr_norm_add_squares(zero_engine *engine, int piece, zr_span span, zero_dtype dtype,
                          const void *values, zr_exact *sums, bool by_tensor);
-// Collective: adds up the ranks' sums (count).
+// Collective: adds up the sums (count) of all ranks, or, where a schedule is asynchronous, of those
+// of this pipeline stage, because other stages are at other steps.
 zero_status zr_norm_all_reduce(zero_engine *engine, zr_exact *sums, int count, zero_error *error);
 
 #endif

@@ -70,7 +70,7 @@ zero_status zr_execute_squares(zero_engine *engine, const zr_instruction *i, zer
         return ZERO_OK;
     const void *sum = zr_own_shard_gradient(engine, i->piece);
     zr_norm_add_squares(engine, i->piece, zr_own_shard(engine, i->piece), piece->accumulator_dtype,
-                        sum, &engine->norm, false);
+                        sum, &engine->sums.norm, false);
     return ZERO_OK;
 }
 

@@ -35,7 +35,9 @@ static void apply_part(void *user, const zr_plan_tensor *tensor, int64_t first, 
     double p = sqrt(zr_exact_value(&l->parameter_squares[tensor->number])),
            u = sqrt(zr_exact_value(&l->direction_squares[tensor->number]));
     double ratio = p > 0 && u > 0 ? fmin(fmax(p / u, spec->min_coeff), spec->max_coeff) : 1;
-    const zr_range_states at = zr_range_from(l->states, first - l->span.first);
+    zr_range_states at = zr_range_from(l->states, first - l->span.first);
+    if (!zr_plan_updates_copies(l->engine->plan))
+        at.parameters = NULL;
     queue->backend->optimizer->subtract_scaled(queue, count, (float)(l->update.lr * ratio), &at);
 }
 

@@ -70,6 +70,8 @@ void zr_moves_expect_update(zero_engine *engine, int walk, bool first)
         expect(engine, &(zr_moved){.nvme_read = -moves->update_first_unread});
 }
 
+void zr_moves_expect_copy(zero_engine *engine) { expect(engine, &engine->plan->moves.copy); }
+
 zero_status zr_moves_check(zero_engine *engine, zero_error *error)
 {
     if (zr_delayed_under_way(engine))

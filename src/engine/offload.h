@@ -82,6 +82,8 @@ int64_t zr_slabs_portion(const zero_engine *engine, int piece, int64_t first);
 void zr_moves_begin(zero_engine *engine);
 // Adds what the plan has for a walk of the update; first: it is the first of all updates.
 void zr_moves_expect_update(zero_engine *engine, int walk, bool first);
+// Adds what it has for the walk that makes parameters from the master.
+void zr_moves_expect_copy(zero_engine *engine);
 // Adds what the plan has for the micro-batch, or evaluation, that begins; stale: the weights have
 // changed since the kept pieces were gathered.
 void zr_moves_expect_micro_batch(zero_engine *engine, bool stale);

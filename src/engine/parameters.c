@@ -5,12 +5,15 @@
 #include "engine/gradients.h"
 #include "engine/parameters.h"
 
+#include <string.h>
+
 void *zr_own_parameters(const zero_engine *engine, int piece)
 {
     const zr_piece *p = &engine->plan->pieces[piece];
     if (engine->plan->holding == ZR_HOLDS_SHARDS)
         return zr_vector_at(engine, piece, ZR_VECTOR_PARAMETERS, 0);
-    return engine->params.mine + p->full_first + engine->grid.data->rank * zr_piece_shard_bytes(p);
+    return engine->params.mine + engine->copy * engine->plan->full_bytes + p->full_first +
+           engine->grid.data->rank * zr_piece_shard_bytes(p);
 }
 
 char *zr_portion_at(const zr_portion *portion, int64_t element)
@@ -35,7 +38,7 @@ static void *own_state(const zero_engine *engine, int piece, zr_vector vector)
 
 bool zr_engine_can_guard(const zero_engine *engine)
 {
-    bool can = !engine->delayed;
+    bool can = !engine->delayed && !zr_plan_is_asynchronous(engine->plan);
     for (int p = 0; p < engine->plan->piece_count; p++)
         can = can && engine->plan->pieces[p].state_tier != ZERO_TIER_nvme &&
               engine->plan->pieces[p].parameter_tier != ZERO_TIER_nvme;
@@ -101,13 +104,13 @@ zero_status zr_engine_state_each(zero_engine *engine, int piece, zr_vector vecto
 zero_status zr_engine_settle(zero_engine *engine, bool *behind, zero_error *error)
 {
     ZERO_TRY(zr_delayed_join(engine, error));
-    *behind = zr_delayed_lags(engine);
+    *behind = engine->lags;
     return ZERO_OK;
 }
 
 zero_status zr_engine_parameters_behind(zero_engine *engine, zero_error *error)
 {
-    zr_delayed_set_lags(engine, true);
+    engine->lags = true;
     ZERO_TRY(zr_engine_publish(engine, 1u << ZR_REWRITTEN | 1u << ZR_CHANGED, error));
     zr_grid_hash_reset(&engine->grid);
     return zr_comm_barrier(engine->grid.world, error);
@@ -171,17 +174,35 @@ static zero_status round_into_parameters(void *user, const zr_portion *master, z
     return ZERO_OK;
 }
 
-zero_status zr_engine_parameters_changed(zero_engine *engine, zero_error *error)
+// Makes one copy of the parameters from the weights and, where there is no master, from the copy
+// `next`.
+static zero_status fill_copy(zero_engine *engine, int copy, int next, zero_error *error)
 {
     for (int p = 0; p < engine->plan->piece_count; p++) {
         rounding rounding = {engine, p};
-        if (!zr_piece_has_master(engine, p))
-            continue;
-        ZERO_TRY(share_state(engine, p, ZR_VECTOR_MASTER, error));
-        ZERO_TRY(zr_engine_weights_each(engine, p, false, round_into_parameters, &rounding, error));
+        engine->copy = next;
+        const void *from = zr_own_parameters(engine, p);
+        engine->copy = copy;
+        if (zr_piece_has_master(engine, p))
+            ZERO_TRY(
+                zr_engine_weights_each(engine, p, false, round_into_parameters, &rounding, error));
+        else if (copy != next)
+            memcpy(zr_own_parameters(engine, p), from,
+                   (size_t)zr_piece_shard_bytes(&engine->plan->pieces[p]));
     }
-    zr_delayed_set_lags(engine, false);
-    ZERO_TRY(zr_engine_publish(engine, 1u << ZR_REWRITTEN | 1u << ZR_CHANGED, error));
+    return zr_engine_publish(engine, 1u << ZR_REWRITTEN | 1u << ZR_CHANGED, error);
+}
+
+zero_status zr_engine_parameters_changed(zero_engine *engine, zero_error *error)
+{
+    int next = engine->copy;
+    for (int p = 0; p < engine->plan->piece_count; p++)
+        if (zr_piece_has_master(engine, p))
+            ZERO_TRY(share_state(engine, p, ZR_VECTOR_MASTER, error));
+    engine->lags = false;
+    for (int copy = 0; copy < engine->plan->versions; copy++)
+        ZERO_TRY(fill_copy(engine, copy, next, error));
+    engine->copy = next;
     zr_grid_hash_reset(&engine->grid);
     return zr_comm_barrier(engine->grid.world, error);
 }

@@ -112,9 +112,9 @@ int64_t zr_engine_micro_batch(const zero_engine *engine)
 
 void zr_step_begin_sums(zero_engine *engine)
 {
-    zr_exact_zero(&engine->loss);
-    zr_exact_zero(&engine->norm);
-    engine->targets = 0;
+    zr_exact_zero(&engine->sums.loss);
+    zr_exact_zero(&engine->sums.norm);
+    engine->sums.targets = 0;
     engine->samples = 0;
     zr_moves_begin(engine);
 }
@@ -204,9 +204,9 @@ zero_status zr_step_add_loss(zero_engine *engine, zero_error *error)
     if (!zr_grid_reports(&engine->grid))
         return ZERO_OK;
     if (weight->targets) // else there is no mean, whatever the unit reports
-        zr_exact_add(&engine->loss, engine->micro_batch_loss *
-                                        ((double)weight->targets / (double)weight->positions));
-    engine->targets += weight->targets;
+        zr_exact_add(&engine->sums.loss, engine->micro_batch_loss *
+                                             ((double)weight->targets / (double)weight->positions));
+    engine->sums.targets += weight->targets;
     return ZERO_OK;
 }
 
@@ -226,49 +226,16 @@ zero_status zero_backward(zero_engine *engine, zero_error *error)
     return ZERO_OK;
 }
 
-// Sums over the ranks, in one message. The last word of an accumulator says whether it has met a
-// non-finite value. One such word has room for both accumulators' flags, so the other one carries
-// the number of targets.
-// *difference is passed on with them if ranks share samples.
-static zero_status sum_over_ranks(zero_engine *engine, zr_exact *loss, zr_exact *norm,
-                                  int64_t *targets, int64_t *difference, zero_error *error)
-{
-    const int64_t of_norm = (int64_t)1 << 32; // above any possible number of ranks
-    zr_exact sums[3] = {*loss, *norm, {.limb = {*difference}}};
-    sums[0].nonfinite = (loss->nonfinite != 0) + (norm->nonfinite != 0) * of_norm;
-    sums[1].nonfinite = *targets;
-    ZERO_TRY(zr_norm_all_reduce(engine, sums, zr_samples_are_shared(&engine->grid) ? 3 : 2, error));
-    *targets = sums[1].nonfinite;
-    *difference = sums[2].limb[0];
-    sums[1].nonfinite = sums[0].nonfinite / of_norm;
-    sums[0].nonfinite %= of_norm;
-    *loss = sums[0];
-    *norm = sums[1];
-    return ZERO_OK;
-}
-
-zero_status zr_execute_scalars(zero_engine *engine, const zr_instruction *i, zero_error *error)
-{
-    int64_t difference = zr_samples_are_shared(&engine->grid) ? zr_samples_difference(engine) : 0;
-    ZERO_TRY(
-        sum_over_ranks(engine, &engine->loss, &engine->norm, &engine->targets, &difference, error));
-    return difference ? zr_comm_agree(engine->grid.world, zr_samples_compare(engine, error), error)
-                      : ZERO_OK;
-}
-
-// Finds, from the sums over the ranks, the mean loss of the step and the norm of its gradient.
-// *factor is what the summed gradients have to be divided by to be the mean's: the loss scale,
-// times the share of positions that are targets, where the mean is over targets.
-static void describe_step(const zero_engine *engine, zero_step_info *info, double *factor)
+void zr_step_describe(const zero_engine *engine, zero_step_info *info, double *factor)
 {
     const zr_plan *plan = engine->plan;
-    int64_t targets = engine->targets;
+    int64_t targets = engine->sums.targets;
     double weights = (double)targets / (double)engine->weight.positions,
            micro_batches = (double)(plan->settings.accumulation * plan->ranks);
     // A step without targets has no gradient to divide.
     *factor = engine->scale.scale * (targets ? weights / micro_batches : 1);
-    info->loss = targets ? zr_exact_value(&engine->loss) / weights : 0;
-    info->grad_norm = sqrt(zr_exact_value(&engine->norm)) / *factor;
+    info->loss = targets ? zr_exact_value(&engine->sums.loss) / weights : 0;
+    info->grad_norm = sqrt(zr_exact_value(&engine->sums.norm)) / *factor;
     info->lr = zr_schedule_lr(&engine->config->schedule, engine->updates);
     info->skipped = !isfinite(info->grad_norm);
 }
@@ -279,9 +246,28 @@ static double clip_factor(const zero_engine *engine, double norm)
     return limit > 0 && limit < norm + 1e-6 ? limit / (norm + 1e-6) : 1;
 }
 
+zero_status zr_step_begin_update(zero_engine *engine, zero_step_info *info, zero_error *error)
+{
+    double factor;
+    // The length of a run is not known before, so each step checks it.
+    ZERO_TRY(zr_config_check_length(engine->config, engine->updates + 1, error));
+    zr_step_describe(engine, info, &factor);
+    engine->lr = info->lr;
+    engine->update_scale = (float)(clip_factor(engine, info->grad_norm) / factor);
+    engine->gradient_scale = factor;
+    info->loss_scale = engine->config->loss_scale.kind == ZR_SCALE_NONE ? 0 : engine->scale.scale;
+    return ZERO_OK;
+}
+
+zero_status zr_step_end_update(zero_engine *engine, const zero_step_info *info, zero_error *error)
+{
+    engine->updates += !info->skipped;
+    return zr_loss_scale_next(&engine->config->loss_scale, info->skipped, &engine->scale, error);
+}
+
 zero_status zr_engine_publish(zero_engine *engine, uint32_t holds, zero_error *error)
 {
-    engine->version++;
+    engine->published[engine->copy] = ++engine->version;
     return zr_program_run_pass(engine, ZR_PASS_PUBLISH, holds, error);
 }
 
@@ -290,7 +276,7 @@ zero_status zr_engine_publish(zero_engine *engine, uint32_t holds, zero_error *e
 static zero_status update(zero_engine *engine, bool finite, zero_error *error)
 {
     bool beside = finite && zr_delayed_applies(engine), at_once = finite && !beside;
-    bool behind = zr_delayed_lags(engine) || (at_once && engine->delayed);
+    bool behind = engine->lags || (at_once && engine->delayed);
     uint32_t holds = (uint32_t)finite << ZR_FINITE | (uint32_t)at_once << ZR_AT_ONCE |
                      (uint32_t)behind << ZR_BEHIND | (uint32_t)(finite || behind) << ZR_CHANGED;
     ZERO_TRY(zr_program_run_pass(engine, ZR_PASS_UPDATE, holds, error));
@@ -303,19 +289,30 @@ static zero_status update(zero_engine *engine, bool finite, zero_error *error)
 
 static zero_status boundary(zero_engine *engine, zero_step_info *info, zero_error *error)
 {
-    // The length of a run is not known before, so each step checks it.
-    ZERO_TRY(zr_config_check_length(engine->config, engine->updates + 1, error));
     ZERO_TRY(zr_program_run_pass(engine, ZR_PASS_BOUNDARY, 0, error));
     ZERO_TRY(zr_step_check_messages(engine, ZR_PASS_BOUNDARY, error));
-    double factor;
-    describe_step(engine, info, &factor);
-    engine->lr = info->lr;
-    engine->update_scale = (float)(clip_factor(engine, info->grad_norm) / factor);
+    ZERO_TRY(zr_step_begin_update(engine, info, error));
     ZERO_TRY(update(engine, !info->skipped, error));
-    engine->updates += !info->skipped;
-    engine->gradient_scale = factor;
-    info->loss_scale = engine->config->loss_scale.kind == ZR_SCALE_NONE ? 0 : engine->scale.scale;
-    return zr_loss_scale_next(&engine->config->loss_scale, info->skipped, &engine->scale, error);
+    return zr_step_end_update(engine, info, error);
+}
+
+static zero_status tell_end(zero_engine *engine, zero_step_info *info, zero_error *error)
+{
+    info->step = ++engine->step;
+    info->updated = !info->skipped;
+    info->samples =
+        engine->plan->shape.batch * engine->plan->settings.accumulation * engine->plan->ranks;
+    return tell_done(engine, info, error);
+}
+
+zero_status zr_step_end(zero_engine *engine, zero_step_info *infos, int64_t count,
+                        zero_error *error)
+{
+    engine->micro_batch = 0;
+    zero_status status = zr_ledger_check(&engine->ledger, error);
+    for (int64_t i = 0; i < count && status == ZERO_OK; i++)
+        status = tell_end(engine, &infos[i], error);
+    return zr_step_end_waits(engine, status, error);
 }
 
 zero_status zr_step_complete(zero_engine *engine, zero_step_info *info, zero_error *error)
@@ -323,15 +320,7 @@ zero_status zr_step_complete(zero_engine *engine, zero_step_info *info, zero_err
     int64_t begin = zr_recorder_begin(engine->recorder);
     ZERO_TRY(zr_step_end_waits(engine, boundary(engine, info, error), error));
     zr_step_end_phase(engine, ZR_ACTIVITY_step, begin);
-    engine->micro_batch = 0;
-    info->step = ++engine->step;
-    info->updated = !info->skipped;
-    info->samples =
-        engine->plan->shape.batch * engine->plan->settings.accumulation * engine->plan->ranks;
-    zero_status status = zr_ledger_check(&engine->ledger, error);
-    if (status == ZERO_OK)
-        status = tell_done(engine, info, error);
-    return zr_step_end_waits(engine, status, error);
+    return zr_step_end(engine, info, 1, error);
 }
 
 zero_status zero_step(zero_engine *engine, zero_step_info *info, zero_error *error)
@@ -353,7 +342,7 @@ zero_status zero_finish_update(zero_engine *engine, zero_error *error)
     ZR_NEED(error, engine);
     ZERO_TRY(zr_engine_between_steps(engine, "zero_finish_update", error));
     ZERO_TRY(zr_step_end_waits(engine, zr_delayed_join(engine, error), error));
-    if (!zr_delayed_lags(engine))
+    if (!engine->lags)
         return ZERO_OK;
     // Ranks that still evaluate have to finish reading the old parameters first.
     ZERO_TRY(zr_step_end_waits(engine, zr_comm_barrier(engine->grid.world, error), error));

@@ -28,6 +28,16 @@ uint32_t zr_step_holds(const zero_engine *engine, bool stale);
 zero_status zr_step_add_loss(zero_engine *engine, zero_error *error);
 // Tell observers that a step has begun.
 zero_status zr_step_tell_begun(zero_engine *engine, zero_error *error);
+// Describes the step that engine->sums are of. *factor is what summed gradients have to be divided
+// by to be the mean's: the loss scale, times the share of positions that are targets, where the
+// mean is over targets.
+void zr_step_describe(const zero_engine *engine, zero_step_info *info, double *factor);
+// Around an update: describes its step, and what the update multiplies by; counts it.
+zero_status zr_step_begin_update(zero_engine *engine, zero_step_info *info, zero_error *error);
+zero_status zr_step_end_update(zero_engine *engine, const zero_step_info *info, zero_error *error);
+// Ends steps that are complete: counts them, and tells observers.
+zero_status zr_step_end(zero_engine *engine, zero_step_info *infos, int64_t count,
+                        zero_error *error);
 // Makes the update, after the step's last micro-batch, and tells observers that the step is done.
 zero_status zr_step_complete(zero_engine *engine, zero_step_info *info, zero_error *error);
 

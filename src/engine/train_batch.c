@@ -4,14 +4,9 @@
 #include "engine/interpret.h"
 #include "engine/same_samples.h"
 #include "engine/step.h"
+#include "engine/window.h"
 
 #include <stdio.h>
-
-typedef struct step { // that runs
-    zero_engine *engine;
-    const zero_tensors *batches; // (accumulation); NULL: this stage reads none
-    bool stale;                  // the step gathers kept pieces
-} step;
 
 static zr_pass_kind pass_of(const zr_action *action)
 {
@@ -22,19 +17,22 @@ static zr_pass_kind pass_of(const zr_action *action)
 }
 
 // Makes the engine compute the action's micro-batch, in its set of the chunk's activations.
-static void set_action(const step *s, const zr_action *action)
+static void set_action(const zr_window_run *run, const zr_action *action)
 {
     static const zero_tensors none;
-    zero_engine *engine = s->engine;
+    zero_engine *engine = run->engine;
     int k = action->micro_batch;
+    int64_t accumulation = engine->plan->settings.accumulation;
     zr_step_begin_work(engine, action->chunk, k);
+    zr_window_set_copies(run, action);
     engine->chunk = action->chunk;
-    engine->micro_batch = k;
+    engine->micro_batch = k % accumulation;
     engine->turn = k;
     engine->set = k % engine->plan->chunks[action->chunk].buffers.sets;
-    zr_step_set_micro_batch(engine, s->batches ? &s->batches[k] : &none, &engine->losses[k]);
+    zr_step_set_micro_batch(engine, run->batches ? &run->batches[k] : &none, &engine->losses[k]);
+    engine->context.step = (uint64_t)(engine->step + k / accumulation);
     if (action->act == ZR_ACT_FORWARD && action->chunk == 0)
-        zr_moves_expect_micro_batch(engine, s->stale && k == 0);
+        zr_moves_expect_micro_batch(engine, run->stale && k == 0);
 }
 
 static void record_action(zero_engine *engine, const zr_action *action, zr_activity what,
@@ -48,24 +46,52 @@ static void record_action(zero_engine *engine, const zr_action *action, zr_activ
                     zr_record_action(action->micro_batch, action->chunk));
 }
 
-static zero_status run_action(const step *s, const zr_action *action, zero_error *error)
+// Without all stages' targets a stage does not know what one counts, so all positions have to be
+// targets.
+static zero_status check_targets(const zero_engine *engine, zero_error *error)
 {
-    static const zr_activity phases[] = {[ZR_ACT_FORWARD] = ZR_ACTIVITY_forward,
-                                         [ZR_ACT_BACKWARD] = ZR_ACTIVITY_backward,
-                                         [ZR_ACT_WEIGHT] = ZR_ACTIVITY_weight};
-    zero_engine *engine = s->engine;
-    int64_t begin = zr_recorder_begin(engine->recorder);
+    const struct zr_loss_weight *weight = &engine->weight;
+    if (zr_plan_schedule(engine->plan) != ZR_PIPELINE_PIPEDREAM ||
+        weight->targets == weight->positions)
+        return ZERO_OK;
+    return zr_fail(
+        error, ZERO_ERR_USAGE,
+        "pipedream: %lld of a micro-batch's %lld positions are targets, and the mean over "
+        "a step's targets waits for all pipeline stages; libzero.loss_mean over "
+        "micro-batches would do, or 2bw",
+        (long long)weight->targets, (long long)weight->positions);
+}
+
+static zero_status run_pass(zr_window_run *run, const zr_action *action, zero_error *error)
+{
+    zero_engine *engine = run->engine;
     zr_pass_kind kind = pass_of(action);
     bool ends = zr_chunk_is_last(engine->plan, &engine->plan->chunks[action->chunk]) &&
                 action->act == ZR_ACT_BACKWARD;
-    set_action(s, action);
-    bool stale = s->stale && action->micro_batch == 0;
+    set_action(run, action);
+    bool stale = run->stale && action->micro_batch == 0;
     ZERO_TRY(zr_program_run_pass(engine, kind, zr_step_holds(engine, stale), error));
     ZERO_TRY(zr_step_check_messages(engine, kind, error));
     engine->micro_batch_loss = engine->losses[action->micro_batch];
-    if (ends)
-        ZERO_TRY(zr_step_add_loss(engine, error));
-    record_action(engine, action, phases[action->act], begin);
+    if (!ends)
+        return ZERO_OK;
+    ZERO_TRY(check_targets(engine, error));
+    return zr_step_add_loss(engine, error);
+}
+
+static zero_status run_action(zr_window_run *run, const zr_action *action, zero_error *error)
+{
+    static const zr_activity phases[] = {[ZR_ACT_FORWARD] = ZR_ACTIVITY_forward,
+                                         [ZR_ACT_BACKWARD] = ZR_ACTIVITY_backward,
+                                         [ZR_ACT_WEIGHT] = ZR_ACTIVITY_weight,
+                                         [ZR_ACT_NORM] = ZR_ACTIVITY_step,
+                                         [ZR_ACT_UPDATE] = ZR_ACTIVITY_step};
+    int64_t begin = zr_recorder_begin(run->engine->recorder);
+    if (action->act == ZR_ACT_NORM || action->act == ZR_ACT_UPDATE)
+        ZERO_TRY(zr_window_end_step(run, action, error));
+    else
+        ZERO_TRY(run_pass(run, action, error));
+    record_action(run->engine, action, phases[action->act], begin);
     return ZERO_OK;
 }
 
@@ -78,16 +104,15 @@ static zero_status say_action(const zero_engine *engine, const zr_action *action
     return zr_step_say_work(engine, action->chunk, what, status, error);
 }
 
-static zero_status run_actions(const step *s, zero_error *error)
+zero_status zr_window_actions(zr_window_run *run, const zr_action *actions, int count,
+                              zero_error *error)
 {
-    const zr_plan *plan = s->engine->plan;
-    for (int i = 0; i < plan->action_count; i++) {
-        const zr_action *action = &plan->actions[i];
-        zero_status status = run_action(s, action, error);
+    for (int i = 0; i < count; i++) {
+        zero_status status = run_action(run, &actions[i], error);
         if (status != ZERO_OK)
-            return say_action(s->engine, action, status, error);
+            return say_action(run->engine, &actions[i], status, error);
     }
-    zr_step_begin_work(s->engine, -1, -1);
+    zr_step_begin_work(run->engine, -1, -1);
     return ZERO_OK;
 }
 
@@ -98,20 +123,25 @@ static bool reads_batches(const zr_plan *plan)
     return !plan->pipeline || first->number == 0 || zr_chunk_is_last(plan, last);
 }
 
-static zero_status run_pipeline(zero_engine *engine, const zero_tensors *batches, int64_t count,
-                                zero_step_info *info, zero_error *error)
+// Runs steps of a pipeline: one, or a window of an asynchronous schedule.
+static zero_status run_pipeline(zr_window_run *run, zero_error *error)
 {
-    step s = {.engine = engine, .batches = batches};
+    zero_engine *engine = run->engine;
+    const zr_plan *plan = engine->plan;
+    int64_t count = run->steps * plan->settings.accumulation;
     ZERO_TRY(zr_step_tell_begun(engine, error));
     zr_step_begin_sums(engine);
-    for (int64_t k = 0; k < count && reads_batches(engine->plan); k++)
-        engine->samples = zr_samples_fold(&batches[k], engine->samples);
-    s.stale = zr_step_begin_gathers(engine);
+    for (int64_t k = 0; k < count && reads_batches(plan); k++)
+        engine->samples = zr_samples_fold(&run->batches[k], engine->samples);
+    run->stale = zr_step_begin_gathers(engine);
     zr_grid_hash_reset(&engine->grid);
-    ZERO_TRY(run_actions(&s, error));
+    for (int64_t t = 0; t < run->steps; t++)
+        run->infos[t] = (zero_step_info){.step = engine->step + t};
+    if (zr_plan_is_asynchronous(plan))
+        return zr_window_asynchronous(run, error);
+    ZERO_TRY(zr_window_actions(run, plan->actions, plan->action_count, error));
     engine->micro_batch = count;
-    *info = (zero_step_info){.step = engine->step};
-    return zr_step_complete(engine, info, error);
+    return zr_step_complete(engine, run->infos, error);
 }
 
 static zero_status run_micro_batches(zero_engine *engine, const zero_tensors *batches,
@@ -126,24 +156,66 @@ static zero_status run_micro_batches(zero_engine *engine, const zero_tensors *ba
     return ZERO_OK;
 }
 
+static zero_status check_call(const zero_engine *engine, const char *call,
+                              const zero_tensors *batches, const zero_step_info *infos,
+                              zero_error *error)
+{
+    const zr_plan *plan = engine->plan;
+    ZERO_TRY(zr_engine_between_steps(engine, call, error));
+    if (plan->settings.inference)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "%s: this engine was made for inference; zero_evaluate is its function",
+                       call);
+    if (!infos || (!batches && reads_batches(plan)))
+        return zr_step_missing(call, infos ? "batches" : "info", error);
+    return ZERO_OK;
+}
+
+static zero_status run_steps(zero_engine *engine, const zero_tensors *batches, int64_t steps,
+                             zero_step_info *infos, zero_error *error)
+{
+    int64_t accumulation = engine->plan->settings.accumulation;
+    int64_t at_once = zr_plan_is_asynchronous(engine->plan) ? steps : 1;
+    for (int64_t t = 0; t < steps; t += at_once) {
+        const zero_tensors *own = batches ? &batches[t * accumulation] : NULL;
+        zr_window_run run = {
+            .engine = engine, .batches = own, .steps = at_once, .infos = &infos[t]};
+        if (engine->plan->pipeline)
+            ZERO_TRY(zr_step_end_waits(engine, run_pipeline(&run, error), error));
+        else
+            ZERO_TRY(run_micro_batches(engine, own, accumulation, &infos[t], error));
+    }
+    return ZERO_OK;
+}
+
 zero_status zero_train_batch(zero_engine *engine, const zero_tensors *batches, int64_t count,
                              zero_step_info *info, zero_error *error)
 {
     ZR_NEED(error, engine);
-    const zr_plan *plan = engine->plan;
-    ZERO_TRY(zr_engine_between_steps(engine, "zero_train_batch", error));
-    if (plan->settings.inference)
-        return zr_fail(error, ZERO_ERR_USAGE,
-                       "zero_train_batch: this engine was made for inference; zero_evaluate is its "
-                       "function");
-    if (count != plan->settings.accumulation)
+    int64_t accumulation = engine->plan->settings.accumulation;
+    ZERO_TRY(check_call(engine, "zero_train_batch", batches, info, error));
+    if (count != accumulation)
         return zr_fail(error, ZERO_ERR_USAGE,
                        "zero_train_batch: %lld micro-batches; a step has %lld "
                        "(gradient_accumulation_steps)",
-                       (long long)count, (long long)plan->settings.accumulation);
-    if (!info || (!batches && reads_batches(plan)))
-        return zr_step_missing("zero_train_batch", info ? "batches" : "info", error);
-    if (!plan->pipeline)
-        return run_micro_batches(engine, batches, count, info, error);
-    return zr_step_end_waits(engine, run_pipeline(engine, batches, count, info, error), error);
+                       (long long)count, (long long)accumulation);
+    return run_steps(engine, batches, 1, info, error);
+}
+
+int64_t zero_window(const zero_engine *engine)
+{
+    return engine && zr_plan_is_asynchronous(engine->plan) ? engine->plan->pipeline->pipeline.steps
+                                                           : 1;
+}
+
+zero_status zero_train_window(zero_engine *engine, const zero_tensors *batches, int64_t steps,
+                              zero_step_info *infos, zero_error *error)
+{
+    ZR_NEED(error, engine);
+    ZERO_TRY(check_call(engine, "zero_train_window", batches, infos, error));
+    if (steps < 1 || steps > zero_window(engine))
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "zero_train_window: %lld steps; expected 1 to %lld (zero_window)",
+                       (long long)steps, (long long)zero_window(engine));
+    return run_steps(engine, batches, steps, infos, error);
 }

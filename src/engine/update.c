@@ -102,7 +102,7 @@ zr_update_walk zr_update_describe(const zero_engine *engine, zr_queue *queue, do
     return (zr_update_walk){.queue = queue,
                             .update = update,
                             .weight_decay = update.weight_decay,
-                            .copies = !engine->plan->settings.delayed};
+                            .copies = zr_plan_updates_copies(engine->plan)};
 }
 
 static zero_status update_mean(zero_engine *engine, const zr_instruction *i, zero_error *error)
@@ -130,11 +130,10 @@ static zero_status update_groups(zero_engine *engine, zero_error *error)
 
 static zero_status copy_master(zero_engine *engine, zero_error *error)
 {
-    zr_walk_vectors walks[2];
-    zr_plan_walks(engine->plan, walks);
-    zr_moves_expect_update(engine, 1, false);
-    zr_delayed_set_lags(engine, false);
-    return zr_groups_walk(engine, &(zr_walk){.vectors = walks[1], .take = publish_strip}, error);
+    zr_moves_expect_copy(engine);
+    engine->lags = false;
+    return zr_groups_walk(engine, &(zr_walk){.vectors = zr_copy_walk, .take = publish_strip},
+                          error);
 }
 
 // Begins the update beside the next step. What that update moves is counted with the next step, so

@@ -6,12 +6,12 @@
 static int64_t vector_bytes(const zr_plan *plan, zero_tier tier, zr_vector vector)
 {
     if (vector == ZR_VECTOR_PARAMETERS)
-        return plan->holding == ZR_HOLDS_SHARDS ? plan->shard_bytes[tier] : 0;
+        return plan->holding == ZR_HOLDS_SHARDS ? plan->versions * plan->shard_bytes[tier] : 0;
     if (plan->settings.inference || !zr_plan_has_vector(plan, vector))
         return 0;
     if (vector == ZR_VECTOR_GRADIENT && tier != ZERO_TIER_nvme)
         return plan->accumulator_bytes[tier];
-    return (vector == ZR_VECTOR_GRADIENT ? zr_accumulators(&plan->settings) : 1) *
+    return (vector == ZR_VECTOR_GRADIENT ? zr_plan_accumulators(plan) : 1) *
            plan->state_elems[tier] * zr_vector_size(plan, vector);
 }
 
@@ -168,22 +168,10 @@ static zero_status reserve_activation_checkpoints(zero_engine *engine, int64_t *
                                 &engine->offload.activation_checkpoints, error);
 }
 
-// Adds the cuts of the accumulators after the first, which are read and written shard by shard.
-static int list_accumulator_cuts(const zero_engine *engine, int count, int64_t *cuts)
-{
-    const zr_plan *plan = engine->plan;
-    for (int slot = 1; slot < zr_accumulators(&plan->settings); slot++)
-        for (int p = 0; p < plan->piece_count; p++)
-            if (plan->pieces[p].state_first >= 0 && plan->pieces[p].state_tier == ZERO_TIER_nvme)
-                cuts[count++] = zr_accumulator_range(engine, p, slot).first;
-    return count;
-}
-
 // Lists the bytes of a vector at which its portions, the strips, begin.
-static int list_cuts(const zero_engine *engine, zr_vector vector, int64_t *cuts)
+static int list_strips(const zero_engine *engine, zr_vector vector, int count, int64_t *cuts)
 {
     const zr_plan *plan = engine->plan;
-    int count = 0;
     for (int s = 0; s < plan->strip_count; s++) {
         const zr_strip *strip = &plan->strips[s];
         const zr_piece *piece = &plan->pieces[strip->piece];
@@ -194,7 +182,25 @@ static int list_cuts(const zero_engine *engine, zr_vector vector, int64_t *cuts)
             cuts[count++] =
                 zr_vector_range(engine, strip->piece, vector, strip->first, strip->count).first;
     }
-    return vector == ZR_VECTOR_GRADIENT ? list_accumulator_cuts(engine, count, cuts) : count;
+    return count;
+}
+
+// Lists those of the accumulators of every step: the first is read by strips, too, and the others
+// are read and written shard by shard.
+static int list_accumulators(zero_engine *engine, int64_t *cuts)
+{
+    const zr_plan *plan = engine->plan;
+    int count = 0;
+    for (engine->sum_copy = 0; engine->sum_copy < plan->step_sums; engine->sum_copy++) {
+        count = list_strips(engine, ZR_VECTOR_GRADIENT, count, cuts);
+        for (int slot = 1; slot < zr_accumulators(&plan->settings); slot++)
+            for (int p = 0; p < plan->piece_count; p++)
+                if (plan->pieces[p].state_first >= 0 &&
+                    plan->pieces[p].state_tier == ZERO_TIER_nvme)
+                    cuts[count++] = zr_accumulator_range(engine, p, slot).first;
+    }
+    engine->sum_copy = 0;
+    return count;
 }
 
 static zero_status reserve_nvme(zero_engine *engine, int64_t *cuts, zero_error *error)
@@ -212,7 +218,8 @@ static zero_status reserve_nvme(zero_engine *engine, int64_t *cuts, zero_error *
             .first = parameters ? 0 : first,
             .block = engine->plan->settings.tiering.block,
             .cuts = cuts,
-            .cut_count = list_cuts(engine, v, cuts)};
+            .cut_count = v == ZR_VECTOR_GRADIENT ? list_accumulators(engine, cuts)
+                                                 : list_strips(engine, v, 0, cuts)};
         ZERO_TRY(zr_store_nvme_create(&engine->ledger, category_of(v), bytes, &place,
                                       &engine->vectors[ZERO_TIER_nvme][v], error));
         first += parameters ? 0 : bytes;
@@ -237,8 +244,8 @@ zero_status zr_vectors_reserve(zero_engine *engine, const zr_nvme_options *optio
         ZERO_TRY(open_io(engine, options, error));
     }
     int64_t *cuts =
-        zr_alloc((size_t)(plan->strip_count + zr_accumulators(&plan->settings) * plan->piece_count +
-                          plan->segment_count) *
+        zr_alloc((size_t)(plan->step_sums * plan->strip_count +
+                          zr_plan_accumulators(plan) * plan->piece_count + plan->segment_count) *
                      sizeof *cuts,
                  error);
     engine->offload.parking =
@@ -280,16 +287,29 @@ zr_store *zr_vector_store(zero_engine *engine, int piece, zr_vector vector)
                            [vector];
 }
 
+// Returns the elements between the first accumulators of two steps, in the vector of the piece's
+// tier.
+static int64_t between_steps(const zero_engine *engine, int piece)
+{
+    const zr_piece *p = &engine->plan->pieces[piece];
+    int64_t elems =
+        p->state_tier == ZERO_TIER_nvme ? engine->plan->state_elems[ZERO_TIER_nvme] : p->shard;
+    return zr_accumulators(&engine->plan->settings) * elems;
+}
+
 zr_range zr_vector_range(const zero_engine *engine, int piece, zr_vector vector, int64_t first,
                          int64_t count)
 {
     const zr_piece *p = &engine->plan->pieces[piece];
     if (vector == ZR_VECTOR_PARAMETERS) {
         int64_t size = (int64_t)zero_dtype_bytes(p->dtype);
-        return (zr_range){p->shard_first + first * size, count * size};
+        int64_t copy = engine->copy * engine->plan->shard_bytes[p->parameter_tier];
+        return (zr_range){copy + p->shard_first + first * size, count * size};
     }
     int64_t size = vector == ZR_VECTOR_GRADIENT ? (int64_t)zero_dtype_bytes(p->accumulator_dtype)
                                                 : (int64_t)sizeof(float);
+    if (vector == ZR_VECTOR_GRADIENT)
+        first += engine->sum_copy * between_steps(engine, piece);
     if (vector == ZR_VECTOR_GRADIENT && p->state_tier != ZERO_TIER_nvme)
         return (zr_range){p->accumulator_first + first * size, count * size};
     return (zr_range){(p->state_first + first) * size, count * size};

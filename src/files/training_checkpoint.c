@@ -175,7 +175,7 @@ static zero_status verify_others(zero_comm *comm, const char *directory,
 static zero_status fill(zero_engine *engine, const char *directory, const zr_manifest *manifest,
                         zero_error *error)
 {
-    bool behind = zr_engine_plan(engine)->settings.delayed &&
+    bool behind = zr_plan_lags(zr_engine_plan(engine)) &&
                   zr_manifest_find(manifest, "parameters.safetensors");
     zr_state_vectors v = {0};
     zero_comm *comm = zr_engine_comm(engine);

@@ -118,7 +118,10 @@ static zero_status step_begun(void *user, zero_engine *engine, zero_error *error
     zr_observation *o = user;
     int64_t done, micro_batch;
     zero_position(engine, &done, &micro_batch);
-    if (!is_recorded(o, done + 1))
+    bool recorded = false; // a pipeline's steps that overlap are recorded together
+    for (int64_t step = done + 1; step <= done + zero_window(engine); step++)
+        recorded = recorded || is_recorded(o, step);
+    if (!recorded)
         return ZERO_OK;
     if (done < o->kept.first || done >= o->kept.last)
         zr_recorder_clear(o->seen.recorder);

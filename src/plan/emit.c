@@ -170,8 +170,11 @@ static void begin_pass(zr_emitter *e, zr_pass_kind kind)
 static void write_pass(zr_emitter *e, zr_pass_kind kind)
 {
     void (*const writers[ZR_PASS_COUNT])(zr_emitter *) = {
-        [ZR_PASS_MICRO_BATCH] = e->order->micro_batch, [ZR_PASS_EVALUATION] = e->order->evaluation,
-        [ZR_PASS_BOUNDARY] = zr_emit_boundary,         [ZR_PASS_UPDATE] = zr_emit_update,
+        [ZR_PASS_MICRO_BATCH] = e->order->micro_batch,
+        [ZR_PASS_EVALUATION] = e->order->evaluation,
+        [ZR_PASS_BOUNDARY] = zr_emit_boundary,
+        [ZR_PASS_TOTAL] = zr_emit_total,
+        [ZR_PASS_UPDATE] = zr_emit_update,
         [ZR_PASS_PUBLISH] = zr_emit_publish,
     };
     begin_pass(e, kind);

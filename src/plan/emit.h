@@ -117,9 +117,12 @@ void zr_emit_activation_checkpoint_before_backward(zr_emitter *e, int unit);
 
 // emit_update.c
 void zr_emit_boundary(zr_emitter *e);
+void zr_emit_total(zr_emitter *e);
 void zr_emit_update(zr_emitter *e);
 void zr_emit_publish(zr_emitter *e);
 
+// emit_links.c: TAKE, RECEIVE, SEND or GIVE of the current slot of a link; -1: nothing.
+void zr_emit_link(zr_emitter *e, zr_code code, int link);
 // emit_links.c: around a call of the emitter's unit, what comes from other chunks and goes to them.
 void zr_emit_link_before(zr_emitter *e, zr_call what);
 void zr_emit_link_after(zr_emitter *e, zr_call what);

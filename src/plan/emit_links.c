@@ -8,7 +8,7 @@
 // back last: with a backward in two parts, after the weights' part.
 #include "plan/emit.h"
 
-static void emit_link(zr_emitter *e, zr_code code, int link)
+void zr_emit_link(zr_emitter *e, zr_code code, int link)
 {
     if (link < 0)
         return;
@@ -21,7 +21,7 @@ static void emit_link(zr_emitter *e, zr_code code, int link)
 // Receives; where tensor ranks have sent shares, these are brought together in the slot.
 static void emit_receive(zr_emitter *e, int link)
 {
-    emit_link(e, ZR_RECEIVE, link);
+    zr_emit_link(e, ZR_RECEIVE, link);
     if (link >= 0 && e->plan->pipeline->divides)
         zr_emit(e, &(zr_instruction){.code = ZR_JOIN,
                                      .piece = -1,
@@ -53,11 +53,11 @@ void zr_emit_link_before(zr_emitter *e, zr_call what)
     if (what == ZR_CALL_FORWARD && is_first(e))
         emit_receive(e, chunk->input);
     if (what == ZR_CALL_FORWARD && is_last(e))
-        emit_link(e, ZR_TAKE, chunk->output);
+        zr_emit_link(e, ZR_TAKE, chunk->output);
     if (is_backward(what) && is_last(e))
         emit_receive(e, chunk->gradient_in);
     if (is_backward(what) && is_first(e))
-        emit_link(e, ZR_TAKE, chunk->gradient_out);
+        zr_emit_link(e, ZR_TAKE, chunk->gradient_out);
 }
 
 void zr_emit_link_after(zr_emitter *e, zr_call what)
@@ -66,11 +66,11 @@ void zr_emit_link_after(zr_emitter *e, zr_call what)
     bool done = what == ZR_CALL_WEIGHT || (is_backward(what) && !e->plan->units[e->unit].split) ||
                 (what == ZR_CALL_FORWARD && !e->trains);
     if (what == ZR_CALL_FORWARD && is_last(e))
-        emit_link(e, ZR_SEND, chunk->output);
+        zr_emit_link(e, ZR_SEND, chunk->output);
     if (is_backward(what) && is_first(e))
-        emit_link(e, ZR_SEND, chunk->gradient_out);
+        zr_emit_link(e, ZR_SEND, chunk->gradient_out);
     if (is_backward(what) && is_last(e))
-        emit_link(e, ZR_GIVE, chunk->gradient_in);
+        zr_emit_link(e, ZR_GIVE, chunk->gradient_in);
     if (done && is_first(e))
-        emit_link(e, ZR_GIVE, chunk->input);
+        zr_emit_link(e, ZR_GIVE, chunk->input);
 }

@@ -5,16 +5,65 @@
 #include "plan/piece_sums.h"
 #include "plan/ties.h"
 
+static void scalars(zr_emitter *e, zr_scalars_part part, int link)
+{
+    const zr_slot slot = link < 0 ? (zr_slot){0} : (zr_slot){ZR_SLOT_LINK, link};
+    zr_emit(e, &(zr_instruction){.code = ZR_SCALARS, .what = part, .piece = -1, .slot = slot});
+}
+
+static void give_scalars(zr_emitter *e, int link)
+{
+    zr_emit_link(e, ZR_TAKE, link);
+    scalars(e, ZR_SCALARS_GIVE, link);
+    zr_emit_link(e, ZR_SEND, link);
+}
+
+static void take_scalars(zr_emitter *e, zr_scalars_part part, int link)
+{
+    zr_emit_link(e, ZR_RECEIVE, link);
+    scalars(e, part, link);
+    zr_emit_link(e, ZR_GIVE, link);
+}
+
+// 2bw: the first stage, which ends a step last, adds up the sums of all stages, and sends them what
+// comes out. So nobody waits: all others have sent theirs before, and need these for an update that
+// follows the first stage's next step.
+static void exchange_scalars(zr_emitter *e)
+{
+    const zr_plan *plan = e->plan;
+    if (plan->sums_link < 0)
+        return;
+    if (plan->pipeline->stage > 0) {
+        give_scalars(e, zr_plan_sums_to_first(plan, plan->pipeline->stage));
+        return;
+    }
+    for (int s = 1; s < plan->pipeline->pipeline.stages; s++)
+        take_scalars(e, ZR_SCALARS_ADD, zr_plan_sums_to_first(plan, s));
+    for (int s = 1; s < plan->pipeline->pipeline.stages; s++)
+        give_scalars(e, zr_plan_sums_from_first(plan, s));
+}
+
+// Where a schedule is asynchronous, no stage waits for another one here, and what the update needs
+// of all data ranks is gathered when it is made, because other micro-batches come in between.
 void zr_emit_boundary(zr_emitter *e)
 {
+    bool alone = zr_plan_is_asynchronous(e->plan);
     zr_emit_ties_sum(e);
-    if (e->stage->boundary)
+    if (e->stage->boundary && !alone)
         e->stage->boundary(e);
     zr_emit_await_transfers(e);
     if (e->plan->settings.delayed)
         zr_emit_await(e, ZR_ALWAYS, ZR_SLOT_GROUP, -1);
     zr_emit_norm(e);
-    zr_emit(e, &(zr_instruction){.code = ZR_SCALARS, .piece = -1});
+    scalars(e, alone ? ZR_SCALARS_OF_STAGE : ZR_SCALARS_OF_ALL, -1);
+    exchange_scalars(e);
+}
+
+void zr_emit_total(zr_emitter *e)
+{
+    const zr_plan *plan = e->plan;
+    if (plan->sums_link >= 0 && plan->pipeline->stage > 0)
+        take_scalars(e, ZR_SCALARS_TAKE, zr_plan_sums_from_first(plan, plan->pipeline->stage));
 }
 
 static void update(zr_emitter *e, zr_when when, zr_update_part part, int piece, zr_slot slot)
@@ -29,6 +78,9 @@ void zr_emit_update(zr_emitter *e)
 {
     const zr_plan *plan = e->plan;
     const zr_slot none = {0};
+    bool alone = zr_plan_is_asynchronous(plan);
+    if (alone && e->stage->boundary)
+        e->stage->boundary(e);
     for (int p = 0; p < plan->piece_count && e->stage->before_update; p++)
         if (zr_piece_collects(&plan->pieces[p]))
             e->stage->before_update(e, p);
@@ -36,7 +88,7 @@ void zr_emit_update(zr_emitter *e)
         if (zr_piece_collects(&plan->pieces[p]) && plan->pieces[p].kind == ZERO_BUFFER)
             update(e, ZR_FINITE, ZR_PART_MEAN, p, none);
     update(e, ZR_AT_ONCE, ZR_PART_GROUPS, -1, none);
-    if (plan->settings.delayed)
+    if (plan->settings.delayed || alone)
         update(e, ZR_BEHIND, ZR_PART_COPY, -1, none);
 }
 

@@ -22,10 +22,16 @@ static int64_t product_scratch(const zr_plan *plan, const zr_machine *machine)
 static void count_parameters(zr_plan *plan)
 {
     for (int t = 0; t < ZERO_TIER_COUNT; t++)
-        plan->bytes[t][ZERO_MEM_parameters] = plan->settings.stage == 3 ? plan->shard_bytes[t] : 0;
+        plan->bytes[t][ZERO_MEM_parameters] =
+            plan->settings.stage == 3 ? plan->versions * plan->shard_bytes[t] : 0;
     if (plan->settings.stage < 3)
-        plan->bytes[ZERO_TIER_device][ZERO_MEM_parameters] = plan->full_bytes;
+        plan->bytes[ZERO_TIER_device][ZERO_MEM_parameters] = plan->versions * plan->full_bytes;
     plan->bytes[ZERO_TIER_host][ZERO_MEM_parameters] += plan->staged_parameter_bytes;
+}
+
+int zr_plan_accumulators(const zr_plan *plan)
+{
+    return plan->step_sums * zr_accumulators(&plan->settings);
 }
 
 // Counts accumulated gradients and optimizer states, and the buffers through which they travel.
@@ -39,7 +45,7 @@ static void count_states(zr_plan *plan)
         plan->bytes[t][ZERO_MEM_optimizer] =
             plan->settings.inference ? 0 : vectors * plan->state_elems[t] * WORD;
     }
-    plan->bytes[ZERO_TIER_nvme][ZERO_MEM_gradients] = zr_accumulators(&plan->settings) *
+    plan->bytes[ZERO_TIER_nvme][ZERO_MEM_gradients] = zr_plan_accumulators(plan) *
                                                       plan->state_elems[ZERO_TIER_nvme] *
                                                       zr_vector_size(plan, ZR_VECTOR_GRADIENT);
     plan->bytes[ZERO_TIER_host][ZERO_MEM_gradients] += plan->staged_gradient_bytes;

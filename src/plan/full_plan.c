@@ -189,6 +189,51 @@ static void plan_begin(zr_plan *plan, const zero_model *model, const zero_shape 
     plan->machine_ranks = machine->mapped ? machine->ranks : ZR_MAX(machine->machine_ranks, 1);
 }
 
+// Returns the first buffer of the whole model; NULL: it has none.
+static const zero_unit *unit_with_buffer(const zero_model *model)
+{
+    for (int u = 0; u < model->unit_count; u++)
+        for (int p = 0; p < model->units[u].piece_count; p++)
+            if (model->units[u].pieces[p].kind == ZERO_BUFFER)
+                return &model->units[u];
+    return NULL;
+}
+
+// Refuses what has no meaning with several versions of the parameters, on all stages alike.
+static zero_status check_versions(const zr_plan *plan, zero_error *error)
+{
+    const zero_model *model = zr_stage_origin(plan->model);
+    const zero_unit *buffered = unit_with_buffer(model);
+    const char *schedule = zr_pipeline_kind_name(zr_plan_schedule(plan));
+    if (!zr_plan_is_asynchronous(plan))
+        return ZERO_OK;
+    if (buffered)
+        return zr_fail(error, ZERO_ERR_CONFIG,
+                       "planning %s with schedule %s: unit \"%s\" has a buffer, which every step "
+                       "reads and writes, and here steps overlap; a synchronous schedule would do "
+                       "(1f1b)",
+                       model->name, schedule, buffered->name);
+    if (plan->tie_count && zr_plan_schedule(plan) == ZR_PIPELINE_PIPEDREAM)
+        return zr_fail(error, ZERO_ERR_CONFIG,
+                       "planning %s with schedule %s: unit \"%s\" shares a table with \"%s\", and "
+                       "their pipeline stages update by themselves; 2bw would do, or a model "
+                       "without shared tables",
+                       model->name, schedule, model->units[plan->ties[0].of.borrower].name,
+                       model->units[plan->ties[0].of.owner.unit].name);
+    if (plan->settings.kept_by > 1)
+        return zr_fail(error, ZERO_ERR_CONFIG,
+                       "planning %s with schedule %s: gathered parameters are kept on each machine "
+                       "(zero_hpz_partition_size) until they change, and here two versions are "
+                       "read in turn: expected 1",
+                       model->name, schedule);
+    if (plan->settings.tiering.parameters != ZERO_TIER_device)
+        return zr_fail(error, ZERO_ERR_CONFIG,
+                       "planning %s with schedule %s: versions of the parameters stay on the "
+                       "device: expected no offload_param",
+                       model->name, schedule);
+    return ZERO_OK;
+}
+
 static zero_status make_parts(zr_plan *plan, const zr_machine *machine, zero_error *error)
 {
     bool keep_all = !machine->mapped && plan->settings.kept_by > 1;
@@ -196,6 +241,7 @@ static zero_status make_parts(zr_plan *plan, const zr_machine *machine, zero_err
     ZERO_TRY(zr_plan_ties_list(plan, error));
     ZERO_TRY(zr_plan_pieces(plan, error));
     ZERO_TRY(zr_plan_chunks(plan, error));
+    ZERO_TRY(check_versions(plan, error));
     ZERO_TRY(zr_plan_units(plan, error));
     zr_plan_activations(plan);
     ZERO_TRY(zr_plan_visits(plan, error));

@@ -50,6 +50,12 @@ struct zr_plan {
     int link_count;
     zr_tie_plan *ties; // (tie_count) of the whole model
     int tie_count;
+    // Versions of the parameters, and steps whose gradients there are at one time: 1, unless an
+    // asynchronous schedule needs more.
+    int versions, step_sums;
+    // 2bw: the first of the links of a step's sums, two for each stage but the first: to the first
+    // and back; -1: there are none.
+    int sums_link;
     bool mapped;
     zr_holding holding;
     bool updates_whole;                      // a rank updates whole pieces, else its own shards

@@ -93,7 +93,8 @@ bool zr_plan_has_vector(const zr_plan *plan, zr_vector vector)
     const zr_settings *settings = &plan->settings;
     switch (vector) {
     case ZR_VECTOR_MASTER:
-        return settings->delayed || zr_precision_has_master(&settings->precision);
+        return settings->delayed || zr_plan_is_asynchronous(plan) ||
+               zr_precision_has_master(&settings->precision);
     case ZR_VECTOR_STATE0: return settings->state_vectors > 0;
     case ZR_VECTOR_STATE1: return settings->state_vectors > 1;
     case ZR_VECTOR_DIRECTION: return settings->per_tensor_norms;
@@ -145,6 +146,9 @@ static void size_slab(zr_plan *plan)
     assert(slab->count <= ZR_MOST_SLABS);
 }
 
+const zr_walk_vectors zr_copy_walk = {.reads = 1 << ZR_VECTOR_MASTER,
+                                      .writes = 1 << ZR_VECTOR_PARAMETERS};
+
 int zr_plan_walks(const zr_plan *plan, zr_walk_vectors walks[2])
 {
     enum {
@@ -154,23 +158,25 @@ int zr_plan_walks(const zr_plan *plan, zr_walk_vectors walks[2])
         GRADIENT = 1 << ZR_VECTOR_GRADIENT,
         PARAMETERS = 1 << ZR_VECTOR_PARAMETERS
     };
-    // The weights that the update starts from.
+    // The weights that the update starts from, and those that it writes; other copies of them are
+    // written by a walk of their own.
     uint32_t weights = zr_plan_has_vector(plan, ZR_VECTOR_MASTER) ? MASTER : PARAMETERS;
-    if (plan->settings.delayed) {
-        walks[0] =
-            (zr_walk_vectors){.reads = MASTER | MOMENTS | GRADIENT, .writes = MASTER | MOMENTS};
-        walks[1] = (zr_walk_vectors){.reads = MASTER, .writes = PARAMETERS};
-        return 2;
-    }
+    uint32_t written = MASTER | (zr_plan_updates_copies(plan) ? PARAMETERS : 0);
     if (!plan->settings.per_tensor_norms) {
-        walks[0] = (zr_walk_vectors){.reads = weights | MOMENTS | GRADIENT,
-                                     .writes = MASTER | MOMENTS | PARAMETERS};
-        return 1;
+        walks[0] =
+            (zr_walk_vectors){.reads = weights | MOMENTS | GRADIENT, .writes = MOMENTS | written};
+        walks[1] = zr_copy_walk;
+        return plan->settings.delayed ? 2 : 1;
     }
     walks[0] =
         (zr_walk_vectors){.reads = weights | MOMENTS | GRADIENT, .writes = MOMENTS | DIRECTION};
-    walks[1] = (zr_walk_vectors){.reads = weights | DIRECTION, .writes = MASTER | PARAMETERS};
+    walks[1] = (zr_walk_vectors){.reads = weights | DIRECTION, .writes = written};
     return 2;
+}
+
+bool zr_plan_updates_copies(const zr_plan *plan)
+{
+    return !plan->settings.delayed && !zr_plan_is_asynchronous(plan);
 }
 
 // Returns the bytes of a group's vector; 0: the plan has none, or it is not among these.
@@ -234,5 +240,7 @@ zero_status zr_plan_groups(zr_plan *plan, zero_error *error)
             zr_group_moves(plan, group, &walks[i], &plan->moves.update[i]);
             plan->moves.update_first_unread += first_unread(plan, group, &walks[i]);
         }
+    for (int g = 0; g < plan->group_count; g++)
+        zr_group_moves(plan, &plan->groups[g], &zr_copy_walk, &plan->moves.copy);
     return ZERO_OK;
 }

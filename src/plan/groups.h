@@ -69,6 +69,7 @@ typedef struct zr_moves {
     // Once after the weights have changed: parameters that stay on the device.
     zr_moved kept;
     zr_moved update[2]; // of every update, by its walks
+    zr_moved copy;      // of zr_copy_walk over all groups
     // Part of update[].nvme_read that the very first update does not read: zeros that nothing has
     // been written to yet.
     int64_t update_first_unread;
@@ -78,6 +79,10 @@ typedef struct zr_moves {
 // writes. Returns their number: LAMB has two, and so has a delayed update, whose second walk makes
 // parameters from the master.
 int zr_plan_walks(const zr_plan *plan, zr_walk_vectors walks[2]);
+// The walk that makes parameters from the master.
+extern const zr_walk_vectors zr_copy_walk;
+// Says whether an update writes the parameters that units read in the same walk as the master.
+bool zr_plan_updates_copies(const zr_plan *plan);
 // Adds to `moved` what one of these walks moves of a group. The plan adds it up for every group,
 // and the engine's walk takes from here what it cannot count in a store. Gradients do not count,
 // because they came to the host when they were reduced; nor do states in memory, which are updated

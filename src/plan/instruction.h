@@ -21,7 +21,7 @@ typedef enum zr_code {
     ZR_GATHER,
     // The piece's contributions at `place` begin to be summed into the owners' accumulators.
     ZR_REDUCE,
-    ZR_SCALARS, // the loss, the norm and the number of targets are summed over the ranks
+    ZR_SCALARS, // the loss, the norm and the number of targets are summed over ranks
     ZR_FETCH,   // the slot's data begins to come from its store to `place`
     ZR_STORE,   // the slot's data at `from` begins to go to its store
     // Tensor ranks' shares of a boundary, this one's at `from`, are brought together at `place`; of
@@ -78,6 +78,16 @@ typedef enum zr_call {
 
 // What an UPDATE computes: means of buffers, the optimizer's groups, or parameters from master.
 typedef enum zr_update_part { ZR_PART_MEAN, ZR_PART_GROUPS, ZR_PART_COPY } zr_update_part;
+
+// Among which ranks SCALARS sums; in asynchronous schedules among those of a pipeline stage, and
+// then by way of a slot of a link.
+typedef enum zr_scalars_part {
+    ZR_SCALARS_OF_ALL,
+    ZR_SCALARS_OF_STAGE,
+    ZR_SCALARS_GIVE, // the sums go to the slot
+    ZR_SCALARS_ADD,  // what comes is added to them
+    ZR_SCALARS_TAKE, // they become what comes
+} zr_scalars_part;
 
 // What a TIE does with its piece's own shard; what comes is in the slot, or is piece `stream`'s.
 typedef enum zr_tie_part {
@@ -138,9 +148,10 @@ typedef struct zr_instruction {
     zr_when when;
     zr_mark mark;
     int stream; // the streamed piece of the mark; TIE: the own piece at the other end, or -1
-    int what;   // CALL: zr_call; UPDATE: zr_update_part; TIE: zr_tie_part
-    int unit;   // for which it is run; -1: for none
-    int piece;  // -1: none
+    // CALL: zr_call; UPDATE: zr_update_part; TIE: zr_tie_part; SCALARS: zr_scalars_part
+    int what;
+    int unit;  // for which it is run; -1: for none
+    int piece; // -1: none
     zr_place place, from;
     int64_t bytes; // fetched by this rank from other ranks, or moved between tiers
     zr_slot slot;

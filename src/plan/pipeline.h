@@ -20,14 +20,19 @@ typedef enum zr_act {
     ZR_ACT_FORWARD,
     ZR_ACT_BACKWARD, // of zb-h1: of the input alone, as far as the units can
     ZR_ACT_WEIGHT,   // zb-h1: the weights' part of backward
-    ZR_ACT_UPDATE,   // asynchronous: the stage's update after the last micro-batch of a step
+    // 2bw: what the stage adds to a step's norm goes to all stages, after its last backward.
+    ZR_ACT_NORM,
+    ZR_ACT_UPDATE, // asynchronous: the stage's update by the gradient of a step
     ZR_ACT_COUNT
 } zr_act;
 
 typedef struct zr_action {
     zr_act act;
     int chunk;       // of the stage, 0 .. chunks - 1
-    int micro_batch; // of the window, 0 ..; UPDATE: the last one of its step
+    int micro_batch; // of the window, 0 ..; NORM and UPDATE: the last one of its step
+    // Asynchronous: the version of the parameters that it reads or, UPDATE, makes. A window begins
+    // with version 0, under 2bw with 1 too.
+    int version;
 } zr_action;
 
 typedef struct zr_pipeline { // what lists are made for
@@ -53,8 +58,12 @@ int zr_pipeline_window(const zr_pipeline *pipeline); // micro-batches of a windo
 int zr_pipeline_list(const zr_pipeline *pipeline, int stage, zr_action *out);
 bool zr_pipeline_has_weights(zr_pipeline_kind kind); // lists have ZR_ACT_WEIGHT
 int zr_pipeline_chunk(const zr_pipeline *pipeline, int stage, int chunk); // of the whole model
+// Returns how many versions of the parameters a stage keeps at one time, as the lists need them:
+// pipedream one for each of its micro-batches under way between whose forwards it updates (p - s
+// where a step has one micro-batch), 2bw two; else 1.
+int zr_pipeline_versions(const zr_pipeline *pipeline, int stage);
 // Finds, from the lists, what a chunk of a stage needs.
 zr_chunk_buffers zr_pipeline_buffers(const zr_pipeline *pipeline, int stage, int chunk);
-const char *zr_act_name(zr_act act); // "forward", "backward", "weight", "update"
+const char *zr_act_name(zr_act act); // "forward", "backward", "weight", "norm", "update"
 
 #endif

@@ -37,9 +37,10 @@ typedef struct progress {
     const zr_pipeline *pipeline;
     int stage, window;
     zr_act last;
-    int sets[ZR_MOST_CHUNKS];                // that each chunk has
-    int done[ZR_ACT_UPDATE][ZR_MOST_CHUNKS]; // micro-batches
-    int updates;
+    int sets[ZR_MOST_CHUNKS];              // that each chunk has
+    int done[ZR_ACT_NORM][ZR_MOST_CHUNKS]; // micro-batches
+    int norms, updates;
+    int versions;   // of the parameters that the stage keeps
     int live, most; // sets of all chunks
 } progress;
 
@@ -55,6 +56,8 @@ static bool has_act(zr_pipeline_kind kind, zr_act act)
 {
     if (act == ZR_ACT_WEIGHT)
         return zr_pipeline_has_weights(kind);
+    if (act == ZR_ACT_NORM)
+        return kind == ZR_PIPELINE_2BW;
     return act != ZR_ACT_UPDATE || zr_pipeline_is_asynchronous(kind);
 }
 
@@ -74,17 +77,75 @@ static zero_status check_range(const progress *at, const zr_action *a, zero_erro
     return ZERO_OK;
 }
 
-// Checks an update: it comes after the last backward of its step and before the first of the next.
-static zero_status check_update(progress *at, const zr_action *a, zero_error *error)
+// Checks that an action ends the step that is due, of which it is the `number`-th of its kind.
+static zero_status check_ends_step(const progress *at, const zr_action *a, int number,
+                                   zero_error *error)
 {
-    int due = (at->updates + 1) * at->pipeline->micro_batches - 1;
+    int due = (number + 1) * at->pipeline->micro_batches - 1;
     if (a->micro_batch < due)
         return refuse(at, a, "it is there twice, or ends no step", error);
     if (a->micro_batch > due)
         return refuse(at, a, "one before it is missing, or it ends no step", error);
-    if (at->done[ZR_ACT_BACKWARD][a->chunk] != due + 1)
+    return ZERO_OK;
+}
+
+// Checks what a step ends with: it comes after its last backward and before the first of the next.
+static zero_status check_end_of_step(progress *at, const zr_action *a, int *number,
+                                     zero_error *error)
+{
+    ZERO_TRY(check_ends_step(at, a, *number, error));
+    if (at->done[ZR_ACT_BACKWARD][a->chunk] != a->micro_batch + 1)
         return refuse(at, a, "it is not between the last backward of its step and the next", error);
+    ++*number;
+    return ZERO_OK;
+}
+
+// Checks an update that waits for its step's norm: it comes before the next step but one begins.
+static zero_status check_update(progress *at, const zr_action *a, zero_error *error)
+{
+    int m = at->pipeline->micro_batches;
+    if (at->pipeline->kind != ZR_PIPELINE_2BW)
+        return check_end_of_step(at, a, &at->updates, error);
+    ZERO_TRY(check_ends_step(at, a, at->updates, error));
+    if (at->norms <= at->updates)
+        return refuse(at, a, "the norm of its step is missing, or comes later", error);
+    if (at->done[ZR_ACT_FORWARD][a->chunk] > (at->updates + 2) * m)
+        return refuse(at, a, "the next step but one has begun without it", error);
     at->updates++;
+    return ZERO_OK;
+}
+
+// Returns the version that an action reads or makes, from what its lane has had before it.
+static int version_due(const progress *at, const zr_action *a)
+{
+    int m = at->pipeline->micro_batches, step = a->micro_batch / m;
+    if (!zr_pipeline_is_asynchronous(at->pipeline->kind))
+        return 0;
+    if (at->pipeline->kind == ZR_PIPELINE_2BW)
+        return a->act == ZR_ACT_UPDATE ? step + 2 : step;
+    if (a->act != ZR_ACT_BACKWARD)
+        return at->updates + (a->act == ZR_ACT_UPDATE);
+    // Of its forward: those are as far ahead as there are stages after this one.
+    return ZR_MAX(a->micro_batch - (at->pipeline->stages - 1 - at->stage), 0) / m;
+}
+
+// Checks that an action reads, or makes, the right version, and that no later one has its place.
+static zero_status check_version(const progress *at, const zr_action *a, zero_error *error)
+{
+    char why[ZR_ACTION_TEXT];
+    int due = version_due(at, a), newest = at->updates;
+    if (at->pipeline->kind == ZR_PIPELINE_2BW)
+        newest++;
+    if (a->version != due) {
+        snprintf(why, sizeof why, "it is of version %d of the parameters instead of %d", a->version,
+                 due);
+        return refuse(at, a, why, error);
+    }
+    if (a->act != ZR_ACT_UPDATE && newest - a->version >= at->versions) {
+        snprintf(why, sizeof why, "version %d of the parameters has the place of its version %d",
+                 newest, a->version);
+        return refuse(at, a, why, error);
+    }
     return ZERO_OK;
 }
 
@@ -107,6 +168,10 @@ static zero_status check_set(progress *at, const zr_action *a, zero_error *error
 static zero_status check_action(progress *at, const zr_action *a, zero_error *error)
 {
     ZERO_TRY(check_range(at, a, error));
+    if (zr_pipeline_is_asynchronous(at->pipeline->kind))
+        ZERO_TRY(check_version(at, a, error));
+    if (a->act == ZR_ACT_NORM)
+        return check_end_of_step(at, a, &at->norms, error);
     if (a->act == ZR_ACT_UPDATE)
         return check_update(at, a, error);
     int due = at->done[a->act][a->chunk];
@@ -131,10 +196,13 @@ static zero_status check_complete(const progress *at, zero_error *error)
     for (zr_act act = ZR_ACT_FORWARD; act <= at->last; act++)
         for (int c = 0; c < at->pipeline->chunks; c++)
             if (at->done[act][c] < at->window)
-                return refuse(at, &(zr_action){act, c, at->done[act][c]}, "it is missing", error);
+                return refuse(at,
+                              &(zr_action){.act = act, .chunk = c, .micro_batch = at->done[act][c]},
+                              "it is missing", error);
     int due = (at->updates + 1) * at->pipeline->micro_batches - 1;
     if (asynchronous && at->updates < at->pipeline->steps)
-        return refuse(at, &(zr_action){ZR_ACT_UPDATE, 0, due}, "it is missing", error);
+        return refuse(at, &(zr_action){.act = ZR_ACT_UPDATE, .micro_batch = due}, "it is missing",
+                      error);
     return ZERO_OK;
 }
 
@@ -146,6 +214,7 @@ zero_status zr_lane_check(const zr_pipeline *pipeline, int stage, const zr_lane 
         .stage = stage,
         .window = zr_pipeline_window(pipeline),
         .last = zr_pipeline_last_act(pipeline->kind),
+        .versions = zr_pipeline_versions(pipeline, stage),
     };
     for (int c = 0; c < pipeline->chunks; c++)
         at.sets[c] = zr_pipeline_buffers(pipeline, stage, c).sets;

@@ -10,6 +10,7 @@ enum { MOST_MICRO_BATCHES = 1 << 24 }; // of a window, so that any count of acti
 typedef struct writer {
     zr_action *out; // NULL: actions are only counted
     int count;
+    int versions; // most that are in use at one time
     // Of one chunk, which the caller chooses: micro-batches whose activations live now, and most.
     int chunk, live, most;
     zr_act last; // action after which a micro-batch's activations are not read any more
@@ -32,9 +33,9 @@ static void put(writer *w, zr_action action)
         w->live--;
 }
 
-static void put_first_chunk(writer *w, zr_act act, int micro_batch)
+static void put_first_chunk(writer *w, zr_act act, int micro_batch, int version)
 {
-    put(w, (zr_action){.act = act, .micro_batch = micro_batch});
+    put(w, (zr_action){.act = act, .micro_batch = micro_batch, .version = version});
 }
 
 // Returns the `number`-th forward or backward of a pipeline stage: as many micro-batches as there
@@ -90,31 +91,61 @@ static void list_zb_h1(const zr_pipeline *pipeline, int stage, writer *w)
     int ahead = pipeline->stages - 1 - stage;
     for (int i = 0; i < count + ahead; i++) {
         if (i < count)
-            put_first_chunk(w, ZR_ACT_FORWARD, i);
+            put_first_chunk(w, ZR_ACT_FORWARD, i, 0);
         if (i >= ahead)
-            put_first_chunk(w, ZR_ACT_BACKWARD, i - ahead);
+            put_first_chunk(w, ZR_ACT_BACKWARD, i - ahead, 0);
         if (i >= ahead + stage)
-            put_first_chunk(w, ZR_ACT_WEIGHT, i - ahead - stage);
+            put_first_chunk(w, ZR_ACT_WEIGHT, i - ahead - stage, 0);
     }
     for (int k = ZR_MAX(count - stage, 0); k < count; k++)
-        put_first_chunk(w, ZR_ACT_WEIGHT, k);
+        put_first_chunk(w, ZR_ACT_WEIGHT, k, 0);
 }
 
-// 1F1B through all steps of a window without a flush between them; a stage updates its weights as
-// soon as it has a step's last backward. Which version of them an action reads is not said here.
-static void list_asynchronous(const zr_pipeline *pipeline, int stage, writer *w)
+// The asynchronous schedules are 1F1B through all steps of a window, without a flush between them.
+
+// PipeDream: a stage updates its weights as soon as it has a step's last backward, and computes a
+// forward with the newest ones. A backward reads the version that its forward has read.
+static void list_pipedream(const zr_pipeline *pipeline, int stage, writer *w)
 {
-    int count = zr_pipeline_window(pipeline);
+    int count = zr_pipeline_window(pipeline), m = pipeline->micro_batches;
     int ahead = pipeline->stages - 1 - stage;
     for (int i = 0; i < count + ahead; i++) {
         int back = i - ahead;
+        // Updates before its forward: of all steps whose backwards are complete by then.
+        int read = ZR_MAX(back - ahead, 0) / m, newest = ZR_MAX(back, 0) / m;
         if (i < count)
-            put_first_chunk(w, ZR_ACT_FORWARD, i);
+            put_first_chunk(w, ZR_ACT_FORWARD, i, newest);
         if (back >= 0)
-            put_first_chunk(w, ZR_ACT_BACKWARD, back);
-        if (back >= 0 && (back + 1) % pipeline->micro_batches == 0)
-            put_first_chunk(w, ZR_ACT_UPDATE, back);
+            put_first_chunk(w, ZR_ACT_BACKWARD, back, read);
+        if (back < 0 || (back + 1) % m)
+            continue;
+        put_first_chunk(w, ZR_ACT_UPDATE, back, newest + 1);
+        // Those under way after it have read versions from the next backward's on.
+        int oldest = back + 1 < count ? ZR_MAX(back + 1 - ahead, 0) / m : newest + 1;
+        w->versions = ZR_MAX(w->versions, newest + 2 - oldest);
     }
+}
+
+// 2BW: a step is computed with the weights that the update before the last one has made, so there
+// are two versions, and a step's norm has a whole step's time to be known by all stages.
+static void list_2bw(const zr_pipeline *pipeline, int stage, writer *w)
+{
+    int count = zr_pipeline_window(pipeline), m = pipeline->micro_batches;
+    int ahead = pipeline->stages - 1 - stage;
+    for (int i = 0; i < count + ahead; i++) {
+        int back = i - ahead, step = i / m;
+        if (i < count && i % m == 0 && step >= 2)
+            put_first_chunk(w, ZR_ACT_UPDATE, (step - 1) * m - 1, step);
+        if (i < count)
+            put_first_chunk(w, ZR_ACT_FORWARD, i, step);
+        if (back >= 0)
+            put_first_chunk(w, ZR_ACT_BACKWARD, back, back / m);
+        if (back >= 0 && (back + 1) % m == 0)
+            put_first_chunk(w, ZR_ACT_NORM, back, back / m);
+    }
+    for (int step = ZR_MAX(pipeline->steps - 2, 0); step < pipeline->steps; step++)
+        put_first_chunk(w, ZR_ACT_UPDATE, (step + 1) * m - 1, step + 2);
+    w->versions = 2;
 }
 
 int zr_pipeline_window(const zr_pipeline *pipeline)
@@ -127,6 +158,13 @@ int zr_pipeline_list(const zr_pipeline *pipeline, int stage, zr_action *out)
     writer w = {.out = out};
     listers[pipeline->kind](pipeline, stage, &w);
     return w.count;
+}
+
+int zr_pipeline_versions(const zr_pipeline *pipeline, int stage)
+{
+    writer w = {.versions = 1};
+    listers[pipeline->kind](pipeline, stage, &w);
+    return w.versions;
 }
 
 bool zr_pipeline_has_weights(zr_pipeline_kind kind) { return kind == ZR_PIPELINE_ZB_H1; }
@@ -153,10 +191,8 @@ zr_chunk_buffers zr_pipeline_buffers(const zr_pipeline *pipeline, int stage, int
 const char *zr_act_name(zr_act act)
 {
     static const char *const names[ZR_ACT_COUNT] = {
-        [ZR_ACT_FORWARD] = "forward",
-        [ZR_ACT_BACKWARD] = "backward",
-        [ZR_ACT_WEIGHT] = "weight",
-        [ZR_ACT_UPDATE] = "update",
+        [ZR_ACT_FORWARD] = "forward", [ZR_ACT_BACKWARD] = "backward", [ZR_ACT_WEIGHT] = "weight",
+        [ZR_ACT_NORM] = "norm",       [ZR_ACT_UPDATE] = "update",
     };
     return names[act];
 }
@@ -224,6 +260,6 @@ static lister *const listers[ZR_PIPELINE_KIND_COUNT] = {
     [ZR_PIPELINE_GPIPE] = list_gpipe,
     [ZR_PIPELINE_INTERLEAVED] = list_interleaved,
     [ZR_PIPELINE_ZB_H1] = list_zb_h1,
-    [ZR_PIPELINE_PIPEDREAM] = list_asynchronous,
-    [ZR_PIPELINE_2BW] = list_asynchronous,
+    [ZR_PIPELINE_PIPEDREAM] = list_pipedream,
+    [ZR_PIPELINE_2BW] = list_2bw,
 };

@@ -68,6 +68,19 @@ zero_status zr_plan_chunks(zr_plan *plan, zero_error *error);
 const zr_chunk_plan *zr_plan_chunk_of(const zr_plan *plan, int unit);
 // Says whether the chunk has the last unit of the whole model.
 bool zr_chunk_is_last(const zr_plan *plan, const zr_chunk_plan *chunk);
+// Return the schedule of the plan's pipeline (1f1b where there is none, or nothing is trained), and
+// whether it is asynchronous.
+zr_pipeline_kind zr_plan_schedule(const zr_plan *plan);
+bool zr_plan_is_asynchronous(const zr_plan *plan);
+// Says whether the parameters that units read may be one update older than the weights, after a
+// step: under a delayed update and under 2bw.
+bool zr_plan_lags(const zr_plan *plan);
+// Returns the accumulators of a shard, over all steps whose gradients there are at one time.
+int zr_plan_accumulators(const zr_plan *plan);
+// Returns the links of the step's sums between stage `stage`, above 0, and the first one: to it, and
+// back.
+int zr_plan_sums_to_first(const zr_plan *plan, int stage);
+int zr_plan_sums_from_first(const zr_plan *plan, int stage);
 // Returns the bytes that this rank holds for slots of links.
 int64_t zr_plan_link_bytes(const zr_plan *plan);
 

@@ -1,5 +1,6 @@
 #include "plan/pipeline_part.h"
 
+#include "base/step_sums.h"
 #include "model/stage_cut.h"
 #include "plan/plan_parts.h"
 #include "plan/ties.h"
@@ -110,7 +111,7 @@ static zero_status find_links(zr_plan *plan, zero_error *error)
     zero_tensors in = {0};
     zero_unit_sizes sizes;
     int64_t total = 0;
-    size_t most = 2 * (size_t)(chunks_of_model(plan) - 1 + plan->tie_count);
+    size_t most = 2 * (size_t)(chunks_of_model(plan) + plan->tie_count + part->pipeline.stages);
     plan->links = zr_alloc(most * sizeof *plan->links, error);
     if (!plan->links)
         return ZERO_ERR_MEMORY;
@@ -130,8 +131,67 @@ static zero_status find_links(zr_plan *plan, zero_error *error)
     return ZERO_OK;
 }
 
+zr_pipeline_kind zr_plan_schedule(const zr_plan *plan)
+{
+    bool trains = plan->pipeline && !plan->settings.inference;
+    return trains ? plan->pipeline->pipeline.kind : ZR_PIPELINE_1F1B;
+}
+
+bool zr_plan_is_asynchronous(const zr_plan *plan)
+{
+    return zr_pipeline_is_asynchronous(zr_plan_schedule(plan));
+}
+
+bool zr_plan_lags(const zr_plan *plan)
+{
+    return plan->settings.delayed || zr_plan_schedule(plan) == ZR_PIPELINE_2BW;
+}
+
+int zr_plan_sums_to_first(const zr_plan *plan, int stage)
+{
+    return plan->sums_link + 2 * (stage - 1);
+}
+
+int zr_plan_sums_from_first(const zr_plan *plan, int stage)
+{
+    return zr_plan_sums_to_first(plan, stage) + 1;
+}
+
+// Adds the links through which the first stage adds up the sums of a step. Two slots: the next
+// step's are on their way before those of this one have been taken.
+static void place_sums(zr_plan *plan)
+{
+    zr_link *link = &plan->links[plan->sums_link = plan->link_count];
+    for (int s = 1; s < plan->pipeline->pipeline.stages; s++, link += 2) {
+        link[0] = link[1] = (zr_link){
+            .from = s,
+            .slots = 2,
+            .bytes = ZR_ROUND_UP((int64_t)sizeof(zr_step_sums), ZR_ACTIVATION_ALIGN),
+            .message = sizeof(zr_step_sums),
+        };
+        link[1].from = 0;
+        link[1].to = s;
+        snprintf(link[0].name, sizeof link[0].name, "sums of pipeline stage %d", s);
+        snprintf(link[1].name, sizeof link[1].name, "sums for pipeline stage %d", s);
+        plan->link_count += 2;
+    }
+}
+
+// Says how many versions of parameters and of gradients the schedule needs at one time.
+static void count_versions(zr_plan *plan)
+{
+    const zr_pipeline_part *part = plan->pipeline;
+    plan->versions = plan->step_sums = 1;
+    plan->sums_link = -1;
+    if (zr_plan_is_asynchronous(plan))
+        plan->versions = zr_pipeline_versions(&part->pipeline, part->stage);
+    if (zr_plan_schedule(plan) == ZR_PIPELINE_2BW)
+        plan->step_sums = 2;
+}
+
 zero_status zr_plan_chunks(zr_plan *plan, zero_error *error)
 {
+    count_versions(plan);
     plan->chunk_count = 1;
     if (!plan->pipeline) {
         plan->chunks[0] = (zr_chunk_plan){.end_unit = plan->model->unit_count,
@@ -151,5 +211,7 @@ zero_status zr_plan_chunks(zr_plan *plan, zero_error *error)
     ZERO_TRY(list_actions(plan, error));
     ZERO_TRY(find_links(plan, error));
     plan->link_count = zr_plan_ties_link(plan, 2 * (chunks_of_model(plan) - 1));
+    if (zr_plan_schedule(plan) == ZR_PIPELINE_2BW)
+        place_sums(plan);
     return ZERO_OK;
 }

@@ -87,6 +87,15 @@ const char *zr_update_part_name(zr_update_part part)
     return names[part];
 }
 
+const char *zr_scalars_part_name(zr_scalars_part part)
+{
+    static const char *const names[] = {
+        [ZR_SCALARS_OF_ALL] = "all", [ZR_SCALARS_OF_STAGE] = "stage", [ZR_SCALARS_GIVE] = "give",
+        [ZR_SCALARS_ADD] = "add",    [ZR_SCALARS_TAKE] = "take",
+    };
+    return names[part];
+}
+
 const char *zr_tie_part_name(zr_tie_part part)
 {
     static const char *const names[] = {
@@ -102,8 +111,8 @@ const char *zr_pass_name(zr_pass_kind kind)
 {
     static const char *const names[ZR_PASS_COUNT] = {
         [ZR_PASS_MICRO_BATCH] = "micro-batch", [ZR_PASS_EVALUATION] = "evaluation",
-        [ZR_PASS_BOUNDARY] = "boundary",       [ZR_PASS_UPDATE] = "update",
-        [ZR_PASS_PUBLISH] = "publish",
+        [ZR_PASS_BOUNDARY] = "boundary",       [ZR_PASS_TOTAL] = "total",
+        [ZR_PASS_UPDATE] = "update",           [ZR_PASS_PUBLISH] = "publish",
     };
     static const char *const parts[ZR_CHUNK_PARTS] = {
         [ZR_CHUNK_FORWARD] = "forward",

@@ -10,6 +10,8 @@
 //   evaluation    forward of every unit
 //   boundary      after the last micro-batch: what the update reads is complete, and every rank
 //                 knows its norm
+//   total         asynchronous schedules: what the ranks of other pipeline stages add to the norm has
+//                 come
 //   update        nobody reads the old parameters any more; the optimizer's walks over the groups
 //   publish       other ranks can read the new parameters; an update beside the next step begins
 //
@@ -33,6 +35,7 @@ typedef enum zr_pass_kind {
     ZR_PASS_MICRO_BATCH,
     ZR_PASS_EVALUATION,
     ZR_PASS_BOUNDARY,
+    ZR_PASS_TOTAL,
     ZR_PASS_UPDATE,
     ZR_PASS_PUBLISH,
     ZR_PASS_COUNT
@@ -66,6 +69,7 @@ const char *zr_space_name(zr_space space);
 const char *zr_slot_name(zr_slot_kind kind);
 const char *zr_call_name(zr_call call); // "forward again"
 const char *zr_update_part_name(zr_update_part part);
+const char *zr_scalars_part_name(zr_scalars_part part); // "stage"
 const char *zr_tie_part_name(zr_tie_part part);
 const char *zr_pass_name(zr_pass_kind kind);
 zr_pass_kind zr_chunk_pass(zr_chunk_part part, int chunk);

@@ -238,7 +238,8 @@ static void place_sum(zr_plan *plan, zr_piece *piece)
     if (sums_in_window(plan) || zr_piece_sums_on_nvme(piece))
         return;
     piece->accumulator_first = plan->accumulator_bytes[tier];
-    plan->accumulator_bytes[tier] += zr_piece_accumulator_bytes(&plan->settings, piece);
+    plan->accumulator_bytes[tier] +=
+        plan->step_sums * zr_piece_accumulator_bytes(&plan->settings, piece);
 }
 
 // Places the whole sum, for an update of whole pieces.

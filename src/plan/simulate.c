@@ -8,6 +8,9 @@
 //   forward  of k, chunk g:  forward  of k, g - 1    slot k mod input_slots of g + 1
 //   backward of k, chunk g:  backward of k, g + 1    slot k mod gradient_slots of g - 1
 //
+// Under 2bw the first stage's norm of a step waits for those of all others, and their updates wait
+// for it, because it adds them up (plan/emit_update.c).
+//
 // A slot is free when its last micro-batch, as many before k as there are slots, has been read: an
 // input by the last of backward and weight, a gradient by backward.
 #include "plan/simulate.h"
@@ -15,7 +18,9 @@
 #include "base/alloc.h"
 #include "plan/pipeline_lanes.h"
 
-enum { PARTS = ZR_ACT_UPDATE }; // acts that each micro-batch has in each chunk
+// Acts that each micro-batch has in each chunk; and norms, which a step's last micro-batch has.
+#define PARTS ZR_ACT_NORM
+#define ROWS ((int)ZR_ACT_NORM + 1)
 
 // What an action waits for, of another stage.
 typedef struct need {
@@ -32,7 +37,7 @@ typedef struct run {
     int chunks, window;        // chunks of the whole model, micro-batches
     zr_act last;               // after which activations are not read any more
     zr_chunk_buffers *buffers; // (chunks)
-    double *ends;              // (chunks, PARTS, window) when each has ended; NOT_YET
+    double *ends;              // (chunks, ROWS, window) when each has ended; NOT_YET
     int *next;                 // (stages) the next action of each lane
     need *waits;               // (stages) what that has waited for last
 } run;
@@ -41,16 +46,31 @@ static const double NOT_YET = -1;
 
 static double *end_of(const run *r, int chunk, zr_act act, int micro_batch)
 {
-    size_t row = (size_t)chunk * PARTS + (size_t)act;
+    size_t row = (size_t)chunk * ROWS + (size_t)act;
     return &r->ends[row * (size_t)r->window + (size_t)micro_batch];
+}
+
+// Writes what a norm or an update waits for; returns how many that are.
+static int needs_of_step(const run *r, const zr_action *a, int stage, need *out)
+{
+    int count = 0, k = a->micro_batch;
+    if (r->pipeline->kind != ZR_PIPELINE_2BW)
+        return 0;
+    for (int s = 1; s < r->pipeline->stages && a->act == ZR_ACT_NORM && stage == 0; s++)
+        out[count++] = (need){ZR_ACT_NORM, s, k, 0};
+    if (a->act == ZR_ACT_UPDATE && stage > 0)
+        out[count++] = (need){ZR_ACT_NORM, 0, k, 0};
+    return count;
 }
 
 // Writes what an action of chunk g of the model waits for, other than its own stage; returns how
 // many that are.
-static int needs_of(const run *r, const zr_action *a, int g, need out[2])
+static int needs_of(const run *r, const zr_action *a, int g, need *out)
 {
     int count = 0, k = a->micro_batch;
     int before = g - 1, after = g + 1;
+    if (a->act >= PARTS)
+        return needs_of_step(r, a, g, out);
     if (a->act == ZR_ACT_FORWARD && g > 0)
         out[count++] = (need){ZR_ACT_FORWARD, before, k, r->costs[before].send};
     if (a->act == ZR_ACT_FORWARD && after < r->chunks && k >= r->buffers[after].input_slots)
@@ -70,7 +90,7 @@ static bool run_next(run *r, int stage)
     zr_simulated_stage *out = &r->out->stage[stage];
     int g = zr_pipeline_chunk(r->pipeline, stage, a->chunk);
     double begin = i ? out->at[i - 1].end : 0, cost = r->costs[g].act[a->act];
-    need needs[2];
+    need needs[ZR_MOST_STAGES];
     for (int n = needs_of(r, a, g, needs) - 1; n >= 0; n--) {
         double end = *end_of(r, needs[n].chunk, needs[n].act, needs[n].micro_batch);
         r->waits[stage] = needs[n];
@@ -80,7 +100,7 @@ static bool run_next(run *r, int stage)
     }
     out->at[i] = (zr_slot_of_time){.begin = begin, .end = begin + cost};
     out->busy += cost;
-    if (a->act != ZR_ACT_UPDATE)
+    if (a->act <= ZR_ACT_NORM)
         *end_of(r, g, a->act, a->micro_batch) = begin + cost;
     r->next[stage]++;
     return true;
@@ -96,7 +116,9 @@ static zero_status refuse_deadlock(const run *r, int stage, zero_error *error)
         stage = r->waits[stage].chunk % p;
     const need *on = &r->waits[stage];
     zr_action_text(&r->lanes[stage].at[r->next[stage]], waits);
-    zr_action_text(&(zr_action){on->act, on->chunk / p, on->micro_batch}, missing);
+    zr_action_text(
+        &(zr_action){.act = on->act, .chunk = on->chunk / p, .micro_batch = on->micro_batch},
+        missing);
     return zr_fail(error, ZERO_ERR_INTERNAL,
                    "pipeline stages wait for each other for ever: %s on pipeline stage %d waits "
                    "for %s on pipeline stage %d",
@@ -157,7 +179,7 @@ static zero_status reserve_result(run *r, zero_error *error)
 
 static zero_status reserve(run *r, zero_error *error)
 {
-    size_t chunks = (size_t)r->chunks, ends = chunks * PARTS * (size_t)r->window;
+    size_t chunks = (size_t)r->chunks, ends = chunks * ROWS * (size_t)r->window;
     ZERO_TRY(reserve_result(r, error));
     r->buffers = zr_alloc(chunks * sizeof *r->buffers, error);
     if (!r->buffers)

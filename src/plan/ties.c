@@ -103,14 +103,6 @@ int zr_plan_ties_link(zr_plan *plan, int first)
     return first;
 }
 
-static void emit_link(zr_emitter *e, zr_code code, int link)
-{
-    zr_emit(e, &(zr_instruction){.code = code,
-                                 .piece = -1,
-                                 .bytes = e->plan->links[link].message,
-                                 .slot = {ZR_SLOT_LINK, link}});
-}
-
 static void emit_tie(zr_emitter *e, zr_tie_part part, zr_when when, int piece, int other, int link)
 {
     zr_emit(e, &(zr_instruction){.code = ZR_TIE,
@@ -131,14 +123,14 @@ static void exchange(zr_emitter *e, int from, int to, int link, zr_tie_part give
         return;
     }
     if (from >= 0 && link >= 0) {
-        emit_link(e, ZR_TAKE, link);
+        zr_emit_link(e, ZR_TAKE, link);
         emit_tie(e, gives, ZR_ALWAYS, from, -1, link);
-        emit_link(e, ZR_SEND, link);
+        zr_emit_link(e, ZR_SEND, link);
     }
     if (to >= 0 && link >= 0) {
-        emit_link(e, ZR_RECEIVE, link);
+        zr_emit_link(e, ZR_RECEIVE, link);
         emit_tie(e, takes, when, to, -1, link);
-        emit_link(e, ZR_GIVE, link);
+        zr_emit_link(e, ZR_GIVE, link);
     }
 }
 

@@ -146,7 +146,7 @@ static void count_step(const zr_grid *grid, const zr_plan *plan, zr_spread *s)
 {
     for (int kind = 0; kind < ZR_PASSES; kind++) {
         const zr_pass_traffic *t = &plan->traffic[kind];
-        bool ends = kind == ZR_PASS_BOUNDARY || kind == ZR_PASS_UPDATE || kind == ZR_PASS_PUBLISH;
+        bool ends = kind >= ZR_PASS_BOUNDARY && kind < ZR_PASS_COUNT;
         int64_t times = zr_pass_is_of_micro_batch(kind) ? plan->settings.accumulation : ends;
         s->data_bytes += times * over_network(grid->data, &t->data);
         s->link_bytes += times * t->pipeline.bytes[ZERO_COMM_send];

@@ -113,11 +113,6 @@ static zero_status divide(const zr_stages_question *q, zr_unit_cost *costs, zr_p
     const zr_settings settings = zr_settings_of(q->config, false);
     const zr_pipeline pipeline = zr_pipeline_of(q->config);
     zr_simulation simulation = {0};
-    if (zr_pipeline_is_asynchronous(pipeline.kind))
-        return zr_fail(error, ZERO_ERR_UNSUPPORTED,
-                       "schedule %s: asynchronous schedules are not built yet; 1f1b, gpipe, "
-                       "interleaved:CHUNKS and zb-h1 are",
-                       zr_pipeline_kind_name(pipeline.kind));
     ZERO_TRY(zr_pipeline_check(&pipeline, error));
     ZERO_TRY(zr_unit_costs(q->whole, &q->shape, &settings, q->config->ranks, costs, error));
     ZERO_TRY(split_units(q, &pipeline, costs, out, error));

@@ -65,6 +65,7 @@ static char letter_of(const zr_action *action)
     case ZR_ACT_FORWARD: return (char)('0' + k % DIGITS);
     case ZR_ACT_BACKWARD: return (char)('a' + k % LETTERS);
     case ZR_ACT_WEIGHT: return (char)('A' + k % LETTERS);
+    case ZR_ACT_NORM: return '.'; // takes no time
     default: return '*';
     }
 }

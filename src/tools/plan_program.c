@@ -22,6 +22,8 @@ static const char *detail_of(const zr_instruction *i)
 {
     if (i->code == ZR_CALL)
         return zr_call_name((zr_call)i->what);
+    if (i->code == ZR_SCALARS && i->what != ZR_SCALARS_OF_ALL)
+        return zr_scalars_part_name((zr_scalars_part)i->what);
     if (i->code == ZR_TIE)
         return zr_tie_part_name((zr_tie_part)i->what);
     return i->code == ZR_UPDATE ? zr_update_part_name((zr_update_part)i->what) : "";

@@ -209,7 +209,7 @@ static int64_t checkpoint_bytes(const zr_plan *plan)
 {
     int64_t fp32 = plan->parameters * (1 + plan->settings.state_vectors) * (int64_t)sizeof(float);
     return fp32 +
-           (plan->settings.delayed
+           (zr_plan_lags(plan)
                 ? plan->parameters * (int64_t)zero_dtype_bytes(plan->settings.precision.parameters)
                 : 0);
 }

@@ -25,8 +25,10 @@ typedef enum verdict { GO_ON, SAVE, LEAVE, STOP } verdict;
 typedef struct loop {
     zr_train *train;
     int64_t micro_batch, eval_every, eval_batches; // eval_batches 0: the whole text
-    int32_t *tokens, *targets;                     // (accumulation, micro_batch, seq)
-    zero_tensors *batches;                         // (accumulation) of them
+    int64_t window;                                // most steps between two drains of a pipeline
+    int32_t *tokens, *targets;                     // (window, accumulation, micro_batch, seq)
+    zero_tensors *batches;                         // (window, accumulation) of them
+    zero_step_info *infos;                         // (window)
     double previous_loss;
     // Decaying sums for the mean time of recent steps, in milliseconds.
     double smooth_ms, smooth_weight;
@@ -35,9 +37,9 @@ typedef struct loop {
     bool left; // an evaluation stopped early, because the run is to end
 } loop;
 
-// Reads the rows of the micro-batches of the engine's next step. The number of a micro-batch in the
+// Reads the rows of the micro-batches of the engine's next steps. The number of a micro-batch in the
 // whole training determines which rows it has.
-static zero_status read_rows(loop *l, zero_error *error)
+static zero_status read_rows(loop *l, int64_t steps, zero_error *error)
 {
     zr_train *train = l->train;
     const zr_dataset *data = &train->subject.data;
@@ -45,7 +47,7 @@ static zero_status read_rows(loop *l, zero_error *error)
     int64_t accumulation = zero_accumulation(train->run.engine);
     zero_position(train->run.engine, &step, &number);
     elements = l->micro_batch * train->resolved.seq;
-    for (int64_t k = 0; k < accumulation; k++) {
+    for (int64_t k = 0; k < steps * accumulation; k++) {
         int64_t first = (step * accumulation * ranks + k * ranks + number) * l->micro_batch;
         int32_t *tokens = l->tokens + k * elements, *targets = l->targets + k * elements;
         zr_dataset_train_batch(data, first, l->micro_batch, tokens, targets);
@@ -54,11 +56,13 @@ static zero_status read_rows(loop *l, zero_error *error)
     return zr_windows_check_files(train->comm, data, error);
 }
 
-static zero_status make_step(loop *l, zero_step_info *info, zero_error *error)
+static zero_status make_steps(loop *l, int64_t steps, zero_error *error)
 {
     zero_engine *engine = l->train->run.engine;
-    ZERO_TRY(read_rows(l, error));
-    return zero_train_batch(engine, l->batches, zero_accumulation(engine), info, error);
+    ZERO_TRY(read_rows(l, steps, error));
+    if (l->window > 1)
+        return zero_train_window(engine, l->batches, steps, l->infos, error);
+    return zero_train_batch(engine, l->batches, zero_accumulation(engine), l->infos, error);
 }
 
 static zero_status refuse_nonfinite(const zr_train *train, const zero_step_info *info,
@@ -144,13 +148,16 @@ static double mean_of_last(loop *l, double milliseconds)
     return l->smooth_ms / l->smooth_weight;
 }
 
-static void write_line(loop *l, const zero_step_info *info, int64_t tokens, double milliseconds)
+// last: what was exchanged and moved is known, since the one before, of the steps of a window.
+static void write_line(loop *l, const zero_step_info *info, bool last, int64_t tokens,
+                       double milliseconds)
 {
     zero_error error = {0};
     zr_train *train = l->train;
     const zr_config *config = zr_engine_config(train->run.engine);
-    zero_traffic groups[ZERO_AXIS_COUNT];
-    groups_since(l, groups);
+    zero_traffic groups[ZERO_AXIS_COUNT] = {0};
+    if (last)
+        groups_since(l, groups);
     zr_metrics_step line = {
         .step = info->step,
         .tokens = tokens,
@@ -161,11 +168,11 @@ static void write_line(loop *l, const zero_step_info *info, int64_t tokens, doub
         .skipped = info->skipped,
         .milliseconds = milliseconds,
         .tokens_per_second = (double)tokens * 1e3 / milliseconds,
-        .traffic = traffic_since(l),
+        .traffic = last ? traffic_since(l) : (zero_traffic){0},
         .groups = zr_config_model_ranks(config) > 1 ? groups : NULL,
         .pipelined = config->pipeline.stages > 1,
-        .job = job_since(l),
-        .io = io_since(l),
+        .job = last ? job_since(l) : (zero_traffic){0},
+        .io = last ? io_since(l) : (zero_io){0},
     };
     zero_memory_report(train->run.engine, &line.memory);
     if (train->run.outputs.metrics)
@@ -175,7 +182,7 @@ static void write_line(loop *l, const zero_step_info *info, int64_t tokens, doub
 
 // Writes the line of metrics.jsonl and sends the event. Returns the caller's answer: whether it
 // wants the run to end. Rank 0 calls it.
-static int report_step(loop *l, const zero_step_info *info, double milliseconds)
+static int report_step(loop *l, const zero_step_info *info, bool last, double milliseconds)
 {
     int64_t steps = l->train->resolved.steps;
     int64_t tokens = info->samples * l->train->resolved.seq;
@@ -193,7 +200,7 @@ static int report_step(loop *l, const zero_step_info *info, double milliseconds)
         .seconds_left = (double)(steps - info->step) * mean / 1e3,
         .tokens = tokens,
     };
-    write_line(l, info, tokens, milliseconds);
+    write_line(l, info, last, tokens, milliseconds);
     return zr_train_tell(l->train, &event);
 }
 
@@ -321,7 +328,8 @@ static verdict judge(zr_train *train, int64_t step, int stop)
     return train->comm->rank == 0 && zr_train_wants_checkpoint(train, step) ? SAVE : GO_ON;
 }
 
-static zero_status time_step(loop *l, zero_step_info *info, double *milliseconds, zero_error *error)
+// milliseconds: of each of the steps.
+static zero_status time_steps(loop *l, int64_t steps, double *milliseconds, zero_error *error)
 {
     zr_train_run *run = &l->train->run;
     double begin = zr_clock_seconds();
@@ -330,9 +338,10 @@ static zero_status time_step(loop *l, zero_step_info *info, double *milliseconds
         zr_engine_traffic(run->engine, axis, &l->groups_before[axis]);
     zr_engine_job_traffic(run->engine, &l->job_before);
     zero_io_report(run->engine, &l->io_before);
-    ZERO_TRY(make_step(l, info, error));
-    *milliseconds = (zr_clock_seconds() - begin) * 1e3;
-    run->longest_step = fmax(run->longest_step, *milliseconds / 1e3);
+    ZERO_TRY(make_steps(l, steps, error));
+    double seconds = zr_clock_seconds() - begin;
+    *milliseconds = seconds * 1e3 / (double)steps;
+    run->longest_step = fmax(run->longest_step, seconds);
     return ZERO_OK;
 }
 
@@ -371,20 +380,32 @@ static zero_status follow_verdict(loop *l, int64_t step, int64_t verdict, zero_e
     return verdict == SAVE && !last ? zr_train_begin_checkpoint(train, step, error) : ZERO_OK;
 }
 
-static zero_status run_step(loop *l, zero_error *error)
+// Reports a step that was made; *stop is set if the caller wants the run to end.
+static zero_status report(loop *l, const zero_step_info *info, bool last, double milliseconds,
+                          int *stop, zero_error *error)
 {
     zr_train *train = l->train;
-    zero_step_info info = {0};
+    ZERO_TRY(settle_step(train, info, error));
+    if (train->comm->rank == 0 && report_step(l, info, last, milliseconds))
+        *stop = 1;
+    l->previous_loss = info->loss;
+    return info->step == train->resolved.profiled.last ? zr_train_profile_write(train, error)
+                                                       : ZERO_OK;
+}
+
+// Makes the next steps, up to where a pipeline drains: one, unless its schedule is asynchronous.
+// *step: made before.
+static zero_status run_window(loop *l, int64_t *step, int64_t end, zero_error *error)
+{
     double milliseconds;
-    int64_t verdict;
-    ZERO_TRY(time_step(l, &info, &milliseconds, error));
-    ZERO_TRY(settle_step(train, &info, error));
-    int stop = train->comm->rank == 0 ? report_step(l, &info, milliseconds) : 0;
-    ZERO_TRY(agree_on_verdict(train, info.step, stop, &verdict, error));
-    l->previous_loss = info.loss;
-    if (info.step == train->resolved.profiled.last)
-        ZERO_TRY(zr_train_profile_write(train, error));
-    return follow_verdict(l, info.step, verdict, error);
+    int64_t verdict, steps = ZR_MIN(l->window - *step % l->window, end - *step);
+    int stop = 0;
+    ZERO_TRY(time_steps(l, steps, &milliseconds, error));
+    for (int64_t i = 0; i < steps; i++)
+        ZERO_TRY(report(l, &l->infos[i], i == steps - 1, milliseconds, &stop, error));
+    *step += steps;
+    ZERO_TRY(agree_on_verdict(l->train, *step, stop, &verdict, error));
+    return follow_verdict(l, *step, verdict, error);
 }
 
 // Forgets the best loss if it was measured over other windows, because the two do not compare.
@@ -407,7 +428,8 @@ static void plan_evaluations(loop *l)
     int64_t asked = train->asked.options->eval_every;
     if (!train->subject.val.count || asked < 0 || train->asked.options->dry_run)
         return;
-    l->eval_every = asked ? asked : ZR_MAX(train->resolved.steps / EVALUATIONS, 1);
+    l->eval_every =
+        asked ? asked : ZR_ROUND_UP(ZR_MAX(train->resolved.steps / EVALUATIONS, 1), l->window);
     int64_t trained = l->eval_every * zr_engine_config(train->run.engine)->train_batch;
     l->eval_batches = ZR_MAX(trained / EVAL_SHARE / l->micro_batch, 1);
     if (l->eval_batches * l->micro_batch >= zr_dataset_eval_windows(&train->subject.val))
@@ -429,8 +451,8 @@ static zero_status run_steps(loop *l, zero_error *error)
         zr_observation_owes(train->run.observed);
         ZERO_TRY(between_steps(l, train->run.first_step, error));
     }
-    for (int64_t step = train->run.first_step; step < end; step++)
-        ZERO_TRY(run_step(l, error));
+    for (int64_t step = train->run.first_step; step < end;)
+        ZERO_TRY(run_window(l, &step, end, error));
     ZERO_TRY(zr_train_end_checkpoint(train, error));
     if (l->eval_batches > 0) // so far only parts of the held-out text were read
         ZERO_TRY(evaluate(l, train->resolved.steps, 0, error));
@@ -439,17 +461,22 @@ static zero_status run_steps(loop *l, zero_error *error)
 
 zero_status zr_train_loop(zr_train *train, zero_error *error)
 {
-    loop l = {.train = train, .micro_batch = zr_engine_config(train->run.engine)->micro_batch};
-    size_t accumulation = (size_t)zero_accumulation(train->run.engine),
-           bytes = accumulation * (size_t)(l.micro_batch * train->resolved.seq) * sizeof(int32_t);
+    zero_engine *engine = train->run.engine;
+    loop l = {.train = train,
+              .micro_batch = zr_engine_config(engine)->micro_batch,
+              .window = zero_window(engine)};
+    size_t count = (size_t)(l.window * zero_accumulation(engine)),
+           bytes = count * (size_t)(l.micro_batch * train->resolved.seq) * sizeof(int32_t);
     plan_evaluations(&l);
     l.tokens = zr_alloc(bytes, error);
     l.targets = zr_alloc(bytes, error);
-    l.batches = zr_alloc(accumulation * sizeof *l.batches, error);
-    bool all = l.tokens && l.targets && l.batches;
+    l.batches = zr_alloc(count * sizeof *l.batches, error);
+    l.infos = zr_alloc((size_t)l.window * sizeof *l.infos, error);
+    bool all = l.tokens && l.targets && l.batches && l.infos;
     zero_status status = all ? run_steps(&l, error) : ZERO_ERR_MEMORY;
     zr_free(l.tokens);
     zr_free(l.targets);
     zr_free(l.batches);
+    zr_free(l.infos);
     return status;
 }

@@ -18,10 +18,14 @@ enum { WARM_UP = 2, RECORDED = 3 }; // in steps
 
 zr_step_range zr_train_profile_steps(const zr_train *train)
 {
-    int64_t first = ZR_MIN(WARM_UP + 1, train->resolved.steps);
-    return train->asked.options->profile
-               ? (zr_step_range){first, ZR_MIN(first + RECORDED - 1, train->resolved.steps)}
-               : (zr_step_range){0};
+    int64_t window = zero_window(train->run.engine), steps = train->resolved.steps;
+    int64_t first = ZR_MIN(WARM_UP + 1, steps), count = RECORDED;
+    if (window > 1) { // steps that overlap are recorded together
+        first = steps > window ? window + 1 : 1;
+        count = window;
+    }
+    return train->asked.options->profile ? (zr_step_range){first, ZR_MIN(first + count - 1, steps)}
+                                         : (zr_step_range){0};
 }
 
 // Checks that only an earlier profile is replaced, and nothing that this run is about to write.

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-static const char letters[ZR_ACT_COUNT + 1] = "FBWU";
+static const char letters[ZR_ACT_COUNT + 1] = "FBWNU";
 
 int lane_read(const char *text, zr_action *out)
 {

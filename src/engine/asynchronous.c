@@ -1,0 +1,151 @@
+// Asynchronous schedules: what a pipeline stage does at the end of a step, while other steps are
+// under way, and how a window of steps begins and ends.
+//
+//   copies of the parameters   version v of a window lies in copy (first + v) mod versions
+//   accumulators               those of step t of a window are t mod step_sums
+//
+// 2bw       NORM   of step t: its sums go to all stages     UPDATE  with their total, which has come
+// pipedream UPDATE of step t: with the stage's own sums     and at the end of the window all stages
+//                                                           add up the sums of all of its steps
+//
+// Every update changes the master, and writes parameters into the copy of the version that it makes.
+#include "comm/agree.h"
+#include "engine/interpret.h"
+#include "engine/parameters.h"
+#include "engine/same_samples.h"
+#include "engine/step.h"
+#include "engine/window.h"
+
+#include <math.h>
+#include <string.h>
+
+static int64_t step_of(const zero_engine *engine, const zr_action *action)
+{
+    return action->micro_batch / engine->plan->settings.accumulation;
+}
+
+void zr_window_set_copies(const zr_window_run *run, const zr_action *action)
+{
+    zero_engine *engine = run->engine;
+    engine->copy = (run->copy + action->version) % engine->plan->versions;
+    engine->sum_copy = (int)(step_of(engine, action) % engine->plan->step_sums);
+}
+
+static void clear_sums(zero_engine *engine) { memset(&engine->sums, 0, sizeof engine->sums); }
+
+static zero_status run_pass(zero_engine *engine, zr_pass_kind kind, uint32_t holds,
+                            zero_error *error)
+{
+    ZERO_TRY(zr_program_run_pass(engine, kind, holds, error));
+    return zr_step_check_messages(engine, kind, error);
+}
+
+// Ends the sums of a step, which are kept until its update; the next step's begin.
+static zero_status end_sums(zr_window_run *run, int64_t step, zero_error *error)
+{
+    zero_engine *engine = run->engine;
+    ZERO_TRY(run_pass(engine, ZR_PASS_BOUNDARY, 0, error));
+    engine->of_steps[step] = engine->sums;
+    clear_sums(engine);
+    return ZERO_OK;
+}
+
+// Writes the version that the update makes. A skipped update makes one too: the weights as they are.
+static zero_status make_version(zero_engine *engine, bool finite, zero_error *error)
+{
+    uint32_t update = finite ? 1u << ZR_FINITE | 1u << ZR_AT_ONCE : 0;
+    update |= 1u << ZR_BEHIND | 1u << ZR_CHANGED;
+    ZERO_TRY(run_pass(engine, ZR_PASS_UPDATE, update, error));
+    ZERO_TRY(zr_engine_publish(engine, 1u << ZR_CHANGED, error));
+    return zr_step_check_messages(engine, ZR_PASS_PUBLISH, error);
+}
+
+// Makes the update by the sums of a step, while those of a later one may be under way.
+static zero_status update_by(zr_window_run *run, int64_t step, zero_error *error)
+{
+    zero_engine *engine = run->engine;
+    const zr_step_sums later = engine->sums;
+    zero_step_info *info = &run->infos[step];
+    engine->sums = engine->of_steps[step];
+    ZERO_TRY(run_pass(engine, ZR_PASS_TOTAL, 0, error));
+    ZERO_TRY(zr_step_begin_update(engine, info, error));
+    ZERO_TRY(make_version(engine, !info->skipped, error));
+    ZERO_TRY(zr_step_end_update(engine, info, error));
+    engine->sums = later;
+    return ZERO_OK;
+}
+
+zero_status zr_window_end_step(zr_window_run *run, const zr_action *action, zero_error *error)
+{
+    zero_engine *engine = run->engine;
+    int64_t step = step_of(engine, action);
+    bool alone = zr_plan_schedule(engine->plan) == ZR_PIPELINE_PIPEDREAM;
+    zr_window_set_copies(run, action);
+    engine->turn = step;
+    if (action->act == ZR_ACT_NORM || alone)
+        ZERO_TRY(end_sums(run, step, error));
+    return action->act == ZR_ACT_NORM ? ZERO_OK : update_by(run, step, error);
+}
+
+// Adds up what the stages have for each step, each with its loss or none, and describes the steps.
+static zero_status describe_steps(zr_window_run *run, zero_error *error)
+{
+    zero_engine *engine = run->engine;
+    int64_t at_once = ZR_COMM_SMALL_BYTES / (int64_t)sizeof *engine->of_steps;
+    for (int64_t t = 0; t < run->steps; t += at_once)
+        ZERO_TRY(zr_comm_all_reduce_small(engine->grid.pipeline, &engine->of_steps[t],
+                                          ZR_MIN(at_once, run->steps - t) * ZR_STEP_SUMS_WORDS,
+                                          ZERO_I64, ZR_SUM, error));
+    for (int64_t t = 0; t < run->steps; t++) {
+        double factor, lr = run->infos[t].lr;
+        engine->sums = engine->of_steps[t];
+        zr_step_describe(engine, &run->infos[t], &factor);
+        run->infos[t].lr = lr;
+    }
+    return ZERO_OK;
+}
+
+// Compares the samples of the ranks that have to have the same.
+static zero_status compare_samples(zero_engine *engine, zero_error *error)
+{
+    int64_t difference = zr_samples_difference(engine);
+    zero_comm *world = engine->grid.world;
+    ZERO_TRY(zr_comm_all_reduce_small(world, &difference, 1, ZERO_I64, ZR_SUM, error));
+    return difference ? zr_comm_agree(world, zr_samples_compare(engine, error), error) : ZERO_OK;
+}
+
+// Returns the list of a window of so many steps; one of fewer than the plan has is written anew.
+static const zr_action *list_of(const zr_window_run *run, int *count)
+{
+    zero_engine *engine = run->engine;
+    const zr_plan *plan = engine->plan;
+    zr_pipeline pipeline = plan->pipeline->pipeline;
+    *count = plan->action_count;
+    if (run->steps == pipeline.steps)
+        return plan->actions;
+    pipeline.steps = (int)run->steps;
+    *count = zr_pipeline_list(&pipeline, plan->pipeline->stage, engine->actions);
+    return engine->actions;
+}
+
+static zero_status run_window(zr_window_run *run, zero_error *error)
+{
+    zero_engine *engine = run->engine;
+    int count;
+    const zr_action *actions = list_of(run, &count);
+    run->copy = engine->copy;
+    ZERO_TRY(zr_window_actions(run, actions, count, error));
+    // The next window's version 0: under 2bw one update behind the master, which the other copy is.
+    engine->copy = (int)((run->copy + run->steps) % engine->plan->versions);
+    engine->lags = zr_plan_lags(engine->plan);
+    ZERO_TRY(compare_samples(engine, error));
+    if (zr_plan_schedule(engine->plan) == ZR_PIPELINE_PIPEDREAM)
+        ZERO_TRY(describe_steps(run, error));
+    return zr_moves_check(engine, error);
+}
+
+zero_status zr_window_asynchronous(zr_window_run *run, zero_error *error)
+{
+    ZERO_TRY(run_window(run, error));
+    return zr_step_end(run->engine, run->infos, run->steps, error);
+}
