@@ -15,6 +15,7 @@
 #include "engine/same_samples.h"
 #include "engine/step.h"
 #include "engine/window.h"
+#include "plan/ties.h"
 
 #include <math.h>
 #include <string.h>
@@ -50,12 +51,59 @@ static zero_status end_sums(zr_window_run *run, int64_t step, zero_error *error)
     return ZERO_OK;
 }
 
-// Writes the version that the update makes. A skipped update makes one too: the weights as they are.
-static zero_status make_version(zero_engine *engine, bool finite, zero_error *error)
+// Brings late replicas from the copy of the version before, because nothing new is due.
+static void keep_replicas(zero_engine *engine, int before)
 {
+    const zr_plan *plan = engine->plan;
+    for (int p = 0; p < plan->piece_count && before != engine->copy; p++) {
+        const zr_piece *piece = &plan->pieces[p];
+        const zr_place place = {ZR_SPACE_PARAMETERS, piece->full_first};
+        char *at = zr_place_at(engine, place);
+        if (zr_piece_is_late(plan, piece))
+            memcpy(at, at + (before - engine->copy) * plan->full_bytes,
+                   (size_t)(plan->ranks * zr_piece_shard_bytes(piece)));
+    }
+}
+
+static bool has_late_replicas(const zr_plan *plan)
+{
+    bool late = false;
+    for (int p = 0; p < plan->piece_count; p++)
+        late = late || zr_piece_is_late(plan, &plan->pieces[p]);
+    return late;
+}
+
+// Takes the updates of owners `from` .. `end` - 1 into late replicas of the current copy.
+static zero_status take_ties(zero_engine *engine, int64_t from, int64_t end, zero_error *error)
+{
+    for (engine->turn = from; engine->turn < end; engine->turn++)
+        ZERO_TRY(run_pass(engine, ZR_PASS_TIES, 1u << ZR_CHANGED, error));
+    return ZERO_OK;
+}
+
+// Makes late replicas what they are after the update of a step.
+static zero_status update_replicas(zr_window_run *run, int64_t step, zero_error *error)
+{
+    zero_engine *engine = run->engine;
+    const zr_plan *plan = engine->plan;
+    int64_t before = step ? zr_plan_ties_taken(plan, step - 1) : 0,
+            taken = zr_plan_ties_taken(plan, step);
+    if (!has_late_replicas(plan))
+        return ZERO_OK;
+    if (taken == before)
+        keep_replicas(engine, (int)((run->copy + step) % plan->versions));
+    return take_ties(engine, before, taken, error);
+}
+
+// Writes the version that the update makes. A skipped update makes one too: the weights as they are.
+static zero_status make_version(zr_window_run *run, int64_t step, bool finite, zero_error *error)
+{
+    zero_engine *engine = run->engine;
     uint32_t update = finite ? 1u << ZR_FINITE | 1u << ZR_AT_ONCE : 0;
     update |= 1u << ZR_BEHIND | 1u << ZR_CHANGED;
     ZERO_TRY(run_pass(engine, ZR_PASS_UPDATE, update, error));
+    ZERO_TRY(update_replicas(run, step, error));
+    engine->turn = step;
     ZERO_TRY(zr_engine_publish(engine, 1u << ZR_CHANGED, error));
     return zr_step_check_messages(engine, ZR_PASS_PUBLISH, error);
 }
@@ -69,7 +117,7 @@ static zero_status update_by(zr_window_run *run, int64_t step, zero_error *error
     engine->sums = engine->of_steps[step];
     ZERO_TRY(run_pass(engine, ZR_PASS_TOTAL, 0, error));
     ZERO_TRY(zr_step_begin_update(engine, info, error));
-    ZERO_TRY(make_version(engine, !info->skipped, error));
+    ZERO_TRY(make_version(run, step, !info->skipped, error));
     ZERO_TRY(zr_step_end_update(engine, info, error));
     engine->sums = later;
     return ZERO_OK;
@@ -137,6 +185,9 @@ static zero_status run_window(zr_window_run *run, zero_error *error)
     ZERO_TRY(zr_window_actions(run, actions, count, error));
     // The next window's version 0: under 2bw one update behind the master, which the other copy is.
     engine->copy = (int)((run->copy + run->steps) % engine->plan->versions);
+    if (has_late_replicas(engine->plan))
+        ZERO_TRY(
+            take_ties(engine, zr_plan_ties_taken(engine->plan, run->steps - 1), run->steps, error));
     engine->lags = zr_plan_lags(engine->plan);
     ZERO_TRY(compare_samples(engine, error));
     if (zr_plan_schedule(engine->plan) == ZR_PIPELINE_PIPEDREAM)

@@ -3,6 +3,7 @@
 #include "compute/element_ops.h"
 #include "engine/engine_state.h"
 #include "engine/gradients.h"
+#include "engine/interpret.h"
 #include "engine/parameters.h"
 
 #include <string.h>
@@ -174,34 +175,53 @@ static zero_status round_into_parameters(void *user, const zr_portion *master, z
     return ZERO_OK;
 }
 
-// Makes one copy of the parameters from the weights and, where there is no master, from the copy
-// `next`.
-static zero_status fill_copy(zero_engine *engine, int copy, int next, zero_error *error)
+// Makes the current copy of the parameters from the weights, where there is a master.
+static zero_status fill_copy(zero_engine *engine, zero_error *error)
 {
     for (int p = 0; p < engine->plan->piece_count; p++) {
         rounding rounding = {engine, p};
-        engine->copy = next;
-        const void *from = zr_own_parameters(engine, p);
-        engine->copy = copy;
         if (zr_piece_has_master(engine, p))
             ZERO_TRY(
                 zr_engine_weights_each(engine, p, false, round_into_parameters, &rounding, error));
-        else if (copy != next)
-            memcpy(zr_own_parameters(engine, p), from,
-                   (size_t)zr_piece_shard_bytes(&engine->plan->pieces[p]));
     }
     return zr_engine_publish(engine, 1u << ZR_REWRITTEN | 1u << ZR_CHANGED, error);
 }
 
+// Brings what has no master from one copy of the parameters to another, as this rank holds it.
+static void copy_frozen(zero_engine *engine, int from, int to)
+{
+    const zr_plan *plan = engine->plan;
+    for (int p = 0; p < plan->piece_count; p++) {
+        const zr_piece *piece = &plan->pieces[p];
+        bool whole = plan->holding == ZR_HOLDS_REPLICAS;
+        int64_t bytes = zr_piece_shard_bytes(piece) * (whole ? plan->ranks : 1);
+        const zr_place place = {ZR_SPACE_PARAMETERS, piece->full_first};
+        char *at[2];
+        for (int i = 0; i < 2; i++) {
+            engine->copy = i == 0 ? from : to;
+            at[i] = whole ? zr_place_at(engine, place) : zr_own_parameters(engine, p);
+        }
+        if (!zr_piece_has_master(engine, p))
+            memcpy(at[1], at[0], (size_t)bytes);
+    }
+}
+
+// Makes all copies of the parameters. Under pipedream a window reads only one that it has not
+// written, and only what is frozen is the same in all of them.
 zero_status zr_engine_parameters_changed(zero_engine *engine, zero_error *error)
 {
-    int next = engine->copy;
+    int next = engine->copy, versions = engine->plan->versions;
+    bool read = zr_plan_schedule(engine->plan) == ZR_PIPELINE_2BW;
     for (int p = 0; p < engine->plan->piece_count; p++)
         if (zr_piece_has_master(engine, p))
             ZERO_TRY(share_state(engine, p, ZR_VECTOR_MASTER, error));
     engine->lags = false;
-    for (int copy = 0; copy < engine->plan->versions; copy++)
-        ZERO_TRY(fill_copy(engine, copy, next, error));
+    ZERO_TRY(fill_copy(engine, error));
+    for (int i = 1; i < versions; i++) {
+        copy_frozen(engine, next, (next + i) % versions);
+        if (read)
+            ZERO_TRY(fill_copy(engine, error));
+    }
     engine->copy = next;
     zr_grid_hash_reset(&engine->grid);
     return zr_comm_barrier(engine->grid.world, error);

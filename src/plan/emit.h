@@ -69,6 +69,7 @@ struct zr_emitter {
 // emit_stage12.c: shared by the stages whose ranks hold replicas.
 void zr_emit_bind_whole(zr_emitter *e, int visit, int visits);
 void zr_emit_gather_replicas(zr_emitter *e, zr_when trained, zr_when others);
+void zr_emit_gather_replica(zr_emitter *e, zr_when when, int piece); // begins one
 // emit_stage3.c: begins to gather a visit's pieces; what is here already is counted as acquired.
 void zr_emit_gather_visit(zr_emitter *e, int visit);
 

@@ -4,6 +4,7 @@
 // whole window, or in slots that are given back once they are reduced.
 #include "plan/emit.h"
 #include "plan/piece_sums.h"
+#include "plan/ties.h"
 
 void zr_emit_bind_whole(zr_emitter *e, int visit, int visits)
 {
@@ -22,21 +23,28 @@ static zr_when when_of(const zr_piece *piece, zr_when trained, zr_when others)
     return piece->replica ? ZR_ALWAYS : trained;
 }
 
+void zr_emit_gather_replica(zr_emitter *e, zr_when when, int p)
+{
+    const zr_plan *plan = e->plan;
+    const zr_piece *piece = &plan->pieces[p];
+    zr_emit(e, &(zr_instruction){.code = ZR_GATHER,
+                                 .when = when,
+                                 .piece = p,
+                                 .place = {ZR_SPACE_PARAMETERS, piece->full_first},
+                                 .bytes = (plan->ranks - 1) * zr_piece_shard_bytes(piece),
+                                 .slot = {ZR_SLOT_GATHER, p}});
+}
+
 // Gathers every rank's shards into every replica. All exchanges begin before the first is awaited.
 void zr_emit_gather_replicas(zr_emitter *e, zr_when trained, zr_when others)
 {
     const zr_plan *plan = e->plan;
-    for (int p = 0; p < plan->piece_count; p++) {
-        const zr_piece *piece = &plan->pieces[p];
-        zr_emit(e, &(zr_instruction){.code = ZR_GATHER,
-                                     .when = when_of(piece, trained, others),
-                                     .piece = p,
-                                     .place = {ZR_SPACE_PARAMETERS, piece->full_first},
-                                     .bytes = (plan->ranks - 1) * zr_piece_shard_bytes(piece),
-                                     .slot = {ZR_SLOT_GATHER, p}});
-    }
     for (int p = 0; p < plan->piece_count; p++)
-        zr_emit_await(e, when_of(&plan->pieces[p], trained, others), ZR_SLOT_GATHER, p);
+        if (!zr_piece_is_late(plan, &plan->pieces[p]))
+            zr_emit_gather_replica(e, when_of(&plan->pieces[p], trained, others), p);
+    for (int p = 0; p < plan->piece_count; p++)
+        if (!zr_piece_is_late(plan, &plan->pieces[p]))
+            zr_emit_await(e, when_of(&plan->pieces[p], trained, others), ZR_SLOT_GATHER, p);
 }
 
 // Waits until peers have copied this shard after the last update.

@@ -84,6 +84,10 @@ void zr_emit_update(zr_emitter *e)
     for (int p = 0; p < plan->piece_count && e->stage->before_update; p++)
         if (zr_piece_collects(&plan->pieces[p]))
             e->stage->before_update(e, p);
+    // A late replica is written between the updates and its gathers.
+    for (int p = 0; p < plan->piece_count && !e->stage->before_update; p++)
+        if (zr_piece_is_late(plan, &plan->pieces[p]))
+            zr_emit_await_readers(e, ZR_CHANGED, ZR_SPACE_PARAMETERS, p);
     for (int p = 0; p < plan->piece_count; p++)
         if (zr_piece_collects(&plan->pieces[p]) && plan->pieces[p].kind == ZERO_BUFFER)
             update(e, ZR_FINITE, ZR_PART_MEAN, p, none);

@@ -213,13 +213,6 @@ static zero_status check_versions(const zr_plan *plan, zero_error *error)
                        "reads and writes, and here steps overlap; a synchronous schedule would do "
                        "(1f1b)",
                        model->name, schedule, buffered->name);
-    if (plan->tie_count && zr_plan_schedule(plan) == ZR_PIPELINE_PIPEDREAM)
-        return zr_fail(error, ZERO_ERR_CONFIG,
-                       "planning %s with schedule %s: unit \"%s\" shares a table with \"%s\", and "
-                       "their pipeline stages update by themselves; 2bw would do, or a model "
-                       "without shared tables",
-                       model->name, schedule, model->units[plan->ties[0].of.borrower].name,
-                       model->units[plan->ties[0].of.owner.unit].name);
     if (plan->settings.kept_by > 1)
         return zr_fail(error, ZERO_ERR_CONFIG,
                        "planning %s with schedule %s: gathered parameters are kept on each machine "

@@ -112,7 +112,8 @@ const char *zr_pass_name(zr_pass_kind kind)
     static const char *const names[ZR_PASS_COUNT] = {
         [ZR_PASS_MICRO_BATCH] = "micro-batch", [ZR_PASS_EVALUATION] = "evaluation",
         [ZR_PASS_BOUNDARY] = "boundary",       [ZR_PASS_TOTAL] = "total",
-        [ZR_PASS_UPDATE] = "update",           [ZR_PASS_PUBLISH] = "publish",
+        [ZR_PASS_UPDATE] = "update",           [ZR_PASS_TIES] = "ties",
+        [ZR_PASS_PUBLISH] = "publish",
     };
     static const char *const parts[ZR_CHUNK_PARTS] = {
         [ZR_CHUNK_FORWARD] = "forward",

@@ -13,6 +13,7 @@
 //   total         asynchronous schedules: what the ranks of other pipeline stages add to the norm has
 //                 come
 //   update        nobody reads the old parameters any more; the optimizer's walks over the groups
+//   ties          pipedream: shared tables of another pipeline stage have come (plan/ties.h)
 //   publish       other ranks can read the new parameters; an update beside the next step begins
 //
 // With a pipeline there is no pass of a whole micro-batch, nor of a whole evaluation: each chunk of
@@ -37,6 +38,7 @@ typedef enum zr_pass_kind {
     ZR_PASS_BOUNDARY,
     ZR_PASS_TOTAL,
     ZR_PASS_UPDATE,
+    ZR_PASS_TIES,
     ZR_PASS_PUBLISH,
     ZR_PASS_COUNT
 } zr_pass_kind;

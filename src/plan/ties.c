@@ -57,6 +57,50 @@ bool zr_piece_is_tied(const zr_plan *plan, const zr_piece *piece)
     return tied;
 }
 
+bool zr_plan_ties_are_late(const zr_plan *plan)
+{
+    return zr_plan_schedule(plan) == ZR_PIPELINE_PIPEDREAM;
+}
+
+bool zr_piece_is_late(const zr_plan *plan, const zr_piece *piece)
+{
+    bool late = false;
+    for (int t = 0; t < plan->tie_count && zr_plan_ties_are_late(plan); t++) {
+        const zr_tie_plan *tie = &plan->ties[t];
+        late = late || (tie->replica >= 0 && &plan->pieces[tie->replica] == piece &&
+                        tie->parameter_link >= 0);
+    }
+    return late;
+}
+
+// Returns the most stages between an owner and a replica of it.
+static int distance(const zr_plan *plan)
+{
+    int most = 0;
+    for (int t = 0; t < plan->tie_count; t++)
+        most = ZR_MAX(most, plan->ties[t].of.chunks[0] - plan->ties[t].of.chunks[1]);
+    return most;
+}
+
+int64_t zr_plan_ties_taken(const zr_plan *plan, int64_t step)
+{
+    int64_t m = plan->pipeline->pipeline.micro_batches;
+    return ZR_MAX((step + 1) * m - distance(plan), 0) / m;
+}
+
+// Returns the slots of a link of a tie: as many as are sent before the first of them is taken, so
+// that nobody waits.
+static int slots_of(const zr_plan *plan, bool sums)
+{
+    const zr_pipeline *pipeline = &plan->pipeline->pipeline;
+    if (!zr_plan_ties_are_late(plan))
+        return 1;
+    // Sums wait for as many backwards as there are stages between; parameters for as many forwards.
+    int waiting = sums ? distance(plan) : (distance(plan) + 2) / 3;
+    return ZR_MIN(1 + (waiting + pipeline->micro_batches - 1) / pipeline->micro_batches,
+                  pipeline->steps);
+}
+
 // Makes the two links of a tie between pipeline stages, and returns how many it made: of a table of
 // which a tensor rank has nothing, nothing is sent. A slot holds one data rank's shard.
 static int place_links(zr_plan *plan, zr_tie_plan *tie, int first)
@@ -79,7 +123,7 @@ static int place_links(zr_plan *plan, zr_tie_plan *tie, int first)
     for (int i = 0; i < 2; i++)
         link[i] = (zr_link){.from = i == 0 ? borrower : owner,
                             .to = i == 0 ? owner : borrower,
-                            .slots = 1,
+                            .slots = slots_of(plan, i == 0),
                             .bytes = shard * (int64_t)zero_dtype_bytes(types[i]),
                             .message = shard * (int64_t)zero_dtype_bytes(types[i])};
     snprintf(link[0].name, sizeof link[0].name, "sums %.70s to %.70s", names[0], names[1]);
@@ -150,16 +194,37 @@ void zr_emit_ties_sum(zr_emitter *e)
     }
 }
 
+// Waits until peers have copied it: whole, as no other piece of this stage.
+static void await_copied(zr_emitter *e, int replica)
+{
+    if (!e->stage->before_update && e->plan->updates_whole)
+        zr_emit_await_readers(e, ZR_CHANGED, ZR_SPACE_PARAMETERS, replica);
+}
+
 void zr_emit_ties_publish(zr_emitter *e)
 {
     for (int t = 0; t < e->plan->tie_count; t++) {
         const zr_tie_plan *tie = &e->plan->ties[t];
-        if (!trains(e->plan, tie))
+        bool late = zr_plan_ties_are_late(e->plan) && tie->owner < 0;
+        if (late || !trains(e->plan, tie))
             continue;
-        // Peers copy it whole, as no other piece of this stage.
-        if (tie->replica >= 0 && !e->stage->before_update && e->plan->updates_whole)
-            zr_emit_await_readers(e, ZR_CHANGED, ZR_SPACE_PARAMETERS, tie->replica);
+        if (tie->replica >= 0)
+            await_copied(e, tie->replica);
         exchange(e, tie->owner, tie->replica, tie->parameter_link, ZR_TIE_GIVE_PARAMETERS,
                  ZR_TIE_TAKE_PARAMETERS, ZR_CHANGED);
+    }
+}
+
+void zr_emit_ties(zr_emitter *e)
+{
+    for (int t = 0; t < e->plan->tie_count; t++) {
+        const zr_tie_plan *tie = &e->plan->ties[t];
+        if (tie->replica < 0 || !zr_piece_is_late(e->plan, &e->plan->pieces[tie->replica]))
+            continue;
+        await_copied(e, tie->replica);
+        exchange(e, -1, tie->replica, tie->parameter_link, ZR_TIE_GIVE_PARAMETERS,
+                 ZR_TIE_TAKE_PARAMETERS, ZR_ALWAYS);
+        zr_emit_gather_replica(e, ZR_ALWAYS, tie->replica);
+        zr_emit_await(e, ZR_ALWAYS, ZR_SLOT_GATHER, tie->replica);
     }
 }

@@ -7,6 +7,11 @@
 //   publish    owner's parameters ─> replica
 //
 // Where both are on one rank nothing is sent.
+//
+// Under pipedream stages are at different steps, so a replica takes its owner's parameters later: a
+// pass of its own (ties) takes what one update of the owner has made. After its own update of step
+// t, a stage has what the owner had before it computed the forward that this stage computes next:
+// so both compute a micro-batch with the same table, and what is taken has come before.
 #ifndef ZR_PLAN_TIES_H
 #define ZR_PLAN_TIES_H
 
@@ -21,8 +26,16 @@ bool zr_piece_is_tied(const zr_plan *plan, const zr_piece *piece);
 // Returns the number of all links with them. What is on one rank, or is empty, has none.
 int zr_plan_ties_link(zr_plan *plan, int first);
 
-// Emit what the two passes do, between the exchanges of their own stage.
+// Says whether replicas take parameters in a pass of their own: under pipedream.
+bool zr_plan_ties_are_late(const zr_plan *plan);
+// Says whether that is so of this piece, a replica whose owner is on another stage.
+bool zr_piece_is_late(const zr_plan *plan, const zr_piece *piece);
+// Returns how many of the owners' updates of a window replicas have after the update of `step`.
+int64_t zr_plan_ties_taken(const zr_plan *plan, int64_t step);
+
+// Emit what the passes do, between the exchanges of their own stage.
 void zr_emit_ties_sum(zr_emitter *e);
 void zr_emit_ties_publish(zr_emitter *e);
+void zr_emit_ties(zr_emitter *e); // the pass in which late replicas take parameters
 
 #endif
