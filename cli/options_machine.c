@@ -7,7 +7,7 @@ enum { MOST_STAGES = 256 }; // as in src/config/pipeline_spec.h
 #define WHOLE "needs a run without a pipeline"
 #define ORDER                                                                                      \
     "in which order pipeline stages work: 1f1b, gpipe, interleaved:CHUNKS (2 to 8; 2 if none are " \
-    "said), zb-h1; not built yet: pipedream, 2bw"
+    "said), zb-h1; asynchronous, with bits of their own: 2bw, pipedream"
 #define CUT "the first unit of each pipeline stage (of each of its chunks), as 0,6"
 #define AUTO_DTYPE "precision; auto is bf16 if the processor multiplies it and fp32 otherwise"
 

@@ -80,6 +80,12 @@ static zero_status check_exact(const zr_config *config, zero_error *error)
                    zr_config_said(config, ZR_PIPELINE_SCHEDULE).text);
 }
 
+static zero_status refuse_scale(const zr_config *config, const char *why, zero_error *error)
+{
+    return zr_fail(error, ZERO_ERR_CONFIG, "%s %s: a fixed fp16.loss_scale would do, or bf16",
+                   zr_config_said(config, ZR_PIPELINE_SCHEDULE).text, why);
+}
+
 // PipeDream's stages do not wait for each other, so nothing can be used that all of them must know.
 static zero_status check_pipedream(const zr_config *config, zero_error *error)
 {
@@ -90,16 +96,55 @@ static zero_status check_pipedream(const zr_config *config, zero_error *error)
                        "stage), which zero_optimization.stage 3 divides: expected 0, 1 or 2",
                        who.text, config->pipeline.stages);
     if (config->loss_scale.kind == ZR_SCALE_DYNAMIC)
-        return zr_fail(error, ZERO_ERR_CONFIG,
-                       "%s updates each pipeline stage by itself, and the dynamic loss scale of "
-                       "fp16 waits for all of them: a fixed fp16.loss_scale would do, or bf16",
-                       who.text);
+        return refuse_scale(config,
+                            "updates each pipeline stage by itself, and the dynamic loss scale of "
+                            "fp16 waits for all of them",
+                            error);
     if (config->clipping > 0)
         return zr_fail(error, ZERO_ERR_CONFIG,
                        "%s updates each pipeline stage by itself, and clipping to a norm of %g "
                        "waits for all of them: gradient_clipping: 0 would do",
                        who.text, config->clipping);
     return check_exact(config, error);
+}
+
+// A step of 2BW is under way before the norm of the one before it is known.
+static zero_status check_2bw(const zr_config *config, zero_error *error)
+{
+    if (config->loss_scale.kind != ZR_SCALE_DYNAMIC)
+        return ZERO_OK;
+    return refuse_scale(config,
+                        "begins a step before the norm of the step before it is known, from which "
+                        "the dynamic loss scale of fp16 follows",
+                        error);
+}
+
+// The versions of the parameters lie on the device, and take turns there.
+static zero_status check_parameters(const zr_config *config, zero_error *error)
+{
+    static const char device[] = "zero_optimization.offload_param.device",
+                      kept[] = "zero_optimization.zero_hpz_partition_size";
+    const zr_said who = zr_config_said(config, ZR_PIPELINE_SCHEDULE);
+    if (config->offload.parameters != ZERO_TIER_device)
+        return zr_fail(error, ZERO_ERR_CONFIG,
+                       "%s keeps several versions of the parameters, all of them on the device, "
+                       "and %s would keep them elsewhere: expected none; offload_optimizer would "
+                       "do, or a synchronous schedule (1f1b)",
+                       who.text, zr_config_said(config, device).text);
+    if (config->stage == 3 && config->kept_by > 1)
+        return zr_fail(error, ZERO_ERR_CONFIG,
+                       "%s reads versions of the parameters in turn, and %s keeps on each machine "
+                       "what was gathered of one: expected 1, or a synchronous schedule (1f1b)",
+                       who.text, zr_config_said(config, kept).text);
+    return ZERO_OK;
+}
+
+static zero_status check_asynchronous(const zr_config *config, zero_error *error)
+{
+    ZERO_TRY(check_delayed(config, error));
+    ZERO_TRY(check_parameters(config, error));
+    return config->pipeline.kind == ZR_PIPELINE_PIPEDREAM ? check_pipedream(config, error)
+                                                          : check_2bw(config, error);
 }
 
 // Returns the share of the time that a stage waits, with equal times of all units.
@@ -156,10 +201,26 @@ zero_status zr_config_fill_pipeline(zr_config *config, const zero_logger *logger
     ZERO_TRY(check_offload(config, error));
     ZERO_TRY(check_micro_batches(config, error));
     if (zr_pipeline_is_asynchronous(config->pipeline.kind))
-        ZERO_TRY(check_delayed(config, error));
-    if (config->pipeline.kind == ZR_PIPELINE_PIPEDREAM)
-        ZERO_TRY(check_pipedream(config, error));
+        ZERO_TRY(check_asynchronous(config, error));
     if (zr_config_pipeline_hint(config, text, sizeof text))
         zr_log(logger, ZERO_LOG_INFO, "%s", text);
     return ZERO_OK;
+}
+
+zero_status zr_config_check_drain(const zr_config *config, const char *flag, int64_t every,
+                                  zero_error *error)
+{
+    const zr_pipeline_spec *pipeline = &config->pipeline;
+    int64_t window = pipeline->flush_every, below = every - every % window;
+    char would[64];
+    if (pipeline->stages == 1 || !zr_pipeline_is_asynchronous(pipeline->kind))
+        return ZERO_OK;
+    if (every <= 0 || every % window == 0)
+        return ZERO_OK;
+    snprintf(would, sizeof would, "%" PRId64 "%s%" PRId64, below ? below : window,
+             below ? " or " : ", or " ZR_PIPELINE_FLUSH " ", below ? below + window : every);
+    return zr_fail(error, ZERO_ERR_CONFIG,
+                   "%s %" PRId64 ": with %s steps overlap, and only every %" PRId64
+                   " steps (" ZR_PIPELINE_FLUSH ") the pipeline drains: %s would do",
+                   flag, every, zr_config_said(config, ZR_PIPELINE_SCHEDULE).text, window, would);
 }

@@ -19,6 +19,10 @@ int zr_config_model_ranks(const zr_config *config); // ranks that compute one mo
 // Writes what so few micro-batches as a step of a resolved configuration has cost its pipeline, and
 // how many would cost less. Returns false if they are enough, or there is no pipeline.
 bool zr_config_pipeline_hint(const zr_config *config, char *out, size_t size);
+// Refuses `flag`, which asks for something every so many steps (0, -1: for nothing), where a
+// pipeline whose steps overlap is not empty after each of them. The configuration is resolved.
+zero_status zr_config_check_drain(const zr_config *config, const char *flag, int64_t every,
+                                  zero_error *error);
 
 // Writes who asks for the slices of a resolved configuration that has some, for messages:
 // "--tensor 2", "libzero.exact_tensor 4 (ds.json:1:20)".

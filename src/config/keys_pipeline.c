@@ -59,7 +59,9 @@ const zr_key zr_keys_pipeline[] = {
      .help =
          "in which order pipeline stages work (--schedule): 1f1b, gpipe, interleaved:CHUNKS "
          "(each stage has 2 to 8 chunks of the model; 2 if no number is given) and zb-h1 have "
-         "the same bits; pipedream and 2bw, which are asynchronous, are not built yet; null: 1f1b"},
+         "the same bits; asynchronous ones, without a bubble between steps, have others: 2bw (each "
+         "step with weights one update old) and pipedream (each pipeline stage updates by itself); "
+         "null: 1f1b"},
     {.path = ZR_PIPELINE_SPLIT,
      .type = ZR_KEY_LIST,
      .standard = "null",
@@ -75,8 +77,8 @@ const zr_key zr_keys_pipeline[] = {
      .most = 1e6,
      .field = offsetof(zr_config, pipeline.flush_every),
      .help =
-         "pipedream, 2bw (not built yet): steps after which the pipeline drains, to evaluate and "
-         "save"},
+         "pipedream, 2bw: steps after which the pipeline drains, where zero train evaluates and "
+         "saves"},
     {.path = "libzero.exact_pipeline",
      .type = ZR_KEY_BOOL,
      .standard = "false",

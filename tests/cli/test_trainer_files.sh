@@ -78,7 +78,7 @@ asks() {
     refused "$2" "$3" "$ZERO" plan --new $TINY --config asks.json --ranks 2
     refused "$2" "$3" "$ZERO" train --new $TINY --data "$TEXT" --ranks 2 --threads 1 --quiet --config asks.json --out out
 }
-asks '{"pipeline": {"stages": 2}, "gradient_accumulation_steps": 4, "libzero": {"pipeline": {"schedule": "2bw"}}}' 78 'asynchronous schedules are not built yet'
+asks '{"pipeline": {"stages": 2}, "gradient_accumulation_steps": 1, "libzero": {"pipeline": {"schedule": "2bw"}}}' 78 'fewer than 2 pipeline stages'
 asks '{"autotuning": {"enabled": true}}' 78 'autotuning.enabled true is refused: autotuning is not built yet'
 asks '{"compression_training": {"weight_quantization": {}}}' 78 'compression_training is refused: DeepSpeed has removed it: 0.19.6 reads it, 0.19.8 refuses it'
 asks '{"expert_parallel": {"enabled": true}}' 78 'expert_parallel is refused: expert parallelism is not built yet'

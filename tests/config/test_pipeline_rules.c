@@ -59,9 +59,43 @@ static void what_pipedream_cannot_wait_for(void **state)
     must_have("{\"train_micro_batch_size_per_gpu\": 2, " STEPS(
                   2) ", \"libzero\": {\"exact_world\": true}}",
               &asked, 2);
-    must_have(
-        "{\"zero_optimization\": {\"stage\": 3}, \"fp16\": {\"enabled\": true}, " STEPS(2) "}",
-        &asked, 2);
+    must_have("{\"zero_optimization\": {\"stage\": 3}, " STEPS(2) "}", &asked, 2);
+}
+
+static void what_2bw_cannot_wait_for(void **state)
+{
+    zr_config_facts asked = two_stages;
+    asked.schedule = "2bw";
+    must_fail("{\"fp16\": {\"enabled\": true}, " STEPS(2) "}", &asked, ZERO_ERR_CONFIG,
+              "--schedule 2bw begins a step before the norm of the step before it is known, from "
+              "which the dynamic loss scale of fp16 follows: a fixed fp16.loss_scale would do, or "
+              "bf16");
+    must_have("{\"fp16\": {\"enabled\": true, \"loss_scale\": 128}, " STEPS(2) "}", &asked, 2);
+    must_have("{\"bf16\": {\"enabled\": true}, " STEPS(2) "}", &asked, 2);
+}
+
+static void versions_stay_on_the_device(void **state)
+{
+    static const char kept[] =
+        "{\"zero_optimization\": {\"stage\": 3, \"zero_hpz_partition_size\": 2}, " STEPS(2) "}";
+    static const char offloaded[] =
+        "{\"zero_optimization\": {\"stage\": 3, \"offload_param\": {\"device\": \"cpu\"}}, " STEPS(
+            2) "}";
+    zr_config_facts asked = two_stages;
+    must_have(kept, &asked, 2);
+    must_have(offloaded, &asked, 2);
+    asked.schedule = "2bw";
+    must_fail(kept, &asked, ZERO_ERR_CONFIG,
+              "--schedule 2bw reads versions of the parameters in turn, and "
+              "zero_optimization.zero_hpz_partition_size 2 (ds.json:1:63) keeps on each machine "
+              "what was gathered of one: expected 1, or a synchronous schedule (1f1b)");
+    must_fail(offloaded, &asked, ZERO_ERR_CONFIG,
+              "--schedule 2bw keeps several versions of the parameters, all of them on the device, "
+              "and zero_optimization.offload_param.device \"cpu\" (ds.json:1:64) would keep them "
+              "elsewhere: expected none; offload_optimizer would do, or a synchronous schedule "
+              "(1f1b)");
+    // Without stage 3 nothing is gathered.
+    must_have("{\"zero_optimization\": {\"zero_hpz_partition_size\": 2}, " STEPS(2) "}", &asked, 2);
 }
 
 static void an_asynchronous_schedule_is_delay_enough(void **state)
@@ -83,6 +117,36 @@ static void an_asynchronous_schedule_is_delay_enough(void **state)
               "--schedule pipedream and libzero.delayed_update.start_step 1 (ds.json:1:180) both "
               "say with how old parameters a step computes (2bw: one update old, as a delayed "
               "update): keep one of them");
+}
+
+static void drains(const zr_config *config, int64_t every, const char *message)
+{
+    zero_error error = {0};
+    zero_status status = zr_config_check_drain(config, "--save-every", every, &error);
+    assert_int_equal(status, message ? ZERO_ERR_CONFIG : ZERO_OK);
+    assert_string_equal(error.message, message ? message : "");
+}
+
+static void saves_come_where_the_pipeline_drains(void **state)
+{
+    zr_config_facts asked = two_stages;
+    recorder log;
+    zr_config *config = must_be("{" STEPS(2) "}", &asked, 2, &log);
+    drains(config, 5, NULL);
+    zr_config_destroy(config);
+    asked.schedule = "2bw";
+    config = must_be("{" STEPS(2) "}", &asked, 2, &log);
+    static const int64_t good[] = {-1, 0, 8, 16};
+    for (int i = 0; i < ZR_COUNT(good); i++)
+        drains(config, good[i], NULL);
+    drains(config, 20,
+           "--save-every 20: with --schedule 2bw steps overlap, and only every 8 steps "
+           "(libzero.pipeline.flush_every) the pipeline drains: 16 or 24 would do");
+    drains(config, 5,
+           "--save-every 5: with --schedule 2bw steps overlap, and only every 8 steps "
+           "(libzero.pipeline.flush_every) the pipeline drains: 8, or "
+           "libzero.pipeline.flush_every 5 would do");
+    zr_config_destroy(config);
 }
 
 static void hinted(const char *schedule, int stages, const char *text, const char *line)
@@ -219,7 +283,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(micro_batches_of_schedules),
         cmocka_unit_test(what_pipedream_cannot_wait_for),
+        cmocka_unit_test(what_2bw_cannot_wait_for),
+        cmocka_unit_test(versions_stay_on_the_device),
         cmocka_unit_test(an_asynchronous_schedule_is_delay_enough),
+        cmocka_unit_test(saves_come_where_the_pipeline_drains),
         cmocka_unit_test(few_micro_batches_have_a_hint),
         cmocka_unit_test(each_stage_would_need_a_placement),
         cmocka_unit_test(batches_are_of_data_ranks),
