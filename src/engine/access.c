@@ -145,6 +145,8 @@ zero_status zr_engine_observe(zero_engine *engine, const zr_observer *observer, 
     return ZERO_OK;
 }
 
+int64_t zr_engine_steps_together(const zero_engine *engine) { return ZR_MAX(engine->together, 1); }
+
 zero_status zr_engine_record(zero_engine *engine, zr_recorder *recorder, zero_error *error)
 {
     zr_queue_record_end(engine->queue, engine->recording);

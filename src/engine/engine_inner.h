@@ -119,6 +119,9 @@ double zr_engine_loss_scale(const zero_engine *engine);
 zero_status zr_engine_find_nonfinite(zero_engine *engine, char *name, size_t size,
                                      zero_error *error);
 
+// Returns how many steps are made together, so that they overlap and are recorded together: 1, or
+// those of an asynchronous pipeline's window. For observers, from a step's begin to its end.
+int64_t zr_engine_steps_together(const zero_engine *engine);
 // Records every kernel, collective, wait and phase of this rank from now on, until a call with
 // recorder NULL ends it. Between steps; not collective. The recorder must outlive the recording.
 zero_status zr_engine_record(zero_engine *engine, zr_recorder *recorder, zero_error *error);

@@ -35,15 +35,18 @@ static void set_action(const zr_window_run *run, const zr_action *action)
         zr_moves_expect_micro_batch(engine, run->stale && k == 0);
 }
 
+// Records an action with the number of its micro-batch, or of its step, in what the loop makes.
 static void record_action(zero_engine *engine, const zr_action *action, zr_activity what,
                           int64_t begin)
 {
+    bool ends = action->act == ZR_ACT_NORM || action->act == ZR_ACT_UPDATE;
+    int64_t of = ends ? engine->plan->settings.accumulation : 1;
     _Static_assert((int)ZR_RECORD_CHUNKS >= (int)ZR_MOST_CHUNKS,
                    "each chunk has a number in records");
     if (engine->recorder)
         engine->recorder->unit = -1;
     zr_recorder_add(engine->recorder, what, begin, 0, 0,
-                    zr_record_action(action->micro_batch, action->chunk));
+                    zr_record_action((int)(action->micro_batch / of), action->chunk));
 }
 
 // Without all stages' targets a stage does not know what one counts, so all positions have to be
@@ -57,8 +60,8 @@ static zero_status check_targets(const zero_engine *engine, zero_error *error)
     return zr_fail(
         error, ZERO_ERR_USAGE,
         "pipedream: %lld of a micro-batch's %lld positions are targets, and the mean over "
-        "a step's targets waits for all pipeline stages; libzero.loss_mean over "
-        "micro-batches would do, or 2bw",
+        "a step's targets waits for all pipeline stages; libzero.loss_mean \"micro_batch\" would "
+        "do, or 2bw",
         (long long)weight->targets, (long long)weight->positions);
 }
 
@@ -129,6 +132,7 @@ static zero_status run_pipeline(zr_window_run *run, zero_error *error)
     zero_engine *engine = run->engine;
     const zr_plan *plan = engine->plan;
     int64_t count = run->steps * plan->settings.accumulation;
+    engine->together = run->steps;
     ZERO_TRY(zr_step_tell_begun(engine, error));
     zr_step_begin_sums(engine);
     for (int64_t k = 0; k < count && reads_batches(plan); k++)

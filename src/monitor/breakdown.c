@@ -51,16 +51,20 @@ zr_step_times zr_step_times_of(const zr_recorder *recorder, int64_t first)
     return times;
 }
 
-void zr_breakdown_time(int64_t step, const char *of, const zr_step_times *times, zr_buffer *out)
+void zr_breakdown_time(int64_t step, int64_t last, const char *of, const zr_step_times *times,
+                       zr_buffer *out)
 {
-    zr_buffer_printf(out,
-                     "step %lld%s: %.2f ms; forward %.2f, backward %.2f (reduce %.2f), step %.2f "
-                     "(norm %.2f, update %.2f, gather %.2f); waiting for other ranks %.2f\n",
-                     (long long)step, of, milliseconds(times->total), milliseconds(times->forward),
-                     milliseconds(times->backward), milliseconds(times->reduce),
-                     milliseconds(times->step), milliseconds(times->norm),
-                     milliseconds(times->update), milliseconds(times->gather),
-                     milliseconds(times->wait));
+    if (last > step)
+        zr_buffer_printf(out, "steps %lld to %lld", (long long)step, (long long)last);
+    else
+        zr_buffer_printf(out, "step %lld", (long long)step);
+    zr_buffer_printf(
+        out,
+        "%s: %.2f ms; forward %.2f, backward %.2f (reduce %.2f), step %.2f "
+        "(norm %.2f, update %.2f, gather %.2f); waiting for other ranks %.2f\n",
+        of, milliseconds(times->total), milliseconds(times->forward), milliseconds(times->backward),
+        milliseconds(times->reduce), milliseconds(times->step), milliseconds(times->norm),
+        milliseconds(times->update), milliseconds(times->gather), milliseconds(times->wait));
 }
 
 static const char *const categories[ZERO_MEM_COUNT] = {

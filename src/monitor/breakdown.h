@@ -11,7 +11,7 @@
 #include <zero/memory.h>
 #include <zero/traffic.h>
 
-typedef struct zr_step_times {       // nanoseconds of one step of one rank
+typedef struct zr_step_times {       // nanoseconds of a rank's step, or of steps made together
     int64_t total;                   // from the start of its first phase to the end of its last
     int64_t forward, backward, step; // parts of it; backward in both of its parts
     int64_t reduce;                  // in forward and backward: sums of gradients, without waits
@@ -22,8 +22,10 @@ typedef struct zr_step_times {       // nanoseconds of one step of one rank
 
 // Sums up the phases among records [first, count), and what is inside them.
 zr_step_times zr_step_times_of(const zr_recorder *recorder, int64_t first);
-// Writes "step 7: 36.10 ms; forward 12.01, backward ...".
-void zr_breakdown_time(int64_t step, const char *of, const zr_step_times *times, zr_buffer *out);
+// Writes "step 7: 36.10 ms; forward 12.01, backward ..."; of steps that were recorded together
+// "steps 1 to 8: ...".
+void zr_breakdown_time(int64_t step, int64_t last, const char *of, const zr_step_times *times,
+                       zr_buffer *out);
 
 // Writes "step 7, planned/held MB: parameters 1.66/1.66, ...; resident at most 80.00"; for step 0
 // "at start". resident: in bytes.
@@ -37,7 +39,7 @@ typedef struct zr_unit_facts {
 } zr_unit_facts;
 
 typedef struct zr_flops_facts {
-    int64_t step;
+    int64_t step, last_step; // that the records are of; more than one were recorded together
     const char *of;
     const zr_unit_facts *units; // (unit_count)
     int unit_count, ranks;
@@ -46,8 +48,8 @@ typedef struct zr_flops_facts {
     double recompute_factor; // the part of forward's FLOPs that is counted again in backward
 } zr_flops_facts;
 
-// Write the table of flops_profiler, for one rank's step in records [first, count). ZERO_ERR_MEMORY
-// if there is no memory for the sums per unit.
+// Write the table of flops_profiler, for one rank's steps in records [first, count).
+// ZERO_ERR_MEMORY if there is no memory for the sums per unit.
 bool zr_breakdown_flops_is_one(const char *path); // whether that file begins like such a table
 zero_status zr_breakdown_flops(const zr_flops_facts *facts, const zr_recorder *recorder,
                                int64_t first, zr_buffer *out, zero_error *error);
@@ -66,9 +68,9 @@ typedef struct zr_messages {
 } zr_messages;
 
 // Adds those collectives among records [first, count) that `ops` (one bit per zero_comm_op)
-// selects, and all waits.
+// selects, and all waits. steps: how many these records are of.
 zero_status zr_messages_add(zr_messages *messages, const zr_recorder *recorder, int64_t first,
-                            uint32_t ops, zero_error *error);
+                            int64_t steps, uint32_t ops, zero_error *error);
 void zr_messages_free(zr_messages *messages);
 // Writes the table of comms_logger.
 void zr_breakdown_messages(const zr_messages *messages, const char *of, zr_buffer *out);

@@ -102,7 +102,13 @@ static void append_sums(const zr_flops_facts *facts, const unit_turns *turns,
         parameters += facts->units[u].parameters;
     }
     double work = all.forward + all.backward;
-    zr_buffer_printf(out, "step %lld of rank 0 of %d: ", (long long)facts->step, facts->ranks);
+    bool one = facts->last_step <= facts->step;
+    if (one)
+        zr_buffer_printf(out, "step %lld", (long long)facts->step);
+    else
+        zr_buffer_printf(out, "steps %lld to %lld", (long long)facts->step,
+                         (long long)facts->last_step);
+    zr_buffer_printf(out, " of rank 0 of %d: ", facts->ranks);
     append_parameters(facts, parameters, out);
     zr_buffer_printf(out, "; %.2f ms: forward %.2f, backward %.2f, step %.2f\n",
                      (double)times->total * 1e-6, (double)times->forward * 1e-6,
@@ -111,18 +117,21 @@ static void append_sums(const zr_flops_facts *facts, const unit_turns *turns,
                      all.backward * 1e-9);
     if (facts->recompute_factor > 0)
         zr_buffer_printf(out, " (%.4f of it counted as recomputed)", all.recomputed * 1e-9);
-    zr_buffer_printf(out, "; %.1f GFLOP/s in forward and backward, %.1f in the whole step\n",
-                     rate(work, times->forward + times->backward), rate(work, times->total));
+    zr_buffer_printf(out, "; %.1f GFLOP/s in forward and backward, %.1f in the whole %s\n",
+                     rate(work, times->forward + times->backward), rate(work, times->total),
+                     one ? "step" : "time");
 }
 
 bool zr_breakdown_flops_is_one(const char *path)
 {
     char head[256];
-    long long step, parameters;
+    long long step, last, parameters;
     int ranks;
     return zr_file_head(path, head, sizeof head) &&
-           sscanf(head, "step %lld of rank 0 of %d: %lld parameters", &step, &ranks, &parameters) ==
-               3;
+           (sscanf(head, "step %lld of rank 0 of %d: %lld parameters", &step, &ranks,
+                   &parameters) == 3 ||
+            sscanf(head, "steps %lld to %lld of rank 0 of %d: %lld parameters", &step, &last,
+                   &ranks, &parameters) == 4);
 }
 
 zero_status zr_breakdown_flops(const zr_flops_facts *facts, const zr_recorder *recorder,

@@ -45,9 +45,9 @@ static zr_message_row *find_row(zr_messages *messages, zr_activity what, int64_t
 }
 
 zero_status zr_messages_add(zr_messages *messages, const zr_recorder *recorder, int64_t first,
-                            uint32_t ops, zero_error *error)
+                            int64_t steps, uint32_t ops, zero_error *error)
 {
-    messages->steps++;
+    messages->steps += steps;
     for (int64_t i = first; i < recorder->count; i++) {
         const zr_record *record = &recorder->records[i];
         if (record->what == ZR_ACTIVITY_wait) {

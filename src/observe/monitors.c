@@ -140,17 +140,17 @@ static int64_t samples_of(const zr_observed *seen, int64_t step)
     return step * seen->config->train_batch;
 }
 
-static double milliseconds(int64_t nanoseconds) { return (double)nanoseconds / 1e6; }
-
+// Appends the times of a step: of steps that were recorded together, their mean.
 static int add_times(const zr_observed *seen, zr_scalar *scalars)
 {
     zr_step_times times = zr_step_times_of(seen->recorder, seen->begun);
+    double of = 1e6 * (double)(seen->steps.last - seen->steps.first + 1);
     const zr_scalar shown[] = {
-        {ZR_SCALAR_elapsed_time_ms_forward, milliseconds(times.forward)},
-        {ZR_SCALAR_elapsed_time_ms_backward, milliseconds(times.backward)},
-        {ZR_SCALAR_elapsed_time_ms_backward_inner, milliseconds(times.backward - times.reduce)},
-        {ZR_SCALAR_elapsed_time_ms_backward_allreduce, milliseconds(times.reduce)},
-        {ZR_SCALAR_elapsed_time_ms_step, milliseconds(times.step)},
+        {ZR_SCALAR_elapsed_time_ms_forward, (double)times.forward / of},
+        {ZR_SCALAR_elapsed_time_ms_backward, (double)times.backward / of},
+        {ZR_SCALAR_elapsed_time_ms_backward_inner, (double)(times.backward - times.reduce) / of},
+        {ZR_SCALAR_elapsed_time_ms_backward_allreduce, (double)times.reduce / of},
+        {ZR_SCALAR_elapsed_time_ms_step, (double)times.step / of},
     };
     memcpy(scalars, shown, sizeof shown);
     return ZR_COUNT(shown);
@@ -166,8 +166,7 @@ static zero_status step_done(void *own, const zr_observed *seen, const zero_step
     zr_scalar scalars[ZR_SCALAR_COUNT];
     int count = 0;
     scalars[count++] = (zr_scalar){ZR_SCALAR_train_loss, info->loss};
-    scalars[count++] =
-        (zr_scalar){ZR_SCALAR_lr, zr_schedule_lr(&config->schedule, progress.updates)};
+    scalars[count++] = (zr_scalar){ZR_SCALAR_lr, zr_schedule_lr(&config->schedule, seen->updates)};
     if (config->loss_scale.kind != ZR_SCALE_NONE)
         scalars[count++] = (zr_scalar){ZR_SCALAR_loss_scale, progress.scale.scale};
     if (shows_times(config))

@@ -113,15 +113,36 @@ static zero_status grow(zr_observation *o, int64_t step, zero_error *error)
     return ZERO_OK;
 }
 
+static bool any_is_recorded(const zr_observation *o)
+{
+    for (int64_t step = o->seen.steps.first; step <= o->seen.steps.last; step++)
+        if (is_recorded(o, step))
+            return true;
+    return false;
+}
+
+// Whether a sink is told a step: one that it wants or, of steps that were recorded together, for
+// all of which it reads the same records, the last.
+static bool is_told(const zr_observation *o, int sink, int64_t step)
+{
+    const zr_observe_sink *of = o->sinks->at[sink];
+    int64_t first = of->reads_records ? o->seen.steps.first : step;
+    if (!is_open(o, sink) || (of->reads_records && step < o->seen.steps.last))
+        return false;
+    for (int64_t s = first; s <= step; s++)
+        if (of->wants(o->seen.config, s) != ZR_WANTS_NOTHING)
+            return true;
+    return false;
+}
+
 static zero_status step_begun(void *user, zero_engine *engine, zero_error *error)
 {
     zr_observation *o = user;
     int64_t done, micro_batch;
     zero_position(engine, &done, &micro_batch);
-    bool recorded = false; // a pipeline's steps that overlap are recorded together
-    for (int64_t step = done + 1; step <= done + zero_window(engine); step++)
-        recorded = recorded || is_recorded(o, step);
-    if (!recorded)
+    o->seen.steps = (zr_step_range){done + 1, done + zr_engine_steps_together(engine)};
+    o->seen.updates = zr_engine_progress(engine).updates;
+    if (!any_is_recorded(o))
         return ZERO_OK;
     if (done < o->kept.first || done >= o->kept.last)
         zr_recorder_clear(o->seen.recorder);
@@ -133,15 +154,14 @@ static zero_status step_done(void *user, zero_engine *engine, const zero_step_in
                              zero_error *error)
 {
     zr_observation *o = user;
-    bool recorded = is_recorded(o, info->step);
+    bool recorded = any_is_recorded(o);
+    o->seen.updates += info->updated;
     if (recorded)
         ZERO_TRY(zr_engine_record(engine, NULL, error));
-    for (int i = 0; i < o->sinks->count; i++) {
-        const zr_observe_sink *sink = o->sinks->at[i];
-        if (is_open(o, i) && sink->wants(o->seen.config, info->step) != ZR_WANTS_NOTHING)
-            ZERO_TRY(sink->step(o->own[i], &o->seen, info, error));
-    }
-    return recorded ? grow(o, info->step, error) : ZERO_OK;
+    for (int i = 0; i < o->sinks->count; i++)
+        if (is_told(o, i, info->step))
+            ZERO_TRY(o->sinks->at[i]->step(o->own[i], &o->seen, info, error));
+    return recorded && info->step == o->seen.steps.last ? grow(o, info->step, error) : ZERO_OK;
 }
 
 static void observation_free(zr_observation *o)

@@ -27,7 +27,7 @@ static zero_status time_step(void *own, const zr_observed *seen, const zero_step
 {
     zr_buffer text = {0};
     zr_step_times times = zr_step_times_of(seen->recorder, seen->begun);
-    zr_breakdown_time(info->step, seen->of, &times, &text);
+    zr_breakdown_time(seen->steps.first, seen->steps.last, seen->of, &times, &text);
     return zr_observed_log(seen, "time", &text, error);
 }
 

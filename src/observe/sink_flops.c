@@ -38,8 +38,7 @@ static int64_t owned_parameters(const zr_plan *plan, int unit)
     return parameters;
 }
 
-static zero_status make_table(const zr_observed *seen, int64_t step, zr_buffer *text,
-                              zero_error *error)
+static zero_status make_table(const zr_observed *seen, zr_buffer *text, zero_error *error)
 {
     const zr_plan *plan = zr_engine_plan(seen->engine);
     const zr_flops_profiler *profiler = &seen->config->flops_profiler;
@@ -53,7 +52,8 @@ static zero_status make_table(const zr_observed *seen, int64_t step, zr_buffer *
             .fused = plan->units[u].fused,
         };
     const zr_flops_facts facts = {
-        .step = step,
+        .step = seen->steps.first,
+        .last_step = seen->steps.last,
         .of = seen->of,
         .units = units,
         .unit_count = plan->unit_count,
@@ -83,7 +83,7 @@ static zero_status step_done(void *own, const zr_observed *seen, const zero_step
 {
     const char *path = seen->config->flops_profiler.output_file;
     zr_buffer text = {0};
-    zero_status status = make_table(seen, info->step, &text, error);
+    zero_status status = make_table(seen, &text, error);
     if (status != ZERO_OK) {
         zr_buffer_free(&text);
         return status;

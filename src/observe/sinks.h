@@ -13,10 +13,13 @@ typedef struct zr_observed { // what a sink sees; it belongs to the observation
     const zr_config *config; // the engine's
     const zero_logger *logger;
     zr_recorder *recorder; // NULL: nothing is recorded
-    int64_t begun;         // index of the first record of the current step
-    const char **units;    // (unit_count) names
-    const char **pieces;   // (piece_count) names
-    char of[40];           // " of pipeline stage 0"; empty: there is no pipeline
+    int64_t begun;         // index of the first record of `steps`
+    // What the records are of: one step, or all of an asynchronous pipeline's that overlap.
+    zr_step_range steps;
+    int64_t updates;     // made by the end of the step that is told
+    const char **units;  // (unit_count) names
+    const char **pieces; // (piece_count) names
+    char of[40];         // " of pipeline stage 0"; empty: there is no pipeline
 } zr_observed;
 
 typedef enum zr_wanted {
@@ -27,7 +30,8 @@ typedef enum zr_wanted {
 
 typedef struct zr_observe_sink {
     bool (*is_asked)(const zr_config *config); // whether the configuration asks for it at all
-    bool reads_records;                        // so there must be room for them
+    // There must be room for records; steps that overlap are told together, as the last of them.
+    bool reads_records;
     // What the sink wants of a step. Called before and after the step, with the same answer, if the
     // sink is asked for.
     zr_wanted (*wants)(const zr_config *config, int64_t step);

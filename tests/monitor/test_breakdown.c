@@ -21,7 +21,7 @@ static void test_times(void **state)
     assert_int_equal(times.gather, MS / 2);
     assert_int_equal(times.wait, MS);
     zr_buffer text = {0};
-    zr_breakdown_time(7, "", &times, &text);
+    zr_breakdown_time(7, 7, "", &times, &text);
     assert_string_equal(text.data,
                         "step 7: 30.00 ms; forward 10.00, backward 12.00 (reduce 2.00), step 6.00 "
                         "(norm 2.00, update 3.00, gather 0.50); waiting for other ranks 1.00\n");
@@ -115,6 +115,28 @@ static void test_flops_of_a_part(void **state)
     zr_buffer_free(&text);
 }
 
+// Steps of a pipeline that overlap have one table.
+static void test_steps_recorded_together(void **state)
+{
+    zr_recorder *r = records_step();
+    zr_step_times times = zr_step_times_of(r, 0);
+    zr_buffer text = {0};
+    zr_messages messages = {0};
+    zr_flops_facts facts = {
+        .of = "", .step = 5, .last_step = 8, .units = units, .unit_count = 3, .ranks = 2};
+    assert_int_equal(zr_breakdown_flops(&facts, r, 0, &text, NULL), ZERO_OK);
+    zr_breakdown_time(5, 8, " of pipeline stage 0", &times, &text);
+    assert_int_equal(zr_messages_add(&messages, r, 0, 4, 0, NULL), ZERO_OK);
+    zr_breakdown_messages(&messages, "", &text);
+    assert_non_null(strstr(text.data, "steps 5 to 8 of rank 0 of 2: 303 parameters in 3 units; "));
+    assert_non_null(strstr(text.data, "6.0 in the whole time\n"));
+    assert_non_null(strstr(text.data, "steps 5 to 8 of pipeline stage 0: 30.00 ms; forward 10.00"));
+    assert_non_null(strstr(text.data, "messages of 4 steps of rank 0"));
+    zr_messages_free(&messages);
+    zr_buffer_free(&text);
+    zr_recorder_destroy(r);
+}
+
 static void test_flops_sums_alone(void **state)
 {
     zr_buffer text = flops_table(false, 0);
@@ -155,7 +177,7 @@ static void test_messages(void **state)
     // before the larger one, though it came after
     records_put(r, ZR_ACTIVITY_reduce_scatter, 0, 131, 132)->bytes = 512;
     for (int i = 0; i < 2; i++)
-        assert_int_equal(zr_messages_add(&messages, r, 0, ALL, NULL), ZERO_OK);
+        assert_int_equal(zr_messages_add(&messages, r, 0, 1, ALL, NULL), ZERO_OK);
     assert_int_equal(messages.count, 4);
     assert_int_equal(messages.rows[0].what, ZR_ACTIVITY_reduce_scatter);
     assert_int_equal(messages.rows[0].bytes, 512);
@@ -179,7 +201,8 @@ static void test_messages_selected(void **state)
     zr_recorder *r = records_step();
     zr_messages messages = {0};
     zr_buffer text = {0};
-    assert_int_equal(zr_messages_add(&messages, r, 0, 1u << ZERO_COMM_all_gather, NULL), ZERO_OK);
+    assert_int_equal(zr_messages_add(&messages, r, 0, 1, 1u << ZERO_COMM_all_gather, NULL),
+                     ZERO_OK);
     assert_int_equal(messages.count, 1);
     assert_int_equal(messages.rows[0].what, ZR_ACTIVITY_all_gather);
     zr_breakdown_message_list(r, 0, ALL & ~(1u << ZERO_COMM_all_gather), slots, 2, &text);
@@ -197,7 +220,7 @@ static void test_many_sizes(void **state)
     for (int i = 0; i < 100; i++) {
         zr_recorder *r = records_new();
         records_put(r, ZR_ACTIVITY_broadcast, -1, i, i + 1)->bytes = i * 37 % 100;
-        assert_int_equal(zr_messages_add(&messages, r, 0, ALL, NULL), ZERO_OK);
+        assert_int_equal(zr_messages_add(&messages, r, 0, 1, ALL, NULL), ZERO_OK);
         zr_recorder_destroy(r);
     }
     assert_int_equal(messages.count, 100);
@@ -223,9 +246,9 @@ static void test_a_pipeline_stage_is_named(void **state)
     assert_int_equal(times.forward, 2000000);
     assert_int_equal(times.backward, 5000000);
     assert_int_equal(times.wait, 1000000);
-    zr_breakdown_time(2, of, &times, &text);
+    zr_breakdown_time(2, 2, of, &times, &text);
     zr_breakdown_memory(0, of, &none, 0, &text);
-    assert_int_equal(zr_messages_add(&messages, r, 0, 1u << ZERO_COMM_send, NULL), ZERO_OK);
+    assert_int_equal(zr_messages_add(&messages, r, 0, 1, 1u << ZERO_COMM_send, NULL), ZERO_OK);
     assert_int_equal(messages.count, 1);
     zr_breakdown_messages(&messages, of, &text);
     assert_non_null(strstr(text.data, "step 2 of pipeline stage 0: "));
@@ -248,6 +271,7 @@ int main(void)
         cmocka_unit_test(test_memory),
         cmocka_unit_test(test_flops),
         cmocka_unit_test(test_flops_of_a_part),
+        cmocka_unit_test(test_steps_recorded_together),
         cmocka_unit_test(test_flops_sums_alone),
         cmocka_unit_test(test_flops_recomputed),
         cmocka_unit_test(test_flops_without_memory),
