@@ -68,9 +68,11 @@ typedef struct zero_step_info {
     int updated;  // 0: the step is not complete, more micro-batches follow
     // Mean over the targets of the step, in all micro-batches on all ranks; 0 if it has none.
     double loss;
-    double lr;         // used by this update
-    double grad_norm;  // of the unscaled gradient, before clipping
-    int skipped;       // 1: the gradient was not finite, and no state was changed
+    double lr;        // used by this update
+    double grad_norm; // of the unscaled gradient, before clipping
+    // 1: the gradient was not finite, and no state was changed; under pipedream, of the pipeline
+    // stages whose own gradient was not
+    int skipped;
     int64_t samples;   // of the step, on all ranks
     double loss_scale; // by which fp16 multiplied this step's loss; 0 in other precisions
 } zero_step_info;
