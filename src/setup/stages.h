@@ -44,8 +44,11 @@ double zr_stages_imbalance(const zr_pipeline_part *part);
 void zr_stages_units(const zr_pipeline_part *part, const zero_model *model, int stage,
                      zr_buffer *out);
 // Writes "1f1b, 2 pipeline stages, 8 micro-batches in flight: bubble 11%, largest pipeline stage
-// 1.04 x the mean". bubble: as zr_stages_simulate has found it.
+// 1.04 x the mean"; an asynchronous one says after how many steps it drains, and its bubble is of
+// these. bubble: as zr_stages_simulate has found it.
 void zr_stages_heading(const zr_pipeline_part *part, double bubble, zr_buffer *out);
+// Appends ", 4 versions of its parameters" where the schedule is asynchronous.
+void zr_stages_versions(const zr_pipeline_part *part, int stage, zr_buffer *out);
 // Writes which units run their backward as one where the schedule has it in two parts; nothing if
 // there are none. again: activations are computed again, so no unit's can be in two.
 void zr_stages_in_one_part(const zr_pipeline_part *part, const zero_model *model, bool again,

@@ -38,12 +38,23 @@ void zr_stages_heading(const zr_pipeline_part *part, double bubble, zr_buffer *o
     zr_buffer_printf(out, "%s", zr_pipeline_kind_name(p->kind));
     if (p->chunks > 1)
         zr_buffer_printf(out, ":%d", p->chunks);
+    bool window = zr_pipeline_is_asynchronous(p->kind);
     zr_buffer_printf(out, ", %d pipeline stages, %d micro-batch%s %s", p->stages, p->micro_batches,
-                     p->micro_batches == 1 ? "" : "es", p->steps > 1 ? "a step" : "in flight");
+                     p->micro_batches == 1 ? "" : "es", window ? "a step" : "in flight");
     if (p->steps > 1)
         zr_buffer_printf(out, ", drained every %d steps", p->steps);
-    zr_buffer_printf(out, ": bubble %.0f%%, largest pipeline stage %.2f x the mean", 100 * bubble,
-                     zr_stages_imbalance(part));
+    else if (window)
+        zr_buffer_printf(out, ", drained after every step");
+    zr_buffer_printf(out, ": bubble %.0f%%%s, largest pipeline stage %.2f x the mean", 100 * bubble,
+                     p->steps > 1 ? " of these" : "", zr_stages_imbalance(part));
+}
+
+void zr_stages_versions(const zr_pipeline_part *part, int stage, zr_buffer *out)
+{
+    int versions = zr_pipeline_versions(&part->pipeline, stage);
+    if (zr_pipeline_is_asynchronous(part->pipeline.kind))
+        zr_buffer_printf(out, ", %d version%s of its parameters", versions,
+                         versions == 1 ? "" : "s");
 }
 
 // Says whether the unit's backward runs in one call where the schedule has two.

@@ -106,6 +106,15 @@ static zero_status make_config(zr_train *train, int64_t steps, const zero_logger
     return ZERO_OK;
 }
 
+// Steps of an asynchronous pipeline overlap until it drains, and only there a model can be
+// evaluated or saved.
+static zero_status check_drains(const zero_train_options *options, const zr_config *config,
+                                zero_error *error)
+{
+    ZERO_TRY(zr_config_check_drain(config, "--eval-every", options->eval_every, error));
+    return zr_config_check_drain(config, "--save-every", options->save_every, error);
+}
+
 // Uses any number for the facts that are not known yet, the model's size and the text's length, so
 // nothing is refused because of them. The supervisor is told here already how many ranks compute a
 // model, because a rank may die before there is an engine.
@@ -121,6 +130,8 @@ zero_status zr_train_check_config(zr_train *train, zero_error *error)
                              &train->resolved.file_length, error));
     zr_resolution how = resolution_of(train, facts, NULL);
     zero_status status = zr_resolve(&how, &config, error);
+    if (status == ZERO_OK)
+        status = check_drains(train->asked.options, config, error);
     if (status == ZERO_OK)
         zr_comm_say_multiple(train->comm, zr_config_model_ranks(config));
     zr_config_destroy(config);

@@ -37,8 +37,8 @@ typedef struct loop {
     bool left; // an evaluation stopped early, because the run is to end
 } loop;
 
-// Reads the rows of the micro-batches of the engine's next steps. The number of a micro-batch in the
-// whole training determines which rows it has.
+// Reads the rows of the micro-batches of the engine's next steps. The number of a micro-batch in
+// the whole training determines which rows it has.
 static zero_status read_rows(loop *l, int64_t steps, zero_error *error)
 {
     zr_train *train = l->train;
@@ -79,17 +79,23 @@ static zero_status refuse_nonfinite(const zr_train *train, const zero_step_info 
 
 // Warns of a skipped step. A dynamic loss scale is found by overflows, so the first steps that it
 // skips are normal.
-static zero_status report_skip(const zr_train *train, const zero_step_info *info, zero_error *error)
+// last: the gradients of this step are still there.
+static zero_status report_skip(const zr_train *train, const zero_step_info *info, bool last,
+                               zero_error *error)
 {
-    char name[256], scale[64] = "";
-    ZERO_TRY(zr_engine_find_nonfinite(train->run.engine, name, sizeof name, error));
+    char name[256] = "no longer known", scale[64] = "";
+    bool alone = zr_plan_schedule(zr_engine_plan(train->run.engine)) == ZR_PIPELINE_PIPEDREAM;
+    if (last)
+        ZERO_TRY(zr_engine_find_nonfinite(train->run.engine, name, sizeof name, error));
     if (info->loss_scale > 0)
         snprintf(scale, sizeof scale, " at loss scale %g (next: %g)", info->loss_scale,
                  zr_engine_loss_scale(train->run.engine));
-    zr_log(&train->logger, ZERO_LOG_WARNING,
-           "step %lld: the norm of the gradient is not finite%s: this update is skipped; the first "
-           "tensor that is not finite: %s",
-           (long long)info->step, scale, name);
+    zr_log(
+        &train->logger, ZERO_LOG_WARNING,
+        "step %lld: the norm of the gradient is not finite%s: this update is skipped%s; the first "
+        "tensor that is not finite: %s",
+        (long long)info->step, scale, alone ? ", on the pipeline stages whose own norm is not" : "",
+        name);
     return ZERO_OK;
 }
 
@@ -345,13 +351,14 @@ static zero_status time_steps(loop *l, int64_t steps, double *milliseconds, zero
     return ZERO_OK;
 }
 
-static zero_status settle_step(zr_train *train, const zero_step_info *info, zero_error *error)
+static zero_status settle_step(zr_train *train, const zero_step_info *info, bool last,
+                               zero_error *error)
 {
     if (!isfinite(info->loss))
         return refuse_nonfinite(train, info, error);
     if (info->updated) // the update waited for everything that was being written
         ZERO_TRY(zr_train_end_checkpoint(train, error));
-    return info->skipped ? report_skip(train, info, error) : ZERO_OK;
+    return info->skipped ? report_skip(train, info, last, error) : ZERO_OK;
 }
 
 // Agrees with all ranks on what follows the step.
@@ -385,7 +392,7 @@ static zero_status report(loop *l, const zero_step_info *info, bool last, double
                           int *stop, zero_error *error)
 {
     zr_train *train = l->train;
-    ZERO_TRY(settle_step(train, info, error));
+    ZERO_TRY(settle_step(train, info, last, error));
     if (train->comm->rank == 0 && report_step(l, info, last, milliseconds))
         *stop = 1;
     l->previous_loss = info->loss;

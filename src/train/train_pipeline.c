@@ -22,6 +22,7 @@ static void say_stage(const zr_pipeline_part *part, const zero_model *model, int
     zr_buffer_printf(line, "pipeline stage %d: ", stage);
     zr_stages_units(part, model, stage, line);
     zr_buffer_printf(line, " (%.0f%%)", 100 * zr_stages_share(part, stage));
+    zr_stages_versions(part, stage, line);
     say(logger, "", line);
 }
 

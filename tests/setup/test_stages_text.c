@@ -66,7 +66,29 @@ static void the_heading_has_bubble_and_imbalance(void **state)
         .kind = ZR_PIPELINE_2BW, .stages = 2, .chunks = 1, .micro_batches = 1, .steps = 10};
     zr_stages_heading(&other, 0.04, &text);
     is_text(&text, "2bw, 2 pipeline stages, 1 micro-batch a step, drained every 10 steps: bubble "
-                   "4%, largest pipeline stage 1.20 x the mean");
+                   "4% of these, largest pipeline stage 1.20 x the mean");
+    other.pipeline.steps = 1;
+    zr_stages_heading(&other, 0.5, &text);
+    is_text(&text, "2bw, 2 pipeline stages, 1 micro-batch a step, drained after every step: bubble "
+                   "50%, largest pipeline stage 1.20 x the mean");
+}
+
+static void versions_are_those_of_the_list(void **state)
+{
+    zr_buffer text = {0};
+    zr_pipeline_part other = part;
+    zr_stages_versions(&part, 0, &text);
+    is_text(&text, "");
+    other.pipeline = (zr_pipeline){
+        .kind = ZR_PIPELINE_PIPEDREAM, .stages = 4, .chunks = 1, .micro_batches = 1, .steps = 10};
+    zr_stages_versions(&other, 1, &text);
+    is_text(&text, ", 3 versions of its parameters");
+    zr_stages_versions(&other, 3, &text);
+    is_text(&text, ", 1 version of its parameters");
+    other.pipeline.micro_batches = 4;
+    other.pipeline.kind = ZR_PIPELINE_2BW;
+    zr_stages_versions(&other, 3, &text);
+    is_text(&text, ", 2 versions of its parameters");
 }
 
 static void units_in_one_part_are_named(void **state)
@@ -89,6 +111,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_stage_has_its_chunks),
         cmocka_unit_test(the_heading_has_bubble_and_imbalance),
+        cmocka_unit_test(versions_are_those_of_the_list),
         cmocka_unit_test(units_in_one_part_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
