@@ -4,6 +4,7 @@
 
 #include "checkpoint/manifest.h"
 #include "compute/compute.h"
+#include "config/pipeline_spec.h"
 #include "files/run_directory.h"
 #include "files/training_checkpoint.h"
 
@@ -109,6 +110,83 @@ static bool sums_a_table(const json_t *state)
            !json_is_false(json_object_get(model, "tie_word_embeddings"));
 }
 
+// Which update the parameters of a micro-batch have seen. Those of one kind compute the same.
+typedef struct age {
+    enum { NEWEST, ONE_UPDATE_OLD, BY_STAGE } of; // BY_STAGE: pipedream
+    const char *schedule;                         // of a pipeline
+    const json_t *pipeline;                       // "libzero": {"pipeline": ...}
+    int64_t flush_every;
+} age;
+
+// Finds it in a configuration, for steps after `from` on so many pipeline stages.
+static age age_of(const json_t *config, int64_t stages, int64_t from)
+{
+    const json_t *libzero = json_object_get(config, "libzero"),
+                 *delayed = json_object_get(libzero, "delayed_update");
+    int64_t start = json_integer_value(json_object_get(delayed, "start_step"));
+    age out = {.pipeline = json_object_get(libzero, "pipeline")};
+    const char *schedule = json_string_value(json_object_get(out.pipeline, "schedule"));
+    out.flush_every = json_integer_value(json_object_get(out.pipeline, "flush_every"));
+    out.schedule = start && start <= from + 1 ? "a delayed update" : "a synchronous one";
+    out.of = start && start <= from + 1 ? ONE_UPDATE_OLD : NEWEST;
+    if (stages < 2 || !schedule)
+        return out;
+    if (!strcmp(schedule, zr_pipeline_kind_name(ZR_PIPELINE_2BW)))
+        out.of = ONE_UPDATE_OLD;
+    else if (!strcmp(schedule, zr_pipeline_kind_name(ZR_PIPELINE_PIPEDREAM)))
+        out.of = BY_STAGE;
+    else
+        return out;
+    out.schedule = schedule;
+    return out;
+}
+
+// A run that is resumed has drained its pipeline where it ended before. Under pipedream that
+// changes what follows, and a replay does not know it if it is between two drains.
+static zero_status check_drains(const zr_verify *v, int64_t every, int64_t resumed,
+                                zero_error *error)
+{
+    if (resumed <= v->result->from || resumed >= v->result->to || resumed % every == 0)
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_USAGE,
+                   "\"%s\" was resumed from step %lld, where pipedream had drained between two of "
+                   "every %lld steps, which changes what follows: steps from %lld on can be "
+                   "replayed (--from-step)",
+                   v->options->run, (long long)resumed, (long long)every, (long long)resumed);
+}
+
+// PipeDream's ages follow from the stages that units are on, and from where the pipeline drains.
+static zero_status same_stages(const zr_verify *v, int64_t step, const age *made, const age *said,
+                               const zr_run_state *state, zero_error *error)
+{
+    ZERO_TRY(same_number(v, step, "pipeline stages", state->stages, v->config.run.stages, error));
+    ZERO_TRY(same_number(v, step, "libzero.pipeline.flush_every", made->flush_every,
+                         said->flush_every, error));
+    if (!json_equal(json_object_get(made->pipeline, "split"),
+                    json_object_get(said->pipeline, "split")))
+        return refuse_maker(v, step, "libzero.pipeline.split", "another", "this one", error);
+    return check_drains(v, ZR_MAX(said->flush_every, 1), state->resumed_from, error);
+}
+
+// Refuses steps that were made with parameters of another age than config.json says. Synchronous
+// schedules all compute the same, and so do 2bw, on any pipeline stages, and a delayed update.
+static zero_status check_age(const zr_verify *v, int64_t step, const json_t *state,
+                             const zr_run_state *made, zero_error *error)
+{
+    int64_t from = v->result->from;
+    const age then = age_of(json_object_get(state, "config"), made->stages, from),
+              now = age_of(v->config.root, v->config.run.stages, from);
+    bool pipelines =
+        then.of == BY_STAGE || now.of == BY_STAGE || made->stages > 1 || v->config.run.stages > 1;
+    if (then.of != now.of && pipelines)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "\"%s\" was resumed in another way than step %lld was made: with %s then, "
+                       "with %s in its config.json; synchronous schedules have one set of bits, "
+                       "2bw has those of a delayed update, and pipedream its own",
+                       v->options->run, (long long)step, then.schedule, now.schedule);
+    return now.of == BY_STAGE ? same_stages(v, step, &then, &now, made, error) : ZERO_OK;
+}
+
 // Checks who made the steps before a checkpoint, as it says itself, because config.json describes
 // only the last part of the run. What no resume can change (seed, batch, windows) is not compared:
 // where that differs the checkpoint is not this run's, and its bits show that.
@@ -129,6 +207,7 @@ static zero_status check_maker(const zr_verify *v, int64_t step, const json_t *s
                              zr_run_data_ranks(&config->run), error));
     ZERO_TRY(same_number(v, step, "train_micro_batch_size_per_gpu", made->micro_batch,
                          config->micro_batch, error));
+    ZERO_TRY(check_age(v, step, state, made, error));
     return same_word(v, step, "instructions", zr_checkpoint_instructions(state),
                      config->run.instructions, error);
 }
