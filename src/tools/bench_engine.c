@@ -6,6 +6,7 @@
 #include "setup/resolve.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum { CONFIG_BYTES = 512, DEFAULT_VOCABULARY = 256, DEFAULT_MICRO_BATCH = 4 };
 
@@ -25,17 +26,25 @@ static zero_status read_shape(const zero_bench_options *options, zr_bench_engine
     return zr_lm_create(&config, &e->model, error);
 }
 
+// PipeDream's stages cannot clip by a norm that all of them have to know.
+static const char *clipping_of(const zero_bench_options *options)
+{
+    const char *alone = zr_pipeline_kind_name(ZR_PIPELINE_PIPEDREAM);
+    bool is = options->schedule && !strcmp(options->schedule, alone);
+    return is ? "\"gradient_clipping\": 0, " : "";
+}
+
 static zero_status make_engine(const zr_bench *bench, const zero_bench_options *options,
                                zr_bench_engine *e, zero_error *error)
 {
     char config[CONFIG_BYTES];
     snprintf(config, sizeof config,
              "{\"train_micro_batch_size_per_gpu\": %lld, \"gradient_accumulation_steps\": %lld, "
-             "\"zero_optimization\": {\"stage\": %d}, "
+             "\"zero_optimization\": {\"stage\": %d}, %s"
              "\"libzero\": {\"dtype\": \"%s\"}}",
              (long long)e->micro_batch,
              (long long)(options->accumulation ? options->accumulation : 1), options->stage,
-             options->dtype ? options->dtype : "fp32");
+             clipping_of(options), options->dtype ? options->dtype : "fp32");
     zero_options engine = {.struct_size = sizeof engine,
                            .model = e->model,
                            .comm = bench->meter.comm,

@@ -28,12 +28,17 @@
 
 enum { WARM_UP = 2, WARM_UP_MOST = 24, TIMED = 10, RECORDED = 3, RECORDS = 1 << 16 };
 
+enum { TIMED_WINDOWS = 3 }; // least, of an asynchronous pipeline
+
 typedef struct step_bench {
     const zr_bench *bench;
     zr_bench_engine made;
     int32_t *tokens, *targets; // (micro_batch, seq)
-    zero_tensors *batches;     // (accumulation) all of them those tokens and targets
-    double seconds;            // of a step: the median over the times of the slowest rank
+    // Steps that are made together, because they overlap: of an asynchronous pipeline; else 1.
+    int64_t window;
+    zero_tensors *batches; // (window, accumulation) all of them those tokens and targets
+    zero_step_info *infos; // (window)
+    double seconds;        // of a step: the median over the times of the slowest rank
 } step_bench;
 
 static zero_tensor of_batch(const step_bench *s, int32_t *values)
@@ -45,13 +50,15 @@ static zero_tensor of_batch(const step_bench *s, int32_t *values)
 static zero_status draw_batch(step_bench *s, zero_error *error)
 {
     size_t bytes = (size_t)(s->made.micro_batch * s->made.seq) * sizeof *s->tokens;
-    int64_t accumulation = zero_accumulation(s->made.engine);
+    s->window = zero_window(s->made.engine);
+    int64_t count = s->window * zero_accumulation(s->made.engine);
     s->tokens = zr_alloc(bytes, error);
     s->targets = zr_alloc(bytes, error);
-    s->batches = zr_alloc((size_t)accumulation * sizeof *s->batches, error);
-    if (!s->tokens || !s->targets || !s->batches)
+    s->batches = zr_alloc((size_t)count * sizeof *s->batches, error);
+    s->infos = zr_alloc((size_t)s->window * sizeof *s->infos, error);
+    if (!s->tokens || !s->targets || !s->batches || !s->infos)
         return ZERO_ERR_MEMORY;
-    for (int64_t k = 0; k < accumulation; k++)
+    for (int64_t k = 0; k < count; k++)
         s->batches[k] = (zero_tensors){2, {of_batch(s, s->tokens), of_batch(s, s->targets)}};
     // Tensor ranks and pipeline stages compute the same samples: their data rank draws them.
     int data_rank = zr_engine_grid(s->made.engine)->data->rank;
@@ -63,10 +70,16 @@ static zero_status draw_batch(step_bench *s, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status one_step(step_bench *s, zero_step_info *info, zero_error *error)
+// Makes a step, or the steps of a window.
+static zero_status make_steps(step_bench *s, zero_error *error)
 {
-    return zero_train_batch(s->made.engine, s->batches, zero_accumulation(s->made.engine), info,
-                            error);
+    return zero_train_window(s->made.engine, s->batches, s->window, s->infos, error);
+}
+
+// Returns how many windows have at least so many steps.
+static int windows_of(const step_bench *s, int64_t steps)
+{
+    return (int)((steps + s->window - 1) / s->window);
 }
 
 // Runs steps until some have updated: in fp16 the first steps search for a loss scale and update
@@ -74,28 +87,33 @@ static zero_status one_step(step_bench *s, zero_step_info *info, zero_error *err
 static zero_status warm_up(step_bench *s, zero_error *error)
 {
     int updates = 0;
-    for (int i = 0; i < WARM_UP_MOST && updates < WARM_UP; i++) {
-        zero_step_info info;
-        ZERO_TRY(one_step(s, &info, error));
-        updates += !info.skipped;
+    for (int i = 0; i < windows_of(s, WARM_UP_MOST) && updates < WARM_UP; i++) {
+        ZERO_TRY(make_steps(s, error));
+        for (int64_t t = 0; t < s->window; t++)
+            updates += !s->infos[t].skipped;
     }
     return ZERO_OK;
+}
+
+static int timings_of(const step_bench *s)
+{
+    return s->window > 1 ? ZR_MAX(windows_of(s, TIMED), TIMED_WINDOWS) : TIMED;
 }
 
 static zero_status time_steps(step_bench *s, zero_error *error)
 {
     double seconds[TIMED];
-    zero_step_info info;
+    int count = timings_of(s);
     ZERO_TRY(warm_up(s, error));
-    for (int i = 0; i < TIMED; i++) {
+    for (int i = 0; i < count; i++) {
         ZERO_TRY(zr_comm_barrier(s->bench->meter.comm, error));
         double begin = zr_clock_seconds();
-        ZERO_TRY(one_step(s, &info, error));
+        ZERO_TRY(make_steps(s, error));
         int64_t nanoseconds = (int64_t)((zr_clock_seconds() - begin) * 1e9);
         ZERO_TRY(zr_comm_agree_on_largest(s->bench->meter.comm, &nanoseconds, error));
-        seconds[i] = (double)nanoseconds * 1e-9;
+        seconds[i] = (double)nanoseconds * 1e-9 / (double)s->window;
     }
-    s->seconds = zr_median(seconds, TIMED);
+    s->seconds = zr_median(seconds, count);
     return ZERO_OK;
 }
 
@@ -104,21 +122,21 @@ static zero_status record_steps(step_bench *s, zr_activity_sum sums[ZR_ACTIVITY_
                                 zero_error *error)
 {
     zr_recorder *recorder;
-    zero_step_info info;
-    ZERO_TRY(zr_recorder_create(RECORDS, &recorder, error));
+    int64_t windows = windows_of(s, RECORDED), steps = windows * s->window, room = RECORDS * steps;
+    ZERO_TRY(zr_recorder_create(room, &recorder, error));
     zero_status status = zr_engine_record(s->made.engine, recorder, error);
-    for (int i = 0; i < RECORDED && status == ZERO_OK; i++)
-        status = one_step(s, &info, error);
+    for (int64_t i = 0; i < windows && status == ZERO_OK; i++)
+        status = make_steps(s, error);
     if (status == ZERO_OK)
         status = zr_engine_record(s->made.engine, NULL, error);
     zr_recorder_sum(recorder, 0, sums);
     if (status == ZERO_OK && recorder->dropped > 0)
-        status =
-            zr_fail(error, ZERO_ERR_LIMIT, "recording %d steps: %lld records, there is room for %d",
-                    RECORDED, (long long)(recorder->count + recorder->dropped), RECORDS);
+        status = zr_fail(
+            error, ZERO_ERR_LIMIT, "recording %lld steps: %lld records, there is room for %lld",
+            (long long)steps, (long long)(recorder->count + recorder->dropped), (long long)room);
     for (int a = 0; a < ZR_ACTIVITY_COUNT; a++)
-        sums[a] = (zr_activity_sum){sums[a].calls / RECORDED, sums[a].nanoseconds / RECORDED,
-                                    sums[a].bytes / RECORDED, sums[a].flops / RECORDED};
+        sums[a] = (zr_activity_sum){sums[a].calls / steps, sums[a].nanoseconds / steps,
+                                    sums[a].bytes / steps, sums[a].flops / steps};
     zr_recorder_destroy(recorder);
     return status;
 }
@@ -171,11 +189,7 @@ static int64_t bytes_outside(const zr_activity_sum sums[ZR_ACTIVITY_COUNT])
     return bytes;
 }
 
-static zero_status pipeline_step(void *user, zero_error *error)
-{
-    zero_step_info info;
-    return one_step(user, &info, error);
-}
+static zero_status pipeline_step(void *user, zero_error *error) { return make_steps(user, error); }
 
 static void say_pipeline(const zr_bench *bench, const zr_pipeline_times *times)
 {
@@ -199,10 +213,11 @@ static zero_status report_pipeline(const step_bench *s, zero_error *error)
 {
     const zr_pipeline_part *part = zr_engine_plan(s->made.engine)->pipeline;
     zr_pipeline_times times;
-    if (!part || zr_pipeline_is_asynchronous(part->pipeline.kind))
+    if (!part)
         return ZERO_OK;
-    zero_status status = zr_pipeline_times_measure(s->bench->meter.comm, s->made.engine, RECORDED,
-                                                   pipeline_step, (step_bench *)s, &times, error);
+    zero_status status =
+        zr_pipeline_times_measure(s->bench->meter.comm, s->made.engine, windows_of(s, RECORDED),
+                                  pipeline_step, (step_bench *)s, &times, error);
     if (status == ZERO_OK)
         say_pipeline(s->bench, &times);
     zr_pipeline_times_free(&times);
@@ -238,8 +253,10 @@ static zero_status report(const step_bench *s, zero_error *error)
     ZERO_TRY(take_largest(s, &alone, error));
     ZERO_TRY(take_largest(s, &floor, error));
     zr_bench_say(
-        bench, "step            %10.3f ms   %10.1f tokens/s   (median of %d, the slowest rank's)\n",
-        s->seconds * 1e3, tokens / s->seconds, TIMED);
+        bench,
+        "step            %10.3f ms   %10.1f tokens/s   (median of %d%s, the slowest rank's)\n",
+        s->seconds * 1e3, tokens / s->seconds, timings_of(s),
+        s->window > 1 ? " windows, by their steps" : "");
     zr_bench_say(bench, "products alone  %10.3f ms   %10.1f GF/s a rank\n", alone * 1e3,
                  rate * 1e-9);
     zr_bench_say(
@@ -300,5 +317,6 @@ zero_status zr_bench_step(const zr_bench *bench, const zero_bench_options *optio
     zr_free(s.tokens);
     zr_free(s.targets);
     zr_free(s.batches);
+    zr_free(s.infos);
     return status;
 }

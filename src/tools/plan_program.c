@@ -253,7 +253,25 @@ static bool has_pass(const zr_plan *plan, int kind)
 {
     if (plan->pipeline && (kind == ZR_PASS_MICRO_BATCH || kind == ZR_PASS_EVALUATION))
         return false;
-    return kind < ZR_PASS_COUNT || plan->program.passes[kind].count > 0;
+    bool always = kind < ZR_PASS_COUNT && kind != ZR_PASS_TOTAL;
+    return always || plan->program.passes[kind].count > 0;
+}
+
+// Says in which order passes are run.
+static const char *order_of(const zr_plan *plan)
+{
+    if (!plan->pipeline)
+        return "The program that every rank runs: micro-batch as often as the step has them, then "
+               "boundary, update and publish";
+    if (!zr_plan_is_asynchronous(plan))
+        return "The program that a rank of this pipeline stage runs: the passes of its chunks as "
+               "its list of actions says, then boundary, update and publish";
+    return zr_plan_schedule(plan) == ZR_PIPELINE_2BW
+               ? "The program that a rank of this pipeline stage runs, as its list of actions "
+                 "says: the passes of its chunks; boundary as norm; total, update and publish as "
+                 "update"
+               : "The program that a rank of this pipeline stage runs, as its list of actions "
+                 "says: the passes of its chunks; boundary, total, update and publish as update";
 }
 
 void zr_plan_list_program(const zr_plan *plan, const char *title, zr_buffer *out)
@@ -263,11 +281,7 @@ void zr_plan_list_program(const zr_plan *plan, const char *title, zr_buffer *out
         widths[c] = (int)strlen(columns[c].heading);
     for (int kind = 0; kind < ZR_PASSES; kind++)
         for_each_line(plan, &plan->program.passes[kind], widths, widen);
-    zr_buffer_printf(out, "%s\n%s, then boundary, update and publish.\n\n", title,
-                     plan->pipeline ? "The program that a rank of this pipeline stage runs: the "
-                                      "passes of its chunks as its list of actions says"
-                                    : "The program that every rank runs: micro-batch as often as "
-                                      "the step has them");
+    zr_buffer_printf(out, "%s\n%s.\n\n", title, order_of(plan));
     for (int c = 0; c < COLUMNS; c++)
         zr_buffer_printf(out, "  %-6s  %s\n", columns[c].heading, columns[c].means);
     for (int kind = 0; kind < ZR_PASSES; kind++)

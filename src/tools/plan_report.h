@@ -32,7 +32,10 @@ typedef struct zr_plan_stage {      // a rank of one pipeline stage
     int64_t tiers[ZERO_TIER_COUNT]; // likewise
     int sets[ZR_MOST_CHUNKS];       // of activations that live at one time, by chunk
     int slots;                      // of the channels through which it receives
+    int versions;                   // of its parameters, in `bytes`
+    int summed_steps;               // whose gradients it has at one time, likewise
     zr_plan_messages messages[ZERO_AXIS_COUNT];
+    zr_plan_messages sums; // of those in the pipeline: 2bw, loss and norm of a step
 } zr_plan_stage;
 
 typedef struct zr_plan_pipeline { // of a row

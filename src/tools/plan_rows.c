@@ -133,6 +133,9 @@ void zr_plan_rows_free(zr_plan_row *rows, int count)
 bool zr_planner_has_stage(const zr_planner *p, int stage)
 {
     const zr_offload_config *offload = &p->config->offload;
+    const zr_pipeline_spec *pipeline = &p->config->pipeline;
+    if (stage == 3 && pipeline->stages > 1 && pipeline->kind == ZR_PIPELINE_PIPEDREAM)
+        return false; // its versions are whole
     bool part = offload->optimizer != ZERO_TIER_device && offload->ratio < 1;
     return stage >= (offload->parameters != ZERO_TIER_device || part ? 3
                      : offload->optimizer != ZERO_TIER_device        ? 1

@@ -68,6 +68,11 @@ static const struct {
     {ZERO_AXIS_pipeline, "to neighbours"},
 };
 
+static bool is_asynchronous(const zr_plan_row *row)
+{
+    return zr_pipeline_is_asynchronous(row->pipeline->part->pipeline.kind);
+}
+
 static void append_heading(const zr_plan_row *row, zr_buffer *out)
 {
     zr_buffer_printf(out, "%14s  %14s  %5s  %10s", "pipeline stage", "ranks", "share", "elements");
@@ -75,6 +80,8 @@ static void append_heading(const zr_plan_row *row, zr_buffer *out)
         if (uses(row, c))
             zr_buffer_printf(out, "  %13s", zr_memory_category_name((zero_memory_category)c));
     zr_buffer_printf(out, "  %10s  %7s  %5s", "total", "sets", "slots");
+    if (is_asynchronous(row))
+        zr_buffer_printf(out, "  %8s", "versions");
     for (int a = 0; a < ZR_COUNT(axes); a++)
         if (sends_in(row, axes[a].axis))
             zr_buffer_printf(out, "  %13s", axes[a].heading);
@@ -95,6 +102,8 @@ static void append_stage(const zr_plan_row *row, int stage, zr_buffer *out)
             append_bytes(of->bytes[c], 13, out);
     append_bytes(total_of(of), 10, out);
     zr_buffer_printf(out, "  %7s  %5d", sets, of->slots);
+    if (is_asynchronous(row))
+        zr_buffer_printf(out, "  %8d", of->versions);
     for (int a = 0; a < ZR_COUNT(axes); a++)
         if (sends_in(row, axes[a].axis))
             append_bytes(of->messages[axes[a].axis].bytes, 13, out);
@@ -120,6 +129,31 @@ static void append_most(const zr_plan_row *row, zr_buffer *out)
                      most, text);
 }
 
+// Says what an asynchronous schedule has several of.
+static void append_versions(const zr_plan_row *row, zr_buffer *out)
+{
+    char text[ZR_BYTES_TEXT];
+    const zr_plan_stage *first = &row->pipeline->at[0];
+    if (!is_asynchronous(row))
+        return;
+    zr_buffer_printf(out, "Versions are copies of the parameters, which micro-batches under way "
+                          "have read");
+    if (first->summed_steps > 1)
+        zr_buffer_printf(out,
+                         "; gradients are those of %d steps, one that is added up and one "
+                         "whose update is still to come",
+                         first->summed_steps);
+    zr_buffer_printf(out, ".");
+    zr_bytes_text((double)first->sums.bytes, text);
+    if (first->sums.calls)
+        zr_buffer_printf(out,
+                         " What goes to neighbours includes loss and norm of a step, which "
+                         "pipeline stage 0 adds up and sends to all others: %lld message%s of its "
+                         "own, %s.",
+                         (long long)first->sums.calls, first->sums.calls == 1 ? "" : "s", text);
+    zr_buffer_printf(out, "\n");
+}
+
 void zr_plan_stages_text(const zr_plan_row *row, zr_buffer *out)
 {
     if (!row->pipeline)
@@ -133,10 +167,20 @@ void zr_plan_stages_text(const zr_plan_row *row, zr_buffer *out)
     for (int s = 0; s < stages_of(row); s++)
         append_stage(row, s, out);
     append_most(row, out);
+    append_versions(row, out);
 }
 
 static const char *const axis_names[ZERO_AXIS_COUNT] = {
     [ZERO_AXIS_tensor] = "tensor", [ZERO_AXIS_data] = "data", [ZERO_AXIS_pipeline] = "pipeline"};
+
+static void append_json_versions(const zr_plan_row *row, const zr_plan_stage *of, zr_buffer *out)
+{
+    if (!is_asynchronous(row))
+        return;
+    zr_buffer_printf(
+        out, ",\"versions\":%d,\"summed_steps\":%d,\"sums\":{\"calls\":%lld,\"bytes\":%lld}",
+        of->versions, of->summed_steps, (long long)of->sums.calls, (long long)of->sums.bytes);
+}
 
 static void append_json_stage(const zr_plan_row *row, int stage, zr_buffer *out)
 {
@@ -168,7 +212,9 @@ static void append_json_stage(const zr_plan_row *row, int stage, zr_buffer *out)
         zr_buffer_printf(out, "%s\"%s\":{\"calls\":%lld,\"bytes\":%lld}", axis ? "," : "",
                          axis_names[axis], (long long)of->messages[axis].calls,
                          (long long)of->messages[axis].bytes);
-    zr_buffer_printf(out, "}}");
+    zr_buffer_printf(out, "}");
+    append_json_versions(row, of, out);
+    zr_buffer_printf(out, "}");
 }
 
 void zr_plan_stages_json(const zr_plan_row *row, zr_buffer *out)
@@ -179,9 +225,12 @@ void zr_plan_stages_json(const zr_plan_row *row, zr_buffer *out)
     const zr_pipeline *of = &pipeline->part->pipeline;
     zr_buffer_printf(out,
                      ",\"pipeline\":{\"schedule\":\"%s\",\"chunks\":%d,\"micro_batches\":%d,"
-                     "\"bubble\":%.4f,\"imbalance\":%.4f,\"stages\":[",
+                     "\"bubble\":%.4f,\"imbalance\":%.4f,",
                      zr_pipeline_kind_name(of->kind), of->chunks, of->micro_batches,
                      pipeline->bubble, zr_stages_imbalance(pipeline->part));
+    if (is_asynchronous(row))
+        zr_buffer_printf(out, "\"flush_every\":%d,", of->steps);
+    zr_buffer_printf(out, "\"stages\":[");
     for (int s = 0; s < of->stages; s++) {
         zr_buffer_printf(out, s ? ",\n " : "\n ");
         append_json_stage(row, s, out);

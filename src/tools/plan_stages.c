@@ -105,6 +105,16 @@ static int64_t parameters_of(const zr_plan_pipeline *pipeline, int stage)
     return elements;
 }
 
+// Returns what a stage sends for the sums of a step: each its own to the first, and that one the
+// total to all others.
+static zr_plan_messages sums_of(const zr_plan *plan, int stage)
+{
+    if (plan->sums_link < 0)
+        return (zr_plan_messages){0};
+    int calls = stage ? 1 : plan->pipeline->pipeline.stages - 1;
+    return (zr_plan_messages){calls, calls * plan->links[plan->sums_link].message};
+}
+
 static void add_messages(const zr_traffic_plan *traffic, zr_plan_messages *to)
 {
     for (int op = 0; op < ZERO_COMM_OP_COUNT; op++) {
@@ -118,7 +128,10 @@ void zr_plan_pipeline_fill(const zr_rank_plan *of, zr_plan_pipeline *pipeline)
     const zr_plan *plan = of->plan;
     const zr_pass_traffic step = zr_traffic_of_step(plan);
     zr_plan_stage *to = &pipeline->at[of->part.stage];
-    *to = (zr_plan_stage){.parameters = parameters_of(pipeline, of->part.stage)};
+    *to = (zr_plan_stage){.parameters = parameters_of(pipeline, of->part.stage),
+                          .versions = plan->versions,
+                          .summed_steps = plan->step_sums,
+                          .sums = sums_of(plan, of->part.stage)};
     for (int c = 0; c < ZERO_MEM_COUNT; c++)
         to->bytes[c] = plan->bytes[ZERO_TIER_device][c] + plan->bytes[ZERO_TIER_host][c];
     for (int t = 0; t < ZERO_TIER_COUNT; t++)

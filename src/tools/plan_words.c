@@ -69,6 +69,8 @@ static void append_bench(const zr_planner *p, const zr_plan_row *row, zr_buffer 
                      "%lld --dtype %s --ranks %d",
                      options->new_spec, (long long)p->seq, p->settings.precision.name, row->ranks);
     append_grid(options, out);
+    if (row->pipeline && p->settings.accumulation > 1)
+        zr_buffer_printf(out, " --accumulation %lld", (long long)p->settings.accumulation);
     zr_buffer_printf(out, " --stage %d --micro-batch %lld\n", row->stage,
                      (long long)row->micro_batch);
 }
