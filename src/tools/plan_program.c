@@ -253,7 +253,7 @@ static bool has_pass(const zr_plan *plan, int kind)
 {
     if (plan->pipeline && (kind == ZR_PASS_MICRO_BATCH || kind == ZR_PASS_EVALUATION))
         return false;
-    bool always = kind < ZR_PASS_COUNT && kind != ZR_PASS_TOTAL;
+    bool always = kind < ZR_PASS_COUNT && kind != ZR_PASS_TOTAL && kind != ZR_PASS_TIES;
     return always || plan->program.passes[kind].count > 0;
 }
 
@@ -271,7 +271,7 @@ static const char *order_of(const zr_plan *plan)
                  "says: the passes of its chunks; boundary as norm; total, update and publish as "
                  "update"
                : "The program that a rank of this pipeline stage runs, as its list of actions "
-                 "says: the passes of its chunks; boundary, total, update and publish as update";
+                 "says: the passes of its chunks; boundary, update, ties and publish as update";
 }
 
 void zr_plan_list_program(const zr_plan *plan, const char *title, zr_buffer *out)

@@ -108,7 +108,7 @@ piped '{"gradient_accumulation_steps": 2}' 78 '--schedule 2bw: a step has 2 micr
 piped '{}' 78 'gradient_clipping: 0 would do' --pipeline 2 --schedule pipedream
 piped '{"zero_optimization": {"stage": 3}}' 78 'which zero_optimization.stage 3 divides: expected 0, 1 or 2' --pipeline 2 --schedule pipedream
 piped '{"gradient_accumulation_steps": 4, "fp16": {"enabled": true}}' 78 'a fixed fp16.loss_scale would do, or bf16' --pipeline 2 --schedule 2bw
-piped '{"gradient_accumulation_steps": 4, "zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}}' 78 'zero_optimization.offload_param.device "cpu" (bad.json:1:87) would keep them elsewhere' --pipeline 2 --schedule 2bw
+piped '{"gradient_accumulation_steps": 4, "zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}}' 78 'zero_optimization.offload_param.device "cpu" (bad.json:1:98) would keep them elsewhere' --pipeline 2 --schedule 2bw
 for command in eval generate; do
     refused 64 "--pipeline is no option of zero $command, which needs a run without a pipeline" "$ZERO" $command --model held --pipeline 2
 done

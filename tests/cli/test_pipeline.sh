@@ -79,7 +79,7 @@ grep -qE '^pipeline stage 0  0123.*  [0-9.]+% bubble, 4 sets$' out.txt || fail "
 expect 0 "$ZERO" plan --new $TINY --draw -
 grep -q 'bubble' out.txt && fail "a drawing without a pipeline has changed"
 expect 0 "$ZERO" plan --new $LLAMA --pipeline 2 --accumulation 4 --program
-if ! grep -q 'this is pipeline stage 0' out.txt || ! grep -q '^forward of chunk 0: ' out.txt || grep -q '^micro-batch: ' out.txt; then
+if ! grep -q 'this is pipeline stage 0' out.txt || ! grep -q '^forward of chunk 0: ' out.txt || grep -qE '^(micro-batch|total|ties): ' out.txt; then
     fail "program: $(head -5 out.txt)"
 fi
 
