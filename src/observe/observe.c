@@ -155,7 +155,9 @@ static zero_status step_done(void *user, zero_engine *engine, const zero_step_in
 {
     zr_observation *o = user;
     bool recorded = any_is_recorded(o);
-    o->seen.updates += info->updated;
+    // A stage of pipedream skips an update by itself, so all of them count it.
+    bool alone = zr_plan_schedule(zr_engine_plan(engine)) == ZR_PIPELINE_PIPEDREAM;
+    o->seen.updates += info->updated || alone;
     if (recorded)
         ZERO_TRY(zr_engine_record(engine, NULL, error));
     for (int i = 0; i < o->sinks->count; i++)

@@ -223,11 +223,32 @@ static void describe_exact_tensor(const zr_config *config, int threads, const ze
         numbers, (long long)slices, threads, plural(threads));
 }
 
+// Says on which other pipelines steps that overlap have these bits.
+static void describe_exact_steps(const zr_config *config, const zr_plan *plan,
+                                 const zero_logger *logger)
+{
+    if (config->pipeline.kind == ZR_PIPELINE_PIPEDREAM)
+        say(logger,
+            "exact    these bits on these %d pipeline stages alone, drained every %lld steps: how "
+            "old the weights of a unit are follows from its stage",
+            config->pipeline.stages, (long long)config->pipeline.flush_every);
+    else
+        say(logger, "exact    these bits at any number of pipeline stages under 2bw%s",
+            plan->tie_count && !config->pipeline.exact
+                ? "; a table is shared by two of them, and libzero.exact_pipeline makes them those "
+                  "of a delayed update without a pipeline, too"
+                : ", and of a delayed update from step 1 on without a pipeline");
+}
+
 // Says whether these are the bits of any number of pipeline stages: always, unless a table is
-// shared and nobody has asked for it.
+// shared and nobody has asked for it, or the schedule is asynchronous.
 static void describe_exact_pipeline(const zr_config *config, const zr_plan *plan,
                                     const zero_logger *logger)
 {
+    if (zr_plan_is_asynchronous(plan)) {
+        describe_exact_steps(config, plan, logger);
+        return;
+    }
     if (plan->tie_count == 0)
         return;
     if (config->pipeline.exact)

@@ -42,6 +42,7 @@ done
 grep -qE '^pipeline 2bw, 2 pipeline stages, 4 micro-batches a step, drained every 3 steps: bubble [0-9]+% of these, largest' said.txt ||
     fail "the schedule is not said: $(grep ^pipeline said.txt)"
 [ "$(grep -cE '^         pipeline stage [01]: .* \([0-9]+%\), 2 versions of its parameters$' said.txt)" -eq 2 ] || fail "versions: $(cat said.txt)"
+grep -q '^exact    these bits at any number of pipeline stages under 2bw, and of a delayed update from step 1 on' said.txt || fail "bits: $(grep ^exact said.txt)"
 
 # The messages of a window are in the line of its last step, and are what the plan has for each of its steps.
 expect 0 "$ZERO" plan --new $LLAMA --ranks 2 --pipeline 2 --schedule 2bw --micro-batch 1 --accumulation 4 --config two.json --json
@@ -73,7 +74,7 @@ cat >tables.json <<END
  "flops_profiler": {"enabled": true, "profile_step": 5}, "comms_logger": {"enabled": true}, "csv_monitor": {"enabled": true, "output_path": "csv"}}
 END
 run dream --config tables.json --steps 9 --save-every 3 --keep 9 --eval-every 0 --ranks 2 --pipeline 2 --schedule pipedream --profile trace.json
-for want in '^time     steps 1 to 3 of pipeline stage 0: ' '^time     steps 4 to 6 of pipeline stage 0: ' \
+for want in '^exact    these bits on these 2 pipeline stages alone, drained every 3 steps' '^time     steps 1 to 3 of pipeline stage 0: ' '^time     steps 4 to 6 of pipeline stage 0: ' \
     '^flops    steps 4 to 6 of rank 0 of 2: ' '^comm     messages of 9 steps of rank 0 of pipeline stage 0' \
     '^comm     send +[1-9][0-9]* +36 ' '^profile  trace.json: steps 4 to 6 of 2 ranks'; do
     grep -qE "$want" out.txt || fail "the tables of windows: no $want in $(cat out.txt)"

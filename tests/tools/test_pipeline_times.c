@@ -3,13 +3,18 @@
 #include "sleepers.h"
 #include "tools/pipeline_times.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
 
-enum { STAGES = 2, MICRO_BATCHES = 4, SHORT = 1000000, LONG = 20000000 }; // nanoseconds
+enum { STAGES = 2, MICRO_BATCHES = 4, WINDOW = 3, SHORT = 1000000, LONG = 20000000 }; // nanoseconds
+
+#define CONFIG                                                                                     \
+    "{\"gradient_accumulation_steps\": 4, \"gradient_clipping\": 0, \"libzero\": {\"pipeline\": "  \
+    "{\"flush_every\": 3}}}"
 
 typedef struct rank {
     const sleepers *model;
@@ -24,7 +29,11 @@ typedef struct rank {
 static zero_status one_step(void *user, zero_error *error)
 {
     rank *r = user;
-    return sleepers_step(r->engine, MICRO_BATCHES, error);
+    zero_step_info infos[WINDOW];
+    zero_tensors batches[WINDOW * MICRO_BATCHES] = {0};
+    if (zero_window(r->engine) == 1)
+        return sleepers_step(r->engine, MICRO_BATCHES, error);
+    return zero_train_window(r->engine, batches, WINDOW, infos, error);
 }
 
 static void *run_rank(void *argument)
@@ -33,7 +42,7 @@ static void *run_rank(void *argument)
     const zero_options options = {.struct_size = sizeof options,
                                   .model = &r->model->model,
                                   .comm = r->comm,
-                                  .config_text = "{\"gradient_accumulation_steps\": 4}",
+                                  .config_text = CONFIG,
                                   .shape = {.batch = 1, .seq = 1},
                                   .threads = 1};
     const zr_trial trial = {.pipeline = STAGES, .schedule = r->schedule, .split = "0,1"};
@@ -101,8 +110,32 @@ static void waits_are_no_part_of_an_action(void **state)
     }
 }
 
+// Of a window all times are of one of its steps, and the simulated window has the updates.
+static void a_window_is_divided_by_its_steps(void **state)
+{
+    static const char *const schedules[] = {"2bw", "pipedream"};
+    double nap = LONG * 1e-9, work = 3 * MICRO_BATCHES * nap;
+    for (int i = 0; i < 2; i++) {
+        static rank ranks[STAGES];
+        run(schedules[i], ranks);
+        for (int r = 0; r < STAGES; r++) {
+            zr_pipeline_times *times = &ranks[r].times;
+            expect_times(times, false);
+            assert_true(times->step < 2 * work && times->simulated < 2 * work);
+            assert_true(times->update > 0);
+            assert_true(times->update ==
+                        fmax(times->cost[0].act[ZR_ACT_UPDATE], times->cost[1].act[ZR_ACT_UPDATE]));
+            assert_true((times->cost[1].act[ZR_ACT_NORM] > 0) == (i == 0));
+            zr_pipeline_times_free(times);
+        }
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(waits_are_no_part_of_an_action)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(waits_are_no_part_of_an_action),
+        cmocka_unit_test(a_window_is_divided_by_its_steps),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
