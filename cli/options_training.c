@@ -98,7 +98,8 @@ const cli_option cli_options_training[] = {
      .least = 0,
      .most = 1e12,
      .standard_text = "ten times a run",
-     .help = "steps between evaluations; 0: never"},
+     .help = "steps between evaluations; 0: never. With --schedule 2bw or pipedream a multiple of "
+             "libzero.pipeline.flush_every, and so is the default"},
     {.id = OPT_SAMPLE_EVERY,
      .name = "--sample-every",
      .argument = "N",
@@ -134,7 +135,9 @@ const cli_option cli_options_training[] = {
      .least = 0,
      .most = 1e12,
      .standard = "0",
-     .help = "steps between checkpoints in OUT/checkpoints; 0: by time alone"},
+     .help =
+         "steps between checkpoints in OUT/checkpoints; 0: by time alone. With --schedule 2bw or "
+         "pipedream a multiple of libzero.pipeline.flush_every"},
     {.id = OPT_SAVE_SECONDS,
      .name = "--save-seconds",
      .argument = "S",

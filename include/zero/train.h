@@ -57,12 +57,14 @@ typedef struct zero_train_options {
     const char *config_path; // NULL: defaults
     const zero_override *overrides;
     int override_count;
-    int64_t seq;          // 0: the model's context
-    int64_t steps;        // 0: from epochs, or a finite default
-    double epochs;        // 0: not given
-    double lr;            // 0: the configuration's, or one that suits the model's size
-    int64_t seed;         // -1: the configuration's "seed", or 1337
-    int64_t eval_every;   // 0: default; -1: never
+    int64_t seq;   // 0: the model's context
+    int64_t steps; // 0: from epochs, or a finite default
+    double epochs; // 0: not given
+    double lr;     // 0: the configuration's, or one that suits the model's size
+    int64_t seed;  // -1: the configuration's "seed", or 1337
+    // Steps between evaluations; 0: default; -1: never. Like save_every, under an asynchronous
+    // schedule a multiple of libzero.pipeline.flush_every.
+    int64_t eval_every;
     int64_t sample_every; // 0: never
     int threads;          // 0: what this machine allows, divided by its ranks
     const char *backend;  // as in zero_options (engine.h); NULL: cpu

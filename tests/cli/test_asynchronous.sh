@@ -102,18 +102,27 @@ expect 0 "$ZERO" generate --model dream/model --prompt "1 times" --tokens 4 --th
 
 # Which runs have whose bits: 2bw goes on with other pipeline stages and as a delayed update; pipedream is its own.
 go_on() { run mixed --keep 9 --eval-every 0 --quiet --resume "$@"; }
-go_on --steps 3 --config two.json --ranks 2 --pipeline 2 --schedule 2bw
-go_on --steps 6 --config delayed.json
-go_on --steps 9 --config two.json --ranks 2 --pipeline 2 --schedule 2bw
-expect 0 "$ZERO" verify mixed --from-step 3
-rm -r mixed
+if [ "$(sample all few)" = all ]; then
+    go_on --steps 3 --config two.json --ranks 2 --pipeline 2 --schedule 2bw
+    go_on --steps 6 --config delayed.json
+    go_on --steps 9 --config two.json --ranks 2 --pipeline 2 --schedule 2bw
+    expect 0 "$ZERO" verify mixed --from-step 3
+    rm -r mixed
+fi
 go_on --steps 3 --config dream.json --ranks 2 --pipeline 2
 go_on --steps 4 --config dream.json --ranks 2 --pipeline 2 --schedule pipedream
 go_on --steps 8 --config dream.json --ranks 2 --pipeline 2 --schedule pipedream
-expect 0 "$ZERO" verify mixed
 refused 64 'was resumed from step 4, where pipedream had drained between two of every 3 steps' "$ZERO" verify mixed --from-step 3
 go_on --steps 9 --config two.json --ranks 2 --pipeline 2 --schedule 2bw
 refused 64 'was resumed in another way than step 8 was made: with pipedream then, with 2bw in its config.json' "$ZERO" verify mixed --from-step 4
+
+# A skipped step in the middle of a window names no tensor, because its gradients are gone.
+echo "{$OPTIMIZER, \"gradient_clipping\": 0, \"fp16\": {\"enabled\": true, \"loss_scale\": 16777216}, \"libzero\": {$FLUSH}}" >scaled.json
+run skipped --config scaled.json --steps 3 --eval-every 0 --ranks 2 --pipeline 2 --schedule pipedream
+cat out.txt err.txt >said.txt
+grep -q '^step 1: .* is skipped, on the pipeline stages whose own norm is not; the first tensor that is not finite: no longer known$' said.txt ||
+    fail "a skipped step: $(grep skipped said.txt)"
+grep -q '^step 3: .*; the first tensor that is not finite: the gradient of ' said.txt || fail "the last step: $(grep skipped said.txt)"
 
 # A signal is followed at the next drain.
 "$ZERO" train --new $LLAMA --data "$TEXT" --threads 1 --micro-batch 1 --accumulation 4 --config two.json --ranks 2 --pipeline 2 --schedule 2bw \
