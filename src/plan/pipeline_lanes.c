@@ -90,28 +90,26 @@ static zero_status check_ends_step(const progress *at, const zr_action *a, int n
 }
 
 // Checks what a step ends with: it comes after its last backward and before the first of the next.
-static zero_status check_end_of_step(progress *at, const zr_action *a, int *number,
+static zero_status check_end_of_step(const progress *at, const zr_action *a, int number,
                                      zero_error *error)
 {
-    ZERO_TRY(check_ends_step(at, a, *number, error));
+    ZERO_TRY(check_ends_step(at, a, number, error));
     if (at->done[ZR_ACT_BACKWARD][a->chunk] != a->micro_batch + 1)
         return refuse(at, a, "it is not between the last backward of its step and the next", error);
-    ++*number;
     return ZERO_OK;
 }
 
 // Checks an update that waits for its step's norm: it comes before the next step but one begins.
-static zero_status check_update(progress *at, const zr_action *a, zero_error *error)
+static zero_status check_update(const progress *at, const zr_action *a, zero_error *error)
 {
     int m = at->pipeline->micro_batches;
     if (at->pipeline->kind != ZR_PIPELINE_2BW)
-        return check_end_of_step(at, a, &at->updates, error);
+        return check_end_of_step(at, a, at->updates, error);
     ZERO_TRY(check_ends_step(at, a, at->updates, error));
     if (at->norms <= at->updates)
         return refuse(at, a, "the norm of its step is missing, or comes later", error);
     if (at->done[ZR_ACT_FORWARD][a->chunk] > (at->updates + 2) * m)
         return refuse(at, a, "the next step but one has begun without it", error);
-    at->updates++;
     return ZERO_OK;
 }
 
@@ -149,29 +147,23 @@ static zero_status check_version(const progress *at, const zr_action *a, zero_er
     return ZERO_OK;
 }
 
-// Checks a forward, which takes a set.
-static zero_status check_set(progress *at, const zr_action *a, zero_error *error)
+// Checks that a forward has a set to take.
+static zero_status check_set(const progress *at, const zr_action *a, zero_error *error)
 {
     int sets = at->sets[a->chunk];
     char why[ZR_ACTION_TEXT];
-    if (a->micro_batch - at->done[at->last][a->chunk] >= sets) {
-        snprintf(why, sizeof why, "micro-batch %d still has its set, one of %d",
-                 a->micro_batch - sets, sets);
-        return refuse(at, a, why, error);
-    }
-    at->live++;
-    at->most = ZR_MAX(at->most, at->live);
-    return ZERO_OK;
+    if (a->micro_batch - at->done[at->last][a->chunk] < sets)
+        return ZERO_OK;
+    snprintf(why, sizeof why, "micro-batch %d still has its set, one of %d", a->micro_batch - sets,
+             sets);
+    return refuse(at, a, why, error);
 }
 
-// Checks an action against those before it in its lane.
-static zero_status check_action(progress *at, const zr_action *a, zero_error *error)
+// Checks that it is an action's turn, after those before it in its lane.
+static zero_status check_turn(const progress *at, const zr_action *a, zero_error *error)
 {
-    ZERO_TRY(check_range(at, a, error));
-    if (zr_pipeline_is_asynchronous(at->pipeline->kind))
-        ZERO_TRY(check_version(at, a, error));
     if (a->act == ZR_ACT_NORM)
-        return check_end_of_step(at, a, &at->norms, error);
+        return check_end_of_step(at, a, at->norms, error);
     if (a->act == ZR_ACT_UPDATE)
         return check_update(at, a, error);
     int due = at->done[a->act][a->chunk];
@@ -181,11 +173,29 @@ static zero_status check_action(progress *at, const zr_action *a, zero_error *er
         return refuse(at, a, "one before it is missing, or comes later: sums are out of order",
                       error);
     if (a->act == ZR_ACT_FORWARD)
-        ZERO_TRY(check_set(at, a, error));
-    else if (a->micro_batch >= at->done[a->act - 1][a->chunk])
+        return check_set(at, a, error);
+    if (a->micro_batch >= at->done[a->act - 1][a->chunk])
         return refuse(at, a, "what it follows from is missing, or comes later", error);
-    at->done[a->act][a->chunk]++;
+    return ZERO_OK;
+}
+
+static void count_action(progress *at, const zr_action *a)
+{
+    if (a->act < ZR_ACT_NORM)
+        at->done[a->act][a->chunk]++;
+    at->norms += a->act == ZR_ACT_NORM;
+    at->updates += a->act == ZR_ACT_UPDATE;
+    at->live += a->act == ZR_ACT_FORWARD;
+    at->most = ZR_MAX(at->most, at->live);
     at->live -= a->act == at->last;
+}
+
+static zero_status check_action(progress *at, const zr_action *a, zero_error *error)
+{
+    ZERO_TRY(check_range(at, a, error));
+    ZERO_TRY(check_turn(at, a, error));
+    ZERO_TRY(check_version(at, a, error));
+    count_action(at, a);
     return ZERO_OK;
 }
 

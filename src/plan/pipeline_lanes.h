@@ -17,9 +17,10 @@ zr_act zr_pipeline_last_act(zr_pipeline_kind kind);
 // Checks one lane: it has everything once, each chunk takes the micro-batches of each act in
 // ascending order, a backward comes after its forward and a weight after its backward, a forward
 // finds its set of activations free, an update is between the backwards of two steps, or under 2bw
-// before the next step but one, and every action reads its version of the parameters, which no later
-// one has replaced. *sets becomes the most sets of all chunks at one time. ZERO_ERR_INTERNAL says what is wrong, with the
-// stage, the chunk and the micro-batch.
+// after its norm, which is there, and before the next step but one; and every action reads its
+// version of the parameters, which no later one has replaced. *sets becomes the most sets of all
+// chunks at one time. ZERO_ERR_INTERNAL says what is wrong, with the stage, the chunk and the
+// micro-batch.
 zero_status zr_lane_check(const zr_pipeline *pipeline, int stage, const zr_lane *lane, int *sets,
                           zero_error *error);
 // Writes "backward of micro-batch 3, chunk 0".

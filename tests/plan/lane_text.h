@@ -1,5 +1,6 @@
-// Lists of actions as text: "F0 B0 F1.2", for forward, backward (B), weight (W) or update (U) of a
-// micro-batch; of another chunk than the first, this one's number and a point come before.
+// Lists of actions as text: "F0 B0 F1.2 U0@1", for forward, backward (B), weight (W), norm (N) or
+// update (U) of a micro-batch; of another chunk than the first, this one's number and a point come
+// before. After an @ stands the version of the parameters, if it is not 0.
 #ifndef TEST_PLAN_LANE_TEXT_H
 #define TEST_PLAN_LANE_TEXT_H
 

@@ -35,7 +35,8 @@ static void without_memory_there_are_none(void **state)
 static const zr_pipeline changed[] = {
     {ZR_PIPELINE_1F1B, 3, 1, 4, 1},      {ZR_PIPELINE_GPIPE, 2, 1, 4, 1},
     {ZR_PIPELINE_ZB_H1, 3, 1, 5, 1},     {ZR_PIPELINE_INTERLEAVED, 2, 2, 4, 1},
-    {ZR_PIPELINE_PIPEDREAM, 3, 1, 1, 4}, {ZR_PIPELINE_2BW, 2, 1, 3, 2},
+    {ZR_PIPELINE_PIPEDREAM, 3, 1, 1, 4}, {ZR_PIPELINE_PIPEDREAM, 3, 1, 2, 3},
+    {ZR_PIPELINE_2BW, 2, 1, 3, 2},       {ZR_PIPELINE_2BW, 3, 1, 3, 4},
     {ZR_PIPELINE_1F1B, 4, 1, 2, 1},
 };
 
@@ -86,9 +87,8 @@ static int position(const zr_lane *lane, zr_act act, int chunk, int k)
     return -1;
 }
 
-// Says whether a lane that has everything once has it in an order that is right by itself: it
-// compares positions, micro-batch by micro-batch.
-static bool is_in_order(const zr_pipeline *p, int stage, const zr_lane *lane)
+// Says whether micro-batches are in an order that is right by itself.
+static bool has_micro_batches_in_order(const zr_pipeline *p, int stage, const zr_lane *lane)
 {
     zr_act last = zr_pipeline_has_weights(p->kind) ? ZR_ACT_WEIGHT : ZR_ACT_BACKWARD;
     int window = zr_pipeline_window(p);
@@ -105,16 +105,54 @@ static bool is_in_order(const zr_pipeline *p, int stage, const zr_lane *lane)
             }
             if (k >= sets && position(lane, last, c, k - sets) > forward)
                 return false;
-            int update = position(lane, ZR_ACT_UPDATE, c, k);
-            if (update < 0)
-                continue;
-            if (update < position(lane, ZR_ACT_BACKWARD, c, k))
-                return false;
-            if (k + 1 < window && update > position(lane, ZR_ACT_BACKWARD, c, k + 1))
-                return false;
         }
     }
     return true;
+}
+
+static bool is_between(int at, int first, int end) { return at > first && (end < 0 || at < end); }
+
+// Says whether norms and updates are in an order that is right by itself.
+static bool has_steps_in_order(const zr_pipeline *p, const zr_lane *lane)
+{
+    bool waits = p->kind == ZR_PIPELINE_2BW;
+    int m = p->micro_batches, before = -1;
+    for (int next = m; next <= zr_pipeline_window(p); next += m) { // of the next step, the first
+        int last = position(lane, ZR_ACT_BACKWARD, 0, next - 1);
+        int after = position(lane, ZR_ACT_BACKWARD, 0, next);
+        int norm = position(lane, ZR_ACT_NORM, 0, next - 1);
+        int update = position(lane, ZR_ACT_UPDATE, 0, next - 1);
+        if (!is_between(waits ? norm : update, last, after) || update < before)
+            return false;
+        if (waits && !is_between(update, norm, position(lane, ZR_ACT_FORWARD, 0, next + m)))
+            return false;
+        before = update;
+    }
+    return true;
+}
+
+// Says whether each forward of PipeDream reads what the updates before it have made.
+static bool has_newest_versions(const zr_lane *lane)
+{
+    int newest = 0;
+    for (int i = 0; i < lane->count; i++) {
+        const zr_action *a = &lane->at[i];
+        newest += a->act == ZR_ACT_UPDATE;
+        if (a->act == ZR_ACT_FORWARD && a->version != newest)
+            return false;
+    }
+    return true;
+}
+
+// Says whether a lane that has everything once has it in an order that is right by itself: it
+// compares positions, micro-batch by micro-batch.
+static bool is_in_order(const zr_pipeline *p, int stage, const zr_lane *lane)
+{
+    if (!has_micro_batches_in_order(p, stage, lane))
+        return false;
+    if (zr_pipeline_is_asynchronous(p->kind) && !has_steps_in_order(p, lane))
+        return false;
+    return p->kind != ZR_PIPELINE_PIPEDREAM || has_newest_versions(lane);
 }
 
 // Changes each lane of each pipeline of `changed` with `change`.
@@ -189,53 +227,130 @@ static void double_each(copy *c)
 
 static void doubled_actions_are_found(void **state) { for_lanes(double_each); }
 
-// Each way to be no schedule, and what is said of it; NULL: it is another schedule.
+// A lane, and what is said of it; NULL: it is another schedule.
+typedef struct wrong_lane {
+    int stage;
+    const char *lane, *words;
+} wrong_lane;
+
+static void assert_said(const zr_pipeline *p, const wrong_lane *wrong)
+{
+    copy c;
+    copy_lane(&c, p, wrong->stage);
+    c.lanes[c.stage].count = lane_read(wrong->lane, c.at);
+    if (wrong->words)
+        assert_refused(&c, wrong->words);
+    else
+        assert_int_equal(run_copy(&c, NULL), ZERO_OK);
+    zr_free(c.lanes);
+}
+
+// Each way to be no schedule.
 static void what_is_wrong_is_said(void **state)
 {
     static const zr_pipeline gpipe = {ZR_PIPELINE_GPIPE, 2, 1, 2, 1};
     static const zr_pipeline one = {ZR_PIPELINE_1F1B, 2, 1, 3, 1};
     static const zr_pipeline bubbles = {ZR_PIPELINE_ZB_H1, 2, 1, 2, 1};
-    static const zr_pipeline dream = {ZR_PIPELINE_PIPEDREAM, 2, 1, 2, 2};
     static const struct {
         const zr_pipeline *pipeline;
-        int stage;
-        const char *lane, *words;
+        wrong_lane lane;
     } cases[] = {
-        {&gpipe, 1, "F0 B0 F1 B1", NULL},
-        {&gpipe, 1, "F0 B0 B1 F1",
-         "pipeline stage 1: backward of micro-batch 1, chunk 0: what it follows from is missing"},
-        {&gpipe, 1, "F0 F1 B1 B0",
-         "backward of micro-batch 1, chunk 0: one before it is missing, or comes later: sums are"},
-        {&gpipe, 0, "F0 F1 B0",
-         "pipeline stage 0: backward of micro-batch 1, chunk 0: it is missing"},
-        {&gpipe, 0, "F0 F1 B0 B1 B1", "backward of micro-batch 1, chunk 0: it is there twice"},
-        {&gpipe, 0, "F0 F1 B0 B2", "there is no such micro-batch"},
-        {&gpipe, 0, "F0 F1 B0 B-1", "there is no such micro-batch"},
-        {&gpipe, 0, "F0 F1 B1.0 B1", "there is no such chunk"},
-        {&gpipe, 0, "F0 F1 B-1.0 B1", "there is no such chunk"},
-        {&gpipe, 0, "F0 F1 B0 W0 B1", "gpipe has no weight"},
-        {&gpipe, 0, "F0 F1 B0 B1 U1", "gpipe has no update"},
-        {&one, 1, "F0 F1 B0 B1 F2 B2",
-         "forward of micro-batch 1, chunk 0: micro-batch 0 still has its set, one of 1"},
-        {&one, 0, "F0 F1 F2 B0 B1 B2", "micro-batch 0 still has its set, one of 2"},
-        {&bubbles, 1, "F0 W0 B0 F1 B1 W1", "weight of micro-batch 0, chunk 0: what it follows"},
-        {&dream, 1, "F0 B0 F1 B1 U1 F2 B2 F3 B3",
-         "update of micro-batch 3, chunk 0: it is missing"},
-        {&dream, 1, "F0 B0 U0 F1 B1 U1 F2 B2 F3 B3 U3", "it is there twice, or ends no step"},
-        {&dream, 1, "F0 B0 F1 B1 F2 B2 F3 B3 U3", "one before it is missing, or it ends no step"},
-        {&dream, 1, "F0 B0 F1 B1 F2 B2 U1 F3 B3 U3", "it is not between the last backward of"},
-        {&dream, 1, "F0 B0 F1 U1 B1 F2 B2 F3 B3 U3", "it is not between the last backward of"},
+        {&gpipe, {1, "F0 B0 F1 B1", NULL}},
+        {&gpipe,
+         {1, "F0 B0 B1 F1",
+          "pipeline stage 1: backward of micro-batch 1, chunk 0: what it follows from is missing"}},
+        {&gpipe,
+         {1, "F0 F1 B1 B0",
+          "backward of micro-batch 1, chunk 0: one before it is missing, or comes later: sums "
+          "are"}},
+        {&gpipe,
+         {0, "F0 F1 B0", "pipeline stage 0: backward of micro-batch 1, chunk 0: it is missing"}},
+        {&gpipe, {0, "F0 F1 B0 B1 B1", "backward of micro-batch 1, chunk 0: it is there twice"}},
+        {&gpipe, {0, "F0 F1 B0 B2", "there is no such micro-batch"}},
+        {&gpipe, {0, "F0 F1 B0 B-1", "there is no such micro-batch"}},
+        {&gpipe, {0, "F0 F1 B1.0 B1", "there is no such chunk"}},
+        {&gpipe, {0, "F0 F1 B-1.0 B1", "there is no such chunk"}},
+        {&gpipe, {0, "F0 F1 B0 W0 B1", "gpipe has no weight"}},
+        {&gpipe, {0, "F0 F1 B0 B1 U1", "gpipe has no update"}},
+        {&one,
+         {1, "F0 F1 B0 B1 F2 B2",
+          "forward of micro-batch 1, chunk 0: micro-batch 0 still has its set, one of 1"}},
+        {&one, {0, "F0 F1 F2 B0 B1 B2", "micro-batch 0 still has its set, one of 2"}},
+        {&bubbles, {1, "F0 W0 B0 F1 B1 W1", "weight of micro-batch 0, chunk 0: what it follows"}},
     };
-    for (int i = 0; i < ZR_COUNT(cases); i++) {
-        copy c;
-        copy_lane(&c, cases[i].pipeline, cases[i].stage);
-        c.lanes[c.stage].count = lane_read(cases[i].lane, c.at);
-        if (cases[i].words)
-            assert_refused(&c, cases[i].words);
-        else
-            assert_int_equal(run_copy(&c, NULL), ZERO_OK);
-        zr_free(c.lanes);
-    }
+    for (int i = 0; i < ZR_COUNT(cases); i++)
+        assert_said(cases[i].pipeline, &cases[i].lane);
+}
+
+static void what_is_wrong_with_pipedream_is_said(void **state)
+{
+    static const zr_pipeline dream = {ZR_PIPELINE_PIPEDREAM, 2, 1, 2, 2};
+    static const wrong_lane cases[] = {
+        {1, "F0 B0 F1 B1 U1@1 F2@1 B2@1 F3@1 B3@1 U3@2", NULL},
+        {1, "F0 B0 F1 B1 U1@1 F2@1 B2@1 F3@1 B3@1",
+         "update of micro-batch 3, chunk 0: it is missing"},
+        {1, "F0 B0 U0@1 F1 B1 U1@1 F2@1 B2@1 F3@1 B3@1 U3@2", "it is there twice, or ends no step"},
+        {1, "F0 B0 F1 B1 F2 B2 F3 B3 U3@1",
+         "backward of micro-batch 2, chunk 0: it is of version 0"},
+        {1, "F0 B0 F1 B1 U3@1", "one before it is missing, or it ends no step"},
+        {1, "F0 B0 F1 U1@1 B1 F2@1 B2@1 F3@1 B3@1 U3@2", "it is not between the last backward of"},
+        {1, "F0 B0 F1 B1 N1 U1@1 F2@1 B2@1 F3@1 B3@1 U3@2", "pipedream has no norm"},
+        {1, "F0 B0 F1 B1 U1@2 F2@1 B2@1 F3@1 B3@1 U3@2",
+         "update of micro-batch 1, chunk 0: it is of version 2 of the parameters instead of 1"},
+        {1, "F0 B0 F1 B1 U1@1 F2 B2 F3@1 B3@1 U3@2",
+         "forward of micro-batch 2, chunk 0: it is of version 0 of the parameters instead of 1"},
+        {1, "F0 B0 F1 B1 U1@1 F2@1 B2@2 F3@1 B3@1 U3@2",
+         "backward of micro-batch 2, chunk 0: it is of version 2 of the parameters instead of 1"},
+        {0, "F0 F1 B0 F2 B1 U1@1 F3@1 B2 B3@1 U3@2", NULL},
+        {0, "F0 F1 B0 F2 B1 U1@1 F3@1 B2@1 B3@1 U3@2",
+         "backward of micro-batch 2, chunk 0: it is of version 1 of the parameters instead of 0"},
+        {0, "F0 F1 B0 F2@-1 B1 U1@1 F3@1 B2 B3@1 U3@2", "it is of version -1 of the parameters"},
+    };
+    for (int i = 0; i < ZR_COUNT(cases); i++)
+        assert_said(&dream, &cases[i]);
+}
+
+static void what_is_wrong_with_2bw_is_said(void **state)
+{
+    static const zr_pipeline two = {ZR_PIPELINE_2BW, 2, 1, 2, 3};
+    static const wrong_lane cases[] = {
+        {1, "F0 B0 F1 B1 N1 F2@1 B2@1 F3@1 B3@1 N3@1 U1@2 F4@2 B4@2 F5@2 B5@2 N5@2 U3@3 U5@4",
+         NULL},
+        {1, "F0 B0 F1 B1 N1 F2@1 B2@1 U1@2 F3@1 B3@1 N3@1 F4@2 B4@2 F5@2 B5@2 U3@3 N5@2 U5@4",
+         NULL},
+        {1, "F0 B0 F1 B1 F2@1 B2@1 F3@1 B3@1 U1@2 F4@2 B4@2 F5@2 B5@2 U3@3 U5@4",
+         "update of micro-batch 1, chunk 0: the norm of its step is missing, or comes later"},
+        {1, "F0 B0 F1 B1 F2@1 B2@1 F3@1 B3@1 N3@1 U1@2 F4@2 B4@2 F5@2 B5@2 N5@2 U3@3 U5@4",
+         "norm of micro-batch 3, chunk 0: one before it is missing, or it ends no step"},
+        {1, "F0 B0 F1 N1 B1 F2@1 B2@1 F3@1 B3@1 N3@1 U1@2 F4@2 B4@2 F5@2 B5@2 N5@2 U3@3 U5@4",
+         "norm of micro-batch 1, chunk 0: it is not between the last backward of its step and the"},
+        {1, "F0 B0 F1 B1 F2@1 B2@1 N1 F3@1 B3@1 N3@1 U1@2 F4@2 B4@2 F5@2 B5@2 N5@2 U3@3 U5@4",
+         "norm of micro-batch 1, chunk 0: it is not between the last backward of its step and the"},
+        {1, "F0 B0 F1 B1 N1@1 F2@1 B2@1 F3@1 B3@1 N3@1 U1@2 F4@2 B4@2 F5@2 B5@2 N5@2 U3@3 U5@4",
+         "norm of micro-batch 1, chunk 0: it is of version 1 of the parameters instead of 0"},
+        {1, "F0 B0 F1 B1 U1@2 N1 F2@1 B2@1 F3@1 B3@1 N3@1 F4@2 B4@2 F5@2 B5@2 N5@2 U3@3 U5@4",
+         "update of micro-batch 1, chunk 0: the norm of its step is missing, or comes later"},
+        {1, "F0 B0 F1 B1 N1 F2@1 B2@1 F3@1 B3@1 N3@1 F4@2 U1@2 B4@2 F5@2 B5@2 N5@2 U3@3 U5@4",
+         "update of micro-batch 1, chunk 0: the next step but one has begun without it"},
+        {1, "F0 B0 F1 B1 N1 F2@1 B2@1 F3@1 B3@1 N3@1 F4@2 B4@2 F5@2 B5@2 N5@2 U3@3 U5@4",
+         "update of micro-batch 3, chunk 0: one before it is missing, or it ends no step"},
+        {1, "F0 B0 F1 B1 N1 F2@1 B2@1 F3@1 B3@1 N3@1 U1@2 F4@2 B4@2 F5@2 B5@2 N5@2 U3@3",
+         "update of micro-batch 5, chunk 0: it is missing"},
+        {1, "F0 B0 F1 B1 N1 F2@1 B2@1 F3@1 B3@1 N3@1 U1@1 F4@2 B4@2 F5@2 B5@2 N5@2 U3@3 U5@4",
+         "update of micro-batch 1, chunk 0: it is of version 1 of the parameters instead of 2"},
+        {0, "F0 F1 B0 F2 B1 N1 F3@1 B2@1 U1@2 F4@2 B3@1 N3@1 F5@2 B4@2 B5@2 N5@2 U3@3 U5@4",
+         "forward of micro-batch 2, chunk 0: it is of version 0 of the parameters instead of 1"},
+        {0, "F0 F1 B0 F2@1 B1@1 N1 F3@1 B2@1 U1@2 F4@2 B3@1 N3@1 F5@2 B4@2 B5@2 N5@2 U3@3 U5@4",
+         "backward of micro-batch 1, chunk 0: it is of version 1 of the parameters instead of 0"},
+    };
+    for (int i = 0; i < ZR_COUNT(cases); i++)
+        assert_said(&two, &cases[i]);
+}
+
+static void synchronous_schedules_have_one_version(void **state)
+{
+    static const zr_pipeline one = {ZR_PIPELINE_1F1B, 1, 1, 1, 1};
+    assert_said(&one, &(wrong_lane){0, "F0@1 B0", "it is of version 1 of the parameters instead"});
 }
 
 static void acts_that_are_none_are_refused(void **state)
@@ -244,7 +359,7 @@ static void acts_that_are_none_are_refused(void **state)
     copy c;
     copy_lane(&c, &gpipe, 0);
     c.at[0].act = ZR_ACT_COUNT;
-    assert_refused(&c, "pipeline stage 0: there is no act 4");
+    assert_refused(&c, "pipeline stage 0: there is no act 5");
     zr_free(c.lanes);
 }
 
@@ -257,6 +372,9 @@ int main(void)
         cmocka_unit_test(dropped_actions_are_found),
         cmocka_unit_test(doubled_actions_are_found),
         cmocka_unit_test(what_is_wrong_is_said),
+        cmocka_unit_test(what_is_wrong_with_pipedream_is_said),
+        cmocka_unit_test(what_is_wrong_with_2bw_is_said),
+        cmocka_unit_test(synchronous_schedules_have_one_version),
         cmocka_unit_test(acts_that_are_none_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 // Schedules on virtual time: bubbles and sets against the formulas of the papers, times against
 // what every action waits for, and lanes that wait for ever.
 #include "plan/simulate.h"
+#include "../sanitizers.h"
 #include "base/alloc.h"
 #include "lane_text.h"
 #include "plan/pipeline_lanes.h"
@@ -20,7 +21,7 @@ static void usual_costs(const zr_pipeline *p, zr_chunk_cost *out)
 {
     bool weights = zr_pipeline_has_weights(p->kind);
     for (int g = 0; g < p->stages * p->chunks; g++)
-        out[g] = (zr_chunk_cost){.act = {1, weights ? 1 : 2, weights ? 1 : 0, 0}};
+        out[g] = (zr_chunk_cost){.act = {1, weights ? 1 : 2, weights ? 1 : 0}};
 }
 
 static zr_simulation simulate(const zr_pipeline *p)
@@ -146,19 +147,42 @@ static void bubbles_of_four_stages_and_eight_micro_batches(void **state)
     }
 }
 
-// Without flushes in between, the bubble is that of all steps of the window together.
+// Checks that forwards and backwards run when those of 1f1b do, in one step of as many
+// micro-batches: nothing drains in between, and nobody waits for an update or what it needs.
+static void assert_flushes_once(const zr_pipeline *p)
+{
+    const zr_pipeline one = {ZR_PIPELINE_1F1B, p->stages, 1, zr_pipeline_window(p), 1};
+    zr_lane *lanes = zr_pipeline_lanes(p, NULL);
+    zr_simulation found = simulate(p), expected = simulate(&one);
+    assert_near(found.total, expected.total);
+    assert_near(found.bubble, expected.bubble);
+    for (int s = 0; s < p->stages; s++) {
+        const zr_slot_of_time *at = expected.stage[s].at;
+        assert_int_equal(found.stage[s].sets, expected.stage[s].sets);
+        for (int i = 0; i < lanes[s].count; i++)
+            if (lanes[s].at[i].act < ZR_ACT_NORM) {
+                assert_near(found.stage[s].at[i].begin, at->begin);
+                assert_near(found.stage[s].at[i].end, at++->end);
+            }
+    }
+    zr_simulation_free(&found);
+    zr_simulation_free(&expected);
+    zr_free(lanes);
+}
+
 static void asynchronous_windows_flush_once(void **state)
 {
-    for (int stages = 1; stages <= 8; stages++)
-        for (int steps = 1; steps <= 4; steps++) {
-            const zr_pipeline p = {ZR_PIPELINE_2BW, stages, 1, 8, steps};
-            zr_simulation simulated = simulate(&p);
-            double m = 8 * steps, after = stages - 1;
-            assert_bubble(&simulated, after / (m + after));
-            for (int s = 0; s < stages; s++)
-                assert_int_equal(simulated.stage[s].sets, stages - s);
-            zr_simulation_free(&simulated);
-        }
+    static const zr_pipeline_kind kinds[] = {ZR_PIPELINE_PIPEDREAM, ZR_PIPELINE_2BW};
+    static const int windows[] = {1, 2, 3, 8}; // steps
+    int between = SANITIZED ? 9 : 1;           // micro-batches
+    for (int kind = 0; kind < ZR_COUNT(kinds); kind++)
+        for (int stages = 1; stages <= STAGES; stages++)
+            for (int m = 1; m <= MICRO_BATCHES; m += between)
+                for (int w = 0; w < ZR_COUNT(windows); w++) {
+                    const zr_pipeline p = {kinds[kind], stages, 1, m, windows[w]};
+                    if (zr_pipeline_check(&p, NULL) == ZERO_OK)
+                        assert_flushes_once(&p);
+                }
 }
 
 // Times, found a second way.
@@ -176,6 +200,22 @@ static const zr_slot_of_time *time_of(const zr_pipeline *p, const zr_lane *lanes
     return NULL;
 }
 
+// Returns the time before which the stages' sums of a step let no norm or update begin.
+static double sums_known(const zr_pipeline *p, const zr_lane *lanes, const zr_simulation *simulated,
+                         int s, const zr_action *a)
+{
+    double known = 0;
+    bool adds = a->act == ZR_ACT_NORM && s == 0, takes = a->act == ZR_ACT_UPDATE && s > 0;
+    if (p->kind != ZR_PIPELINE_2BW || !(adds || takes))
+        return 0;
+    for (int other = takes ? 0 : 1; other < (takes ? 1 : p->stages); other++) {
+        const zr_slot_of_time *norm =
+            time_of(p, lanes, simulated, other, ZR_ACT_NORM, a->micro_batch);
+        known = fmax(known, norm->end);
+    }
+    return known;
+}
+
 // Returns the earliest time at which an action may begin, from what all other actions ended at.
 static double earliest(const zr_pipeline *p, const zr_lane *lanes, const zr_chunk_cost *costs,
                        const zr_simulation *simulated, int s, int i)
@@ -186,7 +226,7 @@ static double earliest(const zr_pipeline *p, const zr_lane *lanes, const zr_chun
     double begin = i ? simulated->stage[s].at[i - 1].end : 0;
     bool forward = a->act == ZR_ACT_FORWARD;
     if (!forward && a->act != ZR_ACT_BACKWARD)
-        return begin;
+        return fmax(begin, sums_known(p, lanes, simulated, s, a));
     int from = forward ? g - 1 : g + 1, to = forward ? g + 1 : g - 1;
     if (from >= 0 && from < chunks) {
         double sent = forward ? costs[from].send : costs[from].send_back;
@@ -229,6 +269,14 @@ static double some(unsigned *state) // from 0 to 1
     return (*state >> 8) / 16777216.0;
 }
 
+static zr_chunk_cost some_cost(unsigned *random)
+{
+    zr_chunk_cost cost = {.send = some(random), .send_back = some(random)};
+    for (int act = 0; act < ZR_ACT_COUNT; act++)
+        cost.act[act] = some(random);
+    return cost;
+}
+
 // Of uneven stages some wait for slots, and all actions begin as early as they may, never earlier.
 static void every_action_begins_as_soon_as_it_may(void **state)
 {
@@ -238,15 +286,11 @@ static void every_action_begins_as_soon_as_it_may(void **state)
             for (int round = 0; round < 4; round++) {
                 zr_chunk_cost costs[10];
                 bool two = kind == ZR_PIPELINE_INTERLEAVED;
-                int steps = zr_pipeline_is_asynchronous((zr_pipeline_kind)kind) ? 2 : 1;
+                int steps = zr_pipeline_is_asynchronous((zr_pipeline_kind)kind) ? 4 : 1;
                 const zr_pipeline p = {(zr_pipeline_kind)kind, stages, two ? 2 : 1, 2 * stages,
                                        steps};
                 for (int g = 0; g < ZR_COUNT(costs); g++)
-                    costs[g] = (zr_chunk_cost){
-                        .act = {some(&random), some(&random), some(&random), some(&random)},
-                        .send = some(&random),
-                        .send_back = some(&random),
-                    };
+                    costs[g] = some_cost(&random);
                 zr_lane *lanes = zr_pipeline_lanes(&p, NULL);
                 zr_simulation simulated;
                 assert_int_equal(zr_simulate(&p, NULL, costs, &simulated, NULL), ZERO_OK);
@@ -287,7 +331,7 @@ static void what_is_sent_takes_its_time(void **state)
 static void an_update_takes_its_time(void **state)
 {
     const zr_pipeline p = {ZR_PIPELINE_PIPEDREAM, 1, 1, 1, 2};
-    const zr_chunk_cost costs[] = {{.act = {1, 2, 0, 4}}};
+    const zr_chunk_cost costs[] = {{.act = {1, 2, [ZR_ACT_UPDATE] = 4}}};
     zr_simulation simulated;
     assert_int_equal(zr_simulate(&p, NULL, costs, &simulated, NULL), ZERO_OK);
     assert_near(simulated.stage[0].at[3].begin, 7);
@@ -321,6 +365,21 @@ static void simulations_are_the_same_twice(void **state)
 
 // Lanes that wait for ever.
 
+static void assert_waits(const zr_pipeline *p, const char *const *texts, const char *expected)
+{
+    enum { MOST_STAGES = 3, MOST_ACTIONS = 16 };
+    static const zr_chunk_cost costs[MOST_STAGES];
+    zr_action lists[MOST_STAGES][MOST_ACTIONS];
+    zr_lane lanes[MOST_STAGES];
+    zr_simulation simulated;
+    zero_error error = {0};
+    for (int s = 0; s < p->stages; s++)
+        lanes[s] = (zr_lane){.at = lists[s], .count = lane_read(texts[s], lists[s])};
+    assert_int_equal(zr_simulate(p, lanes, costs, &simulated, &error), ZERO_ERR_INTERNAL);
+    zr_simulation_free(&simulated);
+    assert_string_equal(error.message, expected);
+}
+
 // Each lane is in order. But stage 1 wants all forwards before it gives a gradient, and stage 0 a
 // gradient before it makes its last output; stage 2 waits for them, and nobody for it.
 static void stages_that_wait_for_ever_are_found(void **state)
@@ -331,19 +390,25 @@ static void stages_that_wait_for_ever_are_found(void **state)
         "F0 F1 F2 F3 B0 B1 B2 B3",
         "F0 B0 F1 B1 F2 B2 F3 B3",
     };
-    zr_action lists[3][8];
-    zr_lane lanes[3];
-    for (int s = 0; s < 3; s++)
-        lanes[s] = (zr_lane){.at = lists[s], .count = lane_read(texts[s], lists[s])};
-    const zr_chunk_cost costs[3] = {{{0}}};
-    zr_simulation simulated;
-    zero_error error = {0};
-    assert_int_equal(zr_simulate(&p, lanes, costs, &simulated, &error), ZERO_ERR_INTERNAL);
-    zr_simulation_free(&simulated);
-    assert_string_equal(error.message,
-                        "pipeline stages wait for each other for ever: forward of micro-batch 3, "
-                        "chunk 0 on pipeline stage 1 waits for forward of micro-batch 3, chunk 0 "
-                        "on pipeline stage 0");
+    assert_waits(&p, texts,
+                 "pipeline stages wait for each other for ever: forward of micro-batch 3, "
+                 "chunk 0 on pipeline stage 1 waits for forward of micro-batch 3, chunk 0 "
+                 "on pipeline stage 0");
+}
+
+// Each lane is in order. But stage 0 wants the sums of a step before the next one's first forward,
+// and stage 1 ends the step after a forward that this is the input of.
+static void a_norm_that_comes_too_early_waits_for_ever(void **state)
+{
+    static const zr_pipeline p = {ZR_PIPELINE_2BW, 2, 1, 2, 2};
+    static const char *const texts[] = {
+        "F0 F1 B0 B1 N1 F2@1 F3@1 B2@1 B3@1 N3@1 U1@2 U3@3",
+        "F0 B0 F1 B1 F2@1 N1 B2@1 F3@1 B3@1 N3@1 U1@2 U3@3",
+    };
+    assert_waits(&p, texts,
+                 "pipeline stages wait for each other for ever: forward of micro-batch 2, "
+                 "chunk 0 on pipeline stage 1 waits for forward of micro-batch 2, chunk 0 "
+                 "on pipeline stage 0");
 }
 
 static void without_memory_nothing_is_simulated(void **state)
@@ -379,6 +444,7 @@ int main(void)
         cmocka_unit_test(what_takes_no_time_has_no_bubble),
         cmocka_unit_test(simulations_are_the_same_twice),
         cmocka_unit_test(stages_that_wait_for_ever_are_found),
+        cmocka_unit_test(a_norm_that_comes_too_early_waits_for_ever),
         cmocka_unit_test(without_memory_nothing_is_simulated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
