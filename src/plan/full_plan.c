@@ -215,15 +215,15 @@ static zero_status check_versions(const zr_plan *plan, zero_error *error)
                        model->name, schedule, buffered->name);
     if (plan->settings.kept_by > 1)
         return zr_fail(error, ZERO_ERR_CONFIG,
-                       "planning %s with schedule %s: gathered parameters are kept on each machine "
-                       "(zero_hpz_partition_size) until they change, and here two versions are "
+                       "planning %s with schedule %s: %lld ranks keep gathered parameters "
+                       "(zero_hpz_partition_size) until they change, and here %d versions are "
                        "read in turn: expected 1",
-                       model->name, schedule);
+                       model->name, schedule, (long long)plan->settings.kept_by, plan->versions);
     if (plan->settings.tiering.parameters != ZERO_TIER_device)
         return zr_fail(error, ZERO_ERR_CONFIG,
-                       "planning %s with schedule %s: versions of the parameters stay on the "
+                       "planning %s with schedule %s: %d versions of the parameters stay on the "
                        "device: expected no offload_param",
-                       model->name, schedule);
+                       model->name, schedule, plan->versions);
     return ZERO_OK;
 }
 

@@ -40,6 +40,11 @@ static void describe_object(const zr_instruction *i, char *out, size_t size)
         snprintf(out, size, " %s", zr_update_part_name((zr_update_part)i->what));
     else if (has_space(i))
         snprintf(out, size, " %d %s", i->piece, zr_space_name(i->place.space));
+    else if (i->code == ZR_SCALARS && i->slot.kind == ZR_SLOT_LINK)
+        snprintf(out, size, " %s %d", zr_scalars_part_name((zr_scalars_part)i->what),
+                 i->slot.index);
+    else if (i->code == ZR_SCALARS)
+        snprintf(out, size, " %s", zr_scalars_part_name((zr_scalars_part)i->what));
     else if (i->piece >= 0 || i->slot.kind == ZR_SLOT_LINK)
         snprintf(out, size, " %d", i->piece >= 0 ? i->piece : i->slot.index);
 }

@@ -1,6 +1,7 @@
 // Instructions of a pass as text, so that a test can say which ones it expects, and in which order.
 //
 //   AWAIT readers 1 | GATHER 1 if stale | BIND 1 gathered | CALL backward 2 | UPDATE groups
+//   SCALARS stage | TAKE 4 | SCALARS give 4
 //
 // A number is a piece; for a CALL it is the unit, for an AWAIT, FETCH or STORE the index of its
 // slot, and for what is done with a slot of a link the link.

@@ -74,7 +74,7 @@ zr_pipeline pipeline_of(zr_pipeline_kind kind, int stages, int chunks, int micro
                          .stages = stages,
                          .chunks = chunks,
                          .micro_batches = micro_batches,
-                         .steps = zr_pipeline_is_asynchronous(kind) ? 2 : 1};
+                         .steps = zr_pipeline_is_asynchronous(kind) ? 3 : 1};
 }
 
 static void stop(const char *what, const zero_error *error)
@@ -153,6 +153,12 @@ static int draw(walk *w, int below)
     return (int)((w->state >> 16) % (uint32_t)below);
 }
 
+// Versions of the parameters are not on a farther tier (full_plan.c).
+static bool is_planned(const zr_pipeline *pipeline, const zr_tiering *tiering)
+{
+    return tiering->parameters == ZERO_TIER_device || !zr_pipeline_is_asynchronous(pipeline->kind);
+}
+
 static void check_settings(walk *w, const zr_pipeline *pipeline, int stage,
                            const zr_tiering *tiering)
 {
@@ -183,7 +189,8 @@ static void check_stages(walk *w, const zr_pipeline *pipeline)
     if (zr_pipeline_check(pipeline, &error) != ZERO_OK)
         return;
     for (int t = 0; t < PROGRAM_TIERINGS; t++)
-        for (int stage = program_least_stage(&program_tierings[t]); stage < 4; stage++)
+        for (int stage = program_least_stage(&program_tierings[t]);
+             stage < 4 && is_planned(pipeline, &program_tierings[t]); stage++)
             check_settings(w, pipeline, stage, &program_tierings[t]);
 }
 

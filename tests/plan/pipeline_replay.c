@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-enum { WINDOWS = 2, EVALUATIONS = 3, MOST_CONTENTS = 2048, MOST_SLOTS = 64 };
+enum { WINDOWS = 2, EVALUATIONS = 3, MOST_CONTENTS = 2048, MOST_SLOTS = 64, MOST_STEPS = 16 };
 
 typedef enum what { BOUNDARY, SHARE, SAVED, HELD, GRADIENT } what;
 
@@ -32,22 +32,18 @@ typedef enum slot_state { FREE, TAKEN, WRITTEN, SENT, RECEIVED, USED_UP } slot_s
 
 typedef struct slot {
     slot_state state;
-    int micro_batch;
+    int number;    // of its turn
+    uint32_t sums; // of a step: the stages that are in them, a bit for each
 } slot;
-
-typedef struct turn { // one pass
-    zr_pass_kind pass;
-    int set, micro_batch; // counted over all windows
-    int slot;             // number from which slots of links follow
-} turn;
 
 typedef struct stage { // that runs
     const zr_plan *plan;
-    turn turns[PROGRAM_MOST_TURNS];
+    pipeline_turn turns[PROGRAM_MOST_TURNS];
     int count, at, next; // turns; the current one; the next instruction of its pass
     content contents[MOST_CONTENTS];
     int content_count;
-    move moves[2]; // by buffer
+    move moves[2];             // by buffer
+    uint32_t sums[MOST_STEPS]; // of each step, as far as they have come
 } stage;
 
 typedef struct pipeline {
@@ -56,26 +52,7 @@ typedef struct pipeline {
     int count;
 } pipeline;
 
-static void list_turns(stage *s)
-{
-    const zr_plan *plan = s->plan;
-    int window = zr_pipeline_window(&plan->pipeline->pipeline);
-    for (int i = 0; i < WINDOWS * plan->action_count; i++) {
-        const zr_action *action = &plan->actions[i % plan->action_count];
-        int k = action->micro_batch;
-        if (action->act != ZR_ACT_UPDATE)
-            s->turns[s->count++] =
-                (turn){program_pass_of(action), k % plan->chunks[action->chunk].buffers.sets,
-                       i / plan->action_count * window + k, k};
-    }
-    for (int i = 0; i < EVALUATIONS * plan->chunk_count; i++) {
-        int e = i / plan->chunk_count;
-        s->turns[s->count++] = (turn){zr_chunk_pass(ZR_CHUNK_EVALUATION, i % plan->chunk_count), 0,
-                                      WINDOWS * window + e, e};
-    }
-}
-
-static const turn *now(const stage *s) { return &s->turns[s->at]; }
+static const pipeline_turn *now(const stage *s) { return &s->turns[s->at]; }
 
 static const zr_chunk_plan *chunk_of(const stage *s, int unit)
 {
@@ -128,7 +105,7 @@ static const content *find(const stage *s, zr_space space, what what, int unit)
     for (int i = 0; i < s->content_count; i++) {
         const content *c = &s->contents[i];
         if (c->space == space && c->what == what && c->unit == unit &&
-            c->micro_batch == now(s)->micro_batch)
+            c->micro_batch == now(s)->number)
             return c;
     }
     return NULL;
@@ -143,7 +120,7 @@ static void need_at(const stage *s, zr_space space, what what, int unit)
                  "of unit %d",
                  zr_pipeline_kind_name(pipeline->kind), pipeline->micro_batches,
                  s->plan->pipeline->stage, pipeline->stages, zr_pass_name(now(s)->pass),
-                 now(s)->micro_batch, names[what], unit);
+                 now(s)->number, names[what], unit);
 }
 
 static slot *slot_of(pipeline *p, const stage *s, int link)
@@ -157,7 +134,14 @@ static void expect_slot(pipeline *p, const stage *s, int link, slot_state state)
 {
     const slot *slot = slot_of(p, s, link);
     assert_int_equal(slot->state, state);
-    assert_int_equal(slot->micro_batch, now(s)->micro_batch);
+    assert_int_equal(slot->number, now(s)->number);
+}
+
+// The turn writes a slot that it has taken, or uses up one that it has received.
+static void use_slot(pipeline *p, const stage *s, int link, bool writes)
+{
+    expect_slot(p, s, link, writes ? TAKEN : RECEIVED);
+    slot_of(p, s, link)->state = writes ? WRITTEN : USED_UP;
 }
 
 // Checks that a place that lasts lies in one of the chunk's sets, and any other outside of all.
@@ -178,7 +162,7 @@ static void put_activations(stage *s, what what, int unit, int64_t first, int64_
                             bool in_set)
 {
     int64_t at = first + (in_set ? now(s)->set * chunk_of(s, unit)->set_bytes : 0);
-    const content c = {ZR_SPACE_NONE, at, at + bytes, what, unit, now(s)->micro_batch, in_set};
+    const content c = {ZR_SPACE_NONE, at, at + bytes, what, unit, now(s)->number, in_set};
     assert_int_equal(at % ZR_ACTIVATION_ALIGN, 0);
     expect_in_sets(s, &c);
     put(s, &c);
@@ -210,7 +194,7 @@ static content kept_boundary(const stage *s, what what, int unit)
                      first + boundary_of(s, unit),
                      what,
                      unit,
-                     now(s)->micro_batch,
+                     now(s)->number,
                      true};
 }
 
@@ -219,8 +203,7 @@ static void put_boundary(pipeline *p, stage *s, int unit)
     const zr_unit_plan *plan = &s->plan->units[unit];
     int link = is_last(s, unit) ? chunk_of(s, unit)->output : -1;
     if (link >= 0) {
-        expect_slot(p, s, link, TAKEN);
-        slot_of(p, s, link)->state = WRITTEN;
+        use_slot(p, s, link, true);
     } else if (plan->out_kept) {
         const content c = kept_boundary(s, BOUNDARY, unit);
         put(s, &c);
@@ -278,8 +261,7 @@ static void put_input_gradient(pipeline *p, stage *s, int unit)
         put_activations(s, GRADIENT, unit - 1, s->plan->boundary_first[(unit - 1) % 2],
                         boundary_of(s, unit - 1), false);
     } else if (link >= 0) {
-        expect_slot(p, s, link, TAKEN);
-        slot_of(p, s, link)->state = WRITTEN;
+        use_slot(p, s, link, true);
     }
 }
 
@@ -332,12 +314,12 @@ static void store(stage *s, const zr_instruction *i)
     need_at(s, ZR_SPACE_ACTIVATION_CHECKPOINTS, BOUNDARY, i->unit);
     assert_false(m->out || m->in);
     overwrite(s, ZR_SPACE_STORED, first, first + i->bytes);
-    *m = (move){
-        true,
-        false,
-        i->from.first,
-        i->from.first + i->bytes,
-        {ZR_SPACE_STORED, first, first + i->bytes, BOUNDARY, i->unit, now(s)->micro_batch, true}};
+    *m =
+        (move){true,
+               false,
+               i->from.first,
+               i->from.first + i->bytes,
+               {ZR_SPACE_STORED, first, first + i->bytes, BOUNDARY, i->unit, now(s)->number, true}};
 }
 
 static const content *stored_at(const stage *s, int64_t first)
@@ -346,7 +328,7 @@ static const content *stored_at(const stage *s, int64_t first)
         if (s->contents[i].space == ZR_SPACE_STORED && s->contents[i].first == first)
             return &s->contents[i];
     fail_msg("pipeline stage %d: %s of micro-batch %d fetches what is not stored",
-             s->plan->pipeline->stage, zr_pass_name(now(s)->pass), now(s)->micro_batch);
+             s->plan->pipeline->stage, zr_pass_name(now(s)->pass), now(s)->number);
     return NULL;
 }
 
@@ -356,7 +338,7 @@ static void fetch(stage *s, const zr_instruction *i)
     const content *from = stored_at(s, i->from.first + set_in_store(s, i->unit));
     what comes = s->plan->checkpoint_shares > 1 ? SHARE : BOUNDARY;
     int64_t end = i->place.first + i->bytes;
-    assert_int_equal(from->micro_batch, now(s)->micro_batch);
+    assert_int_equal(from->micro_batch, now(s)->number);
     assert_int_equal(from->end - from->first, i->bytes);
     assert_false(m->out || m->in);
     const content whole = kept_boundary(s, comes, from->unit);
@@ -387,24 +369,55 @@ static bool use_link(pipeline *p, const stage *s, const zr_instruction *i)
     const zr_link *link = &s->plan->links[i->slot.index];
     slot *slot = slot_of(p, s, i->slot.index);
     bool sends = i->code == ZR_TAKE || i->code == ZR_SEND;
-    int k = now(s)->micro_batch;
+    int k = now(s)->number;
     assert_int_equal(sends ? link->from : link->to, s->plan->pipeline->stage);
-    assert_int_equal(i->bytes, link->bytes);
+    assert_int_equal(i->bytes, link->message);
     if ((i->code == ZR_TAKE && slot->state != FREE) ||
         (i->code == ZR_RECEIVE && slot->state != SENT))
         return false;
     if (i->code == ZR_TAKE) {
-        slot->micro_batch = k;
+        slot->number = k;
         slot->state = TAKEN;
         return true;
     }
-    assert_int_equal(slot->micro_batch, k);
+    assert_int_equal(slot->number, k);
     if (i->code == ZR_SEND)
         assert_int_equal(slot->state, WRITTEN);
     if (i->code == ZR_GIVE)
         assert_true(slot->state == RECEIVED || slot->state == USED_UP);
     slot->state = i->code == ZR_SEND ? SENT : i->code == ZR_RECEIVE ? RECEIVED : FREE;
     return true;
+}
+
+// The sums of a step: those of one stage, of all stages, or as they are on their way.
+static void use_sums(pipeline *p, stage *s, const zr_instruction *i)
+{
+    uint32_t *own = &s->sums[now(s)->number];
+    slot *slot = i->slot.kind == ZR_SLOT_LINK ? slot_of(p, s, i->slot.index) : NULL;
+    if (i->what == ZR_SCALARS_OF_STAGE) {
+        assert_int_equal(*own, 0);
+        *own = 1u << s->plan->pipeline->stage;
+        return;
+    }
+    assert_non_null(slot);
+    use_slot(p, s, i->slot.index, i->what == ZR_SCALARS_GIVE);
+    if (i->what == ZR_SCALARS_GIVE)
+        slot->sums = *own;
+    else
+        *own = slot->sums | (i->what == ZR_SCALARS_ADD ? *own : 0);
+}
+
+// An update by the groups has the norm of all stages, or, where each is alone, its own.
+static void need_sums(const pipeline *p, const stage *s)
+{
+    bool alone = s->plan->pipeline->pipeline.kind == ZR_PIPELINE_PIPEDREAM;
+    uint32_t own = 1u << s->plan->pipeline->stage, all = (1u << p->count) - 1;
+    assert_int_equal(s->sums[now(s)->number], alone ? own : all);
+}
+
+static bool gives_tie(const zr_instruction *i)
+{
+    return i->what == ZR_TIE_GIVE_SUM || i->what == ZR_TIE_GIVE_PARAMETERS;
 }
 
 static bool run(pipeline *p, stage *s, const zr_instruction *i)
@@ -417,6 +430,9 @@ static bool run(pipeline *p, stage *s, const zr_instruction *i)
     case ZR_GIVE: return use_link(p, s, i);
     case ZR_CALL: call(p, s, i); break;
     case ZR_JOIN: join(s, i); break;
+    case ZR_TIE: use_slot(p, s, i->slot.index, gives_tie(i)); break;
+    case ZR_SCALARS: use_sums(p, s, i); break;
+    case ZR_UPDATE: need_sums(p, s); break;
     default: break;
     }
     if (kept && i->code == ZR_STORE)
@@ -457,14 +473,6 @@ static bool advance(pipeline *p, stage *s)
     return moved;
 }
 
-static bool advance_all(pipeline *p)
-{
-    bool moved = false;
-    for (int s = 0; s < p->count; s++)
-        moved = advance(p, &p->stages[s]) || moved;
-    return moved;
-}
-
 void pipeline_check_replay(const pipeline_plans *stages)
 {
     static pipeline p;
@@ -473,9 +481,13 @@ void pipeline_check_replay(const pipeline_plans *stages)
     assert_in_range(p.count, 2, 4);
     for (int s = 0; s < p.count; s++) {
         p.stages[s].plan = stages->plans[s];
-        list_turns(&p.stages[s]);
+        p.stages[s].count =
+            pipeline_turns(stages->plans[s], WINDOWS, EVALUATIONS, p.stages[s].turns);
     }
-    while (advance_all(&p)) {
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (int s = 0; s < p.count; s++)
+            moved = advance(&p, &p.stages[s]) || moved;
     }
     for (int s = 0; s < p.count; s++)
         if (p.stages[s].at < p.stages[s].count)

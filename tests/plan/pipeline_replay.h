@@ -9,6 +9,8 @@
 // comes through a link is what was asked for, in a slot that is free for it; and that everything
 // that a call reads of its own micro-batch lies where the plan says, and was not written over by
 // any other: inputs, what was saved and held, activation checkpoints, and gradients of boundaries.
+// Where steps end without each other, every update finds the sums of all stages, or under pipedream
+// its own.
 // What does not lie in a set or among activation checkpoints is gone when its action ends.
 void pipeline_check_replay(const pipeline_plans *stages);
 

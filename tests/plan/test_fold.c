@@ -1,9 +1,12 @@
 // The messages and bytes of a program: what the paper says of a step, and the share of each
 // instruction, for passes written by hand.
-#include "fixture.h"
 #include "base/dtype.h"
 #include "base/message.h"
+#include "base/step_sums.h"
+#include "pipeline_fixture.h"
+#include "plan/exchanges.h"
 #include "plan/plan_parts.h"
+#include "program_turns.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -161,6 +164,41 @@ static void what_is_kept_is_counted_apart(void **state)
     zr_plan_destroy(plan);
 }
 
+// Checks what a pass sends and receives at the end of a step. mapped: what comes is not counted.
+static void assert_traffic(const zr_plan *plan, zr_pass_kind pass, int sends, int receives)
+{
+    const zr_traffic_plan *found = &plan->traffic[pass].pipeline;
+    const int64_t bytes = sizeof(zr_step_sums);
+    assert_int_equal(found->messages, sends + receives);
+    assert_int_equal(found->calls[ZERO_COMM_send], sends);
+    assert_int_equal(found->calls[ZERO_COMM_recv], receives);
+    assert_int_equal(found->bytes[ZERO_COMM_send], sends * bytes);
+    assert_int_equal(found->bytes[ZERO_COMM_recv], plan->pipeline->mapped ? 0 : receives * bytes);
+}
+
+// Under 2bw each stage but the first sends its sums and receives the total; a step has what its
+// micro-batches have, and this.
+static void check_sums_traffic(const pipeline_plans *stages)
+{
+    const zr_pipeline *pipeline = &stages->plans[0]->pipeline->pipeline;
+    int others = pipeline->kind == ZR_PIPELINE_2BW ? stages->count - 1 : 0;
+    for (int s = 0; s < stages->count; s++) {
+        const zr_plan *plan = stages->plans[s];
+        const zr_pass_traffic step = zr_traffic_of_step(plan);
+        int64_t messages = 0, own = s ? 2 * (others > 0) : 2 * others;
+        for (int a = 0; a < plan->action_count; a++)
+            if (program_has_pass(&plan->actions[a]))
+                messages += plan->traffic[program_pass_of(&plan->actions[a])].pipeline.messages;
+        assert_traffic(plan, ZR_PASS_BOUNDARY, s ? others > 0 : others, s ? 0 : others);
+        assert_traffic(plan, ZR_PASS_TOTAL, 0, s ? others > 0 : 0);
+        assert_traffic(plan, ZR_PASS_UPDATE, 0, 0);
+        assert_traffic(plan, ZR_PASS_PUBLISH, 0, 0);
+        assert_int_equal(step.pipeline.messages, messages / pipeline->steps + own);
+    }
+}
+
+static void a_step_of_2bw_sends_its_sums(void **state) { pipeline_for_all(check_sums_traffic); }
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -169,6 +207,7 @@ int main(void)
         cmocka_unit_test(messages_are_folded_in_order),
         cmocka_unit_test(bytes_between_tiers_are_counted_once),
         cmocka_unit_test(what_is_kept_is_counted_apart),
+        cmocka_unit_test(a_step_of_2bw_sends_its_sums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

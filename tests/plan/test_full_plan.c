@@ -1,5 +1,7 @@
 // Planning as a whole: equal input gives an equal plan, and what cannot be planned is refused.
-#include "fixture.h"
+#include "pipeline_fixture.h"
+
+#include "model/stage_cut.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -147,6 +149,52 @@ static void exact_world_wants_powers_of_two_in_fp32(void **state)
     assert_non_null(strstr(error.message, "they have to be fp32"));
 }
 
+// Plans the first of 3 pipeline stages of the fixture's model, and returns what is said of it; it is
+// refused.
+static const char *said_of(const fixture *f, zr_pipeline_kind kind, const zr_settings *settings)
+{
+    static const int first[] = {0, 2, 4, 6};
+    static const zr_unit_range range = {0, 2};
+    static zero_error error;
+    const zero_shape shape = {.batch = 2, .seq = 8};
+    const zr_pipeline_part part = {.pipeline = pipeline_of(kind, 3, 1, 3), .first_unit = first};
+    const zr_machine machine = {.ranks = 4, .machine_ranks = 2, .pipeline = &part};
+    zero_model *stage = NULL;
+    zr_plan *plan = NULL;
+    error = (zero_error){0};
+    assert_int_equal(zr_stage_cut(&f->model, &range, 1, false, &stage, &error), ZERO_OK);
+    assert_int_equal(zr_plan_create(stage, &shape, settings, &machine, &plan, &error),
+                     ZERO_ERR_CONFIG);
+    zr_stage_free(stage);
+    return error.message;
+}
+
+// All stages refuse alike, here the first one, which does not have the buffer.
+static void what_has_no_meaning_in_several_versions_is_refused(void **state)
+{
+    zr_settings settings = fixture_settings(ZERO_F32, 2, 3);
+    fixture f;
+    fixture_build(&f, 4, 1000, 96);
+    f.pieces[3].kind = ZERO_BUFFER;
+    assert_string_equal(
+        said_of(&f, ZR_PIPELINE_PIPEDREAM, &settings),
+        "planning fixture with schedule pipedream: unit \"h.2\" has a buffer, which every "
+        "step reads and writes, and here steps overlap; a synchronous schedule "
+        "would do (1f1b)");
+    f.pieces[3].kind = ZERO_TRAINABLE;
+    settings = fixture_settings(ZERO_F32, 3, 3);
+    settings.kept_by = 2;
+    assert_string_equal(said_of(&f, ZR_PIPELINE_2BW, &settings),
+                        "planning fixture with schedule 2bw: 2 ranks keep gathered parameters "
+                        "(zero_hpz_partition_size) until they change, and here 2 versions are read "
+                        "in turn: expected 1");
+    settings = fixture_settings(ZERO_F32, 3, 3);
+    settings.tiering.parameters = ZERO_TIER_host;
+    assert_string_equal(said_of(&f, ZR_PIPELINE_2BW, &settings),
+                        "planning fixture with schedule 2bw: 2 versions of the parameters stay on "
+                        "the device: expected no offload_param");
+}
+
 static void an_empty_micro_batch_is_refused(void **state)
 {
     const zr_settings settings = fixture_settings(ZERO_F32, 2, 1);
@@ -166,6 +214,7 @@ int main(void)
         cmocka_unit_test(tensor_ranks_agree_on_the_whole),
         cmocka_unit_test(stages_say_what_a_rank_holds),
         cmocka_unit_test(exact_world_wants_powers_of_two_in_fp32),
+        cmocka_unit_test(what_has_no_meaning_in_several_versions_is_refused),
         cmocka_unit_test(an_empty_micro_batch_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 // The portions of the update cover every element once, and the bytes that move are those of
 // ZeRO-Offload and ZeRO-Infinity.
-#include "fixture.h"
+#include "pipeline_fixture.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -155,6 +155,79 @@ static void what_moves_is_what_the_papers_say(void **state)
     zr_plan_destroy(plan);
 }
 
+// A walk's vectors, as bits.
+static void assert_walk(const zr_walk_vectors *walk, uint32_t reads, uint32_t writes)
+{
+    assert_int_equal(walk->reads, reads);
+    assert_int_equal(walk->writes, writes);
+}
+
+enum {
+    MASTER = 1 << ZR_VECTOR_MASTER,
+    MOMENTS = 1 << ZR_VECTOR_STATE0 | 1 << ZR_VECTOR_STATE1,
+    DIRECTION = 1 << ZR_VECTOR_DIRECTION,
+    GRADIENT = 1 << ZR_VECTOR_GRADIENT,
+    PARAMETERS = 1 << ZR_VECTOR_PARAMETERS
+};
+
+// asynchronous: parameters are not written by the update, which starts from the master, but come
+// out of it by a walk of their own.
+static void check_walks(const zr_plan *plan, bool lamb, bool asynchronous)
+{
+    zr_walk_vectors walks[2];
+    uint32_t weights = asynchronous ? MASTER : PARAMETERS;
+    uint32_t written = asynchronous ? MASTER : MASTER | PARAMETERS;
+    assert_int_equal(zr_plan_has_vector(plan, ZR_VECTOR_MASTER), asynchronous);
+    assert_int_equal(zr_plan_updates_copies(plan), !asynchronous);
+    assert_int_equal(zr_plan_walks(plan, walks), lamb ? 2 : 1);
+    assert_walk(&walks[0], weights | MOMENTS | GRADIENT,
+                lamb ? MOMENTS | DIRECTION : MOMENTS | written);
+    if (lamb)
+        assert_walk(&walks[1], weights | DIRECTION, written);
+}
+
+static void an_asynchronous_update_changes_the_master_alone(void **state)
+{
+    static const zr_pipeline_kind kinds[] = {ZR_PIPELINE_1F1B, ZR_PIPELINE_PIPEDREAM,
+                                             ZR_PIPELINE_2BW};
+    pipeline_model model;
+    pipeline_build(&model, 3, (pipeline_style){0});
+    for (int k = 0; k < ZR_COUNT(kinds); k++)
+        for (int lamb = 0; lamb < 2; lamb++) {
+            static pipeline_plans stages;
+            const zr_pipeline pipeline = pipeline_of(kinds[k], 2, 1, 2);
+            zr_settings settings = fixture_settings(ZERO_F32, 1, 2);
+            settings.per_tensor_norms = lamb;
+            pipeline_plans_make(&model.f.model, &pipeline, &settings, &(zr_machine){.ranks = 2},
+                                &stages);
+            for (int s = 0; s < 2; s++)
+                check_walks(stages.plans[s], lamb, zr_pipeline_is_asynchronous(kinds[k]));
+            pipeline_plans_free(&stages);
+        }
+}
+
+// The walk reads each master once; with states on NVMe, from there.
+static void a_copy_moves_the_master(void **state)
+{
+    static pipeline_plans stages;
+    pipeline_model model;
+    const zr_pipeline pipeline = pipeline_of(ZR_PIPELINE_2BW, 2, 1, 2);
+    zr_settings settings = fixture_settings(ZERO_F32, 2, 2);
+    pipeline_build(&model, 3, (pipeline_style){0});
+    settings.tiering = (zr_tiering){.optimizer = ZERO_TIER_nvme, .block = 1 << 20};
+    pipeline_plans_make(&model.f.model, &pipeline, &settings, &(zr_machine){.ranks = 2}, &stages);
+    for (int s = 0; s < 2; s++) {
+        const zr_plan *plan = stages.plans[s];
+        int64_t masters = plan->state_elems[ZERO_TIER_nvme] * (int64_t)sizeof(float);
+        assert_true(masters > 0);
+        assert_int_equal(plan->moves.copy.nvme_read, masters);
+        assert_int_equal(plan->moves.copy.nvme_written, 0);
+        assert_int_equal(plan->moves.copy.to_device, masters);
+        assert_int_equal(plan->moves.update[0].to_device, 0);
+    }
+    pipeline_plans_free(&stages);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -162,6 +235,8 @@ int main(void)
         cmocka_unit_test(each_parameter_by_itself),
         cmocka_unit_test(a_sub_group_size_of_0_is_each_parameter),
         cmocka_unit_test(what_moves_is_what_the_papers_say),
+        cmocka_unit_test(an_asynchronous_update_changes_the_master_alone),
+        cmocka_unit_test(a_copy_moves_the_master),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 // and what they take, the messages of a step, and where all of it counts.
 #include "pipeline_fixture.h"
 
+#include "base/step_sums.h"
 #include "model/stage_cut.h"
 #include "plan/plan_parts.h"
 #include "program_turns.h"
@@ -75,13 +76,38 @@ static void check_links(const pipeline_plans *stages, int number)
                      true);
 }
 
+// Returns the links of a step's sums: two for each stage but the first.
+static int sums_links(const pipeline_plans *stages)
+{
+    return pipeline_in(stages)->kind == ZR_PIPELINE_2BW ? 2 * (stages->count - 1) : 0;
+}
+
+// Checks the links of a step's sums, which come after all others, on one stage.
+static void check_sums(const zr_plan *plan)
+{
+    const int64_t message = sizeof(zr_step_sums);
+    for (int s = 1; s < plan->pipeline->pipeline.stages; s++) {
+        const zr_link *to = &plan->links[zr_plan_sums_to_first(plan, s)];
+        const zr_link *from = &plan->links[zr_plan_sums_from_first(plan, s)];
+        assert_true(to->from == s && to->to == 0 && from->from == 0 && from->to == s);
+        assert_true(to->slots == 2 && from->slots == 2);
+        assert_true(to->first == 0 && to->message == message);
+        assert_true(from->first == 0 && from->message == message);
+        assert_int_equal(to->bytes, ZR_ROUND_UP(message, ZR_ACTIVATION_ALIGN));
+        assert_int_equal(from->bytes, to->bytes);
+    }
+}
+
 static void check_numbers(const pipeline_plans *stages)
 {
-    int units = 0;
+    int units = 0, joints = 2 * (chunks_in(stages) - 1), sums = sums_links(stages);
     for (int s = 0; s < stages->count; s++) {
         const zr_plan *plan = stages->plans[s];
         assert_int_equal(plan->chunk_count, pipeline_in(stages)->chunks);
-        assert_int_equal(plan->link_count, 2 * (chunks_in(stages) - 1));
+        assert_int_equal(plan->link_count, joints + sums);
+        assert_int_equal(plan->sums_link, sums ? joints : -1);
+        if (sums)
+            check_sums(plan);
         assert_int_equal(plan->world, plan->ranks * plan->tensor_ranks * stages->count);
         assert_true(plan->job_hash == stages->plans[0]->job_hash);
         units += plan->unit_count;
@@ -105,6 +131,11 @@ static void links_are_named_by_what_they_join(void **state)
     pipeline_plans_simple(&pipeline, &stages);
     assert_string_equal(stages.plans[0]->links[0].name, "activations h.3 to h.4");
     assert_string_equal(stages.plans[1]->links[1].name, "gradients h.4 to h.3");
+    pipeline_plans_free(&stages);
+    const zr_pipeline two = pipeline_of(ZR_PIPELINE_2BW, 3, 1, 4);
+    pipeline_plans_simple(&two, &stages);
+    assert_string_equal(stages.plans[0]->links[6].name, "sums of pipeline stage 2");
+    assert_string_equal(stages.plans[1]->links[7].name, "sums for pipeline stage 2");
     pipeline_plans_free(&stages);
 }
 
@@ -224,7 +255,7 @@ static void segments_have_the_units_of_an_interval(void **state)
 static void add_step(const zr_plan *plan, zr_traffic_plan *sum)
 {
     for (int a = 0; a < plan->action_count; a++) {
-        if (plan->actions[a].act == ZR_ACT_UPDATE)
+        if (!program_has_pass(&plan->actions[a]))
             continue;
         const zr_traffic_plan *pass = &plan->traffic[program_pass_of(&plan->actions[a])].pipeline;
         sum->messages += pass->messages;
@@ -340,6 +371,10 @@ static void check_footprint(const pipeline_plans *stages)
                 if (of[i] >= 0)
                     slots += plan->links[of[i]].slots * plan->links[of[i]].bytes;
         }
+        // Of a step's sums the first stage has the ends of all, and others those of their own.
+        int ends = sums_links(stages) / (s ? stages->count - 1 : 1);
+        int64_t a_slot = ZR_ROUND_UP((int64_t)sizeof(zr_step_sums), ZR_ACTIVATION_ALIGN);
+        slots += 2 * a_slot * ends / (plan->pipeline->mapped ? 2 : 1);
         if (plan->gradient_window_is == ZERO_MEM_communication)
             other += plan->grad_bytes;
         assert_int_equal(zr_plan_link_bytes(plan), slots);

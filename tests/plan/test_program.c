@@ -111,6 +111,7 @@ static const char *space_name(int value) { return zr_space_name((zr_space)value)
 static const char *slot_name(int value) { return zr_slot_name((zr_slot_kind)value); }
 static const char *call_name(int value) { return zr_call_name((zr_call)value); }
 static const char *part_name(int value) { return zr_update_part_name((zr_update_part)value); }
+static const char *scalars_name(int value) { return zr_scalars_part_name((zr_scalars_part)value); }
 static const char *pass_name(int value) { return zr_pass_name((zr_pass_kind)value); }
 
 static void everything_has_a_name_of_its_own(void **state)
@@ -121,6 +122,7 @@ static void everything_has_a_name_of_its_own(void **state)
     expect_names(ZR_SLOT_KIND_COUNT, slot_name);
     expect_names(ZR_CALL_WEIGHT + 1, call_name);
     expect_names(ZR_PART_COPY + 1, part_name);
+    expect_names(ZR_SCALARS_TAKE + 1, scalars_name);
     expect_names(ZR_PASS_COUNT, pass_name);
     assert_string_equal(zr_code_name(ZR_AWAIT), "AWAIT");
     assert_string_equal(zr_code_name(ZR_UPDATE), "UPDATE");

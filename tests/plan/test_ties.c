@@ -1,7 +1,7 @@
 // Ties: a piece that units of two chunks share has an owner and a replica, on the same rank or on
 // two, and their shards are exchanged at the boundary and at the publication.
 #include "pass_text.h"
-#include "pipeline_fixture.h"
+#include "pipeline_replay.h"
 #include "plan/ties.h"
 
 #include <setjmp.h>
@@ -20,13 +20,18 @@ static int count(const zr_plan *plan, zr_pass_kind kind, zr_code code)
     return found;
 }
 
+static void make_of(fixture *f, const zr_pipeline *pipeline, int stage, pipeline_plans *out)
+{
+    const zr_settings settings = fixture_settings(ZERO_BF16, stage, pipeline->micro_batches);
+    const zr_machine machine = {.ranks = 2, .threads = 1, .mapped = true};
+    fixture_build(f, 4, 1000, 100);
+    pipeline_plans_make(&f->model, pipeline, &settings, &machine, out);
+}
+
 static void make(fixture *f, zr_pipeline_kind kind, int stages, int stage, pipeline_plans *out)
 {
     const zr_pipeline pipeline = pipeline_of(kind, stages, 1, 4);
-    const zr_settings settings = fixture_settings(ZERO_BF16, stage, 4);
-    const zr_machine machine = {.ranks = 2, .threads = 1, .mapped = true};
-    fixture_build(f, 4, 1000, 100);
-    pipeline_plans_make(&f->model, &pipeline, &settings, &machine, out);
+    make_of(f, &pipeline, stage, out);
 }
 
 // The fixture's head borrows the embedding's piece.
@@ -124,6 +129,58 @@ static void what_is_tied_is_not_on_nvme(void **state)
     pipeline_plans_free(&plans);
 }
 
+// Asynchronous schedules exchange shards while other steps are under way, and nobody waits for ever.
+static void tables_are_exchanged_between_steps(void **state)
+{
+    static const zr_pipeline_kind kinds[] = {ZR_PIPELINE_PIPEDREAM, ZR_PIPELINE_2BW};
+    static pipeline_plans plans;
+    fixture f;
+    for (int k = 0; k < ZR_COUNT(kinds); k++)
+        for (int stages = 2; stages <= 4; stages++) {
+            bool late = kinds[k] == ZR_PIPELINE_PIPEDREAM;
+            make(&f, kinds[k], stages, 2, &plans);
+            const zr_plan *first = plans.plans[0], *last = plans.plans[stages - 1];
+            assert_int_equal(zr_plan_ties_are_late(last), late);
+            assert_int_equal(zr_piece_is_late(last, &last->pieces[last->ties[0].replica]), late);
+            assert_int_equal(count(first, ZR_PASS_BOUNDARY, ZR_TIE), 1);
+            assert_int_equal(count(first, ZR_PASS_PUBLISH, ZR_TIE), 1);
+            assert_int_equal(count(last, ZR_PASS_PUBLISH, ZR_TIE), !late);
+            assert_int_equal(count(last, ZR_PASS_TIES, ZR_TIE), late);
+            pipeline_check_replay(&plans);
+            pipeline_plans_free(&plans);
+        }
+}
+
+// After a stage's update of a step, its replica has what the owner had when it began the forward of
+// the micro-batch that this stage computes next: as many updates as backwards had come to the first
+// stage by then, which is as many micro-batches ahead of its backwards as there are stages after it.
+static void check_late(const pipeline_plans *plans)
+{
+    const zr_plan *first = plans->plans[0], *last = plans->plans[plans->count - 1];
+    int m = first->pipeline->pipeline.micro_batches;
+    for (int a = 0; a < first->action_count; a++) {
+        const zr_action *action = &first->actions[a];
+        int step = action->micro_batch / m - 1; // whose update comes before on the last stage
+        if (action->act == ZR_ACT_FORWARD && step >= 0 && action->micro_batch % m == 0)
+            assert_int_equal(zr_plan_ties_taken(last, step), action->version);
+    }
+}
+
+static void a_late_replica_is_that_of_the_same_micro_batch(void **state)
+{
+    static pipeline_plans plans;
+    fixture f;
+    for (int stages = 2; stages <= 4; stages++)
+        for (int m = 1; m <= 5; m++)
+            for (int steps = 1; steps <= 6; steps++) {
+                const zr_pipeline pipeline = {ZR_PIPELINE_PIPEDREAM, stages, 1, m, steps};
+                make_of(&f, &pipeline, 1, &plans);
+                check_late(&plans);
+                pipeline_check_replay(&plans);
+                pipeline_plans_free(&plans);
+            }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -131,6 +188,8 @@ int main(void)
         cmocka_unit_test(shards_go_there_and_back),
         cmocka_unit_test(one_rank_has_both),
         cmocka_unit_test(what_is_tied_is_not_on_nvme),
+        cmocka_unit_test(tables_are_exchanged_between_steps),
+        cmocka_unit_test(a_late_replica_is_that_of_the_same_micro_batch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -142,6 +142,11 @@ static void of_steps(const tiny *t)
     REFUSES("batches", zero_train_batch(t->engine, NULL, 1, &info, e));
     REFUSES("info", zero_train_batch(t->engine, &batch, 1, NULL, e));
     REFUSES("micro-batches", zero_train_batch(t->engine, &batch, 3, &info, e));
+    FUNCTION(zero_train_window);
+    REFUSES("engine", zero_train_window(NULL, &batch, 1, &info, e));
+    REFUSES("batches", zero_train_window(t->engine, NULL, 1, &info, e));
+    REFUSES("info", zero_train_window(t->engine, &batch, 1, NULL, e));
+    REFUSES("2 steps; expected 1 to 1", zero_train_window(t->engine, &batch, 2, &info, e));
     FUNCTION(zero_finish_update);
     REFUSES("engine", zero_finish_update(NULL, e));
     FUNCTION(zero_evaluate);
@@ -168,6 +173,8 @@ static void of_reports(const tiny *t)
     zero_grid_of(t->engine, ZERO_AXIS_tensor, NULL, NULL);
     FUNCTION(zero_accumulation);
     assert_true(zero_accumulation(NULL) == 0);
+    FUNCTION(zero_window);
+    assert_true(zero_window(NULL) == 1 && zero_window(t->engine) == 1);
     FUNCTION(zero_parameter_count);
     assert_true(zero_parameter_count(NULL) == 0);
     FUNCTION(zero_memory_report);
