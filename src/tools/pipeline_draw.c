@@ -1,5 +1,6 @@
 // zero plan --draw FILE of a pipeline: a lane for each pipeline stage, and in it a box for each
-// action, with the number of its micro-batch. What shows between the boxes is the bubble.
+// action, with the number of its micro-batch. What shows between the boxes is the bubble. Norms and
+// updates of asynchronous schedules are marks where they take no time.
 #include "tools/pipeline_draw.h"
 
 #include "tools/svg.h"
@@ -11,11 +12,15 @@ enum {
     MARGIN = 12,
     LEFT = 128,        // room for the names of stages
     RIGHT = 150,       // room for what stands after a lane
+    VERSIONS = 80,     // room for versions there
     LEAST_WIDTH = 640, // of the lanes
     MOST_WIDTH = 4000, // of the drawing
     ACTION_WIDTH = 20, // of the shortest action, where there is room
     LANE_HEIGHT = 28,
     GAP = 6,
+    MARK_WIDTH = 3, // one pixel before its time, and one after
+    MARK_OUT = 2,   // of the lane
+    NORM_HEIGHT = 8,
     NAME = 128,
 };
 
@@ -28,8 +33,8 @@ static const color palette[ZR_ACT_COUNT][2] = {
     [ZR_ACT_FORWARD] = {{0xc6, 0xdb, 0xef}, {0x6b, 0xae, 0xd6}},
     [ZR_ACT_BACKWARD] = {{0xfd, 0xd9, 0xb0}, {0xfd, 0x9d, 0x4c}},
     [ZR_ACT_WEIGHT] = {{0xc7, 0xe9, 0xc0}, {0x74, 0xc4, 0x76}},
-    [ZR_ACT_NORM] = {{0xb0, 0x8c, 0xd0}, {0xb0, 0x8c, 0xd0}},
-    [ZR_ACT_UPDATE] = {{0xf2, 0xcf, 0x5b}, {0xf2, 0xcf, 0x5b}},
+    [ZR_ACT_NORM] = {{0x8a, 0x63, 0xb8}, {0x8a, 0x63, 0xb8}},
+    [ZR_ACT_UPDATE] = {{0xe0, 0x56, 0x7a}, {0xe0, 0x56, 0x7a}},
 };
 
 typedef struct sheet {
@@ -60,6 +65,16 @@ static void put_style(const zr_pipeline_picture *picture, zr_buffer *out)
         }
 }
 
+static bool is_asynchronous(const zr_pipeline_picture *picture)
+{
+    return zr_pipeline_is_asynchronous(picture->pipeline->kind);
+}
+
+static int right_of(const zr_pipeline_picture *picture)
+{
+    return RIGHT + (is_asynchronous(picture) ? VERSIONS : 0);
+}
+
 // Returns the width of the lanes: as wide as numbers need in the shortest action, within bounds.
 static int width_of(const zr_pipeline_picture *picture)
 {
@@ -67,13 +82,23 @@ static int width_of(const zr_pipeline_picture *picture)
     if (shortest <= 0)
         return LEAST_WIDTH;
     double wanted = picture->simulation->total / shortest * ACTION_WIDTH;
-    return (int)fmax(LEAST_WIDTH, fmin(wanted, MOST_WIDTH - LEFT - RIGHT));
+    return (int)fmax(LEAST_WIDTH, fmin(wanted, MOST_WIDTH - LEFT - right_of(picture)));
 }
 
 static int x_of(const sheet *s, double seconds)
 {
     double total = s->picture->simulation->total;
     return LEFT + (total > 0 ? (int)lround(seconds / total * s->width) : 0);
+}
+
+// Writes what an action is, in words; of the parameters, an update makes the version.
+static void tell(const sheet *s, const zr_action *action, char out[NAME])
+{
+    char version[NAME / 2] = "";
+    if (is_asynchronous(s->picture) && action->act != ZR_ACT_NORM)
+        snprintf(version, sizeof version, ", version %d of the parameters", action->version);
+    snprintf(out, NAME, "%s of micro-batch %d, chunk %d%s", zr_act_name(action->act),
+             action->micro_batch, action->chunk, version);
 }
 
 // Puts an action that is a pixel wide or more; so the number of boxes has a bound.
@@ -85,8 +110,7 @@ static void put_action(sheet *s, const zr_action *action, const zr_slot_of_time 
         return;
     snprintf(class, sizeof class, "%s%d", zr_act_name(action->act), action->chunk);
     snprintf(label, sizeof label, "%d", action->micro_batch);
-    snprintf(told, sizeof told, "%s of micro-batch %d, chunk %d", zr_act_name(action->act),
-             action->micro_batch, action->chunk);
+    tell(s, action, told);
     zr_svg_put_box(&s->body, &(zr_svg_box){
                                  .x = x,
                                  .y = s->y,
@@ -96,6 +120,39 @@ static void put_action(sheet *s, const zr_action *action, const zr_slot_of_time 
                                  .label = label,
                                  .told = told,
                              });
+}
+
+// Puts what takes no time, unless it is too near to the one before, which then stands for both: an
+// update over the whole lane, a norm at its lower edge. end: of the one before.
+static void put_mark(sheet *s, const zr_action *action, const zr_slot_of_time *at, int *end)
+{
+    bool update = action->act == ZR_ACT_UPDATE;
+    int height = update ? LANE_HEIGHT + MARK_OUT : NORM_HEIGHT, x = x_of(s, at->begin) - 1;
+    char class[NAME], told[NAME];
+    if (at->end > at->begin || x < *end + MARK_WIDTH)
+        return;
+    *end = x + MARK_WIDTH;
+    snprintf(class, sizeof class, "%s%d", zr_act_name(action->act), action->chunk);
+    tell(s, action, told);
+    zr_svg_put_box(&s->body,
+                   &(zr_svg_box){
+                       .x = x,
+                       .y = update ? s->y - MARK_OUT : s->y + LANE_HEIGHT + MARK_OUT - NORM_HEIGHT,
+                       .width = MARK_WIDTH,
+                       .height = height,
+                       .class = class,
+                       .label = "",
+                       .told = told,
+                   });
+}
+
+// Puts marks over the boxes.
+static void put_marks(sheet *s, const zr_lane *lane, const zr_slot_of_time *at)
+{
+    int ends[ZR_ACT_COUNT] = {0};
+    for (int i = 0; i < lane->count; i++)
+        if (lane->at[i].act >= ZR_ACT_NORM)
+            put_mark(s, &lane->at[i], &at[i], &ends[lane->at[i].act]);
 }
 
 static void put_lane(sheet *s, int stage)
@@ -111,6 +168,7 @@ static void put_lane(sheet *s, int stage)
                      s->y, s->width, LANE_HEIGHT);
     for (int i = 0; i < lane->count; i++)
         put_action(s, &lane->at[i], &at[i]);
+    put_marks(s, lane, at);
     s->line.length = 0;
     zr_picture_stage(s->picture, stage, &s->line);
     zr_svg_put_text(&s->body, LEFT + s->width + GAP, middle, NULL, line_text(s));
@@ -128,8 +186,10 @@ static void put_legend(sheet *s)
                          weights ? "backward of the input" : "backward");
     if (weights)
         x = zr_svg_put_entry(&s->body, x, s->y, "weight0", "backward of the weights");
-    if (zr_pipeline_is_asynchronous(p->kind))
+    if (is_asynchronous(s->picture))
         x = zr_svg_put_entry(&s->body, x, s->y, "update0", "update");
+    if (p->kind == ZR_PIPELINE_2BW)
+        x = zr_svg_put_entry(&s->body, x, s->y, "norm0", "norm of a step, for all pipeline stages");
     zr_svg_put_entry(&s->body, x, s->y, "idle", "bubble");
     s->y += ZR_SVG_LINE_HEIGHT;
     x = MARGIN;
@@ -142,6 +202,14 @@ static void put_legend(sheet *s)
     zr_svg_put_text(&s->body, MARGIN, s->y + ZR_SVG_LETTER_HEIGHT, NULL,
                     "Time goes to the right. A number is a micro-batch's; sets are those of "
                     "activations, at most at one time.");
+    s->y += ZR_SVG_LINE_HEIGHT;
+    if (!is_asynchronous(s->picture))
+        return;
+    zr_svg_put_text(&s->body, MARGIN, s->y + ZR_SVG_LETTER_HEIGHT, NULL,
+                    zr_picture_has_marks(s->picture)
+                        ? "Thin marks, of one or several, take no time here, because it is not "
+                          "known. Versions are those of the parameters."
+                        : "Versions are those of the parameters.");
     s->y += ZR_SVG_LINE_HEIGHT;
 }
 
@@ -165,8 +233,8 @@ void zr_pipeline_draw(const zr_pipeline_picture *picture, zr_buffer *out)
     s.y += GAP;
     put_legend(&s);
     put_style(picture, &style);
-    zr_svg_put_document(out, LEFT + s.width + RIGHT, s.y + MARGIN, style.failed ? "" : style.data,
-                        &s.body);
+    zr_svg_put_document(out, LEFT + s.width + right_of(picture), s.y + MARGIN,
+                        style.failed ? "" : style.data, &s.body);
     out->failed |= style.failed || s.line.failed;
     zr_buffer_free(&style);
     zr_buffer_free(&s.line);

@@ -15,11 +15,12 @@ typedef struct zr_pipeline_picture {
 } zr_pipeline_picture;
 
 // Draws as SVG: a lane for each stage, time to the right. It is at most 4,000 pixels wide, and an
-// action narrower than a pixel is left out, so its size has a bound. *out becomes `failed` without
-// memory.
+// action narrower than a pixel is left out, so its size has a bound. What ends a step and takes no
+// time, since nobody knows how much, is a thin mark. *out becomes `failed` without memory.
 void zr_pipeline_draw(const zr_pipeline_picture *picture, zr_buffer *out);
-// Draws the same as letters: a line for each stage, and one of its chunks if there are several
-// (pipeline_letters.c). Time has at most 400 columns. *out becomes `failed` without memory.
+// Draws the same as letters: a line for each stage, and one of its chunks if there are several, or
+// of its updates if they take no time (pipeline_letters.c). Time has at most 400 columns. *out
+// becomes `failed` without memory.
 void zr_pipeline_draw_letters(const zr_pipeline_picture *picture, zr_buffer *out);
 
 // What both drawings share.
@@ -29,7 +30,9 @@ double zr_picture_shortest(const zr_pipeline_picture *picture);
 // Writes "1f1b, 4 pipeline stages, 8 micro-batches: 33 ms, bubble 27.3%"; or, in micro-batches,
 // "... as long as 2.75 micro-batches on one rank, bubble 27.3%".
 void zr_picture_heading(const zr_pipeline_picture *picture, zr_buffer *out);
-// Writes "27.3% bubble, 4 sets", of a stage.
+// Says whether there are updates that take no time.
+bool zr_picture_has_marks(const zr_pipeline_picture *picture);
+// Writes "27.3% bubble, 4 sets", of a stage; in asynchronous schedules also "4 versions".
 void zr_picture_stage(const zr_pipeline_picture *picture, int stage, zr_buffer *out);
 
 #endif

@@ -21,6 +21,21 @@ double zr_picture_shortest(const zr_pipeline_picture *picture)
     return shortest;
 }
 
+static bool is_mark(const zr_pipeline_picture *picture, int stage, int i)
+{
+    const zr_slot_of_time *at = &picture->simulation->stage[stage].at[i];
+    return picture->lanes[stage].at[i].act == ZR_ACT_UPDATE && at->end <= at->begin;
+}
+
+bool zr_picture_has_marks(const zr_pipeline_picture *picture)
+{
+    for (int s = 0; s < picture->pipeline->stages; s++)
+        for (int i = 0; i < picture->lanes[s].count; i++)
+            if (is_mark(picture, s, i))
+                return true;
+    return false;
+}
+
 static void time_text(const zr_pipeline_picture *picture, double seconds, char out[TIME])
 {
     if (picture->in_micro_batches)
@@ -54,8 +69,11 @@ void zr_picture_heading(const zr_pipeline_picture *picture, zr_buffer *out)
 void zr_picture_stage(const zr_pipeline_picture *picture, int stage, zr_buffer *out)
 {
     const zr_simulated_stage *of = &picture->simulation->stage[stage];
+    int versions = zr_pipeline_versions(picture->pipeline, stage);
     zr_buffer_printf(out, "%.1f%% bubble, %d set%s", 100 * of->bubble, of->sets,
                      of->sets == 1 ? "" : "s");
+    if (zr_pipeline_is_asynchronous(picture->pipeline->kind))
+        zr_buffer_printf(out, ", %d version%s", versions, versions == 1 ? "" : "s");
 }
 
 static char letter_of(const zr_action *action)
@@ -65,8 +83,7 @@ static char letter_of(const zr_action *action)
     case ZR_ACT_FORWARD: return (char)('0' + k % DIGITS);
     case ZR_ACT_BACKWARD: return (char)('a' + k % LETTERS);
     case ZR_ACT_WEIGHT: return (char)('A' + k % LETTERS);
-    case ZR_ACT_NORM: return '.'; // takes no time
-    default: return '*';
+    default: return '*'; // the end of a step
     }
 }
 
@@ -87,6 +104,24 @@ static void put_line(const zr_pipeline_picture *picture, int stage, bool chunks,
     zr_buffer_append(out, line, (size_t)columns);
 }
 
+// Writes a line with the updates that take no time, each below what begins then.
+static void put_marks(const zr_pipeline_picture *picture, int stage, int columns, zr_buffer *out)
+{
+    const zr_lane *lane = &picture->lanes[stage];
+    double column = picture->simulation->total / columns;
+    char line[MOST_COLUMNS + 1]; // the last ones are made after all
+    int length = 0;
+    memset(line, ' ', sizeof line);
+    for (int i = 0; i < lane->count; i++)
+        if (is_mark(picture, stage, i)) {
+            int at = (int)lround(picture->simulation->stage[stage].at[i].begin / column);
+            line[at] = line[at] == ' ' ? '*' : '+';
+            length = at + 1;
+        }
+    zr_buffer_printf(out, "\n%-*s", NAME_WIDTH, "         update");
+    zr_buffer_append(out, line, (size_t)length);
+}
+
 static void put_stage(const zr_pipeline_picture *picture, int stage, int columns, zr_buffer *out)
 {
     zr_buffer_printf(out, "pipeline stage %-*d", NAME_WIDTH - (int)strlen("pipeline stage "),
@@ -98,6 +133,8 @@ static void put_stage(const zr_pipeline_picture *picture, int stage, int columns
         zr_buffer_printf(out, "\n%-*s", NAME_WIDTH, "         chunk");
         put_line(picture, stage, true, columns, out);
     }
+    if (zr_picture_has_marks(picture))
+        put_marks(picture, stage, columns, out);
     zr_buffer_printf(out, "\n");
 }
 
@@ -114,9 +151,14 @@ static void put_legend(const zr_pipeline_picture *picture, double column, zr_buf
                      zr_pipeline_window(p) > LETTERS ? ", from a again after z" : "");
     if (weights)
         zr_buffer_printf(out, "A B C: the weights' part of backward.\n");
-    if (zr_pipeline_is_asynchronous(p->kind))
+    if (zr_picture_has_marks(picture))
+        zr_buffer_printf(out,
+                         "*: an update (+: several), made before what begins above it. Its time is "
+                         "not known, and here it takes none.\n");
+    else if (zr_pipeline_is_asynchronous(p->kind))
         zr_buffer_printf(out, "*: update.\n");
-    zr_buffer_printf(out, ".: bubble. Sets are those of activations, at most at one time.\n");
+    zr_buffer_printf(out, ".: bubble. Sets are those of activations, at most at one time%s.\n",
+                     zr_pipeline_is_asynchronous(p->kind) ? "; versions, of the parameters" : "");
 }
 
 void zr_pipeline_draw_letters(const zr_pipeline_picture *picture, zr_buffer *out)

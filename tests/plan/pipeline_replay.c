@@ -415,14 +415,19 @@ static void need_sums(const pipeline *p, const stage *s)
     assert_int_equal(s->sums[now(s)->number], alone ? own : all);
 }
 
-static bool gives_tie(const zr_instruction *i)
+static void run_kept(stage *s, const zr_instruction *i)
 {
-    return i->what == ZR_TIE_GIVE_SUM || i->what == ZR_TIE_GIVE_PARAMETERS;
+    switch (i->code) {
+    case ZR_STORE: store(s, i); break;
+    case ZR_FETCH: fetch(s, i); break;
+    case ZR_AWAIT: await_move(s, i->slot.index); break;
+    default: break;
+    }
 }
 
 static bool run(pipeline *p, stage *s, const zr_instruction *i)
 {
-    bool kept = i->slot.kind == ZR_SLOT_KEPT;
+    bool gives = i->what == ZR_TIE_GIVE_SUM || i->what == ZR_TIE_GIVE_PARAMETERS;
     switch (i->code) {
     case ZR_TAKE:
     case ZR_SEND:
@@ -430,17 +435,13 @@ static bool run(pipeline *p, stage *s, const zr_instruction *i)
     case ZR_GIVE: return use_link(p, s, i);
     case ZR_CALL: call(p, s, i); break;
     case ZR_JOIN: join(s, i); break;
-    case ZR_TIE: use_slot(p, s, i->slot.index, gives_tie(i)); break;
+    case ZR_TIE: use_slot(p, s, i->slot.index, gives); break;
     case ZR_SCALARS: use_sums(p, s, i); break;
     case ZR_UPDATE: need_sums(p, s); break;
     default: break;
     }
-    if (kept && i->code == ZR_STORE)
-        store(s, i);
-    if (kept && i->code == ZR_FETCH)
-        fetch(s, i);
-    if (kept && i->code == ZR_AWAIT)
-        await_move(s, i->slot.index);
+    if (i->slot.kind == ZR_SLOT_KEPT)
+        run_kept(s, i);
     return true;
 }
 

@@ -14,23 +14,27 @@ enum { MODEL_CHUNKS = 64, LEFT = 128 }; // LEFT: where time begins
 
 typedef void drawer(const zr_pipeline_picture *picture, zr_buffer *out);
 
-// Draws a pipeline whose forward takes `forward` seconds and its backward twice as many; an update
-// takes as long as a forward.
-static zr_buffer drawn(drawer *draw, const zr_pipeline *p, double forward)
+// Draws a pipeline whose forward takes `forward` seconds and its backward twice as many.
+static zr_buffer drawn_with(drawer *draw, const zr_pipeline *p, double forward, double update)
 {
     zr_chunk_cost costs[MODEL_CHUNKS];
     zr_simulation simulated;
     zr_buffer out = {0};
     bool weights = zr_pipeline_has_weights(p->kind);
     for (int g = 0; g < p->stages * p->chunks; g++)
-        costs[g] = (zr_chunk_cost){
-            .act = {forward, weights ? forward : 2 * forward, weights ? forward : 0, forward}};
+        costs[g] = (zr_chunk_cost){.act = {forward, weights ? forward : 2 * forward,
+                                           weights ? forward : 0, [ZR_ACT_UPDATE] = update}};
     zr_lane *lanes = zr_pipeline_lanes(p, NULL);
     assert_int_equal(zr_simulate(p, lanes, costs, &simulated, NULL), ZERO_OK);
     draw(&(zr_pipeline_picture){"a<b&c", p, &simulated, lanes}, &out);
     zr_simulation_free(&simulated);
     zr_free(lanes);
     return out;
+}
+
+static zr_buffer drawn(drawer *draw, const zr_pipeline *p, double forward)
+{
+    return drawn_with(draw, p, forward, 0);
 }
 
 static int count_of(const char *text, const char *words)
@@ -76,12 +80,35 @@ static void letters_of_chunks_have_a_line(void **state)
     assert_letters(&turns, "\n         chunk    0011  11 110000\n");
 }
 
-static void letters_of_updates(void **state)
+// An update of unknown time stands below what begins then, or at the end; a norm is not drawn.
+static void letters_of_updates_have_a_line(void **state)
+{
+    const zr_pipeline dream = {ZR_PIPELINE_PIPEDREAM, 2, 1, 1, 3};
+    assert_letters(&dream, "pipedream, 2 pipeline stages, 1 micro-batch in each of 3 steps: 12 ms");
+    assert_letters(&dream, "pipeline stage 0  01..aa2bb.cc  25.0% bubble, 2 sets, 2 versions\n"
+                           "         update         *  *  *\n"
+                           "pipeline stage 1  .0aa1bb2cc..  25.0% bubble, 1 set, 1 version\n"
+                           "         update       *  *  *\n"
+                           "\n");
+    assert_letters(&dream, "*: an update (+: several), made before what begins above it. Its time");
+    assert_letters(&dream, "at most at one time; versions, of the parameters.\n");
+    const zr_pipeline two = {ZR_PIPELINE_2BW, 2, 1, 2, 3};
+    assert_letters(&two,
+                   "pipeline stage 0  01..aa2bb3cc4dd5ee.ff  14.3% bubble, 2 sets, 2 versions\n"
+                   "         update               *        +\n"
+                   "pipeline stage 1  .0aa1bb2cc3dd4ee5ff..  14.3% bubble, 1 set, 2 versions\n"
+                   "         update                *     * *\n"
+                   "\n");
+}
+
+static void letters_of_updates_that_take_time(void **state)
 {
     const zr_pipeline dream = {ZR_PIPELINE_PIPEDREAM, 2, 1, 1, 2};
-    assert_letters(&dream, "pipedream, 2 pipeline stages, 1 micro-batch in each of 2 steps: ");
-    assert_letters(&dream, "pipeline stage 1  .0aa*1bb*");
-    assert_letters(&dream, "*: update.\n");
+    zr_buffer out = drawn_with(zr_pipeline_draw_letters, &dream, 1, 1);
+    assert_non_null(strstr(out.data, "pipeline stage 1  .0aa*1bb*"));
+    assert_non_null(strstr(out.data, "*: update.\n"));
+    assert_null(strstr(out.data, "         update"));
+    zr_buffer_free(&out);
 }
 
 static void many_micro_batches_are_told(void **state)
@@ -150,6 +177,35 @@ static void boxes_lie_where_actions_ran(void **state)
     zr_buffer_free(&out);
 }
 
+// Updates and norms that take no time are marks: of 2 stages and 3 steps, where the first stage makes
+// the last two updates at one time.
+static void what_ends_a_step_is_marked(void **state)
+{
+    const zr_pipeline two = {ZR_PIPELINE_2BW, 2, 1, 2, 3},
+                      dream = {ZR_PIPELINE_PIPEDREAM, 2, 1, 1, 3};
+    zr_buffer out = drawn(zr_pipeline_draw, &two, 0.001);
+    assert_int_equal(count_of(out.data, "class=\"box update0\""), 2 + 3 + 1); // and in the legend
+    assert_int_equal(count_of(out.data, "class=\"box norm0\""), 2 * 3 + 1);
+    assert_int_equal(count_of(out.data, "width=\"3\""), 2 + 3 + 2 * 3);
+    assert_int_equal(count_of(out.data, ">update of micro-batch 1, chunk 0, version 2 of the par"),
+                     2);
+    assert_int_equal(count_of(out.data, ">forward of micro-batch 4, chunk 0, version 2 of the p"),
+                     2);
+    assert_int_equal(count_of(out.data, ">norm of micro-batch 3, chunk 0<"), 2);
+    assert_int_equal(count_of(out.data, "Thin marks, of one or several, take no time"), 1);
+    assert_int_equal(count_of(out.data, ">14.3% bubble, 2 sets, 2 versions<"), 1);
+    zr_buffer_free(&out);
+    out = drawn(zr_pipeline_draw, &dream, 0.001);
+    assert_int_equal(count_of(out.data, "class=\"box update0\""), 2 * 3 + 1);
+    assert_int_equal(count_of(out.data, "class=\"box norm0\""), 0);
+    zr_buffer_free(&out);
+    out = drawn_with(zr_pipeline_draw, &dream, 0.001, 0.001);
+    assert_int_equal(count_of(out.data, "class=\"box update0\""), 2 * 3 + 1);
+    assert_int_equal(count_of(out.data, "width=\"3\""), 0);
+    assert_int_equal(count_of(out.data, "Thin marks"), 0);
+    zr_buffer_free(&out);
+}
+
 static int width_of(const zr_buffer *out)
 {
     int width = 0;
@@ -163,11 +219,12 @@ static void large_drawings_have_a_bound(void **state)
         {ZR_PIPELINE_1F1B, 16, 1, 64, 1},
         {ZR_PIPELINE_INTERLEAVED, 16, 4, 64, 1},
         {ZR_PIPELINE_1F1B, 2, 1, 20000, 1},
+        {ZR_PIPELINE_PIPEDREAM, 2, 1, 1, 20000},
     };
     for (int i = 0; i < ZR_COUNT(large); i++) {
         zr_buffer out = drawn(zr_pipeline_draw, &large[i], 0.001);
         assert_int_equal(width_of(&out), 4000);
-        assert_true(count_of(out.data, "class=\"box ") <= 4000 * large[i].stages);
+        assert_true(count_of(out.data, "class=\"box ") <= 5000 * large[i].stages);
         zr_buffer_free(&out);
         out = drawn(zr_pipeline_draw_letters, &large[i], 0.001);
         assert_true(out.length < (size_t)(large[i].stages * 2 * 500 + 1000));
@@ -254,10 +311,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(letters_are_what_runs_when),
         cmocka_unit_test(letters_of_chunks_have_a_line),
-        cmocka_unit_test(letters_of_updates),
+        cmocka_unit_test(letters_of_updates_have_a_line),
+        cmocka_unit_test(letters_of_updates_that_take_time),
         cmocka_unit_test(many_micro_batches_are_told),
         cmocka_unit_test(each_action_has_its_box),
         cmocka_unit_test(boxes_lie_where_actions_ran),
+        cmocka_unit_test(what_ends_a_step_is_marked),
         cmocka_unit_test(large_drawings_have_a_bound),
         cmocka_unit_test(what_takes_no_time_is_drawn_empty),
         cmocka_unit_test(time_may_be_counted_in_micro_batches),
