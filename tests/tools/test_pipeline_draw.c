@@ -177,8 +177,8 @@ static void boxes_lie_where_actions_ran(void **state)
     zr_buffer_free(&out);
 }
 
-// Updates and norms that take no time are marks: of 2 stages and 3 steps, where the first stage makes
-// the last two updates at one time.
+// Updates and norms that take no time are marks: of 2 stages and 3 steps, of which the first stage
+// makes the last two updates at one time.
 static void what_ends_a_step_is_marked(void **state)
 {
     const zr_pipeline two = {ZR_PIPELINE_2BW, 2, 1, 2, 3},
