@@ -255,14 +255,15 @@ static void put_seam(sheet *s, int top)
 // Lists what a step does once, after its micro-batches.
 static void put_once(sheet *s)
 {
-    static const zr_pass_kind once[] = {ZR_PASS_BOUNDARY, ZR_PASS_UPDATE, ZR_PASS_PUBLISH};
     zr_buffer line = {0};
     put_text(s, MARGIN, s->y + ZR_SVG_LETTER_HEIGHT, NULL, "once a step, after its micro-batches:");
     s->y += ZR_SVG_LINE_HEIGHT;
-    for (int i = 0; i < ZR_COUNT(once); i++) {
+    for (int kind = ZR_PASS_BOUNDARY; kind < ZR_PASS_COUNT; kind++) {
+        if (!zr_plan_shows_pass(s->plan, kind))
+            continue;
         line.length = 0;
-        zr_pass_summary(&s->plan->program.passes[once[i]], &line);
-        put_text(s, MARGIN, s->y + ZR_SVG_LETTER_HEIGHT, NULL, zr_pass_name(once[i]));
+        zr_pass_summary(&s->plan->program.passes[kind], &line);
+        put_text(s, MARGIN, s->y + ZR_SVG_LETTER_HEIGHT, NULL, zr_pass_name((zr_pass_kind)kind));
         put_text(s, LEFT, s->y + ZR_SVG_LETTER_HEIGHT, NULL, line.failed ? "" : line.data);
         s->y += ZR_SVG_LINE_HEIGHT;
     }

@@ -248,15 +248,6 @@ static void append_pass(const zr_plan *plan, zr_pass_kind kind, const int *width
     append_seam(&w, pass->count);
 }
 
-// Says whether the plan has such a pass: each chunk of a pipeline has passes of its own.
-static bool has_pass(const zr_plan *plan, int kind)
-{
-    if (plan->pipeline && (kind == ZR_PASS_MICRO_BATCH || kind == ZR_PASS_EVALUATION))
-        return false;
-    bool always = kind < ZR_PASS_COUNT && kind != ZR_PASS_TOTAL && kind != ZR_PASS_TIES;
-    return always || plan->program.passes[kind].count > 0;
-}
-
 // Says in which order passes are run.
 static const char *order_of(const zr_plan *plan)
 {
@@ -285,6 +276,6 @@ void zr_plan_list_program(const zr_plan *plan, const char *title, zr_buffer *out
     for (int c = 0; c < COLUMNS; c++)
         zr_buffer_printf(out, "  %-6s  %s\n", columns[c].heading, columns[c].means);
     for (int kind = 0; kind < ZR_PASSES; kind++)
-        if (has_pass(plan, kind))
+        if (zr_plan_shows_pass(plan, kind))
             append_pass(plan, (zr_pass_kind)kind, widths, out);
 }

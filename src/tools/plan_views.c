@@ -12,6 +12,14 @@ const char *zr_plan_unit_name(const zr_plan *plan, int unit)
     return plan->model->units[unit].name;
 }
 
+bool zr_plan_shows_pass(const zr_plan *plan, int kind)
+{
+    bool of_all = kind < ZR_PASS_COUNT && kind != ZR_PASS_TOTAL && kind != ZR_PASS_TIES;
+    if (plan->pipeline && (kind == ZR_PASS_MICRO_BATCH || kind == ZR_PASS_EVALUATION))
+        return false;
+    return of_all || plan->program.passes[kind].count > 0;
+}
+
 void zr_pass_summary(const zr_pass *pass, zr_buffer *out)
 {
     int counts[ZR_CODE_COUNT] = {0};

@@ -21,6 +21,9 @@ zero_status zr_plan_draw_letters(const zr_plan *plan, const char *title, zr_buff
                                  zero_error *error);
 
 const char *zr_plan_unit_name(const zr_plan *plan, int unit);
+// Says whether a view shows a pass of the plan. Each chunk of a pipeline has passes of its own, and
+// some passes are of asynchronous schedules alone.
+bool zr_plan_shows_pass(const zr_plan *plan, int kind);
 // Writes the codes of a pass and how often each occurs: "12 AWAIT, 1 UPDATE", or "nothing".
 void zr_pass_summary(const zr_pass *pass, zr_buffer *out);
 
