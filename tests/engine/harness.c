@@ -182,6 +182,8 @@ static zero_status train(const rank_job *job, zero_engine *engine, zero_error *e
     int64_t begin = 0, end = c->steps ? c->steps : HARNESS_STEPS, none;
     if (c->load)
         ZERO_TRY(zero_load_checkpoint(engine, c->load, error));
+    if (c->drive)
+        return c->drive(engine, error);
     if (c->after)
         ZERO_TRY(c->after(engine, -1, error));
     zero_position(engine, &begin, &none);

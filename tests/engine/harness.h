@@ -61,6 +61,9 @@ typedef struct harness_case {
     zero_status (*after)(zero_engine *engine, int step, zero_error *error);
     // Called on every rank before step 0, 1, ..., and after the last; may be NULL.
     void (*at_step)(zero_comm *comm, int step);
+    // Trains on every rank in place of the harness, which then tells parameters and memory alone;
+    // may be NULL.
+    zero_status (*drive)(zero_engine *engine, zero_error *error);
 } harness_case;
 
 typedef struct harness_result {

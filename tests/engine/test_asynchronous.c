@@ -1,0 +1,256 @@
+// 2bw gives, bit for bit, the training whose every update is delayed by one step, on as many data
+// ranks without a pipeline; and windows of any lengths give the same one.
+#include "windows.h"
+
+#include "layers/layers.h"
+
+#include "../sanitizers.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+static windows_result delayed, piped;
+
+static zero_llama_config untied(void)
+{
+    zero_llama_config config = harness_llama();
+    config.n_layer = 4;
+    config.tied = 0;
+    return config;
+}
+
+// Runs the case without a pipeline, with its updates delayed from the first step on. That needs
+// states on the host, which are partitioned at stage 1 and above.
+static void run_delayed(const windows_case *c)
+{
+    char libzero[256];
+    windows_case plain = *c;
+    snprintf(libzero, sizeof libzero, "\"delayed_update\": {\"start_step\": 1}%s%s",
+             c->libzero ? ", " : "", c->libzero ? c->libzero : "");
+    plain.libzero = libzero;
+    plain.base.stages = 0;
+    plain.base.stage = c->base.stage ? c->base.stage : 1;
+    plain.base.tiers = "\"offload_optimizer\": {\"device\": \"cpu\"}";
+    windows_run(&plain, &delayed);
+    assert_true(delayed.info[0].loss != delayed.info[2].loss);
+}
+
+static void expect_delayed(const windows_case *c, int stages, const char *what)
+{
+    windows_case p = *c;
+    p.base.stages = stages;
+    p.base.schedule = "2bw";
+    windows_run(&p, &piped);
+    const char *difference = windows_difference(&delayed, &piped);
+    if (difference)
+        fail_msg("%s: ZeRO stage %d, %d data ranks, %d pipeline stages, K %d: another %s", what,
+                 c->base.stage, c->base.ranks, stages, c->base.accumulation, difference);
+}
+
+// Every number of pipeline stages, each with the fewest micro-batches of a step, one more, and
+// more; every ZeRO stage, on one and on two data ranks.
+static void the_bits_of_delayed_updates(void **state)
+{
+    static const int lengths[][WINDOWS_MOST] = {{3}, {2, 1}, {5}, {1, 2, 3, 1}};
+    const zero_llama_config llama = untied();
+    for (int stages = 2; stages <= 4; stages++)
+        for (int k = 0; k < 3; k++)
+            for (int data = 1; data <= 2; data++) {
+                int turn = stages + k + data;
+                windows_case c = {.base = {.ranks = data,
+                                           .accumulation = k < 2 ? stages + k : 8,
+                                           .batch = 1,
+                                           .clipping = 0.5,
+                                           .llama = &llama}};
+                if (SANITIZED && turn % 3)
+                    continue;
+                memcpy(c.lengths, lengths[turn % 4], sizeof c.lengths);
+                run_delayed(&c);
+                for (c.base.stage = turn % 2; c.base.stage <= 3; c.base.stage += 2)
+                    expect_delayed(&c, stages, "plain");
+            }
+}
+
+// A limit that the norm always exceeds, and one that it never does, are different trainings.
+static void clipping_bites(void **state)
+{
+    static windows_result free_run;
+    const zero_llama_config llama = untied();
+    windows_case c = {
+        .base = {.stage = 1, .ranks = 1, .accumulation = 2, .batch = 2, .llama = &llama},
+        .lengths = {4}};
+    c.base.clipping = 1e-3;
+    run_delayed(&c);
+    expect_delayed(&c, 2, "clipped");
+    memcpy(&free_run, &piped, sizeof piped);
+    assert_true(free_run.info[0].grad_norm > 1e-3);
+    c.base.clipping = 0;
+    run_delayed(&c);
+    expect_delayed(&c, 2, "not clipped");
+    assert_string_equal(windows_difference(&free_run, &piped), "step 2");
+}
+
+static void windows_of_any_length(void **state)
+{
+    static const int lengths[][WINDOWS_MOST] = {{1}, {2}, {5}, {7}, {1, 5, 1}, {3, 2, 2}};
+    const zero_llama_config llama = untied();
+    for (int stage = 0; stage <= 3; stage += 1 + SANITIZED) {
+        windows_case c = {.base = {.stage = stage,
+                                   .ranks = 1 + stage % 2,
+                                   .accumulation = 3,
+                                   .batch = 1,
+                                   .clipping = 1,
+                                   .llama = &llama}};
+        run_delayed(&c);
+        for (size_t i = SANITIZED ? 2 : 0; i < sizeof lengths / sizeof *lengths; i += 1 + SANITIZED) {
+            memcpy(c.lengths, lengths[i], sizeof c.lengths);
+            expect_delayed(&c, 2 + stage % 2, "windows");
+        }
+    }
+}
+
+static bool is_frozen(const void *user, const char *name) { return strstr(name, user) != NULL; }
+
+typedef struct variety { // something else that a step does
+    const char *name, *more, *libzero, *tiers;
+    harness_case base;
+} variety;
+
+// The reference has its states on the host; the pipeline where `tiers` says.
+static void expect_variety(const variety *v, int stage, int stages, const zero_llama_config *llama)
+{
+    windows_case c = {
+        .base = v->base, .more = v->more, .libzero = v->libzero, .lengths = {2, 3, 1, 1}};
+    c.base.stage = stage;
+    c.base.accumulation = 4;
+    c.base.batch = 2;
+    c.base.clipping = 1;
+    if (!c.base.layers)
+        c.base.llama = llama;
+    run_delayed(&c);
+    c.base.tiers = v->tiers;
+    expect_delayed(&c, stages, v->name);
+}
+
+#define NVME "\"offload_optimizer\": {\"device\": \"nvme\", \"nvme_path\": \"%s\"}, \"sub_group_size\": 3000"
+
+static void whatever_else_a_step_does(void **state)
+{
+    static const struct zr_lm_frozen frozen = {is_frozen, "mlp"};
+    char nvme[256];
+    snprintf(nvme, sizeof nvme, NVME, harness_scratch());
+    const variety all[] = {
+        {"bf16", "\"bf16\": {\"enabled\": true}", .base = {.ranks = 2}},
+        {"bf16, fp32 sums", "\"bf16\": {\"enabled\": true}, \"data_types\": {\"grad_accum_dtype\": \"fp32\"}",
+         .base = {.ranks = 2}},
+        {"fp16", "\"fp16\": {\"enabled\": true, \"loss_scale\": 128}", .base = {.ranks = 1}},
+        {"host", .tiers = "\"offload_optimizer\": {\"device\": \"cpu\"}", .base = {.ranks = 2}},
+        {"NVMe", .tiers = nvme, .base = {.ranks = 2}},
+        {"NVMe, bf16", "\"bf16\": {\"enabled\": true}", .tiers = nvme, .base = {.ranks = 1}},
+        {"masked", .base = {.ranks = 2, .masked = true}},
+        {"checkpoints", "\"activation_checkpointing\": {\"number_checkpoints\": 4}",
+         .base = {.ranks = 1}},
+        {"overlap", .base = {.ranks = 2, .overlap = true}},
+        {"SGD", .base = {.ranks = 1, .optimizer = "SGD"}},
+        {"schedule", "\"scheduler\": {\"type\": \"WarmupLR\", \"params\": {\"warmup_num_steps\": 4, "
+                     "\"warmup_type\": \"linear\"}}",
+         .base = {.ranks = 1}},
+        {"frozen", .base = {.ranks = 2, .frozen = &frozen}},
+        {"tied", .libzero = "\"exact_pipeline\": true",
+         .base = {.ranks = 2, .layers = 4, .dropout = 0.1f}},
+        {"tied, bf16", "\"bf16\": {\"enabled\": true}", .libzero = "\"exact_pipeline\": true",
+         .base = {.ranks = 1, .layers = 4}},
+    };
+    const zero_llama_config llama = untied();
+    for (size_t v = 0; v < sizeof all / sizeof *all; v++)
+        for (int stage = all[v].tiers ? 1 : 0; stage <= 3; stage++)
+            if (SANITIZED ? (size_t)stage == 1 + v % 3 : ((size_t)stage + v) % 2 == 0)
+                expect_variety(&all[v], stage, 2 + (int)(v + (size_t)stage) % 3, &llama);
+}
+
+// An overflow skips its own update alone: the steps before and after it make theirs.
+static void a_step_that_overflows_is_skipped(void **state)
+{
+    const zero_llama_config llama = untied();
+    for (int power = 14; power <= 24; power += 5) {
+        char more[96];
+        snprintf(more, sizeof more, "\"fp16\": {\"enabled\": true, \"loss_scale\": %d}",
+                 1 << power);
+        windows_case c = {.base = {.stage = 2,
+                                   .ranks = 2,
+                                   .accumulation = 4,
+                                   .batch = 1,
+                                   .clipping = 1,
+                                   .llama = &llama},
+                          .more = more,
+                          .lengths = {4, 3}};
+        run_delayed(&c);
+        expect_delayed(&c, 2, "overflow");
+        expect_delayed(&c, 4, "overflow");
+        int skipped = 0;
+        for (int s = 0; s < WINDOWS_STEPS; s++)
+            skipped += piped.info[s].skipped;
+        printf("power %d: %d skipped\n", power, skipped);
+    }
+}
+
+// LAMB cannot be delayed; its bits must not depend on windows, ranks of the pipeline, or ZeRO.
+static void lamb(void **state)
+{
+    const zero_llama_config llama = untied();
+    windows_case c = {.base = {.ranks = 2,
+                               .accumulation = 4,
+                               .batch = 1,
+                               .clipping = 1,
+                               .llama = &llama,
+                               .optimizer = "LAMB"}};
+    c.base.stages = 2;
+    c.base.schedule = "2bw";
+    windows_run(&c, &delayed);
+    c.lengths[0] = 4;
+    for (c.base.stage = 0; c.base.stage <= 3; c.base.stage++)
+        expect_delayed(&c, 2 + c.base.stage % 3, "LAMB");
+}
+
+static void tensor_ranks(void **state)
+{
+    for (int data = 1; data <= 2; data++)
+        for (int stage = 1; stage <= 3; stage += 2) {
+            zero_llama_config llama = untied();
+            windows_case c = {.base = {.stage = stage,
+                                       .ranks = 1,
+                                       .accumulation = 4,
+                                       .batch = 1,
+                                       .clipping = 1,
+                                       .llama = &llama,
+                                       .slices = 2,
+                                       .tensor = 1},
+                              .libzero = "\"exact_world\": true",
+                              .lengths = {3, 2}};
+            run_delayed(&c);
+            c.base.ranks = data;
+            c.base.accumulation = 4 / data;
+            c.base.tensor = 2;
+            c.base.by_rows = stage == 3;
+            expect_delayed(&c, 2, "2 tensor ranks");
+            if (data == 1)
+                expect_delayed(&c, 4, "2 tensor ranks");
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_bits_of_delayed_updates),
+        cmocka_unit_test(clipping_bites),
+        cmocka_unit_test(windows_of_any_length),
+        cmocka_unit_test(whatever_else_a_step_does),
+        cmocka_unit_test(a_step_that_overflows_is_skipped),
+        cmocka_unit_test(lamb),
+        cmocka_unit_test(tensor_ranks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
