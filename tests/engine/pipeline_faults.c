@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { STEPS = 3, UNITS = 8, SEQ = HARNESS_SEQ };
+enum { STEPS = 3, WINDOW = 2, UNITS = 8, SEQ = HARNESS_SEQ };
 
 typedef struct faulty { // a unit that does what another one does, and may do worse
     const zero_unit *unit;
@@ -144,21 +144,26 @@ static zero_status evaluate(zero_comm *comm, zero_engine *engine, const fault *f
     return zero_evaluate(engine, &batch, &loss, error);
 }
 
-static zero_status train_step(zero_comm *comm, zero_engine *engine, const fault *fault,
-                              zero_error *error)
+// Makes a step or, of an asynchronous schedule, a window. What a rank mistakes there belongs to the
+// first step.
+static zero_status train_steps(zero_comm *comm, zero_engine *engine, const fault *fault,
+                               int64_t steps, zero_error *error)
 {
-    rows r[FAULT_ACCUMULATION];
-    zero_tensors batches[FAULT_ACCUMULATION];
-    zero_step_info info;
+    rows r[WINDOW * FAULT_ACCUMULATION];
+    zero_tensors batches[WINDOW * FAULT_ACCUMULATION];
+    zero_step_info infos[WINDOW];
     int64_t step, number;
     zero_position(engine, &step, &number);
     bool other = is_mistaken(fault, FAULT_OTHER_SAMPLES, comm, step);
     bool none = is_mistaken(fault, FAULT_NO_BATCHES, comm, step);
     ZERO_TRY(evaluate(comm, engine, fault, step, error));
-    for (int k = 0; k < FAULT_ACCUMULATION; k++)
-        batches[k] = take_batch(step, number + (int64_t)k * FAULT_DATA,
+    for (int k = 0; k < steps * FAULT_ACCUMULATION; k++)
+        batches[k] = take_batch(step + k / FAULT_ACCUMULATION,
+                                number + (int64_t)(k % FAULT_ACCUMULATION) * FAULT_DATA,
                                 other && k == fault->micro_batch, &r[k]);
-    return zero_train_batch(engine, none ? NULL : batches, FAULT_ACCUMULATION, &info, error);
+    if (zero_window(engine) > 1)
+        return zero_train_window(engine, none ? NULL : batches, steps, infos, error);
+    return zero_train_batch(engine, none ? NULL : batches, FAULT_ACCUMULATION, infos, error);
 }
 
 static zero_status train(zero_comm *comm, const zero_model *model, const fault *fault,
@@ -170,15 +175,20 @@ static zero_status train(zero_comm *comm, const zero_model *model, const fault *
                                   .model = model,
                                   .comm = comm,
                                   .config_text = "{\"gradient_accumulation_steps\": 6, "
-                                                 "\"zero_optimization\": {\"stage\": 2}}",
+                                                 "\"gradient_clipping\": 0, "
+                                                 "\"zero_optimization\": {\"stage\": 2}, "
+                                                 "\"libzero\": {\"pipeline\": "
+                                                 "{\"flush_every\": 2}}}",
                                   .shape = {.batch = 1, .seq = SEQ},
                                   .backend = "ref"};
     const zr_trial trial = {.pipeline = FAULT_STAGES,
                             .schedule = fault->schedule,
                             .split = interleaved ? "0,2,3,4,5,6" : "0,3,5"};
     zero_status status = zr_initialize(&options, &trial, &engine, error);
-    for (int s = 0; s < STEPS && status == ZERO_OK; s++)
-        status = train_step(comm, engine, fault, error);
+    for (int64_t s = 0, n; s < STEPS && status == ZERO_OK; s += n) {
+        n = ZR_MIN(zero_window(engine), STEPS - s);
+        status = train_steps(comm, engine, fault, n, error);
+    }
     zero_destroy(engine);
     return status;
 }

@@ -90,11 +90,14 @@ static void expect(const fault *fault, const char *own, const char *others)
 
 static void everything_is_fine_without_faults(void **state)
 {
+    static const char *const schedules[] = {"zb-h1", "2bw", "pipedream"};
     told all[FAULT_WORLD];
-    run_on_threads(&(fault){.schedule = "zb-h1", .unit = "layers.2"}, LONG, all);
-    for (int r = 0; r < FAULT_WORLD; r++)
-        if (all[r].status != ZERO_OK)
-            fail_msg("rank %d: %s", r, all[r].error.message);
+    for (int i = 0; i < 3; i++) {
+        run_on_threads(&(fault){.schedule = schedules[i], .unit = "layers.2"}, LONG, all);
+        for (int r = 0; r < FAULT_WORLD; r++)
+            if (all[r].status != ZERO_OK)
+                fail_msg("%s, rank %d: %s", schedules[i], r, all[r].error.message);
+    }
 }
 
 // Rank 3 is data rank 1 of pipeline stage 1.
@@ -134,6 +137,32 @@ static void a_unit_that_fails_ends_all(void **state)
     expect_of_unit("1f1b", FAULT_SILENT, 0, "forward of micro-batch 2");
 }
 
+// A window of two steps has 12 micro-batches, so micro-batch 2 of its second step is number 8 there.
+static void a_unit_that_fails_in_a_window_ends_all(void **state)
+{
+    static const char *const schedules[] = {"2bw", "pipedream"};
+    static const struct {
+        fault_kind kind;
+        const char *own;
+    } kinds[] = {{FAULT_FORWARD, "unit layers.2 is broken (rank 3, pipeline stage 1 of 3, chunk 0: "
+                                 "forward of micro-batch 8)"},
+                 {FAULT_BACKWARD, "unit layers.2 is broken (rank 3, pipeline stage 1 of 3, chunk 0: "
+                                  "backward of micro-batch 8)"},
+                 {FAULT_EVALUATION, "unit layers.2 is broken (rank 3, pipeline stage 1 of 3, chunk "
+                                    "0: evaluation)"},
+                 {FAULT_ABORT, "rank 3 gave up at step 0, pipeline stage 1 of 3, chunk 0, "
+                               "micro-batch 8: the program wants no more"}};
+    for (int i = 0; i < 2; i++)
+        for (int k = 0; k < ZR_COUNT(kinds); k++) {
+            char others[256];
+            const fault fault = {kinds[k].kind, schedules[i], 3, 1, 2, "layers.2"};
+            snprintf(others, sizeof others, "%s%s",
+                     fault.kind == FAULT_ABORT ? "" : "rank 3 gave up at step 0: ", kinds[k].own);
+            if (!SANITIZED || k % 2 == i)
+                expect(&fault, kinds[k].own, others);
+        }
+}
+
 static void a_rank_that_gives_up_ends_all(void **state)
 {
     static const char words[] = "rank 3 gave up at step 1, pipeline stage 1 of 3, chunk 0, "
@@ -169,17 +198,17 @@ static void the_middle_needs_no_batches(void **state)
         assert_int_equal(all[r].status, ZERO_OK);
 }
 
-static void other_samples(fault_kind kind, int rank)
+static void other_samples(const char *schedule, fault_kind kind, int rank, int step)
 {
     told all[FAULT_WORLD];
     char words[128];
     const fault fault = {
-        .kind = kind, .schedule = "zb-h1", .rank = rank, .step = 1, .micro_batch = 3};
+        .kind = kind, .schedule = schedule, .rank = rank, .step = step, .micro_batch = 3};
     run_on_threads(&fault, LONG, all);
     snprintf(words, sizeof words,
-             "step 1: ranks %d and %d are the first and the last pipeline stage of one model and "
+             "step %d: ranks %d and %d are the first and the last pipeline stage of one model and "
              "have different micro-batches",
-             rank % FAULT_DATA, 4 + rank % FAULT_DATA);
+             step, rank % FAULT_DATA, 4 + rank % FAULT_DATA);
     assert_int_equal(all[rank].status, ZERO_ERR_USAGE);
     for (int r = 0; r < FAULT_WORLD; r++) {
         assert_int_not_equal(all[r].status, ZERO_OK);
@@ -189,10 +218,17 @@ static void other_samples(fault_kind kind, int rank)
 
 static void other_samples_are_refused_before_the_update(void **state)
 {
-    other_samples(FAULT_OTHER_SAMPLES, 1);
-    other_samples(FAULT_OTHER_SAMPLES, 4);
-    other_samples(FAULT_OTHER_EVALUATED, 0);
-    other_samples(FAULT_OTHER_EVALUATED, 5);
+    other_samples("zb-h1", FAULT_OTHER_SAMPLES, 1, 1);
+    other_samples("zb-h1", FAULT_OTHER_SAMPLES, 4, 1);
+    other_samples("zb-h1", FAULT_OTHER_EVALUATED, 0, 1);
+    other_samples("zb-h1", FAULT_OTHER_EVALUATED, 5, 1);
+}
+
+// A window has made updates by then.
+static void other_samples_end_all_at_the_end_of_a_window(void **state)
+{
+    other_samples("2bw", FAULT_OTHER_SAMPLES, 1, 2);
+    other_samples("pipedream", FAULT_OTHER_SAMPLES, 4, 0);
 }
 
 // ---- processes ----
@@ -200,14 +236,14 @@ static void other_samples_are_refused_before_the_update(void **state)
 static fault fault_of_process(char **arguments)
 {
     return (fault){.kind = atoi(arguments[2]),
-                   .schedule = "1f1b",
+                   .schedule = arguments[5],
                    .rank = 3,
                    .step = 1,
                    .micro_batch = 2,
                    .unit = "layers.2"};
 }
 
-// One rank of a job: "rank KIND TIMEOUT DIRECTORY". What it tells is in a file of the directory.
+// One rank of a job: "rank KIND TIMEOUT DIRECTORY SCHEDULE". What it tells is in a file of the directory.
 static int run_process(char **arguments)
 {
     const fault fault = fault_of_process(arguments);
@@ -243,15 +279,16 @@ static void expect_file(const fault *fault, const char *directory, int r, const 
 }
 
 // words: what the others say, and the supervisor.
-static void expect_of_processes(fault_kind kind, const char *timeout, const char *words)
+static void expect_of_processes(const char *schedule, fault_kind kind, const char *timeout,
+                                const char *words)
 {
     char directory[] = "/tmp/zero-faults-XXXXXX", number[8];
     snprintf(number, sizeof number, "%d", kind);
     assert_non_null(mkdtemp(directory));
-    const char *argv[] = {program, "rank", number, timeout, directory, NULL};
+    const char *argv[] = {program, "rank", number, timeout, directory, schedule, NULL};
     const zero_run_options options = {
         .struct_size = sizeof options, .ranks = FAULT_WORLD, .argv = argv};
-    const fault fault = {.kind = kind, .schedule = "1f1b", .rank = 3};
+    const fault fault = {.kind = kind, .schedule = schedule, .rank = 3};
     zero_error error = {0};
     int code = 0;
     double begin = zr_clock_seconds();
@@ -266,36 +303,54 @@ static void expect_of_processes(fault_kind kind, const char *timeout, const char
 
 static void a_process_that_is_killed_ends_all(void **state)
 {
-    expect_of_processes(FAULT_KILL, "100",
+    expect_of_processes("1f1b", FAULT_KILL, "100",
                         "rank 3 was killed by signal 9 (Killed) at step 1, pipeline stage 1 of 3, "
                         "chunk 0, micro-batch 2");
-    expect_of_processes(FAULT_KILL_EVALUATING, "100",
+    expect_of_processes("1f1b", FAULT_KILL_EVALUATING, "100",
                         "rank 3 was killed by signal 9 (Killed) at step 0, pipeline stage 1 of 3, "
                         "chunk 0");
 }
 
+static void a_process_that_is_killed_in_a_window_ends_all(void **state)
+{
+    static const char words[] = "rank 3 was killed by signal 9 (Killed) at step 0, pipeline stage 1 "
+                                "of 3, chunk 0, micro-batch 8";
+    expect_of_processes("2bw", FAULT_KILL, "100", words);
+    expect_of_processes("pipedream", FAULT_KILL, "100", words);
+}
+
+static void expect_of_stopped(const char *schedule, const char *place)
+{
+    char words[192];
+    snprintf(words, sizeof words,
+             "rank 3 (stopped) made no progress for %s s; it was last seen at %s",
+             SANITIZED ? "5" : "1.5", place);
+    expect_of_processes(schedule, FAULT_STOP, SANITIZED ? "5" : "1.5", words);
+}
+
 static void a_process_that_stops_ends_all_at_the_deadline(void **state)
 {
-    expect_of_processes(FAULT_STOP, SANITIZED ? "5" : "1.5",
-                        SANITIZED ? "rank 3 (stopped) made no progress for 5 s; it was last seen "
-                                    "at step 1, pipeline stage 1 of 3, chunk 0, micro-batch 2"
-                                  : "rank 3 (stopped) made no progress for 1.5 s; it was last seen "
-                                    "at step 1, pipeline stage 1 of 3, chunk 0, micro-batch 2");
+    expect_of_stopped("1f1b", "step 1, pipeline stage 1 of 3, chunk 0, micro-batch 2");
+    if (!SANITIZED)
+        expect_of_stopped("2bw", "step 0, pipeline stage 1 of 3, chunk 0, micro-batch 8");
 }
 
 int main(int count, char **arguments)
 {
-    if (count == 5 && !strcmp(arguments[1], "rank"))
+    if (count == 6 && !strcmp(arguments[1], "rank"))
         return run_process(arguments);
     program = arguments[0];
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(everything_is_fine_without_faults),
         cmocka_unit_test(a_unit_that_fails_ends_all),
+        cmocka_unit_test(a_unit_that_fails_in_a_window_ends_all),
         cmocka_unit_test(a_rank_that_gives_up_ends_all),
         cmocka_unit_test(a_rank_without_batches_ends_all),
         cmocka_unit_test(the_middle_needs_no_batches),
         cmocka_unit_test(other_samples_are_refused_before_the_update),
+        cmocka_unit_test(other_samples_end_all_at_the_end_of_a_window),
         cmocka_unit_test(a_process_that_is_killed_ends_all),
+        cmocka_unit_test(a_process_that_is_killed_in_a_window_ends_all),
         cmocka_unit_test(a_process_that_stops_ends_all_at_the_deadline),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

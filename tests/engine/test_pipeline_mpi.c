@@ -17,7 +17,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-enum { LAYERS = 6, ACCUMULATION = 4, BATCH = 2, STEPS = 3, MOST = 8, TOLD = 512 };
+enum { LAYERS = 6, ACCUMULATION = 4, BATCH = 2, STEPS = 3, WINDOW = 2, MOST = 8, TOLD = 512 };
 
 static const struct grid {
     const char *name;
@@ -28,6 +28,10 @@ static const struct grid {
     {"three", 3, 3, 1, 0, "gpipe"},
     {"tensor", 4, 2, 2, 2, "1f1b"},
     {"data", 4, 2, 1, 3, "interleaved:2"},
+    {"2bw", 4, 4, 1, 1, "2bw"},
+    {"2bw-data", 4, 2, 1, 3, "2bw"},
+    {"pipedream", 4, 2, 1, 2, "pipedream"},
+    {"pipedream-tensor", 4, 2, 2, 0, "pipedream"},
 };
 
 // Hashes the model's weights as this rank reads them.
@@ -54,19 +58,24 @@ typedef struct rows {
     int32_t tokens[BATCH * HARNESS_SEQ], targets[BATCH * HARNESS_SEQ];
 } rows;
 
-static zero_status train_step(zero_engine *engine, zero_step_info *info, zero_error *error)
+// Makes a step or, of an asynchronous schedule, a window.
+static zero_status train_steps(zero_engine *engine, int64_t steps, zero_step_info *infos,
+                               zero_error *error)
 {
-    rows r[ACCUMULATION];
-    zero_tensors batches[ACCUMULATION];
+    rows r[WINDOW * ACCUMULATION];
+    zero_tensors batches[WINDOW * ACCUMULATION];
     int64_t step, number;
     int data;
     zero_position(engine, &step, &number);
     zero_grid_of(engine, ZERO_AXIS_data, NULL, &data);
-    for (int k = 0; k < ACCUMULATION; k++) {
-        harness_batch(step, (number + (int64_t)k * data) * BATCH, BATCH, r[k].tokens, r[k].targets);
+    for (int64_t k = 0; k < steps * ACCUMULATION; k++) {
+        harness_batch(step + k / ACCUMULATION, (number + k % ACCUMULATION * data) * BATCH, BATCH,
+                      r[k].tokens, r[k].targets);
         batches[k] = harness_tensors(BATCH, r[k].tokens, r[k].targets);
     }
-    return zero_train_batch(engine, batches, ACCUMULATION, info, error);
+    if (zero_window(engine) > 1)
+        return zero_train_window(engine, batches, steps, infos, error);
+    return zero_train_batch(engine, batches, ACCUMULATION, infos, error);
 }
 
 // Evaluates a batch that is smaller than those of a step.
@@ -84,12 +93,14 @@ static zero_status tell(zero_engine *engine, const zero_model *model, char *out,
     int used = 0;
     double loss;
     uint64_t hash;
-    for (int s = 0; s < STEPS; s++) {
-        zero_step_info info;
-        ZERO_TRY(train_step(engine, &info, error));
-        used +=
-            snprintf(out + used, (size_t)(TOLD - used), "%.17g %.17g ", info.loss, info.grad_norm);
+    zero_step_info infos[STEPS + 1];
+    for (int64_t s = 0, n; s < STEPS; s += n) {
+        n = ZR_MIN(zero_window(engine), STEPS - s);
+        ZERO_TRY(train_steps(engine, n, &infos[s], error));
     }
+    for (int s = 0; s < STEPS; s++)
+        used += snprintf(out + used, (size_t)(TOLD - used), "%.17g %.17g ", infos[s].loss,
+                         infos[s].grad_norm);
     ZERO_TRY(evaluate(engine, &loss, error));
     ZERO_TRY(hash_weights(engine, model, &hash, error));
     snprintf(out + used, (size_t)(TOLD - used), "%.17g %016llx", loss, (unsigned long long)hash);
@@ -101,13 +112,14 @@ static zero_status run_grid(zero_comm *comm, const struct grid *grid, char *out,
     zero_llama_config config = harness_llama();
     zero_model *model;
     zero_engine *engine = NULL;
-    char text[128];
+    char text[192];
     config.n_layer = LAYERS;
     config.tied = 0;
     ZERO_TRY(zero_llama_create(&config, &model, error));
     snprintf(text, sizeof text,
-             "{\"gradient_accumulation_steps\": %d, \"zero_optimization\": {\"stage\": %d}}",
-             ACCUMULATION, grid->zero_stage);
+             "{\"gradient_accumulation_steps\": %d, \"zero_optimization\": {\"stage\": %d}, "
+             "\"gradient_clipping\": 0, \"libzero\": {\"pipeline\": {\"flush_every\": %d}}}",
+             ACCUMULATION, grid->zero_stage, WINDOW);
     const zero_options options = {.struct_size = sizeof options,
                                   .model = model,
                                   .comm = comm,
@@ -187,6 +199,26 @@ static zero_status run_data(zero_comm *comm, zero_error *error)
     return run_and_print(comm, 3, error);
 }
 
+static zero_status run_2bw(zero_comm *comm, zero_error *error)
+{
+    return run_and_print(comm, 4, error);
+}
+
+static zero_status run_2bw_data(zero_comm *comm, zero_error *error)
+{
+    return run_and_print(comm, 5, error);
+}
+
+static zero_status run_pipedream(zero_comm *comm, zero_error *error)
+{
+    return run_and_print(comm, 6, error);
+}
+
+static zero_status run_pipedream_tensor(zero_comm *comm, zero_error *error)
+{
+    return run_and_print(comm, 7, error);
+}
+
 static zero_status run_broken(zero_comm *comm, zero_error *error)
 {
     const fault fault = {.kind = FAULT_BACKWARD,
@@ -201,6 +233,9 @@ static zero_status run_broken(zero_comm *comm, zero_error *error)
 static const mpirun_scenario scenarios[] = {
     {.name = "two", .run = run_two},       {.name = "three", .run = run_three},
     {.name = "tensor", .run = run_tensor}, {.name = "data", .run = run_data},
+    {.name = "2bw", .run = run_2bw},       {.name = "2bw-data", .run = run_2bw_data},
+    {.name = "pipedream", .run = run_pipedream},
+    {.name = "pipedream-tensor", .run = run_pipedream_tensor},
     {.name = "broken", .run = run_broken},
 };
 

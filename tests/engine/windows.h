@@ -5,6 +5,9 @@
 
 #include "harness.h"
 
+#include <stddef.h>
+#include <stdint.h>
+
 enum { WINDOWS_STEPS = 7, WINDOWS_MOST = 8, WINDOWS_ELEMS = 65536, WINDOWS_RANKS = 16 };
 
 typedef struct windows_case {
@@ -22,19 +25,27 @@ typedef struct windows_case {
 } windows_case;
 
 typedef struct windows_result {
+    int first; // step of this run: 0, or after a load the one that follows
     zero_step_info info[WINDOWS_STEPS];
     double evaluated, finished; // before and after zero_finish_update
     // By the tensors of the model, one after the other; of ranks that divide none of them.
     float moments[2][WINDOWS_ELEMS];
+    uint64_t seen; // what windows_see was given, hashed
     harness_result run;
 } windows_result;
 
 // Trains on all ranks. Each has to tell the same steps, and to hold what was planned for it.
 void windows_run(const windows_case *c, windows_result *out);
-// Says in what two runs differ: "step 3", "parameters", ...; NULL: in nothing.
+// Says in what two runs differ, from the first step of `a` on: "step 3", "parameters", ...; NULL: in
+// nothing.
 const char *windows_difference(const windows_result *a, const windows_result *b);
 // Trains `steps` steps from the engine's position in one window.
 zero_status windows_train(zero_engine *engine, const harness_case *base, int64_t steps,
                           zero_step_info *infos, zero_error *error);
+
+// Evaluates a sample of its own.
+zero_status windows_evaluate(zero_engine *engine, double *loss, zero_error *error);
+// Called between windows, on every rank: what rank 0 sees there is part of the run's result.
+void windows_see(zero_engine *engine, const void *data, size_t bytes);
 
 #endif
