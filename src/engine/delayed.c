@@ -84,7 +84,8 @@ zero_status zr_delayed_begin(zero_engine *engine, double lr, float gradient_scal
     zr_delayed *delayed = engine->delayed;
     zr_moves_begin(engine);
     delayed->walk = zr_update_describe(engine, delayed->queue, lr, gradient_scale);
-    delayed->first = engine->updates == 0 && !engine->states_loaded;
+    delayed->first = !engine->states_written;
+    engine->states_written = true;
     delayed->at = engine->plan->group_count;
     delayed->ended = false;
     delayed->group_begun = zr_clock_nanoseconds();

@@ -84,9 +84,11 @@ struct zero_engine {
     zr_guard guard; // await NULL: there is no guard
 
     zr_phase phase;
-    int64_t step;        // updates and skipped updates so far
-    int64_t updates;     // steps that changed the state: Adam's t, the schedule's n
-    bool states_loaded;  // something other than an update has written optimizer states
+    int64_t step; // updates and skipped updates so far
+    // Steps that changed the state: Adam's t, the schedule's n. Under pipedream all steps, because
+    // each stage skips its own.
+    int64_t updates;
+    bool states_written; // optimizer states have been, by an update or by a load
     int64_t micro_batch; // k, of this rank in this step
     // Of the action that runs: the chunk, its set of activations, and the number from which slots
     // of links follow.

@@ -136,7 +136,7 @@ zero_status zr_engine_states_changed(zero_engine *engine, zero_error *error)
         for (int i = 0; i < ZR_COUNT(moments); i++)
             if (zr_engine_has_state(engine, p, moments[i]))
                 ZERO_TRY(share_state(engine, p, moments[i], error));
-    engine->states_loaded = true;
+    engine->states_written = true;
     return zr_engine_parameters_changed(engine, error);
 }
 

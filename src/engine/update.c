@@ -117,10 +117,10 @@ static zero_status update_groups(zero_engine *engine, zero_error *error)
     zr_walk_vectors walks[2];
     zr_update_walk walk =
         zr_update_describe(engine, engine->queue, engine->lr, engine->update_scale);
-    bool first = engine->updates == 0 && !engine->states_loaded,
-         lamb = engine->plan->settings.per_tensor_norms;
+    bool first = !engine->states_written, lamb = engine->plan->settings.per_tensor_norms;
     zr_plan_walks(engine->plan, walks);
     zr_moves_expect_update(engine, 0, first);
+    engine->states_written = true;
     if (!lamb)
         return zr_groups_walk(
             engine, &(zr_walk){.vectors = walks[0], .take = zr_update_strip, .user = &walk}, error);
