@@ -154,13 +154,13 @@ void chain_batch(int64_t step, int64_t g, chain_samples *out)
 
 zero_tensors chain_tensors(chain_samples *samples)
 {
-    return (zero_tensors){2,
-                          {{samples->x, ZERO_F32, 2, {B, C}}, {samples->target, ZERO_F32, 2, {B, C}}}};
+    return (zero_tensors){
+        2, {{samples->x, ZERO_F32, 2, {B, C}}, {samples->target, ZERO_F32, 2, {B, C}}}};
 }
 
 // ---- the emulation ----
 
-typedef struct layer { // of the emulation
+typedef struct layer {                           // of the emulation
     float weights[CHAIN_STEPS + 1][CHAIN_LAYER]; // after so many updates
     float m[CHAIN_LAYER], v[CHAIN_LAYER];
     float sum[CHAIN_LAYER]; // of gradients of this step
@@ -225,7 +225,7 @@ static void update_range(emulation *e, layer *at, int step, float scale, int fir
 {
     const zr_update update = {
         .kind = ZR_UPDATE_ADAMW,
-        .lr = 0.01,
+        .lr = e->run->lr[step],
         .beta1 = 0.9,
         .beta2 = 0.999,
         .epsilon = 1e-8,

@@ -13,9 +13,9 @@ enum {
     CHAIN_WIDTH = 8,
     CHAIN_BATCH = 2,
     CHAIN_STEPS = 6,
-    CHAIN_VALUES = CHAIN_BATCH * CHAIN_WIDTH,          // of a boundary
-    CHAIN_WEIGHTS = CHAIN_WIDTH * CHAIN_WIDTH,         // of W
-    CHAIN_LAYER = CHAIN_WEIGHTS + CHAIN_WIDTH,         // of W, then b
+    CHAIN_VALUES = CHAIN_BATCH * CHAIN_WIDTH,  // of a boundary
+    CHAIN_WEIGHTS = CHAIN_WIDTH * CHAIN_WIDTH, // of W
+    CHAIN_LAYER = CHAIN_WEIGHTS + CHAIN_WIDTH, // of W, then b
     CHAIN_ELEMS = CHAIN_LAYERS * CHAIN_LAYER
 };
 
@@ -31,14 +31,15 @@ const zero_model *chain_model(void);
 // What the emulation has to know of a run: not how stages take turns, only which weights a
 // micro-batch meets.
 typedef struct chain_run {
-    int data, accumulation; // data ranks, micro-batches of a step on each
-    int stage_of[CHAIN_LAYERS];     // pipeline stage of each layer
-    double clipping;                // 0: none
+    int data, accumulation;     // data ranks, micro-batches of a step on each
+    int stage_of[CHAIN_LAYERS]; // pipeline stage of each layer
+    double clipping;            // 0: none
     // Returns how many updates the weights have had that a stage computes micro-batch k of a step
     // with, forward and backward.
     int (*updates_of)(const struct chain_run *run, int stage, int step, int k);
     int stages, window; // for updates_of: of the pipeline; steps of a window
     const float *start; // (CHAIN_ELEMS) before the first step
+    const double *lr;   // (CHAIN_STEPS) of the updates
 } chain_run;
 
 typedef struct chain_result {

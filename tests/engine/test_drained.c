@@ -1,5 +1,5 @@
 // What may be done between two windows of an asynchronous pipeline, when it is empty: evaluations,
-// reads and writes, checkpoints; and the calls that are refused.
+// reads and writes; what is counted; and the calls that are refused.
 #include "../base/scratch_directory.h"
 #include "windows.h"
 
@@ -13,154 +13,9 @@
 #include <math.h>
 #include <stdatomic.h>
 
-enum { SAVED_AT = 3, MOST_ELEMENTS = 4096 };
+enum { MOST_ELEMENTS = 4096 };
 
 static windows_result whole, other;
-
-static zero_llama_config untied(void)
-{
-    zero_llama_config config = harness_llama();
-    config.n_layer = 4;
-    config.tied = 0;
-    return config;
-}
-
-// schedule: NULL: there is no pipeline, and updates are delayed.
-static windows_case case_of(const zero_llama_config *llama, const char *schedule, int stages)
-{
-    windows_case c = {.base = {.ranks = 1,
-                               .stage = 1,
-                               .accumulation = 4,
-                               .batch = 1,
-                               .llama = llama,
-                               .schedule = schedule,
-                               .stages = stages},
-                      .lengths = {3, 2, 2}};
-    if (!schedule) {
-        c.libzero = "\"delayed_update\": {\"start_step\": 1}";
-        c.base.tiers = "\"offload_optimizer\": {\"device\": \"cpu\"}";
-    }
-    return c;
-}
-
-static void expect_same(const char *what)
-{
-    const char *difference = windows_difference(&other, &whole);
-    if (difference)
-        fail_msg("%s: another %s", what, difference);
-}
-
-// ---- checkpoints ----
-
-static void save(windows_case c, const char *directory)
-{
-    c.steps = c.save_at = SAVED_AT;
-    c.save = directory;
-    windows_run(&c, &other);
-}
-
-static void go_on(windows_case c, const char *directory, windows_result *out)
-{
-    c.base.load = directory;
-    windows_run(&c, out);
-    assert_int_equal(out->first, SAVED_AT);
-}
-
-static void a_resumed_run_is_the_uninterrupted_one(void **state)
-{
-    static const char *const schedules[] = {"2bw", "pipedream"};
-    static const char *const precisions[] = {NULL, "\"bf16\": {\"enabled\": true}"};
-    const zero_llama_config llama = untied();
-    for (int i = 0; i < 2; i++)
-        for (int stages = 2; stages <= 4; stages++) {
-            windows_case c = case_of(&llama, schedules[i], stages);
-            char name[32];
-            c.base.ranks = 1 + stages % 2;
-            c.base.stage = stages % 3;
-            c.base.accumulation = i ? stages - 1 : 4;
-            c.more = precisions[(i + stages) % 2];
-            // Windows after a load begin with the first length anew.
-            memcpy(c.lengths, (int[WINDOWS_MOST]){3, 3, 3, 3, 3, 3, 3, 3}, sizeof c.lengths);
-            snprintf(name, sizeof name, "same-%d-%d", i, stages);
-            windows_run(&c, &whole);
-            save(c, scratch_path(*state, name));
-            go_on(c, scratch_path(*state, name), &other);
-            expect_same(schedules[i]);
-        }
-}
-
-// The file of 2bw is that of a delayed run, on any grid. Where data ranks are others, too, the sums
-// have to be exact.
-static void delayed_runs_and_2bw_go_on_from_each_other(void **state)
-{
-    static const char *const forms[] = {NULL, "\"bf16\": {\"enabled\": true}, \"data_types\": "
-                                              "{\"grad_accum_dtype\": \"fp32\"}"};
-    const zero_llama_config llama = untied();
-    for (int form = 0; form < 2; form++) {
-        windows_case delayed = case_of(&llama, NULL, 0);
-        windows_case two = case_of(&llama, "2bw", 2), four = case_of(&llama, "2bw", 4);
-        delayed.more = two.more = four.more = forms[form];
-        four.base.stage = 3;
-        memcpy(two.lengths, (int[WINDOWS_MOST]){1, 2, 1}, sizeof two.lengths);
-        windows_run(&delayed, &whole);
-        save(delayed, scratch_path(*state, form ? "delayed-bf16" : "delayed"));
-        save(two, scratch_path(*state, form ? "two-bf16" : "two"));
-        go_on(four, scratch_path(*state, form ? "delayed-bf16" : "delayed"), &other);
-        expect_same("2bw after a delayed run");
-        go_on(delayed, scratch_path(*state, form ? "two-bf16" : "two"), &other);
-        expect_same("a delayed run after 2bw");
-        go_on(four, scratch_path(*state, form ? "two-bf16" : "two"), &other);
-        expect_same("2bw on four pipeline stages after two");
-    }
-}
-
-static void other_data_ranks_go_on(void **state)
-{
-    const zero_llama_config llama = untied();
-    windows_case one = case_of(&llama, "2bw", 2), two = one;
-    one.libzero = two.libzero = "\"exact_world\": true";
-    two.base.ranks = 2;
-    two.base.stage = 3;
-    two.base.accumulation = 2;
-    windows_run(&one, &whole);
-    save(one, scratch_path(*state, "exact"));
-    go_on(two, scratch_path(*state, "exact"), &other);
-    expect_same("two data ranks after one");
-}
-
-// A synchronous run goes on from 2bw as from a delayed run, and 2bw from a synchronous one as a
-// delayed run does.
-static void synchronous_runs_and_2bw_go_on_from_each_other(void **state)
-{
-    const zero_llama_config llama = untied();
-    windows_case delayed = case_of(&llama, NULL, 0), two = case_of(&llama, "2bw", 2);
-    windows_case plain = case_of(&llama, "1f1b", 2);
-    memset(plain.lengths, 0, sizeof plain.lengths);
-    save(two, scratch_path(*state, "late"));
-    go_on(plain, scratch_path(*state, "late"), &whole);
-    save(delayed, scratch_path(*state, "late2"));
-    plain.base.stages = 4;
-    plain.base.stage = 2;
-    go_on(plain, scratch_path(*state, "late2"), &other);
-    expect_same("1f1b after 2bw, and after a delayed run");
-    save(plain, scratch_path(*state, "plain"));
-    go_on(delayed, scratch_path(*state, "plain"), &whole);
-    go_on(two, scratch_path(*state, "plain"), &other);
-    expect_same("2bw after 1f1b");
-}
-
-// After pipedream all updates have been made, so any run goes on from its weights.
-static void synchronous_runs_go_on_from_pipedream(void **state)
-{
-    const zero_llama_config llama = untied();
-    windows_case c = case_of(&llama, "pipedream", 3), plain = case_of(&llama, "1f1b", 2);
-    memset(plain.lengths, 0, sizeof plain.lengths);
-    save(c, scratch_path(*state, "dream"));
-    go_on(plain, scratch_path(*state, "dream"), &whole);
-    plain.base.stages = 0;
-    go_on(plain, scratch_path(*state, "dream"), &other);
-    expect_same("no pipeline after pipedream");
-}
 
 // ---- views and changes between windows ----
 
@@ -217,17 +72,18 @@ static zero_status see_and_write(zero_engine *engine, int64_t step, zero_error *
 static void who_looks_and_changes_does_it_as_in_a_delayed_run(void **state)
 {
     static zero_status (*const what[])(zero_engine *, int64_t, zero_error *) = {see_and_finish,
-                                                                               see_and_write};
-    const zero_llama_config llama = untied();
+                                                                                see_and_write};
+    const zero_llama_config llama = windows_llama();
     for (int i = 0; i < 2; i++)
         for (int zero_stage = 0; zero_stage <= 3; zero_stage += 1 + SANITIZED) {
-            windows_case delayed = case_of(&llama, NULL, 0), c = case_of(&llama, "2bw", 3);
+            windows_case delayed = windows_case_of(&llama, NULL, 0),
+                         c = windows_case_of(&llama, "2bw", 3);
             delayed.between = c.between = what[i];
             delayed.base.ranks = c.base.ranks = 1 + zero_stage % 2;
             c.base.stage = zero_stage;
             windows_run(&delayed, &whole);
             windows_run(&c, &other);
-            expect_same(i ? "with writes" : "with zero_finish_update");
+            windows_expect_same(&other, &whole, i ? "with writes" : "with zero_finish_update");
         }
 }
 
@@ -251,10 +107,10 @@ static zero_status sum_gradients(zero_engine *engine, int64_t step, zero_error *
 static void gradients_are_those_of_the_last_step(void **state)
 {
     static const char *const schedules[] = {"2bw", "pipedream"};
-    const zero_llama_config llama = untied();
+    const zero_llama_config llama = windows_llama();
     for (int i = 0; i < 2; i++)
         for (int zero_stage = 0; zero_stage <= 2; zero_stage++) {
-            windows_case c = case_of(&llama, schedules[i], 2 + zero_stage);
+            windows_case c = windows_case_of(&llama, schedules[i], 2 + zero_stage);
             c.base.stage = zero_stage;
             c.between = sum_gradients;
             windows_run(&c, &whole);
@@ -282,9 +138,9 @@ static zero_status write_and_evaluate(zero_engine *engine, zero_error *error)
 static void pipedream_evaluates_its_newest_weights(void **state)
 {
     static harness_result plain;
-    const zero_llama_config llama = untied();
+    const zero_llama_config llama = windows_llama();
     for (int stages = 2; stages <= 4; stages++) {
-        windows_case c = case_of(&llama, "pipedream", stages);
+        windows_case c = windows_case_of(&llama, "pipedream", stages);
         c.base.accumulation = 1;
         memcpy(c.lengths, (int[WINDOWS_MOST]){5, 2}, sizeof c.lengths);
         windows_run(&c, &whole);
@@ -349,11 +205,11 @@ static zero_status count(zero_engine *engine, int64_t step, zero_error *error)
 static void messages_and_versions_are_those_of_the_formula(void **state)
 {
     static const char *const schedules[] = {"2bw", "pipedream"};
-    const zero_llama_config llama = untied();
+    const zero_llama_config llama = windows_llama();
     for (int i = 0; i < 2; i++)
         for (int stages = 2; stages <= 4; stages++)
             for (int data = 1; data <= 2; data++) {
-                windows_case c = case_of(&llama, schedules[i], stages);
+                windows_case c = windows_case_of(&llama, schedules[i], stages);
                 int64_t each = 6 * data * 2 * (stages - 1);
                 c.base.accumulation = i ? 1 : 4;
                 c.base.ranks = data;
@@ -407,15 +263,16 @@ static void expect_all_refused(windows_case c, int ranks, int windows)
     refused = 0;
     windows_run(&c, &other);
     assert_int_equal(refused, 5 * ranks * windows);
-    expect_same("after calls that are refused");
+    windows_expect_same(&other, &whole, "after calls that are refused");
 }
 
 static void wrong_calls_are_refused_and_change_nothing(void **state)
 {
-    const zero_llama_config llama = untied();
-    expect_all_refused(case_of(&llama, "2bw", 2), 2, 3);
-    expect_all_refused(case_of(&llama, "pipedream", 2), 2, 3);
-    windows_case plain = case_of(&llama, NULL, 0), piped = case_of(&llama, "1f1b", 2);
+    const zero_llama_config llama = windows_llama();
+    expect_all_refused(windows_case_of(&llama, "2bw", 2), 2, 3);
+    expect_all_refused(windows_case_of(&llama, "pipedream", 2), 2, 3);
+    windows_case plain = windows_case_of(&llama, NULL, 0),
+                 piped = windows_case_of(&llama, "1f1b", 2);
     memset(piped.lengths, 0, sizeof piped.lengths);
     expect_all_refused(plain, 1, WINDOWS_STEPS);
     expect_all_refused(piped, 2, WINDOWS_STEPS);
@@ -430,7 +287,7 @@ static zero_status train_masked(zero_engine *engine, zero_error *error)
 
 static void pipedream_refuses_masked_targets(void **state)
 {
-    const zero_llama_config llama = untied();
+    const zero_llama_config llama = windows_llama();
     harness_failure ranks[WINDOWS_RANKS];
     harness_case c = {.stage = 1,
                       .ranks = 2,
@@ -455,15 +312,6 @@ static void pipedream_refuses_masked_targets(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_resumed_run_is_the_uninterrupted_one, scratch_open,
-                                        scratch_close),
-        cmocka_unit_test_setup_teardown(delayed_runs_and_2bw_go_on_from_each_other, scratch_open,
-                                        scratch_close),
-        cmocka_unit_test_setup_teardown(other_data_ranks_go_on, scratch_open, scratch_close),
-        cmocka_unit_test_setup_teardown(synchronous_runs_and_2bw_go_on_from_each_other,
-                                        scratch_open, scratch_close),
-        cmocka_unit_test_setup_teardown(synchronous_runs_go_on_from_pipedream, scratch_open,
-                                        scratch_close),
         cmocka_unit_test(who_looks_and_changes_does_it_as_in_a_delayed_run),
         cmocka_unit_test(gradients_are_those_of_the_last_step),
         cmocka_unit_test(pipedream_evaluates_its_newest_weights),

@@ -9,6 +9,7 @@
 
 #include "../sanitizers.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -82,8 +83,8 @@ static zero_status drive(zero_engine *engine, zero_error *error)
     zero_memory memory;
     ZERO_TRY(read_start(engine, error));
     for (int step = 0; step < CHAIN_STEPS; step += running->window)
-        ZERO_TRY(train_window(engine, ZR_MIN(running->window, CHAIN_STEPS - step), &infos[step],
-                              error));
+        ZERO_TRY(
+            train_window(engine, ZR_MIN(running->window, CHAIN_STEPS - step), &infos[step], error));
     zero_memory_report(engine, &memory);
     unlike += memcmp(memory.planned, memory.held, sizeof memory.held) != 0;
     if (zr_engine_comm(engine)->rank == 0)
@@ -95,8 +96,11 @@ static const zero_model *use_chain(const zero_model *model) { return chain_model
 
 static void run(const chain_run *as, const char *schedule, int zero_stage, harness_result *out)
 {
-    char precision[128];
-    snprintf(precision, sizeof precision, "\"libzero\": {\"pipeline\": {\"flush_every\": %d}}",
+    char precision[256];
+    snprintf(precision, sizeof precision,
+             "\"scheduler\": {\"type\": \"WarmupLR\", \"params\": {\"warmup_min_lr\": 0.004, "
+             "\"warmup_max_lr\": 0.01, \"warmup_num_steps\": 4, \"warmup_type\": \"linear\"}}, "
+             "\"libzero\": {\"pipeline\": {\"flush_every\": %d}}",
              as->window);
     const harness_case c = {.stage = zero_stage,
                             .ranks = as->data,
@@ -124,7 +128,13 @@ static void expect_emulated(chain_run as, const char *schedule, int zero_stage)
         for (int l = first_layers[as.stages][s]; l < first_layers[as.stages][s + 1]; l++)
             as.stage_of[l] = s;
     run(&as, schedule, zero_stage, &engine);
+    double lr[CHAIN_STEPS];
+    for (int s = 0; s < CHAIN_STEPS; s++) {
+        lr[s] = told[s].lr;
+        assert_true(fabs(lr[s] - (0.004 + 0.006 * fmin(fmax(s - 1, 0) / 4, 1))) < 1e-9);
+    }
     as.start = start;
+    as.lr = lr;
     chain_emulate(&as, &emulated);
     for (int s = 0; s < CHAIN_STEPS; s++)
         if (told[s].loss != emulated.loss[s] || told[s].grad_norm != emulated.norm[s])

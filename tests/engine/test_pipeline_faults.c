@@ -146,8 +146,9 @@ static void a_unit_that_fails_in_a_window_ends_all(void **state)
         const char *own;
     } kinds[] = {{FAULT_FORWARD, "unit layers.2 is broken (rank 3, pipeline stage 1 of 3, chunk 0: "
                                  "forward of micro-batch 8)"},
-                 {FAULT_BACKWARD, "unit layers.2 is broken (rank 3, pipeline stage 1 of 3, chunk 0: "
-                                  "backward of micro-batch 8)"},
+                 {FAULT_BACKWARD,
+                  "unit layers.2 is broken (rank 3, pipeline stage 1 of 3, chunk 0: "
+                  "backward of micro-batch 8)"},
                  {FAULT_EVALUATION, "unit layers.2 is broken (rank 3, pipeline stage 1 of 3, chunk "
                                     "0: evaluation)"},
                  {FAULT_ABORT, "rank 3 gave up at step 0, pipeline stage 1 of 3, chunk 0, "
@@ -313,8 +314,9 @@ static void a_process_that_is_killed_ends_all(void **state)
 
 static void a_process_that_is_killed_in_a_window_ends_all(void **state)
 {
-    static const char words[] = "rank 3 was killed by signal 9 (Killed) at step 0, pipeline stage 1 "
-                                "of 3, chunk 0, micro-batch 8";
+    static const char words[] =
+        "rank 3 was killed by signal 9 (Killed) at step 0, pipeline stage 1 "
+        "of 3, chunk 0, micro-batch 8";
     expect_of_processes("2bw", FAULT_KILL, "100", words);
     expect_of_processes("pipedream", FAULT_KILL, "100", words);
 }

@@ -231,9 +231,12 @@ static zero_status run_broken(zero_comm *comm, zero_error *error)
 }
 
 static const mpirun_scenario scenarios[] = {
-    {.name = "two", .run = run_two},       {.name = "three", .run = run_three},
-    {.name = "tensor", .run = run_tensor}, {.name = "data", .run = run_data},
-    {.name = "2bw", .run = run_2bw},       {.name = "2bw-data", .run = run_2bw_data},
+    {.name = "two", .run = run_two},
+    {.name = "three", .run = run_three},
+    {.name = "tensor", .run = run_tensor},
+    {.name = "data", .run = run_data},
+    {.name = "2bw", .run = run_2bw},
+    {.name = "2bw-data", .run = run_2bw_data},
     {.name = "pipedream", .run = run_pipedream},
     {.name = "pipedream-tensor", .run = run_pipedream_tensor},
     {.name = "broken", .run = run_broken},

@@ -7,9 +7,10 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include "../sanitizers.h"
-#include "harness.h"
+#include "windows.h"
 
 #include "base/errors.h"
+#include "engine/engine_inner.h"
 
 #include <errno.h>
 #include <linux/filter.h>
@@ -279,6 +280,56 @@ static void pipelines_ask_for_nothing(void **state)
                                         .schedule = schedules[s]});
 }
 
+static harness_case windowed; // what ranks of the child train
+
+// Trains windows of two steps and of one.
+static zero_status train_windows(zero_engine *engine, zero_error *error)
+{
+    zero_step_info infos[2];
+    zero_comm *comm = zr_engine_comm(engine);
+    for (int w = 0; w < HARNESS_STEPS; w++) {
+        become_quiet(comm, w);
+        ZERO_TRY(windows_train(engine, &windowed, 2 - w % 2, infos, error));
+    }
+    become_quiet(comm, HARNESS_STEPS);
+    return ZERO_OK;
+}
+
+// Asynchronous schedules, each also with states on the host and with LAMB; 2bw with a table that the
+// first and the last stage share.
+static void windows_ask_for_nothing(void **state)
+{
+    static const char *const schedules[] = {"2bw", "pipedream"};
+#define FLUSH "\"pipeline\": {\"flush_every\": 2}"
+    zero_llama_config config = harness_llama();
+    (void)state;
+    config.n_layer = 4;
+    config.tied = 0;
+    for (int s = 0; s < 2; s++)
+        for (int stage = 0; stage <= 3 - s; stage++) {
+            bool alike = s == 0 && stage % 2;
+            windowed = (harness_case){
+                .stage = stage,
+                .ranks = 1 + stage % 2,
+                .accumulation = 4 - 2 * s,
+                .batch = 1,
+                .layers = 4,
+                .backend = "cpu",
+                .precision = alike ? "\"bf16\": {\"enabled\": true}, \"libzero\": "
+                                     "{\"exact_pipeline\": true, " FLUSH "}"
+                                   : "\"libzero\": {" FLUSH "}",
+                .tiers = stage == 2 ? "\"offload_optimizer\": {\"device\": \"cpu\"}" : NULL,
+                .optimizer = stage == 0 ? "LAMB" : NULL,
+                .clipping = 1 - s,
+                .overlap = stage == 1,
+                .llama = alike ? NULL : &config,
+                .stages = 2 + 2 * (stage == 2),
+                .schedule = schedules[s],
+                .drive = train_windows};
+            assert_quiet(windowed);
+        }
+}
+
 static void allocate_when_quiet(zero_comm *comm, int step)
 {
     become_quiet(comm, step);
@@ -319,6 +370,7 @@ int main(void)
         cmocka_unit_test(tensor_ranks_ask_for_nothing),
         cmocka_unit_test(sharers_and_ranks_of_several_slices_ask_for_nothing),
         cmocka_unit_test(pipelines_ask_for_nothing),
+        cmocka_unit_test(windows_ask_for_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,6 +22,31 @@ static windows_result *result;
 static zero_step_info told[WINDOWS_RANKS][WINDOWS_STEPS];
 static _Atomic int unlike; // ranks that do not hold what was planned
 
+zero_llama_config windows_llama(void)
+{
+    zero_llama_config config = harness_llama();
+    config.n_layer = 4;
+    config.tied = 0;
+    return config;
+}
+
+windows_case windows_case_of(const zero_llama_config *llama, const char *schedule, int stages)
+{
+    windows_case c = {.base = {.ranks = 1,
+                               .stage = 1,
+                               .accumulation = 4,
+                               .batch = 1,
+                               .llama = llama,
+                               .schedule = schedule,
+                               .stages = stages},
+                      .lengths = {3, 2, 2}};
+    if (!schedule) {
+        c.libzero = "\"delayed_update\": {\"start_step\": 1}";
+        c.base.tiers = "\"offload_optimizer\": {\"device\": \"cpu\"}";
+    }
+    return c;
+}
+
 typedef struct rows {
     int32_t tokens[MOST_BATCH * HARNESS_SEQ], targets[MOST_BATCH * HARNESS_SEQ];
 } rows;
@@ -130,8 +155,8 @@ static zero_status tell_moments(zero_engine *engine, zero_error *error)
         for (int p = 0; p < zr_engine_plan(engine)->piece_count; p++) {
             moment m = {.engine = engine, .to = result->moments[v], .piece = p};
             if (zr_engine_has_state(engine, p, vectors[v]))
-                ZERO_TRY(zr_engine_state_each(engine, p, vectors[v], false, take_portion, &m,
-                                              error));
+                ZERO_TRY(
+                    zr_engine_state_each(engine, p, vectors[v], false, take_portion, &m, error));
         }
     return ZERO_OK;
 }
@@ -232,4 +257,11 @@ const char *windows_difference(const windows_result *a, const windows_result *b)
     if (a->seen != b->seen)
         return "view between steps";
     return a->finished == b->finished ? NULL : "evaluation after zero_finish_update";
+}
+
+void windows_expect_same(const windows_result *a, const windows_result *b, const char *what)
+{
+    const char *text = windows_difference(a, b);
+    if (text)
+        fail_msg("%s: another %s", what, text);
 }

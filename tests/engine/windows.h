@@ -17,7 +17,7 @@ typedef struct windows_case {
     const char *more;    // more of the configuration; NULL: nothing
     // Lengths of windows, in turn from the first; 0: all have one step. No pipeline: one step.
     int lengths[WINDOWS_MOST];
-    int steps;       // the step to end with, also after a load; 0: WINDOWS_STEPS
+    int steps;        // the step to end with, also after a load; 0: WINDOWS_STEPS
     const char *save; // where to save after step save_at, which must end a window; NULL: nowhere
     int save_at;
     // Called on every rank after each window, once `step` steps are made; may be NULL.
@@ -34,11 +34,18 @@ typedef struct windows_result {
     harness_result run;
 } windows_result;
 
+// Returns a Llama of four blocks that shares nothing.
+zero_llama_config windows_llama(void);
+// Returns a case of one data rank, with windows of 3, 2 and 2 steps. schedule: NULL: there is no
+// pipeline, and updates are delayed.
+windows_case windows_case_of(const zero_llama_config *llama, const char *schedule, int stages);
 // Trains on all ranks. Each has to tell the same steps, and to hold what was planned for it.
 void windows_run(const windows_case *c, windows_result *out);
 // Says in what two runs differ, from the first step of `a` on: "step 3", "parameters", ...; NULL: in
 // nothing.
 const char *windows_difference(const windows_result *a, const windows_result *b);
+// Fails, and says what differs, where something does.
+void windows_expect_same(const windows_result *a, const windows_result *b, const char *what);
 // Trains `steps` steps from the engine's position in one window.
 zero_status windows_train(zero_engine *engine, const harness_case *base, int64_t steps,
                           zero_step_info *infos, zero_error *error);
