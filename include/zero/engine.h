@@ -98,12 +98,11 @@ ZERO_API zero_status zero_step(zero_engine *engine, zero_step_info *info, zero_e
 // zero_step do. Collective.
 ZERO_API zero_status zero_train_batch(zero_engine *engine, const zero_tensors *batches,
                                       int64_t count, zero_step_info *info, zero_error *error);
-// Makes `steps` steps of an asynchronous pipeline (pipedream, 2bw), which drains only after the last
-// of them: 1 to zero_window. batches: (steps * zero_accumulation); infos: (steps). Between two calls
-// the pipeline is empty, so there a model may be evaluated and saved. zero_train_batch is a window
-// of one step. Under 2bw windows of any lengths compute the same; under pipedream a drain changes
-// which parameters later micro-batches read, and a stage whose gradient is not finite skips its
-// update by itself. Collective.
+// Makes `steps` steps, 1 to zero_window, of an asynchronous pipeline (pipedream, 2bw), which drains
+// after the last of them: so between two calls a model may be evaluated and saved. batches: (steps
+// * zero_accumulation); infos: (steps). zero_train_batch is a window of one step. Under 2bw windows
+// of any lengths compute the same; under pipedream a drain changes what later micro-batches read,
+// and a stage without a finite gradient skips its update by itself. Collective.
 ZERO_API zero_status zero_train_window(zero_engine *engine, const zero_tensors *batches,
                                        int64_t steps, zero_step_info *infos, zero_error *error);
 // Returns the most steps of a window (libzero.pipeline.flush_every); 1 unless the schedule is

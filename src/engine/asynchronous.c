@@ -119,8 +119,8 @@ static zero_status update_by(zr_window_run *run, int64_t step, zero_error *error
     ZERO_TRY(zr_step_begin_update(engine, info, error));
     ZERO_TRY(make_version(run, step, !info->skipped, error));
     ZERO_TRY(zr_step_end_update(engine, info, error));
-    // A stage of pipedream skips updates by itself, but learning rate and checkpoints have one count
-    // for all stages: that of steps.
+    // A stage of pipedream skips updates by itself, but learning rate and checkpoints have one
+    // count for all stages: that of steps.
     if (zr_plan_schedule(engine->plan) == ZR_PIPELINE_PIPEDREAM)
         engine->updates += info->skipped;
     engine->sums = later;

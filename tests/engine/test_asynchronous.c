@@ -1,6 +1,6 @@
 // 2bw gives, bit for bit, the training whose every update is delayed by one step, on as many data
 // ranks without a pipeline; and windows of any lengths give the same one.
-#include "windows.h"
+#include "window_runs.h"
 
 #include "layers/layers.h"
 
@@ -97,8 +97,7 @@ static void windows_of_any_length(void **state)
                                    .clipping = 1,
                                    .llama = &llama}};
         run_delayed(&c);
-        for (size_t i = SANITIZED ? 2 : 0; i < sizeof lengths / sizeof *lengths;
-             i += 1 + SANITIZED) {
+        for (size_t i = (size_t)stage % 2; i < sizeof lengths / sizeof *lengths; i += 2) {
             memcpy(c.lengths, lengths[i], sizeof c.lengths);
             expect_delayed(&c, 2 + stage % 2, "windows");
         }
@@ -111,6 +110,34 @@ typedef struct variety { // something else that a step does
     const char *name, *more, *libzero, *tiers;
     harness_case base;
 } variety;
+
+static const struct zr_lm_frozen frozen = {is_frozen, "mlp"};
+static char nvme[256];
+
+static const variety varieties[] = {
+    {"bf16", "\"bf16\": {\"enabled\": true}", .base = {.ranks = 2}},
+    {"bf16, fp32 sums",
+     "\"bf16\": {\"enabled\": true}, \"data_types\": {\"grad_accum_dtype\": \"fp32\"}",
+     .base = {.ranks = 2}},
+    {"fp16", "\"fp16\": {\"enabled\": true, \"loss_scale\": 128}", .base = {.ranks = 1}},
+    {"host", .tiers = "\"offload_optimizer\": {\"device\": \"cpu\"}", .base = {.ranks = 2}},
+    {"NVMe", .tiers = nvme, .base = {.ranks = 2}},
+    {"NVMe, bf16", "\"bf16\": {\"enabled\": true}", .tiers = nvme, .base = {.ranks = 1}},
+    {"masked", .base = {.ranks = 2, .masked = true}},
+    {"checkpoints", "\"activation_checkpointing\": {\"number_checkpoints\": 4}",
+     .base = {.ranks = 1}},
+    {"overlap", .base = {.ranks = 2, .overlap = true}},
+    {"SGD", .base = {.ranks = 1, .optimizer = "SGD"}},
+    {"schedule",
+     "\"scheduler\": {\"type\": \"WarmupLR\", \"params\": {\"warmup_num_steps\": 4, "
+     "\"warmup_type\": \"linear\"}}",
+     .base = {.ranks = 1}},
+    {"frozen", .base = {.ranks = 2, .frozen = &frozen}},
+    {"tied", .libzero = "\"exact_pipeline\": true",
+     .base = {.ranks = 2, .layers = 4, .dropout = 0.1f}},
+    {"tied, bf16", "\"bf16\": {\"enabled\": true}", .libzero = "\"exact_pipeline\": true",
+     .base = {.ranks = 1, .layers = 4}},
+};
 
 // The reference has its states on the host; the pipeline where `tiers` says.
 static void expect_variety(const variety *v, int stage, int stages, const zero_llama_config *llama)
@@ -128,44 +155,71 @@ static void expect_variety(const variety *v, int stage, int stages, const zero_l
     expect_delayed(&c, stages, v->name);
 }
 
-#define NVME                                                                                       \
-    "\"offload_optimizer\": {\"device\": \"nvme\", \"nvme_path\": \"%s\"}, \"sub_group_size\": "   \
-    "3000"
-
 static void whatever_else_a_step_does(void **state)
 {
-    static const struct zr_lm_frozen frozen = {is_frozen, "mlp"};
-    char nvme[256];
-    snprintf(nvme, sizeof nvme, NVME, harness_scratch());
-    const variety all[] = {
-        {"bf16", "\"bf16\": {\"enabled\": true}", .base = {.ranks = 2}},
-        {"bf16, fp32 sums",
-         "\"bf16\": {\"enabled\": true}, \"data_types\": {\"grad_accum_dtype\": \"fp32\"}",
-         .base = {.ranks = 2}},
-        {"fp16", "\"fp16\": {\"enabled\": true, \"loss_scale\": 128}", .base = {.ranks = 1}},
-        {"host", .tiers = "\"offload_optimizer\": {\"device\": \"cpu\"}", .base = {.ranks = 2}},
-        {"NVMe", .tiers = nvme, .base = {.ranks = 2}},
-        {"NVMe, bf16", "\"bf16\": {\"enabled\": true}", .tiers = nvme, .base = {.ranks = 1}},
-        {"masked", .base = {.ranks = 2, .masked = true}},
-        {"checkpoints", "\"activation_checkpointing\": {\"number_checkpoints\": 4}",
-         .base = {.ranks = 1}},
-        {"overlap", .base = {.ranks = 2, .overlap = true}},
-        {"SGD", .base = {.ranks = 1, .optimizer = "SGD"}},
-        {"schedule",
-         "\"scheduler\": {\"type\": \"WarmupLR\", \"params\": {\"warmup_num_steps\": 4, "
-         "\"warmup_type\": \"linear\"}}",
-         .base = {.ranks = 1}},
-        {"frozen", .base = {.ranks = 2, .frozen = &frozen}},
-        {"tied", .libzero = "\"exact_pipeline\": true",
-         .base = {.ranks = 2, .layers = 4, .dropout = 0.1f}},
-        {"tied, bf16", "\"bf16\": {\"enabled\": true}", .libzero = "\"exact_pipeline\": true",
-         .base = {.ranks = 1, .layers = 4}},
-    };
     const zero_llama_config llama = windows_llama();
-    for (size_t v = 0; v < sizeof all / sizeof *all; v++)
-        for (int stage = all[v].tiers ? 1 : 0; stage <= 3; stage++)
-            if (SANITIZED ? (size_t)stage == 1 + v % 3 : ((size_t)stage + v) % 2 == 0)
-                expect_variety(&all[v], stage, 2 + (int)(v + (size_t)stage) % 3, &llama);
+    for (int v = 0; v < (int)(sizeof varieties / sizeof *varieties); v++)
+        expect_variety(&varieties[v], varieties[v].tiers ? 1 + v % 3 : v % 4, 2 + v / 4 % 3,
+                       &llama);
+}
+
+// Where a window has one step, no gradient is late under pipedream. Each begins with another one of
+// the copies that the stage keeps for windows of three steps.
+static void expect_synchronous(const variety *v, int stage, int stages,
+                               const zero_llama_config *llama)
+{
+    windows_case c = {.base = v->base, .more = v->more};
+    c.base.stage = stage;
+    c.base.accumulation = 2;
+    c.base.batch = 2;
+    c.base.llama = llama;
+    c.base.tiers = v->tiers;
+    windows_run(&c, &delayed);
+    c.base.stages = stages;
+    c.base.schedule = "pipedream";
+    memcpy(c.lengths, (int[WINDOWS_MOST]){1, 1, 1, 1, 1, 1, 1, 3}, sizeof c.lengths);
+    windows_run(&c, &piped);
+    windows_expect_same(&delayed, &piped, v->name);
+}
+
+// Tables cannot be shared under pipedream, nor targets be masked.
+static void pipedream_that_drains_after_each_step_is_synchronous(void **state)
+{
+    static const variety lamb = {"LAMB", .base = {.ranks = 2, .optimizer = "LAMB"}};
+    const zero_llama_config llama = windows_llama();
+    expect_synchronous(&lamb, 2, 3, &llama);
+    for (size_t v = 0; v < sizeof varieties / sizeof *varieties; v++)
+        if (!varieties[v].base.layers && !varieties[v].base.masked)
+            expect_synchronous(&varieties[v], varieties[v].tiers ? 1 + (int)v % 2 : (int)v % 3,
+                               2 + (int)v % 3, &llama);
+}
+
+// With late gradients it has one set of bits at all ZeRO stages, on any tier, with exchanges on a
+// thread of their own, and over tensor ranks.
+static void pipedream_has_one_set_of_bits(void **state)
+{
+    const zero_llama_config llama = windows_llama();
+    for (int frozen_too = 0; frozen_too < 2; frozen_too++) {
+        windows_case c = windows_case_of(&llama, "pipedream", 3);
+        c.base.stage = 0;
+        c.base.ranks = 2;
+        c.base.accumulation = 1;
+        c.base.slices = 2;
+        c.base.tensor = 1;
+        c.base.frozen = frozen_too ? &frozen : NULL;
+        c.more = frozen_too ? "\"bf16\": {\"enabled\": true}" : NULL;
+        windows_run(&c, &delayed);
+        c.base.stage = 1;
+        c.base.tiers = nvme;
+        windows_run(&c, &piped);
+        windows_expect_same(&delayed, &piped, "ZeRO stage 1, NVMe");
+        c.base.stage = 2;
+        c.base.tiers = NULL;
+        c.base.tensor = 2;
+        c.base.overlap = true;
+        windows_run(&c, &piped);
+        windows_expect_same(&delayed, &piped, "ZeRO stage 2, 2 tensor ranks");
+    }
 }
 
 // An overflow skips its own update alone: the steps before and after it make theirs.
@@ -232,6 +286,10 @@ static void tensor_ranks(void **state)
 
 int main(void)
 {
+    snprintf(nvme, sizeof nvme,
+             "\"offload_optimizer\": {\"device\": \"nvme\", \"nvme_path\": \"%s\"}, "
+             "\"sub_group_size\": 3000",
+             harness_scratch());
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_bits_of_delayed_updates),
         cmocka_unit_test(clipping_bites),
@@ -239,6 +297,8 @@ int main(void)
         cmocka_unit_test(whatever_else_a_step_does),
         cmocka_unit_test(a_step_that_overflows_is_skipped),
         cmocka_unit_test(lamb),
+        cmocka_unit_test(pipedream_that_drains_after_each_step_is_synchronous),
+        cmocka_unit_test(pipedream_has_one_set_of_bits),
         cmocka_unit_test(tensor_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

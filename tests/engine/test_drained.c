@@ -1,7 +1,7 @@
 // What may be done between two windows of an asynchronous pipeline, when it is empty: evaluations,
 // reads and writes; what is counted; and the calls that are refused.
 #include "../base/scratch_directory.h"
-#include "windows.h"
+#include "window_runs.h"
 
 #include "engine/engine_inner.h"
 #include "engine/rank_grid.h"

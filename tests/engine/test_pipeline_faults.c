@@ -137,7 +137,7 @@ static void a_unit_that_fails_ends_all(void **state)
     expect_of_unit("1f1b", FAULT_SILENT, 0, "forward of micro-batch 2");
 }
 
-// A window of two steps has 12 micro-batches, so micro-batch 2 of its second step is number 8 there.
+// A window of two steps has 12 micro-batches: micro-batch 2 of its second step is number 8 there.
 static void a_unit_that_fails_in_a_window_ends_all(void **state)
 {
     static const char *const schedules[] = {"2bw", "pipedream"};
@@ -244,7 +244,8 @@ static fault fault_of_process(char **arguments)
                    .unit = "layers.2"};
 }
 
-// One rank of a job: "rank KIND TIMEOUT DIRECTORY SCHEDULE". What it tells is in a file of the directory.
+// One rank of a job: "rank KIND TIMEOUT DIRECTORY SCHEDULE". What it tells is in a file of the
+// directory.
 static int run_process(char **arguments)
 {
     const fault fault = fault_of_process(arguments);

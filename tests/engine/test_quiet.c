@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include "../sanitizers.h"
-#include "windows.h"
+#include "window_runs.h"
 
 #include "base/errors.h"
 #include "engine/engine_inner.h"
@@ -295,8 +295,8 @@ static zero_status train_windows(zero_engine *engine, zero_error *error)
     return ZERO_OK;
 }
 
-// Asynchronous schedules, each also with states on the host and with LAMB; 2bw with a table that the
-// first and the last stage share.
+// Asynchronous schedules, each also with states on the host and with LAMB; 2bw with a table that
+// the first and the last stage share.
 static void windows_ask_for_nothing(void **state)
 {
     static const char *const schedules[] = {"2bw", "pipedream"};

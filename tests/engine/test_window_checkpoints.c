@@ -1,7 +1,7 @@
-// Checkpoints of asynchronous pipelines, between two windows: a resumed run is the uninterrupted one,
-// and other schedules go on from them as from what they are.
+// Checkpoints of asynchronous pipelines, between two windows: a resumed run is the uninterrupted
+// one, and other schedules go on from them as from what they are.
 #include "../base/scratch_directory.h"
-#include "windows.h"
+#include "window_runs.h"
 
 enum { SAVED_AT = 3 };
 
@@ -48,8 +48,8 @@ static void a_resumed_run_is_the_uninterrupted_one(void **state)
     "\"scheduler\": {\"type\": \"WarmupLR\", \"params\": {\"warmup_min_lr\": 0.001, "              \
     "\"warmup_max_lr\": 0.01, \"warmup_num_steps\": 6}}"
 
-// Stages of pipedream that overflow skip an update that others make. All tell one learning rate, and
-// a resumed run has it, too. At this scale some steps overflow, the first of them included.
+// Stages of pipedream that overflow skip an update that others make. All tell one learning rate,
+// and a resumed run has it, too. At this scale some steps overflow, the first of them included.
 static void after_updates_that_some_stages_skip(void **state)
 {
     const zero_llama_config llama = windows_llama();

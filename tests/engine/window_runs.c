@@ -1,4 +1,4 @@
-#include "windows.h"
+#include "window_runs.h"
 
 #include "base/random.h"
 #include "engine/engine_inner.h"

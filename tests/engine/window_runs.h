@@ -1,7 +1,7 @@
 // Runs of several windows of steps: what an asynchronous pipeline and the run that must have its
 // bits agree on, and on each rank what was planned.
-#ifndef TEST_ENGINE_WINDOWS_H
-#define TEST_ENGINE_WINDOWS_H
+#ifndef TEST_ENGINE_WINDOW_RUNS_H
+#define TEST_ENGINE_WINDOW_RUNS_H
 
 #include "harness.h"
 
@@ -41,8 +41,8 @@ zero_llama_config windows_llama(void);
 windows_case windows_case_of(const zero_llama_config *llama, const char *schedule, int stages);
 // Trains on all ranks. Each has to tell the same steps, and to hold what was planned for it.
 void windows_run(const windows_case *c, windows_result *out);
-// Says in what two runs differ, from the first step of `a` on: "step 3", "parameters", ...; NULL: in
-// nothing.
+// Says in what two runs differ, from the first step of `a` on: "step 3", "parameters", ...; NULL:
+// in nothing.
 const char *windows_difference(const windows_result *a, const windows_result *b);
 // Fails, and says what differs, where something does.
 void windows_expect_same(const windows_result *a, const windows_result *b, const char *what);
