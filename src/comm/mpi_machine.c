@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "base/alloc.h"
 #include "base/cpu.h"
+#include "base/fetches.h"
 #include "base/random.h"
 #include "comm/mpi_rank.h"
 #include "comm/region.h"
@@ -24,7 +25,8 @@ typedef struct offer {           // what the machine's first rank tells the othe
     uint64_t token;              // the first word of the memory
 } offer;
 
-// Returns the fetcher, chosen in turn over the ranks elsewhere, in the order of the list.
+// Returns the fetcher, chosen in turn over the ranks elsewhere, in the order of the list;
+// zr_fetches says how often a rank is chosen.
 int zr_mpi_fetcher(const zr_mpi *mpi, int machine, int rank)
 {
     const zr_mpi_machines *machines = &mpi->machines;
@@ -118,9 +120,7 @@ static void fill_comm(zero_comm *comm, const zr_mpi *mpi)
             ZR_MIN(comm->machine_ranks, machines->first[m + 1] - machines->first[m]);
     comm->strangers = comm->size - machines->locals;
     comm->machines = machines->number;
-    for (int r = 0; r < comm->size; r++)
-        if (!zr_mpi_is_local(mpi, r) && zr_mpi_fetcher(mpi, machines->own, r) == comm->rank)
-            comm->fetches++;
+    comm->fetches = zr_fetches(comm->strangers, machines->locals, machines->local);
 }
 
 static int make_memory(int64_t bytes, zero_error *error)

@@ -6,6 +6,7 @@
 // stay there are gathered once after the weights have changed: the small ones among offloaded
 // pieces, and all of them for ZeRO++'s secondary partition (hpZ).
 #include "plan/emit.h"
+#include "plan/network.h"
 
 // Counts a piece that is here already as a message of no bytes, because every acquire is a message.
 static void count_acquired(zr_emitter *e, zr_when when, int piece)
@@ -46,15 +47,6 @@ static void mapped_publish(zr_emitter *e)
                 &(zr_instruction){.code = ZR_PUBLISH, .piece = p, .slot = {ZR_SLOT_PUBLISHED, p}});
 }
 
-// Returns the bytes that this rank gathers. Ranks that share what they gather divide the shards of
-// other machines among themselves; this is the share where machines have equal numbers of ranks.
-static int64_t bytes_gathered(const zr_plan *plan, const zr_piece *piece)
-{
-    int others = plan->ranks - 1;
-    int shards = plan->machine_ranks > 1 ? others / plan->machine_ranks : others;
-    return shards * zr_piece_shard_bytes(piece);
-}
-
 // Returns where the own shard of a visit's piece i lies when it is gathered.
 static zr_place own_shard(const zr_plan *plan, const zr_visit *visit, int i)
 {
@@ -86,7 +78,7 @@ static void gather(zr_emitter *e, int v, int i, zr_when when)
                                  .piece = p,
                                  .place = place,
                                  .from = own_shard(e->plan, visit, i),
-                                 .bytes = bytes_gathered(e->plan, piece),
+                                 .bytes = zr_plan_gathered(e->plan) * zr_piece_shard_bytes(piece),
                                  .slot = {ZR_SLOT_GATHER, p}});
 }
 

@@ -149,7 +149,22 @@ static void add_table(const zr_exchange_table *pass, int64_t times, zr_exchange_
         }
 }
 
-static void add_pass(const zr_plan *plan, zr_pass_kind kind, int64_t times, zr_pass_traffic *sum)
+int64_t zr_pass_times(const zr_plan *plan, int kind)
+{
+    bool ends_step = kind >= ZR_PASS_BOUNDARY && kind < ZR_PASS_COUNT;
+    return zr_pass_is_of_micro_batch(kind) ? plan->settings.accumulation : ends_step;
+}
+
+// Returns the bytes of pieces that stay gathered, which a step's first micro-batch alone gathers.
+static int64_t kept_bytes(const zr_pass *pass)
+{
+    int64_t bytes = 0;
+    for (const zr_instruction *i = pass->at; i < pass->at + pass->count; i++)
+        bytes += i->code == ZR_GATHER && i->when == ZR_STALE ? i->bytes : 0;
+    return bytes;
+}
+
+static void add_pass(const zr_plan *plan, int kind, int64_t times, zr_pass_traffic *sum)
 {
     const zr_pass_traffic *pass = &plan->traffic[kind];
     add_traffic(&pass->data, times, &sum->data);
@@ -171,11 +186,14 @@ zr_pass_traffic zr_traffic_of_micro_batch(const zr_plan *plan)
 zr_pass_traffic zr_traffic_of_step(const zr_plan *plan)
 {
     zr_pass_traffic sum = {0};
-    for (int kind = 0; kind < ZR_PASSES; kind++)
-        if (zr_pass_is_of_micro_batch(kind))
-            add_pass(plan, kind, plan->settings.accumulation, &sum);
-    for (zr_pass_kind kind = ZR_PASS_BOUNDARY; kind <= ZR_PASS_PUBLISH; kind++)
-        add_pass(plan, kind, 1, &sum);
+    for (int kind = 0; kind < ZR_PASSES; kind++) {
+        int64_t times = zr_pass_times(plan, kind);
+        if (times == 0)
+            continue;
+        add_pass(plan, kind, times, &sum);
+        sum.data.bytes[ZERO_COMM_all_gather] -=
+            (times - 1) * kept_bytes(&plan->program.passes[kind]);
+    }
     return sum;
 }
 

@@ -37,6 +37,7 @@ zero_exchange zr_join_exchange(const zr_plan *plan, const zr_instruction *join);
 void zr_join_fold(const zr_plan *plan, const zr_instruction *join, zr_pass_traffic *to);
 // Adds the exchanges of all calls of a unit in a micro-batch.
 void zr_exchanges_of_unit(const zr_plan *plan, int unit, zr_pass_traffic *to);
+int64_t zr_pass_times(const zr_plan *plan, int kind); // Returns how often a step runs a pass.
 // Return the sum of the passes of a micro-batch, and of a step: calls, bytes and messages; hashes
 // are 0. Scalars, which all ranks of the job exchange, are not part of it.
 zr_pass_traffic zr_traffic_of_micro_batch(const zr_plan *plan);

@@ -216,7 +216,13 @@ zr_plan *fixture_plan_on_machines(const fixture *f, int ranks, int machine_ranks
 {
     zr_settings settings = fixture_settings(ZERO_F32, 3, 1);
     settings.kept_by = kept ? machine_ranks : 1;
-    return plan_of(f, &settings,
+    return fixture_plan_shared(f, &settings, ranks, machine_ranks);
+}
+
+zr_plan *fixture_plan_shared(const fixture *f, const zr_settings *settings, int ranks,
+                             int machine_ranks)
+{
+    return plan_of(f, settings,
                    &(zr_machine){.ranks = ranks, .threads = 1, .machine_ranks = machine_ranks});
 }
 

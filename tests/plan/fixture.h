@@ -37,6 +37,9 @@ void fixture_build_streamed(fixture *f, int blocks, int64_t vocab, int64_t width
 // Plans stage 3 on several machines whose ranks share what they gather. kept: it stays for a whole
 // step (zero_hpz_partition_size).
 zr_plan *fixture_plan_on_machines(const fixture *f, int ranks, int machine_ranks, bool kept);
+// Plans the same with these settings.
+zr_plan *fixture_plan_shared(const fixture *f, const zr_settings *settings, int ranks,
+                             int machine_ranks);
 // Plans in bf16 on one machine, with states on tiers.
 zr_plan *fixture_plan_on_tiers(const fixture *f, int stage, int ranks, int64_t accumulation,
                                const zr_tiering *tiering);

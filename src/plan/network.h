@@ -1,0 +1,67 @@
+// What of a plan's messages crosses the network, once it is known where ranks are: the bytes that
+// the engine's communicators count as `network` (zero/traffic.h). Scalars, which all ranks of the
+// job exchange, are no part of it. Pure.
+#ifndef ZR_PLAN_NETWORK_H
+#define ZR_PLAN_NETWORK_H
+
+#include "plan/full_plan.h"
+#include "plan/mesh.h"
+
+typedef struct zr_reach { // a rank's view of a group that it is in; zeroed: it is in none
+    int size;             // ranks
+    int strangers;        // of these, on other machines
+    int fetches; // of the strangers, those whose shards it brings to its machine in an all-gather
+} zr_reach;
+
+typedef struct zr_reaches { // of one rank
+    zr_reach data, tensor, holders;
+    // (stages) the machines of the ranks that differ from this one by their pipeline stage alone;
+    // NULL: there is no pipeline, or it is on one machine.
+    const int *stages;
+} zr_reaches;
+
+typedef enum zr_network_use {
+    ZR_NETWORK_TENSOR, // what tensor ranks exchange inside of layers
+    ZR_NETWORK_DATA,   // gradients and parameters of data ranks
+    ZR_NETWORK_LINKS,  // activations and their gradients between pipeline stages
+    ZR_NETWORK_TIES,   // sums and parameters of tables that pipeline stages share
+    ZR_NETWORK_USES
+} zr_network_use;
+
+typedef struct zr_network {         // what comes to a rank over the network in a step
+    int64_t bytes[ZR_NETWORK_USES]; // of messages between pipeline stages, what it receives
+} zr_network;
+
+typedef struct zr_step_traffic { // of a plan, wherever its ranks are
+    zr_pass_traffic groups;      // zr_traffic_of_step
+    int gathered;                // shards as whose bytes the plan counts a gather of data ranks
+    int stage, stages;           // of the pipeline; 0, 1: there is none
+    int64_t links[ZR_MOST_STAGES], ties[ZR_MOST_STAGES]; // received from each pipeline stage
+} zr_step_traffic;
+
+// Returns how many shards a rank brings in a gather of data ranks, as the plan counts it. Ranks
+// that share what they gather divide the shards of other machines among themselves; this is the
+// share where machines have equal numbers of ranks.
+int zr_plan_gathered(const zr_plan *plan);
+// Adds up the messages of a step.
+void zr_step_traffic_find(const zr_plan *plan, zr_step_traffic *out);
+zr_network zr_network_of(const zr_step_traffic *step, const zr_reaches *at);
+// Returns what a traffic brings to a rank over the network. gathered: shards as whose bytes it
+// counts a gather; those of exchanges are all others'.
+int64_t zr_network_bytes(const zr_traffic_plan *traffic, const zr_reach *reach, int gathered);
+
+// The machines of a job, which its ranks fill in their order.
+typedef struct zr_job_machines {
+    int count;
+    const int *first; // (count + 1) the first rank of each, and the ranks of the job
+    const int *of;    // (ranks) the machine of each rank
+} zr_job_machines;
+
+// Returns the reach of the mesh's rank in its group on an axis.
+zr_reach zr_job_reach(const zr_job_machines *machines, const zr_mesh *mesh, zero_axis axis);
+// Returns its reach among `holders` neighbours, of which it is one; holders 0: there are none.
+zr_reach zr_job_reach_holders(const zr_job_machines *machines, const zr_mesh *mesh, int holders);
+// Returns the ranks of the group that share a machine, the fewest of all its machines.
+int zr_job_sharers(const zr_job_machines *machines, const zr_mesh *mesh, zero_axis axis);
+
+#endif
