@@ -2,6 +2,7 @@
 
 #include "base/cpu.h"
 #include "comm/environment.h"
+#include "comm/staging.h"
 #include "compute/product_scratch.h"
 
 static size_t product_scratch(void *queue, zero_dtype dtype, const zero_product_shape *shape)
@@ -52,6 +53,40 @@ void zr_machine_divide(const zr_grid *grid, zr_machine *machine)
     machine->mapped = data->versions != NULL;
     machine->machine_ranks = data->machine_ranks;
     machine->staging_bytes = zr_grid_staging_bytes(grid);
+}
+
+static int64_t staging_of(int ranks) { return ranks > 1 ? zr_staging_bytes(ranks) : 0; }
+
+// On one machine ranks map their peers' memory, and a rank without data ranks maps its own.
+void zr_machine_imagine(const zr_job_machines *machines, const zr_mesh *mesh, int holders,
+                        zr_machine *machine)
+{
+    const int *size = mesh->size;
+    bool one = machines->count == 1 && mesh->world <= ZERO_MAX_RANKS;
+    machine->mapped = one || size[ZERO_AXIS_data] == 1;
+    machine->machine_ranks = zr_job_sharers(machines, mesh, ZERO_AXIS_data);
+    machine->staging_bytes = 0;
+    for (zero_axis axis = 0; axis < ZERO_AXIS_COUNT && !one; axis++)
+        machine->staging_bytes += staging_of(size[axis]);
+    if (!one)
+        machine->staging_bytes += staging_of(holders);
+}
+
+zero_status zr_machine_check(const zr_machine *machine, const zr_settings *settings,
+                             zero_error *error)
+{
+    if (settings->stage < 3 || machine->mapped || settings->kept_by <= 1 ||
+        settings->kept_by == machine->machine_ranks)
+        return ZERO_OK;
+    if (machine->machine_ranks <= 1)
+        return zr_fail(error, ZERO_ERR_CONFIG,
+                       "zero_optimization.zero_hpz_partition_size is %lld, but a machine here has "
+                       "one rank, or its ranks cannot map each other's memory: it has to be 1",
+                       (long long)settings->kept_by);
+    return zr_fail(error, ZERO_ERR_CONFIG,
+                   "zero_optimization.zero_hpz_partition_size is %lld, but %d ranks share the "
+                   "memory of a machine here: it has to be %d, or 1 for no copy of the weights",
+                   (long long)settings->kept_by, machine->machine_ranks, machine->machine_ranks);
 }
 
 void zr_machine_limit(zr_machine *machine, const zr_offload_config *budgets, int local_ranks)

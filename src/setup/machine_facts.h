@@ -7,6 +7,8 @@
 #include "config/config_offload.h"
 #include "engine/rank_grid.h"
 #include "plan/machine.h"
+#include "plan/network.h"
+#include "plan/plan_settings.h"
 
 // Fills in the facts of this machine. `queue` answers how much scratch products need, so it must
 // outlive *out. comm NULL: one rank that maps its peers' memory.
@@ -16,6 +18,14 @@ void zr_machine_fill(zr_queue *queue, zero_comm *comm, zr_machine *out);
 void zr_machine_expect(zr_machine *machine, int model_ranks, int tensor, int tensor_rank);
 // Sets what follows from a job's groups: ZeRO partitions among the data ranks.
 void zr_machine_divide(const zr_grid *grid, zr_machine *machine);
+// Sets what would follow of ranks and memory from the groups of the mesh's rank, if the job ran on
+// these machines. holders: tensor ranks that share a piece, if they are some but not all; 0: none.
+void zr_machine_imagine(const zr_job_machines *machines, const zr_mesh *mesh, int holders,
+                        zr_machine *machine);
+// Checks that the ranks which share a copy of the weights are all ranks of one machine.
+// ZERO_ERR_CONFIG, with the numbers.
+zero_status zr_machine_check(const zr_machine *machine, const zr_settings *settings,
+                             zero_error *error);
 // Sets the budgets of a configuration as limits of one rank, when local_ranks share the machine.
 void zr_machine_limit(zr_machine *machine, const zr_offload_config *budgets, int local_ranks);
 int zr_local_ranks(const zero_comm *comm); // Returns how many ranks share this machine's memory.

@@ -146,36 +146,17 @@ zr_settings zr_settings_of(const zr_config *config, bool inference)
     };
 }
 
-// Checks that the ranks which share a copy of the weights are all ranks of one machine.
-static zero_status check_machines(const zr_settings *settings, const zero_comm *comm,
-                                  zero_error *error)
-{
-    if (settings->stage < 3 || comm->versions || settings->kept_by <= 1 ||
-        settings->kept_by == comm->machine_ranks)
-        return ZERO_OK;
-    if (comm->machine_ranks <= 1)
-        return zr_fail(error, ZERO_ERR_CONFIG,
-                       "zero_optimization.zero_hpz_partition_size is %lld, but a machine here has "
-                       "one rank, or its ranks cannot map each other's memory: it has to be 1",
-                       (long long)settings->kept_by);
-    return zr_fail(error, ZERO_ERR_CONFIG,
-                   "zero_optimization.zero_hpz_partition_size is %lld, but %d ranks share the "
-                   "memory of a machine here: it has to be %d, or 1 for no copy of the weights",
-                   (long long)settings->kept_by, comm->machine_ranks, comm->machine_ranks);
-}
-
 zero_status zr_plan_of(const zero_options *options, const zr_grid *grid, const zr_config *config,
                        zr_queue *queue, const zr_pipeline_part *pipeline, zr_machine *machine,
                        zr_plan **out, zero_error *error)
 {
-    const zero_comm *data = grid ? grid->data : options->comm;
     zr_machine_fill(queue, options->comm, machine);
     if (grid)
         zr_machine_divide(grid, machine);
     machine->pipeline = pipeline;
     zr_machine_limit(machine, &config->offload, zr_local_ranks(options->comm));
     zr_settings settings = zr_settings_of(config, options->inference);
-    ZERO_TRY(check_machines(&settings, data, error));
+    ZERO_TRY(zr_machine_check(machine, &settings, error));
     zero_shape shape = {.batch = options->inference && options->shape.batch ? options->shape.batch
                                                                             : config->micro_batch,
                         .seq = options->shape.seq,

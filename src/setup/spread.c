@@ -32,22 +32,47 @@ static int count_ranks(const zr_spread *s, int machine, int first, int end)
     return count;
 }
 
+enum { MOST_LISTED = 8, LEAST_RANGE = 4 }; // machines; ranks
+
+// Returns the end of what the list says of rank r at once: of a range of ranks on its machine, if
+// it is long.
+static int listed_end(const zr_spread *s, int r, int end)
+{
+    int next = r + 1;
+    while (next < end && s->machines[next] == s->machines[r])
+        next++;
+    return next - r >= LEAST_RANGE ? next : r + 1;
+}
+
+// Writes which of neighbouring ranks are on a machine: "0, 2 and 3", "0 to 7".
+static void list_machine(const zr_spread *s, int machine, int first, int end, zr_buffer *out)
+{
+    const char *separator = "";
+    for (int r = first, next; r < end; r = next) {
+        next = listed_end(s, r, end);
+        if (s->machines[r] != machine)
+            continue;
+        if (*separator && count_ranks(s, machine, next, end) == 0)
+            separator = " and ";
+        zr_buffer_printf(out, next - r > 1 ? "%s%d to %d" : "%s%d", separator, r, next - 1);
+        separator = ", ";
+    }
+}
+
 // Writes where neighbouring ranks are: "0, 2 and 3 on a; 1 on b".
 static void list_ranks(const zr_spread *s, int first, int end, zr_buffer *out)
 {
-    const char *separator = "";
+    int listed = 0;
     for (int m = 0; m < s->machine_count; m++) {
-        int left = count_ranks(s, m, first, end);
-        for (int r = first; r < end; r++) {
-            if (s->machines[r] != m)
-                continue;
-            left--;
-            zr_buffer_printf(out, "%s%d", separator, r);
-            if (left == 0)
-                zr_buffer_printf(out, " on %s", s->names[m]);
-            separator = left > 1 ? ", " : left == 1 ? " and " : "; ";
-        }
+        if (count_ranks(s, m, first, end) == 0 || listed++ >= MOST_LISTED)
+            continue;
+        zr_buffer_printf(out, listed > 1 ? "; " : "");
+        list_machine(s, m, first, end, out);
+        zr_buffer_printf(out, " on %s", s->names[m]);
     }
+    if (listed > MOST_LISTED)
+        zr_buffer_printf(out, "; others on %d more machine%s", listed - MOST_LISTED,
+                         listed - MOST_LISTED == 1 ? "" : "s");
 }
 
 // Whether every machine has all of each `count` ranks, if they follow each other on it.
@@ -74,8 +99,8 @@ static int find_fitting(const zr_spread *s)
 static void describe_tensor(const zr_spread *s, int first, zr_buffer *out)
 {
     char step[ZR_BYTES_TEXT], unit[ZR_BYTES_TEXT];
-    zr_bytes_text((double)s->step_bytes, step);
-    zr_bytes_text((double)s->unit_bytes, unit);
+    zr_bytes_text((double)s->most.step_bytes, step);
+    zr_bytes_text((double)s->most.unit_bytes, unit);
     zr_buffer_printf(out, "the tensor ranks of a model are on several machines (");
     list_ranks(s, first, first + s->tensor, out);
     zr_buffer_printf(
@@ -92,8 +117,8 @@ static void describe_tensor(const zr_spread *s, int first, zr_buffer *out)
 static void describe_stage(const zr_spread *s, int first, zr_buffer *out)
 {
     char data[ZR_BYTES_TEXT], link[ZR_BYTES_TEXT];
-    zr_bytes_text((double)s->data_bytes, data);
-    zr_bytes_text((double)s->link_bytes, link);
+    zr_bytes_text((double)s->most.data_bytes, data);
+    zr_bytes_text((double)s->most.link_bytes, link);
     zr_buffer_printf(out, "the ranks of pipeline stage %d are on several machines (",
                      first / s->stage_ranks);
     list_ranks(s, first, first + s->stage_ranks, out);
@@ -108,9 +133,13 @@ static void describe_stage(const zr_spread *s, int first, zr_buffer *out)
 // -1: there is none.
 static int find_torn_stage(const zr_spread *s)
 {
-    return s->stage_ranks < s->ranks && order_helps(s, s->stage_ranks)
-               ? find_spread(s, s->stage_ranks)
-               : -1;
+    int first = s->stage_ranks < s->ranks ? find_spread(s, s->stage_ranks) : -1;
+    return first >= 0 && order_helps(s, s->stage_ranks) ? first : -1;
+}
+
+bool zr_spread_is_torn(const zr_spread *s)
+{
+    return find_spread(s, s->tensor) >= 0 || find_torn_stage(s) >= 0;
 }
 
 void zr_spread_describe(const zr_spread *s, zr_buffer *out)
@@ -122,65 +151,71 @@ void zr_spread_describe(const zr_spread *s, zr_buffer *out)
         describe_stage(s, stage, out);
 }
 
-// Returns what of a traffic comes to this rank over the network. A reduce-scatter takes the shares
-// of all strangers, an all-gather those that this rank brings to its machine, an all-reduce both.
-static int64_t over_network(const zero_comm *group, const zr_traffic_plan *traffic)
+static int64_t bytes_of_unit(const zr_plan *plan, const zr_reaches *at, int unit)
 {
-    if (!group || group->size == 1)
-        return 0;
-    const int64_t *bytes = traffic->bytes;
-    int64_t others = group->size - 1;
-    return bytes[ZERO_COMM_reduce_scatter] / others * group->strangers +
-           bytes[ZERO_COMM_all_gather] / others * group->fetches +
-           bytes[ZERO_COMM_all_reduce] / (2 * others) * (group->strangers + group->fetches);
-}
-
-static int64_t network_bytes(const zr_grid *grid, const zr_plan *plan, const zr_pass_traffic *t)
-{
+    zr_pass_traffic t = {0};
+    zr_exchanges_of_unit(plan, unit, &t);
     return plan->settings.accumulation *
-           (over_network(grid->tensor, &t->tensor) + over_network(grid->holders, &t->holders));
+           (zr_network_bytes(&t.tensor, &at->tensor, at->tensor.size - 1) +
+            zr_network_bytes(&t.holders, &at->holders, at->holders.size - 1));
 }
 
-// Adds up the passes of a step; evaluations are none.
-static void count_step(const zr_grid *grid, const zr_plan *plan, zr_spread *s)
+zr_spread_costs zr_spread_costs_of(const zr_plan *plan, const zr_step_traffic *step,
+                                   const zr_reaches *at)
 {
-    for (int kind = 0; kind < ZR_PASSES; kind++) {
-        const zr_pass_traffic *t = &plan->traffic[kind];
-        bool ends = kind >= ZR_PASS_BOUNDARY && kind < ZR_PASS_COUNT;
-        int64_t times = zr_pass_is_of_micro_batch(kind) ? plan->settings.accumulation : ends;
-        s->data_bytes += times * over_network(grid->data, &t->data);
-        s->link_bytes += times * t->pipeline.bytes[ZERO_COMM_send];
-        if (zr_pass_is_of_micro_batch(kind))
-            s->step_bytes += network_bytes(grid, plan, t);
+    const zr_network network = zr_network_of(step, at);
+    int most = 0;
+    int64_t most_bytes = bytes_of_unit(plan, at, most);
+    for (int u = 1; u < plan->unit_count; u++) {
+        int64_t bytes = bytes_of_unit(plan, at, u);
+        most = bytes > most_bytes ? u : most;
+        most_bytes = ZR_MAX(bytes, most_bytes);
     }
+    return (zr_spread_costs){.step_bytes = network.bytes[ZR_NETWORK_TENSOR],
+                             .unit_bytes = most_bytes,
+                             .unit = zr_stage_unit(plan->model, most),
+                             .data_bytes = network.bytes[ZR_NETWORK_DATA],
+                             .link_bytes = step->groups.pipeline.bytes[ZERO_COMM_send]};
 }
 
-static int64_t bytes_of_unit(const zr_grid *grid, const zr_plan *plan, int unit)
+// Pipeline stages have other units, so it is a rank with the most that says which unit it is; of
+// several, that with the last unit.
+void zr_spread_raise(zr_spread_costs *most, const zr_spread_costs *of)
 {
-    zr_pass_traffic traffic = {0};
-    zr_exchanges_of_unit(plan, unit, &traffic);
-    return network_bytes(grid, plan, &traffic);
+    if (of->unit_bytes > most->unit_bytes)
+        most->unit = of->unit;
+    else if (of->unit_bytes == most->unit_bytes)
+        most->unit = ZR_MAX(most->unit, of->unit);
+    most->unit_bytes = ZR_MAX(most->unit_bytes, of->unit_bytes);
+    most->step_bytes = ZR_MAX(most->step_bytes, of->step_bytes);
+    most->data_bytes = ZR_MAX(most->data_bytes, of->data_bytes);
+    most->link_bytes = ZR_MAX(most->link_bytes, of->link_bytes);
 }
 
-// Finds the largest costs of all ranks, of which some have no neighbour on another machine.
-static zero_status find_costs(const zr_grid *grid, const zr_plan *plan, zr_spread *s,
+static zr_reach reach_of(const zero_comm *group)
+{
+    return group ? (zr_reach){group->size, group->strangers, group->fetches} : (zr_reach){0};
+}
+
+// Finds the most of all ranks, as zr_spread_raise does: some have no neighbour on another machine.
+static zero_status find_costs(const zr_grid *grid, const zr_plan *plan, zr_spread_costs *most,
                               zero_error *error)
 {
-    int own = 0;
-    for (int u = 1; u < plan->unit_count; u++)
-        if (bytes_of_unit(grid, plan, u) > bytes_of_unit(grid, plan, own))
-            own = u;
-    int64_t bytes = bytes_of_unit(grid, plan, own);
-    s->unit_bytes = bytes;
-    count_step(grid, plan, s);
-    ZERO_TRY(zr_comm_agree_on_largest(grid->world, &s->unit_bytes, error));
-    // Pipeline stages have other units, so it is a rank with that cost that says which unit it is.
-    int64_t unit = bytes == s->unit_bytes ? zr_stage_unit(plan->model, own) : 0;
+    const zr_reaches at = {.data = reach_of(grid->data),
+                           .tensor = reach_of(grid->tensor),
+                           .holders = reach_of(grid->holders),
+                           .stages = grid->pipeline ? grid->pipeline->machines : NULL};
+    zr_step_traffic step;
+    zr_step_traffic_find(plan, &step);
+    const zr_spread_costs own = zr_spread_costs_of(plan, &step, &at);
+    *most = own;
+    ZERO_TRY(zr_comm_agree_on_largest(grid->world, &most->unit_bytes, error));
+    int64_t unit = own.unit_bytes == most->unit_bytes ? own.unit : 0;
     ZERO_TRY(zr_comm_agree_on_largest(grid->world, &unit, error));
-    s->unit = zr_stage_origin(plan->model)->units[unit].name;
-    ZERO_TRY(zr_comm_agree_on_largest(grid->world, &s->step_bytes, error));
-    ZERO_TRY(zr_comm_agree_on_largest(grid->world, &s->data_bytes, error));
-    return zr_comm_agree_on_largest(grid->world, &s->link_bytes, error);
+    most->unit = (int)unit;
+    ZERO_TRY(zr_comm_agree_on_largest(grid->world, &most->step_bytes, error));
+    ZERO_TRY(zr_comm_agree_on_largest(grid->world, &most->data_bytes, error));
+    return zr_comm_agree_on_largest(grid->world, &most->link_bytes, error);
 }
 
 static int count_machines(const zero_comm *world)
@@ -208,7 +243,8 @@ static zero_status warn(const zr_grid *grid, const zr_plan *plan, zr_spread *s,
                         const zero_logger *logger, zero_error *error)
 {
     zr_buffer text = {0};
-    ZERO_TRY(find_costs(grid, plan, s, error));
+    ZERO_TRY(find_costs(grid, plan, &s->most, error));
+    s->unit = zr_stage_origin(plan->model)->units[s->most.unit].name;
     ZERO_TRY(find_names(grid->world, s, error));
     zr_spread_describe(s, &text);
     if (grid->world->rank == 0 && !text.failed)
@@ -228,7 +264,7 @@ zero_status zr_spread_warn(const zr_grid *grid, const zr_plan *plan, const zero_
                    .stage_ranks = plan->tensor_ranks * plan->ranks,
                    .machines = world->machines,
                    .machine_count = count_machines(world)};
-    if (find_spread(&s, s.tensor) < 0 && find_torn_stage(&s) < 0)
+    if (!zr_spread_is_torn(&s))
         return ZERO_OK;
     s.names = zr_alloc(sizeof *s.names * (size_t)s.machine_count, error);
     zero_status status = zr_comm_agree(world, s.names ? ZERO_OK : ZERO_ERR_MEMORY, error);

@@ -7,9 +7,18 @@
 
 #include "base/alloc.h"
 #include "engine/rank_grid.h"
-#include "plan/full_plan.h"
+#include "plan/network.h"
 
 enum { ZR_MACHINE_NAME = 64 };
+
+// What the network carries that a machine could, of a rank in a step, or the most of several ranks.
+typedef struct zr_spread_costs {
+    int64_t step_bytes; // fetched over the network for its model
+    int64_t unit_bytes; // of these, for the unit that fetches most
+    int unit;           // of the whole model
+    // With a pipeline: fetched over the network from data ranks, and sent to other pipeline stages.
+    int64_t data_bytes, link_bytes;
+} zr_spread_costs;
 
 typedef struct zr_spread { // the ranks of a job on its machines
     int ranks, tensor;     // of the job; of a model or its pipeline stage, which are neighbours
@@ -17,16 +26,20 @@ typedef struct zr_spread { // the ranks of a job on its machines
     const int *machines;   // (ranks) the number of each rank's machine
     int machine_count;
     char (*names)[ZR_MACHINE_NAME]; // (machine_count)
-    int64_t step_bytes; // the most that a rank fetches over the network for its model in a step
-    int64_t unit_bytes; // of these, for the unit that fetches most
-    const char *unit;
-    // With a pipeline: the most that a rank fetches over the network from data ranks in a step, and
-    // that it sends to other pipeline stages.
-    int64_t data_bytes, link_bytes;
+    zr_spread_costs most;           // of all ranks
+    const char *unit;               // the name of most.unit
 } zr_spread;
 
-// Writes the warning; nothing if the tensor ranks of every model share a machine, and so do the
-// ranks of every pipeline stage, as far as another order of ranks would change that.
+// Says whether there is something to warn of: not if the tensor ranks of every model share a
+// machine, and so do the ranks of every pipeline stage, as far as another order of ranks would
+// change that.
+bool zr_spread_is_torn(const zr_spread *spread);
+// Returns what it costs a rank of a plan; step: its messages.
+zr_spread_costs zr_spread_costs_of(const zr_plan *plan, const zr_step_traffic *step,
+                                   const zr_reaches *at);
+// Raises the most to another rank's costs.
+void zr_spread_raise(zr_spread_costs *most, const zr_spread_costs *of);
+// Writes the warning; nothing if there is none.
 void zr_spread_describe(const zr_spread *spread, zr_buffer *out);
 
 // Warns, on rank 0, if ranks are on several machines that belong on one. Collective over the job.

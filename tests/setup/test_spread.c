@@ -24,8 +24,7 @@ static void says(const char *machines, int tensor, const char *where, const char
                               .machines = numbers,
                               .machine_count = ZR_COUNT(hosts),
                               .names = hosts,
-                              .step_bytes = 4500000,
-                              .unit_bytes = 1500000,
+                              .most = {.step_bytes = 4500000, .unit_bytes = 1500000},
                               .unit = "h.0"};
     zr_spread_describe(&spread, &text);
     if (where)
@@ -64,6 +63,30 @@ static void fewer_tensor_ranks_help(void **state)
     says("abc", 3, "0 on a; 1 on b; 2 on c", "--tensor 1 keeps them together");
 }
 
+static void many_ranks_are_ranges(void **state)
+{
+    says("aaaaabbb", 8, "0 to 4 on a; 5, 6 and 7 on b", "--tensor 1 keeps them together");
+    says("aaaaabaa", 8, "0 to 4, 6 and 7 on a; 5 on b", "--tensor 1 keeps them together");
+    says("aabbbbba", 8, "0, 1 and 7 on a; 2 to 6 on b", "--tensor 1 keeps them together");
+}
+
+// The most of all ranks is of each kind by itself; the unit is that of a rank which pays most.
+static void the_most_is_raised(void **state)
+{
+    const zr_spread_costs ranks[] = {
+        {.step_bytes = 30, .unit_bytes = 10, .unit = 4, .data_bytes = 1, .link_bytes = 9},
+        {.step_bytes = 50, .unit_bytes = 8, .unit = 7, .data_bytes = 2},
+        {.step_bytes = 20, .unit_bytes = 10, .unit = 2, .link_bytes = 11}};
+    zr_spread_costs most = {0};
+    for (int r = 0; r < ZR_COUNT(ranks); r++)
+        zr_spread_raise(&most, &ranks[r]);
+    assert_int_equal(most.step_bytes, 50);
+    assert_int_equal(most.unit_bytes, 10);
+    assert_int_equal(most.unit, 4);
+    assert_int_equal(most.data_bytes, 2);
+    assert_int_equal(most.link_bytes, 11);
+}
+
 // Two pipeline stages of as many ranks as there are letters for each.
 static void says_of_stages(const char *machines, int tensor, const char *words)
 {
@@ -78,8 +101,7 @@ static void says_of_stages(const char *machines, int tensor, const char *words)
                               .machine_count = ZR_COUNT(hosts),
                               .names = hosts,
                               .unit = "h.0",
-                              .data_bytes = 2500000,
-                              .link_bytes = 64000};
+                              .most = {.data_bytes = 2500000, .link_bytes = 64000}};
     zr_spread_describe(&spread, &text);
     if (!words)
         assert_null(text.data);
@@ -109,6 +131,8 @@ int main(void)
         cmocka_unit_test(models_on_one_machine_are_fine),
         cmocka_unit_test(an_order_of_hosts_helps),
         cmocka_unit_test(fewer_tensor_ranks_help),
+        cmocka_unit_test(many_ranks_are_ranges),
+        cmocka_unit_test(the_most_is_raised),
         cmocka_unit_test(stages_belong_on_one_machine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
