@@ -58,6 +58,9 @@ static int check_params(const cli_arguments *a)
     if (a->given[OPT_DEVICE_MEMORY] || a->given[OPT_HOST_MEMORY])
         return cli_fail_usage(a->command, "--params plans by formulas that know of one memory: "
                                           "--memory BYTES says how large it is");
+    if (a->given[OPT_MACHINES])
+        return cli_fail_usage(a->command, "--params plans by formulas that know no messages: "
+                                          "--machines needs --new or --model");
     if (of_tensor)
         return cli_fail_usage(a->command,
                               "--params plans by formulas that know no tensor parallelism: %s "
@@ -79,6 +82,11 @@ static int check(const cli_arguments *a)
     if (models != 1)
         return cli_fail_usage(a->command, "%s of --new, --model and --params; usage: zero plan %s",
                               models ? "more than one" : "none", a->command->usage);
+    if (a->given[OPT_MACHINES] && !a->given[OPT_RANKS])
+        return cli_fail_usage(a->command,
+                              "--machines %s says where the ranks of one plan are: it "
+                              "needs --ranks N",
+                              a->text[OPT_MACHINES]);
     int refused = view_of(a) == ZERO_PLAN_TABLE ? 0 : refuse_view(a);
     if (refused)
         return refused;
@@ -108,6 +116,7 @@ static zero_plan_options options_of(const cli_arguments *a, const cli_overrides 
         .pipeline = (int)a->integer[OPT_PIPELINE],
         .schedule = a->text[OPT_SCHEDULE],
         .split = a->text[OPT_SPLIT],
+        .machines = a->text[OPT_MACHINES],
     };
 }
 

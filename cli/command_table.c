@@ -116,7 +116,9 @@ const cli_command cli_commands[CLI_COMMANDS] = {
                   .purpose = "show the bytes of every rank at every stage, without a run",
                   .detail = "With --memory and without --ranks it answers \"what do I need?\": a "
                             "table of stages and ranks that fit, and the command to run. --program "
-                            "and --draw show how a step is made: docs/how-it-works.md reads them."},
+                            "and --draw show how a step is made: docs/how-it-works.md reads them. "
+                            "--machines shows who is where and what crosses the network: "
+                            "docs/parallelism.md compares grids."},
     [CLI_BENCH] =
         {.name = "bench",
          .usage = "comm|gemm|optimizer|step|checkpoint|memory|io [OPTION...]",

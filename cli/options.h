@@ -29,6 +29,7 @@ typedef enum cli_option_id {
     OPT_PIPELINE,
     OPT_SCHEDULE,
     OPT_SPLIT,
+    OPT_MACHINES,
     OPT_THREADS,
     OPT_COMM,
     OPT_TIMEOUT,

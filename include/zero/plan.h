@@ -37,6 +37,9 @@ typedef struct zero_plan_options {
     int sequence_parallel;        // as in zero_train_options
     int pipeline;                 // likewise
     const char *schedule, *split; // likewise
+    // The machines that `ranks` ranks fill in their order: their number ("2"), where each has as
+    // many ranks, or the ranks of each ("4,2,2"). NULL: all are on one, and nothing is said of it.
+    const char *machines;
 } zero_plan_options;
 
 // Writes the answer through `write`, as text, JSON or SVG. It needs no communicator, because

@@ -33,6 +33,11 @@ int zr_planner_threads(const zr_planner *p)
                                         : 1;
 }
 
+int zr_planner_together(const zr_planner *p, int ranks)
+{
+    return p->machines ? p->machines->largest : ranks;
+}
+
 static zero_status read_shape(zr_planner *p, zero_error *error)
 {
     const zero_plan_options *options = p->options;
@@ -95,6 +100,19 @@ static zero_status resolve(zr_planner *p, zero_error *error)
     return status;
 }
 
+static zero_status read_machines(zr_planner *p, zero_error *error)
+{
+    const zero_plan_options *options = p->options;
+    if (!options->machines)
+        return ZERO_OK;
+    if (p->config->offload.automatic)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "libzero.offload is auto, which is planned for ranks of one machine: "
+                       "--machines needs offload_optimizer and offload_param");
+    ZERO_TRY(zr_plan_machines_read(options->machines, options->ranks, &p->machines, error));
+    return zr_plan_machines_cut(p->machines, p->model, zr_planner_model(p), p->config, error);
+}
+
 static zero_status read_config(zr_planner *p, zero_error *error)
 {
     ZERO_TRY(resolve(p, error));
@@ -105,7 +123,7 @@ static zero_status read_config(zr_planner *p, zero_error *error)
     }
     ZERO_TRY(zr_model_part_make(p->model, zr_planner_model(p), p->config, 0, &p->part, error));
     p->settings = zr_settings_of(p->config, false);
-    return ZERO_OK;
+    return read_machines(p, error);
 }
 
 static zero_status open_machine(zr_planner *p, zero_error *error)
@@ -238,6 +256,7 @@ zero_status zr_plan_by_model(const zero_plan_options *options, zr_buffer *out, z
         status = answer(&p, out, error);
     zr_queue_close(p.queue);
     zr_config_destroy(p.config);
+    zr_plan_machines_free(p.machines);
     zr_model_part_free(&p.part);
     zr_lm_free(p.model);
     zr_free(p.model_path);

@@ -129,6 +129,7 @@ static void append_json_row(const zr_plan_row *row, zr_buffer *out)
     zr_plan_exchanged_json(row, out);
     zr_plan_residual_json(row, out);
     zr_plan_stages_json(row, out);
+    zr_plan_network_json(row, out);
     zr_buffer_printf(out, ",\"bytes\":{");
     for (int c = 0; c < ZERO_MEM_COUNT; c++)
         zr_buffer_printf(out, "%s\"%s\":%lld", c ? "," : "",
@@ -173,6 +174,26 @@ void zr_plan_json(const zr_plan_row *rows, int count, const char *model, const c
     zr_buffer_printf(out, elastic ? "]}}\n" : "}\n");
 }
 
+// Checks that what only a model's plan knows is not asked of formulas.
+static zero_status check_model(const zero_plan_options *options, zero_error *error)
+{
+    bool by_formula = options->parameters > 0;
+    if (by_formula && (options->pipeline || options->schedule || options->split))
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "zero_plan: options.parameters are planned by formulas that know no "
+                       "pipelines: options.pipeline, options.schedule and options.split need a "
+                       "model");
+    if (by_formula && (options->tensor || options->sequence_parallel))
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "zero_plan: options.parameters plans by formulas that know no tensor "
+                       "parallelism: options.tensor and options.sequence_parallel need a model");
+    if (options->machines && (by_formula || options->ranks <= 0))
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "zero_plan: options.machines says where the ranks of one plan are: it needs "
+                       "options.ranks, and a model");
+    return ZERO_OK;
+}
+
 static zero_status check(const zero_plan_options *options, zero_error *error)
 {
     bool is_table = options->view == ZERO_PLAN_TABLE;
@@ -180,15 +201,7 @@ static zero_status check(const zero_plan_options *options, zero_error *error)
         return zr_fail(error, ZERO_ERR_USAGE,
                        "zero_plan: exactly one of options.new_spec, options.model and "
                        "options.parameters must be given");
-    if (options->parameters > 0 && (options->pipeline || options->schedule || options->split))
-        return zr_fail(error, ZERO_ERR_USAGE,
-                       "zero_plan: options.parameters are planned by formulas that know no "
-                       "pipelines: options.pipeline, options.schedule and options.split need a "
-                       "model");
-    if (options->parameters > 0 && (options->tensor || options->sequence_parallel))
-        return zr_fail(error, ZERO_ERR_USAGE,
-                       "zero_plan: options.parameters plans by formulas that know no tensor "
-                       "parallelism: options.tensor and options.sequence_parallel need a model");
+    ZERO_TRY(check_model(options, error));
     if ((unsigned)options->view > ZERO_PLAN_LETTERS)
         return zr_fail(error, ZERO_ERR_USAGE,
                        "zero_plan: options.view is %d, which is no zero_plan_view",

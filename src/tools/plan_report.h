@@ -8,6 +8,7 @@
 #include "plan/pipeline_part.h"
 #include "plan/plan_settings.h"
 #include "plan/visits.h"
+#include "tools/plan_machines.h"
 #include <zero/grid.h>
 #include <zero/memory.h>
 #include <zero/plan.h>
@@ -63,6 +64,7 @@ typedef struct zr_plan_row {
     int64_t largest;
     // The other fields are those of the pipeline stage whose rank needs most; NULL: there is none.
     zr_plan_pipeline *pipeline;
+    zr_plan_network *network; // what crosses it; NULL: nobody has said on how many machines
 } zr_plan_row;
 
 int64_t zr_plan_row_total(const zr_plan_row *row); // Returns the bytes of memory: device and host.
@@ -96,6 +98,10 @@ void zr_plan_exchanged_json(const zr_plan_row *row, zr_buffer *out); // keys, a 
 // plan_stage_table.c: what each pipeline stage has, if there are any.
 void zr_plan_stages_text(const zr_plan_row *row, zr_buffer *out);
 void zr_plan_stages_json(const zr_plan_row *row, zr_buffer *out); // one key, and a comma before
+
+// plan_network.c: who is on which machine, and what crosses the network, if machines were said.
+void zr_plan_network_text(const zr_plan_row *row, zr_buffer *out);
+void zr_plan_network_json(const zr_plan_row *row, zr_buffer *out); // keys, a comma before each
 
 // plan_residual.c: what of ZeRO-R (arXiv 1910.02054, section 6) holds, if there are tensor ranks.
 void zr_plan_residual_text(const zr_plan_row *rows, int count, zr_buffer *out);

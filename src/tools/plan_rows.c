@@ -74,7 +74,8 @@ static zero_status fill_row(const zr_planner *p, const zr_plan_point *at, const 
                          .keeps = kept_part(p, plan),
                          .micro_batch = at->batch,
                          .largest = -1,
-                         .pipeline = row->pipeline};
+                         .pipeline = row->pipeline,
+                         .network = row->network};
     for (int c = 0; c < ZERO_MEM_COUNT; c++)
         row->bytes[c] = plan->bytes[ZERO_TIER_device][c] + plan->bytes[ZERO_TIER_host][c];
     for (int t = 0; t < ZERO_TIER_COUNT; t++)
@@ -83,25 +84,73 @@ static zero_status fill_row(const zr_planner *p, const zr_plan_point *at, const 
     return compare_kept(p, at, of, row, error);
 }
 
+typedef struct row_making { // a row while the plans of its ranks are made
+    const zr_planner *p;
+    const zr_plan_point *at;
+    const zr_pipeline_part *division; // NULL: there is no pipeline
+    zr_plan_row *row;
+    int64_t most; // bytes of the rank that needs most so far
+} row_making;
+
+// Makes the plan of the planner's tensor rank in a pipeline stage, and adds it to the row.
+static zero_status plan_rank(row_making *m, const zr_planner *p, int stage, int64_t *most_of_stage,
+                             zero_error *error)
+{
+    zr_rank_plan of;
+    zr_plan_row *row = m->row;
+    zero_status status = zr_planner_make(p, m->at, m->division, stage, &of, error);
+    int64_t bytes = status == ZERO_OK ? zr_plan_total_bytes(of.plan) : -1;
+    if (bytes > *most_of_stage && row->pipeline)
+        zr_plan_pipeline_fill(&of, row->pipeline);
+    if (bytes > m->most)
+        status = fill_row(p, m->at, &of, row, error);
+    if (status == ZERO_OK && row->network)
+        zr_plan_network_add(row->network, of.plan);
+    *most_of_stage = ZR_MAX(*most_of_stage, bytes);
+    m->most = ZR_MAX(m->most, bytes);
+    zr_rank_plan_free(&of);
+    return status;
+}
+
+// Makes the plans of a pipeline stage: that of the first tensor rank, and where machines count one
+// for each kind of tensor ranks.
+static zero_status plan_stage(row_making *m, int stage, zero_error *error)
+{
+    int64_t most_of_stage = -1;
+    const zr_plan_machines *machines = m->p->machines;
+    zero_status status = plan_rank(m, m->p, stage, &most_of_stage, error);
+    for (int t = 1; machines && t < m->p->config->tensor && status == ZERO_OK; t++) {
+        zr_planner other = *m->p;
+        if (zr_plan_machines_alike(machines, &m->row->network->mesh, stage, t, m->at->stage) != t)
+            continue;
+        other.part = machines->parts[machines->part_of[t]];
+        other.tensor_rank = t;
+        status = plan_rank(m, &other, stage, &most_of_stage, error);
+    }
+    return status;
+}
+
+static zero_status make_network(const zr_planner *p, const zr_plan_point *at, zr_plan_row *row,
+                                zero_error *error)
+{
+    zr_mesh mesh;
+    if (!p->machines)
+        return ZERO_OK;
+    ZERO_TRY(
+        zr_mesh_create(at->ranks, 0, p->config->tensor, p->config->pipeline.stages, &mesh, error));
+    return zr_plan_network_make(p->machines, &mesh, &row->network, error);
+}
+
 // Makes the plan of each pipeline stage of a division, one after another, and fills the row with
 // that of the rank that needs most. division NULL: there is one plan.
 static zero_status plan_stages(const zr_planner *p, const zr_plan_point *at,
                                const zr_pipeline_part *division, zr_plan_row *row,
                                zero_error *error)
 {
-    int64_t most = -1;
-    zero_status status = ZERO_OK;
-    for (int s = 0; s < (division ? division->pipeline.stages : 1) && status == ZERO_OK; s++) {
-        zr_rank_plan of;
-        status = zr_planner_make(p, at, division, s, &of, error);
-        if (status == ZERO_OK && row->pipeline)
-            zr_plan_pipeline_fill(&of, row->pipeline);
-        if (status == ZERO_OK && zr_plan_total_bytes(of.plan) > most) {
-            most = zr_plan_total_bytes(of.plan);
-            status = fill_row(p, at, &of, row, error);
-        }
-        zr_rank_plan_free(&of);
-    }
+    row_making making = {.p = p, .at = at, .division = division, .row = row, .most = -1};
+    zero_status status = make_network(p, at, row, error);
+    for (int s = 0; s < (division ? division->pipeline.stages : 1) && status == ZERO_OK; s++)
+        status = plan_stage(&making, s, error);
     return status;
 }
 
@@ -126,8 +175,10 @@ static zero_status plan_row(const zr_planner *p, const zr_plan_point *at, zr_pla
 
 void zr_plan_rows_free(zr_plan_row *rows, int count)
 {
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; i++) {
         zr_plan_pipeline_free(rows[i].pipeline);
+        zr_plan_network_free(rows[i].network);
+    }
 }
 
 bool zr_planner_has_stage(const zr_planner *p, int stage)
@@ -159,7 +210,7 @@ static bool stage_fits(const zr_planner *p, const zr_plan_point *at,
 {
     zr_rank_plan of;
     zr_machine machine = {.memory_limit = p->options->memory};
-    zr_machine_limit(&machine, &p->config->offload, at->ranks);
+    zr_machine_limit(&machine, &p->config->offload, zr_planner_together(p, at->ranks));
     bool does = zr_planner_make(p, at, division, stage, &of, NULL) == ZERO_OK &&
                 zr_plan_fits(of.plan, &machine);
     zr_rank_plan_free(&of);

@@ -29,6 +29,30 @@ zero_status zr_planner_divide(const zr_planner *p, const zr_plan_point *at, int6
     return stages_of(p) > 1 ? zr_stages_divide(&question, out, error) : ZERO_OK;
 }
 
+// Says whether all ranks of a job can map each other's memory.
+static bool is_on_one(const zr_planner *p, int ranks)
+{
+    return ranks <= ZERO_MAX_RANKS && zr_planner_together(p, ranks) == ranks;
+}
+
+// Sets what follows from where the ranks of a pipeline stage are.
+static zero_status place(const zr_planner *p, const zr_plan_point *at, const zr_settings *settings,
+                         int stage, zr_machine *machine, zero_error *error)
+{
+    int stages = stages_of(p), tensor = p->config->tensor;
+    zr_mesh mesh;
+    machine->ranks = at->ranks;
+    zr_machine_expect(machine, zr_config_model_ranks(p->config), tensor, p->tensor_rank);
+    machine->mapped = is_on_one(p, at->ranks);
+    machine->machine_ranks = (int)settings->kept_by;
+    if (!p->machines)
+        return ZERO_OK;
+    int first = stage * (at->ranks / stages) + p->tensor_rank;
+    ZERO_TRY(zr_mesh_create(at->ranks, first, tensor, stages, &mesh, error));
+    zr_machine_imagine(&p->machines->job, &mesh, p->machines->holders, machine);
+    return zr_machine_check(machine, settings, error);
+}
+
 zero_status zr_planner_make(const zr_planner *p, const zr_plan_point *at,
                             const zr_pipeline_part *division, int stage, zr_rank_plan *out,
                             zero_error *error)
@@ -39,13 +63,10 @@ zero_status zr_planner_make(const zr_planner *p, const zr_plan_point *at,
     zero_shape shape = {.batch = at->batch, .seq = p->seq, .threads = machine.threads};
     *out = (zr_rank_plan){0};
     settings.stage = at->stage;
-    machine.ranks = at->ranks;
-    zr_machine_expect(&machine, zr_config_model_ranks(p->config), p->config->tensor, 0);
-    machine.mapped = at->ranks <= ZERO_MAX_RANKS; // more ranks cannot be on one machine
-    machine.machine_ranks = (int)settings.kept_by;
+    ZERO_TRY(place(p, at, &settings, stage, &machine, error));
     if (division) {
         out->part = *division;
-        zr_stages_place(&out->part, p->config, p->part.model, stage, machine.mapped);
+        zr_stages_place(&out->part, p->config, p->part.model, stage, is_on_one(p, at->ranks));
         machine.pipeline = &out->part;
     }
     if (division || exact)

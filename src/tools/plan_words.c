@@ -35,10 +35,15 @@ static bool is_of_row(const char *key)
            !strcmp(key, "train_micro_batch_size_per_gpu");
 }
 
+static bool is_far(const zr_planner *p) { return p->machines && p->machines->job.count > 1; }
+
 void zr_planner_command(const zr_planner *p, const zr_plan_row *row, zr_buffer *out)
 {
     const zero_plan_options *options = p->options;
-    zr_buffer_printf(out, "  zero train %s %s --data text.txt --out run",
+    zr_buffer_printf(out, "  ");
+    if (is_far(p))
+        zr_buffer_printf(out, "mpirun -n %d --hostfile hosts ", options->ranks);
+    zr_buffer_printf(out, "zero train %s %s --data text.txt --out run",
                      options->new_spec ? "--new" : "--model", zr_planner_model(p));
     if (options->config_path)
         zr_buffer_printf(out, " --config %s", options->config_path);
@@ -62,7 +67,8 @@ void zr_planner_command(const zr_planner *p, const zr_plan_row *row, zr_buffer *
 static void append_bench(const zr_planner *p, const zr_plan_row *row, zr_buffer *out)
 {
     const zero_plan_options *options = p->options;
-    if (!options->new_spec || options->config_path || row->ranks > zr_cpu_budget_get().allowed)
+    if (!options->new_spec || options->config_path || is_far(p) ||
+        row->ranks > zr_cpu_budget_get().allowed)
         return;
     zr_buffer_printf(out,
                      "How long its steps take on this machine:\n  zero bench step --new %s --seq "
@@ -107,7 +113,8 @@ static void append_limits(const zr_planner *p, zr_buffer *out)
     } limits[] = {
         {p->options->memory, "a rank"},
         {p->config->offload.device_memory, "on a rank's device"},
-        {p->config->offload.host_memory, "on the machine's host"},
+        {p->config->offload.host_memory,
+         is_far(p) ? "on a machine's host" : "on the machine's host"},
     };
     const char *separator = "";
     char bytes[ZR_BYTES_TEXT];
@@ -139,19 +146,28 @@ static void append_elastic(const zr_planner *p, zr_buffer *out)
         zr_config_model_ranks(p->config) > 1 ? "data " : "", list);
 }
 
+static void append_where(const zr_planner *p, zr_buffer *out)
+{
+    if (is_far(p))
+        zr_buffer_printf(out, "ranks on %d machines\n", p->machines->job.count);
+    else
+        zr_buffer_printf(out, "all ranks on one machine\n");
+}
+
 void zr_planner_title(const zr_planner *p, zr_buffer *out)
 {
     int threads = zr_planner_threads(p);
     const zr_offload_config *offload = &p->config->offload;
     zr_buffer_printf(out,
                      "%s: %.3f M parameters%s; %s, %s; windows of %lld tokens; bytes of %s, "
-                     "%d thread%s, all ranks on one machine\n",
+                     "%d thread%s, ",
                      zr_planner_model(p), (double)zr_model_parameters(p->model) / 1e6,
                      p->assumed_vocabulary ? " (with the 256 tokens of the tokenizer bytes)" : "",
                      p->settings.precision.name,
                      zr_optimizer_traits_of(p->config->optimizer.kind)->name, (long long)p->seq,
                      p->config->pipeline.stages > 1 ? "the rank that needs most" : "one rank",
                      threads, threads == 1 ? "" : "s");
+    append_where(p, out);
     if (offload->parameters != ZERO_TIER_device || offload->optimizer != ZERO_TIER_device)
         zr_buffer_printf(out, "parameters on %s, gradients and optimizer states on %s%s\n",
                          place(offload->parameters), place(offload->optimizer),
@@ -169,13 +185,15 @@ void zr_planner_title(const zr_planner *p, zr_buffer *out)
     zr_buffer_printf(out, "\n");
 }
 
-// Appends what each pipeline stage has in one of the rows, and what micro-batches are too few.
-static void append_pipeline(const zr_planner *p, const zr_plan_row *row, zr_buffer *out)
+// Appends what each pipeline stage has in one of the rows, what micro-batches are too few, and what
+// crosses the network.
+static void append_one(const zr_planner *p, const zr_plan_row *row, zr_buffer *out)
 {
     char hint[256];
     zr_plan_stages_text(row, out);
     if (zr_config_pipeline_hint(p->config, hint, sizeof hint))
         zr_buffer_printf(out, "%s\n", hint);
+    zr_plan_network_text(row, out);
 }
 
 void zr_planner_text(const zr_planner *p, const zr_plan_row *rows, int count, zr_buffer *out)
@@ -185,7 +203,7 @@ void zr_planner_text(const zr_planner *p, const zr_plan_row *rows, int count, zr
         limited ? zr_planner_least(p, rows, count) : row_of_stage(rows, count, p->settings.stage);
     zr_planner_title(p, out);
     zr_plan_table(rows, count, out);
-    append_pipeline(p, choice ? choice : &rows[count - 1], out);
+    append_one(p, choice ? choice : &rows[count - 1], out);
     if (!limited) {
         zr_buffer_printf(out, "\nThe plan of the configuration:\n");
         append_command(p, choice, out);

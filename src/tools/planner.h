@@ -29,7 +29,9 @@ typedef struct zr_planner {
     zr_lm_config model_config;
     zr_lm_shape shape;
     zero_model *model;
-    zr_model_part part; // what the first tensor rank has of it, which is the most
+    zr_model_part part;         // what the first tensor rank has of it, which is the most
+    int tensor_rank;            // whose part it is, while other ranks' plans are made
+    zr_plan_machines *machines; // NULL: all ranks are on one
     bool assumed_vocabulary;
     zr_config *config;
     zr_queue *queue;
@@ -38,9 +40,10 @@ typedef struct zr_planner {
     int64_t seq;
 } zr_planner;
 
-const char *zr_planner_model(const zr_planner *p); // as the options give it
-int zr_planner_job(const zr_planner *p);           // ranks of the job, or those of one model
-int zr_planner_threads(const zr_planner *p);       // threads of a rank
+const char *zr_planner_model(const zr_planner *p);       // as the options give it
+int zr_planner_job(const zr_planner *p);                 // ranks of the job, or those of one model
+int zr_planner_threads(const zr_planner *p);             // threads of a rank
+int zr_planner_together(const zr_planner *p, int ranks); // of the job, the most on a machine
 
 // Implemented in plan_rows.c.
 //
@@ -67,7 +70,8 @@ const zr_plan_row *zr_planner_least(const zr_planner *p, const zr_plan_row *rows
 // of a rank, 0: none. The caller frees *out with zr_stages_free.
 zero_status zr_planner_divide(const zr_planner *p, const zr_plan_point *at, int64_t memory_limit,
                               zr_pipeline_part **out, zero_error *error);
-// Makes the plan of one pipeline stage of a division, for the first tensor rank, which has most.
+// Makes the plan of one pipeline stage of a division, for the first tensor rank, which has most, or
+// for p->tensor_rank.
 // division NULL: of all units. `out` stays where it is as long as the plan; the caller frees what
 // is in it with zr_rank_plan_free, also after an error.
 zero_status zr_planner_make(const zr_planner *p, const zr_plan_point *at,

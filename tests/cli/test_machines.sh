@@ -71,6 +71,29 @@ apart, shared, kept = map(float, sys.argv[1:])
 print(f"shared / apart {shared / apart:.2f} (8/12), kept / apart {kept / apart:.2f} (6/12)")
 sys.exit(not (shared < 0.75 * apart and kept < 0.58 * apart))
 PY
+# zero plan knows what crosses: to the byte what a run counts of rank 0, and all ranks are alike here.
+crosses() # crosses RUN STAGE OPTION...: the last step of a run, and its plan over two machines; memory, too
+{
+    local run=$1 stage=$2
+    shift 2
+    expect 0 "$ZERO" plan --new "${common[1]}" --micro-batch 1 --ranks 4 --machines 2 --json "$@"
+    python3 - "$run" "$stage" <<'PY' || fail "what zero plan says of $run is not what the run counts"
+import json, sys
+run, stage = sys.argv[1], int(sys.argv[2])
+row = [r for r in json.load(open("out.txt"))["rows"] if r["stage"] == stage][0]
+step = [j for j in map(json.loads, open(run + "/metrics.jsonl")) if "ms" in j][-1]
+# Scalars are no part of the plan. They are the job's, or all-reduces where the job is one group; of a pipeline's messages it has what comes.
+groups = step.get("groups", {"data": {op: n for op, n in step["comm"].items() if op != "all_reduce"}})
+counted = {axis: sum(n.get("network", 0) for op, n in ops.items() if op != "send") for axis, ops in groups.items() if axis != "job"}
+planned = {axis: n for axis, n in row["network"].items() if axis != "together"}
+said = {axis: planned.get(axis, {"most": 0})["most"] for axis in counted}
+held = {what: n["held"] for what, n in step["mem"].items()}
+print(f"{run}: {counted} bytes come to a rank over the network in a step")
+sys.exit(not (said == counted and row["bytes"] == held and all(n["all"] == 4 * n["most"] for n in planned.values())))
+PY
+}
+crosses shared 3 --accumulation 1
+crosses kept 3 --accumulation 1 --config "$WORK/kept.json"
 # Tensor ranks on two machines: one warning with who is where, what of a step crosses, and what helps. The weights are those of one machine.
 expect 0 "$ZERO" train "${common[@]}" --ranks 4 --tensor 2 --out together
 quiet=("${common[@]}") common=()
@@ -112,6 +135,7 @@ step = [j for j in map(json.loads, open("pipes/metrics.jsonl")) if "groups" in j
 half = 4 * 32 * 128 * 4 // 2
 sys.exit(not (step["send"]["network"] == half and step["recv"]["network"] == half))
 PY
+crosses pipes 0 "${piped[@]}" --tensor 2 --accumulation 4
 # Data ranks of a pipeline stage on two machines, though another order would keep them together: a warning that says so.
 expect 0 "$ZERO" train "${common[@]}" --ranks 4 "${piped[@]}" --stage 3 --out sharded
 MAP=node across torn "${piped[@]}" --stage 3

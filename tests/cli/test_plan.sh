@@ -81,6 +81,69 @@ refused 64 'none of --new' "$ZERO" plan
 refused 64 'number of bytes' "$ZERO" plan --new gpt2 --memory 12XB
 refused 64 'there is no preset' "$ZERO" plan --new gpt9
 
+# Where ranks are, and what crosses the network: every rank once, groups, bytes by axis, the run's warning; a large grid, at once.
+grid="--new llama:layers=6,heads=8,kv_heads=2,width=64,context=32,vocab=263 --ranks 16 --pipeline 2 --tensor 4 --accumulation 4"
+expect 0 "$ZERO" plan $grid --stage 2 --machines 4,8,4
+grep -qE '^ +1 +4 to 7 +0 +1 +0 to 3$' out.txt || fail "who is where: $(cat out.txt)"
+grep -qE '^ +1 +8 to 11 +1 +0 +0 to 3$' out.txt && grep -q '^16 ranks on 3 machines:$' out.txt || fail "who is where: $(cat out.txt)"
+grep -qE '^  tensor ranks: .* 0 B +0 B  none of 4$' out.txt || fail "tensor ranks inside of machines: $(cat out.txt)"
+grep -qE '^  data ranks: .* kB .* MB  8 of 8: ranks 0 and 4; 1 and 5; 2 and 6; ...$' out.txt || fail "data ranks on two machines: $(cat out.txt)"
+grep -q '^  mpirun -n 16 --hostfile hosts zero train .* --ranks 16 --tensor 4 --pipeline 2 --stage 2' out.txt || fail "the command over machines: $(cat out.txt)"
+! grep -q '^warning' out.txt || fail "a warning of nothing: $(cat out.txt)"
+expect 0 "$ZERO" plan $grid --machines 2,8,6
+grep -q '^warning: the tensor ranks of a model are on several machines (0 and 1 on machine 0; 2 and 3 on machine 1): in a step up to .* of its sums come to a rank over the network, .* of them for layers.[0-9]; --tensor 2 keeps them together$' out.txt \
+    || fail "the warning of a run: $(cat out.txt)"
+expect 0 "$ZERO" plan $grid --machines 2,8,6 --json
+python3 - <<'PY' || fail "what crosses, as JSON"
+import json
+rows = json.load(open("out.txt"))["rows"]
+assert [r["stage"] for r in rows] == [0, 1, 2, 3]
+for row in rows:
+    ranks = []
+    for machine, boxes in enumerate(row["machines"]):
+        for box in boxes:
+            places = [(p * 2 + d) * 4 + t for p in range(box["pipeline"][0], box["pipeline"][1] + 1) for d in range(box["data"][0], box["data"][1] + 1)
+                      for t in range(box["tensor"][0], box["tensor"][1] + 1)]
+            assert places == list(range(box["ranks"][0], box["ranks"][1] + 1)), box
+            ranks += [(rank, machine) for rank in places]
+    assert ranks == [(r, 0 if r < 2 else 1 if r < 10 else 2) for r in range(16)], ranks
+    network = dict(row["network"])
+    together = network.pop("together")
+    assert sum(use["all"] for use in network.values()) == together["all"] and max(use["most"] for use in network.values()) <= together["most"], network
+    assert (network["tensor"]["across"], network["data"]["across"], network["pipeline"]["across"]) == ([[0, 0], [2, 2]], [[0, 1], [4, 5]], [[0, 7]]), network
+    tied = network["tied"] # of 263 tokens the last tensor rank has fewer, so all ranks are not 16 times the first
+    assert tied["groups"] == 8 and 15 * tied["most"] > tied["all"] > 13 * tied["most"] and len(row["warnings"]) == 1, tied
+assert len({row["network"]["tensor"]["all"] for row in rows}) == 1
+assert rows[3]["network"]["data"]["all"] > rows[2]["network"]["data"]["all"]
+PY
+expect 0 "$ZERO" plan --new $TINY --ranks 4 --machines 1 --json
+python3 -c 'import json; r = json.load(open("out.txt"))["rows"][3]; assert r["network"]["together"] == {"most": 0, "all": 0} and r["network"]["data"]["across"] == [] and r["warnings"] == [], r' || fail "one machine"
+echo '{"zero_optimization": {"zero_hpz_partition_size": 4}}' >hpz.json
+expect 0 "$ZERO" plan --new $TINY --ranks 8 --machines 2 --config hpz.json
+expect 0 timeout 20 "$ZERO" plan --new gpt2:layers=126,heads=16,width=1024,context=1024 --ranks 1024 --pipeline 64 --tensor 8 --accumulation 64 --machines 64 --json
+python3 -c 'import json; r = json.load(open("out.txt"))["rows"][3]; assert len(r["machines"]) == 64 and all(len(b) == 1 for b in r["machines"]), r["machines"]' || fail "a large grid"
+refused 78 'zero_hpz_partition_size is 4, but 2 ranks share the memory of a machine here' "$ZERO" plan --new $TINY --ranks 8 --machines 4 --config hpz.json
+refused 64 '--machines 3: 8 ranks cannot be divided equally among 3 machines' "$ZERO" plan --new $TINY --ranks 8 --machines 3
+refused 64 '--machines 4,2,1 has 7 ranks on 3 machines, where the job has 8' "$ZERO" plan --new $TINY --ranks 8 --machines 4,2,1
+refused 64 'expected a number of machines, or the ranks of each, as 4,2,2' "$ZERO" plan --new $TINY --ranks 8 --machines 4,x
+refused 64 'it needs --ranks N' "$ZERO" plan --new $TINY --machines 2
+refused 64 '--machines needs --new or --model' "$ZERO" plan --params 7.5e9 --ranks 8 --machines 2
+refused 64 'planned for ranks of one machine' "$ZERO" plan --new $TINY --ranks 4 --machines 2 --config auto.json
+
+# docs/parallelism.md shows what its own command prints.
+python3 - "$HERE/../../docs/parallelism.md" <<'PY' || fail "docs/parallelism.md: no command, or no table"
+import re, sys
+section = open(sys.argv[1]).read().split("\n### Which grid to choose\n")[1].split("\n### ")[0]
+command, table = re.findall(r"^```\n(.*?)^```$", section, re.M | re.S)
+open("command.txt", "w").write(command.split("#")[0])
+open("table.txt", "w").write(table)
+PY
+command=$(cat command.txt)
+(PATH=$(dirname "$ZERO"):$PATH && $command >out.txt) || fail "the command of docs/parallelism.md: $command"
+while IFS= read -r line; do
+    grep -qxF -- "$line" out.txt || fail "docs/parallelism.md: zero plan does not print: $line"
+done <table.txt
+
 # The program: as a list, as a drawing, as letters; the three tell of the same calls, exchanges and transfers.
 views="--new gpt2:layers=3,heads=2,width=64,context=32,vocab=512 --ranks 2 --dtype bf16 --micro-batch 2 --accumulation 2"
 cat >tiles.json <<'JSON'
