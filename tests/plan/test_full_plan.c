@@ -149,8 +149,7 @@ static void exact_world_wants_powers_of_two_in_fp32(void **state)
     assert_non_null(strstr(error.message, "they have to be fp32"));
 }
 
-// Plans the first of 3 pipeline stages of the fixture's model, and returns what is said of it; it is
-// refused.
+// Plans the first of 3 pipeline stages of the fixture's model, and returns why that is refused.
 static const char *said_of(const fixture *f, zr_pipeline_kind kind, const zr_settings *settings)
 {
     static const int first[] = {0, 2, 4, 6};

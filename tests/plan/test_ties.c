@@ -129,7 +129,7 @@ static void what_is_tied_is_not_on_nvme(void **state)
     pipeline_plans_free(&plans);
 }
 
-// Asynchronous schedules exchange shards while other steps are under way, and nobody waits for ever.
+// Asynchronous schedules exchange shards while other steps are under way; nobody waits for ever.
 static void tables_are_exchanged_between_steps(void **state)
 {
     static const zr_pipeline_kind kinds[] = {ZR_PIPELINE_PIPEDREAM, ZR_PIPELINE_2BW};
@@ -151,9 +151,8 @@ static void tables_are_exchanged_between_steps(void **state)
         }
 }
 
-// After a stage's update of a step, its replica has what the owner had when it began the forward of
-// the micro-batch that this stage computes next: as many updates as backwards had come to the first
-// stage by then, which is as many micro-batches ahead of its backwards as there are stages after it.
+// After the last stage's update of a step, its replica has what the owner, on the first stage, had
+// when that began the forward of the micro-batch which the last stage computes next.
 static void check_late(const pipeline_plans *plans)
 {
     const zr_plan *first = plans->plans[0], *last = plans->plans[plans->count - 1];
