@@ -57,11 +57,11 @@ static void the_bits_of_delayed_updates(void **state)
                                            .batch = 1,
                                            .clipping = 0.5,
                                            .llama = &llama}};
-                if (SANITIZED && turn % 6)
+                if (SANITIZED && turn != 5 && turn != 8)
                     continue;
                 memcpy(c.lengths, lengths[turn % 4], sizeof c.lengths);
                 run_delayed(&c);
-                for (c.base.stage = turn % 2; c.base.stage <= 3; c.base.stage += 2)
+                for (c.base.stage = turn % 2; c.base.stage <= 3; c.base.stage += SANITIZED ? 4 : 2)
                     expect_delayed(&c, stages, "plain");
             }
 }
@@ -188,7 +188,7 @@ static void pipedream_that_drains_after_each_step_is_synchronous(void **state)
     static const variety lamb = {"LAMB", .base = {.ranks = 2, .optimizer = "LAMB"}};
     const zero_llama_config llama = windows_llama();
     expect_synchronous(&lamb, 2, 3, &llama);
-    for (size_t v = SANITIZED; v < sizeof varieties / sizeof *varieties; v += 1 + 3 * SANITIZED)
+    for (size_t v = SANITIZED; v < sizeof varieties / sizeof *varieties; v += 1 + 5 * SANITIZED)
         if (!varieties[v].base.layers && !varieties[v].base.masked)
             expect_synchronous(&varieties[v], varieties[v].tiers ? 1 + (int)v % 2 : (int)v % 3,
                                2 + (int)v % 3, &llama);
