@@ -13,20 +13,29 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct scratch {
     char directory[256];
     char path[512]; // the path that scratch_path returned last
 } scratch;
 
-static inline int scratch_open(void **state)
+static inline int scratch_open_below(void **state, const char *parent)
 {
     scratch *made = calloc(1, sizeof *made);
-    const char *parent = getenv("TMPDIR");
+    const char *chosen = getenv("TMPDIR");
     snprintf(made->directory, sizeof made->directory, "%s/zero-test-XXXXXX",
-             parent ? parent : "/tmp");
+             chosen ? chosen : parent);
     *state = made;
     return mkdtemp(made->directory) ? 0 : -1;
+}
+
+static inline int scratch_open(void **state) { return scratch_open_below(state, "/tmp"); }
+
+// The same for files that no disk has to see, because many are written and a disk takes its time.
+static inline int scratch_in_ram(void **state)
+{
+    return scratch_open_below(state, access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
 }
 
 static inline int scratch_close(void **state)

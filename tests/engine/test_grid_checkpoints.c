@@ -273,12 +273,12 @@ static void gpt2_on_pipelines(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(gpt2, scratch_open, scratch_close),
-        cmocka_unit_test_setup_teardown(gpt2_on_five_and_seven_data_ranks, scratch_open,
+        cmocka_unit_test_setup_teardown(gpt2, scratch_in_ram, scratch_close),
+        cmocka_unit_test_setup_teardown(gpt2_on_five_and_seven_data_ranks, scratch_in_ram,
                                         scratch_close),
-        cmocka_unit_test_setup_teardown(llama, scratch_open, scratch_close),
-        cmocka_unit_test_setup_teardown(llama_on_pipelines, scratch_open, scratch_close),
-        cmocka_unit_test_setup_teardown(gpt2_on_pipelines, scratch_open, scratch_close),
+        cmocka_unit_test_setup_teardown(llama, scratch_in_ram, scratch_close),
+        cmocka_unit_test_setup_teardown(llama_on_pipelines, scratch_in_ram, scratch_close),
+        cmocka_unit_test_setup_teardown(gpt2_on_pipelines, scratch_in_ram, scratch_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

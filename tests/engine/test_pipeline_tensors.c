@@ -1,6 +1,7 @@
 // Tensors of a model of which each rank has some units: all ranks read and write any of them by
 // name, and find the same one that is not finite; a model of tiles is that of its tensors.
 #include "../base/scratch_directory.h"
+#include "../sanitizers.h"
 #include "harness.h"
 
 #include "base/alloc.h"
@@ -46,7 +47,7 @@ static zero_llama_config wide(void)
 {
     zero_llama_config config = narrow();
     config.vocab_size = 100;
-    config.n_layer = 3;
+    config.n_layer = 2;
     config.hidden_size = 128;
     config.intermediate_size = 160;
     return config;
@@ -65,7 +66,7 @@ static harness_case case_of(int model, bool is_wide, const shape *s)
                       .ranks = s->data,
                       .accumulation = 4,
                       .batch = 1,
-                      .layers = is_wide ? 3 : 4,
+                      .layers = is_wide ? 2 : 4,
                       .heads = 4,
                       .width = is_wide ? 128 : 32,
                       .vocabulary = is_wide ? 100 : 0,
@@ -154,6 +155,7 @@ static void tensors_are_written_and_read_by_name(void **state)
     for (int i = 0; i < MODELS * SHAPES; i++) {
         harness_case c = in_slices(case_of(i / SHAPES, false, &shapes[i % SHAPES]));
         c.after = write_then_read;
+        c.steps = 2;
         is_first = i % SHAPES == 0;
         harness_run(&c, is_first ? &plain : &piped);
         assert_true(is_first || harness_equal(&plain, &piped));
@@ -287,23 +289,36 @@ static void tile(harness_case *c)
 // Tiles and slices are not combined.
 enum { WITHOUT_SLICES = SHAPES - 1 };
 
-static void tiles_are_the_tensors_of_any_stage(void **state)
+// Tells what is left out under a sanitizer: there one shape is compared with the first, `turn` says
+// which.
+static bool is_left_out(int i, int turn) { return SANITIZED && i > 0 && i != 1 + turn % 2; }
+
+static void expect_tiles(int model, int stage)
 {
     static const char *const optimizers[] = {"AdamW", "LAMB"};
-    for (int m = 0; m < MODELS; m++)
-        for (int stage = 0; stage <= 3; stage++)
-            for (int i = 0; i < WITHOUT_SLICES; i++) {
-                harness_case c = case_of(m, true, &shapes[i]);
-                tile(&c);
-                c.stage = stage;
-                c.optimizer = optimizers[(m + stage) % 2];
-                c.clipping = 1;
-                harness_run(&c, i == 0 ? &plain : &piped);
-                harness_expect_held(i == 0 ? &plain : &piped);
-                if (i > 0 && !harness_equal(&plain, &piped))
-                    fail_msg("model %d, ZeRO stage %d, %d pipeline stages: other bits", m, stage,
-                             shapes[i].stages);
-            }
+    for (int i = 0; i < WITHOUT_SLICES; i++) {
+        harness_case c = case_of(model, true, &shapes[i]);
+        if (is_left_out(i, model + stage))
+            continue;
+        tile(&c);
+        c.stage = stage;
+        c.optimizer = optimizers[(model + stage) % 2];
+        c.clipping = 1;
+        c.steps = 2;
+        harness_run(&c, i == 0 ? &plain : &piped);
+        harness_expect_held(i == 0 ? &plain : &piped);
+        if (i > 0 && !harness_equal(&plain, &piped))
+            fail_msg("model %d, ZeRO stage %d, %d pipeline stages: other bits", model, stage,
+                     shapes[i].stages);
+    }
+}
+
+static void tiles_are_the_tensors_of_any_stage(void **state)
+{
+    for (int stage = 0; stage <= 3; stage++)
+        for (int m = 0; m < MODELS; m++)
+            if (!SANITIZED || m == stage / 2)
+                expect_tiles(m, stage);
 }
 
 static const char *scratch_name(scratch *made, const char *name)
@@ -324,10 +339,15 @@ static void expect_first_format(const char *checkpoint)
     zr_manifest_free(&manifest);
 }
 
+// It is saved before its second step, so that states are not zero. The step after that tells
+// whether they were found.
+enum { SAVED_AT = 1, LAST = 2 };
+
 static harness_case lamb_of(int model, bool tiled, const shape *s)
 {
     harness_case c = case_of(model, true, s);
     c.optimizer = "LAMB";
+    c.steps = LAST + 1;
     if (tiled)
         tile(&c);
     return c;
@@ -340,9 +360,9 @@ static void expect_rest(int model, const char *checkpoint, const shape *s)
         harness_case c = lamb_of(model, tiled, s);
         c.load = checkpoint;
         harness_run(&c, &piped);
-        assert_float_equal(piped.loss[3], plain.loss[3], 1e-4);
-        if (tiled && (piped.loss[3] != plain.loss[3] || piped.norm[3] != plain.norm[3] ||
-                      piped.evaluated != plain.evaluated))
+        assert_float_equal(piped.loss[LAST], plain.loss[LAST], 1e-4);
+        if (tiled && (piped.loss[LAST] != plain.loss[LAST] ||
+                      piped.norm[LAST] != plain.norm[LAST] || piped.evaluated != plain.evaluated))
             fail_msg("model %d, %d stages go on to other bits", model, s->stages);
     }
 }
@@ -357,13 +377,14 @@ static void tiles_are_saved_and_found_by_any_stage(void **state)
             snprintf(name, sizeof name, "%d-%d", m, from);
             c = lamb_of(m, true, &shapes[from]);
             c.save = scratch_name(*state, name);
-            c.save_at = 2;
+            c.save_at = SAVED_AT;
             c.beside = from == 1;
             harness_run(&c, &piped);
             assert_int_equal(piped.saved, ZERO_OK);
             expect_first_format(c.save);
             for (int to = 0; to < WITHOUT_SLICES; to++)
-                expect_rest(m, c.save, &shapes[to]);
+                if (!SANITIZED || (from + to) % WITHOUT_SLICES == 1 + m)
+                    expect_rest(m, c.save, &shapes[to]);
         }
     }
 }
@@ -415,7 +436,10 @@ static void weights_alone_are_one_file(void **state)
     for (int i = 0; i < MODELS * WITHOUT_SLICES; i++) {
         const shape *s = &shapes[i % WITHOUT_SLICES];
         harness_case c = case_of(i / WITHOUT_SLICES, true, s);
+        if (is_left_out(i % WITHOUT_SLICES, i / WITHOUT_SLICES))
+            continue;
         tile(&c);
+        c.steps = 2;
         c.after = save_weights;
         saved_by = s->stages;
         harness_run(&c, &piped);
@@ -434,9 +458,9 @@ int main(void)
         cmocka_unit_test(all_ranks_find_what_is_not_finite),
         cmocka_unit_test(a_skipped_step_names_its_tensor_on_all_ranks),
         cmocka_unit_test(tiles_are_the_tensors_of_any_stage),
-        cmocka_unit_test_setup_teardown(tiles_are_saved_and_found_by_any_stage, scratch_open,
+        cmocka_unit_test_setup_teardown(tiles_are_saved_and_found_by_any_stage, scratch_in_ram,
                                         scratch_close),
-        cmocka_unit_test_setup_teardown(weights_alone_are_one_file, scratch_open, scratch_close),
+        cmocka_unit_test_setup_teardown(weights_alone_are_one_file, scratch_in_ram, scratch_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
