@@ -1,5 +1,6 @@
 // Language models that are cut into slices, on a grid of ranks: the slices are the model, whoever
 // computes them, so losses, norms and weights have the same bits on any number of tensor ranks.
+#include "../sanitizers.h"
 #include "harness.h"
 
 #include "base/file.h"
@@ -18,8 +19,11 @@ static void same_on_any_number_of_ranks(harness_case c)
     c.tensor = 1;
     harness_run(&c, &alone);
     assert_true(alone.norm[0] > 0 && alone.loss[0] != alone.loss[1]);
+    // Under a sanitizer, each number of ranks in one way.
     for (c.tensor = 2; c.tensor <= c.slices; c.tensor *= 2)
         for (int by_rows = 0; by_rows < 2; by_rows++) {
+            if (SANITIZED && by_rows != (c.stage + c.tensor / 2) % 2)
+                continue;
             c.by_rows = by_rows;
             harness_run(&c, &other);
             harness_expect_held(&other);
@@ -32,7 +36,7 @@ static void same_on_any_number_of_ranks(harness_case c)
 static void gpt2(void **state)
 {
     for (int stage = 0; stage <= 3; stage++)
-        for (int data = 1; data <= 2; data++)
+        for (int data = SANITIZED ? 2 : 1; data <= 2; data++)
             same_on_any_number_of_ranks((harness_case){.stage = stage,
                                                        .ranks = data,
                                                        .accumulation = 2,
@@ -60,7 +64,7 @@ static zero_llama_config llama_of(bool tied)
 static void llama(void **state)
 {
     for (int stage = 0; stage <= 3; stage++)
-        for (int data = 1; data <= 2; data++) {
+        for (int data = SANITIZED ? 2 : 1; data <= 2; data++) {
             const zero_llama_config config = llama_of(stage % 2);
             same_on_any_number_of_ranks((harness_case){.stage = stage,
                                                        .ranks = data,
@@ -95,7 +99,7 @@ static void same_on_any_grid(harness_case c)
 
 static void data_ranks_do_not_matter_either(void **state)
 {
-    for (int stage = 0; stage <= 3; stage++) {
+    for (int stage = SANITIZED ? 2 : 0; stage <= 3; stage++) {
         const zero_llama_config config = llama_of(stage % 2);
         harness_case of_llama = {.stage = stage, .batch = 2, .llama = &config, .slices = 4};
         harness_case of_gpt2 = {.stage = stage, .batch = 1, .dropout = 0.1f, .slices = 2};
@@ -152,6 +156,9 @@ static void same_with_divided_checkpoints(harness_case c, const char *more)
     for (c.tensor = 2; c.tensor <= c.slices; c.tensor *= 2)
         for (int d = 0; d < 3; d++)
             for (int s = 0; s < 3; s += 1 + d) {
+                // Under a sanitizer, each device with one number of segments.
+                if (SANITIZED && s != (c.stage + d) % 3 / (1 + d) * (1 + d))
+                    continue;
                 c.precision = divided_checkpoints(more, segments[s], devices[d]);
                 harness_run(&c, &divided);
                 harness_expect_held(&divided);
