@@ -105,15 +105,13 @@ ZERO_API zero_status zero_train_batch(zero_engine *engine, const zero_tensors *b
 // and a stage without a finite gradient skips its update by itself. Collective.
 ZERO_API zero_status zero_train_window(zero_engine *engine, const zero_tensors *batches,
                                        int64_t steps, zero_step_info *infos, zero_error *error);
-// Returns the most steps of a window (libzero.pipeline.flush_every); 1 unless the schedule is
-// asynchronous.
+// Returns the most steps of a window (libzero.pipeline.flush_every); 1 in other schedules.
 ZERO_API int64_t zero_window(const zero_engine *engine);
 // Waits for a delayed update and makes it visible. With delayed updates ("libzero":
-// {"delayed_update": ...}, ZeRO-Offload section 5.2) the update of a step runs beside the next
-// step, and units read parameters without it until that step has ended. After this call the next
-// step computes with all updates made so far. Functions that read, save or write weights see all
-// updates without this call; zero_evaluate does only after it. Call it at the end of a training. It
-// does nothing if no update is under way. Collective, between steps only.
+// {"delayed_update": ...}, ZeRO-Offload section 5.2) and under 2bw, units read parameters without
+// the last update until one more step has ended. After this call the next step computes with all
+// updates made so far. Functions that read, save or write weights see all updates without it;
+// zero_evaluate does only after it. Call it at the end of a training. Collective, between steps.
 ZERO_API zero_status zero_finish_update(zero_engine *engine, zero_error *error);
 // Computes the loss by a forward pass without dropout. The batch may be at most as large as the
 // engine's shape. Between steps only, because it uses the buffers of a step.

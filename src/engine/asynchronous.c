@@ -4,17 +4,17 @@
 //   copies of the parameters   version v of a window lies in copy (first + v) mod versions
 //   accumulators               those of step t of a window are t mod step_sums
 //
-// 2bw       NORM   of step t: its sums go to all stages     UPDATE  with their total, which has come
-// pipedream UPDATE of step t: with the stage's own sums     and at the end of the window all stages
-//                                                           add up the sums of all of its steps
+// 2bw        NORM of step t: its sums go to all stages    UPDATE: with their total, which has come
+// pipedream  UPDATE of step t: with the stage's own sums  and at the end of the window all stages
+//                                                         add up the sums of all of its steps
 //
-// Every update changes the master, and writes parameters into the copy of the version that it makes.
+// Every update changes the master, and writes parameters into the copy of its version.
 #include "comm/agree.h"
 #include "engine/interpret.h"
 #include "engine/parameters.h"
 #include "engine/same_samples.h"
 #include "engine/step.h"
-#include "engine/window.h"
+#include "engine/window_run.h"
 #include "plan/ties.h"
 
 #include <math.h>
@@ -95,7 +95,7 @@ static zero_status update_replicas(zr_window_run *run, int64_t step, zero_error 
     return take_ties(engine, before, taken, error);
 }
 
-// Writes the version that the update makes. A skipped update makes one too: the weights as they are.
+// Writes the version that the update makes. A skipped one makes it too: the weights as they are.
 static zero_status make_version(zr_window_run *run, int64_t step, bool finite, zero_error *error)
 {
     zero_engine *engine = run->engine;

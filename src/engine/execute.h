@@ -35,7 +35,7 @@ zero_status zr_execute_open(zero_engine *engine, const zr_instruction *i, zero_e
 zero_status zr_execute_round(zero_engine *engine, const zr_instruction *i, zero_error *error);
 zero_status zr_execute_squares(zero_engine *engine, const zr_instruction *i, zero_error *error);
 
-// scalars.c
+// sum_scalars.c
 zero_status zr_execute_scalars(zero_engine *engine, const zr_instruction *i, zero_error *error);
 
 // interpret.c

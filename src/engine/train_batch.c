@@ -4,7 +4,7 @@
 #include "engine/interpret.h"
 #include "engine/same_samples.h"
 #include "engine/step.h"
-#include "engine/window.h"
+#include "engine/window_run.h"
 
 #include <stdio.h>
 

@@ -77,7 +77,7 @@ bool zr_plan_is_asynchronous(const zr_plan *plan);
 bool zr_plan_lags(const zr_plan *plan);
 // Returns the accumulators of a shard, over all steps whose gradients there are at one time.
 int zr_plan_accumulators(const zr_plan *plan);
-// Returns the links of the step's sums between stage `stage`, above 0, and the first one: to it, and
+// Return the links of a step's sums between stage `stage`, above 0, and the first one: to it, and
 // back.
 int zr_plan_sums_to_first(const zr_plan *plan, int stage);
 int zr_plan_sums_from_first(const zr_plan *plan, int stage);

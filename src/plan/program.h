@@ -10,7 +10,7 @@
 //   evaluation    forward of every unit
 //   boundary      after the last micro-batch: what the update reads is complete, and every rank
 //                 knows its norm
-//   total         asynchronous schedules: what the ranks of other pipeline stages add to the norm has
+//   total         asynchronous schedules: what ranks of other pipeline stages add to the norm has
 //                 come
 //   update        nobody reads the old parameters any more; the optimizer's walks over the groups
 //   ties          pipedream: shared tables of another pipeline stage have come (plan/ties.h)

@@ -1,8 +1,8 @@
 // Steps of a pipeline: the actions of its list, and what asynchronous schedules do between them
 // (plan/pipeline.h). A window is the steps after which the pipeline is empty: one, or those of an
 // asynchronous schedule until it drains.
-#ifndef ZR_ENGINE_WINDOW_H
-#define ZR_ENGINE_WINDOW_H
+#ifndef ZR_ENGINE_WINDOW_RUN_H
+#define ZR_ENGINE_WINDOW_RUN_H
 
 #include "engine/engine_state.h"
 
