@@ -19,20 +19,22 @@ typedef struct division { // the tables of one dynamic programming
 
 typedef struct sums { // of units next to each other
     double time;
-    int64_t states, activations, workspace;
+    int64_t states, version, activations, workspace;
 } sums;
 
 static void add(sums *s, const zr_unit_cost *unit)
 {
     s->time += unit->time;
     s->states += unit->states;
+    s->version += unit->version;
     s->activations += unit->activations;
     s->workspace = ZR_MAX(s->workspace, unit->workspace);
 }
 
-static int64_t bytes_of(const sums *s, int sets)
+static int64_t bytes_of(const zr_division_of_units *of, const sums *s, int chunk)
 {
-    return s->states + sets * s->activations + s->workspace;
+    int more = of->versions ? of->versions[chunk] - 1 : 0;
+    return s->states + more * s->version + of->sets[chunk] * s->activations + s->workspace;
 }
 
 static size_t at(const division *d, int part, int unit)
@@ -56,7 +58,7 @@ static void find_begin(division *d, int part, int end)
     *best = INFINITY;
     for (int first = end - 1; first >= part; first--) {
         add(&s, &d->of->units[first]);
-        int64_t bytes = bytes_of(&s, d->of->sets[part]);
+        int64_t bytes = bytes_of(d->of, &s, part);
         if (s.time > d->most_time || (d->most_bytes && bytes > d->most_bytes))
             return;
         double value = joined(d, d->best[at(d, part, first)], &s, bytes);
@@ -107,7 +109,7 @@ int64_t zr_divided_bytes(const zr_division_of_units *of, const int *first, int s
     int64_t bytes = 0, workspace = 0;
     for (int chunk = stage; chunk < of->stages * of->chunks; chunk += of->stages) {
         const sums s = sums_of_chunk(of, first, chunk);
-        bytes += bytes_of(&s, of->sets[chunk]) - s.workspace;
+        bytes += bytes_of(of, &s, chunk) - s.workspace;
         workspace = ZR_MAX(workspace, s.workspace);
     }
     return bytes + workspace;

@@ -14,6 +14,7 @@ typedef struct zr_division_of_units { // what is to be divided, and among whom
     int count;
     int stages, chunks;   // of the pipeline; chunks of each stage
     const int *sets;      // (stages * chunks) activation sets of each chunk of the whole model
+    const int *versions;  // (stages * chunks) of its parameters; NULL: one of each
     int64_t memory_limit; // bytes a rank; 0: none
 } zr_division_of_units;
 

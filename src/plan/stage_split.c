@@ -13,6 +13,7 @@ static zr_division_of_units division_of(const zr_pipeline_spec *spec, const zr_s
                                   .stages = spec->stages,
                                   .chunks = spec->chunks,
                                   .sets = costs->sets,
+                                  .versions = costs->versions,
                                   .memory_limit = costs->memory_limit};
 }
 
@@ -172,24 +173,31 @@ static int fitting_sets(const zr_division_of_units *of, int *sets)
     return 0;
 }
 
-// Returns with how many stages some division would fit if all of them held as many sets as the one
-// that holds most now; 0: with none. sets: scratch.
-static int fitting_stages(const zr_division_of_units *of, int *sets)
+// Returns with how many stages some division would fit if all of them held as many sets, and
+// versions, as the one that holds most now; 0: with none. sets, versions: scratch.
+static int fitting_stages(const zr_division_of_units *of, int *sets, int *versions)
 {
-    int most = ZR_MIN(of->count / of->chunks, ZR_MOST_STAGES), set = most_sets(of);
-    for (int c = 0; c < most * of->chunks; c++)
+    zr_division_of_units other = *of;
+    int most = ZR_MIN(of->count / of->chunks, ZR_MOST_STAGES), set = most_sets(of), version = 1;
+    for (int c = 0; c < of->stages * of->chunks && of->versions; c++)
+        version = ZR_MAX(version, of->versions[c]);
+    for (int c = 0; c < most * of->chunks; c++) {
         sets[c] = set;
+        versions[c] = version;
+    }
+    other.versions = versions;
     for (int stages = of->stages + 1; stages <= most; stages++)
-        if (would_fit(of, stages, sets))
+        if (would_fit(&other, stages, sets))
             return stages;
     return 0;
 }
 
 static void advise(const zr_division_of_units *of, zr_buffer *text)
 {
-    int *sets = zr_alloc((size_t)of->count * sizeof *sets, NULL);
-    int fewer = sets ? fitting_sets(of, sets) : 0, stages = sets ? fitting_stages(of, sets) : 0;
-    zr_free(sets);
+    int *scratch = zr_alloc(2 * (size_t)of->count * sizeof *scratch, NULL);
+    int fewer = scratch ? fitting_sets(of, scratch) : 0,
+        stages = scratch ? fitting_stages(of, scratch, scratch + of->count) : 0;
+    zr_free(scratch);
     if (fewer)
         zr_buffer_printf(text, "; at most %d micro-batch%s in flight on each would fit", fewer,
                          fewer == 1 ? "" : "es");

@@ -12,6 +12,7 @@ typedef struct zr_stage_costs { // from which units are divided
     const zr_unit_cost *units;  // (unit_count) of the whole model, or of a tensor rank's part
     int unit_count;
     const int *sets;      // (stages * chunks) activation sets of each chunk of the whole model
+    const int *versions;  // (stages * chunks) of its parameters; NULL: one of each
     int64_t memory_limit; // bytes a rank; 0: none
 } zr_stage_costs;
 

@@ -9,6 +9,8 @@ typedef struct counting { // the costs of a model's units
     const zr_settings *settings;
     int ranks;
     int64_t segments; // that are computed again; 0: nothing is
+    bool alone;       // the schedule is asynchronous
+    int steps;        // whose sums there are at one time
 } counting;
 
 static int64_t padded_of(const counting *c, const zero_piece_desc *piece)
@@ -49,7 +51,7 @@ static int64_t gradient_bytes(const counting *c, const zero_piece_desc *piece)
     if (!has_gradient(c, piece))
         return 0;
     return (whole ? padded * (int64_t)zero_dtype_bytes(precision->gradients) : 0) +
-           (sums ? padded / c->ranks * zr_accumulators(settings) *
+           (sums ? padded / c->ranks * zr_accumulators(settings) * c->steps *
                        (int64_t)zero_dtype_bytes(precision->accumulator)
                  : 0);
 }
@@ -58,7 +60,7 @@ static int64_t optimizer_bytes(const counting *c, const zero_piece_desc *piece)
 {
     const zr_settings *settings = c->settings;
     int vectors = settings->state_vectors + settings->per_tensor_norms +
-                  (settings->delayed || zr_precision_has_master(&settings->precision));
+                  (settings->delayed || c->alone || zr_precision_has_master(&settings->precision));
     int64_t elems = settings->stage == 0 ? padded_of(c, piece) : padded_of(c, piece) / c->ranks;
     if (!has_gradient(c, piece) || settings->tiering.optimizer == ZERO_TIER_nvme)
         return 0;
@@ -71,6 +73,7 @@ static void count_states(const counting *c, int u, zr_unit_cost *out)
     for (int i = 0; i < unit->piece_count + unit->borrowed_count; i++) {
         const zero_piece_desc *piece = zr_piece_desc(c->model, zr_unit_piece(c->model, u, i));
         bool owned = i < unit->piece_count;
+        out->version += parameter_bytes(c, piece);
         out->states += parameter_bytes(c, piece) + gradient_bytes(c, piece);
         out->states += owned ? optimizer_bytes(c, piece) : 0;
         if (owned && piece->kind == ZERO_TRAINABLE)
@@ -144,14 +147,16 @@ static void count_alike(zr_unit_cost *units, int count)
 }
 
 zero_status zr_unit_costs(const zero_model *model, const zero_shape *shape,
-                          const zr_settings *settings, int data_ranks, zr_unit_cost *out,
-                          zero_error *error)
+                          const zr_settings *settings, zr_pipeline_kind kind, int data_ranks,
+                          zr_unit_cost *out, zero_error *error)
 {
     zero_shape asked = *shape;
     asked.dtype = settings->precision.parameters;
     const counting c = {.model = model,
                         .settings = settings,
                         .ranks = data_ranks,
+                        .alone = zr_pipeline_is_asynchronous(kind),
+                        .steps = kind == ZR_PIPELINE_2BW ? 2 : 1,
                         .segments =
                             ZR_MIN(settings->activation_checkpoints, model->unit_count - 1)};
     ZERO_TRY(zr_model_check(model, error));

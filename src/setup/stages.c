@@ -64,14 +64,18 @@ static void fill_part(zr_pipeline_part *part, const zr_stage_split *split,
 static zero_status split_units(const zr_stages_question *q, const zr_pipeline *pipeline,
                                const zr_unit_cost *costs, zr_pipeline_part **out, zero_error *error)
 {
-    int sets[ZR_MOST_STAGES * ZR_MOST_CHUNKS];
+    int sets[ZR_MOST_STAGES * ZR_MOST_CHUNKS], versions[ZR_MOST_STAGES * ZR_MOST_CHUNKS];
     zr_stage_split split = {0};
     for (int s = 0; s < pipeline->stages; s++)
-        for (int c = 0; c < pipeline->chunks; c++)
-            sets[zr_pipeline_chunk(pipeline, s, c)] = zr_pipeline_buffers(pipeline, s, c).sets;
+        for (int c = 0; c < pipeline->chunks; c++) {
+            int chunk = zr_pipeline_chunk(pipeline, s, c);
+            sets[chunk] = zr_pipeline_buffers(pipeline, s, c).sets;
+            versions[chunk] = zr_pipeline_versions(pipeline, s);
+        }
     const zr_stage_costs of = {.units = costs,
                                .unit_count = q->whole->unit_count,
                                .sets = sets,
+                               .versions = versions,
                                .memory_limit = q->memory_limit};
     zero_status status = zr_stage_split_make(&q->config->pipeline, &of, &split, error);
     if (status == ZERO_OK)
@@ -114,7 +118,8 @@ static zero_status divide(const zr_stages_question *q, zr_unit_cost *costs, zr_p
     const zr_pipeline pipeline = zr_pipeline_of(q->config);
     zr_simulation simulation = {0};
     ZERO_TRY(zr_pipeline_check(&pipeline, error));
-    ZERO_TRY(zr_unit_costs(q->whole, &q->shape, &settings, q->config->ranks, costs, error));
+    ZERO_TRY(zr_unit_costs(q->whole, &q->shape, &settings, pipeline.kind, q->config->ranks, costs,
+                           error));
     ZERO_TRY(split_units(q, &pipeline, costs, out, error));
     zero_status status = zr_stages_simulate(*out, &simulation, error);
     zr_simulation_free(&simulation);

@@ -180,6 +180,27 @@ static void chunks_of_a_stage_add_up(void **state)
     assert_true(largest_time(&p.of, first) == 9);
 }
 
+// The first stage keeps three versions of the parameters, so it has one unit.
+static void versions_count_where_they_are_kept(void **state)
+{
+    const int versions[] = {3, 1};
+    problem p = {.sets = {1, 1},
+                 .units = {{.time = 1, .states = 10, .version = 8},
+                           {.time = 1, .states = 10, .version = 8},
+                           {.time = 1, .states = 10, .version = 8}},
+                 .of = {.units = p.units, .count = 3, .stages = 2, .chunks = 1, .sets = p.sets}};
+    int first[3] = {0, 2, 3};
+    assert_int_equal(zr_divided_bytes(&p.of, first, 0), 20);
+    p.of.versions = versions;
+    assert_int_equal(zr_divided_bytes(&p.of, first, 0), 52);
+    p.of.memory_limit = 40;
+    assert_true(divide(&p.of, first));
+    assert_int_equal(first[1], 1);
+    assert_int_equal(zr_divided_bytes(&p.of, first, 0), 26);
+    p.of.memory_limit = 25;
+    assert_false(divide(&p.of, first));
+}
+
 static void what_does_not_fit_is_told(void **state)
 {
     problem p = {.sets = {2, 1},
@@ -280,6 +301,7 @@ int main(void)
         cmocka_unit_test(with_one_chunk_nothing_is_better),
         cmocka_unit_test(several_chunks_are_near_the_best),
         cmocka_unit_test(chunks_of_a_stage_add_up),
+        cmocka_unit_test(versions_count_where_they_are_kept),
         cmocka_unit_test(what_does_not_fit_is_told),
         cmocka_unit_test(equal_numbers_are_deepspeeds),
         cmocka_unit_test(balanced_sums_are_deepspeeds),

@@ -29,7 +29,7 @@ static void costs_of(const zero_model *model, const zr_settings *settings, int r
 {
     const zero_shape shape = {.batch = 4, .seq = 256, .threads = 1};
     zero_error error = {0};
-    if (zr_unit_costs(model, &shape, settings, ranks, out, &error) != ZERO_OK)
+    if (zr_unit_costs(model, &shape, settings, ZR_PIPELINE_1F1B, ranks, out, &error) != ZERO_OK)
         fail_msg("%s", error.message);
 }
 
@@ -130,6 +130,29 @@ static void memory_is_that_of_a_plan(void **state)
             }
 }
 
+// In fp32, where only asynchronous schedules have a master, at ZeRO 1 over 2 data ranks.
+static void asynchronous_schedules_keep_a_master_and_more_sums(void **state)
+{
+    fixture f;
+    zr_unit_cost one[MOST_UNITS], dream[MOST_UNITS], two[MOST_UNITS];
+    fixture_build(&f, 5, 1000, 100);
+    zr_settings settings = fixture_settings(ZERO_F32, 1, 4);
+    const zero_shape shape = {.batch = 2, .seq = 8};
+    zero_error e;
+    assert_int_equal(
+        zr_unit_costs(&f.model, &shape, &settings, ZR_PIPELINE_1F1B, 2, one, &e) |
+            zr_unit_costs(&f.model, &shape, &settings, ZR_PIPELINE_PIPEDREAM, 2, dream, &e) |
+            zr_unit_costs(&f.model, &shape, &settings, ZR_PIPELINE_2BW, 2, two, &e),
+        ZERO_OK);
+    for (int u = 0; u < f.model.unit_count; u++) {
+        int64_t master = dream[u].states - one[u].states, sums = two[u].states - dream[u].states;
+        assert_int_equal(one[u].version, dream[u].version);
+        assert_true(sums >= master); // also of what the unit borrows
+        if (f.model.units[u].borrowed_count == 0 && one[u].parameters > 0)
+            assert_true(master > 0 && sums == master && one[u].version == 2 * master);
+    }
+}
+
 static void activations_are_those_of_a_plan(void **state)
 {
     fixture f;
@@ -140,7 +163,8 @@ static void activations_are_those_of_a_plan(void **state)
     const zero_shape shape = {.batch = 2, .seq = 8};
     int64_t activations = 0;
     zero_error error;
-    assert_int_equal(zr_unit_costs(&f.model, &shape, &settings, 2, units, &error), ZERO_OK);
+    assert_int_equal(zr_unit_costs(&f.model, &shape, &settings, ZR_PIPELINE_1F1B, 2, units, &error),
+                     ZERO_OK);
     for (int u = 0; u < f.model.unit_count; u++)
         activations += units[u].activations;
     assert_int_equal(activations, plan->activation_bytes - 2 * plan->boundary_bytes);
@@ -203,7 +227,8 @@ static void a_unit_that_refuses_is_named(void **state)
     const zero_shape shape = {.batch = 1, .seq = 4096};
     zr_unit_cost units[GPT2_UNITS];
     zero_error error = {0};
-    assert_int_equal(zr_unit_costs(model, &shape, &settings, 1, units, &error), ZERO_ERR_USAGE);
+    assert_int_equal(zr_unit_costs(model, &shape, &settings, ZR_PIPELINE_1F1B, 1, units, &error),
+                     ZERO_ERR_USAGE);
     assert_non_null(strstr(error.message, "planning unit \"embedding\" for micro-batch 1 x 4096"));
     zr_lm_free(model);
 }
@@ -214,6 +239,7 @@ int main(void)
         cmocka_unit_test(flops_are_those_of_the_weights),
         cmocka_unit_test(gpt2_is_split_by_its_flops),
         cmocka_unit_test(memory_is_that_of_a_plan),
+        cmocka_unit_test(asynchronous_schedules_keep_a_master_and_more_sums),
         cmocka_unit_test(activations_are_those_of_a_plan),
         cmocka_unit_test(what_is_computed_again_is_not_kept),
         cmocka_unit_test(what_is_on_nvme_takes_no_memory),
