@@ -186,13 +186,6 @@ int zr_stage_unit(const zero_model *model, int unit)
     return stage->chunks[c].first + unit;
 }
 
-bool zr_stage_begins_chunk(const zero_model *model, int unit)
-{
-    const zr_stage *stage = model->stage;
-    int number = zr_stage_unit(model, unit);
-    return stage && stage->chunks[chunk_of(stage, number)].first == number;
-}
-
 const zr_replica *zr_stage_replicas(const zero_model *model, int *count)
 {
     *count = model->stage ? model->stage->replica_count : 0;

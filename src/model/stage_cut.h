@@ -51,8 +51,6 @@ int zr_stage_ties(const zero_model *model, const int *first_unit, int chunks, bo
 // The following take any model, and tell of one that is no pipeline stage's that it is its own.
 const zero_model *zr_stage_origin(const zero_model *model); // the model that was cut
 int zr_stage_unit(const zero_model *model, int unit);       // its number in that one
-// Says whether the boundary that enters the unit comes from another chunk.
-bool zr_stage_begins_chunk(const zero_model *model, int unit);
 // Returns all replicas, ascending by unit and piece; they live as long as the model.
 const zr_replica *zr_stage_replicas(const zero_model *model, int *count);
 // Returns the replica that a piece is, or NULL.

@@ -306,11 +306,3 @@ void zr_stage_split_free(zr_stage_split *split)
     zr_free(split->stage);
     *split = (zr_stage_split){0};
 }
-
-void zr_stage_split_chunks(const zr_stage_split *split, int stage, zr_unit_range *out)
-{
-    for (int c = 0; c < split->chunks; c++) {
-        const int *first = &split->first[c * split->stages + stage];
-        out[c] = (zr_unit_range){first[0], first[1]};
-    }
-}

@@ -5,7 +5,6 @@
 
 #include "base/alloc.h"
 #include "config/pipeline_spec.h"
-#include "model/stage_cut.h"
 #include "plan/unit_costs.h"
 
 typedef struct zr_stage_costs { // from which units are divided
@@ -40,8 +39,6 @@ typedef struct zr_stage_split {
 zero_status zr_stage_split_make(const zr_pipeline_spec *spec, const zr_stage_costs *costs,
                                 zr_stage_split *out, zero_error *error);
 void zr_stage_split_free(zr_stage_split *split);
-// Writes the chunks of one stage, in order, for zr_stage_cut; out: (split->chunks).
-void zr_stage_split_chunks(const zr_stage_split *split, int stage, zr_unit_range *out);
 // Appends the units of a pipeline stage, chunk by chunk, "embedding, h.0 to h.3; h.8 to h.11". Of
 // `units` only name and kind are read; first: as in zr_stage_split.
 void zr_stage_list_units(const zr_unit_cost *units, const int *first, int stages, int chunks,

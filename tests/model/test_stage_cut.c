@@ -89,10 +89,8 @@ static void a_stage_is_a_range_of_units(void **state)
         int count;
         zr_stage_replicas(stage, &count);
         assert_int_equal(count, 0);
-        for (int u = 0; u < 3; u++) {
+        for (int u = 0; u < 3; u++)
             assert_int_equal(zr_stage_unit(stage, u), 3 * s + u);
-            assert_int_equal(zr_stage_begins_chunk(stage, u), u == 0);
-        }
         zr_stage_free(stage);
     }
     zr_lm_free(model);
@@ -105,7 +103,6 @@ static void a_whole_model_is_no_stage(void **state)
     int count = 1;
     assert_ptr_equal(zr_stage_origin(model), model);
     assert_int_equal(zr_stage_unit(model, 2), 2);
-    assert_false(zr_stage_begins_chunk(model, 0));
     assert_null(zr_stage_replicas(model, &count));
     assert_int_equal(count, 0);
     assert_null(zr_stage_replica_at(model, (zero_piece_ref){0, 0}));
@@ -120,10 +117,8 @@ static void chunks_follow_each_other(void **state)
     zero_model *stage = cut(model, chunks, 2, false);
     check_stage(stage, model);
     assert_int_equal(stage->unit_count, 4);
-    for (int u = 0; u < 4; u++) {
+    for (int u = 0; u < 4; u++)
         assert_int_equal(zr_stage_unit(stage, u), numbers[u]);
-        assert_int_equal(zr_stage_begins_chunk(stage, u), u % 2 == 0);
-    }
     zr_stage_free(stage);
     zr_lm_free(model);
 }
