@@ -24,7 +24,8 @@ static void set_action(const zr_window_run *run, const zr_action *action)
     int k = action->micro_batch;
     int64_t accumulation = engine->plan->settings.accumulation;
     zr_step_begin_work(engine, action->chunk, k);
-    zr_window_set_copies(run, action);
+    if (zr_plan_is_asynchronous(engine->plan)) // else an update beside the step may read them
+        zr_window_set_copies(run, action);
     engine->chunk = action->chunk;
     engine->micro_batch = k % accumulation;
     engine->turn = k;

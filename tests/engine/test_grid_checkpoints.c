@@ -194,7 +194,7 @@ static void every_pair(matrix *m)
 static void gpt2(void **state)
 {
     static matrix m;
-    m = (matrix){.made = *state, .odd = 3};
+    m = (matrix){.made = *state, .odd = 3, .one_in = 3};
     m.model = (harness_case){.layers = 1, .heads = 24, .width = 24, .dropout = 0.1f};
     add_powers_of_two(&m);
     add_grids(&m, 3);
@@ -221,7 +221,7 @@ static void llama(void **state)
     config.n_layer = 1;
     config.n_head = 8;
     config.qkv_bias = config.output_bias = config.mlp_bias = 1;
-    m = (matrix){.made = *state, .odd = 1, .model = {.llama = &config}};
+    m = (matrix){.made = *state, .odd = 1, .one_in = 4, .model = {.llama = &config}};
     add_powers_of_two(&m);
     every_pair(&m);
 }
