@@ -92,7 +92,7 @@ static zero_status check_pipedream(const zr_config *config, zero_error *error)
     const zr_said who = zr_config_said(config, ZR_PIPELINE_SCHEDULE);
     if (config->stage == 3)
         return zr_fail(error, ZERO_ERR_CONFIG,
-                       "%s keeps whole versions of the parameters (%d on the first pipeline "
+                       "%s keeps whole versions of the parameters (up to %d on the first pipeline "
                        "stage), which zero_optimization.stage 3 divides: expected 0, 1 or 2",
                        who.text, config->pipeline.stages);
     if (config->loss_scale.kind == ZR_SCALE_DYNAMIC)

@@ -5,8 +5,9 @@
 //            and samples; means over micro-batches
 //   tensor   what units exchange inside of layers
 //   pipeline activations and their gradients, in channels between stages; the loss of evaluations
-//   world    whatever all ranks have to know or to wait for: loss, norm, squares of tensors,
-//            non-finite values, agreement, failures, checkpoints, barriers
+//   world    whatever all ranks have to know or to wait for: loss, norm, squares of tensors (under
+//            an asynchronous schedule data and tensor ranks alone wait for those), non-finite
+//            values, agreement, failures, checkpoints, barriers
 #ifndef ZR_ENGINE_RANK_GRID_H
 #define ZR_ENGINE_RANK_GRID_H
 

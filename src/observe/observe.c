@@ -66,8 +66,8 @@ static bool is_recorded(const zr_observation *o, int64_t step)
 }
 
 // Returns more records than units of our own models make, unless their rows are cut very fine. If
-// the room is too small after all, it grows.
-static int64_t records_expected(const zr_plan *plan, zr_step_range kept)
+// the room is too small after all, it grows. together: steps that are recorded at once.
+static int64_t records_expected(const zr_plan *plan, zr_step_range kept, int64_t together)
 {
     int64_t rows = plan->shape.batch * plan->shape.seq;
     int64_t micro_batch = plan->visit_count * RECORDS_OF_VISIT +
@@ -75,7 +75,7 @@ static int64_t records_expected(const zr_plan *plan, zr_step_range kept)
                           plan->piece_count * RECORDS_OF_PIECE;
     int64_t step = plan->settings.accumulation * micro_batch +
                    plan->tensor_count * RECORDS_OF_PIECE + RECORDS_OF_STEP;
-    return step * (kept.first ? kept.last - kept.first + 1 : 1);
+    return step * ZR_MAX(kept.first ? kept.last - kept.first + 1 : 1, together);
 }
 
 zero_status zr_observed_log(const zr_observed *seen, const char *name, zr_buffer *text,
@@ -205,7 +205,8 @@ static zero_status prepare(zr_observation *o, zero_error *error)
     if (plan->pipeline)
         snprintf(o->seen.of, sizeof o->seen.of, " of pipeline stage %d", plan->pipeline->stage);
     if (o->kept.first || asks_for_records(o->sinks, o->seen.config))
-        ZERO_TRY(zr_recorder_create(records_expected(plan, o->kept), &o->seen.recorder, error));
+        ZERO_TRY(zr_recorder_create(records_expected(plan, o->kept, zero_window(o->seen.engine)),
+                                    &o->seen.recorder, error));
     for (int i = 0; i < o->sinks->count; i++)
         if (is_open(o, i) && o->sinks->at[i]->open)
             ZERO_TRY(o->sinks->at[i]->open(&o->seen, &o->own[i], error));

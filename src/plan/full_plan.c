@@ -189,7 +189,7 @@ static void plan_begin(zr_plan *plan, const zero_model *model, const zero_shape 
     plan->machine_ranks = machine->mapped ? machine->ranks : ZR_MAX(machine->machine_ranks, 1);
 }
 
-// Returns the first buffer of the whole model; NULL: it has none.
+// Returns the first unit of the whole model that has a buffer; NULL: none has.
 static const zero_unit *unit_with_buffer(const zero_model *model)
 {
     for (int u = 0; u < model->unit_count; u++)

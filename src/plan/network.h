@@ -1,6 +1,6 @@
 // What of a plan's messages crosses the network, once it is known where ranks are: the bytes that
-// the engine's communicators count as `network` (zero/traffic.h). Scalars, which all ranks of the
-// job exchange, are no part of it. Pure.
+// the engine's communicators count as `network` (zero/traffic.h). Scalars (loss, norm,
+// squares of tensors) are no part of it. Pure.
 #ifndef ZR_PLAN_NETWORK_H
 #define ZR_PLAN_NETWORK_H
 

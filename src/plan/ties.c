@@ -64,8 +64,8 @@ bool zr_plan_ties_are_late(const zr_plan *plan)
 
 bool zr_piece_is_late(const zr_plan *plan, const zr_piece *piece)
 {
-    bool late = false;
-    for (int t = 0; t < plan->tie_count && zr_plan_ties_are_late(plan); t++) {
+    bool late = false, trained = piece->kind == ZERO_TRAINABLE && zr_plan_ties_are_late(plan);
+    for (int t = 0; t < plan->tie_count && trained; t++) {
         const zr_tie_plan *tie = &plan->ties[t];
         late = late || (tie->replica >= 0 && &plan->pieces[tie->replica] == piece &&
                         tie->parameter_link >= 0);
@@ -89,16 +89,13 @@ int64_t zr_plan_ties_taken(const zr_plan *plan, int64_t step)
 }
 
 // Returns the slots of a link of a tie: as many as are sent before the first of them is taken, so
-// that nobody waits.
-static int slots_of(const zr_plan *plan, bool sums)
+// that nobody waits. A replica that is nearer to its owner than others are takes as late as they.
+static int slots_of(const zr_plan *plan)
 {
     const zr_pipeline *pipeline = &plan->pipeline->pipeline;
-    if (!zr_plan_ties_are_late(plan))
-        return 1;
-    // Sums wait for as many backwards as there are stages between; parameters for as many forwards.
-    int waiting = sums ? distance(plan) : (distance(plan) + 2) / 3;
-    return ZR_MIN(1 + (waiting + pipeline->micro_batches - 1) / pipeline->micro_batches,
-                  pipeline->steps);
+    int m = pipeline->micro_batches;
+    return zr_plan_ties_are_late(plan) ? ZR_MIN(1 + (distance(plan) + m - 1) / m, pipeline->steps)
+                                       : 1;
 }
 
 // Makes the two links of a tie between pipeline stages, and returns how many it made: of a table of
@@ -123,7 +120,7 @@ static int place_links(zr_plan *plan, zr_tie_plan *tie, int first)
     for (int i = 0; i < 2; i++)
         link[i] = (zr_link){.from = i == 0 ? borrower : owner,
                             .to = i == 0 ? owner : borrower,
-                            .slots = slots_of(plan, i == 0),
+                            .slots = slots_of(plan),
                             .bytes = shard * (int64_t)zero_dtype_bytes(types[i]),
                             .message = shard * (int64_t)zero_dtype_bytes(types[i])};
     snprintf(link[0].name, sizeof link[0].name, "sums %.70s to %.70s", names[0], names[1]);
@@ -221,7 +218,8 @@ void zr_emit_ties(zr_emitter *e)
         const zr_tie_plan *tie = &e->plan->ties[t];
         if (tie->replica < 0 || !zr_piece_is_late(e->plan, &e->plan->pieces[tie->replica]))
             continue;
-        await_copied(e, tie->replica);
+        // At the end of a window it has just been gathered.
+        zr_emit_await_readers(e, ZR_CHANGED, ZR_SPACE_PARAMETERS, tie->replica);
         exchange(e, -1, tie->replica, tie->parameter_link, ZR_TIE_GIVE_PARAMETERS,
                  ZR_TIE_TAKE_PARAMETERS, ZR_ALWAYS);
         zr_emit_gather_replica(e, ZR_ALWAYS, tie->replica);

@@ -11,7 +11,8 @@
 // Under pipedream stages are at different steps, so a replica takes its owner's parameters later: a
 // pass of its own (ties) takes what one update of the owner has made. After its own update of step
 // t, a stage has what the owner had before it computed the forward that this stage computes next:
-// so both compute a micro-batch with the same table, and what is taken has come before.
+// so both compute that micro-batch (with one in a step, every one) with the same table, and what is
+// taken has come before. Of ties between other stages the farthest says when all are taken.
 #ifndef ZR_PLAN_TIES_H
 #define ZR_PLAN_TIES_H
 

@@ -189,6 +189,11 @@ zero_status zr_planner_draw_pipeline(const zr_planner *p, const zr_plan_point *a
 {
     zr_simulation simulation = {0};
     zr_pipeline_part *part;
+    if (p->options->machines)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "--draw of a pipeline shows when its stages work, and --machines %s changes "
+                       "nothing there: one of them at a time",
+                       p->options->machines);
     ZERO_TRY(zr_planner_divide(p, at, 0, &part, error));
     zr_lane *lanes = zr_pipeline_lanes(&part->pipeline, error);
     zero_status status = lanes ? zr_stages_simulate(part, &simulation, error) : ZERO_ERR_MEMORY;

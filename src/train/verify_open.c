@@ -115,6 +115,7 @@ typedef struct age {
     enum { NEWEST, ONE_UPDATE_OLD, BY_STAGE } of; // BY_STAGE: pipedream
     const char *schedule;                         // of a pipeline
     const json_t *pipeline;                       // "libzero": {"pipeline": ...}
+    const json_t *partition;                      // "pipeline": {"partition": ...}
     int64_t flush_every;
 } age;
 
@@ -124,7 +125,8 @@ static age age_of(const json_t *config, int64_t stages, int64_t from)
     const json_t *libzero = json_object_get(config, "libzero"),
                  *delayed = json_object_get(libzero, "delayed_update");
     int64_t start = json_integer_value(json_object_get(delayed, "start_step"));
-    age out = {.pipeline = json_object_get(libzero, "pipeline")};
+    age out = {.pipeline = json_object_get(libzero, "pipeline"),
+               .partition = json_object_get(json_object_get(config, "pipeline"), "partition")};
     const char *schedule = json_string_value(json_object_get(out.pipeline, "schedule"));
     out.flush_every = json_integer_value(json_object_get(out.pipeline, "flush_every"));
     out.schedule = start && start <= from + 1 ? "a delayed update" : "a synchronous one";
@@ -165,6 +167,8 @@ static zero_status same_stages(const zr_verify *v, int64_t step, const age *made
     if (!json_equal(json_object_get(made->pipeline, "split"),
                     json_object_get(said->pipeline, "split")))
         return refuse_maker(v, step, "libzero.pipeline.split", "another", "this one", error);
+    if (!json_equal(made->partition, said->partition))
+        return refuse_maker(v, step, "pipeline.partition", "another", "this one", error);
     return check_drains(v, ZR_MAX(said->flush_every, 1), state->resumed_from, error);
 }
 

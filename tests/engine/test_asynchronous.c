@@ -182,7 +182,7 @@ static void expect_synchronous(const variety *v, int stage, int stages,
     windows_expect_same(&delayed, &piped, v->name);
 }
 
-// Tables cannot be shared under pipedream, nor targets be masked.
+// Targets cannot be masked under pipedream.
 static void pipedream_that_drains_after_each_step_is_synchronous(void **state)
 {
     static const variety lamb = {"LAMB", .base = {.ranks = 2, .optimizer = "LAMB"}};
