@@ -38,8 +38,7 @@ static void what_pipedream_cannot_wait_for(void **state)
     must_fail("{\"gradient_clipping\": 0, \"zero_optimization\": {\"stage\": 3}}", &asked,
               ZERO_ERR_CONFIG,
               "--schedule pipedream keeps whole versions of the parameters (up to 2 on the first "
-              "pipeline "
-              "stage), which zero_optimization.stage 3 divides: expected 0, 1 or 2");
+              "pipeline stage), which zero_optimization.stage 3 divides: expected 0, 1 or 2");
     must_fail("{\"gradient_clipping\": 0, \"fp16\": {\"enabled\": true}}", &asked, ZERO_ERR_CONFIG,
               "--schedule pipedream updates each pipeline stage by itself, and the dynamic loss "
               "scale of fp16 waits for all of them: a fixed fp16.loss_scale would do, or bf16");

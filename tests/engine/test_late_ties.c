@@ -233,7 +233,7 @@ static int table_updates(int borrower, int micro_batch)
     return own > borrower ? (own - borrower) / accumulation : 0;
 }
 
-// Computes the losses of all steps, one micro-batch after another, from all versions of the weights.
+// Computes the losses of all steps, one micro-batch after another, from all versions of weights.
 static void emulate(int borrower, double *out)
 {
     static double weights[UNITS][STEPS + 1][WIDTH];
