@@ -9,7 +9,6 @@
 //                                                         add up the sums of all of its steps
 //
 // Every update changes the master, and writes parameters into the copy of its version.
-#include "comm/agree.h"
 #include "engine/interpret.h"
 #include "engine/parameters.h"
 #include "engine/same_samples.h"
@@ -17,7 +16,6 @@
 #include "engine/window_run.h"
 #include "plan/ties.h"
 
-#include <math.h>
 #include <string.h>
 
 static int64_t step_of(const zero_engine *engine, const zr_action *action)
@@ -32,8 +30,6 @@ void zr_window_set_copies(const zr_window_run *run, const zr_action *action)
     engine->sum_copy = (int)(step_of(engine, action) % engine->plan->step_sums);
 }
 
-static void clear_sums(zero_engine *engine) { memset(&engine->sums, 0, sizeof engine->sums); }
-
 static zero_status run_pass(zero_engine *engine, zr_pass_kind kind, uint32_t holds,
                             zero_error *error)
 {
@@ -47,7 +43,7 @@ static zero_status end_sums(zr_window_run *run, int64_t step, zero_error *error)
     zero_engine *engine = run->engine;
     ZERO_TRY(run_pass(engine, ZR_PASS_BOUNDARY, 0, error));
     engine->of_steps[step] = engine->sums;
-    clear_sums(engine);
+    engine->sums = (zr_step_sums){0};
     return ZERO_OK;
 }
 
@@ -65,15 +61,8 @@ static void keep_replicas(zero_engine *engine, int before)
     }
 }
 
-static bool has_late_replicas(const zr_plan *plan)
-{
-    bool late = false;
-    for (int p = 0; p < plan->piece_count; p++)
-        late = late || zr_piece_is_late(plan, &plan->pieces[p]);
-    return late;
-}
-
-// Takes the updates of owners `from` .. `end` - 1 into late replicas of the current copy.
+// Takes the updates of owners `from` .. `end` - 1 into late replicas of the current copy. Where
+// there are none, the pass is empty.
 static zero_status take_ties(zero_engine *engine, int64_t from, int64_t end, zero_error *error)
 {
     for (engine->turn = from; engine->turn < end; engine->turn++)
@@ -88,8 +77,6 @@ static zero_status update_replicas(zr_window_run *run, int64_t step, zero_error 
     const zr_plan *plan = engine->plan;
     int64_t before = step ? zr_plan_ties_taken(plan, step - 1) : 0,
             taken = zr_plan_ties_taken(plan, step);
-    if (!has_late_replicas(plan))
-        return ZERO_OK;
     if (taken == before)
         keep_replicas(engine, (int)((run->copy + step) % plan->versions));
     return take_ties(engine, before, taken, error);
@@ -163,7 +150,7 @@ static zero_status compare_samples(zero_engine *engine, zero_error *error)
     int64_t difference = zr_samples_difference(engine);
     zero_comm *world = engine->grid.world;
     ZERO_TRY(zr_comm_all_reduce_small(world, &difference, 1, ZERO_I64, ZR_SUM, error));
-    return difference ? zr_comm_agree(world, zr_samples_compare(engine, error), error) : ZERO_OK;
+    return zr_samples_settle(engine, difference, error);
 }
 
 // Returns the list of a window of so many steps; one of fewer than the plan has is written anew.
@@ -189,9 +176,8 @@ static zero_status run_window(zr_window_run *run, zero_error *error)
     ZERO_TRY(zr_window_actions(run, actions, count, error));
     // The next window's version 0: under 2bw one update behind the master, which the other copy is.
     engine->copy = (int)((run->copy + run->steps) % engine->plan->versions);
-    if (has_late_replicas(engine->plan))
-        ZERO_TRY(
-            take_ties(engine, zr_plan_ties_taken(engine->plan, run->steps - 1), run->steps, error));
+    ZERO_TRY(
+        take_ties(engine, zr_plan_ties_taken(engine->plan, run->steps - 1), run->steps, error));
     engine->lags = zr_plan_lags(engine->plan);
     ZERO_TRY(compare_samples(engine, error));
     if (zr_plan_schedule(engine->plan) == ZR_PIPELINE_PIPEDREAM)

@@ -99,7 +99,7 @@ struct zero_engine {
     double *losses;      // (accumulation) of each micro-batch of a pipeline
     uint64_t version;    // of the parameters; the number of times that they were published
     // Where a schedule is asynchronous: the copy of the parameters that is read, or made, and that
-    // of the accumulators; which step the loop is at. Else 0.
+    // of the accumulators. Else 0.
     int copy, sum_copy;
     int64_t together;       // steps that the loop makes, of which some overlap; 0: one
     uint64_t *published;    // (plan->versions) the version of each copy

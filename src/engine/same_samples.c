@@ -3,6 +3,7 @@
 #include "base/dtype.h"
 #include "base/message.h"
 #include "base/random.h"
+#include "comm/agree.h"
 #include "engine/engine_state.h"
 
 uint64_t zr_samples_fold(const zero_tensors *batch, uint64_t hash)
@@ -74,7 +75,7 @@ static zero_status compare_ends(zero_engine *engine, zero_error *error)
     return hashes[0] == hashes[1] ? ZERO_OK : zr_samples_refuse_ends(engine, error);
 }
 
-zero_status zr_samples_compare(zero_engine *engine, zero_error *error)
+static zero_status compare_all(zero_engine *engine, zero_error *error)
 {
     zero_error own = {0};
     zero_status tensor = ZERO_OK, ends = ZERO_OK;
@@ -84,4 +85,10 @@ zero_status zr_samples_compare(zero_engine *engine, zero_error *error)
     if (engine->grid.pipeline)
         ends = compare_ends(engine, tensor == ZERO_OK ? error : &own);
     return tensor != ZERO_OK ? tensor : ends;
+}
+
+zero_status zr_samples_settle(zero_engine *engine, int64_t difference, zero_error *error)
+{
+    return difference ? zr_comm_agree(engine->grid.world, compare_all(engine, error), error)
+                      : ZERO_OK;
 }

@@ -16,9 +16,9 @@ bool zr_samples_are_shared(const zr_grid *grid);
 // that read samples had the same in this step. It rides in the message of the scalars, and sums
 // over data ranks do not cancel.
 int64_t zr_samples_difference(const zero_engine *engine);
-// Compares the step's hashes, where that number has told that they differ. Collective over tensor
-// ranks and the pipeline. ZERO_ERR_USAGE: they differ here, and the message names two ranks.
-zero_status zr_samples_compare(zero_engine *engine, zero_error *error);
+// Compares the step's hashes where that sum, over all ranks, is not 0. Collective over the job.
+// ZERO_ERR_USAGE: they differ, and where they do the message names two ranks.
+zero_status zr_samples_settle(zero_engine *engine, int64_t difference, zero_error *error);
 // Compares `hash` with those of the other tensor ranks. Collective over them. ZERO_ERR_USAGE, too.
 zero_status zr_samples_compare_tensor(zero_engine *engine, uint64_t hash, zero_error *error);
 // Describes a difference between the first and the last pipeline stage. Returns ZERO_ERR_USAGE.

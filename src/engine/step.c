@@ -112,9 +112,7 @@ int64_t zr_engine_micro_batch(const zero_engine *engine)
 
 void zr_step_begin_sums(zero_engine *engine)
 {
-    zr_exact_zero(&engine->sums.loss);
-    zr_exact_zero(&engine->sums.norm);
-    engine->sums.targets = 0;
+    engine->sums = (zr_step_sums){0};
     engine->samples = 0;
     zr_moves_begin(engine);
 }

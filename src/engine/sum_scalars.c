@@ -1,5 +1,4 @@
 // The scalars of a step: loss, norm and number of targets, added up over the ranks.
-#include "comm/agree.h"
 #include "engine/execute.h"
 #include "engine/gradient_norm.h"
 #include "engine/same_samples.h"
@@ -33,8 +32,7 @@ static zero_status sum_over_all(zero_engine *engine, zero_error *error)
     bool shared = zr_samples_are_shared(&engine->grid);
     int64_t difference = shared ? zr_samples_difference(engine) : 0;
     ZERO_TRY(sum_over_ranks(engine, shared ? &difference : NULL, error));
-    return difference ? zr_comm_agree(engine->grid.world, zr_samples_compare(engine, error), error)
-                      : ZERO_OK;
+    return zr_samples_settle(engine, difference, error);
 }
 
 static void add_words(zr_step_sums *to, const zr_step_sums *from)

@@ -83,11 +83,7 @@ zero_tensors harness_tensors(int64_t batch, int32_t *tokens, int32_t *targets)
 
 enum { MOST_MICRO_BATCHES = 16 };
 
-typedef struct rows {
-    int32_t tokens[64 * HARNESS_SEQ], targets[64 * HARNESS_SEQ];
-} rows;
-
-static zero_tensors next_batch(const harness_case *c, int64_t step, int64_t g, rows *r)
+zero_tensors harness_micro_batch(const harness_case *c, int64_t step, int64_t g, harness_rows *r)
 {
     harness_batch(step, g * c->batch, c->batch, r->tokens, r->targets);
     if (c->masked)
@@ -95,13 +91,13 @@ static zero_tensors next_batch(const harness_case *c, int64_t step, int64_t g, r
     return harness_tensors(c->batch, r->tokens, r->targets);
 }
 
-static zero_status train_micro_batch(const harness_case *c, zero_engine *engine, rows *r,
+static zero_status train_micro_batch(const harness_case *c, zero_engine *engine, harness_rows *r,
                                      zero_step_info *info, zero_error *error)
 {
     int64_t step, g;
     double loss;
     zero_position(engine, &step, &g);
-    const zero_tensors batch = next_batch(c, step, g, r);
+    const zero_tensors batch = harness_micro_batch(c, step, g, r);
     ZERO_TRY(zero_forward(engine, &batch, &loss, error));
     ZERO_TRY(zero_backward(engine, error));
     return zero_step(engine, info, error);
@@ -111,7 +107,7 @@ static zero_status train_micro_batch(const harness_case *c, zero_engine *engine,
 static zero_status train_pipeline(const harness_case *c, zero_engine *engine, zero_step_info *info,
                                   zero_error *error)
 {
-    rows all[MOST_MICRO_BATCHES];
+    harness_rows all[MOST_MICRO_BATCHES];
     zero_tensors batches[MOST_MICRO_BATCHES];
     int64_t step, g;
     int stage, stages, data;
@@ -119,7 +115,7 @@ static zero_status train_pipeline(const harness_case *c, zero_engine *engine, ze
     zero_grid_of(engine, ZERO_AXIS_pipeline, &stage, &stages);
     zero_grid_of(engine, ZERO_AXIS_data, NULL, &data);
     for (int k = 0; k < c->accumulation; k++)
-        batches[k] = next_batch(c, step, g + (int64_t)k * data, &all[k]);
+        batches[k] = harness_micro_batch(c, step, g + (int64_t)k * data, &all[k]);
     bool reads = stage == 0 || stage == stages - 1;
     return zero_train_batch(engine, reads ? batches : NULL, c->accumulation, info, error);
 }
@@ -144,7 +140,7 @@ static void note_step(const rank_job *job, int s, const zero_step_info *info)
     job->out->skipped += info->skipped;
 }
 
-static zero_status train_step(const rank_job *job, int s, zero_engine *engine, rows *r,
+static zero_status train_step(const rank_job *job, int s, zero_engine *engine, harness_rows *r,
                               zero_error *error)
 {
     const harness_case *c = job->c;
@@ -164,7 +160,8 @@ static zero_status train_step(const rank_job *job, int s, zero_engine *engine, r
     return c->after ? c->after(engine, s, error) : ZERO_OK;
 }
 
-static zero_status evaluate(const rank_job *job, zero_engine *engine, rows *r, zero_error *error)
+static zero_status evaluate(const rank_job *job, zero_engine *engine, harness_rows *r,
+                            zero_error *error)
 {
     double evaluated;
     harness_batch(999, 0, 1, r->tokens, r->targets);
@@ -178,7 +175,7 @@ static zero_status evaluate(const rank_job *job, zero_engine *engine, rows *r, z
 static zero_status train(const rank_job *job, zero_engine *engine, zero_error *error)
 {
     const harness_case *c = job->c;
-    rows r;
+    harness_rows r;
     int64_t begin = 0, end = c->steps ? c->steps : HARNESS_STEPS, none;
     if (c->load)
         ZERO_TRY(zero_load_checkpoint(engine, c->load, error));

@@ -119,5 +119,10 @@ void harness_batch(int64_t step, int64_t first_sample, int64_t batch, int32_t *t
 // kept.
 int64_t harness_mask(int64_t step, int64_t first_sample, int64_t batch, int32_t *targets);
 zero_tensors harness_tensors(int64_t batch, int32_t *tokens, int32_t *targets);
+typedef struct harness_rows { // of one micro-batch
+    int32_t tokens[64 * HARNESS_SEQ], targets[64 * HARNESS_SEQ];
+} harness_rows;
+// Fills in micro-batch g of a step as the case has it, masked or not.
+zero_tensors harness_micro_batch(const harness_case *c, int64_t step, int64_t g, harness_rows *r);
 
 #endif

@@ -47,22 +47,10 @@ windows_case windows_case_of(const zero_llama_config *llama, const char *schedul
     return c;
 }
 
-typedef struct rows {
-    int32_t tokens[MOST_BATCH * HARNESS_SEQ], targets[MOST_BATCH * HARNESS_SEQ];
-} rows;
-
-static zero_tensors take_batch(const harness_case *base, int64_t step, int64_t g, rows *r)
-{
-    harness_batch(step, g * base->batch, base->batch, r->tokens, r->targets);
-    if (base->masked)
-        harness_mask(step, g * base->batch, base->batch, r->targets);
-    return harness_tensors(base->batch, r->tokens, r->targets);
-}
-
 zero_status windows_train(zero_engine *engine, const harness_case *base, int64_t steps,
                           zero_step_info *infos, zero_error *error)
 {
-    static _Thread_local rows all[MOST_MICRO_BATCHES];
+    static _Thread_local harness_rows all[MOST_MICRO_BATCHES];
     zero_tensors batches[MOST_MICRO_BATCHES];
     int64_t step, g, each = zero_accumulation(engine);
     int stage, stages, data;
@@ -72,7 +60,7 @@ zero_status windows_train(zero_engine *engine, const harness_case *base, int64_t
     if (steps * each > MOST_MICRO_BATCHES || base->batch > MOST_BATCH)
         abort();
     for (int64_t k = 0; k < steps * each; k++)
-        batches[k] = take_batch(base, step + k / each, g + k % each * data, &all[k]);
+        batches[k] = harness_micro_batch(base, step + k / each, g + k % each * data, &all[k]);
     bool reads = stage == 0 || stage == stages - 1;
     const zero_tensors *own = reads ? batches : NULL;
     if (steps == 1 && step % 2) // that is the same, by the call for one step
@@ -106,7 +94,7 @@ static zero_status train(zero_engine *engine, zero_step_info *infos, zero_error 
 
 zero_status windows_evaluate(zero_engine *engine, double *loss, zero_error *error)
 {
-    rows r;
+    harness_rows r;
     harness_batch(999, 0, 1, r.tokens, r.targets);
     const zero_tensors batch = harness_tensors(1, r.tokens, r.targets);
     return zero_evaluate(engine, &batch, loss, error);
