@@ -1,0 +1,43 @@
+// How long a step of a plan takes: the plan's program, run on virtual time. Instructions take what
+// the rates say of their work; what is begun goes on beside the rank until it is awaited, as in the
+// engine, so overlap, prefetch, bubbles and waits count as they run. Pure.
+#ifndef ZR_PREDICT_FORECAST_H
+#define ZR_PREDICT_FORECAST_H
+
+#include "plan/simulate.h"
+#include "predict/rates.h"
+#include "predict/operations.h"
+
+typedef struct zr_link_speed { // to another rank; zeroed: it shares this machine's memory
+    double rate, latency;      // bytes a second; seconds
+} zr_link_speed;
+
+typedef struct zr_forecast_question {
+    // The plans of one data rank and tensor rank, one for each pipeline stage, with their work.
+    const zr_plan *const *plans;          // (stages)
+    const zr_plan_operations *operations; // (stages)
+    int stages;                           // 1: there is no pipeline
+    const zr_rate_book *book;
+    zr_rate_setting setting;
+    bool overlaps;                        // exchanges of data ranks go on beside computing
+    zr_link_speed data, tensor, pipeline; // where ranks are on several machines
+    int sharers;                          // ranks of this machine, which share its disk
+} zr_forecast_question;
+
+typedef struct zr_forecast {     // seconds of a step
+    double parts[ZR_TIME_PARTS]; // compute, exchange, update, disk: they add up to `seconds`
+    double bubble;               // of a pipeline: in which its slowest stage waits; in `exchange`
+    double seconds, low, high;   // 80% of runs lie between low and high
+    double tokens;               // a second, of all ranks
+    double unknown;              // part of the time whose operations nobody has measured
+    double flops;                // of a step and all ranks: 6 N + 12 L C T a token (PaLM)
+    const char *bound;           // the name of the largest part
+} zr_forecast;
+
+// ZERO_ERR_MEMORY; a pipeline's lists are simulated (plan/simulate.h).
+zero_status zr_forecast_find(const zr_forecast_question *question, zr_forecast *out,
+                             zero_error *error);
+// Returns the seconds that evaluating takes for so many micro-batches.
+double zr_forecast_evaluation(const zr_forecast_question *question, int64_t micro_batches);
+
+#endif

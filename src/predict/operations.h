@@ -1,0 +1,43 @@
+// What the functions of a model's units ask of the backend: each operation's bytes and FLOPs, as
+// they are recorded in a run (base/recorder.h). They are found without computing: the units are
+// called with a backend that does nothing.
+#ifndef ZR_PREDICT_OPERATIONS_H
+#define ZR_PREDICT_OPERATIONS_H
+
+#include "base/recorder.h"
+#include "plan/full_plan.h"
+
+typedef struct zr_operation { // one operation
+    zr_activity what;
+    int64_t bytes, flops;
+    int calls; // how often a call of the unit makes it
+} zr_operation;
+
+typedef struct zr_operation_list {
+    const zr_operation *at; // (count) equal ones are one
+    int count;
+} zr_operation_list;
+
+enum { ZR_OPERATION_CALLS = 6 }; // zr_call
+
+// The operations of one unit's calls, by zr_call; a call that the plan has not has none.
+typedef struct zr_unit_operations {
+    zr_operation_list calls[ZR_OPERATION_CALLS];
+} zr_unit_operations;
+
+typedef struct zr_plan_operations { // of all units of a plan
+    int unit_count;
+    zr_unit_operations *units; // (unit_count)
+    zr_operation *all;
+} zr_plan_operations;
+
+// Finds the work of every call that the plan's program makes. backend: whose scratch the units
+// reserve, as zr_queue_open takes it. Address space alone is used, so the model may be larger than
+// memory. The caller frees *out with zr_plan_operations_free, also after an error.
+// ZERO_ERR_UNSUPPORTED: the units are a program's own, and may compute anything; a unit's own
+// error.
+zero_status zr_plan_operations_find(const zr_plan *plan, const char *backend,
+                                    zr_plan_operations *out, zero_error *error);
+void zr_plan_operations_free(zr_plan_operations *operations);
+
+#endif

@@ -1,0 +1,96 @@
+// How long operations take on a machine: what runs and measurements have seen, kept for the user in
+// a file that can be read (~/.cache/libzero/rates.json), and the seconds of an operation that
+// nobody has seen, between those that somebody has.
+//
+// A sample belongs to a setting: the path of the kernels, the storage type, the threads of a rank,
+// and how many ranks of the machine work at once, because they share caches and memory.
+#ifndef ZR_PREDICT_RATES_H
+#define ZR_PREDICT_RATES_H
+
+#include "base/alloc.h"
+#include "base/errors.h"
+#include "base/recorder.h"
+#include <zero/tensor.h>
+
+enum { ZR_RATE_SAMPLES = 96, ZR_RATE_PATH = 24, ZR_MOST_RATE_SETTINGS = 24 };
+
+typedef struct zr_rate_setting {
+    char path[ZR_RATE_PATH]; // "avx512_bf16"
+    zero_dtype dtype;
+    int threads, together; // of a rank; ranks
+} zr_rate_setting;
+
+typedef struct zr_rate_sample {
+    int64_t bytes, flops; // of one operation, as recorded
+    double seconds;       // its median
+    int64_t seen;         // operations
+} zr_rate_sample;
+
+typedef struct zr_rates { // of one setting
+    zr_rate_setting setting;
+    zr_rate_sample at[ZR_ACTIVITY_COUNT][ZR_RATE_SAMPLES];
+    int count[ZR_ACTIVITY_COUNT];
+    int64_t measured; // seconds since 1970, of the newest sample; 0: there are none
+} zr_rates;
+
+// Parts of a run's time, for reports and corrections.
+typedef enum zr_time_part {
+    ZR_TIME_COMPUTE,
+    ZR_TIME_EXCHANGE, // with other ranks, waits for them included
+    ZR_TIME_UPDATE,
+    ZR_TIME_DISK, // waiting for NVMe while nothing else goes on
+    ZR_TIME_DATA, // reading and arranging samples
+    ZR_TIME_EVALUATION,
+    ZR_TIME_SAVING,
+    ZR_TIME_PARTS
+} zr_time_part;
+extern const char *const zr_time_part_names[ZR_TIME_PARTS];
+
+// What predictions of this machine were off by: measured / predicted, learnt from runs.
+typedef struct zr_correction {
+    double factor; // geometric mean, of which later runs count more; 1: nothing is known
+    double spread; // standard deviation of its logarithm, of a run
+    int64_t runs;
+} zr_correction;
+
+typedef struct zr_rate_book { // what is known of this machine
+    zr_rates *settings;       // (count)
+    int count;
+    zr_correction corrections[ZR_TIME_PARTS];
+    zr_correction whole;     // of a step, after the parts' corrections: its spread is the interval
+    double read, write, mix; // of a disk (measure/bandwidth.h), all ranks together; 0: unknown
+    double checksum;         // bytes a second of a thread
+} zr_rate_book;
+
+// Returns the seconds of one operation, and sets *known to how far it is from what was seen: 0: the
+// same operation, 1: nothing was seen of its kind, and *known is a guess from other kinds.
+double zr_rates_seconds(const zr_rates *rates, zr_activity what, int64_t bytes, int64_t flops,
+                        double *unknown);
+// Adds an operation's time; samples of the same size are averaged, later ones counting more, and
+// the least useful one makes room.
+void zr_rates_add(zr_rates *rates, zr_activity what, int64_t bytes, int64_t flops, double seconds,
+                  int64_t seen);
+// Returns the rates of a setting; if nothing is known of it, those of the nearest one of the same
+// path and type, with times changed in proportion to threads; NULL: nothing fits.
+const zr_rates *zr_rate_book_find(const zr_rate_book *book, const zr_rate_setting *setting,
+                                  bool *exact);
+// Returns the rates of a setting to add to; they are made if there are none, in place of the oldest
+// if there is no room. NULL: no memory.
+zr_rates *zr_rate_book_take(zr_rate_book *book, const zr_rate_setting *setting, zero_error *error);
+// Notes what a run has measured of a part that was predicted.
+void zr_correction_learn(zr_correction *correction, double predicted, double measured);
+void zr_rate_book_free(zr_rate_book *book);
+
+// Read the user's file, and change it: what `from` has is merged into what the file has by now,
+// under a lock, so that runs which end together lose nothing. A damaged file, or one of another
+// processor, counts as empty, with a warning. Reading never fails; a file that cannot be written is
+// a warning.
+void zr_rate_book_read(const zero_logger *logger, zr_rate_book *out);
+void zr_rate_book_keep(const zr_rate_book *from, const zero_logger *logger);
+// The same for a file and machine of the caller's, for tests.
+zero_status zr_rate_book_parse(const char *text, size_t length, const char *name,
+                               const char *processor, zr_rate_book *out, zero_error *error);
+void zr_rate_book_json(const zr_rate_book *book, const char *processor, zr_buffer *out);
+void zr_rate_book_text(const zr_rate_book *book, zr_buffer *out); // for people: zero doctor
+
+#endif

@@ -1,0 +1,73 @@
+// A machine that need not be here, as data: what its devices, links, host and disks reach, for
+// `zero simulate`. Built in, or read from machines/NAME.json. Pure, except for reading and writing
+// files.
+#ifndef ZR_SIMULATE_SIM_MACHINE_H
+#define ZR_SIMULATE_SIM_MACHINE_H
+
+#include "base/alloc.h"
+#include "base/errors.h"
+
+enum { ZR_SIM_NAME = 48, ZR_SIM_CONSTANTS = 6, ZR_SIM_FRAMEWORK_CONSTANTS = 2 };
+
+typedef enum zr_sim_number { // what products compute in
+    ZR_SIM_FP32,
+    ZR_SIM_16_BIT,
+    ZR_SIM_8_BIT,
+    ZR_SIM_4_BIT,
+    ZR_SIM_NUMBERS
+} zr_sim_number;
+
+typedef enum zr_sim_reach { // a class of links
+    ZR_SIM_IN_NODE,
+    ZR_SIM_RAIL,  // between nodes, below one switch or between equal positions of nodes
+    ZR_SIM_SPINE, // between such groups of nodes
+    ZR_SIM_REACHES
+} zr_sim_reach;
+
+typedef struct zr_sim_link { // of one device, in one direction
+    double rate;             // bytes a second, if no other device of the node uses what is shared
+    double latency;          // seconds of a step of a collective
+    int sharers;             // devices that share this rate (a NIC); 1: none
+} zr_sim_link;
+
+typedef struct zr_sim_machine {
+    char name[ZR_SIM_NAME], device[ZR_SIM_NAME]; // "h100-hgx", "H100-80GB"
+    int devices;                                 // of a node
+    double memory;                               // bytes of a device
+    double peak[ZR_SIM_NUMBERS];                 // FLOP/s of a device's products; 0: it has none
+    double memory_rate;                          // bytes a second of a device's memory
+    zr_sim_link links[ZR_SIM_REACHES];
+    int rail_nodes;                // below one switch; 0: all of them
+    double taper;                  // part of the rail's rate that all have over the spine at once
+    double host_memory, host_rate; // of a node: bytes, bytes a second of its memory
+    double host_link;              // bytes a second between a device and its host
+    double nvme_read, nvme_write;  // of a node, bytes a second; 0: there is none
+    // Fitted to published runs (tools/fit-machines), in the order of zr_sim_constant_names.
+    double constants[ZR_SIM_CONSTANTS];
+    char fit[160]; // on how many runs, and how well; "": they are estimates
+} zr_sim_machine;
+
+typedef struct zr_sim_framework {
+    char name[ZR_SIM_NAME];
+    double constants[ZR_SIM_FRAMEWORK_CONSTANTS]; // as zr_sim_framework_constant_names
+    char fit[160];
+} zr_sim_framework;
+
+extern const char *const zr_sim_constant_names[ZR_SIM_CONSTANTS];
+extern const char *const zr_sim_framework_constant_names[ZR_SIM_FRAMEWORK_CONSTANTS];
+
+// Finds a machine: `name` is a path of a file, the name of machines/NAME.json below the working
+// directory, or a built-in one. ZERO_ERR_USAGE: there is none; the message lists those that are.
+// ZERO_ERR_CONFIG: the file is wrong, with the key.
+zero_status zr_sim_machine_find(const char *name, zr_sim_machine *out, zero_error *error);
+// Finds the built-in machine of a device, as tables name it ("A100-80GB", "H100"), with so many
+// devices a node; 0: as usual.
+zero_status zr_sim_machine_of_device(const char *device, int devices, zr_sim_machine *out,
+                                     zero_error *error);
+// Finds the framework whose name a free text begins with or has ("Megatron-DeepSpeed, ZeRO-3
+// alone"); NULL or unknown: that of a well-made one.
+void zr_sim_framework_find(const char *text, zr_sim_framework *out);
+void zr_sim_machine_write(const zr_sim_machine *machine, zr_buffer *out); // JSON
+void zr_sim_machine_list(zr_buffer *out); // the built-in ones, a line each with their constants
+
+#endif

@@ -1,0 +1,36 @@
+// Tables of published runs (CSV): each row is predicted and scored. Cells are free text: the number
+// with which one begins counts, and an empty one has a default that `why` tells. Columns that say
+// what was measured, or who said it, are read for the score alone.
+#ifndef ZR_SIMULATE_SIM_RUNS_TABLE_H
+#define ZR_SIMULATE_SIM_RUNS_TABLE_H
+
+#include "simulate/sim_step.h"
+
+typedef struct zr_sim_row {
+    char *id;
+    char *family;            // of the score: system and device
+    char *why;               // defaults taken; of a row that is not predicted, the reason
+    double predicted;        // seconds of a step; 0: the row cannot be simulated
+    double predicted_memory; // bytes of a device
+    double measured;         // seconds; 0: the table does not say
+    bool scored;             // it is a test: not a "context" row
+} zr_sim_row;
+
+typedef struct zr_sim_table {
+    zr_sim_row *rows; // (count)
+    int count;
+} zr_sim_table;
+
+// Reads and predicts all rows. machine: NULL, or one for all of them (--machine); else a row's own
+// gpu. ZERO_ERR_DATA: a column is missing, or a line has too few cells, with its number.
+// The caller frees *out with zr_sim_table_free, also after an error.
+zero_status zr_sim_table_read(const char *path, const zr_sim_machine *machine, zr_sim_table *out,
+                              zero_error *error);
+void zr_sim_table_free(zr_sim_table *table);
+// Writes the score of each family and of all: rows, median and 90th percentile of
+// |log(predicted / measured)|, and the same of a constant fitted to each device.
+void zr_sim_table_score(const zr_sim_table *table, zr_buffer *out);
+// Writes the file of --out: id,predicted_s,predicted_GB,why.
+zero_status zr_sim_table_write(const zr_sim_table *table, const char *path, zero_error *error);
+
+#endif
