@@ -1,0 +1,291 @@
+#define _GNU_SOURCE
+#include "tune/trial.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "monitor/metrics_read.h"
+#include "tune/trial_process.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST_ARGUMENTS = 96, OWN_ARGUMENTS = 24, LEAST_MEASURED = 2 };
+
+#define POLL_SECONDS 0.01
+
+typedef struct places { // of a trial, in its scratch directory; owned
+    char *scratch, *config, *out, *log;
+} places;
+
+// ---- the program
+
+static bool is_zero(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return strcmp(slash ? slash + 1 : path, "zero") == 0;
+}
+
+static bool find_in_path(char out[static 4096])
+{
+    const char *at = getenv("PATH");
+    for (at = at ? at : "/usr/bin:/bin"; *at; at += strspn(at, ":")) {
+        int length = (int)strcspn(at, ":");
+        if (snprintf(out, 4096, "%.*s/zero", length, at) < 4096 && zr_path_is_file(out) &&
+            access(out, X_OK) == 0)
+            return true;
+        at += length;
+    }
+    return false;
+}
+
+zero_status zr_trial_program(const char *asked, char out[static 4096], zero_error *error)
+{
+    if (asked) {
+        if (snprintf(out, 4096, "%s", asked) < 4096 && access(out, X_OK) == 0)
+            return ZERO_OK;
+        return zr_fail(error, ZERO_ERR_USAGE, "cannot run trials with %s: it is no program", asked);
+    }
+    ssize_t length = readlink("/proc/self/exe", out, 4095);
+    out[length > 0 ? length : 0] = 0;
+    if (is_zero(out) || find_in_path(out))
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_USAGE,
+                   "trials run the program zero, which is not in PATH: name it in options.program");
+}
+
+// ---- the scratch directory
+
+static zero_status make_places(const zr_trial_question *q, places *out, zero_error *error)
+{
+    const char *temporary = getenv("TMPDIR");
+    const char *parent = q->parent ? q->parent : temporary && *temporary ? temporary : "/tmp";
+    char *scratch = zr_sprintf(error, "%s/zero-trial-XXXXXX", parent);
+    if (!scratch)
+        return ZERO_ERR_MEMORY;
+    if (!mkdtemp(scratch)) {
+        int reason = errno;
+        zr_free(scratch);
+        return zr_fail_errno(error, ZERO_ERR_IO, reason,
+                             "cannot make a scratch directory for trials in \"%s\"", parent);
+    }
+    out->scratch = scratch;
+    out->config = zr_sprintf(error, "%s/config.json", scratch);
+    out->out = zr_sprintf(error, "%s/out", scratch);
+    out->log = zr_sprintf(error, "%s/log", scratch);
+    if (!out->config || !out->out || !out->log)
+        return ZERO_ERR_MEMORY;
+    return q->config ? zr_file_write_durable(out->config, q->config, strlen(q->config), error)
+                     : ZERO_OK;
+}
+
+// A rank that is being killed may still make a file, so that one removal may not be enough.
+static void remove_places(places *p)
+{
+    for (int i = 0; i < 3 && p->scratch && zr_path_exists(p->scratch); i++)
+        if (zr_directory_remove(p->scratch, NULL) != ZERO_OK)
+            zr_sleep_seconds(POLL_SECONDS);
+    zr_free(p->scratch);
+    zr_free(p->config);
+    zr_free(p->out);
+    zr_free(p->log);
+}
+
+// ---- the command
+
+typedef struct command {
+    const char *words[MOST_ARGUMENTS + OWN_ARGUMENTS];
+    int count;
+    char ranks[16], threads[16], steps[24];
+} command;
+
+static void add(command *c, const char *word)
+{
+    c->words[c->count++] = word;
+    c->words[c->count] = NULL;
+}
+
+static void add_pair(command *c, const char *name, const char *value)
+{
+    add(c, name);
+    add(c, value);
+}
+
+static zero_status make_command(const zr_trial_question *q, const char *program, const places *p,
+                                command *c, zero_error *error)
+{
+    snprintf(c->ranks, sizeof c->ranks, "%d", q->ranks);
+    snprintf(c->threads, sizeof c->threads, "%d", q->threads);
+    snprintf(c->steps, sizeof c->steps, "%lld", (long long)q->steps);
+    add_pair(c, program, "train");
+    for (int i = 0; q->arguments[i]; i++) {
+        if (i == MOST_ARGUMENTS)
+            return zr_fail(error, ZERO_ERR_LIMIT, "a trial with more than %d arguments",
+                           MOST_ARGUMENTS);
+        add(c, q->arguments[i]);
+    }
+    if (q->config)
+        add_pair(c, "--config", p->config);
+    add_pair(c, "--ranks", c->ranks);
+    if (q->threads)
+        add_pair(c, "--threads", c->threads);
+    add_pair(c, "--steps", c->steps);
+    add_pair(c, "--out", p->out);
+    add_pair(c, "--val", "none");
+    add_pair(c, "--no-final-checkpoint", "--quiet");
+    return ZERO_OK;
+}
+
+// ---- what the steps say of themselves
+
+static double number_of(const json_t *line, const char *key)
+{
+    return json_number_value(json_object_get(line, key));
+}
+
+static int64_t held_by(const json_t *line)
+{
+    int64_t bytes = 0;
+    const char *name;
+    json_t *category;
+    json_object_foreach(json_object_get(line, "mem"), name, category) bytes +=
+        json_integer_value(json_object_get(category, "held"));
+    return bytes;
+}
+
+typedef struct reading { // of metrics.jsonl, from its beginning
+    int64_t steps;       // made so far
+    const zr_trial_question *question;
+    zr_trial_answer *trial;
+} reading;
+
+static void take_line(reading *r, const json_t *line)
+{
+    zr_trial_answer *trial = r->trial;
+    if (!json_object_get(line, "loss"))
+        return;
+    r->steps++;
+    trial->tokens = (int64_t)number_of(line, "tokens");
+    trial->memory = ZR_MAX(trial->memory, held_by(line));
+    if (r->steps > r->question->skipped && trial->count < ZR_TRIAL_STEPS)
+        trial->at[trial->count++] = number_of(line, "ms") * 1e-3;
+}
+
+// Reads what is there by now; a file that is not there yet has no steps.
+static int64_t read_steps(const zr_trial_question *q, const places *p, zr_trial_answer *trial)
+{
+    reading r = {.question = q, .trial = trial};
+    zr_metrics_reader reader;
+    json_t *line = NULL;
+    trial->count = 0;
+    zero_status status = zr_metrics_reader_open(p->out, &reader, NULL);
+    while (status == ZERO_OK && r.steps < q->steps) {
+        status = zr_metrics_reader_next(&reader, &line, NULL);
+        if (!line)
+            break;
+        take_line(&r, line);
+        json_decref(line);
+    }
+    zr_metrics_reader_close(&reader);
+    return r.steps;
+}
+
+static int compare_seconds(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static double quantile(const double *sorted, int count, double part)
+{
+    double place = part * (count - 1);
+    int below = (int)place, above = ZR_MIN(below + 1, count - 1);
+    return sorted[below] + (place - below) * (sorted[above] - sorted[below]);
+}
+
+void zr_trial_summarize(zr_trial_answer *trial)
+{
+    double sorted[ZR_TRIAL_STEPS];
+    if (trial->count == 0)
+        return;
+    memcpy(sorted, trial->at, (size_t)trial->count * sizeof *sorted);
+    qsort(sorted, (size_t)trial->count, sizeof *sorted, compare_seconds);
+    trial->seconds = quantile(sorted, trial->count, 0.5);
+    trial->low = quantile(sorted, trial->count, 0.25);
+    trial->high = quantile(sorted, trial->count, 0.75);
+    trial->token_rate = trial->seconds > 0 ? (double)trial->tokens / trial->seconds : 0;
+}
+
+// ---- the trial
+
+typedef enum ending { MADE_STEPS, ENDED_ITSELF, AT_DEADLINE, STOPPED } ending;
+
+static ending watch(const zr_trial_question *q, const places *p, double begun,
+                    zr_trial_process *process, zr_trial_answer *trial)
+{
+    for (;;) {
+        bool ended = zr_trial_ended(process);
+        int64_t steps = read_steps(q, p, trial);
+        if (steps > 0 && trial->until_first == 0)
+            trial->until_first = zr_clock_seconds() - begun;
+        if (ended)
+            return ENDED_ITSELF;
+        bool stopped = q->stop && *q->stop;
+        if (steps < q->steps && !stopped && zr_clock_seconds() - begun < q->deadline) {
+            zr_sleep_seconds(POLL_SECONDS);
+            continue;
+        }
+        zr_trial_kill(process);
+        return stopped ? STOPPED : steps < q->steps ? AT_DEADLINE : MADE_STEPS;
+    }
+}
+
+static void conclude(const zr_trial_question *q, const places *p, ending how,
+                     const zr_trial_process *process, zr_trial_answer *trial)
+{
+    int64_t wanted = q->steps - q->skipped;
+    int64_t enough = how == AT_DEADLINE ? ZR_MIN(wanted, LEAST_MEASURED) : wanted;
+    trial->good = trial->count >= enough;
+    zr_trial_summarize(trial);
+    if (trial->good)
+        return;
+    if (how == AT_DEADLINE)
+        snprintf(trial->why, sizeof trial->why,
+                 "not done within %.3g s, with %d of %lld steps measured", q->deadline,
+                 trial->count, (long long)wanted);
+    else
+        zr_trial_tell_end(process, p->log, trial->why, sizeof trial->why);
+}
+
+static zero_status run_in(const zr_trial_question *q, const places *p, zr_trial_answer *trial,
+                          zero_error *error)
+{
+    char program[4096];
+    command c = {.count = 0};
+    zr_trial_process process;
+    ZERO_TRY(zr_trial_program(q->program, program, error));
+    ZERO_TRY(make_command(q, program, p, &c, error));
+    double begun = zr_clock_seconds();
+    ZERO_TRY(zr_trial_start(c.words, p->log, &process, error));
+    ending how = watch(q, p, begun, &process, trial);
+    trial->wall = zr_clock_seconds() - begun;
+    if (how == STOPPED)
+        return zr_fail(error, ZERO_ERR_CANCELLED, "stopped by signal %d during a trial", *q->stop);
+    conclude(q, p, how, &process, trial);
+    return ZERO_OK;
+}
+
+zero_status zr_trial_run(const zr_trial_question *question, zr_trial_answer *out, zero_error *error)
+{
+    assert(question->steps > question->skipped && question->steps <= ZR_TRIAL_STEPS);
+    places p = {0};
+    *out = (zr_trial_answer){0};
+    zero_status status = make_places(question, &p, error);
+    if (status == ZERO_OK)
+        status = run_in(question, &p, out, error);
+    remove_places(&p);
+    return status;
+}

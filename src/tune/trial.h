@@ -1,0 +1,53 @@
+// One trial: a child process trains a configuration for some steps and is ended as soon as it has
+// made them, so nothing but steps is paid for. The child is the program `zero` itself, in a scratch
+// directory of its own that is removed afterwards; it dies with the caller. A training that fails,
+// is killed, or is not done by its deadline is an answer. zero tune and zero compare come here.
+#ifndef ZR_TUNE_TRIAL_H
+#define ZR_TUNE_TRIAL_H
+
+#include "base/errors.h"
+
+enum { ZR_TRIAL_STEPS = 256, ZR_TRIAL_WHY = 320 };
+
+typedef struct zr_trial_question {
+    const char *program; // NULL: zr_trial_program's
+    // What every trial has: the model, the data, flags; NULL-terminated.
+    const char *const *arguments;
+    const char *config; // the configuration as JSON, given as --config; NULL: none
+    int ranks;          // of the job; 1: a single process
+    int threads;        // of a rank; 0: train's own choice
+    int64_t steps;      // to make, at most ZR_TRIAL_STEPS
+    int64_t skipped;    // the first of them, which are not measured; at least one has to be left
+    double deadline;    // seconds of the whole trial
+    const char *parent; // of the scratch directory; NULL: $TMPDIR or /tmp
+    // The caller sets it to a signal number to end the trial. May be NULL.
+    const volatile int *stop;
+} zr_trial_question;
+
+typedef struct zr_trial_answer {
+    bool good;
+    char why[ZR_TRIAL_WHY]; // if not `good`: one line
+    double at[ZR_TRIAL_STEPS];
+    int count;          // of `at`: seconds of the measured steps, in their order
+    double seconds;     // median of a step
+    double low, high;   // quartiles of a step
+    int64_t tokens;     // of a step, on all ranks
+    double token_rate;  // tokens a second
+    int64_t memory;     // bytes that rank 0 held, at most
+    double until_first; // seconds from the start of the process to the end of its first step
+    double wall;        // seconds of the whole trial
+} zr_trial_answer;
+
+// Runs it. Steps made before the deadline count, if at least two were measured.
+// ZERO_ERR_CANCELLED: *stop was set; ZERO_ERR_IO: no scratch directory; ZERO_ERR_USAGE: no program.
+// In every case no process and no file of the trial is left. Not collective.
+zero_status zr_trial_run(const zr_trial_question *question, zr_trial_answer *out,
+                         zero_error *error);
+
+// Fills in median, quartiles and rate from at[0..count), which stay in their order.
+void zr_trial_summarize(zr_trial_answer *trial);
+
+// Finds the program: `asked`, this very program if it is zero, or the zero in PATH.
+zero_status zr_trial_program(const char *asked, char out[static 4096], zero_error *error);
+
+#endif
