@@ -50,5 +50,9 @@ zr_rate_setting zr_rehearsal_setting(const zr_rehearsal *rehearsal);
 // Predicts a step, or fails with ZERO_ERR_UNSUPPORTED if the units are a program's own.
 zero_status zr_rehearsal_forecast(zr_rehearsal *rehearsal, const zr_rate_book *book,
                                   zr_forecast *out, zero_error *error);
+// Times here what the run does and the book does not know, in about a second, and keeps it for
+// later ones (measure/unit_rates.h). With a pipeline, of its first and last stages.
+zero_status zr_rehearsal_measure(zr_rehearsal *rehearsal, const zero_logger *logger,
+                                 zr_rate_book *book, zero_error *error);
 
 #endif
