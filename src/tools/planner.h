@@ -33,6 +33,7 @@ typedef struct zr_planner {
     zr_machine machine;
     zr_settings settings;
     int64_t seq;
+    struct zr_plan_time *time; // with which rows are predicted; NULL: they are not
 } zr_planner;
 
 const char *zr_planner_model(const zr_planner *p);       // as the options give it

@@ -8,6 +8,7 @@
 #include "files/run_record.h"
 #include "infer/reading.h"
 #include "observe/observe.h"
+#include "predict/forecast.h"
 #include "setup/threads.h"
 #include "train/outputs.h"
 #include <zero/tools.h>
@@ -55,6 +56,7 @@ typedef struct zr_train_resolved { // how it is trained; filled by train_configu
     bool keeps_weight_decay;
     zr_threads threads;
     zr_step_range profiled; // steps that --profile records; first 0: none
+    zr_forecast forecast;   // rank 0: of a step; seconds 0: there is none
 } zr_train_resolved;
 
 typedef struct zr_train_saves { // the checkpoints; filled by train_checkpoint.c
