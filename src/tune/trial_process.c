@@ -15,40 +15,72 @@
 
 enum { MOST_LOG = 1 << 20, NOT_STARTED = 127 };
 
-// Runs in the child, between fork and exec. It makes system calls and nothing else.
-static void become_trial(const char *const *argv, int log, pid_t parent)
+typedef struct start { // what the child needs between vfork and exec
+    const char *const *argv;
+    int input, log;
+    pid_t parent;
+    sigset_t signals; // the caller's mask
+} start;
+
+// Runs between vfork and exec. It shares the parent's memory, so it makes system calls and nothing
+// else. Returns why exec failed.
+static int become_trial(const start *s)
 {
-    static const int ours[] = {SIGINT, SIGTERM, SIGUSR1};
-    int nothing = open("/dev/null", O_RDONLY);
-    setpgid(0, 0);
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent)
-        _exit(NOT_STARTED);
-    for (int i = 0; i < ZR_COUNT(ours); i++)
-        signal(ours[i], SIG_DFL);
-    if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0 || dup2(log, STDOUT_FILENO) < 0 ||
-        dup2(log, STDERR_FILENO) < 0)
-        _exit(NOT_STARTED);
-    execv(argv[0], (char *const *)argv);
+    if (setpgid(0, 0) || prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != s->parent)
+        return ESRCH;
+    if (dup2(s->input, STDIN_FILENO) < 0 || dup2(s->log, STDOUT_FILENO) < 0 ||
+        dup2(s->log, STDERR_FILENO) < 0)
+        return errno;
+    sigprocmask(SIG_SETMASK, &s->signals, NULL);
+    execv(s->argv[0], (char *const *)s->argv);
+    return errno;
+}
+
+static __attribute__((noinline)) pid_t vfork_and_exec(const start *s, volatile int *reason)
+{
+    pid_t pid = vfork();
+    if (pid != 0)
+        return pid;
+    *reason = become_trial(s);
     _exit(NOT_STARTED);
+}
+
+// No handler of the caller may run in the child, so signals wait meanwhile.
+static zero_status start_process(start *s, zr_trial_process *out, zero_error *error)
+{
+    volatile int reason = 0;
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &s->signals);
+    pid_t pid = vfork_and_exec(s, &reason);
+    int fork_reason = errno;
+    pthread_sigmask(SIG_SETMASK, &s->signals, NULL);
+    if (pid < 0)
+        return zr_fail_errno(error, ZERO_ERR_MEMORY, fork_reason,
+                             "cannot start a process for a trial");
+    *out = (zr_trial_process){.pid = pid};
+    if (reason == 0)
+        return ZERO_OK;
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    return zr_fail_errno(error, ZERO_ERR_USAGE, reason, "cannot execute %s", s->argv[0]);
 }
 
 zero_status zr_trial_start(const char *const *argv, const char *log, zr_trial_process *out,
                            zero_error *error)
 {
-    pid_t self = getpid();
-    int fd = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot create \"%s\"", log);
-    pid_t pid = fork();
-    if (pid == 0)
-        become_trial(argv, fd, self);
-    int reason = errno;
-    close(fd);
-    if (pid < 0)
-        return zr_fail_errno(error, ZERO_ERR_MEMORY, reason, "cannot start a process for a trial");
-    setpgid(pid, pid); // the child does so, too: whoever comes first
-    *out = (zr_trial_process){.pid = pid};
-    return ZERO_OK;
+    start s = {.argv = argv,
+               .input = open("/dev/null", O_RDONLY | O_CLOEXEC),
+               .log = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600),
+               .parent = getpid()};
+    zero_status status = s.input < 0 || s.log < 0
+                             ? zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot create \"%s\"", log)
+                             : start_process(&s, out, error);
+    if (s.input >= 0)
+        close(s.input);
+    if (s.log >= 0)
+        close(s.log);
+    return status;
 }
 
 // Kills what is left of the group and reaps its leader. The group's number stays taken until then,
