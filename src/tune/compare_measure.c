@@ -1,0 +1,134 @@
+// The trainings of a comparison: every way that fits, one after another, in rounds, so that what
+// changes on the machine meanwhile meets all of them.
+#include "tune/comparison.h"
+
+#include "base/file.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { LEAST_TEXT = 1 << 18, BATCHES_OF_TEXT = 8, FIXED_ARGUMENTS = 8, LINE_WORDS = 12 };
+#define DEADLINE 600.0 // seconds of a training
+
+// ---- the text
+
+// Makes words up, so that no file has to be there. Every token of it is a letter, a space, a full
+// stop or the end of a line.
+static void write_words(int64_t bytes, zr_buffer *out)
+{
+    static const char *const syllables[] = {"ba", "do", "ri", "ne", "lum", "ka", "ser", "to"};
+    for (int64_t word = 0; (int64_t)out->length < bytes && !out->failed; word++) {
+        bool ends = word % LINE_WORDS == LINE_WORDS - 1;
+        uint64_t number = (uint64_t)word * 2654435761u;
+        zr_buffer_printf(out, "%s%s%s%s", syllables[number >> 8 & 7], syllables[number >> 16 & 7],
+                         syllables[number >> 24 & 7], ends ? ".\n" : " ");
+    }
+}
+
+static zero_status make_text(zr_comparison *c, zero_error *error)
+{
+    zr_buffer words = {0};
+    if (c->options->data_count)
+        return ZERO_OK;
+    ZERO_TRY(zr_trial_scratch(NULL, &c->scratch, error));
+    c->made = zr_sprintf(error, "%s/words.txt", c->scratch);
+    if (!c->made)
+        return ZERO_ERR_MEMORY;
+    write_words(ZR_MAX(BATCHES_OF_TEXT * c->batch.samples * c->seq, LEAST_TEXT), &words);
+    zero_status status = words.failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for a text")
+                                      : zr_file_write_durable(c->made, words.data, words.length,
+                                                              error);
+    zr_buffer_free(&words);
+    return status;
+}
+
+// ---- one training
+
+static zero_status make_arguments(const zr_comparison *c, char seq[static 24], const char ***out,
+                                  zero_error *error)
+{
+    const zero_compare_options *options = c->options;
+    int count = 0, data = ZR_MAX(options->data_count, 1);
+    const char **words = zr_alloc((size_t)(FIXED_ARGUMENTS + data) * sizeof *words, error);
+    if (!words)
+        return ZERO_ERR_MEMORY;
+    words[count++] = options->new_spec ? "--new" : "--model";
+    words[count++] = options->new_spec ? options->new_spec : options->model;
+    snprintf(seq, 24, "%lld", (long long)c->seq);
+    words[count++] = "--seq";
+    words[count++] = seq;
+    words[count++] = "--data";
+    if (c->made)
+        words[count++] = c->made;
+    for (int i = 0; i < options->data_count; i++)
+        words[count++] = options->data[i];
+    *out = words;
+    return ZERO_OK;
+}
+
+// Adds the steps of a round to those of the rounds before.
+static void add_round(const zr_trial_answer *round, zr_trial_answer *all)
+{
+    int room = ZR_TRIAL_STEPS - all->count, count = ZR_MIN(round->count, room);
+    memcpy(all->at + all->count, round->at, (size_t)count * sizeof *all->at);
+    all->count += count;
+    all->good = true;
+    all->tokens = round->tokens;
+    all->memory = ZR_MAX(all->memory, round->memory);
+    for (int axis = 0; axis < ZERO_AXIS_COUNT; axis++)
+        all->exchanged[axis] = ZR_MAX(all->exchanged[axis], round->exchanged[axis]);
+    zr_trial_summarize(all);
+}
+
+static zero_status train(zr_comparison *c, const char *const *arguments, zr_compare_row *row,
+                         zero_error *error)
+{
+    int64_t steps = c->options->steps ? c->options->steps : ZR_COMPARE_STEPS;
+    const zr_trial_question question = {.program = c->options->program,
+                                        .arguments = arguments,
+                                        .config = row->text,
+                                        .ranks = c->ranks,
+                                        .threads = c->threads,
+                                        .steps = ZR_COMPARE_SKIPPED + steps,
+                                        .skipped = ZR_COMPARE_SKIPPED,
+                                        .deadline = DEADLINE,
+                                        .stop = c->options->stop};
+    zr_trial_answer round;
+    ZERO_TRY(zr_trial_run(&question, &round, error));
+    if (round.good)
+        add_round(&round, &row->measured);
+    else
+        snprintf(row->why, sizeof row->why, "%s", round.why);
+    return ZERO_OK;
+}
+
+// ---- all of them
+
+static zero_status run_rounds(zr_comparison *c, const char *const *arguments, zero_error *error)
+{
+    for (int round = 0; round < ZR_COMPARE_ROUNDS; round++)
+        for (int i = 0; i < c->count; i++) {
+            zr_compare_row *row = &c->rows[i];
+            if (!row->fits || row->why[0])
+                continue;
+            zr_log(&c->options->logger, ZERO_LOG_INFO, "round %d of %d: %s", round + 1,
+                   ZR_COMPARE_ROUNDS, row->way.name);
+            ZERO_TRY(train(c, arguments, row, error));
+        }
+    return ZERO_OK;
+}
+
+zero_status zr_compare_measure(zr_comparison *c, zero_error *error)
+{
+    const char **arguments = NULL;
+    char seq[24];
+    zero_status status = make_text(c, error);
+    if (status == ZERO_OK)
+        status = make_arguments(c, seq, &arguments, error);
+    if (status == ZERO_OK)
+        status = run_rounds(c, arguments, error);
+    if (c->scratch && zr_directory_remove(c->scratch, NULL) != ZERO_OK)
+        zr_log(&c->options->logger, ZERO_LOG_WARNING, "%s: cannot be removed", c->scratch);
+    zr_free(arguments);
+    return status;
+}
