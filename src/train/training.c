@@ -148,8 +148,8 @@ zero_status zr_train_make_engine(zr_train *train, zero_error *error)
     ZERO_TRY(load_weights(train, error));
     ZERO_TRY(zr_train_describe_run(train, error));
     resolved->profiled = zr_train_profile_steps(train);
-    return zr_observe(train->run.engine, &train->logger, resolved->profiled, &train->run.observed,
-                      error);
+    return zr_observe(train->run.engine, &train->logger, resolved->profiled, NULL,
+                      &train->run.observed, error);
 }
 
 // Writes "model    out/model, val loss 1.234567 (...); the best of the run, val loss ...".
