@@ -17,6 +17,7 @@
 #include "base/cpu.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/user_cache.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -29,6 +30,8 @@
 #include <unistd.h>
 
 enum { FORMAT = 1, MOST_BYTES = 1 << 20 };
+#define FILE_NAME "bandwidth.json"
+#define WHAT "bandwidths"
 #define DAY ((int64_t)86400)
 #define MOST_AGE (180 * DAY)
 
@@ -68,21 +71,6 @@ void zr_bandwidth_site_free(zr_bandwidth_site *place)
 {
     zr_free(place->disk);
     place->disk = NULL;
-}
-
-static zero_status find_file(char **file, zero_error *error)
-{
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    *file = NULL;
-    if (cache && *cache == '/')
-        *file = zr_sprintf(error, "%s/libzero/bandwidth.json", cache);
-    else if (home && *home == '/')
-        *file = zr_sprintf(error, "%s/.cache/libzero/bandwidth.json", home);
-    else
-        return zr_fail(
-            error, ZERO_ERR_USAGE,
-            "there is no place for bandwidths: neither XDG_CACHE_HOME nor HOME names one");
-    return *file ? ZERO_OK : ZERO_ERR_MEMORY;
 }
 
 // Returns the whole file, or NULL if there is none or it cannot be used. Free it with json_decref.
@@ -263,23 +251,12 @@ void zr_bandwidth_read(const char *directory, const zero_logger *logger, zr_band
     *out = (zr_bandwidth){0};
     zero_status status = zr_bandwidth_site_find(directory, &place, &error);
     // If there is no place for the file, nothing has been measured.
-    if (status == ZERO_OK && find_file(&file, NULL) == ZERO_OK)
+    if (status == ZERO_OK && zr_user_cache_file(FILE_NAME, WHAT, &file, NULL) == ZERO_OK)
         zr_bandwidth_read_from(file, &place, logger, out);
     if (status != ZERO_OK)
         zr_log(logger, ZERO_LOG_WARNING, "measured bandwidths are not used: %s", error.message);
     zr_free(file);
     zr_bandwidth_site_free(&place);
-}
-
-static zero_status make_room(const char *file, zero_error *error)
-{
-    char *directory = zr_strdup(file, error);
-    if (!directory)
-        return ZERO_ERR_MEMORY;
-    *strrchr(directory, '/') = 0;
-    zero_status status = zr_directory_create(directory, error);
-    zr_free(directory);
-    return status;
 }
 
 void zr_bandwidth_keep(const char *directory, const zr_bandwidth *measured,
@@ -290,9 +267,9 @@ void zr_bandwidth_keep(const char *directory, const zr_bandwidth *measured,
     *file = NULL;
     zero_status status = zr_bandwidth_site_find(directory, &place, &error);
     if (status == ZERO_OK)
-        status = find_file(file, &error);
+        status = zr_user_cache_file(FILE_NAME, WHAT, file, &error);
     if (status == ZERO_OK)
-        status = make_room(*file, &error);
+        status = zr_user_cache_reserve(*file, &error);
     if (status == ZERO_OK)
         status = zr_bandwidth_write_to(*file, &place, measured, logger, &error);
     zr_bandwidth_site_free(&place);

@@ -21,9 +21,11 @@ typedef struct zr_rate_setting {
 } zr_rate_setting;
 
 typedef struct zr_rate_sample {
-    int64_t bytes, flops; // of one operation, as recorded
-    double seconds;       // its median
-    int64_t seen;         // operations
+    // Of one operation, as recorded. Of a phase, which has neither, `bytes` is the number of
+    // operations in it, and `seconds` what they leave unexplained.
+    int64_t bytes, flops;
+    double seconds; // its median
+    int64_t seen;   // operations
 } zr_rate_sample;
 
 typedef struct zr_rates { // of one setting
@@ -48,7 +50,7 @@ extern const char *const zr_time_part_names[ZR_TIME_PARTS];
 
 // What predictions of this machine were off by: measured / predicted, learnt from runs.
 typedef struct zr_correction {
-    double factor; // geometric mean, of which later runs count more; 1: nothing is known
+    double factor; // geometric mean, of which later runs count more; zr_correction_factor
     double spread; // standard deviation of its logarithm, of a run
     int64_t runs;
 } zr_correction;
@@ -62,29 +64,40 @@ typedef struct zr_rate_book { // what is known of this machine
     double checksum;         // bytes a second of a thread
 } zr_rate_book;
 
-// Returns the seconds of one operation, and sets *known to how far it is from what was seen: 0: the
-// same operation, 1: nothing was seen of its kind, and *known is a guess from other kinds.
+// Returns the seconds of one operation, and sets *unknown to how far it is from what was seen: 0:
+// the same operation; 1: nothing was seen of its activity, and the seconds are a guess from others.
+// rates NULL: nothing was seen at all.
 double zr_rates_seconds(const zr_rates *rates, zr_activity what, int64_t bytes, int64_t flops,
                         double *unknown);
 // Adds an operation's time; samples of the same size are averaged, later ones counting more, and
-// the least useful one makes room.
+// where there is no room, the one most like another makes it. Times that are none are left out.
 void zr_rates_add(zr_rates *rates, zr_activity what, int64_t bytes, int64_t flops, double seconds,
                   int64_t seen);
 // Returns the rates of a setting; if nothing is known of it, those of the nearest one of the same
-// path and type, with times changed in proportion to threads; NULL: nothing fits.
+// path and type, whose times have to be multiplied with zr_rates_factor; NULL: nothing fits.
 const zr_rates *zr_rate_book_find(const zr_rate_book *book, const zr_rate_setting *setting,
                                   bool *exact);
-// Returns the rates of a setting to add to; they are made if there are none, in place of the oldest
-// if there is no room. NULL: no memory.
+// Returns what times of these rates are multiplied with for another setting: threads are in
+// proportion.
+double zr_rates_factor(const zr_rates *rates, const zr_rate_setting *setting);
+// Returns the rates of a setting to add to, as measured now; they are made if there are none, in
+// place of the oldest if there is no room. Rates that were returned before may move. NULL: no
+// memory.
 zr_rates *zr_rate_book_take(zr_rate_book *book, const zr_rate_setting *setting, zero_error *error);
-// Notes what a run has measured of a part that was predicted.
+// Notes what a run has measured of a part that was predicted, without its correction. A part of
+// which either is nothing is not counted.
 void zr_correction_learn(zr_correction *correction, double predicted, double measured);
+// Returns what a prediction of the part is multiplied with: 1 where nothing is known, and closer to
+// 1 than what was learnt after few runs.
+double zr_correction_factor(const zr_correction *correction);
+// Adds what one book has to another, as if its runs came later. ZERO_ERR_MEMORY: some is missing.
+zero_status zr_rate_book_merge(zr_rate_book *into, const zr_rate_book *from, zero_error *error);
 void zr_rate_book_free(zr_rate_book *book);
 
-// Read the user's file, and change it: what `from` has is merged into what the file has by now,
-// under a lock, so that runs which end together lose nothing. A damaged file, or one of another
-// processor, counts as empty, with a warning. Reading never fails; a file that cannot be written is
-// a warning.
+// Read the user's file (zr_user_cache_file), and change it: what `from` has, which is what a run has
+// found itself, is merged into what the file has by now, under a lock, so that runs which end
+// together lose nothing. A damaged file, or one of another processor, counts as empty, with a
+// warning. Reading never fails; a file that cannot be written is a warning.
 void zr_rate_book_read(const zero_logger *logger, zr_rate_book *out);
 void zr_rate_book_keep(const zr_rate_book *from, const zero_logger *logger);
 // The same for a file and machine of the caller's, for tests.

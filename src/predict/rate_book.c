@@ -1,0 +1,154 @@
+// The book of a machine's rates: its settings, and what predictions were off by.
+#include "predict/rates.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+// How many earlier runs a correction counts at most, next to the one of now.
+enum { MOST_EARLIER_RUNS = 8 };
+// What one run can be off by; more was a disturbance.
+static const double MOST_OFF = 4;
+
+static bool is_same_kind(const zr_rate_setting *a, const zr_rate_setting *b)
+{
+    return !strcmp(a->path, b->path) && a->dtype == b->dtype;
+}
+
+static bool is_same(const zr_rate_setting *a, const zr_rate_setting *b)
+{
+    return is_same_kind(a, b) && a->threads == b->threads && a->together == b->together;
+}
+
+// Returns how unlike the threads and ranks of two settings are. Threads count more.
+static double distance(const zr_rate_setting *a, const zr_rate_setting *b)
+{
+    return fabs(log((double)a->threads / b->threads)) +
+           0.5 * fabs(log((double)a->together / b->together));
+}
+
+const zr_rates *zr_rate_book_find(const zr_rate_book *book, const zr_rate_setting *setting,
+                                  bool *exact)
+{
+    const zr_rates *nearest = NULL;
+    for (const zr_rates *r = book->settings; r < book->settings + book->count; r++) {
+        if (!is_same_kind(&r->setting, setting))
+            continue;
+        if (!nearest || distance(&r->setting, setting) < distance(&nearest->setting, setting))
+            nearest = r;
+    }
+    *exact = nearest && is_same(&nearest->setting, setting);
+    return nearest;
+}
+
+double zr_rates_factor(const zr_rates *rates, const zr_rate_setting *setting)
+{
+    return (double)rates->setting.threads / setting->threads;
+}
+
+static zr_rates *oldest(const zr_rate_book *book)
+{
+    zr_rates *found = book->settings;
+    for (zr_rates *r = found; r < book->settings + book->count; r++)
+        found = r->measured < found->measured ? r : found;
+    return found;
+}
+
+// Returns a place for the rates of another setting.
+static zr_rates *make_room(zr_rate_book *book, zero_error *error)
+{
+    if (book->count == ZR_MOST_RATE_SETTINGS)
+        return oldest(book);
+    zr_rates *grown =
+        zr_realloc(book->settings, (size_t)(book->count + 1) * sizeof *book->settings, error);
+    if (!grown)
+        return NULL;
+    book->settings = grown;
+    return &grown[book->count++];
+}
+
+// Returns the rates of a setting; new ones are empty.
+static zr_rates *place_of(zr_rate_book *book, const zr_rate_setting *setting, zero_error *error)
+{
+    for (zr_rates *r = book->settings; r < book->settings + book->count; r++)
+        if (is_same(&r->setting, setting))
+            return r;
+    zr_rates *made = make_room(book, error);
+    if (made) {
+        memset(made, 0, sizeof *made);
+        made->setting = *setting;
+    }
+    return made;
+}
+
+zr_rates *zr_rate_book_take(zr_rate_book *book, const zr_rate_setting *setting, zero_error *error)
+{
+    zr_rates *rates = place_of(book, setting, error);
+    if (rates)
+        rates->measured = (int64_t)time(NULL);
+    return rates;
+}
+
+// Adds what `later` has learnt; the runs of `to` before it count less and less.
+static void combine(zr_correction *to, const zr_correction *later)
+{
+    double runs = (double)ZR_MIN(to->runs, MOST_EARLIER_RUNS), more = (double)later->runs;
+    if (later->runs < 1)
+        return;
+    double old = to->runs ? log(to->factor) : 0, new = log(later->factor),
+           weight = more / (runs + more), mean = (1 - weight) * old + weight *new;
+    double variance = (1 - weight) * (to->spread * to->spread + (old - mean) * (old - mean)) +
+                      weight * (later->spread * later->spread + (new - mean) * (new - mean));
+    *to = (zr_correction){
+        .factor = exp(mean), .spread = sqrt(variance), .runs = to->runs + later->runs};
+}
+
+void zr_correction_learn(zr_correction *correction, double predicted, double measured)
+{
+    double factor = measured / predicted;
+    if (!(predicted > 0) || !(measured > 0) || !isfinite(factor))
+        return;
+    factor = fmin(fmax(factor, 1 / MOST_OFF), MOST_OFF);
+    combine(correction, &(zr_correction){.factor = factor, .runs = 1});
+}
+
+double zr_correction_factor(const zr_correction *correction)
+{
+    double runs = (double)correction->runs;
+    return correction->runs ? pow(correction->factor, runs / (runs + 1)) : 1;
+}
+
+static void merge_rates(zr_rates *into, const zr_rates *from)
+{
+    into->measured = ZR_MAX(into->measured, from->measured);
+    for (int what = 0; what < ZR_ACTIVITY_COUNT; what++)
+        for (int i = 0; i < from->count[what]; i++) {
+            const zr_rate_sample *s = &from->at[what][i];
+            zr_rates_add(into, (zr_activity)what, s->bytes, s->flops, s->seconds, s->seen);
+        }
+}
+
+zero_status zr_rate_book_merge(zr_rate_book *into, const zr_rate_book *from, zero_error *error)
+{
+    for (int i = 0; i < from->count; i++) {
+        zr_rates *place = place_of(into, &from->settings[i].setting, error);
+        if (!place)
+            return ZERO_ERR_MEMORY;
+        merge_rates(place, &from->settings[i]);
+    }
+    for (int part = 0; part < ZR_TIME_PARTS; part++)
+        combine(&into->corrections[part], &from->corrections[part]);
+    combine(&into->whole, &from->whole);
+    into->read = from->read > 0 ? from->read : into->read;
+    into->write = from->write > 0 ? from->write : into->write;
+    into->mix = from->mix > 0 ? from->mix : into->mix;
+    into->checksum = from->checksum > 0 ? from->checksum : into->checksum;
+    return ZERO_OK;
+}
+
+void zr_rate_book_free(zr_rate_book *book)
+{
+    zr_free(book->settings);
+    *book = (zr_rate_book){0};
+}

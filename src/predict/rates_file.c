@@ -1,0 +1,116 @@
+// The user's file of rates. It is read as a whole and replaced as a whole, under the lock of its
+// directory, so that runs which end together lose nothing.
+#include "base/clock.h"
+#include "base/cpu.h"
+#include "base/file.h"
+#include "base/user_cache.h"
+#include "predict/rates.h"
+
+#include <unistd.h>
+
+#define FILE_NAME "rates.json"
+#define WHAT "measured rates"
+
+enum { MOST_BYTES = 16 << 20, MOST_PROCESSOR = 128 };
+
+// How often, and how long in between, the lock is asked for. It is held while a file is written.
+enum { TRIES = 100 };
+static const double BETWEEN_TRIES = 0.02; // seconds
+
+// Reads a file, which is empty if there is none.
+static zero_status read_file(const char *file, zr_rate_book *out, zero_error *error)
+{
+    char processor[MOST_PROCESSOR], *text = NULL;
+    size_t length = 0;
+    *out = (zr_rate_book){0};
+    if (!zr_path_exists(file))
+        return ZERO_OK;
+    ZERO_TRY(zr_file_read(file, MOST_BYTES, &text, &length, error));
+    zr_cpu_model(processor, sizeof processor);
+    zero_status status = zr_rate_book_parse(text, length, file, processor, out, error);
+    zr_free(text);
+    return status;
+}
+
+static void read_or_warn(const char *file, const zero_logger *logger, zr_rate_book *out)
+{
+    zero_error error = {0};
+    if (read_file(file, out, &error) != ZERO_OK)
+        zr_log(logger, ZERO_LOG_WARNING, WHAT " are not used: %s", error.message);
+}
+
+void zr_rate_book_read(const zero_logger *logger, zr_rate_book *out)
+{
+    char *file = NULL;
+    *out = (zr_rate_book){0};
+    // If there is no place for the file, nothing has been measured.
+    if (zr_user_cache_file(FILE_NAME, WHAT, &file, NULL) == ZERO_OK)
+        read_or_warn(file, logger, out);
+    zr_free(file);
+}
+
+// Waits for a while for the lock of a directory.
+static zero_status lock(const char *directory, int *fd, zero_error *error)
+{
+    zero_status status = ZERO_OK;
+    for (int i = 0; i < TRIES; i++) {
+        status = zr_directory_lock(directory, fd, error);
+        if (status != ZERO_ERR_USAGE)
+            break;
+        zr_sleep_seconds(BETWEEN_TRIES);
+    }
+    return status;
+}
+
+static zero_status write_file(const char *file, const zr_rate_book *book, zero_error *error)
+{
+    char processor[MOST_PROCESSOR];
+    zr_buffer text = {0};
+    zr_cpu_model(processor, sizeof processor);
+    zr_rate_book_json(book, processor, &text);
+    zero_status status = text.failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for \"%s\"", file)
+                                     : zr_file_write_durable(file, text.data, text.length, error);
+    zr_buffer_free(&text);
+    return status;
+}
+
+static zero_status merge_into(const char *file, const zr_rate_book *from, const zero_logger *logger,
+                              zero_error *error)
+{
+    zr_rate_book book;
+    read_or_warn(file, logger, &book);
+    zero_status status = zr_rate_book_merge(&book, from, error);
+    if (status == ZERO_OK)
+        status = write_file(file, &book, error);
+    zr_rate_book_free(&book);
+    return status;
+}
+
+static zero_status keep_in(const char *file, const zr_rate_book *from, const zero_logger *logger,
+                           zero_error *error)
+{
+    int fd = -1;
+    ZERO_TRY(zr_user_cache_reserve(file, error));
+    char *directory = zr_path_parent(file, error);
+    if (!directory)
+        return ZERO_ERR_MEMORY;
+    zero_status status = lock(directory, &fd, error);
+    zr_free(directory);
+    if (status != ZERO_OK)
+        return status;
+    status = merge_into(file, from, logger, error);
+    close(fd);
+    return status;
+}
+
+void zr_rate_book_keep(const zr_rate_book *from, const zero_logger *logger)
+{
+    char *file = NULL;
+    zero_error error = {0};
+    zero_status status = zr_user_cache_file(FILE_NAME, WHAT, &file, &error);
+    if (status == ZERO_OK)
+        status = keep_in(file, from, logger, &error);
+    if (status != ZERO_OK)
+        zr_log(logger, ZERO_LOG_WARNING, WHAT " are not kept: %s", error.message);
+    zr_free(file);
+}

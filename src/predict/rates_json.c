@@ -1,0 +1,274 @@
+// The book as JSON:
+//
+//   {"format": 1,
+//    "processor": NAME,
+//    "settings": [{"path": "avx512_bf16", "dtype": "bf16", "threads": 1, "together": 2,
+//                  "measured": SECONDS,
+//                  "samples": {"product": [
+//                    {"bytes": N, "flops": N, "seconds": S, "seen": N}, ...], ...}}, ...],
+//    "corrections": {"compute": {"factor": X, "spread": X, "runs": N}, ..., "step": {...}},
+//    "disk": {"read": B/s, "write": B/s, "mix": B/s},
+//    "checksum": B/s}
+//
+// Members that are not there are unknown. Activities of other versions are passed over.
+#include "base/dtype.h"
+#include "base/json.h"
+#include "predict/rates.h"
+
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+enum { FORMAT = 1 };
+
+static const zero_dtype dtypes[] = {ZERO_F32, ZERO_BF16, ZERO_F16};
+
+typedef struct reading {
+    const char *name;
+    zero_error *error;
+} reading;
+
+static zero_status refuse(const reading *r, const char *what)
+{
+    return zr_fail(r->error, ZERO_ERR_DATA, "\"%s\" is damaged: %s", r->name, what);
+}
+
+// Returns the number of that name, or 0 if there is none.
+static double number_of(const json_t *object, const char *name)
+{
+    return json_number_value(json_object_get(object, name));
+}
+
+static int64_t integer_of(const json_t *object, const char *name)
+{
+    return json_integer_value(json_object_get(object, name));
+}
+
+static bool read_count(const json_t *object, const char *name, int *out)
+{
+    int64_t value = integer_of(object, name);
+    *out = (int)value;
+    return value > 0 && value <= INT_MAX;
+}
+
+static bool read_setting(const json_t *entry, zr_rate_setting *out)
+{
+    const char *path = json_string_value(json_object_get(entry, "path")),
+               *dtype = json_string_value(json_object_get(entry, "dtype"));
+    *out = (zr_rate_setting){0};
+    if (!path || strlen(path) >= sizeof out->path || !dtype)
+        return false;
+    strcpy(out->path, path);
+    int which = 0;
+    while (which < ZR_COUNT(dtypes) && strcmp(dtype, zr_dtype_name(dtypes[which])))
+        which++;
+    if (which == ZR_COUNT(dtypes))
+        return false;
+    out->dtype = dtypes[which];
+    return read_count(entry, "threads", &out->threads) &&
+           read_count(entry, "together", &out->together);
+}
+
+static bool read_sample(const json_t *entry, zr_rate_sample *out)
+{
+    *out = (zr_rate_sample){
+        .bytes = integer_of(entry, "bytes"),
+        .flops = integer_of(entry, "flops"),
+        .seconds = number_of(entry, "seconds"),
+        .seen = integer_of(entry, "seen"),
+    };
+    return out->bytes >= 0 && out->flops >= 0 && out->seen > 0 && isfinite(out->seconds) &&
+           out->seconds > 0;
+}
+
+static bool read_samples(const json_t *list, zr_activity what, zr_rates *out)
+{
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        zr_rate_sample s;
+        if (!read_sample(json_array_get(list, i), &s))
+            return false;
+        zr_rates_add(out, what, s.bytes, s.flops, s.seconds, s.seen);
+    }
+    return true;
+}
+
+static zero_status read_rates(const reading *r, const json_t *entry, zr_rate_book *out)
+{
+    zr_rate_setting setting;
+    if (!read_setting(entry, &setting))
+        return refuse(r, "one of its settings is none");
+    zr_rates *rates = zr_rate_book_take(out, &setting, r->error);
+    if (!rates)
+        return ZERO_ERR_MEMORY;
+    rates->measured = integer_of(entry, "measured");
+    const json_t *samples = json_object_get(entry, "samples");
+    for (int what = 0; what < ZR_ACTIVITY_COUNT; what++) {
+        const char *name = zr_activity_name((zr_activity)what);
+        if (!read_samples(json_object_get(samples, name), (zr_activity)what, rates))
+            return refuse(r, "one of its samples is none");
+    }
+    return ZERO_OK;
+}
+
+static bool read_correction(const json_t *entry, zr_correction *out)
+{
+    if (!entry)
+        return true;
+    *out = (zr_correction){
+        .factor = number_of(entry, "factor"),
+        .spread = number_of(entry, "spread"),
+        .runs = integer_of(entry, "runs"),
+    };
+    return isfinite(out->factor) && out->factor > 0 && isfinite(out->spread) && out->spread >= 0 &&
+           out->runs > 0;
+}
+
+static const char *name_of_correction(int part)
+{
+    return part < ZR_TIME_PARTS ? zr_time_part_names[part] : "step";
+}
+
+static bool read_corrections(const json_t *entries, zr_rate_book *out)
+{
+    bool fine = true;
+    for (int part = 0; part <= ZR_TIME_PARTS; part++)
+        fine =
+            fine && read_correction(json_object_get(entries, name_of_correction(part)),
+                                    part < ZR_TIME_PARTS ? &out->corrections[part] : &out->whole);
+    return fine;
+}
+
+// Takes a rate if it is one; else it stays unknown.
+static double rate_of(const json_t *object, const char *name)
+{
+    double value = number_of(object, name);
+    return isfinite(value) && value > 0 ? value : 0;
+}
+
+static zero_status read_book(const reading *r, const json_t *root, const char *processor,
+                             zr_rate_book *out)
+{
+    const char *whose = json_string_value(json_object_get(root, "processor"));
+    const json_t *settings = json_object_get(root, "settings"),
+                 *disk = json_object_get(root, "disk");
+    if (integer_of(root, "format") != FORMAT)
+        return zr_fail(r->error, ZERO_ERR_DATA, "\"%s\" is not of the format %d", r->name, FORMAT);
+    if (!whose || strcmp(whose, processor))
+        return zr_fail(r->error, ZERO_ERR_DATA, "\"%s\" is of another processor (\"%s\")", r->name,
+                       whose ? whose : "");
+    for (size_t i = 0; i < json_array_size(settings); i++)
+        ZERO_TRY(read_rates(r, json_array_get(settings, i), out));
+    if (!read_corrections(json_object_get(root, "corrections"), out))
+        return refuse(r, "one of its corrections is none");
+    out->read = rate_of(disk, "read");
+    out->write = rate_of(disk, "write");
+    out->mix = rate_of(disk, "mix");
+    out->checksum = rate_of(root, "checksum");
+    return ZERO_OK;
+}
+
+zero_status zr_rate_book_parse(const char *text, size_t length, const char *name,
+                               const char *processor, zr_rate_book *out, zero_error *error)
+{
+    json_t *root;
+    *out = (zr_rate_book){0};
+    ZERO_TRY(zr_json_parse(text, length, name, &root, error));
+    zero_status status = read_book(&(reading){name, error}, root, processor, out);
+    json_decref(root);
+    if (status != ZERO_OK)
+        zr_rate_book_free(out);
+    return status;
+}
+
+static void append_number(zr_buffer *out, const char *name, double value)
+{
+    zr_buffer_printf(out, "\"%s\": ", name);
+    zr_json_append_double(out, value);
+}
+
+// Begins a member of an object, or an item of a list: after a comma, unless it is the first one.
+static void begin_line(zr_buffer *out, bool *first, int depth)
+{
+    zr_buffer_printf(out, "%s\n%*s", *first ? "" : ",", 2 * depth, "");
+    *first = false;
+}
+
+static void write_samples(const zr_rates *rates, int what, zr_buffer *out)
+{
+    bool first = true;
+    zr_buffer_printf(out, "\"%s\": [", zr_activity_name((zr_activity)what));
+    for (int i = 0; i < rates->count[what]; i++) {
+        const zr_rate_sample *s = &rates->at[what][i];
+        begin_line(out, &first, 5);
+        zr_buffer_printf(out, "{\"bytes\": %lld, \"flops\": %lld, ", (long long)s->bytes,
+                         (long long)s->flops);
+        append_number(out, "seconds", s->seconds);
+        zr_buffer_printf(out, ", \"seen\": %lld}", (long long)s->seen);
+    }
+    zr_buffer_printf(out, "]");
+}
+
+static void write_rates(const zr_rates *rates, zr_buffer *out)
+{
+    const zr_rate_setting *s = &rates->setting;
+    bool first = true;
+    zr_buffer_printf(out, "{\"path\": ");
+    zr_json_append_string(out, s->path, strlen(s->path));
+    zr_buffer_printf(out, ", \"dtype\": \"%s\", \"threads\": %d, \"together\": %d",
+                     zr_dtype_name(s->dtype), s->threads, s->together);
+    zr_buffer_printf(out, ", \"measured\": %lld,\n      \"samples\": {",
+                     (long long)rates->measured);
+    for (int what = 0; what < ZR_ACTIVITY_COUNT; what++) {
+        if (!rates->count[what])
+            continue;
+        begin_line(out, &first, 4);
+        write_samples(rates, what, out);
+    }
+    zr_buffer_printf(out, "}}");
+}
+
+static void write_correction(const zr_correction *correction, const char *name, bool *first,
+                             zr_buffer *out)
+{
+    if (!correction->runs)
+        return;
+    begin_line(out, first, 2);
+    zr_buffer_printf(out, "\"%s\": {", name);
+    append_number(out, "factor", correction->factor);
+    zr_buffer_printf(out, ", ");
+    append_number(out, "spread", correction->spread);
+    zr_buffer_printf(out, ", \"runs\": %lld}", (long long)correction->runs);
+}
+
+static void write_disk(const zr_rate_book *book, zr_buffer *out)
+{
+    zr_buffer_printf(out, "{");
+    append_number(out, "read", book->read);
+    zr_buffer_printf(out, ", ");
+    append_number(out, "write", book->write);
+    zr_buffer_printf(out, ", ");
+    append_number(out, "mix", book->mix);
+    zr_buffer_printf(out, "}");
+}
+
+void zr_rate_book_json(const zr_rate_book *book, const char *processor, zr_buffer *out)
+{
+    bool first = true;
+    zr_buffer_printf(out, "{\n  \"format\": %d,\n  \"processor\": ", FORMAT);
+    zr_json_append_string(out, processor, strlen(processor));
+    zr_buffer_printf(out, ",\n  \"settings\": [");
+    for (int i = 0; i < book->count; i++) {
+        begin_line(out, &first, 2);
+        write_rates(&book->settings[i], out);
+    }
+    zr_buffer_printf(out, "],\n  \"corrections\": {");
+    first = true;
+    for (int part = 0; part <= ZR_TIME_PARTS; part++)
+        write_correction(part < ZR_TIME_PARTS ? &book->corrections[part] : &book->whole,
+                         name_of_correction(part), &first, out);
+    zr_buffer_printf(out, "},\n  \"disk\": ");
+    write_disk(book, out);
+    zr_buffer_printf(out, ",\n  ");
+    append_number(out, "checksum", book->checksum);
+    zr_buffer_printf(out, "\n}\n");
+}
