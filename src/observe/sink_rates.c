@@ -11,12 +11,15 @@ enum { ENOUGH = 4, LONGEST_SEARCH = 100, LATER = 16 };
 // Different operations of a step, and times of each, of which the median is taken.
 enum { MOST_KINDS = 256, MOST_TIMES = 1024 };
 
-static int64_t cold_calls(int64_t together) { return together > 1 ? COLD_WINDOWS : COLD_STEPS; }
+bool zr_measured_is_cold(int64_t call, int64_t together)
+{
+    return call <= (together > 1 ? COLD_WINDOWS : COLD_STEPS);
+}
 
 bool zr_measured_begin(zr_measured *measured, int64_t together)
 {
     int64_t call = ++measured->calls;
-    bool first = call <= cold_calls(together);
+    bool first = zr_measured_is_cold(call, together);
     bool searched = measured->taken < ENOUGH && call <= LONGEST_SEARCH;
     bool later = call >= LATER && ZR_IS_POWER_OF_TWO(call);
     return first || searched || later;
@@ -131,7 +134,7 @@ void zr_measured_take(zr_measured *measured, const zr_recorder *recorder, int64_
                       int64_t steps)
 {
     kind kinds[MOST_KINDS];
-    bool warm = measured->calls > cold_calls(steps);
+    bool warm = !zr_measured_is_cold(measured->calls, steps);
     if (waits_for_a_checkpoint(recorder, first))
         return;
     if (warm && !measured->warm)

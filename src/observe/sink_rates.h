@@ -19,6 +19,8 @@ typedef struct zr_measured {
     int64_t calls, taken; // steps, or windows of them, that have begun; that were measured
 } zr_measured;
 
+// Whether the n-th call (1 is the first) that makes so many steps together is one that warms up.
+bool zr_measured_is_cold(int64_t call, int64_t together);
 // Counts a step, or a window of them (together: how many they are), that begins now. Returns
 // whether its records are wanted: the first few, which may have to be skipped in fp16 until its
 // loss scale is found, and then ever fewer.
