@@ -1,7 +1,7 @@
 // What is written about an engine's steps, as the configuration asks: the sinks of sinks.h on rank
 // 0; the records of a range of steps on every rank, for zero train --profile; and what a training
-// measures of itself (sink_rates.h), on every rank as well. One recorder serves all of them. It is attached only during steps that are wanted; if nothing is asked for,
-// there is no recorder.
+// measures of itself (sink_rates.h), on every rank as well. One recorder serves all of them. It is
+// attached only during steps that are wanted; if nothing is asked for, there is no recorder.
 #ifndef ZR_OBSERVE_OBSERVE_H
 #define ZR_OBSERVE_OBSERVE_H
 

@@ -12,6 +12,7 @@
 #include <string.h>
 
 enum { MOST_BYTES = 16 << 20, DIGITS = 9 };
+static const double SHOWN = 1e-6; // seconds of a part of the run; less is not worth a word
 
 void zr_run_clock_start(zr_run_clock *clock)
 {
@@ -98,6 +99,8 @@ static void append_run(const zr_run_times *times, zr_buffer *out)
     zr_buffer_printf(out, ": %lld step%s", (long long)times->steps, times->steps == 1 ? "" : "s");
     append_seconds(" ", (double)times->steps * times->step + times->start, out);
     for (int part = ZR_TIME_DATA; part < ZR_TIME_PARTS; part++) {
+        if (times->measured[part] < SHOWN)
+            continue;
         zr_buffer_printf(out, ", %s", zr_time_part_names[part]);
         append_seconds(" ", times->measured[part], out);
     }
