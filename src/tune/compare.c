@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/struct_take.h"
+#include <zero/comm.h>
 
 enum { MOST_STEPS = ZR_TRIAL_STEPS / ZR_COMPARE_ROUNDS - ZR_COMPARE_SKIPPED };
 

@@ -2,6 +2,8 @@
 // plan: the model's own shape, or one as many times as wide, with as many layers as fit.
 #include "tune/comparison.h"
 
+#include "model/unit.h"
+
 enum { USUAL_LAYERS = 48, MOST_LAYERS = 1024, MOST_WIDENING = 64 };
 
 // Returns the shape with so many layers, `times` as wide with as many more heads.

@@ -3,7 +3,9 @@
 
 #include "base/cpu.h"
 #include "files/run_directory.h"
+#include "layers/layers.h"
 #include "measure/disk.h"
+#include "model/unit.h"
 #include "setup/defaults.h"
 #include "setup/machine_facts.h"
 #include "setup/resolve.h"
@@ -79,16 +81,24 @@ static zero_status keep_base(zr_comparison *c, const zr_config *config, zero_err
     return status;
 }
 
+// Passes warnings on. What else a resolution says is about a run, and here are many.
+static void pass_warning(void *user, zero_log_level level, const char *message)
+{
+    if (level <= ZERO_LOG_WARNING)
+        zr_log(user, level, "%s", message);
+}
+
 static zero_status read_base(zr_comparison *c, zero_error *error)
 {
     const zero_compare_options *options = c->options;
+    const zero_logger logger = {.write = pass_warning, .user = (void *)&options->logger};
     zr_config *config = NULL;
     char *text;
     zr_resolution how = {
         .name = options->config_path,
         .flags = options->overrides,
         .flag_count = options->override_count,
-        .logger = &options->logger,
+        .logger = &logger,
     };
     ZERO_TRY(zr_resolve_text(options->config_path, &text, &how.length, error));
     how.text = text;

@@ -189,8 +189,9 @@ static void write_largest(const zr_comparison *c, zr_table *table, zr_buffer *ou
     zr_table_write(table, out);
     zr_buffer_printf(out,
                      "\nBy plan, with %s a rank and the same batch: layers of width %lld (%lld "
-                     "times the model's) and %lld heads, as many as fit. On this machine the host "
-                     "is the same memory as the device, so states there make no room.\n",
+                     "times the model's) and %lld heads, as many as fit. On a processor the host "
+                     "is the same memory as the device, so without a budget of the device "
+                     "(--device-memory) states there make no room.\n",
                      memory, (long long)family.width, (long long)c->widened,
                      (long long)family.heads);
 }
@@ -206,7 +207,7 @@ static void write_effort(const zr_comparison *c, zr_table *table, zr_buffer *out
     for (int i = 0; i < c->count; i++) {
         zr_table_row(table);
         zr_table_cell(table, "%s", c->rows[i].way.name);
-        zr_table_cell(table, "%s", c->rows[i].way.effort[0] ? c->rows[i].way.effort : NOTHING);
+        zr_table_cell(table, "%s", c->rows[i].way.effort);
         zr_table_cell(table, "%s", c->rows[i].way.code);
     }
     zr_buffer_printf(out, "\n## Effort\n\n");

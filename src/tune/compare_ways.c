@@ -53,14 +53,14 @@ static zr_way of_3d(int ranks)
                   .data = ranks / RANKS_OF_2D,
                   .tensor = 2,
                   .stages = 2,
+                  .stage = 1,
+                  .effort = "`--tensor 2 --pipeline 2 --stage 1`",
                   .code = CODE_OF_BOTH};
-    if (ranks % RANKS_OF_3D == 0) {
-        way.stage = 1;
-        snprintf(way.effort, sizeof way.effort, "`--tensor 2 --pipeline 2 --stage 1`");
-    } else if (ranks == RANKS_OF_2D) {
+    if (ranks == RANKS_OF_2D) {
         way.name = "tensor and pipeline";
+        way.stage = 0;
         snprintf(way.effort, sizeof way.effort, "`--tensor 2 --pipeline 2`");
-    } else
+    } else if (ranks % RANKS_OF_3D)
         snprintf(way.needs, sizeof way.needs,
                  "needs a multiple of %d ranks, 2 of each axis (--ranks %d), or %d without data "
                  "ranks, not %d",

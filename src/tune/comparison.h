@@ -11,14 +11,19 @@
 #include "tune/trial.h"
 #include <zero/compare.h>
 
-enum { ZR_COMPARE_ROUNDS = 3, ZR_COMPARE_SKIPPED = 2, ZR_COMPARE_STEPS = 10 };
+enum {
+    ZR_COMPARE_ROUNDS = 3,
+    ZR_COMPARE_SKIPPED = 2, // steps at the start of each training
+    ZR_COMPARE_STEPS = 10,
+    ZR_COMPARE_WHY = 1024, // as long as the message of an error
+};
 
 typedef struct zr_compare_row { // of one way
     zr_way way;
     zr_config *config; // resolved
     char *text;        // of which it was made: JSON
     // Why some numbers are missing: it cannot be planned, does not fit, or its training fails.
-    char why[ZR_TRIAL_WHY];
+    char why[ZR_COMPARE_WHY];
 
     // As planned. 0: it is not.
     int64_t needed; // bytes of memory of the rank that needs most

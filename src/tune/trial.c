@@ -163,14 +163,21 @@ static int64_t held_by(const json_t *line)
     return bytes;
 }
 
-// Returns the bytes that a line says were fetched in a group, or sent.
-static int64_t exchanged_in(const json_t *line, const char *group)
+// Returns the bytes that a line says were fetched in a group, or sent. Where all ranks share the
+// batch there are no groups, and an all-reduce is of scalars.
+static int64_t exchanged_in(const json_t *line, zero_axis axis)
 {
+    static const char *const names[ZERO_AXIS_COUNT] = {[ZERO_AXIS_tensor] = "tensor",
+                                                       [ZERO_AXIS_data] = "data",
+                                                       [ZERO_AXIS_pipeline] = "pipeline"};
+    const json_t *groups = json_object_get(line, "groups");
+    const char *scalars = groups ? "" : "all_reduce", *name;
+    const json_t *group = groups ? json_object_get(groups, names[axis])
+                          : axis == ZERO_AXIS_data ? json_object_get(line, "comm") : NULL;
     int64_t bytes = 0;
-    const char *name;
     json_t *op;
-    json_object_foreach(json_object_get(json_object_get(line, "groups"), group), name, op)
-        if (strcmp(name, "recv") != 0)
+    json_object_foreach((json_t *)group, name, op)
+        if (strcmp(name, "recv") != 0 && strcmp(name, scalars) != 0)
             bytes += json_integer_value(json_object_get(op, "bytes"));
     return bytes;
 }
@@ -183,17 +190,14 @@ typedef struct reading { // of metrics.jsonl, from its beginning
 
 static void take_line(reading *r, const json_t *line)
 {
-    static const char *const groups[ZERO_AXIS_COUNT] = {[ZERO_AXIS_tensor] = "tensor",
-                                                        [ZERO_AXIS_data] = "data",
-                                                        [ZERO_AXIS_pipeline] = "pipeline"};
     zr_trial_answer *trial = r->trial;
     if (!json_object_get(line, "loss"))
         return;
     r->steps++;
     trial->tokens = (int64_t)number_of(line, "tokens");
     trial->memory = ZR_MAX(trial->memory, held_by(line));
-    for (int axis = 0; axis < ZERO_AXIS_COUNT; axis++)
-        trial->exchanged[axis] = ZR_MAX(trial->exchanged[axis], exchanged_in(line, groups[axis]));
+    for (zero_axis axis = 0; axis < ZERO_AXIS_COUNT; axis++)
+        trial->exchanged[axis] = ZR_MAX(trial->exchanged[axis], exchanged_in(line, axis));
     if (r->steps > r->question->skipped && trial->count < ZR_TRIAL_STEPS)
         trial->at[trial->count++] = number_of(line, "ms") * 1e-3;
 }
