@@ -16,8 +16,9 @@ static void log_progress(void *user, zero_log_level level, const char *message)
 int cli_compare(const cli_arguments *a)
 {
     if (a->given[OPT_NEW] == a->given[OPT_MODEL])
-        return cli_fail_usage(a->command, "%s: --new SPEC starts from random weights, --model DIR "
-                                          "from a model",
+        return cli_fail_usage(a->command,
+                              "%s: --new SPEC starts from random weights, --model DIR "
+                              "from a model",
                               a->given[OPT_NEW] ? "both --new and --model are given"
                                                 : "neither --new nor --model is given");
     cli_signals signals = cli_signals_install(CLI_SIGNALS_ALONE);

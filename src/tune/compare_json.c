@@ -1,5 +1,5 @@
 // A comparison as one JSON object.
-#include "tune/comparison.h"
+#include "tune/compare_parts.h"
 
 #include "base/cpu.h"
 
@@ -54,8 +54,7 @@ static void put_planned(zr_buffer *out, const zr_compare_row *row)
                      ",\"network\":{\"data\":%lld,\"tensor\":%lld,\"links\":%lld,\"ties\":%lld}",
                      (long long)network[ZR_NETWORK_DATA], (long long)network[ZR_NETWORK_TENSOR],
                      (long long)network[ZR_NETWORK_LINKS], (long long)network[ZR_NETWORK_TIES]);
-    zr_buffer_printf(out,
-                     ",\"largest\":{\"layers\":%lld,\"parameters\":%lld,\"at_least\":%s}",
+    zr_buffer_printf(out, ",\"largest\":{\"layers\":%lld,\"parameters\":%lld,\"at_least\":%s}",
                      (long long)row->layers, (long long)row->parameters,
                      row->larger ? "true" : "false");
 }

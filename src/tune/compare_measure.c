@@ -1,13 +1,13 @@
 // The trainings of a comparison: every way that fits, one after another, in rounds, so that what
 // changes on the machine meanwhile meets all of them.
-#include "tune/comparison.h"
+#include "tune/compare_parts.h"
 
 #include "base/file.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { LEAST_TEXT = 1 << 18, BATCHES_OF_TEXT = 8, FIXED_ARGUMENTS = 8, LINE_WORDS = 12 };
+enum { LEAST_TEXT = 1 << 18, BATCHES_OF_TEXT = 8, FIXED_ARGUMENTS = 11, LINE_WORDS = 12 };
 #define DEADLINE 600.0 // seconds of a training
 
 // ---- the text
@@ -35,34 +35,45 @@ static zero_status make_text(zr_comparison *c, zero_error *error)
     if (!c->made)
         return ZERO_ERR_MEMORY;
     write_words(ZR_MAX(BATCHES_OF_TEXT * c->batch.samples * c->seq, LEAST_TEXT), &words);
-    zero_status status = words.failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for a text")
-                                      : zr_file_write_durable(c->made, words.data, words.length,
-                                                              error);
+    zero_status status = words.failed
+                             ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for a text")
+                             : zr_file_write_durable(c->made, words.data, words.length, error);
     zr_buffer_free(&words);
     return status;
 }
 
 // ---- one training
 
-static zero_status make_arguments(const zr_comparison *c, char seq[static 24], const char ***out,
-                                  zero_error *error)
+typedef struct command { // what a training is told beside its configuration
+    const char **words;  // NULL-terminated
+    int count;
+    char seq[24], tensor[16], pipeline[16];
+} command;
+
+static void add_pair(command *command, const char *name, const char *value)
+{
+    command->words[command->count++] = name;
+    command->words[command->count++] = value;
+}
+
+static zero_status make_command(const zr_comparison *c, const zr_way *way, command *out,
+                                zero_error *error)
 {
     const zero_compare_options *options = c->options;
-    int count = 0, data = ZR_MAX(options->data_count, 1);
-    const char **words = zr_alloc((size_t)(FIXED_ARGUMENTS + data) * sizeof *words, error);
-    if (!words)
+    size_t most = (size_t)(FIXED_ARGUMENTS + options->data_count);
+    *out = (command){.words = zr_alloc(most * sizeof *out->words, error)};
+    if (!out->words)
         return ZERO_ERR_MEMORY;
-    words[count++] = options->new_spec ? "--new" : "--model";
-    words[count++] = options->new_spec ? options->new_spec : options->model;
-    snprintf(seq, 24, "%lld", (long long)c->seq);
-    words[count++] = "--seq";
-    words[count++] = seq;
-    words[count++] = "--data";
-    if (c->made)
-        words[count++] = c->made;
-    for (int i = 0; i < options->data_count; i++)
-        words[count++] = options->data[i];
-    *out = words;
+    snprintf(out->seq, sizeof out->seq, "%lld", (long long)c->seq);
+    snprintf(out->tensor, sizeof out->tensor, "%d", way->tensor);
+    snprintf(out->pipeline, sizeof out->pipeline, "%d", way->stages);
+    add_pair(out, options->new_spec ? "--new" : "--model", zr_comparison_model(c));
+    add_pair(out, "--seq", out->seq);
+    add_pair(out, "--tensor", out->tensor);
+    add_pair(out, "--pipeline", out->pipeline);
+    add_pair(out, "--data", c->made ? c->made : options->data[0]);
+    for (int i = 1; i < options->data_count; i++)
+        out->words[out->count++] = options->data[i];
     return ZERO_OK;
 }
 
@@ -80,12 +91,13 @@ static void add_round(const zr_trial_answer *round, zr_trial_answer *all)
     zr_trial_summarize(all);
 }
 
-static zero_status train(zr_comparison *c, const char *const *arguments, zr_compare_row *row,
-                         zero_error *error)
+static zero_status train(zr_comparison *c, zr_compare_row *row, zero_error *error)
 {
+    command command;
+    ZERO_TRY(make_command(c, &row->way, &command, error));
     int64_t steps = c->options->steps ? c->options->steps : ZR_COMPARE_STEPS;
     const zr_trial_question question = {.program = c->options->program,
-                                        .arguments = arguments,
+                                        .arguments = command.words,
                                         .config = row->text,
                                         .ranks = c->ranks,
                                         .threads = c->threads,
@@ -94,7 +106,10 @@ static zero_status train(zr_comparison *c, const char *const *arguments, zr_comp
                                         .deadline = DEADLINE,
                                         .stop = c->options->stop};
     zr_trial_answer round;
-    ZERO_TRY(zr_trial_run(&question, &round, error));
+    zero_status status = zr_trial_run(&question, &round, error);
+    zr_free(command.words);
+    if (status != ZERO_OK)
+        return status;
     if (round.good)
         add_round(&round, &row->measured);
     else
@@ -104,31 +119,50 @@ static zero_status train(zr_comparison *c, const char *const *arguments, zr_comp
 
 // ---- all of them
 
-static zero_status run_rounds(zr_comparison *c, const char *const *arguments, zero_error *error)
+static zero_status run_round(zr_comparison *c, int round, zero_error *error)
 {
-    for (int round = 0; round < ZR_COMPARE_ROUNDS; round++)
-        for (int i = 0; i < c->count; i++) {
-            zr_compare_row *row = &c->rows[i];
-            if (!row->fits || row->why[0])
-                continue;
-            zr_log(&c->options->logger, ZERO_LOG_INFO, "round %d of %d: %s", round + 1,
-                   ZR_COMPARE_ROUNDS, row->way.name);
-            ZERO_TRY(train(c, arguments, row, error));
-        }
+    for (int i = 0; i < c->count; i++) {
+        zr_compare_row *row = &c->rows[i];
+        if (!row->fits || row->why[0])
+            continue;
+        zr_log(&c->options->logger, ZERO_LOG_INFO, "round %d of %d: %s", round + 1,
+               ZR_COMPARE_ROUNDS, row->way.name);
+        ZERO_TRY(train(c, row, error));
+    }
+    return ZERO_OK;
+}
+
+// What no way can train, such as data that are not there, is an error of the comparison.
+static zero_status check_any(const zr_comparison *c, zero_error *error)
+{
+    const zr_compare_row *failed = NULL;
+    for (int i = 0; i < c->count; i++) {
+        const zr_compare_row *row = &c->rows[i];
+        if (row->measured.count)
+            return ZERO_OK;
+        if (row->fits && !failed)
+            failed = row;
+    }
+    return failed ? zr_fail(error, ZERO_ERR_USAGE, "no way could be trained; %s: %s",
+                            failed->way.name, failed->why)
+                  : ZERO_OK;
+}
+
+static zero_status run_rounds(zr_comparison *c, zero_error *error)
+{
+    for (int round = 0; round < ZR_COMPARE_ROUNDS; round++) {
+        ZERO_TRY(run_round(c, round, error));
+        ZERO_TRY(check_any(c, error));
+    }
     return ZERO_OK;
 }
 
 zero_status zr_compare_measure(zr_comparison *c, zero_error *error)
 {
-    const char **arguments = NULL;
-    char seq[24];
     zero_status status = make_text(c, error);
     if (status == ZERO_OK)
-        status = make_arguments(c, seq, &arguments, error);
-    if (status == ZERO_OK)
-        status = run_rounds(c, arguments, error);
+        status = run_rounds(c, error);
     if (c->scratch && zr_directory_remove(c->scratch, NULL) != ZERO_OK)
         zr_log(&c->options->logger, ZERO_LOG_WARNING, "%s: cannot be removed", c->scratch);
-    zr_free(arguments);
     return status;
 }

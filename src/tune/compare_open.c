@@ -1,5 +1,5 @@
 // What all ways of a comparison have in common: the model, the configuration, the machine.
-#include "tune/comparison.h"
+#include "tune/compare_parts.h"
 
 #include "base/cpu.h"
 #include "files/run_directory.h"
@@ -42,11 +42,14 @@ static zero_status read_model(zr_comparison *c, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status resolve(const zr_comparison *c, zr_resolution *how, zr_config **out,
-                           zero_error *error)
+// Resolves as a training would that has the flags --tensor and --pipeline; 0: it has them not.
+static zero_status resolve(const zr_comparison *c, zr_resolution *how, int tensor, int pipeline,
+                           zr_config **out, zero_error *error)
 {
     how->quiet = true;
     how->facts = zr_resolve_facts(c->ranks, c->parameters, ASSUMED_STEPS);
+    how->facts.tensor = tensor;
+    how->facts.pipeline = pipeline;
     how->facts.batch = zr_default_batch(c->parameters, c->seq);
     how->facts.hidden = zr_lm_shape_of(&c->model).width;
     return zr_resolve(how, out, error);
@@ -102,7 +105,7 @@ static zero_status read_base(zr_comparison *c, zero_error *error)
     };
     ZERO_TRY(zr_resolve_text(options->config_path, &text, &how.length, error));
     how.text = text;
-    zero_status status = resolve(c, &how, &config, error);
+    zero_status status = resolve(c, &how, 0, 0, &config, error);
     if (status == ZERO_OK)
         status = check_base(config, error);
     if (status == ZERO_OK)
@@ -140,7 +143,7 @@ static zero_status configure(zr_comparison *c, zr_compare_row *row, zero_error *
     if (!row->text)
         return ZERO_ERR_MEMORY;
     zr_resolution how = {.text = row->text, .length = strlen(row->text), .name = row->way.name};
-    if (resolve(c, &how, &row->config, &reason) != ZERO_OK)
+    if (resolve(c, &how, row->way.tensor, row->way.stages, &row->config, &reason) != ZERO_OK)
         snprintf(row->why, sizeof row->why, "%s", reason.message);
     return ZERO_OK;
 }

@@ -1,5 +1,5 @@
 // A comparison in words: four tables of Markdown, and what is missing from them.
-#include "tune/comparison.h"
+#include "tune/compare_parts.h"
 
 #include "base/bytes_text.h"
 #include "base/cpu.h"
@@ -98,9 +98,8 @@ static void put_exchanged(zr_table *table, const int64_t exchanged[ZERO_AXIS_COU
     static const struct {
         zero_axis axis;
         const char *name;
-    } axes[] = {{ZERO_AXIS_data, "data"},
-                {ZERO_AXIS_tensor, "tensor"},
-                {ZERO_AXIS_pipeline, "pipeline"}};
+    } axes[] = {
+        {ZERO_AXIS_data, "data"}, {ZERO_AXIS_tensor, "tensor"}, {ZERO_AXIS_pipeline, "pipeline"}};
     char line[ZR_TABLE_CELL] = "", bytes[ZR_BYTES_TEXT];
     int length = 0;
     for (int i = 0; i < ZR_COUNT(axes); i++) {
@@ -133,12 +132,8 @@ static void put_messages(const zr_compare_row *row, zr_table *table)
 
 static void write_messages(const zr_comparison *c, zr_table *table, zr_buffer *out)
 {
-    static const char *const headings[] = {"way",
-                                           "here, planned",
-                                           "here, measured",
-                                           "over a network: data",
-                                           "tensor",
-                                           "pipeline"};
+    static const char *const headings[] = {
+        "way", "here, planned", "here, measured", "over a network: data", "tensor", "pipeline"};
     *table = (zr_table){0};
     put_headings(table, headings, ZR_COUNT(headings));
     for (int i = 0; i < c->count; i++)

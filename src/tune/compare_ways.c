@@ -144,23 +144,23 @@ static bool put_states(json_t *root, const zr_way *way, const char *nvme)
 // What would say something of another way, and what writes more than steps.
 static void forget(json_t *root)
 {
-    static const char *const sections[] = {"tensor_parallel", "tensorboard",    "csv_monitor",
-                                           "flops_profiler",  "comms_logger",   "autotuning",
+    static const char *const sections[] = {"tensor_parallel", "tensorboard",     "csv_monitor",
+                                           "flops_profiler",  "comms_logger",    "autotuning",
                                            "elasticity",      "train_batch_size"};
     static const char *const ours[] = {"run", "offload", "delayed_update", "pipeline"};
-    json_t *libzero = json_object_get(root, "libzero");
+    json_t *libzero = json_object_get(root, "libzero"), *grid = json_object_get(root, "pipeline");
     for (int i = 0; i < ZR_COUNT(sections); i++)
         json_object_del(root, sections[i]);
     for (int i = 0; i < ZR_COUNT(ours) && libzero; i++)
         json_object_del(libzero, ours[i]);
+    if (grid)
+        json_object_del(grid, "stages");
 }
 
 static bool fill(json_t *root, const zr_way *way, const zr_way_batch *batch, const char *nvme)
 {
     forget(root);
     return put_number(root, "zero_optimization.stage", way->stage) &&
-           put_number(root, "tensor_parallel.autotp_size", way->tensor) &&
-           put_number(root, "pipeline.stages", way->stages) &&
            put_number(root, "train_micro_batch_size_per_gpu", batch->micro_batch) &&
            put_number(root, "gradient_accumulation_steps", zr_way_accumulation(way, batch)) &&
            put_states(root, way, nvme);

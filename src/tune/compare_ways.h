@@ -1,6 +1,6 @@
 // The ways in which the ranks of a job can share the training of one model, which zero compare puts
-// side by side. Each is a few keys of a configuration; the model, the data and the samples of a step
-// stay the same.
+// side by side. Each is a few keys of a configuration; model, data and samples of a step stay the
+// same.
 #ifndef ZR_TUNE_COMPARE_WAYS_H
 #define ZR_TUNE_COMPARE_WAYS_H
 
@@ -29,8 +29,8 @@ typedef struct zr_way_batch { // of every way
 } zr_way_batch;
 
 // Writes the configuration of a way as JSON: `base`, a resolved one, with the keys of the way in
-// place of its own. nvme: the directory, if the way's states lie there. Freed with zr_free; NULL: no
-// memory.
+// place of its own; tensor ranks and pipeline stages are flags next to it. nvme: the directory, if
+// the way's states lie there. Freed with zr_free; NULL: no memory.
 char *zr_way_config(const zr_way *way, const json_t *base, const zr_way_batch *batch,
                     const char *nvme, zero_error *error);
 // Returns the micro-batches of a step on a data rank.

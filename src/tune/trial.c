@@ -143,6 +143,7 @@ static zero_status make_command(const zr_trial_question *q, const char *program,
     add_pair(c, "--out", p->out);
     add_pair(c, "--val", "none");
     add_pair(c, "--no-final-checkpoint", "--quiet");
+    add(c, "--no-learn");
     return ZERO_OK;
 }
 
@@ -172,13 +173,14 @@ static int64_t exchanged_in(const json_t *line, zero_axis axis)
                                                        [ZERO_AXIS_pipeline] = "pipeline"};
     const json_t *groups = json_object_get(line, "groups");
     const char *scalars = groups ? "" : "all_reduce", *name;
-    const json_t *group = groups ? json_object_get(groups, names[axis])
-                          : axis == ZERO_AXIS_data ? json_object_get(line, "comm") : NULL;
+    const json_t *group = groups                   ? json_object_get(groups, names[axis])
+                          : axis == ZERO_AXIS_data ? json_object_get(line, "comm")
+                                                   : NULL;
     int64_t bytes = 0;
     json_t *op;
-    json_object_foreach((json_t *)group, name, op)
-        if (strcmp(name, "recv") != 0 && strcmp(name, scalars) != 0)
-            bytes += json_integer_value(json_object_get(op, "bytes"));
+    json_object_foreach((json_t *)group, name,
+                        op) if (strcmp(name, "recv") != 0 && strcmp(name, scalars) != 0) bytes +=
+        json_integer_value(json_object_get(op, "bytes"));
     return bytes;
 }
 

@@ -29,12 +29,12 @@ typedef struct zr_trial_answer {
     bool good;
     char why[ZR_TRIAL_WHY]; // if not `good`: one line
     double at[ZR_TRIAL_STEPS];
-    int count;          // of `at`: seconds of the measured steps, in their order
-    double seconds;     // median of a step
-    double low, high;   // quartiles of a step
-    int64_t tokens;     // of a step, on all ranks
-    double token_rate;  // tokens a second
-    int64_t memory;     // bytes that rank 0 held, at most
+    int count;         // of `at`: seconds of the measured steps, in their order
+    double seconds;    // median of a step
+    double low, high;  // quartiles of a step
+    int64_t tokens;    // of a step, on all ranks
+    double token_rate; // tokens a second
+    int64_t memory;    // bytes that rank 0 held, at most
     // Bytes that rank 0 fetched from other ranks of an axis in a step, or sent in a pipeline, at
     // most.
     int64_t exchanged[ZERO_AXIS_COUNT];

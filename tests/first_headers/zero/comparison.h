@@ -1,9 +1,9 @@
 // zero_compare: one model trained on this machine in every way that ranks can share the work, side
 // by side: what each way needs, how fast it is, what it exchanges, and what a user writes for it.
-#ifndef ZERO_COMPARE_H
-#define ZERO_COMPARE_H
+#ifndef ZERO_COMPARISON_H
+#define ZERO_COMPARISON_H
 
-#include <zero/configuration.h>
+#include <zero/status.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -15,16 +15,16 @@ typedef struct zero_compare_options {
     const char *const *data;      // (data_count) as zero_train reads it
     int data_count;               // 0: a text is made up
     const char *config_path;
-    const zero_override *overrides;
+    const struct zero_override *overrides;
     int override_count;
     int64_t seq;
-    int ranks;         // of the job, at least 2; 0: the cores of this machine, at least 2
-    int threads;       // of a rank; 0: its share of the cores
-    int64_t memory;    // bytes per rank, for the largest models; 0: its share of this machine's
-    const char *nvme;  // a directory on NVMe for the states; NULL: that way is left out
-    int steps;         // measured in each of three rounds, at most 80; 0: 10
-    int json;          // writes JSON
-    const char *path;  // a file to which the tables are durably written, too; or NULL
+    int ranks;           // of the job, at least 2; 0: the cores of this machine, at least 2
+    int threads;         // of a rank; 0: its share of the cores
+    int64_t memory;      // bytes per rank, for the largest models; 0: its share of this machine's
+    const char *nvme;    // a directory on NVMe for the states; NULL: that way is left out
+    int steps;           // measured in each of three rounds, at most 80; 0: 10
+    int json;            // writes JSON
+    const char *path;    // a file to which the tables are durably written, too; or NULL
     const char *program; // that trains; NULL: this one if it is zero, else the zero in PATH
     zero_logger logger;
     // The caller sets it to a signal number to end the comparison. May be NULL.

@@ -1,15 +1,15 @@
-// zero compare: what its files share. compare.c opens the comparison and goes through it;
+// zero compare: what its files share. compare_all.c goes through the comparison;
 // compare_ways.c says what is compared, compare_open.c what all ways have in common,
 // compare_plan.c what plans and predictions say, compare_largest.c how large a model may be,
 // compare_measure.c trains, compare_text.c and compare_json.c write.
-#ifndef ZR_TUNE_COMPARISON_H
-#define ZR_TUNE_COMPARISON_H
+#ifndef ZR_TUNE_COMPARE_PARTS_H
+#define ZR_TUNE_COMPARE_PARTS_H
 
 #include "compute/compute.h"
 #include "setup/rehearse.h"
 #include "tune/compare_ways.h"
 #include "tune/trial.h"
-#include <zero/compare.h>
+#include <zero/comparison.h>
 
 enum {
     ZR_COMPARE_ROUNDS = 3,
@@ -29,7 +29,7 @@ typedef struct zr_compare_row { // of one way
     int64_t needed; // bytes of memory of the rank that needs most
     int64_t held;   // bytes that rank 0 will say it holds, on all tiers
     bool fits;
-    // Bytes of a step that rank 0 fetches from other ranks of an axis; of a pipeline, that it sends.
+    // Bytes of a step that rank 0 fetches from other ranks of an axis, or sends in a pipeline.
     int64_t exchanged[ZERO_AXIS_COUNT];
     // Bytes of a step that come to the rank to which most comes, if each were a machine of its own.
     int64_t network[ZR_NETWORK_USES];
@@ -45,24 +45,24 @@ typedef struct zr_compare_row { // of one way
 
 typedef struct zr_comparison {
     const zero_compare_options *options;
-    char *model_path;       // to which options->model leads; NULL: options->new_spec
-    zr_lm_config model;     // its shape
-    int64_t parameters;     // of it
-    int64_t seq;            // tokens of a window
-    int ranks, threads;     // of the job, of a rank
-    int cores;              // of this machine
-    bool crowded;           // there are more ranks than cores
-    int64_t memory;         // bytes that a rank may hold
-    int64_t nvme;           // bytes of NVMe that a rank may use; 0: there is none
-    json_t *base;           // the user's configuration, resolved for data parallelism
-    char dtype[16];         // of it: "fp32"
-    zr_way_batch batch;     // of every way
-    zr_queue *queue;        // which knows the scratch of products
-    zr_machine machine;     // of a rank
-    zr_rate_book book;      // what is known of this machine
-    zr_lm_config family;    // the shape of which the largest models have more layers
-    int64_t widened;        // how many times as wide as the model the family is
-    char *scratch, *made;   // a directory, and the text in it; NULL: the data are the user's
+    char *model_path;     // to which options->model leads; NULL: options->new_spec
+    zr_lm_config model;   // its shape
+    int64_t parameters;   // of it
+    int64_t seq;          // tokens of a window
+    int ranks, threads;   // of the job, of a rank
+    int cores;            // of this machine
+    bool crowded;         // there are more ranks than cores
+    int64_t memory;       // bytes that a rank may hold
+    int64_t nvme;         // bytes of NVMe that a rank may use; 0: there is none
+    json_t *base;         // the user's configuration, resolved for data parallelism
+    char dtype[16];       // of it: "fp32"
+    zr_way_batch batch;   // of every way
+    zr_queue *queue;      // which knows the scratch of products
+    zr_machine machine;   // of a rank
+    zr_rate_book book;    // what is known of this machine
+    zr_lm_config family;  // the shape of which the largest models have more layers
+    int64_t widened;      // how many times as wide as the model the family is
+    char *scratch, *made; // a directory, and the text in it; NULL: the data are the user's
     zr_compare_row rows[ZR_MOST_WAYS]; // (count)
     int count;
 } zr_comparison;
