@@ -30,6 +30,7 @@ typedef enum cli_option_id {
     OPT_SCHEDULE,
     OPT_SPLIT,
     OPT_MACHINES,
+    OPT_PREDICT,
     OPT_THREADS,
     OPT_COMM,
     OPT_TIMEOUT,

@@ -45,7 +45,10 @@ zero_status zr_train_record(zr_train *train, zero_error *error);
 // train_start.c. Print the lines before the first step. The last one is collective.
 void zr_train_describe_model(const zr_train *train);
 void zr_train_describe_runtime(const zero_logger *logger);
-zero_status zr_train_describe_run(const zr_train *train, zero_error *error);
+zero_status zr_train_describe_run(zr_train *train, zero_error *error);
+// train_forecast.c. Predicts a step on rank 0, from what is known of the machine, and prints it, or
+// why there is no prediction. Not collective.
+void zr_train_foretell(zr_train *train);
 // train_pipeline.c. Prints the pipeline stages, if there are any. Not collective.
 zero_status zr_train_describe_pipeline(const zr_train *train, zero_error *error);
 typedef struct zr_train_memory {                    // planned for one rank
