@@ -1,0 +1,300 @@
+#include "compute/counting.h"
+
+#include "base/alloc.h"
+#include "compute/attention_ops.h"
+#include "compute/backends.h"
+#include "compute/element_ops.h"
+#include "compute/optimizer_ops.h"
+#include "compute/row_ops.h"
+
+struct zr_counting {
+    zr_backend outer; // queue->backend points to this
+    const zr_backend *inner;
+};
+
+static const zr_backend *inner_of(const zr_queue *queue)
+{
+    return ((const zr_counting *)queue->backend)->inner;
+}
+
+// Returns the queue with the backend that is stood for, some of whose functions use others of it.
+static zr_queue inner_queue(const zr_queue *queue)
+{
+    zr_queue plain = *queue;
+    plain.backend = inner_of(queue);
+    return plain;
+}
+
+static size_t product_scratch(zr_queue *queue, const zr_product *product)
+{
+    zr_queue plain = inner_queue(queue);
+    return plain.backend->product->scratch(&plain, product);
+}
+
+static zero_status product_run(zr_queue *queue, const zr_product *product, const void *a,
+                               const void *b, const void *operand, void *d, zero_error *error)
+{
+    return zr_product_check(product, error);
+}
+
+static void norm_forward(zr_queue *queue, const zr_norm *norm, const void *x, const void *gamma,
+                         const void *beta, void *y, float *mean, float *rstd)
+{
+}
+
+static void residual_norm_forward(zr_queue *queue, const zr_norm *norm, const void *x,
+                                  const void *branch, void *sum, const void *gamma,
+                                  const void *beta, void *y, float *mean, float *rstd)
+{
+}
+
+static void norm_backward(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x,
+                          const void *gamma, const float *mean, const float *rstd, const void *past,
+                          void *dx, float *dgamma, float *dbeta, bool add_parameters, void *scratch)
+{
+}
+
+static size_t norm_scratch(const zr_queue *queue, const zr_norm *norm)
+{
+    zr_queue plain = inner_queue(queue);
+    return plain.backend->rows->norm_scratch(&plain, norm);
+}
+
+static void rms_forward(zr_queue *queue, const zr_norm *norm, const void *x, const void *gamma,
+                        void *y, float *rstd)
+{
+}
+
+static void residual_rms_forward(zr_queue *queue, const zr_norm *norm, const void *x,
+                                 const void *branch, void *sum, const void *gamma, void *y,
+                                 float *rstd)
+{
+}
+
+static void rms_backward(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x,
+                         const void *gamma, const float *rstd, const void *past, void *dx,
+                         float *dgamma, bool add_parameters, void *scratch)
+{
+}
+
+static void loss(zr_queue *queue, const zr_loss *loss, void *logits, const int32_t *target,
+                 float *row_loss, bool gradient)
+{
+}
+
+static void loss_parts(zr_queue *queue, const zr_loss *loss, const void *logits,
+                       const int32_t *target, zr_loss_part *parts)
+{
+}
+
+static void loss_finish(zr_queue *queue, const zr_loss *loss, int slices, const zr_loss_part *parts,
+                        int64_t stride, const int32_t *target, void *logits, float *row_loss,
+                        bool gradient)
+{
+}
+
+static void softmax(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width, void *x) {}
+
+static size_t attention_scratch(const zr_queue *queue, const zr_attention *attention)
+{
+    zr_queue plain = inner_queue(queue);
+    return plain.backend->attention->scratch(&plain, attention);
+}
+
+static void attention_forward(zr_queue *queue, const zr_attention *attention, const void *qkv,
+                              void *out, float *lse, void *scratch)
+{
+}
+
+static void attention_backward(zr_queue *queue, const zr_attention *attention, const void *qkv,
+                               const void *out, const float *lse, const void *dout, void *dqkv,
+                               float *d_shared, void *scratch)
+{
+}
+
+static void attention_decode(zr_queue *queue, const zr_attention *attention,
+                             const zr_attention_cache *cache, const zr_attention_run *runs,
+                             int run_count, const void *qkv, void *out, void *scratch)
+{
+}
+
+static size_t attention_decode_scratch(const zr_queue *queue, const zr_attention *attention,
+                                       int64_t capacity)
+{
+    zr_queue plain = inner_queue(queue);
+    return plain.backend->attention->decode_scratch(&plain, attention, capacity);
+}
+
+static void rotary_table(zr_queue *queue, const zr_rotary *rotary, float *table) {}
+
+static void rotate(zr_queue *queue, const zr_rotary *rotary, int64_t heads, const float *table,
+                   bool back, const void *x, int64_t x_step, void *y, int64_t y_step)
+{
+}
+
+static void gelu_forward(zr_queue *queue, zero_dtype dtype, int64_t n, const void *pre, void *out)
+{
+}
+
+static void gelu_backward(zr_queue *queue, zero_dtype dtype, int64_t n, const void *pre, void *d) {}
+
+static void silu_gate_forward(zr_queue *queue, zero_dtype dtype, int64_t n, const void *gate,
+                              const void *up, void *out)
+{
+}
+
+static void silu_gate_backward(zr_queue *queue, zero_dtype dtype, int64_t n, const void *gate,
+                               const void *up, const void *d, void *d_gate, void *d_up)
+{
+}
+
+static void add(zr_queue *queue, zero_dtype stream, zero_dtype dtype, int64_t n, const void *x,
+                const void *branch, void *out)
+{
+}
+
+static void dropout(zr_queue *queue, zero_dtype from, zero_dtype to, int64_t n, float p,
+                    uint64_t key, int64_t first, const void *x, void *out)
+{
+}
+
+static void add_bias(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width,
+                     const float *sum, const void *bias, void *out)
+{
+}
+
+static void convert(zr_queue *queue, zero_dtype from, zero_dtype to, int64_t n, const void *x,
+                    void *out)
+{
+}
+
+static void column_sum(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width,
+                       const void *x, float *out, bool add_to, void *scratch)
+{
+}
+
+static size_t column_sum_scratch(const zr_queue *queue, int64_t rows, int64_t width)
+{
+    zr_queue plain = inner_queue(queue);
+    return plain.backend->elements->column_sum_scratch(&plain, rows, width);
+}
+
+static void embedding_forward(zr_queue *queue, zero_dtype dtype, zero_dtype stream, int64_t rows,
+                              int64_t seq, int64_t width, const int32_t *ids, const void *tokens,
+                              const void *positions, void *out)
+{
+}
+
+static void add_positions(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t seq,
+                          int64_t first, int64_t width, const void *positions, float *x)
+{
+}
+
+static void embedding_backward(zr_queue *queue, zero_dtype stream, int64_t rows, int64_t seq,
+                               int64_t width, const int32_t *ids, const void *d, int64_t vocab,
+                               float *d_tokens, bool add_tokens, int64_t max_seq,
+                               float *d_positions, bool add_positions)
+{
+}
+
+static void copy(zr_queue *queue, int64_t bytes, const void *from, void *to) {}
+
+static void copy_rows(zr_queue *queue, int64_t rows, int64_t bytes, const void *from,
+                      int64_t from_stride, void *to, int64_t to_stride)
+{
+}
+
+static void zero(zr_queue *queue, int64_t bytes, void *to) {}
+
+static void update(zr_queue *queue, const zr_update *update, int64_t n, const zr_range_states *at)
+{
+}
+
+static void square_sums(zr_queue *queue, zero_dtype dtype, const void *g, int64_t parts,
+                        const int64_t *first, const int32_t *count, double *sums)
+{
+}
+
+static void lamb_direction(zr_queue *queue, const zr_update *update, int64_t n,
+                           const zr_range_states *at)
+{
+}
+
+static void subtract_scaled(zr_queue *queue, int64_t n, float step, const zr_range_states *at) {}
+
+static const zr_product_ops product_ops = {.scratch = product_scratch, .run = product_run};
+
+static const zr_row_ops row_ops = {
+    .norm_forward = norm_forward,
+    .residual_norm_forward = residual_norm_forward,
+    .norm_backward = norm_backward,
+    .norm_scratch = norm_scratch,
+    .rms_forward = rms_forward,
+    .residual_rms_forward = residual_rms_forward,
+    .rms_backward = rms_backward,
+    .loss = loss,
+    .loss_parts = loss_parts,
+    .loss_finish = loss_finish,
+    .softmax = softmax,
+};
+
+static const zr_attention_ops attention_ops = {
+    .scratch = attention_scratch,
+    .forward = attention_forward,
+    .backward = attention_backward,
+    .decode = attention_decode,
+    .decode_scratch = attention_decode_scratch,
+    .rotary_table = rotary_table,
+    .rotate = rotate,
+};
+
+static const zr_element_ops element_ops = {
+    .gelu_forward = gelu_forward,
+    .gelu_backward = gelu_backward,
+    .silu_gate_forward = silu_gate_forward,
+    .silu_gate_backward = silu_gate_backward,
+    .add = add,
+    .dropout = dropout,
+    .add_bias = add_bias,
+    .convert = convert,
+    .column_sum = column_sum,
+    .column_sum_scratch = column_sum_scratch,
+    .embedding_forward = embedding_forward,
+    .add_positions = add_positions,
+    .embedding_backward = embedding_backward,
+    .copy = copy,
+    .copy_rows = copy_rows,
+    .zero = zero,
+};
+
+static const zr_optimizer_ops optimizer_ops = {
+    .update = update,
+    .square_sums = square_sums,
+    .lamb_direction = lamb_direction,
+    .subtract_scaled = subtract_scaled,
+};
+
+zero_status zr_queue_count(zr_queue *queue, zr_counting **out, zero_error *error)
+{
+    zr_counting *counting = zr_alloc(sizeof *counting, error);
+    *out = counting;
+    if (!counting)
+        return ZERO_ERR_MEMORY;
+    counting->inner = queue->backend;
+    counting->outer = *queue->backend;
+    counting->outer.product = &product_ops;
+    counting->outer.rows = &row_ops;
+    counting->outer.attention = &attention_ops;
+    counting->outer.elements = &element_ops;
+    counting->outer.optimizer = &optimizer_ops;
+    queue->backend = &counting->outer;
+    return ZERO_OK;
+}
+
+void zr_queue_count_end(zr_queue *queue, zr_counting *counting)
+{
+    if (!counting)
+        return;
+    queue->backend = counting->inner;
+    zr_free(counting);
+}

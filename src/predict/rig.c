@@ -1,0 +1,367 @@
+#define _GNU_SOURCE
+#include "predict/rig.h"
+
+#include "base/alloc.h"
+#include "base/dtype.h"
+#include "base/random.h"
+#include "compute/product_scratch.h"
+#include "layers/layers.h"
+#include "layers/layout.h"
+#include "memory/arena.h"
+#include "model/stage_cut.h"
+#include "model/unit.h"
+#include "plan/exchanges.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { SOME_VALUES = 1 << 14 }; // that are repeated
+#define LARGEST_VALUE 0.05f
+
+typedef struct places { // of a unit's operands, cut out of one stretch of memory
+    char **parameters;  // (pieces)
+    float **gradients;  // (pieces) NULL: the piece has no gradient
+    void *saved, *workspace, *held, *window;
+    int32_t *tokens, *targets; // (batch, seq)
+    // What enters and what leaves, and their gradients; the shapes are in the tensors.
+    zero_tensors in, out, d_in, d_out;
+} places;
+
+struct zr_rig {
+    const zr_plan *plan;
+    const zr_unit_plan *unit;
+    zero_unit_sizes sizes; // of the rig's shape
+    places at;
+    char *base; // (bytes) of address space; NULL: there is an arena
+    size_t bytes;
+    zr_ledger ledger;
+    zr_arena arena, scratch;
+    float *values; // (SOME_VALUES)
+    zr_queue *queue;
+    zr_recorder *recorder;
+    zero_tensors batch;
+    double loss;
+    struct zr_loss_weight weight;
+    struct zr_accessor accessor;
+    struct zr_sink sink;
+    struct zr_exchanger exchanger;
+    zero_context context;
+};
+
+#define RIG_OF(pointer, member) ((zr_rig *)((char *)(pointer)-offsetof(zr_rig, member)))
+
+static const zr_piece *piece_at(const zr_rig *rig, int piece)
+{
+    return &rig->plan->pieces[rig->unit->pieces[piece]];
+}
+
+static const void *parameter(const struct zr_accessor *self, const zero_context *context, int piece,
+                             int tensor)
+{
+    const zr_rig *rig = RIG_OF(self, accessor);
+    const zr_piece *of = piece_at(rig, piece);
+    return rig->at.parameters[piece] +
+           of->tensors[tensor].first * (int64_t)zero_dtype_bytes(of->dtype);
+}
+
+static zero_status pass_piece(const struct zr_accessor *self, zero_context *context, int piece)
+{
+    return ZERO_OK; // streamed pieces have places of their own
+}
+
+// The first unit to contribute in a backward sets, and later ones add.
+static float *gradient(const struct zr_sink *self, zero_context *context, int piece, int tensor,
+                       int *add)
+{
+    const zr_rig *rig = RIG_OF(self, sink);
+    const zr_piece *of = piece_at(rig, piece);
+    if (!rig->at.gradients[piece])
+        return NULL;
+    *add = of->first_backward != (int)(rig->unit - rig->plan->units);
+    return rig->at.gradients[piece] + of->tensors[tensor].first;
+}
+
+static zero_status exchange(const struct zr_exchanger *self, const zero_context *context,
+                            zero_exchange_kind kind, int holders, int64_t offset, int64_t elements,
+                            zero_dtype dtype)
+{
+    const zr_rig *rig = RIG_OF(self, exchanger);
+    int ranks = holders ? holders : self->size;
+    if (ranks > 1)
+        zr_recorder_add(rig->recorder, ZR_ACTIVITY_exchange, zr_recorder_begin(rig->recorder),
+                        zr_exchange_fetched(kind, ranks, elements, dtype), 0, -1);
+    return ZERO_OK;
+}
+
+bool zr_rig_can_call(const zr_plan *plan) { return zr_lm_config_of(plan->model) != NULL; }
+
+// Finds the unit as the whole model describes it, because it may count its borrowed pieces.
+static const zero_unit *described(const zr_plan *plan, int unit)
+{
+    const zero_model *origin = zr_stage_origin(plan->model);
+    return &origin->units[zr_stage_unit(plan->model, unit)];
+}
+
+// Finds the unit's sizes and the shapes that enter it. Sizes of our own units follow from the shape
+// of the micro-batch alone, so that of the unit before tells what enters.
+static zero_status find_sizes(const zr_plan *plan, int unit, const zero_shape *shape,
+                              zero_tensors *in, zero_unit_sizes *out)
+{
+    static const zero_tensors none;
+    const zero_unit *of = described(plan, unit);
+    *in = none;
+    if (zr_stage_unit(plan->model, unit) > 0) {
+        ZERO_TRY(of[-1].ops->sizes(&of[-1], shape, &none, out));
+        *in = out->out;
+    }
+    return of->ops->sizes(of, shape, in, out);
+}
+
+static void carve_tensors(zr_carver *carver, const zero_tensors *shapes, zero_tensors *out)
+{
+    *out = *shapes;
+    for (int i = 0; i < out->count; i++)
+        out->at[i].data = zr_carve(carver, zr_tensor_bytes(&out->at[i]));
+}
+
+static void carve_pieces(const zr_plan *plan, int unit, zr_carver *carver, places *at)
+{
+    const zr_unit_plan *of = &plan->units[unit];
+    at->parameters = zr_carve(carver, sizeof *at->parameters * (size_t)of->piece_count);
+    at->gradients = zr_carve(carver, sizeof *at->gradients * (size_t)of->piece_count);
+    for (int i = 0; i < of->piece_count; i++) {
+        const zr_piece *piece = &plan->pieces[of->pieces[i]];
+        char *parameters = zr_carve_as(carver, piece->dtype, piece->elems);
+        float *gradients =
+            piece->first_backward >= 0 ? zr_carve_floats(carver, piece->elems) : NULL;
+        if (!carver->base)
+            continue;
+        at->parameters[i] = parameters;
+        at->gradients[i] = gradients;
+    }
+}
+
+// Cuts the places of a unit's operands out of the carver's memory; returns their bytes.
+static size_t lay_out(const zr_plan *plan, int unit, const zero_shape *shape,
+                      const zero_tensors *in, const zero_unit_sizes *sizes, char *base, places *at)
+{
+    zr_carver carver = {.base = base};
+    size_t ids = sizeof(int32_t) * (size_t)(shape->batch * shape->seq);
+    carve_pieces(plan, unit, &carver, at);
+    carve_tensors(&carver, in, &at->in);
+    carve_tensors(&carver, in, &at->d_in);
+    carve_tensors(&carver, &sizes->out, &at->out);
+    carve_tensors(&carver, &sizes->out, &at->d_out);
+    at->saved = zr_carve(&carver, sizes->saved_bytes);
+    at->workspace = zr_carve(&carver, sizes->workspace_bytes);
+    at->held = zr_carve(&carver, sizes->held_bytes);
+    at->window = zr_carve(&carver, sizes->exchange_bytes);
+    at->tokens = zr_carve(&carver, ids);
+    at->targets = zr_carve(&carver, ids);
+    return carver.used;
+}
+
+int64_t zr_rig_bytes(const zr_plan *plan, int unit, const zero_shape *shape)
+{
+    zero_unit_sizes sizes;
+    zero_tensors in;
+    places at;
+    if (!zr_rig_can_call(plan) || find_sizes(plan, unit, shape, &in, &sizes) != ZERO_OK)
+        return 0;
+    return (int64_t)lay_out(plan, unit, shape, &in, &sizes, NULL, &at);
+}
+
+// Repeats some of the values over a tensor.
+static void fill(const zr_rig *rig, zero_dtype dtype, int64_t elements, char *to)
+{
+    int64_t width = (int64_t)zero_dtype_bytes(dtype);
+    for (int64_t at = 0; at < elements; at += SOME_VALUES)
+        zr_narrow(dtype, rig->values, ZR_MIN(SOME_VALUES, elements - at), to + at * width);
+}
+
+static void fill_tensors(const zr_rig *rig, const zero_tensors *tensors)
+{
+    for (int i = 0; i < tensors->count; i++)
+        fill(rig, tensors->at[i].dtype, zr_tensor_elements(&tensors->at[i]), tensors->at[i].data);
+}
+
+static void fill_ids(const zr_rig *rig, const zero_shape *shape, int64_t vocab)
+{
+    for (int64_t i = 0; i < shape->batch * shape->seq; i++) {
+        rig->at.tokens[i] = (int32_t)(zr_philox4x32(1, 0, (uint64_t)i).v[0] % (uint64_t)vocab);
+        rig->at.targets[i] = (int32_t)(zr_philox4x32(2, 0, (uint64_t)i).v[0] % (uint64_t)vocab);
+    }
+}
+
+static zero_status fill_all(zr_rig *rig, const zero_shape *shape, zero_error *error)
+{
+    rig->values = zr_alloc(sizeof *rig->values * SOME_VALUES, error);
+    if (!rig->values)
+        return ZERO_ERR_MEMORY;
+    zr_random_uniform(1, 0, SOME_VALUES, LARGEST_VALUE, rig->values);
+    for (int i = 0; i < rig->unit->piece_count; i++)
+        fill(rig, piece_at(rig, i)->dtype, piece_at(rig, i)->elems, rig->at.parameters[i]);
+    fill_tensors(rig, &rig->at.in);
+    fill_ids(rig, shape, zr_lm_shape_of(zr_lm_config_of(rig->plan->model)).vocab);
+    return ZERO_OK;
+}
+
+static zero_status reserve_scratch(zr_rig *rig, zero_error *error)
+{
+    size_t most = 0;
+    for (int i = 0; i < rig->sizes.product_count; i++) {
+        size_t bytes = zr_product_scratch(rig->queue, rig->plan->settings.precision.activations,
+                                          &rig->sizes.products[i]);
+        most = ZR_MAX(most, bytes);
+    }
+    ZERO_TRY(zr_arena_create(&rig->ledger, ZERO_TIER_device, ZERO_MEM_workspace, most,
+                             &rig->scratch, error));
+    rig->queue->scratch = rig->scratch.base;
+    rig->queue->scratch_bytes = most;
+    return ZERO_OK;
+}
+
+static zero_status reserve_addresses(zr_rig *rig, zero_error *error)
+{
+    void *base = mmap(NULL, rig->bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (base == MAP_FAILED)
+        return zr_fail_errno(error, ZERO_ERR_MEMORY, errno,
+                             "cannot reserve %zu bytes of address space for a unit", rig->bytes);
+    rig->base = base;
+    return ZERO_OK;
+}
+
+static zero_status reserve(zr_rig *rig, const zr_rig_question *question, zero_error *error)
+{
+    const zr_plan *plan = rig->plan;
+    zero_tensors in;
+    zero_status status = find_sizes(plan, question->unit, &question->shape, &in, &rig->sizes);
+    if (status != ZERO_OK)
+        return zr_fail(error, status,
+                       "calling unit \"%s\" with micro-batch %lld x %lld: the unit refuses this "
+                       "shape",
+                       described(plan, question->unit)->name, (long long)question->shape.batch,
+                       (long long)question->shape.seq);
+    rig->bytes = lay_out(plan, question->unit, &question->shape, &in, &rig->sizes, NULL, &rig->at);
+    if (question->memory == ZR_RIG_ADDRESSES)
+        ZERO_TRY(reserve_addresses(rig, error));
+    else
+        ZERO_TRY(zr_arena_create(&rig->ledger, ZERO_TIER_device, ZERO_MEM_workspace, rig->bytes,
+                                 &rig->arena, error));
+    lay_out(plan, question->unit, &question->shape, &in, &rig->sizes,
+            rig->base ? rig->base : rig->arena.base, &rig->at);
+    if (question->memory == ZR_RIG_ADDRESSES)
+        return ZERO_OK;
+    ZERO_TRY(reserve_scratch(rig, error));
+    return fill_all(rig, &question->shape, error);
+}
+
+static zero_tensors batch_of(const zr_rig *rig, const zero_shape *shape)
+{
+    return (zero_tensors){2,
+                          {{rig->at.tokens, ZERO_I32, 2, {shape->batch, shape->seq}},
+                           {rig->at.targets, ZERO_I32, 2, {shape->batch, shape->seq}}}};
+}
+
+static void connect(zr_rig *rig, const zr_rig_question *question)
+{
+    const zr_plan *plan = rig->plan;
+    const zero_shape *shape = &question->shape;
+    bool exchanges = plan->tensor_ranks > 1 && plan->model->whole;
+    rig->batch = batch_of(rig, shape);
+    rig->weight = (struct zr_loss_weight){.positions = shape->batch * shape->seq};
+    rig->accessor = (struct zr_accessor){parameter, pass_piece, pass_piece};
+    rig->sink = (struct zr_sink){gradient};
+    rig->exchanger = (struct zr_exchanger){.rank = plan->tensor_rank,
+                                           .size = plan->tensor_ranks,
+                                           .window = rig->at.window,
+                                           .bytes = (int64_t)rig->sizes.exchange_bytes,
+                                           .run = exchange};
+    rig->context = (zero_context){
+        .struct_size = sizeof rig->context,
+        .unit = described(plan, question->unit),
+        .unit_index = zr_stage_unit(plan->model, question->unit),
+        .shape = *shape,
+        .threads = rig->queue->threads,
+        .loss_factor = 1,
+        .batch = &rig->batch,
+        .saved = rig->at.saved,
+        .workspace = rig->at.workspace,
+        .loss = &rig->loss,
+        .queue = rig->queue,
+        .accessor = &rig->accessor,
+        .sink = &rig->sink,
+        .weight = &rig->weight,
+        .exchanger = exchanges ? &rig->exchanger : NULL,
+        .held = rig->at.held,
+    };
+}
+
+zero_status zr_rig_open(const zr_rig_question *question, zr_rig **out, zero_error *error)
+{
+    *out = NULL;
+    if (!zr_rig_can_call(question->plan))
+        return zr_fail(error, ZERO_ERR_UNSUPPORTED,
+                       "model \"%s\" is a program's own: what its units compute can be told only "
+                       "by running it",
+                       question->plan->model->name);
+    zr_rig *rig = zr_alloc(sizeof *rig, error);
+    if (!rig)
+        return ZERO_ERR_MEMORY;
+    rig->plan = question->plan;
+    rig->unit = &rig->plan->units[question->unit];
+    rig->queue = question->queue;
+    rig->recorder = question->recorder;
+    zero_status status = reserve(rig, question, error);
+    if (status != ZERO_OK) {
+        zr_rig_close(rig);
+        return status;
+    }
+    connect(rig, question);
+    *out = rig;
+    return ZERO_OK;
+}
+
+static zero_status call_unit(zr_rig *rig, zr_call call)
+{
+    zero_context *context = &rig->context;
+    const zero_unit_ops *ops = context->unit->ops;
+    places *at = &rig->at;
+    switch (call) {
+    case ZR_CALL_FORWARD:
+    case ZR_CALL_AGAIN: return ops->forward(context, &at->in, &at->out);
+    case ZR_CALL_BACKWARD: return ops->backward(context, &at->in, &at->d_out, &at->d_in);
+    case ZR_CALL_INPUT: return ops->backward_input(context, &at->in, &at->d_out, &at->d_in);
+    case ZR_CALL_WEIGHT: return ops->backward_weight(context, &at->in);
+    default: return ops->forward_backward(context, &at->in, &at->d_in);
+    }
+}
+
+zero_status zr_rig_call(zr_rig *rig, zr_call call, bool training, zero_error *error)
+{
+    bool overwrites = call == ZR_CALL_BACKWARD || call == ZR_CALL_INPUT;
+    rig->context.training = training;
+    rig->context.error = error;
+    if (rig->values && overwrites) // else gradients would grow from call to call
+        fill_tensors(rig, &rig->at.d_out);
+    return call_unit(rig, call);
+}
+
+void zr_rig_close(zr_rig *rig)
+{
+    if (!rig)
+        return;
+    if (rig->scratch.base) {
+        rig->queue->scratch = NULL;
+        rig->queue->scratch_bytes = 0;
+    }
+    zr_arena_destroy(&rig->scratch);
+    zr_arena_destroy(&rig->arena);
+    if (rig->base)
+        munmap(rig->base, rig->bytes);
+    zr_free(rig->values);
+    zr_free(rig);
+}

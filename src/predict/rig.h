@@ -1,0 +1,47 @@
+// Memory and a context with which a unit of a plan is called without an engine: to count what it
+// asks of the backend (operations.h), or to time it. Each operand has a place of its own. Exchanges
+// with tensor ranks move nothing; they are recorded as the engine records them.
+//
+// Address space alone suffices for a queue that counts (compute/counting.h): besides ids and
+// losses of rows, units then touch nothing. For a queue that computes, parameters, gradients of
+// boundaries and what enters are small finite values, and the ids of tokens are scattered over the
+// vocabulary.
+#ifndef ZR_PREDICT_RIG_H
+#define ZR_PREDICT_RIG_H
+
+#include "base/recorder.h"
+#include "compute/compute.h"
+#include "plan/full_plan.h"
+
+typedef struct zr_rig zr_rig;
+
+typedef enum zr_rig_memory {
+    ZR_RIG_ADDRESSES, // address space that no memory backs
+    ZR_RIG_FILLED,    // memory, filled with values, with the queue's scratch for products
+} zr_rig_memory;
+
+typedef struct zr_rig_question {
+    const zr_plan *plan; // outlives the rig
+    int unit;            // of the plan
+    // The plan's, or a smaller micro-batch: fewer samples, or shorter ones.
+    zero_shape shape;
+    zr_rig_memory memory;
+    zr_queue *queue;       // with as many threads as the shape, or fewer; outlives the rig
+    zr_recorder *recorder; // of exchanges; NULL: they are not recorded
+} zr_rig_question;
+
+// Says whether the plan is of one of the library's own models, or of a part of one: the units of
+// others may compute anything, on memory of their own.
+bool zr_rig_can_call(const zr_plan *plan);
+// Returns the bytes of such a rig, scratch of products excepted; 0: the unit refuses the shape.
+int64_t zr_rig_bytes(const zr_plan *plan, int unit, const zero_shape *shape);
+// Makes a rig; free it with zr_rig_close, before the queue. ZERO_ERR_UNSUPPORTED: the units are a
+// program's own. ZERO_ERR_MEMORY.
+zero_status zr_rig_open(const zr_rig_question *question, zr_rig **out, zero_error *error);
+// Calls one of the unit's functions; training: false in an evaluation. AGAIN is a FORWARD. Backward
+// reads what a forward before it has saved, and WEIGHT what an INPUT has held. Returns what the
+// unit returns.
+zero_status zr_rig_call(zr_rig *rig, zr_call call, bool training, zero_error *error);
+void zr_rig_close(zr_rig *rig); // NULL is allowed
+
+#endif
