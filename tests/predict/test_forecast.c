@@ -120,6 +120,28 @@ static void corrections_are_applied(void **state)
     close_desk(&d);
 }
 
+// Ranks that do the same wait for each other as long as runs have told.
+static void ranks_wait_for_each_other(void **state)
+{
+    desk d;
+    fixture f;
+    fixture_build(&f, 4, 1000, 96);
+    open_desk(&d);
+    zr_plan *alone = fixture_plan_in(&f, ZERO_F32, 2, 1, 2, true),
+            *plan = fixture_plan_in(&f, ZERO_F32, 2, 2, 2, true);
+    double before = ask_of(&d, alone).seconds;
+    zr_forecast equal = ask_of(&d, plan);
+    zr_rates_add(&d.book.settings[0], ZR_ACTIVITY_wait, 1000000, 0, 1e-4, 1); // a tenth
+    near(ask_of(&d, alone).seconds, before);
+    zr_forecast unequal = ask_of(&d, plan);
+    assert_true(fabs(unequal.seconds / equal.seconds - 1.1) < 1e-6);
+    near(unequal.seconds - equal.seconds,
+         unequal.parts[ZR_TIME_EXCHANGE] - equal.parts[ZR_TIME_EXCHANGE]);
+    zr_plan_destroy(alone);
+    zr_plan_destroy(plan);
+    close_desk(&d);
+}
+
 static void evaluation_is_forward(void **state)
 {
     desk d;
@@ -179,6 +201,7 @@ int main(void)
         cmocka_unit_test(stages_without_overlap),
         cmocka_unit_test(slower_operations_make_slower_steps),
         cmocka_unit_test(corrections_are_applied),
+        cmocka_unit_test(ranks_wait_for_each_other),
         cmocka_unit_test(evaluation_is_forward),
         cmocka_unit_test(an_empty_book_is_a_guess),
         cmocka_unit_test(memory_that_is_missing_is_an_error),
