@@ -35,7 +35,7 @@ typedef struct zero_compare_options {
 // steps, in processes of their own. A way that cannot be on so many ranks, does not fit, or fails
 // is one line of the answer, which goes through `write`, as Markdown or JSON.
 // ZERO_ERR_USAGE: bad options, or nothing could be trained; ZERO_ERR_CONFIG: a configuration that
-// leaves no choice; ZERO_ERR_CANCELLED: *stop was set.
+// leaves no choice; ZERO_ERR_CANCELLED: *stop was set; what was measured before it is written.
 ZERO_API zero_status zero_compare(const zero_compare_options *options,
                                   void (*write)(void *user, const char *text), void *user,
                                   zero_error *error);

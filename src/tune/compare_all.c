@@ -62,6 +62,28 @@ static zero_status publish(const zr_comparison *c, void (*write)(void *user, con
     return status;
 }
 
+static bool has_measured(const zr_comparison *c)
+{
+    for (int i = 0; i < c->count; i++)
+        if (c->rows[i].measured.count)
+            return true;
+    return false;
+}
+
+// What was measured before a signal is an answer, too.
+static zero_status compare(zr_comparison *c, void (*write)(void *user, const char *text),
+                           void *user, zero_error *error)
+{
+    ZERO_TRY(plan_all(c, error));
+    zero_status status = zr_compare_measure(c, error);
+    c->stopped = status == ZERO_ERR_CANCELLED;
+    if (status == ZERO_OK)
+        return publish(c, write, user, error);
+    if (c->stopped && has_measured(c))
+        ZERO_TRY(publish(c, write, user, error));
+    return status;
+}
+
 zero_status zero_compare(const zero_compare_options *options,
                          void (*write)(void *user, const char *text), void *user, zero_error *error)
 {
@@ -77,11 +99,7 @@ zero_status zero_compare(const zero_compare_options *options,
         return ZERO_ERR_MEMORY;
     zero_status status = zr_comparison_open(&taken, c, error);
     if (status == ZERO_OK)
-        status = plan_all(c, error);
-    if (status == ZERO_OK)
-        status = zr_compare_measure(c, error);
-    if (status == ZERO_OK)
-        status = publish(c, write, user, error);
+        status = compare(c, write, user, error);
     zr_comparison_close(c);
     zr_free(c);
     return status;

@@ -98,6 +98,7 @@ void zr_compare_json(const zr_comparison *c, zr_buffer *out)
     put_number(out, "threads", c->threads);
     put_number(out, "cores", c->cores);
     zr_buffer_printf(out, ",\"crowded\":%s", c->crowded ? "true" : "false");
+    zr_buffer_printf(out, ",\"stopped\":%s", c->stopped ? "true" : "false");
     put_text(out, "processor", processor);
     put_number(out, "memory", c->memory);
     put_number(out, "widened", c->widened);

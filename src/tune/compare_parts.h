@@ -65,6 +65,7 @@ typedef struct zr_comparison {
     char *scratch, *made; // a directory, and the text in it; NULL: the data are the user's
     zr_compare_row rows[ZR_MOST_WAYS]; // (count)
     int count;
+    bool stopped; // by a signal, before all rounds were made
 } zr_comparison;
 
 // Finds what all ways have in common, and the configuration of each. A way that has none is a row

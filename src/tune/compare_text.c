@@ -244,8 +244,9 @@ void zr_compare_text(const zr_comparison *c, zr_buffer *out)
     if (!table)
         return;
     zr_compare_title(c, out);
-    zr_buffer_printf(out, " %d rounds of %lld steps%s.\n", ZR_COMPARE_ROUNDS, (long long)steps,
-                     c->options->data_count ? "" : ", on a text of made-up words");
+    zr_buffer_printf(out, " %d rounds of %lld steps%s%s.\n", ZR_COMPARE_ROUNDS, (long long)steps,
+                     c->options->data_count ? "" : ", on a text of made-up words",
+                     c->stopped ? "; stopped before their end" : "");
     write_speed(c, table, out);
     write_messages(c, table, out);
     write_largest(c, table, out);

@@ -56,8 +56,9 @@ refused 78 "chooses tensor ranks and pipeline stages itself" "$ZERO" compare --n
 
 # A signal ends it, with its trainings and its scratch.
 "$ZERO" compare --new $TINY --ranks 2 --steps 50 >out.txt 2>err.txt &
-for _ in $(seq 600); do grep -q '^round ' err.txt && break; sleep 0.05; done
+for _ in $(seq 900); do grep -q '^round 1 of 3: ZeRO stage 1' err.txt && break; sleep 0.05; done
 kill -INT $!
 wait $! && fail "interrupted, and the exit code is 0"
 grep -q 'signal 2' err.txt || fail "interrupted: $(cat err.txt)"
+grep -q 'stopped before their end' out.txt || fail "what was measured before is lost: $(cat out.txt)"
 [ -z "$(ls -A "$TMPDIR")" ] || fail "left behind: $(ls -A "$TMPDIR")"
