@@ -77,7 +77,7 @@ static void write_speed(const zr_comparison *c, zr_table *table, zr_buffer *out)
     put_headings(table, headings, ZR_COUNT(headings));
     for (int i = 0; i < c->count; i++)
         put_speed(c, &c->rows[i], table);
-    zr_buffer_printf(out, "\n## Memory and speed\n\n");
+    zr_buffer_printf(out, "\n### Memory and speed\n\n");
     zr_table_write(table, out);
     zr_buffer_printf(
         out, "\nMemory a rank is the plan's, of the rank that needs most; what rank 0 held was "
@@ -138,7 +138,7 @@ static void write_messages(const zr_comparison *c, zr_table *table, zr_buffer *o
     put_headings(table, headings, ZR_COUNT(headings));
     for (int i = 0; i < c->count; i++)
         put_messages(&c->rows[i], table);
-    zr_buffer_printf(out, "\n## Bytes of a step\n\n");
+    zr_buffer_printf(out, "\n### Bytes of a step\n\n");
     zr_table_write(table, out);
     zr_buffer_printf(
         out, "\nHere: what rank 0 fetches from other ranks, and of a pipeline what it sends. Ranks "
@@ -180,7 +180,7 @@ static void write_largest(const zr_comparison *c, zr_table *table, zr_buffer *ou
     for (int i = 0; i < c->count; i++)
         put_largest(c, &c->rows[i], table);
     zr_bytes_text((double)c->memory, memory);
-    zr_buffer_printf(out, "\n## The largest model\n\n");
+    zr_buffer_printf(out, "\n### The largest model\n\n");
     zr_table_write(table, out);
     zr_buffer_printf(out,
                      "\nBy plan, with %s a rank and the same batch: layers of width %lld (%lld "
@@ -205,7 +205,7 @@ static void write_effort(const zr_comparison *c, zr_table *table, zr_buffer *out
         zr_table_cell(table, "%s", c->rows[i].way.effort);
         zr_table_cell(table, "%s", c->rows[i].way.code);
     }
-    zr_buffer_printf(out, "\n## Effort\n\n");
+    zr_buffer_printf(out, "\n### Effort\n\n");
     zr_table_write(table, out);
     zr_buffer_printf(out, "\nThe library's own models say all of it already.\n");
 }
@@ -230,7 +230,7 @@ static void write_missing(const zr_comparison *c, zr_buffer *out)
     for (int i = 0; i < c->count; i++) {
         if (!c->rows[i].why[0])
             continue;
-        zr_buffer_printf(out, "%s- %s: %s\n", any ? "" : "\n## What is missing\n\n",
+        zr_buffer_printf(out, "%s- %s: %s\n", any ? "" : "\n### What is missing\n\n",
                          c->rows[i].way.name, c->rows[i].why);
         any = true;
     }

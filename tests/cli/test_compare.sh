@@ -32,7 +32,7 @@ network = [ways[name]["network"]["data"] for name in ("data parallelism", "ZeRO 
 assert network[0] == network[1] == network[2] < network[3], network
 PY
 for heading in "Memory and speed" "Bytes of a step" "The largest model" Effort "What is missing"; do
-    grep -q "^## $heading$" tables.md || fail "no $heading in: $(cat tables.md)"
+    grep -q "^### $heading$" tables.md || fail "no $heading in: $(cat tables.md)"
 done
 [ -z "$(ls -A "$TMPDIR" nvme | grep -v :)" ] || fail "left behind: $(ls -A "$TMPDIR" nvme)"
 
