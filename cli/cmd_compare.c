@@ -4,13 +4,15 @@
 #include "overrides.h"
 #include "signals.h"
 
-// Prints what is going on to standard error, because the answer goes to standard output; with
-// --quiet only warnings.
+// Prints what is going on to standard error, because the answer goes to standard output; without
+// --quiet also how far it is.
 static void log_progress(void *user, zero_log_level level, const char *message)
 {
     const cli_arguments *a = user;
-    if (level <= (a->given[OPT_QUIET] ? ZERO_LOG_WARNING : ZERO_LOG_INFO))
+    if (level == ZERO_LOG_INFO && !a->given[OPT_QUIET])
         fprintf(stderr, "%s\n", message);
+    else
+        cli_log_stderr(user, level, message);
 }
 
 int cli_compare(const cli_arguments *a)

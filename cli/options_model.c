@@ -150,7 +150,7 @@ const cli_option cli_options_model[] = {
     {.id = OPT_EXPLAIN,
      .name = "--explain",
      .kind = CLI_FLAG,
-     .commands = TRAIN | EVAL | GENERATE | PLAN,
+     .commands = TRAIN | EVAL | GENERATE | PLAN | COMPARE,
      .help = "name each key of --config that has no effect here, and the reason"},
 };
 const int cli_options_model_count = sizeof cli_options_model / sizeof *cli_options_model;

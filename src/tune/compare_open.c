@@ -84,17 +84,17 @@ static zero_status keep_base(zr_comparison *c, const zr_config *config, zero_err
     return status;
 }
 
-// Passes warnings on. What else a resolution says is about a run, and here are many.
-static void pass_warning(void *user, zero_log_level level, const char *message)
+// Passes warnings and reasons on. What else a resolution says is about a run, and here are many.
+static void pass_on(void *user, zero_log_level level, const char *message)
 {
-    if (level <= ZERO_LOG_WARNING)
+    if (level != ZERO_LOG_INFO)
         zr_log(user, level, "%s", message);
 }
 
 static zero_status read_base(zr_comparison *c, zero_error *error)
 {
     const zero_compare_options *options = c->options;
-    const zero_logger logger = {.write = pass_warning, .user = (void *)&options->logger};
+    const zero_logger logger = {.write = pass_on, .user = (void *)&options->logger};
     zr_config *config = NULL;
     char *text;
     zr_resolution how = {

@@ -46,6 +46,16 @@ grep -qE '^\| tensor and pipeline .* [0-9.]+ ms ' out.txt || fail "no tensor and
 expect 0 "$ZERO" compare --new $TINY --ranks 2 --memory 100KB --steps 1 --quiet
 grep -q '^- data parallelism: does not fit: ' out.txt || fail "memory: $(cat out.txt)"
 
+# A key without effect is a warning, with its reason where that is asked for; what the file says of places is not every way's.
+echo '{"zero_allow_untested_optimizer": true, "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}}}' >config.json
+expect 0 "$ZERO" compare --new $TINY --ranks 2 --steps 1 --config config.json --explain --quiet --json
+grep -q zero_allow_untested_optimizer err.txt || fail "no reason: $(cat err.txt)"
+python3 -c '
+import json
+ways = json.load(open("out.txt"))["ways"]
+assert [way["stage"] for way in ways] == [0, 1, 2, 3, 0, 0, 1, 3], ways
+assert all("measured" in way for way in ways if "why" not in way), ways' || fail "a file: $(cat out.txt)"
+
 # Bad input.
 refused 64 "neither --new nor --model" "$ZERO" compare --ranks 2
 refused 64 "2 to 1024 ranks" "$ZERO" compare --new $TINY --ranks 1
