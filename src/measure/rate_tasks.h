@@ -33,6 +33,7 @@ typedef struct zr_vector_task {
     } items[ZR_MOST_VECTOR_ITEMS]; // (count) no two are equal
 } zr_vector_task;
 extern const zr_common_work zr_vector_work;
+size_t zr_vector_task_bytes(const zr_vector_task *task); // of memory
 // Lists the items of a plan, of which long ones are cut, because time grows in proportion.
 void zr_vector_task_list(const zr_plan *plan, zr_update_kind update, zr_vector_task *out);
 

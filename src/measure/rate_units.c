@@ -17,6 +17,7 @@ static zero_status open_unit(const void *task, const zr_member *member, void **o
                                       .unit = of->unit,
                                       .shape = of->shape,
                                       .memory = member->counts ? ZR_RIG_ADDRESSES : ZR_RIG_FILLED,
+                                      .base = member->memory,
                                       .queue = member->queue};
     state *s = zr_alloc(sizeof *s, error);
     if (!s)

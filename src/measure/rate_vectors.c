@@ -10,6 +10,8 @@
 #include "compute/element_ops.h"
 #include "memory/arena.h"
 
+#include <string.h>
+
 // Elements: of the vectors, of a walk, and of a call of square_sums (512 parts, as the engine's).
 enum { MOST_ELEMS = 4 << 20, MOST_WALK = 1 << 19, SQUARE_PARTS = 512, SOME_VALUES = 1 << 14 };
 #define SMALL 0.01f
@@ -22,8 +24,6 @@ typedef struct vectors {
 typedef struct state {
     const zr_vector_task *task;
     zr_queue *queue;
-    zr_ledger ledger;
-    zr_arena arena;
     vectors at;
     int64_t next; // element with which the next item begins
 } state;
@@ -33,9 +33,15 @@ static zero_dtype accumulator_of(const zr_plan *plan)
     return plan->settings.precision.accumulator;
 }
 
-static void *places(zr_arena *arena, int64_t elems)
+// Bytes of each vector, whatever its type.
+static size_t vector_bytes(const zr_vector_task *task)
 {
-    return zr_arena_take(arena, (size_t)elems * sizeof(float));
+    return ZR_ROUND_UP((size_t)task->elems * sizeof(float), (size_t)ZR_ALIGN);
+}
+
+size_t zr_vector_task_bytes(const zr_vector_task *task)
+{
+    return sizeof(vectors) / sizeof(float *) * vector_bytes(task);
 }
 
 // Gives vectors of which nobody reads a byte.
@@ -54,21 +60,19 @@ static void fill(float *to, zero_dtype dtype, int64_t elems)
         zr_narrow(dtype, values, ZR_MIN(SOME_VALUES, elems - at), (char *)to + at * width);
 }
 
-static zero_status reserve(state *s, zero_error *error)
+static void lay_out(state *s, char *memory)
 {
     int64_t elems = s->task->elems;
-    size_t each = ZR_ROUND_UP((size_t)elems * sizeof(float), (size_t)ZR_ALIGN);
-    ZERO_TRY(zr_arena_create(&s->ledger, ZERO_TIER_host, ZERO_MEM_workspace, 6 * each, &s->arena,
-                             error));
-    s->at = (vectors){.master = places(&s->arena, elems),
-                      .state0 = places(&s->arena, elems),
-                      .state1 = places(&s->arena, elems),
-                      .direction = places(&s->arena, elems),
-                      .gradient = places(&s->arena, elems),
-                      .parameters = places(&s->arena, elems)};
+    float **const places[] = {&s->at.master, &s->at.state0, &s->at.state1, &s->at.direction};
+    void **const others[] = {&s->at.gradient, &s->at.parameters};
+    size_t each = vector_bytes(s->task);
+    memset(memory, 0, zr_vector_task_bytes(s->task));
+    for (int i = 0; i < ZR_COUNT(places); i++, memory += each)
+        *places[i] = (float *)(void *)memory;
+    for (int i = 0; i < ZR_COUNT(others); i++, memory += each)
+        *others[i] = memory;
     fill(s->at.master, ZERO_F32, elems);
     fill(s->at.gradient, accumulator_of(s->task->plan), elems);
-    return ZERO_OK;
 }
 
 static zero_status open_vectors(const void *task, const zr_member *member, void **out,
@@ -78,11 +82,8 @@ static zero_status open_vectors(const void *task, const zr_member *member, void 
     if (!s)
         return ZERO_ERR_MEMORY;
     *s = (state){.task = task, .queue = member->queue, .at = nowhere()};
-    zero_status status = member->counts ? ZERO_OK : reserve(s, error);
-    if (status != ZERO_OK) {
-        zr_free(s);
-        return status;
-    }
+    if (!member->counts)
+        lay_out(s, member->memory);
     *out = s;
     return ZERO_OK;
 }
@@ -167,12 +168,7 @@ static zero_status walk_items(void *opened, zero_error *error)
     return ZERO_OK;
 }
 
-static void close_vectors(void *opened)
-{
-    state *s = opened;
-    zr_arena_destroy(&s->arena);
-    zr_free(s);
-}
+static void close_vectors(void *opened) { zr_free(opened); }
 
 const zr_common_work zr_vector_work = {
     .open = open_vectors, .round = walk_items, .close = close_vectors};
