@@ -25,7 +25,8 @@ typedef struct state {
     const zr_vector_task *task;
     zr_queue *queue;
     vectors at;
-    int64_t next; // element with which the next item begins
+    float nowhere[1]; // where all vectors are that nobody reads
+    int64_t next;     // element with which the next item begins
 } state;
 
 static zero_dtype accumulator_of(const zr_plan *plan)
@@ -42,13 +43,6 @@ static size_t vector_bytes(const zr_vector_task *task)
 size_t zr_vector_task_bytes(const zr_vector_task *task)
 {
     return sizeof(vectors) / sizeof(float *) * vector_bytes(task);
-}
-
-// Gives vectors of which nobody reads a byte.
-static vectors nowhere(void)
-{
-    static float here[16];
-    return (vectors){here, here, here, here, here, here};
 }
 
 static void fill(float *to, zero_dtype dtype, int64_t elems)
@@ -81,8 +75,11 @@ static zero_status open_vectors(const void *task, const zr_member *member, void 
     state *s = zr_alloc(sizeof *s, error);
     if (!s)
         return ZERO_ERR_MEMORY;
-    *s = (state){.task = task, .queue = member->queue, .at = nowhere()};
-    if (!member->counts)
+    *s = (state){.task = task, .queue = member->queue};
+    float *here = s->nowhere;
+    if (member->counts)
+        s->at = (vectors){here, here, here, here, here, here};
+    else
         lay_out(s, member->memory);
     *out = s;
     return ZERO_OK;
