@@ -39,9 +39,9 @@ void zr_vector_task_list(const zr_plan *plan, zr_update_kind update, zr_vector_t
 
 enum { ZR_MOST_MESSAGE_ITEMS = 32 };
 typedef struct zr_message_item { // a collective among the members
-    zr_activity what;            // reduce_scatter, all_gather or, of tensor ranks, exchange
-    zero_exchange_kind kind;     // of an exchange
-    int64_t elems;               // of a rank's share
+    zr_activity what;        // reduce_scatter, all_gather, all_reduce or, of tensor ranks, exchange
+    zero_exchange_kind kind; // of an exchange
+    int64_t elems;           // of a rank's share
     zero_dtype dtype;
 } zr_message_item;
 

@@ -41,10 +41,10 @@ typedef struct worker { // a member's thread
     zero_error error;
 } worker;
 
+// Waits are for members that take longer, and tell nothing of an operation.
 static bool is_operation(zr_activity what)
 {
-    return zr_activity_track(what) == ZR_TRACK_COMPUTE || what == ZR_ACTIVITY_reduce_scatter ||
-           what == ZR_ACTIVITY_all_gather || what == ZR_ACTIVITY_exchange;
+    return zr_activity_track(what) != ZR_TRACK_DISK && what != ZR_ACTIVITY_wait;
 }
 
 // Adds what has been recorded to the worker's samples.

@@ -363,12 +363,15 @@ static zero_status call_unit(zr_rig *rig, zr_call call)
 
 zero_status zr_rig_call(zr_rig *rig, zr_call call, bool training, zero_error *error)
 {
-    bool overwrites = call == ZR_CALL_BACKWARD || call == ZR_CALL_INPUT;
     rig->context.training = training;
     rig->context.error = error;
-    if (rig->values && overwrites) // else gradients would grow from call to call
-        fill_tensors(rig, &rig->at.d_out);
     return call_unit(rig, call);
+}
+
+void zr_rig_refill(zr_rig *rig)
+{
+    if (rig->values)
+        fill_tensors(rig, &rig->at.d_out);
 }
 
 void zr_rig_close(zr_rig *rig)

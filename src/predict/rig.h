@@ -46,6 +46,9 @@ zero_status zr_rig_open(const zr_rig_question *question, zr_rig **out, zero_erro
 // reads what a forward before it has saved, and WEIGHT what an INPUT has held. Returns what the
 // unit returns.
 zero_status zr_rig_call(zr_rig *rig, zr_call call, bool training, zero_error *error);
+// Fills in the gradient of what leaves, which a backward overwrites: called before each, because
+// gradients would grow from one to the next. Does nothing where nothing is computed.
+void zr_rig_refill(zr_rig *rig);
 void zr_rig_close(zr_rig *rig); // NULL is allowed
 
 #endif

@@ -99,6 +99,8 @@ static void check(const lm_plan_case *c, int together)
     assert_true(rates->count[ZR_ACTIVITY_square_sum] > 1);
     assert_int_equal(rates->count[ZR_ACTIVITY_reduce_scatter] > 0, c->ranks > 1);
     assert_int_equal(rates->count[ZR_ACTIVITY_exchange] > 0, c->tensor > 1);
+    assert_int_equal(rates->count[ZR_ACTIVITY_all_reduce] > 0, together > 1);
+    assert_true(rates->count[ZR_ACTIVITY_forward] > 0 && rates->count[ZR_ACTIVITY_backward] > 0);
     assert_int_equal(rates->count[ZR_ACTIVITY_wait], 0);
     expect_all_known(&question, &book);
     zr_rate_book_free(&book);
