@@ -2,9 +2,9 @@
 // measured again.
 #include "measure/unit_rates.h"
 
-#include "../plan/fixture.h"
 #include "../predict/lm_plan.h"
 #include "base/alloc.h"
+#include "fixture.h"
 #include "predict/operations.h"
 
 #include <setjmp.h>
