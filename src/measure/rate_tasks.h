@@ -20,6 +20,10 @@ typedef enum zr_vector_item_kind {
     ZR_VECTOR_UPDATE,  // one walk of the optimizer
     ZR_VECTOR_SQUARES, // of a gradient
     ZR_VECTOR_ROUND,   // fp32 contributions to the type of the gradient window
+    // What a rank does that has no others to exchange with: its contributions become the sum, or
+    // are added to that of earlier micro-batches.
+    ZR_VECTOR_SET,
+    ZR_VECTOR_ADD,
 } zr_vector_item_kind;
 
 typedef struct zr_vector_task {

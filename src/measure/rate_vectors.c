@@ -1,4 +1,4 @@
-// The update, the gradient norm and the rounding of contributions, on vectors as long as those of
+// The update, the gradient norm, and what is done to contributions, on vectors as long as those of
 // the plan, up to a limit beyond which caches hold nothing of them either. Items follow one another
 // through the vectors, so that a short one does not find its elements in a cache as a step would
 // not.
@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "base/random.h"
+#include "comm/treesum.h"
 #include "compute/element_ops.h"
 #include "memory/arena.h"
 
@@ -23,7 +24,7 @@ typedef struct vectors {
 
 typedef struct state {
     const zr_vector_task *task;
-    zr_queue *queue;
+    const zr_member *member;
     vectors at;
     float nowhere[1]; // where all vectors are that nobody reads
     int64_t next;     // element with which the next item begins
@@ -75,7 +76,7 @@ static zero_status open_vectors(const void *task, const zr_member *member, void 
     state *s = zr_alloc(sizeof *s, error);
     if (!s)
         return ZERO_ERR_MEMORY;
-    *s = (state){.task = task, .queue = member->queue};
+    *s = (state){.task = task, .member = member};
     float *here = s->nowhere;
     if (member->counts)
         s->at = (vectors){here, here, here, here, here, here};
@@ -115,14 +116,14 @@ static void walk(const state *s, int64_t elems)
                               .correction1 = 0.1,
                               .correction2 = 0.01,
                               .gradient_scale = 1};
-    const zr_optimizer_ops *ops = s->queue->backend->optimizer;
+    const zr_optimizer_ops *ops = s->member->queue->backend->optimizer;
     const zr_range_states at = states_of(s);
     if (!s->task->plan->settings.per_tensor_norms) {
-        ops->update(s->queue, &update, elems, &at);
+        ops->update(s->member->queue, &update, elems, &at);
         return;
     }
-    ops->lamb_direction(s->queue, &update, elems, &at);
-    ops->subtract_scaled(s->queue, elems, 1e-4f, &at);
+    ops->lamb_direction(s->member->queue, &update, elems, &at);
+    ops->subtract_scaled(s->member->queue, elems, 1e-4f, &at);
 }
 
 static void add_squares(const state *s, int64_t elems)
@@ -135,8 +136,24 @@ static void add_squares(const state *s, int64_t elems)
         first[parts] = e;
         count[parts] = (int32_t)ZR_MIN(ZR_CHUNK, elems - e);
     }
-    s->queue->backend->optimizer->square_sums(s->queue, at.gradient_dtype, at.gradient, parts,
-                                              first, count, sums);
+    s->member->queue->backend->optimizer->square_sums(s->member->queue, at.gradient_dtype,
+                                                      at.gradient, parts, first, count, sums);
+}
+
+// The communicator does this, not the queue's backend. It counts as elementwise work.
+static void sum_alone(const state *s, bool adds, int64_t elems)
+{
+    const zr_precision *precision = &s->task->plan->settings.precision;
+    const zr_range_states at = states_of(s);
+    const zr_sum_target to = {
+        .data = (void *)at.gradient, .dtype = precision->accumulator, .adds = adds};
+    const void *own = s->at.direction + s->next;
+    int64_t begin = zr_recorder_begin(s->member->recorder),
+            read = (int64_t)zero_dtype_bytes(precision->gradients),
+            sums = (adds ? 2 : 1) * (int64_t)zero_dtype_bytes(precision->accumulator);
+    if (!s->member->counts)
+        zr_tree_sum(&to, precision->gradients, &own, 1, elems, s->member->queue->threads);
+    zr_recorder_add(s->member->recorder, ZR_ACTIVITY_element, begin, elems * (read + sums), 0, -1);
 }
 
 static void run_item(const state *s, zr_vector_item_kind kind, int64_t elems)
@@ -145,10 +162,12 @@ static void run_item(const state *s, zr_vector_item_kind kind, int64_t elems)
     switch (kind) {
     case ZR_VECTOR_UPDATE: walk(s, elems); return;
     case ZR_VECTOR_SQUARES: add_squares(s, elems); return;
+    case ZR_VECTOR_SET: sum_alone(s, false, elems); return;
+    case ZR_VECTOR_ADD: sum_alone(s, true, elems); return;
     default:
-        s->queue->backend->elements->convert(s->queue, ZERO_F32,
-                                             s->task->plan->settings.precision.gradients, elems,
-                                             at.master, s->at.direction + s->next);
+        s->member->queue->backend->elements->convert(s->member->queue, ZERO_F32,
+                                                     s->task->plan->settings.precision.gradients,
+                                                     elems, at.master, s->at.direction + s->next);
     }
 }
 
@@ -203,6 +222,10 @@ static void list_piece(zr_vector_task *task, const zr_piece *piece, zr_strip *st
     list_tensors(task, ZR_VECTOR_SQUARES, piece, 0, piece->shard, SQUARE_PARTS * ZR_CHUNK);
     if (plan->settings.precision.gradients != ZERO_F32)
         list(task, ZR_VECTOR_ROUND, ZR_MIN(piece->padded, (int64_t)MOST_WALK));
+    if (plan->ranks == 1 && piece->accumulator_first >= 0)
+        list(task, ZR_VECTOR_SET, ZR_MIN(piece->shard, (int64_t)MOST_WALK));
+    if (plan->ranks == 1 && plan->settings.accumulation > 1)
+        list(task, ZR_VECTOR_ADD, ZR_MIN(piece->shard, (int64_t)MOST_WALK));
     for (int i = 0; i < piece->strip_count; i++) {
         const zr_strip *strip = &strips[piece->strip_first + i];
         if (strip->group >= 0)

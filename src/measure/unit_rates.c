@@ -27,8 +27,8 @@ enum { CHECKSUM_BYTES = 4 << 20, CHECKSUM_ROUNDS = 4, DISK_BYTES = 64 << 20 };
 static const struct {
     const char *path;
     double flops; // a second
-} assumed[] = {{"ref", 1e9},     {"portable", 4e9},       {"avx2", 4e10},
-               {"avx512", 8e10}, {"avx512_bf16", 1.5e11}, {"amx", 4e11}};
+} assumed[] = {
+    {"portable", 4e9}, {"avx2", 4e10}, {"avx512", 8e10}, {"avx512_bf16", 1.5e11}, {"amx", 4e11}};
 #define ASSUMED_OF_F32 8e10
 #define ASSUMED_MEMORY 4e9 // bytes a second
 #define FILLED 2e9         // most bytes that are filled with values for a second of measuring
@@ -65,9 +65,7 @@ zero_status zr_unit_rates_setting(const zr_unit_rates_question *question, zr_rat
     *out = (zr_rate_setting){.dtype = plan->settings.precision.parameters,
                              .threads = ZR_MAX(plan->shape.threads, 1),
                              .together = ZR_MAX(question->together, 1)};
-    // The oracle's kernels have a path's name, but not its speed.
-    bool is_ref = strcmp(backend->name, "ref") == 0;
-    snprintf(out->path, sizeof out->path, "%s", is_ref ? backend->name : backend->path());
+    snprintf(out->path, sizeof out->path, "%s", backend->path());
     return ZERO_OK;
 }
 
