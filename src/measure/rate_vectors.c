@@ -68,6 +68,7 @@ static void lay_out(state *s, char *memory)
         *others[i] = memory;
     fill(s->at.master, ZERO_F32, elems);
     fill(s->at.gradient, accumulator_of(s->task->plan), elems);
+    fill(s->at.direction, s->task->plan->settings.precision.gradients, elems);
 }
 
 static zero_status open_vectors(const void *task, const zr_member *member, void **out,

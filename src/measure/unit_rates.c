@@ -17,7 +17,8 @@
 #define UNITS_PART 0.7
 #define VECTORS_PART 0.15
 #define MESSAGES_PART 0.15
-enum { LEAST_SEQ = 32, RECORDS = 1 << 14, MOST_UNITS = 16 };
+enum { LEAST_SEQ = 32, RECORDS = 1 << 14 };
+enum { MOST_UNITS = 16 }; // that differ; those after them are not timed
 enum { CHECKSUM_BYTES = 4 << 20, CHECKSUM_ROUNDS = 4, DISK_BYTES = 64 << 20 };
 #define DISK_SECONDS 0.1
 #define MOST_OVER 2.0 // times the share that one chunk of a head may take
