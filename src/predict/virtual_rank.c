@@ -31,7 +31,7 @@ void zr_virtual_rank_spend(zr_virtual_rank *rank, zr_time_part part, zr_cost cos
     zr_virtual_rank_wait(rank, part, rank->now + taken);
 }
 
-static void add(zr_cost *sum, zr_cost more)
+void zr_cost_add(zr_cost *sum, zr_cost more)
 {
     sum->seconds += more.seconds;
     sum->unknown += more.unknown;
@@ -69,11 +69,12 @@ static zr_call_cost call_cost(const zr_virtual_rank *rank, const zr_operation_li
     for (const zr_operation *o = list->at; o < list->at + list->count; o++) {
         count += o->calls;
         if (zr_activity_track(o->what) == ZR_TRACK_COMM)
-            add(&cost.exchange, exchange_cost(rank, o));
+            zr_cost_add(&cost.exchange, exchange_cost(rank, o));
         else
-            add(&cost.compute, zr_virtual_rank_cost(rank, o->what, o->bytes, o->flops, o->calls));
+            zr_cost_add(&cost.compute,
+                        zr_virtual_rank_cost(rank, o->what, o->bytes, o->flops, o->calls));
     }
-    add(&cost.compute, zr_virtual_rank_cost(rank, phase_of(call), count, 0, 1));
+    zr_cost_add(&cost.compute, zr_virtual_rank_cost(rank, phase_of(call), count, 0, 1));
     return cost;
 }
 

@@ -51,6 +51,7 @@ typedef struct zr_virtual_rank {
 zero_status zr_virtual_rank_open(const zr_forecast_question *question, int stage,
                                  zr_virtual_rank *out, zero_error *error);
 void zr_virtual_rank_close(zr_virtual_rank *rank);
+void zr_cost_add(zr_cost *sum, zr_cost more);
 // Returns what an operation of the backend or the communicator costs, `times` times.
 zr_cost zr_virtual_rank_cost(const zr_virtual_rank *rank, zr_activity what, int64_t bytes,
                              int64_t flops, double times);
@@ -70,6 +71,8 @@ void zr_virtual_rank_end_step(zr_virtual_rank *rank);
 // Finds the costs of the walks; zr_virtual_rank_open calls it.
 zero_status zr_virtual_walks_find(zr_virtual_rank *rank, zero_error *error);
 void zr_virtual_update(zr_virtual_rank *rank, const zr_instruction *update); // UPDATE
+// The ranks that make a step together add up so many exact sums (base/exact.h) in one message.
+void zr_virtual_rank_sum_exact(zr_virtual_rank *rank, int64_t sums);
 // Begins a transfer to or from NVMe; returns when it has ended.
 double zr_virtual_disk_begin(zr_virtual_rank *rank, double bytes, double rate);
 // Returns the bytes a second that the rank has of a disk's rate; unknown ones are guessed.

@@ -1,5 +1,7 @@
 // The update on virtual time: walks over the groups, whose vectors may travel through slabs between
 // NVMe and host memory (engine/group_walk.c does the same in real time).
+#include "base/exact.h"
+#include "comm/communicator.h"
 #include "plan/piece_sums.h"
 #include "predict/virtual_rank.h"
 
@@ -17,9 +19,7 @@ static zr_cost cost_of_parts(const zr_virtual_rank *rank, const zr_piece *piece,
                 end = ZR_MIN(t->first + t->count, of.first + of.count);
         if (begin >= end)
             continue;
-        zr_cost part = zr_virtual_rank_cost(rank, what, (end - begin) * bytes, 0, 1);
-        sum.seconds += part.seconds;
-        sum.unknown += part.unknown;
+        zr_cost_add(&sum, zr_virtual_rank_cost(rank, what, (end - begin) * bytes, 0, 1));
     }
     return sum;
 }
@@ -33,6 +33,17 @@ static int64_t bytes_of_walk(const zr_plan *plan, const zr_walk_vectors *walk)
             bytes += (int64_t)((walk->reads >> v & 1) + (walk->writes >> v & 1)) *
                      zr_vector_size(plan, v);
     return bytes;
+}
+
+// Adds LAMB's norms, of the parameters and of the direction, as far as the own shard has them.
+static void add_norms(const zr_virtual_rank *rank, const zr_strip *strip, zr_cost *sum)
+{
+    const zr_piece *piece = &rank->plan->pieces[strip->piece];
+    const span own = {strip->first, ZR_MIN(strip->count, piece->shard - strip->first)};
+    if (piece->counted)
+        for (int norms = 0; norms < 2; norms++)
+            zr_cost_add(sum,
+                        cost_of_parts(rank, piece, own, ZR_ACTIVITY_square_sum, sizeof(float)));
 }
 
 // Finds the costs of a walk, of the first rank's shards, which have the least padding.
@@ -50,6 +61,8 @@ static zero_status find_walk(zr_virtual_rank *rank, int walk, const zr_walk_vect
         const zr_strip *strip = &plan->strips[s];
         costs[s] = cost_of_parts(rank, &plan->pieces[strip->piece],
                                  (span){strip->first, strip->count}, what, bytes);
+        if (plan->settings.per_tensor_norms && walk == 0)
+            add_norms(rank, strip, &costs[s]);
     }
     return ZERO_OK;
 }
@@ -183,6 +196,23 @@ static void spend_mean(zr_virtual_rank *rank, const zr_instruction *i)
                           zr_virtual_rank_cost(rank, ZR_ACTIVITY_element, bytes, 0, 1));
 }
 
+// LAMB's norms of all tensors are summed over ranks, as many at a time as are small.
+static void sum_norms(zr_virtual_rank *rank)
+{
+    enum { AT_ONCE = ZR_COMM_SMALL_BYTES / sizeof(zr_exact) };
+    for (int left = 2 * rank->plan->tensor_count; left > 0; left -= AT_ONCE)
+        zr_virtual_rank_sum_exact(rank, ZR_MIN(left, (int)AT_ONCE));
+}
+
+static void update_at_once(zr_virtual_rank *rank, const zr_walk_vectors walks[2])
+{
+    walk_at_once(rank, 0, &walks[0]);
+    if (!rank->plan->settings.per_tensor_norms)
+        return;
+    sum_norms(rank);
+    walk_at_once(rank, 1, &walks[1]);
+}
+
 void zr_virtual_update(zr_virtual_rank *rank, const zr_instruction *i)
 {
     zr_walk_vectors walks[2];
@@ -194,8 +224,6 @@ void zr_virtual_update(zr_virtual_rank *rank, const zr_instruction *i)
     } else if (i->slot.kind == ZR_SLOT_GROUP) {
         walk_beside(rank, &walks[0]);
     } else {
-        walk_at_once(rank, 0, &walks[0]);
-        if (rank->plan->settings.per_tensor_norms)
-            walk_at_once(rank, 1, &walks[1]);
+        update_at_once(rank, walks);
     }
 }
