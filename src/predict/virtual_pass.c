@@ -96,8 +96,7 @@ static void run_reduce(zr_virtual_rank *rank, const zr_instruction *i)
                    over_network(rank, false, i->bytes));
 }
 
-// Small sums cost a network's latency: to and fro.
-static void sum_small(zr_virtual_rank *rank, int64_t others, int64_t words)
+void zr_virtual_rank_sum_small(zr_virtual_rank *rank, int64_t others, int64_t words)
 {
     int64_t bytes = others * words * (int64_t)sizeof(int64_t);
     zr_cost cost = zr_virtual_rank_cost(rank, ZR_ACTIVITY_all_reduce, bytes, 0, 1);
@@ -110,11 +109,11 @@ void zr_virtual_rank_sum_exact(zr_virtual_rank *rank, int64_t sums)
 {
     const zr_plan *plan = rank->plan;
     if (!zr_plan_is_asynchronous(plan)) {
-        sum_small(rank, plan->world - 1, sums * ZR_EXACT_WORDS);
+        zr_virtual_rank_sum_small(rank, plan->world - 1, sums * ZR_EXACT_WORDS);
         return;
     }
-    sum_small(rank, plan->ranks - 1, sums * ZR_EXACT_WORDS);
-    sum_small(rank, plan->tensor_ranks - 1, sums * ZR_EXACT_WORDS);
+    zr_virtual_rank_sum_small(rank, plan->ranks - 1, sums * ZR_EXACT_WORDS);
+    zr_virtual_rank_sum_small(rank, plan->tensor_ranks - 1, sums * ZR_EXACT_WORDS);
 }
 
 // The loss and the norm; and where ranks have to have the same samples, whether they have. Sums
@@ -215,7 +214,7 @@ static void run_tie(zr_virtual_rank *rank, const zr_instruction *i)
     bool sum = i->what == ZR_TIE_GIVE_SUM || i->what == ZR_TIE_ADD_SUM;
     int64_t bytes = sum ? zr_piece_sum_bytes(piece) : zr_piece_shard_bytes(piece),
             times = i->what == ZR_TIE_ADD_SUM ? 3 : 2;
-    zr_virtual_rank_spend(rank, ZR_TIME_EXCHANGE,
+    zr_virtual_rank_spend(rank, ZR_TIME_UPDATE,
                           zr_virtual_rank_cost(rank, ZR_ACTIVITY_element, times * bytes, 0, 1));
 }
 

@@ -65,12 +65,18 @@ void zr_virtual_rank_run(zr_virtual_rank *rank, zr_pass_kind kind, uint32_t hold
 // weights have changed since the one before.
 void zr_virtual_rank_micro_batch(zr_virtual_rank *rank, zr_pass_kind kind, int64_t micro_batch,
                                  bool stale);
-// Runs what follows the micro-batches of a step: boundary, update, publication.
-void zr_virtual_rank_end_step(zr_virtual_rank *rank);
+// Runs the update and publication that end a step. ties: of the updates of a shared table's owner,
+// how many a late replica takes in between.
+void zr_virtual_rank_end_step(zr_virtual_rank *rank, int64_t ties);
+// Takes these alone.
+void zr_virtual_rank_take_ties(zr_virtual_rank *rank, int64_t ties);
 
 // Finds the costs of the walks; zr_virtual_rank_open calls it.
 zero_status zr_virtual_walks_find(zr_virtual_rank *rank, zero_error *error);
 void zr_virtual_update(zr_virtual_rank *rank, const zr_instruction *update); // UPDATE
+// Adds up so many words with so many other ranks in one message, which costs a network's latency: to
+// and fro.
+void zr_virtual_rank_sum_small(zr_virtual_rank *rank, int64_t others, int64_t words);
 // The ranks that make a step together add up so many exact sums (base/exact.h) in one message.
 void zr_virtual_rank_sum_exact(zr_virtual_rank *rank, int64_t sums);
 // Begins a transfer to or from NVMe; returns when it has ended.

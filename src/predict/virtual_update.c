@@ -46,25 +46,30 @@ static void add_norms(const zr_virtual_rank *rank, const zr_strip *strip, zr_cos
                         cost_of_parts(rank, piece, own, ZR_ACTIVITY_square_sum, sizeof(float)));
 }
 
+// Returns what a walk does with a strip. The master is copied with gaps and padding.
+static zr_cost cost_of_strip(const zr_virtual_rank *rank, int walk, int64_t bytes,
+                             const zr_strip *strip)
+{
+    if (walk == ZR_VIRTUAL_COPY)
+        return zr_virtual_rank_cost(rank, ZR_ACTIVITY_element, strip->count * bytes, 0, 1);
+    zr_cost sum = cost_of_parts(rank, &rank->plan->pieces[strip->piece],
+                                (span){strip->first, strip->count}, ZR_ACTIVITY_optimizer, bytes);
+    if (rank->plan->settings.per_tensor_norms && walk == 0)
+        add_norms(rank, strip, &sum);
+    return sum;
+}
+
 // Finds the costs of a walk, of the first rank's shards, which have the least padding.
 static zero_status find_walk(zr_virtual_rank *rank, int walk, const zr_walk_vectors *vectors,
                              zero_error *error)
 {
     const zr_plan *plan = rank->plan;
-    zr_activity what = walk == ZR_VIRTUAL_COPY ? ZR_ACTIVITY_element : ZR_ACTIVITY_optimizer;
     int64_t bytes = bytes_of_walk(plan, vectors);
     zr_cost *costs = zr_alloc((size_t)plan->strip_count * sizeof *costs + 1, error);
     rank->walks[walk] = costs;
-    if (!costs)
-        return ZERO_ERR_MEMORY;
-    for (int s = 0; s < plan->strip_count; s++) {
-        const zr_strip *strip = &plan->strips[s];
-        costs[s] = cost_of_parts(rank, &plan->pieces[strip->piece],
-                                 (span){strip->first, strip->count}, what, bytes);
-        if (plan->settings.per_tensor_norms && walk == 0)
-            add_norms(rank, strip, &costs[s]);
-    }
-    return ZERO_OK;
+    for (int s = 0; costs && s < plan->strip_count; s++)
+        costs[s] = cost_of_strip(rank, walk, bytes, &plan->strips[s]);
+    return costs ? ZERO_OK : ZERO_ERR_MEMORY;
 }
 
 static zero_status find_squares(zr_virtual_rank *rank, zero_error *error)
