@@ -51,12 +51,14 @@ static double over_network(const zr_virtual_rank *rank, bool gathers, int64_t by
     return far > 0 ? far / link->rate + link->latency : 0;
 }
 
-// Copies the own shard to where it is gathered, unless it lies there.
+// Copies the own shard to where it is gathered, unless it lies there, or the ranks of the machine
+// share what they gather and the exchange itself brings it there.
 static void copy_own_shard(zr_virtual_rank *rank, const zr_instruction *i)
 {
     const zr_piece *piece = piece_of(rank, i);
     bool sums = i->place.space == ZR_SPACE_WHOLES || i->place.space == ZR_SPACE_GRADIENTS;
-    bool apart = i->place.space == ZR_SPACE_GATHERED || (sums && piece->accumulator_first >= 0);
+    bool alone = i->place.space == ZR_SPACE_GATHERED && rank->plan->machine_ranks <= 1;
+    bool apart = alone || (sums && piece->accumulator_first >= 0);
     int64_t bytes = sums ? zr_piece_sum_bytes(piece) : zr_piece_shard_bytes(piece);
     if (apart)
         zr_virtual_rank_spend(rank, ZR_TIME_EXCHANGE,

@@ -163,8 +163,8 @@ void zr_virtual_rank_take_ties(zr_virtual_rank *rank, int64_t ties)
         zr_virtual_rank_run(rank, ZR_PASS_TIES, 1u << ZR_CHANGED);
 }
 
-// Every step here has a finite gradient. Parameters are written by a walk of their own where updates
-// are made beside the next step, and in asynchronous schedules into the copy of a version.
+// Every step here has a finite gradient. Parameters are written by a walk of their own where
+// updates are made beside the next step, and in asynchronous schedules into the copy of a version.
 void zr_virtual_rank_end_step(zr_virtual_rank *rank, int64_t ties)
 {
     bool beside = rank->plan->settings.delayed,

@@ -74,8 +74,8 @@ void zr_virtual_rank_take_ties(zr_virtual_rank *rank, int64_t ties);
 // Finds the costs of the walks; zr_virtual_rank_open calls it.
 zero_status zr_virtual_walks_find(zr_virtual_rank *rank, zero_error *error);
 void zr_virtual_update(zr_virtual_rank *rank, const zr_instruction *update); // UPDATE
-// Adds up so many words with so many other ranks in one message, which costs a network's latency: to
-// and fro.
+// Adds up so many words with so many other ranks in one message, which costs a network's latency:
+// to and fro.
 void zr_virtual_rank_sum_small(zr_virtual_rank *rank, int64_t others, int64_t words);
 // The ranks that make a step together add up so many exact sums (base/exact.h) in one message.
 void zr_virtual_rank_sum_exact(zr_virtual_rank *rank, int64_t sums);
