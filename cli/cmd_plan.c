@@ -17,6 +17,9 @@ static int refuse_view(const cli_arguments *a)
     if (a->given[OPT_JSON])
         return cli_fail_usage(
             a->command, "--json and %s are both given: a program is not written as JSON", view);
+    if (a->given[OPT_PREDICT])
+        return cli_fail_usage(a->command, "--predict belongs to the table of bytes, not to %s",
+                              view);
     if (a->given[OPT_PARAMS])
         return cli_fail_usage(
             a->command,
@@ -61,6 +64,9 @@ static int check_params(const cli_arguments *a)
     if (a->given[OPT_MACHINES])
         return cli_fail_usage(a->command, "--params plans by formulas that know no messages: "
                                           "--machines needs --new or --model");
+    if (a->given[OPT_PREDICT])
+        return cli_fail_usage(a->command, "--params plans by formulas that know no kernels: "
+                                          "--predict needs --new or --model");
     if (of_tensor)
         return cli_fail_usage(a->command,
                               "--params plans by formulas that know no tensor parallelism: %s "
@@ -117,6 +123,7 @@ static zero_plan_options options_of(const cli_arguments *a, const cli_overrides 
         .schedule = a->text[OPT_SCHEDULE],
         .split = a->text[OPT_SPLIT],
         .machines = a->text[OPT_MACHINES],
+        .predict = a->given[OPT_PREDICT],
     };
 }
 

@@ -105,6 +105,12 @@ const cli_option cli_options_machine[] = {
      .standard_text = "one, of which nothing is said",
      .help = "machines that --ranks fill in their order: how many, or the ranks of each, as 4,2,2; "
              "shows who is where, and what crosses the network in a step"},
+    {.id = OPT_PREDICT,
+     .name = "--predict",
+     .kind = CLI_FLAG,
+     .commands = PLAN,
+     .help = "time, for a second, what a step does on this machine and no run has shown yet; it is "
+             "remembered, and predictions use it"},
     {.id = OPT_THREADS,
      .name = "--threads",
      .argument = "T",

@@ -6,9 +6,8 @@
 #include "compute/product_scratch.h"
 #include "memory/arena.h"
 
-enum { MOST_CALLS = 64, LEAST_CALLS = 5, MOST_SHAPES = 64, QUICK_ELEMS = 4 << 20 };
+enum { MOST_CALLS = 64, LEAST_CALLS = 5, MOST_SHAPES = 64 };
 #define SECONDS_A_SHAPE 0.25
-#define QUICK_SECONDS 0.05
 
 typedef struct shapes { // of a model, each shape once, with the calls of all units
     int count;
@@ -24,19 +23,6 @@ static bool same(const zero_product_shape *a, const zero_product_shape *b)
 static double flops_of(const zero_product_shape *shape)
 {
     return 2.0 * (double)shape->m * (double)shape->n * (double)shape->k;
-}
-
-// Returns a shape of the same kind with no operand above QUICK_ELEMS.
-static zero_product_shape part_of(const zero_product_shape *whole)
-{
-    zero_product_shape part = *whole;
-    while (ZR_MAX(ZR_MAX(part.m * part.k, part.k * part.n), part.m * part.n) > QUICK_ELEMS) {
-        int64_t *largest = part.m >= part.n && part.m >= part.k ? &part.m
-                           : part.n >= part.k                   ? &part.n
-                                                                : &part.k;
-        *largest = (*largest + 1) / 2;
-    }
-    return part;
 }
 
 static zero_status collect(const zr_plan *plan, shapes *out, zero_error *error)
@@ -102,64 +88,56 @@ static zr_product product_of(zero_dtype dtype, const zero_product_shape *shape)
                         .trans_b = shape->trans_b};
 }
 
-// flops: those of one call in the model, of which `shape` may be only a part.
 static zero_status time_shape(const zr_meter *meter, const operands *o, zero_dtype dtype,
-                              const zero_product_shape *shape, double flops, bool quick,
-                              zr_products_time *out, zero_error *error)
+                              const zero_product_shape *shape, zr_products_time *out,
+                              zero_error *error)
 {
     const zr_product product = product_of(dtype, shape);
-    double parts = flops / flops_of(shape);
     const zr_product_ops *ops = o->queue->backend->product;
     double seconds[MOST_CALLS], total = 0;
     int calls = 0;
     ZERO_TRY(ops->run(o->queue, &product, o->a, o->b, NULL, o->d, error));
     ZERO_TRY(zr_comm_barrier(meter->comm, error));
-    while (calls < (quick ? 2 : LEAST_CALLS) ||
-           (calls < MOST_CALLS && total < (quick ? QUICK_SECONDS : SECONDS_A_SHAPE))) {
+    while (calls < LEAST_CALLS || (calls < MOST_CALLS && total < SECONDS_A_SHAPE)) {
         double begin = zr_clock_seconds();
         ZERO_TRY(ops->run(o->queue, &product, o->a, o->b, NULL, o->d, error));
         seconds[calls] = zr_clock_seconds() - begin;
         total += seconds[calls++];
     }
-    out->median += shape->calls * parts * zr_median(seconds, calls);
-    out->best += shape->calls * parts * seconds[0];
-    out->flops += shape->calls * flops;
+    out->median += shape->calls * zr_median(seconds, calls);
+    out->best += shape->calls * seconds[0];
+    out->flops += shape->calls * flops_of(shape);
     return ZERO_OK;
 }
 
 // Times every shape, together with the other ranks: one of a pipeline may have fewer shapes, and
 // then waits as often as the others.
 static zero_status time_shapes(const zr_meter *meter, const operands *o, zero_dtype dtype,
-                               const shapes *whole, const shapes *timed, bool quick,
-                               zr_products_time *out, zero_error *error)
+                               const shapes *shapes, zr_products_time *out, zero_error *error)
 {
-    int64_t most = timed->count;
+    int64_t most = shapes->count;
     ZERO_TRY(zr_comm_agree_on_largest(meter->comm, &most, error));
-    for (int i = 0; i < timed->count; i++)
-        ZERO_TRY(
-            time_shape(meter, o, dtype, &timed->at[i], flops_of(&whole->at[i]), quick, out, error));
-    for (int64_t i = timed->count; i < most; i++)
+    for (int i = 0; i < shapes->count; i++)
+        ZERO_TRY(time_shape(meter, o, dtype, &shapes->at[i], out, error));
+    for (int64_t i = shapes->count; i < most; i++)
         ZERO_TRY(zr_comm_barrier(meter->comm, error));
     return ZERO_OK;
 }
 
-zero_status zr_products_measure(const zr_meter *meter, const zr_plan *plan, bool quick,
-                                zr_products_time *out, zero_error *error)
+zero_status zr_products_measure(const zr_meter *meter, const zr_plan *plan, zr_products_time *out,
+                                zero_error *error)
 {
     zr_ledger ledger = {0};
     operands o = {0};
-    shapes shapes, timed;
+    shapes shapes;
     zero_dtype dtype = plan->settings.precision.activations;
     *out = (zr_products_time){0};
     ZERO_TRY(collect(plan, &shapes, error));
-    timed = shapes;
-    for (int i = 0; i < shapes.count && quick; i++)
-        timed.at[i] = part_of(&shapes.at[i]);
     ZERO_TRY(zr_queue_open("cpu", NULL, meter->threads, &o.queue, error));
     zero_status status =
-        zr_comm_agree(meter->comm, reserve(&o, &ledger, dtype, &timed, error), error);
+        zr_comm_agree(meter->comm, reserve(&o, &ledger, dtype, &shapes, error), error);
     if (status == ZERO_OK)
-        status = time_shapes(meter, &o, dtype, &shapes, &timed, quick, out, error);
+        status = time_shapes(meter, &o, dtype, &shapes, out, error);
     zr_arena_destroy(&o.arena);
     zr_queue_close(o.queue);
     return status;

@@ -12,9 +12,8 @@ typedef struct zr_products_time {
 } zr_products_time;
 
 // Measures the products that the plan's units list, each shape alone on operands of its own.
-// Collective. quick: takes less time and memory, because a part stands for a product of more than 4
-// Mi elements.
-zero_status zr_products_measure(const zr_meter *meter, const zr_plan *plan, bool quick,
-                                zr_products_time *out, zero_error *error);
+// Collective.
+zero_status zr_products_measure(const zr_meter *meter, const zr_plan *plan, zr_products_time *out,
+                                zero_error *error);
 
 #endif

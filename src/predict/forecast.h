@@ -48,4 +48,9 @@ zero_status zr_forecast_find(const zr_forecast_question *question, zr_forecast *
 zero_status zr_forecast_evaluation(const zr_forecast_question *question, int64_t micro_batches,
                                    double *out, zero_error *error);
 
+// forecast_text.c: in one line without its end, "a step takes 12.3 ms (11.0 ms to 13.8 ms), ...",
+// and as a JSON object.
+void zr_forecast_text(const zr_forecast *forecast, zr_buffer *out);
+void zr_forecast_json(const zr_forecast *forecast, zr_buffer *out);
+
 #endif

@@ -4,9 +4,7 @@
 #include "config/config_ranks.h"
 #include "layers/layers.h"
 #include "measure/disk.h"
-#include "measure/speed.h"
 #include "setup/machine_facts.h"
-#include "setup/part.h"
 #include "setup/tiling.h"
 
 #include <assert.h>
@@ -48,9 +46,8 @@ static const char *first_path(const zr_config *config)
 
 typedef struct search {
     const zr_placement_question *question;
-    zr_machine machine;
-    zero_model *models[ZR_TILINGS];  // of the question's shape, made as they are needed
-    zr_model_part parts[ZR_TILINGS]; // of those, or of the question's model: what this rank has
+    zr_rehearsal_question run; // its configuration is that of the placement which is tried
+    zr_rate_book book;
     zr_placement_answer *answer;
 } search;
 
@@ -58,7 +55,8 @@ typedef struct search {
 // plain fields are changed.
 static zr_config config_at(const search *s, const zr_placement *at)
 {
-    zr_config config = *s->question->config;
+    const zr_tiles *tiles = &zr_tilings[at->tiles];
+    zr_config config = *s->question->run.config;
     config.stage = at->stage;
     config.offload.optimizer = (int)at->optimizer;
     config.offload.parameters = (int)at->parameters;
@@ -68,40 +66,12 @@ static zr_config config_at(const search *s, const zr_placement *at)
         config.offload.ratio = 0;
     if (at->sub_group)
         config.offload.sub_group = at->sub_group;
+    if (at->tiles) {
+        config.offload.tiles_embedding = tiles->embedding;
+        config.offload.tiles_attention = tiles->attention;
+        config.offload.tiles_mlp = tiles->mlp;
+    }
     return config;
-}
-
-// Makes the model of the question's shape; tiling 0 keeps the tiles that were given, if any.
-static zero_status create_model(search *s, int tiles, zero_error *error)
-{
-    zr_lm_config shape = *s->question->shape;
-    if (tiles)
-        zr_lm_set_tiles(&shape, &zr_tilings[tiles]);
-    return zr_lm_create(&shape, &s->models[tiles], error);
-}
-
-// Finds what this rank has of the model with these tiles.
-static zero_status find_model(search *s, int tiles, const zero_model **out, zero_error *error)
-{
-    const zr_placement_question *q = s->question;
-    zr_model_part *part = &s->parts[tiles];
-    if (!part->model && q->shape && !s->models[tiles])
-        ZERO_TRY(create_model(s, tiles, error));
-    const zero_model *whole = q->shape ? s->models[tiles] : q->model;
-    if (!part->model)
-        ZERO_TRY(
-            zr_model_part_make(whole, whole->name, q->config, q->machine.tensor_rank, part, error));
-    *out = part->model;
-    return ZERO_OK;
-}
-
-static zero_status make_plan(search *s, const zr_placement *at, zr_plan **out, zero_error *error)
-{
-    const zero_model *model;
-    zr_config config = config_at(s, at);
-    zr_settings settings = zr_settings_of(&config, false);
-    ZERO_TRY(find_model(s, at->tiles, &model, error));
-    return zr_plan_create(model, &s->question->batch, &settings, &s->machine, out, error);
 }
 
 // Asks whether it fits on the machines of all ranks.
@@ -113,19 +83,29 @@ static zero_status ask_all(const search *s, bool fits, bool *all, zero_error *er
     return ZERO_OK;
 }
 
+static void note_bytes(const zr_rehearsal *rehearsal, zr_placement *at)
+{
+    for (int t = 0; t < ZERO_TIER_COUNT; t++) {
+        at->tiers[t] = 0;
+        for (int stage = 0; stage < rehearsal->stages; stage++)
+            at->tiers[t] =
+                ZR_MAX(at->tiers[t], zr_plan_tier_bytes(rehearsal->at[stage].plan, (zero_tier)t));
+    }
+    snprintf(at->excess, sizeof at->excess, "%s", rehearsal->excess);
+}
+
 static zero_status try_form(search *s, zr_placement *at, zero_error *error)
 {
-    zr_plan *plan = NULL;
-    zero_status status = make_plan(s, at, &plan, error);
-    bool fits = status == ZERO_OK && zr_plan_fits(plan, &s->machine);
+    const zr_config config = config_at(s, at);
+    zr_rehearsal rehearsal;
+    s->run.config = &config;
+    zero_status status = zr_rehearse(&s->run, &rehearsal, error);
+    bool fits = status == ZERO_OK && rehearsal.fits;
     if (status == ZERO_OK) {
-        for (int t = 0; t < ZERO_TIER_COUNT; t++)
-            at->tiers[t] = zr_plan_tier_bytes(plan, (zero_tier)t);
-        at->step = zr_predict(plan, &s->answer->speed);
-        if (!fits)
-            zr_plan_describe_excess(plan, &s->machine, at->excess, sizeof at->excess);
+        note_bytes(&rehearsal, at);
+        status = zr_rehearsal_forecast(&rehearsal, &s->book, &at->step, error);
     }
-    zr_plan_destroy(plan);
+    zr_rehearsal_free(&rehearsal);
     ZERO_TRY(zr_comm_agree(s->question->comm, status, error));
     return ask_all(s, fits, &at->fits, error);
 }
@@ -133,10 +113,10 @@ static zero_status try_form(search *s, zr_placement *at, zero_error *error)
 // Tries the forms of a placement until one fits; if none does, *at holds the last one.
 static zero_status try_placement(search *s, zr_placement *at, zero_error *error)
 {
-    const zr_config *config = s->question->config;
+    const zr_config *config = s->question->run.config;
     bool travels = at->optimizer == ZERO_TIER_nvme || at->parameters == ZERO_TIER_nvme;
     int groups = travels && !was_said(config, SUB_GROUP) ? ZR_COUNT(sub_groups) : 1;
-    bool open = s->question->shape && !zr_tiling_was_said(config) && !config->exact_world &&
+    bool open = s->run.shape && !zr_tiling_was_said(config) && !config->exact_world &&
                 config->exact_tensor == 1;
     int tilings = open ? ZR_TILINGS : 1;
     for (at->tiles = 0; at->tiles < tilings; at->tiles++)
@@ -152,7 +132,7 @@ static zero_status try_placement(search *s, zr_placement *at, zero_error *error)
 
 static bool is_open(const search *s, const zr_placement *at)
 {
-    const zr_config *config = s->question->config;
+    const zr_config *config = s->question->run.config;
     bool nvme = at->optimizer == ZERO_TIER_nvme || at->parameters == ZERO_TIER_nvme;
     if ((was_said(config, STAGE) && at->stage != config->stage) ||
         (was_said(config, OPTIMIZER "device") && (int)at->optimizer != config->offload.optimizer) ||
@@ -182,14 +162,15 @@ static zero_status try_all(search *s, zero_error *error)
     return ZERO_OK;
 }
 
-// Uses the slowest rank's prediction everywhere, because the ranks' measurements differ a little.
+// Uses the slowest rank's prediction everywhere, because what is known of machines may differ.
 static zero_status agree_on_steps(search *s, zero_error *error)
 {
     for (int i = 0; i < s->answer->count; i++) {
-        int64_t nanoseconds = (int64_t)(s->answer->at[i].step.total * 1e9), own = nanoseconds;
+        zr_forecast *step = &s->answer->at[i].step;
+        int64_t nanoseconds = (int64_t)(step->seconds * 1e9), own = nanoseconds;
         ZERO_TRY(zr_comm_agree_on_largest(s->question->comm, &nanoseconds, error));
-        s->answer->at[i].step.compute += (double)(nanoseconds - own) * 1e-9;
-        s->answer->at[i].step.total = (double)nanoseconds * 1e-9;
+        step->parts[ZR_TIME_COMPUTE] += (double)(nanoseconds - own) * 1e-9;
+        step->seconds = (double)nanoseconds * 1e-9;
     }
     return ZERO_OK;
 }
@@ -200,7 +181,7 @@ static bool is_better(const zr_placement *a, const zr_placement *b)
 {
     if (a->fits != b->fits)
         return a->fits;
-    return a->fits && a->step.total < 0.99 * b->step.total;
+    return a->fits && a->step.seconds < 0.99 * b->step.seconds;
 }
 
 // A stable insertion sort, because there are few and equals must keep their order.
@@ -215,53 +196,40 @@ static void sort(zr_placement_answer *answer)
     answer->chosen = answer->count && answer->at[0].fits ? 0 : -1;
 }
 
-static zero_status find_speed(search *s, zero_error *error)
+// Asks the disk for its room, which bounds what lies there.
+static zero_status find_room(search *s, zero_error *error)
 {
-    const zr_placement_question *q = s->question;
-    if (q->speed) {
-        s->answer->speed = *q->speed;
+    const char *directory = first_path(s->question->run.config);
+    zr_disk disk;
+    if (!directory || s->question->book)
         return ZERO_OK;
-    }
-    const char *directory = first_path(q->config);
-    zr_placement plain = {.stage = was_said(q->config, STAGE) ? (int)q->config->stage : 0};
-    zr_plan *plan = NULL;
-    zero_status status = ZERO_OK;
-    if (directory) {
-        zr_disk disk;
-        status = zr_disk_look(directory, &disk, error);
-        s->machine.tier_limit[ZERO_TIER_nvme] = status == ZERO_OK ? disk.available / q->sharers : 0;
-    }
-    if (status == ZERO_OK)
-        status = make_plan(s, &plain, &plan, error);
-    status = zr_comm_agree(q->comm, status, error);
-    if (status == ZERO_OK)
-        status = zr_speed_measure(&(zr_speed_question){.plan = plan,
-                                                       .comm = q->comm,
-                                                       .sharers = q->sharers,
-                                                       .directory = directory,
-                                                       .backend = q->backend,
-                                                       .logger = q->logger},
-                                  &s->answer->speed, error);
-    zr_plan_destroy(plan);
-    return status;
+    ZERO_TRY(zr_disk_look(directory, &disk, error));
+    s->run.machine.tier_limit[ZERO_TIER_nvme] = disk.available / s->run.together;
+    return ZERO_OK;
+}
+
+static zero_status choose(search *s, zero_error *error)
+{
+    ZERO_TRY(zr_comm_agree(s->question->comm, find_room(s, error), error));
+    ZERO_TRY(try_all(s, error));
+    ZERO_TRY(agree_on_steps(s, error));
+    sort(s->answer);
+    return ZERO_OK;
 }
 
 zero_status zr_placement_choose(const zr_placement_question *question, zr_placement_answer *out,
                                 zero_error *error)
 {
-    search s = {.question = question, .machine = question->machine, .answer = out};
-    *out = (zr_placement_answer){.chosen = -1, .with_disk = find_paths(question->config) != NULL};
-    zero_status status = find_speed(&s, error);
-    if (status == ZERO_OK)
-        status = try_all(&s, error);
-    if (status == ZERO_OK)
-        status = agree_on_steps(&s, error);
-    if (status == ZERO_OK)
-        sort(out);
-    for (int i = 0; i < ZR_TILINGS; i++) {
-        zr_model_part_free(&s.parts[i]);
-        zr_lm_free(s.models[i]);
-    }
+    search s = {.question = question, .run = question->run, .answer = out};
+    *out =
+        (zr_placement_answer){.chosen = -1, .with_disk = find_paths(question->run.config) != NULL};
+    if (question->book)
+        s.book = *question->book;
+    else
+        zr_rate_book_read(question->logger, &s.book);
+    zero_status status = choose(&s, error);
+    if (!question->book)
+        zr_rate_book_free(&s.book);
     return status;
 }
 
@@ -321,29 +289,27 @@ static zr_placement_question question_of(const zero_options *options,
                                          const zr_lm_config *shape, const zr_config *config,
                                          zr_queue *queue)
 {
+    int together = imagined ? imagined->count : zr_local_ranks(options->comm);
     zr_placement_question question = {
-        .model = options->model,
-        .shape = shape,
-        .config = config,
+        .run =
+            {
+                .model = options->model,
+                .shape = shape,
+                .name = shape ? zr_lm_name(shape) : options->model->name,
+                .config = config,
+                .seq = options->shape.seq,
+                .ranks = imagined ? imagined->count : options->comm->size,
+                .together = together,
+                .threads = queue->threads,
+                .backend = options->backend,
+            },
         .comm = options->comm,
-        .sharers = imagined ? imagined->count : zr_local_ranks(options->comm),
-        .backend = options->backend,
         .logger = &options->logger,
-        .batch = {.batch = config->micro_batch,
-                  .seq = options->shape.seq,
-                  .threads = queue->threads,
-                  .dtype = config->dtype},
     };
-    zr_machine *machine = &question.machine;
-    zr_machine_fill(queue, imagined ? NULL : options->comm, machine);
-    if (imagined) {
-        machine->ranks = machine->machine_ranks = imagined->count;
-        machine->memory_limit =
-            imagined->memory > 0 ? imagined->memory : machine->memory_limit / imagined->count;
-    }
-    zr_machine_expect(machine, zr_config_model_ranks(config), config->tensor,
-                      options->comm->rank % config->tensor);
-    zr_machine_limit(machine, &config->offload, question.sharers);
+    zr_machine *machine = &question.run.machine;
+    zr_machine_fill(queue, NULL, machine);
+    machine->memory_limit =
+        imagined && imagined->memory > 0 ? imagined->memory : machine->memory_limit / together;
     return question;
 }
 

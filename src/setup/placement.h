@@ -1,5 +1,5 @@
 // "libzero": {"offload": "auto"}: chooses where states lie, among all that the configuration leaves
-// open, by what fits and by the shortest predicted time of a step (plan/predict.h).
+// open, by what fits and by the shortest predicted time of a step (predict/forecast.h).
 //
 //   stage x optimizer's tier x parameters' tier, each in the first of these forms that fits:
 //       whole operators, with sub-groups as configured (on NVMe at most 1 Mi elements), then of
@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "model/architecture.h"
-#include "plan/predict.h"
+#include "setup/rehearse.h"
 #include "setup/resolve.h"
 
 enum { ZR_MOST_PLACEMENTS = 16 };
@@ -21,25 +21,20 @@ typedef struct zr_placement {
     int tiles;         // index of zr_tilings
     bool fits;
     int64_t tiers[ZERO_TIER_COUNT]; // bytes of a rank
-    zr_prediction step;
-    char excess[256]; // if not `fits`: what is too much, in the last form tried
+    zr_forecast step;
+    char excess[288]; // if not `fits`: what is too much, in the last form tried
 } zr_placement;
 
 typedef struct zr_placement_question {
-    // What is placed: a model of this shape, in tiles if that helps; shape NULL: this model.
-    const zr_lm_config *shape;
-    const zero_model *model;
-    const zr_config *config; // resolved, with libzero.offload auto
-    zero_shape batch;        // of a micro-batch, with the threads of a rank
-    zr_machine machine;      // its ranks and budgets
-    int sharers;             // ranks that share the machine
+    // What is placed. Its configuration is resolved, with libzero.offload auto; a model of a shape
+    // gets tiles if that helps.
+    zr_rehearsal_question run;
     // The ranks that choose together; a rank by itself if the others are only planned.
     zero_comm *comm;
-    const char *backend; // the backend of the engine; NULL: cpu
     const zero_logger *logger;
-    // What the machine reaches, if that is known; the disk's room is then in machine.tier_limit.
-    // NULL: the machine is measured and the disk is asked.
-    const zr_speed *speed;
+    // What is known of the machine; NULL: what the user's file says. The disk's room is then in
+    // run.machine.tier_limit; else the disk is asked.
+    const zr_rate_book *book;
 } zr_placement_question;
 
 typedef struct zr_placement_answer {
@@ -47,7 +42,6 @@ typedef struct zr_placement_answer {
     // First what fits, by the predicted step; then what does not, nearest tiers first.
     zr_placement at[ZR_MOST_PLACEMENTS];
     bool with_disk; // NVMe was considered
-    zr_speed speed; // with which the predictions are made
 } zr_placement_answer;
 
 // Chooses among the placements that fit. Collective; every rank gets the same answer.

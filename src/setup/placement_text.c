@@ -30,14 +30,9 @@ static const zr_placement *fastest_that_does_not_fit(const zr_placement_answer *
 {
     const zr_placement *found = NULL;
     for (int i = 0; i < answer->count; i++)
-        if (!answer->at[i].fits && (!found || answer->at[i].step.total < found->step.total))
+        if (!answer->at[i].fits && (!found || answer->at[i].step.seconds < found->step.seconds))
             found = &answer->at[i];
     return found;
-}
-
-static double percent(double part, const zr_prediction *step)
-{
-    return step->total > 0 ? 100 * part / step->total : 0;
 }
 
 void zr_placement_describe(const zr_placement_answer *answer, const char *separator, zr_buffer *out)
@@ -52,53 +47,35 @@ void zr_placement_describe(const zr_placement_answer *answer, const char *separa
                 : "; with a directory on a disk (libzero.nvme_path) states could leave memory");
     } else {
         const zr_placement *at = &answer->at[answer->chosen];
-        const zr_prediction *step = &at->step;
         zr_placement_text(at, text, sizeof text);
-        zr_buffer_printf(out,
-                         "%s%spredicted step %.3f s: compute %.0f%%, exchange between ranks "
-                         "%.0f%%, update %.0f%%, waiting for NVMe %.0f%%; bottleneck: %s",
-                         text, separator, step->total, percent(step->compute, step),
-                         percent(step->exchange, step), percent(step->update, step),
-                         percent(step->disk, step), zr_prediction_bottleneck(step));
+        zr_buffer_printf(out, "%s%spredicted: ", text, separator);
+        zr_forecast_text(&at->step, out);
     }
     if (!faster ||
-        (answer->chosen >= 0 && faster->step.total >= answer->at[answer->chosen].step.total))
+        (answer->chosen >= 0 && faster->step.seconds >= answer->at[answer->chosen].step.seconds))
         return;
     zr_placement_text(faster, text, sizeof text);
     zr_buffer_printf(out, "%s%s, predicted %.3f s, does not fit%s: %s", separator, text,
-                     faster->step.total, faster->tiles ? ", not even in the smallest tiles" : "",
+                     faster->step.seconds, faster->tiles ? ", not even in the smallest tiles" : "",
                      faster->excess);
-}
-
-static void say_speed(const zr_speed *speed, zr_buffer *out)
-{
-    zr_buffer_printf(out,
-                     "a rank here: kernels of a micro-batch %.3f s; memory %.1f GB/s copying, %.1f "
-                     "updating; checksums %.1f GB/s",
-                     speed->micro_batch, speed->copy * 1e-9, speed->update * 1e-9,
-                     speed->checksum * 1e-9);
-    if (speed->mix > 0)
-        zr_buffer_printf(out, "; disk %.2f GB/s read, %.2f written, %.2f updated",
-                         speed->read * 1e-9, speed->write * 1e-9, speed->mix * 1e-9);
-    zr_buffer_printf(out, "\n\n");
 }
 
 void zr_placement_table(const zr_placement_answer *answer, zr_buffer *out)
 {
-    say_speed(&answer->speed, out);
     zr_buffer_printf(out, "stage  optimizer   parameters     device        host        NVMe    "
                           "step  compute  exchange   update     NVMe\n");
     for (int i = 0; i < answer->count; i++) {
         const zr_placement *at = &answer->at[i];
-        const zr_prediction *step = &at->step;
+        const zr_forecast *step = &at->step;
         char bytes[ZERO_TIER_COUNT][ZR_BYTES_TEXT];
         for (int t = 0; t < ZERO_TIER_COUNT; t++)
             zr_bytes_text((double)at->tiers[t], bytes[t]);
         zr_buffer_printf(out, "%5d  %-10s  %-10s %10s  %10s  %10s", at->stage,
                          zr_tier_name(at->optimizer), zr_tier_name(at->parameters), bytes[0],
                          bytes[1], bytes[2]);
-        zr_buffer_printf(out, " %6.3f s  %7.3f  %8.3f  %7.3f  %7.3f", step->total, step->compute,
-                         step->exchange, step->update, step->disk);
+        zr_buffer_printf(out, " %6.3f s  %7.3f  %8.3f  %7.3f  %7.3f", step->seconds,
+                         step->parts[ZR_TIME_COMPUTE], step->parts[ZR_TIME_EXCHANGE],
+                         step->parts[ZR_TIME_UPDATE], step->parts[ZR_TIME_DISK]);
         zr_buffer_printf(out, "%s%s%s\n", i == answer->chosen ? "  <- chosen" : "",
                          at->fits ? "" : "  does not fit: ", at->fits ? "" : at->excess);
     }
@@ -110,7 +87,7 @@ void zr_placement_json(const zr_placement_answer *answer, zr_buffer *out)
     for (int i = 0; i < answer->count; i++) {
         const zr_placement *at = &answer->at[i];
         const zr_tiles *tiles = &zr_tilings[at->tiles];
-        const zr_prediction *step = &at->step;
+        const zr_forecast *step = &at->step;
         zr_buffer_printf(out,
                          "%s{\"stage\":%d,\"optimizer\":\"%s\",\"parameters\":\"%s\",\"sub_group\":"
                          "%lld,\"tiling\":[%lld,%lld,%lld],\"fits\":%s,\"chosen\":%s,\"tiers\":{",
@@ -125,7 +102,8 @@ void zr_placement_json(const zr_placement_answer *answer, zr_buffer *out)
         zr_buffer_printf(out,
                          "},\"step\":{\"total\":%.6f,\"compute\":%.6f,\"exchange\":%.6f,\"update\":"
                          "%.6f,\"nvme\":%.6f}}",
-                         step->total, step->compute, step->exchange, step->update, step->disk);
+                         step->seconds, step->parts[ZR_TIME_COMPUTE], step->parts[ZR_TIME_EXCHANGE],
+                         step->parts[ZR_TIME_UPDATE], step->parts[ZR_TIME_DISK]);
     }
     zr_buffer_printf(out, "]");
 }

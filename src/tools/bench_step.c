@@ -242,8 +242,7 @@ static zero_status report(const step_bench *s, zero_error *error)
     zr_products_time products;
     double bandwidth;
     ZERO_TRY(record_steps((step_bench *)s, sums, error));
-    ZERO_TRY(zr_products_measure(&bench->meter, zr_engine_plan(s->made.engine), false, &products,
-                                 error));
+    ZERO_TRY(zr_products_measure(&bench->meter, zr_engine_plan(s->made.engine), &products, error));
     ZERO_TRY(zr_memory_rate_of_copy(&bench->meter, &bandwidth, error));
     double accumulation = (double)zero_accumulation(s->made.engine),
            tokens = (double)(zr_engine_config(s->made.engine)->train_batch * s->made.seq);

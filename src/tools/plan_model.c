@@ -11,7 +11,7 @@
 #include "setup/stages.h"
 #include "setup/tiling.h"
 #include "tools/plan_views.h"
-#include "tools/planner.h"
+#include "tools/plan_time.h"
 
 #include <string.h>
 
@@ -222,22 +222,28 @@ static zero_status show(const zr_planner *p, zr_buffer *out, zero_error *error)
                                                    : show_program(p, &at, out, error);
 }
 
-static zero_status tabulate(const zr_planner *p, zr_buffer *out, zero_error *error)
+static zero_status tabulate(zr_planner *p, zr_buffer *out, zero_error *error)
 {
     const zero_plan_options *options = p->options;
     zr_plan_row rows[ZR_PLANNER_MOST_ROWS];
+    zr_plan_time time;
     int count = 0;
-    zero_status status = zr_planner_rows(p, rows, &count, error);
+    zero_status status = zr_plan_time_open(p, &time, error);
+    p->time = &time;
+    if (status == ZERO_OK)
+        status = zr_planner_rows(p, rows, &count, error);
     if (status == ZERO_OK && options->json)
         zr_plan_json(rows, count, zr_planner_model(p), p->settings.precision.name,
                      (double)zr_model_parameters(p->model), &p->settings, p->config->elastic, out);
     else if (status == ZERO_OK)
         zr_planner_text(p, rows, count, out);
     zr_plan_rows_free(rows, count);
+    zr_plan_time_close(&time);
+    p->time = NULL;
     return status;
 }
 
-static zero_status answer(const zr_planner *p, zr_buffer *out, zero_error *error)
+static zero_status answer(zr_planner *p, zr_buffer *out, zero_error *error)
 {
     if (p->options->view != ZERO_PLAN_TABLE)
         return show(p, out, error);

@@ -65,6 +65,22 @@ static bool offloads(const zr_plan_row *rows, int count)
     return false;
 }
 
+static bool is_timed(const zr_plan_row *rows, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (rows[i].time.seconds > 0)
+            return true;
+    return false;
+}
+
+static void append_time(const zr_plan_row *row, zr_buffer *out)
+{
+    char step[ZR_SECONDS_TEXT] = "-";
+    if (row->time.seconds > 0)
+        zr_seconds_text(row->time.seconds, step);
+    zr_buffer_printf(out, "  %10s", step);
+}
+
 static void append_heading(const zr_plan_row *rows, int count, zr_buffer *out)
 {
     zr_buffer_printf(out, "stage  ranks%s", rows[0].micro_batch ? "  micro-batch" : "");
@@ -74,6 +90,8 @@ static void append_heading(const zr_plan_row *rows, int count, zr_buffer *out)
     zr_buffer_printf(out, "  %10s", "total");
     if (offloads(rows, count))
         zr_buffer_printf(out, " = %8s + %8s  %10s", "device", "host", "and NVMe");
+    if (is_timed(rows, count))
+        zr_buffer_printf(out, "  %10s", "step");
     zr_buffer_printf(out, "%s\n",
                      rows[0].largest < 0   ? ""
                      : rows[0].micro_batch ? "  largest micro-batch that fits"
@@ -105,6 +123,8 @@ static void append_row(const zr_plan_row *row, const zr_plan_row *rows, int coun
     zr_buffer_printf(out, "  %10s", text);
     if (offloads(rows, count))
         append_tiers(row, out);
+    if (is_timed(rows, count))
+        append_time(row, out);
     if (row->largest > 0 && row->micro_batch)
         zr_buffer_printf(out, "  %lld", (long long)row->largest);
     else if (row->largest >= 0)
@@ -130,6 +150,7 @@ static void append_json_row(const zr_plan_row *row, zr_buffer *out)
     zr_plan_residual_json(row, out);
     zr_plan_stages_json(row, out);
     zr_plan_network_json(row, out);
+    zr_plan_time_json(row, out);
     zr_buffer_printf(out, ",\"bytes\":{");
     for (int c = 0; c < ZERO_MEM_COUNT; c++)
         zr_buffer_printf(out, "%s\"%s\":%lld", c ? "," : "",

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/bytes_text.h"
 #include "config/elastic.h"
+#include "predict/forecast.h"
 #include "plan/pipeline_part.h"
 #include "plan/plan_settings.h"
 #include "plan/visits.h"
@@ -65,6 +66,7 @@ typedef struct zr_plan_row {
     // The other fields are those of the pipeline stage whose rank needs most; NULL: there is none.
     zr_plan_pipeline *pipeline;
     zr_plan_network *network; // what crosses it; NULL: nobody has said on how many machines
+    zr_forecast time;         // of a step here; seconds 0: it is not known
 } zr_plan_row;
 
 int64_t zr_plan_row_total(const zr_plan_row *row); // Returns the bytes of memory: device and host.
@@ -102,6 +104,9 @@ void zr_plan_stages_json(const zr_plan_row *row, zr_buffer *out); // one key, an
 // plan_network.c: who is on which machine, and what crosses the network, if machines were said.
 void zr_plan_network_text(const zr_plan_row *row, zr_buffer *out);
 void zr_plan_network_json(const zr_plan_row *row, zr_buffer *out); // keys, a comma before each
+
+// plan_time.c: how long a step takes here, if that is known: one key, and a comma before
+void zr_plan_time_json(const zr_plan_row *row, zr_buffer *out);
 
 // plan_residual.c: what of ZeRO-R (arXiv 1910.02054, section 6) holds, if there are tensor ranks.
 void zr_plan_residual_text(const zr_plan_row *rows, int count, zr_buffer *out);

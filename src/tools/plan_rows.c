@@ -5,6 +5,7 @@
 #include "plan/exchanges.h"
 #include "setup/machine_facts.h"
 #include "setup/stages.h"
+#include "tools/plan_time.h"
 
 #include <assert.h>
 
@@ -170,7 +171,8 @@ static zero_status plan_row(const zr_planner *p, const zr_plan_point *at, zr_pla
     ZERO_TRY(divide(p, at, &division, error));
     if (division)
         ZERO_TRY(zr_plan_pipeline_make(p->model, division, &row->pipeline, error));
-    return plan_stages(p, at, division, row, error);
+    ZERO_TRY(plan_stages(p, at, division, row, error));
+    return zr_plan_time_of(p, at, &row->time, error);
 }
 
 void zr_plan_rows_free(zr_plan_row *rows, int count)

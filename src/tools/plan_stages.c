@@ -50,36 +50,27 @@ static zero_status place(const zr_planner *p, const zr_plan_point *at, const zr_
     int first = stage * (at->ranks / stages) + p->tensor_rank;
     ZERO_TRY(zr_mesh_create(at->ranks, first, tensor, stages, &mesh, error));
     zr_machine_imagine(&p->machines->job, &mesh, p->machines->holders, machine);
-    return zr_machine_check(machine, settings, error);
+    return ZERO_OK;
 }
 
 zero_status zr_planner_make(const zr_planner *p, const zr_plan_point *at,
                             const zr_pipeline_part *division, int stage, zr_rank_plan *out,
                             zero_error *error)
 {
-    zr_settings settings = p->settings;
-    zr_machine machine = p->machine;
-    bool exact = p->config->pipeline.exact;
-    zero_shape shape = {.batch = at->batch, .seq = p->seq, .threads = machine.threads};
+    zr_rank_question question = {
+        .model = p->part.model,
+        .config = p->config,
+        .settings = p->settings,
+        .shape = {.batch = at->batch, .seq = p->seq, .threads = p->machine.threads},
+        .machine = p->machine,
+        .division = division,
+        .stage = stage,
+        .mapped = is_on_one(p, at->ranks),
+    };
     *out = (zr_rank_plan){0};
-    settings.stage = at->stage;
-    ZERO_TRY(place(p, at, &settings, stage, &machine, error));
-    if (division) {
-        out->part = *division;
-        zr_stages_place(&out->part, p->config, p->part.model, stage, is_on_one(p, at->ranks));
-        machine.pipeline = &out->part;
-    }
-    if (division || exact)
-        ZERO_TRY(zr_stages_cut(p->part.model, division, stage, exact, &out->model, error));
-    return zr_plan_create(out->model ? out->model : p->part.model, &shape, &settings, &machine,
-                          &out->plan, error);
-}
-
-void zr_rank_plan_free(zr_rank_plan *plan)
-{
-    zr_plan_destroy(plan->plan);
-    zr_stage_free(plan->model);
-    *plan = (zr_rank_plan){0};
+    question.settings.stage = at->stage;
+    ZERO_TRY(place(p, at, &question.settings, stage, &question.machine, error));
+    return zr_rank_plan_make(&question, out, error);
 }
 
 zero_status zr_plan_pipeline_make(const zero_model *model, zr_pipeline_part *division,

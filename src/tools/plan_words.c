@@ -2,7 +2,7 @@
 #include "base/bytes_text.h"
 #include "base/cpu.h"
 #include "config/config_ranks.h"
-#include "tools/planner.h"
+#include "tools/plan_time.h"
 
 #include <string.h>
 
@@ -60,31 +60,6 @@ void zr_planner_command(const zr_planner *p, const zr_plan_row *row, zr_buffer *
     if (row && !p->config->elastic)
         zr_buffer_printf(out, " --micro-batch %lld", (long long)row->micro_batch);
     zr_buffer_printf(out, "\n");
-}
-
-// Appends the command that measures seconds, because a plan knows only bytes. There is one for a
-// new model without a configuration, on ranks for which this machine has cores.
-static void append_bench(const zr_planner *p, const zr_plan_row *row, zr_buffer *out)
-{
-    const zero_plan_options *options = p->options;
-    if (!options->new_spec || options->config_path || is_far(p) ||
-        row->ranks > zr_cpu_budget_get().allowed)
-        return;
-    zr_buffer_printf(out,
-                     "How long its steps take on this machine:\n  zero bench step --new %s --seq "
-                     "%lld --dtype %s --ranks %d",
-                     options->new_spec, (long long)p->seq, p->settings.precision.name, row->ranks);
-    append_grid(options, out);
-    if (row->pipeline && p->settings.accumulation > 1)
-        zr_buffer_printf(out, " --accumulation %lld", (long long)p->settings.accumulation);
-    zr_buffer_printf(out, " --stage %d --micro-batch %lld\n", row->stage,
-                     (long long)row->micro_batch);
-}
-
-static void append_command(const zr_planner *p, const zr_plan_row *row, zr_buffer *out)
-{
-    zr_planner_command(p, row, out);
-    append_bench(p, row, out);
 }
 
 // Says what to try if no row fits.
@@ -195,6 +170,7 @@ static void append_one(const zr_planner *p, const zr_plan_row *row, zr_buffer *o
     if (zr_config_pipeline_hint(p->config, hint, sizeof hint))
         zr_buffer_printf(out, "%s\n", hint);
     zr_plan_network_text(row, out);
+    zr_plan_time_text(p, row, out);
 }
 
 void zr_planner_text(const zr_planner *p, const zr_plan_row *rows, int count, zr_buffer *out)
@@ -207,7 +183,7 @@ void zr_planner_text(const zr_planner *p, const zr_plan_row *rows, int count, zr
     append_one(p, choice ? choice : &rows[count - 1], out);
     if (!limited) {
         zr_buffer_printf(out, "\nThe plan of the configuration:\n");
-        append_command(p, choice, out);
+        zr_planner_command(p, choice, out);
         return;
     }
     zr_buffer_printf(out, choice ? "\nThe least that fits into " : "\nNothing of this fits into ");
@@ -219,5 +195,5 @@ void zr_planner_text(const zr_planner *p, const zr_plan_row *rows, int count, zr
     }
     zr_plan_row command = *choice;
     command.micro_batch = ZR_MIN(command.micro_batch, command.largest);
-    append_command(p, &command, out);
+    zr_planner_command(p, &command, out);
 }

@@ -8,6 +8,7 @@
 #include "model/unit.h"
 #include "plan/full_plan.h"
 #include "setup/part.h"
+#include "setup/rank_plan.h"
 #include "tools/plan_report.h"
 
 enum { ZR_PLANNER_USUAL = 6, ZR_PLANNER_MOST_ROWS = 64 };
@@ -16,12 +17,6 @@ typedef struct zr_plan_point { // what is planned for
     int stage, ranks;          // of ZeRO; of the job
     int64_t batch;             // micro-batch
 } zr_plan_point;
-
-typedef struct zr_rank_plan { // of one rank: the first one of a pipeline stage, or of the job
-    zr_plan *plan;
-    zero_model *model;     // of the pipeline stage, which the plan is of; NULL: it is of the part
-    zr_pipeline_part part; // likewise, to which the plan points
-} zr_rank_plan;
 
 typedef struct zr_planner {
     const zero_plan_options *options;
@@ -38,6 +33,7 @@ typedef struct zr_planner {
     zr_machine machine;
     zr_settings settings;
     int64_t seq;
+    struct zr_plan_time *time; // with which rows are predicted; NULL: they are not
 } zr_planner;
 
 const char *zr_planner_model(const zr_planner *p);       // as the options give it
@@ -77,7 +73,6 @@ zero_status zr_planner_divide(const zr_planner *p, const zr_plan_point *at, int6
 zero_status zr_planner_make(const zr_planner *p, const zr_plan_point *at,
                             const zr_pipeline_part *division, int stage, zr_rank_plan *out,
                             zero_error *error);
-void zr_rank_plan_free(zr_rank_plan *plan);
 // Makes what a row says of a division of the model's units, with nothing of the stages yet. It
 // takes over the division, also after an error. Freed with zr_plan_pipeline_free.
 zero_status zr_plan_pipeline_make(const zero_model *model, zr_pipeline_part *division,

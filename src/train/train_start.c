@@ -280,7 +280,7 @@ static void describe_ranks(const zero_comm *comm, const zero_engine *engine,
                threads->wanted, threads->cores, plural(threads->cores));
 }
 
-zero_status zr_train_describe_run(const zr_train *train, zero_error *error)
+zero_status zr_train_describe_run(zr_train *train, zero_error *error)
 {
     const zr_train_resolved *resolved = &train->resolved;
     const zero_logger *logger = &train->logger;
@@ -302,5 +302,6 @@ zero_status zr_train_describe_run(const zr_train *train, zero_error *error)
         (long long)resolved->steps,
         (double)(resolved->steps * tokens) / (double)train->subject.data.count,
         (long long)resolved->seed);
+    zr_train_foretell(train);
     return ZERO_OK;
 }

@@ -1,0 +1,267 @@
+#include "setup/rehearse.h"
+
+#include "base/cpu.h"
+#include "compute/compute.h"
+#include "config/config_ranks.h"
+#include "engine/update.h"
+#include "layers/layers.h"
+#include "measure/bandwidth.h"
+#include "measure/unit_rates.h"
+#include "plan/network.h"
+#include "predict/rig.h"
+#include "setup/machine_facts.h"
+#include "setup/resolve.h"
+#include "setup/stages.h"
+#include "setup/tiling.h"
+
+#include <stdio.h>
+
+static int together_of(const zr_rehearsal_question *q)
+{
+    return q->together ? ZR_MIN(q->together, q->ranks) : q->ranks;
+}
+
+// Says whether all ranks of the job can map each other's memory.
+static bool is_on_one(const zr_rehearsal_question *q)
+{
+    return q->ranks <= ZERO_MAX_RANKS && together_of(q) == q->ranks;
+}
+
+static zero_shape shape_of(const zr_rehearsal_question *q)
+{
+    return (zero_shape){.batch = q->micro_batch ? q->micro_batch : q->config->micro_batch,
+                        .seq = q->seq,
+                        .threads = q->threads,
+                        .dtype = q->config->dtype};
+}
+
+static zero_status find_part(zr_rehearsal *r, zero_error *error)
+{
+    const zr_rehearsal_question *q = r->question;
+    const zero_model *whole = q->model;
+    if (q->shape) {
+        zr_lm_config shape = *q->shape;
+        zr_tiling_apply(q->config, &shape);
+        ZERO_TRY(zr_lm_create(&shape, &r->whole, error));
+        whole = r->whole;
+    }
+    return zr_model_part_make(whole, q->name, q->config, 0, &r->part, error);
+}
+
+// Divides the units within the memory, or, if nothing fits, as they would be divided without limit.
+static zero_status divide(zr_rehearsal *r, zero_error *error)
+{
+    const zr_rehearsal_question *q = r->question;
+    const zero_model *model = r->part.model;
+    int64_t budget = q->config->offload.device_memory;
+    zr_stages_question stages = {.whole = model->whole ? model->whole : model,
+                                 .config = q->config,
+                                 .shape = shape_of(q),
+                                 .memory_limit = q->machine.memory_limit};
+    if (budget > 0 && (!stages.memory_limit || budget < stages.memory_limit))
+        stages.memory_limit = budget;
+    r->stages = q->config->pipeline.stages;
+    if (r->stages == 1)
+        return ZERO_OK;
+    zero_status status = zr_stages_divide(&stages, &r->division, NULL);
+    if (status == ZERO_OK)
+        return ZERO_OK;
+    stages.memory_limit = 0;
+    return zr_stages_divide(&stages, &r->division, error);
+}
+
+// Fills in where the machine of the first tensor rank of a pipeline stage stands in the job.
+static zero_status place(const zr_rehearsal_question *q, int stage, zr_machine *machine,
+                         zero_error *error)
+{
+    const zr_config *config = q->config;
+    int stages = config->pipeline.stages, together = together_of(q);
+    zr_mesh mesh;
+    machine->ranks = q->ranks;
+    machine->threads = q->threads;
+    zr_machine_limit(machine, &config->offload, together);
+    zr_machine_expect(machine, zr_config_model_ranks(config), config->tensor, 0);
+    machine->mapped = is_on_one(q);
+    machine->machine_ranks = (int)config->kept_by;
+    if (together == q->ranks)
+        return ZERO_OK;
+    int count = (q->ranks + together - 1) / together;
+    int *list = zr_alloc((size_t)(count + 1 + q->ranks) * sizeof *list, error);
+    if (!list)
+        return ZERO_ERR_MEMORY;
+    for (int m = 0; m <= count; m++)
+        list[m] = ZR_MIN(m * together, q->ranks);
+    for (int rank = 0; rank < q->ranks; rank++)
+        list[count + 1 + rank] = rank / together;
+    const zr_job_machines job = {.count = count, .first = list, .of = list + count + 1};
+    zero_status status =
+        zr_mesh_create(q->ranks, stage * (q->ranks / stages), config->tensor, stages, &mesh, error);
+    if (status == ZERO_OK)
+        zr_machine_imagine(&job, &mesh, 0, machine);
+    zr_free(list);
+    return status;
+}
+
+// Notes what is too much, of the first pipeline stage that does not fit.
+static void check_fit(zr_rehearsal *r, int stage, const zr_machine *machine)
+{
+    const zr_plan *plan = r->at[stage].plan;
+    char excess[256];
+    if (!r->fits || zr_plan_fits(plan, machine))
+        return;
+    r->fits = false;
+    zr_plan_describe_excess(plan, machine, excess, sizeof excess);
+    if (r->stages > 1)
+        snprintf(r->excess, sizeof r->excess, "pipeline stage %d: %s", stage, excess);
+    else
+        snprintf(r->excess, sizeof r->excess, "%s", excess);
+}
+
+static zero_status plan_stage(zr_rehearsal *r, int stage, zero_error *error)
+{
+    const zr_rehearsal_question *q = r->question;
+    zr_rank_question rank = {.model = r->part.model,
+                             .config = q->config,
+                             .settings = zr_settings_of(q->config, false),
+                             .shape = shape_of(q),
+                             .machine = q->machine,
+                             .division = r->division,
+                             .stage = stage,
+                             .mapped = is_on_one(q)};
+    ZERO_TRY(place(q, stage, &rank.machine, error));
+    ZERO_TRY(zr_rank_plan_make(&rank, &r->at[stage], error));
+    check_fit(r, stage, &rank.machine);
+    return ZERO_OK;
+}
+
+zero_status zr_rehearse(const zr_rehearsal_question *question, zr_rehearsal *out, zero_error *error)
+{
+    *out = (zr_rehearsal){.question = question, .fits = true};
+    ZERO_TRY(find_part(out, error));
+    ZERO_TRY(divide(out, error));
+    out->at = zr_alloc((size_t)out->stages * sizeof *out->at, error);
+    if (!out->at)
+        return ZERO_ERR_MEMORY;
+    for (int s = 0; s < out->stages; s++)
+        out->at[s] = (zr_rank_plan){0};
+    for (int s = 0; s < out->stages; s++)
+        ZERO_TRY(plan_stage(out, s, error));
+    return ZERO_OK;
+}
+
+void zr_rehearsal_free(zr_rehearsal *r)
+{
+    for (int s = 0; s < r->stages && r->operations; s++)
+        zr_plan_operations_free(&r->operations[s]);
+    for (int s = 0; s < r->stages && r->at; s++)
+        zr_rank_plan_free(&r->at[s]);
+    zr_free(r->operations);
+    zr_free(r->at);
+    zr_stages_free(r->division);
+    zr_model_part_free(&r->part);
+    zr_lm_free(r->whole);
+    *r = (zr_rehearsal){0};
+}
+
+static const char *backend_of(const zr_rehearsal *r)
+{
+    return r->question->backend ? r->question->backend : "cpu";
+}
+
+zr_rate_setting zr_rehearsal_setting(const zr_rehearsal *r)
+{
+    const zr_backend *backend = NULL;
+    zr_rate_setting setting = {.dtype = r->question->config->dtype,
+                               .threads = r->question->threads,
+                               .together = together_of(r->question)};
+    if (zr_backend_find(backend_of(r), NULL, &backend, NULL) == ZERO_OK)
+        snprintf(setting.path, sizeof setting.path, "%s", backend->path());
+    return setting;
+}
+
+static zero_status find_operations(zr_rehearsal *r, zero_error *error)
+{
+    if (r->operations)
+        return ZERO_OK;
+    r->operations = zr_alloc((size_t)r->stages * sizeof *r->operations, error);
+    if (!r->operations)
+        return ZERO_ERR_MEMORY;
+    for (int s = 0; s < r->stages; s++)
+        r->operations[s] = (zr_plan_operations){0};
+    for (int s = 0; s < r->stages; s++) {
+        const zr_plan *plan = r->at[s].plan;
+        ZERO_TRY(zr_rig_can_call(plan)
+                     ? zr_plan_operations_find(plan, backend_of(r), &r->operations[s], error)
+                     : zr_plan_operations_listed(plan, &r->operations[s], error));
+    }
+    return ZERO_OK;
+}
+
+// Returns a directory on the disk to which the configuration sends states; NULL: to none.
+static const char *directory_of(const zr_config *config)
+{
+    const zr_offload_config *o = &config->offload;
+    const struct {
+        bool uses;
+        const zr_paths *paths;
+    } uses[] = {{o->optimizer == ZERO_TIER_nvme, &o->optimizer_paths},
+                {o->parameters == ZERO_TIER_nvme, &o->parameter_paths},
+                {o->activation_checkpoint_tier == ZERO_TIER_nvme, &o->activation_checkpoint_paths}};
+    for (int i = 0; i < ZR_COUNT(uses); i++)
+        if (uses[i].uses && uses[i].paths->count > 0)
+            return uses[i].paths->at[0];
+    return NULL;
+}
+
+zero_status zr_rehearsal_forecast(zr_rehearsal *r, const zr_rate_book *book, zr_forecast *out,
+                                  zero_error *error)
+{
+    const zr_rehearsal_question *q = r->question;
+    const char *directory = directory_of(q->config);
+    const zr_plan *plans[ZR_MOST_STAGES];
+    zr_rate_book with_disk = *book;
+    zr_bandwidth known = {0};
+    int cores = zr_cpu_budget_get().allowed, together = together_of(q);
+    ZERO_TRY(find_operations(r, error));
+    for (int s = 0; s < r->stages; s++)
+        plans[s] = r->at[s].plan;
+    if (directory)
+        zr_bandwidth_read(directory, NULL, &known);
+    if (known.read > 0) {
+        with_disk.read = known.read;
+        with_disk.write = known.write;
+        with_disk.mix = known.mix;
+    }
+    const zr_forecast_question question = {
+        .plans = plans,
+        .operations = r->operations,
+        .stages = r->stages,
+        .book = &with_disk,
+        .setting = zr_rehearsal_setting(r),
+        .overlaps = zr_wants_overlap(q->config, is_on_one(q), q->threads * together),
+        .sharers = together,
+        .cores = cores,
+    };
+    return zr_forecast_find(&question, out, error);
+}
+
+zero_status zr_rehearsal_measure(zr_rehearsal *r, const zero_logger *logger, zr_rate_book *book,
+                                 zero_error *error)
+{
+    const zr_rehearsal_question *q = r->question;
+    int ends = r->stages > 1 ? 2 : 1; // those between have nothing but blocks
+    for (int i = 0; i < ends; i++) {
+        const zr_unit_rates_question question = {
+            .plan = r->at[i ? r->stages - 1 : 0].plan,
+            .backend = backend_of(r),
+            .together = together_of(q),
+            .seconds = 1.0 / ends,
+            .update = zr_optimizer_update(q->config->optimizer.kind),
+            .directory = directory_of(q->config),
+            .logger = logger,
+        };
+        ZERO_TRY(zr_unit_rates_measure(&question, book, error));
+    }
+    zr_rate_book_keep(book, logger);
+    return ZERO_OK;
+}

@@ -1,0 +1,125 @@
+#include "tools/plan_time.h"
+
+#include "base/bytes_text.h"
+#include "base/cpu.h"
+#include "config/config_ranks.h"
+#include "measure/unit_rates.h"
+
+#include <stdio.h>
+
+// What a rehearsal of a row is made from; both stay where they are.
+typedef struct point {
+    zr_config config;
+    zr_rehearsal_question question;
+} point;
+
+static int threads_of(const zr_planner *p, const zr_plan_time *time, int ranks)
+{
+    return ZR_MAX(time->cores / zr_planner_together(p, ranks), 1);
+}
+
+// The copy of the configuration is shallow, which is enough because only plain fields are changed.
+static void set_point(const zr_planner *p, const zr_plan_time *time, const zr_plan_point *at,
+                      point *out)
+{
+    out->config = *p->config;
+    out->config.stage = at->stage;
+    out->config.ranks = at->ranks / zr_config_model_ranks(p->config);
+    out->question = (zr_rehearsal_question){
+        .model = p->model,
+        .name = zr_planner_model(p),
+        .config = &out->config,
+        .seq = p->seq,
+        .micro_batch = at->batch,
+        .ranks = at->ranks,
+        .together = zr_planner_together(p, at->ranks),
+        .threads = threads_of(p, time, at->ranks),
+        .machine = p->machine,
+    };
+}
+
+static bool is_here(const zr_planner *p, const zr_plan_time *time, const zr_plan_point *at)
+{
+    return zr_planner_together(p, at->ranks) <= time->cores;
+}
+
+// Measures what the configuration's own row needs, on the first of its numbers of ranks.
+static zero_status measure(const zr_planner *p, zr_plan_time *time, zero_error *error)
+{
+    int ranks[ZR_PLANNER_USUAL];
+    zr_rehearsal rehearsal;
+    point point;
+    zr_planner_ranks(p, ranks);
+    zr_plan_point at = {.stage = p->settings.stage, .ranks = ranks[0]};
+    while (at.stage < 3 && !zr_planner_has_stage(p, at.stage))
+        at.stage++;
+    at.batch = zr_planner_batch(p, at.ranks);
+    if (!is_here(p, time, &at))
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "--predict times kernels on this machine, which has %d core%s for %d ranks; "
+                       "zero simulate predicts other machines",
+                       time->cores, time->cores == 1 ? "" : "s", at.ranks);
+    set_point(p, time, &at, &point);
+    zero_status status = zr_rehearse(&point.question, &rehearsal, error);
+    if (status == ZERO_OK)
+        status = zr_rehearsal_measure(&rehearsal, &p->options->logger, &time->book, error);
+    zr_rehearsal_free(&rehearsal);
+    return status;
+}
+
+zero_status zr_plan_time_open(const zr_planner *p, zr_plan_time *out, zero_error *error)
+{
+    *out = (zr_plan_time){.cores = zr_cpu_budget_get().allowed};
+    zr_rate_book_read(&p->options->logger, &out->book);
+    if (p->options->predict)
+        ZERO_TRY(measure(p, out, error));
+    out->known = out->book.count > 0;
+    return ZERO_OK;
+}
+
+void zr_plan_time_close(zr_plan_time *time) { zr_rate_book_free(&time->book); }
+
+zero_status zr_plan_time_of(const zr_planner *p, const zr_plan_point *at, zr_forecast *out,
+                            zero_error *error)
+{
+    const zr_plan_time *time = p->time;
+    zr_rehearsal rehearsal;
+    point point;
+    *out = (zr_forecast){0};
+    if (!time || !time->known || !is_here(p, time, at))
+        return ZERO_OK;
+    set_point(p, time, at, &point);
+    zero_status status = zr_rehearse(&point.question, &rehearsal, error);
+    if (status == ZERO_OK)
+        status = zr_rehearsal_forecast(&rehearsal, &time->book, out, error);
+    zr_rehearsal_free(&rehearsal);
+    return status;
+}
+
+void zr_plan_time_text(const zr_planner *p, const zr_plan_row *row, zr_buffer *out)
+{
+    const zr_plan_time *time = p->time;
+    int threads = threads_of(p, time, row->ranks);
+    if (row->time.seconds > 0) {
+        zr_buffer_printf(out, "\nStage %d on %d rank%s of %d thread%s here: ", row->stage,
+                         row->ranks, row->ranks == 1 ? "" : "s", threads, threads == 1 ? "" : "s");
+        zr_forecast_text(&row->time, out);
+        zr_buffer_printf(out, "\n");
+    } else if (!time->known)
+        zr_buffer_printf(out,
+                         "\nHow long a step takes is not known: --predict times this machine's "
+                         "kernels for a second, and every run adds to what is known.\n");
+    else
+        zr_buffer_printf(out,
+                         "\nThis machine has %d core%s, too few for %d ranks: zero simulate "
+                         "predicts other machines.\n",
+                         time->cores, time->cores == 1 ? "" : "s", row->ranks);
+}
+
+void zr_plan_time_json(const zr_plan_row *row, zr_buffer *out)
+{
+    if (row->time.seconds <= 0)
+        return;
+    zr_buffer_printf(out, ",\"step\":");
+    zr_forecast_json(&row->time, out);
+}

@@ -1,0 +1,27 @@
+// How long the steps of planned rows take on this machine, as far as it has cores for their ranks
+// and is known (setup/rehearse.h).
+#ifndef ZR_TOOLS_PLAN_TIME_H
+#define ZR_TOOLS_PLAN_TIME_H
+
+#include "setup/rehearse.h"
+#include "tools/planner.h"
+
+typedef struct zr_plan_time { // what the rows of a plan are predicted with
+    zr_rate_book book;
+    bool known; // something is known of this machine
+    int cores;
+} zr_plan_time;
+
+// Reads what is known of this machine, and, if options->predict asks for it, measures what the
+// plan's configuration needs and is not known. The caller frees *out with zr_plan_time_close.
+zero_status zr_plan_time_open(const zr_planner *p, zr_plan_time *out, zero_error *error);
+void zr_plan_time_close(zr_plan_time *time);
+// Predicts a row's step; *out stays zeroed if this machine has too few cores for its ranks, or
+// nothing is known.
+zero_status zr_plan_time_of(const zr_planner *p, const zr_plan_point *at, zr_forecast *out,
+                            zero_error *error);
+
+// Writes the prediction of a row in words, or why there is none.
+void zr_plan_time_text(const zr_planner *p, const zr_plan_row *row, zr_buffer *out);
+
+#endif

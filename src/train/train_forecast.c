@@ -1,0 +1,61 @@
+// What a training foresees of its own time, before the first step.
+#include "layers/layers.h"
+#include "setup/machine_facts.h"
+#include "setup/rehearse.h"
+#include "train/training.h"
+
+static zr_rehearsal_question question_of(const zr_train *train)
+{
+    const zero_train_options *options = train->asked.options;
+    zr_rehearsal_question question = {
+        .model = train->subject.model,
+        .name = options->new_spec ? options->new_spec : options->model_dir,
+        .config = zr_engine_config(train->run.engine),
+        .seq = train->resolved.seq,
+        .ranks = train->comm->size,
+        .together = zr_local_ranks(train->comm),
+        .threads = train->resolved.threads.count,
+        .backend = options->backend,
+    };
+    zr_machine_fill(zr_engine_queue(train->run.engine), NULL, &question.machine);
+    return question;
+}
+
+static zero_status predict(zr_train *train, const zr_rate_book *book, zero_error *error)
+{
+    const zr_rehearsal_question question = question_of(train);
+    zr_rehearsal rehearsal;
+    zero_status status = zr_rehearse(&question, &rehearsal, error);
+    if (status == ZERO_OK)
+        status = zr_rehearsal_forecast(&rehearsal, book, &train->resolved.forecast, error);
+    zr_rehearsal_free(&rehearsal);
+    return status;
+}
+
+static void say(const zr_train *train)
+{
+    zr_buffer text = {0};
+    zr_forecast_text(&train->resolved.forecast, &text);
+    if (!text.failed)
+        zr_log(&train->logger, ZERO_LOG_INFO, "time     %s", text.data);
+    zr_buffer_free(&text);
+}
+
+void zr_train_foretell(zr_train *train)
+{
+    zr_rate_book book;
+    zero_error error = {0};
+    if (train->comm->rank > 0 || train->asked.replay_to)
+        return;
+    zr_rate_book_read(&train->logger, &book);
+    if (book.count == 0)
+        zr_log(
+            &train->logger, ZERO_LOG_INFO,
+            "time     nothing is known of this machine yet: this run will teach it, or zero plan "
+            "--predict times it in a second");
+    else if (predict(train, &book, &error) == ZERO_OK)
+        say(train);
+    else
+        zr_log(&train->logger, ZERO_LOG_WARNING, "no prediction of a step: %s", error.message);
+    zr_rate_book_free(&book);
+}
