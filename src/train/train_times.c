@@ -9,10 +9,12 @@
 #include <string.h>
 #include <time.h>
 
-// A run teaches from so many steps on, after the first ones; the corrections, unless more than this
-// part of its prediction was guessed, by parts that take at least this share of a step.
+// A run teaches from so many steps on, after the first ones.
 enum { ENOUGH_STEPS = 8 };
-static const double MOST_GUESSED = 0.1, LEAST_SHARE = 0.01;
+// It teaches corrections unless more than this part of its prediction was guessed, or its steps
+// differ so much that other programs must have disturbed it; by parts that take at least this share
+// of a step.
+static const double MOST_GUESSED = 0.1, MOST_SPREAD = 0.25, LEAST_SHARE = 0.01;
 
 zero_status zr_train_measure(zr_train *train, zero_error *error)
 {
@@ -130,18 +132,19 @@ static void keep(const zr_train *train, const zr_run_times *times)
                error.message);
 }
 
-// Adds what the prediction was off by: of each part without its correction, of the whole with
-// those of the parts.
+// Adds what the prediction was off by, compared with the step in the middle: of each part without
+// its correction, of the whole with those of the parts.
 static void correct(const zr_run_times *times, const zr_forecast *forecast,
                     const zr_rate_book *known, zr_rate_book *found)
 {
-    double least = LEAST_SHARE * times->step;
-    for (int part = 0; part <= ZR_TIME_DISK; part++)
-        if (forecast->plain[part] >= least && times->measured[part] >= least)
-            zr_correction_learn(&found->corrections[part], forecast->plain[part],
-                                times->measured[part]);
+    double least = LEAST_SHARE * times->median, usual = times->median / times->step;
+    for (int part = 0; part <= ZR_TIME_DISK; part++) {
+        double predicted = forecast->plain[part], measured = usual * times->measured[part];
+        if (predicted >= least && measured >= least)
+            zr_correction_learn(&found->corrections[part], predicted, measured);
+    }
     zr_correction_learn(&found->whole, forecast->seconds / zr_correction_factor(&known->whole),
-                        times->step);
+                        times->median);
 }
 
 // Says whether this rank's operations are to be learnt: one rank of each pipeline stage teaches,
@@ -161,7 +164,8 @@ static void teach(const zr_train *train, const zr_run_times *times, const zr_rat
     const zr_forecast *forecast = &train->resolved.forecast;
     zr_rate_book found = {.settings = rates, .count = 1};
     rates->measured = (int64_t)time(NULL);
-    if (times && forecast->seconds > 0 && forecast->unknown <= MOST_GUESSED)
+    if (times && forecast->seconds > 0 && forecast->unknown <= MOST_GUESSED &&
+        times->spread <= MOST_SPREAD)
         correct(times, forecast, known, &found);
     zr_rate_book_keep(&found, &train->logger);
 }
