@@ -124,6 +124,10 @@ static void append_run(const zr_run_times *times, zr_buffer *out)
             continue;
         zr_buffer_printf(out, ", %s", zr_time_part_names[part]);
         append_seconds(" ", times->measured[part], out);
+        if (times->predicted[part] > 0) {
+            append_seconds(" (predicted ", times->predicted[part], out);
+            zr_buffer_printf(out, ")");
+        }
     }
     append_seconds(", the rest ", times->rest, out);
     zr_buffer_printf(out, "\n");
@@ -215,10 +219,10 @@ static json_t *json_of_setting(const zr_run_times *times)
 
 static json_t *json_of(const zr_run_times *times)
 {
-    json_t *step = json_pack("{s:o, s:o, s:f, s:o, s:o, s:o}", "measured", known(times->step),
-                             "median", known(times->median), "spread", times->spread, "predicted",
-                             known(times->predicted_step), "low", known(times->low), "high",
-                             known(times->high));
+    json_t *step = json_pack("{s:o, s:o, s:f, s:f, s:o, s:o, s:o}", "measured", known(times->step),
+                             "median", known(times->median), "spread", times->spread, "interrupted",
+                             times->interrupted, "predicted", known(times->predicted_step), "low",
+                             known(times->low), "high", known(times->high));
     return json_pack("{s:I, s:I, s:o, s:f, s:o, s:o, s:f, s:f, s:f, s:o, s:o, s:o}", "first_step",
                      (json_int_t)times->first_step, "steps", (json_int_t)times->steps, "setting",
                      json_of_setting(times), "seconds", times->seconds, "step", step, "parts",
