@@ -58,8 +58,8 @@ typedef struct zr_train_resolved { // how it is trained; filled by train_configu
     zr_threads threads;
     zr_step_range profiled; // steps that --profile records; first 0: none
     zr_forecast forecast;   // rank 0: of a step; seconds 0: there is none
-    // Rank 0: predicted seconds of evaluating one micro-batch of a rank, and of two at once, without
-    // a correction; 0: unknown.
+    // Rank 0: predicted seconds of evaluating one micro-batch of a rank, and two at once, without a
+    // correction; 0: unknown.
     double evaluations[2];
 } zr_train_resolved;
 
