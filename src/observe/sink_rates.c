@@ -65,6 +65,7 @@ static void take_phase(zr_measured *measured, const zr_recorder *recorder, int64
             continue;
         int64_t own = zr_recorder_own_time(recorder, first, i);
         parts[part_of(what, own_part)] += (double)own * 1e-9;
+        measured->waits += what == ZR_ACTIVITY_wait ? (double)own * 1e-9 : 0;
         operations += zr_activity_track(what) == ZR_TRACK_COMPUTE && !is_wait(what);
         rest -= own;
     }
@@ -138,6 +139,7 @@ static void become_warm(zr_measured *measured)
 {
     for (int part = 0; part < ZR_TIME_PARTS; part++)
         measured->seconds[part] = 0;
+    measured->waits = 0;
     measured->steps = 0;
     measured->warm = true;
 }

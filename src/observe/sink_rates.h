@@ -14,6 +14,7 @@ typedef struct zr_measured {
     bool overlaps;
     // Sums over `steps`: compute, exchange, update and disk.
     double seconds[ZR_TIME_PARTS];
+    double waits; // for other ranks, in those of exchange
     int64_t steps;
     bool warm; // those of `steps` came after the first ones, which warm up
     // Of operations that compute in warm steps: all they took, and what they would have taken if

@@ -11,12 +11,12 @@
 
 // A run teaches from so many steps on, after the first ones.
 enum { ENOUGH_STEPS = 8 };
-// It teaches corrections by parts that take at least this share of a step,
-static const double LEAST_SHARE = 0.01;
-// unless more than this part of its prediction was guessed,
-static const double MOST_GUESSED = 0.1;
-// or its steps or operations differ so much that other programs must have disturbed it.
-static const double MOST_SPREAD = 0.25, MOST_INTERRUPTED = 0.2;
+// It teaches how long ranks wait, and corrections, unless its steps or operations differ so much
+// that other programs must have disturbed it;
+static const double MOST_SPREAD = 0.25, MOST_INTERRUPTED = 0.25;
+// corrections, unless more than this part of its prediction was guessed, by parts that take at
+// least this share of a step.
+static const double MOST_GUESSED = 0.1, LEAST_SHARE = 0.01;
 
 zero_status zr_train_measure(zr_train *train, zero_error *error)
 {
@@ -179,6 +179,26 @@ static void correct(const zr_train *train, const zr_run_times *times, const zr_r
                         times->measured[ZR_TIME_EVALUATION]);
 }
 
+// Adds how long this rank waited for others in a step, next to all else that it did there, if the
+// ranks do the same and nothing beside them.
+static void teach_waits(const zr_train *train, zr_rates *rates)
+{
+    const zr_measured *measured = train->run.measured;
+    double seconds = -measured->waits, steps = (double)ZR_MAX(measured->steps, 1);
+    if (measured->overlaps || zr_engine_plan(train->run.engine)->pipeline)
+        return;
+    for (int part = 0; part <= ZR_TIME_DISK; part++)
+        seconds += measured->seconds[part];
+    zr_rates_add(rates, ZR_ACTIVITY_wait, (int64_t)(seconds / steps * 1e9), 0,
+                 measured->waits / steps, 1);
+}
+
+// Says whether nothing has disturbed the run.
+static bool is_steady(const zr_run_times *times)
+{
+    return times->spread <= MOST_SPREAD && times->interrupted <= MOST_INTERRUPTED;
+}
+
 // Says whether this rank's operations are to be learnt: one rank of each pipeline stage teaches,
 // because the others do the same.
 static bool teaches(const zr_train *train)
@@ -196,8 +216,10 @@ static void teach(const zr_train *train, const zr_run_times *times, const zr_rat
     const zr_forecast *forecast = &train->resolved.forecast;
     zr_rate_book found = {.settings = rates, .count = 1};
     rates->measured = (int64_t)time(NULL);
-    bool predicted = times && forecast->seconds > 0 && forecast->unknown <= MOST_GUESSED;
-    if (predicted && times->spread <= MOST_SPREAD && times->interrupted <= MOST_INTERRUPTED)
+    bool steady = times && is_steady(times);
+    if (steady)
+        teach_waits(train, rates);
+    if (steady && forecast->seconds > 0 && forecast->unknown <= MOST_GUESSED)
         correct(train, times, known, &found);
     zr_rate_book_keep(&found, &train->logger);
 }

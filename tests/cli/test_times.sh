@@ -70,7 +70,7 @@ corrections, (run,) = json.load(open(sys.argv[1]))["corrections"], json.load(ope
 step, parts = run["step"], ("compute", "exchange", "update", "disk")
 assert step["low"] < step["predicted"] < step["high"], step
 assert abs(sum(run["parts"][p]["predicted"] for p in parts) / step["predicted"] - 1) < 1e-6, run
-steady = step["spread"] <= 0.25 and step["interrupted"] <= 0.2
+steady = step["spread"] <= 0.25 and step["interrupted"] <= 0.25
 assert (corrections.get("step", {}).get("runs", 0) == 1) == steady == ("evaluation" in corrections), (step, corrections)
 assert run["parts"]["evaluation"]["predicted"] > 0, run
 PY
