@@ -3,8 +3,8 @@
 #include "option_rows.h"
 
 #define A_SPEC                                                                                     \
-    "a preset (gpt2, gpt2-medium, llama, mistral, qwen2, qwen3, smollm2-135m, llama-3.2-1b, ...; " \
-    "docs/models.md), or one with fields, "                                                        \
+    "a preset (gpt2, gpt2-medium, llama, mistral, qwen2, qwen3, smollm2-135m, llama-3.1-8b, "      \
+    "llama-3.1-70b, llama-3.1-405b, ...; docs/models.md), or one with fields, "                    \
     "gpt2:layers=4,heads=4,width=128,context=64[,vocab=V][,dropout=P], "                           \
     "llama:layers=4,heads=8,kv_heads=2,width=256[,inner=F][,head_dim=D][,theta=X][,tied=0]"
 #define A_MODEL                                                                                    \
