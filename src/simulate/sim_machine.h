@@ -33,6 +33,7 @@ typedef struct zr_sim_link { // of one device, in one direction
 typedef struct zr_sim_machine {
     char name[ZR_SIM_NAME], device[ZR_SIM_NAME]; // "h100-hgx", "H100-80GB"
     int devices;                                 // of a node
+    int processors;                              // of a device: what tiles of products fill
     double memory;                               // bytes of a device
     double peak[ZR_SIM_NUMBERS];                 // FLOP/s of a device's products; 0: it has none
     double memory_rate;                          // bytes a second of a device's memory
@@ -49,9 +50,24 @@ typedef struct zr_sim_machine {
 
 typedef struct zr_sim_framework {
     char name[ZR_SIM_NAME];
+    bool flash;       // its attention keeps scores out of memory, where the device can
+    bool interleaved; // its pipelines run two chunks a stage where nothing is said
     double constants[ZR_SIM_FRAMEWORK_CONSTANTS]; // as zr_sim_framework_constant_names
     char fit[160];
 } zr_sim_framework;
+
+typedef enum zr_sim_constant {
+    ZR_SIM_REACHED,  // part of the peak that large products in 16 bits reach
+    ZR_SIM_HALF,     // elements of a dimension at which a product takes twice as long
+    ZR_SIM_STREAMED, // part of the memory's rate that other kernels reach
+    ZR_SIM_ATTENDED, // part of the peak in 16 bits that attention reaches
+    ZR_SIM_LAUNCH,   // seconds that a kernel takes at least
+    ZR_SIM_NARROW,   // part of the peak that large products in 8 and 4 bits reach
+} zr_sim_constant;
+typedef enum zr_sim_framework_constant {
+    ZR_SIM_KERNELS, // bytes that kernels other than products move, as a multiple of the fewest
+    ZR_SIM_HIDDEN,  // part of exchanges of data ranks that runs beside products at no cost
+} zr_sim_framework_constant;
 
 extern const char *const zr_sim_constant_names[ZR_SIM_CONSTANTS];
 extern const char *const zr_sim_framework_constant_names[ZR_SIM_FRAMEWORK_CONSTANTS];

@@ -14,6 +14,8 @@ typedef struct zr_sim_row {
     double predicted_memory; // bytes of a device
     double measured;         // seconds; 0: the table does not say
     bool scored;             // it is a test: not a "context" row
+    bool simulated;          // `run` is complete
+    zr_sim_run run;
 } zr_sim_row;
 
 typedef struct zr_sim_table {
@@ -26,6 +28,8 @@ typedef struct zr_sim_table {
 // The caller frees *out with zr_sim_table_free, also after an error.
 zero_status zr_sim_table_read(const char *path, const zr_sim_machine *machine, zr_sim_table *out,
                               zero_error *error);
+// Predicts all rows again, after somebody has changed their runs.
+void zr_sim_table_predict(zr_sim_table *table);
 void zr_sim_table_free(zr_sim_table *table);
 // Writes the score of each family and of all: rows, median and 90th percentile of
 // |log(predicted / measured)|, and the same of a constant fitted to each device.

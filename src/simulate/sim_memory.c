@@ -1,0 +1,76 @@
+#include "simulate/sim_memory.h"
+
+#include <math.h>
+
+#include "simulate/sim_layer.h"
+
+double zr_sim_device_parameters(const zr_sim_run *run)
+{
+    double tables = (double)run->width * (double)run->vocab;
+    double layers = run->parameters - tables * (run->tied ? 1 : 2);
+    if (layers < 0)
+        layers = run->parameters;
+    double own = layers / run->pipeline;
+    own += run->pipeline == 1 && !run->tied ? 2 * tables : tables;
+    return own / run->tensor;
+}
+
+double zr_sim_states(const zr_sim_run *run)
+{
+    double own = zr_sim_device_parameters(run), ranks = run->data * run->context;
+    double parameters = run->stage >= 3 ? 2 * own / ranks : 2 * own;
+    double gradients = run->stage >= 2 ? 2 * own / ranks : 2 * own;
+    double optimizer = run->stage >= 1 ? 12 * own / ranks : 12 * own;
+    if (run->frozen)
+        return parameters;
+    if (run->parameters_on_host || run->parameters_on_nvme)
+        parameters = 0;
+    if (run->optimizer_on_host || run->optimizer_on_nvme) {
+        optimizer = 0;
+        gradients = run->stage >= 2 ? 0 : gradients;
+    }
+    return parameters + gradients + optimizer;
+}
+
+// Bytes that a layer keeps of a micro-batch (Korthikanti et al.: 34 t h + 5 scores in 16 bits).
+static double layer_activations(const zr_sim_run *run, bool scores)
+{
+    double t = zr_sim_tokens(run), h = (double)run->width, p = run->tensor;
+    double kv = h / (double)run->heads * (double)run->kv_heads, f = (double)run->ffn;
+    double whole = 10 * t * h; // inputs of norms and dropout masks
+    double divided = 2 * t * (2 * h + 2 * kv + (run->gated ? 3 : 2) * f) + 4 * t * h;
+    if (run->attention == ZR_SIM_SCORES && scores)
+        divided += 5 * t * (double)run->heads * (double)run->seq;
+    return (run->sequence_parallel ? whole / p : whole) + divided / p;
+}
+
+double zr_sim_activations(const zr_sim_run *run)
+{
+    double t = zr_sim_tokens(run), h = (double)run->width;
+    double layers = ceil((double)run->layers / run->pipeline);
+    double waiting = ZR_MIN(run->accumulation, run->pipeline);
+    if (run->chunks > 1)
+        waiting *= 1 + (run->pipeline - 1.0) / ((double)run->pipeline * run->chunks);
+    double whole = layer_activations(run, true);
+    double kept = whole;
+    if (run->recompute == ZR_SIM_SELECTIVE)
+        kept = layer_activations(run, false);
+    if (run->recompute == ZR_SIM_OPERATORS)
+        kept = layer_activations(run, false) * 0.6;
+    if (run->recompute == ZR_SIM_FULL) {
+        double boundary = 2 * t * h / (run->sequence_parallel ? run->tensor : 1);
+        kept = boundary + (1 - 1.0 / run->recompute_every) * whole;
+    }
+    double logits = run->pipeline > 1 ? 0 : 6 * t * (double)run->vocab / run->tensor;
+    double working = run->recompute == ZR_SIM_KEEP ? 0 : whole;
+    return waiting * layers * kept + working + logits;
+}
+
+double zr_sim_memory(const zr_sim_run *run)
+{
+    // What is gathered: two units at a time.
+    double own = zr_sim_device_parameters(run);
+    double gathered =
+        run->stage >= 3 ? 4 * own / (double)ZR_MAX(1, run->layers / run->pipeline) : 0;
+    return zr_sim_states(run) + zr_sim_activations(run) + gathered;
+}

@@ -1,0 +1,219 @@
+// The time of a step, put together.
+#include "simulate/sim_step.h"
+
+#include <math.h>
+
+#include "simulate/sim_collectives.h"
+#include "simulate/sim_layer.h"
+#include "simulate/sim_memory.h"
+
+typedef struct stage_time { // seconds of one micro-batch in a stage
+    double forward, backward;
+} stage_time;
+
+static double both(const stage_time *stage) { return stage->forward + stage->backward; }
+
+static void add_axis(zr_sim_step *step, zr_sim_axis axis, const zr_sim_group *group, double bytes,
+                     double seconds)
+{
+    if (group->ranks <= 1)
+        return;
+    step->axes[step->axis_count++] = (zr_sim_axis_use){
+        .axis = zr_sim_axis_names[axis],
+        .ranks = group->ranks,
+        .reach = group->reach,
+        .bytes = bytes,
+        .seconds = seconds,
+    };
+}
+
+// Seconds that the tensor and context ranks of a layer exchange in one direction of a micro-batch.
+static double layer_exchange(const zr_sim_run *run, const zr_sim_group *tensor,
+                             const zr_sim_group *context, double *bytes)
+{
+    double t = zr_sim_tokens(run), h = (double)run->width;
+    double kv = h / (double)run->heads * (double)run->kv_heads;
+    double own = tensor->ranks > 1 ? 2 * 2 * t * h : 0;
+    double keys = context->ranks > 1 ? 2 * 2 * t * kv / run->tensor * context->ranks : 0;
+    *bytes += 2 * own * (tensor->ranks - 1) / tensor->ranks + keys;
+    return 2 * zr_sim_all_reduce(tensor, own / 2) + zr_sim_all_gather(context, keys);
+}
+
+// A sum of two that run beside each other: hidden is the part of the shorter that costs nothing.
+static double beside(double a, double b, double hidden)
+{
+    return ZR_MAX(a, b) + (1 - hidden) * ZR_MIN(a, b);
+}
+
+static double share(double part, double all, double of) { return all > 0 ? of * part / all : 0; }
+
+// Adds the time of work to the parts of a step.
+static void add_work(const zr_sim_run *run, zr_sim_step *step, const zr_sim_work *work,
+                     double times)
+{
+    double all = work->products + work->attention + work->other;
+    double seconds = zr_sim_work_seconds(run, work) * times;
+    step->parts[ZR_SIM_PRODUCTS] += share(work->products, all, seconds);
+    step->parts[ZR_SIM_ATTENTION] += share(work->attention, all, seconds);
+    step->parts[ZR_SIM_OTHER] += share(work->other, all, seconds);
+}
+
+typedef struct folding { // what a step is folded of
+    const zr_sim_run *run;
+    zr_sim_layer layer, head;
+    zr_sim_group tensor, context, data, pipeline;
+    double layers;         // of a stage
+    stage_time stage;      // of a middle stage, with exchanges
+    double head_seconds;   // of the last one, beyond that
+    double tensor_seconds; // in the stage, of a micro-batch
+    zr_sim_step *step;
+} folding;
+
+// Exchanges of parameters and gradients in each micro-batch (stage 3).
+static void fold_gathers(folding *f)
+{
+    const zr_sim_run *run = f->run;
+    if (run->stage < 3 || f->data.ranks * f->context.ranks <= 1)
+        return;
+    double own = zr_sim_device_parameters(run);
+    double bits = run->wire_bits_parameters > 0 ? run->wire_bits_parameters : 16;
+    double back_bits = run->wire_bits_gradients > 0 ? run->wire_bits_gradients : 16;
+    zr_sim_group again = f->data;
+    if (run->fully_sharded_in_node)
+        again = zr_sim_group_make(&run->machine, ZR_MIN(run->data, run->machine.devices),
+                                  run->tensor * run->context);
+    double layers = (double)run->layers;
+    double forward = layers * zr_sim_all_gather(&f->data, own / layers * bits / 8);
+    double backward = layers * zr_sim_all_gather(&again, own / layers * 2);
+    backward += layers * zr_sim_all_gather(&f->data, own / layers * back_bits / 8);
+    double hidden = run->framework.constants[ZR_SIM_HIDDEN];
+    double before = both(&f->stage);
+    f->stage.forward = beside(f->stage.forward, forward, hidden);
+    f->stage.backward = beside(f->stage.backward, backward, hidden);
+    f->step->parts[ZR_SIM_DATA] += (both(&f->stage) - before) * (double)run->accumulation;
+    add_axis(f->step, ZR_SIM_AXIS_DATA, &f->data,
+             own * (bits / 8 + 2 + back_bits / 8) * (double)run->accumulation,
+             (forward + backward) * (double)run->accumulation);
+}
+
+// The reduction of gradients at the end of a step (stages 0 to 2).
+static double reduction_seconds(folding *f)
+{
+    const zr_sim_run *run = f->run;
+    if (run->stage >= 3 || f->data.ranks <= 1 || run->frozen)
+        return 0;
+    double bytes = zr_sim_device_parameters(run) * 2;
+    double seconds = zr_sim_all_reduce(&f->data, bytes);
+    add_axis(f->step, ZR_SIM_AXIS_DATA, &f->data, 2 * bytes, seconds);
+    double room = f->stage.backward; // of the last micro-batch
+    return beside(room, seconds, run->framework.constants[ZR_SIM_HIDDEN]) - room;
+}
+
+static double update_seconds(const zr_sim_run *run, double *offload)
+{
+    double own = zr_sim_device_parameters(run);
+    double ranks = run->stage >= 1 ? run->data * run->context : 1;
+    const zr_sim_machine *machine = &run->machine;
+    if (run->frozen)
+        return 0;
+    if (!run->optimizer_on_host && !run->optimizer_on_nvme)
+        return 32 * own / ranks / (machine->memory_rate * machine->constants[ZR_SIM_STREAMED]);
+    double host = machine->host_rate / machine->devices * 0.6;
+    *offload = 28 * own / ranks / host + 4 * own / ranks / machine->host_link;
+    if (run->optimizer_on_nvme && machine->nvme_read > 0)
+        *offload += 12 * own / ranks * machine->devices *
+                    (1 / machine->nvme_read + 1 / machine->nvme_write);
+    return 0;
+}
+
+static void fold_stage(folding *f)
+{
+    const zr_sim_run *run = f->run;
+    double m = (double)run->accumulation, n = f->layers;
+    double bytes = 0;
+    double exchange = layer_exchange(run, &f->tensor, &f->context, &bytes);
+    double times = 2; // forward and backward
+    if (run->recompute == ZR_SIM_FULL)
+        times += 1.0 / run->recompute_every;
+    f->tensor_seconds = n * times * exchange;
+    double forward = zr_sim_work_seconds(run, &f->layer.forward);
+    double backward = zr_sim_work_seconds(run, &f->layer.backward);
+    double again = zr_sim_work_seconds(run, &f->layer.again);
+    f->stage.forward = n * (forward + exchange);
+    f->stage.backward = n * (backward + again + exchange * (times - 1));
+    f->head_seconds =
+        zr_sim_work_seconds(run, &f->head.forward) + zr_sim_work_seconds(run, &f->head.backward);
+    add_work(run, f->step, &f->layer.forward, n * m);
+    add_work(run, f->step, &f->layer.backward, n * m);
+    f->step->parts[ZR_SIM_RECOMPUTE] = n * m * again;
+    f->step->parts[ZR_SIM_TENSOR] = m * f->tensor_seconds;
+    add_axis(f->step, f->tensor.ranks > 1 ? ZR_SIM_AXIS_TENSOR : ZR_SIM_AXIS_CONTEXT,
+             f->tensor.ranks > 1 ? &f->tensor : &f->context, bytes * n * times * m,
+             m * f->tensor_seconds);
+}
+
+// Folds the stages over the micro-batches: all of them on the slowest stage, and one through the
+// others, of which interleaving leaves a chunk's part.
+static double fold_pipeline(folding *f)
+{
+    const zr_sim_run *run = f->run;
+    double m = (double)run->accumulation, p = run->pipeline, v = run->chunks;
+    double sends = 0;
+    if (p > 1) {
+        double bytes = 2 * zr_sim_tokens(run) * (double)run->width;
+        bytes /= run->sequence_parallel ? run->tensor : 1;
+        double message = zr_sim_message(&f->pipeline, bytes);
+        sends = 2 * v * message;
+        add_axis(f->step, ZR_SIM_AXIS_PIPELINE, &f->pipeline, 2 * bytes * v * m, sends * m);
+    }
+    double slowest = both(&f->stage) + f->head_seconds + sends;
+    double others = (p - 1) * (both(&f->stage) + sends);
+    f->step->parts[ZR_SIM_PIPELINE] = m * sends;
+    f->step->parts[ZR_SIM_BUBBLE] = others / v;
+    add_work(run, f->step, &f->head.forward, m);
+    add_work(run, f->step, &f->head.backward, m);
+    return m * slowest + others / v;
+}
+
+static void find_rates(const zr_sim_run *run, const folding *f, zr_sim_step *step)
+{
+    double tokens = (double)run->global_batch * (double)run->seq;
+    double attention = 12 * (double)run->layers * (double)run->width * (double)run->seq;
+    double model = (6 * run->parameters + attention) * tokens / run->devices;
+    double done = f->layer.forward.flops + f->layer.backward.flops + f->layer.again.flops;
+    done = done * f->layers * (double)run->accumulation;
+    done += (f->head.forward.flops + f->head.backward.flops) * (double)run->accumulation /
+            run->pipeline;
+    step->tokens = tokens / step->seconds;
+    step->model_flops = model / step->seconds;
+    step->hardware_flops = done / step->seconds;
+    step->utilization = step->model_flops / run->machine.peak[run->number];
+}
+
+zero_status zr_sim_step_find(const zr_sim_run *run, zr_sim_step *out, zero_error *error)
+{
+    *out = (zr_sim_step){0};
+    folding f = {.run = run, .step = out};
+    f.layer = zr_sim_layer_find(run);
+    f.head = zr_sim_head_find(run);
+    f.tensor = zr_sim_group_of_axis(run, ZR_SIM_AXIS_TENSOR);
+    f.context = zr_sim_group_of_axis(run, ZR_SIM_AXIS_CONTEXT);
+    f.data = zr_sim_group_of_axis(run, ZR_SIM_AXIS_DATA);
+    f.pipeline = zr_sim_group_of_axis(run, ZR_SIM_AXIS_PIPELINE);
+    f.layers = (double)run->layers / run->pipeline;
+    fold_stage(&f);
+    fold_gathers(&f);
+    out->seconds = fold_pipeline(&f);
+    double reduction = reduction_seconds(&f);
+    out->parts[ZR_SIM_DATA] += reduction;
+    out->parts[ZR_SIM_UPDATE] = update_seconds(run, &out->parts[ZR_SIM_OFFLOAD]);
+    out->seconds += reduction + out->parts[ZR_SIM_UPDATE] + out->parts[ZR_SIM_OFFLOAD];
+    find_rates(run, &f, out);
+    out->low = out->seconds * 0.85;
+    out->high = out->seconds * 1.18;
+    out->memory = zr_sim_memory(run);
+    if (out->memory > run->machine.memory)
+        return zr_fail(error, ZERO_ERR_LIMIT, "a device needs %.1f GB, and has %.1f GB",
+                       out->memory / 1e9, run->machine.memory / 1e9);
+    return ZERO_OK;
+}
