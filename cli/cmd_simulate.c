@@ -1,0 +1,86 @@
+// zero simulate: predicts runs on machines that are not here.
+#include "commands.h"
+#include "failure.h"
+#include "option_table.h"
+#include "overrides.h"
+
+// Checks what only this command knows about its options. Returns 0, or the exit code after a
+// message.
+static int check(const cli_arguments *a)
+{
+    // What goes with a table: everything else is in its rows.
+    static const cli_option_id of_table[] = {OPT_RUNS, OPT_MACHINE, OPT_OUT, OPT_HELP};
+    static const cli_option_id of_failures[] = {OPT_CHECKPOINT_RATE, OPT_CHECKPOINT_ASYNC,
+                                                OPT_RESTART_TIME};
+    enum { OF_TABLE = sizeof of_table / sizeof *of_table };
+    int models = a->given[OPT_NEW] + a->given[OPT_MODEL] + a->given[OPT_RUNS];
+    if (models != 1)
+        return cli_fail_usage(a->command,
+                              "%s of --new, --model and --runs; usage: zero simulate %s",
+                              models ? "more than one" : "none", a->command->usage);
+    for (int id = 0; id < CLI_OPTIONS && a->given[OPT_RUNS]; id++) {
+        bool fits = !a->given[id];
+        for (int i = 0; i < OF_TABLE; i++)
+            fits |= of_table[i] == (cli_option_id)id;
+        if (!fits)
+            return cli_fail_usage(a->command,
+                                  "%s does not go with --runs: each row says what it needs",
+                                  cli_option_row((cli_option_id)id)->name);
+    }
+    if (a->given[OPT_RUNS])
+        return 0;
+    if (a->given[OPT_OUT])
+        return cli_fail_usage(a->command, "--out gets the predictions of --runs, which is missing");
+    if (!a->given[OPT_MACHINE] || !a->given[OPT_RANKS])
+        return cli_fail_usage(a->command, "%s is missing; usage: zero simulate %s",
+                              a->given[OPT_MACHINE] ? "--ranks" : "--machine", a->command->usage);
+    for (int i = 0; i < (int)(sizeof of_failures / sizeof *of_failures); i++)
+        if (a->given[of_failures[i]] && !a->given[OPT_MTBF])
+            return cli_fail_usage(a->command, "%s is about failures, and --mtbf is missing",
+                                  cli_option_row(of_failures[i])->name);
+    return 0;
+}
+
+int cli_simulate(const cli_arguments *a)
+{
+    int code = check(a);
+    if (code)
+        return code;
+    cli_overrides overrides;
+    cli_overrides_fill(a, &overrides);
+    const zero_simulate_options options = {
+        .struct_size = sizeof options,
+        .new_spec = a->text[OPT_NEW],
+        .model = a->text[OPT_MODEL],
+        .runs = a->text[OPT_RUNS],
+        .machine = a->text[OPT_MACHINE],
+        .config_path = a->text[OPT_CONFIG],
+        .overrides = overrides.at,
+        .override_count = overrides.count,
+        .ranks = (int)a->integer[OPT_RANKS],
+        .tensor = (int)a->integer[OPT_TENSOR],
+        .context = (int)a->integer[OPT_CONTEXT],
+        .pipeline = (int)a->integer[OPT_PIPELINE],
+        .schedule = a->text[OPT_SCHEDULE],
+        .sequence_parallel = a->given[OPT_SEQUENCE_PARALLEL],
+        .global_batch = a->integer[OPT_GLOBAL_BATCH],
+        .seq = a->integer[OPT_SEQ],
+        .recompute = a->text[OPT_RECOMPUTE],
+        .products = a->text[OPT_PRODUCTS],
+        .framework = a->text[OPT_FRAMEWORK],
+        .order = a->text[OPT_ORDER],
+        .mtbf_hours = a->real[OPT_MTBF],
+        .checkpoint_rate = a->real[OPT_CHECKPOINT_RATE] * 1e9,
+        .restart = a->real[OPT_RESTART_TIME],
+        .asynchronous = a->given[OPT_CHECKPOINT_ASYNC],
+        .json = a->given[OPT_JSON],
+        .out = a->text[OPT_OUT],
+        .logger = {.write = cli_log_stderr, .user = (void *)a},
+    };
+    zero_error error = {0};
+    if (zero_simulate(&options, cli_print, NULL, &error) != ZERO_OK)
+        return cli_fail(a->command, &error);
+    if (options.out)
+        fprintf(stderr, "%s: the predictions\n", options.out);
+    return 0;
+}
