@@ -11,14 +11,15 @@ typedef struct zr_sim_catalogue {
     int machine_count, framework_count;
 } zr_sim_catalogue;
 
-// Reads everything once. ZERO_ERR_CONFIG: a file is wrong, with the key; ZERO_ERR_IO, _MEMORY.
+// Reads everything once. ZERO_ERR_CONFIG, ZERO_ERR_DATA: a file is wrong, with the key;
+// ZERO_ERR_IO, ZERO_ERR_MEMORY.
 // The caller frees *out with zr_sim_catalogue_close, also after an error.
 zero_status zr_sim_catalogue_open(zr_sim_catalogue *out, zero_error *error);
 void zr_sim_catalogue_close(zr_sim_catalogue *catalogue);
 
 // Finds a machine: `name` is a path of a file, the name of machines/NAME.json below the working
 // directory, or a built-in one. ZERO_ERR_USAGE: there is none; the message lists those that are.
-// ZERO_ERR_CONFIG: the file is wrong, with the key.
+// ZERO_ERR_CONFIG, ZERO_ERR_DATA: the file is wrong, with the key.
 zero_status zr_sim_machine_find(const zr_sim_catalogue *catalogue, const char *name,
                                 zr_sim_machine *out, zero_error *error);
 // Finds the machine of a device, as tables name it ("A100-80GB", "H100"), with so many devices a

@@ -15,10 +15,10 @@ typedef struct zr_sim_text { // a file, or what is built in
 } zr_sim_text;
 
 // Reads a machine, but for its name. ZERO_ERR_CONFIG, with file, position and key: an unknown or
-// missing key, a wrong type, a number out of its range.
+// missing key, a wrong type, a number out of its range. ZERO_ERR_DATA: it is no JSON.
 zero_status zr_sim_machine_parse(const zr_sim_text *file, zr_sim_machine *out, zero_error *error);
 // Reads all frameworks of a file, in its order. The caller frees *out with zr_free, also after an
-// error.
+// error. Errors as above.
 zero_status zr_sim_frameworks_parse(const zr_sim_text *file, zr_sim_framework **out, int *count,
                                     zero_error *error);
 
