@@ -159,7 +159,7 @@ const cli_command cli_commands[CLI_COMMANDS] = {
                       "window) is dimmed on a terminal; elsewhere, or if NO_COLOR is set, it is in "
                       "[brackets]. A new line follows each end token. The first line says so."},
     [CLI_DOCTOR] = {.name = "doctor",
-                    .usage = "[--path DIR]",
+                    .usage = "[--path DIR] [--write-machine FILE]",
                     .run = cli_doctor,
                     .purpose =
                         "show what this machine is, what it lacks, and how large a model it takes",

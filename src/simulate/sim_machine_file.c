@@ -193,8 +193,7 @@ static zero_status take_constants(const zr_sim_text *file, const char *path, con
             i++;
         snprintf(at, sizeof at, "%s.%s", path, key);
         if (i == count)
-            return refuse(file, at, "is no constant", "machines/ has files with all of them",
-                          error);
+            return refuse(file, at, "is no constant", "docs/scale.md lists them", error);
         if (!json_is_number(value) || json_number_value(value) < 0)
             return refuse(file, at, "is not a number of at least 0", "a constant", error);
         out[i] = json_number_value(value);
@@ -222,8 +221,8 @@ static zero_status take(reading *r, const char *path, const json_t *value)
                                         : take_number(r, &rows[i], value);
         }
     if (!is_section(path))
-        return refuse(r->file, path, "is no key of a machine",
-                      "machines/ has files with all of them", r->error);
+        return refuse(r->file, path, "is no key of a machine", "docs/scale.md lists them",
+                      r->error);
     if (!json_is_object(value))
         return refuse(r->file, path, "is not an object", "it has keys of its own", r->error);
     return walk(r, path, value);

@@ -18,6 +18,11 @@ static void append_number(const char *key, double value, zr_buffer *out)
     zr_buffer_printf(out, ",");
 }
 
+static void append_count(const char *key, int64_t count, zr_buffer *out)
+{
+    zr_buffer_printf(out, "\"%s\":%lld,", key, (long long)count);
+}
+
 // Takes the last comma back, and closes an object or a list.
 static void close_with(const char *mark, zr_buffer *out)
 {
@@ -30,22 +35,22 @@ static void append_run(const zr_simulate_answer *answer, zr_buffer *out)
 {
     const zr_sim_run *run = &answer->run;
     append_text("model", answer->model, out);
-    append_number("parameters", run->parameters, out);
+    append_count("parameters", (int64_t)run->parameters, out);
     append_text("machine", run->machine.name, out);
     append_text("device", run->machine.device, out);
-    append_number("devices", run->devices, out);
-    append_number("tensor", run->tensor, out);
-    append_number("context", run->context, out);
-    append_number("data", run->data, out);
-    append_number("pipeline", run->pipeline, out);
+    append_count("devices", run->devices, out);
+    append_count("tensor", run->tensor, out);
+    append_count("context", run->context, out);
+    append_count("data", run->data, out);
+    append_count("pipeline", run->pipeline, out);
     append_text("schedule", zr_pipeline_kind_name(run->schedule), out);
-    append_number("chunks", run->chunks, out);
+    append_count("chunks", run->chunks, out);
     append_text("order", run->order, out);
-    append_number("stage", run->stage, out);
-    append_number("global_batch", (double)run->global_batch, out);
-    append_number("micro_batch", (double)run->micro_batch, out);
-    append_number("accumulation", (double)run->accumulation, out);
-    append_number("seq", (double)run->seq, out);
+    append_count("stage", run->stage, out);
+    append_count("global_batch", run->global_batch, out);
+    append_count("micro_batch", run->micro_batch, out);
+    append_count("accumulation", run->accumulation, out);
+    append_count("seq", run->seq, out);
 }
 
 static void append_step(const zr_simulate_answer *answer, zr_buffer *out)
@@ -67,7 +72,7 @@ static void append_step(const zr_simulate_answer *answer, zr_buffer *out)
     for (int i = 0; i < step->axis_count; i++) {
         zr_buffer_printf(out, "{");
         append_text("axis", step->axes[i].axis, out);
-        append_number("ranks", step->axes[i].ranks, out);
+        append_count("ranks", step->axes[i].ranks, out);
         append_text("crosses", zr_sim_reach_names[step->axes[i].reach], out);
         append_number("bytes", step->axes[i].bytes, out);
         append_number("seconds", step->axes[i].seconds, out);
@@ -81,7 +86,7 @@ static void append_saving(const zr_simulate_saving *saving, zr_buffer *out)
     if (!saving->asked)
         return;
     zr_buffer_printf(out, "\"failures\":{");
-    append_number("nodes", saving->nodes, out);
+    append_count("nodes", saving->nodes, out);
     append_number("mtbf_s", saving->failures.mtbf, out);
     append_number("checkpoint_bytes", saving->bytes, out);
     append_number("checkpoint_bytes_per_s", saving->rate, out);

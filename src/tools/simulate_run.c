@@ -1,7 +1,7 @@
 // zero_simulate: from options to a run, its step, and what failures cost; or a table of runs.
 #include "base/struct_take.h"
 #include "files/run_directory.h"
-#include "model/model_files.h"
+#include "model/lm_build.h"
 #include "setup/resolve.h"
 #include "simulate/sim_order.h"
 #include "simulate/sim_runs_table.h"
@@ -35,6 +35,7 @@ static zero_status set_model(const zero_simulate_options *options, zr_sim_run *r
     ZERO_TRY(zr_lm_check(&model, error));
     ZERO_TRY(zr_window_check(seq, positions, error));
     zr_sim_run_set_model(&model, seq, run);
+    run->parameters = (double)zr_lm_parameters(&model);
     return ZERO_OK;
 }
 

@@ -2,7 +2,7 @@
 #ifndef ZERO_SIMULATE_H
 #define ZERO_SIMULATE_H
 
-#include <zero/inspect.h>
+#include <zero/status.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -19,7 +19,7 @@ typedef struct zero_simulate_options {
     // all rows, instead of each row's own.
     const char *machine;
     const char *config_path;
-    const zero_override *overrides; // as in zero_plan_options
+    const struct zero_override *overrides; // as in zero_plan_options
     int override_count;
     int ranks, tensor, context, pipeline; // devices; of them, those that divide one model
     const char *schedule;                 // of the pipeline, as in zero_train_options
