@@ -4,7 +4,9 @@
 #include "base/file.h"
 #include "simulate/sim_machine_file.h"
 
+#include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -144,19 +146,50 @@ zero_status zr_sim_machine_find(const zr_sim_catalogue *catalogue, const char *n
                                   error);
 }
 
-// Returns how many letters of a device's name a text begins with, whatever their capitals: "A100"
-// of "A100-80GB" are 4.
-static int common_letters(const char *text, const char *device)
+// Returns where `part` is in `text`, whatever their capitals; NULL: nowhere.
+static const char *find_text(const char *text, const char *part)
 {
-    int n = 0;
-    while (text[n] && device[n] && !strncasecmp(text + n, device + n, 1))
-        n++;
-    return n;
+    size_t length = strlen(part);
+    for (; *text; text++)
+        if (!strncasecmp(text, part, length))
+            return text;
+    return NULL;
 }
 
-static int model_letters(const char *device) // up to the memory's size: "A100-80GB" has 4
+// Returns the memory that a device's name tells, in bytes; 0: none.
+static double named_memory(const char *device)
 {
-    return (int)strcspn(device, "- ");
+    const char *end = find_text(device, "GB");
+    while (end && (end == device || !isdigit((unsigned char)end[-1])))
+        end = find_text(end + 1, "GB");
+    if (!end)
+        return 0;
+    const char *begin = end;
+    while (begin > device && isdigit((unsigned char)begin[-1]))
+        begin--;
+    return atof(begin) * 1e9;
+}
+
+// Returns whether a text has the kind of a device ("A100" of "A100-80GB") as a word.
+static bool is_kind(const char *text, const char *device)
+{
+    size_t letters = strcspn(device, "- ");
+    for (const char *at = text; *at; at++) {
+        bool begins = at == text || !isalnum((unsigned char)at[-1]);
+        if (begins && !strncasecmp(at, device, letters) && !isdigit((unsigned char)at[letters]))
+            return true;
+    }
+    return false;
+}
+
+// Returns how well a machine is what a table names; 0: not at all. The device's exact name decides,
+// then its memory, then the devices of a node.
+static int likeness(const zr_sim_machine *machine, const char *device, double memory, int devices)
+{
+    if (!is_kind(device, machine->device))
+        return 0;
+    return 1 + (strcasecmp(device, machine->device) ? 0 : 4) +
+           (memory > 0 && memory == machine->memory ? 2 : 0) + (devices == machine->devices);
 }
 
 zero_status zr_sim_machine_of_device(const zr_sim_catalogue *catalogue, const char *device,
@@ -164,30 +197,22 @@ zero_status zr_sim_machine_of_device(const zr_sim_catalogue *catalogue, const ch
 {
     const zr_sim_machine *best = NULL;
     int most = 0;
+    double memory = named_memory(device);
     for (int i = 0; i < catalogue->machine_count; i++) {
-        const zr_sim_machine *machine = &catalogue->machines[i];
-        int letters = common_letters(device, machine->device);
-        if (letters < model_letters(machine->device) || letters < model_letters(device))
+        int like = likeness(&catalogue->machines[i], device, memory, devices);
+        if (like <= most)
             continue;
-        letters = 2 * letters + (machine->devices == devices);
-        if (letters <= most)
-            continue;
-        best = machine;
-        most = letters;
+        best = &catalogue->machines[i];
+        most = like;
     }
     if (!best)
         return refuse_machine(catalogue, "machine has the device", device, device_of, error);
     *out = *best;
+    if (devices > 0)
+        out->devices = devices;
+    if (memory > 0)
+        out->memory = memory;
     return ZERO_OK;
-}
-
-static bool has_text(const char *text, const char *part)
-{
-    size_t length = strlen(part);
-    for (; *text; text++)
-        if (!strncasecmp(text, part, length))
-            return true;
-    return false;
 }
 
 bool zr_sim_framework_find(const zr_sim_catalogue *catalogue, const char *text,
@@ -195,7 +220,7 @@ bool zr_sim_framework_find(const zr_sim_catalogue *catalogue, const char *text,
 {
     int last = catalogue->framework_count - 1;
     for (int i = 0; text && i <= last; i++)
-        if (has_text(text, catalogue->frameworks[i].name)) {
+        if (find_text(text, catalogue->frameworks[i].name)) {
             *out = catalogue->frameworks[i];
             return true;
         }

@@ -22,8 +22,9 @@ void zr_sim_catalogue_close(zr_sim_catalogue *catalogue);
 // ZERO_ERR_CONFIG, ZERO_ERR_DATA: the file is wrong, with the key.
 zero_status zr_sim_machine_find(const zr_sim_catalogue *catalogue, const char *name,
                                 zr_sim_machine *out, zero_error *error);
-// Finds the machine of a device, as tables name it ("A100-80GB", "H100"), with so many devices a
-// node, if there is one; 0: as usual. ZERO_ERR_USAGE: there is none, with the list.
+// Finds the machine of a device, as tables name it ("A100-80GB", "H100"), the likest if there are
+// several, with so many devices a node (0: as usual) and the memory that the name tells.
+// ZERO_ERR_USAGE: there is none, with the list.
 zero_status zr_sim_machine_of_device(const zr_sim_catalogue *catalogue, const char *device,
                                      int devices, zr_sim_machine *out, zero_error *error);
 // Finds the framework whose name a free text has ("Megatron-DeepSpeed, ZeRO-3 alone"); NULL or

@@ -3,8 +3,9 @@
 #include <math.h>
 #include <string.h>
 
-// The part of a link's rate that collectives reach.
-#define REACHED 0.8
+// The parts of the rates of links that collectives reach: inside a node, and between nodes.
+#define REACHED_IN_NODE 0.8
+#define REACHED_BETWEEN 0.8
 
 const char *const zr_sim_axis_names[] = {
     [ZR_SIM_AXIS_TENSOR] = "tensor",
@@ -21,19 +22,20 @@ zr_sim_group zr_sim_group_make(const zr_sim_machine *machine, int ranks, int str
     group.nodes = (ranks + group.within - 1) / group.within;
     const zr_sim_link *in_node = &machine->links[ZR_SIM_IN_NODE];
     group.reach = ZR_SIM_IN_NODE;
-    group.rate = in_node->rate / ZR_MAX(1, in_node->sharers) * REACHED;
-    group.latency = in_node->latency * (double)ZR_MIN(group.within - 1, 4);
+    group.rate = in_node->rate / ZR_MAX(1, in_node->sharers) * REACHED_IN_NODE;
+    group.latency = in_node->latency * (group.within - 1);
+    group.tree_latency = in_node->latency * log2(group.within);
     if (group.nodes == 1)
         return group;
     bool spine = machine->rail_nodes > 0 && group.nodes > machine->rail_nodes;
     group.reach = spine ? ZR_SIM_SPINE : ZR_SIM_RAIL;
     const zr_sim_link *link = &machine->links[group.reach];
-    double rate = link->rate / ZR_MAX(1, link->sharers) * REACHED * group.within;
+    double rate = link->rate / ZR_MAX(1, link->sharers) * REACHED_BETWEEN * group.within;
     if (spine && machine->taper > 0)
         rate *= machine->taper;
     group.rate = ZR_MIN(group.rate, rate);
-    // A ring has a step for each node, a tree the logarithm of them.
-    group.latency += link->latency * ZR_MIN(group.nodes - 1, 2 * log2(group.nodes));
+    group.latency = group.latency * group.nodes + link->latency * group.nodes;
+    group.tree_latency += link->latency * log2(group.nodes);
     return group;
 }
 
@@ -71,10 +73,12 @@ double zr_sim_all_gather(const zr_sim_group *group, double bytes)
 
 double zr_sim_all_reduce(const zr_sim_group *group, double bytes)
 {
-    return 2 * zr_sim_all_gather(group, bytes);
+    double ring = 2 * zr_sim_all_gather(group, bytes);
+    double tree = ring - 2 * group->latency + 2 * group->tree_latency;
+    return ZR_MIN(ring, tree);
 }
 
 double zr_sim_message(const zr_sim_group *group, double bytes)
 {
-    return group->ranks <= 1 ? 0 : bytes / group->rate + group->latency;
+    return group->ranks <= 1 ? 0 : bytes / group->rate + group->tree_latency;
 }

@@ -12,7 +12,8 @@ typedef struct zr_sim_group {
     int ranks, within, nodes; // ranks = within * nodes, rounded up
     zr_sim_reach reach;       // the slowest class of links
     double rate;              // bytes a second into each member, of a ring
-    double latency;           // seconds of the steps of an all-gather
+    double latency;           // seconds of the steps of a ring, once around
+    double tree_latency;      // seconds of those of a tree, from its leaves to its root
 } zr_sim_group;
 
 typedef enum zr_sim_axis { // of the mesh

@@ -2,6 +2,11 @@
 
 #include <math.h>
 
+// The part of their rate that products keep whose rows begin at multiples of 16 bytes, but not of
+// the 128 that a line of a cache has, and of those that begin anywhere.
+#define HALF_ALIGNED 0.8
+#define UNALIGNED 0.4
+
 double zr_sim_tokens(const zr_sim_run *run)
 {
     return (double)run->micro_batch * (double)run->seq / run->context;
@@ -18,11 +23,22 @@ static double product_rate(const zr_sim_machine *machine, zr_sim_number number)
     return machine->peak[number] * part;
 }
 
+// The part of its rate that a product keeps by where its rows, of so many elements of 16 bits,
+// begin.
+static double alignment(double elements)
+{
+    if (fmod(elements, 64) == 0)
+        return 1;
+    return fmod(elements, 8) == 0 ? HALF_ALIGNED : UNALIGNED;
+}
+
 double zr_sim_product(const zr_sim_machine *machine, zr_sim_number number, double m, double n,
                       double k)
 {
     double half = machine->constants[ZR_SIM_HALF];
-    return 2 * m * n * k * (1 + half * (1 / m + 1 / n + 1 / k)) / product_rate(machine, number);
+    double rate = product_rate(machine, number);
+    rate *= fmin(alignment(m), fmin(alignment(n), alignment(k)));
+    return 2 * m * n * k * (1 + half * (1 / m + 1 / n + 1 / k)) / rate;
 }
 
 // Adds the product and, to backward, those of its two gradients.
@@ -140,6 +156,10 @@ zr_sim_layer zr_sim_layer_find(const zr_sim_run *run)
     add_bytes(run, &layer, run->sequence_parallel ? norms / p : norms, 6);
     // Biases, rotation and the activation function.
     add_bytes(run, &layer, 2 * t * (2 * (h + 2 * kv) + (1 + 2 * gates) * f) / p, 6);
+    if (p > 1) { // exchanges are kernels, too
+        layer.forward.kernels += 2;
+        layer.backward.kernels += 2;
+    }
     layer.again = again(run, &layer.forward);
     return layer;
 }
@@ -147,7 +167,9 @@ zr_sim_layer zr_sim_layer_find(const zr_sim_run *run)
 zr_sim_layer zr_sim_head_find(const zr_sim_run *run)
 {
     zr_sim_layer head = {0};
-    double t = zr_sim_tokens(run), v = (double)run->vocab / run->tensor;
+    double t = zr_sim_tokens(run), v = (double)run->vocab;
+    if (run->tensor > 1) // each rank has a multiple of 128
+        v = ceil(v / run->tensor / 128) * 128;
     zr_sim_run wide = *run; // logits are never in fewer than 16 bits
     if (wide.number > ZR_SIM_16_BIT)
         wide.number = ZR_SIM_16_BIT;
@@ -160,5 +182,6 @@ double zr_sim_work_seconds(const zr_sim_run *run, const zr_sim_work *work)
 {
     double device = work->products + work->attention + work->other;
     double launch = work->kernels * run->machine.constants[ZR_SIM_LAUNCH];
-    return pow(pow(device, 4) + pow(launch, 4), 0.25);
+    launch *= run->tensor >= 8 ? 1.3 : 1;
+    return pow(pow(device, 6) + pow(launch, 6), 1.0 / 6);
 }

@@ -181,7 +181,7 @@ static zero_status read_model(row_reader *r, zero_error *error)
             run->seq = shape->seq;
     }
     if (run->vocab <= 0) {
-        run->vocab = zr_sim_text_has(r->model, "llama") ? 32000 : 51200;
+        run->vocab = zr_sim_text_has(r->model, "llama") ? 32000 : 50257;
         tell(r, "vocab %lld", (long long)run->vocab);
     }
     run->gated = is_gated(run, r->model);
@@ -193,8 +193,9 @@ static zero_status read_model(row_reader *r, zero_error *error)
 static void read_links(row_reader *r)
 {
     zr_sim_machine *machine = &r->run->machine;
+    // A remark after a rate inside a node says that it is somebody's setting, not the sheet's.
     double in_node = number(r, "link_in_node_GBps");
-    if (in_node > 0)
+    if (in_node > 0 && strchr(cell(r, "link_in_node_GBps"), '(') == NULL)
         machine->links[ZR_SIM_IN_NODE].rate = in_node * 1e9;
     double between = number(r, "link_between_nodes_Gbps_per_node");
     if (between <= 0)

@@ -161,12 +161,15 @@ static double fold_pipeline(folding *f)
     double sends = 0;
     if (p > 1) {
         double bytes = 2 * zr_sim_tokens(run) * (double)run->width;
-        bytes /= run->sequence_parallel ? run->tensor : 1;
+        bytes /= run->tensor; // each tensor rank sends its part, and they gather it after
         double message = zr_sim_message(&f->pipeline, bytes);
         sends = 2 * v * message;
         add_axis(f->step, ZR_SIM_AXIS_PIPELINE, &f->pipeline, 2 * bytes * v * m, sends * m);
     }
-    double slowest = both(&f->stage) + f->head_seconds + sends;
+    double slowest = both(&f->stage) + sends;
+    // The last stage has the head, and fewer layers where the stages do not divide them.
+    double last = slowest * floor((double)run->layers / p) / f->layers + f->head_seconds;
+    slowest = fmax(slowest * ceil((double)run->layers / p) / f->layers, last);
     double others = (p - 1) * (both(&f->stage) + sends);
     f->step->parts[ZR_SIM_PIPELINE] = m * sends;
     f->step->parts[ZR_SIM_BUBBLE] = others / v;

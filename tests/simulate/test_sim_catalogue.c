@@ -97,16 +97,27 @@ static void devices_are_found_by_what_tables_say(void **state)
         const char *device;
         int devices;
         const char *machine;
-    } cases[] = {{"V100-32GB", 16, "v100-dgx2"}, {"V100", 4, "v100-4"},
-                 {"a100-40GB", 8, "a100-40gb"},  {"A100-80GB", 0, "a100-dgx"},
-                 {"H100", 0, "h100-hgx"},        {"H100-96GB", 8, "h100-96gb"}};
+    } cases[] = {{"V100-32GB", 16, "v100-dgx2"},  {"V100", 4, "v100-4"},
+                 {"a100-40GB", 8, "a100-40gb"},   {"A100", 0, "a100"},
+                 {"A100-80GB", 0, "a100-dgx"},    {"H100", 0, "h100-hgx"},
+                 {"8 x H100 SXM", 8, "h100-hgx"}, {"H100-96GB", 8, "h100-96gb"}};
     for (int i = 0; i < ZR_COUNT(cases); i++) {
         zr_sim_machine machine;
         assert_int_equal(
             zr_sim_machine_of_device(*state, cases[i].device, cases[i].devices, &machine, NULL),
             ZERO_OK);
         assert_string_equal(machine.name, cases[i].machine);
+        if (cases[i].devices)
+            assert_int_equal(machine.devices, cases[i].devices);
     }
+}
+
+static void tables_say_nodes_and_memory(void **state)
+{
+    zr_sim_machine machine;
+    assert_int_equal(zr_sim_machine_of_device(*state, "V100-16GB", 2, &machine, NULL), ZERO_OK);
+    assert_int_equal(machine.devices, 2);
+    assert_float_equal(machine.memory, 16e9, 1);
 }
 
 static void frameworks_are_found_in_texts(void **state)
@@ -141,6 +152,7 @@ int main(void)
         cmocka_unit_test(files_win),
         cmocka_unit_test(wrong_files_are_refused),
         cmocka_unit_test(devices_are_found_by_what_tables_say),
+        cmocka_unit_test(tables_say_nodes_and_memory),
         cmocka_unit_test(frameworks_are_found_in_texts),
         cmocka_unit_test(the_list_has_a_line_for_each),
     };
