@@ -4,6 +4,14 @@
 #include "option_table.h"
 #include "overrides.h"
 
+#include <string.h>
+
+// Whether the machines that there are, are asked for.
+static bool is_list(const cli_arguments *a)
+{
+    return a->given[OPT_MACHINE] && !strcmp(a->text[OPT_MACHINE], "list");
+}
+
 // Checks what only this command knows about its options. Returns 0, or the exit code after a
 // message.
 static int check(const cli_arguments *a)
@@ -14,6 +22,8 @@ static int check(const cli_arguments *a)
                                                 OPT_RESTART_TIME};
     enum { OF_TABLE = sizeof of_table / sizeof *of_table };
     int models = a->given[OPT_NEW] + a->given[OPT_MODEL] + a->given[OPT_RUNS];
+    if (!models && is_list(a))
+        return 0;
     if (models != 1)
         return cli_fail_usage(a->command,
                               "%s of --new, --model and --runs; usage: zero simulate %s",

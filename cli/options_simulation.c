@@ -7,8 +7,10 @@ const cli_option cli_options_simulation[] = {
      .argument = "NAME",
      .kind = CLI_TEXT,
      .commands = SIMULATE,
-     .help = "the machine: one that is built in, the NAME of a file machines/NAME.json, or a path "
-             "of such a file; with --runs, that of all rows, instead of each row's own"},
+     .help =
+         "the machine: one that is built in, the NAME of a file machines/NAME.json, or a path "
+         "of such a file; with --runs, that of all rows, instead of each row's own; list, alone: "
+         "prints those that there are"},
     {.id = OPT_RUNS,
      .name = "--runs",
      .argument = "FILE",

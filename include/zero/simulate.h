@@ -8,7 +8,8 @@
 extern "C" {
 #endif
 
-// Either new_spec or model, machine and ranks: one run is simulated. Or `runs`: a table of them.
+// Either new_spec or model, machine and ranks: one run is simulated. Or `runs`: a table of them. Or
+// the machine "list" alone: the machines that there are.
 // Numbers that are 0 and texts that are NULL are not given: the configuration's value is taken, and
 // without one a default.
 typedef struct zero_simulate_options {

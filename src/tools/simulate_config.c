@@ -67,6 +67,8 @@ static zero_status read_config(const zr_config *config, zr_sim_run *run, zero_er
         is_on(config, "activation_checkpointing.cpu_checkpointing") ||
         zr_config_number(config, ZR_PIPELINE_INTERVAL, 0) > 0)
         run->recompute = ZR_SIM_FULL;
+    run->divided_checkpoints = is_on(config, "activation_checkpointing.partition_activations");
+    run->checkpoints_on_host = is_on(config, "activation_checkpointing.cpu_checkpointing");
     read_states(config, run);
     read_precision(config, run);
     return read_grid(config, run, error);

@@ -169,13 +169,19 @@ static zero_status check_numbers(const zero_simulate_options *options, zero_erro
     return ZERO_OK;
 }
 
+static bool is_list(const zero_simulate_options *options)
+{
+    return !options->runs && !options->new_spec && !options->model && options->machine &&
+           !strcmp(options->machine, "list");
+}
+
 static zero_status check(const zero_simulate_options *options, zero_error *error)
 {
     if (options->runs && (options->new_spec || options->model || options->json))
         return zr_fail(error, ZERO_ERR_USAGE,
                        "zero_simulate: options.runs is a table of models: options.new_spec, "
                        "options.model and options.json do not go with it");
-    if (options->runs)
+    if (options->runs || is_list(options))
         return ZERO_OK;
     if (!options->new_spec == !options->model)
         return zr_fail(error, ZERO_ERR_USAGE,
@@ -202,7 +208,9 @@ zero_status zero_simulate(const zero_simulate_options *options,
     options = &taken;
     ZERO_TRY(check(options, error));
     zero_status status = zr_sim_catalogue_open(&catalogue, error);
-    if (status == ZERO_OK)
+    if (status == ZERO_OK && is_list(options))
+        zr_sim_machine_list(&catalogue, &text);
+    else if (status == ZERO_OK)
         status = options->runs ? simulate_runs(options, &catalogue, &text, error)
                                : simulate(options, &catalogue, &text, error);
     zr_sim_catalogue_close(&catalogue);

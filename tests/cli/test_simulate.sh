@@ -76,6 +76,9 @@ refused 64 '--ranks is missing' "$ZERO" simulate --new gpt2 --machine h100-hgx
 refused 64 '--tensor does not go with --runs' "$ZERO" simulate --runs runs.csv --tensor 2
 refused 64 '--out gets the predictions of --runs' "$ZERO" simulate --new gpt2 --machine h100-hgx --ranks 8 --out p.csv
 
+expect 0 "$ZERO" simulate --machine list
+grep -qE '^h100-hgx +8 x H100-80GB ' out.txt && ! grep -q '^frameworks' out.txt || fail "the list: $(cat out.txt)"
+
 # A machine's file wins over what is built in, and its keys are checked.
 expect 0 "$ZERO" doctor --write-machine this.json
 expect 0 "$ZERO" simulate --new $TINY --machine this.json --ranks 2 --micro-batch 4 --dtype fp32
