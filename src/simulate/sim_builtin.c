@@ -258,7 +258,7 @@ const zr_sim_framework zr_sim_builtin_frameworks[] = {
     {.name = "zero-3 alone", .constants = {1.5, 0.7}},
     {.name = "megatron-deepspeed", .constants = {1.5, 0.3}},
     {.name = "megatron-bridge", .flash = true, .interleaved = true, .constants = {1, 0.9}},
-    {.name = "gpt-neox", .constants = {1.5, 0.3}},
+    {.name = "gpt-neox", .flash = true, .constants = {1.5, 0.3}},
     {.name = "megatron", .interleaved = true, .constants = {1.2, 0.3}},
     {.name = "composer", .flash = true, .constants = {1.5, 0.9}},
     {.name = "compile", .flash = true, .constants = {1, 0.9}},
