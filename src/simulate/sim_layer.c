@@ -7,6 +7,9 @@
 #define HALF_ALIGNED 0.8
 #define UNALIGNED 0.4
 
+// The part of the time to launch a kernel for which the device waits between two of them.
+#define GAP 0.15
+
 double zr_sim_tokens(const zr_sim_run *run)
 {
     return (double)run->micro_batch * (double)run->seq / run->context;
@@ -64,6 +67,7 @@ static void add_bytes(const zr_sim_run *run, zr_sim_layer *layer, double bytes, 
     const zr_sim_machine *machine = &run->machine;
     double rate = machine->memory_rate * machine->constants[ZR_SIM_STREAMED];
     bytes *= run->framework.constants[ZR_SIM_KERNELS];
+    kernels *= run->framework.constants[ZR_SIM_KERNELS];
     layer->forward.other += bytes / rate;
     layer->forward.kernels += kernels;
     layer->backward.other += 2 * bytes / rate;
@@ -156,6 +160,8 @@ zr_sim_layer zr_sim_layer_find(const zr_sim_run *run)
     add_bytes(run, &layer, run->sequence_parallel ? norms / p : norms, 6);
     // Biases, rotation and the activation function.
     add_bytes(run, &layer, 2 * t * (2 * (h + 2 * kv) + (1 + 2 * gates) * f) / p, 6);
+    if (run->number > ZR_SIM_16_BIT) // inputs of products are made narrow
+        add_bytes(run, &layer, (run->block_scales ? 8 : 4) * t * (2 * h + (h + f) / p), 0);
     if (p > 1) { // exchanges are kernels, too
         layer.forward.kernels += 2;
         layer.backward.kernels += 2;
@@ -178,10 +184,11 @@ zr_sim_layer zr_sim_head_find(const zr_sim_run *run)
     return head;
 }
 
-double zr_sim_work_seconds(const zr_sim_run *run, const zr_sim_work *work)
+double zr_sim_work_seconds(const zr_sim_run *run, const zr_sim_work *work, double exchange)
 {
     double device = work->products + work->attention + work->other;
     double launch = work->kernels * run->machine.constants[ZR_SIM_LAUNCH];
-    launch *= run->tensor >= 8 ? 1.3 : 1;
-    return pow(pow(device, 6) + pow(launch, 6), 1.0 / 6);
+    if (device <= 0)
+        return 0;
+    return fmax(device + GAP * launch + exchange, launch);
 }

@@ -249,8 +249,11 @@ static void read_precision(row_reader *r)
     const char *precision = cell(r, "precision");
     zr_sim_run *run = r->run;
     run->number = ZR_SIM_16_BIT;
+    run->block_scales = zr_sim_text_has(precision, "mx") || zr_sim_text_has(precision, "fp4");
     if (zr_sim_text_has(precision, "fp4"))
         run->number = ZR_SIM_4_BIT;
+    else if (zr_sim_text_has(precision, "rowwise"))
+        run->number = ZR_SIM_16_BIT; // what its products gain, its scales cost
     else if (zr_sim_text_has(precision, "fp8") || zr_sim_text_has(precision, "float8") ||
              zr_sim_text_has(r->system, "float8"))
         run->number = ZR_SIM_8_BIT;
@@ -370,6 +373,9 @@ static void read_recompute(row_reader *r)
         run->recompute = ZR_SIM_OPERATORS;
     } else if (zr_sim_text_has(text, "selective")) {
         run->recompute = ZR_SIM_SELECTIVE;
+    } else if (run->framework.flash) {
+        run->recompute = ZR_SIM_KEEP;
+        tell(r, "recompute none");
     } else {
         choose_recompute(r);
     }

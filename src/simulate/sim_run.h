@@ -35,6 +35,7 @@ typedef struct zr_sim_run {
     bool fully_sharded_in_node;                    // hpZ: parameters are gathered inside a node
     int wire_bits_parameters, wire_bits_gradients; // of an element on the wire; 0: as computed
     zr_sim_number number;
+    bool block_scales; // numbers of 8 and 4 bits have a scale for every few elements, not a tensor
     zr_sim_recompute recompute;
     int recompute_every; // of so many layers one is computed again; 0: 1
     bool frozen;         // only small added matrices learn (LoRA): no gradients of weights

@@ -7,6 +7,9 @@
 #include "simulate/sim_layer.h"
 #include "simulate/sim_memory.h"
 
+// How late the last host of two is in an exchange, as a multiple of the time to launch a kernel.
+#define LATE 4
+
 typedef struct stage_time { // seconds of one micro-batch in a stage
     double forward, backward;
 } stage_time;
@@ -36,7 +39,9 @@ static double layer_exchange(const zr_sim_run *run, const zr_sim_group *tensor,
     double own = tensor->ranks > 1 ? 2 * 2 * t * h : 0;
     double keys = context->ranks > 1 ? 2 * 2 * t * kv / run->tensor * context->ranks : 0;
     *bytes += 2 * own * (tensor->ranks - 1) / tensor->ranks + keys;
-    return 2 * zr_sim_all_reduce(tensor, own / 2) + zr_sim_all_gather(context, keys);
+    // Each exchange waits for the rank whose host is the latest.
+    double late = LATE * run->machine.constants[ZR_SIM_LAUNCH] * log2(tensor->ranks);
+    return 2 * (zr_sim_all_reduce(tensor, own / 2) + late) + zr_sim_all_gather(context, keys);
 }
 
 // Seconds in which tensor ranks gather what full recomputation of a layer begins with, and the bytes
@@ -64,7 +69,7 @@ static void add_work(const zr_sim_run *run, zr_sim_step *step, const zr_sim_work
                      double times)
 {
     double all = work->products + work->attention + work->other;
-    double seconds = zr_sim_work_seconds(run, work) * times;
+    double seconds = zr_sim_work_seconds(run, work, 0) * times;
     step->parts[ZR_SIM_PRODUCTS] += share(work->products, all, seconds);
     step->parts[ZR_SIM_ATTENTION] += share(work->attention, all, seconds);
     step->parts[ZR_SIM_OTHER] += share(work->other, all, seconds);
@@ -147,15 +152,23 @@ static void fold_stage(folding *f)
     double times = 2; // forward and backward
     if (run->recompute == ZR_SIM_FULL)
         times += 1.0 / run->recompute_every;
+    const zr_sim_layer *layer = &f->layer;
+    double forward = zr_sim_work_seconds(run, &layer->forward, exchange);
+    double backward = zr_sim_work_seconds(run, &layer->backward, exchange);
+    double again = zr_sim_work_seconds(run, &layer->again, 0);
+    f->tensor_seconds = n * (forward - zr_sim_work_seconds(run, &layer->forward, 0) + backward -
+                             zr_sim_work_seconds(run, &layer->backward, 0));
+    if (run->recompute == ZR_SIM_FULL) {
+        double with = zr_sim_work_seconds(run, &layer->again, exchange / run->recompute_every);
+        f->tensor_seconds += n * (with - again);
+        backward += with - again;
+    }
     double gather = checkpoint_gather(run, &f->tensor, &gathered);
-    f->tensor_seconds = n * (times * exchange + gather);
-    double forward = zr_sim_work_seconds(run, &f->layer.forward);
-    double backward = zr_sim_work_seconds(run, &f->layer.backward);
-    double again = zr_sim_work_seconds(run, &f->layer.again);
-    f->stage.forward = n * (forward + exchange);
-    f->stage.backward = n * (backward + again + gather + exchange * (times - 1));
-    f->head_seconds =
-        zr_sim_work_seconds(run, &f->head.forward) + zr_sim_work_seconds(run, &f->head.backward);
+    f->tensor_seconds += n * gather;
+    f->stage.forward = n * forward;
+    f->stage.backward = n * (backward + again + gather);
+    f->head_seconds = zr_sim_work_seconds(run, &f->head.forward, 0) +
+                      zr_sim_work_seconds(run, &f->head.backward, 0);
     add_work(run, f->step, &f->layer.forward, n * m);
     add_work(run, f->step, &f->layer.backward, n * m);
     f->step->parts[ZR_SIM_RECOMPUTE] = n * m * again;
