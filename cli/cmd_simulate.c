@@ -12,33 +12,25 @@ static bool is_list(const cli_arguments *a)
     return a->given[OPT_MACHINE] && !strcmp(a->text[OPT_MACHINE], "list");
 }
 
-// Checks what only this command knows about its options. Returns 0, or the exit code after a
+// Checks that only what goes with a table is given with --runs. Returns 0, or the exit code after a
 // message.
-static int check(const cli_arguments *a)
+static int check_table(const cli_arguments *a)
 {
-    // What goes with a table: everything else is in its rows.
-    static const cli_option_id of_table[] = {OPT_RUNS, OPT_MACHINE, OPT_OUT, OPT_HELP};
-    static const cli_option_id of_failures[] = {OPT_CHECKPOINT_RATE, OPT_CHECKPOINT_ASYNC,
-                                                OPT_RESTART_TIME};
-    enum { OF_TABLE = sizeof of_table / sizeof *of_table };
-    int models = a->given[OPT_NEW] + a->given[OPT_MODEL] + a->given[OPT_RUNS];
-    if (!models && is_list(a))
-        return 0;
-    if (models != 1)
-        return cli_fail_usage(a->command,
-                              "%s of --new, --model and --runs; usage: zero simulate %s",
-                              models ? "more than one" : "none", a->command->usage);
-    for (int id = 0; id < CLI_OPTIONS && a->given[OPT_RUNS]; id++) {
-        bool fits = !a->given[id];
-        for (int i = 0; i < OF_TABLE; i++)
-            fits |= of_table[i] == (cli_option_id)id;
-        if (!fits)
+    static const bool of_table[CLI_OPTIONS] = {
+        [OPT_RUNS] = true, [OPT_MACHINE] = true, [OPT_OUT] = true};
+    for (int id = 0; id < CLI_OPTIONS; id++)
+        if (a->given[id] && !of_table[id])
             return cli_fail_usage(a->command,
                                   "%s does not go with --runs: each row says what it needs",
                                   cli_option_row((cli_option_id)id)->name);
-    }
-    if (a->given[OPT_RUNS])
-        return 0;
+    return 0;
+}
+
+// The same for one run.
+static int check_run(const cli_arguments *a)
+{
+    static const cli_option_id of_failures[] = {OPT_CHECKPOINT_RATE, OPT_CHECKPOINT_ASYNC,
+                                                OPT_RESTART_TIME};
     if (a->given[OPT_OUT])
         return cli_fail_usage(a->command, "--out gets the predictions of --runs, which is missing");
     if (!a->given[OPT_MACHINE] || !a->given[OPT_RANKS])
@@ -49,6 +41,20 @@ static int check(const cli_arguments *a)
             return cli_fail_usage(a->command, "%s is about failures, and --mtbf is missing",
                                   cli_option_row(of_failures[i])->name);
     return 0;
+}
+
+// Checks what only this command knows about its options. Returns 0, or the exit code after a
+// message.
+static int check(const cli_arguments *a)
+{
+    int models = a->given[OPT_NEW] + a->given[OPT_MODEL] + a->given[OPT_RUNS];
+    if (!models && is_list(a))
+        return 0;
+    if (models != 1)
+        return cli_fail_usage(a->command,
+                              "%s of --new, --model and --runs; usage: zero simulate %s",
+                              models ? "more than one" : "none", a->command->usage);
+    return a->given[OPT_RUNS] ? check_table(a) : check_run(a);
 }
 
 int cli_simulate(const cli_arguments *a)

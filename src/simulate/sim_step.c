@@ -44,8 +44,8 @@ static double layer_exchange(const zr_sim_run *run, const zr_sim_group *tensor,
     return 2 * (zr_sim_all_reduce(tensor, own / 2) + late) + zr_sim_all_gather(context, keys);
 }
 
-// Seconds in which tensor ranks gather what full recomputation of a layer begins with, and the bytes
-// that each sends meanwhile.
+// Seconds in which tensor ranks gather what full recomputation of a layer begins with, and the
+// bytes that each sends meanwhile.
 static double checkpoint_gather(const zr_sim_run *run, const zr_sim_group *tensor, double *bytes)
 {
     double whole = 2 * zr_sim_tokens(run) * (double)run->width;

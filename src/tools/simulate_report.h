@@ -5,7 +5,7 @@
 #include "simulate/sim_catalogue.h"
 #include "simulate/sim_failures.h"
 #include "simulate/sim_step.h"
-#include <zero/simulate.h>
+#include <zero/simulation.h>
 
 typedef struct zr_simulate_saving { // what failures cost, if the options ask
     bool asked;

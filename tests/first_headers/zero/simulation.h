@@ -1,6 +1,6 @@
 // zero_simulate: how long a step would take on machines that are not here.
-#ifndef ZERO_SIMULATE_H
-#define ZERO_SIMULATE_H
+#ifndef ZERO_SIMULATION_H
+#define ZERO_SIMULATION_H
 
 #include <zero/status.h>
 
