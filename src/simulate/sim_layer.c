@@ -5,8 +5,10 @@
 // The part of their rate that products keep whose rows begin at multiples of 16 bytes, but not of
 // the 128 that a line of a cache has, and of those that begin anywhere.
 #define HALF_ALIGNED 0.8
-#define UNALIGNED 0.4
+#define UNALIGNED 0.27
 
+// How much longer it takes to launch kernels where all devices of a node wait for each other.
+#define LAG 0.3
 // The part of the time to launch a kernel for which the device waits between two of them.
 #define GAP 0.15
 
@@ -101,7 +103,7 @@ static void add_attention(const zr_sim_run *run, zr_sim_layer *layer)
     layer->backward.kernels += 4;
     // Scores are written, read and written by the softmax, dropped out, and read.
     zr_sim_layer scores = {0};
-    add_bytes(run, &scores, 11 * rows * s, 4);
+    add_bytes(run, &scores, 6 * rows * s, 4);
     layer->forward.attention += scores.forward.other;
     layer->backward.attention += scores.backward.other;
     layer->forward.kernels += scores.forward.kernels;
@@ -190,5 +192,7 @@ double zr_sim_work_seconds(const zr_sim_run *run, const zr_sim_work *work, doubl
     double launch = work->kernels * run->machine.constants[ZR_SIM_LAUNCH];
     if (device <= 0)
         return 0;
+    double crowd = fmin(1, (double)run->tensor / ZR_MAX(1, run->machine.devices));
+    launch *= 1 + LAG * crowd * crowd;
     return fmax(device + GAP * launch + exchange, launch);
 }

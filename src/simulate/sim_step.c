@@ -7,6 +7,10 @@
 #include "simulate/sim_layer.h"
 #include "simulate/sim_memory.h"
 
+// Bytes of a parameter that are read or written around an exchange of it, and the kernels that the
+// exchange of a unit takes the host as long as.
+#define COPIES 6
+#define ASKED 10
 // How late the last host of two is in an exchange, as a multiple of the time to launch a kernel.
 #define LATE 4
 
@@ -107,6 +111,12 @@ static void fold_gathers(folding *f)
     double before = both(&f->stage);
     f->stage.forward = beside(f->stage.forward, forward, hidden);
     f->stage.backward = beside(f->stage.backward, backward, hidden);
+    // What is gathered is copied into place, and gradients out of it, in the way of other kernels.
+    const zr_sim_machine *machine = &run->machine;
+    double copied = own / (machine->memory_rate * machine->constants[ZR_SIM_STREAMED]);
+    double asked = layers * ASKED * machine->constants[ZR_SIM_LAUNCH];
+    f->stage.forward += COPIES * copied + asked;
+    f->stage.backward += 2 * (COPIES * copied + asked);
     f->step->parts[ZR_SIM_DATA] += (both(&f->stage) - before) * (double)run->accumulation;
     add_axis(f->step, ZR_SIM_AXIS_DATA, &f->data,
              own * (bits / 8 + 2 + back_bits / 8) * (double)run->accumulation,
@@ -167,8 +177,9 @@ static void fold_stage(folding *f)
     f->tensor_seconds += n * gather;
     f->stage.forward = n * forward;
     f->stage.backward = n * (backward + again + gather);
-    f->head_seconds = zr_sim_work_seconds(run, &f->head.forward, 0) +
-                      zr_sim_work_seconds(run, &f->head.backward, 0);
+    // The sums of the embedding and of the gradient of the head's input are exchanges, too.
+    f->head_seconds = zr_sim_work_seconds(run, &f->head.forward, exchange / 2) +
+                      zr_sim_work_seconds(run, &f->head.backward, exchange / 2);
     add_work(run, f->step, &f->layer.forward, n * m);
     add_work(run, f->step, &f->layer.backward, n * m);
     f->step->parts[ZR_SIM_RECOMPUTE] = n * m * again;
