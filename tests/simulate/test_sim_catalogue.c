@@ -97,10 +97,15 @@ static void devices_are_found_by_what_tables_say(void **state)
         const char *device;
         int devices;
         const char *machine;
-    } cases[] = {{"V100-32GB", 16, "v100-dgx2"},  {"V100", 4, "v100-4"},
-                 {"a100-40GB", 8, "a100-40gb"},   {"A100", 0, "a100"},
-                 {"A100-80GB", 0, "a100-dgx"},    {"H100", 0, "h100-hgx"},
-                 {"8 x H100 SXM", 8, "h100-hgx"}, {"H100-96GB", 8, "h100-96gb"}};
+    } cases[] = {{"V100-32GB", 16, "v100-dgx2"},
+                 {"V100", 4, "v100-4"},
+                 {"a100-40GB", 8, "a100-40gb"},
+                 {"A100", 0, "a100"},
+                 {"A100-SXM4-40GB", 0, "a100-40gb"},
+                 {"A100-80GB", 0, "a100-dgx"},
+                 {"H100", 0, "h100-hgx"},
+                 {"8 x H100 SXM", 8, "h100-hgx"},
+                 {"H100-96GB", 8, "h100-96gb"}};
     for (int i = 0; i < ZR_COUNT(cases); i++) {
         zr_sim_machine machine;
         assert_int_equal(
