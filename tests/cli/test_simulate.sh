@@ -35,6 +35,15 @@ expect 0 "$ZERO" simulate --new llama-3.1-70b --machine h100-hgx --ranks 131072 
 took=$((($(date +%s%N) - begin) / 1000000))
 [ $took -lt "$(sample 1000 20000)" ] || fail "131,072 devices took $took ms"
 
+# A run's directory, its model, or a config.json: the parameters are those of its plan.
+train --steps 1 --val none --out run
+expect 0 "$ZERO" plan --model run --ranks 1 --json
+parameters=$(grep -o '"parameters":[0-9]*' out.txt)
+for model in run run/model run/model/config.json; do
+    expect 0 "$ZERO" simulate --model $model --machine a100-dgx --ranks 8 --json
+    grep -qF "$parameters," out.txt || fail "--model $model: not $parameters"
+done
+
 # A run that does not fit is an answer.
 expect 0 "$ZERO" simulate --new llama-3.1-70b --machine a100-dgx --ranks 8 --seq 2048
 grep -q 'it does NOT fit' out.txt || fail "70B on 8 devices: $(cat out.txt)"
@@ -58,6 +67,13 @@ grep -q '"stage":1' out.txt && grep -q '"micro_batch":1,"accumulation":4' out.tx
 goodput() { expect 0 "$ZERO" "${H100[@]}" --json --mtbf 6300 --checkpoint-rate 100 "$@"; python3 -c 'import json; print(json.load(open("out.txt"))["failures"]["goodput"])'; }
 plain=$(goodput); beside=$(goodput --checkpoint-async)
 python3 -c "assert 0 < $plain < $beside < 1" || fail "goodput: $plain, asynchronous $beside"
+python3 - <<'PY' || fail "an asynchronous checkpoint: $(tail -3 out.txt)"
+import json
+a = json.load(open("out.txt"))
+f = a["failures"]
+assert abs(f["behind_s"] / (f["checkpoint_bytes"] / 100e9) - 1) < 1e-9 and f["blocked_s"] < f["behind_s"] / 100, f
+assert f["interval_s"] + f["blocked_s"] >= f["behind_s"] * 0.999999, f
+PY
 refused 64 'no step would ever last' "$ZERO" "${H100[@]}" --mtbf 1 --checkpoint-rate 0.001
 refused 64 '--checkpoint-rate is about failures, and --mtbf is missing' "$ZERO" "${H100[@]}" --checkpoint-rate 1
 
