@@ -65,7 +65,8 @@ zero_status zr_sim_machine_of_device(const char *device, int devices, zr_sim_mac
         if (!is_kind(device, machine->device))
             continue;
         // A machine whose device has exactly that name is the one.
-        double score = 1 + (strcasecmp(device, machine->device) == 0 ? 4 : 0) + (memory > 0 && memory * 1e9 == machine->memory ? 2 : 0) +
+        double score = 1 + (strcasecmp(device, machine->device) == 0 ? 4 : 0) +
+                       (memory > 0 && memory * 1e9 == machine->memory ? 2 : 0) +
                        (devices == machine->devices ? 1 : 0);
         if (score <= best_score)
             continue;
