@@ -69,21 +69,10 @@ typedef enum zr_sim_framework_constant {
     ZR_SIM_HIDDEN,  // part of exchanges of data ranks that runs beside products at no cost
 } zr_sim_framework_constant;
 
+extern const char *const zr_sim_reach_names[ZR_SIM_REACHES];
 extern const char *const zr_sim_constant_names[ZR_SIM_CONSTANTS];
 extern const char *const zr_sim_framework_constant_names[ZR_SIM_FRAMEWORK_CONSTANTS];
 
-// Finds a machine: `name` is a path of a file, the name of machines/NAME.json below the working
-// directory, or a built-in one. ZERO_ERR_USAGE: there is none; the message lists those that are.
-// ZERO_ERR_CONFIG: the file is wrong, with the key.
-zero_status zr_sim_machine_find(const char *name, zr_sim_machine *out, zero_error *error);
-// Finds the built-in machine of a device, as tables name it ("A100-80GB", "H100"), with so many
-// devices a node; 0: as usual.
-zero_status zr_sim_machine_of_device(const char *device, int devices, zr_sim_machine *out,
-                                     zero_error *error);
-// Finds the framework whose name a free text begins with or has ("Megatron-DeepSpeed, ZeRO-3
-// alone"); NULL or unknown: that of a well-made one.
-void zr_sim_framework_find(const char *text, zr_sim_framework *out);
 void zr_sim_machine_write(const zr_sim_machine *machine, zr_buffer *out); // JSON
-void zr_sim_machine_list(zr_buffer *out); // the built-in ones, a line each with their constants
 
 #endif

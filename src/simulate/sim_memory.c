@@ -58,7 +58,10 @@ double zr_sim_activations(const zr_sim_run *run)
     if (run->recompute == ZR_SIM_OPERATORS)
         kept = layer_activations(run, false) * 0.6;
     if (run->recompute == ZR_SIM_FULL) {
-        double boundary = 2 * t * h / (run->sequence_parallel ? run->tensor : 1);
+        bool divided = run->sequence_parallel || run->divided_checkpoints;
+        double boundary = 2 * t * h / (divided ? run->tensor : 1);
+        if (run->checkpoints_on_host)
+            boundary = 0;
         kept = boundary + (1 - 1.0 / run->recompute_every) * whole;
     }
     double logits = run->pipeline > 1 ? 0 : 6 * t * (double)run->vocab / run->tensor;

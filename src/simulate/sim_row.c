@@ -206,14 +206,15 @@ static void read_links(row_reader *r)
     }
 }
 
-static zero_status read_machine(row_reader *r, const zr_sim_machine *machine, zero_error *error)
+static zero_status read_machine(row_reader *r, const zr_sim_catalogue *catalogue,
+                                const zr_sim_machine *machine, zero_error *error)
 {
     int devices = (int)whole(r, "gpus_per_node", 1e4);
     if (machine != NULL) {
         r->run->machine = *machine;
         return ZERO_OK;
     }
-    ZERO_TRY(zr_sim_machine_of_device(cell(r, "gpu"), devices, &r->run->machine, error));
+    ZERO_TRY(zr_sim_machine_of_device(catalogue, cell(r, "gpu"), devices, &r->run->machine, error));
     read_links(r);
     return ZERO_OK;
 }
@@ -401,15 +402,16 @@ static void choose_micro_batch(row_reader *r)
     tell(r, "micro_batch %lld", (long long)best);
 }
 
-zero_status zr_sim_row_make(const zr_sim_csv *csv, int row, const zr_sim_machine *machine,
-                            zr_sim_run *out, zr_buffer *why, zero_error *error)
+zero_status zr_sim_row_make(const zr_sim_catalogue *catalogue, const zr_sim_csv *csv, int row,
+                            const zr_sim_machine *machine, zr_sim_run *out, zr_buffer *why,
+                            zero_error *error)
 {
     *out = (zr_sim_run){0};
     row_reader r = {.csv = csv, .row = row, .run = out, .why = why};
     r.system = cell(&r, "system");
     r.model = cell(&r, "model");
-    zr_sim_framework_find(r.system, &out->framework);
-    ZERO_TRY(read_machine(&r, machine, error));
+    zr_sim_framework_find(catalogue, r.system, &out->framework);
+    ZERO_TRY(read_machine(&r, catalogue, machine, error));
     ZERO_TRY(read_model(&r, error));
     read_precision(&r);
     read_grid(&r);

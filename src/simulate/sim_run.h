@@ -40,6 +40,8 @@ typedef struct zr_sim_run {
     int recompute_every; // of so many layers one is computed again; 0: 1
     bool frozen;         // only small added matrices learn (LoRA): no gradients of weights
     zr_sim_attention attention;
+    bool divided_checkpoints; // tensor ranks divide what full recomputation keeps (P_a)
+    bool checkpoints_on_host; // and it is kept there (P_a+cpu)
     bool optimizer_on_host, parameters_on_host, optimizer_on_nvme, parameters_on_nvme;
     // The mesh over the nodes: a permutation of "tensor,context,data,pipeline", the first of which
     // has neighbouring devices; "": that one.

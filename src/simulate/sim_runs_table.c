@@ -18,8 +18,8 @@ static double measured_seconds(const zr_sim_csv *csv, int row, const zr_sim_run 
     return (double)run->global_batch * (double)run->seq / (tokens * run->devices);
 }
 
-static zero_status read_row(const zr_sim_csv *csv, int row, const zr_sim_machine *machine,
-                            zr_sim_row *out, zero_error *error)
+static zero_status read_row(const zr_sim_catalogue *catalogue, const zr_sim_csv *csv, int row,
+                            const zr_sim_machine *machine, zr_sim_row *out, zero_error *error)
 {
     zr_buffer why = {0};
     zero_error reason = {0};
@@ -27,7 +27,8 @@ static zero_status read_row(const zr_sim_csv *csv, int row, const zr_sim_machine
     out->id = zr_strdup(zr_sim_csv_cell(csv, row, "id"), error);
     out->family = zr_sprintf(error, "%s x %s", *system != 0 ? system : "(not said)",
                              zr_sim_csv_cell(csv, row, "gpu"));
-    out->simulated = zr_sim_row_make(csv, row, machine, &out->run, &why, &reason) == ZERO_OK;
+    out->simulated =
+        zr_sim_row_make(catalogue, csv, row, machine, &out->run, &why, &reason) == ZERO_OK;
     if (out->simulated)
         out->measured = measured_seconds(csv, row, &out->run);
     out->scored = strncmp(zr_sim_csv_cell(csv, row, "set"), "context", 7) != 0 &&
@@ -39,8 +40,8 @@ static zero_status read_row(const zr_sim_csv *csv, int row, const zr_sim_machine
     return failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for a table of runs") : ZERO_OK;
 }
 
-zero_status zr_sim_table_read(const char *path, const zr_sim_machine *machine, zr_sim_table *out,
-                              zero_error *error)
+zero_status zr_sim_table_read(const zr_sim_catalogue *catalogue, const char *path,
+                              const zr_sim_machine *machine, zr_sim_table *out, zero_error *error)
 {
     *out = (zr_sim_table){0};
     zr_sim_csv csv;
@@ -56,7 +57,7 @@ zero_status zr_sim_table_read(const char *path, const zr_sim_machine *machine, z
     }
     for (int i = 0; status == ZERO_OK && i < csv.rows; i++) {
         out->count = i + 1;
-        status = read_row(&csv, i, machine, &out->rows[i], error);
+        status = read_row(catalogue, &csv, i, machine, &out->rows[i], error);
     }
     zr_sim_csv_free(&csv);
     ZERO_TRY(status);

@@ -4,6 +4,7 @@
 #ifndef ZR_SIMULATE_SIM_RUNS_TABLE_H
 #define ZR_SIMULATE_SIM_RUNS_TABLE_H
 
+#include "simulate/sim_catalogue.h"
 #include "simulate/sim_step.h"
 
 typedef struct zr_sim_row {
@@ -26,8 +27,8 @@ typedef struct zr_sim_table {
 // Reads and predicts all rows. machine: NULL, or one for all of them (--machine); else a row's own
 // gpu. ZERO_ERR_DATA: a column is missing, or a line has too few cells, with its number.
 // The caller frees *out with zr_sim_table_free, also after an error.
-zero_status zr_sim_table_read(const char *path, const zr_sim_machine *machine, zr_sim_table *out,
-                              zero_error *error);
+zero_status zr_sim_table_read(const zr_sim_catalogue *catalogue, const char *path,
+                              const zr_sim_machine *machine, zr_sim_table *out, zero_error *error);
 // Predicts all rows again, after somebody has changed their runs.
 void zr_sim_table_predict(zr_sim_table *table);
 void zr_sim_table_free(zr_sim_table *table);

@@ -52,6 +52,18 @@ static double layer_exchange(const zr_sim_run *run, const zr_sim_group *tensor,
     return 2 * (zr_sim_all_reduce(tensor, own / 2) + late) + zr_sim_all_gather(context, keys);
 }
 
+// Seconds in which tensor ranks gather what full recomputation of a layer begins with, and the
+// bytes that each sends meanwhile.
+static double checkpoint_gather(const zr_sim_run *run, const zr_sim_group *tensor, double *bytes)
+{
+    double whole = 2 * zr_sim_tokens(run) * (double)run->width;
+    *bytes = 0;
+    if (run->recompute != ZR_SIM_FULL || !run->divided_checkpoints || run->sequence_parallel)
+        return 0;
+    *bytes = whole * (tensor->ranks - 1) / tensor->ranks / run->recompute_every;
+    return zr_sim_all_gather(tensor, whole) / run->recompute_every;
+}
+
 // A sum of two that run beside each other: hidden is the part of the shorter that costs nothing.
 static double beside(double a, double b, double hidden)
 {
@@ -149,7 +161,7 @@ static void fold_stage(folding *f)
 {
     const zr_sim_run *run = f->run;
     double m = (double)run->accumulation, n = f->layers;
-    double bytes = 0;
+    double bytes = 0, gathered;
     double exchange = layer_exchange(run, &f->tensor, &f->context, &bytes);
     double times = 2; // forward and backward
     if (run->recompute == ZR_SIM_FULL)
@@ -165,8 +177,10 @@ static void fold_stage(folding *f)
         f->tensor_seconds += n * (with - again);
         backward += with - again;
     }
+    double gather = checkpoint_gather(run, &f->tensor, &gathered);
+    f->tensor_seconds += n * gather;
     f->stage.forward = n * forward;
-    f->stage.backward = n * (backward + again);
+    f->stage.backward = n * (backward + again + gather);
     // The sums of the embedding and of the gradient of the head's input are exchanges, too.
     f->head_seconds = zr_sim_work_seconds(run, &f->head.forward, exchange / 2) +
                       zr_sim_work_seconds(run, &f->head.backward, exchange / 2) +
@@ -176,7 +190,7 @@ static void fold_stage(folding *f)
     f->step->parts[ZR_SIM_RECOMPUTE] = n * m * again;
     f->step->parts[ZR_SIM_TENSOR] = m * f->tensor_seconds;
     add_axis(f->step, f->tensor.ranks > 1 ? ZR_SIM_AXIS_TENSOR : ZR_SIM_AXIS_CONTEXT,
-             f->tensor.ranks > 1 ? &f->tensor : &f->context, bytes * n * times * m,
+             f->tensor.ranks > 1 ? &f->tensor : &f->context, (bytes * times + gathered) * n * m,
              m * f->tensor_seconds);
 }
 

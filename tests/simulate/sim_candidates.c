@@ -72,11 +72,16 @@ int main(int argc, char **argv)
 {
     zr_sim_table tables[MOST_TABLES];
     int count = argc - 1;
+    zr_sim_catalogue catalogue;
+    zero_error error = {0};
     if (count < 1 || count > MOST_TABLES)
         return 2;
+    if (zr_sim_catalogue_open(&catalogue, &error) != ZERO_OK) {
+        fprintf(stderr, "%s\n", error.message);
+        return 1;
+    }
     for (int i = 0; i < count; i++) {
-        zero_error error = {0};
-        if (zr_sim_table_read(argv[i + 1], NULL, &tables[i], &error) != ZERO_OK) {
+        if (zr_sim_table_read(&catalogue, argv[i + 1], NULL, &tables[i], &error) != ZERO_OK) {
             fprintf(stderr, "%s\n", error.message);
             return 1;
         }
@@ -92,5 +97,6 @@ int main(int argc, char **argv)
     answer(tables, count);
     for (int i = 0; i < count; i++)
         zr_sim_table_free(&tables[i]);
+    zr_sim_catalogue_close(&catalogue);
     return 0;
 }
