@@ -63,7 +63,7 @@ static void add_product(const zr_sim_run *run, zr_sim_layer *layer, double m, do
     layer->backward.kernels++;
 }
 
-// Adds kernels that read and write so many bytes; backward moves twice as many.
+// Adds kernels that read and write so many bytes; backward moves half as many again.
 static void add_bytes(const zr_sim_run *run, zr_sim_layer *layer, double bytes, double kernels)
 {
     const zr_sim_machine *machine = &run->machine;
@@ -72,7 +72,7 @@ static void add_bytes(const zr_sim_run *run, zr_sim_layer *layer, double bytes, 
     kernels *= run->framework.constants[ZR_SIM_KERNELS];
     layer->forward.other += bytes / rate;
     layer->forward.kernels += kernels;
-    layer->backward.other += 2 * bytes / rate;
+    layer->backward.other += 1.5 * bytes / rate;
     layer->backward.kernels += 1.5 * kernels;
 }
 
@@ -103,7 +103,7 @@ static void add_attention(const zr_sim_run *run, zr_sim_layer *layer)
     layer->backward.kernels += 4;
     // Scores are written, read and written by the softmax, dropped out, and read.
     zr_sim_layer scores = {0};
-    add_bytes(run, &scores, 6 * rows * s, 4);
+    add_bytes(run, &scores, 11 * rows * s, 4);
     layer->forward.attention += scores.forward.other;
     layer->backward.attention += scores.backward.other;
     layer->forward.kernels += scores.forward.kernels;
@@ -158,10 +158,10 @@ zr_sim_layer zr_sim_layer_find(const zr_sim_run *run)
     add_product(run, &layer, t, gates * f / p, h);
     add_product(run, &layer, t, h, f / p);
     // Norms and residuals of all tokens, or of a part of them.
-    double norms = 2 * t * 10 * h;
+    double norms = 2 * t * 6 * h;
     add_bytes(run, &layer, run->sequence_parallel ? norms / p : norms, 6);
     // Biases, rotation and the activation function.
-    add_bytes(run, &layer, 2 * t * (2 * (h + 2 * kv) + (1 + 2 * gates) * f) / p, 6);
+    add_bytes(run, &layer, 2 * t * (h + 2 * kv + (1 + gates) * f) / p, 6);
     if (run->number > ZR_SIM_16_BIT) // inputs of products are made narrow
         add_bytes(run, &layer, (run->block_scales ? 8 : 4) * t * (2 * h + (h + f) / p), 0);
     if (p > 1) { // exchanges are kernels, too

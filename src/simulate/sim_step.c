@@ -11,6 +11,10 @@
 // exchange of a unit takes the host as long as.
 #define COPIES 6
 #define ASKED 10
+// The kernels that beginning a micro-batch, fetching and sharing its samples, takes as long as.
+#define STARTED 60
+// How much slower the slowest device is each time that there are twice as many nodes.
+#define SLOWEST 0.015
 // How late the last host of two is in an exchange, as a multiple of the time to launch a kernel.
 #define LATE 4
 
@@ -179,7 +183,8 @@ static void fold_stage(folding *f)
     f->stage.backward = n * (backward + again + gather);
     // The sums of the embedding and of the gradient of the head's input are exchanges, too.
     f->head_seconds = zr_sim_work_seconds(run, &f->head.forward, exchange / 2) +
-                      zr_sim_work_seconds(run, &f->head.backward, exchange / 2);
+                      zr_sim_work_seconds(run, &f->head.backward, exchange / 2) +
+                      STARTED * run->machine.constants[ZR_SIM_LAUNCH];
     add_work(run, f->step, &f->layer.forward, n * m);
     add_work(run, f->step, &f->layer.backward, n * m);
     f->step->parts[ZR_SIM_RECOMPUTE] = n * m * again;
@@ -243,7 +248,11 @@ zero_status zr_sim_step_find(const zr_sim_run *run, zr_sim_step *out, zero_error
     f.layers = (double)run->layers / run->pipeline;
     fold_stage(&f);
     fold_gathers(&f);
-    out->seconds = fold_pipeline(&f);
+    // All wait for the slowest device in turn, and of more nodes it is slower.
+    double wait = 1 + SLOWEST * log2(fmax(1, (double)run->devices / run->machine.devices));
+    out->seconds = fold_pipeline(&f) * wait;
+    for (int i = 0; i < ZR_SIM_PARTS; i++)
+        out->parts[i] *= wait;
     double reduction = reduction_seconds(&f);
     out->parts[ZR_SIM_DATA] += reduction;
     out->parts[ZR_SIM_UPDATE] = update_seconds(run, &out->parts[ZR_SIM_OFFLOAD]);
