@@ -88,7 +88,7 @@ zero_status zr_sim_pipeline_find(const zr_sim_pipeline *pipeline, double *second
                                  zero_error *error)
 {
     int chunks = pipeline->stages * pipeline->chunks;
-    if (chunks > LISTED) {
+    if (chunks > LISTED || pipeline->chunks > ZR_MOST_CHUNKS) {
         *seconds = closed_form(pipeline);
         return ZERO_OK;
     }

@@ -17,9 +17,10 @@ typedef struct zr_sim_pipeline {
 // Finds the seconds of a step, from the first forward to the last backward; of an asynchronous
 // schedule, of one of as many steps as libzero runs between two flushes. Where a step has many
 // micro-batches the first rounds are simulated, and the others go on at the pace of the last round.
-// With more than 128 chunks of the model the closed forms of the schedules stand for the lists.
+// Where there are more chunks than libzero runs, or more than 128 of the model, the closed forms of
+// the schedules stand for the lists.
 // Interleaved chunks whose micro-batches are no multiple of the stages are taken from the next
-// multiple. chunks is at most ZR_MOST_CHUNKS. ZERO_ERR_MEMORY.
+// multiple. ZERO_ERR_MEMORY.
 zero_status zr_sim_pipeline_find(const zr_sim_pipeline *pipeline, double *seconds,
                                  zero_error *error);
 

@@ -6,6 +6,7 @@
 #include "simulate/sim_collectives.h"
 #include "simulate/sim_layer.h"
 #include "simulate/sim_memory.h"
+#include "simulate/sim_pipeline.h"
 
 // Bytes of a parameter that are read or written around an exchange of it, and the kernels that the
 // exchange of a unit takes the host as long as.
@@ -90,6 +91,7 @@ typedef struct folding { // what a step is folded of
     double layers;         // of a stage
     stage_time stage;      // of a middle stage, with exchanges
     double head_seconds;   // of the last one, beyond that
+    double head_exchange;  // of these, that its tensor ranks exchange
     double tensor_seconds; // in the stage, of a micro-batch
     zr_sim_step *step;
 } folding;
@@ -157,6 +159,12 @@ static double update_seconds(const zr_sim_run *run, double *offload)
     return 0;
 }
 
+// Seconds until a micro-batch has its samples.
+static double started_seconds(const zr_sim_run *run)
+{
+    return STARTED * run->machine.constants[ZR_SIM_LAUNCH];
+}
+
 static void fold_stage(folding *f)
 {
     const zr_sim_run *run = f->run;
@@ -183,8 +191,10 @@ static void fold_stage(folding *f)
     f->stage.backward = n * (backward + again + gather);
     // The sums of the embedding and of the gradient of the head's input are exchanges, too.
     f->head_seconds = zr_sim_work_seconds(run, &f->head.forward, exchange / 2) +
-                      zr_sim_work_seconds(run, &f->head.backward, exchange / 2) +
-                      STARTED * run->machine.constants[ZR_SIM_LAUNCH];
+                      zr_sim_work_seconds(run, &f->head.backward, exchange / 2);
+    f->head_exchange = f->head_seconds - zr_sim_work_seconds(run, &f->head.forward, 0) -
+                       zr_sim_work_seconds(run, &f->head.backward, 0);
+    f->head_seconds += started_seconds(run);
     add_work(run, f->step, &f->layer.forward, n * m);
     add_work(run, f->step, &f->layer.backward, n * m);
     f->step->parts[ZR_SIM_RECOMPUTE] = n * m * again;
@@ -194,30 +204,65 @@ static void fold_stage(folding *f)
              m * f->tensor_seconds);
 }
 
-// Folds the stages over the micro-batches: all of them on the slowest stage, and one through the
-// others, of which interleaving leaves a chunk's part.
-static double fold_pipeline(folding *f)
+// Seconds in which a stage sends and receives what a micro-batch passes on, which it waits for.
+static double message_seconds(folding *f)
 {
     const zr_sim_run *run = f->run;
-    double m = (double)run->accumulation, p = run->pipeline, v = run->chunks;
-    double sends = 0;
-    if (p > 1) {
-        double bytes = 2 * zr_sim_tokens(run) * (double)run->width;
-        bytes /= run->tensor; // each tensor rank sends its part, and they gather it after
-        double message = zr_sim_message(&f->pipeline, bytes);
-        sends = 2 * v * message;
-        add_axis(f->step, ZR_SIM_AXIS_PIPELINE, &f->pipeline, 2 * bytes * v * m, sends * m);
-    }
-    double slowest = both(&f->stage) + sends;
-    // The last stage has the head, and fewer layers where the stages do not divide them.
-    double last = slowest * floor((double)run->layers / p) / f->layers + f->head_seconds;
-    slowest = fmax(slowest * ceil((double)run->layers / p) / f->layers, last);
-    double others = (p - 1) * (both(&f->stage) + sends);
+    double m = (double)run->accumulation, v = run->chunks;
+    if (run->pipeline == 1)
+        return 0;
+    // Each tensor rank sends its part, and they gather it after.
+    double bytes = 2 * zr_sim_tokens(run) * (double)run->width / run->tensor;
+    double sends = 2 * v * zr_sim_message(&f->pipeline, bytes);
+    add_axis(f->step, ZR_SIM_AXIS_PIPELINE, &f->pipeline, 2 * bytes * v * m, sends * m);
     f->step->parts[ZR_SIM_PIPELINE] = m * sends;
-    f->step->parts[ZR_SIM_BUBBLE] = others / v;
+    return sends;
+}
+
+// Makes the parts those of the slowest stage: it is the last one, with the head and fewer layers
+// where the stages do not divide them, or one with more layers. Returns its seconds of a
+// micro-batch.
+static double find_slowest(folding *f, double stage)
+{
+    const zr_sim_run *run = f->run;
+    double *parts = f->step->parts, mean = f->layers, m = (double)run->accumulation;
+    double least = floor((double)run->layers / run->pipeline),
+           most = ceil((double)run->layers / run->pipeline);
+    bool last = stage * least / mean + f->head_seconds >= stage * most / mean;
+    double layers = last ? least : most;
+    for (int i = 0; i < ZR_SIM_PARTS; i++)
+        parts[i] *= layers / mean;
+    if (!last)
+        return stage * layers / mean;
+    parts[ZR_SIM_TENSOR] += m * f->head_exchange;
+    parts[ZR_SIM_OTHER] += m * started_seconds(run);
     add_work(run, f->step, &f->head.forward, m);
     add_work(run, f->step, &f->head.backward, m);
-    return m * slowest + others / v;
+    return stage * layers / mean + f->head_seconds;
+}
+
+// Folds the stages over the micro-batches, by the lists of the schedule. What is beyond the work of
+// the slowest stage is its bubble.
+static zero_status fold_pipeline(folding *f, double *seconds, zero_error *error)
+{
+    const zr_sim_run *run = f->run;
+    double sends = message_seconds(f), stage = both(&f->stage) + sends;
+    double slowest = find_slowest(f, stage), work = slowest * (double)run->accumulation;
+    *seconds = work;
+    if (run->pipeline == 1)
+        return ZERO_OK;
+    const zr_sim_pipeline pipeline = {
+        .kind = run->schedule,
+        .stages = run->pipeline,
+        .chunks = run->chunks,
+        .micro_batches = run->accumulation,
+        .forward = f->stage.forward + sends / 2,
+        .backward = f->stage.backward + sends / 2,
+        .last = slowest - stage,
+    };
+    ZERO_TRY(zr_sim_pipeline_find(&pipeline, seconds, error));
+    f->step->parts[ZR_SIM_BUBBLE] = fmax(*seconds - work, 0);
+    return ZERO_OK;
 }
 
 static void find_rates(const zr_sim_run *run, const folding *f, zr_sim_step *step)
@@ -250,7 +295,8 @@ zero_status zr_sim_step_find(const zr_sim_run *run, zr_sim_step *out, zero_error
     fold_gathers(&f);
     // All wait for the slowest device in turn, and of more nodes it is slower.
     double wait = 1 + SLOWEST * log2(fmax(1, (double)run->devices / run->machine.devices));
-    out->seconds = fold_pipeline(&f) * wait;
+    ZERO_TRY(fold_pipeline(&f, &out->seconds, error));
+    out->seconds *= wait;
     for (int i = 0; i < ZR_SIM_PARTS; i++)
         out->parts[i] *= wait;
     double reduction = reduction_seconds(&f);
