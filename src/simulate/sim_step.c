@@ -210,14 +210,27 @@ static double fold_pipeline(folding *f)
     }
     double slowest = both(&f->stage) + sends;
     // The last stage has the head, and fewer layers where the stages do not divide them.
-    double last = slowest * floor((double)run->layers / p) / f->layers + f->head_seconds;
-    slowest = fmax(slowest * ceil((double)run->layers / p) / f->layers, last);
+    double most = zr_sim_stage_layers(run), least = floor((double)run->layers / p);
+    if (run->framework.balanced && p > 1)
+        least = fmax(0, (double)run->layers - most * (p - 1));
+    double last = slowest * least / f->layers + f->head_seconds;
+    slowest = fmax(slowest * most / f->layers, last);
     double others = (p - 1) * (both(&f->stage) + sends);
     f->step->parts[ZR_SIM_PIPELINE] = m * sends;
-    f->step->parts[ZR_SIM_BUBBLE] = others / v;
     add_work(run, f->step, &f->head.forward, m);
     add_work(run, f->step, &f->head.backward, m);
     return m * slowest + others / v;
+}
+
+// Makes the parts add up: what none of them has is waiting.
+static void settle_parts(zr_sim_step *step, zr_sim_part waiting)
+{
+    double sum = 0;
+    for (int i = 0; i < ZR_SIM_PARTS; i++)
+        sum += step->parts[i];
+    for (int i = 0; sum > step->seconds && i < ZR_SIM_PARTS; i++)
+        step->parts[i] *= step->seconds / sum;
+    step->parts[waiting] += fmax(0, step->seconds - sum);
 }
 
 static void find_rates(const zr_sim_run *run, const folding *f, zr_sim_step *step)
@@ -251,8 +264,7 @@ zero_status zr_sim_step_find(const zr_sim_run *run, zr_sim_step *out, zero_error
     // All wait for the slowest device in turn, and of more nodes it is slower.
     double wait = 1 + SLOWEST * log2(fmax(1, (double)run->devices / run->machine.devices));
     out->seconds = fold_pipeline(&f) * wait;
-    for (int i = 0; i < ZR_SIM_PARTS; i++)
-        out->parts[i] *= wait;
+    settle_parts(out, run->pipeline > 1 ? ZR_SIM_BUBBLE : ZR_SIM_OTHER);
     double reduction = reduction_seconds(&f);
     out->parts[ZR_SIM_DATA] += reduction;
     out->parts[ZR_SIM_UPDATE] = update_seconds(run, &out->parts[ZR_SIM_OFFLOAD]);
