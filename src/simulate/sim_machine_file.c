@@ -294,6 +294,10 @@ static zero_status take_property(const zr_sim_text *file, const char *path, cons
         return take_flag(file, path, value, &out->flash, error);
     if (!strcmp(key, "interleaved"))
         return take_flag(file, path, value, &out->interleaved, error);
+    if (!strcmp(key, "balanced"))
+        return take_flag(file, path, value, &out->balanced, error);
+    if (!strcmp(key, "wide_gradients"))
+        return take_flag(file, path, value, &out->wide_gradients, error);
     if (!strcmp(key, "constants")) {
         *known = true;
         return take_constants(file, path, value, zr_sim_framework_constant_names,
@@ -302,7 +306,8 @@ static zero_status take_property(const zr_sim_text *file, const char *path, cons
     bool fits = json_is_string(value) && json_string_length(value) < sizeof out->fit;
     if (strcmp(key, "fit") || !fits)
         return refuse(file, path, "is no key of a framework",
-                      "flash, interleaved, constants, and a text fit", error);
+                      "flash, interleaved, balanced, wide_gradients, constants, and a text fit",
+                      error);
     snprintf(out->fit, sizeof out->fit, "%s", json_string_value(value));
     return ZERO_OK;
 }

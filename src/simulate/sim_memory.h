@@ -7,6 +7,8 @@
 // Parameters of the models that a device of the largest stage holds or would hold: those of its
 // layers and tables, divided by tensor ranks.
 double zr_sim_device_parameters(const zr_sim_run *run);
+// Returns how many layers the stage of a pipeline has that has most.
+double zr_sim_stage_layers(const zr_sim_run *run);
 // Bytes of the states of a device: parameters, gradients, and those of the optimizer.
 double zr_sim_states(const zr_sim_run *run);
 // Bytes of the activations of a device, at their most.
