@@ -39,18 +39,30 @@ static void add_axis(zr_sim_step *step, zr_sim_axis axis, const zr_sim_group *gr
     };
 }
 
-// Seconds that the tensor and context ranks of a layer exchange in one direction of a micro-batch.
-static double layer_exchange(const zr_sim_run *run, const zr_sim_group *tensor,
-                             const zr_sim_group *context, double *bytes)
+typedef struct exchanged { // by a device
+    double bytes, seconds;
+} exchanged;
+
+// What tensor ranks exchange of a layer, in one direction of a micro-batch: two sums.
+static exchanged tensor_exchange(const zr_sim_run *run, const zr_sim_group *tensor)
 {
-    double t = zr_sim_tokens(run), h = (double)run->width;
-    double kv = h / (double)run->heads * (double)run->kv_heads;
-    double own = tensor->ranks > 1 ? 2 * 2 * t * h : 0;
-    double keys = context->ranks > 1 ? 2 * 2 * t * kv / run->tensor * context->ranks : 0;
-    *bytes += 2 * own * (tensor->ranks - 1) / tensor->ranks + keys;
+    double bytes = 2 * zr_sim_tokens(run) * (double)run->width;
+    if (tensor->ranks == 1)
+        return (exchanged){0};
     // Each exchange waits for the rank whose host is the latest.
     double late = LATE * run->machine.constants[ZR_SIM_LAUNCH] * log2(tensor->ranks);
-    return 2 * (zr_sim_all_reduce(tensor, own / 2) + late) + zr_sim_all_gather(context, keys);
+    return (exchanged){.bytes = 4 * bytes * (tensor->ranks - 1) / tensor->ranks,
+                       .seconds = 2 * (zr_sim_all_reduce(tensor, bytes) + late)};
+}
+
+// What context ranks exchange, likewise: keys and values of all tokens.
+static exchanged context_exchange(const zr_sim_run *run, const zr_sim_group *context)
+{
+    double kv = (double)run->width / (double)run->heads * (double)run->kv_heads;
+    double bytes = 2 * 2 * zr_sim_tokens(run) * kv / run->tensor * context->ranks;
+    if (context->ranks == 1)
+        return (exchanged){0};
+    return (exchanged){.bytes = bytes, .seconds = zr_sim_all_gather(context, bytes)};
 }
 
 // Seconds in which tensor ranks gather what full recomputation of a layer begins with, and the
@@ -169,8 +181,10 @@ static void fold_stage(folding *f)
 {
     const zr_sim_run *run = f->run;
     double m = (double)run->accumulation, n = f->layers;
-    double bytes = 0, gathered;
-    double exchange = layer_exchange(run, &f->tensor, &f->context, &bytes);
+    double gathered;
+    const exchanged tensor = tensor_exchange(run, &f->tensor),
+                    context = context_exchange(run, &f->context);
+    double exchange = tensor.seconds + context.seconds;
     double times = 2; // forward and backward
     if (run->recompute == ZR_SIM_FULL)
         times += 1.0 / run->recompute_every;
@@ -199,9 +213,10 @@ static void fold_stage(folding *f)
     add_work(run, f->step, &f->layer.backward, n * m);
     f->step->parts[ZR_SIM_RECOMPUTE] = n * m * again;
     f->step->parts[ZR_SIM_TENSOR] = m * f->tensor_seconds;
-    add_axis(f->step, f->tensor.ranks > 1 ? ZR_SIM_AXIS_TENSOR : ZR_SIM_AXIS_CONTEXT,
-             f->tensor.ranks > 1 ? &f->tensor : &f->context, (bytes * times + gathered) * n * m,
-             m * f->tensor_seconds);
+    add_axis(f->step, ZR_SIM_AXIS_TENSOR, &f->tensor, (tensor.bytes * times + gathered) * n * m,
+             (tensor.seconds * times + gather) * n * m);
+    add_axis(f->step, ZR_SIM_AXIS_CONTEXT, &f->context, context.bytes * times * n * m,
+             context.seconds * times * n * m);
 }
 
 // Seconds in which a stage sends and receives what a micro-batch passes on, which it waits for.
