@@ -21,6 +21,7 @@ assert {x["axis"]: x["crosses"] for x in a["axes"]}["tensor"] == "node", a
 f = a["failures"]
 assert f["nodes"] == 2048 and abs(f["checkpoint_bytes"] / a["parameters"] - 12) < 1e-6, f
 assert abs(f["blocked_s"] - f["checkpoint_bytes"] / 500e9) < 1e-6 and f["behind_s"] == 0, f
+assert abs(f["interval_s"] / (f["interval_steps"] * a["step_s"]) - 1) < 1e-9, f
 assert 0.8 < f["goodput"] < 1 and abs(f["interval_s"] / f["young_s"] - 1) < 0.1, f
 PY
 
