@@ -55,7 +55,7 @@ static double layer_activations(const zr_sim_run *run, bool scores)
     if (run->attention == ZR_SIM_SCORES && scores)
         divided += 5 * t * (double)run->heads * (double)run->seq;
     // Megatron gathers the inputs of products again in backward; others keep them.
-    double gathered = run->sequence_parallel && !run->framework.interleaved ? 6 * t * h : 0;
+    double gathered = run->sequence_parallel && !run->framework.interleaved ? 5 * t * h : 0;
     return (run->sequence_parallel ? whole / p : whole) + divided / p + gathered;
 }
 

@@ -177,8 +177,10 @@ static zero_status read_model(row_reader *r, zero_error *error)
         tell(r, "layers %lld, hidden %lld", (long long)run->layers, (long long)run->width);
         const char *batch = cell(r, "global_batch");
         const char *tokens = strchr(batch, '(');
-        if (run->seq <= 0 && tokens == NULL && shape != NULL)
+        if (run->seq <= 0 && tokens == NULL && shape != NULL) {
             run->seq = shape->seq;
+            tell(r, "seq %lld", (long long)run->seq);
+        }
     }
     if (run->vocab <= 0) {
         run->vocab = zr_sim_text_has(r->model, "llama") ? 32000 : 50257;

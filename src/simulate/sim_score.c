@@ -25,11 +25,13 @@ static double quantile(double *numbers, int count, double part)
     return numbers[below] + (at - below) * (numbers[above] - numbers[below]);
 }
 
-static double model_rate(const zr_sim_row *row)
+static double done_rate(const zr_sim_row *row)
 { // FLOP/s of a device
     const zr_sim_run *run = &row->run;
     double tokens = (double)run->global_batch * (double)run->seq;
-    return 6 * run->parameters * tokens / run->devices / row->measured;
+    double attention = 12.0 * (double)run->layers * (double)run->width * (double)run->seq;
+    double again = run->recompute == ZR_SIM_FULL ? 4.0 / 3 : 1; // forward twice
+    return (6 * run->parameters + attention) * again * tokens / run->devices / row->measured;
 }
 
 // Sets what a constant fitted to each device, the median of its rates, would predict.
@@ -40,8 +42,8 @@ static void set_constants(scored_row *rows, int count, double *room)
         int same = 0;
         for (int j = 0; j < count; j++)
             if (strcmp(rows[j].row->run.machine.device, device) == 0)
-                room[same++] = log(model_rate(rows[j].row));
-        rows[i].constant = fabs(log(model_rate(rows[i].row)) - quantile(room, same, 0.5));
+                room[same++] = log(done_rate(rows[j].row));
+        rows[i].constant = fabs(log(done_rate(rows[i].row)) - quantile(room, same, 0.5));
     }
 }
 
