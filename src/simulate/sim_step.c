@@ -15,8 +15,6 @@
 #define STARTED 60
 // How much slower the slowest device is each time that there are twice as many nodes.
 #define SLOWEST 0.015
-// How late the last host of two is in an exchange, as a multiple of the time to launch a kernel.
-#define LATE 4
 
 typedef struct stage_time { // seconds of one micro-batch in a stage
     double forward, backward;
@@ -38,7 +36,8 @@ static void add_axis(zr_sim_step *step, zr_sim_axis axis, const zr_sim_group *gr
     };
 }
 
-// Seconds that the tensor and context ranks of a layer exchange in one direction of a micro-batch.
+// Seconds of one of the two exchanges that a layer has in each direction of a micro-batch, and the
+// bytes that a device sends in both.
 static double layer_exchange(const zr_sim_run *run, const zr_sim_group *tensor,
                              const zr_sim_group *context, double *bytes)
 {
@@ -47,9 +46,7 @@ static double layer_exchange(const zr_sim_run *run, const zr_sim_group *tensor,
     double own = tensor->ranks > 1 ? 2 * 2 * t * h : 0;
     double keys = context->ranks > 1 ? 2 * 2 * t * kv / run->tensor * context->ranks : 0;
     *bytes += 2 * own * (tensor->ranks - 1) / tensor->ranks + keys;
-    // Each exchange waits for the rank whose host is the latest.
-    double late = LATE * run->machine.constants[ZR_SIM_LAUNCH] * log2(tensor->ranks);
-    return 2 * (zr_sim_all_reduce(tensor, own / 2) + late) + zr_sim_all_gather(context, keys);
+    return zr_sim_all_reduce(tensor, own / 2) + zr_sim_all_gather(context, keys) / 2;
 }
 
 // Seconds in which tensor ranks gather what full recomputation of a layer begins with, and the
@@ -77,7 +74,7 @@ static void add_work(const zr_sim_run *run, zr_sim_step *step, const zr_sim_work
                      double times)
 {
     double all = work->products + work->attention + work->other;
-    double seconds = zr_sim_work_seconds(run, work, 0) * times;
+    double seconds = zr_sim_work_seconds(run, work, 0, 0) * times;
     step->parts[ZR_SIM_PRODUCTS] += share(work->products, all, seconds);
     step->parts[ZR_SIM_ATTENTION] += share(work->attention, all, seconds);
     step->parts[ZR_SIM_OTHER] += share(work->other, all, seconds);
@@ -167,13 +164,13 @@ static void fold_stage(folding *f)
     if (run->recompute == ZR_SIM_FULL)
         times += 1.0 / run->recompute_every;
     const zr_sim_layer *layer = &f->layer;
-    double forward = zr_sim_work_seconds(run, &layer->forward, exchange);
-    double backward = zr_sim_work_seconds(run, &layer->backward, exchange);
-    double again = zr_sim_work_seconds(run, &layer->again, 0);
-    f->tensor_seconds = n * (forward - zr_sim_work_seconds(run, &layer->forward, 0) + backward -
-                             zr_sim_work_seconds(run, &layer->backward, 0));
+    double forward = zr_sim_work_seconds(run, &layer->forward, 2, exchange);
+    double backward = zr_sim_work_seconds(run, &layer->backward, 2, exchange);
+    double again = zr_sim_work_seconds(run, &layer->again, 0, 0);
+    f->tensor_seconds = n * (forward - zr_sim_work_seconds(run, &layer->forward, 0, 0) + backward -
+                             zr_sim_work_seconds(run, &layer->backward, 0, 0));
     if (run->recompute == ZR_SIM_FULL) {
-        double with = zr_sim_work_seconds(run, &layer->again, exchange / run->recompute_every);
+        double with = zr_sim_work_seconds(run, &layer->again, 2.0 / run->recompute_every, exchange);
         f->tensor_seconds += n * (with - again);
         backward += with - again;
     }
@@ -182,8 +179,8 @@ static void fold_stage(folding *f)
     f->stage.forward = n * forward;
     f->stage.backward = n * (backward + again + gather);
     // The sums of the embedding and of the gradient of the head's input are exchanges, too.
-    f->head_seconds = zr_sim_work_seconds(run, &f->head.forward, exchange / 2) +
-                      zr_sim_work_seconds(run, &f->head.backward, exchange / 2) +
+    f->head_seconds = zr_sim_work_seconds(run, &f->head.forward, 1, exchange) +
+                      zr_sim_work_seconds(run, &f->head.backward, 1, exchange) +
                       STARTED * run->machine.constants[ZR_SIM_LAUNCH];
     add_work(run, f->step, &f->layer.forward, n * m);
     add_work(run, f->step, &f->layer.backward, n * m);
