@@ -238,7 +238,7 @@ static void read_grid(row_reader *r)
     // The columns of a row may contradict each other; the number of devices is the surest.
     run->data = 0;
     if (run->chunks <= 0 && run->pipeline > 1 && run->framework.interleaved &&
-        run->layers % (2 * run->pipeline) == 0) {
+        run->layers >= 2 * run->pipeline) {
         run->chunks = 2;
         tell(r, "vpp 2");
     }
@@ -289,6 +289,7 @@ static void read_states(row_reader *r)
     run->attention = run->framework.flash ? ZR_SIM_FLASH : ZR_SIM_SCORES;
     if (strncmp(run->machine.device, "V100", 4) == 0)
         run->attention = ZR_SIM_SCORES; // flash attention came after it
+    run->framework.overlaps_tensor |= zr_sim_text_has(r->system, "async tp");
     // Frameworks with flash attention divide tokens between tensor ranks, too.
     run->sequence_parallel = run->tensor > 1 && run->framework.flash;
 }
