@@ -384,14 +384,14 @@ static void read_recompute(row_reader *r)
     }
 }
 
-// The largest micro-batch that fits, up to 8 samples, and leaves a pipeline what fills it.
+// The largest micro-batch that fits, up to 32 samples, and leaves a pipeline what fills it.
 static void choose_micro_batch(row_reader *r)
 {
     zr_sim_run *run = r->run;
     int ranks = ZR_MAX(1, run->devices / (run->tensor * run->pipeline * run->context));
     int64_t samples = ZR_MAX(1, run->global_batch / ranks);
     int64_t best = 1;
-    for (int64_t micro = 2; micro <= 8 && samples % micro == 0; micro *= 2) {
+    for (int64_t micro = 2; micro <= 32 && samples % micro == 0; micro *= 2) {
         zr_sim_run one = *run;
         one.micro_batch = micro;
         one.accumulation = samples / micro;
