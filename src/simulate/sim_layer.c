@@ -43,6 +43,9 @@ double zr_sim_product(const zr_sim_machine *machine, zr_sim_number number, doubl
                       double k)
 {
     double half = machine->constants[ZR_SIM_HALF];
+    // Narrow products end sooner, and begin no sooner.
+    if (number > ZR_SIM_16_BIT && machine->peak[number] > 0)
+        half *= machine->peak[number] / machine->peak[ZR_SIM_16_BIT];
     double rate = product_rate(machine, number);
     rate *= fmin(alignment(m), fmin(alignment(n), alignment(k)));
     return 2 * m * n * k * (1 + half * (1 / m + 1 / n + 1 / k)) / rate;
