@@ -12,7 +12,7 @@
 #define COPIES 6
 #define ASKED 10
 // The part of exchanges of tensor ranks that takes time where they run beside products.
-#define LEFT 0.4
+#define LEFT 0.6
 // The kernels that beginning a micro-batch, fetching and sharing its samples, takes as long as.
 #define STARTED 60
 // How much slower the slowest device is each time that there are twice as many nodes.
