@@ -203,5 +203,5 @@ double zr_sim_work_seconds(const zr_sim_run *run, const zr_sim_work *work, doubl
     double late = LATE * kernel * log2(run->tensor) * fmin(1, launch / device);
     double crowd = fmin(1, (double)run->tensor / ZR_MAX(1, run->machine.devices));
     double on_device = device + GAP * launch + exchanges * (exchange + late);
-    return fmax(on_device, launch * (1 + LAG * crowd * crowd));
+    return fmax(on_device, launch * (1 + LAG * pow(crowd, 4)));
 }
