@@ -194,6 +194,15 @@ static void fold_stage(folding *f)
              m * f->tensor_seconds);
 }
 
+// Returns what part of the time that one micro-batch takes through the other stages, a stage waits.
+static double bubble_share(const zr_sim_run *run)
+{
+    if (zr_pipeline_is_asynchronous(run->schedule))
+        return 0;
+    // Of three equal parts, forward and the two of backward, weights' gradients fill two.
+    return run->schedule == ZR_PIPELINE_ZB_H1 ? 1.0 / 3 : 1.0 / run->chunks;
+}
+
 // Folds the stages over the micro-batches: all of them on the slowest stage, and one through the
 // others, of which interleaving leaves a chunk's part.
 static double fold_pipeline(folding *f)
@@ -219,7 +228,7 @@ static double fold_pipeline(folding *f)
     f->step->parts[ZR_SIM_PIPELINE] = m * sends;
     add_work(run, f->step, &f->head.forward, m);
     add_work(run, f->step, &f->head.backward, m);
-    return m * slowest + others / v;
+    return m * slowest + others * bubble_share(run);
 }
 
 // Makes the parts add up: what none of them has is waiting.
