@@ -7,6 +7,8 @@
 #define HALF_ALIGNED 0.8
 #define UNALIGNED 0.27
 
+// How late the last host of two is in an exchange, as a multiple of the time to launch a kernel.
+#define LATE 4
 // How much longer it takes to launch kernels where all devices of a node wait for each other.
 #define LAG 0.3
 // The part of the time to launch a kernel for which the device waits between two of them.
@@ -41,6 +43,9 @@ double zr_sim_product(const zr_sim_machine *machine, zr_sim_number number, doubl
                       double k)
 {
     double half = machine->constants[ZR_SIM_HALF];
+    // Narrow products end sooner, and begin no sooner.
+    if (number > ZR_SIM_16_BIT && machine->peak[number] > 0)
+        half *= machine->peak[number] / machine->peak[ZR_SIM_16_BIT];
     double rate = product_rate(machine, number);
     rate *= fmin(alignment(m), fmin(alignment(n), alignment(k)));
     return 2 * m * n * k * (1 + half * (1 / m + 1 / n + 1 / k)) / rate;
@@ -186,13 +191,17 @@ zr_sim_layer zr_sim_head_find(const zr_sim_run *run)
     return head;
 }
 
-double zr_sim_work_seconds(const zr_sim_run *run, const zr_sim_work *work, double exchange)
+double zr_sim_work_seconds(const zr_sim_run *run, const zr_sim_work *work, double exchanges,
+                           double exchange)
 {
     double device = work->products + work->attention + work->other;
-    double launch = work->kernels * run->machine.constants[ZR_SIM_LAUNCH];
+    double kernel = run->machine.constants[ZR_SIM_LAUNCH];
+    double launch = work->kernels * kernel;
     if (device <= 0)
         return 0;
+    // Where hosts are ahead of their devices, no exchange waits for one.
+    double late = LATE * kernel * log2(run->tensor) * fmin(1, launch / device);
     double crowd = fmin(1, (double)run->tensor / ZR_MAX(1, run->machine.devices));
-    launch *= 1 + LAG * crowd * crowd;
-    return fmax(device + GAP * launch + exchange, launch);
+    double on_device = device + GAP * launch + exchanges * (exchange + late);
+    return fmax(on_device, launch * (1 + LAG * pow(crowd, 4)));
 }

@@ -21,9 +21,10 @@ double zr_sim_product(const zr_sim_machine *machine, zr_sim_number number, doubl
 zr_sim_layer zr_sim_layer_find(const zr_sim_run *run);
 // The logits and the loss; all stages of a pipeline but the last have none.
 zr_sim_layer zr_sim_head_find(const zr_sim_run *run);
-// Returns how long work and the exchanges between its kernels take: on the device, or to launch it
-// where that is longer.
-double zr_sim_work_seconds(const zr_sim_run *run, const zr_sim_work *work, double exchange);
+// Returns how long work takes, and so many exchanges between its kernels of `exchange` seconds
+// each: on the device, or to launch it where that is longer.
+double zr_sim_work_seconds(const zr_sim_run *run, const zr_sim_work *work, double exchanges,
+                           double exchange);
 // Tokens of a micro-batch on a device.
 double zr_sim_tokens(const zr_sim_run *run);
 

@@ -50,10 +50,11 @@ typedef struct zr_sim_machine {
 
 typedef struct zr_sim_framework {
     char name[ZR_SIM_NAME];
-    bool flash;          // its attention keeps scores out of memory, where the device can
-    bool balanced;       // its pipeline stages have equal work, head and all, not equal layers
-    bool wide_gradients; // it sums gradients in 32 bits
-    bool interleaved;    // its pipelines run two chunks a stage where nothing is said
+    bool flash;           // its attention keeps scores out of memory, where the device can
+    bool balanced;        // its pipeline stages have equal work, head and all, not equal layers
+    bool wide_gradients;  // it sums gradients in 32 bits
+    bool overlaps_tensor; // it exchanges between tensor ranks beside products
+    bool interleaved;     // its pipelines run two chunks a stage where nothing is said
     double constants[ZR_SIM_FRAMEWORK_CONSTANTS]; // as zr_sim_framework_constant_names
     char fit[160];
 } zr_sim_framework;

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <strings.h>
 
+#define MOST_DEVICES 10000000
+
 typedef struct row_reader {
     const zr_sim_csv *csv;
     int row;
@@ -221,24 +223,31 @@ static zero_status read_machine(row_reader *r, const zr_sim_catalogue *catalogue
     return ZERO_OK;
 }
 
+static int64_t devices_of_model(const zr_sim_run *run)
+{
+    return (int64_t)run->tensor * run->pipeline * run->context;
+}
+
 static void read_grid(row_reader *r)
 {
     zr_sim_run *run = r->run;
-    run->devices = (int)whole(r, "gpus", 1e7);
-    run->tensor = (int)ZR_MAX(1, whole(r, "tp", 1e6));
-    run->pipeline = (int)ZR_MAX(1, whole(r, "pp", 1e6));
-    run->context = (int)ZR_MAX(1, whole(r, "cp", 1e6));
-    run->data = (int)whole(r, "dp", 1e7);
+    run->devices = (int)whole(r, "gpus", MOST_DEVICES);
+    run->tensor = (int)ZR_MAX(1, whole(r, "tp", 1e4));
+    run->pipeline = (int)ZR_MAX(1, whole(r, "pp", 1e4));
+    run->context = (int)ZR_MAX(1, whole(r, "cp", 1e4));
+    run->data = (int)whole(r, "dp", 1e6);
     run->chunks = (int)whole(r, "vpp", 1e5);
-    int model = run->tensor * run->pipeline * run->context;
+    int64_t model = devices_of_model(run);
     if (run->devices <= 0) {
-        run->devices = run->data > 0 ? run->data * model : ZR_MAX(model, 8 * run->machine.devices);
+        int64_t usual = 8 * (int64_t)run->machine.devices;
+        int64_t devices = run->data > 0 ? run->data * model : ZR_MAX(model, usual);
+        run->devices = (int)ZR_MIN(devices, MOST_DEVICES);
         tell(r, "gpus %d", run->devices);
     }
     // The columns of a row may contradict each other; the number of devices is the surest.
     run->data = 0;
     if (run->chunks <= 0 && run->pipeline > 1 && run->framework.interleaved &&
-        run->layers % (2 * run->pipeline) == 0) {
+        run->layers >= 2 * run->pipeline) {
         run->chunks = 2;
         tell(r, "vpp 2");
     }
@@ -289,6 +298,7 @@ static void read_states(row_reader *r)
     run->attention = run->framework.flash ? ZR_SIM_FLASH : ZR_SIM_SCORES;
     if (strncmp(run->machine.device, "V100", 4) == 0)
         run->attention = ZR_SIM_SCORES; // flash attention came after it
+    run->framework.overlaps_tensor |= zr_sim_text_has(r->system, "async tp");
     // Frameworks with flash attention divide tokens between tensor ranks, too.
     run->sequence_parallel = run->tensor > 1 && run->framework.flash;
 }
@@ -299,9 +309,9 @@ static void read_batch(row_reader *r)
     zr_sim_run *run = r->run;
     const char *batch = cell(r, "global_batch");
     double global = zr_sim_text_number(batch);
-    int ranks = run->devices / (run->tensor * run->pipeline * run->context);
-    run->micro_batch = whole(r, "micro_batch", 1e7);
-    run->accumulation = whole(r, "grad_accum", 1e9);
+    int64_t ranks = run->devices / devices_of_model(run);
+    run->micro_batch = whole(r, "micro_batch", 1e5);
+    run->accumulation = whole(r, "grad_accum", 1e6);
     const char *tokens = strchr(batch, '(');
     if (zr_sim_text_has(batch, "tokens a gpu") || zr_sim_text_has(batch, "tokens per gpu")) {
         set_none(&run->micro_batch, 1);
@@ -383,14 +393,14 @@ static void read_recompute(row_reader *r)
     }
 }
 
-// The largest micro-batch that fits, up to 8 samples, and leaves a pipeline what fills it.
+// The largest micro-batch that fits, up to 32 samples, and leaves a pipeline what fills it.
 static void choose_micro_batch(row_reader *r)
 {
     zr_sim_run *run = r->run;
-    int ranks = ZR_MAX(1, run->devices / (run->tensor * run->pipeline * run->context));
+    int64_t ranks = ZR_MAX(1, run->devices / devices_of_model(run));
     int64_t samples = ZR_MAX(1, run->global_batch / ranks);
     int64_t best = 1;
-    for (int64_t micro = 2; micro <= 8 && samples % micro == 0; micro *= 2) {
+    for (int64_t micro = 2; micro <= 32 && samples % micro == 0; micro *= 2) {
         zr_sim_run one = *run;
         one.micro_batch = micro;
         one.accumulation = samples / micro;
@@ -423,7 +433,7 @@ zero_status zr_sim_row_make(const zr_sim_catalogue *catalogue, const zr_sim_csv 
     if (out->micro_batch <= 0)
         choose_micro_batch(&r);
     // Accumulation is what the samples of a step need, rounded where ranks do not divide them.
-    int64_t ranks = out->devices / (out->tensor * out->pipeline * out->context);
+    int64_t ranks = out->devices / devices_of_model(out);
     double steps = (double)out->global_batch / (double)ZR_MAX(1, out->micro_batch * ranks);
     out->accumulation = ZR_MAX(1, (int64_t)(steps + 0.5));
     out->global_batch = 0;

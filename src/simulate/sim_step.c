@@ -12,12 +12,12 @@
 // exchange of a unit takes the host as long as.
 #define COPIES 6
 #define ASKED 10
+// The part of exchanges of tensor ranks that takes time where they run beside products.
+#define LEFT 0.6
 // The kernels that beginning a micro-batch, fetching and sharing its samples, takes as long as.
 #define STARTED 60
 // How much slower the slowest device is each time that there are twice as many nodes.
 #define SLOWEST 0.015
-// How late the last host of two is in an exchange, as a multiple of the time to launch a kernel.
-#define LATE 4
 
 typedef struct stage_time { // seconds of one micro-batch in a stage
     double forward, backward;
@@ -43,26 +43,25 @@ typedef struct exchanged { // by a device
     double bytes, seconds;
 } exchanged;
 
-// What tensor ranks exchange of a layer, in one direction of a micro-batch: two sums.
+// What tensor ranks exchange in one of the two sums that a layer has in each direction of a
+// micro-batch.
 static exchanged tensor_exchange(const zr_sim_run *run, const zr_sim_group *tensor)
 {
     double bytes = 2 * zr_sim_tokens(run) * (double)run->width;
     if (tensor->ranks == 1)
         return (exchanged){0};
-    // Each exchange waits for the rank whose host is the latest.
-    double late = LATE * run->machine.constants[ZR_SIM_LAUNCH] * log2(tensor->ranks);
-    return (exchanged){.bytes = 4 * bytes * (tensor->ranks - 1) / tensor->ranks,
-                       .seconds = 2 * (zr_sim_all_reduce(tensor, bytes) + late)};
+    return (exchanged){.bytes = 2 * bytes * (tensor->ranks - 1) / tensor->ranks,
+                       .seconds = zr_sim_all_reduce(tensor, bytes)};
 }
 
-// What context ranks exchange, likewise: keys and values of all tokens.
+// What context ranks exchange next to such a sum: half of the keys and values of all tokens.
 static exchanged context_exchange(const zr_sim_run *run, const zr_sim_group *context)
 {
     double kv = (double)run->width / (double)run->heads * (double)run->kv_heads;
     double bytes = 2 * 2 * zr_sim_tokens(run) * kv / run->tensor * context->ranks;
     if (context->ranks == 1)
         return (exchanged){0};
-    return (exchanged){.bytes = bytes, .seconds = zr_sim_all_gather(context, bytes)};
+    return (exchanged){.bytes = bytes / 2, .seconds = zr_sim_all_gather(context, bytes) / 2};
 }
 
 // Seconds in which tensor ranks gather what full recomputation of a layer begins with, and the
@@ -90,7 +89,7 @@ static void add_work(const zr_sim_run *run, zr_sim_step *step, const zr_sim_work
                      double times)
 {
     double all = work->products + work->attention + work->other;
-    double seconds = zr_sim_work_seconds(run, work, 0) * times;
+    double seconds = zr_sim_work_seconds(run, work, 0, 0) * times;
     step->parts[ZR_SIM_PRODUCTS] += share(work->products, all, seconds);
     step->parts[ZR_SIM_ATTENTION] += share(work->attention, all, seconds);
     step->parts[ZR_SIM_OTHER] += share(work->other, all, seconds);
@@ -184,18 +183,19 @@ static void fold_stage(folding *f)
     double gathered;
     const exchanged tensor = tensor_exchange(run, &f->tensor),
                     context = context_exchange(run, &f->context);
-    double exchange = tensor.seconds + context.seconds;
+    double left = run->framework.overlaps_tensor ? LEFT : 1;
+    double exchange = left * tensor.seconds + context.seconds;
     double times = 2; // forward and backward
     if (run->recompute == ZR_SIM_FULL)
         times += 1.0 / run->recompute_every;
     const zr_sim_layer *layer = &f->layer;
-    double forward = zr_sim_work_seconds(run, &layer->forward, exchange);
-    double backward = zr_sim_work_seconds(run, &layer->backward, exchange);
-    double again = zr_sim_work_seconds(run, &layer->again, 0);
-    f->tensor_seconds = n * (forward - zr_sim_work_seconds(run, &layer->forward, 0) + backward -
-                             zr_sim_work_seconds(run, &layer->backward, 0));
+    double forward = zr_sim_work_seconds(run, &layer->forward, 2, exchange);
+    double backward = zr_sim_work_seconds(run, &layer->backward, 2, exchange);
+    double again = zr_sim_work_seconds(run, &layer->again, 0, 0);
+    f->tensor_seconds = n * (forward - zr_sim_work_seconds(run, &layer->forward, 0, 0) + backward -
+                             zr_sim_work_seconds(run, &layer->backward, 0, 0));
     if (run->recompute == ZR_SIM_FULL) {
-        double with = zr_sim_work_seconds(run, &layer->again, exchange / run->recompute_every);
+        double with = zr_sim_work_seconds(run, &layer->again, 2.0 / run->recompute_every, exchange);
         f->tensor_seconds += n * (with - again);
         backward += with - again;
     }
@@ -204,19 +204,20 @@ static void fold_stage(folding *f)
     f->stage.forward = n * forward;
     f->stage.backward = n * (backward + again + gather);
     // The sums of the embedding and of the gradient of the head's input are exchanges, too.
-    f->head_seconds = zr_sim_work_seconds(run, &f->head.forward, exchange / 2) +
-                      zr_sim_work_seconds(run, &f->head.backward, exchange / 2);
-    f->head_exchange = f->head_seconds - zr_sim_work_seconds(run, &f->head.forward, 0) -
-                       zr_sim_work_seconds(run, &f->head.backward, 0);
+    const zr_sim_layer *head = &f->head;
+    f->head_seconds = zr_sim_work_seconds(run, &head->forward, 1, exchange) +
+                      zr_sim_work_seconds(run, &head->backward, 1, exchange);
+    f->head_exchange = f->head_seconds - zr_sim_work_seconds(run, &head->forward, 0, 0) -
+                       zr_sim_work_seconds(run, &head->backward, 0, 0);
     f->head_seconds += started_seconds(run);
     add_work(run, f->step, &f->layer.forward, n * m);
     add_work(run, f->step, &f->layer.backward, n * m);
     f->step->parts[ZR_SIM_RECOMPUTE] = n * m * again;
     f->step->parts[ZR_SIM_TENSOR] = m * f->tensor_seconds;
-    add_axis(f->step, ZR_SIM_AXIS_TENSOR, &f->tensor, (tensor.bytes * times + gathered) * n * m,
-             (tensor.seconds * times + gather) * n * m);
-    add_axis(f->step, ZR_SIM_AXIS_CONTEXT, &f->context, context.bytes * times * n * m,
-             context.seconds * times * n * m);
+    add_axis(f->step, ZR_SIM_AXIS_TENSOR, &f->tensor, (2 * tensor.bytes * times + gathered) * n * m,
+             (2 * tensor.seconds * times + gather) * n * m);
+    add_axis(f->step, ZR_SIM_AXIS_CONTEXT, &f->context, 2 * context.bytes * times * n * m,
+             2 * context.seconds * times * n * m);
 }
 
 // Seconds in which a stage sends and receives what a micro-batch passes on, which it waits for.

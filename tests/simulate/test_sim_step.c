@@ -1,4 +1,5 @@
 // The time of a step against closed forms, and that it goes the right way with each rate.
+#include "plan/simulate.h"
 #include "sim_example.h"
 #include "simulate/sim_collectives.h"
 #include "simulate/sim_layer.h"
@@ -90,6 +91,49 @@ static void bubble_is_the_closed_form(void **state)
     run.chunks = 2;
     expected = one / 4 * (16 + 1.5) / 16;
     assert_true(fabs(step_of(run).seconds / expected - 1) < 1e-3);
+}
+
+// The closed form against the lists of actions that a run has, on virtual time.
+static void bubble_is_that_of_the_lists(void **state)
+{
+    static const struct {
+        zr_pipeline_kind kind;
+        int chunks;
+    } schedules[] = {{ZR_PIPELINE_1F1B, 1},
+                     {ZR_PIPELINE_GPIPE, 1},
+                     {ZR_PIPELINE_INTERLEAVED, 2},
+                     {ZR_PIPELINE_ZB_H1, 1}};
+    for (int i = 0; i < ZR_COUNT(schedules); i++) {
+        zr_pipeline pipeline = {.kind = schedules[i].kind,
+                                .stages = 4,
+                                .chunks = schedules[i].chunks,
+                                .micro_batches = 16,
+                                .steps = 1};
+        zr_chunk_cost costs[8] = {{{0}}};
+        bool weights = zr_pipeline_has_weights(pipeline.kind);
+        for (int c = 0; c < 4 * pipeline.chunks; c++) {
+            costs[c].act[ZR_ACT_FORWARD] = 1.0 / pipeline.chunks;
+            costs[c].act[ZR_ACT_BACKWARD] = (weights ? 1.0 : 2.0) / pipeline.chunks;
+            costs[c].act[ZR_ACT_WEIGHT] = weights ? 1.0 / pipeline.chunks : 0;
+        }
+        zr_simulation simulation;
+        assert_int_equal(zr_simulate(&pipeline, NULL, costs, &simulation, NULL), ZERO_OK);
+        zr_sim_run run = sim_example_run();
+        run.machine.memory_rate = 1e30;
+        run.vocab = 1;
+        run.accumulation = 16;
+        for (int j = 0; j < ZR_SIM_REACHES; j++)
+            run.machine.links[j].rate = 1e30;
+        run.devices = 1;
+        double one = step_of(run).seconds / 4 / 16; // of a stage and a micro-batch
+        run.devices = run.pipeline = 4;
+        run.schedule = pipeline.kind;
+        run.chunks = pipeline.chunks;
+        double found = step_of(run).seconds / one, expected = simulation.total / 3;
+        if (fabs(found / expected - 1) > 0.01)
+            fail_msg("%s: %g instead of %g", zr_pipeline_kind_name(pipeline.kind), found, expected);
+        zr_simulation_free(&simulation);
+    }
 }
 
 static void model_flops_are_six_of_a_parameter_and_token(void **state)
@@ -195,6 +239,7 @@ int main(void)
         cmocka_unit_test(products_take_their_flops_at_the_rate_reached),
         cmocka_unit_test(rings_send_their_bytes),
         cmocka_unit_test(bubble_is_the_closed_form),
+        cmocka_unit_test(bubble_is_that_of_the_lists),
         cmocka_unit_test(model_flops_are_six_of_a_parameter_and_token),
         cmocka_unit_test(parts_add_up),
         cmocka_unit_test(better_machines_are_never_slower),
