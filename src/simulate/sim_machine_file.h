@@ -1,5 +1,4 @@
-// Machines and frameworks as JSON: the files machines/NAME.json and machines/frameworks.json. Pure,
-// but for positions in messages.
+// Machines and frameworks as JSON: the files machines/NAME.json and machines/frameworks.json. Pure.
 //
 // A key carries its unit ("memory_GB"), and every key but nvme's, "about" and "fit" must be there.
 // A machine's name is that of its file.

@@ -51,6 +51,17 @@ static void complete_model(zr_sim_run *run)
         run->parameters = zr_sim_run_parameters(run);
 }
 
+// Several chunks are interleaved, and interleaving has two where nobody says how many.
+static void complete_schedule(zr_sim_run *run)
+{
+    if (run->pipeline == 1)
+        run->chunks = 1;
+    else if (run->chunks > 1)
+        run->schedule = ZR_PIPELINE_INTERLEAVED;
+    else if (run->schedule == ZR_PIPELINE_INTERLEAVED)
+        run->chunks = 2;
+}
+
 static zero_status complete_grid(zr_sim_run *run, zero_error *error)
 {
     set_if_none(&run->tensor, 1);
@@ -77,8 +88,7 @@ static zero_status complete_grid(zr_sim_run *run, zero_error *error)
     if (run->pipeline > run->layers)
         return zr_fail(error, ZERO_ERR_USAGE, "%d pipeline stages have only %lld layers",
                        run->pipeline, (long long)run->layers);
-    if (run->pipeline == 1)
-        run->chunks = 1;
+    complete_schedule(run);
     return ZERO_OK;
 }
 

@@ -6,19 +6,20 @@
 #include "simulate/sim_collectives.h"
 #include "simulate/sim_layer.h"
 #include "simulate/sim_memory.h"
+#include "simulate/sim_pipeline.h"
 
 // Bytes of a parameter that are read or written around an exchange of it, and the kernels that the
 // exchange of a unit takes the host as long as.
 #define COPIES 6
 #define ASKED 10
-// How far four of five published runs are from what constants fitted to others predict: |log|.
-#define APART 0.13
-// The part of exchanges of tensor ranks that takes time where they run beside products.
-#define LEFT 0.6
 // The kernels that beginning a micro-batch, fetching and sharing its samples, takes as long as.
 #define STARTED 60
 // How much slower the slowest device is each time that there are twice as many nodes.
 #define SLOWEST 0.015
+// The part of exchanges of tensor ranks that takes time where they run beside products.
+#define LEFT 0.6
+// How far four of five published runs are from what constants fitted to others predict: |log|.
+#define APART 0.13
 
 typedef struct stage_time { // seconds of one micro-batch in a stage
     double forward, backward;
@@ -40,18 +41,29 @@ static void add_axis(zr_sim_step *step, zr_sim_axis axis, const zr_sim_group *gr
     };
 }
 
-// Seconds of one of the two exchanges that a layer has in each direction of a micro-batch, and the
-// bytes that a device sends in both.
-static double layer_exchange(const zr_sim_run *run, const zr_sim_group *tensor,
-                             const zr_sim_group *context, double *bytes)
+typedef struct exchanged { // by a device
+    double bytes, seconds;
+} exchanged;
+
+// What tensor ranks exchange of a layer, in one direction of a micro-batch: two sums.
+static exchanged tensor_exchange(const zr_sim_run *run, const zr_sim_group *tensor)
 {
-    double t = zr_sim_tokens(run), h = (double)run->width;
-    double kv = h / (double)run->heads * (double)run->kv_heads;
-    double own = tensor->ranks > 1 ? 2 * 2 * t * h : 0;
-    double keys = context->ranks > 1 ? 2 * 2 * t * kv / run->tensor * context->ranks : 0;
-    *bytes += 2 * own * (tensor->ranks - 1) / tensor->ranks + keys;
+    double bytes = 2 * zr_sim_tokens(run) * (double)run->width;
+    if (tensor->ranks == 1)
+        return (exchanged){0};
     double left = run->framework.overlaps_tensor ? LEFT : 1;
-    return left * zr_sim_all_reduce(tensor, own / 2) + zr_sim_all_gather(context, keys) / 2;
+    return (exchanged){.bytes = 4 * bytes * (tensor->ranks - 1) / tensor->ranks,
+                       .seconds = 2 * left * zr_sim_all_reduce(tensor, bytes)};
+}
+
+// What context ranks exchange, likewise: keys and values of all tokens.
+static exchanged context_exchange(const zr_sim_run *run, const zr_sim_group *context)
+{
+    double kv = (double)run->width / (double)run->heads * (double)run->kv_heads;
+    double bytes = 2 * 2 * zr_sim_tokens(run) * kv / run->tensor * context->ranks;
+    if (context->ranks == 1)
+        return (exchanged){0};
+    return (exchanged){.bytes = bytes, .seconds = zr_sim_all_gather(context, bytes)};
 }
 
 // Seconds in which tensor ranks gather what full recomputation of a layer begins with, and the
@@ -92,6 +104,7 @@ typedef struct folding { // what a step is folded of
     double layers;         // of a stage
     stage_time stage;      // of a middle stage, with exchanges
     double head_seconds;   // of the last one, beyond that
+    double head_exchange;  // of these, that its tensor ranks exchange
     double tensor_seconds; // in the stage, of a micro-batch
     zr_sim_step *step;
 } folding;
@@ -159,13 +172,21 @@ static double update_seconds(const zr_sim_run *run, double *offload)
     return 0;
 }
 
+// Seconds until a micro-batch has its samples.
+static double started_seconds(const zr_sim_run *run)
+{
+    return STARTED * run->machine.constants[ZR_SIM_LAUNCH];
+}
+
 static void fold_stage(folding *f)
 {
     const zr_sim_run *run = f->run;
     double m = (double)run->accumulation, n = f->layers;
-    double bytes = 0, gathered;
-    double exchange = layer_exchange(run, &f->tensor, &f->context, &bytes);
-    double times = 2; // forward and backward
+    double gathered;
+    const exchanged tensor = tensor_exchange(run, &f->tensor),
+                    context = context_exchange(run, &f->context);
+    double exchange = (tensor.seconds + context.seconds) / 2; // of two in each direction
+    double times = 2;                                         // forward and backward
     if (run->recompute == ZR_SIM_FULL)
         times += 1.0 / run->recompute_every;
     const zr_sim_layer *layer = &f->layer;
@@ -185,63 +206,80 @@ static void fold_stage(folding *f)
     f->stage.backward = n * (backward + again + gather);
     // The sums of the embedding and of the gradient of the head's input are exchanges, too.
     f->head_seconds = zr_sim_work_seconds(run, &f->head.forward, 1, exchange) +
-                      zr_sim_work_seconds(run, &f->head.backward, 1, exchange) +
-                      STARTED * run->machine.constants[ZR_SIM_LAUNCH];
+                      zr_sim_work_seconds(run, &f->head.backward, 1, exchange);
+    f->head_exchange = f->head_seconds - zr_sim_work_seconds(run, &f->head.forward, 0, 0) -
+                       zr_sim_work_seconds(run, &f->head.backward, 0, 0);
+    f->head_seconds += started_seconds(run);
     add_work(run, f->step, &f->layer.forward, n * m);
     add_work(run, f->step, &f->layer.backward, n * m);
     f->step->parts[ZR_SIM_RECOMPUTE] = n * m * again;
     f->step->parts[ZR_SIM_TENSOR] = m * f->tensor_seconds;
-    add_axis(f->step, f->tensor.ranks > 1 ? ZR_SIM_AXIS_TENSOR : ZR_SIM_AXIS_CONTEXT,
-             f->tensor.ranks > 1 ? &f->tensor : &f->context, (bytes * times + gathered) * n * m,
-             m * f->tensor_seconds);
+    add_axis(f->step, ZR_SIM_AXIS_TENSOR, &f->tensor, (tensor.bytes * times + gathered) * n * m,
+             (tensor.seconds * times + gather) * n * m);
+    add_axis(f->step, ZR_SIM_AXIS_CONTEXT, &f->context, context.bytes * times * n * m,
+             context.seconds * times * n * m);
 }
 
-// Returns what part of the time that one micro-batch takes through the other stages, a stage waits.
-static double bubble_share(const zr_sim_run *run)
-{
-    if (zr_pipeline_is_asynchronous(run->schedule))
-        return 0;
-    // Of three equal parts, forward and the two of backward, weights' gradients fill two.
-    return run->schedule == ZR_PIPELINE_ZB_H1 ? 1.0 / 3 : 1.0 / run->chunks;
-}
-
-// Folds the stages over the micro-batches: all of them on the slowest stage, and one through the
-// others, of which interleaving leaves a chunk's part.
-static double fold_pipeline(folding *f)
+// Seconds in which a stage sends and receives what a micro-batch passes on, which it waits for.
+static double message_seconds(folding *f)
 {
     const zr_sim_run *run = f->run;
-    double m = (double)run->accumulation, p = run->pipeline, v = run->chunks;
-    double sends = 0;
-    if (p > 1) {
-        double bytes = 2 * zr_sim_tokens(run) * (double)run->width;
-        bytes /= run->tensor; // each tensor rank sends its part, and they gather it after
-        double message = zr_sim_message(&f->pipeline, bytes);
-        sends = 2 * v * message;
-        add_axis(f->step, ZR_SIM_AXIS_PIPELINE, &f->pipeline, 2 * bytes * v * m, sends * m);
-    }
-    double slowest = both(&f->stage) + sends;
-    // The last stage has the head, and fewer layers where the stages do not divide them.
-    double most = zr_sim_stage_layers(run), least = floor((double)run->layers / p);
-    if (run->framework.balanced && p > 1)
-        least = fmax(0, (double)run->layers - most * (p - 1));
-    double last = slowest * least / f->layers + f->head_seconds;
-    slowest = fmax(slowest * most / f->layers, last);
-    double others = (p - 1) * (both(&f->stage) + sends);
+    double m = (double)run->accumulation, v = run->chunks;
+    if (run->pipeline == 1)
+        return 0;
+    // Each tensor rank sends its part, and they gather it after.
+    double bytes = 2 * zr_sim_tokens(run) * (double)run->width / run->tensor;
+    double sends = 2 * v * zr_sim_message(&f->pipeline, bytes);
+    add_axis(f->step, ZR_SIM_AXIS_PIPELINE, &f->pipeline, 2 * bytes * v * m, sends * m);
     f->step->parts[ZR_SIM_PIPELINE] = m * sends;
-    add_work(run, f->step, &f->head.forward, m);
-    add_work(run, f->step, &f->head.backward, m);
-    return m * slowest + others * bubble_share(run);
+    return sends;
 }
 
-// Makes the parts add up: what none of them has is waiting.
-static void settle_parts(zr_sim_step *step, zr_sim_part waiting)
+// Makes the parts those of the slowest stage: it is the last one, with the head and fewer layers
+// where the stages do not divide them, or one with more layers. Returns its seconds of a
+// micro-batch.
+static double find_slowest(folding *f, double stage)
 {
-    double sum = 0;
+    const zr_sim_run *run = f->run;
+    double *parts = f->step->parts, mean = f->layers, m = (double)run->accumulation;
+    double most = zr_sim_stage_layers(run), least = floor((double)run->layers / run->pipeline);
+    if (run->framework.balanced && run->pipeline > 1)
+        least = fmax(0, (double)run->layers - most * (run->pipeline - 1));
+    bool last = stage * least / mean + f->head_seconds >= stage * most / mean;
+    double layers = last ? least : most;
     for (int i = 0; i < ZR_SIM_PARTS; i++)
-        sum += step->parts[i];
-    for (int i = 0; sum > step->seconds && i < ZR_SIM_PARTS; i++)
-        step->parts[i] *= step->seconds / sum;
-    step->parts[waiting] += fmax(0, step->seconds - sum);
+        parts[i] *= layers / mean;
+    if (!last)
+        return stage * layers / mean;
+    parts[ZR_SIM_TENSOR] += m * f->head_exchange;
+    parts[ZR_SIM_OTHER] += m * started_seconds(run);
+    add_work(run, f->step, &f->head.forward, m);
+    add_work(run, f->step, &f->head.backward, m);
+    return stage * layers / mean + f->head_seconds;
+}
+
+// Folds the stages over the micro-batches, by the lists of the schedule. What is beyond the work of
+// the slowest stage is its bubble.
+static zero_status fold_pipeline(folding *f, double *seconds, zero_error *error)
+{
+    const zr_sim_run *run = f->run;
+    double sends = message_seconds(f), stage = both(&f->stage) + sends;
+    double slowest = find_slowest(f, stage), work = slowest * (double)run->accumulation;
+    *seconds = work;
+    if (run->pipeline == 1)
+        return ZERO_OK;
+    const zr_sim_pipeline pipeline = {
+        .kind = run->schedule,
+        .stages = run->pipeline,
+        .chunks = run->chunks,
+        .micro_batches = run->accumulation,
+        .forward = f->stage.forward + sends / 2,
+        .backward = f->stage.backward + sends / 2,
+        .last = slowest - stage,
+    };
+    ZERO_TRY(zr_sim_pipeline_find(&pipeline, seconds, error));
+    f->step->parts[ZR_SIM_BUBBLE] = fmax(*seconds - work, 0);
+    return ZERO_OK;
 }
 
 static void find_rates(const zr_sim_run *run, const folding *f, zr_sim_step *step)
@@ -274,8 +312,10 @@ zero_status zr_sim_step_find(const zr_sim_run *run, zr_sim_step *out, zero_error
     fold_gathers(&f);
     // All wait for the slowest device in turn, and of more nodes it is slower.
     double wait = 1 + SLOWEST * log2(fmax(1, (double)run->devices / run->machine.devices));
-    out->seconds = fold_pipeline(&f) * wait;
-    settle_parts(out, run->pipeline > 1 ? ZR_SIM_BUBBLE : ZR_SIM_OTHER);
+    ZERO_TRY(fold_pipeline(&f, &out->seconds, error));
+    out->seconds *= wait;
+    for (int i = 0; i < ZR_SIM_PARTS; i++)
+        out->parts[i] *= wait;
     double reduction = reduction_seconds(&f);
     out->parts[ZR_SIM_DATA] += reduction;
     out->parts[ZR_SIM_UPDATE] = update_seconds(run, &out->parts[ZR_SIM_OFFLOAD]);

@@ -94,6 +94,7 @@ static void append_saving(const zr_simulate_saving *saving, zr_buffer *out)
     append_number("behind_s", saving->failures.behind, out);
     append_number("restart_s", saving->failures.restart, out);
     append_number("interval_s", saving->survival.interval, out);
+    append_count("interval_steps", (int64_t)saving->steps, out);
     append_number("young_s", saving->survival.young, out);
     append_number("goodput", saving->survival.goodput, out);
     close_with("},\n", out);

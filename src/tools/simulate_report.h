@@ -12,7 +12,8 @@ typedef struct zr_simulate_saving { // what failures cost, if the options ask
     int nodes;
     double bytes, rate;       // of a checkpoint; a second of the whole storage
     zr_sim_failures failures; // of the whole machine
-    zr_sim_survival survival;
+    zr_sim_survival survival; // its interval and goodput are those of whole steps
+    double steps;             // of the interval
 } zr_simulate_saving;
 
 typedef struct zr_simulate_answer {

@@ -139,8 +139,8 @@ static void append_saving(const zr_simulate_answer *answer, zr_buffer *out)
                      time_text(f->blocked, time));
     if (f->behind > 0)
         zr_buffer_printf(out, " and is written in %s beside it", time_text(f->behind, behind));
-    zr_buffer_printf(out, "\nbest      a checkpoint every %s (%.0f steps)",
-                     time_text(best->interval, time), best->interval / answer->step.seconds);
+    zr_buffer_printf(out, "\nbest      a checkpoint every %.0f step%s (%s)", saving->steps,
+                     saving->steps == 1 ? "" : "s", time_text(best->interval, time));
     if (!f->behind)
         zr_buffer_printf(out, "; Young's formula: %s", time_text(best->young, time));
     zr_buffer_printf(out, "\ngoodput   %.1f%%: with failures and saving a step takes %s\n",

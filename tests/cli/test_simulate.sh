@@ -21,6 +21,7 @@ assert {x["axis"]: x["crosses"] for x in a["axes"]}["tensor"] == "node", a
 f = a["failures"]
 assert f["nodes"] == 2048 and abs(f["checkpoint_bytes"] / a["parameters"] - 12) < 1e-6, f
 assert abs(f["blocked_s"] - f["checkpoint_bytes"] / 500e9) < 1e-6 and f["behind_s"] == 0, f
+assert abs(f["interval_s"] / (f["interval_steps"] * a["step_s"]) - 1) < 1e-9, f
 assert 0.8 < f["goodput"] < 1 and abs(f["interval_s"] / f["young_s"] - 1) < 0.1, f
 PY
 
@@ -34,6 +35,15 @@ begin=$(date +%s%N)
 expect 0 "$ZERO" simulate --new llama-3.1-70b --machine h100-hgx --ranks 131072 --tensor 8 --pipeline 8 --accumulation 64 --stage 1 --order best
 took=$((($(date +%s%N) - begin) / 1000000))
 [ $took -lt "$(sample 1000 20000)" ] || fail "131,072 devices took $took ms"
+
+# A run's directory, its model, or a config.json: the parameters are those of its plan.
+train --steps 1 --val none --out run
+expect 0 "$ZERO" plan --model run --ranks 1 --json
+parameters=$(grep -o '"parameters":[0-9]*' out.txt)
+for model in run run/model run/model/config.json; do
+    expect 0 "$ZERO" simulate --model $model --machine a100-dgx --ranks 8 --json
+    grep -qF "$parameters," out.txt || fail "--model $model: not $parameters"
+done
 
 # A run that does not fit is an answer.
 expect 0 "$ZERO" simulate --new llama-3.1-70b --machine a100-dgx --ranks 8 --seq 2048
@@ -58,6 +68,13 @@ grep -q '"stage":1' out.txt && grep -q '"micro_batch":1,"accumulation":4' out.tx
 goodput() { expect 0 "$ZERO" "${H100[@]}" --json --mtbf 6300 --checkpoint-rate 100 "$@"; python3 -c 'import json; print(json.load(open("out.txt"))["failures"]["goodput"])'; }
 plain=$(goodput); beside=$(goodput --checkpoint-async)
 python3 -c "assert 0 < $plain < $beside < 1" || fail "goodput: $plain, asynchronous $beside"
+python3 - <<'PY' || fail "an asynchronous checkpoint: $(tail -3 out.txt)"
+import json
+a = json.load(open("out.txt"))
+f = a["failures"]
+assert abs(f["behind_s"] / (f["checkpoint_bytes"] / 100e9) - 1) < 1e-9 and f["blocked_s"] < f["behind_s"] / 100, f
+assert f["interval_s"] + f["blocked_s"] >= f["behind_s"] * 0.999999, f
+PY
 refused 64 'no step would ever last' "$ZERO" "${H100[@]}" --mtbf 1 --checkpoint-rate 0.001
 refused 64 '--checkpoint-rate is about failures, and --mtbf is missing' "$ZERO" "${H100[@]}" --checkpoint-rate 1
 
