@@ -6,7 +6,7 @@
 //   collectives  ring, tree or direct, whichever is fastest: bytes at the rate of the slowest link
 //                that they cross, and latency times their steps; what runs beside products slows
 //                them as far as both need the same cores
-//   pipeline     the closed form of what the lists of actions of a run (plan/pipeline.h) take
+//   pipeline     the same lists of actions as a run has (plan/pipeline.h), on virtual time
 #ifndef ZR_SIMULATE_SIM_STEP_H
 #define ZR_SIMULATE_SIM_STEP_H
 
