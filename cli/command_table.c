@@ -131,6 +131,18 @@ const cli_command cli_commands[CLI_COMMANDS] = {
              "ranks exchange, the largest model that fits, and what a user writes for it. A way "
              "that cannot be, does not fit or fails is one line. Without --data a text is made "
              "up. More ranks than cores take turns, which the tables say."},
+    [CLI_SIMULATE] =
+        {.name = "simulate",
+         .usage = "--new SPEC | --model DIR  --machine NAME --ranks N [OPTION...]  |  --runs FILE",
+         .run = cli_simulate,
+         .purpose = "predict a step on machines that are not here",
+         .detail =
+             "Prints how long a step takes, where its time goes, what memory a device needs, what "
+             "crosses which links, and the fitted constants of the machine. Machines are data: "
+             "v100-dgx2, a100-dgx, h100-hgx and others are built in, machines/NAME.json below the "
+             "working directory wins over them, and zero doctor --write-machine writes that of "
+             "this machine. With --runs, each row of a table of published runs is predicted, and "
+             "the predictions are scored. docs/scale.md says what is modelled, and what is not."},
     [CLI_BENCH] =
         {.name = "bench",
          .usage = "comm|gemm|optimizer|step|checkpoint|memory|io [OPTION...]",
@@ -159,7 +171,7 @@ const cli_command cli_commands[CLI_COMMANDS] = {
                       "window) is dimmed on a terminal; elsewhere, or if NO_COLOR is set, it is in "
                       "[brackets]. A new line follows each end token. The first line says so."},
     [CLI_DOCTOR] = {.name = "doctor",
-                    .usage = "[--path DIR]",
+                    .usage = "[--path DIR] [--write-machine FILE]",
                     .run = cli_doctor,
                     .purpose =
                         "show what this machine is, what it lacks, and how large a model it takes",

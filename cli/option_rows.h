@@ -15,6 +15,7 @@ enum {
     CONVERT = 1 << CLI_CONVERT,
     PLAN = 1 << CLI_PLAN,
     COMPARE = 1 << CLI_COMPARE,
+    SIMULATE = 1 << CLI_SIMULATE,
     BENCH = 1 << CLI_BENCH,
     DATA = 1 << CLI_DATA,
     DOCTOR = 1 << CLI_DOCTOR,
@@ -29,8 +30,9 @@ enum {
 
 // The tables, joined by option_table.c.
 extern const cli_option cli_options_model[], cli_options_machine[], cli_options_training[],
-    cli_options_generation[], cli_options_files[], cli_options_reports[];
+    cli_options_simulation[], cli_options_generation[], cli_options_files[], cli_options_reports[];
 extern const int cli_options_model_count, cli_options_machine_count, cli_options_training_count,
-    cli_options_generation_count, cli_options_files_count, cli_options_reports_count;
+    cli_options_simulation_count, cli_options_generation_count, cli_options_files_count,
+    cli_options_reports_count;
 
 #endif

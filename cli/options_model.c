@@ -3,8 +3,8 @@
 #include "option_rows.h"
 
 #define A_SPEC                                                                                     \
-    "a preset (gpt2, gpt2-medium, llama, mistral, qwen2, qwen3, smollm2-135m, llama-3.2-1b, ...; " \
-    "docs/models.md), or one with fields, "                                                        \
+    "a preset (gpt2, gpt2-medium, llama, mistral, qwen2, qwen3, smollm2-135m, llama-3.1-8b, "      \
+    "llama-3.1-70b, llama-3.1-405b, ...; docs/models.md), or one with fields, "                    \
     "gpt2:layers=4,heads=4,width=128,context=64[,vocab=V][,dropout=P], "                           \
     "llama:layers=4,heads=8,kv_heads=2,width=256[,inner=F][,head_dim=D][,theta=X][,tied=0]"
 #define A_MODEL                                                                                    \
@@ -17,26 +17,27 @@ const cli_option cli_options_model[] = {
      .name = "--new",
      .argument = "SPEC",
      .kind = CLI_TEXT,
-     .commands = TRAIN | PLAN | COMPARE | BENCH,
+     .commands = TRAIN | PLAN | COMPARE | BENCH | SIMULATE,
      .help = "start from random weights: " A_SPEC,
-     .differs = {{.commands = PLAN, .help = "the model to plan for: " A_SPEC},
+     .differs = {{.commands = SIMULATE, .help = "the model to train: " A_SPEC},
+                 {.commands = PLAN, .help = "the model to plan for: " A_SPEC},
                  {.commands = BENCH, .help = "the model of step and checkpoint: " A_SPEC}}},
     {.id = OPT_MODEL,
      .name = "--model",
      .argument = "DIR",
      .kind = CLI_TEXT,
-     .commands = TRAIN | EVAL | GENERATE | CONVERT | PLAN | COMPARE | BENCH | DATA,
+     .commands = TRAIN | EVAL | GENERATE | CONVERT | PLAN | COMPARE | BENCH | DATA | SIMULATE,
      .help = A_MODEL,
-     .differs = {{.commands = TRAIN | COMPARE, .help = "start from the weights of " A_MODEL},
-                 {.commands = CONVERT,
-                  .help = "take config.json and the tokenizer from here instead of looking for "
-                          "them next to PATH"},
-                 {.commands = PLAN,
-                  .help = "the model to plan for: its directory, or its config.json"},
-                 {.commands = BENCH, .help = "another name of --new: it takes a SPEC too"},
-                 {.commands = DATA,
-                  .help =
-                      "the model whose tokenizer, chat template and context are used: " A_MODEL}}},
+     .differs =
+         {{.commands = SIMULATE, .help = "the model to train: its directory, or its config.json"},
+          {.commands = TRAIN | COMPARE, .help = "start from the weights of " A_MODEL},
+          {.commands = CONVERT,
+           .help = "take config.json and the tokenizer from here instead of looking for "
+                   "them next to PATH"},
+          {.commands = PLAN, .help = "the model to plan for: its directory, or its config.json"},
+          {.commands = BENCH, .help = "another name of --new: it takes a SPEC too"},
+          {.commands = DATA,
+           .help = "the model whose tokenizer, chat template and context are used: " A_MODEL}}},
     {.id = OPT_PARAMS,
      .name = "--params",
      .argument = "X",
@@ -123,10 +124,12 @@ const cli_option cli_options_model[] = {
      .name = "--out",
      .argument = "PATH",
      .kind = CLI_TEXT,
-     .commands = TRAIN | COMPARE | TOKENIZE | TOKENIZER,
+     .commands = TRAIN | COMPARE | TOKENIZE | TOKENIZER | SIMULATE,
      .help = "the directory that gets metrics.jsonl, config.json, checkpoints/, model/ and best/",
-     .differs = {{.commands = TOKENIZE, .help = "the token file to write"},
+     .differs = {{.commands = SIMULATE,
+                  .help = "the file that gets the predictions of --runs, as CSV"},
                  {.commands = COMPARE, .help = "a file that gets the tables as Markdown, too"},
+                 {.commands = TOKENIZE, .help = "the token file to write"},
                  {.commands = TOKENIZER, .help = "the directory to write tokenizer.json into"}}},
     {.id = OPT_OVERWRITE,
      .name = "--overwrite",
@@ -140,8 +143,12 @@ const cli_option cli_options_model[] = {
      .name = "--config",
      .argument = "FILE",
      .kind = CLI_TEXT,
-     .commands = TRAIN | EVAL | GENERATE | PLAN | COMPARE,
-     .help = "a DeepSpeed configuration file; flags win over it"},
+     .commands = TRAIN | EVAL | GENERATE | PLAN | COMPARE | SIMULATE,
+     .help = "a DeepSpeed configuration file; flags win over it",
+     .differs = {{.commands = SIMULATE,
+                  .help =
+                      "a DeepSpeed configuration file, of which stage, batch, precision, offload, "
+                      "activation checkpoints and numbers of ranks are read; flags win over it"}}},
     {.id = OPT_STRICT,
      .name = "--strict",
      .kind = CLI_FLAG,

@@ -16,7 +16,7 @@ const cli_option cli_options_reports[] = {
     {.id = OPT_JSON,
      .name = "--json",
      .kind = CLI_FLAG,
-     .commands = INSPECT | GENERATE | PLAN | COMPARE | BENCH,
+     .commands = INSPECT | GENERATE | PLAN | COMPARE | BENCH | SIMULATE,
      .help = "the same as JSON",
      .differs = {{.commands = GENERATE, .help = "one JSON object per line for each prompt"},
                  {.commands = BENCH, .help = "for memory and io: the same as JSON"}}},
@@ -82,6 +82,13 @@ const cli_option cli_options_reports[] = {
      .most = INT64_SAFE,
      .standard = "1GiB",
      .help = "for io: size of the scratch files, at most; never more than half of what is free"},
+    {.id = OPT_WRITE_MACHINE,
+     .name = "--write-machine",
+     .argument = "FILE",
+     .kind = CLI_TEXT,
+     .commands = DOCTOR,
+     .help = "measure this machine for some seconds and describe it in FILE, for zero simulate "
+             "--machine FILE: a core is a device"},
     {.id = OPT_HELP, .name = "--help", .kind = CLI_FLAG, .commands = EVERY, .help = "this text"},
 };
 const int cli_options_reports_count = sizeof cli_options_reports / sizeof *cli_options_reports;

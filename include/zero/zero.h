@@ -22,6 +22,7 @@
 #include <zero/model.h>
 #include <zero/plan.h>
 #include <zero/run.h>
+#include <zero/simulation.h>
 #include <zero/status.h>
 #include <zero/tensor.h>
 #include <zero/tokenize.h>

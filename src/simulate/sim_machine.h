@@ -33,6 +33,7 @@ typedef struct zr_sim_link { // of one device, in one direction
 typedef struct zr_sim_machine {
     char name[ZR_SIM_NAME], device[ZR_SIM_NAME]; // "h100-hgx", "H100-80GB"
     int devices;                                 // of a node
+    int processors;                              // of a device: what tiles of products fill
     double memory;                               // bytes of a device
     double peak[ZR_SIM_NUMBERS];                 // FLOP/s of a device's products; 0: it has none
     double memory_rate;                          // bytes a second of a device's memory
@@ -49,25 +50,32 @@ typedef struct zr_sim_machine {
 
 typedef struct zr_sim_framework {
     char name[ZR_SIM_NAME];
+    bool flash;           // its attention keeps scores out of memory, where the device can
+    bool balanced;        // its pipeline stages have equal work, head and all, not equal layers
+    bool wide_gradients;  // it sums gradients in 32 bits
+    bool overlaps_tensor; // it exchanges between tensor ranks beside products
+    bool interleaved;     // its pipelines run two chunks a stage where nothing is said
     double constants[ZR_SIM_FRAMEWORK_CONSTANTS]; // as zr_sim_framework_constant_names
     char fit[160];
 } zr_sim_framework;
 
+typedef enum zr_sim_constant {
+    ZR_SIM_REACHED,  // part of the peak that large products in 16 bits reach
+    ZR_SIM_HALF,     // elements of a dimension at which a product takes twice as long
+    ZR_SIM_STREAMED, // part of the memory's rate that other kernels reach
+    ZR_SIM_ATTENDED, // part of the peak in 16 bits that attention reaches
+    ZR_SIM_LAUNCH,   // seconds that a kernel takes at least
+    ZR_SIM_NARROW,   // part of the peak that large products in 8 and 4 bits reach
+} zr_sim_constant;
+typedef enum zr_sim_framework_constant {
+    ZR_SIM_KERNELS, // bytes that kernels other than products move, as a multiple of the fewest
+    ZR_SIM_HIDDEN,  // part of exchanges of data ranks that runs beside products at no cost
+} zr_sim_framework_constant;
+
+extern const char *const zr_sim_reach_names[ZR_SIM_REACHES];
 extern const char *const zr_sim_constant_names[ZR_SIM_CONSTANTS];
 extern const char *const zr_sim_framework_constant_names[ZR_SIM_FRAMEWORK_CONSTANTS];
 
-// Finds a machine: `name` is a path of a file, the name of machines/NAME.json below the working
-// directory, or a built-in one. ZERO_ERR_USAGE: there is none; the message lists those that are.
-// ZERO_ERR_CONFIG: the file is wrong, with the key.
-zero_status zr_sim_machine_find(const char *name, zr_sim_machine *out, zero_error *error);
-// Finds the built-in machine of a device, as tables name it ("A100-80GB", "H100"), with so many
-// devices a node; 0: as usual.
-zero_status zr_sim_machine_of_device(const char *device, int devices, zr_sim_machine *out,
-                                     zero_error *error);
-// Finds the framework whose name a free text begins with or has ("Megatron-DeepSpeed, ZeRO-3
-// alone"); NULL or unknown: that of a well-made one.
-void zr_sim_framework_find(const char *text, zr_sim_framework *out);
 void zr_sim_machine_write(const zr_sim_machine *machine, zr_buffer *out); // JSON
-void zr_sim_machine_list(zr_buffer *out); // the built-in ones, a line each with their constants
 
 #endif

@@ -10,6 +10,7 @@
 typedef enum zr_sim_recompute {
     ZR_SIM_KEEP,      // nothing is computed again
     ZR_SIM_SELECTIVE, // the scores of attention
+    ZR_SIM_OPERATORS, // every second product, and what is cheap
     ZR_SIM_FULL,      // every layer, from its boundary
 } zr_sim_recompute;
 
@@ -34,8 +35,13 @@ typedef struct zr_sim_run {
     bool fully_sharded_in_node;                    // hpZ: parameters are gathered inside a node
     int wire_bits_parameters, wire_bits_gradients; // of an element on the wire; 0: as computed
     zr_sim_number number;
+    bool block_scales; // numbers of 8 and 4 bits have a scale for every few elements, not a tensor
     zr_sim_recompute recompute;
+    int recompute_every; // of so many layers one is computed again; 0: 1
+    bool frozen;         // only small added matrices learn (LoRA): no gradients of weights
     zr_sim_attention attention;
+    bool divided_checkpoints; // tensor ranks divide what full recomputation keeps (P_a)
+    bool checkpoints_on_host; // and it is kept there (P_a+cpu)
     bool optimizer_on_host, parameters_on_host, optimizer_on_nvme, parameters_on_nvme;
     // The mesh over the nodes: a permutation of "tensor,context,data,pipeline", the first of which
     // has neighbouring devices; "": that one.

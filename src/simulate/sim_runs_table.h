@@ -4,6 +4,7 @@
 #ifndef ZR_SIMULATE_SIM_RUNS_TABLE_H
 #define ZR_SIMULATE_SIM_RUNS_TABLE_H
 
+#include "simulate/sim_catalogue.h"
 #include "simulate/sim_step.h"
 
 typedef struct zr_sim_row {
@@ -14,6 +15,8 @@ typedef struct zr_sim_row {
     double predicted_memory; // bytes of a device
     double measured;         // seconds; 0: the table does not say
     bool scored;             // it is a test: not a "context" row
+    bool simulated;          // `run` is complete
+    zr_sim_run run;
 } zr_sim_row;
 
 typedef struct zr_sim_table {
@@ -24,8 +27,10 @@ typedef struct zr_sim_table {
 // Reads and predicts all rows. machine: NULL, or one for all of them (--machine); else a row's own
 // gpu. ZERO_ERR_DATA: a column is missing, or a line has too few cells, with its number.
 // The caller frees *out with zr_sim_table_free, also after an error.
-zero_status zr_sim_table_read(const char *path, const zr_sim_machine *machine, zr_sim_table *out,
-                              zero_error *error);
+zero_status zr_sim_table_read(const zr_sim_catalogue *catalogue, const char *path,
+                              const zr_sim_machine *machine, zr_sim_table *out, zero_error *error);
+// Predicts all rows again, after somebody has changed their runs.
+void zr_sim_table_predict(zr_sim_table *table);
 void zr_sim_table_free(zr_sim_table *table);
 // Writes the score of each family and of all: rows, median and 90th percentile of
 // |log(predicted / measured)|, and the same of a constant fitted to each device.

@@ -52,7 +52,5 @@ extern const char *const zr_sim_part_names[ZR_SIM_PARTS];
 // `run` is complete (zr_sim_run_complete). ZERO_ERR_USAGE, ZERO_ERR_LIMIT (it does not fit, with
 // the bytes; *out is filled nevertheless), ZERO_ERR_MEMORY.
 zero_status zr_sim_step_find(const zr_sim_run *run, zr_sim_step *out, zero_error *error);
-// Tries all orders of the mesh over the nodes, and sets run->order to the fastest.
-zero_status zr_sim_best_order(zr_sim_run *run, zr_sim_step *out, zero_error *error);
 
 #endif

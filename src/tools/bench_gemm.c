@@ -1,7 +1,6 @@
 // `zero bench gemm`: the matrix products of GPT-2 124M at 1,024 tokens (forward, input gradient and
 // weight gradient), and their share of the rate at which the threads multiply and add without
 // touching memory, measured in the same run.
-#include "base/clock.h"
 #include "base/dtype.h"
 #include "compute/product_ops.h"
 #include "memory/arena.h"
@@ -53,19 +52,6 @@ static zero_status reserve(product_work *w, zr_ledger *ledger, zr_arena *arena, 
     return ZERO_OK;
 }
 
-// Returns the flops per second that one thread reaches when it multiplies and adds in registers:
-// the best of some tries, since other programs may take the core.
-static double peak(const zr_queue *queue)
-{
-    double best = 0;
-    for (int i = 0; i < 50; i++) {
-        double begin = zr_clock_seconds();
-        double flops = (double)queue->backend->multiply_add(100000);
-        best = ZR_MAX(best, flops / (zr_clock_seconds() - begin));
-    }
-    return best;
-}
-
 static zero_status measure(const zr_bench *bench, zr_queue *queue, double most, const char *name,
                            const zr_product *product, zero_error *error)
 {
@@ -111,7 +97,7 @@ static const row rows[] = {
 
 static zero_status measure_all(const zr_bench *bench, zr_queue *queue, zero_error *error)
 {
-    double most = peak(queue) * queue->threads;
+    double most = zr_bench_peak(queue) * queue->threads;
     zr_bench_say(
         bench,
         "backend %s, %s; %d x %.1f GF/s multiply and add in fp32 registers\n%-31s %24s %24s %14s\n",

@@ -1,6 +1,7 @@
 // zero_bench: what all benchmarks share, and the choice of one.
 #include "tools/bench_shared.h"
 
+#include "base/clock.h"
 #include "base/struct_take.h"
 #include "config/config_facts.h"
 #include "setup/threads.h"
@@ -19,6 +20,17 @@ void zr_bench_say(const zr_bench *bench, const char *format, ...)
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
     bench->write(bench->user, line);
+}
+
+double zr_bench_peak(const zr_queue *queue)
+{
+    double best = 0;
+    for (int i = 0; i < 50; i++) {
+        double begin = zr_clock_seconds();
+        double flops = (double)queue->backend->multiply_add(100000);
+        best = ZR_MAX(best, flops / (zr_clock_seconds() - begin));
+    }
+    return best;
 }
 
 typedef struct benchmark {

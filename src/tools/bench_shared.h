@@ -16,6 +16,10 @@ typedef struct zr_bench {
 
 void zr_bench_say(const zr_bench *bench, const char *format, ...) ZERO_PRINTF(2, 3);
 
+// Returns the flops per second that one thread reaches when it multiplies and adds in registers:
+// the best of some tries, since other programs may take the core.
+double zr_bench_peak(const zr_queue *queue);
+
 // The benchmarks, each in the file of its name. They are collective, except memory and io, which
 // one rank measures.
 typedef zero_status zr_bench_run(const zr_bench *bench, const zero_bench_options *options,

@@ -1,5 +1,5 @@
-// zero_doctor: what this machine is, and what it lacks. It changes nothing; what it runs is a short
-// matrix product and a second of disk transfers.
+// zero_doctor: what this machine is, and what it lacks. It changes nothing but the file that it is
+// asked to write; what it runs is a short matrix product and a second of disk transfers.
 #define _GNU_SOURCE
 #include "base/alloc.h"
 #include "base/bytes_text.h"
@@ -70,12 +70,12 @@ static void look_at_onednn(const zr_doctor *d)
         zr_doctor_say(d, "oneDNN", "%d.%d.%d", ask()->major, ask()->minor, ask()->patch);
 }
 
-// Measures the mean rate of a square product over about a fifth of a second.
-static zero_status product_rate(zr_queue *queue, double *gflops, zero_error *error)
+zero_status zr_doctor_product_rate(zr_queue *queue, zero_dtype dtype, double *flops,
+                                   zero_error *error)
 {
     enum { SIDE = 1024 };
-    zr_product product = {.dtype = ZERO_F32, .m = SIDE, .n = SIDE, .k = SIDE};
-    size_t matrix = sizeof(float) * SIDE * SIDE,
+    zr_product product = {.dtype = dtype, .out = dtype, .m = SIDE, .n = SIDE, .k = SIDE};
+    size_t matrix = zero_dtype_bytes(dtype) * SIDE * SIDE,
            scratch = queue->backend->product->scratch(queue, &product);
     zr_ledger ledger = {0};
     zr_arena arena = {0};
@@ -90,7 +90,7 @@ static zero_status product_rate(zr_queue *queue, double *gflops, zero_error *err
     int calls = 0;
     for (; status == ZERO_OK && end - begin < 0.2; calls++, end = zr_clock_seconds())
         status = queue->backend->product->run(queue, &product, a, b, NULL, c, error);
-    *gflops = calls ? 2.0 * SIDE * SIDE * SIDE * calls / (end - begin) * 1e-9 : 0;
+    *flops = calls ? 2.0 * SIDE * SIDE * SIDE * calls / (end - begin) : 0;
     zr_arena_destroy(&arena);
     return status;
 }
@@ -98,17 +98,17 @@ static zero_status product_rate(zr_queue *queue, double *gflops, zero_error *err
 static zero_status look_at_compute(const zr_doctor *d, zero_error *error)
 {
     zr_queue *queue = NULL;
-    double gflops = 0;
+    double flops = 0;
     int threads = zr_cpu_budget_get().allowed;
     char offered[160];
     zr_backends_offered(offered, sizeof offered);
     zr_doctor_say(d, "backends", "%s", offered);
     look_at_onednn(d);
     ZERO_TRY(zr_queue_open("cpu", NULL, threads, &queue, error));
-    zero_status status = product_rate(queue, &gflops, error);
+    zero_status status = zr_doctor_product_rate(queue, ZERO_F32, &flops, error);
     if (status == ZERO_OK)
         zr_doctor_say(d, "compute", "path %s; fp32 product 1024^3 on %d thread%s: %.0f GF/s",
-                      queue->backend->path(), threads, threads == 1 ? "" : "s", gflops);
+                      queue->backend->path(), threads, threads == 1 ? "" : "s", flops * 1e-9);
     zr_queue_close(queue);
     return status;
 }
@@ -194,6 +194,9 @@ zero_status zero_doctor(const zero_doctor_options *options,
     look_at_setting(&d, "huge pages", "/sys/kernel/mm/transparent_hugepage/enabled");
     look_at_setting(&d, "  of memfd", "/sys/kernel/mm/transparent_hugepage/shmem_enabled");
     zr_doctor_rates(&d);
-    zr_doctor_disk(&d, options->path ? options->path : ".", memory);
+    const char *directory = options->path ? options->path : ".";
+    zr_doctor_disk(&d, directory, memory);
+    if (status == ZERO_OK && options->write_machine)
+        status = zr_doctor_machine(&d, directory, options->write_machine, error);
     return status;
 }

@@ -3,6 +3,8 @@
 #define ZR_TOOLS_DOCTOR_REPORT_H
 
 #include "base/errors.h"
+#include "compute/compute.h"
+#include <zero/tensor.h>
 
 typedef struct zr_doctor {
     void (*write)(void *user, const char *text);
@@ -15,6 +17,15 @@ void zr_doctor_say(const zr_doctor *doctor, const char *what, const char *format
 // Measures the disk of a directory for about a second, and reports the largest models that fit into
 // `memory` bytes and that disk.
 void zr_doctor_disk(const zr_doctor *doctor, const char *directory, int64_t memory);
+
+// Measures the mean rate of a square product over about a fifth of a second, in FLOP/s.
+zero_status zr_doctor_product_rate(zr_queue *queue, zero_dtype dtype, double *flops,
+                                   zero_error *error);
+
+// Measures this machine, writes it durably into `file` as a machine of simulate/, and reports what
+// was taken and what was assumed. directory: on its disk.
+zero_status zr_doctor_machine(const zr_doctor *doctor, const char *directory, const char *file,
+                              zero_error *error);
 
 // Reports whether several machines can train together: whether the MPI module is there, with which
 // MPI it was built, and to which MPI the mpirun in PATH belongs.

@@ -3,7 +3,7 @@
 #
 # What README says that its reader has, a tiny stand-in prepared here has the name of: book.txt, other.txt, chat.jsonl, questions.txt, ds_config.json,
 # ds_checkpoints, base-model, some-chat-model, hosts. `build/zero` is the program with its sizes shrunk, and nothing else changed:
-#   models of --new     one layer of width 16 (of the same family), but for plans by formulas
+#   models of --new     one layer of width 16 (of the same family), but for plans by formulas and simulations
 #   --steps, --epochs   at most 6 steps; 4 where the command says nothing of them; checkpoints every second step
 #   --seq, --vocab, --tokens, --threads   16, 300, 8, 1
 #   /scratch            a directory here; bench for a moment, on 8 MiB
@@ -20,10 +20,11 @@ END
 cat >>build/zero <<'END'
 args=() steps= before= name=$1
 [[ $name != plan || " $* " = *" --config "* ]] && shrinks=yes || shrinks= # a plan by formulas takes no time at any size; one that chooses, measures
+[ "$name" != simulate ] || shrinks=
 for arg in "$@"; do
     case $before:$arg in
         --new:gpt2*) [ -z "$shrinks" ] || arg=gpt2:layers=1,heads=2,width=16,context=16 ;;
-        --new:llama*) arg=llama:layers=1,heads=2,kv_heads=1,width=16,context=16 ;;
+        --new:llama*) [ "$name" = simulate ] || arg=llama:layers=1,heads=2,kv_heads=1,width=16,context=16 ;;
         --steps:*) arg=6 steps=given ;;
         --epochs:*) args[-1]=--steps arg=4 steps=given ;;
         --save-every:*) arg=2 ;;

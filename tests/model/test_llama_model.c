@@ -18,13 +18,22 @@ static void counts_are_those_published(void **state)
     static const struct {
         const char *spec;
         int64_t parameters;
-    } published[] = {
-        // Four shapes of our own, counted by hand.
-        {"llama", 100092672},         {"mistral", 100092672},      {"qwen2", 100108032},
-        {"qwen3", 100094208},         {"smollm2-135m", 134515008}, {"smollm2-360m", 361821120},
-        {"smollm2-1.7b", 1711376384}, {"llama-2-7b", 6738415616},  {"llama-3.1-8b", 8030261248},
-        {"llama-3.2-1b", 1235814400}, {"mistral-7b", 7241732096},  {"qwen2.5-0.5b", 494032768},
-        {"qwen3-0.6b", 596049920}};
+    } published[] = {// Four shapes of our own, counted by hand.
+                     {"llama", 100092672},
+                     {"mistral", 100092672},
+                     {"qwen2", 100108032},
+                     {"qwen3", 100094208},
+                     {"smollm2-135m", 134515008},
+                     {"smollm2-360m", 361821120},
+                     {"smollm2-1.7b", 1711376384},
+                     {"llama-2-7b", 6738415616},
+                     {"llama-3.1-8b", 8030261248},
+                     {"llama-3.1-70b", 70553706496},
+                     {"llama-3.1-405b", 405853388800},
+                     {"llama-3.2-1b", 1235814400},
+                     {"mistral-7b", 7241732096},
+                     {"qwen2.5-0.5b", 494032768},
+                     {"qwen3-0.6b", 596049920}};
     for (int i = 0; i < ZR_COUNT(published); i++) {
         assert_string_equal(zr_llama_preset_name(i), published[i].spec);
         zr_lm_config config;

@@ -11,6 +11,7 @@
 #include <zero/gpt2.h>
 #include <zero/llama.h>
 #include <zero/model.h>
+#include <zero/simulation.h>
 #include <zero/status.h>
 #include <zero/tokenize.h>
 #include <zero/tools.h>

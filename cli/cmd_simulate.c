@@ -1,0 +1,102 @@
+// zero simulate: predicts runs on machines that are not here.
+#include "commands.h"
+#include "failure.h"
+#include "option_table.h"
+#include "overrides.h"
+
+#include <string.h>
+
+// Whether the machines that there are, are asked for.
+static bool is_list(const cli_arguments *a)
+{
+    return a->given[OPT_MACHINE] && !strcmp(a->text[OPT_MACHINE], "list");
+}
+
+// Checks that only what goes with a table is given with --runs. Returns 0, or the exit code after a
+// message.
+static int check_table(const cli_arguments *a)
+{
+    static const bool of_table[CLI_OPTIONS] = {
+        [OPT_RUNS] = true, [OPT_MACHINE] = true, [OPT_OUT] = true};
+    for (int id = 0; id < CLI_OPTIONS; id++)
+        if (a->given[id] && !of_table[id])
+            return cli_fail_usage(a->command,
+                                  "%s does not go with --runs: each row says what it needs",
+                                  cli_option_row((cli_option_id)id)->name);
+    return 0;
+}
+
+// The same for one run.
+static int check_run(const cli_arguments *a)
+{
+    static const cli_option_id of_failures[] = {OPT_CHECKPOINT_RATE, OPT_CHECKPOINT_ASYNC,
+                                                OPT_RESTART_TIME};
+    if (a->given[OPT_OUT])
+        return cli_fail_usage(a->command, "--out gets the predictions of --runs, which is missing");
+    if (!a->given[OPT_MACHINE] || !a->given[OPT_RANKS])
+        return cli_fail_usage(a->command, "%s is missing; usage: zero simulate %s",
+                              a->given[OPT_MACHINE] ? "--ranks" : "--machine", a->command->usage);
+    for (int i = 0; i < (int)(sizeof of_failures / sizeof *of_failures); i++)
+        if (a->given[of_failures[i]] && !a->given[OPT_MTBF])
+            return cli_fail_usage(a->command, "%s is about failures, and --mtbf is missing",
+                                  cli_option_row(of_failures[i])->name);
+    return 0;
+}
+
+// Checks what only this command knows about its options. Returns 0, or the exit code after a
+// message.
+static int check(const cli_arguments *a)
+{
+    int models = a->given[OPT_NEW] + a->given[OPT_MODEL] + a->given[OPT_RUNS];
+    if (!models && is_list(a))
+        return 0;
+    if (models != 1)
+        return cli_fail_usage(a->command,
+                              "%s of --new, --model and --runs; usage: zero simulate %s",
+                              models ? "more than one" : "none", a->command->usage);
+    return a->given[OPT_RUNS] ? check_table(a) : check_run(a);
+}
+
+int cli_simulate(const cli_arguments *a)
+{
+    int code = check(a);
+    if (code)
+        return code;
+    cli_overrides overrides;
+    cli_overrides_fill(a, &overrides);
+    const zero_simulate_options options = {
+        .struct_size = sizeof options,
+        .new_spec = a->text[OPT_NEW],
+        .model = a->text[OPT_MODEL],
+        .runs = a->text[OPT_RUNS],
+        .machine = a->text[OPT_MACHINE],
+        .config_path = a->text[OPT_CONFIG],
+        .overrides = overrides.at,
+        .override_count = overrides.count,
+        .ranks = (int)a->integer[OPT_RANKS],
+        .tensor = (int)a->integer[OPT_TENSOR],
+        .context = (int)a->integer[OPT_CONTEXT],
+        .pipeline = (int)a->integer[OPT_PIPELINE],
+        .schedule = a->text[OPT_SCHEDULE],
+        .sequence_parallel = a->given[OPT_SEQUENCE_PARALLEL],
+        .global_batch = a->integer[OPT_GLOBAL_BATCH],
+        .seq = a->integer[OPT_SEQ],
+        .recompute = a->text[OPT_RECOMPUTE],
+        .products = a->text[OPT_PRODUCTS],
+        .framework = a->text[OPT_FRAMEWORK],
+        .order = a->text[OPT_ORDER],
+        .mtbf_hours = a->real[OPT_MTBF],
+        .checkpoint_rate = a->real[OPT_CHECKPOINT_RATE] * 1e9,
+        .restart = a->real[OPT_RESTART_TIME],
+        .asynchronous = a->given[OPT_CHECKPOINT_ASYNC],
+        .json = a->given[OPT_JSON],
+        .out = a->text[OPT_OUT],
+        .logger = {.write = cli_log_stderr, .user = (void *)a},
+    };
+    zero_error error = {0};
+    if (zero_simulate(&options, cli_print, NULL, &error) != ZERO_OK)
+        return cli_fail(a->command, &error);
+    if (options.out)
+        fprintf(stderr, "%s: the predictions\n", options.out);
+    return 0;
+}

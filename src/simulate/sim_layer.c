@@ -1,0 +1,207 @@
+#include "simulate/sim_layer.h"
+
+#include <math.h>
+
+// The part of their rate that products keep whose rows begin at multiples of 16 bytes, but not of
+// the 128 that a line of a cache has, and of those that begin anywhere.
+#define HALF_ALIGNED 0.8
+#define UNALIGNED 0.27
+
+// How late the last host of two is in an exchange, as a multiple of the time to launch a kernel.
+#define LATE 4
+// How much longer it takes to launch kernels where all devices of a node wait for each other.
+#define LAG 0.3
+// The part of the time to launch a kernel for which the device waits between two of them.
+#define GAP 0.15
+
+double zr_sim_tokens(const zr_sim_run *run)
+{
+    return (double)run->micro_batch * (double)run->seq / run->context;
+}
+
+// The rate that the largest products in a number reach.
+static double product_rate(const zr_sim_machine *machine, zr_sim_number number)
+{
+    double part = machine->constants[ZR_SIM_REACHED];
+    while (number > ZR_SIM_FP32 && machine->peak[number] <= 0)
+        number--;
+    if (number == ZR_SIM_8_BIT || number == ZR_SIM_4_BIT)
+        part = machine->constants[ZR_SIM_NARROW];
+    return machine->peak[number] * part;
+}
+
+// The part of its rate that a product keeps by where its rows, of so many elements of 16 bits,
+// begin.
+static double alignment(double elements)
+{
+    if (fmod(elements, 64) == 0)
+        return 1;
+    return fmod(elements, 8) == 0 ? HALF_ALIGNED : UNALIGNED;
+}
+
+double zr_sim_product(const zr_sim_machine *machine, zr_sim_number number, double m, double n,
+                      double k)
+{
+    double half = machine->constants[ZR_SIM_HALF];
+    // Narrow products end sooner, and begin no sooner.
+    if (number > ZR_SIM_16_BIT && machine->peak[number] > 0)
+        half *= machine->peak[number] / machine->peak[ZR_SIM_16_BIT];
+    double rate = product_rate(machine, number);
+    rate *= fmin(alignment(m), fmin(alignment(n), alignment(k)));
+    return 2 * m * n * k * (1 + half * (1 / m + 1 / n + 1 / k)) / rate;
+}
+
+// Adds the product and, to backward, those of its two gradients.
+static void add_product(const zr_sim_run *run, zr_sim_layer *layer, double m, double n, double k)
+{
+    const zr_sim_machine *machine = &run->machine;
+    layer->forward.products += zr_sim_product(machine, run->number, m, n, k);
+    layer->forward.flops += 2 * m * n * k;
+    layer->forward.kernels++;
+    layer->backward.products += zr_sim_product(machine, run->number, m, k, n);
+    layer->backward.flops += 2 * m * n * k;
+    layer->backward.kernels++;
+    if (run->frozen)
+        return;
+    layer->backward.products += zr_sim_product(machine, run->number, k, n, m);
+    layer->backward.flops += 2 * m * n * k;
+    layer->backward.kernels++;
+}
+
+// Adds kernels that read and write so many bytes; backward moves half as many again.
+static void add_bytes(const zr_sim_run *run, zr_sim_layer *layer, double bytes, double kernels)
+{
+    const zr_sim_machine *machine = &run->machine;
+    double rate = machine->memory_rate * machine->constants[ZR_SIM_STREAMED];
+    bytes *= run->framework.constants[ZR_SIM_KERNELS];
+    kernels *= run->framework.constants[ZR_SIM_KERNELS];
+    layer->forward.other += bytes / rate;
+    layer->forward.kernels += kernels;
+    layer->backward.other += 1.5 * bytes / rate;
+    layer->backward.kernels += 1.5 * kernels;
+}
+
+static void add_attention(const zr_sim_run *run, zr_sim_layer *layer)
+{
+    const zr_sim_machine *machine = &run->machine;
+    double heads = (double)run->heads / run->tensor, d = (double)run->width / (double)run->heads;
+    double s = (double)run->seq, rows = zr_sim_tokens(run) * heads;
+    double flops = 4 * rows * s * d; // of all scores, masked or not
+    double peak = machine->peak[ZR_SIM_16_BIT];
+    layer->forward.flops += flops;
+    layer->backward.flops += 2 * flops;
+    if (run->attention == ZR_SIM_FLASH) {
+        double rate = peak * machine->constants[ZR_SIM_ATTENDED] * 1.25 * d / (d + 32);
+        layer->forward.attention += flops / 2 / rate;
+        layer->forward.kernels += 2;
+        layer->backward.attention += 2.5 * flops / 2 / rate;
+        layer->backward.kernels += 3;
+        return;
+    }
+    // Two products over all scores, a head at a time.
+    double rate = product_rate(machine, ZR_SIM_16_BIT);
+    double half = machine->constants[ZR_SIM_HALF];
+    double seconds = flops / rate * (1 + half * (1 / s + 1 / s + 1 / d));
+    layer->forward.attention += seconds;
+    layer->backward.attention += 2 * seconds;
+    layer->forward.kernels += 2;
+    layer->backward.kernels += 4;
+    // Scores are written, read and written by the softmax, dropped out, and read.
+    zr_sim_layer scores = {0};
+    add_bytes(run, &scores, 11 * rows * s, 4);
+    layer->forward.attention += scores.forward.other;
+    layer->backward.attention += scores.backward.other;
+    layer->forward.kernels += scores.forward.kernels;
+    layer->backward.kernels += scores.backward.kernels;
+}
+
+static zr_sim_work scaled(const zr_sim_work *work, double part)
+{
+    return (zr_sim_work){
+        .products = work->products * part,
+        .attention = work->attention * part,
+        .other = work->other * part,
+        .flops = work->flops * part,
+        .kernels = work->kernels * part,
+    };
+}
+
+// What backward does again of a layer's forward work.
+static zr_sim_work again(const zr_sim_run *run, const zr_sim_work *forward)
+{
+    zr_sim_work none = {0};
+    switch (run->recompute) {
+    case ZR_SIM_KEEP: return none;
+    case ZR_SIM_SELECTIVE: {
+        // Flash attention does its scores again in any case.
+        if (run->attention == ZR_SIM_FLASH)
+            return none;
+        zr_sim_work scores = {.attention = forward->attention, .kernels = 6};
+        return scores;
+    }
+    case ZR_SIM_OPERATORS: {
+        zr_sim_work part = *forward;
+        part.products *= 0.5;
+        part.attention = 0;
+        part.flops *= 0.5;
+        return scaled(&part, 1.0 / run->recompute_every);
+    }
+    case ZR_SIM_FULL: return scaled(forward, 1.0 / run->recompute_every);
+    }
+    return none;
+}
+
+zr_sim_layer zr_sim_layer_find(const zr_sim_run *run)
+{
+    zr_sim_layer layer = {0};
+    double t = zr_sim_tokens(run), h = (double)run->width, p = run->tensor;
+    double kv = h / (double)run->heads * (double)run->kv_heads, f = (double)run->ffn;
+    double gates = run->gated ? 2 : 1;
+    add_product(run, &layer, t, (h + 2 * kv) / p, h);
+    add_attention(run, &layer);
+    add_product(run, &layer, t, h, h / p);
+    add_product(run, &layer, t, gates * f / p, h);
+    add_product(run, &layer, t, h, f / p);
+    // Norms and residuals of all tokens, or of a part of them.
+    double norms = 2 * t * 6 * h;
+    add_bytes(run, &layer, run->sequence_parallel ? norms / p : norms, 6);
+    // Biases, rotation and the activation function.
+    add_bytes(run, &layer, 2 * t * (h + 2 * kv + (1 + gates) * f) / p, 6);
+    if (run->number > ZR_SIM_16_BIT) // inputs of products are made narrow
+        add_bytes(run, &layer, (run->block_scales ? 8 : 4) * t * (2 * h + (h + f) / p), 0);
+    if (p > 1) { // exchanges are kernels, too
+        layer.forward.kernels += 2;
+        layer.backward.kernels += 2;
+    }
+    layer.again = again(run, &layer.forward);
+    return layer;
+}
+
+zr_sim_layer zr_sim_head_find(const zr_sim_run *run)
+{
+    zr_sim_layer head = {0};
+    double t = zr_sim_tokens(run), v = (double)run->vocab;
+    if (run->tensor > 1) // each rank has a multiple of 128
+        v = ceil(v / run->tensor / 128) * 128;
+    zr_sim_run wide = *run; // logits are never in fewer than 16 bits
+    if (wide.number > ZR_SIM_16_BIT)
+        wide.number = ZR_SIM_16_BIT;
+    add_product(&wide, &head, t, v, (double)run->width);
+    add_bytes(&wide, &head, t * v * 6, 4);
+    return head;
+}
+
+double zr_sim_work_seconds(const zr_sim_run *run, const zr_sim_work *work, double exchanges,
+                           double exchange)
+{
+    double device = work->products + work->attention + work->other;
+    double kernel = run->machine.constants[ZR_SIM_LAUNCH];
+    double launch = work->kernels * kernel;
+    if (device <= 0)
+        return 0;
+    // Where hosts are ahead of their devices, no exchange waits for one.
+    double late = LATE * kernel * log2(run->tensor) * fmin(1, launch / device);
+    double crowd = fmin(1, (double)run->tensor / ZR_MAX(1, run->machine.devices));
+    double on_device = device + GAP * launch + exchanges * (exchange + late);
+    return fmax(on_device, launch * (1 + LAG * pow(crowd, 4)));
+}

@@ -1,0 +1,127 @@
+// Completing a run: what is left out follows from the rest, and what cannot be is refused.
+#include "simulate/sim_run.h"
+
+#include <math.h>
+#include <string.h>
+
+double zr_sim_run_parameters(const zr_sim_run *run)
+{
+    double h = (double)run->width, kv = h / (double)run->heads * (double)run->kv_heads;
+    double attention = 2 * h * h + 2 * h * kv;
+    double mlp = (run->gated ? 3.0 : 2.0) * h * (double)run->ffn;
+    double tables = (run->tied ? 1.0 : 2.0) * h * (double)run->vocab;
+    return (double)run->layers * (attention + mlp + 4 * h) + tables;
+}
+
+void zr_sim_run_set_model(const zr_lm_config *model, int64_t seq, zr_sim_run *run)
+{
+    zr_lm_shape shape = zr_lm_shape_of(model);
+    run->layers = shape.layers;
+    run->width = shape.width;
+    run->heads = shape.heads;
+    run->kv_heads = shape.kv_heads;
+    run->ffn = shape.inner;
+    run->vocab = shape.vocab;
+    run->seq = seq > 0 ? seq : shape.positions;
+    run->gated = shape.rms;
+    run->tied = model->kind == ZR_LM_GPT2 || model->llama.tied;
+    run->parameters = zr_sim_run_parameters(run);
+}
+
+static void set_if_none(int *number, int value)
+{
+    if (*number <= 0)
+        *number = value;
+}
+
+static void set_if_none64(int64_t *number, int64_t value)
+{
+    if (*number <= 0)
+        *number = value;
+}
+
+static void complete_model(zr_sim_run *run)
+{
+    set_if_none64(&run->heads, ZR_MAX(1, run->width / 128));
+    set_if_none64(&run->kv_heads, run->heads);
+    set_if_none64(&run->ffn, run->gated ? ZR_ROUND_UP(run->width * 8 / 3, 256) : 4 * run->width);
+    set_if_none64(&run->vocab, 50304);
+    set_if_none64(&run->seq, 2048);
+    if (run->parameters <= 0)
+        run->parameters = zr_sim_run_parameters(run);
+}
+
+// Several chunks are interleaved, and interleaving has two where nobody says how many.
+static void complete_schedule(zr_sim_run *run)
+{
+    if (run->pipeline == 1)
+        run->chunks = 1;
+    else if (run->chunks > 1)
+        run->schedule = ZR_PIPELINE_INTERLEAVED;
+    else if (run->schedule == ZR_PIPELINE_INTERLEAVED)
+        run->chunks = 2;
+}
+
+static zero_status complete_grid(zr_sim_run *run, zero_error *error)
+{
+    set_if_none(&run->tensor, 1);
+    set_if_none(&run->pipeline, 1);
+    set_if_none(&run->context, 1);
+    set_if_none(&run->chunks, 1);
+    set_if_none(&run->recompute_every, 1);
+    int64_t model = (int64_t)run->tensor * run->pipeline * run->context;
+    if (run->devices <= 0)
+        run->devices = (int)ZR_MIN(model * ZR_MAX(1, run->data), 1 << 30);
+    if (run->devices % model != 0)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "%d devices cannot be divided into tensor %d x pipeline %d x context %d = "
+                       "%lld; their number has to be a multiple of it",
+                       run->devices, run->tensor, run->pipeline, run->context, (long long)model);
+    int data = (int)(run->devices / model);
+    set_if_none(&run->data, data);
+    if (run->data != data)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "tensor %d x pipeline %d x context %d x data %d is %lld, and there are %d "
+                       "devices; data %d would do",
+                       run->tensor, run->pipeline, run->context, run->data,
+                       (long long)(model * run->data), run->devices, data);
+    if (run->pipeline > run->layers)
+        return zr_fail(error, ZERO_ERR_USAGE, "%d pipeline stages have only %lld layers",
+                       run->pipeline, (long long)run->layers);
+    complete_schedule(run);
+    return ZERO_OK;
+}
+
+static zero_status complete_batch(zr_sim_run *run, zero_error *error)
+{
+    int64_t ranks = run->data;
+    if (run->global_batch > 0 && run->micro_batch <= 0 && run->accumulation > 0)
+        run->micro_batch = run->global_batch / (run->accumulation * ranks);
+    set_if_none64(&run->micro_batch, 1);
+    if (run->global_batch > 0 && run->accumulation <= 0)
+        run->accumulation = ZR_MAX(1, run->global_batch / (run->micro_batch * ranks));
+    set_if_none64(&run->accumulation, run->pipeline > 1 ? 4 * run->pipeline : 1);
+    int64_t global = run->micro_batch * run->accumulation * ranks;
+    set_if_none64(&run->global_batch, global);
+    if (run->global_batch != global)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "a step has %lld samples, and micro-batch %lld x accumulation %lld x data "
+                       "%lld is %lld",
+                       (long long)run->global_batch, (long long)run->micro_batch,
+                       (long long)run->accumulation, (long long)ranks, (long long)global);
+    return ZERO_OK;
+}
+
+zero_status zr_sim_run_complete(zr_sim_run *run, zero_error *error)
+{
+    if (run->layers <= 0 || run->width <= 0)
+        return zr_fail(error, ZERO_ERR_USAGE, "a model needs layers and a width: %lld and %lld",
+                       (long long)run->layers, (long long)run->width);
+    complete_model(run);
+    ZERO_TRY(complete_grid(run, error));
+    ZERO_TRY(complete_batch(run, error));
+    if (run->machine.peak[ZR_SIM_16_BIT] <= 0 && run->machine.peak[ZR_SIM_FP32] <= 0)
+        return zr_fail(error, ZERO_ERR_USAGE, "machine \"%s\" has no rate of products",
+                       run->machine.name);
+    return ZERO_OK;
+}

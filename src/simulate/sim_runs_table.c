@@ -1,0 +1,128 @@
+// Tables of runs: read, predicted and written.
+#include "simulate/sim_runs_table.h"
+
+#include "base/file.h"
+#include "simulate/sim_row.h"
+
+#include <string.h>
+
+// Returns the seconds of a step that a row measured; 0: it does not say them.
+static double measured_seconds(const zr_sim_csv *csv, int row, const zr_sim_run *run)
+{
+    double seconds = zr_sim_text_number(zr_sim_csv_cell(csv, row, "iter_s"));
+    double tokens = zr_sim_text_number(zr_sim_csv_cell(csv, row, "tokens_per_s_per_gpu"));
+    bool batch = zr_sim_text_number(zr_sim_csv_cell(csv, row, "global_batch")) > 0;
+    bool devices = zr_sim_text_number(zr_sim_csv_cell(csv, row, "gpus")) > 0;
+    if (seconds > 0 || tokens <= 0 || !batch || !devices)
+        return seconds;
+    return (double)run->global_batch * (double)run->seq / (tokens * run->devices);
+}
+
+static zero_status read_row(const zr_sim_catalogue *catalogue, const zr_sim_csv *csv, int row,
+                            const zr_sim_machine *machine, zr_sim_row *out, zero_error *error)
+{
+    zr_buffer why = {0};
+    zero_error reason = {0};
+    const char *system = zr_sim_csv_cell(csv, row, "system");
+    out->id = zr_strdup(zr_sim_csv_cell(csv, row, "id"), error);
+    out->family = zr_sprintf(error, "%s x %s", *system != 0 ? system : "(not said)",
+                             zr_sim_csv_cell(csv, row, "gpu"));
+    out->simulated =
+        zr_sim_row_make(catalogue, csv, row, machine, &out->run, &why, &reason) == ZERO_OK;
+    if (out->simulated)
+        out->measured = measured_seconds(csv, row, &out->run);
+    out->scored = strncmp(zr_sim_csv_cell(csv, row, "set"), "context", 7) != 0 &&
+                  zr_sim_csv_cell(csv, row, "quality")[0] != 'N';
+    const char *text = why.length > 0 ? why.data : "";
+    out->why = zr_strdup(out->simulated ? text : reason.message, error);
+    bool failed = why.failed || out->id == NULL || out->family == NULL || out->why == NULL;
+    zr_buffer_free(&why);
+    return failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for a table of runs") : ZERO_OK;
+}
+
+zero_status zr_sim_table_read(const zr_sim_catalogue *catalogue, const char *path,
+                              const zr_sim_machine *machine, zr_sim_table *out, zero_error *error)
+{
+    *out = (zr_sim_table){0};
+    zr_sim_csv csv;
+    zero_status status = zr_sim_csv_read(path, &csv, error);
+    static const char *const needed[] = {"id", "gpu"};
+    for (int i = 0; status == ZERO_OK && i < ZR_COUNT(needed); i++)
+        if (!zr_sim_csv_has(&csv, needed[i]))
+            status = zr_fail(error, ZERO_ERR_DATA, "%s, line 1: there is no column \"%s\"", path,
+                             needed[i]);
+    if (status == ZERO_OK && csv.rows > 0) {
+        out->rows = zr_alloc((size_t)csv.rows * sizeof(zr_sim_row), error);
+        status = out->rows == NULL ? ZERO_ERR_MEMORY : ZERO_OK;
+    }
+    for (int i = 0; status == ZERO_OK && i < csv.rows; i++) {
+        out->count = i + 1;
+        status = read_row(catalogue, &csv, i, machine, &out->rows[i], error);
+    }
+    zr_sim_csv_free(&csv);
+    ZERO_TRY(status);
+    zr_sim_table_predict(out);
+    return ZERO_OK;
+}
+
+void zr_sim_table_predict(zr_sim_table *table)
+{
+    for (int i = 0; i < table->count; i++) {
+        zr_sim_row *row = &table->rows[i];
+        if (!row->simulated)
+            continue;
+        // A run that does not fit has a time nevertheless: our memory may be what is wrong.
+        zr_sim_step step;
+        zero_status status = zr_sim_step_find(&row->run, &step, NULL);
+        bool found = status == ZERO_OK || status == ZERO_ERR_LIMIT;
+        row->predicted = found ? step.seconds : 0;
+        row->predicted_memory = found ? step.memory : 0;
+    }
+}
+
+void zr_sim_table_free(zr_sim_table *table)
+{
+    for (int i = 0; i < table->count; i++) {
+        zr_free(table->rows[i].id);
+        zr_free(table->rows[i].family);
+        zr_free(table->rows[i].why);
+    }
+    zr_free(table->rows);
+    *table = (zr_sim_table){0};
+}
+
+// Writes a cell, in quotes where it needs them.
+static void write_cell(zr_buffer *out, const char *text)
+{
+    if (strpbrk(text, ",\"\r\n") == NULL) {
+        zr_buffer_printf(out, "%s", text);
+        return;
+    }
+    zr_buffer_append(out, "\"", 1);
+    for (; *text != 0; text++)
+        zr_buffer_append(out, *text == '"' ? "\"\"" : text, *text == '"' ? 2 : 1);
+    zr_buffer_append(out, "\"", 1);
+}
+
+zero_status zr_sim_table_write(const zr_sim_table *table, const char *path, zero_error *error)
+{
+    zr_buffer out = {0};
+    zr_buffer_printf(&out, "id,predicted_s,predicted_GB,why\n");
+    for (int i = 0; i < table->count; i++) {
+        const zr_sim_row *row = &table->rows[i];
+        write_cell(&out, row->id);
+        if (row->predicted > 0)
+            zr_buffer_printf(&out, ",%.6g,%.4g,", row->predicted, row->predicted_memory / 1e9);
+        else
+            zr_buffer_printf(&out, ",,,");
+        write_cell(&out, row->why);
+        zr_buffer_printf(&out, "\n");
+    }
+    zero_status status = ZERO_OK;
+    if (out.failed)
+        status = zr_fail(error, ZERO_ERR_MEMORY, "no memory for the predictions");
+    else
+        status = zr_file_write_durable(path, out.data, out.length, error);
+    zr_buffer_free(&out);
+    return status;
+}

@@ -1,0 +1,91 @@
+// Runs: what follows from what is given, and what cannot be.
+#include "sim_example.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void rest_follows(void **state)
+{
+    zr_sim_run run = sim_example_run();
+    run.tensor = 2;
+    assert_int_equal(zr_sim_run_complete(&run, NULL), ZERO_OK);
+    assert_int_equal(run.data, 4);
+    assert_int_equal(run.global_batch, 2 * 4 * 4);
+    assert_int_equal(run.kv_heads, 32);
+    assert_int_equal(run.ffn, 4 * 4096);
+    // 12 L h^2, norms and the table.
+    double h = 4096, expected = 32 * (12 * h * h + 4 * h) + 51200 * h;
+    assert_true(run.parameters == expected);
+
+    run = sim_example_run();
+    run.global_batch = 256;
+    run.accumulation = 0;
+    assert_int_equal(zr_sim_run_complete(&run, NULL), ZERO_OK);
+    assert_int_equal(run.accumulation, 256 / (2 * 8));
+}
+
+static void published_shapes_have_their_parameters(void **state)
+{
+    zr_sim_run llama = {.layers = 80,
+                        .width = 8192,
+                        .heads = 64,
+                        .kv_heads = 8,
+                        .ffn = 28672,
+                        .vocab = 128256,
+                        .gated = true};
+    assert_true(zr_sim_run_parameters(&llama) > 70.5e9 && zr_sim_run_parameters(&llama) < 70.7e9);
+    zr_sim_run gpt3 = {.layers = 96,
+                       .width = 12288,
+                       .heads = 96,
+                       .kv_heads = 96,
+                       .ffn = 49152,
+                       .vocab = 50257,
+                       .tied = true};
+    assert_true(zr_sim_run_parameters(&gpt3) > 174e9 && zr_sim_run_parameters(&gpt3) < 175.5e9);
+}
+
+static void refused(zr_sim_run run, const char *part)
+{
+    zero_error error = {0};
+    assert_int_equal(zr_sim_run_complete(&run, &error), ZERO_ERR_USAGE);
+    if (strstr(error.message, part) == NULL)
+        fail_msg("\"%s\" does not say \"%s\"", error.message, part);
+}
+
+static void impossible_grids_are_refused_with_numbers(void **state)
+{
+    zr_sim_run run = sim_example_run();
+    run.tensor = 3;
+    refused(run, "8 devices cannot be divided into tensor 3 x pipeline 1 x context 1 = 3");
+    run = sim_example_run();
+    run.data = 4;
+    refused(run, "data 8 would do");
+    run = sim_example_run();
+    run.devices = 64;
+    run.pipeline = 64;
+    refused(run, "64 pipeline stages have only 32 layers");
+    run = sim_example_run();
+    run.global_batch = 63;
+    refused(run, "63 samples");
+    run = sim_example_run();
+    run.layers = 0;
+    refused(run, "layers and a width");
+    run = sim_example_run();
+    run.machine = (zr_sim_machine){.name = "empty"};
+    refused(run, "\"empty\"");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rest_follows),
+        cmocka_unit_test(published_shapes_have_their_parameters),
+        cmocka_unit_test(impossible_grids_are_refused_with_numbers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
