@@ -38,6 +38,10 @@ typedef struct zr_plan_operations { // of all units of a plan
 // error.
 zero_status zr_plan_operations_find(const zr_plan *plan, const char *backend,
                                     zr_plan_operations *out, zero_error *error);
+// Takes, for units that nobody may call before a run, the products that they list
+// (zero_unit_sizes), in thirds. Freed likewise.
+zero_status zr_plan_operations_listed(const zr_plan *plan, zr_plan_operations *out,
+                                      zero_error *error);
 void zr_plan_operations_free(zr_plan_operations *operations);
 
 #endif

@@ -5,6 +5,7 @@
 #include "config/config_ranks.h"
 #include "layers/layers.h"
 #include "plan/network.h"
+#include "predict/rig.h"
 #include "setup/machine_facts.h"
 #include "setup/resolve.h"
 #include "setup/stages.h"
@@ -184,8 +185,12 @@ static zero_status find_operations(zr_rehearsal *r, zero_error *error)
         return ZERO_ERR_MEMORY;
     for (int s = 0; s < r->stages; s++)
         r->operations[s] = (zr_plan_operations){0};
-    for (int s = 0; s < r->stages; s++)
-        ZERO_TRY(zr_plan_operations_find(r->at[s].plan, backend_of(r), &r->operations[s], error));
+    for (int s = 0; s < r->stages; s++) {
+        const zr_plan *plan = r->at[s].plan;
+        ZERO_TRY(zr_rig_can_call(plan)
+                     ? zr_plan_operations_find(plan, backend_of(r), &r->operations[s], error)
+                     : zr_plan_operations_listed(plan, &r->operations[s], error));
+    }
     return ZERO_OK;
 }
 

@@ -47,7 +47,7 @@ void zr_rehearsal_free(zr_rehearsal *rehearsal);
 
 // Returns the setting whose rates the run is predicted with.
 zr_rate_setting zr_rehearsal_setting(const zr_rehearsal *rehearsal);
-// Predicts a step, or fails with ZERO_ERR_UNSUPPORTED if the units are a program's own.
+// Predicts a step; of a program's own units by the products that they list.
 zero_status zr_rehearsal_forecast(zr_rehearsal *rehearsal, const zr_rate_book *book,
                                   zr_forecast *out, zero_error *error);
 // Times here what the run does and the book does not know, in about a second, and keeps it for
