@@ -4,12 +4,14 @@
 #ifndef ZR_PREDICT_FORECAST_H
 #define ZR_PREDICT_FORECAST_H
 
+#include "plan/network.h"
 #include "plan/simulate.h"
-#include "predict/rates.h"
 #include "predict/operations.h"
+#include "predict/rates.h"
 
-typedef struct zr_link_speed { // to another rank; zeroed: it shares this machine's memory
+typedef struct zr_link_speed { // to other ranks; zeroed: they share this machine's memory
     double rate, latency;      // bytes a second; seconds
+    zr_reach reach;            // which of the group's ranks are there; zeroed: all others
 } zr_link_speed;
 
 typedef struct zr_forecast_question {
@@ -22,10 +24,14 @@ typedef struct zr_forecast_question {
     bool overlaps;                        // exchanges of data ranks go on beside computing
     zr_link_speed data, tensor, pipeline; // where ranks are on several machines
     int sharers;                          // ranks of this machine, which share its disk
+    // Cores of this machine, 0: enough. Where its ranks' threads take them all, what goes on beside
+    // a rank takes its time.
+    int cores;
 } zr_forecast_question;
 
 typedef struct zr_forecast {     // seconds of a step
     double parts[ZR_TIME_PARTS]; // compute, exchange, update, disk: they add up to `seconds`
+    double plain[ZR_TIME_PARTS]; // the same without the book's corrections, to learn these
     double bubble;               // of a pipeline: in which its slowest stage waits; in `exchange`
     double seconds, low, high;   // 80% of runs lie between low and high
     double tokens;               // a second, of all ranks
@@ -37,8 +43,10 @@ typedef struct zr_forecast {     // seconds of a step
 // ZERO_ERR_MEMORY; a pipeline's lists are simulated (plan/simulate.h).
 zero_status zr_forecast_find(const zr_forecast_question *question, zr_forecast *out,
                              zero_error *error);
-// Returns the seconds that evaluating takes for so many micro-batches.
-double zr_forecast_evaluation(const zr_forecast_question *question, int64_t micro_batches);
+// Finds the seconds that evaluating takes for so many micro-batches of each data rank, without
+// corrections. ZERO_ERR_MEMORY.
+zero_status zr_forecast_evaluation(const zr_forecast_question *question, int64_t micro_batches,
+                                   double *out, zero_error *error);
 
 // forecast_text.c: in one line without its end, "a step takes 12.3 ms (11.0 ms to 13.8 ms), ...",
 // and as a JSON object.

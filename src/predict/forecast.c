@@ -1,0 +1,174 @@
+#include "predict/forecast.h"
+
+#include "layers/layers.h"
+#include "predict/virtual_rank.h"
+
+#include <math.h>
+
+// What predictions are off by where no run has told (standard deviation of the logarithm), and how
+// many runs that assumption counts for next to those that have. Operations that nobody has measured
+// add to it.
+static const double UNLEARNT_SPREAD = 0.12, UNLEARNT_RUNS = 3, UNKNOWN_SPREAD = 0.3;
+// 80% of a normal distribution lie within so many standard deviations.
+static const double OF_80_PERCENT = 1.2816;
+
+// Steps that a rank runs; only the last one counts, because the first finds nothing under way.
+enum { ROUNDS = 2 };
+
+static void run_step(zr_virtual_rank *rank)
+{
+    for (int64_t k = 0; k < rank->plan->settings.accumulation; k++)
+        zr_virtual_rank_micro_batch(rank, ZR_PASS_MICRO_BATCH, k, k == 0);
+    zr_virtual_rank_run(rank, ZR_PASS_BOUNDARY, 0);
+    zr_virtual_rank_end_step(rank);
+}
+
+static void run_rounds(zr_virtual_rank *rank, zr_forecast *out, double *unknown)
+{
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int part = 0; part < ZR_TIME_PARTS; part++)
+            rank->parts[part] = 0;
+        rank->unknown = 0;
+        run_step(rank);
+    }
+    for (int part = 0; part < ZR_TIME_PARTS; part++)
+        out->plain[part] = rank->parts[part];
+    *unknown = rank->unknown;
+}
+
+static zero_status run_without_pipeline(const zr_forecast_question *question, zr_forecast *out,
+                                        double *unknown, zero_error *error)
+{
+    zr_virtual_rank rank;
+    zero_status status = zr_virtual_rank_open(question, 0, &rank, error);
+    if (status == ZERO_OK)
+        run_rounds(&rank, out, unknown);
+    zr_virtual_rank_close(&rank);
+    return status;
+}
+
+static zero_status run_pipeline(const zr_forecast_question *question, zr_forecast *out,
+                                double *unknown, zero_error *error)
+{
+    double seconds;
+    ZERO_TRY(zr_virtual_pipeline_run(question, out->plain, &out->bubble, &seconds, unknown, error));
+    out->plain[ZR_TIME_EXCHANGE] += out->bubble;
+    return ZERO_OK;
+}
+
+static double sum_of(const double parts[ZR_TIME_PARTS])
+{
+    double sum = 0;
+    for (int part = 0; part < ZR_TIME_PARTS; part++)
+        sum += parts[part];
+    return sum;
+}
+
+// The parts' corrections, then that of the whole, which the parts share so that they add up.
+static void correct(const zr_rate_book *book, zr_forecast *f)
+{
+    double whole = zr_correction_factor(&book->whole);
+    for (int part = 0; part < ZR_TIME_PARTS; part++)
+        f->parts[part] = f->plain[part] * zr_correction_factor(&book->corrections[part]) * whole;
+    f->seconds = sum_of(f->parts);
+    double plain = f->plain[ZR_TIME_EXCHANGE];
+    f->bubble *= plain > 0 ? f->parts[ZR_TIME_EXCHANGE] / plain : 1;
+}
+
+static void find_interval(const zr_rate_book *book, zr_forecast *f)
+{
+    double runs = (double)book->whole.runs, learnt = book->whole.spread,
+           variance = (runs * learnt * learnt + UNLEARNT_RUNS * UNLEARNT_SPREAD * UNLEARNT_SPREAD) /
+                      (runs + UNLEARNT_RUNS),
+           unknown = f->unknown * UNKNOWN_SPREAD,
+           spread = OF_80_PERCENT * sqrt(variance + unknown * unknown);
+    f->low = f->seconds * exp(-spread);
+    f->high = f->seconds * exp(spread);
+}
+
+static double tokens_of_step(const zr_plan *plan)
+{
+    return (double)(plan->shape.batch * plan->shape.seq * plan->settings.accumulation) *
+           plan->ranks;
+}
+
+// 6 FLOPs a parameter and token for the products; of our own models also those of attention, of
+// which half would do under a causal mask.
+static double flops_of_token(const zr_plan *plan)
+{
+    const zero_model *model = plan->model->whole ? plan->model->whole : plan->model;
+    const zr_lm_config *config = zr_lm_config_of(model);
+    double flops = 6 * (double)plan->parameters;
+    if (!config)
+        return flops;
+    zr_lm_shape shape = zr_lm_shape_of(config);
+    return flops +
+           12 * (double)(shape.layers * shape.heads * shape.head_dim) * (double)plan->shape.seq;
+}
+
+static const char *largest_of(const double parts[ZR_TIME_PARTS])
+{
+    int most = 0;
+    for (int part = 1; part < ZR_TIME_PARTS; part++)
+        if (parts[part] > parts[most])
+            most = part;
+    return zr_time_part_names[most];
+}
+
+zero_status zr_forecast_find(const zr_forecast_question *question, zr_forecast *out,
+                             zero_error *error)
+{
+    double unknown = 0;
+    *out = (zr_forecast){0};
+    ZERO_TRY(question->stages > 1 ? run_pipeline(question, out, &unknown, error)
+                                  : run_without_pipeline(question, out, &unknown, error));
+    double plain = sum_of(out->plain), tokens = tokens_of_step(question->plans[0]);
+    out->unknown = plain > 0 ? fmin(unknown / plain, 1) : 0;
+    correct(question->book, out);
+    find_interval(question->book, out);
+    out->tokens = out->seconds > 0 ? tokens / out->seconds : 0;
+    out->flops = tokens * flops_of_token(question->plans[0]);
+    out->bound = largest_of(out->parts);
+    return ZERO_OK;
+}
+
+// Runs the evaluation of one micro-batch by a stage. Pieces that stay gathered are there.
+static double evaluate(zr_virtual_rank *rank)
+{
+    const uint32_t fresh = 1u << ZR_FRESH;
+    double begin = rank->now;
+    if (!rank->plan->pipeline)
+        zr_virtual_rank_run(rank, ZR_PASS_EVALUATION, fresh);
+    for (int c = 0; rank->plan->pipeline && c < rank->plan->chunk_count; c++)
+        zr_virtual_rank_run(rank, zr_chunk_pass(ZR_CHUNK_EVALUATION, c), fresh);
+    return rank->now - begin;
+}
+
+static zero_status evaluate_on(const zr_forecast_question *question, int stage, double *out,
+                               zero_error *error)
+{
+    zr_virtual_rank rank;
+    zero_status status = zr_virtual_rank_open(question, stage, &rank, error);
+    for (int round = 0; round < ROUNDS && status == ZERO_OK; round++)
+        *out = evaluate(&rank);
+    zr_virtual_rank_close(&rank);
+    return status;
+}
+
+// In a pipeline the first micro-batch goes through all stages, and each later one comes after the
+// time of the slowest.
+zero_status zr_forecast_evaluation(const zr_forecast_question *question, int64_t micro_batches,
+                                   double *out, zero_error *error)
+{
+    double first = 0, slowest = 0;
+    *out = 0;
+    for (int s = 0; s < question->stages; s++) {
+        double taken = 0;
+        ZERO_TRY(evaluate_on(question, s, &taken, error));
+        first += taken;
+        slowest = fmax(slowest, taken);
+    }
+    if (micro_batches > 0)
+        *out = first + (double)(micro_batches - 1) * slowest;
+    return ZERO_OK;
+}

@@ -1,0 +1,262 @@
+// What each instruction of a program takes of a rank, and what it begins beside it.
+#include "base/step_sums.h"
+#include "plan/piece_sums.h"
+#include "plan/plan_parts.h"
+#include "predict/virtual_rank.h"
+
+typedef void (*run_instruction)(zr_virtual_rank *rank, const zr_instruction *i);
+
+static bool holds(const zr_virtual_rank *rank, zr_when when) { return rank->holds >> when & 1; }
+
+static const zr_piece *piece_of(const zr_virtual_rank *rank, const zr_instruction *i)
+{
+    return &rank->plan->pieces[i->piece];
+}
+
+static int64_t size_of(zero_dtype dtype) { return (int64_t)zero_dtype_bytes(dtype); }
+
+// Begins an exchange of data ranks: what the rank's thread or its courier computes, and what comes
+// over the network afterwards.
+static void begin_exchange(zr_virtual_rank *rank, zr_slot slot, zr_cost computed, double network)
+{
+    zr_begun *begun = &rank->begun[slot.kind][slot.index];
+    *begun = (zr_begun){0};
+    if (!rank->question->overlaps) {
+        rank->unknown += computed.unknown;
+        begun->own = computed.seconds + network;
+        return;
+    }
+    double beside = computed.seconds + network;
+    if (!rank->spare) {
+        zr_virtual_rank_spend(rank, ZR_TIME_EXCHANGE, computed);
+        beside = network;
+    } else {
+        rank->unknown += computed.unknown;
+    }
+    rank->courier = ZR_MAX(rank->courier, rank->now) + beside;
+    begun->end = rank->courier;
+}
+
+// Returns the seconds in which the bytes of an exchange that other machines have come from there.
+static double over_network(const zr_virtual_rank *rank, bool gathers, int64_t bytes)
+{
+    const zr_link_speed *link = &rank->question->data;
+    const zr_reach *reach = &link->reach;
+    if (link->rate <= 0 || bytes == 0)
+        return 0;
+    double far = (double)bytes;
+    if (reach->size > 1)
+        far = gathers ? far / zr_plan_gathered(rank->plan) * reach->fetches
+                      : far / (reach->size - 1) * reach->strangers;
+    return far > 0 ? far / link->rate + link->latency : 0;
+}
+
+// Copies the own shard to where it is gathered, unless it lies there.
+static void copy_own_shard(zr_virtual_rank *rank, const zr_instruction *i)
+{
+    const zr_piece *piece = piece_of(rank, i);
+    bool sums = i->place.space == ZR_SPACE_WHOLES || i->place.space == ZR_SPACE_GRADIENTS;
+    bool apart = i->place.space == ZR_SPACE_GATHERED || (sums && piece->accumulator_first >= 0);
+    int64_t bytes = sums ? zr_piece_sum_bytes(piece) : zr_piece_shard_bytes(piece);
+    if (apart)
+        zr_virtual_rank_spend(rank, ZR_TIME_EXCHANGE,
+                              zr_virtual_rank_cost(rank, ZR_ACTIVITY_element, 2 * bytes, 0, 1));
+}
+
+static void run_gather(zr_virtual_rank *rank, const zr_instruction *i)
+{
+    if (i->place.space == ZR_SPACE_NONE)
+        return;
+    copy_own_shard(rank, i);
+    begin_exchange(rank, (zr_slot){ZR_SLOT_GATHER, i->piece},
+                   zr_virtual_rank_cost(rank, ZR_ACTIVITY_all_gather, i->bytes, 0, 1),
+                   over_network(rank, true, i->bytes));
+}
+
+// Returns what one rank alone does to add its contributions to the sum, which may be where they
+// are.
+static zr_cost add_alone(const zr_virtual_rank *rank, const zr_piece *piece)
+{
+    bool later = holds(rank, ZR_LATER);
+    int64_t sums = later ? 2 : 1;
+    if (!later && piece->accumulator_first < 0)
+        return (zr_cost){0};
+    return zr_virtual_rank_cost(
+        rank, ZR_ACTIVITY_element,
+        piece->shard * (size_of(piece->gradient_dtype) + sums * size_of(piece->accumulator_dtype)),
+        0, 1);
+}
+
+static void run_reduce(zr_virtual_rank *rank, const zr_instruction *i)
+{
+    zr_cost sum = rank->plan->ranks == 1
+                      ? add_alone(rank, piece_of(rank, i))
+                      : zr_virtual_rank_cost(rank, ZR_ACTIVITY_reduce_scatter, i->bytes, 0, 1);
+    begin_exchange(rank, (zr_slot){ZR_SLOT_SUM, i->piece}, sum,
+                   over_network(rank, false, i->bytes));
+}
+
+// The sums of a step are small, so a network's latency is what they cost there: to and fro.
+static void run_scalars(zr_virtual_rank *rank, const zr_instruction *i)
+{
+    int64_t others = rank->plan->world - 1;
+    zr_cost cost = zr_virtual_rank_cost(
+        rank, ZR_ACTIVITY_all_reduce, others * ZR_STEP_SUMS_WORDS * (int64_t)sizeof(int64_t), 0, 1);
+    if (i->what != ZR_SCALARS_OF_ALL && i->what != ZR_SCALARS_OF_STAGE)
+        return; // they go through a link
+    if (others > 0)
+        cost.seconds += 2 * ZR_MAX(rank->question->data.latency, rank->question->tensor.latency);
+    zr_virtual_rank_spend(rank, ZR_TIME_EXCHANGE, cost);
+}
+
+double zr_virtual_disk_rate(const zr_virtual_rank *rank, double rate)
+{
+    static const double GUESSED = 5e8; // bytes a second
+    return (rate > 0 ? rate : GUESSED) / ZR_MAX(rank->question->sharers, 1);
+}
+
+// Checksums are computed beside the rank, too.
+double zr_virtual_disk_begin(zr_virtual_rank *rank, double bytes, double rate)
+{
+    const zr_rate_book *book = rank->question->book;
+    double seconds = bytes / zr_virtual_disk_rate(rank, rate),
+           sums = book->checksum > 0 ? bytes / book->checksum : 0;
+    if (!rank->spare)
+        zr_virtual_rank_spend(rank, ZR_TIME_DISK, (zr_cost){sums, 0});
+    rank->unknown += rate > 0 ? 0 : seconds;
+    rank->disk = ZR_MAX(rank->disk, rank->now) + seconds;
+    return rank->disk;
+}
+
+// Moves a slot between a buffer and its tier: memory is copied at once.
+static void run_transfer(zr_virtual_rank *rank, const zr_instruction *i)
+{
+    const zr_rate_book *book = rank->question->book;
+    zr_moved moved = {0};
+    zr_instruction_moves(rank->plan, i, &moved);
+    bool disk = moved.nvme_read + moved.nvme_written > 0,
+         through = i->slot.kind == ZR_SLOT_FETCHED || i->slot.kind == ZR_SLOT_TRAVELLED;
+    if (disk)
+        rank->begun[i->slot.kind][i->slot.index].end =
+            moved.nvme_read ? zr_virtual_disk_begin(rank, (double)moved.nvme_read, book->read)
+                            : zr_virtual_disk_begin(rank, (double)moved.nvme_written, book->write);
+    else if (!through)
+        zr_virtual_rank_spend(rank, ZR_TIME_COMPUTE,
+                              zr_virtual_rank_cost(rank, ZR_ACTIVITY_element, 2 * i->bytes, 0, 1));
+}
+
+// Tensor ranks bring a boundary's shares together; the own one is copied to their window, and all
+// from there.
+static void run_join(zr_virtual_rank *rank, const zr_instruction *i)
+{
+    const zr_link_speed *link = &rank->question->tensor;
+    zr_cost cost = zr_virtual_rank_cost(rank, ZR_ACTIVITY_exchange, i->bytes, 0, 1);
+    if (link->rate > 0)
+        cost.seconds += (double)i->bytes / link->rate + link->latency;
+    zr_virtual_rank_spend(rank, ZR_TIME_EXCHANGE, cost);
+}
+
+static void await_group(zr_virtual_rank *rank, int group)
+{
+    double end = group < 0 || !rank->group_ends ? rank->walk_end : rank->group_ends[group];
+    zr_virtual_rank_wait(rank, rank->plan->slab.count ? ZR_TIME_DISK : ZR_TIME_UPDATE, end);
+}
+
+static void run_await(zr_virtual_rank *rank, const zr_instruction *i)
+{
+    bool exchange = i->slot.kind == ZR_SLOT_SUM || i->slot.kind == ZR_SLOT_GATHER;
+    zr_time_part part = exchange ? ZR_TIME_EXCHANGE : ZR_TIME_DISK;
+    if (i->slot.kind == ZR_SLOT_GROUP)
+        await_group(rank, i->slot.index);
+    if (!rank->begun[i->slot.kind])
+        return; // what other ranks do in the meantime: they are as fast
+    zr_begun *begun = &rank->begun[i->slot.kind][i->slot.index];
+    zr_virtual_rank_spend(rank, part, (zr_cost){begun->own, 0});
+    zr_virtual_rank_wait(rank, part, begun->end);
+    *begun = (zr_begun){0};
+}
+
+static void run_round(zr_virtual_rank *rank, const zr_instruction *i)
+{
+    const zr_piece *piece = piece_of(rank, i);
+    int64_t bytes = piece->padded * ((int64_t)sizeof(float) + size_of(piece->gradient_dtype));
+    zr_virtual_rank_spend(rank, ZR_TIME_COMPUTE,
+                          zr_virtual_rank_cost(rank, ZR_ACTIVITY_element, bytes, 0, 1));
+}
+
+static void run_squares(zr_virtual_rank *rank, const zr_instruction *i)
+{
+    zr_virtual_rank_spend(rank, ZR_TIME_UPDATE, rank->squares[i->piece]);
+}
+
+// The shard of a tied piece is copied to its slot or from there, or added to another.
+static void run_tie(zr_virtual_rank *rank, const zr_instruction *i)
+{
+    const zr_piece *piece = piece_of(rank, i);
+    bool sum = i->what == ZR_TIE_GIVE_SUM || i->what == ZR_TIE_ADD_SUM;
+    int64_t bytes = sum ? zr_piece_sum_bytes(piece) : zr_piece_shard_bytes(piece),
+            times = i->what == ZR_TIE_ADD_SUM ? 3 : 2;
+    zr_virtual_rank_spend(rank, ZR_TIME_EXCHANGE,
+                          zr_virtual_rank_cost(rank, ZR_ACTIVITY_element, times * bytes, 0, 1));
+}
+
+// What is sent to a rank that maps it costs nothing, unless that was measured.
+static void run_send(zr_virtual_rank *rank, const zr_instruction *i)
+{
+    bool known = rank->rates && rank->rates->count[ZR_ACTIVITY_send];
+    if (known || !rank->plan->pipeline->mapped)
+        zr_virtual_rank_spend(rank, ZR_TIME_EXCHANGE,
+                              zr_virtual_rank_cost(rank, ZR_ACTIVITY_send, i->bytes, 0, 1));
+}
+
+// Spends a part of a call.
+static void spend_call(zr_virtual_rank *rank, const zr_instruction *call, double part)
+{
+    const zr_call_cost *cost = &rank->calls[call->unit * ZR_OPERATION_CALLS + call->what];
+    zr_cost compute = {part * cost->compute.seconds, part * cost->compute.unknown},
+            exchange = {part * cost->exchange.seconds, part * cost->exchange.unknown};
+    zr_virtual_rank_spend(rank, ZR_TIME_COMPUTE, compute);
+    zr_virtual_rank_spend(rank, ZR_TIME_EXCHANGE, exchange);
+}
+
+static void run_one(zr_virtual_rank *rank, const zr_instruction *i);
+
+// The unit runs the instructions of its body from inside of the call: evenly, for all that is
+// known.
+static void run_call(zr_virtual_rank *rank, const zr_instruction *call)
+{
+    int parts = 1;
+    for (const zr_instruction *i = call + 1; i <= call + call->body; i++)
+        parts += i->mark != ZR_UNMARKED;
+    spend_call(rank, call, 1.0 / parts);
+    for (const zr_instruction *i = call + 1; i <= call + call->body; i++) {
+        run_one(rank, i);
+        if (i->mark != ZR_UNMARKED)
+            spend_call(rank, call, 1.0 / parts);
+    }
+}
+
+// Those that are not here take no time that could be told apart.
+static const run_instruction run[ZR_CODE_COUNT] = {
+    [ZR_GATHER] = run_gather,  [ZR_REDUCE] = run_reduce,        [ZR_SCALARS] = run_scalars,
+    [ZR_FETCH] = run_transfer, [ZR_STORE] = run_transfer,       [ZR_JOIN] = run_join,
+    [ZR_AWAIT] = run_await,    [ZR_ROUND] = run_round,          [ZR_SQUARES] = run_squares,
+    [ZR_CALL] = run_call,      [ZR_UPDATE] = zr_virtual_update, [ZR_SEND] = run_send,
+    [ZR_TIE] = run_tie,
+};
+
+static void run_one(zr_virtual_rank *rank, const zr_instruction *i)
+{
+    if (holds(rank, i->when) && run[i->code])
+        run[i->code](rank, i);
+}
+
+void zr_virtual_rank_run(zr_virtual_rank *rank, zr_pass_kind kind, uint32_t held)
+{
+    const zr_pass *pass = &rank->plan->program.passes[kind];
+    rank->holds = held | 1u << ZR_ALWAYS;
+    for (const zr_instruction *i = pass->at; i < pass->at + pass->count; i++) {
+        run_one(rank, i);
+        i += i->code == ZR_CALL ? i->body : 0;
+    }
+}

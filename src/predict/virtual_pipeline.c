@@ -1,0 +1,162 @@
+// A pipeline on virtual time, in two parts. First each stage runs its own list, without the others,
+// which tells what each kind of action of each chunk takes it in the mean. Then the lists run
+// against each other with these costs (plan/simulate.h), which tells how long stages wait.
+#include "predict/virtual_rank.h"
+
+// Steps or windows that a stage runs; only the last one counts, because the first finds nothing
+// under way.
+enum { ROUNDS = 2 };
+
+typedef struct stage_time { // of a window
+    double busy;            // seconds of its list
+    double after;           // seconds of what follows it
+    double parts[ZR_TIME_PARTS];
+    double unknown;
+} stage_time;
+
+typedef struct pipeline_run {
+    const zr_forecast_question *question;
+    const zr_pipeline *pipeline;
+    zr_chunk_cost *costs; // (chunks of the whole model)
+    bool asynchronous;
+} pipeline_run;
+
+static zr_pass_kind pass_of(const zr_action *action)
+{
+    static const zr_chunk_part parts[] = {[ZR_ACT_FORWARD] = ZR_CHUNK_FORWARD,
+                                          [ZR_ACT_BACKWARD] = ZR_CHUNK_BACKWARD,
+                                          [ZR_ACT_WEIGHT] = ZR_CHUNK_WEIGHT};
+    return zr_chunk_pass(parts[action->act], action->chunk);
+}
+
+// A stage of pipedream ends a step's sums with its update; one of 2bw in two actions.
+static void run_action(const pipeline_run *p, zr_virtual_rank *rank, const zr_action *action)
+{
+    bool alone = p->pipeline->kind == ZR_PIPELINE_PIPEDREAM;
+    if (action->act < ZR_ACT_NORM) {
+        zr_virtual_rank_micro_batch(rank, pass_of(action),
+                                    action->micro_batch % p->pipeline->micro_batches,
+                                    action->micro_batch == 0);
+        return;
+    }
+    if (action->act == ZR_ACT_NORM || alone)
+        zr_virtual_rank_run(rank, ZR_PASS_BOUNDARY, 0);
+    if (action->act == ZR_ACT_NORM)
+        return;
+    zr_virtual_rank_run(rank, ZR_PASS_TOTAL, 0);
+    zr_virtual_rank_end_step(rank);
+}
+
+static void run_list(const pipeline_run *p, zr_virtual_rank *rank, zr_chunk_cost *costs)
+{
+    const zr_plan *plan = rank->plan;
+    for (const zr_action *a = plan->actions; a < plan->actions + plan->action_count; a++) {
+        double begin = rank->now;
+        run_action(p, rank, a);
+        costs[a->chunk].act[a->act] += rank->now - begin;
+    }
+}
+
+static void end_list(const pipeline_run *p, zr_virtual_rank *rank)
+{
+    if (p->asynchronous)
+        return;
+    zr_virtual_rank_run(rank, ZR_PASS_BOUNDARY, 0);
+    zr_virtual_rank_end_step(rank);
+}
+
+static double seconds_of_message(const zr_plan *plan, const zr_link_speed *speed, int link)
+{
+    if (link < 0 || speed->rate <= 0)
+        return 0;
+    return (double)plan->links[link].message / speed->rate + speed->latency;
+}
+
+// Notes the mean costs of a stage's chunks.
+static void take_costs(const pipeline_run *p, const zr_virtual_rank *rank,
+                       const zr_chunk_cost *sums)
+{
+    const zr_plan *plan = rank->plan;
+    for (int c = 0; c < plan->chunk_count; c++) {
+        const zr_chunk_plan *chunk = &plan->chunks[c];
+        zr_chunk_cost *cost = &p->costs[chunk->number];
+        int count[ZR_ACT_COUNT] = {0};
+        for (int i = 0; i < plan->action_count; i++)
+            count[plan->actions[i].act] += plan->actions[i].chunk == c;
+        for (int act = 0; act < ZR_ACT_COUNT; act++)
+            cost->act[act] = sums[c].act[act] / ZR_MAX(count[act], 1);
+        cost->send = seconds_of_message(plan, &p->question->pipeline, chunk->output);
+        cost->send_back = seconds_of_message(plan, &p->question->pipeline, chunk->gradient_out);
+    }
+}
+
+static void run_rounds(const pipeline_run *p, zr_virtual_rank *rank, stage_time *out)
+{
+    for (int round = 0; round < ROUNDS; round++) {
+        zr_chunk_cost sums[ZR_MOST_CHUNKS] = {0};
+        const double begin = rank->now;
+        for (int part = 0; part < ZR_TIME_PARTS; part++)
+            rank->parts[part] = 0;
+        rank->unknown = 0;
+        run_list(p, rank, sums);
+        out->busy = rank->now - begin;
+        end_list(p, rank);
+        out->after = rank->now - begin - out->busy;
+        take_costs(p, rank, sums);
+    }
+    for (int part = 0; part < ZR_TIME_PARTS; part++)
+        out->parts[part] = rank->parts[part];
+    out->unknown = rank->unknown;
+}
+
+static zero_status run_stage(const pipeline_run *p, int stage, stage_time *out, zero_error *error)
+{
+    zr_virtual_rank rank;
+    zero_status status = zr_virtual_rank_open(p->question, stage, &rank, error);
+    if (status == ZERO_OK)
+        run_rounds(p, &rank, out);
+    zr_virtual_rank_close(&rank);
+    return status;
+}
+
+static zero_status run_all(const pipeline_run *p, stage_time *slowest, double *after,
+                           zr_simulation *simulation, zero_error *error)
+{
+    *after = 0;
+    *slowest = (stage_time){0};
+    for (int s = 0; s < p->pipeline->stages; s++) {
+        stage_time at;
+        ZERO_TRY(run_stage(p, s, &at, error));
+        *after = ZR_MAX(*after, at.after);
+        if (at.busy + at.after > slowest->busy + slowest->after)
+            *slowest = at;
+    }
+    return zr_simulate(p->pipeline, NULL, p->costs, simulation, error);
+}
+
+zero_status zr_virtual_pipeline_run(const zr_forecast_question *question, double parts[],
+                                    double *bubble, double *seconds, double *unknown,
+                                    zero_error *error)
+{
+    const zr_pipeline *pipeline = &question->plans[0]->pipeline->pipeline;
+    pipeline_run p = {.question = question,
+                      .pipeline = pipeline,
+                      .asynchronous = zr_plan_is_asynchronous(question->plans[0])};
+    stage_time slowest;
+    zr_simulation simulation = {0};
+    double after, steps = pipeline->steps;
+    p.costs = zr_alloc((size_t)(pipeline->stages * pipeline->chunks) * sizeof *p.costs, error);
+    if (!p.costs)
+        return ZERO_ERR_MEMORY;
+    zero_status status = run_all(&p, &slowest, &after, &simulation, error);
+    if (status == ZERO_OK) {
+        *seconds = (simulation.total + after) / steps;
+        *unknown = slowest.unknown / steps;
+        for (int part = 0; part < ZR_TIME_PARTS; part++)
+            parts[part] = slowest.parts[part] / steps;
+        *bubble = ZR_MAX(*seconds - (slowest.busy + slowest.after) / steps, 0);
+    }
+    zr_simulation_free(&simulation);
+    zr_free(p.costs);
+    return status;
+}

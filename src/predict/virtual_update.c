@@ -1,0 +1,201 @@
+// The update on virtual time: walks over the groups, whose vectors may travel through slabs between
+// NVMe and host memory (engine/group_walk.c does the same in real time).
+#include "plan/piece_sums.h"
+#include "predict/virtual_rank.h"
+
+typedef struct span { // elements of a piece
+    int64_t first, count;
+} span;
+
+// Returns what an operation costs that is made for each tensor's part of a span.
+static zr_cost cost_of_parts(const zr_virtual_rank *rank, const zr_piece *piece, span of,
+                             zr_activity what, int64_t bytes)
+{
+    zr_cost sum = {0};
+    for (const zr_plan_tensor *t = piece->tensors; t < piece->tensors + piece->tensor_count; t++) {
+        int64_t begin = ZR_MAX(t->first, of.first),
+                end = ZR_MIN(t->first + t->count, of.first + of.count);
+        if (begin >= end)
+            continue;
+        zr_cost part = zr_virtual_rank_cost(rank, what, (end - begin) * bytes, 0, 1);
+        sum.seconds += part.seconds;
+        sum.unknown += part.unknown;
+    }
+    return sum;
+}
+
+// Returns the bytes that a walk reads and writes of an element.
+static int64_t bytes_of_walk(const zr_plan *plan, const zr_walk_vectors *walk)
+{
+    int64_t bytes = 0;
+    for (int v = 0; v < ZR_VECTOR_COUNT; v++)
+        if (zr_plan_has_vector(plan, v))
+            bytes += (int64_t)((walk->reads >> v & 1) + (walk->writes >> v & 1)) *
+                     zr_vector_size(plan, v);
+    return bytes;
+}
+
+// Finds the costs of a walk, of the first rank's shards, which have the least padding.
+static zero_status find_walk(zr_virtual_rank *rank, int walk, const zr_walk_vectors *vectors,
+                             zero_error *error)
+{
+    const zr_plan *plan = rank->plan;
+    zr_activity what = walk == ZR_VIRTUAL_COPY ? ZR_ACTIVITY_element : ZR_ACTIVITY_optimizer;
+    int64_t bytes = bytes_of_walk(plan, vectors);
+    zr_cost *costs = zr_alloc((size_t)plan->strip_count * sizeof *costs + 1, error);
+    rank->walks[walk] = costs;
+    if (!costs)
+        return ZERO_ERR_MEMORY;
+    for (int s = 0; s < plan->strip_count; s++) {
+        const zr_strip *strip = &plan->strips[s];
+        costs[s] = cost_of_parts(rank, &plan->pieces[strip->piece],
+                                 (span){strip->first, strip->count}, what, bytes);
+    }
+    return ZERO_OK;
+}
+
+static zero_status find_squares(zr_virtual_rank *rank, zero_error *error)
+{
+    const zr_plan *plan = rank->plan;
+    rank->squares = zr_alloc((size_t)plan->piece_count * sizeof *rank->squares + 1, error);
+    if (!rank->squares)
+        return ZERO_ERR_MEMORY;
+    for (int p = 0; p < plan->piece_count; p++) {
+        const zr_piece *piece = &plan->pieces[p];
+        if (piece->counted)
+            rank->squares[p] =
+                cost_of_parts(rank, piece, (span){0, piece->shard}, ZR_ACTIVITY_square_sum,
+                              (int64_t)zero_dtype_bytes(piece->accumulator_dtype));
+    }
+    return ZERO_OK;
+}
+
+zero_status zr_virtual_walks_find(zr_virtual_rank *rank, zero_error *error)
+{
+    const zr_plan *plan = rank->plan;
+    zr_walk_vectors walks[2];
+    int count = zr_plan_walks(plan, walks);
+    for (int w = 0; w < count; w++)
+        ZERO_TRY(find_walk(rank, w, &walks[w], error));
+    ZERO_TRY(find_walk(rank, ZR_VIRTUAL_COPY, &zr_copy_walk, error));
+    ZERO_TRY(find_squares(rank, error));
+    if (!plan->settings.delayed)
+        return ZERO_OK;
+    rank->group_ends = zr_alloc((size_t)plan->group_count * sizeof *rank->group_ends + 1, error);
+    return rank->group_ends ? ZERO_OK : ZERO_ERR_MEMORY;
+}
+
+typedef struct walk {
+    zr_virtual_rank *rank;
+    const zr_walk_vectors *vectors;
+    const zr_cost *costs;        // (strips)
+    bool beside;                 // it begins with the last group
+    double slabs[ZR_MOST_SLABS]; // when the transfers of each have ended
+} walk;
+
+static int group_at(const walk *w, int i)
+{
+    return w->beside ? w->rank->plan->group_count - 1 - i : i;
+}
+
+static void await_slab(walk *w, int g)
+{
+    int count = w->rank->plan->slab.count;
+    if (count)
+        zr_virtual_rank_wait(w->rank, ZR_TIME_DISK, w->slabs[g % count]);
+}
+
+// Begins to read or write what of a group is on NVMe, after what was begun before in its slab.
+static void move_group(walk *w, int g, bool write)
+{
+    const zr_plan *plan = w->rank->plan;
+    zr_moved moved = {0};
+    zr_group_moves(plan, &plan->groups[g], w->vectors, &moved);
+    int64_t bytes = write ? moved.nvme_written : moved.nvme_read;
+    if (!plan->slab.count || !bytes)
+        return;
+    await_slab(w, g);
+    w->slabs[g % plan->slab.count] =
+        zr_virtual_disk_begin(w->rank, (double)bytes, w->rank->question->book->mix);
+}
+
+static void compute_group(walk *w, int g)
+{
+    const zr_group *group = &w->rank->plan->groups[g];
+    for (int s = group->strip_first; s < group->strip_first + group->strip_count; s++)
+        zr_virtual_rank_spend(w->rank, ZR_TIME_UPDATE, w->costs[s]);
+    if (w->beside)
+        w->rank->group_ends[g] = w->rank->now;
+}
+
+static void run_walk(walk *w)
+{
+    const zr_plan *plan = w->rank->plan;
+    const zr_tiering *tiering = &plan->settings.tiering;
+    int fetched = -1;
+    for (int i = 0; i < plan->group_count; i++) {
+        int g = group_at(w, i),
+            last = ZR_MIN(i + (tiering->read_ahead ? 1 : 0), plan->group_count - 1);
+        while (fetched < i)
+            move_group(w, group_at(w, ++fetched), false);
+        await_slab(w, g);
+        while (fetched < last)
+            move_group(w, group_at(w, ++fetched), false);
+        compute_group(w, g);
+        move_group(w, g, true);
+        if (!tiering->write_behind)
+            await_slab(w, g);
+    }
+    for (int slab = 0; slab < plan->slab.count; slab++)
+        await_slab(w, slab);
+}
+
+static void walk_at_once(zr_virtual_rank *rank, int which, const zr_walk_vectors *vectors)
+{
+    run_walk(&(walk){.rank = rank, .vectors = vectors, .costs = rank->walks[which]});
+}
+
+// Begins a walk on a thread and a clock of its own. Where it has no core of its own, it and the
+// rank get half of what they share, as long as it computes.
+static void walk_beside(zr_virtual_rank *rank, const zr_walk_vectors *vectors)
+{
+    zr_virtual_rank aside = *rank;
+    double begin = rank->now, update = rank->parts[ZR_TIME_UPDATE];
+    aside.disk = begin;
+    run_walk(&(walk){.rank = &aside, .vectors = vectors, .costs = rank->walks[0], .beside = true});
+    double busy = aside.parts[ZR_TIME_UPDATE] - update, taken = aside.now - begin;
+    double stretched = rank->spare ? taken : ZR_MAX(taken, 2 * busy);
+    for (int g = 0; g < rank->plan->group_count && taken > 0; g++)
+        rank->group_ends[g] = begin + (rank->group_ends[g] - begin) * stretched / taken;
+    rank->walk_end = begin + stretched;
+    rank->unknown = aside.unknown;
+    if (!rank->spare && stretched > 0) {
+        rank->slow_until = rank->walk_end;
+        rank->speed = 1 - busy / stretched;
+    }
+}
+
+// Sets a buffer to the mean of its sums.
+static void spend_mean(zr_virtual_rank *rank, const zr_instruction *i)
+{
+    int64_t bytes = 2 * zr_piece_sum_bytes(&rank->plan->pieces[i->piece]);
+    zr_virtual_rank_spend(rank, ZR_TIME_UPDATE,
+                          zr_virtual_rank_cost(rank, ZR_ACTIVITY_element, bytes, 0, 1));
+}
+
+void zr_virtual_update(zr_virtual_rank *rank, const zr_instruction *i)
+{
+    zr_walk_vectors walks[2];
+    zr_plan_walks(rank->plan, walks);
+    if (i->what == ZR_PART_MEAN) {
+        spend_mean(rank, i);
+    } else if (i->what == ZR_PART_COPY) {
+        walk_at_once(rank, ZR_VIRTUAL_COPY, &zr_copy_walk);
+    } else if (i->slot.kind == ZR_SLOT_GROUP) {
+        walk_beside(rank, &walks[0]);
+    } else {
+        walk_at_once(rank, 0, &walks[0]);
+        if (rank->plan->settings.per_tensor_norms)
+            walk_at_once(rank, 1, &walks[1]);
+    }
+}
