@@ -1,0 +1,61 @@
+// What unit_rates.c lets ranks do together. Only measure/ includes this.
+#ifndef ZR_MEASURE_RATE_TASKS_H
+#define ZR_MEASURE_RATE_TASKS_H
+
+#include "compute/optimizer_ops.h"
+#include "measure/together.h"
+#include "plan/full_plan.h"
+
+typedef struct zr_unit_task { // the calls of one unit that the plan's program makes
+    const zr_plan *plan;
+    int unit;
+    zero_shape shape;
+    uint32_t training, evaluation; // bit c: zr_call c is made
+} zr_unit_task;
+extern const zr_common_work zr_unit_work;
+
+enum { ZR_MOST_VECTOR_ITEMS = 64 };
+// What is done with long vectors, apart from units: the update, the gradient norm, and rounding.
+typedef enum zr_vector_item_kind {
+    ZR_VECTOR_UPDATE,  // one walk of the optimizer
+    ZR_VECTOR_SQUARES, // of a gradient
+    ZR_VECTOR_ROUND,   // fp32 contributions to the type of the gradient window
+} zr_vector_item_kind;
+
+typedef struct zr_vector_task {
+    const zr_plan *plan;
+    zr_update_kind update;
+    int64_t elems; // of each vector, through which the items walk
+    int count;
+    struct {
+        zr_vector_item_kind kind;
+        int64_t elems;
+    } items[ZR_MOST_VECTOR_ITEMS]; // (count) no two are equal
+} zr_vector_task;
+extern const zr_common_work zr_vector_work;
+// Lists the items of a plan, of which long ones are cut, because time grows in proportion.
+void zr_vector_task_list(const zr_plan *plan, zr_update_kind update, zr_vector_task *out);
+
+enum { ZR_MOST_MESSAGE_ITEMS = 32 };
+typedef struct zr_message_item { // a collective among the members
+    zr_activity what;            // reduce_scatter, all_gather or, of tensor ranks, exchange
+    zero_exchange_kind kind;     // of an exchange
+    int64_t elems;               // of a rank's share
+    zero_dtype dtype;
+} zr_message_item;
+
+typedef struct zr_message_task {
+    int members;
+    bool adds;              // sums of earlier micro-batches are added to reduced ones
+    zero_dtype accumulator; // of reduced ones
+    int count;
+    zr_message_item items[ZR_MOST_MESSAGE_ITEMS]; // (count) no two are equal
+} zr_message_task;
+extern const zr_common_work zr_message_work;
+// Lists the collectives of a plan as `members` ranks of one machine make them, where each fetches
+// as many bytes as the plan's ranks do.
+void zr_message_task_list(const zr_plan *plan, int members, zr_message_task *out);
+// Returns the bytes of an item, as they are recorded.
+int64_t zr_message_item_bytes(const zr_message_task *task, const zr_message_item *item);
+
+#endif

@@ -1,0 +1,54 @@
+// One unit's calls, on memory of its own.
+#include "measure/rate_tasks.h"
+
+#include "base/alloc.h"
+#include "predict/rig.h"
+
+typedef struct state {
+    const zr_unit_task *task;
+    zr_rig *rig;
+} state;
+
+static zero_status open_unit(const void *task, const zr_member *member, void **out,
+                             zero_error *error)
+{
+    const zr_unit_task *of = task;
+    const zr_rig_question question = {.plan = of->plan,
+                                      .unit = of->unit,
+                                      .shape = of->shape,
+                                      .memory = member->counts ? ZR_RIG_ADDRESSES : ZR_RIG_FILLED,
+                                      .queue = member->queue};
+    state *s = zr_alloc(sizeof *s, error);
+    if (!s)
+        return ZERO_ERR_MEMORY;
+    s->task = of;
+    zero_status status = zr_rig_open(&question, &s->rig, error);
+    if (status != ZERO_OK) {
+        zr_free(s);
+        return status;
+    }
+    *out = s;
+    return ZERO_OK;
+}
+
+// Forward saves what backward reads. It does not run again, because that is the same once more.
+static zero_status call_unit(void *opened, zero_error *error)
+{
+    static const zr_call order[] = {ZR_CALL_FORWARD, ZR_CALL_BACKWARD, ZR_CALL_BOTH, ZR_CALL_INPUT,
+                                    ZR_CALL_WEIGHT};
+    const state *s = opened;
+    uint32_t made = s->task->training | s->task->evaluation;
+    for (int i = 0; i < ZR_COUNT(order); i++)
+        if (made >> order[i] & 1)
+            ZERO_TRY(zr_rig_call(s->rig, order[i], s->task->training >> order[i] & 1, error));
+    return ZERO_OK;
+}
+
+static void close_unit(void *opened)
+{
+    state *s = opened;
+    zr_rig_close(s->rig);
+    zr_free(s);
+}
+
+const zr_common_work zr_unit_work = {.open = open_unit, .round = call_unit, .close = close_unit};

@@ -1,0 +1,235 @@
+// The update, the gradient norm and the rounding of contributions, on vectors as long as those of
+// the plan, up to a limit beyond which caches hold nothing of them either. Items follow one another
+// through the vectors, so that a short one does not find its elements in a cache as a step would
+// not.
+#include "measure/rate_tasks.h"
+
+#include "base/alloc.h"
+#include "base/dtype.h"
+#include "base/random.h"
+#include "compute/element_ops.h"
+#include "memory/arena.h"
+
+// Elements: of the vectors, of a walk, and of a call of square_sums (512 parts, as the engine's).
+enum { MOST_ELEMS = 4 << 20, MOST_WALK = 1 << 19, SQUARE_PARTS = 512, SOME_VALUES = 1 << 14 };
+#define SMALL 0.01f
+
+typedef struct vectors {
+    float *master, *state0, *state1, *direction;
+    void *gradient, *parameters; // of any type up to fp32
+} vectors;
+
+typedef struct state {
+    const zr_vector_task *task;
+    zr_queue *queue;
+    zr_ledger ledger;
+    zr_arena arena;
+    vectors at;
+    int64_t next; // element with which the next item begins
+} state;
+
+static zero_dtype accumulator_of(const zr_plan *plan)
+{
+    return plan->settings.precision.accumulator;
+}
+
+static void *places(zr_arena *arena, int64_t elems)
+{
+    return zr_arena_take(arena, (size_t)elems * sizeof(float));
+}
+
+// Gives vectors of which nobody reads a byte.
+static vectors nowhere(void)
+{
+    static float here[16];
+    return (vectors){here, here, here, here, here, here};
+}
+
+static void fill(float *to, zero_dtype dtype, int64_t elems)
+{
+    float values[SOME_VALUES];
+    int64_t width = (int64_t)zero_dtype_bytes(dtype);
+    zr_random_uniform(1, 0, SOME_VALUES, SMALL, values);
+    for (int64_t at = 0; at < elems; at += SOME_VALUES)
+        zr_narrow(dtype, values, ZR_MIN(SOME_VALUES, elems - at), (char *)to + at * width);
+}
+
+static zero_status reserve(state *s, zero_error *error)
+{
+    int64_t elems = s->task->elems;
+    size_t each = ZR_ROUND_UP((size_t)elems * sizeof(float), (size_t)ZR_ALIGN);
+    ZERO_TRY(zr_arena_create(&s->ledger, ZERO_TIER_host, ZERO_MEM_workspace, 6 * each, &s->arena,
+                             error));
+    s->at = (vectors){.master = places(&s->arena, elems),
+                      .state0 = places(&s->arena, elems),
+                      .state1 = places(&s->arena, elems),
+                      .direction = places(&s->arena, elems),
+                      .gradient = places(&s->arena, elems),
+                      .parameters = places(&s->arena, elems)};
+    fill(s->at.master, ZERO_F32, elems);
+    fill(s->at.gradient, accumulator_of(s->task->plan), elems);
+    return ZERO_OK;
+}
+
+static zero_status open_vectors(const void *task, const zr_member *member, void **out,
+                                zero_error *error)
+{
+    state *s = zr_alloc(sizeof *s, error);
+    if (!s)
+        return ZERO_ERR_MEMORY;
+    *s = (state){.task = task, .queue = member->queue, .at = nowhere()};
+    zero_status status = member->counts ? ZERO_OK : reserve(s, error);
+    if (status != ZERO_OK) {
+        zr_free(s);
+        return status;
+    }
+    *out = s;
+    return ZERO_OK;
+}
+
+static zr_range_states states_of(const state *s)
+{
+    const zr_plan *plan = s->task->plan;
+    const zr_precision *precision = &plan->settings.precision;
+    int states = plan->settings.state_vectors;
+    bool copies = zr_precision_has_master(precision) && zr_plan_updates_copies(plan);
+    char *gradient = s->at.gradient, *parameters = s->at.parameters;
+    return (zr_range_states){
+        .master = s->at.master + s->next,
+        .state0 = states > 0 ? s->at.state0 + s->next : NULL,
+        .state1 = states > 1 ? s->at.state1 + s->next : NULL,
+        .direction = s->at.direction + s->next,
+        .gradient = gradient + s->next * (int64_t)zero_dtype_bytes(accumulator_of(plan)),
+        .gradient_dtype = accumulator_of(plan),
+        .parameters =
+            copies ? parameters + s->next * (int64_t)zero_dtype_bytes(precision->parameters) : NULL,
+        .parameters_dtype = precision->parameters};
+}
+
+static void walk(const state *s, int64_t elems)
+{
+    const zr_update update = {.kind = s->task->update,
+                              .lr = 1e-4,
+                              .beta1 = 0.9,
+                              .beta2 = 0.99,
+                              .epsilon = 1e-8,
+                              .weight_decay = 0.01,
+                              .correction1 = 0.1,
+                              .correction2 = 0.01,
+                              .gradient_scale = 1};
+    const zr_optimizer_ops *ops = s->queue->backend->optimizer;
+    const zr_range_states at = states_of(s);
+    if (!s->task->plan->settings.per_tensor_norms) {
+        ops->update(s->queue, &update, elems, &at);
+        return;
+    }
+    ops->lamb_direction(s->queue, &update, elems, &at);
+    ops->subtract_scaled(s->queue, elems, 1e-4f, &at);
+}
+
+static void add_squares(const state *s, int64_t elems)
+{
+    const zr_range_states at = states_of(s);
+    int64_t first[SQUARE_PARTS], parts = 0;
+    int32_t count[SQUARE_PARTS];
+    double sums[SQUARE_PARTS];
+    for (int64_t e = 0; e < elems; e += ZR_CHUNK, parts++) {
+        first[parts] = e;
+        count[parts] = (int32_t)ZR_MIN(ZR_CHUNK, elems - e);
+    }
+    s->queue->backend->optimizer->square_sums(s->queue, at.gradient_dtype, at.gradient, parts,
+                                              first, count, sums);
+}
+
+static void run_item(const state *s, zr_vector_item_kind kind, int64_t elems)
+{
+    const zr_range_states at = states_of(s);
+    switch (kind) {
+    case ZR_VECTOR_UPDATE: walk(s, elems); return;
+    case ZR_VECTOR_SQUARES: add_squares(s, elems); return;
+    default:
+        s->queue->backend->elements->convert(s->queue, ZERO_F32,
+                                             s->task->plan->settings.precision.gradients, elems,
+                                             at.master, s->at.direction + s->next);
+    }
+}
+
+static zero_status walk_items(void *opened, zero_error *error)
+{
+    state *s = opened;
+    for (int i = 0; i < s->task->count; i++) {
+        int64_t elems = s->task->items[i].elems;
+        if (s->next + elems > s->task->elems)
+            s->next = 0;
+        run_item(s, s->task->items[i].kind, elems);
+        s->next += ZR_ROUND_UP(elems, (int64_t)ZR_TENSOR_ALIGN);
+    }
+    return ZERO_OK;
+}
+
+static void close_vectors(void *opened)
+{
+    state *s = opened;
+    zr_arena_destroy(&s->arena);
+    zr_free(s);
+}
+
+const zr_common_work zr_vector_work = {
+    .open = open_vectors, .round = walk_items, .close = close_vectors};
+
+static void list(zr_vector_task *task, zr_vector_item_kind kind, int64_t elems)
+{
+    if (elems <= 0)
+        return;
+    for (int i = 0; i < task->count; i++)
+        if (task->items[i].kind == kind && task->items[i].elems == elems)
+            return;
+    if (task->count == ZR_MOST_VECTOR_ITEMS)
+        return;
+    task->items[task->count].kind = kind;
+    task->items[task->count++].elems = elems;
+}
+
+// Returns how many elements of [first, first + count) of its piece a tensor has.
+static int64_t overlap(const zr_plan_tensor *tensor, int64_t first, int64_t count)
+{
+    return ZR_MIN(first + count, tensor->first + tensor->count) - ZR_MAX(first, tensor->first);
+}
+
+// Of the first data rank: the parts of tensors in a range of its shard, which others have alike.
+static void list_tensors(zr_vector_task *task, zr_vector_item_kind kind, const zr_piece *piece,
+                         int64_t first, int64_t count, int64_t most)
+{
+    for (int t = 0; t < piece->tensor_count; t++)
+        list(task, kind, ZR_MIN(overlap(&piece->tensors[t], first, count), most));
+}
+
+static void list_piece(zr_vector_task *task, const zr_piece *piece, zr_strip *strips)
+{
+    const zr_plan *plan = task->plan;
+    list_tensors(task, ZR_VECTOR_SQUARES, piece, 0, piece->shard, SQUARE_PARTS * ZR_CHUNK);
+    if (plan->settings.precision.gradients != ZERO_F32)
+        list(task, ZR_VECTOR_ROUND, ZR_MIN(piece->padded, (int64_t)MOST_WALK));
+    for (int i = 0; i < piece->strip_count; i++) {
+        const zr_strip *strip = &strips[piece->strip_first + i];
+        if (strip->group >= 0)
+            list_tensors(task, ZR_VECTOR_UPDATE, piece, strip->first, strip->count, MOST_WALK);
+    }
+}
+
+void zr_vector_task_list(const zr_plan *plan, zr_update_kind update, zr_vector_task *out)
+{
+    int64_t elems = 0, longest = 1;
+    *out = (zr_vector_task){.plan = plan, .update = update};
+    for (int p = 0; p < plan->piece_count && !plan->settings.inference; p++) {
+        const zr_piece *piece = &plan->pieces[p];
+        if (piece->kind != ZERO_TRAINABLE)
+            continue;
+        list_piece(out, piece, plan->strips);
+        elems += plan->updates_whole ? piece->padded : piece->shard;
+    }
+    for (int i = 0; i < out->count; i++)
+        longest = ZR_MAX(longest, out->items[i].elems);
+    // Vectors of a small model stay in caches in a step, too.
+    out->elems = ZR_MAX(longest, ZR_MIN(elems, (int64_t)MOST_ELEMS));
+}

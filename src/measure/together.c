@@ -1,0 +1,263 @@
+#include "measure/together.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "comm/agree.h"
+#include "comm/attach.h"
+#include "compute/counting.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+// Two rounds of two members tell a median from a disturbance; more than a dozen tell no more.
+enum { LEAST_ROUNDS = 2, MOST_ROUNDS = 12, RECORDS = 1 << 15 };
+#define TIMEOUT 120.0
+
+typedef struct crew {
+    const zr_members *members;
+    const zr_common_task *tasks;
+    int count;
+} crew;
+
+typedef struct worker { // a member's thread
+    const crew *crew;
+    zr_member member;
+    zr_recorder *recorder;
+    pthread_t thread;
+    bool started;
+    zero_status status;
+    zero_error error;
+} worker;
+
+typedef struct sample { // one operation
+    zr_activity what;
+    int64_t bytes, flops;
+    double seconds;
+} sample;
+
+static zero_status timed_rounds(worker *w, const zr_common_task *task, void *state, int rounds,
+                                zero_error *error)
+{
+    zr_recording *recording = NULL;
+    zr_member *m = &w->member;
+    zero_status status = zr_queue_record(m->queue, w->recorder, &recording, error);
+    m->recorder = w->recorder;
+    if (task->messages)
+        zr_comm_record(m->comm, w->recorder);
+    for (int r = 0; r < rounds; r++) {
+        zero_status met = zr_comm_barrier(m->comm, error);
+        if (met != ZERO_OK)
+            status = met;
+        if (status == ZERO_OK)
+            status = task->work->round(state, error);
+    }
+    zr_comm_record(m->comm, NULL);
+    m->recorder = NULL;
+    zr_queue_record_end(m->queue, recording);
+    return status;
+}
+
+// A round that nobody times creates what is cached, and tells how long one takes.
+static zero_status rounds_of(const worker *w, const zr_common_task *task, void *state, int *rounds,
+                             zero_error *error)
+{
+    zero_comm *comm = w->member.comm;
+    ZERO_TRY(zr_comm_barrier(comm, error));
+    double begin = zr_clock_seconds();
+    ZERO_TRY(zr_comm_agree(comm, task->work->round(state, error), error));
+    int64_t nanoseconds = (int64_t)((zr_clock_seconds() - begin) * 1e9);
+    ZERO_TRY(zr_comm_agree_on_largest(comm, &nanoseconds, error));
+    double fit = task->seconds / ((double)ZR_MAX(nanoseconds, 1) * 1e-9) - 1;
+    *rounds = fit < LEAST_ROUNDS ? LEAST_ROUNDS : fit > MOST_ROUNDS ? MOST_ROUNDS : (int)fit;
+    return ZERO_OK;
+}
+
+static zero_status run_opened(worker *w, const zr_common_task *task, void *state, zero_error *error)
+{
+    int rounds;
+    ZERO_TRY(rounds_of(w, task, state, &rounds, error));
+    return zr_comm_agree(w->member.comm, timed_rounds(w, task, state, rounds, error), error);
+}
+
+static zero_status run_task(worker *w, const zr_common_task *task, zero_error *error)
+{
+    void *state = NULL;
+    zero_status opened = task->work->open(task->task, &w->member, &state, error);
+    zero_status status = zr_comm_agree(w->member.comm, opened, error);
+    if (status == ZERO_OK)
+        status = run_opened(w, task, state, error);
+    if (opened == ZERO_OK)
+        task->work->close(state);
+    return status;
+}
+
+static zero_status prepare(worker *w, zero_error *error)
+{
+    const zr_members *members = w->crew->members;
+    ZERO_TRY(zr_comm_attach(w->member.comm, members->threads, error));
+    ZERO_TRY(zr_recorder_create(RECORDS, &w->recorder, error));
+    return zr_queue_open(members->backend, NULL, members->threads, &w->member.queue, error);
+}
+
+static void *work(void *argument)
+{
+    worker *w = argument;
+    w->status = zr_comm_agree(w->member.comm, prepare(w, &w->error), &w->error);
+    for (int t = 0; t < w->crew->count && w->status == ZERO_OK; t++)
+        w->status = run_task(w, &w->crew->tasks[t], &w->error);
+    zr_queue_close(w->member.queue);
+    zr_comm_detach(w->member.comm);
+    return NULL;
+}
+
+static bool is_operation(zr_activity what)
+{
+    return zr_activity_track(what) == ZR_TRACK_COMPUTE || what == ZR_ACTIVITY_reduce_scatter ||
+           what == ZR_ACTIVITY_all_gather || what == ZR_ACTIVITY_exchange;
+}
+
+static int take_samples(const zr_recorder *recorder, sample *out)
+{
+    int count = 0;
+    for (int64_t i = 0; recorder && i < recorder->count; i++) {
+        const zr_record *r = &recorder->records[i];
+        int64_t nanoseconds = zr_recorder_own_time(recorder, 0, i);
+        if (is_operation(r->what))
+            out[count++] =
+                (sample){r->what, r->bytes, r->flops, (double)ZR_MAX(nanoseconds, 1) * 1e-9};
+    }
+    return count;
+}
+
+static int by_number(int64_t a, int64_t b) { return (a > b) - (a < b); }
+
+static int by_operation(const sample *a, const sample *b)
+{
+    int what = by_number(a->what, b->what), bytes = by_number(a->bytes, b->bytes);
+    return what ? what : bytes ? bytes : by_number(a->flops, b->flops);
+}
+
+static int by_operation_and_time(const void *a, const void *b)
+{
+    const sample *x = a, *y = b;
+    int operation = by_operation(x, y);
+    return operation ? operation : (x->seconds > y->seconds) - (x->seconds < y->seconds);
+}
+
+static void add_medians(sample *samples, int count, zr_rates *rates)
+{
+    qsort(samples, (size_t)count, sizeof *samples, by_operation_and_time);
+    for (int first = 0, end; first < count; first = end) {
+        const sample *s = &samples[first];
+        for (end = first; end < count && by_operation(s, &samples[end]) == 0; end++)
+            ;
+        zr_rates_add(rates, s->what, s->bytes, s->flops, samples[(first + end) / 2].seconds,
+                     end - first);
+    }
+}
+
+static zero_status keep_samples(const worker *workers, int count, zr_rates *rates,
+                                zero_error *error)
+{
+    int64_t most = 0;
+    int taken = 0;
+    for (int i = 0; i < count; i++)
+        most += workers[i].recorder->count;
+    sample *samples = zr_alloc(sizeof *samples * (size_t)ZR_MAX(most, 1), error);
+    if (!samples)
+        return ZERO_ERR_MEMORY;
+    for (int i = 0; i < count; i++)
+        taken += take_samples(workers[i].recorder, samples + taken);
+    add_medians(samples, taken, rates);
+    zr_free(samples);
+    return ZERO_OK;
+}
+
+// Starts the members and waits for them. Where a thread cannot be made, those that there are are
+// told to end.
+static zero_status run_workers(worker *workers, int count, zero_error *error)
+{
+    int failed = 0;
+    for (int i = 0; i < count && !failed; i++) {
+        failed = pthread_create(&workers[i].thread, NULL, work, &workers[i]);
+        workers[i].started = !failed;
+        if (failed)
+            zero_comm_abort(workers[i].member.comm, "a thread could not be made");
+    }
+    for (int i = 0; i < count; i++)
+        if (workers[i].started)
+            pthread_join(workers[i].thread, NULL);
+    if (failed)
+        return zr_fail_errno(error, ZERO_ERR_MEMORY, failed,
+                             "measuring: cannot make a thread for each of %d ranks", count);
+    if (workers[0].status != ZERO_OK && error)
+        *error = workers[0].error;
+    return workers[0].status; // all members have agreed on it
+}
+
+static zero_status make_workers(const crew *crew, worker **out, zero_error *error)
+{
+    int count = crew->members->count;
+    zero_comm *comms[ZERO_MAX_RANKS];
+    const zero_comm_options options = {.struct_size = sizeof options, .timeout_seconds = TIMEOUT};
+    worker *workers = zr_alloc(sizeof *workers * (size_t)count, error);
+    if (!workers)
+        return ZERO_ERR_MEMORY;
+    zero_status status = zero_comm_threads(count, &options, comms, error);
+    if (status != ZERO_OK) {
+        zr_free(workers);
+        return status;
+    }
+    for (int i = 0; i < count; i++)
+        workers[i] = (worker){.crew = crew, .member = {.number = i, .comm = comms[i]}};
+    *out = workers;
+    return ZERO_OK;
+}
+
+zero_status zr_together_run(const zr_members *members, const zr_common_task *tasks, int count,
+                            zr_rates *rates, zero_error *error)
+{
+    const crew crew = {members, tasks, count};
+    worker *workers;
+    ZERO_TRY(make_workers(&crew, &workers, error));
+    zero_status status = run_workers(workers, members->count, error);
+    if (status == ZERO_OK)
+        status = keep_samples(workers, members->count, rates, error);
+    for (int i = 0; i < members->count; i++) {
+        zr_recorder_destroy(workers[i].recorder);
+        zero_comm_destroy(workers[i].member.comm);
+    }
+    zr_free(workers);
+    return status;
+}
+
+static zero_status count_round(const zr_common_task *task, const zr_member *member,
+                               zero_error *error)
+{
+    zr_counting *counting = NULL;
+    zr_recording *recording = NULL;
+    void *state = NULL;
+    zr_queue *queue = member->queue;
+    zero_status status = zr_queue_count(queue, &counting, error);
+    if (status == ZERO_OK)
+        status = zr_queue_record(queue, member->recorder, &recording, error);
+    if (status == ZERO_OK)
+        status = task->work->open(task->task, member, &state, error);
+    if (status == ZERO_OK) {
+        status = task->work->round(state, error);
+        task->work->close(state);
+    }
+    zr_queue_record_end(queue, recording);
+    zr_queue_count_end(queue, counting);
+    return status;
+}
+
+zero_status zr_together_count(const zr_members *members, const zr_common_task *task,
+                              zr_recorder *recorder, zero_error *error)
+{
+    zr_member member = {.recorder = recorder, .counts = true};
+    ZERO_TRY(zr_queue_open(members->backend, NULL, members->threads, &member.queue, error));
+    zero_status status = count_round(task, &member, error);
+    zr_queue_close(member.queue);
+    return status;
+}
