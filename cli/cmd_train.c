@@ -97,6 +97,7 @@ static void take_outputs(const cli_arguments *a, zero_train_options *o)
     o->keep = a->integer[OPT_KEEP];
     o->no_final_checkpoint = a->given[OPT_NO_FINAL_CHECKPOINT];
     o->profile = a->text[OPT_PROFILE];
+    o->no_learn = a->given[OPT_NO_LEARN];
 }
 
 // Sets how the run begins and ends if it is not the first one in its place.

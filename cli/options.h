@@ -56,6 +56,7 @@ typedef enum cli_option_id {
     OPT_SAVE_SECONDS,
     OPT_KEEP,
     OPT_NO_FINAL_CHECKPOINT,
+    OPT_NO_LEARN,
     OPT_RESUME,
     OPT_ALLOW_CHANGE,
     OPT_GRACE,

@@ -162,6 +162,12 @@ const cli_option cli_options_training[] = {
      .commands = TRAIN,
      .help = "write no checkpoint after the last step, from which --resume with more --steps would "
              "train on"},
+    {.id = OPT_NO_LEARN,
+     .name = "--no-learn",
+     .kind = CLI_FLAG,
+     .commands = TRAIN,
+     .help =
+         "keep nothing of what the run measures of itself, from which later runs are predicted"},
     {.id = OPT_RESUME,
      .name = "--resume",
      .kind = CLI_FLAG,

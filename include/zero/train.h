@@ -111,6 +111,8 @@ typedef struct zero_train_options {
     // In which order they work: "1f1b", "gpipe", "interleaved:2", "zb-h1", "pipedream", "2bw"; and
     // the first units of their chunks: "0,6". NULL: as the configuration says.
     const char *schedule, *split;
+    // 1: what the run measures of itself is not kept for later predictions.
+    int no_learn;
 } zero_train_options;
 
 // Trains. Collective over comm. `zero train --help` and docs/ describe what it writes into out_dir.

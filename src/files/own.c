@@ -20,11 +20,10 @@
 
 enum { HEAD = 256 }; // in bytes
 
-const char *const zr_run_entries[ZR_RUN_ENTRIES] = {[ZR_RUN_CHECKPOINTS] = ZR_CHECKPOINTS,
-                                                    [ZR_RUN_MODEL] = ZR_LAST_MODEL,
-                                                    [ZR_RUN_BEST] = ZR_BEST_MODEL,
-                                                    [ZR_RUN_METRICS] = ZR_METRICS_FILE,
-                                                    [ZR_RUN_CONFIG] = ZR_RUN_CONFIG_FILE};
+const char *const zr_run_entries[ZR_RUN_ENTRIES] = {
+    [ZR_RUN_CHECKPOINTS] = ZR_CHECKPOINTS, [ZR_RUN_MODEL] = ZR_LAST_MODEL,
+    [ZR_RUN_BEST] = ZR_BEST_MODEL,         [ZR_RUN_TIMES] = ZR_TIMES_FILE,
+    [ZR_RUN_METRICS] = ZR_METRICS_FILE,    [ZR_RUN_CONFIG] = ZR_RUN_CONFIG_FILE};
 
 static bool starts_with(const char *text, const char *with)
 {
@@ -90,7 +89,8 @@ static bool is_among_checkpoints(const char *name)
 
 static bool is_in_a_run(const char *name)
 {
-    return !strcmp(name, ZR_METRICS_FILE) || !strcmp(name, ZR_RUN_CONFIG_FILE);
+    return !strcmp(name, ZR_METRICS_FILE) || !strcmp(name, ZR_TIMES_FILE) ||
+           !strcmp(name, ZR_RUN_CONFIG_FILE);
 }
 
 // ---- what a run has written ---------------------------------------------------------------------
@@ -100,6 +100,16 @@ static bool is_metrics(const char *path)
     char head[HEAD];
     return zr_path_is_file(path) &&
            (!zr_file_head(path, head, sizeof head) || starts_with(head, "{\"step\":"));
+}
+
+// A list whose first object says which step came before it (train/run_times.h).
+static bool are_times(const char *path)
+{
+    char head[HEAD];
+    if (!zr_path_is_file(path))
+        return false;
+    size_t length = zr_file_head(path, head, sizeof head);
+    return !length || (head[0] == '[' && strstr(head, "\"first_step\":"));
 }
 
 // A lock holds the name of a job like "67f0.3b9a.1c" (launch/run_ranks.c), or nothing.
@@ -151,6 +161,7 @@ static bool is_entry(const char *run, int entry, const char *path)
 {
     switch (entry) {
     case ZR_RUN_METRICS: return is_metrics(path);
+    case ZR_RUN_TIMES: return are_times(path);
     case ZR_RUN_CONFIG: return zr_run_config_is_at(path);
     case ZR_RUN_CHECKPOINTS: return zr_path_is_directory(path) && has_a_latest_of_ours(run, path);
     case ZR_RUN_MODEL:

@@ -2,9 +2,9 @@
 // and nothing that lies among it.
 //
 // The --out of a training may be a folder that holds other things. Each of a run's names in it
-// (metrics.jsonl, config.json, checkpoints/, model/, best/) is examined: a config.json without
-// "libzero.run" is a model's; a model/ without a receipt belongs to somebody else, and so does a
-// NOTES.md in a model/.
+// (metrics.jsonl, times.json, config.json, checkpoints/, model/, best/) is examined: a config.json
+// without "libzero.run" is a model's; a model/ without a receipt belongs to somebody else, and so
+// does a NOTES.md in a model/.
 #ifndef ZR_FILES_OWN_H
 #define ZR_FILES_OWN_H
 
@@ -14,6 +14,7 @@ enum {
     ZR_RUN_CHECKPOINTS,
     ZR_RUN_MODEL,
     ZR_RUN_BEST,
+    ZR_RUN_TIMES,
     ZR_RUN_METRICS,
     ZR_RUN_CONFIG,
     ZR_RUN_ENTRIES

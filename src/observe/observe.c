@@ -9,6 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
+// A room that is only for what the run measures of itself: 7 MB.
+enum { MOST_MEASURED_RECORDS = 1 << 17 };
+
 enum {
     RECORDS_OF_VISIT = 64,
     RECORDS_OF_CHUNK = 8,
@@ -27,6 +30,9 @@ struct zr_observation {
     zero_logger logger;
     bool reports; // rank 0, and the configuration asks for something
     zr_step_range kept;
+    zr_measured *measured; // NULL: nothing is measured
+    // The steps that are under way are measured; none of them was skipped so far.
+    bool measures, whole;
     const zr_observe_sinks *sinks;
     void *own[]; // (sinks->count)
 };
@@ -53,8 +59,8 @@ static bool is_open(const zr_observation *o, int sink)
     return o->reports && o->sinks->at[sink]->is_asked(o->seen.config);
 }
 
-// Whether a step is recorded. Those before the kept ones are recorded too, to make sure that the
-// room is large enough.
+// Whether a step is recorded for others than the run itself. Those before the kept ones are
+// recorded too, to make sure that the room is large enough.
 static bool is_recorded(const zr_observation *o, int64_t step)
 {
     if (step <= o->kept.last)
@@ -78,6 +84,12 @@ static int64_t records_expected(const zr_plan *plan, zr_step_range kept, int64_t
     return step * ZR_MAX(kept.first ? kept.last - kept.first + 1 : 1, together);
 }
 
+// Whether the room for records is only for what the run measures of itself.
+static bool only_measures(const zr_observation *o)
+{
+    return !o->kept.first && !asks_for_records(o->sinks, o->seen.config);
+}
+
 zero_status zr_observed_log(const zr_observed *seen, const char *name, zr_buffer *text,
                             zero_error *error)
 {
@@ -96,16 +108,22 @@ zero_status zr_observed_log(const zr_observed *seen, const char *name, zr_buffer
 }
 
 // Replaces a recorder that was too small by one with room for twice as many records, and copies
-// what it held. Called between steps.
+// what it held. Called between steps. What nobody has asked for has a limit, and is not told.
 static zero_status grow(zr_observation *o, int64_t step, zero_error *error)
 {
     zr_recorder *larger, *old = o->seen.recorder;
+    int64_t room = 2 * (old->count + old->dropped);
     if (old->dropped == 0)
         return ZERO_OK;
-    zr_log(&o->logger, ZERO_LOG_WARNING,
-           "recording step %lld: %lld of %lld records found no room; the next steps have more",
-           (long long)step, (long long)old->dropped, (long long)(old->count + old->dropped));
-    ZERO_TRY(zr_recorder_create(2 * (old->count + old->dropped), &larger, error));
+    if (only_measures(o))
+        room = ZR_MIN(room, MOST_MEASURED_RECORDS);
+    else
+        zr_log(&o->logger, ZERO_LOG_WARNING,
+               "recording step %lld: %lld of %lld records found no room; the next steps have more",
+               (long long)step, (long long)old->dropped, (long long)(old->count + old->dropped));
+    if (room <= old->capacity)
+        return ZERO_OK;
+    ZERO_TRY(zr_recorder_create(room, &larger, error));
     memcpy(larger->records, old->records, (size_t)old->count * sizeof *old->records);
     larger->count = old->count;
     o->seen.recorder = larger;
@@ -142,7 +160,9 @@ static zero_status step_begun(void *user, zero_engine *engine, zero_error *error
     zero_position(engine, &done, &micro_batch);
     o->seen.steps = (zr_step_range){done + 1, done + zr_engine_steps_together(engine)};
     o->seen.updates = zr_engine_progress(engine).updates;
-    if (!any_is_recorded(o))
+    o->whole = true;
+    o->measures = o->measured && zr_measured_begin(o->measured, zr_engine_steps_together(engine));
+    if (!o->measures && !any_is_recorded(o))
         return ZERO_OK;
     if (done < o->kept.first || done >= o->kept.last)
         zr_recorder_clear(o->seen.recorder);
@@ -150,20 +170,32 @@ static zero_status step_begun(void *user, zero_engine *engine, zero_error *error
     return zr_engine_record(engine, o->seen.recorder, error);
 }
 
+// Takes the records of steps that are over, if all of them are there and all updates were made.
+static void measure(zr_observation *o)
+{
+    const zr_step_range *steps = &o->seen.steps;
+    if (o->measures && o->whole && o->seen.recorder->dropped == 0)
+        zr_measured_take(o->measured, o->seen.recorder, o->seen.begun,
+                         steps->last - steps->first + 1);
+}
+
 static zero_status step_done(void *user, zero_engine *engine, const zero_step_info *info,
                              zero_error *error)
 {
     zr_observation *o = user;
-    bool recorded = any_is_recorded(o);
+    bool recorded = o->measures || any_is_recorded(o), last = info->step == o->seen.steps.last;
     // A stage of pipedream skips an update by itself, so all of them count it.
     bool alone = zr_plan_schedule(zr_engine_plan(engine)) == ZR_PIPELINE_PIPEDREAM;
     o->seen.updates += info->updated || alone;
+    o->whole = o->whole && !info->skipped;
     if (recorded)
         ZERO_TRY(zr_engine_record(engine, NULL, error));
+    if (last)
+        measure(o);
     for (int i = 0; i < o->sinks->count; i++)
         if (is_told(o, i, info->step))
             ZERO_TRY(o->sinks->at[i]->step(o->own[i], &o->seen, info, error));
-    return recorded && info->step == o->seen.steps.last ? grow(o, info->step, error) : ZERO_OK;
+    return recorded && last ? grow(o, info->step, error) : ZERO_OK;
 }
 
 static void observation_free(zr_observation *o)
@@ -204,9 +236,11 @@ static zero_status prepare(zr_observation *o, zero_error *error)
     ZERO_TRY(fill_names(o, error));
     if (plan->pipeline)
         snprintf(o->seen.of, sizeof o->seen.of, " of pipeline stage %d", plan->pipeline->stage);
-    if (o->kept.first || asks_for_records(o->sinks, o->seen.config))
-        ZERO_TRY(zr_recorder_create(records_expected(plan, o->kept, zero_window(o->seen.engine)),
-                                    &o->seen.recorder, error));
+    int64_t room = records_expected(plan, o->kept, zero_window(o->seen.engine));
+    if (only_measures(o))
+        room = o->measured ? ZR_MIN(room, MOST_MEASURED_RECORDS) : 0;
+    if (room)
+        ZERO_TRY(zr_recorder_create(room, &o->seen.recorder, error));
     for (int i = 0; i < o->sinks->count; i++)
         if (is_open(o, i) && o->sinks->at[i]->open)
             ZERO_TRY(o->sinks->at[i]->open(&o->seen, &o->own[i], error));
@@ -215,12 +249,12 @@ static zero_status prepare(zr_observation *o, zero_error *error)
 
 // Makes this rank's observation, or NULL if it has nothing to observe.
 static zero_status make(const zr_observe_sinks *sinks, zero_engine *engine,
-                        const zero_logger *logger, zr_step_range kept, zr_observation **out,
-                        zero_error *error)
+                        const zero_logger *logger, zr_step_range kept, zr_measured *measured,
+                        zr_observation **out, zero_error *error)
 {
     const zr_config *config = zr_engine_config(engine);
     bool reports = zr_engine_comm(engine)->rank == 0 && asks(sinks, config);
-    if (!reports && !kept.first)
+    if (!reports && !kept.first && !measured)
         return ZERO_OK;
     size_t own = (size_t)sinks->count * sizeof(void *);
     zr_observation *o = zr_alloc(sizeof *o + own, error);
@@ -230,6 +264,7 @@ static zero_status make(const zr_observe_sinks *sinks, zero_engine *engine,
     o->logger = zr_engine_comm(engine)->rank == 0 ? *logger : (zero_logger){0};
     o->reports = reports;
     o->kept = kept;
+    o->measured = measured;
     o->sinks = sinks;
     zero_status status = prepare(o, error);
     if (status == ZERO_OK)
@@ -250,14 +285,14 @@ static zero_status settle(zero_status status, zr_observation **out)
 }
 
 zero_status zr_observe_by(const zr_observe_sinks *sinks, zero_engine *engine,
-                          const zero_logger *logger, zr_step_range kept, zr_observation **out,
-                          zero_error *error)
+                          const zero_logger *logger, zr_step_range kept, zr_measured *measured,
+                          zr_observation **out, zero_error *error)
 {
     *out = NULL;
-    if (!asks(sinks, zr_engine_config(engine)) && !kept.first)
+    if (!asks(sinks, zr_engine_config(engine)) && !kept.first && !measured)
         return ZERO_OK;
     zero_comm *comm = zr_engine_comm(engine);
-    zero_status made = make(sinks, engine, logger, kept, out, error);
+    zero_status made = make(sinks, engine, logger, kept, measured, out, error);
     ZERO_TRY(settle(zr_comm_agree(comm, made, error), out));
     if (*out) {
         const zr_observer observer = {
@@ -272,10 +307,10 @@ zero_status zr_observe_by(const zr_observe_sinks *sinks, zero_engine *engine,
 }
 
 zero_status zr_observe(zero_engine *engine, const zero_logger *logger, zr_step_range kept,
-                       zr_observation **out, zero_error *error)
+                       zr_measured *measured, zr_observation **out, zero_error *error)
 {
     static const zr_observe_sinks ours = {our_sinks, ZR_COUNT(our_sinks)};
-    return zr_observe_by(&ours, engine, logger, kept, out, error);
+    return zr_observe_by(&ours, engine, logger, kept, measured, out, error);
 }
 
 void zr_observation_evaluated(zr_observation *o, int64_t step, double loss)

@@ -64,8 +64,8 @@ typedef struct zr_observe_sinks {     // they get each step in this order
 // The same as zr_observe (observe.h), with these sinks in place of the ones above. They must
 // outlive the engine.
 zero_status zr_observe_by(const zr_observe_sinks *sinks, zero_engine *engine,
-                          const zero_logger *logger, zr_step_range kept, zr_observation **out,
-                          zero_error *error);
+                          const zero_logger *logger, zr_step_range kept, zr_measured *measured,
+                          zr_observation **out, zero_error *error);
 
 // Logs each line of the text after a name of nine columns, and frees the text. Returns
 // ZERO_ERR_MEMORY if the text has failed.

@@ -94,10 +94,12 @@ double zr_correction_factor(const zr_correction *correction);
 zero_status zr_rate_book_merge(zr_rate_book *into, const zr_rate_book *from, zero_error *error);
 void zr_rate_book_free(zr_rate_book *book);
 
-// Read the user's file (zr_user_cache_file), and change it: what `from` has, which is what a run
-// has found itself, is merged into what the file has by now, under a lock, so that runs which end
-// together lose nothing. A damaged file, or one of another processor, counts as empty, with a
-// warning. Reading never fails; a file that cannot be written is a warning.
+// Return the path of the user's file (zr_user_cache_file), read it, and change it: what `from` has,
+// which is what a run has found itself, is merged into what the file has by now, under a lock, so
+// that runs which end together lose nothing. A damaged file, or one of another processor, counts as
+// empty; reading it says so in a warning, keeping does not. Reading never fails; a file that cannot
+// be written is a warning.
+zero_status zr_rate_book_file(char **file, zero_error *error);
 void zr_rate_book_read(const zero_logger *logger, zr_rate_book *out);
 void zr_rate_book_keep(const zr_rate_book *from, const zero_logger *logger);
 // The same for a file and machine of the caller's, for tests.

@@ -39,12 +39,17 @@ static void read_or_warn(const char *file, const zero_logger *logger, zr_rate_bo
         zr_log(logger, ZERO_LOG_WARNING, WHAT " are not used: %s", error.message);
 }
 
+zero_status zr_rate_book_file(char **file, zero_error *error)
+{
+    return zr_user_cache_file(FILE_NAME, WHAT, file, error);
+}
+
 void zr_rate_book_read(const zero_logger *logger, zr_rate_book *out)
 {
     char *file = NULL;
     *out = (zr_rate_book){0};
     // If there is no place for the file, nothing has been measured.
-    if (zr_user_cache_file(FILE_NAME, WHAT, &file, NULL) == ZERO_OK)
+    if (zr_rate_book_file(&file, NULL) == ZERO_OK)
         read_or_warn(file, logger, out);
     zr_free(file);
 }
@@ -74,11 +79,11 @@ static zero_status write_file(const char *file, const zr_rate_book *book, zero_e
     return status;
 }
 
-static zero_status merge_into(const char *file, const zr_rate_book *from, const zero_logger *logger,
-                              zero_error *error)
+// Merges into what the file has. Whether that is damaged was told when it was read first.
+static zero_status merge_into(const char *file, const zr_rate_book *from, zero_error *error)
 {
     zr_rate_book book;
-    read_or_warn(file, logger, &book);
+    read_or_warn(file, NULL, &book);
     zero_status status = zr_rate_book_merge(&book, from, error);
     if (status == ZERO_OK)
         status = write_file(file, &book, error);
@@ -86,8 +91,7 @@ static zero_status merge_into(const char *file, const zr_rate_book *from, const 
     return status;
 }
 
-static zero_status keep_in(const char *file, const zr_rate_book *from, const zero_logger *logger,
-                           zero_error *error)
+static zero_status keep_in(const char *file, const zr_rate_book *from, zero_error *error)
 {
     int fd = -1;
     ZERO_TRY(zr_user_cache_reserve(file, error));
@@ -98,7 +102,7 @@ static zero_status keep_in(const char *file, const zr_rate_book *from, const zer
     zr_free(directory);
     if (status != ZERO_OK)
         return status;
-    status = merge_into(file, from, logger, error);
+    status = merge_into(file, from, error);
     close(fd);
     return status;
 }
@@ -107,9 +111,9 @@ void zr_rate_book_keep(const zr_rate_book *from, const zero_logger *logger)
 {
     char *file = NULL;
     zero_error error = {0};
-    zero_status status = zr_user_cache_file(FILE_NAME, WHAT, &file, &error);
+    zero_status status = zr_rate_book_file(&file, &error);
     if (status == ZERO_OK)
-        status = keep_in(file, from, logger, &error);
+        status = keep_in(file, from, &error);
     if (status != ZERO_OK)
         zr_log(logger, ZERO_LOG_WARNING, WHAT " are not kept: %s", error.message);
     zr_free(file);

@@ -314,7 +314,7 @@ zero_status zr_initialize(const zero_options *options, const zr_trial *trial, ze
         return status;
     }
     ZERO_TRY(zr_engine_make(options, config, trial, out, error));
-    status = zr_observe(*out, &options->logger, (zr_step_range){0}, &observation, error);
+    status = zr_observe(*out, &options->logger, (zr_step_range){0}, NULL, &observation, error);
     if (status != ZERO_OK) {
         zero_destroy(*out);
         *out = NULL;

@@ -193,6 +193,7 @@ zero_status zero_doctor(const zero_doctor_options *options,
     look_at_limit(&d, "open files", RLIMIT_NOFILE, 1024, false);
     look_at_setting(&d, "huge pages", "/sys/kernel/mm/transparent_hugepage/enabled");
     look_at_setting(&d, "  of memfd", "/sys/kernel/mm/transparent_hugepage/shmem_enabled");
+    zr_doctor_rates(&d);
     zr_doctor_disk(&d, options->path ? options->path : ".", memory);
     return status;
 }

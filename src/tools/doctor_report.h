@@ -1,4 +1,4 @@
-// zero_doctor: what doctor_report.c, doctor_disk.c and doctor_mpi.c share.
+// zero_doctor: what the files doctor_*.c share.
 #ifndef ZR_TOOLS_DOCTOR_REPORT_H
 #define ZR_TOOLS_DOCTOR_REPORT_H
 
@@ -19,5 +19,8 @@ void zr_doctor_disk(const zr_doctor *doctor, const char *directory, int64_t memo
 // Reports whether several machines can train together: whether the MPI module is there, with which
 // MPI it was built, and to which MPI the mpirun in PATH belongs.
 void zr_doctor_mpi(const zr_doctor *doctor);
+
+// Reports the user's book of rates, and where it is.
+void zr_doctor_rates(const zr_doctor *doctor);
 
 #endif

@@ -130,7 +130,7 @@ static zero_status prepare(const zr_train *train, char **path, json_t **more, ze
     return status;
 }
 
-zero_status zr_train_begin_checkpoint(zr_train *train, int64_t step, zero_error *error)
+static zero_status begin_checkpoint(zr_train *train, int64_t step, zero_error *error)
 {
     char *path = NULL;
     json_t *more = NULL;
@@ -144,6 +144,14 @@ zero_status zr_train_begin_checkpoint(zr_train *train, int64_t step, zero_error 
     json_decref(more);
     zr_free(path);
     return settle(train, status, error);
+}
+
+zero_status zr_train_begin_checkpoint(zr_train *train, int64_t step, zero_error *error)
+{
+    zr_time_part before = zr_run_clock_turn(&train->run.clock, ZR_TIME_SAVING);
+    zero_status status = begin_checkpoint(train, step, error);
+    zr_run_clock_turn(&train->run.clock, before);
+    return status;
 }
 
 // If this fails, existing checkpoints stay.
@@ -174,7 +182,12 @@ static zero_status end_checkpoint(zr_train *train, zero_error *error)
 
 zero_status zr_train_end_checkpoint(zr_train *train, zero_error *error)
 {
-    return train->run.saves.saving ? settle(train, end_checkpoint(train, error), error) : ZERO_OK;
+    if (!train->run.saves.saving)
+        return ZERO_OK;
+    zr_time_part before = zr_run_clock_turn(&train->run.clock, ZR_TIME_SAVING);
+    zero_status status = settle(train, end_checkpoint(train, error), error);
+    zr_run_clock_turn(&train->run.clock, before);
+    return status;
 }
 
 bool zr_train_wants_checkpoint(const zr_train *train, int64_t step)

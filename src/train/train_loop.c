@@ -59,10 +59,16 @@ static zero_status read_rows(loop *l, int64_t steps, zero_error *error)
 static zero_status make_steps(loop *l, int64_t steps, zero_error *error)
 {
     zero_engine *engine = l->train->run.engine;
+    zr_run_clock *clock = &l->train->run.clock;
+    zr_run_clock_turn(clock, ZR_TIME_DATA);
     ZERO_TRY(read_rows(l, steps, error));
+    zr_run_clock_turn(clock, ZR_TIME_COMPUTE);
     if (l->window > 1)
-        return zero_train_window(engine, l->batches, steps, l->infos, error);
-    return zero_train_batch(engine, l->batches, zero_accumulation(engine), l->infos, error);
+        ZERO_TRY(zero_train_window(engine, l->batches, steps, l->infos, error));
+    else
+        ZERO_TRY(zero_train_batch(engine, l->batches, zero_accumulation(engine), l->infos, error));
+    zr_run_clock_end_steps(clock, steps);
+    return ZERO_OK;
 }
 
 static zero_status refuse_nonfinite(const zr_train *train, const zero_step_info *info,
@@ -280,8 +286,10 @@ static zero_status evaluate(loop *l, int64_t step, int64_t batches, zero_error *
     zr_train *train = l->train;
     zr_windows_result result;
     const zr_windows_leave leave = {wants_to_leave, train};
+    zr_time_part before = zr_run_clock_turn(&train->run.clock, ZR_TIME_EVALUATION);
     ZERO_TRY(zr_windows_loss(train->run.engine, &train->subject.val, l->micro_batch, batches,
                              &leave, &result, error));
+    zr_run_clock_turn(&train->run.clock, before);
     l->left = result.left;
     if (l->left)
         return ZERO_OK;
@@ -474,6 +482,7 @@ zero_status zr_train_loop(zr_train *train, zero_error *error)
               .window = zero_window(engine)};
     size_t count = (size_t)(l.window * zero_accumulation(engine)),
            bytes = count * (size_t)(l.micro_batch * train->resolved.seq) * sizeof(int32_t);
+    zr_run_clock_start(&train->run.clock);
     plan_evaluations(&l);
     l.tokens = zr_alloc(bytes, error);
     l.targets = zr_alloc(bytes, error);

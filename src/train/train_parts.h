@@ -11,6 +11,7 @@
 #include "predict/forecast.h"
 #include "setup/threads.h"
 #include "train/outputs.h"
+#include "train/run_times.h"
 #include <zero/tools.h>
 
 typedef struct zr_train_asked { // filled before anything is read, by training.c and train_resume.c
@@ -82,10 +83,12 @@ typedef struct zr_train_evals { // evaluations of the held-out text; filled by t
 typedef struct zr_train_run { // what runs; filled by training.c, train_outputs.c, train_loop.c
     zero_engine *engine;
     zr_observation *observed; // owned by the engine; NULL: nothing is asked for
-    zr_outputs_place place;   // rank 0: where the run writes, and what it may not replace there
-    zr_outputs outputs;       // rank 0
-    int64_t first_step;       // steps made before this run, as the checkpoint says
-    int64_t first_lines;      // lines of metrics.jsonl at that step
+    zr_measured *measured;    // what the run measures of itself; NULL: a replay does not
+    zr_run_clock clock;
+    zr_outputs_place place; // rank 0: where the run writes, and what it may not replace there
+    zr_outputs outputs;     // rank 0
+    int64_t first_step;     // steps made before this run, as the checkpoint says
+    int64_t first_lines;    // lines of metrics.jsonl at that step
     // What comes after the first step (evaluation, sample) has not been done yet. During a save it
     // means the step that is saved.
     bool owed;

@@ -24,7 +24,7 @@ static zero_status write_receipt(const zr_train *train, const char *name, zero_e
     return status;
 }
 
-zero_status zr_train_save_model(zr_train *train, const char *name, zero_error *error)
+static zero_status save_model(zr_train *train, const char *name, zero_error *error)
 {
     char *path = NULL;
     zero_status status = ZERO_OK;
@@ -43,4 +43,12 @@ zero_status zr_train_save_model(zr_train *train, const char *name, zero_error *e
     ZERO_TRY(status);
     return zr_comm_agree(
         train->comm, train->comm->rank == 0 ? write_receipt(train, name, error) : ZERO_OK, error);
+}
+
+zero_status zr_train_save_model(zr_train *train, const char *name, zero_error *error)
+{
+    zr_time_part before = zr_run_clock_turn(&train->run.clock, ZR_TIME_SAVING);
+    zero_status status = save_model(train, name, error);
+    zr_run_clock_turn(&train->run.clock, before);
+    return status;
 }

@@ -148,8 +148,9 @@ zero_status zr_train_make_engine(zr_train *train, zero_error *error)
     ZERO_TRY(load_weights(train, error));
     ZERO_TRY(zr_train_describe_run(train, error));
     resolved->profiled = zr_train_profile_steps(train);
-    return zr_observe(train->run.engine, &train->logger, resolved->profiled, &train->run.observed,
-                      error);
+    ZERO_TRY(zr_comm_agree(train->comm, zr_train_measure(train, error), error));
+    return zr_observe(train->run.engine, &train->logger, resolved->profiled, train->run.measured,
+                      &train->run.observed, error);
 }
 
 // Writes "model    out/model, val loss 1.234567 (...); the best of the run, val loss ...".
@@ -176,6 +177,7 @@ static zero_status finish(zr_train *train, zero_error *error)
             return zr_train_rescue(train, status, error);
         describe_models(evals, options->out_dir, text, sizeof text);
     }
+    ZERO_TRY(zr_train_tell_times(train, error));
     zero_event end = {
         .kind = ZERO_EVENT_END,
         .step = train->resolved.steps,
@@ -193,8 +195,10 @@ static zero_status run(zr_train *train, zero_error *error)
     ZERO_TRY(zr_train_hash_data(train, error));
     ZERO_TRY(zr_train_make_engine(train, error));
     ZERO_TRY(zr_train_open_outputs(train, error));
-    ZERO_TRY(zr_train_loop(train, error));
-    return finish(train, error);
+    zero_status status = zr_train_loop(train, error);
+    if (status == ZERO_ERR_STOPPED)
+        zr_train_tell_times(train, &(zero_error){0}); // `error` says why the run has ended
+    return status == ZERO_OK ? finish(train, error) : status;
 }
 
 void zr_train_free(zr_train *train)
@@ -203,6 +207,7 @@ void zr_train_free(zr_train *train)
     zr_outputs_close(&train->run.outputs, false);
     zr_reads_free(&train->run.place.reads);
     zero_destroy(train->run.engine);
+    zr_free(train->run.measured);
     zr_config_destroy(train->resolved.config);
     zr_free(train->resolved.config_text);
     zr_free(train->resolved.file_text);

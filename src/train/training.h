@@ -71,6 +71,12 @@ zero_status zr_train_loop(zr_train *train, zero_error *error);
 // Passes an event to the caller on rank 0 and returns its answer: whether it wants the run to end.
 // Returns 0 on other ranks.
 int zr_train_tell(const zr_train *train, const zero_event *event);
+// train_times.c. Makes what the run measures of itself, before the engine is observed. Not
+// collective.
+zero_status zr_train_measure(zr_train *train, zero_error *error);
+// Says what the run has taken, next to what was predicted, writes it into out_dir and, unless
+// options->no_learn, into the user's book of rates. Collective, once everything is saved.
+zero_status zr_train_tell_times(zr_train *train, zero_error *error);
 // train_profile.c. Returns the steps to record. Not collective.
 zr_step_range zr_train_profile_steps(const zr_train *train);
 // Checks that --profile replaces nothing but a profile. Not collective.

@@ -5,6 +5,7 @@ HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 WORK=$(mktemp -d) && cd "$WORK" || exit 99
 trap 'cd /; rm -rf "$WORK"' EXIT
 export OMP_WAIT_POLICY=passive
+export XDG_CACHE_HOME=$WORK/.cache # what runs learn here is nothing for the user
 TINY=gpt2:layers=2,heads=2,width=32,context=32
 TEXT=$WORK/text.txt
 awk 'BEGIN { for (i = 0; i < 900; i++) printf "%d times %d is %d, said the %s.\n", i % 37, i % 11, (i % 37) * (i % 11), i % 3 ? "owl" : "pussycat" }' >"$TEXT"

@@ -78,7 +78,7 @@ static void it_counts_the_steps(void **state)
     zr_observation *observation;
     tiny t = tiny_create_with("{\"wall_clock_breakdown\": true}");
     zero_status status =
-        zr_observe_by(&sinks, t.engine, &logger, (zr_step_range){0}, &observation, NULL);
+        zr_observe_by(&sinks, t.engine, &logger, (zr_step_range){0}, NULL, &observation, NULL);
     assert_int_equal(status, ZERO_OK);
     make_steps(t.engine, 5);
     assert_string_equal(said, "");

@@ -122,7 +122,8 @@ static void test_nothing_asked(void **state)
     zero_comm *comm = alone();
     zr_observation *observation = (zr_observation *)&f;
     begin(&f, comm, "{\"wall_clock_breakdown\": false}");
-    assert_int_equal(zr_observe(f.engine, NULL, (zr_step_range){0}, &observation, NULL), ZERO_OK);
+    assert_int_equal(zr_observe(f.engine, NULL, (zr_step_range){0}, NULL, &observation, NULL),
+                     ZERO_OK);
     assert_null(observation);
     f.said.count = 0;
     const zr_backend *backend = zr_engine_queue(f.engine)->backend;
@@ -169,7 +170,7 @@ static void test_evaluations_are_not_recorded(void **state)
     double loss;
     begin(&f, comm, "{\"gradient_accumulation_steps\": 2}");
     assert_int_equal(
-        zr_observe(f.engine, &(zero_logger){0}, (zr_step_range){2, 3}, &observation, NULL),
+        zr_observe(f.engine, &(zero_logger){0}, (zr_step_range){2, 3}, NULL, &observation, NULL),
         ZERO_OK);
     step(f.engine, 1);
     int64_t one = zr_observation_kept(observation)->count;
@@ -195,7 +196,7 @@ static void test_room_grows(void **state)
     zr_observation *observation;
     begin(&f, comm, "{}");
     assert_int_equal(zr_observe(f.engine, &(zero_logger){.write = say, .user = &f.said},
-                                (zr_step_range){1, 2}, &observation, NULL),
+                                (zr_step_range){1, 2}, NULL, &observation, NULL),
                      ZERO_OK);
     ((zr_recorder *)zr_observation_kept(observation))->capacity = 10;
     step(f.engine, 1);
@@ -218,8 +219,8 @@ static void test_no_memory(void **state)
     begin(&f, comm, "{}");
     for (int64_t nth = 1;; nth++) {
         zr_alloc_fail_at(nth);
-        zero_status status =
-            zr_observe(f.engine, &(zero_logger){0}, (zr_step_range){1, 1}, &observation, NULL);
+        zero_status status = zr_observe(f.engine, &(zero_logger){0}, (zr_step_range){1, 1}, NULL,
+                                        &observation, NULL);
         zr_alloc_fail_at(0);
         if (status == ZERO_OK)
             break;
@@ -394,7 +395,7 @@ static void test_one_observer_too_many(void **state)
     assert_int_equal(zr_engine_observe(f.engine, &(zr_observer){0}, &error), ZERO_ERR_LIMIT);
     assert_non_null(strstr(error.message, "at most 4 observers"));
     assert_int_equal(
-        zr_observe(f.engine, &(zero_logger){0}, (zr_step_range){1, 1}, &observation, &error),
+        zr_observe(f.engine, &(zero_logger){0}, (zr_step_range){1, 1}, NULL, &observation, &error),
         ZERO_ERR_LIMIT);
     assert_null(observation);
     end(&f);

@@ -27,7 +27,8 @@ static zero_train_options usual_options(const char *out)
                                 .out_dir = out,
                                 .steps = 3,
                                 .seed = 3,
-                                .threads = 1};
+                                .threads = 1,
+                                .no_learn = 1};
 }
 
 static char *path_of(const char *name)

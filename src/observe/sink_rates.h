@@ -1,0 +1,33 @@
+// What a training measures of itself, from the records of a few of its steps: how long operations
+// take on this machine (predict/rates.h), and which part of a step is spent on what.
+//
+// Unlike the sinks of sinks.h it is on every rank, and asked for by zero train instead of the
+// configuration. Steps that overlap are measured together. It neither allocates nor reads files.
+#ifndef ZR_OBSERVE_SINK_RATES_H
+#define ZR_OBSERVE_SINK_RATES_H
+
+#include "predict/rates.h"
+
+typedef struct zr_measured {
+    zr_rates rates; // of operations in warm steps
+    // Gathers and sums go on beside the rank, so their records do not tell how long they take.
+    bool overlaps;
+    // Sums over `steps`: compute, exchange, update and disk.
+    double seconds[ZR_TIME_PARTS];
+    int64_t steps;
+    bool warm;            // those of `steps` came after the first ones, which warm up
+    int64_t calls, taken; // steps, or windows of them, that have begun; that were measured
+} zr_measured;
+
+// Whether the n-th call (1 is the first) that makes so many steps together is one that warms up.
+bool zr_measured_is_cold(int64_t call, int64_t together);
+// Counts a step, or a window of them (together: how many they are), that begins now. Returns
+// whether its records are wanted: the first few, which may have to be skipped in fp16 until its
+// loss scale is found, and then ever fewer.
+bool zr_measured_begin(zr_measured *measured, int64_t together);
+// Takes records [first, count) of what began last, which made so many steps. Called for whole steps
+// that none of the ranks skipped.
+void zr_measured_take(zr_measured *measured, const zr_recorder *recorder, int64_t first,
+                      int64_t steps);
+
+#endif

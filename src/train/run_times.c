@@ -1,0 +1,244 @@
+#include "train/run_times.h"
+
+#include "base/bytes_text.h"
+#include "base/clock.h"
+#include "base/dtype.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "monitor/run_names.h"
+#include "observe/sink_rates.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_BYTES = 16 << 20, DIGITS = 9 };
+static const double SHOWN = 1e-6; // seconds of a part of the run; less is not worth a word
+
+void zr_run_clock_start(zr_run_clock *clock)
+{
+    *clock = (zr_run_clock){.began = zr_clock_seconds(), .now = ZR_TIME_REST};
+    clock->since = clock->began;
+}
+
+zr_time_part zr_run_clock_turn(zr_run_clock *clock, zr_time_part to)
+{
+    double now = zr_clock_seconds();
+    zr_time_part before = clock->now;
+    clock->seconds[before] += now - clock->since;
+    clock->since = now;
+    clock->now = to;
+    return before;
+}
+
+void zr_run_clock_end_steps(zr_run_clock *clock, int64_t steps)
+{
+    zr_run_clock_turn(clock, ZR_TIME_REST);
+    clock->steps += steps;
+    if (!zr_measured_is_cold(++clock->calls, steps))
+        return;
+    clock->cold_steps = clock->steps;
+    clock->cold_seconds = clock->seconds[ZR_TIME_COMPUTE];
+}
+
+int64_t zr_run_clock_warm_steps(const zr_run_clock *clock)
+{
+    return clock->steps - clock->cold_steps;
+}
+
+double zr_run_clock_step(const zr_run_clock *clock)
+{
+    int64_t warm = zr_run_clock_warm_steps(clock);
+    double seconds = clock->seconds[ZR_TIME_COMPUTE];
+    if (warm > 0)
+        return (seconds - clock->cold_seconds) / (double)warm;
+    return clock->steps ? seconds / (double)clock->steps : 0;
+}
+
+void zr_run_times_take(zr_run_times *times, const zr_run_clock *clock)
+{
+    times->steps = clock->steps;
+    times->seconds = clock->since - clock->began;
+    times->step = zr_run_clock_step(clock);
+    times->start = clock->seconds[ZR_TIME_COMPUTE] - (double)clock->steps * times->step;
+    times->rest = clock->seconds[ZR_TIME_REST];
+    for (int part = ZR_TIME_DATA; part < ZR_TIME_PARTS; part++)
+        times->measured[part] = clock->seconds[part];
+}
+
+void zr_run_times_divide(zr_run_times *times, const double recorded[ZR_TIME_PARTS])
+{
+    double all = 0;
+    for (int part = 0; part <= ZR_TIME_DISK; part++)
+        all += recorded[part];
+    for (int part = 0; part <= ZR_TIME_DISK && all > 0; part++)
+        times->measured[part] = times->step * recorded[part] / all;
+}
+
+static double flops_per_second(const zr_run_times *times)
+{
+    return times->step > 0 ? times->flops / times->step : 0;
+}
+
+double zr_run_times_share(const zr_run_times *times)
+{
+    return times->product_rate > 0 ? flops_per_second(times) / times->product_rate : 0;
+}
+
+// ---- in words -----------------------------------------------------------------------------------
+
+static void append_seconds(const char *before, double seconds, zr_buffer *out)
+{
+    char text[ZR_SECONDS_TEXT];
+    zr_seconds_text(seconds, text);
+    zr_buffer_printf(out, "%s%s", before, text);
+}
+
+static void append_run(const zr_run_times *times, zr_buffer *out)
+{
+    append_seconds("took     ", times->seconds, out);
+    zr_buffer_printf(out, ": %lld step%s", (long long)times->steps, times->steps == 1 ? "" : "s");
+    append_seconds(" ", (double)times->steps * times->step + times->start, out);
+    for (int part = ZR_TIME_DATA; part < ZR_TIME_PARTS; part++) {
+        if (times->measured[part] < SHOWN)
+            continue;
+        zr_buffer_printf(out, ", %s", zr_time_part_names[part]);
+        append_seconds(" ", times->measured[part], out);
+    }
+    append_seconds(", the rest ", times->rest, out);
+    zr_buffer_printf(out, "\n");
+}
+
+// Appends the parts that take a hundredth of a step or more, as measured or as predicted.
+static void append_parts(const zr_run_times *times, zr_buffer *out)
+{
+    const char *separator = "; ";
+    for (int part = 0; part <= ZR_TIME_DISK; part++) {
+        if (times->measured[part] < 0.01 * times->step &&
+            times->predicted[part] < 0.01 * times->step)
+            continue;
+        zr_buffer_printf(out, "%s%s", separator, zr_time_part_names[part]);
+        append_seconds(" ", times->measured[part], out);
+        if (times->predicted_step > 0)
+            append_seconds(" (", times->predicted[part], out);
+        zr_buffer_printf(out, times->predicted_step > 0 ? ")" : "");
+        separator = ", ";
+    }
+}
+
+static void append_step(const zr_run_times *times, zr_buffer *out)
+{
+    append_seconds("         a step ", times->step, out);
+    if (times->predicted_step > 0) {
+        append_seconds(", predicted ", times->predicted_step, out);
+        append_seconds(" (", times->low, out);
+        append_seconds(" to ", times->high, out);
+        zr_buffer_printf(out, ")");
+    }
+    append_parts(times, out);
+    zr_buffer_printf(out, "\n");
+}
+
+static void append_spent(const zr_run_times *times, zr_buffer *out)
+{
+    zr_buffer_printf(out, "spent    %.4g GFLOP a step, %.4g GFLOP/s", times->flops * 1e-9,
+                     flops_per_second(times) * 1e-9);
+    if (times->product_rate > 0)
+        zr_buffer_printf(out,
+                         ": %.1f%% of the %.4g GFLOP/s that the best products of %d rank%s "
+                         "reach here",
+                         100 * zr_run_times_share(times), times->product_rate * 1e-9, times->ranks,
+                         times->ranks == 1 ? "" : "s");
+    zr_buffer_printf(out, " (6N + 12LCT a token, causal attention counted whole)\n");
+}
+
+void zr_run_times_text(const zr_run_times *times, zr_buffer *out)
+{
+    append_run(times, out);
+    if (times->steps == 0)
+        return;
+    append_step(times, out);
+    append_spent(times, out);
+}
+
+// ---- the file -----------------------------------------------------------------------------------
+
+// Returns a number, or null where it is 0, which means that it is unknown.
+static json_t *known(double value) { return value > 0 ? json_real(value) : json_null(); }
+
+static json_t *json_of_parts(const zr_run_times *times)
+{
+    json_t *parts = json_object();
+    double recorded = 0;
+    for (int part = 0; part <= ZR_TIME_DISK; part++)
+        recorded += times->measured[part];
+    for (int part = 0; part < ZR_TIME_PARTS; part++) {
+        bool of_step = part <= ZR_TIME_DISK;
+        bool is_known = !of_step || recorded > 0,
+             predicted = of_step ? times->predicted_step > 0 : times->predicted[part] > 0;
+        json_object_set_new(parts, zr_time_part_names[part],
+                            json_pack("{s:o, s:o}", "measured",
+                                      is_known ? json_real(times->measured[part]) : json_null(),
+                                      "predicted",
+                                      predicted ? json_real(times->predicted[part]) : json_null()));
+    }
+    return parts;
+}
+
+static json_t *json_of_setting(const zr_run_times *times)
+{
+    const zr_rate_setting *setting = &times->setting;
+    return json_pack("{s:s, s:s, s:i, s:i, s:i}", "path", setting->path, "dtype",
+                     zr_dtype_name(setting->dtype), "threads", setting->threads, "together",
+                     setting->together, "ranks", times->ranks);
+}
+
+static json_t *json_of(const zr_run_times *times)
+{
+    json_t *step = json_pack("{s:o, s:o, s:o, s:o}", "measured", known(times->step), "predicted",
+                             known(times->predicted_step), "low", known(times->low), "high",
+                             known(times->high));
+    return json_pack("{s:I, s:I, s:o, s:f, s:o, s:o, s:f, s:f, s:f, s:o, s:o, s:o}", "first_step",
+                     (json_int_t)times->first_step, "steps", (json_int_t)times->steps, "setting",
+                     json_of_setting(times), "seconds", times->seconds, "step", step, "parts",
+                     json_of_parts(times), "start", times->start, "rest", times->rest, "flops",
+                     times->flops, "flops_per_second", known(flops_per_second(times)),
+                     "product_rate", known(times->product_rate), "share",
+                     known(zr_run_times_share(times)));
+}
+
+// Returns what earlier starts of the run have left: an array, empty if there is none.
+static json_t *load(const char *path, const zero_logger *logger)
+{
+    json_t *root = NULL;
+    zero_error error = {0};
+    if (!zr_path_exists(path))
+        return json_array();
+    if (zr_json_load(path, MOST_BYTES, &root, &error) != ZERO_OK)
+        zr_log(logger, ZERO_LOG_WARNING, "times of earlier starts are replaced: %s", error.message);
+    else if (!json_is_array(root))
+        zr_log(logger, ZERO_LOG_WARNING, "times of earlier starts are replaced: \"%s\" is no list",
+               path);
+    if (json_is_array(root))
+        return root;
+    json_decref(root);
+    return json_array();
+}
+
+zero_status zr_run_times_write(const zr_run_times *times, const char *directory,
+                               const zero_logger *logger, zero_error *error)
+{
+    char *path = zr_sprintf(error, "%s/" ZR_TIMES_FILE, directory);
+    if (!path)
+        return ZERO_ERR_MEMORY;
+    json_t *root = load(path, logger);
+    char *text = json_array_append_new(root, json_of(times)) == 0
+                     ? json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(DIGITS))
+                     : NULL;
+    zero_status status =
+        text ? zr_file_write_durable(path, text, strlen(text), error)
+             : zr_fail(error, ZERO_ERR_MEMORY, "no memory for the text of \"%s\"", path);
+    free(text);
+    json_decref(root);
+    zr_free(path);
+    return status;
+}

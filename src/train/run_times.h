@@ -1,0 +1,69 @@
+// What a run has taken, in all and by part, next to what was predicted; and what it has computed.
+// In words at its end, and in OUT/times.json:
+//
+//   [{"first_step": 0, "steps": 40, "setting": {"path": "avx2", "dtype": "f32", "threads": 1,
+//     "together": 2, "ranks": 2}, "seconds": 12.3, "step": {"measured", "predicted", "low",
+//     "high"}, "parts": {"compute": {"measured", "predicted"}, ...}, "start": 0.2, "rest": 0.1,
+//     "flops", "flops_per_second", "product_rate", "share"}, ...]
+//
+// with one object for each time that the run was started, oldest first. Seconds of compute,
+// exchange, update and disk are a step's, those of data, evaluation and saving the run's:
+// steps * step.measured + start + data + evaluation + saving + rest = seconds. What is unknown is
+// null.
+#ifndef ZR_TRAIN_RUN_TIMES_H
+#define ZR_TRAIN_RUN_TIMES_H
+
+#include "predict/rates.h"
+
+// What the loop does now, on one rank: every moment of a run belongs to a part, or to the rest.
+typedef struct zr_run_clock {
+    double began, since;               // zr_clock_seconds
+    zr_time_part now;                  // ZR_TIME_COMPUTE: a step is under way
+    double seconds[ZR_TIME_PARTS + 1]; // of steps, under ZR_TIME_COMPUTE; of the rest, last
+    int64_t calls, steps;              // calls that made the steps: one each, or windows
+    int64_t cold_steps;                // of the first calls, which warm up
+    double cold_seconds;
+} zr_run_clock;
+
+#define ZR_TIME_REST ZR_TIME_PARTS
+
+void zr_run_clock_start(zr_run_clock *clock);
+// From now on the time is of that part, or of the rest. Returns the one that it was of.
+zr_time_part zr_run_clock_turn(zr_run_clock *clock, zr_time_part to);
+// Ends the time of a call that made so many steps; from now on it is of the rest.
+void zr_run_clock_end_steps(zr_run_clock *clock, int64_t steps);
+// Returns the mean seconds of a step after the first ones; if there are no others, of those.
+double zr_run_clock_step(const zr_run_clock *clock);
+int64_t zr_run_clock_warm_steps(const zr_run_clock *clock);
+
+typedef struct zr_run_times {
+    zr_rate_setting setting;
+    int ranks;
+    int64_t first_step, steps; // made before this start; by it
+    double seconds;            // in all
+    double start;              // what the first steps took more than as many later ones
+    double rest;
+    // Of a step: compute, exchange, update, disk; of the run: data, evaluation, saving. Seconds; 0
+    // of all of a step's parts: unknown.
+    double measured[ZR_TIME_PARTS];
+    double predicted[ZR_TIME_PARTS];  // 0: nothing was
+    double step;                      // measured seconds of one
+    double predicted_step, low, high; // 0: nothing was
+    double flops;                     // of a step and all ranks: 6 N + 12 L C T a token
+    double product_rate;              // FLOP/s of the best products of all ranks; 0: unknown
+} zr_run_times;
+
+// Takes over a clock that has been stopped: totals, steps, and the parts of the run.
+void zr_run_times_take(zr_run_times *times, const zr_run_clock *clock);
+// Divides a step among compute, exchange, update and disk, in proportion to what records say.
+void zr_run_times_divide(zr_run_times *times, const double recorded[ZR_TIME_PARTS]);
+// Returns the share of the best product rate that the run's FLOPs reached; 0: unknown.
+double zr_run_times_share(const zr_run_times *times);
+// Writes lines for people, each with the name that lines of a run begin with.
+void zr_run_times_text(const zr_run_times *times, zr_buffer *out);
+// Appends the run to directory/times.json, durably. A file that is damaged is replaced, with a
+// warning. ZERO_ERR_IO, ZERO_ERR_MEMORY.
+zero_status zr_run_times_write(const zr_run_times *times, const char *directory,
+                               const zero_logger *logger, zero_error *error);
+
+#endif

@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# What a run says of its own time: parts that add up, one object for each start; what it teaches, and what is never learnt.
+. "$(dirname "$0")/lib.sh"
+
+CACHE=$WORK/.cache/libzero/rates.json
+run() { expect 0 "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --micro-batch 4 "$@"; }
+
+# The last start of a run: what adds up to what; FIRST STEPS: where it began, and what it made.
+check() {
+    python3 - "$@" <<'PY' || fail "times.json of $1"
+import json, sys
+run, count, first, steps, known = sys.argv[1], *map(int, sys.argv[2:6])
+starts = json.load(open(run + "/times.json"))
+assert len(starts) == count, starts
+last = starts[-1]
+parts = {name: part["measured"] for name, part in last["parts"].items()}
+assert list(parts) == ["compute", "exchange", "update", "disk", "data", "evaluation", "saving"], parts
+assert (last["first_step"], last["steps"]) == (first, steps), last
+assert all(part >= 0 for part in parts.values()) and parts["compute"] > 0 and parts["update"] > 0 and parts["saving"] > 0, parts
+step = last["step"]["measured"]
+assert abs(sum(parts[name] for name in ("compute", "exchange", "update", "disk")) / step - 1) < 1e-6, last
+of_steps = steps * step + last["start"]
+whole = of_steps + sum(parts[name] for name in ("data", "evaluation", "saving")) + last["rest"]
+assert abs(whole / last["seconds"] - 1) < 1e-6 and last["rest"] < last["seconds"], last
+ms = sum(json.loads(l).get("ms", 0) for l in list(open(run + "/metrics.jsonl")) if '"loss"' in l and json.loads(l)["step"] > first)
+assert 0.95 * ms - 2 < 1e3 * (of_steps + parts["data"]) < ms + 1, (ms, of_steps, parts)
+libzero = json.load(open(run + "/config.json"))["libzero"]["run"]
+layers, channels, seq, batch = 2, 32, 32, json.load(open(run + "/config.json"))["train_batch_size"]
+assert last["flops"] == batch * seq * (6 * libzero["parameters"] + 12 * layers * channels * seq), last
+assert abs(last["flops_per_second"] * step / last["flops"] - 1) < 1e-6
+assert (last["share"] is not None) == bool(known) and (not known or 0 < last["share"] < 1), last
+assert last["setting"]["ranks"] == libzero["ranks"] == last["setting"]["together"]
+assert last["setting"]["path"] == libzero["instructions"] and last["setting"]["threads"] == 1
+PY
+}
+
+# A short run is told, and teaches nothing.
+run --out short --steps 3 --no-final-checkpoint
+check short 1 0 3 1
+[ ! -e "$CACHE" ] || fail "three steps have taught $(cat "$CACHE")"
+for line in '^took  *[0-9.]* m\?s: 3 steps ' '^         a step [0-9.]* ms.*; compute [0-9.]* ms' '^spent  *[0-9.]* GFLOP a step, .*(6N + 12LCT a token, causal attention counted whole)$'; do
+    [ "$(grep -c "$line" out.txt)" = 1 ] || fail "no line $line: $(tail -5 out.txt)"
+done
+
+# A longer one teaches, what it has measured with its setting, unless it is told not to.
+run --out none --steps 12 --no-learn
+[ ! -e "$CACHE" ] || fail "--no-learn has taught $(cat "$CACHE")"
+run --out long --ranks 2 --steps 12 --save-every 4 --eval-every 6
+check long 1 0 12 1
+python3 - "$CACHE" <<'PY' || fail "what two ranks have taught: $(head -20 "$CACHE")"
+import json, sys
+(setting,) = json.load(open(sys.argv[1]))["settings"]
+assert (setting["threads"], setting["together"], setting["dtype"]) == (1, 2, "f32"), setting
+for what in "product", "attention", "norm", "optimizer", "reduce_scatter", "forward", "backward":
+    assert setting["samples"][what] and all(0 < s["seconds"] < 10 for s in setting["samples"][what]), what
+PY
+"$ZERO" doctor | grep -A1 "^rates .*$CACHE" | grep -q 'f32, 1 thread, 2 ranks at once' || fail "doctor does not show the rates"
+before=$(md5sum <"$CACHE")
+run --out none --overwrite --steps 12 --no-learn
+check none 1 0 12 1
+[ "$(md5sum <"$CACHE")" = "$before" ] || fail "--no-learn has changed the rates"
+
+# A run that goes on adds to its times; one that is replaced begins anew, and nobody else's file is taken for a run's.
+run --out long --ranks 2 --steps 15 --resume
+check long 2 12 3 1
+run --out long --overwrite --steps 2
+check long 1 0 2 0
+mkdir mine && echo '{"my": "times"}' >mine/times.json
+refused 64 '"mine/times.json" is there, which no run of libzero has written' "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --quiet --steps 2 --out mine
+
+# Rates that are damaged or cannot be kept are at most a warning, and no bit of a run depends on them.
+weights() { md5sum <"$1/model/model.safetensors"; }
+for state in damaged nowhere; do
+    if [ $state = damaged ]; then echo '{"format": ' >"$CACHE"; else export XDG_CACHE_HOME=/proc/nowhere; fi
+    run --out $state --steps 12
+    [ "$(wc -l <err.txt)" -le 1 ] || fail "$state rates: $(cat err.txt)"
+    [ "$(weights $state)" = "$(weights none)" ] || fail "other weights with $state rates"
+    check $state 1 0 12 1
+done
+grep -q 'measured rates are not kept: .*/proc/nowhere' err.txt || fail "it is not said that nothing is kept: $(cat err.txt)"
+python3 -m json.tool "$CACHE" >out.txt || fail "damaged rates stay damaged"
+expect 0 env -u XDG_CACHE_HOME -u HOME "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --out homeless --steps 12
+[ "$(grep -c 'neither XDG_CACHE_HOME nor HOME' err.txt)" = 1 ] || fail "not one warning: $(cat err.txt)"
+
+# A dry run keeps nothing.
+run --dry-run
+grep -q '^took ' out.txt || fail "a dry run does not tell its time: $(cat out.txt)"
