@@ -14,6 +14,7 @@ enum {
     INSPECT = 1 << CLI_INSPECT,
     CONVERT = 1 << CLI_CONVERT,
     PLAN = 1 << CLI_PLAN,
+    TUNE = 1 << CLI_TUNE,
     BENCH = 1 << CLI_BENCH,
     DATA = 1 << CLI_DATA,
     DOCTOR = 1 << CLI_DOCTOR,

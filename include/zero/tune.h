@@ -31,10 +31,10 @@ typedef struct zero_tune_options {
     // Where the answer is written: tuned.json, the same as ds_config_optimal.json, cmd_optimal.txt,
     // summary.txt and summary.json; NULL: autotuning.results_dir.
     const char *out_dir;
-    int64_t trials;     // to run, at most; 0: autotuning.tuner_num_trials
-    double seconds;     // for everything; 0: 150
-    const char *metric; // "throughput", "latency", "flops"; NULL: autotuning.metric
-    int json;           // the answer as JSON in place of the table
+    int64_t trials;      // to run, at most; 0: autotuning.tuner_num_trials
+    double seconds;      // for everything; 0: 150
+    const char *metric;  // "throughput", "latency", "flops"; NULL: autotuning.metric
+    int json;            // the answer as JSON in place of the table
     const char *program; // zero, which trials run; NULL: this program, or the one in PATH
     // The caller sets it to a signal number to end everything. May be NULL.
     const volatile int *stop;
@@ -43,7 +43,7 @@ typedef struct zero_tune_options {
 
 // Predicts what fits, measures the best of it in turn, writes the files and, through `write`, the
 // answer. It starts its own processes and must not be called by ranks of a job.
-// ZERO_ERR_LIMIT: nothing fits; ZERO_ERR_STATE: every trial failed; ZERO_ERR_CANCELLED: *stop was
+// ZERO_ERR_LIMIT: nothing fits, or every trial failed; ZERO_ERR_CANCELLED: *stop was
 // set. No process is left, and no file but the answer's.
 ZERO_API zero_status zero_tune(const zero_tune_options *options,
                                void (*write)(void *user, const char *text), void *user,

@@ -39,8 +39,8 @@ void zr_candidate_text(const zr_candidate *c, char *out, size_t size)
         say(&w, ", pipeline %d %s", c->stages, zr_pipeline_kind_name(c->schedule));
     if (c->stages > 1 && c->chunks > 1)
         say(&w, ":%d", c->chunks);
-    say(&w, ", stage %lld, micro-batch %lld x %lld", (long long)c->stage,
-        (long long)c->micro_batch, (long long)c->accumulation);
+    say(&w, ", stage %lld, micro-batch %lld x %lld", (long long)c->stage, (long long)c->micro_batch,
+        (long long)c->accumulation);
     if (c->checkpoints)
         say(&w, ", checkpoints %lld", (long long)c->checkpoints);
     say_place(&w, c->optimizer, "optimizer");

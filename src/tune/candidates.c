@@ -92,8 +92,8 @@ static void list_micro_batches(const zr_tuning_space *space, int64_t share, zr_s
     int64_t most = space->accumulation ? share / space->accumulation : share;
     out->count = 0;
     for (int64_t micro = 1; micro <= most && out->count < ZR_SPACE_MOST; micro++) {
-        bool divides = share % micro == 0 &&
-                       (!space->accumulation || micro * space->accumulation == share);
+        bool divides =
+            share % micro == 0 && (!space->accumulation || micro * space->accumulation == share);
         if (divides && may_be_micro_batch(space, micro))
             out->at[out->count++] = micro;
     }
@@ -262,10 +262,9 @@ static bool tier_is_open(const zr_tuning_space *space, zero_tier tier)
 // may then go on beside the step.
 static bool is_place(const zr_tuning_space *space, const zr_candidate *c)
 {
-    bool for_delay = space->vary_delayed && c->optimizer == ZERO_TIER_host &&
-                     c->parameters == ZERO_TIER_device;
-    return for_delay ||
-           (tier_is_open(space, c->optimizer) && tier_is_open(space, c->parameters));
+    bool for_delay =
+        space->vary_delayed && c->optimizer == ZERO_TIER_host && c->parameters == ZERO_TIER_device;
+    return for_delay || (tier_is_open(space, c->optimizer) && tier_is_open(space, c->parameters));
 }
 
 static zero_status vary_places(search *s, const zr_candidate *c)

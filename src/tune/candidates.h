@@ -66,12 +66,12 @@ typedef struct zr_tuning_space { // what is open; a list of one value is not
     // What else may be varied, each beside what the configuration has.
     bool vary_checkpoints, vary_optimizer, vary_parameters, vary_sub_group, vary_delayed,
         vary_tiles;
-    bool budgets;            // a device's memory is limited apart from the host's
-    bool nvme;               // a directory on NVMe is named
-    int64_t checkpoints;     // the usual number of segments
-    zr_candidate as_said;    // what the configuration has of the varied, where it says so
-    int tilings;             // of zr_tilings that may be tried
-    int most;                // candidates to judge; 0: no limit
+    bool budgets;         // a device's memory is limited apart from the host's
+    bool nvme;            // a directory on NVMe is named
+    int64_t checkpoints;  // the usual number of segments
+    zr_candidate as_said; // what the configuration has of the varied, where it says so
+    int tilings;          // of zr_tilings that may be tried
+    int most;             // candidates to judge; 0: no limit
 } zr_tuning_space;
 
 // Judges a candidate: fills in its state and what follows. An error ends the search.

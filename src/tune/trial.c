@@ -135,7 +135,8 @@ static zero_status make_command(const zr_trial_question *q, const char *program,
     add_pair(c, "--steps", c->steps);
     add_pair(c, "--out", p->out);
     add_pair(c, "--val", "none");
-    add_pair(c, "--no-final-checkpoint", "--quiet");
+    add_pair(c, "--no-final-checkpoint", "--no-learn");
+    add(c, "--quiet");
     return ZERO_OK;
 }
 

@@ -310,8 +310,8 @@ static void choose_tiles(writing *w, const zr_tiles *tiles)
 // What costs time or writes files, and tells nothing of a step's own time.
 static void silence(writing *w)
 {
-    static const char *const sections[] = {"tensorboard", "csv_monitor", "wandb",
-                                           "comet", "flops_profiler", "comms_logger"};
+    static const char *const sections[] = {"tensorboard", "csv_monitor",    "wandb",
+                                           "comet",       "flops_profiler", "comms_logger"};
     static const char *const keys[] = {"wall_clock_breakdown", "memory_breakdown"};
     for (int i = 0; i < ZR_COUNT(sections); i++)
         drop(w->root, sections[i]);

@@ -9,6 +9,7 @@
 
 #include "config/config.h"
 #include "tune/candidates.h"
+#include <zero/configuration.h>
 
 #define ZR_TUNING_STAGE "zero_optimization.stage"
 #define ZR_TUNING_BATCH "train_batch_size"
@@ -25,9 +26,9 @@
 #define ZR_TUNING_SPLIT "libzero.pipeline.split"
 
 typedef struct zr_tuning_file {
-    char *name;      // for messages
-    json_t *root;    // the file, with flags, without what only tuning reads
-    json_t *section; // {"autotuning": {...}}; NULL: there is none
+    char *name;                          // for messages
+    json_t *root;                        // the file, with flags, without what only tuning reads
+    json_t *section;                     // {"autotuning": {...}}; NULL: there is none
     zr_space_list stages, micro_batches; // lists of the file; count 0: none
     zr_config *config;                   // root, parsed, not resolved: what it says
     zr_config *tuning;                   // section, likewise
@@ -36,7 +37,7 @@ typedef struct zr_tuning_file {
 typedef struct zr_tuning_flags {
     const zero_override *overrides; // (count)
     int count;
-    int tensor, pipeline;        // 0: not given
+    int tensor, pipeline;         // 0: not given
     const char *schedule, *split; // NULL: not given
     bool sequence_parallel;
 } zr_tuning_flags;
@@ -49,7 +50,7 @@ void zr_tuning_file_free(zr_tuning_file *file);
 
 // Whether the file or a flag says a key; null says one, too, except of the batch's.
 bool zr_tuning_file_says(const zr_tuning_file *file, const char *path);
-int64_t zr_tuning_file_number(const zr_tuning_file *file, const char *path); // 0: not said
+int64_t zr_tuning_file_number(const zr_tuning_file *file, const char *path);   // 0: not said
 const char *zr_tuning_file_text(const zr_tuning_file *file, const char *path); // NULL: not said
 
 // Writes the configuration of a candidate as JSON: what is said, and what the candidate chooses.

@@ -1,6 +1,7 @@
 #include "tune/tuning_space.h"
 
 #include "setup/defaults.h"
+#include "setup/resolve.h"
 #include "setup/tiling.h"
 
 #include <string.h>
@@ -138,14 +139,15 @@ static void widen_batches(const zr_tuning_settings *settings, zr_space_list *lis
 static void find_batches(const zr_tuning_asked *a, zr_tuning_space *out)
 {
     const zr_tuning_settings *settings = a->settings;
-    bool elastic = json_is_true(
-        json_object_get(json_object_get(a->file->root, "elasticity"), "enabled"));
+    bool elastic =
+        json_is_true(json_object_get(json_object_get(a->file->root, "elasticity"), "enabled"));
     out->accumulation = zr_tuning_file_number(a->file, ZR_TUNING_ACCUMULATION);
     out->micro_batches = elastic ? one(1) : micro_batches_of(a->file);
     out->least_micro_batch = settings->least_micro_batch;
     out->most_micro_batch = settings->most_micro_batch;
     out->micro_batch_count = settings->micro_batches;
-    bool fixed = out->accumulation && out->micro_batches.count == 1 && !a->file->micro_batches.count;
+    bool fixed =
+        out->accumulation && out->micro_batches.count == 1 && !a->file->micro_batches.count;
     bool batch_said = zr_tuning_file_says(a->file, ZR_TUNING_BATCH);
     out->batch_follows = elastic || (fixed && !batch_said);
     out->batches = one(batch_of(a, out));

@@ -12,8 +12,7 @@ static zero_status read_vocabulary(const zero_tune_options *options, zr_tuning_s
     zr_chat chat = {0};
     zr_corpus *corpus = NULL;
     zr_tokenizer *tokenizer = NULL;
-    zero_status status =
-        zr_reading_chat(s->model_dir, s->tokenizer, options->chat, &chat, error);
+    zero_status status = zr_reading_chat(s->model_dir, s->tokenizer, options->chat, &chat, error);
     const zr_corpus_options data = {.arguments = options->data,
                                     .count = options->data_count,
                                     .field = options->field,
