@@ -70,8 +70,7 @@ static void assign_mean(zero_engine *engine, int piece)
         value[i] = sum[i] * mean;
 }
 
-zr_update_walk zr_update_describe(const zero_engine *engine, zr_queue *queue, double lr,
-                                  float gradient_scale)
+zr_update_kind zr_optimizer_update(zr_optimizer_kind optimizer)
 {
     static const zr_update_kind kinds[] = {
         [ZR_OPTIMIZER_ADAMW] = ZR_UPDATE_ADAMW, [ZR_OPTIMIZER_ADAM_L2] = ZR_UPDATE_ADAM_L2,
@@ -79,13 +78,19 @@ zr_update_walk zr_update_describe(const zero_engine *engine, zr_queue *queue, do
         [ZR_OPTIMIZER_LION] = ZR_UPDATE_LION,   [ZR_OPTIMIZER_LAMB] = ZR_UPDATE_ADAMW,
     };
     static_assert(ZR_COUNT(kinds) == ZR_OPTIMIZER_KINDS, "each optimizer has an update");
+    return kinds[optimizer];
+}
+
+zr_update_walk zr_update_describe(const zero_engine *engine, zr_queue *queue, double lr,
+                                  float gradient_scale)
+{
     const zr_optimizer_spec *spec = &engine->config->optimizer;
     double betas[2];
     zr_schedule_betas(&engine->config->schedule, engine->updates,
                       (double[]){spec->beta1, spec->beta2}, betas);
     double t = (double)(engine->updates + 1);
     const zr_update update = {
-        .kind = kinds[spec->kind],
+        .kind = zr_optimizer_update(spec->kind),
         .lr = lr,
         .beta1 = betas[0],
         .beta2 = betas[1],

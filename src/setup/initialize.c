@@ -103,16 +103,6 @@ static zero_status make_plan(making *m, zero_error *error)
     return zr_plan_check_memory(m->plan, &machine, error);
 }
 
-// A rank that exchanges by messages always gains from doing so while it computes; one that reads
-// its peers' memory gains only if it has a spare core for that.
-static bool wants_overlap(const zr_config *config, const zero_comm *comm, int threads)
-{
-    const zr_setting *said = zr_config_setting(config, "zero_optimization.overlap_comm");
-    if (said && json_is_boolean(said->value))
-        return json_is_true(said->value);
-    return !comm->versions || zr_cpu_budget_get().allowed > threads * comm->size;
-}
-
 static zr_nvme_options nvme_of(const zr_offload_config *o, const zr_io_faults *faults)
 {
     return (zr_nvme_options){
@@ -137,7 +127,8 @@ static zero_status prepare(making *m, zero_error *error)
     ZERO_TRY(zr_tiling_check(m->config, m->part.model, error));
     ZERO_TRY(zr_lm_changes_parse(options->allow_change, &m->changes, error));
     ZERO_TRY(make_plan(m, error));
-    if (m->grid.data->size > 1 && wants_overlap(m->config, options->comm, m->queue->threads))
+    if (m->grid.data->size > 1 && zr_wants_overlap(m->config, options->comm->versions != NULL,
+                                                   m->queue->threads * options->comm->size))
         return zr_comm_overlap(m->grid.data, error);
     return ZERO_OK;
 }

@@ -94,3 +94,11 @@ void zr_machine_limit(zr_machine *machine, const zr_offload_config *budgets, int
     machine->tier_limit[ZERO_TIER_device] = budgets->device_memory;
     machine->tier_limit[ZERO_TIER_host] = budgets->host_memory / local_ranks;
 }
+
+bool zr_wants_overlap(const zr_config *config, bool mapped, int threads)
+{
+    const zr_setting *said = zr_config_setting(config, "zero_optimization.overlap_comm");
+    if (said && json_is_boolean(said->value))
+        return json_is_true(said->value);
+    return !mapped || zr_cpu_budget_get().allowed > threads;
+}

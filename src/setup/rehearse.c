@@ -3,7 +3,10 @@
 #include "base/cpu.h"
 #include "compute/compute.h"
 #include "config/config_ranks.h"
+#include "engine/update.h"
 #include "layers/layers.h"
+#include "measure/bandwidth.h"
+#include "measure/unit_rates.h"
 #include "plan/network.h"
 #include "predict/rig.h"
 #include "setup/machine_facts.h"
@@ -194,23 +197,71 @@ static zero_status find_operations(zr_rehearsal *r, zero_error *error)
     return ZERO_OK;
 }
 
+// Returns a directory on the disk to which the configuration sends states; NULL: to none.
+static const char *directory_of(const zr_config *config)
+{
+    const zr_offload_config *o = &config->offload;
+    const struct {
+        bool uses;
+        const zr_paths *paths;
+    } uses[] = {{o->optimizer == ZERO_TIER_nvme, &o->optimizer_paths},
+                {o->parameters == ZERO_TIER_nvme, &o->parameter_paths},
+                {o->activation_checkpoint_tier == ZERO_TIER_nvme, &o->activation_checkpoint_paths}};
+    for (int i = 0; i < ZR_COUNT(uses); i++)
+        if (uses[i].uses && uses[i].paths->count > 0)
+            return uses[i].paths->at[0];
+    return NULL;
+}
+
 zero_status zr_rehearsal_forecast(zr_rehearsal *r, const zr_rate_book *book, zr_forecast *out,
                                   zero_error *error)
 {
     const zr_rehearsal_question *q = r->question;
+    const char *directory = directory_of(q->config);
     const zr_plan *plans[ZR_MOST_STAGES];
+    zr_rate_book with_disk = *book;
+    zr_bandwidth known = {0};
+    int cores = zr_cpu_budget_get().allowed, together = together_of(q);
     ZERO_TRY(find_operations(r, error));
     for (int s = 0; s < r->stages; s++)
         plans[s] = r->at[s].plan;
-    int together = together_of(q);
+    if (directory)
+        zr_bandwidth_read(directory, NULL, &known);
+    if (known.read > 0) {
+        with_disk.read = known.read;
+        with_disk.write = known.write;
+        with_disk.mix = known.mix;
+    }
     const zr_forecast_question question = {
         .plans = plans,
         .operations = r->operations,
         .stages = r->stages,
-        .book = book,
+        .book = &with_disk,
         .setting = zr_rehearsal_setting(r),
-        .overlaps = !is_on_one(q) || zr_cpu_budget_get().allowed > q->threads * together,
+        .overlaps = zr_wants_overlap(q->config, is_on_one(q), q->threads * together),
         .sharers = together,
+        .cores = cores,
     };
     return zr_forecast_find(&question, out, error);
+}
+
+zero_status zr_rehearsal_measure(zr_rehearsal *r, const zero_logger *logger, zr_rate_book *book,
+                                 zero_error *error)
+{
+    const zr_rehearsal_question *q = r->question;
+    int ends = r->stages > 1 ? 2 : 1; // those between have nothing but blocks
+    for (int i = 0; i < ends; i++) {
+        const zr_unit_rates_question question = {
+            .plan = r->at[i ? r->stages - 1 : 0].plan,
+            .backend = backend_of(r),
+            .together = together_of(q),
+            .seconds = 1.0 / ends,
+            .update = zr_optimizer_update(q->config->optimizer.kind),
+            .directory = directory_of(q->config),
+            .logger = logger,
+        };
+        ZERO_TRY(zr_unit_rates_measure(&question, book, error));
+    }
+    zr_rate_book_keep(book, logger);
+    return ZERO_OK;
 }

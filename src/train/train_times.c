@@ -130,17 +130,18 @@ static void keep(const zr_train *train, const zr_run_times *times)
                error.message);
 }
 
-// Adds what the prediction was off by. Corrections are of predictions without them.
-static void correct(const zr_run_times *times, const zr_rate_book *known, zr_rate_book *found)
+// Adds what the prediction was off by: of each part without its correction, of the whole with
+// those of the parts.
+static void correct(const zr_run_times *times, const zr_forecast *forecast,
+                    const zr_rate_book *known, zr_rate_book *found)
 {
     double least = LEAST_SHARE * times->step;
-    for (int part = 0; part <= ZR_TIME_DISK; part++) {
-        const zr_correction *before = &known->corrections[part];
-        double plain = times->predicted[part] / (before->runs ? before->factor : 1);
-        if (plain >= least && times->measured[part] >= least)
-            zr_correction_learn(&found->corrections[part], plain, times->measured[part]);
-    }
-    zr_correction_learn(&found->whole, times->predicted_step, times->step);
+    for (int part = 0; part <= ZR_TIME_DISK; part++)
+        if (forecast->plain[part] >= least && times->measured[part] >= least)
+            zr_correction_learn(&found->corrections[part], forecast->plain[part],
+                                times->measured[part]);
+    zr_correction_learn(&found->whole, forecast->seconds / zr_correction_factor(&known->whole),
+                        times->step);
 }
 
 // Says whether this rank's operations are to be learnt: one rank of each pipeline stage teaches,
@@ -161,7 +162,7 @@ static void teach(const zr_train *train, const zr_run_times *times, const zr_rat
     zr_rate_book found = {.settings = rates, .count = 1};
     rates->measured = (int64_t)time(NULL);
     if (times && forecast->seconds > 0 && forecast->unknown <= MOST_GUESSED)
-        correct(times, known, &found);
+        correct(times, forecast, known, &found);
     zr_rate_book_keep(&found, &train->logger);
 }
 

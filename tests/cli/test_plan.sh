@@ -32,10 +32,26 @@ rm -rf run
 case $command in *"zero train --new $TINY --data text.txt"*) ;; *) fail "no command: $command" ;; esac
 (cd "$WORK" && PATH=$(dirname "$ZERO"):$PATH timeout 100 $command --threads 1 --steps 1 --quiet) || fail "the command does not run: $command"
 
-# It points on: to the time of a step, and where nothing fits to what needs less.
-command=$(grep '^  zero bench step ' out.txt) || fail "no command for the time of a step: $(tail -2 out.txt)"
-(PATH=$(dirname "$ZERO"):$PATH timeout 100 $command --threads 1 --seconds 0.001 >bench.txt) || fail "the command does not run: $command"
-grep -q 'stage 0' bench.txt || fail "bench step: $(cat bench.txt)"
+# It tells how long a step takes, once the machine is known; what was measured is remembered.
+export XDG_CACHE_HOME=$WORK/cache
+expect 0 "$ZERO" plan --new $TINY --ranks 1
+grep -q '^How long a step takes is not known: --predict' out.txt || fail "no word of --predict: $(cat out.txt)"
+expect 0 "$ZERO" plan --new $TINY --ranks 1 --predict
+grep -qE '^Stage 0 on 1 rank of [0-9]+ threads? here: a step takes [0-9.]+ m?s \([0-9.]+ m?s to [0-9.]+ m?s\), [0-9]+ tokens/s; bound by [a-z]+ \(compute [0-9]+%' out.txt ||
+    fail "no prediction: $(cat out.txt)"
+expect 0 "$ZERO" plan --new $TINY --ranks 1 --json
+python3 - <<'PY' || fail "predictions as JSON: $(cat out.txt)"
+import json
+for row in json.load(open("out.txt"))["rows"]:
+    step = row["step"]
+    assert 0 < step["low"] < step["seconds"] < step["high"] and abs(sum(step["parts"].values()) - step["seconds"]) < 1e-9, step
+    assert abs(step["tokens_per_second"] * step["seconds"] / (row["micro_batch"] * 32) - 1) < 1e-6 and step["bound"] in step["parts"], step
+PY
+refused 64 'for 4096 ranks; zero simulate predicts other machines' "$ZERO" plan --new $TINY --ranks 4096 --predict
+refused 64 '--params plans by formulas that know no kernels' "$ZERO" plan --params 1e9 --predict
+refused 64 '--predict belongs to the table of bytes, not to --program' "$ZERO" plan --new $TINY --program --predict
+
+# Where nothing fits it points on to what needs less.
 expect 0 "$ZERO" plan --new $TINY --memory 1KB
 grep -q "zero plan --new $TINY --config auto.json --device-memory" out.txt || fail "nothing fits, and no way out: $(tail -2 out.txt)"
 mkdir nvme

@@ -348,11 +348,10 @@ static void test_a_damaged_file_counts_as_empty(void **state)
     zr_rate_book_read(&d->logger, &read);
     assert_int_equal(read.count, 0);
     assert_int_equal(d->warnings, 1);
-    zr_rate_book_keep(&found, &d->logger);
-    assert_int_equal(d->warnings, 2);
+    zr_rate_book_keep(&found, &d->logger); // who keeps has read it before, and was told
     zr_rate_book_read(&d->logger, &read);
     assert_int_equal(read.count, 1);
-    assert_int_equal(d->warnings, 2);
+    assert_int_equal(d->warnings, 1);
     zr_rate_book_free(&found);
     zr_rate_book_free(&read);
 }

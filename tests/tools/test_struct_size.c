@@ -10,7 +10,7 @@
 #include <string.h>
 
 // bytes that the newer program's struct has more than the first; today's has fewer
-enum { NEW = 64 };
+enum { NEW = 128 };
 
 static void write_nothing(void *user, const char *text) { (void)user, (void)text; }
 
