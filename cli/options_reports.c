@@ -42,7 +42,7 @@ const cli_option cli_options_reports[] = {
      .help = "time for each figure, about; for io, that of a round at least",
      .differs = {{.commands = TUNE,
                   .help = "time for everything, about: nothing is begun after it",
-                  .standard_text = "150"}}},
+                  .standard_text = "150, and more where steps are slow"}}},
     {.id = OPT_TRIALS,
      .name = "--trials",
      .argument = "N",

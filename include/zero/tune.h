@@ -32,7 +32,7 @@ typedef struct zero_tune_options {
     // summary.txt and summary.json; NULL: autotuning.results_dir.
     const char *out_dir;
     int64_t trials;      // to run, at most; 0: autotuning.tuner_num_trials
-    double seconds;      // for everything; 0: 150
+    double seconds;      // for everything; 0: 150, and more where steps are slow
     const char *metric;  // "throughput", "latency", "flops"; NULL: autotuning.metric
     int json;            // the answer as JSON in place of the table
     const char *program; // zero, which trials run; NULL: this program, or the one in PATH
