@@ -37,7 +37,7 @@ static bool is_listed(const zr_candidates *list, const zr_candidate *c)
     return false;
 }
 
-// Judges a candidate and lists it, unless it is listed. *index: where it is, or -1: it was left out.
+// Judges a candidate and lists it, unless it is listed. *index: its place; -1: it was left out.
 static zero_status consider(search *s, const zr_candidate *candidate, int *index)
 {
     zr_candidates *list = s->out;

@@ -9,8 +9,8 @@
 
 typedef struct zr_finalist { // a candidate that is measured
     int candidate;           // index of it
-    double seconds;          // of a step: the median over all of its trials' steps; 0: none
-    double low, high;        // quartiles, likewise
+    double seconds;          // of a step: the median of its trials; 0: none
+    double low, high;        // quartiles of all of its trials' steps
     int64_t memory;          // bytes that its rank 0 held, at most
     int steps;               // measured
     char why[ZR_TRIAL_WHY];  // if its trial failed

@@ -2,8 +2,8 @@
 // what of it is said and what is open, and the files of candidates that are made from it.
 //
 // Said is what the file has with a value other than "auto". DeepSpeed's autotuning gives lists for
-// two keys, zero_optimization.stage and train_micro_batch_size_per_gpu, which no other reader of the
-// file knows: they are taken out, and say what may be tried. So is the section autotuning itself.
+// two keys, zero_optimization.stage and train_micro_batch_size_per_gpu, which no other reader of
+// the file knows: they are taken out, and say what may be tried. So is the section itself.
 #ifndef ZR_TUNE_TUNING_FILE_H
 #define ZR_TUNE_TUNING_FILE_H
 

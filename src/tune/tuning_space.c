@@ -110,11 +110,12 @@ static zr_space_list micro_batches_of(const zr_tuning_file *file)
     return said ? one(said) : file->micro_batches;
 }
 
-// Returns the samples of a step that zero train would make with what is said.
+// Returns the samples of a step that zero train would make with what is said, on the most ranks, so
+// that all fewer can share them, too.
 static int64_t batch_of(const zr_tuning_asked *a, const zr_tuning_space *space)
 {
     int64_t model = space->tensor.at[0] * space->pipeline.at[0];
-    int64_t data = ZR_MAX(ZR_MAX(a->options->ranks, 1) / model, 1);
+    int64_t data = ZR_MAX(most_ranks(space) / model, 1);
     int64_t said = zr_tuning_file_number(a->file, ZR_TUNING_BATCH);
     int64_t micro = zr_tuning_file_number(a->file, ZR_TUNING_MICRO_BATCH);
     int64_t usual = zr_default_batch(a->subject->parameters, a->subject->seq);

@@ -220,6 +220,15 @@ static zero_status run_trial(void *user, int lane, double *cost, bool *failed, z
     return zr_tuning_write_experiment(t, lane, &trial, error);
 }
 
+// What is reported of a finalist is what decided the race.
+static void take_cost(zr_tuning *t, int i)
+{
+    const zr_race_lane *lane = &t->race.lanes[i];
+    const zr_candidate *c = zr_tuning_candidate(t, i);
+    if (lane->trials > 0 && !lane->failed)
+        t->finalists[i].seconds = lane->cost / metric_of(t, c, 1);
+}
+
 static bool has_time(void *user)
 {
     const zr_tuning *t = user;
@@ -232,5 +241,8 @@ zero_status zr_tuning_race(zr_tuning *t, zero_error *error)
     t->race.has_time = has_time;
     t->race.user = t;
     t->race.early_stopping = (int)ZR_MIN(t->settings.early_stopping, INT32_MAX);
-    return zr_race_run(&t->race, &t->best, error);
+    ZERO_TRY(zr_race_run(&t->race, &t->best, error));
+    for (int i = 0; i < t->race.count; i++)
+        take_cost(t, i);
+    return ZERO_OK;
 }
