@@ -29,7 +29,7 @@ static void say_place(words *w, zero_tier tier, const char *what)
         say(w, ", %s on %s", what, tier == ZERO_TIER_host ? "the host" : "NVMe");
 }
 
-void zr_candidate_text(const zr_candidate *c, char *out, size_t size)
+void zr_candidate_text(const zr_run_candidate *c, char *out, size_t size)
 {
     words w = {.out = out, .size = size};
     say(&w, "%d x %d", c->ranks, c->threads);

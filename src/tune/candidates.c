@@ -14,12 +14,12 @@ typedef struct search {
     zero_error *error;
 } search;
 
-double zr_candidate_cost(const zr_candidate *c)
+double zr_candidate_cost(const zr_run_candidate *c)
 {
     return c->step.seconds > 0 && c->tokens > 0 ? c->step.seconds / (double)c->tokens : INFINITY;
 }
 
-bool zr_candidate_is_same(const zr_candidate *a, const zr_candidate *b)
+bool zr_candidate_is_same(const zr_run_candidate *a, const zr_run_candidate *b)
 {
     return a->ranks == b->ranks && a->threads == b->threads && a->tensor == b->tensor &&
            a->stages == b->stages && a->schedule == b->schedule && a->chunks == b->chunks &&
@@ -29,7 +29,7 @@ bool zr_candidate_is_same(const zr_candidate *a, const zr_candidate *b)
            a->sub_group == b->sub_group && a->tiling == b->tiling && a->delayed == b->delayed;
 }
 
-static bool is_listed(const zr_candidates *list, const zr_candidate *c)
+static bool is_listed(const zr_candidates *list, const zr_run_candidate *c)
 {
     for (int i = 0; i < list->count; i++)
         if (zr_candidate_is_same(&list->at[i], c))
@@ -38,7 +38,7 @@ static bool is_listed(const zr_candidates *list, const zr_candidate *c)
 }
 
 // Judges a candidate and lists it, unless it is listed. *index: its place; -1: it was left out.
-static zero_status consider(search *s, const zr_candidate *candidate, int *index)
+static zero_status consider(search *s, const zr_run_candidate *candidate, int *index)
 {
     zr_candidates *list = s->out;
     *index = -1;
@@ -48,7 +48,7 @@ static zero_status consider(search *s, const zr_candidate *candidate, int *index
         list->left++;
         return ZERO_OK;
     }
-    zr_candidate *grown =
+    zr_run_candidate *grown =
         zr_list_grow(list->at, list->count, &list->capacity, sizeof *list->at, s->error);
     if (!grown)
         return ZERO_ERR_MEMORY;
@@ -102,7 +102,7 @@ static void list_micro_batches(const zr_tuning_space *space, int64_t share, zr_s
 
 // Judges the micro-batches of one grid and stage, from the least on: where one does not fit, larger
 // ones do not, either.
-static zero_status consider_micro_batches(search *s, zr_candidate c, int64_t share)
+static zero_status consider_micro_batches(search *s, zr_run_candidate c, int64_t share)
 {
     zr_space_list list;
     int index;
@@ -118,7 +118,7 @@ static zero_status consider_micro_batches(search *s, zr_candidate c, int64_t sha
 }
 
 // With a batch that follows from the rest, the micro-batches are those that are said.
-static zero_status consider_following(search *s, zr_candidate c)
+static zero_status consider_following(search *s, zr_run_candidate c)
 {
     int index;
     c.accumulation = ZR_MAX(s->space->accumulation, 1);
@@ -129,7 +129,7 @@ static zero_status consider_following(search *s, zr_candidate c)
     return ZERO_OK;
 }
 
-static zero_status consider_batches(search *s, const zr_candidate *c)
+static zero_status consider_batches(search *s, const zr_run_candidate *c)
 {
     int data = c->ranks / (c->tensor * c->stages);
     if (s->space->batch_follows)
@@ -144,7 +144,7 @@ static zero_status consider_batches(search *s, const zr_candidate *c)
 
 // Where a single data rank has everything, stages divide nothing: the first open one is all of
 // them. Tiers, which need a higher stage, are variations.
-static zero_status consider_stages(search *s, zr_candidate c)
+static zero_status consider_stages(search *s, zr_run_candidate c)
 {
     int data = c.ranks / (c.tensor * c.stages);
     for (int i = 0; i < s->space->stages.count; i++) {
@@ -156,7 +156,7 @@ static zero_status consider_stages(search *s, zr_candidate c)
     return ZERO_OK;
 }
 
-static zero_status consider_schedules(search *s, zr_candidate c)
+static zero_status consider_schedules(search *s, zr_run_candidate c)
 {
     const zr_space_list *schedules = &s->space->schedules;
     c.chunks = 1;
@@ -170,7 +170,7 @@ static zero_status consider_schedules(search *s, zr_candidate c)
     return ZERO_OK;
 }
 
-static zero_status consider_grids(search *s, zr_candidate c)
+static zero_status consider_grids(search *s, zr_run_candidate c)
 {
     const zr_tuning_space *space = s->space;
     for (int t = 0; t < space->tensor.count; t++)
@@ -187,7 +187,7 @@ static zero_status consider_ranks(search *s)
 {
     const zr_tuning_space *space = s->space;
     for (int r = 0; r < space->ranks.count; r++) {
-        zr_candidate c = space->as_said;
+        zr_run_candidate c = space->as_said;
         c.ranks = (int)space->ranks.at[r];
         c.threads = space->threads ? space->threads : ZR_MAX(space->cores / c.ranks, 1);
         ZERO_TRY(consider_grids(s, c));
@@ -198,7 +198,7 @@ static zero_status consider_ranks(search *s)
 // ---- variations
 
 // Raises the stage so far that the tiers are possible. Returns false if such a stage is not open.
-static bool raise_stage(const zr_tuning_space *space, zr_candidate *c)
+static bool raise_stage(const zr_tuning_space *space, zr_run_candidate *c)
 {
     int64_t least = c->parameters != ZERO_TIER_device  ? 3
                     : c->optimizer != ZERO_TIER_device ? 1
@@ -213,13 +213,13 @@ static bool raise_stage(const zr_tuning_space *space, zr_candidate *c)
     return false;
 }
 
-static zero_status vary_sub_groups(search *s, const zr_candidate *c)
+static zero_status vary_sub_groups(search *s, const zr_run_candidate *c)
 {
     static const int64_t sizes[] = {USUAL_SUB_GROUP, LEAST_SUB_GROUP};
     int index;
     bool travels = c->optimizer == ZERO_TIER_nvme || c->parameters == ZERO_TIER_nvme;
     for (int i = 0; i < ZR_COUNT(sizes) && travels && s->space->vary_sub_group; i++) {
-        zr_candidate other = *c;
+        zr_run_candidate other = *c;
         other.sub_group = sizes[i];
         ZERO_TRY(consider(s, &other, &index));
         if (fits(s, index))
@@ -229,11 +229,11 @@ static zero_status vary_sub_groups(search *s, const zr_candidate *c)
 }
 
 // Tiles cost time, so they are tried only where nothing else makes it fit, from few to many.
-static zero_status vary_tiles(search *s, const zr_candidate *c)
+static zero_status vary_tiles(search *s, const zr_run_candidate *c)
 {
     int index;
     for (int t = 1; t < s->space->tilings && s->space->vary_tiles; t++) {
-        zr_candidate other = *c;
+        zr_run_candidate other = *c;
         other.tiling = t;
         ZERO_TRY(consider(s, &other, &index));
         if (fits(s, index))
@@ -242,12 +242,12 @@ static zero_status vary_tiles(search *s, const zr_candidate *c)
     return ZERO_OK;
 }
 
-static zero_status vary_delayed(search *s, const zr_candidate *c)
+static zero_status vary_delayed(search *s, const zr_run_candidate *c)
 {
     int index;
     if (!s->space->vary_delayed || c->optimizer == ZERO_TIER_device || c->stages > 1)
         return ZERO_OK;
-    zr_candidate other = *c;
+    zr_run_candidate other = *c;
     other.delayed = true;
     return consider(s, &other, &index);
 }
@@ -260,14 +260,14 @@ static bool tier_is_open(const zr_tuning_space *space, zero_tier tier)
 
 // On one memory the optimizer's states gain nothing by lying on the host, except that their update
 // may then go on beside the step.
-static bool is_place(const zr_tuning_space *space, const zr_candidate *c)
+static bool is_place(const zr_tuning_space *space, const zr_run_candidate *c)
 {
     bool for_delay =
         space->vary_delayed && c->optimizer == ZERO_TIER_host && c->parameters == ZERO_TIER_device;
     return for_delay || (tier_is_open(space, c->optimizer) && tier_is_open(space, c->parameters));
 }
 
-static zero_status vary_places(search *s, const zr_candidate *c)
+static zero_status vary_places(search *s, const zr_run_candidate *c)
 {
     const zr_tuning_space *space = s->space;
     int parameters = space->vary_parameters ? ZERO_TIER_nvme : 0;
@@ -275,7 +275,7 @@ static zero_status vary_places(search *s, const zr_candidate *c)
     int index;
     for (int p = 0; p <= parameters; p++)
         for (int o = 0; o <= optimizer; o++) {
-            zr_candidate other = *c;
+            zr_run_candidate other = *c;
             if (space->vary_parameters)
                 other.parameters = (zero_tier)p;
             if (space->vary_optimizer)
@@ -293,8 +293,8 @@ static zero_status vary_places(search *s, const zr_candidate *c)
 
 static zero_status vary(search *s, int of)
 {
-    const zr_candidate c = s->out->at[of]; // a copy, because the list grows
-    zr_candidate other = c;
+    const zr_run_candidate c = s->out->at[of]; // a copy, because the list grows
+    zr_run_candidate other = c;
     int index = -1, before = s->out->count;
     ZERO_TRY(vary_places(s, &c));
     if (s->space->vary_checkpoints && c.checkpoints == 0) {
@@ -310,17 +310,17 @@ static zero_status vary(search *s, int of)
     return vary_tiles(s, &other);
 }
 
-static bool is_same_grid(const zr_candidate *a, const zr_candidate *b)
+static bool is_same_grid(const zr_run_candidate *a, const zr_run_candidate *b)
 {
     return a->ranks == b->ranks && a->tensor == b->tensor && a->stages == b->stages;
 }
 
 // Finds, of the first `count`, the best of a candidate's grid that fits, without `but`; -1: none.
-static int best_of_grid(const search *s, int count, const zr_candidate *grid, int but)
+static int best_of_grid(const search *s, int count, const zr_run_candidate *grid, int but)
 {
     int best = -1;
     for (int i = 0; i < count; i++) {
-        const zr_candidate *c = &s->out->at[i];
+        const zr_run_candidate *c = &s->out->at[i];
         bool good = i != but && c->state == ZR_CANDIDATE_FITS && is_same_grid(c, grid);
         if (good && (best < 0 || zr_candidate_cost(c) < zr_candidate_cost(&s->out->at[best])))
             best = i;
@@ -346,7 +346,7 @@ static zero_status vary_all(search *s)
             ZERO_TRY(vary(s, i));
         if (!is_first_of_grid(s, i))
             continue;
-        const zr_candidate grid = s->out->at[i];
+        const zr_run_candidate grid = s->out->at[i];
         int best = best_of_grid(s, count, &grid, -1);
         int second = best_of_grid(s, count, &grid, best);
         if (best >= 0)

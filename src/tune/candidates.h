@@ -21,7 +21,7 @@ typedef enum zr_candidate_state {
     ZR_CANDIDATE_FITS,
 } zr_candidate_state;
 
-typedef struct zr_candidate {
+typedef struct zr_run_candidate {
     int ranks, threads;        // of the job, of a rank
     int tensor, stages;        // tensor ranks, pipeline stages
     zr_pipeline_kind schedule; // of a pipeline
@@ -39,7 +39,7 @@ typedef struct zr_candidate {
     int64_t memory;   // bytes of the largest rank
     int64_t tokens;   // of a step
     zr_forecast step; // zeroed: nothing is known
-} zr_candidate;
+} zr_run_candidate;
 
 enum { ZR_SPACE_MOST = 24 }; // values of a list
 
@@ -66,22 +66,22 @@ typedef struct zr_tuning_space { // what is open; a list of one value is not
     // What else may be varied, each beside what the configuration has.
     bool vary_checkpoints, vary_optimizer, vary_parameters, vary_sub_group, vary_delayed,
         vary_tiles;
-    bool budgets;         // a device's memory is limited apart from the host's
-    bool nvme;            // a directory on NVMe is named
-    int64_t checkpoints;  // the usual number of segments
-    zr_candidate as_said; // what the configuration has of the varied, where it says so
-    int tilings;          // of zr_tilings that may be tried
-    int most;             // candidates to judge; 0: no limit
+    bool budgets;             // a device's memory is limited apart from the host's
+    bool nvme;                // a directory on NVMe is named
+    int64_t checkpoints;      // the usual number of segments
+    zr_run_candidate as_said; // what the configuration has of the varied, where it says so
+    int tilings;              // of zr_tilings that may be tried
+    int most;                 // candidates to judge; 0: no limit
 } zr_tuning_space;
 
 // Judges a candidate: fills in its state and what follows. An error ends the search.
 typedef struct zr_candidate_judge {
-    zero_status (*judge)(void *user, zr_candidate *candidate, zero_error *error);
+    zero_status (*judge)(void *user, zr_run_candidate *candidate, zero_error *error);
     void *user;
 } zr_candidate_judge;
 
 typedef struct zr_candidates {
-    zr_candidate *at; // (count)
+    zr_run_candidate *at; // (count)
     int count, capacity;
     int left; // that were not judged, because there are too many
 } zr_candidates;
@@ -93,10 +93,10 @@ zero_status zr_candidates_search(const zr_tuning_space *space, const zr_candidat
 void zr_candidates_free(zr_candidates *candidates);
 
 // Predicted seconds a token, by which candidates of different batches compare. INFINITY: unknown.
-double zr_candidate_cost(const zr_candidate *candidate);
+double zr_candidate_cost(const zr_run_candidate *candidate);
 // Whether two candidates are one and the same run.
-bool zr_candidate_is_same(const zr_candidate *a, const zr_candidate *b);
+bool zr_candidate_is_same(const zr_run_candidate *a, const zr_run_candidate *b);
 // Says what it is in few words: "2 x 1, stage 2, micro-batch 4 x 3, checkpoints 4".
-void zr_candidate_text(const zr_candidate *candidate, char *out, size_t size);
+void zr_candidate_text(const zr_run_candidate *candidate, char *out, size_t size);
 
 #endif

@@ -92,9 +92,9 @@ static zero_status read(zr_tuning *t, zero_error *error)
 // Says why there is nothing to measure.
 static zero_status refuse(const zr_tuning *t, zero_error *error)
 {
-    const zr_candidate *reason = NULL;
+    const zr_run_candidate *reason = NULL;
     for (int i = 0; i < t->candidates.count; i++) {
-        const zr_candidate *c = &t->candidates.at[i];
+        const zr_run_candidate *c = &t->candidates.at[i];
         if (!reason || (c->state == ZR_CANDIDATE_TOO_LARGE &&
                         (reason->state != c->state || c->memory < reason->memory)))
             reason = c;
@@ -117,7 +117,7 @@ static zero_status predict_again(zr_tuning *t, zero_error *error)
     for (; count < SURE; count++) {
         int best = -1;
         for (int i = 0; i < t->candidates.count; i++) {
-            const zr_candidate *c = &t->candidates.at[i];
+            const zr_run_candidate *c = &t->candidates.at[i];
             bool listed = c->state != ZR_CANDIDATE_FITS;
             for (int k = 0; k < count && !listed; k++)
                 listed = list[k] == i;
@@ -155,7 +155,7 @@ static zero_status search(zr_tuning *t, double seconds, zero_error *error)
 // Where nobody has said how long it may take, slow models have more time: for two rounds of trials.
 static void allow_time(zr_tuning *t)
 {
-    const zr_candidate *best = zr_tuning_candidate(t, 0);
+    const zr_run_candidate *best = zr_tuning_candidate(t, 0);
     double rounds = 2 * t->race.count * (TRIAL_START + 3 * best->step.seconds);
     if (t->options->seconds <= 0)
         t->until = ZR_MAX(t->until, zr_clock_seconds() + rounds);

@@ -37,7 +37,7 @@ typedef struct zr_tuning {
 } zr_tuning;
 
 // Returns the candidate of a finalist.
-static inline const zr_candidate *zr_tuning_candidate(const zr_tuning *t, int finalist)
+static inline const zr_run_candidate *zr_tuning_candidate(const zr_tuning *t, int finalist)
 {
     return &t->candidates.at[t->finalists[finalist].candidate];
 }

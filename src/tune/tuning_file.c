@@ -265,7 +265,7 @@ static json_t *place_of(zero_tier tier)
     return json_string(names[tier]);
 }
 
-static void choose_batch(writing *w, const zr_candidate *c)
+static void choose_batch(writing *w, const zr_run_candidate *c)
 {
     int64_t data = c->ranks / (c->tensor * c->stages);
     if (json_is_true(json_object_get(json_object_get(w->root, "elasticity"), "enabled")))
@@ -275,7 +275,7 @@ static void choose_batch(writing *w, const zr_candidate *c)
     choose(w, ZR_TUNING_ACCUMULATION, json_integer(c->accumulation));
 }
 
-static void choose_grid(writing *w, const zr_candidate *c)
+static void choose_grid(writing *w, const zr_run_candidate *c)
 {
     char schedule[40];
     snprintf(schedule, sizeof schedule, c->chunks > 1 ? "%s:%d" : "%s",
@@ -288,7 +288,7 @@ static void choose_grid(writing *w, const zr_candidate *c)
 }
 
 // libzero.offload auto leaves tiers and tiles to the program: the candidate has chosen them.
-static void choose_memory(writing *w, const zr_candidate *c)
+static void choose_memory(writing *w, const zr_run_candidate *c)
 {
     if (get(w->root, "libzero.offload"))
         w->good = put(w->root, "libzero.offload", json_string("given")) && w->good;
@@ -319,7 +319,7 @@ static void silence(writing *w)
         drop(w->root, keys[i]);
 }
 
-char *zr_tuning_file_of(const zr_tuning_file *file, const zr_candidate *c, bool quiet,
+char *zr_tuning_file_of(const zr_tuning_file *file, const zr_run_candidate *c, bool quiet,
                         zero_error *error)
 {
     writing w = {.file = file, .root = json_deep_copy(file->root), .good = true};

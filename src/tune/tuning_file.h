@@ -56,7 +56,7 @@ const char *zr_tuning_file_text(const zr_tuning_file *file, const char *path); /
 // Writes the configuration of a candidate as JSON: what is said, and what the candidate chooses.
 // quiet: without what a trial does not need: monitors, profilers. Freed with zr_free; NULL: no
 // memory.
-char *zr_tuning_file_of(const zr_tuning_file *file, const zr_candidate *candidate, bool quiet,
+char *zr_tuning_file_of(const zr_tuning_file *file, const zr_run_candidate *candidate, bool quiet,
                         zero_error *error);
 
 #endif

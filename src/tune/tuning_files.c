@@ -83,7 +83,7 @@ static void append_seconds(zr_buffer *out, const char *name, double seconds)
 zero_status zr_tuning_write_experiment(zr_tuning *t, int finalist, const zr_trial_answer *trial,
                                        zero_error *error)
 {
-    const zr_candidate *c = zr_tuning_candidate(t, finalist);
+    const zr_run_candidate *c = zr_tuning_candidate(t, finalist);
     char text[200], name[40];
     char *config = zr_tuning_file_of(&t->file, c, true, error);
     if (!config)

@@ -43,7 +43,7 @@ static zero_status find_queue(zr_tuning_judge *j, int threads, zr_queue **out, z
     return ZERO_OK;
 }
 
-static zero_status resolve(const zr_tuning_judge *j, const zr_candidate *c, zr_config **out,
+static zero_status resolve(const zr_tuning_judge *j, const zr_run_candidate *c, zr_config **out,
                            zero_error *error)
 {
     const zr_tuning_subject *subject = j->asked->subject;
@@ -72,7 +72,8 @@ static int64_t memory_of(const zr_rehearsal *r)
 }
 
 // Measures what a candidate that fits does, if much of its time is only guessed.
-static zero_status learn(zr_tuning_judge *j, zr_rehearsal *r, zr_candidate *c, zero_error *error)
+static zero_status learn(zr_tuning_judge *j, zr_rehearsal *r, zr_run_candidate *c,
+                         zero_error *error)
 {
     if (c->step.unknown <= MOST_UNKNOWN || j->measuring <= 0)
         return ZERO_OK;
@@ -83,7 +84,8 @@ static zero_status learn(zr_tuning_judge *j, zr_rehearsal *r, zr_candidate *c, z
     return zr_rehearsal_forecast(r, &j->book, &c->step, error);
 }
 
-static zero_status predict(zr_tuning_judge *j, zr_rehearsal *r, zr_candidate *c, zero_error *error)
+static zero_status predict(zr_tuning_judge *j, zr_rehearsal *r, zr_run_candidate *c,
+                           zero_error *error)
 {
     c->memory = memory_of(r);
     c->state = r->fits ? ZR_CANDIDATE_FITS : ZR_CANDIDATE_TOO_LARGE;
@@ -93,7 +95,7 @@ static zero_status predict(zr_tuning_judge *j, zr_rehearsal *r, zr_candidate *c,
     return r->fits ? learn(j, r, c, error) : ZERO_OK;
 }
 
-static zero_status rehearse(zr_tuning_judge *j, const zr_config *config, zr_candidate *c,
+static zero_status rehearse(zr_tuning_judge *j, const zr_config *config, zr_run_candidate *c,
                             zero_error *error)
 {
     const zr_tuning_subject *subject = j->asked->subject;
@@ -125,7 +127,7 @@ static bool is_final(zero_status status)
     return status == ZERO_ERR_MEMORY || status == ZERO_ERR_CANCELLED || status == ZERO_ERR_INTERNAL;
 }
 
-zero_status zr_tuning_judge_one(void *user, zr_candidate *c, zero_error *error)
+zero_status zr_tuning_judge_one(void *user, zr_run_candidate *c, zero_error *error)
 {
     zr_tuning_judge *j = user;
     const volatile int *stop = j->asked->options->stop;

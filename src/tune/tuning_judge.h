@@ -25,6 +25,6 @@ void zr_tuning_judge_close(zr_tuning_judge *judge);
 
 // zr_candidate_judge.judge; `user` is a zr_tuning_judge. A candidate that cannot be planned is
 // refused, with the planner's reason. ZERO_ERR_MEMORY, ZERO_ERR_CANCELLED.
-zero_status zr_tuning_judge_one(void *user, zr_candidate *candidate, zero_error *error);
+zero_status zr_tuning_judge_one(void *user, zr_run_candidate *candidate, zero_error *error);
 
 #endif

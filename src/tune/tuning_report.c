@@ -19,7 +19,7 @@ static int best_predicted(const zr_tuning *t, zr_candidate_state state)
 {
     int best = -1;
     for (int i = 0; i < t->candidates.count; i++) {
-        const zr_candidate *c = &t->candidates.at[i];
+        const zr_run_candidate *c = &t->candidates.at[i];
         if (c->state == state && c->step.seconds > 0 &&
             (best < 0 || zr_candidate_cost(c) < zr_candidate_cost(&t->candidates.at[best])))
             best = i;
@@ -50,7 +50,7 @@ static void say_seconds(double seconds, zr_buffer *out)
 static void say_row(const zr_tuning *t, int i, int width, zr_buffer *out)
 {
     const zr_finalist *f = &t->finalists[i];
-    const zr_candidate *c = zr_tuning_candidate(t, i);
+    const zr_run_candidate *c = zr_tuning_candidate(t, i);
     char name[NAME], bytes[ZR_BYTES_TEXT];
     zr_candidate_text(c, name, sizeof name);
     zr_bytes_text((double)(f->memory ? f->memory : c->memory), bytes);
@@ -110,7 +110,7 @@ static void say_too_large(const zr_tuning *t, zr_buffer *out)
     char name[NAME], seconds[ZR_SECONDS_TEXT];
     if (large < 0)
         return;
-    const zr_candidate *c = &t->candidates.at[large];
+    const zr_run_candidate *c = &t->candidates.at[large];
     zr_candidate_text(c, name, sizeof name);
     zr_seconds_text(c->step.seconds, seconds);
     zr_buffer_printf(out, "Faster, if it fitted: %s, %s predicted; %s.\n", name, seconds, c->why);
@@ -145,7 +145,7 @@ static void say_word(const char *word, zr_buffer *out)
 
 void zr_tuning_command(const zr_tuning *t, zr_buffer *out)
 {
-    const zr_candidate *c = zr_tuning_candidate(t, t->best);
+    const zr_run_candidate *c = zr_tuning_candidate(t, t->best);
     zr_buffer_printf(out, "zero train");
     for (int i = 0; t->arguments[i]; i++)
         say_word(t->arguments[i], out);
@@ -181,7 +181,7 @@ static void put_text(zr_buffer *out, const char *name, const char *text)
     zr_json_append_string(out, text, strlen(text));
 }
 
-static void put_candidate(const zr_candidate *c, zr_buffer *out)
+static void put_candidate(const zr_run_candidate *c, zr_buffer *out)
 {
     char name[NAME];
     zr_candidate_text(c, name, sizeof name);

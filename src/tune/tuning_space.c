@@ -206,7 +206,7 @@ static void find_memory(const zr_tuning_asked *a, zr_tuning_space *out)
 }
 
 // Stages below those that the said tiers need would be refused one by one.
-static zr_space_list stages_of(const zr_tuning_asked *a, const zr_candidate *said)
+static zr_space_list stages_of(const zr_tuning_asked *a, const zr_run_candidate *said)
 {
     int64_t least = said->parameters != ZERO_TIER_device  ? 3
                     : said->optimizer != ZERO_TIER_device ? 1

@@ -27,54 +27,54 @@ enum {
 
 static int compare_costs(const void *a, const void *b)
 {
-    double x = zr_candidate_cost(*(const zr_candidate *const *)a),
-           y = zr_candidate_cost(*(const zr_candidate *const *)b);
+    double x = zr_candidate_cost(*(const zr_run_candidate *const *)a),
+           y = zr_candidate_cost(*(const zr_run_candidate *const *)b);
     if (x != y)
         return x < y ? -1 : 1;
-    return *(const zr_candidate *const *)a < *(const zr_candidate *const *)b ? -1 : 1;
+    return *(const zr_run_candidate *const *)a < *(const zr_run_candidate *const *)b ? -1 : 1;
 }
 
-static double metric_of(const zr_tuning *t, const zr_candidate *c, double seconds)
+static double metric_of(const zr_tuning *t, const zr_run_candidate *c, double seconds)
 {
     return t->settings.metric == ZR_METRIC_LATENCY || c->tokens == 0 ? seconds
                                                                      : seconds / (double)c->tokens;
 }
 
-static void add_finalist(zr_tuning *t, const zr_candidate *c)
+static void add_finalist(zr_tuning *t, const zr_run_candidate *c)
 {
     if (t->race.count < ZR_RACE_LANES)
         t->finalists[t->race.count++].candidate = (int)(c - t->candidates.at);
 }
 
-static bool is_same_grid(const zr_candidate *a, const zr_candidate *b)
+static bool is_same_grid(const zr_run_candidate *a, const zr_run_candidate *b)
 {
     return a->ranks == b->ranks && a->threads == b->threads && a->tensor == b->tensor &&
            a->stages == b->stages;
 }
 
 // Whether it pays for memory with time or with old parameters.
-static bool is_plain(const zr_candidate *c)
+static bool is_plain(const zr_run_candidate *c)
 {
     return c->checkpoints == 0 && c->optimizer == ZERO_TIER_device &&
            c->parameters == ZERO_TIER_device && !c->delayed && c->tiling == 0;
 }
 
 // Returns how many finalists have its grid, and, with micro_batch, its micro-batch too.
-static int count_alike(const zr_tuning *t, const zr_candidate *c, bool micro_batch)
+static int count_alike(const zr_tuning *t, const zr_run_candidate *c, bool micro_batch)
 {
     int count = 0;
     for (int i = 0; i < t->race.count; i++) {
-        const zr_candidate *other = zr_tuning_candidate(t, i);
+        const zr_run_candidate *other = zr_tuning_candidate(t, i);
         count += is_same_grid(other, c) && (!micro_batch || other->micro_batch == c->micro_batch);
     }
     return count;
 }
 
 // Whether a plain candidate of the same grid is predicted to be nearly as fast.
-static bool gains_nothing(const zr_tuning *t, const zr_candidate *c)
+static bool gains_nothing(const zr_tuning *t, const zr_run_candidate *c)
 {
     for (int i = 0; i < t->candidates.count && !is_plain(c); i++) {
-        const zr_candidate *other = &t->candidates.at[i];
+        const zr_run_candidate *other = &t->candidates.at[i];
         if (other->state == ZR_CANDIDATE_FITS && is_plain(other) && is_same_grid(other, c) &&
             zr_candidate_cost(other) < LEAST_GAIN * zr_candidate_cost(c))
             return true;
@@ -84,11 +84,11 @@ static bool gains_nothing(const zr_tuning *t, const zr_candidate *c)
 
 // The best predicted ones, few of each grid and micro-batch, because what is wrong about one
 // prediction is wrong about its neighbours. After the third only those that may still be the best.
-static void choose_best(zr_tuning *t, const zr_candidate *const *sorted, int count)
+static void choose_best(zr_tuning *t, const zr_run_candidate *const *sorted, int count)
 {
-    const zr_candidate *best = NULL;
+    const zr_run_candidate *best = NULL;
     for (int i = 0; i < count && t->race.count < MOST_FINALISTS; i++) {
-        const zr_candidate *c = sorted[i];
+        const zr_run_candidate *c = sorted[i];
         bool hopeless = t->race.count >= LEAST_FINALISTS &&
                         metric_of(t, c, c->step.low) > metric_of(t, best, best->step.high);
         if (hopeless || gains_nothing(t, c) || count_alike(t, c, false) >= MOST_OF_A_GRID ||
@@ -99,13 +99,13 @@ static void choose_best(zr_tuning *t, const zr_candidate *const *sorted, int cou
     }
 }
 
-static void shuffle(const zr_candidate **list, int count)
+static void shuffle(const zr_run_candidate **list, int count)
 {
     uint64_t state = SHUFFLE_SEED;
     for (int i = count - 1; i > 0; i--) {
         state = zr_hash_bytes(&state, sizeof state, (uint64_t)i);
         int k = (int)(state % (uint64_t)(i + 1));
-        const zr_candidate *other = list[i];
+        const zr_run_candidate *other = list[i];
         list[i] = list[k];
         list[k] = other;
     }
@@ -114,7 +114,7 @@ static void shuffle(const zr_candidate **list, int count)
 void zr_tuning_choose_finalists(zr_tuning *t)
 {
     int count = 0;
-    const zr_candidate **list = zr_alloc((size_t)t->candidates.count * sizeof *list, NULL);
+    const zr_run_candidate **list = zr_alloc((size_t)t->candidates.count * sizeof *list, NULL);
     for (int i = 0; i < t->candidates.count && list; i++)
         if (t->candidates.at[i].state == ZR_CANDIDATE_FITS)
             list[count++] = &t->candidates.at[i];
@@ -178,7 +178,7 @@ static zero_status add_steps(zr_finalist *f, const zr_trial_answer *trial, zero_
     return ZERO_OK;
 }
 
-static void tell(const zr_tuning *t, const zr_candidate *c, const zr_trial_answer *trial)
+static void tell(const zr_tuning *t, const zr_run_candidate *c, const zr_trial_answer *trial)
 {
     char text[200];
     zr_candidate_text(c, text, sizeof text);
@@ -193,7 +193,7 @@ static zero_status run_trial(void *user, int lane, double *cost, bool *failed, z
 {
     zr_tuning *t = user;
     zr_finalist *f = &t->finalists[lane];
-    const zr_candidate *c = zr_tuning_candidate(t, lane);
+    const zr_run_candidate *c = zr_tuning_candidate(t, lane);
     zr_trial_answer trial;
     double expected = f->seconds > 0 ? f->seconds : c->step.seconds;
     char *config = zr_tuning_file_of(&t->file, c, true, error);
@@ -224,7 +224,7 @@ static zero_status run_trial(void *user, int lane, double *cost, bool *failed, z
 static void take_cost(zr_tuning *t, int i)
 {
     const zr_race_lane *lane = &t->race.lanes[i];
-    const zr_candidate *c = zr_tuning_candidate(t, i);
+    const zr_run_candidate *c = zr_tuning_candidate(t, i);
     if (lane->trials > 0 && !lane->failed)
         t->finalists[i].seconds = lane->cost / metric_of(t, c, 1);
 }

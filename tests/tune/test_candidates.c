@@ -14,7 +14,7 @@ typedef struct made_up {
 } made_up;
 
 // Larger micro-batches are faster and hold more; checkpoints and tiles hold less and cost time.
-static zero_status judge(void *user, zr_candidate *c, zero_error *error)
+static zero_status judge(void *user, zr_run_candidate *c, zero_error *error)
 {
     made_up *m = user;
     m->judged++;
@@ -60,7 +60,7 @@ static int count(const zr_candidates *list, int ranks, int64_t stage, int64_t mi
 {
     int found = 0;
     for (int i = 0; i < list->count; i++) {
-        const zr_candidate *c = &list->at[i];
+        const zr_run_candidate *c = &list->at[i];
         assert_int_equal(c->threads, 4 / c->ranks);
         assert_int_equal(c->micro_batch * c->accumulation * c->ranks / (c->tensor * c->stages), 12);
         found += c->ranks == ranks && c->stage == stage && (!micro || c->micro_batch == micro);
@@ -113,9 +113,9 @@ static void test_what_follows_one_too_large_is_not_judged(void **state)
     zr_candidates_free(&list);
 }
 
-static const zr_candidate *best_of(const zr_candidates *list)
+static const zr_run_candidate *best_of(const zr_candidates *list)
 {
-    const zr_candidate *best = NULL;
+    const zr_run_candidate *best = NULL;
     for (int i = 0; i < list->count; i++)
         if (list->at[i].state == ZR_CANDIDATE_FITS &&
             (!best || zr_candidate_cost(&list->at[i]) < zr_candidate_cost(best)))
@@ -129,7 +129,7 @@ static void test_memory_is_saved_where_nothing_fits(void **state)
     zr_tuning_space s = space();
     s.vary_checkpoints = s.vary_tiles = true;
     run(&s, 80, &list);
-    const zr_candidate *best = best_of(&list);
+    const zr_run_candidate *best = best_of(&list);
     assert_non_null(best);
     assert_int_equal(best->checkpoints, 6);
     assert_int_equal(best->tiling, 0);
@@ -155,7 +155,7 @@ static void test_tiers_need_their_stage_and_a_place(void **state)
     run(&s, 120, &list);
     assert_non_null(best_of(&list));
     for (int i = 0; i < list.count; i++) {
-        const zr_candidate *c = &list.at[i];
+        const zr_run_candidate *c = &list.at[i];
         assert_true(c->optimizer != ZERO_TIER_nvme && c->parameters != ZERO_TIER_nvme);
         assert_true(c->optimizer == ZERO_TIER_device || c->stage >= 1);
         assert_true(c->parameters == ZERO_TIER_device || c->stage == 3);
@@ -195,7 +195,7 @@ static void test_grids_divide_the_ranks(void **state)
     s.pipeline = (zr_space_list){{1, 2}, 2};
     run(&s, 1 << 20, &list);
     for (int i = 0; i < list.count; i++) {
-        const zr_candidate *c = &list.at[i];
+        const zr_run_candidate *c = &list.at[i];
         assert_int_equal(c->ranks % (c->tensor * c->stages), 0);
         assert_int_equal(c->chunks, c->schedule == ZR_PIPELINE_INTERLEAVED ? 2 : 1);
         assert_true(c->stages > 1 || c->schedule == ZR_PIPELINE_1F1B);
@@ -220,16 +220,16 @@ static void test_a_limit_leaves_the_rest_out(void **state)
 static void test_words(void **state)
 {
     char text[200];
-    zr_candidate c = {.ranks = 4,
-                      .threads = 2,
-                      .tensor = 2,
-                      .stages = 2,
-                      .chunks = 2,
-                      .schedule = ZR_PIPELINE_INTERLEAVED,
-                      .stage = 1,
-                      .micro_batch = 3,
-                      .accumulation = 4,
-                      .optimizer = ZERO_TIER_nvme};
+    zr_run_candidate c = {.ranks = 4,
+                          .threads = 2,
+                          .tensor = 2,
+                          .stages = 2,
+                          .chunks = 2,
+                          .schedule = ZR_PIPELINE_INTERLEAVED,
+                          .stage = 1,
+                          .micro_batch = 3,
+                          .accumulation = 4,
+                          .optimizer = ZERO_TIER_nvme};
     zr_candidate_text(&c, text, sizeof text);
     assert_string_equal(text, "4 x 2, tensor 2, pipeline 2 interleaved:2, stage 1, "
                               "micro-batch 3 x 4, optimizer on NVMe");

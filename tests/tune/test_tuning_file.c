@@ -192,7 +192,7 @@ static void test_files_of_candidates_resolve_to_them(void **state)
     ask("{\"zero_optimization\": {\"stage\": 1}, \"optimizer\": {\"type\": \"AdamW\"},"
         " \"csv_monitor\": {\"enabled\": true}, \"libzero\": {\"offload\": \"auto\"}}",
         (zero_tune_options){0}, &a);
-    const zr_candidate c = {
+    const zr_run_candidate c = {
         .ranks = 4,
         .threads = 1,
         .tensor = 2,
@@ -236,14 +236,14 @@ static void test_files_of_candidates_resolve_to_them(void **state)
 static void test_tilings_are_written(void **state)
 {
     asked a;
-    const zr_candidate c = {.ranks = 1,
-                            .threads = 1,
-                            .tensor = 1,
-                            .stages = 1,
-                            .chunks = 1,
-                            .micro_batch = 12,
-                            .accumulation = 1,
-                            .tiling = 4};
+    const zr_run_candidate c = {.ranks = 1,
+                                .threads = 1,
+                                .tensor = 1,
+                                .stages = 1,
+                                .chunks = 1,
+                                .micro_batch = 12,
+                                .accumulation = 1,
+                                .tiling = 4};
     ask("{}", (zero_tune_options){0}, &a);
     char *text = zr_tuning_file_of(&a.file, &c, true, NULL);
     zr_config *config = resolve(text, 1);
@@ -259,13 +259,13 @@ static void test_a_type_by_flag_replaces_the_files(void **state)
     const zero_override dtype = {"libzero.dtype", "fp32", "--dtype"};
     ask("{\"bf16\": {\"enabled\": true}}",
         (zero_tune_options){.overrides = &dtype, .override_count = 1}, &a);
-    const zr_candidate c = {.ranks = 1,
-                            .threads = 1,
-                            .tensor = 1,
-                            .stages = 1,
-                            .chunks = 1,
-                            .micro_batch = 12,
-                            .accumulation = 1};
+    const zr_run_candidate c = {.ranks = 1,
+                                .threads = 1,
+                                .tensor = 1,
+                                .stages = 1,
+                                .chunks = 1,
+                                .micro_batch = 12,
+                                .accumulation = 1};
     char *text = zr_tuning_file_of(&a.file, &c, true, NULL);
     zr_config *config = resolve(text, 1);
     assert_int_equal(config->dtype, ZERO_F32);
