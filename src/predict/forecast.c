@@ -15,6 +15,14 @@ static const double OF_80_PERCENT = 1.2816;
 // Steps that a rank runs; only the last one counts, because the first finds nothing under way.
 enum { ROUNDS = 2 };
 
+static double sum_of(const double parts[ZR_TIME_PARTS])
+{
+    double sum = 0;
+    for (int part = 0; part < ZR_TIME_PARTS; part++)
+        sum += parts[part];
+    return sum;
+}
+
 static void run_step(zr_virtual_rank *rank)
 {
     for (int64_t k = 0; k < rank->plan->settings.accumulation; k++)
@@ -36,13 +44,25 @@ static void run_rounds(zr_virtual_rank *rank, zr_forecast *out, double *unknown)
     *unknown = rank->unknown;
 }
 
+// Adds what ranks that do the same wait for each other, as far as runs have told: none is as fast
+// as the others all the time.
+static void wait_for_others(zr_virtual_rank *rank, zr_forecast *out)
+{
+    int64_t busy = (int64_t)(sum_of(out->plain) * 1e9); // nanoseconds
+    if (rank->plan->world > 1)
+        out->plain[ZR_TIME_EXCHANGE] +=
+            zr_virtual_rank_cost(rank, ZR_ACTIVITY_wait, busy, 0, 1).seconds;
+}
+
 static zero_status run_without_pipeline(const zr_forecast_question *question, zr_forecast *out,
                                         double *unknown, zero_error *error)
 {
     zr_virtual_rank rank;
     zero_status status = zr_virtual_rank_open(question, 0, &rank, error);
-    if (status == ZERO_OK)
+    if (status == ZERO_OK) {
         run_rounds(&rank, out, unknown);
+        wait_for_others(&rank, out);
+    }
     zr_virtual_rank_close(&rank);
     return status;
 }
@@ -54,14 +74,6 @@ static zero_status run_pipeline(const zr_forecast_question *question, zr_forecas
     ZERO_TRY(zr_virtual_pipeline_run(question, out->plain, &out->bubble, &seconds, unknown, error));
     out->plain[ZR_TIME_EXCHANGE] += out->bubble;
     return ZERO_OK;
-}
-
-static double sum_of(const double parts[ZR_TIME_PARTS])
-{
-    double sum = 0;
-    for (int part = 0; part < ZR_TIME_PARTS; part++)
-        sum += parts[part];
-    return sum;
 }
 
 // The parts' corrections, then that of the whole, which the parts share so that they add up.

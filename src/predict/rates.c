@@ -75,6 +75,13 @@ static bool has_neighbour(const neighbours *found)
     return found->below.sample || found->above.sample;
 }
 
+// Returns whether nothing can be said of an activity from others, because `bytes` of its samples are
+// something else: a phase is explained by its operations, and ranks need not wait for each other.
+static bool stands_alone(zr_activity what)
+{
+    return zr_activity_track(what) == ZR_TRACK_PHASE || what == ZR_ACTIVITY_wait;
+}
+
 // Looks among the activities that are done on the same track, then among all.
 static void look_elsewhere(const zr_rates *rates, zr_activity what, const zr_rate_sample *wanted,
                            neighbours *found)
@@ -82,7 +89,7 @@ static void look_elsewhere(const zr_rates *rates, zr_activity what, const zr_rat
     for (int same = 1; same >= 0 && !has_neighbour(found); same--)
         for (int other = 0; other < ZR_ACTIVITY_COUNT; other++) {
             zr_track track = zr_activity_track((zr_activity)other);
-            bool counts = track != ZR_TRACK_PHASE && track != ZR_TRACK_ASIDE;
+            bool counts = !stands_alone((zr_activity)other) && track != ZR_TRACK_ASIDE;
             if (counts && (!same || track == zr_activity_track(what)))
                 look_among(rates, other, wanted, found);
         }
@@ -123,13 +130,11 @@ double zr_rates_seconds(const zr_rates *rates, zr_activity what, int64_t bytes, 
 {
     const zr_rate_sample wanted = {.bytes = bytes, .flops = flops},
                          *same = rates ? find_same(rates, what, bytes, flops) : NULL;
-    bool unseen_phase =
-        zr_activity_track(what) == ZR_TRACK_PHASE && (!rates || !rates->count[what]);
+    bool unseen = stands_alone(what) && (!rates || !rates->count[what]);
     *unknown = 0;
     if (same)
         return same->seconds;
-    // Nothing moves, or a phase is explained by its operations.
-    if (size_of(&wanted) <= 0 || unseen_phase)
+    if (size_of(&wanted) <= 0 || unseen)
         return 0;
     return guess(rates, what, &wanted, unknown);
 }

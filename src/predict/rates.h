@@ -21,8 +21,9 @@ typedef struct zr_rate_setting {
 } zr_rate_setting;
 
 typedef struct zr_rate_sample {
-    // Of one operation, as recorded. Of a phase, which has neither, `bytes` is the number of
-    // operations in it, and `seconds` what they leave unexplained.
+    // Of one operation, as recorded. A phase has neither: `bytes` is the number of operations in
+    // it, and `seconds` what they leave unexplained. Nor has `wait`: `bytes` are the nanoseconds of
+    // all else that a rank does in a step, and `seconds` what it waits for other ranks in it.
     int64_t bytes, flops;
     double seconds; // its median
     int64_t seen;   // operations

@@ -25,14 +25,14 @@ static void range_of(const zr_rates *rates, int what, bool flops, double *low, d
 
 static void write_activity(const zr_rates *rates, int what, zr_buffer *out)
 {
-    bool phase = zr_activity_track((zr_activity)what) == ZR_TRACK_PHASE,
+    bool moves = zr_activity_track((zr_activity)what) != ZR_TRACK_PHASE && what != ZR_ACTIVITY_wait,
          flops = rates->at[what][0].flops > 0;
     int count = rates->count[what];
     double low, high;
     range_of(rates, what, flops, &low, &high);
     zr_buffer_printf(out, "    %-*s %3d size%s", NAME_WIDTH, zr_activity_text((zr_activity)what),
                      count, count == 1 ? "" : "s");
-    if (high > 0 && !phase)
+    if (high > 0 && moves)
         zr_buffer_printf(out, ", %.4g to %.4g %s", low / 1e9, high / 1e9,
                          flops ? "Gflop/s" : "GB/s");
     zr_buffer_printf(out, "\n");
