@@ -144,6 +144,7 @@ static void set_steps(const zr_tuning *t, double predicted, zr_trial_question *q
     double wanted = predicted > 0 ? ceil(TRIAL_SECONDS / predicted) : LEAST_STEPS;
     double least = predicted > SLOW_STEP ? 1 : LEAST_STEPS;
     q->skipped = predicted > SLOW_STEP ? 1 : SKIPPED;
+    q->enough = TRIAL_SECONDS;
     q->steps = q->skipped + (int64_t)ZR_MIN(ZR_MAX(wanted, least), MOST_STEPS);
 }
 
