@@ -4,7 +4,7 @@
 
 // How far trials of one and the same run may lie apart: of a single one this is all that is known,
 // and of several it is what their own distance leaves out.
-#define DOUBT 0.06
+#define DOUBT 0.12
 
 static bool was_measured(const zr_race_lane *lane) { return lane->trials > 0 && !lane->failed; }
 

@@ -1,4 +1,4 @@
-// One search, in parts: what is asked, what was found, what was measured. tune.c runs it; it is
+// One search, in parts: what is asked, what was found, what was measured. tuning.c runs it; it is
 // reported by tuning_report.c and written by tuning_files.c.
 #ifndef ZR_TUNE_TUNING_H
 #define ZR_TUNE_TUNING_H

@@ -59,7 +59,7 @@ static void test_clear_winner_needs_one_round(void **state)
 static void test_close_ones_run_in_turn(void **state)
 {
     zr_race r;
-    made_up m = {.cost = {1.00, 1.04, 2}, .noise = 0.005, .time = 100};
+    made_up m = {.cost = {1.00, 1.06, 2}, .noise = 0.005, .time = 100};
     assert_int_equal(race(&m, 3, 100, 0, &r), 0);
     assert_int_equal(m.runs[2], 1);
     assert_true(m.runs[0] > 1 && m.runs[0] == m.runs[1]);
