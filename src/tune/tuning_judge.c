@@ -12,7 +12,7 @@
 // A prediction more of whose time than this is a guess is no ground for a choice.
 #define MOST_UNKNOWN 0.2
 
-enum { ASSUMED_STEPS = 1000 };
+enum { ASSUMED_STEPS = 1000, LEAST_JUDGED = 16 };
 
 void zr_tuning_judge_open(const zr_tuning_asked *asked, zr_tuning_judge *out)
 {
@@ -136,7 +136,7 @@ zero_status zr_tuning_judge_one(void *user, zr_run_candidate *c, zero_error *err
     c->state = ZR_CANDIDATE_UNJUDGED;
     if (stop && *stop)
         return zr_fail(error, ZERO_ERR_CANCELLED, "stopped by signal %d", *stop);
-    if (zr_clock_seconds() > j->until)
+    if (zr_clock_seconds() > j->until && j->judged >= LEAST_JUDGED)
         return ZERO_OK;
     j->judged++;
     zero_status status = resolve(j, c, &config, &why);

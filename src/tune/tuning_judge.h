@@ -12,7 +12,7 @@ typedef struct zr_tuning_judge {
     const zr_tuning_asked *asked;
     zr_rate_book book;
     double measuring; // seconds that measuring may still take
-    double until;     // zr_clock_seconds after which nothing more is judged
+    double until;     // zr_clock_seconds after which no more than a few are judged
     int64_t memory;   // bytes of this machine
     int judged, measured;
     zr_queue *queues[ZR_JUDGE_QUEUES]; // (queue_count) by the threads of a rank

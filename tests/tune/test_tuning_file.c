@@ -233,6 +233,28 @@ static void test_files_of_candidates_resolve_to_them(void **state)
     zr_tuning_file_free(&a.file);
 }
 
+static void test_what_is_said_is_not_overwritten(void **state)
+{
+    asked a;
+    const zr_run_candidate c = {.ranks = 1,
+                                .threads = 1,
+                                .tensor = 1,
+                                .stages = 1,
+                                .chunks = 1,
+                                .stage = 1,
+                                .micro_batch = 12,
+                                .accumulation = 1};
+    ask("{\"zero_optimization\": {\"stage\": 2, \"cpu_offload\": true}}", (zero_tune_options){0},
+        &a);
+    char *text = zr_tuning_file_of(&a.file, &c, true, NULL);
+    zr_config *config = resolve(text, 1);
+    assert_int_equal(config->stage, 2);
+    assert_int_equal(config->offload.optimizer, ZERO_TIER_host);
+    zr_config_destroy(config);
+    zr_free(text);
+    zr_tuning_file_free(&a.file);
+}
+
 static void test_tilings_are_written(void **state)
 {
     asked a;
@@ -283,6 +305,7 @@ int main(void)
         cmocka_unit_test(test_the_section_is_honoured),
         cmocka_unit_test(test_contradicting_steps_are_refused),
         cmocka_unit_test(test_files_of_candidates_resolve_to_them),
+        cmocka_unit_test(test_what_is_said_is_not_overwritten),
         cmocka_unit_test(test_tilings_are_written),
         cmocka_unit_test(test_a_type_by_flag_replaces_the_files),
     };
