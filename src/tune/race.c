@@ -6,7 +6,7 @@
 // and of several it is what their own distance leaves out.
 #define DOUBT 0.12
 
-static bool was_measured(const zr_race_lane *lane) { return lane->trials > 0 && !lane->failed; }
+static bool was_measured(const zr_race_lane *lane) { return lane->trials > 0; }
 
 int zr_race_best(const zr_race *race, int but)
 {
@@ -62,9 +62,10 @@ static zero_status run_lane(zr_race *race, int i, zero_error *error)
     race->trials++;
     ZERO_TRY(race->run(race->user, i, &cost, &failed, error));
     lane->failed = failed;
+    if (failed)
+        return ZERO_OK;
     lane->costs[lane->trials++] = cost;
-    if (!failed)
-        summarize(lane);
+    summarize(lane);
     return ZERO_OK;
 }
 
@@ -86,7 +87,7 @@ static zero_status run_first(zr_race *race, zero_error *error)
 static bool is_contested(const zr_race *race, int i)
 {
     const zr_race_lane *lane = &race->lanes[i];
-    return was_measured(lane) && !lane->parted;
+    return was_measured(lane) && !lane->parted && !lane->failed;
 }
 
 static int contested(const zr_race *race)

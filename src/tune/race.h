@@ -10,11 +10,11 @@ enum { ZR_RACE_LANES = 64, ZR_RACE_ROUNDS = 8 };
 
 typedef struct zr_race_lane {     // one candidate
     double costs[ZR_RACE_ROUNDS]; // (trials) as measured; less is better
-    int trials;
-    bool failed;
-    bool parted;      // it is slower than the best beyond doubt
-    double cost;      // median of its trials
-    double low, high; // within which it lies, as far as its trials tell
+    int trials;                   // that were of use
+    bool failed;                  // its last one did, and it has no more; earlier ones count
+    bool parted;                  // it is slower than the best beyond doubt
+    double cost;                  // median of its trials
+    double low, high;             // within which it lies, as far as its trials tell
 } zr_race_lane;
 
 typedef struct zr_race {

@@ -4,6 +4,7 @@
 #include "base/struct_take.h"
 #include "tune/tuning.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <zero/run.h>
@@ -12,7 +13,8 @@
 // Parts of the whole time: after which nothing more is judged; which kernels may be timed for.
 #define JUDGING 0.35
 #define MEASURING 0.2
-#define TRIAL_START 5.0 // seconds before a first step, about
+#define LEAST_MEASURED 0.25 // of it, for trials
+#define TRIAL_START 5.0     // seconds before a first step, about
 
 enum { SURE = 16 }; // candidates that are predicted again once all rates are known
 
@@ -129,7 +131,8 @@ static zero_status predict_again(zr_tuning *t, zero_error *error)
             break;
         list[count] = best;
     }
-    for (int k = 0; k < count && t->judge.measured; k++)
+    t->judge.until = INFINITY; // of what is judged already nothing may be lost
+    for (int k = 0; k < count && t->judge.measured && zr_clock_seconds() < t->until; k++)
         ZERO_TRY(zr_tuning_judge_one(&t->judge, &t->candidates.at[list[k]], error));
     return ZERO_OK;
 }
@@ -143,7 +146,6 @@ static zero_status search(zr_tuning *t, double seconds, zero_error *error)
     ZERO_TRY(zr_candidates_search(&t->space, &judge, &t->candidates, error));
     if (!zr_tuning_count(t, ZR_CANDIDATE_FITS))
         return refuse(t, error);
-    t->judge.until = t->until;
     ZERO_TRY(predict_again(t, error));
     zr_log(&t->options->logger, ZERO_LOG_INFO,
            "search   %d candidates, %d fit; %d times kernels were timed; %.1f s",
@@ -153,20 +155,22 @@ static zero_status search(zr_tuning *t, double seconds, zero_error *error)
 }
 
 // Where nobody has said how long it may take, slow models have more time: for two rounds of trials.
-static void allow_time(zr_tuning *t)
+// A search that took longer than it may on a busy machine leaves some for trials all the same.
+static void allow_time(zr_tuning *t, double seconds)
 {
     const zr_run_candidate *best = zr_tuning_candidate(t, 0);
     double rounds = 2 * t->race.count * (TRIAL_START + 3 * best->step.seconds);
     if (t->options->seconds <= 0)
         t->until = ZR_MAX(t->until, zr_clock_seconds() + rounds);
+    t->until = ZR_MAX(t->until, zr_clock_seconds() + LEAST_MEASURED * seconds);
 }
 
-static zero_status measure(zr_tuning *t, zero_error *error)
+static zero_status measure(zr_tuning *t, double seconds, zero_error *error)
 {
     int64_t trials = t->options->trials ? t->options->trials : t->settings.trials;
     t->race.most_trials = (int)ZR_MIN(trials, INT32_MAX);
     zr_tuning_choose_finalists(t);
-    allow_time(t);
+    allow_time(t, seconds);
     ZERO_TRY(zr_tuning_race(t, error));
     if (t->best >= 0)
         return ZERO_OK;
@@ -230,7 +234,7 @@ zero_status zero_tune(const zero_tune_options *options, void (*write)(void *user
     if (status == ZERO_OK)
         status = search(t, seconds, error);
     if (status == ZERO_OK)
-        status = measure(t, error);
+        status = measure(t, seconds, error);
     if (status == ZERO_OK)
         status = answer(t, write, user, error);
     release(t);

@@ -30,6 +30,7 @@ typedef struct zr_tuning {
     zr_race race;
     int best;               // finalist; -1: none
     double begun, until;    // zr_clock_seconds
+    double wall;            // seconds of the last trial that was of use; 0: there is none
     const char *out_dir;    // of the answer
     char *exps_dir;         // of the experiments
     int experiments;        // written

@@ -81,7 +81,7 @@ static void say_rows(const zr_tuning *t, zr_buffer *out)
         int next = -1;
         for (int i = 0; i < t->race.count; i++) {
             const zr_race_lane *lane = &t->race.lanes[i];
-            bool measured = lane->trials > 0 && !lane->failed;
+            bool measured = lane->trials > 0;
             bool better = next < 0 || (measured && t->finalists[next].seconds == 0) ||
                           (measured && lane->cost < t->race.lanes[next].cost);
             if (!said[i] && better)

@@ -213,6 +213,7 @@ static zero_status run_trial(void *user, int lane, double *cost, bool *failed, z
     ZERO_TRY(status);
     tell(t, c, &trial);
     *failed = !trial.good;
+    t->wall = trial.good ? trial.wall : t->wall;
     *cost = metric_of(t, c, trial.seconds);
     if (trial.good)
         ZERO_TRY(add_steps(f, &trial, error));
@@ -226,14 +227,15 @@ static void take_cost(zr_tuning *t, int i)
 {
     const zr_race_lane *lane = &t->race.lanes[i];
     const zr_run_candidate *c = zr_tuning_candidate(t, i);
-    if (lane->trials > 0 && !lane->failed)
+    if (lane->trials > 0)
         t->finalists[i].seconds = lane->cost / metric_of(t, c, 1);
 }
 
+// Whether a trial like the last one would come to its end.
 static bool has_time(void *user)
 {
     const zr_tuning *t = user;
-    return zr_clock_seconds() < t->until;
+    return zr_clock_seconds() + t->wall < t->until;
 }
 
 zero_status zr_tuning_race(zr_tuning *t, zero_error *error)

@@ -14,6 +14,7 @@ typedef struct made_up {
     int runs[ZR_RACE_LANES];
     int order[256], made; // lanes in the order in which they ran
     int time;             // trials for which there is time
+    bool fails_later;     // every trial but the first of a lane
 } made_up;
 
 static zero_status run(void *user, int lane, double *cost, bool *failed, zero_error *error)
@@ -23,7 +24,7 @@ static zero_status run(void *user, int lane, double *cost, bool *failed, zero_er
     m->order[m->made++] = lane;
     m->runs[lane]++;
     *cost = m->cost[lane] * (1 + sign * m->noise);
-    *failed = m->cost[lane] < 0;
+    *failed = m->cost[lane] < 0 || (m->fails_later && m->runs[lane] > 1);
     return ZERO_OK;
 }
 
@@ -87,6 +88,15 @@ static void test_failures_are_not_run_again(void **state)
     assert_int_equal(race(&all, 2, 100, 0, &r), -1);
 }
 
+static void test_earlier_trials_of_what_fails_later_count(void **state)
+{
+    zr_race r;
+    made_up m = {.cost = {1.01, 1, 2}, .time = 100, .fails_later = true};
+    assert_int_equal(race(&m, 3, 100, 0, &r), 1);
+    assert_int_equal(m.made, 5);
+    assert_true(r.lanes[0].trials == 1 && r.lanes[1].trials == 1);
+}
+
 static void test_limits_end_it(void **state)
 {
     zr_race r;
@@ -107,6 +117,7 @@ int main(void)
         cmocka_unit_test(test_close_ones_run_in_turn),
         cmocka_unit_test(test_equal_ones_end_after_all_rounds),
         cmocka_unit_test(test_failures_are_not_run_again),
+        cmocka_unit_test(test_earlier_trials_of_what_fails_later_count),
         cmocka_unit_test(test_limits_end_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
