@@ -53,7 +53,7 @@ static void say_row(const zr_tuning *t, int i, int width, zr_buffer *out)
     const zr_run_candidate *c = zr_tuning_candidate(t, i);
     char name[NAME], bytes[ZR_BYTES_TEXT];
     zr_candidate_text(c, name, sizeof name);
-    zr_bytes_text((double)(f->memory ? f->memory : c->memory), bytes);
+    zr_bytes_text((double)ZR_MAX(f->memory, c->memory), bytes);
     zr_buffer_printf(out, "%-*s", width, name);
     say_seconds(c->step.seconds, out);
     say_seconds(f->seconds, out);
