@@ -40,8 +40,8 @@ typedef struct zero_plan_options {
     // The machines that `ranks` ranks fill in their order: their number ("2"), where each has as
     // many ranks, or the ranks of each ("4,2,2"). NULL: all are on one, and nothing is said of it.
     const char *machines;
-    // Times what the plan's steps do here, as far as that is not known yet, in about a second; it is
-    // remembered. Without it, predictions are made from what runs have taught.
+    // Times what the plan's steps do here, as far as that is not known yet, in about a second; it
+    // is remembered. Without it, predictions are made from what runs have taught.
     int predict;
 } zero_plan_options;
 

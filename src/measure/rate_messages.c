@@ -3,6 +3,7 @@
 #include "measure/rate_tasks.h"
 
 #include "base/alloc.h"
+#include "base/step_sums.h"
 #include "comm/agree.h"
 #include "comm/window.h"
 #include "memory/arena.h"
@@ -71,18 +72,23 @@ static zero_status exchange(state *s, const zr_message_item *item, zero_error *e
     return ZERO_OK;
 }
 
-static zero_status send_all(void *opened, zero_error *error)
+static zero_status make(state *s, const zr_message_item *item, zero_error *error)
+{
+    switch (item->what) {
+    case ZR_ACTIVITY_exchange: return exchange(s, item, error);
+    case ZR_ACTIVITY_all_gather: return move_shares(s, item, ZERO_COMM_all_gather, false, error);
+    case ZR_ACTIVITY_all_reduce:
+        return zr_comm_all_reduce_small(s->member->comm, s->sums.base, item->elems, item->dtype,
+                                        ZR_SUM, error);
+    default: return move_shares(s, item, ZERO_COMM_reduce_scatter, s->task->adds, error);
+    }
+}
+
+static zero_status make_all(void *opened, zero_error *error)
 {
     state *s = opened;
-    for (int i = 0; i < s->task->count; i++) {
-        const zr_message_item *item = &s->task->items[i];
-        if (item->what == ZR_ACTIVITY_exchange)
-            ZERO_TRY(exchange(s, item, error));
-        else if (item->what == ZR_ACTIVITY_all_gather)
-            ZERO_TRY(move_shares(s, item, ZERO_COMM_all_gather, false, error));
-        else
-            ZERO_TRY(move_shares(s, item, ZERO_COMM_reduce_scatter, s->task->adds, error));
-    }
+    for (int i = 0; i < s->task->count; i++)
+        ZERO_TRY(make(s, &s->task->items[i], error));
     return ZERO_OK;
 }
 
@@ -95,7 +101,7 @@ static void close_messages(void *opened)
 }
 
 const zr_common_work zr_message_work = {
-    .open = open_messages, .round = send_all, .close = close_messages};
+    .open = open_messages, .round = make_all, .close = close_messages};
 
 int64_t zr_message_item_bytes(const zr_message_task *task, const zr_message_item *item)
 {
@@ -166,6 +172,10 @@ void zr_message_task_list(const zr_plan *plan, int members, zr_message_task *out
                              .accumulator = plan->settings.precision.accumulator};
     if (members == 1)
         return;
+    if (!plan->settings.inference)
+        list(out, (zr_message_item){.what = ZR_ACTIVITY_all_reduce,
+                                    .elems = ZR_STEP_SUMS_WORDS,
+                                    .dtype = ZERO_I64});
     for (int p = 0; p < ZR_PASSES && plan->ranks > 1; p++)
         list_pass(out, plan, &plan->program.passes[p]);
     for (int u = 0; u < plan->unit_count && plan->tensor_ranks > 1; u++)

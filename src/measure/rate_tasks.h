@@ -20,6 +20,10 @@ typedef enum zr_vector_item_kind {
     ZR_VECTOR_UPDATE,  // one walk of the optimizer
     ZR_VECTOR_SQUARES, // of a gradient
     ZR_VECTOR_ROUND,   // fp32 contributions to the type of the gradient window
+    // What a rank does that has no others to exchange with: its contributions become the sum, or
+    // are added to that of earlier micro-batches.
+    ZR_VECTOR_SET,
+    ZR_VECTOR_ADD,
 } zr_vector_item_kind;
 
 typedef struct zr_vector_task {
@@ -33,14 +37,15 @@ typedef struct zr_vector_task {
     } items[ZR_MOST_VECTOR_ITEMS]; // (count) no two are equal
 } zr_vector_task;
 extern const zr_common_work zr_vector_work;
+size_t zr_vector_task_bytes(const zr_vector_task *task); // of memory
 // Lists the items of a plan, of which long ones are cut, because time grows in proportion.
 void zr_vector_task_list(const zr_plan *plan, zr_update_kind update, zr_vector_task *out);
 
 enum { ZR_MOST_MESSAGE_ITEMS = 32 };
 typedef struct zr_message_item { // a collective among the members
-    zr_activity what;            // reduce_scatter, all_gather or, of tensor ranks, exchange
-    zero_exchange_kind kind;     // of an exchange
-    int64_t elems;               // of a rank's share
+    zr_activity what;        // reduce_scatter, all_gather, all_reduce or, of tensor ranks, exchange
+    zero_exchange_kind kind; // of an exchange
+    int64_t elems;           // of a rank's share
     zero_dtype dtype;
 } zr_message_item;
 

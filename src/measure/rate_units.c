@@ -6,6 +6,7 @@
 
 typedef struct state {
     const zr_unit_task *task;
+    zr_recorder *recorder;
     zr_rig *rig;
 } state;
 
@@ -17,17 +18,41 @@ static zero_status open_unit(const void *task, const zr_member *member, void **o
                                       .unit = of->unit,
                                       .shape = of->shape,
                                       .memory = member->counts ? ZR_RIG_ADDRESSES : ZR_RIG_FILLED,
+                                      .base = member->memory,
                                       .queue = member->queue};
     state *s = zr_alloc(sizeof *s, error);
     if (!s)
         return ZERO_ERR_MEMORY;
     s->task = of;
+    s->recorder = member->recorder;
     zero_status status = zr_rig_open(&question, &s->rig, error);
     if (status != ZERO_OK) {
         zr_free(s);
         return status;
     }
     *out = s;
+    return ZERO_OK;
+}
+
+static zr_activity phase_of(zr_call call)
+{
+    return call == ZR_CALL_FORWARD  ? ZR_ACTIVITY_forward
+           : call == ZR_CALL_WEIGHT ? ZR_ACTIVITY_weight
+                                    : ZR_ACTIVITY_backward;
+}
+
+// Makes a call, and records the time that its operations leave unexplained: that of the unit
+// itself, between them.
+static zero_status call_once(const state *s, zr_call call, zero_error *error)
+{
+    zr_recorder *recorder = s->recorder;
+    zr_rig_refill(s->rig);
+    int64_t first = recorder->count, begin = zr_recorder_begin(recorder);
+    ZERO_TRY(zr_rig_call(s->rig, call, s->task->training >> call & 1, error));
+    int64_t count = recorder->count - first;
+    for (int64_t i = first; i < recorder->count; i++)
+        begin += recorder->records[i].end - recorder->records[i].begin;
+    zr_recorder_add(recorder, phase_of(call), begin, count, 0, -1);
     return ZERO_OK;
 }
 
@@ -40,7 +65,7 @@ static zero_status call_unit(void *opened, zero_error *error)
     uint32_t made = s->task->training | s->task->evaluation;
     for (int i = 0; i < ZR_COUNT(order); i++)
         if (made >> order[i] & 1)
-            ZERO_TRY(zr_rig_call(s->rig, order[i], s->task->training >> order[i] & 1, error));
+            ZERO_TRY(call_once(s, order[i], error));
     return ZERO_OK;
 }
 

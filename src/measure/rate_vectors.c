@@ -1,4 +1,4 @@
-// The update, the gradient norm and the rounding of contributions, on vectors as long as those of
+// The update, the gradient norm, and what is done to contributions, on vectors as long as those of
 // the plan, up to a limit beyond which caches hold nothing of them either. Items follow one another
 // through the vectors, so that a short one does not find its elements in a cache as a step would
 // not.
@@ -7,8 +7,11 @@
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "base/random.h"
+#include "comm/treesum.h"
 #include "compute/element_ops.h"
 #include "memory/arena.h"
+
+#include <string.h>
 
 // Elements: of the vectors, of a walk, and of a call of square_sums (512 parts, as the engine's).
 enum { MOST_ELEMS = 4 << 20, MOST_WALK = 1 << 19, SQUARE_PARTS = 512, SOME_VALUES = 1 << 14 };
@@ -21,11 +24,10 @@ typedef struct vectors {
 
 typedef struct state {
     const zr_vector_task *task;
-    zr_queue *queue;
-    zr_ledger ledger;
-    zr_arena arena;
+    const zr_member *member;
     vectors at;
-    int64_t next; // element with which the next item begins
+    float nowhere[1]; // where all vectors are that nobody reads
+    int64_t next;     // element with which the next item begins
 } state;
 
 static zero_dtype accumulator_of(const zr_plan *plan)
@@ -33,16 +35,15 @@ static zero_dtype accumulator_of(const zr_plan *plan)
     return plan->settings.precision.accumulator;
 }
 
-static void *places(zr_arena *arena, int64_t elems)
+// Bytes of each vector, whatever its type.
+static size_t vector_bytes(const zr_vector_task *task)
 {
-    return zr_arena_take(arena, (size_t)elems * sizeof(float));
+    return ZR_ROUND_UP((size_t)task->elems * sizeof(float), (size_t)ZR_ALIGN);
 }
 
-// Gives vectors of which nobody reads a byte.
-static vectors nowhere(void)
+size_t zr_vector_task_bytes(const zr_vector_task *task)
 {
-    static float here[16];
-    return (vectors){here, here, here, here, here, here};
+    return sizeof(vectors) / sizeof(float *) * vector_bytes(task);
 }
 
 static void fill(float *to, zero_dtype dtype, int64_t elems)
@@ -54,21 +55,20 @@ static void fill(float *to, zero_dtype dtype, int64_t elems)
         zr_narrow(dtype, values, ZR_MIN(SOME_VALUES, elems - at), (char *)to + at * width);
 }
 
-static zero_status reserve(state *s, zero_error *error)
+static void lay_out(state *s, char *memory)
 {
     int64_t elems = s->task->elems;
-    size_t each = ZR_ROUND_UP((size_t)elems * sizeof(float), (size_t)ZR_ALIGN);
-    ZERO_TRY(zr_arena_create(&s->ledger, ZERO_TIER_host, ZERO_MEM_workspace, 6 * each, &s->arena,
-                             error));
-    s->at = (vectors){.master = places(&s->arena, elems),
-                      .state0 = places(&s->arena, elems),
-                      .state1 = places(&s->arena, elems),
-                      .direction = places(&s->arena, elems),
-                      .gradient = places(&s->arena, elems),
-                      .parameters = places(&s->arena, elems)};
+    float **const places[] = {&s->at.master, &s->at.state0, &s->at.state1, &s->at.direction};
+    void **const others[] = {&s->at.gradient, &s->at.parameters};
+    size_t each = vector_bytes(s->task);
+    memset(memory, 0, zr_vector_task_bytes(s->task));
+    for (int i = 0; i < ZR_COUNT(places); i++, memory += each)
+        *places[i] = (float *)(void *)memory;
+    for (int i = 0; i < ZR_COUNT(others); i++, memory += each)
+        *others[i] = memory;
     fill(s->at.master, ZERO_F32, elems);
     fill(s->at.gradient, accumulator_of(s->task->plan), elems);
-    return ZERO_OK;
+    fill(s->at.direction, s->task->plan->settings.precision.gradients, elems);
 }
 
 static zero_status open_vectors(const void *task, const zr_member *member, void **out,
@@ -77,12 +77,12 @@ static zero_status open_vectors(const void *task, const zr_member *member, void 
     state *s = zr_alloc(sizeof *s, error);
     if (!s)
         return ZERO_ERR_MEMORY;
-    *s = (state){.task = task, .queue = member->queue, .at = nowhere()};
-    zero_status status = member->counts ? ZERO_OK : reserve(s, error);
-    if (status != ZERO_OK) {
-        zr_free(s);
-        return status;
-    }
+    *s = (state){.task = task, .member = member};
+    float *here = s->nowhere;
+    if (member->counts)
+        s->at = (vectors){here, here, here, here, here, here};
+    else
+        lay_out(s, member->memory);
     *out = s;
     return ZERO_OK;
 }
@@ -117,14 +117,14 @@ static void walk(const state *s, int64_t elems)
                               .correction1 = 0.1,
                               .correction2 = 0.01,
                               .gradient_scale = 1};
-    const zr_optimizer_ops *ops = s->queue->backend->optimizer;
+    const zr_optimizer_ops *ops = s->member->queue->backend->optimizer;
     const zr_range_states at = states_of(s);
     if (!s->task->plan->settings.per_tensor_norms) {
-        ops->update(s->queue, &update, elems, &at);
+        ops->update(s->member->queue, &update, elems, &at);
         return;
     }
-    ops->lamb_direction(s->queue, &update, elems, &at);
-    ops->subtract_scaled(s->queue, elems, 1e-4f, &at);
+    ops->lamb_direction(s->member->queue, &update, elems, &at);
+    ops->subtract_scaled(s->member->queue, elems, 1e-4f, &at);
 }
 
 static void add_squares(const state *s, int64_t elems)
@@ -137,8 +137,24 @@ static void add_squares(const state *s, int64_t elems)
         first[parts] = e;
         count[parts] = (int32_t)ZR_MIN(ZR_CHUNK, elems - e);
     }
-    s->queue->backend->optimizer->square_sums(s->queue, at.gradient_dtype, at.gradient, parts,
-                                              first, count, sums);
+    s->member->queue->backend->optimizer->square_sums(s->member->queue, at.gradient_dtype,
+                                                      at.gradient, parts, first, count, sums);
+}
+
+// The communicator does this, not the queue's backend. It counts as elementwise work.
+static void sum_alone(const state *s, bool adds, int64_t elems)
+{
+    const zr_precision *precision = &s->task->plan->settings.precision;
+    const zr_range_states at = states_of(s);
+    const zr_sum_target to = {
+        .data = (void *)at.gradient, .dtype = precision->accumulator, .adds = adds};
+    const void *own = s->at.direction + s->next;
+    int64_t begin = zr_recorder_begin(s->member->recorder),
+            read = (int64_t)zero_dtype_bytes(precision->gradients),
+            sums = (adds ? 2 : 1) * (int64_t)zero_dtype_bytes(precision->accumulator);
+    if (!s->member->counts)
+        zr_tree_sum(&to, precision->gradients, &own, 1, elems, s->member->queue->threads);
+    zr_recorder_add(s->member->recorder, ZR_ACTIVITY_element, begin, elems * (read + sums), 0, -1);
 }
 
 static void run_item(const state *s, zr_vector_item_kind kind, int64_t elems)
@@ -147,10 +163,12 @@ static void run_item(const state *s, zr_vector_item_kind kind, int64_t elems)
     switch (kind) {
     case ZR_VECTOR_UPDATE: walk(s, elems); return;
     case ZR_VECTOR_SQUARES: add_squares(s, elems); return;
+    case ZR_VECTOR_SET: sum_alone(s, false, elems); return;
+    case ZR_VECTOR_ADD: sum_alone(s, true, elems); return;
     default:
-        s->queue->backend->elements->convert(s->queue, ZERO_F32,
-                                             s->task->plan->settings.precision.gradients, elems,
-                                             at.master, s->at.direction + s->next);
+        s->member->queue->backend->elements->convert(s->member->queue, ZERO_F32,
+                                                     s->task->plan->settings.precision.gradients,
+                                                     elems, at.master, s->at.direction + s->next);
     }
 }
 
@@ -167,12 +185,7 @@ static zero_status walk_items(void *opened, zero_error *error)
     return ZERO_OK;
 }
 
-static void close_vectors(void *opened)
-{
-    state *s = opened;
-    zr_arena_destroy(&s->arena);
-    zr_free(s);
-}
+static void close_vectors(void *opened) { zr_free(opened); }
 
 const zr_common_work zr_vector_work = {
     .open = open_vectors, .round = walk_items, .close = close_vectors};
@@ -210,6 +223,10 @@ static void list_piece(zr_vector_task *task, const zr_piece *piece, zr_strip *st
     list_tensors(task, ZR_VECTOR_SQUARES, piece, 0, piece->shard, SQUARE_PARTS * ZR_CHUNK);
     if (plan->settings.precision.gradients != ZERO_F32)
         list(task, ZR_VECTOR_ROUND, ZR_MIN(piece->padded, (int64_t)MOST_WALK));
+    if (plan->ranks == 1 && piece->accumulator_first >= 0)
+        list(task, ZR_VECTOR_SET, ZR_MIN(piece->shard, (int64_t)MOST_WALK));
+    if (plan->ranks == 1 && plan->settings.accumulation > 1)
+        list(task, ZR_VECTOR_ADD, ZR_MIN(piece->shard, (int64_t)MOST_WALK));
     for (int i = 0; i < piece->strip_count; i++) {
         const zr_strip *strip = &strips[piece->strip_first + i];
         if (strip->group >= 0)

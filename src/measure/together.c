@@ -5,12 +5,14 @@
 #include "comm/agree.h"
 #include "comm/attach.h"
 #include "compute/counting.h"
+#include "memory/arena.h"
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
-// Two rounds of two members tell a median from a disturbance; more than a dozen tell no more.
-enum { LEAST_ROUNDS = 2, MOST_ROUNDS = 12, RECORDS = 1 << 15 };
+// More than a dozen rounds tell no more.
+enum { MOST_ROUNDS = 12, RECORDS = 1 << 15 };
 #define TIMEOUT 120.0
 
 typedef struct crew {
@@ -19,64 +21,97 @@ typedef struct crew {
     int count;
 } crew;
 
-typedef struct worker { // a member's thread
-    const crew *crew;
-    zr_member member;
-    zr_recorder *recorder;
-    pthread_t thread;
-    bool started;
-    zero_status status;
-    zero_error error;
-} worker;
-
 typedef struct sample { // one operation
     zr_activity what;
     int64_t bytes, flops;
     double seconds;
 } sample;
 
-static zero_status timed_rounds(worker *w, const zr_common_task *task, void *state, int rounds,
-                                zero_error *error)
+typedef struct worker { // a member's thread
+    const crew *crew;
+    zr_member member;
+    zr_recorder *recorder;
+    sample *samples; // (sample_count) of all tasks
+    int sample_count, sample_room;
+    zr_ledger ledger;
+    zr_arena arena;
+    pthread_t thread;
+    bool started;
+    zero_status status;
+    zero_error error;
+} worker;
+
+// Waits are for members that take longer, and tell nothing of an operation.
+static bool is_operation(zr_activity what)
 {
-    zr_recording *recording = NULL;
-    zr_member *m = &w->member;
-    zero_status status = zr_queue_record(m->queue, w->recorder, &recording, error);
-    m->recorder = w->recorder;
-    if (task->messages)
-        zr_comm_record(m->comm, w->recorder);
-    for (int r = 0; r < rounds; r++) {
-        zero_status met = zr_comm_barrier(m->comm, error);
-        if (met != ZERO_OK)
-            status = met;
-        if (status == ZERO_OK)
-            status = task->work->round(state, error);
-    }
-    zr_comm_record(m->comm, NULL);
-    m->recorder = NULL;
-    zr_queue_record_end(m->queue, recording);
-    return status;
+    return zr_activity_track(what) != ZR_TRACK_DISK && what != ZR_ACTIVITY_wait;
 }
 
-// A round that nobody times creates what is cached, and tells how long one takes.
-static zero_status rounds_of(const worker *w, const zr_common_task *task, void *state, int *rounds,
-                             zero_error *error)
+// Adds what has been recorded to the worker's samples.
+static zero_status take_samples(worker *w, zero_error *error)
+{
+    for (int64_t i = 0; i < w->recorder->count; i++) {
+        const zr_record *r = &w->recorder->records[i];
+        int64_t nanoseconds = ZR_MAX(zr_recorder_own_time(w->recorder, 0, i), 1);
+        if (!is_operation(r->what))
+            continue;
+        sample *samples =
+            zr_list_grow(w->samples, w->sample_count, &w->sample_room, sizeof *samples, error);
+        if (!samples)
+            return ZERO_ERR_MEMORY;
+        w->samples = samples;
+        samples[w->sample_count++] =
+            (sample){r->what, r->bytes, r->flops, (double)nanoseconds * 1e-9};
+    }
+    return ZERO_OK;
+}
+
+static zero_status run_round(worker *w, const zr_common_task *task, void *state, zero_error *error)
 {
     zero_comm *comm = w->member.comm;
     ZERO_TRY(zr_comm_barrier(comm, error));
+    return zr_comm_agree(comm, task->work->round(state, error), error);
+}
+
+// The first round creates what is cached, so it counts only where there is no time for another one:
+// then it is so long that this matters little. Returns how many more there are.
+static zero_status first_round(worker *w, const zr_common_task *task, void *state, int *more,
+                               zero_error *error)
+{
     double begin = zr_clock_seconds();
-    ZERO_TRY(zr_comm_agree(comm, task->work->round(state, error), error));
+    ZERO_TRY(run_round(w, task, state, error));
     int64_t nanoseconds = (int64_t)((zr_clock_seconds() - begin) * 1e9);
-    ZERO_TRY(zr_comm_agree_on_largest(comm, &nanoseconds, error));
+    ZERO_TRY(zr_comm_agree_on_largest(w->member.comm, &nanoseconds, error));
     double fit = task->seconds / ((double)ZR_MAX(nanoseconds, 1) * 1e-9) - 1;
-    *rounds = fit < LEAST_ROUNDS ? LEAST_ROUNDS : fit > MOST_ROUNDS ? MOST_ROUNDS : (int)fit;
+    *more = fit < 1 ? 0 : fit > MOST_ROUNDS ? MOST_ROUNDS : (int)fit;
+    if (*more > 0)
+        zr_recorder_clear(w->recorder);
+    return ZERO_OK;
+}
+
+static zero_status run_rounds(worker *w, const zr_common_task *task, void *state, zero_error *error)
+{
+    int more;
+    ZERO_TRY(first_round(w, task, state, &more, error));
+    for (int r = 0; r < more; r++)
+        ZERO_TRY(run_round(w, task, state, error));
     return ZERO_OK;
 }
 
 static zero_status run_opened(worker *w, const zr_common_task *task, void *state, zero_error *error)
 {
-    int rounds;
-    ZERO_TRY(rounds_of(w, task, state, &rounds, error));
-    return zr_comm_agree(w->member.comm, timed_rounds(w, task, state, rounds, error), error);
+    zr_recording *recording = NULL;
+    zr_member *m = &w->member;
+    zero_status status = zr_queue_record(m->queue, w->recorder, &recording, error);
+    status = zr_comm_agree(m->comm, status, error);
+    zr_recorder_clear(w->recorder);
+    if (task->messages)
+        zr_comm_record(m->comm, w->recorder);
+    if (status == ZERO_OK)
+        status = run_rounds(w, task, state, error);
+    zr_comm_record(m->comm, NULL);
+    zr_queue_record_end(m->queue, recording);
+    return status == ZERO_OK ? zr_comm_agree(m->comm, take_samples(w, error), error) : status;
 }
 
 static zero_status run_task(worker *w, const zr_common_task *task, zero_error *error)
@@ -96,6 +131,10 @@ static zero_status prepare(worker *w, zero_error *error)
     const zr_members *members = w->crew->members;
     ZERO_TRY(zr_comm_attach(w->member.comm, members->threads, error));
     ZERO_TRY(zr_recorder_create(RECORDS, &w->recorder, error));
+    w->member.recorder = w->recorder;
+    ZERO_TRY(zr_arena_create(&w->ledger, ZERO_TIER_device, ZERO_MEM_workspace, members->bytes,
+                             &w->arena, error));
+    w->member.memory = w->arena.base;
     return zr_queue_open(members->backend, NULL, members->threads, &w->member.queue, error);
 }
 
@@ -107,26 +146,8 @@ static void *work(void *argument)
         w->status = run_task(w, &w->crew->tasks[t], &w->error);
     zr_queue_close(w->member.queue);
     zr_comm_detach(w->member.comm);
+    zr_arena_destroy(&w->arena);
     return NULL;
-}
-
-static bool is_operation(zr_activity what)
-{
-    return zr_activity_track(what) == ZR_TRACK_COMPUTE || what == ZR_ACTIVITY_reduce_scatter ||
-           what == ZR_ACTIVITY_all_gather || what == ZR_ACTIVITY_exchange;
-}
-
-static int take_samples(const zr_recorder *recorder, sample *out)
-{
-    int count = 0;
-    for (int64_t i = 0; recorder && i < recorder->count; i++) {
-        const zr_record *r = &recorder->records[i];
-        int64_t nanoseconds = zr_recorder_own_time(recorder, 0, i);
-        if (is_operation(r->what))
-            out[count++] =
-                (sample){r->what, r->bytes, r->flops, (double)ZR_MAX(nanoseconds, 1) * 1e-9};
-    }
-    return count;
 }
 
 static int by_number(int64_t a, int64_t b) { return (a > b) - (a < b); }
@@ -151,7 +172,7 @@ static void add_medians(sample *samples, int count, zr_rates *rates)
         const sample *s = &samples[first];
         for (end = first; end < count && by_operation(s, &samples[end]) == 0; end++)
             ;
-        zr_rates_add(rates, s->what, s->bytes, s->flops, samples[(first + end) / 2].seconds,
+        zr_rates_add(rates, s->what, s->bytes, s->flops, samples[(first + end - 1) / 2].seconds,
                      end - first);
     }
 }
@@ -159,16 +180,17 @@ static void add_medians(sample *samples, int count, zr_rates *rates)
 static zero_status keep_samples(const worker *workers, int count, zr_rates *rates,
                                 zero_error *error)
 {
-    int64_t most = 0;
-    int taken = 0;
+    int all = 0, taken = 0;
     for (int i = 0; i < count; i++)
-        most += workers[i].recorder->count;
-    sample *samples = zr_alloc(sizeof *samples * (size_t)ZR_MAX(most, 1), error);
+        all += workers[i].sample_count;
+    sample *samples = zr_alloc(sizeof *samples * (size_t)ZR_MAX(all, 1), error);
     if (!samples)
         return ZERO_ERR_MEMORY;
-    for (int i = 0; i < count; i++)
-        taken += take_samples(workers[i].recorder, samples + taken);
-    add_medians(samples, taken, rates);
+    for (int i = 0; i < count; taken += workers[i++].sample_count)
+        if (workers[i].sample_count > 0)
+            memcpy(samples + taken, workers[i].samples,
+                   sizeof *samples * (size_t)workers[i].sample_count);
+    add_medians(samples, all, rates);
     zr_free(samples);
     return ZERO_OK;
 }
@@ -224,6 +246,7 @@ zero_status zr_together_run(const zr_members *members, const zr_common_task *tas
     if (status == ZERO_OK)
         status = keep_samples(workers, members->count, rates, error);
     for (int i = 0; i < members->count; i++) {
+        zr_free(workers[i].samples);
         zr_recorder_destroy(workers[i].recorder);
         zero_comm_destroy(workers[i].member.comm);
     }

@@ -13,7 +13,8 @@ typedef struct zr_member {
     int number; // 0 .. members - 1
     zr_queue *queue;
     zero_comm *comm;       // of the members; NULL if nothing is computed
-    zr_recorder *recorder; // for what a round times itself; NULL while nothing is recorded
+    zr_recorder *recorder; // for what a round times itself
+    char *memory;          // (zr_members.bytes) from task to task; NULL if nothing is computed
     bool counts;           // nothing is computed (compute/counting.h): address space suffices
 } zr_member;
 
@@ -35,12 +36,14 @@ typedef struct zr_common_task {
 typedef struct zr_members {
     const char *backend; // as zr_queue_open takes it
     int count, threads;  // members; threads of each
+    size_t bytes;        // of memory for each, of which the tasks take what they need in turn
 } zr_members;
 
-// Runs the tasks in turn, each once without and then a few times with a clock, and adds the median
-// of each operation over rounds and members to `rates`. The median stands for all members, because
-// equal ones differ from each other by chance only, and the largest of each operation would add up
-// to more than the largest of their sums. ZERO_ERR_MEMORY, or what a task returns.
+// Runs the tasks in turn, each for a few rounds, and adds the median of each operation over rounds
+// and members to `rates`. The median stands for all members, because equal ones differ from each
+// other by chance only, and the largest of each operation would add up to more than the largest of
+// their sums. The first round does not count if there is time for another one. ZERO_ERR_MEMORY, or
+// what a task returns.
 zero_status zr_together_run(const zr_members *members, const zr_common_task *tasks, int count,
                             zr_rates *rates, zero_error *error);
 // Finds which operations a round of a task has, without computing: the recorder gets one record of

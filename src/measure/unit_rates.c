@@ -13,24 +13,26 @@
 #include <stdio.h>
 #include <string.h>
 
-// Parts of the time for units, for vectors and for messages; rounds of a unit with the first one,
-// which is not counted.
+// Parts of the time for units, for vectors and for messages.
 #define UNITS_PART 0.7
 #define VECTORS_PART 0.15
 #define MESSAGES_PART 0.15
-enum { ROUNDS = 3, LEAST_SEQ = 32, RECORDS = 1 << 14, MOST_UNITS = 16 };
+enum { LEAST_SEQ = 32, RECORDS = 1 << 14 };
+enum { MOST_UNITS = 16 }; // that differ; those after them are not timed
 enum { CHECKSUM_BYTES = 4 << 20, CHECKSUM_ROUNDS = 4, DISK_BYTES = 64 << 20 };
 #define DISK_SECONDS 0.1
+#define MOST_OVER 2.0 // times the share that one chunk of a head may take
 
 // What a thread computes on a path, and a rank moves, at the least: from this follows how large a
 // micro-batch is timed, so it has to be the same in every run.
 static const struct {
     const char *path;
     double flops; // a second
-} assumed[] = {{"ref", 1e9},     {"portable", 4e9},     {"avx2", 3e10},
-               {"avx512", 5e10}, {"avx512_bf16", 1e11}, {"amx", 3e11}};
-#define ASSUMED_OF_F32 5e10
+} assumed[] = {
+    {"portable", 4e9}, {"avx2", 4e10}, {"avx512", 8e10}, {"avx512_bf16", 1.5e11}, {"amx", 4e11}};
+#define ASSUMED_OF_F32 8e10
 #define ASSUMED_MEMORY 4e9 // bytes a second
+#define FILLED 2e9         // most bytes that are filled with values for a second of measuring
 
 typedef struct different { // a unit that is like none before it
     int unit;
@@ -41,6 +43,7 @@ typedef struct different { // a unit that is like none before it
 
 typedef struct measuring {
     const zr_unit_rates_question *question;
+    double seconds; // for all
     zr_members members;
     zr_rate_setting setting;
     zr_rates *rates;
@@ -63,9 +66,7 @@ zero_status zr_unit_rates_setting(const zr_unit_rates_question *question, zr_rat
     *out = (zr_rate_setting){.dtype = plan->settings.precision.parameters,
                              .threads = ZR_MAX(plan->shape.threads, 1),
                              .together = ZR_MAX(question->together, 1)};
-    // The oracle's kernels have a path's name, but not its speed.
-    bool is_ref = strcmp(backend->name, "ref") == 0;
-    snprintf(out->path, sizeof out->path, "%s", is_ref ? backend->name : backend->path());
+    snprintf(out->path, sizeof out->path, "%s", backend->path());
     return ZERO_OK;
 }
 
@@ -86,7 +87,8 @@ static double assumed_seconds(const measuring *m, const zr_unit_operations *of)
     for (int c = 0; c < ZR_OPERATION_CALLS; c++)
         for (int i = 0; i < of->calls[c].count && c != ZR_CALL_AGAIN; i++) {
             const zr_operation *o = &of->calls[c].at[i];
-            seconds += o->calls * ((double)o->flops / flops + (double)o->bytes / ASSUMED_MEMORY);
+            double computed = (double)o->flops / flops, moved = (double)o->bytes / ASSUMED_MEMORY;
+            seconds += o->calls * ZR_MAX(computed, moved);
         }
     return seconds;
 }
@@ -119,8 +121,7 @@ static void find_different(measuring *m)
     for (int u = 0; u < m->operations.unit_count && m->unit_count < MOST_UNITS; u++) {
         const zr_unit_operations *of = &m->operations.units[u];
         if (!is_like_earlier(m, of))
-            m->units[m->unit_count++] =
-                (different){.unit = u, .seconds = ROUNDS * assumed_seconds(m, of)};
+            m->units[m->unit_count++] = (different){.unit = u, .seconds = assumed_seconds(m, of)};
     }
 }
 
@@ -137,6 +138,32 @@ static void divide_time(measuring *m, double seconds)
     }
 }
 
+// Returns the rows of the chunks in which a head takes a micro-batch of one sample, or all rows.
+static int64_t rows_at_once(const zr_plan *plan, int unit, int64_t batch, int64_t seq)
+{
+    zero_unit_sizes sizes;
+    zero_shape shape = plan->shape;
+    shape.batch = batch;
+    shape.seq = seq;
+    int64_t rows = batch * seq;
+    bool told = zr_rig_sizes(plan, unit, &shape, &sizes) == ZERO_OK && sizes.product_count > 0;
+    return told ? ZR_MIN(sizes.products[0].m, rows) : rows;
+}
+
+// Returns a part of a sample that is about as long as wanted: one chunk, since all make products of
+// one size, or a power of two.
+static int64_t part_of_sample(const zr_plan *plan, int unit, double wanted)
+{
+    int64_t chunk = rows_at_once(plan, unit, plan->shape.batch, plan->shape.seq), seq = LEAST_SEQ;
+    while (chunk > LEAST_SEQ && rows_at_once(plan, unit, 1, chunk) != chunk)
+        chunk--; // chunks are even, so that of fewer rows may be smaller
+    if (chunk < plan->shape.seq && (double)chunk <= MOST_OVER * wanted)
+        return chunk;
+    while (2 * (double)seq <= wanted)
+        seq *= 2;
+    return ZR_MIN(seq, plan->shape.seq);
+}
+
 // Returns the micro-batch that fits into a unit's share: fewer samples, then a shorter one.
 static zero_shape fitting(const zr_plan *plan, const different *of)
 {
@@ -145,11 +172,8 @@ static zero_shape fitting(const zr_plan *plan, const different *of)
     if (of->seconds <= of->share)
         return shape;
     shape.batch = samples > 1 ? (int64_t)samples : 1;
-    int64_t seq = shape.seq, wanted = (int64_t)((double)seq * samples);
-    if (samples >= 1 || seq <= LEAST_SEQ)
-        return shape;
-    for (shape.seq = LEAST_SEQ; 2 * shape.seq <= ZR_MIN(wanted, seq); shape.seq *= 2)
-        ;
+    if (samples < 1)
+        shape.seq = part_of_sample(plan, of->unit, (double)shape.seq * samples);
     return shape;
 }
 
@@ -189,18 +213,24 @@ static zero_status look_up(measuring *m, const zr_common_task *task, bool *known
     return ZERO_OK;
 }
 
-static bool there_is_memory(const measuring *m, const different *of)
+// Says whether there is memory for a unit, and notes that it is needed.
+static bool takes_memory(measuring *m, const different *of)
 {
     const zr_plan *plan = of->task.plan;
-    char reason[64];
+    char reason[128];
     int64_t bytes = zr_rig_bytes(plan, of->unit, &of->task.shape),
             available = zr_memory_available(reason, sizeof reason);
-    if (bytes <= available / 2 / m->members.count)
+    double most = ZR_MIN((double)available / 2, FILLED * m->seconds);
+    if ((double)bytes * m->members.count <= most) {
+        m->members.bytes = ZR_MAX(m->members.bytes, (size_t)bytes);
         return true;
-    zr_log(m->question->logger, ZERO_LOG_WARNING,
-           "unit \"%s\" is not timed: it needs %lld bytes for each of %d ranks, and %lld are free",
-           plan->model->units[of->unit].name, (long long)bytes, m->members.count,
-           (long long)available);
+    }
+    zr_log(
+        m->question->logger, ZERO_LOG_WARNING,
+        "unit \"%s\" is not timed, because it takes %lld bytes for each of %d ranks to do so, and "
+        "%lld are free",
+        plan->model->units[of->unit].name, (long long)bytes, m->members.count,
+        (long long)available);
     return false;
 }
 
@@ -215,7 +245,7 @@ static zero_status add_units(measuring *m, double seconds, zero_error *error)
         const zr_common_task task = {
             .work = &zr_unit_work, .task = &of->task, .seconds = of->share};
         ZERO_TRY(look_up(m, &task, &known, error));
-        if (!known && there_is_memory(m, of))
+        if (!known && takes_memory(m, of))
             m->tasks[m->task_count++] = task;
     }
     return ZERO_OK;
@@ -237,9 +267,11 @@ static zero_status add_vectors(measuring *m, double seconds, zero_error *error)
         if (!known)
             m->vectors.items[m->vectors.count++] = all.items[i];
     }
-    if (m->vectors.count > 0)
-        m->tasks[m->task_count++] =
-            (zr_common_task){.work = &zr_vector_work, .task = &m->vectors, .seconds = seconds};
+    if (m->vectors.count == 0)
+        return ZERO_OK;
+    m->tasks[m->task_count++] =
+        (zr_common_task){.work = &zr_vector_work, .task = &m->vectors, .seconds = seconds};
+    m->members.bytes = ZR_MAX(m->members.bytes, zr_vector_task_bytes(&m->vectors));
     return ZERO_OK;
 }
 
@@ -317,7 +349,7 @@ static zero_status measure_storage(const zr_unit_rates_question *question, zr_ra
 
 static zero_status measure(measuring *m, zero_error *error)
 {
-    double seconds = m->question->seconds > 0 ? m->question->seconds : 1;
+    double seconds = m->seconds;
     ZERO_TRY(zr_recorder_create(RECORDS, &m->recorder, error));
     ZERO_TRY(
         zr_plan_operations_find(m->question->plan, m->question->backend, &m->operations, error));
@@ -336,8 +368,10 @@ zero_status zr_unit_rates_measure(const zr_unit_rates_question *question, zr_rat
     if (!m)
         return ZERO_ERR_MEMORY;
     m->question = question;
+    m->seconds = question->seconds > 0 ? question->seconds : 1;
     zero_status status = zr_unit_rates_setting(question, &m->setting, error);
-    m->members = (zr_members){question->backend, m->setting.together, m->setting.threads};
+    m->members = (zr_members){
+        .backend = question->backend, .count = m->setting.together, .threads = m->setting.threads};
     if (status == ZERO_OK) {
         m->rates = zr_rate_book_take(book, &m->setting, error);
         status = m->rates ? measure(m, error) : ZERO_ERR_MEMORY;

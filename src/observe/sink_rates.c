@@ -65,6 +65,7 @@ static void take_phase(zr_measured *measured, const zr_recorder *recorder, int64
             continue;
         int64_t own = zr_recorder_own_time(recorder, first, i);
         parts[part_of(what, own_part)] += (double)own * 1e-9;
+        measured->waits += what == ZR_ACTIVITY_wait ? (double)own * 1e-9 : 0;
         operations += zr_activity_track(what) == ZR_TRACK_COMPUTE && !is_wait(what);
         rest -= own;
     }
@@ -105,12 +106,24 @@ static int list_kinds(const zr_measured *measured, const zr_recorder *recorder, 
 static void take_kind(zr_measured *measured, const zr_recorder *recorder, int64_t first,
                       const kind *of)
 {
-    double times[MOST_TIMES];
+    double times[MOST_TIMES], all = 0;
     int count = 0;
     for (int64_t i = first; i < recorder->count && count < MOST_TIMES; i++)
-        if (is_of(&recorder->records[i], of))
-            times[count++] = (double)zr_recorder_own_time(recorder, first, i) * 1e-9;
-    zr_rates_add(&measured->rates, of->what, of->bytes, of->flops, zr_median(times, count), count);
+        if (is_of(&recorder->records[i], of)) {
+            times[count] = (double)zr_recorder_own_time(recorder, first, i) * 1e-9;
+            all += times[count++];
+        }
+    double median = zr_median(times, count);
+    zr_rates_add(&measured->rates, of->what, of->bytes, of->flops, median, count);
+    if (zr_activity_track(of->what) == ZR_TRACK_COMPUTE) {
+        measured->all += all;
+        measured->usual += median * count;
+    }
+}
+
+double zr_measured_interrupted(const zr_measured *measured)
+{
+    return measured->usual > 0 ? measured->all / measured->usual - 1 : 0;
 }
 
 static bool waits_for_a_checkpoint(const zr_recorder *recorder, int64_t first)
@@ -126,6 +139,7 @@ static void become_warm(zr_measured *measured)
 {
     for (int part = 0; part < ZR_TIME_PARTS; part++)
         measured->seconds[part] = 0;
+    measured->waits = 0;
     measured->steps = 0;
     measured->warm = true;
 }

@@ -14,8 +14,12 @@ typedef struct zr_measured {
     bool overlaps;
     // Sums over `steps`: compute, exchange, update and disk.
     double seconds[ZR_TIME_PARTS];
+    double waits; // for other ranks, in those of exchange
     int64_t steps;
-    bool warm;            // those of `steps` came after the first ones, which warm up
+    bool warm; // those of `steps` came after the first ones, which warm up
+    // Of operations that compute in warm steps: all they took, and what they would have taken if
+    // each were the one in the middle of its size.
+    double all, usual;
     int64_t calls, taken; // steps, or windows of them, that have begun; that were measured
 } zr_measured;
 
@@ -29,5 +33,8 @@ bool zr_measured_begin(zr_measured *measured, int64_t together);
 // that none of the ranks skipped.
 void zr_measured_take(zr_measured *measured, const zr_recorder *recorder, int64_t first,
                       int64_t steps);
+// Returns by which part operations took longer than those in the middle, as they do where other
+// programs take the cores: 0.02 on a machine that is idle otherwise. 0: nothing was measured.
+double zr_measured_interrupted(const zr_measured *measured);
 
 #endif

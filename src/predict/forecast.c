@@ -28,7 +28,7 @@ static void run_step(zr_virtual_rank *rank)
     for (int64_t k = 0; k < rank->plan->settings.accumulation; k++)
         zr_virtual_rank_micro_batch(rank, ZR_PASS_MICRO_BATCH, k, k == 0);
     zr_virtual_rank_run(rank, ZR_PASS_BOUNDARY, 0);
-    zr_virtual_rank_end_step(rank);
+    zr_virtual_rank_end_step(rank, 0);
 }
 
 static void run_rounds(zr_virtual_rank *rank, zr_forecast *out, double *unknown)

@@ -24,8 +24,8 @@ static bool is_same(const zr_rate_setting *a, const zr_rate_setting *b)
 // Returns how unlike the threads and ranks of two settings are. Threads count more.
 static double distance(const zr_rate_setting *a, const zr_rate_setting *b)
 {
-    return fabs(log((double)a->threads / b->threads)) +
-           0.5 * fabs(log((double)a->together / b->together));
+    return fabs(log((double)ZR_MAX(a->threads, 1) / ZR_MAX(b->threads, 1))) +
+           0.5 * fabs(log((double)ZR_MAX(a->together, 1) / ZR_MAX(b->together, 1)));
 }
 
 const zr_rates *zr_rate_book_find(const zr_rate_book *book, const zr_rate_setting *setting,
@@ -44,7 +44,7 @@ const zr_rates *zr_rate_book_find(const zr_rate_book *book, const zr_rate_settin
 
 double zr_rates_factor(const zr_rates *rates, const zr_rate_setting *setting)
 {
-    return (double)rates->setting.threads / setting->threads;
+    return (double)ZR_MAX(rates->setting.threads, 1) / ZR_MAX(setting->threads, 1);
 }
 
 static zr_rates *oldest(const zr_rate_book *book)

@@ -75,8 +75,9 @@ static bool has_neighbour(const neighbours *found)
     return found->below.sample || found->above.sample;
 }
 
-// Returns whether nothing can be said of an activity from others, because `bytes` of its samples are
-// something else: a phase is explained by its operations, and ranks need not wait for each other.
+// Returns whether nothing can be said of an activity from others, because `bytes` of its samples
+// are something else: a phase is explained by its operations, and ranks need not wait for each
+// other.
 static bool stands_alone(zr_activity what)
 {
     return zr_activity_track(what) == ZR_TRACK_PHASE || what == ZR_ACTIVITY_wait;

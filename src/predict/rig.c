@@ -34,10 +34,10 @@ struct zr_rig {
     const zr_unit_plan *unit;
     zero_unit_sizes sizes; // of the rig's shape
     places at;
-    char *base; // (bytes) of address space; NULL: there is an arena
+    char *addresses; // (bytes) of address space; NULL: the memory is the caller's
     size_t bytes;
     zr_ledger ledger;
-    zr_arena arena, scratch;
+    zr_arena scratch;
     float *values; // (SOME_VALUES)
     zr_queue *queue;
     zr_recorder *recorder;
@@ -71,6 +71,12 @@ static zero_status pass_piece(const struct zr_accessor *self, zero_context *cont
     return ZERO_OK; // streamed pieces have places of their own
 }
 
+// Says whether the unit adds to what another one has contributed to a gradient.
+static bool adds_to(const zr_rig *rig, const zr_piece *piece)
+{
+    return piece->first_backward != (int)(rig->unit - rig->plan->units);
+}
+
 // The first unit to contribute in a backward sets, and later ones add.
 static float *gradient(const struct zr_sink *self, zero_context *context, int piece, int tensor,
                        int *add)
@@ -79,7 +85,7 @@ static float *gradient(const struct zr_sink *self, zero_context *context, int pi
     const zr_piece *of = piece_at(rig, piece);
     if (!rig->at.gradients[piece])
         return NULL;
-    *add = of->first_backward != (int)(rig->unit - rig->plan->units);
+    *add = adds_to(rig, of);
     return rig->at.gradients[piece] + of->tensors[tensor].first;
 }
 
@@ -117,6 +123,13 @@ static zero_status find_sizes(const zr_plan *plan, int unit, const zero_shape *s
         *in = out->out;
     }
     return of->ops->sizes(of, shape, in, out);
+}
+
+zero_status zr_rig_sizes(const zr_plan *plan, int unit, const zero_shape *shape,
+                         zero_unit_sizes *out)
+{
+    zero_tensors in;
+    return find_sizes(plan, unit, shape, &in, out);
 }
 
 static void carve_tensors(zr_carver *carver, const zero_tensors *shapes, zero_tensors *out)
@@ -173,12 +186,22 @@ int64_t zr_rig_bytes(const zr_plan *plan, int unit, const zero_shape *shape)
     return (int64_t)lay_out(plan, unit, shape, &in, &sizes, NULL, &at);
 }
 
-// Repeats some of the values over a tensor.
+// Repeats some of the values over a tensor: the first ones are converted, the others copied.
 static void fill(const zr_rig *rig, zero_dtype dtype, int64_t elements, char *to)
 {
-    int64_t width = (int64_t)zero_dtype_bytes(dtype);
-    for (int64_t at = 0; at < elements; at += SOME_VALUES)
-        zr_narrow(dtype, rig->values, ZR_MIN(SOME_VALUES, elements - at), to + at * width);
+    int64_t width = (int64_t)zero_dtype_bytes(dtype), first = ZR_MIN(SOME_VALUES, elements);
+    zr_narrow(dtype, rig->values, first, to);
+    for (int64_t at = first; at < elements; at += SOME_VALUES)
+        memcpy(to + at * width, to, (size_t)(ZR_MIN(SOME_VALUES, elements - at) * width));
+}
+
+static void fill_piece(const zr_rig *rig, int piece)
+{
+    const zr_piece *of = piece_at(rig, piece);
+    float *gradients = rig->at.gradients[piece];
+    fill(rig, of->dtype, of->elems, rig->at.parameters[piece]);
+    if (gradients && adds_to(rig, of))
+        memset(gradients, 0, sizeof *gradients * (size_t)of->elems);
 }
 
 static void fill_tensors(const zr_rig *rig, const zero_tensors *tensors)
@@ -202,7 +225,7 @@ static zero_status fill_all(zr_rig *rig, const zero_shape *shape, zero_error *er
         return ZERO_ERR_MEMORY;
     zr_random_uniform(1, 0, SOME_VALUES, LARGEST_VALUE, rig->values);
     for (int i = 0; i < rig->unit->piece_count; i++)
-        fill(rig, piece_at(rig, i)->dtype, piece_at(rig, i)->elems, rig->at.parameters[i]);
+        fill_piece(rig, i);
     fill_tensors(rig, &rig->at.in);
     fill_ids(rig, shape, zr_lm_shape_of(zr_lm_config_of(rig->plan->model)).vocab);
     return ZERO_OK;
@@ -230,7 +253,7 @@ static zero_status reserve_addresses(zr_rig *rig, zero_error *error)
     if (base == MAP_FAILED)
         return zr_fail_errno(error, ZERO_ERR_MEMORY, errno,
                              "cannot reserve %zu bytes of address space for a unit", rig->bytes);
-    rig->base = base;
+    rig->addresses = base;
     return ZERO_OK;
 }
 
@@ -246,14 +269,12 @@ static zero_status reserve(zr_rig *rig, const zr_rig_question *question, zero_er
                        described(plan, question->unit)->name, (long long)question->shape.batch,
                        (long long)question->shape.seq);
     rig->bytes = lay_out(plan, question->unit, &question->shape, &in, &rig->sizes, NULL, &rig->at);
-    if (question->memory == ZR_RIG_ADDRESSES)
+    bool filled = question->memory == ZR_RIG_FILLED;
+    if (!filled)
         ZERO_TRY(reserve_addresses(rig, error));
-    else
-        ZERO_TRY(zr_arena_create(&rig->ledger, ZERO_TIER_device, ZERO_MEM_workspace, rig->bytes,
-                                 &rig->arena, error));
     lay_out(plan, question->unit, &question->shape, &in, &rig->sizes,
-            rig->base ? rig->base : rig->arena.base, &rig->at);
-    if (question->memory == ZR_RIG_ADDRESSES)
+            filled ? question->base : rig->addresses, &rig->at);
+    if (!filled)
         return ZERO_OK;
     ZERO_TRY(reserve_scratch(rig, error));
     return fill_all(rig, &question->shape, error);
@@ -342,12 +363,15 @@ static zero_status call_unit(zr_rig *rig, zr_call call)
 
 zero_status zr_rig_call(zr_rig *rig, zr_call call, bool training, zero_error *error)
 {
-    bool overwrites = call == ZR_CALL_BACKWARD || call == ZR_CALL_INPUT;
     rig->context.training = training;
     rig->context.error = error;
-    if (rig->values && overwrites) // else gradients would grow from call to call
-        fill_tensors(rig, &rig->at.d_out);
     return call_unit(rig, call);
+}
+
+void zr_rig_refill(zr_rig *rig)
+{
+    if (rig->values)
+        fill_tensors(rig, &rig->at.d_out);
 }
 
 void zr_rig_close(zr_rig *rig)
@@ -359,9 +383,8 @@ void zr_rig_close(zr_rig *rig)
         rig->queue->scratch_bytes = 0;
     }
     zr_arena_destroy(&rig->scratch);
-    zr_arena_destroy(&rig->arena);
-    if (rig->base)
-        munmap(rig->base, rig->bytes);
+    if (rig->addresses)
+        munmap(rig->addresses, rig->bytes);
     zr_free(rig->values);
     zr_free(rig);
 }

@@ -17,7 +17,7 @@ typedef struct zr_rig zr_rig;
 
 typedef enum zr_rig_memory {
     ZR_RIG_ADDRESSES, // address space that no memory backs
-    ZR_RIG_FILLED,    // memory, filled with values, with the queue's scratch for products
+    ZR_RIG_FILLED,    // memory of the caller's, filled with values; and the queue's scratch
 } zr_rig_memory;
 
 typedef struct zr_rig_question {
@@ -26,6 +26,7 @@ typedef struct zr_rig_question {
     // The plan's, or a smaller micro-batch: fewer samples, or shorter ones.
     zero_shape shape;
     zr_rig_memory memory;
+    char *base;            // FILLED: (zr_rig_bytes) 64-byte aligned; it outlives the rig
     zr_queue *queue;       // with as many threads as the shape, or fewer; outlives the rig
     zr_recorder *recorder; // of exchanges; NULL: they are not recorded
 } zr_rig_question;
@@ -33,6 +34,9 @@ typedef struct zr_rig_question {
 // Says whether the plan is of one of the library's own models, or of a part of one: the units of
 // others may compute anything, on memory of their own.
 bool zr_rig_can_call(const zr_plan *plan);
+// Finds a unit's sizes for a shape other than the plan's. Returns what the unit returns.
+zero_status zr_rig_sizes(const zr_plan *plan, int unit, const zero_shape *shape,
+                         zero_unit_sizes *out);
 // Returns the bytes of such a rig, scratch of products excepted; 0: the unit refuses the shape.
 int64_t zr_rig_bytes(const zr_plan *plan, int unit, const zero_shape *shape);
 // Makes a rig; free it with zr_rig_close, before the queue. ZERO_ERR_UNSUPPORTED: the units are a
@@ -42,6 +46,9 @@ zero_status zr_rig_open(const zr_rig_question *question, zr_rig **out, zero_erro
 // reads what a forward before it has saved, and WEIGHT what an INPUT has held. Returns what the
 // unit returns.
 zero_status zr_rig_call(zr_rig *rig, zr_call call, bool training, zero_error *error);
+// Fills in the gradient of what leaves, which a backward overwrites: called before each, because
+// gradients would grow from one to the next. Does nothing where nothing is computed.
+void zr_rig_refill(zr_rig *rig);
 void zr_rig_close(zr_rig *rig); // NULL is allowed
 
 #endif

@@ -1,5 +1,5 @@
 // What each instruction of a program takes of a rank, and what it begins beside it.
-#include "base/step_sums.h"
+#include "base/exact.h"
 #include "plan/piece_sums.h"
 #include "plan/plan_parts.h"
 #include "predict/virtual_rank.h"
@@ -51,12 +51,14 @@ static double over_network(const zr_virtual_rank *rank, bool gathers, int64_t by
     return far > 0 ? far / link->rate + link->latency : 0;
 }
 
-// Copies the own shard to where it is gathered, unless it lies there.
+// Copies the own shard to where it is gathered, unless it lies there, or the ranks of the machine
+// share what they gather and the exchange itself brings it there.
 static void copy_own_shard(zr_virtual_rank *rank, const zr_instruction *i)
 {
     const zr_piece *piece = piece_of(rank, i);
     bool sums = i->place.space == ZR_SPACE_WHOLES || i->place.space == ZR_SPACE_GRADIENTS;
-    bool apart = i->place.space == ZR_SPACE_GATHERED || (sums && piece->accumulator_first >= 0);
+    bool alone = i->place.space == ZR_SPACE_GATHERED && rank->plan->machine_ranks <= 1;
+    bool apart = alone || (sums && piece->accumulator_first >= 0);
     int64_t bytes = sums ? zr_piece_sum_bytes(piece) : zr_piece_shard_bytes(piece);
     if (apart)
         zr_virtual_rank_spend(rank, ZR_TIME_EXCHANGE,
@@ -96,17 +98,35 @@ static void run_reduce(zr_virtual_rank *rank, const zr_instruction *i)
                    over_network(rank, false, i->bytes));
 }
 
-// The sums of a step are small, so a network's latency is what they cost there: to and fro.
-static void run_scalars(zr_virtual_rank *rank, const zr_instruction *i)
+void zr_virtual_rank_sum_small(zr_virtual_rank *rank, int64_t others, int64_t words)
 {
-    int64_t others = rank->plan->world - 1;
-    zr_cost cost = zr_virtual_rank_cost(
-        rank, ZR_ACTIVITY_all_reduce, others * ZR_STEP_SUMS_WORDS * (int64_t)sizeof(int64_t), 0, 1);
-    if (i->what != ZR_SCALARS_OF_ALL && i->what != ZR_SCALARS_OF_STAGE)
-        return; // they go through a link
+    int64_t bytes = others * words * (int64_t)sizeof(int64_t);
+    zr_cost cost = zr_virtual_rank_cost(rank, ZR_ACTIVITY_all_reduce, bytes, 0, 1);
     if (others > 0)
         cost.seconds += 2 * ZR_MAX(rank->question->data.latency, rank->question->tensor.latency);
     zr_virtual_rank_spend(rank, ZR_TIME_EXCHANGE, cost);
+}
+
+void zr_virtual_rank_sum_exact(zr_virtual_rank *rank, int64_t sums)
+{
+    const zr_plan *plan = rank->plan;
+    if (!zr_plan_is_asynchronous(plan)) {
+        zr_virtual_rank_sum_small(rank, plan->world - 1, sums * ZR_EXACT_WORDS);
+        return;
+    }
+    zr_virtual_rank_sum_small(rank, plan->ranks - 1, sums * ZR_EXACT_WORDS);
+    zr_virtual_rank_sum_small(rank, plan->tensor_ranks - 1, sums * ZR_EXACT_WORDS);
+}
+
+// The loss and the norm; and where ranks have to have the same samples, whether they have. Sums
+// that are not all ranks' or the stage's go through a link.
+static void run_scalars(zr_virtual_rank *rank, const zr_instruction *i)
+{
+    bool shared = rank->plan->tensor_ranks > 1 || rank->plan->pipeline;
+    if (i->what == ZR_SCALARS_OF_ALL)
+        zr_virtual_rank_sum_exact(rank, shared ? 3 : 2);
+    else if (i->what == ZR_SCALARS_OF_STAGE)
+        zr_virtual_rank_sum_exact(rank, 2);
 }
 
 double zr_virtual_disk_rate(const zr_virtual_rank *rank, double rate)
@@ -196,7 +216,7 @@ static void run_tie(zr_virtual_rank *rank, const zr_instruction *i)
     bool sum = i->what == ZR_TIE_GIVE_SUM || i->what == ZR_TIE_ADD_SUM;
     int64_t bytes = sum ? zr_piece_sum_bytes(piece) : zr_piece_shard_bytes(piece),
             times = i->what == ZR_TIE_ADD_SUM ? 3 : 2;
-    zr_virtual_rank_spend(rank, ZR_TIME_EXCHANGE,
+    zr_virtual_rank_spend(rank, ZR_TIME_UPDATE,
                           zr_virtual_rank_cost(rank, ZR_ACTIVITY_element, times * bytes, 0, 1));
 }
 

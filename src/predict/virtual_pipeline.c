@@ -1,6 +1,9 @@
 // A pipeline on virtual time, in two parts. First each stage runs its own list, without the others,
 // which tells what each kind of action of each chunk takes it in the mean. Then the lists run
 // against each other with these costs (plan/simulate.h), which tells how long stages wait.
+#include "base/step_sums.h"
+#include "comm/communicator.h"
+#include "plan/ties.h"
 #include "predict/virtual_rank.h"
 
 // Steps or windows that a stage runs; only the last one counts, because the first finds nothing
@@ -29,6 +32,12 @@ static zr_pass_kind pass_of(const zr_action *action)
     return zr_chunk_pass(parts[action->act], action->chunk);
 }
 
+// Returns how many of the owners' updates late replicas have taken before a step's end.
+static int64_t ties_before(const zr_plan *plan, int64_t step)
+{
+    return step > 0 && zr_plan_ties_are_late(plan) ? zr_plan_ties_taken(plan, step - 1) : 0;
+}
+
 // A stage of pipedream ends a step's sums with its update; one of 2bw in two actions.
 static void run_action(const pipeline_run *p, zr_virtual_rank *rank, const zr_action *action)
 {
@@ -43,8 +52,10 @@ static void run_action(const pipeline_run *p, zr_virtual_rank *rank, const zr_ac
         zr_virtual_rank_run(rank, ZR_PASS_BOUNDARY, 0);
     if (action->act == ZR_ACT_NORM)
         return;
+    int64_t step = action->micro_batch / p->pipeline->micro_batches;
     zr_virtual_rank_run(rank, ZR_PASS_TOTAL, 0);
-    zr_virtual_rank_end_step(rank);
+    zr_virtual_rank_end_step(rank,
+                             ties_before(rank->plan, step + 1) - ties_before(rank->plan, step));
 }
 
 static void run_list(const pipeline_run *p, zr_virtual_rank *rank, zr_chunk_cost *costs)
@@ -57,12 +68,29 @@ static void run_list(const pipeline_run *p, zr_virtual_rank *rank, zr_chunk_cost
     }
 }
 
+// A window ends when all its updates have been taken; then ranks compare samples and, where each
+// stage has updated by its own sums, add these up.
+static void end_window(const pipeline_run *p, zr_virtual_rank *rank)
+{
+    enum { AT_ONCE = ZR_COMM_SMALL_BYTES / sizeof(zr_step_sums) };
+    bool alone = p->pipeline->kind == ZR_PIPELINE_PIPEDREAM;
+    int steps = p->pipeline->steps;
+    if (alone)
+        zr_virtual_rank_take_ties(rank, steps - ties_before(rank->plan, steps));
+    zr_virtual_rank_sum_small(rank, rank->plan->world - 1, 1);
+    for (int left = steps; alone && left > 0; left -= AT_ONCE)
+        zr_virtual_rank_sum_small(rank, p->pipeline->stages - 1,
+                                  ZR_MIN(left, (int)AT_ONCE) * (int64_t)ZR_STEP_SUMS_WORDS);
+}
+
 static void end_list(const pipeline_run *p, zr_virtual_rank *rank)
 {
-    if (p->asynchronous)
+    if (p->asynchronous) {
+        end_window(p, rank);
         return;
+    }
     zr_virtual_rank_run(rank, ZR_PASS_BOUNDARY, 0);
-    zr_virtual_rank_end_step(rank);
+    zr_virtual_rank_end_step(rank, 0);
 }
 
 static double seconds_of_message(const zr_plan *plan, const zr_link_speed *speed, int link)

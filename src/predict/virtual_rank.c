@@ -31,7 +31,7 @@ void zr_virtual_rank_spend(zr_virtual_rank *rank, zr_time_part part, zr_cost cos
     zr_virtual_rank_wait(rank, part, rank->now + taken);
 }
 
-static void add(zr_cost *sum, zr_cost more)
+void zr_cost_add(zr_cost *sum, zr_cost more)
 {
     sum->seconds += more.seconds;
     sum->unknown += more.unknown;
@@ -69,11 +69,12 @@ static zr_call_cost call_cost(const zr_virtual_rank *rank, const zr_operation_li
     for (const zr_operation *o = list->at; o < list->at + list->count; o++) {
         count += o->calls;
         if (zr_activity_track(o->what) == ZR_TRACK_COMM)
-            add(&cost.exchange, exchange_cost(rank, o));
+            zr_cost_add(&cost.exchange, exchange_cost(rank, o));
         else
-            add(&cost.compute, zr_virtual_rank_cost(rank, o->what, o->bytes, o->flops, o->calls));
+            zr_cost_add(&cost.compute,
+                        zr_virtual_rank_cost(rank, o->what, o->bytes, o->flops, o->calls));
     }
-    add(&cost.compute, zr_virtual_rank_cost(rank, phase_of(call), count, 0, 1));
+    zr_cost_add(&cost.compute, zr_virtual_rank_cost(rank, phase_of(call), count, 0, 1));
     return cost;
 }
 
@@ -156,13 +157,21 @@ void zr_virtual_rank_micro_batch(zr_virtual_rank *rank, zr_pass_kind kind, int64
     zr_virtual_rank_run(rank, kind, holds);
 }
 
-// Every step here has a finite gradient. Where updates are made beside the next step, that of the
-// step before is behind.
-void zr_virtual_rank_end_step(zr_virtual_rank *rank)
+void zr_virtual_rank_take_ties(zr_virtual_rank *rank, int64_t ties)
 {
-    bool beside = rank->plan->settings.delayed, behind = zr_plan_lags(rank->plan);
+    for (int64_t i = 0; i < ties; i++)
+        zr_virtual_rank_run(rank, ZR_PASS_TIES, 1u << ZR_CHANGED);
+}
+
+// Every step here has a finite gradient. Parameters are written by a walk of their own where
+// updates are made beside the next step, and in asynchronous schedules into the copy of a version.
+void zr_virtual_rank_end_step(zr_virtual_rank *rank, int64_t ties)
+{
+    bool beside = rank->plan->settings.delayed,
+         behind = beside || zr_plan_is_asynchronous(rank->plan);
     uint32_t update = 1u << ZR_FINITE | 1u << ZR_CHANGED | (uint32_t)!beside << ZR_AT_ONCE |
                       (uint32_t)behind << ZR_BEHIND;
     zr_virtual_rank_run(rank, ZR_PASS_UPDATE, update);
+    zr_virtual_rank_take_ties(rank, ties);
     zr_virtual_rank_run(rank, ZR_PASS_PUBLISH, 1u << ZR_CHANGED | (uint32_t)beside << ZR_BESIDE);
 }

@@ -51,6 +51,7 @@ typedef struct zr_virtual_rank {
 zero_status zr_virtual_rank_open(const zr_forecast_question *question, int stage,
                                  zr_virtual_rank *out, zero_error *error);
 void zr_virtual_rank_close(zr_virtual_rank *rank);
+void zr_cost_add(zr_cost *sum, zr_cost more);
 // Returns what an operation of the backend or the communicator costs, `times` times.
 zr_cost zr_virtual_rank_cost(const zr_virtual_rank *rank, zr_activity what, int64_t bytes,
                              int64_t flops, double times);
@@ -64,12 +65,20 @@ void zr_virtual_rank_run(zr_virtual_rank *rank, zr_pass_kind kind, uint32_t hold
 // weights have changed since the one before.
 void zr_virtual_rank_micro_batch(zr_virtual_rank *rank, zr_pass_kind kind, int64_t micro_batch,
                                  bool stale);
-// Runs what follows the micro-batches of a step: boundary, update, publication.
-void zr_virtual_rank_end_step(zr_virtual_rank *rank);
+// Runs the update and publication that end a step. ties: of the updates of a shared table's owner,
+// how many a late replica takes in between.
+void zr_virtual_rank_end_step(zr_virtual_rank *rank, int64_t ties);
+// Takes these alone.
+void zr_virtual_rank_take_ties(zr_virtual_rank *rank, int64_t ties);
 
 // Finds the costs of the walks; zr_virtual_rank_open calls it.
 zero_status zr_virtual_walks_find(zr_virtual_rank *rank, zero_error *error);
 void zr_virtual_update(zr_virtual_rank *rank, const zr_instruction *update); // UPDATE
+// Adds up so many words with so many other ranks in one message, which costs a network's latency:
+// to and fro.
+void zr_virtual_rank_sum_small(zr_virtual_rank *rank, int64_t others, int64_t words);
+// The ranks that make a step together add up so many exact sums (base/exact.h) in one message.
+void zr_virtual_rank_sum_exact(zr_virtual_rank *rank, int64_t sums);
 // Begins a transfer to or from NVMe; returns when it has ended.
 double zr_virtual_disk_begin(zr_virtual_rank *rank, double bytes, double rate);
 // Returns the bytes a second that the rank has of a disk's rate; unknown ones are guessed.

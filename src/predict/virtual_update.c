@@ -1,5 +1,7 @@
 // The update on virtual time: walks over the groups, whose vectors may travel through slabs between
 // NVMe and host memory (engine/group_walk.c does the same in real time).
+#include "base/exact.h"
+#include "comm/communicator.h"
 #include "plan/piece_sums.h"
 #include "predict/virtual_rank.h"
 
@@ -17,9 +19,7 @@ static zr_cost cost_of_parts(const zr_virtual_rank *rank, const zr_piece *piece,
                 end = ZR_MIN(t->first + t->count, of.first + of.count);
         if (begin >= end)
             continue;
-        zr_cost part = zr_virtual_rank_cost(rank, what, (end - begin) * bytes, 0, 1);
-        sum.seconds += part.seconds;
-        sum.unknown += part.unknown;
+        zr_cost_add(&sum, zr_virtual_rank_cost(rank, what, (end - begin) * bytes, 0, 1));
     }
     return sum;
 }
@@ -35,23 +35,41 @@ static int64_t bytes_of_walk(const zr_plan *plan, const zr_walk_vectors *walk)
     return bytes;
 }
 
+// Adds LAMB's norms, of the parameters and of the direction, as far as the own shard has them.
+static void add_norms(const zr_virtual_rank *rank, const zr_strip *strip, zr_cost *sum)
+{
+    const zr_piece *piece = &rank->plan->pieces[strip->piece];
+    const span own = {strip->first, ZR_MIN(strip->count, piece->shard - strip->first)};
+    if (piece->counted)
+        for (int norms = 0; norms < 2; norms++)
+            zr_cost_add(sum,
+                        cost_of_parts(rank, piece, own, ZR_ACTIVITY_square_sum, sizeof(float)));
+}
+
+// Returns what a walk does with a strip. The master is copied with gaps and padding.
+static zr_cost cost_of_strip(const zr_virtual_rank *rank, int walk, int64_t bytes,
+                             const zr_strip *strip)
+{
+    if (walk == ZR_VIRTUAL_COPY)
+        return zr_virtual_rank_cost(rank, ZR_ACTIVITY_element, strip->count * bytes, 0, 1);
+    zr_cost sum = cost_of_parts(rank, &rank->plan->pieces[strip->piece],
+                                (span){strip->first, strip->count}, ZR_ACTIVITY_optimizer, bytes);
+    if (rank->plan->settings.per_tensor_norms && walk == 0)
+        add_norms(rank, strip, &sum);
+    return sum;
+}
+
 // Finds the costs of a walk, of the first rank's shards, which have the least padding.
 static zero_status find_walk(zr_virtual_rank *rank, int walk, const zr_walk_vectors *vectors,
                              zero_error *error)
 {
     const zr_plan *plan = rank->plan;
-    zr_activity what = walk == ZR_VIRTUAL_COPY ? ZR_ACTIVITY_element : ZR_ACTIVITY_optimizer;
     int64_t bytes = bytes_of_walk(plan, vectors);
     zr_cost *costs = zr_alloc((size_t)plan->strip_count * sizeof *costs + 1, error);
     rank->walks[walk] = costs;
-    if (!costs)
-        return ZERO_ERR_MEMORY;
-    for (int s = 0; s < plan->strip_count; s++) {
-        const zr_strip *strip = &plan->strips[s];
-        costs[s] = cost_of_parts(rank, &plan->pieces[strip->piece],
-                                 (span){strip->first, strip->count}, what, bytes);
-    }
-    return ZERO_OK;
+    for (int s = 0; costs && s < plan->strip_count; s++)
+        costs[s] = cost_of_strip(rank, walk, bytes, &plan->strips[s]);
+    return costs ? ZERO_OK : ZERO_ERR_MEMORY;
 }
 
 static zero_status find_squares(zr_virtual_rank *rank, zero_error *error)
@@ -183,6 +201,23 @@ static void spend_mean(zr_virtual_rank *rank, const zr_instruction *i)
                           zr_virtual_rank_cost(rank, ZR_ACTIVITY_element, bytes, 0, 1));
 }
 
+// LAMB's norms of all tensors are summed over ranks, as many at a time as are small.
+static void sum_norms(zr_virtual_rank *rank)
+{
+    enum { AT_ONCE = ZR_COMM_SMALL_BYTES / sizeof(zr_exact) };
+    for (int left = 2 * rank->plan->tensor_count; left > 0; left -= AT_ONCE)
+        zr_virtual_rank_sum_exact(rank, ZR_MIN(left, (int)AT_ONCE));
+}
+
+static void update_at_once(zr_virtual_rank *rank, const zr_walk_vectors walks[2])
+{
+    walk_at_once(rank, 0, &walks[0]);
+    if (!rank->plan->settings.per_tensor_norms)
+        return;
+    sum_norms(rank);
+    walk_at_once(rank, 1, &walks[1]);
+}
+
 void zr_virtual_update(zr_virtual_rank *rank, const zr_instruction *i)
 {
     zr_walk_vectors walks[2];
@@ -194,8 +229,6 @@ void zr_virtual_update(zr_virtual_rank *rank, const zr_instruction *i)
     } else if (i->slot.kind == ZR_SLOT_GROUP) {
         walk_beside(rank, &walks[0]);
     } else {
-        walk_at_once(rank, 0, &walks[0]);
-        if (rank->plan->settings.per_tensor_norms)
-            walk_at_once(rank, 1, &walks[1]);
+        update_at_once(rank, walks);
     }
 }

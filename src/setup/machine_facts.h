@@ -28,9 +28,9 @@ zero_status zr_machine_check(const zr_machine *machine, const zr_settings *setti
                              zero_error *error);
 // Sets the budgets of a configuration as limits of one rank, when local_ranks share the machine.
 void zr_machine_limit(zr_machine *machine, const zr_offload_config *budgets, int local_ranks);
-// Says whether data ranks exchange while they compute, unless the configuration says it. A rank that
-// exchanges by messages always gains from that; one that reads its peers' memory (mapped) gains only
-// if it has a spare core for it. threads: of all ranks.
+// Says whether data ranks exchange while they compute, unless the configuration says it. A rank
+// that exchanges by messages always gains from that; one that reads its peers' memory (mapped)
+// gains only if it has a spare core for it. threads: of all ranks.
 bool zr_wants_overlap(const zr_config *config, bool mapped, int threads);
 int zr_local_ranks(const zero_comm *comm); // Returns how many ranks share this machine's memory.
 

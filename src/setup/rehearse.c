@@ -213,36 +213,56 @@ static const char *directory_of(const zr_config *config)
     return NULL;
 }
 
-zero_status zr_rehearsal_forecast(zr_rehearsal *r, const zr_rate_book *book, zr_forecast *out,
-                                  zero_error *error)
+typedef struct asking { // a question, and what it points to
+    const zr_plan *plans[ZR_MOST_STAGES];
+    zr_rate_book book; // with the speed of the disk
+    zr_forecast_question question;
+} asking;
+
+static zero_status ask(zr_rehearsal *r, const zr_rate_book *book, asking *out, zero_error *error)
 {
     const zr_rehearsal_question *q = r->question;
     const char *directory = directory_of(q->config);
-    const zr_plan *plans[ZR_MOST_STAGES];
-    zr_rate_book with_disk = *book;
     zr_bandwidth known = {0};
     int cores = zr_cpu_budget_get().allowed, together = together_of(q);
     ZERO_TRY(find_operations(r, error));
     for (int s = 0; s < r->stages; s++)
-        plans[s] = r->at[s].plan;
+        out->plans[s] = r->at[s].plan;
     if (directory)
         zr_bandwidth_read(directory, NULL, &known);
+    out->book = *book;
     if (known.read > 0) {
-        with_disk.read = known.read;
-        with_disk.write = known.write;
-        with_disk.mix = known.mix;
+        out->book.read = known.read;
+        out->book.write = known.write;
+        out->book.mix = known.mix;
     }
-    const zr_forecast_question question = {
-        .plans = plans,
+    out->question = (zr_forecast_question){
+        .plans = out->plans,
         .operations = r->operations,
         .stages = r->stages,
-        .book = &with_disk,
+        .book = &out->book,
         .setting = zr_rehearsal_setting(r),
         .overlaps = zr_wants_overlap(q->config, is_on_one(q), q->threads * together),
         .sharers = together,
         .cores = cores,
     };
-    return zr_forecast_find(&question, out, error);
+    return ZERO_OK;
+}
+
+zero_status zr_rehearsal_forecast(zr_rehearsal *r, const zr_rate_book *book, zr_forecast *out,
+                                  zero_error *error)
+{
+    asking asking;
+    ZERO_TRY(ask(r, book, &asking, error));
+    return zr_forecast_find(&asking.question, out, error);
+}
+
+zero_status zr_rehearsal_evaluation(zr_rehearsal *r, const zr_rate_book *book,
+                                    int64_t micro_batches, double *out, zero_error *error)
+{
+    asking asking;
+    ZERO_TRY(ask(r, book, &asking, error));
+    return zr_forecast_evaluation(&asking.question, micro_batches, out, error);
 }
 
 zero_status zr_rehearsal_measure(zr_rehearsal *r, const zero_logger *logger, zr_rate_book *book,

@@ -50,6 +50,10 @@ zr_rate_setting zr_rehearsal_setting(const zr_rehearsal *rehearsal);
 // Predicts a step; of a program's own units by the products that they list.
 zero_status zr_rehearsal_forecast(zr_rehearsal *rehearsal, const zr_rate_book *book,
                                   zr_forecast *out, zero_error *error);
+// Predicts, likewise, the seconds of evaluating so many micro-batches of a rank, without the book's
+// correction of evaluations.
+zero_status zr_rehearsal_evaluation(zr_rehearsal *rehearsal, const zr_rate_book *book,
+                                    int64_t micro_batches, double *out, zero_error *error);
 // Times here what the run does and the book does not know, in about a second, and keeps it for
 // later ones (measure/unit_rates.h). With a pipeline, of its first and last stages.
 zero_status zr_rehearsal_measure(zr_rehearsal *rehearsal, const zero_logger *logger,

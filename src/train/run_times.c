@@ -5,6 +5,7 @@
 #include "base/dtype.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "measure/timing.h"
 #include "monitor/run_names.h"
 #include "observe/sink_rates.h"
 
@@ -33,11 +34,17 @@ zr_time_part zr_run_clock_turn(zr_run_clock *clock, zr_time_part to)
 void zr_run_clock_end_steps(zr_run_clock *clock, int64_t steps)
 {
     zr_run_clock_turn(clock, ZR_TIME_REST);
+    double made = clock->seconds[ZR_TIME_COMPUTE] - clock->counted;
+    clock->counted += made;
     clock->steps += steps;
-    if (!zr_measured_is_cold(++clock->calls, steps))
+    if (!zr_measured_is_cold(++clock->calls, steps)) {
+        int64_t warm_calls = clock->calls - clock->cold_calls;
+        clock->recent[(warm_calls - 1) % ZR_RECENT_CALLS] = made / (double)steps;
         return;
+    }
+    clock->cold_calls = clock->calls;
     clock->cold_steps = clock->steps;
-    clock->cold_seconds = clock->seconds[ZR_TIME_COMPUTE];
+    clock->cold_seconds = clock->counted;
 }
 
 int64_t zr_run_clock_warm_steps(const zr_run_clock *clock)
@@ -54,11 +61,25 @@ double zr_run_clock_step(const zr_run_clock *clock)
     return clock->steps ? seconds / (double)clock->steps : 0;
 }
 
+double zr_run_clock_median(const zr_run_clock *clock, double *spread)
+{
+    double sorted[ZR_RECENT_CALLS];
+    int count = (int)ZR_MIN(clock->calls - clock->cold_calls, ZR_RECENT_CALLS);
+    *spread = 0;
+    if (count == 0)
+        return zr_run_clock_step(clock);
+    memcpy(sorted, clock->recent, (size_t)count * sizeof *sorted);
+    double median = zr_median(sorted, count);
+    *spread = (sorted[3 * count / 4] - sorted[count / 4]) / median;
+    return median;
+}
+
 void zr_run_times_take(zr_run_times *times, const zr_run_clock *clock)
 {
     times->steps = clock->steps;
     times->seconds = clock->since - clock->began;
     times->step = zr_run_clock_step(clock);
+    times->median = zr_run_clock_median(clock, &times->spread);
     times->start = clock->seconds[ZR_TIME_COMPUTE] - (double)clock->steps * times->step;
     times->rest = clock->seconds[ZR_TIME_REST];
     for (int part = ZR_TIME_DATA; part < ZR_TIME_PARTS; part++)
@@ -103,6 +124,10 @@ static void append_run(const zr_run_times *times, zr_buffer *out)
             continue;
         zr_buffer_printf(out, ", %s", zr_time_part_names[part]);
         append_seconds(" ", times->measured[part], out);
+        if (times->predicted[part] > 0) {
+            append_seconds(" (predicted ", times->predicted[part], out);
+            zr_buffer_printf(out, ")");
+        }
     }
     append_seconds(", the rest ", times->rest, out);
     zr_buffer_printf(out, "\n");
@@ -194,9 +219,10 @@ static json_t *json_of_setting(const zr_run_times *times)
 
 static json_t *json_of(const zr_run_times *times)
 {
-    json_t *step = json_pack("{s:o, s:o, s:o, s:o}", "measured", known(times->step), "predicted",
-                             known(times->predicted_step), "low", known(times->low), "high",
-                             known(times->high));
+    json_t *step = json_pack("{s:o, s:o, s:f, s:f, s:o, s:o, s:o}", "measured", known(times->step),
+                             "median", known(times->median), "spread", times->spread, "interrupted",
+                             times->interrupted, "predicted", known(times->predicted_step), "low",
+                             known(times->low), "high", known(times->high));
     return json_pack("{s:I, s:I, s:o, s:f, s:o, s:o, s:f, s:f, s:f, s:o, s:o, s:o}", "first_step",
                      (json_int_t)times->first_step, "steps", (json_int_t)times->steps, "setting",
                      json_of_setting(times), "seconds", times->seconds, "step", step, "parts",

@@ -2,9 +2,9 @@
 // In words at its end, and in OUT/times.json:
 //
 //   [{"first_step": 0, "steps": 40, "setting": {"path": "avx2", "dtype": "f32", "threads": 1,
-//     "together": 2, "ranks": 2}, "seconds": 12.3, "step": {"measured", "predicted", "low",
-//     "high"}, "parts": {"compute": {"measured", "predicted"}, ...}, "start": 0.2, "rest": 0.1,
-//     "flops", "flops_per_second", "product_rate", "share"}, ...]
+//     "together": 2, "ranks": 2}, "seconds": 12.3, "step": {"measured", "median", "spread",
+//     "interrupted", "predicted", "low", "high"}, "parts": {"compute": {"measured", "predicted"},
+//     ...}, "start": 0.2, "rest": 0.1, "flops", "flops_per_second", "product_rate", "share"}, ...]
 //
 // with one object for each time that the run was started, oldest first. Seconds of compute,
 // exchange, update and disk are a step's, those of data, evaluation and saving the run's:
@@ -15,14 +15,18 @@
 
 #include "predict/rates.h"
 
+enum { ZR_RECENT_CALLS = 128 };
+
 // What the loop does now, on one rank: every moment of a run belongs to a part, or to the rest.
 typedef struct zr_run_clock {
     double began, since;               // zr_clock_seconds
     zr_time_part now;                  // ZR_TIME_COMPUTE: a step is under way
     double seconds[ZR_TIME_PARTS + 1]; // of steps, under ZR_TIME_COMPUTE; of the rest, last
     int64_t calls, steps;              // calls that made the steps: one each, or windows
-    int64_t cold_steps;                // of the first calls, which warm up
+    int64_t cold_calls, cold_steps;    // of the first calls, which warm up
     double cold_seconds;
+    double counted;                 // of the steps' seconds, those of the calls so far
+    double recent[ZR_RECENT_CALLS]; // seconds of a step in the newest warm calls: a ring
 } zr_run_clock;
 
 #define ZR_TIME_REST ZR_TIME_PARTS
@@ -34,6 +38,9 @@ zr_time_part zr_run_clock_turn(zr_run_clock *clock, zr_time_part to);
 void zr_run_clock_end_steps(zr_run_clock *clock, int64_t steps);
 // Returns the mean seconds of a step after the first ones; if there are no others, of those.
 double zr_run_clock_step(const zr_run_clock *clock);
+// Returns the median seconds of a step in the newest warm calls, and how much their times differ:
+// the distance of their quartiles, as a part of the median. If there are none: the mean, and 0.
+double zr_run_clock_median(const zr_run_clock *clock, double *spread);
 int64_t zr_run_clock_warm_steps(const zr_run_clock *clock);
 
 typedef struct zr_run_times {
@@ -47,7 +54,9 @@ typedef struct zr_run_times {
     // of all of a step's parts: unknown.
     double measured[ZR_TIME_PARTS];
     double predicted[ZR_TIME_PARTS];  // 0: nothing was
-    double step;                      // measured seconds of one
+    double step;                      // measured seconds of one: the mean
+    double median, spread;            // zr_run_clock_median
+    double interrupted;               // zr_measured_interrupted
     double predicted_step, low, high; // 0: nothing was
     double flops;                     // of a step and all ranks: 6 N + 12 L C T a token
     double product_rate;              // FLOP/s of the best products of all ranks; 0: unknown

@@ -28,6 +28,9 @@ static zero_status predict(zr_train *train, const zr_rate_book *book, zero_error
     zero_status status = zr_rehearse(&question, &rehearsal, error);
     if (status == ZERO_OK)
         status = zr_rehearsal_forecast(&rehearsal, book, &train->resolved.forecast, error);
+    for (int i = 0; i < 2 && status == ZERO_OK; i++)
+        status = zr_rehearsal_evaluation(&rehearsal, book, i + 1, &train->resolved.evaluations[i],
+                                         error);
     zr_rehearsal_free(&rehearsal);
     return status;
 }

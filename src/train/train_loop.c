@@ -293,6 +293,7 @@ static zero_status evaluate(loop *l, int64_t step, int64_t batches, zero_error *
     l->left = result.left;
     if (l->left)
         return ZERO_OK;
+    zr_train_count_evaluation(train, result.windows);
     bool best = batches == l->eval_batches && result.loss < train->run.evals.best;
     report_evaluation(l, step, batches, &result, best);
     train->run.evals.last = result.loss;

@@ -58,6 +58,9 @@ typedef struct zr_train_resolved { // how it is trained; filled by train_configu
     zr_threads threads;
     zr_step_range profiled; // steps that --profile records; first 0: none
     zr_forecast forecast;   // rank 0: of a step; seconds 0: there is none
+    // Rank 0: predicted seconds of evaluating one micro-batch of a rank, and two at once, without a
+    // correction; 0: unknown.
+    double evaluations[2];
 } zr_train_resolved;
 
 typedef struct zr_train_saves { // the checkpoints; filled by train_checkpoint.c
@@ -74,8 +77,9 @@ typedef struct zr_train_saves { // the checkpoints; filled by train_checkpoint.c
 typedef struct zr_train_evals { // evaluations of the held-out text; filled by train_loop.c
     double best;                // lowest loss; INFINITY: none yet
     int64_t best_windows; // windows read by the evaluations that decide on the best; 0: unknown
-    double last;          // loss over the whole held-out text at the end; INFINITY: none
-    char text[48];        // what evaluations between steps read: "132 windows"; "": none was made
+    int64_t calls, micro_batches; // evaluations, and what a rank evaluated in all of them
+    double last;                  // loss over the whole held-out text at the end; INFINITY: none
+    char text[48]; // what evaluations between steps read: "132 windows"; "": none was made
     // Why the best model could not be written the last time; "": it was.
     char failure[ZERO_MESSAGE_BYTES];
 } zr_train_evals;

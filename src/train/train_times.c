@@ -9,9 +9,13 @@
 #include <string.h>
 #include <time.h>
 
-// A run teaches from so many steps on, after the first ones; the corrections, unless more than this
-// part of its prediction was guessed, by parts that take at least this share of a step.
+// A run teaches from so many steps on, after the first ones.
 enum { ENOUGH_STEPS = 8 };
+// It teaches how long ranks wait, and corrections, unless its steps or operations differ so much
+// that other programs must have disturbed it;
+static const double MOST_SPREAD = 0.25, MOST_INTERRUPTED = 0.25;
+// corrections, unless more than this part of its prediction was guessed, by parts that take at
+// least this share of a step.
 static const double MOST_GUESSED = 0.1, LEAST_SHARE = 0.01;
 
 zero_status zr_train_measure(zr_train *train, zero_error *error)
@@ -32,21 +36,34 @@ zero_status zr_train_measure(zr_train *train, zero_error *error)
     return ZERO_OK;
 }
 
-// Computes the mean seconds of the parts of a step on the rank that is busiest, for which the
-// others wait. Collective.
-static zero_status find_parts(const zr_train *train, double parts[ZR_TIME_PARTS], zero_error *error)
+void zr_train_count_evaluation(zr_train *train, int64_t windows)
+{
+    const zr_config *config = zr_engine_config(train->run.engine);
+    int64_t at_once = config->micro_batch * config->ranks;
+    train->run.evals.calls++;
+    train->run.evals.micro_batches += (windows + at_once - 1) / at_once;
+}
+
+typedef struct recorded {        // what the records of a rank say
+    double parts[ZR_TIME_PARTS]; // seconds of a step
+    double interrupted;          // zr_measured_interrupted
+} recorded;
+
+// Finds those of the rank that is busiest, for which the others wait. Collective.
+static zero_status find_recorded(const zr_train *train, recorded *out, zero_error *error)
 {
     zero_comm *comm = train->comm;
     const zr_measured *measured = train->run.measured;
     double steps = (double)ZR_MAX(measured->steps, 1);
+    *out = (recorded){.interrupted = zr_measured_interrupted(measured)};
     for (int part = 0; part < ZR_TIME_PARTS; part++)
-        parts[part] = measured->seconds[part] / steps;
-    int64_t busy = (int64_t)((parts[ZR_TIME_COMPUTE] + parts[ZR_TIME_UPDATE]) * 1e9), most = busy;
+        out->parts[part] = measured->seconds[part] / steps;
+    double seconds = out->parts[ZR_TIME_COMPUTE] + out->parts[ZR_TIME_UPDATE];
+    int64_t busy = (int64_t)(seconds * 1e9), most = busy;
     ZERO_TRY(zr_comm_agree_on_largest(comm, &most, error));
     int64_t first = busy == most ? comm->rank : comm->size;
     ZERO_TRY(zr_comm_all_reduce_small(comm, &first, 1, ZERO_I64, ZR_MIN, error));
-    return zr_comm_broadcast(comm, parts, ZR_TIME_PARTS * (int64_t)sizeof *parts, (int)first,
-                             error);
+    return zr_comm_broadcast(comm, out, (int64_t)sizeof *out, (int)first, error);
 }
 
 // Returns the FLOPs of a step of all ranks, as PaLM counts them: 6 a parameter and token, and of
@@ -79,17 +96,30 @@ static double product_rate(const zr_measured *measured, const zr_rate_book *know
     return fmax(best_product(&measured->rates), rates && exact ? best_product(rates) : 0);
 }
 
-static void take_forecast(zr_run_times *times, const zr_forecast *forecast)
+// Returns what the run's evaluations were predicted to take, without a correction; 0: unknown. Each
+// begins with a first micro-batch, and in a pipeline later ones take less.
+static double predicted_evaluation(const zr_train *train)
 {
+    const double *of = train->resolved.evaluations;
+    const zr_train_evals *evals = &train->run.evals;
+    return (double)evals->calls * of[0] +
+           (double)(evals->micro_batches - evals->calls) * (of[1] - of[0]);
+}
+
+static void take_forecast(zr_run_times *times, const zr_train *train, const zr_rate_book *known)
+{
+    const zr_forecast *forecast = &train->resolved.forecast;
     if (!(forecast->seconds > 0))
         return;
     times->predicted_step = forecast->seconds;
     times->low = forecast->low;
     times->high = forecast->high;
     memcpy(times->predicted, forecast->parts, sizeof times->predicted);
+    times->predicted[ZR_TIME_EVALUATION] =
+        predicted_evaluation(train) * zr_correction_factor(&known->corrections[ZR_TIME_EVALUATION]);
 }
 
-static zr_run_times times_of(const zr_train *train, const double parts[ZR_TIME_PARTS],
+static zr_run_times times_of(const zr_train *train, const recorded *recorded,
                              const zr_rate_book *known)
 {
     const zr_measured *measured = train->run.measured;
@@ -97,12 +127,13 @@ static zr_run_times times_of(const zr_train *train, const double parts[ZR_TIME_P
         .setting = measured->rates.setting,
         .ranks = train->comm->size,
         .first_step = train->run.first_step,
+        .interrupted = recorded->interrupted,
         .flops = flops_of(train),
         .product_rate = train->comm->size * product_rate(measured, known),
     };
     zr_run_times_take(&times, &train->run.clock);
-    zr_run_times_divide(&times, parts);
-    take_forecast(&times, &train->resolved.forecast);
+    zr_run_times_divide(&times, recorded->parts);
+    take_forecast(&times, train, known);
     return times;
 }
 
@@ -130,18 +161,42 @@ static void keep(const zr_train *train, const zr_run_times *times)
                error.message);
 }
 
-// Adds what the prediction was off by: of each part without its correction, of the whole with
-// those of the parts.
-static void correct(const zr_run_times *times, const zr_forecast *forecast,
-                    const zr_rate_book *known, zr_rate_book *found)
+// Adds what the prediction was off by, compared with the step in the middle: of each part without
+// its correction, of the whole with those of the parts.
+static void correct(const zr_train *train, const zr_run_times *times, const zr_rate_book *known,
+                    zr_rate_book *found)
 {
-    double least = LEAST_SHARE * times->step;
-    for (int part = 0; part <= ZR_TIME_DISK; part++)
-        if (forecast->plain[part] >= least && times->measured[part] >= least)
-            zr_correction_learn(&found->corrections[part], forecast->plain[part],
-                                times->measured[part]);
+    const zr_forecast *forecast = &train->resolved.forecast;
+    double least = LEAST_SHARE * times->median, usual = times->median / times->step;
+    for (int part = 0; part <= ZR_TIME_DISK; part++) {
+        double predicted = forecast->plain[part], measured = usual * times->measured[part];
+        if (predicted >= least && measured >= least)
+            zr_correction_learn(&found->corrections[part], predicted, measured);
+    }
     zr_correction_learn(&found->whole, forecast->seconds / zr_correction_factor(&known->whole),
-                        times->step);
+                        times->median);
+    zr_correction_learn(&found->corrections[ZR_TIME_EVALUATION], predicted_evaluation(train),
+                        times->measured[ZR_TIME_EVALUATION]);
+}
+
+// Adds how long this rank waited for others in a step, next to all else that it did there, if the
+// ranks do the same and nothing beside them.
+static void teach_waits(const zr_train *train, zr_rates *rates)
+{
+    const zr_measured *measured = train->run.measured;
+    double seconds = -measured->waits, steps = (double)ZR_MAX(measured->steps, 1);
+    if (measured->overlaps || zr_engine_plan(train->run.engine)->pipeline)
+        return;
+    for (int part = 0; part <= ZR_TIME_DISK; part++)
+        seconds += measured->seconds[part];
+    zr_rates_add(rates, ZR_ACTIVITY_wait, (int64_t)(seconds / steps * 1e9), 0,
+                 measured->waits / steps, 1);
+}
+
+// Says whether nothing has disturbed the run.
+static bool is_steady(const zr_run_times *times)
+{
+    return times->spread <= MOST_SPREAD && times->interrupted <= MOST_INTERRUPTED;
 }
 
 // Says whether this rank's operations are to be learnt: one rank of each pipeline stage teaches,
@@ -161,22 +216,25 @@ static void teach(const zr_train *train, const zr_run_times *times, const zr_rat
     const zr_forecast *forecast = &train->resolved.forecast;
     zr_rate_book found = {.settings = rates, .count = 1};
     rates->measured = (int64_t)time(NULL);
-    if (times && forecast->seconds > 0 && forecast->unknown <= MOST_GUESSED)
-        correct(times, forecast, known, &found);
+    bool steady = times && is_steady(times);
+    if (steady)
+        teach_waits(train, rates);
+    if (steady && forecast->seconds > 0 && forecast->unknown <= MOST_GUESSED)
+        correct(train, times, known, &found);
     zr_rate_book_keep(&found, &train->logger);
 }
 
 zero_status zr_train_tell_times(zr_train *train, zero_error *error)
 {
-    double parts[ZR_TIME_PARTS];
+    recorded recorded;
     zr_rate_book known = {0};
     zr_run_times times;
     bool first = train->comm->rank == 0;
     zr_run_clock_turn(&train->run.clock, ZR_TIME_REST);
-    ZERO_TRY(find_parts(train, parts, error));
+    ZERO_TRY(find_recorded(train, &recorded, error));
     if (first) {
         zr_rate_book_read(NULL, &known);
-        times = times_of(train, parts, &known);
+        times = times_of(train, &recorded, &known);
         say(train, &times);
         keep(train, &times);
     }

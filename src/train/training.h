@@ -74,6 +74,8 @@ int zr_train_tell(const zr_train *train, const zero_event *event);
 // train_times.c. Makes what the run measures of itself, before the engine is observed. Not
 // collective.
 zero_status zr_train_measure(zr_train *train, zero_error *error);
+// Counts an evaluation of so many windows. Not collective.
+void zr_train_count_evaluation(zr_train *train, int64_t windows);
 // Says what the run has taken, next to what was predicted, writes it into out_dir and, unless
 // options->no_learn, into the user's book of rates. Collective, once everything is saved.
 zero_status zr_train_tell_times(zr_train *train, zero_error *error);

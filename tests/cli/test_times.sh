@@ -60,6 +60,21 @@ run --out none --overwrite --steps 12 --no-learn
 check none 1 0 12 1
 [ "$(md5sum <"$CACHE")" = "$before" ] || fail "--no-learn has changed the rates"
 
+# The next one is predicted, and teaches what the prediction was off by, unless its steps were disturbed.
+run --out again --ranks 2 --steps 30
+check again 1 0 30 1
+grep -q '^         a step [0-9.]* m\?s, predicted [0-9.]* m\?s (' out.txt || fail "nothing was predicted: $(grep -A1 ^took out.txt)"
+python3 - "$CACHE" again/times.json <<'PY' || fail "what a predicted run has taught: $(tail -12 "$CACHE")"
+import json, sys
+corrections, (run,) = json.load(open(sys.argv[1]))["corrections"], json.load(open(sys.argv[2]))
+step, parts = run["step"], ("compute", "exchange", "update", "disk")
+assert step["low"] < step["predicted"] < step["high"], step
+assert abs(sum(run["parts"][p]["predicted"] for p in parts) / step["predicted"] - 1) < 1e-6, run
+steady = step["spread"] <= 0.25 and step["interrupted"] <= 0.25
+assert (corrections.get("step", {}).get("runs", 0) == 1) == steady == ("evaluation" in corrections), (step, corrections)
+assert run["parts"]["evaluation"]["predicted"] > 0, run
+PY
+
 # A run that goes on adds to its times; one that is replaced begins anew, and nobody else's file is taken for a run's.
 run --out long --ranks 2 --steps 15 --resume
 check long 2 12 3 1

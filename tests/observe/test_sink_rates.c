@@ -80,11 +80,13 @@ static void test_parts_add_up(void **state)
     zr_measured_take(m, recorder, 0, 1);
     near(m->seconds[ZR_TIME_COMPUTE], 480e-6);
     near(m->seconds[ZR_TIME_EXCHANGE], 150e-6);
+    near(m->waits, 50e-6);
     near(m->seconds[ZR_TIME_UPDATE], 350e-6);
     near(m->seconds[ZR_TIME_DISK], 20e-6);
     assert_true(m->warm && m->steps == 1);
     near(sample_of(m, ZR_ACTIVITY_gelu)->seconds, 20e-6); // the median of 60, 10 and 20
     assert_int_equal(sample_of(m, ZR_ACTIVITY_gelu)->seen, 3);
+    near(zr_measured_interrupted(m), 390. / 360 - 1); // 60 + 10 + 20 + 300 instead of 3 * 20 + 300
     near(sample_of(m, ZR_ACTIVITY_all_gather)->seconds, 50e-6); // without the wait
     near(sample_of(m, ZR_ACTIVITY_forward)->seconds, 390e-6);
     assert_int_equal(sample_of(m, ZR_ACTIVITY_forward)->bytes, 3); // operations
@@ -138,6 +140,7 @@ static void test_cold_steps(void **state)
     zr_measured_take(m, recorder, 0, 1);
     assert_true(m->warm && m->steps == 1 && m->taken == 1);
     near(m->seconds[ZR_TIME_COMPUTE], 480e-6);
+    near(m->waits, 50e-6);
     // A window's first call alone is cold.
     zr_measured *windows = calloc(1, sizeof *windows);
     for (int i = 0; i < 2; i++) {

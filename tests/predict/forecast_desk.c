@@ -5,7 +5,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "base/step_sums.h"
+#include "base/exact.h"
 #include "forecast_desk.h"
 
 #include <math.h>
@@ -120,7 +120,7 @@ double elements_of(const zr_plan *plan, bool whole)
 
 double scalars_of(int others)
 {
-    return others * ZR_STEP_SUMS_WORDS * (double)sizeof(int64_t) * SCALARS;
+    return others * 2 * ZR_EXACT_WORDS * (double)sizeof(int64_t) * SCALARS;
 }
 
 double unit_seconds(const zr_plan *plan)

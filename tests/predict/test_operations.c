@@ -1,6 +1,7 @@
 // What a plan's units ask of the backend, found without computing, is what a step of an engine
 // records: the same activities, bytes, FLOPs and calls of each unit.
 #include "../engine/harness.h"
+#include "lm_plan.h"
 
 #include "base/recorder.h"
 #include "engine/engine_inner.h"
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <cmocka.h>
 
 enum { MOST_KINDS = 4096, RECORDS = 1 << 16 };
@@ -295,6 +297,33 @@ static void calls_that_are_not_made_have_none(void **state)
     harness_run(&c, &result);
 }
 
+static long peak_kilobytes(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_maxrss;
+}
+
+static void a_model_larger_than_memory_takes_none(void **state)
+{
+    const lm_plan_case c = {.spec = "llama:layers=1,width=65536,inner=262144,heads=512,kv_heads=64,"
+                                    "vocab=262144,context=8192",
+                            .batch = 4,
+                            .seq = 8192,
+                            .stage = 3,
+                            .ranks = 64};
+    lm_plan p = lm_plan_create(&c);
+    zr_plan_operations found;
+    zero_error error = {0};
+    long before = peak_kilobytes();
+    assert_int_equal(zr_plan_operations_find(p.plan, "ref", &found, &error), ZERO_OK);
+    assert_true(peak_kilobytes() - before < 64 << 10);
+    const zr_operation *first = &found.units[1].calls[ZR_CALL_BACKWARD].at[0];
+    assert_true(found.units[1].calls[ZR_CALL_BACKWARD].count > 0 && first->bytes > 0);
+    zr_plan_operations_free(&found);
+    lm_plan_destroy(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -305,6 +334,7 @@ int main(void)
         cmocka_unit_test(tensors),
         cmocka_unit_test(split_backward),
         cmocka_unit_test(calls_that_are_not_made_have_none),
+        cmocka_unit_test(a_model_larger_than_memory_takes_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

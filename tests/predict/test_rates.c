@@ -237,6 +237,7 @@ static void test_json_keeps_everything(void **state)
     assert_close(again.whole.factor, 1.5);
     assert_close(seconds(&again.settings[0], PRODUCT, 1000, 123456789012), 1.0 / 3);
     assert_int_equal(again.settings[0].measured, book.settings[0].measured);
+    zr_rate_book_free(&again);
     assert_int_equal(
         zr_rate_book_parse(text.data, text.length, "rates.json", "another", &again, &error),
         ZERO_ERR_DATA);

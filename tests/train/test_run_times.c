@@ -47,6 +47,29 @@ static void test_clock(void **state)
     assert_true(clock.cold_seconds >= 0.021);
 }
 
+// The median and the quartiles are of the newest warm steps.
+static void test_median(void **state)
+{
+    zr_run_clock clock = {.steps = 1, .calls = 1, .cold_calls = 1, .cold_steps = 1};
+    double spread = 1;
+    clock.seconds[ZR_TIME_COMPUTE] = clock.cold_seconds = 0.5;
+    near(zr_run_clock_median(&clock, &spread), 0.5);
+    near(spread, 0);
+    for (int i = 0; i < 8; i++)
+        clock.recent[i] = i == 5 ? 9 : 0.1 + 0.01 * i; // one step was interrupted
+    clock.calls = 9;
+    near(zr_run_clock_median(&clock, &spread), (0.13 + 0.14) / 2);
+    near(spread, (0.17 - 0.12) / 0.135);
+    zr_run_clock_start(&clock);
+    for (int step = 0; step < 2 + ZR_RECENT_CALLS + 3; step++) {
+        zr_run_clock_turn(&clock, ZR_TIME_COMPUTE);
+        clock.seconds[ZR_TIME_COMPUTE] += step;
+        zr_run_clock_end_steps(&clock, 1);
+    }
+    for (int i = 0; i < ZR_RECENT_CALLS; i++)
+        assert_int_equal((int)(clock.recent[i] + 0.5), i < 3 ? ZR_RECENT_CALLS + 2 + i : 2 + i);
+}
+
 // A run of ten steps of 100 ms, of which the first two took 300 ms more.
 static zr_run_times ten_steps(void)
 {
@@ -61,8 +84,10 @@ static zr_run_times ten_steps(void)
                                             [ZR_TIME_REST] = 0.1},
                                 .calls = 10,
                                 .steps = 10,
+                                .cold_calls = 2,
                                 .cold_steps = 2,
-                                .cold_seconds = 0.5};
+                                .cold_seconds = 0.5,
+                                .recent = {0.1, 0.1, 0.09, 0.08, 0.12, 0.1, 0.1, 0.11}};
     zr_run_times times = {
         .setting = {.path = "avx2", .dtype = ZERO_BF16, .threads = 3, .together = 2},
         .ranks = 4,
@@ -160,6 +185,8 @@ static void test_file(void **state)
     near(number(json_object_get(two, "parts"), "compute", "predicted"), 0.05);
     near(number(two, "step", "high"), 0.11);
     near(number(two, NULL, "share"), 0.5);
+    near(number(one, "step", "median"), 0.1);
+    near(number(one, "step", "spread"), 0.1);
     json_decref(root);
     assert_int_equal(warnings, 0);
     assert_int_equal(zr_file_write_durable(path, "[1,", 3, NULL), ZERO_OK);
@@ -174,10 +201,8 @@ static void test_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_clock),
-        cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_words),
-        cmocka_unit_test(test_file),
+        cmocka_unit_test(test_clock), cmocka_unit_test(test_median), cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_words), cmocka_unit_test(test_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
