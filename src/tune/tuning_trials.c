@@ -22,6 +22,8 @@ enum {
 #define SLOW_STEP 2.0 // seconds from which on one step of a trial has to do
 // What is not plain has to be faster by so much: 1 / 1.02.
 #define LEAST_GAIN 1.02
+// How much longer a step of other ranks may be predicted to take, to be measured all the same.
+#define FAR_BEHIND 1.5
 
 // ---- who is measured
 
@@ -99,6 +101,29 @@ static void choose_best(zr_tuning *t, const zr_run_candidate *const *sorted, int
     }
 }
 
+static bool has_ranks(const zr_tuning *t, int ranks)
+{
+    for (int i = 0; i < t->race.count; i++)
+        if (zr_tuning_candidate(t, i)->ranks == ranks)
+            return true;
+    return false;
+}
+
+// Other numbers of ranks have rates of their own, whose error the others do not share: the best of
+// them is measured, too, unless it is far behind.
+static void choose_other_ranks(zr_tuning *t, const zr_run_candidate *const *sorted, int count)
+{
+    double most = FAR_BEHIND * zr_candidate_cost(sorted[0]);
+    for (int i = 0; i < count && zr_candidate_cost(sorted[i]) <= most; i++) {
+        if (has_ranks(t, sorted[i]->ranks) || !is_plain(sorted[i]))
+            continue;
+        if (t->race.count == MOST_FINALISTS)
+            t->race.count--;
+        add_finalist(t, sorted[i]);
+        return;
+    }
+}
+
 static void shuffle(const zr_run_candidate **list, int count)
 {
     uint64_t state = SHUFFLE_SEED;
@@ -121,6 +146,7 @@ void zr_tuning_choose_finalists(zr_tuning *t)
     if (count && t->settings.order == ZR_ORDER_MODEL) {
         qsort(list, (size_t)count, sizeof *list, compare_costs);
         choose_best(t, list, count);
+        choose_other_ranks(t, list, count);
     } else {
         if (t->settings.order == ZR_ORDER_RANDOM)
             shuffle(list, count);
