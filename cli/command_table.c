@@ -131,6 +131,18 @@ const cli_command cli_commands[CLI_COMMANDS] = {
                    "by short trainings. The directory of --out gets tuned.json, a DeepSpeed file "
                    "for --config, and what was found; the last line is the command to run. "
                    "docs/tuning.md has an example."},
+    [CLI_COMPARE] =
+        {.name = "compare",
+         .usage = "--new SPEC | --model DIR  [--data FILE...] [--ranks N] [OPTION...]",
+         .run = cli_compare,
+         .purpose = "train one model in every way that ranks can share the work, side by side",
+         .detail =
+             "Data parallelism, ZeRO stages 1 to 3, tensor parallelism, a pipeline, all three axes "
+             "(with 4 or 8 ranks), and states off the device train in turn, with the same samples "
+             "a step. Prints what each needs, its step as predicted and measured, the bytes that "
+             "ranks exchange, the largest model that fits, and what a user writes for it. A way "
+             "that cannot be, does not fit or fails is one line. Without --data a text is made "
+             "up. More ranks than cores take turns, which the tables say."},
     [CLI_BENCH] =
         {.name = "bench",
          .usage = "comm|gemm|optimizer|step|checkpoint|memory|io [OPTION...]",

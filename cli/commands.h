@@ -20,6 +20,7 @@ typedef enum cli_command_id {
     CLI_DATA,
     CLI_PLAN,
     CLI_TUNE,
+    CLI_COMPARE,
     CLI_BENCH,
     CLI_DOCTOR,
     CLI_COMMANDS
@@ -56,6 +57,7 @@ int cli_inspect(const cli_arguments *arguments);
 int cli_convert(const cli_arguments *arguments);
 int cli_plan(const cli_arguments *arguments);
 int cli_tune(const cli_arguments *arguments);
+int cli_compare(const cli_arguments *arguments);
 int cli_bench(const cli_arguments *arguments);
 int cli_tokenize(const cli_arguments *arguments);
 int cli_tokenizer(const cli_arguments *arguments);

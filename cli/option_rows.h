@@ -15,6 +15,7 @@ enum {
     CONVERT = 1 << CLI_CONVERT,
     PLAN = 1 << CLI_PLAN,
     TUNE = 1 << CLI_TUNE,
+    COMPARE = 1 << CLI_COMPARE,
     BENCH = 1 << CLI_BENCH,
     DATA = 1 << CLI_DATA,
     DOCTOR = 1 << CLI_DOCTOR,

@@ -17,7 +17,7 @@ const cli_option cli_options_model[] = {
      .name = "--new",
      .argument = "SPEC",
      .kind = CLI_TEXT,
-     .commands = TRAIN | PLAN | BENCH | TUNE,
+     .commands = TRAIN | PLAN | COMPARE | BENCH | TUNE,
      .help = "start from random weights: " A_SPEC,
      .differs = {{.commands = PLAN, .help = "the model to plan for: " A_SPEC},
                  {.commands = TUNE, .help = "the model to train, with random weights: " A_SPEC},
@@ -26,9 +26,9 @@ const cli_option cli_options_model[] = {
      .name = "--model",
      .argument = "DIR",
      .kind = CLI_TEXT,
-     .commands = TRAIN | EVAL | GENERATE | CONVERT | PLAN | BENCH | DATA | TUNE,
+     .commands = TRAIN | EVAL | GENERATE | CONVERT | PLAN | COMPARE | BENCH | DATA | TUNE,
      .help = A_MODEL,
-     .differs = {{.commands = TRAIN | TUNE, .help = "start from the weights of " A_MODEL},
+     .differs = {{.commands = TRAIN | TUNE | COMPARE, .help = "start from the weights of " A_MODEL},
                  {.commands = CONVERT,
                   .help = "take config.json and the tokenizer from here instead of looking for "
                           "them next to PATH"},
@@ -58,7 +58,7 @@ const cli_option cli_options_model[] = {
      .name = "--data",
      .argument = "FILE...",
      .kind = CLI_TEXTS,
-     .commands = TRAIN | EVAL | VERIFY | TOKENIZE | TOKENIZER | DATA | TUNE,
+     .commands = TRAIN | EVAL | VERIFY | COMPARE | TOKENIZE | TOKENIZER | DATA | TUNE,
      .help = "each is [KIND:]PATH[:WEIGHT]: text, JSONL or token files; patterns such as "
              "'part-*.txt' work too. Files are read one after another, or mixed if every one has a "
              "weight (docs/data.md)",
@@ -124,12 +124,13 @@ const cli_option cli_options_model[] = {
      .name = "--out",
      .argument = "PATH",
      .kind = CLI_TEXT,
-     .commands = TRAIN | TOKENIZE | TOKENIZER | TUNE,
+     .commands = TRAIN | COMPARE | TOKENIZE | TOKENIZER | TUNE,
      .help = "the directory that gets metrics.jsonl, config.json, checkpoints/, model/ and best/",
      .differs = {{.commands = TUNE,
                   .help = "the directory that gets tuned.json and what was found",
                   .standard_text = "autotuning.results_dir, or autotuning_results"},
                  {.commands = TOKENIZE, .help = "the token file to write"},
+                 {.commands = COMPARE, .help = "a file that gets the tables as Markdown, too"},
                  {.commands = TOKENIZER, .help = "the directory to write tokenizer.json into"}}},
     {.id = OPT_OVERWRITE,
      .name = "--overwrite",
@@ -143,7 +144,7 @@ const cli_option cli_options_model[] = {
      .name = "--config",
      .argument = "FILE",
      .kind = CLI_TEXT,
-     .commands = TRAIN | EVAL | GENERATE | PLAN | TUNE,
+     .commands = TRAIN | EVAL | GENERATE | PLAN | COMPARE | TUNE,
      .help = "a DeepSpeed configuration file; flags win over it",
      .differs = {{.commands = TUNE,
                   .help = "a DeepSpeed configuration file: what it says stays, unless it says "
@@ -156,7 +157,7 @@ const cli_option cli_options_model[] = {
     {.id = OPT_EXPLAIN,
      .name = "--explain",
      .kind = CLI_FLAG,
-     .commands = TRAIN | EVAL | GENERATE | PLAN,
+     .commands = TRAIN | EVAL | GENERATE | PLAN | COMPARE,
      .help = "name each key of --config that has no effect here, and the reason"},
 };
 const int cli_options_model_count = sizeof cli_options_model / sizeof *cli_options_model;

@@ -5,6 +5,7 @@
 #include <zero/bench.h>
 #include <zero/checkpoint.h>
 #include <zero/comm.h>
+#include <zero/comparison.h>
 #include <zero/configuration.h>
 #include <zero/convert.h>
 #include <zero/data.h>

@@ -59,10 +59,11 @@ zero_status zr_trial_program(const char *asked, char out[static 4096], zero_erro
 
 // ---- the scratch directory
 
-static zero_status make_places(const zr_trial_question *q, places *out, zero_error *error)
+zero_status zr_trial_scratch(const char *parent, char **out, zero_error *error)
 {
     const char *temporary = getenv("TMPDIR");
-    const char *parent = q->parent ? q->parent : temporary && *temporary ? temporary : "/tmp";
+    if (!parent)
+        parent = temporary && *temporary ? temporary : "/tmp";
     char *scratch = zr_sprintf(error, "%s/zero-trial-XXXXXX", parent);
     if (!scratch)
         return ZERO_ERR_MEMORY;
@@ -72,10 +73,16 @@ static zero_status make_places(const zr_trial_question *q, places *out, zero_err
         return zr_fail_errno(error, ZERO_ERR_IO, reason,
                              "cannot make a scratch directory for trials in \"%s\"", parent);
     }
-    out->scratch = scratch;
-    out->config = zr_sprintf(error, "%s/config.json", scratch);
-    out->out = zr_sprintf(error, "%s/out", scratch);
-    out->log = zr_sprintf(error, "%s/log", scratch);
+    *out = scratch;
+    return ZERO_OK;
+}
+
+static zero_status make_places(const zr_trial_question *q, places *out, zero_error *error)
+{
+    ZERO_TRY(zr_trial_scratch(q->parent, &out->scratch, error));
+    out->config = zr_sprintf(error, "%s/config.json", out->scratch);
+    out->out = zr_sprintf(error, "%s/out", out->scratch);
+    out->log = zr_sprintf(error, "%s/log", out->scratch);
     if (!out->config || !out->out || !out->log)
         return ZERO_ERR_MEMORY;
     return q->config ? zr_file_write_durable(out->config, q->config, strlen(q->config), error)
@@ -157,6 +164,26 @@ static int64_t held_by(const json_t *line)
     return bytes;
 }
 
+// Returns the bytes that a line says were fetched in a group, or sent. Where all ranks share the
+// batch there are no groups, and an all-reduce is of scalars.
+static int64_t exchanged_in(const json_t *line, zero_axis axis)
+{
+    static const char *const names[ZERO_AXIS_COUNT] = {[ZERO_AXIS_tensor] = "tensor",
+                                                       [ZERO_AXIS_data] = "data",
+                                                       [ZERO_AXIS_pipeline] = "pipeline"};
+    const json_t *groups = json_object_get(line, "groups");
+    const char *scalars = groups ? "" : "all_reduce", *name;
+    const json_t *group = groups                   ? json_object_get(groups, names[axis])
+                          : axis == ZERO_AXIS_data ? json_object_get(line, "comm")
+                                                   : NULL;
+    int64_t bytes = 0;
+    json_t *op;
+    json_object_foreach((json_t *)group, name,
+                        op) if (strcmp(name, "recv") != 0 && strcmp(name, scalars) != 0) bytes +=
+        json_integer_value(json_object_get(op, "bytes"));
+    return bytes;
+}
+
 typedef struct reading { // of metrics.jsonl, from its beginning
     int64_t steps;       // made so far
     const zr_trial_question *question;
@@ -171,6 +198,8 @@ static void take_line(reading *r, const json_t *line)
     r->steps++;
     trial->tokens = (int64_t)number_of(line, "tokens");
     trial->memory = ZR_MAX(trial->memory, held_by(line));
+    for (zero_axis axis = 0; axis < ZERO_AXIS_COUNT; axis++)
+        trial->exchanged[axis] = ZR_MAX(trial->exchanged[axis], exchanged_in(line, axis));
     if (r->steps > r->question->skipped && trial->count < ZR_TRIAL_STEPS)
         trial->at[trial->count++] = number_of(line, "ms") * 1e-3;
 }

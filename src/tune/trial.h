@@ -6,6 +6,7 @@
 #define ZR_TUNE_TRIAL_H
 
 #include "base/errors.h"
+#include <zero/grid.h>
 
 enum { ZR_TRIAL_STEPS = 256, ZR_TRIAL_WHY = 320 };
 
@@ -30,12 +31,15 @@ typedef struct zr_trial_answer {
     bool good;
     char why[ZR_TRIAL_WHY]; // if not `good`: one line
     double at[ZR_TRIAL_STEPS];
-    int count;          // of `at`: seconds of the measured steps, in their order
-    double seconds;     // median of a step
-    double low, high;   // quartiles of a step
-    int64_t tokens;     // of a step, on all ranks
-    double token_rate;  // tokens a second
-    int64_t memory;     // bytes that rank 0 held, at most
+    int count;         // of `at`: seconds of the measured steps, in their order
+    double seconds;    // median of a step
+    double low, high;  // quartiles of a step
+    int64_t tokens;    // of a step, on all ranks
+    double token_rate; // tokens a second
+    int64_t memory;    // bytes that rank 0 held, at most
+    // Bytes that rank 0 fetched from other ranks of an axis in a step, or sent in a pipeline, at
+    // most.
+    int64_t exchanged[ZERO_AXIS_COUNT];
     double until_first; // seconds from the start of the process to the end of its first step
     double wall;        // seconds of the whole trial
 } zr_trial_answer;
@@ -45,6 +49,10 @@ typedef struct zr_trial_answer {
 // In every case no process and no file of the trial is left. Not collective.
 zero_status zr_trial_run(const zr_trial_question *question, zr_trial_answer *out,
                          zero_error *error);
+
+// Makes a directory of its own in `parent` (NULL: $TMPDIR or /tmp), which the caller removes;
+// zr_free. ZERO_ERR_IO, ZERO_ERR_MEMORY.
+zero_status zr_trial_scratch(const char *parent, char **out, zero_error *error);
 
 // Fills in median, quartiles and rate from at[0..count), which stay in their order.
 void zr_trial_summarize(zr_trial_answer *trial);

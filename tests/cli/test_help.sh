@@ -2,7 +2,7 @@
 # Help, version and man page come from the one table of options; what no row allows is refused with the nearest name.
 . "$(dirname "$0")/lib.sh"
 
-COMMANDS="train run eval generate inspect convert diff verify tokenize tokenizer data plan bench doctor"
+COMMANDS="train run eval generate inspect convert diff verify tokenize tokenizer data plan compare bench doctor"
 # What --help says of each option, one line an option: "--name ARGUMENT   text", on however many lines it stands.
 options_of() { awk '/^  --/ { if (line) print line; line = $0; next } /^$/ { if (line) print line; line = "" } line { sub(/^ +/, " "); line = line $0 } END { if (line) print line }' "$1"; }
 

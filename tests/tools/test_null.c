@@ -307,6 +307,9 @@ static void of_answers(const tiny *t)
     FUNCTION(zero_plan);
     REFUSES("options", zero_plan(NULL, write_nothing, NULL, e));
     REFUSES("write", zero_plan(SIZED(zero_plan_options), NULL, NULL, e));
+    FUNCTION(zero_compare);
+    REFUSES("options", zero_compare(NULL, write_nothing, NULL, e));
+    REFUSES("write", zero_compare(SIZED(zero_compare_options), NULL, NULL, e));
     FUNCTION(zero_bench);
     REFUSES("comm", zero_bench(NULL, SIZED(zero_bench_options), write_nothing, NULL, e));
     REFUSES("options", zero_bench(t->comm, NULL, write_nothing, NULL, e));

@@ -68,6 +68,10 @@ static zero_status plan(const call *c)
 {
     return zero_plan(c->options, write_nothing, NULL, c->error);
 }
+static zero_status compare(const call *c)
+{
+    return zero_compare(c->options, write_nothing, NULL, c->error);
+}
 static zero_status bench(const call *c)
 {
     return zero_bench(c->t->comm, c->options, write_nothing, NULL, c->error);
@@ -141,6 +145,7 @@ static const row rows[] = {
     ROW(zero_eval_options, eval),         ROW(zero_run_options, run),
     ROW(zero_tokenize_options, tokenize), ROW(zero_tokenizer_train_options, tokenizer_train),
     ROW(zero_diff_options, diff),         ROW(zero_verify_options, verify),
+    ROW(zero_compare_options, compare),
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
 

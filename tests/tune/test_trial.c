@@ -112,6 +112,31 @@ static void test_enough_is_enough(void **state)
     assert_true(trial.seconds == 20e-3);
 }
 
+static void expect_exchanged(const char *traffic, int64_t data, int64_t tensor, int64_t pipeline)
+{
+    char script[512];
+    zr_trial_answer trial;
+    zr_trial_question q = question();
+    snprintf(script, sizeof script,
+             "for i in 1 2 3 4 5; do echo '{\"loss\":2,\"ms\":5,%s}' >>$OUT/metrics.jsonl; done",
+             traffic);
+    assert_int_equal(run(&q, script, &trial), ZERO_OK);
+    assert_int_equal(trial.exchanged[ZERO_AXIS_data], data);
+    assert_int_equal(trial.exchanged[ZERO_AXIS_tensor], tensor);
+    assert_int_equal(trial.exchanged[ZERO_AXIS_pipeline], pipeline);
+}
+
+static void test_bytes_are_of_an_axis(void **state)
+{
+    expect_exchanged("\"comm\":{\"all_reduce\":{\"bytes\":9},\"reduce_scatter\":{\"bytes\":5}}", 5,
+                     0, 0);
+    expect_exchanged("\"comm\":{\"reduce_scatter\":{\"bytes\":99}},\"groups\":{"
+                     "\"data\":{\"all_gather\":{\"bytes\":1}},"
+                     "\"tensor\":{\"all_reduce\":{\"bytes\":2}},"
+                     "\"pipeline\":{\"send\":{\"bytes\":3},\"recv\":{\"bytes\":4}}}",
+                     1, 2, 3);
+}
+
 static void expect_failure(const char *script, const char *why)
 {
     zr_trial_answer trial;
@@ -196,6 +221,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_steps_are_measured_and_the_rest_is_cut),
         cmocka_unit_test(test_enough_is_enough),
+        cmocka_unit_test(test_bytes_are_of_an_axis),
         cmocka_unit_test(test_a_failure_is_one_line),
         cmocka_unit_test(test_a_deadline_ends_all_processes),
         cmocka_unit_test(test_ranks_do_not_outlive_the_program),

@@ -4,6 +4,7 @@
 
 #include <zero/checkpoint.h>
 #include <zero/comm.h>
+#include <zero/comparison.h>
 #include <zero/data.h>
 #include <zero/engine.h>
 #include <zero/files.h>

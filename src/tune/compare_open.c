@@ -1,0 +1,183 @@
+// What all ways of a comparison have in common: the model, the configuration, the machine.
+#include "tune/compare_parts.h"
+
+#include "base/cpu.h"
+#include "files/run_directory.h"
+#include "layers/layers.h"
+#include "measure/disk.h"
+#include "model/unit.h"
+#include "setup/defaults.h"
+#include "setup/machine_facts.h"
+#include "setup/resolve.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { BYTE_VOCABULARY = 256, ASSUMED_STEPS = 1000 };
+
+const char *zr_comparison_model(const zr_comparison *c)
+{
+    return c->options->new_spec ? c->options->new_spec : c->model_path;
+}
+
+static zero_status read_model(zr_comparison *c, zero_error *error)
+{
+    const zero_compare_options *options = c->options;
+    zero_model *model;
+    bool vocabulary = true;
+    if (options->new_spec) {
+        ZERO_TRY(zr_lm_parse_spec(options->new_spec, &c->model, &vocabulary, error));
+    } else {
+        ZERO_TRY(zr_model_directory(options->model, &options->logger, &c->model_path, error));
+        ZERO_TRY(zr_lm_config_read_in(c->model_path, &c->model, error));
+    }
+    if (!vocabulary)
+        zr_lm_set_vocabulary(&c->model, BYTE_VOCABULARY);
+    int64_t positions = zr_lm_shape_of(&c->model).positions;
+    c->seq = options->seq ? options->seq : positions;
+    ZERO_TRY(zr_window_check(c->seq, positions, error));
+    ZERO_TRY(zr_lm_create(&c->model, &model, error));
+    c->parameters = zr_model_parameters(model);
+    zr_lm_free(model);
+    return ZERO_OK;
+}
+
+// Resolves as a training would that has the flags --tensor and --pipeline; 0: it has them not.
+static zero_status resolve(const zr_comparison *c, zr_resolution *how, int tensor, int pipeline,
+                           zr_config **out, zero_error *error)
+{
+    how->quiet = true;
+    how->facts = zr_resolve_facts(c->ranks, c->parameters, ASSUMED_STEPS);
+    how->facts.tensor = tensor;
+    how->facts.pipeline = pipeline;
+    how->facts.batch = zr_default_batch(c->parameters, c->seq);
+    how->facts.hidden = zr_lm_shape_of(&c->model).width;
+    return zr_resolve(how, out, error);
+}
+
+// The ways say these themselves, at one batch.
+static zero_status check_base(const zr_config *config, zero_error *error)
+{
+    if (config->elastic)
+        return zr_fail(error, ZERO_ERR_CONFIG,
+                       "%s: elasticity chooses a batch for each number of data ranks, and a "
+                       "comparison needs the same batch for all: leave it out",
+                       config->name);
+    if (config->tensor > 1 || config->pipeline.stages > 1)
+        return zr_fail(error, ZERO_ERR_CONFIG,
+                       "%s: a comparison chooses tensor ranks and pipeline stages itself: leave "
+                       "out tensor_parallel and pipeline.stages",
+                       config->name);
+    return ZERO_OK;
+}
+
+static zero_status keep_base(zr_comparison *c, const zr_config *config, zero_error *error)
+{
+    zr_buffer text = {0};
+    c->batch = (zr_way_batch){.samples = config->train_batch, .micro_batch = config->micro_batch};
+    snprintf(c->dtype, sizeof c->dtype, "%s", zr_settings_of(config, false).precision.name);
+    zr_config_write(config, &text);
+    zero_status status = text.failed
+                             ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for the configuration")
+                             : zr_json_parse(text.data, text.length, config->name, &c->base, error);
+    zr_buffer_free(&text);
+    return status;
+}
+
+// Passes warnings and reasons on. What else a resolution says is about a run, and here are many.
+static void pass_on(void *user, zero_log_level level, const char *message)
+{
+    if (level != ZERO_LOG_INFO)
+        zr_log(user, level, "%s", message);
+}
+
+static zero_status read_base(zr_comparison *c, zero_error *error)
+{
+    const zero_compare_options *options = c->options;
+    const zero_logger logger = {.write = pass_on, .user = (void *)&options->logger};
+    zr_config *config = NULL;
+    char *text;
+    zr_resolution how = {
+        .name = options->config_path,
+        .flags = options->overrides,
+        .flag_count = options->override_count,
+        .logger = &logger,
+    };
+    ZERO_TRY(zr_resolve_text(options->config_path, &text, &how.length, error));
+    how.text = text;
+    zero_status status = resolve(c, &how, 0, 0, &config, error);
+    if (status == ZERO_OK)
+        status = check_base(config, error);
+    if (status == ZERO_OK)
+        status = keep_base(c, config, error);
+    zr_config_destroy(config);
+    zr_free(text);
+    return status;
+}
+
+static zero_status look_at_machine(zr_comparison *c, zero_error *error)
+{
+    const zero_compare_options *options = c->options;
+    zr_disk disk;
+    ZERO_TRY(zr_queue_open("cpu", NULL, c->threads, &c->queue, error));
+    zr_machine_fill(c->queue, NULL, &c->machine);
+    c->memory = options->memory ? options->memory : c->machine.memory_limit / c->ranks;
+    c->machine.memory_limit = c->memory;
+    zr_rate_book_read(&options->logger, &c->book);
+    if (!options->nvme)
+        return ZERO_OK;
+    ZERO_TRY(zr_disk_look(options->nvme, &disk, error));
+    c->nvme = disk.available / c->ranks;
+    c->machine.tier_limit[ZERO_TIER_nvme] = c->nvme;
+    return ZERO_OK;
+}
+
+static zero_status configure(zr_comparison *c, zr_compare_row *row, zero_error *error)
+{
+    zero_error reason = {0};
+    if (row->way.needs[0]) {
+        snprintf(row->why, sizeof row->why, "%s", row->way.needs);
+        return ZERO_OK;
+    }
+    row->text = zr_way_config(&row->way, c->base, &c->batch, c->options->nvme, error);
+    if (!row->text)
+        return ZERO_ERR_MEMORY;
+    zr_resolution how = {.text = row->text, .length = strlen(row->text), .name = row->way.name};
+    if (resolve(c, &how, row->way.tensor, row->way.stages, &row->config, &reason) != ZERO_OK)
+        snprintf(row->why, sizeof row->why, "%s", reason.message);
+    return ZERO_OK;
+}
+
+zero_status zr_comparison_open(const zero_compare_options *options, zr_comparison *out,
+                               zero_error *error)
+{
+    int cores = zr_cpu_budget_get().allowed;
+    zr_way ways[ZR_MOST_WAYS];
+    *out = (zr_comparison){.options = options, .cores = cores};
+    out->ranks = options->ranks ? options->ranks : ZR_MAX(cores, 2);
+    out->threads = options->threads ? options->threads : ZR_MAX(cores / out->ranks, 1);
+    out->crowded = out->ranks > cores;
+    ZERO_TRY(read_model(out, error));
+    ZERO_TRY(read_base(out, error));
+    ZERO_TRY(look_at_machine(out, error));
+    out->count = zr_ways_list(out->ranks, options->nvme != NULL, ways);
+    for (int i = 0; i < out->count; i++) {
+        out->rows[i].way = ways[i];
+        ZERO_TRY(configure(out, &out->rows[i], error));
+    }
+    return ZERO_OK;
+}
+
+void zr_comparison_close(zr_comparison *c)
+{
+    for (int i = 0; i < c->count; i++) {
+        zr_config_destroy(c->rows[i].config);
+        zr_free(c->rows[i].text);
+    }
+    zr_rate_book_free(&c->book);
+    zr_queue_close(c->queue);
+    json_decref(c->base);
+    zr_free(c->model_path);
+    zr_free(c->scratch);
+    zr_free(c->made);
+}
