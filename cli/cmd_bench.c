@@ -15,6 +15,8 @@
 
 extern char **environ;
 
+enum { MOST_SECONDS = 60 }; // of a figure
+
 static int bench_rank(const cli_arguments *a, zero_comm *comm)
 {
     zero_bench_options options = {.struct_size = sizeof options,
@@ -84,6 +86,9 @@ int cli_bench(const cli_arguments *a)
     int code;
     if (!a->operand)
         return cli_fail_usage(a->command, "what? usage: zero bench %s", a->command->usage);
+    if (a->real[OPT_SECONDS] > MOST_SECONDS)
+        return cli_fail_usage(a->command, "--seconds %s: it must be from 0.001 to %d",
+                              a->text[OPT_SECONDS], MOST_SECONDS);
     if (cli_is_parent(a, &code)) {
         code = cli_supervise(a);
         if (code == 0 && strcmp(a->operand, "comm") == 0)

@@ -119,6 +119,18 @@ const cli_command cli_commands[CLI_COMMANDS] = {
                             "and --draw show how a step is made: docs/how-it-works.md reads them. "
                             "--machines shows who is where and what crosses the network: "
                             "docs/parallelism.md compares grids."},
+    [CLI_TUNE] =
+        {.name = "tune",
+         .usage = "--new SPEC | --model DIR  --data FILE...  [--config FILE] [OPTION...]",
+         .run = cli_tune,
+         .purpose = "find the fastest way to train a model on this machine",
+         .detail = "What --config and the flags do not say is open: ranks x threads, tensor x "
+                   "pipeline x data, schedule, stage, micro-batch x accumulation at the same "
+                   "samples a step, activation checkpoints, tiers, tiles. What does not fit is "
+                   "dropped by its plan, the rest is predicted, and the best are measured in turn "
+                   "by short trainings. The directory of --out gets tuned.json, a DeepSpeed file "
+                   "for --config, and what was found; the last line is the command to run. "
+                   "docs/tuning.md has an example."},
     [CLI_COMPARE] =
         {.name = "compare",
          .usage = "--new SPEC | --model DIR  [--data FILE...] [--ranks N] [OPTION...]",

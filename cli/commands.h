@@ -19,6 +19,7 @@ typedef enum cli_command_id {
     CLI_TOKENIZER,
     CLI_DATA,
     CLI_PLAN,
+    CLI_TUNE,
     CLI_COMPARE,
     CLI_SIMULATE,
     CLI_BENCH,
@@ -56,6 +57,7 @@ int cli_verify(const cli_arguments *arguments);
 int cli_inspect(const cli_arguments *arguments);
 int cli_convert(const cli_arguments *arguments);
 int cli_plan(const cli_arguments *arguments);
+int cli_tune(const cli_arguments *arguments);
 int cli_compare(const cli_arguments *arguments);
 int cli_simulate(const cli_arguments *arguments);
 int cli_bench(const cli_arguments *arguments);

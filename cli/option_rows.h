@@ -14,6 +14,7 @@ enum {
     INSPECT = 1 << CLI_INSPECT,
     CONVERT = 1 << CLI_CONVERT,
     PLAN = 1 << CLI_PLAN,
+    TUNE = 1 << CLI_TUNE,
     COMPARE = 1 << CLI_COMPARE,
     SIMULATE = 1 << CLI_SIMULATE,
     BENCH = 1 << CLI_BENCH,

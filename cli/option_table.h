@@ -17,7 +17,7 @@ typedef enum cli_kind {
     CLI_BYTES, // 24GB, 512MiB
 } cli_kind;
 
-enum { CLI_MOST_WORDINGS = 6 };
+enum { CLI_MOST_WORDINGS = 8 };
 
 typedef struct cli_wording { // how a command describes an option
     unsigned commands;       // bit 1 << cli_command_id

@@ -98,6 +98,8 @@ typedef enum cli_option_id {
     OPT_PROGRAM,
     OPT_DRAW,
     OPT_SECONDS,
+    OPT_TRIALS,
+    OPT_METRIC,
     OPT_PATH,
     OPT_BLOCK,
     OPT_DEPTH,

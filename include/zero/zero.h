@@ -29,6 +29,7 @@
 #include <zero/tokenizer.h>
 #include <zero/traffic.h>
 #include <zero/train.h>
+#include <zero/tune.h>
 #include <zero/unit_exchange.h>
 #include <zero/verify.h>
 #include <zero/weights.h>

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_ARGUMENTS = 96, OWN_ARGUMENTS = 24, LEAST_MEASURED = 2 };
+enum { MOST_ARGUMENTS = 96, OWN_ARGUMENTS = 24, LEAST_MEASURED = 2, ENOUGH_STEPS = 3 };
 
 #define POLL_SECONDS 0.01
 
@@ -142,8 +142,8 @@ static zero_status make_command(const zr_trial_question *q, const char *program,
     add_pair(c, "--steps", c->steps);
     add_pair(c, "--out", p->out);
     add_pair(c, "--val", "none");
-    add_pair(c, "--no-final-checkpoint", "--quiet");
-    add(c, "--no-learn");
+    add_pair(c, "--no-final-checkpoint", "--no-learn");
+    add(c, "--quiet");
     return ZERO_OK;
 }
 
@@ -253,6 +253,14 @@ void zr_trial_summarize(zr_trial_answer *trial)
 
 typedef enum ending { MADE_STEPS, ENDED_ITSELF, AT_DEADLINE, STOPPED } ending;
 
+static bool has_enough(const zr_trial_question *q, const zr_trial_answer *trial)
+{
+    double seconds = 0;
+    for (int i = 0; i < trial->count; i++)
+        seconds += trial->at[i];
+    return q->enough > 0 && trial->count >= ENOUGH_STEPS && seconds >= q->enough;
+}
+
 static ending watch(const zr_trial_question *q, const places *p, double begun,
                     zr_trial_process *process, zr_trial_answer *trial)
 {
@@ -263,13 +271,13 @@ static ending watch(const zr_trial_question *q, const places *p, double begun,
             trial->until_first = zr_clock_seconds() - begun;
         if (ended)
             return ENDED_ITSELF;
-        bool stopped = q->stop && *q->stop;
-        if (steps < q->steps && !stopped && zr_clock_seconds() - begun < q->deadline) {
+        bool stopped = q->stop && *q->stop, done = steps >= q->steps || has_enough(q, trial);
+        if (!done && !stopped && zr_clock_seconds() - begun < q->deadline) {
             zr_sleep_seconds(POLL_SECONDS);
             continue;
         }
         zr_trial_kill(process);
-        return stopped ? STOPPED : steps < q->steps ? AT_DEADLINE : MADE_STEPS;
+        return stopped ? STOPPED : done ? MADE_STEPS : AT_DEADLINE;
     }
 }
 
@@ -278,7 +286,7 @@ static void conclude(const zr_trial_question *q, const places *p, ending how,
 {
     int64_t wanted = q->steps - q->skipped;
     int64_t enough = how == AT_DEADLINE ? ZR_MIN(wanted, LEAST_MEASURED) : wanted;
-    trial->good = trial->count >= enough;
+    trial->good = trial->count >= enough || how == MADE_STEPS;
     zr_trial_summarize(trial);
     if (trial->good)
         return;

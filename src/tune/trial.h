@@ -19,6 +19,8 @@ typedef struct zr_trial_question {
     int threads;        // of a rank; 0: train's own choice
     int64_t steps;      // to make, at most ZR_TRIAL_STEPS
     int64_t skipped;    // the first of them, which are not measured; at least one has to be left
+    // Seconds of measured steps, of three at least, that are enough: it ends then. 0: all steps.
+    double enough;
     double deadline;    // seconds of the whole trial
     const char *parent; // of the scratch directory; NULL: $TMPDIR or /tmp
     // The caller sets it to a signal number to end the trial. May be NULL.

@@ -79,7 +79,7 @@ asks() {
     refused "$2" "$3" "$ZERO" train --new $TINY --data "$TEXT" --ranks 2 --threads 1 --quiet --config asks.json --out out
 }
 asks '{"pipeline": {"stages": 2}, "gradient_accumulation_steps": 1, "libzero": {"pipeline": {"schedule": "2bw"}}}' 78 'fewer than 2 pipeline stages'
-asks '{"autotuning": {"enabled": true}}' 78 'autotuning.enabled true is refused: autotuning is not built yet'
+asks '{"autotuning": {"enabled": true}}' 78 'autotuning.enabled true is refused: a training does not search: zero tune does, with this file'
 asks '{"compression_training": {"weight_quantization": {}}}' 78 'compression_training is refused: DeepSpeed has removed it: 0.19.6 reads it, 0.19.8 refuses it'
 asks '{"expert_parallel": {"enabled": true}}' 78 'expert_parallel is refused: expert parallelism is not built yet'
 asks '{"wandb": {"enabled": true, "project": "x"}}' 78 'asks.json:1:11: wandb is refused: it needs a network service; tensorboard and csv_monitor write the same values to files'

@@ -99,6 +99,19 @@ static void test_steps_are_measured_and_the_rest_is_cut(void **state)
     assert_true(trial.token_rate > 3199 && trial.token_rate < 3201);
 }
 
+static void test_enough_is_enough(void **state)
+{
+    zr_trial_answer trial;
+    zr_trial_question q = question();
+    q.steps = 100;
+    q.enough = 0.05;
+    assert_int_equal(run(&q, "for i in 1 2 3 4 5 6; do step $i 20; done; sleep 60", &trial),
+                     ZERO_OK);
+    assert_true(trial.good && trial.wall < 10);
+    assert_true(trial.count >= 3 && trial.count <= 4);
+    assert_true(trial.seconds == 20e-3);
+}
+
 static void expect_exchanged(const char *traffic, int64_t data, int64_t tensor, int64_t pipeline)
 {
     char script[512];
@@ -207,6 +220,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_steps_are_measured_and_the_rest_is_cut),
+        cmocka_unit_test(test_enough_is_enough),
         cmocka_unit_test(test_bytes_are_of_an_axis),
         cmocka_unit_test(test_a_failure_is_one_line),
         cmocka_unit_test(test_a_deadline_ends_all_processes),

@@ -1,0 +1,242 @@
+// zero_tune: what is open is listed and judged, the best of it is measured in turn.
+#include "base/clock.h"
+#include "base/cpu.h"
+#include "base/struct_take.h"
+#include "tune/tuning.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <zero/run.h>
+
+#define USUAL_SECONDS 150.0
+// Parts of the whole time: after which nothing more is judged; which kernels may be timed for.
+#define JUDGING 0.35
+#define MEASURING 0.2
+#define LEAST_MEASURED 0.25 // of it, for trials
+#define TRIAL_START 5.0     // seconds before a first step, about
+
+enum { SURE = 16 }; // candidates that are predicted again once all rates are known
+
+static zero_status check(const zero_tune_options *o, zero_error *error)
+{
+    int launched = 0;
+    if (!o->new_spec == !o->model_dir)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "zero_tune: one of options.new_spec and model_dir names the model");
+    if (o->data_count < 1)
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_tune: options.data names no data");
+    ZERO_TRY(zero_launched_ranks(&launched, error));
+    if (launched)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "zero tune starts the ranks of its trials itself: a launcher has started "
+                       "this process as one of %d",
+                       launched);
+    return ZERO_OK;
+}
+
+// ---- arguments of every trial
+
+static void add(zr_tuning *t, int *count, const char *name, const char *value)
+{
+    if (!value)
+        return;
+    t->arguments[(*count)++] = name;
+    t->arguments[(*count)++] = value;
+}
+
+static zero_status make_arguments(zr_tuning *t, char seq[32], zero_error *error)
+{
+    const zero_tune_options *o = t->options;
+    int count = 0;
+    t->arguments = zr_alloc((size_t)(o->data_count + 24) * sizeof *t->arguments, error);
+    if (!t->arguments)
+        return ZERO_ERR_MEMORY;
+    snprintf(seq, 32, "%lld", (long long)o->seq);
+    add(t, &count, "--new", o->new_spec);
+    add(t, &count, "--model", o->model_dir);
+    t->arguments[count++] = "--data";
+    for (int i = 0; i < o->data_count; i++)
+        t->arguments[count++] = o->data[i];
+    add(t, &count, "--field", o->field);
+    add(t, &count, "--chat", o->chat);
+    add(t, &count, "--tokenizer", o->tokenizer);
+    add(t, &count, "--seq", o->seq ? seq : NULL);
+    add(t, &count, "--backend", o->backend);
+    if (o->ignore_unused)
+        t->arguments[count++] = "--ignore-unused";
+    return ZERO_OK;
+}
+
+// ---- the search
+
+static zero_status read(zr_tuning *t, zero_error *error)
+{
+    const zero_tune_options *o = t->options;
+    const zr_tuning_flags flags = {.overrides = o->overrides,
+                                   .count = o->override_count,
+                                   .tensor = o->tensor,
+                                   .pipeline = o->pipeline,
+                                   .schedule = o->schedule,
+                                   .split = o->split,
+                                   .sequence_parallel = o->sequence_parallel != 0};
+    ZERO_TRY(zr_tuning_file_read(o->config_path, &flags, &t->file, error));
+    ZERO_TRY(zr_tuning_settings_read(&t->file, o->metric, &t->settings, error));
+    ZERO_TRY(zr_tuning_subject_read(o, &t->subject, error));
+    t->asked = (zr_tuning_asked){.options = o,
+                                 .file = &t->file,
+                                 .settings = &t->settings,
+                                 .subject = &t->subject,
+                                 .cores = zr_cpu_budget_get().allowed};
+    return zr_tuning_space_find(&t->asked, &t->space, error);
+}
+
+// Says why there is nothing to measure.
+static zero_status refuse(const zr_tuning *t, zero_error *error)
+{
+    const zr_run_candidate *reason = NULL;
+    for (int i = 0; i < t->candidates.count; i++) {
+        const zr_run_candidate *c = &t->candidates.at[i];
+        if (!reason || (c->state == ZR_CANDIDATE_TOO_LARGE &&
+                        (reason->state != c->state || c->memory < reason->memory)))
+            reason = c;
+    }
+    if (!reason)
+        return zr_fail(error, ZERO_ERR_CONFIG,
+                       "tuning %s: no candidate agrees with what is said: %s", t->subject.name,
+                       "no micro-batch divides the batch of a data rank");
+    return zr_fail(
+        error, reason->state == ZR_CANDIDATE_TOO_LARGE ? ZERO_ERR_LIMIT : ZERO_ERR_CONFIG,
+        "tuning %s: none of %d candidates %s; %s: %s", t->subject.name, t->candidates.count,
+        reason->state == ZR_CANDIDATE_TOO_LARGE ? "fits" : "can be planned",
+        reason->state == ZR_CANDIDATE_TOO_LARGE ? "the smallest" : "the first", reason->why);
+}
+
+// Predicts the best ones once more, because rates were measured meanwhile.
+static zero_status predict_again(zr_tuning *t, zero_error *error)
+{
+    int list[SURE], count = 0;
+    for (; count < SURE; count++) {
+        int best = -1;
+        for (int i = 0; i < t->candidates.count; i++) {
+            const zr_run_candidate *c = &t->candidates.at[i];
+            bool listed = c->state != ZR_CANDIDATE_FITS;
+            for (int k = 0; k < count && !listed; k++)
+                listed = list[k] == i;
+            if (!listed &&
+                (best < 0 || zr_candidate_cost(c) < zr_candidate_cost(&t->candidates.at[best])))
+                best = i;
+        }
+        if (best < 0)
+            break;
+        list[count] = best;
+    }
+    t->judge.until = INFINITY; // of what is judged already nothing may be lost
+    for (int k = 0; k < count && t->judge.measured && zr_clock_seconds() < t->until; k++)
+        ZERO_TRY(zr_tuning_judge_one(&t->judge, &t->candidates.at[list[k]], error));
+    return ZERO_OK;
+}
+
+static zero_status search(zr_tuning *t, double seconds, zero_error *error)
+{
+    const zr_candidate_judge judge = {.judge = zr_tuning_judge_one, .user = &t->judge};
+    zr_tuning_judge_open(&t->asked, &t->judge);
+    t->judge.until = t->begun + JUDGING * seconds;
+    t->judge.measuring = MEASURING * seconds;
+    ZERO_TRY(zr_candidates_search(&t->space, &judge, &t->candidates, error));
+    if (!zr_tuning_count(t, ZR_CANDIDATE_FITS))
+        return refuse(t, error);
+    ZERO_TRY(predict_again(t, error));
+    zr_log(&t->options->logger, ZERO_LOG_INFO,
+           "search   %d candidates, %d fit; %d times kernels were timed; %.1f s",
+           t->candidates.count, zr_tuning_count(t, ZR_CANDIDATE_FITS), t->judge.measured,
+           zr_clock_seconds() - t->begun);
+    return ZERO_OK;
+}
+
+// Where nobody has said how long it may take, slow models have more time: for two rounds of trials.
+// A search that took longer than it may on a busy machine leaves some for trials all the same.
+static void allow_time(zr_tuning *t, double seconds)
+{
+    const zr_run_candidate *best = zr_tuning_candidate(t, 0);
+    double rounds = 2 * t->race.count * (TRIAL_START + 3 * best->step.seconds);
+    if (t->options->seconds <= 0)
+        t->until = ZR_MAX(t->until, zr_clock_seconds() + rounds);
+    t->until = ZR_MAX(t->until, zr_clock_seconds() + LEAST_MEASURED * seconds);
+}
+
+static zero_status measure(zr_tuning *t, double seconds, zero_error *error)
+{
+    int64_t trials = t->options->trials ? t->options->trials : t->settings.trials;
+    t->race.most_trials = (int)ZR_MIN(trials, INT32_MAX);
+    zr_tuning_choose_finalists(t);
+    allow_time(t, seconds);
+    ZERO_TRY(zr_tuning_race(t, error));
+    if (t->best >= 0)
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_LIMIT, "tuning %s: no trial came to an end; the first: %s",
+                   t->subject.name,
+                   t->finalists[0].why[0] ? t->finalists[0].why : "there was no time for one");
+}
+
+static zero_status answer(zr_tuning *t, void (*write)(void *user, const char *text), void *user,
+                          zero_error *error)
+{
+    zr_buffer text = {0};
+    ZERO_TRY(zr_tuning_write_answer(t, error));
+    if (t->options->json)
+        zr_tuning_json(t, &text);
+    else
+        zr_tuning_table(t, &text);
+    if (!text.failed)
+        write(user, text.data);
+    zero_status status =
+        text.failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for the answer") : ZERO_OK;
+    zr_buffer_free(&text);
+    return status;
+}
+
+static void release(zr_tuning *t)
+{
+    for (int i = 0; i < t->race.count; i++)
+        zr_free(t->finalists[i].at);
+    zr_candidates_free(&t->candidates);
+    zr_tuning_judge_close(&t->judge);
+    zr_tuning_subject_free(&t->subject);
+    zr_tuning_file_free(&t->file);
+    zr_free(t->exps_dir);
+    zr_free(t->arguments);
+    zr_free(t);
+}
+
+zero_status zero_tune(const zero_tune_options *options, void (*write)(void *user, const char *text),
+                      void *user, zero_error *error)
+{
+    zero_tune_options taken;
+    char seq[32];
+    ZR_NEED(error, options);
+    ZR_NEED(error, write);
+    ZERO_TRY(zr_struct_take("zero_tune: options", options,
+                            ZR_STRUCT_UPTO(zero_tune_options, logger), &taken, sizeof taken,
+                            error));
+    ZERO_TRY(check(&taken, error));
+    zr_tuning *t = zr_alloc(sizeof *t, error);
+    if (!t)
+        return ZERO_ERR_MEMORY;
+    double seconds = taken.seconds > 0 ? taken.seconds : USUAL_SECONDS;
+    *t = (zr_tuning){.options = &taken, .best = -1, .begun = zr_clock_seconds()};
+    t->until = t->begun + seconds;
+    zero_status status = read(t, error);
+    if (status == ZERO_OK)
+        status = make_arguments(t, seq, error);
+    if (status == ZERO_OK)
+        status = zr_tuning_open_files(t, error);
+    if (status == ZERO_OK)
+        status = search(t, seconds, error);
+    if (status == ZERO_OK)
+        status = measure(t, seconds, error);
+    if (status == ZERO_OK)
+        status = answer(t, write, user, error);
+    release(t);
+    return status;
+}

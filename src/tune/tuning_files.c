@@ -1,0 +1,137 @@
+// What a search leaves on the disk, under DeepSpeed's names.
+#include "base/file.h"
+#include "base/json.h"
+#include "tune/tuning.h"
+
+#include <dirent.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TUNED "tuned.json"
+#define OPTIMAL "ds_config_optimal.json"
+#define COMMAND "cmd_optimal.txt"
+#define TABLE "summary.txt"
+#define SUMMARY "summary.json"
+#define EXPERIMENTS "exp_[0-9]*.json"
+
+static zero_status refuse(const char *directory, const char *name, zero_error *error)
+{
+    return zr_fail(error, ZERO_ERR_USAGE,
+                   "\"%s\" has %s of an earlier search, and autotuning.overwrite is false",
+                   directory, name);
+}
+
+// Removes the experiments of an earlier search, or refuses to.
+static zero_status clear_experiments(const zr_tuning *t, zero_error *error)
+{
+    DIR *entries = opendir(t->exps_dir);
+    zero_status status = ZERO_OK;
+    if (!entries)
+        return ZERO_OK; // the first write says what is wrong
+    for (struct dirent *entry; status == ZERO_OK && (entry = readdir(entries));) {
+        if (fnmatch(EXPERIMENTS, entry->d_name, 0) != 0)
+            continue;
+        if (!t->settings.overwrite)
+            status = refuse(t->exps_dir, entry->d_name, error);
+        else
+            unlinkat(dirfd(entries), entry->d_name, 0);
+    }
+    closedir(entries);
+    return status;
+}
+
+zero_status zr_tuning_open_files(zr_tuning *t, zero_error *error)
+{
+    const char *said = t->settings.exps_dir;
+    t->out_dir = t->options->out_dir ? t->options->out_dir : t->settings.results_dir;
+    t->exps_dir = said                  ? zr_strdup(said, error)
+                  : t->options->out_dir ? zr_sprintf(error, "%s/experiments", t->out_dir)
+                                        : zr_strdup("autotuning_exps", error);
+    if (!t->exps_dir)
+        return ZERO_ERR_MEMORY;
+    if (!t->settings.overwrite && zr_path_has(t->out_dir, TUNED))
+        return refuse(t->out_dir, TUNED, error);
+    ZERO_TRY(zr_directory_create(t->out_dir, error));
+    ZERO_TRY(zr_directory_create(t->exps_dir, error));
+    return clear_experiments(t, error);
+}
+
+static zero_status write_buffer(const char *directory, const char *name, zr_buffer *text,
+                                zero_error *error)
+{
+    zero_status status = text->failed
+                             ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for %s", name)
+                             : zr_file_write_in(directory, name, text->data, text->length, error);
+    zr_buffer_free(text);
+    return status;
+}
+
+static void append_text(zr_buffer *out, const char *name, const char *text)
+{
+    zr_buffer_printf(out, ",\n \"%s\": ", name);
+    zr_json_append_string(out, text, strlen(text));
+}
+
+static void append_seconds(zr_buffer *out, const char *name, double seconds)
+{
+    zr_buffer_printf(out, ",\n \"%s\": ", name);
+    zr_json_append_double(out, seconds);
+}
+
+zero_status zr_tuning_write_experiment(zr_tuning *t, int finalist, const zr_trial_answer *trial,
+                                       zero_error *error)
+{
+    const zr_run_candidate *c = zr_tuning_candidate(t, finalist);
+    char text[200], name[40];
+    char *config = zr_tuning_file_of(&t->file, c, true, error);
+    if (!config)
+        return ZERO_ERR_MEMORY;
+    zr_buffer out = {0};
+    snprintf(name, sizeof name, "exp_%03d.json", t->experiments);
+    zr_candidate_text(c, text, sizeof text);
+    zr_buffer_printf(&out, "{\"exp_id\": %d", t->experiments++);
+    append_text(&out, "name", text);
+    zr_buffer_printf(&out, ",\n \"ranks\": %d, \"threads\": %d", c->ranks, c->threads);
+    append_seconds(&out, "predicted_seconds", c->step.seconds);
+    append_seconds(&out, "predicted_low", c->step.low);
+    append_seconds(&out, "predicted_high", c->step.high);
+    zr_buffer_printf(&out, ",\n \"predicted_memory\": %lld", (long long)c->memory);
+    if (trial->good) {
+        append_seconds(&out, "seconds", trial->seconds);
+        append_seconds(&out, "tokens_per_second", trial->token_rate);
+        zr_buffer_printf(&out, ",\n \"steps\": %d, \"memory\": %lld", trial->count,
+                         (long long)trial->memory);
+    } else {
+        append_text(&out, "failed", trial->why);
+    }
+    append_seconds(&out, "wall_seconds", trial->wall);
+    zr_buffer_printf(&out, ",\n \"ds_config\": %s}\n", config);
+    zr_free(config);
+    return write_buffer(t->exps_dir, name, &out, error);
+}
+
+static zero_status write_reports(zr_tuning *t, zero_error *error)
+{
+    zr_buffer command = {0}, table = {0}, summary = {0};
+    zr_tuning_command(t, &command);
+    ZERO_TRY(write_buffer(t->out_dir, COMMAND, &command, error));
+    zr_tuning_table(t, &table);
+    ZERO_TRY(write_buffer(t->out_dir, TABLE, &table, error));
+    zr_tuning_json(t, &summary);
+    return write_buffer(t->out_dir, SUMMARY, &summary, error);
+}
+
+zero_status zr_tuning_write_answer(zr_tuning *t, zero_error *error)
+{
+    char *config = zr_tuning_file_of(&t->file, zr_tuning_candidate(t, t->best), false, error);
+    if (!config)
+        return ZERO_ERR_MEMORY;
+    zero_status status = zr_file_write_in(t->out_dir, TUNED, config, strlen(config), error);
+    if (status == ZERO_OK)
+        status = zr_file_write_in(t->out_dir, OPTIMAL, config, strlen(config), error);
+    zr_free(config);
+    ZERO_TRY(status);
+    return write_reports(t, error);
+}

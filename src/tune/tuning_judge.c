@@ -1,0 +1,153 @@
+#include "tune/tuning_judge.h"
+
+#include "base/clock.h"
+#include "base/cpu.h"
+#include "setup/machine_facts.h"
+#include "setup/rehearse.h"
+#include "setup/resolve.h"
+
+#include <stdio.h>
+#include <string.h>
+
+// A prediction more of whose time than this is a guess is no ground for a choice.
+#define MOST_UNKNOWN 0.2
+
+enum { ASSUMED_STEPS = 1000, LEAST_JUDGED = 16 };
+
+void zr_tuning_judge_open(const zr_tuning_asked *asked, zr_tuning_judge *out)
+{
+    char reason[128];
+    *out = (zr_tuning_judge){.asked = asked, .memory = zr_memory_available(reason, sizeof reason)};
+    zr_rate_book_read(&asked->options->logger, &out->book);
+}
+
+void zr_tuning_judge_close(zr_tuning_judge *judge)
+{
+    for (int i = 0; i < judge->queue_count; i++)
+        zr_queue_close(judge->queues[i]);
+    zr_rate_book_free(&judge->book);
+    *judge = (zr_tuning_judge){0};
+}
+
+static zero_status find_queue(zr_tuning_judge *j, int threads, zr_queue **out, zero_error *error)
+{
+    const char *backend = j->asked->options->backend;
+    for (int i = 0; i < j->queue_count; i++)
+        if (j->queues[i]->threads == threads) {
+            *out = j->queues[i];
+            return ZERO_OK;
+        }
+    assert(j->queue_count < ZR_JUDGE_QUEUES); // a space has no more numbers of ranks
+    ZERO_TRY(zr_queue_open(backend ? backend : "cpu", NULL, threads, out, error));
+    j->queues[j->queue_count++] = *out;
+    return ZERO_OK;
+}
+
+static zero_status resolve(const zr_tuning_judge *j, const zr_run_candidate *c, zr_config **out,
+                           zero_error *error)
+{
+    const zr_tuning_subject *subject = j->asked->subject;
+    char *text = zr_tuning_file_of(j->asked->file, c, true, error);
+    if (!text)
+        return ZERO_ERR_MEMORY;
+    zr_resolution how = {.text = text,
+                         .length = strlen(text),
+                         .name = j->asked->file->name,
+                         .quiet = true,
+                         .facts = zr_resolve_facts(c->ranks, subject->parameters, ASSUMED_STEPS)};
+    how.facts.batch = c->micro_batch * c->accumulation * c->ranks / (c->tensor * c->stages);
+    how.facts.hidden = subject->shape.width;
+    zero_status status = zr_resolve(&how, out, error);
+    zr_free(text);
+    return status;
+}
+
+static int64_t memory_of(const zr_rehearsal *r)
+{
+    int64_t most = 0;
+    for (int s = 0; s < r->stages; s++)
+        most = ZR_MAX(most, zr_plan_tier_bytes(r->at[s].plan, ZERO_TIER_device) +
+                                zr_plan_tier_bytes(r->at[s].plan, ZERO_TIER_host));
+    return most;
+}
+
+// Measures what a candidate that fits does, if much of its time is only guessed.
+static zero_status learn(zr_tuning_judge *j, zr_rehearsal *r, zr_run_candidate *c,
+                         zero_error *error)
+{
+    if (c->step.unknown <= MOST_UNKNOWN || j->measuring <= 0)
+        return ZERO_OK;
+    double begun = zr_clock_seconds();
+    ZERO_TRY(zr_rehearsal_measure(r, &j->asked->options->logger, &j->book, error));
+    j->measuring -= zr_clock_seconds() - begun;
+    j->measured++;
+    return zr_rehearsal_forecast(r, &j->book, &c->step, error);
+}
+
+static zero_status predict(zr_tuning_judge *j, zr_rehearsal *r, zr_run_candidate *c,
+                           zero_error *error)
+{
+    c->memory = memory_of(r);
+    c->state = r->fits ? ZR_CANDIDATE_FITS : ZR_CANDIDATE_TOO_LARGE;
+    if (!r->fits)
+        snprintf(c->why, sizeof c->why, "%s", r->excess);
+    ZERO_TRY(zr_rehearsal_forecast(r, &j->book, &c->step, error));
+    return r->fits ? learn(j, r, c, error) : ZERO_OK;
+}
+
+static zero_status rehearse(zr_tuning_judge *j, const zr_config *config, zr_run_candidate *c,
+                            zero_error *error)
+{
+    const zr_tuning_subject *subject = j->asked->subject;
+    zr_queue *queue;
+    zr_rehearsal rehearsal;
+    ZERO_TRY(find_queue(j, c->threads, &queue, error));
+    zr_rehearsal_question question = {.shape = &subject->model,
+                                      .name = subject->name,
+                                      .config = config,
+                                      .seq = subject->seq,
+                                      .ranks = c->ranks,
+                                      .threads = c->threads,
+                                      .backend = j->asked->options->backend};
+    zr_machine_fill(queue, NULL, &question.machine);
+    question.machine.memory_limit = j->memory / c->ranks;
+    c->micro_batch = config->micro_batch;
+    c->accumulation = config->accumulation;
+    c->tokens = config->train_batch * subject->seq;
+    zero_status status = zr_rehearse(&question, &rehearsal, error);
+    if (status == ZERO_OK)
+        status = predict(j, &rehearsal, c, error);
+    zr_rehearsal_free(&rehearsal);
+    return status;
+}
+
+// What ends a search, of all that can go wrong with one candidate.
+static bool is_final(zero_status status)
+{
+    return status == ZERO_ERR_MEMORY || status == ZERO_ERR_CANCELLED || status == ZERO_ERR_INTERNAL;
+}
+
+zero_status zr_tuning_judge_one(void *user, zr_run_candidate *c, zero_error *error)
+{
+    zr_tuning_judge *j = user;
+    const volatile int *stop = j->asked->options->stop;
+    zr_config *config = NULL;
+    zero_error why = {0};
+    c->state = ZR_CANDIDATE_UNJUDGED;
+    if (stop && *stop)
+        return zr_fail(error, ZERO_ERR_CANCELLED, "stopped by signal %d", *stop);
+    if (zr_clock_seconds() > j->until && j->judged >= LEAST_JUDGED)
+        return ZERO_OK;
+    j->judged++;
+    zero_status status = resolve(j, c, &config, &why);
+    if (status == ZERO_OK)
+        status = rehearse(j, config, c, &why);
+    zr_config_destroy(config);
+    if (status == ZERO_OK)
+        return ZERO_OK;
+    if (is_final(status))
+        return zr_fail(error, status, "%s", why.message);
+    c->state = ZR_CANDIDATE_REFUSED;
+    snprintf(c->why, sizeof c->why, "%.*s", (int)sizeof c->why - 1, why.message);
+    return ZERO_OK;
+}

@@ -1,0 +1,242 @@
+#include "base/bytes_text.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "tune/tuning.h"
+
+#include <string.h>
+
+enum { NAME = 200 };
+
+int zr_tuning_count(const zr_tuning *t, zr_candidate_state state)
+{
+    int count = 0;
+    for (int i = 0; i < t->candidates.count; i++)
+        count += t->candidates.at[i].state == state;
+    return count;
+}
+
+static int best_predicted(const zr_tuning *t, zr_candidate_state state)
+{
+    int best = -1;
+    for (int i = 0; i < t->candidates.count; i++) {
+        const zr_run_candidate *c = &t->candidates.at[i];
+        if (c->state == state && c->step.seconds > 0 &&
+            (best < 0 || zr_candidate_cost(c) < zr_candidate_cost(&t->candidates.at[best])))
+            best = i;
+    }
+    return best;
+}
+
+int zr_tuning_too_large(const zr_tuning *t)
+{
+    int large = best_predicted(t, ZR_CANDIDATE_TOO_LARGE),
+        good = best_predicted(t, ZR_CANDIDATE_FITS);
+    bool faster =
+        large >= 0 && good >= 0 &&
+        zr_candidate_cost(&t->candidates.at[large]) < zr_candidate_cost(&t->candidates.at[good]);
+    return faster ? large : -1;
+}
+
+// ---- in words
+
+static void say_seconds(double seconds, zr_buffer *out)
+{
+    char text[ZR_SECONDS_TEXT] = "-";
+    if (seconds > 0)
+        zr_seconds_text(seconds, text);
+    zr_buffer_printf(out, "  %10s", text);
+}
+
+static void say_row(const zr_tuning *t, int i, int width, zr_buffer *out)
+{
+    const zr_finalist *f = &t->finalists[i];
+    const zr_run_candidate *c = zr_tuning_candidate(t, i);
+    char name[NAME], bytes[ZR_BYTES_TEXT];
+    zr_candidate_text(c, name, sizeof name);
+    zr_bytes_text((double)ZR_MAX(f->memory, c->memory), bytes);
+    zr_buffer_printf(out, "%-*s", width, name);
+    say_seconds(c->step.seconds, out);
+    say_seconds(f->seconds, out);
+    zr_buffer_printf(out, "  %9s", bytes);
+    if (f->seconds > 0)
+        zr_buffer_printf(out, "  %9.0f%s\n", (double)c->tokens / f->seconds,
+                         i == t->best ? "  best" : "");
+    else
+        zr_buffer_printf(out, "  %9s%s%s\n", "-", f->why[0] ? "  failed: " : "", f->why);
+}
+
+// Writes the finalists, the best measured ones first.
+static void say_rows(const zr_tuning *t, zr_buffer *out)
+{
+    bool said[ZR_RACE_LANES] = {false};
+    char name[NAME];
+    int width = 0;
+    for (int i = 0; i < t->race.count; i++) {
+        zr_candidate_text(zr_tuning_candidate(t, i), name, sizeof name);
+        width = ZR_MAX(width, (int)strlen(name));
+    }
+    zr_buffer_printf(out, "%-*s  %10s  %10s  %9s  %9s\n", width, "ranks x threads", "predicted",
+                     "measured", "memory", "tokens/s");
+    for (int n = 0; n < t->race.count; n++) {
+        int next = -1;
+        for (int i = 0; i < t->race.count; i++) {
+            const zr_race_lane *lane = &t->race.lanes[i];
+            bool measured = lane->trials > 0;
+            bool better = next < 0 || (measured && t->finalists[next].seconds == 0) ||
+                          (measured && lane->cost < t->race.lanes[next].cost);
+            if (!said[i] && better)
+                next = i;
+        }
+        said[next] = true;
+        say_row(t, next, width, out);
+    }
+}
+
+static void say_second(const zr_tuning *t, zr_buffer *out)
+{
+    int second = zr_race_best(&t->race, t->best);
+    char name[NAME];
+    if (second < 0)
+        return;
+    double ratio = t->race.lanes[second].cost / t->race.lanes[t->best].cost;
+    zr_candidate_text(zr_tuning_candidate(t, second), name, sizeof name);
+    zr_buffer_printf(out, "The second best costs %.1f%% more: %s%s.\n", 100 * (ratio - 1), name,
+                     t->race.lanes[second].parted ? "" : "; the trials do not tell them apart");
+}
+
+static void say_too_large(const zr_tuning *t, zr_buffer *out)
+{
+    int large = zr_tuning_too_large(t);
+    char name[NAME], seconds[ZR_SECONDS_TEXT];
+    if (large < 0)
+        return;
+    const zr_run_candidate *c = &t->candidates.at[large];
+    zr_candidate_text(c, name, sizeof name);
+    zr_seconds_text(c->step.seconds, seconds);
+    zr_buffer_printf(out, "Faster, if it fitted: %s, %s predicted; %s.\n", name, seconds, c->why);
+}
+
+static void say_counts(const zr_tuning *t, zr_buffer *out)
+{
+    int left = t->candidates.left + zr_tuning_count(t, ZR_CANDIDATE_UNJUDGED);
+    zr_buffer_printf(out, "%d candidates: %d fit, %d do not, %d cannot be planned",
+                     t->candidates.count, zr_tuning_count(t, ZR_CANDIDATE_FITS),
+                     zr_tuning_count(t, ZR_CANDIDATE_TOO_LARGE),
+                     zr_tuning_count(t, ZR_CANDIDATE_REFUSED));
+    if (left)
+        zr_buffer_printf(out, ", %d were left out", left);
+    zr_buffer_printf(out, "; %d trial%s, %.0f s in all.\n", t->race.trials,
+                     t->race.trials == 1 ? "" : "s", zr_clock_seconds() - t->begun);
+}
+
+static void say_word(const char *word, zr_buffer *out)
+{
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
+    if (*word && strspn(word, plain) == strlen(word)) {
+        zr_buffer_printf(out, " %s", word);
+        return;
+    }
+    zr_buffer_printf(out, " '");
+    for (; *word; word++)
+        zr_buffer_printf(out, *word == '\'' ? "'\\''" : "%c", *word);
+    zr_buffer_printf(out, "'");
+}
+
+void zr_tuning_command(const zr_tuning *t, zr_buffer *out)
+{
+    const zr_run_candidate *c = zr_tuning_candidate(t, t->best);
+    zr_buffer_printf(out, "zero train");
+    for (int i = 0; t->arguments[i]; i++)
+        say_word(t->arguments[i], out);
+    char *config = zr_sprintf(NULL, "%s/tuned.json", t->out_dir);
+    zr_buffer_printf(out, " --config");
+    say_word(config ? config : "tuned.json", out);
+    zr_buffer_printf(out, " --ranks %d --threads %d --out run\n", c->ranks, c->threads);
+    zr_free(config);
+}
+
+void zr_tuning_table(const zr_tuning *t, zr_buffer *out)
+{
+    say_rows(t, out);
+    zr_buffer_printf(out, "\n");
+    say_second(t, out);
+    say_too_large(t, out);
+    say_counts(t, out);
+    zr_buffer_printf(out, "\n%s/tuned.json has the best. The command:\n  ", t->out_dir);
+    zr_tuning_command(t, out);
+}
+
+// ---- as JSON
+
+static void put_number(zr_buffer *out, const char *name, double value)
+{
+    zr_buffer_printf(out, ",\"%s\":", name);
+    zr_json_append_double(out, value);
+}
+
+static void put_text(zr_buffer *out, const char *name, const char *text)
+{
+    zr_buffer_printf(out, "\"%s\":", name);
+    zr_json_append_string(out, text, strlen(text));
+}
+
+static void put_candidate(const zr_run_candidate *c, zr_buffer *out)
+{
+    char name[NAME];
+    zr_candidate_text(c, name, sizeof name);
+    put_text(out, "name", name);
+    zr_buffer_printf(out,
+                     ",\"ranks\":%d,\"threads\":%d,\"tensor\":%d,\"pipeline\":%d,\"stage\":%lld,"
+                     "\"micro_batch\":%lld,\"accumulation\":%lld,\"tokens\":%lld,\"memory\":%lld",
+                     c->ranks, c->threads, c->tensor, c->stages, (long long)c->stage,
+                     (long long)c->micro_batch, (long long)c->accumulation, (long long)c->tokens,
+                     (long long)c->memory);
+    put_number(out, "predicted", c->step.seconds);
+    put_number(out, "predicted_low", c->step.low);
+    put_number(out, "predicted_high", c->step.high);
+}
+
+static void put_finalist(const zr_tuning *t, int i, zr_buffer *out)
+{
+    const zr_finalist *f = &t->finalists[i];
+    zr_buffer_printf(out, "%s\n {", i ? "," : "");
+    put_candidate(zr_tuning_candidate(t, i), out);
+    zr_buffer_printf(out, ",\"trials\":%d", t->race.lanes[i].trials);
+    if (f->seconds > 0) {
+        put_number(out, "measured", f->seconds);
+        put_number(out, "measured_low", f->low);
+        put_number(out, "measured_high", f->high);
+        zr_buffer_printf(out, ",\"held\":%lld", (long long)f->memory);
+    }
+    if (f->why[0]) {
+        zr_buffer_printf(out, ",");
+        put_text(out, "failed", f->why);
+    }
+    zr_buffer_printf(out, ",\"best\":%s}", i == t->best ? "true" : "false");
+}
+
+void zr_tuning_json(const zr_tuning *t, zr_buffer *out)
+{
+    int large = zr_tuning_too_large(t);
+    zr_buffer_printf(out, "{");
+    put_text(out, "metric", zr_tuning_metric_name(t->settings.metric));
+    zr_buffer_printf(out,
+                     ",\"candidates\":%d,\"fit\":%d,\"too_large\":%d,\"refused\":%d,\"trials\":%d",
+                     t->candidates.count, zr_tuning_count(t, ZR_CANDIDATE_FITS),
+                     zr_tuning_count(t, ZR_CANDIDATE_TOO_LARGE),
+                     zr_tuning_count(t, ZR_CANDIDATE_REFUSED), t->race.trials);
+    put_number(out, "seconds", zr_clock_seconds() - t->begun);
+    zr_buffer_printf(out, ",\n\"rows\":[");
+    for (int i = 0; i < t->race.count; i++)
+        put_finalist(t, i, out);
+    zr_buffer_printf(out, "]");
+    if (large >= 0) {
+        zr_buffer_printf(out, ",\n\"too_large_but_faster\":{");
+        put_candidate(&t->candidates.at[large], out);
+        zr_buffer_printf(out, ",");
+        put_text(out, "excess", t->candidates.at[large].why);
+        zr_buffer_printf(out, "}");
+    }
+    zr_buffer_printf(out, "}\n");
+}

@@ -1,0 +1,91 @@
+#include "tune/tuning_settings.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *const metrics[] = {[ZR_METRIC_THROUGHPUT] = "throughput",
+                                      [ZR_METRIC_LATENCY] = "latency",
+                                      [ZR_METRIC_FLOPS] = "flops"};
+
+const char *zr_tuning_metric_name(zr_tuning_metric metric) { return metrics[metric]; }
+
+// Returns a value of the section; NULL: it is not said, or "auto".
+static const json_t *said(const zr_tuning_file *file, const char *name)
+{
+    char path[ZR_KEY_PATH_BYTES];
+    snprintf(path, sizeof path, "autotuning.%s", name);
+    const zr_setting *setting = zr_config_setting(file->tuning, path);
+    const char *word = json_string_value(setting->value);
+    bool open = json_is_null(setting->value) || (word && strcmp(word, "auto") == 0);
+    return open ? NULL : setting->value;
+}
+
+static int64_t number(const zr_tuning_file *file, const char *name, int64_t standard)
+{
+    const json_t *value = said(file, name);
+    return value ? json_integer_value(value) : standard;
+}
+
+static bool flag(const zr_tuning_file *file, const char *name, bool standard)
+{
+    const json_t *value = said(file, name);
+    return value ? json_is_true(value) : standard;
+}
+
+static const char *word(const zr_tuning_file *file, const char *name, const char *standard)
+{
+    const json_t *value = said(file, name);
+    return value ? json_string_value(value) : standard;
+}
+
+static zr_tuning_metric metric_of(const char *name)
+{
+    int metric = ZR_METRIC_FLOPS;
+    while (metric > 0 && strcmp(metrics[metric], name) != 0)
+        metric--;
+    return (zr_tuning_metric)metric;
+}
+
+static zr_tuning_order order_of(const char *type)
+{
+    return strcmp(type, "random") == 0       ? ZR_ORDER_RANDOM
+           : strcmp(type, "gridsearch") == 0 ? ZR_ORDER_GRID
+                                             : ZR_ORDER_MODEL;
+}
+
+// One of the two alone leaves the other at DeepSpeed's default.
+static zero_status read_steps(const zr_tuning_file *file, zr_tuning_settings *out,
+                              zero_error *error)
+{
+    if (!said(file, "start_profile_step") && !said(file, "end_profile_step"))
+        return ZERO_OK;
+    out->first_step = number(file, "start_profile_step", 3);
+    out->last_step = number(file, "end_profile_step", 5);
+    if (out->last_step >= out->first_step)
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_CONFIG,
+                   "%s: autotuning.end_profile_step %lld comes before start_profile_step %lld",
+                   file->name, (long long)out->last_step, (long long)out->first_step);
+}
+
+zero_status zr_tuning_settings_read(const zr_tuning_file *file, const char *metric,
+                                    zr_tuning_settings *out, zero_error *error)
+{
+    *out = (zr_tuning_settings){
+        .fast = flag(file, "fast", flag(file, "enabled", false)),
+        .metric = metric_of(metric ? metric : word(file, "metric", "throughput")),
+        .order = order_of(word(file, "tuner_type", "model_based")),
+        .early_stopping = number(file, "tuner_early_stopping", 5),
+        .trials = number(file, "tuner_num_trials", 50),
+        .model_ranks = number(file, "mp_size", 1),
+        .micro_batches = (int)number(file, "num_tuning_micro_batch_sizes", 0),
+        .least_micro_batch = number(file, "min_train_micro_batch_size_per_gpu", 1),
+        .most_micro_batch = number(file, "max_train_micro_batch_size_per_gpu", 0),
+        .least_batch = number(file, "min_train_batch_size", 0),
+        .most_batch = number(file, "max_train_batch_size", 0),
+        .results_dir = word(file, "results_dir", "autotuning_results"),
+        .exps_dir = word(file, "exps_dir", NULL),
+        .overwrite = flag(file, "overwrite", true),
+    };
+    return read_steps(file, out, error);
+}

@@ -1,0 +1,238 @@
+#include "tune/tuning_space.h"
+
+#include "setup/defaults.h"
+#include "setup/resolve.h"
+#include "setup/tiling.h"
+
+#include <string.h>
+#include <zero/comm.h>
+
+enum { MOST_CANDIDATES = 1500 };
+
+static zr_space_list one(int64_t value) { return (zr_space_list){.at = {value}, .count = 1}; }
+
+static void add(zr_space_list *list, int64_t value)
+{
+    if (list->count < ZR_SPACE_MOST)
+        list->at[list->count++] = value;
+}
+
+// Returns whether a key is open: nobody says it, and it is not one of those that stay when only
+// stage and micro-batch are tuned.
+static bool is_open(const zr_tuning_asked *a, const char *path)
+{
+    return !a->settings->fast && !zr_tuning_file_says(a->file, path);
+}
+
+// ---- ranks
+
+// Every number of ranks that divides the cores.
+static zr_space_list ranks_of(const zr_tuning_asked *a)
+{
+    const zero_tune_options *o = a->options;
+    zr_space_list list = {0};
+    if (o->ranks)
+        return one(o->ranks);
+    if (o->threads)
+        return one(ZR_MAX(a->cores / o->threads, 1));
+    if (a->settings->fast)
+        return one(1);
+    for (int ranks = 1; ranks <= ZR_MIN(a->cores, ZERO_MAX_RANKS); ranks++)
+        if (a->cores % ranks == 0)
+            add(&list, ranks);
+    return list;
+}
+
+static int most_ranks(const zr_tuning_space *space)
+{
+    int64_t most = 1;
+    for (int i = 0; i < space->ranks.count; i++)
+        most = ZR_MAX(most, space->ranks.at[i]);
+    return (int)most;
+}
+
+static zr_space_list powers_to(int64_t most, int64_t divide)
+{
+    zr_space_list list = {0};
+    for (int64_t power = 1; power <= most && divide % power == 0; power *= 2)
+        add(&list, power);
+    return list;
+}
+
+static zr_space_list tensor_of(const zr_tuning_asked *a, int ranks)
+{
+    int64_t said = zr_tuning_file_number(a->file, ZR_TUNING_TENSOR);
+    int64_t other = zr_tuning_file_number(a->file, "tensor_parallel.tp.tp_size");
+    if (said || other)
+        return one(ZR_MAX(said, other));
+    if (a->settings->model_ranks > 1)
+        return one(a->settings->model_ranks);
+    return is_open(a, ZR_TUNING_TENSOR) ? powers_to(ranks, a->subject->shape.heads) : one(1);
+}
+
+static zr_space_list pipeline_of(const zr_tuning_asked *a, int ranks)
+{
+    zr_space_list list = {0};
+    int64_t most = ZR_MIN(ZR_MIN((int64_t)ranks, a->subject->shape.layers), ZR_MOST_STAGES);
+    if (!is_open(a, ZR_TUNING_PIPELINE))
+        return one(ZR_MAX(zr_tuning_file_number(a->file, ZR_TUNING_PIPELINE), 1));
+    for (int64_t stages = 1; stages <= most; stages *= 2)
+        add(&list, stages);
+    return list;
+}
+
+// Asynchronous schedules compute something else, so they are only used if they are said.
+static zero_status find_schedules(const zr_tuning_asked *a, zr_tuning_space *out, zero_error *error)
+{
+    const char *said = zr_tuning_file_text(a->file, ZR_TUNING_SCHEDULE);
+    zr_pipeline_kind kind = ZR_PIPELINE_INTERLEAVED;
+    out->chunks = 2;
+    if (said && strcmp(said, zr_pipeline_kind_name(kind)) != 0 &&
+        !zr_pipeline_kind_read(said, &kind, &out->chunks))
+        return zr_fail(error, ZERO_ERR_CONFIG,
+                       "%s: " ZR_TUNING_SCHEDULE ": found \"%s\", expected one of %s",
+                       a->file->name, said, zr_pipeline_kinds());
+    out->schedules = one(kind);
+    if (said)
+        return ZERO_OK;
+    out->schedules = one(ZR_PIPELINE_1F1B);
+    add(&out->schedules, ZR_PIPELINE_ZB_H1);
+    if (a->subject->shape.layers >= 4)
+        add(&out->schedules, ZR_PIPELINE_INTERLEAVED);
+    return ZERO_OK;
+}
+
+// ---- the batch
+
+static zr_space_list micro_batches_of(const zr_tuning_file *file)
+{
+    int64_t said = zr_tuning_file_number(file, ZR_TUNING_MICRO_BATCH);
+    return said ? one(said) : file->micro_batches;
+}
+
+// Returns the samples of a step that zero train would make with what is said, on the most ranks, so
+// that all fewer can share them, too.
+static int64_t batch_of(const zr_tuning_asked *a, const zr_tuning_space *space)
+{
+    int64_t model = space->tensor.at[0] * space->pipeline.at[0];
+    int64_t data = ZR_MAX(most_ranks(space) / model, 1);
+    int64_t said = zr_tuning_file_number(a->file, ZR_TUNING_BATCH);
+    int64_t micro = zr_tuning_file_number(a->file, ZR_TUNING_MICRO_BATCH);
+    int64_t usual = zr_default_batch(a->subject->parameters, a->subject->seq);
+    if (said)
+        return said;
+    if (!micro)
+        micro = (usual + data - 1) / data;
+    return micro * ZR_MAX(space->accumulation, 1) * data;
+}
+
+// Twice and half as many samples, and so on, where limits allow them.
+static void widen_batches(const zr_tuning_settings *settings, zr_space_list *list)
+{
+    int64_t batch = list->at[0];
+    for (int64_t larger = 2 * batch; larger <= settings->most_batch; larger *= 2)
+        add(list, larger);
+    for (int64_t less = batch / 2; settings->least_batch && less >= settings->least_batch;
+         less /= 2)
+        add(list, less);
+}
+
+static void find_batches(const zr_tuning_asked *a, zr_tuning_space *out)
+{
+    const zr_tuning_settings *settings = a->settings;
+    bool elastic =
+        json_is_true(json_object_get(json_object_get(a->file->root, "elasticity"), "enabled"));
+    out->accumulation = zr_tuning_file_number(a->file, ZR_TUNING_ACCUMULATION);
+    out->micro_batches = elastic ? one(1) : micro_batches_of(a->file);
+    out->least_micro_batch = settings->least_micro_batch;
+    out->most_micro_batch = settings->most_micro_batch;
+    out->micro_batch_count = settings->micro_batches;
+    bool fixed =
+        out->accumulation && out->micro_batches.count == 1 && !a->file->micro_batches.count;
+    bool batch_said = zr_tuning_file_says(a->file, ZR_TUNING_BATCH);
+    out->batch_follows = elastic || (fixed && !batch_said);
+    out->batches = one(batch_of(a, out));
+    if (!batch_said)
+        widen_batches(settings, &out->batches);
+}
+
+// ---- memory
+
+static zero_tier tier_said(const zr_tuning_file *file, const char *path)
+{
+    const char *text = zr_tuning_file_text(file, path);
+    return !text || strcmp(text, "none") == 0 ? ZERO_TIER_device
+           : strcmp(text, "cpu") == 0         ? ZERO_TIER_host
+                                              : ZERO_TIER_nvme;
+}
+
+static bool says_path(const zr_tuning_file *file)
+{
+    static const char *const keys[] = {"libzero.nvme_path",
+                                       "zero_optimization.offload_optimizer.nvme_path",
+                                       "zero_optimization.offload_param.nvme_path"};
+    bool said = false;
+    for (int i = 0; i < ZR_COUNT(keys); i++) {
+        const zr_setting *setting = zr_config_setting(file->config, keys[i]);
+        said = said || (setting->value && !json_is_null(setting->value));
+    }
+    return said;
+}
+
+static bool tiles_are_open(const zr_tuning_asked *a)
+{
+    return is_open(a, "libzero.tiling.all") && is_open(a, "libzero.tiling.embedding") &&
+           is_open(a, "libzero.tiling.attention") && is_open(a, "libzero.tiling.mlp") &&
+           is_open(a, "libzero.exact_tensor");
+}
+
+static void find_memory(const zr_tuning_asked *a, zr_tuning_space *out)
+{
+    const zr_tuning_file *file = a->file;
+    out->vary_checkpoints = is_open(a, ZR_TUNING_CHECKPOINTS);
+    out->vary_optimizer = is_open(a, ZR_TUNING_OPTIMIZER);
+    out->vary_parameters = is_open(a, ZR_TUNING_PARAMETERS);
+    out->vary_sub_group = is_open(a, ZR_TUNING_SUB_GROUP);
+    out->vary_delayed = is_open(a, ZR_TUNING_DELAYED);
+    out->vary_tiles = tiles_are_open(a);
+    out->tilings = ZR_TILINGS;
+    out->budgets = zr_tuning_file_says(file, "libzero.device_memory");
+    out->nvme = says_path(file);
+    out->checkpoints = a->subject->shape.layers;
+    out->as_said.checkpoints = zr_tuning_file_number(file, ZR_TUNING_CHECKPOINTS);
+    out->as_said.optimizer = tier_said(file, ZR_TUNING_OPTIMIZER);
+    out->as_said.parameters = tier_said(file, ZR_TUNING_PARAMETERS);
+    out->as_said.delayed = zr_tuning_file_number(file, ZR_TUNING_DELAYED) > 0;
+}
+
+// Stages below those that the said tiers need would be refused one by one.
+static zr_space_list stages_of(const zr_tuning_asked *a, const zr_run_candidate *said)
+{
+    int64_t least = said->parameters != ZERO_TIER_device  ? 3
+                    : said->optimizer != ZERO_TIER_device ? 1
+                                                          : 0;
+    zr_space_list list = {0};
+    if (a->file->stages.count)
+        return a->file->stages;
+    if (zr_tuning_file_says(a->file, ZR_TUNING_STAGE))
+        return one(zr_tuning_file_number(a->file, ZR_TUNING_STAGE));
+    for (int64_t stage = least; stage <= 3; stage++)
+        add(&list, stage);
+    return list;
+}
+
+zero_status zr_tuning_space_find(const zr_tuning_asked *asked, zr_tuning_space *out,
+                                 zero_error *error)
+{
+    *out = (zr_tuning_space){.ranks = ranks_of(asked),
+                             .cores = asked->cores,
+                             .threads = asked->options->threads,
+                             .most = MOST_CANDIDATES};
+    out->tensor = tensor_of(asked, most_ranks(out));
+    out->pipeline = pipeline_of(asked, most_ranks(out));
+    ZERO_TRY(find_schedules(asked, out, error));
+    find_batches(asked, out);
+    find_memory(asked, out);
+    out->stages = stages_of(asked, &out->as_said);
+    return ZERO_OK;
+}

@@ -1,0 +1,277 @@
+#include "base/clock.h"
+#include "base/random.h"
+#include "tune/tuning.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MOST_FINALISTS = 5,
+    LEAST_FINALISTS = 3,
+    MOST_OF_A_GRID = 3, // finalists
+    MOST_OF_A_MICRO_BATCH = 2,
+    SKIPPED = 2, // steps of a trial that are not measured
+    LEAST_STEPS = 3,
+    MOST_STEPS = 40,
+    SHUFFLE_SEED = 1337,
+};
+
+#define TRIAL_SECONDS 2.0 // of measured steps
+#define START_SECONDS 30.0
+#define SLOW_STEP 2.0 // seconds from which on one step of a trial has to do
+// What is not plain has to be faster by so much: 1 / 1.02.
+#define LEAST_GAIN 1.02
+// How much longer a step of other ranks may be predicted to take, to be measured all the same.
+#define FAR_BEHIND 1.5
+
+// ---- who is measured
+
+static int compare_costs(const void *a, const void *b)
+{
+    double x = zr_candidate_cost(*(const zr_run_candidate *const *)a),
+           y = zr_candidate_cost(*(const zr_run_candidate *const *)b);
+    if (x != y)
+        return x < y ? -1 : 1;
+    return *(const zr_run_candidate *const *)a < *(const zr_run_candidate *const *)b ? -1 : 1;
+}
+
+static double metric_of(const zr_tuning *t, const zr_run_candidate *c, double seconds)
+{
+    return t->settings.metric == ZR_METRIC_LATENCY || c->tokens == 0 ? seconds
+                                                                     : seconds / (double)c->tokens;
+}
+
+static void add_finalist(zr_tuning *t, const zr_run_candidate *c)
+{
+    if (t->race.count < ZR_RACE_LANES)
+        t->finalists[t->race.count++].candidate = (int)(c - t->candidates.at);
+}
+
+static bool is_same_grid(const zr_run_candidate *a, const zr_run_candidate *b)
+{
+    return a->ranks == b->ranks && a->threads == b->threads && a->tensor == b->tensor &&
+           a->stages == b->stages;
+}
+
+// Whether it pays for memory with time or with old parameters.
+static bool is_plain(const zr_run_candidate *c)
+{
+    return c->checkpoints == 0 && c->optimizer == ZERO_TIER_device &&
+           c->parameters == ZERO_TIER_device && !c->delayed && c->tiling == 0;
+}
+
+// Returns how many finalists have its grid, and, with micro_batch, its micro-batch too.
+static int count_alike(const zr_tuning *t, const zr_run_candidate *c, bool micro_batch)
+{
+    int count = 0;
+    for (int i = 0; i < t->race.count; i++) {
+        const zr_run_candidate *other = zr_tuning_candidate(t, i);
+        count += is_same_grid(other, c) && (!micro_batch || other->micro_batch == c->micro_batch);
+    }
+    return count;
+}
+
+// Whether a plain candidate of the same grid is predicted to be nearly as fast.
+static bool gains_nothing(const zr_tuning *t, const zr_run_candidate *c)
+{
+    for (int i = 0; i < t->candidates.count && !is_plain(c); i++) {
+        const zr_run_candidate *other = &t->candidates.at[i];
+        if (other->state == ZR_CANDIDATE_FITS && is_plain(other) && is_same_grid(other, c) &&
+            zr_candidate_cost(other) < LEAST_GAIN * zr_candidate_cost(c))
+            return true;
+    }
+    return false;
+}
+
+// The best predicted ones, few of each grid and micro-batch, because what is wrong about one
+// prediction is wrong about its neighbours. After the third only those that may still be the best.
+static void choose_best(zr_tuning *t, const zr_run_candidate *const *sorted, int count)
+{
+    const zr_run_candidate *best = NULL;
+    for (int i = 0; i < count && t->race.count < MOST_FINALISTS; i++) {
+        const zr_run_candidate *c = sorted[i];
+        bool hopeless = t->race.count >= LEAST_FINALISTS &&
+                        metric_of(t, c, c->step.low) > metric_of(t, best, best->step.high);
+        if (hopeless || gains_nothing(t, c) || count_alike(t, c, false) >= MOST_OF_A_GRID ||
+            count_alike(t, c, true) >= MOST_OF_A_MICRO_BATCH)
+            continue;
+        best = best ? best : c;
+        add_finalist(t, c);
+    }
+}
+
+static bool has_ranks(const zr_tuning *t, int ranks)
+{
+    for (int i = 0; i < t->race.count; i++)
+        if (zr_tuning_candidate(t, i)->ranks == ranks)
+            return true;
+    return false;
+}
+
+// Other numbers of ranks have rates of their own, whose error the others do not share: the best of
+// them is measured, too, unless it is far behind.
+static void choose_other_ranks(zr_tuning *t, const zr_run_candidate *const *sorted, int count)
+{
+    double most = FAR_BEHIND * zr_candidate_cost(sorted[0]);
+    for (int i = 0; i < count && zr_candidate_cost(sorted[i]) <= most; i++) {
+        if (has_ranks(t, sorted[i]->ranks) || !is_plain(sorted[i]))
+            continue;
+        if (t->race.count == MOST_FINALISTS)
+            t->race.count--;
+        add_finalist(t, sorted[i]);
+        return;
+    }
+}
+
+static void shuffle(const zr_run_candidate **list, int count)
+{
+    uint64_t state = SHUFFLE_SEED;
+    for (int i = count - 1; i > 0; i--) {
+        state = zr_hash_bytes(&state, sizeof state, (uint64_t)i);
+        int k = (int)(state % (uint64_t)(i + 1));
+        const zr_run_candidate *other = list[i];
+        list[i] = list[k];
+        list[k] = other;
+    }
+}
+
+void zr_tuning_choose_finalists(zr_tuning *t)
+{
+    int count = 0;
+    const zr_run_candidate **list = zr_alloc((size_t)t->candidates.count * sizeof *list, NULL);
+    for (int i = 0; i < t->candidates.count && list; i++)
+        if (t->candidates.at[i].state == ZR_CANDIDATE_FITS)
+            list[count++] = &t->candidates.at[i];
+    if (count && t->settings.order == ZR_ORDER_MODEL) {
+        qsort(list, (size_t)count, sizeof *list, compare_costs);
+        choose_best(t, list, count);
+        choose_other_ranks(t, list, count);
+    } else {
+        if (t->settings.order == ZR_ORDER_RANDOM)
+            shuffle(list, count);
+        for (int i = 0; i < count && i < t->race.most_trials; i++)
+            add_finalist(t, list[i]);
+    }
+    zr_free(list);
+}
+
+// ---- their trials
+
+// Sets which steps are made and measured: as the section says, or for about so long.
+static void set_steps(const zr_tuning *t, double predicted, zr_trial_question *q)
+{
+    const zr_tuning_settings *settings = &t->settings;
+    if (settings->first_step) {
+        q->skipped = ZR_MIN(settings->first_step, ZR_TRIAL_STEPS) - 1;
+        q->steps = ZR_MIN(settings->last_step, ZR_TRIAL_STEPS);
+        return;
+    }
+    double wanted = predicted > 0 ? ceil(TRIAL_SECONDS / predicted) : LEAST_STEPS;
+    double least = predicted > SLOW_STEP ? 1 : LEAST_STEPS;
+    q->skipped = predicted > SLOW_STEP ? 1 : SKIPPED;
+    q->enough = TRIAL_SECONDS;
+    q->steps = q->skipped + (int64_t)ZR_MIN(ZR_MAX(wanted, least), MOST_STEPS);
+}
+
+// A trial has several times what is predicted, and what is left of the whole time at most.
+static double deadline_of(const zr_tuning *t, double predicted, int64_t steps)
+{
+    double left = ZR_MAX(t->until - zr_clock_seconds(), 1);
+    return ZR_MIN(START_SECONDS + 10 * predicted * (double)steps, left);
+}
+
+static int compare_seconds(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+// Adds a trial's steps to those of the finalist's earlier ones.
+static zero_status add_steps(zr_finalist *f, const zr_trial_answer *trial, zero_error *error)
+{
+    size_t count = (size_t)(f->steps + trial->count);
+    double *grown = zr_realloc(f->at, count * sizeof *grown, error);
+    if (!grown)
+        return ZERO_ERR_MEMORY;
+    memcpy(grown + f->steps, trial->at, (size_t)trial->count * sizeof *grown);
+    qsort(grown, count, sizeof *grown, compare_seconds);
+    f->at = grown;
+    f->steps = (int)count;
+    f->seconds = (grown[(count - 1) / 2] + grown[count / 2]) / 2;
+    f->low = grown[count / 4];
+    f->high = grown[(3 * count) / 4 < count ? (3 * count) / 4 : count - 1];
+    f->memory = ZR_MAX(f->memory, trial->memory);
+    return ZERO_OK;
+}
+
+static void tell(const zr_tuning *t, const zr_run_candidate *c, const zr_trial_answer *trial)
+{
+    char text[200];
+    zr_candidate_text(c, text, sizeof text);
+    if (trial->good)
+        zr_log(&t->options->logger, ZERO_LOG_INFO, "trial    %s: %.4g ms a step, predicted %.4g",
+               text, 1e3 * trial->seconds, 1e3 * c->step.seconds);
+    else
+        zr_log(&t->options->logger, ZERO_LOG_WARNING, "trial    %s: failed: %s", text, trial->why);
+}
+
+static zero_status run_trial(void *user, int lane, double *cost, bool *failed, zero_error *error)
+{
+    zr_tuning *t = user;
+    zr_finalist *f = &t->finalists[lane];
+    const zr_run_candidate *c = zr_tuning_candidate(t, lane);
+    zr_trial_answer trial;
+    double expected = f->seconds > 0 ? f->seconds : c->step.seconds;
+    char *config = zr_tuning_file_of(&t->file, c, true, error);
+    if (!config)
+        return ZERO_ERR_MEMORY;
+    zr_trial_question q = {.program = t->options->program,
+                           .arguments = t->arguments,
+                           .config = config,
+                           .ranks = c->ranks,
+                           .threads = c->threads,
+                           .stop = t->options->stop};
+    set_steps(t, expected, &q);
+    q.deadline = deadline_of(t, expected, q.steps);
+    zero_status status = zr_trial_run(&q, &trial, error);
+    zr_free(config);
+    ZERO_TRY(status);
+    tell(t, c, &trial);
+    *failed = !trial.good;
+    t->wall = trial.good ? trial.wall : t->wall;
+    *cost = metric_of(t, c, trial.seconds);
+    if (trial.good)
+        ZERO_TRY(add_steps(f, &trial, error));
+    else
+        memcpy(f->why, trial.why, sizeof f->why);
+    return zr_tuning_write_experiment(t, lane, &trial, error);
+}
+
+// What is reported of a finalist is what decided the race.
+static void take_cost(zr_tuning *t, int i)
+{
+    const zr_race_lane *lane = &t->race.lanes[i];
+    const zr_run_candidate *c = zr_tuning_candidate(t, i);
+    if (lane->trials > 0)
+        t->finalists[i].seconds = lane->cost / metric_of(t, c, 1);
+}
+
+// Whether a trial like the last one would come to its end.
+static bool has_time(void *user)
+{
+    const zr_tuning *t = user;
+    return zr_clock_seconds() + t->wall < t->until;
+}
+
+zero_status zr_tuning_race(zr_tuning *t, zero_error *error)
+{
+    t->race.run = run_trial;
+    t->race.has_time = has_time;
+    t->race.user = t;
+    t->race.early_stopping = (int)ZR_MIN(t->settings.early_stopping, INT32_MAX);
+    ZERO_TRY(zr_race_run(&t->race, &t->best, error));
+    for (int i = 0; i < t->race.count; i++)
+        take_cost(t, i);
+    return ZERO_OK;
+}
