@@ -92,9 +92,11 @@ static void add_attention(const zr_sim_run *run, zr_sim_layer *layer)
     layer->backward.flops += 2 * flops;
     if (run->attention == ZR_SIM_FLASH) {
         double rate = peak * machine->constants[ZR_SIM_ATTENDED] * 1.25 * d / (d + 32);
-        layer->forward.attention += flops / 2 / rate;
+        // The last of context ranks has more than its part of the scores that are not masked.
+        double part = run->framework.interleaved ? 0.5 : 1 - 0.5 / run->context;
+        layer->forward.attention += flops * part / rate;
         layer->forward.kernels += 2;
-        layer->backward.attention += 2.5 * flops / 2 / rate;
+        layer->backward.attention += 2.5 * flops * part / rate;
         layer->backward.kernels += 3;
         return;
     }

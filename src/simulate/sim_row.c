@@ -303,6 +303,11 @@ static void read_states(row_reader *r)
     run->sequence_parallel = run->tensor > 1 && run->framework.flash;
 }
 
+static bool says_tokens(const char *text)
+{
+    return zr_sim_text_has(text, "tokens a gpu") || zr_sim_text_has(text, "tokens per gpu");
+}
+
 // Samples of a step and of a micro-batch.
 static void read_batch(row_reader *r)
 {
@@ -313,7 +318,11 @@ static void read_batch(row_reader *r)
     run->micro_batch = whole(r, "micro_batch", 1e5);
     run->accumulation = whole(r, "grad_accum", 1e6);
     const char *tokens = strchr(batch, '(');
-    if (zr_sim_text_has(batch, "tokens a gpu") || zr_sim_text_has(batch, "tokens per gpu")) {
+    if (says_tokens(cell(r, "micro_batch"))) { // of one sample
+        set_none(&run->seq, run->micro_batch);
+        run->micro_batch = ZR_MAX(1, run->micro_batch / run->seq);
+    }
+    if (says_tokens(batch)) {
         set_none(&run->micro_batch, 1);
         set_none(&run->seq, (int64_t)(global / (double)run->micro_batch));
         global = (double)run->micro_batch * ranks;
