@@ -40,7 +40,7 @@ static void say(const zr_train *train)
     zr_buffer text = {0};
     zr_forecast_text(&train->resolved.forecast, &text);
     if (!text.failed)
-        zr_log(&train->logger, ZERO_LOG_INFO, "time     %s", text.data);
+        zr_log(&train->logger, ZERO_LOG_INFO, "predict  %s", text.data);
     zr_buffer_free(&text);
 }
 
@@ -54,7 +54,7 @@ void zr_train_foretell(zr_train *train)
     if (book.count == 0)
         zr_log(
             &train->logger, ZERO_LOG_INFO,
-            "time     nothing is known of this machine yet: this run will teach it, or zero plan "
+            "predict  nothing is known of this machine yet: this run will teach it, or zero plan "
             "--predict times it in a second");
     else if (predict(train, &book, &error) == ZERO_OK)
         say(train);

@@ -314,6 +314,9 @@ static void of_answers(const tiny *t)
     REFUSES("comm", zero_bench(NULL, SIZED(zero_bench_options), write_nothing, NULL, e));
     REFUSES("options", zero_bench(t->comm, NULL, write_nothing, NULL, e));
     REFUSES("write", zero_bench(t->comm, SIZED(zero_bench_options), NULL, NULL, e));
+    FUNCTION(zero_tune);
+    REFUSES("options", zero_tune(NULL, write_nothing, NULL, e));
+    REFUSES("write", zero_tune(SIZED(zero_tune_options), NULL, NULL, e));
     FUNCTION(zero_simulate);
     REFUSES("options", zero_simulate(NULL, write_nothing, NULL, e));
     REFUSES("write", zero_simulate(SIZED(zero_simulate_options), NULL, NULL, e));

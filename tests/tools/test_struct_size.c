@@ -72,6 +72,10 @@ static zero_status compare(const call *c)
 {
     return zero_compare(c->options, write_nothing, NULL, c->error);
 }
+static zero_status tune(const call *c)
+{
+    return zero_tune(c->options, write_nothing, NULL, c->error);
+}
 static zero_status simulate(const call *c)
 {
     return zero_simulate(c->options, write_nothing, NULL, c->error);
@@ -150,6 +154,7 @@ static const row rows[] = {
     ROW(zero_tokenize_options, tokenize), ROW(zero_tokenizer_train_options, tokenizer_train),
     ROW(zero_diff_options, diff),         ROW(zero_verify_options, verify),
     ROW(zero_compare_options, compare),   ROW(zero_simulate_options, simulate),
+    ROW(zero_tune_options, tune),
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
 

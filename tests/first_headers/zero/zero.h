@@ -15,6 +15,7 @@
 #include <zero/status.h>
 #include <zero/tokenize.h>
 #include <zero/tools.h>
+#include <zero/tune.h>
 #include <zero/verify.h>
 
 #endif
