@@ -217,7 +217,9 @@ static void messages_and_versions_are_those_of_the_formula(void **state)
                 c.between = count;
                 c.steps = 6;
                 memcpy(c.lengths, (int[WINDOWS_MOST]){6}, sizeof c.lengths);
-                sent = planned = messages = parameters_unlike = 0;
+                sent = planned = 0;
+                messages = 0;
+                parameters_unlike = 0;
                 windows_run(&c, &whole);
                 assert_int_equal(messages, each * (i ? 1 : 4 + 1));
                 assert_int_equal(sent, planned);

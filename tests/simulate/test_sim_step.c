@@ -24,7 +24,7 @@ static void assert_near(double found, double expected)
 
 static zr_sim_step step_of(zr_sim_run run)
 {
-    zr_sim_step step;
+    zr_sim_step step = {0};
     zero_error error = {0};
     if (zr_sim_run_complete(&run, &error) != ZERO_OK ||
         zr_sim_step_find(&run, &step, &error) != ZERO_OK)
