@@ -2,7 +2,7 @@
 #ifndef ZERO_TUNE_H
 #define ZERO_TUNE_H
 
-#include <zero/inspect.h>
+#include <zero/status.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -19,7 +19,7 @@ typedef struct zero_tune_options {
     // What is said already; everything else is open. A list in the configuration for
     // zero_optimization.stage and train_micro_batch_size_per_gpu says what may be tried.
     const char *config_path;
-    const zero_override *overrides; // (override_count)
+    const struct zero_override *overrides; // (override_count)
     int override_count;
     int64_t seq;                  // 0: the model's context
     int ranks;                    // of the job; 0: open
