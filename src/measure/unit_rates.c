@@ -46,7 +46,8 @@ typedef struct measuring {
     double seconds; // for all
     zr_members members;
     zr_rate_setting setting;
-    zr_rates *rates;
+    const zr_rates *known; // of the setting; NULL: nothing is
+    zr_rates *rates;       // to which is added
     zr_recorder *recorder; // of what is counted
     zr_plan_operations operations;
     different units[MOST_UNITS];
@@ -208,7 +209,7 @@ static zero_status look_up(measuring *m, const zr_common_task *task, bool *known
     *known = true;
     for (int64_t i = 0; i < m->recorder->count; i++) {
         const zr_record *r = &m->recorder->records[i];
-        *known = *known && is_known(m->rates, r->what, r->bytes, r->flops);
+        *known = *known && is_known(m->known, r->what, r->bytes, r->flops);
     }
     return ZERO_OK;
 }
@@ -228,9 +229,8 @@ static bool takes_memory(measuring *m, const different *of)
     zr_log(
         m->question->logger, ZERO_LOG_WARNING,
         "unit \"%s\" is not timed, because it takes %lld bytes for each of %d ranks to do so, and "
-        "%lld are free",
-        plan->model->units[of->unit].name, (long long)bytes, m->members.count,
-        (long long)available);
+        "%lld are the most for all of them: half of what is free, and what is filled in the time",
+        plan->model->units[of->unit].name, (long long)bytes, m->members.count, (long long)most);
     return false;
 }
 
@@ -283,7 +283,7 @@ static void add_messages(measuring *m, double seconds)
     m->messages.count = 0;
     for (int i = 0; i < all.count; i++) {
         const zr_message_item *item = &all.items[i];
-        if (!is_known(m->rates, item->what, zr_message_item_bytes(&all, item), 0))
+        if (!is_known(m->known, item->what, zr_message_item_bytes(&all, item), 0))
             m->messages.items[m->messages.count++] = *item;
     }
     if (m->messages.count > 0)
@@ -335,16 +335,25 @@ static zero_status measure_disk(const zr_unit_rates_question *question, zr_rate_
     return ZERO_OK;
 }
 
-static zero_status measure_storage(const zr_unit_rates_question *question, zr_rate_book *book,
+static zero_status measure_storage(const zr_unit_rates_question *question,
+                                   const zr_rate_book *known, zr_rate_book *found,
                                    zero_error *error)
 {
     if (!uses_nvme(question->plan))
         return ZERO_OK;
-    if (book->checksum <= 0)
-        ZERO_TRY(measure_checksum(book, error));
-    if (question->directory && (book->read <= 0 || book->write <= 0 || book->mix <= 0))
-        ZERO_TRY(measure_disk(question, book, error));
+    if (known->checksum <= 0)
+        ZERO_TRY(measure_checksum(found, error));
+    if (question->directory && (known->read <= 0 || known->write <= 0 || known->mix <= 0))
+        ZERO_TRY(measure_disk(question, found, error));
     return ZERO_OK;
+}
+
+// Returns what is known of exactly this setting.
+static const zr_rates *known_of(const zr_rate_book *book, const zr_rate_setting *setting)
+{
+    bool exact;
+    const zr_rates *rates = zr_rate_book_find(book, setting, &exact);
+    return exact ? rates : NULL;
 }
 
 static zero_status measure(measuring *m, zero_error *error)
@@ -361,9 +370,10 @@ static zero_status measure(measuring *m, zero_error *error)
     return zr_together_run(&m->members, m->tasks, m->task_count, m->rates, error);
 }
 
-zero_status zr_unit_rates_measure(const zr_unit_rates_question *question, zr_rate_book *book,
-                                  zero_error *error)
+zero_status zr_unit_rates_measure(const zr_unit_rates_question *question, const zr_rate_book *known,
+                                  zr_rate_book *found, zero_error *error)
 {
+    static const zr_rate_book nothing;
     measuring *m = zr_alloc(sizeof *m, error);
     if (!m)
         return ZERO_ERR_MEMORY;
@@ -373,11 +383,13 @@ zero_status zr_unit_rates_measure(const zr_unit_rates_question *question, zr_rat
     m->members = (zr_members){
         .backend = question->backend, .count = m->setting.together, .threads = m->setting.threads};
     if (status == ZERO_OK) {
-        m->rates = zr_rate_book_take(book, &m->setting, error);
+        m->known = known_of(known ? known : &nothing, &m->setting);
+        m->rates = zr_rate_book_take(found, &m->setting, error);
         status = m->rates ? measure(m, error) : ZERO_ERR_MEMORY;
     }
     zr_plan_operations_free(&m->operations);
     zr_recorder_destroy(m->recorder);
     zr_free(m);
-    return status == ZERO_OK ? measure_storage(question, book, error) : status;
+    return status == ZERO_OK ? measure_storage(question, known ? known : &nothing, found, error)
+                             : status;
 }

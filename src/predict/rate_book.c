@@ -8,6 +8,7 @@
 
 // How many earlier runs a correction counts at most, next to the one of now.
 enum { MOST_EARLIER_RUNS = 8 };
+enum { MOST_RUNS = 1 << 20 }; // beyond that they are not counted any more
 // What one run can be off by; more was a disturbance.
 static const double MOST_OFF = 4;
 
@@ -100,8 +101,9 @@ static void combine(zr_correction *to, const zr_correction *later)
            weight = more / (runs + more), mean = (1 - weight) * old + weight *new;
     double variance = (1 - weight) * (to->spread * to->spread + (old - mean) * (old - mean)) +
                       weight * (later->spread * later->spread + (new - mean) * (new - mean));
-    *to = (zr_correction){
-        .factor = exp(mean), .spread = sqrt(variance), .runs = to->runs + later->runs};
+    *to = (zr_correction){.factor = exp(mean),
+                          .spread = sqrt(variance),
+                          .runs = ZR_MIN(to->runs, MOST_RUNS) + ZR_MIN(later->runs, MOST_RUNS)};
 }
 
 void zr_correction_learn(zr_correction *correction, double predicted, double measured)
@@ -129,9 +131,20 @@ static void merge_rates(zr_rates *into, const zr_rates *from)
         }
 }
 
+// A setting without samples would hide the nearest one that has some.
+static bool is_empty(const zr_rates *rates)
+{
+    for (int what = 0; what < ZR_ACTIVITY_COUNT; what++)
+        if (rates->count[what] > 0)
+            return false;
+    return true;
+}
+
 zero_status zr_rate_book_merge(zr_rate_book *into, const zr_rate_book *from, zero_error *error)
 {
     for (int i = 0; i < from->count; i++) {
+        if (is_empty(&from->settings[i]))
+            continue;
         zr_rates *place = place_of(into, &from->settings[i].setting, error);
         if (!place)
             return ZERO_ERR_MEMORY;

@@ -14,6 +14,8 @@ static const double INTENSITY = 0.5;
 
 // How many earlier observations a sample counts for at most, next to one of now.
 enum { MOST_EARLIER = 3 };
+// Beyond that, operations are not counted any more.
+#define MOST_SEEN ((int64_t)1 << 30)
 
 static double size_of(const zr_rate_sample *s) { return (double)(s->flops ? s->flops : s->bytes); }
 
@@ -143,10 +145,11 @@ double zr_rates_seconds(const zr_rates *rates, zr_activity what, int64_t bytes, 
 // Averages, by logarithms, because a disturbed measurement is off by a factor.
 static void average(zr_rate_sample *s, double seconds, int64_t seen)
 {
+    seen = ZR_MIN(seen, MOST_SEEN);
     int64_t earlier = ZR_MIN(s->seen, MOST_EARLIER * seen);
     double weight = (double)seen / (double)(earlier + seen);
     s->seconds = exp((1 - weight) * log(s->seconds) + weight * log(seconds));
-    s->seen += seen;
+    s->seen = ZR_MIN(s->seen + seen, MOST_SEEN);
 }
 
 // Returns the sample of a full list that is most like another one.
@@ -179,5 +182,6 @@ void zr_rates_add(zr_rates *rates, zr_activity what, int64_t bytes, int64_t flop
     }
     bool full = rates->count[what] == ZR_RATE_SAMPLES;
     zr_rate_sample *place = full ? least_useful(list) : &list[rates->count[what]++];
-    *place = (zr_rate_sample){.bytes = bytes, .flops = flops, .seconds = seconds, .seen = seen};
+    *place = (zr_rate_sample){
+        .bytes = bytes, .flops = flops, .seconds = seconds, .seen = ZR_MIN(seen, MOST_SEEN)};
 }

@@ -67,12 +67,13 @@ static zr_call_cost call_cost(const zr_virtual_rank *rank, const zr_operation_li
     zr_call_cost cost = {{0}, {0}};
     int64_t count = 0;
     for (const zr_operation *o = list->at; o < list->at + list->count; o++) {
-        count += o->calls;
-        if (zr_activity_track(o->what) == ZR_TRACK_COMM)
+        if (zr_activity_track(o->what) == ZR_TRACK_COMM) {
             zr_cost_add(&cost.exchange, exchange_cost(rank, o));
-        else
-            zr_cost_add(&cost.compute,
-                        zr_virtual_rank_cost(rank, o->what, o->bytes, o->flops, o->calls));
+            continue;
+        }
+        count += o->calls;
+        zr_cost_add(&cost.compute,
+                    zr_virtual_rank_cost(rank, o->what, o->bytes, o->flops, o->calls));
     }
     zr_cost_add(&cost.compute, zr_virtual_rank_cost(rank, phase_of(call), count, 0, 1));
     return cost;

@@ -8,9 +8,12 @@
 #include "setup/tiling.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define MOST_NANOSECONDS 1e18
 
 static const int64_t sub_groups[] = {0, 1 << 18, 1 << 16}; // 0: as configured
 
@@ -94,7 +97,8 @@ static void note_bytes(const zr_rehearsal *rehearsal, zr_placement *at)
     snprintf(at->excess, sizeof at->excess, "%s", rehearsal->excess);
 }
 
-static zero_status try_form(search *s, zr_placement *at, zero_error *error)
+// Predicts it if it fits here, or if it is the last form of its placement.
+static zero_status try_form(search *s, bool last, zr_placement *at, zero_error *error)
 {
     const zr_config config = config_at(s, at);
     zr_rehearsal rehearsal;
@@ -103,7 +107,8 @@ static zero_status try_form(search *s, zr_placement *at, zero_error *error)
     bool fits = status == ZERO_OK && rehearsal.fits;
     if (status == ZERO_OK) {
         note_bytes(&rehearsal, at);
-        status = zr_rehearsal_forecast(&rehearsal, &s->book, &at->step, error);
+        if (fits || last)
+            status = zr_rehearsal_forecast(&rehearsal, &s->book, &at->step, error);
     }
     zr_rehearsal_free(&rehearsal);
     ZERO_TRY(zr_comm_agree(s->question->comm, status, error));
@@ -122,7 +127,8 @@ static zero_status try_placement(search *s, zr_placement *at, zero_error *error)
     for (at->tiles = 0; at->tiles < tilings; at->tiles++)
         for (int g = 0; g < groups; g++) {
             at->sub_group = sub_groups[g];
-            ZERO_TRY(try_form(s, at, error));
+            bool last = at->tiles == tilings - 1 && g == groups - 1;
+            ZERO_TRY(try_form(s, last, at, error));
             if (at->fits)
                 return ZERO_OK;
         }
@@ -162,15 +168,25 @@ static zero_status try_all(search *s, zero_error *error)
     return ZERO_OK;
 }
 
+static void scale(zr_forecast *step, double factor)
+{
+    for (int part = 0; part < ZR_TIME_PARTS; part++)
+        step->parts[part] *= factor;
+    step->bubble *= factor;
+    step->seconds *= factor;
+    step->low *= factor;
+    step->high *= factor;
+    step->tokens /= factor;
+}
+
 // Uses the slowest rank's prediction everywhere, because what is known of machines may differ.
 static zero_status agree_on_steps(search *s, zero_error *error)
 {
     for (int i = 0; i < s->answer->count; i++) {
         zr_forecast *step = &s->answer->at[i].step;
-        int64_t nanoseconds = (int64_t)(step->seconds * 1e9), own = nanoseconds;
+        int64_t nanoseconds = (int64_t)fmin(step->seconds * 1e9, MOST_NANOSECONDS);
         ZERO_TRY(zr_comm_agree_on_largest(s->question->comm, &nanoseconds, error));
-        step->parts[ZR_TIME_COMPUTE] += (double)(nanoseconds - own) * 1e-9;
-        step->seconds = (double)nanoseconds * 1e-9;
+        scale(step, (double)nanoseconds * 1e-9 / step->seconds);
     }
     return ZERO_OK;
 }

@@ -37,7 +37,7 @@ static const zr_placement *fastest_that_does_not_fit(const zr_placement_answer *
 
 void zr_placement_describe(const zr_placement_answer *answer, const char *separator, zr_buffer *out)
 {
-    char text[256];
+    char text[256], step[ZR_SECONDS_TEXT];
     const zr_placement *faster = fastest_that_does_not_fit(answer);
     if (answer->chosen < 0) {
         zr_buffer_printf(
@@ -55,9 +55,9 @@ void zr_placement_describe(const zr_placement_answer *answer, const char *separa
         (answer->chosen >= 0 && faster->step.seconds >= answer->at[answer->chosen].step.seconds))
         return;
     zr_placement_text(faster, text, sizeof text);
-    zr_buffer_printf(out, "%s%s, predicted %.3f s, does not fit%s: %s", separator, text,
-                     faster->step.seconds, faster->tiles ? ", not even in the smallest tiles" : "",
-                     faster->excess);
+    zr_seconds_text(faster->step.seconds, step);
+    zr_buffer_printf(out, "%s%s, predicted %s, does not fit%s: %s", separator, text, step,
+                     faster->tiles ? ", not even in the smallest tiles" : "", faster->excess);
 }
 
 void zr_placement_table(const zr_placement_answer *answer, zr_buffer *out)

@@ -265,6 +265,19 @@ zero_status zr_rehearsal_evaluation(zr_rehearsal *r, const zr_rate_book *book,
     return zr_forecast_evaluation(&asking.question, micro_batches, out, error);
 }
 
+// Measures what one pipeline stage does, keeps it for later runs, and adds it to the book.
+static zero_status measure_stage(const zr_unit_rates_question *question, zr_rate_book *book,
+                                 zero_error *error)
+{
+    zr_rate_book found = {0};
+    zero_status status = zr_unit_rates_measure(question, book, &found, error);
+    zr_rate_book_keep(&found, question->logger);
+    if (status == ZERO_OK)
+        status = zr_rate_book_merge(book, &found, error);
+    zr_rate_book_free(&found);
+    return status;
+}
+
 zero_status zr_rehearsal_measure(zr_rehearsal *r, const zero_logger *logger, zr_rate_book *book,
                                  zero_error *error)
 {
@@ -280,8 +293,7 @@ zero_status zr_rehearsal_measure(zr_rehearsal *r, const zero_logger *logger, zr_
             .directory = directory_of(q->config),
             .logger = logger,
         };
-        ZERO_TRY(zr_unit_rates_measure(&question, book, error));
+        ZERO_TRY(measure_stage(&question, book, error));
     }
-    zr_rate_book_keep(book, logger);
     return ZERO_OK;
 }

@@ -151,9 +151,20 @@ static zero_status choose_placement(const zr_planner *p, zr_placement_answer *an
     return status;
 }
 
+static zero_status measure_if_asked(const zr_planner *p, zero_error *error)
+{
+    zr_plan_time time;
+    if (!p->options->predict)
+        return ZERO_OK;
+    zero_status status = zr_plan_time_open(p, &time, error);
+    zr_plan_time_close(&time);
+    return status;
+}
+
 static zero_status plan_automatic(const zr_planner *p, zr_buffer *out, zero_error *error)
 {
     zr_placement_answer answer;
+    ZERO_TRY(measure_if_asked(p, error));
     ZERO_TRY(choose_placement(p, &answer, error));
     if (p->options->json) {
         zr_buffer_printf(out, "{\"parameters\":%lld,\"ranks\":%d,\"micro_batch\":%lld,",

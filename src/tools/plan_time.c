@@ -38,9 +38,10 @@ static void set_point(const zr_planner *p, const zr_plan_time *time, const zr_pl
     };
 }
 
-static bool is_here(const zr_planner *p, const zr_plan_time *time, const zr_plan_point *at)
+// Says whether this machine has the cores for all ranks: nothing is known of networks.
+static bool is_here(const zr_planner *p, const zr_plan_time *time, int ranks)
 {
-    return zr_planner_together(p, at->ranks) <= time->cores;
+    return zr_planner_together(p, ranks) == ranks && ranks <= time->cores;
 }
 
 // Measures what the configuration's own row needs, on the first of its numbers of ranks.
@@ -54,7 +55,11 @@ static zero_status measure(const zr_planner *p, zr_plan_time *time, zero_error *
     while (at.stage < 3 && !zr_planner_has_stage(p, at.stage))
         at.stage++;
     at.batch = zr_planner_batch(p, at.ranks);
-    if (!is_here(p, time, &at))
+    if (zr_planner_together(p, at.ranks) < at.ranks)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "--predict times kernels on this machine: exchanges over a network are not "
+                       "predicted yet, so --machines has to be 1");
+    if (!is_here(p, time, at.ranks))
         return zr_fail(error, ZERO_ERR_USAGE,
                        "--predict times kernels on this machine, which has %d core%s for %d ranks; "
                        "zero simulate predicts other machines",
@@ -79,21 +84,25 @@ zero_status zr_plan_time_open(const zr_planner *p, zr_plan_time *out, zero_error
 
 void zr_plan_time_close(zr_plan_time *time) { zr_rate_book_free(&time->book); }
 
-zero_status zr_plan_time_of(const zr_planner *p, const zr_plan_point *at, zr_forecast *out,
-                            zero_error *error)
+void zr_plan_time_of(const zr_planner *p, const zr_plan_point *at, zr_forecast *out)
 {
     const zr_plan_time *time = p->time;
+    zero_error error = {0};
     zr_rehearsal rehearsal;
     point point;
     *out = (zr_forecast){0};
-    if (!time || !time->known || !is_here(p, time, at))
-        return ZERO_OK;
+    if (!time || !time->known || !is_here(p, time, at->ranks))
+        return;
     set_point(p, time, at, &point);
-    zero_status status = zr_rehearse(&point.question, &rehearsal, error);
+    zero_status status = zr_rehearse(&point.question, &rehearsal, &error);
     if (status == ZERO_OK)
-        status = zr_rehearsal_forecast(&rehearsal, &time->book, out, error);
+        status = zr_rehearsal_forecast(&rehearsal, &time->book, out, &error);
     zr_rehearsal_free(&rehearsal);
-    return status;
+    if (status == ZERO_OK)
+        return;
+    *out = (zr_forecast){0};
+    zr_log(&p->options->logger, ZERO_LOG_WARNING, "no prediction of stage %d on %d ranks: %s",
+           at->stage, at->ranks, error.message);
 }
 
 void zr_plan_time_text(const zr_planner *p, const zr_plan_row *row, zr_buffer *out)
@@ -109,6 +118,9 @@ void zr_plan_time_text(const zr_planner *p, const zr_plan_row *row, zr_buffer *o
         zr_buffer_printf(out,
                          "\nHow long a step takes is not known: --predict times this machine's "
                          "kernels for a second, and every run adds to what is known.\n");
+    else if (zr_planner_together(p, row->ranks) < row->ranks)
+        zr_buffer_printf(out, "\nHow long a step takes is not predicted, because ranks exchange "
+                              "over a network: zero simulate knows other machines.\n");
     else
         zr_buffer_printf(out,
                          "\nThis machine has %d core%s, too few for %d ranks: zero simulate "

@@ -162,19 +162,23 @@ static void keep(const zr_train *train, const zr_run_times *times)
 }
 
 // Adds what the prediction was off by, compared with the step in the middle: of each part without
-// its correction, of the whole with those of the parts.
+// its correction, of the whole with those of the parts as they are from now on, so that nothing is
+// learnt twice.
 static void correct(const zr_train *train, const zr_run_times *times, const zr_rate_book *known,
                     zr_rate_book *found)
 {
     const zr_forecast *forecast = &train->resolved.forecast;
-    double least = LEAST_SHARE * times->median, usual = times->median / times->step;
+    double least = LEAST_SHARE * times->median, usual = times->median / times->step, corrected = 0;
     for (int part = 0; part <= ZR_TIME_DISK; part++) {
         double predicted = forecast->plain[part], measured = usual * times->measured[part];
-        if (predicted >= least && measured >= least)
+        zr_correction after = known->corrections[part];
+        if (predicted >= least && measured >= least) {
             zr_correction_learn(&found->corrections[part], predicted, measured);
+            zr_correction_learn(&after, predicted, measured);
+        }
+        corrected += predicted * zr_correction_factor(&after);
     }
-    zr_correction_learn(&found->whole, forecast->seconds / zr_correction_factor(&known->whole),
-                        times->median);
+    zr_correction_learn(&found->whole, corrected, times->median);
     zr_correction_learn(&found->corrections[ZR_TIME_EVALUATION], predicted_evaluation(train),
                         times->measured[ZR_TIME_EVALUATION]);
 }
@@ -200,11 +204,11 @@ static bool is_steady(const zr_run_times *times)
 }
 
 // Says whether this rank's operations are to be learnt: one rank of each pipeline stage teaches,
-// because the others do the same.
+// because the others do the same. What crosses a network would be taken for what this machine does.
 static bool teaches(const zr_train *train)
 {
     const zr_mesh *mesh = &zr_engine_grid(train->run.engine)->mesh;
-    return !train->asked.options->no_learn &&
+    return !train->asked.options->no_learn && zr_local_ranks(train->comm) == train->comm->size &&
            zr_run_clock_warm_steps(&train->run.clock) >= ENOUGH_STEPS &&
            mesh->place[ZERO_AXIS_data] == 0 && mesh->place[ZERO_AXIS_tensor] == 0;
 }

@@ -24,9 +24,12 @@ static zr_unit_rates_question question_of(const lm_plan *p, int together)
 
 static void measure(const zr_unit_rates_question *question, zr_rate_book *book)
 {
+    zr_rate_book found = {0};
     zero_error error = {0};
-    if (zr_unit_rates_measure(question, book, &error) != ZERO_OK)
+    if (zr_unit_rates_measure(question, book, &found, &error) != ZERO_OK ||
+        zr_rate_book_merge(book, &found, &error) != ZERO_OK)
         fail_msg("%s", error.message);
+    zr_rate_book_free(&found);
 }
 
 static const zr_rate_sample *find(const zr_rates *rates, zr_activity what, int64_t bytes,
@@ -192,7 +195,7 @@ static void units_of_a_program_are_refused(void **state)
     const zr_unit_rates_question question = question_of(&p, 1);
     zr_rate_book book = {0};
     zero_error error = {0};
-    assert_int_equal(zr_unit_rates_measure(&question, &book, &error), ZERO_ERR_UNSUPPORTED);
+    assert_int_equal(zr_unit_rates_measure(&question, NULL, &book, &error), ZERO_ERR_UNSUPPORTED);
     assert_non_null(strstr(error.message, "\"fixture\""));
     zr_rate_book_free(&book);
     zr_plan_destroy(p.plan);
@@ -205,7 +208,7 @@ static void an_unknown_backend_is_refused(void **state)
     zr_rate_book book = {0};
     zero_error error = {0};
     question.backend = "abacus";
-    assert_int_equal(zr_unit_rates_measure(&question, &book, &error), ZERO_ERR_USAGE);
+    assert_int_equal(zr_unit_rates_measure(&question, NULL, &book, &error), ZERO_ERR_USAGE);
     zr_rate_book_free(&book);
     lm_plan_destroy(&p);
 }
@@ -221,7 +224,7 @@ static void no_memory_is_an_error(void **state)
         zr_rate_book book = {0};
         zero_error error = {0};
         zr_alloc_fail_at(nth);
-        status = zr_unit_rates_measure(&question, &book, &error);
+        status = zr_unit_rates_measure(&question, NULL, &book, &error);
         zr_alloc_fail_at(0);
         assert_true(status == ZERO_OK || status == ZERO_ERR_MEMORY);
         zr_rate_book_free(&book);
