@@ -24,10 +24,10 @@ typedef struct zr_unit_rates_question {
 zero_status zr_unit_rates_setting(const zr_unit_rates_question *question, zr_rate_setting *out,
                                   zero_error *error);
 // Measures what `known` (NULL: nothing) has not, and adds it to the setting's rates in `found`,
-// another book; not collective, because threads of this process stand for the ranks. A unit whose calls would take too long gets fewer
-// samples, then shorter ones. What is known of exactly these operations is not measured again;
-// a unit for which there is no memory is left out, which a warning says. ZERO_ERR_UNSUPPORTED: the
-// units are a program's own. ZERO_ERR_MEMORY, ZERO_ERR_IO.
+// another book; not collective, because threads of this process stand for the ranks. A unit whose
+// calls would take too long gets fewer samples, then shorter ones. What is known of exactly these
+// operations is not measured again; a unit for which there is no memory is left out, which a
+// warning says. ZERO_ERR_UNSUPPORTED: the units are a program's own. ZERO_ERR_MEMORY, ZERO_ERR_IO.
 zero_status zr_unit_rates_measure(const zr_unit_rates_question *question, const zr_rate_book *known,
                                   zr_rate_book *found, zero_error *error);
 
