@@ -110,8 +110,12 @@ static zero_status refuse_machine(const zr_sim_catalogue *catalogue, const char 
                                   zero_error *error)
 {
     zr_buffer list = {0};
-    for (int i = 0; i < catalogue->machine_count; i++)
-        zr_buffer_printf(&list, "%s%s", i ? ", " : "", field(&catalogue->machines[i]));
+    for (int i = 0; i < catalogue->machine_count; i++) {
+        const char *text = field(&catalogue->machines[i]);
+        bool again = i && !strcmp(text, field(&catalogue->machines[i - 1]));
+        if (!again)
+            zr_buffer_printf(&list, "%s%s", i ? ", " : "", text);
+    }
     zero_status status = zr_fail(error, ZERO_ERR_USAGE, "no %s \"%s\"; there are %s", what, name,
                                  list.failed ? "others" : list.data);
     zr_buffer_free(&list);
@@ -156,18 +160,28 @@ static const char *find_text(const char *text, const char *part)
     return NULL;
 }
 
-// Returns the memory that a device's name tells, in bytes; 0: none.
+// Returns whether a text begins with "GB", "GiB" or "G", and neither a longer word nor a rate.
+static bool is_gigabytes(const char *text)
+{
+    if (toupper((unsigned char)*text) != 'G')
+        return false;
+    text += tolower((unsigned char)text[1]) == 'i' ? 2 : 1;
+    text += tolower((unsigned char)*text) == 'b';
+    return !isalnum((unsigned char)*text) && *text != '/';
+}
+
+// Returns the memory that a device's name tells, in bytes, as in "A100-80GB" and "A100 80 GB"; 0:
+// none. Digits within a word are none: "A10G" has no 10 GB.
 static double named_memory(const char *device)
 {
-    const char *end = find_text(device, "GB");
-    while (end && (end == device || !isdigit((unsigned char)end[-1])))
-        end = find_text(end + 1, "GB");
-    if (!end)
-        return 0;
-    const char *begin = end;
-    while (begin > device && isdigit((unsigned char)begin[-1]))
-        begin--;
-    return atof(begin) * 1e9;
+    for (const char *at = device; *at; at++) {
+        bool begins = at == device || (!isalnum((unsigned char)at[-1]) && at[-1] != '.');
+        size_t digits = begins ? strspn(at, "0123456789") : 0;
+        const char *unit = at + digits + strspn(at + digits, " ");
+        if (digits && is_gigabytes(unit))
+            return strtod(at, NULL) * 1e9;
+    }
+    return 0;
 }
 
 // Returns whether a text has the kind of a device ("A100" of "A100-80GB") as a word.
@@ -183,13 +197,16 @@ static bool is_kind(const char *text, const char *device)
 }
 
 // Returns how well a machine is what a table names; 0: not at all. The device's exact name decides,
-// then its memory, then the devices of a node.
+// then its memory, of which a machine that is named by it is the likelier one, then the devices of
+// a node.
 static int likeness(const zr_sim_machine *machine, const char *device, double memory, int devices)
 {
     if (!is_kind(device, machine->device))
         return 0;
-    return 1 + (strcasecmp(device, machine->device) ? 0 : 4) +
-           (memory > 0 && memory == machine->memory ? 2 : 0) + (devices == machine->devices);
+    bool same = memory > 0 && memory == machine->memory,
+         named = memory > 0 && memory == named_memory(machine->device);
+    return 1 + (strcasecmp(device, machine->device) ? 0 : 8) + (same ? 2 : 0) + (named ? 2 : 0) +
+           (devices == machine->devices);
 }
 
 zero_status zr_sim_machine_of_device(const zr_sim_catalogue *catalogue, const char *device,

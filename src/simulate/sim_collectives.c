@@ -14,11 +14,17 @@ const char *const zr_sim_axis_names[] = {
     [ZR_SIM_AXIS_PIPELINE] = "pipeline",
 };
 
-zr_sim_group zr_sim_group_make(const zr_sim_machine *machine, int ranks, int stride)
+// Returns how many of some ranks, of which each is the stride-th device after the one before, are
+// in one node.
+static int ranks_within(const zr_sim_machine *machine, int ranks, int stride)
 {
-    zr_sim_group group = {.ranks = ranks};
-    int devices = ZR_MAX(1, machine->devices);
-    group.within = ZR_MIN(ranks, ZR_MAX(1, devices / stride));
+    return ZR_MIN(ranks, ZR_MAX(1, ZR_MAX(1, machine->devices) / stride));
+}
+
+// A group of so many devices, `within` of them in each node.
+static zr_sim_group group_of(const zr_sim_machine *machine, int ranks, int within)
+{
+    zr_sim_group group = {.ranks = ranks, .within = within};
     group.nodes = (ranks + group.within - 1) / group.within;
     const zr_sim_link *in_node = &machine->links[ZR_SIM_IN_NODE];
     group.reach = ZR_SIM_IN_NODE;
@@ -39,7 +45,12 @@ zr_sim_group zr_sim_group_make(const zr_sim_machine *machine, int ranks, int str
     return group;
 }
 
-zr_sim_group zr_sim_group_of_axis(const zr_sim_run *run, zr_sim_axis axis)
+zr_sim_group zr_sim_group_make(const zr_sim_machine *machine, int ranks, int stride)
+{
+    return group_of(machine, ranks, ranks_within(machine, ranks, stride));
+}
+
+static int axis_size(const zr_sim_run *run, zr_sim_axis axis)
 {
     const int sizes[] = {
         [ZR_SIM_AXIS_TENSOR] = run->tensor,
@@ -47,21 +58,41 @@ zr_sim_group zr_sim_group_of_axis(const zr_sim_run *run, zr_sim_axis axis)
         [ZR_SIM_AXIS_DATA] = run->data,
         [ZR_SIM_AXIS_PIPELINE] = run->pipeline,
     };
+    return sizes[axis];
+}
+
+// Returns how many devices lie between two neighbours of an axis, in the order of the run.
+static int axis_stride(const zr_sim_run *run, zr_sim_axis axis)
+{
     const char *order = run->order[0] != 0 ? run->order : "tensor,context,data,pipeline";
     const char *own = strstr(order, zr_sim_axis_names[axis]);
     int stride = 1;
-    for (int i = 0; i < ZR_COUNT(sizes); i++) {
+    for (int i = 0; i < ZR_COUNT(zr_sim_axis_names); i++) {
         const char *other = strstr(order, zr_sim_axis_names[i]);
         if (other != NULL && other < own)
-            stride *= sizes[i];
+            stride *= axis_size(run, (zr_sim_axis)i);
     }
+    return stride;
+}
+
+zr_sim_group zr_sim_group_of_axis(const zr_sim_run *run, zr_sim_axis axis)
+{
+    int size = axis_size(run, axis), stride = axis_stride(run, axis);
     if (axis != ZR_SIM_AXIS_PIPELINE)
-        return zr_sim_group_make(&run->machine, sizes[axis], stride);
+        return zr_sim_group_make(&run->machine, size, stride);
     // Stages send to their neighbours, so a link has to carry one of them.
-    zr_sim_group group = zr_sim_group_make(&run->machine, ZR_MIN(2, sizes[axis]), stride);
-    if (sizes[axis] > group.within && stride * sizes[axis] > run->machine.devices)
-        group = zr_sim_group_make(&run->machine, ZR_MIN(2, sizes[axis]), run->machine.devices);
+    zr_sim_group group = zr_sim_group_make(&run->machine, ZR_MIN(2, size), stride);
+    if (size > group.within && stride * size > run->machine.devices)
+        group = zr_sim_group_make(&run->machine, ZR_MIN(2, size), run->machine.devices);
     return group;
+}
+
+zr_sim_group zr_sim_group_of_states(const zr_sim_run *run)
+{
+    const zr_sim_machine *machine = &run->machine;
+    int data = ranks_within(machine, run->data, axis_stride(run, ZR_SIM_AXIS_DATA)),
+        context = ranks_within(machine, run->context, axis_stride(run, ZR_SIM_AXIS_CONTEXT));
+    return group_of(machine, run->data * run->context, data * context);
 }
 
 double zr_sim_all_gather(const zr_sim_group *group, double bytes)

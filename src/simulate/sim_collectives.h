@@ -27,6 +27,9 @@ extern const char *const zr_sim_axis_names[];
 
 // Finds the group of an axis in the mesh of a run, in its order. A pipeline's is of two neighbours.
 zr_sim_group zr_sim_group_of_axis(const zr_sim_run *run, zr_sim_axis axis);
+// Finds the group of all ranks that hold one part of the model, and divide its states and add up
+// its gradients: data ranks, and context ranks, which see other tokens with the same weights.
+zr_sim_group zr_sim_group_of_states(const zr_sim_run *run);
 // A group of so many devices, of which each is the stride-th after the one before.
 zr_sim_group zr_sim_group_make(const zr_sim_machine *machine, int ranks, int stride);
 // Seconds until all have `bytes`, of which each had its part; a reduce-scatter takes as long.

@@ -80,12 +80,16 @@ static zero_status take_row(csv_reader *r, const char *path, int line, int count
         r->cells--; // an empty line
         return ZERO_OK;
     }
-    if (count != csv->columns)
+    if (count > csv->columns)
+        return zr_fail(r->error, ZERO_ERR_DATA,
+                       "%s, line %d: %d cells, where the first line names %d columns; a cell with "
+                       "a comma needs quotes",
+                       path, line, count, csv->columns);
+    if (count < csv->columns)
         return zr_fail(r->error, ZERO_ERR_DATA,
                        "%s, line %d: %d cells, where the first line names "
                        "%d columns; the first that lacks one is \"%s\"",
-                       path, line, count, csv->columns,
-                       count < csv->columns ? csv->cells[count] : "");
+                       path, line, count, csv->columns, csv->cells[count]);
     int *lines = zr_list_grow(csv->lines, csv->rows, &r->line_capacity, sizeof(int), r->error);
     if (lines == NULL)
         return ZERO_ERR_MEMORY;
@@ -107,6 +111,8 @@ zero_status zr_sim_csv_read(const char *path, zr_sim_csv *out, zero_error *error
         return ZERO_ERR_MEMORY;
     }
     out->text[length] = 0;
+    if (memchr(out->text, 0, length) != NULL)
+        return zr_fail(error, ZERO_ERR_DATA, "%s has bytes that are 0: it is no table", path);
     csv_reader r = {.at = out->text, .to = out->text, .line = 1, .out = out, .error = error};
     if (length >= 3 && memcmp(r.at, "\xef\xbb\xbf", 3) == 0)
         r.at += 3;

@@ -11,8 +11,8 @@ typedef struct zr_sim_csv {
     int rows, columns;
 } zr_sim_csv;
 
-// Reads a file. ZERO_ERR_DATA: it is empty, or a line has too few or too many cells; the message
-// has its number. The caller frees *out with zr_sim_csv_free, also after an error.
+// Reads a file. ZERO_ERR_DATA: it is empty or no text, or a line has too few or too many cells; the
+// message has its number. The caller frees *out with zr_sim_csv_free, also after an error.
 zero_status zr_sim_csv_read(const char *path, zr_sim_csv *out, zero_error *error);
 void zr_sim_csv_free(zr_sim_csv *csv);
 // Returns a cell of a row; "" where there is no such column.

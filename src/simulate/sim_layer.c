@@ -19,15 +19,26 @@ double zr_sim_tokens(const zr_sim_run *run)
     return (double)run->micro_batch * (double)run->seq / run->context;
 }
 
+// Returns the number that products are in where one is asked for: that, or the next wider one that
+// the device has.
+static zr_sim_number number_of(const zr_sim_machine *machine, zr_sim_number number)
+{
+    while (number > ZR_SIM_FP32 && machine->peak[number] <= 0)
+        number--;
+    return number;
+}
+
+double zr_sim_peak(const zr_sim_machine *machine, zr_sim_number number)
+{
+    return machine->peak[number_of(machine, number)];
+}
+
 // The rate that the largest products in a number reach.
 static double product_rate(const zr_sim_machine *machine, zr_sim_number number)
 {
-    double part = machine->constants[ZR_SIM_REACHED];
-    while (number > ZR_SIM_FP32 && machine->peak[number] <= 0)
-        number--;
-    if (number == ZR_SIM_8_BIT || number == ZR_SIM_4_BIT)
-        part = machine->constants[ZR_SIM_NARROW];
-    return machine->peak[number] * part;
+    bool narrow = number_of(machine, number) > ZR_SIM_16_BIT;
+    double part = machine->constants[narrow ? ZR_SIM_NARROW : ZR_SIM_REACHED];
+    return zr_sim_peak(machine, number) * part;
 }
 
 // The part of its rate that a product keeps by where its rows, of so many elements of 16 bits,
@@ -45,7 +56,7 @@ double zr_sim_product(const zr_sim_machine *machine, zr_sim_number number, doubl
     double half = machine->constants[ZR_SIM_HALF];
     // Narrow products end sooner, and begin no sooner.
     if (number > ZR_SIM_16_BIT && machine->peak[number] > 0)
-        half *= machine->peak[number] / machine->peak[ZR_SIM_16_BIT];
+        half *= machine->peak[number] / zr_sim_peak(machine, ZR_SIM_16_BIT);
     double rate = product_rate(machine, number);
     rate *= fmin(alignment(m), fmin(alignment(n), alignment(k)));
     return 2 * m * n * k * (1 + half * (1 / m + 1 / n + 1 / k)) / rate;
@@ -86,11 +97,12 @@ static void add_attention(const zr_sim_run *run, zr_sim_layer *layer)
     const zr_sim_machine *machine = &run->machine;
     double heads = (double)run->heads / run->tensor, d = (double)run->width / (double)run->heads;
     double s = (double)run->seq, rows = zr_sim_tokens(run) * heads;
-    double flops = 4 * rows * s * d; // of all scores, masked or not
-    double peak = machine->peak[ZR_SIM_16_BIT];
+    double flops = 4 * rows * s * d;                           // of all scores, masked or not
+    zr_sim_number number = ZR_MIN(run->number, ZR_SIM_16_BIT); // never in fewer bits
     layer->forward.flops += flops;
     layer->backward.flops += 2 * flops;
     if (run->attention == ZR_SIM_FLASH) {
+        double peak = zr_sim_peak(machine, number);
         double rate = peak * machine->constants[ZR_SIM_ATTENDED] * 1.25 * d / (d + 32);
         // The last of context ranks has more than its part of the scores that are not masked.
         double part = run->framework.interleaved ? 0.5 : 1 - 0.5 / run->context;
@@ -101,7 +113,7 @@ static void add_attention(const zr_sim_run *run, zr_sim_layer *layer)
         return;
     }
     // Two products over all scores, a head at a time.
-    double rate = product_rate(machine, ZR_SIM_16_BIT);
+    double rate = product_rate(machine, number);
     double half = machine->constants[ZR_SIM_HALF];
     double seconds = flops / rate * (1 + half * (1 / s + 1 / s + 1 / d));
     layer->forward.attention += seconds;

@@ -15,6 +15,9 @@ typedef struct zr_sim_layer {
     zr_sim_work again;             // forward work that backward does again
 } zr_sim_layer;
 
+// Returns the peak of products in a number, FLOP/s, or in the next wider one that the device has;
+// 0: it has none of them.
+double zr_sim_peak(const zr_sim_machine *machine, zr_sim_number number);
 // Returns the seconds of C (m, n) = A (m, k) B (k, n) on a device of the machine.
 double zr_sim_product(const zr_sim_machine *machine, zr_sim_number number, double m, double n,
                       double k);

@@ -176,9 +176,39 @@ static bool is_section(const char *path)
     return false;
 }
 
+typedef struct constants_of { // a machine or a framework
+    const char *const *names; // (count)
+    int count;
+    unsigned positive; // bit i: the i-th is above 0, because something is divided by it
+    unsigned shares;   // bit i: it is at most 1, a part of something
+} constants_of;
+
+static const constants_of machine_constants = {
+    .names = zr_sim_constant_names,
+    .count = ZR_SIM_CONSTANTS,
+    .positive =
+        1 << ZR_SIM_REACHED | 1 << ZR_SIM_STREAMED | 1 << ZR_SIM_ATTENDED | 1 << ZR_SIM_NARROW,
+};
+static const constants_of framework_constants = {
+    .names = zr_sim_framework_constant_names,
+    .count = ZR_SIM_FRAMEWORK_CONSTANTS,
+    .shares = 1 << ZR_SIM_HIDDEN,
+};
+
+// Returns what is wrong about the i-th constant; NULL: nothing.
+static const char *find_fault(const constants_of *all, int i, const json_t *value)
+{
+    double number = json_number_value(value);
+    if (!json_is_number(value) || number < 0)
+        return "is not a number of at least 0";
+    if (number == 0 && (all->positive >> i & 1))
+        return "is 0, and has to be more";
+    return number > 1 && (all->shares >> i & 1) ? "is more than 1, and a part of something" : NULL;
+}
+
 // Reads an object of constants, each a number by its name. known[i] tells which were there.
 static zero_status take_constants(const zr_sim_text *file, const char *path, const json_t *object,
-                                  const char *const *names, int count, double *out, bool *known,
+                                  const constants_of *all, double *out, bool *known,
                                   zero_error *error)
 {
     const char *key;
@@ -189,19 +219,20 @@ static zero_status take_constants(const zr_sim_text *file, const char *path, con
     json_object_foreach((json_t *)object, key, value)
     {
         int i = 0;
-        while (i < count && strcmp(names[i], key))
+        while (i < all->count && strcmp(all->names[i], key))
             i++;
         snprintf(at, sizeof at, "%s.%s", path, key);
-        if (i == count)
+        if (i == all->count)
             return refuse(file, at, "is no constant", "docs/scale.md lists them", error);
-        if (!json_is_number(value) || json_number_value(value) < 0)
-            return refuse(file, at, "is not a number of at least 0", "a constant", error);
+        const char *fault = find_fault(all, i, value);
+        if (fault)
+            return refuse(file, at, fault, "a constant", error);
         out[i] = json_number_value(value);
         known[i] = true;
     }
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < all->count; i++)
         if (!known[i]) {
-            snprintf(at, sizeof at, "%s.%s", path, names[i]);
+            snprintf(at, sizeof at, "%s.%s", path, all->names[i]);
             return refuse(file, at, "is missing", "a constant", error);
         }
     return ZERO_OK;
@@ -212,7 +243,7 @@ static zero_status walk(reading *r, const char *section, const json_t *object);
 static zero_status take(reading *r, const char *path, const json_t *value)
 {
     if (!strcmp(path, "constants"))
-        return take_constants(r->file, path, value, zr_sim_constant_names, ZR_SIM_CONSTANTS,
+        return take_constants(r->file, path, value, &machine_constants,
                               ((zr_sim_machine *)r->base)->constants, r->known, r->error);
     for (int i = 0; i < ZR_COUNT(rows); i++)
         if (!strcmp(rows[i].path, path)) {
@@ -302,8 +333,7 @@ static zero_status take_property(const zr_sim_text *file, const char *path, cons
         return take_flag(file, path, value, &out->overlaps_tensor, error);
     if (!strcmp(key, "constants")) {
         *known = true;
-        return take_constants(file, path, value, zr_sim_framework_constant_names,
-                              ZR_SIM_FRAMEWORK_CONSTANTS, out->constants, seen, error);
+        return take_constants(file, path, value, &framework_constants, out->constants, seen, error);
     }
     bool fits = json_is_string(value) && json_string_length(value) < sizeof out->fit;
     if (strcmp(key, "fit") || !fits)

@@ -2,210 +2,44 @@
 #include "simulate/sim_row.h"
 
 #include "simulate/sim_memory.h"
+#include "simulate/sim_row_reader.h"
 
 #include <ctype.h>
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #define MOST_DEVICES 10000000
+// A batch of so many is one of tokens, whatever its cell calls it.
+#define MANY_SAMPLES 1e6
+// The longest sequence that a remark after a batch is taken for.
+#define LONGEST (1 << 20)
+// How far parameters may lie from those of the shape before the row is told so: |log|.
+#define CONTRADICTS 0.15
 
-typedef struct row_reader {
-    const zr_sim_csv *csv;
-    int row;
-    zr_sim_run *run;
-    zr_buffer *why;
-    const char *system, *model;
-} row_reader;
-
-static const char *skip_spaces(const char *text)
-{
-    while (isspace((unsigned char)*text))
-        text++;
-    return text;
-}
-
-double zr_sim_text_number(const char *text)
-{
-    text = skip_spaces(text);
-    if (!isdigit((unsigned char)*text) && *text != '.')
-        return 0;
-    char *end;
-    double number = strtod(text, &end);
-    const char *next = skip_spaces(end);
-    bool times = (*next == 'x' || *next == 'X' || *next == '*') &&
-                 isdigit((unsigned char)*skip_spaces(next + 1));
-    if (times)
-        number *= zr_sim_text_number(next + 1);
-    return isfinite(number) ? number : 0;
-}
-
-bool zr_sim_text_has(const char *text, const char *part)
-{
-    size_t length = strlen(part);
-    for (; *text != 0; text++)
-        if (strncasecmp(text, part, length) == 0)
-            return true;
-    return false;
-}
-
-static const char *cell(const row_reader *r, const char *column)
-{
-    return zr_sim_csv_cell(r->csv, r->row, column);
-}
-
-static double number(const row_reader *r, const char *column)
-{
-    return zr_sim_text_number(cell(r, column));
-}
-
-static int64_t whole(const row_reader *r, const char *column, double most)
-{
-    return (int64_t)ZR_MIN(number(r, column), most);
-}
-
-ZERO_PRINTF(2, 3)
-static void tell(row_reader *r, const char *format, ...)
-{
-    char text[200];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    zr_buffer_printf(r->why, "%s%s", r->why->length > 0 ? "; " : "", text);
-}
-
-typedef struct known_shape { // of published models of which tables give a name alone
-    const char *name;        // a part of it
-    double billions;
-    int64_t layers, width, heads, kv_heads, ffn, vocab, seq;
-} known_shape;
-
-static const known_shape known_shapes[] = {
-    {"llama-1b", 1.1, 16, 2048, 32, 8, 8192, 131072, 4096},
-    {"llama-3b", 3.2, 28, 3072, 24, 8, 8192, 131072, 4096},
-    {"llama-8b", 8, 32, 4096, 32, 8, 14336, 131072, 4096},
-    {"llama-70b", 70, 80, 8192, 64, 8, 28672, 131072, 4096},
-    {"llama-80b", 80, 80, 8192, 64, 8, 28672, 131072, 4096},
-    {"llama 3", 8, 32, 4096, 32, 8, 14336, 128256, 8192},
-    {"llama 3", 70.6, 80, 8192, 64, 8, 28672, 128256, 8192},
-    {"llama 3", 405, 126, 16384, 128, 8, 53248, 128256, 8192},
-    {"llama", 6.7, 32, 4096, 32, 32, 11008, 32000, 2048},
-    {"llama", 13, 40, 5120, 40, 40, 13824, 32000, 2048},
-    {"llama", 32.5, 60, 6656, 52, 52, 17920, 32000, 2048},
-    {"llama", 65.2, 80, 8192, 64, 64, 22016, 32000, 2048},
-    {"llama", 69, 80, 8192, 64, 8, 28672, 32000, 4096},
-    {"mpt", 6.7, 32, 4096, 32, 32, 16384, 50368, 2048},
-    {"mpt", 30, 48, 7168, 56, 56, 28672, 50368, 8192},
-};
-
-// Returns the known model whose name has a part that the row's has, and whose size is near.
-static const known_shape *find_known(const row_reader *r, double billions)
-{
-    for (int i = 0; i < ZR_COUNT(known_shapes); i++) {
-        const known_shape *shape = &known_shapes[i];
-        double apart = fabs(log(billions / shape->billions));
-        if (zr_sim_text_has(r->model, shape->name) && (billions <= 0 || apart < 0.04))
-            return shape;
-    }
-    return NULL;
-}
-
-// Chooses a shape of so many parameters: as wide as 128 times its layers, as GPT-3 is.
-static void guess_shape(zr_sim_run *run, double parameters)
-{
-    double layers = cbrt(parameters / 12 / (128 * 128));
-    double width = ceil(layers * 128 / 256) * 256;
-    if (run->width > 0)
-        width = (double)run->width;
-    run->width = (int64_t)width;
-    if (run->layers <= 0)
-        run->layers = (int64_t)ZR_MAX(1, round(parameters / (12 * width * width)));
-}
-
-static void set_none(int64_t *out, int64_t value)
-{
-    if (*out <= 0)
-        *out = value;
-}
-
-// Decides by the number of parameters whether the MLP has three products.
-static bool is_gated(const zr_sim_run *run, const char *model)
-{
-    zr_sim_run one = *run, other = *run;
-    set_none(&one.kv_heads, one.heads);
-    other.kv_heads = one.kv_heads;
-    one.gated = false;
-    other.gated = true;
-    one.tied = true;
-    if (run->parameters <= 0 || run->ffn <= 0 || run->heads <= 0)
-        return zr_sim_text_has(model, "llama");
-    double plain = fabs(log(zr_sim_run_parameters(&one) / run->parameters));
-    double gated = fabs(log(zr_sim_run_parameters(&other) / run->parameters));
-    return gated < plain;
-}
-
-static zero_status read_model(row_reader *r, zero_error *error)
-{
-    zr_sim_run *run = r->run;
-    double billions = number(r, "params_B");
-    run->parameters = billions * 1e9;
-    run->layers = whole(r, "layers", 1e5);
-    run->width = whole(r, "hidden", 1e7);
-    run->heads = whole(r, "heads", 1e5);
-    run->kv_heads = whole(r, "kv_heads", 1e5);
-    run->ffn = whole(r, "ffn", 1e8);
-    run->vocab = whole(r, "vocab", 1e8);
-    run->seq = whole(r, "seq", 1e9);
-    if (run->layers <= 0 || run->width <= 0) {
-        const known_shape *shape = find_known(r, billions);
-        if (shape == NULL && billions <= 0)
-            return zr_fail(error, ZERO_ERR_DATA,
-                           "neither layers and hidden nor params_B are given");
-        if (shape != NULL) {
-            set_none(&run->layers, shape->layers);
-            set_none(&run->width, shape->width);
-            set_none(&run->heads, shape->heads);
-            set_none(&run->kv_heads, shape->kv_heads);
-            set_none(&run->ffn, shape->ffn);
-            set_none(&run->vocab, shape->vocab);
-            run->parameters = 0;
-        } else {
-            guess_shape(run, run->parameters);
-        }
-        tell(r, "layers %lld, hidden %lld", (long long)run->layers, (long long)run->width);
-        const char *batch = cell(r, "global_batch");
-        const char *tokens = strchr(batch, '(');
-        if (run->seq <= 0 && tokens == NULL && shape != NULL) {
-            run->seq = shape->seq;
-            tell(r, "seq %lld", (long long)run->seq);
-        }
-    }
-    if (run->vocab <= 0) {
-        run->vocab = zr_sim_text_has(r->model, "llama") ? 32000 : 50257;
-        tell(r, "vocab %lld", (long long)run->vocab);
-    }
-    run->gated = is_gated(run, r->model);
-    run->tied = !run->gated;
-    return ZERO_OK;
-}
+typedef zr_sim_row_reader row_reader;
 
 // Links of the row, where it says them.
 static void read_links(row_reader *r)
 {
+    static const char in_node[] = "link_in_node_GBps",
+                      between[] = "link_between_nodes_Gbps_per_node";
     zr_sim_machine *machine = &r->run->machine;
+    zr_sim_link *rail = &machine->links[ZR_SIM_RAIL];
+    double inside = zr_sim_row_number(r, in_node), outside = zr_sim_row_number(r, between);
     // A remark after a rate inside a node says that it is somebody's setting, not the sheet's.
-    double in_node = number(r, "link_in_node_GBps");
-    if (in_node > 0 && strchr(cell(r, "link_in_node_GBps"), '(') == NULL)
-        machine->links[ZR_SIM_IN_NODE].rate = in_node * 1e9;
-    double between = number(r, "link_between_nodes_Gbps_per_node");
-    if (between <= 0)
+    if (inside > 0 && strchr(zr_sim_row_cell(r, in_node), '(') == NULL)
+        machine->links[ZR_SIM_IN_NODE].rate = inside * 1e9;
+    else
+        zr_sim_row_tell(r, "%s %g", in_node, machine->links[ZR_SIM_IN_NODE].rate / 1e9);
+    if (outside <= 0) {
+        double node = rail->rate / rail->sharers * machine->devices;
+        zr_sim_row_tell(r, "%s %g", between, node * 8 / 1e9);
         return;
+    }
     for (int i = ZR_SIM_RAIL; i <= ZR_SIM_SPINE; i++) {
-        machine->links[i].rate = between / 8 * 1e9 / machine->devices;
+        machine->links[i].rate = outside / 8 * 1e9 / machine->devices;
         machine->links[i].sharers = 1;
     }
 }
@@ -213,14 +47,27 @@ static void read_links(row_reader *r)
 static zero_status read_machine(row_reader *r, const zr_sim_catalogue *catalogue,
                                 const zr_sim_machine *machine, zero_error *error)
 {
-    int devices = (int)whole(r, "gpus_per_node", 1e4);
+    int devices = (int)zr_sim_row_whole(r, "gpus_per_node", 1e4);
+    const char *device = zr_sim_row_cell(r, "gpu");
     if (machine != NULL) {
         r->run->machine = *machine;
+        zr_sim_row_tell(r, "gpu, gpus_per_node and links of %s", machine->name);
         return ZERO_OK;
     }
-    ZERO_TRY(zr_sim_machine_of_device(catalogue, cell(r, "gpu"), devices, &r->run->machine, error));
+    ZERO_TRY(zr_sim_machine_of_device(catalogue, device, devices, &r->run->machine, error));
+    if (devices <= 0)
+        zr_sim_row_tell(r, "gpus_per_node %d", r->run->machine.devices);
     read_links(r);
     return ZERO_OK;
+}
+
+static void read_system(row_reader *r, const zr_sim_catalogue *catalogue)
+{
+    zr_sim_framework *framework = &r->run->framework;
+    if (!zr_sim_framework_find(catalogue, r->system, framework))
+        zr_sim_row_tell(r, "system %s", framework->name);
+    // Frameworks that wrote scores on older devices do not where there are kernels against it.
+    framework->flash |= r->run->machine.peak[ZR_SIM_8_BIT] > 0;
 }
 
 static int64_t devices_of_model(const zr_sim_run *run)
@@ -228,67 +75,138 @@ static int64_t devices_of_model(const zr_sim_run *run)
     return (int64_t)run->tensor * run->pipeline * run->context;
 }
 
-static void read_grid(row_reader *r)
+// Returns the ranks of an axis: one where the row does not say.
+static int read_axis(row_reader *r, const char *column)
+{
+    int ranks = (int)zr_sim_row_whole(r, column, 1e4);
+    if (ranks > 0)
+        return ranks;
+    zr_sim_row_tell(r, "%s 1", column);
+    return 1;
+}
+
+static void read_chunks(row_reader *r)
 {
     zr_sim_run *run = r->run;
-    run->devices = (int)whole(r, "gpus", MOST_DEVICES);
-    run->tensor = (int)ZR_MAX(1, whole(r, "tp", 1e4));
-    run->pipeline = (int)ZR_MAX(1, whole(r, "pp", 1e4));
-    run->context = (int)ZR_MAX(1, whole(r, "cp", 1e4));
-    run->data = (int)whole(r, "dp", 1e6);
-    run->chunks = (int)whole(r, "vpp", 1e5);
-    int64_t model = devices_of_model(run);
-    if (run->devices <= 0) {
-        int64_t usual = 8 * (int64_t)run->machine.devices;
-        int64_t devices = run->data > 0 ? run->data * model : ZR_MAX(model, usual);
-        run->devices = (int)ZR_MIN(devices, MOST_DEVICES);
-        tell(r, "gpus %d", run->devices);
-    }
-    // The columns of a row may contradict each other; the number of devices is the surest.
-    run->data = 0;
-    if (run->chunks <= 0 && run->pipeline > 1 && run->framework.interleaved &&
-        run->layers >= 2 * run->pipeline) {
-        run->chunks = 2;
-        tell(r, "vpp 2");
+    run->chunks = (int)zr_sim_row_whole(r, "vpp", 1e5);
+    if (run->chunks <= 0 && run->pipeline > 1) {
+        bool two = run->framework.interleaved && run->layers >= 2 * run->pipeline;
+        run->chunks = two ? 2 : 1;
+        zr_sim_row_tell(r, "vpp %d", run->chunks);
     }
     if (run->chunks > 1)
         run->schedule = ZR_PIPELINE_INTERLEAVED;
 }
 
+static void read_grid(row_reader *r)
+{
+    zr_sim_run *run = r->run;
+    run->devices = (int)zr_sim_row_whole(r, "gpus", MOST_DEVICES);
+    run->tensor = read_axis(r, "tp");
+    run->pipeline = read_axis(r, "pp");
+    run->context = read_axis(r, "cp");
+    int64_t model = devices_of_model(run), data = zr_sim_row_whole(r, "dp", 1e6);
+    if (run->devices <= 0) {
+        int64_t usual = 8 * (int64_t)run->machine.devices;
+        int64_t devices = data > 0 ? data * model : ZR_MAX(model, usual);
+        run->devices = (int)ZR_MIN(devices, MOST_DEVICES);
+        zr_sim_row_tell(r, "gpus %d", run->devices);
+    }
+    // The columns of a row may contradict each other; the number of devices is the surest.
+    if (data != run->devices / model)
+        zr_sim_row_tell(r, "dp %lld", (long long)(run->devices / model));
+    read_chunks(r);
+}
+
+// Returns whether products are in 32 bits: not where these are those of something else beside
+// products in 16, as in "bf16 (fp32 gradients)".
+static bool is_wide(const char *precision)
+{
+    static const char *const names[] = {"fp32", "float32", "tf32"};
+    bool sixteen = zr_sim_text_has(precision, "16") || zr_sim_text_has(precision, "amp");
+    for (int i = 0; i < ZR_COUNT(names); i++) {
+        const char *after = zr_sim_skip_spaces(precision);
+        bool alone = zr_sim_text_begins(after, names[i]);
+        after = zr_sim_skip_spaces(after + (alone ? strlen(names[i]) : 0));
+        alone &= *after == 0 || *after == '(' || *after == ',';
+        if (alone || (!sixteen && zr_sim_text_has(precision, names[i])))
+            return true;
+    }
+    return false;
+}
+
 static void read_precision(row_reader *r)
 {
-    const char *precision = cell(r, "precision");
+    const char *precision = zr_sim_row_cell(r, "precision");
     zr_sim_run *run = r->run;
+    double *peak = run->machine.peak;
     run->number = ZR_SIM_16_BIT;
     run->block_scales = zr_sim_text_has(precision, "mx") || zr_sim_text_has(precision, "fp4");
-    if (zr_sim_text_has(precision, "fp4"))
+    if (zr_sim_text_has(precision, "fp4")) {
         run->number = ZR_SIM_4_BIT;
-    else if (zr_sim_text_has(precision, "rowwise"))
+    } else if (zr_sim_text_has(precision, "rowwise")) {
         run->number = ZR_SIM_16_BIT; // what its products gain, its scales cost
-    else if (zr_sim_text_has(precision, "fp8") || zr_sim_text_has(precision, "float8") ||
-             zr_sim_text_has(r->system, "float8"))
+    } else if (zr_sim_text_has(precision, "fp8") || zr_sim_text_has(precision, "float8") ||
+               zr_sim_text_has(r->system, "float8")) {
         run->number = ZR_SIM_8_BIT;
-    else if (zr_sim_text_has(precision, "fp32") && !zr_sim_text_has(precision, "amp"))
+    } else if (is_wide(precision)) {
         run->number = ZR_SIM_FP32;
+        if (zr_sim_text_has(precision, "tf32")) // half the rate of 16 bits, where there is such
+            peak[ZR_SIM_FP32] = ZR_MAX(peak[ZR_SIM_FP32], peak[ZR_SIM_16_BIT] / 2);
+    } else if (!zr_sim_text_has(precision, "16") && !zr_sim_text_has(precision, "half")) {
+        zr_sim_row_tell(r, "precision bf16");
+    }
+}
+
+// Reads what is kept outside of devices.
+static void read_offload(row_reader *r)
+{
+    zr_sim_run *run = r->run;
+    const char *text = zr_sim_skip_spaces(zr_sim_row_cell(r, "offload"));
+    if (*text == 0)
+        zr_sim_row_tell(r, "offload none");
+    if (zr_sim_text_begins(text, "none") || zr_sim_text_begins(text, "no") ||
+        zr_sim_text_has(text, "where needed"))
+        return;
+    bool cpu = zr_sim_text_has(text, "cpu"), optimizer = zr_sim_text_has(text, "optim"),
+         parameters = zr_sim_text_has(text, "param");
+    if (zr_sim_text_has(text, "activation") && !optimizer && !parameters) {
+        run->checkpoints_on_host = cpu;
+        return;
+    }
+    run->optimizer_on_nvme = zr_sim_text_has(text, "nvme");
+    if (run->optimizer_on_nvme && (run->machine.nvme_read <= 0 || run->machine.nvme_write <= 0)) {
+        zr_sim_row_tell(r, "offload cpu, since %s is not known to have NVMe", run->machine.name);
+        run->optimizer_on_nvme = false;
+        cpu = true;
+    }
+    if (!cpu)
+        return;
+    run->optimizer_on_host = !zr_sim_text_has(text, "optimizer N");
+    run->parameters_on_host =
+        run->stage >= 3 && !zr_sim_text_has(text, "parameters N") && (parameters || !optimizer);
+}
+
+// Returns the stage of ZeRO that a text says: "3", "ZeRO-3", "stage 3"; -1: none.
+static int stage_of(const char *text)
+{
+    bool named = zr_sim_text_has(text, "zero") || zr_sim_text_has(text, "stage");
+    text = zr_sim_skip_spaces(text);
+    if (!isdigit((unsigned char)*text))
+        text = named ? strpbrk(text, "0123") : NULL;
+    return text == NULL ? -1 : (int)ZR_MIN(3, zr_sim_text_number(text));
 }
 
 static void read_states(row_reader *r)
 {
     zr_sim_run *run = r->run;
-    const char *stage = cell(r, "zero_stage"), *offload = cell(r, "offload");
-    run->stage = (int)ZR_MIN(3, zr_sim_text_number(stage));
-    if (zr_sim_text_number(stage) == 0 && *skip_spaces(stage) != '0') {
+    run->stage = stage_of(zr_sim_row_cell(r, "zero_stage"));
+    if (run->stage < 0) {
         run->stage =
             zr_sim_text_has(r->system, "fsdp") || zr_sim_text_has(r->system, "zero-3") ? 3 : 1;
-        tell(r, "zero_stage %d", run->stage);
+        zr_sim_row_tell(r, "zero_stage %d", run->stage);
     }
-    if (zr_sim_text_has(offload, "cpu") && !zr_sim_text_has(offload, "where needed")) {
-        run->optimizer_on_host = !zr_sim_text_has(offload, "optimizer N");
-        run->parameters_on_host =
-            run->stage >= 3 && !zr_sim_text_has(offload, "parameters N") &&
-            (zr_sim_text_has(offload, "param") || !zr_sim_text_has(offload, "optimizer"));
-    }
-    run->optimizer_on_nvme = zr_sim_text_has(offload, "nvme");
+    read_offload(r);
     run->frozen = zr_sim_text_has(r->system, "lora");
     if (zr_sim_text_has(r->system, "zero++")) {
         run->wire_bits_parameters = 8;
@@ -303,49 +221,72 @@ static void read_states(row_reader *r)
     run->sequence_parallel = run->tensor > 1 && run->framework.flash;
 }
 
-static bool says_tokens(const char *text)
+// Reads the samples of a micro-batch, or its tokens: of one sample where seq is not said.
+static void read_micro_batch(row_reader *r)
 {
-    return zr_sim_text_has(text, "tokens a gpu") || zr_sim_text_has(text, "tokens per gpu");
+    zr_sim_run *run = r->run;
+    const char *text = zr_sim_row_cell(r, "micro_batch");
+    int64_t count = zr_sim_row_length(r, "micro_batch", 1e9);
+    if (zr_sim_text_tokens(text) > 0) {
+        zr_sim_row_set_none(&run->seq, count);
+        count = ZR_MAX(1, count / run->seq);
+    }
+    run->micro_batch = ZR_MIN(count, 100000);
+}
+
+// Reads the sequence's length off a batch of samples whose tokens stand in parentheses.
+static void read_seq(row_reader *r, double samples)
+{
+    zr_sim_run *run = r->run;
+    double tokens = zr_sim_row_batch_tokens(r);
+    double seq = samples > 0 ? round(tokens / samples / 256) * 256 : 0;
+    if (run->seq > 0)
+        return;
+    run->seq = zr_sim_text_has(r->model, "llama 2") ? 4096 : 2048;
+    if (seq >= 1 && seq <= LONGEST)
+        run->seq = (int64_t)seq;
+    zr_sim_row_tell(r, "seq %lld", (long long)run->seq);
+}
+
+// The samples of a step of which a row says nothing.
+static int64_t usual_batch(const zr_sim_run *run, int64_t ranks)
+{
+    if (run->micro_batch > 0 && run->accumulation > 0)
+        return run->micro_batch * run->accumulation * ranks;
+    if (run->micro_batch > 0)
+        return run->micro_batch * ranks * (run->pipeline > 1 ? 64 : 1);
+    return ZR_MAX(1, (4 << 20) / run->seq / ranks) * ranks;
 }
 
 // Samples of a step and of a micro-batch.
 static void read_batch(row_reader *r)
 {
     zr_sim_run *run = r->run;
-    const char *batch = cell(r, "global_batch");
-    double global = zr_sim_text_number(batch);
-    int64_t ranks = run->devices / devices_of_model(run);
-    run->micro_batch = whole(r, "micro_batch", 1e5);
-    run->accumulation = whole(r, "grad_accum", 1e6);
-    const char *tokens = strchr(batch, '(');
-    if (says_tokens(cell(r, "micro_batch"))) { // of one sample
-        set_none(&run->seq, run->micro_batch);
-        run->micro_batch = ZR_MAX(1, run->micro_batch / run->seq);
-    }
-    if (says_tokens(batch)) {
-        set_none(&run->micro_batch, 1);
-        set_none(&run->seq, (int64_t)(global / (double)run->micro_batch));
-        global = (double)run->micro_batch * ranks;
+    const char *batch = zr_sim_row_cell(r, "global_batch");
+    double global = zr_sim_text_length(batch);
+    int64_t ranks = ZR_MAX(1, run->devices / devices_of_model(run));
+    read_micro_batch(r);
+    run->accumulation = zr_sim_row_whole(r, "grad_accum", 1e6);
+    bool tokens = global >= MANY_SAMPLES || zr_sim_text_tokens(batch) > 0;
+    bool of_gpu = tokens && (zr_sim_text_has(batch, "tokens a gpu") ||
+                             zr_sim_text_has(batch, "tokens per gpu"));
+    if (of_gpu) {
+        zr_sim_row_set_none(&run->micro_batch, 1);
+        zr_sim_row_set_none(&run->seq, (int64_t)(global / (double)run->micro_batch));
+        global = (double)run->micro_batch * (double)ranks;
         run->accumulation = 1;
-    } else if (run->seq <= 0 && tokens != NULL && global > 0) {
-        double millions = zr_sim_text_number(tokens + 1) * 1e6;
-        run->seq = (int64_t)(round(millions / global / 256) * 256);
-        tell(r, "seq %lld", (long long)run->seq);
+        tokens = false;
     }
-    if (run->seq <= 0) {
-        run->seq = zr_sim_text_has(r->model, "llama 2") ? 4096 : 2048;
-        tell(r, "seq %lld", (long long)run->seq);
-    }
+    read_seq(r, tokens ? 0 : global);
+    if (tokens)
+        global = ZR_MAX(1, round(global / (double)run->seq));
     run->global_batch = (int64_t)ZR_MIN(global, 1e12);
-    if (run->global_batch <= 0 && run->micro_batch > 0 && run->accumulation > 0)
-        run->global_batch = run->micro_batch * run->accumulation * ZR_MAX(1, ranks);
     if (run->global_batch <= 0) {
-        int64_t samples = ZR_MAX(1, (4 << 20) / run->seq / ZR_MAX(1, ranks)) * ZR_MAX(1, ranks);
-        run->global_batch = run->micro_batch > 0
-                                ? run->micro_batch * ZR_MAX(1, ranks) * (run->pipeline > 1 ? 64 : 1)
-                                : samples;
-        tell(r, "global_batch %lld", (long long)run->global_batch);
+        run->global_batch = usual_batch(run, ranks);
+        tokens = true;
     }
+    if (tokens)
+        zr_sim_row_tell(r, "global_batch %lld", (long long)run->global_batch);
 }
 
 static bool fits(const zr_sim_run *run)
@@ -362,33 +303,55 @@ static void choose_recompute(row_reader *r)
     static const zr_sim_recompute from_least[] = {ZR_SIM_KEEP, ZR_SIM_SELECTIVE, ZR_SIM_FULL};
     static const char *const names[] = {"none", "selective", "full"};
     zr_sim_run one = *r->run;
-    set_none(&one.micro_batch, 1);
+    zr_sim_row_set_none(&one.micro_batch, 1);
     one.accumulation = 0;
     one.global_batch = 0;
     for (int i = 0; i < ZR_COUNT(from_least); i++) {
         one.recompute = from_least[i];
         r->run->recompute = from_least[i];
         if (fits(&one) || i == ZR_COUNT(from_least) - 1) {
-            tell(r, "recompute %s", names[i]);
+            zr_sim_row_tell(r, "recompute %s", names[i]);
             return;
         }
     }
 }
 
+// Returns the n of "every nth layer"; 0: the text has none.
+static int every_of(const char *text)
+{
+    static const char word[] = "every ";
+    for (; *text != 0; text++)
+        if (strncasecmp(text, word, sizeof word - 1) == 0 &&
+            isdigit((unsigned char)text[sizeof word - 1]))
+            return (int)ZR_MIN(strtol(text + sizeof word - 1, NULL, 10), 1000);
+    return 0;
+}
+
+static bool begins_with_any(const char *text, const char *const *words, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (zr_sim_text_begins(text, words[i]))
+            return true;
+    return false;
+}
+
 static void read_recompute(row_reader *r)
 {
+    static const char *const none[] = {"none", "no", "off", "false"};
+    static const char *const full[] = {"full", "yes", "on", "true"};
     zr_sim_run *run = r->run;
-    const char *text = skip_spaces(cell(r, "recompute"));
+    const char *text = zr_sim_skip_spaces(zr_sim_row_cell(r, "recompute"));
+    int every = every_of(text);
     run->recompute_every = 1;
     if (zr_sim_text_has(text, "sequence parallel"))
         run->sequence_parallel = run->tensor > 1;
-    if (strncasecmp(text, "none", 4) == 0) {
+    if (begins_with_any(text, none, ZR_COUNT(none))) {
         run->recompute = ZR_SIM_KEEP;
-    } else if (strncasecmp(text, "full", 4) == 0) {
+    } else if (every > 0) {
         run->recompute = ZR_SIM_FULL;
-    } else if (zr_sim_text_has(text, "every 2nd")) {
+        run->recompute_every = every;
+    } else if (begins_with_any(text, full, ZR_COUNT(full))) {
         run->recompute = ZR_SIM_FULL;
-        run->recompute_every = 2;
     } else if (zr_sim_text_has(text, "operator") ||
                (zr_sim_text_has(text, "selective") && zr_sim_text_has(r->system, "titan"))) {
         run->recompute = ZR_SIM_OPERATORS;
@@ -396,7 +359,7 @@ static void read_recompute(row_reader *r)
         run->recompute = ZR_SIM_SELECTIVE;
     } else if (run->framework.flash) {
         run->recompute = ZR_SIM_KEEP;
-        tell(r, "recompute none");
+        zr_sim_row_tell(r, "recompute none");
     } else {
         choose_recompute(r);
     }
@@ -420,7 +383,28 @@ static void choose_micro_batch(row_reader *r)
     }
     run->micro_batch = best;
     run->accumulation = 0;
-    tell(r, "micro_batch %lld", (long long)best);
+    zr_sim_row_tell(r, "micro_batch %lld", (long long)best);
+}
+
+// Tells what completing has filled in, and where cells contradict each other.
+static void tell_completed(row_reader *r, const zr_sim_run *said)
+{
+    const zr_sim_run *run = r->run;
+    double shape = zr_sim_run_parameters(run);
+    if (said->heads <= 0)
+        zr_sim_row_tell(r, "heads %lld", (long long)run->heads);
+    if (said->kv_heads <= 0)
+        zr_sim_row_tell(r, "kv_heads %lld", (long long)run->kv_heads);
+    if (said->ffn <= 0)
+        zr_sim_row_tell(r, "ffn %lld", (long long)run->ffn);
+    if (zr_sim_row_whole(r, "grad_accum", 1e6) <= 0)
+        zr_sim_row_tell(r, "grad_accum %lld", (long long)run->accumulation);
+    if (run->global_batch != said->global_batch)
+        zr_sim_row_tell(r, "global_batch %lld, a multiple of micro_batch x dp",
+                        (long long)run->global_batch);
+    if (fabs(log(run->parameters / shape)) > CONTRADICTS)
+        zr_sim_row_tell(r, "params_B %.4g for states, and %.4g for products of the shape",
+                        run->parameters / 1e9, shape / 1e9);
 }
 
 zero_status zr_sim_row_make(const zr_sim_catalogue *catalogue, const zr_sim_csv *csv, int row,
@@ -429,11 +413,11 @@ zero_status zr_sim_row_make(const zr_sim_catalogue *catalogue, const zr_sim_csv 
 {
     *out = (zr_sim_run){0};
     row_reader r = {.csv = csv, .row = row, .run = out, .why = why};
-    r.system = cell(&r, "system");
-    r.model = cell(&r, "model");
-    zr_sim_framework_find(catalogue, r.system, &out->framework);
+    r.system = zr_sim_row_cell(&r, "system");
+    r.model = zr_sim_row_cell(&r, "model");
     ZERO_TRY(read_machine(&r, catalogue, machine, error));
-    ZERO_TRY(read_model(&r, error));
+    read_system(&r, catalogue);
+    ZERO_TRY(zr_sim_row_read_model(&r, error));
     read_precision(&r);
     read_grid(&r);
     read_states(&r);
@@ -442,9 +426,12 @@ zero_status zr_sim_row_make(const zr_sim_catalogue *catalogue, const zr_sim_csv 
     if (out->micro_batch <= 0)
         choose_micro_batch(&r);
     // Accumulation is what the samples of a step need, rounded where ranks do not divide them.
+    const zr_sim_run said = *out;
     int64_t ranks = out->devices / devices_of_model(out);
     double steps = (double)out->global_batch / (double)ZR_MAX(1, out->micro_batch * ranks);
     out->accumulation = ZR_MAX(1, (int64_t)(steps + 0.5));
     out->global_batch = 0;
-    return zr_sim_run_complete(out, error);
+    ZERO_TRY(zr_sim_run_complete(out, error));
+    tell_completed(&r, &said);
+    return ZERO_OK;
 }

@@ -6,11 +6,6 @@
 #include "simulate/sim_csv.h"
 #include "simulate/sim_run.h"
 
-// Returns the number with which a text begins, of several with "x" or "*" between them their
-// product; 0: it begins with none.
-double zr_sim_text_number(const char *text);
-// Returns whether a text has a part, whatever their capitals.
-bool zr_sim_text_has(const char *text, const char *part);
 // Makes a run of a row, and completes it. machine: NULL, or the one to take. why: gets the defaults
 // taken, with "; " between them. ZERO_ERR_USAGE, ZERO_ERR_DATA: it cannot be simulated.
 zero_status zr_sim_row_make(const zr_sim_catalogue *catalogue, const zr_sim_csv *csv, int row,

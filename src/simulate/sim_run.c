@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#define MOST_DEVICES (1 << 30)
+
 double zr_sim_run_parameters(const zr_sim_run *run)
 {
     double h = (double)run->width, kv = h / (double)run->heads * (double)run->kv_heads;
@@ -69,9 +71,15 @@ static zero_status complete_grid(zr_sim_run *run, zero_error *error)
     set_if_none(&run->context, 1);
     set_if_none(&run->chunks, 1);
     set_if_none(&run->recompute_every, 1);
-    int64_t model = (int64_t)run->tensor * run->pipeline * run->context;
+    int64_t model = (int64_t)run->tensor * run->pipeline;
+    if (model <= MOST_DEVICES)
+        model *= run->context;
+    if (model > MOST_DEVICES)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "tensor %d x pipeline %d x context %d are more than %d devices", run->tensor,
+                       run->pipeline, run->context, MOST_DEVICES);
     if (run->devices <= 0)
-        run->devices = (int)ZR_MIN(model * ZR_MAX(1, run->data), 1 << 30);
+        run->devices = (int)ZR_MIN(model * ZR_MAX(1, run->data), MOST_DEVICES);
     if (run->devices % model != 0)
         return zr_fail(error, ZERO_ERR_USAGE,
                        "%d devices cannot be divided into tensor %d x pipeline %d x context %d = "
@@ -112,6 +120,31 @@ static zero_status complete_batch(zr_sim_run *run, zero_error *error)
     return ZERO_OK;
 }
 
+// Refuses what the machine has no rates for, since it would take no time, or never end.
+static zero_status check_machine(const zr_sim_run *run, zero_error *error)
+{
+    const zr_sim_machine *machine = &run->machine;
+    bool host = run->optimizer_on_host || run->optimizer_on_nvme,
+         nvme = run->optimizer_on_nvme || run->parameters_on_nvme, products = false;
+    for (int i = ZR_SIM_FP32; i <= (int)run->number; i++)
+        products |= machine->peak[i] > 0;
+    if (!products)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "machine \"%s\" has no rate of products in the numbers of the run, or wider",
+                       machine->name);
+    if (host && (machine->host_rate <= 0 || machine->host_link <= 0))
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "the optimizer is offloaded, and machine \"%s\" has no host.GB_s or no "
+                       "host.link_GB_s",
+                       machine->name);
+    if (nvme && (machine->nvme_read <= 0 || machine->nvme_write <= 0))
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "states are offloaded to NVMe, and machine \"%s\" has no nvme.read_GB_s or "
+                       "no nvme.write_GB_s",
+                       machine->name);
+    return ZERO_OK;
+}
+
 zero_status zr_sim_run_complete(zr_sim_run *run, zero_error *error)
 {
     if (run->layers <= 0 || run->width <= 0)
@@ -120,8 +153,5 @@ zero_status zr_sim_run_complete(zr_sim_run *run, zero_error *error)
     complete_model(run);
     ZERO_TRY(complete_grid(run, error));
     ZERO_TRY(complete_batch(run, error));
-    if (run->machine.peak[ZR_SIM_16_BIT] <= 0 && run->machine.peak[ZR_SIM_FP32] <= 0)
-        return zr_fail(error, ZERO_ERR_USAGE, "machine \"%s\" has no rate of products",
-                       run->machine.name);
-    return ZERO_OK;
+    return check_machine(run, error);
 }

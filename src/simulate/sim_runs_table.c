@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "simulate/sim_row.h"
+#include "simulate/sim_text.h"
 
 #include <string.h>
 
@@ -18,15 +19,23 @@ static double measured_seconds(const zr_sim_csv *csv, int row, const zr_sim_run 
     return (double)run->global_batch * (double)run->seq / (tokens * run->devices);
 }
 
+// Names a row: by its id, or its line where it has none. The caller frees it.
+static char *name_row(const zr_sim_csv *csv, int row, zero_error *error)
+{
+    const char *id = zr_sim_csv_cell(csv, row, "id");
+    return *id != 0 ? zr_strdup(id, error) : zr_sprintf(error, "line %d", csv->lines[row]);
+}
+
 static zero_status read_row(const zr_sim_catalogue *catalogue, const zr_sim_csv *csv, int row,
                             const zr_sim_machine *machine, zr_sim_row *out, zero_error *error)
 {
     zr_buffer why = {0};
     zero_error reason = {0};
     const char *system = zr_sim_csv_cell(csv, row, "system");
-    out->id = zr_strdup(zr_sim_csv_cell(csv, row, "id"), error);
+    const char *device = zr_sim_csv_cell(csv, row, "gpu");
+    out->id = name_row(csv, row, error);
     out->family = zr_sprintf(error, "%s x %s", *system != 0 ? system : "(not said)",
-                             zr_sim_csv_cell(csv, row, "gpu"));
+                             *device == 0 && machine != NULL ? machine->device : device);
     out->simulated =
         zr_sim_row_make(catalogue, csv, row, machine, &out->run, &why, &reason) == ZERO_OK;
     if (out->simulated)
@@ -46,11 +55,10 @@ zero_status zr_sim_table_read(const zr_sim_catalogue *catalogue, const char *pat
     *out = (zr_sim_table){0};
     zr_sim_csv csv;
     zero_status status = zr_sim_csv_read(path, &csv, error);
-    static const char *const needed[] = {"id", "gpu"};
-    for (int i = 0; status == ZERO_OK && i < ZR_COUNT(needed); i++)
-        if (!zr_sim_csv_has(&csv, needed[i]))
-            status = zr_fail(error, ZERO_ERR_DATA, "%s, line 1: there is no column \"%s\"", path,
-                             needed[i]);
+    if (status == ZERO_OK && machine == NULL && !zr_sim_csv_has(&csv, "gpu"))
+        status =
+            zr_fail(error, ZERO_ERR_DATA,
+                    "%s, line 1: there is no column \"gpu\", and no machine for all rows", path);
     if (status == ZERO_OK && csv.rows > 0) {
         out->rows = zr_alloc((size_t)csv.rows * sizeof(zr_sim_row), error);
         status = out->rows == NULL ? ZERO_ERR_MEMORY : ZERO_OK;
@@ -65,6 +73,16 @@ zero_status zr_sim_table_read(const zr_sim_catalogue *catalogue, const char *pat
     return ZERO_OK;
 }
 
+// Makes the reason for which a row is not predicted what it tells.
+static void tell_failure(zr_sim_row *row, const zero_error *reason)
+{
+    char *told = zr_strdup(reason->message, NULL);
+    if (told == NULL)
+        return;
+    zr_free(row->why);
+    row->why = told;
+}
+
 void zr_sim_table_predict(zr_sim_table *table)
 {
     for (int i = 0; i < table->count; i++) {
@@ -73,10 +91,13 @@ void zr_sim_table_predict(zr_sim_table *table)
             continue;
         // A run that does not fit has a time nevertheless: our memory may be what is wrong.
         zr_sim_step step;
-        zero_status status = zr_sim_step_find(&row->run, &step, NULL);
+        zero_error reason = {0};
+        zero_status status = zr_sim_step_find(&row->run, &step, &reason);
         bool found = status == ZERO_OK || status == ZERO_ERR_LIMIT;
         row->predicted = found ? step.seconds : 0;
         row->predicted_memory = found ? step.memory : 0;
+        if (!found)
+            tell_failure(row, &reason);
     }
 }
 

@@ -8,7 +8,7 @@
 #include "simulate/sim_step.h"
 
 typedef struct zr_sim_row {
-    char *id;
+    char *id;                // "line 7" where the table has none
     char *family;            // of the score: system and device
     char *why;               // defaults taken; of a row that is not predicted, the reason
     double predicted;        // seconds of a step; 0: the row cannot be simulated
@@ -25,7 +25,8 @@ typedef struct zr_sim_table {
 } zr_sim_table;
 
 // Reads and predicts all rows. machine: NULL, or one for all of them (--machine); else a row's own
-// gpu. ZERO_ERR_DATA: a column is missing, or a line has too few cells, with its number.
+// gpu, which has to be a column then. ZERO_ERR_DATA: it is missing, or a line has too few or too
+// many cells, with its number.
 // The caller frees *out with zr_sim_table_free, also after an error.
 zero_status zr_sim_table_read(const zr_sim_catalogue *catalogue, const char *path,
                               const zr_sim_machine *machine, zr_sim_table *out, zero_error *error);
@@ -33,7 +34,8 @@ zero_status zr_sim_table_read(const zr_sim_catalogue *catalogue, const char *pat
 void zr_sim_table_predict(zr_sim_table *table);
 void zr_sim_table_free(zr_sim_table *table);
 // Writes the score of each family and of all: rows, median and 90th percentile of
-// |log(predicted / measured)|, and the same of a constant fitted to each device.
+// |log(predicted / measured)|, and the same of a constant fitted to each device; and how many rows
+// are tests and could not be predicted.
 void zr_sim_table_score(const zr_sim_table *table, zr_buffer *out);
 // Writes the file of --out: id,predicted_s,predicted_GB,why.
 zero_status zr_sim_table_write(const zr_sim_table *table, const char *path, zero_error *error);

@@ -8,6 +8,7 @@
 typedef struct scored_row {
     const zr_sim_row *row;
     double own, constant; // |log| of our prediction and of a constant's, over the measured time
+    double usual;         // log of the rate of its device that is the constant
 } scored_row;
 
 static int compare_numbers(const void *a, const void *b)
@@ -34,16 +35,31 @@ static double done_rate(const zr_sim_row *row)
     return (6 * run->parameters + attention) * again * tokens / run->devices / row->measured;
 }
 
+static bool have_one_device(const scored_row *a, const scored_row *b)
+{
+    return strcmp(a->row->run.machine.device, b->row->run.machine.device) == 0;
+}
+
+// Returns the median of the logarithms of the rates of rows[at]'s device, which is that of the
+// nearest row before it with that device, if there is one.
+static double usual_rate(const scored_row *rows, int count, int at, double *room)
+{
+    int same = 0;
+    for (int i = at - 1; i >= 0; i--)
+        if (have_one_device(&rows[i], &rows[at]))
+            return rows[i].usual;
+    for (int i = at; i < count; i++)
+        if (have_one_device(&rows[i], &rows[at]))
+            room[same++] = log(done_rate(rows[i].row));
+    return quantile(room, same, 0.5);
+}
+
 // Sets what a constant fitted to each device, the median of its rates, would predict.
 static void set_constants(scored_row *rows, int count, double *room)
 {
     for (int i = 0; i < count; i++) {
-        const char *device = rows[i].row->run.machine.device;
-        int same = 0;
-        for (int j = 0; j < count; j++)
-            if (strcmp(rows[j].row->run.machine.device, device) == 0)
-                room[same++] = log(done_rate(rows[j].row));
-        rows[i].constant = fabs(log(done_rate(rows[i].row)) - quantile(room, same, 0.5));
+        rows[i].usual = usual_rate(rows, count, i, room);
+        rows[i].constant = fabs(log(done_rate(rows[i].row)) - rows[i].usual);
     }
 }
 
@@ -87,9 +103,10 @@ void zr_sim_table_score(const zr_sim_table *table, zr_buffer *out)
 {
     scored_row *rows = zr_alloc((size_t)ZR_MAX(1, table->count) * sizeof *rows, NULL);
     double *room = zr_alloc((size_t)ZR_MAX(1, table->count) * sizeof *room, NULL);
-    int count = 0;
+    int count = 0, failed = 0;
     for (int i = 0; rows != NULL && i < table->count; i++) {
         const zr_sim_row *row = &table->rows[i];
+        failed += row->scored && row->predicted <= 0;
         if (!row->scored || row->measured <= 0 || row->predicted <= 0)
             continue;
         rows[count++] = (scored_row){.row = row, .own = fabs(log(row->predicted / row->measured))};
@@ -100,6 +117,11 @@ void zr_sim_table_score(const zr_sim_table *table, zr_buffer *out)
         zr_buffer_printf(out, "no row says what was measured\n");
     else
         write_score(rows, count, room, out);
+    if (failed > 0)
+        zr_buffer_printf(out,
+                         "%5d rows could not be predicted; the column why of --out FILE "
+                         "tells the reasons\n",
+                         failed);
     zr_free(rows);
     zr_free(room);
 }

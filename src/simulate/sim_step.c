@@ -99,12 +99,12 @@ static void add_work(const zr_sim_run *run, zr_sim_step *step, const zr_sim_work
 typedef struct folding { // what a step is folded of
     const zr_sim_run *run;
     zr_sim_layer layer, head;
-    zr_sim_group tensor, context, data, pipeline;
-    double layers;         // of a stage
-    stage_time stage;      // of a middle stage, with exchanges
-    double head_seconds;   // of the last one, beyond that
-    double head_exchange;  // of these, that its tensor ranks exchange
-    double tensor_seconds; // in the stage, of a micro-batch
+    zr_sim_group tensor, context, data, pipeline; // data: with context ranks, of states
+    double layers;                                // of a stage
+    stage_time stage;                             // of a middle stage, with exchanges
+    double head_seconds;                          // of the last one, beyond that
+    double head_exchange;                         // of these, that its tensor ranks exchange
+    double tensor_seconds;                        // in the stage, of a micro-batch
     zr_sim_step *step;
 } folding;
 
@@ -112,7 +112,7 @@ typedef struct folding { // what a step is folded of
 static void fold_gathers(folding *f)
 {
     const zr_sim_run *run = f->run;
-    if (run->stage < 3 || f->data.ranks * f->context.ranks <= 1)
+    if (run->stage < 3 || f->data.ranks <= 1)
         return;
     double own = zr_sim_device_parameters(run);
     double bits = run->wire_bits_parameters > 0 ? run->wire_bits_parameters : 16;
@@ -294,7 +294,7 @@ static void find_rates(const zr_sim_run *run, const folding *f, zr_sim_step *ste
     step->tokens = tokens / step->seconds;
     step->model_flops = model / step->seconds;
     step->hardware_flops = done / step->seconds;
-    step->utilization = step->model_flops / run->machine.peak[run->number];
+    step->utilization = step->model_flops / zr_sim_peak(&run->machine, run->number);
 }
 
 zero_status zr_sim_step_find(const zr_sim_run *run, zr_sim_step *out, zero_error *error)
@@ -305,7 +305,7 @@ zero_status zr_sim_step_find(const zr_sim_run *run, zr_sim_step *out, zero_error
     f.head = zr_sim_head_find(run);
     f.tensor = zr_sim_group_of_axis(run, ZR_SIM_AXIS_TENSOR);
     f.context = zr_sim_group_of_axis(run, ZR_SIM_AXIS_CONTEXT);
-    f.data = zr_sim_group_of_axis(run, ZR_SIM_AXIS_DATA);
+    f.data = zr_sim_group_of_states(run);
     f.pipeline = zr_sim_group_of_axis(run, ZR_SIM_AXIS_PIPELINE);
     f.layers = (double)run->layers / run->pipeline;
     fold_stage(&f);
@@ -320,6 +320,11 @@ zero_status zr_sim_step_find(const zr_sim_run *run, zr_sim_step *out, zero_error
     out->parts[ZR_SIM_DATA] += reduction;
     out->parts[ZR_SIM_UPDATE] = update_seconds(run, &out->parts[ZR_SIM_OFFLOAD]);
     out->seconds += reduction + out->parts[ZR_SIM_UPDATE] + out->parts[ZR_SIM_OFFLOAD];
+    if (!isfinite(out->seconds) || out->seconds <= 0)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "a step takes %g s by the rates of machine \"%s\", one of which must be "
+                       "wrong",
+                       out->seconds, run->machine.name);
     find_rates(run, &f, out);
     out->low = out->seconds * exp(-APART);
     out->high = out->seconds * exp(APART);

@@ -1,11 +1,12 @@
-// How long a step of a run takes, and what memory a device needs: one device of each class (first,
-// middle and last pipeline stage) is computed, so 100,000 devices cost as little as eight. Pure.
+// How long a step of a run takes, and what memory a device needs: one device of each class (of a
+// middle and of the last pipeline stage) is computed, so 100,000 devices cost as little as eight.
+// Pure.
 //
 //   products     by shape: FLOPs at the peak times an efficiency that follows from m, n and k
 //   other        bytes at the rate of memory
-//   collectives  ring, tree or direct, whichever is fastest: bytes at the rate of the slowest link
-//                that they cross, and latency times their steps; what runs beside products slows
-//                them as far as both need the same cores
+//   collectives  rings, and for sums trees where they are faster: bytes at the rate of the slowest
+//                link that they cross, and latency times their steps; a part of them that is the
+//                framework's (`hidden`) runs beside products at no cost
 //   pipeline     the same lists of actions as a run has (plan/pipeline.h), on virtual time
 #ifndef ZR_SIMULATE_SIM_STEP_H
 #define ZR_SIMULATE_SIM_STEP_H
@@ -49,8 +50,8 @@ typedef struct zr_sim_step {
 
 extern const char *const zr_sim_part_names[ZR_SIM_PARTS];
 
-// `run` is complete (zr_sim_run_complete). ZERO_ERR_USAGE, ZERO_ERR_LIMIT (it does not fit, with
-// the bytes; *out is filled nevertheless), ZERO_ERR_MEMORY.
+// `run` is complete (zr_sim_run_complete). ZERO_ERR_USAGE (also where a rate makes it endless),
+// ZERO_ERR_LIMIT (it does not fit, with the bytes; *out is filled nevertheless), ZERO_ERR_MEMORY.
 zero_status zr_sim_step_find(const zr_sim_run *run, zr_sim_step *out, zero_error *error);
 
 #endif

@@ -12,6 +12,9 @@ static double copied_in(const zr_sim_run *run, double bytes)
     return bytes / ((double)run->devices * run->machine.host_link);
 }
 
+// The least part of the time that has to make progress.
+#define LEAST_GOODPUT 1e-6
+
 // A run saves after whole steps: takes the better of the two numbers of steps around the best
 // interval, of which no interval is shorter than a write.
 static void take_whole_steps(zr_simulate_saving *saving, double step)
@@ -54,5 +57,10 @@ zero_status zr_simulate_save(const zero_simulate_options *options, zr_simulate_a
     };
     ZERO_TRY(zr_sim_survive(&saving->failures, &saving->survival, error));
     take_whole_steps(saving, answer->step.seconds);
+    if (!(saving->survival.goodput > LEAST_GOODPUT))
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "a failure every %.4g s, and a step takes %.4g s: no step would ever last; "
+                       "a longer --mtbf or fewer --ranks",
+                       saving->failures.mtbf, answer->step.seconds);
     return ZERO_OK;
 }

@@ -76,6 +76,7 @@ assert abs(f["behind_s"] / (f["checkpoint_bytes"] / 100e9) - 1) < 1e-9 and f["bl
 assert f["interval_s"] + f["blocked_s"] >= f["behind_s"] * 0.999999, f
 PY
 refused 64 'no step would ever last' "$ZERO" "${H100[@]}" --mtbf 1 --checkpoint-rate 0.001
+refused 64 'and a step takes' "$ZERO" "${H100[@]}" --mtbf 0.1 --checkpoint-rate 1e9 --restart-time 0
 refused 64 '--checkpoint-rate is about failures, and --mtbf is missing' "$ZERO" "${H100[@]}" --checkpoint-rate 1
 
 # Bad input: the machines that there are, and numbers.
@@ -116,6 +117,7 @@ a,dev,A,,,"Megatron-LM, its own",GPT,,24,2304,24,,,51200,2048,512 (of 1 micro-ba
 b,dev,A,,,Megatron-LM,GPT,,24,2304,24,,,51200,2048,512,4,,32,Abacus 9000,8,,,1,1,,,,1,bf16,none,none,5,,,,,,,
 C
 expect 0 "$ZERO" simulate --runs runs.csv --out predicted.csv
+grep -q '^ *1 rows could not be predicted' out.txt || fail "the score does not count row b: $(cat out.txt)"
 python3 - <<'PY' || fail "predictions: $(cat predicted.csv)"
 import csv
 a, b = csv.DictReader(open("predicted.csv"))
@@ -129,3 +131,13 @@ sed '3s/,.*/,dev/' runs.csv >short.csv
 refused 65 'line 3' "$ZERO" simulate --runs short.csv
 sed '1s/,gpu,/,device,/' runs.csv >lacks.csv
 refused 65 '"gpu"' "$ZERO" simulate --runs lacks.csv
+sed -i '1s/^id,/name,/' lacks.csv
+expect 0 "$ZERO" simulate --runs lacks.csv --machine h100-hgx --out predicted.csv
+[ "$(grep -c '^line [23],[0-9]' predicted.csv)" -eq 2 ] || fail "rows without id and gpu: $(cat predicted.csv)"
+printf 'id,gpu\na\0,b\n' >bytes.csv
+refused 65 'bytes that are 0' "$ZERO" simulate --runs bytes.csv
+
+# Cells at which nothing may divide by 0.
+printf 'params_B,micro_batch,gpus,gpu\n13,about 1024 tokens a GPU,64,A100\n13,tokens per GPU: 2048,64,A100\n' >cells.csv
+expect 0 "$ZERO" simulate --runs cells.csv --out predicted.csv
+[ "$(grep -c '^line [23],[0-9]' predicted.csv)" -eq 2 ] || fail "cells without numbers: $(cat predicted.csv)"

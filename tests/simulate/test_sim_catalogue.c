@@ -56,7 +56,8 @@ static void unknown_machines_get_the_list(void **state)
     assert_int_equal(zr_sim_machine_find(*state, "./h100.json", &machine, &error), ZERO_ERR_USAGE);
     assert_non_null(strstr(error.message, "no file \"./h100.json\""));
     assert_int_equal(zr_sim_machine_of_device(*state, "TPU", 0, &machine, &error), ZERO_ERR_USAGE);
-    assert_non_null(strstr(error.message, "no machine has the device \"TPU\"; there are V100"));
+    assert_non_null(
+        strstr(error.message, "no machine has the device \"TPU\"; there are V100-32GB, A"));
 }
 
 static void files_win(void **state)
@@ -97,15 +98,14 @@ static void devices_are_found_by_what_tables_say(void **state)
         const char *device;
         int devices;
         const char *machine;
-    } cases[] = {{"V100-32GB", 16, "v100-dgx2"},
-                 {"V100", 4, "v100-4"},
-                 {"a100-40GB", 8, "a100-40gb"},
-                 {"A100", 0, "a100"},
-                 {"A100-SXM4-40GB", 0, "a100-40gb"},
-                 {"A100-80GB", 0, "a100-dgx"},
-                 {"H100", 0, "h100-hgx"},
-                 {"8 x H100 SXM", 8, "h100-hgx"},
-                 {"H100-96GB", 8, "h100-96gb"}};
+    } cases[] = {{"V100-32GB", 16, "v100-dgx2"},     {"V100", 4, "v100-4"},
+                 {"a100-40GB", 8, "a100-40gb"},      {"A100", 0, "a100"},
+                 {"A100-SXM4-40GB", 0, "a100-40gb"}, {"A100-80GB", 0, "a100-dgx"},
+                 {"A100 80GB", 8, "a100-dgx"},       {"A100 80 GB", 0, "a100-dgx"},
+                 {"A100-SXM4-80GB", 0, "a100-dgx"},  {"NVIDIA A100-80GB SXM", 4, "a100-dgx"},
+                 {"a100-80g", 0, "a100-dgx"},        {"A100 (80 GiB)", 0, "a100-dgx"},
+                 {"A100 (600 GB/s)", 0, "a100"},     {"H100", 0, "h100-hgx"},
+                 {"8 x H100 SXM", 8, "h100-hgx"},    {"H100-96GB", 8, "h100-96gb"}};
     for (int i = 0; i < ZR_COUNT(cases); i++) {
         zr_sim_machine machine;
         assert_int_equal(

@@ -79,6 +79,7 @@ static void wrong_keys_are_named(void **state)
     refuses("\"host\": {", "\"host\": 3, \"more\": {", "\"host\" is not an object");
     refuses("\"reached\"", "\"reach\"", "\"constants.reach\" is no constant");
     refuses("\"reached\": ", "\"reached\": -", "\"constants.reached\" is not a number");
+    refuses("\"reached\": ", "\"reached\": 0, \"was\": ", "\"constants.reached\" is 0, and has");
     refuses_as(ZERO_ERR_DATA, "\"taper\"", "\"taper\": 1, \"taper\"", "given twice");
     refuses_as(ZERO_ERR_DATA, "{", "[", "m.json");
 }
@@ -112,6 +113,7 @@ static void wrong_frameworks_are_named(void **state)
                  {"{\"a\": {}}", "\"a\" is incomplete"},
                  {"{\"a\": {\"flash\": 1}}", "\"a.flash\" is neither true nor false"},
                  {"{\"a\": {\"constants\": {}}}", "is missing"},
+                 {"{\"a\": {\"constants\": {\"hidden\": 1.5}}}", "hidden\" is more than 1"},
                  {"{\"a\": {\"speed\": 1}}", "\"a.speed\" is no key of a framework"}};
     for (int i = 0; i < ZR_COUNT(cases); i++) {
         zr_sim_text file = {

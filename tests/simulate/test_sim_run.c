@@ -78,6 +78,29 @@ static void impossible_grids_are_refused_with_numbers(void **state)
     run = sim_example_run();
     run.machine = (zr_sim_machine){.name = "empty"};
     refused(run, "\"empty\"");
+    run = sim_example_run();
+    run.tensor = run.pipeline = run.context = 1 << 22;
+    refused(run, "tensor 4194304 x pipeline 4194304 x context 4194304 are more than");
+}
+
+static void tiers_without_rates_are_refused(void **state)
+{
+    zr_sim_run run = sim_example_run();
+    run.optimizer_on_nvme = true;
+    refused(run, "machine \"example\" has no nvme.read_GB_s");
+    run = sim_example_run();
+    run.parameters_on_nvme = true;
+    run.machine.nvme_read = 1e9;
+    refused(run, "no nvme.write_GB_s");
+    run = sim_example_run();
+    run.optimizer_on_host = true;
+    assert_int_equal(zr_sim_run_complete(&run, NULL), ZERO_OK);
+    run.machine.host_link = 0;
+    refused(run, "the optimizer is offloaded");
+    run = sim_example_run();
+    run.number = ZR_SIM_FP32;
+    run.machine.peak[ZR_SIM_FP32] = 0;
+    refused(run, "no rate of products in the numbers of the run");
 }
 
 int main(void)
@@ -86,6 +109,7 @@ int main(void)
         cmocka_unit_test(rest_follows),
         cmocka_unit_test(published_shapes_have_their_parameters),
         cmocka_unit_test(impossible_grids_are_refused_with_numbers),
+        cmocka_unit_test(tiers_without_rates_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,6 @@
 // Tables of runs: cells that are free text, defaults that are told, rows that cannot be simulated,
 // lines that are no rows, and the score.
 #include "simulate/sim_catalogue.h"
-#include "simulate/sim_row.h"
 #include "simulate/sim_runs_table.h"
 
 #include <math.h>
@@ -24,8 +23,11 @@
 
 static char path[64];
 
-static zero_status read_text(const char *text, zr_sim_table *table, zero_error *error)
+// Reads a table, with a machine for all rows or (NULL) that of each.
+static zero_status read_text(const char *text, const char *name, zr_sim_table *table,
+                             zero_error *error)
 {
+    zr_sim_machine machine;
     snprintf(path, sizeof path, "runs-%ld.csv", (long)getpid());
     FILE *file = fopen(path, "w");
     assert_non_null(file);
@@ -33,7 +35,10 @@ static zero_status read_text(const char *text, zr_sim_table *table, zero_error *
     fclose(file);
     zr_sim_catalogue catalogue;
     assert_int_equal(zr_sim_catalogue_open(&catalogue, NULL), ZERO_OK);
-    zero_status status = zr_sim_table_read(&catalogue, path, NULL, table, error);
+    if (name != NULL)
+        assert_int_equal(zr_sim_machine_find(&catalogue, name, &machine, NULL), ZERO_OK);
+    zero_status status =
+        zr_sim_table_read(&catalogue, path, name != NULL ? &machine : NULL, table, error);
     zr_sim_catalogue_close(&catalogue);
     unlink(path);
     return status;
@@ -43,7 +48,7 @@ static zr_sim_table table_of(const char *text)
 {
     zr_sim_table table;
     zero_error error = {0};
-    if (read_text(text, &table, &error) != ZERO_OK)
+    if (read_text(text, NULL, &table, &error) != ZERO_OK)
         fail_msg("%s", error.message);
     return table;
 }
@@ -52,22 +57,16 @@ static void refused(const char *text, const char *part)
 {
     zr_sim_table table;
     zero_error error = {0};
-    assert_int_equal(read_text(text, &table, &error), ZERO_ERR_DATA);
+    assert_int_equal(read_text(text, NULL, &table, &error), ZERO_ERR_DATA);
     zr_sim_table_free(&table);
     if (strstr(error.message, part) == NULL)
         fail_msg("\"%s\" does not say \"%s\"", error.message, part);
 }
 
-static void texts_begin_with_numbers(void **state)
+static void tells(const zr_sim_row *row, const char *part)
 {
-    assert_true(zr_sim_text_number("150 (their config)") == 150);
-    assert_true(zr_sim_text_number("  0 or 1 (not said)") == 0);
-    assert_true(zr_sim_text_number("1020 (4.19M tokens)") == 1020);
-    assert_true(zr_sim_text_number("8 x 4 x 64") == 2048);
-    assert_true(zr_sim_text_number("2*3") == 6);
-    assert_true(zr_sim_text_number("see config.yaml") == 0);
-    assert_true(zr_sim_text_number("") == 0);
-    assert_true(zr_sim_text_number("1e999") == 0);
+    if (strstr(row->why, part) == NULL)
+        fail_msg("\"%s\" does not tell \"%s\"", row->why, part);
 }
 
 static void cells_are_free_text(void **state)
@@ -104,16 +103,144 @@ static void empty_cells_have_defaults_that_are_told(void **state)
                          "V100-32GB,16,400,1,1,384,3,fp16,,none,\n");
     const zr_sim_row *a = &table.rows[0], *b = &table.rows[1];
     assert_true(a->predicted > 0 && b->predicted > 0);
-    static const char *const told[] = {"layers 32", "seq 2048", "gpus ", "micro_batch ",
-                                       "zero_stage "};
+    static const char *const told[] = {
+        "gpus_per_node 8",
+        "link_in_node_GBps 300",
+        "link_between_nodes_Gbps_per_node ",
+        "system standard",
+        "layers 32",
+        "seq 2048",
+        "precision bf16",
+        "tp 1",
+        "pp 1",
+        "cp 1",
+        "gpus ",
+        "dp ",
+        "zero_stage 1",
+        "offload none",
+        "global_batch ",
+        "recompute none",
+        "micro_batch ",
+        "grad_accum ",
+    };
     for (int i = 0; i < ZR_COUNT(told); i++)
-        if (strstr(a->why, told[i]) == NULL)
-            fail_msg("\"%s\" does not tell \"%s\"", a->why, told[i]);
+        tells(a, told[i]);
     assert_int_equal(b->run.seq, 1024);
     assert_int_equal(b->run.global_batch, 384);
     // As many parameters as are said, whatever the shape.
     double apart = zr_sim_run_parameters(&b->run) / 18e9;
     assert_true(apart > 0.85 && apart < 1.2);
+    zr_sim_table_free(&table);
+}
+
+static void numbers_may_have_separators_and_units(void **state)
+{
+    zr_sim_table table = table_of(
+        COLUMNS
+        "a,dev,A,Megatron,GPT,,24,\"2,304\",24,\"51,200\",2k,4M tokens,4,64,A100-80GB,8,,8,"
+        "1,8,1,\"bf16 (fp32 gradients)\",full,none,\n"
+        "b,dev,A,DeepSpeed,GPT,125M,,,,,2048,2048 (32 x 64),4,64,A100-80GB,8,,1,1,64,ZeRO-2,"
+        "fp32,\"full, every 4th layer\",no cpu offload,\n"
+        "c,dev,A,DeepSpeed,GPT 13B,13,,,,,,512 (of 1 micro-batch),\"8,192 tokens a GPU\",64,"
+        "A100-80GB,8,,1,1,64,3,\"mixed fp16/fp32\",full,cpu: activations,\n"
+        "d,dev,A,DeepSpeed,GPT 13B,13,,,,,,512 (1 epoch),,64,A100-80GB,8,,1,1,64,3,tf32,full,"
+        "none,\n");
+    const zr_sim_run *a = &table.rows[0].run, *b = &table.rows[1].run, *c = &table.rows[2].run,
+                     *d = &table.rows[3].run;
+    for (int i = 0; i < table.count; i++)
+        if (table.rows[i].predicted <= 0)
+            fail_msg("row %d: %s", i, table.rows[i].why);
+    assert_true(a->width == 2304 && a->vocab == 51200 && a->seq == 2048);
+    assert_int_equal(a->global_batch, 2048);
+    assert_int_equal(a->number, ZR_SIM_16_BIT);
+    assert_true(b->parameters == 125e6);
+    assert_true(b->seq == 2048 && b->global_batch == 2048);
+    assert_true(b->number == ZR_SIM_FP32 && b->stage == 2 && b->recompute_every == 4);
+    assert_false(b->optimizer_on_host);
+    // The tokens of a micro-batch are those of one sample, where nothing says how long these are.
+    assert_true(c->seq == 8192 && c->micro_batch == 1 && c->number == ZR_SIM_16_BIT);
+    assert_true(c->checkpoints_on_host && !c->optimizer_on_host && !c->parameters_on_host);
+    assert_true(d->seq == 2048 && d->global_batch == 512 && d->number == ZR_SIM_FP32);
+    zr_sim_table_free(&table);
+}
+
+// A name may be all that tells the size, and a layer's width follows from it.
+static void sizes_are_read_from_names(void **state)
+{
+    zr_sim_table table = table_of(
+        COLUMNS
+        "a,dev,A,DeepSpeed,LLaMA 65B,,,,,,,512,1,64,A100-80GB,8,,1,1,64,3,fp16,full,none,\n"
+        "b,dev,A,DeepSpeed,Llama 3.1 405B,,,,,,,512,1,64,A100-80GB,8,,1,1,64,3,fp16,full,,\n"
+        "c,dev,A,DeepSpeed,Llama 2 7B,7,,,,,,512,1,64,A100-80GB,8,,1,1,64,3,fp16,full,none,\n"
+        "d,dev,A,DeepSpeed,GPT 39B,,48,,,,,512,1,64,A100-80GB,8,,1,1,64,3,fp16,full,none,\n"
+        "e,dev,A,DeepSpeed,GPT-2 large,,,,,,,512,1,64,A100-80GB,8,,1,1,64,3,fp16,full,,\n");
+    assert_true(table.rows[0].run.width == 8192 && table.rows[0].run.ffn == 22016);
+    assert_int_equal(table.rows[1].run.layers, 126);
+    assert_int_equal(table.rows[2].run.ffn, 11008);
+    assert_true(table.rows[3].run.layers == 48 && table.rows[3].run.width == 8192);
+    tells(&table.rows[3], "params_B 39");
+    assert_false(table.rows[4].simulated);
+    tells(&table.rows[4], "tells no size");
+    zr_sim_table_free(&table);
+}
+
+// Cells in which a number is expected and none begins them.
+static void cells_without_numbers_have_defaults(void **state)
+{
+    zr_sim_table table = table_of(
+        COLUMNS
+        "a,dev,A,DeepSpeed,GPT 13B,13,,,,,,512,about 1024 tokens a GPU,64,A100-80GB,8,,1,1,"
+        "64,3,fp16,full,none,\n"
+        "b,dev,A,DeepSpeed,GPT 13B,13,,,,,,tokens per GPU: 2048,0 tokens a GPU,64,A100-80GB,"
+        "8,,1,1,64,3,fp16,full,none,\n");
+    for (int i = 0; i < table.count; i++) {
+        assert_true(table.rows[i].predicted > 0);
+        assert_int_equal(table.rows[i].run.seq, 2048);
+        tells(&table.rows[i], "seq 2048");
+        tells(&table.rows[i], "micro_batch ");
+    }
+    zr_sim_table_free(&table);
+}
+
+static void contradictions_are_told(void **state)
+{
+    zr_sim_table table = table_of(COLUMNS "a,dev,A,DeepSpeed,GPT 7B,47,"
+                                          "32,4096,32,51200,2048,"
+                                          "64,1,128,A100-80GB,8,800,1,1,64,3,fp16,full,none,\n");
+    tells(&table.rows[0], "dp 128");
+    tells(&table.rows[0], "global_batch 128, a multiple");
+    tells(&table.rows[0], "params_B 47 for states");
+    zr_sim_table_free(&table);
+}
+
+static void columns_may_lack(void **state)
+{
+    static const char text[] = "layers,hidden,global_batch,gpus\n24,2048,64,8\n\n24,2048,128,8\n";
+    zr_sim_table table;
+    zero_error error = {0};
+    if (read_text(text, "h100-hgx", &table, &error) != ZERO_OK)
+        fail_msg("%s", error.message);
+    assert_true(table.rows[0].predicted > 0);
+    assert_string_equal(table.rows[0].id, "line 2");
+    assert_string_equal(table.rows[1].id, "line 4");
+    assert_string_equal(table.rows[0].family, "(not said) x H100-80GB");
+    tells(&table.rows[0], "links of h100-hgx");
+    zr_sim_table_free(&table);
+}
+
+static void rows_whose_steps_fail_keep_the_reason(void **state)
+{
+    zr_sim_table table =
+        table_of(COLUMNS "a,dev,A,Megatron," GPT "512,4,64,A100,8,,8,2,4,1,fp16,full,none,9.5\n"
+                         "b,dev,A,Megatron," GPT "512,4,64,A100,8,,8,2,4,1,fp16,full,none,9.5\n");
+    table.rows[0].run.machine.memory_rate = 0;
+    zr_sim_table_predict(&table);
+    assert_true(table.rows[0].predicted == 0 && table.rows[1].predicted > 0);
+    tells(&table.rows[0], "one of which must be wrong");
+    zr_buffer score = {0};
+    zr_sim_table_score(&table, &score);
+    assert_non_null(strstr(score.data, "\n    1 rows could not be predicted"));
+    zr_buffer_free(&score);
     zr_sim_table_free(&table);
 }
 
@@ -148,7 +275,9 @@ static void bad_lines_are_named(void **state)
     refused("id,gpu,iter_s\na,A100,1\n\nb,A100\n",
             "line 4: 2 cells, where the first line names 3 columns; the first that lacks one is "
             "\"iter_s\"");
-    refused("id,gpu\na,\"two\nlines\"\nb,c,d\n", "line 4: 3 cells");
+    refused("id,gpu\na,\"two\nlines\"\nb,c,d\n",
+            "line 4: 3 cells, where the first line names 2 columns; "
+            "a cell with a comma");
 }
 
 // Two rows of which one is predicted e^0.1 too short, the other e^0.3 too long.
@@ -172,9 +301,14 @@ static void score_is_of_families_and_all(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(texts_begin_with_numbers),
         cmocka_unit_test(cells_are_free_text),
         cmocka_unit_test(empty_cells_have_defaults_that_are_told),
+        cmocka_unit_test(numbers_may_have_separators_and_units),
+        cmocka_unit_test(sizes_are_read_from_names),
+        cmocka_unit_test(cells_without_numbers_have_defaults),
+        cmocka_unit_test(contradictions_are_told),
+        cmocka_unit_test(columns_may_lack),
+        cmocka_unit_test(rows_whose_steps_fail_keep_the_reason),
         cmocka_unit_test(rows_that_cannot_be_simulated_stay_with_the_reason),
         cmocka_unit_test(bad_lines_are_named),
         cmocka_unit_test(score_is_of_families_and_all),

@@ -197,6 +197,58 @@ static void better_machines_are_never_slower(void **state)
     assert_true(step_of(run).seconds < before);
 }
 
+// Context ranks have the same weights as data ranks: they gather them, and add up gradients.
+static void context_ranks_exchange_as_data_ranks_do(void **state)
+{
+    for (int stage = 0; stage <= 3; stage++) {
+        zr_sim_run run = sim_example_run();
+        run.devices = 16;
+        run.stage = stage;
+        double bytes[2] = {0};
+        for (int context = 0; context <= 1; context++) {
+            run.context = context ? 16 : 1;
+            run.data = 0;
+            zr_sim_step step = step_of(run);
+            assert_true(step.parts[ZR_SIM_DATA] > 0);
+            for (int i = 0; i < step.axis_count; i++)
+                if (strcmp(step.axes[i].axis, "data") == 0) {
+                    assert_int_equal(step.axes[i].ranks, 16);
+                    assert_int_equal(step.axes[i].reach, ZR_SIM_RAIL);
+                    bytes[context] = step.axes[i].bytes;
+                }
+        }
+        assert_true(bytes[0] > 0);
+        assert_near(bytes[1], bytes[0]);
+    }
+    // 2 x 2 of them in each node, whatever lies between.
+    zr_sim_run run = sim_example_run();
+    run.devices = 32;
+    run.tensor = run.context = 2;
+    assert_int_equal(zr_sim_run_complete(&run, NULL), ZERO_OK);
+    zr_sim_group group = zr_sim_group_of_states(&run);
+    assert_true(group.ranks == 16 && group.within == 4 && group.nodes == 4);
+    strcpy(run.order, "context,tensor,data,pipeline");
+    group = zr_sim_group_of_states(&run);
+    assert_true(group.ranks == 16 && group.within == 4 && group.nodes == 4);
+}
+
+static void rates_of_0_are_no_step(void **state)
+{
+    zr_sim_run run = sim_example_run();
+    assert_int_equal(zr_sim_run_complete(&run, NULL), ZERO_OK);
+    run.machine.memory_rate = 0;
+    zr_sim_step step;
+    zero_error error = {0};
+    assert_int_equal(zr_sim_step_find(&run, &step, &error), ZERO_ERR_USAGE);
+    assert_non_null(strstr(error.message, "machine \"example\""));
+    // A device without 16 bits computes in 32, attention too.
+    run = sim_example_run();
+    run.machine.peak[ZR_SIM_16_BIT] = run.machine.peak[ZR_SIM_8_BIT] = 0;
+    double wide = step_of(run).seconds;
+    run.number = ZR_SIM_FP32;
+    assert_near(step_of(run).seconds, wide);
+}
+
 static void states_are_those_of_the_paper(void **state)
 {
     zr_sim_run run = sim_example_run();
@@ -243,6 +295,8 @@ int main(void)
         cmocka_unit_test(model_flops_are_six_of_a_parameter_and_token),
         cmocka_unit_test(parts_add_up),
         cmocka_unit_test(better_machines_are_never_slower),
+        cmocka_unit_test(context_ranks_exchange_as_data_ranks_do),
+        cmocka_unit_test(rates_of_0_are_no_step),
         cmocka_unit_test(states_are_those_of_the_paper),
         cmocka_unit_test(what_does_not_fit_is_told_with_its_time),
         cmocka_unit_test(many_devices_cost_as_little_as_few),
