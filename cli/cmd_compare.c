@@ -40,7 +40,7 @@ int cli_compare(const cli_arguments *a)
         .threads = (int)a->integer[OPT_THREADS],
         .memory = a->integer[OPT_MEMORY],
         .nvme = a->text[OPT_PATH],
-        .steps = (int)a->integer[OPT_STEPS],
+        .steps = a->integer[OPT_STEPS] > INT32_MAX ? INT32_MAX : (int)a->integer[OPT_STEPS],
         .json = a->given[OPT_JSON],
         .path = a->text[OPT_OUT],
         .logger = {.write = log_progress, .user = (void *)a},

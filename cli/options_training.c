@@ -74,7 +74,7 @@ const cli_option cli_options_training[] = {
      .standard_text = "a few passes over the text",
      .help = "updates to make",
      .differs = {{.commands = COMPARE,
-                  .help = "updates to measure in each of three rounds, at most 80",
+                  .help = "updates to measure in each of three rounds, at most 83",
                   .standard_text = "10"}}},
     {.id = OPT_EPOCHS,
      .name = "--epochs",

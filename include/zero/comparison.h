@@ -22,7 +22,7 @@ typedef struct zero_compare_options {
     int threads;         // of a rank; 0: its share of the cores
     int64_t memory;      // bytes per rank, for the largest models; 0: its share of this machine's
     const char *nvme;    // a directory on NVMe for the states; NULL: that way is left out
-    int steps;           // measured in each of three rounds, at most 80; 0: 10
+    int steps;           // measured in each of three rounds, at most 83; 0: 10
     int json;            // writes JSON
     const char *path;    // a file to which the tables are durably written, too; or NULL
     const char *program; // that trains; NULL: this one if it is zero, else the zero in PATH

@@ -43,8 +43,9 @@ typedef struct zero_tune_options {
 
 // Predicts what fits, measures the best of it in turn, writes the files and, through `write`, the
 // answer. It starts its own processes and must not be called by ranks of a job.
-// ZERO_ERR_LIMIT: nothing fits, or every trial failed; ZERO_ERR_CANCELLED: *stop was
-// set. No process is left, and no file but the answer's.
+// ZERO_ERR_USAGE: options that are missing or out of range; ZERO_ERR_CONFIG: the configuration, or
+// nothing can be planned with it; ZERO_ERR_LIMIT: nothing fits, or every trial failed;
+// ZERO_ERR_CANCELLED: *stop was set. No process is left, and no file but the answer's.
 ZERO_API zero_status zero_tune(const zero_tune_options *options,
                                void (*write)(void *user, const char *text), void *user,
                                zero_error *error);

@@ -1,6 +1,7 @@
 // Rows of autotuning, which zero tune reads (src/tune/tuning_settings.c); a training has no use for
 // them.
 #include "config/config.h"
+#include <zero/comm.h>
 
 #define BY_TUNE "zero tune reads it"
 #define OWN_TRIALS "zero tune runs zero train itself"
@@ -112,6 +113,7 @@ const zr_key zr_keys_autotuning[] = {
      .type = ZR_KEY_INT,
      .standard = "1",
      .least = 1,
+     .most = ZERO_MAX_RANKS,
      .treatment = ZR_KEY_NO_EFFECT,
      .reason = BY_TUNE,
      .help = "ranks of one model"},

@@ -23,22 +23,34 @@ zero_status zr_metrics_reader_open(const char *run, zr_metrics_reader *out, zero
     return status;
 }
 
+static zero_status cannot_read(const zr_metrics_reader *r, zero_error *error)
+{
+    return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot read \"%s\"", r->path);
+}
+
+// Goes back to where the line begins that is not there as a whole, and forgets that the file ended,
+// because its writer may go on.
+static zero_status wait_for_more(zr_metrics_reader *r, zero_error *error)
+{
+    r->line--;
+    return fseeko(r->file, r->read, SEEK_SET) ? cannot_read(r, error) : ZERO_OK;
+}
+
 zero_status zr_metrics_reader_next(zr_metrics_reader *r, json_t **out, zero_error *error)
 {
     *out = NULL;
     r->line++;
     if (!fgets(r->text, ZR_METRICS_MOST_LINE + 1, r->file))
-        return ferror(r->file)
-                   ? zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot read \"%s\"", r->path)
-                   : ZERO_OK;
+        return ferror(r->file) ? cannot_read(r, error) : wait_for_more(r, error);
     size_t length = strlen(r->text);
     bool whole = length && r->text[length - 1] == '\n';
     if (!whole && feof(r->file))
-        return ZERO_OK;
+        return wait_for_more(r, error);
     if (!whole && length == ZR_METRICS_MOST_LINE)
         return zr_fail(error, ZERO_ERR_DATA, "\"%s\", line %lld: more than %d bytes", r->path,
                        (long long)r->line, ZR_METRICS_MOST_LINE);
     *out = whole ? json_loadb(r->text, length, 0, NULL) : NULL; // not whole: it has a zero byte
+    r->read += (off_t)length;
     if (json_is_object(*out))
         return ZERO_OK;
     json_decref(*out);

@@ -15,7 +15,7 @@
 
 #define MOST_NANOSECONDS 1e18
 
-static const int64_t sub_groups[] = {0, 1 << 18, 1 << 16}; // 0: as configured
+const int64_t zr_sub_groups[ZR_SUB_GROUPS] = {1 << 18, 1 << 16};
 
 #define STAGE "zero_optimization.stage"
 #define OPTIMIZER "zero_optimization.offload_optimizer."
@@ -120,13 +120,13 @@ static zero_status try_placement(search *s, zr_placement *at, zero_error *error)
 {
     const zr_config *config = s->question->run.config;
     bool travels = at->optimizer == ZERO_TIER_nvme || at->parameters == ZERO_TIER_nvme;
-    int groups = travels && !was_said(config, SUB_GROUP) ? ZR_COUNT(sub_groups) : 1;
+    int groups = travels && !was_said(config, SUB_GROUP) ? 1 + ZR_SUB_GROUPS : 1;
     bool open = s->run.shape && !zr_tiling_was_said(config) && !config->exact_world &&
                 config->exact_tensor == 1;
     int tilings = open ? ZR_TILINGS : 1;
     for (at->tiles = 0; at->tiles < tilings; at->tiles++)
         for (int g = 0; g < groups; g++) {
-            at->sub_group = sub_groups[g];
+            at->sub_group = g ? zr_sub_groups[g - 1] : 0;
             bool last = at->tiles == tilings - 1 && g == groups - 1;
             ZERO_TRY(try_form(s, last, at, error));
             if (at->fits)

@@ -14,6 +14,11 @@
 
 enum { ZR_MOST_PLACEMENTS = 16 };
 
+enum { ZR_SUB_GROUPS = 2 };
+// Elements of the sub-groups that are tried, where states travel to and from NVMe, next to what the
+// configuration says.
+extern const int64_t zr_sub_groups[ZR_SUB_GROUPS];
+
 typedef struct zr_placement {
     int stage;
     zero_tier optimizer, parameters;

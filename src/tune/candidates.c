@@ -1,11 +1,12 @@
 #include "tune/candidates.h"
 
 #include "base/alloc.h"
+#include "setup/placement.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { LEAST_SUB_GROUP = 1 << 18, USUAL_SUB_GROUP = 1 << 20 };
+enum { MOST_DIVISORS = 1344 }; // no number of samples up to ZR_SPACE_MOST_BATCH has more
 
 typedef struct search {
     const zr_tuning_space *space;
@@ -14,9 +15,15 @@ typedef struct search {
     zero_error *error;
 } search;
 
-double zr_candidate_cost(const zr_run_candidate *c)
+double zr_candidate_cost_at(const zr_run_candidate *c, zr_tuning_metric metric, double seconds)
 {
-    return c->step.seconds > 0 && c->tokens > 0 ? c->step.seconds / (double)c->tokens : INFINITY;
+    return metric == ZR_METRIC_LATENCY || c->tokens == 0 ? seconds : seconds / (double)c->tokens;
+}
+
+double zr_candidate_cost(const zr_run_candidate *c, zr_tuning_metric metric)
+{
+    bool known = c->step.seconds > 0 && c->tokens > 0;
+    return known ? zr_candidate_cost_at(c, metric, c->step.seconds) : INFINITY;
 }
 
 bool zr_candidate_is_same(const zr_run_candidate *a, const zr_run_candidate *b)
@@ -66,38 +73,48 @@ static bool fits(const search *s, int index)
 
 // ---- micro-batches
 
-// Takes `most` of a list's values, evenly, the first and the last among them.
-static void thin(zr_space_list *list, int most)
+// Finds the divisors of a number, ascending: those up to its root, then what each of them leaves.
+static int find_divisors(int64_t of, int64_t out[MOST_DIVISORS])
 {
-    if (most < 1 || list->count <= most)
-        return;
-    for (int i = 0; i < most; i++)
-        list->at[i] = list->at[most == 1 ? list->count - 1 : i * (list->count - 1) / (most - 1)];
-    list->count = most;
+    int count = 0;
+    for (int64_t divisor = 1; divisor <= of / divisor && count < MOST_DIVISORS; divisor++)
+        if (of % divisor == 0)
+            out[count++] = divisor;
+    for (int i = count - 1; i >= 0 && count < MOST_DIVISORS; i--)
+        if (of / out[i] != out[i])
+            out[count++] = of / out[i];
+    return count;
 }
 
-static bool may_be_micro_batch(const zr_tuning_space *space, int64_t micro)
+// Takes `most` of (count) values, evenly, the first and the last among them; one: the last.
+static void take_evenly(const int64_t *values, int count, int most, zr_space_list *out)
+{
+    out->count = ZR_MIN(count, most);
+    for (int i = 0; i < out->count; i++)
+        out->at[i] = values[out->count == 1 ? count - 1 : i * (count - 1) / (out->count - 1)];
+}
+
+static bool may_be_micro_batch(const zr_tuning_space *space, int64_t share, int64_t micro)
 {
     const zr_space_list *given = &space->micro_batches;
     bool listed = given->count == 0;
     for (int i = 0; i < given->count; i++)
         listed = listed || given->at[i] == micro;
-    return listed && micro >= space->least_micro_batch &&
+    bool accumulates = !space->accumulation || micro * space->accumulation == share;
+    return listed && accumulates && micro >= space->least_micro_batch &&
            (space->most_micro_batch == 0 || micro <= space->most_micro_batch);
 }
 
 // Lists the micro-batches of a data rank that has `share` samples of a step, ascending.
 static void list_micro_batches(const zr_tuning_space *space, int64_t share, zr_space_list *out)
 {
-    int64_t most = space->accumulation ? share / space->accumulation : share;
-    out->count = 0;
-    for (int64_t micro = 1; micro <= most && out->count < ZR_SPACE_MOST; micro++) {
-        bool divides =
-            share % micro == 0 && (!space->accumulation || micro * space->accumulation == share);
-        if (divides && may_be_micro_batch(space, micro))
-            out->at[out->count++] = micro;
-    }
-    thin(out, space->micro_batch_count);
+    int64_t divisors[MOST_DIVISORS];
+    int found = find_divisors(share, divisors), count = 0;
+    int most = space->micro_batch_count ? space->micro_batch_count : ZR_SPACE_MOST;
+    for (int i = 0; i < found; i++)
+        if (may_be_micro_batch(space, share, divisors[i]))
+            divisors[count++] = divisors[i];
+    take_evenly(divisors, count, ZR_MIN(most, ZR_SPACE_MOST), out);
 }
 
 // Judges the micro-batches of one grid and stage, from the least on: where one does not fit, larger
@@ -213,17 +230,16 @@ static bool raise_stage(const zr_tuning_space *space, zr_run_candidate *c)
     return false;
 }
 
+// What travels to and from NVMe does so in sub-groups, of which small ones hold less, and may
+// overlap better.
 static zero_status vary_sub_groups(search *s, const zr_run_candidate *c)
 {
-    static const int64_t sizes[] = {USUAL_SUB_GROUP, LEAST_SUB_GROUP};
     int index;
     bool travels = c->optimizer == ZERO_TIER_nvme || c->parameters == ZERO_TIER_nvme;
-    for (int i = 0; i < ZR_COUNT(sizes) && travels && s->space->vary_sub_group; i++) {
+    for (int i = 0; i < ZR_SUB_GROUPS && travels && s->space->vary_sub_group; i++) {
         zr_run_candidate other = *c;
-        other.sub_group = sizes[i];
+        other.sub_group = zr_sub_groups[i];
         ZERO_TRY(consider(s, &other, &index));
-        if (fits(s, index))
-            return ZERO_OK;
     }
     return ZERO_OK;
 }
@@ -315,6 +331,11 @@ static bool is_same_grid(const zr_run_candidate *a, const zr_run_candidate *b)
     return a->ranks == b->ranks && a->tensor == b->tensor && a->stages == b->stages;
 }
 
+static double cost_of(const search *s, int index)
+{
+    return zr_candidate_cost(&s->out->at[index], s->space->metric);
+}
+
 // Finds, of the first `count`, the best of a candidate's grid that fits, without `but`; -1: none.
 static int best_of_grid(const search *s, int count, const zr_run_candidate *grid, int but)
 {
@@ -322,7 +343,7 @@ static int best_of_grid(const search *s, int count, const zr_run_candidate *grid
     for (int i = 0; i < count; i++) {
         const zr_run_candidate *c = &s->out->at[i];
         bool good = i != but && c->state == ZR_CANDIDATE_FITS && is_same_grid(c, grid);
-        if (good && (best < 0 || zr_candidate_cost(c) < zr_candidate_cost(&s->out->at[best])))
+        if (good && (best < 0 || cost_of(s, i) < cost_of(s, best)))
             best = i;
     }
     return best;

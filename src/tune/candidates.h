@@ -21,6 +21,12 @@ typedef enum zr_candidate_state {
     ZR_CANDIDATE_FITS,
 } zr_candidate_state;
 
+typedef enum zr_tuning_metric { // what is to be best
+    ZR_METRIC_THROUGHPUT,       // tokens a second
+    ZR_METRIC_LATENCY,          // seconds of a step
+    ZR_METRIC_FLOPS,            // FLOPs a second
+} zr_tuning_metric;
+
 typedef struct zr_run_candidate {
     int ranks, threads;        // of the job, of a rank
     int tensor, stages;        // tensor ranks, pipeline stages
@@ -41,7 +47,8 @@ typedef struct zr_run_candidate {
     zr_forecast step; // zeroed: nothing is known
 } zr_run_candidate;
 
-enum { ZR_SPACE_MOST = 24 }; // values of a list
+enum { ZR_SPACE_MOST = 24 };            // values of a list
+enum { ZR_SPACE_MOST_BATCH = 1 << 30 }; // samples of a step
 
 typedef struct zr_space_list {
     int64_t at[ZR_SPACE_MOST]; // (count)
@@ -57,7 +64,7 @@ typedef struct zr_tuning_space { // what is open; a list of one value is not
     int chunks;              // of an interleaved schedule
     zr_space_list batches;   // samples of a step
     // Micro-batches that may be used; none: every divisor of a data rank's share, from least to
-    // most, of which as many as `micro_batch_count` are taken (0: ZR_SPACE_MOST).
+    // most, of which as many as `micro_batch_count` are taken evenly (0: ZR_SPACE_MOST).
     zr_space_list micro_batches;
     int64_t least_micro_batch, most_micro_batch; // most 0: no limit
     int micro_batch_count;
@@ -72,6 +79,7 @@ typedef struct zr_tuning_space { // what is open; a list of one value is not
     zr_run_candidate as_said; // what the configuration has of the varied, where it says so
     int tilings;              // of zr_tilings that may be tried
     int most;                 // candidates to judge; 0: no limit
+    zr_tuning_metric metric;  // by which the best of a grid are found
 } zr_tuning_space;
 
 // Judges a candidate: fills in its state and what follows. An error ends the search.
@@ -92,8 +100,12 @@ zero_status zr_candidates_search(const zr_tuning_space *space, const zr_candidat
                                  zr_candidates *out, zero_error *error);
 void zr_candidates_free(zr_candidates *candidates);
 
-// Predicted seconds a token, by which candidates of different batches compare. INFINITY: unknown.
-double zr_candidate_cost(const zr_run_candidate *candidate);
+// Returns what a step of so many seconds costs: seconds a token, by which candidates of different
+// batches compare, or of the step where latency is what counts.
+double zr_candidate_cost_at(const zr_run_candidate *candidate, zr_tuning_metric metric,
+                            double seconds);
+// Returns what its predicted step costs; INFINITY: unknown.
+double zr_candidate_cost(const zr_run_candidate *candidate, zr_tuning_metric metric);
 // Whether two candidates are one and the same run.
 bool zr_candidate_is_same(const zr_run_candidate *a, const zr_run_candidate *b);
 // Says what it is in few words: "2 x 1, stage 2, micro-batch 4 x 3, checkpoints 4".

@@ -28,7 +28,7 @@ static zero_status check(const zero_compare_options *options, zero_error *error)
     if (options->threads < 0 || options->memory < 0)
         return zr_fail(error, ZERO_ERR_USAGE,
                        "zero_compare: options.threads and options.memory cannot be negative");
-    return ZERO_OK;
+    return zr_trial_check_alone("zero compare", error);
 }
 
 static zero_status plan_all(zr_comparison *c, zero_error *error)

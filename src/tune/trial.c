@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "monitor/metrics_read.h"
+#include "monitor/run_names.h"
 #include "tune/trial_process.h"
 
 #include <errno.h>
@@ -12,10 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <zero/run.h>
 
-enum { MOST_ARGUMENTS = 96, OWN_ARGUMENTS = 24, LEAST_MEASURED = 2, ENOUGH_STEPS = 3 };
+enum { OWN_ARGUMENTS = 24, LEAST_MEASURED = 2, ENOUGH_STEPS = 3 };
 
-#define POLL_SECONDS 0.01
+// A trial has all cores, so it is looked at seldom, and only what is new is read then.
+#define POLL_SECONDS 0.05
+#define REMOVE_SECONDS 0.01 // between tries to remove its files
 
 typedef struct places { // of a trial, in its scratch directory; owned
     char *scratch, *config, *out, *log;
@@ -45,7 +49,8 @@ static bool find_in_path(char out[static 4096])
 zero_status zr_trial_program(const char *asked, char out[static 4096], zero_error *error)
 {
     if (asked) {
-        if (snprintf(out, 4096, "%s", asked) < 4096 && access(out, X_OK) == 0)
+        if (snprintf(out, 4096, "%s", asked) < 4096 && zr_path_is_file(out) &&
+            access(out, X_OK) == 0)
             return ZERO_OK;
         return zr_fail(error, ZERO_ERR_USAGE, "cannot run trials with %s: it is no program", asked);
     }
@@ -55,6 +60,17 @@ zero_status zr_trial_program(const char *asked, char out[static 4096], zero_erro
         return ZERO_OK;
     return zr_fail(error, ZERO_ERR_USAGE,
                    "trials run the program zero, which is not in PATH: name it in options.program");
+}
+
+zero_status zr_trial_check_alone(const char *command, zero_error *error)
+{
+    int launched = 0;
+    ZERO_TRY(zero_launched_ranks(&launched, error));
+    return launched ? zr_fail(error, ZERO_ERR_USAGE,
+                              "%s starts the ranks of its trials itself: a launcher has started "
+                              "this process as one of %d",
+                              command, launched)
+                    : ZERO_OK;
 }
 
 // ---- the scratch directory
@@ -94,7 +110,7 @@ static void remove_places(places *p)
 {
     for (int i = 0; i < 3 && p->scratch && zr_path_exists(p->scratch); i++)
         if (zr_directory_remove(p->scratch, NULL) != ZERO_OK)
-            zr_sleep_seconds(POLL_SECONDS);
+            zr_sleep_seconds(REMOVE_SECONDS);
     zr_free(p->scratch);
     zr_free(p->config);
     zr_free(p->out);
@@ -104,7 +120,7 @@ static void remove_places(places *p)
 // ---- the command
 
 typedef struct command {
-    const char *words[MOST_ARGUMENTS + OWN_ARGUMENTS];
+    const char **words; // (count), and a NULL
     int count;
     char ranks[16], threads[16], steps[24];
 } command;
@@ -124,16 +140,18 @@ static void add_pair(command *c, const char *name, const char *value)
 static zero_status make_command(const zr_trial_question *q, const char *program, const places *p,
                                 command *c, zero_error *error)
 {
+    size_t given = 0;
+    while (q->arguments[given])
+        given++;
+    *c = (command){.words = zr_alloc((given + OWN_ARGUMENTS) * sizeof *c->words, error)};
+    if (!c->words)
+        return ZERO_ERR_MEMORY;
     snprintf(c->ranks, sizeof c->ranks, "%d", q->ranks);
     snprintf(c->threads, sizeof c->threads, "%d", q->threads);
     snprintf(c->steps, sizeof c->steps, "%lld", (long long)q->steps);
     add_pair(c, program, "train");
-    for (int i = 0; q->arguments[i]; i++) {
-        if (i == MOST_ARGUMENTS)
-            return zr_fail(error, ZERO_ERR_LIMIT, "a trial with more than %d arguments",
-                           MOST_ARGUMENTS);
+    for (size_t i = 0; i < given; i++)
         add(c, q->arguments[i]);
-    }
     if (q->config)
         add_pair(c, "--config", p->config);
     add_pair(c, "--ranks", c->ranks);
@@ -184,8 +202,10 @@ static int64_t exchanged_in(const json_t *line, zero_axis axis)
     return bytes;
 }
 
-typedef struct reading { // of metrics.jsonl, from its beginning
-    int64_t steps;       // made so far
+typedef struct reading { // of metrics.jsonl, while it is written
+    zr_metrics_reader reader;
+    bool open, failed;
+    int64_t steps; // made so far
     const zr_trial_question *question;
     zr_trial_answer *trial;
 } reading;
@@ -204,23 +224,27 @@ static void take_line(reading *r, const json_t *line)
         trial->at[trial->count++] = number_of(line, "ms") * 1e-3;
 }
 
-// Reads what is there by now; a file that is not there yet has no steps.
-static int64_t read_steps(const zr_trial_question *q, const places *p, zr_trial_answer *trial)
+// Opens the file once it is there.
+static void open_steps(reading *r, const places *p)
 {
-    reading r = {.question = q, .trial = trial};
-    zr_metrics_reader reader;
+    if (r->open || r->failed || !zr_path_has(p->out, ZR_METRICS_FILE))
+        return;
+    r->failed = zr_metrics_reader_open(p->out, &r->reader, NULL) != ZERO_OK;
+    r->open = !r->failed;
+}
+
+// Reads what was written since the last time.
+static void read_steps(reading *r, const places *p)
+{
     json_t *line = NULL;
-    trial->count = 0;
-    zero_status status = zr_metrics_reader_open(p->out, &reader, NULL);
-    while (status == ZERO_OK && r.steps < q->steps) {
-        status = zr_metrics_reader_next(&reader, &line, NULL);
+    open_steps(r, p);
+    while (r->open && !r->failed && r->steps < r->question->steps) {
+        r->failed = zr_metrics_reader_next(&r->reader, &line, NULL) != ZERO_OK;
         if (!line)
-            break;
-        take_line(&r, line);
+            return;
+        take_line(r, line);
         json_decref(line);
     }
-    zr_metrics_reader_close(&reader);
-    return r.steps;
 }
 
 static int compare_seconds(const void *a, const void *b)
@@ -261,18 +285,26 @@ static bool has_enough(const zr_trial_question *q, const zr_trial_answer *trial)
     return q->enough > 0 && trial->count >= ENOUGH_STEPS && seconds >= q->enough;
 }
 
-static ending watch(const zr_trial_question *q, const places *p, double begun,
-                    zr_trial_process *process, zr_trial_answer *trial)
+// Returns the seconds after which the whole trial is over, as far as that is known by now.
+static double limit_of(const zr_trial_question *q, const zr_trial_answer *trial)
 {
+    bool counts = q->after_first > 0 && trial->until_first > 0;
+    return counts ? ZR_MIN(trial->until_first + q->after_first, q->deadline) : q->deadline;
+}
+
+static ending watch(reading *r, const places *p, double begun, zr_trial_process *process)
+{
+    const zr_trial_question *q = r->question;
+    zr_trial_answer *trial = r->trial;
     for (;;) {
         bool ended = zr_trial_ended(process);
-        int64_t steps = read_steps(q, p, trial);
-        if (steps > 0 && trial->until_first == 0)
+        read_steps(r, p);
+        if (r->steps > 0 && trial->until_first == 0)
             trial->until_first = zr_clock_seconds() - begun;
         if (ended)
             return ENDED_ITSELF;
-        bool stopped = q->stop && *q->stop, done = steps >= q->steps || has_enough(q, trial);
-        if (!done && !stopped && zr_clock_seconds() - begun < q->deadline) {
+        bool stopped = q->stop && *q->stop, done = r->steps >= q->steps || has_enough(q, trial);
+        if (!done && !stopped && zr_clock_seconds() - begun < limit_of(q, trial)) {
             zr_sleep_seconds(POLL_SECONDS);
             continue;
         }
@@ -292,7 +324,7 @@ static void conclude(const zr_trial_question *q, const places *p, ending how,
         return;
     if (how == AT_DEADLINE)
         snprintf(trial->why, sizeof trial->why,
-                 "not done within %.3g s, with %d of %lld steps measured", q->deadline,
+                 "not done within %.3g s, with %d of %lld steps measured", limit_of(q, trial),
                  trial->count, (long long)wanted);
     else
         zr_trial_tell_end(process, p->log, trial->why, sizeof trial->why);
@@ -302,13 +334,17 @@ static zero_status run_in(const zr_trial_question *q, const places *p, zr_trial_
                           zero_error *error)
 {
     char program[4096];
-    command c = {.count = 0};
+    command c;
     zr_trial_process process;
+    reading steps = {.question = q, .trial = trial};
     ZERO_TRY(zr_trial_program(q->program, program, error));
     ZERO_TRY(make_command(q, program, p, &c, error));
     double begun = zr_clock_seconds();
-    ZERO_TRY(zr_trial_start(c.words, p->log, &process, error));
-    ending how = watch(q, p, begun, &process, trial);
+    zero_status status = zr_trial_start(c.words, p->log, &process, error);
+    zr_free(c.words);
+    ZERO_TRY(status);
+    ending how = watch(&steps, p, begun, &process);
+    zr_metrics_reader_close(&steps.reader);
     trial->wall = zr_clock_seconds() - begun;
     if (how == STOPPED)
         return zr_fail(error, ZERO_ERR_CANCELLED, "stopped by signal %d during a trial", *q->stop);

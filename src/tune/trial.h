@@ -21,7 +21,10 @@ typedef struct zr_trial_question {
     int64_t skipped;    // the first of them, which are not measured; at least one has to be left
     // Seconds of measured steps, of three at least, that are enough: it ends then. 0: all steps.
     double enough;
-    double deadline;    // seconds of the whole trial
+    double deadline; // seconds of the whole trial
+    // Seconds after the end of its first step when it is over, too, because reading data and a
+    // model tells nothing of steps. 0: the deadline alone counts.
+    double after_first;
     const char *parent; // of the scratch directory; NULL: $TMPDIR or /tmp
     // The caller sets it to a signal number to end the trial. May be NULL.
     const volatile int *stop;
@@ -56,6 +59,10 @@ zero_status zr_trial_scratch(const char *parent, char **out, zero_error *error);
 
 // Fills in median, quartiles and rate from at[0..count), which stay in their order.
 void zr_trial_summarize(zr_trial_answer *trial);
+
+// Refuses (ZERO_ERR_USAGE) to run trials in a process that is itself a rank of a job. `command` is
+// who asks: "zero tune".
+zero_status zr_trial_check_alone(const char *command, zero_error *error);
 
 // Finds the program: `asked`, this very program if it is zero, or the zero in PATH.
 zero_status zr_trial_program(const char *asked, char out[static 4096], zero_error *error);

@@ -2,6 +2,7 @@
 #include "tune/trial_process.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/file.h"
 
 #include <errno.h>
@@ -13,7 +14,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MOST_LOG = 1 << 20, NOT_STARTED = 127 };
+enum { END_OF_LOG = 8192, NOT_STARTED = 127 };
+
+// How long the ranks of a killed trial may take to give their memory back, and how often they are
+// looked at.
+#define END_SECONDS 10.0
+#define LOOK_SECONDS 0.002
 
 typedef struct start { // what the child needs between vfork and exec
     const char *const *argv;
@@ -45,7 +51,8 @@ static __attribute__((noinline)) pid_t vfork_and_exec(const start *s, volatile i
     _exit(NOT_STARTED);
 }
 
-// No handler of the caller may run in the child, so signals wait meanwhile.
+// Signals wait until just before exec, because a handler of the caller would run in memory that the
+// child shares.
 static zero_status start_process(start *s, zr_trial_process *out, zero_error *error)
 {
     volatile int reason = 0;
@@ -66,6 +73,17 @@ static zero_status start_process(start *s, zr_trial_process *out, zero_error *er
     return zr_fail_errno(error, ZERO_ERR_USAGE, reason, "cannot execute %s", s->argv[0]);
 }
 
+// Returns whether orphans came to this process before.
+static int adopt_orphans(void)
+{
+    int before = 0;
+    prctl(PR_GET_CHILD_SUBREAPER, &before);
+    prctl(PR_SET_CHILD_SUBREAPER, 1ul);
+    return before;
+}
+
+static void stop_adopting(int before) { prctl(PR_SET_CHILD_SUBREAPER, (unsigned long)before); }
+
 zero_status zr_trial_start(const char *const *argv, const char *log, zr_trial_process *out,
                            zero_error *error)
 {
@@ -73,6 +91,7 @@ zero_status zr_trial_start(const char *const *argv, const char *log, zr_trial_pr
                .input = open("/dev/null", O_RDONLY | O_CLOEXEC),
                .log = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600),
                .parent = getpid()};
+    int before = adopt_orphans();
     zero_status status = s.input < 0 || s.log < 0
                              ? zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot create \"%s\"", log)
                              : start_process(&s, out, error);
@@ -80,16 +99,36 @@ zero_status zr_trial_start(const char *const *argv, const char *log, zr_trial_pr
         close(s.input);
     if (s.log >= 0)
         close(s.log);
+    if (status != ZERO_OK)
+        stop_adopting(before);
+    out->adopted = before;
     return status;
 }
 
+// Reaps the ranks, which became this process's children when their leader died. One that cannot die
+// is not waited for without end.
+static void reap_ranks(pid_t group)
+{
+    double until = zr_clock_seconds() + END_SECONDS;
+    while (zr_clock_seconds() < until) {
+        pid_t reaped = waitpid(-group, NULL, WNOHANG);
+        if (reaped < 0 && errno != EINTR)
+            return; // ECHILD: there are none
+        if (reaped == 0)
+            zr_sleep_seconds(LOOK_SECONDS);
+    }
+}
+
 // Kills what is left of the group and reaps its leader. The group's number stays taken until then,
-// so nobody else is killed.
+// so nobody else is killed. Then it waits for the ranks, because the next trial needs their cores
+// and their memory.
 static void end_group(zr_trial_process *process)
 {
     kill(-process->pid, SIGKILL);
     while (waitpid(process->pid, &process->wait_status, 0) < 0 && errno == EINTR)
         ;
+    reap_ranks(process->pid);
+    stop_adopting(process->adopted);
 }
 
 bool zr_trial_ended(zr_trial_process *process)
@@ -116,13 +155,24 @@ static size_t last_line(const char *text, size_t length, const char **line)
     return length - begin;
 }
 
+// Reads the last bytes of a log. Returns their number.
+static size_t read_end(const char *log, char out[END_OF_LOG])
+{
+    int fd;
+    if (zr_file_open(log, &fd, NULL) != ZERO_OK)
+        return 0;
+    int64_t size = ZR_MAX(lseek(fd, 0, SEEK_END), 0);
+    size_t length = (size_t)ZR_MIN(size, END_OF_LOG);
+    bool good = zr_file_pread(fd, out, length, size - (int64_t)length, log, NULL) == ZERO_OK;
+    close(fd);
+    return good ? length : 0;
+}
+
 void zr_trial_tell_end(const zr_trial_process *process, const char *log, char *out, size_t size)
 {
-    char *text = NULL;
-    size_t length = 0;
-    const char *line = "";
-    if (zr_file_read(log, MOST_LOG, &text, &length, NULL) == ZERO_OK)
-        length = last_line(text, length, &line);
+    char text[END_OF_LOG];
+    const char *line;
+    size_t length = last_line(text, read_end(log, text), &line);
     int used;
     if (WIFSIGNALED(process->wait_status))
         used = snprintf(out, size, "killed by signal %d (%s)", WTERMSIG(process->wait_status),
@@ -131,5 +181,4 @@ void zr_trial_tell_end(const zr_trial_process *process, const char *log, char *o
         used = snprintf(out, size, "exit code %d", WEXITSTATUS(process->wait_status));
     if (length && (size_t)used < size)
         snprintf(out + used, size - (size_t)used, ": %.*s", (int)ZR_MIN(length, size), line);
-    zr_free(text);
 }

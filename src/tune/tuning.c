@@ -7,32 +7,44 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <zero/run.h>
+#include <zero/comm.h>
 
 #define USUAL_SECONDS 150.0
 // Parts of the whole time: after which nothing more is judged; which kernels may be timed for.
 #define JUDGING 0.35
 #define MEASURING 0.2
 #define LEAST_MEASURED 0.25 // of it, for trials
-#define TRIAL_START 5.0     // seconds before a first step, about
 
 enum { SURE = 16 }; // candidates that are predicted again once all rates are known
 
+static zero_status check_numbers(const zero_tune_options *o, zero_error *error)
+{
+    if (o->ranks < 0 || o->ranks > ZERO_MAX_RANKS || o->threads < 0)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "zero_tune: %d ranks of %d threads: 0 (open), or at most %d ranks", o->ranks,
+                       o->threads, ZERO_MAX_RANKS);
+    if (o->tensor < 0 || o->pipeline < 0 || o->seq < 0)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "zero_tune: options.tensor, pipeline and seq cannot be negative");
+    if (o->trials < 0 || !(o->seconds >= 0))
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "zero_tune: options.trials and options.seconds cannot be negative");
+    if (o->override_count < 0 || (o->override_count > 0 && !o->overrides))
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "zero_tune: options.overrides is NULL, and options.override_count is %d",
+                       o->override_count);
+    return ZERO_OK;
+}
+
 static zero_status check(const zero_tune_options *o, zero_error *error)
 {
-    int launched = 0;
     if (!o->new_spec == !o->model_dir)
         return zr_fail(error, ZERO_ERR_USAGE,
                        "zero_tune: one of options.new_spec and model_dir names the model");
-    if (o->data_count < 1)
+    if (o->data_count < 1 || !o->data)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_tune: options.data names no data");
-    ZERO_TRY(zero_launched_ranks(&launched, error));
-    if (launched)
-        return zr_fail(error, ZERO_ERR_USAGE,
-                       "zero tune starts the ranks of its trials itself: a launcher has started "
-                       "this process as one of %d",
-                       launched);
-    return ZERO_OK;
+    ZERO_TRY(check_numbers(o, error));
+    return zr_trial_check_alone("zero tune", error);
 }
 
 // ---- arguments of every trial
@@ -112,6 +124,11 @@ static zero_status refuse(const zr_tuning *t, zero_error *error)
         reason->state == ZR_CANDIDATE_TOO_LARGE ? "the smallest" : "the first", reason->why);
 }
 
+static double cost_of(const zr_tuning *t, int candidate)
+{
+    return zr_candidate_cost(&t->candidates.at[candidate], t->settings.metric);
+}
+
 // Predicts the best ones once more, because rates were measured meanwhile.
 static zero_status predict_again(zr_tuning *t, zero_error *error)
 {
@@ -123,8 +140,7 @@ static zero_status predict_again(zr_tuning *t, zero_error *error)
             bool listed = c->state != ZR_CANDIDATE_FITS;
             for (int k = 0; k < count && !listed; k++)
                 listed = list[k] == i;
-            if (!listed &&
-                (best < 0 || zr_candidate_cost(c) < zr_candidate_cost(&t->candidates.at[best])))
+            if (!listed && (best < 0 || cost_of(t, i) < cost_of(t, best)))
                 best = i;
         }
         if (best < 0)
@@ -154,14 +170,10 @@ static zero_status search(zr_tuning *t, double seconds, zero_error *error)
     return ZERO_OK;
 }
 
-// Where nobody has said how long it may take, slow models have more time: for two rounds of trials.
-// A search that took longer than it may on a busy machine leaves some for trials all the same.
+// A search that took longer than it may on a busy machine leaves some time for trials all the same.
 static void allow_time(zr_tuning *t, double seconds)
 {
-    const zr_run_candidate *best = zr_tuning_candidate(t, 0);
-    double rounds = 2 * t->race.count * (TRIAL_START + 3 * best->step.seconds);
-    if (t->options->seconds <= 0)
-        t->until = ZR_MAX(t->until, zr_clock_seconds() + rounds);
+    zr_tuning_allow_rounds(t);
     t->until = ZR_MAX(t->until, zr_clock_seconds() + LEAST_MEASURED * seconds);
 }
 

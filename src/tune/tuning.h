@@ -31,6 +31,7 @@ typedef struct zr_tuning {
     int best;               // finalist; -1: none
     double begun, until;    // zr_clock_seconds
     double wall;            // seconds of the last trial that was of use; 0: there is none
+    double start;           // of the first such trial, until its first step; 0: likewise
     const char *out_dir;    // of the answer
     char *exps_dir;         // of the experiments
     int experiments;        // written
@@ -51,6 +52,9 @@ int zr_tuning_count(const zr_tuning *t, zr_candidate_state state);
 // tuning_trials.c: chooses the finalists among the candidates, in the order in which they are
 // measured.
 void zr_tuning_choose_finalists(zr_tuning *t);
+// Where nobody has said how long it all may take: gives two rounds of trials time, if models are
+// slow or trials take long to start.
+void zr_tuning_allow_rounds(zr_tuning *t);
 // Measures them. ZERO_ERR_CANCELLED, ZERO_ERR_IO, ZERO_ERR_MEMORY.
 zero_status zr_tuning_race(zr_tuning *t, zero_error *error);
 

@@ -98,7 +98,8 @@ static zero_status take_lists(zr_tuning_file *file, zero_error *error)
         drop(file->root, ZR_TUNING_STAGE);
     }
     ZERO_TRY(take_list(file, ZR_TUNING_STAGE, 0, 3, &file->stages, error));
-    return take_list(file, ZR_TUNING_MICRO_BATCH, 1, INT32_MAX, &file->micro_batches, error);
+    return take_list(file, ZR_TUNING_MICRO_BATCH, 1, ZR_TUNING_MOST_MICROS, &file->micro_batches,
+                     error);
 }
 
 static zero_status take_section(zr_tuning_file *file, zero_error *error)
@@ -298,6 +299,9 @@ static void choose_memory(writing *w, const zr_run_candidate *c)
     choose(w, ZR_TUNING_DELAYED, c->delayed ? json_integer(1) : json_null());
     if (c->sub_group)
         choose(w, ZR_TUNING_SUB_GROUP, json_integer(c->sub_group));
+    else if (c->optimizer == ZERO_TIER_nvme || c->parameters == ZERO_TIER_nvme)
+        choose(w, ZR_TUNING_SUB_GROUP,
+               zr_key_standard(zr_key_at(zr_key_find(ZR_TUNING_SUB_GROUP))));
 }
 
 static void choose_tiles(writing *w, const zr_tiles *tiles)

@@ -25,6 +25,8 @@
 #define ZR_TUNING_SCHEDULE "libzero.pipeline.schedule"
 #define ZR_TUNING_SPLIT "libzero.pipeline.split"
 
+enum { ZR_TUNING_MOST_MICROS = 1 << 20 }; // samples of a micro-batch; micro-batches of a step
+
 typedef struct zr_tuning_file {
     char *name;                          // for messages
     json_t *root;                        // the file, with flags, without what only tuning reads

@@ -4,7 +4,7 @@
 #include "tune/tuning.h"
 
 #include <dirent.h>
-#include <fnmatch.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,7 +14,7 @@
 #define COMMAND "cmd_optimal.txt"
 #define TABLE "summary.txt"
 #define SUMMARY "summary.json"
-#define EXPERIMENTS "exp_[0-9]*.json"
+#define EXPERIMENT "exp_%03d.json" // by its number
 
 static zero_status refuse(const char *directory, const char *name, zero_error *error)
 {
@@ -23,20 +23,32 @@ static zero_status refuse(const char *directory, const char *name, zero_error *e
                    directory, name);
 }
 
-// Removes the experiments of an earlier search, or refuses to.
-static zero_status clear_experiments(const zr_tuning *t, zero_error *error)
+static bool is_experiment(const char *name)
+{
+    char own[40];
+    int number = 0;
+    if (sscanf(name, "exp_%d", &number) != 1 || number < 0)
+        return false;
+    snprintf(own, sizeof own, EXPERIMENT, number);
+    return strcmp(name, own) == 0;
+}
+
+// Goes through the experiments of an earlier search: refuses if there are any and they stay, or
+// removes them.
+static zero_status visit_experiments(const zr_tuning *t, bool remove, zero_error *error)
 {
     DIR *entries = opendir(t->exps_dir);
     zero_status status = ZERO_OK;
     if (!entries)
         return ZERO_OK; // the first write says what is wrong
     for (struct dirent *entry; status == ZERO_OK && (entry = readdir(entries));) {
-        if (fnmatch(EXPERIMENTS, entry->d_name, 0) != 0)
+        if (!is_experiment(entry->d_name))
             continue;
         if (!t->settings.overwrite)
             status = refuse(t->exps_dir, entry->d_name, error);
-        else
-            unlinkat(dirfd(entries), entry->d_name, 0);
+        else if (remove && unlinkat(dirfd(entries), entry->d_name, 0))
+            status = zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot remove \"%s/%s\"",
+                                   t->exps_dir, entry->d_name);
     }
     closedir(entries);
     return status;
@@ -46,16 +58,15 @@ zero_status zr_tuning_open_files(zr_tuning *t, zero_error *error)
 {
     const char *said = t->settings.exps_dir;
     t->out_dir = t->options->out_dir ? t->options->out_dir : t->settings.results_dir;
-    t->exps_dir = said                  ? zr_strdup(said, error)
-                  : t->options->out_dir ? zr_sprintf(error, "%s/experiments", t->out_dir)
-                                        : zr_strdup("autotuning_exps", error);
+    t->exps_dir = t->options->out_dir ? zr_sprintf(error, "%s/experiments", t->out_dir)
+                                      : zr_strdup(said ? said : "autotuning_exps", error);
     if (!t->exps_dir)
         return ZERO_ERR_MEMORY;
     if (!t->settings.overwrite && zr_path_has(t->out_dir, TUNED))
         return refuse(t->out_dir, TUNED, error);
     ZERO_TRY(zr_directory_create(t->out_dir, error));
     ZERO_TRY(zr_directory_create(t->exps_dir, error));
-    return clear_experiments(t, error);
+    return visit_experiments(t, false, error);
 }
 
 static zero_status write_buffer(const char *directory, const char *name, zr_buffer *text,
@@ -85,11 +96,13 @@ zero_status zr_tuning_write_experiment(zr_tuning *t, int finalist, const zr_tria
 {
     const zr_run_candidate *c = zr_tuning_candidate(t, finalist);
     char text[200], name[40];
+    if (t->experiments == 0) // those of an earlier search stay until there are others
+        ZERO_TRY(visit_experiments(t, true, error));
     char *config = zr_tuning_file_of(&t->file, c, true, error);
     if (!config)
         return ZERO_ERR_MEMORY;
     zr_buffer out = {0};
-    snprintf(name, sizeof name, "exp_%03d.json", t->experiments);
+    snprintf(name, sizeof name, EXPERIMENT, t->experiments);
     zr_candidate_text(c, text, sizeof text);
     zr_buffer_printf(&out, "{\"exp_id\": %d", t->experiments++);
     append_text(&out, "name", text);

@@ -71,14 +71,31 @@ static int64_t memory_of(const zr_rehearsal *r)
     return most;
 }
 
-// Measures what a candidate that fits does, if much of its time is only guessed.
+// What ends a search, of all that can go wrong with one candidate.
+static bool is_final(zero_status status)
+{
+    return status == ZERO_ERR_MEMORY || status == ZERO_ERR_CANCELLED || status == ZERO_ERR_INTERNAL;
+}
+
+// Measures what a candidate that fits does, if much of its time is only guessed. Where that fails,
+// for instance because a directory on NVMe is full, guesses have to do for all.
 static zero_status learn(zr_tuning_judge *j, zr_rehearsal *r, zr_run_candidate *c,
                          zero_error *error)
 {
     if (c->step.unknown <= MOST_UNKNOWN || j->measuring <= 0)
         return ZERO_OK;
+    const zero_logger *logger = &j->asked->options->logger;
     double begun = zr_clock_seconds();
-    ZERO_TRY(zr_rehearsal_measure(r, &j->asked->options->logger, &j->book, error));
+    zero_error reason = {0};
+    zero_status status = zr_rehearsal_measure(r, logger, &j->book, &reason);
+    if (is_final(status))
+        return zr_fail(error, status, "%s", reason.message);
+    if (status != ZERO_OK) {
+        zr_log(logger, ZERO_LOG_WARNING, "kernels cannot be timed, so times are guessed: %s",
+               reason.message);
+        j->measuring = 0;
+        return ZERO_OK;
+    }
     j->measuring -= zr_clock_seconds() - begun;
     j->measured++;
     return zr_rehearsal_forecast(r, &j->book, &c->step, error);
@@ -119,12 +136,6 @@ static zero_status rehearse(zr_tuning_judge *j, const zr_config *config, zr_run_
         status = predict(j, &rehearsal, c, error);
     zr_rehearsal_free(&rehearsal);
     return status;
-}
-
-// What ends a search, of all that can go wrong with one candidate.
-static bool is_final(zero_status status)
-{
-    return status == ZERO_ERR_MEMORY || status == ZERO_ERR_CANCELLED || status == ZERO_ERR_INTERNAL;
 }
 
 zero_status zr_tuning_judge_one(void *user, zr_run_candidate *c, zero_error *error)

@@ -15,13 +15,18 @@ int zr_tuning_count(const zr_tuning *t, zr_candidate_state state)
     return count;
 }
 
+static double cost_of(const zr_tuning *t, int candidate)
+{
+    return zr_candidate_cost(&t->candidates.at[candidate], t->settings.metric);
+}
+
 static int best_predicted(const zr_tuning *t, zr_candidate_state state)
 {
     int best = -1;
     for (int i = 0; i < t->candidates.count; i++) {
         const zr_run_candidate *c = &t->candidates.at[i];
         if (c->state == state && c->step.seconds > 0 &&
-            (best < 0 || zr_candidate_cost(c) < zr_candidate_cost(&t->candidates.at[best])))
+            (best < 0 || cost_of(t, i) < cost_of(t, best)))
             best = i;
     }
     return best;
@@ -31,9 +36,7 @@ int zr_tuning_too_large(const zr_tuning *t)
 {
     int large = best_predicted(t, ZR_CANDIDATE_TOO_LARGE),
         good = best_predicted(t, ZR_CANDIDATE_FITS);
-    bool faster =
-        large >= 0 && good >= 0 &&
-        zr_candidate_cost(&t->candidates.at[large]) < zr_candidate_cost(&t->candidates.at[good]);
+    bool faster = large >= 0 && good >= 0 && cost_of(t, large) < cost_of(t, good);
     return faster ? large : -1;
 }
 
@@ -59,8 +62,8 @@ static void say_row(const zr_tuning *t, int i, int width, zr_buffer *out)
     say_seconds(f->seconds, out);
     zr_buffer_printf(out, "  %9s", bytes);
     if (f->seconds > 0)
-        zr_buffer_printf(out, "  %9.0f%s\n", (double)c->tokens / f->seconds,
-                         i == t->best ? "  best" : "");
+        zr_buffer_printf(out, "  %9.0f%s%s%s\n", (double)c->tokens / f->seconds,
+                         i == t->best ? "  best" : "", f->why[0] ? "  later failed: " : "", f->why);
     else
         zr_buffer_printf(out, "  %9s%s%s\n", "-", f->why[0] ? "  failed: " : "", f->why);
 }

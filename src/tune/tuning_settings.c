@@ -1,5 +1,7 @@
 #include "tune/tuning_settings.h"
 
+#include "tune/trial.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -61,6 +63,10 @@ static zero_status read_steps(const zr_tuning_file *file, zr_tuning_settings *ou
         return ZERO_OK;
     out->first_step = number(file, "start_profile_step", 3);
     out->last_step = number(file, "end_profile_step", 5);
+    if (out->last_step > ZR_TRIAL_STEPS)
+        return zr_fail(error, ZERO_ERR_CONFIG,
+                       "%s: autotuning.end_profile_step %lld: a trial makes at most %d steps",
+                       file->name, (long long)out->last_step, ZR_TRIAL_STEPS);
     if (out->last_step >= out->first_step)
         return ZERO_OK;
     return zr_fail(error, ZERO_ERR_CONFIG,
@@ -71,14 +77,16 @@ static zero_status read_steps(const zr_tuning_file *file, zr_tuning_settings *ou
 zero_status zr_tuning_settings_read(const zr_tuning_file *file, const char *metric,
                                     zr_tuning_settings *out, zero_error *error)
 {
+    const char *said_metric = metric ? metric : word(file, "metric", "throughput");
     *out = (zr_tuning_settings){
         .fast = flag(file, "fast", flag(file, "enabled", false)),
-        .metric = metric_of(metric ? metric : word(file, "metric", "throughput")),
+        .metric = metric_of(said_metric),
         .order = order_of(word(file, "tuner_type", "model_based")),
         .early_stopping = number(file, "tuner_early_stopping", 5),
         .trials = number(file, "tuner_num_trials", 50),
         .model_ranks = number(file, "mp_size", 1),
-        .micro_batches = (int)number(file, "num_tuning_micro_batch_sizes", 0),
+        .micro_batches =
+            (int)ZR_MIN(number(file, "num_tuning_micro_batch_sizes", 0), ZR_SPACE_MOST),
         .least_micro_batch = number(file, "min_train_micro_batch_size_per_gpu", 1),
         .most_micro_batch = number(file, "max_train_micro_batch_size_per_gpu", 0),
         .least_batch = number(file, "min_train_batch_size", 0),
@@ -87,5 +95,9 @@ zero_status zr_tuning_settings_read(const zr_tuning_file *file, const char *metr
         .exps_dir = word(file, "exps_dir", NULL),
         .overwrite = flag(file, "overwrite", true),
     };
+    if (strcmp(said_metric, zr_tuning_metric_name(out->metric)) != 0)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "zero_tune: options.metric is \"%s\": throughput, latency or flops",
+                       said_metric);
     return read_steps(file, out, error);
 }

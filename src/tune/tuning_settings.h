@@ -4,12 +4,6 @@
 
 #include "tune/tuning_file.h"
 
-typedef enum zr_tuning_metric {
-    ZR_METRIC_THROUGHPUT, // tokens a second
-    ZR_METRIC_LATENCY,    // seconds of a step
-    ZR_METRIC_FLOPS,      // FLOPs a second
-} zr_tuning_metric;
-
 typedef enum zr_tuning_order { // in which candidates are measured
     ZR_ORDER_MODEL,            // the best predicted ones first
     ZR_ORDER_GRID,             // as they are listed
@@ -32,7 +26,7 @@ typedef struct zr_tuning_settings {
 } zr_tuning_settings;
 
 // metric NULL: the section's. Texts are the file's. ZERO_ERR_CONFIG: steps that contradict each
-// other.
+// other, or are more than a trial makes. ZERO_ERR_USAGE: a metric that there is not.
 zero_status zr_tuning_settings_read(const zr_tuning_file *file, const char *metric,
                                     zr_tuning_settings *out, zero_error *error);
 const char *zr_tuning_metric_name(zr_tuning_metric metric);

@@ -26,21 +26,53 @@ static bool is_open(const zr_tuning_asked *a, const char *path)
 
 // ---- ranks
 
-// Every number of ranks that divides the cores.
+// Returns the tensor ranks that are said; 0: nobody says them.
+static int64_t tensor_said(const zr_tuning_asked *a)
+{
+    int64_t said = zr_tuning_file_number(a->file, ZR_TUNING_TENSOR);
+    int64_t other = zr_tuning_file_number(a->file, "tensor_parallel.tp.tp_size");
+    if (said || other)
+        return ZR_MAX(said, other);
+    return a->settings->model_ranks > 1 ? a->settings->model_ranks : 0;
+}
+
+// Returns the ranks that have one model together, of which a job has a multiple.
+static int64_t ranks_of_model(const zr_tuning_asked *a)
+{
+    int64_t pipeline = zr_tuning_file_number(a->file, ZR_TUNING_PIPELINE);
+    return ZR_MAX(tensor_said(a), 1) * ZR_MAX(pipeline, 1);
+}
+
+// Every number of ranks that divides the cores and that the said grid divides; where there is none,
+// the least that the grid needs.
 static zr_space_list ranks_of(const zr_tuning_asked *a)
 {
     const zero_tune_options *o = a->options;
     zr_space_list list = {0};
+    int64_t model = ranks_of_model(a);
     if (o->ranks)
         return one(o->ranks);
     if (o->threads)
-        return one(ZR_MAX(a->cores / o->threads, 1));
+        return one(ZR_MAX(a->cores / o->threads / model, 1) * model);
     if (a->settings->fast)
-        return one(1);
-    for (int ranks = 1; ranks <= ZR_MIN(a->cores, ZERO_MAX_RANKS); ranks++)
+        return one(model);
+    for (int64_t ranks = model; ranks <= ZR_MIN(a->cores, ZERO_MAX_RANKS); ranks += model)
         if (a->cores % ranks == 0)
             add(&list, ranks);
-    return list;
+    return list.count ? list : one(model);
+}
+
+static zero_status check_ranks(const zr_tuning_asked *a, int64_t ranks, zero_error *error)
+{
+    int64_t tensor = ZR_MAX(tensor_said(a), 1), model = ranks_of_model(a);
+    if (ranks % model == 0 && ranks <= ZERO_MAX_RANKS)
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_CONFIG,
+                   "%s: %lld rank%s cannot be divided into %lld tensor rank%s x %lld pipeline "
+                   "stage%s: a multiple of %lld up to %d can",
+                   a->file->name, (long long)ranks, ranks == 1 ? "" : "s", (long long)tensor,
+                   tensor == 1 ? "" : "s", (long long)(model / tensor),
+                   model / tensor == 1 ? "" : "s", (long long)model, ZERO_MAX_RANKS);
 }
 
 static int most_ranks(const zr_tuning_space *space)
@@ -61,12 +93,9 @@ static zr_space_list powers_to(int64_t most, int64_t divide)
 
 static zr_space_list tensor_of(const zr_tuning_asked *a, int ranks)
 {
-    int64_t said = zr_tuning_file_number(a->file, ZR_TUNING_TENSOR);
-    int64_t other = zr_tuning_file_number(a->file, "tensor_parallel.tp.tp_size");
-    if (said || other)
-        return one(ZR_MAX(said, other));
-    if (a->settings->model_ranks > 1)
-        return one(a->settings->model_ranks);
+    int64_t said = tensor_said(a);
+    if (said)
+        return one(said);
     return is_open(a, ZR_TUNING_TENSOR) ? powers_to(ranks, a->subject->shape.heads) : one(1);
 }
 
@@ -129,19 +158,33 @@ static int64_t batch_of(const zr_tuning_asked *a, const zr_tuning_space *space)
 // Twice and half as many samples, and so on, where limits allow them.
 static void widen_batches(const zr_tuning_settings *settings, zr_space_list *list)
 {
-    int64_t batch = list->at[0];
-    for (int64_t larger = 2 * batch; larger <= settings->most_batch; larger *= 2)
+    int64_t batch = list->at[0], most = ZR_MIN(settings->most_batch, ZR_SPACE_MOST_BATCH);
+    for (int64_t larger = 2 * batch; larger <= most; larger *= 2)
         add(list, larger);
     for (int64_t less = batch / 2; settings->least_batch && less >= settings->least_batch;
          less /= 2)
         add(list, less);
 }
 
-static void find_batches(const zr_tuning_asked *a, zr_tuning_space *out)
+// What is said is checked before it is multiplied.
+static zero_status check_samples(const zr_tuning_asked *a, const char *path, int64_t most,
+                                 zero_error *error)
+{
+    int64_t said = zr_tuning_file_number(a->file, path);
+    return said <= most ? ZERO_OK
+                        : zr_fail(error, ZERO_ERR_CONFIG,
+                                  "%s: %s: %lld is more than the %lld that zero tune tries",
+                                  a->file->name, path, (long long)said, (long long)most);
+}
+
+static zero_status find_batches(const zr_tuning_asked *a, zr_tuning_space *out, zero_error *error)
 {
     const zr_tuning_settings *settings = a->settings;
     bool elastic =
         json_is_true(json_object_get(json_object_get(a->file->root, "elasticity"), "enabled"));
+    ZERO_TRY(check_samples(a, ZR_TUNING_BATCH, ZR_SPACE_MOST_BATCH, error));
+    ZERO_TRY(check_samples(a, ZR_TUNING_MICRO_BATCH, ZR_TUNING_MOST_MICROS, error));
+    ZERO_TRY(check_samples(a, ZR_TUNING_ACCUMULATION, ZR_TUNING_MOST_MICROS, error));
     out->accumulation = zr_tuning_file_number(a->file, ZR_TUNING_ACCUMULATION);
     out->micro_batches = elastic ? one(1) : micro_batches_of(a->file);
     out->least_micro_batch = settings->least_micro_batch;
@@ -152,8 +195,13 @@ static void find_batches(const zr_tuning_asked *a, zr_tuning_space *out)
     bool batch_said = zr_tuning_file_says(a->file, ZR_TUNING_BATCH);
     out->batch_follows = elastic || (fixed && !batch_said);
     out->batches = one(batch_of(a, out));
+    if (out->batches.at[0] > ZR_SPACE_MOST_BATCH)
+        return zr_fail(error, ZERO_ERR_CONFIG,
+                       "%s: a step of %lld samples: zero tune tries at most %d", a->file->name,
+                       (long long)out->batches.at[0], ZR_SPACE_MOST_BATCH);
     if (!batch_said)
         widen_batches(settings, &out->batches);
+    return ZERO_OK;
 }
 
 // ---- memory
@@ -212,10 +260,10 @@ static zr_space_list stages_of(const zr_tuning_asked *a, const zr_run_candidate 
                     : said->optimizer != ZERO_TIER_device ? 1
                                                           : 0;
     zr_space_list list = {0};
+    if (zr_tuning_file_says(a->file, ZR_TUNING_STAGE)) // a flag wins over a list
+        return one(zr_tuning_file_number(a->file, ZR_TUNING_STAGE));
     if (a->file->stages.count)
         return a->file->stages;
-    if (zr_tuning_file_says(a->file, ZR_TUNING_STAGE))
-        return one(zr_tuning_file_number(a->file, ZR_TUNING_STAGE));
     for (int64_t stage = least; stage <= 3; stage++)
         add(&list, stage);
     return list;
@@ -227,11 +275,13 @@ zero_status zr_tuning_space_find(const zr_tuning_asked *asked, zr_tuning_space *
     *out = (zr_tuning_space){.ranks = ranks_of(asked),
                              .cores = asked->cores,
                              .threads = asked->options->threads,
-                             .most = MOST_CANDIDATES};
+                             .most = MOST_CANDIDATES,
+                             .metric = asked->settings->metric};
+    ZERO_TRY(check_ranks(asked, out->ranks.at[0], error));
     out->tensor = tensor_of(asked, most_ranks(out));
     out->pipeline = pipeline_of(asked, most_ranks(out));
     ZERO_TRY(find_schedules(asked, out, error));
-    find_batches(asked, out);
+    ZERO_TRY(find_batches(asked, out, error));
     find_memory(asked, out);
     out->stages = stages_of(asked, &out->as_said);
     return ZERO_OK;

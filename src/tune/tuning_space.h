@@ -13,7 +13,8 @@ typedef struct zr_tuning_asked { // where a space comes from
     int cores; // of this machine
 } zr_tuning_asked;
 
-// ZERO_ERR_CONFIG: a schedule that there is not.
+// ZERO_ERR_CONFIG: a schedule that there is not, ranks that what is said cannot divide, or a step
+// of too many samples.
 zero_status zr_tuning_space_find(const zr_tuning_asked *asked, zr_tuning_space *out,
                                  zero_error *error);
 

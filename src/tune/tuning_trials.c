@@ -18,7 +18,9 @@ enum {
 };
 
 #define TRIAL_SECONDS 2.0 // of measured steps
-#define START_SECONDS 30.0
+#define SPARE_SECONDS 30.0
+#define USUAL_START 5.0 // seconds before a first step, about, as long as no trial has told them
+#define MOST_START 600.0
 #define SLOW_STEP 2.0 // seconds from which on one step of a trial has to do
 // What is not plain has to be faster by so much: 1 / 1.02.
 #define LEAST_GAIN 1.02
@@ -27,19 +29,27 @@ enum {
 
 // ---- who is measured
 
+typedef struct ranked { // a candidate, to be sorted
+    double cost;
+    const zr_run_candidate *candidate;
+} ranked;
+
 static int compare_costs(const void *a, const void *b)
 {
-    double x = zr_candidate_cost(*(const zr_run_candidate *const *)a),
-           y = zr_candidate_cost(*(const zr_run_candidate *const *)b);
-    if (x != y)
-        return x < y ? -1 : 1;
-    return *(const zr_run_candidate *const *)a < *(const zr_run_candidate *const *)b ? -1 : 1;
+    const ranked *x = a, *y = b;
+    if (x->cost != y->cost)
+        return x->cost < y->cost ? -1 : 1;
+    return x->candidate < y->candidate ? -1 : 1;
 }
 
-static double metric_of(const zr_tuning *t, const zr_run_candidate *c, double seconds)
+static double cost_of(const zr_tuning *t, const zr_run_candidate *c)
 {
-    return t->settings.metric == ZR_METRIC_LATENCY || c->tokens == 0 ? seconds
-                                                                     : seconds / (double)c->tokens;
+    return zr_candidate_cost(c, t->settings.metric);
+}
+
+static double cost_at(const zr_tuning *t, const zr_run_candidate *c, double seconds)
+{
+    return zr_candidate_cost_at(c, t->settings.metric, seconds);
 }
 
 static void add_finalist(zr_tuning *t, const zr_run_candidate *c)
@@ -78,7 +88,7 @@ static bool gains_nothing(const zr_tuning *t, const zr_run_candidate *c)
     for (int i = 0; i < t->candidates.count && !is_plain(c); i++) {
         const zr_run_candidate *other = &t->candidates.at[i];
         if (other->state == ZR_CANDIDATE_FITS && is_plain(other) && is_same_grid(other, c) &&
-            zr_candidate_cost(other) < LEAST_GAIN * zr_candidate_cost(c))
+            cost_of(t, other) < LEAST_GAIN * cost_of(t, c))
             return true;
     }
     return false;
@@ -92,7 +102,7 @@ static void choose_best(zr_tuning *t, const zr_run_candidate *const *sorted, int
     for (int i = 0; i < count && t->race.count < MOST_FINALISTS; i++) {
         const zr_run_candidate *c = sorted[i];
         bool hopeless = t->race.count >= LEAST_FINALISTS &&
-                        metric_of(t, c, c->step.low) > metric_of(t, best, best->step.high);
+                        cost_at(t, c, c->step.low) > cost_at(t, best, best->step.high);
         if (hopeless || gains_nothing(t, c) || count_alike(t, c, false) >= MOST_OF_A_GRID ||
             count_alike(t, c, true) >= MOST_OF_A_MICRO_BATCH)
             continue;
@@ -113,8 +123,8 @@ static bool has_ranks(const zr_tuning *t, int ranks)
 // them is measured, too, unless it is far behind.
 static void choose_other_ranks(zr_tuning *t, const zr_run_candidate *const *sorted, int count)
 {
-    double most = FAR_BEHIND * zr_candidate_cost(sorted[0]);
-    for (int i = 0; i < count && zr_candidate_cost(sorted[i]) <= most; i++) {
+    double most = FAR_BEHIND * cost_of(t, sorted[0]);
+    for (int i = 0; i < count && cost_of(t, sorted[i]) <= most; i++) {
         if (has_ranks(t, sorted[i]->ranks) || !is_plain(sorted[i]))
             continue;
         if (t->race.count == MOST_FINALISTS)
@@ -136,15 +146,26 @@ static void shuffle(const zr_run_candidate **list, int count)
     }
 }
 
+static void sort_by_cost(const zr_tuning *t, const zr_run_candidate **list, ranked *room, int count)
+{
+    for (int i = 0; i < count; i++)
+        room[i] = (ranked){cost_of(t, list[i]), list[i]};
+    qsort(room, (size_t)count, sizeof *room, compare_costs);
+    for (int i = 0; i < count; i++)
+        list[i] = room[i].candidate;
+}
+
 void zr_tuning_choose_finalists(zr_tuning *t)
 {
     int count = 0;
-    const zr_run_candidate **list = zr_alloc((size_t)t->candidates.count * sizeof *list, NULL);
+    size_t most = (size_t)t->candidates.count;
+    ranked *room = zr_alloc(most * (sizeof *room + sizeof(zr_run_candidate *)), NULL);
+    const zr_run_candidate **list = room ? (const zr_run_candidate **)(room + most) : NULL;
     for (int i = 0; i < t->candidates.count && list; i++)
         if (t->candidates.at[i].state == ZR_CANDIDATE_FITS)
             list[count++] = &t->candidates.at[i];
     if (count && t->settings.order == ZR_ORDER_MODEL) {
-        qsort(list, (size_t)count, sizeof *list, compare_costs);
+        sort_by_cost(t, list, room, count);
         choose_best(t, list, count);
         choose_other_ranks(t, list, count);
     } else {
@@ -153,7 +174,7 @@ void zr_tuning_choose_finalists(zr_tuning *t)
         for (int i = 0; i < count && i < t->race.most_trials; i++)
             add_finalist(t, list[i]);
     }
-    zr_free(list);
+    zr_free(room);
 }
 
 // ---- their trials
@@ -163,8 +184,8 @@ static void set_steps(const zr_tuning *t, double predicted, zr_trial_question *q
 {
     const zr_tuning_settings *settings = &t->settings;
     if (settings->first_step) {
-        q->skipped = ZR_MIN(settings->first_step, ZR_TRIAL_STEPS) - 1;
-        q->steps = ZR_MIN(settings->last_step, ZR_TRIAL_STEPS);
+        q->skipped = settings->first_step - 1;
+        q->steps = settings->last_step;
         return;
     }
     double wanted = predicted > 0 ? ceil(TRIAL_SECONDS / predicted) : LEAST_STEPS;
@@ -174,11 +195,36 @@ static void set_steps(const zr_tuning *t, double predicted, zr_trial_question *q
     q->steps = q->skipped + (int64_t)ZR_MIN(ZR_MAX(wanted, least), MOST_STEPS);
 }
 
-// A trial has several times what is predicted, and what is left of the whole time at most.
-static double deadline_of(const zr_tuning *t, double predicted, int64_t steps)
+// The steps of a trial have several times what is predicted. How long reading data and a model
+// takes before them only the first trial tells, which has what is left of the whole time for it.
+static void set_deadlines(const zr_tuning *t, double predicted, zr_trial_question *q)
 {
     double left = ZR_MAX(t->until - zr_clock_seconds(), 1);
-    return ZR_MIN(START_SECONDS + 10 * predicted * (double)steps, left);
+    q->after_first = SPARE_SECONDS + 10 * predicted * (double)q->steps;
+    if (t->start > 0)
+        q->deadline = ZR_MIN(4 * t->start + q->after_first, left);
+    else
+        q->deadline = t->options->seconds > 0 ? left : ZR_MAX(left, MOST_START);
+}
+
+void zr_tuning_allow_rounds(zr_tuning *t)
+{
+    double start = t->start > 0 ? t->start : USUAL_START;
+    double trial = start + 3 * zr_tuning_candidate(t, 0)->step.seconds;
+    if (t->options->seconds <= 0)
+        t->until = ZR_MAX(t->until, zr_clock_seconds() + 2 * t->race.count * trial);
+}
+
+static void note_times(zr_tuning *t, const zr_trial_answer *trial)
+{
+    bool first = t->start == 0;
+    if (!trial->good)
+        return;
+    t->wall = trial->wall;
+    if (first) {
+        t->start = trial->until_first;
+        zr_tuning_allow_rounds(t);
+    }
 }
 
 static int compare_seconds(const void *a, const void *b)
@@ -233,14 +279,14 @@ static zero_status run_trial(void *user, int lane, double *cost, bool *failed, z
                            .threads = c->threads,
                            .stop = t->options->stop};
     set_steps(t, expected, &q);
-    q.deadline = deadline_of(t, expected, q.steps);
+    set_deadlines(t, expected, &q);
     zero_status status = zr_trial_run(&q, &trial, error);
     zr_free(config);
     ZERO_TRY(status);
     tell(t, c, &trial);
     *failed = !trial.good;
-    t->wall = trial.good ? trial.wall : t->wall;
-    *cost = metric_of(t, c, trial.seconds);
+    note_times(t, &trial);
+    *cost = cost_at(t, c, trial.seconds);
     if (trial.good)
         ZERO_TRY(add_steps(f, &trial, error));
     else
@@ -254,7 +300,7 @@ static void take_cost(zr_tuning *t, int i)
     const zr_race_lane *lane = &t->race.lanes[i];
     const zr_run_candidate *c = zr_tuning_candidate(t, i);
     if (lane->trials > 0)
-        t->finalists[i].seconds = lane->cost / metric_of(t, c, 1);
+        t->finalists[i].seconds = lane->cost / cost_at(t, c, 1);
 }
 
 // Whether a trial like the last one would come to its end.

@@ -30,7 +30,11 @@ PY
 command=$(cat tuned/cmd_optimal.txt)
 case $command in "zero train --new $TINY --data $TEXT --config tuned/tuned.json --ranks 1 --threads 1 --out run") ;; *) fail "the command: $command" ;; esac
 (PATH=$(dirname "$ZERO"):$PATH timeout 100 $command --steps 2 --val none --quiet) || fail "the command does not run: $command"
+mkdir -p again/experiments
+touch again/experiments/exp_1_notes.json again/experiments/exp_007.json
 tune --config tuned/tuned.json --seconds 20 --trials 1 --out again --json
+[ -e again/experiments/exp_1_notes.json ] || fail "a file of somebody else is gone"
+[ ! -e again/experiments/exp_007.json ] || fail "an experiment of an earlier search is left"
 python3 - <<'PY' || fail "tuned again: $(cat out.txt)"
 import json
 first, again = json.load(open("tuned/summary.json")), json.load(open("out.txt"))
@@ -50,6 +54,15 @@ import json
 one, two = (json.load(open(f"exps/exp_00{i}.json")) for i in range(2))
 assert [e["ds_config"]["train_micro_batch_size_per_gpu"] for e in (one, two)] == [2, 8], (one, two)
 assert one["steps"] == 2, one
+PY
+# A flag wins over a list of the file: one stage is left, and the answer says it.
+echo '{"train_batch_size": 4, "train_micro_batch_size_per_gpu": [2], "zero_optimization": {"stage": [0, 1, 2]}}' >list.json
+expect 0 "$ZERO" tune --new $TINY --data "$TEXT" --ranks 2 --threads 1 --tensor 1 --pipeline 1 --config list.json --stage 2 --seconds 20 --trials 1 --out flag --json
+python3 - <<'PY' || fail "a flag and a list: $(cat out.txt)"
+import json
+rows = json.load(open("out.txt"))["rows"]
+assert rows and all(r["stage"] == 2 for r in rows), rows
+assert json.load(open("flag/tuned.json"))["zero_optimization"]["stage"] == 2
 PY
 refused 64 'autotuning.overwrite is false' "$ZERO" tune --new $TINY --data "$TEXT" --ranks 1 --config grid.json
 refused 78 'zero tune does, with this file' "$ZERO" train --new $TINY --data "$TEXT" --out out --config <(echo '{"autotuning": {"enabled": true}}')
@@ -96,6 +109,9 @@ wait $pid
 [ $? -eq 75 ] || fail "stopped: $(cat err.txt)"
 [ -z "$(ls scratch)" ] || fail "left behind: $(ls scratch)"
 
+refused 78 '3 ranks cannot be divided into 2 tensor ranks' "$ZERO" tune --new $TINY --data "$TEXT" --ranks 3 --tensor 2
+refused 78 'autotuning.mp_size' "$ZERO" tune --new $TINY --data "$TEXT" --config <(echo '{"autotuning": {"mp_size": 4294967296}}')
+refused 64 'a launcher has started' env RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=2 "$ZERO" tune --new $TINY --data "$TEXT"
 refused 64 'neither --new nor --model' "$ZERO" tune --data "$TEXT"
 refused 64 'no text' "$ZERO" tune --new $TINY
 refused 78 'unknown key' "$ZERO" tune --new $TINY --data "$TEXT" --config <(echo '{"autotuning": {"fats": true}}')

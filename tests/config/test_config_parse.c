@@ -120,11 +120,17 @@ static void test_integers(void **state)
 // "max" is 2^63-1, which a row with a limit does not take.
 static void test_max(void **state)
 {
-    for (int i = 0; i < zr_key_count(); i++)
-        if (zr_key_at(i)->type == ZR_KEY_INT && zr_key_at(i)->most != 0)
-            expect_refused(zr_key_at(i)->path, "\"max\"",
-                           zr_key_at(i)->above ? "found \"max\", expected an integer above"
-                                               : "found \"max\", expected an integer from 0 to");
+    for (int i = 0; i < zr_key_count(); i++) {
+        const zr_key *key = zr_key_at(i);
+        char why[80];
+        if (key->type != ZR_KEY_INT || key->most == 0)
+            continue;
+        if (key->above)
+            snprintf(why, sizeof why, "found \"max\", expected an integer above");
+        else
+            snprintf(why, sizeof why, "found \"max\", expected an integer from %g to", key->least);
+        expect_refused(key->path, "\"max\"", why);
+    }
 }
 
 static void test_enums(void **state)

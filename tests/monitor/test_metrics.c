@@ -203,6 +203,34 @@ static void test_lines_are_read_one_by_one(void **state)
     assert_int_equal(zr_directory_remove(run, NULL), ZERO_OK);
 }
 
+// What a writer adds after the end was reached is read, also the rest of a line.
+static void test_reading_goes_on_after_the_end(void **state)
+{
+    static const char *const parts[] = {"{\"step\":1}\n{\"st", "ep\":2}", "\n{\"step\":3}\n"};
+    static char run[] = "/tmp/zero-lines-XXXXXX";
+    zr_metrics_reader r;
+    assert_non_null(mkdtemp(run));
+    write_lines(run, "", 0);
+    char *name = zr_sprintf(NULL, "%s/metrics.jsonl", run);
+    FILE *file = fopen(name, "a");
+    assert_non_null(file);
+    assert_int_equal(zr_metrics_reader_open(run, &r, NULL), ZERO_OK);
+    expect_line(&r, 0);
+    for (int i = 0; i < ZR_COUNT(parts); i++) {
+        assert_true(fputs(parts[i], file) >= 0 && fflush(file) == 0);
+        if (i != 1)
+            expect_line(&r, i == 0 ? 1 : 2);
+        if (i == 2)
+            expect_line(&r, 3);
+        expect_line(&r, 0);
+    }
+    assert_int_equal(r.line, 3);
+    zr_metrics_reader_close(&r);
+    fclose(file);
+    zr_free(name);
+    assert_int_equal(zr_directory_remove(run, NULL), ZERO_OK);
+}
+
 static int set_up(void **state)
 {
     strcpy(path, "/tmp/zero-metrics-XXXXXX");
@@ -214,9 +242,11 @@ static int tear_down(void **state) { return unlink(path); }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_step_line), cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_not_finite_is_null), cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_lines_are_read_one_by_one)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_step_line),
+                                       cmocka_unit_test(test_groups),
+                                       cmocka_unit_test(test_not_finite_is_null),
+                                       cmocka_unit_test(test_errors),
+                                       cmocka_unit_test(test_lines_are_read_one_by_one),
+                                       cmocka_unit_test(test_reading_goes_on_after_the_end)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -18,12 +18,13 @@ static zero_status judge(void *user, zr_run_candidate *c, zero_error *error)
 {
     made_up *m = user;
     m->judged++;
-    c->tokens = 100;
+    int64_t samples = c->micro_batch * c->accumulation * c->ranks / (c->tensor * c->stages);
+    c->tokens = 100 * ZR_MAX(samples / 12, 1);
     c->memory = 100 * c->micro_batch / (c->checkpoints ? 4 : 1) / (1 + c->tiling) +
                 (c->optimizer == ZERO_TIER_device ? 50 : 0);
-    c->step.seconds = (1 + 1.0 / (double)c->micro_batch) / c->ranks + (c->checkpoints ? 0.3 : 0) +
-                      (double)c->tiling + (c->optimizer == ZERO_TIER_device ? 0 : 0.2) -
-                      (c->delayed ? 0.15 : 0);
+    c->step.seconds = (1 + 1.0 / (double)c->micro_batch) / c->ranks * (c->tokens > 100 ? 2 : 1) +
+                      (c->checkpoints ? 0.3 : 0) + (double)c->tiling +
+                      (c->optimizer == ZERO_TIER_device ? 0 : 0.2) - (c->delayed ? 0.15 : 0);
     c->state = c->memory <= m->memory ? ZR_CANDIDATE_FITS : ZR_CANDIDATE_TOO_LARGE;
     if (c->tensor == 4)
         c->state = ZR_CANDIDATE_REFUSED;
@@ -102,6 +103,59 @@ static void test_limits_of_micro_batches(void **state)
     zr_candidates_free(&list);
 }
 
+static int64_t last_micro_batch(const zr_candidates *list)
+{
+    return list->at[list->count - 1].micro_batch;
+}
+
+// A batch of many divisors, or of a large prime number, is divided at once.
+static void test_divisors_of_large_batches(void **state)
+{
+    zr_candidates list;
+    zr_tuning_space s = space();
+    s.ranks = (zr_space_list){{1}, 1};
+    s.batches = (zr_space_list){{5040}, 1}; // it has 60
+    run(&s, 1 << 20, &list);
+    assert_int_equal(list.count, ZR_SPACE_MOST);
+    assert_true(list.at[0].micro_batch == 1 && last_micro_batch(&list) == 5040);
+    zr_candidates_free(&list);
+    s.batches = (zr_space_list){{1000000007}, 1};
+    run(&s, INT64_MAX, &list);
+    assert_int_equal(list.count, 2);
+    assert_int_equal(last_micro_batch(&list), 1000000007);
+    zr_candidates_free(&list);
+    s.batches = (zr_space_list){{735134400}, 1}; // it has 1344, as many as there can be
+    s.accumulation = 2;
+    run(&s, INT64_MAX, &list);
+    assert_int_equal(list.count, 1);
+    assert_int_equal(last_micro_batch(&list), 735134400 / 2);
+    zr_candidates_free(&list);
+}
+
+// The best of a grid are varied, by what is to be best: the made-up steps grow less than batches.
+static void test_the_metric_chooses_what_is_varied(void **state)
+{
+    zr_tuning_space s = space();
+    s.ranks = (zr_space_list){{1}, 1};
+    s.batches = (zr_space_list){{12, 96}, 2};
+    s.micro_batches = (zr_space_list){{1, 2}, 2};
+    s.vary_checkpoints = true;
+    for (int latency = 0; latency < 2; latency++) {
+        zr_candidates list;
+        s.metric = latency ? ZR_METRIC_LATENCY : ZR_METRIC_THROUGHPUT;
+        run(&s, 1 << 20, &list);
+        int small = 0, large = 0;
+        for (int i = 0; i < list.count; i++) {
+            const zr_run_candidate *c = &list.at[i];
+            small += c->checkpoints && c->tokens == 100;
+            large += c->checkpoints && c->tokens == 800;
+        }
+        assert_int_equal(small, latency ? 2 : 0);
+        assert_int_equal(large, latency ? 0 : 2);
+        zr_candidates_free(&list);
+    }
+}
+
 static void test_what_follows_one_too_large_is_not_judged(void **state)
 {
     zr_candidates list;
@@ -118,7 +172,8 @@ static const zr_run_candidate *best_of(const zr_candidates *list)
     const zr_run_candidate *best = NULL;
     for (int i = 0; i < list->count; i++)
         if (list->at[i].state == ZR_CANDIDATE_FITS &&
-            (!best || zr_candidate_cost(&list->at[i]) < zr_candidate_cost(best)))
+            (!best || zr_candidate_cost(&list->at[i], ZR_METRIC_THROUGHPUT) <
+                          zr_candidate_cost(best, ZR_METRIC_THROUGHPUT)))
             best = &list->at[i];
     return best;
 }
@@ -163,10 +218,15 @@ static void test_tiers_need_their_stage_and_a_place(void **state)
     zr_candidates_free(&list);
     s.nvme = true;
     run(&s, 120, &list);
-    int groups = 0;
-    for (int i = 0; i < list.count; i++)
-        groups += list.at[i].sub_group > 0;
-    assert_true(groups > 0);
+    int groups = 0, small = 0;
+    for (int i = 0; i < list.count; i++) {
+        const zr_run_candidate *c = &list.at[i];
+        bool travels = c->optimizer == ZERO_TIER_nvme || c->parameters == ZERO_TIER_nvme;
+        assert_true(c->sub_group == 0 || travels);
+        groups += c->sub_group == 1 << 18;
+        small += c->sub_group == 1 << 16;
+    }
+    assert_true(groups > 0 && small == groups);
     zr_candidates_free(&list);
 }
 
@@ -240,6 +300,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_divisors_of_all_grids),
         cmocka_unit_test(test_limits_of_micro_batches),
+        cmocka_unit_test(test_divisors_of_large_batches),
+        cmocka_unit_test(test_the_metric_chooses_what_is_varied),
         cmocka_unit_test(test_what_follows_one_too_large_is_not_judged),
         cmocka_unit_test(test_memory_is_saved_where_nothing_fits),
         cmocka_unit_test(test_tiers_need_their_stage_and_a_place),

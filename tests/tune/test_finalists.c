@@ -23,13 +23,15 @@ static zr_run_candidate made_up(int ranks, int tensor, int64_t micro_batch, doub
 }
 
 // Expects these candidates, ended by -1, in this order.
-static void expect(zr_tuning_order order, zr_run_candidate *list, int count, const int *wanted)
+static void expect_by(zr_tuning_metric metric, zr_tuning_order order, zr_run_candidate *list,
+                      int count, const int *wanted)
 {
     zr_tuning *t = calloc(1, sizeof *t);
     int i = 0;
     assert_non_null(t);
     t->candidates = (zr_candidates){.at = list, .count = count};
     t->settings.order = order;
+    t->settings.metric = metric;
     t->race.most_trials = 50;
     zr_tuning_choose_finalists(t);
     for (; wanted[i] >= 0; i++) {
@@ -38,6 +40,24 @@ static void expect(zr_tuning_order order, zr_run_candidate *list, int count, con
     }
     assert_int_equal(t->race.count, i);
     free(t);
+}
+
+static void expect(zr_tuning_order order, zr_run_candidate *list, int count, const int *wanted)
+{
+    expect_by(ZR_METRIC_THROUGHPUT, order, list, count, wanted);
+}
+
+// Large batches have more tokens a second, small ones the shorter steps.
+static void test_the_metric_decides(void **state)
+{
+    zr_run_candidate list[] = {
+        made_up(4, 1, 1, 10.0), made_up(4, 1, 2, 12.0),  made_up(4, 1, 4, 14.0),
+        made_up(4, 1, 8, 80.0), made_up(4, 1, 16, 81.0), made_up(4, 1, 32, 82.0),
+    };
+    for (int i = 3; i < 6; i++)
+        list[i].tokens = 100000;
+    expect_by(ZR_METRIC_LATENCY, ZR_ORDER_MODEL, list, 6, (int[]){0, 1, 2, -1});
+    expect_by(ZR_METRIC_THROUGHPUT, ZR_ORDER_MODEL, list, 6, (int[]){3, 4, 5, -1});
 }
 
 static void test_best_predicted_of_several_grids(void **state)
@@ -81,6 +101,7 @@ static void test_other_ranks_are_tried(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_metric_decides),
         cmocka_unit_test(test_best_predicted_of_several_grids),
         cmocka_unit_test(test_few_of_a_micro_batch_and_only_what_fits),
         cmocka_unit_test(test_what_saves_memory_has_to_gain),

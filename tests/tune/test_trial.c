@@ -151,6 +151,8 @@ static void test_a_failure_is_one_line(void **state)
 {
     expect_failure("echo first >&2; echo the last words >&2; echo >&2; exit 65",
                    "exit code 65: the last words");
+    expect_failure("head -c 3000000 /dev/zero | tr '\\0' x >&2; echo >&2; echo the end >&2; exit 3",
+                   "exit code 3: the end");
     expect_failure("kill -KILL $$", "killed by signal 9 (Killed)");
     expect_failure("step 1 5; step 2 5; step 3 5; exit 0", "exit code 0");
 }
@@ -169,6 +171,36 @@ static void test_a_deadline_ends_all_processes(void **state)
     assert_int_equal(trial.count, 2);
 }
 
+// What comes before the first step is not counted against the others.
+static void test_a_slow_start_is_no_slow_step(void **state)
+{
+    zr_trial_answer trial;
+    zr_trial_question q = question();
+    q.after_first = 0.4;
+    assert_int_equal(run(&q, "sleep 1; for i in 1 2 3 4 5; do step $i 5; done", &trial), ZERO_OK);
+    assert_true(trial.good && trial.until_first > 0.9);
+    assert_int_equal(run(&q, "for i in 1 2 3; do step $i 5; done; sleep 60", &trial), ZERO_OK);
+    assert_false(trial.good);
+    assert_true(trial.wall < 10);
+    q.deadline = 0.5;
+    assert_int_equal(run(&q, "sleep 60", &trial), ZERO_OK);
+    assert_non_null(strstr(trial.why, "not done within 0.5 s, with 0 of 3 steps measured"));
+}
+
+// A step that is written in two parts counts once, when it is there.
+static void test_steps_are_read_while_they_are_written(void **state)
+{
+    zr_trial_answer trial;
+    zr_trial_question q = question();
+    assert_int_equal(
+        run(&q,
+            "step 1 5; step 2 5; printf '{\"loss\":2,' >>$OUT/metrics.jsonl; sleep 0.3\n"
+            "echo '\"ms\":40}' >>$OUT/metrics.jsonl; step 4 40; step 5 40; sleep 60",
+            &trial),
+        ZERO_OK);
+    assert_true(trial.good && trial.count == 3 && trial.seconds == 40e-3);
+}
+
 // Ranks that outlive their supervisor would disturb the next trial.
 static void test_ranks_do_not_outlive_the_program(void **state)
 {
@@ -180,9 +212,7 @@ static void test_ranks_do_not_outlive_the_program(void **state)
     assert_non_null(fgets(text, sizeof text, file));
     fclose(file);
     unlink(rank);
-    for (int i = 0; i < 500 && kill(atoi(text), 0) == 0; i++)
-        zr_sleep_seconds(0.01);
-    assert_int_not_equal(kill(atoi(text), 0), 0);
+    assert_int_not_equal(kill(atoi(text), 0), 0); // at once: the trial waits for it
 }
 
 static void test_a_signal_ends_it(void **state)
@@ -194,6 +224,18 @@ static void test_a_signal_ends_it(void **state)
     assert_int_equal(run(&q, "sleep 60", &trial), ZERO_ERR_CANCELLED);
 }
 
+static void test_there_may_be_many_arguments(void **state)
+{
+    const char *arguments[302] = {"--new", "gpt2", "--data"};
+    zr_trial_answer trial;
+    zr_trial_question q = question();
+    for (int i = 3; i < 301; i++)
+        arguments[i] = "shard.txt";
+    q.arguments = arguments;
+    assert_int_equal(run(&q, "for i in 1 2 3 4 5; do step $i 5; done", &trial), ZERO_OK);
+    assert_true(trial.good);
+}
+
 static void test_a_missing_program_is_refused(void **state)
 {
     zr_trial_answer trial;
@@ -203,6 +245,8 @@ static void test_a_missing_program_is_refused(void **state)
     write_program("exit 0");
     assert_int_equal(zr_trial_run(&q, &trial, &error), ZERO_ERR_USAGE);
     assert_non_null(strstr(error.message, "/nowhere/zero"));
+    q.program = place; // a directory
+    assert_int_equal(zr_trial_run(&q, &trial, &error), ZERO_ERR_USAGE);
     expect_nothing_left();
 }
 
@@ -224,8 +268,11 @@ int main(void)
         cmocka_unit_test(test_bytes_are_of_an_axis),
         cmocka_unit_test(test_a_failure_is_one_line),
         cmocka_unit_test(test_a_deadline_ends_all_processes),
+        cmocka_unit_test(test_a_slow_start_is_no_slow_step),
+        cmocka_unit_test(test_steps_are_read_while_they_are_written),
         cmocka_unit_test(test_ranks_do_not_outlive_the_program),
         cmocka_unit_test(test_a_signal_ends_it),
+        cmocka_unit_test(test_there_may_be_many_arguments),
         cmocka_unit_test(test_a_missing_program_is_refused),
     };
     return cmocka_run_group_tests(tests, make_place, remove_place);

@@ -131,6 +131,94 @@ static void test_lists_say_what_may_be_tried(void **state)
     zr_tuning_file_free(&file);
 }
 
+// Returns why there is no space.
+static zero_status refused_space(const char *text, zero_tune_options options, const char *why)
+{
+    zero_error error = {0};
+    asked a = {.subject = {.parameters = 1000000, .seq = 64}};
+    const zr_tuning_flags none = {.tensor = options.tensor, .pipeline = options.pipeline};
+    a.subject.shape = (zr_lm_shape){.layers = 4, .heads = 4, .width = 64};
+    assert_int_equal(read_file(text, &none, &a.file, &error), ZERO_OK);
+    assert_int_equal(zr_tuning_settings_read(&a.file, NULL, &a.settings, &error), ZERO_OK);
+    const zr_tuning_asked of = {.options = &options,
+                                .file = &a.file,
+                                .settings = &a.settings,
+                                .subject = &a.subject,
+                                .cores = 4};
+    zero_status status = zr_tuning_space_find(&of, &a.space, &error);
+    if (!strstr(error.message, why))
+        fail_msg("\"%s\" in place of \"%s\"", error.message, why);
+    zr_tuning_file_free(&a.file);
+    return status;
+}
+
+static void test_a_flag_wins_over_a_list(void **state)
+{
+    asked a;
+    const zero_override flags[] = {{"zero_optimization.stage", "2", "--stage"},
+                                   {"train_micro_batch_size_per_gpu", "8", "--micro-batch"}};
+    ask("{\"train_micro_batch_size_per_gpu\": [1, 4],"
+        " \"zero_optimization\": {\"stage\": [1, 2, 3]}}",
+        (zero_tune_options){.overrides = flags, .override_count = 2}, &a);
+    EXPECT(a.space.stages, 2);
+    EXPECT(a.space.micro_batches, 8);
+    zr_tuning_file_free(&a.file);
+}
+
+// Ranks follow from what is said of the grid.
+static void test_ranks_are_a_multiple_of_the_grid(void **state)
+{
+    static const struct {
+        const char *text;
+        zero_tune_options options;
+        int64_t ranks;
+    } cases[] = {
+        {"{\"autotuning\": {\"enabled\": true, \"mp_size\": 2}}", {0}, 2},
+        {"{\"autotuning\": {\"enabled\": true}, \"pipeline\": {\"stages\": 2}}", {0}, 2},
+        {"{}", {.tensor = 4, .pipeline = 2}, 8}, // of 4 cores
+        {"{}", {.threads = 4, .pipeline = 2}, 2},
+        {"{}", {.tensor = 3}, 3},
+    };
+    for (int i = 0; i < ZR_COUNT(cases); i++) {
+        asked a;
+        ask(cases[i].text, cases[i].options, &a);
+        EXPECT(a.space.ranks, cases[i].ranks);
+        zr_tuning_file_free(&a.file);
+    }
+    asked a;
+    ask("{}", (zero_tune_options){.tensor = 2}, &a);
+    EXPECT(a.space.ranks, 2, 4);
+    zr_tuning_file_free(&a.file);
+    assert_int_equal(
+        refused_space("{}", (zero_tune_options){.ranks = 3, .tensor = 2},
+                      "3 ranks cannot be divided into 2 tensor ranks x 1 pipeline stage"),
+        ZERO_ERR_CONFIG);
+}
+
+static void test_large_numbers_are_refused(void **state)
+{
+    zero_error error = {0};
+    const zr_tuning_flags none = {0};
+    zr_tuning_file file;
+    assert_int_equal(read_file("{\"autotuning\": {\"mp_size\": 4294967296}}", &none, &file, &error),
+                     ZERO_ERR_CONFIG);
+    zr_tuning_file_free(&file);
+    static const char *const texts[] = {
+        "{\"train_micro_batch_size_per_gpu\": 4611686018427387904}",
+        "{\"gradient_accumulation_steps\": 4611686018427387904}",
+        "{\"train_batch_size\": 1000000000039}",
+        "{\"train_micro_batch_size_per_gpu\": 1048576, \"gradient_accumulation_steps\": 1048576}",
+    };
+    for (int i = 0; i < ZR_COUNT(texts); i++)
+        assert_int_equal(refused_space(texts[i], (zero_tune_options){0}, "zero tune tries"),
+                         ZERO_ERR_CONFIG);
+    asked a;
+    ask("{\"autotuning\": {\"max_train_batch_size\": 9223372036854775807}}", (zero_tune_options){0},
+        &a);
+    assert_int_equal(a.space.batches.count, ZR_SPACE_MOST);
+    zr_tuning_file_free(&a.file);
+}
+
 static void test_the_section_is_honoured(void **state)
 {
     asked a;
@@ -168,6 +256,15 @@ static void test_contradicting_steps_are_refused(void **state)
         read_file("{\"autotuning\": {\"start_profile_step\": 9}}", &none, &file, &error), ZERO_OK);
     assert_int_equal(zr_tuning_settings_read(&file, NULL, &settings, &error), ZERO_ERR_CONFIG);
     assert_non_null(strstr(error.message, "comes before start_profile_step 9"));
+    zr_tuning_file_free(&file);
+    assert_int_equal(
+        read_file("{\"autotuning\": {\"end_profile_step\": 257}}", &none, &file, &error), ZERO_OK);
+    assert_int_equal(zr_tuning_settings_read(&file, NULL, &settings, &error), ZERO_ERR_CONFIG);
+    assert_non_null(strstr(error.message, "a trial makes at most 256 steps"));
+    zr_tuning_file_free(&file);
+    assert_int_equal(read_file("{}", &none, &file, &error), ZERO_OK);
+    assert_int_equal(zr_tuning_settings_read(&file, "speed", &settings, &error), ZERO_ERR_USAGE);
+    assert_non_null(strstr(error.message, "\"speed\": throughput, latency or flops"));
     zr_tuning_file_free(&file);
     assert_int_equal(read_file("{\"autotuning\": {\"fats\": 9}}", &none, &file, &error),
                      ZERO_ERR_CONFIG);
@@ -231,6 +328,34 @@ static void test_files_of_candidates_resolve_to_them(void **state)
                  a.space.vary_delayed);
     zr_free(loud);
     zr_tuning_file_free(&a.file);
+}
+
+// What travels says its sub-groups, so that they are not open when it is tuned again.
+static void test_sub_groups_are_written_where_they_travel(void **state)
+{
+    asked a;
+    zr_run_candidate c = {.ranks = 1,
+                          .threads = 1,
+                          .tensor = 1,
+                          .stages = 1,
+                          .chunks = 1,
+                          .stage = 1,
+                          .micro_batch = 12,
+                          .accumulation = 1,
+                          .optimizer = ZERO_TIER_nvme};
+    static const int64_t written[] = {0, 1 << 18};
+    for (int i = 0; i < ZR_COUNT(written); i++) {
+        ask("{\"libzero\": {\"nvme_path\": \"/tmp\"}}", (zero_tune_options){0}, &a);
+        c.sub_group = written[i];
+        char *text = zr_tuning_file_of(&a.file, &c, true, NULL);
+        zr_tuning_file_free(&a.file);
+        ask(text, (zero_tune_options){0}, &a);
+        assert_false(a.space.vary_sub_group);
+        assert_int_equal(zr_tuning_file_number(&a.file, ZR_TUNING_SUB_GROUP),
+                         written[i] ? written[i] : 1000000000);
+        zr_free(text);
+        zr_tuning_file_free(&a.file);
+    }
 }
 
 static void test_what_is_said_is_not_overwritten(void **state)
@@ -302,9 +427,13 @@ int main(void)
         cmocka_unit_test(test_nothing_said_leaves_all_open),
         cmocka_unit_test(test_what_is_said_stays),
         cmocka_unit_test(test_lists_say_what_may_be_tried),
+        cmocka_unit_test(test_a_flag_wins_over_a_list),
+        cmocka_unit_test(test_ranks_are_a_multiple_of_the_grid),
+        cmocka_unit_test(test_large_numbers_are_refused),
         cmocka_unit_test(test_the_section_is_honoured),
         cmocka_unit_test(test_contradicting_steps_are_refused),
         cmocka_unit_test(test_files_of_candidates_resolve_to_them),
+        cmocka_unit_test(test_sub_groups_are_written_where_they_travel),
         cmocka_unit_test(test_what_is_said_is_not_overwritten),
         cmocka_unit_test(test_tilings_are_written),
         cmocka_unit_test(test_a_type_by_flag_replaces_the_files),
