@@ -94,6 +94,8 @@ static void take_evenly(const int64_t *values, int count, int most, zr_space_lis
         out->at[i] = values[out->count == 1 ? count - 1 : i * (count - 1) / (out->count - 1)];
 }
 
+#define MOST_ACCUMULATION ((int64_t)1 << 20)
+
 static bool may_be_micro_batch(const zr_tuning_space *space, int64_t share, int64_t micro)
 {
     const zr_space_list *given = &space->micro_batches;
@@ -101,7 +103,9 @@ static bool may_be_micro_batch(const zr_tuning_space *space, int64_t share, int6
     for (int i = 0; i < given->count; i++)
         listed = listed || given->at[i] == micro;
     bool accumulates = !space->accumulation || micro * space->accumulation == share;
-    return listed && accumulates && micro >= space->least_micro_batch &&
+    // A step of more micro-batches takes as long to plan and predict as a training.
+    bool few = share / micro <= MOST_ACCUMULATION;
+    return listed && accumulates && few && micro >= space->least_micro_batch &&
            (space->most_micro_batch == 0 || micro <= space->most_micro_batch);
 }
 

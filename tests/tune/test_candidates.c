@@ -121,7 +121,7 @@ static void test_divisors_of_large_batches(void **state)
     zr_candidates_free(&list);
     s.batches = (zr_space_list){{1000000007}, 1};
     run(&s, INT64_MAX, &list);
-    assert_int_equal(list.count, 2);
+    assert_int_equal(list.count, 1); // one sample at a time would be too many micro-batches
     assert_int_equal(last_micro_batch(&list), 1000000007);
     zr_candidates_free(&list);
     s.batches = (zr_space_list){{735134400}, 1}; // it has 1344, as many as there can be
