@@ -8,14 +8,6 @@
 
 #include <stdio.h>
 
-static zr_pass_kind pass_of(const zr_action *action)
-{
-    static const zr_chunk_part parts[] = {[ZR_ACT_FORWARD] = ZR_CHUNK_FORWARD,
-                                          [ZR_ACT_BACKWARD] = ZR_CHUNK_BACKWARD,
-                                          [ZR_ACT_WEIGHT] = ZR_CHUNK_WEIGHT};
-    return zr_chunk_pass(parts[action->act], action->chunk);
-}
-
 // Makes the engine compute the action's micro-batch, in its set of the chunk's activations.
 static void set_action(const zr_window_run *run, const zr_action *action)
 {
@@ -69,7 +61,7 @@ static zero_status check_targets(const zero_engine *engine, zero_error *error)
 static zero_status run_pass(zr_window_run *run, const zr_action *action, zero_error *error)
 {
     zero_engine *engine = run->engine;
-    zr_pass_kind kind = pass_of(action);
+    zr_pass_kind kind = zr_action_pass(action);
     bool ends = zr_chunk_is_last(engine->plan, &engine->plan->chunks[action->chunk]) &&
                 action->act == ZR_ACT_BACKWARD;
     set_action(run, action);

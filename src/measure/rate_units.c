@@ -2,6 +2,7 @@
 #include "measure/rate_tasks.h"
 
 #include "base/alloc.h"
+#include "predict/operations.h"
 #include "predict/rig.h"
 
 typedef struct state {
@@ -34,13 +35,6 @@ static zero_status open_unit(const void *task, const zr_member *member, void **o
     return ZERO_OK;
 }
 
-static zr_activity phase_of(zr_call call)
-{
-    return call == ZR_CALL_FORWARD  ? ZR_ACTIVITY_forward
-           : call == ZR_CALL_WEIGHT ? ZR_ACTIVITY_weight
-                                    : ZR_ACTIVITY_backward;
-}
-
 // Makes a call, and records the time that its operations leave unexplained: that of the unit
 // itself, between them.
 static zero_status call_once(const state *s, zr_call call, zero_error *error)
@@ -52,7 +46,7 @@ static zero_status call_once(const state *s, zr_call call, zero_error *error)
     int64_t count = recorder->count - first;
     for (int64_t i = first; i < recorder->count; i++)
         begin += recorder->records[i].end - recorder->records[i].begin;
-    zr_recorder_add(recorder, phase_of(call), begin, count, 0, -1);
+    zr_recorder_add(recorder, zr_call_phase(call), begin, count, 0, -1);
     return ZERO_OK;
 }
 

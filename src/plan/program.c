@@ -129,6 +129,14 @@ zr_pass_kind zr_chunk_pass(zr_chunk_part part, int chunk)
     return (zr_pass_kind)(ZR_PASS_COUNT + chunk * ZR_CHUNK_PARTS + (int)part);
 }
 
+zr_pass_kind zr_action_pass(const zr_action *action)
+{
+    static const zr_chunk_part parts[] = {[ZR_ACT_FORWARD] = ZR_CHUNK_FORWARD,
+                                          [ZR_ACT_BACKWARD] = ZR_CHUNK_BACKWARD,
+                                          [ZR_ACT_WEIGHT] = ZR_CHUNK_WEIGHT};
+    return zr_chunk_pass(parts[action->act], action->chunk);
+}
+
 bool zr_pass_is_of_micro_batch(int kind)
 {
     int of_chunk = kind - ZR_PASS_COUNT;

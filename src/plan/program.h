@@ -27,8 +27,8 @@
 #ifndef ZR_PLAN_PROGRAM_H
 #define ZR_PLAN_PROGRAM_H
 
-#include "config/pipeline_spec.h"
 #include "plan/instruction.h"
+#include "plan/pipeline.h"
 
 typedef struct zr_plan zr_plan;
 
@@ -75,7 +75,8 @@ const char *zr_scalars_part_name(zr_scalars_part part); // "stage"
 const char *zr_tie_part_name(zr_tie_part part);
 const char *zr_pass_name(zr_pass_kind kind);
 zr_pass_kind zr_chunk_pass(zr_chunk_part part, int chunk);
-bool zr_pass_is_of_micro_batch(int kind); // it runs once for each micro-batch of a step
+zr_pass_kind zr_action_pass(const zr_action *action); // of a forward, backward or weight
+bool zr_pass_is_of_micro_batch(int kind);             // it runs once for each micro-batch of a step
 void zr_program_destroy(zr_program *program);
 
 #endif

@@ -104,9 +104,7 @@ static double tokens_of_step(const zr_plan *plan)
            plan->ranks;
 }
 
-// 6 FLOPs a parameter and token for the products; of our own models also those of attention, of
-// which half would do under a causal mask.
-static double flops_of_token(const zr_plan *plan)
+double zr_flops_of_token(const zr_plan *plan)
 {
     const zero_model *model = plan->model->whole ? plan->model->whole : plan->model;
     const zr_lm_config *config = zr_lm_config_of(model);
@@ -139,7 +137,7 @@ zero_status zr_forecast_find(const zr_forecast_question *question, zr_forecast *
     correct(question->book, out);
     find_interval(question->book, out);
     out->tokens = out->seconds > 0 ? tokens / out->seconds : 0;
-    out->flops = tokens * flops_of_token(question->plans[0]);
+    out->flops = tokens * zr_flops_of_token(question->plans[0]);
     out->bound = largest_of(out->parts);
     return ZERO_OK;
 }

@@ -6,6 +6,15 @@
 
 enum { LEAST_RECORDS = 1 << 8 }; // of a call; there is room for more where they do not suffice
 
+zr_activity zr_call_phase(zr_call call)
+{
+    switch (call) {
+    case ZR_CALL_FORWARD: return ZR_ACTIVITY_forward;
+    case ZR_CALL_WEIGHT: return ZR_ACTIVITY_weight;
+    default: return ZR_ACTIVITY_backward;
+    }
+}
+
 typedef struct made { // bit c: a pass makes zr_call c
     uint32_t training, evaluation;
 } made;

@@ -20,6 +20,9 @@ typedef struct zr_operation_list {
 
 enum { ZR_OPERATION_CALLS = 6 }; // zr_call
 
+// Returns the phase to which a call belongs: forward, backward or weight.
+zr_activity zr_call_phase(zr_call call);
+
 // The operations of one unit's calls, by zr_call; a call that the plan has not has none.
 typedef struct zr_unit_operations {
     zr_operation_list calls[ZR_OPERATION_CALLS];

@@ -24,14 +24,6 @@ typedef struct pipeline_run {
     bool asynchronous;
 } pipeline_run;
 
-static zr_pass_kind pass_of(const zr_action *action)
-{
-    static const zr_chunk_part parts[] = {[ZR_ACT_FORWARD] = ZR_CHUNK_FORWARD,
-                                          [ZR_ACT_BACKWARD] = ZR_CHUNK_BACKWARD,
-                                          [ZR_ACT_WEIGHT] = ZR_CHUNK_WEIGHT};
-    return zr_chunk_pass(parts[action->act], action->chunk);
-}
-
 // Returns how many of the owners' updates late replicas have taken before a step's end.
 static int64_t ties_before(const zr_plan *plan, int64_t step)
 {
@@ -43,7 +35,7 @@ static void run_action(const pipeline_run *p, zr_virtual_rank *rank, const zr_ac
 {
     bool alone = p->pipeline->kind == ZR_PIPELINE_PIPEDREAM;
     if (action->act < ZR_ACT_NORM) {
-        zr_virtual_rank_micro_batch(rank, pass_of(action),
+        zr_virtual_rank_micro_batch(rank, zr_action_pass(action),
                                     action->micro_batch % p->pipeline->micro_batches,
                                     action->micro_batch == 0);
         return;

@@ -37,16 +37,6 @@ void zr_cost_add(zr_cost *sum, zr_cost more)
     sum->unknown += more.unknown;
 }
 
-// Returns the phase in which a call runs.
-static zr_activity phase_of(zr_call call)
-{
-    switch (call) {
-    case ZR_CALL_FORWARD: return ZR_ACTIVITY_forward;
-    case ZR_CALL_WEIGHT: return ZR_ACTIVITY_weight;
-    default: return ZR_ACTIVITY_backward;
-    }
-}
-
 // Returns what an exchange of tensor ranks costs inside of a call: nothing goes on beside it.
 static zr_cost exchange_cost(const zr_virtual_rank *rank, const zr_operation *o)
 {
@@ -75,7 +65,7 @@ static zr_call_cost call_cost(const zr_virtual_rank *rank, const zr_operation_li
         zr_cost_add(&cost.compute,
                     zr_virtual_rank_cost(rank, o->what, o->bytes, o->flops, o->calls));
     }
-    zr_cost_add(&cost.compute, zr_virtual_rank_cost(rank, phase_of(call), count, 0, 1));
+    zr_cost_add(&cost.compute, zr_virtual_rank_cost(rank, zr_call_phase(call), count, 0, 1));
     return cost;
 }
 

@@ -66,15 +66,11 @@ static zero_status find_recorded(const zr_train *train, recorded *out, zero_erro
     return zr_comm_broadcast(comm, out, (int64_t)sizeof *out, (int)first, error);
 }
 
-// Returns the FLOPs of a step of all ranks, as PaLM counts them: 6 a parameter and token, and of
-// attention 12 a layer, channel and position, as if it were not causal.
-static double flops_of(const zr_train *train)
+static double flops_of_step(const zr_train *train)
 {
-    const zr_lm_shape *shape = &train->subject.shape;
-    double seq = (double)train->resolved.seq, channels = (double)(shape->heads * shape->head_dim),
-           tokens = (double)zr_engine_config(train->run.engine)->train_batch * seq;
-    return tokens *
-           (6 * (double)train->subject.parameters + 12 * (double)shape->layers * channels * seq);
+    const zero_engine *engine = train->run.engine;
+    double tokens = (double)(zr_engine_config(engine)->train_batch * train->resolved.seq);
+    return tokens * zr_flops_of_token(zr_engine_plan(engine));
 }
 
 static double best_product(const zr_rates *rates)
@@ -128,7 +124,7 @@ static zr_run_times times_of(const zr_train *train, const recorded *recorded,
         .ranks = train->comm->size,
         .first_step = train->run.first_step,
         .interrupted = recorded->interrupted,
-        .flops = flops_of(train),
+        .flops = flops_of_step(train),
         .product_rate = train->comm->size * product_rate(measured, known),
     };
     zr_run_times_take(&times, &train->run.clock);
