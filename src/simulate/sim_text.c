@@ -73,10 +73,12 @@ static const char *read_digits(const char *at, double *value)
 
 static const char *read_exponent(const char *at, double *value)
 {
+    double power = 0;
+    if (*at != 'e' && *at != 'E')
+        return at;
     bool negative = at[1] == '-';
     const char *digits = at + 1 + (at[1] == '-' || at[1] == '+');
-    double power = 0;
-    if ((*at != 'e' && *at != 'E') || !is_digit(*digits))
+    if (!is_digit(*digits))
         return at;
     digits = read_digits(digits, &power);
     *value *= pow(10, negative ? -power : power);
