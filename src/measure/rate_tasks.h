@@ -11,7 +11,11 @@ typedef struct zr_unit_task { // the calls of one unit that the plan's program m
     int unit;
     zero_shape shape;
     uint32_t training, evaluation; // bit c: zr_call c is made
+    // Bytes that a rank touches from one call of the unit to the next: caches hold what they can of
+    // them, and the unit's weights only if there is room for these, too.
+    int64_t elsewhere;
 } zr_unit_task;
+int64_t zr_unit_task_bytes(const zr_unit_task *task); // of memory; 0: the unit refuses the shape
 extern const zr_common_work zr_unit_work;
 
 enum { ZR_MOST_VECTOR_ITEMS = 64 };
@@ -24,6 +28,7 @@ typedef enum zr_vector_item_kind {
     // are added to that of earlier micro-batches.
     ZR_VECTOR_SET,
     ZR_VECTOR_ADD,
+    ZR_VECTOR_ITEM_KINDS,
 } zr_vector_item_kind;
 
 typedef struct zr_vector_task {

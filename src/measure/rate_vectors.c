@@ -1,7 +1,7 @@
 // The update, the gradient norm, and what is done to contributions, on vectors as long as those of
-// the plan, up to a limit beyond which caches hold nothing of them either. Items follow one another
-// through the vectors, so that a short one does not find its elements in a cache as a step would
-// not.
+// the plan, up to a limit beyond which caches hold nothing of them either. Items of a kind follow
+// one another through the vectors, from round to round, so that none finds its elements in a cache
+// where a step would not.
 #include "measure/rate_tasks.h"
 
 #include "base/alloc.h"
@@ -13,8 +13,13 @@
 
 #include <string.h>
 
-// Elements: of the vectors, of a walk, and of a call of square_sums (512 parts, as the engine's).
-enum { MOST_ELEMS = 4 << 20, MOST_WALK = 1 << 19, SQUARE_PARTS = 512, SOME_VALUES = 1 << 14 };
+// Elements: of the vectors, of a walk, of a sum (enough to be streamed, comm/copy.h), and of a call
+// of square_sums (512 parts, as the engine's).
+enum { MOST_ELEMS = 12 << 20, MOST_WALK = 1 << 20, MOST_SUM = 2 << 20, SQUARE_PARTS = 512 };
+enum { SOME_VALUES = 1 << 14 };
+// Times that an item is done in a row: caches delay what is written, so a single one seems faster
+// than those of a step, of which each waits for what those before it have written.
+enum { MOST_IN_A_ROW = 8 };
 #define SMALL 0.01f
 
 typedef struct vectors {
@@ -26,8 +31,8 @@ typedef struct state {
     const zr_vector_task *task;
     const zr_member *member;
     vectors at;
-    float nowhere[1]; // where all vectors are that nobody reads
-    int64_t next;     // element with which the next item begins
+    float nowhere[1];                   // where all vectors are that nobody reads
+    int64_t next[ZR_VECTOR_ITEM_KINDS]; // element with which the next item of a kind begins
 } state;
 
 static zero_dtype accumulator_of(const zr_plan *plan)
@@ -87,7 +92,7 @@ static zero_status open_vectors(const void *task, const zr_member *member, void 
     return ZERO_OK;
 }
 
-static zr_range_states states_of(const state *s)
+static zr_range_states states_of(const state *s, int64_t first)
 {
     const zr_plan *plan = s->task->plan;
     const zr_precision *precision = &plan->settings.precision;
@@ -95,18 +100,18 @@ static zr_range_states states_of(const state *s)
     bool copies = zr_precision_has_master(precision) && zr_plan_updates_copies(plan);
     char *gradient = s->at.gradient, *parameters = s->at.parameters;
     return (zr_range_states){
-        .master = s->at.master + s->next,
-        .state0 = states > 0 ? s->at.state0 + s->next : NULL,
-        .state1 = states > 1 ? s->at.state1 + s->next : NULL,
-        .direction = s->at.direction + s->next,
-        .gradient = gradient + s->next * (int64_t)zero_dtype_bytes(accumulator_of(plan)),
+        .master = s->at.master + first,
+        .state0 = states > 0 ? s->at.state0 + first : NULL,
+        .state1 = states > 1 ? s->at.state1 + first : NULL,
+        .direction = s->at.direction + first,
+        .gradient = gradient + first * (int64_t)zero_dtype_bytes(accumulator_of(plan)),
         .gradient_dtype = accumulator_of(plan),
         .parameters =
-            copies ? parameters + s->next * (int64_t)zero_dtype_bytes(precision->parameters) : NULL,
+            copies ? parameters + first * (int64_t)zero_dtype_bytes(precision->parameters) : NULL,
         .parameters_dtype = precision->parameters};
 }
 
-static void walk(const state *s, int64_t elems)
+static void walk(const state *s, int64_t first, int64_t elems)
 {
     const zr_update update = {.kind = s->task->update,
                               .lr = 1e-4,
@@ -118,7 +123,7 @@ static void walk(const state *s, int64_t elems)
                               .correction2 = 0.01,
                               .gradient_scale = 1};
     const zr_optimizer_ops *ops = s->member->queue->backend->optimizer;
-    const zr_range_states at = states_of(s);
+    const zr_range_states at = states_of(s, first);
     if (!s->task->plan->settings.per_tensor_norms) {
         ops->update(s->member->queue, &update, elems, &at);
         return;
@@ -127,9 +132,9 @@ static void walk(const state *s, int64_t elems)
     ops->subtract_scaled(s->member->queue, elems, 1e-4f, &at);
 }
 
-static void add_squares(const state *s, int64_t elems)
+static void add_squares(const state *s, int64_t begin, int64_t elems)
 {
-    const zr_range_states at = states_of(s);
+    const zr_range_states at = states_of(s, begin);
     int64_t first[SQUARE_PARTS], parts = 0;
     int32_t count[SQUARE_PARTS];
     double sums[SQUARE_PARTS];
@@ -142,13 +147,13 @@ static void add_squares(const state *s, int64_t elems)
 }
 
 // The communicator does this, not the queue's backend. It counts as elementwise work.
-static void sum_alone(const state *s, bool adds, int64_t elems)
+static void sum_alone(const state *s, bool adds, int64_t first, int64_t elems)
 {
     const zr_precision *precision = &s->task->plan->settings.precision;
-    const zr_range_states at = states_of(s);
+    const zr_range_states at = states_of(s, first);
     const zr_sum_target to = {
         .data = (void *)at.gradient, .dtype = precision->accumulator, .adds = adds};
-    const void *own = s->at.direction + s->next;
+    const void *own = s->at.direction + first;
     int64_t begin = zr_recorder_begin(s->member->recorder),
             read = (int64_t)zero_dtype_bytes(precision->gradients),
             sums = (adds ? 2 : 1) * (int64_t)zero_dtype_bytes(precision->accumulator);
@@ -157,30 +162,37 @@ static void sum_alone(const state *s, bool adds, int64_t elems)
     zr_recorder_add(s->member->recorder, ZR_ACTIVITY_element, begin, elems * (read + sums), 0, -1);
 }
 
-static void run_item(const state *s, zr_vector_item_kind kind, int64_t elems)
+static void run_item(const state *s, zr_vector_item_kind kind, int64_t first, int64_t elems)
 {
-    const zr_range_states at = states_of(s);
     switch (kind) {
-    case ZR_VECTOR_UPDATE: walk(s, elems); return;
-    case ZR_VECTOR_SQUARES: add_squares(s, elems); return;
-    case ZR_VECTOR_SET: sum_alone(s, false, elems); return;
-    case ZR_VECTOR_ADD: sum_alone(s, true, elems); return;
+    case ZR_VECTOR_UPDATE: walk(s, first, elems); return;
+    case ZR_VECTOR_SQUARES: add_squares(s, first, elems); return;
+    case ZR_VECTOR_SET: sum_alone(s, false, first, elems); return;
+    case ZR_VECTOR_ADD: sum_alone(s, true, first, elems); return;
     default:
-        s->member->queue->backend->elements->convert(s->member->queue, ZERO_F32,
-                                                     s->task->plan->settings.precision.gradients,
-                                                     elems, at.master, s->at.direction + s->next);
+        s->member->queue->backend->elements->convert(
+            s->member->queue, ZERO_F32, s->task->plan->settings.precision.gradients, elems,
+            s->at.master + first, s->at.direction + first);
     }
+}
+
+static void run_next(state *s, zr_vector_item_kind kind, int64_t elems)
+{
+    int64_t *next = &s->next[kind];
+    if (*next + elems > s->task->elems)
+        *next = 0;
+    run_item(s, kind, *next, elems);
+    *next += ZR_ROUND_UP(elems, (int64_t)ZR_TENSOR_ALIGN);
 }
 
 static zero_status walk_items(void *opened, zero_error *error)
 {
     state *s = opened;
     for (int i = 0; i < s->task->count; i++) {
-        int64_t elems = s->task->items[i].elems;
-        if (s->next + elems > s->task->elems)
-            s->next = 0;
-        run_item(s, s->task->items[i].kind, elems);
-        s->next += ZR_ROUND_UP(elems, (int64_t)ZR_TENSOR_ALIGN);
+        int64_t elems = s->task->items[i].elems,
+                times = ZR_MIN(s->task->elems / elems, (int64_t)MOST_IN_A_ROW);
+        for (int64_t t = 0; t < ZR_MAX(times, 1); t++)
+            run_next(s, s->task->items[i].kind, elems);
     }
     return ZERO_OK;
 }
@@ -224,9 +236,9 @@ static void list_piece(zr_vector_task *task, const zr_piece *piece, zr_strip *st
     if (plan->settings.precision.gradients != ZERO_F32)
         list(task, ZR_VECTOR_ROUND, ZR_MIN(piece->padded, (int64_t)MOST_WALK));
     if (plan->ranks == 1 && piece->accumulator_first >= 0)
-        list(task, ZR_VECTOR_SET, ZR_MIN(piece->shard, (int64_t)MOST_WALK));
+        list(task, ZR_VECTOR_SET, ZR_MIN(piece->shard, (int64_t)MOST_SUM));
     if (plan->ranks == 1 && plan->settings.accumulation > 1)
-        list(task, ZR_VECTOR_ADD, ZR_MIN(piece->shard, (int64_t)MOST_WALK));
+        list(task, ZR_VECTOR_ADD, ZR_MIN(piece->shard, (int64_t)MOST_SUM));
     for (int i = 0; i < piece->strip_count; i++) {
         const zr_strip *strip = &strips[piece->strip_first + i];
         if (strip->group >= 0)

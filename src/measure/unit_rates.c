@@ -19,6 +19,8 @@
 #define MESSAGES_PART 0.15
 enum { LEAST_SEQ = 32, RECORDS = 1 << 14 };
 enum { MOST_UNITS = 16 }; // that differ; those after them are not timed
+// Of caches, more than those of one rank's share.
+#define MOST_ELSEWHERE ((int64_t)64 << 20)
 enum { CHECKSUM_BYTES = 4 << 20, CHECKSUM_ROUNDS = 4, DISK_BYTES = 64 << 20 };
 #define DISK_SECONDS 0.1
 #define MOST_OVER 2.0 // times the share that one chunk of a head may take
@@ -178,12 +180,26 @@ static zero_shape fitting(const zr_plan *plan, const different *of)
     return shape;
 }
 
+// Returns what a micro-batch touches, as far as a cache might hold it.
+static int64_t touched_elsewhere(const zr_plan *plan)
+{
+    static const zero_memory_category touched[] = {ZERO_MEM_parameters, ZERO_MEM_gradients,
+                                                   ZERO_MEM_activations};
+    int64_t bytes = 0;
+    for (int i = 0; i < ZR_COUNT(touched); i++)
+        bytes += plan->bytes[ZERO_TIER_device][touched[i]];
+    return ZR_MIN(bytes, MOST_ELSEWHERE);
+}
+
 // A last unit that does both in one call makes its forward alone in an evaluation.
 static void describe_task(const measuring *m, different *of)
 {
     const zr_plan *plan = m->question->plan;
     const zr_operation_list *calls = m->operations.units[of->unit].calls;
-    zr_unit_task task = {.plan = plan, .unit = of->unit, .shape = fitting(plan, of)};
+    zr_unit_task task = {.plan = plan,
+                         .unit = of->unit,
+                         .shape = fitting(plan, of),
+                         .elsewhere = touched_elsewhere(plan)};
     for (int c = 0; c < ZR_OPERATION_CALLS; c++)
         if (calls[c].count > 0 && c != ZR_CALL_AGAIN)
             task.training |= 1u << c;
@@ -219,7 +235,7 @@ static bool takes_memory(measuring *m, const different *of)
 {
     const zr_plan *plan = of->task.plan;
     char reason[128];
-    int64_t bytes = zr_rig_bytes(plan, of->unit, &of->task.shape),
+    int64_t bytes = zr_unit_task_bytes(&of->task),
             available = zr_memory_available(reason, sizeof reason);
     double most = ZR_MIN((double)available / 2, FILLED * m->seconds);
     if ((double)bytes * m->members.count <= most) {

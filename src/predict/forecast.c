@@ -8,7 +8,7 @@
 // What predictions are off by where no run has told (standard deviation of the logarithm), and how
 // many runs that assumption counts for next to those that have. Operations that nobody has measured
 // add to it.
-static const double UNLEARNT_SPREAD = 0.12, UNLEARNT_RUNS = 3, UNKNOWN_SPREAD = 0.3;
+static const double UNLEARNT_SPREAD = 0.08, UNLEARNT_RUNS = 3, UNKNOWN_SPREAD = 0.3;
 // 80% of a normal distribution lie within so many standard deviations.
 static const double OF_80_PERCENT = 1.2816;
 
