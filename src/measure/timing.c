@@ -33,3 +33,12 @@ double zr_median(double *values, int count)
     qsort(values, (size_t)count, sizeof *values, compare_doubles);
     return (values[(count - 1) / 2] + values[count / 2]) / 2;
 }
+
+double zr_usual_mean(double *values, int count)
+{
+    double most = 2 * zr_median(values, count), sum = 0;
+    int usual = 0;
+    while (usual < count && values[usual] <= most)
+        sum += values[usual++];
+    return usual ? sum / usual : 0;
+}

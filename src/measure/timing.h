@@ -20,5 +20,8 @@ zero_status zr_meter_time(const zr_meter *meter, zr_timed_work work, void *user,
 
 // Sorts the values and returns their median; of an even number, the mean of the two in the middle.
 double zr_median(double *values, int count);
+// Sorts likewise, and returns the mean of what takes at most twice the median: a sum of such means
+// is what many of them take together, and what interrupts one of them is left out.
+double zr_usual_mean(double *values, int count);
 
 #endif

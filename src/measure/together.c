@@ -5,6 +5,7 @@
 #include "comm/agree.h"
 #include "comm/attach.h"
 #include "compute/counting.h"
+#include "measure/timing.h"
 #include "memory/arena.h"
 
 #include <pthread.h>
@@ -158,21 +159,17 @@ static int by_operation(const sample *a, const sample *b)
     return what ? what : bytes ? bytes : by_number(a->flops, b->flops);
 }
 
-static int by_operation_and_time(const void *a, const void *b)
-{
-    const sample *x = a, *y = b;
-    int operation = by_operation(x, y);
-    return operation ? operation : (x->seconds > y->seconds) - (x->seconds < y->seconds);
-}
+static int compare_samples(const void *a, const void *b) { return by_operation(a, b); }
 
-static void add_medians(sample *samples, int count, zr_rates *rates)
+// Adds the usual time of each operation; times: room for as many.
+static void add_usual(sample *samples, int count, double *times, zr_rates *rates)
 {
-    qsort(samples, (size_t)count, sizeof *samples, by_operation_and_time);
+    qsort(samples, (size_t)count, sizeof *samples, compare_samples);
     for (int first = 0, end; first < count; first = end) {
         const sample *s = &samples[first];
         for (end = first; end < count && by_operation(s, &samples[end]) == 0; end++)
-            ;
-        zr_rates_add(rates, s->what, s->bytes, s->flops, samples[(first + end - 1) / 2].seconds,
+            times[end - first] = samples[end].seconds;
+        zr_rates_add(rates, s->what, s->bytes, s->flops, zr_usual_mean(times, end - first),
                      end - first);
     }
 }
@@ -184,15 +181,17 @@ static zero_status keep_samples(const worker *workers, int count, zr_rates *rate
     for (int i = 0; i < count; i++)
         all += workers[i].sample_count;
     sample *samples = zr_alloc(sizeof *samples * (size_t)ZR_MAX(all, 1), error);
-    if (!samples)
-        return ZERO_ERR_MEMORY;
-    for (int i = 0; i < count; taken += workers[i++].sample_count)
+    double *times = zr_alloc(sizeof *times * (size_t)ZR_MAX(all, 1), error);
+    zero_status status = samples && times ? ZERO_OK : ZERO_ERR_MEMORY;
+    for (int i = 0; i < count && status == ZERO_OK; taken += workers[i++].sample_count)
         if (workers[i].sample_count > 0)
             memcpy(samples + taken, workers[i].samples,
                    sizeof *samples * (size_t)workers[i].sample_count);
-    add_medians(samples, all, rates);
+    if (status == ZERO_OK)
+        add_usual(samples, all, times, rates);
+    zr_free(times);
     zr_free(samples);
-    return ZERO_OK;
+    return status;
 }
 
 // Starts the members and waits for them. Where a thread cannot be made, those that there are are

@@ -39,8 +39,8 @@ typedef struct zr_members {
     size_t bytes;        // of memory for each, of which the tasks take what they need in turn
 } zr_members;
 
-// Runs the tasks in turn, each for a few rounds, and adds the median of each operation over rounds
-// and members to `rates`. The median stands for all members, because equal ones differ from each
+// Runs the tasks in turn, each for a few rounds, and adds the usual mean (measure/timing.h) of each
+// operation over rounds and members to `rates`. It stands for all members, because equal ones differ from each
 // other by chance only, and the largest of each operation would add up to more than the largest of
 // their sums. The first round does not count if there is time for another one. ZERO_ERR_MEMORY, or
 // what a task returns.

@@ -102,7 +102,7 @@ static int list_kinds(const zr_measured *measured, const zr_recorder *recorder, 
     return count;
 }
 
-// Adds the median of a kind's times, because single operations are interrupted.
+// Adds the usual mean of a kind's times, because single operations are interrupted.
 static void take_kind(zr_measured *measured, const zr_recorder *recorder, int64_t first,
                       const kind *of)
 {
@@ -114,7 +114,8 @@ static void take_kind(zr_measured *measured, const zr_recorder *recorder, int64_
             all += times[count++];
         }
     double median = zr_median(times, count);
-    zr_rates_add(&measured->rates, of->what, of->bytes, of->flops, median, count);
+    zr_rates_add(&measured->rates, of->what, of->bytes, of->flops, zr_usual_mean(times, count),
+                 count);
     if (zr_activity_track(of->what) == ZR_TRACK_COMPUTE) {
         measured->all += all;
         measured->usual += median * count;

@@ -25,7 +25,7 @@ typedef struct zr_rate_sample {
     // it, and `seconds` what they leave unexplained. Nor has `wait`: `bytes` are the nanoseconds of
     // all else that a rank does in a step, and `seconds` what it waits for other ranks in it.
     int64_t bytes, flops;
-    double seconds; // its median
+    double seconds; // usual ones
     int64_t seen;   // operations
 } zr_rate_sample;
 

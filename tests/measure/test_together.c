@@ -1,4 +1,4 @@
-// Members that work together: each operation gets one sample with the median, and a failure of one
+// Members that work together: each operation gets one sample with the usual time, and a failure of one
 // member ends the task for all, without anybody waiting for it.
 #include "measure/together.h"
 

@@ -1,4 +1,4 @@
-// What a training measures of itself: few steps, divided into parts that add up, medians of
+// What a training measures of itself: few steps, divided into parts that add up, usual times of
 // operations, and nothing that changes a bit of the training.
 #include "base/alloc.h"
 #include "observe/observe.h"
@@ -84,7 +84,7 @@ static void test_parts_add_up(void **state)
     near(m->seconds[ZR_TIME_UPDATE], 350e-6);
     near(m->seconds[ZR_TIME_DISK], 20e-6);
     assert_true(m->warm && m->steps == 1);
-    near(sample_of(m, ZR_ACTIVITY_gelu)->seconds, 20e-6); // the median of 60, 10 and 20
+    near(sample_of(m, ZR_ACTIVITY_gelu)->seconds, 15e-6); // of 60, 10 and 20: 60 was interrupted
     assert_int_equal(sample_of(m, ZR_ACTIVITY_gelu)->seen, 3);
     near(zr_measured_interrupted(m), 390. / 360 - 1); // 60 + 10 + 20 + 300 instead of 3 * 20 + 300
     near(sample_of(m, ZR_ACTIVITY_all_gather)->seconds, 50e-6); // without the wait
