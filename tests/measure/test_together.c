@@ -1,5 +1,5 @@
-// Members that work together: each operation gets one sample with the usual time, and a failure of one
-// member ends the task for all, without anybody waiting for it.
+// Members that work together: each operation gets one sample with the usual time, and a failure of
+// one member ends the task for all, without anybody waiting for it.
 #include "measure/together.h"
 
 #include "compute/element_ops.h"
