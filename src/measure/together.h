@@ -40,9 +40,9 @@ typedef struct zr_members {
 } zr_members;
 
 // Runs the tasks in turn, each for a few rounds, and adds the usual mean (measure/timing.h) of each
-// operation over rounds and members to `rates`. It stands for all members, because equal ones differ
-// from each other by chance only, and the largest of each operation would add up to more than the
-// largest of their sums. The first round does not count if there is time for another one.
+// operation over rounds and members to `rates`. It stands for all members, because equal ones
+// differ from each other by chance only, and the largest of each operation would add up to more
+// than the largest of their sums. The first round does not count if there is time for another one.
 // ZERO_ERR_MEMORY, or what a task returns.
 zero_status zr_together_run(const zr_members *members, const zr_common_task *tasks, int count,
                             zr_rates *rates, zero_error *error);
