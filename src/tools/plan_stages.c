@@ -21,7 +21,7 @@ zero_status zr_planner_divide(const zr_planner *p, const zr_plan_point *at, int6
     const zr_stages_question question = {.whole = p->model,
                                          .config = &config,
                                          .shape = {.batch = at->batch,
-                                                   .seq = p->seq,
+                                                   .seq = p->subject.seq,
                                                    .threads = p->machine.threads,
                                                    .dtype = config.dtype},
                                          .memory_limit = memory_limit};
@@ -61,7 +61,7 @@ zero_status zr_planner_make(const zr_planner *p, const zr_plan_point *at,
         .model = p->part.model,
         .config = p->config,
         .settings = p->settings,
-        .shape = {.batch = at->batch, .seq = p->seq, .threads = p->machine.threads},
+        .shape = {.batch = at->batch, .seq = p->subject.seq, .threads = p->machine.threads},
         .machine = p->machine,
         .division = division,
         .stage = stage,
@@ -163,7 +163,7 @@ static void draw(const zr_planner *p, const zr_pipeline_part *part, const zr_sim
                  const zr_lane *lanes, zr_buffer *out)
 {
     char title[512];
-    zr_plain_text(zr_planner_model(p), title, sizeof title);
+    zr_plain_text(p->subject.name, title, sizeof title);
     const zr_pipeline_picture picture = {.title = title,
                                          .pipeline = &part->pipeline,
                                          .simulation = simulation,

@@ -27,9 +27,9 @@ static void set_point(const zr_planner *p, const zr_plan_time *time, const zr_pl
     out->config.ranks = at->ranks / zr_config_model_ranks(p->config);
     out->question = (zr_rehearsal_question){
         .model = p->model,
-        .name = zr_planner_model(p),
+        .name = p->subject.name,
         .config = &out->config,
-        .seq = p->seq,
+        .seq = p->subject.seq,
         .micro_batch = at->batch,
         .ranks = at->ranks,
         .together = zr_planner_together(p, at->ranks),

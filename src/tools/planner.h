@@ -9,6 +9,7 @@
 #include "plan/full_plan.h"
 #include "setup/part.h"
 #include "setup/rank_plan.h"
+#include "setup/subject.h"
 #include "tools/plan_report.h"
 
 enum { ZR_PLANNER_USUAL = 6, ZR_PLANNER_MOST_ROWS = 64 };
@@ -20,23 +21,18 @@ typedef struct zr_plan_point { // what is planned for
 
 typedef struct zr_planner {
     const zero_plan_options *options;
-    char *model_path; // directory to which options.model leads
-    zr_lm_config model_config;
-    zr_lm_shape shape;
+    zr_subject subject; // its model has the tiles of the configuration, once that is read
     zero_model *model;
     zr_model_part part;         // what the first tensor rank has of it, which is the most
     int tensor_rank;            // whose part it is, while other ranks' plans are made
     zr_plan_machines *machines; // NULL: all ranks are on one
-    bool assumed_vocabulary;
     zr_config *config;
     zr_queue *queue;
     zr_machine machine;
     zr_settings settings;
-    int64_t seq;
     struct zr_plan_time *time; // with which rows are predicted; NULL: they are not
 } zr_planner;
 
-const char *zr_planner_model(const zr_planner *p);       // as the options give it
 int zr_planner_job(const zr_planner *p);                 // ranks of the job, or those of one model
 int zr_planner_threads(const zr_planner *p);             // threads of a rank
 int zr_planner_together(const zr_planner *p, int ranks); // of the job, the most on a machine

@@ -219,8 +219,8 @@ void zr_compare_title(const zr_comparison *c, zr_buffer *out)
     zr_buffer_printf(out,
                      "%s: %.4g million parameters, %s, windows of %lld tokens, %lld samples a step "
                      "in every way. %d ranks of %d thread%s on %d core%s of %s.",
-                     zr_comparison_model(c), (double)c->parameters * 1e-6, c->dtype,
-                     (long long)c->seq, (long long)c->batch.samples, c->ranks, c->threads,
+                     c->subject.name, (double)c->subject.parameters * 1e-6, c->dtype,
+                     (long long)c->subject.seq, (long long)c->batch.samples, c->ranks, c->threads,
                      c->threads == 1 ? "" : "s", c->cores, c->cores == 1 ? "" : "s", processor);
 }
 

@@ -12,7 +12,7 @@
 // A prediction more of whose time than this is a guess is no ground for a choice.
 #define MOST_UNKNOWN 0.2
 
-enum { ASSUMED_STEPS = 1000, LEAST_JUDGED = 16 };
+enum { LEAST_JUDGED = 16 };
 
 void zr_tuning_judge_open(const zr_tuning_asked *asked, zr_tuning_judge *out)
 {
@@ -46,7 +46,7 @@ static zero_status find_queue(zr_tuning_judge *j, int threads, zr_queue **out, z
 static zero_status resolve(const zr_tuning_judge *j, const zr_run_candidate *c, zr_config **out,
                            zero_error *error)
 {
-    const zr_tuning_subject *subject = j->asked->subject;
+    const zr_subject *subject = j->asked->subject;
     char *text = zr_tuning_file_of(j->asked->file, c, true, error);
     if (!text)
         return ZERO_ERR_MEMORY;
@@ -54,9 +54,8 @@ static zero_status resolve(const zr_tuning_judge *j, const zr_run_candidate *c, 
                          .length = strlen(text),
                          .name = j->asked->file->name,
                          .quiet = true,
-                         .facts = zr_resolve_facts(c->ranks, subject->parameters, ASSUMED_STEPS)};
+                         .facts = zr_subject_facts(subject, c->ranks)};
     how.facts.batch = c->micro_batch * c->accumulation * c->ranks / (c->tensor * c->stages);
-    how.facts.hidden = subject->shape.width;
     zero_status status = zr_resolve(&how, out, error);
     zr_free(text);
     return status;
@@ -115,7 +114,7 @@ static zero_status predict(zr_tuning_judge *j, zr_rehearsal *r, zr_run_candidate
 static zero_status rehearse(zr_tuning_judge *j, const zr_config *config, zr_run_candidate *c,
                             zero_error *error)
 {
-    const zr_tuning_subject *subject = j->asked->subject;
+    const zr_subject *subject = j->asked->subject;
     zr_queue *queue;
     zr_rehearsal rehearsal;
     ZERO_TRY(find_queue(j, c->threads, &queue, error));

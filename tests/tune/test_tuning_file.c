@@ -17,7 +17,7 @@
 typedef struct asked {
     zr_tuning_file file;
     zr_tuning_settings settings;
-    zr_tuning_subject subject;
+    zr_subject subject;
     zr_tuning_space space;
 } asked;
 

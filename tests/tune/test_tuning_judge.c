@@ -19,7 +19,7 @@ typedef struct judging {
     zero_tune_options options;
     zr_tuning_file file;
     zr_tuning_settings settings;
-    zr_tuning_subject subject;
+    zr_subject subject;
     zr_tuning_asked asked;
     zr_tuning_judge judge;
 } judging;
@@ -38,7 +38,8 @@ static void begin(judging *j, const char *config)
     assert_int_equal(zr_tuning_file_read(path, &none, &j->file, &error), ZERO_OK);
     unlink(path);
     assert_int_equal(zr_tuning_settings_read(&j->file, NULL, &j->settings, &error), ZERO_OK);
-    assert_int_equal(zr_tuning_subject_read(&j->options, &j->subject, &error), ZERO_OK);
+    const zr_subject_question question = {.new_spec = j->options.new_spec};
+    assert_int_equal(zr_subject_read(&question, &j->subject, &error), ZERO_OK);
     j->asked = (zr_tuning_asked){.options = &j->options,
                                  .file = &j->file,
                                  .settings = &j->settings,
@@ -51,7 +52,7 @@ static void begin(judging *j, const char *config)
 static void end(judging *j)
 {
     zr_tuning_judge_close(&j->judge);
-    zr_tuning_subject_free(&j->subject);
+    zr_subject_free(&j->subject);
     zr_tuning_file_free(&j->file);
 }
 
