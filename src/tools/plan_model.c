@@ -97,7 +97,7 @@ static zero_status read_config(zr_planner *p, zero_error *error)
         p->model = NULL;
         ZERO_TRY(zr_lm_create(&p->subject.model, &p->model, error));
     }
-    ZERO_TRY(zr_model_part_make(p->model, p->subject.name, p->config, 0, &p->part, error));
+    ZERO_TRY(zr_model_part_check(&p->subject.model, p->subject.name, p->config, error));
     p->settings = zr_settings_of(p->config, false);
     return read_machines(p, error);
 }
@@ -168,14 +168,18 @@ static zero_status plan_automatic(const zr_planner *p, zr_buffer *out, zero_erro
 static zero_status show_program(const zr_planner *p, const zr_plan_point *at, zr_buffer *out,
                                 zero_error *error)
 {
-    zr_pipeline_part *division;
-    zr_rank_plan of;
-    ZERO_TRY(zr_planner_divide(p, at, 0, &division, error));
-    zero_status status = zr_planner_make(p, at, division, 0, &of, error);
+    zr_plan_asked asked;
+    zr_rehearsal rehearsal;
+    zr_rank_plan of = {0};
+    zr_planner_ask(p, at, p->machine.threads, &asked);
+    asked.question.unlimited = true;
+    zero_status status = zr_rehearsal_begin(&asked.question, &rehearsal, error);
+    if (status == ZERO_OK)
+        status = zr_rehearsal_plan(&rehearsal, 0, 0, NULL, &of, error);
     if (status == ZERO_OK)
         status = zr_plan_show(of.plan, p->options->view, p->subject.name, out, error);
     zr_rank_plan_free(&of);
-    zr_stages_free(division);
+    zr_rehearsal_free(&rehearsal);
     return status;
 }
 
@@ -250,7 +254,6 @@ zero_status zr_plan_by_model(const zero_plan_options *options, zr_buffer *out, z
     zr_queue_close(p.queue);
     zr_config_destroy(p.config);
     zr_plan_machines_free(p.machines);
-    zr_model_part_free(&p.part);
     zr_lm_free(p.model);
     zr_subject_free(&p.subject);
     return status;
