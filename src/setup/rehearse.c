@@ -207,17 +207,6 @@ static const char *backend_of(const zr_rehearsal *r)
     return r->question->backend ? r->question->backend : "cpu";
 }
 
-zr_rate_setting zr_rehearsal_setting(const zr_rehearsal *r)
-{
-    const zr_backend *backend = NULL;
-    zr_rate_setting setting = {.dtype = r->question->config->dtype,
-                               .threads = r->question->threads,
-                               .together = together_of(r->question)};
-    if (zr_backend_find(backend_of(r), NULL, &backend, NULL) == ZERO_OK)
-        snprintf(setting.path, sizeof setting.path, "%s", backend->path());
-    return setting;
-}
-
 static zero_status find_operations(zr_rehearsal *r, zero_error *error)
 {
     if (r->operations)
@@ -264,7 +253,10 @@ static zero_status ask(zr_rehearsal *r, const zr_rate_book *book, asking *out, z
     const char *directory = directory_of(q->config);
     zr_bandwidth known = {0};
     int cores = zr_cpu_budget_get().allowed, together = together_of(q);
+    zr_rate_setting setting;
     ZERO_TRY(find_operations(r, error));
+    ZERO_TRY(zr_unit_rates_setting(backend_of(r), q->config->dtype, q->threads, together, &setting,
+                                   error));
     for (int s = 0; s < r->stages; s++)
         out->plans[s] = r->at[s].plan;
     if (directory)
@@ -280,7 +272,7 @@ static zero_status ask(zr_rehearsal *r, const zr_rate_book *book, asking *out, z
         .operations = r->operations,
         .stages = r->stages,
         .book = &out->book,
-        .setting = zr_rehearsal_setting(r),
+        .setting = setting,
         .overlaps = zr_wants_overlap(q->config, is_on_one(q), q->threads * together),
         .sharers = together,
         .cores = cores,

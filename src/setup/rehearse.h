@@ -61,8 +61,6 @@ zero_status zr_rehearse(const zr_rehearsal_question *question, zr_rehearsal *out
                         zero_error *error);
 void zr_rehearsal_free(zr_rehearsal *rehearsal);
 
-// Returns the setting whose rates the run is predicted with.
-zr_rate_setting zr_rehearsal_setting(const zr_rehearsal *rehearsal);
 // Predicts a step; of a program's own units by the products that they list.
 zero_status zr_rehearsal_forecast(zr_rehearsal *rehearsal, const zr_rate_book *book,
                                   zr_forecast *out, zero_error *error);
