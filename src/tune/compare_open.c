@@ -143,7 +143,7 @@ zero_status zr_comparison_open(const zero_compare_options *options, zr_compariso
     *out = (zr_comparison){.options = options, .cores = cores};
     out->ranks = options->ranks ? options->ranks : ZR_MAX(cores, 2);
     out->threads = options->threads ? options->threads : ZR_MAX(cores / out->ranks, 1);
-    out->crowded = out->ranks > cores;
+    out->crowded = (int64_t)out->ranks * out->threads > cores;
     ZERO_TRY(read_model(out, error));
     ZERO_TRY(read_base(out, error));
     ZERO_TRY(look_at_machine(out, error));

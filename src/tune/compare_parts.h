@@ -49,7 +49,7 @@ typedef struct zr_comparison {
     zr_subject subject;   // the model that is trained
     int ranks, threads;   // of the job, of a rank
     int cores;            // of this machine
-    bool crowded;         // there are more ranks than cores
+    bool crowded;         // there are more threads of ranks than cores
     int64_t memory;       // bytes that a rank may hold
     int64_t nvme;         // bytes of NVMe that a rank may use; 0: there is none
     json_t *base;         // the user's configuration, resolved for data parallelism

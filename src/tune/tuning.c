@@ -181,7 +181,7 @@ static zero_status measure(zr_tuning *t, double seconds, zero_error *error)
 {
     int64_t trials = t->options->trials ? t->options->trials : t->settings.trials;
     t->race.most_trials = (int)ZR_MIN(trials, INT32_MAX);
-    zr_tuning_choose_finalists(t);
+    ZERO_TRY(zr_tuning_choose_finalists(t, error));
     allow_time(t, seconds);
     ZERO_TRY(zr_tuning_race(t, error));
     if (t->best >= 0)

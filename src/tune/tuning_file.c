@@ -167,7 +167,6 @@ static zero_status parse(const json_t *root, const char *name, zr_config **out, 
     return status;
 }
 
-// Parses the file as it is first, if it has no lists, because messages then name line and column.
 static zero_status read_root(const char *path, zr_tuning_file *out, zero_error *error)
 {
     char *text;
@@ -299,7 +298,7 @@ static void choose_memory(writing *w, const zr_run_candidate *c)
     choose(w, ZR_TUNING_DELAYED, c->delayed ? json_integer(1) : json_null());
     if (c->sub_group)
         choose(w, ZR_TUNING_SUB_GROUP, json_integer(c->sub_group));
-    else if (c->optimizer == ZERO_TIER_nvme || c->parameters == ZERO_TIER_nvme)
+    else if (zr_candidate_travels(c, zr_tuning_file_says(w->file, "libzero.device_memory")))
         choose(w, ZR_TUNING_SUB_GROUP,
                zr_key_standard(zr_key_at(zr_key_find(ZR_TUNING_SUB_GROUP))));
 }
@@ -321,6 +320,9 @@ static void silence(writing *w)
         drop(w->root, sections[i]);
     for (int i = 0; i < ZR_COUNT(keys); i++)
         drop(w->root, keys[i]);
+    // A trial is over before an update that is delayed later would be.
+    if (json_integer_value(get(w->root, ZR_TUNING_DELAYED)) > 1)
+        w->good = put(w->root, ZR_TUNING_DELAYED, json_integer(1)) && w->good;
 }
 
 char *zr_tuning_file_of(const zr_tuning_file *file, const zr_run_candidate *c, bool quiet,

@@ -9,9 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-// A prediction more of whose time than this is a guess is no ground for a choice.
-#define MOST_UNKNOWN 0.2
-
 enum { LEAST_JUDGED = 16 };
 
 void zr_tuning_judge_open(const zr_tuning_asked *asked, zr_tuning_judge *out)
@@ -65,8 +62,7 @@ static int64_t memory_of(const zr_rehearsal *r)
 {
     int64_t most = 0;
     for (int s = 0; s < r->stages; s++)
-        most = ZR_MAX(most, zr_plan_tier_bytes(r->at[s].plan, ZERO_TIER_device) +
-                                zr_plan_tier_bytes(r->at[s].plan, ZERO_TIER_host));
+        most = ZR_MAX(most, zr_plan_total_bytes(r->at[s].plan));
     return most;
 }
 
@@ -81,7 +77,7 @@ static bool is_final(zero_status status)
 static zero_status learn(zr_tuning_judge *j, zr_rehearsal *r, zr_run_candidate *c,
                          zero_error *error)
 {
-    if (c->step.unknown <= MOST_UNKNOWN || j->measuring <= 0)
+    if (c->step.unknown <= ZR_JUDGE_UNKNOWN || j->measuring <= 0)
         return ZERO_OK;
     const zero_logger *logger = &j->asked->options->logger;
     double begun = zr_clock_seconds();
