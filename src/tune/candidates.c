@@ -370,8 +370,10 @@ static bool is_first_of_grid(const search *s, int index)
 // Whether the one listed before it, of a smaller micro-batch, is too large already.
 static bool follows_too_large(const search *s, int index)
 {
+    if (index == 0)
+        return false;
     const zr_run_candidate *c = &s->out->at[index], *before = c - 1;
-    return index > 0 && before->state == ZR_CANDIDATE_TOO_LARGE && is_same_grid(before, c) &&
+    return before->state == ZR_CANDIDATE_TOO_LARGE && is_same_grid(before, c) &&
            before->schedule == c->schedule && before->chunks == c->chunks &&
            before->stage == c->stage && before->micro_batch < c->micro_batch &&
            before->micro_batch * before->accumulation == c->micro_batch * c->accumulation;
