@@ -53,6 +53,7 @@ static zero_status divide(zr_rehearsal *r, zero_error *error)
     const zr_rehearsal_question *q = r->question;
     const zero_model *model = r->part.model;
     int64_t budget = q->config->offload.device_memory;
+    zero_error reason = {0};
     zr_stages_question stages = {.whole = model->whole ? model->whole : model,
                                  .config = q->config,
                                  .shape = shape_of(q),
@@ -64,9 +65,10 @@ static zero_status divide(zr_rehearsal *r, zero_error *error)
         return ZERO_OK;
     if (q->unlimited)
         stages.memory_limit = 0;
-    if (zr_stages_divide(&stages, &r->division, NULL) == ZERO_OK)
+    if (zr_stages_divide(&stages, &r->division, &reason) == ZERO_OK)
         return ZERO_OK;
-    r->crowded = stages.memory_limit > 0;
+    r->fits = false; // because a run would be refused so
+    snprintf(r->excess, sizeof r->excess, "%.*s", (int)sizeof r->excess - 1, reason.message);
     stages.memory_limit = 0;
     return zr_stages_divide(&stages, &r->division, error);
 }

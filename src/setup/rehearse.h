@@ -36,7 +36,6 @@ typedef struct zr_rehearsal {
     zero_model *whole;          // if it was made from a shape
     zr_model_part part;         // of the first tensor rank, which has most
     zr_pipeline_part *division; // NULL: there is no pipeline
-    bool crowded;               // nothing divides the units within the memory
     int *places;                // of machines that the question does not list
     zr_job_machines machines;   // where ranks are; count 0: on one, and the question lists none
     zr_rank_plan *at;           // (stages) of pipeline stages

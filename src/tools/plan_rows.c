@@ -242,8 +242,7 @@ static bool fits(const zr_planner *p, const zr_plan_point *at)
     zr_plan_asked asked;
     zr_rehearsal rehearsal;
     zr_planner_ask(p, at, p->machine.threads, &asked);
-    bool does = zr_rehearse(&asked.question, &rehearsal, NULL) == ZERO_OK && !rehearsal.crowded &&
-                rehearsal.fits;
+    bool does = zr_rehearse(&asked.question, &rehearsal, NULL) == ZERO_OK && rehearsal.fits;
     zr_rehearsal_free(&rehearsal);
     return does;
 }

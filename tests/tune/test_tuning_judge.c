@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -95,6 +96,27 @@ static void test_what_cannot_be_planned_is_refused(void **state)
     end(&j);
 }
 
+// A run is refused whose units cannot be divided within the budget, whatever lies on which tier.
+static void test_what_cannot_be_divided_does_not_fit(void **state)
+{
+    static const int64_t budgets[] = {440000, 600000}; // of which a stage needs 471 kB
+    for (int i = 0; i < ZR_COUNT(budgets); i++) {
+        char config[128];
+        judging j;
+        zr_run_candidate c = candidate();
+        snprintf(config, sizeof config, "{\"libzero\": {\"device_memory\": %lld}}",
+                 (long long)budgets[i]);
+        begin(&j, config);
+        c.ranks = c.stages = 2;
+        c.stage = 1;
+        c.optimizer = ZERO_TIER_host;
+        assert_int_equal(zr_tuning_judge_one(&j.judge, &c, NULL), ZERO_OK);
+        assert_int_equal(c.state, i ? ZR_CANDIDATE_FITS : ZR_CANDIDATE_TOO_LARGE);
+        assert_true(i || strstr(c.why, "dividing 3 units among 2 pipeline stages"));
+        end(&j);
+    }
+}
+
 static void test_a_signal_ends_the_search(void **state)
 {
     judging j;
@@ -121,6 +143,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_timing_that_fails_leaves_a_guess),
         cmocka_unit_test(test_what_cannot_be_planned_is_refused),
+        cmocka_unit_test(test_what_cannot_be_divided_does_not_fit),
         cmocka_unit_test(test_a_signal_ends_the_search),
     };
     return cmocka_run_group_tests(tests, make_cache, remove_cache);
