@@ -28,19 +28,6 @@ typedef struct start { // what the child needs between vfork and exec
     sigset_t signals; // the caller's mask
 } start;
 
-// Handlers of the caller must not run in memory that is shared: a signal that waited, or comes now,
-// does what it does to a program without them.
-static void forget_handlers(void)
-{
-    struct sigaction action;
-    for (int signal = 1; signal < NSIG; signal++)
-        if (sigaction(signal, NULL, &action) == 0 && action.sa_handler != SIG_IGN &&
-            action.sa_handler != SIG_DFL) {
-            action = (struct sigaction){.sa_handler = SIG_DFL};
-            sigaction(signal, &action, NULL);
-        }
-}
-
 // Runs between vfork and exec. It shares the parent's memory, so it makes system calls and nothing
 // else. Returns why exec failed.
 static int become_trial(const start *s)
@@ -50,7 +37,6 @@ static int become_trial(const start *s)
     if (dup2(s->input, STDIN_FILENO) < 0 || dup2(s->log, STDOUT_FILENO) < 0 ||
         dup2(s->log, STDERR_FILENO) < 0)
         return errno;
-    forget_handlers();
     sigprocmask(SIG_SETMASK, &s->signals, NULL);
     execv(s->argv[0], (char *const *)s->argv);
     return errno;
