@@ -44,7 +44,7 @@ const cli_option cli_options_reports[] = {
      .standard = "0.2",
      .help = "time for each figure, about; for io, that of a round at least",
      .differs = {{.commands = TUNE,
-                  .help = "time for everything, about: nothing is begun after it",
+                  .help = "time for everything, about; a quarter of it at least is for trials",
                   .standard_text = "150, and more where steps are slow"}}},
     {.id = OPT_TRIALS,
      .name = "--trials",

@@ -30,6 +30,15 @@ typedef struct zr_json_position {
 // "zero_optimization.stage"; array items are ".3".
 zr_json_position zr_json_find(const char *text, size_t length, const char *path);
 
+// Sets the value at a path, and takes over its reference, also where it returns false: memory has
+// run out. Sections on the way are made; what is there and is none is replaced. Names of at most
+// 127 bytes.
+bool zr_json_put(json_t *root, const char *path, json_t *value);
+// Returns the value at a path, which `root` owns; NULL: there is none.
+json_t *zr_json_get(const json_t *root, const char *path);
+// Takes the value at a path away, if there is one.
+void zr_json_drop(json_t *root, const char *path);
+
 // Appends the string quoted and escaped, with invalid UTF-8 as \ufffd.
 void zr_json_append_string(zr_buffer *out, const char *text, size_t length);
 // Appends the shortest digits that give the same bits when read; null if the value is not finite.

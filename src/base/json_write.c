@@ -57,6 +57,55 @@ static void use_point(char *digits)
     *to = 0;
 }
 
+enum { NAME_BYTES = 128 };
+
+// Takes the first name off a path. Returns the rest; NULL: it was the last.
+static const char *next_name(const char *path, char name[NAME_BYTES])
+{
+    size_t length = strcspn(path, ".");
+    snprintf(name, NAME_BYTES, "%.*s", (int)length, path);
+    return path[length] ? path + length + 1 : NULL;
+}
+
+json_t *zr_json_get(const json_t *root, const char *path)
+{
+    char name[NAME_BYTES];
+    json_t *at = (json_t *)root;
+    while (path && at) {
+        path = next_name(path, name);
+        at = json_object_get(at, name);
+    }
+    return at;
+}
+
+bool zr_json_put(json_t *root, const char *path, json_t *value)
+{
+    char name[NAME_BYTES];
+    json_t *at = root;
+    bool good = value != NULL;
+    for (path = next_name(path, name); path && good; path = next_name(path, name)) {
+        json_t *next = json_object_get(at, name);
+        if (!json_is_object(next)) {
+            good = json_object_set_new(at, name, json_object()) == 0;
+            next = json_object_get(at, name);
+        }
+        at = next;
+    }
+    if (good)
+        return json_object_set_new(at, name, value) == 0;
+    json_decref(value);
+    return false;
+}
+
+void zr_json_drop(json_t *root, const char *path)
+{
+    const char *last = strrchr(path, '.');
+    char section[NAME_BYTES];
+    snprintf(section, sizeof section, "%.*s", last ? (int)(last - path) : 0, path);
+    json_t *parent = last ? zr_json_get(root, section) : root;
+    json_object_del(parent, last ? last + 1 : path);
+}
+
 void zr_json_append_double(zr_buffer *out, double value)
 {
     if (!isfinite(value)) {

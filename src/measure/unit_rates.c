@@ -60,17 +60,23 @@ typedef struct measuring {
     int task_count;
 } measuring;
 
-zero_status zr_unit_rates_setting(const zr_unit_rates_question *question, zr_rate_setting *out,
-                                  zero_error *error)
+zero_status zr_unit_rates_setting(const char *backend, zero_dtype dtype, int threads, int together,
+                                  zr_rate_setting *out, zero_error *error)
+{
+    const zr_backend *found;
+    *out = (zr_rate_setting){
+        .dtype = dtype, .threads = ZR_MAX(threads, 1), .together = ZR_MAX(together, 1)};
+    ZERO_TRY(zr_backend_find(backend, NULL, &found, error));
+    snprintf(out->path, sizeof out->path, "%s", found->path());
+    return ZERO_OK;
+}
+
+static zero_status setting_of(const zr_unit_rates_question *question, zr_rate_setting *out,
+                              zero_error *error)
 {
     const zr_plan *plan = question->plan;
-    const zr_backend *backend;
-    ZERO_TRY(zr_backend_find(question->backend, NULL, &backend, error));
-    *out = (zr_rate_setting){.dtype = plan->settings.precision.parameters,
-                             .threads = ZR_MAX(plan->shape.threads, 1),
-                             .together = ZR_MAX(question->together, 1)};
-    snprintf(out->path, sizeof out->path, "%s", backend->path());
-    return ZERO_OK;
+    return zr_unit_rates_setting(question->backend, plan->settings.precision.parameters,
+                                 plan->shape.threads, question->together, out, error);
 }
 
 static double assumed_flops(const zr_rate_setting *setting)
@@ -395,7 +401,7 @@ zero_status zr_unit_rates_measure(const zr_unit_rates_question *question, const 
         return ZERO_ERR_MEMORY;
     m->question = question;
     m->seconds = question->seconds > 0 ? question->seconds : 1;
-    zero_status status = zr_unit_rates_setting(question, &m->setting, error);
+    zero_status status = setting_of(question, &m->setting, error);
     m->members = (zr_members){
         .backend = question->backend, .count = m->setting.together, .threads = m->setting.threads};
     if (status == ZERO_OK) {

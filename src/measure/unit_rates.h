@@ -19,10 +19,11 @@ typedef struct zr_unit_rates_question {
     const zero_logger *logger;
 } zr_unit_rates_question;
 
-// Finds the setting to which the rates of such a plan belong. ZERO_ERR_USAGE, ZERO_ERR_UNSUPPORTED:
-// there is no such backend.
-zero_status zr_unit_rates_setting(const zr_unit_rates_question *question, zr_rate_setting *out,
-                                  zero_error *error);
+// Finds the setting to which the rates belong of ranks of so many threads, `together` of them on a
+// machine, that store in this type: what is measured is looked up under it.
+// ZERO_ERR_USAGE, ZERO_ERR_UNSUPPORTED: there is no such backend.
+zero_status zr_unit_rates_setting(const char *backend, zero_dtype dtype, int threads, int together,
+                                  zr_rate_setting *out, zero_error *error);
 // Measures what `known` (NULL: nothing) has not, and adds it to the setting's rates in `found`,
 // another book; not collective, because threads of this process stand for the ranks. A unit whose
 // calls would take too long gets fewer samples, then shorter ones. What is known of exactly these

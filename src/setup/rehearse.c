@@ -7,7 +7,6 @@
 #include "layers/layers.h"
 #include "measure/bandwidth.h"
 #include "measure/unit_rates.h"
-#include "plan/network.h"
 #include "predict/rig.h"
 #include "setup/machine_facts.h"
 #include "setup/resolve.h"
@@ -54,6 +53,7 @@ static zero_status divide(zr_rehearsal *r, zero_error *error)
     const zr_rehearsal_question *q = r->question;
     const zero_model *model = r->part.model;
     int64_t budget = q->config->offload.device_memory;
+    zero_error reason = {0};
     zr_stages_question stages = {.whole = model->whole ? model->whole : model,
                                  .config = q->config,
                                  .shape = shape_of(q),
@@ -63,29 +63,25 @@ static zero_status divide(zr_rehearsal *r, zero_error *error)
     r->stages = q->config->pipeline.stages;
     if (r->stages == 1)
         return ZERO_OK;
-    zero_status status = zr_stages_divide(&stages, &r->division, NULL);
-    if (status == ZERO_OK)
+    if (q->unlimited)
+        stages.memory_limit = 0;
+    if (zr_stages_divide(&stages, &r->division, &reason) == ZERO_OK)
         return ZERO_OK;
+    r->fits = false; // because a run would be refused so
+    snprintf(r->excess, sizeof r->excess, "%.*s", (int)sizeof r->excess - 1, reason.message);
     stages.memory_limit = 0;
     return zr_stages_divide(&stages, &r->division, error);
 }
 
-// Fills in where the machine of the first tensor rank of a pipeline stage stands in the job.
-static zero_status place(const zr_rehearsal_question *q, int stage, zr_machine *machine,
-                         zero_error *error)
+// Takes the job's machines, or fills equal ones with ranks in their order, if there are several.
+static zero_status find_machines(zr_rehearsal *r, zero_error *error)
 {
-    const zr_config *config = q->config;
-    int stages = config->pipeline.stages, together = together_of(q);
-    zr_mesh mesh;
-    machine->ranks = q->ranks;
-    machine->threads = q->threads;
-    zr_machine_limit(machine, &config->offload, together);
-    zr_machine_expect(machine, zr_config_model_ranks(config), config->tensor, 0);
-    machine->mapped = is_on_one(q);
-    machine->machine_ranks = (int)config->kept_by;
-    if (together == q->ranks)
+    const zr_rehearsal_question *q = r->question;
+    int together = together_of(q), count = (q->ranks + together - 1) / together;
+    if (q->job)
+        r->machines = *q->job;
+    if (q->job || count == 1)
         return ZERO_OK;
-    int count = (q->ranks + together - 1) / together;
     int *list = zr_alloc((size_t)(count + 1 + q->ranks) * sizeof *list, error);
     if (!list)
         return ZERO_ERR_MEMORY;
@@ -93,13 +89,38 @@ static zero_status place(const zr_rehearsal_question *q, int stage, zr_machine *
         list[m] = ZR_MIN(m * together, q->ranks);
     for (int rank = 0; rank < q->ranks; rank++)
         list[count + 1 + rank] = rank / together;
-    const zr_job_machines job = {.count = count, .first = list, .of = list + count + 1};
-    zero_status status =
-        zr_mesh_create(q->ranks, stage * (q->ranks / stages), config->tensor, stages, &mesh, error);
-    if (status == ZERO_OK)
-        zr_machine_imagine(&job, &mesh, 0, machine);
-    zr_free(list);
-    return status;
+    r->places = list;
+    r->machines = (zr_job_machines){.count = count, .first = list, .of = list + count + 1};
+    return ZERO_OK;
+}
+
+static zero_status mesh_of(const zr_rehearsal *r, int stage, int tensor_rank, zr_mesh *out,
+                           zero_error *error)
+{
+    const zr_config *config = r->question->config;
+    int ranks = r->question->ranks, stages = config->pipeline.stages;
+    return zr_mesh_create(ranks, stage * (ranks / stages) + tensor_rank, config->tensor, stages,
+                          out, error);
+}
+
+// Fills in where the machine of a tensor rank of a pipeline stage stands in the job.
+static zero_status place(const zr_rehearsal *r, int stage, int tensor_rank, zr_machine *machine,
+                         zero_error *error)
+{
+    const zr_rehearsal_question *q = r->question;
+    const zr_config *config = q->config;
+    zr_mesh mesh;
+    machine->ranks = q->ranks;
+    machine->threads = q->threads;
+    zr_machine_limit(machine, &config->offload, together_of(q));
+    zr_machine_expect(machine, zr_config_model_ranks(config), config->tensor, tensor_rank);
+    machine->mapped = is_on_one(q);
+    machine->machine_ranks = (int)config->kept_by;
+    if (!r->machines.count)
+        return ZERO_OK;
+    ZERO_TRY(mesh_of(r, stage, tensor_rank, &mesh, error));
+    zr_machine_imagine(&r->machines, &mesh, q->holders, machine);
+    return ZERO_OK;
 }
 
 // Notes what is too much, of the first pipeline stage that does not fit.
@@ -117,35 +138,54 @@ static void check_fit(zr_rehearsal *r, int stage, const zr_machine *machine)
         snprintf(r->excess, sizeof r->excess, "%s", excess);
 }
 
-static zero_status plan_stage(zr_rehearsal *r, int stage, zero_error *error)
+static zero_status plan_rank(const zr_rehearsal *r, int stage, int tensor_rank,
+                             const zr_model_part *part, zr_machine *machine, zr_rank_plan *out,
+                             zero_error *error)
 {
     const zr_rehearsal_question *q = r->question;
-    zr_rank_question rank = {.model = r->part.model,
-                             .config = q->config,
-                             .settings = zr_settings_of(q->config, false),
-                             .shape = shape_of(q),
-                             .machine = q->machine,
-                             .division = r->division,
-                             .stage = stage,
-                             .mapped = is_on_one(q)};
-    ZERO_TRY(place(q, stage, &rank.machine, error));
-    ZERO_TRY(zr_rank_plan_make(&rank, &r->at[stage], error));
-    check_fit(r, stage, &rank.machine);
-    return ZERO_OK;
+    *out = (zr_rank_plan){0};
+    *machine = q->machine;
+    ZERO_TRY(place(r, stage, tensor_rank, machine, error));
+    const zr_rank_question rank = {.model = part ? part->model : r->part.model,
+                                   .config = q->config,
+                                   .settings = zr_settings_of(q->config, false),
+                                   .shape = shape_of(q),
+                                   .machine = *machine,
+                                   .division = r->division,
+                                   .stage = stage,
+                                   .mapped = is_on_one(q)};
+    return zr_rank_plan_make(&rank, out, error);
 }
 
-zero_status zr_rehearse(const zr_rehearsal_question *question, zr_rehearsal *out, zero_error *error)
+zero_status zr_rehearsal_plan(const zr_rehearsal *r, int stage, int tensor_rank,
+                              const zr_model_part *part, zr_rank_plan *out, zero_error *error)
+{
+    zr_machine machine;
+    return plan_rank(r, stage, tensor_rank, part, &machine, out, error);
+}
+
+zero_status zr_rehearsal_begin(const zr_rehearsal_question *question, zr_rehearsal *out,
+                               zero_error *error)
 {
     *out = (zr_rehearsal){.question = question, .fits = true};
     ZERO_TRY(find_part(out, error));
     ZERO_TRY(divide(out, error));
+    return find_machines(out, error);
+}
+
+zero_status zr_rehearse(const zr_rehearsal_question *question, zr_rehearsal *out, zero_error *error)
+{
+    ZERO_TRY(zr_rehearsal_begin(question, out, error));
     out->at = zr_alloc((size_t)out->stages * sizeof *out->at, error);
     if (!out->at)
         return ZERO_ERR_MEMORY;
     for (int s = 0; s < out->stages; s++)
         out->at[s] = (zr_rank_plan){0};
-    for (int s = 0; s < out->stages; s++)
-        ZERO_TRY(plan_stage(out, s, error));
+    for (int s = 0; s < out->stages; s++) {
+        zr_machine machine;
+        ZERO_TRY(plan_rank(out, s, 0, NULL, &machine, &out->at[s], error));
+        check_fit(out, s, &machine);
+    }
     return ZERO_OK;
 }
 
@@ -157,6 +197,7 @@ void zr_rehearsal_free(zr_rehearsal *r)
         zr_rank_plan_free(&r->at[s]);
     zr_free(r->operations);
     zr_free(r->at);
+    zr_free(r->places);
     zr_stages_free(r->division);
     zr_model_part_free(&r->part);
     zr_lm_free(r->whole);
@@ -166,17 +207,6 @@ void zr_rehearsal_free(zr_rehearsal *r)
 static const char *backend_of(const zr_rehearsal *r)
 {
     return r->question->backend ? r->question->backend : "cpu";
-}
-
-zr_rate_setting zr_rehearsal_setting(const zr_rehearsal *r)
-{
-    const zr_backend *backend = NULL;
-    zr_rate_setting setting = {.dtype = r->question->config->dtype,
-                               .threads = r->question->threads,
-                               .together = together_of(r->question)};
-    if (zr_backend_find(backend_of(r), NULL, &backend, NULL) == ZERO_OK)
-        snprintf(setting.path, sizeof setting.path, "%s", backend->path());
-    return setting;
 }
 
 static zero_status find_operations(zr_rehearsal *r, zero_error *error)
@@ -225,7 +255,10 @@ static zero_status ask(zr_rehearsal *r, const zr_rate_book *book, asking *out, z
     const char *directory = directory_of(q->config);
     zr_bandwidth known = {0};
     int cores = zr_cpu_budget_get().allowed, together = together_of(q);
+    zr_rate_setting setting;
     ZERO_TRY(find_operations(r, error));
+    ZERO_TRY(zr_unit_rates_setting(backend_of(r), q->config->dtype, q->threads, together, &setting,
+                                   error));
     for (int s = 0; s < r->stages; s++)
         out->plans[s] = r->at[s].plan;
     if (directory)
@@ -241,7 +274,7 @@ static zero_status ask(zr_rehearsal *r, const zr_rate_book *book, asking *out, z
         .operations = r->operations,
         .stages = r->stages,
         .book = &out->book,
-        .setting = zr_rehearsal_setting(r),
+        .setting = setting,
         .overlaps = zr_wants_overlap(q->config, is_on_one(q), q->threads * together),
         .sharers = together,
         .cores = cores,

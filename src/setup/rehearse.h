@@ -5,6 +5,7 @@
 #define ZR_SETUP_REHEARSE_H
 
 #include "model/architecture.h"
+#include "plan/network.h"
 #include "predict/forecast.h"
 #include "setup/part.h"
 #include "setup/rank_plan.h"
@@ -19,11 +20,15 @@ typedef struct zr_rehearsal_question {
     int64_t micro_batch; // samples of a rank; 0: the configuration's
     int ranks;           // of the job
     int together;        // of these on one machine, the most; 0: all
+    // Who is on which machine, with `together` on the largest; NULL: each has `together`.
+    const zr_job_machines *job;
+    int holders;         // of a job on such machines, as for zr_machine_imagine
     int threads;         // of a rank
     const char *backend; // as zr_queue_open takes it; NULL: cpu
     // Of a rank, here or imagined: the scratch of products and the memory limit (0: unknown). What
     // follows from ranks and budgets is filled in here.
     zr_machine machine;
+    bool unlimited; // the units are divided among pipeline stages as if there were memory enough
 } zr_rehearsal_question;
 
 typedef struct zr_rehearsal {
@@ -31,6 +36,8 @@ typedef struct zr_rehearsal {
     zero_model *whole;          // if it was made from a shape
     zr_model_part part;         // of the first tensor rank, which has most
     zr_pipeline_part *division; // NULL: there is no pipeline
+    int *places;                // of machines that the question does not list
+    zr_job_machines machines;   // where ranks are; count 0: on one, and the question lists none
     zr_rank_plan *at;           // (stages) of pipeline stages
     int stages;
     bool fits;
@@ -38,15 +45,21 @@ typedef struct zr_rehearsal {
     zr_plan_operations *operations; // (stages) NULL: not found yet
 } zr_rehearsal;
 
-// Makes all plans. What cannot be planned at all is an error, as in planning (ZERO_ERR_CONFIG,
-// ZERO_ERR_LIMIT, ...); what does not fit is an answer. `question` outlives *out, which the caller
-// frees with zr_rehearsal_free, also after an error.
+// Finds what the first tensor rank has of the model, and divides the units among pipeline stages:
+// within the memory, or, if nothing is, as without limit. `question` outlives *out, which the
+// caller frees with zr_rehearsal_free, also after an error.
+zero_status zr_rehearsal_begin(const zr_rehearsal_question *question, zr_rehearsal *out,
+                               zero_error *error);
+// Makes the plan of a tensor rank in a pipeline stage. part: what that rank has of the model; NULL:
+// as the first one. `out` as for zr_rank_plan_make.
+zero_status zr_rehearsal_plan(const zr_rehearsal *rehearsal, int stage, int tensor_rank,
+                              const zr_model_part *part, zr_rank_plan *out, zero_error *error);
+// Begins, and makes the plans of the first tensor ranks. What cannot be planned at all is an error,
+// as in planning (ZERO_ERR_CONFIG, ZERO_ERR_LIMIT, ...); what does not fit is an answer.
 zero_status zr_rehearse(const zr_rehearsal_question *question, zr_rehearsal *out,
                         zero_error *error);
 void zr_rehearsal_free(zr_rehearsal *rehearsal);
 
-// Returns the setting whose rates the run is predicted with.
-zr_rate_setting zr_rehearsal_setting(const zr_rehearsal *rehearsal);
 // Predicts a step; of a program's own units by the products that they list.
 zero_status zr_rehearsal_forecast(zr_rehearsal *rehearsal, const zr_rate_book *book,
                                   zr_forecast *out, zero_error *error);

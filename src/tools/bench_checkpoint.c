@@ -103,7 +103,7 @@ static zero_status run(checkpoint_bench *c, const zero_bench_options *options, z
     ZERO_TRY(choose_path(c, options->path, error));
     ZERO_TRY(zr_bench_engine_open(c->bench, options, &c->made, error));
     const zr_plan *plan = zr_engine_plan(c->made.engine);
-    zr_bench_say(c->bench, "%s: %.3f M parameters, %s, stage %d\n", c->made.spec,
+    zr_bench_say(c->bench, "%s: %.3f M parameters, %s, stage %d\n", c->made.subject.name,
                  (double)plan->parameters / 1e6, plan->settings.precision.name,
                  plan->settings.stage);
     zero_status status = run_rounds(c, error);

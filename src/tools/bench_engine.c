@@ -3,27 +3,20 @@
 #include "comm/agree.h"
 #include "layers/layers.h"
 #include "setup/initialize.h"
-#include "setup/resolve.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { CONFIG_BYTES = 512, DEFAULT_VOCABULARY = 256, DEFAULT_MICRO_BATCH = 4 };
+enum { CONFIG_BYTES = 512, DEFAULT_MICRO_BATCH = 4 };
 
 static zero_status read_shape(const zero_bench_options *options, zr_bench_engine *e,
                               zero_error *error)
 {
-    zr_lm_config config;
-    bool given;
-    e->spec = options->new_spec ? options->new_spec : "gpt2";
-    ZERO_TRY(zr_lm_parse_spec(e->spec, &config, &given, error));
-    if (!given)
-        zr_lm_set_vocabulary(&config, DEFAULT_VOCABULARY);
-    e->shape = zr_lm_shape_of(&config);
+    const zr_subject_question question = {
+        .new_spec = options->new_spec ? options->new_spec : "gpt2", .seq = options->seq};
+    ZERO_TRY(zr_subject_read(&question, &e->subject, error));
     e->micro_batch = options->micro_batch ? options->micro_batch : DEFAULT_MICRO_BATCH;
-    e->seq = options->seq ? options->seq : e->shape.positions;
-    ZERO_TRY(zr_window_check(e->seq, e->shape.positions, error));
-    return zr_lm_create(&config, &e->model, error);
+    return zr_lm_create(&e->subject.model, &e->model, error);
 }
 
 // PipeDream's stages cannot clip by a norm that all of them have to know.
@@ -49,7 +42,7 @@ static zero_status make_engine(const zr_bench *bench, const zero_bench_options *
                            .model = e->model,
                            .comm = bench->meter.comm,
                            .config_text = config,
-                           .shape = {.batch = e->micro_batch, .seq = e->seq},
+                           .shape = {.batch = e->micro_batch, .seq = e->subject.seq},
                            .threads = bench->meter.threads,
                            .seed = 1337,
                            .total_steps = 1000,
@@ -74,5 +67,6 @@ void zr_bench_engine_close(zr_bench_engine *engine)
 {
     zero_destroy(engine->engine);
     zr_lm_free(engine->model);
+    zr_subject_free(&engine->subject);
     *engine = (zr_bench_engine){0};
 }

@@ -2,16 +2,15 @@
 #ifndef ZR_TOOLS_BENCH_ENGINE_H
 #define ZR_TOOLS_BENCH_ENGINE_H
 
-#include "model/architecture.h"
+#include "setup/subject.h"
 #include "tools/bench_shared.h"
 #include <zero/engine.h>
 
 typedef struct zr_bench_engine {
-    const char *spec;
-    zr_lm_shape shape;
+    zr_subject subject;
     zero_model *model;
     zero_engine *engine;
-    int64_t micro_batch, seq;
+    int64_t micro_batch;
 } zr_bench_engine;
 
 // Makes both. Collective. zr_bench_engine_close accepts a zeroed structure, and one for which this

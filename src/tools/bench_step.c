@@ -43,13 +43,15 @@ typedef struct step_bench {
 
 static zero_tensor of_batch(const step_bench *s, int32_t *values)
 {
-    return (zero_tensor){
-        .data = values, .dtype = ZERO_I32, .dims = 2, .shape = {s->made.micro_batch, s->made.seq}};
+    return (zero_tensor){.data = values,
+                         .dtype = ZERO_I32,
+                         .dims = 2,
+                         .shape = {s->made.micro_batch, s->made.subject.seq}};
 }
 
 static zero_status draw_batch(step_bench *s, zero_error *error)
 {
-    size_t bytes = (size_t)(s->made.micro_batch * s->made.seq) * sizeof *s->tokens;
+    size_t bytes = (size_t)(s->made.micro_batch * s->made.subject.seq) * sizeof *s->tokens;
     s->window = zero_window(s->made.engine);
     int64_t count = s->window * zero_accumulation(s->made.engine);
     s->tokens = zr_alloc(bytes, error);
@@ -62,10 +64,10 @@ static zero_status draw_batch(step_bench *s, zero_error *error)
         s->batches[k] = (zero_tensors){2, {of_batch(s, s->tokens), of_batch(s, s->targets)}};
     // Tensor ranks and pipeline stages compute the same samples: their data rank draws them.
     int data_rank = zr_engine_grid(s->made.engine)->data->rank;
-    for (int64_t i = 0; i < s->made.micro_batch * s->made.seq; i++) {
+    for (int64_t i = 0; i < s->made.micro_batch * s->made.subject.seq; i++) {
         zr_philox drawn = zr_philox4x32((uint64_t)data_rank, 0, (uint64_t)i);
-        s->tokens[i] = (int32_t)(drawn.v[0] % (uint32_t)s->made.shape.vocab);
-        s->targets[i] = (int32_t)(drawn.v[1] % (uint32_t)s->made.shape.vocab);
+        s->tokens[i] = (int32_t)(drawn.v[0] % (uint32_t)s->made.subject.shape.vocab);
+        s->targets[i] = (int32_t)(drawn.v[1] % (uint32_t)s->made.subject.shape.vocab);
     }
     return ZERO_OK;
 }
@@ -245,7 +247,7 @@ static zero_status report(const step_bench *s, zero_error *error)
     ZERO_TRY(zr_products_measure(&bench->meter, zr_engine_plan(s->made.engine), &products, error));
     ZERO_TRY(zr_memory_rate_of_copy(&bench->meter, &bandwidth, error));
     double accumulation = (double)zero_accumulation(s->made.engine),
-           tokens = (double)(zr_engine_config(s->made.engine)->train_batch * s->made.seq);
+           tokens = (double)(zr_engine_config(s->made.engine)->train_batch * s->made.subject.seq);
     double alone = products.median * accumulation,
            floor = products.best * accumulation + (double)bytes_outside(sums) / bandwidth;
     double rate = products.flops * accumulation / alone;
@@ -291,13 +293,13 @@ static zero_status say_division(const step_bench *s, zero_error *error)
 static zero_status run(step_bench *s, zero_error *error)
 {
     const zr_plan *plan = zr_engine_plan(s->made.engine);
-    zr_bench_say(s->bench,
-                 "%s: %.3f M parameters; %lld x %lld a %srank, %s, stage %d; backend %s, %s\n",
-                 s->made.spec, (double)plan->parameters / 1e6, (long long)s->made.micro_batch,
-                 (long long)s->made.seq, plan->tensor_ranks > 1 || plan->pipeline ? "data " : "",
-                 plan->settings.precision.name, plan->settings.stage,
-                 zr_engine_queue(s->made.engine)->backend->name,
-                 zr_engine_queue(s->made.engine)->backend->path());
+    zr_bench_say(
+        s->bench, "%s: %.3f M parameters; %lld x %lld a %srank, %s, stage %d; backend %s, %s\n",
+        s->made.subject.name, (double)plan->parameters / 1e6, (long long)s->made.micro_batch,
+        (long long)s->made.subject.seq, plan->tensor_ranks > 1 || plan->pipeline ? "data " : "",
+        plan->settings.precision.name, plan->settings.stage,
+        zr_engine_queue(s->made.engine)->backend->name,
+        zr_engine_queue(s->made.engine)->backend->path());
     ZERO_TRY(zr_comm_agree(s->bench->meter.comm, say_division(s, error), error));
     ZERO_TRY(time_steps(s, error));
     return report(s, error);

@@ -2,9 +2,7 @@
 // plan a run (contract 5).
 #include "base/cpu.h"
 #include "config/config_ranks.h"
-#include "files/run_directory.h"
 #include "plan/settings_fields.h"
-#include "setup/defaults.h"
 #include "setup/machine_facts.h"
 #include "setup/placement.h"
 #include "setup/resolve.h"
@@ -12,15 +10,6 @@
 #include "setup/tiling.h"
 #include "tools/plan_views.h"
 #include "tools/plan_time.h"
-
-#include <string.h>
-
-enum { BYTE_VOCABULARY = 256, ASSUMED_STEPS = 1000 };
-
-const char *zr_planner_model(const zr_planner *p)
-{
-    return p->options->new_spec ? p->options->new_spec : p->model_path;
-}
 
 int zr_planner_job(const zr_planner *p)
 {
@@ -41,23 +30,13 @@ int zr_planner_together(const zr_planner *p, int ranks)
 static zero_status read_shape(zr_planner *p, zero_error *error)
 {
     const zero_plan_options *options = p->options;
-    bool given = true;
-    if (options->new_spec) {
-        ZERO_TRY(zr_lm_parse_spec(options->new_spec, &p->model_config, &given, error));
-    } else {
-        size_t length = strlen(options->model);
-        bool file = length > 5 && strcmp(options->model + length - 5, ".json") == 0;
-        ZERO_TRY(zr_model_directory(options->model, &options->logger, &p->model_path, error));
-        ZERO_TRY(file ? zr_lm_config_read(p->model_path, &p->model_config, error)
-                      : zr_lm_config_read_in(p->model_path, &p->model_config, error));
-    }
-    p->assumed_vocabulary = !given;
-    if (!given)
-        zr_lm_set_vocabulary(&p->model_config, BYTE_VOCABULARY);
-    p->shape = zr_lm_shape_of(&p->model_config);
-    p->seq = options->seq ? options->seq : p->shape.positions;
-    ZERO_TRY(zr_window_check(p->seq, p->shape.positions, error));
-    return zr_lm_create(&p->model_config, &p->model, error);
+    const zr_subject_question question = {.new_spec = options->new_spec,
+                                          .model = options->model,
+                                          .needs_no_weights = true,
+                                          .seq = options->seq,
+                                          .logger = &options->logger};
+    ZERO_TRY(zr_subject_read(&question, &p->subject, error));
+    return zr_lm_create(&p->subject.model, &p->model, error);
 }
 
 // Chooses the ranks of the job, if the options do not give them: the first number that elasticity
@@ -75,14 +54,13 @@ static zero_status find_ranks(zr_resolution *how, zr_config *config, zero_error 
 static zero_status resolve(zr_planner *p, zero_error *error)
 {
     const zero_plan_options *options = p->options;
-    int64_t parameters = zr_model_parameters(p->model);
     char *text;
     zr_resolution how = {
         .name = options->config_path,
         .flags = options->overrides,
         .flag_count = options->override_count,
         .quiet = true,
-        .facts = zr_resolve_facts(ZR_MAX(options->ranks, 0), parameters, ASSUMED_STEPS),
+        .facts = zr_subject_facts(&p->subject, ZR_MAX(options->ranks, 0)),
         .logger = &options->logger,
         .amend = find_ranks,
     };
@@ -91,8 +69,6 @@ static zero_status resolve(zr_planner *p, zero_error *error)
     how.facts.pipeline = options->pipeline;
     how.facts.schedule = options->schedule;
     how.facts.split = options->split;
-    how.facts.batch = zr_default_batch(parameters, p->seq);
-    how.facts.hidden = p->shape.width;
     ZERO_TRY(zr_resolve_text(options->config_path, &text, &how.length, error));
     how.text = text;
     zero_status status = zr_resolve(&how, &p->config, error);
@@ -110,18 +86,18 @@ static zero_status read_machines(zr_planner *p, zero_error *error)
                        "libzero.offload is auto, which is planned for ranks of one machine: "
                        "--machines needs offload_optimizer and offload_param");
     ZERO_TRY(zr_plan_machines_read(options->machines, options->ranks, &p->machines, error));
-    return zr_plan_machines_cut(p->machines, p->model, zr_planner_model(p), p->config, error);
+    return zr_plan_machines_cut(p->machines, p->model, p->subject.name, p->config, error);
 }
 
 static zero_status read_config(zr_planner *p, zero_error *error)
 {
     ZERO_TRY(resolve(p, error));
-    if (zr_tiling_apply(p->config, &p->model_config)) {
+    if (zr_tiling_apply(p->config, &p->subject.model)) {
         zr_lm_free(p->model);
         p->model = NULL;
-        ZERO_TRY(zr_lm_create(&p->model_config, &p->model, error));
+        ZERO_TRY(zr_lm_create(&p->subject.model, &p->model, error));
     }
-    ZERO_TRY(zr_model_part_make(p->model, zr_planner_model(p), p->config, 0, &p->part, error));
+    ZERO_TRY(zr_model_part_check(&p->subject.model, p->subject.name, p->config, error));
     p->settings = zr_settings_of(p->config, false);
     return read_machines(p, error);
 }
@@ -140,13 +116,13 @@ static zero_status choose_placement(const zr_planner *p, zr_placement_answer *an
     const zr_imagined_ranks ranks = {.count = zr_planner_job(p), .memory = options->memory};
     zero_options engine = {
         .model = p->model,
-        .shape = {.seq = p->seq},
+        .shape = {.seq = p->subject.seq},
         .threads = zr_planner_threads(p),
         .logger = options->logger,
     };
     ZERO_TRY(zero_comm_self(&engine.comm, error));
     zero_status status =
-        zr_placement_of(&engine, &ranks, &p->model_config, p->config, answer, error);
+        zr_placement_of(&engine, &ranks, &p->subject.model, p->config, answer, error);
     zero_comm_destroy(engine.comm);
     return status;
 }
@@ -192,14 +168,18 @@ static zero_status plan_automatic(const zr_planner *p, zr_buffer *out, zero_erro
 static zero_status show_program(const zr_planner *p, const zr_plan_point *at, zr_buffer *out,
                                 zero_error *error)
 {
-    zr_pipeline_part *division;
-    zr_rank_plan of;
-    ZERO_TRY(zr_planner_divide(p, at, 0, &division, error));
-    zero_status status = zr_planner_make(p, at, division, 0, &of, error);
+    zr_plan_asked asked;
+    zr_rehearsal rehearsal;
+    zr_rank_plan of = {0};
+    zr_planner_ask(p, at, p->machine.threads, &asked);
+    asked.question.unlimited = true;
+    zero_status status = zr_rehearsal_begin(&asked.question, &rehearsal, error);
     if (status == ZERO_OK)
-        status = zr_plan_show(of.plan, p->options->view, zr_planner_model(p), out, error);
+        status = zr_rehearsal_plan(&rehearsal, 0, 0, NULL, &of, error);
+    if (status == ZERO_OK)
+        status = zr_plan_show(of.plan, p->options->view, p->subject.name, out, error);
     zr_rank_plan_free(&of);
-    zr_stages_free(division);
+    zr_rehearsal_free(&rehearsal);
     return status;
 }
 
@@ -244,7 +224,7 @@ static zero_status tabulate(zr_planner *p, zr_buffer *out, zero_error *error)
     if (status == ZERO_OK)
         status = zr_planner_rows(p, rows, &count, error);
     if (status == ZERO_OK && options->json)
-        zr_plan_json(rows, count, zr_planner_model(p), p->settings.precision.name,
+        zr_plan_json(rows, count, p->subject.name, p->settings.precision.name,
                      (double)zr_model_parameters(p->model), &p->settings, p->config->elastic, out);
     else if (status == ZERO_OK)
         zr_planner_text(p, rows, count, out);
@@ -274,8 +254,7 @@ zero_status zr_plan_by_model(const zero_plan_options *options, zr_buffer *out, z
     zr_queue_close(p.queue);
     zr_config_destroy(p.config);
     zr_plan_machines_free(p.machines);
-    zr_model_part_free(&p.part);
     zr_lm_free(p.model);
-    zr_free(p.model_path);
+    zr_subject_free(&p.subject);
     return status;
 }

@@ -3,8 +3,6 @@
 
 #include "config/config_ranks.h"
 #include "plan/exchanges.h"
-#include "setup/machine_facts.h"
-#include "setup/stages.h"
 #include "tools/plan_time.h"
 
 #include <assert.h>
@@ -28,20 +26,38 @@ static int64_t checkpoint_bytes(const zr_plan *plan)
     return bytes;
 }
 
+typedef struct row_making { // a row while the plans of its ranks are made
+    const zr_planner *p;
+    const zr_plan_point *at;
+    zr_rehearsal *rehearsal;
+    zr_plan_row *row;
+    int64_t most; // bytes of the rank that needs most so far
+} row_making;
+
+typedef struct tensor_rank { // of a pipeline stage
+    int stage, number;
+    const zr_model_part *part; // NULL: as the first one
+} tensor_rank;
+
 // Compares dividing activation checkpoints with keeping them whole, if there is such a choice.
-static zero_status compare_kept(const zr_planner *p, const zr_plan_point *at,
-                                const zr_rank_plan *of, zr_plan_row *row, zero_error *error)
+static zero_status compare_kept(const row_making *m, const tensor_rank *rank, const zr_plan *plan,
+                                zero_error *error)
 {
-    zr_planner other = *p;
+    zr_plan_row *row = m->row;
     zr_rank_plan otherwise;
-    const zr_pipeline_part *division = of->plan->pipeline;
-    if (of->plan->tensor_ranks <= 1 || (row->keeps != ZR_KEEP_WHOLE && row->keeps != ZR_KEEP_SHARE))
+    // Shallow copies, of which one field differs.
+    zr_rehearsal other = *m->rehearsal;
+    zr_rehearsal_question question = *other.question;
+    zr_config config = *question.config;
+    if (plan->tensor_ranks <= 1 || (row->keeps != ZR_KEEP_WHOLE && row->keeps != ZR_KEEP_SHARE))
         return ZERO_OK;
-    other.settings.partition_activations = row->keeps == ZR_KEEP_WHOLE;
+    config.partition_activations = row->keeps == ZR_KEEP_WHOLE;
+    question.config = &config;
+    other.question = &question;
     zero_status status =
-        zr_planner_make(&other, at, division, division ? division->stage : 0, &otherwise, error);
+        zr_rehearsal_plan(&other, rank->stage, rank->number, rank->part, &otherwise, error);
     if (status == ZERO_OK) {
-        row->kept = checkpoint_bytes(of->plan);
+        row->kept = checkpoint_bytes(plan);
         row->kept_otherwise = checkpoint_bytes(otherwise.plan);
     }
     zr_rank_plan_free(&otherwise);
@@ -62,17 +78,18 @@ static void count_joins(const zr_plan *plan, zr_plan_row *row)
     }
 }
 
-static zero_status fill_row(const zr_planner *p, const zr_plan_point *at, const zr_rank_plan *of,
-                            zr_plan_row *row, zero_error *error)
+static zero_status fill_row(const row_making *m, const tensor_rank *rank, const zr_plan *plan,
+                            zero_error *error)
 {
-    const zr_plan *plan = of->plan;
+    const zr_plan_point *at = m->at;
+    zr_plan_row *row = m->row;
     *row = (zr_plan_row){.stage = at->stage,
                          .ranks = at->ranks,
                          .tensor = plan->tensor_ranks,
                          .exchanged = zr_exchanged_bytes(plan),
                          .exchanges = zr_traffic_of_micro_batch(plan).exchanges,
                          .windows = plan->exchange_bytes + plan->shared_exchange_bytes,
-                         .keeps = kept_part(p, plan),
+                         .keeps = kept_part(m->p, plan),
                          .micro_batch = at->batch,
                          .largest = -1,
                          .pipeline = row->pipeline,
@@ -82,51 +99,50 @@ static zero_status fill_row(const zr_planner *p, const zr_plan_point *at, const 
     for (int t = 0; t < ZERO_TIER_COUNT; t++)
         row->tiers[t] = zr_plan_tier_bytes(plan, (zero_tier)t);
     count_joins(plan, row);
-    return compare_kept(p, at, of, row, error);
+    return compare_kept(m, rank, plan, error);
 }
 
-typedef struct row_making { // a row while the plans of its ranks are made
-    const zr_planner *p;
-    const zr_plan_point *at;
-    const zr_pipeline_part *division; // NULL: there is no pipeline
-    zr_plan_row *row;
-    int64_t most; // bytes of the rank that needs most so far
-} row_making;
-
-// Makes the plan of the planner's tensor rank in a pipeline stage, and adds it to the row.
-static zero_status plan_rank(row_making *m, const zr_planner *p, int stage, int64_t *most_of_stage,
-                             zero_error *error)
+// Adds a rank's plan to the row.
+static zero_status add_plan(row_making *m, const tensor_rank *rank, const zr_rank_plan *of,
+                            int64_t *most_of_stage, zero_error *error)
 {
-    zr_rank_plan of;
     zr_plan_row *row = m->row;
-    zero_status status = zr_planner_make(p, m->at, m->division, stage, &of, error);
-    int64_t bytes = status == ZERO_OK ? zr_plan_total_bytes(of.plan) : -1;
+    int64_t bytes = zr_plan_total_bytes(of->plan);
     if (bytes > *most_of_stage && row->pipeline)
-        zr_plan_pipeline_fill(&of, row->pipeline);
+        zr_plan_pipeline_fill(of, row->pipeline);
     if (bytes > m->most)
-        status = fill_row(p, m->at, &of, row, error);
-    if (status == ZERO_OK && row->network)
-        zr_plan_network_add(row->network, of.plan);
+        ZERO_TRY(fill_row(m, rank, of->plan, error));
+    if (row->network)
+        zr_plan_network_add(row->network, of->plan);
     *most_of_stage = ZR_MAX(*most_of_stage, bytes);
     m->most = ZR_MAX(m->most, bytes);
+    return ZERO_OK;
+}
+
+static zero_status plan_other(row_making *m, const tensor_rank *rank, int64_t *most_of_stage,
+                              zero_error *error)
+{
+    zr_rank_plan of;
+    zero_status status =
+        zr_rehearsal_plan(m->rehearsal, rank->stage, rank->number, rank->part, &of, error);
+    if (status == ZERO_OK)
+        status = add_plan(m, rank, &of, most_of_stage, error);
     zr_rank_plan_free(&of);
     return status;
 }
 
-// Makes the plans of a pipeline stage: that of the first tensor rank, and where machines count one
+// Adds the plans of a pipeline stage: that of the first tensor rank, and where machines count one
 // for each kind of tensor ranks.
-static zero_status plan_stage(row_making *m, int stage, zero_error *error)
+static zero_status add_stage(row_making *m, int stage, zero_error *error)
 {
     int64_t most_of_stage = -1;
     const zr_plan_machines *machines = m->p->machines;
-    zero_status status = plan_rank(m, m->p, stage, &most_of_stage, error);
+    const tensor_rank first = {.stage = stage};
+    zero_status status = add_plan(m, &first, &m->rehearsal->at[stage], &most_of_stage, error);
     for (int t = 1; machines && t < m->p->config->tensor && status == ZERO_OK; t++) {
-        zr_planner other = *m->p;
-        if (zr_plan_machines_alike(machines, &m->row->network->mesh, stage, t, m->at->stage) != t)
-            continue;
-        other.part = machines->parts[machines->part_of[t]];
-        other.tensor_rank = t;
-        status = plan_rank(m, &other, stage, &most_of_stage, error);
+        const tensor_rank other = {stage, t, &machines->parts[machines->part_of[t]]};
+        if (zr_plan_machines_alike(machines, &m->row->network->mesh, stage, t, m->at->stage) == t)
+            status = plan_other(m, &other, &most_of_stage, error);
     }
     return status;
 }
@@ -142,38 +158,34 @@ static zero_status make_network(const zr_planner *p, const zr_plan_point *at, zr
     return zr_plan_network_make(p->machines, &mesh, &row->network, error);
 }
 
-// Makes the plan of each pipeline stage of a division, one after another, and fills the row with
-// that of the rank that needs most. division NULL: there is one plan.
-static zero_status plan_stages(const zr_planner *p, const zr_plan_point *at,
-                               const zr_pipeline_part *division, zr_plan_row *row,
-                               zero_error *error)
+// Fills the row with the plan of the rank that needs most.
+static zero_status fill(const zr_planner *p, const zr_plan_point *at, zr_rehearsal *rehearsal,
+                        zr_plan_row *row, zero_error *error)
 {
-    row_making making = {.p = p, .at = at, .division = division, .row = row, .most = -1};
-    zero_status status = make_network(p, at, row, error);
-    for (int s = 0; s < (division ? division->pipeline.stages : 1) && status == ZERO_OK; s++)
-        status = plan_stage(&making, s, error);
-    return status;
-}
-
-// Divides the units within the memory, or, if nothing fits, as they would be divided without limit.
-static zero_status divide(const zr_planner *p, const zr_plan_point *at, zr_pipeline_part **out,
-                          zero_error *error)
-{
-    zero_status status = zr_planner_divide(p, at, zr_planner_limit(p), out, error);
-    return status == ZERO_ERR_LIMIT ? zr_planner_divide(p, at, 0, out, error) : status;
+    row_making making = {.p = p, .at = at, .rehearsal = rehearsal, .row = row, .most = -1};
+    ZERO_TRY(make_network(p, at, row, error));
+    for (int s = 0; s < rehearsal->stages; s++)
+        ZERO_TRY(add_stage(&making, s, error));
+    zr_plan_time_of(p, at, rehearsal, &row->time);
+    return ZERO_OK;
 }
 
 static zero_status plan_row(const zr_planner *p, const zr_plan_point *at, zr_plan_row *row,
                             zero_error *error)
 {
-    zr_pipeline_part *division;
+    zr_plan_asked asked;
+    zr_rehearsal rehearsal;
     *row = (zr_plan_row){0};
-    ZERO_TRY(divide(p, at, &division, error));
-    if (division)
-        ZERO_TRY(zr_plan_pipeline_make(p->model, division, &row->pipeline, error));
-    ZERO_TRY(plan_stages(p, at, division, row, error));
-    zr_plan_time_of(p, at, &row->time);
-    return ZERO_OK;
+    zr_planner_ask(p, at, p->machine.threads, &asked);
+    zero_status status = zr_rehearse(&asked.question, &rehearsal, error);
+    if (status == ZERO_OK && rehearsal.division)
+        status = zr_plan_pipeline_make(p->model, rehearsal.division, &row->pipeline, error);
+    if (status == ZERO_OK)
+        status = fill(p, at, &rehearsal, row, error);
+    if (row->pipeline)
+        rehearsal.division = NULL; // because it is the row's now
+    zr_rehearsal_free(&rehearsal);
+    return status;
 }
 
 void zr_plan_rows_free(zr_plan_row *rows, int count)
@@ -202,35 +214,37 @@ bool zr_planner_is_limited(const zr_planner *p)
            p->config->offload.host_memory > 0;
 }
 
-int64_t zr_planner_limit(const zr_planner *p)
+void zr_planner_ask(const zr_planner *p, const zr_plan_point *at, int threads, zr_plan_asked *out)
 {
-    int64_t rank = p->options->memory, device = p->config->offload.device_memory;
-    return rank > 0 && device > 0 ? ZR_MIN(rank, device) : ZR_MAX(rank, device);
-}
-
-static bool stage_fits(const zr_planner *p, const zr_plan_point *at,
-                       const zr_pipeline_part *division, int stage)
-{
-    zr_rank_plan of;
-    zr_machine machine = {.memory_limit = p->options->memory};
-    zr_machine_limit(&machine, &p->config->offload, zr_planner_together(p, at->ranks));
-    bool does = zr_planner_make(p, at, division, stage, &of, NULL) == ZERO_OK &&
-                zr_plan_fits(of.plan, &machine);
-    zr_rank_plan_free(&of);
-    return does;
+    // A shallow copy is enough, because only plain fields are changed.
+    out->config = *p->config;
+    out->config.stage = at->stage;
+    out->config.ranks = at->ranks / zr_config_model_ranks(p->config);
+    out->question = (zr_rehearsal_question){
+        .model = p->model,
+        .name = p->subject.name,
+        .config = &out->config,
+        .seq = p->subject.seq,
+        .micro_batch = at->batch,
+        .ranks = at->ranks,
+        .together = zr_planner_together(p, at->ranks),
+        .job = p->machines ? &p->machines->job : NULL,
+        .holders = p->machines ? p->machines->holders : 0,
+        .threads = threads,
+        .machine = p->machine,
+    };
+    out->question.machine.memory_limit = p->options->memory;
 }
 
 // Returns whether a micro-batch of this size fits. A size that cannot even be planned does not fit.
 static bool fits(const zr_planner *p, const zr_plan_point *at)
 {
-    zr_pipeline_part *division;
-    if (zr_planner_divide(p, at, zr_planner_limit(p), &division, NULL) != ZERO_OK)
-        return false;
-    bool all = true;
-    for (int s = 0; s < (division ? division->pipeline.stages : 1) && all; s++)
-        all = stage_fits(p, at, division, s);
-    zr_stages_free(division);
-    return all;
+    zr_plan_asked asked;
+    zr_rehearsal rehearsal;
+    zr_planner_ask(p, at, p->machine.threads, &asked);
+    bool does = zr_rehearse(&asked.question, &rehearsal, NULL) == ZERO_OK && rehearsal.fits;
+    zr_rehearsal_free(&rehearsal);
+    return does;
 }
 
 static int64_t largest_batch(const zr_planner *p, int stage, int ranks)

@@ -1,77 +1,11 @@
 // The plans of a pipeline: one for each pipeline stage, and the drawing of the schedule.
 #include "base/plain_text.h"
-#include "config/config_ranks.h"
 #include "model/stage_cut.h"
 #include "plan/exchanges.h"
 #include "plan/pipeline_lanes.h"
-#include "setup/machine_facts.h"
 #include "setup/stages.h"
 #include "tools/pipeline_draw.h"
 #include "tools/planner.h"
-
-static int stages_of(const zr_planner *p) { return p->config->pipeline.stages; }
-
-zero_status zr_planner_divide(const zr_planner *p, const zr_plan_point *at, int64_t memory_limit,
-                              zr_pipeline_part **out, zero_error *error)
-{
-    // A shallow copy is enough, because only plain fields are changed.
-    zr_config config = *p->config;
-    config.stage = at->stage;
-    config.ranks = at->ranks / zr_config_model_ranks(p->config);
-    const zr_stages_question question = {.whole = p->model,
-                                         .config = &config,
-                                         .shape = {.batch = at->batch,
-                                                   .seq = p->seq,
-                                                   .threads = p->machine.threads,
-                                                   .dtype = config.dtype},
-                                         .memory_limit = memory_limit};
-    *out = NULL;
-    return stages_of(p) > 1 ? zr_stages_divide(&question, out, error) : ZERO_OK;
-}
-
-// Says whether all ranks of a job can map each other's memory.
-static bool is_on_one(const zr_planner *p, int ranks)
-{
-    return ranks <= ZERO_MAX_RANKS && zr_planner_together(p, ranks) == ranks;
-}
-
-// Sets what follows from where the ranks of a pipeline stage are.
-static zero_status place(const zr_planner *p, const zr_plan_point *at, const zr_settings *settings,
-                         int stage, zr_machine *machine, zero_error *error)
-{
-    int stages = stages_of(p), tensor = p->config->tensor;
-    zr_mesh mesh;
-    machine->ranks = at->ranks;
-    zr_machine_expect(machine, zr_config_model_ranks(p->config), tensor, p->tensor_rank);
-    machine->mapped = is_on_one(p, at->ranks);
-    machine->machine_ranks = (int)settings->kept_by;
-    if (!p->machines)
-        return ZERO_OK;
-    int first = stage * (at->ranks / stages) + p->tensor_rank;
-    ZERO_TRY(zr_mesh_create(at->ranks, first, tensor, stages, &mesh, error));
-    zr_machine_imagine(&p->machines->job, &mesh, p->machines->holders, machine);
-    return ZERO_OK;
-}
-
-zero_status zr_planner_make(const zr_planner *p, const zr_plan_point *at,
-                            const zr_pipeline_part *division, int stage, zr_rank_plan *out,
-                            zero_error *error)
-{
-    zr_rank_question question = {
-        .model = p->part.model,
-        .config = p->config,
-        .settings = p->settings,
-        .shape = {.batch = at->batch, .seq = p->seq, .threads = p->machine.threads},
-        .machine = p->machine,
-        .division = division,
-        .stage = stage,
-        .mapped = is_on_one(p, at->ranks),
-    };
-    *out = (zr_rank_plan){0};
-    question.settings.stage = at->stage;
-    ZERO_TRY(place(p, at, &question.settings, stage, &question.machine, error));
-    return zr_rank_plan_make(&question, out, error);
-}
 
 zero_status zr_plan_pipeline_make(const zero_model *model, zr_pipeline_part *division,
                                   zr_plan_pipeline **out, zero_error *error)
@@ -83,7 +17,6 @@ zero_status zr_plan_pipeline_make(const zero_model *model, zr_pipeline_part *div
     if (made)
         status = zr_stages_simulate(division, &simulation, error);
     if (status != ZERO_OK) {
-        zr_stages_free(division);
         zr_free(made);
         return status;
     }
@@ -163,7 +96,7 @@ static void draw(const zr_planner *p, const zr_pipeline_part *part, const zr_sim
                  const zr_lane *lanes, zr_buffer *out)
 {
     char title[512];
-    zr_plain_text(zr_planner_model(p), title, sizeof title);
+    zr_plain_text(p->subject.name, title, sizeof title);
     const zr_pipeline_picture picture = {.title = title,
                                          .pipeline = &part->pipeline,
                                          .simulation = simulation,
@@ -175,23 +108,34 @@ static void draw(const zr_planner *p, const zr_pipeline_part *part, const zr_sim
         zr_pipeline_draw(&picture, out);
 }
 
-zero_status zr_planner_draw_pipeline(const zr_planner *p, const zr_plan_point *at, zr_buffer *out,
-                                     zero_error *error)
+static zero_status draw_division(const zr_planner *p, const zr_pipeline_part *part, zr_buffer *out,
+                                 zero_error *error)
 {
     zr_simulation simulation = {0};
-    zr_pipeline_part *part;
-    if (p->options->machines)
-        return zr_fail(error, ZERO_ERR_USAGE,
-                       "--draw of a pipeline shows when its stages work, and --machines %s changes "
-                       "nothing there: one of them at a time",
-                       p->options->machines);
-    ZERO_TRY(zr_planner_divide(p, at, 0, &part, error));
     zr_lane *lanes = zr_pipeline_lanes(&part->pipeline, error);
     zero_status status = lanes ? zr_stages_simulate(part, &simulation, error) : ZERO_ERR_MEMORY;
     if (status == ZERO_OK)
         draw(p, part, &simulation, lanes, out);
     zr_simulation_free(&simulation);
     zr_free(lanes);
-    zr_stages_free(part);
+    return status;
+}
+
+zero_status zr_planner_draw_pipeline(const zr_planner *p, const zr_plan_point *at, zr_buffer *out,
+                                     zero_error *error)
+{
+    zr_plan_asked asked;
+    zr_rehearsal rehearsal;
+    if (p->options->machines)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "--draw of a pipeline shows when its stages work, and --machines %s changes "
+                       "nothing there: one of them at a time",
+                       p->options->machines);
+    zr_planner_ask(p, at, p->machine.threads, &asked);
+    asked.question.unlimited = true;
+    zero_status status = zr_rehearsal_begin(&asked.question, &rehearsal, error);
+    if (status == ZERO_OK)
+        status = draw_division(p, rehearsal.division, out, error);
+    zr_rehearsal_free(&rehearsal);
     return status;
 }

@@ -2,40 +2,13 @@
 
 #include "base/bytes_text.h"
 #include "base/cpu.h"
-#include "config/config_ranks.h"
 #include "measure/unit_rates.h"
 
 #include <stdio.h>
 
-// What a rehearsal of a row is made from; both stay where they are.
-typedef struct point {
-    zr_config config;
-    zr_rehearsal_question question;
-} point;
-
 static int threads_of(const zr_planner *p, const zr_plan_time *time, int ranks)
 {
     return ZR_MAX(time->cores / zr_planner_together(p, ranks), 1);
-}
-
-// The copy of the configuration is shallow, which is enough because only plain fields are changed.
-static void set_point(const zr_planner *p, const zr_plan_time *time, const zr_plan_point *at,
-                      point *out)
-{
-    out->config = *p->config;
-    out->config.stage = at->stage;
-    out->config.ranks = at->ranks / zr_config_model_ranks(p->config);
-    out->question = (zr_rehearsal_question){
-        .model = p->model,
-        .name = zr_planner_model(p),
-        .config = &out->config,
-        .seq = p->seq,
-        .micro_batch = at->batch,
-        .ranks = at->ranks,
-        .together = zr_planner_together(p, at->ranks),
-        .threads = threads_of(p, time, at->ranks),
-        .machine = p->machine,
-    };
 }
 
 // Says whether this machine has the cores for all ranks: nothing is known of networks.
@@ -49,7 +22,7 @@ static zero_status measure(const zr_planner *p, zr_plan_time *time, zero_error *
 {
     int ranks[ZR_PLANNER_USUAL];
     zr_rehearsal rehearsal;
-    point point;
+    zr_plan_asked asked;
     zr_planner_ranks(p, ranks);
     zr_plan_point at = {.stage = p->settings.stage, .ranks = ranks[0]};
     while (at.stage < 3 && !zr_planner_has_stage(p, at.stage))
@@ -64,8 +37,8 @@ static zero_status measure(const zr_planner *p, zr_plan_time *time, zero_error *
                        "--predict times kernels on this machine, which has %d core%s for %d ranks; "
                        "zero simulate predicts other machines",
                        time->cores, time->cores == 1 ? "" : "s", at.ranks);
-    set_point(p, time, &at, &point);
-    zero_status status = zr_rehearse(&point.question, &rehearsal, error);
+    zr_planner_ask(p, &at, threads_of(p, time, at.ranks), &asked);
+    zero_status status = zr_rehearse(&asked.question, &rehearsal, error);
     if (status == ZERO_OK)
         status = zr_rehearsal_measure(&rehearsal, &p->options->logger, &time->book, error);
     zr_rehearsal_free(&rehearsal);
@@ -84,20 +57,32 @@ zero_status zr_plan_time_open(const zr_planner *p, zr_plan_time *out, zero_error
 
 void zr_plan_time_close(zr_plan_time *time) { zr_rate_book_free(&time->book); }
 
-void zr_plan_time_of(const zr_planner *p, const zr_plan_point *at, zr_forecast *out)
+// Predicts a row for ranks of other threads than its plans are for.
+static zero_status predict_with(const zr_planner *p, const zr_plan_point *at, int threads,
+                                zr_forecast *out, zero_error *error)
+{
+    zr_rehearsal rehearsal;
+    zr_plan_asked asked;
+    zr_planner_ask(p, at, threads, &asked);
+    zero_status status = zr_rehearse(&asked.question, &rehearsal, error);
+    if (status == ZERO_OK)
+        status = zr_rehearsal_forecast(&rehearsal, &p->time->book, out, error);
+    zr_rehearsal_free(&rehearsal);
+    return status;
+}
+
+void zr_plan_time_of(const zr_planner *p, const zr_plan_point *at, zr_rehearsal *row,
+                     zr_forecast *out)
 {
     const zr_plan_time *time = p->time;
     zero_error error = {0};
-    zr_rehearsal rehearsal;
-    point point;
     *out = (zr_forecast){0};
     if (!time || !time->known || !is_here(p, time, at->ranks))
         return;
-    set_point(p, time, at, &point);
-    zero_status status = zr_rehearse(&point.question, &rehearsal, &error);
-    if (status == ZERO_OK)
-        status = zr_rehearsal_forecast(&rehearsal, &time->book, out, &error);
-    zr_rehearsal_free(&rehearsal);
+    int threads = threads_of(p, time, at->ranks);
+    zero_status status = threads == row->question->threads
+                             ? zr_rehearsal_forecast(row, &time->book, out, &error)
+                             : predict_with(p, at, threads, out, &error);
     if (status == ZERO_OK)
         return;
     *out = (zr_forecast){0};

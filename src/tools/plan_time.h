@@ -17,8 +17,9 @@ typedef struct zr_plan_time { // what the rows of a plan are predicted with
 zero_status zr_plan_time_open(const zr_planner *p, zr_plan_time *out, zero_error *error);
 void zr_plan_time_close(zr_plan_time *time);
 // Predicts a row's step; *out stays zeroed if this machine has too few cores for its ranks, if they
-// are on several machines, or if nothing is known. A failure is a warning.
-void zr_plan_time_of(const zr_planner *p, const zr_plan_point *at, zr_forecast *out);
+// are on several machines, or if nothing is known. A failure is a warning. row: its rehearsal.
+void zr_plan_time_of(const zr_planner *p, const zr_plan_point *at, zr_rehearsal *row,
+                     zr_forecast *out);
 
 // Writes the prediction of a row in words, or why there is none.
 void zr_plan_time_text(const zr_planner *p, const zr_plan_row *row, zr_buffer *out);

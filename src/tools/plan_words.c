@@ -44,7 +44,7 @@ void zr_planner_command(const zr_planner *p, const zr_plan_row *row, zr_buffer *
     if (is_far(p))
         zr_buffer_printf(out, "mpirun -n %d --hostfile hosts ", options->ranks);
     zr_buffer_printf(out, "zero train %s %s --data text.txt --out run",
-                     options->new_spec ? "--new" : "--model", zr_planner_model(p));
+                     options->new_spec ? "--new" : "--model", p->subject.name);
     if (options->config_path)
         zr_buffer_printf(out, " --config %s", options->config_path);
     if (options->seq)
@@ -76,7 +76,7 @@ static void append_way_out(const zr_planner *p, zr_buffer *out)
         "States can lie on the host or on NVMe (docs/offload.md). With {\"libzero\": {\"offload\": "
         "\"auto\", \"nvme_path\": \"DIR\"}} in auto.json, this shows "
         "what goes where:\n  zero plan %s %s --config auto.json --device-memory BYTES\n",
-        options->new_spec ? "--new" : "--model", zr_planner_model(p));
+        options->new_spec ? "--new" : "--model", p->subject.name);
 }
 
 // Appends "2.00 GB a rank and 512 MB on a rank's device".
@@ -133,15 +133,16 @@ void zr_planner_title(const zr_planner *p, zr_buffer *out)
 {
     int threads = zr_planner_threads(p);
     const zr_offload_config *offload = &p->config->offload;
-    zr_buffer_printf(out,
-                     "%s: %.3f M parameters%s; %s, %s; windows of %lld tokens; bytes of %s, "
-                     "%d thread%s, ",
-                     zr_planner_model(p), (double)zr_model_parameters(p->model) / 1e6,
-                     p->assumed_vocabulary ? " (with the 256 tokens of the tokenizer bytes)" : "",
-                     p->settings.precision.name,
-                     zr_optimizer_traits_of(p->config->optimizer.kind)->name, (long long)p->seq,
-                     p->config->pipeline.stages > 1 ? "the rank that needs most" : "one rank",
-                     threads, threads == 1 ? "" : "s");
+    zr_buffer_printf(
+        out,
+        "%s: %.3f M parameters%s; %s, %s; windows of %lld tokens; bytes of %s, "
+        "%d thread%s, ",
+        p->subject.name, (double)zr_model_parameters(p->model) / 1e6,
+        p->subject.assumed_vocabulary ? " (with the 256 tokens of the tokenizer bytes)" : "",
+        p->settings.precision.name, zr_optimizer_traits_of(p->config->optimizer.kind)->name,
+        (long long)p->subject.seq,
+        p->config->pipeline.stages > 1 ? "the rank that needs most" : "one rank", threads,
+        threads == 1 ? "" : "s");
     append_where(p, out);
     if (offload->parameters != ZERO_TIER_device || offload->optimizer != ZERO_TIER_device)
         zr_buffer_printf(out, "parameters on %s, gradients and optimizer states on %s%s\n",

@@ -6,9 +6,8 @@
 #include "config/config.h"
 #include "layers/layers.h"
 #include "model/unit.h"
-#include "plan/full_plan.h"
-#include "setup/part.h"
-#include "setup/rank_plan.h"
+#include "setup/rehearse.h"
+#include "setup/subject.h"
 #include "tools/plan_report.h"
 
 enum { ZR_PLANNER_USUAL = 6, ZR_PLANNER_MOST_ROWS = 64 };
@@ -18,25 +17,23 @@ typedef struct zr_plan_point { // what is planned for
     int64_t batch;             // micro-batch
 } zr_plan_point;
 
+typedef struct zr_plan_asked { // what a point's rehearsal is made from; it stays where it is
+    zr_config config;
+    zr_rehearsal_question question;
+} zr_plan_asked;
+
 typedef struct zr_planner {
     const zero_plan_options *options;
-    char *model_path; // directory to which options.model leads
-    zr_lm_config model_config;
-    zr_lm_shape shape;
+    zr_subject subject; // its model has the tiles of the configuration, once that is read
     zero_model *model;
-    zr_model_part part;         // what the first tensor rank has of it, which is the most
-    int tensor_rank;            // whose part it is, while other ranks' plans are made
     zr_plan_machines *machines; // NULL: all ranks are on one
-    bool assumed_vocabulary;
     zr_config *config;
     zr_queue *queue;
     zr_machine machine;
     zr_settings settings;
-    int64_t seq;
     struct zr_plan_time *time; // with which rows are predicted; NULL: they are not
 } zr_planner;
 
-const char *zr_planner_model(const zr_planner *p);       // as the options give it
 int zr_planner_job(const zr_planner *p);                 // ranks of the job, or those of one model
 int zr_planner_threads(const zr_planner *p);             // threads of a rank
 int zr_planner_together(const zr_planner *p, int ranks); // of the job, the most on a machine
@@ -53,28 +50,19 @@ int64_t zr_planner_batch(const zr_planner *p, int ranks);
 // divide cannot leave the device there.
 bool zr_planner_has_stage(const zr_planner *p, int stage);
 bool zr_planner_is_limited(const zr_planner *p); // whether memory is limited
-int64_t zr_planner_limit(const zr_planner *p);   // bytes of a rank; 0: none
 // Writes `count` rows, which the caller frees with zr_plan_rows_free, also after an error.
 zero_status zr_planner_rows(const zr_planner *p, zr_plan_row rows[ZR_PLANNER_MOST_ROWS], int *count,
                             zero_error *error);
 // Returns the smallest row that fits: fewest ranks, then the lowest stage; NULL if none does.
 const zr_plan_row *zr_planner_least(const zr_planner *p, const zr_plan_row *rows, int count);
 
+// Asks for a rehearsal of a point, whose ranks have so many threads.
+void zr_planner_ask(const zr_planner *p, const zr_plan_point *at, int threads, zr_plan_asked *out);
+
 // Implemented in plan_stages.c: what a pipeline adds.
 //
-// Divides the units among the pipeline stages; *out NULL: there is no pipeline. memory_limit: bytes
-// of a rank, 0: none. The caller frees *out with zr_stages_free.
-zero_status zr_planner_divide(const zr_planner *p, const zr_plan_point *at, int64_t memory_limit,
-                              zr_pipeline_part **out, zero_error *error);
-// Makes the plan of one pipeline stage of a division, for the first tensor rank, which has most, or
-// for p->tensor_rank.
-// division NULL: of all units. `out` stays where it is as long as the plan; the caller frees what
-// is in it with zr_rank_plan_free, also after an error.
-zero_status zr_planner_make(const zr_planner *p, const zr_plan_point *at,
-                            const zr_pipeline_part *division, int stage, zr_rank_plan *out,
-                            zero_error *error);
 // Makes what a row says of a division of the model's units, with nothing of the stages yet. It
-// takes over the division, also after an error. Freed with zr_plan_pipeline_free.
+// takes over the division, unless there is an error. Freed with zr_plan_pipeline_free.
 zero_status zr_plan_pipeline_make(const zero_model *model, zr_pipeline_part *division,
                                   zr_plan_pipeline **out, zero_error *error);
 void zr_plan_pipeline_free(zr_plan_pipeline *pipeline); // NULL is allowed

@@ -1,42 +1,29 @@
 // zero_simulate: from options to a run, its step, and what failures cost; or a table of runs.
 #include "base/struct_take.h"
-#include "files/run_directory.h"
-#include "model/lm_build.h"
-#include "setup/resolve.h"
+#include "setup/subject.h"
 #include "simulate/sim_order.h"
 #include "simulate/sim_runs_table.h"
 #include "tools/simulate_report.h"
 
 #include <string.h>
 
-static zero_status read_model(const zero_simulate_options *options, zr_lm_config *out,
-                              zero_error *error)
-{
-    bool given;
-    char *path;
-    if (options->new_spec)
-        return zr_lm_parse_spec(options->new_spec, out, &given, error);
-    size_t length = strlen(options->model);
-    bool file = length > 5 && !strcmp(options->model + length - 5, ".json");
-    ZERO_TRY(zr_model_directory(options->model, &options->logger, &path, error));
-    zero_status status =
-        file ? zr_lm_config_read(path, out, error) : zr_lm_config_read_in(path, out, error);
-    zr_free(path);
-    return status;
-}
-
 static zero_status set_model(const zero_simulate_options *options, zr_sim_run *run,
                              zero_error *error)
 {
-    zr_lm_config model;
-    ZERO_TRY(read_model(options, &model, error));
-    int64_t positions = zr_lm_shape_of(&model).positions;
-    int64_t seq = options->seq ? options->seq : positions;
-    ZERO_TRY(zr_lm_check(&model, error));
-    ZERO_TRY(zr_window_check(seq, positions, error));
-    zr_sim_run_set_model(&model, seq, run);
-    run->parameters = (double)zr_lm_parameters(&model);
-    return ZERO_OK;
+    const zr_subject_question question = {.new_spec = options->new_spec,
+                                          .model = options->model,
+                                          .needs_no_weights = true,
+                                          .as_known = true,
+                                          .seq = options->seq,
+                                          .logger = &options->logger};
+    zr_subject subject;
+    zero_status status = zr_subject_read(&question, &subject, error);
+    if (status == ZERO_OK) {
+        zr_sim_run_set_model(&subject.model, subject.seq, run);
+        run->parameters = (double)subject.parameters;
+    }
+    zr_subject_free(&subject);
+    return status;
 }
 
 static zero_status read_recompute(const char *text, zr_sim_run *run, zero_error *error)

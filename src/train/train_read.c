@@ -3,8 +3,8 @@
 #include "base/random.h"
 #include "layers/layers.h"
 #include "model/model_files.h"
-#include "setup/resolve.h"
 #include "setup/same_inputs.h"
+#include "setup/subject.h"
 #include "train/training.h"
 
 #include <stdio.h>
@@ -26,14 +26,9 @@ static zero_status read_generation(zr_train *train, zero_error *error)
     return status;
 }
 
-static zero_status read_config(zr_train *train, bool *vocab_given, zero_error *error)
+static zero_status read_tokens(zr_train *train, zero_error *error)
 {
     const zero_train_options *options = train->asked.options;
-    *vocab_given = true;
-    ZERO_TRY(
-        options->new_spec
-            ? zr_lm_parse_spec(options->new_spec, &train->subject.model_config, vocab_given, error)
-            : zr_lm_config_read_in(options->model_dir, &train->subject.model_config, error));
     if (options->model_dir && !options->tokenizer)
         return read_generation(train, error);
     // The tokenizer's ids replace those of the model's file.
@@ -45,19 +40,18 @@ static zero_status read_config(zr_train *train, bool *vocab_given, zero_error *e
 static zero_status read_shape(zr_train *train, zero_error *error)
 {
     const zero_train_options *options = train->asked.options;
-    int64_t tokens = zr_tokenizer_vocabulary(train->subject.tokenizer);
-    bool given;
-    ZERO_TRY(read_config(train, &given, error));
-    if (!given)
-        zr_lm_set_vocabulary(&train->subject.model_config, tokens);
-    train->subject.shape = zr_lm_shape_of(&train->subject.model_config);
-    if (tokens > train->subject.shape.vocab)
-        return zr_fail(error, ZERO_ERR_USAGE,
-                       "the tokenizer (%s) has %lld tokens, the model a vocabulary of %lld only",
-                       zr_tokenizer_name(train->subject.tokenizer), (long long)tokens,
-                       (long long)train->subject.shape.vocab);
-    train->resolved.seq = options->seq ? options->seq : train->subject.shape.positions;
-    return zr_window_check(train->resolved.seq, train->subject.shape.positions, error);
+    const zr_subject_question question = {.new_spec = options->new_spec,
+                                          .model = options->model_dir,
+                                          .seq = options->seq,
+                                          .tokenizer = train->subject.tokenizer};
+    zr_subject found;
+    zero_status status = zr_subject_read(&question, &found, error);
+    train->subject.model_config = found.model;
+    train->subject.shape = found.shape;
+    train->subject.parameters = found.parameters;
+    train->resolved.seq = found.seq;
+    zr_subject_free(&found);
+    return status == ZERO_OK ? read_tokens(train, error) : status;
 }
 
 static zero_status open_corpus(zr_train *train, const char *const *arguments, int count,
@@ -107,8 +101,6 @@ zero_status zr_train_read(zr_train *train, zero_error *error)
                                   train->subject.corpus, &train->subject.tokenizer, error));
     zr_reading_warn(train->subject.tokenizer, &train->logger);
     ZERO_TRY(read_shape(train, error));
-    ZERO_TRY(zr_lm_check(&train->subject.model_config, error));
-    train->subject.parameters = zr_lm_parameters(&train->subject.model_config);
     return make_datasets(train, error);
 }
 

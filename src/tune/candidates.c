@@ -36,6 +36,12 @@ bool zr_candidate_is_same(const zr_run_candidate *a, const zr_run_candidate *b)
            a->sub_group == b->sub_group && a->tiling == b->tiling && a->delayed == b->delayed;
 }
 
+bool zr_candidate_travels(const zr_run_candidate *c, bool budgets)
+{
+    zero_tier least = budgets ? ZERO_TIER_host : ZERO_TIER_nvme;
+    return c->optimizer >= least || c->parameters >= least;
+}
+
 static bool is_listed(const zr_candidates *list, const zr_run_candidate *c)
 {
     for (int i = 0; i < list->count; i++)
@@ -122,7 +128,7 @@ static void list_micro_batches(const zr_tuning_space *space, int64_t share, zr_s
 }
 
 // Judges the micro-batches of one grid and stage, from the least on: where one does not fit, larger
-// ones do not, either.
+// ones do not, either, and only the largest is judged, to tell what memory would be worth.
 static zero_status consider_micro_batches(search *s, zr_run_candidate c, int64_t share)
 {
     zr_space_list list;
@@ -133,7 +139,7 @@ static zero_status consider_micro_batches(search *s, zr_run_candidate c, int64_t
         c.accumulation = share / c.micro_batch;
         ZERO_TRY(consider(s, &c, &index));
         if (index >= 0 && s->out->at[index].state == ZR_CANDIDATE_TOO_LARGE)
-            return ZERO_OK;
+            i = ZR_MAX(i, list.count - 2); // the next one is the last
     }
     return ZERO_OK;
 }
@@ -234,12 +240,12 @@ static bool raise_stage(const zr_tuning_space *space, zr_run_candidate *c)
     return false;
 }
 
-// What travels to and from NVMe does so in sub-groups, of which small ones hold less, and may
-// overlap better.
+// What travels between tiers does so in sub-groups, of which small ones hold less, and may overlap
+// better.
 static zero_status vary_sub_groups(search *s, const zr_run_candidate *c)
 {
     int index;
-    bool travels = c->optimizer == ZERO_TIER_nvme || c->parameters == ZERO_TIER_nvme;
+    bool travels = zr_candidate_travels(c, s->space->budgets);
     for (int i = 0; i < ZR_SUB_GROUPS && travels && s->space->vary_sub_group; i++) {
         zr_run_candidate other = *c;
         other.sub_group = zr_sub_groups[i];
@@ -361,13 +367,25 @@ static bool is_first_of_grid(const search *s, int index)
     return true;
 }
 
-// Varies the two best of each grid, and what is too large: of each grid and stage that is the least
-// micro-batch which does not fit.
+// Whether the one listed before it, of a smaller micro-batch, is too large already.
+static bool follows_too_large(const search *s, int index)
+{
+    if (index == 0)
+        return false;
+    const zr_run_candidate *c = &s->out->at[index], *before = c - 1;
+    return before->state == ZR_CANDIDATE_TOO_LARGE && is_same_grid(before, c) &&
+           before->schedule == c->schedule && before->chunks == c->chunks &&
+           before->stage == c->stage && before->micro_batch < c->micro_batch &&
+           before->micro_batch * before->accumulation == c->micro_batch * c->accumulation;
+}
+
+// Varies the two best of each grid, and of each grid and stage the least micro-batch that does not
+// fit.
 static zero_status vary_all(search *s)
 {
     int count = s->out->count;
     for (int i = 0; i < count; i++) {
-        if (s->out->at[i].state == ZR_CANDIDATE_TOO_LARGE)
+        if (s->out->at[i].state == ZR_CANDIDATE_TOO_LARGE && !follows_too_large(s, i))
             ZERO_TRY(vary(s, i));
         if (!is_first_of_grid(s, i))
             continue;

@@ -106,6 +106,9 @@ double zr_candidate_cost_at(const zr_run_candidate *candidate, zr_tuning_metric 
                             double seconds);
 // Returns what its predicted step costs; INFINITY: unknown.
 double zr_candidate_cost(const zr_run_candidate *candidate, zr_tuning_metric metric);
+// Whether something of it moves to its device and back, which is done in sub-groups: from NVMe, and
+// from the host where the device's memory is limited.
+bool zr_candidate_travels(const zr_run_candidate *candidate, bool budgets);
 // Whether two candidates are one and the same run.
 bool zr_candidate_is_same(const zr_run_candidate *a, const zr_run_candidate *b);
 // Says what it is in few words: "2 x 1, stage 2, micro-batch 4 x 3, checkpoints 4".

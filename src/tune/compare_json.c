@@ -86,13 +86,13 @@ static void put_row(const zr_compare_row *row, zr_buffer *out)
 void zr_compare_json(const zr_comparison *c, zr_buffer *out)
 {
     char processor[128];
-    const char *model = zr_comparison_model(c);
+    const char *model = c->subject.name;
     zr_cpu_model(processor, sizeof processor);
     zr_buffer_printf(out, "{\"model\":");
     zr_json_append_string(out, model, strlen(model));
-    put_number(out, "parameters", c->parameters);
+    put_number(out, "parameters", c->subject.parameters);
     put_text(out, "precision", c->dtype);
-    put_number(out, "seq", c->seq);
+    put_number(out, "seq", c->subject.seq);
     put_number(out, "batch", c->batch.samples);
     put_number(out, "ranks", c->ranks);
     put_number(out, "threads", c->threads);

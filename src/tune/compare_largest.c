@@ -43,12 +43,12 @@ void zr_compare_choose_family(zr_comparison *c)
     const zr_compare_row *data = &c->rows[0];
     c->widened = 1;
     while (data->config && c->widened < MOST_WIDENING) {
-        const zr_lm_config shape = grown(&c->model, c->widened, USUAL_LAYERS);
+        const zr_lm_config shape = grown(&c->subject.model, c->widened, USUAL_LAYERS);
         if (!parameters_if_fits(c, data, &shape))
             break;
         c->widened *= 2;
     }
-    c->family = grown(&c->model, c->widened, zr_lm_shape_of(&c->model).layers);
+    c->family = grown(&c->subject.model, c->widened, zr_lm_shape_of(&c->subject.model).layers);
 }
 
 // Returns whether a model of so many layers fits, and notes the largest that does.

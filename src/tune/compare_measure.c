@@ -34,7 +34,7 @@ static zero_status make_text(zr_comparison *c, zero_error *error)
     c->made = zr_sprintf(error, "%s/words.txt", c->scratch);
     if (!c->made)
         return ZERO_ERR_MEMORY;
-    write_words(ZR_MAX(BATCHES_OF_TEXT * c->batch.samples * c->seq, LEAST_TEXT), &words);
+    write_words(ZR_MAX(BATCHES_OF_TEXT * c->batch.samples * c->subject.seq, LEAST_TEXT), &words);
     zero_status status = words.failed
                              ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for a text")
                              : zr_file_write_durable(c->made, words.data, words.length, error);
@@ -64,10 +64,10 @@ static zero_status make_command(const zr_comparison *c, const zr_way *way, comma
     *out = (command){.words = zr_alloc(most * sizeof *out->words, error)};
     if (!out->words)
         return ZERO_ERR_MEMORY;
-    snprintf(out->seq, sizeof out->seq, "%lld", (long long)c->seq);
+    snprintf(out->seq, sizeof out->seq, "%lld", (long long)c->subject.seq);
     snprintf(out->tensor, sizeof out->tensor, "%d", way->tensor);
     snprintf(out->pipeline, sizeof out->pipeline, "%d", way->stages);
-    add_pair(out, options->new_spec ? "--new" : "--model", zr_comparison_model(c));
+    add_pair(out, options->new_spec ? "--new" : "--model", c->subject.name);
     add_pair(out, "--seq", out->seq);
     add_pair(out, "--tensor", out->tensor);
     add_pair(out, "--pipeline", out->pipeline);

@@ -3,43 +3,32 @@
 
 #include "base/cpu.h"
 #include "files/run_directory.h"
-#include "layers/layers.h"
 #include "measure/disk.h"
-#include "model/unit.h"
-#include "setup/defaults.h"
 #include "setup/machine_facts.h"
 #include "setup/resolve.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { BYTE_VOCABULARY = 256, ASSUMED_STEPS = 1000 };
-
-const char *zr_comparison_model(const zr_comparison *c)
-{
-    return c->options->new_spec ? c->options->new_spec : c->model_path;
-}
-
+// The tokenizer is the one that trainings will have: the model's, or that of bytes.
 static zero_status read_model(zr_comparison *c, zero_error *error)
 {
     const zero_compare_options *options = c->options;
-    zero_model *model;
-    bool vocabulary = true;
-    if (options->new_spec) {
-        ZERO_TRY(zr_lm_parse_spec(options->new_spec, &c->model, &vocabulary, error));
-    } else {
-        ZERO_TRY(zr_model_directory(options->model, &options->logger, &c->model_path, error));
-        ZERO_TRY(zr_lm_config_read_in(c->model_path, &c->model, error));
-    }
-    if (!vocabulary)
-        zr_lm_set_vocabulary(&c->model, BYTE_VOCABULARY);
-    int64_t positions = zr_lm_shape_of(&c->model).positions;
-    c->seq = options->seq ? options->seq : positions;
-    ZERO_TRY(zr_window_check(c->seq, positions, error));
-    ZERO_TRY(zr_lm_create(&c->model, &model, error));
-    c->parameters = zr_model_parameters(model);
-    zr_lm_free(model);
-    return ZERO_OK;
+    char *directory = NULL;
+    zr_tokenizer *tokenizer = NULL;
+    zero_status status = zr_model_directory(options->model, &options->logger, &directory, error);
+    if (status == ZERO_OK)
+        status = directory ? zr_tokenizer_load(directory, &tokenizer, error)
+                           : zr_tokenizer_open("bytes", NULL, 0, NULL, &tokenizer, error);
+    const zr_subject_question question = {.new_spec = options->new_spec,
+                                          .model = directory,
+                                          .seq = options->seq,
+                                          .tokenizer = tokenizer};
+    if (status == ZERO_OK)
+        status = zr_subject_read(&question, &c->subject, error);
+    zr_tokenizer_destroy(tokenizer);
+    zr_free(directory);
+    return status;
 }
 
 // Resolves as a training would that has the flags --tensor and --pipeline; 0: it has them not.
@@ -47,11 +36,9 @@ static zero_status resolve(const zr_comparison *c, zr_resolution *how, int tenso
                            zr_config **out, zero_error *error)
 {
     how->quiet = true;
-    how->facts = zr_resolve_facts(c->ranks, c->parameters, ASSUMED_STEPS);
+    how->facts = zr_subject_facts(&c->subject, c->ranks);
     how->facts.tensor = tensor;
     how->facts.pipeline = pipeline;
-    how->facts.batch = zr_default_batch(c->parameters, c->seq);
-    how->facts.hidden = zr_lm_shape_of(&c->model).width;
     return zr_resolve(how, out, error);
 }
 
@@ -156,7 +143,7 @@ zero_status zr_comparison_open(const zero_compare_options *options, zr_compariso
     *out = (zr_comparison){.options = options, .cores = cores};
     out->ranks = options->ranks ? options->ranks : ZR_MAX(cores, 2);
     out->threads = options->threads ? options->threads : ZR_MAX(cores / out->ranks, 1);
-    out->crowded = out->ranks > cores;
+    out->crowded = (int64_t)out->ranks * out->threads > cores;
     ZERO_TRY(read_model(out, error));
     ZERO_TRY(read_base(out, error));
     ZERO_TRY(look_at_machine(out, error));
@@ -177,7 +164,7 @@ void zr_comparison_close(zr_comparison *c)
     zr_rate_book_free(&c->book);
     zr_queue_close(c->queue);
     json_decref(c->base);
-    zr_free(c->model_path);
+    zr_subject_free(&c->subject);
     zr_free(c->scratch);
     zr_free(c->made);
 }

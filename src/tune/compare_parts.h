@@ -7,6 +7,7 @@
 
 #include "compute/compute.h"
 #include "setup/rehearse.h"
+#include "setup/subject.h"
 #include "tune/compare_ways.h"
 #include "tune/trial.h"
 #include <zero/comparison.h>
@@ -45,13 +46,10 @@ typedef struct zr_compare_row { // of one way
 
 typedef struct zr_comparison {
     const zero_compare_options *options;
-    char *model_path;     // to which options->model leads; NULL: options->new_spec
-    zr_lm_config model;   // its shape
-    int64_t parameters;   // of it
-    int64_t seq;          // tokens of a window
+    zr_subject subject;   // the model that is trained
     int ranks, threads;   // of the job, of a rank
     int cores;            // of this machine
-    bool crowded;         // there are more ranks than cores
+    bool crowded;         // there are more threads of ranks than cores
     int64_t memory;       // bytes that a rank may hold
     int64_t nvme;         // bytes of NVMe that a rank may use; 0: there is none
     json_t *base;         // the user's configuration, resolved for data parallelism
@@ -73,7 +71,6 @@ typedef struct zr_comparison {
 zero_status zr_comparison_open(const zero_compare_options *options, zr_comparison *out,
                                zero_error *error);
 void zr_comparison_close(zr_comparison *c);
-const char *zr_comparison_model(const zr_comparison *c); // as the options give it
 
 // Plans a row; then predicts it, if it is not crowded, after measuring what the book does not know
 // of it. What cannot be planned is a reason.

@@ -11,9 +11,9 @@ zr_rehearsal_question zr_compare_question(const zr_comparison *c, const zr_compa
 {
     return (zr_rehearsal_question){
         .shape = shape,
-        .name = zr_comparison_model(c),
+        .name = c->subject.name,
         .config = row->config,
-        .seq = c->seq,
+        .seq = c->subject.seq,
         .ranks = c->ranks,
         .together = together,
         .threads = c->threads,
@@ -67,7 +67,7 @@ static void count_stage(const zr_plan *plan, const zr_reaches *at, zr_compare_ro
 // Plans the way once more, for ranks that share no memory, and counts what crosses the network.
 static zero_status count_network(const zr_comparison *c, zr_compare_row *row, zero_error *error)
 {
-    const zr_rehearsal_question question = zr_compare_question(c, row, &c->model, 1);
+    const zr_rehearsal_question question = zr_compare_question(c, row, &c->subject.model, 1);
     zr_rehearsal apart;
     int stages[ZR_MOST_STAGES], holders = 0;
     zero_status status = zr_rehearse(&question, &apart, error);
@@ -117,7 +117,7 @@ static void predict(zr_comparison *c, zr_rehearsal *here, zr_compare_row *row)
 
 static zero_status plan_here(zr_comparison *c, zr_compare_row *row, zero_error *error)
 {
-    const zr_rehearsal_question question = zr_compare_question(c, row, &c->model, 0);
+    const zr_rehearsal_question question = zr_compare_question(c, row, &c->subject.model, 0);
     zr_rehearsal here;
     zero_status status = zr_rehearse(&question, &here, error);
     if (status == ZERO_OK) {

@@ -63,6 +63,18 @@ static void put_speed(const zr_comparison *c, const zr_compare_row *row, zr_tabl
         zr_table_cell(table, NOTHING);
 }
 
+static void say_crowded(const zr_comparison *c, zr_buffer *out)
+{
+    char threads[32] = "";
+    if (c->threads > 1)
+        snprintf(threads, sizeof threads, " of %d threads", c->threads);
+    zr_buffer_printf(out,
+                     "\n**%d ranks%s share %d core%s**: the times are those of cores that ranks "
+                     "take turns on, which say nothing of %lld cores; they are not predicted.\n",
+                     c->ranks, threads, c->cores, c->cores == 1 ? "" : "s",
+                     (long long)c->ranks * c->threads);
+}
+
 static void write_speed(const zr_comparison *c, zr_table *table, zr_buffer *out)
 {
     static const char *const headings[] = {"way",
@@ -84,10 +96,7 @@ static void write_speed(const zr_comparison *c, zr_table *table, zr_buffer *out)
              "counted while it trained. Predicted: 80%% of runs are expected in the interval. "
              "Measured: the median of a step, and its quartiles.\n");
     if (c->crowded)
-        zr_buffer_printf(out,
-                         "\n**%d ranks share %d core%s**: the times are those of cores that ranks "
-                         "take turns on, which say nothing of %d cores; they are not predicted.\n",
-                         c->ranks, c->cores, c->cores == 1 ? "" : "s", c->ranks);
+        say_crowded(c, out);
 }
 
 // ---- communication
@@ -219,8 +228,8 @@ void zr_compare_title(const zr_comparison *c, zr_buffer *out)
     zr_buffer_printf(out,
                      "%s: %.4g million parameters, %s, windows of %lld tokens, %lld samples a step "
                      "in every way. %d ranks of %d thread%s on %d core%s of %s.",
-                     zr_comparison_model(c), (double)c->parameters * 1e-6, c->dtype,
-                     (long long)c->seq, (long long)c->batch.samples, c->ranks, c->threads,
+                     c->subject.name, (double)c->subject.parameters * 1e-6, c->dtype,
+                     (long long)c->subject.seq, (long long)c->batch.samples, c->ranks, c->threads,
                      c->threads == 1 ? "" : "s", c->cores, c->cores == 1 ? "" : "s", processor);
 }
 

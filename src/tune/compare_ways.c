@@ -1,5 +1,8 @@
 #include "tune/compare_ways.h"
 
+#include "base/json.h"
+#include "tune/trial.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -102,26 +105,9 @@ int64_t zr_way_accumulation(const zr_way *way, const zr_way_batch *batch)
 
 // ---- the configuration
 
-// Takes over `value`. A section on the way to the key is made if it is not there. Returns false if
-// there is no memory.
-static bool put(json_t *root, const char *path, json_t *value)
-{
-    char name[64];
-    const char *dot;
-    while ((dot = strchr(path, '.'))) {
-        snprintf(name, sizeof name, "%.*s", (int)(dot - path), path);
-        json_t *section = json_object_get(root, name);
-        if (!json_is_object(section) && json_object_set_new(root, name, json_object()) == 0)
-            section = json_object_get(root, name);
-        root = section;
-        path = dot + 1;
-    }
-    return json_object_set_new(root, path, value) == 0;
-}
-
 static bool put_number(json_t *root, const char *path, int64_t value)
 {
-    return put(root, path, json_integer(value));
+    return zr_json_put(root, path, json_integer(value));
 }
 
 static bool put_states(json_t *root, const zr_way *way, const char *nvme)
@@ -135,19 +121,18 @@ static bool put_states(json_t *root, const zr_way *way, const char *nvme)
         json_t *section = json_pack("{s:s}", "device", devices[way->states]);
         if (section && on_nvme)
             json_object_set_new(section, "nvme_path", json_string(nvme));
-        if (!section || !put(root, sections[i], section))
+        if (!section || !zr_json_put(root, sections[i], section))
             return false;
     }
     return !on_nvme || put_number(root, "zero_optimization.sub_group_size", NVME_SUB_GROUP);
 }
 
-// What would say something of another way, and what writes more than steps.
+// What would say something of another way.
 static void forget(json_t *root)
 {
-    static const char *const sections[] = {"tensor_parallel", "tensorboard",     "csv_monitor",
-                                           "flops_profiler",  "comms_logger",    "autotuning",
-                                           "elasticity",      "train_batch_size"};
+    static const char *const sections[] = {"tensor_parallel", "elasticity", "train_batch_size"};
     static const char *const ours[] = {"run", "offload", "delayed_update", "pipeline"};
+    zr_trial_quiet(root);
     json_t *libzero = json_object_get(root, "libzero"), *grid = json_object_get(root, "pipeline");
     for (int i = 0; i < ZR_COUNT(sections); i++)
         json_object_del(root, sections[i]);

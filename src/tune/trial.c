@@ -117,6 +117,23 @@ static void remove_places(places *p)
     zr_free(p->log);
 }
 
+// ---- the configuration
+
+void zr_trial_quiet(json_t *root)
+{
+    static const char *const keys[] = {"tensorboard",
+                                       "csv_monitor",
+                                       "wandb",
+                                       "comet",
+                                       "flops_profiler",
+                                       "comms_logger",
+                                       "wall_clock_breakdown",
+                                       "memory_breakdown",
+                                       "autotuning"};
+    for (int i = 0; i < ZR_COUNT(keys); i++)
+        json_object_del(root, keys[i]);
+}
+
 // ---- the command
 
 typedef struct command {

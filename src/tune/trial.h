@@ -6,6 +6,7 @@
 #define ZR_TUNE_TRIAL_H
 
 #include "base/errors.h"
+#include <jansson.h>
 #include <zero/grid.h>
 
 enum { ZR_TRIAL_STEPS = 256, ZR_TRIAL_WHY = 320 };
@@ -52,6 +53,10 @@ typedef struct zr_trial_answer {
 // In every case no process and no file of the trial is left. Not collective.
 zero_status zr_trial_run(const zr_trial_question *question, zr_trial_answer *out,
                          zero_error *error);
+
+// Takes out of a configuration what costs time or writes files, and tells nothing of a step's own
+// time.
+void zr_trial_quiet(json_t *root);
 
 // Makes a directory of its own in `parent` (NULL: $TMPDIR or /tmp), which the caller removes;
 // zr_free. ZERO_ERR_IO, ZERO_ERR_MEMORY.

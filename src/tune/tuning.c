@@ -181,7 +181,7 @@ static zero_status measure(zr_tuning *t, double seconds, zero_error *error)
 {
     int64_t trials = t->options->trials ? t->options->trials : t->settings.trials;
     t->race.most_trials = (int)ZR_MIN(trials, INT32_MAX);
-    zr_tuning_choose_finalists(t);
+    ZERO_TRY(zr_tuning_choose_finalists(t, error));
     allow_time(t, seconds);
     ZERO_TRY(zr_tuning_race(t, error));
     if (t->best >= 0)
@@ -214,7 +214,7 @@ static void release(zr_tuning *t)
         zr_free(t->finalists[i].at);
     zr_candidates_free(&t->candidates);
     zr_tuning_judge_close(&t->judge);
-    zr_tuning_subject_free(&t->subject);
+    zr_subject_free(&t->subject);
     zr_tuning_file_free(&t->file);
     zr_free(t->exps_dir);
     zr_free(t->arguments);

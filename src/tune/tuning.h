@@ -21,7 +21,7 @@ typedef struct zr_tuning {
     const zero_tune_options *options;
     zr_tuning_file file;
     zr_tuning_settings settings;
-    zr_tuning_subject subject;
+    zr_subject subject;
     zr_tuning_space space;
     zr_tuning_asked asked;
     zr_tuning_judge judge;
@@ -50,8 +50,8 @@ int zr_tuning_too_large(const zr_tuning *t);
 int zr_tuning_count(const zr_tuning *t, zr_candidate_state state);
 
 // tuning_trials.c: chooses the finalists among the candidates, in the order in which they are
-// measured.
-void zr_tuning_choose_finalists(zr_tuning *t);
+// measured. ZERO_ERR_MEMORY.
+zero_status zr_tuning_choose_finalists(zr_tuning *t, zero_error *error);
 // Where nobody has said how long it all may take: gives two rounds of trials time, if models are
 // slow or trials take long to start.
 void zr_tuning_allow_rounds(zr_tuning *t);

@@ -3,60 +3,11 @@
 #include "base/json.h"
 #include "setup/resolve.h"
 #include "setup/tiling.h"
+#include "tune/trial.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-// ---- values of a tree by their paths
-
-static const char *next_part(const char *path, char part[ZR_KEY_PATH_BYTES])
-{
-    size_t length = strcspn(path, ".");
-    snprintf(part, ZR_KEY_PATH_BYTES, "%.*s", (int)length, path);
-    return path[length] ? path + length + 1 : NULL;
-}
-
-static json_t *get(const json_t *root, const char *path)
-{
-    char part[ZR_KEY_PATH_BYTES];
-    json_t *at = (json_t *)root;
-    while (path && at) {
-        path = next_part(path, part);
-        at = json_object_get(at, part);
-    }
-    return at;
-}
-
-// Sets a value, and takes over its reference. A section that is written as a word or a number, as
-// DeepSpeed's older ones, is replaced. Returns false if memory has run out.
-static bool put(json_t *root, const char *path, json_t *value)
-{
-    char part[ZR_KEY_PATH_BYTES];
-    json_t *at = root;
-    bool good = value != NULL;
-    for (path = next_part(path, part); path && good; path = next_part(path, part)) {
-        json_t *next = json_object_get(at, part);
-        if (!json_is_object(next)) {
-            good = json_object_set_new(at, part, json_object()) == 0;
-            next = json_object_get(at, part);
-        }
-        at = next;
-    }
-    if (good)
-        return json_object_set_new(at, part, value) == 0;
-    json_decref(value);
-    return false;
-}
-
-static void drop(json_t *root, const char *path)
-{
-    const char *last = strrchr(path, '.');
-    char section[ZR_KEY_PATH_BYTES];
-    snprintf(section, sizeof section, "%.*s", last ? (int)(last - path) : 0, path);
-    json_t *parent = last ? get(root, section) : root;
-    json_object_del(parent, last ? last + 1 : path);
-}
 
 static zero_status no_memory(zero_error *error)
 {
@@ -69,7 +20,7 @@ static zero_status no_memory(zero_error *error)
 static zero_status take_list(zr_tuning_file *file, const char *path, int64_t least, int64_t most,
                              zr_space_list *out, zero_error *error)
 {
-    json_t *value = get(file->root, path), *item;
+    json_t *value = zr_json_get(file->root, path), *item;
     size_t i;
     if (!json_is_array(value))
         return ZERO_OK;
@@ -85,17 +36,17 @@ static zero_status take_list(zr_tuning_file *file, const char *path, int64_t lea
                            path, (long long)least, (long long)most);
         out->at[out->count++] = number;
     }
-    drop(file->root, path);
+    zr_json_drop(file->root, path);
     return ZERO_OK;
 }
 
 // DeepSpeed also writes "all" for the stages.
 static zero_status take_lists(zr_tuning_file *file, zero_error *error)
 {
-    const char *word = json_string_value(get(file->root, ZR_TUNING_STAGE));
+    const char *word = json_string_value(zr_json_get(file->root, ZR_TUNING_STAGE));
     if (word && strcmp(word, "all") == 0) {
         file->stages = (zr_space_list){.at = {0, 1, 2, 3}, .count = 4};
-        drop(file->root, ZR_TUNING_STAGE);
+        zr_json_drop(file->root, ZR_TUNING_STAGE);
     }
     ZERO_TRY(take_list(file, ZR_TUNING_STAGE, 0, 3, &file->stages, error));
     return take_list(file, ZR_TUNING_MICRO_BATCH, 1, ZR_TUNING_MOST_MICROS, &file->micro_batches,
@@ -124,7 +75,7 @@ static void forget_types(json_t *root)
     static const char *const others[] = {"fp16.enabled", "bf16.enabled", "bfloat16.enabled",
                                          "data_types.param_dtype"};
     for (int i = 0; i < ZR_COUNT(others); i++)
-        drop(root, others[i]);
+        zr_json_drop(root, others[i]);
 }
 
 static json_t *list_of(const char *numbers)
@@ -142,18 +93,18 @@ static zero_status put_flags(zr_tuning_file *file, const zr_tuning_flags *flags,
         const zero_override *flag = &flags->overrides[i];
         if (strcmp(flag->key, "libzero.dtype") == 0)
             forget_types(file->root);
-        good = put(file->root, flag->key, value_of(flag->value));
+        good = zr_json_put(file->root, flag->key, value_of(flag->value));
     }
     if (flags->tensor)
-        good = good && put(file->root, ZR_TUNING_TENSOR, json_integer(flags->tensor));
+        good = good && zr_json_put(file->root, ZR_TUNING_TENSOR, json_integer(flags->tensor));
     if (flags->pipeline)
-        good = good && put(file->root, ZR_TUNING_PIPELINE, json_integer(flags->pipeline));
+        good = good && zr_json_put(file->root, ZR_TUNING_PIPELINE, json_integer(flags->pipeline));
     if (flags->schedule)
-        good = good && put(file->root, ZR_TUNING_SCHEDULE, json_string(flags->schedule));
+        good = good && zr_json_put(file->root, ZR_TUNING_SCHEDULE, json_string(flags->schedule));
     if (flags->split)
-        good = good && put(file->root, ZR_TUNING_SPLIT, list_of(flags->split));
+        good = good && zr_json_put(file->root, ZR_TUNING_SPLIT, list_of(flags->split));
     if (flags->sequence_parallel)
-        good = good && put(file->root, "libzero.sequence_parallel", json_true());
+        good = good && zr_json_put(file->root, "libzero.sequence_parallel", json_true());
     return good ? ZERO_OK : no_memory(error);
 }
 
@@ -167,7 +118,6 @@ static zero_status parse(const json_t *root, const char *name, zr_config **out, 
     return status;
 }
 
-// Parses the file as it is first, if it has no lists, because messages then name line and column.
 static zero_status read_root(const char *path, zr_tuning_file *out, zero_error *error)
 {
     char *text;
@@ -256,7 +206,7 @@ static void choose(writing *w, const char *path, json_t *value)
     if (zr_tuning_file_says(w->file, path))
         json_decref(value);
     else
-        w->good = put(w->root, path, value) && w->good;
+        w->good = zr_json_put(w->root, path, value) && w->good;
 }
 
 static json_t *place_of(zero_tier tier)
@@ -291,15 +241,15 @@ static void choose_grid(writing *w, const zr_run_candidate *c)
 // libzero.offload auto leaves tiers and tiles to the program: the candidate has chosen them.
 static void choose_memory(writing *w, const zr_run_candidate *c)
 {
-    if (get(w->root, "libzero.offload"))
-        w->good = put(w->root, "libzero.offload", json_string("given")) && w->good;
+    if (zr_json_get(w->root, "libzero.offload"))
+        w->good = zr_json_put(w->root, "libzero.offload", json_string("given")) && w->good;
     choose(w, ZR_TUNING_CHECKPOINTS, c->checkpoints ? json_integer(c->checkpoints) : json_null());
     choose(w, ZR_TUNING_OPTIMIZER, place_of(c->optimizer));
     choose(w, ZR_TUNING_PARAMETERS, place_of(c->parameters));
     choose(w, ZR_TUNING_DELAYED, c->delayed ? json_integer(1) : json_null());
     if (c->sub_group)
         choose(w, ZR_TUNING_SUB_GROUP, json_integer(c->sub_group));
-    else if (c->optimizer == ZERO_TIER_nvme || c->parameters == ZERO_TIER_nvme)
+    else if (zr_candidate_travels(c, zr_tuning_file_says(w->file, "libzero.device_memory")))
         choose(w, ZR_TUNING_SUB_GROUP,
                zr_key_standard(zr_key_at(zr_key_find(ZR_TUNING_SUB_GROUP))));
 }
@@ -311,16 +261,12 @@ static void choose_tiles(writing *w, const zr_tiles *tiles)
     choose(w, "libzero.tiling.mlp", json_integer(tiles->mlp));
 }
 
-// What costs time or writes files, and tells nothing of a step's own time.
+// A trial is over before an update that is delayed later would be.
 static void silence(writing *w)
 {
-    static const char *const sections[] = {"tensorboard", "csv_monitor",    "wandb",
-                                           "comet",       "flops_profiler", "comms_logger"};
-    static const char *const keys[] = {"wall_clock_breakdown", "memory_breakdown"};
-    for (int i = 0; i < ZR_COUNT(sections); i++)
-        drop(w->root, sections[i]);
-    for (int i = 0; i < ZR_COUNT(keys); i++)
-        drop(w->root, keys[i]);
+    zr_trial_quiet(w->root);
+    if (json_integer_value(zr_json_get(w->root, ZR_TUNING_DELAYED)) > 1)
+        w->good = zr_json_put(w->root, ZR_TUNING_DELAYED, json_integer(1)) && w->good;
 }
 
 char *zr_tuning_file_of(const zr_tuning_file *file, const zr_run_candidate *c, bool quiet,

@@ -9,10 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// A prediction more of whose time than this is a guess is no ground for a choice.
-#define MOST_UNKNOWN 0.2
-
-enum { ASSUMED_STEPS = 1000, LEAST_JUDGED = 16 };
+enum { LEAST_JUDGED = 16 };
 
 void zr_tuning_judge_open(const zr_tuning_asked *asked, zr_tuning_judge *out)
 {
@@ -46,7 +43,7 @@ static zero_status find_queue(zr_tuning_judge *j, int threads, zr_queue **out, z
 static zero_status resolve(const zr_tuning_judge *j, const zr_run_candidate *c, zr_config **out,
                            zero_error *error)
 {
-    const zr_tuning_subject *subject = j->asked->subject;
+    const zr_subject *subject = j->asked->subject;
     char *text = zr_tuning_file_of(j->asked->file, c, true, error);
     if (!text)
         return ZERO_ERR_MEMORY;
@@ -54,9 +51,8 @@ static zero_status resolve(const zr_tuning_judge *j, const zr_run_candidate *c, 
                          .length = strlen(text),
                          .name = j->asked->file->name,
                          .quiet = true,
-                         .facts = zr_resolve_facts(c->ranks, subject->parameters, ASSUMED_STEPS)};
+                         .facts = zr_subject_facts(subject, c->ranks)};
     how.facts.batch = c->micro_batch * c->accumulation * c->ranks / (c->tensor * c->stages);
-    how.facts.hidden = subject->shape.width;
     zero_status status = zr_resolve(&how, out, error);
     zr_free(text);
     return status;
@@ -66,8 +62,7 @@ static int64_t memory_of(const zr_rehearsal *r)
 {
     int64_t most = 0;
     for (int s = 0; s < r->stages; s++)
-        most = ZR_MAX(most, zr_plan_tier_bytes(r->at[s].plan, ZERO_TIER_device) +
-                                zr_plan_tier_bytes(r->at[s].plan, ZERO_TIER_host));
+        most = ZR_MAX(most, zr_plan_total_bytes(r->at[s].plan));
     return most;
 }
 
@@ -82,7 +77,7 @@ static bool is_final(zero_status status)
 static zero_status learn(zr_tuning_judge *j, zr_rehearsal *r, zr_run_candidate *c,
                          zero_error *error)
 {
-    if (c->step.unknown <= MOST_UNKNOWN || j->measuring <= 0)
+    if (c->step.unknown <= ZR_JUDGE_UNKNOWN || j->measuring <= 0)
         return ZERO_OK;
     const zero_logger *logger = &j->asked->options->logger;
     double begun = zr_clock_seconds();
@@ -115,7 +110,7 @@ static zero_status predict(zr_tuning_judge *j, zr_rehearsal *r, zr_run_candidate
 static zero_status rehearse(zr_tuning_judge *j, const zr_config *config, zr_run_candidate *c,
                             zero_error *error)
 {
-    const zr_tuning_subject *subject = j->asked->subject;
+    const zr_subject *subject = j->asked->subject;
     zr_queue *queue;
     zr_rehearsal rehearsal;
     ZERO_TRY(find_queue(j, c->threads, &queue, error));

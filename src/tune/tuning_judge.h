@@ -7,6 +7,8 @@
 #include "tune/tuning_space.h"
 
 enum { ZR_JUDGE_QUEUES = ZR_SPACE_MOST };
+// A prediction more of whose time than this is a guess is no ground for a choice.
+#define ZR_JUDGE_UNKNOWN 0.2
 
 typedef struct zr_tuning_judge {
     const zr_tuning_asked *asked;

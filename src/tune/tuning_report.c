@@ -37,6 +37,8 @@ int zr_tuning_too_large(const zr_tuning *t)
     int large = best_predicted(t, ZR_CANDIDATE_TOO_LARGE),
         good = best_predicted(t, ZR_CANDIDATE_FITS);
     bool faster = large >= 0 && good >= 0 && cost_of(t, large) < cost_of(t, good);
+    if (faster && t->best >= 0) // nor is it of use to somebody whose choice has turned out faster
+        faster = cost_of(t, large) < t->race.lanes[t->best].cost;
     return faster ? large : -1;
 }
 
@@ -116,12 +118,20 @@ static void say_too_large(const zr_tuning *t, zr_buffer *out)
     const zr_run_candidate *c = &t->candidates.at[large];
     zr_candidate_text(c, name, sizeof name);
     zr_seconds_text(c->step.seconds, seconds);
-    zr_buffer_printf(out, "Faster, if it fitted: %s, %s predicted; %s.\n", name, seconds, c->why);
+    zr_buffer_printf(out, "Faster, if it fitted: %s, %s predicted", name, seconds);
+    if (c->step.unknown > ZR_JUDGE_UNKNOWN)
+        zr_buffer_printf(out, " (%.0f%% of it guessed)", 100 * c->step.unknown);
+    zr_buffer_printf(out, "; %s.\n", c->why);
+}
+
+static int left_out(const zr_tuning *t)
+{
+    return t->candidates.left + zr_tuning_count(t, ZR_CANDIDATE_UNJUDGED);
 }
 
 static void say_counts(const zr_tuning *t, zr_buffer *out)
 {
-    int left = t->candidates.left + zr_tuning_count(t, ZR_CANDIDATE_UNJUDGED);
+    int left = left_out(t);
     zr_buffer_printf(out, "%d candidates: %d fit, %d do not, %d cannot be planned",
                      t->candidates.count, zr_tuning_count(t, ZR_CANDIDATE_FITS),
                      zr_tuning_count(t, ZR_CANDIDATE_TOO_LARGE),
@@ -219,27 +229,48 @@ static void put_finalist(const zr_tuning *t, int i, zr_buffer *out)
     zr_buffer_printf(out, ",\"best\":%s}", i == t->best ? "true" : "false");
 }
 
-void zr_tuning_json(const zr_tuning *t, zr_buffer *out)
+static void put_second(const zr_tuning *t, zr_buffer *out)
+{
+    int second = zr_race_best(&t->race, t->best);
+    char name[NAME];
+    if (second < 0)
+        return;
+    zr_candidate_text(zr_tuning_candidate(t, second), name, sizeof name);
+    zr_buffer_printf(out, ",\n\"second\":{");
+    put_text(out, "name", name);
+    put_number(out, "costs_more", t->race.lanes[second].cost / t->race.lanes[t->best].cost - 1);
+    zr_buffer_printf(out, ",\"told_apart\":%s}", t->race.lanes[second].parted ? "true" : "false");
+}
+
+static void put_too_large(const zr_tuning *t, zr_buffer *out)
 {
     int large = zr_tuning_too_large(t);
+    if (large < 0)
+        return;
+    zr_buffer_printf(out, ",\n\"too_large_but_faster\":{");
+    put_candidate(&t->candidates.at[large], out);
+    put_number(out, "guessed", t->candidates.at[large].step.unknown);
+    zr_buffer_printf(out, ",");
+    put_text(out, "excess", t->candidates.at[large].why);
+    zr_buffer_printf(out, "}");
+}
+
+void zr_tuning_json(const zr_tuning *t, zr_buffer *out)
+{
     zr_buffer_printf(out, "{");
     put_text(out, "metric", zr_tuning_metric_name(t->settings.metric));
     zr_buffer_printf(out,
-                     ",\"candidates\":%d,\"fit\":%d,\"too_large\":%d,\"refused\":%d,\"trials\":%d",
+                     ",\"candidates\":%d,\"fit\":%d,\"too_large\":%d,\"refused\":%d,"
+                     "\"left_out\":%d,\"trials\":%d",
                      t->candidates.count, zr_tuning_count(t, ZR_CANDIDATE_FITS),
                      zr_tuning_count(t, ZR_CANDIDATE_TOO_LARGE),
-                     zr_tuning_count(t, ZR_CANDIDATE_REFUSED), t->race.trials);
+                     zr_tuning_count(t, ZR_CANDIDATE_REFUSED), left_out(t), t->race.trials);
     put_number(out, "seconds", zr_clock_seconds() - t->begun);
     zr_buffer_printf(out, ",\n\"rows\":[");
     for (int i = 0; i < t->race.count; i++)
         put_finalist(t, i, out);
     zr_buffer_printf(out, "]");
-    if (large >= 0) {
-        zr_buffer_printf(out, ",\n\"too_large_but_faster\":{");
-        put_candidate(&t->candidates.at[large], out);
-        zr_buffer_printf(out, ",");
-        put_text(out, "excess", t->candidates.at[large].why);
-        zr_buffer_printf(out, "}");
-    }
+    put_second(t, out);
+    put_too_large(t, out);
     zr_buffer_printf(out, "}\n");
 }

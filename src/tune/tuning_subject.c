@@ -1,18 +1,25 @@
 #include "tune/tuning_subject.h"
 
-#include "base/alloc.h"
 #include "files/run_directory.h"
 #include "infer/reading.h"
-#include "model/lm_build.h"
-#include "setup/resolve.h"
 
-static zero_status read_vocabulary(const zero_tune_options *options, zr_tuning_subject *s,
-                                   zero_error *error)
+typedef struct places { // as directories; NULL: not given
+    char *model, *tokenizer;
+} places;
+
+static zero_status find_places(const zero_tune_options *options, places *out, zero_error *error)
+{
+    *out = (places){0};
+    ZERO_TRY(zr_model_directory(options->model_dir, &options->logger, &out->model, error));
+    return zr_tokenizer_directory(options->tokenizer, &options->logger, &out->tokenizer, error);
+}
+
+static zero_status open_tokenizer(const zero_tune_options *options, const places *at,
+                                  zr_tokenizer **out, zero_error *error)
 {
     zr_chat chat = {0};
     zr_corpus *corpus = NULL;
-    zr_tokenizer *tokenizer = NULL;
-    zero_status status = zr_reading_chat(s->model_dir, s->tokenizer, options->chat, &chat, error);
+    zero_status status = zr_reading_chat(at->model, at->tokenizer, options->chat, &chat, error);
     const zr_corpus_options data = {.arguments = options->data,
                                     .count = options->data_count,
                                     .field = options->field,
@@ -20,42 +27,35 @@ static zero_status read_vocabulary(const zero_tune_options *options, zr_tuning_s
     if (status == ZERO_OK)
         status = zr_corpus_open(&data, &corpus, error);
     if (status == ZERO_OK)
-        status = zr_reading_tokenizer(s->model_dir, s->tokenizer, corpus, &tokenizer, error);
-    if (status == ZERO_OK)
-        zr_lm_set_vocabulary(&s->model, zr_tokenizer_vocabulary(tokenizer));
-    zr_tokenizer_destroy(tokenizer);
+        status = zr_reading_tokenizer(at->model, at->tokenizer, corpus, out, error);
     zr_corpus_close(corpus);
     zr_chat_free(&chat);
     return status;
 }
 
-static zero_status read_shape(const zero_tune_options *options, zr_tuning_subject *s,
-                              zero_error *error)
+static zero_status read_with(const zero_tune_options *options, const places *at, zr_subject *out,
+                             zero_error *error)
 {
-    bool given = true;
-    ZERO_TRY(options->new_spec ? zr_lm_parse_spec(options->new_spec, &s->model, &given, error)
-                               : zr_lm_config_read_in(s->model_dir, &s->model, error));
-    if (!given)
-        ZERO_TRY(read_vocabulary(options, s, error));
-    ZERO_TRY(zr_lm_check(&s->model, error));
-    s->shape = zr_lm_shape_of(&s->model);
-    s->parameters = zr_lm_parameters(&s->model);
-    s->seq = options->seq ? options->seq : s->shape.positions;
-    return zr_window_check(s->seq, s->shape.positions, error);
+    zr_tokenizer *tokenizer = NULL;
+    ZERO_TRY(open_tokenizer(options, at, &tokenizer, error));
+    const zr_subject_question question = {.new_spec = options->new_spec,
+                                          .model = at->model,
+                                          .seq = options->seq,
+                                          .tokenizer = tokenizer};
+    zero_status status = zr_subject_read(&question, out, error);
+    zr_tokenizer_destroy(tokenizer);
+    return status;
 }
 
-zero_status zr_tuning_subject_read(const zero_tune_options *options, zr_tuning_subject *out,
+zero_status zr_tuning_subject_read(const zero_tune_options *options, zr_subject *out,
                                    zero_error *error)
 {
-    *out = (zr_tuning_subject){.name = options->new_spec ? options->new_spec : options->model_dir};
-    ZERO_TRY(zr_model_directory(options->model_dir, &options->logger, &out->model_dir, error));
-    ZERO_TRY(zr_tokenizer_directory(options->tokenizer, &options->logger, &out->tokenizer, error));
-    return read_shape(options, out, error);
-}
-
-void zr_tuning_subject_free(zr_tuning_subject *subject)
-{
-    zr_free(subject->model_dir);
-    zr_free(subject->tokenizer);
-    *subject = (zr_tuning_subject){0};
+    places at;
+    *out = (zr_subject){0};
+    zero_status status = find_places(options, &at, error);
+    if (status == ZERO_OK)
+        status = read_with(options, &at, out, error);
+    zr_free(at.model);
+    zr_free(at.tokenizer);
+    return status;
 }

@@ -3,6 +3,7 @@
 #include "tune/tuning.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -155,13 +156,15 @@ static void sort_by_cost(const zr_tuning *t, const zr_run_candidate **list, rank
         list[i] = room[i].candidate;
 }
 
-void zr_tuning_choose_finalists(zr_tuning *t)
+zero_status zr_tuning_choose_finalists(zr_tuning *t, zero_error *error)
 {
     int count = 0;
     size_t most = (size_t)t->candidates.count;
-    ranked *room = zr_alloc(most * (sizeof *room + sizeof(zr_run_candidate *)), NULL);
-    const zr_run_candidate **list = room ? (const zr_run_candidate **)(room + most) : NULL;
-    for (int i = 0; i < t->candidates.count && list; i++)
+    ranked *room = zr_alloc(most * (sizeof *room + sizeof(zr_run_candidate *)), error);
+    if (!room)
+        return ZERO_ERR_MEMORY;
+    const zr_run_candidate **list = (const zr_run_candidate **)(room + most);
+    for (int i = 0; i < t->candidates.count; i++)
         if (t->candidates.at[i].state == ZR_CANDIDATE_FITS)
             list[count++] = &t->candidates.at[i];
     if (count && t->settings.order == ZR_ORDER_MODEL) {
@@ -175,6 +178,7 @@ void zr_tuning_choose_finalists(zr_tuning *t)
             add_finalist(t, list[i]);
     }
     zr_free(room);
+    return ZERO_OK;
 }
 
 // ---- their trials
@@ -251,6 +255,17 @@ static zero_status add_steps(zr_finalist *f, const zr_trial_answer *trial, zero_
     return ZERO_OK;
 }
 
+// A trial that the end of the whole time has cut is not slow: it says nothing.
+static void excuse(const zr_tuning *t, zr_trial_answer *trial)
+{
+    char why[ZR_TRIAL_WHY];
+    if (trial->good || zr_clock_seconds() < t->until)
+        return;
+    snprintf(why, sizeof why, "%s", trial->why);
+    snprintf(trial->why, sizeof trial->why, "the time for all trials is over: %.*s",
+             (int)sizeof why - 40, why);
+}
+
 static void tell(const zr_tuning *t, const zr_run_candidate *c, const zr_trial_answer *trial)
 {
     char text[200];
@@ -283,6 +298,7 @@ static zero_status run_trial(void *user, int lane, double *cost, bool *failed, z
     zero_status status = zr_trial_run(&q, &trial, error);
     zr_free(config);
     ZERO_TRY(status);
+    excuse(t, &trial);
     tell(t, c, &trial);
     *failed = !trial.good;
     note_times(t, &trial);

@@ -115,6 +115,27 @@ static void the_locale_does_not_matter(void **state)
     setlocale(LC_NUMERIC, "C");
 }
 
+static void values_have_paths(void **state)
+{
+    json_t *root = json_object();
+    json_object_set_new(root, "word", json_string("text"));
+    assert_true(zr_json_put(root, "a.b.c", json_integer(3)));
+    assert_true(zr_json_put(root, "word.inner", json_true())); // what is no section is replaced
+    assert_true(zr_json_put(root, "top", json_integer(1)));
+    assert_false(zr_json_put(root, "a.b.d", NULL)); // as where memory has run out
+    assert_int_equal(json_integer_value(zr_json_get(root, "a.b.c")), 3);
+    assert_true(json_is_true(zr_json_get(root, "word.inner")));
+    assert_null(zr_json_get(root, "a.b.d"));
+    assert_null(zr_json_get(root, "top.b"));
+    zr_json_drop(root, "a.b.c");
+    zr_json_drop(root, "top");
+    zr_json_drop(root, "nowhere.at.all");
+    assert_null(zr_json_get(root, "a.b.c"));
+    assert_non_null(zr_json_get(root, "a.b"));
+    assert_null(zr_json_get(root, "top"));
+    json_decref(root);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -123,6 +144,7 @@ int main(void)
         cmocka_unit_test(doubles_are_short),
         cmocka_unit_test(doubles_come_back_bit_for_bit),
         cmocka_unit_test(the_locale_does_not_matter),
+        cmocka_unit_test(values_have_paths),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

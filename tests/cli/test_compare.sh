@@ -36,25 +36,25 @@ for heading in "Memory and speed" "Bytes of a step" "The largest model" Effort "
 done
 [ -z "$(ls -A "$TMPDIR" nvme | grep -v :)" ] || fail "left behind: $(ls -A "$TMPDIR" nvme)"
 
-# Four ranks: what a way cannot cut is its line, and the others are measured. They are not predicted where cores are fewer.
-expect 0 "$ZERO" compare --new gpt2:layers=2,heads=2,width=32,context=32 --data "$TEXT" --ranks 4 --threads 1 --micro-batch 1 --steps 1 --quiet
-grep -q '^- tensor parallelism: .* 2 heads, .*--tensor 4' out.txt || fail "tensor parallelism: $(tail -3 out.txt)"
-grep -qE '^\| tensor and pipeline .* [0-9.]+ ms ' out.txt || fail "no tensor and pipeline: $(cat out.txt)"
-[ "$(nproc)" -ge 4 ] || grep -q '4 ranks share' out.txt || fail "nothing of ranks that take turns: $(cat out.txt)"
+# Four ranks: what a way cannot cut is its line, and the others are measured. They are not predicted where cores are fewer. A key without effect is
+# a warning, with its reason where that is asked for; what the file says of places is not every way's.
+echo '{"zero_allow_untested_optimizer": true, "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}}}' >config.json
+expect 0 "$ZERO" compare --new gpt2:layers=2,heads=2,width=32,context=32 --data "$TEXT" --ranks 4 --threads 1 --micro-batch 1 --steps 1 \
+    --config config.json --explain --quiet --json --out four.md
+grep -q zero_allow_untested_optimizer err.txt || fail "no reason: $(cat err.txt)"
+grep -q '^- tensor parallelism: .* 2 heads, .*--tensor 4' four.md || fail "tensor parallelism: $(tail -3 four.md)"
+grep -qE '^\| tensor and pipeline .* [0-9.]+ ms ' four.md || fail "no tensor and pipeline: $(cat four.md)"
+[ "$(nproc)" -ge 4 ] || grep -q '4 ranks share' four.md || fail "nothing of ranks that take turns: $(cat four.md)"
+python3 -c '
+import json
+ways = json.load(open("out.txt"))["ways"]
+assert [way["stage"] for way in ways] == [0, 1, 2, 3, 0, 0, 0, 3], ways
+assert all("measured" in way for way in ways if "why" not in way), ways
+assert sum("why" in way for way in ways) == 1, ways' || fail "a file: $(cat out.txt)"
 
 # A memory that is too small for all: plans, but no training.
 expect 0 "$ZERO" compare --new $TINY --ranks 2 --memory 100KB --steps 1 --quiet
 grep -q '^- data parallelism: does not fit: ' out.txt || fail "memory: $(cat out.txt)"
-
-# A key without effect is a warning, with its reason where that is asked for; what the file says of places is not every way's.
-echo '{"zero_allow_untested_optimizer": true, "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}}}' >config.json
-expect 0 "$ZERO" compare --new $TINY --ranks 2 --steps 1 --config config.json --explain --quiet --json
-grep -q zero_allow_untested_optimizer err.txt || fail "no reason: $(cat err.txt)"
-python3 -c '
-import json
-ways = json.load(open("out.txt"))["ways"]
-assert [way["stage"] for way in ways] == [0, 1, 2, 3, 0, 0, 1, 3], ways
-assert all("measured" in way for way in ways if "why" not in way), ways' || fail "a file: $(cat out.txt)"
 
 # Bad input.
 refused 64 "neither --new nor --model" "$ZERO" compare --ranks 2

@@ -91,7 +91,7 @@ static void check(const lm_plan_case *c, int together)
     measure(&question, &book);
     assert_int_equal(book.count, 1);
     const zr_rates *rates = &book.settings[0];
-    assert_int_equal(zr_unit_rates_setting(&question, &setting, NULL), ZERO_OK);
+    assert_int_equal(zr_unit_rates_setting("cpu", c->dtype, 1, together, &setting, NULL), ZERO_OK);
     assert_string_equal(rates->setting.path, setting.path);
     assert_int_equal(rates->setting.dtype, c->dtype);
     assert_int_equal(rates->setting.threads, 1);

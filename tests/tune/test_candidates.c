@@ -156,14 +156,20 @@ static void test_the_metric_chooses_what_is_varied(void **state)
     }
 }
 
-static void test_what_follows_one_too_large_is_not_judged(void **state)
+static void test_of_what_is_too_large_the_least_and_the_largest_are_judged(void **state)
 {
     zr_candidates list;
     zr_tuning_space s = space();
     s.ranks = (zr_space_list){{1}, 1};
     run(&s, 250, &list);
-    assert_int_equal(list.count, 3); // 1 and 2 fit, 3 does not
+    assert_int_equal(list.count, 4); // 1 and 2 fit, 3 does not, and 12 tells what memory is worth
     assert_int_equal(list.at[2].state, ZR_CANDIDATE_TOO_LARGE);
+    assert_true(list.at[2].micro_batch == 3 && list.at[3].micro_batch == 12);
+    zr_candidates_free(&list);
+    s.vary_checkpoints = true;
+    run(&s, 250, &list);
+    for (int i = 0; i < list.count; i++) // it is not varied itself
+        assert_true(list.at[i].micro_batch < 12 || list.at[i].checkpoints == 0);
     zr_candidates_free(&list);
 }
 
@@ -202,6 +208,7 @@ static void test_tiers_need_their_stage_and_a_place(void **state)
 {
     zr_candidates list;
     zr_tuning_space s = space();
+    int on_host = 0;
     s.vary_optimizer = s.vary_parameters = s.vary_sub_group = true;
     run(&s, 120, &list);
     assert_null(best_of(&list)); // on one memory no tier saves anything
@@ -214,15 +221,17 @@ static void test_tiers_need_their_stage_and_a_place(void **state)
         assert_true(c->optimizer != ZERO_TIER_nvme && c->parameters != ZERO_TIER_nvme);
         assert_true(c->optimizer == ZERO_TIER_device || c->stage >= 1);
         assert_true(c->parameters == ZERO_TIER_device || c->stage == 3);
+        assert_true(c->sub_group == 0 || zr_candidate_travels(c, true));
+        on_host += c->sub_group > 0;
     }
+    assert_true(on_host > 0);
     zr_candidates_free(&list);
     s.nvme = true;
     run(&s, 120, &list);
     int groups = 0, small = 0;
     for (int i = 0; i < list.count; i++) {
         const zr_run_candidate *c = &list.at[i];
-        bool travels = c->optimizer == ZERO_TIER_nvme || c->parameters == ZERO_TIER_nvme;
-        assert_true(c->sub_group == 0 || travels);
+        assert_true(c->sub_group == 0 || zr_candidate_travels(c, true));
         groups += c->sub_group == 1 << 18;
         small += c->sub_group == 1 << 16;
     }
@@ -302,7 +311,7 @@ int main(void)
         cmocka_unit_test(test_limits_of_micro_batches),
         cmocka_unit_test(test_divisors_of_large_batches),
         cmocka_unit_test(test_the_metric_chooses_what_is_varied),
-        cmocka_unit_test(test_what_follows_one_too_large_is_not_judged),
+        cmocka_unit_test(test_of_what_is_too_large_the_least_and_the_largest_are_judged),
         cmocka_unit_test(test_memory_is_saved_where_nothing_fits),
         cmocka_unit_test(test_tiers_need_their_stage_and_a_place),
         cmocka_unit_test(test_delayed_updates_lie_on_the_host),

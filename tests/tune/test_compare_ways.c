@@ -15,7 +15,8 @@ static const char base_text[] =
     " \"reduce_bucket_size\": 77, \"offload_optimizer\": {\"device\": \"nvme\","
     " \"nvme_path\": \"/elsewhere\"}}, \"optimizer\": {\"type\": \"AdamW\"}, \"pipeline\": "
     "{\"stages\": 1},"
-    " \"tensorboard\": {\"enabled\": true}, \"libzero\": {\"seed\": 5, \"offload\": \"auto\"}}";
+    " \"tensorboard\": {\"enabled\": true}, \"wall_clock_breakdown\": true, \"libzero\": "
+    "{\"seed\": 5, \"offload\": \"auto\"}}";
 
 static const zr_way_batch batch = {.samples = 24, .micro_batch = 3};
 
@@ -124,6 +125,7 @@ static void the_rest_is_the_users(void **state)
     assert_int_equal(number(config, "libzero", "seed"), 5);
     assert_non_null(json_object_get(config, "optimizer"));
     assert_null(json_object_get(config, "tensorboard"));
+    assert_null(json_object_get(config, "wall_clock_breakdown"));
     assert_null(json_object_get(json_object_get(config, "libzero"), "offload"));
     json_decref(config);
 }

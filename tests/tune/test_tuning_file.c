@@ -1,5 +1,6 @@
 // What is said and what is open: the file, its lists, the section autotuning, the space, and the
 // files of candidates.
+#include "base/json.h"
 #include "base/file.h"
 #include "setup/resolve.h"
 #include "tune/tuning_space.h"
@@ -17,7 +18,7 @@
 typedef struct asked {
     zr_tuning_file file;
     zr_tuning_settings settings;
-    zr_tuning_subject subject;
+    zr_subject subject;
     zr_tuning_space space;
 } asked;
 
@@ -358,6 +359,37 @@ static void test_sub_groups_are_written_where_they_travel(void **state)
     }
 }
 
+// A trial ends long before step 100, and its steps have to be those that are predicted.
+static void test_trials_are_quiet_and_delayed_at_once(void **state)
+{
+    asked a;
+    const zr_run_candidate c = {.ranks = 1,
+                                .threads = 1,
+                                .tensor = 1,
+                                .stages = 1,
+                                .chunks = 1,
+                                .stage = 1,
+                                .micro_batch = 12,
+                                .accumulation = 1,
+                                .optimizer = ZERO_TIER_host,
+                                .delayed = true};
+    static const int64_t starts[] = {100, 1};
+    for (int quiet = 0; quiet < 2; quiet++) {
+        json_t *root;
+        ask("{\"wall_clock_breakdown\": true, \"zero_optimization\": {\"stage\": 1, "
+            "\"offload_optimizer\": {\"device\": \"cpu\"}}, "
+            "\"libzero\": {\"delayed_update\": {\"start_step\": 100}}}",
+            (zero_tune_options){0}, &a);
+        char *text = zr_tuning_file_of(&a.file, &c, quiet, NULL);
+        assert_int_equal(zr_json_parse(text, strlen(text), "a file", &root, NULL), ZERO_OK);
+        assert_int_equal(json_integer_value(zr_json_get(root, ZR_TUNING_DELAYED)), starts[quiet]);
+        assert_int_equal(zr_json_get(root, "wall_clock_breakdown") != NULL, !quiet);
+        json_decref(root);
+        zr_free(text);
+        zr_tuning_file_free(&a.file);
+    }
+}
+
 static void test_what_is_said_is_not_overwritten(void **state)
 {
     asked a;
@@ -434,6 +466,7 @@ int main(void)
         cmocka_unit_test(test_contradicting_steps_are_refused),
         cmocka_unit_test(test_files_of_candidates_resolve_to_them),
         cmocka_unit_test(test_sub_groups_are_written_where_they_travel),
+        cmocka_unit_test(test_trials_are_quiet_and_delayed_at_once),
         cmocka_unit_test(test_what_is_said_is_not_overwritten),
         cmocka_unit_test(test_tilings_are_written),
         cmocka_unit_test(test_a_type_by_flag_replaces_the_files),

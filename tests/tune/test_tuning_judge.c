@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,7 +20,7 @@ typedef struct judging {
     zero_tune_options options;
     zr_tuning_file file;
     zr_tuning_settings settings;
-    zr_tuning_subject subject;
+    zr_subject subject;
     zr_tuning_asked asked;
     zr_tuning_judge judge;
 } judging;
@@ -38,7 +39,8 @@ static void begin(judging *j, const char *config)
     assert_int_equal(zr_tuning_file_read(path, &none, &j->file, &error), ZERO_OK);
     unlink(path);
     assert_int_equal(zr_tuning_settings_read(&j->file, NULL, &j->settings, &error), ZERO_OK);
-    assert_int_equal(zr_tuning_subject_read(&j->options, &j->subject, &error), ZERO_OK);
+    const zr_subject_question question = {.new_spec = j->options.new_spec};
+    assert_int_equal(zr_subject_read(&question, &j->subject, &error), ZERO_OK);
     j->asked = (zr_tuning_asked){.options = &j->options,
                                  .file = &j->file,
                                  .settings = &j->settings,
@@ -51,7 +53,7 @@ static void begin(judging *j, const char *config)
 static void end(judging *j)
 {
     zr_tuning_judge_close(&j->judge);
-    zr_tuning_subject_free(&j->subject);
+    zr_subject_free(&j->subject);
     zr_tuning_file_free(&j->file);
 }
 
@@ -94,6 +96,27 @@ static void test_what_cannot_be_planned_is_refused(void **state)
     end(&j);
 }
 
+// A run is refused whose units cannot be divided within the budget, whatever lies on which tier.
+static void test_what_cannot_be_divided_does_not_fit(void **state)
+{
+    static const int64_t budgets[] = {440000, 600000}; // of which a stage needs 471 kB
+    for (int i = 0; i < ZR_COUNT(budgets); i++) {
+        char config[128];
+        judging j;
+        zr_run_candidate c = candidate();
+        snprintf(config, sizeof config, "{\"libzero\": {\"device_memory\": %lld}}",
+                 (long long)budgets[i]);
+        begin(&j, config);
+        c.ranks = c.stages = 2;
+        c.stage = 1;
+        c.optimizer = ZERO_TIER_host;
+        assert_int_equal(zr_tuning_judge_one(&j.judge, &c, NULL), ZERO_OK);
+        assert_int_equal(c.state, i ? ZR_CANDIDATE_FITS : ZR_CANDIDATE_TOO_LARGE);
+        assert_true(i || strstr(c.why, "dividing 3 units among 2 pipeline stages"));
+        end(&j);
+    }
+}
+
 static void test_a_signal_ends_the_search(void **state)
 {
     judging j;
@@ -120,6 +143,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_timing_that_fails_leaves_a_guess),
         cmocka_unit_test(test_what_cannot_be_planned_is_refused),
+        cmocka_unit_test(test_what_cannot_be_divided_does_not_fit),
         cmocka_unit_test(test_a_signal_ends_the_search),
     };
     return cmocka_run_group_tests(tests, make_cache, remove_cache);
