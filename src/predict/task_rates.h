@@ -17,7 +17,8 @@
     X(ARRANGE, arrange, "samples of a step", "tokens")                                             \
     X(CHECKPOINT, checkpoint, "saving a checkpoint", "bytes")                                      \
     X(BESIDE, checkpoint_beside, "a checkpoint beside steps", "bytes")                             \
-    X(MODEL, model, "saving a model", "parameters")
+    X(MODEL, model, "saving a model", "parameters")                                                \
+    X(CHOOSE, choose, "choosing a token", "ids")
 
 typedef enum zr_task {
 #define ZR_TASK_ENUM(task, name, text, of) ZR_TASK_##task,

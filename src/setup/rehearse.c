@@ -262,7 +262,7 @@ zero_status zr_rehearsal_evaluation(zr_rehearsal *r, const zr_rate_book *book,
 {
     asking asking;
     ZERO_TRY(ask(r, book, &asking, error));
-    return zr_forecast_evaluation(&asking.question, micro_batches, out, error);
+    return zr_forecast_evaluation(&asking.question, micro_batches, out, NULL, error);
 }
 
 // Measures what one pipeline stage does, keeps it for later runs, and adds it to the book.

@@ -305,23 +305,6 @@ static zero_status evaluate(loop *l, int64_t step, int64_t batches, zero_error *
     return best ? keep_best(train, step, result.loss, error) : ZERO_OK;
 }
 
-static zero_status sample(loop *l, int64_t step, zero_error *error)
-{
-    zr_train *train = l->train;
-    zr_buffer text = {0};
-    zr_time_part before = zr_run_clock_turn(&train->run.clock, ZR_TIME_GENERATION);
-    ZERO_TRY(zr_train_sample(&train->subject, train->run.engine, train->resolved.seed + step, &text,
-                             error));
-    zr_run_clock_turn(&train->run.clock, before);
-    zero_event event = {.kind = ZERO_EVENT_SAMPLE,
-                        .step = step,
-                        .total_steps = train->resolved.steps,
-                        .text = text.data ? text.data : ""};
-    zr_train_tell(train, &event);
-    zr_buffer_free(&text);
-    return ZERO_OK;
-}
-
 // Does what comes between two steps: evaluation and sample. The last step is always evaluated. If
 // the run is to end during the evaluation it is saved, and does all of this again when it resumes.
 static zero_status between_steps(loop *l, int64_t step, zero_error *error)
@@ -336,7 +319,7 @@ static zero_status between_steps(loop *l, int64_t step, zero_error *error)
     if (l->left)
         return zr_train_save_and_stop(l->train, step, true, error);
     if (zr_train_makes_samples(l->train) && step % options->sample_every == 0)
-        ZERO_TRY(sample(l, step, error));
+        ZERO_TRY(zr_train_sample(l->train, step, error));
     return ZERO_OK;
 }
 

@@ -26,11 +26,7 @@ zero_status zr_train_measure(zr_train *train, zero_error *error)
     zr_measured *measured = zr_alloc(sizeof *measured, error);
     if (!measured)
         return ZERO_ERR_MEMORY;
-    zr_rate_setting *setting = &measured->rates.setting;
-    setting->dtype = zr_engine_config(engine)->dtype;
-    setting->threads = train->resolved.threads.count;
-    setting->together = zr_local_ranks(train->comm);
-    snprintf(setting->path, sizeof setting->path, "%s", zr_engine_queue(engine)->backend->path());
+    measured->rates.setting = zr_rate_setting_of(engine);
     measured->overlaps = zr_engine_grid(engine)->data->courier != NULL;
     train->run.measured = measured;
     return ZERO_OK;

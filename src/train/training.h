@@ -62,10 +62,8 @@ bool zr_train_makes_samples(const zr_train *train);
 // Checks, once there is an engine, that a sample's memory fits. Not collective.
 zero_status zr_train_sample_check(const zr_train_subject *subject, zero_engine *engine,
                                   zero_error *error);
-// Appends a sample of what the model writes now, drawn with this seed; it is the same on every
-// rank. Collective, between steps.
-zero_status zr_train_sample(const zr_train_subject *subject, zero_engine *engine, int64_t seed,
-                            zr_buffer *out, zero_error *error);
+// Tells a sample of what the model writes after a step. Collective, between steps.
+zero_status zr_train_sample(zr_train *train, int64_t step, zero_error *error);
 // train_loop.c. Makes all steps. Collective.
 zero_status zr_train_loop(zr_train *train, zero_error *error);
 // Passes an event to the caller on rank 0 and returns its answer: whether it wants the run to end.
