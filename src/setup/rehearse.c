@@ -63,11 +63,16 @@ static zero_status divide(zr_rehearsal *r, zero_error *error)
     r->stages = q->config->pipeline.stages;
     if (r->stages == 1)
         return ZERO_OK;
-    zero_status status = zr_stages_divide(&stages, &r->division, NULL);
-    if (status == ZERO_OK)
+    r->division = q->division;
+    if (r->division)
         return ZERO_OK;
-    stages.memory_limit = 0;
-    return zr_stages_divide(&stages, &r->division, error);
+    zero_status status = zr_stages_divide(&stages, &r->made, NULL);
+    if (status != ZERO_OK) {
+        stages.memory_limit = 0;
+        status = zr_stages_divide(&stages, &r->made, error);
+    }
+    r->division = r->made;
+    return status;
 }
 
 // Fills in where the machine of the first tensor rank of a pipeline stage stands in the job.
@@ -157,7 +162,7 @@ void zr_rehearsal_free(zr_rehearsal *r)
         zr_rank_plan_free(&r->at[s]);
     zr_free(r->operations);
     zr_free(r->at);
-    zr_stages_free(r->division);
+    zr_stages_free(r->made);
     zr_model_part_free(&r->part);
     zr_lm_free(r->whole);
     *r = (zr_rehearsal){0};

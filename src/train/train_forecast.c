@@ -16,6 +16,7 @@ static zr_rehearsal_question question_of(const zr_train *train)
         .together = zr_local_ranks(train->comm),
         .threads = train->resolved.threads.count,
         .backend = options->backend,
+        .division = zr_engine_plan(train->run.engine)->pipeline,
     };
     zr_machine_fill(zr_engine_queue(train->run.engine), NULL, &question.machine);
     return question;
