@@ -127,7 +127,16 @@ static void finish(void *user, int64_t prompt, zero_finish why, int64_t tokens)
     all->failed |= fflush(stdout) != 0;
 }
 
-static int put_one(const cli_command *command, zero_generate_options *options)
+// The line comes after the text, which may be on the same terminal.
+static void put_took(void *user, const char *text)
+{
+    stream *s = user;
+    fprintf(s->later ? s->later : stderr, "%s\n", text);
+}
+
+static void say_took(void *user, const char *text) { fprintf(stderr, "%s\n", text); }
+
+static int put_one(const cli_arguments *a, zero_generate_options *options)
 {
     char *warnings = NULL;
     size_t length = 0;
@@ -136,6 +145,7 @@ static int put_one(const cli_command *command, zero_generate_options *options)
     zero_error error = {0};
     options->emit = put;
     options->user = &s;
+    options->took = a->given[OPT_QUIET] ? NULL : put_took;
     s.log = options->logger;
     options->logger = (zero_logger){.write = log_around, .user = &s};
     zero_status status = zero_generate(options, &error);
@@ -147,21 +157,22 @@ static int put_one(const cli_command *command, zero_generate_options *options)
     if (s.later && fclose(s.later) == 0)
         fputs(warnings, stderr);
     free(warnings);
-    return status == ZERO_OK ? 0 : cli_fail_rank(command, options->comm, &error);
+    return status == ZERO_OK ? 0 : cli_fail_rank(a->command, options->comm, &error);
 }
 
-static int collect(const cli_command *command, zero_generate_options *options, bool json)
+static int collect(const cli_arguments *a, zero_generate_options *options)
 {
     static const char *const none[] = {""};
     zero_error error = {0};
     answers all = {.prompts = options->prompt_count ? options->prompts : none,
                    .count = options->prompt_count ? options->prompt_count : 1,
-                   .json = json,
+                   .json = a->given[OPT_JSON],
                    .echo = !options->chat};
     all.at = calloc((size_t)all.count, sizeof *all.at);
     options->emit = keep;
     options->finish = finish;
     options->user = &all;
+    options->took = a->given[OPT_QUIET] ? NULL : say_took;
     zero_status status = all.at ? zero_generate(options, &error) : ZERO_ERR_MEMORY;
     for (int64_t i = 0; all.at && i < all.count; i++)
         free(all.at[i].text);
@@ -172,7 +183,7 @@ static int collect(const cli_command *command, zero_generate_options *options, b
         snprintf(error.message, sizeof error.message,
                  "the answers of %lld prompts could not be kept or written", (long long)all.count);
     error.status = status == ZERO_OK ? ZERO_ERR_IO : status;
-    return cli_fail_rank(command, options->comm, &error);
+    return cli_fail_rank(a->command, options->comm, &error);
 }
 
 // Generates for the prompts of --prompt, followed by those of the file.
@@ -191,9 +202,8 @@ static int with_prompts(const cli_arguments *a, zero_generate_options *options,
     for (int64_t i = 0; i < file->count; i++)
         prompts[options->prompt_count++] = file->at[i];
     options->prompts = prompts;
-    bool json = a->given[OPT_JSON];
-    int code = options->prompt_count > 1 || json ? collect(a->command, options, json)
-                                                 : put_one(a->command, options);
+    bool several = options->prompt_count > 1 || a->given[OPT_JSON];
+    int code = several ? collect(a, options) : put_one(a, options);
     free(prompts);
     return code;
 }
@@ -222,6 +232,7 @@ static zero_generate_options options_of(const cli_arguments *a, zero_comm *comm,
         .logger = {.write = first ? cli_log_stderr : NULL, .user = (void *)a},
         .tensor = (int)a->integer[OPT_TENSOR],
         .comm = comm,
+        .no_learn = a->given[OPT_NO_LEARN],
     };
 }
 

@@ -55,6 +55,12 @@ typedef struct zero_generate_options {
     // Rank 0's prompts are answered, and it alone calls emit, finish and logger; on other ranks
     // these fields may be zeroed. NULL: this process is the only rank.
     zero_comm *comm;
+    // 1: keeps nothing of what the generation measures of itself, from which later ones are
+    // predicted (as in zero_train_options, tools.h).
+    int no_learn;
+    // Called once all answers are there with a line that says what they took, next to what was
+    // predicted; may be NULL.
+    void (*took)(void *user, const char *text);
 } zero_generate_options;
 
 // Generates answers to all prompts; they do not depend on the number of ranks (in fp32 bit by bit;

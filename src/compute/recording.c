@@ -197,12 +197,15 @@ static void attention_decode(zr_queue *queue, const zr_attention *attention,
                              int run_count, const void *qkv, void *out, void *scratch)
 {
     entry entry = enter(queue);
-    int64_t positions = 0;
+    int64_t positions = 0, pairs = 0; // of a row and a position that it sees
     queue->backend->attention->decode(queue, attention, cache, runs, run_count, qkv, out, scratch);
-    for (int r = 0; r < run_count; r++)
+    for (int r = 0; r < run_count; r++) {
         positions += runs[r].first + runs[r].rows;
+        pairs += runs[r].rows * runs[r].first + runs[r].rows * (runs[r].rows + 1) / 2;
+    }
     leave(&entry, ZR_ACTIVITY_attention,
-          2 * positions * attention->kv_heads * attention->head_dim * (int64_t)sizeof(float), 0);
+          2 * positions * attention->kv_heads * attention->head_dim * (int64_t)sizeof(float),
+          4 * pairs * attention->heads * attention->head_dim);
 }
 
 static void rotary_table(zr_queue *queue, const zr_rotary *rotary, float *table)

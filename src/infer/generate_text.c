@@ -18,6 +18,7 @@ typedef struct job {
     zr_chat chat;
     zr_prompts prompts;
     zr_ids ends;
+    zr_generation_times times;
 } job;
 
 static zero_status check_choice(const zero_generate_options *options, zero_error *error)
@@ -83,7 +84,7 @@ static zr_load_options load_of(const job *j)
     };
 }
 
-static zr_sampling sampling_of(const job *j)
+static zr_sampling sampling_of(job *j)
 {
     const zero_generate_options *options = j->options;
     return (zr_sampling){
@@ -96,6 +97,7 @@ static zr_sampling sampling_of(const job *j)
         .seed = options->seed,
         .ends = &j->ends,
         .logger = &options->logger,
+        .times = &j->times,
     };
 }
 
@@ -142,6 +144,29 @@ static zr_sample_sink sink_of(zero_comm *comm, const zero_generate_options *opti
     return sink;
 }
 
+// Says what it took, and teaches. Neither can fail a generation that has ended.
+static void tell_times(const zero_comm *comm, job *j)
+{
+    const zero_generate_options *options = j->options;
+    zr_rate_book book;
+    zr_buffer text = {0};
+    zero_error error = {0};
+    zr_generation_forecast forecast;
+    if (comm->rank > 0 || j->times.stopped)
+        return;
+    zr_rate_book_read(NULL, &book);
+    if (zr_generation_predict(&j->times, &book, options->backend, &forecast, &error) != ZERO_OK)
+        zr_log(&options->logger, ZERO_LOG_WARNING, "no prediction of a generation: %s",
+               error.message);
+    zr_generation_text(&j->times, &forecast, &text);
+    if (!text.failed && options->took)
+        options->took(options->user, text.data);
+    if (!options->no_learn)
+        zr_generation_teach(&j->times, &options->logger);
+    zr_buffer_free(&text);
+    zr_rate_book_free(&book);
+}
+
 static zero_status sample(zero_comm *comm, job *j, zero_error *error)
 {
     zr_loaded *loaded = &j->loaded;
@@ -150,8 +175,13 @@ static zero_status sample(zero_comm *comm, job *j, zero_error *error)
     const zr_sample_sink sink = sink_of(comm, j->options);
     ZERO_TRY(zr_load_weights(comm, &load, 1, 1, loaded, error));
     zero_status status = zr_sample_check_memory(loaded->engine, &loaded->model_config, &how, error);
+    if (status == ZERO_OK)
+        status = zr_generation_times_open(loaded->engine, &j->times, error);
     ZERO_TRY(zr_comm_agree(comm, status, error));
-    return zr_sample(loaded->engine, &loaded->model_config, loaded->tokenizer, &how, &sink, error);
+    ZERO_TRY(
+        zr_sample(loaded->engine, &loaded->model_config, loaded->tokenizer, &how, &sink, error));
+    tell_times(comm, j);
+    return ZERO_OK;
 }
 
 static zero_status generate(zero_comm *comm, job *j, zero_error *error)
@@ -186,6 +216,7 @@ zero_status zero_generate(const zero_generate_options *options, zero_error *erro
     zr_prompts_free(&j.prompts);
     zr_ids_free(&j.ends);
     zr_chat_free(&j.chat);
+    zr_generation_times_close(&j.times);
     zr_loaded_free(&j.loaded);
     zr_free(j.model_dir);
     zero_comm_destroy(own);

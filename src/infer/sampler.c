@@ -175,7 +175,9 @@ static zr_decode_step make_step(sampler *s)
 static zero_status run_step(sampler *s, const zr_decode_step *step, zero_error *error)
 {
     const float *logits = s->decoding.logits;
+    ZERO_TRY(zr_generation_begin_step(s->how->times, error));
     ZERO_TRY(zr_decoding_take_step(&s->decoding, step, error));
+    ZERO_TRY(zr_generation_end_step(s->how->times, step, error));
     for (int r = 0; r < step->run_count && !s->stopped; r++) {
         sequence *q = &s->sequences[step->runs[r].sequence];
         if (q->cached < q->length)
@@ -197,8 +199,19 @@ static zero_status agree_to_stop(sampler *s, zero_error *error)
     return ZERO_OK;
 }
 
+static void begin_times(sampler *s)
+{
+    zr_generation_times *times = s->how->times;
+    if (!times)
+        return;
+    times->sequences = s->decoding.limits.sequences;
+    times->capacity = s->decoding.limits.capacity;
+    times->vocabulary = s->how->temperature > 0 ? s->ids : 0;
+}
+
 static zero_status run_all(sampler *s, zero_error *error)
 {
+    begin_times(s);
     for (int64_t i = 0; i < s->decoding.limits.sequences; i++) {
         s->sequences[i].window = s->decoding.windows + i * s->decoding.limits.capacity;
         begin(s, &s->sequences[i]);
@@ -209,6 +222,7 @@ static zero_status run_all(sampler *s, zero_error *error)
             return ZERO_OK;
         ZERO_TRY(run_step(s, &step, error));
         ZERO_TRY(agree_to_stop(s, error));
+        zr_generation_end_choice(s->how->times, step.wanted_count, s->stopped);
     }
     return ZERO_OK;
 }

@@ -9,6 +9,7 @@
 #ifndef ZR_INFER_SAMPLER_H
 #define ZR_INFER_SAMPLER_H
 
+#include "infer/generation_times.h"
 #include "infer/prompts.h"
 #include "model/architecture.h"
 #include <zero/comm.h>
@@ -25,7 +26,8 @@ typedef struct zr_sampling {
     uint64_t seed;
     // Ids that complete an answer, and are not part of it; NULL: none.
     const zr_ids *ends;
-    const zero_logger *logger; // told when a context is full; may be NULL
+    const zero_logger *logger;  // told when a context is full; may be NULL
+    zr_generation_times *times; // takes what steps take; NULL: nothing is measured
 } zr_sampling;
 
 typedef struct zr_sample_sink { // as in zero_generate_options

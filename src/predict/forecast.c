@@ -143,18 +143,19 @@ zero_status zr_forecast_find(const zr_forecast_question *question, zr_forecast *
 }
 
 // Runs the evaluation of one micro-batch by a stage. Pieces that stay gathered are there.
-static double evaluate(zr_virtual_rank *rank)
+static zr_cost evaluate(zr_virtual_rank *rank)
 {
     const uint32_t fresh = 1u << ZR_FRESH;
     double begin = rank->now;
+    rank->unknown = 0;
     if (!rank->plan->pipeline)
         zr_virtual_rank_run(rank, ZR_PASS_EVALUATION, fresh);
     for (int c = 0; rank->plan->pipeline && c < rank->plan->chunk_count; c++)
         zr_virtual_rank_run(rank, zr_chunk_pass(ZR_CHUNK_EVALUATION, c), fresh);
-    return rank->now - begin;
+    return (zr_cost){rank->now - begin, rank->unknown};
 }
 
-static zero_status evaluate_on(const zr_forecast_question *question, int stage, double *out,
+static zero_status evaluate_on(const zr_forecast_question *question, int stage, zr_cost *out,
                                zero_error *error)
 {
     zr_virtual_rank rank;
@@ -168,17 +169,20 @@ static zero_status evaluate_on(const zr_forecast_question *question, int stage, 
 // In a pipeline the first micro-batch goes through all stages, and each later one comes after the
 // time of the slowest.
 zero_status zr_forecast_evaluation(const zr_forecast_question *question, int64_t micro_batches,
-                                   double *out, zero_error *error)
+                                   double *out, double *unknown, zero_error *error)
 {
-    double first = 0, slowest = 0;
+    zr_cost first = {0};
+    double slowest = 0;
     *out = 0;
     for (int s = 0; s < question->stages; s++) {
-        double taken = 0;
+        zr_cost taken = {0};
         ZERO_TRY(evaluate_on(question, s, &taken, error));
-        first += taken;
-        slowest = fmax(slowest, taken);
+        zr_cost_add(&first, taken);
+        slowest = fmax(slowest, taken.seconds);
     }
     if (micro_batches > 0)
-        *out = first + (double)(micro_batches - 1) * slowest;
+        *out = first.seconds + (double)(micro_batches - 1) * slowest;
+    if (unknown)
+        *unknown = first.seconds > 0 ? fmin(first.unknown / first.seconds, 1) : 0;
     return ZERO_OK;
 }

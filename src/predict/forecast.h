@@ -47,9 +47,10 @@ double zr_flops_of_token(const zr_plan *plan);
 zero_status zr_forecast_find(const zr_forecast_question *question, zr_forecast *out,
                              zero_error *error);
 // Finds the seconds that evaluating takes for so many micro-batches of each data rank, without
-// corrections. ZERO_ERR_MEMORY.
+// corrections. unknown: the part of them whose operations nobody has measured; NULL: not asked for.
+// ZERO_ERR_MEMORY.
 zero_status zr_forecast_evaluation(const zr_forecast_question *question, int64_t micro_batches,
-                                   double *out, zero_error *error);
+                                   double *out, double *unknown, zero_error *error);
 
 // forecast_text.c: in one line without its end, "a step takes 12.3 ms (11.0 ms to 13.8 ms), ...",
 // and as a JSON object.

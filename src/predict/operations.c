@@ -2,7 +2,6 @@
 
 #include "base/alloc.h"
 #include "compute/counting.h"
-#include "predict/rig.h"
 
 enum { LEAST_RECORDS = 1 << 8 }; // of a call; there is room for more where they do not suffice
 
@@ -25,7 +24,8 @@ typedef struct finding {
     zr_counting *counting;
     zr_recorder *recorder;
     zr_plan_operations *out;
-    int count, capacity; // of out->all
+    int count, capacity;                  // of out->all
+    const zr_rig_decode_question *decode; // NULL: calls of the plan's program
 } finding;
 
 static bool is_evaluation(const zr_plan *plan, int pass)
@@ -59,14 +59,25 @@ static zero_status begin_records(finding *f, int64_t capacity, zero_error *error
     return zr_recorder_create(capacity, &f->recorder, error);
 }
 
+static zero_shape shape_of(const finding *f)
+{
+    zero_shape shape = f->plan->shape;
+    if (f->decode) {
+        shape.batch = 1;
+        shape.seq = f->decode->step.rows;
+    }
+    return shape;
+}
+
 static zero_status open_rig(const finding *f, int unit, zr_rig **out, zero_error *error)
 {
     const zr_rig_question question = {.plan = f->plan,
                                       .unit = unit,
-                                      .shape = f->plan->shape,
+                                      .shape = shape_of(f),
                                       .memory = ZR_RIG_ADDRESSES,
                                       .queue = f->queue,
-                                      .recorder = f->recorder};
+                                      .recorder = f->recorder,
+                                      .decode = f->decode};
     return zr_rig_open(&question, out, error);
 }
 
@@ -79,7 +90,7 @@ static zero_status record_call(finding *f, int unit, zr_call call, bool training
     ZERO_TRY(open_rig(f, unit, &rig, error));
     zero_status status = zr_queue_record(f->queue, f->recorder, &recording, error);
     if (status == ZERO_OK)
-        status = zr_rig_call(rig, call, training, error);
+        status = f->decode ? zr_rig_decode(rig, error) : zr_rig_call(rig, call, training, error);
     zr_queue_record_end(f->queue, recording);
     zr_rig_close(rig);
     return status;
@@ -131,6 +142,13 @@ static zero_status find_unit(finding *f, int unit, const made *made, zero_error 
     return ZERO_OK;
 }
 
+static zero_status find_decode(finding *f, zero_error *error)
+{
+    for (int u = 0; u < f->plan->unit_count; u++)
+        ZERO_TRY(find_call(f, u, ZR_CALL_FORWARD, false, error));
+    return ZERO_OK;
+}
+
 static zero_status find_units(finding *f, zero_error *error)
 {
     int units = f->plan->unit_count;
@@ -165,22 +183,34 @@ static zero_status find(finding *f, zero_error *error)
     f->out->unit_count = f->plan->unit_count;
     ZERO_TRY(begin_records(f, LEAST_RECORDS, error));
     ZERO_TRY(zr_queue_count(f->queue, &f->counting, error));
-    ZERO_TRY(find_units(f, error));
+    ZERO_TRY(f->decode ? find_decode(f, error) : find_units(f, error));
     point_lists(f->out);
     return ZERO_OK;
+}
+
+static zero_status find_with(finding *f, const char *backend, zero_error *error)
+{
+    int threads = ZR_MAX(f->plan->shape.threads, 1);
+    *f->out = (zr_plan_operations){0};
+    ZERO_TRY(zr_queue_open(backend, NULL, threads, &f->queue, error));
+    zero_status status = find(f, error);
+    zr_queue_count_end(f->queue, f->counting);
+    zr_recorder_destroy(f->recorder);
+    zr_queue_close(f->queue);
+    return status;
 }
 
 zero_status zr_plan_operations_find(const zr_plan *plan, const char *backend,
                                     zr_plan_operations *out, zero_error *error)
 {
-    finding f = {.plan = plan, .out = out};
-    *out = (zr_plan_operations){0};
-    ZERO_TRY(zr_queue_open(backend, NULL, ZR_MAX(plan->shape.threads, 1), &f.queue, error));
-    zero_status status = find(&f, error);
-    zr_queue_count_end(f.queue, f.counting);
-    zr_recorder_destroy(f.recorder);
-    zr_queue_close(f.queue);
-    return status;
+    return find_with(&(finding){.plan = plan, .out = out}, backend, error);
+}
+
+zero_status zr_plan_operations_decode(const zr_plan *plan, const char *backend,
+                                      const zr_rig_decode_question *decode, zr_plan_operations *out,
+                                      zero_error *error)
+{
+    return find_with(&(finding){.plan = plan, .out = out, .decode = decode}, backend, error);
 }
 
 void zr_plan_operations_free(zr_plan_operations *operations)

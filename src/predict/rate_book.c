@@ -157,6 +157,7 @@ zero_status zr_rate_book_merge(zr_rate_book *into, const zr_rate_book *from, zer
     into->write = from->write > 0 ? from->write : into->write;
     into->mix = from->mix > 0 ? from->mix : into->mix;
     into->checksum = from->checksum > 0 ? from->checksum : into->checksum;
+    zr_task_rates_merge(&into->tasks, &from->tasks);
     return ZERO_OK;
 }
 

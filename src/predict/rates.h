@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/errors.h"
 #include "base/recorder.h"
+#include "predict/task_rates.h"
 #include <zero/tensor.h>
 
 enum { ZR_RATE_SAMPLES = 96, ZR_RATE_PATH = 24, ZR_MOST_RATE_SETTINGS = 24 };
@@ -45,6 +46,7 @@ typedef enum zr_time_part {
     ZR_TIME_DATA, // reading and arranging samples
     ZR_TIME_EVALUATION,
     ZR_TIME_SAVING,
+    ZR_TIME_GENERATION, // of samples during a training, or all of a generation
     ZR_TIME_PARTS
 } zr_time_part;
 extern const char *const zr_time_part_names[ZR_TIME_PARTS];
@@ -63,6 +65,7 @@ typedef struct zr_rate_book { // what is known of this machine
     zr_correction whole;     // of a step, after the parts' corrections: its spread is the interval
     double read, write, mix; // of a disk (measure/bandwidth.h), all ranks together; 0: unknown
     double checksum;         // bytes a second of a thread
+    zr_task_rates tasks;     // besides steps
 } zr_rate_book;
 
 // Returns the seconds of one operation, and sets *unknown to how far it is from what was seen: 0:

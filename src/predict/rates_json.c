@@ -8,7 +8,8 @@
 //                    {"bytes": N, "flops": N, "seconds": S, "seen": N}, ...], ...}}, ...],
 //    "corrections": {"compute": {"factor": X, "spread": X, "runs": N}, ..., "step": {...}},
 //    "disk": {"read": B/s, "write": B/s, "mix": B/s},
-//    "checksum": B/s}
+//    "checksum": B/s,
+//    "tasks": {...}}                                    (task_rates.h)
 //
 // Members that are not there are unknown. Activities of other versions are passed over.
 #include "base/dtype.h"
@@ -164,6 +165,8 @@ static zero_status read_book(const reading *r, const json_t *root, const char *p
     out->write = rate_of(disk, "write");
     out->mix = rate_of(disk, "mix");
     out->checksum = rate_of(root, "checksum");
+    if (!zr_task_rates_read(json_object_get(root, "tasks"), &out->tasks))
+        return refuse(r, "one of its tasks is none");
     return ZERO_OK;
 }
 
@@ -270,5 +273,7 @@ void zr_rate_book_json(const zr_rate_book *book, const char *processor, zr_buffe
     write_disk(book, out);
     zr_buffer_printf(out, ",\n  ");
     append_number(out, "checksum", book->checksum);
+    zr_buffer_printf(out, ",\n  \"tasks\": ");
+    zr_task_rates_json(&book->tasks, out);
     zr_buffer_printf(out, "\n}\n");
 }

@@ -89,6 +89,7 @@ void zr_rate_book_text(const zr_rate_book *book, zr_buffer *out)
     write_bandwidth("writing", book->write, out);
     write_bandwidth("both", book->mix, out);
     write_bandwidth("checksums", book->checksum, out);
+    zr_task_rates_text(&book->tasks, out);
     if (!has_corrections(book))
         return;
     zr_buffer_printf(out, "  measured / predicted\n");

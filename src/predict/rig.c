@@ -24,7 +24,8 @@ typedef struct places { // of a unit's operands, cut out of one stretch of memor
     char **parameters;  // (pieces)
     float **gradients;  // (pieces) NULL: the piece has no gradient
     void *saved, *workspace, *held, *window;
-    int32_t *tokens, *targets; // (batch, seq)
+    void *keys, *values, *logits; // of a generation
+    int32_t *tokens, *targets;    // (batch, seq)
     // What enters and what leaves, and their gradients; the shapes are in the tensors.
     zero_tensors in, out, d_in, d_out;
 } places;
@@ -41,6 +42,7 @@ struct zr_rig {
     float *values; // (SOME_VALUES)
     zr_queue *queue;
     zr_recorder *recorder;
+    const zr_rig_decode_question *decode;
     zero_tensors batch;
     double loss;
     struct zr_loss_weight weight;
@@ -132,6 +134,22 @@ zero_status zr_rig_sizes(const zr_plan *plan, int unit, const zero_shape *shape,
     return find_sizes(plan, unit, shape, &in, out);
 }
 
+// Finds what a step of a generation needs. What enters is a stream of the same shape as what
+// leaves.
+static zero_status find_decode_sizes(const zr_plan *plan, int unit, const zero_shape *shape,
+                                     const zr_rig_decode_question *decode, zero_tensors *in,
+                                     zero_unit_sizes *out)
+{
+    const zr_decode_limits limits = {.dtype = shape->dtype,
+                                     .threads = shape->threads,
+                                     .rows = decode->step.rows,
+                                     .wanted = decode->step.wanted_count,
+                                     .capacity = decode->capacity};
+    ZERO_TRY(zr_lm_decode_sizes(described(plan, unit), &limits, out));
+    *in = out->out;
+    return ZERO_OK;
+}
+
 static void carve_tensors(zr_carver *carver, const zero_tensors *shapes, zero_tensors *out)
 {
     *out = *shapes;
@@ -173,6 +191,19 @@ static size_t lay_out(const zr_plan *plan, int unit, const zero_shape *shape,
     at->window = zr_carve(&carver, sizes->exchange_bytes);
     at->tokens = zr_carve(&carver, ids);
     at->targets = zr_carve(&carver, ids);
+    return carver.used;
+}
+
+// Likewise, of what a generation has besides them.
+static size_t lay_out_decode(const zr_plan *plan, const zr_rig_decode_question *decode, char *base,
+                             size_t used, places *at)
+{
+    zr_carver carver = {.base = base, .used = used};
+    size_t cache = zr_lm_decode_cache_bytes(plan->model, decode->sequences, decode->capacity);
+    int64_t vocab = zr_lm_shape_of(zr_lm_config_of(plan->model)).vocab;
+    at->keys = zr_carve(&carver, cache);
+    at->values = zr_carve(&carver, cache);
+    at->logits = zr_carve(&carver, sizeof(float) * (size_t)(decode->step.wanted_count * vocab));
     return carver.used;
 }
 
@@ -261,7 +292,10 @@ static zero_status reserve(zr_rig *rig, const zr_rig_question *question, zero_er
 {
     const zr_plan *plan = rig->plan;
     zero_tensors in;
-    zero_status status = find_sizes(plan, question->unit, &question->shape, &in, &rig->sizes);
+    const zr_rig_decode_question *decode = question->decode;
+    zero_status status =
+        decode ? find_decode_sizes(plan, question->unit, &question->shape, decode, &in, &rig->sizes)
+               : find_sizes(plan, question->unit, &question->shape, &in, &rig->sizes);
     if (status != ZERO_OK)
         return zr_fail(error, status,
                        "calling unit \"%s\" with micro-batch %lld x %lld: the unit refuses this "
@@ -269,11 +303,16 @@ static zero_status reserve(zr_rig *rig, const zr_rig_question *question, zero_er
                        described(plan, question->unit)->name, (long long)question->shape.batch,
                        (long long)question->shape.seq);
     rig->bytes = lay_out(plan, question->unit, &question->shape, &in, &rig->sizes, NULL, &rig->at);
+    size_t unit_bytes = rig->bytes;
+    if (decode)
+        rig->bytes = lay_out_decode(plan, decode, NULL, unit_bytes, &rig->at);
     bool filled = question->memory == ZR_RIG_FILLED;
     if (!filled)
         ZERO_TRY(reserve_addresses(rig, error));
     lay_out(plan, question->unit, &question->shape, &in, &rig->sizes,
             filled ? question->base : rig->addresses, &rig->at);
+    if (decode)
+        lay_out_decode(plan, decode, rig->addresses, unit_bytes, &rig->at);
     if (!filled)
         return ZERO_OK;
     ZERO_TRY(reserve_scratch(rig, error));
@@ -336,6 +375,7 @@ zero_status zr_rig_open(const zr_rig_question *question, zr_rig **out, zero_erro
     rig->unit = &rig->plan->units[question->unit];
     rig->queue = question->queue;
     rig->recorder = question->recorder;
+    rig->decode = question->decode;
     zero_status status = reserve(rig, question, error);
     if (status != ZERO_OK) {
         zr_rig_close(rig);
@@ -366,6 +406,18 @@ zero_status zr_rig_call(zr_rig *rig, zr_call call, bool training, zero_error *er
     rig->context.training = training;
     rig->context.error = error;
     return call_unit(rig, call);
+}
+
+zero_status zr_rig_decode(zr_rig *rig, zero_error *error)
+{
+    const zr_decode_cache cache = {.sequences = rig->decode->sequences,
+                                   .capacity = rig->decode->capacity,
+                                   .k = rig->at.keys,
+                                   .v = rig->at.values};
+    bool head = zr_lm_is_head(rig->context.unit);
+    rig->context.error = error;
+    return zr_lm_decode(&rig->context, &cache, &rig->decode->step, rig->at.in.at[0].data,
+                        head ? rig->at.logits : rig->at.out.at[0].data);
 }
 
 void zr_rig_refill(zr_rig *rig)

@@ -11,6 +11,7 @@
 
 #include "base/recorder.h"
 #include "compute/compute.h"
+#include "layers/layers.h"
 #include "plan/full_plan.h"
 
 typedef struct zr_rig zr_rig;
@@ -19,6 +20,11 @@ typedef enum zr_rig_memory {
     ZR_RIG_ADDRESSES, // address space that no memory backs
     ZR_RIG_FILLED,    // memory of the caller's, filled with values; and the queue's scratch
 } zr_rig_memory;
+
+typedef struct zr_rig_decode_question { // a step of a generation
+    zr_decode_step step;                // its rows are those of the rig's shape
+    int64_t sequences, capacity;        // of the cache of keys and values
+} zr_rig_decode_question;
 
 typedef struct zr_rig_question {
     const zr_plan *plan; // outlives the rig
@@ -29,6 +35,9 @@ typedef struct zr_rig_question {
     char *base;            // FILLED: (zr_rig_bytes) 64-byte aligned; it outlives the rig
     zr_queue *queue;       // with as many threads as the shape, or fewer; outlives the rig
     zr_recorder *recorder; // of exchanges; NULL: they are not recorded
+    // ADDRESSES: for zr_rig_decode alone, with a batch of 1; it outlives the rig. NULL: for
+    // zr_rig_call.
+    const zr_rig_decode_question *decode;
 } zr_rig_question;
 
 // Says whether the plan is of one of the library's own models, or of a part of one: the units of
@@ -46,6 +55,8 @@ zero_status zr_rig_open(const zr_rig_question *question, zr_rig **out, zero_erro
 // reads what a forward before it has saved, and WEIGHT what an INPUT has held. Returns what the
 // unit returns.
 zero_status zr_rig_call(zr_rig *rig, zr_call call, bool training, zero_error *error);
+// Takes the unit's part of the step of a generation.
+zero_status zr_rig_decode(zr_rig *rig, zero_error *error);
 // Fills in the gradient of what leaves, which a backward overwrites: called before each, because
 // gradients would grow from one to the next. Does nothing where nothing is computed.
 void zr_rig_refill(zr_rig *rig);

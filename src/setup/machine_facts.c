@@ -4,6 +4,9 @@
 #include "comm/environment.h"
 #include "comm/staging.h"
 #include "compute/product_scratch.h"
+#include "engine/engine_inner.h"
+
+#include <stdio.h>
 
 static size_t product_scratch(void *queue, zero_dtype dtype, const zero_product_shape *shape)
 {
@@ -101,4 +104,14 @@ bool zr_wants_overlap(const zr_config *config, bool mapped, int threads)
     if (said && json_is_boolean(said->value))
         return json_is_true(said->value);
     return !mapped || zr_cpu_budget_get().allowed > threads;
+}
+
+zr_rate_setting zr_rate_setting_of(const zero_engine *engine)
+{
+    const zr_queue *queue = zr_engine_queue(engine);
+    zr_rate_setting setting = {.dtype = zr_engine_config(engine)->dtype,
+                               .threads = queue->threads,
+                               .together = zr_local_ranks(zr_engine_comm(engine))};
+    snprintf(setting.path, sizeof setting.path, "%s", queue->backend->path());
+    return setting;
 }

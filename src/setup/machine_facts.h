@@ -9,6 +9,8 @@
 #include "plan/machine.h"
 #include "plan/network.h"
 #include "plan/plan_settings.h"
+#include "predict/rates.h"
+#include <zero/engine.h>
 
 // Fills in the facts of this machine. `queue` answers how much scratch products need, so it must
 // outlive *out. comm NULL: one rank that maps its peers' memory.
@@ -32,6 +34,8 @@ void zr_machine_limit(zr_machine *machine, const zr_offload_config *budgets, int
 // that exchanges by messages always gains from that; one that reads its peers' memory (mapped)
 // gains only if it has a spare core for it. threads: of all ranks.
 bool zr_wants_overlap(const zr_config *config, bool mapped, int threads);
+// Returns the setting to which the rates of an engine's operations belong.
+zr_rate_setting zr_rate_setting_of(const zero_engine *engine);
 int zr_local_ranks(const zero_comm *comm); // Returns how many ranks share this machine's memory.
 
 #endif

@@ -63,14 +63,20 @@ static zero_status divide(zr_rehearsal *r, zero_error *error)
     r->stages = q->config->pipeline.stages;
     if (r->stages == 1)
         return ZERO_OK;
+    r->division = q->division;
+    if (r->division)
+        return ZERO_OK;
     if (q->unlimited)
         stages.memory_limit = 0;
-    if (zr_stages_divide(&stages, &r->division, &reason) == ZERO_OK)
-        return ZERO_OK;
-    r->fits = false; // because a run would be refused so
-    snprintf(r->excess, sizeof r->excess, "%.*s", (int)sizeof r->excess - 1, reason.message);
-    stages.memory_limit = 0;
-    return zr_stages_divide(&stages, &r->division, error);
+    zero_status status = zr_stages_divide(&stages, &r->made, &reason);
+    if (status != ZERO_OK) {
+        r->fits = false; // because a run would be refused so
+        snprintf(r->excess, sizeof r->excess, "%.*s", (int)sizeof r->excess - 1, reason.message);
+        stages.memory_limit = 0;
+        status = zr_stages_divide(&stages, &r->made, error);
+    }
+    r->division = r->made;
+    return status;
 }
 
 // Takes the job's machines, or fills equal ones with ranks in their order, if there are several.
@@ -198,7 +204,7 @@ void zr_rehearsal_free(zr_rehearsal *r)
     zr_free(r->operations);
     zr_free(r->at);
     zr_free(r->places);
-    zr_stages_free(r->division);
+    zr_stages_free(r->made);
     zr_model_part_free(&r->part);
     zr_lm_free(r->whole);
     *r = (zr_rehearsal){0};
@@ -295,7 +301,7 @@ zero_status zr_rehearsal_evaluation(zr_rehearsal *r, const zr_rate_book *book,
 {
     asking asking;
     ZERO_TRY(ask(r, book, &asking, error));
-    return zr_forecast_evaluation(&asking.question, micro_batches, out, error);
+    return zr_forecast_evaluation(&asking.question, micro_batches, out, NULL, error);
 }
 
 // Measures what one pipeline stage does, keeps it for later runs, and adds it to the book.

@@ -29,16 +29,20 @@ typedef struct zr_rehearsal_question {
     // follows from ranks and budgets is filled in here.
     zr_machine machine;
     bool unlimited; // the units are divided among pipeline stages as if there were memory enough
+    // How a run that is there already has divided its units among pipeline stages, which outlives
+    // the rehearsal; NULL: they are divided within the memory.
+    const zr_pipeline_part *division;
 } zr_rehearsal_question;
 
 typedef struct zr_rehearsal {
     const zr_rehearsal_question *question;
-    zero_model *whole;          // if it was made from a shape
-    zr_model_part part;         // of the first tensor rank, which has most
-    zr_pipeline_part *division; // NULL: there is no pipeline
-    int *places;                // of machines that the question does not list
-    zr_job_machines machines;   // where ranks are; count 0: on one, and the question lists none
-    zr_rank_plan *at;           // (stages) of pipeline stages
+    zero_model *whole;                // if it was made from a shape
+    zr_model_part part;               // of the first tensor rank, which has most
+    const zr_pipeline_part *division; // NULL: there is no pipeline
+    zr_pipeline_part *made;           // the same, unless it is the question's
+    int *places;                      // of machines that the question does not list
+    zr_job_machines machines; // where ranks are; count 0: on one, and the question lists none
+    zr_rank_plan *at;         // (stages) of pipeline stages
     int stages;
     bool fits;
     char excess[288];               // if it does not: what is too much, and in which pipeline stage

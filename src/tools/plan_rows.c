@@ -178,12 +178,12 @@ static zero_status plan_row(const zr_planner *p, const zr_plan_point *at, zr_pla
     *row = (zr_plan_row){0};
     zr_planner_ask(p, at, p->machine.threads, &asked);
     zero_status status = zr_rehearse(&asked.question, &rehearsal, error);
-    if (status == ZERO_OK && rehearsal.division)
-        status = zr_plan_pipeline_make(p->model, rehearsal.division, &row->pipeline, error);
+    if (status == ZERO_OK && rehearsal.made)
+        status = zr_plan_pipeline_make(p->model, rehearsal.made, &row->pipeline, error);
     if (status == ZERO_OK)
         status = fill(p, at, &rehearsal, row, error);
     if (row->pipeline)
-        rehearsal.division = NULL; // because it is the row's now
+        rehearsal.made = NULL; // because it is the row's now
     zr_rehearsal_free(&rehearsal);
     return status;
 }

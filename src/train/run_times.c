@@ -9,6 +9,7 @@
 #include "monitor/run_names.h"
 #include "observe/sink_rates.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,6 +30,12 @@ zr_time_part zr_run_clock_turn(zr_run_clock *clock, zr_time_part to)
     clock->since = now;
     clock->now = to;
     return before;
+}
+
+void zr_run_clock_move(zr_run_clock *clock, zr_time_part from, zr_time_part to, double seconds)
+{
+    clock->seconds[from] -= seconds;
+    clock->seconds[to] += seconds;
 }
 
 void zr_run_clock_end_steps(zr_run_clock *clock, int64_t steps)
@@ -114,6 +121,14 @@ static void append_seconds(const char *before, double seconds, zr_buffer *out)
     zr_buffer_printf(out, "%s%s", before, text);
 }
 
+static void append_predicted(double seconds, zr_buffer *out)
+{
+    if (seconds <= 0)
+        return;
+    append_seconds(" (predicted ", seconds, out);
+    zr_buffer_printf(out, ")");
+}
+
 static void append_run(const zr_run_times *times, zr_buffer *out)
 {
     append_seconds("took     ", times->seconds, out);
@@ -124,12 +139,11 @@ static void append_run(const zr_run_times *times, zr_buffer *out)
             continue;
         zr_buffer_printf(out, ", %s", zr_time_part_names[part]);
         append_seconds(" ", times->measured[part], out);
-        if (times->predicted[part] > 0) {
-            append_seconds(" (predicted ", times->predicted[part], out);
-            zr_buffer_printf(out, ")");
-        }
+        append_predicted(times->predicted[part], out);
     }
     append_seconds(", the rest ", times->rest, out);
+    append_seconds("; before the first step ", times->to_first, out);
+    append_predicted(times->predicted_to_first, out);
     zr_buffer_printf(out, "\n");
 }
 
@@ -187,8 +201,16 @@ void zr_run_times_text(const zr_run_times *times, zr_buffer *out)
 
 // ---- the file -----------------------------------------------------------------------------------
 
-// Returns a number, or null where it is 0, which means that it is unknown.
-static json_t *known(double value) { return value > 0 ? json_real(value) : json_null(); }
+// Returns a number, or null for what is none, which JSON cannot write.
+static json_t *number(double value) { return isfinite(value) ? json_real(value) : json_null(); }
+
+// Returns null, too, where it is 0, which means that it is unknown.
+static json_t *known(double value) { return value > 0 ? number(value) : json_null(); }
+
+static json_t *json_of_pair(json_t *measured, json_t *predicted)
+{
+    return json_pack("{s:o, s:o}", "measured", measured, "predicted", predicted);
+}
 
 static json_t *json_of_parts(const zr_run_times *times)
 {
@@ -201,10 +223,8 @@ static json_t *json_of_parts(const zr_run_times *times)
         bool is_known = !of_step || recorded > 0,
              predicted = of_step ? times->predicted_step > 0 : times->predicted[part] > 0;
         json_object_set_new(parts, zr_time_part_names[part],
-                            json_pack("{s:o, s:o}", "measured",
-                                      is_known ? json_real(times->measured[part]) : json_null(),
-                                      "predicted",
-                                      predicted ? json_real(times->predicted[part]) : json_null()));
+                            json_of_pair(is_known ? number(times->measured[part]) : json_null(),
+                                         predicted ? number(times->predicted[part]) : json_null()));
     }
     return parts;
 }
@@ -217,19 +237,25 @@ static json_t *json_of_setting(const zr_run_times *times)
                      setting->together, "ranks", times->ranks);
 }
 
+static json_t *json_of_step(const zr_run_times *times)
+{
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "measured", known(times->step),
+                     "median", known(times->median), "spread", number(times->spread), "interrupted",
+                     number(times->interrupted), "predicted", known(times->predicted_step), "low",
+                     known(times->low), "high", known(times->high));
+}
+
 static json_t *json_of(const zr_run_times *times)
 {
-    json_t *step = json_pack("{s:o, s:o, s:f, s:f, s:o, s:o, s:o}", "measured", known(times->step),
-                             "median", known(times->median), "spread", times->spread, "interrupted",
-                             times->interrupted, "predicted", known(times->predicted_step), "low",
-                             known(times->low), "high", known(times->high));
-    return json_pack("{s:I, s:I, s:o, s:f, s:o, s:o, s:f, s:f, s:f, s:o, s:o, s:o}", "first_step",
-                     (json_int_t)times->first_step, "steps", (json_int_t)times->steps, "setting",
-                     json_of_setting(times), "seconds", times->seconds, "step", step, "parts",
-                     json_of_parts(times), "start", times->start, "rest", times->rest, "flops",
-                     times->flops, "flops_per_second", known(flops_per_second(times)),
-                     "product_rate", known(times->product_rate), "share",
-                     known(zr_run_times_share(times)));
+    return json_pack("{s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+                     "first_step", (json_int_t)times->first_step, "steps", (json_int_t)times->steps,
+                     "setting", json_of_setting(times), "to_first_step",
+                     json_of_pair(number(times->to_first), known(times->predicted_to_first)),
+                     "seconds", number(times->seconds), "step", json_of_step(times), "parts",
+                     json_of_parts(times), "start", number(times->start), "rest",
+                     number(times->rest), "flops", number(times->flops), "flops_per_second",
+                     known(flops_per_second(times)), "product_rate", known(times->product_rate),
+                     "share", known(zr_run_times_share(times)));
 }
 
 // Returns what earlier starts of the run have left: an array, empty if there is none.

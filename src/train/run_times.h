@@ -7,9 +7,9 @@
 //     ...}, "start": 0.2, "rest": 0.1, "flops", "flops_per_second", "product_rate", "share"}, ...]
 //
 // with one object for each time that the run was started, oldest first. Seconds of compute,
-// exchange, update and disk are a step's, those of data, evaluation and saving the run's:
-// steps * step.measured + start + data + evaluation + saving + rest = seconds. What is unknown is
-// null.
+// exchange, update and disk are a step's, those of the other parts the run's:
+// steps * step.measured + start + data + evaluation + saving + generation + rest = seconds.
+// "to_first_step": {"measured", "predicted"} comes before these. What is unknown is null.
 #ifndef ZR_TRAIN_RUN_TIMES_H
 #define ZR_TRAIN_RUN_TIMES_H
 
@@ -31,7 +31,19 @@ typedef struct zr_run_clock {
 
 #define ZR_TIME_REST ZR_TIME_PARTS
 
+// What the run does besides its steps, on one rank; task_rates.h says what is learnt of it.
+typedef struct zr_run_tasks {
+    double since;             // zr_clock_seconds: what comes next is of a task that ends later
+    double saving;            // of the clock's seconds of saving, those of the tasks so far
+    double seconds[ZR_TASKS]; // of all calls
+    int64_t calls[ZR_TASKS];
+    bool failed[ZR_TASKS];     // one of the calls has
+    double expected[ZR_TASKS]; // seconds of a call; 0: unknown
+} zr_run_tasks;
+
 void zr_run_clock_start(zr_run_clock *clock);
+// Gives seconds of one part to another, or to the rest.
+void zr_run_clock_move(zr_run_clock *clock, zr_time_part from, zr_time_part to, double seconds);
 // From now on the time is of that part, or of the rest. Returns the one that it was of.
 zr_time_part zr_run_clock_turn(zr_run_clock *clock, zr_time_part to);
 // Ends the time of a call that made so many steps; from now on it is of the rest.
@@ -47,11 +59,13 @@ typedef struct zr_run_times {
     zr_rate_setting setting;
     int ranks;
     int64_t first_step, steps; // made before this start; by it
+    double to_first;           // seconds until the first step; those below come after them
+    double predicted_to_first; // 0: nothing was
     double seconds;            // in all
     double start;              // what the first steps took more than as many later ones
     double rest;
-    // Of a step: compute, exchange, update, disk; of the run: data, evaluation, saving. Seconds; 0
-    // of all of a step's parts: unknown.
+    // Of a step: compute, exchange, update, disk; of the run: data, evaluation, saving,
+    // generation. Seconds; 0 of all of a step's parts: unknown.
     double measured[ZR_TIME_PARTS];
     double predicted[ZR_TIME_PARTS];  // 0: nothing was
     double step;                      // measured seconds of one: the mean

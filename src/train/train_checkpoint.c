@@ -130,11 +130,15 @@ static zero_status prepare(const zr_train *train, char **path, json_t **more, ze
     return status;
 }
 
+static zr_task task_of(const zr_train *train)
+{
+    return train->run.saves.at_once ? ZR_TASK_CHECKPOINT : ZR_TASK_BESIDE;
+}
+
 static zero_status begin_checkpoint(zr_train *train, int64_t step, zero_error *error)
 {
     char *path = NULL;
     json_t *more = NULL;
-    ZERO_TRY(zr_train_end_checkpoint(train, error));
     train->run.saves.saved_at = zr_clock_seconds();
     train->run.saves.saving_step = step;
     zero_status status = zr_comm_agree(train->comm, prepare(train, &path, &more, error), error);
@@ -143,14 +147,17 @@ static zero_status begin_checkpoint(zr_train *train, int64_t step, zero_error *e
                                      &train->run.saves.saving, error);
     json_decref(more);
     zr_free(path);
+    if (status != ZERO_OK)
+        zr_train_count_saving(train, task_of(train), status);
     return settle(train, status, error);
 }
 
 zero_status zr_train_begin_checkpoint(zr_train *train, int64_t step, zero_error *error)
 {
+    ZERO_TRY(zr_train_end_checkpoint(train, error));
     zr_time_part before = zr_run_clock_turn(&train->run.clock, ZR_TIME_SAVING);
     zero_status status = begin_checkpoint(train, step, error);
-    zr_run_clock_turn(&train->run.clock, before);
+    zr_train_end_saving(train, task_of(train), before);
     return status;
 }
 
@@ -185,8 +192,10 @@ zero_status zr_train_end_checkpoint(zr_train *train, zero_error *error)
     if (!train->run.saves.saving)
         return ZERO_OK;
     zr_time_part before = zr_run_clock_turn(&train->run.clock, ZR_TIME_SAVING);
-    zero_status status = settle(train, end_checkpoint(train, error), error);
-    zr_run_clock_turn(&train->run.clock, before);
+    zero_status status = end_checkpoint(train, error);
+    zr_train_count_saving(train, task_of(train), status);
+    status = settle(train, status, error);
+    zr_train_end_saving(train, task_of(train), before);
     return status;
 }
 
@@ -209,22 +218,15 @@ bool zr_train_is_out_of_time(const zr_train *train)
 // Saves at once instead of beside the next step, and settles a failure like for any other save.
 static zero_status save_now(zr_train *train, int64_t step, bool owed, zero_error *error)
 {
+    ZERO_TRY(zr_train_end_checkpoint(train, error));
     train->run.owed = owed;
+    train->run.saves.at_once = true;
     zero_status status = zr_train_begin_checkpoint(train, step, error);
     if (status == ZERO_OK)
         status = zr_train_end_checkpoint(train, error);
+    train->run.saves.at_once = false;
     train->run.owed = false;
     return status;
-}
-
-// Estimates the bytes from the fp32 vectors, without headers and manifest.
-static int64_t checkpoint_bytes(const zr_plan *plan)
-{
-    int64_t fp32 = plan->parameters * (1 + plan->settings.state_vectors) * (int64_t)sizeof(float);
-    return fp32 +
-           (zr_plan_lags(plan)
-                ? plan->parameters * (int64_t)zero_dtype_bytes(plan->settings.precision.parameters)
-                : 0);
 }
 
 // Returns whether the disk has room for twice the checkpoint, because the models that are written
@@ -234,7 +236,7 @@ static bool has_room(const zr_train *train)
     const char *out = train->asked.options->out_dir;
     struct statvfs disk;
     char needed[ZR_BYTES_TEXT], available[ZR_BYTES_TEXT];
-    int64_t bytes = checkpoint_bytes(zr_engine_plan(train->run.engine));
+    int64_t bytes = zr_train_checkpoint_bytes(train);
     if (statvfs(out, &disk))
         return true; // saving will report the reason
     double free_bytes = (double)disk.f_bavail * (double)disk.f_frsize;

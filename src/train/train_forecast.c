@@ -16,6 +16,7 @@ static zr_rehearsal_question question_of(const zr_train *train)
         .together = zr_local_ranks(train->comm),
         .threads = train->resolved.threads.count,
         .backend = options->backend,
+        .division = zr_engine_plan(train->run.engine)->pipeline,
     };
     zr_machine_fill(zr_engine_queue(train->run.engine), NULL, &question.machine);
     return question;
@@ -50,13 +51,12 @@ void zr_train_foretell(zr_train *train)
     zero_error error = {0};
     if (train->comm->rank > 0 || train->asked.replay_to)
         return;
-    if (zr_local_ranks(train->comm) < train->comm->size) {
+    zr_rate_book_read(&train->logger, &book);
+    zr_train_expect_tasks(train, &book.tasks);
+    if (zr_local_ranks(train->comm) < train->comm->size)
         zr_log(&train->logger, ZERO_LOG_INFO,
                "predict  nothing: ranks exchange over a network, of which nothing is known");
-        return;
-    }
-    zr_rate_book_read(&train->logger, &book);
-    if (book.count == 0)
+    else if (book.count == 0)
         zr_log(
             &train->logger, ZERO_LOG_INFO,
             "predict  nothing is known of this machine yet: this run will teach it, or zero plan "

@@ -286,33 +286,23 @@ static zero_status evaluate(loop *l, int64_t step, int64_t batches, zero_error *
     zr_train *train = l->train;
     zr_windows_result result;
     const zr_windows_leave leave = {wants_to_leave, train};
-    zr_time_part before = zr_run_clock_turn(&train->run.clock, ZR_TIME_EVALUATION);
+    zr_run_clock *clock = &train->run.clock;
+    zr_time_part before = zr_run_clock_turn(clock, ZR_TIME_EVALUATION);
+    double had = clock->seconds[ZR_TIME_EVALUATION];
     ZERO_TRY(zr_windows_loss(train->run.engine, &train->subject.val, l->micro_batch, batches,
                              &leave, &result, error));
-    zr_run_clock_turn(&train->run.clock, before);
+    zr_run_clock_turn(clock, before);
     l->left = result.left;
-    if (l->left)
+    if (l->left) { // what is predicted is a whole one
+        double taken = clock->seconds[ZR_TIME_EVALUATION] - had;
+        zr_run_clock_move(clock, ZR_TIME_EVALUATION, ZR_TIME_REST, taken);
         return ZERO_OK;
+    }
     zr_train_count_evaluation(train, result.windows);
     bool best = batches == l->eval_batches && result.loss < train->run.evals.best;
     report_evaluation(l, step, batches, &result, best);
     train->run.evals.last = result.loss;
     return best ? keep_best(train, step, result.loss, error) : ZERO_OK;
-}
-
-static zero_status sample(loop *l, int64_t step, zero_error *error)
-{
-    zr_train *train = l->train;
-    zr_buffer text = {0};
-    ZERO_TRY(zr_train_sample(&train->subject, train->run.engine, train->resolved.seed + step, &text,
-                             error));
-    zero_event event = {.kind = ZERO_EVENT_SAMPLE,
-                        .step = step,
-                        .total_steps = train->resolved.steps,
-                        .text = text.data ? text.data : ""};
-    zr_train_tell(train, &event);
-    zr_buffer_free(&text);
-    return ZERO_OK;
 }
 
 // Does what comes between two steps: evaluation and sample. The last step is always evaluated. If
@@ -329,7 +319,7 @@ static zero_status between_steps(loop *l, int64_t step, zero_error *error)
     if (l->left)
         return zr_train_save_and_stop(l->train, step, true, error);
     if (zr_train_makes_samples(l->train) && step % options->sample_every == 0)
-        ZERO_TRY(sample(l, step, error));
+        ZERO_TRY(zr_train_sample(l->train, step, error));
     return ZERO_OK;
 }
 
@@ -483,6 +473,7 @@ zero_status zr_train_loop(zr_train *train, zero_error *error)
               .window = zero_window(engine)};
     size_t count = (size_t)(l.window * zero_accumulation(engine)),
            bytes = count * (size_t)(l.micro_batch * train->resolved.seq) * sizeof(int32_t);
+    zr_train_end_task(train, ZR_TASK_BEGIN);
     zr_run_clock_start(&train->run.clock);
     plan_evaluations(&l);
     l.tokens = zr_alloc(bytes, error);

@@ -72,6 +72,7 @@ typedef struct zr_train_saves { // the checkpoints; filled by train_checkpoint.c
     zero_checkpoint *saving; // NULL: none is being written
     double saved_at;         // zr_clock_seconds when the last one was begun
     double longest;          // longest time that one took, in seconds
+    bool at_once;            // the one being written is not beside steps
 } zr_train_saves;
 
 typedef struct zr_train_evals { // evaluations of the held-out text; filled by train_loop.c
@@ -89,6 +90,7 @@ typedef struct zr_train_run { // what runs; filled by training.c, train_outputs.
     zr_observation *observed; // owned by the engine; NULL: nothing is asked for
     zr_measured *measured;    // what the run measures of itself; NULL: a replay does not
     zr_run_clock clock;
+    zr_run_tasks tasks;     // of rank 0
     zr_outputs_place place; // rank 0: where the run writes, and what it may not replace there
     zr_outputs outputs;     // rank 0
     int64_t first_step;     // steps made before this run, as the checkpoint says

@@ -46,17 +46,34 @@ static int append(void *user, int64_t prompt, const char *text, size_t length)
     return 0;
 }
 
-zero_status zr_train_sample(const zr_train_subject *subject, zero_engine *engine, int64_t seed,
-                            zr_buffer *out, zero_error *error)
+// It is the same on every rank.
+static zero_status generate(const zr_train *train, int64_t seed, zr_buffer *out, zero_error *error)
 {
+    const zr_train_subject *subject = &train->subject;
     const zr_sample_sink sink = {.emit = append, .user = out};
     sample s;
     ZERO_TRY(sample_begin(subject, seed, &s, error));
-    zero_status status =
-        zr_sample(engine, &subject->model_config, subject->tokenizer, &s.how, &sink, error);
+    zero_status status = zr_sample(train->run.engine, &subject->model_config, subject->tokenizer,
+                                   &s.how, &sink, error);
     zr_prompts_free(&s.prompts);
     if (status == ZERO_OK && out->failed)
         status = zr_fail(error, ZERO_ERR_MEMORY, "no memory for a sample of %lld tokens",
                          (long long)s.how.tokens);
+    return status;
+}
+
+zero_status zr_train_sample(zr_train *train, int64_t step, zero_error *error)
+{
+    zr_buffer text = {0};
+    zr_time_part before = zr_run_clock_turn(&train->run.clock, ZR_TIME_GENERATION);
+    zero_status status = generate(train, train->resolved.seed + step, &text, error);
+    zr_run_clock_turn(&train->run.clock, before);
+    const zero_event event = {.kind = ZERO_EVENT_SAMPLE,
+                              .step = step,
+                              .total_steps = train->resolved.steps,
+                              .text = text.data ? text.data : ""};
+    if (status == ZERO_OK)
+        zr_train_tell(train, &event);
+    zr_buffer_free(&text);
     return status;
 }

@@ -26,11 +26,7 @@ zero_status zr_train_measure(zr_train *train, zero_error *error)
     zr_measured *measured = zr_alloc(sizeof *measured, error);
     if (!measured)
         return ZERO_ERR_MEMORY;
-    zr_rate_setting *setting = &measured->rates.setting;
-    setting->dtype = zr_engine_config(engine)->dtype;
-    setting->threads = train->resolved.threads.count;
-    setting->together = zr_local_ranks(train->comm);
-    snprintf(setting->path, sizeof setting->path, "%s", zr_engine_queue(engine)->backend->path());
+    measured->rates.setting = zr_rate_setting_of(engine);
     measured->overlaps = zr_engine_grid(engine)->data->courier != NULL;
     train->run.measured = measured;
     return ZERO_OK;
@@ -130,6 +126,7 @@ static zr_run_times times_of(const zr_train *train, const recorded *recorded,
     zr_run_times_take(&times, &train->run.clock);
     zr_run_times_divide(&times, recorded->parts);
     take_forecast(&times, train, known);
+    zr_train_take_tasks(train, &times);
     return times;
 }
 
@@ -200,27 +197,42 @@ static bool is_steady(const zr_run_times *times)
 }
 
 // Says whether this rank's operations are to be learnt: one rank of each pipeline stage teaches,
-// because the others do the same. What crosses a network would be taken for what this machine does.
-static bool teaches(const zr_train *train)
+// because the others do the same.
+static bool teaches_steps(const zr_train *train)
 {
     const zr_mesh *mesh = &zr_engine_grid(train->run.engine)->mesh;
-    return !train->asked.options->no_learn && zr_local_ranks(train->comm) == train->comm->size &&
-           zr_run_clock_warm_steps(&train->run.clock) >= ENOUGH_STEPS &&
+    return zr_run_clock_warm_steps(&train->run.clock) >= ENOUGH_STEPS &&
            mesh->place[ZERO_AXIS_data] == 0 && mesh->place[ZERO_AXIS_tensor] == 0;
 }
 
 // times: NULL on ranks above 0.
-static void teach(const zr_train *train, const zr_run_times *times, const zr_rate_book *known)
+static void teach_steps(const zr_train *train, const zr_run_times *times, const zr_rate_book *known,
+                        zr_rate_book *found)
 {
     zr_rates *rates = &train->run.measured->rates;
     const zr_forecast *forecast = &train->resolved.forecast;
-    zr_rate_book found = {.settings = rates, .count = 1};
+    found->settings = rates;
+    found->count = 1;
     rates->measured = (int64_t)time(NULL);
     bool steady = times && is_steady(times);
     if (steady)
         teach_waits(train, rates);
     if (steady && forecast->seconds > 0 && forecast->unknown <= MOST_GUESSED)
-        correct(train, times, known, &found);
+        correct(train, times, known, found);
+}
+
+// What crosses a network would be taken for what this machine does, so such a run teaches nothing.
+// times: NULL on ranks above 0.
+static void teach(const zr_train *train, const zr_run_times *times, const zr_rate_book *known)
+{
+    bool steps = teaches_steps(train), here = zr_local_ranks(train->comm) == train->comm->size;
+    zr_rate_book found = {0};
+    if (train->asked.options->no_learn || !here || (!steps && !times))
+        return;
+    if (steps)
+        teach_steps(train, times, known, &found);
+    if (times && !train->asked.options->dry_run)
+        zr_train_teach_tasks(train, times, &found.tasks);
     zr_rate_book_keep(&found, &train->logger);
 }
 
@@ -238,8 +250,7 @@ zero_status zr_train_tell_times(zr_train *train, zero_error *error)
         say(train, &times);
         keep(train, &times);
     }
-    if (teaches(train))
-        teach(train, first ? &times : NULL, &known);
+    teach(train, first ? &times : NULL, &known);
     zr_rate_book_free(&known);
     return ZERO_OK;
 }

@@ -3,6 +3,7 @@
 // phase ends the other ranks through the communicator.
 #include "train/training.h"
 
+#include "base/clock.h"
 #include "base/struct_take.h"
 #include "comm/agree.h"
 #include "files/run_directory.h"
@@ -76,6 +77,7 @@ void zr_train_init(zr_train *train, zero_comm *comm, const zero_train_options *o
         .run =
             {
                 .outputs = {.lock = -1},
+                .tasks = {.since = zr_clock_seconds()},
                 .evals = {.best = INFINITY, .last = INFINITY},
             },
     };
@@ -86,7 +88,9 @@ zero_status zr_train_prepare(zr_train *train, zero_error *error)
 {
     ZERO_TRY(zr_train_check_outputs(train, error));
     ZERO_TRY(zr_train_check_config(train, error));
+    zr_train_end_task(train, ZR_TASK_BEGIN);
     ZERO_TRY(zr_train_read(train, error));
+    zr_train_end_task(train, ZR_TASK_READ);
     zr_train_describe_model(train);
     ZERO_TRY(zr_train_configure(train, error));
     ZERO_TRY(zr_train_check_places(train, error));
@@ -114,7 +118,7 @@ static zero_status open_engine(zr_train *train, zero_error *error)
     return zr_engine_make(&options, config, NULL, &train->run.engine, error);
 }
 
-static zero_status load_weights(const zr_train *train, zero_error *error)
+static zero_status load_weights(zr_train *train, zero_error *error)
 {
     const zero_train_options *options = train->asked.options;
     const zero_load_options how = {
@@ -124,7 +128,10 @@ static zero_status load_weights(const zr_train *train, zero_error *error)
     };
     if (!options->model_dir)
         return ZERO_OK;
-    return zero_load_weights_with(train->run.engine, options->model_dir, &how, error);
+    zr_train_end_task(train, ZR_TASK_BEGIN);
+    ZERO_TRY(zero_load_weights_with(train->run.engine, options->model_dir, &how, error));
+    zr_train_end_task(train, ZR_TASK_LOAD);
+    return ZERO_OK;
 }
 
 static zero_status check_sample(const zr_train *train, zero_error *error)
@@ -143,7 +150,9 @@ zero_status zr_train_make_engine(zr_train *train, zero_error *error)
     ZERO_TRY(zr_train_place(train, error));
     ZERO_TRY(zr_comm_agree(train->comm, build(train, error), error));
     zr_train_describe_runtime(&train->logger);
+    zr_train_end_task(train, ZR_TASK_BEGIN);
     ZERO_TRY(open_engine(train, error));
+    zr_train_end_task(train, ZR_TASK_MAKE);
     ZERO_TRY(check_sample(train, error));
     ZERO_TRY(load_weights(train, error));
     ZERO_TRY(zr_train_describe_run(train, error));
@@ -191,8 +200,10 @@ static zero_status finish(zr_train *train, zero_error *error)
 
 static zero_status run(zr_train *train, zero_error *error)
 {
+    zr_train_end_task(train, ZR_TASK_BEGIN);
     ZERO_TRY(zr_train_compare_inputs(train, error));
     ZERO_TRY(zr_train_hash_data(train, error));
+    zr_train_end_task(train, ZR_TASK_READ);
     ZERO_TRY(zr_train_make_engine(train, error));
     ZERO_TRY(zr_train_open_outputs(train, error));
     zero_status status = zr_train_loop(train, error);

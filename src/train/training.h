@@ -62,10 +62,8 @@ bool zr_train_makes_samples(const zr_train *train);
 // Checks, once there is an engine, that a sample's memory fits. Not collective.
 zero_status zr_train_sample_check(const zr_train_subject *subject, zero_engine *engine,
                                   zero_error *error);
-// Appends a sample of what the model writes now, drawn with this seed; it is the same on every
-// rank. Collective, between steps.
-zero_status zr_train_sample(const zr_train_subject *subject, zero_engine *engine, int64_t seed,
-                            zr_buffer *out, zero_error *error);
+// Tells a sample of what the model writes after a step. Collective, between steps.
+zero_status zr_train_sample(zr_train *train, int64_t step, zero_error *error);
 // train_loop.c. Makes all steps. Collective.
 zero_status zr_train_loop(zr_train *train, zero_error *error);
 // Passes an event to the caller on rank 0 and returns its answer: whether it wants the run to end.
@@ -79,6 +77,19 @@ void zr_train_count_evaluation(zr_train *train, int64_t windows);
 // Says what the run has taken, next to what was predicted, writes it into out_dir and, unless
 // options->no_learn, into the user's book of rates. Collective, once everything is saved.
 zero_status zr_train_tell_times(zr_train *train, zero_error *error);
+// train_tasks.c, of rank 0's time; none is collective. What came since the last such call, or the
+// beginning, was of that task.
+void zr_train_end_task(zr_train *train, zr_task task);
+// Ends a time of saving, which was of that task, and turns the clock to the part before.
+void zr_train_end_saving(zr_train *train, zr_task task, zr_time_part before);
+// Counts what was saved, or could not be.
+void zr_train_count_saving(zr_train *train, zr_task task, zero_status status);
+int64_t zr_train_checkpoint_bytes(const zr_train *train);
+// Fills in what is expected of the tasks, once there is an engine.
+void zr_train_expect_tasks(zr_train *train, const zr_task_rates *rates);
+// Fills in the times of tasks, and what was predicted of them; adds what they teach.
+void zr_train_take_tasks(const zr_train *train, zr_run_times *times);
+void zr_train_teach_tasks(const zr_train *train, const zr_run_times *times, zr_task_rates *out);
 // train_profile.c. Returns the steps to record. Not collective.
 zr_step_range zr_train_profile_steps(const zr_train *train);
 // Checks that --profile replaces nothing but a profile. Not collective.

@@ -81,7 +81,7 @@ expect 0 "$ZERO" generate --model run/model --prompt "12 times 3" --prompt "12 t
 [ "$(grep -c '90 tokens ---' out.txt)" -eq 2 ] || fail "a full context ends the text"
 # A text that streams is not broken by it: where both streams are one, it stands after the text.
 expect 0 "$ZERO" generate --model run/model --prompt "12 times 3" --tokens 90 --threads 1
-"$ZERO" generate --model run/model --prompt "12 times 3" --tokens 90 --threads 1 >both.txt 2>&1
+"$ZERO" generate --model run/model --prompt "12 times 3" --tokens 90 --threads 1 --quiet >both.txt 2>&1
 tail -n 1 both.txt | grep -q '^prompt 0: the context of 32 tokens is full' && sed '$d' both.txt | cmp -s - out.txt || fail "a warning stands within the text: $(cat both.txt)"
 expect 0 "$ZERO" generate --model run/model --prompt "12 times 3 is 36" --tokens 40 --temperature 0.5 --top-k 1 --threads 1 --json
 python3 - "$ZERO" <<'PY' || fail "text after a full context is not that of its later half"
@@ -93,8 +93,26 @@ again = subprocess.run([sys.argv[1], "generate", "--model", "run/model", "--prom
 assert json.loads(again.stdout)["text"] == text[33:48], (text, again.stdout)
 PY
 expect 0 "$ZERO" generate --model run/model --prompt "12 times 3 is 36, said the owl.1" --tokens 1 --threads 1
-[ ! -s err.txt ] || fail "a prompt as long as the context is too long: $(cat err.txt)"
+! grep -qv '^took ' err.txt || fail "a prompt as long as the context is too long: $(cat err.txt)"
 expect 0 "$ZERO" generate --model run/model --tokens 5 --threads 1
+
+# What it took is said at the end and, once a longer one has taught, what was predicted; --quiet and --no-learn say and keep nothing.
+CACHE=$WORK/.cache/libzero/rates.json
+asked() { expect 0 "$ZERO" generate --model run/model --prompt "12 times 3" --tokens 20 --threads 1 "$@"; }
+rm -f "$CACHE"
+asked --no-learn
+[ ! -e "$CACHE" ] || fail "--no-learn has taught $(cat "$CACHE")"
+tail -n 1 err.txt | grep -qx 'took  *[0-9.]* m\?s: reading 10 tokens [0-9.]* m\?s, writing 20 tokens [0-9.]* m\?s' || fail "it is not said what it took: $(cat err.txt)"
+asked
+python3 - "$CACHE" <<'PY' || fail "what a generation teaches: $(cat "$CACHE")"
+import json, sys
+book = json.load(open(sys.argv[1]))
+assert book["settings"][0]["samples"]["product"] and book["settings"][0]["samples"]["attention"] and list(book["tasks"]) == ["choose"], book
+PY
+asked --quiet
+[ ! -s err.txt ] || fail "--quiet says $(cat err.txt)"
+asked --no-learn
+tail -n 1 err.txt | grep -qx 'took [^(]*(predicted [^)]*): reading 10 tokens [^(]*(predicted [^)]*), writing 20 tokens [^(]*(predicted [^)]*)' || fail "nothing is predicted: $(cat err.txt)"
 
 # What a chat becomes is tests/chat's; here: the mark after a turn ends it, the prompt is not repeated.
 expect 0 "$ZERO" generate --model gpt2/model --chat chatml --prompt "Who?" --tokens 5 --temperature 0 --threads 1

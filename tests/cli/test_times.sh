@@ -14,13 +14,13 @@ starts = json.load(open(run + "/times.json"))
 assert len(starts) == count, starts
 last = starts[-1]
 parts = {name: part["measured"] for name, part in last["parts"].items()}
-assert list(parts) == ["compute", "exchange", "update", "disk", "data", "evaluation", "saving"], parts
+assert list(parts) == ["compute", "exchange", "update", "disk", "data", "evaluation", "saving", "generation"], parts
 assert (last["first_step"], last["steps"]) == (first, steps), last
 assert all(part >= 0 for part in parts.values()) and parts["compute"] > 0 and parts["update"] > 0 and parts["saving"] > 0, parts
 step = last["step"]["measured"]
 assert abs(sum(parts[name] for name in ("compute", "exchange", "update", "disk")) / step - 1) < 1e-6, last
 of_steps = steps * step + last["start"]
-whole = of_steps + sum(parts[name] for name in ("data", "evaluation", "saving")) + last["rest"]
+whole = of_steps + sum(parts[name] for name in ("data", "evaluation", "saving", "generation")) + last["rest"]
 assert abs(whole / last["seconds"] - 1) < 1e-6 and last["rest"] < last["seconds"], last
 ms = sum(json.loads(l).get("ms", 0) for l in list(open(run + "/metrics.jsonl")) if '"loss"' in l and json.loads(l)["step"] > first)
 assert 0.95 * ms - 2 < 1e3 * (of_steps + parts["data"]) < ms + 1, (ms, of_steps, parts)
@@ -34,13 +34,30 @@ assert last["setting"]["path"] == libzero["instructions"] and last["setting"]["t
 PY
 }
 
-# A short run is told, and teaches nothing.
+# A short run is told, and teaches what it took besides its steps alone, which the next one is predicted with.
 run --out short --steps 3 --no-final-checkpoint
 check short 1 0 3 1
-[ ! -e "$CACHE" ] || fail "three steps have taught $(cat "$CACHE")"
-for line in '^took  *[0-9.]* m\?s: 3 steps ' '^         a step [0-9.]* ms.*; compute [0-9.]* ms' '^spent  *[0-9.]* GFLOP a step, .*(6N + 12LCT a token, causal attention counted whole)$'; do
+python3 - "$CACHE" short/times.json <<'PY' || fail "what three steps have taught: $(cat "$CACHE")"
+import json, sys
+book, (run,) = json.load(open(sys.argv[1])), json.load(open(sys.argv[2]))
+tasks = book["tasks"]
+assert book["settings"] == [] and list(tasks) == ["begin", "read", "make", "arrange", "model"], book
+first = sum(tasks[name][0]["seconds"] for name in ("begin", "read", "make"))
+assert abs(first / run["to_first_step"]["measured"] - 1) < 1e-6 and run["to_first_step"]["predicted"] is None, (tasks, run)
+PY
+for line in '^took  *[0-9.]* m\?s: 3 steps .*; before the first step [0-9.]* m\?s$' '^         a step [0-9.]* ms.*; compute [0-9.]* ms' '^spent  *[0-9.]* GFLOP a step, .*(6N + 12LCT a token, causal attention counted whole)$'; do
     [ "$(grep -c "$line" out.txt)" = 1 ] || fail "no line $line: $(tail -5 out.txt)"
 done
+
+run --out short --overwrite --steps 3 --sample-every 2 --save-every 2 --no-learn
+python3 - short/times.json <<'PY' || fail "what is predicted from one run: $(cat short/times.json)"
+import json, sys
+(run,) = json.load(open(sys.argv[1]))
+parts = run["parts"]
+assert run["to_first_step"]["predicted"] > 0 and parts["data"]["predicted"] > 0 and parts["generation"]["measured"] > 0, run
+assert parts["saving"]["predicted"] is None, "nothing is known of checkpoints"
+PY
+rm "$CACHE"
 
 # A longer one teaches, what it has measured with its setting, unless it is told not to.
 run --out none --steps 12 --no-learn

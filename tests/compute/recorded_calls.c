@@ -339,7 +339,7 @@ const expected recorded_calls[] = {
     ASKS(attention_scratch),
     CASE(attention_forward, attention, .bytes = 4 * WORD * ELEMS, .flops = 2 * PAIRS * WIDTH),
     CASE(attention_backward, attention, .bytes = 8 * WORD * ELEMS, .flops = 5 * PAIRS * WIDTH),
-    CASE(attention_decode, attention, .bytes = 2 * WORD * 4 * WIDTH),
+    CASE(attention_decode, attention, .bytes = 2 * WORD * 4 * WIDTH, .flops = 4 * 4 * WIDTH),
     ASKS(attention_decode_scratch),
     CASE(rotary_table, element, .bytes = WORD * ROWS * WIDTH / HEADS),
     CASE(rotate, element, .bytes = (WORD + HALF) * ELEMS),

@@ -1,11 +1,12 @@
 // Decoding borrows an engine's parameters and queue and changes neither: while a generation is
 // open, the engine computes in its own scratch. A model that is cut into slices says the same,
 // whoever computes them, and ranks exchange in a window of the decoding's own; the bytes of a token
-// are those of the formula.
+// are those of the formula. What predictions count of a step is what it records.
 #include "../setup/tiny_engine.h"
 #include "infer/decoding.h"
 #include "engine/engine_inner.h"
 #include "model/lm_build.h"
+#include "predict/operations.h"
 #include "setup/initialize.h"
 #include "setup/machine_facts.h"
 #include <zero/llama.h>
@@ -14,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PROMPT = 4 };
+enum { PROMPT = 4, RECORDS = 4096 };
 
 static double evaluate(zero_engine *engine)
 {
@@ -25,6 +26,61 @@ static double evaluate(zero_engine *engine)
     double loss = 0;
     assert_int_equal(zero_evaluate(engine, &batch, &loss, NULL), ZERO_OK);
     return loss;
+}
+
+// Returns how often the records have an operation.
+static int64_t recorded_calls(const zr_recorder *recorder, int unit, const zr_operation *operation)
+{
+    int64_t calls = 0;
+    for (int64_t i = 0; i < recorder->count; i++) {
+        const zr_record *r = &recorder->records[i];
+        calls += r->unit == unit && r->what == operation->what && r->bytes == operation->bytes &&
+                 r->flops == operation->flops;
+    }
+    return calls;
+}
+
+// Compares what units have asked of the backend, and exchanged, with what is counted without them.
+static zero_status compare_operations(const zr_decoding *d, const zr_decode_step *step,
+                                      const zr_recorder *recorder, zero_error *error)
+{
+    const zr_rig_decode_question question = {
+        .step = *step, .sequences = d->limits.sequences, .capacity = d->limits.capacity};
+    zr_plan_operations found;
+    int64_t counted = 0, recorded = 0;
+    bool same = recorder->dropped == 0;
+    ZERO_TRY(zr_plan_operations_decode(zr_engine_plan(d->engine), "cpu", &question, &found, error));
+    for (int u = 0; u < found.unit_count; u++) {
+        const zr_operation_list *list = &found.units[u].calls[ZR_CALL_FORWARD];
+        for (int i = 0; i < list->count; i++) {
+            same = same && recorded_calls(recorder, u, &list->at[i]) == list->at[i].calls;
+            counted += list->at[i].calls;
+        }
+    }
+    for (int64_t i = 0; i < recorder->count; i++) {
+        zr_activity what = recorder->records[i].what;
+        recorded += zr_activity_track(what) == ZR_TRACK_COMPUTE || what == ZR_ACTIVITY_exchange;
+    }
+    zr_plan_operations_free(&found);
+    if (same && counted == recorded && counted > 0)
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_INTERNAL, "%lld operations are counted, %lld recorded%s",
+                   (long long)counted, (long long)recorded, same ? "" : ", others");
+}
+
+static zero_status take_recorded(zr_decoding *decoding, const zr_decode_step *step,
+                                 zero_error *error)
+{
+    zr_recorder *recorder;
+    ZERO_TRY(zr_recorder_create(RECORDS, &recorder, error));
+    zero_status status = zr_engine_record(decoding->engine, recorder, error);
+    if (status == ZERO_OK)
+        status = zr_decoding_take_step(decoding, step, error);
+    zr_engine_record(decoding->engine, NULL, NULL);
+    if (status == ZERO_OK)
+        status = compare_operations(decoding, step, recorder, error);
+    zr_recorder_destroy(recorder);
+    return status;
 }
 
 // Takes `count` tokens of one sequence from position `first` on; the logits after the last one.
@@ -40,7 +96,7 @@ static zero_status step_over(zr_decoding *decoding, const int32_t *tokens, int64
                                  .tokens = decoding->tokens,
                                  .wanted = decoding->wanted,
                                  .wanted_count = 1};
-    ZERO_TRY(zr_decoding_take_step(decoding, &step, error));
+    ZERO_TRY(take_recorded(decoding, &step, error));
     memcpy(out, decoding->logits, TINY_VOCABULARY * sizeof *out);
     return ZERO_OK;
 }

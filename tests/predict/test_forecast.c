@@ -151,7 +151,7 @@ static void evaluation_is_forward(void **state)
     open_desk(&d);
     zr_plan *plan = fixture_plan_in(&f, ZERO_F32, 2, 2, 2, true);
     describe(&d, plan);
-    assert_int_equal(zr_forecast_evaluation(&d.question, 3, &seconds, NULL), ZERO_OK);
+    assert_int_equal(zr_forecast_evaluation(&d.question, 3, &seconds, NULL, NULL), ZERO_OK);
     near(seconds, 3.0 * plan->unit_count * FORWARD * NORM);
     zr_plan_destroy(plan);
     close_desk(&d);

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "train/run_times.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -45,6 +46,15 @@ static void test_clock(void **state)
     assert_int_equal(zr_run_clock_warm_steps(&clock), 3);
     near(zr_run_clock_step(&clock), (clock.seconds[ZR_TIME_COMPUTE] - clock.cold_seconds) / 3);
     assert_true(clock.cold_seconds >= 0.021);
+}
+
+// What has turned out to be of no part belongs to the rest, and the sum stays.
+static void test_moved(void **state)
+{
+    zr_run_clock clock = {.seconds = {[ZR_TIME_EVALUATION] = 3}};
+    zr_run_clock_move(&clock, ZR_TIME_EVALUATION, ZR_TIME_REST, 2);
+    near(clock.seconds[ZR_TIME_EVALUATION], 1);
+    near(clock.seconds[ZR_TIME_REST], 2);
 }
 
 // The median and the quartiles are of the newest warm steps.
@@ -92,6 +102,7 @@ static zr_run_times ten_steps(void)
         .setting = {.path = "avx2", .dtype = ZERO_BF16, .threads = 3, .together = 2},
         .ranks = 4,
         .first_step = 7,
+        .to_first = 0.25,
         .flops = 2e9,
         .product_rate = 4e10};
     zr_run_times_take(&times, &clock);
@@ -131,18 +142,22 @@ static void test_words(void **state)
     assert_string_equal(
         text.data,
         "took     3.50 s: 10 steps 1.30 s, data 200 ms, evaluation 900 ms, saving 1.00 s, the "
-        "rest 100 ms\n"
+        "rest 100 ms; before the first step 250 ms\n"
         "         a step 100 ms; compute 60.0 ms, exchange 30.0 ms, update 10.0 ms\n"
         "spent    2 GFLOP a step, 20 GFLOP/s: 50.0% of the 40 GFLOP/s that the best products of 4 "
         "ranks reach here (6N + 12LCT a token, causal attention counted whole)\n");
     text.length = 0;
     predict(&times);
     times.product_rate = 0;
+    times.predicted_to_first = 0.2;
+    times.predicted[ZR_TIME_SAVING] = 0.8;
     zr_run_times_text(&times, &text);
     assert_non_null(strstr(text.data, "a step 100 ms, predicted 90.0 ms (80.0 ms to 110 ms); "
                                       "compute 60.0 ms (50.0 ms), exchange 30.0 ms (30.0 ms), "
                                       "update 10.0 ms (10.0 ms)\n"));
     assert_non_null(strstr(text.data, "20 GFLOP/s (6N"));
+    assert_non_null(strstr(text.data, "saving 1.00 s (predicted 800 ms), "));
+    assert_non_null(strstr(text.data, "; before the first step 250 ms (predicted 200 ms)\n"));
     zr_buffer_free(&text);
 }
 
@@ -170,6 +185,9 @@ static void test_file(void **state)
     assert_int_equal(zr_run_times_write(&times, directory, &logger, NULL), ZERO_OK);
     predict(&times);
     times.first_step = 17;
+    times.predicted_to_first = 0.2;
+    times.spread = NAN; // JSON has no such number
+    times.start = -INFINITY;
     assert_int_equal(zr_run_times_write(&times, directory, &logger, NULL), ZERO_OK);
     json_t *root = json_load_file(path, 0, NULL), *one = json_array_get(root, 0),
            *two = json_array_get(root, 1), *parts = json_object_get(one, "parts");
@@ -184,6 +202,11 @@ static void test_file(void **state)
     }
     near(number(json_object_get(two, "parts"), "compute", "predicted"), 0.05);
     near(number(two, "step", "high"), 0.11);
+    near(number(one, "to_first_step", "measured"), 0.25);
+    assert_true(json_is_null(json_object_get(json_object_get(one, "to_first_step"), "predicted")));
+    near(number(two, "to_first_step", "predicted"), 0.2);
+    assert_true(json_is_null(json_object_get(json_object_get(two, "step"), "spread")));
+    assert_true(json_is_null(json_object_get(two, "start")));
     near(number(two, NULL, "share"), 0.5);
     near(number(one, "step", "median"), 0.1);
     near(number(one, "step", "spread"), 0.1);
@@ -202,7 +225,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_clock), cmocka_unit_test(test_median), cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_words), cmocka_unit_test(test_file),
+        cmocka_unit_test(test_words), cmocka_unit_test(test_file),   cmocka_unit_test(test_moved),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,59 @@
+// How long a run takes for what it does besides its steps: reading its text, making its engine,
+// saving. Runs teach it; between two amounts that runs have had, and beyond them, time lies on a
+// line. A part of the book of rates (rates.h).
+#ifndef ZR_PREDICT_TASK_RATES_H
+#define ZR_PREDICT_TASK_RATES_H
+
+#include "base/alloc.h"
+#include "base/json.h"
+
+// name, what people read, what its amount is (NULL: it has none)
+#define ZR_TASK_LIST(X)                                                                            \
+    X(BEGIN, begin, "beginning a run", NULL)                                                       \
+    X(READ, read, "reading text", "bytes")                                                         \
+    X(MAKE, make, "making an engine", "bytes")                                                     \
+    X(LOAD, load, "loading weights", "parameters")                                                 \
+    X(RESUME, resume, "loading a checkpoint", "bytes")                                             \
+    X(ARRANGE, arrange, "samples of a step", "tokens")                                             \
+    X(CHECKPOINT, checkpoint, "saving a checkpoint", "bytes")                                      \
+    X(BESIDE, checkpoint_beside, "a checkpoint beside steps", "bytes")                             \
+    X(MODEL, model, "saving a model", "parameters")                                                \
+    X(CHOOSE, choose, "choosing a token", "ids")
+
+typedef enum zr_task {
+#define ZR_TASK_ENUM(task, name, text, of) ZR_TASK_##task,
+    ZR_TASK_LIST(ZR_TASK_ENUM)
+#undef ZR_TASK_ENUM
+        ZR_TASKS
+} zr_task;
+
+enum { ZR_TASK_SAMPLES = 24 };
+
+typedef struct zr_task_sample {
+    int together;   // ranks of the machine
+    int64_t amount; // of a rank, or of what all write together
+    double seconds;
+    int64_t seen; // runs
+} zr_task_sample;
+
+typedef struct zr_task_rates {
+    zr_task_sample at[ZR_TASKS][ZR_TASK_SAMPLES];
+    int count[ZR_TASKS];
+} zr_task_rates;
+
+// Adds what a run has taken; of equal amounts later runs count more, and where there is no room,
+// the sample most like another makes it. Times that are none are left out.
+void zr_task_rates_add(zr_task_rates *rates, zr_task task, const zr_task_sample *sample);
+// Returns the seconds of a task; 0: nothing is known of it.
+double zr_task_rates_seconds(const zr_task_rates *rates, zr_task task, int together,
+                             int64_t amount);
+bool zr_task_rates_are_empty(const zr_task_rates *rates);
+void zr_task_rates_merge(zr_task_rates *into, const zr_task_rates *from);
+
+// As JSON: {"make": [{"together": 2, "amount": N, "seconds": S, "seen": N}, ...], ...}. Reading
+// passes over tasks of other versions; false: a sample is none.
+bool zr_task_rates_read(const json_t *tasks, zr_task_rates *out);
+void zr_task_rates_json(const zr_task_rates *rates, zr_buffer *out);
+void zr_task_rates_text(const zr_task_rates *rates, zr_buffer *out); // for people
+
+#endif

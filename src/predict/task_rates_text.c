@@ -1,0 +1,100 @@
+// What is known of a run's tasks, as JSON and for people.
+#include "base/bytes_text.h"
+#include "predict/task_rates.h"
+
+#include <limits.h>
+
+enum { NAME_WIDTH = 26 };
+
+static const struct {
+    const char *name, *text, *of;
+} tasks[ZR_TASKS] = {
+#define ZR_TASK_ROW(task, name, text, of) [ZR_TASK_##task] = {#name, text, of},
+    ZR_TASK_LIST(ZR_TASK_ROW)
+#undef ZR_TASK_ROW
+};
+
+static bool read_sample(const json_t *entry, zr_task_sample *out)
+{
+    int64_t together = json_integer_value(json_object_get(entry, "together"));
+    *out = (zr_task_sample){
+        .together = (int)together,
+        .amount = json_integer_value(json_object_get(entry, "amount")),
+        .seconds = json_number_value(json_object_get(entry, "seconds")),
+        .seen = json_integer_value(json_object_get(entry, "seen")),
+    };
+    return together > 0 && together <= INT_MAX && out->amount >= 0 && out->seen > 0 &&
+           out->seconds > 0;
+}
+
+bool zr_task_rates_read(const json_t *all, zr_task_rates *out)
+{
+    for (int task = 0; task < ZR_TASKS; task++) {
+        const json_t *list = json_object_get(all, tasks[task].name);
+        for (size_t i = 0; i < json_array_size(list); i++) {
+            zr_task_sample sample;
+            if (!read_sample(json_array_get(list, i), &sample))
+                return false;
+            zr_task_rates_add(out, (zr_task)task, &sample);
+        }
+    }
+    return true;
+}
+
+static void write_samples(const zr_task_sample *list, int count, zr_buffer *out)
+{
+    for (int i = 0; i < count; i++) {
+        zr_buffer_printf(out, "%s\n      {\"together\": %d, \"amount\": %lld, \"seconds\": ",
+                         i ? "," : "", list[i].together, (long long)list[i].amount);
+        zr_json_append_double(out, list[i].seconds);
+        zr_buffer_printf(out, ", \"seen\": %lld}", (long long)list[i].seen);
+    }
+}
+
+void zr_task_rates_json(const zr_task_rates *rates, zr_buffer *out)
+{
+    const char *separator = "";
+    zr_buffer_printf(out, "{");
+    for (int task = 0; task < ZR_TASKS; task++) {
+        if (!rates->count[task])
+            continue;
+        zr_buffer_printf(out, "%s\n    \"%s\": [", separator, tasks[task].name);
+        write_samples(rates->at[task], rates->count[task], out);
+        zr_buffer_printf(out, "]");
+        separator = ",";
+    }
+    zr_buffer_printf(out, "}");
+}
+
+// Returns the sample of the largest amount.
+static const zr_task_sample *largest_of(const zr_task_sample *list, int count)
+{
+    const zr_task_sample *most = list;
+    for (int i = 1; i < count; i++)
+        if (list[i].amount > most->amount)
+            most = &list[i];
+    return most;
+}
+
+static void write_task(const zr_task_rates *rates, int task, zr_buffer *out)
+{
+    const zr_task_sample *most = largest_of(rates->at[task], rates->count[task]);
+    char seconds[ZR_SECONDS_TEXT];
+    zr_seconds_text(most->seconds, seconds);
+    zr_buffer_printf(out, "    %-*s %s by %d rank%s", NAME_WIDTH, tasks[task].text, seconds,
+                     most->together, most->together == 1 ? "" : "s");
+    if (tasks[task].of)
+        zr_buffer_printf(out, ", %lld %s; %d amount%s", (long long)most->amount, tasks[task].of,
+                         rates->count[task], rates->count[task] == 1 ? "" : "s");
+    zr_buffer_printf(out, "\n");
+}
+
+void zr_task_rates_text(const zr_task_rates *rates, zr_buffer *out)
+{
+    if (zr_task_rates_are_empty(rates))
+        return;
+    zr_buffer_printf(out, "  besides the steps of runs\n");
+    for (int task = 0; task < ZR_TASKS; task++)
+        if (rates->count[task])
+            write_task(rates, task, out);
+}

@@ -1,0 +1,125 @@
+// What runs have taught of their tasks: between two amounts and beyond them time lies on a line;
+// what is full forgets least; and a file has what was kept.
+#include "predict/task_rates.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void near(double value, double expected)
+{
+    if (!(fabs(value - expected) <= 1e-9 * (1 + fabs(expected))))
+        fail_msg("%.12g, expected %.12g", value, expected);
+}
+
+static void teach(zr_task_rates *rates, zr_task task, int together, int64_t amount, double seconds)
+{
+    zr_task_rates_add(
+        rates, task,
+        &(zr_task_sample){.together = together, .amount = amount, .seconds = seconds, .seen = 1});
+}
+
+static void test_lines(void **state)
+{
+    zr_task_rates rates = {0};
+    near(zr_task_rates_seconds(&rates, ZR_TASK_MAKE, 1, 100), 0);
+    teach(&rates, ZR_TASK_MAKE, 1, 1000, 2);
+    near(zr_task_rates_seconds(&rates, ZR_TASK_MAKE, 1, 1000), 2);
+    near(zr_task_rates_seconds(&rates, ZR_TASK_MAKE, 1, 500), 1);  // in proportion
+    near(zr_task_rates_seconds(&rates, ZR_TASK_MAKE, 4, 2000), 4); // of other ranks, for lack
+    near(zr_task_rates_seconds(&rates, ZR_TASK_LOAD, 1, 1000), 0);
+    teach(&rates, ZR_TASK_MAKE, 1, 3000, 4);
+    near(zr_task_rates_seconds(&rates, ZR_TASK_MAKE, 1, 2000), 3);
+    near(zr_task_rates_seconds(&rates, ZR_TASK_MAKE, 1, 5000), 6);
+    near(zr_task_rates_seconds(&rates, ZR_TASK_MAKE, 1, 0), 1);
+    teach(&rates, ZR_TASK_MAKE, 2, 1000, 7);
+    near(zr_task_rates_seconds(&rates, ZR_TASK_MAKE, 2, 1000), 7);
+    near(zr_task_rates_seconds(&rates, ZR_TASK_MAKE, 1, 1000), 2);
+    teach(&rates, ZR_TASK_BEGIN, 1, 0, 0.5);
+    near(zr_task_rates_seconds(&rates, ZR_TASK_BEGIN, 1, 0), 0.5);
+}
+
+// Measurements that contradict each other make no time negative, nor let more take less.
+static void test_disturbed(void **state)
+{
+    zr_task_rates rates = {0};
+    teach(&rates, ZR_TASK_READ, 1, 1000, 5);
+    teach(&rates, ZR_TASK_READ, 1, 2000, 4);
+    near(zr_task_rates_seconds(&rates, ZR_TASK_READ, 1, 9000), 4);
+    near(zr_task_rates_seconds(&rates, ZR_TASK_READ, 1, 10), 5);
+    teach(&rates, ZR_TASK_LOAD, 1, 1000, 1);
+    teach(&rates, ZR_TASK_LOAD, 1, 2000, 9);
+    near(zr_task_rates_seconds(&rates, ZR_TASK_LOAD, 1, 0), 0);
+    teach(&rates, ZR_TASK_MODEL, 1, 10, 0);
+    teach(&rates, ZR_TASK_MODEL, 1, 10, NAN);
+    teach(&rates, ZR_TASK_MODEL, 0, 10, 1);
+    teach(&rates, ZR_TASK_MODEL, 1, -1, 1);
+    assert_int_equal(rates.count[ZR_TASK_MODEL], 0);
+}
+
+static void test_averages_and_room(void **state)
+{
+    zr_task_rates rates = {0};
+    teach(&rates, ZR_TASK_MODEL, 1, 10, 1);
+    teach(&rates, ZR_TASK_MODEL, 1, 10, 4);
+    near(zr_task_rates_seconds(&rates, ZR_TASK_MODEL, 1, 10), 2);
+    for (int i = 1; i < ZR_TASK_SAMPLES; i++)
+        teach(&rates, ZR_TASK_MODEL, 1, (int64_t)1 << (i + 4), i);
+    teach(&rates, ZR_TASK_MODEL, 1, 10, 2);
+    assert_int_equal(rates.count[ZR_TASK_MODEL], ZR_TASK_SAMPLES);
+    teach(&rates, ZR_TASK_MODEL, 1, (int64_t)1 << 50, 99);
+    assert_int_equal(rates.count[ZR_TASK_MODEL], ZR_TASK_SAMPLES);
+    near(zr_task_rates_seconds(&rates, ZR_TASK_MODEL, 1, (int64_t)1 << 50), 99);
+    near(zr_task_rates_seconds(&rates, ZR_TASK_MODEL, 1, 10), 2);
+}
+
+static json_t *parse(const char *text)
+{
+    json_t *root = NULL;
+    assert_int_equal(zr_json_parse(text, strlen(text), "test", &root, NULL), ZERO_OK);
+    return root;
+}
+
+static void test_files(void **state)
+{
+    zr_task_rates rates = {0}, read = {0}, merged = {0};
+    zr_buffer text = {0};
+    assert_true(zr_task_rates_are_empty(&rates));
+    teach(&rates, ZR_TASK_BEGIN, 2, 0, 0.25);
+    teach(&rates, ZR_TASK_CHECKPOINT, 2, (int64_t)3 << 30, 1.5);
+    zr_task_rates_json(&rates, &text);
+    json_t *root = parse(text.data);
+    assert_true(zr_task_rates_read(root, &read));
+    assert_memory_equal(&read, &rates, sizeof read);
+    json_decref(root);
+    root = parse("{\"of another version\": [{}], \"make\": [{\"together\": 1, \"amount\": 1}]}");
+    assert_false(zr_task_rates_read(root, &read));
+    json_decref(root);
+    root = parse("{\"make\": [{\"together\": 1, \"amount\": 9223372036854775807, \"seconds\": 1, "
+                 "\"seen\": 9223372036854775807}, {\"together\": 1, \"amount\": "
+                 "9223372036854775807, \"seconds\": 1, \"seen\": 9223372036854775807}]}");
+    assert_true(zr_task_rates_read(root, &read)); // and nothing overflows
+    json_decref(root);
+    zr_task_rates_merge(&merged, &rates);
+    assert_memory_equal(&merged, &rates, sizeof merged);
+    text.length = 0;
+    zr_task_rates_text(&rates, &text);
+    assert_non_null(strstr(text.data, "beginning a run "));
+    assert_non_null(strstr(text.data, "1.50 s by 2 ranks, 3221225472 bytes; 1 amount\n"));
+    zr_buffer_free(&text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lines),
+        cmocka_unit_test(test_disturbed),
+        cmocka_unit_test(test_averages_and_room),
+        cmocka_unit_test(test_files),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
