@@ -391,16 +391,12 @@ zero_status zr_sim_frameworks_parse(const zr_sim_text *file, zr_sim_framework **
 static void write_value(const zr_sim_machine *machine, const row *row, zr_buffer *out)
 {
     const char *at = (const char *)machine + row->at;
-    char number[32];
     if (row->kind == TEXT)
         zr_json_append_string(out, at, strlen(at));
     else if (row->kind == COUNT)
         zr_buffer_printf(out, "%d", *(const int *)at);
-    else {
-        // Ten digits: dividing by the unit has left an error in the last of sixteen.
-        snprintf(number, sizeof number, "%.10g", *(const double *)at / row->unit);
-        zr_buffer_printf(out, "%s", number);
-    }
+    else // Ten digits: dividing by the unit has left an error in the last of sixteen.
+        zr_json_append_digits(out, 10, *(const double *)at / row->unit);
 }
 
 // Bytes of the section of a path with its point: 0 for "name".
@@ -445,8 +441,9 @@ void zr_sim_machine_write(const zr_sim_machine *machine, zr_buffer *out)
     }
     turn(last, "", false, out);
     zr_buffer_printf(out, "\"constants\": {");
-    for (int i = 0; i < ZR_SIM_CONSTANTS; i++)
-        zr_buffer_printf(out, "%s\n    \"%s\": %.6g", i ? "," : "", zr_sim_constant_names[i],
-                         machine->constants[i]);
+    for (int i = 0; i < ZR_SIM_CONSTANTS; i++) {
+        zr_buffer_printf(out, "%s\n    \"%s\": ", i ? "," : "", zr_sim_constant_names[i]);
+        zr_json_append_digits(out, 6, machine->constants[i]);
+    }
     zr_buffer_printf(out, "\n  }\n}\n");
 }
