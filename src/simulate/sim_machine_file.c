@@ -329,6 +329,8 @@ static zero_status take_property(const zr_sim_text *file, const char *path, cons
         return take_flag(file, path, value, &out->balanced, error);
     if (!strcmp(key, "wide_gradients"))
         return take_flag(file, path, value, &out->wide_gradients, error);
+    if (!strcmp(key, "by_weight"))
+        return take_flag(file, path, value, &out->by_weight, error);
     if (!strcmp(key, "overlaps_tensor"))
         return take_flag(file, path, value, &out->overlaps_tensor, error);
     if (!strcmp(key, "constants")) {
@@ -337,11 +339,11 @@ static zero_status take_property(const zr_sim_text *file, const char *path, cons
     }
     bool fits = json_is_string(value) && json_string_length(value) < sizeof out->fit;
     if (strcmp(key, "fit") || !fits)
-        return refuse(
-            file, path, "is no key of a framework",
-            "flash, interleaved, balanced, wide_gradients, overlaps_tensor, constants, and a "
-            "text fit",
-            error);
+        return refuse(file, path, "is no key of a framework",
+                      "flash, interleaved, balanced, wide_gradients, overlaps_tensor, by_weight, "
+                      "constants, and a "
+                      "text fit",
+                      error);
     snprintf(out->fit, sizeof out->fit, "%s", json_string_value(value));
     return ZERO_OK;
 }

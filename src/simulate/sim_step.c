@@ -12,6 +12,8 @@
 // exchange of a unit takes the host as long as.
 #define COPIES 9
 #define ASKED 6
+// The large weights of a layer: of keys and values, of attention's output, and two of the MLP.
+#define WEIGHTS 4
 // The kernels that beginning a micro-batch, fetching and sharing its samples, takes as long as.
 #define STARTED 60
 // How much slower the slowest device is each time that there are twice as many nodes.
@@ -142,10 +144,10 @@ static void fold_gathers(folding *f)
     zr_sim_group again = f->data;
     if (run->fully_sharded_in_node) // those of the group that share a node
         again = zr_sim_group_make(&run->machine, f->data.within, 1);
-    double layers = f->layers;
-    double forward = layers * zr_sim_all_gather(&f->data, own / layers * bits / 8);
-    double backward = layers * zr_sim_all_gather(&again, own / layers * element);
-    backward += layers * zr_sim_all_gather(&f->data, own / layers * back_bits / 8);
+    double layers = f->layers, units = layers * (run->framework.by_weight ? WEIGHTS : 1);
+    double forward = units * zr_sim_all_gather(&f->data, own / units * bits / 8);
+    double backward = units * zr_sim_all_gather(&again, own / units * element);
+    backward += units * zr_sim_all_gather(&f->data, own / units * back_bits / 8);
     double hidden = run->framework.constants[ZR_SIM_HIDDEN];
     double before = both(&f->stage);
     f->stage.forward = beside(f->stage.forward, forward, hidden);

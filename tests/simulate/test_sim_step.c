@@ -352,6 +352,18 @@ static void copies_in_nodes_are_gathered_there(void **state)
     assert_near(whole - step_of(run).axes[0].seconds, between - inside);
 }
 
+// Who gathers each weight by itself waits for four latencies a layer, three times.
+static void weights_by_themselves_wait_longer(void **state)
+{
+    zr_sim_run run = sim_example_run();
+    run.stage = 3;
+    run.accumulation = 1;
+    run.machine.links[ZR_SIM_IN_NODE].latency = 1e-5;
+    double layers = step_of(run).axes[0].seconds;
+    run.framework.by_weight = true;
+    assert_near(step_of(run).axes[0].seconds - layers, 3 * 32 * 3 * 7e-5);
+}
+
 // Elements of 32 bits are 4 bytes in every exchange.
 static void wide_numbers_are_exchanged_wide(void **state)
 {
@@ -419,6 +431,7 @@ int main(void)
         cmocka_unit_test(heads_that_are_not_aligned_are_slow),
         cmocka_unit_test(offloaded_states_take_time_and_room),
         cmocka_unit_test(copies_in_nodes_are_gathered_there),
+        cmocka_unit_test(weights_by_themselves_wait_longer),
         cmocka_unit_test(wide_numbers_are_exchanged_wide),
         cmocka_unit_test(spine_is_a_matter_of_distance),
         cmocka_unit_test(schedules_need_their_memory),
