@@ -106,6 +106,14 @@ void zr_json_drop(json_t *root, const char *path)
     json_object_del(parent, last ? last + 1 : path);
 }
 
+void zr_json_append_digits(zr_buffer *out, int digits, double value)
+{
+    char text[64];
+    snprintf(text, sizeof text, "%.*g", digits, value);
+    use_point(text);
+    zr_buffer_printf(out, "%s", text);
+}
+
 void zr_json_append_double(zr_buffer *out, double value)
 {
     if (!isfinite(value)) {

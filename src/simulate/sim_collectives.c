@@ -5,7 +5,7 @@
 
 // The parts of the rates of links that collectives reach: inside a node, and between nodes.
 #define REACHED_IN_NODE 0.8
-#define REACHED_BETWEEN 0.8
+#define REACHED_BETWEEN 0.9
 
 const char *const zr_sim_axis_names[] = {
     [ZR_SIM_AXIS_TENSOR] = "tensor",
@@ -21,8 +21,9 @@ static int ranks_within(const zr_sim_machine *machine, int ranks, int stride)
     return ZR_MIN(ranks, ZR_MAX(1, ZR_MAX(1, machine->devices) / stride));
 }
 
-// A group of so many devices, `within` of them in each node.
-static zr_sim_group group_of(const zr_sim_machine *machine, int ranks, int within)
+// A group of so many devices, `within` of them in each node, the last of which is so many devices
+// after the first.
+static zr_sim_group group_of(const zr_sim_machine *machine, int ranks, int within, int64_t last)
 {
     zr_sim_group group = {.ranks = ranks, .within = within};
     group.nodes = (ranks + group.within - 1) / group.within;
@@ -33,7 +34,9 @@ static zr_sim_group group_of(const zr_sim_machine *machine, int ranks, int withi
     group.tree_latency = in_node->latency * log2(group.within);
     if (group.nodes == 1)
         return group;
-    bool spine = machine->rail_nodes > 0 && group.nodes > machine->rail_nodes;
+    // How far it reaches decides, not how many nodes it has members in.
+    int64_t reached = ZR_MAX(group.nodes, last / ZR_MAX(1, machine->devices) + 1);
+    bool spine = machine->rail_nodes > 0 && reached > machine->rail_nodes;
     group.reach = spine ? ZR_SIM_SPINE : ZR_SIM_RAIL;
     const zr_sim_link *link = &machine->links[group.reach];
     double rate = link->rate / ZR_MAX(1, link->sharers) * REACHED_BETWEEN * group.within;
@@ -47,7 +50,8 @@ static zr_sim_group group_of(const zr_sim_machine *machine, int ranks, int withi
 
 zr_sim_group zr_sim_group_make(const zr_sim_machine *machine, int ranks, int stride)
 {
-    return group_of(machine, ranks, ranks_within(machine, ranks, stride));
+    return group_of(machine, ranks, ranks_within(machine, ranks, stride),
+                    (int64_t)stride * (ranks - 1));
 }
 
 static int axis_size(const zr_sim_run *run, zr_sim_axis axis)
@@ -83,16 +87,20 @@ zr_sim_group zr_sim_group_of_axis(const zr_sim_run *run, zr_sim_axis axis)
     // Stages send to their neighbours, so a link has to carry one of them.
     zr_sim_group group = zr_sim_group_make(&run->machine, ZR_MIN(2, size), stride);
     if (size > group.within && stride * size > run->machine.devices)
-        group = zr_sim_group_make(&run->machine, ZR_MIN(2, size), run->machine.devices);
+        group =
+            zr_sim_group_make(&run->machine, ZR_MIN(2, size), ZR_MAX(stride, run->machine.devices));
     return group;
 }
 
 zr_sim_group zr_sim_group_of_states(const zr_sim_run *run)
 {
     const zr_sim_machine *machine = &run->machine;
-    int data = ranks_within(machine, run->data, axis_stride(run, ZR_SIM_AXIS_DATA)),
-        context = ranks_within(machine, run->context, axis_stride(run, ZR_SIM_AXIS_CONTEXT));
-    return group_of(machine, run->data * run->context, data * context);
+    int of_data = axis_stride(run, ZR_SIM_AXIS_DATA),
+        of_context = axis_stride(run, ZR_SIM_AXIS_CONTEXT);
+    int data = ranks_within(machine, run->data, of_data),
+        context = ranks_within(machine, run->context, of_context);
+    int64_t last = (int64_t)of_data * (run->data - 1) + (int64_t)of_context * (run->context - 1);
+    return group_of(machine, run->data * run->context, data * context, last);
 }
 
 double zr_sim_all_gather(const zr_sim_group *group, double bytes)

@@ -4,15 +4,23 @@
 
 // The part of their rate that products keep whose rows begin at multiples of 16 bytes, but not of
 // the 128 that a line of a cache has, and of those that begin anywhere.
-#define HALF_ALIGNED 0.8
-#define UNALIGNED 0.27
+#define HALF_ALIGNED 0.6
+#define UNALIGNED 0.55
+// The part of the peak in 32 bits that products over a head at a time reach whose rows are not
+// aligned, because nobody copies them into aligned places as is done with large ones.
+#define BATCHED 1.4
+
+// The least elements of k of which a part of a tile is the sum.
+#define PART 256
 
 // How late the last host of two is in an exchange, as a multiple of the time to launch a kernel.
-#define LATE 4
+#define LATE 2.2
 // How much longer it takes to launch kernels where all devices of a node wait for each other.
-#define LAG 0.3
+#define LAG 0.4
 // The part of the time to launch a kernel for which the device waits between two of them.
-#define GAP 0.15
+#define GAP 0.1
+
+double zr_sim_element(const zr_sim_run *run) { return run->number == ZR_SIM_FP32 ? 4 : 2; }
 
 double zr_sim_tokens(const zr_sim_run *run)
 {
@@ -50,6 +58,22 @@ static double alignment(double elements)
     return fmod(elements, 8) == 0 ? HALF_ALIGNED : UNALIGNED;
 }
 
+// Returns how much longer a product takes because the last of its tiles leave processors idle, or
+// reach beyond its edges: tiles of 128 x 256 elements, or smaller ones where they waste less. Few
+// tiles are computed in parts along k.
+static double idle(const zr_sim_machine *machine, double m, double n, double k)
+{
+    static const double tiles[][2] = {{128, 256}, {256, 128}, {128, 128}};
+    double least = INFINITY, processors = ZR_MAX(1, machine->processors);
+    for (int i = 0; i < ZR_COUNT(tiles); i++) {
+        double count = ceil(m / tiles[i][0]) * ceil(n / tiles[i][1]);
+        double parts = fmax(1, fmin(floor(processors / count), floor(k / PART)));
+        double waves = ceil(count * parts / processors) / parts;
+        least = fmin(least, waves * processors * tiles[i][0] * tiles[i][1] / (m * n));
+    }
+    return fmax(1, least);
+}
+
 double zr_sim_product(const zr_sim_machine *machine, zr_sim_number number, double m, double n,
                       double k)
 {
@@ -59,7 +83,8 @@ double zr_sim_product(const zr_sim_machine *machine, zr_sim_number number, doubl
         half *= machine->peak[number] / zr_sim_peak(machine, ZR_SIM_16_BIT);
     double rate = product_rate(machine, number);
     rate *= fmin(alignment(m), fmin(alignment(n), alignment(k)));
-    return 2 * m * n * k * (1 + half * (1 / m + 1 / n + 1 / k)) / rate;
+    double small = half * (1 / m + 1 / n + 1 / k);
+    return 2 * m * n * k * (idle(machine, m, n, k) + small) / rate;
 }
 
 // Adds the product and, to backward, those of its two gradients.
@@ -79,12 +104,13 @@ static void add_product(const zr_sim_run *run, zr_sim_layer *layer, double m, do
     layer->backward.kernels++;
 }
 
-// Adds kernels that read and write so many bytes; backward moves half as many again.
+// Adds kernels that read and write so many bytes, of elements of 16 bits; backward moves half as
+// many again.
 static void add_bytes(const zr_sim_run *run, zr_sim_layer *layer, double bytes, double kernels)
 {
     const zr_sim_machine *machine = &run->machine;
     double rate = machine->memory_rate * machine->constants[ZR_SIM_STREAMED];
-    bytes *= run->framework.constants[ZR_SIM_KERNELS];
+    bytes *= run->framework.constants[ZR_SIM_KERNELS] * zr_sim_element(run) / 2;
     kernels *= run->framework.constants[ZR_SIM_KERNELS];
     layer->forward.other += bytes / rate;
     layer->forward.kernels += kernels;
@@ -115,6 +141,8 @@ static void add_attention(const zr_sim_run *run, zr_sim_layer *layer)
     // Two products over all scores, a head at a time.
     double rate = product_rate(machine, number);
     double half = machine->constants[ZR_SIM_HALF];
+    if (fmod(d, 8) != 0 && machine->peak[ZR_SIM_FP32] > 0)
+        rate = fmin(rate, BATCHED * machine->peak[ZR_SIM_FP32]);
     double seconds = flops / rate * (1 + half * (1 / s + 1 / s + 1 / d));
     layer->forward.attention += seconds;
     layer->backward.attention += 2 * seconds;

@@ -28,6 +28,8 @@ zr_sim_layer zr_sim_head_find(const zr_sim_run *run);
 // each: on the device, or to launch it where that is longer.
 double zr_sim_work_seconds(const zr_sim_run *run, const zr_sim_work *work, double exchanges,
                            double exchange);
+// Bytes of an element of parameters, gradients on the wire, and activations: 4 in fp32, else 2.
+double zr_sim_element(const zr_sim_run *run);
 // Tokens of a micro-batch on a device.
 double zr_sim_tokens(const zr_sim_run *run);
 

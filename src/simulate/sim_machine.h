@@ -54,6 +54,7 @@ typedef struct zr_sim_framework {
     bool balanced;        // its pipeline stages have equal work, head and all, not equal layers
     bool wide_gradients;  // it sums gradients in 32 bits
     bool overlaps_tensor; // it exchanges between tensor ranks beside products
+    bool by_weight;       // it gathers each weight of a layer by itself, not a layer at a time
     bool interleaved;     // its pipelines run two chunks a stage where nothing is said
     double constants[ZR_SIM_FRAMEWORK_CONSTANTS]; // as zr_sim_framework_constant_names
     char fit[160];

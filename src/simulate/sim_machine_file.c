@@ -329,6 +329,8 @@ static zero_status take_property(const zr_sim_text *file, const char *path, cons
         return take_flag(file, path, value, &out->balanced, error);
     if (!strcmp(key, "wide_gradients"))
         return take_flag(file, path, value, &out->wide_gradients, error);
+    if (!strcmp(key, "by_weight"))
+        return take_flag(file, path, value, &out->by_weight, error);
     if (!strcmp(key, "overlaps_tensor"))
         return take_flag(file, path, value, &out->overlaps_tensor, error);
     if (!strcmp(key, "constants")) {
@@ -337,11 +339,11 @@ static zero_status take_property(const zr_sim_text *file, const char *path, cons
     }
     bool fits = json_is_string(value) && json_string_length(value) < sizeof out->fit;
     if (strcmp(key, "fit") || !fits)
-        return refuse(
-            file, path, "is no key of a framework",
-            "flash, interleaved, balanced, wide_gradients, overlaps_tensor, constants, and a "
-            "text fit",
-            error);
+        return refuse(file, path, "is no key of a framework",
+                      "flash, interleaved, balanced, wide_gradients, overlaps_tensor, by_weight, "
+                      "constants, and a "
+                      "text fit",
+                      error);
     snprintf(out->fit, sizeof out->fit, "%s", json_string_value(value));
     return ZERO_OK;
 }
@@ -391,16 +393,12 @@ zero_status zr_sim_frameworks_parse(const zr_sim_text *file, zr_sim_framework **
 static void write_value(const zr_sim_machine *machine, const row *row, zr_buffer *out)
 {
     const char *at = (const char *)machine + row->at;
-    char number[32];
     if (row->kind == TEXT)
         zr_json_append_string(out, at, strlen(at));
     else if (row->kind == COUNT)
         zr_buffer_printf(out, "%d", *(const int *)at);
-    else {
-        // Ten digits: dividing by the unit has left an error in the last of sixteen.
-        snprintf(number, sizeof number, "%.10g", *(const double *)at / row->unit);
-        zr_buffer_printf(out, "%s", number);
-    }
+    else // Ten digits: dividing by the unit has left an error in the last of sixteen.
+        zr_json_append_digits(out, 10, *(const double *)at / row->unit);
 }
 
 // Bytes of the section of a path with its point: 0 for "name".
@@ -445,8 +443,9 @@ void zr_sim_machine_write(const zr_sim_machine *machine, zr_buffer *out)
     }
     turn(last, "", false, out);
     zr_buffer_printf(out, "\"constants\": {");
-    for (int i = 0; i < ZR_SIM_CONSTANTS; i++)
-        zr_buffer_printf(out, "%s\n    \"%s\": %.6g", i ? "," : "", zr_sim_constant_names[i],
-                         machine->constants[i]);
+    for (int i = 0; i < ZR_SIM_CONSTANTS; i++) {
+        zr_buffer_printf(out, "%s\n    \"%s\": ", i ? "," : "", zr_sim_constant_names[i]);
+        zr_json_append_digits(out, 6, machine->constants[i]);
+    }
     zr_buffer_printf(out, "\n  }\n}\n");
 }

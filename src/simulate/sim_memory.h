@@ -14,5 +14,9 @@ double zr_sim_states(const zr_sim_run *run);
 // Bytes of the activations of a device, at their most.
 double zr_sim_activations(const zr_sim_run *run);
 double zr_sim_memory(const zr_sim_run *run); // of all
+// Bytes of a layer's input, which full recomputation begins with.
+double zr_sim_boundary(const zr_sim_run *run);
+// Bytes that the devices of a node keep in its host's memory.
+double zr_sim_host_memory(const zr_sim_run *run);
 
 #endif

@@ -2,6 +2,7 @@
 #include "simulate/sim_run.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define MOST_DEVICES (1 << 30)
@@ -42,9 +43,22 @@ static void set_if_none64(int64_t *number, int64_t value)
         *number = value;
 }
 
+// The usual number of heads: those nearest to 128 elements that divide the width and the tensor
+// ranks, and are aligned.
+static int64_t usual_heads(const zr_sim_run *run)
+{
+    int64_t best = 0;
+    for (int64_t head = 64; head <= 256; head += 8) {
+        bool divides = run->width % (head * ZR_MAX(1, run->tensor)) == 0;
+        if (divides && (best == 0 || llabs(head - 128) < llabs(best - 128)))
+            best = head;
+    }
+    return best > 0 ? run->width / best : ZR_MAX(1, run->width / 128);
+}
+
 static void complete_model(zr_sim_run *run)
 {
-    set_if_none64(&run->heads, ZR_MAX(1, run->width / 128));
+    set_if_none64(&run->heads, usual_heads(run));
     set_if_none64(&run->kv_heads, run->heads);
     set_if_none64(&run->ffn, run->gated ? ZR_ROUND_UP(run->width * 8 / 3, 256) : 4 * run->width);
     set_if_none64(&run->vocab, 50304);
@@ -124,7 +138,9 @@ static zero_status complete_batch(zr_sim_run *run, zero_error *error)
 static zero_status check_machine(const zr_sim_run *run, zero_error *error)
 {
     const zr_sim_machine *machine = &run->machine;
-    bool host = run->optimizer_on_host || run->optimizer_on_nvme,
+    bool optimizer = run->optimizer_on_host || run->optimizer_on_nvme,
+         host = optimizer || run->parameters_on_host || run->parameters_on_nvme ||
+                run->checkpoints_on_host,
          nvme = run->optimizer_on_nvme || run->parameters_on_nvme, products = false;
     for (int i = ZR_SIM_FP32; i <= (int)run->number; i++)
         products |= machine->peak[i] > 0;
@@ -132,9 +148,9 @@ static zero_status check_machine(const zr_sim_run *run, zero_error *error)
         return zr_fail(error, ZERO_ERR_USAGE,
                        "machine \"%s\" has no rate of products in the numbers of the run, or wider",
                        machine->name);
-    if (host && (machine->host_rate <= 0 || machine->host_link <= 0))
+    if ((optimizer && machine->host_rate <= 0) || (host && machine->host_link <= 0))
         return zr_fail(error, ZERO_ERR_USAGE,
-                       "the optimizer is offloaded, and machine \"%s\" has no host.GB_s or no "
+                       "something is offloaded, and machine \"%s\" has no host.GB_s or no "
                        "host.link_GB_s",
                        machine->name);
     if (nvme && (machine->nvme_read <= 0 || machine->nvme_write <= 0))
@@ -154,4 +170,24 @@ zero_status zr_sim_run_complete(zr_sim_run *run, zero_error *error)
     ZERO_TRY(complete_grid(run, error));
     ZERO_TRY(complete_batch(run, error));
     return check_machine(run, error);
+}
+
+zero_status zr_sim_run_check(const zr_sim_run *run, zero_error *error)
+{
+    int64_t chunks = (int64_t)run->pipeline * run->chunks;
+    if (run->heads % run->tensor != 0)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "%lld heads of attention cannot be divided among %d tensor ranks",
+                       (long long)run->heads, run->tensor);
+    if (run->seq % run->context != 0)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "samples of %lld tokens cannot be divided among %d context ranks",
+                       (long long)run->seq, run->context);
+    // The embedding and the head may be chunks of their own.
+    if (chunks > run->layers + 2)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "%d pipeline stages of %d chunks are %lld chunks of %lld layers, the "
+                       "embedding and the head",
+                       run->pipeline, run->chunks, (long long)chunks, (long long)run->layers);
+    return ZERO_OK;
 }

@@ -53,6 +53,9 @@ typedef struct zr_sim_run {
 // Fills in what is 0 and follows from the rest, and refuses what cannot be: ZERO_ERR_USAGE, with
 // the numbers and what would do.
 zero_status zr_sim_run_complete(zr_sim_run *run, zero_error *error);
+// Refuses a complete run whose grid does not divide its model: heads by tensor ranks, samples by
+// context ranks, layers by chunks. Tables of runs have such grids, and tell them instead.
+zero_status zr_sim_run_check(const zr_sim_run *run, zero_error *error);
 // Returns the parameters of its shape.
 double zr_sim_run_parameters(const zr_sim_run *run);
 // Sets the model of a run from one of our own specs.

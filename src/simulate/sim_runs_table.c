@@ -2,6 +2,7 @@
 #include "simulate/sim_runs_table.h"
 
 #include "base/file.h"
+#include "base/json.h"
 #include "simulate/sim_row.h"
 #include "simulate/sim_text.h"
 
@@ -40,6 +41,8 @@ static zero_status read_row(const zr_sim_catalogue *catalogue, const zr_sim_csv 
         zr_sim_row_make(catalogue, csv, row, machine, &out->run, &why, &reason) == ZERO_OK;
     if (out->simulated)
         out->measured = measured_seconds(csv, row, &out->run);
+    out->measured_memory = zr_sim_text_number(zr_sim_csv_cell(csv, row, "memory_GB_per_gpu")) * 1e9;
+    out->allocated = zr_sim_text_has(zr_sim_csv_cell(csv, row, "memory_kind"), "peak allocated");
     out->scored = strncmp(zr_sim_csv_cell(csv, row, "set"), "context", 7) != 0 &&
                   zr_sim_csv_cell(csv, row, "quality")[0] != 'N';
     const char *text = why.length > 0 ? why.data : "";
@@ -87,7 +90,7 @@ void zr_sim_table_predict(zr_sim_table *table)
 {
     for (int i = 0; i < table->count; i++) {
         zr_sim_row *row = &table->rows[i];
-        if (!row->simulated)
+        if (!row->simulated || row->predicted > 0)
             continue;
         // A run that does not fit has a time nevertheless: our memory may be what is wrong.
         zr_sim_step step;
@@ -132,10 +135,13 @@ zero_status zr_sim_table_write(const zr_sim_table *table, const char *path, zero
     for (int i = 0; i < table->count; i++) {
         const zr_sim_row *row = &table->rows[i];
         write_cell(&out, row->id);
+        zr_buffer_printf(&out, ",");
         if (row->predicted > 0)
-            zr_buffer_printf(&out, ",%.6g,%.4g,", row->predicted, row->predicted_memory / 1e9);
-        else
-            zr_buffer_printf(&out, ",,,");
+            zr_json_append_digits(&out, 6, row->predicted);
+        zr_buffer_printf(&out, ",");
+        if (row->predicted > 0)
+            zr_json_append_digits(&out, 4, row->predicted_memory / 1e9);
+        zr_buffer_printf(&out, ",");
         write_cell(&out, row->why);
         zr_buffer_printf(&out, "\n");
     }

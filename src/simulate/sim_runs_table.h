@@ -14,6 +14,8 @@ typedef struct zr_sim_row {
     double predicted;        // seconds of a step; 0: the row cannot be simulated
     double predicted_memory; // bytes of a device
     double measured;         // seconds; 0: the table does not say
+    double measured_memory;  // bytes; 0: likewise
+    bool allocated;          // that is the peak of what was allocated
     bool scored;             // it is a test: not a "context" row
     bool simulated;          // `run` is complete
     zr_sim_run run;
@@ -30,12 +32,12 @@ typedef struct zr_sim_table {
 // The caller frees *out with zr_sim_table_free, also after an error.
 zero_status zr_sim_table_read(const zr_sim_catalogue *catalogue, const char *path,
                               const zr_sim_machine *machine, zr_sim_table *out, zero_error *error);
-// Predicts all rows again, after somebody has changed their runs.
+// Predicts the rows again whose `predicted` somebody has set to 0, having changed their runs.
 void zr_sim_table_predict(zr_sim_table *table);
 void zr_sim_table_free(zr_sim_table *table);
 // Writes the score of each family and of all: rows, median and 90th percentile of
-// |log(predicted / measured)|, and the same of a constant fitted to each device; and how many rows
-// are tests and could not be predicted.
+// |log(predicted / measured)|, and the same of a constant fitted to each device; memory likewise;
+// what choosing by prediction costs; and how many rows are tests and could not be predicted.
 void zr_sim_table_score(const zr_sim_table *table, zr_buffer *out);
 // Writes the file of --out: id,predicted_s,predicted_GB,why.
 zero_status zr_sim_table_write(const zr_sim_table *table, const char *path, zero_error *error);

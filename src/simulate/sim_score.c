@@ -1,5 +1,5 @@
 // The score of a table: how far predictions are from what was measured, by family.
-#include "simulate/sim_runs_table.h"
+#include "simulate/sim_score_parts.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -10,21 +10,6 @@ typedef struct scored_row {
     double own, constant; // |log| of our prediction and of a constant's, over the measured time
     double usual;         // log of the rate of its device that is the constant
 } scored_row;
-
-static int compare_numbers(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-// The part-th quantile of numbers, which it sorts.
-static double quantile(double *numbers, int count, double part)
-{
-    qsort(numbers, (size_t)count, sizeof *numbers, compare_numbers);
-    double at = part * (count - 1);
-    int below = (int)at, above = ZR_MIN(below + 1, count - 1);
-    return numbers[below] + (at - below) * (numbers[above] - numbers[below]);
-}
 
 static double done_rate(const zr_sim_row *row)
 { // FLOP/s of a device
@@ -51,7 +36,7 @@ static double usual_rate(const scored_row *rows, int count, int at, double *room
     for (int i = at; i < count; i++)
         if (have_one_device(&rows[i], &rows[at]))
             room[same++] = log(done_rate(rows[i].row));
-    return quantile(room, same, 0.5);
+    return zr_sim_quantile(room, same, 0.5);
 }
 
 // Sets what a constant fitted to each device, the median of its rates, would predict.
@@ -74,8 +59,8 @@ static void write_line(const scored_row *rows, int count, const char *family, do
         for (int i = 0; i < count; i++)
             if (family == NULL || strcmp(rows[i].row->family, family) == 0)
                 room[same++] = constant ? rows[i].constant : rows[i].own;
-        at[2 * constant] = quantile(room, same, 0.5);
-        at[2 * constant + 1] = quantile(room, same, 0.9);
+        at[2 * constant] = zr_sim_quantile(room, same, 0.5);
+        at[2 * constant + 1] = zr_sim_quantile(room, same, 0.9);
     }
     zr_buffer_printf(out, "%5d %8.1f%% %7.1f%% %11.1f%% %7.1f%%  %s\n", same, 100 * at[0],
                      100 * at[1], 100 * at[2], 100 * at[3], family == NULL ? "all" : family);
@@ -117,6 +102,8 @@ void zr_sim_table_score(const zr_sim_table *table, zr_buffer *out)
         zr_buffer_printf(out, "no row says what was measured\n");
     else
         write_score(rows, count, room, out);
+    zr_sim_score_memory(table, out);
+    zr_sim_score_choice(table, out);
     if (failed > 0)
         zr_buffer_printf(out,
                          "%5d rows could not be predicted; the column why of --out FILE "

@@ -10,12 +10,14 @@
 
 // Bytes of a parameter that are read or written around an exchange of it, and the kernels that the
 // exchange of a unit takes the host as long as.
-#define COPIES 6
-#define ASKED 10
+#define COPIES 9
+#define ASKED 6
+// The large weights of a layer: of keys and values, of attention's output, and two of the MLP.
+#define WEIGHTS 4
 // The kernels that beginning a micro-batch, fetching and sharing its samples, takes as long as.
 #define STARTED 60
 // How much slower the slowest device is each time that there are twice as many nodes.
-#define SLOWEST 0.015
+#define SLOWEST 0.012
 // The part of exchanges of tensor ranks that takes time where they run beside products.
 #define LEFT 0.6
 // How far four of five published runs are from what constants fitted to others predict: |log|.
@@ -48,7 +50,7 @@ typedef struct exchanged { // by a device
 // What tensor ranks exchange of a layer, in one direction of a micro-batch: two sums.
 static exchanged tensor_exchange(const zr_sim_run *run, const zr_sim_group *tensor)
 {
-    double bytes = 2 * zr_sim_tokens(run) * (double)run->width;
+    double bytes = zr_sim_element(run) * zr_sim_tokens(run) * (double)run->width;
     if (tensor->ranks == 1)
         return (exchanged){0};
     return (exchanged){.bytes = 4 * bytes * (tensor->ranks - 1) / tensor->ranks,
@@ -59,7 +61,7 @@ static exchanged tensor_exchange(const zr_sim_run *run, const zr_sim_group *tens
 static exchanged context_exchange(const zr_sim_run *run, const zr_sim_group *context)
 {
     double kv = (double)run->width / (double)run->heads * (double)run->kv_heads;
-    double bytes = 2 * 2 * zr_sim_tokens(run) * kv / run->tensor * context->ranks;
+    double bytes = 2 * zr_sim_element(run) * zr_sim_tokens(run) * kv / run->tensor * context->ranks;
     if (context->ranks == 1)
         return (exchanged){0};
     return (exchanged){.bytes = bytes, .seconds = zr_sim_all_gather(context, bytes)};
@@ -69,7 +71,7 @@ static exchanged context_exchange(const zr_sim_run *run, const zr_sim_group *con
 // bytes that each sends meanwhile.
 static double checkpoint_gather(const zr_sim_run *run, const zr_sim_group *tensor, double *bytes)
 {
-    double whole = 2 * zr_sim_tokens(run) * (double)run->width;
+    double whole = zr_sim_element(run) * zr_sim_tokens(run) * (double)run->width;
     *bytes = 0;
     if (run->recompute != ZR_SIM_FULL || !run->divided_checkpoints || run->sequence_parallel)
         return 0;
@@ -108,6 +110,27 @@ typedef struct folding { // what a step is folded of
     zr_sim_step *step;
 } folding;
 
+// What is fetched from the host or NVMe in each micro-batch, and kept there: parameters before
+// forward and before backward, and what full recomputation begins with.
+static void fold_fetches(folding *f)
+{
+    const zr_sim_run *run = f->run;
+    const zr_sim_machine *machine = &run->machine;
+    double fetched = 0, kept = 0;
+    double part =
+        zr_sim_device_parameters(run) * zr_sim_element(run) / (run->stage >= 3 ? f->data.ranks : 1);
+    if (run->parameters_on_host || run->parameters_on_nvme)
+        fetched = part / machine->host_link;
+    if (run->parameters_on_nvme)
+        fetched = fmax(fetched, part * machine->devices / machine->nvme_read);
+    if (run->checkpoints_on_host && run->recompute == ZR_SIM_FULL)
+        kept = f->layers * zr_sim_boundary(run) / machine->host_link;
+    double before = both(&f->stage), hidden = run->framework.constants[ZR_SIM_HIDDEN];
+    f->stage.forward = beside(f->stage.forward, fetched + kept, hidden);
+    f->stage.backward = beside(f->stage.backward, fetched + kept, hidden);
+    f->step->parts[ZR_SIM_OFFLOAD] += (both(&f->stage) - before) * (double)run->accumulation;
+}
+
 // Exchanges of parameters and gradients in each micro-batch (stage 3).
 static void fold_gathers(folding *f)
 {
@@ -115,16 +138,16 @@ static void fold_gathers(folding *f)
     if (run->stage < 3 || f->data.ranks <= 1)
         return;
     double own = zr_sim_device_parameters(run);
-    double bits = run->wire_bits_parameters > 0 ? run->wire_bits_parameters : 16;
-    double back_bits = run->wire_bits_gradients > 0 ? run->wire_bits_gradients : 16;
+    double element = zr_sim_element(run);
+    double bits = run->wire_bits_parameters > 0 ? run->wire_bits_parameters : 8 * element;
+    double back_bits = run->wire_bits_gradients > 0 ? run->wire_bits_gradients : 8 * element;
     zr_sim_group again = f->data;
-    if (run->fully_sharded_in_node)
-        again = zr_sim_group_make(&run->machine, ZR_MIN(run->data, run->machine.devices),
-                                  run->tensor * run->context);
-    double layers = (double)run->layers;
-    double forward = layers * zr_sim_all_gather(&f->data, own / layers * bits / 8);
-    double backward = layers * zr_sim_all_gather(&again, own / layers * 2);
-    backward += layers * zr_sim_all_gather(&f->data, own / layers * back_bits / 8);
+    if (run->fully_sharded_in_node) // those of the group that share a node
+        again = zr_sim_group_make(&run->machine, f->data.within, 1);
+    double layers = f->layers, units = layers * (run->framework.by_weight ? WEIGHTS : 1);
+    double forward = units * zr_sim_all_gather(&f->data, own / units * bits / 8);
+    double backward = units * zr_sim_all_gather(&again, own / units * element);
+    backward += units * zr_sim_all_gather(&f->data, own / units * back_bits / 8);
     double hidden = run->framework.constants[ZR_SIM_HIDDEN];
     double before = both(&f->stage);
     f->stage.forward = beside(f->stage.forward, forward, hidden);
@@ -137,7 +160,7 @@ static void fold_gathers(folding *f)
     f->stage.backward += 2 * (COPIES * copied + asked);
     f->step->parts[ZR_SIM_DATA] += (both(&f->stage) - before) * (double)run->accumulation;
     add_axis(f->step, ZR_SIM_AXIS_DATA, &f->data,
-             own * (bits / 8 + 2 + back_bits / 8) * (double)run->accumulation,
+             own * (bits / 8 + element + back_bits / 8) * (double)run->accumulation,
              (forward + backward) * (double)run->accumulation);
 }
 
@@ -147,7 +170,7 @@ static double reduction_seconds(folding *f)
     const zr_sim_run *run = f->run;
     if (run->stage >= 3 || f->data.ranks <= 1 || run->frozen)
         return 0;
-    double bytes = zr_sim_device_parameters(run) * 2;
+    double bytes = zr_sim_device_parameters(run) * zr_sim_element(run);
     double seconds = zr_sim_all_reduce(&f->data, bytes);
     add_axis(f->step, ZR_SIM_AXIS_DATA, &f->data, 2 * bytes, seconds);
     double room = f->stage.backward; // of the last micro-batch
@@ -228,7 +251,7 @@ static double message_seconds(folding *f)
     if (run->pipeline == 1)
         return 0;
     // Each tensor rank sends its part, and they gather it after.
-    double bytes = 2 * zr_sim_tokens(run) * (double)run->width / run->tensor;
+    double bytes = zr_sim_element(run) * zr_sim_tokens(run) * (double)run->width / run->tensor;
     double sends = 2 * v * zr_sim_message(&f->pipeline, bytes);
     add_axis(f->step, ZR_SIM_AXIS_PIPELINE, &f->pipeline, 2 * bytes * v * m, sends * m);
     f->step->parts[ZR_SIM_PIPELINE] = m * sends;
@@ -309,6 +332,7 @@ zero_status zr_sim_step_find(const zr_sim_run *run, zr_sim_step *out, zero_error
     f.pipeline = zr_sim_group_of_axis(run, ZR_SIM_AXIS_PIPELINE);
     f.layers = (double)run->layers / run->pipeline;
     fold_stage(&f);
+    fold_fetches(&f);
     fold_gathers(&f);
     // All wait for the slowest device in turn, and of more nodes it is slower.
     double wait = 1 + SLOWEST * log2(fmax(1, (double)run->devices / run->machine.devices));
@@ -318,8 +342,10 @@ zero_status zr_sim_step_find(const zr_sim_run *run, zr_sim_step *out, zero_error
         out->parts[i] *= wait;
     double reduction = reduction_seconds(&f);
     out->parts[ZR_SIM_DATA] += reduction;
-    out->parts[ZR_SIM_UPDATE] = update_seconds(run, &out->parts[ZR_SIM_OFFLOAD]);
-    out->seconds += reduction + out->parts[ZR_SIM_UPDATE] + out->parts[ZR_SIM_OFFLOAD];
+    double offload = 0;
+    out->parts[ZR_SIM_UPDATE] = update_seconds(run, &offload);
+    out->parts[ZR_SIM_OFFLOAD] += offload;
+    out->seconds += reduction + out->parts[ZR_SIM_UPDATE] + offload;
     if (!isfinite(out->seconds) || out->seconds <= 0)
         return zr_fail(error, ZERO_ERR_USAGE,
                        "a step takes %g s by the rates of machine \"%s\", one of which must be "
@@ -332,5 +358,10 @@ zero_status zr_sim_step_find(const zr_sim_run *run, zr_sim_step *out, zero_error
     if (out->memory > run->machine.memory)
         return zr_fail(error, ZERO_ERR_LIMIT, "a device needs %.1f GB, and has %.1f GB",
                        out->memory / 1e9, run->machine.memory / 1e9);
+    double host = zr_sim_host_memory(run);
+    if (host > run->machine.host_memory)
+        return zr_fail(error, ZERO_ERR_LIMIT,
+                       "what a node's devices keep on their host takes %.1f GB, and it has %.1f GB",
+                       host / 1e9, run->machine.host_memory / 1e9);
     return ZERO_OK;
 }

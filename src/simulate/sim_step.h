@@ -51,7 +51,8 @@ typedef struct zr_sim_step {
 extern const char *const zr_sim_part_names[ZR_SIM_PARTS];
 
 // `run` is complete (zr_sim_run_complete). ZERO_ERR_USAGE (also where a rate makes it endless),
-// ZERO_ERR_LIMIT (it does not fit, with the bytes; *out is filled nevertheless), ZERO_ERR_MEMORY.
+// ZERO_ERR_LIMIT (a device or its host has too little memory, with the bytes; *out is filled
+// nevertheless), ZERO_ERR_MEMORY.
 zero_status zr_sim_step_find(const zr_sim_run *run, zr_sim_step *out, zero_error *error);
 
 #endif

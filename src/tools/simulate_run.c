@@ -98,7 +98,8 @@ static zero_status set_run(const zero_simulate_options *options, const zr_sim_ca
     ZERO_TRY(set_model(options, run, error));
     ZERO_TRY(zr_simulate_configure(options, run, error));
     ZERO_TRY(set_flags(options, run, error));
-    return zr_sim_run_complete(run, error);
+    ZERO_TRY(zr_sim_run_complete(run, error));
+    return zr_sim_run_check(run, error);
 }
 
 static zero_status simulate(const zero_simulate_options *options, const zr_sim_catalogue *catalogue,

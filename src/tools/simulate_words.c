@@ -51,8 +51,10 @@ static void append_states(const zr_sim_run *run, zr_buffer *out)
                                              [ZR_SIM_SELECTIVE] = "attention is computed again",
                                              [ZR_SIM_OPERATORS] = "operators are computed again",
                                              [ZR_SIM_FULL] = "layers are computed again"};
+    // Attention without scores in memory computes them again in any case.
+    bool flash = run->recompute == ZR_SIM_SELECTIVE && run->attention == ZR_SIM_FLASH;
     zr_buffer_printf(out, "states    ZeRO stage %d, %s products, %s", run->stage,
-                     numbers[run->number], recomputes[run->recompute]);
+                     numbers[run->number], recomputes[flash ? ZR_SIM_KEEP : run->recompute]);
     append_where(run, run->optimizer_on_nvme, run->optimizer_on_host, "optimizer", out);
     append_where(run, run->parameters_on_nvme, run->parameters_on_host, "parameters", out);
     zr_buffer_printf(out, "\n");

@@ -14,23 +14,34 @@
 
 enum { MOST_TABLES = 8 };
 
-static void read_constants(const char *text, double *out, int count)
+// Reads constants. Returns whether one of them is another than before.
+static bool read_constants(const char *text, double *out, int count)
 {
     char *end;
-    for (int i = 0; i < count; i++, text = end)
-        out[i] = strtod(text, &end);
+    bool changed = false;
+    for (int i = 0; i < count; i++, text = end) {
+        double value = strtod(text, &end);
+        changed |= value != out[i];
+        out[i] = value;
+    }
+    return changed;
 }
 
+// Sets constants in all runs that have them. A run of which one changes has no prediction then.
 static void set_constants(zr_sim_table *table, const char *kind, const char *name,
                           const char *numbers)
 {
     for (int i = 0; i < table->count; i++) {
         zr_sim_run *run = &table->rows[i].run;
+        bool changed = false;
         if (strcmp(kind, "machine") == 0 && strcmp(run->machine.device, name) == 0)
-            read_constants(numbers, run->machine.constants, ZR_SIM_CONSTANTS);
+            changed |= read_constants(numbers, run->machine.constants, ZR_SIM_CONSTANTS);
         const char *framework = run->framework.name[0] != 0 ? run->framework.name : "-";
         if (strcmp(kind, "framework") == 0 && strcmp(framework, name) == 0)
-            read_constants(numbers, run->framework.constants, ZR_SIM_FRAMEWORK_CONSTANTS);
+            changed |=
+                read_constants(numbers, run->framework.constants, ZR_SIM_FRAMEWORK_CONSTANTS);
+        if (changed)
+            table->rows[i].predicted = 0;
     }
 }
 

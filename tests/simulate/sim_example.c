@@ -8,6 +8,7 @@ zr_sim_machine sim_example_machine(void)
         .devices = 8,
         .memory = 1e12,
         .peak = {[ZR_SIM_FP32] = 10e12, [ZR_SIM_16_BIT] = 100e12, [ZR_SIM_8_BIT] = 200e12},
+        .processors = 1,
         .memory_rate = 1e12,
         .links = {[ZR_SIM_IN_NODE] = {100e9, 0, 1},
                   [ZR_SIM_RAIL] = {10e9, 0, 1},

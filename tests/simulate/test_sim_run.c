@@ -96,11 +96,54 @@ static void tiers_without_rates_are_refused(void **state)
     run.optimizer_on_host = true;
     assert_int_equal(zr_sim_run_complete(&run, NULL), ZERO_OK);
     run.machine.host_link = 0;
-    refused(run, "the optimizer is offloaded");
+    refused(run, "something is offloaded");
     run = sim_example_run();
     run.number = ZR_SIM_FP32;
     run.machine.peak[ZR_SIM_FP32] = 0;
     refused(run, "no rate of products in the numbers of the run");
+}
+
+static void odd(zr_sim_run run, const char *part)
+{
+    zero_error error = {0};
+    assert_int_equal(zr_sim_run_complete(&run, NULL), ZERO_OK);
+    assert_int_equal(zr_sim_run_check(&run, &error), ZERO_ERR_USAGE);
+    if (strstr(error.message, part) == NULL)
+        fail_msg("\"%s\" does not say \"%s\"", error.message, part);
+}
+
+static void grids_divide_the_model(void **state)
+{
+    zr_sim_run run = sim_example_run();
+    assert_int_equal(zr_sim_run_complete(&run, NULL), ZERO_OK);
+    assert_int_equal(zr_sim_run_check(&run, NULL), ZERO_OK);
+    run = sim_example_run();
+    run.heads = 12;
+    run.tensor = 8;
+    odd(run, "12 heads of attention cannot be divided among 8 tensor ranks");
+    run = sim_example_run();
+    run.seq = 2047;
+    run.context = 2;
+    odd(run, "samples of 2047 tokens cannot be divided among 2 context ranks");
+    run = sim_example_run();
+    run.pipeline = 8;
+    run.chunks = 8;
+    odd(run, "8 pipeline stages of 8 chunks are 64 chunks of 32 layers");
+}
+
+// Heads nobody tells have about 128 elements, are aligned, and are divided among tensor ranks.
+static void usual_heads_are_aligned(void **state)
+{
+    static const int64_t widths[] = {13824, 14400, 13312, 4096};
+    for (int i = 0; i < ZR_COUNT(widths); i++) {
+        zr_sim_run run = sim_example_run();
+        run.width = widths[i];
+        run.heads = 0;
+        run.tensor = 8;
+        assert_int_equal(zr_sim_run_complete(&run, NULL), ZERO_OK);
+        assert_int_equal(run.width % (8 * run.heads), 0);
+        assert_int_equal(run.heads % 8, 0);
+    }
 }
 
 int main(void)
@@ -110,6 +153,8 @@ int main(void)
         cmocka_unit_test(published_shapes_have_their_parameters),
         cmocka_unit_test(impossible_grids_are_refused_with_numbers),
         cmocka_unit_test(tiers_without_rates_are_refused),
+        cmocka_unit_test(grids_divide_the_model),
+        cmocka_unit_test(usual_heads_are_aligned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -234,6 +234,7 @@ static void rows_whose_steps_fail_keep_the_reason(void **state)
         table_of(COLUMNS "a,dev,A,Megatron," GPT "512,4,64,A100,8,,8,2,4,1,fp16,full,none,9.5\n"
                          "b,dev,A,Megatron," GPT "512,4,64,A100,8,,8,2,4,1,fp16,full,none,9.5\n");
     table.rows[0].run.machine.memory_rate = 0;
+    table.rows[0].predicted = 0;
     zr_sim_table_predict(&table);
     assert_true(table.rows[0].predicted == 0 && table.rows[1].predicted > 0);
     tells(&table.rows[0], "one of which must be wrong");
@@ -298,6 +299,29 @@ static void score_is_of_families_and_all(void **state)
     zr_sim_table_free(&table);
 }
 
+// Of two rows of one model, devices and batch the slower one is predicted to be the faster, by its
+// micro-batch; a third is alone.
+static void score_has_memory_and_what_choosing_costs(void **state)
+{
+#define KINDS "id,gpu,params_B,layers,hidden,seq,global_batch,micro_batch,gpus,tp,recompute,"
+    zr_sim_table table = table_of(KINDS "iter_s,memory_GB_per_gpu,memory_kind\n"
+                                        "a,A100-80GB,7,32,4096,2048,512,1,64,8,full,8,40,\n"
+                                        "b,A100-80GB,7,32,4096,2048,512,4,64,8,full,10,40,\"peak "
+                                        "allocated, of one\"\n"
+                                        "c,A100-80GB,7,32,4096,2048,128,4,64,8,full,10,,\n");
+    table.rows[0].predicted = 2 * table.rows[1].predicted;
+    table.rows[1].predicted_memory = 44e9;
+    zr_buffer score = {0};
+    zr_sim_table_score(&table, &score);
+    assert_non_null(strstr(score.data,
+                           "    1      9.5%     9.5% (largest)  memory, where it is the "
+                           "peak allocated\n"));
+    assert_non_null(strstr(score.data, "measured otherwise\n"));
+    assert_non_null(strstr(score.data, "    1     25.0%    25.0% (mean, largest)  what choosing"));
+    zr_buffer_free(&score);
+    zr_sim_table_free(&table);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -312,6 +336,7 @@ int main(void)
         cmocka_unit_test(rows_that_cannot_be_simulated_stay_with_the_reason),
         cmocka_unit_test(bad_lines_are_named),
         cmocka_unit_test(score_is_of_families_and_all),
+        cmocka_unit_test(score_has_memory_and_what_choosing_costs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -59,10 +59,10 @@ static void rings_send_their_bytes(void **state)
     // Sixteen on two nodes: each link between nodes carries the part of its device.
     group = zr_sim_group_make(&machine, 16, 1);
     assert_int_equal(group.reach, ZR_SIM_RAIL);
-    assert_near(zr_sim_all_gather(&group, bytes), bytes * 15 / 16 / (0.8 * 80e9));
+    assert_near(zr_sim_all_gather(&group, bytes), bytes * 15 / 16 / (0.9 * 80e9));
     // One of each node: its own link alone.
     group = zr_sim_group_make(&machine, 2, 8);
-    assert_near(zr_sim_all_gather(&group, bytes), bytes / 2 / (0.8 * 10e9));
+    assert_near(zr_sim_all_gather(&group, bytes), bytes / 2 / (0.9 * 10e9));
     group = zr_sim_group_make(&machine, 1, 1);
     assert_true(zr_sim_all_reduce(&group, bytes) == 0);
     // A tree takes fewer steps than a ring of many.
@@ -244,9 +244,10 @@ static void rates_of_0_are_no_step(void **state)
     // A device without 16 bits computes in 32, attention too.
     run = sim_example_run();
     run.machine.peak[ZR_SIM_16_BIT] = run.machine.peak[ZR_SIM_8_BIT] = 0;
-    double wide = step_of(run).seconds;
+    zr_sim_step wide = step_of(run);
     run.number = ZR_SIM_FP32;
-    assert_near(step_of(run).seconds, wide);
+    assert_near(step_of(run).parts[ZR_SIM_PRODUCTS], wide.parts[ZR_SIM_PRODUCTS]);
+    assert_near(step_of(run).parts[ZR_SIM_ATTENTION], wide.parts[ZR_SIM_ATTENTION]);
 }
 
 static void states_are_those_of_the_paper(void **state)
@@ -285,6 +286,132 @@ static void many_devices_cost_as_little_as_few(void **state)
     assert_true((double)(clock() - begin) / CLOCKS_PER_SEC < 0.5);
 }
 
+// The last tiles leave processors idle, and few tiles are computed in parts.
+static void tiles_fill_processors(void **state)
+{
+    zr_sim_machine machine = sim_example_machine();
+    machine.processors = 100;
+    double n = 100 * 128, one = zr_sim_product(&machine, ZR_SIM_16_BIT, 128, n, 128);
+    assert_near(one, 2.0 * 128 * n * 128 / 50e12);
+    // A tile more begins a second wave.
+    assert_near(zr_sim_product(&machine, ZR_SIM_16_BIT, 128, n + 128, 128), 2 * one);
+    // Half of the tiles take as long, unless k is long enough to be divided.
+    assert_near(zr_sim_product(&machine, ZR_SIM_16_BIT, 128, n / 2, 128), one);
+    assert_near(zr_sim_product(&machine, ZR_SIM_16_BIT, 128, n / 2, 1024), 4 * one);
+}
+
+// Products of scores cannot be padded: heads of 108 elements are slower than those of 104.
+static void heads_that_are_not_aligned_are_slow(void **state)
+{
+    zr_sim_run run = sim_example_run();
+    run.attention = ZR_SIM_SCORES;
+    run.width = 104 * 32;
+    double aligned = step_of(run).parts[ZR_SIM_ATTENTION];
+    run.width = 108 * 32;
+    assert_true(step_of(run).parts[ZR_SIM_ATTENTION] > 2 * aligned);
+}
+
+// Fetching parameters from the host takes what the link takes, as far as nothing hides it, and what
+// a node keeps there has to fit.
+static void offloaded_states_take_time_and_room(void **state)
+{
+    zr_sim_run run = sim_example_run();
+    run.stage = 3;
+    double before = step_of(run).seconds;
+    run.parameters_on_host = true;
+    assert_int_equal(zr_sim_run_complete(&run, NULL), ZERO_OK);
+    zr_sim_step step = step_of(run);
+    double part = run.parameters / 8 * 2;
+    assert_near(step.parts[ZR_SIM_OFFLOAD], 2 * 4 * part / 10e9);
+    assert_near(step.seconds, before + step.parts[ZR_SIM_OFFLOAD]);
+    run.machine.host_memory = 8 * part - 1;
+    zero_error error = {0};
+    assert_int_equal(zr_sim_step_find(&run, &step, &error), ZERO_ERR_LIMIT);
+    assert_non_null(strstr(error.message, "on their host"));
+    run = sim_example_run();
+    run.recompute = ZR_SIM_FULL;
+    assert_true(step_of(run).parts[ZR_SIM_OFFLOAD] == 0);
+    run.checkpoints_on_host = true;
+    // Of 32 layers, 2 x 2048 tokens of 4096 elements, written and read, 4 times.
+    assert_near(step_of(run).parts[ZR_SIM_OFFLOAD], 2.0 * 4 * 32 * 4096 * 4096 * 2 / 10e9);
+}
+
+// What is gathered again inside a node does not cross the network, and is a second copy.
+static void copies_in_nodes_are_gathered_there(void **state)
+{
+    zr_sim_run run = sim_example_run();
+    run.devices = 32;
+    run.stage = 3;
+    run.accumulation = 1;
+    assert_int_equal(zr_sim_run_complete(&run, NULL), ZERO_OK);
+    double whole = step_of(run).axes[0].seconds, states = zr_sim_states(&run);
+    run.fully_sharded_in_node = true;
+    double bytes = 2 * run.parameters;
+    assert_near(zr_sim_states(&run) - states, bytes / 8);
+    double between = bytes * 31 / 32 / (0.9 * 80e9), inside = bytes * 7 / 8 / (0.8 * 100e9);
+    assert_near(whole - step_of(run).axes[0].seconds, between - inside);
+}
+
+// Who gathers each weight by itself waits for four latencies a layer, three times.
+static void weights_by_themselves_wait_longer(void **state)
+{
+    zr_sim_run run = sim_example_run();
+    run.stage = 3;
+    run.accumulation = 1;
+    run.machine.links[ZR_SIM_IN_NODE].latency = 1e-5;
+    double layers = step_of(run).axes[0].seconds;
+    run.framework.by_weight = true;
+    assert_near(step_of(run).axes[0].seconds - layers, 3 * 32 * 3 * 7e-5);
+}
+
+// Elements of 32 bits are 4 bytes in every exchange.
+static void wide_numbers_are_exchanged_wide(void **state)
+{
+    zr_sim_run run = sim_example_run();
+    run.tensor = 2;
+    run.pipeline = 2;
+    run.machine.peak[ZR_SIM_FP32] = 50e12;
+    zr_sim_step narrow = step_of(run);
+    run.number = ZR_SIM_FP32;
+    zr_sim_step wide = step_of(run);
+    assert_int_equal(narrow.axis_count, 3);
+    for (int i = 0; i < 3; i++)
+        assert_near(wide.axes[i].bytes, 2 * narrow.axes[i].bytes);
+}
+
+// Two neighbours far apart cross the spine, though they are in two nodes, at its taper.
+static void spine_is_a_matter_of_distance(void **state)
+{
+    zr_sim_machine machine = sim_example_machine();
+    machine.rail_nodes = 4;
+    machine.taper = 0.25;
+    zr_sim_group near = zr_sim_group_make(&machine, 2, 3 * 8),
+                 far = zr_sim_group_make(&machine, 2, 4 * 8),
+                 all = zr_sim_group_make(&machine, 40, 1);
+    assert_int_equal(near.reach, ZR_SIM_RAIL);
+    assert_int_equal(far.reach, ZR_SIM_SPINE);
+    assert_int_equal(all.reach, ZR_SIM_SPINE);
+    assert_near(far.rate, near.rate / 4);
+    assert_near(all.rate, 0.25 * 0.9 * 80e9);
+}
+
+// gpipe keeps every micro-batch, and asynchronous schedules versions of weights.
+static void schedules_need_their_memory(void **state)
+{
+    zr_sim_run run = sim_example_run();
+    run.pipeline = 4;
+    run.accumulation = 16;
+    assert_int_equal(zr_sim_run_complete(&run, NULL), ZERO_OK);
+    double activations = zr_sim_activations(&run), states = zr_sim_states(&run);
+    double weights = 2 * zr_sim_device_parameters(&run);
+    run.schedule = ZR_PIPELINE_GPIPE;
+    assert_true(zr_sim_activations(&run) > 3 * activations);
+    run.schedule = ZR_PIPELINE_2BW;
+    assert_near(zr_sim_states(&run), states + weights);
+    run.schedule = ZR_PIPELINE_PIPEDREAM;
+    assert_near(zr_sim_states(&run), states + 3 * weights);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -300,6 +427,14 @@ int main(void)
         cmocka_unit_test(states_are_those_of_the_paper),
         cmocka_unit_test(what_does_not_fit_is_told_with_its_time),
         cmocka_unit_test(many_devices_cost_as_little_as_few),
+        cmocka_unit_test(tiles_fill_processors),
+        cmocka_unit_test(heads_that_are_not_aligned_are_slow),
+        cmocka_unit_test(offloaded_states_take_time_and_room),
+        cmocka_unit_test(copies_in_nodes_are_gathered_there),
+        cmocka_unit_test(weights_by_themselves_wait_longer),
+        cmocka_unit_test(wide_numbers_are_exchanged_wide),
+        cmocka_unit_test(spine_is_a_matter_of_distance),
+        cmocka_unit_test(schedules_need_their_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
