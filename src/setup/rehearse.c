@@ -70,22 +70,13 @@ static zero_status divide(zr_rehearsal *r, zero_error *error)
     return zr_stages_divide(&stages, &r->division, error);
 }
 
-// Fills in where the machine of the first tensor rank of a pipeline stage stands in the job.
-static zero_status place(const zr_rehearsal_question *q, int stage, zr_machine *machine,
-                         zero_error *error)
+// Fills machines with ranks in their order, if there are several.
+static zero_status find_machines(zr_rehearsal *r, zero_error *error)
 {
-    const zr_config *config = q->config;
-    int stages = config->pipeline.stages, together = together_of(q);
-    zr_mesh mesh;
-    machine->ranks = q->ranks;
-    machine->threads = q->threads;
-    zr_machine_limit(machine, &config->offload, together);
-    zr_machine_expect(machine, zr_config_model_ranks(config), config->tensor, 0);
-    machine->mapped = is_on_one(q);
-    machine->machine_ranks = (int)config->kept_by;
-    if (together == q->ranks)
+    const zr_rehearsal_question *q = r->question;
+    int together = together_of(q), count = (q->ranks + together - 1) / together;
+    if (count == 1)
         return ZERO_OK;
-    int count = (q->ranks + together - 1) / together;
     int *list = zr_alloc((size_t)(count + 1 + q->ranks) * sizeof *list, error);
     if (!list)
         return ZERO_ERR_MEMORY;
@@ -93,13 +84,41 @@ static zero_status place(const zr_rehearsal_question *q, int stage, zr_machine *
         list[m] = ZR_MIN(m * together, q->ranks);
     for (int rank = 0; rank < q->ranks; rank++)
         list[count + 1 + rank] = rank / together;
-    const zr_job_machines job = {.count = count, .first = list, .of = list + count + 1};
-    zero_status status =
-        zr_mesh_create(q->ranks, stage * (q->ranks / stages), config->tensor, stages, &mesh, error);
-    if (status == ZERO_OK)
-        zr_machine_imagine(&job, &mesh, 0, machine);
-    zr_free(list);
-    return status;
+    r->places = list;
+    r->machines = (zr_job_machines){.count = count, .first = list, .of = list + count + 1};
+    return ZERO_OK;
+}
+
+// Returns the job's rank that stands for a pipeline stage: its first.
+static int first_rank_of(const zr_rehearsal *r, int stage)
+{
+    return stage * (r->question->ranks / r->question->config->pipeline.stages);
+}
+
+static zero_status mesh_of(const zr_rehearsal *r, int stage, zr_mesh *out, zero_error *error)
+{
+    const zr_config *config = r->question->config;
+    return zr_mesh_create(r->question->ranks, first_rank_of(r, stage), config->tensor,
+                          config->pipeline.stages, out, error);
+}
+
+// Fills in where the machine of the first tensor rank of a pipeline stage stands in the job.
+static zero_status place(const zr_rehearsal *r, int stage, zr_machine *machine, zero_error *error)
+{
+    const zr_rehearsal_question *q = r->question;
+    const zr_config *config = q->config;
+    zr_mesh mesh;
+    machine->ranks = q->ranks;
+    machine->threads = q->threads;
+    zr_machine_limit(machine, &config->offload, together_of(q));
+    zr_machine_expect(machine, zr_config_model_ranks(config), config->tensor, 0);
+    machine->mapped = is_on_one(q);
+    machine->machine_ranks = (int)config->kept_by;
+    if (!r->places)
+        return ZERO_OK;
+    ZERO_TRY(mesh_of(r, stage, &mesh, error));
+    zr_machine_imagine(&r->machines, &mesh, 0, machine);
+    return ZERO_OK;
 }
 
 // Notes what is too much, of the first pipeline stage that does not fit.
@@ -128,7 +147,7 @@ static zero_status plan_stage(zr_rehearsal *r, int stage, zero_error *error)
                              .division = r->division,
                              .stage = stage,
                              .mapped = is_on_one(q)};
-    ZERO_TRY(place(q, stage, &rank.machine, error));
+    ZERO_TRY(place(r, stage, &rank.machine, error));
     ZERO_TRY(zr_rank_plan_make(&rank, &r->at[stage], error));
     check_fit(r, stage, &rank.machine);
     return ZERO_OK;
@@ -139,6 +158,7 @@ zero_status zr_rehearse(const zr_rehearsal_question *question, zr_rehearsal *out
     *out = (zr_rehearsal){.question = question, .fits = true};
     ZERO_TRY(find_part(out, error));
     ZERO_TRY(divide(out, error));
+    ZERO_TRY(find_machines(out, error));
     out->at = zr_alloc((size_t)out->stages * sizeof *out->at, error);
     if (!out->at)
         return ZERO_ERR_MEMORY;
@@ -157,6 +177,7 @@ void zr_rehearsal_free(zr_rehearsal *r)
         zr_rank_plan_free(&r->at[s]);
     zr_free(r->operations);
     zr_free(r->at);
+    zr_free(r->places);
     zr_stages_free(r->division);
     zr_model_part_free(&r->part);
     zr_lm_free(r->whole);
@@ -215,9 +236,44 @@ static const char *directory_of(const zr_config *config)
 
 typedef struct asking { // a question, and what it points to
     const zr_plan *plans[ZR_MOST_STAGES];
+    int machines[ZR_MOST_STAGES];
     zr_rate_book book; // with the speed of the disk
     zr_forecast_question question;
 } asking;
+
+// Returns how a group of such a reach exchanges, when all ranks of each machine do at once.
+static zr_link_speed link_of(const zr_rehearsal *r, const zr_rate_book *book, zr_reach reach)
+{
+    bool far = reach.strangers > 0;
+    int together = together_of(r->question), machines = far ? r->machines.count : 1;
+    const zr_rate_setting setting = zr_link_setting(machines, together, false),
+                          one_copy = zr_link_setting(machines, together, true);
+    zr_link_speed link = {.rates = zr_rate_book_link(book, &setting),
+                          .one_copy = zr_rate_book_link(book, &one_copy),
+                          .reach = reach};
+    if (link.rates)
+        link.crowd = (double)together / link.rates->setting.together;
+    return link;
+}
+
+// Finds how ranks of several machines exchange: those of the first pipeline stage, and stages with
+// each other.
+static zero_status find_links(const zr_rehearsal *r, asking *out, zero_error *error)
+{
+    zr_forecast_question *question = &out->question;
+    zr_mesh mesh;
+    if (!r->places)
+        return ZERO_OK;
+    ZERO_TRY(mesh_of(r, 0, &mesh, error));
+    question->data = link_of(r, &out->book, zr_job_reach(&r->machines, &mesh, ZERO_AXIS_data));
+    question->tensor = link_of(r, &out->book, zr_job_reach(&r->machines, &mesh, ZERO_AXIS_tensor));
+    question->pipeline =
+        link_of(r, &out->book, zr_job_reach(&r->machines, &mesh, ZERO_AXIS_pipeline));
+    question->machines = out->machines;
+    for (int s = 0; s < r->stages; s++)
+        out->machines[s] = r->machines.of[first_rank_of(r, s)];
+    return ZERO_OK;
+}
 
 static zero_status ask(zr_rehearsal *r, const zr_rate_book *book, asking *out, zero_error *error)
 {
@@ -246,7 +302,7 @@ static zero_status ask(zr_rehearsal *r, const zr_rate_book *book, asking *out, z
         .sharers = together,
         .cores = cores,
     };
-    return ZERO_OK;
+    return find_links(r, out, error);
 }
 
 zero_status zr_rehearsal_forecast(zr_rehearsal *r, const zr_rate_book *book, zr_forecast *out,

@@ -5,6 +5,7 @@
 #define ZR_SETUP_REHEARSE_H
 
 #include "model/architecture.h"
+#include "plan/network.h"
 #include "predict/forecast.h"
 #include "setup/part.h"
 #include "setup/rank_plan.h"
@@ -31,6 +32,8 @@ typedef struct zr_rehearsal {
     zero_model *whole;          // if it was made from a shape
     zr_model_part part;         // of the first tensor rank, which has most
     zr_pipeline_part *division; // NULL: there is no pipeline
+    int *places;                // of the job's machines; NULL: there is one
+    zr_job_machines machines;   // where its ranks are
     zr_rank_plan *at;           // (stages) of pipeline stages
     int stages;
     bool fits;
@@ -47,7 +50,8 @@ void zr_rehearsal_free(zr_rehearsal *rehearsal);
 
 // Returns the setting whose rates the run is predicted with.
 zr_rate_setting zr_rehearsal_setting(const zr_rehearsal *rehearsal);
-// Predicts a step; of a program's own units by the products that they list.
+// Predicts a step; of a program's own units by the products that they list. Exchanges with other
+// machines are guessed unless the book knows a network (zr_rate_book_knows_network).
 zero_status zr_rehearsal_forecast(zr_rehearsal *rehearsal, const zr_rate_book *book,
                                   zr_forecast *out, zero_error *error);
 // Predicts, likewise, the seconds of evaluating so many micro-batches of a rank, without the book's
