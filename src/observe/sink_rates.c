@@ -48,6 +48,8 @@ static bool is_operation(const zr_measured *measured, zr_activity what)
     zr_track track = zr_activity_track(what);
     bool beside = measured->overlaps &&
                   (what == ZR_ACTIVITY_all_gather || what == ZR_ACTIVITY_reduce_scatter);
+    if (track == ZR_TRACK_COMM && measured->across)
+        return false;
     return (track == ZR_TRACK_COMPUTE || track == ZR_TRACK_COMM) && !is_wait(what) && !beside;
 }
 
@@ -84,15 +86,25 @@ static bool is_of(const zr_record *record, const kind *of)
     return record->what == of->what && record->bytes == of->bytes && record->flops == of->flops;
 }
 
+// Whether the time of a record tells how long such an exchange takes over the network.
+static bool is_message(const zr_measured *measured, zr_activity what)
+{
+    return measured->across && measured->reach.strangers > 0 &&
+           (what == ZR_ACTIVITY_all_gather || what == ZR_ACTIVITY_reduce_scatter ||
+            what == ZR_ACTIVITY_all_reduce);
+}
+
+typedef bool is_wanted(const zr_measured *measured, zr_activity what);
+
 // Lists the kinds of operations among the records, as many as there is room for.
 static int list_kinds(const zr_measured *measured, const zr_recorder *recorder, int64_t first,
-                      kind kinds[MOST_KINDS])
+                      is_wanted *wanted, kind kinds[MOST_KINDS])
 {
     int count = 0;
     for (int64_t i = first; i < recorder->count; i++) {
         const zr_record *record = &recorder->records[i];
         int k = 0;
-        if (!is_operation(measured, record->what))
+        if (!wanted(measured, record->what))
             continue;
         while (k < count && !is_of(record, &kinds[k]))
             k++;
@@ -120,6 +132,35 @@ static void take_kind(zr_measured *measured, const zr_recorder *recorder, int64_
         measured->all += all;
         measured->usual += median * count;
     }
+}
+
+// Returns the bytes of an exchange that came over the network.
+static int64_t far_bytes(const zr_measured *measured, const kind *of)
+{
+    const zr_reach *reach = &measured->reach;
+    if (of->what != ZR_ACTIVITY_all_gather)
+        return of->bytes / (reach->size - 1) * reach->strangers;
+    return measured->one_copy ? of->bytes : of->bytes / (reach->size - 1) * reach->fetches;
+}
+
+// Adds what exchanges of a kind have taken, with the waits in them: the network's are there, too.
+// Most of those in which ranks waited for each other are among the longer ones.
+static void take_messages(zr_measured *measured, const zr_recorder *recorder, int64_t first,
+                          const kind *of)
+{
+    double times[MOST_TIMES];
+    int count = 0;
+    int64_t bytes = far_bytes(measured, of);
+    bool one_copy = of->what == ZR_ACTIVITY_all_gather && measured->one_copy;
+    for (int64_t i = first; i < recorder->count && count < MOST_TIMES; i++) {
+        const zr_record *record = &recorder->records[i];
+        if (is_of(record, of))
+            times[count++] = (double)(record->end - record->begin) * 1e-9;
+    }
+    if (bytes == 0)
+        return;
+    zr_median(times, count); // sorts them
+    zr_rates_add(&measured->links[one_copy], of->what, bytes, 0, times[count / 4], count);
 }
 
 double zr_measured_interrupted(const zr_measured *measured)
@@ -159,7 +200,12 @@ void zr_measured_take(zr_measured *measured, const zr_recorder *recorder, int64_
             take_phase(measured, recorder, first, i, measured->seconds, warm);
     measured->steps += steps;
     measured->taken += warm;
-    int count = warm ? list_kinds(measured, recorder, first, kinds) : 0;
+    if (!warm)
+        return;
+    int count = list_kinds(measured, recorder, first, is_operation, kinds);
     for (int k = 0; k < count; k++)
         take_kind(measured, recorder, first, &kinds[k]);
+    count = list_kinds(measured, recorder, first, is_message, kinds);
+    for (int k = 0; k < count; k++)
+        take_messages(measured, recorder, first, &kinds[k]);
 }

@@ -6,12 +6,19 @@
 #ifndef ZR_OBSERVE_SINK_RATES_H
 #define ZR_OBSERVE_SINK_RATES_H
 
+#include "plan/network.h"
 #include "predict/rates.h"
 
 typedef struct zr_measured {
     zr_rates rates; // of operations in warm steps
     // Gathers and sums go on beside the rank, so their records do not tell how long they take.
     bool overlaps;
+    // Ranks exchange with other machines, so no exchange tells how long it takes in memory. If all
+    // exchanges are of one group and none overlaps, `reach` is the group's, and they tell of the
+    // network (predict/rate_links.h); one_copy: gathers are into memory that a machine shares.
+    bool across, one_copy;
+    zr_reach reach;
+    zr_rates links[2]; // the second: of such gathers
     // Sums over `steps`: compute, exchange, update and disk.
     double seconds[ZR_TIME_PARTS];
     double waits; // for other ranks, in those of exchange

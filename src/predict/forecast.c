@@ -76,12 +76,23 @@ static zero_status run_pipeline(const zr_forecast_question *question, zr_forecas
     return ZERO_OK;
 }
 
-// The parts' corrections, then that of the whole, which the parts share so that they add up.
-static void correct(const zr_rate_book *book, zr_forecast *f)
+static bool is_across(const zr_forecast_question *question)
 {
+    return question->data.reach.strangers > 0 || question->tensor.reach.strangers > 0 ||
+           question->pipeline.reach.strangers > 0;
+}
+
+// The parts' corrections, then that of the whole, which the parts share so that they add up. Those
+// of exchanges are of what goes through memory.
+static void correct(const zr_forecast_question *question, zr_forecast *f)
+{
+    const zr_rate_book *book = question->book;
     double whole = zr_correction_factor(&book->whole);
-    for (int part = 0; part < ZR_TIME_PARTS; part++)
-        f->parts[part] = f->plain[part] * zr_correction_factor(&book->corrections[part]) * whole;
+    for (int part = 0; part < ZR_TIME_PARTS; part++) {
+        bool of_network = part == ZR_TIME_EXCHANGE && is_across(question);
+        double factor = of_network ? 1 : zr_correction_factor(&book->corrections[part]) * whole;
+        f->parts[part] = f->plain[part] * factor;
+    }
     f->seconds = sum_of(f->parts);
     double plain = f->plain[ZR_TIME_EXCHANGE];
     f->bubble *= plain > 0 ? f->parts[ZR_TIME_EXCHANGE] / plain : 1;
@@ -134,7 +145,7 @@ zero_status zr_forecast_find(const zr_forecast_question *question, zr_forecast *
                                   : run_without_pipeline(question, out, &unknown, error));
     double plain = sum_of(out->plain), tokens = tokens_of_step(question->plans[0]);
     out->unknown = plain > 0 ? fmin(unknown / plain, 1) : 0;
-    correct(question->book, out);
+    correct(question, out);
     find_interval(question->book, out);
     out->tokens = out->seconds > 0 ? tokens / out->seconds : 0;
     out->flops = tokens * zr_flops_of_token(question->plans[0]);

@@ -7,11 +7,14 @@
 #include "plan/network.h"
 #include "plan/simulate.h"
 #include "predict/operations.h"
-#include "predict/rates.h"
+#include "predict/rate_links.h"
 
 typedef struct zr_link_speed { // to other ranks; zeroed: they share this machine's memory
-    double rate, latency;      // bytes a second; seconds
-    zr_reach reach;            // which of the group's ranks are there; zeroed: all others
+    const zr_rates *rates;     // of exchanges over it; NULL where there are strangers: unknown
+    const zr_rates *one_copy;  // of gathers that ranks of a machine share; NULL: `rates` have them
+    // Ranks of a machine that exchange over it at once, next to those of its rates; 0: as many.
+    double crowd;
+    zr_reach reach; // which of the group's ranks are there; zeroed: all others
 } zr_link_speed;
 
 typedef struct zr_forecast_question {
@@ -22,7 +25,8 @@ typedef struct zr_forecast_question {
     const zr_rate_book *book;
     zr_rate_setting setting;
     bool overlaps;                        // exchanges of data ranks go on beside computing
-    zr_link_speed data, tensor, pipeline; // where ranks are on several machines
+    zr_link_speed data, tensor, pipeline; // where ranks exchange by messages
+    const int *machines;                  // (stages) of pipeline stages; NULL: each has its own
     int sharers;                          // ranks of this machine, which share its disk
     // Cores of this machine, 0: enough. Where its ranks' threads take them all, what goes on beside
     // a rank takes its time.

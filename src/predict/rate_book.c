@@ -14,7 +14,7 @@ static const double MOST_OFF = 4;
 
 static bool is_same_kind(const zr_rate_setting *a, const zr_rate_setting *b)
 {
-    return !strcmp(a->path, b->path) && a->dtype == b->dtype;
+    return !strcmp(a->path, b->path) && a->dtype == b->dtype && a->machines == b->machines;
 }
 
 static bool is_same(const zr_rate_setting *a, const zr_rate_setting *b)

@@ -3,7 +3,8 @@
 // nobody has seen, between those that somebody has.
 //
 // A sample belongs to a setting: the path of the kernels, the storage type, the threads of a rank,
-// and how many ranks of the machine work at once, because they share caches and memory.
+// and how many ranks of the machine work at once, because they share caches and memory. Exchanges
+// by messages have settings of their own (rate_links.h).
 #ifndef ZR_PREDICT_RATES_H
 #define ZR_PREDICT_RATES_H
 
@@ -19,6 +20,7 @@ typedef struct zr_rate_setting {
     char path[ZR_RATE_PATH]; // "avx512_bf16"
     zero_dtype dtype;
     int threads, together; // of a rank; ranks
+    int machines; // that exchange (rate_links.h); 0: these are rates of what a rank computes
 } zr_rate_setting;
 
 typedef struct zr_rate_sample {

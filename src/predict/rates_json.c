@@ -3,7 +3,7 @@
 //   {"format": 1,
 //    "processor": NAME,
 //    "settings": [{"path": "avx512_bf16", "dtype": "bf16", "threads": 1, "together": 2,
-//                  "measured": SECONDS,
+//                  "machines": N, "measured": SECONDS,
 //                  "samples": {"product": [
 //                    {"bytes": N, "flops": N, "seconds": S, "seen": N}, ...], ...}}, ...],
 //    "corrections": {"compute": {"factor": X, "spread": X, "runs": N}, ..., "step": {...}},
@@ -66,7 +66,9 @@ static bool read_setting(const json_t *entry, zr_rate_setting *out)
     if (which == ZR_COUNT(dtypes))
         return false;
     out->dtype = dtypes[which];
-    return read_count(entry, "threads", &out->threads) &&
+    int64_t machines = integer_of(entry, "machines");
+    out->machines = (int)machines;
+    return machines >= 0 && machines <= INT_MAX && read_count(entry, "threads", &out->threads) &&
            read_count(entry, "together", &out->together);
 }
 
@@ -219,6 +221,8 @@ static void write_rates(const zr_rates *rates, zr_buffer *out)
     zr_json_append_string(out, s->path, strlen(s->path));
     zr_buffer_printf(out, ", \"dtype\": \"%s\", \"threads\": %d, \"together\": %d",
                      zr_dtype_name(s->dtype), s->threads, s->together);
+    if (s->machines)
+        zr_buffer_printf(out, ", \"machines\": %d", s->machines);
     zr_buffer_printf(out, ", \"measured\": %lld,\n      \"samples\": {",
                      (long long)rates->measured);
     for (int what = 0; what < ZR_ACTIVITY_COUNT; what++) {

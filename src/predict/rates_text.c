@@ -2,7 +2,7 @@
 // predictions were off by.
 #include "base/bytes_text.h"
 #include "base/dtype.h"
-#include "predict/rates.h"
+#include "predict/rate_links.h"
 
 #include <math.h>
 #include <time.h>
@@ -38,17 +38,44 @@ static void write_activity(const zr_rates *rates, int what, zr_buffer *out)
     zr_buffer_printf(out, "\n");
 }
 
-static void write_rates(const zr_rates *rates, zr_buffer *out)
+// Writes whose link it is, and what it is like.
+static void write_link(const zr_rates *rates, const char *day, zr_buffer *out)
 {
     const zr_rate_setting *s = &rates->setting;
+    char bytes[ZR_BYTES_TEXT], seconds[ZR_SECONDS_TEXT];
+    double rate, latency;
+    if (s->machines > 1)
+        zr_buffer_printf(out, "  %s, %d machines of %d rank%s", s->path, s->machines, s->together,
+                         s->together == 1 ? "" : "s");
+    else
+        zr_buffer_printf(out, "  messages among %d ranks of this machine", s->together);
+    if (zr_link_describe(rates, &rate, &latency)) {
+        zr_bytes_text(rate, bytes);
+        zr_seconds_text(latency, seconds);
+        zr_buffer_printf(out, ": %s/s to a rank, latency %s", bytes, seconds);
+    }
+    zr_buffer_printf(out, "; last measured %s\n", day);
+}
+
+static void write_setting(const zr_rates *rates, const char *day, zr_buffer *out)
+{
+    const zr_rate_setting *s = &rates->setting;
+    zr_buffer_printf(out, "  %s, %d thread%s, %d rank%s at once, %s; last measured %s\n",
+                     zr_dtype_name(s->dtype), s->threads, s->threads == 1 ? "" : "s", s->together,
+                     s->together == 1 ? "" : "s", s->path, day);
+}
+
+static void write_rates(const zr_rates *rates, zr_buffer *out)
+{
     char day[32] = "";
     struct tm at;
     time_t measured = (time_t)rates->measured;
     if (gmtime_r(&measured, &at))
         strftime(day, sizeof day, "%Y-%m-%d", &at);
-    zr_buffer_printf(out, "  %s, %d thread%s, %d rank%s at once, %s; last measured %s\n",
-                     zr_dtype_name(s->dtype), s->threads, s->threads == 1 ? "" : "s", s->together,
-                     s->together == 1 ? "" : "s", s->path, day);
+    if (rates->setting.machines)
+        write_link(rates, day, out);
+    else
+        write_setting(rates, day, out);
     for (int what = 0; what < ZR_ACTIVITY_COUNT; what++)
         if (rates->count[what])
             write_activity(rates, what, out);

@@ -15,40 +15,64 @@ static const zr_piece *piece_of(const zr_virtual_rank *rank, const zr_instructio
 
 static int64_t size_of(zero_dtype dtype) { return (int64_t)zero_dtype_bytes(dtype); }
 
-// Begins an exchange of data ranks: what the rank's thread or its courier computes, and what comes
-// over the network afterwards.
-static void begin_exchange(zr_virtual_rank *rank, zr_slot slot, zr_cost computed, double network)
+typedef struct exchange { // of data ranks
+    zr_cost computed;     // by the thread that makes it: the rank's, or its courier
+    double under_way;     // seconds in which its messages are, besides
+} exchange;
+
+// Begins an exchange: what the rank's thread or its courier computes, and what comes over the
+// network afterwards.
+static void begin_exchange(zr_virtual_rank *rank, zr_slot slot, exchange of)
 {
     zr_begun *begun = &rank->begun[slot.kind][slot.index];
     *begun = (zr_begun){0};
+    double beside = of.computed.seconds + of.under_way;
     if (!rank->question->overlaps) {
-        rank->unknown += computed.unknown;
-        begun->own = computed.seconds + network;
+        rank->unknown += of.computed.unknown;
+        begun->own = beside;
         return;
     }
-    double beside = computed.seconds + network;
     if (!rank->spare) {
-        zr_virtual_rank_spend(rank, ZR_TIME_EXCHANGE, computed);
-        beside = network;
+        zr_virtual_rank_spend(rank, ZR_TIME_EXCHANGE, of.computed);
+        beside = of.under_way;
     } else {
-        rank->unknown += computed.unknown;
+        rank->unknown += of.computed.unknown;
     }
     rank->courier = ZR_MAX(rank->courier, rank->now) + beside;
     begun->end = rank->courier;
 }
 
-// Returns the seconds in which the bytes of an exchange that other machines have come from there.
-static double over_network(const zr_virtual_rank *rank, bool gathers, int64_t bytes)
+// Returns the bytes of an exchange that come over the link.
+static double far_bytes(const zr_virtual_rank *rank, bool gathers, int64_t bytes)
 {
-    const zr_link_speed *link = &rank->question->data;
-    const zr_reach *reach = &link->reach;
-    if (link->rate <= 0 || bytes == 0)
-        return 0;
-    double far = (double)bytes;
-    if (reach->size > 1)
-        far = gathers ? far / zr_plan_gathered(rank->plan) * reach->fetches
-                      : far / (reach->size - 1) * reach->strangers;
-    return far > 0 ? far / link->rate + link->latency : 0;
+    const zr_reach *reach = &rank->question->data.reach;
+    if (reach->strangers == 0)
+        return (double)bytes;
+    return gathers ? (double)bytes / zr_plan_gathered(rank->plan) * reach->fetches
+                   : (double)bytes / (reach->size - 1) * reach->strangers;
+}
+
+// Messages are copied on their way, and summed, which takes a thread's time.
+static exchange exchange_over(const zr_virtual_rank *rank, const zr_link_speed *link,
+                              zr_activity what, int64_t bytes)
+{
+    double far = far_bytes(rank, what == ZR_ACTIVITY_all_gather, bytes);
+    zr_cost all = far > 0 ? zr_virtual_link_cost(link, what, far) : (zr_cost){0},
+            copied = zr_virtual_rank_cost(rank, ZR_ACTIVITY_element, 2 * bytes, 0, 1);
+    double computed = ZR_MIN(copied.seconds, all.seconds);
+    return (exchange){.computed = {computed, all.unknown}, .under_way = all.seconds - computed};
+}
+
+static exchange exchange_of(const zr_virtual_rank *rank, zr_activity what, int64_t bytes)
+{
+    const zr_plan *plan = rank->plan;
+    zr_link_speed link = rank->question->data;
+    if (!zr_link_is_there(&link))
+        return (exchange){.computed = zr_virtual_rank_cost(rank, what, bytes, 0, 1)};
+    if (what == ZR_ACTIVITY_all_gather && link.one_copy && plan->holding == ZR_HOLDS_SHARDS &&
+        plan->machine_ranks > 1)
+        link.rates = link.one_copy;
+    return exchange_over(rank, &link, what, bytes);
 }
 
 // Copies the own shard to where it is gathered, unless it lies there, or the ranks of the machine
@@ -71,8 +95,7 @@ static void run_gather(zr_virtual_rank *rank, const zr_instruction *i)
         return;
     copy_own_shard(rank, i);
     begin_exchange(rank, (zr_slot){ZR_SLOT_GATHER, i->piece},
-                   zr_virtual_rank_cost(rank, ZR_ACTIVITY_all_gather, i->bytes, 0, 1),
-                   over_network(rank, true, i->bytes));
+                   exchange_of(rank, ZR_ACTIVITY_all_gather, i->bytes));
 }
 
 // Returns what one rank alone does to add its contributions to the sum, which may be where they
@@ -91,20 +114,32 @@ static zr_cost add_alone(const zr_virtual_rank *rank, const zr_piece *piece)
 
 static void run_reduce(zr_virtual_rank *rank, const zr_instruction *i)
 {
-    zr_cost sum = rank->plan->ranks == 1
-                      ? add_alone(rank, piece_of(rank, i))
-                      : zr_virtual_rank_cost(rank, ZR_ACTIVITY_reduce_scatter, i->bytes, 0, 1);
-    begin_exchange(rank, (zr_slot){ZR_SLOT_SUM, i->piece}, sum,
-                   over_network(rank, false, i->bytes));
+    exchange sum = rank->plan->ranks == 1
+                       ? (exchange){.computed = add_alone(rank, piece_of(rank, i))}
+                       : exchange_of(rank, ZR_ACTIVITY_reduce_scatter, i->bytes);
+    begin_exchange(rank, (zr_slot){ZR_SLOT_SUM, i->piece}, sum);
+}
+
+// Returns the link over which all ranks of the job exchange; NULL: they share memory.
+static const zr_link_speed *link_of_job(const zr_forecast_question *question)
+{
+    const zr_link_speed *links[] = {&question->data, &question->tensor, &question->pipeline},
+                        *found = NULL;
+    for (int i = 0; i < ZR_COUNT(links); i++)
+        if (zr_link_is_there(links[i]) &&
+            (!found || links[i]->reach.strangers > found->reach.strangers))
+            found = links[i];
+    return found;
 }
 
 void zr_virtual_rank_sum_small(zr_virtual_rank *rank, int64_t others, int64_t words)
 {
     int64_t bytes = others * words * (int64_t)sizeof(int64_t);
-    zr_cost cost = zr_virtual_rank_cost(rank, ZR_ACTIVITY_all_reduce, bytes, 0, 1);
-    if (others > 0)
-        cost.seconds += 2 * ZR_MAX(rank->question->data.latency, rank->question->tensor.latency);
-    zr_virtual_rank_spend(rank, ZR_TIME_EXCHANGE, cost);
+    const zr_link_speed *link = link_of_job(rank->question);
+    zr_virtual_rank_spend(rank, ZR_TIME_EXCHANGE,
+                          link && others > 0
+                              ? zr_virtual_link_cost(link, ZR_ACTIVITY_all_reduce, (double)bytes)
+                              : zr_virtual_rank_cost(rank, ZR_ACTIVITY_all_reduce, bytes, 0, 1));
 }
 
 void zr_virtual_rank_sum_exact(zr_virtual_rank *rank, int64_t sums)
@@ -170,10 +205,10 @@ static void run_transfer(zr_virtual_rank *rank, const zr_instruction *i)
 static void run_join(zr_virtual_rank *rank, const zr_instruction *i)
 {
     const zr_link_speed *link = &rank->question->tensor;
-    zr_cost cost = zr_virtual_rank_cost(rank, ZR_ACTIVITY_exchange, i->bytes, 0, 1);
-    if (link->rate > 0)
-        cost.seconds += (double)i->bytes / link->rate + link->latency;
-    zr_virtual_rank_spend(rank, ZR_TIME_EXCHANGE, cost);
+    zr_virtual_rank_spend(rank, ZR_TIME_EXCHANGE,
+                          zr_link_is_there(link)
+                              ? zr_virtual_link_cost(link, ZR_ACTIVITY_exchange, (double)i->bytes)
+                              : zr_virtual_rank_cost(rank, ZR_ACTIVITY_exchange, i->bytes, 0, 1));
 }
 
 static void await_group(zr_virtual_rank *rank, int group)
@@ -220,10 +255,13 @@ static void run_tie(zr_virtual_rank *rank, const zr_instruction *i)
                           zr_virtual_rank_cost(rank, ZR_ACTIVITY_element, times * bytes, 0, 1));
 }
 
-// What is sent to a rank that maps it costs nothing, unless that was measured.
+// What is sent to a rank that maps it costs nothing, unless that was measured; what goes over a
+// link is under way beside the rank.
 static void run_send(zr_virtual_rank *rank, const zr_instruction *i)
 {
     bool known = rank->rates && rank->rates->count[ZR_ACTIVITY_send];
+    if (zr_link_is_there(&rank->question->pipeline))
+        return;
     if (known || !rank->plan->pipeline->mapped)
         zr_virtual_rank_spend(rank, ZR_TIME_EXCHANGE,
                               zr_virtual_rank_cost(rank, ZR_ACTIVITY_send, i->bytes, 0, 1));

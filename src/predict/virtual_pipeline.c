@@ -85,11 +85,18 @@ static void end_list(const pipeline_run *p, zr_virtual_rank *rank)
     zr_virtual_rank_end_step(rank, 0);
 }
 
-static double seconds_of_message(const zr_plan *plan, const zr_link_speed *speed, int link)
+// Returns how long a message to another pipeline stage is under way. Machines of stages tell which
+// links cross the network.
+static double seconds_of_message(const zr_plan *plan, const zr_forecast_question *question,
+                                 int link)
 {
-    if (link < 0 || speed->rate <= 0)
+    const int *machines = question->machines;
+    if (link < 0 || !zr_link_is_there(&question->pipeline))
         return 0;
-    return (double)plan->links[link].message / speed->rate + speed->latency;
+    const zr_link *l = &plan->links[link];
+    if (machines && machines[l->from] == machines[l->to])
+        return 0;
+    return zr_virtual_link_cost(&question->pipeline, ZR_ACTIVITY_send, (double)l->message).seconds;
 }
 
 // Notes the mean costs of a stage's chunks.
@@ -105,8 +112,8 @@ static void take_costs(const pipeline_run *p, const zr_virtual_rank *rank,
             count[plan->actions[i].act] += plan->actions[i].chunk == c;
         for (int act = 0; act < ZR_ACT_COUNT; act++)
             cost->act[act] = sums[c].act[act] / ZR_MAX(count[act], 1);
-        cost->send = seconds_of_message(plan, &p->question->pipeline, chunk->output);
-        cost->send_back = seconds_of_message(plan, &p->question->pipeline, chunk->gradient_out);
+        cost->send = seconds_of_message(plan, p->question, chunk->output);
+        cost->send_back = seconds_of_message(plan, p->question, chunk->gradient_out);
     }
 }
 

@@ -15,6 +15,13 @@ zr_cost zr_virtual_rank_cost(const zr_virtual_rank *rank, zr_activity what, int6
     return (zr_cost){seconds, seconds * unknown};
 }
 
+zr_cost zr_virtual_link_cost(const zr_link_speed *link, zr_activity what, double bytes)
+{
+    double unknown, crowd = link->crowd > 0 ? link->crowd : 1,
+                    seconds = zr_link_seconds(link->rates, what, bytes * crowd, &unknown);
+    return (zr_cost){seconds, seconds * unknown};
+}
+
 void zr_virtual_rank_wait(zr_virtual_rank *rank, zr_time_part part, double until)
 {
     if (until <= rank->now)
@@ -41,13 +48,12 @@ void zr_cost_add(zr_cost *sum, zr_cost more)
 static zr_cost exchange_cost(const zr_virtual_rank *rank, const zr_operation *o)
 {
     const zr_link_speed *link = &rank->question->tensor;
-    int others = link->reach.size - 1;
-    zr_cost cost = zr_virtual_rank_cost(rank, o->what, o->bytes, o->flops, o->calls);
-    if (link->rate <= 0)
-        return cost;
-    double far = others > 0 ? (double)link->reach.strangers / others : 1;
-    cost.seconds += o->calls * (far * (double)o->bytes / link->rate + link->latency);
-    return cost;
+    if (!zr_link_is_there(link))
+        return zr_virtual_rank_cost(rank, o->what, o->bytes, o->flops, o->calls);
+    int others = link->reach.size - 1, strangers = link->reach.strangers;
+    double far = strangers > 0 ? (double)strangers / others : 1;
+    zr_cost cost = zr_virtual_link_cost(link, o->what, far * (double)o->bytes);
+    return (zr_cost){o->calls * cost.seconds, o->calls * cost.unknown};
 }
 
 // Returns the cost of a call: of its operations, and of what they leave unexplained.

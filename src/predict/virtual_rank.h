@@ -55,6 +55,13 @@ void zr_cost_add(zr_cost *sum, zr_cost more);
 // Returns what an operation of the backend or the communicator costs, `times` times.
 zr_cost zr_virtual_rank_cost(const zr_virtual_rank *rank, zr_activity what, int64_t bytes,
                              int64_t flops, double times);
+// Says whether ranks exchange by messages, not through memory that they share.
+static inline bool zr_link_is_there(const zr_link_speed *link)
+{
+    return link->rates || link->reach.strangers > 0;
+}
+// Returns what an exchange over a link costs, of which so many bytes come to the rank.
+zr_cost zr_virtual_link_cost(const zr_link_speed *link, zr_activity what, double bytes);
 // The rank itself works, or waits.
 void zr_virtual_rank_spend(zr_virtual_rank *rank, zr_time_part part, zr_cost cost);
 void zr_virtual_rank_wait(zr_virtual_rank *rank, zr_time_part part, double until);
@@ -74,8 +81,7 @@ void zr_virtual_rank_take_ties(zr_virtual_rank *rank, int64_t ties);
 // Finds the costs of the walks; zr_virtual_rank_open calls it.
 zero_status zr_virtual_walks_find(zr_virtual_rank *rank, zero_error *error);
 void zr_virtual_update(zr_virtual_rank *rank, const zr_instruction *update); // UPDATE
-// Adds up so many words with so many other ranks in one message, which costs a network's latency:
-// to and fro.
+// Adds up so many words with so many other ranks in one message.
 void zr_virtual_rank_sum_small(zr_virtual_rank *rank, int64_t others, int64_t words);
 // The ranks that make a step together add up so many exact sums (base/exact.h) in one message.
 void zr_virtual_rank_sum_exact(zr_virtual_rank *rank, int64_t sums);

@@ -100,13 +100,18 @@ static zero_status find_machines(zr_rehearsal *r, zero_error *error)
     return ZERO_OK;
 }
 
+// Returns the job's rank that stands for a pipeline stage: its first.
+static int first_rank_of(const zr_rehearsal *r, int stage)
+{
+    return stage * (r->question->ranks / r->question->config->pipeline.stages);
+}
+
 static zero_status mesh_of(const zr_rehearsal *r, int stage, int tensor_rank, zr_mesh *out,
                            zero_error *error)
 {
     const zr_config *config = r->question->config;
-    int ranks = r->question->ranks, stages = config->pipeline.stages;
-    return zr_mesh_create(ranks, stage * (ranks / stages) + tensor_rank, config->tensor, stages,
-                          out, error);
+    return zr_mesh_create(r->question->ranks, first_rank_of(r, stage) + tensor_rank, config->tensor,
+                          config->pipeline.stages, out, error);
 }
 
 // Fills in where the machine of a tensor rank of a pipeline stage stands in the job.
@@ -251,9 +256,44 @@ static const char *directory_of(const zr_config *config)
 
 typedef struct asking { // a question, and what it points to
     const zr_plan *plans[ZR_MOST_STAGES];
+    int machines[ZR_MOST_STAGES];
     zr_rate_book book; // with the speed of the disk
     zr_forecast_question question;
 } asking;
+
+// Returns how a group of such a reach exchanges, when all ranks of each machine do at once.
+static zr_link_speed link_of(const zr_rehearsal *r, const zr_rate_book *book, zr_reach reach)
+{
+    bool far = reach.strangers > 0;
+    int together = together_of(r->question), machines = far ? r->machines.count : 1;
+    const zr_rate_setting setting = zr_link_setting(machines, together, false),
+                          one_copy = zr_link_setting(machines, together, true);
+    zr_link_speed link = {.rates = zr_rate_book_link(book, &setting),
+                          .one_copy = zr_rate_book_link(book, &one_copy),
+                          .reach = reach};
+    if (link.rates)
+        link.crowd = (double)together / link.rates->setting.together;
+    return link;
+}
+
+// Finds how ranks of several machines exchange: those of the first pipeline stage, and stages with
+// each other.
+static zero_status find_links(const zr_rehearsal *r, asking *out, zero_error *error)
+{
+    zr_forecast_question *question = &out->question;
+    zr_mesh mesh;
+    if (r->machines.count <= 1)
+        return ZERO_OK;
+    ZERO_TRY(mesh_of(r, 0, 0, &mesh, error));
+    question->data = link_of(r, &out->book, zr_job_reach(&r->machines, &mesh, ZERO_AXIS_data));
+    question->tensor = link_of(r, &out->book, zr_job_reach(&r->machines, &mesh, ZERO_AXIS_tensor));
+    question->pipeline =
+        link_of(r, &out->book, zr_job_reach(&r->machines, &mesh, ZERO_AXIS_pipeline));
+    question->machines = out->machines;
+    for (int s = 0; s < r->stages; s++)
+        out->machines[s] = r->machines.of[first_rank_of(r, s)];
+    return ZERO_OK;
+}
 
 static zero_status ask(zr_rehearsal *r, const zr_rate_book *book, asking *out, zero_error *error)
 {
@@ -285,7 +325,7 @@ static zero_status ask(zr_rehearsal *r, const zr_rate_book *book, asking *out, z
         .sharers = together,
         .cores = cores,
     };
-    return ZERO_OK;
+    return find_links(r, out, error);
 }
 
 zero_status zr_rehearsal_forecast(zr_rehearsal *r, const zr_rate_book *book, zr_forecast *out,

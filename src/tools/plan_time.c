@@ -3,6 +3,7 @@
 #include "base/bytes_text.h"
 #include "base/cpu.h"
 #include "measure/unit_rates.h"
+#include "predict/rate_links.h"
 
 #include <stdio.h>
 
@@ -11,10 +12,16 @@ static int threads_of(const zr_planner *p, const zr_plan_time *time, int ranks)
     return ZR_MAX(time->cores / zr_planner_together(p, ranks), 1);
 }
 
-// Says whether this machine has the cores for all ranks: nothing is known of networks.
+// Says whether this machine has the cores for its ranks; others are taken to be like it.
 static bool is_here(const zr_planner *p, const zr_plan_time *time, int ranks)
 {
-    return zr_planner_together(p, ranks) == ranks && ranks <= time->cores;
+    return zr_planner_together(p, ranks) <= time->cores;
+}
+
+// Says whether it is known how fast its ranks exchange.
+static bool has_network(const zr_planner *p, const zr_plan_time *time, int ranks)
+{
+    return zr_planner_together(p, ranks) == ranks || zr_rate_book_knows_network(&time->book);
 }
 
 // Measures what the configuration's own row needs, on the first of its numbers of ranks.
@@ -28,15 +35,11 @@ static zero_status measure(const zr_planner *p, zr_plan_time *time, zero_error *
     while (at.stage < 3 && !zr_planner_has_stage(p, at.stage))
         at.stage++;
     at.batch = zr_planner_batch(p, at.ranks);
-    if (zr_planner_together(p, at.ranks) < at.ranks)
-        return zr_fail(error, ZERO_ERR_USAGE,
-                       "--predict times kernels on this machine: exchanges over a network are not "
-                       "predicted yet, so --machines has to be 1");
     if (!is_here(p, time, at.ranks))
         return zr_fail(error, ZERO_ERR_USAGE,
                        "--predict times kernels on this machine, which has %d core%s for %d ranks; "
                        "zero simulate predicts other machines",
-                       time->cores, time->cores == 1 ? "" : "s", at.ranks);
+                       time->cores, time->cores == 1 ? "" : "s", zr_planner_together(p, at.ranks));
     zr_planner_ask(p, &at, threads_of(p, time, at.ranks), &asked);
     zero_status status = zr_rehearse(&asked.question, &rehearsal, error);
     if (status == ZERO_OK)
@@ -51,7 +54,7 @@ zero_status zr_plan_time_open(const zr_planner *p, zr_plan_time *out, zero_error
     zr_rate_book_read(&p->options->logger, &out->book);
     if (p->options->predict)
         ZERO_TRY(measure(p, out, error));
-    out->known = out->book.count > 0;
+    out->known = zr_rate_book_knows_kernels(&out->book);
     return ZERO_OK;
 }
 
@@ -77,7 +80,7 @@ void zr_plan_time_of(const zr_planner *p, const zr_plan_point *at, zr_rehearsal 
     const zr_plan_time *time = p->time;
     zero_error error = {0};
     *out = (zr_forecast){0};
-    if (!time || !time->known || !is_here(p, time, at->ranks))
+    if (!time || !time->known || !is_here(p, time, at->ranks) || !has_network(p, time, at->ranks))
         return;
     int threads = threads_of(p, time, at->ranks);
     zero_status status = threads == row->question->threads
@@ -95,22 +98,26 @@ void zr_plan_time_text(const zr_planner *p, const zr_plan_row *row, zr_buffer *o
     const zr_plan_time *time = p->time;
     int threads = threads_of(p, time, row->ranks);
     if (row->time.seconds > 0) {
-        zr_buffer_printf(out, "\nStage %d on %d rank%s of %d thread%s here: ", row->stage,
-                         row->ranks, row->ranks == 1 ? "" : "s", threads, threads == 1 ? "" : "s");
+        bool here = zr_planner_together(p, row->ranks) == row->ranks;
+        zr_buffer_printf(out, "\nStage %d on %d rank%s of %d thread%s %s: ", row->stage, row->ranks,
+                         row->ranks == 1 ? "" : "s", threads, threads == 1 ? "" : "s",
+                         here ? "here" : "of machines like this one");
         zr_forecast_text(&row->time, out);
         zr_buffer_printf(out, "\n");
     } else if (!time->known)
         zr_buffer_printf(out,
                          "\nHow long a step takes is not known: --predict times this machine's "
                          "kernels for a second, and every run adds to what is known.\n");
-    else if (zr_planner_together(p, row->ranks) < row->ranks)
-        zr_buffer_printf(out, "\nHow long a step takes is not predicted, because ranks exchange "
-                              "over a network: zero simulate knows other machines.\n");
-    else
+    else if (!is_here(p, time, row->ranks))
         zr_buffer_printf(out,
                          "\nThis machine has %d core%s, too few for %d ranks: zero simulate "
                          "predicts other machines.\n",
-                         time->cores, time->cores == 1 ? "" : "s", row->ranks);
+                         time->cores, time->cores == 1 ? "" : "s",
+                         zr_planner_together(p, row->ranks));
+    else
+        zr_buffer_printf(out, "\nHow long a step takes is not known, because ranks exchange over a "
+                              "network that nobody has measured: " ZR_LINK_TEACHER
+                              " does, and zero simulate knows other machines.\n");
 }
 
 void zr_plan_time_json(const zr_plan_row *row, zr_buffer *out)

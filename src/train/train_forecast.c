@@ -1,5 +1,6 @@
 // What a training foresees of its own time, before the first step.
 #include "layers/layers.h"
+#include "predict/rate_links.h"
 #include "setup/machine_facts.h"
 #include "setup/rehearse.h"
 #include "train/training.h"
@@ -51,12 +52,14 @@ void zr_train_foretell(zr_train *train)
     zero_error error = {0};
     if (train->comm->rank > 0 || train->asked.replay_to)
         return;
+    bool alone = zr_local_ranks(train->comm) == train->comm->size;
     zr_rate_book_read(&train->logger, &book);
     zr_train_expect_tasks(train, &book.tasks);
-    if (zr_local_ranks(train->comm) < train->comm->size)
+    if (!alone && !zr_rate_book_knows_network(&book))
         zr_log(&train->logger, ZERO_LOG_INFO,
-               "predict  nothing: ranks exchange over a network, of which nothing is known");
-    else if (book.count == 0)
+               "predict  nothing: ranks exchange over a network that nobody has "
+               "measured; " ZR_LINK_TEACHER " does");
+    else if (!zr_rate_book_knows_kernels(&book))
         zr_log(
             &train->logger, ZERO_LOG_INFO,
             "predict  nothing is known of this machine yet: this run will teach it, or zero plan "

@@ -1,6 +1,7 @@
 // What a training says of its own time at its end, and what it teaches the book of rates.
 #include "comm/agree.h"
 #include "engine/rank_grid.h"
+#include "predict/rate_links.h"
 #include "setup/machine_facts.h"
 #include "train/training.h"
 
@@ -18,6 +19,30 @@ static const double MOST_SPREAD = 0.25, MOST_INTERRUPTED = 0.25;
 // least this share of a step.
 static const double MOST_GUESSED = 0.1, LEAST_SHARE = 0.01;
 
+// Returns whether ranks exchange with other machines.
+static bool is_across(const zr_train *train)
+{
+    return zr_local_ranks(train->comm) < train->comm->size;
+}
+
+// Lets exchanges tell of the network, if they are all of one group and take the rank's time.
+static void measure_links(const zr_train *train, zr_measured *measured)
+{
+    const zero_comm *comm = train->comm;
+    const zr_plan *plan = zr_engine_plan(train->run.engine);
+    int together = comm->size - comm->strangers;
+    measured->across = is_across(train);
+    if (!measured->across || measured->overlaps || comm->strangers < 1 || plan->pipeline ||
+        plan->tensor_ranks > 1)
+        return;
+    measured->reach =
+        (zr_reach){.size = comm->size, .strangers = comm->strangers, .fetches = comm->fetches};
+    measured->one_copy = plan->holding == ZR_HOLDS_SHARDS && plan->machine_ranks > 1;
+    for (int i = 0; i < ZR_COUNT(measured->links); i++)
+        measured->links[i].setting =
+            zr_link_setting((comm->size + together - 1) / together, together, i > 0);
+}
+
 zero_status zr_train_measure(zr_train *train, zero_error *error)
 {
     const zero_engine *engine = train->run.engine;
@@ -28,6 +53,7 @@ zero_status zr_train_measure(zr_train *train, zero_error *error)
         return ZERO_ERR_MEMORY;
     measured->rates.setting = zr_rate_setting_of(engine);
     measured->overlaps = zr_engine_grid(engine)->data->courier != NULL;
+    measure_links(train, measured);
     train->run.measured = measured;
     return ZERO_OK;
 }
@@ -156,7 +182,7 @@ static void keep(const zr_train *train, const zr_run_times *times)
 
 // Adds what the prediction was off by, compared with the step in the middle: of each part without
 // its correction, of the whole with those of the parts as they are from now on, so that nothing is
-// learnt twice.
+// learnt twice. What a network was off by says nothing of a step without one.
 static void correct(const zr_train *train, const zr_run_times *times, const zr_rate_book *known,
                     zr_rate_book *found)
 {
@@ -165,13 +191,15 @@ static void correct(const zr_train *train, const zr_run_times *times, const zr_r
     for (int part = 0; part <= ZR_TIME_DISK; part++) {
         double predicted = forecast->plain[part], measured = usual * times->measured[part];
         zr_correction after = known->corrections[part];
-        if (predicted >= least && measured >= least) {
+        bool of_network = part == ZR_TIME_EXCHANGE && is_across(train);
+        if (predicted >= least && measured >= least && !of_network) {
             zr_correction_learn(&found->corrections[part], predicted, measured);
             zr_correction_learn(&after, predicted, measured);
         }
         corrected += predicted * zr_correction_factor(&after);
     }
-    zr_correction_learn(&found->whole, corrected, times->median);
+    if (!is_across(train))
+        zr_correction_learn(&found->whole, corrected, times->median);
     zr_correction_learn(&found->corrections[ZR_TIME_EVALUATION], predicted_evaluation(train),
                         times->measured[ZR_TIME_EVALUATION]);
 }
@@ -182,7 +210,7 @@ static void teach_waits(const zr_train *train, zr_rates *rates)
 {
     const zr_measured *measured = train->run.measured;
     double seconds = -measured->waits, steps = (double)ZR_MAX(measured->steps, 1);
-    if (measured->overlaps || zr_engine_plan(train->run.engine)->pipeline)
+    if (measured->overlaps || measured->across || zr_engine_plan(train->run.engine)->pipeline)
         return;
     for (int part = 0; part <= ZR_TIME_DISK; part++)
         seconds += measured->seconds[part];
@@ -205,6 +233,18 @@ static bool teaches_steps(const zr_train *train)
            mesh->place[ZERO_AXIS_data] == 0 && mesh->place[ZERO_AXIS_tensor] == 0;
 }
 
+// Adds what the first rank has seen of the network.
+static void teach_links(const zr_train *train)
+{
+    zr_measured *measured = train->run.measured;
+    const zr_rate_book found = {.settings = measured->links, .count = ZR_COUNT(measured->links)};
+    if (measured->reach.strangers == 0 || train->comm->rank > 0)
+        return;
+    for (int i = 0; i < found.count; i++)
+        found.settings[i].measured = (int64_t)time(NULL);
+    zr_rate_book_keep(&found, &train->logger);
+}
+
 // times: NULL on ranks above 0.
 static void teach_steps(const zr_train *train, const zr_run_times *times, const zr_rate_book *known,
                         zr_rate_book *found)
@@ -221,19 +261,20 @@ static void teach_steps(const zr_train *train, const zr_run_times *times, const 
         correct(train, times, known, found);
 }
 
-// What crosses a network would be taken for what this machine does, so such a run teaches nothing.
-// times: NULL on ranks above 0.
+// What runs do besides steps is learnt where no network is in it. times: NULL on ranks above 0.
 static void teach(const zr_train *train, const zr_run_times *times, const zr_rate_book *known)
 {
-    bool steps = teaches_steps(train), here = zr_local_ranks(train->comm) == train->comm->size;
+    bool steps = teaches_steps(train), tasks = times && !is_across(train);
     zr_rate_book found = {0};
-    if (train->asked.options->no_learn || !here || (!steps && !times))
+    if (train->asked.options->no_learn || (!steps && !tasks))
         return;
     if (steps)
         teach_steps(train, times, known, &found);
-    if (times && !train->asked.options->dry_run)
+    if (tasks && !train->asked.options->dry_run)
         zr_train_teach_tasks(train, times, &found.tasks);
     zr_rate_book_keep(&found, &train->logger);
+    if (steps && times && is_steady(times))
+        teach_links(train);
 }
 
 zero_status zr_train_tell_times(zr_train *train, zero_error *error)

@@ -2,41 +2,13 @@
 # Two machines in one: each a network and a UTS namespace of its own, a veth between them, mpirun across. The same weights as on one
 # machine, and fewer bytes on the wire where a machine's ranks share what they gather; fewer still where it is kept for the step.
 . "$(dirname "$0")/lib.sh"
-skip() { echo "SKIPPED: two machines are not simulated: $*"; exit 77; }
-mpirun --version 2>/dev/null | grep -q "Open MPI" || skip "there is no Open MPI"
-"$ZERO" doctor | grep -q "^MPI *module found" || skip "this build has no module for MPI"
-[ "$(id -u)" -eq 0 ] || skip "namespaces need root"
-command -v ip >/dev/null || skip "there is no ip(8)"
-command -v nsenter >/dev/null || skip "there is no nsenter(1)"
-
-# A machine is what a process that does nothing holds open; `on PROCESS COMMAND...` runs there.
-machine() { unshare --net --uts sh -c 'hostname "host-$1"; ip link set lo up && echo >"ready-$1"; exec sleep 600' sh "$1" 2>>err.txt & }
-on() { nsenter --target "$1" --net --uts "${@:2}"; }
-machine a; a=$!
-machine b; b=$!
-trap 'kill $a $b 2>/dev/null; cd /; rm -rf "$WORK"' EXIT
-for ((i = 0; i < 100; i++)); do [ -e ready-a ] && [ -e ready-b ] && break; sleep 0.1; done
-[ -e ready-a ] && [ -e ready-b ] || skip "no namespaces can be made here: $(cat err.txt)"
-on $a ip link add wire type veth peer name wire netns $b 2>err.txt || skip "$(cat err.txt)"
-for side in $a:1 $b:2; do
-    on ${side%:*} ip address add 10.77.0.${side#*:}/24 dev wire
-    on ${side%:*} ip link set wire up
-done
-export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0 # Open MPI leaks at its end
-
-# How mpirun reaches a machine: HOST COMMAND... . Its words go through a shell, as ssh's do.
-cat >agent <<AGENT
-#!/bin/sh
-case \$1 in 10.77.0.1) machine=$a ;; *) machine=$b ;; esac
-shift
-exec nsenter --target \$machine --net --uts sh -c "\$*"
-AGENT
+. "$HERE/two_machines.sh"
 # Every rank on a machine of its own, as far as anybody can tell.
 cat >apart.sh <<'APART'
 #!/bin/sh
 exec unshare --uts sh -c 'hostname "host-of-rank-$OMPI_COMM_WORLD_RANK"; exec "$0" "$@"' "$@"
 APART
-chmod +x agent apart.sh
+chmod +x apart.sh
 echo '{"zero_optimization": {"stage": 3, "zero_hpz_partition_size": 2}}' >kept.json
 echo '{"zero_optimization": {"stage": 3, "zero_hpz_partition_size": 4}}' >wrong.json
 
@@ -49,8 +21,7 @@ across()
     shift
     [ "$1" = apart ] && { wrapper=$WORK/apart.sh; shift; }
     before=$(wire_bytes)
-    expect 0 nsenter --target $a --net --uts mpirun --allow-run-as-root --oversubscribe --mca plm_rsh_agent "$WORK/agent" \
-        --mca btl self,vader,tcp --mca btl_tcp_if_include wire --mca oob_tcp_if_include wire -n 4 --map-by "${MAP:-ppr:2:node}" --host 10.77.0.1:2,10.77.0.2:2 $wrapper \
+    expect 0 "${ACROSS[@]}" -n 4 --map-by "${MAP:-ppr:2:node}" --host 10.77.0.1:2,10.77.0.2:2 $wrapper \
         "$ZERO" train "${common[@]}" --comm mpi --out "$WORK/$name" "$@"
     echo $(($(wire_bytes) - before)) >"$name.wire"
 }

@@ -124,6 +124,35 @@ static void test_gathers_beside_the_rank(void **state)
     free(m);
 }
 
+// What crosses a network tells of it, with the waits in which it crosses, by the bytes that come
+// from other machines; and nothing of memory.
+static void test_exchanges_with_other_machines(void **state)
+{
+    zr_measured *m = begun(3);
+    zr_recorder *recorder = room();
+    m->across = true;
+    put_step(recorder, 60);
+    zr_measured_take(m, recorder, 0, 1);
+    assert_int_equal(m->rates.count[ZR_ACTIVITY_all_gather], 0);
+    assert_int_equal(m->links[0].count[ZR_ACTIVITY_all_gather], 0); // of groups that differ
+    m->reach = (zr_reach){.size = 5, .strangers = 3, .fetches = 2};
+    zr_measured_take(m, recorder, 0, 1);
+    assert_int_equal(m->rates.count[ZR_ACTIVITY_all_gather], 0);
+    assert_int_equal(m->rates.count[ZR_ACTIVITY_all_reduce], 0);
+    const zr_rate_sample *gather = &m->links[0].at[ZR_ACTIVITY_all_gather][0],
+                         *sum = &m->links[0].at[ZR_ACTIVITY_all_reduce][0];
+    assert_int_equal(gather->bytes, 2048);
+    near(gather->seconds, 100e-6);
+    assert_int_equal(sum->bytes, 6);
+    near(sum->seconds, 50e-6);
+    m->one_copy = true; // then a gather counts the bytes of other machines alone
+    zr_measured_take(m, recorder, 0, 1);
+    assert_int_equal(m->links[1].at[ZR_ACTIVITY_all_gather][0].bytes, 4096);
+    assert_int_equal(m->links[0].count[ZR_ACTIVITY_all_gather], 1);
+    zr_recorder_destroy(recorder);
+    free(m);
+}
+
 // Cold steps count only as long as there are no others, and teach nothing.
 static void test_cold_steps(void **state)
 {
@@ -321,6 +350,7 @@ int main(void)
         cmocka_unit_test(test_parts_add_up),
         cmocka_unit_test(test_waits_for_the_delayed_update),
         cmocka_unit_test(test_gathers_beside_the_rank),
+        cmocka_unit_test(test_exchanges_with_other_machines),
         cmocka_unit_test(test_cold_steps),
         cmocka_unit_test(test_a_step_that_waits_for_a_checkpoint),
         cmocka_unit_test(test_which_steps),

@@ -50,6 +50,19 @@ void open_desk(desk *d)
     d->question.operations = d->operations;
 }
 
+zr_link_speed link_of(desk *d, double rate, double latency)
+{
+    static const zr_activity made[] = {ZR_ACTIVITY_reduce_scatter, ZR_ACTIVITY_all_gather,
+                                       ZR_ACTIVITY_all_reduce, ZR_ACTIVITY_exchange,
+                                       ZR_ACTIVITY_send};
+    d->link = (zr_rates){.setting = zr_link_setting(2, 1, false)};
+    for (int i = 0; i < ZR_COUNT(made); i++) {
+        zr_rates_add(&d->link, made[i], 0, 0, latency, 1);
+        zr_rates_add(&d->link, made[i], 1000000, 0, latency + 1e6 / rate, 1);
+    }
+    return (zr_link_speed){.rates = &d->link};
+}
+
 // The operations of each unit: one a call.
 void describe(desk *d, const zr_plan *plan)
 {

@@ -24,6 +24,7 @@ typedef struct desk { // a question with all that it points to
     zr_forecast_question question;
     const zr_plan *plans[PIPELINE_MOST_STAGES];
     zr_plan_operations operations[PIPELINE_MOST_STAGES];
+    zr_rates link; // of a network
 } desk;
 
 void open_desk(desk *d); // no plans yet; two ranks, one thread each
@@ -31,6 +32,8 @@ void close_desk(desk *d);
 void describe(desk *d, const zr_plan *plan); // adds the plan of the next pipeline stage
 void forget_plans(desk *d);
 void make_nothing(desk *d, int stage); // units of the stage have no operations
+// Returns a network on which every exchange takes `latency`, and its bytes over the rate.
+zr_link_speed link_of(desk *d, double rate, double latency);
 // Asks, and checks what holds of every forecast: its parts are not negative, and add up.
 zr_forecast ask(const desk *d);
 zr_forecast ask_of(desk *d, const zr_plan *plan); // of one stage

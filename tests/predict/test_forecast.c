@@ -120,6 +120,26 @@ static void corrections_are_applied(void **state)
     close_desk(&d);
 }
 
+// What exchanges in memory were off by is nothing that a network is off by.
+static void corrections_are_not_of_a_network(void **state)
+{
+    desk d;
+    fixture f;
+    fixture_build(&f, 4, 1000, 96);
+    open_desk(&d);
+    zr_plan *plan = fixture_plan_in(&f, ZERO_F32, 2, 2, 2, true);
+    d.question.data = link_of(&d, 1e8, 1e-4);
+    d.question.data.reach = (zr_reach){.size = 2, .strangers = 1, .fetches = 1};
+    zr_forecast plain = ask_of(&d, plan);
+    zr_correction_learn(&d.book.corrections[ZR_TIME_EXCHANGE], 1, 2);
+    zr_correction_learn(&d.book.corrections[ZR_TIME_UPDATE], 1, 2);
+    zr_forecast learnt = ask(&d);
+    near(learnt.parts[ZR_TIME_EXCHANGE], plain.parts[ZR_TIME_EXCHANGE]);
+    assert_true(learnt.parts[ZR_TIME_UPDATE] > 1.2 * plain.parts[ZR_TIME_UPDATE]);
+    zr_plan_destroy(plan);
+    close_desk(&d);
+}
+
 // Ranks that do the same wait for each other as long as runs have told.
 static void ranks_wait_for_each_other(void **state)
 {
@@ -201,6 +221,7 @@ int main(void)
         cmocka_unit_test(stages_without_overlap),
         cmocka_unit_test(slower_operations_make_slower_steps),
         cmocka_unit_test(corrections_are_applied),
+        cmocka_unit_test(corrections_are_not_of_a_network),
         cmocka_unit_test(ranks_wait_for_each_other),
         cmocka_unit_test(evaluation_is_forward),
         cmocka_unit_test(an_empty_book_is_a_guess),

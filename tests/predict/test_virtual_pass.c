@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "base/exact.h"
 #include "forecast_desk.h"
 #include "plan/exchanges.h"
 
@@ -87,13 +88,46 @@ static void networks_have_a_rate_and_a_latency(void **state)
     zr_traffic_plan all = zr_traffic_of_step(plan).data;
     double reduced = (double)all.bytes[ZERO_COMM_reduce_scatter],
            gathered = (double)all.bytes[ZERO_COMM_all_gather],
-           messages = (double)all.messages + 2; // and the scalars, to and fro
-    d.question.data = (zr_link_speed){.rate = RATE, .latency = LATENCY};
-    near(ask(&d).seconds, here.seconds + (reduced + gathered) / RATE + messages * LATENCY);
+           scalars = 3 * 2 * ZR_EXACT_WORDS * sizeof(int64_t),
+           latencies = ((double)all.messages + 1) * LATENCY, // and the scalars
+        without =
+            here.seconds - (reduced * REDUCE + gathered * GATHER + scalars * SCALARS) + latencies;
+    d.question.data = link_of(&d, RATE, LATENCY);
+    near(ask(&d).seconds, without + (reduced + gathered + scalars) / RATE);
     // Of 3 others, 2 are far; this rank brings the shard of one of them.
     d.question.data.reach = (zr_reach){.size = 4, .strangers = 2, .fetches = 1};
-    near(ask(&d).seconds,
-         here.seconds + (reduced * 2 / 3 + gathered / 3) / RATE + messages * LATENCY);
+    near(ask(&d).seconds, without + (reduced * 2 / 3 + gathered / 3 + scalars) / RATE);
+    // Twice as many ranks of a machine exchange at once as when the rate was measured.
+    d.question.data.crowd = 2;
+    near(ask(&d).seconds, without + 2 * (reduced * 2 / 3 + gathered / 3 + scalars) / RATE);
+    // What is under way is beside the rank, but for copies where there is no core to spare.
+    d.question.overlaps = true;
+    d.question.cores = 4;
+    zr_forecast beside = ask(&d);
+    near(beside.parts[ZR_TIME_COMPUTE], here.parts[ZR_TIME_COMPUTE]);
+    d.question.data.rates = NULL; // nobody has measured it
+    assert_true(ask(&d).unknown > beside.unknown);
+    zr_plan_destroy(plan);
+    close_desk(&d);
+}
+
+// Ranks that share what they gather have rates of their own for that.
+static void one_copy_of_a_machine(void **state)
+{
+    desk d;
+    fixture f;
+    fixture_build(&f, 4, 1000, 96);
+    open_desk(&d);
+    zr_plan *plan = fixture_plan_on_machines(&f, 4, 2, false);
+    d.question.data = link_of(&d, 1e6, 1e-3);
+    d.question.data.reach = (zr_reach){.size = 4, .strangers = 2, .fetches = 1};
+    double before = ask_of(&d, plan).seconds;
+    zr_rates once = {.setting = zr_link_setting(2, 2, true)};
+    zr_rates_add(&once, ZR_ACTIVITY_all_gather, 0, 0, 1e-3, 1);
+    zr_rates_add(&once, ZR_ACTIVITY_all_gather, 1000000, 0, 1e-3 + 2, 1);
+    d.question.data.one_copy = &once;
+    double gathered = (double)zr_traffic_of_step(plan).data.bytes[ZERO_COMM_all_gather];
+    near(ask(&d).seconds - before, gathered / 1e6); // half as fast
     zr_plan_destroy(plan);
     close_desk(&d);
 }
@@ -112,9 +146,9 @@ static void tensor_ranks_are_waited_for(void **state)
     double calls = 2 * (plan->unit_count - 1), // the last unit does both in one call
         inside = calls * EXCHANGED * EXCHANGE;
     near(ask(&d).parts[ZR_TIME_EXCHANGE] - alone.parts[ZR_TIME_EXCHANGE], inside);
-    d.question.tensor = (zr_link_speed){.rate = 1e6, .latency = 1e-3};
+    d.question.tensor = link_of(&d, 1e6, 1e-3);
     near(ask(&d).parts[ZR_TIME_EXCHANGE] - alone.parts[ZR_TIME_EXCHANGE],
-         inside + calls * (EXCHANGED / 1e6 + 1e-3));
+         calls * (EXCHANGED / 1e6 + 1e-3));
     zr_plan_destroy(plan);
     close_desk(&d);
 }
@@ -156,6 +190,7 @@ int main(void)
         cmocka_unit_test(contributions_are_rounded),
         cmocka_unit_test(overlap_hides_exchanges),
         cmocka_unit_test(networks_have_a_rate_and_a_latency),
+        cmocka_unit_test(one_copy_of_a_machine),
         cmocka_unit_test(tensor_ranks_are_waited_for),
         cmocka_unit_test(streamed_pieces_come_while_the_unit_computes),
     };

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "base/exact.h"
 #include "forecast_desk.h"
 
 #include <math.h>
@@ -12,6 +13,12 @@
 static int64_t message_bytes(const pipeline_plans *plans)
 {
     return plans->plans[0]->links[plans->plans[0]->chunks[0].output].message;
+}
+
+// Of the sums that end a step.
+static double scalar_bytes(const pipeline_plans *plans)
+{
+    return (plans->plans[0]->world - 1) * 3 * ZR_EXACT_WORDS * (double)sizeof(int64_t);
 }
 
 // All stages cost the same if the units do: 1f1b takes (m + p - 1) (F + B).
@@ -39,9 +46,19 @@ static void pipelines_take_what_their_lists_do(void **state)
         double tokens = (double)(plans.plans[0]->shape.batch * plans.plans[0]->shape.seq * m);
         near(f.tokens * f.seconds, tokens);
         // The first forward and the last backward wait for what comes from another machine.
-        d.question.pipeline = (zr_link_speed){.rate = 1e9, .latency = 0.125 * both};
+        // So does the sum of scalars.
+        double bytes = 2 * (double)message_bytes(&plans) + scalar_bytes(&plans);
+        d.question.pipeline = link_of(&d, 1e9, 0.125 * both);
         if (m == 1)
-            near(ask(&d).seconds - f.seconds, 0.25 * both + 2e-9 * (double)message_bytes(&plans));
+            near(ask(&d).seconds - f.seconds,
+                 0.375 * both + 1e-9 * bytes - scalar_bytes(&plans) * SCALARS);
+        static const int apart[] = {0, 1}, on_one[] = {0, 0};
+        double across = ask(&d).seconds;
+        d.question.machines = apart;
+        near(ask(&d).seconds, across);
+        d.question.machines = on_one;
+        assert_true(ask(&d).seconds < across - 0.2 * both || m > 1);
+        d.question.machines = NULL;
         d.question.pipeline = (zr_link_speed){0};
         pipeline_plans_free(&plans);
     }
