@@ -5,6 +5,7 @@
 #include "base/cpu.h"
 #include "engine/engine_inner.h"
 #include "engine/rank_grid.h"
+#include "predict/rate_links.h"
 #include "predict/virtual_rank.h"
 #include "setup/machine_facts.h"
 
@@ -26,20 +27,26 @@ zero_status zr_generation_times_open(zero_engine *engine, zr_generation_times *o
                                      zero_error *error)
 {
     *out = (zr_generation_times){.engine = engine};
-    out->measured.calls = WARM_CALLS;
-    out->measured.rates.setting = zr_rate_setting_of(engine);
-    out->measured.overlaps = zr_engine_grid(engine)->data->courier != NULL;
+    out->measured = zr_alloc(sizeof *out->measured, error);
+    if (!out->measured)
+        return ZERO_ERR_MEMORY;
+    out->measured->calls = WARM_CALLS;
+    out->measured->rates.setting = zr_rate_setting_of(engine);
+    out->measured->overlaps = zr_engine_grid(engine)->data->courier != NULL;
     return zr_recorder_create(RECORDS, &out->recorder, error);
 }
 
 void zr_generation_times_close(zr_generation_times *times)
 {
+    if (times->recorder) // a step that failed may have been recorded
+        (void)zr_engine_record(times->engine, NULL, NULL);
     for (int i = 0; i < times->step_count; i++) {
         zr_free(times->steps[i].first);
         zr_free(times->steps[i].last);
     }
     zr_free(times->steps);
     zr_recorder_destroy(times->recorder);
+    zr_free(times->measured);
     *times = (zr_generation_times){0};
 }
 
@@ -47,7 +54,7 @@ zero_status zr_generation_begin_step(zr_generation_times *times, zero_error *err
 {
     if (!times)
         return ZERO_OK;
-    times->recorded = zr_measured_begin(&times->measured, 1);
+    times->recorded = zr_measured_begin(times->measured, 1);
     if (times->recorded) {
         zr_recorder_clear(times->recorder);
         ZERO_TRY(zr_engine_record(times->engine, times->recorder, error));
@@ -57,12 +64,14 @@ zero_status zr_generation_begin_step(zr_generation_times *times, zero_error *err
     return ZERO_OK;
 }
 
-static bool step_reads(const zr_decode_step *step)
+// Returns the tokens of prompts that a step reads.
+static int64_t tokens_read(const zr_decode_step *step)
 {
+    int64_t tokens = 0;
     for (int r = 0; r < step->run_count; r++)
         if (step->runs[r].rows > 1 || step->runs[r].first == 0)
-            return true;
-    return false;
+            tokens += step->runs[r].rows;
+    return tokens;
 }
 
 static bool is_like(const zr_generation_steps *kind, const zr_decode_step *step, bool reads)
@@ -117,7 +126,7 @@ static zero_status end_records(zr_generation_times *times, zero_error *error)
     ZERO_TRY(zr_engine_record(times->engine, NULL, error));
     zr_recorder_add(times->recorder, ZR_ACTIVITY_forward, times->recorded_at, 0, 0, -1);
     if (times->recorder->dropped == 0)
-        zr_measured_take(&times->measured, times->recorder, 0, 1);
+        zr_measured_take(times->measured, times->recorder, 0, 1);
     return ZERO_OK;
 }
 
@@ -127,10 +136,11 @@ zero_status zr_generation_end_step(zr_generation_times *times, const zr_decode_s
     if (!times)
         return ZERO_OK;
     double now = zr_clock_seconds();
-    times->reads = step_reads(step);
+    int64_t read = tokens_read(step);
+    times->reads = read > 0;
     int part = times->reads ? ZR_GENERATION_READS : ZR_GENERATION_WRITES;
     times->seconds[part] += now - times->began;
-    times->tokens[ZR_GENERATION_READS] += times->reads ? step->rows : 0;
+    times->tokens[ZR_GENERATION_READS] += read;
     if (times->recorded)
         ZERO_TRY(end_records(times, error));
     times->began = zr_clock_seconds();
@@ -178,8 +188,8 @@ static zero_status cost_of(const asking *a, const zr_generation_steps *kind,
         .operations = &operations,
         .stages = 1,
         .book = a->book,
-        .setting = a->times->measured.rates.setting,
-        .overlaps = a->times->measured.overlaps,
+        .setting = a->times->measured->rates.setting,
+        .overlaps = a->times->measured->overlaps,
         .sharers = zr_local_ranks(zr_engine_comm(engine)),
         .cores = zr_cpu_budget_get().allowed,
     };
@@ -197,7 +207,7 @@ static zero_status add_kind(const asking *a, const zr_generation_steps *kind,
     ZERO_TRY(cost_of(a, kind, kind->first, &first, error));
     ZERO_TRY(cost_of(a, kind, kind->last, &last, error));
     double choice = zr_task_rates_seconds(&a->book->tasks, ZR_TASK_CHOOSE,
-                                          a->times->measured.rates.setting.together,
+                                          a->times->measured->rates.setting.together,
                                           a->times->vocabulary),
            step = (first.seconds + last.seconds) / 2, count = (double)kind->count;
     int part = kind->reads ? ZR_GENERATION_READS : ZR_GENERATION_WRITES;
@@ -232,7 +242,7 @@ zero_status zr_generation_predict(const zr_generation_times *times, const zr_rat
     asking asking = {.times = times, .book = book, .backend = backend ? backend : "cpu"};
     const zero_comm *comm = zr_engine_comm(times->engine);
     *out = (zr_generation_forecast){0};
-    if (book->count == 0 || zr_local_ranks(comm) < comm->size)
+    if (!zr_rate_book_knows_kernels(book) || zr_local_ranks(comm) < comm->size)
         return ZERO_OK;
     zero_status status = predict(&asking, out, error);
     zr_free(asking.tokens);
@@ -271,15 +281,15 @@ void zr_generation_text(const zr_generation_times *times, const zr_generation_fo
 void zr_generation_teach(zr_generation_times *times, const zero_logger *logger)
 {
     const zero_comm *comm = zr_engine_comm(times->engine);
-    zr_rate_book found = {.settings = &times->measured.rates, .count = 1};
+    zr_rate_book found = {.settings = &times->measured->rates, .count = 1};
     const zr_task_sample choice = {
-        .together = times->measured.rates.setting.together,
+        .together = times->measured->rates.setting.together,
         .amount = times->vocabulary,
         .seconds = times->choices ? times->choosing / (double)times->choices : 0,
         .seen = 1};
-    if (times->measured.calls - WARM_CALLS < ENOUGH_STEPS || zr_local_ranks(comm) < comm->size)
+    if (times->measured->calls - WARM_CALLS < ENOUGH_STEPS || zr_local_ranks(comm) < comm->size)
         return;
-    times->measured.rates.measured = (int64_t)time(NULL);
+    times->measured->rates.measured = (int64_t)time(NULL);
     zr_task_rates_add(&found.tasks, ZR_TASK_CHOOSE, &choice);
     zr_rate_book_keep(&found, logger);
 }

@@ -20,7 +20,7 @@ typedef struct zr_generation_steps {
 
 typedef struct zr_generation_times {
     zero_engine *engine;
-    zr_measured measured;
+    zr_measured *measured;
     zr_recorder *recorder;
     zr_generation_steps *steps; // (step_count)
     int step_count, step_capacity;

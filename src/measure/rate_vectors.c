@@ -51,6 +51,20 @@ size_t zr_vector_task_bytes(const zr_vector_task *task)
     return sizeof(vectors) / sizeof(float *) * vector_bytes(task);
 }
 
+static int64_t longest_item(const zr_vector_task *task)
+{
+    int64_t longest = 1;
+    for (int i = 0; i < task->count; i++)
+        longest = ZR_MAX(longest, task->items[i].elems);
+    return longest;
+}
+
+void zr_vector_task_shorten(zr_vector_task *task, int64_t most)
+{
+    int64_t elems = most / (int64_t)(sizeof(vectors) / sizeof(float *) * sizeof(float));
+    task->elems = ZR_MAX(longest_item(task), ZR_MIN(task->elems, elems / ZR_ALIGN * ZR_ALIGN));
+}
+
 static void fill(float *to, zero_dtype dtype, int64_t elems)
 {
     float values[SOME_VALUES];
@@ -248,7 +262,7 @@ static void list_piece(zr_vector_task *task, const zr_piece *piece, zr_strip *st
 
 void zr_vector_task_list(const zr_plan *plan, zr_update_kind update, zr_vector_task *out)
 {
-    int64_t elems = 0, longest = 1;
+    int64_t elems = 0;
     *out = (zr_vector_task){.plan = plan, .update = update};
     for (int p = 0; p < plan->piece_count && !plan->settings.inference; p++) {
         const zr_piece *piece = &plan->pieces[p];
@@ -257,8 +271,6 @@ void zr_vector_task_list(const zr_plan *plan, zr_update_kind update, zr_vector_t
         list_piece(out, piece, plan->strips);
         elems += plan->updates_whole ? piece->padded : piece->shard;
     }
-    for (int i = 0; i < out->count; i++)
-        longest = ZR_MAX(longest, out->items[i].elems);
     // Vectors of a small model stay in caches in a step, too.
-    out->elems = ZR_MAX(longest, ZR_MIN(elems, (int64_t)MOST_ELEMS));
+    out->elems = ZR_MAX(longest_item(out), ZR_MIN(elems, (int64_t)MOST_ELEMS));
 }

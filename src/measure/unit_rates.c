@@ -236,22 +236,31 @@ static zero_status look_up(measuring *m, const zr_common_task *task, bool *known
     return ZERO_OK;
 }
 
-// Says whether there is memory for a unit, and notes that it is needed.
-static bool takes_memory(measuring *m, const different *of)
+// Returns the most bytes that each member may take.
+static int64_t most_bytes(const measuring *m)
+{
+    char reason[128];
+    double available = (double)zr_memory_available(reason, sizeof reason);
+    return (int64_t)(ZR_MIN(available / 2, FILLED * m->seconds) / m->members.count);
+}
+
+// Says whether there is memory for a unit, if need be without what is touched elsewhere, and notes
+// that it is needed.
+static bool takes_memory(measuring *m, different *of)
 {
     const zr_plan *plan = of->task.plan;
-    char reason[128];
-    int64_t bytes = zr_unit_task_bytes(&of->task),
-            available = zr_memory_available(reason, sizeof reason);
-    double most = ZR_MIN((double)available / 2, FILLED * m->seconds);
-    if ((double)bytes * m->members.count <= most) {
+    int64_t most = most_bytes(m), bytes = zr_unit_task_bytes(&of->task),
+            less = ZR_MIN(ZR_MAX(bytes - most, 0), of->task.elsewhere);
+    of->task.elsewhere -= less;
+    bytes -= less;
+    if (bytes <= most) {
         m->members.bytes = ZR_MAX(m->members.bytes, (size_t)bytes);
         return true;
     }
     zr_log(
         m->question->logger, ZERO_LOG_WARNING,
         "unit \"%s\" is not timed, because it takes %lld bytes for each of %d ranks to do so, and "
-        "%lld are the most for all of them: half of what is free, and what is filled in the time",
+        "%lld are the most for each: half of what is free, and what is filled in the time",
         plan->model->units[of->unit].name, (long long)bytes, m->members.count, (long long)most);
     return false;
 }
@@ -291,6 +300,7 @@ static zero_status add_vectors(measuring *m, double seconds, zero_error *error)
     }
     if (m->vectors.count == 0)
         return ZERO_OK;
+    zr_vector_task_shorten(&m->vectors, most_bytes(m));
     m->tasks[m->task_count++] =
         (zr_common_task){.work = &zr_vector_work, .task = &m->vectors, .seconds = seconds};
     m->members.bytes = ZR_MAX(m->members.bytes, zr_vector_task_bytes(&m->vectors));

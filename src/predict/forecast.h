@@ -12,8 +12,7 @@
 typedef struct zr_link_speed { // to other ranks; zeroed: they share this machine's memory
     const zr_rates *rates;     // of exchanges over it; NULL where there are strangers: unknown
     const zr_rates *one_copy;  // of gathers that ranks of a machine share; NULL: `rates` have them
-    // Ranks of a machine that exchange over it at once, next to those of its rates; 0: as many.
-    double crowd;
+    int together;   // ranks of a machine that exchange over it at once; 0: as many as of its rates
     zr_reach reach; // which of the group's ranks are there; zeroed: all others
 } zr_link_speed;
 

@@ -61,7 +61,8 @@ static ends look_around(const zr_rates *link, int what, double bytes)
         if (!e.last || s->bytes > e.last->bytes) {
             e.before_last = e.last;
             e.last = s;
-        } else if (!e.before_last || s->bytes > e.before_last->bytes) {
+        } else if (s->bytes < e.last->bytes &&
+                   (!e.before_last || s->bytes > e.before_last->bytes)) {
             e.before_last = s;
         }
     }

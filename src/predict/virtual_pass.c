@@ -207,7 +207,7 @@ static void run_join(zr_virtual_rank *rank, const zr_instruction *i)
     const zr_link_speed *link = &rank->question->tensor;
     zr_virtual_rank_spend(rank, ZR_TIME_EXCHANGE,
                           zr_link_is_there(link)
-                              ? zr_virtual_link_cost(link, ZR_ACTIVITY_exchange, (double)i->bytes)
+                              ? zr_virtual_tensor_cost(link, ZR_ACTIVITY_exchange, i->bytes)
                               : zr_virtual_rank_cost(rank, ZR_ACTIVITY_exchange, i->bytes, 0, 1));
 }
 
@@ -260,7 +260,7 @@ static void run_tie(zr_virtual_rank *rank, const zr_instruction *i)
 static void run_send(zr_virtual_rank *rank, const zr_instruction *i)
 {
     bool known = rank->rates && rank->rates->count[ZR_ACTIVITY_send];
-    if (zr_link_is_there(&rank->question->pipeline))
+    if (zr_virtual_link_between(rank->question, &rank->plan->links[i->slot.index]))
         return;
     if (known || !rank->plan->pipeline->mapped)
         zr_virtual_rank_spend(rank, ZR_TIME_EXCHANGE,

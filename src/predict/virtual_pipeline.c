@@ -85,18 +85,22 @@ static void end_list(const pipeline_run *p, zr_virtual_rank *rank)
     zr_virtual_rank_end_step(rank, 0);
 }
 
-// Returns how long a message to another pipeline stage is under way. Machines of stages tell which
-// links cross the network.
+bool zr_virtual_link_between(const zr_forecast_question *question, const zr_link *link)
+{
+    const int *machines = question->machines;
+    bool together = machines && machines[link->from] == machines[link->to];
+    return zr_link_is_there(&question->pipeline) && !together;
+}
+
+// Returns how long a message to another pipeline stage is under way.
 static double seconds_of_message(const zr_plan *plan, const zr_forecast_question *question,
                                  int link)
 {
-    const int *machines = question->machines;
-    if (link < 0 || !zr_link_is_there(&question->pipeline))
+    if (link < 0 || !zr_virtual_link_between(question, &plan->links[link]))
         return 0;
-    const zr_link *l = &plan->links[link];
-    if (machines && machines[l->from] == machines[l->to])
-        return 0;
-    return zr_virtual_link_cost(&question->pipeline, ZR_ACTIVITY_send, (double)l->message).seconds;
+    return zr_virtual_link_cost(&question->pipeline, ZR_ACTIVITY_send,
+                                (double)plan->links[link].message)
+        .seconds;
 }
 
 // Notes the mean costs of a stage's chunks.

@@ -17,7 +17,8 @@ zr_cost zr_virtual_rank_cost(const zr_virtual_rank *rank, zr_activity what, int6
 
 zr_cost zr_virtual_link_cost(const zr_link_speed *link, zr_activity what, double bytes)
 {
-    double unknown, crowd = link->crowd > 0 ? link->crowd : 1,
+    int measured = link->rates ? link->rates->setting.together : 0;
+    double unknown, crowd = measured && link->together ? (double)link->together / measured : 1,
                     seconds = zr_link_seconds(link->rates, what, bytes * crowd, &unknown);
     return (zr_cost){seconds, seconds * unknown};
 }
@@ -44,15 +45,20 @@ void zr_cost_add(zr_cost *sum, zr_cost more)
     sum->unknown += more.unknown;
 }
 
+zr_cost zr_virtual_tensor_cost(const zr_link_speed *link, zr_activity what, int64_t bytes)
+{
+    int others = link->reach.size - 1, strangers = link->reach.strangers;
+    double far = strangers > 0 ? (double)strangers / others : 1;
+    return zr_virtual_link_cost(link, what, far * (double)bytes);
+}
+
 // Returns what an exchange of tensor ranks costs inside of a call: nothing goes on beside it.
 static zr_cost exchange_cost(const zr_virtual_rank *rank, const zr_operation *o)
 {
     const zr_link_speed *link = &rank->question->tensor;
     if (!zr_link_is_there(link))
         return zr_virtual_rank_cost(rank, o->what, o->bytes, o->flops, o->calls);
-    int others = link->reach.size - 1, strangers = link->reach.strangers;
-    double far = strangers > 0 ? (double)strangers / others : 1;
-    zr_cost cost = zr_virtual_link_cost(link, o->what, far * (double)o->bytes);
+    zr_cost cost = zr_virtual_tensor_cost(link, o->what, o->bytes);
     return (zr_cost){o->calls * cost.seconds, o->calls * cost.unknown};
 }
 

@@ -62,6 +62,11 @@ static inline bool zr_link_is_there(const zr_link_speed *link)
 }
 // Returns what an exchange over a link costs, of which so many bytes come to the rank.
 zr_cost zr_virtual_link_cost(const zr_link_speed *link, zr_activity what, double bytes);
+// The same of tensor ranks, of which those on other machines send their part of the bytes.
+zr_cost zr_virtual_tensor_cost(const zr_link_speed *link, zr_activity what, int64_t bytes);
+// Says whether messages of a pipeline's link go over the network, or to a rank that does not map
+// them, by the machines of its stages.
+bool zr_virtual_link_between(const zr_forecast_question *question, const zr_link *link);
 // The rank itself works, or waits.
 void zr_virtual_rank_spend(zr_virtual_rank *rank, zr_time_part part, zr_cost cost);
 void zr_virtual_rank_wait(zr_virtual_rank *rank, zr_time_part part, double until);

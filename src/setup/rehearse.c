@@ -69,11 +69,13 @@ static zero_status divide(zr_rehearsal *r, zero_error *error)
     if (q->unlimited)
         stages.memory_limit = 0;
     zero_status status = zr_stages_divide(&stages, &r->made, &reason);
-    if (status != ZERO_OK) {
+    if (status == ZERO_ERR_LIMIT) {
         r->fits = false; // because a run would be refused so
         snprintf(r->excess, sizeof r->excess, "%.*s", (int)sizeof r->excess - 1, reason.message);
         stages.memory_limit = 0;
         status = zr_stages_divide(&stages, &r->made, error);
+    } else if (status != ZERO_OK && error) {
+        *error = reason;
     }
     r->division = r->made;
     return status;
@@ -268,12 +270,10 @@ static zr_link_speed link_of(const zr_rehearsal *r, const zr_rate_book *book, zr
     int together = together_of(r->question), machines = far ? r->machines.count : 1;
     const zr_rate_setting setting = zr_link_setting(machines, together, false),
                           one_copy = zr_link_setting(machines, together, true);
-    zr_link_speed link = {.rates = zr_rate_book_link(book, &setting),
-                          .one_copy = zr_rate_book_link(book, &one_copy),
-                          .reach = reach};
-    if (link.rates)
-        link.crowd = (double)together / link.rates->setting.together;
-    return link;
+    return (zr_link_speed){.rates = zr_rate_book_link(book, &setting),
+                           .one_copy = zr_rate_book_link(book, &one_copy),
+                           .together = together,
+                           .reach = reach};
 }
 
 // Finds how ranks of several machines exchange: those of the first pipeline stage, and stages with

@@ -6,7 +6,7 @@
 // the 128 that a line of a cache has, and of those that begin anywhere.
 #define HALF_ALIGNED 0.6
 #define UNALIGNED 0.55
-// The part of the peak in 32 bits that products over a head at a time reach whose rows are not
+// How many times the peak in 32 bits products over a head at a time reach whose rows are not
 // aligned, because nobody copies them into aligned places as is done with large ones.
 #define BATCHED 1.4
 

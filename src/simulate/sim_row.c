@@ -404,7 +404,7 @@ static void tell_completed(row_reader *r, const zr_sim_run *said)
                         (long long)run->global_batch);
     zero_error odd = {0};
     if (zr_sim_run_check(run, &odd) != ZERO_OK)
-        zr_sim_row_tell(r, "%s, and are taken as if they could", odd.message);
+        zr_sim_row_tell(r, "%s; the row is simulated nevertheless", odd.message);
     if (fabs(log(run->parameters / shape)) > CONTRADICTS)
         zr_sim_row_tell(r, "params_B %.4g for states, and %.4g for products of the shape",
                         run->parameters / 1e9, shape / 1e9);

@@ -355,13 +355,13 @@ zero_status zr_sim_step_find(const zr_sim_run *run, zr_sim_step *out, zero_error
     out->low = out->seconds * exp(-APART);
     out->high = out->seconds * exp(APART);
     out->memory = zr_sim_memory(run);
+    out->host_memory = zr_sim_host_memory(run);
     if (out->memory > run->machine.memory)
         return zr_fail(error, ZERO_ERR_LIMIT, "a device needs %.1f GB, and has %.1f GB",
                        out->memory / 1e9, run->machine.memory / 1e9);
-    double host = zr_sim_host_memory(run);
-    if (host > run->machine.host_memory)
+    if (out->host_memory > run->machine.host_memory)
         return zr_fail(error, ZERO_ERR_LIMIT,
                        "what a node's devices keep on their host takes %.1f GB, and it has %.1f GB",
-                       host / 1e9, run->machine.host_memory / 1e9);
+                       out->host_memory / 1e9, run->machine.host_memory / 1e9);
     return ZERO_OK;
 }

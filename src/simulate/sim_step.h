@@ -44,6 +44,7 @@ typedef struct zr_sim_step {
     double model_flops, hardware_flops;  // a second and device; hardware: recomputation counts
     double utilization;                  // model_flops / peak
     double memory;                       // bytes of the device that needs most
+    double host_memory;                  // bytes that the devices of a node keep on its host
     zr_sim_axis_use axes[ZR_SIM_AXES];
     int axis_count;
 } zr_sim_step;

@@ -1,4 +1,5 @@
 // What libzero knows of this machine's speed, from which it predicts steps.
+#include "predict/rate_links.h"
 #include "predict/rates.h"
 #include "tools/doctor_report.h"
 
@@ -37,8 +38,8 @@ void zr_doctor_rates(const zr_doctor *doctor)
     zr_doctor_say(doctor, "rates", "by which steps are predicted, in \"%s\":", file);
     zr_rate_book_read(&logger, &book);
     say_book(doctor, &book);
-    if (!book.count)
-        zr_doctor_say(doctor, "", "none yet; zero train fills them, unless --no-learn");
+    if (!zr_rate_book_knows_kernels(&book))
+        zr_doctor_say(doctor, "", "no kernels yet; zero train fills them, unless --no-learn");
     zr_rate_book_free(&book);
     zr_free(file);
 }

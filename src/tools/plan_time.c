@@ -114,7 +114,7 @@ void zr_plan_time_text(const zr_planner *p, const zr_plan_row *row, zr_buffer *o
                          "predicts other machines.\n",
                          time->cores, time->cores == 1 ? "" : "s",
                          zr_planner_together(p, row->ranks));
-    else
+    else if (!has_network(p, time, row->ranks))
         zr_buffer_printf(out, "\nHow long a step takes is not known, because ranks exchange over a "
                               "network that nobody has measured: " ZR_LINK_TEACHER
                               " does, and zero simulate knows other machines.\n");

@@ -65,6 +65,8 @@ static void append_step(const zr_simulate_answer *answer, zr_buffer *out)
     append_number("mfu", step->utilization, out);
     append_number("memory_bytes", step->memory, out);
     append_number("device_bytes", answer->run.machine.memory, out);
+    append_number("host_memory_bytes", step->host_memory, out);
+    append_number("host_bytes", answer->run.machine.host_memory, out);
     zr_buffer_printf(out, "\"fits\":%s,\n\"parts_s\":{", answer->fits ? "true" : "false");
     for (int i = 0; i < ZR_SIM_PARTS; i++)
         append_number(zr_sim_part_names[i], step->parts[i], out);

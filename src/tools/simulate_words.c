@@ -81,11 +81,20 @@ static void append_run(const zr_simulate_answer *answer, zr_buffer *out)
     append_states(run, out);
 }
 
+static void append_memory(const char *name, double needs, const char *whose, double has,
+                          zr_buffer *out)
+{
+    char needed[ZR_BYTES_TEXT], there[ZR_BYTES_TEXT];
+    zr_bytes_text(needs, needed);
+    zr_bytes_text(has, there);
+    zr_buffer_printf(out, "%-9s %s of a %s's %s: %s\n", name, needed, whose, there,
+                     needs <= has ? "it fits" : "it does NOT fit");
+}
+
 static void append_step(const zr_simulate_answer *answer, zr_buffer *out)
 {
     const zr_sim_step *step = &answer->step;
     char time[NUMBER_BYTES], low[NUMBER_BYTES], high[NUMBER_BYTES], tokens[NUMBER_BYTES];
-    char needs[ZR_BYTES_TEXT], has[ZR_BYTES_TEXT];
     zr_buffer_printf(out, "\nstep      %s (80%%: %s to %s), %s tokens/s\n",
                      time_text(step->seconds, time), time_text(step->low, low),
                      time_text(step->high, high), count_text(step->tokens, tokens));
@@ -94,10 +103,9 @@ static void append_step(const zr_simulate_answer *answer, zr_buffer *out)
                      "whole); %.4g with what is computed again\n",
                      step->model_flops / 1e12, 100 * step->utilization,
                      step->hardware_flops / 1e12);
-    zr_bytes_text(step->memory, needs);
-    zr_bytes_text(answer->run.machine.memory, has);
-    zr_buffer_printf(out, "memory    %s of a device's %s: %s\n", needs, has,
-                     answer->fits ? "it fits" : "it does NOT fit");
+    append_memory("memory", step->memory, "device", answer->run.machine.memory, out);
+    if (step->host_memory > 0)
+        append_memory("host", step->host_memory, "node", answer->run.machine.host_memory, out);
 }
 
 static void append_parts(const zr_sim_step *step, zr_buffer *out)

@@ -133,8 +133,9 @@ static void take_forecast(zr_run_times *times, const zr_train *train, const zr_r
     times->low = forecast->low;
     times->high = forecast->high;
     memcpy(times->predicted, forecast->parts, sizeof times->predicted);
+    double factor = zr_correction_factor(&known->corrections[ZR_TIME_EVALUATION]);
     times->predicted[ZR_TIME_EVALUATION] =
-        predicted_evaluation(train) * zr_correction_factor(&known->corrections[ZR_TIME_EVALUATION]);
+        predicted_evaluation(train) * (is_across(train) ? 1 : factor);
 }
 
 static zr_run_times times_of(const zr_train *train, const recorded *recorded,
@@ -198,8 +199,9 @@ static void correct(const zr_train *train, const zr_run_times *times, const zr_r
         }
         corrected += predicted * zr_correction_factor(&after);
     }
-    if (!is_across(train))
-        zr_correction_learn(&found->whole, corrected, times->median);
+    if (is_across(train))
+        return;
+    zr_correction_learn(&found->whole, corrected, times->median);
     zr_correction_learn(&found->corrections[ZR_TIME_EVALUATION], predicted_evaluation(train),
                         times->measured[ZR_TIME_EVALUATION]);
 }
@@ -273,7 +275,7 @@ static void teach(const zr_train *train, const zr_run_times *times, const zr_rat
     if (tasks && !train->asked.options->dry_run)
         zr_train_teach_tasks(train, times, &found.tasks);
     zr_rate_book_keep(&found, &train->logger);
-    if (steps && times && is_steady(times))
+    if (steps)
         teach_links(train);
 }
 

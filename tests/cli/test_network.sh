@@ -74,7 +74,7 @@ assert more and 0 < max(more) <= step["network"] == step["bytes"], (more, step)
 times = json.load(open("told/times.json"))[0]
 assert times["parts"]["exchange"]["predicted"] > 0 and times["parts"]["exchange"]["measured"] > 0, times
 assert json.load(open("alone/times.json"))[0]["step"]["predicted"] is None
-before, after = ({k: v for k, v in json.load(open(p))["corrections"].items() if k in ("exchange", "step")} for p in ("before.json", "slow/libzero/rates.json"))
+before, after = ({k: v for k, v in json.load(open(p))["corrections"].items() if k in ("exchange", "evaluation", "step")} for p in ("before.json", "slow/libzero/rates.json"))
 assert before == after, "a network was taken for memory"
 PY
 echo "a network is measured, predicted, and learnt"

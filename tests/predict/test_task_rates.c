@@ -84,6 +84,16 @@ static json_t *parse(const char *text)
     return root;
 }
 
+static void assert_same(const zr_task_rates *a, const zr_task_rates *b)
+{
+    zr_buffer first = {0}, second = {0};
+    zr_task_rates_json(a, &first);
+    zr_task_rates_json(b, &second);
+    assert_string_equal(first.data, second.data);
+    zr_buffer_free(&first);
+    zr_buffer_free(&second);
+}
+
 static void test_files(void **state)
 {
     zr_task_rates rates = {0}, read = {0}, merged = {0};
@@ -94,7 +104,7 @@ static void test_files(void **state)
     zr_task_rates_json(&rates, &text);
     json_t *root = parse(text.data);
     assert_true(zr_task_rates_read(root, &read));
-    assert_memory_equal(&read, &rates, sizeof read);
+    assert_same(&read, &rates);
     json_decref(root);
     root = parse("{\"of another version\": [{}], \"make\": [{\"together\": 1, \"amount\": 1}]}");
     assert_false(zr_task_rates_read(root, &read));
@@ -105,7 +115,7 @@ static void test_files(void **state)
     assert_true(zr_task_rates_read(root, &read)); // and nothing overflows
     json_decref(root);
     zr_task_rates_merge(&merged, &rates);
-    assert_memory_equal(&merged, &rates, sizeof merged);
+    assert_same(&merged, &rates);
     text.length = 0;
     zr_task_rates_text(&rates, &text);
     assert_non_null(strstr(text.data, "beginning a run "));

@@ -98,7 +98,7 @@ static void networks_have_a_rate_and_a_latency(void **state)
     d.question.data.reach = (zr_reach){.size = 4, .strangers = 2, .fetches = 1};
     near(ask(&d).seconds, without + (reduced * 2 / 3 + gathered / 3 + scalars) / RATE);
     // Twice as many ranks of a machine exchange at once as when the rate was measured.
-    d.question.data.crowd = 2;
+    d.question.data.together = 2 * d.question.data.rates->setting.together;
     near(ask(&d).seconds, without + 2 * (reduced * 2 / 3 + gathered / 3 + scalars) / RATE);
     // What is under way is beside the rank, but for copies where there is no core to spare.
     d.question.overlaps = true;
