@@ -5,6 +5,7 @@
 // private operands and barriers are counted only as traffic.
 #include "comm/communicator.h"
 
+#include "base/fetches.h"
 #include "base/message.h"
 #include "comm/courier.h"
 #include "comm/settle.h"
@@ -86,8 +87,8 @@ static int64_t bytes_fetched(const zr_handle *handle)
 static int64_t bytes_from_afar(const zr_handle *handle)
 {
     const zero_comm *comm = handle->window->comm;
-    int ranks = handle->op == ZERO_COMM_all_gather ? comm->fetches : comm->strangers;
-    return ranks * zr_handle_shard_bytes(handle);
+    return zr_bytes_from_afar(handle->op, zr_handle_shard_bytes(handle), 1, comm->strangers,
+                              comm->fetches);
 }
 
 static zero_status start(zr_handle *handle, zero_error *error)
@@ -224,7 +225,8 @@ zero_status zr_comm_all_reduce(zr_window *window, int slot, int64_t offset, int6
     ZERO_TRY(zr_comm_settle(comm, all_reduce(window, slot, offset, shard_elems, error), error));
     int64_t shard = shard_elems * (int64_t)sizeof(float);
     zr_comm_count(comm, ZERO_COMM_all_reduce, slot, shard_elems, 2 * (comm->size - 1) * shard,
-                  (comm->strangers + comm->fetches) * shard);
+                  zr_bytes_from_afar(ZERO_COMM_all_reduce, shard, 1, comm->strangers,
+                                     comm->fetches));
     return ZERO_OK;
 }
 

@@ -25,14 +25,8 @@ enum { CHECKSUM_BYTES = 4 << 20, CHECKSUM_ROUNDS = 4, DISK_BYTES = 64 << 20 };
 #define DISK_SECONDS 0.1
 #define MOST_OVER 2.0 // times the share that one chunk of a head may take
 
-// What a thread computes on a path, and a rank moves, at the least: from this follows how large a
-// micro-batch is timed, so it has to be the same in every run.
-static const struct {
-    const char *path;
-    double flops; // a second
-} assumed[] = {
-    {"portable", 4e9}, {"avx2", 4e10}, {"avx512", 8e10}, {"avx512_bf16", 1.5e11}, {"amx", 4e11}};
-#define ASSUMED_OF_F32 8e10
+// What a rank moves at the least. From this, and from what it computes (zr_rates_assumed_flops),
+// follows how large a micro-batch is timed, so both have to be the same in every run.
 #define ASSUMED_MEMORY 4e9 // bytes a second
 #define FILLED 2e9         // most bytes that are filled with values for a second of measuring
 
@@ -79,20 +73,9 @@ static zero_status setting_of(const zr_unit_rates_question *question, zr_rate_se
                                  plan->shape.threads, question->together, out, error);
 }
 
-static double assumed_flops(const zr_rate_setting *setting)
-{
-    double flops = assumed[0].flops;
-    for (int i = 0; i < ZR_COUNT(assumed); i++)
-        if (strcmp(assumed[i].path, setting->path) == 0)
-            flops = assumed[i].flops;
-    if (setting->dtype == ZERO_F32)
-        flops = ZR_MIN(flops, ASSUMED_OF_F32);
-    return flops * setting->threads;
-}
-
 static double assumed_seconds(const measuring *m, const zr_unit_operations *of)
 {
-    double flops = assumed_flops(&m->setting), seconds = 0;
+    double flops = zr_rates_assumed_flops(&m->setting), seconds = 0;
     for (int c = 0; c < ZR_OPERATION_CALLS; c++)
         for (int i = 0; i < of->calls[c].count && c != ZR_CALL_AGAIN; i++) {
             const zr_operation *o = &of->calls[c].at[i];

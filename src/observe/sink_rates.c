@@ -138,9 +138,10 @@ static void take_kind(zr_measured *measured, const zr_recorder *recorder, int64_
 static int64_t far_bytes(const zr_measured *measured, const kind *of)
 {
     const zr_reach *reach = &measured->reach;
-    if (of->what != ZR_ACTIVITY_all_gather)
-        return of->bytes / (reach->size - 1) * reach->strangers;
-    return measured->one_copy ? of->bytes : of->bytes / (reach->size - 1) * reach->fetches;
+    bool gathers = of->what == ZR_ACTIVITY_all_gather;
+    return zr_reach_bytes(reach, gathers ? ZERO_COMM_all_gather : ZERO_COMM_reduce_scatter,
+                          of->bytes,
+                          gathers && measured->one_copy ? reach->fetches : reach->size - 1);
 }
 
 // Adds what exchanges of a kind have taken, with the waits in them: the network's are there, too.

@@ -3,17 +3,19 @@
 #include "base/fetches.h"
 #include "plan/exchanges.h"
 
-// An all-reduce is a reduce-scatter, which takes the shares of all strangers, and an all-gather,
-// which takes those that the rank brings to its machine.
+int64_t zr_reach_bytes(const zr_reach *reach, zero_comm_op op, int64_t bytes, int counted)
+{
+    return zr_bytes_from_afar(op, bytes, counted, reach->strangers, reach->fetches);
+}
+
 int64_t zr_network_bytes(const zr_traffic_plan *traffic, const zr_reach *reach, int gathered)
 {
     const int64_t *bytes = traffic->bytes;
-    int64_t others = reach->size - 1;
-    if (reach->strangers == 0)
-        return 0;
-    return bytes[ZERO_COMM_reduce_scatter] / others * reach->strangers +
-           bytes[ZERO_COMM_all_gather] / gathered * reach->fetches +
-           bytes[ZERO_COMM_all_reduce] / (2 * others) * (reach->strangers + reach->fetches);
+    int others = reach->size - 1;
+    return zr_reach_bytes(reach, ZERO_COMM_reduce_scatter, bytes[ZERO_COMM_reduce_scatter],
+                          others) +
+           zr_reach_bytes(reach, ZERO_COMM_all_gather, bytes[ZERO_COMM_all_gather], gathered) +
+           zr_reach_bytes(reach, ZERO_COMM_all_reduce, bytes[ZERO_COMM_all_reduce], 2 * others);
 }
 
 int zr_plan_gathered(const zr_plan *plan)

@@ -1,13 +1,30 @@
 // Between two samples of an activity the seconds are found on the line through both, of the
 // logarithms of size and seconds. The size is FLOPs, where an operation has them, else bytes.
 // Products of one size differ by their shape, of which FLOPs a byte tell something: samples that
-// differ in them count as farther away.
+// differ in them count as farther away. Beyond the largest sample an operation takes in proportion
+// what the nearest one does, and the farther it is, the more what large ones take.
 #include "predict/rates.h"
 
 #include <math.h>
+#include <string.h>
 
 // What is said of operations of which nothing is known: roughly one core of a server.
 static const double GUESSED_BYTES = 8e9, GUESSED_FLOPS = 3e10; // a second
+
+// What a thread computes at the least, by the path of its kernels, and of fp32 at the most.
+static const struct {
+    const char *path;
+    double flops; // a second
+} assumed[] = {
+    {"portable", 4e9}, {"avx2", 4e10}, {"avx512", 8e10}, {"avx512_bf16", 1.5e11}, {"amx", 4e11}};
+static const double ASSUMED_OF_F32 = 8e10;
+
+// An operation of fewer FLOPs a byte waits for memory.
+static const double LEAST_INTENSITY = 4;
+// Smaller operations take mostly the time of being called, and say nothing of larger ones.
+static const double TELLING_BYTES = 1 << 16, TELLING_FLOPS = 1e6;
+// The nearest sample says nothing any more of an operation so far beyond it: of 16 times its size.
+static const double FAR_BEYOND = 2.77;
 
 // How much FLOPs a byte count in the distance of two operations, next to size.
 static const double INTENSITY = 0.5;
@@ -57,15 +74,93 @@ static void look_among(const zr_rates *rates, int what, const zr_rate_sample *wa
 
 static double slowness(const neighbour *n) { return n->sample->seconds / size_of(n->sample); }
 
+double zr_rates_assumed_flops(const zr_rate_setting *setting)
+{
+    double flops = GUESSED_FLOPS;
+    for (int i = 0; i < ZR_COUNT(assumed); i++)
+        if (strcmp(assumed[i].path, setting->path) == 0)
+            flops = assumed[i].flops;
+    if (setting->dtype == ZERO_F32)
+        flops = ZR_MIN(flops, ASSUMED_OF_F32);
+    return flops * ZR_MAX(setting->threads, 1);
+}
+
+static bool waits_for_memory(const zr_rate_sample *s)
+{
+    return (double)s->flops < LEAST_INTENSITY * (double)s->bytes;
+}
+
+// Returns what an operation's time grows with: bytes, or FLOPs.
+static double work_of(const zr_rate_sample *s)
+{
+    return (double)(waits_for_memory(s) ? s->bytes : s->flops);
+}
+
+static bool tells_of_larger(const zr_rate_sample *s)
+{
+    return work_of(s) >= (waits_for_memory(s) ? TELLING_BYTES : TELLING_FLOPS);
+}
+
+// Looks among an activity's samples for the one that tells what an operation takes which is larger
+// than all: the fastest, but of those that wait for memory the largest, because caches hold less
+// of it.
+static void look_for_telling(const zr_rates *rates, int what, const zr_rate_sample *wanted,
+                             const zr_rate_sample **found)
+{
+    bool memory = waits_for_memory(wanted);
+    for (int i = 0; i < rates->count[what]; i++) {
+        const zr_rate_sample *s = &rates->at[what][i];
+        if (!s->flops != !wanted->flops || waits_for_memory(s) != memory || !tells_of_larger(s))
+            continue;
+        bool better = !*found || (memory ? s->bytes > (*found)->bytes
+                                         : work_of(s) / s->seconds >
+                                               work_of(*found) / (*found)->seconds);
+        *found = better ? s : *found;
+    }
+}
+
+// Returns the seconds of an operation that is larger than all that are known: by its activity, by
+// all that compute, or by what a machine like this one does at the least.
+static double seconds_of_large(const zr_rates *rates, zr_activity what,
+                               const zr_rate_sample *wanted)
+{
+    const zr_rate_sample *told = NULL;
+    look_for_telling(rates, (int)what, wanted, &told);
+    for (int other = 0; other < ZR_ACTIVITY_COUNT && !told; other++)
+        if (zr_activity_track((zr_activity)other) == ZR_TRACK_COMPUTE)
+            look_for_telling(rates, other, wanted, &told);
+    if (told)
+        return work_of(wanted) * told->seconds / work_of(told);
+    return work_of(wanted) /
+           (waits_for_memory(wanted) ? GUESSED_BYTES : zr_rates_assumed_flops(&rates->setting));
+}
+
+// Returns the seconds of an operation that computes, of which the nearest sample is smaller; they
+// are no less than those of one like it.
+static double seconds_beyond(const zr_rates *rates, zr_activity what, const zr_rate_sample *wanted,
+                             const neighbour *nearest)
+{
+    double in_proportion = size_of(wanted) * slowness(nearest),
+           large = seconds_of_large(rates, what, wanted),
+           part = ZR_MIN(nearest->away / FAR_BEYOND, 1),
+           seconds = exp((1 - part) * log(in_proportion) + part * log(large));
+    bool alike = waits_for_memory(nearest->sample) == waits_for_memory(wanted);
+    return alike ? ZR_MAX(seconds, nearest->sample->seconds) : seconds;
+}
+
 // Returns the seconds that neighbours tell, of which there is at least one; the nearer one counts
 // more.
-static double seconds_between(const neighbours *found, double size, double *away)
+static double seconds_by(const zr_rates *rates, zr_activity what, const zr_rate_sample *wanted,
+                         const neighbours *found, double *away)
 {
     const neighbour *below = &found->below, *above = &found->above;
+    double size = size_of(wanted);
     if (!below->sample || !above->sample) {
         const neighbour *only = below->sample ? below : above;
         *away = only->away;
-        return size * slowness(only);
+        return below->sample && zr_activity_track(what) == ZR_TRACK_COMPUTE
+                   ? seconds_beyond(rates, what, wanted, below)
+                   : size * slowness(only);
     }
     double both = below->away + above->away, upper = below->away / both;
     *away = below->away * above->away / both;
@@ -117,14 +212,16 @@ static double guess(const zr_rates *rates, zr_activity what, const zr_rate_sampl
     if (rates)
         look_among(rates, (int)what, wanted, &found);
     if (has_neighbour(&found)) {
-        seconds = seconds_between(&found, size_of(wanted), &away);
+        seconds = seconds_by(rates, what, wanted, &found, &away);
         *unknown = away / (1 + away);
         return seconds;
     }
     if (rates)
         look_elsewhere(rates, what, wanted, &found);
     if (has_neighbour(&found))
-        return seconds_between(&found, size_of(wanted), &away);
+        return seconds_by(rates, what, wanted, &found, &away);
+    if (rates && !waits_for_memory(wanted))
+        return size_of(wanted) / zr_rates_assumed_flops(&rates->setting);
     return size_of(wanted) / (wanted->flops ? GUESSED_FLOPS : GUESSED_BYTES);
 }
 

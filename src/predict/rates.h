@@ -75,6 +75,9 @@ typedef struct zr_rate_book { // what is known of this machine
 // rates NULL: nothing was seen at all.
 double zr_rates_seconds(const zr_rates *rates, zr_activity what, int64_t bytes, int64_t flops,
                         double *unknown);
+// Returns the FLOP/s of large matrix products that a rank of a setting has at the least, as its
+// kernels are known, not measured.
+double zr_rates_assumed_flops(const zr_rate_setting *setting);
 // Adds an operation's time; samples of the same size are averaged, later ones counting more, and
 // where there is no room, the one most like another makes it. Times that are none are left out.
 void zr_rates_add(zr_rates *rates, zr_activity what, int64_t bytes, int64_t flops, double seconds,

@@ -43,21 +43,22 @@ static void begin_exchange(zr_virtual_rank *rank, zr_slot slot, exchange of)
 }
 
 // Returns the bytes of an exchange that come over the link.
-static double far_bytes(const zr_virtual_rank *rank, bool gathers, int64_t bytes)
+static int64_t far_bytes(const zr_virtual_rank *rank, bool gathers, int64_t bytes)
 {
     const zr_reach *reach = &rank->question->data.reach;
     if (reach->strangers == 0)
-        return (double)bytes;
-    return gathers ? (double)bytes / zr_plan_gathered(rank->plan) * reach->fetches
-                   : (double)bytes / (reach->size - 1) * reach->strangers;
+        return bytes;
+    return gathers ? zr_reach_bytes(reach, ZERO_COMM_all_gather, bytes,
+                                    zr_plan_gathered(rank->plan))
+                   : zr_reach_bytes(reach, ZERO_COMM_reduce_scatter, bytes, reach->size - 1);
 }
 
 // Messages are copied on their way, and summed, which takes a thread's time.
 static exchange exchange_over(const zr_virtual_rank *rank, const zr_link_speed *link,
                               zr_activity what, int64_t bytes)
 {
-    double far = far_bytes(rank, what == ZR_ACTIVITY_all_gather, bytes);
-    zr_cost all = far > 0 ? zr_virtual_link_cost(link, what, far) : (zr_cost){0},
+    int64_t far = far_bytes(rank, what == ZR_ACTIVITY_all_gather, bytes);
+    zr_cost all = far > 0 ? zr_virtual_link_cost(link, what, (double)far) : (zr_cost){0},
             copied = zr_virtual_rank_cost(rank, ZR_ACTIVITY_element, 2 * bytes, 0, 1);
     double computed = ZR_MIN(copied.seconds, all.seconds);
     return (exchange){.computed = {computed, all.unknown}, .under_way = all.seconds - computed};

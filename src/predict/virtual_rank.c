@@ -47,9 +47,11 @@ void zr_cost_add(zr_cost *sum, zr_cost more)
 
 zr_cost zr_virtual_tensor_cost(const zr_link_speed *link, zr_activity what, int64_t bytes)
 {
-    int others = link->reach.size - 1, strangers = link->reach.strangers;
-    double far = strangers > 0 ? (double)strangers / others : 1;
-    return zr_virtual_link_cost(link, what, far * (double)bytes);
+    const zr_reach *reach = &link->reach;
+    int64_t far = reach->strangers > 0
+                      ? zr_reach_bytes(reach, ZERO_COMM_reduce_scatter, bytes, reach->size - 1)
+                      : bytes;
+    return zr_virtual_link_cost(link, what, (double)far);
 }
 
 // Returns what an exchange of tensor ranks costs inside of a call: nothing goes on beside it.

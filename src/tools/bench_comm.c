@@ -2,6 +2,7 @@
 // of this machine allows. Where ranks exchange by messages, it teaches how long that takes
 // (predict/rate_links.h).
 #include "base/clock.h"
+#include "base/fetches.h"
 #include "comm/agree.h"
 #include "comm/versions.h"
 #include "measure/memory_rate.h"
@@ -167,6 +168,15 @@ typedef struct operation {
     bool one_copy;
 } operation;
 
+static zero_comm_op op_of(zr_activity what)
+{
+    switch (what) {
+    case ZR_ACTIVITY_all_gather: return ZERO_COMM_all_gather;
+    case ZR_ACTIVITY_exchange: return ZERO_COMM_all_reduce;
+    default: return ZERO_COMM_reduce_scatter; // small sums bring as much
+    }
+}
+
 // Returns the bytes that come to the rank to which most do: on one machine those of all others.
 static int64_t bytes_that_come(const comm_work *w, const operation *o)
 {
@@ -174,11 +184,7 @@ static int64_t bytes_that_come(const comm_work *w, const operation *o)
     int others = comm->strangers ? comm->strangers : comm->size - 1,
         gathered = comm->strangers ? comm->fetches : others;
     int64_t shard = w->shard_elems * (int64_t)zero_dtype_bytes(o->dtype);
-    switch (o->what) {
-    case ZR_ACTIVITY_all_gather: return gathered * shard;
-    case ZR_ACTIVITY_exchange: return (others + gathered) * shard;
-    default: return others * shard;
-    }
+    return zr_bytes_from_afar(op_of(o->what), shard, 1, others, gathered);
 }
 
 static void learn(comm_work *w, const operation *o, double seconds)

@@ -34,10 +34,11 @@ static void learn(zr_rate_book *book, const zr_rate_setting *setting)
         {ZR_ACTIVITY_reduce_scatter, REDUCE}, {ZR_ACTIVITY_all_gather, GATHER},
         {ZR_ACTIVITY_all_reduce, SCALARS},    {ZR_ACTIVITY_exchange, EXCHANGE},
     };
+    enum { LARGE = 1 << 30 }; // than which nothing is larger: all is in proportion
     zr_rates *rates = zr_rate_book_take(book, setting, NULL);
     assert_non_null(rates);
     for (int i = 0; i < ZR_COUNT(known); i++)
-        zr_rates_add(rates, known[i].what, 1000, 0, 1000 * known[i].seconds, 1);
+        zr_rates_add(rates, known[i].what, LARGE, 0, LARGE * known[i].seconds, 1);
 }
 
 void open_desk(desk *d)

@@ -64,13 +64,13 @@ static void test_between_samples_is_the_line_of_logarithms(void **state)
 {
     (void)state;
     zr_rates *r = new_rates();
-    zr_rates_add(r, NORM, 1 << 10, 0, 1e-6, 1);
-    zr_rates_add(r, NORM, 1 << 14, 0, 4e-6, 1); // 16 times the bytes, 4 times the seconds
-    assert_close(seconds(r, NORM, 1 << 12, 0), 2e-6);
-    assert_close(seconds(r, NORM, 1 << 16, 0), 16e-6); // outside: in proportion
-    assert_close(seconds(r, NORM, 1 << 9, 0), 0.5e-6);
-    double inside = unknown(r, NORM, 1 << 12, 0), outside = unknown(r, NORM, 1 << 16, 0),
-           far = unknown(r, NORM, 1 << 20, 0);
+    zr_rates_add(r, NORM, 1 << 20, 0, 1e-3, 1);
+    zr_rates_add(r, NORM, 1 << 24, 0, 4e-3, 1); // 16 times the bytes, 4 times the seconds
+    assert_close(seconds(r, NORM, 1 << 22, 0), 2e-3);
+    assert_close(seconds(r, NORM, 1 << 26, 0), 16e-3); // outside: in proportion
+    assert_close(seconds(r, NORM, 1 << 19, 0), 0.5e-3);
+    double inside = unknown(r, NORM, 1 << 22, 0), outside = unknown(r, NORM, 1 << 26, 0),
+           far = unknown(r, NORM, 1 << 30, 0);
     assert_true(0 < inside && inside < outside && outside < far && far < 1);
     free(r);
 }
@@ -86,15 +86,59 @@ static void test_products_of_similar_shape_are_preferred(void **state)
     free(r);
 }
 
+// A product of one row takes what being called takes; a large one what the fastest that is known
+// says, and of none what such kernels do.
+static void test_large_products_are_not_as_slow_as_tiny_ones(void **state)
+{
+    (void)state;
+    zr_rates *r = new_rates();
+    const int64_t mega = 1000000;
+    r->setting = two_ranks;
+    for (int i = 1; i <= 4; i++)
+        zr_rates_add(r, PRODUCT, 10000 * i, 10000 * i, i * 1e-4, 1); // 0.1 Gflop/s
+    double assumed = zr_rates_assumed_flops(&two_ranks);
+    assert_true(assumed > 1e10);
+    assert_close(seconds(r, PRODUCT, mega, 1000 * mega), 1000 * (double)mega / assumed);
+    assert_true(unknown(r, PRODUCT, mega, 1000 * mega) > 0.8);
+    assert_true(seconds(r, PRODUCT, 100 * mega, 100 * mega) < 0.1); // as fast as memory is
+    assert_true(seconds(r, PRODUCT, 100 * mega, 100 * mega) > 0.001);
+    zr_rates_add(r, ZR_ACTIVITY_attention, mega, 10 * mega, 1e-3, 1); // 10 Gflop/s
+    assert_close(seconds(r, PRODUCT, mega, 1000 * mega), 0.1);
+    zr_rates_add(r, PRODUCT, mega, 10 * mega, 5e-4, 1);  // 20 Gflop/s
+    zr_rates_add(r, PRODUCT, mega, 11 * mega, 11e-4, 1); // 10 Gflop/s
+    assert_close(seconds(r, PRODUCT, mega, 1000 * mega), 0.05);
+    double near = seconds(r, PRODUCT, mega, 12 * mega); // much like the nearest one
+    assert_true(near > 10e-4 && near < 12e-4);
+    assert_close(unknown(r, PRODUCT, mega, 11 * mega), 0);
+    free(r);
+}
+
+static void test_long_vectors_are_not_as_slow_as_short_ones(void **state)
+{
+    (void)state;
+    zr_rates *r = new_rates();
+    zr_rates_add(r, NORM, 100, 0, 1e-6, 1); // 0.1 GB/s
+    zr_rates_add(r, ZR_ACTIVITY_all_reduce, 100, 0, 1e-6, 1);
+    assert_true(seconds(r, NORM, 100000000, 0) < 0.1);
+    assert_true(seconds(r, NORM, 200, 0) >= 1e-6); // no less than half of it
+    zr_rates_add(r, ZR_ACTIVITY_gelu, 1000000, 0, 1e-3, 1);
+    assert_close(seconds(r, NORM, 100000000, 0), 0.1); // as other vectors
+    zr_rates_add(r, NORM, 500000, 0, 1e-4, 1); // in a cache
+    zr_rates_add(r, NORM, 5000000, 0, 2e-3, 1);
+    assert_close(seconds(r, NORM, 100000000, 0), 0.04);
+    assert_close(seconds(r, ZR_ACTIVITY_all_reduce, 1000, 0), 1e-5); // exchanges: in proportion
+    free(r);
+}
+
 static void test_of_other_activities_it_is_a_guess(void **state)
 {
     (void)state;
     zr_rates *r = new_rates();
-    zr_rates_add(r, NORM, 1000, 0, 1e-6, 1);
+    zr_rates_add(r, NORM, 1000000, 0, 1e-3, 1);
     zr_rates_add(r, ZR_ACTIVITY_all_gather, 1000, 0, 5e-6, 1);
     zr_rates_add(r, ZR_ACTIVITY_wait, 2000, 0, 1, 1); // no transfer of so many bytes
-    assert_close(seconds(r, ZR_ACTIVITY_gelu, 2000, 0), 2e-6);
-    assert_close(unknown(r, ZR_ACTIVITY_gelu, 2000, 0), 1);
+    assert_close(seconds(r, ZR_ACTIVITY_gelu, 2000000, 0), 2e-3);
+    assert_close(unknown(r, ZR_ACTIVITY_gelu, 2000000, 0), 1);
     assert_close(seconds(r, ZR_ACTIVITY_reduce_scatter, 2000, 0), 10e-6); // of its own track
     assert_close(unknown(r, PRODUCT, 1000, 1000), 1);
     assert_true(seconds(r, PRODUCT, 1000, 1000) > 0);
@@ -408,6 +452,8 @@ int main(void)
         cmocka_unit_test(test_what_was_seen_is_told_again),
         cmocka_unit_test(test_between_samples_is_the_line_of_logarithms),
         cmocka_unit_test(test_products_of_similar_shape_are_preferred),
+        cmocka_unit_test(test_large_products_are_not_as_slow_as_tiny_ones),
+        cmocka_unit_test(test_long_vectors_are_not_as_slow_as_short_ones),
         cmocka_unit_test(test_of_other_activities_it_is_a_guess),
         cmocka_unit_test(test_later_times_count_more),
         cmocka_unit_test(test_the_most_alike_make_room),

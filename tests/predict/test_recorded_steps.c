@@ -33,6 +33,9 @@ static double seconds_of(const zr_record *r)
     return rate_of(r->what) * (double)(r->flops ? r->flops : r->bytes);
 }
 
+// Samples are of operations than which none is larger, so all is in proportion.
+enum { LARGE = 1 << 30 };
+
 static void learn(zr_rate_book *book, const zr_rate_setting *setting)
 {
     zr_rates *rates = zr_rate_book_take(book, setting, NULL);
@@ -40,8 +43,8 @@ static void learn(zr_rate_book *book, const zr_rate_setting *setting)
         bool flops = what == ZR_ACTIVITY_product || what == ZR_ACTIVITY_attention;
         zr_track track = zr_activity_track((zr_activity)what);
         if (track == ZR_TRACK_COMPUTE || (track == ZR_TRACK_COMM && what != ZR_ACTIVITY_wait))
-            zr_rates_add(rates, (zr_activity)what, 1000, flops ? 1000 : 0,
-                         1000 * rate_of((zr_activity)what), 1);
+            zr_rates_add(rates, (zr_activity)what, LARGE, flops ? LARGE : 0,
+                         LARGE * rate_of((zr_activity)what), 1);
     }
     book->read = book->write = book->mix = 1e18;
 }
