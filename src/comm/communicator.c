@@ -224,9 +224,9 @@ zero_status zr_comm_all_reduce(zr_window *window, int slot, int64_t offset, int6
     zr_courier_drain(comm);
     ZERO_TRY(zr_comm_settle(comm, all_reduce(window, slot, offset, shard_elems, error), error));
     int64_t shard = shard_elems * (int64_t)sizeof(float);
-    zr_comm_count(comm, ZERO_COMM_all_reduce, slot, shard_elems, 2 * (comm->size - 1) * shard,
-                  zr_bytes_from_afar(ZERO_COMM_all_reduce, shard, 1, comm->strangers,
-                                     comm->fetches));
+    zr_comm_count(
+        comm, ZERO_COMM_all_reduce, slot, shard_elems, 2 * (comm->size - 1) * shard,
+        zr_bytes_from_afar(ZERO_COMM_all_reduce, shard, 1, comm->strangers, comm->fetches));
     return ZERO_OK;
 }
 

@@ -46,7 +46,8 @@ int zr_plan_gathered(const zr_plan *plan);
 // Adds up the messages of a step.
 void zr_step_traffic_find(const zr_plan *plan, zr_step_traffic *out);
 zr_network zr_network_of(const zr_step_traffic *step, const zr_reaches *at);
-// Returns what of a collective's bytes, which are those of `counted` shards, comes over the network.
+// Returns what of a collective's bytes, which are those of `counted` shards, comes over the
+// network.
 int64_t zr_reach_bytes(const zr_reach *reach, zero_comm_op op, int64_t bytes, int counted);
 // Returns what a traffic brings to a rank over the network. gathered: shards as whose bytes it
 // counts a gather; those of exchanges are all others'.

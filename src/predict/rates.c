@@ -112,9 +112,9 @@ static void look_for_telling(const zr_rates *rates, int what, const zr_rate_samp
         const zr_rate_sample *s = &rates->at[what][i];
         if (!s->flops != !wanted->flops || waits_for_memory(s) != memory || !tells_of_larger(s))
             continue;
-        bool better = !*found || (memory ? s->bytes > (*found)->bytes
-                                         : work_of(s) / s->seconds >
-                                               work_of(*found) / (*found)->seconds);
+        bool better =
+            !*found || (memory ? s->bytes > (*found)->bytes
+                               : work_of(s) / s->seconds > work_of(*found) / (*found)->seconds);
         *found = better ? s : *found;
     }
 }

@@ -48,9 +48,9 @@ static int64_t far_bytes(const zr_virtual_rank *rank, bool gathers, int64_t byte
     const zr_reach *reach = &rank->question->data.reach;
     if (reach->strangers == 0)
         return bytes;
-    return gathers ? zr_reach_bytes(reach, ZERO_COMM_all_gather, bytes,
-                                    zr_plan_gathered(rank->plan))
-                   : zr_reach_bytes(reach, ZERO_COMM_reduce_scatter, bytes, reach->size - 1);
+    return gathers
+               ? zr_reach_bytes(reach, ZERO_COMM_all_gather, bytes, zr_plan_gathered(rank->plan))
+               : zr_reach_bytes(reach, ZERO_COMM_reduce_scatter, bytes, reach->size - 1);
 }
 
 // Messages are copied on their way, and summed, which takes a thread's time.

@@ -123,7 +123,7 @@ static void test_long_vectors_are_not_as_slow_as_short_ones(void **state)
     assert_true(seconds(r, NORM, 200, 0) >= 1e-6); // no less than half of it
     zr_rates_add(r, ZR_ACTIVITY_gelu, 1000000, 0, 1e-3, 1);
     assert_close(seconds(r, NORM, 100000000, 0), 0.1); // as other vectors
-    zr_rates_add(r, NORM, 500000, 0, 1e-4, 1); // in a cache
+    zr_rates_add(r, NORM, 500000, 0, 1e-4, 1);         // in a cache
     zr_rates_add(r, NORM, 5000000, 0, 2e-3, 1);
     assert_close(seconds(r, NORM, 100000000, 0), 0.04);
     assert_close(seconds(r, ZR_ACTIVITY_all_reduce, 1000, 0), 1e-5); // exchanges: in proportion
