@@ -7,7 +7,8 @@
 enum {
     ROUNDS = 3,      // micro-batches that are simulated, as a multiple of the stages
     LISTED = 128,    // chunks of the model whose lists are made at most
-    FLUSH_EVERY = 8, // steps of an asynchronous window (libzero.pipeline.flush_every)
+    FLUSH_EVERY = 8, // steps of a window, unless libzero.pipeline.flush_every says others
+    WINDOW = 8,      // steps of a window that are simulated at most
 };
 
 // The micro-batches that are simulated: some rounds of all stages.
@@ -37,21 +38,44 @@ static zr_chunk_cost cost_of(const zr_sim_pipeline *pipeline, int g)
     return cost;
 }
 
-// Simulates a step of so many micro-batches.
-static zero_status simulate(const zr_sim_pipeline *pipeline, int micro_batches,
-                            const zr_chunk_cost *costs, double *seconds, zero_error *error)
+// Steps after which the pipeline is empty.
+static int window_of(const zr_sim_pipeline *pipeline)
 {
-    bool flows = zr_pipeline_is_asynchronous(pipeline->kind);
+    if (!zr_pipeline_is_asynchronous(pipeline->kind))
+        return 1;
+    return pipeline->flush_every > 0 ? pipeline->flush_every : FLUSH_EVERY;
+}
+
+// Simulates so many steps of so many micro-batches.
+static zero_status run_steps(const zr_sim_pipeline *pipeline, int steps, int micro_batches,
+                             const zr_chunk_cost *costs, double *seconds, zero_error *error)
+{
     const zr_pipeline lists = {.kind = pipeline->kind,
                                .stages = pipeline->stages,
                                .chunks = pipeline->chunks,
                                .micro_batches = micro_batches,
-                               .steps = flows ? FLUSH_EVERY : 1};
+                               .steps = steps};
     zr_simulation simulation;
     zero_status status = zr_simulate(&lists, NULL, costs, &simulation, error);
-    *seconds = simulation.total / lists.steps;
+    *seconds = simulation.total;
     zr_simulation_free(&simulation);
     return status;
+}
+
+// Finds the seconds of a step of so many micro-batches: a window's, divided by its steps, of which
+// later ones go on at the pace of the last that is simulated.
+static zero_status simulate(const zr_sim_pipeline *pipeline, int micro_batches,
+                            const zr_chunk_cost *costs, double *seconds, zero_error *error)
+{
+    int window = window_of(pipeline), steps = ZR_MIN(window, WINDOW);
+    double fewer, all;
+    ZERO_TRY(run_steps(pipeline, steps, micro_batches, costs, &all, error));
+    if (steps < window) {
+        ZERO_TRY(run_steps(pipeline, steps - 1, micro_batches, costs, &fewer, error));
+        all += (window - steps) * (all - fewer);
+    }
+    *seconds = all / window;
+    return ZERO_OK;
 }
 
 // Simulates the first micro-batches, and continues at the pace of the last of them.
@@ -78,8 +102,7 @@ static double closed_form(const zr_sim_pipeline *pipeline)
     double through = both / pipeline->chunks + 2 * pipeline->message;
     if (pipeline->kind == ZR_PIPELINE_ZB_H1)
         through -= pipeline->backward;
-    if (zr_pipeline_is_asynchronous(pipeline->kind))
-        through /= FLUSH_EVERY;
+    through /= window_of(pipeline);
     return (double)pipeline->micro_batches * (both + pipeline->last) +
            (pipeline->stages - 1) * through;
 }

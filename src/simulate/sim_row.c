@@ -1,7 +1,6 @@
 // What cells mean, and what an empty one is taken for.
 #include "simulate/sim_row.h"
 
-#include "simulate/sim_memory.h"
 #include "simulate/sim_row_reader.h"
 
 #include <ctype.h>
@@ -55,6 +54,8 @@ static zero_status read_machine(row_reader *r, const zr_sim_catalogue *catalogue
         return ZERO_OK;
     }
     ZERO_TRY(zr_sim_machine_of_device(catalogue, device, devices, &r->run->machine, error));
+    if (strcasecmp(device, r->run->machine.device) != 0)
+        zr_sim_row_tell(r, "gpu %s, as in %s", r->run->machine.device, r->run->machine.name);
     if (devices <= 0)
         zr_sim_row_tell(r, "gpus_per_node %d", r->run->machine.devices);
     read_links(r);
@@ -96,6 +97,8 @@ static void read_chunks(row_reader *r)
     }
     if (run->chunks > 1)
         run->schedule = ZR_PIPELINE_INTERLEAVED;
+    if (run->chunks > 1 && run->pipeline == 1)
+        zr_sim_row_tell(r, "vpp 1, since there are no pipeline stages");
 }
 
 static void read_grid(row_reader *r)
@@ -158,20 +161,41 @@ static void read_precision(row_reader *r)
     }
 }
 
+static bool says_no_offload(row_reader *r, const char *text)
+{
+    if (*text == 0)
+        zr_sim_row_tell(r, "offload none");
+    else if (zr_sim_text_has(text, "where needed"))
+        zr_sim_row_tell(r, "offload none, as if it were not needed");
+    else
+        return zr_sim_text_begins(text, "none") || zr_sim_text_begins(text, "no");
+    return true;
+}
+
+// Parameters leave their devices in stage 3 alone.
+static void read_host(row_reader *r, const char *text, bool optimizer, bool parameters)
+{
+    zr_sim_run *run = r->run;
+    bool refused = zr_sim_text_has(text, "parameters N");
+    run->optimizer_on_host = !zr_sim_text_has(text, "optimizer N");
+    run->parameters_on_host = run->stage >= 3 && !refused && (parameters || !optimizer);
+    if (parameters && run->stage < 3 && !refused)
+        zr_sim_row_tell(r, "offload of the optimizer alone, since zero_stage is %d", run->stage);
+}
+
 // Reads what is kept outside of devices.
 static void read_offload(row_reader *r)
 {
     zr_sim_run *run = r->run;
     const char *text = zr_sim_skip_spaces(zr_sim_row_cell(r, "offload"));
-    if (*text == 0)
-        zr_sim_row_tell(r, "offload none");
-    if (zr_sim_text_begins(text, "none") || zr_sim_text_begins(text, "no") ||
-        zr_sim_text_has(text, "where needed"))
+    if (says_no_offload(r, text))
         return;
     bool cpu = zr_sim_text_has(text, "cpu"), optimizer = zr_sim_text_has(text, "optim"),
          parameters = zr_sim_text_has(text, "param");
     if (zr_sim_text_has(text, "activation") && !optimizer && !parameters) {
         run->checkpoints_on_host = cpu;
+        if (!cpu)
+            zr_sim_row_tell(r, "offload none, since activations go to the cpu alone");
         return;
     }
     run->optimizer_on_nvme = zr_sim_text_has(text, "nvme");
@@ -180,11 +204,10 @@ static void read_offload(row_reader *r)
         run->optimizer_on_nvme = false;
         cpu = true;
     }
-    if (!cpu)
-        return;
-    run->optimizer_on_host = !zr_sim_text_has(text, "optimizer N");
-    run->parameters_on_host =
-        run->stage >= 3 && !zr_sim_text_has(text, "parameters N") && (parameters || !optimizer);
+    if (cpu)
+        read_host(r, text, optimizer, parameters);
+    else if (!run->optimizer_on_nvme)
+        zr_sim_row_tell(r, "offload none, since the cell's words are not known");
 }
 
 // Returns the stage of ZeRO that a text says: "3", "ZeRO-3", "stage 3"; -1: none.
@@ -212,6 +235,8 @@ static void read_states(row_reader *r)
         run->wire_bits_parameters = 8;
         run->wire_bits_gradients = 4;
         run->fully_sharded_in_node = true;
+        zr_sim_row_tell(r, "parameters sent in 8 bits, gradients in 4, and a second copy of the "
+                           "parameters in each node, as ZeRO++ has by default");
     }
     run->attention = run->framework.flash ? ZR_SIM_FLASH : ZR_SIM_SCORES;
     if (strncmp(run->machine.device, "V100", 4) == 0)
@@ -221,6 +246,15 @@ static void read_states(row_reader *r)
     run->sequence_parallel = run->tensor > 1 && run->framework.flash;
 }
 
+// Takes so many tokens for a sample's where no cell says them.
+static void set_seq(row_reader *r, int64_t tokens)
+{
+    if (r->run->seq > 0 || tokens <= 0)
+        return;
+    r->run->seq = tokens;
+    zr_sim_row_tell(r, "seq %lld", (long long)tokens);
+}
+
 // Reads the samples of a micro-batch, or its tokens: of one sample where seq is not said.
 static void read_micro_batch(row_reader *r)
 {
@@ -228,8 +262,9 @@ static void read_micro_batch(row_reader *r)
     const char *text = zr_sim_row_cell(r, "micro_batch");
     int64_t count = zr_sim_row_length(r, "micro_batch", 1e9);
     if (zr_sim_text_tokens(text) > 0) {
-        zr_sim_row_set_none(&run->seq, count);
+        set_seq(r, count);
         count = ZR_MAX(1, count / run->seq);
+        zr_sim_row_tell(r, "micro_batch %lld", (long long)count);
     }
     run->micro_batch = ZR_MIN(count, 100000);
 }
@@ -237,15 +272,10 @@ static void read_micro_batch(row_reader *r)
 // Reads the sequence's length off a batch of samples whose tokens stand in parentheses.
 static void read_seq(row_reader *r, double samples)
 {
-    zr_sim_run *run = r->run;
     double tokens = zr_sim_row_batch_tokens(r);
     double seq = samples > 0 ? round(tokens / samples / 256) * 256 : 0;
-    if (run->seq > 0)
-        return;
-    run->seq = zr_sim_text_has(r->model, "llama 2") ? 4096 : 2048;
-    if (seq >= 1 && seq <= LONGEST)
-        run->seq = (int64_t)seq;
-    zr_sim_row_tell(r, "seq %lld", (long long)run->seq);
+    int64_t usual = zr_sim_text_has(r->model, "llama 2") ? 4096 : 2048;
+    set_seq(r, seq >= 1 && seq <= LONGEST ? (int64_t)seq : usual);
 }
 
 // The samples of a step of which a row says nothing.
@@ -271,14 +301,15 @@ static void read_batch(row_reader *r)
     bool of_gpu = tokens && (zr_sim_text_has(batch, "tokens a gpu") ||
                              zr_sim_text_has(batch, "tokens per gpu"));
     if (of_gpu) {
+        if (run->micro_batch <= 0)
+            zr_sim_row_tell(r, "micro_batch 1");
         zr_sim_row_set_none(&run->micro_batch, 1);
-        zr_sim_row_set_none(&run->seq, (int64_t)(global / (double)run->micro_batch));
+        set_seq(r, (int64_t)(global / (double)run->micro_batch));
         global = (double)run->micro_batch * (double)ranks;
         run->accumulation = 1;
-        tokens = false;
     }
-    read_seq(r, tokens ? 0 : global);
-    if (tokens)
+    read_seq(r, tokens && !of_gpu ? 0 : global);
+    if (tokens && !of_gpu)
         global = ZR_MAX(1, round(global / (double)run->seq));
     run->global_batch = (int64_t)ZR_MIN(global, 1e12);
     if (run->global_batch <= 0) {
@@ -287,82 +318,6 @@ static void read_batch(row_reader *r)
     }
     if (tokens)
         zr_sim_row_tell(r, "global_batch %lld", (long long)run->global_batch);
-}
-
-static bool fits(const zr_sim_run *run)
-{
-    zr_sim_run one = *run;
-    zero_error error;
-    return zr_sim_run_complete(&one, &error) == ZERO_OK &&
-           zr_sim_memory(&one) < 0.9 * run->machine.memory;
-}
-
-// What a row does not say of memory is chosen so that it fits.
-static void choose_recompute(row_reader *r)
-{
-    static const zr_sim_recompute from_least[] = {ZR_SIM_KEEP, ZR_SIM_SELECTIVE, ZR_SIM_FULL};
-    static const char *const names[] = {"none", "selective", "full"};
-    zr_sim_run one = *r->run;
-    zr_sim_row_set_none(&one.micro_batch, 1);
-    one.accumulation = 0;
-    one.global_batch = 0;
-    for (int i = 0; i < ZR_COUNT(from_least); i++) {
-        one.recompute = from_least[i];
-        r->run->recompute = from_least[i];
-        if (fits(&one) || i == ZR_COUNT(from_least) - 1) {
-            zr_sim_row_tell(r, "recompute %s", names[i]);
-            return;
-        }
-    }
-}
-
-// Returns the n of "every nth layer"; 0: the text has none.
-static int every_of(const char *text)
-{
-    static const char word[] = "every ";
-    for (; *text != 0; text++)
-        if (strncasecmp(text, word, sizeof word - 1) == 0 &&
-            isdigit((unsigned char)text[sizeof word - 1]))
-            return (int)ZR_MIN(strtol(text + sizeof word - 1, NULL, 10), 1000);
-    return 0;
-}
-
-static bool begins_with_any(const char *text, const char *const *words, int count)
-{
-    for (int i = 0; i < count; i++)
-        if (zr_sim_text_begins(text, words[i]))
-            return true;
-    return false;
-}
-
-static void read_recompute(row_reader *r)
-{
-    static const char *const none[] = {"none", "no", "off", "false"};
-    static const char *const full[] = {"full", "yes", "on", "true"};
-    zr_sim_run *run = r->run;
-    const char *text = zr_sim_skip_spaces(zr_sim_row_cell(r, "recompute"));
-    int every = every_of(text);
-    run->recompute_every = 1;
-    if (zr_sim_text_has(text, "sequence parallel"))
-        run->sequence_parallel = run->tensor > 1;
-    if (begins_with_any(text, none, ZR_COUNT(none))) {
-        run->recompute = ZR_SIM_KEEP;
-    } else if (every > 0) {
-        run->recompute = ZR_SIM_FULL;
-        run->recompute_every = every;
-    } else if (begins_with_any(text, full, ZR_COUNT(full))) {
-        run->recompute = ZR_SIM_FULL;
-    } else if (zr_sim_text_has(text, "operator") ||
-               (zr_sim_text_has(text, "selective") && zr_sim_text_has(r->system, "titan"))) {
-        run->recompute = ZR_SIM_OPERATORS;
-    } else if (zr_sim_text_has(text, "selective")) {
-        run->recompute = ZR_SIM_SELECTIVE;
-    } else if (run->framework.flash) {
-        run->recompute = ZR_SIM_KEEP;
-        zr_sim_row_tell(r, "recompute none");
-    } else {
-        choose_recompute(r);
-    }
 }
 
 // The largest micro-batch that fits, up to 32 samples, and leaves a pipeline what fills it.
@@ -377,7 +332,7 @@ static void choose_micro_batch(row_reader *r)
         one.micro_batch = micro;
         one.accumulation = samples / micro;
         one.global_batch = 0;
-        if (!fits(&one) || (run->pipeline > 1 && one.accumulation < 8 * run->pipeline))
+        if (!zr_sim_row_fits(&one) || (run->pipeline > 1 && one.accumulation < 8 * run->pipeline))
             break;
         best = micro;
     }
@@ -397,7 +352,10 @@ static void tell_completed(row_reader *r, const zr_sim_run *said)
         zr_sim_row_tell(r, "kv_heads %lld", (long long)run->kv_heads);
     if (said->ffn <= 0)
         zr_sim_row_tell(r, "ffn %lld", (long long)run->ffn);
-    if (zr_sim_row_whole(r, "grad_accum", 1e6) <= 0)
+    bool shaped = zr_sim_row_number(r, "layers") > 0 && zr_sim_row_number(r, "hidden") > 0;
+    if (zr_sim_row_number(r, "params_B") <= 0 && shaped)
+        zr_sim_row_tell(r, "params_B %.4g", run->parameters / 1e9);
+    if (zr_sim_row_whole(r, "grad_accum", 1e6) != run->accumulation)
         zr_sim_row_tell(r, "grad_accum %lld", (long long)run->accumulation);
     if (run->global_batch != said->global_batch)
         zr_sim_row_tell(r, "global_batch %lld, a multiple of micro_batch x dp",
@@ -425,7 +383,7 @@ zero_status zr_sim_row_make(const zr_sim_catalogue *catalogue, const zr_sim_csv 
     read_grid(&r);
     read_states(&r);
     read_batch(&r);
-    read_recompute(&r);
+    zr_sim_row_read_recompute(&r);
     if (out->micro_batch <= 0)
         choose_micro_batch(&r);
     // Accumulation is what the samples of a step need, rounded where ranks do not divide them.

@@ -98,6 +98,26 @@ double zr_sim_row_batch_tokens(const zr_sim_row_reader *r)
     return remark == NULL ? 0 : zr_sim_text_tokens(remark + 1);
 }
 
+// Sets what no cell says, and tells it.
+static void take(zr_sim_row_reader *r, const char *column, int64_t *out, int64_t value)
+{
+    if (*out > 0)
+        return;
+    *out = value;
+    zr_sim_row_tell(r, "%s %lld", column, (long long)value);
+}
+
+static void take_known(zr_sim_row_reader *r, const known_shape *shape)
+{
+    zr_sim_run *run = r->run;
+    take(r, "layers", &run->layers, shape->layers);
+    take(r, "hidden", &run->width, shape->width);
+    take(r, "heads", &run->heads, shape->heads);
+    take(r, "kv_heads", &run->kv_heads, shape->kv_heads);
+    take(r, "ffn", &run->ffn, shape->ffn);
+    take(r, "vocab", &run->vocab, shape->vocab);
+}
+
 // Fills in the shape that the cells do not say.
 static zero_status find_shape(zr_sim_row_reader *r, double billions, zero_error *error)
 {
@@ -112,22 +132,16 @@ static zero_status find_shape(zr_sim_row_reader *r, double billions, zero_error 
         zr_sim_row_tell(r, "params_B %g", billions);
     }
     const known_shape *shape = find_known(r, billions);
-    if (shape != NULL) {
-        zr_sim_row_set_none(&run->layers, shape->layers);
-        zr_sim_row_set_none(&run->width, shape->width);
-        zr_sim_row_set_none(&run->heads, shape->heads);
-        zr_sim_row_set_none(&run->kv_heads, shape->kv_heads);
-        zr_sim_row_set_none(&run->ffn, shape->ffn);
-        zr_sim_row_set_none(&run->vocab, shape->vocab);
-        run->parameters = 0;
-    } else {
+    if (shape == NULL) {
         guess_shape(run, run->parameters);
+        zr_sim_row_tell(r, "layers %lld, hidden %lld", (long long)run->layers,
+                        (long long)run->width);
+        return ZERO_OK;
     }
-    zr_sim_row_tell(r, "layers %lld, hidden %lld", (long long)run->layers, (long long)run->width);
-    if (run->seq <= 0 && shape != NULL && zr_sim_row_batch_tokens(r) <= 0) {
-        run->seq = shape->seq;
-        zr_sim_row_tell(r, "seq %lld", (long long)run->seq);
-    }
+    take_known(r, shape);
+    run->parameters = 0;
+    if (zr_sim_row_batch_tokens(r) <= 0)
+        take(r, "seq", &run->seq, shape->seq);
     return ZERO_OK;
 }
 
@@ -139,10 +153,7 @@ zero_status zr_sim_row_read_model(zr_sim_row_reader *r, zero_error *error)
     read_shape(r);
     if (run->layers <= 0 || run->width <= 0)
         ZERO_TRY(find_shape(r, billions, error));
-    if (run->vocab <= 0) {
-        run->vocab = zr_sim_text_has(r->model, "llama") ? 32000 : 50257;
-        zr_sim_row_tell(r, "vocab %lld", (long long)run->vocab);
-    }
+    take(r, "vocab", &run->vocab, zr_sim_text_has(r->model, "llama") ? 32000 : 50257);
     run->gated = is_gated(run, r->model);
     run->tied = !run->gated;
     return ZERO_OK;

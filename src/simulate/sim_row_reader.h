@@ -27,6 +27,10 @@ void zr_sim_row_tell(zr_sim_row_reader *r, const char *format, ...) ZERO_PRINTF(
 // Sets *out to value if nothing is there yet.
 void zr_sim_row_set_none(int64_t *out, int64_t value);
 
+// Returns whether a run fits into its devices' memory with some to spare.
+bool zr_sim_row_fits(const zr_sim_run *run);
+// Reads what is computed again; the grid, the system and the model have been read.
+void zr_sim_row_read_recompute(zr_sim_row_reader *r);
 // Reads the model of a row: its shape, its parameters and seq. ZERO_ERR_DATA: it says too little.
 zero_status zr_sim_row_read_model(zr_sim_row_reader *r, zero_error *error);
 // Returns the tokens of a batch that stand in parentheses after its samples, "1020 (4.19M tokens)";

@@ -27,6 +27,7 @@ typedef struct zr_sim_run {
     // Grid: devices = tensor * pipeline * context * data.
     int devices, tensor, pipeline, chunks, context, data;
     zr_pipeline_kind schedule;
+    int flush_every; // steps after which an asynchronous schedule drains; 0: 8
     bool sequence_parallel;
     // Batch: samples of a step, of a micro-batch; global = micro * accumulation * data.
     int64_t global_batch, micro_batch, accumulation;

@@ -296,6 +296,7 @@ static zero_status fold_pipeline(folding *f, double *seconds, zero_error *error)
         .stages = run->pipeline,
         .chunks = run->chunks,
         .micro_batches = run->accumulation,
+        .flush_every = run->flush_every,
         .forward = f->stage.forward + sends / 2,
         .backward = f->stage.backward + sends / 2,
         .last = slowest - stage,

@@ -51,6 +51,7 @@ static zero_status read_grid(const zr_config *config, zr_sim_run *run, zero_erro
         tensor = zr_config_number(config, "tensor_parallel.tp.tp_size", 1);
     run->tensor = (int)tensor;
     run->pipeline = (int)zr_config_number(config, ZR_PIPELINE_STAGES, 1);
+    run->flush_every = (int)zr_config_number(config, ZR_PIPELINE_FLUSH, 0);
     run->sequence_parallel = is_on(config, "libzero.sequence_parallel");
     if (schedule && !zr_pipeline_kind_read(schedule, &run->schedule, &run->chunks))
         return zr_fail(error, ZERO_ERR_CONFIG, "%s: \"%s\" is no schedule; there are %s",

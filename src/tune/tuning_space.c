@@ -1,5 +1,6 @@
 #include "tune/tuning_space.h"
 
+#include "base/json.h"
 #include "setup/defaults.h"
 #include "setup/resolve.h"
 #include "setup/tiling.h"
@@ -22,6 +23,15 @@ static void add(zr_space_list *list, int64_t value)
 static bool is_open(const zr_tuning_asked *a, const char *path)
 {
     return !a->settings->fast && !zr_tuning_file_says(a->file, path);
+}
+
+// Returns whether a key of those that libzero.offload auto chooses is open: asked for so, it is in
+// a search of stage and micro-batch alone, too, or what needs to be offloaded would never fit.
+static bool is_place_open(const zr_tuning_asked *a, const char *path)
+{
+    const char *word = json_string_value(zr_json_get(a->file->root, "libzero.offload"));
+    bool automatic = word && strcmp(word, "auto") == 0;
+    return automatic ? !zr_tuning_file_says(a->file, path) : is_open(a, path);
 }
 
 // ---- ranks
@@ -229,18 +239,18 @@ static bool says_path(const zr_tuning_file *file)
 
 static bool tiles_are_open(const zr_tuning_asked *a)
 {
-    return is_open(a, "libzero.tiling.all") && is_open(a, "libzero.tiling.embedding") &&
-           is_open(a, "libzero.tiling.attention") && is_open(a, "libzero.tiling.mlp") &&
-           is_open(a, "libzero.exact_tensor");
+    return is_place_open(a, "libzero.tiling.all") && is_place_open(a, "libzero.tiling.embedding") &&
+           is_place_open(a, "libzero.tiling.attention") && is_place_open(a, "libzero.tiling.mlp") &&
+           is_place_open(a, "libzero.exact_tensor");
 }
 
 static void find_memory(const zr_tuning_asked *a, zr_tuning_space *out)
 {
     const zr_tuning_file *file = a->file;
     out->vary_checkpoints = is_open(a, ZR_TUNING_CHECKPOINTS);
-    out->vary_optimizer = is_open(a, ZR_TUNING_OPTIMIZER);
-    out->vary_parameters = is_open(a, ZR_TUNING_PARAMETERS);
-    out->vary_sub_group = is_open(a, ZR_TUNING_SUB_GROUP);
+    out->vary_optimizer = is_place_open(a, ZR_TUNING_OPTIMIZER);
+    out->vary_parameters = is_place_open(a, ZR_TUNING_PARAMETERS);
+    out->vary_sub_group = is_place_open(a, ZR_TUNING_SUB_GROUP);
     out->vary_delayed = is_open(a, ZR_TUNING_DELAYED);
     out->vary_tiles = tiles_are_open(a);
     out->tilings = ZR_TILINGS;

@@ -64,6 +64,13 @@ PY
 expect 0 "$ZERO" simulate --new llama-3.1-8b --machine a100-dgx --ranks 16 --seq 4096 --config ds.json --stage 1 --micro-batch 1 --recompute none --json
 grep -q '"stage":1' out.txt && grep -q '"micro_batch":1,"accumulation":4' out.txt || fail "flags do not win: $(head -c 600 out.txt)"
 
+# How often an asynchronous schedule drains.
+drained() { echo "{\"libzero\": {\"pipeline\": {\"flush_every\": $1}}}" >window.json
+    expect 0 "$ZERO" simulate --new llama-3.1-8b --machine a100-dgx --ranks 16 --pipeline 4 --tensor 4 --accumulation 8 --schedule 2bw --config window.json --json
+    python3 -c 'import json; print(json.load(open("out.txt"))["step_s"])'; }
+often=$(drained 2); usual=$(drained 8); seldom=$(drained 100)
+python3 -c "assert $often > 1.01 * $usual > $usual > $seldom" || fail "drained every 2, 8 and 100 steps: $often, $usual, $seldom"
+
 # Failures: checkpoints that are written beside training cost less.
 goodput() { expect 0 "$ZERO" "${H100[@]}" --json --mtbf 6300 --checkpoint-rate 100 "$@"; python3 -c 'import json; print(json.load(open("out.txt"))["failures"]["goodput"])'; }
 plain=$(goodput); beside=$(goodput --checkpoint-async)

@@ -65,6 +65,37 @@ static void pipelines_take_what_their_lists_do(void **state)
     close_desk(&d);
 }
 
+// A window drains once, so its steps share (p - 1) (F + B).
+static void windows_share_what_a_drain_takes(void **state)
+{
+    static pipeline_model model;
+    desk d;
+    pipeline_plans plans;
+    enum { MICRO_BATCHES = 2 };
+    open_desk(&d);
+    pipeline_build(&model, 8, (pipeline_style){.apart = true});
+    double bubbles[2], both = 0;
+    static const int steps[] = {2, 8};
+    for (int i = 0; i < 2; i++) {
+        zr_pipeline pipeline = pipeline_of(ZR_PIPELINE_PIPEDREAM, 2, 1, MICRO_BATCHES);
+        pipeline.steps = steps[i];
+        zr_settings settings = fixture_settings(ZERO_F32, 2, MICRO_BATCHES);
+        pipeline_plans_make(&model.f.model, &pipeline, &settings,
+                            &(zr_machine){.ranks = 1, .threads = 1, .mapped = true}, &plans);
+        forget_plans(&d);
+        for (int s = 0; s < plans.count; s++)
+            describe(&d, plans.plans[s]);
+        zr_forecast f = ask(&d);
+        both = unit_seconds(plans.plans[0]);
+        near(f.parts[ZR_TIME_COMPUTE], MICRO_BATCHES * both);
+        bubbles[i] = f.bubble;
+        pipeline_plans_free(&plans);
+    }
+    assert_true(bubbles[0] > 0.9 * both / steps[0] && bubbles[0] < 1.3 * both / steps[0]);
+    assert_true(bubbles[1] > 0.9 * both / steps[1] && bubbles[1] < 1.3 * both / steps[1]);
+    close_desk(&d);
+}
+
 static void check_any(const pipeline_plans *stages)
 {
     static desk d;
@@ -88,6 +119,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pipelines_take_what_their_lists_do),
+        cmocka_unit_test(windows_share_what_a_drain_takes),
         cmocka_unit_test(every_schedule_is_forecast),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

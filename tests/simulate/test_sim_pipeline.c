@@ -63,6 +63,21 @@ static void asynchronous_ones_drain_once_in_eight_steps(void **state)
     assert_float_equal(dream, step + 3.0 * 3 / 8, 1e-9);
 }
 
+// A drain is shared by the steps of its window, simulated, continued or by the closed form.
+static void windows_say_how_often_they_drain(void **state)
+{
+    static const int windows[] = {1, 2, 8, 9, 64, 1000};
+    static const int stages[] = {4, 129};
+    for (int i = 0; i < ZR_COUNT(windows) * ZR_COUNT(stages); i++) {
+        int p = stages[i % 2], window = windows[i / 2], m = 4 * p;
+        zr_sim_pipeline pipeline = of(ZR_PIPELINE_PIPEDREAM, p, 1, m);
+        pipeline.flush_every = window;
+        assert_float_equal(seconds_of(pipeline), 3.0 * m + 3.0 * (p - 1) / window, 1e-9);
+        pipeline.kind = ZR_PIPELINE_1F1B;
+        assert_float_equal(seconds_of(pipeline), 3.0 * (m + p - 1), 1e-9);
+    }
+}
+
 static void what_is_not_simulated_keeps_the_pace(void **state)
 {
     zr_sim_pipeline pipeline = of(ZR_PIPELINE_1F1B, 4, 1, 100000);
@@ -100,6 +115,7 @@ int main(void)
         cmocka_unit_test(bubbles_are_those_of_the_books),
         cmocka_unit_test(closed_forms_continue_the_lists),
         cmocka_unit_test(asynchronous_ones_drain_once_in_eight_steps),
+        cmocka_unit_test(windows_say_how_often_they_drain),
         cmocka_unit_test(what_is_not_simulated_keeps_the_pace),
         cmocka_unit_test(messages_and_a_longer_end_take_time),
     };

@@ -133,6 +133,119 @@ static void empty_cells_have_defaults_that_are_told(void **state)
     zr_sim_table_free(&table);
 }
 
+// Of every cell that is empty something is told, except of those that have no default.
+static void no_default_is_silent(void **state)
+{
+    static const char *const columns[] = {
+        "params_B",
+        "layers",
+        "hidden",
+        "heads",
+        "kv_heads",
+        "ffn",
+        "vocab",
+        "seq",
+        "gpus",
+        "gpus_per_node",
+        "global_batch",
+        "micro_batch",
+        "grad_accum",
+        "tp",
+        "pp",
+        "vpp",
+        "cp",
+        "dp",
+        "zero_stage",
+        "precision",
+        "recompute",
+        "offload",
+        "link_in_node_GBps",
+        "link_between_nodes_Gbps_per_node",
+    };
+    static const char *const rows[] = {
+        "gpu,model,pp\nA100-80GB,LLaMA 7B,2\n",
+        "gpu,model,pp\nA100-80GB,GPT 7B,2\n",
+        "gpu,layers,hidden,pp\nA100-80GB,24,2048,2\n",
+        "gpu,model,pp,micro_batch\nA100-80GB,GPT 7B,2,4096 tokens\n",
+        "gpu,model,pp,global_batch\nA100-80GB,GPT 7B,2,4096 tokens a GPU\n",
+    };
+    for (int i = 0; i < ZR_COUNT(rows); i++) {
+        zr_sim_table table = table_of(rows[i]);
+        assert_true(table.rows[0].predicted > 0);
+        for (int c = 0; c < ZR_COUNT(columns); c++) {
+            char told[40];
+            snprintf(told, sizeof told, "%s ", columns[c]);
+            bool said = strstr(rows[i], columns[c]) != NULL || strcmp(columns[c], "pp") == 0;
+            if (!said)
+                tells(&table.rows[0], told);
+        }
+        zr_sim_table_free(&table);
+    }
+}
+
+static zr_sim_table table_of_recompute(const char *words, const char *system)
+{
+    char text[400];
+    snprintf(text, sizeof text, "gpu,system,layers,hidden,pp,recompute\nA100,%s,24,2048,2,\"%s\"\n",
+             system, words);
+    return table_of(text);
+}
+
+static void what_is_computed_again_has_many_words(void **state)
+{
+    static const struct {
+        const char *words;
+        zr_sim_recompute wanted;
+        int every;
+        const char *told; // NULL: nothing of it
+    } rows[] = {
+        {"none", ZR_SIM_KEEP, 1, NULL},
+        {"no_recompute", ZR_SIM_KEEP, 1, NULL},
+        {"full", ZR_SIM_FULL, 1, NULL},
+        {"full, every 4th layer", ZR_SIM_FULL, 4, NULL},
+        {"uniform", ZR_SIM_FULL, 1, "recompute full"},
+        {"granularity: full", ZR_SIM_FULL, 1, "recompute full"},
+        {"block", ZR_SIM_FULL, 1, "recompute full"},
+        {"block, 3 layers", ZR_SIM_FULL, 4, "recompute full, of every 4 layers one"},
+        {"1 of 2 layers", ZR_SIM_FULL, 2, "recompute full, of every 2 layers one"},
+        {"selective", ZR_SIM_SELECTIVE, 1, NULL},
+        {"selective granularity", ZR_SIM_SELECTIVE, 1, NULL},
+        {"attention only", ZR_SIM_SELECTIVE, 1, "recompute selective"},
+        {"core_attn", ZR_SIM_SELECTIVE, 1, "recompute selective"},
+        {"selective (op)", ZR_SIM_OPERATORS, 1, NULL},
+        {"granular", ZR_SIM_KEEP, 1, "recompute none, since the cell's words are not known"},
+    };
+    for (int i = 0; i < ZR_COUNT(rows); i++) {
+        zr_sim_table table = table_of_recompute(rows[i].words, "Megatron-LM");
+        const zr_sim_row *row = &table.rows[0];
+        if (row->run.recompute != rows[i].wanted || row->run.recompute_every != rows[i].every)
+            fail_msg("\"%s\" is %d, every %d", rows[i].words, (int)row->run.recompute,
+                     row->run.recompute_every);
+        if (rows[i].told != NULL)
+            tells(row, rows[i].told);
+        else
+            assert_null(strstr(row->why, "recompute"));
+        zr_sim_table_free(&table);
+    }
+    zr_sim_table titan = table_of_recompute("selective", "torchtitan");
+    assert_int_equal(titan.rows[0].run.recompute, ZR_SIM_OPERATORS);
+    zr_sim_table_free(&titan);
+}
+
+static void what_cannot_be_offloaded_is_told(void **state)
+{
+    zr_sim_table table = table_of("gpu,layers,hidden,zero_stage,offload\n"
+                                  "A100,24,2048,1,\"cpu: optimizer, parameters\"\n"
+                                  "A100,24,2048,1,to a shelf\n"
+                                  "A100,24,2048,1,cpu where needed\n");
+    tells(&table.rows[0], "offload of the optimizer alone, since zero_stage is 1");
+    assert_true(table.rows[0].run.optimizer_on_host && !table.rows[0].run.parameters_on_host);
+    tells(&table.rows[1], "offload none, since the cell's words are not known");
+    tells(&table.rows[2], "offload none, as if it were not needed");
+    assert_false(table.rows[1].run.optimizer_on_host || table.rows[2].run.optimizer_on_host);
+    zr_sim_table_free(&table);
+}
+
 static void numbers_may_have_separators_and_units(void **state)
 {
     zr_sim_table table = table_of(
@@ -327,6 +440,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cells_are_free_text),
         cmocka_unit_test(empty_cells_have_defaults_that_are_told),
+        cmocka_unit_test(no_default_is_silent),
+        cmocka_unit_test(what_is_computed_again_has_many_words),
+        cmocka_unit_test(what_cannot_be_offloaded_is_told),
         cmocka_unit_test(numbers_may_have_separators_and_units),
         cmocka_unit_test(sizes_are_read_from_names),
         cmocka_unit_test(cells_without_numbers_have_defaults),

@@ -247,6 +247,30 @@ static void test_the_section_is_honoured(void **state)
     zr_tuning_file_free(&a.file);
 }
 
+// What libzero.offload auto chooses stays open, and what else a fast search leaves alone does not.
+static void test_a_fast_search_chooses_what_is_left_to_the_program(void **state)
+{
+    asked a;
+    ask("{\"autotuning\": {\"enabled\": true}, \"libzero\": {\"offload\": \"auto\","
+        " \"device_memory\": \"1GB\"}}",
+        (zero_tune_options){0}, &a);
+    assert_true(a.settings.fast && a.space.budgets);
+    assert_true(a.space.vary_optimizer && a.space.vary_parameters);
+    assert_true(a.space.vary_sub_group && a.space.vary_tiles);
+    assert_false(a.space.vary_delayed || a.space.vary_checkpoints);
+    EXPECT(a.space.tensor, 1);
+    zr_tuning_file_free(&a.file);
+    ask("{\"autotuning\": {\"enabled\": true}, \"libzero\": {\"offload\": \"auto\"},"
+        " \"zero_optimization\": {\"offload_optimizer\": {\"device\": \"none\"}}}",
+        (zero_tune_options){0}, &a);
+    assert_true(!a.space.vary_optimizer && a.space.vary_parameters);
+    zr_tuning_file_free(&a.file);
+    ask("{\"autotuning\": {\"enabled\": true}, \"libzero\": {\"offload\": \"given\"}}",
+        (zero_tune_options){0}, &a);
+    assert_false(a.space.vary_optimizer || a.space.vary_parameters || a.space.vary_tiles);
+    zr_tuning_file_free(&a.file);
+}
+
 static void test_contradicting_steps_are_refused(void **state)
 {
     zero_error error = {0};
@@ -463,6 +487,7 @@ int main(void)
         cmocka_unit_test(test_ranks_are_a_multiple_of_the_grid),
         cmocka_unit_test(test_large_numbers_are_refused),
         cmocka_unit_test(test_the_section_is_honoured),
+        cmocka_unit_test(test_a_fast_search_chooses_what_is_left_to_the_program),
         cmocka_unit_test(test_contradicting_steps_are_refused),
         cmocka_unit_test(test_files_of_candidates_resolve_to_them),
         cmocka_unit_test(test_sub_groups_are_written_where_they_travel),
