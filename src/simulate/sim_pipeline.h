@@ -16,10 +16,10 @@ typedef struct zr_sim_pipeline {
 } zr_sim_pipeline;
 
 // Finds the seconds of a step, from the first forward to the last backward; of an asynchronous
-// schedule, of one of a window, which drains once. Where a step has many
-// micro-batches the first rounds are simulated, and the others go on at the pace of the last round.
-// Where there are more chunks than libzero runs, or more than 128 of the model, the closed forms of
-// the schedules stand for the lists.
+// schedule, of one of a window, which drains once. Where a step has many micro-batches the first
+// rounds are simulated, and the others go on at the pace of the last round. Where there are more
+// chunks than libzero runs, or more than 128 of the model, the closed forms of the schedules stand
+// for the lists.
 // Interleaved chunks whose micro-batches are no multiple of the stages are taken from the next
 // multiple. ZERO_ERR_MEMORY.
 zero_status zr_sim_pipeline_find(const zr_sim_pipeline *pipeline, double *seconds,
