@@ -11,9 +11,9 @@
 #include "measure/disk.h"
 
 #include "base/clock.h"
+#include "base/quantile.h"
 #include "base/random.h"
 #include "io/io.h"
-#include "measure/timing.h"
 #include "memory/arena.h"
 
 #include <errno.h>

@@ -1,6 +1,7 @@
 #include "measure/products.h"
 
 #include "base/clock.h"
+#include "base/quantile.h"
 #include "comm/agree.h"
 #include "compute/product_ops.h"
 #include "compute/product_scratch.h"

@@ -3,8 +3,6 @@
 #include "base/clock.h"
 #include "comm/agree.h"
 
-#include <stdlib.h>
-
 zero_status zr_meter_time(const zr_meter *meter, zr_timed_work work, void *user, double *seconds,
                           zero_error *error)
 {
@@ -20,25 +18,4 @@ zero_status zr_meter_time(const zr_meter *meter, zr_timed_work work, void *user,
         if ((double)nanoseconds * 1e-9 >= meter->seconds / 2 || calls >= (int64_t)1 << 30)
             return ZERO_OK;
     }
-}
-
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-double zr_median(double *values, int count)
-{
-    qsort(values, (size_t)count, sizeof *values, compare_doubles);
-    return (values[(count - 1) / 2] + values[count / 2]) / 2;
-}
-
-double zr_usual_mean(double *values, int count)
-{
-    double most = 2 * zr_median(values, count), sum = 0;
-    int usual = 0;
-    while (usual < count && values[usual] <= most)
-        sum += values[usual++];
-    return usual ? sum / usual : 0;
 }

@@ -18,10 +18,4 @@ typedef zero_status (*zr_timed_work)(void *user, zero_error *error);
 zero_status zr_meter_time(const zr_meter *meter, zr_timed_work work, void *user, double *seconds,
                           zero_error *error);
 
-// Sorts the values and returns their median; of an even number, the mean of the two in the middle.
-double zr_median(double *values, int count);
-// Sorts likewise, and returns the mean of what takes at most twice the median: a sum of such means
-// is what many of them take together, and what interrupts one of them is left out.
-double zr_usual_mean(double *values, int count);
-
 #endif

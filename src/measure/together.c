@@ -2,10 +2,10 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/quantile.h"
 #include "comm/agree.h"
 #include "comm/attach.h"
 #include "compute/counting.h"
-#include "measure/timing.h"
 #include "memory/arena.h"
 
 #include <pthread.h>

@@ -1,6 +1,6 @@
 #include "observe/sink_rates.h"
 
-#include "measure/timing.h"
+#include "base/quantile.h"
 #include "monitor/spans.h"
 
 // Calls that warm up: of single steps, and of windows.

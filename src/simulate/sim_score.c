@@ -1,4 +1,5 @@
 // The score of a table: how far predictions are from what was measured, by family.
+#include "base/quantile.h"
 #include "simulate/sim_score_parts.h"
 
 #include <math.h>
@@ -36,7 +37,7 @@ static double usual_rate(const scored_row *rows, int count, int at, double *room
     for (int i = at; i < count; i++)
         if (have_one_device(&rows[i], &rows[at]))
             room[same++] = log(done_rate(rows[i].row));
-    return zr_sim_quantile(room, same, 0.5);
+    return zr_median(room, same);
 }
 
 // Sets what a constant fitted to each device, the median of its rates, would predict.
@@ -59,8 +60,8 @@ static void write_line(const scored_row *rows, int count, const char *family, do
         for (int i = 0; i < count; i++)
             if (family == NULL || strcmp(rows[i].row->family, family) == 0)
                 room[same++] = constant ? rows[i].constant : rows[i].own;
-        at[2 * constant] = zr_sim_quantile(room, same, 0.5);
-        at[2 * constant + 1] = zr_sim_quantile(room, same, 0.9);
+        at[2 * constant] = zr_median(room, same);
+        at[2 * constant + 1] = zr_quantile(room, same, 0.9);
     }
     zr_buffer_printf(out, "%5d %8.1f%% %7.1f%% %11.1f%% %7.1f%%  %s\n", same, 100 * at[0],
                      100 * at[1], 100 * at[2], 100 * at[3], family == NULL ? "all" : family);

@@ -1,22 +1,10 @@
 #include "simulate/sim_score_parts.h"
 
+#include "base/quantile.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-static int compare_numbers(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-double zr_sim_quantile(double *numbers, int count, double part)
-{
-    qsort(numbers, (size_t)count, sizeof *numbers, compare_numbers);
-    double at = part * (count - 1);
-    int below = (int)at, above = ZR_MIN(below + 1, count - 1);
-    return numbers[below] + (at - below) * (numbers[above] - numbers[below]);
-}
 
 static void write_memory(const zr_sim_table *table, bool allocated, double *room, zr_buffer *out)
 {
@@ -29,7 +17,7 @@ static void write_memory(const zr_sim_table *table, bool allocated, double *room
     }
     if (count == 0)
         return;
-    double median = zr_sim_quantile(room, count, 0.5), most = zr_sim_quantile(room, count, 1);
+    double median = zr_median(room, count), most = room[count - 1];
     zr_buffer_printf(out, "%5d %8.1f%% %7.1f%% (largest)  memory, where it is %s\n", count,
                      100 * median, 100 * most,
                      allocated ? "the peak allocated" : "measured otherwise");

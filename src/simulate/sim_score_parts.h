@@ -4,8 +4,6 @@
 
 #include "simulate/sim_runs_table.h"
 
-// Returns the part-th quantile of numbers, which it sorts.
-double zr_sim_quantile(double *numbers, int count, double part);
 // Writes how far memory is from what was measured: where that is the peak of what was allocated,
 // and, in a line of its own, where it is something else (reserved, or all that a device shows).
 void zr_sim_score_memory(const zr_sim_table *table, zr_buffer *out);

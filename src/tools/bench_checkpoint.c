@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/quantile.h"
 #include "checkpoint/manifest.h"
 #include "comm/agree.h"
 #include "engine/engine_inner.h"

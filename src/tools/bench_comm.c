@@ -3,6 +3,7 @@
 // (predict/rate_links.h).
 #include "base/clock.h"
 #include "base/fetches.h"
+#include "base/quantile.h"
 #include "comm/agree.h"
 #include "comm/versions.h"
 #include "measure/memory_rate.h"

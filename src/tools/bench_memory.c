@@ -1,6 +1,7 @@
 // `zero bench memory`: bytes per second that a copy, a triad and an update in place read and write,
 // by number of threads.
 #include "base/alloc.h"
+#include "base/quantile.h"
 #include "measure/bandwidth.h"
 #include "measure/memory_rate.h"
 #include "memory/arena.h"

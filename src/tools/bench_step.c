@@ -12,6 +12,7 @@
 // Attention's own products count as "everything else". Steps are timed without recording; a few
 // more steps are recorded.
 #include "base/clock.h"
+#include "base/quantile.h"
 #include "base/random.h"
 #include "base/recorder.h"
 #include "comm/agree.h"

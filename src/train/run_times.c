@@ -5,7 +5,7 @@
 #include "base/dtype.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "measure/timing.h"
+#include "base/quantile.h"
 #include "monitor/run_names.h"
 #include "observe/sink_rates.h"
 
@@ -77,7 +77,7 @@ double zr_run_clock_median(const zr_run_clock *clock, double *spread)
         return zr_run_clock_step(clock);
     memcpy(sorted, clock->recent, (size_t)count * sizeof *sorted);
     double median = zr_median(sorted, count);
-    *spread = (sorted[3 * count / 4] - sorted[count / 4]) / median;
+    *spread = (zr_quantile(sorted, count, 0.75) - zr_quantile(sorted, count, 0.25)) / median;
     return median;
 }
 

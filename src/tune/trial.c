@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/quantile.h"
 #include "monitor/metrics_read.h"
 #include "monitor/run_names.h"
 #include "tune/trial_process.h"
@@ -264,29 +265,16 @@ static void read_steps(reading *r, const places *p)
     }
 }
 
-static int compare_seconds(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
-static double quantile(const double *sorted, int count, double part)
-{
-    double place = part * (count - 1);
-    int below = (int)place, above = ZR_MIN(below + 1, count - 1);
-    return sorted[below] + (place - below) * (sorted[above] - sorted[below]);
-}
-
 void zr_trial_summarize(zr_trial_answer *trial)
 {
     double sorted[ZR_TRIAL_STEPS];
     if (trial->count == 0)
         return;
     memcpy(sorted, trial->at, (size_t)trial->count * sizeof *sorted);
-    qsort(sorted, (size_t)trial->count, sizeof *sorted, compare_seconds);
-    trial->seconds = quantile(sorted, trial->count, 0.5);
-    trial->low = quantile(sorted, trial->count, 0.25);
-    trial->high = quantile(sorted, trial->count, 0.75);
+    zr_sort_numbers(sorted, trial->count);
+    trial->seconds = zr_quantile(sorted, trial->count, 0.5);
+    trial->low = zr_quantile(sorted, trial->count, 0.25);
+    trial->high = zr_quantile(sorted, trial->count, 0.75);
     trial->token_rate = trial->seconds > 0 ? (double)trial->tokens / trial->seconds : 0;
 }
 

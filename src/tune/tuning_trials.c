@@ -1,4 +1,5 @@
 #include "base/clock.h"
+#include "base/quantile.h"
 #include "base/random.h"
 #include "tune/tuning.h"
 
@@ -231,26 +232,19 @@ static void note_times(zr_tuning *t, const zr_trial_answer *trial)
     }
 }
 
-static int compare_seconds(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
 // Adds a trial's steps to those of the finalist's earlier ones.
 static zero_status add_steps(zr_finalist *f, const zr_trial_answer *trial, zero_error *error)
 {
-    size_t count = (size_t)(f->steps + trial->count);
-    double *grown = zr_realloc(f->at, count * sizeof *grown, error);
+    int count = f->steps + trial->count;
+    double *grown = zr_realloc(f->at, (size_t)count * sizeof *grown, error);
     if (!grown)
         return ZERO_ERR_MEMORY;
     memcpy(grown + f->steps, trial->at, (size_t)trial->count * sizeof *grown);
-    qsort(grown, count, sizeof *grown, compare_seconds);
     f->at = grown;
-    f->steps = (int)count;
-    f->seconds = (grown[(count - 1) / 2] + grown[count / 2]) / 2;
-    f->low = grown[count / 4];
-    f->high = grown[(3 * count) / 4 < count ? (3 * count) / 4 : count - 1];
+    f->steps = count;
+    f->seconds = zr_median(grown, count);
+    f->low = zr_quantile(grown, count, 0.25);
+    f->high = zr_quantile(grown, count, 0.75);
     f->memory = ZR_MAX(f->memory, trial->memory);
     return ZERO_OK;
 }
