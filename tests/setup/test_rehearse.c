@@ -1,13 +1,10 @@
-// A rehearsal divides the units of a pipeline, unless a run has divided them already.
+// A rehearsal divides the units of a pipeline, unless a run has divided them already; what it
+// measures, its forecasts know, and the user's book of rates keeps.
+#include "../base/scratch_directory.h"
+
 #include "layers/layers.h"
 #include "setup/rehearse.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include <math.h>
 
 enum { STAGES = 2, LAYERS = 4, UNITS = LAYERS + 2 };
 
@@ -34,21 +31,27 @@ static void rehearse(const zr_rehearsal_question *question, zr_rehearsal *out)
     assert_int_equal(out->stages, STAGES);
 }
 
+// Returns a question about two pipeline stages; *shape gets their model.
+static zr_rehearsal_question question_of(zr_lm_config *shape, const zr_config *config)
+{
+    bool given;
+    assert_int_equal(zr_lm_parse_spec("gpt2:layers=4,heads=4,width=128,context=64,vocab=300", shape,
+                                      &given, NULL),
+                     ZERO_OK);
+    return (zr_rehearsal_question){.shape = shape,
+                                   .name = "a model",
+                                   .config = config,
+                                   .seq = 64,
+                                   .ranks = STAGES,
+                                   .threads = 1};
+}
+
 static void a_run_s_own_division_stays(void **state)
 {
     zr_config *config = resolved();
     zr_lm_config shape;
     zr_rehearsal first, second;
-    bool given;
-    assert_int_equal(zr_lm_parse_spec("gpt2:layers=4,heads=4,width=128,context=64,vocab=300",
-                                      &shape, &given, NULL),
-                     ZERO_OK);
-    zr_rehearsal_question question = {.shape = &shape,
-                                      .name = "a model",
-                                      .config = config,
-                                      .seq = 64,
-                                      .ranks = STAGES,
-                                      .threads = 1};
+    zr_rehearsal_question question = question_of(&shape, config);
     rehearse(&question, &first);
     int units = first.at[0].plan->unit_count, other = units == 2 ? 3 : 2;
     assert_int_equal(units + first.at[1].plan->unit_count, UNITS);
@@ -64,8 +67,57 @@ static void a_run_s_own_division_stays(void **state)
     zr_config_destroy(config);
 }
 
+static zr_forecast forecast(zr_rehearsal *rehearsal, const zr_rate_book *book)
+{
+    zr_forecast found;
+    zero_error error = {0};
+    double sum = 0;
+    if (zr_rehearsal_forecast(rehearsal, book, &found, &error) != ZERO_OK)
+        fail_msg("%s", error.message);
+    for (int part = 0; part < ZR_TIME_PARTS; part++)
+        sum += found.parts[part];
+    assert_true(found.seconds > 0 && fabs(sum / found.seconds - 1) < 1e-6);
+    assert_true(found.low < found.seconds && found.seconds < found.high);
+    return found;
+}
+
+static void what_is_measured_is_known_and_kept(void **state)
+{
+    scratch *d = *state;
+    assert_int_equal(setenv("XDG_CACHE_HOME", d->directory, 1), 0);
+    zr_config *config = resolved();
+    zr_lm_config shape;
+    zr_rehearsal rehearsal;
+    zr_rehearsal_question question = question_of(&shape, config);
+    zr_rate_book book = {0}, kept = {0};
+    zero_logger silent = {0};
+    zero_error error = {0};
+    rehearse(&question, &rehearsal);
+    zr_forecast guessed = forecast(&rehearsal, &book);
+    assert_true(guessed.unknown > 0.5); // the rest are waits for the other stage
+    if (zr_rehearsal_measure(&rehearsal, &silent, &book, &error) != ZERO_OK)
+        fail_msg("%s", error.message);
+    zr_forecast known = forecast(&rehearsal, &book);
+    assert_true(known.unknown < 0.01);
+    assert_true(known.flops == guessed.flops && known.parts[ZR_TIME_COMPUTE] > 0);
+    zr_rate_book_read(&silent, &kept);
+    assert_true(forecast(&rehearsal, &kept).seconds == known.seconds);
+    double one, three;
+    assert_int_equal(zr_rehearsal_evaluation(&rehearsal, &kept, 1, &one, &error), ZERO_OK);
+    assert_int_equal(zr_rehearsal_evaluation(&rehearsal, &kept, 3, &three, &error), ZERO_OK);
+    assert_true(one > 0 && three > one && three < 3.1 * one);
+    zr_rate_book_free(&kept);
+    zr_rate_book_free(&book);
+    zr_rehearsal_free(&rehearsal);
+    zr_config_destroy(config);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_run_s_own_division_stays)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_run_s_own_division_stays),
+        cmocka_unit_test_setup_teardown(what_is_measured_is_known_and_kept, scratch_open,
+                                        scratch_close),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
