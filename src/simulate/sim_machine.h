@@ -55,6 +55,8 @@ typedef struct zr_sim_framework {
     bool wide_gradients;  // it sums gradients in 32 bits
     bool overlaps_tensor; // it exchanges between tensor ranks beside products
     bool by_weight;       // it gathers each weight of a layer by itself, not a layer at a time
+    bool recomputes;      // it computes layers again where nothing is said
+    bool whole_states;    // its ranks keep all states where no stage of ZeRO is said
     bool interleaved;     // its pipelines run two chunks a stage where nothing is said
     double constants[ZR_SIM_FRAMEWORK_CONSTANTS]; // as zr_sim_framework_constant_names
     char fit[160];

@@ -321,18 +321,18 @@ static zero_status take_property(const zr_sim_text *file, const char *path, cons
                                  zero_error *error)
 {
     bool seen[ZR_SIM_FRAMEWORK_CONSTANTS] = {false};
-    if (!strcmp(key, "flash"))
-        return take_flag(file, path, value, &out->flash, error);
-    if (!strcmp(key, "interleaved"))
-        return take_flag(file, path, value, &out->interleaved, error);
-    if (!strcmp(key, "balanced"))
-        return take_flag(file, path, value, &out->balanced, error);
-    if (!strcmp(key, "wide_gradients"))
-        return take_flag(file, path, value, &out->wide_gradients, error);
-    if (!strcmp(key, "by_weight"))
-        return take_flag(file, path, value, &out->by_weight, error);
-    if (!strcmp(key, "overlaps_tensor"))
-        return take_flag(file, path, value, &out->overlaps_tensor, error);
+    const struct {
+        const char *name;
+        bool *flag;
+    } flags[] = {
+        {"flash", &out->flash},           {"interleaved", &out->interleaved},
+        {"balanced", &out->balanced},     {"wide_gradients", &out->wide_gradients},
+        {"by_weight", &out->by_weight},   {"overlaps_tensor", &out->overlaps_tensor},
+        {"recomputes", &out->recomputes}, {"whole_states", &out->whole_states},
+    };
+    for (int i = 0; i < ZR_COUNT(flags); i++)
+        if (!strcmp(key, flags[i].name))
+            return take_flag(file, path, value, flags[i].flag, error);
     if (!strcmp(key, "constants")) {
         *known = true;
         return take_constants(file, path, value, &framework_constants, out->constants, seen, error);
@@ -341,8 +341,7 @@ static zero_status take_property(const zr_sim_text *file, const char *path, cons
     if (strcmp(key, "fit") || !fits)
         return refuse(file, path, "is no key of a framework",
                       "flash, interleaved, balanced, wide_gradients, overlaps_tensor, by_weight, "
-                      "constants, and a "
-                      "text fit",
+                      "recomputes, whole_states, constants, and a text fit",
                       error);
     snprintf(out->fit, sizeof out->fit, "%s", json_string_value(value));
     return ZERO_OK;

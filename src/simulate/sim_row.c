@@ -225,8 +225,8 @@ static void read_states(row_reader *r)
     zr_sim_run *run = r->run;
     run->stage = stage_of(zr_sim_row_cell(r, "zero_stage"));
     if (run->stage < 0) {
-        run->stage =
-            zr_sim_text_has(r->system, "fsdp") || zr_sim_text_has(r->system, "zero-3") ? 3 : 1;
+        bool sharded = zr_sim_text_has(r->system, "fsdp") || zr_sim_text_has(r->system, "zero-3");
+        run->stage = sharded ? 3 : run->framework.whole_states ? 0 : 1;
         zr_sim_row_tell(r, "zero_stage %d", run->stage);
     }
     read_offload(r);

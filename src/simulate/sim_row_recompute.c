@@ -33,6 +33,8 @@ static zr_sim_recompute choose_recompute(const zr_sim_run *run)
 {
     static const zr_sim_recompute from_least[] = {ZR_SIM_KEEP, ZR_SIM_SELECTIVE};
     zr_sim_run one = *run;
+    if (run->framework.recomputes)
+        return ZR_SIM_FULL;
     if (run->framework.flash)
         return ZR_SIM_KEEP;
     zr_sim_row_set_none(&one.micro_batch, 1);

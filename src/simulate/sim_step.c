@@ -14,6 +14,9 @@
 #define ASKED 6
 // The large weights of a layer: of keys and values, of attention's output, and two of the MLP.
 #define WEIGHTS 4
+// Bytes of a parameter that an update in 16 bits moves, a pass for each of its steps: gradients to
+// 32 bits and their norm, Adam, masters to 16 bits, and gradients set to zero.
+#define UPDATED 44
 // The kernels that beginning a micro-batch, fetching and sharing its samples, takes as long as.
 #define STARTED 60
 // How much slower the slowest device is each time that there are twice as many nodes.
@@ -185,7 +188,7 @@ static double update_seconds(const zr_sim_run *run, double *offload)
     if (run->frozen)
         return 0;
     if (!run->optimizer_on_host && !run->optimizer_on_nvme)
-        return 32 * own / ranks / (machine->memory_rate * machine->constants[ZR_SIM_STREAMED]);
+        return UPDATED * own / ranks / (machine->memory_rate * machine->constants[ZR_SIM_STREAMED]);
     double host = machine->host_rate / machine->devices * 0.6;
     *offload = 28 * own / ranks / host + 4 * own / ranks / machine->host_link;
     if (run->optimizer_on_nvme && machine->nvme_read > 0)

@@ -246,6 +246,26 @@ static void what_cannot_be_offloaded_is_told(void **state)
     zr_sim_table_free(&table);
 }
 
+// What a framework does where its users set nothing is what a table without the column means.
+static void frameworks_have_defaults_of_their_own(void **state)
+{
+    static const char *const systems[] = {"Megatron-DeepSpeed", "Megatron-LM", "GPT-NeoX", ""};
+    static const int stages[] = {0, 0, 1, 1};
+    char text[2048] = COLUMNS;
+    for (int i = 0; i < ZR_COUNT(systems); i++) {
+        size_t used = strlen(text);
+        snprintf(text + used, sizeof text - used,
+                 "a,dev,A,%s," GPT "512,4,64,A100-80GB,8,,8,1,8,,fp16,,none,\n", systems[i]);
+    }
+    zr_sim_table table = table_of(text);
+    for (int i = 0; i < table.count; i++)
+        assert_int_equal(table.rows[i].run.stage, stages[i]);
+    assert_int_equal(table.rows[2].run.recompute, ZR_SIM_FULL);
+    tells(&table.rows[2], "recompute full");
+    assert_int_equal(table.rows[3].run.recompute, ZR_SIM_KEEP);
+    zr_sim_table_free(&table);
+}
+
 static void numbers_may_have_separators_and_units(void **state)
 {
     zr_sim_table table = table_of(
@@ -443,6 +463,7 @@ int main(void)
         cmocka_unit_test(no_default_is_silent),
         cmocka_unit_test(what_is_computed_again_has_many_words),
         cmocka_unit_test(what_cannot_be_offloaded_is_told),
+        cmocka_unit_test(frameworks_have_defaults_of_their_own),
         cmocka_unit_test(numbers_may_have_separators_and_units),
         cmocka_unit_test(sizes_are_read_from_names),
         cmocka_unit_test(cells_without_numbers_have_defaults),

@@ -232,6 +232,29 @@ static void context_ranks_exchange_as_data_ranks_do(void **state)
     assert_true(group.ranks == 16 && group.within == 4 && group.nodes == 4);
 }
 
+// Half of the scores are masked, and context ranks have equal parts of the others.
+static void context_ranks_divide_attention_evenly(void **state)
+{
+    zr_sim_run run = sim_example_run();
+    run.attention = ZR_SIM_FLASH;
+    assert_int_equal(zr_sim_run_complete(&run, NULL), ZERO_OK);
+    double whole = zr_sim_layer_find(&run).forward.attention;
+    run.context = 4;
+    assert_near(zr_sim_layer_find(&run).forward.attention, whole / 4);
+}
+
+// An update goes over gradients, masters, moments and weights in several passes.
+static void updates_move_all_states(void **state)
+{
+    zr_sim_run run = sim_example_run();
+    assert_int_equal(zr_sim_run_complete(&run, NULL), ZERO_OK);
+    zr_sim_step whole = step_of(run);
+    double rate = run.machine.memory_rate * run.machine.constants[ZR_SIM_STREAMED];
+    assert_near(whole.parts[ZR_SIM_UPDATE], 44 * zr_sim_device_parameters(&run) / rate);
+    run.stage = 1;
+    assert_near(step_of(run).parts[ZR_SIM_UPDATE], whole.parts[ZR_SIM_UPDATE] / run.data);
+}
+
 static void rates_of_0_are_no_step(void **state)
 {
     zr_sim_run run = sim_example_run();
@@ -423,6 +446,8 @@ int main(void)
         cmocka_unit_test(parts_add_up),
         cmocka_unit_test(better_machines_are_never_slower),
         cmocka_unit_test(context_ranks_exchange_as_data_ranks_do),
+        cmocka_unit_test(context_ranks_divide_attention_evenly),
+        cmocka_unit_test(updates_move_all_states),
         cmocka_unit_test(rates_of_0_are_no_step),
         cmocka_unit_test(states_are_those_of_the_paper),
         cmocka_unit_test(what_does_not_fit_is_told_with_its_time),
