@@ -83,6 +83,7 @@ struct zero_engine {
     int observer_count;
     zr_guard guard; // await NULL: there is no guard
 
+    zr_engine_making making;
     zr_phase phase;
     int64_t step; // updates and skipped updates so far
     // Steps that changed the state: Adam's t, the schedule's n. Under pipedream all steps, because

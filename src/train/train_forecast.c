@@ -27,6 +27,7 @@ static zero_status predict(zr_train *train, const zr_rate_book *book, zero_error
 {
     const zr_rehearsal_question question = question_of(train);
     zr_rehearsal rehearsal;
+    zr_train_end_task(train, ZR_TASK_BEGIN);
     zero_status status = zr_rehearse(&question, &rehearsal, error);
     if (status == ZERO_OK)
         status = zr_rehearsal_forecast(&rehearsal, book, &train->resolved.forecast, error);
@@ -34,6 +35,7 @@ static zero_status predict(zr_train *train, const zr_rate_book *book, zero_error
         status = zr_rehearsal_evaluation(&rehearsal, book, i + 1, &train->resolved.evaluations[i],
                                          error);
     zr_rehearsal_free(&rehearsal);
+    zr_train_end_task(train, ZR_TASK_FORECAST);
     return status;
 }
 

@@ -152,7 +152,10 @@ zero_status zr_train_make_engine(zr_train *train, zero_error *error)
     zr_train_describe_runtime(&train->logger);
     zr_train_end_task(train, ZR_TASK_BEGIN);
     ZERO_TRY(open_engine(train, error));
-    zr_train_end_task(train, ZR_TASK_MAKE);
+    zr_train_end_task(train, ZR_TASK_RESERVE);
+    const zr_engine_making making = zr_engine_making_of(train->run.engine);
+    zr_train_divide_task(train, ZR_TASK_RESERVE, ZR_TASK_SHARE, making.sharing);
+    zr_train_divide_task(train, ZR_TASK_RESERVE, ZR_TASK_DRAW, making.drawing);
     ZERO_TRY(check_sample(train, error));
     ZERO_TRY(load_weights(train, error));
     ZERO_TRY(zr_train_describe_run(train, error));

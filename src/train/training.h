@@ -80,11 +80,12 @@ zero_status zr_train_tell_times(zr_train *train, zero_error *error);
 // train_tasks.c, of rank 0's time; none is collective. What came since the last such call, or the
 // beginning, was of that task.
 void zr_train_end_task(zr_train *train, zr_task task);
+// Gives seconds that were counted as a task's to another one, which was a part of it.
+void zr_train_divide_task(zr_train *train, zr_task from, zr_task to, double seconds);
 // Ends a time of saving, which was of that task, and turns the clock to the part before.
 void zr_train_end_saving(zr_train *train, zr_task task, zr_time_part before);
 // Counts what was saved, or could not be.
 void zr_train_count_saving(zr_train *train, zr_task task, zero_status status);
-int64_t zr_train_checkpoint_bytes(const zr_train *train);
 // Fills in what is expected of the tasks, once there is an engine.
 void zr_train_expect_tasks(zr_train *train, const zr_task_rates *rates);
 // Fills in the times of tasks, and what was predicted of them; adds what they teach.

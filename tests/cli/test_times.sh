@@ -41,8 +41,8 @@ python3 - "$CACHE" short/times.json <<'PY' || fail "what three steps have taught
 import json, sys
 book, (run,) = json.load(open(sys.argv[1])), json.load(open(sys.argv[2]))
 tasks = book["tasks"]
-assert book["settings"] == [] and list(tasks) == ["begin", "read", "make", "arrange", "model"], book
-first = sum(tasks[name][0]["seconds"] for name in ("begin", "read", "make"))
+assert book["settings"] == [] and list(tasks) == ["begin", "read", "reserve", "share", "draw", "arrange", "model"], book
+first = sum(tasks[name][0]["seconds"] for name in ("begin", "read", "reserve", "share", "draw"))
 assert abs(first / run["to_first_step"]["measured"] - 1) < 1e-6 and run["to_first_step"]["predicted"] is None, (tasks, run)
 PY
 for line in '^took  *[0-9.]* m\?s: 3 steps .*; before the first step [0-9.]* m\?s$' '^         a step [0-9.]* ms.*; compute [0-9.]* ms' '^spent  *[0-9.]* GFLOP a step, .*(6N + 12LCT a token, causal attention counted whole)$'; do
