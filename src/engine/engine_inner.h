@@ -38,11 +38,6 @@ zr_queue *zr_engine_queue(const zero_engine *engine);
 const zr_config *zr_engine_config(const zero_engine *engine);
 // Returns the number g of this rank's current micro-batch in its step (contract 4).
 int64_t zr_engine_micro_batch(const zero_engine *engine);
-typedef struct zr_engine_making { // seconds that parts of creating an engine have taken
-    double sharing;               // reserving the memory that other ranks may reach
-    double drawing; // drawing the initial weights, and bringing them to all that read them
-} zr_engine_making;
-zr_engine_making zr_engine_making_of(const zero_engine *engine);
 uint64_t zr_engine_seed(const zero_engine *engine);
 const zero_logger *zr_engine_logger(const zero_engine *engine);
 // Bits of zr_lm_changes: what may differ, on purpose, between this model and a checkpoint's.

@@ -14,6 +14,7 @@
 #include "base/step_sums.h"
 #include "comm/channel.h"
 #include "comm/window.h"
+#include "engine/create.h"
 #include "engine/delayed.h"
 #include "engine/engine_inner.h"
 #include "engine/rank_grid.h"

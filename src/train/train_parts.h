@@ -6,6 +6,7 @@
 #include "config/config.h"
 #include "corpus/corpus.h"
 #include "files/run_record.h"
+#include "infer/generation_times.h"
 #include "infer/reading.h"
 #include "observe/observe.h"
 #include "predict/forecast.h"
@@ -90,11 +91,12 @@ typedef struct zr_train_run { // what runs; filled by training.c, train_outputs.
     zr_observation *observed; // owned by the engine; NULL: nothing is asked for
     zr_measured *measured;    // what the run measures of itself; NULL: a replay does not
     zr_run_clock clock;
-    zr_run_tasks tasks;     // of rank 0
-    zr_outputs_place place; // rank 0: where the run writes, and what it may not replace there
-    zr_outputs outputs;     // rank 0
-    int64_t first_step;     // steps made before this run, as the checkpoint says
-    int64_t first_lines;    // lines of metrics.jsonl at that step
+    zr_run_tasks tasks;          // of rank 0
+    zr_generation_times samples; // rank 0: the steps of all samples; engine NULL: none was made
+    zr_outputs_place place;      // rank 0: where the run writes, and what it may not replace there
+    zr_outputs outputs;          // rank 0
+    int64_t first_step;          // steps made before this run, as the checkpoint says
+    int64_t first_lines;         // lines of metrics.jsonl at that step
     // What comes after the first step (evaluation, sample) has not been done yet. During a save it
     // means the step that is saved.
     bool owed;

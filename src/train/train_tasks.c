@@ -57,12 +57,13 @@ void zr_train_expect_tasks(zr_train *train, const zr_task_rates *rates)
 }
 
 // Returns what the calls of these tasks were expected to take; 0: it is unknown of one that was
-// made.
+// made. The first forecast of a book counts as nothing, because it is short, and runs before it had
+// none to teach.
 static double expected_of(const zr_run_tasks *tasks, zr_task first, zr_task last)
 {
     double sum = 0;
     for (int task = (int)first; task <= (int)last; task++) {
-        if (tasks->calls[task] > 0 && tasks->expected[task] <= 0)
+        if (tasks->calls[task] > 0 && tasks->expected[task] <= 0 && task != ZR_TASK_FORECAST)
             return 0;
         sum += (double)tasks->calls[task] * tasks->expected[task];
     }

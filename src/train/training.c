@@ -220,6 +220,7 @@ void zr_train_free(zr_train *train)
     zr_checkpoint_abandon(train->run.saves.saving);
     zr_outputs_close(&train->run.outputs, false);
     zr_reads_free(&train->run.place.reads);
+    zr_generation_times_close(&train->run.samples);
     zero_destroy(train->run.engine);
     zr_free(train->run.measured);
     zr_config_destroy(train->resolved.config);

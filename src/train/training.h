@@ -64,6 +64,8 @@ zero_status zr_train_sample_check(const zr_train_subject *subject, zero_engine *
                                   zero_error *error);
 // Tells a sample of what the model writes after a step. Collective, between steps.
 zero_status zr_train_sample(zr_train *train, int64_t step, zero_error *error);
+// Predicts, on rank 0, the seconds of all samples so far; 0: too little is known. Not collective.
+double zr_train_predict_samples(const zr_train *train, const zr_rate_book *book);
 // train_loop.c. Makes all steps. Collective.
 zero_status zr_train_loop(zr_train *train, zero_error *error);
 // Passes an event to the caller on rank 0 and returns its answer: whether it wants the run to end.

@@ -57,6 +57,17 @@ parts = run["parts"]
 assert run["to_first_step"]["predicted"] > 0 and parts["data"]["predicted"] > 0 and parts["generation"]["measured"] > 0, run
 assert parts["saving"]["predicted"] is None, "nothing is known of checkpoints"
 PY
+
+# Samples are predicted once a generation has taught how long its operations take.
+tokens=200 # of a sample
+expect 0 "$ZERO" generate --model short/model --prompt abc --tokens $tokens --ignore-end --threads 1
+run --out short --overwrite --steps 3 --sample-every 2 --no-learn
+python3 - short/times.json <<'PY' || fail "samples are not predicted: $(cat short/times.json)"
+import json, sys
+generation = json.load(open(sys.argv[1]))[0]["parts"]["generation"]
+assert 0.1 < generation["predicted"] / generation["measured"] < 10, generation
+PY
+grep -q '^took .*, generation [0-9.]* m\?s (predicted [0-9.]* m\?s)' out.txt || fail "no prediction of samples: $(grep ^took out.txt)"
 rm "$CACHE"
 
 # A longer one teaches, what it has measured with its setting, unless it is told not to.
