@@ -10,6 +10,7 @@
 #include "infer/reading.h"
 #include "observe/observe.h"
 #include "predict/forecast.h"
+#include "setup/besides.h"
 #include "setup/threads.h"
 #include "train/outputs.h"
 #include "train/run_times.h"
@@ -59,6 +60,7 @@ typedef struct zr_train_resolved { // how it is trained; filled by train_configu
     zr_threads threads;
     zr_step_range profiled; // steps that --profile records; first 0: none
     zr_forecast forecast;   // rank 0: of a step; seconds 0: there is none
+    zr_besides besides;     // rank 0: of what comes besides steps
     // Rank 0: predicted seconds of evaluating one micro-batch of a rank, and two at once, without a
     // correction; 0: unknown.
     double evaluations[2];

@@ -38,7 +38,7 @@ void zr_train_count_saving(zr_train *train, zr_task task, zero_status status)
     train->run.tasks.failed[task] |= status != ZERO_OK;
 }
 
-static zr_task_subject subject_of(const zr_train *train)
+zr_task_subject zr_train_task_subject(const zr_train *train)
 {
     const zr_train_subject *subject = &train->subject;
     return (zr_task_subject){
@@ -51,7 +51,7 @@ static zr_task_subject subject_of(const zr_train *train)
 
 void zr_train_expect_tasks(zr_train *train, const zr_task_rates *rates)
 {
-    const zr_task_subject subject = subject_of(train);
+    const zr_task_subject subject = zr_train_task_subject(train);
     for (int task = 0; task < ZR_TASKS; task++)
         train->run.tasks.expected[task] = zr_task_expected(rates, (zr_task)task, &subject);
 }
@@ -83,7 +83,7 @@ void zr_train_take_tasks(const zr_train *train, zr_run_times *times)
 void zr_train_teach_tasks(const zr_train *train, const zr_run_times *times, zr_task_rates *out)
 {
     const zr_run_tasks *tasks = &train->run.tasks;
-    const zr_task_subject subject = subject_of(train);
+    const zr_task_subject subject = zr_train_task_subject(train);
     for (int task = 0; task < ZR_TASKS; task++) {
         bool steps = task == ZR_TASK_ARRANGE;
         double seconds = steps ? times->measured[ZR_TIME_DATA] : tasks->seconds[task],

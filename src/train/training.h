@@ -88,6 +88,8 @@ void zr_train_divide_task(zr_train *train, zr_task from, zr_task to, double seco
 void zr_train_end_saving(zr_train *train, zr_task task, zr_time_part before);
 // Counts what was saved, or could not be.
 void zr_train_count_saving(zr_train *train, zr_task task, zero_status status);
+// Returns what amounts of tasks follow from, once there is an engine.
+zr_task_subject zr_train_task_subject(const zr_train *train);
 // Fills in what is expected of the tasks, once there is an engine.
 void zr_train_expect_tasks(zr_train *train, const zr_task_rates *rates);
 // Fills in the times of tasks, and what was predicted of them; adds what they teach.

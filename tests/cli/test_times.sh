@@ -58,6 +58,12 @@ assert run["to_first_step"]["predicted"] > 0 and parts["data"]["predicted"] > 0 
 assert parts["saving"]["predicted"] is None, "nothing is known of checkpoints"
 PY
 
+# What is known of the rest is said before the steps, by zero plan in the same words.
+said='besides steps: [0-9.]* m\?s before the first one, .*[0-9.]* m\?s a model'
+grep -q "^predict  $said" out.txt || fail "no word of what comes besides steps: $(cat out.txt)"
+expect 0 "$ZERO" plan --new $TINY --ranks 1
+grep -q "^Predicted $said" out.txt || fail "zero plan has no word of it: $(cat out.txt)"
+
 # Samples are predicted once a generation has taught how long its operations take.
 tokens=200 # of a sample
 expect 0 "$ZERO" generate --model short/model --prompt abc --tokens $tokens --ignore-end --threads 1
@@ -67,6 +73,7 @@ import json, sys
 generation = json.load(open(sys.argv[1]))[0]["parts"]["generation"]
 assert 0.1 < generation["predicted"] / generation["measured"] < 10, generation
 PY
+grep -q '^predict .* a generated token' out.txt || fail "no word of a token: $(cat out.txt)"
 grep -q '^took .*, generation [0-9.]* m\?s (predicted [0-9.]* m\?s)' out.txt || fail "no prediction of samples: $(grep ^took out.txt)"
 rm "$CACHE"
 
