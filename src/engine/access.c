@@ -14,6 +14,7 @@ zero_comm *zr_engine_comm(const zero_engine *engine) { return engine->grid.world
 const zr_grid *zr_engine_grid(const zero_engine *engine) { return &engine->grid; }
 zr_queue *zr_engine_queue(const zero_engine *engine) { return engine->queue; }
 const zr_config *zr_engine_config(const zero_engine *engine) { return engine->config; }
+zr_engine_making zr_engine_making_of(const zero_engine *engine) { return engine->making; }
 uint64_t zr_engine_seed(const zero_engine *engine) { return engine->seed; }
 const zero_logger *zr_engine_logger(const zero_engine *engine) { return &engine->logger; }
 uint32_t zr_engine_changes(const zero_engine *engine) { return engine->changes; }

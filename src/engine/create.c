@@ -1,6 +1,7 @@
 // Creates and destroys an engine. Every byte that the plan lists is reserved here, and nothing is
 // reserved later.
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/dtype.h"
 #include "base/random.h"
 #include "comm/agree.h"
@@ -224,15 +225,31 @@ static zero_status draw_weights(zero_engine *engine, zero_error *error)
     return zr_engine_parameters_changed(engine, error);
 }
 
+// Reserves what other ranks of the machine may reach.
+static zero_status reserve_shared(zero_engine *engine, zero_error *error)
+{
+    ZERO_TRY(reserve_parameters(engine, error));
+    ZERO_TRY(reserve_training(engine, error));
+    ZERO_TRY(zr_tensor_exchange_create(engine, error));
+    return open_channels(engine, error);
+}
+
+typedef zero_status (*part_fn)(zero_engine *engine, zero_error *error);
+
+static zero_status timed(part_fn part, zero_engine *engine, double *seconds, zero_error *error)
+{
+    double began = zr_clock_seconds();
+    zero_status status = part(engine, error);
+    *seconds = zr_clock_seconds() - began;
+    return status;
+}
+
 static zero_status prepare(zero_engine *engine, const zr_nvme_options *nvme, zero_error *error)
 {
     ZERO_TRY(compare_plans(engine, error));
     ZERO_TRY(zr_parts_check(&engine->grid, engine->plan, error));
     ZERO_TRY(make_tables(engine, error));
-    ZERO_TRY(reserve_parameters(engine, error));
-    ZERO_TRY(reserve_training(engine, error));
-    ZERO_TRY(zr_tensor_exchange_create(engine, error));
-    ZERO_TRY(open_channels(engine, error));
+    ZERO_TRY(timed(reserve_shared, engine, &engine->making.sharing, error));
     ZERO_TRY(reserve_scratch(engine, error));
     ZERO_TRY(zr_vectors_reserve(engine, nvme, error));
     zr_ledger_hold(&engine->ledger, ZERO_TIER_device, ZERO_MEM_communication,
@@ -240,7 +257,7 @@ static zero_status prepare(zero_engine *engine, const zr_nvme_options *nvme, zer
     if (engine->plan->settings.delayed)
         ZERO_TRY(zr_delayed_create(engine, error));
     ZERO_TRY(zr_ledger_check(&engine->ledger, error));
-    return draw_weights(engine, error);
+    return timed(draw_weights, engine, &engine->making.drawing, error);
 }
 
 static void release_parts(const zr_engine_parts *parts)

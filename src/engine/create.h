@@ -26,4 +26,10 @@ typedef struct zr_engine_parts {
 // detaches from the job's communicator at its end; both hold also when this function fails.
 zero_status zr_engine_create(const zr_engine_parts *parts, zero_engine **out, zero_error *error);
 
+typedef struct zr_engine_making { // seconds that parts of creating an engine have taken
+    double sharing;               // reserving the memory that other ranks may reach
+    double drawing; // drawing the initial weights, and bringing them to all that read them
+} zr_engine_making;
+zr_engine_making zr_engine_making_of(const zero_engine *engine);
+
 #endif

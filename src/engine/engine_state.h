@@ -14,6 +14,7 @@
 #include "base/step_sums.h"
 #include "comm/channel.h"
 #include "comm/window.h"
+#include "engine/create.h"
 #include "engine/delayed.h"
 #include "engine/engine_inner.h"
 #include "engine/rank_grid.h"
@@ -83,6 +84,7 @@ struct zero_engine {
     int observer_count;
     zr_guard guard; // await NULL: there is no guard
 
+    zr_engine_making making;
     zr_phase phase;
     int64_t step; // updates and skipped updates so far
     // Steps that changed the state: Adam's t, the schedule's n. Under pipedream all steps, because

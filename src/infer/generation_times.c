@@ -23,8 +23,8 @@ enum { WARM_CALLS = 2 };
 // A prediction of which more than this part is guessed is called a guess.
 static const double MOST_GUESSED = 0.3;
 
-zero_status zr_generation_times_open(zero_engine *engine, zr_generation_times *out,
-                                     zero_error *error)
+zero_status zr_generation_times_count(zero_engine *engine, zr_generation_times *out,
+                                      zero_error *error)
 {
     *out = (zr_generation_times){.engine = engine};
     out->measured = zr_alloc(sizeof *out->measured, error);
@@ -33,6 +33,13 @@ zero_status zr_generation_times_open(zero_engine *engine, zr_generation_times *o
     out->measured->calls = WARM_CALLS;
     out->measured->rates.setting = zr_rate_setting_of(engine);
     out->measured->overlaps = zr_engine_grid(engine)->data->courier != NULL;
+    return ZERO_OK;
+}
+
+zero_status zr_generation_times_open(zero_engine *engine, zr_generation_times *out,
+                                     zero_error *error)
+{
+    ZERO_TRY(zr_generation_times_count(engine, out, error));
     return zr_recorder_create(RECORDS, &out->recorder, error);
 }
 
@@ -54,7 +61,7 @@ zero_status zr_generation_begin_step(zr_generation_times *times, zero_error *err
 {
     if (!times)
         return ZERO_OK;
-    times->recorded = zr_measured_begin(times->measured, 1);
+    times->recorded = times->recorder && zr_measured_begin(times->measured, 1);
     if (times->recorded) {
         zr_recorder_clear(times->recorder);
         ZERO_TRY(zr_engine_record(times->engine, times->recorder, error));
@@ -206,9 +213,9 @@ static zero_status add_kind(const asking *a, const zr_generation_steps *kind,
     zr_cost first = {0}, last = {0};
     ZERO_TRY(cost_of(a, kind, kind->first, &first, error));
     ZERO_TRY(cost_of(a, kind, kind->last, &last, error));
-    double choice = zr_task_rates_seconds(&a->book->tasks, ZR_TASK_CHOOSE,
-                                          a->times->measured->rates.setting.together,
-                                          a->times->vocabulary),
+    const zr_task_sample chosen = {.together = a->times->measured->rates.setting.together,
+                                   .amount = a->times->vocabulary};
+    double choice = zr_task_rates_seconds(&a->book->tasks, ZR_TASK_CHOOSE, &chosen),
            step = (first.seconds + last.seconds) / 2, count = (double)kind->count;
     int part = kind->reads ? ZR_GENERATION_READS : ZR_GENERATION_WRITES;
     out->seconds[part] += count * (step + choice * (double)kind->wanted);
@@ -250,6 +257,13 @@ zero_status zr_generation_predict(const zr_generation_times *times, const zr_rat
     return status;
 }
 
+bool zr_generation_is_guess(const zr_generation_forecast *forecast)
+{
+    const double *seconds = forecast->seconds;
+    return forecast->unknown >
+           MOST_GUESSED * (seconds[ZR_GENERATION_READS] + seconds[ZR_GENERATION_WRITES]);
+}
+
 // how: "predicted", or "guessed".
 static void append_seconds(double seconds, double predicted, const char *how, zr_buffer *out)
 {
@@ -268,7 +282,7 @@ void zr_generation_text(const zr_generation_times *times, const zr_generation_fo
     static const char *const names[] = {"reading", "writing"};
     const double *predicted = forecast->seconds;
     double all = predicted[ZR_GENERATION_READS] + predicted[ZR_GENERATION_WRITES];
-    const char *how = forecast->unknown <= MOST_GUESSED * all ? "predicted" : "guessed";
+    const char *how = zr_generation_is_guess(forecast) ? "guessed" : "predicted";
     zr_buffer_printf(out, "took    ");
     append_seconds(times->seconds[0] + times->seconds[1], all, how, out);
     for (int part = 0; part < ZR_GENERATION_PARTS; part++) {

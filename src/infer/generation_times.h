@@ -37,6 +37,10 @@ typedef struct zr_generation_times {
 // Close it also after an error. ZERO_ERR_MEMORY.
 zero_status zr_generation_times_open(zero_engine *engine, zr_generation_times *out,
                                      zero_error *error);
+// Opens one that counts steps and their time, and records no operations, for an engine that others
+// record: it can predict, but not teach.
+zero_status zr_generation_times_count(zero_engine *engine, zr_generation_times *out,
+                                      zero_error *error);
 void zr_generation_times_close(zr_generation_times *times);
 // Around each step, and after its tokens were chosen. times NULL: nothing is done.
 zero_status zr_generation_begin_step(zr_generation_times *times, zero_error *error);
@@ -54,6 +58,8 @@ typedef struct zr_generation_forecast {
 zero_status zr_generation_predict(const zr_generation_times *times, const zr_rate_book *book,
                                   const char *backend, zr_generation_forecast *out,
                                   zero_error *error);
+// Says whether too much of it is of operations that nobody has measured.
+bool zr_generation_is_guess(const zr_generation_forecast *forecast);
 // Says in one line what the generation took, and what was predicted, or guessed.
 void zr_generation_text(const zr_generation_times *times, const zr_generation_forecast *forecast,
                         zr_buffer *out);

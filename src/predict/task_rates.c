@@ -7,15 +7,18 @@ enum { MOST_EARLIER = 3, MOST_SEEN = 1 << 30 };
 
 static bool is_sample(const zr_task_sample *s)
 {
-    return s->together > 0 && s->amount >= 0 && s->seen > 0 && isfinite(s->seconds) &&
-           s->seconds > 0;
+    return s->together > 0 && s->amount >= 0 && s->element >= 0 && s->seen > 0 &&
+           isfinite(s->seconds) && s->seconds > 0;
 }
 
-static double distance(const zr_task_sample *a, const zr_task_sample *b)
+static double distance(int64_t a, int64_t b)
 {
-    if (a->together != b->together)
-        return INFINITY;
-    return fabs(log(((double)a->amount + 1) / ((double)b->amount + 1)));
+    return fabs(log(((double)a + 1) / ((double)b + 1)));
+}
+
+static bool is_same_kind(const zr_task_sample *a, const zr_task_sample *b)
+{
+    return a->together == b->together && a->element == b->element;
 }
 
 static void average(zr_task_sample *to, const zr_task_sample *later)
@@ -33,8 +36,8 @@ static zr_task_sample *least_useful(zr_task_sample *list)
     double nearest = INFINITY;
     for (int i = 0; i < ZR_TASK_SAMPLES; i++)
         for (int k = 0; k < i; k++) {
-            double away = distance(&list[i], &list[k]);
-            if (away >= nearest)
+            double away = distance(list[i].amount, list[k].amount);
+            if (!is_same_kind(&list[i], &list[k]) || away >= nearest)
                 continue;
             nearest = away;
             least = list[i].seen < list[k].seen ? &list[i] : &list[k];
@@ -49,7 +52,7 @@ void zr_task_rates_add(zr_task_rates *rates, zr_task task, const zr_task_sample 
     if (!is_sample(sample))
         return;
     for (int i = 0; i < *count; i++)
-        if (list[i].together == sample->together && list[i].amount == sample->amount) {
+        if (is_same_kind(&list[i], sample) && list[i].amount == sample->amount) {
             average(&list[i], sample);
             return;
         }
@@ -58,76 +61,86 @@ void zr_task_rates_add(zr_task_rates *rates, zr_task task, const zr_task_sample 
     place->seen = ZR_MIN(sample->seen, MOST_SEEN);
 }
 
-// Returns the number of ranks, of those that samples have, that is nearest to `together`.
-static int nearest_ranks(const zr_task_sample *list, int count, int together)
+// Returns how unlike the kinds of two samples are: first by ranks, then by type.
+static double unlike(const zr_task_sample *a, const zr_task_sample *b)
 {
-    int nearest = list[0].together;
+    const double ranks_first = 1e3;
+    return ranks_first * distance(a->together, b->together) + distance(a->element, b->element);
+}
+
+// Copies the samples of the kind that is nearest to what is asked for. Returns their number.
+static int choose_kind(const zr_task_sample *list, int count, const zr_task_sample *of,
+                       zr_task_sample *out)
+{
+    const zr_task_sample *nearest = list;
+    int chosen = 0;
     for (int i = 1; i < count; i++)
-        if (fabs(log((double)list[i].together / together)) < fabs(log((double)nearest / together)))
-            nearest = list[i].together;
-    return nearest;
+        if (unlike(&list[i], of) < unlike(nearest, of))
+            nearest = &list[i];
+    for (int i = 0; i < count; i++)
+        if (is_same_kind(&list[i], nearest))
+            out[chosen++] = list[i];
+    return chosen;
 }
 
-typedef struct neighbours { // nearest first; NULL: there is none
-    const zr_task_sample *below[2], *above[2];
-} neighbours;
+typedef struct line {
+    double constant, rate; // seconds, and seconds of one
+} line;
 
-static void keep_nearer(const zr_task_sample *of[2], const zr_task_sample *s, bool nearer_than_0,
-                        bool nearer_than_1)
+typedef struct fit {
+    const zr_task_sample *list;
+    int count;
+    int64_t amount; // that is asked for
+    line best;
+    double least; // by how much the samples are off the best line
+} fit;
+
+static double seconds_on(const line *l, int64_t amount)
 {
-    if (nearer_than_0) {
-        of[1] = of[0];
-        of[0] = s;
-    } else if (nearer_than_1)
-        of[1] = s;
+    return l->constant + l->rate * (double)amount;
 }
 
-static neighbours find_neighbours(const zr_task_sample *list, int count, int together,
-                                  int64_t amount)
+// Takes a line if the samples lie nearer to it than to those before.
+static void consider(fit *f, line l)
 {
-    neighbours n = {{NULL, NULL}, {NULL, NULL}};
-    for (int i = 0; i < count; i++) {
-        const zr_task_sample *s = &list[i];
-        if (s->together != together)
-            continue;
-        if (s->amount <= amount)
-            keep_nearer(n.below, s, !n.below[0] || s->amount > n.below[0]->amount,
-                        !n.below[1] || s->amount > n.below[1]->amount);
-        else
-            keep_nearer(n.above, s, !n.above[0] || s->amount < n.above[0]->amount,
-                        !n.above[1] || s->amount < n.above[1]->amount);
+    double off = 0;
+    for (int i = 0; i < f->count; i++) {
+        const zr_task_sample *s = &f->list[i];
+        double weight = 1 / (1 + distance(s->amount, f->amount));
+        off += weight * fabs(log(seconds_on(&l, s->amount) / s->seconds));
     }
-    return n;
+    if (off < f->least) {
+        f->least = off;
+        f->best = l;
+    }
 }
 
-static double slope_between(const zr_task_sample *a, const zr_task_sample *b)
+static void consider_through(fit *f, const zr_task_sample *a, const zr_task_sample *b)
 {
-    return (a->seconds - b->seconds) / (double)(a->amount - b->amount);
+    if (a->amount == b->amount)
+        return;
+    double rate = (a->seconds - b->seconds) / (double)(a->amount - b->amount),
+           constant = a->seconds - rate * (double)a->amount;
+    if (rate >= 0 && constant >= 0)
+        consider(f, (line){constant, rate});
 }
 
-// Continues the line through the two nearest samples of one side: more never takes less, and
-// nothing takes no less than nothing.
-static double beyond(const zr_task_sample *nearest, const zr_task_sample *next, int64_t amount)
+double zr_task_rates_seconds(const zr_task_rates *rates, zr_task task, const zr_task_sample *of)
 {
-    double all = nearest->amount > 0 ? nearest->seconds / (double)nearest->amount : 0,
-           slope = next ? fmin(fmax(slope_between(nearest, next), 0), all) : all;
-    return nearest->seconds + slope * (double)(amount - nearest->amount);
-}
-
-double zr_task_rates_seconds(const zr_task_rates *rates, zr_task task, int together, int64_t amount)
-{
-    const zr_task_sample *list = rates->at[task];
-    int count = rates->count[task];
-    if (count == 0)
+    zr_task_sample list[ZR_TASK_SAMPLES];
+    if (rates->count[task] == 0)
         return 0;
-    int ranks = nearest_ranks(list, count, ZR_MAX(together, 1));
-    const neighbours n = find_neighbours(list, count, ranks, amount);
-    if (!n.below[0])
-        return beyond(n.above[0], n.above[1], amount);
-    if (!n.above[0])
-        return beyond(n.below[0], n.below[1], amount);
-    return n.below[0]->seconds +
-           slope_between(n.below[0], n.above[0]) * (double)(amount - n.below[0]->amount);
+    fit f = {.list = list, .amount = of->amount, .least = INFINITY};
+    f.count = choose_kind(rates->at[task], rates->count[task], of, list);
+    // The best line of this kind goes through two samples, or through one and a bound.
+    for (int i = 0; i < f.count; i++) {
+        if (list[i].amount > 0)
+            consider(&f, (line){0, list[i].seconds / (double)list[i].amount});
+        consider(&f, (line){list[i].seconds, 0});
+        for (int k = 0; k < i; k++)
+            consider_through(&f, &list[i], &list[k]);
+    }
+    return seconds_on(&f.best, of->amount);
 }
 
 bool zr_task_rates_are_empty(const zr_task_rates *rates)

@@ -1,6 +1,6 @@
 // How long a run takes for what it does besides its steps: reading its text, making its engine,
-// saving. Runs teach it; between two amounts that runs have had, and beyond them, time lies on a
-// line. A part of the book of rates (rates.h).
+// saving. Runs teach it. The time of a task is a constant and a rate, those from which all that is
+// known of it differs least. A part of the book of rates (rates.h).
 #ifndef ZR_PREDICT_TASK_RATES_H
 #define ZR_PREDICT_TASK_RATES_H
 
@@ -9,9 +9,12 @@
 
 // name, what people read, what its amount is (NULL: it has none)
 #define ZR_TASK_LIST(X)                                                                            \
-    X(BEGIN, begin, "beginning a run", NULL)                                                       \
+    X(BEGIN, begin, "beginning a run", "parameters")                                               \
     X(READ, read, "reading text", "bytes")                                                         \
-    X(MAKE, make, "making an engine", "bytes")                                                     \
+    X(RESERVE, reserve, "reserving memory", "bytes")                                               \
+    X(SHARE, share, "reserving shared memory", "bytes")                                            \
+    X(DRAW, draw, "drawing weights", "parameters")                                                 \
+    X(FORECAST, forecast, "forecasting a step", "units")                                           \
     X(LOAD, load, "loading weights", "parameters")                                                 \
     X(RESUME, resume, "loading a checkpoint", "bytes")                                             \
     X(ARRANGE, arrange, "samples of a step", "tokens")                                             \
@@ -27,11 +30,12 @@ typedef enum zr_task {
         ZR_TASKS
 } zr_task;
 
-enum { ZR_TASK_SAMPLES = 24 };
+enum { ZR_TASK_SAMPLES = 32 };
 
 typedef struct zr_task_sample {
     int together;   // ranks of the machine
     int64_t amount; // of a rank, or of what all write together
+    int element;    // bytes of a parameter's type; 0: the task does not depend on it
     double seconds;
     int64_t seen; // runs
 } zr_task_sample;
@@ -44,14 +48,15 @@ typedef struct zr_task_rates {
 // Adds what a run has taken; of equal amounts later runs count more, and where there is no room,
 // the sample most like another makes it. Times that are none are left out.
 void zr_task_rates_add(zr_task_rates *rates, zr_task task, const zr_task_sample *sample);
-// Returns the seconds of a task; 0: nothing is known of it.
-double zr_task_rates_seconds(const zr_task_rates *rates, zr_task task, int together,
-                             int64_t amount);
+// Returns the seconds of a task of this kind and amount; 0: nothing is known of it. They are a
+// constant and a rate, neither negative, of which the logarithms of what is known differ least, the
+// nearest amounts counting most; of the nearest number of ranks, and there of the nearest type.
+double zr_task_rates_seconds(const zr_task_rates *rates, zr_task task, const zr_task_sample *of);
 bool zr_task_rates_are_empty(const zr_task_rates *rates);
 void zr_task_rates_merge(zr_task_rates *into, const zr_task_rates *from);
 
-// As JSON: {"make": [{"together": 2, "amount": N, "seconds": S, "seen": N}, ...], ...}. Reading
-// passes over tasks of other versions; false: a sample is none.
+// As JSON: {"draw": [{"together": 2, "amount": N, "element": N, "seconds": S, "seen": N},
+// ...], ...}. Reading passes over tasks of other versions; false: a sample is none.
 bool zr_task_rates_read(const json_t *tasks, zr_task_rates *out);
 void zr_task_rates_json(const zr_task_rates *rates, zr_buffer *out);
 void zr_task_rates_text(const zr_task_rates *rates, zr_buffer *out); // for people

@@ -16,15 +16,17 @@ static const struct {
 
 static bool read_sample(const json_t *entry, zr_task_sample *out)
 {
-    int64_t together = json_integer_value(json_object_get(entry, "together"));
+    int64_t together = json_integer_value(json_object_get(entry, "together")),
+            element = json_integer_value(json_object_get(entry, "element"));
     *out = (zr_task_sample){
         .together = (int)together,
         .amount = json_integer_value(json_object_get(entry, "amount")),
+        .element = (int)element,
         .seconds = json_number_value(json_object_get(entry, "seconds")),
         .seen = json_integer_value(json_object_get(entry, "seen")),
     };
-    return together > 0 && together <= INT_MAX && out->amount >= 0 && out->seen > 0 &&
-           out->seconds > 0;
+    return together > 0 && together <= INT_MAX && out->amount >= 0 && element >= 0 &&
+           element <= INT_MAX && out->seen > 0 && out->seconds > 0;
 }
 
 bool zr_task_rates_read(const json_t *all, zr_task_rates *out)
@@ -44,8 +46,11 @@ bool zr_task_rates_read(const json_t *all, zr_task_rates *out)
 static void write_samples(const zr_task_sample *list, int count, zr_buffer *out)
 {
     for (int i = 0; i < count; i++) {
-        zr_buffer_printf(out, "%s\n      {\"together\": %d, \"amount\": %lld, \"seconds\": ",
-                         i ? "," : "", list[i].together, (long long)list[i].amount);
+        zr_buffer_printf(out, "%s\n      {\"together\": %d, \"amount\": %lld, ", i ? "," : "",
+                         list[i].together, (long long)list[i].amount);
+        if (list[i].element)
+            zr_buffer_printf(out, "\"element\": %d, ", list[i].element);
+        zr_buffer_printf(out, "\"seconds\": ");
         zr_json_append_double(out, list[i].seconds);
         zr_buffer_printf(out, ", \"seen\": %lld}", (long long)list[i].seen);
     }

@@ -344,6 +344,39 @@ zero_status zr_rehearsal_evaluation(zr_rehearsal *r, const zr_rate_book *book,
     return zr_forecast_evaluation(&asking.question, micro_batches, out, NULL, error);
 }
 
+zero_status zr_rehearsal_token(zr_rehearsal *r, const zr_rate_book *book, double *out,
+                               zero_error *error)
+{
+    const double most_unknown = 0.3; // of the time
+    const zr_rehearsal_question *q = r->question;
+    const zr_attention_run run = {.first = q->seq / 2, .rows = 1};
+    int32_t token = 0;
+    int64_t wanted = 0;
+    const zr_rig_decode_question decode = {.step = {.runs = &run,
+                                                    .run_count = 1,
+                                                    .rows = 1,
+                                                    .tokens = &token,
+                                                    .wanted = &wanted,
+                                                    .wanted_count = 1},
+                                           .sequences = 1,
+                                           .capacity = q->seq};
+    zr_plan_operations operations;
+    double unknown = 1;
+    asking asking;
+    *out = 0;
+    if (r->stages > 1)
+        return ZERO_OK;
+    ZERO_TRY(ask(r, book, &asking, error));
+    zero_status status =
+        zr_plan_operations_decode(r->at[0].plan, backend_of(r), &decode, &operations, error);
+    asking.question.operations = &operations;
+    if (status == ZERO_OK)
+        status = zr_forecast_evaluation(&asking.question, 1, out, &unknown, error);
+    zr_plan_operations_free(&operations);
+    *out = status == ZERO_OK && unknown <= most_unknown ? *out : 0;
+    return status;
+}
+
 // Measures what one pipeline stage does, keeps it for later runs, and adds it to the book.
 static zero_status measure_stage(const zr_unit_rates_question *question, zr_rate_book *book,
                                  zero_error *error)

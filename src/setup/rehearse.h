@@ -71,6 +71,10 @@ zero_status zr_rehearsal_forecast(zr_rehearsal *rehearsal, const zr_rate_book *b
 // correction of evaluations.
 zero_status zr_rehearsal_evaluation(zr_rehearsal *rehearsal, const zr_rate_book *book,
                                     int64_t micro_batches, double *out, zero_error *error);
+// Predicts the seconds of generating one token of one sequence in the middle of a window, without
+// choosing it; 0: there is a pipeline, or too much is of operations that nobody has measured.
+zero_status zr_rehearsal_token(zr_rehearsal *rehearsal, const zr_rate_book *book, double *out,
+                               zero_error *error);
 // Times here what the run does and the book does not know, in about a second, and keeps it for
 // later ones (measure/unit_rates.h). With a pipeline, of its first and last stages.
 zero_status zr_rehearsal_measure(zr_rehearsal *rehearsal, const zero_logger *logger,

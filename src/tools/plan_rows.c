@@ -166,7 +166,7 @@ static zero_status fill(const zr_planner *p, const zr_plan_point *at, zr_rehears
     ZERO_TRY(make_network(p, at, row, error));
     for (int s = 0; s < rehearsal->stages; s++)
         ZERO_TRY(add_stage(&making, s, error));
-    zr_plan_time_of(p, at, rehearsal, &row->time);
+    zr_plan_time_of(p, at, rehearsal, row);
     return ZERO_OK;
 }
 

@@ -60,37 +60,65 @@ zero_status zr_plan_time_open(const zr_planner *p, zr_plan_time *out, zero_error
 
 void zr_plan_time_close(zr_plan_time *time) { zr_rate_book_free(&time->book); }
 
+static void find_besides(const zr_planner *p, zr_rehearsal *rehearsal, zr_besides *out)
+{
+    const zr_rehearsal_question *q = rehearsal->question;
+    const zr_besides_question question = {
+        .subject = {.plan = rehearsal->at[0].plan, .together = zr_planner_together(p, q->ranks)},
+        .loads = p->options->model,
+        .vocabulary = q->shape ? zr_lm_shape_of(q->shape).vocab : 0,
+    };
+    zr_besides_find(&question, rehearsal, &p->time->book, out);
+}
+
+static zero_status predict(const zr_planner *p, zr_rehearsal *rehearsal, zr_plan_row *row,
+                           zero_error *error)
+{
+    find_besides(p, rehearsal, &row->besides);
+    return p->time->known ? zr_rehearsal_forecast(rehearsal, &p->time->book, &row->time, error)
+                          : ZERO_OK;
+}
+
 // Predicts a row for ranks of other threads than its plans are for.
 static zero_status predict_with(const zr_planner *p, const zr_plan_point *at, int threads,
-                                zr_forecast *out, zero_error *error)
+                                zr_plan_row *row, zero_error *error)
 {
     zr_rehearsal rehearsal;
     zr_plan_asked asked;
     zr_planner_ask(p, at, threads, &asked);
     zero_status status = zr_rehearse(&asked.question, &rehearsal, error);
     if (status == ZERO_OK)
-        status = zr_rehearsal_forecast(&rehearsal, &p->time->book, out, error);
+        status = predict(p, &rehearsal, row, error);
     zr_rehearsal_free(&rehearsal);
     return status;
 }
 
-void zr_plan_time_of(const zr_planner *p, const zr_plan_point *at, zr_rehearsal *row,
-                     zr_forecast *out)
+void zr_plan_time_of(const zr_planner *p, const zr_plan_point *at, zr_rehearsal *rehearsal,
+                     zr_plan_row *row)
 {
     const zr_plan_time *time = p->time;
     zero_error error = {0};
-    *out = (zr_forecast){0};
-    if (!time || !time->known || !is_here(p, time, at->ranks) || !has_network(p, time, at->ranks))
+    if (!time || !is_here(p, time, at->ranks) || !has_network(p, time, at->ranks))
         return;
     int threads = threads_of(p, time, at->ranks);
-    zero_status status = threads == row->question->threads
-                             ? zr_rehearsal_forecast(row, &time->book, out, &error)
-                             : predict_with(p, at, threads, out, &error);
+    zero_status status = threads == rehearsal->question->threads
+                             ? predict(p, rehearsal, row, &error)
+                             : predict_with(p, at, threads, row, &error);
     if (status == ZERO_OK)
         return;
-    *out = (zr_forecast){0};
+    row->time = (zr_forecast){0};
     zr_log(&p->options->logger, ZERO_LOG_WARNING, "no prediction of stage %d on %d ranks: %s",
            at->stage, at->ranks, error.message);
+}
+
+static void write_besides(const zr_plan_row *row, zr_buffer *out)
+{
+    zr_buffer text = {0};
+    zr_besides_text(&row->besides, &text);
+    if (text.length)
+        zr_buffer_printf(out, "Predicted %s.\n", text.data);
+    out->failed |= text.failed;
+    zr_buffer_free(&text);
 }
 
 void zr_plan_time_text(const zr_planner *p, const zr_plan_row *row, zr_buffer *out)
@@ -118,6 +146,7 @@ void zr_plan_time_text(const zr_planner *p, const zr_plan_row *row, zr_buffer *o
         zr_buffer_printf(out, "\nHow long a step takes is not known, because ranks exchange over a "
                               "network that nobody has measured: " ZR_LINK_TEACHER
                               " does, and zero simulate knows other machines.\n");
+    write_besides(row, out);
 }
 
 void zr_plan_time_json(const zr_plan_row *row, zr_buffer *out)

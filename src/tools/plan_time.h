@@ -16,11 +16,11 @@ typedef struct zr_plan_time { // what the rows of a plan are predicted with
 // plan's configuration needs and is not known. The caller frees *out with zr_plan_time_close.
 zero_status zr_plan_time_open(const zr_planner *p, zr_plan_time *out, zero_error *error);
 void zr_plan_time_close(zr_plan_time *time);
-// Predicts a row's step; *out stays zeroed if this machine has too few cores for its ranks, if they
-// exchange over a network that nobody has measured, or if nothing is known. A failure is a warning.
-// row: its rehearsal.
-void zr_plan_time_of(const zr_planner *p, const zr_plan_point *at, zr_rehearsal *row,
-                     zr_forecast *out);
+// Predicts a row's step and what comes besides; both stay zeroed if this machine has too few cores
+// for its ranks, if they exchange over a network that nobody has measured, or if nothing is known.
+// A failure is a warning.
+void zr_plan_time_of(const zr_planner *p, const zr_plan_point *at, zr_rehearsal *rehearsal,
+                     zr_plan_row *row);
 
 // Writes the prediction of a row in words, or why there is none.
 void zr_plan_time_text(const zr_planner *p, const zr_plan_row *row, zr_buffer *out);

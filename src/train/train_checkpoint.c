@@ -12,6 +12,7 @@
 #include "files/run_record.h"
 #include "files/training_checkpoint.h"
 #include "monitor/run_names.h"
+#include "predict/task_amounts.h"
 #include "train/training.h"
 
 #include <math.h>
@@ -236,7 +237,7 @@ static bool has_room(const zr_train *train)
     const char *out = train->asked.options->out_dir;
     struct statvfs disk;
     char needed[ZR_BYTES_TEXT], available[ZR_BYTES_TEXT];
-    int64_t bytes = zr_train_checkpoint_bytes(train);
+    int64_t bytes = zr_checkpoint_bytes(zr_engine_plan(train->run.engine));
     if (statvfs(out, &disk))
         return true; // saving will report the reason
     double free_bytes = (double)disk.f_bavail * (double)disk.f_frsize;

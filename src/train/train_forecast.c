@@ -23,17 +23,30 @@ static zr_rehearsal_question question_of(const zr_train *train)
     return question;
 }
 
+// rehearsal: NULL if nothing is known of the kernels.
+static void find_besides(zr_train *train, zr_rehearsal *rehearsal, const zr_rate_book *book)
+{
+    const zr_besides_question question = {.subject = zr_train_task_subject(train),
+                                          .loads = train->asked.options->model_dir,
+                                          .vocabulary = train->subject.shape.vocab};
+    zr_besides_find(&question, rehearsal, book, &train->resolved.besides);
+}
+
 static zero_status predict(zr_train *train, const zr_rate_book *book, zero_error *error)
 {
     const zr_rehearsal_question question = question_of(train);
     zr_rehearsal rehearsal;
+    zr_train_end_task(train, ZR_TASK_BEGIN);
     zero_status status = zr_rehearse(&question, &rehearsal, error);
     if (status == ZERO_OK)
         status = zr_rehearsal_forecast(&rehearsal, book, &train->resolved.forecast, error);
     for (int i = 0; i < 2 && status == ZERO_OK; i++)
         status = zr_rehearsal_evaluation(&rehearsal, book, i + 1, &train->resolved.evaluations[i],
                                          error);
+    if (status == ZERO_OK)
+        find_besides(train, &rehearsal, book);
     zr_rehearsal_free(&rehearsal);
+    zr_train_end_task(train, ZR_TASK_FORECAST);
     return status;
 }
 
@@ -42,6 +55,15 @@ static void say(const zr_train *train)
     zr_buffer text = {0};
     zr_forecast_text(&train->resolved.forecast, &text);
     if (!text.failed)
+        zr_log(&train->logger, ZERO_LOG_INFO, "predict  %s", text.data);
+    zr_buffer_free(&text);
+}
+
+static void say_besides(const zr_train *train)
+{
+    zr_buffer text = {0};
+    zr_besides_text(&train->resolved.besides, &text);
+    if (!text.failed && text.length)
         zr_log(&train->logger, ZERO_LOG_INFO, "predict  %s", text.data);
     zr_buffer_free(&text);
 }
@@ -55,6 +77,7 @@ void zr_train_foretell(zr_train *train)
     bool alone = zr_local_ranks(train->comm) == train->comm->size;
     zr_rate_book_read(&train->logger, &book);
     zr_train_expect_tasks(train, &book.tasks);
+    find_besides(train, NULL, &book);
     if (!alone && !zr_rate_book_knows_network(&book))
         zr_log(&train->logger, ZERO_LOG_INFO,
                "predict  nothing: ranks exchange over a network that nobody has "
@@ -68,5 +91,6 @@ void zr_train_foretell(zr_train *train)
         say(train);
     else
         zr_log(&train->logger, ZERO_LOG_WARNING, "no prediction of a step: %s", error.message);
+    say_besides(train);
     zr_rate_book_free(&book);
 }

@@ -6,9 +6,11 @@
 #include "config/config.h"
 #include "corpus/corpus.h"
 #include "files/run_record.h"
+#include "infer/generation_times.h"
 #include "infer/reading.h"
 #include "observe/observe.h"
 #include "predict/forecast.h"
+#include "setup/besides.h"
 #include "setup/threads.h"
 #include "train/outputs.h"
 #include "train/run_times.h"
@@ -58,6 +60,7 @@ typedef struct zr_train_resolved { // how it is trained; filled by train_configu
     zr_threads threads;
     zr_step_range profiled; // steps that --profile records; first 0: none
     zr_forecast forecast;   // rank 0: of a step; seconds 0: there is none
+    zr_besides besides;     // rank 0: of what comes besides steps
     // Rank 0: predicted seconds of evaluating one micro-batch of a rank, and two at once, without a
     // correction; 0: unknown.
     double evaluations[2];
@@ -90,11 +93,12 @@ typedef struct zr_train_run { // what runs; filled by training.c, train_outputs.
     zr_observation *observed; // owned by the engine; NULL: nothing is asked for
     zr_measured *measured;    // what the run measures of itself; NULL: a replay does not
     zr_run_clock clock;
-    zr_run_tasks tasks;     // of rank 0
-    zr_outputs_place place; // rank 0: where the run writes, and what it may not replace there
-    zr_outputs outputs;     // rank 0
-    int64_t first_step;     // steps made before this run, as the checkpoint says
-    int64_t first_lines;    // lines of metrics.jsonl at that step
+    zr_run_tasks tasks;          // of rank 0
+    zr_generation_times samples; // rank 0: the steps of all samples; engine NULL: none was made
+    zr_outputs_place place;      // rank 0: where the run writes, and what it may not replace there
+    zr_outputs outputs;          // rank 0
+    int64_t first_step;          // steps made before this run, as the checkpoint says
+    int64_t first_lines;         // lines of metrics.jsonl at that step
     // What comes after the first step (evaluation, sample) has not been done yet. During a save it
     // means the step that is saved.
     bool owed;

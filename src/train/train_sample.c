@@ -47,12 +47,15 @@ static int append(void *user, int64_t prompt, const char *text, size_t length)
 }
 
 // It is the same on every rank.
-static zero_status generate(const zr_train *train, int64_t seed, zr_buffer *out, zero_error *error)
+static zero_status generate(zr_train *train, int64_t seed, zr_buffer *out, zero_error *error)
 {
     const zr_train_subject *subject = &train->subject;
     const zr_sample_sink sink = {.emit = append, .user = out};
     sample s;
+    if (train->comm->rank == 0 && !train->run.samples.engine)
+        ZERO_TRY(zr_generation_times_count(train->run.engine, &train->run.samples, error));
     ZERO_TRY(sample_begin(subject, seed, &s, error));
+    s.how.times = train->comm->rank == 0 ? &train->run.samples : NULL;
     zero_status status = zr_sample(train->run.engine, &subject->model_config, subject->tokenizer,
                                    &s.how, &sink, error);
     zr_prompts_free(&s.prompts);
@@ -76,4 +79,19 @@ zero_status zr_train_sample(zr_train *train, int64_t step, zero_error *error)
         zr_train_tell(train, &event);
     zr_buffer_free(&text);
     return status;
+}
+
+double zr_train_predict_samples(const zr_train *train, const zr_rate_book *book)
+{
+    zero_error error = {0};
+    zr_generation_forecast forecast;
+    if (!train->run.samples.engine)
+        return 0;
+    zero_status status = zr_generation_predict(&train->run.samples, book,
+                                               train->asked.options->backend, &forecast, &error);
+    if (status != ZERO_OK)
+        zr_log(&train->logger, ZERO_LOG_WARNING, "no prediction of samples: %s", error.message);
+    return status != ZERO_OK || zr_generation_is_guess(&forecast)
+               ? 0
+               : forecast.seconds[ZR_GENERATION_READS] + forecast.seconds[ZR_GENERATION_WRITES];
 }

@@ -154,6 +154,7 @@ static zr_run_times times_of(const zr_train *train, const recorded *recorded,
     zr_run_times_divide(&times, recorded->parts);
     take_forecast(&times, train, known);
     zr_train_take_tasks(train, &times);
+    times.predicted[ZR_TIME_GENERATION] = zr_train_predict_samples(train, known);
     return times;
 }
 

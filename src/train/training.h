@@ -64,6 +64,8 @@ zero_status zr_train_sample_check(const zr_train_subject *subject, zero_engine *
                                   zero_error *error);
 // Tells a sample of what the model writes after a step. Collective, between steps.
 zero_status zr_train_sample(zr_train *train, int64_t step, zero_error *error);
+// Predicts, on rank 0, the seconds of all samples so far; 0: too little is known. Not collective.
+double zr_train_predict_samples(const zr_train *train, const zr_rate_book *book);
 // train_loop.c. Makes all steps. Collective.
 zero_status zr_train_loop(zr_train *train, zero_error *error);
 // Passes an event to the caller on rank 0 and returns its answer: whether it wants the run to end.
@@ -80,11 +82,14 @@ zero_status zr_train_tell_times(zr_train *train, zero_error *error);
 // train_tasks.c, of rank 0's time; none is collective. What came since the last such call, or the
 // beginning, was of that task.
 void zr_train_end_task(zr_train *train, zr_task task);
+// Gives seconds that were counted as a task's to another one, which was a part of it.
+void zr_train_divide_task(zr_train *train, zr_task from, zr_task to, double seconds);
 // Ends a time of saving, which was of that task, and turns the clock to the part before.
 void zr_train_end_saving(zr_train *train, zr_task task, zr_time_part before);
 // Counts what was saved, or could not be.
 void zr_train_count_saving(zr_train *train, zr_task task, zero_status status);
-int64_t zr_train_checkpoint_bytes(const zr_train *train);
+// Returns what amounts of tasks follow from, once there is an engine.
+zr_task_subject zr_train_task_subject(const zr_train *train);
 // Fills in what is expected of the tasks, once there is an engine.
 void zr_train_expect_tasks(zr_train *train, const zr_task_rates *rates);
 // Fills in the times of tasks, and what was predicted of them; adds what they teach.

@@ -39,6 +39,7 @@ grep -q '^How long a step takes is not known: --predict' out.txt || fail "no wor
 expect 0 "$ZERO" plan --new $TINY --ranks 1 --predict
 grep -qE '^Stage 0 on 1 rank of [0-9]+ threads? here: a step takes [0-9.]+ m?s \([0-9.]+ m?s to [0-9.]+ m?s\), [0-9]+ tokens/s; bound by [a-z]+ \(compute [0-9]+%' out.txt ||
     fail "no prediction: $(cat out.txt)"
+grep -qE '^Predicted besides steps: [0-9.]+ m?s to evaluate a micro-batch\.$' out.txt || fail "what no run has taught is not left out: $(cat out.txt)"
 expect 0 "$ZERO" plan --new $TINY --ranks 1 --json
 python3 - <<'PY' || fail "predictions as JSON: $(cat out.txt)"
 import json

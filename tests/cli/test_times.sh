@@ -41,8 +41,8 @@ python3 - "$CACHE" short/times.json <<'PY' || fail "what three steps have taught
 import json, sys
 book, (run,) = json.load(open(sys.argv[1])), json.load(open(sys.argv[2]))
 tasks = book["tasks"]
-assert book["settings"] == [] and list(tasks) == ["begin", "read", "make", "arrange", "model"], book
-first = sum(tasks[name][0]["seconds"] for name in ("begin", "read", "make"))
+assert book["settings"] == [] and list(tasks) == ["begin", "read", "reserve", "share", "draw", "arrange", "model"], book
+first = sum(tasks[name][0]["seconds"] for name in ("begin", "read", "reserve", "share", "draw"))
 assert abs(first / run["to_first_step"]["measured"] - 1) < 1e-6 and run["to_first_step"]["predicted"] is None, (tasks, run)
 PY
 for line in '^took  *[0-9.]* m\?s: 3 steps .*; before the first step [0-9.]* m\?s$' '^         a step [0-9.]* ms.*; compute [0-9.]* ms' '^spent  *[0-9.]* GFLOP a step, .*(6N + 12LCT a token, causal attention counted whole)$'; do
@@ -57,6 +57,24 @@ parts = run["parts"]
 assert run["to_first_step"]["predicted"] > 0 and parts["data"]["predicted"] > 0 and parts["generation"]["measured"] > 0, run
 assert parts["saving"]["predicted"] is None, "nothing is known of checkpoints"
 PY
+
+# What is known of the rest is said before the steps, by zero plan in the same words.
+said='besides steps: [0-9.]* m\?s before the first one, .*[0-9.]* m\?s a model'
+grep -q "^predict  $said" out.txt || fail "no word of what comes besides steps: $(cat out.txt)"
+expect 0 "$ZERO" plan --new $TINY --ranks 1
+grep -q "^Predicted $said" out.txt || fail "zero plan has no word of it: $(cat out.txt)"
+
+# Samples are predicted once a generation has taught how long its operations take.
+tokens=200 # of a sample
+expect 0 "$ZERO" generate --model short/model --prompt abc --tokens $tokens --ignore-end --threads 1
+run --out short --overwrite --steps 3 --sample-every 2 --no-learn
+python3 - short/times.json <<'PY' || fail "samples are not predicted: $(cat short/times.json)"
+import json, sys
+generation = json.load(open(sys.argv[1]))[0]["parts"]["generation"]
+assert 0.1 < generation["predicted"] / generation["measured"] < 10, generation
+PY
+grep -q '^predict .* a generated token' out.txt || fail "no word of a token: $(cat out.txt)"
+grep -q '^took .*, generation [0-9.]* m\?s (predicted [0-9.]* m\?s)' out.txt || fail "no prediction of samples: $(grep ^took out.txt)"
 rm "$CACHE"
 
 # A longer one teaches, what it has measured with its setting, unless it is told not to.

@@ -261,7 +261,7 @@ static void fill(zr_rate_book *book, double norm)
     zr_correction_learn(&book->corrections[ZR_TIME_UPDATE], 1, 1.25);
     zr_correction_learn(&book->whole, 1, 1.5);
     book->read = 1e9, book->write = 5e8, book->mix = 7e8, book->checksum = 3e9;
-    zr_task_rates_add(&book->tasks, ZR_TASK_MAKE,
+    zr_task_rates_add(&book->tasks, ZR_TASK_RESERVE,
                       &(zr_task_sample){.together = 2, .amount = 1000, .seconds = 0.5, .seen = 1});
 }
 
@@ -280,7 +280,9 @@ static void test_json_keeps_everything(void **state)
     zr_rate_book_json(&again, "a \"processor\"", &text_again);
     assert_string_equal(text.data, text_again.data);
     assert_close(again.mix, 7e8);
-    assert_close(zr_task_rates_seconds(&again.tasks, ZR_TASK_MAKE, 2, 1000), 0.5);
+    assert_close(zr_task_rates_seconds(&again.tasks, ZR_TASK_RESERVE,
+                                       &(zr_task_sample){.together = 2, .amount = 1000}),
+                 0.5);
     assert_close(again.whole.factor, 1.5);
     assert_close(seconds(&again.settings[0], PRODUCT, 1000, 123456789012), 1.0 / 3);
     assert_int_equal(again.settings[0].measured, book.settings[0].measured);
@@ -332,7 +334,7 @@ static void test_people_are_told(void **state)
     assert_non_null(strstr(text.data, "matrix products"));
     assert_non_null(strstr(text.data, "370.4 to 370.4 Gflop/s"));
     assert_non_null(strstr(text.data, "x 1.250"));
-    assert_non_null(strstr(text.data, "making an engine "));
+    assert_non_null(strstr(text.data, "reserving memory "));
     zr_buffer_free(&text);
     zr_rate_book_free(&book);
 }

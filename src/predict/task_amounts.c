@@ -1,0 +1,74 @@
+#include "predict/task_amounts.h"
+#include "base/dtype.h"
+
+int64_t zr_checkpoint_bytes(const zr_plan *plan)
+{
+    int64_t fp32 = plan->parameters * (1 + plan->settings.state_vectors) * (int64_t)sizeof(float);
+    return fp32 +
+           (zr_plan_lags(plan)
+                ? plan->parameters * (int64_t)zero_dtype_bytes(plan->settings.precision.parameters)
+                : 0);
+}
+
+static int64_t parameter_window_bytes(const zr_plan *plan)
+{
+    switch (plan->holding) {
+    case ZR_HOLDS_REPLICAS: return plan->versions * plan->full_bytes;
+    case ZR_HOLDS_A_MAP: return plan->versions * plan->shard_bytes[ZERO_TIER_device];
+    default: return plan->gather_share;
+    }
+}
+
+// Counts the bytes that other ranks may reach, which have pages of their own kind.
+static int64_t shared_bytes(const zr_plan *plan)
+{
+    return parameter_window_bytes(plan) + plan->grad_bytes + plan->whole_bytes + plan->open_bytes +
+           plan->exchange_bytes + plan->shared_exchange_bytes;
+}
+
+static int64_t all_bytes(const zr_plan *plan)
+{
+    return zr_plan_total_bytes(plan) + zr_plan_tier_bytes(plan, ZERO_TIER_nvme);
+}
+
+static int64_t amount_of(zr_task task, const zr_task_subject *subject)
+{
+    const zr_plan *plan = subject->plan;
+    switch (task) {
+    case ZR_TASK_READ: return subject->text;
+    case ZR_TASK_RESERVE: return ZR_MAX(all_bytes(plan) - shared_bytes(plan), 0);
+    case ZR_TASK_SHARE: return shared_bytes(plan);
+    case ZR_TASK_DRAW: return plan->elems / plan->ranks;
+    case ZR_TASK_FORECAST: return plan->unit_count;
+    case ZR_TASK_BEGIN:
+    case ZR_TASK_LOAD:
+    case ZR_TASK_MODEL: return plan->parameters;
+    case ZR_TASK_ARRANGE: return plan->shape.batch * plan->shape.seq * plan->settings.accumulation;
+    case ZR_TASK_RESUME:
+    case ZR_TASK_CHECKPOINT:
+    case ZR_TASK_BESIDE: return zr_checkpoint_bytes(plan);
+    default: return 0;
+    }
+}
+
+// Says whether a task converts numbers, or readies the kernels of their type.
+static bool depends_on_type(zr_task task)
+{
+    return task == ZR_TASK_BEGIN || task == ZR_TASK_RESERVE || task == ZR_TASK_LOAD ||
+           task == ZR_TASK_MODEL;
+}
+
+zr_task_sample zr_task_sample_of(zr_task task, const zr_task_subject *subject)
+{
+    zero_dtype dtype = subject->plan->settings.precision.parameters;
+    return (zr_task_sample){.together = subject->together,
+                            .amount = amount_of(task, subject),
+                            .element = depends_on_type(task) ? (int)zero_dtype_bytes(dtype) : 0,
+                            .seen = 1};
+}
+
+double zr_task_expected(const zr_task_rates *rates, zr_task task, const zr_task_subject *subject)
+{
+    const zr_task_sample of = zr_task_sample_of(task, subject);
+    return zr_task_rates_seconds(rates, task, &of);
+}

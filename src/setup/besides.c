@@ -1,0 +1,79 @@
+#include "setup/besides.h"
+
+#include "base/bytes_text.h"
+#include "predict/rate_links.h"
+
+// Returns the seconds before the first step of a run that resumes nothing. A forecast that nobody
+// has timed counts as nothing.
+static double start_of(const zr_besides_question *question, const zr_task_rates *rates)
+{
+    static const zr_task always[] = {ZR_TASK_BEGIN, ZR_TASK_RESERVE, ZR_TASK_SHARE, ZR_TASK_DRAW};
+    const zr_task_subject *subject = &question->subject;
+    double sum = zr_task_expected(rates, ZR_TASK_FORECAST, subject);
+    for (int i = 0; i < ZR_COUNT(always); i++) {
+        double seconds = zr_task_expected(rates, always[i], subject);
+        if (seconds <= 0)
+            return 0;
+        sum += seconds;
+    }
+    double reading = zr_task_expected(rates, ZR_TASK_READ, subject),
+           loading = zr_task_expected(rates, ZR_TASK_LOAD, subject);
+    if ((subject->text > 0 && reading <= 0) || (question->loads && loading <= 0))
+        return 0;
+    return sum + (subject->text > 0 ? reading : 0) + (question->loads ? loading : 0);
+}
+
+static double micro_batch_of(zr_rehearsal *rehearsal, const zr_rate_book *book)
+{
+    double seconds;
+    bool across = rehearsal->machines.count > 1;
+    if (zr_rehearsal_evaluation(rehearsal, book, 1, &seconds, NULL) != ZERO_OK)
+        return 0;
+    return seconds * (across ? 1 : zr_correction_factor(&book->corrections[ZR_TIME_EVALUATION]));
+}
+
+// Only generations teach how long choosing takes, and operations of one row.
+static double token_of(const zr_besides_question *question, zr_rehearsal *rehearsal,
+                       const zr_rate_book *book)
+{
+    const zr_task_sample choice = {.together = question->subject.together,
+                                   .amount = question->vocabulary};
+    double choosing = zr_task_rates_seconds(&book->tasks, ZR_TASK_CHOOSE, &choice), seconds;
+    if (choosing <= 0 || zr_rehearsal_token(rehearsal, book, &seconds, NULL) != ZERO_OK)
+        return 0;
+    return seconds > 0 ? seconds + choosing : 0;
+}
+
+void zr_besides_find(const zr_besides_question *question, zr_rehearsal *rehearsal,
+                     const zr_rate_book *book, zr_besides *out)
+{
+    const zr_task_subject *subject = &question->subject;
+    bool computes = rehearsal && zr_rate_book_knows_kernels(book);
+    *out = (zr_besides){
+        .start = start_of(question, &book->tasks),
+        .micro_batch = computes ? micro_batch_of(rehearsal, book) : 0,
+        .checkpoint = zr_task_expected(&book->tasks, ZR_TASK_CHECKPOINT, subject),
+        .model = zr_task_expected(&book->tasks, ZR_TASK_MODEL, subject),
+        .token = computes ? token_of(question, rehearsal, book) : 0,
+    };
+}
+
+static void append(double seconds, const char *of, const char **before, zr_buffer *out)
+{
+    char text[ZR_SECONDS_TEXT];
+    if (seconds <= 0)
+        return;
+    zr_seconds_text(seconds, text);
+    zr_buffer_printf(out, "%s%s %s", *before, text, of);
+    *before = ", ";
+}
+
+void zr_besides_text(const zr_besides *besides, zr_buffer *out)
+{
+    const char *before = "besides steps: ";
+    append(besides->start, "before the first one", &before, out);
+    append(besides->micro_batch, "to evaluate a micro-batch", &before, out);
+    append(besides->checkpoint, "a checkpoint", &before, out);
+    append(besides->model, "a model", &before, out);
+    append(besides->token, "a generated token", &before, out);
+}
