@@ -1,6 +1,7 @@
 #include "setup/besides.h"
 
 #include "base/bytes_text.h"
+#include "base/json.h"
 #include "predict/rate_links.h"
 
 // Returns the seconds before the first step of a run that resumes nothing. A forecast that nobody
@@ -58,6 +59,11 @@ void zr_besides_find(const zr_besides_question *question, zr_rehearsal *rehearsa
     };
 }
 
+bool zr_besides_are_known(const zr_besides *b)
+{
+    return b->start > 0 || b->micro_batch > 0 || b->checkpoint > 0 || b->model > 0 || b->token > 0;
+}
+
 static void append(double seconds, const char *of, const char **before, zr_buffer *out)
 {
     char text[ZR_SECONDS_TEXT];
@@ -76,4 +82,24 @@ void zr_besides_text(const zr_besides *besides, zr_buffer *out)
     append(besides->checkpoint, "a checkpoint", &before, out);
     append(besides->model, "a model", &before, out);
     append(besides->token, "a generated token", &before, out);
+}
+
+void zr_besides_json(const zr_besides *besides, zr_buffer *out)
+{
+    const struct {
+        const char *name;
+        double seconds;
+    } all[] = {
+        {"before_first_step", besides->start}, {"evaluated_micro_batch", besides->micro_batch},
+        {"checkpoint", besides->checkpoint},   {"model", besides->model},
+        {"generated_token", besides->token},
+    };
+    for (int i = 0; i < ZR_COUNT(all); i++) {
+        zr_buffer_printf(out, "%s\"%s\":", i ? "," : "{", all[i].name);
+        if (all[i].seconds > 0)
+            zr_json_append_double(out, all[i].seconds);
+        else
+            zr_buffer_printf(out, "null");
+    }
+    zr_buffer_printf(out, "}");
 }

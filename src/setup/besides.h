@@ -23,8 +23,11 @@ typedef struct zr_besides {   // seconds; 0: unknown
 // predicted stays unknown.
 void zr_besides_find(const zr_besides_question *question, zr_rehearsal *rehearsal,
                      const zr_rate_book *book, zr_besides *out);
+bool zr_besides_are_known(const zr_besides *besides); // Says whether anything is known.
 // Writes what is known in one line without its end, "besides steps: 0.42 s before the first one,
 // 12.3 ms to evaluate a micro-batch, ..."; nothing, if nothing is known.
 void zr_besides_text(const zr_besides *besides, zr_buffer *out);
+// Writes the seconds as a JSON object; null: unknown.
+void zr_besides_json(const zr_besides *besides, zr_buffer *out);
 
 #endif

@@ -151,6 +151,10 @@ void zr_plan_time_text(const zr_planner *p, const zr_plan_row *row, zr_buffer *o
 
 void zr_plan_time_json(const zr_plan_row *row, zr_buffer *out)
 {
+    if (zr_besides_are_known(&row->besides)) {
+        zr_buffer_printf(out, ",\"besides\":");
+        zr_besides_json(&row->besides, out);
+    }
     if (row->time.seconds <= 0)
         return;
     zr_buffer_printf(out, ",\"step\":");

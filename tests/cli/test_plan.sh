@@ -44,7 +44,8 @@ expect 0 "$ZERO" plan --new $TINY --ranks 1 --json
 python3 - <<'PY' || fail "predictions as JSON: $(cat out.txt)"
 import json
 for row in json.load(open("out.txt"))["rows"]:
-    step = row["step"]
+    step, besides = row["step"], row["besides"]
+    assert besides["evaluated_micro_batch"] > 0 and besides["before_first_step"] is None, besides
     assert 0 < step["low"] < step["seconds"] < step["high"] and abs(sum(step["parts"].values()) - step["seconds"]) < 1e-9, step
     assert abs(step["tokens_per_second"] * step["seconds"] / (row["micro_batch"] * 32) - 1) < 1e-6 and step["bound"] in step["parts"], step
 PY

@@ -53,8 +53,21 @@ static void test_line(void **state)
     assert_says(&question, &book, "besides steps: 7.00 s before the first one, 250 ms a model");
 }
 
+static void test_json(void **state)
+{
+    const zr_besides besides = {.start = 0.5, .token = 0.25};
+    zr_buffer text = {0};
+    assert_true(zr_besides_are_known(&besides));
+    assert_false(zr_besides_are_known(&(zr_besides){0}));
+    zr_besides_json(&besides, &text);
+    assert_string_equal(text.data, "{\"before_first_step\":0.5,\"evaluated_micro_batch\":null,"
+                                   "\"checkpoint\":null,\"model\":null,"
+                                   "\"generated_token\":0.25}");
+    zr_buffer_free(&text);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_line)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_line), cmocka_unit_test(test_json)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
