@@ -1,6 +1,6 @@
 // How long operations take on a machine: what runs and measurements have seen, kept for the user in
-// a file that can be read (~/.cache/libzero/rates.json), and the seconds of an operation that
-// nobody has seen, between those that somebody has.
+// a file that can be read (~/.cache/libzero/rates-PROCESSOR.json), and the seconds of an operation
+// that nobody has seen, between those that somebody has.
 //
 // A sample belongs to a setting: the path of the kernels, the storage type, the threads of a rank,
 // and how many ranks of the machine work at once, because they share caches and memory. Exchanges
@@ -103,11 +103,11 @@ double zr_correction_factor(const zr_correction *correction);
 zero_status zr_rate_book_merge(zr_rate_book *into, const zr_rate_book *from, zero_error *error);
 void zr_rate_book_free(zr_rate_book *book);
 
-// Return the path of the user's file (zr_user_cache_file), read it, and change it: what `from` has,
-// which is what a run has found itself, is merged into what the file has by now, under a lock, so
-// that runs which end together lose nothing. A damaged file, or one of another processor, counts as
-// empty; reading it says so in a warning, keeping does not. Reading never fails; a file that cannot
-// be written is a warning.
+// Return the path of the user's file for this processor (zr_user_cache_file), read it, and change
+// it: what `from` has, which is what a run has found itself, is merged into what the file has by
+// now, under a lock, so that runs which end together lose nothing. A damaged file, or one of
+// another processor, counts as empty; reading it says so in a warning, keeping does not. Reading
+// never fails; a file that cannot be written is a warning.
 zero_status zr_rate_book_file(char **file, zero_error *error);
 void zr_rate_book_read(const zero_logger *logger, zr_rate_book *out);
 void zr_rate_book_keep(const zr_rate_book *from, const zero_logger *logger);

@@ -1,4 +1,5 @@
-// The user's file of rates. It is read as a whole and replaced as a whole, under the lock of its
+// The user's file of rates: one for each processor, because machines of several kinds may share a
+// home directory. It is read as a whole and replaced as a whole, under the lock of its
 // directory, so that runs which end together lose nothing.
 #include "base/clock.h"
 #include "base/cpu.h"
@@ -6,9 +7,9 @@
 #include "base/user_cache.h"
 #include "predict/rates.h"
 
+#include <ctype.h>
 #include <unistd.h>
 
-#define FILE_NAME "rates.json"
 #define WHAT "measured rates"
 
 enum { MOST_BYTES = 16 << 20, MOST_PROCESSOR = 128 };
@@ -39,9 +40,30 @@ static void read_or_warn(const char *file, const zero_logger *logger, zr_rate_bo
         zr_log(logger, ZERO_LOG_WARNING, WHAT " are not used: %s", error.message);
 }
 
+// Makes the name of the file of a processor: its letters and digits, words with "-" between them.
+static void name_file(const char *processor, char *out, size_t size)
+{
+    size_t length = (size_t)snprintf(out, size, "rates");
+    bool begins = true;
+    for (const char *c = processor; *c && length + sizeof "-x.json" <= size; c++) {
+        if (!isalnum((unsigned char)*c)) {
+            begins = true;
+            continue;
+        }
+        if (begins)
+            out[length++] = '-';
+        out[length++] = (char)tolower((unsigned char)*c);
+        begins = false;
+    }
+    snprintf(out + length, size - length, ".json");
+}
+
 zero_status zr_rate_book_file(char **file, zero_error *error)
 {
-    return zr_user_cache_file(FILE_NAME, WHAT, file, error);
+    char processor[MOST_PROCESSOR], name[2 * MOST_PROCESSOR];
+    zr_cpu_model(processor, sizeof processor);
+    name_file(processor, name, sizeof name);
+    return zr_user_cache_file(name, WHAT, file, error);
 }
 
 void zr_rate_book_read(const zero_logger *logger, zr_rate_book *out)

@@ -37,6 +37,9 @@ refused() {
     [ ! -e out ] || fail "left behind by: $*"
 }
 
+# The file of the rates that runs here teach, which need not be there yet.
+rates_file() { "$ZERO" doctor | sed -n 's/^rates .*in "\(.*\)":$/\1/p'; }
+
 train() { expect 0 "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --quiet "$@"; }
 
 # flip FILE PLACE: changes every bit of the byte there. A byte that is only overwritten may have had that value already.

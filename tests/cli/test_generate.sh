@@ -97,7 +97,7 @@ expect 0 "$ZERO" generate --model run/model --prompt "12 times 3 is 36, said the
 expect 0 "$ZERO" generate --model run/model --tokens 5 --threads 1
 
 # What it took is said at the end and, once a longer one has taught, what was predicted; --quiet and --no-learn say and keep nothing.
-CACHE=$WORK/.cache/libzero/rates.json
+CACHE=$(rates_file)
 asked() { expect 0 "$ZERO" generate --model run/model --prompt "12 times 3" --tokens 20 --threads 1 "$@"; }
 rm -f "$CACHE"
 asked --no-learn

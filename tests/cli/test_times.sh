@@ -2,7 +2,7 @@
 # What a run says of its own time: parts that add up, one object for each start; what it teaches, and what is never learnt.
 . "$(dirname "$0")/lib.sh"
 
-CACHE=$WORK/.cache/libzero/rates.json
+CACHE=$(rates_file)
 run() { expect 0 "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --micro-batch 4 "$@"; }
 
 # The last start of a run: what adds up to what; FIRST STEPS: where it began, and what it made.

@@ -1,9 +1,11 @@
 // The book of rates: what is seen is told again, what lies between is on the line between, and the
 // file keeps all of it, whoever else writes to it.
 #define _GNU_SOURCE
+#include "base/cpu.h"
 #include "base/file.h"
 #include "predict/rates.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -359,7 +361,10 @@ static int open_desk(void **state)
     strcpy(d->directory, "/tmp/zero-rates-XXXXXX");
     assert_non_null(mkdtemp(d->directory));
     assert_int_equal(setenv("XDG_CACHE_HOME", d->directory, 1), 0);
-    snprintf(d->file, sizeof d->file, "%s/libzero/rates.json", d->directory);
+    char *file;
+    assert_int_equal(zr_rate_book_file(&file, NULL), ZERO_OK);
+    snprintf(d->file, sizeof d->file, "%s", file);
+    zr_free(file);
     d->logger = (zero_logger){.write = count_warning, .user = d};
     *state = d;
     return 0;
@@ -389,6 +394,22 @@ static void test_the_file_keeps_what_was_found(void **state)
     assert_int_equal(d->warnings, 0);
     zr_rate_book_free(&found);
     zr_rate_book_free(&read);
+}
+
+// Machines that share a home directory and are of different kinds have a file each.
+static void test_the_file_is_named_after_the_processor(void **state)
+{
+    desk *d = *state;
+    char model[128], words[160] = "";
+    const char *name = strrchr(d->file, '/') + 1;
+    zr_cpu_model(model, sizeof model);
+    assert_non_null(strstr(d->file, "/libzero/rates-"));
+    for (const char *c = model; *c; c++)
+        if (isalnum((unsigned char)*c))
+            sprintf(words + strlen(words), "%c", tolower((unsigned char)*c));
+    for (const char *c = name + strlen("rates"), *at = words; strcmp(c, ".json") != 0; c++)
+        if (*c != '-')
+            assert_int_equal(*c, *at++);
 }
 
 static void test_a_damaged_file_counts_as_empty(void **state)
@@ -466,6 +487,8 @@ int main(void)
         cmocka_unit_test(test_damaged_text_is_refused),
         cmocka_unit_test(test_people_are_told),
         cmocka_unit_test_setup_teardown(test_the_file_keeps_what_was_found, open_desk, close_desk),
+        cmocka_unit_test_setup_teardown(test_the_file_is_named_after_the_processor, open_desk,
+                                        close_desk),
         cmocka_unit_test_setup_teardown(test_a_damaged_file_counts_as_empty, open_desk, close_desk),
         cmocka_unit_test_setup_teardown(test_a_file_that_cannot_be_written_is_a_warning, open_desk,
                                         close_desk),
