@@ -1,7 +1,9 @@
 #include "setup/stages.h"
 
+#include "layers/layers.h"
 #include "model/stage_cut.h"
 #include "plan/stage_split.h"
+#include "setup/part.h"
 #include "setup/resolve.h"
 
 #include <string.h>
@@ -111,15 +113,46 @@ zero_status zr_stages_simulate(const zr_pipeline_part *part, zr_simulation *out,
     return status;
 }
 
+static zero_status costs_of(const zr_stages_question *q, const zero_model *model, zr_unit_cost *out,
+                            zero_error *error)
+{
+    const zr_settings settings = zr_settings_of(q->config, false);
+    return zr_unit_costs(model, &q->shape, &settings, q->config->pipeline.kind, q->config->ranks,
+                         out, error);
+}
+
+// Makes the units' bytes those of the first tensor rank, which has most, on every rank alike. Times
+// stay the whole model's, so a division does not depend on the tensor ranks unless memory is short.
+static zero_status count_slices(const zr_stages_question *q, zr_unit_cost *costs, zero_error *error)
+{
+    size_t count = (size_t)q->whole->unit_count;
+    zr_model_part part = {0};
+    zr_unit_cost *slices = zr_alloc(count * sizeof *slices, error);
+    if (!slices)
+        return ZERO_ERR_MEMORY;
+    zero_status status = zr_model_part_make(q->whole, q->whole->name, q->config, 0, &part, error);
+    if (status == ZERO_OK)
+        status = costs_of(q, part.model, slices, error);
+    for (size_t u = 0; u < count && status == ZERO_OK; u++) {
+        costs[u].states = slices[u].states;
+        costs[u].version = slices[u].version;
+        costs[u].activations = slices[u].activations;
+        costs[u].workspace = slices[u].workspace;
+    }
+    zr_free(slices);
+    zr_model_part_free(&part);
+    return status;
+}
+
 static zero_status divide(const zr_stages_question *q, zr_unit_cost *costs, zr_pipeline_part **out,
                           zero_error *error)
 {
-    const zr_settings settings = zr_settings_of(q->config, false);
     const zr_pipeline pipeline = zr_pipeline_of(q->config);
     zr_simulation simulation = {0};
     ZERO_TRY(zr_pipeline_check(&pipeline, error));
-    ZERO_TRY(zr_unit_costs(q->whole, &q->shape, &settings, pipeline.kind, q->config->ranks, costs,
-                           error));
+    ZERO_TRY(costs_of(q, q->whole, costs, error));
+    if (q->config->tensor > 1 && zr_lm_config_of(q->whole))
+        ZERO_TRY(count_slices(q, costs, error));
     ZERO_TRY(split_units(q, &pipeline, costs, out, error));
     zero_status status = zr_stages_simulate(*out, &simulation, error);
     zr_simulation_free(&simulation);

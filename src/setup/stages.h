@@ -8,7 +8,7 @@
 #include "plan/simulate.h"
 
 typedef struct zr_stages_question { // how the units of a model are divided
-    const zero_model *whole;        // by whose units' costs
+    const zero_model *whole;        // by whose units' times, and its first tensor rank's bytes
     const zr_config *config;        // resolved
     zero_shape shape;               // of a micro-batch, with the threads of a rank
     int64_t memory_limit;           // bytes a rank, the least of all ranks; 0: unknown

@@ -8,13 +8,16 @@
 
 enum { STAGES = 2, LAYERS = 4, UNITS = LAYERS + 2 };
 
-static zr_config *resolved(void)
+// Returns the configuration of two pipeline stages of so many tensor ranks.
+static zr_config *resolved(int tensor)
 {
-    static const char text[] =
-        "{\"train_micro_batch_size_per_gpu\": 2, \"gradient_accumulation_steps\": 2, \"pipeline\": "
-        "{\"stages\": 2}}";
+    char text[256];
+    snprintf(text, sizeof text,
+             "{\"train_micro_batch_size_per_gpu\": 2, \"gradient_accumulation_steps\": 2, "
+             "\"pipeline\": {\"stages\": 2}, \"tensor_parallel\": {\"autotp_size\": %d}}",
+             tensor);
     const zr_config_facts facts = {
-        .world = STAGES, .total_steps = 10, .lr = 1e-3, .auto_dtype = ZERO_F32};
+        .world = STAGES * tensor, .total_steps = 10, .lr = 1e-3, .auto_dtype = ZERO_F32};
     zr_config *config;
     zero_error error = {0};
     if (zr_config_parse(text, strlen(text), "test", &config, &error) != ZERO_OK ||
@@ -48,7 +51,7 @@ static zr_rehearsal_question question_of(zr_lm_config *shape, const zr_config *c
 
 static void a_run_s_own_division_stays(void **state)
 {
-    zr_config *config = resolved();
+    zr_config *config = resolved(1);
     zr_lm_config shape;
     zr_rehearsal first, second;
     zr_rehearsal_question question = question_of(&shape, config);
@@ -65,6 +68,35 @@ static void a_run_s_own_division_stays(void **state)
     zr_rehearsal_free(&second);
     zr_rehearsal_free(&first);
     zr_config_destroy(config);
+}
+
+// Memory for the largest plan is enough to divide the units, of whatever axes the ranks are.
+static void a_rank_s_slices_are_held_to_its_memory(void **state)
+{
+    for (int tensor = 1; tensor <= 4; tensor *= 2) {
+        zr_config *config = resolved(tensor);
+        zr_lm_config shape;
+        zr_rehearsal roomy, close, short_of;
+        zr_rehearsal_question question = question_of(&shape, config);
+        question.ranks = STAGES * tensor;
+        rehearse(&question, &roomy);
+        assert_true(roomy.fits);
+        int64_t most =
+            ZR_MAX(zr_plan_total_bytes(roomy.at[0].plan), zr_plan_total_bytes(roomy.at[1].plan));
+        question.machine.memory_limit = most;
+        rehearse(&question, &close);
+        if (!close.fits)
+            fail_msg("tensor %d: %s", tensor, close.excess);
+        for (int u = 0; u <= STAGES; u++)
+            assert_int_equal(close.division->first_unit[u], roomy.division->first_unit[u]);
+        question.machine.memory_limit = most / 4;
+        rehearse(&question, &short_of);
+        assert_false(short_of.fits);
+        zr_rehearsal_free(&short_of);
+        zr_rehearsal_free(&close);
+        zr_rehearsal_free(&roomy);
+        zr_config_destroy(config);
+    }
 }
 
 static zr_forecast forecast(zr_rehearsal *rehearsal, const zr_rate_book *book)
@@ -85,7 +117,7 @@ static void what_is_measured_is_known_and_kept(void **state)
 {
     scratch *d = *state;
     assert_int_equal(setenv("XDG_CACHE_HOME", d->directory, 1), 0);
-    zr_config *config = resolved();
+    zr_config *config = resolved(1);
     zr_lm_config shape;
     zr_rehearsal rehearsal;
     zr_rehearsal_question question = question_of(&shape, config);
@@ -116,6 +148,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_run_s_own_division_stays),
+        cmocka_unit_test(a_rank_s_slices_are_held_to_its_memory),
         cmocka_unit_test_setup_teardown(what_is_measured_is_known_and_kept, scratch_open,
                                         scratch_close),
     };
