@@ -2,6 +2,7 @@
 // with rows divided or not, and with backward in two parts; they are close to those of the model
 // that is not cut; and exchanges are those that the sizes list. Ranks are threads here, and
 // exchange through plain memory.
+#include "../sanitizers.h"
 #include "layers/linear.h"
 #include "layers_harness.h"
 #include "model/llama_model.h"
@@ -401,7 +402,7 @@ static void check_all(int which)
         if (!harness_offered(*backend))
             continue;
         for (int s = 0; s < ZR_COUNT(shapes); s++)
-            for (int count = 2; count <= 8; count *= 2) {
+            for (int count = 2; count <= 8; count *= SANITIZED ? 4 : 2) {
                 const zr_lm_config config = config_of(which, s == 1 ? 0.2f : 0);
                 zero_shape shape = shapes[s];
                 check_cut(&config, *backend, shape, count, 2e-4);
