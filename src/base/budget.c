@@ -3,8 +3,8 @@
 #define _GNU_SOURCE
 #include "base/cgroup.h"
 #include "base/cpu.h"
-#include "base/topology.h"
 
+#include <hwloc.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,8 +48,14 @@ static core_count count_bound(hwloc_topology_t topology)
 
 static core_count count_cores(void)
 {
-    hwloc_topology_t topology = zr_topology();
-    core_count count = topology ? count_bound(topology) : (core_count){0};
+    core_count count = {0};
+    hwloc_topology_t topology;
+    if (hwloc_topology_init(&topology) == 0) {
+        hwloc_topology_set_flags(topology, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
+        if (hwloc_topology_load(topology) == 0)
+            count = count_bound(topology);
+        hwloc_topology_destroy(topology);
+    }
     if (count.bound > 0)
         return count;
     int online = (int)ZR_MAX(sysconf(_SC_NPROCESSORS_ONLN), 1);

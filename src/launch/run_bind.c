@@ -2,9 +2,9 @@
 // neighbouring cores together.
 #define _GNU_SOURCE
 #include "base/cpu.h"
-#include "base/topology.h"
 #include "launch/run_ranks.h"
 
+#include <hwloc.h>
 #include <hwloc/glibc-sched.h>
 
 // Adds the allowed part of the n-th core that `allowed` touches.
@@ -39,11 +39,17 @@ static bool share_of(hwloc_topology_t topology, hwloc_const_cpuset_t allowed, in
 void zr_run_bind(int ranks, cpu_set_t *masks, bool *bound)
 {
     int cores = zr_cpu_budget_get().allowed / ranks;
-    hwloc_topology_t topology = zr_topology();
+    hwloc_topology_t topology;
     hwloc_bitmap_t allowed = hwloc_bitmap_alloc();
-    bool known = topology && allowed && cores > 0 &&
-                 hwloc_get_cpubind(topology, allowed, HWLOC_CPUBIND_THREAD) == 0;
-    for (int r = 0; r < ranks; r++)
-        bound[r] = known && share_of(topology, allowed, r, cores, &masks[r]);
+    bool ready = allowed && cores > 0 && hwloc_topology_init(&topology) == 0;
+    if (ready) {
+        bool known = hwloc_topology_load(topology) == 0 &&
+                     hwloc_get_cpubind(topology, allowed, HWLOC_CPUBIND_THREAD) == 0;
+        for (int r = 0; r < ranks; r++)
+            bound[r] = known && share_of(topology, allowed, r, cores, &masks[r]);
+        hwloc_topology_destroy(topology);
+    }
+    for (int r = 0; r < ranks && !ready; r++)
+        bound[r] = false;
     hwloc_bitmap_free(allowed);
 }
