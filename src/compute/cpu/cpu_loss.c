@@ -1,13 +1,15 @@
 // Softmax and cross-entropy. A row is read from memory once and then comes from the cache, so that
 // reading it again (the maximum, then the exponentials) costs no bandwidth. An fp32 row keeps its
-// exponentials between its readings; a 16-bit row computes them twice, so that what it stores is
-// rounded once.
+// exponentials between its readings. A 16-bit row keeps them in the queue's scratch, because what
+// it stores must be rounded once; where that has no room it computes them twice, which gives the
+// same bits.
 #include "compute/cpu/cpu_loss.h"
 #include "compute/cpu/cpu_norm.h"
 #include "compute/loss_parts.h"
 
 // Exponentials that are summed in fp32 before the sum is added to a double.
 #define SPAN 1024
+#define LINE 16   // fp32 elements in a cache line
 #define JOINED 32 // logits that take as long as joining a part to those of the other slices
 
 typedef struct softmax_job {
@@ -18,6 +20,7 @@ typedef struct softmax_job {
     float *row_loss;
     const int32_t *target;
     bool gradient;
+    float *rooms; // a row for each worker; NULL: none
     // Of slices: what loss_parts writes; what loss_finish reads, of row i and slice t at
     // given[t*stride + i].
     zr_loss_part *parts;
@@ -44,9 +47,9 @@ INLINE float row_largest(zero_dtype type, const void *x, int64_t width)
     return vf_largest(vf_max(m0, m1));
 }
 
-// Returns the sum of e^(x - largest); the exponentials go to `kept`, which may be x, or NULL.
+// Returns the sum of e^(x - largest); the exponentials go to `kept` if `keep`. That may be x.
 INLINE double row_exponentials(zero_dtype type, const void *x, int64_t width, float largest,
-                               void *kept)
+                               bool keep, float *kept)
 {
     double total = 0;
     for (int64_t start = 0; start < width; start += SPAN) {
@@ -56,28 +59,44 @@ INLINE double row_exponentials(zero_dtype type, const void *x, int64_t width, fl
             vf e0 = vf_exp(vf_get_as(type, x, j, LANES) - largest);
             vf e1 = vf_exp(vf_get_as(type, x, j + LANES, LANES) - largest);
             s0 += e0, s1 += e1;
-            if (kept)
-                vf_put_as(type, kept, j, LANES, e0), vf_put_as(type, kept, j + LANES, LANES, e1);
+            if (keep)
+                vf_store(kept + j, e0), vf_store(kept + j + LANES, e1);
         }
         for (; j < end; j += LANES) {
             vf e = vf_keep(vf_exp(vf_get_as(type, x, j, end - j) - largest), end - j, 0);
             s0 += e;
-            if (kept)
-                vf_put_as(type, kept, j, end - j, e);
+            if (keep)
+                vf_put(kept + j, end - j, e);
         }
         total += (double)vf_sum(s0 + s1);
     }
     return total;
 }
 
-// x = e^(x - largest) * factor, or x * factor where x holds kept exponentials.
-INLINE void row_multiply(zero_dtype type, void *x, int64_t width, float largest, bool kept,
-                         float factor)
+// x = e^(x - largest) * factor; `kept` holds the exponentials if `keep`.
+INLINE void row_multiply(zero_dtype type, void *x, int64_t width, float largest, bool keep,
+                         const float *kept, float factor)
 {
     for (int64_t j = 0; j < width; j += LANES) {
-        vf e = vf_get_as(type, x, j, width - j);
-        vf_put_as(type, x, j, width - j, (kept ? e : vf_exp(e - largest)) * factor);
+        int64_t left = width - j;
+        vf e = keep ? vf_get(kept + j, left) : vf_exp(vf_get_as(type, x, j, left) - largest);
+        vf_put_as(type, x, j, left, e * factor);
     }
+}
+
+// Returns a worker's room for a row's exponentials; NULL if there is none.
+INLINE float *row_room(zero_dtype type, const softmax_job *job, void *x, int worker)
+{
+    if (type == ZERO_F32)
+        return x;
+    return job->rooms ? job->rooms + worker * ZR_ROUND_UP(job->width, LINE) : NULL;
+}
+
+// Returns the queue's scratch if it has room for a row of each worker.
+static float *rooms_of(const zr_queue *queue, int64_t width)
+{
+    size_t needed = sizeof(float) * (size_t)(queue->threads * ZR_ROUND_UP(width, LINE));
+    return queue->scratch && needed <= queue->scratch_bytes ? queue->scratch : NULL;
 }
 
 // Does a row that does not count.
@@ -93,26 +112,37 @@ static float row_loss(const zr_loss_part *whole)
     return (float)(log(whole->sum) + ((double)whole->largest - (double)whole->aimed));
 }
 
-// Turns logits, or their exponentials if `kept`, into gradients. whole: of all slices of the row.
+// Turns logits into gradients. whole: of all slices of the row; kept: as in row_multiply.
 INLINE void row_gradient(zero_dtype type, const softmax_job *job, int64_t i,
-                         const zr_loss_part *whole, bool kept)
+                         const zr_loss_part *whole, bool keep, const float *kept)
 {
     void *x = softmax_row(job, i);
     int32_t target = job->target[i];
     double sum = whole->sum;
-    row_multiply(type, x, job->width, whole->largest, kept, (float)(job->factor / sum));
+    float factor = (float)(job->factor / sum);
+    if (keep)
+        row_multiply(type, x, job->width, whole->largest, true, kept, factor);
+    else
+        row_multiply(type, x, job->width, whole->largest, false, NULL, factor);
     if (target < 0 || target >= job->width)
         return;
     double probability = vf_exp(vf_all(whole->aimed - whole->largest))[0];
     vf_put_as(type, x, target, 1, vf_all((float)((probability - sum) / sum * job->factor)));
 }
 
-INLINE void loss_row(zero_dtype type, const softmax_job *job, int64_t i)
+// Returns row_exponentials, which is compiled with and without keeping.
+INLINE double row_sum(zero_dtype type, const void *x, int64_t width, float largest, float *kept)
+{
+    return kept ? row_exponentials(type, x, width, largest, true, kept)
+                : row_exponentials(type, x, width, largest, false, NULL);
+}
+
+INLINE void loss_row(zero_dtype type, const softmax_job *job, int64_t i, int worker)
 {
     void *x = softmax_row(job, i);
     int64_t width = job->width;
     int32_t target = job->target[i];
-    bool keep = type == ZERO_F32 && job->gradient;
+    float *kept = job->gradient ? row_room(type, job, x, worker) : NULL;
     assert(target < width);
     if (target < 0) {
         row_leave_out(job, i);
@@ -120,17 +150,17 @@ INLINE void loss_row(zero_dtype type, const softmax_job *job, int64_t i)
     }
     zr_loss_part whole = {.largest = row_largest(type, x, width),
                           .aimed = vf_get_as(type, x, target, 1)[0]};
-    whole.sum = row_exponentials(type, x, width, whole.largest, keep ? x : NULL);
+    whole.sum = row_sum(type, x, width, whole.largest, kept);
     job->row_loss[i] = row_loss(&whole);
     if (job->gradient)
-        row_gradient(type, job, i, &whole, keep);
+        row_gradient(type, job, i, &whole, kept, kept);
 }
 
 static void loss_rows(const void *job_, int64_t first, int64_t last, int worker)
 {
     const softmax_job *job = job_;
     for (int64_t i = first; i < last; i++)
-        WITH_TYPE(T, job->dtype, loss_row(T, job, i));
+        WITH_TYPE(T, job->dtype, loss_row(T, job, i, worker));
 }
 
 void ZR_CPU_TABLE(zr_cpu_loss)(zr_queue *queue, const zr_loss *loss, void *logits,
@@ -142,7 +172,8 @@ void ZR_CPU_TABLE(zr_cpu_loss)(zr_queue *queue, const zr_loss *loss, void *logit
                        .x = logits,
                        .row_loss = row_loss,
                        .target = target,
-                       .gradient = gradient};
+                       .gradient = gradient,
+                       .rooms = rooms_of(queue, loss->vocab)};
     zr_cpu_for(queue, loss->rows, norm_worth(loss->vocab), loss_rows, &job);
 }
 
@@ -157,7 +188,7 @@ INLINE void part_row(zero_dtype type, const softmax_job *job, int64_t i)
         part.largest = row_largest(type, x, job->width);
         // Where all logits are -infinity, they have no distance from the largest.
         float shift = part.largest == -INFINITY ? 0 : part.largest;
-        part.sum = row_exponentials(type, x, job->width, shift, NULL);
+        part.sum = row_exponentials(type, x, job->width, shift, false, NULL);
         if (target >= 0 && target < job->width)
             part.aimed = vf_get_as(type, x, target, 1)[0];
     }
@@ -191,7 +222,7 @@ INLINE void finish_row(zero_dtype type, const softmax_job *job, int64_t i)
     const zr_loss_part whole = zr_loss_parts_join(job->given + i, job->slices, job->stride);
     job->row_loss[i] = row_loss(&whole);
     if (job->gradient)
-        row_gradient(type, job, i, &whole, false);
+        row_gradient(type, job, i, &whole, false, NULL);
 }
 
 static void finish_rows(const void *job_, int64_t first, int64_t last, int worker)
@@ -224,9 +255,9 @@ void ZR_CPU_TABLE(zr_cpu_loss_finish)(zr_queue *queue, const zr_loss *loss, int 
 
 INLINE void row_softmax(zero_dtype type, void *x, int64_t width)
 {
-    float largest = row_largest(type, x, width);
-    double sum = row_exponentials(type, x, width, largest, type == ZERO_F32 ? x : NULL);
-    row_multiply(type, x, width, largest, type == ZERO_F32, (float)(1 / sum));
+    float largest = row_largest(type, x, width), *kept = type == ZERO_F32 ? x : NULL;
+    double sum = row_exponentials(type, x, width, largest, type == ZERO_F32, kept);
+    row_multiply(type, x, width, largest, type == ZERO_F32, kept, (float)(1 / sum));
 }
 
 static void softmax_rows(const void *job_, int64_t first, int64_t last, int worker)

@@ -285,16 +285,27 @@ INLINE vd vd_from(vf_half v)
 #endif
 }
 
-INLINE vf_half half_of(vf v, int which)
+typedef uint16_t two_halves __attribute__((vector_size(4), aligned(2), may_alias));
+typedef uint32_t two_words __attribute__((vector_size(8)));
+
+// Returns elements i .. i+HALF-1 of an array of any type.
+INLINE vf_half half_get_as(zero_dtype type, const void *array, int64_t i)
 {
+    const uint16_t *at = (const uint16_t *)array + i;
+    if (type == ZERO_F32)
+        return *(const vf_half *)((const float *)array + i);
 #if LANES == 16
-    return which ? __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15)
-                 : __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7);
+    __m128i halves = _mm_loadu_si128((const void *)at);
+    return type == ZERO_BF16 ? (vf_half)_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16)
+                             : (vf_half)_mm256_cvtph_ps(halves);
 #elif LANES == 8
-    return which ? __builtin_shufflevector(v, v, 4, 5, 6, 7)
-                 : __builtin_shufflevector(v, v, 0, 1, 2, 3);
+    __m128i halves = _mm_loadl_epi64((const void *)at);
+    return type == ZERO_BF16 ? (vf_half)_mm_slli_epi32(_mm_cvtepu16_epi32(halves), 16)
+                             : (vf_half)_mm_cvtph_ps(halves);
 #else
-    return which ? __builtin_shufflevector(v, v, 2, 3) : __builtin_shufflevector(v, v, 0, 1);
+    return type == ZERO_BF16
+               ? (vf_half)(__builtin_convertvector(*(const two_halves *)at, two_words) << 16)
+               : (vf_half){zr_f16_to_f32(at[0]), zr_f16_to_f32(at[1])};
 #endif
 }
 
@@ -305,8 +316,7 @@ typedef struct eight { // double k sums every eighth element, beginning with k
 INLINE void squares_add(zero_dtype type, const void *g, int64_t i, eight *sum) // elements i .. i+7
 {
     for (int k = 0; k < 8 / HALF; k++) {
-        vd x = vd_from(type == ZERO_F32 ? *(const vf_half *)((const float *)g + i + k * HALF)
-                                        : half_of(vf_get_as(type, g, i + k / 2 * LANES, 8), k % 2));
+        vd x = vd_from(half_get_as(type, g, i + k * HALF));
         sum->part[k] += x * x;
     }
 }
@@ -333,18 +343,21 @@ INLINE void squares_over(zero_dtype type, const squares_job *job, int64_t k, int
 {
     const int64_t *first = job->first;
     const int32_t *count = job->count;
+    const int64_t line = type == ZERO_F32 ? LINE : 2 * LINE; // elements of a cache line
     for (; k + TOGETHER <= last; k += TOGETHER) {
         eight sum[TOGETHER] = {0};
         int64_t i = 0, all = count[k];
         for (int p = 1; p < TOGETHER; p++)
             all = ZR_MIN(all, count[k + p]);
-        for (; i + 8 <= all; i += 8)
+        for (; i + line <= all; i += line)
 #pragma GCC unroll 8
             for (int p = 0; p < TOGETHER; p++) {
                 int64_t at = first[k + p] + i;
                 __builtin_prefetch((const char *)job->g +
                                    (at + SQUARES_AHEAD) * (type == ZERO_F32 ? 4 : 2));
-                squares_add(type, job->g, at, &sum[p]);
+#pragma GCC unroll 8
+                for (int64_t e = 0; e < line; e += 8)
+                    squares_add(type, job->g, at + e, &sum[p]);
             }
         for (int p = 0; p < TOGETHER; p++)
             job->sums[k + p] = squares_finish(type, job->g, first[k + p], i, count[k + p], sum[p]);

@@ -38,12 +38,19 @@ INLINE vh vw_to_halves(vw w) // lanes are below 2^16
 
 INLINE vf vf_from_bf16(vh h) { return (vf)(vw_from_halves(h) << 16); }
 
-INLINE vh vf_to_bf16(vf v)
+// Returns words whose upper halves are the bf16 nearest to v; a NaN stays one.
+INLINE vw vw_nearest_bf16(vf v)
 {
-    vw bits = (vw)v;
-    vw rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16, quiet = bits >> 16 | 0x40;
-    return vw_to_halves((vw)vf_select(v == v, (vf)rounded, (vf)quiet));
+    vw bits = (vw)v, nearest = bits + 0x7fff + (bits >> 16 & 1), quiet = bits | 0x400000;
+#if LANES == 16
+    return (vw)_mm512_mask_mov_epi32((__m512i)nearest, _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q),
+                                     (__m512i)quiet);
+#else
+    return (vw)vf_select(v == v, (vf)nearest, (vf)quiet);
+#endif
 }
+
+INLINE vh vf_to_bf16(vf v) { return vw_to_halves(vw_nearest_bf16(v) >> 16); }
 
 INLINE vf vf_from_f16(vh h)
 {
@@ -110,7 +117,7 @@ INLINE void vf_put_as(zero_dtype type, void *array, int64_t i, int64_t left, vf 
 INLINE vf vf_rounded_to(zero_dtype type, vf v) // as storing and loading it would round it
 {
     return type == ZERO_F32    ? v
-           : type == ZERO_BF16 ? vf_from_bf16(vf_to_bf16(v))
+           : type == ZERO_BF16 ? (vf)(vw_nearest_bf16(v) & 0xffff0000)
                                : vf_from_f16(vf_to_f16(v));
 }
 
