@@ -8,11 +8,12 @@
 
 extern const zr_backend zr_ref_backend;
 extern const zr_backend zr_cpu_backend_portable;
-extern const zr_backend zr_cpu_backend_avx2;   // in builds for x86-64
-extern const zr_backend zr_cpu_backend_avx512; // likewise
-// The same kernels, with oneDNN's products in bf16 as well; in builds with oneDNN.
-extern const zr_backend zr_cpu_backend_avx512_bf16;
-extern const zr_backend zr_cpu_backend_amx; // likewise, and its products use tiles
+extern const zr_backend zr_cpu_backend_avx2;        // in builds for x86-64
+extern const zr_backend zr_cpu_backend_avx512;      // likewise
+extern const zr_backend zr_cpu_backend_avx512_bf16; // likewise
+// The kernels of avx512_bf16, with oneDNN's products in bf16, which use tiles; in builds with
+// oneDNN.
+extern const zr_backend zr_cpu_backend_amx;
 
 // Refuses a product that no backend computes; the message says why.
 zero_status zr_product_check(const zr_product *product, zero_error *error);

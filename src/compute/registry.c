@@ -11,12 +11,15 @@ static const zr_backend *const backends[] = {
     // Of backends with one name, the best path comes first.
     &zr_ref_backend,
 #ifdef ZR_COMPUTE_ONEDNN
-    &zr_cpu_backend_amx,      &zr_cpu_backend_avx512_bf16,
+    &zr_cpu_backend_amx,
 #endif
 #ifdef ZR_COMPUTE_X86
-    &zr_cpu_backend_avx512,   &zr_cpu_backend_avx2,
+    &zr_cpu_backend_avx512_bf16,
+    &zr_cpu_backend_avx512,
+    &zr_cpu_backend_avx2,
 #endif
-    &zr_cpu_backend_portable, NULL,
+    &zr_cpu_backend_portable,
+    NULL,
 };
 
 const zr_backend *const *zr_backends(void) { return backends; }

@@ -23,27 +23,13 @@ static int64_t cpu_multiply_add(int64_t rounds)
     return rounds * 10 * 2 * LANES;
 }
 
-// oneDNN has the instructions for products (bf16, tiles) that C's vectors lack.
+// oneDNN multiplies in fp32, and in bf16 where there are tiles.
 #if defined(ZR_COMPUTE_ONEDNN) && defined(__AVX512F__)
 #define PRODUCT_OPS zr_cpu_dnnl_ops
-
-static const char *path_avx512_bf16(void) { return "avx512_bf16"; }
-
-static const char *path_amx(void) { return "amx"; }
 
 static zero_status cpu_open(zr_queue *queue, zero_error *error)
 {
     return zr_cpu_dnnl_open(queue, &ZR_CPU_TABLE(zr_cpu_product_ops), ZR_CPU_DNNL_F32, error);
-}
-
-static zero_status open_avx512_bf16(zr_queue *queue, zero_error *error)
-{
-    return zr_cpu_dnnl_open(queue, &ZR_CPU_TABLE(zr_cpu_product_ops), ZR_CPU_DNNL_BF16, error);
-}
-
-static zero_status open_amx(zr_queue *queue, zero_error *error)
-{
-    return zr_cpu_dnnl_open(queue, &ZR_CPU_TABLE(zr_cpu_product_ops), ZR_CPU_DNNL_TILES, error);
 }
 
 static void cpu_close(zr_queue *queue) { zr_cpu_dnnl_close(queue); }
@@ -69,7 +55,14 @@ static void cpu_close(zr_queue *queue) {}
     }
 
 const zr_backend ZR_CPU_TABLE(zr_cpu_backend) = BACKEND(cpu_path, cpu_open);
-#if defined(ZR_COMPUTE_ONEDNN) && defined(__AVX512F__)
-const zr_backend zr_cpu_backend_avx512_bf16 = BACKEND(path_avx512_bf16, open_avx512_bf16);
+
+#if defined(ZR_COMPUTE_ONEDNN) && defined(__AVX512BF16__)
+static const char *path_amx(void) { return "amx"; }
+
+static zero_status open_amx(zr_queue *queue, zero_error *error)
+{
+    return zr_cpu_dnnl_open(queue, &ZR_CPU_TABLE(zr_cpu_product_ops), ZR_CPU_DNNL_BF16, error);
+}
+
 const zr_backend zr_cpu_backend_amx = BACKEND(path_amx, open_amx);
 #endif

@@ -96,17 +96,6 @@ static void layouts_destroy(layout at[D + 1])
         layout_destroy(&at[i]);
 }
 
-static bool is_any(const_dnnl_primitive_desc_t desc) { return true; }
-
-// oneDNN distinguishes its implementations by name only: "brg:avx512_core_amx_bf16",
-// "brg:avx512_core_bf16", "gemm:jit". The last one uses whatever the processor has.
-static bool is_without_tiles(const_dnnl_primitive_desc_t desc)
-{
-    const char *name = NULL;
-    return dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name) == dnnl_success &&
-           strstr(name, "brg") && !strstr(name, "amx");
-}
-
 // `at` and *out must be zeroed; the caller destroys what a failure leaves in them.
 static dnnl_status_t described_create(const zr_cpu_matmuls *of, const zr_product *product,
                                       layout at[D + 1], dnnl_primitive_desc_t *out)
@@ -116,10 +105,7 @@ static dnnl_status_t described_create(const zr_cpu_matmuls *of, const zr_product
     if (status == dnnl_success)
         status = attributes_create(product, &attr);
     if (status == dnnl_success)
-        status = matmul_create(
-            of->engine, at, product->epilogue == ZR_EPILOGUE_BIAS, attr,
-            product->dtype == ZERO_BF16 && of->use == ZR_CPU_DNNL_BF16 ? is_without_tiles : is_any,
-            out);
+        status = matmul_create(of->engine, at, product->epilogue == ZR_EPILOGUE_BIAS, attr, out);
     if (attr)
         dnnl_primitive_attr_destroy(attr);
     return status;

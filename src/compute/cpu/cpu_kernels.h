@@ -1,5 +1,5 @@
 // Internal to the cpu backend. Kernels are compiled once per instruction set, with ZR_CPU_ISA =
-// portable, avx2 or avx512 in the names of their tables; code that must exist once (threads,
+// portable, avx2, avx512 or avx512_bf16 in the names of their tables; code that must exist once (threads,
 // oneDNN) is compiled without it.
 //
 // Invariant: a kernel's work is cut into tasks (rows, blocks of rows, ranges of columns) that do
@@ -34,9 +34,8 @@ extern const zr_product_ops ZR_CPU_TABLE(zr_cpu_thin_ops);
 // the products that oneDNN is not asked for.
 // What oneDNN is asked for. To ask for more than the processor has is harmless.
 typedef enum zr_cpu_dnnl_use {
-    ZR_CPU_DNNL_F32,   // products in fp32
-    ZR_CPU_DNNL_BF16,  // in bf16 as well, without tiles
-    ZR_CPU_DNNL_TILES, // in bf16 as well, with tiles
+    ZR_CPU_DNNL_F32,  // products in fp32
+    ZR_CPU_DNNL_BF16, // in bf16 as well
 } zr_cpu_dnnl_use;
 extern const zr_product_ops zr_cpu_dnnl_ops;
 zero_status zr_cpu_dnnl_open(zr_queue *queue, const zr_product_ops *otherwise, zr_cpu_dnnl_use use,

@@ -1,12 +1,12 @@
 // Our own matrix products (Goto and van de Geijn, Anatomy of High-Performance Matrix
-// Multiplication, 2008), for every path except where oneDNN multiplies with instructions that C
-// does not have. Products of up to eight rows are in cpu_product_thin.c.
+// Multiplication, 2008), in fp32 or in pairs of bf16, for every path except where oneDNN multiplies
+// fp32 with AVX-512, or bf16 with tiles. Products of up to eight rows are in cpu_product_thin.c.
 //
 // D is cut into cells, one per thread, and a cell into strips of columns; a strip is computed block
 // by block of k:
 //
-//   B(depth, columns) -> fp32 panels in the last-level cache    each panel stays in the first-level
-//   A(rows, depth)    -> fp32 panels in the second-level cache  cache while all panels of A pass by
+//   B(depth, columns) -> panels of words in the last-level cache    each panel stays in the first-level
+//   A(rows, depth)    -> panels of words in the second-level cache  cache while all panels of A pass by
 //                                                               it, tile after tile
 //
 // Each worker packs what it needs into its own part of queue->scratch. Where k is cut, sums wait in
@@ -17,9 +17,9 @@
 #include "compute/cpu/cpu_kernels.h"
 #include "compute/cpu/cpu_product_pack.h"
 
-#define BLOCK_ROWS 192     // a multiple of MR
-#define BLOCK_COLUMNS 1536 // a multiple of every NR
-#define BLOCK_DEPTH 256
+#define BLOCK_ROWS 192                        // a multiple of MR
+#define BLOCK_COLUMNS 1536                    // a multiple of every NR
+#define BLOCK_DEPTH (LANES == 16 ? 192 : 256) // words
 // Rows whose sums wait at the same time; a multiple of BLOCK_ROWS.
 #define PART_ROWS 768
 // For a D of so few rows, B is packed in small blocks, which never leave the second-level cache.
@@ -46,7 +46,7 @@ typedef struct job {
 typedef struct block { // a part of D, for one block of k
     const job *job;
     int64_t i, j, rows, columns; // of D
-    int64_t depth;
+    int64_t depth;               // words
     // fresh: the sums begin with zero. last: they are complete at its end.
     bool fresh, last;
     // Where the sums from element (i, j) on wait, in rows cut.columns apart; NULL: in D.
@@ -116,8 +116,8 @@ static cut cut_choose(const zr_product *p, int threads)
     c.cell_columns = cell_size(p->n, c.across, NR);
     c.rows = even_part(c.cell_rows, c.rows, MR);
     c.columns = even_part(c.cell_columns, c.columns, NR);
-    c.depth = even_part(p->k, c.depth, 16);
-    c.part = p->out != ZERO_F32 && p->k > c.depth ? ZR_MIN(c.cell_rows, PART_ROWS) : 0;
+    c.depth = even_part(steps_of(p), c.depth, 16);
+    c.part = p->out != ZERO_F32 && steps_of(p) > c.depth ? ZR_MIN(c.cell_rows, PART_ROWS) : 0;
     cut_measure(&c);
     return c;
 }
@@ -129,8 +129,9 @@ static cut cut_largest(const zr_product *p)
     cut c = cut_limits(p);
     c.rows = ZR_MIN(c.rows, ZR_ROUND_UP(p->m, MR));
     c.columns = ZR_MIN(c.columns, ZR_ROUND_UP(p->n, NR));
-    c.depth = ZR_MIN(c.depth, ZR_ROUND_UP(ZR_MAX(p->k, 1), 16));
-    c.part = p->out != ZERO_F32 && p->k > c.depth ? ZR_MIN(PART_ROWS, ZR_ROUND_UP(p->m, MR)) : 0;
+    c.depth = ZR_MIN(c.depth, ZR_ROUND_UP(ZR_MAX(steps_of(p), 1), 16));
+    c.part =
+        p->out != ZERO_F32 && steps_of(p) > c.depth ? ZR_MIN(PART_ROWS, ZR_ROUND_UP(p->m, MR)) : 0;
     cut_measure(&c);
     return c;
 }
@@ -143,26 +144,29 @@ static int64_t worker_floats(const cut *c)
 typedef void tile_function(const float *a, const float *b, int64_t depth, bool fresh, float *sums,
                            int64_t step, const float *bias);
 
-static void tile_sum_1(const float *a, const float *b, int64_t depth, bool fresh, float *sums,
-                       int64_t step, const float *bias)
-{
-    tile_sum(1, a, b, depth, fresh, sums, step, bias);
-}
+#define TILE_FUNCTION(name, pairs, vectors)                                                        \
+    static void name(const float *a, const float *b, int64_t depth, bool fresh, float *sums,       \
+                     int64_t step, const float *bias)                                              \
+    {                                                                                              \
+        tile_sum(pairs, vectors, a, b, depth, fresh, sums, step, bias);                            \
+    }
+TILE_FUNCTION(tile_sum_1, false, 1)
+TILE_FUNCTION(tile_sum_2, false, 2)
+TILE_FUNCTION(tile_sum_whole, false, VECTORS)
+#if defined(__AVX512BF16__)
+TILE_FUNCTION(tile_pairs_1, true, 1)
+TILE_FUNCTION(tile_pairs_2, true, 2)
+TILE_FUNCTION(tile_pairs_whole, true, VECTORS)
+#endif
 
-static void tile_sum_2(const float *a, const float *b, int64_t depth, bool fresh, float *sums,
-                       int64_t step, const float *bias)
+static tile_function *tile_function_of(const zr_product *p, int64_t columns)
 {
-    tile_sum(2, a, b, depth, fresh, sums, step, bias);
-}
-
-static void tile_sum_whole(const float *a, const float *b, int64_t depth, bool fresh, float *sums,
-                           int64_t step, const float *bias)
-{
-    tile_sum(VECTORS, a, b, depth, fresh, sums, step, bias);
-}
-
-static tile_function *tile_function_of(int64_t columns)
-{
+#if defined(__AVX512BF16__)
+    if (in_pairs(p))
+        return columns <= LANES       ? tile_pairs_1
+               : columns <= 2 * LANES ? tile_pairs_2
+                                      : tile_pairs_whole;
+#endif
     return columns <= LANES ? tile_sum_1 : columns <= 2 * LANES ? tile_sum_2 : tile_sum_whole;
 }
 
@@ -183,7 +187,7 @@ static void multiply_copied(const block *at, int64_t i, int64_t j, int64_t rows,
     float *d = (float *)at->job->of.d + i * n + j;
     if (!at->fresh)
         copy_tile(d, n, rows, columns, tile, NR);
-    tile_function_of(columns)(a, b, at->depth, at->fresh, tile, NR, NULL);
+    tile_function_of(at->job->of.product, columns)(a, b, at->depth, at->fresh, tile, NR, NULL);
     if (at->last)
         sums_finish(&at->job->of, i, j, rows, columns, tile, NR);
     else
@@ -223,7 +227,7 @@ static void multiply_panel(const block *at, int64_t j, int64_t columns, const fl
     float *sums = at->part ? at->part + j
                   : in_d   ? (float *)at->job->of.d + at->i * step + at->j + j
                            : NULL;
-    tile_function *sum = tile_function_of(columns);
+    tile_function *sum = tile_function_of(p, columns);
     for (int64_t i = 0; i < at->rows; i += MR, a += panel) {
         int64_t rows = ZR_MIN(MR, at->rows - i);
         prefetch_floats(b + at->depth * NR + i / MR * ahead, ahead);
@@ -248,15 +252,23 @@ static void multiply_block(const block *at, const float *a, const float *b)
     }
 }
 
-static void pack_b(const job *work, int64_t j, int64_t columns, int64_t t, int64_t depth, float *to)
+INLINE void pack_b_as(zero_dtype type, bool pairs, const job *work, int64_t j, int64_t columns,
+                      int64_t t, int64_t depth, float *to)
 {
     const zr_product *p = work->of.product;
     if (p->trans_b)
-        WITH_TYPE(TYPE, p->dtype,
-                  pack_b_rows(TYPE, work->of.b, j * p->k + t, p->k, columns, depth, to));
+        pack_b_rows(type, pairs, work->of.b, j * p->k + t, p->k, columns, depth, to);
     else
-        WITH_TYPE(TYPE, p->dtype,
-                  pack_b_steps(TYPE, work->of.b, t * p->n + j, p->n, columns, depth, to));
+        pack_b_steps(type, pairs, work->of.b, t * p->n + j, p->n, columns, depth, to);
+}
+
+static void pack_b(const job *work, int64_t j, int64_t columns, int64_t t, int64_t depth, float *to)
+{
+    if (HAS_PAIRS && in_pairs(work->of.product))
+        pack_b_as(ZERO_BF16, true, work, j, columns, t, depth, to);
+    else
+        WITH_TYPE(TYPE, work->of.product->dtype,
+                  pack_b_as(TYPE, false, work, j, columns, t, depth, to));
 }
 
 // Computes rows i .. i+rows-1 of columns j .. j+columns-1; if their sums do not wait in D, they all
@@ -266,10 +278,13 @@ static void multiply_strip(const job *work, int64_t i, int64_t j, int64_t rows, 
 {
     const cut *c = &work->cut;
     const zr_product *p = work->of.product;
+    const bool pairs = in_pairs(p);
+    const int64_t of_word = pairs ? 2 : 1, steps = steps_of(p); // elements of k in a word; words
     float *a = scratch, *row = a + c->a_floats, *b = row + c->row_floats, *part = b + c->b_floats;
-    for (int64_t t = 0; t < p->k || t == 0; t += c->depth) {
-        int64_t depth = ZR_MIN(c->depth, p->k - t);
-        pack_b(work, j, columns, t, depth, b);
+    for (int64_t t = 0; t < steps || t == 0; t += c->depth) {
+        int64_t depth = ZR_MIN(c->depth, steps - t), first = t * of_word,
+                elements = ZR_MIN(depth * of_word, p->k - first);
+        pack_b(work, j, columns, first, elements, b);
         for (int64_t r = 0; r < rows; r += c->rows) {
             block at = {.job = work,
                         .i = i + r,
@@ -278,9 +293,9 @@ static void multiply_strip(const job *work, int64_t i, int64_t j, int64_t rows, 
                         .columns = columns,
                         .depth = depth,
                         .fresh = t == 0 && !p->add,
-                        .last = t + depth == p->k,
+                        .last = t + depth == steps,
                         .part = c->part ? part + r * c->columns : NULL};
-            pack_a(&work->of, at.i, at.rows, t, depth, a, row);
+            pack_a(&work->of, pairs, at.i, at.rows, first, elements, a, row);
             multiply_block(&at, a, b);
         }
     }

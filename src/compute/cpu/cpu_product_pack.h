@@ -1,11 +1,13 @@
-// Packs operands of products to fp32 panels, each one stream, in the order in which tiles read.
+// Packs operands of products to panels, each one stream, in the order in which tiles read. A panel
+// consists of words: fp32 elements, or pairs of bf16 (cpu_product_tile.h). A step is a word of k.
 //
 //   A  MR rows, in chunks of LANES steps  [row 0: t=0..LANES-1] ... [row MR-1: t=0..LANES-1]
 //                                         [row 0: t=LANES.. ] ...
 //   B  NR columns                         [t=0: NR] [t=1: NR] ...
 //
-// Zeros fill up the last panel (rows or columns) and A's last chunk (steps). In storage, the rows
-// or steps of an operand lie `step` elements apart, beginning at element `first`.
+// Zeros fill up the last panel (rows or columns), A's last chunk (steps) and the last pair. In
+// storage, the rows or columns of an operand lie `step` elements apart, beginning at element
+// `first`; `depth` counts elements of k.
 #ifndef ZR_COMPUTE_CPU_PRODUCT_PACK_H
 #define ZR_COMPUTE_CPU_PRODUCT_PACK_H
 
@@ -14,6 +16,8 @@
 
 #define A_PANEL(depth) (MR * ZR_ROUND_UP(depth, LANES))
 #define AHEAD 4 // steps of B that are packed together while later ones are fetched
+
+typedef float vf_halves __attribute__((vector_size(4 * LANES), aligned(2), may_alias));
 
 INLINE void prefetch_as(zero_dtype type, const void *array, int64_t i)
 {
@@ -30,48 +34,86 @@ INLINE vf packed_a(zero_dtype type, int gelu, const void *array, int64_t i, int6
     return gelu ? vf_rounded_to(type, vf_gelu(x)) : x;
 }
 
-// Packs B stored as (k,n): `depth` steps of `columns` elements.
-INLINE void pack_b_steps(zero_dtype type, const void *b, int64_t first, int64_t step,
+// Returns words whose lower halves are those of x and upper halves those of y, both bf16 widened.
+INLINE vf pairs_of(vf x, vf y) { return (vf)((vw)x >> 16 | ((vw)y & 0xffff0000)); }
+
+// Returns LANES words of consecutive elements from element i on, of which `left` exist.
+INLINE vf words_along(zero_dtype type, bool pairs, int gelu, const void *array, int64_t i,
+                      int64_t left)
+{
+    const uint16_t *at = (const uint16_t *)array + i;
+    vf word = {0};
+    if (!pairs)
+        return packed_a(type, gelu, array, i, left);
+    if (__builtin_expect(left >= 2 * LANES, 1))
+        word = *(const vf_halves *)at;
+    else
+        memcpy(&word, at, sizeof(*at) * (size_t)ZR_MAX(0, left));
+    if (!gelu)
+        return word;
+    return pairs_of(vf_rounded_to(type, vf_gelu((vf)((vw)word << 16))),
+                    vf_rounded_to(type, vf_gelu((vf)((vw)word & 0xffff0000))));
+}
+
+// Returns LANES words of elements that lie `step` apart, the first at element i + LANE: of one row
+// of elements, or of two if they are pairs. `left` elements of a row exist, and `depth` rows.
+INLINE vf words_across(zero_dtype type, bool pairs, int gelu, const void *array, int64_t i,
+                       int64_t step, int64_t left, int64_t depth)
+{
+    vf x = packed_a(type, gelu, array, i, left);
+    if (!pairs)
+        return x;
+    return pairs_of(x, depth > 1 ? packed_a(type, gelu, array, i + step, left) : (vf){0});
+}
+
+// Packs B stored as (k,n): `depth` rows of `columns` elements.
+INLINE void pack_b_steps(zero_dtype type, bool pairs, const void *b, int64_t first, int64_t step,
                          int64_t columns, int64_t depth, float *to)
 {
-    for (int64_t t0 = 0; t0 < depth; t0 += AHEAD) {
+    const int64_t words = words_of(pairs, depth), rows = pairs ? 2 : 1; // rows of a word
+    for (int64_t t0 = 0; t0 < words; t0 += AHEAD) {
         float *panel = to + t0 * NR;
-        int64_t steps = ZR_MIN(AHEAD, depth - t0), width;
-        for (int64_t j = 0; j < columns; j += width, panel += NR * depth) {
+        int64_t steps = ZR_MIN(AHEAD, words - t0), width;
+        for (int64_t j = 0; j < columns; j += width, panel += NR * words) {
             width = panel_columns(columns - j);
             for (int64_t t = 0; t < steps; t++) {
-                int64_t from = first + (t0 + t) * step + j;
-                prefetch_as(type, b, from + AHEAD * step);
-                prefetch_as(type, b, from + AHEAD * step + width - 1);
+                int64_t row = (t0 + t) * rows, from = first + row * step + j;
+                for (int64_t r = 0; r < rows; r++) {
+                    prefetch_as(type, b, from + (AHEAD * rows + r) * step);
+                    prefetch_as(type, b, from + (AHEAD * rows + r) * step + width - 1);
+                }
                 for (int64_t v = 0; v < width; v += LANES)
-                    vf_store(panel + t * NR + v, vf_get_as(type, b, from + v, width - v));
+                    vf_store(panel + t * NR + v, words_across(type, pairs, 0, b, from + v, step,
+                                                              width - v, depth - row));
             }
         }
     }
 }
 
 // Packs A stored as (m,k): `rows` rows of `depth` elements.
-INLINE void pack_a_rows(zero_dtype type, int gelu, const void *a, int64_t first, int64_t step,
-                        int64_t rows, int64_t depth, float *to)
+INLINE void pack_a_rows(zero_dtype type, bool pairs, int gelu, const void *a, int64_t first,
+                        int64_t step, int64_t rows, int64_t depth, float *to)
 {
+    const int64_t chunk = pairs ? 2 * LANES : LANES; // elements
     for (int64_t i = 0; i < rows; i += MR)
-        for (int64_t t = 0; t < depth; t += LANES, to += MR * LANES) {
+        for (int64_t t = 0; t < depth; t += chunk, to += MR * LANES) {
             int64_t from = first + i * step + t, left = depth - t;
             if (t % line_of(type) == 0)
                 for (int64_t r = 0; r < MR; r++)
                     prefetch_as(type, a, from + (MR + r) * step);
-            if (__builtin_expect(i + MR <= rows && left >= LANES, 1))
+            if (__builtin_expect(i + MR <= rows && left >= chunk, 1))
                 for (int64_t r = 0; r < MR; r++)
-                    vf_store(to + r * LANES, packed_a(type, gelu, a, from + r * step, LANES));
+                    vf_store(to + r * LANES,
+                             words_along(type, pairs, gelu, a, from + r * step, chunk));
             else
                 for (int64_t r = 0; r < MR; r++)
-                    vf_store(to + r * LANES, i + r < rows
-                                                 ? packed_a(type, gelu, a, from + r * step, left)
-                                                 : (vf){0});
+                    vf_store(to + r * LANES,
+                             i + r < rows ? words_along(type, pairs, gelu, a, from + r * step, left)
+                                          : (vf){0});
         }
 }
 
-// Packs up to LANES steps (`steps` exist) of `columns` fp32 elements: a chunk of each panel.
+// Packs up to LANES steps (`steps` exist) of `columns` words: a chunk of each panel.
 INLINE void pack_a_chunks(const float *from, int64_t step, int64_t columns, int64_t steps,
                           int64_t panel, float *to)
 {
@@ -85,66 +127,91 @@ INLINE void pack_a_chunks(const float *from, int64_t step, int64_t columns, int6
         }
 }
 
-// Packs A stored as (k,m): `depth` steps of `columns` elements. What is not plain fp32 is converted
+// Packs A stored as (k,m): `depth` rows of `columns` elements. What is not plain fp32 becomes words
 // in `rows` first, which has LANES * ZR_ROUND_UP(columns, LANES) floats.
-INLINE void pack_a_steps(zero_dtype type, int gelu, const void *a, int64_t first, int64_t step,
-                         int64_t columns, int64_t depth, float *to, float *rows)
+INLINE void pack_a_steps(zero_dtype type, bool pairs, int gelu, const void *a, int64_t first,
+                         int64_t step, int64_t columns, int64_t depth, float *to, float *rows)
 {
-    int64_t row = ZR_ROUND_UP(columns, LANES);
-    for (int64_t t = 0; t < depth; t += LANES, to += MR * LANES) {
-        int64_t steps = ZR_MIN(LANES, depth - t), from = first + t * step;
-        for (int64_t s = LANES; s < 2 * LANES; s++)
+    const int64_t row = ZR_ROUND_UP(columns, LANES), words = words_of(pairs, depth),
+                  of_word = pairs ? 2 : 1; // rows of a word
+    for (int64_t t = 0; t < words; t += LANES, to += MR * LANES) {
+        int64_t steps = ZR_MIN(LANES, words - t), from = first + t * of_word * step;
+        for (int64_t s = LANES * of_word; s < 2 * LANES * of_word; s++)
             for (int64_t i = 0; i < columns; i += line_of(type))
                 prefetch_as(type, a, from + s * step + i);
         if (type == ZERO_F32 && !gelu) {
-            pack_a_chunks((const float *)a + from, step, columns, steps, A_PANEL(depth), to);
+            pack_a_chunks((const float *)a + from, step, columns, steps, A_PANEL(words), to);
             continue;
         }
         for (int64_t s = 0; s < steps; s++)
             for (int64_t i = 0; i < columns; i += LANES)
                 vf_store(rows + s * row + i,
-                         packed_a(type, gelu, a, from + s * step + i, columns - i));
-        pack_a_chunks(rows, row, columns, steps, A_PANEL(depth), to);
+                         words_across(type, pairs, gelu, a, from + s * of_word * step + i, step,
+                                      columns - i, depth - (t + s) * of_word));
+        pack_a_chunks(rows, row, columns, steps, A_PANEL(words), to);
     }
 }
 
+// Loads LANES rows of up to LANES words; as rows_get.
+INLINE void word_rows_get(zero_dtype type, bool pairs, const void *array, int64_t from,
+                          int64_t step, int64_t rows, int64_t left, vf r[LANES])
+{
+    if (!pairs)
+        rows_get(type, array, from, step, rows, left, r);
+    else if (__builtin_expect(rows >= LANES && left >= 2 * LANES, 1))
+        for (int64_t i = 0; i < LANES; i++)
+            r[i] = words_along(type, true, 0, array, from + i * step, 2 * LANES);
+    else
+        for (int64_t i = 0; i < LANES; i++)
+            r[i] = i < rows ? words_along(type, true, 0, array, from + i * step, left) : (vf){0};
+}
+
 // Packs B stored as (n,k): `columns` rows of `depth` elements become columns.
-INLINE void pack_b_rows(zero_dtype type, const void *b, int64_t first, int64_t step,
+INLINE void pack_b_rows(zero_dtype type, bool pairs, const void *b, int64_t first, int64_t step,
                         int64_t columns, int64_t depth, float *to)
 {
+    const int64_t words = words_of(pairs, depth), of_word = pairs ? 2 : 1; // elements of a word
     int64_t width;
-    for (int64_t j = 0; j < columns; j += width, to += NR * depth) {
+    for (int64_t j = 0; j < columns; j += width, to += NR * words) {
         width = panel_columns(columns - j);
         for (int64_t v = 0; v < width; v += LANES)
-            for (int64_t t = 0; t < depth; t += LANES) {
+            for (int64_t t = 0; t < words; t += LANES) {
                 vf r[LANES];
-                int64_t from = first + (j + v) * step + t;
-                if (t % line_of(type) == 0)
+                int64_t at = t * of_word, from = first + (j + v) * step + at;
+                if (at % line_of(type) == 0)
                     for (int64_t i = LANES; i < 2 * LANES; i++)
                         prefetch_as(type, b, from + i * step);
-                rows_get(type, b, from, step, width - v, depth - t, r);
+                word_rows_get(type, pairs, b, from, step, width - v, depth - at, r);
                 transpose(r);
-                for (int64_t i = 0; i < ZR_MIN(LANES, depth - t); i++)
+                for (int64_t i = 0; i < ZR_MIN(LANES, words - t); i++)
                     vf_store(to + (t + i) * NR + v, r[i]);
             }
     }
 }
 
-// Packs rows i .. i+rows-1, steps t .. t+depth-1 of op(A). row: as `rows` of pack_a_steps.
-static inline void pack_a(const zr_operands *of, int64_t i, int64_t rows, int64_t t, int64_t depth,
-                          float *to, float *row)
+INLINE void pack_a_as(zero_dtype type, bool pairs, int gelu, const zr_operands *of, int64_t i,
+                      int64_t rows, int64_t t, int64_t depth, float *to, float *row)
 {
     const zr_product *p = of->product;
-    if (p->trans_a && p->gelu_a)
-        WITH_TYPE(TYPE, p->dtype,
-                  pack_a_steps(TYPE, 1, of->a, t * p->m + i, p->m, rows, depth, to, row));
-    else if (p->trans_a)
-        WITH_TYPE(TYPE, p->dtype,
-                  pack_a_steps(TYPE, 0, of->a, t * p->m + i, p->m, rows, depth, to, row));
-    else if (p->gelu_a)
-        WITH_TYPE(TYPE, p->dtype, pack_a_rows(TYPE, 1, of->a, i * p->k + t, p->k, rows, depth, to));
+    if (p->trans_a)
+        pack_a_steps(type, pairs, gelu, of->a, t * p->m + i, p->m, rows, depth, to, row);
     else
-        WITH_TYPE(TYPE, p->dtype, pack_a_rows(TYPE, 0, of->a, i * p->k + t, p->k, rows, depth, to));
+        pack_a_rows(type, pairs, gelu, of->a, i * p->k + t, p->k, rows, depth, to);
+}
+
+// Packs rows i .. i+rows-1, elements t .. t+depth-1 of op(A). row: as `rows` of pack_a_steps.
+static inline void pack_a(const zr_operands *of, bool pairs, int64_t i, int64_t rows, int64_t t,
+                          int64_t depth, float *to, float *row)
+{
+    const zr_product *p = of->product;
+    if (HAS_PAIRS && pairs && p->gelu_a)
+        pack_a_as(ZERO_BF16, true, 1, of, i, rows, t, depth, to, row);
+    else if (HAS_PAIRS && pairs)
+        pack_a_as(ZERO_BF16, true, 0, of, i, rows, t, depth, to, row);
+    else if (p->gelu_a)
+        WITH_TYPE(TYPE, p->dtype, pack_a_as(TYPE, false, 1, of, i, rows, t, depth, to, row));
+    else
+        WITH_TYPE(TYPE, p->dtype, pack_a_as(TYPE, false, 0, of, i, rows, t, depth, to, row));
 }
 
 #endif

@@ -1,7 +1,7 @@
 // The innermost part of our own products: a tile of sums in registers, and how finished sums become
 // elements of D.
 //
-// Invariant: a sum is one chain of fused multiply-adds in the order of k, which begins with zero or
+// Invariant: a sum is one chain of fused multiply-adds, or of pairs, in the order of k, which begins with zero or
 // with the value that it is added to. Where k is cut, the chain goes through memory unrounded. So
 // neither the cuts nor the tile in which an element lies changes a bit.
 #ifndef ZR_COMPUTE_CPU_PRODUCT_TILE_H
@@ -25,6 +25,35 @@ static inline int64_t panel_columns(int64_t left)
 {
     bool pairs = VECTORS == 3 && left > 3 * LANES && left <= 4 * LANES;
     return pairs ? 2 * LANES : left < NR ? left : NR;
+}
+
+// With bf16's instructions the panels of bf16 operands hold pairs: a word is two elements that
+// follow each other in k, and one instruction multiplies both and adds them to a sum. The second
+// element of an odd k's last pair is zero.
+#if defined(__AVX512BF16__)
+#define HAS_PAIRS true
+#else
+#define HAS_PAIRS false
+#endif
+
+static inline bool in_pairs(const zr_product *p) { return HAS_PAIRS && p->dtype == ZERO_BF16; }
+
+// Returns the words of `count` elements of k.
+static inline int64_t words_of(bool pairs, int64_t count)
+{
+    return pairs ? (count + 1) / 2 : count;
+}
+
+// Returns the words of a product's k.
+static inline int64_t steps_of(const zr_product *p) { return words_of(in_pairs(p), p->k); }
+
+INLINE vf vf_add_product(bool pairs, vf sum, vf a, vf b)
+{
+#if defined(__AVX512BF16__)
+    if (pairs)
+        return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b);
+#endif
+    return sum + a * b;
 }
 
 typedef struct zr_operands { // a product and its buffers
@@ -63,19 +92,23 @@ INLINE void tile_put(int vectors, float *to, vf s0, vf s1, vf s2)
         vf_store(to + 2 * LANES, s2);
 }
 
-INLINE void tile_step(int vectors, const float *a, const float *b, tile *s)
+#define TILE_ROW(y, s0, s1, s2)                                                                    \
+    s0 = vf_add_product(pairs, s0, y, x0), s1 = vf_add_product(pairs, s1, y, x1),                  \
+    s2 = vf_add_product(pairs, s2, y, x2)
+
+INLINE void tile_step(bool pairs, int vectors, const float *a, const float *b, tile *s)
 {
     vf x0 = vf_load(b), x1 = tile_get(vectors, 1, b), x2 = tile_get(vectors, 2, b), y;
-    y = vf_all(a[0 * LANES]), s->s00 += y * x0, s->s01 += y * x1, s->s02 += y * x2;
-    y = vf_all(a[1 * LANES]), s->s10 += y * x0, s->s11 += y * x1, s->s12 += y * x2;
-    y = vf_all(a[2 * LANES]), s->s20 += y * x0, s->s21 += y * x1, s->s22 += y * x2;
-    y = vf_all(a[3 * LANES]), s->s30 += y * x0, s->s31 += y * x1, s->s32 += y * x2;
+    y = vf_all(a[0 * LANES]), TILE_ROW(y, s->s00, s->s01, s->s02);
+    y = vf_all(a[1 * LANES]), TILE_ROW(y, s->s10, s->s11, s->s12);
+    y = vf_all(a[2 * LANES]), TILE_ROW(y, s->s20, s->s21, s->s22);
+    y = vf_all(a[3 * LANES]), TILE_ROW(y, s->s30, s->s31, s->s32);
 }
 
 // Sums over panels a and b, laid out as in cpu_product_pack.h. `sums` has rows that are `step`
 // apart; they are added to, or set if `fresh`. A bias that is not NULL is added at the end.
-INLINE void tile_sum(int vectors, const float *a, const float *b, int64_t depth, bool fresh,
-                     float *sums, int64_t step, const float *bias)
+INLINE void tile_sum(bool pairs, int vectors, const float *a, const float *b, int64_t depth,
+                     bool fresh, float *sums, int64_t step, const float *bias)
 {
     tile s = {0};
     if (!fresh) {
@@ -87,9 +120,9 @@ INLINE void tile_sum(int vectors, const float *a, const float *b, int64_t depth,
     for (; depth >= LANES; depth -= LANES, a += MR * LANES, b += NR * LANES)
 #pragma GCC unroll 16
         for (int t = 0; t < LANES; t++)
-            tile_step(vectors, a + t, b + t * NR, &s);
+            tile_step(pairs, vectors, a + t, b + t * NR, &s);
     for (int64_t t = 0; t < depth; t++)
-        tile_step(vectors, a + t, b + t * NR, &s);
+        tile_step(pairs, vectors, a + t, b + t * NR, &s);
     if (bias) {
         vf x0 = vf_load(bias), x1 = tile_get(vectors, 1, bias), x2 = tile_get(vectors, 2, bias);
         s.s00 += x0, s.s10 += x0, s.s20 += x0, s.s30 += x0;
