@@ -104,8 +104,7 @@ static zero_gpt2_config shape_of(int tiles)
 // than for the whole.
 static bool rounds_by_shape(const zr_backend *backend, zero_dtype dtype)
 {
-    return dtype == ZERO_BF16 &&
-           (strcmp(backend->path(), "avx512_bf16") == 0 || strcmp(backend->path(), "amx") == 0);
+    return dtype == ZERO_BF16 && strcmp(backend->path(), "amx") == 0;
 }
 
 // Values of that type, which are the same bits but where products round by their shape.

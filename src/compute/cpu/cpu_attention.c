@@ -38,25 +38,32 @@ typedef struct span {
 
 // ---- forward ----
 
-typedef struct forward_space {
-    float *q;      // panels of MR queries: [queries/MR][head_dim][MR], times scale
-    float *k;      // panels of NR keys: [keys/NR][head_dim][NR]
-    float *v;      // (keys, wide)
-    float *score;  // (MR, KEYS), then the probabilities
+typedef struct forward_space { // arrays of floats, or those of words of pairs
+    bool pairs;
+    float scale;   // of scores: 1 where q has it already
+    float *q;      // panels of MR queries: [queries/MR][words of head_dim][MR]
+    float *k;      // panels of NR keys: [keys/NR][words of head_dim][NR]
+    float *v;      // (words of keys, wide)
+    float *score;  // floats (MR, KEYS), then the probabilities
+    float *halves; // (MR, KEYS / 2) the probabilities in pairs
     float *factor; // (KEYS) factors of dropout
     float *sum;    // (QUERIES, wide)
     // (QUERIES) The running maximum of the scores, and the sum of the exponentials.
     float *largest, *norm;
 } forward_space;
 
-static forward_space forward_carve(const zr_attention *a, int64_t queries, int64_t keys,
+static forward_space forward_carve(const zr_attention *a, bool pairs, int64_t queries, int64_t keys,
                                    space *from)
 {
+    int64_t dim = words_of(pairs, a->head_dim);
     return (forward_space){
-        .q = take(from, ZR_ROUND_UP(queries, MR) * a->head_dim),
-        .k = take(from, ZR_ROUND_UP(keys, NR) * a->head_dim),
-        .v = take(from, keys * wide(a)),
+        .pairs = pairs,
+        .scale = pairs ? a->scale : 1,
+        .q = take(from, ZR_ROUND_UP(queries, MR) * dim),
+        .k = take(from, ZR_ROUND_UP(keys, NR) * dim),
+        .v = take(from, words_of(pairs, keys) * wide(a)),
         .score = take(from, MR * KEYS),
+        .halves = take(from, pairs ? MR * KEYS / 2 : 0),
         .factor = take(from, KEYS),
         .sum = take(from, QUERIES * wide(a)),
         .largest = take(from, QUERIES),
@@ -64,11 +71,11 @@ static forward_space forward_carve(const zr_attention *a, int64_t queries, int64
     };
 }
 
-// Turns the first `valid` of a row's scores into exponentials, and the others up to `count` into
-// zeros. The first `full` <= valid, a multiple of LANES, need no mask. Returns the factor by which
+// Turns the first `valid` of a row's scores, times scale > 0, into exponentials, and the others up
+// to `count` into zeros. The first `full` <= valid, a multiple of LANES, need no mask. Returns the factor by which
 // the sums of earlier blocks must be multiplied.
-INLINE float softmax_row(float *score, int64_t full, int64_t valid, int64_t count, float *largest,
-                         float *norm)
+INLINE float softmax_row(float *score, float scale, int64_t full, int64_t valid, int64_t count,
+                         float *largest, float *norm)
 {
     vf top = vf_all(-INFINITY), sum = {0};
     vi lane = vi_iota() - (int32_t)valid;
@@ -79,9 +86,10 @@ INLINE float softmax_row(float *score, int64_t full, int64_t valid, int64_t coun
         vf_store(score + j, masked);
         top = vf_max(masked, top);
     }
-    float now = ZR_MAX(*largest, vf_largest(top)), rescale = *norm == 0 ? 0 : expf(*largest - now);
+    float now = ZR_MAX(*largest, vf_largest(top) * scale),
+          rescale = *norm == 0 ? 0 : expf(*largest - now);
     for (int64_t j = 0; j < count; j += LANES) {
-        vf e = vf_exp(vf_load(score + j) - now);
+        vf e = vf_exp(vf_load(score + j) * scale - now);
         vf_store(score + j, e);
         sum += e;
     }
@@ -96,21 +104,48 @@ static void multiply_row(float *row, int64_t count, float factor)
         vf_store(row + j, vf_load(row + j) * factor);
 }
 
+// Writes `count` probabilities as pairs of keys; whole vectors of them are read.
+static void halves_write(const float *from, int64_t count, void *to)
+{
+    for (int64_t j = 0; j < count; j += LANES)
+        *(vh_loose *)((uint16_t *)to + j) = vf_to_factor(vf_load(from + j));
+}
+
+// The panel's scores, and what its probabilities add to the sums.
+INLINE void panel_scores(bool pairs, const forward_space *s, int64_t dim, int64_t q0, int64_t k0,
+                         int64_t count)
+{
+    for (int64_t j = 0; j < count; j += NR)
+        tile_product(pairs, s->q + q0 * dim, 1, MR, s->k + (k0 + j) * dim, NR, dim, s->score + j,
+                     KEYS, 0);
+}
+
+INLINE void panel_sums(bool pairs, const forward_space *s, int64_t width, int64_t k0, int64_t count,
+                       float *sum)
+{
+    int64_t words = words_of(pairs, count), first = words_of(pairs, k0);
+    for (int64_t c = 0; c < width; c += NR)
+        tile_product(pairs, pairs ? s->halves : s->score, words_of(pairs, KEYS), 1,
+                     s->v + first * width + c, width, words, sum + c, width, k0 > 0);
+}
+
 // Adds keys [k0, k0+count) to the panel of queries [q0, q0+MR), which is row `row` of the block.
 static void forward_panel(const zr_attention *a, const head *at, const forward_space *s,
                           const span *of, int64_t q0, int64_t row, int64_t k0, int64_t count)
 {
     int64_t i0 = of->first + q0, width = wide(a),
             full = ZR_MAX(0, ZR_MIN(count, i0 + 1 - k0)) / LANES * LANES;
+    int64_t dim = words_of(s->pairs, a->head_dim);
     float *sum = s->sum + row * width;
-    for (int64_t j = 0; j < count; j += NR)
-        tile_product(s->q + q0 * a->head_dim, 1, MR, s->k + (k0 + j) * a->head_dim, NR, a->head_dim,
-                     s->score + j, KEYS, 0);
+    if (HAS_PAIRS && s->pairs)
+        panel_scores(true, s, dim, q0, k0, count);
+    else
+        panel_scores(false, s, dim, q0, k0, count);
     for (int64_t r = 0; r < MR; r++) {
         float *score = s->score + r * KEYS;
         int64_t valid = ZR_MAX(0, ZR_MIN(count, i0 + r + 1 - k0));
-        float rescale =
-            softmax_row(score, full, valid, count, s->largest + row + r, s->norm + row + r);
+        float rescale = softmax_row(score, s->scale, full, valid, count, s->largest + row + r,
+                                    s->norm + row + r);
         if (k0 > 0)
             multiply_row(sum + r * width, width, rescale);
         if (a->dropout > 0) {
@@ -118,10 +153,13 @@ static void forward_panel(const zr_attention *a, const head *at, const forward_s
             for (int64_t j = 0; j < valid; j++)
                 score[j] *= s->factor[j];
         }
+        if (s->pairs)
+            halves_write(score, count, s->halves + r * KEYS / 2);
     }
-    for (int64_t c = 0; c < width; c += NR)
-        tile_product(s->score, KEYS, 1, s->v + k0 * width + c, width, count, sum + c, width,
-                     k0 > 0);
+    if (HAS_PAIRS && s->pairs)
+        panel_sums(true, s, width, k0, count, sum);
+    else
+        panel_sums(false, s, width, k0, count, sum);
 }
 
 static void forward_block(const job *work, const head *at, const forward_space *s, const span *of,
@@ -153,7 +191,7 @@ static void forward_heads(const void *job_, int64_t first, int64_t last, int wor
     const zr_attention *a = work->attention;
     const span all = {.queries = a->seq};
     space own = {.base = work->scratch + worker * work->worker_floats};
-    forward_space s = forward_carve(a, a->seq, a->seq, &own);
+    forward_space s = forward_carve(a, in_pairs(a), a->seq, a->seq, &own);
     for (int64_t index = first; index < last; index++) {
         head at = head_at(a, work->qkv, index);
         columns_pack(a, at.q, at.step, MR, a->scale, s.q);
@@ -165,10 +203,10 @@ static void forward_heads(const void *job_, int64_t first, int64_t last, int wor
     }
 }
 
-static int64_t forward_floats(const zr_attention *a, int64_t queries, int64_t keys)
+static int64_t forward_floats(const zr_attention *a, bool pairs, int64_t queries, int64_t keys)
 {
     space counted = {0};
-    forward_carve(a, queries, keys, &counted);
+    forward_carve(a, pairs, queries, keys, &counted);
     return counted.used;
 }
 
@@ -180,7 +218,8 @@ static void forward(zr_queue *queue, const zr_attention *attention, const void *
                 .to = out,
                 .to_lse = lse,
                 .scratch = scratch,
-                .worker_floats = forward_floats(attention, attention->seq, attention->seq)};
+                .worker_floats =
+                    forward_floats(attention, in_pairs(attention), attention->seq, attention->seq)};
     zr_cpu_for(queue, attention->batch * attention->heads, 1, forward_heads, &work);
 }
 
@@ -215,7 +254,7 @@ static void decode_row(const job *work, const zr_attention_run *run, int64_t fir
         int64_t count = ZR_MIN(KEYS, keys - k0);
         for (int64_t j = 0; j < count; j++)
             score[j] = dot(q, k + (k0 + j) * dim, dim) * a->scale;
-        float rescale = softmax_row(score, count / LANES * LANES, count, count, &largest, &norm);
+        float rescale = softmax_row(score, 1, count / LANES * LANES, count, count, &largest, &norm);
         for (int64_t c = 0; c < dim; c += LANES) {
             vf row = k0 > 0 ? vf_load(sum + c) * rescale : (vf){0};
             for (int64_t j = 0; j < count; j++)
@@ -228,7 +267,7 @@ static void decode_row(const job *work, const zr_attention_run *run, int64_t fir
     row_write(a->dtype, sum, dim, 1, work->to, to);
 }
 
-// Decodes a run of several rows as forward does, with the cache's keys before those of the run.
+// Decodes a run of several rows in fp32, as forward does without pairs, with the cache's keys before those of the run.
 static void decode_rows(const job *work, const zr_attention_run *run, int64_t first, int64_t to,
                         int64_t cached, float *scratch)
 {
@@ -237,12 +276,12 @@ static void decode_rows(const job *work, const zr_attention_run *run, int64_t fi
     int64_t keys = run->first + run->rows, dim = a->head_dim, row = zr_attention_row(a);
     const head at = {.out_step = a->heads * dim, .first_out = to};
     space own = {.base = scratch};
-    forward_space s = forward_carve(a, run->rows, keys, &own);
+    forward_space s = forward_carve(a, false, run->rows, keys, &own);
     WITH_TYPE(TYPE, a->dtype,
               pack_columns(TYPE, element_at(a->dtype, work->qkv, first), row, run->rows, dim, MR,
                            a->scale, s.q));
     pack_columns(ZERO_F32, work->cache->k + cached, dim, keys, dim, NR, 1, s.k);
-    pack_rows(ZERO_F32, work->cache->v + cached, dim, keys, keys, dim, wide(a), s.v);
+    pack_rows(ZERO_F32, false, work->cache->v + cached, dim, keys, keys, dim, wide(a), s.v);
     for (int64_t q0 = 0; q0 < run->rows; q0 += QUERIES)
         forward_block(work, &at, &s, &of, q0, NULL);
 }
@@ -299,7 +338,8 @@ static void decode(zr_queue *queue, const zr_attention *attention, const zr_atte
                 .to = out,
                 .scratch = scratch,
                 .worker_floats =
-                    most > 1 ? forward_floats(attention, attention->seq, cache->capacity) : 0,
+                    most > 1 ? forward_floats(attention, false, attention->seq, cache->capacity)
+                             : 0,
                 .cache = cache,
                 .runs = runs,
                 .rows = rows,
@@ -314,7 +354,8 @@ static size_t decode_scratch(const zr_queue *queue, const zr_attention *attentio
 {
     return attention->seq > 1
                ? sizeof(float) *
-                     (size_t)(forward_floats(attention, attention->seq, capacity) * queue->threads)
+                     (size_t)(forward_floats(attention, false, attention->seq, capacity) *
+                              queue->threads)
                : 0;
 }
 
@@ -323,9 +364,10 @@ static size_t decode_scratch(const zr_queue *queue, const zr_attention *attentio
 static size_t scratch(const zr_queue *queue, const zr_attention *attention)
 {
     int64_t backward = ZR_CPU_TABLE(zr_cpu_attention_backward_floats)(attention);
-    return sizeof(float) *
-           (size_t)(ZR_MAX(forward_floats(attention, attention->seq, attention->seq), backward) *
-                    queue->threads);
+    return sizeof(float) * (size_t)(ZR_MAX(forward_floats(attention, in_pairs(attention),
+                                                          attention->seq, attention->seq),
+                                           backward) *
+                                    queue->threads);
 }
 
 const zr_attention_ops ZR_CPU_TABLE(zr_cpu_attention_ops) = {

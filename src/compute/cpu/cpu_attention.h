@@ -1,11 +1,14 @@
 // What forward and backward of attention share: where a head lies, a worker's scratch, packing and
 // writing rows, dropout. Whatever the storage type of qkv, out and their gradients, everything
-// between packing and writing is fp32.
+// between packing and writing is fp32, except where bf16 is multiplied in pairs (cpu_pairs.h): then
+// the factors of products are bf16, the probabilities and their gradients among them, and sums are
+// fp32. Pairs follow each other along head_dim, or are two neighbouring positions.
 #ifndef ZR_COMPUTE_CPU_ATTENTION_H
 #define ZR_COMPUTE_CPU_ATTENTION_H
 
 #include "compute/cpu/cpu_kernels.h"
 #include "compute/cpu/cpu_math.h"
+#include "compute/cpu/cpu_pairs.h"
 #include "compute/cpu/cpu_tile.h"
 
 // Queries of a block in forward, keys of one in backward: 8 panels.
@@ -90,19 +93,36 @@ static inline void dropout_factors(const zr_attention *a, const head *at, int64_
     }
 }
 
-// Apply pack_columns and pack_rows to all positions of a head.
+static inline bool in_pairs(const zr_attention *a)
+{
+    return HAS_PAIRS && a->dtype == ZERO_BF16 && a->head_dim % 2 == 0;
+}
+
+// Returns the words of head_dim.
+static inline int64_t dim_words(const zr_attention *a)
+{
+    return words_of(in_pairs(a), a->head_dim);
+}
+
+// Apply pack_columns and pack_rows to all positions of a head. Pairs are not scaled.
 static inline void columns_pack(const zr_attention *a, const void *from, int64_t step,
                                 int64_t panel, float factor, float *to)
 {
-    WITH_TYPE(TYPE, a->dtype,
-              pack_columns(TYPE, from, step, a->seq, a->head_dim, panel, factor, to));
+    if (in_pairs(a))
+        pack_columns(ZERO_F32, from, step / 2, a->seq, a->head_dim / 2, panel, 1, to);
+    else
+        WITH_TYPE(TYPE, a->dtype,
+                  pack_columns(TYPE, from, step, a->seq, a->head_dim, panel, factor, to));
 }
 
 static inline void rows_pack(const zr_attention *a, const void *from, int64_t step, int64_t padded,
                              float *to)
 {
-    WITH_TYPE(TYPE, a->dtype,
-              pack_rows(TYPE, from, step, a->seq, padded, a->head_dim, wide(a), to));
+    if (in_pairs(a))
+        pack_rows(ZERO_BF16, true, from, step, a->seq, padded, a->head_dim, wide(a), to);
+    else
+        WITH_TYPE(TYPE, a->dtype,
+                  pack_rows(TYPE, false, from, step, a->seq, padded, a->head_dim, wide(a), to));
 }
 
 INLINE void row_put(zero_dtype type, const float *from, int64_t count, float factor, void *to,

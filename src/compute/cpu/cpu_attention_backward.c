@@ -21,17 +21,22 @@ typedef struct job {
     int64_t worker_floats;
 } job;
 
-typedef struct backward_space {
-    float *q, *dout;           // panels of NR queries: [seq/NR][head_dim][NR]; q times scale
-    float *q_rows, *dout_rows; // (seq rounded up to NR, wide)
-    float *k, *v;              // panels of MR keys: [seq/MR][head_dim][MR]
-    float *k_rows;             // (seq, wide)
-    float *lse, *delta;        // (seq rounded up to NR); infinity and 0 where there is no query
-    float *dq;                 // (seq and one panel more, wide)
-    // (QUERIES, wide); with shared keys (seq rounded up to QUERIES, wide)
+typedef struct backward_space { // arrays of floats, or those of words of pairs
+    float scale;                // of scores: 1 where q has it already
+    float *q, *dout;            // panels of NR queries: [seq/NR][words of head_dim][NR]
+    float *q_rows, *dout_rows;  // (words of seq rounded up to NR, wide)
+    float *k, *v;               // panels of MR keys: [seq/MR][words of head_dim][MR]
+    float *k_rows;              // (words of seq, wide)
+    // Floats: (seq rounded up to NR); infinity and 0 where there is no query.
+    float *lse, *delta;
+    float *dq; // floats (seq and one panel more, wide)
+    // Floats (QUERIES, wide); with shared keys (seq rounded up to QUERIES, wide).
     float *dk, *dv;
-    float *p;      // (MR, SPAN)
-    float *ds;     // (QUERIES, SPAN)
+    float *p;  // floats (MR, SPAN)
+    float *ds; // floats: (QUERIES, SPAN), or of pairs (MR, SPAN)
+    // Pairs only: p and ds in pairs of queries, (MR, SPAN / 2), and ds in pairs of keys,
+    // (QUERIES / 2, SPAN).
+    float *p_halves, *ds_halves, *ds_pairs;
     float *factor; // (QUERIES, SPAN) factors of dropout
 } backward_space;
 
@@ -43,22 +48,27 @@ static int64_t sharing(const zr_attention *a) // query heads per head of keys
 static backward_space backward_carve(const zr_attention *a, space *from)
 {
     int64_t padded = ZR_ROUND_UP(a->seq, NR), width = wide(a),
-            held = sharing(a) > 1 ? ZR_ROUND_UP(a->seq, QUERIES) : QUERIES;
+            held = sharing(a) > 1 ? ZR_ROUND_UP(a->seq, QUERIES) : QUERIES, dim = dim_words(a);
+    const bool pairs = in_pairs(a);
     return (backward_space){
-        .q = take(from, padded * a->head_dim),
-        .dout = take(from, padded * a->head_dim),
-        .q_rows = take(from, padded * width),
-        .dout_rows = take(from, padded * width),
-        .k = take(from, ZR_ROUND_UP(a->seq, MR) * a->head_dim),
-        .v = take(from, ZR_ROUND_UP(a->seq, MR) * a->head_dim),
-        .k_rows = take(from, a->seq * width),
+        .scale = pairs ? a->scale : 1,
+        .q = take(from, padded * dim),
+        .dout = take(from, padded * dim),
+        .q_rows = take(from, words_of(pairs, padded) * width),
+        .dout_rows = take(from, words_of(pairs, padded) * width),
+        .k = take(from, ZR_ROUND_UP(a->seq, MR) * dim),
+        .v = take(from, ZR_ROUND_UP(a->seq, MR) * dim),
+        .k_rows = take(from, words_of(pairs, a->seq) * width),
         .lse = take(from, padded),
         .delta = take(from, padded),
         .dq = take(from, (a->seq + MR) * width),
         .dk = take(from, held * width),
         .dv = take(from, held * width),
         .p = take(from, MR * SPAN),
-        .ds = take(from, QUERIES * SPAN),
+        .ds = take(from, (pairs ? MR : QUERIES) * SPAN),
+        .p_halves = take(from, pairs ? MR * SPAN / 2 : 0),
+        .ds_halves = take(from, pairs ? MR * SPAN / 2 : 0),
+        .ds_pairs = take(from, pairs ? QUERIES / 2 * SPAN : 0),
         .factor = take(from, a->dropout > 0 ? QUERIES * SPAN : 0),
     };
 }
@@ -97,50 +107,91 @@ static void backward_pack(const job *work, const head *at, const float *lse,
     }
 }
 
-// Handles one key and queries [i0+from, i0+count): turns scores into probabilities, and dP into dS.
-// Both are zero before the diagonal.
+// A vector of one key: what its probabilities are after dropout, and dS.
+typedef struct gradients {
+    vf kept, ds;
+} gradients;
+
+// Turns scores into probabilities, and dP into dS, for queries i0+u .. i0+u+LANES-1.
+INLINE gradients gradients_of(const backward_space *s, int64_t key, int64_t i0, int64_t u,
+                              const float *factor, const float *p, const float *dp_at)
+{
+    vf e = vf_exp(vf_load(p + u) * s->scale - vf_load(s->lse + i0 + u)), dp = vf_load(dp_at + u),
+       kept = e;
+    if (i0 + u < key)
+        e = kept = vf_select(vi_iota() >= (int32_t)ZR_MIN(key - i0 - u, LANES), e, (vf){0});
+    if (factor) {
+        kept = e * vf_load(factor + u);
+        dp *= vf_load(factor + u);
+    }
+    return (gradients){kept, e * (dp - vf_load(s->delta + i0 + u))};
+}
+
+// Handles one key and queries [i0+from, i0+count). Both p and ds are zero before the diagonal.
 static void backward_row(const backward_space *s, int64_t key, int64_t i0, int64_t from,
                          int64_t count, const float *factor, float *p, float *ds)
 {
     for (int64_t u = 0; u < from; u += LANES)
         vf_store(ds + u, (vf){0});
     for (int64_t u = from; u < count; u += LANES) {
-        vf e = vf_exp(vf_load(p + u) - vf_load(s->lse + i0 + u)), dp = vf_load(ds + u), kept = e;
-        if (i0 + u < key)
-            e = kept = vf_select(vi_iota() >= (int32_t)ZR_MIN(key - i0 - u, LANES), e, (vf){0});
-        if (factor) {
-            kept = e * vf_load(factor + u);
-            dp *= vf_load(factor + u);
-        }
-        vf_store(p + u, kept);
-        vf_store(ds + u, e * (dp - vf_load(s->delta + i0 + u)));
+        gradients g = gradients_of(s, key, i0, u, factor, p, ds);
+        vf_store(p + u, g.kept);
+        vf_store(ds + u, g.ds);
+    }
+}
+
+// The same for keys `key` and key+1, which are row r of the panel and the next, in pairs.
+static void backward_two_rows(const backward_space *s, int64_t key, int64_t r, int64_t i0,
+                              int64_t from, int64_t count, const float *factor, float *ds_pairs)
+{
+    uint16_t *p = (uint16_t *)s->p_halves + r * SPAN, *ds = (uint16_t *)s->ds_halves + r * SPAN;
+    for (int64_t u = 0; u < from; u += LANES)
+        vf_store(ds_pairs + u, (vf){0});
+    for (int64_t u = from; u < count; u += LANES) {
+        gradients g = gradients_of(s, key, i0, u, factor, s->p + r * SPAN, s->ds + r * SPAN),
+                  h = gradients_of(s, key + 1, i0, u, factor ? factor + SPAN : NULL,
+                                   s->p + (r + 1) * SPAN, s->ds + (r + 1) * SPAN);
+        vh ds0 = vf_to_factor(g.ds), ds1 = vf_to_factor(h.ds);
+        *(vh_loose *)(p + u) = vf_to_factor(g.kept);
+        *(vh_loose *)(p + SPAN + u) = vf_to_factor(h.kept);
+        *(vh_loose *)(ds + u) = ds0;
+        *(vh_loose *)(ds + SPAN + u) = ds1;
+        vf_store(ds_pairs + u, (vf)(vw_from_halves(ds0) | vw_from_halves(ds1) << 16));
     }
 }
 
 // Handles the panel of keys [key, key+MR), row `row` of the block, and queries [i0, i0+count).
-static void backward_panel(const zr_attention *a, const backward_space *s, int64_t key, int64_t row,
-                           int64_t i0, int64_t count)
+INLINE void backward_panel(bool pairs, const zr_attention *a, const backward_space *s, int64_t key,
+                           int64_t row, int64_t i0, int64_t count)
 {
-    int64_t width = wide(a), dim = a->head_dim, from = ZR_MAX(0, key - i0) / NR * NR;
+    int64_t width = wide(a), dim = words_of(pairs, a->head_dim),
+            from = ZR_MAX(0, key - i0) / NR * NR;
+    float *ds = pairs ? s->ds : s->ds + row * SPAN, *ds_pairs = s->ds_pairs + row / 2 * SPAN;
     if (from >= count) {
-        memset(s->ds + row * SPAN, 0, sizeof(float) * MR * SPAN);
+        memset(pairs ? ds_pairs : ds, 0, sizeof(float) * (size_t)words_of(pairs, MR) * SPAN);
         return;
     }
     for (int64_t u = from; u < count; u += NR) {
-        tile_product(s->k + key * dim, 1, MR, s->q + (i0 + u) * dim, NR, dim, s->p + u, SPAN, 0);
-        tile_product(s->v + key * dim, 1, MR, s->dout + (i0 + u) * dim, NR, dim,
-                     s->ds + row * SPAN + u, SPAN, 0);
+        tile_product(pairs, s->k + key * dim, 1, MR, s->q + (i0 + u) * dim, NR, dim, s->p + u, SPAN,
+                     0);
+        tile_product(pairs, s->v + key * dim, 1, MR, s->dout + (i0 + u) * dim, NR, dim, ds + u,
+                     SPAN, 0);
     }
-    for (int64_t r = 0; r < MR; r++) {
+    for (int64_t r = 0; r < MR; r += pairs ? 2 : 1) {
         const float *factor = a->dropout > 0 ? s->factor + (row + r) * SPAN : NULL;
-        backward_row(s, key + r, i0, from, count, factor, s->p + r * SPAN,
-                     s->ds + (row + r) * SPAN);
+        if (pairs)
+            backward_two_rows(s, key + r, r, i0, from, count, factor, ds_pairs + r / 2 * SPAN);
+        else
+            backward_row(s, key + r, i0, from, count, factor, s->p + r * SPAN, ds + r * SPAN);
     }
+    const float *p = pairs ? s->p_halves : s->p;
+    int64_t first = words_of(pairs, from), words = words_of(pairs, count - from),
+            step = words_of(pairs, SPAN), b = words_of(pairs, i0 + from) * width;
+    ds = pairs ? s->ds_halves : ds;
     for (int64_t c = 0; c < width; c += NR) {
-        int64_t b = (i0 + from) * width + c;
-        tile_product(s->p + from, SPAN, 1, s->dout_rows + b, width, count - from,
+        tile_product(pairs, p + first, step, 1, s->dout_rows + b + c, width, words,
                      s->dv + row * width + c, width, 1);
-        tile_product(s->ds + row * SPAN + from, SPAN, 1, s->q_rows + b, width, count - from,
+        tile_product(pairs, ds + first, step, 1, s->q_rows + b + c, width, words,
                      s->dk + row * width + c, width, 1);
     }
 }
@@ -191,6 +242,22 @@ static rows_target shared_target(const job *work, const head *at, int64_t index,
     };
 }
 
+// Does what the keys [k0, k0+keys) do with queries [i0, i0+count).
+INLINE void backward_span(bool pairs, const zr_attention *a, const backward_space *s, int64_t k0,
+                          int64_t keys, int64_t i0, int64_t count)
+{
+    int64_t width = wide(a);
+    const float *k_rows = s->k_rows + words_of(pairs, k0) * width;
+    for (int64_t row = 0; row < keys; row += MR)
+        backward_panel(pairs, a, s, k0 + row, row, i0, count);
+    for (int64_t u = 0; u < count; u += MR) {
+        int64_t reached = ZR_MIN(keys, i0 + u + MR - k0);
+        for (int64_t c = 0; c < width && reached > 0; c += NR)
+            tile_product(pairs, (pairs ? s->ds_pairs : s->ds) + u, 1, SPAN, k_rows + c, width,
+                         words_of(pairs, reached), s->dq + (i0 + u) * width + c, width, 1);
+    }
+}
+
 // Does all work of keys [k0, k0+keys) with query head `index` of those of all samples: their own dk
 // and dv, which the last of the heads that share them writes, and what they add to dq.
 static void backward_block(const job *work, const head *at, const backward_space *s, int64_t k0,
@@ -209,14 +276,10 @@ static void backward_block(const job *work, const head *at, const backward_space
         int64_t count = ZR_MIN(SPAN, a->seq - i0);
         if (a->dropout > 0)
             backward_factors(a, at, k0, i0, count, s->factor);
-        for (int64_t row = 0; row < keys; row += MR)
-            backward_panel(a, &own, k0 + row, row, i0, count);
-        for (int64_t u = 0; u < count; u += MR) {
-            int64_t reached = ZR_MIN(keys, i0 + u + MR - k0);
-            for (int64_t c = 0; c < width && reached > 0; c += NR)
-                tile_product(s->ds + u, 1, SPAN, s->k_rows + k0 * width + c, width, reached,
-                             s->dq + (i0 + u) * width + c, width, 1);
-        }
+        if (HAS_PAIRS && in_pairs(a))
+            backward_span(true, a, &own, k0, keys, i0, count);
+        else
+            backward_span(false, a, &own, k0, keys, i0, count);
     }
     if (turn + 1 < sharing(a))
         return;

@@ -1,6 +1,6 @@
 // Internal to the cpu backend. Kernels are compiled once per instruction set, with ZR_CPU_ISA =
-// portable, avx2, avx512 or avx512_bf16 in the names of their tables; code that must exist once (threads,
-// oneDNN) is compiled without it.
+// portable, avx2, avx512 or avx512_bf16 in the names of their tables; code that must exist once
+// (threads, oneDNN) is compiled without it.
 //
 // Invariant: a kernel's work is cut into tasks (rows, blocks of rows, ranges of columns) that do
 // not depend on the number of threads, and each task's result depends only on its own inputs. So

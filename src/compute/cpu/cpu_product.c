@@ -5,9 +5,9 @@
 // D is cut into cells, one per thread, and a cell into strips of columns; a strip is computed block
 // by block of k:
 //
-//   B(depth, columns) -> panels of words in the last-level cache    each panel stays in the first-level
-//   A(rows, depth)    -> panels of words in the second-level cache  cache while all panels of A pass by
-//                                                               it, tile after tile
+//   B(depth, columns) -> panels in the last-level cache    each panel stays in the first-level cache
+//   A(rows, depth)    -> panels in the second-level cache  while all panels of A pass by it, tile
+//                                                          after tile
 //
 // Each worker packs what it needs into its own part of queue->scratch. Where k is cut, sums wait in
 // D if D is fp32, else in a buffer of the worker.
@@ -15,7 +15,9 @@
 // Invariant: see cpu_product_tile.h. The bits of D depend only on the operands: on no cut, no
 // thread and no address.
 #include "compute/cpu/cpu_kernels.h"
+#include "compute/cpu/cpu_product_finish.h"
 #include "compute/cpu/cpu_product_pack.h"
+#include "compute/cpu/cpu_product_pack_b.h"
 
 #define BLOCK_ROWS 192                        // a multiple of MR
 #define BLOCK_COLUMNS 1536                    // a multiple of every NR

@@ -1,5 +1,5 @@
 // Packs operands of products to panels, each one stream, in the order in which tiles read. A panel
-// consists of words: fp32 elements, or pairs of bf16 (cpu_product_tile.h). A step is a word of k.
+// consists of words: fp32 elements, or pairs of bf16 (cpu_product_words.h). A step is a word of k.
 //
 //   A  MR rows, in chunks of LANES steps  [row 0: t=0..LANES-1] ... [row MR-1: t=0..LANES-1]
 //                                         [row 0: t=LANES.. ] ...
@@ -7,88 +7,13 @@
 //
 // Zeros fill up the last panel (rows or columns), A's last chunk (steps) and the last pair. In
 // storage, the rows or columns of an operand lie `step` elements apart, beginning at element
-// `first`; `depth` counts elements of k.
+// `first`; `depth` counts elements of k. B is packed by cpu_product_pack_b.h.
 #ifndef ZR_COMPUTE_CPU_PRODUCT_PACK_H
 #define ZR_COMPUTE_CPU_PRODUCT_PACK_H
 
 #include "compute/cpu/cpu_product_tile.h"
-#include "compute/cpu/cpu_square.h"
 
 #define A_PANEL(depth) (MR * ZR_ROUND_UP(depth, LANES))
-#define AHEAD 4 // steps of B that are packed together while later ones are fetched
-
-typedef float vf_halves __attribute__((vector_size(4 * LANES), aligned(2), may_alias));
-
-INLINE void prefetch_as(zero_dtype type, const void *array, int64_t i)
-{
-    __builtin_prefetch(type == ZERO_F32 ? (const void *)((const float *)array + i)
-                                        : (const uint16_t *)array + i);
-}
-
-// Returns the elements of a cache line.
-INLINE int64_t line_of(zero_dtype type) { return type == ZERO_F32 ? 16 : 32; }
-
-INLINE vf packed_a(zero_dtype type, int gelu, const void *array, int64_t i, int64_t left)
-{
-    vf x = vf_get_as(type, array, i, left);
-    return gelu ? vf_rounded_to(type, vf_gelu(x)) : x;
-}
-
-// Returns words whose lower halves are those of x and upper halves those of y, both bf16 widened.
-INLINE vf pairs_of(vf x, vf y) { return (vf)((vw)x >> 16 | ((vw)y & 0xffff0000)); }
-
-// Returns LANES words of consecutive elements from element i on, of which `left` exist.
-INLINE vf words_along(zero_dtype type, bool pairs, int gelu, const void *array, int64_t i,
-                      int64_t left)
-{
-    const uint16_t *at = (const uint16_t *)array + i;
-    vf word = {0};
-    if (!pairs)
-        return packed_a(type, gelu, array, i, left);
-    if (__builtin_expect(left >= 2 * LANES, 1))
-        word = *(const vf_halves *)at;
-    else
-        memcpy(&word, at, sizeof(*at) * (size_t)ZR_MAX(0, left));
-    if (!gelu)
-        return word;
-    return pairs_of(vf_rounded_to(type, vf_gelu((vf)((vw)word << 16))),
-                    vf_rounded_to(type, vf_gelu((vf)((vw)word & 0xffff0000))));
-}
-
-// Returns LANES words of elements that lie `step` apart, the first at element i + LANE: of one row
-// of elements, or of two if they are pairs. `left` elements of a row exist, and `depth` rows.
-INLINE vf words_across(zero_dtype type, bool pairs, int gelu, const void *array, int64_t i,
-                       int64_t step, int64_t left, int64_t depth)
-{
-    vf x = packed_a(type, gelu, array, i, left);
-    if (!pairs)
-        return x;
-    return pairs_of(x, depth > 1 ? packed_a(type, gelu, array, i + step, left) : (vf){0});
-}
-
-// Packs B stored as (k,n): `depth` rows of `columns` elements.
-INLINE void pack_b_steps(zero_dtype type, bool pairs, const void *b, int64_t first, int64_t step,
-                         int64_t columns, int64_t depth, float *to)
-{
-    const int64_t words = words_of(pairs, depth), rows = pairs ? 2 : 1; // rows of a word
-    for (int64_t t0 = 0; t0 < words; t0 += AHEAD) {
-        float *panel = to + t0 * NR;
-        int64_t steps = ZR_MIN(AHEAD, words - t0), width;
-        for (int64_t j = 0; j < columns; j += width, panel += NR * words) {
-            width = panel_columns(columns - j);
-            for (int64_t t = 0; t < steps; t++) {
-                int64_t row = (t0 + t) * rows, from = first + row * step + j;
-                for (int64_t r = 0; r < rows; r++) {
-                    prefetch_as(type, b, from + (AHEAD * rows + r) * step);
-                    prefetch_as(type, b, from + (AHEAD * rows + r) * step + width - 1);
-                }
-                for (int64_t v = 0; v < width; v += LANES)
-                    vf_store(panel + t * NR + v, words_across(type, pairs, 0, b, from + v, step,
-                                                              width - v, depth - row));
-            }
-        }
-    }
-}
 
 // Packs A stored as (m,k): `rows` rows of `depth` elements.
 INLINE void pack_a_rows(zero_dtype type, bool pairs, int gelu, const void *a, int64_t first,
@@ -149,43 +74,6 @@ INLINE void pack_a_steps(zero_dtype type, bool pairs, int gelu, const void *a, i
                          words_across(type, pairs, gelu, a, from + s * of_word * step + i, step,
                                       columns - i, depth - (t + s) * of_word));
         pack_a_chunks(rows, row, columns, steps, A_PANEL(words), to);
-    }
-}
-
-// Loads LANES rows of up to LANES words; as rows_get.
-INLINE void word_rows_get(zero_dtype type, bool pairs, const void *array, int64_t from,
-                          int64_t step, int64_t rows, int64_t left, vf r[LANES])
-{
-    if (!pairs)
-        rows_get(type, array, from, step, rows, left, r);
-    else if (__builtin_expect(rows >= LANES && left >= 2 * LANES, 1))
-        for (int64_t i = 0; i < LANES; i++)
-            r[i] = words_along(type, true, 0, array, from + i * step, 2 * LANES);
-    else
-        for (int64_t i = 0; i < LANES; i++)
-            r[i] = i < rows ? words_along(type, true, 0, array, from + i * step, left) : (vf){0};
-}
-
-// Packs B stored as (n,k): `columns` rows of `depth` elements become columns.
-INLINE void pack_b_rows(zero_dtype type, bool pairs, const void *b, int64_t first, int64_t step,
-                        int64_t columns, int64_t depth, float *to)
-{
-    const int64_t words = words_of(pairs, depth), of_word = pairs ? 2 : 1; // elements of a word
-    int64_t width;
-    for (int64_t j = 0; j < columns; j += width, to += NR * words) {
-        width = panel_columns(columns - j);
-        for (int64_t v = 0; v < width; v += LANES)
-            for (int64_t t = 0; t < words; t += LANES) {
-                vf r[LANES];
-                int64_t at = t * of_word, from = first + (j + v) * step + at;
-                if (at % line_of(type) == 0)
-                    for (int64_t i = LANES; i < 2 * LANES; i++)
-                        prefetch_as(type, b, from + i * step);
-                word_rows_get(type, pairs, b, from, step, width - v, depth - at, r);
-                transpose(r);
-                for (int64_t i = 0; i < ZR_MIN(LANES, words - t); i++)
-                    vf_store(to + (t + i) * NR + v, r[i]);
-            }
     }
 }
 

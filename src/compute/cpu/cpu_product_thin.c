@@ -9,6 +9,7 @@
 //
 // Invariant: as in cpu_product_tile.h, with the same bits: each sum is one chain in the order of k.
 #include "compute/cpu/cpu_kernels.h"
+#include "compute/cpu/cpu_product_finish.h"
 #include "compute/cpu/cpu_product_pack.h"
 
 #define UNIT (16 * LANES)                 // columns of D; tasks are cut at multiples
@@ -26,100 +27,110 @@ typedef struct job {
     int64_t stretch; // columns of sums
 } job;
 
-// Returns where step t of A's row r lies; the next steps of its chunk follow.
+// Returns where word t of A's row r lies; the next words of its chunk follow.
 static inline const float *a_at(const job *work, int64_t r, int64_t t)
 {
-    return work->a + r / MR * A_PANEL(work->of.product->k) + t / LANES * MR * LANES +
+    return work->a + r / MR * A_PANEL(steps_of(work->of.product)) + t / LANES * MR * LANES +
            r % MR * LANES + t % LANES;
 }
 
-// Adds `steps` rows of B to the sums of one vector of columns. The rows are `step` apart; the first
-// begins at element `at`, and `left` elements of each exist.
-INLINE void add_vector(zero_dtype type, int rows, int steps, vf factor[THIN_ROWS][STEPS],
-                       const void *b, int64_t at, int64_t step, int64_t left, float *sums,
-                       int64_t stretch)
+// Adds `steps` words of B's columns to the sums of one vector of columns. The first begins at
+// element `at`; `left` columns exist, and `depth` rows.
+INLINE void add_vector(zero_dtype type, bool pairs, int rows, int steps,
+                       vf factor[THIN_ROWS][STEPS], const job *work, int64_t at, int64_t left,
+                       int64_t depth, float *sums)
 {
+    int64_t stretch = work->stretch, step = work->of.product->n, of_word = pairs ? 2 : 1;
     vf x[STEPS];
     for (int s = 0; s < steps; s++)
-        x[s] = vf_get_as(type, b, at + s * step, left);
+        x[s] = words_across(type, pairs, 0, work->of.b, at + s * of_word * step, step, left,
+                            depth - s * of_word);
     for (int r = 0; r < rows; r++) {
         vf sum = vf_load(sums + r * stretch);
         for (int s = 0; s < steps; s++)
-            sum += factor[r][s] * x[s];
+            sum = vf_add_product(pairs, sum, factor[r][s], x[s]);
         vf_store(sums + r * stretch, sum);
     }
 }
 
-// Adds rows t .. t+steps-1 of B, from column j on, to the sums.
-INLINE void add_steps(zero_dtype type, int rows, int steps, const job *work, int64_t t, int64_t j,
-                      int64_t columns, float *sums)
+// Adds words t .. t+steps-1 of B, from column j on, to the sums.
+INLINE void add_steps(zero_dtype type, bool pairs, int rows, int steps, const job *work, int64_t t,
+                      int64_t j, int64_t columns, float *sums)
 {
-    int64_t step = work->of.product->n, at = t * step + j, c = 0;
-    const void *b = work->of.b;
+    int64_t row = t * (pairs ? 2 : 1), depth = work->of.product->k - row,
+            at = row * work->of.product->n + j, c = 0;
     vf factor[THIN_ROWS][STEPS];
     for (int r = 0; r < rows; r++)
         for (int s = 0; s < steps; s++)
             factor[r][s] = vf_all(a_at(work, r, t)[s]);
     for (; c + LANES <= columns; c += LANES)
-        add_vector(type, rows, steps, factor, b, at + c, step, LANES, sums + c, work->stretch);
+        add_vector(type, pairs, rows, steps, factor, work, at + c, LANES, depth, sums + c);
     if (c < columns)
-        add_vector(type, rows, steps, factor, b, at + c, step, columns - c, sums + c,
-                   work->stretch);
+        add_vector(type, pairs, rows, steps, factor, work, at + c, columns - c, depth, sums + c);
 }
 
-INLINE void sum_steps(zero_dtype type, int rows, const job *work, int64_t j, int64_t columns,
-                      float *sums)
+INLINE void sum_steps(zero_dtype type, bool pairs, int rows, const job *work, int64_t j,
+                      int64_t columns, float *sums)
 {
-    int64_t t = 0, k = work->of.product->k;
-    for (; t + STEPS <= k; t += STEPS)
-        add_steps(type, rows, STEPS, work, t, j, columns, sums);
-    for (; t < k; t++)
-        add_steps(type, rows, 1, work, t, j, columns, sums);
+    int64_t t = 0, words = steps_of(work->of.product);
+    for (; t + STEPS <= words; t += STEPS)
+        add_steps(type, pairs, rows, STEPS, work, t, j, columns, sums);
+    for (; t < words; t++)
+        add_steps(type, pairs, rows, 1, work, t, j, columns, sums);
 }
 
-// Adds squares of B's rows j .. j+GROUPS*LANES-1, of which `left` exist, at steps t .. t+count-1.
-INLINE void add_squares(zero_dtype type, int rows, const job *work, int64_t t, int64_t j,
-                        int64_t left, int64_t count, vf sum[THIN_ROWS][2])
+// Adds squares of B's rows j .. j+GROUPS*LANES-1, of which `left` exist, at words t .. t+count-1.
+INLINE void add_squares(zero_dtype type, bool pairs, int rows, const job *work, int64_t t,
+                        int64_t j, int64_t left, int64_t count, vf sum[THIN_ROWS][2])
 {
-    int64_t k = work->of.product->k;
+    int64_t k = work->of.product->k, from = t * (pairs ? 2 : 1);
     for (int g = 0; g < GROUPS(rows); g++) {
         vf x[LANES];
-        rows_get(type, work->of.b, (j + g * LANES) * k + t, k, ZR_MAX(0, left - g * LANES), count,
-                 x);
+        word_rows_get(type, pairs, work->of.b, (j + g * LANES) * k + from, k,
+                      ZR_MAX(0, left - g * LANES), k - from, x);
         transpose(x);
         for (int i = 0; i < count; i++)
             for (int r = 0; r < rows; r++)
-                sum[r][g] += vf_all(a_at(work, r, t)[i]) * x[i];
+                sum[r][g] = vf_add_product(pairs, sum[r][g], vf_all(a_at(work, r, t)[i]), x[i]);
     }
 }
 
-INLINE void sum_columns(zero_dtype type, int rows, const job *work, int64_t j, int64_t columns,
-                        float *sums)
+INLINE void sum_columns(zero_dtype type, bool pairs, int rows, const job *work, int64_t j,
+                        int64_t columns, float *sums)
 {
-    int64_t k = work->of.product->k;
+    int64_t words = steps_of(work->of.product);
     for (int64_t c = 0; c < columns; c += GROUPS(rows) * LANES) {
         vf sum[THIN_ROWS][2];
         int64_t t = 0;
         for (int r = 0; r < rows; r++)
             for (int g = 0; g < GROUPS(rows); g++)
                 sum[r][g] = vf_load(sums + r * work->stretch + c + g * LANES);
-        for (; t + LANES <= k; t += LANES)
-            add_squares(type, rows, work, t, j + c, columns - c, LANES, sum);
-        if (t < k)
-            add_squares(type, rows, work, t, j + c, columns - c, k - t, sum);
+        for (; t + LANES <= words; t += LANES)
+            add_squares(type, pairs, rows, work, t, j + c, columns - c, LANES, sum);
+        if (t < words)
+            add_squares(type, pairs, rows, work, t, j + c, columns - c, words - t, sum);
         for (int r = 0; r < rows; r++)
             for (int g = 0; g < GROUPS(rows); g++)
                 vf_store(sums + r * work->stretch + c + g * LANES, sum[r][g]);
     }
 }
 
+INLINE void sum_as(zero_dtype type, bool pairs, int rows, const job *work, int64_t j,
+                   int64_t columns, float *sums)
+{
+    if (work->of.product->trans_b)
+        sum_columns(type, pairs, rows, work, j, columns, sums);
+    else
+        sum_steps(type, pairs, rows, work, j, columns, sums);
+}
+
 INLINE void sum_rows_of(int rows, const job *work, int64_t j, int64_t columns, float *sums)
 {
     const zr_product *p = work->of.product;
-    if (p->trans_b)
-        WITH_TYPE(TYPE, p->dtype, sum_columns(TYPE, rows, work, j, columns, sums));
+    if (HAS_PAIRS && in_pairs(p))
+        sum_as(ZERO_BF16, true, rows, work, j, columns, sums);
     else
-        WITH_TYPE(TYPE, p->dtype, sum_steps(TYPE, rows, work, j, columns, sums));
+        WITH_TYPE(TYPE, p->dtype, sum_as(TYPE, false, rows, work, j, columns, sums));
 }
 
 static void sum_rows(const job *work, int64_t j, int64_t columns, float *sums)
@@ -175,7 +186,7 @@ static zero_status run(zr_queue *queue, const zr_product *product, const void *a
                 .sums = sums,
                 .rows = rows,
                 .stretch = ZR_MIN(STRETCH, SUMS / rows)};
-    pack_a(&work.of, false, 0, product->m, 0, product->k, packed, row);
+    pack_a(&work.of, in_pairs(product), 0, product->m, 0, product->k, packed, row);
     zr_cpu_for(queue, (product->n + UNIT - 1) / UNIT, 1 + LEAST / UNIT / ZR_MAX(1, product->k),
                multiply_units, &work);
     return ZERO_OK;

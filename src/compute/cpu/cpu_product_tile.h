@@ -1,14 +1,13 @@
-// The innermost part of our own products: a tile of sums in registers, and how finished sums become
-// elements of D.
+// The innermost part of our own products: a tile of sums in registers.
 //
-// Invariant: a sum is one chain of fused multiply-adds, or of pairs, in the order of k, which begins with zero or
-// with the value that it is added to. Where k is cut, the chain goes through memory unrounded. So
-// neither the cuts nor the tile in which an element lies changes a bit.
+// Invariant: a sum is one chain of fused multiply-adds in the order of k (in a pair of bf16 the
+// second element comes first), which begins with zero or with the value that it is added to. Where
+// k is cut, the chain goes through memory unrounded. So neither the cuts nor the tile in which an
+// element lies changes a bit.
 #ifndef ZR_COMPUTE_CPU_PRODUCT_TILE_H
 #define ZR_COMPUTE_CPU_PRODUCT_TILE_H
 
-#include "compute/cpu/cpu_math.h"
-#include "compute/product_ops.h"
+#include "compute/cpu/cpu_product_words.h"
 
 #define MR 4
 #if LANES == 4
@@ -25,35 +24,6 @@ static inline int64_t panel_columns(int64_t left)
 {
     bool pairs = VECTORS == 3 && left > 3 * LANES && left <= 4 * LANES;
     return pairs ? 2 * LANES : left < NR ? left : NR;
-}
-
-// With bf16's instructions the panels of bf16 operands hold pairs: a word is two elements that
-// follow each other in k, and one instruction multiplies both and adds them to a sum. The second
-// element of an odd k's last pair is zero.
-#if defined(__AVX512BF16__)
-#define HAS_PAIRS true
-#else
-#define HAS_PAIRS false
-#endif
-
-static inline bool in_pairs(const zr_product *p) { return HAS_PAIRS && p->dtype == ZERO_BF16; }
-
-// Returns the words of `count` elements of k.
-static inline int64_t words_of(bool pairs, int64_t count)
-{
-    return pairs ? (count + 1) / 2 : count;
-}
-
-// Returns the words of a product's k.
-static inline int64_t steps_of(const zr_product *p) { return words_of(in_pairs(p), p->k); }
-
-INLINE vf vf_add_product(bool pairs, vf sum, vf a, vf b)
-{
-#if defined(__AVX512BF16__)
-    if (pairs)
-        return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b);
-#endif
-    return sum + a * b;
 }
 
 typedef struct zr_operands { // a product and its buffers
@@ -133,50 +103,6 @@ INLINE void tile_sum(bool pairs, int vectors, const float *a, const float *b, in
     tile_put(vectors, sums + step, s.s10, s.s11, s.s12);
     tile_put(vectors, sums + 2 * step, s.s20, s.s21, s.s22);
     tile_put(vectors, sums + 3 * step, s.s30, s.s31, s.s32);
-}
-
-// Turns finished sums into elements of D, of type `out`.
-INLINE void sums_become(zero_dtype in, zero_dtype out, zr_epilogue how, const zr_operands *of,
-                        int64_t i, int64_t j, int64_t rows, int64_t columns, const float *sums,
-                        int64_t step)
-{
-    for (int64_t c = 0; c < columns; c += LANES) {
-        int64_t left = columns - c, at = i * of->product->n + j + c;
-        vf bias = how == ZR_EPILOGUE_BIAS ? vf_get_as(in, of->operand, j + c, left) : (vf){0};
-        for (int64_t r = 0; r < rows; r++, at += of->product->n) {
-            vf x = vf_load(sums + r * step + c);
-            if (how == ZR_EPILOGUE_BIAS)
-                x += bias;
-            if (how == ZR_EPILOGUE_GELU_BACKWARD)
-                x *= vf_gelu_slope(vf_get_as(in, of->operand, at, left));
-            vf_put_as(out, of->d, at, left, x);
-        }
-    }
-}
-
-INLINE void sums_become_typed(zero_dtype in, zero_dtype out, const zr_operands *of, int64_t i,
-                              int64_t j, int64_t rows, int64_t columns, const float *sums,
-                              int64_t step)
-{
-    if (of->product->epilogue == ZR_EPILOGUE_BIAS)
-        sums_become(in, out, ZR_EPILOGUE_BIAS, of, i, j, rows, columns, sums, step);
-    else if (of->product->epilogue == ZR_EPILOGUE_GELU_BACKWARD)
-        sums_become(in, out, ZR_EPILOGUE_GELU_BACKWARD, of, i, j, rows, columns, sums, step);
-    else
-        sums_become(in, out, ZR_EPILOGUE_NONE, of, i, j, rows, columns, sums, step);
-}
-
-// Turns finished sums into rows i .. i+rows-1, columns j .. j+columns-1 of D. The rows of sums are
-// `step` apart and may be D's own; whole vectors of them are read.
-static inline void sums_finish(const zr_operands *of, int64_t i, int64_t j, int64_t rows,
-                               int64_t columns, const float *sums, int64_t step)
-{
-    if (of->product->out == ZERO_F32)
-        WITH_TYPE(TYPE, of->product->dtype,
-                  sums_become_typed(TYPE, ZERO_F32, of, i, j, rows, columns, sums, step));
-    else
-        WITH_TYPE(TYPE, of->product->dtype,
-                  sums_become_typed(TYPE, TYPE, of, i, j, rows, columns, sums, step));
 }
 
 #endif

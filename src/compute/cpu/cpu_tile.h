@@ -8,16 +8,20 @@
 #ifndef ZR_COMPUTE_CPU_TILE_H
 #define ZR_COMPUTE_CPU_TILE_H
 
-#include "compute/cpu/cpu_storage.h"
+#include "compute/cpu/cpu_pairs.h"
 
 #define MR 6
 #define NR (2 * LANES)
 // Rows ahead: they lie too far apart for the processor's own prefetching.
 #define PREFETCH 8
 
-// Computes one tile. Element (r, t) of A lies at a[r*a_row + t*a_step], row t of B at b + t*b_step.
+// Adds x times two vectors of B to two sums.
+#define TILE_PAIR(s0, s1)                                                                          \
+    s0 = vf_add_product(pairs, s0, x, b0), s1 = vf_add_product(pairs, s1, x, b1)
+
+// Computes one tile of words; `count` counts them, and `pairs` says what they are. Element (r, t) of A lies at a[r*a_row + t*a_step], row t of B at b + t*b_step.
 // With `add` the product is added to out, otherwise it is stored there.
-INLINE void tile_product(const float *a, int64_t a_row, int64_t a_step, const float *b,
+INLINE void tile_product(bool pairs, const float *a, int64_t a_row, int64_t a_step, const float *b,
                          int64_t b_step, int64_t count, float *out, int64_t out_step, int add)
 {
     vf s00 = {0}, s01 = {0}, s10 = {0}, s11 = {0}, s20 = {0}, s21 = {0}, s30 = {0}, s31 = {0},
@@ -33,12 +37,12 @@ INLINE void tile_product(const float *a, int64_t a_row, int64_t a_step, const fl
     for (int64_t t = 0; t < count; t++) {
         vf b0 = vf_load(b), b1 = vf_load(b + LANES);
         vf x = vf_all(a[0]);
-        s00 += x * b0, s01 += x * b1, x = vf_all(a[a_row]);
-        s10 += x * b0, s11 += x * b1, x = vf_all(a[2 * a_row]);
-        s20 += x * b0, s21 += x * b1, x = vf_all(a[3 * a_row]);
-        s30 += x * b0, s31 += x * b1, x = vf_all(a[4 * a_row]);
-        s40 += x * b0, s41 += x * b1, x = vf_all(a[5 * a_row]);
-        s50 += x * b0, s51 += x * b1;
+        TILE_PAIR(s00, s01), x = vf_all(a[a_row]);
+        TILE_PAIR(s10, s11), x = vf_all(a[2 * a_row]);
+        TILE_PAIR(s20, s21), x = vf_all(a[3 * a_row]);
+        TILE_PAIR(s30, s31), x = vf_all(a[4 * a_row]);
+        TILE_PAIR(s40, s41), x = vf_all(a[5 * a_row]);
+        TILE_PAIR(s50, s51);
         a += a_step;
         b += b_step;
     }
@@ -132,18 +136,26 @@ INLINE void pack_columns(zero_dtype type, const void *from, int64_t from_step, i
     }
 }
 
-// Copies `rows` rows of `depth` elements to rows of `wide` floats (a multiple of LANES, >= depth).
-// What is beyond depth is zero, and so are the rows up to `padded`.
-INLINE void pack_rows(zero_dtype type, const void *from, int64_t from_step, int64_t rows,
-                      int64_t padded, int64_t depth, int64_t wide, float *to)
+// Copies `rows` rows of `depth` elements to rows of `wide` floats (a multiple of LANES, >= depth),
+// or two rows at a time to rows of `wide` pairs. What is beyond depth is zero, and so are the rows
+// up to `padded`.
+INLINE void pack_rows(zero_dtype type, bool pairs, const void *from, int64_t from_step,
+                      int64_t rows, int64_t padded, int64_t depth, int64_t wide, float *to)
 {
-    for (int64_t i = 0; i < rows; i++) {
-        prefetch_row(type, from, (i + PREFETCH) * from_step, depth);
-        for (int64_t t = 0; t < wide; t += LANES)
-            vf_store(to + i * wide + t,
-                     vf_get_as(type, from, i * from_step + t, depth > t ? depth - t : 0));
+    const int64_t of_word = pairs ? 2 : 1, packed = words_of(pairs, rows);
+    for (int64_t i = 0; i < rows; i += of_word, to += wide) {
+        for (int64_t r = 0; r < of_word; r++)
+            prefetch_row(type, from, (i + PREFETCH + r) * from_step, depth);
+        for (int64_t t = 0; t < wide; t += LANES) {
+            int64_t left = depth > t ? depth - t : 0, at = i * from_step + t;
+            vf x = vf_get_as(type, from, at, left);
+            if (pairs)
+                x = pairs_of(x,
+                             i + 1 < rows ? vf_get_as(type, from, at + from_step, left) : (vf){0});
+            vf_store(to + t, x);
+        }
     }
-    memset(to + rows * wide, 0, sizeof(float) * (size_t)((padded - rows) * wide));
+    memset(to, 0, sizeof(float) * (size_t)((words_of(pairs, padded) - packed) * wide));
 }
 
 #endif
