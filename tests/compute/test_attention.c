@@ -108,7 +108,7 @@ static bool in_pairs(const zr_queue *queue, const zr_attention *a)
 }
 
 // Columns [first, first+count) of rows of `width`: what rounding the factors of a sum to bf16 does
-// to it. Each moves by 2^-9 of itself at most, as what is stored does, and not all in one direction.
+// to it. Each moves by 2^-9 of itself at most, as what is stored does, and not all the same way.
 static void columns_near(const char *what, const float *got, const float *want, int64_t rows,
                          int64_t width, int64_t first, int64_t count)
 {

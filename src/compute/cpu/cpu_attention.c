@@ -72,8 +72,8 @@ static forward_space forward_carve(const zr_attention *a, bool pairs, int64_t qu
 }
 
 // Turns the first `valid` of a row's scores, times scale > 0, into exponentials, and the others up
-// to `count` into zeros. The first `full` <= valid, a multiple of LANES, need no mask. Returns the factor by which
-// the sums of earlier blocks must be multiplied.
+// to `count` into zeros. The first `full` <= valid, a multiple of LANES, need no mask. Returns the
+// factor by which the sums of earlier blocks must be multiplied.
 INLINE float softmax_row(float *score, float scale, int64_t full, int64_t valid, int64_t count,
                          float *largest, float *norm)
 {
@@ -267,7 +267,8 @@ static void decode_row(const job *work, const zr_attention_run *run, int64_t fir
     row_write(a->dtype, sum, dim, 1, work->to, to);
 }
 
-// Decodes a run of several rows in fp32, as forward does without pairs, with the cache's keys before those of the run.
+// Decodes a run of several rows in fp32, as forward does without pairs, with the cache's keys before
+// those of the run.
 static void decode_rows(const job *work, const zr_attention_run *run, int64_t first, int64_t to,
                         int64_t cached, float *scratch)
 {

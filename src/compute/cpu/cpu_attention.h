@@ -6,10 +6,9 @@
 #ifndef ZR_COMPUTE_CPU_ATTENTION_H
 #define ZR_COMPUTE_CPU_ATTENTION_H
 
+#include "compute/cpu/cpu_attention_pack.h"
 #include "compute/cpu/cpu_kernels.h"
 #include "compute/cpu/cpu_math.h"
-#include "compute/cpu/cpu_pairs.h"
-#include "compute/cpu/cpu_tile.h"
 
 // Queries of a block in forward, keys of one in backward: 8 panels.
 #define QUERIES 48

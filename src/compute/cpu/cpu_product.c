@@ -1,13 +1,13 @@
 // Our own matrix products (Goto and van de Geijn, Anatomy of High-Performance Matrix
-// Multiplication, 2008), in fp32 or in pairs of bf16, for every path except where oneDNN multiplies
-// fp32 with AVX-512, or bf16 with tiles. Products of up to eight rows are in cpu_product_thin.c.
+// Multiplication, 2008), in fp32 or in pairs of bf16, for every path except where oneDNN computes
+// them: fp32 with AVX-512, bf16 with tiles. Products of up to eight rows are in cpu_product_thin.c.
 //
 // D is cut into cells, one per thread, and a cell into strips of columns; a strip is computed block
 // by block of k:
 //
-//   B(depth, columns) -> panels in the last-level cache    each panel stays in the first-level cache
-//   A(rows, depth)    -> panels in the second-level cache  while all panels of A pass by it, tile
-//                                                          after tile
+//   B(depth, columns) -> panels in the last-level cache    each panel stays in the first-level
+//   A(rows, depth)    -> panels in the second-level cache  cache while all panels of A pass by it,
+//                                                          tile after tile
 //
 // Each worker packs what it needs into its own part of queue->scratch. Where k is cut, sums wait in
 // D if D is fp32, else in a buffer of the worker.

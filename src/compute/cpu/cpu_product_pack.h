@@ -42,14 +42,14 @@ INLINE void pack_a_rows(zero_dtype type, bool pairs, int gelu, const void *a, in
 INLINE void pack_a_chunks(const float *from, int64_t step, int64_t columns, int64_t steps,
                           int64_t panel, float *to)
 {
-    for (int64_t i = 0; i < columns; i += MR, to += panel)
-        for (int64_t part = 0; part < MR; part += LANES) {
-            vf r[LANES];
-            rows_get(ZERO_F32, from, i + part, step, steps, ZR_MAX(0, columns - i - part), r);
-            transpose(r);
-            for (int64_t c = 0; c < ZR_MIN(LANES, MR - part); c++)
-                vf_store(to + (part + c) * LANES, r[c]);
-        }
+    const int64_t end = ZR_ROUND_UP(columns, MR);
+    for (int64_t i = 0; i < end; i += LANES) {
+        vf r[LANES];
+        rows_get(ZERO_F32, from, i, step, steps, columns - i, r);
+        transpose(r);
+        for (int64_t c = 0; c < ZR_MIN(LANES, end - i); c++)
+            vf_store(to + (i + c) / MR * panel + (i + c) % MR * LANES, r[c]);
+    }
 }
 
 // Packs A stored as (k,m): `depth` rows of `columns` elements. What is not plain fp32 becomes words

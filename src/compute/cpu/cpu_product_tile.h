@@ -9,7 +9,11 @@
 
 #include "compute/cpu/cpu_product_words.h"
 
+#if LANES == 16
+#define MR 8
+#else
 #define MR 4
+#endif
 #if LANES == 4
 #define VECTORS 2 // unfused products need registers of their own
 #else
@@ -38,9 +42,16 @@ typedef struct zr_operands { // a product and its buffers
 //         +-----------+          +------+   four broadcasts. With sixteen registers nothing is
 //   MR    | A         |  depth   | B    |   spilled, and as little as possible lies between the
 //  rows   +-----------+          |      |   multiply-adds: this counts where two threads share a
-//                                +------+   core.
+//                                +------+   core. AVX-512 has registers for twice as many rows.
+#if LANES == 16
+#define TILE_ROWS(of) of(0) of(1) of(2) of(3) of(4) of(5) of(6) of(7)
+#else
+#define TILE_ROWS(of) of(0) of(1) of(2) of(3)
+#endif
+
+#define TILE_SUMS(r) vf s##r##0, s##r##1, s##r##2;
 typedef struct tile { // not an array, which would lie in memory
-    vf s00, s01, s02, s10, s11, s12, s20, s21, s22, s30, s31, s32;
+    TILE_ROWS(TILE_SUMS)
 } tile;
 
 INLINE vf tile_get(int vectors, int v, const float *from)
@@ -62,18 +73,21 @@ INLINE void tile_put(int vectors, float *to, vf s0, vf s1, vf s2)
         vf_store(to + 2 * LANES, s2);
 }
 
-#define TILE_ROW(y, s0, s1, s2)                                                                    \
-    s0 = vf_add_product(pairs, s0, y, x0), s1 = vf_add_product(pairs, s1, y, x1),                  \
-    s2 = vf_add_product(pairs, s2, y, x2)
+#define TILE_ADD(r)                                                                                \
+    y = vf_all(a[(r)*LANES]);                                                                      \
+    s->s##r##0 = vf_add_product(pairs, s->s##r##0, y, x0);                                         \
+    s->s##r##1 = vf_add_product(pairs, s->s##r##1, y, x1);                                         \
+    s->s##r##2 = vf_add_product(pairs, s->s##r##2, y, x2);
 
 INLINE void tile_step(bool pairs, int vectors, const float *a, const float *b, tile *s)
 {
     vf x0 = vf_load(b), x1 = tile_get(vectors, 1, b), x2 = tile_get(vectors, 2, b), y;
-    y = vf_all(a[0 * LANES]), TILE_ROW(y, s->s00, s->s01, s->s02);
-    y = vf_all(a[1 * LANES]), TILE_ROW(y, s->s10, s->s11, s->s12);
-    y = vf_all(a[2 * LANES]), TILE_ROW(y, s->s20, s->s21, s->s22);
-    y = vf_all(a[3 * LANES]), TILE_ROW(y, s->s30, s->s31, s->s32);
+    TILE_ROWS(TILE_ADD)
 }
+
+#define TILE_GET(r) tile_row(vectors, sums + (r)*step, &s.s##r##0, &s.s##r##1, &s.s##r##2);
+#define TILE_BIAS(r) s.s##r##0 += x0, s.s##r##1 += x1, s.s##r##2 += x2;
+#define TILE_PUT(r) tile_put(vectors, sums + (r)*step, s.s##r##0, s.s##r##1, s.s##r##2);
 
 // Sums over panels a and b, laid out as in cpu_product_pack.h. `sums` has rows that are `step`
 // apart; they are added to, or set if `fresh`. A bias that is not NULL is added at the end.
@@ -82,10 +96,7 @@ INLINE void tile_sum(bool pairs, int vectors, const float *a, const float *b, in
 {
     tile s = {0};
     if (!fresh) {
-        tile_row(vectors, sums, &s.s00, &s.s01, &s.s02);
-        tile_row(vectors, sums + step, &s.s10, &s.s11, &s.s12);
-        tile_row(vectors, sums + 2 * step, &s.s20, &s.s21, &s.s22);
-        tile_row(vectors, sums + 3 * step, &s.s30, &s.s31, &s.s32);
+        TILE_ROWS(TILE_GET)
     }
     for (; depth >= LANES; depth -= LANES, a += MR * LANES, b += NR * LANES)
 #pragma GCC unroll 16
@@ -95,14 +106,9 @@ INLINE void tile_sum(bool pairs, int vectors, const float *a, const float *b, in
         tile_step(pairs, vectors, a + t, b + t * NR, &s);
     if (bias) {
         vf x0 = vf_load(bias), x1 = tile_get(vectors, 1, bias), x2 = tile_get(vectors, 2, bias);
-        s.s00 += x0, s.s10 += x0, s.s20 += x0, s.s30 += x0;
-        s.s01 += x1, s.s11 += x1, s.s21 += x1, s.s31 += x1;
-        s.s02 += x2, s.s12 += x2, s.s22 += x2, s.s32 += x2;
+        TILE_ROWS(TILE_BIAS)
     }
-    tile_put(vectors, sums, s.s00, s.s01, s.s02);
-    tile_put(vectors, sums + step, s.s10, s.s11, s.s12);
-    tile_put(vectors, sums + 2 * step, s.s20, s.s21, s.s22);
-    tile_put(vectors, sums + 3 * step, s.s30, s.s31, s.s32);
+    TILE_ROWS(TILE_PUT)
 }
 
 #endif
