@@ -5,6 +5,7 @@
 #include "compute/element_ops.h"
 #include "compute/product_ops.h"
 #include "compute_check.h"
+#include "pairs_queue.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -170,8 +171,9 @@ static void ref_agrees_with_long_double(void **state)
 
 // Every path and 1, 2 and 3 threads: queue[path][threads-1]; NULL where this processor lacks the
 // path.
-#define PATHS 5
-static const char *const paths[PATHS] = {"portable", "avx2", "avx512", "avx512_bf16", "amx"};
+#define PATHS 6
+static const char *const paths[PATHS] = {"portable",    "avx2", "avx512",
+                                         "avx512_bf16", "amx",  "pairs"};
 typedef struct queues {
     zr_queue *ref, *cpu[PATHS][3];
 } queues;
@@ -182,7 +184,9 @@ static int queues_open(void **state)
     all.ref = check_queue("ref", NULL, 1);
     for (int path = 0; path < PATHS; path++)
         for (int threads = 1; threads <= 3; threads++) {
-            all.cpu[path][threads - 1] = check_queue("cpu", paths[path], threads);
+            all.cpu[path][threads - 1] = strcmp(paths[path], "pairs") == 0
+                                             ? pairs_queue(threads)
+                                             : check_queue("cpu", paths[path], threads);
             if (!all.cpu[path][threads - 1] && threads == 1)
                 print_message("SKIPPED: this processor does not offer path %s\n", paths[path]);
         }

@@ -191,7 +191,7 @@ static void forward_heads(const void *job_, int64_t first, int64_t last, int wor
     const zr_attention *a = work->attention;
     const span all = {.queries = a->seq};
     space own = {.base = work->scratch + worker * work->worker_floats};
-    forward_space s = forward_carve(a, in_pairs(a), a->seq, a->seq, &own);
+    forward_space s = forward_carve(a, heads_in_pairs(a), a->seq, a->seq, &own);
     for (int64_t index = first; index < last; index++) {
         head at = head_at(a, work->qkv, index);
         columns_pack(a, at.q, at.step, MR, a->scale, s.q);
@@ -218,8 +218,8 @@ static void forward(zr_queue *queue, const zr_attention *attention, const void *
                 .to = out,
                 .to_lse = lse,
                 .scratch = scratch,
-                .worker_floats =
-                    forward_floats(attention, in_pairs(attention), attention->seq, attention->seq)};
+                .worker_floats = forward_floats(attention, heads_in_pairs(attention),
+                                                attention->seq, attention->seq)};
     zr_cpu_for(queue, attention->batch * attention->heads, 1, forward_heads, &work);
 }
 
@@ -267,8 +267,8 @@ static void decode_row(const job *work, const zr_attention_run *run, int64_t fir
     row_write(a->dtype, sum, dim, 1, work->to, to);
 }
 
-// Decodes a run of several rows in fp32, as forward does without pairs, with the cache's keys before
-// those of the run.
+// Decodes a run of several rows in fp32, as forward does without pairs, with the cache's keys
+// before those of the run.
 static void decode_rows(const job *work, const zr_attention_run *run, int64_t first, int64_t to,
                         int64_t cached, float *scratch)
 {
@@ -365,7 +365,7 @@ static size_t decode_scratch(const zr_queue *queue, const zr_attention *attentio
 static size_t scratch(const zr_queue *queue, const zr_attention *attention)
 {
     int64_t backward = ZR_CPU_TABLE(zr_cpu_attention_backward_floats)(attention);
-    return sizeof(float) * (size_t)(ZR_MAX(forward_floats(attention, in_pairs(attention),
+    return sizeof(float) * (size_t)(ZR_MAX(forward_floats(attention, heads_in_pairs(attention),
                                                           attention->seq, attention->seq),
                                            backward) *
                                     queue->threads);

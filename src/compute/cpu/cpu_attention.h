@@ -92,7 +92,7 @@ static inline void dropout_factors(const zr_attention *a, const head *at, int64_
     }
 }
 
-static inline bool in_pairs(const zr_attention *a)
+static inline bool heads_in_pairs(const zr_attention *a)
 {
     return HAS_PAIRS && a->dtype == ZERO_BF16 && a->head_dim % 2 == 0;
 }
@@ -100,14 +100,14 @@ static inline bool in_pairs(const zr_attention *a)
 // Returns the words of head_dim.
 static inline int64_t dim_words(const zr_attention *a)
 {
-    return words_of(in_pairs(a), a->head_dim);
+    return words_of(heads_in_pairs(a), a->head_dim);
 }
 
 // Apply pack_columns and pack_rows to all positions of a head. Pairs are not scaled.
 static inline void columns_pack(const zr_attention *a, const void *from, int64_t step,
                                 int64_t panel, float factor, float *to)
 {
-    if (in_pairs(a))
+    if (heads_in_pairs(a))
         pack_columns(ZERO_F32, from, step / 2, a->seq, a->head_dim / 2, panel, 1, to);
     else
         WITH_TYPE(TYPE, a->dtype,
@@ -117,7 +117,7 @@ static inline void columns_pack(const zr_attention *a, const void *from, int64_t
 static inline void rows_pack(const zr_attention *a, const void *from, int64_t step, int64_t padded,
                              float *to)
 {
-    if (in_pairs(a))
+    if (heads_in_pairs(a))
         pack_rows(ZERO_BF16, true, from, step, a->seq, padded, a->head_dim, wide(a), to);
     else
         WITH_TYPE(TYPE, a->dtype,

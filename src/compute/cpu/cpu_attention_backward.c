@@ -49,7 +49,7 @@ static backward_space backward_carve(const zr_attention *a, space *from)
 {
     int64_t padded = ZR_ROUND_UP(a->seq, NR), width = wide(a),
             held = sharing(a) > 1 ? ZR_ROUND_UP(a->seq, QUERIES) : QUERIES, dim = dim_words(a);
-    const bool pairs = in_pairs(a);
+    const bool pairs = heads_in_pairs(a);
     return (backward_space){
         .scale = pairs ? a->scale : 1,
         .q = take(from, padded * dim),
@@ -276,7 +276,7 @@ static void backward_block(const job *work, const head *at, const backward_space
         int64_t count = ZR_MIN(SPAN, a->seq - i0);
         if (a->dropout > 0)
             backward_factors(a, at, k0, i0, count, s->factor);
-        if (HAS_PAIRS && in_pairs(a))
+        if (HAS_PAIRS && heads_in_pairs(a))
             backward_span(true, a, &own, k0, keys, i0, count);
         else
             backward_span(false, a, &own, k0, keys, i0, count);

@@ -8,10 +8,12 @@
 
 #include "compute/cpu/cpu_storage.h"
 
-#if defined(__AVX512BF16__)
-#define HAS_PAIRS true
+// ZR_CPU_PAIRS is defined by tests alone: it computes pairs, with the same bits, where there is no
+// such instruction.
+#if defined(__AVX512BF16__) || defined(ZR_CPU_PAIRS)
+#define HAS_PAIRS 1
 #else
-#define HAS_PAIRS false
+#define HAS_PAIRS 0
 #endif
 
 // Returns the words of `count` elements.
@@ -20,14 +22,31 @@ static inline int64_t words_of(bool pairs, int64_t count)
     return pairs ? (count + 1) / 2 : count;
 }
 
+INLINE vf vf_multiply_add(vf a, vf b, vf sum) // fused, where that is an instruction
+{
+#if LANES == 16
+    return _mm512_fmadd_ps(a, b, sum);
+#elif LANES == 8
+    return _mm256_fmadd_ps(a, b, sum);
+#else
+    return sum + a * b;
+#endif
+}
+
 // sum + a * b, or of pairs both products, the second element's first.
 INLINE vf vf_add_product(bool pairs, vf sum, vf a, vf b)
 {
 #if defined(__AVX512BF16__)
     if (pairs)
         return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b);
+#elif defined(ZR_CPU_PAIRS)
+    const vw upper = (vw){0} + 0xffff0000;
+    if (pairs) {
+        sum = vf_multiply_add((vf)((vw)a & upper), (vf)((vw)b & upper), sum);
+        return vf_multiply_add((vf)((vw)a << 16), (vf)((vw)b << 16), sum);
+    }
 #endif
-    return sum + a * b;
+    return vf_multiply_add(a, b, sum);
 }
 
 // Returns words whose lower halves are those of x and upper halves those of y, both bf16 widened.

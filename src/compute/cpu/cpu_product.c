@@ -155,7 +155,7 @@ typedef void tile_function(const float *a, const float *b, int64_t depth, bool f
 TILE_FUNCTION(tile_sum_1, false, 1)
 TILE_FUNCTION(tile_sum_2, false, 2)
 TILE_FUNCTION(tile_sum_whole, false, VECTORS)
-#if defined(__AVX512BF16__)
+#if HAS_PAIRS
 TILE_FUNCTION(tile_pairs_1, true, 1)
 TILE_FUNCTION(tile_pairs_2, true, 2)
 TILE_FUNCTION(tile_pairs_whole, true, VECTORS)
@@ -163,7 +163,7 @@ TILE_FUNCTION(tile_pairs_whole, true, VECTORS)
 
 static tile_function *tile_function_of(const zr_product *p, int64_t columns)
 {
-#if defined(__AVX512BF16__)
+#if HAS_PAIRS
     if (in_pairs(p))
         return columns <= LANES       ? tile_pairs_1
                : columns <= 2 * LANES ? tile_pairs_2

@@ -16,9 +16,9 @@
 #define TILE_PAIR(s0, s1)                                                                          \
     s0 = vf_add_product(pairs, s0, x, b0), s1 = vf_add_product(pairs, s1, x, b1)
 
-// Computes one tile of words; `count` counts them, and `pairs` says what they are. Element (r, t) of
-// A lies at a[r*a_row + t*a_step], row t of B at b + t*b_step. With `add` the product is added to
-// out, otherwise it is stored there.
+// Computes one tile of words; `count` counts them, and `pairs` says what they are. Element (r, t)
+// of A lies at a[r*a_row + t*a_step], row t of B at b + t*b_step. With `add` the product is added
+// to out, otherwise it is stored there.
 INLINE void tile_product(bool pairs, const float *a, int64_t a_row, int64_t a_step, const float *b,
                          int64_t b_step, int64_t count, float *out, int64_t out_step, int add)
 {
