@@ -52,7 +52,7 @@ INLINE vf vf_add_product(bool pairs, vf sum, vf a, vf b)
 // Returns words whose lower halves are those of x and upper halves those of y, both bf16 widened.
 INLINE vf pairs_of(vf x, vf y) { return (vf)((vw)x >> 16 | ((vw)y & 0xffff0000)); }
 
-// Rounds values that only this processor's own products see; subnormals become zero.
+// Rounds factors and results of pairs; the instruction makes subnormals zero.
 INLINE vh vf_to_factor(vf v)
 {
 #if defined(__AVX512BF16__)

@@ -185,10 +185,12 @@ static void multiply_copied(const block *at, int64_t i, int64_t j, int64_t rows,
                             const float *a, const float *b)
 {
     int64_t n = at->job->of.product->n;
-    float tile[MR * NR] __attribute__((aligned(64))) = {0};
+    float tile[MR * NR] __attribute__((aligned(64)));
     float *d = (float *)at->job->of.d + i * n + j;
-    if (!at->fresh)
+    if (!at->fresh) {
+        memset(tile, 0, sizeof tile);
         copy_tile(d, n, rows, columns, tile, NR);
+    }
     tile_function_of(at->job->of.product, columns)(a, b, at->depth, at->fresh, tile, NR, NULL);
     if (at->last)
         sums_finish(&at->job->of, i, j, rows, columns, tile, NR);

@@ -4,7 +4,8 @@
 
 #include "compute/cpu/cpu_product_tile.h"
 
-// Turns finished sums into elements of D, of type `out`.
+// Turns finished sums into elements of D, of type `out`. The products of pairs take subnormals for
+// zero, and so does what is stored of them.
 INLINE void sums_become(zero_dtype in, zero_dtype out, zr_epilogue how, const zr_operands *of,
                         int64_t i, int64_t j, int64_t rows, int64_t columns, const float *sums,
                         int64_t step)
@@ -18,7 +19,10 @@ INLINE void sums_become(zero_dtype in, zero_dtype out, zr_epilogue how, const zr
                 x += bias;
             if (how == ZR_EPILOGUE_GELU_BACKWARD)
                 x *= vf_gelu_slope(vf_get_as(in, of->operand, at, left));
-            vf_put_as(out, of->d, at, left, x);
+            if (out == ZERO_BF16 && in_pairs(of->product))
+                halves_put(of->d, at, left, vf_to_factor(x));
+            else
+                vf_put_as(out, of->d, at, left, x);
         }
     }
 }

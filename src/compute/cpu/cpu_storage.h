@@ -98,13 +98,8 @@ INLINE vf vf_get_as(zero_dtype type, const void *array, int64_t i, int64_t left)
     return vf_from_halves(type, some);
 }
 
-INLINE void vf_put_as(zero_dtype type, void *array, int64_t i, int64_t left, vf v)
+INLINE void halves_put(void *array, int64_t i, int64_t left, vh h)
 {
-    if (type == ZERO_F32) {
-        vf_put((float *)array + i, left, v);
-        return;
-    }
-    vh h = type == ZERO_BF16 ? vf_to_bf16(v) : vf_to_f16(v);
     uint16_t *at = (uint16_t *)array + i;
     if (__builtin_expect(left >= LANES, 1)) {
         *(vh_loose *)at = h;
@@ -112,6 +107,15 @@ INLINE void vf_put_as(zero_dtype type, void *array, int64_t i, int64_t left, vf 
     }
     vh some = h; // memcpy's source must lie in memory; h need not
     memcpy(at, &some, sizeof(*at) * (size_t)left);
+}
+
+INLINE void vf_put_as(zero_dtype type, void *array, int64_t i, int64_t left, vf v)
+{
+    if (type == ZERO_F32) {
+        vf_put((float *)array + i, left, v);
+        return;
+    }
+    halves_put(array, i, left, type == ZERO_BF16 ? vf_to_bf16(v) : vf_to_f16(v));
 }
 
 INLINE vf vf_rounded_to(zero_dtype type, vf v) // as storing and loading it would round it
