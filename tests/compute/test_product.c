@@ -328,7 +328,7 @@ static void integers_are_exact(void **state)
 
 // How sums are made: of products that are rounded first, of fused ones, or of pairs of bf16, of
 // which the processor adds the second element's product first (VDPBF16PS).
-enum { ROUNDED, FUSED, PAIRS, CHAINS };
+enum { ROUNDED, FUSED, PAIRS };
 
 // One element as cpu_product_tile.h promises it.
 static float chain(const zr_product *p, const float *a, const float *b, float sum, int64_t i,
@@ -353,14 +353,18 @@ static void chain_case(zr_queue *queue, const zr_product *p)
           *b = array_floats(p->dtype, o.b, p->k * p->n), *want = floats_new(p->m * p->n);
     void *got = multiply(queue, p, &o);
     bool found = false;
-    for (int how = 0; how < CHAINS && !found; how++) {
+    const char *path = queue->backend->path();
+    bool pairs =
+        p->dtype == ZERO_BF16 && (strcmp(path, "avx512_bf16") == 0 || strcmp(path, "pairs") == 0);
+    // Of the first two the compiler's choice.
+    for (int how = pairs ? PAIRS : ROUNDED; how <= (pairs ? PAIRS : FUSED) && !found; how++) {
         for (int64_t i = 0; i < p->m * p->n; i++)
             want[i] = chain(p, a, b, p->add ? ((float *)o.before)[i] : 0, i / p->n, i % p->n, how);
         void *stored = array_of(p->out, want, p->m * p->n);
         found = memcmp(got, stored, (size_t)(p->m * p->n) * zero_dtype_bytes(p->out)) == 0;
         array_free(stored);
     }
-    if (!found) // as pairs, the last that was tried
+    if (!found) // the last that was tried
         check_stored("product as one chain", p->out, got, want, p->m * p->n);
     array_free(got);
     floats_free(want);

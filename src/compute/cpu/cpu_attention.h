@@ -97,12 +97,6 @@ static inline bool heads_in_pairs(const zr_attention *a)
     return HAS_PAIRS && a->dtype == ZERO_BF16 && a->head_dim % 2 == 0;
 }
 
-// Returns the words of head_dim.
-static inline int64_t dim_words(const zr_attention *a)
-{
-    return words_of(heads_in_pairs(a), a->head_dim);
-}
-
 // Apply pack_columns and pack_rows to all positions of a head. Pairs are not scaled.
 static inline void columns_pack(const zr_attention *a, const void *from, int64_t step,
                                 int64_t panel, float factor, float *to)

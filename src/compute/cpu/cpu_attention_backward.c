@@ -48,8 +48,9 @@ static int64_t sharing(const zr_attention *a) // query heads per head of keys
 static backward_space backward_carve(const zr_attention *a, space *from)
 {
     int64_t padded = ZR_ROUND_UP(a->seq, NR), width = wide(a),
-            held = sharing(a) > 1 ? ZR_ROUND_UP(a->seq, QUERIES) : QUERIES, dim = dim_words(a);
+            held = sharing(a) > 1 ? ZR_ROUND_UP(a->seq, QUERIES) : QUERIES;
     const bool pairs = heads_in_pairs(a);
+    int64_t dim = words_of(pairs, a->head_dim);
     return (backward_space){
         .scale = pairs ? a->scale : 1,
         .q = take(from, padded * dim),

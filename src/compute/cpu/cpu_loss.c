@@ -47,9 +47,9 @@ INLINE float row_largest(zero_dtype type, const void *x, int64_t width)
     return vf_largest(vf_max(m0, m1));
 }
 
-// Returns the sum of e^(x - largest); the exponentials go to `kept` if `keep`. That may be x.
+// Returns the sum of e^(x - largest); the exponentials go to `kept`, which may be x, or NULL.
 INLINE double row_exponentials(zero_dtype type, const void *x, int64_t width, float largest,
-                               bool keep, float *kept)
+                               float *kept)
 {
     double total = 0;
     for (int64_t start = 0; start < width; start += SPAN) {
@@ -59,13 +59,13 @@ INLINE double row_exponentials(zero_dtype type, const void *x, int64_t width, fl
             vf e0 = vf_exp(vf_get_as(type, x, j, LANES) - largest);
             vf e1 = vf_exp(vf_get_as(type, x, j + LANES, LANES) - largest);
             s0 += e0, s1 += e1;
-            if (keep)
+            if (kept)
                 vf_store(kept + j, e0), vf_store(kept + j + LANES, e1);
         }
         for (; j < end; j += LANES) {
             vf e = vf_keep(vf_exp(vf_get_as(type, x, j, end - j) - largest), end - j, 0);
             s0 += e;
-            if (keep)
+            if (kept)
                 vf_put(kept + j, end - j, e);
         }
         total += (double)vf_sum(s0 + s1);
@@ -73,13 +73,13 @@ INLINE double row_exponentials(zero_dtype type, const void *x, int64_t width, fl
     return total;
 }
 
-// x = e^(x - largest) * factor; `kept` holds the exponentials if `keep`.
-INLINE void row_multiply(zero_dtype type, void *x, int64_t width, float largest, bool keep,
-                         const float *kept, float factor)
+// x = e^(x - largest) * factor; kept: the exponentials, or NULL.
+INLINE void row_multiply(zero_dtype type, void *x, int64_t width, float largest, const float *kept,
+                         float factor)
 {
     for (int64_t j = 0; j < width; j += LANES) {
         int64_t left = width - j;
-        vf e = keep ? vf_get(kept + j, left) : vf_exp(vf_get_as(type, x, j, left) - largest);
+        vf e = kept ? vf_get(kept + j, left) : vf_exp(vf_get_as(type, x, j, left) - largest);
         vf_put_as(type, x, j, left, e * factor);
     }
 }
@@ -114,27 +114,16 @@ static float row_loss(const zr_loss_part *whole)
 
 // Turns logits into gradients. whole: of all slices of the row; kept: as in row_multiply.
 INLINE void row_gradient(zero_dtype type, const softmax_job *job, int64_t i,
-                         const zr_loss_part *whole, bool keep, const float *kept)
+                         const zr_loss_part *whole, const float *kept)
 {
     void *x = softmax_row(job, i);
     int32_t target = job->target[i];
     double sum = whole->sum;
-    float factor = (float)(job->factor / sum);
-    if (keep)
-        row_multiply(type, x, job->width, whole->largest, true, kept, factor);
-    else
-        row_multiply(type, x, job->width, whole->largest, false, NULL, factor);
+    row_multiply(type, x, job->width, whole->largest, kept, (float)(job->factor / sum));
     if (target < 0 || target >= job->width)
         return;
     double probability = vf_exp(vf_all(whole->aimed - whole->largest))[0];
     vf_put_as(type, x, target, 1, vf_all((float)((probability - sum) / sum * job->factor)));
-}
-
-// Returns row_exponentials, which is compiled with and without keeping.
-INLINE double row_sum(zero_dtype type, const void *x, int64_t width, float largest, float *kept)
-{
-    return kept ? row_exponentials(type, x, width, largest, true, kept)
-                : row_exponentials(type, x, width, largest, false, NULL);
 }
 
 INLINE void loss_row(zero_dtype type, const softmax_job *job, int64_t i, int worker)
@@ -150,10 +139,10 @@ INLINE void loss_row(zero_dtype type, const softmax_job *job, int64_t i, int wor
     }
     zr_loss_part whole = {.largest = row_largest(type, x, width),
                           .aimed = vf_get_as(type, x, target, 1)[0]};
-    whole.sum = row_sum(type, x, width, whole.largest, kept);
+    whole.sum = row_exponentials(type, x, width, whole.largest, kept);
     job->row_loss[i] = row_loss(&whole);
     if (job->gradient)
-        row_gradient(type, job, i, &whole, kept, kept);
+        row_gradient(type, job, i, &whole, kept);
 }
 
 static void loss_rows(const void *job_, int64_t first, int64_t last, int worker)
@@ -188,7 +177,7 @@ INLINE void part_row(zero_dtype type, const softmax_job *job, int64_t i)
         part.largest = row_largest(type, x, job->width);
         // Where all logits are -infinity, they have no distance from the largest.
         float shift = part.largest == -INFINITY ? 0 : part.largest;
-        part.sum = row_exponentials(type, x, job->width, shift, false, NULL);
+        part.sum = row_exponentials(type, x, job->width, shift, NULL);
         if (target >= 0 && target < job->width)
             part.aimed = vf_get_as(type, x, target, 1)[0];
     }
@@ -222,7 +211,7 @@ INLINE void finish_row(zero_dtype type, const softmax_job *job, int64_t i)
     const zr_loss_part whole = zr_loss_parts_join(job->given + i, job->slices, job->stride);
     job->row_loss[i] = row_loss(&whole);
     if (job->gradient)
-        row_gradient(type, job, i, &whole, false, NULL);
+        row_gradient(type, job, i, &whole, NULL);
 }
 
 static void finish_rows(const void *job_, int64_t first, int64_t last, int worker)
@@ -256,8 +245,8 @@ void ZR_CPU_TABLE(zr_cpu_loss_finish)(zr_queue *queue, const zr_loss *loss, int 
 INLINE void row_softmax(zero_dtype type, void *x, int64_t width)
 {
     float largest = row_largest(type, x, width), *kept = type == ZERO_F32 ? x : NULL;
-    double sum = row_exponentials(type, x, width, largest, type == ZERO_F32, kept);
-    row_multiply(type, x, width, largest, type == ZERO_F32, kept, (float)(1 / sum));
+    double sum = row_exponentials(type, x, width, largest, kept);
+    row_multiply(type, x, width, largest, kept, (float)(1 / sum));
 }
 
 static void softmax_rows(const void *job_, int64_t first, int64_t last, int worker)

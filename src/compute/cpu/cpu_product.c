@@ -299,7 +299,7 @@ static void multiply_strip(const job *work, int64_t i, int64_t j, int64_t rows, 
                         .fresh = t == 0 && !p->add,
                         .last = t + depth == steps,
                         .part = c->part ? part + r * c->columns : NULL};
-            pack_a(&work->of, pairs, at.i, at.rows, first, elements, a, row);
+            pack_a(&work->of, at.i, at.rows, first, elements, a, row);
             multiply_block(&at, a, b);
         }
     }

@@ -88,13 +88,13 @@ INLINE void pack_a_as(zero_dtype type, bool pairs, int gelu, const zr_operands *
 }
 
 // Packs rows i .. i+rows-1, elements t .. t+depth-1 of op(A). row: as `rows` of pack_a_steps.
-static inline void pack_a(const zr_operands *of, bool pairs, int64_t i, int64_t rows, int64_t t,
-                          int64_t depth, float *to, float *row)
+static inline void pack_a(const zr_operands *of, int64_t i, int64_t rows, int64_t t, int64_t depth,
+                          float *to, float *row)
 {
     const zr_product *p = of->product;
-    if (HAS_PAIRS && pairs && p->gelu_a)
+    if (HAS_PAIRS && in_pairs(p) && p->gelu_a)
         pack_a_as(ZERO_BF16, true, 1, of, i, rows, t, depth, to, row);
-    else if (HAS_PAIRS && pairs)
+    else if (HAS_PAIRS && in_pairs(p))
         pack_a_as(ZERO_BF16, true, 0, of, i, rows, t, depth, to, row);
     else if (p->gelu_a)
         WITH_TYPE(TYPE, p->dtype, pack_a_as(TYPE, false, 1, of, i, rows, t, depth, to, row));

@@ -186,7 +186,7 @@ static zero_status run(zr_queue *queue, const zr_product *product, const void *a
                 .sums = sums,
                 .rows = rows,
                 .stretch = ZR_MIN(STRETCH, SUMS / rows)};
-    pack_a(&work.of, in_pairs(product), 0, product->m, 0, product->k, packed, row);
+    pack_a(&work.of, 0, product->m, 0, product->k, packed, row);
     zr_cpu_for(queue, (product->n + UNIT - 1) / UNIT, 1 + LEAST / UNIT / ZR_MAX(1, product->k),
                multiply_units, &work);
     return ZERO_OK;
