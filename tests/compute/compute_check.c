@@ -110,11 +110,32 @@ float *floats_random(int64_t count, uint64_t seed, float size)
 
 void floats_free(float *p) { array_free(p); }
 
-zr_queue *check_queue(const char *name, const char *isa, int threads)
+#ifdef TESTS_SIMDE
+extern const zr_backend zr_cpu_backend_simde;
+#endif
+
+// Opens path simde as avx2 with other kernels: neither has anything in queue->impl.
+static zr_queue *queue_of_path(const char *name, const char *isa, int threads)
 {
     zr_queue *queue = NULL;
     zero_error error = {0};
-    if (zr_queue_open(name, isa, threads, &queue, &error) != ZERO_OK)
+    bool simde = isa && strcmp(isa, "simde") == 0;
+    zr_queue_open(name, simde ? "avx2" : isa, threads, &queue, &error);
+    if (!queue || !simde)
+        return queue;
+#ifdef TESTS_SIMDE
+    queue->backend = &zr_cpu_backend_simde;
+    return queue;
+#else
+    zr_queue_close(queue);
+    return NULL;
+#endif
+}
+
+zr_queue *check_queue(const char *name, const char *isa, int threads)
+{
+    zr_queue *queue = queue_of_path(name, isa, threads);
+    if (!queue)
         return NULL;
     queue->scratch = aligned_alloc(64, SCRATCH);
     assert_non_null(queue->scratch);
@@ -132,7 +153,7 @@ static int check_path(const char *path, zr_queue *ref, check_body *test)
 {
     zr_queue *single = check_queue("cpu", path, 1);
     if (!single) {
-        print_message("SKIPPED: this processor does not offer path %s\n", path);
+        print_message("SKIPPED: neither this processor nor a library offers path %s\n", path);
         return 0;
     }
     for (int threads = 1; threads <= 3; threads++) {
@@ -158,6 +179,7 @@ static void check_paths(check_body *test, bool all)
         before = offered ? (*backend)->rows : before;
         ran += offered;
     }
+    ran += check_path("simde", ref, test);
     assert_true(ran > 0);
     check_queue_close(ref);
 }

@@ -2,7 +2,6 @@
 // 16-bit ref with fp32 ref on the stored values, and cpu with ref.
 #include "compute/attention_ops.h"
 #include "compute_check.h"
-#include "pairs_queue.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -106,7 +105,7 @@ static bool in_pairs(const zr_queue *queue, const zr_attention *a)
     const char *path = queue->backend->path();
     return a->dtype == ZERO_BF16 && a->head_dim % 2 == 0 &&
            (strcmp(path, "avx512_bf16") == 0 || strcmp(path, "amx") == 0 ||
-            strcmp(path, "pairs") == 0);
+            strcmp(path, "simde") == 0);
 }
 
 // Columns [first, first+count) of rows of `width`: what rounding the factors of a sum to bf16 does
@@ -351,21 +350,6 @@ static void body(zr_queue *queue, zr_queue *single, zr_queue *ref)
 
 static void cpu_agrees(void **state) { check_each_kernels(body); }
 
-static void pairs_agree(void **state)
-{
-    zr_queue *ref = check_queue("ref", NULL, 1), *single = pairs_queue(1), *queue = pairs_queue(3);
-    if (!queue) {
-        check_queue_close(ref);
-        print_message("SKIPPED: this processor lacks AVX2\n");
-        skip();
-    }
-    types_body(queue, single, ref);
-    body(queue, single, ref);
-    check_queue_close(queue);
-    check_queue_close(single);
-    check_queue_close(ref);
-}
-
 // Scores of +-1000 and more: the exponentials must be taken of differences, across blocks of keys
 // too.
 static void large_scores(zr_queue *queue, zr_queue *single, zr_queue *ref)
@@ -478,7 +462,6 @@ int main(void)
         cmocka_unit_test(ref_stores_every_type),
         cmocka_unit_test(cpu_stores_every_type),
         cmocka_unit_test(cpu_agrees),
-        cmocka_unit_test(pairs_agree),
         cmocka_unit_test(cpu_bears_large_scores),
         cmocka_unit_test(cpu_overflows_in_fp16),
         cmocka_unit_test(cpu_is_causal),

@@ -5,7 +5,6 @@
 #include "compute/element_ops.h"
 #include "compute/product_ops.h"
 #include "compute_check.h"
-#include "pairs_queue.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -173,7 +172,7 @@ static void ref_agrees_with_long_double(void **state)
 // path.
 #define PATHS 6
 static const char *const paths[PATHS] = {"portable",    "avx2", "avx512",
-                                         "avx512_bf16", "amx",  "pairs"};
+                                         "avx512_bf16", "amx",  "simde"};
 typedef struct queues {
     zr_queue *ref, *cpu[PATHS][3];
 } queues;
@@ -184,9 +183,7 @@ static int queues_open(void **state)
     all.ref = check_queue("ref", NULL, 1);
     for (int path = 0; path < PATHS; path++)
         for (int threads = 1; threads <= 3; threads++) {
-            all.cpu[path][threads - 1] = strcmp(paths[path], "pairs") == 0
-                                             ? pairs_queue(threads)
-                                             : check_queue("cpu", paths[path], threads);
+            all.cpu[path][threads - 1] = check_queue("cpu", paths[path], threads);
             if (!all.cpu[path][threads - 1] && threads == 1)
                 print_message("SKIPPED: this processor does not offer path %s\n", paths[path]);
         }
@@ -355,7 +352,7 @@ static void chain_case(zr_queue *queue, const zr_product *p)
     bool found = false;
     const char *path = queue->backend->path();
     bool pairs =
-        p->dtype == ZERO_BF16 && (strcmp(path, "avx512_bf16") == 0 || strcmp(path, "pairs") == 0);
+        p->dtype == ZERO_BF16 && (strcmp(path, "avx512_bf16") == 0 || strcmp(path, "simde") == 0);
     // Of the first two the compiler's choice.
     for (int how = pairs ? PAIRS : ROUNDED; how <= (pairs ? PAIRS : FUSED) && !found; how++) {
         for (int64_t i = 0; i < p->m * p->n; i++)
