@@ -10,19 +10,20 @@
 #define LANES 16
 
 // What SIMDe 0.7.4 lacks, and what it computes through memory (kernels then compile for a minute).
-#define QUARTER(i) 4 * (i), 4 * (i) + 1, 4 * (i) + 2, 4 * (i) + 3
-#define _mm512_shuffle_f32x4(a, b, i)                                                              \
-    __builtin_shufflevector(a, b, QUARTER((i) & 3), QUARTER((i) >> 2 & 3),                         \
-                            QUARTER(4 + ((i) >> 4 & 3)), QUARTER(4 + ((i) >> 6 & 3)))
+#undef _mm512_shuffle_f32x4 // compilers have these two as macros
+#undef _mm512_cvtps_ph
 typedef uint16_t sixteen_halves __attribute__((vector_size(32)));
 typedef uint32_t sixteen_words __attribute__((vector_size(64)));
-
+#define QUARTER(i) 4 * (i), 4 * (i) + 1, 4 * (i) + 2, 4 * (i) + 3
+#define _mm512_shuffle_f32x4(a, b, i)                                                              \
+    __builtin_shufflevector(a, b, QUARTER((i)&3), QUARTER((i) >> 2 & 3),                           \
+                            QUARTER(4 + ((i) >> 4 & 3)), QUARTER(4 + ((i) >> 6 & 3)))
 #define LOWER_HALF(v) __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7)
 #define UPPER_HALF(v) __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15)
 #define _mm512_cvtepu16_epi32(h)                                                                   \
-    ((__m512i)__builtin_convertvector((sixteen_halves)(h), sixteen_words))
+    ((__m512i) __builtin_convertvector((sixteen_halves)(h), sixteen_words))
 #define _mm512_cvtepi32_epi16(w)                                                                   \
-    ((__m256i)__builtin_convertvector((sixteen_words)(w), sixteen_halves))
+    ((__m256i) __builtin_convertvector((sixteen_words)(w), sixteen_halves))
 #define _mm512_cvtps_pd(v) __builtin_convertvector(v, __m512d)
 #define _mm512_cvtph_ps(h)                                                                         \
     __builtin_shufflevector(_mm256_cvtph_ps(_mm256_castsi256_si128(h)),                            \
