@@ -8,13 +8,22 @@
 
 #include <string.h>
 #include <xxhash.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 enum { USE_NORMAL, USE_UNIFORM, USE_PERMUTATION };
 
+#define ROUNDS 10
+#define FACTOR0 0xd2511f53u
+#define FACTOR1 0xcd9e8d57u
+#define KEY0_STEP 0x9e3779b9u // of the keys from round to round
+#define KEY1_STEP 0xbb67ae85u
+
 static void philox_round(uint32_t v[4], uint32_t key0, uint32_t key1)
 {
-    uint64_t product0 = (uint64_t)0xd2511f53u * v[0];
-    uint64_t product1 = (uint64_t)0xcd9e8d57u * v[2];
+    uint64_t product0 = (uint64_t)FACTOR0 * v[0];
+    uint64_t product1 = (uint64_t)FACTOR1 * v[2];
     uint32_t v1 = v[1], v3 = v[3];
     v[0] = (uint32_t)(product1 >> 32) ^ v1 ^ key0;
     v[1] = (uint32_t)product1;
@@ -27,10 +36,10 @@ zr_philox zr_philox4x32(uint64_t key, uint64_t counter_high, uint64_t counter_lo
     zr_philox out = {.v = {(uint32_t)counter_low, (uint32_t)(counter_low >> 32),
                            (uint32_t)counter_high, (uint32_t)(counter_high >> 32)}};
     uint32_t key0 = (uint32_t)key, key1 = (uint32_t)(key >> 32);
-    for (int round = 0; round < 10; round++) {
+    for (int round = 0; round < ROUNDS; round++) {
         philox_round(out.v, key0, key1);
-        key0 += 0x9e3779b9u;
-        key1 += 0xbb67ae85u;
+        key0 += KEY0_STEP;
+        key1 += KEY1_STEP;
     }
     return out;
 }
@@ -42,17 +51,62 @@ uint64_t zr_hash_bytes(const void *data, size_t length, uint64_t seed)
 
 uint64_t zr_hash_text(const char *text) { return zr_hash_bytes(text, strlen(text), 0); }
 
+// Draws the bits of numbers 2*pair .. 2*(pair+ZR_NORMAL_BLOCK)-1.
+static void normal_draw(uint64_t key, uint64_t pair, uint64_t radius[ZR_NORMAL_BLOCK],
+                        uint64_t angle[ZR_NORMAL_BLOCK])
+{
+    for (int i = 0; i < ZR_NORMAL_BLOCK; i++) {
+        zr_philox random = zr_philox4x32(key, USE_NORMAL, pair + (uint64_t)i);
+        radius[i] = (uint64_t)random.v[0] << 32 | random.v[1];
+        angle[i] = (uint64_t)random.v[2] << 32 | random.v[3];
+    }
+}
+
+#if defined(__x86_64__)
+// The same, four at a time. Each word lies in a lane of 64 bits, of which only a shift reads the
+// upper half.
+__attribute__((target("avx2"))) static void normal_draw_avx2(uint64_t key, uint64_t pair,
+                                                             uint64_t radius[ZR_NORMAL_BLOCK],
+                                                             uint64_t angle[ZR_NORMAL_BLOCK])
+{
+    typedef uint64_t lanes __attribute__((vector_size(32)));
+    const lanes factor0 = (lanes){0} + FACTOR0, factor1 = (lanes){0} + FACTOR1;
+    for (int i = 0; i < ZR_NORMAL_BLOCK; i += 4) {
+        lanes v0 = (lanes){0, 1, 2, 3} + pair + (uint64_t)i, v1 = v0 >> 32,
+              v2 = (lanes){0} + USE_NORMAL, v3 = {0};
+        uint32_t key0 = (uint32_t)key, key1 = (uint32_t)(key >> 32);
+        for (int round = 0; round < ROUNDS; round++, key0 += KEY0_STEP, key1 += KEY1_STEP) {
+            lanes product0 = (lanes)_mm256_mul_epu32((__m256i)factor0, (__m256i)v0),
+                  product1 = (lanes)_mm256_mul_epu32((__m256i)factor1, (__m256i)v2);
+            v0 = product1 >> 32 ^ v1 ^ key0, v2 = product0 >> 32 ^ v3 ^ key1;
+            v1 = product1, v3 = product0;
+        }
+        v0 = v0 << 32 | (v1 & UINT32_MAX), v2 = v2 << 32 | (v3 & UINT32_MAX);
+        memcpy(radius + i, &v0, sizeof v0);
+        memcpy(angle + i, &v2, sizeof v2);
+    }
+}
+#endif
+
+static void normal_bits(uint64_t key, uint64_t pair, uint64_t radius[ZR_NORMAL_BLOCK],
+                        uint64_t angle[ZR_NORMAL_BLOCK])
+{
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2")) {
+        normal_draw_avx2(key, pair, radius, angle);
+        return;
+    }
+#endif
+    normal_draw(key, pair, radius, angle);
+}
+
 void zr_random_normal(uint64_t key, int64_t start, int64_t count, float deviation, float *out)
 {
     int64_t end = start + count;
     for (int64_t pair = start / 2; 2 * pair < end; pair += ZR_NORMAL_BLOCK) {
         uint64_t radius[ZR_NORMAL_BLOCK], angle[ZR_NORMAL_BLOCK];
-        for (int i = 0; i < ZR_NORMAL_BLOCK; i++) {
-            zr_philox random = zr_philox4x32(key, USE_NORMAL, (uint64_t)(pair + i));
-            radius[i] = (uint64_t)random.v[0] << 32 | random.v[1];
-            angle[i] = (uint64_t)random.v[2] << 32 | random.v[3];
-        }
         double normal[2 * ZR_NORMAL_BLOCK];
+        normal_bits(key, (uint64_t)pair, radius, angle);
         zr_normal_block(radius, angle, normal);
         for (int64_t i = ZR_MAX(2 * pair, start); i < ZR_MIN(2 * (pair + ZR_NORMAL_BLOCK), end);
              i++)

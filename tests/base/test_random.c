@@ -47,6 +47,25 @@ static void values_are_those_of_an_independent_program(void **state)
         assert_true(got[i] == (float)(0.5 * uniform[i]));
 }
 
+// where the counter's lower word is full, with a key that fills both words
+static void normals_are_drawn_by_philox(void **state)
+{
+    enum { N = ZR_NORMAL_BLOCK };
+    const uint64_t key = 0x9e3779b97f4a7c15u, pair = ((uint64_t)1 << 32) - 7;
+    uint64_t radius[N], angle[N];
+    double want[2 * N];
+    float got[2 * N];
+    for (int i = 0; i < N; i++) {
+        zr_philox random = zr_philox4x32(key, 0, pair + (uint64_t)i);
+        radius[i] = (uint64_t)random.v[0] << 32 | random.v[1];
+        angle[i] = (uint64_t)random.v[2] << 32 | random.v[3];
+    }
+    zr_normal_block(radius, angle, want);
+    zr_random_normal(key, 2 * (int64_t)pair, 2 * N, 1, got);
+    for (int i = 0; i < 2 * N; i++)
+        assert_true(got[i] == (float)want[i]);
+}
+
 typedef void (*filler)(uint64_t key, int64_t start, int64_t count, float scale, float *out);
 
 static void assert_cuts_do_not_matter(filler fill)
@@ -178,6 +197,7 @@ int main(void)
         cmocka_unit_test(philox_gives_random123_s_vectors),
         cmocka_unit_test(xxh64_gives_its_published_values),
         cmocka_unit_test(values_are_those_of_an_independent_program),
+        cmocka_unit_test(normals_are_drawn_by_philox),
         cmocka_unit_test(any_range_gives_the_same_values),
         cmocka_unit_test(moments_are_right),
         cmocka_unit_test(normals_are_box_and_muller_s),
