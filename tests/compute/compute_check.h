@@ -31,9 +31,9 @@ void *array_at(zero_dtype dtype, void *array, int64_t i); // address of element 
 void array_free(void *p);                                 // NULL is allowed
 
 // Calls `test` for every path of backend "cpu" that this processor offers, with 1, 2 and 3 threads,
-// and with 3 for path "simde", which has the kernels of avx512_bf16 where there is AVX2
-// (simde_lanes.h, in builds with SIMDe). `single` has the same path and one thread. All queues have
-// scratch for every product of these tests.
+// and with 3 for path "emulated", which has the kernels of avx512_bf16 where there is AVX2.
+// `single` has the same path and one thread. All queues have scratch for every product of these
+// tests.
 typedef void check_body(zr_queue *queue, zr_queue *single, zr_queue *ref);
 void check_each_cpu(check_body *test);
 // The same without paths whose kernels, apart from products, are those of a path that was called

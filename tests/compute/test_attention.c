@@ -105,7 +105,7 @@ static bool in_pairs(const zr_queue *queue, const zr_attention *a)
     const char *path = queue->backend->path();
     return a->dtype == ZERO_BF16 && a->head_dim % 2 == 0 &&
            (strcmp(path, "avx512_bf16") == 0 || strcmp(path, "amx") == 0 ||
-            strcmp(path, "simde") == 0);
+            strcmp(path, "emulated") == 0);
 }
 
 // Columns [first, first+count) of rows of `width`: what rounding the factors of a sum to bf16 does

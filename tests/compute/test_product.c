@@ -172,7 +172,7 @@ static void ref_agrees_with_long_double(void **state)
 // path.
 #define PATHS 6
 static const char *const paths[PATHS] = {"portable",    "avx2", "avx512",
-                                         "avx512_bf16", "amx",  "simde"};
+                                         "avx512_bf16", "amx",  "emulated"};
 typedef struct queues {
     zr_queue *ref, *cpu[PATHS][3];
 } queues;
@@ -351,8 +351,8 @@ static void chain_case(zr_queue *queue, const zr_product *p)
     void *got = multiply(queue, p, &o);
     bool found = false;
     const char *path = queue->backend->path();
-    bool pairs =
-        p->dtype == ZERO_BF16 && (strcmp(path, "avx512_bf16") == 0 || strcmp(path, "simde") == 0);
+    bool pairs = p->dtype == ZERO_BF16 &&
+                 (strcmp(path, "avx512_bf16") == 0 || strcmp(path, "emulated") == 0);
     // Of the first two the compiler's choice.
     for (int how = pairs ? PAIRS : ROUNDED; how <= (pairs ? PAIRS : FUSED) && !found; how++) {
         for (int64_t i = 0; i < p->m * p->n; i++)
