@@ -33,7 +33,7 @@ struct zr_direct_reader {
     int64_t count, begun, taken;
     // The same file twice; direct is -1 if the cache cannot be bypassed.
     int fd, direct;
-    char *memory;
+    char *memory; // of as many slots as there are extents, at most all
     slot slots[SLOTS];
     zr_workers *threads;
     pthread_mutex_t lock;
@@ -104,11 +104,12 @@ static zero_status prepare(zr_direct_reader *r, zero_error *error)
 {
     ZERO_TRY(zr_file_open(r->path, &r->fd, error));
     r->direct = open(r->path, O_RDONLY | O_DIRECT | O_CLOEXEC);
-    r->memory = zr_alloc((size_t)SLOTS * SLOT + ZR_LARGE_PAGE, error);
+    int used = (int)ZR_MIN(r->count, SLOTS);
+    r->memory = zr_realloc(NULL, (size_t)used * SLOT + ZR_LARGE_PAGE, error); // not zeroed
     if (!r->memory)
         return ZERO_ERR_MEMORY;
-    char *aligned = zr_pages_large(r->memory, (size_t)SLOTS * SLOT);
-    for (int i = 0; i < SLOTS; i++)
+    char *aligned = zr_pages_large(r->memory, (size_t)used * SLOT);
+    for (int i = 0; i < used; i++)
         r->slots[i] = (slot){.of = r, .memory = aligned + (size_t)i * SLOT};
     ZERO_TRY(zr_workers_create(THREADS, SLOTS, &r->threads, error));
     // The last slot is the caller's own, as if it held an extent before the first.

@@ -33,7 +33,7 @@ enum {
     EXIT_UNFINISHED = 103
 };
 // Under a sanitizer stages 0 and 3 are enough: which calls a step makes, the release build sees.
-enum { EACH = SANITIZED ? 3 : 1 };
+#define EACH (SANITIZED ? 3 : 1)
 
 static atomic_bool quiet; // in the child, from the first quiet step on
 
