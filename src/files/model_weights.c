@@ -35,20 +35,16 @@ static zero_status save(zero_engine *engine, const char *path, const zr_weight_v
                            view, error);
 }
 
-// A head that is in the model's own list is looked up there first, so a tensor of this name that is
-// left over repeats the embedding.
-static const char *tied_head_of(const zero_model *model)
-{
-    return zr_lm_config_of(model) ? "lm_head.weight" : NULL;
-}
-
 static zero_status load(zero_engine *engine, const char *directory, const zr_weight_view *view,
                         const zero_load_options *options, zero_error *error)
 {
+    const zr_lm_config *ours = zr_lm_config_of(zr_engine_plan(engine)->model);
     const zr_weights_how how = {
         .seed = zr_engine_seed(engine),
         .ignored = options && options->ignore_unused,
-        .tied_head = tied_head_of(zr_engine_plan(engine)->model),
+        .tied_head = ours ? "lm_head.weight" : NULL,
+        .table = ours ? zr_lm_table_name(ours) : NULL,
+        .may_untie = ours && ours->kind != ZR_LM_GPT2,
         .logger = options && zr_engine_comm(engine)->rank == 0 ? &options->logger : NULL};
     // After this no rank reads the old weights any more.
     ZERO_TRY(zr_comm_barrier(zr_engine_comm(engine), error));
