@@ -1,8 +1,8 @@
 // Reads and writes Hugging Face's config.json of Llama, Mistral, Qwen2 and Qwen3.
 // The rotary settings have two spellings: rope_theta next to rope_scaling or, since transformers 5,
 // rope_parameters for all. Both are read; of a file that has both, rope_scaling counts, as in
-// transformers. The older one is written, because every version of transformers reads it. Settings under which transformers would compute something else are refused
-// by key.
+// transformers. The older one is written, because every version of transformers reads it.
+// Settings under which transformers would compute something else are refused by key.
 #include "model/llama_model.h"
 #include "model/model_json.h"
 #include <string.h>

@@ -41,6 +41,8 @@ zero_status zr_tokenizer_open(const char *what, const char *text, size_t length,
 // that it was loaded from, byte for byte.
 zero_status zr_tokenizer_save(const zr_tokenizer *tokenizer, const char *directory,
                               zero_error *error);
+// Returns whether the directory has files that zr_tokenizer_load reads.
+bool zr_tokenizer_is_at(const char *directory);
 void zr_tokenizer_destroy(zr_tokenizer *tokenizer);
 
 zr_tokenizer_kind zr_tokenizer_kind_of(const zr_tokenizer *tokenizer);

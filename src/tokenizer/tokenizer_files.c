@@ -292,6 +292,12 @@ static void hand_over(source *from, zr_tokenizer *tokenizer)
     from->count = 0;
 }
 
+bool zr_tokenizer_is_at(const char *directory)
+{
+    return zr_path_has(directory, "tokenizer.json") ||
+           (zr_path_has(directory, "vocab.json") && zr_path_has(directory, "merges.txt"));
+}
+
 zero_status zr_tokenizer_load(const char *path, zr_tokenizer **out, zero_error *error)
 {
     struct stat info;

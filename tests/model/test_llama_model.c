@@ -208,14 +208,13 @@ static void both_spellings_are_read(void **state)
     assert_true(read_right(LLAMA ", \"rope_scaling\": null}").rope.theta == 10000);
 }
 
-// A rope_scaling that was added to a file with rope_parameters replaces them, as in transformers, and
-// is written again; an empty one says nothing.
+// A rope_scaling that was added to a file with rope_parameters replaces them, as in transformers,
+// and is written again; an empty one says nothing.
 static void an_added_scaling_is_honoured(void **state)
 {
     static const char plain[] =
         LLAMA ", \"rope_parameters\": {\"rope_theta\": 10000.0, \"rope_type\": \"default\"}",
-                      llama3[] =
-                          LLAMA ", \"rope_theta\": 10000, \"rope_parameters\": {" SCALING "}",
+                      llama3[] = LLAMA ", \"rope_parameters\": {" SCALING "}",
                       linear[] = "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}}";
     char text[1024];
     const zero_llama_config alone = read_right(LLAMA ", \"rope_scaling\": {" SCALING "}}");
