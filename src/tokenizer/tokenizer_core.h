@@ -38,7 +38,7 @@ zero_status zr_tokenizer_load(const char *path, zr_tokenizer **out, zero_error *
 zero_status zr_tokenizer_open(const char *what, const char *text, size_t length, const char *name,
                               zr_tokenizer **out, zero_error *error);
 // Writes tokenizer.json and tokenizer_config.json durably; for a loaded BPE it writes the files
-// that it was loaded from, byte for byte.
+// that it was loaded from, byte for byte, and completes them with these two (bpe_save.c).
 zero_status zr_tokenizer_save(const zr_tokenizer *tokenizer, const char *directory,
                               zero_error *error);
 // Returns whether the directory has files that zr_tokenizer_load reads.
