@@ -264,25 +264,31 @@ static zero_status parse_settings(const source *from, zr_token_settings *out, ze
     return ZERO_OK;
 }
 
-// Returns whether tokenizer.json is what zr_bpe_save has made of the two files next to it. They are
+// Finds whether tokenizer.json is what zr_bpe_save has made of the two files next to it. They are
 // read again then, so that the tokenizer is the same as before, with the same fingerprint.
-static bool is_of_two_files(const source *from, const zr_tokenizer_file *json,
-                            const zr_tokenizer_file *of_vocab, const zr_tokenizer_file *merges,
-                            const zr_token_settings *settings)
+static zero_status compare_with_two_files(const source *from, const zr_tokenizer_file *json,
+                                          const zr_tokenizer_file *of_vocab,
+                                          const zr_tokenizer_file *merges,
+                                          const zr_token_settings *settings, bool *same,
+                                          zero_error *error)
 {
     const char *class = json_string_value(json_object_get(settings->config, "tokenizer_class"));
     json_t *vocab = NULL;
     zr_buffer text = {0};
+    *same = false;
     if (!of_vocab || !merges || !zr_gpt2_json_is(json->data, json->length) || !class ||
         strncmp(class, GPT2_CLASS, sizeof GPT2_CLASS - 1))
-        return false;
-    bool same = parse(from, of_vocab, &vocab, NULL) == ZERO_OK &&
-                zr_gpt2_json(from->path, settings, vocab, merges->data, merges->length, &text,
-                             NULL) == ZERO_OK &&
-                text.length == json->length && !memcmp(text.data, json->data, text.length);
+        return ZERO_OK;
+    zero_status status = parse(from, of_vocab, &vocab, error);
+    if (status == ZERO_OK)
+        status =
+            zr_gpt2_json(from->path, settings, vocab, merges->data, merges->length, &text, error);
+    *same = status == ZERO_OK && text.length == json->length &&
+            !memcmp(text.data, json->data, text.length);
     json_decref(vocab);
     zr_buffer_free(&text);
-    return same;
+    // With other files than those that it was made of it stands alone.
+    return status == ZERO_ERR_MEMORY ? status : ZERO_OK;
 }
 
 static zero_status load(source *from, zr_tokenizer **out, zero_error *error)
@@ -304,7 +310,10 @@ static zero_status load(source *from, zr_tokenizer **out, zero_error *error)
     for (int i = 0; i < ZR_COUNT(beside); i++)
         ZERO_TRY(keep_file(from, beside[i], &kept, error));
     zero_status status = parse_settings(from, &settings, error);
-    from->two_files = !json || is_of_two_files(from, json, vocab, merges, &settings);
+    from->two_files = !json;
+    if (status == ZERO_OK && json)
+        status =
+            compare_with_two_files(from, json, vocab, merges, &settings, &from->two_files, error);
     if (status == ZERO_OK)
         status = from->two_files ? from_two_files(from, vocab, merges, &settings, out, error)
                                  : load_tokenizer_json(from, json, &settings, out, error);
