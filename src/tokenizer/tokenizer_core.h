@@ -59,6 +59,8 @@ int32_t zr_tokenizer_begin(const zr_tokenizer *tokenizer);
 // Finds the token spelled like this.
 bool zr_tokenizer_find(const zr_tokenizer *tokenizer, const char *content, int32_t *id);
 bool zr_tokenizer_is_special(const zr_tokenizer *tokenizer, int32_t id);
+// Returns whether it normalizes and cuts text as Qwen2's own tokenizer does.
+bool zr_tokenizer_is_qwen2(const zr_tokenizer *tokenizer);
 // Returns what the file's post-processor puts before and after a text (often a begin token).
 // Encoding never adds it; callers that want it add it themselves.
 void zr_tokenizer_template(const zr_tokenizer *tokenizer, const int32_t **before, int *before_count,

@@ -66,6 +66,7 @@ taken "$ZERO" tokenize --tokenizer qwen2 --data "$TEXT" --out ids.bin --threads 
 taken "$ZERO" plan --model qwen2 --ranks 2
 taken "$ZERO" convert --from mistral/model --model qwen2 --to mixed
 taken "$ZERO" train --model qwen2 --data "$TEXT" --threads 1 --ranks 2 --steps 2 --save-every 1 --out further
+grep -q "opens the tokenizer of any qwen2 as Qwen2.s own" err.txt || fail "nothing is said of what transformers makes of a qwen2 with other tokens"
 grep -q '"model": "qwen2/model"' further/config.json || fail "config.json does not name the model itself: $(grep model further/config.json)"
 expect 0 "$ZERO" verify further
 taken "$ZERO" train --new $TINY --tokenizer qwen2 --data "$TEXT" --threads 1 --steps 1 --dry-run
