@@ -119,6 +119,10 @@ refused 65 "$own" "$ZERO" generate --model forked --prompt "12" --tokens 2 --thr
 refused 65 "$own" "$ZERO" train --model forked --data "$TEXT" --threads 1 --steps 1 --quiet --out out
 expect 0 "$ZERO" eval --model forked --data "$TEXT" --threads 1 --ignore-unused
 cmp out.txt loss.txt || fail "a head that is left out changed the model"
+expect 0 "$ZERO" convert --from forked --to forked-again --dtype bf16
+grep -q 'lm_head.weight has other values than the table of tokens' err.txt || fail "convert says nothing of a head of its own: $(cat err.txt)"
+expect 0 "$ZERO" convert --from repeated --to repeated-again
+[ ! -s err.txt ] || fail "convert of a repeated head: $(cat err.txt)"
 sed -i 's/"tie_word_embeddings": true/"tie_word_embeddings": false/' forked/config.json
 expect 0 "$ZERO" eval --model forked --data "$TEXT" --threads 1
 ! cmp -s out.txt loss.txt || fail "the head of its own is not used"
