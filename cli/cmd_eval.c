@@ -27,15 +27,17 @@ static zero_eval_options options_of(const cli_arguments *a, bool first)
         .ignore_unused = a->given[OPT_IGNORE_UNUSED],
         .tensor = (int)a->integer[OPT_TENSOR],
         .sequence_parallel = a->given[OPT_SEQUENCE_PARALLEL],
+        .tokenizer = a->text[OPT_TOKENIZER],
         .logger = {.write = first ? cli_log_stderr : NULL, .user = (void *)a},
     };
 }
 
 static void print_measures(const zero_eval_result *result)
 {
-    double bits = result->loss * (double)result->tokens / (double)result->bytes / log(2);
-    printf("loss %.9g\nperplexity %.9g\nbits_per_byte %.9g\n", result->loss, exp(result->loss),
-           bits);
+    printf("loss %.9g\nperplexity %.9g\n", result->loss, exp(result->loss));
+    if (result->bytes)
+        printf("bits_per_byte %.9g\n",
+               result->loss * (double)result->tokens / (double)result->bytes / log(2));
 }
 
 static int eval_rank(const cli_arguments *a, zero_comm *comm)

@@ -4,6 +4,7 @@
 #include "commands.h"
 #include "failure.h"
 #include "faults.h"
+#include "output_names.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -63,6 +64,9 @@ static int help(const char *name)
 
 static int run(const cli_arguments *arguments)
 {
+    zero_error error = {0};
+    if (cli_check_output_names(arguments, &error) != ZERO_OK)
+        return cli_fail(arguments->command, &error);
     if (!arguments->command->runs_program) // its program gets signals unchanged
         cli_faults_install(arguments->command);
     return arguments->command->run(arguments);

@@ -30,10 +30,13 @@ typedef struct zero_eval_options {
     // because what the configuration says of this is a training's.
     int tensor;
     int sequence_parallel; // 1: these ranks also divide rows, Megatron's sequence parallelism
+    // "bytes", or a directory or file as in zero_train_options; NULL: the model's, without which
+    // only token files can be evaluated.
+    const char *tokenizer;
 } zero_eval_options;
 
 // `tokens` counts those whose loss was measured, which excludes prompts; `bytes` is the size of the
-// text that those tokens cover.
+// text that those tokens cover; 0: there is no tokenizer that knows.
 typedef struct zero_eval_result {
     double loss;
     int64_t windows, tokens, bytes;

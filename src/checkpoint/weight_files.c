@@ -251,12 +251,12 @@ static zero_status compare_files(zero_comm *comm, const zr_st_set *set, uint64_t
 // ranges.
 static zero_status load_ranges(zero_comm *comm, const char *directory, const zr_st_set *set,
                                const zr_weight_view *view, const zr_weights_how *how,
-                               zero_error *error)
+                               bool head_differs, zero_error *error)
 {
     loading load = {comm, set};
     for (int i = 0; i < view->tensor_count; i++)
         ZERO_TRY(check_tensor(set, directory, view->tensors[i], error));
-    ZERO_TRY(zr_weights_check_unused(set, view, how, error));
+    ZERO_TRY(zr_weights_check_unused(set, view, how, head_differs, error));
     return zr_view_each(view, true, read_range, &load, error);
 }
 
@@ -265,6 +265,7 @@ zero_status zr_weights_load(zero_comm *comm, const char *directory, const zr_wei
 {
     zero_error local = {0};
     zr_st_set set;
+    bool head_differs;
     if (!error)
         error = &local;
     zero_status opened = zr_st_open(directory, &set, error);
@@ -272,7 +273,10 @@ zero_status zr_weights_load(zero_comm *comm, const char *directory, const zr_wei
     if (status == ZERO_OK)
         status = compare_files(comm, &set, how->seed, error);
     if (status == ZERO_OK)
-        status = zr_comm_agree(comm, load_ranges(comm, directory, &set, view, how, error), error);
+        status = zr_weights_compare_head(comm, &set, view, how, &head_differs, error);
+    if (status == ZERO_OK)
+        status = zr_comm_agree(
+            comm, load_ranges(comm, directory, &set, view, how, head_differs, error), error);
     if (opened == ZERO_OK)
         zr_st_close(&set);
     return status;

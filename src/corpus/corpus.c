@@ -181,6 +181,14 @@ int64_t zr_corpus_bytes(const zr_corpus *corpus)
     return bytes;
 }
 
+bool zr_corpus_has_text(const zr_corpus *corpus)
+{
+    for (int i = 0; i < corpus->part_count; i++)
+        if (corpus->parts[i].kind != ZR_DATA_TOKENS)
+            return true;
+    return false;
+}
+
 const char *zr_corpus_name(const zr_corpus *corpus) { return corpus->sources[0].paths[0]; }
 
 int64_t zr_corpus_empty(const zr_corpus *corpus)

@@ -37,7 +37,12 @@ void zr_corpus_close(zr_corpus *corpus); // NULL is allowed
 // Makes the tokenizer "chars" of all texts and records.
 zero_status zr_corpus_characters(const zr_corpus *corpus, zr_tokenizer **out, zero_error *error);
 
+// Returns whether anything has to be turned into tokens; false: all of it are tokens.
+bool zr_corpus_has_text(const zr_corpus *corpus);
+
 typedef struct zr_reading {
+    // NULL, where nothing has text: of whose ids a token file consists is not checked, and nothing
+    // is put between its documents.
     const zr_tokenizer *tokenizer;
     // Size of the model's vocabulary: larger ids in token files are refused, with file and
     // position.

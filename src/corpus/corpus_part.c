@@ -224,7 +224,8 @@ static zero_status check_tokens(const zr_corpus *corpus, zr_part *part, const zr
                                 bool holds, zero_error *error)
 {
     const zr_token_file *file = &part->tokens;
-    ZERO_TRY(zr_token_note_check(file, reading->tokenizer, error));
+    if (reading->tokenizer)
+        ZERO_TRY(zr_token_note_check(file, reading->tokenizer, error));
     int64_t shares = ZR_MAX(reading->shares, 1), first = file->count / shares * reading->share,
             end = reading->share + 1 >= shares ? file->count : first + file->count / shares;
     for (int64_t at = first, count; at < end; at += count) {
@@ -232,7 +233,8 @@ static zero_status check_tokens(const zr_corpus *corpus, zr_part *part, const zr
         ZERO_TRY(zr_token_file_check(file, at, count, reading->vocabulary, error));
         zr_corpus_beat(corpus, part->name, (size_t)(at + count - first), (size_t)(end - first));
     }
-    zr_token_file_end_documents(&part->tokens, zr_tokenizer_end(reading->tokenizer));
+    if (reading->tokenizer)
+        zr_token_file_end_documents(&part->tokens, zr_tokenizer_end(reading->tokenizer));
     part->count = file->count;
     part->split = holds ? part->count - part->count / 10 : part->count;
     return ZERO_OK;

@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "files/run_directory.h"
 #include "model/model_files.h"
+#include "tokenizer/tokenizer_core.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -87,6 +88,17 @@ static zero_status copy_config(const char *from, const char *dtype, const char *
     return status;
 }
 
+// Adds what transformers needs of a tokenizer that can be read here; another one stays as it is.
+static zero_status complete_tokenizer(const char *directory, zero_error *error)
+{
+    zr_tokenizer *tokenizer;
+    if (!zr_tokenizer_is_at(directory) || zr_tokenizer_load(directory, &tokenizer, NULL) != ZERO_OK)
+        return ZERO_OK;
+    zero_status status = zr_tokenizer_save(tokenizer, directory, error);
+    zr_tokenizer_destroy(tokenizer);
+    return status;
+}
+
 static zero_status copy_files(const char *from, const char *to, bool *has_tokenizer,
                               zero_error *error)
 {
@@ -95,7 +107,7 @@ static zero_status copy_files(const char *from, const char *to, bool *has_tokeni
         ZERO_TRY(copy(from, files[i], to, &there, error));
         *has_tokenizer = *has_tokenizer || (there && i < TOKENIZERS);
     }
-    return ZERO_OK;
+    return complete_tokenizer(to, error);
 }
 
 zero_status zr_convert_model_files(const zr_source *source, const char *model_dir,

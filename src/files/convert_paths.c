@@ -7,6 +7,7 @@
 #include "checkpoint/export.h"
 #include "files/convert_mark.h"
 #include "files/convert_model.h"
+#include "files/model_view.h"
 #include "files/own.h"
 #include "files/run_directory.h"
 #include "monitor/run_names.h"
@@ -257,6 +258,44 @@ static zero_status to_checkpoint(converting *c)
     return status;
 }
 
+static bool head_differs(const char *weights, const zr_lm_config *config)
+{
+    const zr_weight_view nothing = {.tensor_count = 0};
+    zr_weights_how how = {.seed = 0};
+    zr_st_set set;
+    zero_comm *self = NULL;
+    bool differs = false;
+    zr_weights_name_head(config, &how);
+    if (zero_comm_self(&self, NULL) != ZERO_OK)
+        return false;
+    if (zr_st_open(weights, &set, NULL) == ZERO_OK) {
+        if (zr_weights_compare_head(self, &set, &nothing, &how, &differs, NULL) != ZERO_OK)
+            differs = false;
+        zr_st_close(&set);
+    }
+    zero_comm_destroy(self);
+    return differs;
+}
+
+// Weights are copied as they are, and so is what config.json says of them.
+static zero_status warn_of_head(const converting *c)
+{
+    zr_lm_config config;
+    char *found = NULL;
+    ZERO_TRY(c->model_dir ? ZERO_OK : zr_find_model_files(c->source.path, &found, c->error));
+    const char *from = c->model_dir ? c->model_dir : found;
+    if (from && zr_lm_config_read_in(from, &config, NULL) == ZERO_OK &&
+        (config.kind == ZR_LM_GPT2 || config.llama.tied) && head_differs(c->source.path, &config))
+        zr_log(
+            &c->options->logger, ZERO_LOG_WARNING,
+            "\"%s\": lm_head.weight has other values than the table of tokens, but config.json "
+            "says that both are one (\"tie_word_embeddings\"): transformers 5 uses it, others drop "
+            "it",
+            c->source.path);
+    zr_free(found);
+    return ZERO_OK;
+}
+
 static zero_status run(converting *c, bool ours)
 {
     ZERO_TRY(zr_source_open(c->from, &c->source, c->error));
@@ -264,6 +303,8 @@ static zero_status run(converting *c, bool ours)
         c->total += vector_bytes(&c->source.vectors[v]);
     c->total += c->source.kind == ZR_SOURCE_DEEPSPEED ? c->source.file_bytes : 0;
     ZERO_TRY(verify(c));
+    if (!ours && c->source.kind == ZR_SOURCE_SAFETENSORS)
+        ZERO_TRY(warn_of_head(c));
     return ours ? to_checkpoint(c) : to_model(c);
 }
 

@@ -4,6 +4,7 @@
 
 #include "checkpoint/weight_files.h"
 #include "engine/engine_inner.h"
+#include "model/architecture.h"
 
 typedef enum zr_view_purpose {
     ZR_VIEW_SAVES, // has what this rank writes: of what several ranks hold, one has it
@@ -27,6 +28,8 @@ typedef struct zr_model_view { // must not move while its view is used
 // or an optimizer's state, with those that are trained.
 zero_status zr_model_view_create(zero_engine *engine, zr_vector vector, zr_view_purpose purpose,
                                  zr_model_view *out, zero_error *error);
+// Says where files have the head of a language model, and what it may repeat.
+void zr_weights_name_head(const zr_lm_config *config, zr_weights_how *how);
 void zr_model_view_free(zr_model_view *view); // a zeroed one is allowed
 
 #endif

@@ -35,21 +35,23 @@ static zero_status save(zero_engine *engine, const char *path, const zr_weight_v
                            view, error);
 }
 
-// A head that is in the model's own list is looked up there first, so a tensor of this name that is
-// left over repeats the embedding.
-static const char *tied_head_of(const zero_model *model)
+void zr_weights_name_head(const zr_lm_config *config, zr_weights_how *how)
 {
-    return zr_lm_config_of(model) ? "lm_head.weight" : NULL;
+    how->tied_head = "lm_head.weight";
+    how->table = zr_lm_table_name(config);
+    how->may_untie = config->kind != ZR_LM_GPT2;
 }
 
 static zero_status load(zero_engine *engine, const char *directory, const zr_weight_view *view,
                         const zero_load_options *options, zero_error *error)
 {
-    const zr_weights_how how = {
-        .seed = zr_engine_seed(engine),
-        .ignored = options && options->ignore_unused,
-        .tied_head = tied_head_of(zr_engine_plan(engine)->model),
-        .logger = options && zr_engine_comm(engine)->rank == 0 ? &options->logger : NULL};
+    const zr_lm_config *ours = zr_lm_config_of(zr_engine_plan(engine)->model);
+    zr_weights_how how = {.seed = zr_engine_seed(engine),
+                          .ignored = options && options->ignore_unused,
+                          .logger = options && zr_engine_comm(engine)->rank == 0 ? &options->logger
+                                                                                 : NULL};
+    if (ours)
+        zr_weights_name_head(ours, &how);
     // After this no rank reads the old weights any more.
     ZERO_TRY(zr_comm_barrier(zr_engine_comm(engine), error));
     ZERO_TRY(zr_weights_load(zr_engine_comm(engine), directory, view, &how, error));

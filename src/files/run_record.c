@@ -90,8 +90,14 @@ static zero_status read_data(const json_t *run, zr_run_config *out, zero_error *
     out->data = zr_alloc(count * sizeof *out->data, error);
     if (!out->data)
         return ZERO_ERR_MEMORY;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         out->data[i] = json_string_value(json_array_get(files, i));
+        if (!out->data[i])
+            return zr_fail(error, ZERO_ERR_DATA,
+                           "\"%s\": item %zu of libzero.run.data is no text, where the name of a "
+                           "file is needed",
+                           out->path, i);
+    }
     out->run.data = out->data;
     out->run.data_count = (int)count;
     return ZERO_OK;

@@ -43,8 +43,8 @@ typedef struct zr_run_config { // config.json of a run
     bool of_earlier_program;
 } zr_run_config;
 
-// Reads it even if it contains nothing of a run. Free *out with the last function, also after a
-// failure.
+// Reads it even if it contains nothing of a run; ZERO_ERR_DATA: it names no files as data. Free
+// *out with the last function, also after a failure.
 zero_status zr_run_config_read(const char *run, zr_run_config *out, zero_error *error);
 // ZERO_ERR_DATA unless it has everything that determines the steps, as zero train writes it.
 zero_status zr_run_config_check(const zr_run_config *config, zero_error *error);

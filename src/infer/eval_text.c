@@ -13,9 +13,9 @@
 
 enum { TOKENS_AT_ONCE = 4096 };
 
-typedef struct subject {       // what is evaluated, and on what
-    zero_eval_options options; // as given, with the model's own directory
-    char *model_dir;
+typedef struct subject {         // what is evaluated, and on what
+    zero_eval_options options;   // as given, with the model's own directory
+    char *model_dir, *tokenizer; // directories to which those of the options lead
     zr_loaded loaded;
     zr_chat chat;
     zr_reading_progress progress;
@@ -33,6 +33,7 @@ static zr_load_options load_options_of(const zero_eval_options *options)
                              .threads = options->threads,
                              .backend = options->backend,
                              .ignore_unused = options->ignore_unused,
+                             .no_tokenizer = true,
                              .tensor = options->tensor,
                              .sequence_parallel = options->sequence_parallel != 0,
                              .logger = options->logger};
@@ -42,16 +43,26 @@ static zero_status read_data(zero_comm *comm, const zero_eval_options *options, 
                              subject *s, zero_error *error)
 {
     const zero_logger *logger = comm->rank == 0 ? &options->logger : NULL;
-    const zr_reading reading =
-        zr_reading_of(comm, options->threads, s->loaded.tokenizer, s->loaded.shape.vocab, seq);
-    ZERO_TRY(zr_reading_chat(options->model_dir, NULL, options->chat, &s->chat, error));
+    int64_t vocabulary = s->loaded.shape.vocab;
+    ZERO_TRY(
+        zr_reading_chat(options->model_dir, options->tokenizer, options->chat, &s->chat, error));
     const zr_corpus_options corpus = {.arguments = options->data,
                                       .count = options->data_count,
                                       .field = options->field,
                                       .chat = &s->chat,
                                       .watch = zr_reading_watch(&s->progress, comm, logger)};
     ZERO_TRY(zr_corpus_open(&corpus, &s->corpus, error));
-    zr_reading_warn(s->loaded.tokenizer, logger);
+    ZERO_TRY(zr_reading_tokenizer_of(options->model_dir, options->tokenizer, s->corpus, vocabulary,
+                                     &s->loaded.tokenizer, error));
+    const zr_reading reading =
+        zr_reading_of(comm, options->threads, s->loaded.tokenizer, vocabulary, seq);
+    if (s->loaded.tokenizer)
+        zr_reading_warn(s->loaded.tokenizer, logger);
+    else
+        zr_log(logger, ZERO_LOG_INFO,
+               "no tokenizer in \"%s\", and none is needed for tokens; how many bytes of text they "
+               "are is not known",
+               options->model_dir);
     ZERO_TRY(zr_corpus_read(s->corpus, &reading, &s->dataset, NULL, error));
     zr_reading_warn_empty(s->corpus, logger);
     return ZERO_OK;
@@ -67,9 +78,11 @@ static zero_status accept(const zero_comm *comm, const zero_eval_options *given,
     if (!options->model_dir || !options->data)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_eval: options.%s is missing",
                        options->data ? "model_dir" : "data");
-    ZERO_TRY(zr_model_directory(options->model_dir, comm->rank == 0 ? &options->logger : NULL,
-                                &s->model_dir, error));
+    const zero_logger *logger = comm->rank == 0 ? &options->logger : NULL;
+    ZERO_TRY(zr_model_directory(options->model_dir, logger, &s->model_dir, error));
+    ZERO_TRY(zr_tokenizer_directory(options->tokenizer, logger, &s->tokenizer, error));
     s->options.model_dir = s->model_dir;
+    s->options.tokenizer = s->tokenizer;
     return ZERO_OK;
 }
 
@@ -96,7 +109,9 @@ static zero_status compare_inputs(zero_comm *comm, subject *s, zero_error *error
     zr_same_number(&list, "--seq", s->dataset.seq);
     zr_same_config(&list, s->loaded.config);
     zr_same_model(&list, &s->loaded.model_config);
-    zr_same_tokenizer(&list, options->model_dir, s->loaded.tokenizer);
+    if (s->loaded.tokenizer)
+        zr_same_tokenizer(&list, options->tokenizer ? options->tokenizer : options->model_dir,
+                          s->loaded.tokenizer);
     zr_same_dataset(&list, "text", &s->dataset, 0, &watch);
     return zr_comm_compare_fingerprints(comm, &list, error);
 }
@@ -119,8 +134,10 @@ static zero_status count_bytes(const subject *s, int64_t *bytes, zero_error *err
 {
     zr_buffer text = {0};
     int64_t seq = s->dataset.seq;
-    int32_t *both = zr_alloc((size_t)(2 * seq) * sizeof *both, error);
     *bytes = 0;
+    if (!s->loaded.tokenizer)
+        return ZERO_OK;
+    int32_t *both = zr_alloc((size_t)(2 * seq) * sizeof *both, error);
     for (int64_t i = 0; both && i < zr_dataset_eval_windows(&s->dataset); i++)
         count_window(s, i, both, both + seq, &text, bytes);
     bool failed = text.failed || !both;
@@ -162,5 +179,6 @@ zero_status zero_eval(zero_comm *comm, const zero_eval_options *options, zero_ev
     zr_chat_free(&s.chat);
     zr_loaded_free(&s.loaded);
     zr_free(s.model_dir);
+    zr_free(s.tokenizer);
     return status;
 }

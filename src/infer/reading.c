@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/cpu.h"
+#include "setup/load.h"
 
 #include <string.h>
 #include <sys/stat.h>
@@ -41,14 +42,42 @@ zr_reading zr_reading_of(const zero_comm *comm, int threads, const zr_tokenizer 
                         .shares = size};
 }
 
+// Loading says what there is in place of a tokenizer that can be read.
+static zero_status refuse_absent(const char *model_dir, zr_tokenizer **out, zero_error *error)
+{
+    zero_error why = {.status = ZERO_OK};
+    zero_status status = zr_tokenizer_load(model_dir, out, &why);
+    return status == ZERO_OK
+               ? ZERO_OK
+               : zr_fail(error, status, "%.3000s; --tokenizer says which one the data are for",
+                         why.message);
+}
+
 zero_status zr_reading_tokenizer(const char *model_dir, const char *what, const zr_corpus *corpus,
                                  zr_tokenizer **out, zero_error *error)
 {
+    if (!what && model_dir && !zr_tokenizer_is_at(model_dir))
+        return refuse_absent(model_dir, out, error);
     if (!what && model_dir)
         return zr_tokenizer_load(model_dir, out, error);
     if (what && !strcmp(what, "chars"))
         return zr_corpus_characters(corpus, out, error);
     return zr_tokenizer_open(what ? what : "bytes", NULL, 0, zr_corpus_name(corpus), out, error);
+}
+
+zero_status zr_reading_tokenizer_of(const char *model_dir, const char *what,
+                                    const zr_corpus *corpus, int64_t vocabulary, zr_tokenizer **out,
+                                    zero_error *error)
+{
+    *out = NULL;
+    if (!what && !zr_corpus_has_text(corpus) && !zr_tokenizer_is_at(model_dir))
+        return ZERO_OK;
+    if (what && !strcmp(what, "chars"))
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "--tokenizer chars would number the characters of this text, not those that "
+                       "the model was trained with: a tokenizer's directory is needed");
+    ZERO_TRY(zr_reading_tokenizer(model_dir, what, corpus, out, error));
+    return zr_load_check_tokens(what ? what : model_dir, *out, vocabulary, error);
 }
 
 void zr_reading_warn(const zr_tokenizer *tokenizer, const zero_logger *logger)

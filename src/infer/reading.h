@@ -20,9 +20,15 @@ zr_watch zr_reading_watch(zr_reading_progress *progress, zero_comm *comm,
 zr_reading zr_reading_of(const zero_comm *comm, int threads, const zr_tokenizer *tokenizer,
                          int64_t vocabulary, int64_t seq);
 // Makes the tokenizer that --tokenizer names, or else the model's, or else bytes. "chars" takes the
-// characters of the corpus.
+// characters of the corpus. A model without one is refused with the way out, --tokenizer.
 zero_status zr_reading_tokenizer(const char *model_dir, const char *what, const zr_corpus *corpus,
                                  zr_tokenizer **out, zero_error *error);
+// Makes the tokenizer with which a model of `vocabulary` tokens measures or shows the corpus: as
+// above, but never that of other characters. *out NULL: nothing is to be turned into tokens, and
+// there is none.
+zero_status zr_reading_tokenizer_of(const char *model_dir, const char *what,
+                                    const zr_corpus *corpus, int64_t vocabulary, zr_tokenizer **out,
+                                    zero_error *error);
 // Warns if a BPE has no end token, because documents then follow each other without a border.
 void zr_reading_warn(const zr_tokenizer *tokenizer, const zero_logger *logger);
 // Warns how many records had no text, if any. Call it after they have been read.

@@ -78,11 +78,21 @@ static zero_status find_architecture(zr_model_json *file, zr_lm_kind *out)
                    type, known);
 }
 
+// transformers lets a layer have settings of its own, which replace those of all layers.
+static void refuse_layers_apart(zr_model_json *file)
+{
+    static const char key[] = "per_layer_config";
+    const json_t *layers = zr_model_json_get(file, key);
+    if (!json_is_object(layers) || json_object_size(layers))
+        zr_model_json_refuse(file, key, "all layers have the same settings");
+}
+
 static zero_status read_config(zr_model_json *file, zr_lm_config *out)
 {
     zr_lm_config config = {0};
     zero_error found = {.status = ZERO_OK};
     ZERO_TRY(find_architecture(file, &config.kind));
+    refuse_layers_apart(file);
     architectures[config.kind]->read(file, &config);
     zr_model_json_tokens(file, "bos_token_id", &config.bos);
     zr_model_json_tokens(file, "eos_token_id", &config.eos);

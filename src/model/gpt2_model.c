@@ -31,10 +31,12 @@ void zero_gpt2_defaults(zero_gpt2_config *config)
     .key = #key_, .kind = ZR_FIELD_##kind_, .at = offsetof(zero_gpt2_config, key_)
 const zr_lm_field zr_gpt2_fields[ZR_GPT2_FIELDS] = {
     [ZR_GPT2_VOCABULARY] = {FIELD(vocab_size, SIZE), .most = INT32_MAX},
-    [ZR_GPT2_POSITIONS] = {FIELD(n_positions, SIZE), .most = 1 << 24},
-    [ZR_GPT2_WIDTH] = {FIELD(n_embd, SIZE), .most = 1 << 20},
-    [ZR_GPT2_LAYERS] = {FIELD(n_layer, SIZE), .most = 1 << 16},
-    [ZR_GPT2_HEADS] = {FIELD(n_head, SIZE), .most_at = offsetof(zero_gpt2_config, n_embd)},
+    [ZR_GPT2_POSITIONS] = {FIELD(n_positions, SIZE), .most = 1 << 24,
+                           .other_key = "max_position_embeddings"},
+    [ZR_GPT2_WIDTH] = {FIELD(n_embd, SIZE), .most = 1 << 20, .other_key = "hidden_size"},
+    [ZR_GPT2_LAYERS] = {FIELD(n_layer, SIZE), .most = 1 << 16, .other_key = "num_hidden_layers"},
+    [ZR_GPT2_HEADS] = {FIELD(n_head, SIZE), .most_at = offsetof(zero_gpt2_config, n_embd),
+                       .other_key = "num_attention_heads"},
     [ZR_GPT2_INNER] = {FIELD(n_inner, OPTIONAL), .most = 1 << 22},
     [ZR_GPT2_EPSILON] = {FIELD(layer_norm_epsilon, EPSILON), .otherwise = 1e-5},
     [ZR_GPT2_DEVIATION] = {FIELD(initializer_range, DEVIATION), .otherwise = 0.02},

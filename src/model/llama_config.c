@@ -1,8 +1,8 @@
 // Reads and writes Hugging Face's config.json of Llama, Mistral, Qwen2 and Qwen3.
 // The rotary settings have two spellings: rope_theta next to rope_scaling or, since transformers 5,
-// rope_parameters for all. Both are read. The older one is written, because every version of
-// transformers reads it. Settings under which transformers would compute something else are refused
-// by key.
+// rope_parameters for all. Both are read; of a file that has both, rope_scaling counts, as in
+// transformers. The older one is written, because every version of transformers reads it.
+// Settings under which transformers would compute something else are refused by key.
 #include "model/llama_model.h"
 #include "model/model_json.h"
 #include <string.h>
@@ -56,13 +56,10 @@ static void refuse_other_layers(zr_model_json *file)
 
 static void read_requirements(zr_model_json *file, const variant_facts *facts)
 {
-    static const double whole = 1;
     zr_model_json_require_text(file, "hidden_act", "silu", "swish");
     if (facts->slides_optionally)
         zr_model_json_require_bool(file, "use_sliding_window", false, false);
     refuse_other_layers(file);
-    if (zr_model_json_real(file, "partial_rotary_factor", &whole) != 1)
-        zr_model_json_refuse(file, "partial_rotary_factor", "only whole heads are rotated");
     zr_model_json_refuse(file, "quantization_config", "only unquantised weights can be read");
 }
 
@@ -133,45 +130,64 @@ static void read_scaling_numbers(zr_model_json *file, zero_rope *rope)
     }
 }
 
-// Looks keys up in the object of rotary settings, in either spelling, or stays at the root if there
-// is none.
-static void enter_rope(zr_model_json *file)
+// Returns an object of rotary settings; NULL: it is absent or empty.
+static const json_t *rope_object(zr_model_json *file, const char *key)
 {
-    static const char *const spellings[] = {"rope_parameters", "rope_scaling"};
-    for (int i = 0; i < ZR_COUNT(spellings); i++) {
-        const json_t *object = zr_model_json_get(file, spellings[i]);
-        if (!object)
-            continue;
-        if (!json_is_object(object))
-            file->status = zr_fail(file->error, ZERO_ERR_DATA, "%s: \"%s\" is not an object",
-                                   file->path, spellings[i]);
-        else if (json_object_get(object, "full_attention") ||
-                 json_object_get(object, "sliding_attention"))
-            file->status = zr_fail(file->error, ZERO_ERR_UNSUPPORTED,
-                                   "%s: \"%s\" has settings of several kinds of layers: only one "
-                                   "can be computed exactly",
-                                   file->path, spellings[i]);
-        file->at = object;
+    const json_t *object = zr_model_json_get(file, key);
+    if (object && !json_is_object(object))
+        file->status =
+            zr_fail(file->error, ZERO_ERR_DATA, "%s: \"%s\" is not an object", file->path, key);
+    else if (json_object_get(object, "full_attention") ||
+             json_object_get(object, "sliding_attention"))
+        file->status = zr_fail(file->error, ZERO_ERR_UNSUPPORTED,
+                               "%s: \"%s\" has settings of several kinds of layers: only one "
+                               "can be computed exactly",
+                               file->path, key);
+    return json_object_size(object) ? object : NULL;
+}
+
+// Reads what lies at file->at, the root or an object of rotary settings.
+static void read_rope_at(zr_model_json *file, zero_rope *rope)
+{
+    static const double whole = 1;
+    rope->theta = zr_model_json_real(file, "rope_theta", &rope->theta);
+    if (zr_model_json_real(file, "partial_rotary_factor", &whole) != 1)
+        zr_model_json_refuse(file, "partial_rotary_factor", "only whole heads are rotated");
+    if (file->at == file->root)
         return;
-    }
+    read_scaling(file, rope);
+    if (file->status == ZERO_OK)
+        read_scaling_numbers(file, rope);
+}
+
+// Refuses a rope_theta of rope_parameters that is lost, because rope_scaling replaces that object.
+static void check_replaced(zr_model_json *file, const json_t *replaced, const zero_rope *rope)
+{
+    file->at = replaced;
+    double theta = zr_model_json_real(file, "rope_theta", &rope->theta);
+    if (file->status == ZERO_OK && theta != rope->theta)
+        file->status = zr_fail(
+            file->error, ZERO_ERR_DATA,
+            "%s: \"rope_scaling\" replaces \"rope_parameters\" as a whole, so its rope_theta %g "
+            "would become %g: write the scaling into \"rope_parameters\", or the right rope_theta "
+            "into \"rope_scaling\"",
+            file->path, theta, rope->theta);
 }
 
 static void read_rope(zr_model_json *file, zero_llama_config *config)
 {
-    static const double usual_theta = 10000, whole = 1;
     zero_rope *rope = &config->rope;
-    *rope = (zero_rope){.theta = zr_model_json_real(file, "rope_theta", &usual_theta)};
+    *rope = (zero_rope){.theta = 10000};
+    read_rope_at(file, rope);
     int64_t original =
         zr_model_json_size(file, "original_max_position_embeddings", &rope->original_max_positions);
-    enter_rope(file);
-    if (file->at != file->root) {
-        rope->theta = zr_model_json_real(file, "rope_theta", &rope->theta);
-        if (zr_model_json_real(file, "partial_rotary_factor", &whole) != 1)
-            zr_model_json_refuse(file, "partial_rotary_factor", "only whole heads are rotated");
-        read_scaling(file, rope);
-        if (file->status == ZERO_OK)
-            read_scaling_numbers(file, rope);
-    }
+    const json_t *parameters = rope_object(file, "rope_parameters"),
+                 *scaling = rope_object(file, "rope_scaling");
+    file->at = scaling ? scaling : parameters ? parameters : file->root;
+    if (file->at != file->root)
+        read_rope_at(file, rope);
+    if (scaling && parameters)
+        check_replaced(file, parameters, rope);
     file->at = file->root;
     if (original && (rope->scaling == ZERO_ROPE_llama3 || rope->scaling == ZERO_ROPE_yarn))
         rope->original_max_positions = original;

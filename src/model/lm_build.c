@@ -51,6 +51,11 @@ static zr_lm_design design_of(const zr_lm_config *config)
 
 const char *zr_lm_name(const zr_lm_config *config) { return design_of(config).name; }
 
+const char *zr_lm_table_name(const zr_lm_config *config)
+{
+    return design_of(config).embedding[ZR_LM_TABLE].desc.name;
+}
+
 static int64_t elements_of(const zr_unit_tensor *tensors, int count)
 {
     int64_t elements = 0;

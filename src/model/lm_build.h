@@ -85,7 +85,8 @@ typedef struct zr_lm_ops { // from layers/
 int64_t zr_tile_step(int64_t size, int64_t tiles); // size of a tile of a dimension cut into `tiles`
 // Describe the model that a configuration makes, without making it.
 const char *zr_lm_name(const zr_lm_config *config);
-int64_t zr_lm_parameters(const zr_lm_config *config); // as zr_model_parameters counts them
+const char *zr_lm_table_name(const zr_lm_config *config); // the tensor of the table of tokens
+int64_t zr_lm_parameters(const zr_lm_config *config);     // as zr_model_parameters counts them
 // Checks the configuration and makes the model. frozen: NULL if every tensor trains.
 zero_status zr_lm_build(const zr_lm_config *config, const zr_lm_frozen *frozen,
                         const zr_lm_ops *ops, zero_model **out, zero_error *error);

@@ -65,15 +65,30 @@ zero_status zr_lm_fields_check(const zr_lm_field *fields, int first, int last, c
     return ZERO_OK;
 }
 
+// A file may say a size under its other name, too; of both, each has to say the same.
+static int64_t read_size(const zr_lm_field *field, zr_model_json *file)
+{
+    static const int64_t none = 0;
+    const char *key = field->key, *other = field->other_key;
+    if (other && !zr_model_json_get(file, key) && zr_model_json_get(file, other))
+        key = other;
+    int64_t value = zr_model_json_size(file, key, field->kind == ZR_FIELD_OPTIONAL ? &none : NULL);
+    int64_t again = other ? zr_model_json_size(file, other, &value) : value;
+    if (file->status == ZERO_OK && again != value)
+        file->status = zr_fail(file->error, ZERO_ERR_DATA,
+                               "%s: \"%s\" is %lld and \"%s\", its other name, is %lld: keep the "
+                               "right one",
+                               file->path, key, (long long)value, other, (long long)again);
+    return value;
+}
+
 void zr_lm_fields_read(const zr_lm_field *fields, int first, int last, zr_model_json *file,
                        void *config)
 {
-    static const int64_t none = 0;
     for (int i = first; i <= last; i++) {
         const zr_lm_field *field = &fields[i];
-        const int64_t *otherwise = field->kind == ZR_FIELD_OPTIONAL ? &none : NULL;
         if (is_size(field))
-            *size_at(config, field->at) = zr_model_json_size(file, field->key, otherwise);
+            *size_at(config, field->at) = read_size(field, file);
         else
             *float_at(config, field->at) =
                 (float)zr_model_json_real(file, field->key, &field->otherwise);

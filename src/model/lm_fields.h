@@ -20,7 +20,8 @@ typedef struct zr_lm_field {
     size_t at;    // offset in the architecture's struct: zero_gpt2_config, ...
     int64_t most; // of a size; 0: the size at `most_at`
     size_t most_at;
-    double otherwise; // of a float that a file does not have: what transformers takes
+    const char *other_key; // another name of a size that files may use; NULL: none
+    double otherwise;      // of a float that a file does not have: what transformers takes
 } zr_lm_field;
 
 struct zr_model_json;

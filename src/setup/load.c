@@ -10,16 +10,25 @@
 
 #include <stdio.h>
 
-static zero_status read_model(const char *directory, zr_loaded *out, zero_error *error)
+zero_status zr_load_check_tokens(const char *name, const zr_tokenizer *tokenizer,
+                                 int64_t vocabulary, zero_error *error)
+{
+    if (zr_tokenizer_vocabulary(tokenizer) <= vocabulary)
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_DATA,
+                   "%s: the tokenizer has %d tokens, the model a vocabulary of %lld", name,
+                   zr_tokenizer_vocabulary(tokenizer), (long long)vocabulary);
+}
+
+static zero_status read_model(const char *directory, bool with_tokenizer, zr_loaded *out,
+                              zero_error *error)
 {
     ZERO_TRY(zr_lm_config_read_in(directory, &out->model_config, error));
     out->shape = zr_lm_shape_of(&out->model_config);
+    if (!with_tokenizer)
+        return ZERO_OK;
     ZERO_TRY(zr_tokenizer_load(directory, &out->tokenizer, error));
-    if (zr_tokenizer_vocabulary(out->tokenizer) > out->shape.vocab)
-        return zr_fail(error, ZERO_ERR_DATA,
-                       "%s: the tokenizer has %d tokens, the model a vocabulary of %lld", directory,
-                       zr_tokenizer_vocabulary(out->tokenizer), (long long)out->shape.vocab);
-    return ZERO_OK;
+    return zr_load_check_tokens(directory, out->tokenizer, out->shape.vocab, error);
 }
 
 enum { MOST_FLAGS = 3, NUMBER_BYTES = 24 };
@@ -78,7 +87,7 @@ static zero_status read_config(const zero_comm *comm, const zr_load_options *opt
 zero_status zr_load_shape(const zero_comm *comm, const zr_load_options *options, zr_loaded *out,
                           zero_error *error)
 {
-    ZERO_TRY(read_model(options->directory, out, error));
+    ZERO_TRY(read_model(options->directory, !options->no_tokenizer, out, error));
     ZERO_TRY(read_config(comm, options, out, error));
     ZERO_TRY(zr_model_part_check(&out->model_config, options->directory, out->config, error));
     zr_tiling_apply(out->config, &out->model_config);

@@ -12,7 +12,7 @@
 typedef struct zr_loaded {
     zr_lm_config model_config; // config.json
     zr_lm_shape shape;
-    zr_tokenizer *tokenizer;
+    zr_tokenizer *tokenizer; // NULL: none was read
     zero_model *model;
     zr_config *config; // resolved; owned by the engine from zr_load_weights on
     zero_engine *engine;
@@ -31,12 +31,16 @@ typedef struct zr_load_options {
     bool sequence_parallel; // they divide rows, too
     // Tensors of the files that have no place in the model are left out instead of refused.
     bool ignore_unused;
+    bool no_tokenizer; // the caller makes it, with what it is needed for
     zero_logger logger;
 } zr_load_options;
 
 // Reads config.json, the tokenizer and the configuration. Not collective.
 zero_status zr_load_shape(const zero_comm *comm, const zr_load_options *options, zr_loaded *out,
                           zero_error *error);
+// Refuses a tokenizer, called `name`, with more tokens than the model has.
+zero_status zr_load_check_tokens(const char *name, const zr_tokenizer *tokenizer,
+                                 int64_t vocabulary, zero_error *error);
 // Makes the engine, for zero_evaluate with at most batch x seq tokens, and loads its weights,
 // divided over the ranks as at stage 3. Collective.
 zero_status zr_load_weights(zero_comm *comm, const zr_load_options *options, int64_t batch,

@@ -96,4 +96,7 @@ zero_status zr_added_sort(zr_bpe *bpe, const char *name, zero_error *error);
 void zr_bpe_free(zr_bpe *bpe);
 extern const zr_tokenizer_ops zr_bpe_ops;
 
+// bpe_save.c: zr_tokenizer_save of a BPE.
+zero_status zr_bpe_save(const zr_tokenizer *tokenizer, const char *directory, zero_error *error);
+
 #endif

@@ -111,14 +111,6 @@ static zero_status encode(zr_encoder *encoder, const char *text, size_t first, s
     return zr_bpe_encode(encoder, text + first, end - first);
 }
 
-static zero_status save(const zr_tokenizer *tokenizer, const char *directory, zero_error *error)
-{
-    for (int i = 0; i < tokenizer->file_count; i++)
-        ZERO_TRY(zr_file_write_in(directory, tokenizer->files[i].name, tokenizer->files[i].data,
-                                  tokenizer->files[i].length, error));
-    return ZERO_OK;
-}
-
 static void free_bpe(zr_tokenizer *tokenizer) { zr_bpe_free(tokenizer->bpe); }
 
 const zr_tokenizer_ops zr_bpe_ops = {
@@ -127,6 +119,6 @@ const zr_tokenizer_ops zr_bpe_ops = {
     .cut = zr_bpe_cut,
     .decode = decode,
     .push = push,
-    .save = save,
+    .save = zr_bpe_save,
     .free = free_bpe,
 };

@@ -23,6 +23,9 @@ typedef struct zr_token_settings { // the files next to a tokenizer; NULL: the f
 // has no added_tokens_decoder, which is newer; else it is from the configuration. NULL: neither has
 // the key. The value may be null.
 const json_t *zr_token_setting(const zr_token_settings *settings, const char *key);
+// Returns where a file of that name is kept; NULL: it is none of the settings.
+json_t **zr_token_settings_slot(zr_token_settings *settings, const char *file);
+void zr_token_settings_free(zr_token_settings *settings);
 // Returns the text of a string, or of an object with a "content"; NULL: it is neither.
 const char *zr_token_content(const json_t *named);
 
@@ -46,6 +49,8 @@ zero_status zr_bpe_load_merges(zr_bpe_loader *loader, const json_t *merges, zero
 // bpe_load_merges.c: the merges of a merges.txt
 zero_status zr_bpe_load_merges_text(zr_bpe_loader *loader, const char *text, size_t length,
                                     zero_error *error);
+// Finds the next merge of a merges.txt from *at on; false: there is none.
+bool zr_merges_next(const char *text, size_t length, size_t *at, const char **line, size_t *bytes);
 // bpe_load.c: the settings of the model
 zero_status zr_bpe_load_model(zr_bpe_loader *loader, const json_t *model, zero_error *error);
 // bpe_finish.c: what follows from all of this
@@ -58,6 +63,20 @@ zero_status zr_bpe_load_gpt2_pipeline(zr_bpe_loader *loader, bool prefix, zero_e
 // fingerprint to that of what is in neither of the two files.
 zero_status zr_gpt2_load(zr_bpe_loader *loader, const zr_token_settings *settings, json_t *vocab,
                          const char *merges, size_t merges_length, zero_error *error);
+
+// What GPT-2 calls its begin, end and unknown token if no file names them.
+#define ZR_GPT2_END "<|endoftext|>"
+// gpt2_files.c: makes the list of added tokens, as a tokenizer.json has it, in the order of their
+// ids. *hash: of what they are.
+zero_status zr_gpt2_added(const char *path, const zr_token_settings *settings, const json_t *vocab,
+                          json_t **out, uint64_t *hash, zero_error *error);
+// gpt2_json.c: writes a tokenizer.json that says what the two files and the settings say. `path` is
+// for messages.
+zero_status zr_gpt2_json(const char *path, const zr_token_settings *settings, const json_t *vocab,
+                         const char *merges, size_t merges_length, zr_buffer *out,
+                         zero_error *error);
+// Returns whether zr_gpt2_json may have written it.
+bool zr_gpt2_json_is(const char *text, size_t length);
 
 // plain_json.c: loads a bytes or chars tokenizer. *out NULL: the file describes neither, so it is a
 // BPE's.

@@ -92,26 +92,32 @@ zero_status zr_bpe_load_merges(zr_bpe_loader *loader, const json_t *merges, zero
     return status;
 }
 
-static size_t line_length(const char *text, size_t length)
+bool zr_merges_next(const char *text, size_t length, size_t *at, const char **line, size_t *bytes)
 {
-    const char *end = memchr(text, '\n', length);
-    return end ? (size_t)(end - text) : length;
+    while (*at < length) {
+        const char *end = memchr(text + *at, '\n', length - *at);
+        size_t whole = end ? (size_t)(end - text) - *at : length - *at;
+        *line = text + *at;
+        *bytes = whole - (whole > 0 && (*line)[whole - 1] == '\r');
+        *at += whole + 1;
+        if (*bytes && !(*bytes >= 8 && memcmp(*line, "#version", 8) == 0))
+            return true;
+    }
+    return false;
 }
 
 zero_status zr_bpe_load_merges_text(zr_bpe_loader *loader, const char *text, size_t length,
                                     zero_error *error)
 {
     int64_t lines = 1, rank = 0;
+    size_t at = 0, bytes;
+    const char *line;
     zr_buffer joined = {0};
     for (size_t i = 0; i < length; i++)
         lines += text[i] == '\n';
     zero_status status = zr_merge_map_create(lines, &loader->bpe->merges, error);
-    for (size_t at = 0, whole; at < length && status == ZERO_OK; at += whole + 1) {
-        whole = line_length(text + at, length - at);
-        size_t line = whole - (whole > 0 && text[at + whole - 1] == '\r');
-        if (line && !(line >= 8 && memcmp(text + at, "#version", 8) == 0))
-            status = put_merge_line(loader, rank++, text + at, line, &joined, error);
-    }
+    while (status == ZERO_OK && zr_merges_next(text, length, &at, &line, &bytes))
+        status = put_merge_line(loader, rank++, line, bytes, &joined, error);
     zr_buffer_free(&joined);
     return status;
 }

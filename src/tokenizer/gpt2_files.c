@@ -11,11 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// What GPT-2 calls its begin, end and unknown token if no file names them.
-#define END_OF_TEXT "<|endoftext|>"
-
 typedef struct gathering { // added tokens, before they go to the loader
-    const zr_bpe_loader *loader;
+    const char *path;      // for messages
     const zr_token_settings *settings;
     const json_t *vocab;
     json_t *tokens; // by content; entries are like those of added_tokens in a tokenizer.json
@@ -23,7 +20,7 @@ typedef struct gathering { // added tokens, before they go to the loader
 
 static zero_status fail_memory(const gathering *g, zero_error *error)
 {
-    return zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for its added tokens", g->loader->path);
+    return zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for its added tokens", g->path);
 }
 
 // Adds a token. `flags` is an object with lstrip and the like, or NULL.
@@ -55,7 +52,7 @@ static zero_status gather_decoder(gathering *g, json_t *decoder, zero_error *err
             return zr_fail(error, ZERO_ERR_DATA,
                            "%s: the added_tokens_decoder of tokenizer_config.json says of "
                            "\"%.40s\" no token, where an id and its \"content\" are needed",
-                           g->loader->path, key);
+                           g->path, key);
         ZERO_TRY(put(g, content, id, token, false, true, error));
     }
     return ZERO_OK;
@@ -69,8 +66,8 @@ static zero_status gather_map(gathering *g, json_t *added, zero_error *error)
     {
         if (!json_is_integer(id))
             return zr_fail(error, ZERO_ERR_DATA,
-                           "%s: added_tokens.json gives \"%.100s\" no integer for its id",
-                           g->loader->path, content);
+                           "%s: added_tokens.json gives \"%.100s\" no integer for its id", g->path,
+                           content);
         ZERO_TRY(put(g, content, json_integer_value(id), NULL, false, true, error));
     }
     return ZERO_OK;
@@ -90,7 +87,7 @@ static zero_status name_special(gathering *g, const char *role, const json_t *na
         return zr_fail(error, ZERO_ERR_UNSUPPORTED,
                        "%s: its %s \"%.100s\" has no id in vocab.json, added_tokens.json or "
                        "added_tokens_decoder: not built; a tokenizer.json says which it gets",
-                       g->loader->path, role, content);
+                       g->path, role, content);
     if (!known)
         return put(g, content, json_integer_value(in_vocab), json_is_object(named) ? named : NULL,
                    true, false, error);
@@ -105,11 +102,11 @@ static zero_status gather_named(gathering *g, zero_error *error)
     static const char *const roles[] = {"bos_token", "eos_token", "unk_token", "sep_token",
                                         "pad_token", "cls_token", "mask_token"};
     static const char *const lists[] = {"additional_special_tokens", "extra_special_tokens"};
-    json_t *usual = json_string(END_OF_TEXT);
+    json_t *usual = json_string(ZR_GPT2_END);
     zero_status status = usual ? ZERO_OK : fail_memory(g, error);
     for (int i = 0; i < ZR_COUNT(roles) && status == ZERO_OK; i++) {
         const json_t *named = zr_token_setting(g->settings, roles[i]);
-        if (named || (i < 3 && json_object_get(g->vocab, END_OF_TEXT)))
+        if (named || (i < 3 && json_object_get(g->vocab, ZR_GPT2_END)))
             status = name_special(g, roles[i], named ? named : usual, error);
     }
     for (int l = 0; l < ZR_COUNT(lists); l++) {
@@ -131,41 +128,68 @@ static zero_status gather(gathering *g, zero_error *error)
     return gather_named(g, error);
 }
 
-// Makes the list as in a tokenizer.json, and a hash of it, because these ids are in neither of the
-// two files.
-static zero_status list(const gathering *g, json_t **out, uint64_t *hash, zero_error *error)
+static int by_id(const void *a, const void *b)
+{
+    json_int_t x = json_integer_value(json_object_get(*(json_t *const *)a, "id")),
+               y = json_integer_value(json_object_get(*(json_t *const *)b, "id"));
+    return (x > y) - (x < y);
+}
+
+static zero_status sort(const gathering *g, json_t *out, zero_error *error)
 {
     const char *content;
     json_t *entry;
+    size_t count = 0;
+    bool failed = false;
+    json_t **list = zr_alloc((json_object_size(g->tokens) + 1) * sizeof *list, error);
+    if (!list)
+        return ZERO_ERR_MEMORY;
+    json_object_foreach(g->tokens, content, entry) list[count++] = entry;
+    qsort(list, count, sizeof *list, by_id);
+    for (size_t i = 0; i < count; i++)
+        failed = json_array_append(out, list[i]) != 0 || failed;
+    zr_free(list);
+    return failed ? fail_memory(g, error) : ZERO_OK;
+}
+
+// Makes the list, and a hash of it, because these ids are in neither of the two files.
+static zero_status list(const gathering *g, json_t **out, uint64_t *hash, zero_error *error)
+{
     char *text = json_dumps(g->tokens, JSON_SORT_KEYS | JSON_COMPACT);
     *out = json_array();
-    bool failed = !*out || !text;
-    if (!failed)
-        json_object_foreach(g->tokens, content, entry) failed |=
-            json_array_append(*out, entry) != 0;
     *hash = text ? zr_hash_text(text) : 0;
+    zero_status status = text && *out ? sort(g, *out, error) : fail_memory(g, error);
     free(text);
-    return failed ? fail_memory(g, error) : ZERO_OK;
+    return status;
+}
+
+zero_status zr_gpt2_added(const char *path, const zr_token_settings *settings, const json_t *vocab,
+                          json_t **out, uint64_t *hash, zero_error *error)
+{
+    gathering g = {.path = path, .settings = settings, .vocab = vocab, .tokens = json_object()};
+    *out = NULL;
+    zero_status status =
+        json_is_object(vocab)
+            ? gather(&g, error)
+            : zr_fail(error, ZERO_ERR_DATA,
+                      "%s: no object of tokens and their ids, as vocab.json is", path);
+    if (status == ZERO_OK)
+        status = list(&g, out, hash, error);
+    json_decref(g.tokens);
+    return status;
 }
 
 zero_status zr_gpt2_load(zr_bpe_loader *loader, const zr_token_settings *settings, json_t *vocab,
                          const char *merges, size_t merges_length, zero_error *error)
 {
     bool prefix = json_is_true(json_object_get(settings->config, "add_prefix_space"));
-    gathering g = {.loader = loader, .settings = settings, .vocab = vocab, .tokens = json_object()};
     json_t *added = NULL;
     loader->bpe->unk = -1;
-    zero_status status =
-        json_is_object(vocab)
-            ? gather(&g, error)
-            : zr_fail(error, ZERO_ERR_DATA,
-                      "%s: no object of tokens and their ids, as vocab.json is", loader->path);
-    if (status == ZERO_OK)
-        status = list(&g, &added, &loader->tokenizer->fingerprint, error);
+    zero_status status = zr_gpt2_added(loader->path, settings, vocab, &added,
+                                       &loader->tokenizer->fingerprint, error);
     loader->tokenizer->fingerprint += prefix;
     if (status == ZERO_OK)
         status = zr_bpe_load_vocabulary(loader, vocab, added, error);
-    json_decref(g.tokens);
     json_decref(added);
     ZERO_TRY(status);
     ZERO_TRY(zr_bpe_load_merges_text(loader, merges, merges_length, error));

@@ -157,6 +157,8 @@ size_t zr_piece_digit(const zr_classes *classes, const char *text, size_t length
 
 zr_next_piece zr_pieces_gpt2(void) { return piece_gpt2; }
 
+zr_next_piece zr_pieces_qwen2(void) { return piece_qwen2; }
+
 #define GPT2_WORDS "'s|'t|'re|'ve|'m|'ll|'d"
 #define LLAMA_WORDS "(?i:" GPT2_WORDS ")|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|"
 #define LLAMA_REST "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"

@@ -14,6 +14,7 @@ typedef size_t (*zr_next_piece)(const zr_classes *classes, const char *text, siz
 // unknown.
 zr_next_piece zr_pieces_of(const char *expression);
 zr_next_piece zr_pieces_gpt2(void);
+zr_next_piece zr_pieces_qwen2(void);
 // Cut single numbers, or runs of them, apart from everything else.
 size_t zr_piece_digit(const zr_classes *classes, const char *text, size_t length);
 size_t zr_piece_digits(const zr_classes *classes, const char *text, size_t length);

@@ -140,6 +140,14 @@ bool zr_tokenizer_is_special(const zr_tokenizer *tokenizer, int32_t id)
     return false;
 }
 
+bool zr_tokenizer_is_qwen2(const zr_tokenizer *tokenizer)
+{
+    const zr_bpe *bpe = tokenizer->bpe;
+    return bpe && bpe->byte_level && bpe->normal_count == 1 &&
+           bpe->normal[0].kind == ZR_NORMAL_NFC && bpe->split_count == 1 &&
+           bpe->split[0].next == zr_pieces_qwen2();
+}
+
 void zr_tokenizer_template(const zr_tokenizer *tokenizer, const int32_t **before, int *before_count,
                            const int32_t **after, int *after_count)
 {

@@ -38,9 +38,11 @@ zero_status zr_tokenizer_load(const char *path, zr_tokenizer **out, zero_error *
 zero_status zr_tokenizer_open(const char *what, const char *text, size_t length, const char *name,
                               zr_tokenizer **out, zero_error *error);
 // Writes tokenizer.json and tokenizer_config.json durably; for a loaded BPE it writes the files
-// that it was loaded from, byte for byte.
+// that it was loaded from, byte for byte, and completes them with these two (bpe_save.c).
 zero_status zr_tokenizer_save(const zr_tokenizer *tokenizer, const char *directory,
                               zero_error *error);
+// Returns whether the directory has files that zr_tokenizer_load reads.
+bool zr_tokenizer_is_at(const char *directory);
 void zr_tokenizer_destroy(zr_tokenizer *tokenizer);
 
 zr_tokenizer_kind zr_tokenizer_kind_of(const zr_tokenizer *tokenizer);
@@ -57,6 +59,8 @@ int32_t zr_tokenizer_begin(const zr_tokenizer *tokenizer);
 // Finds the token spelled like this.
 bool zr_tokenizer_find(const zr_tokenizer *tokenizer, const char *content, int32_t *id);
 bool zr_tokenizer_is_special(const zr_tokenizer *tokenizer, int32_t id);
+// Returns whether it normalizes and cuts text as Qwen2's own tokenizer does.
+bool zr_tokenizer_is_qwen2(const zr_tokenizer *tokenizer);
 // Returns what the file's post-processor puts before and after a text (often a begin token).
 // Encoding never adds it; callers that want it add it themselves.
 void zr_tokenizer_template(const zr_tokenizer *tokenizer, const int32_t **before, int *before_count,

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#define GPT2_CLASS "GPT2Tokenizer"   // or with "Fast" at its end
 #define FILE_LIMIT ((size_t)1 << 28) // bytes; the largest published files have 3e7
 
 typedef struct source {    // what a tokenizer is read from
@@ -15,6 +16,7 @@ typedef struct source {    // what a tokenizer is read from
     const char *path;      // as given
     zr_tokenizer_file files[ZR_COUNT(((zr_tokenizer *)0)->files)];
     int count;
+    bool two_files; // vocab.json and merges.txt determine ids
 } source;
 
 static char *path_of(const source *from, const char *name, zero_error *error)
@@ -57,6 +59,21 @@ static zero_status parse(const source *from, const zr_tokenizer_file *file, json
     return status;
 }
 
+json_t **zr_token_settings_slot(zr_token_settings *settings, const char *file)
+{
+    return !strcmp(file, "tokenizer_config.json")     ? &settings->config
+           : !strcmp(file, "special_tokens_map.json") ? &settings->special
+           : !strcmp(file, "added_tokens.json")       ? &settings->added
+                                                      : NULL;
+}
+
+void zr_token_settings_free(zr_token_settings *settings)
+{
+    json_decref(settings->config);
+    json_decref(settings->special);
+    json_decref(settings->added);
+}
+
 const json_t *zr_token_setting(const zr_token_settings *settings, const char *key)
 {
     const json_t *older = json_object_get(settings->config, "added_tokens_decoder")
@@ -91,16 +108,19 @@ static zero_status find_end(const char *path, zr_tokenizer *tokenizer,
 // Applies what the files next to the tokenizer say. If they name no special tokens, GPT-2's only
 // special token also begins a text.
 static zero_status apply_settings(const char *path, zr_tokenizer *tokenizer,
-                                  const zr_token_settings *settings, zero_error *error)
+                                  const zr_token_settings *settings, bool two_files,
+                                  zero_error *error)
 {
     const json_t *named = zr_token_setting(settings, "bos_token");
     const char *begin = zr_token_content(named);
     zr_bpe *bpe = tokenizer->bpe;
     ZERO_TRY(find_end(path, tokenizer, settings, error));
+    if (!begin && !named && !zr_token_setting(settings, "eos_token")) {
+        zr_tokenizer_find(tokenizer, ZR_GPT2_END, &tokenizer->begin);
+        begin = two_files ? ZR_GPT2_END : NULL; // its class is known
+    }
     if (begin)
         zr_tokenizer_find(tokenizer, begin, &tokenizer->begin);
-    else if (!named && !zr_token_setting(settings, "eos_token"))
-        zr_tokenizer_find(tokenizer, "<|endoftext|>", &tokenizer->begin);
     if (!json_is_true(json_object_get(settings->config, "add_bos_token")) || bpe->prefix_count ||
         !begin || tokenizer->begin < 0)
         return ZERO_OK;
@@ -165,7 +185,7 @@ static zero_status from_json(const char *path, const json_t *root,
     if (status == ZERO_OK)
         status = load_json(&loader, root, error);
     if (status == ZERO_OK)
-        status = apply_settings(path, loader.tokenizer, settings, error);
+        status = apply_settings(path, loader.tokenizer, settings, false, error);
     *out = loader.tokenizer;
     return status;
 }
@@ -178,7 +198,7 @@ static zero_status from_two_files(source *from, const zr_tokenizer_file *vocab_f
     const char *class = json_string_value(json_object_get(settings->config, "tokenizer_class"));
     json_t *vocab = NULL;
     zr_bpe_loader loader;
-    if (class && strncmp(class, "GPT2Tokenizer", 13) != 0)
+    if (class && strncmp(class, GPT2_CLASS, sizeof GPT2_CLASS - 1) != 0)
         return zr_fail(error, ZERO_ERR_UNSUPPORTED,
                        "%s: vocab.json and merges.txt of the class %.100s: not built; a "
                        "tokenizer.json says how its text is cut",
@@ -188,7 +208,7 @@ static zero_status from_two_files(source *from, const zr_tokenizer_file *vocab_f
     if (status == ZERO_OK)
         status = zr_gpt2_load(&loader, settings, vocab, merges->data, merges->length, error);
     if (status == ZERO_OK)
-        status = apply_settings(from->path, loader.tokenizer, settings, error);
+        status = apply_settings(from->path, loader.tokenizer, settings, true, error);
     json_decref(vocab);
     *out = loader.tokenizer;
     return status;
@@ -237,15 +257,38 @@ static zero_status load_tokenizer_json(source *from, const zr_tokenizer_file *fi
 static zero_status parse_settings(const source *from, zr_token_settings *out, zero_error *error)
 {
     for (int i = 0; i < from->count; i++) {
-        const zr_tokenizer_file *file = &from->files[i];
-        json_t **where = !strcmp(file->name, "tokenizer_config.json")     ? &out->config
-                         : !strcmp(file->name, "special_tokens_map.json") ? &out->special
-                         : !strcmp(file->name, "added_tokens.json")       ? &out->added
-                                                                          : NULL;
-        if (where)
-            ZERO_TRY(parse(from, file, where, error));
+        json_t **slot = zr_token_settings_slot(out, from->files[i].name);
+        if (slot)
+            ZERO_TRY(parse(from, &from->files[i], slot, error));
     }
     return ZERO_OK;
+}
+
+// Finds whether tokenizer.json is what zr_bpe_save has made of the two files next to it. They are
+// read again then, so that the tokenizer is the same as before, with the same fingerprint.
+static zero_status compare_with_two_files(const source *from, const zr_tokenizer_file *json,
+                                          const zr_tokenizer_file *of_vocab,
+                                          const zr_tokenizer_file *merges,
+                                          const zr_token_settings *settings, bool *same,
+                                          zero_error *error)
+{
+    const char *class = json_string_value(json_object_get(settings->config, "tokenizer_class"));
+    json_t *vocab = NULL;
+    zr_buffer text = {0};
+    *same = false;
+    if (!of_vocab || !merges || !zr_gpt2_json_is(json->data, json->length) || !class ||
+        strncmp(class, GPT2_CLASS, sizeof GPT2_CLASS - 1))
+        return ZERO_OK;
+    zero_status status = parse(from, of_vocab, &vocab, error);
+    if (status == ZERO_OK)
+        status =
+            zr_gpt2_json(from->path, settings, vocab, merges->data, merges->length, &text, error);
+    *same = status == ZERO_OK && text.length == json->length &&
+            !memcmp(text.data, json->data, text.length);
+    json_decref(vocab);
+    zr_buffer_free(&text);
+    // With other files than those that it was made of it stands alone.
+    return status == ZERO_ERR_MEMORY ? status : ZERO_OK;
 }
 
 static zero_status load(source *from, zr_tokenizer **out, zero_error *error)
@@ -267,29 +310,43 @@ static zero_status load(source *from, zr_tokenizer **out, zero_error *error)
     for (int i = 0; i < ZR_COUNT(beside); i++)
         ZERO_TRY(keep_file(from, beside[i], &kept, error));
     zero_status status = parse_settings(from, &settings, error);
+    from->two_files = !json;
+    if (status == ZERO_OK && json)
+        status =
+            compare_with_two_files(from, json, vocab, merges, &settings, &from->two_files, error);
     if (status == ZERO_OK)
-        status = json ? load_tokenizer_json(from, json, &settings, out, error)
-                      : from_two_files(from, vocab, merges, &settings, out, error);
-    json_decref(settings.config);
-    json_decref(settings.special);
-    json_decref(settings.added);
+        status = from->two_files ? from_two_files(from, vocab, merges, &settings, out, error)
+                                 : load_tokenizer_json(from, json, &settings, out, error);
+    zr_token_settings_free(&settings);
     return status;
 }
 
-// Moves the files to the tokenizer. Those that determine ids come first.
+static bool determines_ids(const source *from, const char *name)
+{
+    return from->two_files ? !strcmp(name, "vocab.json") || !strcmp(name, "merges.txt")
+                           : !strcmp(name, "tokenizer.json");
+}
+
+// Moves the files to the tokenizer.
 static void hand_over(source *from, zr_tokenizer *tokenizer)
 {
     if (!tokenizer->bpe)
         return;
     // The fingerprint so far is of what these files do not say.
     uint64_t hash = zr_hash_text("BPE") ^ tokenizer->fingerprint;
-    bool json = strcmp(from->files[0].name, "tokenizer.json") == 0;
-    for (int i = 0; i < (json ? 1 : 2); i++)
-        hash = zr_hash_bytes(from->files[i].data, from->files[i].length, hash);
+    for (int i = 0; i < from->count; i++)
+        if (determines_ids(from, from->files[i].name))
+            hash = zr_hash_bytes(from->files[i].data, from->files[i].length, hash);
     tokenizer->fingerprint = hash;
     memcpy(tokenizer->files, from->files, sizeof tokenizer->files);
     tokenizer->file_count = from->count;
     from->count = 0;
+}
+
+bool zr_tokenizer_is_at(const char *directory)
+{
+    return zr_path_has(directory, "tokenizer.json") ||
+           (zr_path_has(directory, "vocab.json") && zr_path_has(directory, "merges.txt"));
 }
 
 zero_status zr_tokenizer_load(const char *path, zr_tokenizer **out, zero_error *error)

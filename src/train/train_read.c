@@ -94,6 +94,18 @@ static zero_status make_datasets(zr_train *train, zero_error *error)
     return ZERO_OK;
 }
 
+// transformers 5 knows of this architecture that the class its files name is often wrong.
+static void warn_of_qwen2(const zr_train *train)
+{
+    const zr_lm_config *config = &train->subject.model_config;
+    if (config->kind == ZR_LM_LLAMA && config->llama.variant == ZERO_LLAMA_qwen2 &&
+        !zr_tokenizer_is_qwen2(train->subject.tokenizer))
+        zr_log(&train->logger, ZERO_LOG_WARNING,
+               "transformers 5 opens the tokenizer of any qwen2 as Qwen2's own (AutoTokenizer), "
+               "which gives other ids than this training has; PreTrainedTokenizerFast gives the "
+               "same");
+}
+
 zero_status zr_train_read(zr_train *train, zero_error *error)
 {
     ZERO_TRY(open_corpora(train, error));
@@ -101,6 +113,7 @@ zero_status zr_train_read(zr_train *train, zero_error *error)
                                   train->subject.corpus, &train->subject.tokenizer, error));
     zr_reading_warn(train->subject.tokenizer, &train->logger);
     ZERO_TRY(read_shape(train, error));
+    warn_of_qwen2(train);
     return make_datasets(train, error);
 }
 

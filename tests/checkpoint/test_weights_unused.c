@@ -11,8 +11,8 @@ static void keep_message(void *user, zero_log_level level, const char *message)
     snprintf(user, ZERO_MESSAGE_BYTES, "%s", message);
 }
 
-// model.safetensors of one number for each name.
-static void write_tensors(scratch *made, const char *const *names, int count)
+// model.safetensors of one number for each name: of the last one `last`, of the others 0.
+static void write_values(scratch *made, const char *const *names, int count, float last)
 {
     static const int64_t one[] = {1};
     zr_st_entry entries[16];
@@ -23,9 +23,15 @@ static void write_tensors(scratch *made, const char *const *names, int count)
     char *bytes = zr_alloc((size_t)layout.total, NULL);
     assert_non_null(bytes);
     memcpy(bytes, layout.header.data, layout.header.length);
+    memcpy(bytes + layout.begin[count - 1], &last, sizeof last);
     st_write_bytes(made, "model.safetensors", bytes, (size_t)layout.total);
     zr_free(bytes);
     zr_st_layout_free(&layout);
+}
+
+static void write_tensors(scratch *made, const char *const *names, int count)
+{
+    write_values(made, names, count, 0);
 }
 
 // Into a model that has wte.weight and nothing else.
@@ -86,6 +92,30 @@ static void test_what_is_said(void **state)
         said, "2 tensors left out that the model has no place for: b, h.0.attn.c_attn.bias"));
 }
 
+// A head that repeats the table is passed over, one with other values is refused or, if it is left
+// out, named.
+static void test_a_head_of_its_own(void **state)
+{
+    static const char *const names[] = {"transformer.wte.weight", "lm_head.weight"};
+    char said[ZERO_MESSAGE_BYTES] = "";
+    const zero_logger logger = {keep_message, said};
+    zr_weights_how how = {.tied_head = "lm_head.weight", .table = "wte.weight", .logger = &logger};
+    zero_error error = {0};
+    write_values(*state, names, 2, -0.0f);
+    assert_int_equal(load(*state, &how, &error), ZERO_OK);
+    write_values(*state, names, 2, 1e-30f);
+    assert_int_equal(load(*state, &how, &error), ZERO_ERR_DATA);
+    assert_non_null(strstr(error.message, "lm_head.weight has other values than wte.weight"));
+    assert_null(strstr(error.message, "uses it"));
+    how.may_untie = true;
+    assert_int_equal(load(*state, &how, &error), ZERO_ERR_DATA);
+    assert_non_null(strstr(error.message, "false there uses it"));
+    assert_string_equal(said, "");
+    how.ignored = true;
+    assert_int_equal(load(*state, &how, &error), ZERO_OK);
+    assert_non_null(strstr(said, "lm_head.weight is left out, though it has other values"));
+}
+
 static void test_many(void **state)
 {
     char text[15][24];
@@ -108,6 +138,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_what_is_passed_over, scratch_open, scratch_close),
         cmocka_unit_test_setup_teardown(test_what_is_said, scratch_open, scratch_close),
+        cmocka_unit_test_setup_teardown(test_a_head_of_its_own, scratch_open, scratch_close),
         cmocka_unit_test_setup_teardown(test_many, scratch_open, scratch_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

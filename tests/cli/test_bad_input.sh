@@ -17,6 +17,22 @@ zt 65 '5 tokens, fewer than the 33 of one window' --data short.txt
 zt 65 'byte 2 (0xff) is not valid UTF-8' --data invalid.txt --tokenizer chars
 zt 74 'cannot open "missing.txt"' --data "$TEXT" --val missing.txt
 
+# A name whose extension stands for another format than the one that is written, before anything is read; a directory that is there may have any name.
+named() { refused 64 "$1" "$ZERO" "${@:2}"; }
+named '--to q.gguf: what is written there is a directory, not a .gguf file: name it q, for example' convert --from missing --to q.gguf
+named '--draw p/x.PNG: what is written there is an SVG, not a .PNG file: name it p/x.svg, for example' plan --new $TINY --draw p/x.PNG
+named '--out m.safetensors/: what is written there is a directory with a run' train --new $TINY --data missing --out m.safetensors/
+named '--profile t.csv: what is written there is a trace in JSON' train --new $TINY --data missing --out out --profile t.csv
+named 'name it t.bin, for example' tokenize --tokenizer bytes --data missing --out t.npy
+named 'name it t, for example' tokenizer train --data missing --out t.json
+named 'name it t, for example' tune --new $TINY --out t.json
+named 'name it t.csv, for example' simulate --runs missing --machine missing --out t.json
+named 'name it t.md, for example' compare --new $TINY --out t.html
+named 'name it m.json, for example' doctor --write-machine m.yaml
+[ ! -e q.gguf ] && [ ! -e m.safetensors ] || fail "something was made: $(ls)"
+mkdir there.bin
+for out in there.bin llama-3.1 v.2/../a .bin; do refused 74 'cannot open "missing"' "$ZERO" train --new $TINY --data missing --quiet --out $out; done
+
 zt 74 'missing.json' --data "$TEXT" --config missing.json
 mkdir cfg
 zt 78 'is a directory' --data "$TEXT" --config cfg

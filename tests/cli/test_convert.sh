@@ -31,6 +31,22 @@ mkdir bare && cp run/model/config.json bare
 expect 0 "$ZERO" convert --from wide --to without --model bare
 grep -q '"bare" has no tokenizer .* copy one to "without"' err.txt && ! grep -q -- --model err.txt || fail "advice that was followed already: $(cat err.txt)"
 expect 0 "$ZERO" eval --model again --data "$TEXT"
+# GPT-2's two files alone: what is written has a tokenizer.json and a class, too, so that others open it.
+cp -r again two && rm two/tokenizer*
+python3 - <<'PY'
+import json
+json.dump(json.load(open("again/tokenizer.json"))["model"]["vocab"], open("two/vocab.json", "w"))
+open("two/merges.txt", "w").write("#version: 0.2\n")
+PY
+expect 0 "$ZERO" convert --from two --to completed
+grep -q '"tokenizer_class": "GPT2Tokenizer"' completed/tokenizer_config.json && cmp completed/vocab.json two/vocab.json || fail "the tokenizer's files: $(ls completed)"
+mkdir read && cp completed/tokenizer.json completed/config.json completed/model*safetensors* read
+expect 0 "$ZERO" eval --model two --data "$TEXT"
+mv out.txt two.txt
+for model in completed read; do
+    expect 0 "$ZERO" eval --model $model --data "$TEXT"
+    cmp out.txt two.txt || fail "$model has another tokenizer"
+done
 
 # Nothing is replaced unasked, and never what is no model, or is being read.
 expect 64 "$ZERO" convert --from run --to hf

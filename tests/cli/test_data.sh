@@ -106,6 +106,23 @@ learn --data tokens.bin --steps 5 --out llmc
 learn --data nano.bin --steps 5 --out nano
 learn --data nanogpt:nano.bin --steps 5 --out nano2
 [ "$(fingerprint llmc)" = "$(fingerprint nano)" ] && [ "$(fingerprint nano2)" = "$(fingerprint nano)" ] || fail "the same tokens in two formats"
+
+# A model without a tokenizer: its loss on tokens needs none, text needs one that is named.
+mkdir bare && cp nano/model/config.json nano/model/model.safetensors bare
+expect 0 "$ZERO" eval --model nano --data nano.bin --threads 1
+grep -v bits_per_byte out.txt >loss.txt
+expect 0 "$ZERO" eval --model bare --data nanogpt:nano.bin --threads 1 --ranks 2
+cmp out.txt loss.txt || fail "without a tokenizer tokens have another loss"
+refused 74 'no tokenizer.json in "bare"; --tokenizer says which one' "$ZERO" eval --model bare --data nano.bin "$TEXT" --threads 1
+refused 74 'no tokenizer.json in "bare"; --tokenizer says which one' "$ZERO" data show --model bare --data nano.bin
+refused 64 'would number the characters of this text' "$ZERO" eval --model bare --data "$TEXT" --tokenizer chars --threads 1
+expect 0 "$ZERO" eval --model nano --data "$TEXT" --threads 1
+mv out.txt loss.txt
+for tokenizer in bytes nano/model; do
+    expect 0 "$ZERO" eval --model bare --data "$TEXT" --threads 1 --tokenizer $tokenizer
+    cmp out.txt loss.txt || fail "--tokenizer $tokenizer is another one than the model's"
+done
+
 cp "$TEXT" text.bin
 learn --data text:text.bin --tokenizer chars --steps 5 --out text
 [ "$(fingerprint text)" = "$(fingerprint joined)" ] || fail "text: before a name"

@@ -66,6 +66,7 @@ taken "$ZERO" tokenize --tokenizer qwen2 --data "$TEXT" --out ids.bin --threads 
 taken "$ZERO" plan --model qwen2 --ranks 2
 taken "$ZERO" convert --from mistral/model --model qwen2 --to mixed
 taken "$ZERO" train --model qwen2 --data "$TEXT" --threads 1 --ranks 2 --steps 2 --save-every 1 --out further
+grep -q "opens the tokenizer of any qwen2 as Qwen2.s own" err.txt || fail "nothing is said of what transformers makes of a qwen2 with other tokens"
 grep -q '"model": "qwen2/model"' further/config.json || fail "config.json does not name the model itself: $(grep model further/config.json)"
 expect 0 "$ZERO" verify further
 taken "$ZERO" train --new $TINY --tokenizer qwen2 --data "$TEXT" --threads 1 --steps 1 --dry-run
@@ -101,6 +102,7 @@ def repeat(tensors):
     tensors["model.layers.0.self_attn.rotary_emb.inv_freq"] = ("F32", [4], bytes(16))
 rewrite("run3/model", "repeated", repeat)
 rewrite("qwen2/model", "headless", lambda tensors: tensors.pop("lm_head.weight"))
+rewrite("run3/model", "forked", lambda tensors: tensors.update({"lm_head.weight": tensors["model.embed_tokens.weight"][:2] + (tensors["model.embed_tokens.weight"][2][:-4] + bytes(4),)}))
 rewrite("run3/model", "biased", lambda tensors: tensors.update({"model.layers.0.self_attn.q_proj.bias": ("F32", [32], bytes(128))}))
 PY
 expect 0 "$ZERO" eval --model run3/model --data "$TEXT" --threads 1
@@ -108,6 +110,22 @@ cp out.txt loss.txt
 expect 0 "$ZERO" eval --model repeated --data "$TEXT" --threads 1
 cmp out.txt loss.txt || fail "a repeated head changed the model"
 refused 65 'lm_head.weight' "$ZERO" eval --model headless --data "$TEXT" --threads 1
+
+# A head of its own beside "tie_word_embeddings": true: only the last element differs, which the last rank compares.
+own='lm_head.weight has other values than model.embed_tokens.weight, but config.json says that both are one ("tie_word_embeddings"): false there uses it, --ignore-unused leaves it out'
+expect 65 "$ZERO" eval --model forked --data "$TEXT" --threads 1 --ranks 2
+grep -qF "$own" err.txt || fail "of a head of its own: $(cat err.txt)"
+refused 65 "$own" "$ZERO" generate --model forked --prompt "12" --tokens 2 --threads 1
+refused 65 "$own" "$ZERO" train --model forked --data "$TEXT" --threads 1 --steps 1 --quiet --out out
+expect 0 "$ZERO" eval --model forked --data "$TEXT" --threads 1 --ignore-unused
+cmp out.txt loss.txt || fail "a head that is left out changed the model"
+expect 0 "$ZERO" convert --from forked --to forked-again --dtype bf16
+grep -q 'lm_head.weight has other values than the table of tokens' err.txt || fail "convert says nothing of a head of its own: $(cat err.txt)"
+expect 0 "$ZERO" convert --from repeated --to repeated-again
+[ ! -s err.txt ] || fail "convert of a repeated head: $(cat err.txt)"
+sed -i 's/"tie_word_embeddings": true/"tie_word_embeddings": false/' forked/config.json
+expect 0 "$ZERO" eval --model forked --data "$TEXT" --threads 1
+! cmp -s out.txt loss.txt || fail "the head of its own is not used"
 
 # A tensor that the model has no place for is refused by every command that computes with it, or left out where that is asked for.
 unused='has 1 tensor that the model has no place for (--ignore-unused leaves it out): model.layers.0.self_attn.q_proj.bias'

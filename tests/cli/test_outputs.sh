@@ -162,8 +162,9 @@ done
 [ ! -e pp/best/job ] || fail "a folder is made in the best model: $(ls pp/best)"
 
 # Token files and tokenizers.
-stays . '"text3.txt" is read by this command (--data text3.txt)' "$ZERO" tokenize --tokenizer bytes --data text3.txt --out text3.txt --overwrite
-stays . '"text3.txt" exists, and is no token file' "$ZERO" tokenize --tokenizer bytes $D --out text3.txt --overwrite
+cp "$TEXT" text3
+stays . '"text3" is read by this command (--data text3)' "$ZERO" tokenize --tokenizer bytes --data text3 --out text3 --overwrite
+stays . '"text3" exists, and is no token file' "$ZERO" tokenize --tokenizer bytes $D --out text3 --overwrite
 echo '{}' >book.bin.json
 stays . '"book.bin.json" exists, and is no note of a token file' "$ZERO" tokenize --tokenizer bytes $D --out book.bin
 rm book.bin.json

@@ -87,6 +87,17 @@ static void test_what_is_written_is_read(void **state)
     zr_run_config_free(&config);
 }
 
+static void test_data_that_are_no_names(void **state)
+{
+    scratch *made = *state;
+    zr_run_config config;
+    zero_error error = {0};
+    scratch_write(made, "config.json", "{\"libzero\": {\"run\": {\"data\": [\"a\", 1]}}}");
+    assert_int_equal(zr_run_config_read(made->directory, &config, &error), ZERO_ERR_DATA);
+    assert_non_null(strstr(error.message, "config.json\": item 1 of libzero.run.data is no text"));
+    zr_run_config_free(&config);
+}
+
 // Tensor ranks are part of the job's ranks; a run without any writes nothing of them.
 static void test_tensor_ranks(void **state)
 {
@@ -253,6 +264,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_what_is_written_is_read, scratch_open, scratch_close),
+        cmocka_unit_test_setup_teardown(test_data_that_are_no_names, scratch_open, scratch_close),
         cmocka_unit_test_setup_teardown(test_tensor_ranks, scratch_open, scratch_close),
         cmocka_unit_test_setup_teardown(test_pipeline_stages, scratch_open, scratch_close),
         cmocka_unit_test_setup_teardown(test_the_last_tenth_is_the_default, scratch_open,

@@ -1,7 +1,25 @@
 // vocab.json and merges.txt of a byte-level BPE, one after the other with a line "====" in between:
-// the same checks as for tokenizer.json (fuzz_tokenizer.c).
+// the same checks as for tokenizer.json (fuzz_tokenizer.c); and what is saved, which has a
+// tokenizer.json made of them, is the same tokenizer.
 #define _GNU_SOURCE
 #include "use_tokenizer.h"
+
+#include "base/file.h"
+
+static zero_status save(const zr_tokenizer *tokenizer, zero_error *error)
+{
+    char saved[512];
+    zr_tokenizer *again = NULL;
+    snprintf(saved, sizeof saved, "%s/saved", fuzz_directory());
+    ZERO_TRY(zr_directory_create(saved, error));
+    zero_status status = zr_tokenizer_save(tokenizer, saved, error);
+    if (status == ZERO_OK)
+        status = zr_tokenizer_load(saved, &again, error);
+    fuzz_must(status == ZERO_ERR_MEMORY || status == ZERO_OK);
+    fuzz_must(!again || zr_tokenizer_fingerprint(again) == zr_tokenizer_fingerprint(tokenizer));
+    zr_tokenizer_destroy(again);
+    return status;
+}
 
 zero_status fuzz_one(const uint8_t *data, size_t size, zero_error *error)
 {
@@ -14,6 +32,8 @@ zero_status fuzz_one(const uint8_t *data, size_t size, zero_error *error)
     fuzz_put("merges.txt", begin + second, size - second);
     ZERO_TRY(zr_tokenizer_load(fuzz_directory(), &tokenizer, error));
     zero_status status = fuzz_use_tokenizer(tokenizer, error);
+    if (status == ZERO_OK)
+        status = save(tokenizer, error);
     zr_tokenizer_destroy(tokenizer);
     return status;
 }

@@ -141,6 +141,40 @@ static void the_published_file_is_read(void **state)
     assert_true(config.resid_pdrop == 0 && config.embd_pdrop == 0.1f);
 }
 
+// transformers reads four sizes of a GPT-2 under the names of other architectures, too. n_ctx it
+// does not read.
+static void other_names_of_sizes_are_read(void **state)
+{
+    static const struct {
+        const char *own, *text, *message;
+    } cases[] = {
+        {"", "\"n_embd\": 8, \"n_layer\": 1, \"n_head\": 2, \"n_positions\": 16", NULL},
+        {"",
+         "\"hidden_size\": 8, \"num_hidden_layers\": 1, \"num_attention_heads\": 2, "
+         "\"max_position_embeddings\": 16, \"n_ctx\": 4",
+         NULL},
+        {"\"n_embd\": 8, \"n_head\": 2, ",
+         "\"hidden_size\": 8, \"n_layer\": 1, \"n_positions\": 16", NULL},
+        {"\"n_embd\": 8, \"n_head\": 2, ",
+         "\"num_attention_heads\": 4, \"n_layer\": 1, \"n_positions\": 16",
+         "\"n_head\" is 2 and \"num_attention_heads\", its other name, is 4"},
+    };
+    for (int i = 0; i < ZR_COUNT(cases); i++) {
+        zero_gpt2_config config = {0};
+        zero_error error = {.status = ZERO_OK};
+        char text[512];
+        snprintf(text, sizeof text, "{\"model_type\": \"gpt2\", \"vocab_size\": 9, %s%s}",
+                 cases[i].own, cases[i].text);
+        zero_status status = read_text(text, &config, &error);
+        assert_int_equal(status, cases[i].message ? ZERO_ERR_DATA : ZERO_OK);
+        if (cases[i].message)
+            assert_non_null(strstr(error.message, cases[i].message));
+        else
+            assert_true(config.n_embd == 8 && config.n_layer == 1 && config.n_head == 2 &&
+                        config.n_positions == 16);
+    }
+}
+
 static void other_arithmetic_is_refused(void **state)
 {
     static const struct {
@@ -207,8 +241,11 @@ static void broken_files_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_written_comes_back), cmocka_unit_test(ids_of_tokens_are_kept),
-        cmocka_unit_test(the_published_file_is_read), cmocka_unit_test(other_arithmetic_is_refused),
+        cmocka_unit_test(what_is_written_comes_back),
+        cmocka_unit_test(ids_of_tokens_are_kept),
+        cmocka_unit_test(the_published_file_is_read),
+        cmocka_unit_test(other_names_of_sizes_are_read),
+        cmocka_unit_test(other_arithmetic_is_refused),
         cmocka_unit_test(broken_files_are_refused),
     };
     return cmocka_run_group_tests(tests, config_file_begin, config_file_end);

@@ -208,6 +208,30 @@ static void both_spellings_are_read(void **state)
     assert_true(read_right(LLAMA ", \"rope_scaling\": null}").rope.theta == 10000);
 }
 
+// A rope_scaling that was added to a file with rope_parameters replaces them, as in transformers,
+// and is written again; an empty one says nothing.
+static void an_added_scaling_is_honoured(void **state)
+{
+    static const char plain[] =
+        LLAMA ", \"rope_parameters\": {\"rope_theta\": 10000.0, \"rope_type\": \"default\"}",
+                      llama3[] = LLAMA ", \"rope_parameters\": {" SCALING "}",
+                      linear[] = "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}}";
+    char text[1024];
+    const zero_llama_config alone = read_right(LLAMA ", \"rope_scaling\": {" SCALING "}}");
+    snprintf(text, sizeof text, "%s, \"rope_scaling\": {" SCALING "}}", plain);
+    const zero_llama_config added = read_right(text);
+    assert_memory_equal(&added, &alone, sizeof added);
+    zr_buffer written = {0};
+    zr_lm_config_write(&(zr_lm_config){.kind = ZR_LM_LLAMA, .llama = added}, &written);
+    const zero_llama_config again = read_right(written.data);
+    assert_memory_equal(&again.rope, &added.rope, sizeof added.rope);
+    zr_buffer_free(&written);
+    snprintf(text, sizeof text, "%s, %s", llama3, linear);
+    assert_int_equal(read_right(text).rope.scaling, ZERO_ROPE_linear);
+    snprintf(text, sizeof text, "%s, \"rope_scaling\": {}}", llama3);
+    assert_int_equal(read_right(text).rope.scaling, ZERO_ROPE_llama3);
+}
+
 static void silence_is_read_as_transformers_reads_it(void **state)
 {
     assert_int_equal(read_right("{\"model_type\": \"mistral\", " SIZES "}").sliding_window, 4096);
@@ -250,6 +274,14 @@ static void other_arithmetic_is_refused(void **state)
          "several kinds of layers"},
         {LLAMA ", \"rope_parameters\": {\"partial_rotary_factor\": 0.5}}", ZERO_ERR_UNSUPPORTED,
          "\"partial_rotary_factor\" is given"},
+        {LLAMA ", \"rope_parameters\": {\"rope_theta\": 1e6}, \"rope_scaling\": {\"type\": "
+               "\"linear\", \"factor\": 2}}",
+         ZERO_ERR_DATA, "its rope_theta 1e+06 would become 10000"},
+        {LLAMA ", \"rope_parameters\": {\"full_attention\": {}}, \"rope_scaling\": {\"type\": "
+               "\"linear\", \"factor\": 2}}",
+         ZERO_ERR_UNSUPPORTED, "several kinds of layers"},
+        {LLAMA ", \"per_layer_config\": {\"0\": {\"num_key_value_heads\": 4}}}",
+         ZERO_ERR_UNSUPPORTED, "\"per_layer_config\" is given"},
         {LLAMA ", \"partial_rotary_factor\": 0.5}", ZERO_ERR_UNSUPPORTED,
          "\"partial_rotary_factor\" is given"},
         {LLAMA ", \"quantization_config\": {}}", ZERO_ERR_UNSUPPORTED,
@@ -332,6 +364,7 @@ int main(void)
         cmocka_unit_test(fields),
         cmocka_unit_test(mistakes_are_named),
         cmocka_unit_test(what_is_written_comes_back),
+        cmocka_unit_test(an_added_scaling_is_honoured),
         cmocka_unit_test(both_spellings_are_read),
         cmocka_unit_test(silence_is_read_as_transformers_reads_it),
         cmocka_unit_test(other_arithmetic_is_refused),

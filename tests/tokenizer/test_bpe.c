@@ -91,6 +91,8 @@ static void the_library_has_the_same_ids_and_text(void **state)
         json_t *cases;
         load_family(families[f], &tokenizer, &cases);
         assert_true(json_array_size(cases) > 60);
+        assert_int_equal(zr_tokenizer_is_qwen2(tokenizer),
+                         !strcmp(families[f], "qwen2") || !strcmp(families[f], "odd-nfc"));
         for (size_t i = 0; i < json_array_size(cases); i++)
             check_case(families[f], tokenizer, json_array_get(cases, i));
         json_decref(cases);

@@ -1,0 +1,119 @@
+// Writes the files that a BPE was read from, byte for byte, and next to them what transformers
+// needs to open the directory with the same ids, whatever architecture config.json names:
+//
+//   tokenizer.json         if there are only vocab.json and merges.txt, which many architectures
+//                          read in a way of their own
+//   tokenizer_config.json  if there is none; if it names no class, it gets one
+#include "base/file.h"
+#include "tokenizer/bpe_load.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const zr_tokenizer_file *find(const zr_tokenizer *tokenizer, const char *name)
+{
+    for (int i = 0; i < tokenizer->file_count; i++)
+        if (!strcmp(tokenizer->files[i].name, name))
+            return &tokenizer->files[i];
+    return NULL;
+}
+
+static zero_status read_settings(const zr_tokenizer *tokenizer, zr_token_settings *out,
+                                 zero_error *error)
+{
+    for (int i = 0; i < tokenizer->file_count; i++) {
+        const zr_tokenizer_file *file = &tokenizer->files[i];
+        json_t **slot = zr_token_settings_slot(out, file->name);
+        if (slot)
+            ZERO_TRY(zr_json_parse(file->data, file->length, file->name, slot, error));
+    }
+    return ZERO_OK;
+}
+
+static zero_status write_json(const zr_tokenizer *tokenizer, const zr_token_settings *settings,
+                              const char *directory, zero_error *error)
+{
+    const zr_tokenizer_file *of_vocab = find(tokenizer, "vocab.json"),
+                            *merges = find(tokenizer, "merges.txt");
+    zr_buffer text = {0};
+    json_t *vocab = NULL;
+    ZERO_TRY(zr_json_parse(of_vocab->data, of_vocab->length, of_vocab->name, &vocab, error));
+    zero_status status =
+        zr_gpt2_json(directory, settings, vocab, merges->data, merges->length, &text, error);
+    if (status == ZERO_OK)
+        status = zr_file_write_in(directory, "tokenizer.json", text.data, text.length, error);
+    json_decref(vocab);
+    zr_buffer_free(&text);
+    return status;
+}
+
+// Names the token of this id in the configuration, unless some file says which it is.
+static bool name_token(const zr_tokenizer *tokenizer, const zr_token_settings *settings,
+                       const char *role, int32_t id, json_t *config)
+{
+    zr_buffer content = {0};
+    if (id < 0 || zr_token_setting(settings, role))
+        return true;
+    zr_tokenizer_decode(tokenizer, id, &content);
+    bool put = !content.failed &&
+               !json_object_set_new(config, role, json_stringn(content.data, content.length));
+    zr_buffer_free(&content);
+    return put;
+}
+
+// Of GPT-2's two files, what is named becomes a special token, which only this one is already.
+static bool may_name(const zr_tokenizer *tokenizer, bool two_files)
+{
+    int32_t id;
+    return !two_files ||
+           (zr_tokenizer_find(tokenizer, ZR_GPT2_END, &id) && id == zr_tokenizer_end(tokenizer));
+}
+
+static zero_status write_config(const zr_tokenizer *tokenizer, const zr_token_settings *settings,
+                                bool two_files, const char *directory, zero_error *error)
+{
+    json_t *config = settings->config ? json_deep_copy(settings->config) : json_object();
+    bool made = config && !json_object_set_new(
+                              config, "tokenizer_class",
+                              json_string(two_files ? "GPT2Tokenizer" : "PreTrainedTokenizerFast"));
+    if (may_name(tokenizer, two_files))
+        made =
+            made &&
+            name_token(tokenizer, settings, "bos_token", zr_tokenizer_begin(tokenizer), config) &&
+            name_token(tokenizer, settings, "eos_token", zr_tokenizer_end(tokenizer), config);
+    char *dumped = made ? json_dumps(config, JSON_INDENT(2)) : NULL;
+    zr_buffer text = {0};
+    zr_buffer_printf(&text, "%s\n", dumped ? dumped : "");
+    zero_status status =
+        dumped && !text.failed
+            ? zr_file_write_in(directory, "tokenizer_config.json", text.data, text.length, error)
+            : zr_fail(error, ZERO_ERR_MEMORY, "no memory for a tokenizer_config.json");
+    zr_buffer_free(&text);
+    free(dumped);
+    json_decref(config);
+    return status;
+}
+
+static zero_status complete(const zr_tokenizer *tokenizer, const zr_token_settings *settings,
+                            const char *directory, zero_error *error)
+{
+    bool two_files = !find(tokenizer, "tokenizer.json");
+    if (two_files)
+        ZERO_TRY(write_json(tokenizer, settings, directory, error));
+    if (json_is_string(json_object_get(settings->config, "tokenizer_class")))
+        return ZERO_OK;
+    return write_config(tokenizer, settings, two_files, directory, error);
+}
+
+zero_status zr_bpe_save(const zr_tokenizer *tokenizer, const char *directory, zero_error *error)
+{
+    zr_token_settings settings = {0};
+    for (int i = 0; i < tokenizer->file_count; i++)
+        ZERO_TRY(zr_file_write_in(directory, tokenizer->files[i].name, tokenizer->files[i].data,
+                                  tokenizer->files[i].length, error));
+    zero_status status = read_settings(tokenizer, &settings, error);
+    if (status == ZERO_OK)
+        status = complete(tokenizer, &settings, directory, error);
+    zr_token_settings_free(&settings);
+    return status;
+}
