@@ -6,6 +6,7 @@
 #include "base/random.h"
 #include "comm/agree.h"
 #include "comm/attach.h"
+#include "comm/courier.h"
 #include "engine/create.h"
 #include "engine/engine_state.h"
 #include "engine/interpret.h"
@@ -329,6 +330,21 @@ zero_status zr_engine_create(const zr_engine_parts *parts, zero_engine **out, ze
     return ZERO_OK;
 }
 
+// Ends what other threads do with the engine's memory, which is under way still where a step has
+// failed: an update beside the step, exchanges, transfers to and from NVMe. After it nobody but the
+// caller touches the engine.
+static void stop_threads(zero_engine *engine)
+{
+    const zr_grid *grid = &engine->grid;
+    zero_comm *const groups[] = {grid->world, grid->data, grid->tensor, grid->holders,
+                                 grid->pipeline};
+    zr_delayed_destroy(engine->delayed);
+    for (int i = 0; i < ZR_COUNT(groups); i++)
+        if (groups[i])
+            zr_courier_drain(groups[i]);
+    zr_vectors_stop(engine);
+}
+
 void zero_destroy(zero_engine *engine)
 {
     if (!engine)
@@ -338,7 +354,7 @@ void zero_destroy(zero_engine *engine)
         if (last->destroy)
             last->destroy(last->user, engine);
     }
-    zr_delayed_destroy(engine->delayed);
+    stop_threads(engine);
     zr_queue_record_end(engine->queue, engine->recording);
     zr_tensor_exchange_close(&engine->exchange);
     zr_channels_destroy(&engine->channels);

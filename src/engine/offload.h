@@ -40,7 +40,10 @@ void zr_offload_record(zr_recorder *recorder, const zr_io_request *request);
 // vectors.c
 zero_status zr_vectors_reserve(zero_engine *engine, const zr_nvme_options *options,
                                zero_error *error);
-void zr_vectors_release(zero_engine *engine);
+// Ends all transfers: those under way come to their end, others never begin. Their buffers are
+// nobody's then.
+void zr_vectors_stop(zero_engine *engine);
+void zr_vectors_release(zero_engine *engine); // after zr_vectors_stop
 // Returns the address of element `first` of this rank's part of a piece, in a vector that is in
 // memory; NULL where the vector is on NVMe or does not exist.
 void *zr_vector_at(const zero_engine *engine, int piece, zr_vector vector, int64_t first);

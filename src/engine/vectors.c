@@ -141,28 +141,48 @@ static zero_status reserve_parked(zero_engine *engine, int64_t *cuts, zero_error
                                 &engine->offload.parked, error);
 }
 
+// Lists the bytes of the store at which an activation checkpoint begins: those of each set of a
+// chunk follow each other, the sets of a chunk, and the chunks.
+static int list_activation_checkpoints(const zr_plan *plan, int64_t *cuts)
+{
+    int count = 0;
+    for (int c = 0; c < plan->chunk_count; c++) {
+        const zr_chunk_plan *chunk = &plan->chunks[c];
+        for (int set = 0; set < chunk->buffers.sets; set++) {
+            int64_t first = chunk->stored_first + set * chunk->stored_bytes;
+            for (int s = chunk->first_segment; s < chunk->first_segment + chunk->segments; s++) {
+                cuts[count++] = first;
+                first += zr_activation_checkpoint_bytes(plan, s);
+            }
+        }
+    }
+    return count;
+}
+
+static int64_t count_activation_checkpoints(const zr_plan *plan)
+{
+    int64_t count = 0;
+    for (int c = 0; c < plan->chunk_count; c++)
+        count += plan->chunks[c].buffers.sets * plan->chunks[c].segments;
+    return count;
+}
+
 // Reserves the store of activation checkpoints, each of which is read and written as a whole.
 static zero_status reserve_activation_checkpoints(zero_engine *engine, int64_t *cuts,
                                                   zero_error *error)
 {
     const zr_plan *plan = engine->plan;
-    int64_t first = 0;
-    int count = 0;
     zero_tier tier = plan->settings.activation_checkpoint_tier;
     if (tier != ZERO_TIER_nvme)
         return zr_store_memory_create(&engine->ledger, tier, ZERO_MEM_checkpoints,
                                       (size_t)plan->activation_checkpoint_bytes,
                                       &engine->offload.activation_checkpoints, error);
-    for (int s = 1; s < plan->segment_count; s++) {
-        cuts[count++] = first;
-        first += zr_activation_checkpoint_bytes(plan, s);
-    }
     const zr_nvme_site place = {.io = engine->offload.io,
                                 .scratch =
                                     &engine->offload.scratch[ZR_SCRATCH_ACTIVATION_CHECKPOINTS],
                                 .block = plan->settings.tiering.block,
                                 .cuts = cuts,
-                                .cut_count = count};
+                                .cut_count = list_activation_checkpoints(plan, cuts)};
     return zr_store_nvme_create(&engine->ledger, ZERO_MEM_checkpoints,
                                 plan->activation_checkpoint_bytes, &place,
                                 &engine->offload.activation_checkpoints, error);
@@ -243,11 +263,11 @@ zero_status zr_vectors_reserve(zero_engine *engine, const zr_nvme_options *optio
         ZERO_TRY(open_scratch(engine, options, error));
         ZERO_TRY(open_io(engine, options, error));
     }
-    int64_t *cuts =
-        zr_alloc((size_t)(plan->step_sums * plan->strip_count +
-                          zr_plan_accumulators(plan) * plan->piece_count + plan->segment_count) *
-                     sizeof *cuts,
-                 error);
+    int64_t *cuts = zr_alloc((size_t)(plan->step_sums * plan->strip_count +
+                                      zr_plan_accumulators(plan) * plan->piece_count +
+                                      count_activation_checkpoints(plan)) *
+                                 sizeof *cuts,
+                             error);
     engine->offload.parking =
         zr_alloc((size_t)plan->piece_count * sizeof *engine->offload.parking, error);
     zero_status status = cuts && engine->offload.parking ? ZERO_OK : ZERO_ERR_MEMORY;
@@ -261,10 +281,15 @@ zero_status zr_vectors_reserve(zero_engine *engine, const zr_nvme_options *optio
     return status;
 }
 
+void zr_vectors_stop(zero_engine *engine)
+{
+    zr_io_destroy(engine->offload.io);
+    engine->offload.io = NULL;
+}
+
 void zr_vectors_release(zero_engine *engine)
 {
     zr_offload *offload = &engine->offload;
-    zr_io_destroy(offload->io);
     for (int t = 0; t < ZERO_TIER_COUNT; t++)
         for (int v = 0; v < ZR_VECTOR_COUNT; v++)
             zr_store_destroy(&engine->vectors[t][v]);

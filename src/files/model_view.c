@@ -27,7 +27,7 @@ static int64_t range_at(const zr_model_view *view, const zr_plan_tensor *tensor,
                         int64_t count, zr_rectangle *out)
 {
     int64_t taken = zr_tile_rectangle(tensor->desc, first, count, out);
-    if (zr_stage_origin(model_of(view))->whole || view->purpose == ZR_VIEW_LOADS)
+    if (zr_stage_origin(model_of(view))->whole || view->purpose != ZR_VIEW_SAVES)
         return taken;
     *out = zr_rectangle_of_stretch(out->first, out->width);
     return out->width;
@@ -52,8 +52,8 @@ static zr_span shard_of(const zr_model_view *view, const zr_piece *piece)
     return (zr_span){zr_engine_grid(view->engine)->data->rank * piece->shard, piece->shard};
 }
 
-// Takes what lies in the span. For loading it is cut where the portions of states on NVMe are, also
-// without them, so that an outline has the same ranges.
+// Takes what lies in the span. For loading and comparing it is cut where the portions of states on
+// NVMe are, also without them, so that an outline has the same ranges.
 static void use_span(taking *t, zr_span span)
 {
     const zr_plan *plan = zr_engine_plan(t->view->engine);
@@ -61,7 +61,7 @@ static void use_span(taking *t, zr_span span)
         plan->updates_whole && t->piece->state_first >= 0 ? 0 : shard_of(t->view, t->piece).first;
     if (t->view->purpose == ZR_VIEW_SAVES)
         zr_for_parts(t->piece, span, use_part, t);
-    for (int s = 0; s < t->piece->strip_count && t->view->purpose == ZR_VIEW_LOADS; s++) {
+    for (int s = 0; s < t->piece->strip_count && t->view->purpose != ZR_VIEW_SAVES; s++) {
         const zr_strip *strip = &plan->strips[t->piece->strip_first + s];
         int64_t first = ZR_MAX(span.first, base + strip->first),
                 end = ZR_MIN(span.first + span.count, base + strip->first + strip->count);
@@ -84,11 +84,23 @@ static bool has(const zr_model_view *view, int piece)
            zr_engine_has_state(view->engine, piece, view->vector);
 }
 
+// Says whether all that this rank has of the piece are parameters that units read, and these are
+// one update older than its weights: a replica has no optimizer states, and so no master.
+static bool is_late(const zr_plan *plan, int piece)
+{
+    const zr_piece *of = &plan->pieces[piece];
+    return zr_plan_lags(plan) && !of->counted && of->state_first < 0;
+}
+
 // Returns whether the view takes the piece. Of a piece that several ranks hold alike, one saves it.
 static bool takes(const zr_model_view *view, int piece)
 {
-    return has(view, piece) &&
-           (view->purpose == ZR_VIEW_LOADS || zr_engine_plan(view->engine)->pieces[piece].counted);
+    const zr_plan *plan = zr_engine_plan(view->engine);
+    switch (view->purpose) {
+    case ZR_VIEW_SAVES: return has(view, piece) && plan->pieces[piece].counted;
+    case ZR_VIEW_COMPARES: return has(view, piece) && !is_late(plan, piece);
+    default: return has(view, piece);
+    }
 }
 
 // The view's parts are pieces.

@@ -8,7 +8,9 @@
 
 typedef enum zr_view_purpose {
     ZR_VIEW_SAVES, // has what this rank writes: of what several ranks hold, one has it
-    ZR_VIEW_LOADS, // has all that this rank holds, to be filled or compared
+    ZR_VIEW_LOADS, // has all that this rank holds, to be filled
+    // The same, to be compared: without replicas that are one update older than what they copy.
+    ZR_VIEW_COMPARES,
 } zr_view_purpose;
 
 typedef struct zr_model_view { // must not move while its view is used

@@ -25,7 +25,7 @@ typedef struct zr_state_vectors {
     zr_state_vector of[ZR_MOST_STATE_VECTORS];
     int count;
 } zr_state_vectors;
-// Collective. The vectors are to be saved, or compared with saved ones (ZR_VIEW_LOADS). *state
+// Collective. The vectors are to be saved, or compared with saved ones (ZR_VIEW_COMPARES). *state
 // becomes the manifest's, with `more`, whose reference the call takes over. Free *vectors with the
 // second function whatever this returns.
 zero_status zr_checkpoint_describe(zero_engine *engine, zr_view_purpose purpose,

@@ -125,7 +125,7 @@ static zero_status compare_states(zr_verify *v, zero_engine *engine, const zr_ma
     zr_states_difference d = {0};
     json_t *state = NULL;
     zero_status status =
-        zr_checkpoint_describe(engine, ZR_VIEW_LOADS, v->to, NULL, &vectors, &state, error);
+        zr_checkpoint_describe(engine, ZR_VIEW_COMPARES, v->to, NULL, &vectors, &state, error);
     if (status == ZERO_OK)
         status = zr_states_compare(v->comm, v->to, manifest, vectors.of, vectors.count, &d, error);
     bool same = status == ZERO_OK && zr_checkpoint_is_same_progress(state, manifest->state);

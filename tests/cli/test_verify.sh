@@ -60,6 +60,16 @@ for sums in one two; do
     fi
     rm -r staged
 done
+# Parameters one update old, and a shared table whose replica on another pipeline stage, or in another chunk, has them alone.
+echo '{"libzero": {"pipeline": {"flush_every": 2}}}' >late.json
+start $RUN --config late.json --ranks 2 --pipeline 2 --schedule 2bw --accumulation 2 --out late
+confirmed late
+cat >late.json <<'JSON'
+{"zero_optimization": {"stage": 1, "offload_optimizer": {"device": "cpu"}}, "libzero": {"exact_pipeline": true, "delayed_update": {"start_step": 2}}}
+JSON
+start $RUN --config late.json --out alone
+confirmed alone
+rm -r late alone
 
 # Resumed with another rate, which no checkpoint knows: it is told that this may be why.
 start $RUN --lr 1e-3 --out hurried

@@ -2,6 +2,8 @@
 // a pipeline on as many data ranks; and holds what was planned.
 #include "harness.h"
 
+#include "base/errors.h"
+
 #include "../sanitizers.h"
 
 #include <math.h>
@@ -60,7 +62,6 @@ static void schedules_have_the_bits_of_no_pipeline(void **state)
 typedef struct variety { // something else that a step does
     const char *name, *precision, *tiers, *optimizer;
     int accumulation;
-    float dropout;
     bool masked;
 } variety;
 
@@ -152,9 +153,62 @@ static void shared_tables(void **state)
             }
 }
 
+// Trains with activation checkpoints on the device, on the host and on NVMe.
+static void expect_checkpoints_anywhere(harness_case c, const char *more, int count)
+{
+    char checkpoints[3][160], precision[1024];
+    snprintf(checkpoints[0], sizeof *checkpoints, "\"device\": \"none\"");
+    snprintf(checkpoints[1], sizeof *checkpoints, "\"device\": \"cpu\"");
+    snprintf(checkpoints[2], sizeof *checkpoints, "\"device\": \"nvme\", \"nvme_path\": \"%s\"",
+             harness_scratch());
+    c.precision = precision;
+    for (int tier = 0; tier < 3; tier++) {
+        snprintf(precision, sizeof precision,
+                 "%s\"activation_checkpointing\": {\"number_checkpoints\": %d%s}, \"libzero\": "
+                 "{\"checkpoints\": {%s}}",
+                 more, count, c.tensor > 1 ? ", \"partition_activations\": true" : "",
+                 checkpoints[tier]);
+        harness_run(&c, tier ? &piped : &plain);
+        harness_expect_held(tier ? &piped : &plain);
+        if (tier && !harness_equal(&plain, &piped))
+            fail_msg("%s, %d tensor ranks, %d checkpoints, %s%s: other bits than on the device",
+                     c.schedule, c.tensor, count, more, checkpoints[tier]);
+    }
+}
+
+// A set of checkpoints for each micro-batch in flight, and several chunks, each with its sets.
+static void checkpoints_lie_anywhere(void **state)
+{
+    static const char *const schedules[] = {"gpipe",         "1f1b", "zb-h1",
+                                            "interleaved:2", "2bw",  "pipedream"};
+    static const char *const precisions[] = {"", "\"bf16\": {\"enabled\": true}, ",
+                                             "\"fp16\": {\"enabled\": true, \"loss_scale\": 64}, "};
+    const zero_llama_config llama = untied(8);
+    int number = 0;
+    for (int s = 0; s < ZR_COUNT(schedules); s++)
+        for (int tensor = 1; tensor <= 2; tensor++)
+            for (int count = 2; count <= 6; count += 2) {
+                bool pipedream = s == 5;
+                const harness_case c = {.stage = pipedream ? 1 : number % 4,
+                                        .ranks = 1 + number % 2,
+                                        .accumulation = 4,
+                                        .batch = 2,
+                                        .clipping = pipedream ? 0 : 1,
+                                        .llama = &llama,
+                                        .slices = tensor > 1 ? 2 : 0,
+                                        .tensor = tensor > 1 ? 2 : 0,
+                                        .stages = 2,
+                                        .schedule = schedules[s]};
+                const char *more = precisions[(s + tensor + count / 2) % ZR_COUNT(precisions)];
+                if (number++ % (SANITIZED ? 5 : 1) == 0)
+                    expect_checkpoints_anywhere(c, more, count);
+            }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(checkpoints_lie_anywhere),
         cmocka_unit_test(schedules_have_the_bits_of_no_pipeline),
         cmocka_unit_test(whatever_else_a_step_does),
         cmocka_unit_test(shared_tables),

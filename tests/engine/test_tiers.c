@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define DEVICES 3
 
@@ -403,9 +404,57 @@ static void io_that_fails(void **state)
     expect_failure(&(zr_io_faults){.allocate = no_space}, "no room for scratch space");
 }
 
+// Fails one transfer, and lets those that began later linger, so that they are under way while the
+// engine is given back.
+static int64_t fail_one(void *user, bool write, int64_t place, int64_t bytes)
+{
+    _Atomic int64_t *left = user;
+    int64_t n = --*left;
+    if (n < 0)
+        usleep(2000);
+    return n ? bytes : -EIO;
+}
+
+static void whichever_transfer_fails(void **state)
+{
+    static harness_result r;
+    char tiers[512], precision[512];
+    const int64_t all = 1 << 20;
+    describe(&(placement){2, 2, NOTHING_STAYS}, tiers, sizeof tiers);
+    snprintf(precision, sizeof precision,
+             "%s, \"activation_checkpointing\": {\"number_checkpoints\": 3}, \"libzero\": "
+             "{\"checkpoints\": {\"device\": \"nvme\", \"nvme_path\": \"%s\"}}",
+             bf16, harness_scratch());
+    for (int stages = 0; stages <= 2; stages += 2) {
+        _Atomic int64_t left = all;
+        zr_io_faults faults = {.user = &left, .transfer = fail_one};
+        const zero_llama_config llama = harness_llama();
+        const harness_case c = {.stage = 3,
+                                .ranks = 1,
+                                .accumulation = 2,
+                                .batch = 2,
+                                .steps = 2,
+                                .llama = &llama,
+                                .stages = stages,
+                                .precision = precision,
+                                .tiers = tiers,
+                                .faults = &faults};
+        harness_failure ranks[2];
+        harness_run(&c, &r);
+        int64_t count = all - left, step = ZR_MAX(count / (SANITIZED ? 12 : 40), 1);
+        assert_true(count > 50);
+        for (int64_t n = 1; n <= count; n += step) {
+            left = n;
+            harness_try(&c, &r, ranks);
+            assert_int_not_equal(ranks[0].status, ZERO_OK);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(whichever_transfer_fails),
         cmocka_unit_test(every_stage_and_placement),
         cmocka_unit_test(skipped_steps_of_fp16),
         cmocka_unit_test(keys_that_change_no_bits),
