@@ -23,6 +23,7 @@ typedef enum cli_option_id {
     OPT_SPECIAL,
     OPT_OUT,
     OPT_CONFIG,
+    OPT_ALLOW_UNKNOWN,
     OPT_RANKS,
     OPT_TENSOR,
     OPT_SEQUENCE_PARALLEL,

@@ -160,6 +160,12 @@ const cli_option cli_options_model[] = {
                  {.commands = TUNE,
                   .help = "a DeepSpeed configuration file: what it says stays, unless it says "
                           "\"auto\"; its section autotuning is honoured; flags win over it"}}},
+    {.id = OPT_ALLOW_UNKNOWN,
+     .name = "--allow-unknown",
+     .kind = CLI_FLAG,
+     .commands = TRAIN | PLAN | COMPARE | SIMULATE | TUNE,
+     .help = "warn of unknown keys at the top of the configuration file, as a trainer's own are, "
+             "instead of refusing them; libzero.allow_unknown says the same"},
     {.id = OPT_STRICT,
      .name = "--strict",
      .kind = CLI_FLAG,

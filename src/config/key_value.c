@@ -220,6 +220,33 @@ static void scalar_text(const json_t *value, char out[64])
         snprintf(out, 64, "%g", json_number_value(value));
 }
 
+static bool is_one_of(const char *list, const json_t *value)
+{
+    char text[64];
+    size_t length;
+    scalar_text(value, text);
+    for (int k = 0; text[0]; k++) {
+        const char *choice = alternative(list, k, &length);
+        if (!choice)
+            return false;
+        if (strlen(text) == length && !strncmp(text, choice, length))
+            return true;
+    }
+    return false;
+}
+
+// Says whether a section asks for nothing: it is empty, not "enabled", or consists of such sections.
+static bool is_off(const zr_key *key, json_t *section)
+{
+    const char *name;
+    json_t *value, *enabled = json_object_get(section, "enabled");
+    if (enabled)
+        return json_is_object(enabled) ? is_off(key, enabled) : is_one_of(key->allowed, enabled);
+    json_object_foreach(section, name,
+                        value) if (!json_is_object(value) || !is_off(key, value)) return false;
+    return true;
+}
+
 bool zr_key_allows(const zr_key *key, const json_t *value)
 {
     bool selective = key->treatment == ZR_KEY_REFUSED || key->treatment == ZR_KEY_FORBIDDEN;
@@ -227,15 +254,12 @@ bool zr_key_allows(const zr_key *key, const json_t *value)
         return true;
     if (key->type == ZR_KEY_OBJECT && json_is_object(value))
         return !json_is_true(json_object_get(value, "enabled"));
-    char text[64];
-    size_t length;
-    scalar_text(value, text);
-    for (int k = 0; text[0]; k++) {
-        const char *harmless = alternative(key->allowed, k, &length);
-        if (!harmless)
-            return false;
-        if (strlen(text) == length && !strncmp(text, harmless, length))
-            return true;
-    }
-    return false;
+    if (key->type == ZR_KEY_ANY && key->allowed && json_is_object(value))
+        return is_off(key, (json_t *)value);
+    return is_one_of(key->allowed, value);
+}
+
+const char *zr_key_refusal(const zr_key *key, const json_t *value)
+{
+    return key->removed && is_one_of(key->removed, value) ? ZR_KEY_REMOVED : key->reason;
 }
