@@ -19,9 +19,6 @@ static int check(const cli_arguments *a)
                                                 : "neither --new nor --model is given");
     if (!a->data_count)
         return cli_fail_usage(a->command, "no text: --data FILE names what to train on");
-    if (!a->given[OPT_OUT] && !a->given[OPT_DRY_RUN])
-        return cli_fail_usage(a->command,
-                              "no place for the model: --out DIR names one (--dry-run needs none)");
     if (a->given[OPT_ALLOW_CHANGE] && !a->given[OPT_RESUME])
         return cli_fail_usage(
             a->command,
@@ -87,7 +84,8 @@ static int64_t eval_every(const cli_arguments *a)
 
 static void take_outputs(const cli_arguments *a, zero_train_options *o)
 {
-    o->out_dir = a->text[OPT_OUT];
+    bool needs_none = a->given[OPT_DRY_RUN] && !a->given[OPT_OUT];
+    o->out_dir = needs_none ? NULL : cli_out(a);
     o->overwrite = a->given[OPT_OVERWRITE];
     o->dry_run = a->given[OPT_DRY_RUN];
     o->eval_every = eval_every(a);

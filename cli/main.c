@@ -21,6 +21,14 @@ static int unknown_command(const char *name)
     return zero_status_exit_code(ZERO_ERR_USAGE);
 }
 
+static bool is_one_of(const char *word, const char *const *words)
+{
+    for (; *words; words++)
+        if (strcmp(word, *words) == 0)
+            return true;
+    return false;
+}
+
 // Answers what needs no subcommand (--help, ...) and returns the exit code; -1: `word` is none of
 // these.
 static int answer(const char *word)
@@ -29,7 +37,7 @@ static int answer(const char *word)
         cli_help(stdout);
         return 0;
     }
-    if (strcmp(word, "--version") == 0) {
+    if (is_one_of(word, (const char *const[]){"--version", "-v", "-V", "version", NULL})) {
         printf("zero %s\n", zero_version());
         return 0;
     }

@@ -40,6 +40,13 @@ expect 0 "$ZERO" --help && [ "$(grep -c '^  zero ' out.txt)" -ge 8 ] || fail "li
 
 refused 64 "did you mean --steps?" "$ZERO" train --stpes 3
 refused 64 "did you mean train?" "$ZERO" trian
+refused 64 "unknown command tensor (zero --help lists all)" "$ZERO" tensor # of which less than half is train or any other
+refused 64 "unknown option --abcde (zero eval --help lists all)" "$ZERO" eval --abcde # of which less than half is --data
+refused 64 "unknown option -o; here it is --out" "$ZERO" train --data "$TEXT" -o x # which is no file of --data
+refused 64 "unknown option -x (" "$ZERO" diff a -x
+for version in -v -V version; do expect 0 "$ZERO" $version && grep -q '^zero 0' out.txt || fail "zero $version"; done
+expect 0 "$ZERO" run -n 2 true
+refused 64 'no program to start' "$ZERO" run -n 2
 refused 64 "did you mean train?" "$ZERO" help trian
 refused 64 "one of fp32|bf16|fp16" "$ZERO" convert --from a --to b --dtype auto
 refused 64 "no option of zero eval" "$ZERO" eval --lr 1
@@ -83,7 +90,23 @@ train --nproc_per_node --ranks
 generate --max_new_tokens --tokens
 tokenizer --vocab_size --vocab
 train --weight_decay optimizer.params.weight_decay in the file of --config
+simulate --gpus --ranks
+train --gpus --ranks
+generate -n --tokens
+plan --nodes --machines
 train --warmup_steps scheduler.params.warmup_num_steps in the file of --config
+END
+# What has no option here: why.
+while read -r command theirs why; do
+    refused 64 "unknown option $theirs; $why (zero $command --help lists all)" "$ZERO" $command $theirs 1
+done <<'END'
+simulate --nodes --ranks counts the devices of all machines
+train --nnodes mpirun or srun starts ranks on several machines, without --ranks
+train --local_rank ranks find their numbers in the environment of their launcher
+train --device libzero computes on CPUs, which needs no option
+train --lora_rank there is no LoRA here: every weight is trained
+train --verbose every step is told unless --quiet is given
+doctor --verbose what is worth knowing is told already
 END
 refused 64 "--out is no option of zero convert; here it is --to" "$ZERO" convert --out x
 refused 64 "unknown option --deepspeed (zero doctor --help lists all)" "$ZERO" doctor --deepspeed # which has none for it
