@@ -44,8 +44,12 @@ fi
 stand_in mpirun 'echo "HYDRA build details:"'
 real=$(PATH=${PATH#*:} command -v pkg-config)
 stand_in pkg-config "[ \"\$2\" != mpich ] || exit 1; exec $real \"\$@\""
+stand_in apt-cache 'echo "  Candidate: (none)"' # no lists: they come first
 tree/bootstrap deps >out.txt 2>err.txt
 grep -q 'To install: apt-get update && apt-get install .* libmpich-dev mpich' out.txt && ! grep -q openmpi out.txt || fail "MPICH without headers: $(cat out.txt err.txt)"
+stand_in apt-cache 'echo "  Candidate: 1"'
+tree/bootstrap deps >out.txt 2>err.txt
+grep -q 'To install: apt-get install .* libmpich-dev mpich' out.txt || fail "with lists: $(cat out.txt err.txt)"
 stand_in pkg-config "[ \"\$2\" != mpich ] || exit 0; exec $real \"\$@\""
 tree/bootstrap deps >out.txt 2>err.txt
 ! grep -q 'MPI' out.txt || fail "MPICH with its headers is not enough: $(cat out.txt err.txt)"
