@@ -44,6 +44,11 @@ refused 64 "unknown command tensor (zero --help lists all)" "$ZERO" tensor # of 
 refused 64 "unknown option --abcde (zero eval --help lists all)" "$ZERO" eval --abcde # of which less than half is --data
 refused 64 "unknown option -o; here it is --out" "$ZERO" train --data "$TEXT" -o x # which is no file of --data
 refused 64 "unknown option -x (" "$ZERO" diff a -x
+# The doctor's verdict comes first: how large a model, what is missing and how to get it, where to look.
+expect 0 env PATH="$WORK" "$ZERO" doctor # without an mpirun
+awk 'NR == 1 && !/^verdict .* up to [0-9.]+ billion parameters/ || NR == 2 && !/^missing .*(MPI|mpirun) .*: \.\/bootstrap deps/ || NR == 3 && !/^next .*zero plan / { exit 1 }' out.txt ||
+    fail "the verdict: $(head -4 out.txt)"
+sed -n 4p out.txt | grep -q '^zero ' || fail "after the verdict: $(sed -n 4p out.txt)"
 for version in -v -V version; do expect 0 "$ZERO" $version && grep -q '^zero 0' out.txt || fail "zero $version"; done
 expect 0 "$ZERO" run -n 2 true
 refused 64 'no program to start' "$ZERO" run -n 2
