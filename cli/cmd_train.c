@@ -23,6 +23,9 @@ static int check(const cli_arguments *a)
         return cli_fail_usage(
             a->command,
             "--allow-change says what may differ from a checkpoint: --resume is missing");
+    if (a->given[OPT_RESUME] && a->given[OPT_OVERWRITE])
+        return cli_fail_usage(a->command, "--resume and --overwrite are both given: a run goes on, "
+                                          "or it is replaced");
     if (a->given[OPT_QUIET] && a->given[OPT_EXPLAIN])
         return cli_fail_usage(
             a->command, "--quiet and --explain are both given: one prints less, the other more");

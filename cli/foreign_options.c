@@ -73,7 +73,7 @@ static const struct {
     {OPT_CONFIG, "scheduler.type in the file of --config",
      "lr-scheduler-type lr-scheduler lr-decay-style"},
     {OPT_CONFIG, "gradient_clipping in the file of --config",
-     "max-grad-norm grad-clip clip-grad gradient-clipping"},
+     "max-grad-norm grad-clip clip-grad clip gradient-clipping"},
     {OPT_CONFIG, "steps_per_print in the file of --config", "logging-steps log-interval"},
     {OPT_CONFIG, "train_batch_size in the file of --config", "train-batch-size global-batch-size"},
     {OPT_CONFIG, "activation_checkpointing.number_checkpoints in the file of --config",

@@ -81,10 +81,11 @@ static int run_command(const cli_command *command, int argc, char **argv)
     cli_arguments arguments;
     zero_error error = {0};
     int code = 0;
-    if (cli_parse(command, argc, argv, &arguments, &error) != ZERO_OK)
-        code = cli_fail(command, &error);
-    else if (arguments.given[OPT_HELP])
+    zero_status status = cli_parse(command, argc, argv, &arguments, &error);
+    if (arguments.given[OPT_HELP]) // whatever comes after it
         cli_help_command(command, stdout);
+    else if (status != ZERO_OK)
+        code = cli_fail(command, &error);
     else
         code = run(&arguments);
     cli_arguments_free(&arguments);

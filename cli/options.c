@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static zero_status refuse(zero_error *error, const char *format, ...) ZERO_PRINTF(2, 3);
 
@@ -119,19 +120,26 @@ static zero_status refuse_unknown(const cli_command *command, const char *name, 
     return refuse(error, "unknown option %s (zero %s --help lists all)", word, command->name);
 }
 
-static zero_status check_choice(const char *name, const char *choices, const char *value,
-                                zero_error *error)
+static bool is_choice(const char *choices, const char *value)
 {
     size_t length = strlen(value);
     for (const char *at = choices; length; at++) {
         size_t width = strcspn(at, "|");
         if (width == length && strncmp(at, value, length) == 0)
-            return ZERO_OK;
+            return true;
         at += width;
         if (!*at)
             break;
     }
-    return refuse(error, "%s %s: it must be one of %s", name, value, choices);
+    return false;
+}
+
+static zero_status check_choice(const char *name, const char *choices, const char *value,
+                                zero_error *error)
+{
+    return is_choice(choices, value)
+               ? ZERO_OK
+               : refuse(error, "%s %s: it must be one of %s", name, value, choices);
 }
 
 // Returns the factor of a suffix; 0: unknown. For counts: K, M, B (or G), T of 1000; for bytes:
@@ -310,6 +318,48 @@ static zero_status take_option(int argc, char *const *argv, int *at, cli_argumen
     return check_value(row, value, out, error);
 }
 
+static bool is_file(const char *word)
+{
+    struct stat info;
+    return stat(word, &info) == 0 && S_ISREG(info.st_mode);
+}
+
+static bool is_directory(const char *word)
+{
+    struct stat info;
+    return stat(word, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+static bool is_text(const char *word) { return true; }
+
+// Whether it may be a model's name: of a file, a path or an end such as .txt tells.
+static bool is_name(const char *word)
+{
+    const char *dot = strrchr(word, '.');
+    return !strchr(word, '/') && !(dot && isalpha((unsigned char)dot[1]));
+}
+
+// Refuses a word without an option, and says which option may have been meant.
+static zero_status refuse_operand(const char *word, const cli_command *command, zero_error *error)
+{
+    static const struct {
+        cli_option_id id;
+        bool (*fits)(const char *word);
+    } rows[] = {
+        {OPT_DATA, is_file}, {OPT_MODEL, is_directory}, {OPT_NEW, is_name}, {OPT_PROMPT, is_text}};
+    if (strcmp(word, "help") == 0)
+        return refuse(error, "unexpected argument help: zero help %s, or zero %s --help",
+                      command->name, command->name);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const cli_option *row = cli_option_row(rows[i].id);
+        if (cli_option_belongs(row, command) && rows[i].fits(word))
+            return refuse(error, "unexpected argument %s; did you mean %s %s? (usage: zero %s %s)",
+                          word, row->name, word, command->name, command->usage);
+    }
+    return refuse(error, "unexpected argument %s (usage: zero %s %s)", word, command->name,
+                  command->usage);
+}
+
 static zero_status take_operand(const char *word, cli_arguments *out, zero_error *error)
 {
     const cli_command *command = out->command;
@@ -317,14 +367,14 @@ static zero_status take_operand(const char *word, cli_arguments *out, zero_error
         out->data[out->data_count++] = word;
         return ZERO_OK;
     }
-    if (!command->choices && !command->takes_path)
-        return refuse(error, "unexpected argument %s (usage: zero %s %s)", word, command->name,
-                      command->usage);
-    if (out->operand)
-        return refuse(error, "unexpected argument %s after %s", word, out->operand);
+    if (out->operand || (!command->choices && !command->takes_path))
+        return refuse_operand(word, command, error);
     out->operand = word;
-    return command->takes_path ? ZERO_OK
-                               : check_choice(command->name, command->choices, word, error);
+    if (command->takes_path || is_choice(command->choices, word))
+        return ZERO_OK;
+    return refuse(error, "%s %s: it must be %s%s (usage: zero %s %s)", command->name, word,
+                  strchr(command->choices, '|') ? "one of " : "", command->choices, command->name,
+                  command->usage);
 }
 
 static zero_status set_defaults(cli_arguments *out, zero_error *error)

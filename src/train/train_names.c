@@ -4,11 +4,10 @@
 #include "base/file.h"
 #include "corpus/data_source.h"
 #include "model/architecture.h"
+#include "model/model_files.h"
 #include "train/training.h"
 
-#include <errno.h>
 #include <string.h>
-#include <sys/stat.h>
 
 static zero_status check_model(const zero_train_options *options, zero_error *error)
 {
@@ -16,8 +15,13 @@ static zero_status check_model(const zero_train_options *options, zero_error *er
     bool vocabulary;
     if (options->new_spec)
         return zr_lm_parse_spec(options->new_spec, &config, &vocabulary, error);
-    if (zr_path_is_directory(options->model_dir))
+    if (zr_path_has(options->model_dir, ZR_MODEL_CONFIG))
         return ZERO_OK;
+    if (zr_path_is_directory(options->model_dir))
+        return zr_fail(error, ZERO_ERR_IO,
+                       "\"%s\" is no model: it has no " ZR_MODEL_CONFIG
+                       " (a model is a directory in Hugging Face's layout, or the --out of a run)",
+                       options->model_dir);
     return zr_fail(error, ZERO_ERR_IO,
                    zr_path_exists(options->model_dir)
                        ? "\"%s\" is a file: a model is a directory in Hugging Face's layout, with "
@@ -38,38 +42,12 @@ static zero_status check_tokenizer(const char *tokenizer, zero_error *error)
                          tokenizer);
 }
 
-// A Megatron file may be named without its end, so only opening tells of it.
-static zero_status check_source(const zr_data_source *source, zero_error *error)
-{
-    struct stat info;
-    bool opened = source->named && source->kind == ZR_DATA_TOKENS;
-    for (int p = 0; p < source->path_count && !opened; p++)
-        if (stat(source->paths[p], &info) && errno == ENOENT)
-            return zr_fail_errno(error, ZERO_ERR_IO, ENOENT, "cannot open \"%s\"",
-                                 source->paths[p]);
-    return ZERO_OK;
-}
-
-static zero_status check_data(const char *const *arguments, int count, zero_error *error)
-{
-    zero_status status = ZERO_OK;
-    for (int i = 0; i < count && status == ZERO_OK; i++) {
-        zr_data_source source = {0};
-        status = zr_data_source_parse(arguments[i], &source, error);
-        if (status != ZERO_OK)
-            break;
-        status = check_source(&source, error);
-        zr_data_source_free(&source);
-    }
-    return status;
-}
-
 zero_status zr_train_check_names(const zr_train *train, zero_error *error)
 {
     const zero_train_options *options = train->asked.options;
     ZERO_TRY(check_model(options, error));
     ZERO_TRY(check_tokenizer(options->tokenizer, error));
-    ZERO_TRY(check_data(options->data, options->data_count, error));
+    ZERO_TRY(zr_data_sources_are_there(options->data, options->data_count, error));
     bool held_out = options->val && strcmp(options->val, "none") != 0;
-    return held_out ? check_data(&options->val, 1, error) : ZERO_OK;
+    return held_out ? zr_data_sources_are_there(&options->val, 1, error) : ZERO_OK;
 }

@@ -154,6 +154,12 @@ first 64 'unknown option --nwe' --nwe gpt3 --data missing.txt --config missing.j
 first 64 'neither --new nor --model' --data missing.txt --config missing.json
 first 64 'there is no preset "gpt3"' --new gpt3 --data missing.txt --config missing.json
 first 74 'there is no directory "gpt2"' --model gpt2 --data missing.txt --config missing.json
+mkdir nothing && first 74 '"nothing" is no model: it has no config.json' --model nothing --data missing.txt
+first 74 '"text.txt" is a file: a model is a directory' --model text.txt --data missing.txt
+first 64 '--resume and --overwrite are both given' --new $TINY --data "$TEXT" --resume --overwrite
+refused 74 'cannot open "missing.txt"' "$ZERO" compare --new $TINY --ranks 2 --data missing.txt
+refused 74 '"missing" is not there' "$ZERO" diff run missing
+refused 74 '"text.txt" is a file, and its name does not end in .safetensors' "$ZERO" convert --from text.txt --to out
 first 74 'cannot open "missing.txt"' --new $TINY --data missing.txt --config missing.json
 first 74 'missing.json' --new $TINY --data "$TEXT" --config missing.json
 first 64 '"run" already holds a run (checkpoints, model, times.json, metrics.jsonl, config.json): --resume continues it from step 1, --overwrite replaces it, another --out leaves' \

@@ -64,7 +64,16 @@ refused 64 "--tokens 1000000000: it must be from 1 to 1000000" "$ZERO" generate 
 refused 64 "one of fp32|bf16|fp16|auto" "$ZERO" train --dtype fp8
 refused 64 "neither bytes nor chars" "$ZERO" train --new $TINY --data "$TEXT" --out out --tokenizer words
 refused 64 "takes no value" "$ZERO" train --quiet=yes
-refused 64 "unexpected argument extra" "$ZERO" doctor extra
+refused 64 "unexpected argument extra (usage: zero doctor" "$ZERO" doctor extra
+# A word without its option: which one may have been meant.
+refused 64 "unexpected argument $TEXT; did you mean --data $TEXT?" "$ZERO" train "$TEXT"
+refused 64 "unexpected argument $WORK; did you mean --model $WORK?" "$ZERO" eval "$WORK"
+refused 64 "unexpected argument gpt2; did you mean --new gpt2?" "$ZERO" plan gpt2
+refused 64 "unexpected argument hello; did you mean --prompt hello?" "$ZERO" generate --model x hello
+refused 64 "unexpected argument help: zero help train" "$ZERO" train help
+refused 64 "bench matmul: it must be one of comm|gemm|" "$ZERO" bench matmul
+refused 64 "data book: it must be show (usage: " "$ZERO" data book
+expect 0 "$ZERO" train --help me
 refused 64 "must be a number" "$ZERO" train --lr nan
 expect 64 "$ZERO"
 # Names that other trainers have for our options: each is told ours, in either spelling, with a value or without.

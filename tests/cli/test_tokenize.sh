@@ -46,7 +46,7 @@ refused 64 "--tokenizer is missing" "$ZERO" tokenize --data "$TEXT" --out out
 refused 64 "chars" "$ZERO" tokenize --tokenizer chars --data "$TEXT" --out out
 refused 64 "neither bytes nor chars" "$ZERO" tokenize --tokenizer absent --data "$TEXT" --out out
 refused 74 "absent.txt" "$ZERO" tokenize --tokenizer bytes --data absent.txt --out out
-refused 64 "must be one of train" "$ZERO" tokenizer learn
+refused 64 "must be train" "$ZERO" tokenizer learn
 refused 64 "from 257" "$ZERO" tokenizer train --vocab 256 --data "$TEXT" --out out
 SMALL=gpt2:layers=1,heads=2,width=32,context=8,vocab=400
 # what a training reads is what is written: records, patterns, kinds; what a token file cannot say is refused
