@@ -186,11 +186,13 @@ const cli_command cli_commands[CLI_COMMANDS] = {
                       "Text that the loss does not count (prompts, and the first token of each "
                       "window) is dimmed on a terminal; elsewhere, or if NO_COLOR is set, it is in "
                       "[brackets]. A new line follows each end token. The first line says so."},
-    [CLI_DOCTOR] = {.name = "doctor",
-                    .usage = "[--path DIR] [--write-machine FILE]",
-                    .run = cli_doctor,
-                    .purpose =
-                        "show what this machine is, what it lacks, and how large a model it takes",
-                    .detail = "The disk of DIR is measured for about a second, in a scratch file "
-                              "that is removed afterwards."},
+    [CLI_DOCTOR] =
+        {.name = "doctor",
+         .usage = "[--path DIR] [--write-machine FILE]",
+         .run = cli_doctor,
+         .purpose = "show what this machine is, what it lacks, and how large a model it takes",
+         .detail = "Three lines of verdict come first: how large a model this machine "
+                   "trains, what is missing with the command that gets it, and where "
+                   "to look. The disk of DIR is measured for about a second, in a scratch file "
+                   "that is removed afterwards."},
 };
