@@ -2,7 +2,7 @@
 # The first example: trains on a text, further on what it has made, and says what is wrong.
 #   first.sh ZERO FIRST
 set -u
-zero=$1 first=$2
+zero=$(realpath "$1") first=$(realpath "$2")
 fail() { echo "first: $*" >&2; exit 1; }
 work=$(mktemp -d) && cd "$work" || exit 99
 trap 'cd /; rm -rf "$work"' EXIT
