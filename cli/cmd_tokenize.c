@@ -27,7 +27,7 @@ static zero_tokenize_options tokenize_options(const cli_arguments *a, int *shown
         .tokenizer = a->text[OPT_TOKENIZER],
         .data = a->data,
         .data_count = a->data_count,
-        .out = a->text[OPT_OUT],
+        .out = cli_out(a),
         .field = a->text[OPT_FIELD],
         .chat = a->text[OPT_CHAT],
         .logger = {.write = cli_log_stderr},
@@ -44,11 +44,9 @@ int cli_tokenize(const cli_arguments *a)
     int shown = -1;
     zero_error error = {0};
     zero_tokenize_result result;
-    if (!a->given[OPT_TOKENIZER] || !a->data_count || !a->given[OPT_OUT])
-        return cli_fail_usage(a->command, "no %s; usage: zero tokenize %s",
-                              !a->given[OPT_TOKENIZER] ? "--tokenizer"
-                              : !a->data_count         ? "--data"
-                                                       : "--out",
+    if (!a->given[OPT_TOKENIZER] || !a->data_count)
+        return cli_fail_usage(a->command, "%s is missing; usage: zero tokenize %s",
+                              a->given[OPT_TOKENIZER] ? "--data" : "--tokenizer",
                               a->command->usage);
     const zero_tokenize_options options = tokenize_options(a, &shown);
     zero_status status = zero_tokenize(&options, &result, &error);
@@ -56,7 +54,7 @@ int cli_tokenize(const cli_arguments *a)
     if (status != ZERO_OK)
         return cli_fail(a->command, &error);
     fprintf(stderr, "%s: %lld tokens of %d bytes, from %lld bytes in %lld %s; %.1f MB/s\n",
-            a->text[OPT_OUT], (long long)result.tokens, result.token_bytes, (long long)result.bytes,
+            options.out, (long long)result.tokens, result.token_bytes, (long long)result.bytes,
             (long long)result.documents, result.documents == 1 ? "document" : "documents",
             (double)result.bytes / 1e6 / result.seconds);
     return 0;
@@ -70,7 +68,7 @@ static zero_tokenizer_train_options learning_options(const cli_arguments *a, int
         .data_count = a->data_count,
         .field = a->text[OPT_FIELD],
         .vocabulary = (int32_t)a->integer[OPT_VOCAB],
-        .out_dir = a->text[OPT_OUT],
+        .out_dir = cli_out(a),
         .overwrite = a->given[OPT_OVERWRITE],
         .progress = show,
         .user = shown,
@@ -82,19 +80,16 @@ int cli_tokenizer(const cli_arguments *a)
     int shown = -1;
     zero_error error = {0};
     zero_tokenizer_train_result result;
-    if (!a->operand || !a->data_count || !a->given[OPT_OUT])
-        return cli_fail_usage(a->command, "no %s; usage: zero tokenizer %s",
-                              !a->operand      ? "word of what to do"
-                              : !a->data_count ? "--data"
-                                               : "--out",
-                              a->command->usage);
+    if (!a->operand || !a->data_count)
+        return cli_fail_usage(a->command, "%s is missing; usage: zero tokenizer %s",
+                              a->operand ? "--data" : "the word train", a->command->usage);
     const zero_tokenizer_train_options options = learning_options(a, &shown);
     zero_status status = zero_tokenizer_train(&options, &result, &error);
     clear(shown);
     if (status != ZERO_OK)
         return cli_fail(a->command, &error);
     fprintf(stderr, "%s/tokenizer.json: %d tokens learnt from %lld bytes in %.1f s%s\n",
-            a->text[OPT_OUT], result.vocabulary, (long long)result.bytes, result.seconds,
+            options.out_dir, result.vocabulary, (long long)result.bytes, result.seconds,
             result.vocabulary < options.vocabulary ? "; no other pair occurs twice" : "");
     return 0;
 }

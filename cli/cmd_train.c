@@ -19,13 +19,13 @@ static int check(const cli_arguments *a)
                                                 : "neither --new nor --model is given");
     if (!a->data_count)
         return cli_fail_usage(a->command, "no text: --data FILE names what to train on");
-    if (!a->given[OPT_OUT] && !a->given[OPT_DRY_RUN])
-        return cli_fail_usage(a->command,
-                              "no place for the model: --out DIR names one (--dry-run needs none)");
     if (a->given[OPT_ALLOW_CHANGE] && !a->given[OPT_RESUME])
         return cli_fail_usage(
             a->command,
             "--allow-change says what may differ from a checkpoint: --resume is missing");
+    if (a->given[OPT_RESUME] && a->given[OPT_OVERWRITE])
+        return cli_fail_usage(a->command, "--resume and --overwrite are both given: a run goes on, "
+                                          "or it is replaced");
     if (a->given[OPT_QUIET] && a->given[OPT_EXPLAIN])
         return cli_fail_usage(
             a->command, "--quiet and --explain are both given: one prints less, the other more");
@@ -87,7 +87,8 @@ static int64_t eval_every(const cli_arguments *a)
 
 static void take_outputs(const cli_arguments *a, zero_train_options *o)
 {
-    o->out_dir = a->text[OPT_OUT];
+    bool needs_none = a->given[OPT_DRY_RUN] && !a->given[OPT_OUT];
+    o->out_dir = needs_none ? NULL : cli_out(a);
     o->overwrite = a->given[OPT_OVERWRITE];
     o->dry_run = a->given[OPT_DRY_RUN];
     o->eval_every = eval_every(a);

@@ -131,4 +131,7 @@ zero_status cli_parse(const cli_command *command, int argc, char *const *argv, c
                       zero_error *error);
 void cli_arguments_free(cli_arguments *arguments);
 
+// Returns where the command writes: what --out (of convert, --to) says, or the command's default.
+const char *cli_out(const cli_arguments *arguments);
+
 #endif

@@ -23,7 +23,7 @@ const cli_option cli_options_machine[] = {
      .help = "processes on this machine, at most 1024",
      .differs = {{.commands = SIMULATE, .help = "devices, each a rank", .standard_text = NONE},
                  {.commands = RUN,
-                  .help = "processes to start, at most 1024",
+                  .help = "processes to start, at most 1024; -n N says the same",
                   .standard_text = NONE},
                  {.commands = PLAN,
                   .help = "number of ranks, on one machine or several",

@@ -40,7 +40,7 @@ static zero_status read_names(const char *folder, zr_buffer *steps, zero_error *
 {
     int64_t step;
     DIR *directory = opendir(folder);
-    if (!directory && errno != ENOENT)
+    if (!directory && errno != ENOENT && errno != ENOTDIR)
         return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot look into \"%s\"", folder);
     for (struct dirent *entry; directory && (entry = readdir(directory));)
         if (zr_checkpoint_step(entry->d_name, &step))

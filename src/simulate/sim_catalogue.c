@@ -105,6 +105,20 @@ void zr_sim_catalogue_close(zr_sim_catalogue *catalogue)
     *catalogue = (zr_sim_catalogue){0};
 }
 
+// Returns the first text that begins with the first word of `name` as a whole word, whatever the
+// case: "h100-hgx" of "H100" and "h100-80gb"; NULL: none does.
+static const char *of_family(const zr_sim_catalogue *catalogue, const char *name,
+                             const char *field(const zr_sim_machine *))
+{
+    size_t word = strcspn(name, "-_ ");
+    for (int i = 0; i < catalogue->machine_count && word; i++) {
+        const char *text = field(&catalogue->machines[i]);
+        if (!strncasecmp(text, name, word) && (!text[word] || text[word] == '-'))
+            return text;
+    }
+    return NULL;
+}
+
 static zero_status refuse_machine(const zr_sim_catalogue *catalogue, const char *what,
                                   const char *name, const char *field(const zr_sim_machine *),
                                   zero_error *error)
@@ -116,8 +130,10 @@ static zero_status refuse_machine(const zr_sim_catalogue *catalogue, const char 
         if (!again)
             zr_buffer_printf(&list, "%s%s", i ? ", " : "", text);
     }
-    zero_status status = zr_fail(error, ZERO_ERR_USAGE, "no %s \"%s\"; there are %s", what, name,
-                                 list.failed ? "others" : list.data);
+    const char *meant = of_family(catalogue, name, field);
+    zero_status status = zr_fail(error, ZERO_ERR_USAGE, "no %s \"%s\"; %s%s%sthere are %s", what,
+                                 name, meant ? "did you mean " : "", meant ? meant : "",
+                                 meant ? "? " : "", list.failed ? "others" : list.data);
     zr_buffer_free(&list);
     return status;
 }
@@ -139,7 +155,7 @@ zero_status zr_sim_machine_find(const zr_sim_catalogue *catalogue, const char *n
     if (is_path(name))
         ZERO_TRY(take_path(name, NULL, take_machine, out, &found, error));
     for (int i = 0; i < catalogue->machine_count && !found; i++)
-        if (!strcmp(catalogue->machines[i].name, name)) {
+        if (!strcasecmp(catalogue->machines[i].name, name)) {
             *out = catalogue->machines[i];
             return ZERO_OK;
         }

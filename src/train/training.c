@@ -83,11 +83,13 @@ void zr_train_init(zr_train *train, zero_comm *comm, const zero_train_options *o
     };
 }
 
-// Does, and refuses, everything that a rank can by itself.
+// Does, and refuses, everything that a rank can by itself. What is wrong is told in the order in
+// which a user would look: names, the configuration, the place for outputs; then what files hold.
 zero_status zr_train_prepare(zr_train *train, zero_error *error)
 {
-    ZERO_TRY(zr_train_check_outputs(train, error));
+    ZERO_TRY(zr_train_check_names(train, error));
     ZERO_TRY(zr_train_check_config(train, error));
+    ZERO_TRY(zr_train_check_outputs(train, error));
     zr_train_end_task(train, ZR_TASK_BEGIN);
     ZERO_TRY(zr_train_read(train, error));
     zr_train_end_task(train, ZR_TASK_READ);

@@ -15,6 +15,9 @@ void zr_train_init(zr_train *train, zero_comm *comm, const zero_train_options *o
 zero_status zr_train_prepare(zr_train *train, zero_error *error);
 zero_status zr_train_make_engine(zr_train *train, zero_error *error);
 void zr_train_free(zr_train *train);
+// train_names.c. Checks whether the model, the tokenizer and the data that the options name are
+// there. Not collective.
+zero_status zr_train_check_names(const zr_train *train, zero_error *error);
 // train_outputs.c. Checks whether out_dir and the profile's file may be written. Not collective;
 // changes nothing.
 zero_status zr_train_check_outputs(zr_train *train, zero_error *error);

@@ -2,6 +2,7 @@
 #include "tune/compare_parts.h"
 
 #include "base/cpu.h"
+#include "corpus/data_source.h"
 #include "files/run_directory.h"
 #include "measure/disk.h"
 #include "setup/machine_facts.h"
@@ -145,6 +146,7 @@ zero_status zr_comparison_open(const zero_compare_options *options, zr_compariso
     out->threads = options->threads ? options->threads : ZR_MAX(cores / out->ranks, 1);
     out->crowded = (int64_t)out->ranks * out->threads > cores;
     ZERO_TRY(read_model(out, error));
+    ZERO_TRY(zr_data_sources_are_there(options->data, options->data_count, error));
     ZERO_TRY(read_base(out, error));
     ZERO_TRY(look_at_machine(out, error));
     out->count = zr_ways_list(out->ranks, options->nvme != NULL, ways);

@@ -242,6 +242,6 @@ cp -r unbroken old
 
 refused 78 "is of step 30, this run ends after step 10" "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --quiet $COMMON --ranks 2 --steps 10 --out unbroken --resume
 refused 78 "gradient_accumulation_steps 8 cannot make them" "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --quiet $COMMON --ranks 1 --accumulation 8 --steps 30 --out unbroken --resume
-refused 64 "options.resume and options.overwrite" "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --quiet $RUN --out out --resume --overwrite
+refused 64 "--resume and --overwrite are both given" "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --quiet $RUN --out out --resume --overwrite
 refused 78 "seed 5" "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --quiet --micro-batch 2 --ranks 2 --steps 30 --seed 6 --out unbroken --resume
 echo "a run that is killed goes on to the same bytes"

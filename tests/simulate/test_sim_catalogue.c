@@ -50,7 +50,8 @@ static void unknown_machines_get_the_list(void **state)
     zr_sim_machine machine;
     zero_error error;
     assert_int_equal(zr_sim_machine_find(*state, "h100", &machine, &error), ZERO_ERR_USAGE);
-    assert_non_null(strstr(error.message, "no machine \"h100\"; there are v100-dgx2, "));
+    assert_non_null(
+        strstr(error.message, "no machine \"h100\"; did you mean h100-hgx? there are v100-dgx2, "));
     assert_non_null(strstr(error.message, "h100-hgx"));
     assert_null(strstr(error.message, "frameworks"));
     assert_int_equal(zr_sim_machine_find(*state, "./h100.json", &machine, &error), ZERO_ERR_USAGE);
