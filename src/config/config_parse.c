@@ -215,8 +215,8 @@ static zero_status as_configuration(zero_status status, zero_error *error)
     return ZERO_ERR_CONFIG;
 }
 
-// Says whether a text is YAML: after comments it begins with "---" or with a key that has no quotes,
-// "name: value" or "name:".
+// Says whether a text is YAML: after comments it begins with "---" or with a key that has no
+// quotes, "name: value" or "name:".
 static bool is_yaml(const char *text)
 {
     for (text += strspn(text, " \t\r\n"); *text == '#'; text += strspn(text, " \t\r\n"))

@@ -235,7 +235,7 @@ static bool is_one_of(const char *list, const json_t *value)
     return false;
 }
 
-// Says whether a section asks for nothing: it is empty, not "enabled", or consists of such sections.
+// Says whether a section asks for nothing: it is empty, not "enabled", or has only such sections.
 static bool is_off(const zr_key *key, json_t *section)
 {
     const char *name;

@@ -124,8 +124,7 @@ static void each_optimizer_has_a_golden(void **state)
                      zr_optimizer_traits_of((zr_optimizer_kind)kind)->name);
 }
 
-// Three updates by the formulas in double; LAMB's ratio is one of the whole tensor, and this model's
-// gradient is large, so its bounds do not bind.
+// Three updates by the formulas in double.
 static void averages_may_stay_uncorrected(void **state)
 {
     static const char *const types[] = {"AdamW", "LAMB"};
