@@ -163,6 +163,14 @@ static void describe_rate(const zr_schedule *schedule, int64_t steps, const zero
         most = lr > most ? lr : most;
     }
     say(logger, "rate     %.3g at first, at most %.3g, %.3g at the end", first, most, last);
+    if (most == 0)
+        zr_log(logger, ZERO_LOG_WARNING,
+               "the rate of every step of this run is 0, so nothing is learnt: %s",
+               schedule->kind == ZR_SCHEDULE_CONSTANT
+                   ? "optimizer.params.lr (--lr) is 0"
+                   : "the first two updates of DeepSpeed's warm-ups have their least rate "
+                     "(scheduler.params.warmup_min_lr); more steps, or a file without a "
+                     "scheduler, have others");
     warn_of_end(schedule, steps, logger);
 }
 

@@ -48,7 +48,7 @@ done
 
 # A run where a model is asked for: its model is taken, and this is said; a run without one says what there is.
 taken() {
-    local said='"qwen2" is a run: its model "qwen2/model" is taken'
+    local said='"qwen2" is the directory of a run: its model "qwen2/model" is taken'
     expect 0 "$@"
     [ "$(grep -cF "$said" err.txt)" -eq 1 ] || fail "$2 does not say once which model it takes: $(cat err.txt)"
 }
