@@ -43,8 +43,8 @@ int mpirun_rank(const mpirun_scenario *scenarios, int count, char **arguments)
     return status ? 65 : 0;
 }
 
-// Bounded by timeout(1). All ranks are on this machine, whose interfaces may reach each other by the
-// loopback alone. Leaks are Open MPI's own, and not looked for.
+// Bounded by timeout(1). All ranks are on this machine, whose interfaces may reach each other by
+// the loopback alone. Leaks are Open MPI's own, and not looked for.
 int mpirun_self(int ranks, const char *kind, const char *scenario, const char *timeout, char *text,
                 size_t size)
 {
