@@ -118,6 +118,8 @@ static zero_status open_engine(zr_train *train, zero_error *error)
     return zr_engine_make(&options, config, NULL, &train->run.engine, error);
 }
 
+enum { LONG_TO_READ = 100000000 }; // parameters; about a second
+
 static zero_status load_weights(zr_train *train, zero_error *error)
 {
     const zero_train_options *options = train->asked.options;
@@ -128,6 +130,9 @@ static zero_status load_weights(zr_train *train, zero_error *error)
     };
     if (!options->model_dir)
         return ZERO_OK;
+    if (train->subject.parameters > LONG_TO_READ)
+        zr_log(&train->logger, ZERO_LOG_INFO, "start    the weights of \"%s\" are read, %.0f M",
+               options->model_dir, (double)train->subject.parameters / 1e6);
     zr_train_end_task(train, ZR_TASK_BEGIN);
     ZERO_TRY(zero_load_weights_with(train->run.engine, options->model_dir, &how, error));
     zr_train_end_task(train, ZR_TASK_LOAD);

@@ -4,7 +4,7 @@
 FIELDS=layers=2,heads=4,kv_heads=2,width=32,context=32
 
 for stage in 0 3; do
-    expect 0 "$ZERO" train --new "llama:$FIELDS" --data "$TEXT" --threads 1 --ranks 2 --stage $stage --steps 8 --out run$stage
+    expect 0 "$ZERO" train --new "llama:$FIELDS" --data "$TEXT" --threads 1 --ranks 2 --stage $stage --steps 8 --out run$stage --explain
     fingerprint run$stage >stage$stage.txt
 done
 cmp stage0.txt stage3.txt || fail "stage 3 trained another Llama than stage 0"

@@ -3,9 +3,10 @@
 . "$(dirname "$0")/lib.sh"
 
 expect 0 "$ZERO" train --new $TINY --data "$TEXT" --tokenizer chars --out run --threads 1 --steps 40 --eval-every 10 --sample-every 20
-grep -qE "^runtime  [0-9.]+ MB resident before the plan's memory is reserved$" out.txt || fail "what is resident beside the plan"
+[ "$(sed -n '/^step/q;p' out.txt | wc -l)" -le 8 ] || fail "more than eight lines before the first step: $(sed -n '/^step/q;p' out.txt)"
+[ "$(grep -c '^step .* left$' out.txt)" -le 40 ] || fail "too many lines"
 head -1 out.txt | grep -q "new random weights, $TINY; vocabulary [0-9]* (chars)" || fail "first line: $(head -1 out.txt)"
-grep -qE '^step  1/40 \| loss [0-9.]+ \(      -\) \| lr [0-9.e+-]+ \| norm [0-9.]+ \| [0-9.]+ ms \| [0-9]+ tok/s$' out.txt || fail "the first step's line"
+grep -qE '^step  1/40 \| loss [0-9.]+ \(      -\) \| lr [0-9.e+-]+ \| norm [0-9.]+ \| [0-9.]+ ms \| [0-9]+ tok/s \| [0-9:]+ left$' out.txt || fail "the first step's line"
 grep -qE '^step 40/40 \| loss [0-9.]+ \([+-][0-9.]+\)' out.txt || fail "the last step's line"
 [ "$(grep -c 'val loss' out.txt)" -ge 4 ] || fail "evaluations"
 [ "$(grep -c 'a sample' out.txt)" -eq 2 ] || fail "samples"
@@ -49,7 +50,8 @@ import json
 load = lambda d: [json.loads(l) for l in open(d + "/metrics.jsonl")]
 assert [l for l in load("further") if "loss" in l][0]["loss"] < [l for l in load("run") if "loss" in l][0]["loss"] - 0.3
 PY
-expect 0 "$ZERO" train --new $TINY --data "$TEXT" --dry-run --threads 1 --out dry
+expect 0 "$ZERO" train --new $TINY --data "$TEXT" --dry-run --threads 1 --out dry --explain
+grep -qE "^runtime  [0-9.]+ MB resident before the plan's memory is reserved$" err.txt && grep -q '^config   optimizer AdamW' err.txt || fail "--explain: $(cat err.txt)"
 [ ! -e dry ] || fail "a dry run left something"
 train --steps 3 --val none --seed 1 --out seed1
 train --steps 3 --val none --seed 2 --out seed2
