@@ -31,21 +31,25 @@ static void say(const zero_logger *logger, const char *format, ...) { SAY(ZERO_L
 
 static void detail(const zero_logger *logger, const char *format, ...) { SAY(ZERO_LOG_DEBUG); }
 
-// Prints what there is to say besides the amount of text: the shares of a mixture, and what is
-// masked.
-static void describe_data(const zr_train_subject *subject, const zero_logger *logger)
+static void describe_shares(const zr_train_subject *subject, const zero_logger *logger)
 {
     const zr_dataset *data = &subject->data;
-    const char *format = zr_chat_format_name(&subject->chat);
     double sum = 0;
     for (int i = 0; i < data->stream_count; i++)
         sum += data->weights[i];
     for (int i = 0; i < data->stream_count && data->stream_count > 1; i++)
         detail(logger, "         %s: %lld tokens, %.2f%% of the samples", data->streams[i].name,
                (long long)data->streams[i].count, 100 * data->weights[i] / sum);
-    if (data->masked)
-        detail(logger, "         %lld of the tokens are prompt, which the loss does not count%s%s",
-               (long long)data->masked, format ? "; messages as " : "", format ? format : "");
+}
+
+static void describe_masked(const zr_train_subject *subject, char *out, size_t size)
+{
+    const char *format = zr_chat_format_name(&subject->chat);
+    *out = 0;
+    if (subject->data.masked)
+        snprintf(out, size, "; %lld of the tokens are prompt, which the loss does not count%s%s",
+                 (long long)subject->data.masked, format ? "; messages as " : "",
+                 format ? format : "");
 }
 
 static void describe_shape(const zr_train_subject *subject, const zero_logger *logger)
@@ -75,7 +79,7 @@ void zr_train_describe_model(const zr_train *train)
     const zero_train_options *options = train->asked.options;
     const zr_train_subject *subject = &train->subject;
     const zero_logger *logger = &train->logger;
-    char held_out[512];
+    char held_out[512], masked[192];
     say(logger, "model    %s%s; vocabulary %lld (%s); %.3f M parameters, context %lld",
         options->new_spec ? "new random weights, " : "from ",
         options->new_spec ? options->new_spec : options->model_dir, (long long)subject->shape.vocab,
@@ -83,10 +87,11 @@ void zr_train_describe_model(const zr_train *train)
         (long long)subject->shape.positions);
     describe_shape(subject, logger);
     describe_held_out(subject, options->val, held_out, sizeof held_out);
-    say(logger, "text     %s%s: %lld bytes, %lld tokens to train on; %s", options->data[0],
+    describe_masked(subject, masked, sizeof masked);
+    say(logger, "text     %s%s: %lld bytes, %lld tokens to train on%s; %s", options->data[0],
         options->data_count > 1 ? " and others" : "", (long long)zr_corpus_bytes(subject->corpus),
-        (long long)subject->data.count, held_out);
-    describe_data(subject, logger);
+        (long long)subject->data.count, masked, held_out);
+    describe_shares(subject, logger);
 }
 
 static void describe_tier(const int64_t bytes[ZERO_MEM_COUNT], const char *heading,
