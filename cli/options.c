@@ -410,7 +410,8 @@ zero_status cli_parse(const cli_command *command, int argc, char *const *argv, c
         status = is_option(argv[at]) ? take_option(argc, argv, &at, out, error)
                                      : take_operand(argv[at++], out, error);
     }
-    if (status == ZERO_OK && out->given[OPT_EXPLAIN] && !out->given[OPT_CONFIG] &&
+    bool of_file = strcmp(command->name, "train"); // which has more to explain
+    if (status == ZERO_OK && out->given[OPT_EXPLAIN] && of_file && !out->given[OPT_CONFIG] &&
         !out->given[OPT_HELP])
         return refuse(
             error, "--explain is about the keys of a configuration file: --config FILE is missing");

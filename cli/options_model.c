@@ -183,6 +183,7 @@ const cli_option cli_options_model[] = {
      .name = "--explain",
      .kind = CLI_FLAG,
      .commands = TRAIN | EVAL | GENERATE | PLAN | COMPARE,
-     .help = "name each key of --config that has no effect here, and the reason"},
+     .help = "name each key of --config that has no effect here, and the reason, and all that was "
+             "chosen"},
 };
 const int cli_options_model_count = sizeof cli_options_model / sizeof *cli_options_model;

@@ -203,7 +203,7 @@ zero_status zr_config_fill_pipeline(zr_config *config, const zero_logger *logger
     if (zr_pipeline_is_asynchronous(config->pipeline.kind))
         ZERO_TRY(check_asynchronous(config, error));
     if (zr_config_pipeline_hint(config, text, sizeof text))
-        zr_log(logger, ZERO_LOG_INFO, "%s", text);
+        zr_log(logger, ZERO_LOG_DEBUG, "%s", text);
     return ZERO_OK;
 }
 

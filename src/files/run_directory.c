@@ -244,7 +244,8 @@ static zero_status model_of_run(const char *run, const zero_logger *logger, char
         zr_free(model);
         return status;
     }
-    zr_log(logger, ZERO_LOG_WARNING, "\"%s\" is a run: its model \"%s\" is taken", run, model);
+    zr_log(logger, ZERO_LOG_WARNING, "\"%s\" is the directory of a run: its model \"%s\" is taken",
+           run, model);
     *out = model;
     return ZERO_OK;
 }

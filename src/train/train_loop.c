@@ -71,40 +71,6 @@ static zero_status make_steps(loop *l, int64_t steps, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status refuse_nonfinite(const zr_train *train, const zero_step_info *info,
-                                    zero_error *error)
-{
-    char name[256];
-    ZERO_TRY(zr_engine_find_nonfinite(train->run.engine, name, sizeof name, error));
-    zr_fail(error, ZERO_ERR_NONFINITE,
-            "step %lld: the loss is %f; the first that is not finite: %s. A lower learning rate "
-            "(now %.3g) or gradient_clipping may help",
-            (long long)info->step, info->loss, name, info->lr);
-    return zr_comm_agree(train->comm, ZERO_ERR_NONFINITE, error);
-}
-
-// Warns of a skipped step. A dynamic loss scale is found by overflows, so the first steps that it
-// skips are normal.
-// last: the gradients of this step are still there.
-static zero_status report_skip(const zr_train *train, const zero_step_info *info, bool last,
-                               zero_error *error)
-{
-    char name[256] = "no longer known", scale[64] = "";
-    bool alone = zr_plan_schedule(zr_engine_plan(train->run.engine)) == ZR_PIPELINE_PIPEDREAM;
-    if (last)
-        ZERO_TRY(zr_engine_find_nonfinite(train->run.engine, name, sizeof name, error));
-    if (info->loss_scale > 0)
-        snprintf(scale, sizeof scale, " at loss scale %g (next: %g)", info->loss_scale,
-                 zr_engine_loss_scale(train->run.engine));
-    zr_log(
-        &train->logger, ZERO_LOG_WARNING,
-        "step %lld: the norm of the gradient is not finite%s: this update is skipped%s; the first "
-        "tensor that is not finite: %s",
-        (long long)info->step, scale, alone ? ", on the pipeline stages whose own norm is not" : "",
-        name);
-    return ZERO_OK;
-}
-
 int zr_train_tell(const zr_train *train, const zero_event *event)
 {
     const zero_train_options *options = train->asked.options;
@@ -299,7 +265,12 @@ static zero_status evaluate(loop *l, int64_t step, int64_t batches, zero_error *
         return ZERO_OK;
     }
     zr_train_count_evaluation(train, result.windows);
-    bool best = batches == l->eval_batches && result.loss < train->run.evals.best;
+    zr_train_evals *evals = &train->run.evals;
+    bool decides = batches == l->eval_batches, best = decides && result.loss < evals->best;
+    if (decides && isfinite(evals->best)) {
+        evals->equalled = evals->equalled || result.loss == evals->best;
+        evals->differed = evals->differed || result.loss != evals->best;
+    }
     report_evaluation(l, step, batches, &result, best);
     train->run.evals.last = result.loss;
     return best ? keep_best(train, step, result.loss, error) : ZERO_OK;
@@ -350,16 +321,6 @@ static zero_status time_steps(loop *l, int64_t steps, double *milliseconds, zero
     return ZERO_OK;
 }
 
-static zero_status settle_step(zr_train *train, const zero_step_info *info, bool last,
-                               zero_error *error)
-{
-    if (!isfinite(info->loss))
-        return refuse_nonfinite(train, info, error);
-    if (info->updated) // the update waited for everything that was being written
-        ZERO_TRY(zr_train_end_checkpoint(train, error));
-    return info->skipped ? report_skip(train, info, last, error) : ZERO_OK;
-}
-
 // Agrees with all ranks on what follows the step.
 static zero_status agree_on_verdict(zr_train *train, int64_t step, int stop, int64_t *out,
                                     zero_error *error)
@@ -391,7 +352,7 @@ static zero_status report(loop *l, const zero_step_info *info, bool last, double
                           int *stop, zero_error *error)
 {
     zr_train *train = l->train;
-    ZERO_TRY(settle_step(train, info, last, error));
+    ZERO_TRY(zr_train_settle_step(train, info, last, error));
     if (train->comm->rank == 0 && report_step(l, info, last, milliseconds))
         *stop = 1;
     l->previous_loss = info->loss;

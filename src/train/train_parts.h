@@ -82,7 +82,10 @@ typedef struct zr_train_evals { // evaluations of the held-out text; filled by t
     double best;                // lowest loss; INFINITY: none yet
     int64_t best_windows; // windows read by the evaluations that decide on the best; 0: unknown
     int64_t calls, micro_batches; // evaluations, and what a rank evaluated in all of them
-    double last;                  // loss over the whole held-out text at the end; INFINITY: none
+    // Whether an evaluation that decides on the best had the best's loss, and whether one had
+    // another.
+    bool equalled, differed;
+    double last;   // loss over the whole held-out text at the end; INFINITY: none
     char text[48]; // what evaluations between steps read: "132 windows"; "": none was made
     // Why the best model could not be written the last time; "": it was.
     char failure[ZERO_MESSAGE_BYTES];
@@ -102,8 +105,10 @@ typedef struct zr_train_run { // what runs; filled by training.c, train_outputs.
     // What comes after the first step (evaluation, sample) has not been done yet. During a save it
     // means the step that is saved.
     bool owed;
-    bool metrics_failed; // missing lines have been reported
-    double longest_step; // seconds
+    bool metrics_failed;           // missing lines have been reported
+    double longest_step;           // seconds
+    double first_loss;             // of this start
+    bool has_first_loss, diverges; // diverges: which has been told
     zr_train_saves saves;
     zr_train_evals evals;
 } zr_train_run;

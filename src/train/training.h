@@ -74,6 +74,10 @@ zero_status zr_train_loop(zr_train *train, zero_error *error);
 // Passes an event to the caller on rank 0 and returns its answer: whether it wants the run to end.
 // Returns 0 on other ranks.
 int zr_train_tell(const zr_train *train, const zero_event *event);
+// train_mishaps.c. Refuses a step whose loss is not finite, and warns of what else went wrong.
+// last: the gradients of this step are still there. Collective.
+zero_status zr_train_settle_step(zr_train *train, const zero_step_info *info, bool last,
+                                 zero_error *error);
 // train_times.c. Makes what the run measures of itself, before the engine is observed. Not
 // collective.
 zero_status zr_train_measure(zr_train *train, zero_error *error);

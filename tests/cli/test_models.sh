@@ -4,7 +4,7 @@
 FIELDS=layers=2,heads=4,kv_heads=2,width=32,context=32
 
 for stage in 0 3; do
-    expect 0 "$ZERO" train --new "llama:$FIELDS" --data "$TEXT" --threads 1 --ranks 2 --stage $stage --steps 8 --out run$stage
+    expect 0 "$ZERO" train --new "llama:$FIELDS" --data "$TEXT" --threads 1 --ranks 2 --stage $stage --steps 8 --out run$stage --explain
     fingerprint run$stage >stage$stage.txt
 done
 cmp stage0.txt stage3.txt || fail "stage 3 trained another Llama than stage 0"
@@ -48,7 +48,7 @@ done
 
 # A run where a model is asked for: its model is taken, and this is said; a run without one says what there is.
 taken() {
-    local said='"qwen2" is a run: its model "qwen2/model" is taken'
+    local said='"qwen2" is the directory of a run: its model "qwen2/model" is taken'
     expect 0 "$@"
     [ "$(grep -cF "$said" err.txt)" -eq 1 ] || fail "$2 does not say once which model it takes: $(cat err.txt)"
 }

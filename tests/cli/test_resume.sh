@@ -61,6 +61,8 @@ got=0
 SLURM_JOB_END_TIME=$(($(date +%s) + 55)) "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --quiet $RUN --out broken >out.txt 2>err.txt || got=$?
 [ $got -eq 75 ] && grep -q 'after step 1 of 30; saved' err.txt || fail "the end of an allocation: $got, $(cat err.txt)"
 SLURM_JOB_END_TIME=$(($(date +%s) + 3600)) train $RUN --out broken --resume
+SLURM_JOB_END_TIME=1700000000 expect 0 "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --steps 2 --out stale
+grep -q '^SLURM_JOB_END_TIME is in the past (2023-11-14 .*), so it is of another job: ignored$' err.txt || fail "a stale end: $(cat err.txt)"
 same unbroken broken
 
 # A rank dies: all start again, with as many ranks or with those that remain; how often is bounded.

@@ -89,8 +89,8 @@ refused 78 'fits; the smallest' "$ZERO" tune --new $TINY --data "$TEXT" --ranks 
 mkdir bin
 cat >bin/zero <<SH
 #!/usr/bin/env bash
-count=\$(ls $WORK/bin | wc -l)
-touch $WORK/bin/\$count
+count=\$(ls "$WORK/bin" | wc -l)
+touch "$WORK/bin/\$count"
 case \$count in
     1) echo 'zero train: a made-up failure' >&2; exit 65 ;;
     2) kill -KILL \$\$ ;;
