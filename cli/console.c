@@ -65,7 +65,9 @@ static void step_line(const zero_event *event, bool first)
     // The norm of a step that updated nothing is not finite.
     char name[64], change[32] = "      -", norm[32] = "skipped";
     step_name(event, name, sizeof name);
-    if (!first)
+    if (isnan(event->loss)) // no window of the step had a target
+        snprintf(change, sizeof change, "no target");
+    else if (!first)
         snprintf(change, sizeof change, "%+.4f", event->loss - event->previous_loss);
     if (isfinite(event->grad_norm))
         snprintf(norm, sizeof norm, "norm %.4f", event->grad_norm);

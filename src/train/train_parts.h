@@ -104,6 +104,7 @@ typedef struct zr_train_run { // what runs; filled by training.c, train_outputs.
     bool owed;
     bool metrics_failed; // missing lines have been reported
     double longest_step; // seconds
+    int64_t idle_steps;  // steps of this start that had no target
     zr_train_saves saves;
     zr_train_evals evals;
 } zr_train_run;

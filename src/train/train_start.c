@@ -38,6 +38,13 @@ static void describe_data(const zr_train_subject *subject, const zero_logger *lo
     if (data->masked)
         say(logger, "         %lld of the tokens are prompt, which the loss does not count%s%s",
             (long long)data->masked, format ? "; messages as " : "", format ? format : "");
+    if (data->bare)
+        zr_log(
+            logger, ZERO_LOG_WARNING,
+            "%lld of %lld windows of %lld tokens have no target, only prompt: steps of such "
+            "windows alone learn nothing, while weight decay goes on; a larger --seq, or shorter "
+            "prompts, would leave targets in them",
+            (long long)data->bare, (long long)zr_dataset_eval_windows(data), (long long)data->seq);
 }
 
 static void describe_shape(const zr_train_subject *subject, const zero_logger *logger)

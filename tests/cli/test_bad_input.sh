@@ -19,7 +19,7 @@ zt 65 'byte 2 (0xff) is not valid UTF-8' --data text:invalid.txt --tokenizer cha
 printf 'a,b\n1,2\n' >rows.csv
 zt 65 '"rows.csv" is a table by its name' --data "$TEXT" --val rows.csv
 printf '\223NUMPY\1\0' >array.npy
-refused 65 '"array.npy" is an array of NumPy' "$ZERO" tokenize --learn 300 --data array.npy --out learnt
+refused 65 '"array.npy" is an array of NumPy' "$ZERO" tokenizer train --vocab 300 --data array.npy --out learnt
 zt 74 'cannot open "missing.txt"' --data "$TEXT" --val missing.txt
 
 zt 74 'missing.json' --data "$TEXT" --config missing.json

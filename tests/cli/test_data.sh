@@ -128,6 +128,21 @@ zt 65 'tokens.bin:1:1: ' --data jsonl:tokens.bin
 refused 64 'what to do with them?' "$ZERO" data --data chat.jsonl
 refused 64 'no data' "$ZERO" data show
 
+# Windows that are all prompt: said before the first step, on each step's line, and at the end; a text without targets has no loss.
+python3 -c "
+import json
+for i in range(6): print(json.dumps({'prompt': 'q ' * 400, 'completion': 'a'}))" >long.jsonl
+expect 0 "$ZERO" train --new $TINY --threads 1 --data long.jsonl --val long.jsonl --steps 3 --micro-batch 1 --out idle
+cat out.txt err.txt >all.txt
+grep -qE '[0-9]+ of [0-9]+ windows of [0-9]+ tokens have no target, only prompt' all.txt || fail "no warning at the start: $(cat all.txt)"
+grep -qE 'step +[0-9]+/3 .*\(no target\)' all.txt || fail "a step without targets: $(cat all.txt)"
+grep -qE '[1-3] of 3 steps had no target and learnt nothing' all.txt || fail "no warning at the end: $(cat all.txt)"
+python3 -c "
+import json
+lines = [json.loads(line) for line in open('idle/metrics.jsonl')]
+assert any('loss' in l and l['loss'] is None for l in lines), lines
+assert not any(l.get('loss') == 0 for l in lines), lines" || fail "metrics of steps without targets"
+
 # A model's own chat template, and one that is not known.
 learn --data "$TEXT" --steps 2 --val none --out base
 python3 - <<'PY'
