@@ -137,19 +137,26 @@ static void mistral_2024_turn(const zr_chat *chat, const zr_chat_turn *turn, zr_
 
 #define LLAMA3_ANSWER "<|start_header_id|>assistant<|end_header_id|>\n\n"
 
+static const char *const chatml_marks[] = {"<|im_start|>", "<|im_end|>", NULL};
+static const char *const llama3_marks[] = {"<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>",
+                                           NULL};
+
 static const zr_chat_format formats[] = {
     {.name = "chatml",
+     .marks = chatml_marks,
      .answer = "<|im_start|>assistant\n",
      .end = "<|im_end|>",
      .turn = chatml_turn},
     {.name = "llama2", .alternates = true, .folds = true, .turn = llama2_turn},
     {.name = "llama3",
+     .marks = llama3_marks,
      .begins = true,
      .strips = true,
      .answer = LLAMA3_ANSWER,
      .end = "<|eot_id|>",
      .turn = llama3_turn},
     {.name = "llama3.1",
+     .marks = llama3_marks,
      .begins = true,
      .strips = true,
      .answer = LLAMA3_ANSWER,

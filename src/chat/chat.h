@@ -17,6 +17,7 @@
 
 #include "base/json.h"
 #include "tokenizer/document.h"
+#include "tokenizer/tokenizer_core.h"
 
 typedef struct zr_chat_format zr_chat_format;
 
@@ -37,6 +38,17 @@ zero_status zr_chat_load(const char *directory, const char *format, zr_chat *out
 void zr_chat_free(zr_chat *chat);
 const char *zr_chat_format_at(int i);                 // name of format i; NULL: there are no more
 const char *zr_chat_format_name(const zr_chat *chat); // "chatml", ...; NULL: there is none
+
+// Checks whether the tokenizer has the marks of the format as tokens, before anything is tokenised.
+// Of `named` (what was asked for; NULL or "auto": the model's own) it fails with ZERO_ERR_USAGE; a
+// template of the model's own is then one that zr_chat_render refuses. Tokenizers of single bytes
+// and characters spell everything, marks too, and pass.
+zero_status zr_chat_check_marks(zr_chat *chat, const char *named, const zr_tokenizer *tokenizer,
+                                zero_error *error);
+
+// Appends the text of a Jinja template that writes what the format `chat` does, for
+// chat_template.jinja. It is one of those that are recognised.
+void zr_chat_template(const zr_chat *chat, zr_buffer *out);
 
 // Does the same for a template's text. For zr_chat_load, and for tests.
 zero_status zr_chat_recognise(const char *text, zr_chat *out, zero_error *error);

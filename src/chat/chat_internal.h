@@ -16,7 +16,8 @@ typedef struct zr_chat_turn { // one message
 
 struct zr_chat_format {
     const char *name;
-    bool begins; // the begin token is at the start of the document
+    const char *const *marks; // tokens that it writes, besides the begin and the end token
+    bool begins;              // the begin token is at the start of the document
     // Only user and assistant, in turns; if `folds`, a system message may come first.
     bool alternates;
     bool folds;         // the system message is part of the first user message

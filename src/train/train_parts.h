@@ -46,6 +46,7 @@ typedef struct zr_train_subject {   // what is trained, on what; filled by train
     // generation_config.json of the model that is trained further, for the one that is written;
     // NULL: there is none.
     char *generation;
+    char *template; // of the format that --chat names, for the exports; NULL: the tokenizer's own
 } zr_train_subject;
 
 typedef struct zr_train_resolved { // how it is trained; filled by train_configure.c

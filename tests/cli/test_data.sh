@@ -128,6 +128,12 @@ zt 65 'tokens.bin:1:1: ' --data jsonl:tokens.bin
 refused 64 'what to do with them?' "$ZERO" data --data chat.jsonl
 refused 64 'no data' "$ZERO" data show
 
+# A format whose marks are no tokens: refused before anything is tokenised.
+expect 0 "$ZERO" tokenizer train --vocab 300 --data "$TEXT" --out plain
+refused 64 'chat format llama3 needs the tokens <|start_header_id|>, <|end_header_id|>, <|eot_id|>, which the tokenizer lacks' \
+    "$ZERO" train --new $TINY --tokenizer plain --data many.jsonl --chat llama3 --threads 1 --quiet --steps 1 --out out
+refused 64 'needs the tokens <|im_start|>, <|im_end|>' "$ZERO" data show --tokenizer plain --data many.jsonl --chat chatml
+
 # Windows that are all prompt: said before the first step, on each step's line, and at the end; a text without targets has no loss.
 python3 -c "
 import json
