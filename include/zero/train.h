@@ -21,7 +21,7 @@ typedef enum zero_event_kind {
 typedef struct zero_event { // fields that an event does not have are 0 or NULL
     zero_event_kind kind;
     int64_t step, total_steps;
-    // loss: EVAL: over the held-out text; NaN if no token of the step, or of that text, is a target.
+    // loss: EVAL: over the held-out text; NaN if no token of the step or that text is a target.
     double loss, previous_loss, lr, grad_norm;
     double milliseconds, tokens_per_second, seconds_left;
     int64_t tokens; // of the step, on all ranks

@@ -388,31 +388,13 @@ static zero_status follow_verdict(loop *l, int64_t step, int64_t verdict, zero_e
     return verdict == SAVE && !last ? zr_train_begin_checkpoint(train, step, error) : ZERO_OK;
 }
 
-// Gives a step without any target, whose loss the engine calls 0, the loss that it has: none.
-static void judge_loss(zr_train *train, zero_step_info *info)
-{
-    if (!train->subject.data.masked || info->loss != 0 || info->grad_norm != 0)
-        return;
-    info->loss = NAN;
-    train->run.idle_steps++;
-}
-
-static void warn_idle(const zr_train *train, int64_t steps)
-{
-    if (train->run.idle_steps)
-        zr_log(&train->logger, ZERO_LOG_WARNING,
-               "%lld of %lld steps had no target and learnt nothing: their windows were all prompt "
-               "(a larger --seq, or shorter prompts)",
-               (long long)train->run.idle_steps, (long long)steps);
-}
-
 // Reports a step that was made; *stop is set if the caller wants the run to end.
 static zero_status report(loop *l, zero_step_info *info, bool last, double milliseconds, int *stop,
                           zero_error *error)
 {
     zr_train *train = l->train;
     ZERO_TRY(settle_step(train, info, last, error));
-    judge_loss(train, info);
+    zr_train_judge_loss(train, info);
     if (train->comm->rank == 0 && report_step(l, info, last, milliseconds))
         *stop = 1;
     l->previous_loss = isnan(info->loss) ? l->previous_loss : info->loss;
@@ -505,7 +487,7 @@ zero_status zr_train_loop(zr_train *train, zero_error *error)
     zero_status status = all ? run_steps(&l, error) : ZERO_ERR_MEMORY;
     int64_t step;
     zero_position(engine, &step, NULL);
-    warn_idle(train, step - train->run.first_step);
+    zr_train_warn_idle(train, step - train->run.first_step);
     zr_free(l.tokens);
     zr_free(l.targets);
     zr_free(l.batches);
