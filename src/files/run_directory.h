@@ -50,8 +50,9 @@ zero_status zr_run_newest(const char *path, char **out, zero_error *error);
 // a model is made. zr_free.
 zero_status zr_model_directory(const char *given, const zero_logger *logger, char **out,
                                zero_error *error);
-// Finds the weights of a model that zr_model_directory has found, for zr_weights_load: the directory
-// or, where a run was interrupted, the file of its newest whole checkpoint. zr_free.
+// Finds the weights of a model that zr_model_directory has found, for zr_weights_load: the
+// directory or, where a run was interrupted, the file of its newest whole checkpoint.
+// zr_free.
 zero_status zr_find_weights(const char *directory, char **out, zero_error *error);
 // The same, but "bytes" and "chars" stay words.
 zero_status zr_tokenizer_directory(const char *given, const zero_logger *logger, char **out,

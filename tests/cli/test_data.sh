@@ -134,6 +134,14 @@ refused 64 'chat format llama3 needs the tokens <|start_header_id|>, <|end_heade
     "$ZERO" train --new $TINY --tokenizer plain --data many.jsonl --chat llama3 --threads 1 --quiet --steps 1 --out out
 refused 64 'needs the tokens <|im_start|>, <|im_end|>' "$ZERO" data show --tokenizer plain --data many.jsonl --chat chatml
 
+# The export of a format that was named holds its template.
+learn --data many.jsonl --chat chatml --steps 1 --val none --out named
+grep -qF '<|im_start|>' named/model/chat_template.jinja || fail "no template: $(ls named/model)"
+expect 0 "$ZERO" data show --data many.jsonl --model named/model --chat chatml --seq 32 --micro-batch 1
+cp out.txt chatml.txt
+expect 0 "$ZERO" data show --data many.jsonl --model named/model --seq 32 --micro-batch 1
+cmp out.txt chatml.txt || fail "the export's own template is another"
+
 # Windows that are all prompt: said before the first step, on each step's line, and at the end; a text without targets has no loss.
 python3 -c "
 import json

@@ -82,7 +82,7 @@ job=$!
 for _ in $(seq 500); do [ -e cut/checkpoints/latest ] && break; kill -0 $job || break; sleep 0.02; done
 kill -INT $job
 wait $job || true
-taken "$ZERO" generate --model cut --tokens 3 --threads 1
+expect 0 "$ZERO" generate --model cut --tokens 3 --threads 1
 expect 0 "$ZERO" convert --from cut --to cut-model
 [ -f cut-model/tokenizer.json ] || fail "the tokenizer of a run that was cut: $(ls cut-model; cat cut.txt)"
 mv further/model gone
