@@ -257,6 +257,8 @@ static zero_status evaluate(loop *l, int64_t step, int64_t batches, zero_error *
     double had = clock->seconds[ZR_TIME_EVALUATION];
     ZERO_TRY(zr_windows_loss(train->run.engine, &train->subject.val, l->micro_batch, batches,
                              &leave, &result, error));
+    if (!result.tokens)
+        result.loss = NAN; // there is none, and none that could be the best
     zr_run_clock_turn(clock, before);
     l->left = result.left;
     if (l->left) { // what is predicted is a whole one
@@ -348,14 +350,15 @@ static zero_status follow_verdict(loop *l, int64_t step, int64_t verdict, zero_e
 }
 
 // Reports a step that was made; *stop is set if the caller wants the run to end.
-static zero_status report(loop *l, const zero_step_info *info, bool last, double milliseconds,
-                          int *stop, zero_error *error)
+static zero_status report(loop *l, zero_step_info *info, bool last, double milliseconds, int *stop,
+                          zero_error *error)
 {
     zr_train *train = l->train;
     ZERO_TRY(zr_train_settle_step(train, info, last, error));
+    zr_train_judge_loss(train, info);
     if (train->comm->rank == 0 && report_step(l, info, last, milliseconds))
         *stop = 1;
-    l->previous_loss = info->loss;
+    l->previous_loss = isnan(info->loss) ? l->previous_loss : info->loss;
     return info->step == train->resolved.profiled.last ? zr_train_profile_write(train, error)
                                                        : ZERO_OK;
 }
@@ -443,6 +446,9 @@ zero_status zr_train_loop(zr_train *train, zero_error *error)
     l.infos = zr_alloc((size_t)l.window * sizeof *l.infos, error);
     bool all = l.tokens && l.targets && l.batches && l.infos;
     zero_status status = all ? run_steps(&l, error) : ZERO_ERR_MEMORY;
+    int64_t step;
+    zero_position(engine, &step, NULL);
+    zr_train_warn_idle(train, step - train->run.first_step);
     zr_free(l.tokens);
     zr_free(l.targets);
     zr_free(l.batches);

@@ -46,6 +46,7 @@ typedef struct zr_train_subject {   // what is trained, on what; filled by train
     // generation_config.json of the model that is trained further, for the one that is written;
     // NULL: there is none.
     char *generation;
+    char *template; // of the format that --chat names, for the exports; NULL: the tokenizer's own
 } zr_train_subject;
 
 typedef struct zr_train_resolved { // how it is trained; filled by train_configure.c
@@ -109,6 +110,7 @@ typedef struct zr_train_run { // what runs; filled by training.c, train_outputs.
     double longest_step;           // seconds
     double first_loss;             // of this start
     bool has_first_loss, diverges; // diverges: which has been told
+    int64_t idle_steps;            // steps of this start that had no target
     zr_train_saves saves;
     zr_train_evals evals;
 } zr_train_run;
