@@ -161,6 +161,11 @@ zero_status zr_rate_book_merge(zr_rate_book *into, const zr_rate_book *from, zer
     return ZERO_OK;
 }
 
+zr_task_facts zr_rate_book_facts(const zr_rate_book *book)
+{
+    return (zr_task_facts){.read = book->read, .write = book->write};
+}
+
 void zr_rate_book_free(zr_rate_book *book)
 {
     zr_free(book->settings);

@@ -101,6 +101,8 @@ void zr_correction_learn(zr_correction *correction, double predicted, double mea
 double zr_correction_factor(const zr_correction *correction);
 // Adds what one book has to another, as if its runs came later. ZERO_ERR_MEMORY: some is missing.
 zero_status zr_rate_book_merge(zr_rate_book *into, const zr_rate_book *from, zero_error *error);
+// Returns what a book tells of a machine's tasks before any of them was timed.
+zr_task_facts zr_rate_book_facts(const zr_rate_book *book);
 void zr_rate_book_free(zr_rate_book *book);
 
 // Return the path of the user's file for this processor (zr_user_cache_file), read it, and change

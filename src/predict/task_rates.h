@@ -48,10 +48,18 @@ typedef struct zr_task_rates {
 // Adds what a run has taken; of equal amounts later runs count more, and where there is no room,
 // the sample most like another makes it. Times that are none are left out.
 void zr_task_rates_add(zr_task_rates *rates, zr_task task, const zr_task_sample *sample);
-// Returns the seconds of a task of this kind and amount; 0: nothing is known of it. They are a
-// constant and a rate, neither negative, of which the logarithms of what is known differ least, the
-// nearest amounts counting most; of the nearest number of ranks, and there of the nearest type.
-double zr_task_rates_seconds(const zr_task_rates *rates, zr_task task, const zr_task_sample *of);
+typedef struct
+    zr_task_facts {     // of the machine, from which rates are expected before there are runs
+    double read, write; // bytes a second of its disk; 0: unknown
+} zr_task_facts;
+
+// Returns the seconds of a task of this kind and amount; 0: nothing is known of it, or too little of
+// so large an amount. They are a constant and a rate: the most likely ones by what such tasks take
+// on such machines, which `facts` tell (NULL: nothing does), and by the samples, whose logarithms
+// they have to meet, the nearest amounts counting most; of the nearest number of ranks, and there
+// of the nearest type.
+double zr_task_rates_seconds(const zr_task_rates *rates, zr_task task, const zr_task_sample *of,
+                             const zr_task_facts *facts);
 bool zr_task_rates_are_empty(const zr_task_rates *rates);
 void zr_task_rates_merge(zr_task_rates *into, const zr_task_rates *from);
 

@@ -76,7 +76,7 @@ void zr_train_foretell(zr_train *train)
         return;
     bool alone = zr_local_ranks(train->comm) == train->comm->size;
     zr_rate_book_read(&train->logger, &book);
-    zr_train_expect_tasks(train, &book.tasks);
+    zr_train_expect_tasks(train, &book);
     find_besides(train, NULL, &book);
     if (!alone && !zr_rate_book_knows_network(&book))
         zr_log(&train->logger, ZERO_LOG_INFO,

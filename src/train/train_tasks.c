@@ -49,11 +49,13 @@ zr_task_subject zr_train_task_subject(const zr_train *train)
     };
 }
 
-void zr_train_expect_tasks(zr_train *train, const zr_task_rates *rates)
+void zr_train_expect_tasks(zr_train *train, const zr_rate_book *book)
 {
+    const zr_task_facts facts = zr_rate_book_facts(book);
     const zr_task_subject subject = zr_train_task_subject(train);
     for (int task = 0; task < ZR_TASKS; task++)
-        train->run.tasks.expected[task] = zr_task_expected(rates, (zr_task)task, &subject);
+        train->run.tasks.expected[task] =
+            zr_task_expected(&book->tasks, (zr_task)task, &subject, &facts);
 }
 
 // Returns what the calls of these tasks were expected to take; 0: it is unknown of one that was

@@ -283,7 +283,7 @@ static void test_json_keeps_everything(void **state)
     assert_string_equal(text.data, text_again.data);
     assert_close(again.mix, 7e8);
     assert_close(zr_task_rates_seconds(&again.tasks, ZR_TASK_RESERVE,
-                                       &(zr_task_sample){.together = 2, .amount = 1000}),
+                                       &(zr_task_sample){.together = 2, .amount = 1000}, NULL),
                  0.5);
     assert_close(again.whole.factor, 1.5);
     assert_close(seconds(&again.settings[0], PRODUCT, 1000, 123456789012), 1.0 / 3);
