@@ -21,10 +21,24 @@ static bool is_same_kind(const zr_task_sample *a, const zr_task_sample *b)
     return a->together == b->together && a->element == b->element;
 }
 
+// By how much clearly quieter is, and how much less counts what is clearly less quiet.
+static const double CLEARLY = 1.2, OF_A_BUSY_TIME = 0.1;
+
+double zr_quiet_weight(double known, double later, double usual)
+{
+    if (later > known * CLEARLY)
+        return 1;
+    return later * CLEARLY < known ? OF_A_BUSY_TIME * usual : usual;
+}
+
+static double quiet_of(const zr_task_sample *s) { return s->quiet > 0 ? s->quiet : 1; }
+
 static void average(zr_task_sample *to, const zr_task_sample *later)
 {
     int64_t seen = ZR_MIN(later->seen, MOST_SEEN), earlier = ZR_MIN(to->seen, MOST_EARLIER * seen);
-    double weight = (double)seen / (double)(earlier + seen);
+    double weight =
+        zr_quiet_weight(quiet_of(to), quiet_of(later), (double)seen / (double)(earlier + seen));
+    to->quiet = (1 - weight) * quiet_of(to) + weight * quiet_of(later);
     to->seconds = exp((1 - weight) * log(to->seconds) + weight * log(later->seconds));
     to->seen = ZR_MIN(to->seen + seen, MOST_SEEN);
 }

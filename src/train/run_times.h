@@ -70,6 +70,7 @@ typedef struct zr_run_times {
     double predicted[ZR_TIME_PARTS];  // 0: nothing was
     double step;                      // measured seconds of one: the mean
     double median, spread;            // zr_run_clock_median
+    double quiet;                     // zr_turns_quiet of the run
     double interrupted;               // zr_measured_interrupted
     double predicted_step, low, high; // 0: nothing was
     double flops;                     // of a step and all ranks: 6 N + 12 L C T a token

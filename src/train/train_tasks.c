@@ -91,6 +91,7 @@ void zr_train_teach_tasks(const zr_train *train, const zr_run_times *times, zr_t
         double seconds = steps ? times->measured[ZR_TIME_DATA] : tasks->seconds[task],
                calls = (double)(steps ? times->steps : tasks->calls[task]);
         zr_task_sample sample = zr_task_sample_of((zr_task)task, &subject);
+        sample.quiet = times->quiet;
         sample.seconds = calls > 0 ? seconds / calls : 0;
         if (!tasks->failed[task])
             zr_task_rates_add(out, (zr_task)task, &sample);

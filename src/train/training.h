@@ -49,6 +49,16 @@ zero_status zr_train_describe_run(zr_train *train, zero_error *error);
 // train_forecast.c. Predicts a step on rank 0, from what is known of the machine, and prints it, or
 // why there is no prediction. Not collective.
 void zr_train_foretell(zr_train *train);
+typedef struct zr_train_between {     // what comes between steps
+    int64_t eval_every, eval_batches; // steps; micro-batches of all ranks that are read, 0: all
+} zr_train_between;
+// train_ahead.c. Returns the seconds that the run has still to go after a step that it has made, at
+// the pace of its steps, with all that comes between them and after them. Rank 0 calls it.
+double zr_train_seconds_left(const zr_train *train, const zr_train_between *between, int64_t step);
+// Say how long the whole run takes: before the first step, as predicted; after the first steps, once,
+// if that was unknown or is off. Of ranks other than 0 they say nothing.
+void zr_train_tell_length(zr_train *train, const zr_train_between *between);
+void zr_train_correct_length(zr_train *train, const zr_train_between *between, int64_t step);
 // train_pipeline.c. Prints the pipeline stages, if there are any. Not collective.
 zero_status zr_train_describe_pipeline(const zr_train *train, zero_error *error);
 typedef struct zr_train_memory {                    // planned for one rank

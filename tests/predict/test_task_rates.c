@@ -58,8 +58,8 @@ static void test_lines(void **state)
 }
 
 // What a small model's run takes is mostly a constant: of a checkpoint of 1.2 MB in 0.6 s that of
-// one a thousand times as large is none of ten minutes. Where it is mostly the usual rate, nothing is
-// said, until a run of its size has told it, or the disk's rate and a run of a quarter of its size.
+// one a thousand times as large is none of ten minutes. Where it is mostly the usual rate, nothing
+// is said, until a run of its size has told it, or the disk's rate and a run of a quarter of its size.
 static void test_small_and_large(void **state)
 {
     const int64_t small = 1200000, large = 1488000000;
