@@ -29,8 +29,8 @@ void zr_busy_find(int threads, int own, const zr_turns *since, zr_busy *out);
 void zr_busy_judge(double load, double running, int threads, int own, int cores, zr_busy *out);
 // Writes "this machine is busy (load 5.2 on 2 cores): times will be longer"; "": it is not.
 void zr_busy_text(const zr_busy *busy, char out[static ZR_BUSY_TEXT]);
-// Reads what the kernel writes: of /proc/stat, of /proc/loadavg, and of a thread's schedstat. false:
-// it is something else.
+// Reads what the kernel writes: of /proc/stat, of /proc/loadavg, and of a thread's schedstat.
+// false: it is something else.
 bool zr_busy_read_running(const char *stat, double *out);
 bool zr_busy_read_load(const char *average, double *out);
 bool zr_busy_read_turns(const char *schedstat, zr_turns *out);

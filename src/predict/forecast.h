@@ -59,8 +59,8 @@ zero_status zr_forecast_evaluation(const zr_forecast_question *question, int64_t
 // `slowdown` times as long (base/busy.h). These come and go, so the interval reaches from what the
 // step takes without them to what it takes with more.
 void zr_forecast_slow(zr_forecast *forecast, double slowdown);
-// Say whether no figure is to be shown, because most of it would be a guess, and whether one that is
-// shown has no more than one digit that counts.
+// Say whether no figure is to be shown, because most of it would be a guess, and whether one that
+// is shown has no more than one digit that counts.
 bool zr_forecast_is_unknown(const zr_forecast *forecast);
 bool zr_forecast_is_rough(const zr_forecast *forecast);
 

@@ -38,7 +38,8 @@ typedef struct zr_rates { // of one setting
     zr_rate_sample at[ZR_ACTIVITY_COUNT][ZR_RATE_SAMPLES];
     int count[ZR_ACTIVITY_COUNT];
     int64_t measured; // seconds since 1970, of the newest sample; 0: there are none
-    // What a run has found itself: how quiet the machine was, for all of its samples; 0: as they say.
+    // What a run has found itself: how quiet the machine was, for all of its samples; 0: as they
+    // say.
     double quiet;
 } zr_rates;
 
@@ -85,8 +86,8 @@ double zr_rates_assumed_flops(const zr_rate_setting *setting);
 // where there is no room, the one most like another makes it. Times that are none are left out.
 void zr_rates_add(zr_rates *rates, zr_activity what, int64_t bytes, int64_t flops, double seconds,
                   int64_t seen);
-// The same of a sample that was seen while the machine was as quiet as it says: a clearly quieter one
-// replaces what was known, a clearly less quiet one hardly counts.
+// The same of a sample that was seen while the machine was as quiet as it says: a clearly quieter
+// one replaces what was known, a clearly less quiet one hardly counts.
 void zr_rates_add_sample(zr_rates *rates, zr_activity what, const zr_rate_sample *sample);
 // Returns the rates of a setting; if nothing is known of it, those of the nearest one of the same
 // path and type, whose times have to be multiplied with zr_rates_factor; NULL: nothing fits.

@@ -12,7 +12,8 @@
 //    "checksum": B/s,
 //    "tasks": {...}}                                    (task_rates.h)
 //
-// Members that are not there are unknown; "quiet" is there where it is below 1. Activities of other versions are passed over.
+// Members that are not there are unknown; "quiet" is there where it is below 1. Activities of other
+// versions are passed over.
 #include "base/dtype.h"
 #include "base/json.h"
 #include "predict/rates.h"

@@ -42,7 +42,8 @@ typedef struct zr_task_sample {
 } zr_task_sample;
 
 // Returns what a later sample counts for, which counts for `usual` if the machine was as quiet as
-// when what is known was seen: all, if it was clearly quieter, and little, if it was clearly less so.
+// when what is known was seen: all, if it was clearly quieter, and little, if it was clearly less
+// so.
 double zr_quiet_weight(double known, double later, double usual);
 
 typedef struct zr_task_rates {
@@ -58,10 +59,10 @@ typedef struct zr_task_facts { // of the machine
 } zr_task_facts;
 
 // Returns the seconds of a task of this kind and amount; 0: nothing is known of it, or too little
-// of so large an amount. They are a constant and a rate: the most likely ones by what such tasks take
-// on such machines, which `facts` tell (NULL: nothing does), and by the samples, whose logarithms
-// they have to meet, the nearest amounts counting most; of the nearest number of ranks, and there
-// of the nearest type.
+// of so large an amount. They are a constant and a rate: the most likely ones by what such tasks
+// take on such machines, which `facts` tell (NULL: nothing does), and by the samples, whose
+// logarithms they have to meet, the nearest amounts counting most; of the nearest number of ranks,
+// and there of the nearest type.
 double zr_task_rates_seconds(const zr_task_rates *rates, zr_task task, const zr_task_sample *of,
                              const zr_task_facts *facts);
 bool zr_task_rates_are_empty(const zr_task_rates *rates);

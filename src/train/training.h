@@ -55,8 +55,8 @@ typedef struct zr_train_between {     // what comes between steps
 // train_ahead.c. Returns the seconds that the run has still to go after a step that it has made, at
 // the pace of its steps, with all that comes between them and after them. Rank 0 calls it.
 double zr_train_seconds_left(const zr_train *train, const zr_train_between *between, int64_t step);
-// Say how long the whole run takes: before the first step, as predicted; after the first steps, once,
-// if that was unknown or is off. Of ranks other than 0 they say nothing.
+// Say how long the whole run takes: before the first step, as predicted; after the first steps,
+// once, if that was unknown or is off. Of ranks other than 0 they say nothing.
 void zr_train_tell_length(zr_train *train, const zr_train_between *between);
 void zr_train_correct_length(zr_train *train, const zr_train_between *between, int64_t step);
 // train_pipeline.c. Prints the pipeline stages, if there are any. Not collective.

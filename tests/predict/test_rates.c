@@ -49,6 +49,35 @@ static double unknown(const zr_rates *rates, zr_activity what, int64_t bytes, in
     return out;
 }
 
+// What a busy machine has taken is replaced by what a quieter one takes, hardly changes that, and
+// is told as such in the file; a run's own quietness is that of all of its samples.
+static void test_busy_times_weigh_little(void **state)
+{
+    zr_rates *r = new_rates(), *found = new_rates();
+    const zr_rate_sample busy = {.bytes = 1000, .seconds = 8, .seen = 4, .quiet = 0.25};
+    zr_rates_add_sample(r, NORM, &busy);
+    assert_close(seconds(r, NORM, 1000, 0), 8);
+    zr_rates_add(r, NORM, 1000, 0, 2, 1);
+    assert_close(seconds(r, NORM, 1000, 0), 2);
+    zr_rates_add_sample(r, NORM, &busy);
+    assert_true(seconds(r, NORM, 1000, 0) < 2.25);
+    zr_rate_book from = {.settings = found, .count = 1}, into = {0}, again = {0};
+    found->setting = two_ranks;
+    found->quiet = 0.5;
+    zr_rates_add(found, NORM, 1000, 0, 8, 1);
+    assert_int_equal(zr_rate_book_merge(&into, &from, NULL), ZERO_OK);
+    zr_buffer text = {0};
+    zr_rate_book_json(&into, "p", &text);
+    assert_non_null(strstr(text.data, "\"seen\": 1, \"quiet\": 0.5}"));
+    assert_int_equal(zr_rate_book_parse(text.data, text.length, "f", "p", &again, NULL), ZERO_OK);
+    assert_close(again.settings[0].at[NORM][0].quiet, 0.5);
+    zr_buffer_free(&text);
+    zr_rate_book_free(&into);
+    zr_rate_book_free(&again);
+    free(r);
+    free(found);
+}
+
 static void test_what_was_seen_is_told_again(void **state)
 {
     (void)state;
@@ -472,6 +501,7 @@ static void test_runs_that_end_together_lose_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_busy_times_weigh_little),
         cmocka_unit_test(test_what_was_seen_is_told_again),
         cmocka_unit_test(test_between_samples_is_the_line_of_logarithms),
         cmocka_unit_test(test_products_of_similar_shape_are_preferred),

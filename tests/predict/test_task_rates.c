@@ -59,7 +59,8 @@ static void test_lines(void **state)
 
 // What a small model's run takes is mostly a constant: of a checkpoint of 1.2 MB in 0.6 s that of
 // one a thousand times as large is none of ten minutes. Where it is mostly the usual rate, nothing
-// is said, until a run of its size has told it, or the disk's rate and a run of a quarter of its size.
+// is said, until a run of its size has told it, or the disk's rate and a run of a quarter of its
+// size.
 static void test_small_and_large(void **state)
 {
     const int64_t small = 1200000, large = 1488000000;
@@ -148,6 +149,28 @@ static void test_averages_and_room(void **state)
     assert_true(kept[0] && kept[1]);
 }
 
+// What a busy machine takes hardly changes what is known of a quiet one, and is forgotten once
+// there is a quiet run.
+static void test_quiet(void **state)
+{
+    zr_task_rates rates = {0}, read = {0};
+    zr_task_sample busy = {.together = 1, .amount = 1000, .seconds = 8, .seen = 1, .quiet = 0.25};
+    zr_task_rates_add(&rates, ZR_TASK_READ, &busy);
+    near(known(&rates, ZR_TASK_READ, 1, 1000), 8);
+    zr_buffer text = {0};
+    zr_task_rates_json(&rates, &text);
+    assert_non_null(strstr(text.data, "\"seen\": 1, \"quiet\": 0.25}"));
+    json_t *root = NULL;
+    assert_int_equal(zr_json_parse(text.data, text.length, "test", &root, NULL), ZERO_OK);
+    assert_true(zr_task_rates_read(root, &read) && read.at[ZR_TASK_READ][0].quiet == 0.25);
+    json_decref(root);
+    zr_buffer_free(&text);
+    teach(&rates, ZR_TASK_READ, 1, 1000, 2);
+    near(known(&rates, ZR_TASK_READ, 1, 1000), 2);
+    zr_task_rates_add(&rates, ZR_TASK_READ, &busy);
+    near(known(&rates, ZR_TASK_READ, 1, 1000), 2 * pow(4, 0.1 / 3));
+}
+
 static json_t *parse(const char *text)
 {
     json_t *root = NULL;
@@ -204,7 +227,7 @@ int main(void)
         cmocka_unit_test(test_lines),     cmocka_unit_test(test_small_and_large),
         cmocka_unit_test(test_disturbed), cmocka_unit_test(test_outlier),
         cmocka_unit_test(test_types),     cmocka_unit_test(test_averages_and_room),
-        cmocka_unit_test(test_files),
+        cmocka_unit_test(test_quiet),     cmocka_unit_test(test_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
