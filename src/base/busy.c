@@ -106,8 +106,11 @@ void zr_busy_find(int threads, int own, const zr_turns *since, zr_busy *out)
         return;
     zr_turns now = zr_turns_now();
     double seen = now.running + now.waiting - since->running - since->waiting;
-    if (seen >= ENOUGH_TURNS)
-        out->slowdown = fmax(out->slowdown, 1 / zr_turns_quiet(since, &now));
+    double waited = seen >= ENOUGH_TURNS ? 1 / zr_turns_quiet(since, &now) : 1;
+    if (waited <= out->slowdown)
+        return;
+    out->slowdown = waited;
+    out->others = fmax(out->others, waited * fmax(threads, out->cores) - threads);
 }
 
 void zr_busy_text(const zr_busy *busy, char out[static ZR_BUSY_TEXT])

@@ -56,3 +56,12 @@ void zr_length_text(double seconds, time_t now, bool rough, char out[static ZR_L
     snprintf(out, ZR_LENGTH_TEXT, "%s %s%s%s", rough ? "very roughly" : "about", length,
              ends ? ", until " : "", ends ? clock : "");
 }
+
+void zr_thousand_steps_text(double step, double start, time_t now, bool rough,
+                            char out[static 2 * ZR_LENGTH_TEXT])
+{
+    char length[ZR_LENGTH_TEXT];
+    zr_length_text(1000 * step + start, now, rough, length);
+    snprintf(out, 2 * (size_t)ZR_LENGTH_TEXT,
+             "A run of 1000 steps, without evaluations and checkpoints: %s", length);
+}

@@ -8,8 +8,6 @@
 
 #include <stdio.h>
 
-enum { THOUSAND = 1000 };
-
 static int threads_of(const zr_planner *p, const zr_plan_time *time, int ranks)
 {
     return ZR_MAX(time->cores / zr_planner_together(p, ranks), 1);
@@ -133,13 +131,12 @@ static void write_besides(const zr_plan_row *row, zr_buffer *out)
 // Writes how long a run takes: a plan knows no number of steps, so of a thousand.
 static void write_length(const zr_plan_row *row, zr_buffer *out)
 {
-    char text[ZR_LENGTH_TEXT];
+    char text[2 * ZR_LENGTH_TEXT];
     if (zr_forecast_is_unknown(&row->time))
         return;
-    zr_length_text(THOUSAND * row->time.seconds + row->besides.start, time(NULL),
-                   zr_forecast_is_rough(&row->time), text);
-    zr_buffer_printf(out, "A run of %d steps, without evaluations and checkpoints: %s.\n", THOUSAND,
-                     text);
+    zr_thousand_steps_text(row->time.seconds, row->besides.start, time(NULL),
+                           zr_forecast_is_rough(&row->time), text);
+    zr_buffer_printf(out, "%s.\n", text);
 }
 
 static void write_busy(const zr_plan_time *time, zr_buffer *out)

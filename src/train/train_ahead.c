@@ -72,10 +72,13 @@ static double seconds_left(const zr_train *train, const zr_train_between *betwee
     int64_t steps = train->resolved.steps,
             every = zr_train_makes_samples(train) ? train->asked.options->sample_every : 0,
             made = zr_run_multiples(train->run.first_step, after - 1, every);
+    // Without a measurement: backward takes twice as long as forward, which is an evaluation.
+    double forward = step / (3 * (double)zero_accumulation(train->run.engine));
     zr_run_ahead ahead = {
         .steps = {steps - after, step},
-        .micro_batches.seconds = either(clock->seconds[ZR_TIME_EVALUATION],
-                                        train->run.evals.micro_batches, besides->micro_batch),
+        .micro_batches.seconds =
+            either(clock->seconds[ZR_TIME_EVALUATION], train->run.evals.micro_batches,
+                   besides->micro_batch > 0 ? besides->micro_batch : forward),
         .checkpoints.seconds = mean_of_task(train, ZR_TASK_CHECKPOINT),
         .models.seconds = mean_of_task(train, ZR_TASK_MODEL),
         .samples = {zr_run_multiples(after, steps, every),

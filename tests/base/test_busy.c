@@ -72,6 +72,10 @@ static void test_lengths(void **state)
     assert_length(5.6 * 86400, false, "about 5.6 days, until Tue 24 Nov 01:30");
     assert_length(43 * 60, true, "very roughly 40 min");
     assert_length(3.4, true, "very roughly 3 s");
+    char text[2 * ZR_LENGTH_TEXT];
+    zr_thousand_steps_text(2.4, 60, 1795000000, false, text);
+    assert_string_equal(text, "A run of 1000 steps, without evaluations and checkpoints: about 41 "
+                              "min, until 11:47");
     assert_length(INFINITY, false, "about 115740.7 days");
 }
 
