@@ -4,7 +4,8 @@
 //   [{"first_step": 0, "steps": 40, "setting": {"path": "avx2", "dtype": "f32", "threads": 1,
 //     "together": 2, "ranks": 2}, "seconds": 12.3, "step": {"measured", "median", "spread",
 //     "interrupted", "quiet", "predicted", "low", "high"}, "parts": {"compute": {"measured",
-//     "predicted"}, ...}, "start": 0.2, "rest": 0.1, "flops", "flops_per_second", "product_rate", "share"}, ...]
+//     "predicted"}, ...}, "start": 0.2, "rest": 0.1, "flops", "flops_per_second", "product_rate",
+//     "share"}, ...]
 //
 // with one object for each time that the run was started, oldest first. Seconds of compute,
 // exchange, update and disk are a step's, those of the other parts the run's:
