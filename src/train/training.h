@@ -98,7 +98,7 @@ void zr_train_count_saving(zr_train *train, zr_task task, zero_status status);
 // Returns what amounts of tasks follow from, once there is an engine.
 zr_task_subject zr_train_task_subject(const zr_train *train);
 // Fills in what is expected of the tasks, once there is an engine.
-void zr_train_expect_tasks(zr_train *train, const zr_task_rates *rates);
+void zr_train_expect_tasks(zr_train *train, const zr_rate_book *book);
 // Fills in the times of tasks, and what was predicted of them; adds what they teach.
 void zr_train_take_tasks(const zr_train *train, zr_run_times *times);
 void zr_train_teach_tasks(const zr_train *train, const zr_run_times *times, zr_task_rates *out);

@@ -98,6 +98,7 @@ check none 1 0 12 1
 # The next one is predicted, and teaches what the prediction was off by, unless its steps were disturbed.
 run --out again --ranks 2 --steps 30
 check again 1 0 30 1
+grep -q '^predict  the whole run: about ' out.txt || fail "no length of the run: $(grep ^predict out.txt)"
 grep -q '^         a step [0-9.]* m\?s, predicted [0-9.]* m\?s (' out.txt || fail "nothing was predicted: $(grep -A1 ^took out.txt)"
 python3 - "$CACHE" again/times.json <<'PY' || fail "what a predicted run has taught: $(tail -12 "$CACHE")"
 import json, sys
@@ -105,7 +106,7 @@ corrections, (run,) = json.load(open(sys.argv[1]))["corrections"], json.load(ope
 step, parts = run["step"], ("compute", "exchange", "update", "disk")
 assert step["low"] < step["predicted"] < step["high"], step
 assert abs(sum(run["parts"][p]["predicted"] for p in parts) / step["predicted"] - 1) < 1e-6, run
-steady = step["spread"] <= 0.25 and step["interrupted"] <= 0.25
+steady = step["spread"] <= 0.25 and step["interrupted"] <= 0.25 and step["quiet"] >= 0.85
 assert (corrections.get("step", {}).get("runs", 0) == 1) == steady == ("evaluation" in corrections), (step, corrections)
 assert run["parts"]["evaluation"]["predicted"] > 0, run
 PY
