@@ -99,20 +99,18 @@ double zr_train_seconds_left(const zr_train *train, const zr_train_between *betw
 void zr_train_tell_length(zr_train *train, const zr_train_between *between)
 {
     const zr_forecast *forecast = &train->resolved.forecast;
-    char text[ZR_LENGTH_TEXT];
+    char text[ZR_LENGTH_TEXT] = "not known before the first steps", busy[ZR_BUSY_TEXT];
     if (train->comm->rank > 0 || train->asked.replay_to)
         return;
     train->run.length =
         zr_forecast_is_unknown(forecast)
             ? 0
             : seconds_left(train, between, train->run.first_step, forecast->seconds);
-    if (!(train->run.length > 0)) {
-        zr_log(&train->logger, ZERO_LOG_INFO,
-               "predict  the whole run: not known before the first steps");
-        return;
-    }
-    zr_length_text(train->run.length, time(NULL), zr_forecast_is_rough(forecast), text);
-    zr_log(&train->logger, ZERO_LOG_INFO, "predict  the whole run: %s", text);
+    if (train->run.length > 0)
+        zr_length_text(train->run.length, time(NULL), zr_forecast_is_rough(forecast), text);
+    zr_busy_text(&train->resolved.busy, busy);
+    zr_log(&train->logger, ZERO_LOG_INFO, "predict  the whole run: %s%s%s", text,
+           busy[0] ? "; " : "", busy);
 }
 
 void zr_train_correct_length(zr_train *train, const zr_train_between *between, int64_t step)

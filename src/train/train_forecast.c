@@ -61,14 +61,6 @@ static void find_busy(zr_train *train)
     train->resolved.besides.token *= busy->slowdown;
 }
 
-static void say_busy(const zr_train *train)
-{
-    char text[ZR_BUSY_TEXT];
-    zr_busy_text(&train->resolved.busy, text);
-    if (text[0])
-        zr_log(&train->logger, ZERO_LOG_INFO, "predict  %s", text);
-}
-
 static void say(const zr_train *train)
 {
     zr_buffer text = {0};
@@ -83,7 +75,7 @@ static void say_besides(const zr_train *train)
     zr_buffer text = {0};
     zr_besides_text(&train->resolved.besides, &text);
     if (!text.failed && text.length)
-        zr_log(&train->logger, ZERO_LOG_INFO, "predict  %s", text.data);
+        zr_log(&train->logger, ZERO_LOG_DEBUG, "predict  %s", text.data);
     zr_buffer_free(&text);
 }
 
@@ -101,7 +93,6 @@ void zr_train_foretell(zr_train *train)
          kernels = zr_rate_book_knows_kernels(&book),
          predicted = links && kernels && predict(train, &book, &error) == ZERO_OK;
     find_busy(train);
-    say_busy(train);
     if (!links)
         zr_log(&train->logger, ZERO_LOG_INFO,
                "predict  nothing: ranks exchange over a network that nobody has "
