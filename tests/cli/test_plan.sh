@@ -105,14 +105,14 @@ for memory in 2mb "2 MB" 2000kb; do
     expect 0 "$ZERO" plan --new $TINY --ranks 2 --memory "$memory"
     grep -q '^The least that fits into 2.00 MB of one machine:$' out.txt || fail "--memory $memory: $(tail -3 out.txt)"
 done
-expect 0 "$ZERO" plan --new $TINY --ranks 4 --memory 1MB --json
+expect 0 "$ZERO" plan --new $TINY --ranks 4 --memory 7MB --json
 python3 -c '
 import json
-for row in json.load(open("out.txt"))["rows"]: assert row["fits"] == (4 * row["total"] <= 1e6) or row["micro_batch"] > 1, row' || fail "ranks share the memory: $(cat out.txt)"
+for row in json.load(open("out.txt"))["rows"]: assert row["fits"] == (4 * row["total"] <= 7e6) or row["micro_batch"] > 1, row' || fail "ranks share the memory: $(cat out.txt)"
 
 # What does not fit gets the least change with which it would.
-expect 0 "$ZERO" plan --new gpt2:layers=2,heads=2,width=64,context=64,vocab=4000 --ranks 1 --memory 4MB --micro-batch 4
-grep -qE '^With --ranks 1, stage [0-3] with offload_optimizer nvme, .* would fit' out.txt || fail "no change that fits: $(cat out.txt)"
+expect 0 "$ZERO" plan --new gpt2:layers=2,heads=2,width=64,context=512,vocab=4000 --ranks 1 --memory 16MB --micro-batch 4
+grep -qE '^With --ranks 1, stage 0 with offload_optimizer none, offload_param none, micro-batch 2, activation_checkpointing.number_checkpoints 3, --seq [0-9]+ would fit' out.txt || fail "no change that fits: $(cat out.txt)"
 
 # No command of more ranks than a training can have; a window of no more than 4,096 tokens that nobody said, in words.
 expect 0 "$ZERO" plan --new $TINY --ranks 1025 --micro-batch 1
