@@ -119,7 +119,8 @@ const cli_command cli_commands[CLI_COMMANDS] = {
                   .run = cli_plan,
                   .purpose = "show the bytes of every rank at every stage, without a run",
                   .detail = "With --memory and without --ranks it answers \"what do I need?\": a "
-                            "table of stages and ranks that fit, and the command to run. --program "
+                            "table of stages and ranks that fit into a machine together, and the "
+                            "command to run, or the least change with which it would. --program "
                             "and --draw show how a step is made: docs/how-it-works.md reads them. "
                             "--machines shows who is where and what crosses the network: "
                             "docs/parallelism.md compares grids."},

@@ -34,6 +34,7 @@ typedef struct cli_option {
     unsigned commands;         // bit 1 << cli_command_id
     const char *choices;       // "auto|self|local|mpi"
     double least, most;        // the range of numbers
+    bool capacity;             // a bare number of so few bytes would be a slip: 80 is 80 bytes
     const char *standard;      // the default, as a user would write it; NULL: none
     const char *standard_text; // the default in words, if it is not a plain value
     const char *help;  // for every command except those in `differs`; it names no other command

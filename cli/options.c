@@ -142,24 +142,36 @@ static zero_status check_choice(const char *name, const char *choices, const cha
                : refuse(error, "%s %s: it must be one of %s", name, value, choices);
 }
 
-// Returns the factor of a suffix; 0: unknown. For counts: K, M, B (or G), T of 1000; for bytes:
-// kB.. of 1000, KiB.. and K.. of 1024.
-static double suffix_factor(const char *suffix, bool bytes)
+// Returns the factor of the suffix of a count: K, M, B (or G), T of 1000; 0: unknown.
+static double suffix_factor(const char *suffix)
 {
-    if (!*suffix || (bytes && strcmp(suffix, "B") == 0))
+    static const char letters[] = "KMBT";
+    if (!*suffix)
         return 1;
-    const char *letters = bytes ? "KMGTP" : "KMBT";
     char first = (char)toupper((unsigned char)*suffix);
-    const char *at = strchr(letters, !bytes && first == 'G' ? 'B' : first);
-    if (!at)
-        return 0;
-    int power = (int)(at - letters) + 1;
-    if (!bytes)
-        return suffix[1] ? 0 : pow(1000, power);
-    if (strcmp(suffix + 1, "B") == 0)
-        return pow(1000, power);
-    return !suffix[1] || strcmp(suffix + 1, "iB") == 0 ? pow(1024, power) : 0;
+    const char *at = strchr(letters, first == 'G' ? 'B' : first);
+    return at && !suffix[1] ? pow(1000, (double)(at - letters) + 1) : 0;
 }
+
+// Reads a number as its kind is written; false: it is none.
+static bool read_number(cli_kind kind, const char *value, double *out)
+{
+    char *end;
+    *out = zero_bytes_read(value);
+    if (kind == CLI_BYTES)
+        return *out >= 0;
+    *out = strtod(value, &end);
+    double factor = kind == CLI_REAL ? !*end : suffix_factor(end);
+    if (end == value || factor == 0 || isspace((unsigned char)*value) || !isfinite(*out))
+        return false;
+    *out *= factor;
+    return true;
+}
+
+// Nobody means so few bytes of memory without a unit: 80 was to be 80GB.
+#define FEWEST_BARE_BYTES 1e5
+
+static bool is_bare(const char *value) { return isdigit((unsigned char)value[strlen(value) - 1]); }
 
 static zero_status check_integer(const cli_option *row, const char *value, int64_t *out,
                                  zero_error *error)
@@ -179,19 +191,19 @@ static zero_status check_integer(const cli_option *row, const char *value, int64
 static zero_status check_real(const cli_option *row, const char *value, double *out,
                               zero_error *error)
 {
-    char *end;
-    errno = 0;
-    double number = strtod(value, &end);
-    double factor = row->kind == CLI_REAL ? !*end : suffix_factor(end, row->kind == CLI_BYTES);
-    if (end == value || factor == 0 || isspace((unsigned char)*value) || !isfinite(number))
+    double number;
+    if (!read_number(row->kind, value, &number))
         return refuse(error, "%s %s: it must be a number%s", row->name, value,
                       row->kind == CLI_BYTES   ? " of bytes, such as 24GB or 512MiB"
                       : row->kind == CLI_COUNT ? ", such as 7.5e9 or 124M"
                                                : "");
-    if (number * factor < row->least || number * factor > row->most)
+    if (row->capacity && number < FEWEST_BARE_BYTES && is_bare(value))
+        return refuse(error, "%s %s: that is %s bytes; %sGB? (%sB means so few)", row->name, value,
+                      value, value, value);
+    if (number < row->least || number > row->most)
         return refuse(error, "%s %s: it must be from %g to %g", row->name, value, row->least,
                       row->most);
-    *out = number * factor;
+    *out = number;
     return ZERO_OK;
 }
 
@@ -410,7 +422,8 @@ zero_status cli_parse(const cli_command *command, int argc, char *const *argv, c
         status = is_option(argv[at]) ? take_option(argc, argv, &at, out, error)
                                      : take_operand(argv[at++], out, error);
     }
-    bool of_file = strcmp(command->name, "train"); // which has more to explain
+    // The others have more to explain.
+    bool of_file = strcmp(command->name, "train") && strcmp(command->name, "simulate");
     if (status == ZERO_OK && out->given[OPT_EXPLAIN] && of_file && !out->given[OPT_CONFIG] &&
         !out->given[OPT_HELP])
         return refuse(

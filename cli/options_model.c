@@ -182,8 +182,11 @@ const cli_option cli_options_model[] = {
     {.id = OPT_EXPLAIN,
      .name = "--explain",
      .kind = CLI_FLAG,
-     .commands = TRAIN | EVAL | GENERATE | PLAN | COMPARE,
+     .commands = TRAIN | EVAL | GENERATE | PLAN | COMPARE | SIMULATE,
      .help = "name each key of --config that has no effect here, and the reason, and all that was "
-             "chosen"},
+             "chosen",
+     .differs = {{.commands = SIMULATE,
+                  .help = "with --machine list: the constants of each machine, and how well they "
+                          "fit"}}},
 };
 const int cli_options_model_count = sizeof cli_options_model / sizeof *cli_options_model;

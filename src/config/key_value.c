@@ -5,11 +5,13 @@
 // use this.
 #include "config/keys.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <zero/configuration.h>
 
 static const char *const type_names[] = {
     [ZR_KEY_BYTES] = "bytes",   [ZR_KEY_BOOL] = "true or false", [ZR_KEY_INT] = "integer",
@@ -77,30 +79,38 @@ static bool check_int(const zr_key *key, json_t *value, json_t **normal)
     return true;
 }
 
-// Returns the bytes of "512", "24GB" or "512MiB"; -1 for anything else.
-static double bytes_of(const char *text)
+// Returns the factor of a unit of bytes; 0: it is none.
+static double unit_of_bytes(const char *unit)
 {
-    static const struct {
-        const char *suffix;
-        double factor;
-    } units[] = {
-        {"", 1},         {"B", 1},        {"kB", 1e3},     {"KB", 1e3},
-        {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12},    {"KiB", 0x1p10},
-        {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40},
-    };
+    static const char letters[] = "kmgtp";
+    const char *at = *unit ? strchr(letters, tolower((unsigned char)*unit)) : NULL;
+    if (!*unit || !strcasecmp(unit, "B"))
+        return 1;
+    if (!at)
+        return 0;
+    double power = (double)(at - letters) + 1;
+    if (!strcasecmp(unit + 1, "B"))
+        return pow(1000, power);
+    return !unit[1] || !strcasecmp(unit + 1, "iB") ? pow(1024, power) : 0;
+}
+
+double zero_bytes_read(const char *text)
+{
+    if (!text)
+        return -1;
     char *end;
     double number = strtod(text, &end);
-    while (end > text && *end == ' ')
+    if (end == text || isspace((unsigned char)*text) || !isfinite(number))
+        return -1;
+    while (*end == ' ')
         end++;
-    for (int i = 0; i < ZR_COUNT(units) && end > text; i++)
-        if (!strcmp(end, units[i].suffix))
-            return number * units[i].factor;
-    return -1;
+    double factor = unit_of_bytes(end);
+    return factor > 0 && number >= 0 ? number * factor : -1;
 }
 
 static bool check_bytes(json_t *value, json_t **normal)
 {
-    double bytes = json_is_string(value)   ? bytes_of(json_string_value(value))
+    double bytes = json_is_string(value)   ? zero_bytes_read(json_string_value(value))
                    : json_is_number(value) ? json_number_value(value)
                                            : -1;
     if (!(bytes >= 1 && bytes < 0x1p62))

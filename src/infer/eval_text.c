@@ -6,6 +6,7 @@
 #include "files/run_directory.h"
 #include "infer/reading.h"
 #include "infer/windows.h"
+#include "setup/defaults.h"
 #include "setup/load.h"
 #include "setup/resolve.h"
 #include "setup/same_inputs.h"
@@ -94,7 +95,8 @@ static zero_status read_inputs(zero_comm *comm, const zero_eval_options *given, 
     const zero_eval_options *options = &s->options;
     zr_load_options load = load_options_of(options);
     ZERO_TRY(zr_load_shape(comm, &load, &s->loaded, error));
-    int64_t seq = options->seq ? options->seq : s->loaded.shape.positions;
+    int64_t seq = zr_default_window(options->seq, s->loaded.shape.positions,
+                                    comm->rank == 0 ? &options->logger : NULL);
     ZERO_TRY(zr_window_check(seq, s->loaded.shape.positions, error));
     return read_data(comm, options, seq, s, error);
 }

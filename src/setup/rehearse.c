@@ -146,6 +146,8 @@ static void check_fit(zr_rehearsal *r, int stage, const zr_machine *machine)
         return;
     r->fits = false;
     zr_plan_describe_excess(plan, machine, excess, sizeof excess);
+    if (r->question->advise && !zr_plan_suggest(plan, machine, r->advice, sizeof r->advice))
+        r->advice[0] = 0;
     if (r->stages > 1)
         snprintf(r->excess, sizeof r->excess, "pipeline stage %d: %s", stage, excess);
     else

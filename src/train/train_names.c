@@ -23,11 +23,8 @@ static zero_status check_model(const zero_train_options *options, zero_error *er
                        " (a model is a directory in Hugging Face's layout, or the --out of a run)",
                        options->model_dir);
     return zr_fail(error, ZERO_ERR_IO,
-                   zr_path_exists(options->model_dir)
-                       ? "\"%s\" is a file: a model is a directory in Hugging Face's layout, with "
-                         "config.json"
-                       : "there is no directory \"%s\": models are read from the disk, in Hugging "
-                         "Face's layout (a preset is named by --new)",
+                   "\"%s\" is a file: a model is a directory in Hugging Face's layout, with "
+                   "config.json",
                    options->model_dir);
 }
 

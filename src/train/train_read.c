@@ -42,8 +42,10 @@ static zero_status read_shape(zr_train *train, zero_error *error)
     const zero_train_options *options = train->asked.options;
     const zr_subject_question question = {.new_spec = options->new_spec,
                                           .model = options->model_dir,
-                                          .seq = options->seq,
-                                          .tokenizer = train->subject.tokenizer};
+                                          .seq =
+                                              options->seq ? options->seq : train->asked.before.seq,
+                                          .tokenizer = train->subject.tokenizer,
+                                          .logger = &train->logger};
     zr_subject found;
     zero_status status = zr_subject_read(&question, &found, error);
     train->subject.model_config = found.model;

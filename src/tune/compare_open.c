@@ -24,7 +24,8 @@ static zero_status read_model(zr_comparison *c, zero_error *error)
     const zr_subject_question question = {.new_spec = options->new_spec,
                                           .model = directory,
                                           .seq = options->seq,
-                                          .tokenizer = tokenizer};
+                                          .tokenizer = tokenizer,
+                                          .logger = &options->logger};
     if (status == ZERO_OK)
         status = zr_subject_read(&question, &c->subject, error);
     zr_tokenizer_destroy(tokenizer);
@@ -109,7 +110,7 @@ static zero_status look_at_machine(zr_comparison *c, zero_error *error)
     zr_disk disk;
     ZERO_TRY(zr_queue_open("cpu", NULL, c->threads, &c->queue, error));
     zr_machine_fill(c->queue, NULL, &c->machine);
-    c->memory = options->memory ? options->memory : c->machine.memory_limit / c->ranks;
+    c->memory = (options->memory ? options->memory : c->machine.memory_limit) / c->ranks;
     c->machine.memory_limit = c->memory;
     zr_rate_book_read(&options->logger, &c->book);
     if (!options->nvme)

@@ -144,7 +144,7 @@ expect 0 "$ZERO" bench step --new $LLAMA --pipeline 2 --ranks 2 --accumulation 2
 grep -qE '^  update +[0-9.]+ ms$' out.txt || fail "bench step: $(cat out.txt)"
 
 # Evaluation and saving elsewhere than at a drain are refused, before anything is read.
-off() { refused 78 "$1" "$ZERO" train --new $LLAMA --data nothing.txt --ranks 2 --pipeline 2 --schedule 2bw --accumulation 4 --config two.json --out out "${@:2}"; }
+off() { refused 78 "$1" "$ZERO" train --new $LLAMA --data "$TEXT" --ranks 2 --pipeline 2 --schedule 2bw --accumulation 4 --config two.json --out out "${@:2}"; }
 off '--save-every 4: with --schedule 2bw steps overlap, and only every 3 steps (libzero.pipeline.flush_every) the pipeline drains: 3 or 6 would do' --save-every 4
 off '--eval-every 2: with --schedule 2bw steps overlap, and only every 3 steps (libzero.pipeline.flush_every) the pipeline drains: 3, or' --eval-every 2
 echo asynchronous pipelines

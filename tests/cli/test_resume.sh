@@ -247,3 +247,7 @@ refused 78 "gradient_accumulation_steps 8 cannot make them" "$ZERO" train --new 
 refused 64 "--resume and --overwrite are both given" "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --quiet $RUN --out out --resume --overwrite
 refused 78 "seed 5" "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --quiet --micro-batch 2 --ranks 2 --steps 30 --seed 6 --out unbroken --resume
 echo "a run that is killed goes on to the same bytes"
+
+# Where nobody says a window, a run goes on with the one that it was begun with.
+train --steps 1 --seq 16 --val none --out narrow
+train --steps 2 --val none --out narrow --resume
