@@ -18,8 +18,8 @@
 
 #define MODEL "gpt2:layers=6,heads=4,width=32,context=16,vocab=64"
 
-static const char *const schedules[] = {"1f1b",  "gpipe",    "interleaved:2", "interleaved:3",
-                                        "zb-h1", "pipedream", "2bw"};
+static const char *const schedules[] = {
+    "1f1b", "gpipe", "interleaved:2", "interleaved:3", "zb-h1", "pipedream", "2bw"};
 
 typedef struct grid {
     int ranks, tensor, pipeline, stage;
