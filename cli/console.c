@@ -75,37 +75,47 @@ static void duration(double seconds, char *out, size_t size)
         snprintf(out, size, "%lld:%02lld", left / 60, left % 60);
 }
 
+// A step of which no window had a target has no loss.
+static const char *loss_text(double loss, int digits, char text[32])
+{
+    snprintf(text, 32, isnan(loss) ? "-" : "%.*f", digits, loss);
+    return text;
+}
+
 static void step_line(const zero_event *event, bool first)
 {
     // The norm of a step that updated nothing is not finite.
-    char name[64], change[32] = "      -", norm[32] = "skipped", left[32] = "";
+    char name[64], loss[32], change[32] = "      -", norm[32] = "skipped", left[32] = "";
     step_name(event, name, sizeof name);
-    if (!first)
+    if (isnan(event->loss))
+        snprintf(change, sizeof change, "no target");
+    else if (!first)
         snprintf(change, sizeof change, "%+.4f", event->loss - event->previous_loss);
     if (isfinite(event->grad_norm))
         snprintf(norm, sizeof norm, "norm %.4f", event->grad_norm);
     duration(event->seconds_left, left, sizeof left);
-    printf("%s | loss %.6f (%s) | lr %.2e | %s | %.1f ms | %.0f tok/s | %s left\n", name,
-           event->loss, change, event->lr, norm, event->milliseconds, event->tokens_per_second,
-           left);
+    printf("%s | loss %s (%s) | lr %.2e | %s | %.1f ms | %.0f tok/s | %s left\n", name,
+           loss_text(event->loss, 6, loss), change, event->lr, norm, event->milliseconds,
+           event->tokens_per_second, left);
 }
 
 // Writes the bar's text; a `columns` too narrow for the cells leaves them out. 0: unknown.
 static void bar_text(const zero_event *event, int columns, char *text, size_t size)
 {
-    char cells[BAR_CELLS + 1], left[32], name[64];
+    char cells[BAR_CELLS + 1], left[32], name[64], loss[32];
     int full = event->total_steps > 0 ? (int)(BAR_CELLS * event->step / event->total_steps) : 0;
     memset(cells, '.', BAR_CELLS);
     memset(cells, '#', (size_t)full);
     cells[BAR_CELLS] = 0;
     duration(event->seconds_left, left, sizeof left);
     step_name(event, name, sizeof name);
-    int width = snprintf(text, size, "%s [%s] loss %.4f | %.0f tok/s | %s left", name, cells,
-                         event->loss, event->tokens_per_second, left);
+    loss_text(event->loss, 4, loss);
+    int width = snprintf(text, size, "%s [%s] loss %s | %.0f tok/s | %s left", name, cells, loss,
+                         event->tokens_per_second, left);
     if (columns <= 1 || width < columns)
         return;
-    snprintf(text, size, "%s loss %.4f | %.0f tok/s | %s left", name, event->loss,
-             event->tokens_per_second, left);
+    snprintf(text, size, "%s loss %s | %.0f tok/s | %s left", name, loss, event->tokens_per_second,
+             left);
     if (columns < (int)size)
         text[columns - 1] = 0;
 }
@@ -145,10 +155,10 @@ static void show_step(cli_console *console, const zero_event *event)
 
 static void show_eval(cli_console *console, const zero_event *event)
 {
-    char name[64];
+    char name[64], loss[32];
     step_name(event, name, sizeof name);
     cli_console_clear(console);
-    printf("%s | val loss %.6f (%s%s)\n", name, event->loss, event->text,
+    printf("%s | val loss %s (%s%s)\n", name, loss_text(event->loss, 6, loss), event->text,
            event->is_best ? ", the best so far" : "");
 }
 

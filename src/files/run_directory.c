@@ -233,19 +233,52 @@ static zero_status refuse_run(const char *run, zero_error *error)
     return status;
 }
 
+// Finds the newest checkpoint of a run whose `model` has all but the weights; NULL: there is none.
+static zero_status find_interrupted(const char *run, const char *model, char **out,
+                                    zero_error *error)
+{
+    *out = NULL;
+    return zr_has_weights(model) || !zr_path_has(model, ZR_MODEL_CONFIG)
+               ? ZERO_OK
+               : zr_newest_whole(run, out, error);
+}
+
+zero_status zr_find_weights(const char *directory, char **out, zero_error *error)
+{
+    char *run = zr_sprintf(error, "%s/..", directory), *checkpoint = NULL;
+    *out = NULL;
+    zero_status status =
+        run ? find_interrupted(run, directory, &checkpoint, error) : ZERO_ERR_MEMORY;
+    if (status == ZERO_OK) {
+        *out = checkpoint ? zr_sprintf(error, "%s/weights.safetensors", checkpoint)
+                          : zr_strdup(directory, error);
+        status = *out ? ZERO_OK : ZERO_ERR_MEMORY;
+    }
+    zr_free(checkpoint);
+    zr_free(run);
+    return status;
+}
+
 static zero_status model_of_run(const char *run, const zero_logger *logger, char **out,
                                 zero_error *error)
 {
-    char *model = zr_sprintf(error, "%s/" ZR_LAST_MODEL, run);
-    zero_status status = !model                  ? ZERO_ERR_MEMORY
-                         : zr_has_weights(model) ? ZERO_OK
-                                                 : refuse_run(run, error);
+    char *model = zr_sprintf(error, "%s/" ZR_LAST_MODEL, run), *checkpoint = NULL;
+    zero_status status = model ? find_interrupted(run, model, &checkpoint, error) : ZERO_ERR_MEMORY;
+    if (status == ZERO_OK && !checkpoint && !zr_has_weights(model))
+        status = refuse_run(run, error);
     if (status != ZERO_OK) {
         zr_free(model);
         return status;
     }
-    zr_log(logger, ZERO_LOG_WARNING, "\"%s\" is the directory of a run: its model \"%s\" is taken",
-           run, model);
+    if (checkpoint)
+        zr_log(logger, ZERO_LOG_WARNING,
+               "\"%s\" is a run that has no model yet: the weights of its newest checkpoint \"%s\" "
+               "are taken",
+               run, checkpoint);
+    else
+        zr_log(logger, ZERO_LOG_WARNING,
+               "\"%s\" is the directory of a run: its model \"%s\" is taken", run, model);
+    zr_free(checkpoint);
     *out = model;
     return ZERO_OK;
 }

@@ -70,7 +70,7 @@ void zr_rehearsal_free(zr_rehearsal *rehearsal);
 zero_status zr_rehearsal_forecast(zr_rehearsal *rehearsal, const zr_rate_book *book,
                                   zr_forecast *out, zero_error *error);
 // Predicts, likewise, the seconds of evaluating so many micro-batches of a rank, without the book's
-// correction of evaluations.
+// correction of evaluations; 0: most of it would be a guess.
 zero_status zr_rehearsal_evaluation(zr_rehearsal *rehearsal, const zr_rate_book *book,
                                     int64_t micro_batches, double *out, zero_error *error);
 // Predicts the seconds of generating one token of one sequence in the middle of a window, without

@@ -57,6 +57,7 @@ static zero_status read_all(show *s, zero_error *error)
     ZERO_TRY(zr_corpus_open(&corpus, &s->corpus, error));
     ZERO_TRY(
         zr_reading_tokenizer(s->model_dir, s->tokenizer_path, s->corpus, &s->tokenizer, error));
+    ZERO_TRY(zr_chat_check_marks(&s->chat, options->chat, s->tokenizer, error));
     zr_reading_warn(s->tokenizer, &options->logger);
     ZERO_TRY(read_shape(s, error));
     const zr_reading reading =

@@ -297,8 +297,8 @@ static zero_status write_model_config(const char *directory, const zr_lm_config 
 }
 
 zero_status zr_outputs_model(const char *directory, const char *name, const zr_lm_config *config,
-                             const zr_tokenizer *tokenizer, const char *generation, char **path,
-                             zero_error *error)
+                             const zr_tokenizer *tokenizer, const char *generation,
+                             const char *template, char **path, zero_error *error)
 {
     char model[4096];
     ZERO_TRY(join(directory, name, model, error));
@@ -309,6 +309,8 @@ zero_status zr_outputs_model(const char *directory, const char *name, const zr_l
     if (generation)
         ZERO_TRY(
             zr_file_write_in(model, ZR_GENERATION_CONFIG, generation, strlen(generation), error));
+    if (template)
+        ZERO_TRY(zr_file_write_in(model, ZR_CHAT_TEMPLATE, template, strlen(template), error));
     *path = zr_sprintf(error, "%s/" ZR_MODEL_WEIGHTS, model);
     return *path ? ZERO_OK : ZERO_ERR_MEMORY;
 }

@@ -52,6 +52,17 @@ static void describe_masked(const zr_train_subject *subject, char *out, size_t s
                  format ? format : "");
 }
 
+static void warn_of_bare_windows(const zr_dataset *data, const zero_logger *logger)
+{
+    if (data->bare)
+        zr_log(
+            logger, ZERO_LOG_WARNING,
+            "%lld of %lld windows of %lld tokens have no target, only prompt: steps of such "
+            "windows alone learn nothing, while weight decay goes on; a larger --seq, or shorter "
+            "prompts, would leave targets in them",
+            (long long)data->bare, (long long)zr_dataset_eval_windows(data), (long long)data->seq);
+}
+
 static void describe_shape(const zr_train_subject *subject, const zero_logger *logger)
 {
     const zr_lm_shape *shape = &subject->shape;
@@ -92,6 +103,7 @@ void zr_train_describe_model(const zr_train *train)
         options->data_count > 1 ? " and others" : "", (long long)zr_corpus_bytes(subject->corpus),
         (long long)subject->data.count, masked, held_out);
     describe_shares(subject, logger);
+    warn_of_bare_windows(&subject->data, logger);
 }
 
 static void describe_tier(const int64_t bytes[ZERO_MEM_COUNT], const char *heading,

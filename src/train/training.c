@@ -78,6 +78,7 @@ void zr_train_init(zr_train *train, zero_comm *comm, const zero_train_options *o
             {
                 .outputs = {.lock = -1},
                 .tasks = {.since = zr_clock_seconds()},
+                .turns = zr_turns_now(),
                 .evals = {.best = INFINITY, .last = INFINITY},
             },
     };

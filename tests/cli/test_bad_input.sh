@@ -14,7 +14,12 @@ zt 65 'is a directory' --data .
 printf 'short' >short.txt
 zt 65 '5 tokens, fewer than the 33 of one window' --data short.txt
 { printf 'ab\377\376cd'; head -c 200 "$TEXT"; } >invalid.txt
-zt 65 'byte 2 (0xff) is not valid UTF-8' --data invalid.txt --tokenizer chars
+zt 65 'byte 2 (0xff) is not valid UTF-8' --data invalid.txt
+zt 65 'byte 2 (0xff) is not valid UTF-8' --data text:invalid.txt --tokenizer chars
+printf 'a,b\n1,2\n' >rows.csv
+zt 65 '"rows.csv" is a table by its name' --data "$TEXT" --val rows.csv
+printf '\223NUMPY\1\0' >array.npy
+refused 65 '"array.npy" is an array of NumPy' "$ZERO" tokenizer train --vocab 300 --data array.npy --out learnt
 zt 74 'cannot open "missing.txt"' --data "$TEXT" --val missing.txt
 
 # A name whose extension stands for another format than the one that is written, before anything is read; a directory that is there may have any name.

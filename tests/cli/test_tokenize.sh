@@ -66,7 +66,7 @@ grep -q 'in 3 documents' err.txt || fail "a pattern and a kind: $(cat err.txt)"
 printf '{"text": "fine"}\n{"prompt": "a", "completion": "b"}\n' >masked.jsonl
 refused 78 'masked.jsonl:2: a part of this record is not a target' "$ZERO" tokenize --tokenizer learnt --data masked.jsonl --out out
 printf '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}\n' >chat.jsonl
-refused 78 'chat.jsonl:1: a part of this record is not a target' "$ZERO" tokenize --tokenizer learnt --data chat.jsonl --chat chatml --out out
+refused 78 'chat.jsonl:1: a part of this record is not a target' "$ZERO" tokenize --tokenizer bytes --data chat.jsonl --chat chatml --out out
 refused 78 'chat.jsonl:1: ' "$ZERO" tokenize --tokenizer learnt --data chat.jsonl --out out
 refused 65 '"records.bin" holds tokens already' "$ZERO" tokenize --tokenizer learnt --data records.bin --out out
 refused 64 '"text.txt:0.5" has a weight' "$ZERO" tokenize --tokenizer learnt --data text.txt:0.5 --out out
