@@ -267,8 +267,11 @@ static int generate_rank(const cli_arguments *a, zero_comm *comm)
 
 int cli_generate(const cli_arguments *a)
 {
-    if (a->real[OPT_TOKENS] > MOST_TOKENS || a->real[OPT_TOKENS] != floor(a->real[OPT_TOKENS]))
-        return cli_fail_usage(a->command, "--tokens %s: it must be a whole number from 1 to %.0f",
+    if (a->real[OPT_TOKENS] != floor(a->real[OPT_TOKENS]))
+        return cli_fail_usage(a->command, "--tokens %s: it must be a whole number",
+                              a->text[OPT_TOKENS]);
+    if (a->real[OPT_TOKENS] > MOST_TOKENS)
+        return cli_fail_usage(a->command, "--tokens %s: it must be from 1 to %.0f",
                               a->text[OPT_TOKENS], MOST_TOKENS);
     if (!a->given[OPT_MODEL])
         return cli_fail_usage(a->command, "no model: --model DIR names one");

@@ -8,9 +8,9 @@ const cli_option cli_options_simulation[] = {
      .kind = CLI_TEXT,
      .commands = SIMULATE,
      .help =
-         "the machine: one that is built in, the NAME of a file machines/NAME.json, or a path "
-         "of such a file; with --runs, that of all rows, instead of each row's own; list, alone: "
-         "prints those that there are"},
+         "the machine: one that is built in, the NAME of a file machines/NAME.json, a path of such "
+         "a file, or what can mean only one of these (h100); with --runs, that of all rows, "
+         "instead of each row's own; list, alone: prints those that there are"},
     {.id = OPT_RUNS,
      .name = "--runs",
      .argument = "FILE",

@@ -38,6 +38,11 @@ static zero_status fill_paths(const zr_config *config, const char *key, zr_paths
     return ZERO_OK;
 }
 
+int zr_offload_least_stage(bool parameters, bool optimizer, bool part)
+{
+    return parameters || (optimizer && part) ? 3 : optimizer ? 1 : 0;
+}
+
 static zero_status check_ratio(const zr_config *config, zero_error *error)
 {
     const zr_setting *ratio = zr_config_at(config, "zero_optimization.offload_optimizer.ratio");

@@ -37,4 +37,8 @@ typedef struct zr_offload_config {
     zr_paths activation_checkpoint_paths;
 } zr_offload_config;
 
+// Returns the lowest stage of ZeRO at which parameters, or the optimizer's states (only a part of
+// them), may be elsewhere than on the device: what a stage does not divide cannot leave it.
+int zr_offload_least_stage(bool parameters, bool optimizer, bool part);
+
 #endif

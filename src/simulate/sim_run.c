@@ -1,6 +1,8 @@
 // Completing a run: what is left out follows from the rest, and what cannot be is refused.
 #include "simulate/sim_run.h"
 
+#include "config/config_offload.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -186,6 +188,25 @@ static zero_status check_schedule(const zr_sim_run *run, zero_error *error)
     return ZERO_OK;
 }
 
+// The same for states that leave the device.
+static zero_status check_offload(const zr_sim_run *run, zero_error *error)
+{
+    bool parameters = run->parameters_on_host || run->parameters_on_nvme,
+         optimizer = run->optimizer_on_host || run->optimizer_on_nvme;
+    int least = zr_offload_least_stage(parameters, optimizer, false);
+    if (run->stage < least)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "%s are offloaded, but the stage is %d: they are partitioned from stage %d "
+                       "on, and every rank would keep a copy there",
+                       parameters ? "parameters" : "optimizer states", run->stage, least);
+    if (parameters && run->pipeline > 1 && zr_pipeline_is_asynchronous(run->schedule))
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "schedule %s keeps several versions of the parameters, all of them on the "
+                       "device, and they are offloaded: a synchronous schedule (1f1b) would do",
+                       zr_pipeline_kind_name(run->schedule));
+    return ZERO_OK;
+}
+
 zero_status zr_sim_run_check(const zr_sim_run *run, zero_error *error)
 {
     int64_t chunks = (int64_t)run->pipeline * run->chunks;
@@ -203,5 +224,6 @@ zero_status zr_sim_run_check(const zr_sim_run *run, zero_error *error)
                        "%d pipeline stages of %d chunks are %lld chunks of %lld layers, the "
                        "embedding and the head",
                        run->pipeline, run->chunks, (long long)chunks, (long long)run->layers);
+    ZERO_TRY(check_offload(run, error));
     return check_schedule(run, error);
 }

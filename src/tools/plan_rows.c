@@ -204,10 +204,9 @@ bool zr_planner_has_stage(const zr_planner *p, int stage)
     char why[ZR_PIPELINE_WHY];
     if (zr_pipeline_refuses_zero(pipeline->kind, pipeline->stages, stage, why))
         return false;
-    bool part = offload->optimizer != ZERO_TIER_device && offload->ratio < 1;
-    return stage >= (offload->parameters != ZERO_TIER_device || part ? 3
-                     : offload->optimizer != ZERO_TIER_device        ? 1
-                                                                     : 0);
+    return stage >= zr_offload_least_stage(offload->parameters != ZERO_TIER_device,
+                                           offload->optimizer != ZERO_TIER_device,
+                                           offload->ratio < 1);
 }
 
 bool zr_planner_is_limited(const zr_planner *p)

@@ -57,7 +57,7 @@ for row in json.load(open("out.txt"))["rows"]:
 PY
 
 # The table has a line a stage, the command goes back into a run, and a thousand ranks are planned at once.
-expect 0 "$ZERO" plan --new $LLAMA --ranks 4 --pipeline 2 --schedule interleaved:2 --accumulation 4 --memory 3MB
+expect 0 "$ZERO" plan --new $LLAMA --ranks 4 --pipeline 2 --schedule interleaved:2 --accumulation 4 --memory 12MB
 grep -qE '^ +1 +2 to 3 +[0-9]+% .*  layers.[0-9]( to layers.[0-9])?; layers.[0-9]' out.txt || fail "no line of stage 1: $(cat out.txt)"
 grep -q -- '--pipeline 2 --schedule interleaved:2' out.txt || fail "the command: $(tail -1 out.txt)"
 expect 0 "$ZERO" plan --new gpt2 --pipeline 4

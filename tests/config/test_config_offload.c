@@ -1,5 +1,6 @@
 // Resolving what is offloaded: where it may go, in which sizes, and what may be delayed.
 #include "usual_run.h"
+#include <zero/configuration.h>
 
 static void must_be(const char *zero, zero_status status, const char *part)
 {
@@ -89,9 +90,37 @@ static void test_offload_values(void **state)
     zr_config_destroy(c);
 }
 
+// Options and keys read bytes by one function.
+static void bytes_are_read_as_people_write_them(void **state)
+{
+    static const struct {
+        const char *text;
+        double bytes;
+    } cases[] = {{"24GB", 24e9},
+                 {"24gb", 24e9},
+                 {"80 GB", 80e9},
+                 {"80G", 80 * 0x1p30},
+                 {"80g", 80 * 0x1p30},
+                 {"1.5TiB", 1.5 * 0x1p40},
+                 {"1.5 tib", 1.5 * 0x1p40},
+                 {"512MiB", 512 * 0x1p20},
+                 {"512", 512},
+                 {"7 B", 7},
+                 {"3kB", 3e3},
+                 {"2PB", 2e15},
+                 {"1e3MB", 1e9}};
+    static const char *const none[] = {"",     "GB",  "12XB", "12 GBB", "1 G B", " 1GB",
+                                       "-1GB", "inf", "nan",  "1Gi",    "1GB "};
+    for (int i = 0; i < ZR_COUNT(cases); i++)
+        assert_true(zero_bytes_read(cases[i].text) == cases[i].bytes);
+    for (int i = 0; i < ZR_COUNT(none); i++)
+        assert_true(zero_bytes_read(none[i]) == -1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bytes_are_read_as_people_write_them),
         cmocka_unit_test(test_what_is_offloaded_is_partitioned),
         cmocka_unit_test(test_what_can_be_delayed),
         cmocka_unit_test(test_bytes),

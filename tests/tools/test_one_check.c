@@ -26,6 +26,7 @@ typedef struct grid {
     long long micro_batch, accumulation;
     const char *schedule; // NULL: nobody says it
     bool sequence_parallel;
+    const char *optimizer, *parameters; // the devices to which they are offloaded
 } grid;
 
 static int drawn(uint64_t key, int what, int count)
@@ -46,6 +47,8 @@ static grid draw(uint64_t key)
     if (drawn(key, 8, 40) == 0)
         g.ranks += 1024 * g.tensor * g.pipeline;
     g.sequence_parallel = drawn(key, 9, 3) == 0;
+    g.optimizer = drawn(key, 10, 3) == 0 ? "cpu" : "none";
+    g.parameters = drawn(key, 11, 4) == 0 ? "cpu" : "none";
     return g;
 }
 
@@ -58,6 +61,8 @@ static zero_status accepts(const grid *g, zero_error *error)
         {"train_micro_batch_size_per_gpu", micro, "--micro-batch"},
         {"gradient_accumulation_steps", accumulation, "--accumulation"},
         {"gradient_clipping", "0", "--clip"},
+        {"zero_optimization.offload_optimizer.device", g->optimizer, "--optimizer"},
+        {"zero_optimization.offload_param.device", g->parameters, "--parameters"},
     };
     zr_resolution how = {.flags = flags,
                          .flag_count = ZR_COUNT(flags),
@@ -112,6 +117,8 @@ static bool plan(const grid *asked, int64_t memory, grid *out)
         {"train_micro_batch_size_per_gpu", micro, "--micro-batch"},
         {"gradient_accumulation_steps", accumulation, "--accumulation"},
         {"gradient_clipping", "0", "--clip"},
+        {"zero_optimization.offload_optimizer.device", asked->optimizer, "--optimizer"},
+        {"zero_optimization.offload_param.device", asked->parameters, "--parameters"},
     };
     const zero_plan_options options = {.struct_size = sizeof options,
                                        .new_spec = MODEL,
@@ -164,6 +171,8 @@ static void a_training_accepts_what_simulate_predicts(void **state)
         run.pipeline = g.pipeline;
         run.data = 0;
         run.stage = g.stage;
+        run.optimizer_on_host = !strcmp(g.optimizer, "cpu");
+        run.parameters_on_host = !strcmp(g.parameters, "cpu");
         run.global_batch = 0;
         run.micro_batch = g.micro_batch;
         run.accumulation = g.accumulation;
