@@ -5,6 +5,7 @@
 #include "engine/gradients.h"
 #include "engine/interpret.h"
 #include "engine/parameters.h"
+#include "engine/step.h"
 
 #include <string.h>
 
@@ -129,17 +130,6 @@ static zero_status share_state(zero_engine *engine, int piece, zr_vector vector,
     return ZERO_OK;
 }
 
-zero_status zr_engine_states_changed(zero_engine *engine, zero_error *error)
-{
-    static const zr_vector moments[] = {ZR_VECTOR_STATE0, ZR_VECTOR_STATE1};
-    for (int p = 0; p < engine->plan->piece_count; p++)
-        for (int i = 0; i < ZR_COUNT(moments); i++)
-            if (zr_engine_has_state(engine, p, moments[i]))
-                ZERO_TRY(share_state(engine, p, moments[i], error));
-    engine->states_written = true;
-    return zr_engine_parameters_changed(engine, error);
-}
-
 typedef struct rounding {
     zero_engine *engine;
     int piece;
@@ -225,4 +215,21 @@ zero_status zr_engine_parameters_changed(zero_engine *engine, zero_error *error)
     engine->copy = next;
     zr_grid_hash_reset(&engine->grid);
     return zr_comm_barrier(engine->grid.world, error);
+}
+
+static zero_status take_states(zero_engine *engine, zero_error *error)
+{
+    static const zr_vector moments[] = {ZR_VECTOR_STATE0, ZR_VECTOR_STATE1};
+    for (int p = 0; p < engine->plan->piece_count; p++)
+        for (int i = 0; i < ZR_COUNT(moments); i++)
+            if (zr_engine_has_state(engine, p, moments[i]))
+                ZERO_TRY(share_state(engine, p, moments[i], error));
+    engine->states_written = true;
+    return zr_engine_parameters_changed(engine, error);
+}
+
+// A rank that fails here, in reading back what it has on NVMe, ends the waits of the others.
+zero_status zr_engine_states_changed(zero_engine *engine, zero_error *error)
+{
+    return zr_step_end_waits(engine, take_states(engine, error), error);
 }

@@ -5,6 +5,7 @@
 #include "comm/agree.h"
 #include "engine/engine_state.h"
 #include "engine/gradients.h"
+#include "engine/step.h"
 #include "model/tensor_walk.h"
 #include "plan/piece_sums.h"
 
@@ -178,10 +179,8 @@ static zero_status read_tile(zero_engine *engine, shard_each each, const part *p
                              zero_error *error)
 {
     float *tile = zr_alloc((size_t)part->tensor->count * sizeof *tile, error);
-    if (!tile) {
-        zero_comm_abort(engine->grid.world, "no memory to read a tensor");
+    if (!tile)
         return ZERO_ERR_MEMORY;
-    }
     zero_status status = read_part(engine, each, part, tile, error);
     for (int64_t done = 0, stretch, at; status == ZERO_OK && done < part->tensor->count;
          done += stretch) {
@@ -210,8 +209,6 @@ static zero_status join_parts(zero_comm *group, float *out, int64_t elements, ze
     enum { AT_ONCE = ZR_COMM_SMALL_BYTES / sizeof(int64_t) };
     int64_t *words = zr_alloc(AT_ONCE * sizeof *words, error);
     zero_status status = words ? ZERO_OK : ZERO_ERR_MEMORY;
-    if (!words)
-        zero_comm_abort(group, "no memory to read a tensor");
     for (int64_t done = 0, n; done < elements && status == ZERO_OK; done += n) {
         n = ZR_MIN(elements - done, 2 * AT_ONCE);
         words[(n - 1) / 2] = 0; // an odd number of elements leaves half a word
@@ -248,7 +245,7 @@ zero_status zero_read_parameter(zero_engine *engine, const char *name, float *ou
     ZERO_TRY(zr_engine_between_steps(engine, "zero_read_parameter", error));
     wanted what;
     ZERO_TRY(check(engine, "zero_read_parameter", name, out, elements, &what, error));
-    return read_tensor(engine, weights_each, &what, out, error);
+    return zr_step_end_waits(engine, read_tensor(engine, weights_each, &what, out, error), error);
 }
 
 zero_status zr_engine_gradient_each(zero_engine *engine, int piece, zr_weights_fn take, void *user,
@@ -288,15 +285,31 @@ zero_status zero_read_gradient(zero_engine *engine, const char *name, float *out
     wanted what;
     ZERO_TRY(check(engine, "zero_read_gradient", name, out, elements, &what, error));
     int64_t collected;
-    ZERO_TRY(find_collected(engine, &what, &collected, error));
+    ZERO_TRY(zr_step_end_waits(engine, find_collected(engine, &what, &collected, error), error));
     if (collected == COLLECTS_NOTHING)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_read_gradient: tensor \"%s\" has no gradient",
                        name);
-    ZERO_TRY(read_tensor(engine, zr_engine_gradient_each, &what, out, error));
+    ZERO_TRY(zr_step_end_waits(
+        engine, read_tensor(engine, zr_engine_gradient_each, &what, out, error), error));
     float factor = collected == COLLECTS_GRADIENTS ? (float)(1 / engine->gradient_scale) : 1;
     for (int64_t i = 0; i < elements; i++)
         out[i] *= factor;
     return ZERO_OK;
+}
+
+static zero_status write_tensor(zero_engine *engine, const wanted *what, const float *in,
+                                zero_error *error)
+{
+    ZERO_TRY(zr_comm_barrier(engine->grid.world, error));
+    for (part at = {.piece = -1}; next_part(engine->plan, what, &at);) {
+        copying copying = {
+            .tensor = at.tensor,
+            .own = owned_part(&engine->plan->pieces[at.piece], at.tensor, engine->grid.data->rank),
+            .in = in,
+            .tile = is_tile_of(at.tensor, what)};
+        ZERO_TRY(zr_engine_weights_each(engine, at.piece, true, copy_portion, &copying, error));
+    }
+    return zr_engine_parameters_changed(engine, error);
 }
 
 zero_status zero_write_parameter(zero_engine *engine, const char *name, const float *in,
@@ -306,14 +319,5 @@ zero_status zero_write_parameter(zero_engine *engine, const char *name, const fl
     ZERO_TRY(zr_engine_may_change(engine, "zero_write_parameter", error));
     wanted what;
     ZERO_TRY(check(engine, "zero_write_parameter", name, in, elements, &what, error));
-    ZERO_TRY(zr_comm_barrier(engine->grid.world, error));
-    for (part at = {.piece = -1}; next_part(engine->plan, &what, &at);) {
-        copying copying = {
-            .tensor = at.tensor,
-            .own = owned_part(&engine->plan->pieces[at.piece], at.tensor, engine->grid.data->rank),
-            .in = in,
-            .tile = is_tile_of(at.tensor, &what)};
-        ZERO_TRY(zr_engine_weights_each(engine, at.piece, true, copy_portion, &copying, error));
-    }
-    return zr_engine_parameters_changed(engine, error);
+    return zr_step_end_waits(engine, write_tensor(engine, &what, in, error), error);
 }
