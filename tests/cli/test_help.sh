@@ -60,7 +60,7 @@ refused 64 "needs a value" "$ZERO" train --data --out out
 refused 64 "given twice" "$ZERO" train --steps 1 --steps 2
 refused 64 "whole number" "$ZERO" train --steps 1x
 refused 64 "from 0 to 3" "$ZERO" train --stage 4
-refused 64 "--tokens 1000000000: it must be a whole number from 1 to 1000000" "$ZERO" generate --model x --tokens 1000000000
+refused 64 "--tokens 1000000000: it must be from 1 to 1000000" "$ZERO" generate --model x --tokens 1000000000
 refused 64 "one of fp32|bf16|fp16|auto" "$ZERO" train --dtype fp8
 refused 64 "neither bytes nor chars" "$ZERO" train --new $TINY --data "$TEXT" --out out --tokenizer words
 refused 64 "takes no value" "$ZERO" train --quiet=yes

@@ -103,7 +103,7 @@ automatic $((device * 9 / 10)) 1GB
     fail "not what was chosen: $(cat run/config.json)"
 expect 0 "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --ranks 2 --config auto.json --dry-run --out dry
 grep -q '^offload  auto: stage' out.txt && grep -qE '^ {9}predicted: (a step takes|how long a step takes) ' out.txt || fail "the choice is not told in lines: $(cat out.txt)"
-refused 78 "libzero.offload auto: nothing fits" "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --quiet --steps 1 --ranks 2 --config auto.json --device-memory 1000 --out out
+refused 78 "libzero.offload auto: nothing fits" "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --quiet --steps 1 --ranks 2 --config auto.json --device-memory 1000B --out out
 
 # Evaluation and generation with the same files, on any number of ranks.
 ask() { "$ZERO" eval --model model --data "$TEXT" --threads 1 "$@" && "$ZERO" generate --model model --tokens 40 --prompt "12 times" --seed 4 --threads 1 "$@"; }
