@@ -220,6 +220,23 @@ static void different_operations_are_told(void **state)
     assert_true(told >= 1);
 }
 
+static zero_status reduce_differently(zero_comm *comm, void *user, zero_error *error)
+{
+    double value = 1;
+    return zr_comm_all_reduce_small(comm, &value, 1, ZERO_F64, comm->rank ? ZR_SUM : ZR_MAX, error);
+}
+
+static void different_reductions_are_told(void **state)
+{
+    rank_result results[2];
+    run_threads(2, 60, reduce_differently, NULL, results);
+    int told = 0;
+    for (int r = 0; r < 2; r++)
+        told += results[r].status == ZERO_ERR_INTERNAL &&
+                strstr(results[r].error.message, "runs another operation");
+    assert_true(told >= 1);
+}
+
 typedef struct operand {
     int64_t offset;
     zero_dtype dtype;
@@ -316,8 +333,9 @@ static void a_window_that_cannot_be_reserved_fails_on_all_ranks(void **state)
 static zero_status ask_differently(zero_comm *comm, void *user, zero_error *error)
 {
     zr_window window;
-    return zr_window_create(comm, ZR_WINDOW_SYMMETRIC, 4096 * (1 + comm->rank), 1, NULL, &window,
-                            error);
+    bool of_kinds = *(const bool *)user;
+    return zr_window_create(comm, of_kinds && comm->rank ? ZR_WINDOW_SHARED : ZR_WINDOW_SYMMETRIC,
+                            of_kinds ? 4096 : 4096 * (1 + comm->rank), 1, NULL, &window, error);
 }
 
 static void communicators_without_memory_are_refused(void **state)
@@ -353,10 +371,15 @@ static void a_window_for_which_one_rank_has_no_memory_fails_on_all(void **state)
 
 static void different_windows_are_told(void **state)
 {
-    rank_result results[2];
-    run_threads(2, 60, ask_differently, NULL, results);
-    for (int r = 0; r < 2; r++)
-        expect_message(&results[r], ZERO_ERR_INTERNAL, "bytes 4096 to 8192");
+    static const char *const words[] = {"bytes 4096 to 8192",
+                                        "the ranks ask for different windows"};
+    for (int kinds = 0; kinds < 2; kinds++) {
+        bool of_kinds = kinds;
+        rank_result results[2];
+        run_threads(2, 60, ask_differently, &of_kinds, results);
+        for (int r = 0; r < 2; r++)
+            expect_message(&results[r], ZERO_ERR_INTERNAL, words[kinds]);
+    }
 }
 
 static zero_status make_many_windows(zero_comm *comm, void *user, zero_error *error)
@@ -482,6 +505,7 @@ int main(void)
         cmocka_unit_test(the_first_abort_is_the_one_told),
         cmocka_unit_test(a_failed_operation_leaves_nobody_waiting),
         cmocka_unit_test(different_operations_are_told),
+        cmocka_unit_test(different_reductions_are_told),
         cmocka_unit_test(different_operands_are_told),
         cmocka_unit_test(signs_of_life_put_off_the_deadline),
         cmocka_unit_test(a_timeout_names_the_end_of_the_chain),
