@@ -290,7 +290,9 @@ static void moves(const side *from, const side *to)
     c.load = path("from");
     c.save = path("to");
     harness_run(&c, &out);
-    assert_true(fabs(out.loss[SAVED] - loss) < 0.02 * loss);
+    if (from->policy == to->policy)
+        assert_true(out.loss[SAVED] == loss);
+    assert_true(fabs(out.loss[SAVED] - loss) < 2e-4 * loss); // weights are rounded otherwise
     for (int f = 0; f < 3; f++)
         must_be_same_file(files[f], from, to);
     must_be_same_progress(from, to);
