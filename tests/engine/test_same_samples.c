@@ -18,7 +18,7 @@ enum { RANKS = 4, BATCH = 2, SEQ = 8, VOCABULARY = 16, ACCUMULATION = 2, STEPS =
 typedef struct mistake {
     int rank, step, micro_batch; // rank -1: nothing
     bool evaluates;              // in an evaluation before its first step
-    bool exchanges;              // ranks 1 and 2 have each other's in place of their own
+    bool exchanges;              // ranks 1 and 3 have each other's in place of their own
 } mistake;
 
 typedef struct rank {
@@ -45,7 +45,7 @@ static zero_status micro_batch(rank *self, zero_engine *engine, int k, zero_step
     double loss;
     zero_position(engine, &step, &number);
     int self_rank = zero_comm_rank(self->comm);
-    if (self->mistake.exchanges && (self_rank == 1 || self_rank == 2))
+    if (self->mistake.exchanges && self_rank % 2)
         number ^= 1;
     fill(step * 31 + number * 7, tokens, targets);
     if (self->mistake.rank == zero_comm_rank(self->comm) && self->mistake.step == step &&
