@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <spawn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -43,6 +44,8 @@ static int bench_rank(const cli_arguments *a, zero_comm *comm)
                                   .schedule = a->text[OPT_SCHEDULE],
                                   .split = a->text[OPT_SPLIT]};
     zero_error error = {0};
+    if (zero_comm_rank(comm) == 0 && isatty(STDERR_FILENO))
+        fprintf(stderr, "measuring; a large model or a slow disk takes a minute or more\n");
     return zero_bench(comm, &options, cli_print, NULL, &error) == ZERO_OK
                ? 0
                : cli_fail_rank(a->command, comm, &error);

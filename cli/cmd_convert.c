@@ -32,14 +32,15 @@ static void say(void *user, zero_log_level level, const char *message)
 
 int cli_convert(const cli_arguments *a)
 {
-    if (!a->given[OPT_FROM] || !a->given[OPT_TO])
-        return cli_fail_usage(a->command, "from what to what? usage: zero convert %s",
+    if (!a->given[OPT_FROM])
+        return cli_fail_usage(a->command,
+                              "convert what? --from PATH is missing; usage: zero convert %s",
                               a->command->usage);
     bar shown = {-1};
     bool shows = isatty(STDERR_FILENO) && !a->given[OPT_QUIET];
     zero_convert_options options = {.struct_size = sizeof options,
                                     .from = a->text[OPT_FROM],
-                                    .to = a->text[OPT_TO],
+                                    .to = cli_out(a),
                                     .format = a->text[OPT_FORMAT],
                                     .dtype = a->text[OPT_DTYPE],
                                     .shard_bytes = a->integer[OPT_SHARD_SIZE],

@@ -6,6 +6,7 @@
 #include "ranks.h"
 #include "terminal.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -261,8 +262,14 @@ static int generate_rank(const cli_arguments *a, zero_comm *comm)
     return code;
 }
 
+// Tokens take hours or days of any model; more are a slip of the pen.
+#define MOST_TOKENS 1e6
+
 int cli_generate(const cli_arguments *a)
 {
+    if (a->real[OPT_TOKENS] > MOST_TOKENS || a->real[OPT_TOKENS] != floor(a->real[OPT_TOKENS]))
+        return cli_fail_usage(a->command, "--tokens %s: it must be a whole number from 1 to %.0f",
+                              a->text[OPT_TOKENS], MOST_TOKENS);
     if (!a->given[OPT_MODEL])
         return cli_fail_usage(a->command, "no model: --model DIR names one");
     if (a->given[OPT_FIELD] && !a->given[OPT_PROMPTS])

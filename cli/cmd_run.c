@@ -6,7 +6,9 @@
 int cli_run(const cli_arguments *a)
 {
     if (!a->given[OPT_RANKS])
-        return cli_fail_usage(a->command, "how many ranks? usage: zero run %s", a->command->usage);
+        return cli_fail_usage(a->command,
+                              "how many ranks? --ranks N (or -n N) says it; usage: zero run %s",
+                              a->command->usage);
     if (!a->program || !a->program[0])
         return cli_fail_usage(a->command, "no program to start; usage: zero run %s",
                               a->command->usage);

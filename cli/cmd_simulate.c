@@ -33,6 +33,13 @@ static int check_run(const cli_arguments *a)
                                                 OPT_RESTART_TIME};
     if (a->given[OPT_OUT])
         return cli_fail_usage(a->command, "--out gets the predictions of --runs, which is missing");
+    if (a->given[OPT_TOKENS] && a->given[OPT_STEPS])
+        return cli_fail_usage(a->command,
+                              "--tokens and --steps are both given: each says how long the "
+                              "training is");
+    if (a->given[OPT_EXPLAIN])
+        return cli_fail_usage(a->command, "--explain goes with --machine list alone: an answer "
+                                          "tells its constants in any case");
     if (!a->given[OPT_MACHINE] || !a->given[OPT_RANKS])
         return cli_fail_usage(a->command, "%s is missing; usage: zero simulate %s",
                               a->given[OPT_MACHINE] ? "--ranks" : "--machine", a->command->usage);
@@ -91,6 +98,9 @@ int cli_simulate(const cli_arguments *a)
         .asynchronous = a->given[OPT_CHECKPOINT_ASYNC],
         .json = a->given[OPT_JSON],
         .out = a->text[OPT_OUT],
+        .tokens = a->given[OPT_TOKENS] ? a->integer[OPT_TOKENS] : 0,
+        .steps = a->given[OPT_STEPS] ? a->integer[OPT_STEPS] : 0,
+        .explain = a->given[OPT_EXPLAIN],
         .logger = {.write = cli_log_stderr, .user = (void *)a},
     };
     zero_error error = {0};

@@ -6,7 +6,9 @@
 #include "ranks.h"
 #include "signals.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 // Checks what only this command knows about its options. Returns 0, or the exit code after a
 // message.
@@ -19,13 +21,13 @@ static int check(const cli_arguments *a)
                                                 : "neither --new nor --model is given");
     if (!a->data_count)
         return cli_fail_usage(a->command, "no text: --data FILE names what to train on");
-    if (!a->given[OPT_OUT] && !a->given[OPT_DRY_RUN])
-        return cli_fail_usage(a->command,
-                              "no place for the model: --out DIR names one (--dry-run needs none)");
     if (a->given[OPT_ALLOW_CHANGE] && !a->given[OPT_RESUME])
         return cli_fail_usage(
             a->command,
             "--allow-change says what may differ from a checkpoint: --resume is missing");
+    if (a->given[OPT_RESUME] && a->given[OPT_OVERWRITE])
+        return cli_fail_usage(a->command, "--resume and --overwrite are both given: a run goes on, "
+                                          "or it is replaced");
     if (a->given[OPT_QUIET] && a->given[OPT_EXPLAIN])
         return cli_fail_usage(
             a->command, "--quiet and --explain are both given: one prints less, the other more");
@@ -35,11 +37,29 @@ static int check(const cli_arguments *a)
     return 0;
 }
 
-// Returns when Slurm will end the allocation, in seconds since 1970; 0: unknown.
-static double end_of_allocation(void)
+// Returns when Slurm will end the allocation, in seconds since 1970, and says so; 0: unknown. A
+// time in the past was left behind by another job: this one would end after its first step.
+static double end_of_allocation(cli_console *console)
 {
     const char *text = getenv("SLURM_JOB_END_TIME");
-    return text ? strtod(text, NULL) : 0;
+    char line[160], clock[32] = "?", *rest;
+    if (!text || !*text)
+        return 0;
+    double end = strtod(text, &rest);
+    bool number = !*rest && end > 0 && end < 1e11, ahead = number && end > (double)time(NULL);
+    time_t at = number ? (time_t)end : 0;
+    struct tm parts;
+    if (localtime_r(&at, &parts))
+        strftime(clock, sizeof clock, "%Y-%m-%d %H:%M", &parts);
+    snprintf(line, sizeof line,
+             ahead    ? "Slurm    ends this allocation at %s (SLURM_JOB_END_TIME): the run saves "
+                        "before"
+             : number ? "SLURM_JOB_END_TIME is in the past (%s), so it is of another job: ignored"
+                      : "SLURM_JOB_END_TIME is \"%.40s\", where seconds since 1970 would be right: "
+                        "ignored",
+             number ? clock : text);
+    cli_console_log(console, ahead ? ZERO_LOG_INFO : ZERO_LOG_WARNING, line);
+    return ahead ? end : 0;
 }
 
 static void take_subject(const cli_arguments *a, zero_train_options *o)
@@ -87,7 +107,8 @@ static int64_t eval_every(const cli_arguments *a)
 
 static void take_outputs(const cli_arguments *a, zero_train_options *o)
 {
-    o->out_dir = a->text[OPT_OUT];
+    bool needs_none = a->given[OPT_DRY_RUN] && !a->given[OPT_OUT];
+    o->out_dir = needs_none ? NULL : cli_out(a);
     o->overwrite = a->given[OPT_OVERWRITE];
     o->dry_run = a->given[OPT_DRY_RUN];
     o->eval_every = eval_every(a);
@@ -101,14 +122,15 @@ static void take_outputs(const cli_arguments *a, zero_train_options *o)
 }
 
 // Sets how the run begins and ends if it is not the first one in its place.
-static void take_course(const cli_arguments *a, const cli_signals *signals, zero_train_options *o)
+static void take_course(const cli_arguments *a, const cli_signals *signals, cli_console *console,
+                        zero_train_options *o)
 {
     o->resume = a->given[OPT_RESUME];
     o->allow_change = a->text[OPT_ALLOW_CHANGE];
     o->job = zero_run_job();
     o->restarted = zero_restart_count() > 0;
     o->stop = signals->stop;
-    o->end_by = end_of_allocation();
+    o->end_by = end_of_allocation(console);
 }
 
 static int train_rank(const cli_arguments *a, zero_comm *comm, const cli_signals *signals)
@@ -127,7 +149,7 @@ static int train_rank(const cli_arguments *a, zero_comm *comm, const cli_signals
     take_subject(a, &options);
     take_settings(a, &overrides, &options);
     take_outputs(a, &options);
-    take_course(a, signals, &options);
+    take_course(a, signals, &console, &options);
     zero_error error = {0};
     zero_status status = zero_train(comm, &options, &error);
     cli_console_clear(&console);
@@ -145,13 +167,17 @@ int cli_train(const cli_arguments *a)
     int code = check(a);
     if (code)
         return code;
-    if (cli_is_parent(a, &code))
+    if (cli_is_parent(a, &code)) {
+        cli_signals_announce();
         return cli_say_resume(a, cli_supervise(a));
+    }
     cli_signals signals =
         cli_signals_install(zero_supervised() ? CLI_SIGNALS_SUPERVISED : CLI_SIGNALS_ALONE);
     zero_comm *comm = code ? NULL : cli_open_comm(a, &code);
     if (!comm)
         return code;
+    if (zero_comm_rank(comm) == 0 && !zero_supervised())
+        cli_signals_announce();
     code = train_rank(a, comm, &signals);
     cli_close_comm(comm);
     return code;

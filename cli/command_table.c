@@ -5,7 +5,8 @@
 const cli_command cli_commands[CLI_COMMANDS] = {
     [CLI_TRAIN] =
         {.name = "train",
-         .usage = "--new SPEC | --model DIR  --data FILE...  --out DIR  [OPTION...]",
+         .usage = "--new SPEC | --model DIR  --data FILE...  [--out DIR]  [OPTION...]",
+         .out = "run",
          .run = cli_train,
          .purpose = "train a model on text with ZeRO stages 0 to 3",
          .detail = "The directory of --out gets metrics.jsonl (one object per step), config.json "
@@ -84,7 +85,8 @@ const cli_command cli_commands[CLI_COMMANDS] = {
                                "or 3, whose pickles are parsed and never executed."},
     [CLI_CONVERT] =
         {.name = "convert",
-         .usage = "--from PATH --to DIR [--format hf|libzero] [OPTION...]",
+         .usage = "--from PATH [--to DIR] [--format hf|libzero] [OPTION...]",
+         .out = "converted",
          .run = cli_convert,
          .purpose = "turn a checkpoint into a Hugging Face directory, or a DeepSpeed checkpoint "
                     "into a libzero one",
@@ -94,7 +96,8 @@ const cli_command cli_commands[CLI_COMMANDS] = {
              "directory needs no conversion into a checkpoint: zero train --model starts from it."},
     [CLI_TOKENIZE] =
         {.name = "tokenize",
-         .usage = "--tokenizer bytes|DIR|FILE --data FILE... --out FILE.bin [OPTION...]",
+         .usage = "--tokenizer bytes|DIR|FILE --data FILE... [--out FILE.bin] [OPTION...]",
+         .out = "tokens.bin",
          .run = cli_tokenize,
          .purpose = "turn text and records into a token file, once",
          .detail = "The file has llm.c's format: uint16 if all ids fit, else uint32. The ids are "
@@ -103,7 +106,8 @@ const cli_command cli_commands[CLI_COMMANDS] = {
                    "with prompts are refused, because a token file cannot say what is not a "
                    "target. FILE.bin.json names the tokenizer of the ids."},
     [CLI_TOKENIZER] = {.name = "tokenizer",
-                       .usage = "train --data FILE... --out DIR [--vocab N]",
+                       .usage = "train --data FILE... [--out DIR] [--vocab N]",
+                       .out = "tokenizer",
                        .choices = "train",
                        .run = cli_tokenizer,
                        .purpose = "learn a tokenizer of your own from text",
@@ -115,7 +119,8 @@ const cli_command cli_commands[CLI_COMMANDS] = {
                   .run = cli_plan,
                   .purpose = "show the bytes of every rank at every stage, without a run",
                   .detail = "With --memory and without --ranks it answers \"what do I need?\": a "
-                            "table of stages and ranks that fit, and the command to run. --program "
+                            "table of stages and ranks that fit into a machine together, and the "
+                            "command to run, or the least change with which it would. --program "
                             "and --draw show how a step is made: docs/how-it-works.md reads them. "
                             "--machines shows who is where and what crosses the network: "
                             "docs/parallelism.md compares grids."},
@@ -182,11 +187,13 @@ const cli_command cli_commands[CLI_COMMANDS] = {
                       "Text that the loss does not count (prompts, and the first token of each "
                       "window) is dimmed on a terminal; elsewhere, or if NO_COLOR is set, it is in "
                       "[brackets]. A new line follows each end token. The first line says so."},
-    [CLI_DOCTOR] = {.name = "doctor",
-                    .usage = "[--path DIR] [--write-machine FILE]",
-                    .run = cli_doctor,
-                    .purpose =
-                        "show what this machine is, what it lacks, and how large a model it takes",
-                    .detail = "The disk of DIR is measured for about a second, in a scratch file "
-                              "that is removed afterwards."},
+    [CLI_DOCTOR] =
+        {.name = "doctor",
+         .usage = "[--path DIR] [--write-machine FILE]",
+         .run = cli_doctor,
+         .purpose = "show what this machine is, what it lacks, and how large a model it takes",
+         .detail = "Three lines of verdict come first: how large a model this machine "
+                   "trains, what is missing with the command that gets it, and where "
+                   "to look. The disk of DIR is measured for about a second, in a scratch file "
+                   "that is removed afterwards."},
 };

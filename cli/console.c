@@ -10,7 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LINES_OF_A_RUN = 100, FIRST_LINES = 10, BAR_CELLS = 24 };
+// Lines at even distances of a run; before the first of them come those of steps 1, 2, 4, 8, ...
+enum { LINES_OF_A_RUN = 25, BAR_CELLS = 24 };
 
 static double now(void)
 {
@@ -21,8 +22,13 @@ static double now(void)
 
 void cli_console_init(cli_console *console, bool quiet, bool explains)
 {
-    *console = (cli_console){
-        .quiet = quiet, .explains = explains, .terminal = isatty(STDOUT_FILENO), .print_every = 1};
+    int launched = 0;
+    // A launcher may give its ranks a pseudo-terminal, and writes what they say into a file.
+    bool passed_on = zero_launched_ranks(&launched, NULL) == ZERO_OK && launched > 0;
+    *console = (cli_console){.quiet = quiet,
+                             .explains = explains,
+                             .terminal = isatty(STDOUT_FILENO) && (!passed_on || zero_supervised()),
+                             .print_every = 1};
 }
 
 void cli_console_clear(cli_console *console)
@@ -60,19 +66,6 @@ static void step_name(const zero_event *event, char *out, size_t size)
              (long long)event->total_steps);
 }
 
-static void step_line(const zero_event *event, bool first)
-{
-    // The norm of a step that updated nothing is not finite.
-    char name[64], change[32] = "      -", norm[32] = "skipped";
-    step_name(event, name, sizeof name);
-    if (!first)
-        snprintf(change, sizeof change, "%+.4f", event->loss - event->previous_loss);
-    if (isfinite(event->grad_norm))
-        snprintf(norm, sizeof norm, "norm %.4f", event->grad_norm);
-    printf("%s | loss %.6f (%s) | lr %.2e | %s | %.1f ms | %.0f tok/s\n", name, event->loss, change,
-           event->lr, norm, event->milliseconds, event->tokens_per_second);
-}
-
 static void duration(double seconds, char *out, size_t size)
 {
     long long left = (long long)(seconds + 0.5);
@@ -82,28 +75,71 @@ static void duration(double seconds, char *out, size_t size)
         snprintf(out, size, "%lld:%02lld", left / 60, left % 60);
 }
 
-static void bar(cli_console *console, const zero_event *event)
+// A step of which no window had a target has no loss.
+static const char *loss_text(double loss, int digits, char text[32])
 {
-    double at = now();
-    bool last = event->step == event->total_steps;
-    if (console->bar_shown && at - console->bar_drawn_at < 0.1 && !last)
-        return;
-    console->bar_drawn_at = at;
-    char cells[BAR_CELLS + 1], left[32], name[64], text[256];
+    snprintf(text, 32, isnan(loss) ? "-" : "%.*f", digits, loss);
+    return text;
+}
+
+static void step_line(const zero_event *event, bool first)
+{
+    // The norm of a step that updated nothing is not finite.
+    char name[64], loss[32], change[32] = "      -", norm[32] = "skipped", left[32] = "";
+    step_name(event, name, sizeof name);
+    if (isnan(event->loss))
+        snprintf(change, sizeof change, "no target");
+    else if (!first)
+        snprintf(change, sizeof change, "%+.4f", event->loss - event->previous_loss);
+    if (isfinite(event->grad_norm))
+        snprintf(norm, sizeof norm, "norm %.4f", event->grad_norm);
+    duration(event->seconds_left, left, sizeof left);
+    printf("%s | loss %s (%s) | lr %.2e | %s | %.1f ms | %.0f tok/s | %s left\n", name,
+           loss_text(event->loss, 6, loss), change, event->lr, norm, event->milliseconds,
+           event->tokens_per_second, left);
+}
+
+// Writes the bar's text; a `columns` too narrow for the cells leaves them out. 0: unknown.
+static void bar_text(const zero_event *event, int columns, char *text, size_t size)
+{
+    char cells[BAR_CELLS + 1], left[32], name[64], loss[32];
     int full = event->total_steps > 0 ? (int)(BAR_CELLS * event->step / event->total_steps) : 0;
     memset(cells, '.', BAR_CELLS);
     memset(cells, '#', (size_t)full);
     cells[BAR_CELLS] = 0;
     duration(event->seconds_left, left, sizeof left);
     step_name(event, name, sizeof name);
-    int width = snprintf(text, sizeof text, "%s [%s] loss %.4f | %.0f tok/s | %s left", name, cells,
-                         event->loss, event->tokens_per_second, left);
+    loss_text(event->loss, 4, loss);
+    int width = snprintf(text, size, "%s [%s] loss %s | %.0f tok/s | %s left", name, cells, loss,
+                         event->tokens_per_second, left);
+    if (columns <= 1 || width < columns)
+        return;
+    snprintf(text, size, "%s loss %s | %.0f tok/s | %s left", name, loss, event->tokens_per_second,
+             left);
+    if (columns < (int)size)
+        text[columns - 1] = 0;
+}
+
+static void bar(cli_console *console, const zero_event *event)
+{
+    double at = now();
+    char text[256];
     struct winsize window = {0};
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 1 &&
-        width >= window.ws_col)
-        text[window.ws_col - 1] = 0;
+    bool last = event->step == event->total_steps;
+    if (console->bar_shown && at - console->bar_drawn_at < 0.1 && !last)
+        return;
+    console->bar_drawn_at = at;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &window))
+        window.ws_col = 0;
+    bar_text(event, window.ws_col, text, sizeof text);
     printf("\r\033[K%s", text);
     console->bar_shown = true;
+}
+
+// Whether the step comes before those at even distances, and is one of 1, 2, 4, 8, ...
+static bool is_early(const cli_console *console, int64_t step)
+{
+    return step < console->print_every && (step & (step - 1)) == 0;
 }
 
 static void show_step(cli_console *console, const zero_event *event)
@@ -112,17 +148,17 @@ static void show_step(cli_console *console, const zero_event *event)
     console->stepped = true;
     if (console->terminal)
         bar(console, event);
-    else if (event->step <= FIRST_LINES || event->step % console->print_every == 0 ||
+    else if (first || is_early(console, event->step) || event->step % console->print_every == 0 ||
              event->step == event->total_steps)
         step_line(event, first);
 }
 
 static void show_eval(cli_console *console, const zero_event *event)
 {
-    char name[64];
+    char name[64], loss[32];
     step_name(event, name, sizeof name);
     cli_console_clear(console);
-    printf("%s | val loss %.6f (%s%s)\n", name, event->loss, event->text,
+    printf("%s | val loss %s (%s%s)\n", name, loss_text(event->loss, 6, loss), event->text,
            event->is_best ? ", the best so far" : "");
 }
 

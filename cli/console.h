@@ -1,5 +1,5 @@
 // What a person sees of a training: a block at the start, then one line per step in the style of
-// llm.c, and a bar on a terminal.
+// llm.c, and a bar on a terminal that no launcher stands before.
 #ifndef CLI_CONSOLE_H
 #define CLI_CONSOLE_H
 
@@ -9,7 +9,7 @@
 typedef struct cli_console {
     bool quiet;
     bool explains; // prints reasons (ZERO_LOG_DEBUG) too
-    bool terminal; // standard output is a terminal: draws a bar instead of lines
+    bool terminal; // a person sees standard output: a bar is drawn instead of lines
     bool bar_shown;
     bool stepped;        // a step has been printed, so the next one has a loss to compare with
     int64_t print_every; // steps between two lines

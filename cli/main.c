@@ -22,6 +22,14 @@ static int unknown_command(const char *name)
     return zero_status_exit_code(ZERO_ERR_USAGE);
 }
 
+static bool is_one_of(const char *word, const char *const *words)
+{
+    for (; *words; words++)
+        if (strcmp(word, *words) == 0)
+            return true;
+    return false;
+}
+
 // Answers what needs no subcommand (--help, ...) and returns the exit code; -1: `word` is none of
 // these.
 static int answer(const char *word)
@@ -30,7 +38,7 @@ static int answer(const char *word)
         cli_help(stdout);
         return 0;
     }
-    if (strcmp(word, "--version") == 0) {
+    if (is_one_of(word, (const char *const[]){"--version", "-v", "-V", "version", NULL})) {
         printf("zero %s\n", zero_version());
         return 0;
     }
@@ -77,10 +85,11 @@ static int run_command(const cli_command *command, int argc, char **argv)
     cli_arguments arguments;
     zero_error error = {0};
     int code = 0;
-    if (cli_parse(command, argc, argv, &arguments, &error) != ZERO_OK)
-        code = cli_fail(command, &error);
-    else if (arguments.given[OPT_HELP])
+    zero_status status = cli_parse(command, argc, argv, &arguments, &error);
+    if (arguments.given[OPT_HELP]) // whatever comes after it
         cli_help_command(command, stdout);
+    else if (status != ZERO_OK)
+        code = cli_fail(command, &error);
     else
         code = run(&arguments);
     cli_arguments_free(&arguments);

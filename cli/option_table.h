@@ -34,6 +34,7 @@ typedef struct cli_option {
     unsigned commands;         // bit 1 << cli_command_id
     const char *choices;       // "auto|self|local|mpi"
     double least, most;        // the range of numbers
+    bool capacity;             // a bare number of so few bytes would be a slip: 80 is 80 bytes
     const char *standard;      // the default, as a user would write it; NULL: none
     const char *standard_text; // the default in words, if it is not a plain value
     const char *help;  // for every command except those in `differs`; it names no other command
@@ -54,8 +55,10 @@ bool cli_option_is_unfit(const cli_option *row, const cli_command *command); // 
 // Returns how `command`, which must have the option, describes it. standard_text NULL: no default.
 cli_wording cli_option_wording(const cli_option *row, const cli_command *command);
 
-// Returns how an option that other trainers call name[0..length) is written for `command`; NULL:
-// none is known. In foreign_options.c.
-const char *cli_foreign_option(const cli_command *command, const char *name, size_t length);
+enum { CLI_FOREIGN_TEXT = 200 };
+// Writes what an option that other trainers call name[0..length) is for `command`: "here it is
+// --ranks", or why there is none. Returns false if the name is not known. In foreign_options.c.
+bool cli_foreign_option(const cli_command *command, const char *name, size_t length,
+                        char out[static CLI_FOREIGN_TEXT]);
 
 #endif

@@ -4,10 +4,12 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static zero_status refuse(zero_error *error, const char *format, ...) ZERO_PRINTF(2, 3);
 
@@ -20,15 +22,16 @@ static zero_status refuse(zero_error *error, const char *format, ...)
     return error->status = ZERO_ERR_USAGE;
 }
 
+enum { LONGEST_NAME = 40 }; // that is compared with others
+
 // Returns the number of edits (insert, delete, replace) that turn a into b. Option names are short;
 // longer ones count as far away.
 static int edit_distance(const char *a, const char *b)
 {
-    enum { LONGEST = 40 };
     size_t n = strlen(a), m = strlen(b);
-    if (n > LONGEST || m > LONGEST)
-        return LONGEST;
-    int row[LONGEST + 1];
+    if (n > LONGEST_NAME || m > LONGEST_NAME)
+        return LONGEST_NAME;
+    int row[LONGEST_NAME + 1];
     for (size_t j = 0; j <= m; j++)
         row[j] = (int)j;
     for (size_t i = 1; i <= n; i++) {
@@ -44,17 +47,30 @@ static int edit_distance(const char *a, const char *b)
     return row[m];
 }
 
-// Keeps `candidate` if it is nearer to `name` than the nearest one so far.
-static void consider(const char *name, const char *candidate, int *best, const char **nearest)
+typedef struct search {  // for the nearest of several names
+    const char *name;    // that was written, without its dashes
+    const char *nearest; // NULL: none is near
+    int distance;
+} search;
+
+static search search_for(const char *name)
 {
-    int distance = edit_distance(name, candidate);
-    if (distance < *best) {
-        *best = distance;
-        *nearest = candidate;
-    }
+    return (search){.name = name + strspn(name, "-"), .distance = INT_MAX};
 }
 
-static int furthest(const char *name) { return (int)strlen(name) / 3 + 2; }
+// Keeps `candidate` if it is the nearest one so far, and more than half of the letters agree: what
+// has less in common is another word. Dashes are no letters.
+static void consider(search *of, const char *candidate)
+{
+    const char *letters = candidate + strspn(candidate, "-");
+    size_t length = strlen(of->name), other = strlen(letters);
+    int longer = (int)(length > other ? length : other);
+    int distance = edit_distance(of->name, letters);
+    if (2 * distance < longer && distance < of->distance) {
+        of->distance = distance;
+        of->nearest = candidate;
+    }
+}
 
 const cli_command *cli_find_command(const char *name)
 {
@@ -66,11 +82,10 @@ const cli_command *cli_find_command(const char *name)
 
 const char *cli_nearest_command(const char *name)
 {
-    const char *nearest = NULL;
-    int best = furthest(name);
+    search of = search_for(name);
     for (int i = 0; i < CLI_COMMANDS; i++)
-        consider(name, cli_commands[i].name, &best, &nearest);
-    return nearest;
+        consider(&of, cli_commands[i].name);
+    return of.nearest;
 }
 
 // Returns the option called name[0..length), whether or not the command has it; NULL: none.
@@ -88,55 +103,75 @@ static const cli_option *find_option(const char *name, size_t length)
 static zero_status refuse_unknown(const cli_command *command, const char *name, size_t length,
                                   zero_error *error)
 {
-    const char *nearest = NULL, *ours = cli_foreign_option(command, name, length);
-    int best = furthest(name);
+    char word[LONGEST_NAME + 1], ours[CLI_FOREIGN_TEXT];
+    snprintf(word, sizeof word, "%.*s", (int)length, name);
+    search of = search_for(word);
+    if (cli_foreign_option(command, name, length, ours))
+        return refuse(error, "unknown option %s; %s (zero %s --help lists all)", word, ours,
+                      command->name);
     for (int i = 0; i < CLI_OPTIONS; i++) {
         const cli_option *row = cli_option_row((cli_option_id)i);
         if (cli_option_belongs(row, command))
-            consider(name, row->name, &best, &nearest);
+            consider(&of, row->name);
     }
-    if (ours)
-        return refuse(error, "unknown option %.*s; here it is %s (zero %s --help lists all)",
-                      (int)length, name, ours, command->name);
-    if (nearest)
-        return refuse(error, "unknown option %s; did you mean %s? (zero %s --help lists all)", name,
-                      nearest, command->name);
-    return refuse(error, "unknown option %s (zero %s --help lists all)", name, command->name);
+    if (of.nearest)
+        return refuse(error, "unknown option %s; did you mean %s? (zero %s --help lists all)", word,
+                      of.nearest, command->name);
+    return refuse(error, "unknown option %s (zero %s --help lists all)", word, command->name);
 }
 
-static zero_status check_choice(const char *name, const char *choices, const char *value,
-                                zero_error *error)
+static bool is_choice(const char *choices, const char *value)
 {
     size_t length = strlen(value);
     for (const char *at = choices; length; at++) {
         size_t width = strcspn(at, "|");
         if (width == length && strncmp(at, value, length) == 0)
-            return ZERO_OK;
+            return true;
         at += width;
         if (!*at)
             break;
     }
-    return refuse(error, "%s %s: it must be one of %s", name, value, choices);
+    return false;
 }
 
-// Returns the factor of a suffix; 0: unknown. For counts: K, M, B (or G), T of 1000; for bytes:
-// kB.. of 1000, KiB.. and K.. of 1024.
-static double suffix_factor(const char *suffix, bool bytes)
+static zero_status check_choice(const char *name, const char *choices, const char *value,
+                                zero_error *error)
 {
-    if (!*suffix || (bytes && strcmp(suffix, "B") == 0))
-        return 1;
-    const char *letters = bytes ? "KMGTP" : "KMBT";
-    char first = (char)toupper((unsigned char)*suffix);
-    const char *at = strchr(letters, !bytes && first == 'G' ? 'B' : first);
-    if (!at)
-        return 0;
-    int power = (int)(at - letters) + 1;
-    if (!bytes)
-        return suffix[1] ? 0 : pow(1000, power);
-    if (strcmp(suffix + 1, "B") == 0)
-        return pow(1000, power);
-    return !suffix[1] || strcmp(suffix + 1, "iB") == 0 ? pow(1024, power) : 0;
+    return is_choice(choices, value)
+               ? ZERO_OK
+               : refuse(error, "%s %s: it must be one of %s", name, value, choices);
 }
+
+// Returns the factor of the suffix of a count: K, M, B (or G), T of 1000; 0: unknown.
+static double suffix_factor(const char *suffix)
+{
+    static const char letters[] = "KMBT";
+    if (!*suffix)
+        return 1;
+    char first = (char)toupper((unsigned char)*suffix);
+    const char *at = strchr(letters, first == 'G' ? 'B' : first);
+    return at && !suffix[1] ? pow(1000, (double)(at - letters) + 1) : 0;
+}
+
+// Reads a number as its kind is written; false: it is none.
+static bool read_number(cli_kind kind, const char *value, double *out)
+{
+    char *end;
+    *out = zero_bytes_read(value);
+    if (kind == CLI_BYTES)
+        return *out >= 0;
+    *out = strtod(value, &end);
+    double factor = kind == CLI_REAL ? !*end : suffix_factor(end);
+    if (end == value || factor == 0 || isspace((unsigned char)*value) || !isfinite(*out))
+        return false;
+    *out *= factor;
+    return true;
+}
+
+// Nobody means so few bytes of memory without a unit: 80 was to be 80GB.
+#define FEWEST_BARE_BYTES 1e5
+
+static bool is_bare(const char *value) { return isdigit((unsigned char)value[strlen(value) - 1]); }
 
 static zero_status check_integer(const cli_option *row, const char *value, int64_t *out,
                                  zero_error *error)
@@ -156,19 +191,19 @@ static zero_status check_integer(const cli_option *row, const char *value, int64
 static zero_status check_real(const cli_option *row, const char *value, double *out,
                               zero_error *error)
 {
-    char *end;
-    errno = 0;
-    double number = strtod(value, &end);
-    double factor = row->kind == CLI_REAL ? !*end : suffix_factor(end, row->kind == CLI_BYTES);
-    if (end == value || factor == 0 || isspace((unsigned char)*value) || !isfinite(number))
+    double number;
+    if (!read_number(row->kind, value, &number))
         return refuse(error, "%s %s: it must be a number%s", row->name, value,
                       row->kind == CLI_BYTES   ? " of bytes, such as 24GB or 512MiB"
                       : row->kind == CLI_COUNT ? ", such as 7.5e9 or 124M"
                                                : "");
-    if (number * factor < row->least || number * factor > row->most)
+    if (row->capacity && number < FEWEST_BARE_BYTES && is_bare(value))
+        return refuse(error, "%s %s: that is %s bytes; %sGB? (%sB means so few)", row->name, value,
+                      value, value, value);
+    if (number < row->least || number > row->most)
         return refuse(error, "%s %s: it must be from %g to %g", row->name, value, row->least,
                       row->most);
-    *out = number * factor;
+    *out = number;
     return ZERO_OK;
 }
 
@@ -200,9 +235,20 @@ static zero_status check_value(const cli_option *row, const char *value, cli_arg
     return status;
 }
 
+// Whether an argument is written as an option is: "-" alone and a number below 0 are values.
 static bool is_option(const char *argument)
 {
-    return strncmp(argument, "--", 2) == 0 || strcmp(argument, "-h") == 0;
+    char next = argument[0] == '-' ? argument[1] : 0;
+    return next && !isdigit((unsigned char)next) && next != '.';
+}
+
+// Returns the name of an option that is written in short; else the argument itself. -n is what
+// mpirun and srun call their ranks; elsewhere it means other things to other people.
+static const char *whole_name(const cli_command *command, const char *argument)
+{
+    if (strcmp(argument, "-h") == 0)
+        return "--help";
+    return command->runs_program && strcmp(argument, "-n") == 0 ? "--ranks" : argument;
 }
 
 static bool takes_many(const cli_option *row)
@@ -244,12 +290,13 @@ static zero_status find_row(const char *written, size_t length, const cli_argume
     if (!row)
         return refuse_unknown(of->command, written, length, error);
     if (!cli_option_belongs(row, of->command)) {
-        const char *ours = cli_foreign_option(of->command, written, length);
+        char ours[CLI_FOREIGN_TEXT];
+        bool known = cli_foreign_option(of->command, written, length, ours);
         if (cli_option_is_unfit(row, of->command))
             return refuse(error, "%s is no option of zero %s, which %s", row->name,
                           of->command->name, row->unfit);
         return refuse(error, "%s is no option of zero %s%s%s", row->name, of->command->name,
-                      ours ? "; here it is " : "", ours ? ours : "");
+                      known ? "; " : "", known ? ours : "");
     }
     if (of->given[row->id] && !takes_many(row))
         return refuse(error, "%s is given twice", row->name);
@@ -261,7 +308,7 @@ static zero_status find_row(const char *written, size_t length, const cli_argume
 static zero_status take_option(int argc, char *const *argv, int *at, cli_arguments *out,
                                zero_error *error)
 {
-    const char *written = strcmp(argv[*at], "-h") == 0 ? "--help" : argv[*at];
+    const char *written = whole_name(out->command, argv[*at]);
     size_t length = strcspn(written, "=");
     const char *value = written[length] ? written + length + 1 : NULL;
     const cli_option *row = NULL;
@@ -283,6 +330,48 @@ static zero_status take_option(int argc, char *const *argv, int *at, cli_argumen
     return check_value(row, value, out, error);
 }
 
+static bool is_file(const char *word)
+{
+    struct stat info;
+    return stat(word, &info) == 0 && S_ISREG(info.st_mode);
+}
+
+static bool is_directory(const char *word)
+{
+    struct stat info;
+    return stat(word, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+static bool is_text(const char *word) { return true; }
+
+// Whether it may be a model's name: of a file, a path or an end such as .txt tells.
+static bool is_name(const char *word)
+{
+    const char *dot = strrchr(word, '.');
+    return !strchr(word, '/') && !(dot && isalpha((unsigned char)dot[1]));
+}
+
+// Refuses a word without an option, and says which option may have been meant.
+static zero_status refuse_operand(const char *word, const cli_command *command, zero_error *error)
+{
+    static const struct {
+        cli_option_id id;
+        bool (*fits)(const char *word);
+    } rows[] = {
+        {OPT_DATA, is_file}, {OPT_MODEL, is_directory}, {OPT_NEW, is_name}, {OPT_PROMPT, is_text}};
+    if (strcmp(word, "help") == 0)
+        return refuse(error, "unexpected argument help: zero help %s, or zero %s --help",
+                      command->name, command->name);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const cli_option *row = cli_option_row(rows[i].id);
+        if (cli_option_belongs(row, command) && rows[i].fits(word))
+            return refuse(error, "unexpected argument %s; did you mean %s %s? (usage: zero %s %s)",
+                          word, row->name, word, command->name, command->usage);
+    }
+    return refuse(error, "unexpected argument %s (usage: zero %s %s)", word, command->name,
+                  command->usage);
+}
+
 static zero_status take_operand(const char *word, cli_arguments *out, zero_error *error)
 {
     const cli_command *command = out->command;
@@ -290,14 +379,14 @@ static zero_status take_operand(const char *word, cli_arguments *out, zero_error
         out->data[out->data_count++] = word;
         return ZERO_OK;
     }
-    if (!command->choices && !command->takes_path)
-        return refuse(error, "unexpected argument %s (usage: zero %s %s)", word, command->name,
-                      command->usage);
-    if (out->operand)
-        return refuse(error, "unexpected argument %s after %s", word, out->operand);
+    if (out->operand || (!command->choices && !command->takes_path))
+        return refuse_operand(word, command, error);
     out->operand = word;
-    return command->takes_path ? ZERO_OK
-                               : check_choice(command->name, command->choices, word, error);
+    if (command->takes_path || is_choice(command->choices, word))
+        return ZERO_OK;
+    return refuse(error, "%s %s: it must be %s%s (usage: zero %s %s)", command->name, word,
+                  strchr(command->choices, '|') ? "one of " : "", command->choices, command->name,
+                  command->usage);
 }
 
 static zero_status set_defaults(cli_arguments *out, zero_error *error)
@@ -333,11 +422,19 @@ zero_status cli_parse(const cli_command *command, int argc, char *const *argv, c
         status = is_option(argv[at]) ? take_option(argc, argv, &at, out, error)
                                      : take_operand(argv[at++], out, error);
     }
-    if (status == ZERO_OK && out->given[OPT_EXPLAIN] && !out->given[OPT_CONFIG] &&
+    // The others have more to explain.
+    bool of_file = strcmp(command->name, "train") && strcmp(command->name, "simulate");
+    if (status == ZERO_OK && out->given[OPT_EXPLAIN] && of_file && !out->given[OPT_CONFIG] &&
         !out->given[OPT_HELP])
         return refuse(
             error, "--explain is about the keys of a configuration file: --config FILE is missing");
     return status;
+}
+
+const char *cli_out(const cli_arguments *arguments)
+{
+    cli_option_id id = arguments->command - cli_commands == CLI_CONVERT ? OPT_TO : OPT_OUT;
+    return arguments->given[id] ? arguments->text[id] : arguments->command->out;
 }
 
 void cli_arguments_free(cli_arguments *arguments)

@@ -23,6 +23,7 @@ typedef enum cli_option_id {
     OPT_SPECIAL,
     OPT_OUT,
     OPT_CONFIG,
+    OPT_ALLOW_UNKNOWN,
     OPT_RANKS,
     OPT_TENSOR,
     OPT_SEQUENCE_PARALLEL,
@@ -129,5 +130,8 @@ typedef struct cli_arguments {
 zero_status cli_parse(const cli_command *command, int argc, char *const *argv, cli_arguments *out,
                       zero_error *error);
 void cli_arguments_free(cli_arguments *arguments);
+
+// Returns where the command writes: what --out (of convert, --to) says, or the command's default.
+const char *cli_out(const cli_arguments *arguments);
 
 #endif

@@ -32,6 +32,7 @@ const cli_option cli_options_files[] = {
      .argument = "DIR",
      .kind = CLI_TEXT,
      .commands = CONVERT,
+     .standard_text = "converted",
      .help = "the directory to make; it appears only when it is complete"},
     {.id = OPT_FORMAT,
      .name = "--format",

@@ -6,13 +6,18 @@ const cli_option cli_options_reports[] = {
      .name = "--memory",
      .argument = "BYTES",
      .kind = CLI_BYTES,
+     .capacity = true,
      .commands = PLAN | COMPARE,
      .least = 1,
      .most = INT64_SAFE,
-     .help = "what a rank may hold (24GB, 512MiB); without --ranks: what do I need?",
+     .help =
+         "what the ranks of each machine may hold together (24GB, 512MiB), or with --params each "
+         "rank; without --ranks: what do I need?",
      .differs = {{.commands = COMPARE,
-                  .help = "what a rank may hold (24GB, 512MiB), which is how large a model may be",
-                  .standard_text = "its share of what this machine has"}}},
+                  .help =
+                      "what the ranks may hold together (24GB, 512MiB), which is how large a model "
+                      "may be",
+                  .standard_text = "what this machine has"}}},
     {.id = OPT_JSON,
      .name = "--json",
      .kind = CLI_FLAG,

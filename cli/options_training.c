@@ -4,6 +4,7 @@
 #define STAGES                                                                                     \
     "what the ranks that share the batch divide among them: 1 the optimizer, 2 also gradients, 3 " \
     "also parameters"
+#define WINDOW "the model's context, at most 4096"
 #define MICRO_BATCH "samples a rank computes at once, or the ranks of --tensor together"
 
 const cli_option cli_options_training[] = {
@@ -59,23 +60,29 @@ const cli_option cli_options_training[] = {
      .commands = TRAIN | EVAL | PLAN | COMPARE | BENCH | DATA | SIMULATE | TUNE,
      .least = 1,
      .most = 1048576,
-     .standard_text = "the model's context",
+     .standard_text = WINDOW,
      .help = "tokens per window",
      .differs = {{.commands = DATA,
                   .help = "tokens per window",
-                  .standard_text = "the model's context, or 128 without --model"}}},
+                  .standard_text = WINDOW ", or 128 without --model"},
+                 {.commands = TRAIN,
+                  .help = "tokens per window",
+                  .standard_text = WINDOW "; with --resume, as the run had"}}},
     {.id = OPT_STEPS,
      .name = "--steps",
      .argument = "N",
      .kind = CLI_INTEGER,
-     .commands = TRAIN | COMPARE,
+     .commands = TRAIN | COMPARE | SIMULATE,
      .least = 1,
      .most = 1e12,
      .standard_text = "a few passes over the text",
      .help = "updates to make",
      .differs = {{.commands = COMPARE,
                   .help = "updates to measure in each of three rounds, at most 83",
-                  .standard_text = "10"}}},
+                  .standard_text = "10"},
+                 {.commands = SIMULATE,
+                  .help = "updates of the training, whose days and device hours are told",
+                  .standard_text = NONE}}},
     {.id = OPT_EPOCHS,
      .name = "--epochs",
      .argument = "E",

@@ -6,6 +6,7 @@ static const struct {
     cli_option_id id;
     const char *key;
 } rows[CLI_MOST_OVERRIDES] = {
+    {OPT_ALLOW_UNKNOWN, "libzero.allow_unknown"},
     {OPT_DTYPE, "libzero.dtype"},
     {OPT_STAGE, "zero_optimization.stage"},
     {OPT_MICRO_BATCH, "train_micro_batch_size_per_gpu"},
@@ -23,9 +24,11 @@ void cli_overrides_fill(const cli_arguments *a, cli_overrides *out)
         if (!a->given[id])
             continue;
         char *number = out->number[out->count];
-        bool bytes = row->kind == CLI_BYTES;
+        const char *text = row->kind == CLI_FLAG    ? "true"
+                           : row->kind == CLI_BYTES ? number
+                                                    : a->text[id];
         snprintf(number, sizeof out->number[0], "%lld", (long long)a->integer[id]);
-        out->at[out->count++] = (zero_override){
-            .key = rows[i].key, .value = bytes ? number : a->text[id], .flag = row->name};
+        out->at[out->count++] =
+            (zero_override){.key = rows[i].key, .value = text, .flag = row->name};
     }
 }

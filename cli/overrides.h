@@ -4,7 +4,7 @@
 
 #include "options.h"
 
-enum { CLI_MOST_OVERRIDES = 6 }; // rows in overrides.c
+enum { CLI_MOST_OVERRIDES = 7 }; // rows in overrides.c
 
 typedef struct cli_overrides {
     zero_override at[CLI_MOST_OVERRIDES];

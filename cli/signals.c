@@ -1,16 +1,44 @@
 #define _GNU_SOURCE
 #include "signals.h"
 
+#include <errno.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 #include <unistd.h>
 
-static volatile int stop, notes; // global, because a handler can write nowhere else
+// Global, because a handler can write nowhere else.
+static volatile int stop, notes, announces;
+
+// Writes a line over a progress bar, by what a handler may call.
+static void put_line(const char *line)
+{
+    static const char clear[] = "\r\033[K";
+    bool kept = (!isatty(STDERR_FILENO) || write(STDERR_FILENO, clear, sizeof clear - 1) >= 0) &&
+                write(STDERR_FILENO, line, strlen(line)) >= 0;
+    (void)kept; // nobody is left to be told
+}
+
+static void announce(int number)
+{
+    if (announces && !stop)
+        put_line(number == SIGINT
+                     ? "ending after this step, then saving (in the start-up: before the first "
+                       "step); Ctrl-C again stops at once, without saving\n"
+                     : "asked to end: ending after this step, then saving (in the start-up: before "
+                       "the first step); a second signal stops at once, without saving\n");
+    else if (announces)
+        put_line("stopped at once, without saving: steps since the last checkpoint are lost\n");
+}
 
 static void remember(int number) { stop = number; }
 
 static void remember_or_end(int number)
 {
+    int before = errno;
+    announce(number);
+    errno = before;
     if (stop)
         _exit(128 + number);
     stop = number;
@@ -34,3 +62,5 @@ cli_signals cli_signals_install(cli_signals_role role)
     handle(SIGUSR1, role == CLI_SIGNALS_RUNNER ? count : handler);
     return (cli_signals){&stop, &notes};
 }
+
+void cli_signals_announce(void) { announces = 1; }

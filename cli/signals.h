@@ -17,5 +17,8 @@ typedef struct cli_signals {
 } cli_signals;
 
 cli_signals cli_signals_install(cli_signals_role role);
+// From now on a signal to this process is answered at once by a line on standard error that says
+// what becomes of the training. One process of a job calls it.
+void cli_signals_announce(void);
 
 #endif

@@ -20,7 +20,7 @@ typedef struct zero_compare_options {
     int64_t seq;
     int ranks;           // of the job, at least 2; 0: the cores of this machine, at least 2
     int threads;         // of a rank; 0: its share of the cores
-    int64_t memory;      // bytes per rank, for the largest models; 0: its share of this machine's
+    int64_t memory;      // bytes of a machine, for the largest models; 0: this machine's
     const char *nvme;    // a directory on NVMe for the states; NULL: that way is left out
     int steps;           // measured in each of three rounds, at most 83; 0: 10
     int json;            // writes JSON

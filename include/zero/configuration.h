@@ -19,6 +19,11 @@ typedef struct zero_override { // one flag that overrides the configuration file
 ZERO_API zero_status zero_describe_configuration(void (*write)(void *user, const char *text),
                                                  void *user, zero_error *error);
 
+// Reads a number of bytes as people write it: "24GB", "24 gb", "80G", "512 MiB", "1.5TiB", "4096".
+// kB, MB, GB, TB and PB are powers of 1000; KiB, MiB, ... and K, M, G, T, P alone are powers of
+// 1024; capitals do not matter. Returns -1 if the text is no such number.
+ZERO_API double zero_bytes_read(const char *text);
+
 #ifdef __cplusplus
 }
 #endif

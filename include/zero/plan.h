@@ -26,8 +26,9 @@ typedef struct zero_plan_options {
     const zero_override *overrides;
     int override_count;
     int64_t seq;
-    int ranks;      // of a job; 0 with memory > 0: asks how many are needed
-    int64_t memory; // bytes per rank; 0: not given
+    int ranks; // of a job; 0 with memory > 0: asks how many are needed
+    // Bytes of each machine, which its ranks share; with `parameters`, of each rank; 0: not given.
+    int64_t memory;
     int json;
     zero_logger logger;
     zero_plan_view view; // views other than the table exclude json, memory and parameters

@@ -41,6 +41,9 @@ typedef struct zero_simulate_options {
     // With `runs`: a CSV file to which predictions are durably written; NULL: none.
     const char *out;
     zero_logger logger;
+    // The length of the training, whose time is told: its tokens or its steps; 0: not asked.
+    int64_t tokens, steps;
+    int explain; // with the machine "list": their constants, too
 } zero_simulate_options;
 
 // Writes the answer through `write`, as text or JSON. It needs no communicator, because it only

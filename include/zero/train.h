@@ -21,7 +21,8 @@ typedef enum zero_event_kind {
 typedef struct zero_event { // fields that an event does not have are 0 or NULL
     zero_event_kind kind;
     int64_t step, total_steps;
-    double loss, previous_loss, lr, grad_norm; // EVAL: loss over the held-out text
+    // loss: EVAL: over the held-out text; NaN if no token of the step or that text is a target.
+    double loss, previous_loss, lr, grad_norm;
     double milliseconds, tokens_per_second, seconds_left;
     int64_t tokens; // of the step, on all ranks
     int is_best;    // EVAL: the lowest loss so far

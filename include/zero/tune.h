@@ -29,7 +29,7 @@ typedef struct zero_tune_options {
     int sequence_parallel;
     const char *backend; // as in zero_options (engine.h); NULL: cpu
     // Where the answer is written: tuned.json, the same as ds_config_optimal.json, cmd_optimal.txt,
-    // summary.txt and summary.json; NULL: autotuning.results_dir.
+    // summary.txt and summary.json, with experiments/; NULL: autotuning.results_dir, else "tuned".
     const char *out_dir;
     int64_t trials;      // to run, at most; 0: autotuning.tuner_num_trials
     double seconds;      // for everything; 0: 150, and more where steps are slow

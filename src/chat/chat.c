@@ -137,19 +137,26 @@ static void mistral_2024_turn(const zr_chat *chat, const zr_chat_turn *turn, zr_
 
 #define LLAMA3_ANSWER "<|start_header_id|>assistant<|end_header_id|>\n\n"
 
+static const char *const chatml_marks[] = {"<|im_start|>", "<|im_end|>", NULL};
+static const char *const llama3_marks[] = {"<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>",
+                                           NULL};
+
 static const zr_chat_format formats[] = {
     {.name = "chatml",
+     .marks = chatml_marks,
      .answer = "<|im_start|>assistant\n",
      .end = "<|im_end|>",
      .turn = chatml_turn},
     {.name = "llama2", .alternates = true, .folds = true, .turn = llama2_turn},
     {.name = "llama3",
+     .marks = llama3_marks,
      .begins = true,
      .strips = true,
      .answer = LLAMA3_ANSWER,
      .end = "<|eot_id|>",
      .turn = llama3_turn},
     {.name = "llama3.1",
+     .marks = llama3_marks,
      .begins = true,
      .strips = true,
      .answer = LLAMA3_ANSWER,
@@ -192,25 +199,18 @@ typedef struct rendering {
 static zero_status read_message(const rendering *r, size_t index, zr_chat_turn *turn,
                                 zero_error *error)
 {
-    const json_t *message = json_array_get(r->messages, index),
-                 *role = json_object_get(message, "role"),
+    const json_t *message = json_array_get(r->messages, index);
+    const zr_chat_place place = {r->name, index};
+    bool counts;
+    ZERO_TRY(zr_chat_check_message(&place, message, error));
+    ZERO_TRY(zr_chat_message_counts(&place, message, &counts, error));
+    const json_t *role = json_object_get(message, "role"),
                  *content = json_object_get(message, "content");
-    if (!json_is_string(role))
-        return zr_fail(error, ZERO_ERR_DATA, "%s: message %zu has no \"role\" that is text",
-                       r->name, index);
-    bool calls = json_is_true(json_object_get(message, "tool_calls")) ||
-                 json_array_size(json_object_get(message, "tool_calls")) ||
-                 !strcmp(json_string_value(role), "tool");
-    if (!json_is_string(content) || calls)
-        return zr_fail(error, ZERO_ERR_DATA,
-                       "%s: message %zu (%s) has no \"content\" that is text: calls of tools, "
-                       "images and the like are not built",
-                       r->name, index, json_string_value(role));
     *turn = (zr_chat_turn){.role = json_string_value(role),
                            .role_length = json_string_length(role),
                            .content = json_string_value(content),
                            .length = json_string_length(content)};
-    turn->trained = !strcmp(turn->role, "assistant") && index >= r->trained_from;
+    turn->trained = counts && index >= r->trained_from;
     if (r->chat->format->strips)
         strip(&turn->content, &turn->length);
     return ZERO_OK;

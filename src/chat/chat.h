@@ -17,6 +17,7 @@
 
 #include "base/json.h"
 #include "tokenizer/document.h"
+#include "tokenizer/tokenizer_core.h"
 
 typedef struct zr_chat_format zr_chat_format;
 
@@ -38,13 +39,28 @@ void zr_chat_free(zr_chat *chat);
 const char *zr_chat_format_at(int i);                 // name of format i; NULL: there are no more
 const char *zr_chat_format_name(const zr_chat *chat); // "chatml", ...; NULL: there is none
 
+// Checks whether the tokenizer has the marks of the format as tokens, before anything is tokenised.
+// Of `named` (what was asked for; NULL or "auto": the model's own) it fails with ZERO_ERR_USAGE; a
+// template of the model's own is then one that zr_chat_render refuses. Tokenizers of single bytes
+// and characters spell everything, marks too, and pass.
+zero_status zr_chat_check_marks(zr_chat *chat, const char *named, const zr_tokenizer *tokenizer,
+                                zero_error *error);
+
+// Appends the text of a Jinja template that writes what the format `chat` does, for
+// chat_template.jinja. It is one of those that are recognised.
+void zr_chat_template(const zr_chat *chat, zr_buffer *out);
+
 // Does the same for a template's text. For zr_chat_load, and for tests.
 zero_status zr_chat_recognise(const char *text, zr_chat *out, zero_error *error);
 
+// Refuses a record whose tools, documents or options of a template no known format writes. `name`
+// is "FILE:LINE".
+zero_status zr_chat_check_record(const json_t *record, const char *name, zero_error *error);
 // Appends messages, an array of {"role": ..., "content": "..."}. What the assistant says is trained
-// on from message `trained_from` on. Error messages begin with `name` ("FILE:LINE"). Returns
-// ZERO_ERR_UNSUPPORTED if no template is known, ZERO_ERR_DATA for messages and roles
-// for which the format has no place.
+// on from message `trained_from` on, but for messages with "weight": 0 or "train": false. Error
+// messages begin with `name` ("FILE:LINE"). Returns ZERO_ERR_UNSUPPORTED if no template is known,
+// ZERO_ERR_DATA for messages and roles for which the format has no place, and for what it does not
+// write.
 zero_status zr_chat_render(const zr_chat *chat, const json_t *messages, size_t trained_from,
                            const char *name, zr_document *out, zero_error *error);
 // Appends a conversation whose only message is `text` by the user, up to where the answer begins,

@@ -16,7 +16,8 @@ typedef struct zr_chat_turn { // one message
 
 struct zr_chat_format {
     const char *name;
-    bool begins; // the begin token is at the start of the document
+    const char *const *marks; // tokens that it writes, besides the begin and the end token
+    bool begins;              // the begin token is at the start of the document
     // Only user and assistant, in turns; if `folds`, a system message may come first.
     bool alternates;
     bool folds;         // the system message is part of the first user message
@@ -27,6 +28,20 @@ struct zr_chat_format {
     const char *dates;
     void (*turn)(const zr_chat *chat, const zr_chat_turn *turn, zr_document *out);
 };
+
+typedef struct zr_chat_place { // a message, for errors
+    const char *name;          // "FILE:LINE"
+    size_t index;
+} zr_chat_place;
+
+// chat_message.c. Refuses a message without a role or content, and one that says more than a format
+// would write.
+zero_status zr_chat_check_message(const zr_chat_place *at, const json_t *message,
+                                  zero_error *error);
+// *counts: the loss counts the message. One of the assistant does, unless its weight is 0, or its
+// "train" false.
+zero_status zr_chat_message_counts(const zr_chat_place *at, const json_t *message, bool *counts,
+                                   zero_error *error);
 
 // The hash of a whole template, normalised, without its default system message.
 typedef struct zr_chat_hash {

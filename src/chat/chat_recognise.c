@@ -60,6 +60,15 @@ enum { SHOWN = 100 }; // bytes of a template's first line shown in messages
     "{% else %}{{ raise_exception('Only user and assistant roles are supported, with the "         \
     "exception of an initial optional system message!') }}{% endif %}{% endfor %}"
 
+#define LLAMA31                                                                                    \
+    "{% if messages[0]['role'] == 'system' %}{% set system_message = messages[0]['content'] | "    \
+    "trim %}{% set loop_messages = messages[1:] %}{% else %}{% set system_message = '' %}{% set "  \
+    "loop_messages = messages %}{% endif %}{{ bos_token + "                                        \
+    "'<|start_header_id|>system<|end_header_id|>\\n\\nCutting Knowledge Date: December "           \
+    "2023\\nToday Date: 26 Jul 2024\\n\\n' + system_message + '<|eot_id|>' }}{% for message in "   \
+    "loop_messages %}{{ '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n' + "    \
+    "message['content'] | trim + '<|eot_id|>' }}{% endfor %}"
+
 static const struct {
     const char *format, *text;
 } known[] = {
@@ -67,6 +76,7 @@ static const struct {
     {"chatml", PLAIN DEFAULT CHATML},
     {"llama2", LLAMA2},
     {"llama3", LLAMA3},
+    {"llama3.1", LLAMA31},
     {"mistral", MISTRAL("[INST] ", " [/INST]", "")},
     {"mistral-spaced", MISTRAL("[INST] ", " [/INST]", " + ' '")},
     {"mistral-2024", MISTRAL_2024},
@@ -333,6 +343,34 @@ static zero_status refuse(const char *text, zr_chat *out, zero_error *error)
         "the chat template of this model %s; it begins \"%.*s%s\"; --chat FORMAT names another",
         why, (int)ZR_MIN(line, (size_t)SHOWN), text, line > SHOWN ? "..." : "");
     return out->refusal ? ZERO_OK : ZERO_ERR_MEMORY;
+}
+
+// Writes a token of the tokenizer as the literal that it is in the text of a template.
+static void add_literal(const char *text, zr_buffer *out)
+{
+    zr_buffer_append(out, "'", 1);
+    for (; *text; text++) {
+        bool escape = *text == '\'' || *text == '\\' || *text == '\n';
+        if (escape)
+            zr_buffer_append(out, "\\", 1);
+        zr_buffer_append(out, *text == '\n' ? "n" : text, 1);
+    }
+    zr_buffer_append(out, "'", 1);
+}
+
+void zr_chat_template(const zr_chat *chat, zr_buffer *out)
+{
+    const char *answer = chat->format->answer;
+    for (int i = 0; i < ZR_COUNT(known); i++)
+        if (!strcmp(known[i].format, chat->format->name)) {
+            zr_buffer_append(out, known[i].text, strlen(known[i].text));
+            break;
+        }
+    if (!answer)
+        return;
+    zr_buffer_printf(out, "{%% if add_generation_prompt %%}{{ ");
+    add_literal(answer, out);
+    zr_buffer_printf(out, " }}{%% endif %%}");
 }
 
 zero_status zr_chat_recognise(const char *text, zr_chat *out, zero_error *error)

@@ -123,6 +123,59 @@ zero_status zr_chat_load(const char *directory, const char *format, zr_chat *out
     return status;
 }
 
+// Appends a mark that is no token of the tokenizer to the list of those.
+static void list_lacking(const zr_tokenizer *tokenizer, const char *mark, zr_buffer *lacking)
+{
+    int32_t id;
+    if (mark && *mark && !zr_tokenizer_find(tokenizer, mark, &id))
+        zr_buffer_printf(lacking, "%s%s", lacking->length ? ", " : "", mark);
+}
+
+static zero_status refuse_marks(zr_chat *chat, const char *named, const char *lacking,
+                                zero_error *error)
+{
+    char *text = zr_sprintf(
+        error,
+        "the chat format %s needs the token%s %s, which the tokenizer lacks: a mark would be spelt "
+        "in pieces; %s",
+        chat->format->name, strchr(lacking, ',') ? "s" : "", lacking,
+        named ? "choose a format whose marks are tokens of this model, or add these tokens to its "
+                "tokenizer and its embeddings"
+              : "add them to the tokenizer, or name another format with --chat");
+    if (!text)
+        return ZERO_ERR_MEMORY;
+    if (named) {
+        zr_fail(error, ZERO_ERR_USAGE, "%s", text);
+        zr_free(text);
+        return ZERO_ERR_USAGE;
+    }
+    chat->format = NULL;
+    chat->refusal = text;
+    return ZERO_OK;
+}
+
+zero_status zr_chat_check_marks(zr_chat *chat, const char *named, const zr_tokenizer *tokenizer,
+                                zero_error *error)
+{
+    zr_buffer lacking = {0};
+    bool folds = chat->format && !chat->format->marks; // it writes the begin and the end token
+    if (!chat->format || !tokenizer || zr_tokenizer_kind_of(tokenizer) != ZR_TOKENIZER_BPE)
+        return ZERO_OK;
+    for (int i = 0; !folds && chat->format->marks[i]; i++)
+        list_lacking(tokenizer, chat->format->marks[i], &lacking);
+    if (folds || chat->format->begins)
+        list_lacking(tokenizer, chat->begin, &lacking);
+    if (folds)
+        list_lacking(tokenizer, chat->end, &lacking);
+    zero_status status =
+        lacking.failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for the marks of a chat")
+        : lacking.length
+            ? refuse_marks(chat, named && strcmp(named, "auto") ? named : NULL, lacking.data, error)
+            : ZERO_OK;
+    zr_buffer_free(&lacking);
+    return status;
+}
+
 void zr_chat_free(zr_chat *chat)
 {
     zr_free(chat->begin);

@@ -212,9 +212,11 @@ static zero_status open_directory(zr_st_set *set, const char *directory, zero_er
     else if (zr_path_exists(index))
         status = open_index(set, directory, index, error);
     else
-        status =
-            zr_fail(error, ZERO_ERR_IO,
-                    "no model" SUFFIX " and no model" SUFFIX ".index.json in \"%s\"", directory);
+        status = zr_fail(error, ZERO_ERR_IO,
+                         zr_path_is_directory(directory)
+                             ? "no model" SUFFIX " and no model" SUFFIX ".index.json in \"%s\""
+                             : "\"%s\" is a file, and its name does not end in " SUFFIX,
+                         directory);
 
 undo_names:
     zr_free(index);

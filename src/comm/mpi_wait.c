@@ -53,20 +53,29 @@ static int test_all(MPI_Request *requests, int count, bool *done, MPI_Status *la
     return code;
 }
 
-static MPI_Request *next_request(const zero_comm *comm, zr_mpi_batch *batch, int peer)
+// Finds room for a request. Only an operation that has failed leaves requests
+// behind, and with them too little room for the next one.
+static zero_status next_request(zero_comm *comm, zr_mpi_batch *batch, int peer, const char *doing,
+                                MPI_Request **out, zero_error *error)
 {
-    assert(batch->count < 2 * comm->size);
+    if (batch->count >= 2 * comm->size) {
+        char where[ZERO_MESSAGE_BYTES];
+        zr_comm_where(comm, doing, NULL, where, sizeof where);
+        return zr_fail(error, ZERO_ERR_PEER, "%s: an operation before it has failed", where);
+    }
     batch->peers[batch->count] = peer;
-    return &batch->requests[batch->count++];
+    *out = &batch->requests[batch->count++];
+    return ZERO_OK;
 }
 
 zero_status zr_mpi_isend(zero_comm *comm, zr_mpi_batch *batch, const void *data, int64_t bytes,
                          int to, zero_error *error)
 {
     zr_mpi *mpi = comm->impl;
+    MPI_Request *request = NULL;
+    ZERO_TRY(next_request(comm, batch, to, "sending", &request, error));
     pthread_mutex_lock(&mpi->job->lock);
-    int code = MPI_Isend(data, (int)bytes, MPI_BYTE, to, TAG_DATA, mpi->data,
-                         next_request(comm, batch, to));
+    int code = MPI_Isend(data, (int)bytes, MPI_BYTE, to, TAG_DATA, mpi->data, request);
     pthread_mutex_unlock(&mpi->job->lock);
     return zr_mpi_check(comm, code, "sending", error);
 }
@@ -75,9 +84,10 @@ zero_status zr_mpi_irecv(zero_comm *comm, zr_mpi_batch *batch, void *data, int64
                          zero_error *error)
 {
     zr_mpi *mpi = comm->impl;
+    MPI_Request *request = NULL;
+    ZERO_TRY(next_request(comm, batch, from, "receiving", &request, error));
     pthread_mutex_lock(&mpi->job->lock);
-    int code = MPI_Irecv(data, (int)bytes, MPI_BYTE, from, TAG_DATA, mpi->data,
-                         next_request(comm, batch, from));
+    int code = MPI_Irecv(data, (int)bytes, MPI_BYTE, from, TAG_DATA, mpi->data, request);
     pthread_mutex_unlock(&mpi->job->lock);
     return zr_mpi_check(comm, code, "receiving", error);
 }

@@ -25,7 +25,7 @@ typedef struct zr_update {
     double lr, beta1, beta2, epsilon, weight_decay;
     double momentum, dampening;
     bool nesterov, first;            // with `first`, SGD's buffer is set, not averaged
-    double correction1, correction2; // 1 - beta^t
+    double correction1, correction2; // 1 - beta^t; 1: the averages are not corrected
     float gradient_scale;            // unscale x clip: the gradient is read as g * gradient_scale
 } zr_update;
 

@@ -43,6 +43,7 @@ typedef struct zr_setting { // one for each row of the key table
 typedef struct zr_config {
     char *name;           // name of the file, for messages
     zr_setting *settings; // (zr_key_count())
+    zr_buffer unknown;    // a line for each unknown key at the top of the file
     // The ranks of the job are a grid: rank = (pipeline stage x data + data rank) x tensor + tensor
     // rank. Tensor ranks compute one layer together, data ranks share a batch, pipeline stages have
     // different layers.
@@ -88,7 +89,7 @@ typedef struct zr_config {
 
 // Parses text[0..length), which is JSON with comments and trailing commas; NULL is an empty
 // configuration. Messages call the file `name`. Returns ZERO_ERR_CONFIG with name:line:column for
-// bad syntax, unknown or repeated keys, wrong types, and values out of range.
+// bad syntax, unknown keys of sections, repeated keys, wrong types, and values out of range.
 zero_status zr_config_parse(const char *text, size_t length, const char *name, zr_config **out,
                             zero_error *error);
 void zr_config_destroy(zr_config *config); // NULL is allowed
@@ -100,6 +101,10 @@ void zr_config_destroy(zr_config *config); // NULL is allowed
 zero_status zr_config_override(zr_config *config, const char *key, const char *value,
                                const char *flag, bool strict, const zero_logger *logger,
                                zero_error *error);
+
+// After the flags: refuses an unknown key at the top, or warns of each (libzero.allow_unknown).
+zero_status zr_config_refuse_unknown(const zr_config *config, const zero_logger *logger,
+                                     zero_error *error);
 
 // Forgets what only training reads (batches, optimizer, schedule, gradients, its own offload) and
 // sets stage 3: parameters are divided among the ranks, and lie where offload_param says. It is
@@ -138,8 +143,7 @@ void zr_config_write(const zr_config *config, zr_buffer *out);
 // Writes the key table as markdown, for docs/configuration.md. Check out->failed.
 void zr_config_document(zr_buffer *out);
 
-// Returns NULL if the table has no such key.
-const zr_setting *zr_config_setting(const zr_config *config, const char *path);
+const zr_setting *zr_config_setting(const zr_config *config, const char *path); // NULL: no such key
 // Returns whether the key has a value, from the file or from anywhere else.
 bool zr_config_says(const zr_config *config, const char *path);
 

@@ -171,7 +171,7 @@ static void print_auto(const zr_key *key, const json_t *value, const zero_logger
     zr_buffer text = {0};
     zr_value_write(value, 0, &text);
     bool off = key->treatment == ZR_KEY_REFUSED;
-    zr_log(logger, ZERO_LOG_INFO, "%s auto: %s%s%s%s", key->path, text.failed ? "" : text.data,
+    zr_log(logger, ZERO_LOG_DEBUG, "%s auto: %s%s%s%s", key->path, text.failed ? "" : text.data,
            off ? " (" : "", off ? key->reason : "", off ? ")" : "");
     zr_buffer_free(&text);
 }
@@ -183,7 +183,7 @@ static zero_status settle_auto(zr_config *config, int index, const zr_config_fac
     zr_setting *setting = &config->settings[index];
     make_value make = rule_of(key->path)->of_auto;
     if (!make && !key->standard && key->treatment == ZR_KEY_REFUSED) {
-        zr_log(logger, ZERO_LOG_INFO, "%s auto: off (%s)", key->path, key->reason);
+        zr_log(logger, ZERO_LOG_DEBUG, "%s auto: off (%s)", key->path, key->reason);
         zr_setting_clear(setting);
         return ZERO_OK;
     }
@@ -270,7 +270,7 @@ static zero_status fill_optimizer(zr_config *config, const zr_config_facts *fact
     ZERO_TRY(fill(config, DECAY, auto_decay(config, facts), error));
     const json_t *betas = zr_config_value(config, BETAS);
     zr_log(
-        logger, ZERO_LOG_INFO,
+        logger, ZERO_LOG_DEBUG,
         "optimizer AdamW, lr %g, betas %g and %g, eps %g, weight decay %g (the program's choice)",
         number_of(config, LR), json_number_value(json_array_get(betas, 0)),
         json_number_value(json_array_get(betas, 1)), number_of(config, EPS),
@@ -282,7 +282,7 @@ static zero_status fill_schedule(zr_config *config, const zr_config_facts *facts
                                  const zero_logger *logger, zero_error *error)
 {
     if (facts->total_steps < 1) {
-        zr_log(logger, ZERO_LOG_INFO,
+        zr_log(logger, ZERO_LOG_DEBUG,
                "schedule: a constant rate, as the length of the run is unknown");
         return ZERO_OK;
     }
@@ -292,8 +292,9 @@ static zero_status fill_schedule(zr_config *config, const zr_config_facts *facts
     ZERO_TRY(fill(config, S "warmup_type", json_string("linear"), error));
     ZERO_TRY(fill(config, S "cos_min_ratio", json_real(0.1), error));
     ZERO_TRY(fill(config, "libzero.schedule_from_one", json_true(), error));
-    zr_log(logger, ZERO_LOG_INFO,
-           "schedule WarmupCosineLR%s, %g updates of warm-up, %g in all, down to %g of the rate "
+    zr_log(logger, ZERO_LOG_DEBUG,
+           "schedule WarmupCosineLR%s, warm-up over %g of "
+           "%g updates, down to %g of the rate "
            "(the program's choice)",
            json_is_true(zr_config_value(config, "libzero.schedule_from_one"))
                ? " from the first update on"
@@ -314,6 +315,6 @@ zero_status zr_config_defaults_apply(zr_config *config, const zr_config_facts *f
         ZERO_TRY(fill_schedule(config, facts, logger, error));
     if (is_named(config, "gradient_clipping"))
         return ZERO_OK;
-    zr_log(logger, ZERO_LOG_INFO, "gradient_clipping 1 (the program's choice)");
+    zr_log(logger, ZERO_LOG_DEBUG, "gradient_clipping 1 (the program's choice)");
     return fill(config, "gradient_clipping", json_real(1), error);
 }

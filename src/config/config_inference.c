@@ -9,6 +9,7 @@
 
 static const char *const read_too[] = {
     // A dot at the end means the whole section.
+    "libzero.allow_unknown",
     "libzero.dtype",
     "libzero.exact_tensor",
     "fp16.enabled",

@@ -13,6 +13,7 @@
 
 typedef struct parsing {
     zr_config *config;
+    const json_t *root;
     const char *text; // with comments blanked out
     size_t length;
     zero_error *error;
@@ -34,13 +35,37 @@ static zero_status fail_at(const parsing *p, const char *path, const char *messa
     return zr_fail(p->error, ZERO_ERR_CONFIG, "%s: %s", p->config->name, message);
 }
 
+// Refuses an optimizer that there is not, of which a parameter is unknown for that reason.
+static zero_status refuse_optimizer(const parsing *p)
+{
+    static const char path[] = "optimizer.type";
+    char wanted[ZR_KEY_WANTED_BYTES], message[ZERO_MESSAGE_BYTES];
+    const zr_key *key = zr_key_at(zr_key_find(path));
+    json_t *type = json_object_get(json_object_get(p->root, "optimizer"), "type");
+    json_t *normal = type ? zr_key_check(key, type, wanted) : NULL;
+    bool refused = normal && !zr_key_allows(key, normal);
+    if (refused)
+        snprintf(message, sizeof message, "%s %s is refused: %s", path, zr_value_shown(normal).text,
+                 zr_key_refusal(key, normal));
+    json_decref(normal);
+    return refused ? fail_at(p, path, message) : ZERO_OK;
+}
+
+// DeepSpeed ignores unknown keys at the top of the file; these are kept for whoever parses.
 static zero_status refuse_unknown(const parsing *p, const char *path)
 {
     char nearest[ZR_KEY_PATH_BYTES], message[3 * ZR_KEY_PATH_BYTES];
+    if (!strncmp(path, "optimizer.params.", 17))
+        ZERO_TRY(refuse_optimizer(p));
     zr_key_nearest(path, nearest);
     snprintf(message, sizeof message, "unknown key \"%s\"%s%s%s", path,
              nearest[0] ? "; did you mean \"" : "", nearest, nearest[0] ? "\"?" : "");
-    return fail_at(p, path, message);
+    if (strchr(path, '.'))
+        return fail_at(p, path, message);
+    zr_json_position place = zr_json_find(p->text, p->length, path);
+    zr_buffer_printf(&p->config->unknown, "%s:%d:%d: %s\n", p->config->name, place.line,
+                     place.column, message);
+    return ZERO_OK;
 }
 
 static zero_status refuse_value(const parsing *p, const char *path, const json_t *value,
@@ -190,12 +215,36 @@ static zero_status as_configuration(zero_status status, zero_error *error)
     return ZERO_ERR_CONFIG;
 }
 
+// Says whether a text is YAML: after comments it begins with "---" or with a key that has no
+// quotes, "name: value" or "name:".
+static bool is_yaml(const char *text)
+{
+    for (text += strspn(text, " \t\r\n"); *text == '#'; text += strspn(text, " \t\r\n"))
+        text += strcspn(text, "\n");
+    size_t name = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-");
+    return !strncmp(text, "---", 3) ||
+           (name && text[name] == ':' && strchr(" \r\n", text[name + 1]));
+}
+
+static zero_status refuse_yaml(const zr_config *config, const char *text, zero_error *error)
+{
+    bool accelerate = strstr(text, "deepspeed_config") != NULL;
+    return zr_fail(error, ZERO_ERR_CONFIG, "%s: this is YAML%s, and DeepSpeed's file is JSON: %s",
+                   config->name, accelerate ? " of accelerate" : "",
+                   accelerate
+                       ? "give the file that its deepspeed_config_file names, or write what its "
+                         "deepspeed_config says, as {\"zero_optimization\": {\"stage\": 2}}"
+                       : "write its DeepSpeed keys as {\"zero_optimization\": {\"stage\": 2}}");
+}
+
 static zero_status read_text(zr_config *config, char *text, size_t length, zero_error *error)
 {
     json_t *root = NULL;
+    if (is_yaml(text))
+        return refuse_yaml(config, text, error);
     ZERO_TRY(as_configuration(zr_json_blank(text, length, config->name, error), error));
     ZERO_TRY(as_configuration(zr_json_parse(text, length, config->name, &root, error), error));
-    parsing p = {.config = config, .text = text, .length = length, .error = error};
+    parsing p = {.config = config, .root = root, .text = text, .length = length, .error = error};
     const key_path top = {.written = ""};
     zero_status status = ZERO_OK;
     if (json_is_object(root))
@@ -260,6 +309,7 @@ void zr_config_destroy(zr_config *config)
     zr_free(config->tensorboard.directory);
     zr_free(config->csv_monitor.directory);
     zr_free(config->elastic);
+    zr_buffer_free(&config->unknown);
     zr_free(config->name);
     zr_free(config);
 }

@@ -24,24 +24,11 @@ static zero_status refuse_count(const zr_config *config, const char *why, zero_e
 
 static zero_status check_micro_batches(const zr_config *config, zero_error *error)
 {
-    zr_pipeline_kind kind = config->pipeline.kind;
-    int64_t m = config->accumulation, p = config->pipeline.stages, multiple = ZR_MAX(m - m % p, p);
-    char why[160];
-    if (kind == ZR_PIPELINE_INTERLEAVED && m % p) {
-        snprintf(why, sizeof why,
-                 "no multiple of %" PRId64 " pipeline stages; %" PRId64 " or %" PRId64
-                 " would do, or 1f1b",
-                 p, multiple, multiple + p);
-        return refuse_count(config, why, error);
-    }
-    if (kind == ZR_PIPELINE_2BW && m < p) {
-        snprintf(why, sizeof why,
-                 "fewer than %" PRId64 " pipeline stages, so two versions of the weights are too "
-                 "few; %" PRId64 " would do, or pipedream",
-                 p, p);
-        return refuse_count(config, why, error);
-    }
-    return ZERO_OK;
+    char why[ZR_PIPELINE_WHY];
+    return zr_pipeline_refuses_count(config->pipeline.kind, config->pipeline.stages,
+                                     config->accumulation, why)
+               ? refuse_count(config, why, error)
+               : ZERO_OK;
 }
 
 static zero_status check_interval(const zr_config *config, zero_error *error)
@@ -90,11 +77,10 @@ static zero_status refuse_scale(const zr_config *config, const char *why, zero_e
 static zero_status check_pipedream(const zr_config *config, zero_error *error)
 {
     const zr_said who = zr_config_said(config, ZR_PIPELINE_SCHEDULE);
-    if (config->stage == 3)
-        return zr_fail(error, ZERO_ERR_CONFIG,
-                       "%s keeps whole versions of the parameters (up to %d on the first pipeline "
-                       "stage), which zero_optimization.stage 3 divides: expected 0, 1 or 2",
-                       who.text, config->pipeline.stages);
+    char why[ZR_PIPELINE_WHY];
+    if (zr_pipeline_refuses_zero(config->pipeline.kind, config->pipeline.stages, (int)config->stage,
+                                 why))
+        return zr_fail(error, ZERO_ERR_CONFIG, "%s %s", who.text, why);
     if (config->loss_scale.kind == ZR_SCALE_DYNAMIC)
         return refuse_scale(config,
                             "updates each pipeline stage by itself, and the dynamic loss scale of "
@@ -203,7 +189,7 @@ zero_status zr_config_fill_pipeline(zr_config *config, const zero_logger *logger
     if (zr_pipeline_is_asynchronous(config->pipeline.kind))
         ZERO_TRY(check_asynchronous(config, error));
     if (zr_config_pipeline_hint(config, text, sizeof text))
-        zr_log(logger, ZERO_LOG_INFO, "%s", text);
+        zr_log(logger, ZERO_LOG_DEBUG, "%s", text);
     return ZERO_OK;
 }
 

@@ -75,12 +75,12 @@ static zero_status choose(const zr_config *config, const zr_config_facts *facts,
     if (zr_setting_is_auto(word)) {
         if (*out == ZERO_F32 && !json_is_false(zr_config_value(config, "bf16.enabled")))
             *out = facts->auto_dtype;
-        zr_log(logger, ZERO_LOG_INFO, "libzero.dtype auto: %s", name_of(*out));
+        zr_log(logger, ZERO_LOG_DEBUG, "libzero.dtype auto: %s", name_of(*out));
     } else if (json_is_string(word->value)) {
         *out = type_named(json_string_value(word->value));
         return check_switches(config, *out, error);
     } else if (facts->auto_dtype != ZERO_F32 && nobody_chose(config))
-        zr_log(logger, ZERO_LOG_INFO,
+        zr_log(logger, ZERO_LOG_DEBUG,
                "training is in fp32; %s would be faster on this processor (--dtype %s)",
                name_of(facts->auto_dtype), name_of(facts->auto_dtype));
     return ZERO_OK;
@@ -94,7 +94,7 @@ static zero_status settle_switch(zr_config *config, const char *path, bool on, b
         return ZERO_OK;
     bool is_auto = zr_setting_is_auto(setting);
     if (is_auto && setting->origin == ZR_FROM_FILE)
-        zr_log(logger, ZERO_LOG_INFO, "%s auto: %s%s", path, on ? "true" : "false",
+        zr_log(logger, ZERO_LOG_DEBUG, "%s auto: %s%s", path, on ? "true" : "false",
                chosen ? "" : " (no --dtype says otherwise)");
     return zr_setting_put(setting, json_boolean(on), is_auto ? ZR_FROM_AUTO : ZR_FROM_PROGRAM,
                           error);

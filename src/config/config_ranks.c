@@ -86,7 +86,7 @@ zr_ranks_words zr_ranks_in_words(zr_job_grid grid)
 {
     bool shared = grid.stages > 1 || grid.tensor > 1;
     zr_ranks_words words = {.kind = shared ? "data ranks" : "ranks"};
-    const char *counted = shared && grid.data == 1 ? "data rank" : words.kind;
+    const char *one = shared ? "data rank" : "rank", *counted = grid.data == 1 ? one : words.kind;
     int at = snprintf(words.text, sizeof words.text, "%" PRId64 " %s", grid.data, counted);
     say_others(grid, words.text + at, sizeof words.text - (size_t)at);
     return words;

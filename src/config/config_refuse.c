@@ -25,7 +25,27 @@ static zero_status refuse_value(const zr_config *config, int index, zero_error *
     bool plain = !json_is_object(setting->value) && !json_is_array(setting->value);
     return zr_fail(error, status, "%s: %s%s%s is refused: %s",
                    zr_setting_where(config, setting).text, path, plain ? " " : "",
-                   plain ? zr_value_shown(setting->value).text : "", key->reason);
+                   plain ? zr_value_shown(setting->value).text : "",
+                   zr_key_refusal(key, setting->value));
+}
+
+zero_status zr_config_refuse_unknown(const zr_config *config, const zero_logger *logger,
+                                     zero_error *error)
+{
+    const char *line = config->unknown.data;
+    int length;
+    if (!config->unknown.length)
+        return config->unknown.failed
+                   ? zr_fail(error, ZERO_ERR_MEMORY, "no memory to read \"%s\"", config->name)
+                   : ZERO_OK;
+    if (!is_true(config, "libzero.allow_unknown"))
+        return zr_fail(error, ZERO_ERR_CONFIG, "%.*s (--allow-unknown ignores such keys)",
+                       (int)strcspn(line, "\n"), line);
+    for (; *line; line += length + 1) {
+        length = (int)strcspn(line, "\n");
+        zr_log(logger, ZERO_LOG_WARNING, "%.*s: it is ignored", length, line);
+    }
+    return ZERO_OK;
 }
 
 zero_status zr_config_refuse(const zr_config *config, zero_error *error)

@@ -29,7 +29,7 @@ static zero_status resolve_batch(zr_config *config, const zr_config_facts *facts
             ZERO_TRY(zr_setting_put(zr_config_at(config, batch_keys[i]), json_integer(solved[i]),
                                     ZR_FROM_PROGRAM, error));
     if (!given.train || !given.micro || !given.accumulation)
-        zr_log(logger, ZERO_LOG_INFO,
+        zr_log(logger, ZERO_LOG_DEBUG,
                "batch %" PRId64 " = micro-batch %" PRId64 " x accumulation %" PRId64 " x %s",
                batch.train, batch.micro, batch.accumulation,
                zr_ranks_in_words(zr_config_grid(config)).text);
@@ -212,7 +212,7 @@ static void warn_renamed(const zr_config *config, const zero_logger *logger)
 static void report_decay(const zr_config *config, const zero_logger *logger)
 {
     if (config->optimizer.weight_decay > 0)
-        zr_log(logger, ZERO_LOG_INFO, "weight decay %g on %s (libzero.decay_all)",
+        zr_log(logger, ZERO_LOG_DEBUG, "weight decay %g on %s (libzero.decay_all)",
                config->optimizer.weight_decay,
                config->optimizer.decay_all ? "every tensor"
                                            : "tensors of two or more dimensions only");

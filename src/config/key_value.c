@@ -5,11 +5,13 @@
 // use this.
 #include "config/keys.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <zero/configuration.h>
 
 static const char *const type_names[] = {
     [ZR_KEY_BYTES] = "bytes",   [ZR_KEY_BOOL] = "true or false", [ZR_KEY_INT] = "integer",
@@ -77,30 +79,38 @@ static bool check_int(const zr_key *key, json_t *value, json_t **normal)
     return true;
 }
 
-// Returns the bytes of "512", "24GB" or "512MiB"; -1 for anything else.
-static double bytes_of(const char *text)
+// Returns the factor of a unit of bytes; 0: it is none.
+static double unit_of_bytes(const char *unit)
 {
-    static const struct {
-        const char *suffix;
-        double factor;
-    } units[] = {
-        {"", 1},         {"B", 1},        {"kB", 1e3},     {"KB", 1e3},
-        {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12},    {"KiB", 0x1p10},
-        {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40},
-    };
+    static const char letters[] = "kmgtp";
+    const char *at = *unit ? strchr(letters, tolower((unsigned char)*unit)) : NULL;
+    if (!*unit || !strcasecmp(unit, "B"))
+        return 1;
+    if (!at)
+        return 0;
+    double power = (double)(at - letters) + 1;
+    if (!strcasecmp(unit + 1, "B"))
+        return pow(1000, power);
+    return !unit[1] || !strcasecmp(unit + 1, "iB") ? pow(1024, power) : 0;
+}
+
+double zero_bytes_read(const char *text)
+{
+    if (!text)
+        return -1;
     char *end;
     double number = strtod(text, &end);
-    while (end > text && *end == ' ')
+    if (end == text || isspace((unsigned char)*text) || !isfinite(number))
+        return -1;
+    while (*end == ' ')
         end++;
-    for (int i = 0; i < ZR_COUNT(units) && end > text; i++)
-        if (!strcmp(end, units[i].suffix))
-            return number * units[i].factor;
-    return -1;
+    double factor = unit_of_bytes(end);
+    return factor > 0 && number >= 0 ? number * factor : -1;
 }
 
 static bool check_bytes(json_t *value, json_t **normal)
 {
-    double bytes = json_is_string(value)   ? bytes_of(json_string_value(value))
+    double bytes = json_is_string(value)   ? zero_bytes_read(json_string_value(value))
                    : json_is_number(value) ? json_number_value(value)
                                            : -1;
     if (!(bytes >= 1 && bytes < 0x1p62))
@@ -220,6 +230,33 @@ static void scalar_text(const json_t *value, char out[64])
         snprintf(out, 64, "%g", json_number_value(value));
 }
 
+static bool is_one_of(const char *list, const json_t *value)
+{
+    char text[64];
+    size_t length;
+    scalar_text(value, text);
+    for (int k = 0; text[0]; k++) {
+        const char *choice = alternative(list, k, &length);
+        if (!choice)
+            return false;
+        if (strlen(text) == length && !strncmp(text, choice, length))
+            return true;
+    }
+    return false;
+}
+
+// Says whether a section asks for nothing: it is empty, not "enabled", or has only such sections.
+static bool is_off(const zr_key *key, json_t *section)
+{
+    const char *name;
+    json_t *value, *enabled = json_object_get(section, "enabled");
+    if (enabled)
+        return json_is_object(enabled) ? is_off(key, enabled) : is_one_of(key->allowed, enabled);
+    json_object_foreach(section, name,
+                        value) if (!json_is_object(value) || !is_off(key, value)) return false;
+    return true;
+}
+
 bool zr_key_allows(const zr_key *key, const json_t *value)
 {
     bool selective = key->treatment == ZR_KEY_REFUSED || key->treatment == ZR_KEY_FORBIDDEN;
@@ -227,15 +264,12 @@ bool zr_key_allows(const zr_key *key, const json_t *value)
         return true;
     if (key->type == ZR_KEY_OBJECT && json_is_object(value))
         return !json_is_true(json_object_get(value, "enabled"));
-    char text[64];
-    size_t length;
-    scalar_text(value, text);
-    for (int k = 0; text[0]; k++) {
-        const char *harmless = alternative(key->allowed, k, &length);
-        if (!harmless)
-            return false;
-        if (strlen(text) == length && !strncmp(text, harmless, length))
-            return true;
-    }
-    return false;
+    if (key->type == ZR_KEY_ANY && key->allowed && json_is_object(value))
+        return is_off(key, (json_t *)value);
+    return is_one_of(key->allowed, value);
+}
+
+const char *zr_key_refusal(const zr_key *key, const json_t *value)
+{
+    return key->removed && is_one_of(key->removed, value) ? ZR_KEY_REMOVED : key->reason;
 }

@@ -35,9 +35,10 @@ typedef struct zr_key {
     const char *help;    // one line
     const char *reason;  // why it has no effect, is refused or was renamed
     const char *choices; // enum: "none|cpu|nvme"
-    // Refused keys: the values that are accepted all the same ("false|0"); an object is accepted
-    // unless it is "enabled". Honoured keys: the values that are accepted; NULL: all.
+    // Refused keys: the values that are accepted all the same ("false|0"), and with them an object
+    // that is switched off. Honoured keys: the values that are accepted; NULL: all.
     const char *allowed;
+    const char *removed; // enum: those of the choices that DeepSpeed itself has removed
     const char *becomes; // renamed keys: the path read instead
     // Honoured keys: the path of a switch, earlier in the table, without which this key has no
     // effect. The switch is on if it is true, or an enum that is not "none". NULL: none is needed.
@@ -78,7 +79,10 @@ json_t *zr_key_check(const zr_key *key, json_t *value, char wanted[ZR_KEY_WANTED
 // Returns the default in its normal form; NULL: out of memory.
 json_t *zr_key_standard(const zr_key *key);
 bool zr_key_allows(const zr_key *key, const json_t *value); // the value is not refused
+// Returns why a value that is not allowed is refused.
+const char *zr_key_refusal(const zr_key *key, const json_t *value);
 const char *zr_key_type_name(zr_key_type type);
+#define ZR_KEY_REMOVED "DeepSpeed has removed it: 0.19.6 reads it, 0.19.8 refuses it"
 const char *zr_treatment_name(zr_treatment treatment);
 
 // Rows by section; keys.c joins them.

@@ -161,6 +161,12 @@ const zr_key zr_keys_batch[] = {
      .reason = "it is a comment",
      .help = "a remark"},
 
+    {.path = "libzero.allow_unknown",
+     .type = ZR_KEY_BOOL,
+     .standard = "false",
+     .help =
+         "warn of unknown keys at the top of this file (--allow-unknown), as a trainer's own are, "
+         "instead of refusing them"},
     {.path = "libzero.seed",
      .type = ZR_KEY_INT,
      .standard = "0",

@@ -22,6 +22,7 @@ typedef struct zr_optimizer_spec {
     double weight_decay;
     double momentum, dampening;  // SGD
     bool nesterov;               // SGD
+    bool bias_correction;        // Adam, LAMB: of the averages, which start at zero
     double min_coeff, max_coeff; // LAMB: bounds of the trust ratio
     bool decay_all;              // false: weight decay only on tensors of two or more dimensions
 } zr_optimizer_spec;

@@ -1,6 +1,8 @@
 // The names of schedules, as flags and keys have them.
 #include "config/pipeline_spec.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 static const char *const names[ZR_PIPELINE_KIND_COUNT] = {
@@ -46,4 +48,37 @@ bool zr_pipeline_kind_read(const char *text, zr_pipeline_kind *kind, int *chunks
 const char *zr_pipeline_kinds(void)
 {
     return "1f1b, gpipe, interleaved:CHUNKS (2 to 8), zb-h1, pipedream, 2bw";
+}
+
+bool zr_pipeline_refuses_count(zr_pipeline_kind kind, int stages, int64_t micro_batches,
+                               char why[static ZR_PIPELINE_WHY])
+{
+    int64_t m = micro_batches, p = stages, multiple = ZR_MAX(m - m % p, p);
+    if (p > 1 && kind == ZR_PIPELINE_INTERLEAVED && m % p) {
+        snprintf(why, ZR_PIPELINE_WHY,
+                 "no multiple of %" PRId64 " pipeline stages; %" PRId64 " or %" PRId64
+                 " would do, or 1f1b",
+                 p, multiple, multiple + p);
+        return true;
+    }
+    if (p > 1 && kind == ZR_PIPELINE_2BW && m < p) {
+        snprintf(why, ZR_PIPELINE_WHY,
+                 "fewer than %" PRId64 " pipeline stages, so two versions of the weights are too "
+                 "few; %" PRId64 " would do, or pipedream",
+                 p, p);
+        return true;
+    }
+    return false;
+}
+
+bool zr_pipeline_refuses_zero(zr_pipeline_kind kind, int stages, int zero_stage,
+                              char why[static ZR_PIPELINE_WHY])
+{
+    if (stages == 1 || kind != ZR_PIPELINE_PIPEDREAM || zero_stage < 3)
+        return false;
+    snprintf(why, ZR_PIPELINE_WHY,
+             "keeps whole versions of the parameters (up to %d on the first pipeline stage), which "
+             "zero_optimization.stage 3 divides: expected 0, 1 or 2",
+             stages);
+    return true;
 }

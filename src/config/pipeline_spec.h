@@ -49,4 +49,13 @@ bool zr_pipeline_is_asynchronous(zr_pipeline_kind kind);
 bool zr_pipeline_kind_read(const char *text, zr_pipeline_kind *kind, int *chunks);
 const char *zr_pipeline_kinds(void); // "1f1b, gpipe, interleaved:CHUNKS, ..."
 
+enum { ZR_PIPELINE_WHY = 200 };
+// Returns whether a schedule refuses so many micro-batches of a data rank and step, and writes what
+// is wrong with their number, and what would do. A configuration and a simulation ask this.
+bool zr_pipeline_refuses_count(zr_pipeline_kind kind, int stages, int64_t micro_batches,
+                               char why[static ZR_PIPELINE_WHY]);
+// The same for a stage of ZeRO.
+bool zr_pipeline_refuses_zero(zr_pipeline_kind kind, int stages, int zero_stage,
+                              char why[static ZR_PIPELINE_WHY]);
+
 #endif

@@ -1,9 +1,12 @@
 // Opens a corpus: arguments, files, parts, streams. corpus_read.c makes tokens of it.
 #include "base/alloc.h"
 #include "corpus/corpus_internal.h"
+#include "corpus/not_text.h"
 
 #include <math.h>
 #include <string.h>
+
+enum { CHECKED_AT_ONCE = 64 << 20 }; // bytes of text between two signs of life
 
 static zero_status add_part(zr_corpus *corpus, zr_data_kind kind, int stream, const char *name,
                             zr_part **out, zero_error *error)
@@ -35,7 +38,37 @@ static int texts_together(const file *files, int count)
     return together;
 }
 
-static zero_status open_texts(zr_part *part, const file *files, int count, zero_error *error)
+// Sees all of the bytes before anything is tokenised.
+static zero_status check_text(const zr_corpus *corpus, const char *path, const zr_mapped_file *text,
+                              zero_error *error)
+{
+    ZERO_TRY(zr_not_text_name(path, error));
+    ZERO_TRY(zr_not_text_marks(path, "text", text->data, text->length, error));
+    for (size_t at = 0; at < text->length;) {
+        ZERO_TRY(zr_not_text_bytes(path, text->data, text->length, CHECKED_AT_ONCE, &at, error));
+        zr_corpus_beat(corpus, path, at, text->length);
+    }
+    return ZERO_OK;
+}
+
+// Adds a file to those of a part. Where "text:" was written its bytes are taken as they are.
+static zero_status add_text(const zr_corpus *corpus, zr_part *part, const file *file,
+                            zero_error *error)
+{
+    zr_mapped_file text;
+    ZERO_TRY(zr_text_map(file->path, &text, error));
+    zero_status status =
+        file->source->named ? ZERO_OK : check_text(corpus, file->path, &text, error);
+    part->bytes += (int64_t)text.length;
+    zr_file_unmap(&text);
+    ZERO_TRY(status);
+    part->paths[part->files] = file->path;
+    part->ends[part->files++] = (size_t)part->bytes;
+    return ZERO_OK;
+}
+
+static zero_status open_texts(const zr_corpus *corpus, zr_part *part, const file *files, int count,
+                              zero_error *error)
 {
     part->paths = zr_alloc((size_t)count * sizeof *part->paths, error);
     if (!part->paths)
@@ -43,10 +76,8 @@ static zero_status open_texts(zr_part *part, const file *files, int count, zero_
     part->ends = zr_alloc((size_t)count * sizeof *part->ends, error);
     if (!part->ends)
         return ZERO_ERR_MEMORY;
-    for (part->files = 0; part->files < count; part->files++)
-        part->paths[part->files] = files[part->files].path;
-    ZERO_TRY(zr_text_measure(part->paths, count, part->ends, error));
-    part->bytes = (int64_t)part->ends[count - 1];
+    for (int i = 0; i < count; i++)
+        ZERO_TRY(add_text(corpus, part, &files[i], error));
     return ZERO_OK;
 }
 
@@ -54,7 +85,7 @@ static zero_status open_records(zr_part *part, const file *file, zero_error *err
 {
     ZERO_TRY(zr_text_map_as(file->path, "JSONL", &part->records, error));
     part->bytes = (int64_t)part->records.length;
-    return ZERO_OK;
+    return zr_not_text_marks(file->path, "JSONL", part->records.data, part->records.length, error);
 }
 
 static zero_status open_tokens(zr_part *part, const file *file, zero_error *error)
@@ -74,7 +105,7 @@ static zero_status open_part(zr_corpus *corpus, const file *files, int count, in
     ZERO_TRY(add_part(corpus, files->kind, files->stream, files->path, &part, error));
     *used = files->kind == ZR_DATA_TEXT ? texts_together(files, count) : 1;
     switch (files->kind) {
-    case ZR_DATA_TEXT: return open_texts(part, files, *used, error);
+    case ZR_DATA_TEXT: return open_texts(corpus, part, files, *used, error);
     case ZR_DATA_JSONL: return open_records(part, files, error);
     default: return open_tokens(part, files, error);
     }

@@ -81,7 +81,9 @@ static zero_status make_streams(const zr_corpus *corpus, int64_t seq, zr_dataset
         ZERO_TRY(check_length(&train->streams[i], corpus->sources[i].paths[0], seq, error));
         train->weights[i] = corpus->sources[i].weight;
         train->count += train->streams[i].count;
-        train->masked += count_masked(&train->streams[i]);
+        int64_t masked = count_masked(&train->streams[i]);
+        train->masked += masked;
+        train->bare += masked ? zr_stream_bare_windows(&train->streams[i], seq) : 0;
     }
     return ZERO_OK;
 }

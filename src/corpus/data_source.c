@@ -5,11 +5,13 @@
 #include "corpus/data_source.h"
 #include "tokens/token_internal.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const struct {
@@ -149,4 +151,30 @@ void zr_data_source_free(zr_data_source *source)
     zr_free(source->paths);
     zr_free(source->written);
     *source = (zr_data_source){0};
+}
+
+// A Megatron file may be named without its end, so only opening tells of it.
+static zero_status check_source(const zr_data_source *source, zero_error *error)
+{
+    struct stat info;
+    bool opened = source->named && source->kind == ZR_DATA_TOKENS;
+    for (int p = 0; p < source->path_count && !opened; p++)
+        if (stat(source->paths[p], &info) && errno == ENOENT)
+            return zr_fail_errno(error, ZERO_ERR_IO, ENOENT, "cannot open \"%s\"",
+                                 source->paths[p]);
+    return ZERO_OK;
+}
+
+zero_status zr_data_sources_are_there(const char *const *arguments, int count, zero_error *error)
+{
+    zero_status status = ZERO_OK;
+    for (int i = 0; i < count && status == ZERO_OK; i++) {
+        zr_data_source source = {0};
+        status = zr_data_source_parse(arguments[i], &source, error);
+        if (status != ZERO_OK)
+            break;
+        status = check_source(&source, error);
+        zr_data_source_free(&source);
+    }
+    return status;
 }

@@ -137,6 +137,8 @@ static zero_status read_object(const zr_records *r, const json_t *object, zr_tex
                      : fail_missing(r, object, out->name, error);
     }
     out->ends = !messages && !json_is_array(prompt);
+    if (messages || json_is_array(prompt))
+        ZERO_TRY(zr_chat_check_record(object, out->name, error));
     if (messages)
         return zr_chat_render(r->chat, messages, 0, out->name, &out->document, error);
     if (json_is_array(prompt) && json_is_array(completion))

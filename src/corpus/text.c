@@ -7,30 +7,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-// Refuses files that begin with bytes with which no text begins, and says what to do about them.
-static zero_status check_unpacked(const char *path, const char *what, const zr_mapped_file *file,
-                                  zero_error *error)
-{
-    static const struct {
-        const char *begins, *is, *advice;
-    } kinds[] = {
-        {"\x1f\x8b", "compressed by gzip", "unpack it first (gunzip)"},
-        {"\x28\xb5\x2f\xfd", "compressed by zstd", "unpack it first (unzstd)"},
-        {"\xfd"
-         "7zXZ",
-         "compressed by xz", "unpack it first (unxz)"},
-        {"PK\3\4", "a zip archive", "unpack it first (unzip)"},
-        {"PAR1", "a Parquet file", "write its rows as lines of JSON first"},
-    };
-    for (int k = 0; k < ZR_COUNT(kinds); k++) {
-        size_t length = strlen(kinds[k].begins);
-        if (file->length >= length && !memcmp(file->data, kinds[k].begins, length))
-            return zr_fail(error, ZERO_ERR_DATA, "\"%s\" is %s, where %s is needed: %s", path,
-                           kinds[k].is, what, kinds[k].advice);
-    }
-    return ZERO_OK;
-}
-
 // A wrong kind of input is bad data; what the system refuses stays an I/O error.
 zero_status zr_text_map_as(const char *path, const char *what, zr_mapped_file *out,
                            zero_error *error)
@@ -41,28 +17,15 @@ zero_status zr_text_map_as(const char *path, const char *what, zr_mapped_file *o
         return zr_fail(error, ZERO_ERR_DATA, "\"%s\" is %s, where a %s file is needed", path,
                        S_ISDIR(info.st_mode) ? "a directory" : "no regular file", what);
     ZERO_TRY(zr_file_map(path, out, error));
-    zero_status status = out->length ? check_unpacked(path, what, out, error)
-                                     : zr_fail(error, ZERO_ERR_DATA,
-                                               "\"%s\" is empty, where %s is needed", path, what);
-    if (status != ZERO_OK)
-        zr_file_unmap(out);
-    return status;
+    if (out->length)
+        return ZERO_OK;
+    zr_file_unmap(out);
+    return zr_fail(error, ZERO_ERR_DATA, "\"%s\" is empty, where %s is needed", path, what);
 }
 
 zero_status zr_text_map(const char *path, zr_mapped_file *out, zero_error *error)
 {
     return zr_text_map_as(path, "text", out, error);
-}
-
-zero_status zr_text_measure(const char *const *paths, int count, size_t *ends, zero_error *error)
-{
-    for (int i = 0; i < count; i++) {
-        zr_mapped_file file;
-        ZERO_TRY(zr_text_map(paths[i], &file, error));
-        ends[i] = (i ? ends[i - 1] : 0) + file.length;
-        zr_file_unmap(&file);
-    }
-    return ZERO_OK;
 }
 
 static zero_status join(const zr_mapped_file *files, zr_text *out, zero_error *error)

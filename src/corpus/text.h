@@ -18,10 +18,6 @@ typedef struct zr_text { // the files' bytes, one after another
 zero_status zr_text_load(const char *const *paths, int count, zr_text *out, zero_error *error);
 void zr_text_free(zr_text *text);
 
-// Finds where each file would end if they were joined: ends (count). Refuses what zr_text_load
-// refuses; keeps nothing in memory.
-zero_status zr_text_measure(const char *const *paths, int count, size_t *ends, zero_error *error);
-
 // Returns where the last tenth begins, moved to the beginning of a character: training takes
 // [0, split), validation [split, length).
 size_t zr_text_split(const zr_text *text);

@@ -1,6 +1,7 @@
 // Creates and destroys an engine. Every byte that the plan lists is reserved here, and nothing is
 // reserved later.
 #include "base/alloc.h"
+#include "base/bytes_text.h"
 #include "base/clock.h"
 #include "base/dtype.h"
 #include "base/random.h"
@@ -245,11 +246,50 @@ static zero_status timed(part_fn part, zero_engine *engine, double *seconds, zer
     return status;
 }
 
+// Bytes that take about a second to reserve, and parameters that take one to draw and store.
+static const int64_t LONG_TO_RESERVE = 1000 << 20, LONG_TO_DRAW = 200 << 20;
+
+static int64_t planned_in(const zero_engine *engine, zero_tier tier)
+{
+    int64_t bytes = 0;
+    for (int c = 0; c < ZERO_MEM_COUNT; c++)
+        bytes += engine->ledger.planned[tier][c];
+    return bytes;
+}
+
+// Says on rank 0 what is begun and takes long.
+static void say_reserve(const zero_engine *engine)
+{
+    int64_t nvme = planned_in(engine, ZERO_TIER_nvme),
+            memory = planned_in(engine, ZERO_TIER_device) + planned_in(engine, ZERO_TIER_host);
+    char text[ZR_BYTES_TEXT], on_disk[ZR_BYTES_TEXT];
+    if (engine->grid.world->rank > 0 || memory + nvme < LONG_TO_RESERVE)
+        return;
+    zr_bytes_text((double)memory, text);
+    zr_bytes_text((double)nvme, on_disk);
+    zr_log(&engine->logger, ZERO_LOG_INFO, "start    a rank reserves %s%s%s", text,
+           nvme ? ", and on NVMe " : "", nvme ? on_disk : "");
+}
+
+static void say_draw(const zero_engine *engine)
+{
+    int64_t bytes = 0, nvme = engine->ledger.planned[ZERO_TIER_nvme][ZERO_MEM_parameters];
+    for (zero_tier tier = 0; tier < ZERO_TIER_COUNT; tier++)
+        bytes += engine->ledger.planned[tier][ZERO_MEM_parameters];
+    char text[ZR_BYTES_TEXT];
+    if (engine->grid.world->rank > 0 || bytes < LONG_TO_DRAW)
+        return;
+    zr_bytes_text((double)bytes, text);
+    zr_log(&engine->logger, ZERO_LOG_INFO, "start    a rank draws its first weights, %s%s", text,
+           nvme ? ", and writes them to NVMe" : "");
+}
+
 static zero_status prepare(zero_engine *engine, const zr_nvme_options *nvme, zero_error *error)
 {
     ZERO_TRY(compare_plans(engine, error));
     ZERO_TRY(zr_parts_check(&engine->grid, engine->plan, error));
     ZERO_TRY(make_tables(engine, error));
+    say_reserve(engine);
     ZERO_TRY(timed(reserve_shared, engine, &engine->making.sharing, error));
     ZERO_TRY(reserve_scratch(engine, error));
     ZERO_TRY(zr_vectors_reserve(engine, nvme, error));
@@ -258,6 +298,7 @@ static zero_status prepare(zero_engine *engine, const zr_nvme_options *nvme, zer
     if (engine->plan->settings.delayed)
         ZERO_TRY(zr_delayed_create(engine, error));
     ZERO_TRY(zr_ledger_check(&engine->ledger, error));
+    say_draw(engine);
     return timed(draw_weights, engine, &engine->making.drawing, error);
 }
 

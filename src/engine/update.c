@@ -89,6 +89,7 @@ zr_update_walk zr_update_describe(const zero_engine *engine, zr_queue *queue, do
     zr_schedule_betas(&engine->config->schedule, engine->updates,
                       (double[]){spec->beta1, spec->beta2}, betas);
     double t = (double)(engine->updates + 1);
+    bool corrects = spec->bias_correction;
     const zr_update update = {
         .kind = zr_optimizer_update(spec->kind),
         .lr = lr,
@@ -100,8 +101,8 @@ zr_update_walk zr_update_describe(const zero_engine *engine, zr_queue *queue, do
         .dampening = spec->dampening,
         .nesterov = spec->nesterov,
         .first = engine->updates == 0,
-        .correction1 = 1 - __builtin_pow(betas[0], t),
-        .correction2 = 1 - __builtin_pow(betas[1], t),
+        .correction1 = corrects ? 1 - __builtin_pow(betas[0], t) : 1,
+        .correction2 = corrects ? 1 - __builtin_pow(betas[1], t) : 1,
         .gradient_scale = gradient_scale,
     };
     return (zr_update_walk){.queue = queue,

@@ -274,6 +274,10 @@ static zero_status compare_runs(diff *d, zero_error *error)
 
 static zero_status compare(diff *d, bool *runs, zero_error *error)
 {
+    *runs = false;
+    for (int i = 0; i < 2; i++)
+        if (!zr_path_exists(i ? d->b : d->a))
+            return zr_fail(error, ZERO_ERR_IO, "\"%s\" is not there", i ? d->b : d->a);
     *runs = zr_is_run(d->a);
     if (*runs != zr_is_run(d->b))
         return zr_fail(error, ZERO_ERR_USAGE,

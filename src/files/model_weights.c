@@ -2,6 +2,7 @@
 #include "base/struct_take.h"
 #include "comm/agree.h"
 #include "files/model_view.h"
+#include "files/run_directory.h"
 #include "layers/layers.h"
 #include <zero/weights.h>
 
@@ -54,7 +55,13 @@ static zero_status load(zero_engine *engine, const char *directory, const zr_wei
         zr_weights_name_head(ours, &how);
     // After this no rank reads the old weights any more.
     ZERO_TRY(zr_comm_barrier(zr_engine_comm(engine), error));
-    ZERO_TRY(zr_weights_load(zr_engine_comm(engine), directory, view, &how, error));
+    char *from;
+    zero_status status =
+        zr_comm_agree(zr_engine_comm(engine), zr_find_weights(directory, &from, error), error);
+    if (status == ZERO_OK)
+        status = zr_weights_load(zr_engine_comm(engine), from, view, &how, error);
+    zr_free(from);
+    ZERO_TRY(status);
     return zr_engine_parameters_changed(engine, error);
 }
 

@@ -40,7 +40,7 @@ static zero_status read_names(const char *folder, zr_buffer *steps, zero_error *
 {
     int64_t step;
     DIR *directory = opendir(folder);
-    if (!directory && errno != ENOENT)
+    if (!directory && errno != ENOENT && errno != ENOTDIR)
         return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot look into \"%s\"", folder);
     for (struct dirent *entry; directory && (entry = readdir(directory));)
         if (zr_checkpoint_step(entry->d_name, &step))
@@ -233,28 +233,60 @@ static zero_status refuse_run(const char *run, zero_error *error)
     return status;
 }
 
+// Finds the newest checkpoint of a run whose `model` has all but the weights; NULL: there is none.
+static zero_status find_interrupted(const char *run, const char *model, char **out,
+                                    zero_error *error)
+{
+    *out = NULL;
+    return zr_has_weights(model) || !zr_path_has(model, ZR_MODEL_CONFIG)
+               ? ZERO_OK
+               : zr_newest_whole(run, out, error);
+}
+
+zero_status zr_find_weights(const char *directory, char **out, zero_error *error)
+{
+    char *run = zr_sprintf(error, "%s/..", directory), *checkpoint = NULL;
+    *out = NULL;
+    zero_status status =
+        run ? find_interrupted(run, directory, &checkpoint, error) : ZERO_ERR_MEMORY;
+    if (status == ZERO_OK) {
+        *out = checkpoint ? zr_sprintf(error, "%s/weights.safetensors", checkpoint)
+                          : zr_strdup(directory, error);
+        status = *out ? ZERO_OK : ZERO_ERR_MEMORY;
+    }
+    zr_free(checkpoint);
+    zr_free(run);
+    return status;
+}
+
 static zero_status model_of_run(const char *run, const zero_logger *logger, char **out,
                                 zero_error *error)
 {
-    char *model = zr_sprintf(error, "%s/" ZR_LAST_MODEL, run);
-    zero_status status = !model                  ? ZERO_ERR_MEMORY
-                         : zr_has_weights(model) ? ZERO_OK
-                                                 : refuse_run(run, error);
+    char *model = zr_sprintf(error, "%s/" ZR_LAST_MODEL, run), *checkpoint = NULL;
+    zero_status status = model ? find_interrupted(run, model, &checkpoint, error) : ZERO_ERR_MEMORY;
+    if (status == ZERO_OK && !checkpoint && !zr_has_weights(model))
+        status = refuse_run(run, error);
     if (status != ZERO_OK) {
         zr_free(model);
         return status;
     }
-    zr_log(logger, ZERO_LOG_WARNING, "\"%s\" is a run: its model \"%s\" is taken", run, model);
+    if (checkpoint)
+        zr_log(logger, ZERO_LOG_WARNING,
+               "\"%s\" is a run that has no model yet: the weights of its newest checkpoint \"%s\" "
+               "are taken",
+               run, checkpoint);
+    else
+        zr_log(logger, ZERO_LOG_WARNING,
+               "\"%s\" is the directory of a run: its model \"%s\" is taken", run, model);
+    zr_free(checkpoint);
     *out = model;
     return ZERO_OK;
 }
 
-zero_status zr_model_directory(const char *given, const zero_logger *logger, char **out,
-                               zero_error *error)
+// Resolves what is there, or may be.
+static zero_status resolve(const char *given, const zero_logger *logger, char **out,
+                           zero_error *error)
 {
-    *out = NULL;
-    if (!given)
-        return ZERO_OK;
     if (zr_path_has(given, ZR_MANIFEST) && !zr_path_has(given, ZR_MODEL_CONFIG))
         return zr_fail(error, ZERO_ERR_USAGE,
                        "\"%s\" is a checkpoint, not a model; zero convert --from %s --to DIR makes "
@@ -266,12 +298,77 @@ zero_status zr_model_directory(const char *given, const zero_logger *logger, cha
     return *out ? ZERO_OK : ZERO_ERR_MEMORY;
 }
 
+static bool ends_with(const char *text, const char *ending)
+{
+    size_t length = strlen(text), of = strlen(ending);
+    return length > of && !strcmp(text + length - of, ending);
+}
+
+// Returns whether a path is written as models are on hubs: NAME, or ORGANISATION/NAME.
+static bool is_as_on_hubs(const char *given)
+{
+    const char *slash = strchr(given, '/');
+    bool plain = !strchr("./~", given[0]) && given[strlen(given) - 1] != '/';
+    return plain && (!slash || !strchr(slash + 1, '/'));
+}
+
+static zero_status refuse_missing(const char *given, zero_error *error)
+{
+    const char *slash = strrchr(given, '/'), *name = slash ? slash + 1 : given;
+    if (!is_as_on_hubs(given))
+        return zr_fail(error, ZERO_ERR_IO,
+                       "there is no directory \"%s\": models are read from the disk, in Hugging "
+                       "Face's layout (a preset is named by --new)",
+                       given);
+    return zr_fail(error, ZERO_ERR_IO,
+                   "there is no directory \"%s\": models are read from the disk, and `hf download "
+                   "%s --local-dir %s` brings one of this name (a preset is named by --new)",
+                   given, given, name);
+}
+
+static zero_status refuse_file(const char *given, zero_error *error)
+{
+    static const struct {
+        const char *ending, *text;
+    } kinds[] = {
+        {".gguf", "a GGUF file, which is not read here: the model that it was made from would do"},
+        {".safetensors", "a file of weights: the directory that it is in would do, if config.json "
+                         "is there, too"},
+        {".bin", "a file of weights: a directory with pytorch_model.bin and config.json would do, "
+                 "or one that zero convert --from FILE --to DIR makes of a file of llm.c"},
+        {"", "a file"},
+    };
+    int i = 0;
+    while (kinds[i].ending[0] && !ends_with(given, kinds[i].ending))
+        i++;
+    return zr_fail(error, ZERO_ERR_IO,
+                   "\"%s\" is %s: a model is a directory in Hugging Face's layout, with "
+                   "config.json",
+                   given, kinds[i].text);
+}
+
+zero_status zr_model_directory(const char *given, const zero_logger *logger, char **out,
+                               zero_error *error)
+{
+    *out = NULL;
+    if (!given)
+        return ZERO_OK;
+    if (!zr_path_exists(given))
+        return refuse_missing(given, error);
+    if (!zr_path_is_directory(given) && !ends_with(given, ".json"))
+        return refuse_file(given, error);
+    return resolve(given, logger, out, error);
+}
+
 zero_status zr_tokenizer_directory(const char *given, const zero_logger *logger, char **out,
                                    zero_error *error)
 {
     bool word = given && (!strcmp(given, "bytes") || !strcmp(given, "chars"));
-    if (!word && (!given || !zr_path_has(given, "tokenizer.json")))
-        return zr_model_directory(given, logger, out, error);
+    *out = NULL;
+    if (!given)
+        return ZERO_OK;
+    if (!word && !zr_path_has(given, "tokenizer.json"))
+        return resolve(given, logger, out, error);
     *out = zr_strdup(given, error);
     return *out ? ZERO_OK : ZERO_ERR_MEMORY;
 }

@@ -45,10 +45,16 @@ bool zr_has_weights(const char *directory);
 // path is not a run. zr_free.
 zero_status zr_run_newest(const char *path, char **out, zero_error *error);
 // Resolves `given`, which names a model or a tokenizer (NULL: none): a run stands for its model,
-// which is logged; anything else for itself. ZERO_ERR_USAGE if the run has no model yet, or if a
-// checkpoint was given; the message says how a model is made. zr_free.
+// which is logged, or for what goes with its newest checkpoint while it has none; anything else for
+// itself. ZERO_ERR_USAGE if the run has neither, or if a checkpoint was given; the message says how
+// a model is made. ZERO_ERR_IO if a model is not there, or is a file other than a config.json; the
+// message says what brings it. zr_free.
 zero_status zr_model_directory(const char *given, const zero_logger *logger, char **out,
                                zero_error *error);
+// Finds the weights of a model that zr_model_directory has found, for zr_weights_load: the
+// directory or, where a run was interrupted, the file of its newest whole checkpoint.
+// zr_free.
+zero_status zr_find_weights(const char *directory, char **out, zero_error *error);
 // The same, but "bytes" and "chars" stay words.
 zero_status zr_tokenizer_directory(const char *given, const zero_logger *logger, char **out,
                                    zero_error *error);

@@ -271,6 +271,7 @@ void zr_run_before_of_checkpoint(const char *checkpoint, zr_run_before *out)
     read_decay(manifest.state, &facts, out);
     if (ours)
         read_formulas(manifest.state, out);
+    out->seq = facts.seq;
     zr_manifest_free(&manifest);
 }
 
@@ -282,6 +283,7 @@ void zr_run_before_of_run(const char *run, zr_run_before *out)
         *out = (zr_run_before){
             .batch = config.train_batch,
             .micro_batch = config.micro_batch,
+            .seq = config.run.seq,
             .ranks = zr_run_data_ranks(&config.run),
             .tensor = config.run.tensor,
             .stages = config.run.stages,

@@ -84,6 +84,7 @@ typedef enum zr_decay_before {
 // What a run that resumes may keep, as plain numbers; 0: unknown.
 typedef struct zr_run_before {
     int64_t batch, micro_batch; // samples of a step; of a micro-batch
+    int64_t seq;                // tokens of a window
     int64_t ranks;              // data ranks
     int64_t tensor, stages;     // tensor ranks and pipeline stages of a model
     zr_decay_before decay;

@@ -6,6 +6,7 @@
 #include "files/run_directory.h"
 #include "infer/reading.h"
 #include "infer/windows.h"
+#include "setup/defaults.h"
 #include "setup/load.h"
 #include "setup/resolve.h"
 #include "setup/same_inputs.h"
@@ -54,6 +55,7 @@ static zero_status read_data(zero_comm *comm, const zero_eval_options *options, 
     ZERO_TRY(zr_corpus_open(&corpus, &s->corpus, error));
     ZERO_TRY(zr_reading_tokenizer_of(options->model_dir, options->tokenizer, s->corpus, vocabulary,
                                      &s->loaded.tokenizer, error));
+    ZERO_TRY(zr_chat_check_marks(&s->chat, options->chat, s->loaded.tokenizer, error));
     const zr_reading reading =
         zr_reading_of(comm, options->threads, s->loaded.tokenizer, vocabulary, seq);
     if (s->loaded.tokenizer)
@@ -93,7 +95,8 @@ static zero_status read_inputs(zero_comm *comm, const zero_eval_options *given, 
     const zero_eval_options *options = &s->options;
     zr_load_options load = load_options_of(options);
     ZERO_TRY(zr_load_shape(comm, &load, &s->loaded, error));
-    int64_t seq = options->seq ? options->seq : s->loaded.shape.positions;
+    int64_t seq = zr_default_window(options->seq, s->loaded.shape.positions,
+                                    comm->rank == 0 ? &options->logger : NULL);
     ZERO_TRY(zr_window_check(seq, s->loaded.shape.positions, error));
     return read_data(comm, options, seq, s, error);
 }
@@ -155,6 +158,11 @@ static zero_status measure(zero_comm *comm, subject *s, zero_eval_result *out, z
     zr_windows_result result;
     ZERO_TRY(zr_load_weights(comm, &load, batch, s->dataset.seq, &s->loaded, error));
     ZERO_TRY(zr_windows_loss(s->loaded.engine, &s->dataset, batch, 0, NULL, &result, error));
+    if (!result.tokens)
+        return zr_fail(error, ZERO_ERR_DATA,
+                       "\"%s\": none of its windows of %lld tokens has a target, only prompt: "
+                       "there is no loss",
+                       zr_corpus_name(s->corpus), (long long)s->dataset.seq);
     *out =
         (zero_eval_result){.loss = result.loss, .windows = result.windows, .tokens = result.tokens};
     return count_bytes(s, &out->bytes, error);

@@ -215,7 +215,7 @@ static zero_status add_kind(const asking *a, const zr_generation_steps *kind,
     ZERO_TRY(cost_of(a, kind, kind->last, &last, error));
     const zr_task_sample chosen = {.together = a->times->measured->rates.setting.together,
                                    .amount = a->times->vocabulary};
-    double choice = zr_task_rates_seconds(&a->book->tasks, ZR_TASK_CHOOSE, &chosen),
+    double choice = zr_task_rates_seconds(&a->book->tasks, ZR_TASK_CHOOSE, &chosen, NULL),
            step = (first.seconds + last.seconds) / 2, count = (double)kind->count;
     int part = kind->reads ? ZR_GENERATION_READS : ZR_GENERATION_WRITES;
     out->seconds[part] += count * (step + choice * (double)kind->wanted);

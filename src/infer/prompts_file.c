@@ -1,6 +1,7 @@
 // zero_prompts_read: reads the lines of a text, or a field of JSONL records.
 #include "base/file.h"
 #include "corpus/data_source.h"
+#include "corpus/not_text.h"
 #include "corpus/records.h"
 #include <zero/generate.h>
 
@@ -64,14 +65,30 @@ static zero_status read_records(const char *path, const char *field, const char 
     return status;
 }
 
-static zero_status read_file(const char *path, bool records, const char *field, zero_prompts *out,
-                             zero_error *error)
+// Where "text:" was written the bytes are taken as they are.
+static zero_status read_text(const zr_data_source *source, const char *path, const char *text,
+                             size_t length, zero_prompts *out, zero_error *error)
+{
+    size_t at = 0;
+    if (source->named)
+        return read_lines(path, text, length, out, error);
+    ZERO_TRY(zr_not_text_name(path, error));
+    ZERO_TRY(zr_not_text_marks(path, "text", text, length, error));
+    ZERO_TRY(read_lines(path, text, length, out, error));
+    return zr_not_text_bytes(path, text, length, length, &at, error);
+}
+
+static zero_status read_file(const zr_data_source *source, const char *path, const char *field,
+                             zero_prompts *out, zero_error *error)
 {
     char *text;
     size_t length;
+    bool records = zr_data_source_kind_of(source, path) == ZR_DATA_JSONL;
     ZERO_TRY(zr_file_read_stream(path, MOST_BYTES, &text, &length, error));
-    zero_status status = records ? read_records(path, field, text, length, out, error)
-                                 : read_lines(path, text, length, out, error);
+    zero_status status = records ? zr_not_text_marks(path, "JSONL", text, length, error) : ZERO_OK;
+    if (status == ZERO_OK)
+        status = records ? read_records(path, field, text, length, out, error)
+                         : read_text(source, path, text, length, out, error);
     zr_free(text);
     if (status == ZERO_OK && !out->count)
         status = zr_fail(error, ZERO_ERR_DATA, "%s: no prompt in it", path);
@@ -88,9 +105,7 @@ zero_status zero_prompts_read(const char *path, const char *field, zero_prompts 
     ZERO_TRY(zr_data_source_parse(path, &source, error));
     zero_status status = ZERO_OK;
     for (int i = 0; i < source.path_count && status == ZERO_OK; i++)
-        status = read_file(source.paths[i],
-                           zr_data_source_kind_of(&source, source.paths[i]) == ZR_DATA_JSONL, field,
-                           out, error);
+        status = read_file(&source, source.paths[i], field, out, error);
     zr_data_source_free(&source);
     if (status != ZERO_OK)
         zero_prompts_free(out);

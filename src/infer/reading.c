@@ -4,6 +4,7 @@
 #include "base/cpu.h"
 #include "setup/load.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -13,19 +14,30 @@ static void beat(void *user, const char *name, size_t done, size_t total)
 {
     zr_reading_progress *progress = user;
     double now = zr_clock_seconds();
+    if (!progress->name[0] || strncmp(progress->name, name, sizeof progress->name - 1)) {
+        snprintf(progress->name, sizeof progress->name, "%s", name);
+        progress->began_at = now;
+        progress->had = done;
+    }
     if (progress->comm)
         zr_comm_progress(progress->comm, 0);
     if (now - progress->said_at < SECONDS_BETWEEN_LINES)
         return;
     progress->said_at = now;
-    zr_log(progress->logger, ZERO_LOG_INFO, "reading  %s: %.0f%%", name,
-           total ? 100 * (double)done / (double)total : 100);
+    char left[32] = "";
+    if (done > progress->had && total > done)
+        snprintf(left, sizeof left, ", about %.0f s left",
+                 (now - progress->began_at) * (double)(total - done) /
+                     (double)(done - progress->had));
+    zr_log(progress->logger, ZERO_LOG_INFO, "reading  %s: %.0f%%%s", name,
+           total ? 100 * (double)done / (double)total : 100, left);
 }
 
 zr_watch zr_reading_watch(zr_reading_progress *progress, zero_comm *comm, const zero_logger *logger)
 {
+    double now = zr_clock_seconds();
     *progress =
-        (zr_reading_progress){.comm = comm, .logger = logger, .said_at = zr_clock_seconds()};
+        (zr_reading_progress){.comm = comm, .logger = logger, .began_at = now, .said_at = now};
     return (zr_watch){.beat = beat, .user = progress};
 }
 

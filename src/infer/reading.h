@@ -9,7 +9,9 @@
 typedef struct zr_reading_progress {
     zero_comm *comm;           // NULL: no other rank waits
     const zero_logger *logger; // gets a line every few seconds if reading takes longer
-    double said_at;            // seconds; when the last line was written
+    double began_at, said_at;  // seconds; when the file was begun and the last line was written
+    size_t had;                // what was read of the file at began_at
+    char name[256];            // of the file; "": none yet
 } zr_reading_progress;
 
 // Returns the watch for a corpus. `progress` must not move while the corpus is read.

@@ -1,5 +1,7 @@
 // The architectures, and every question that is answered by asking one of them.
 #include "model/architecture.h"
+
+#include "base/file.h"
 #include "model/model_compare.h"
 #include "model/model_files.h"
 #include "model/model_json.h"
@@ -14,14 +16,32 @@ static const zr_architecture *const architectures[ZR_LM_KINDS] = {
 
 const zr_architecture *zr_architecture_of(zr_lm_kind kind) { return architectures[kind]; }
 
-static const char *nearest_preset(const char *word)
+static void list_presets(char *out, size_t size)
 {
-    const char *best = architectures[0]->preset_name(0), *name;
+    const char *name;
+    size_t used = 0;
     for (int a = 0; a < ZR_LM_KINDS; a++)
-        for (int i = 0; (name = architectures[a]->preset_name(i)); i++)
-            if (zr_spec_distance(word, name) < zr_spec_distance(word, best))
-                best = name;
-    return best;
+        for (int i = 0; used < size && (name = architectures[a]->preset_name(i)); i++)
+            used += (size_t)snprintf(out + used, size - used, used ? ", %s" : "%s", name);
+}
+
+// Refuses a name: with the preset that it may have meant, else with all that there are.
+static zero_status refuse_preset(const char *spec, size_t length, zero_error *error)
+{
+    char name[96], presets[512];
+    snprintf(name, sizeof name, "%.*s", (int)ZR_MIN(length, sizeof name - 1), spec);
+    const char *nearest = zr_preset_nearest(name);
+    if (zr_path_is_directory(spec))
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "model \"%s\": this is a directory, no preset: --model starts from it",
+                       spec);
+    if (nearest)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "model \"%s\": there is no preset \"%s\"; did you mean \"%s\"?", spec, name,
+                       nearest);
+    list_presets(presets, sizeof presets);
+    return zr_fail(error, ZERO_ERR_USAGE,
+                   "model \"%.96s\": there is no preset \"%s\"; there are %s", spec, name, presets);
 }
 
 zero_status zr_lm_parse_spec(const char *spec, zr_lm_config *out, bool *vocab_given,
@@ -46,9 +66,7 @@ zero_status zr_lm_parse_spec(const char *spec, zr_lm_config *out, bool *vocab_gi
             *out = config;
             return ZERO_OK;
         }
-    return zr_fail(error, ZERO_ERR_USAGE,
-                   "model \"%s\": there is no preset \"%s\"; did you mean \"%s\"?", spec, name,
-                   nearest_preset(name));
+    return refuse_preset(spec, length, error);
 }
 
 // Writes "gpt2, llama, ...".

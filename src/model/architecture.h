@@ -73,6 +73,8 @@ typedef struct zr_architecture {
 
 extern const zr_architecture zr_gpt2_architecture, zr_llama_architecture;
 const zr_architecture *zr_architecture_of(zr_lm_kind kind);
+// Returns the preset that a wrong name may have meant; NULL: none is near.
+const char *zr_preset_nearest(const char *name);
 
 // Parses "gpt2", "llama:layers=4,heads=8,kv_heads=2,...". *vocab_given tells whether the vocabulary
 // is fixed (a bare preset, or vocab=). Unknown fields and presets are refused, with the nearest

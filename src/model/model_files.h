@@ -5,6 +5,7 @@
 
 #define ZR_MODEL_CONFIG "config.json"
 #define ZR_GENERATION_CONFIG "generation_config.json"
+#define ZR_CHAT_TEMPLATE "chat_template.jinja"
 #define ZR_MODEL_WEIGHTS "model.safetensors"
 #define ZR_MODEL_INDEX "model.safetensors.index.json" // of weights in several files
 

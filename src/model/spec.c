@@ -1,6 +1,7 @@
 #include "model/spec.h"
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,13 +31,23 @@ void zr_spec_copy(char word[ZR_SPEC_WORD], const char *text, size_t length)
     word[length] = 0;
 }
 
-static const char *nearest_field(const char *word, const zr_spec_field *fields, int count)
+// Writes the nearest field, if more than half of its letters agree, else all: `; did you mean
+// "layers"?`, or `; there are layers, heads, ...`.
+static void suggest_field(const char *word, const zr_spec_field *fields, int count, char *out,
+                          size_t size)
 {
-    int best = 0;
+    int best = 0, length = (int)strlen(word);
     for (int i = 1; i < count; i++)
         if (zr_spec_distance(word, fields[i].name) < zr_spec_distance(word, fields[best].name))
             best = i;
-    return fields[best].name;
+    const char *nearest = fields[best].name;
+    if (2 * zr_spec_distance(word, nearest) < ZR_MAX(length, (int)strlen(nearest))) {
+        snprintf(out, size, "did you mean \"%s\"?", nearest);
+        return;
+    }
+    size_t used = (size_t)snprintf(out, size, "there are");
+    for (int i = 0; i < count && used < size; i++)
+        used += (size_t)snprintf(out + used, size - used, i ? ", %s" : " %s", fields[i].name);
 }
 
 static zero_status count_parse(const char *spec, const char *name, const char *value, int64_t *out,
@@ -99,10 +110,12 @@ static zero_status field_parse(const char *spec, const char *text, size_t length
     int id = 0;
     while (id < count && strcmp(name, fields[id].name) != 0)
         id++;
-    if (id == count)
-        return zr_fail(error, ZERO_ERR_USAGE,
-                       "model \"%s\": there is no field \"%s\"; did you mean \"%s\"?", spec, name,
-                       nearest_field(name, fields, count));
+    if (id == count) {
+        char others[256];
+        suggest_field(name, fields, count, others, sizeof others);
+        return zr_fail(error, ZERO_ERR_USAGE, "model \"%s\": there is no field \"%s\"; %s", spec,
+                       name, others);
+    }
     if (fields[id].given)
         return zr_fail(error, ZERO_ERR_USAGE, "model \"%s\": %s is given twice", spec, name);
     fields[id].given = true;

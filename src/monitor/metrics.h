@@ -15,7 +15,8 @@
 //
 // Floats have enough digits to give the same bits when read. Evaluations are objects of their own,
 // {"step":100,"val_loss":1.9}, without the key "loss". A run in fp16 has "loss_scale" on every
-// line; a step that was skipped has "skipped":true, and its grad_norm is null.
+// line; a step that was skipped has "skipped":true, and its grad_norm is null. The loss of a step
+// without any target is null, and so is a val_loss where nothing held out is a target.
 #ifndef ZR_MONITOR_METRICS_H
 #define ZR_MONITOR_METRICS_H
 

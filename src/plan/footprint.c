@@ -107,12 +107,10 @@ static void describe_need(const zr_plan *plan, char *out, size_t size)
 }
 
 static bool would_fit(const zr_plan *plan, const zr_machine *machine, const zr_settings *settings,
-                      int64_t batch, char *need, size_t size)
+                      const zero_shape *shape, char *need, size_t size)
 {
-    zero_shape shape = plan->shape;
     zr_plan *other = NULL;
-    shape.batch = batch;
-    bool good = zr_plan_create(plan->model, &shape, settings, machine, &other, NULL) == ZERO_OK &&
+    bool good = zr_plan_create(plan->model, shape, settings, machine, &other, NULL) == ZERO_OK &&
                 zr_plan_fits(other, machine);
     if (good)
         describe_need(other, need, size);
@@ -137,26 +135,34 @@ static zr_settings moved(const zr_settings *now, int stage, zero_tier optimizer,
     return settings;
 }
 
-static void describe_fit(const zr_settings *settings, int64_t batch, const char *need, char *out,
-                         size_t size)
+static void describe_fit(const zr_plan *plan, const zr_settings *settings, const zero_shape *shape,
+                         const char *need, char *out, size_t size)
 {
     static const char *const texts[] = {
         [ZERO_TIER_device] = "none", [ZERO_TIER_host] = "cpu", [ZERO_TIER_nvme] = "nvme"};
     const zr_tiering *tiering = &settings->tiering;
+    char window[48] = "", segments[80] = "";
+    if (shape->seq != plan->shape.seq)
+        snprintf(window, sizeof window, ", --seq %lld", (long long)shape->seq);
+    if (settings->activation_checkpoints != plan->settings.activation_checkpoints)
+        snprintf(segments, sizeof segments, ", activation_checkpointing.number_checkpoints %lld",
+                 (long long)settings->activation_checkpoints);
     if (settings->inference)
         snprintf(out, size, "offload_param %s, micro-batch %lld would fit (%s)",
-                 texts[tiering->parameters], (long long)batch, need);
+                 texts[tiering->parameters], (long long)shape->batch, need);
     else
-        snprintf(
-            out, size,
-            "stage %d with offload_optimizer %s, offload_param %s, micro-batch %lld would fit (%s)",
-            settings->stage, texts[tiering->optimizer], texts[tiering->parameters],
-            (long long)batch, need);
+        snprintf(out, size,
+                 "stage %d with offload_optimizer %s, offload_param %s, micro-batch %lld%s%s would "
+                 "fit (%s)",
+                 settings->stage, texts[tiering->optimizer], texts[tiering->parameters],
+                 (long long)shape->batch, segments, window, need);
 }
 
-// Finds the first change, least intrusive first, under which the plan fits: a higher stage, then
-// states and then parameters on farther tiers, then a smaller micro-batch.
-static void suggest(const zr_plan *plan, const zr_machine *machine, char *out, size_t size)
+// Finds the first change, least intrusive first, under which a plan with such windows and
+// activation checkpoints fits: a higher stage, then states and then parameters on farther tiers,
+// then a smaller micro-batch. Returns false if there is none.
+static bool suggest_for(const zr_plan *plan, const zr_machine *machine, const zr_settings *with,
+                        zero_shape shape, char *out, size_t size)
 {
     static const zero_tier farther[][2] = {
         // optimizer, parameters
@@ -165,28 +171,73 @@ static void suggest(const zr_plan *plan, const zr_machine *machine, char *out, s
         {ZERO_TIER_nvme, ZERO_TIER_host},     {ZERO_TIER_nvme, ZERO_TIER_nvme},
     };
     char need[96];
-    for (int64_t batch = plan->shape.batch; batch >= 1; batch /= 2) {
+    for (; shape.batch >= 1; shape.batch /= 2) {
         for (int i = 0; i < ZR_COUNT(farther); i++) {
-            for (int stage = ZR_MAX(plan->settings.stage, farther[i][1]   ? 3
-                                                          : farther[i][0] ? 1
-                                                                          : 0);
+            for (int stage = ZR_MAX(with->stage, farther[i][1]   ? 3
+                                                 : farther[i][0] ? 1
+                                                                 : 0);
                  stage <= 3; stage++) {
-                zr_settings settings = moved(&plan->settings, stage, farther[i][0], farther[i][1]);
-                if (!would_fit(plan, machine, &settings, batch, need, sizeof need))
+                zr_settings settings = moved(with, stage, farther[i][0], farther[i][1]);
+                if (!would_fit(plan, machine, &settings, &shape, need, sizeof need))
                     continue;
-                describe_fit(&settings, batch, need, out, size);
-                return;
+                describe_fit(plan, &settings, &shape, need, out, size);
+                return true;
             }
         }
     }
+    return false;
+}
+
+// Returns whether that which keeps least in memory fits: one sample, and all states on NVMe.
+static bool is_hopeful(const zr_plan *plan, const zr_machine *machine, const zr_settings *with,
+                       zero_shape shape)
+{
+    char need[96];
+    shape.batch = 1;
+    for (int tier = ZERO_TIER_nvme; tier >= ZERO_TIER_device; tier--) {
+        zr_settings settings = moved(with, 3, (zero_tier)tier, (zero_tier)tier);
+        if (would_fit(plan, machine, &settings, &shape, need, sizeof need))
+            return true;
+    }
+    return false;
+}
+
+enum { LEAST_WINDOW = 128 };
+
+// The same with windows as they are, then with an activation checkpoint for each unit, too, then
+// with shorter windows.
+static bool suggest_more(const zr_plan *plan, const zr_machine *machine, char *out, size_t size)
+{
+    zr_settings settings = plan->settings;
+    zero_shape shape = plan->shape;
+    int64_t units = plan->model->unit_count - 1;
+    bool open =
+        !settings.inference && !machine->pipeline && settings.activation_checkpoints < units;
+    do {
+        if (is_hopeful(plan, machine, &settings, shape))
+            return suggest_for(plan, machine, &settings, shape, out, size);
+        if (open && settings.activation_checkpoints < units)
+            settings.activation_checkpoints = units;
+        else
+            shape.seq /= 2;
+    } while (!settings.inference && shape.seq >= LEAST_WINDOW);
+    return false;
+}
+
+bool zr_plan_suggest(const zr_plan *plan, const zr_machine *machine, char *out, size_t size)
+{
+    if (suggest_for(plan, machine, &plan->settings, plan->shape, out, size) ||
+        suggest_more(plan, machine, out, size))
+        return true;
     if (plan->settings.inference) // generation has only one rank
         snprintf(out, size,
                  "no offload of this model's parameters fits; a smaller model or larger budgets "
                  "(--device-memory, --host-memory) would");
     else // ranks of one machine share its memory
         snprintf(out, size,
-                 "no stage, offload and micro-batch of this model fits; a smaller model would, or "
-                 "more ranks on further machines");
+                 "no stage, offload, micro-batch and window of this model fits; a smaller model "
+                 "would, or more ranks on further machines");
+    return false;
 }
 
 void zr_plan_describe_excess(const zr_plan *plan, const zr_machine *machine, char *out, size_t size)
@@ -216,7 +267,7 @@ zero_status zr_plan_check_memory(const zr_plan *plan, const zr_machine *machine,
     if (zr_plan_fits(plan, machine))
         return ZERO_OK;
     zr_plan_describe_excess(plan, machine, excess, sizeof excess);
-    suggest(plan, machine, advice, sizeof advice);
+    zr_plan_suggest(plan, machine, advice, sizeof advice);
     return zr_fail(
         error, ZERO_ERR_LIMIT, "planning %s, stage %d, %d rank%s, micro-batch %lld x %lld: %s; %s",
         plan->model->name, plan->settings.stage, plan->world, plan->world == 1 ? "" : "s",

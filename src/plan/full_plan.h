@@ -131,6 +131,9 @@ bool zr_plan_fits(const zr_plan *plan, const zr_machine *machine);
 // Writes, for a plan that does not fit, which limit it exceeds, and by how much.
 void zr_plan_describe_excess(const zr_plan *plan, const zr_machine *machine, char *out,
                              size_t size);
+// Writes the least change with which it would fit: stage, places of states, micro-batch, activation
+// checkpoints, windows. Returns false, and writes what else helps, if none of these does.
+bool zr_plan_suggest(const zr_plan *plan, const zr_machine *machine, char *out, size_t size);
 // ZERO_ERR_LIMIT: the plan exceeds the machine's memory or a budget; the message says what would
 // fit (stage, offload, micro-batch).
 zero_status zr_plan_check_memory(const zr_plan *plan, const zr_machine *machine, zero_error *error);

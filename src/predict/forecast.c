@@ -153,6 +153,31 @@ zero_status zr_forecast_find(const zr_forecast_question *question, zr_forecast *
     return ZERO_OK;
 }
 
+// Of more guesses than these no figure is shown, or only one digit of it.
+static const double MOST_GUESSED = 0.5, ROUGH = 0.3;
+
+bool zr_forecast_is_unknown(const zr_forecast *f)
+{
+    return !(f->seconds > 0) || f->unknown > MOST_GUESSED;
+}
+
+bool zr_forecast_is_rough(const zr_forecast *f)
+{
+    return !zr_forecast_is_unknown(f) && f->unknown > ROUGH;
+}
+
+void zr_forecast_slow(zr_forecast *f, double slowdown)
+{
+    if (!(slowdown > 1))
+        return;
+    for (int part = 0; part < ZR_TIME_PARTS; part++)
+        f->parts[part] *= slowdown;
+    f->bubble *= slowdown;
+    f->seconds *= slowdown;
+    f->high *= slowdown * slowdown;
+    f->tokens /= slowdown;
+}
+
 // Runs the evaluation of one micro-batch by a stage. Pieces that stay gathered are there.
 static zr_cost evaluate(zr_virtual_rank *rank)
 {

@@ -55,8 +55,18 @@ zero_status zr_forecast_find(const zr_forecast_question *question, zr_forecast *
 zero_status zr_forecast_evaluation(const zr_forecast_question *question, int64_t micro_batches,
                                    double *out, double *unknown, zero_error *error);
 
+// Makes all times of a forecast those of a machine on which other programs work: a job takes
+// `slowdown` times as long (base/busy.h). These come and go, so the interval reaches from what the
+// step takes without them to what it takes with more.
+void zr_forecast_slow(zr_forecast *forecast, double slowdown);
+// Say whether no figure is to be shown, because most of it would be a guess, and whether one that
+// is shown has no more than one digit that counts.
+bool zr_forecast_is_unknown(const zr_forecast *forecast);
+bool zr_forecast_is_rough(const zr_forecast *forecast);
+
 // forecast_text.c: in one line without its end, "a step takes 12.3 ms (11.0 ms to 13.8 ms), ...",
-// and as a JSON object.
+// "a step takes roughly 10 ms; 40% of it is guessed" or "how long a step takes is not known yet
+// (75% of it would be guessed)", and as a JSON object, whose times are null where they are unknown.
 void zr_forecast_text(const zr_forecast *forecast, zr_buffer *out);
 void zr_forecast_json(const zr_forecast *forecast, zr_buffer *out);
 

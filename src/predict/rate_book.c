@@ -126,8 +126,9 @@ static void merge_rates(zr_rates *into, const zr_rates *from)
     into->measured = ZR_MAX(into->measured, from->measured);
     for (int what = 0; what < ZR_ACTIVITY_COUNT; what++)
         for (int i = 0; i < from->count[what]; i++) {
-            const zr_rate_sample *s = &from->at[what][i];
-            zr_rates_add(into, (zr_activity)what, s->bytes, s->flops, s->seconds, s->seen);
+            zr_rate_sample s = from->at[what][i];
+            s.quiet = from->quiet > 0 ? from->quiet : s.quiet;
+            zr_rates_add_sample(into, (zr_activity)what, &s);
         }
 }
 
@@ -159,6 +160,11 @@ zero_status zr_rate_book_merge(zr_rate_book *into, const zr_rate_book *from, zer
     into->checksum = from->checksum > 0 ? from->checksum : into->checksum;
     zr_task_rates_merge(&into->tasks, &from->tasks);
     return ZERO_OK;
+}
+
+zr_task_facts zr_rate_book_facts(const zr_rate_book *book)
+{
+    return (zr_task_facts){.read = book->read, .write = book->write};
 }
 
 void zr_rate_book_free(zr_rate_book *book)

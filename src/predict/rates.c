@@ -240,12 +240,13 @@ double zr_rates_seconds(const zr_rates *rates, zr_activity what, int64_t bytes, 
 }
 
 // Averages, by logarithms, because a disturbed measurement is off by a factor.
-static void average(zr_rate_sample *s, double seconds, int64_t seen)
+static void average(zr_rate_sample *s, const zr_rate_sample *later)
 {
-    seen = ZR_MIN(seen, MOST_SEEN);
-    int64_t earlier = ZR_MIN(s->seen, MOST_EARLIER * seen);
-    double weight = (double)seen / (double)(earlier + seen);
-    s->seconds = exp((1 - weight) * log(s->seconds) + weight * log(seconds));
+    int64_t seen = ZR_MIN(later->seen, MOST_SEEN), earlier = ZR_MIN(s->seen, MOST_EARLIER * seen);
+    double weight =
+        zr_quiet_weight(s->quiet, later->quiet, (double)seen / (double)(earlier + seen));
+    s->seconds = exp((1 - weight) * log(s->seconds) + weight * log(later->seconds));
+    s->quiet = (1 - weight) * s->quiet + weight * later->quiet;
     s->seen = ZR_MIN(s->seen + seen, MOST_SEEN);
 }
 
@@ -266,19 +267,28 @@ static zr_rate_sample *least_useful(zr_rate_sample *list)
     return least;
 }
 
-void zr_rates_add(zr_rates *rates, zr_activity what, int64_t bytes, int64_t flops, double seconds,
-                  int64_t seen)
+void zr_rates_add_sample(zr_rates *rates, zr_activity what, const zr_rate_sample *sample)
 {
     zr_rate_sample *list = rates->at[what];
-    if (!isfinite(seconds) || seconds <= 0 || bytes < 0 || flops < 0 || seen < 1)
+    if (!isfinite(sample->seconds) || sample->seconds <= 0 || sample->bytes < 0 ||
+        sample->flops < 0 || sample->seen < 1 || !(sample->quiet > 0))
         return;
-    zr_rate_sample *same = (zr_rate_sample *)find_same(rates, what, bytes, flops);
+    zr_rate_sample *same = (zr_rate_sample *)find_same(rates, what, sample->bytes, sample->flops);
     if (same) {
-        average(same, seconds, seen);
+        average(same, sample);
         return;
     }
     bool full = rates->count[what] == ZR_RATE_SAMPLES;
     zr_rate_sample *place = full ? least_useful(list) : &list[rates->count[what]++];
-    *place = (zr_rate_sample){
-        .bytes = bytes, .flops = flops, .seconds = seconds, .seen = ZR_MIN(seen, MOST_SEEN)};
+    *place = *sample;
+    place->seen = ZR_MIN(sample->seen, MOST_SEEN);
+}
+
+void zr_rates_add(zr_rates *rates, zr_activity what, int64_t bytes, int64_t flops, double seconds,
+                  int64_t seen)
+{
+    zr_rates_add_sample(
+        rates, what,
+        &(zr_rate_sample){
+            .bytes = bytes, .flops = flops, .seconds = seconds, .seen = seen, .quiet = 1});
 }

@@ -30,6 +30,7 @@ typedef struct zr_rate_sample {
     int64_t bytes, flops;
     double seconds; // usual ones
     int64_t seen;   // operations
+    double quiet;   // 1: nothing else ran; 0.5: others had every second turn (base/busy.h)
 } zr_rate_sample;
 
 typedef struct zr_rates { // of one setting
@@ -37,6 +38,9 @@ typedef struct zr_rates { // of one setting
     zr_rate_sample at[ZR_ACTIVITY_COUNT][ZR_RATE_SAMPLES];
     int count[ZR_ACTIVITY_COUNT];
     int64_t measured; // seconds since 1970, of the newest sample; 0: there are none
+    // What a run has found itself: how quiet the machine was, for all of its samples; 0: as they
+    // say.
+    double quiet;
 } zr_rates;
 
 // Parts of a run's time, for reports and corrections.
@@ -82,6 +86,9 @@ double zr_rates_assumed_flops(const zr_rate_setting *setting);
 // where there is no room, the one most like another makes it. Times that are none are left out.
 void zr_rates_add(zr_rates *rates, zr_activity what, int64_t bytes, int64_t flops, double seconds,
                   int64_t seen);
+// The same of a sample that was seen while the machine was as quiet as it says: a clearly quieter
+// one replaces what was known, a clearly less quiet one hardly counts.
+void zr_rates_add_sample(zr_rates *rates, zr_activity what, const zr_rate_sample *sample);
 // Returns the rates of a setting; if nothing is known of it, those of the nearest one of the same
 // path and type, whose times have to be multiplied with zr_rates_factor; NULL: nothing fits.
 const zr_rates *zr_rate_book_find(const zr_rate_book *book, const zr_rate_setting *setting,
@@ -101,6 +108,8 @@ void zr_correction_learn(zr_correction *correction, double predicted, double mea
 double zr_correction_factor(const zr_correction *correction);
 // Adds what one book has to another, as if its runs came later. ZERO_ERR_MEMORY: some is missing.
 zero_status zr_rate_book_merge(zr_rate_book *into, const zr_rate_book *from, zero_error *error);
+// Returns what a book tells of a machine's tasks before any of them was timed.
+zr_task_facts zr_rate_book_facts(const zr_rate_book *book);
 void zr_rate_book_free(zr_rate_book *book);
 
 // Return the path of the user's file for this processor (zr_user_cache_file), read it, and change

@@ -5,13 +5,15 @@
 //    "settings": [{"path": "avx512_bf16", "dtype": "bf16", "threads": 1, "together": 2,
 //                  "machines": N, "measured": SECONDS,
 //                  "samples": {"product": [
-//                    {"bytes": N, "flops": N, "seconds": S, "seen": N}, ...], ...}}, ...],
+//                    {"bytes": N, "flops": N, "seconds": S, "seen": N, "quiet": X},
+//                    ...], ...}}, ...],
 //    "corrections": {"compute": {"factor": X, "spread": X, "runs": N}, ..., "step": {...}},
 //    "disk": {"read": B/s, "write": B/s, "mix": B/s},
 //    "checksum": B/s,
 //    "tasks": {...}}                                    (task_rates.h)
 //
-// Members that are not there are unknown. Activities of other versions are passed over.
+// Members that are not there are unknown; "quiet" is there where it is below 1. Activities of other
+// versions are passed over.
 #include "base/dtype.h"
 #include "base/json.h"
 #include "predict/rates.h"
@@ -79,6 +81,7 @@ static bool read_sample(const json_t *entry, zr_rate_sample *out)
         .flops = integer_of(entry, "flops"),
         .seconds = number_of(entry, "seconds"),
         .seen = integer_of(entry, "seen"),
+        .quiet = zr_json_quiet(entry),
     };
     return out->bytes >= 0 && out->flops >= 0 && out->seen > 0 && isfinite(out->seconds) &&
            out->seconds > 0;
@@ -90,7 +93,7 @@ static bool read_samples(const json_t *list, zr_activity what, zr_rates *out)
         zr_rate_sample s;
         if (!read_sample(json_array_get(list, i), &s))
             return false;
-        zr_rates_add(out, what, s.bytes, s.flops, s.seconds, s.seen);
+        zr_rates_add_sample(out, what, &s);
     }
     return true;
 }
@@ -208,7 +211,9 @@ static void write_samples(const zr_rates *rates, int what, zr_buffer *out)
         zr_buffer_printf(out, "{\"bytes\": %lld, \"flops\": %lld, ", (long long)s->bytes,
                          (long long)s->flops);
         append_number(out, "seconds", s->seconds);
-        zr_buffer_printf(out, ", \"seen\": %lld}", (long long)s->seen);
+        zr_buffer_printf(out, ", \"seen\": %lld", (long long)s->seen);
+        zr_json_append_quiet(s->quiet, out);
+        zr_buffer_printf(out, "}");
     }
     zr_buffer_printf(out, "]");
 }

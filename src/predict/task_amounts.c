@@ -67,8 +67,9 @@ zr_task_sample zr_task_sample_of(zr_task task, const zr_task_subject *subject)
                             .seen = 1};
 }
 
-double zr_task_expected(const zr_task_rates *rates, zr_task task, const zr_task_subject *subject)
+double zr_task_expected(const zr_task_rates *rates, zr_task task, const zr_task_subject *subject,
+                        const zr_task_facts *facts)
 {
     const zr_task_sample of = zr_task_sample_of(task, subject);
-    return zr_task_rates_seconds(rates, task, &of);
+    return zr_task_rates_seconds(rates, task, &of, facts);
 }

@@ -13,8 +13,9 @@ typedef struct zr_task_subject { // of which run
 
 // Returns the sample of a task without its seconds.
 zr_task_sample zr_task_sample_of(zr_task task, const zr_task_subject *subject);
-// Returns the seconds of a call of the task; 0: unknown.
-double zr_task_expected(const zr_task_rates *rates, zr_task task, const zr_task_subject *subject);
+// Returns the seconds of a call of the task, as zr_task_rates_seconds does; 0: unknown.
+double zr_task_expected(const zr_task_rates *rates, zr_task task, const zr_task_subject *subject,
+                        const zr_task_facts *facts);
 // Estimates the bytes of a checkpoint from its vectors, without headers and manifest.
 int64_t zr_checkpoint_bytes(const zr_plan *plan);
 

@@ -21,10 +21,24 @@ static bool is_same_kind(const zr_task_sample *a, const zr_task_sample *b)
     return a->together == b->together && a->element == b->element;
 }
 
+// By how much clearly quieter is, and how much less counts what is clearly less quiet.
+static const double CLEARLY = 1.2, OF_A_BUSY_TIME = 0.1;
+
+double zr_quiet_weight(double known, double later, double usual)
+{
+    if (later > known * CLEARLY)
+        return 1;
+    return later * CLEARLY < known ? OF_A_BUSY_TIME * usual : usual;
+}
+
+static double quiet_of(const zr_task_sample *s) { return s->quiet > 0 ? s->quiet : 1; }
+
 static void average(zr_task_sample *to, const zr_task_sample *later)
 {
     int64_t seen = ZR_MIN(later->seen, MOST_SEEN), earlier = ZR_MIN(to->seen, MOST_EARLIER * seen);
-    double weight = (double)seen / (double)(earlier + seen);
+    double weight =
+        zr_quiet_weight(quiet_of(to), quiet_of(later), (double)seen / (double)(earlier + seen));
+    to->quiet = (1 - weight) * quiet_of(to) + weight * quiet_of(later);
     to->seconds = exp((1 - weight) * log(to->seconds) + weight * log(later->seconds));
     to->seen = ZR_MIN(to->seen + seen, MOST_SEEN);
 }
@@ -87,12 +101,49 @@ typedef struct line {
     double constant, rate; // seconds, and seconds of one
 } line;
 
+// What tasks take on a usual machine, before a run has told.
+static const line usual[ZR_TASKS] = {
+    [ZR_TASK_BEGIN] = {0.05, 1e-10},   [ZR_TASK_READ] = {0.01, 2e-8},
+    [ZR_TASK_RESERVE] = {0.01, 3e-10}, [ZR_TASK_SHARE] = {0.01, 4e-10},
+    [ZR_TASK_DRAW] = {0.01, 1e-8},     [ZR_TASK_FORECAST] = {1e-3, 3e-4},
+    [ZR_TASK_LOAD] = {0.02, 4e-9},     [ZR_TASK_RESUME] = {0.05, 1e-9},
+    [ZR_TASK_ARRANGE] = {1e-5, 3e-9},  [ZR_TASK_CHECKPOINT] = {0.1, 1e-9},
+    [ZR_TASK_BESIDE] = {0.02, 5e-10},  [ZR_TASK_MODEL] = {0.05, 4e-9},
+    [ZR_TASK_CHOOSE] = {1e-5, 1e-8},
+};
+// By how much one machine's differ from another's, and its samples from its line: mean distances of
+// logarithms. Constants differ most (a disk that has to be told to keep what it was given).
+static const double OFF_CONSTANT = 2.3, OFF_RATE = 1.1, OFF_SAMPLE = 0.05;
+// Of so many times the largest amount that is known, nothing is said if this part of the time comes
+// from a rate that no run has told.
+static const double FAR_BEYOND = 4, MOST_ASSUMED = 0.5;
+// Samples that are farther away than this (a logarithm) count no less.
+static const double MOST_AWAY = 3;
+// A constant or a rate that is less than this part of the usual one is as unlikely as this.
+static const double LEAST_PART = 1e-6;
+
+// Reading and writing grow with bytes, those of a model and its loading with parameters.
+static line prior_of(zr_task task, const zr_task_sample *of, const zr_task_facts *facts)
+{
+    line l = usual[task];
+    double element = of->element ? of->element : 4;
+    bool writes = task == ZR_TASK_CHECKPOINT || task == ZR_TASK_MODEL,
+         reads = task == ZR_TASK_RESUME || task == ZR_TASK_LOAD;
+    double bytes = task == ZR_TASK_MODEL || task == ZR_TASK_LOAD ? element : 1;
+    if (facts && writes && facts->write > 0)
+        l.rate = bytes / facts->write;
+    if (facts && reads && facts->read > 0)
+        l.rate = bytes / facts->read;
+    return l;
+}
+
 typedef struct fit {
     const zr_task_sample *list;
     int count;
     int64_t amount; // that is asked for
-    line best;
-    double least; // by how much the samples are off the best line
+    line prior, best;
+    bool told;    // the best line's rate is one that samples have told
+    double least; // how unlikely the best line is
 } fit;
 
 static double seconds_on(const line *l, int64_t amount)
@@ -100,19 +151,38 @@ static double seconds_on(const line *l, int64_t amount)
     return l->constant + l->rate * (double)amount;
 }
 
-// Takes a line if the samples lie nearer to it than to those before.
-static void consider(fit *f, line l)
+static double unlike_usual(double value, double expected, double off)
 {
-    double off = 0;
+    return fabs(log(fmax(value / expected, LEAST_PART))) / off;
+}
+
+// Takes a line if it is more likely than those before.
+static void consider(fit *f, line l, bool told)
+{
+    double off = unlike_usual(l.constant, f->prior.constant, OFF_CONSTANT) +
+                 unlike_usual(l.rate, f->prior.rate, OFF_RATE);
     for (int i = 0; i < f->count; i++) {
         const zr_task_sample *s = &f->list[i];
-        double weight = 1 / (1 + distance(s->amount, f->amount));
+        double away = ZR_MIN(distance(s->amount, f->amount), MOST_AWAY),
+               weight = 1 / (1 + away) / OFF_SAMPLE;
         off += weight * fabs(log(seconds_on(&l, s->amount) / s->seconds));
     }
     if (off < f->least) {
         f->least = off;
         f->best = l;
+        f->told = told;
     }
+}
+
+// Considers the lines through one sample that have the usual rate, or the usual constant.
+static void consider_one(fit *f, const zr_task_sample *s)
+{
+    double constant = s->seconds - f->prior.rate * (double)s->amount;
+    if (constant > 0)
+        consider(f, (line){constant, f->prior.rate}, false);
+    if (s->amount > 0 && s->seconds > f->prior.constant)
+        consider(f, (line){f->prior.constant, (s->seconds - f->prior.constant) / (double)s->amount},
+                 true);
 }
 
 static void consider_through(fit *f, const zr_task_sample *a, const zr_task_sample *b)
@@ -122,25 +192,37 @@ static void consider_through(fit *f, const zr_task_sample *a, const zr_task_samp
     double rate = (a->seconds - b->seconds) / (double)(a->amount - b->amount),
            constant = a->seconds - rate * (double)a->amount;
     if (rate >= 0 && constant >= 0)
-        consider(f, (line){constant, rate});
+        consider(f, (line){constant, rate}, true);
 }
 
-double zr_task_rates_seconds(const zr_task_rates *rates, zr_task task, const zr_task_sample *of)
+// Says whether an amount is so far beyond all that is known that its time is mostly assumed.
+static bool is_assumed(const fit *f)
+{
+    int64_t largest = 0;
+    for (int i = 0; i < f->count; i++)
+        largest = ZR_MAX(largest, f->list[i].amount);
+    double grows = f->best.rate * (double)f->amount;
+    return !f->told && (double)f->amount > FAR_BEYOND * (double)largest &&
+           grows > MOST_ASSUMED * seconds_on(&f->best, f->amount);
+}
+
+double zr_task_rates_seconds(const zr_task_rates *rates, zr_task task, const zr_task_sample *of,
+                             const zr_task_facts *facts)
 {
     zr_task_sample list[ZR_TASK_SAMPLES];
     if (rates->count[task] == 0)
         return 0;
-    fit f = {.list = list, .amount = of->amount, .least = INFINITY};
+    fit f = {.list = list, .amount = of->amount, .prior = prior_of(task, of, facts)};
+    f.least = INFINITY;
     f.count = choose_kind(rates->at[task], rates->count[task], of, list);
-    // The best line of this kind goes through two samples, or through one and a bound.
+    // What is added up bends at the samples and at what is usual: the least lies at two of these.
+    consider(&f, f.prior, false);
     for (int i = 0; i < f.count; i++) {
-        if (list[i].amount > 0)
-            consider(&f, (line){0, list[i].seconds / (double)list[i].amount});
-        consider(&f, (line){list[i].seconds, 0});
+        consider_one(&f, &list[i]);
         for (int k = 0; k < i; k++)
             consider_through(&f, &list[i], &list[k]);
     }
-    return seconds_on(&f.best, of->amount);
+    return is_assumed(&f) ? 0 : seconds_on(&f.best, of->amount);
 }
 
 bool zr_task_rates_are_empty(const zr_task_rates *rates)

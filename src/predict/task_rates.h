@@ -38,7 +38,13 @@ typedef struct zr_task_sample {
     int element;    // bytes of a parameter's type; 0: the task does not depend on it
     double seconds;
     int64_t seen; // runs
+    double quiet; // as of a zr_rate_sample; 0: 1
 } zr_task_sample;
+
+// Returns what a later sample counts for, which counts for `usual` if the machine was as quiet as
+// when what is known was seen: all, if it was clearly quieter, and little, if it was clearly less
+// so.
+double zr_quiet_weight(double known, double later, double usual);
 
 typedef struct zr_task_rates {
     zr_task_sample at[ZR_TASKS][ZR_TASK_SAMPLES];
@@ -48,13 +54,23 @@ typedef struct zr_task_rates {
 // Adds what a run has taken; of equal amounts later runs count more, and where there is no room,
 // the sample most like another makes it. Times that are none are left out.
 void zr_task_rates_add(zr_task_rates *rates, zr_task task, const zr_task_sample *sample);
-// Returns the seconds of a task of this kind and amount; 0: nothing is known of it. They are a
-// constant and a rate, neither negative, of which the logarithms of what is known differ least, the
-// nearest amounts counting most; of the nearest number of ranks, and there of the nearest type.
-double zr_task_rates_seconds(const zr_task_rates *rates, zr_task task, const zr_task_sample *of);
+typedef struct zr_task_facts { // of the machine
+    double read, write;        // bytes a second of its disk; 0: unknown
+} zr_task_facts;
+
+// Returns the seconds of a task of this kind and amount; 0: nothing is known of it, or too little
+// of so large an amount. They are a constant and a rate: the most likely ones by what such tasks
+// take on such machines, which `facts` tell (NULL: nothing does), and by the samples, whose
+// logarithms they have to meet, the nearest amounts counting most; of the nearest number of ranks,
+// and there of the nearest type.
+double zr_task_rates_seconds(const zr_task_rates *rates, zr_task task, const zr_task_sample *of,
+                             const zr_task_facts *facts);
 bool zr_task_rates_are_empty(const zr_task_rates *rates);
 void zr_task_rates_merge(zr_task_rates *into, const zr_task_rates *from);
 
+// Read and append the member "quiet" of a sample, which is there if the machine was not.
+double zr_json_quiet(const json_t *entry);
+void zr_json_append_quiet(double quiet, zr_buffer *out);
 // As JSON: {"draw": [{"together": 2, "amount": N, "element": N, "seconds": S, "seen": N},
 // ...], ...}. Reading passes over tasks of other versions; false: a sample is none.
 bool zr_task_rates_read(const json_t *tasks, zr_task_rates *out);

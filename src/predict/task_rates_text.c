@@ -14,6 +14,22 @@ static const struct {
 #undef ZR_TASK_ROW
 };
 
+// The part of the turns that a sample had; a file of an older version, and a quiet machine, say
+// nothing.
+double zr_json_quiet(const json_t *entry)
+{
+    double quiet = json_number_value(json_object_get(entry, "quiet"));
+    return quiet > 0 && quiet < 1 ? quiet : 1;
+}
+
+void zr_json_append_quiet(double quiet, zr_buffer *out)
+{
+    if (quiet <= 0 || quiet >= 1)
+        return;
+    zr_buffer_printf(out, ", \"quiet\": ");
+    zr_json_append_double(out, quiet);
+}
+
 static bool read_sample(const json_t *entry, zr_task_sample *out)
 {
     int64_t together = json_integer_value(json_object_get(entry, "together")),
@@ -24,6 +40,7 @@ static bool read_sample(const json_t *entry, zr_task_sample *out)
         .element = (int)element,
         .seconds = json_number_value(json_object_get(entry, "seconds")),
         .seen = json_integer_value(json_object_get(entry, "seen")),
+        .quiet = zr_json_quiet(entry),
     };
     return together > 0 && together <= INT_MAX && out->amount >= 0 && element >= 0 &&
            element <= INT_MAX && out->seen > 0 && out->seconds > 0;
@@ -52,7 +69,9 @@ static void write_samples(const zr_task_sample *list, int count, zr_buffer *out)
             zr_buffer_printf(out, "\"element\": %d, ", list[i].element);
         zr_buffer_printf(out, "\"seconds\": ");
         zr_json_append_double(out, list[i].seconds);
-        zr_buffer_printf(out, ", \"seen\": %lld}", (long long)list[i].seen);
+        zr_buffer_printf(out, ", \"seen\": %lld", (long long)list[i].seen);
+        zr_json_append_quiet(list[i].quiet, out);
+        zr_buffer_printf(out, "}");
     }
 }
 

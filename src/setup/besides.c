@@ -4,21 +4,27 @@
 #include "base/json.h"
 #include "predict/rate_links.h"
 
+static double expected(const zr_rate_book *book, zr_task task, const zr_task_subject *subject)
+{
+    const zr_task_facts facts = zr_rate_book_facts(book);
+    return zr_task_expected(&book->tasks, task, subject, &facts);
+}
+
 // Returns the seconds before the first step of a run that resumes nothing. A forecast that nobody
 // has timed counts as nothing.
-static double start_of(const zr_besides_question *question, const zr_task_rates *rates)
+static double start_of(const zr_besides_question *question, const zr_rate_book *book)
 {
     static const zr_task always[] = {ZR_TASK_BEGIN, ZR_TASK_RESERVE, ZR_TASK_SHARE, ZR_TASK_DRAW};
     const zr_task_subject *subject = &question->subject;
-    double sum = zr_task_expected(rates, ZR_TASK_FORECAST, subject);
+    double sum = expected(book, ZR_TASK_FORECAST, subject);
     for (int i = 0; i < ZR_COUNT(always); i++) {
-        double seconds = zr_task_expected(rates, always[i], subject);
+        double seconds = expected(book, always[i], subject);
         if (seconds <= 0)
             return 0;
         sum += seconds;
     }
-    double reading = zr_task_expected(rates, ZR_TASK_READ, subject),
-           loading = zr_task_expected(rates, ZR_TASK_LOAD, subject);
+    double reading = expected(book, ZR_TASK_READ, subject),
+           loading = expected(book, ZR_TASK_LOAD, subject);
     if ((subject->text > 0 && reading <= 0) || (question->loads && loading <= 0))
         return 0;
     return sum + (subject->text > 0 ? reading : 0) + (question->loads ? loading : 0);
@@ -39,7 +45,7 @@ static double token_of(const zr_besides_question *question, zr_rehearsal *rehear
 {
     const zr_task_sample choice = {.together = question->subject.together,
                                    .amount = question->vocabulary};
-    double choosing = zr_task_rates_seconds(&book->tasks, ZR_TASK_CHOOSE, &choice), seconds;
+    double choosing = zr_task_rates_seconds(&book->tasks, ZR_TASK_CHOOSE, &choice, NULL), seconds;
     if (choosing <= 0 || zr_rehearsal_token(rehearsal, book, &seconds, NULL) != ZERO_OK)
         return 0;
     return seconds > 0 ? seconds + choosing : 0;
@@ -51,10 +57,10 @@ void zr_besides_find(const zr_besides_question *question, zr_rehearsal *rehearsa
     const zr_task_subject *subject = &question->subject;
     bool computes = rehearsal && zr_rate_book_knows_kernels(book);
     *out = (zr_besides){
-        .start = start_of(question, &book->tasks),
+        .start = start_of(question, book),
         .micro_batch = computes ? micro_batch_of(rehearsal, book) : 0,
-        .checkpoint = zr_task_expected(&book->tasks, ZR_TASK_CHECKPOINT, subject),
-        .model = zr_task_expected(&book->tasks, ZR_TASK_MODEL, subject),
+        .checkpoint = expected(book, ZR_TASK_CHECKPOINT, subject),
+        .model = expected(book, ZR_TASK_MODEL, subject),
         .token = computes ? token_of(question, rehearsal, book) : 0,
     };
 }

@@ -4,7 +4,14 @@
 
 #include <math.h>
 
-enum { TOKENS_SMALL = 768, PASSES = 5, LEAST_STEPS = 100, MOST_STEPS = 5000, MOST_WARMUP = 100 };
+enum {
+    TOKENS_SMALL = 768,
+    PASSES = 5,
+    LEAST_STEPS = 100,
+    MOST_STEPS = 5000,
+    MOST_WARMUP = 100,
+    MOST_WINDOW = 4096
+};
 
 static const double SMALL = 8e5; // parameters of the model for which TOKENS_SMALL is right
 
@@ -42,6 +49,16 @@ int64_t zr_default_steps(int64_t tokens, int64_t tokens_per_step)
 }
 
 int64_t zr_default_warmup(int64_t steps) { return ZR_MIN(MOST_WARMUP, ZR_MAX(steps / 10, 1)); }
+
+// Activations grow with the window, and contexts of 131,072 tokens fit nowhere.
+int64_t zr_default_window(int64_t asked, int64_t context, const zero_logger *logger)
+{
+    if (asked || context <= MOST_WINDOW)
+        return asked ? asked : context;
+    zr_log(logger, ZERO_LOG_WARNING, "--seq %d: the model's context is %lld; --seq says another",
+           MOST_WINDOW, (long long)context);
+    return MOST_WINDOW;
+}
 
 zero_dtype zr_default_dtype(void)
 {

@@ -20,6 +20,10 @@ int64_t zr_default_steps(int64_t tokens, int64_t tokens_per_step);
 
 int64_t zr_default_warmup(int64_t steps);
 
+// Returns the tokens of a window: as many as are asked for; with 0 the model's context, but no more
+// than 4,096, of which `logger` is told (NULL: nobody is).
+int64_t zr_default_window(int64_t asked, int64_t context, const zero_logger *logger);
+
 // Returns what precision "auto" means on this machine: bf16 if the processor has instructions for
 // it, else fp32.
 zero_dtype zr_default_dtype(void);

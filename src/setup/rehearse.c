@@ -1,5 +1,6 @@
 #include "setup/rehearse.h"
 
+#include "base/busy.h"
 #include "base/cpu.h"
 #include "compute/compute.h"
 #include "config/config_ranks.h"
@@ -145,6 +146,8 @@ static void check_fit(zr_rehearsal *r, int stage, const zr_machine *machine)
         return;
     r->fits = false;
     zr_plan_describe_excess(plan, machine, excess, sizeof excess);
+    if (r->question->advise && !zr_plan_suggest(plan, machine, r->advice, sizeof r->advice))
+        r->advice[0] = 0;
     if (r->stages > 1)
         snprintf(r->excess, sizeof r->excess, "pipeline stage %d: %s", stage, excess);
     else
@@ -339,9 +342,13 @@ zero_status zr_rehearsal_forecast(zr_rehearsal *r, const zr_rate_book *book, zr_
 zero_status zr_rehearsal_evaluation(zr_rehearsal *r, const zr_rate_book *book,
                                     int64_t micro_batches, double *out, zero_error *error)
 {
+    const double most_unknown = 0.5; // of the time
+    double unknown;
     asking asking;
     ZERO_TRY(ask(r, book, &asking, error));
-    return zr_forecast_evaluation(&asking.question, micro_batches, out, NULL, error);
+    ZERO_TRY(zr_forecast_evaluation(&asking.question, micro_batches, out, &unknown, error));
+    *out = unknown <= most_unknown ? *out : 0;
+    return ZERO_OK;
 }
 
 zero_status zr_rehearsal_token(zr_rehearsal *r, const zr_rate_book *book, double *out,
@@ -382,7 +389,11 @@ static zero_status measure_stage(const zr_unit_rates_question *question, zr_rate
                                  zero_error *error)
 {
     zr_rate_book found = {0};
+    zr_busy busy;
+    zr_busy_find(zr_cpu_budget_get().allowed, 1, NULL, &busy);
     zero_status status = zr_unit_rates_measure(question, book, &found, error);
+    for (int i = 0; i < found.count; i++)
+        found.settings[i].quiet = 1 / busy.slowdown;
     zr_rate_book_keep(&found, question->logger);
     if (status == ZERO_OK)
         status = zr_rate_book_merge(book, &found, error);

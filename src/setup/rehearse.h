@@ -29,6 +29,7 @@ typedef struct zr_rehearsal_question {
     // follows from ranks and budgets is filled in here.
     zr_machine machine;
     bool unlimited; // the units are divided among pipeline stages as if there were memory enough
+    bool advise;    // to say what would fit, where it does not
     // How a run that is there already has divided its units among pipeline stages, which outlives
     // the rehearsal; NULL: they are divided within the memory.
     const zr_pipeline_part *division;
@@ -45,7 +46,8 @@ typedef struct zr_rehearsal {
     zr_rank_plan *at;         // (stages) of pipeline stages
     int stages;
     bool fits;
-    char excess[288];               // if it does not: what is too much, and in which pipeline stage
+    char excess[288]; // if it does not: what is too much, and in which pipeline stage
+    char advice[256]; // what would fit instead, if that was asked; empty: nothing that is known
     zr_plan_operations *operations; // (stages) NULL: not found yet
 } zr_rehearsal;
 
@@ -68,7 +70,7 @@ void zr_rehearsal_free(zr_rehearsal *rehearsal);
 zero_status zr_rehearsal_forecast(zr_rehearsal *rehearsal, const zr_rate_book *book,
                                   zr_forecast *out, zero_error *error);
 // Predicts, likewise, the seconds of evaluating so many micro-batches of a rank, without the book's
-// correction of evaluations.
+// correction of evaluations; 0: most of it would be a guess.
 zero_status zr_rehearsal_evaluation(zr_rehearsal *rehearsal, const zr_rate_book *book,
                                     int64_t micro_batches, double *out, zero_error *error);
 // Predicts the seconds of generating one token of one sequence in the middle of a window, without

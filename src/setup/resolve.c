@@ -38,6 +38,7 @@ static zero_status put_flags(zr_resolution *how, zr_config *config, zero_error *
         ZERO_TRY(zr_config_override(config, flag->key, flag->value, flag->flag, how->strict,
                                     how->logger, error));
     }
+    ZERO_TRY(zr_config_refuse_unknown(config, how->logger, error));
     ZERO_TRY(zr_config_find_ranks(config, &how->facts, error));
     return how->amend ? how->amend(how, config, error) : ZERO_OK;
 }

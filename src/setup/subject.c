@@ -52,7 +52,7 @@ zero_status zr_subject_read(const zr_subject_question *question, zr_subject *out
                                 : read_model(question, out, error));
     out->shape = zr_lm_shape_of(&out->model);
     ZERO_TRY(check_tokens(question->tokenizer, &out->shape, error));
-    out->seq = question->seq ? question->seq : out->shape.positions;
+    out->seq = zr_default_window(question->seq, out->shape.positions, question->logger);
     ZERO_TRY(zr_window_check(out->seq, out->shape.positions, error));
     ZERO_TRY(zr_lm_check(&out->model, error));
     out->parameters = zr_lm_parameters(&out->model);

@@ -12,11 +12,11 @@ typedef struct zr_subject_question {
     const char *new_spec, *model; // exactly one: a SPEC; or a directory or a run
     bool needs_no_weights;        // `model` may be a config.json, too
     bool as_known; // a SPEC that says no vocabulary has that of its architecture, not that of bytes
-    int64_t seq;   // tokens of a window; 0: the model's context
+    int64_t seq;   // tokens of a window; 0: zr_default_window
     // Of the data: its ids must fit into the vocabulary, and a SPEC that says none takes its. NULL:
     // nothing is checked, and a SPEC that says none has the tokens of the tokenizer bytes.
     const zr_tokenizer *tokenizer;
-    const zero_logger *logger; // is told which model of a run is taken; NULL: nobody is
+    const zero_logger *logger; // is told which model and which window are taken; NULL: nobody is
 } zr_subject_question;
 
 typedef struct zr_subject {

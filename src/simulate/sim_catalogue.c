@@ -105,19 +105,41 @@ void zr_sim_catalogue_close(zr_sim_catalogue *catalogue)
     *catalogue = (zr_sim_catalogue){0};
 }
 
+// Appends the texts that begin with the first word of `name` as a whole word, whatever the case:
+// "h100-96gb, h100-hgx" of "H100" and "h100-pcie". Returns how many there are.
+static int append_family(const zr_sim_catalogue *catalogue, const char *name,
+                         const char *field(const zr_sim_machine *), zr_buffer *out)
+{
+    size_t word = strcspn(name, "-_ ");
+    const char *last = "";
+    int count = 0;
+    for (int i = 0; i < catalogue->machine_count && word; i++) {
+        const char *text = field(&catalogue->machines[i]);
+        bool begins = !strncasecmp(text, name, word) && (!text[word] || text[word] == '-');
+        if (!begins || !strcmp(text, last))
+            continue;
+        zr_buffer_printf(out, "%s%s", count++ ? " or " : "", text);
+        last = text;
+    }
+    return count;
+}
+
 static zero_status refuse_machine(const zr_sim_catalogue *catalogue, const char *what,
                                   const char *name, const char *field(const zr_sim_machine *),
                                   zero_error *error)
 {
-    zr_buffer list = {0};
+    zr_buffer list = {0}, family = {0};
     for (int i = 0; i < catalogue->machine_count; i++) {
         const char *text = field(&catalogue->machines[i]);
         bool again = i && !strcmp(text, field(&catalogue->machines[i - 1]));
         if (!again)
             zr_buffer_printf(&list, "%s%s", i ? ", " : "", text);
     }
-    zero_status status = zr_fail(error, ZERO_ERR_USAGE, "no %s \"%s\"; there are %s", what, name,
-                                 list.failed ? "others" : list.data);
+    bool meant = append_family(catalogue, name, field, &family) && !family.failed;
+    zero_status status = zr_fail(error, ZERO_ERR_USAGE, "no %s \"%s\"; %s%s%sthere are %s", what,
+                                 name, meant ? "did you mean " : "", meant ? family.data : "",
+                                 meant ? "? " : "", list.failed ? "others" : list.data);
+    zr_buffer_free(&family);
     zr_buffer_free(&list);
     return status;
 }
@@ -130,24 +152,6 @@ static bool is_path(const char *name)
 {
     size_t length = strlen(name), ending = strlen(ENDING);
     return strchr(name, '/') || (length > ending && !strcmp(name + length - ending, ENDING));
-}
-
-zero_status zr_sim_machine_find(const zr_sim_catalogue *catalogue, const char *name,
-                                zr_sim_machine *out, zero_error *error)
-{
-    bool found = false;
-    if (is_path(name))
-        ZERO_TRY(take_path(name, NULL, take_machine, out, &found, error));
-    for (int i = 0; i < catalogue->machine_count && !found; i++)
-        if (!strcmp(catalogue->machines[i].name, name)) {
-            *out = catalogue->machines[i];
-            return ZERO_OK;
-        }
-    if (!found && !is_path(name))
-        ZERO_TRY(take_name(name, NULL, take_machine, out, &found, error));
-    return found ? ZERO_OK
-                 : refuse_machine(catalogue, is_path(name) ? "file" : "machine", name, name_of,
-                                  error);
 }
 
 // Returns where `part` is in `text`, whatever their capitals; NULL: nowhere.
@@ -232,6 +236,79 @@ zero_status zr_sim_machine_of_device(const zr_sim_catalogue *catalogue, const ch
     return ZERO_OK;
 }
 
+// Returns whether a word of a machine's name tells nothing but a device's memory, and that it
+// stands in the usual machine of its maker.
+static bool is_usual_word(const char *word, size_t length)
+{
+    static const char *const usual[] = {"sxm", "sxm2", "sxm3", "sxm4", "sxm5",
+                                        "hgx", "dgx",  "gb",   "gib",  "nvidia"};
+    for (int i = 0; i < ZR_COUNT(usual); i++)
+        if (strlen(usual[i]) == length && !strncasecmp(word, usual[i], length))
+            return true;
+    return is_gigabytes(word + strspn(word, "0123456789"));
+}
+
+static bool is_usual(const char *name, const zr_sim_machine *machine)
+{
+    size_t letters = strcspn(machine->device, "- ");
+    for (const char *at = name; *at;) {
+        size_t length = strcspn(at, "-_ ");
+        bool kind = length == letters && !strncasecmp(at, machine->device, letters);
+        if (length && !kind && !is_usual_word(at, length))
+            return false;
+        at += length + strspn(at + length, "-_ ");
+    }
+    return true;
+}
+
+// Returns whether it is the machine that the device's maker sells: NAME-hgx, NAME-dgx.
+static bool is_makers(const zr_sim_machine *machine)
+{
+    size_t length = strlen(machine->name);
+    const char *end = machine->name + (length > 4 ? length - 4 : 0);
+    return !strcmp(end, "-hgx") || !strcmp(end, "-dgx");
+}
+
+// Finds the one machine that such a name can mean ("H100", "a100-80gb"): the likest, and of equally
+// likely ones its maker's. Returns false if it means none or several.
+static bool find_obvious(const zr_sim_catalogue *catalogue, const char *name, zr_sim_machine *out)
+{
+    double memory = named_memory(name);
+    int most = 0, count = 0;
+    for (int i = 0; i < catalogue->machine_count; i++) {
+        const zr_sim_machine *machine = &catalogue->machines[i];
+        bool has = memory == 0 || memory == machine->memory;
+        int like = has && is_usual(name, machine) ? 2 * likeness(machine, name, memory, 0) : 0;
+        like += like && is_makers(machine);
+        if (!like || like < most)
+            continue;
+        count = like > most ? 1 : count + 1;
+        most = like;
+        *out = *machine;
+    }
+    return count == 1;
+}
+
+zero_status zr_sim_machine_find(const zr_sim_catalogue *catalogue, const char *name,
+                                zr_sim_machine *out, zero_error *error)
+{
+    bool found = false;
+    if (is_path(name))
+        ZERO_TRY(take_path(name, NULL, take_machine, out, &found, error));
+    for (int i = 0; i < catalogue->machine_count && !found; i++)
+        if (!strcasecmp(catalogue->machines[i].name, name)) {
+            *out = catalogue->machines[i];
+            return ZERO_OK;
+        }
+    if (!found && !is_path(name))
+        ZERO_TRY(take_name(name, NULL, take_machine, out, &found, error));
+    if (!found && !is_path(name))
+        found = find_obvious(catalogue, name, out);
+    return found ? ZERO_OK
+                 : refuse_machine(catalogue, is_path(name) ? "file" : "machine", name, name_of,
+                                  error);
+}
+
 bool zr_sim_framework_find(const zr_sim_catalogue *catalogue, const char *text,
                            zr_sim_framework *out)
 {
@@ -245,14 +322,48 @@ bool zr_sim_framework_find(const zr_sim_catalogue *catalogue, const char *text,
     return false;
 }
 
-void zr_sim_machine_list(const zr_sim_catalogue *catalogue, zr_buffer *out)
+static void append_rates(const zr_sim_machine *machine, zr_buffer *out)
+{
+    zr_buffer_printf(out, "%-14s %3d x %-10s %5.0f GB", machine->name, machine->devices,
+                     machine->device, machine->memory / 1e9);
+    for (int n = ZR_SIM_16_BIT; n <= ZR_SIM_8_BIT; n++)
+        if (machine->peak[n] > 0)
+            zr_buffer_printf(out, " %7.0f", machine->peak[n] / 1e12);
+        else
+            zr_buffer_printf(out, " %7s", "-");
+    zr_buffer_printf(out, " %10.0f %7.0f %8.1f %8.0f GB\n", machine->memory_rate / 1e9,
+                     machine->links[ZR_SIM_IN_NODE].rate / 1e9,
+                     machine->links[ZR_SIM_RAIL].rate / 1e9, machine->host_memory / 1e9);
+}
+
+static void append_fit(const zr_sim_machine *machine, zr_buffer *out)
+{
+    zr_buffer_printf(out, "%-14s", "");
+    for (int c = 0; c < ZR_SIM_CONSTANTS; c++)
+        zr_buffer_printf(out, " %s %.4g", zr_sim_constant_names[c], machine->constants[c]);
+    zr_buffer_printf(out, "  (%s)\n", machine->fit[0] ? machine->fit : "estimates");
+}
+
+void zr_sim_machine_list(const zr_sim_catalogue *catalogue, bool constants, zr_buffer *out)
+{
+    zr_buffer_printf(out, "%-14s %-16s %8s %15s %10s %16s\n", "", "a node", "memory", "TFLOP/s of",
+                     "memory", "GB/s a device");
+    zr_buffer_printf(out, "%-14s %-16s %8s %7s %7s %10s %7s %8s %11s\n", "machine", "", "a device",
+                     "16 bit", "8 bit", "GB/s", "in node", "between", "host");
+    for (int i = 0; i < catalogue->machine_count; i++) {
+        append_rates(&catalogue->machines[i], out);
+        if (constants)
+            append_fit(&catalogue->machines[i], out);
+    }
+}
+
+void zr_sim_machine_list_json(const zr_sim_catalogue *catalogue, zr_buffer *out)
 {
     for (int i = 0; i < catalogue->machine_count; i++) {
-        const zr_sim_machine *machine = &catalogue->machines[i];
-        zr_buffer_printf(out, "%-14s %2d x %-12s", machine->name, machine->devices,
-                         machine->device);
-        for (int c = 0; c < ZR_SIM_CONSTANTS; c++)
-            zr_buffer_printf(out, " %s %.4g", zr_sim_constant_names[c], machine->constants[c]);
-        zr_buffer_printf(out, "  (%s)\n", machine->fit[0] ? machine->fit : "estimates");
+        zr_buffer_printf(out, "%s{\"name\":\"%s\",\"machine\":\n", i ? "," : "[",
+                         catalogue->machines[i].name);
+        zr_sim_machine_write(&catalogue->machines[i], out);
+        zr_buffer_printf(out, "}");
     }
+    zr_buffer_printf(out, "]\n");
 }

@@ -18,7 +18,8 @@ zero_status zr_sim_catalogue_open(zr_sim_catalogue *out, zero_error *error);
 void zr_sim_catalogue_close(zr_sim_catalogue *catalogue);
 
 // Finds a machine: `name` is a path of a file, the name of machines/NAME.json below the working
-// directory, or a built-in one. ZERO_ERR_USAGE: there is none; the message lists those that are.
+// directory, a built-in one, or what can only mean one of these ("H100"). ZERO_ERR_USAGE: there is
+// none; the message lists those that are.
 // ZERO_ERR_CONFIG, ZERO_ERR_DATA: the file is wrong, with the key.
 zero_status zr_sim_machine_find(const zr_sim_catalogue *catalogue, const char *name,
                                 zr_sim_machine *out, zero_error *error);
@@ -31,7 +32,9 @@ zero_status zr_sim_machine_of_device(const zr_sim_catalogue *catalogue, const ch
 // unknown: that of a well-made one. Returns whether the text names it.
 bool zr_sim_framework_find(const zr_sim_catalogue *catalogue, const char *text,
                            zr_sim_framework *out);
-// Writes the machines, a line each, with their constants.
-void zr_sim_machine_list(const zr_sim_catalogue *catalogue, zr_buffer *out);
+// Writes the machines, a line each: devices, memory, peaks, links; and their constants, if asked.
+void zr_sim_machine_list(const zr_sim_catalogue *catalogue, bool constants, zr_buffer *out);
+// Writes them as JSON: [{"name": ..., "machine": what a machine's file has}, ...].
+void zr_sim_machine_list_json(const zr_sim_catalogue *catalogue, zr_buffer *out);
 
 #endif

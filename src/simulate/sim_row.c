@@ -269,6 +269,19 @@ static void read_micro_batch(row_reader *r)
     run->micro_batch = ZR_MIN(count, 100000);
 }
 
+// torchtitan's local batch is that of a pipeline, which divides it into as many micro-batches as it
+// has stages, unless accumulation is said.
+static void divide_local_batch(row_reader *r)
+{
+    zr_sim_run *run = r->run;
+    if (run->pipeline < 2 || run->micro_batch < 2 || run->accumulation > 0 ||
+        !zr_sim_text_has(r->system, "torchtitan"))
+        return;
+    run->micro_batch = ZR_MAX(1, run->micro_batch / run->pipeline);
+    zr_sim_row_tell(r, "micro_batch %lld, of a local batch divided by pp",
+                    (long long)run->micro_batch);
+}
+
 // Reads the sequence's length off a batch of samples whose tokens stand in parentheses.
 static void read_seq(row_reader *r, double samples)
 {
@@ -297,6 +310,7 @@ static void read_batch(row_reader *r)
     int64_t ranks = ZR_MAX(1, run->devices / devices_of_model(run));
     read_micro_batch(r);
     run->accumulation = zr_sim_row_whole(r, "grad_accum", 1e6);
+    divide_local_batch(r);
     bool tokens = global >= MANY_SAMPLES || zr_sim_text_tokens(batch) > 0;
     bool of_gpu = tokens && (zr_sim_text_has(batch, "tokens a gpu") ||
                              zr_sim_text_has(batch, "tokens per gpu"));

@@ -172,6 +172,20 @@ zero_status zr_sim_run_complete(zr_sim_run *run, zero_error *error)
     return check_machine(run, error);
 }
 
+// Refuses what the schedule of a pipeline refuses of a training, by the checks of its
+// configuration.
+static zero_status check_schedule(const zr_sim_run *run, zero_error *error)
+{
+    char why[ZR_PIPELINE_WHY];
+    const char *name = zr_pipeline_kind_name(run->schedule);
+    if (zr_pipeline_refuses_count(run->schedule, run->pipeline, run->accumulation, why))
+        return zr_fail(error, ZERO_ERR_USAGE, "schedule %s: a step has %lld micro-batch%s, %s",
+                       name, (long long)run->accumulation, run->accumulation == 1 ? "" : "es", why);
+    if (zr_pipeline_refuses_zero(run->schedule, run->pipeline, run->stage, why))
+        return zr_fail(error, ZERO_ERR_USAGE, "schedule %s %s", name, why);
+    return ZERO_OK;
+}
+
 zero_status zr_sim_run_check(const zr_sim_run *run, zero_error *error)
 {
     int64_t chunks = (int64_t)run->pipeline * run->chunks;
@@ -189,5 +203,5 @@ zero_status zr_sim_run_check(const zr_sim_run *run, zero_error *error)
                        "%d pipeline stages of %d chunks are %lld chunks of %lld layers, the "
                        "embedding and the head",
                        run->pipeline, run->chunks, (long long)chunks, (long long)run->layers);
-    return ZERO_OK;
+    return check_schedule(run, error);
 }

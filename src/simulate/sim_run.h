@@ -55,7 +55,8 @@ typedef struct zr_sim_run {
 // the numbers and what would do.
 zero_status zr_sim_run_complete(zr_sim_run *run, zero_error *error);
 // Refuses a complete run whose grid does not divide its model: heads by tensor ranks, samples by
-// context ranks, layers by chunks. Tables of runs have such grids, and tell them instead.
+// context ranks, layers by chunks; and one whose schedule refuses its batch or its stage of ZeRO,
+// as a training would. Tables of runs have such grids, and tell them instead.
 zero_status zr_sim_run_check(const zr_sim_run *run, zero_error *error);
 // Returns the parameters of its shape.
 double zr_sim_run_parameters(const zr_sim_run *run);

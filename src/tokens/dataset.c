@@ -110,6 +110,31 @@ static int64_t sample_start(const zr_dataset *dataset, int number, int64_t sampl
                        dataset->seq;
 }
 
+// Returns the first token at or after `from` that is a target; the span's count if none is.
+static int64_t next_target(const zr_token_span *span, int64_t from)
+{
+    while (span->tokens && from < span->count && span->tokens[from] < 0)
+        from++;
+    return from;
+}
+
+int64_t zr_stream_bare_windows(const zr_stream *stream, int64_t seq)
+{
+    int64_t windows = zr_stream_eval_windows(stream, seq), with = 0, next = 0; // first not counted
+    for (int s = 0; s < stream->span_count; s++) {
+        const zr_token_span *span = &stream->spans[s];
+        for (;;) { // window w has the targets [w * seq + 1, (w + 1) * seq]
+            int64_t at = next_target(span, ZR_MAX(next * seq + 1 - span->first, 0));
+            int64_t window = (span->first + at - 1) / seq;
+            if (at >= span->count || window >= windows)
+                break;
+            with++;
+            next = window + 1;
+        }
+    }
+    return windows - with;
+}
+
 zr_token_window zr_dataset_train_window(const zr_dataset *dataset, int64_t sample)
 {
     zr_token_window window = {.stream = 0, .first = sample};

@@ -43,6 +43,7 @@ typedef struct zr_dataset {
     double *weights; // (stream_count) the streams' shares of the samples
     int64_t count;   // tokens of all streams
     int64_t masked;  // how many of these are no targets
+    int64_t bare;    // windows without any target, where they tile the streams from their starts
     int64_t seq;     // T
     uint64_t seed;
 } zr_dataset;
@@ -55,6 +56,8 @@ void zr_stream_read(const zr_stream *stream, int64_t first, int64_t count, int32
 // evaluation floor((n-1)/T).
 int64_t zr_stream_windows(const zr_stream *stream, int64_t seq);
 int64_t zr_stream_eval_windows(const zr_stream *stream, int64_t seq);
+// Counts the windows of an evaluation that have no target.
+int64_t zr_stream_bare_windows(const zr_stream *stream, int64_t seq);
 
 void zr_dataset_free(zr_dataset *dataset); // frees the streams, not the tokens
 

@@ -12,8 +12,10 @@ enum { CONFIG_BYTES = 512, DEFAULT_MICRO_BATCH = 4 };
 static zero_status read_shape(const zero_bench_options *options, zr_bench_engine *e,
                               zero_error *error)
 {
-    const zr_subject_question question = {
-        .new_spec = options->new_spec ? options->new_spec : "gpt2", .seq = options->seq};
+    const zr_subject_question question = {.new_spec =
+                                              options->new_spec ? options->new_spec : "gpt2",
+                                          .seq = options->seq,
+                                          .logger = &options->logger};
     ZERO_TRY(zr_subject_read(&question, &e->subject, error));
     e->micro_batch = options->micro_batch ? options->micro_batch : DEFAULT_MICRO_BATCH;
     return zr_lm_create(&e->subject.model, &e->model, error);

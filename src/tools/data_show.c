@@ -4,6 +4,7 @@
 #include "files/run_directory.h"
 #include "infer/reading.h"
 #include "model/architecture.h"
+#include "setup/defaults.h"
 #include <zero/data.h>
 
 #include <stdio.h>
@@ -35,7 +36,7 @@ static zero_status read_shape(show *s, zero_error *error)
     ZERO_TRY(zr_lm_config_read_in(s->model_dir, &config, error));
     const zr_lm_shape shape = zr_lm_shape_of(&config);
     s->vocabulary = shape.vocab;
-    s->seq = s->options->seq ? s->options->seq : shape.positions;
+    s->seq = zr_default_window(s->options->seq, shape.positions, &s->options->logger);
     return ZERO_OK;
 }
 
@@ -56,6 +57,7 @@ static zero_status read_all(show *s, zero_error *error)
     ZERO_TRY(zr_corpus_open(&corpus, &s->corpus, error));
     ZERO_TRY(
         zr_reading_tokenizer(s->model_dir, s->tokenizer_path, s->corpus, &s->tokenizer, error));
+    ZERO_TRY(zr_chat_check_marks(&s->chat, options->chat, s->tokenizer, error));
     zr_reading_warn(s->tokenizer, &options->logger);
     ZERO_TRY(read_shape(s, error));
     const zr_reading reading =

@@ -59,13 +59,14 @@ static double largest(const placement *where, const zr_state_policy *policy, dou
                 on_disk > 0 ? disk / on_disk : INFINITY);
 }
 
+static const placement placements[] = {{"all on the device", false, false},
+                                       {"optimizer on the host", false, false},
+                                       {"parameters and optimizer on the host", false, false},
+                                       {"optimizer on NVMe, parameters in memory", false, true},
+                                       {"all on NVMe", true, true}};
+
 static void say_largest(const zr_doctor *doctor, double memory, double disk)
 {
-    static const placement placements[] = {{"all on the device", false, false},
-                                           {"optimizer on the host", false, false},
-                                           {"parameters and optimizer on the host", false, false},
-                                           {"optimizer on NVMe, parameters in memory", false, true},
-                                           {"all on NVMe", true, true}};
     char memory_text[32], disk_text[32];
     zr_bytes_text(memory, memory_text);
     zr_bytes_text(disk, disk_text);
@@ -91,15 +92,19 @@ static void say_largest(const zr_doctor *doctor, double memory, double disk)
 void zr_doctor_disk(const zr_doctor *doctor, const char *directory, int64_t memory)
 {
     zr_disk disk;
+    bool memory_too = false;
     zero_error error = {0};
     zero_status status = zr_disk_look(directory, &disk, &error);
     if (status != ZERO_OK) {
         zr_doctor_say(doctor, "disk", "%s", error.message);
     } else {
-        bool memory_too = strcmp(disk.kind, "tmpfs") == 0;
+        memory_too = strcmp(disk.kind, "tmpfs") == 0;
         zr_doctor_say(doctor, "disk", "\"%s\" (%s, %.1f GB free)%s", directory, disk.kind,
                       (double)disk.available * 1e-9, memory_too ? ": no disk, but memory" : "");
         measure(doctor, directory);
     }
     say_largest(doctor, (double)memory, (double)disk.available);
+    doctor->verdict->in_memory = largest(&placements[0], &zr_state_mixed, (double)memory, 0);
+    doctor->verdict->with_disk = largest(&placements[ZR_COUNT(placements) - 1], &zr_state_mixed,
+                                         (double)memory, memory_too ? 0 : (double)disk.available);
 }

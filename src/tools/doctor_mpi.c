@@ -59,16 +59,21 @@ static void say_module(const zr_doctor *d, const char *mpirun)
     zr_mpi_library(library, sizeof library);
     const mpi_family *built = family_of_library(library),
                      *starts = mpirun ? family_of_launcher(mpirun) : NULL;
+    bool other = built && starts && built != starts;
     if (!mpirun)
         zr_doctor_say(d, "MPI", "module found, built with %s; no mpirun in PATH (Debian: %s)",
                       library, built ? built->packages : families[0].packages);
-    else if (built && starts && built != starts)
+    else if (other)
         zr_doctor_say(d, "MPI",
                       "module found, built with %s, but %s is of %s: ranks that it starts do not "
                       "find each other",
                       library, mpirun, starts->name);
     else
         zr_doctor_say(d, "MPI", "module found, built with %s; %s", library, mpirun);
+    if (!mpirun)
+        zr_doctor_lacks(d, true, "mpirun (for several machines)");
+    if (other)
+        zr_doctor_lacks(d, false, "the mpirun of the MPI of this build (for several machines)");
 }
 
 void zr_doctor_mpi(const zr_doctor *d)
@@ -78,9 +83,12 @@ void zr_doctor_mpi(const zr_doctor *d)
     const mpi_family *starts = mpirun ? family_of_launcher(mpirun) : NULL;
     const zr_mpi_module *module;
     zero_error error = {0};
-    if (zr_mpi_load(&module, &error) == ZERO_OK)
+    if (zr_mpi_load(&module, &error) == ZERO_OK) {
         say_module(d, mpirun);
-    else if (starts)
+        return;
+    }
+    zr_doctor_lacks(d, true, "MPI (for several machines)");
+    if (starts)
         zr_doctor_say(
             d, "MPI",
             "%s; %s is of %s: with %s installed, build again (only needed for several machines)",

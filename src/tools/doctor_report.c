@@ -64,10 +64,12 @@ static void look_at_onednn(const zr_doctor *d)
     } version;
     const version *(*ask)(void) = NULL;
     *(void **)&ask = dlsym(RTLD_DEFAULT, "dnnl_version");
-    if (!ask)
-        zr_doctor_say(d, "oneDNN", "not in this build: products are the portable ones, slower");
-    else
+    if (ask) {
         zr_doctor_say(d, "oneDNN", "%d.%d.%d", ask()->major, ask()->minor, ask()->patch);
+        return;
+    }
+    zr_doctor_say(d, "oneDNN", "not in this build: products are the portable ones, slower");
+    zr_doctor_lacks(d, true, "oneDNN (without it products are slower)");
 }
 
 zero_status zr_doctor_product_rate(zr_queue *queue, zero_dtype dtype, double *flops,
@@ -119,14 +121,15 @@ static int64_t look_at_memory(const zr_doctor *d)
     int64_t bytes = zr_memory_available(reason, sizeof reason);
     zr_doctor_say(d, "memory", "%.2f GB may be used (%s)", (double)bytes / 1e9, reason);
     int fd = memfd_create("zero-doctor", MFD_CLOEXEC);
-    if (fd < 0)
-        zr_doctor_say(d, "shared memory",
-                      "memfd_create is refused (%s): ranks as processes cannot share memory",
-                      strerror(errno));
-    else
+    if (fd >= 0) {
         zr_doctor_say(d, "shared memory", "memfd: yes");
-    if (fd >= 0)
         close(fd);
+        return bytes;
+    }
+    zr_doctor_say(d, "shared memory",
+                  "memfd_create is refused (%s): ranks as processes cannot share memory",
+                  strerror(errno));
+    zr_doctor_lacks(d, false, "memfd_create (for several ranks; the container's rules refuse it)");
     return bytes;
 }
 
@@ -152,12 +155,13 @@ static void look_at_io(const zr_doctor *d)
 {
     char parameters[120] = {0}; // struct io_uring_params, all zero
     int fd = (int)syscall(SYS_io_uring_setup, 4, parameters);
-    if (fd < 0)
-        zr_doctor_say(d, "io_uring", "no (%s): offload to NVMe would use threads", strerror(errno));
-    else
+    if (fd >= 0) {
         zr_doctor_say(d, "io_uring", "yes");
-    if (fd >= 0)
         close(fd);
+        return;
+    }
+    zr_doctor_say(d, "io_uring", "no (%s): offload to NVMe would use threads", strerror(errno));
+    zr_doctor_lacks(d, false, "io_uring (for offload to NVMe; the container's rules refuse it)");
 }
 
 // Reports the first line of a file in /sys.
@@ -172,6 +176,57 @@ static void look_at_setting(const zr_doctor *d, const char *name, const char *pa
     zr_free(text);
 }
 
+// Looks at everything; *memory is what there is of it.
+static zero_status look(const zr_doctor *d, const zero_doctor_options *options, int64_t *memory,
+                        zero_error *error)
+{
+    zr_doctor_say(d, "zero", "%s", zero_version());
+    look_at_processor(d);
+    zero_status status = look_at_compute(d, error);
+    *memory = look_at_memory(d);
+    zr_doctor_mpi(d);
+    look_at_io(d);
+    look_at_limit(d, "locked memory", RLIMIT_MEMLOCK, 8 << 20, true);
+    look_at_limit(d, "open files", RLIMIT_NOFILE, 1024, false);
+    look_at_setting(d, "huge pages", "/sys/kernel/mm/transparent_hugepage/enabled");
+    look_at_setting(d, "  of memfd", "/sys/kernel/mm/transparent_hugepage/shmem_enabled");
+    zr_doctor_rates(d);
+    const char *directory = options->path ? options->path : ".";
+    zr_doctor_disk(d, directory, *memory);
+    if (status == ZERO_OK && options->write_machine)
+        status = zr_doctor_machine(d, directory, options->write_machine, error);
+    return status;
+}
+
+void zr_doctor_lacks(const zr_doctor *d, bool from_packages, const char *what)
+{
+    zr_buffer *missing = &d->verdict->missing;
+    zr_buffer_printf(missing, missing->length ? ", %s" : "%s", what);
+    d->verdict->packages |= from_packages;
+}
+
+// What a user asks first, in three lines: how large a model, what is missing, where to look.
+static void say_verdict(const zr_doctor *d, int64_t memory)
+{
+    const zr_doctor_verdict *v = d->verdict;
+    bool lacks = v->missing.length && !v->missing.failed;
+    char disk[80] = "";
+    if (v->with_disk > v->in_memory)
+        snprintf(disk, sizeof disk, ", %.2f billion with states on its disk", v->with_disk / 1e9);
+    zr_doctor_say(d, "verdict",
+                  "this machine trains models of up to %.2f billion parameters in its memory%s, "
+                  "less what activations take",
+                  v->in_memory / 1e9, disk);
+    zr_doctor_say(d, "missing", "%s%s", lacks ? v->missing.data : "nothing",
+                  lacks && v->packages ? ": ./bootstrap deps && ./bootstrap build" : "");
+    zr_doctor_say(d, "next",
+                  "zero plan --new gpt2 --memory %.3gGB says what fits and how to train it; "
+                  "docs/offload.md has larger models",
+                  (double)memory / 1e9);
+}
+
+static void keep(void *user, const char *text) { zr_buffer_printf(user, "%s", text); }
+
 zero_status zero_doctor(const zero_doctor_options *options,
                         void (*write)(void *user, const char *text), void *user, zero_error *error)
 {
@@ -182,21 +237,17 @@ zero_status zero_doctor(const zero_doctor_options *options,
                             ZR_STRUCT_UPTO(zero_doctor_options, path), &taken, sizeof taken,
                             error));
     options = &taken;
-    zr_doctor d = {.write = write, .user = user};
-    zr_doctor_say(&d, "zero", "%s", zero_version());
-    look_at_processor(&d);
-    zero_status status = look_at_compute(&d, error);
-    int64_t memory = look_at_memory(&d);
-    zr_doctor_mpi(&d);
-    look_at_io(&d);
-    look_at_limit(&d, "locked memory", RLIMIT_MEMLOCK, 8 << 20, true);
-    look_at_limit(&d, "open files", RLIMIT_NOFILE, 1024, false);
-    look_at_setting(&d, "huge pages", "/sys/kernel/mm/transparent_hugepage/enabled");
-    look_at_setting(&d, "  of memfd", "/sys/kernel/mm/transparent_hugepage/shmem_enabled");
-    zr_doctor_rates(&d);
-    const char *directory = options->path ? options->path : ".";
-    zr_doctor_disk(&d, directory, memory);
-    if (status == ZERO_OK && options->write_machine)
-        status = zr_doctor_machine(&d, directory, options->write_machine, error);
+    zr_doctor_verdict verdict = {0};
+    zr_buffer kept = {0};
+    zr_doctor d = {.write = keep, .user = &kept, .verdict = &verdict};
+    int64_t memory = 0;
+    zero_status status = look(&d, options, &memory, error);
+    d.write = write;
+    d.user = user;
+    say_verdict(&d, memory);
+    if (kept.length && !kept.failed)
+        write(user, kept.data);
+    zr_buffer_free(&kept);
+    zr_buffer_free(&verdict.missing);
     return status;
 }

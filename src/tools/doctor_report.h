@@ -2,17 +2,29 @@
 #ifndef ZR_TOOLS_DOCTOR_REPORT_H
 #define ZR_TOOLS_DOCTOR_REPORT_H
 
+#include "base/alloc.h"
 #include "base/errors.h"
 #include "compute/compute.h"
 #include <zero/tensor.h>
 
+typedef struct zr_doctor_verdict {
+    double in_memory, with_disk; // parameters of the largest model
+    zr_buffer missing;           // "oneDNN (...), MPI (...)"
+    bool packages;               // some of it comes with packages
+} zr_doctor_verdict;
+
 typedef struct zr_doctor {
     void (*write)(void *user, const char *text);
     void *user;
+    zr_doctor_verdict *verdict;
 } zr_doctor;
 
 void zr_doctor_say(const zr_doctor *doctor, const char *what, const char *format, ...)
     ZERO_PRINTF(3, 4);
+
+// Notes for the verdict what this machine lacks: "oneDNN (products are slower)". from_packages: it
+// comes with packages that ./bootstrap deps installs.
+void zr_doctor_lacks(const zr_doctor *doctor, bool from_packages, const char *what);
 
 // Measures the disk of a directory for about a second, and reports the largest models that fit into
 // `memory` bytes and that disk.

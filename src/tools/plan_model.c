@@ -27,6 +27,12 @@ int zr_planner_together(const zr_planner *p, int ranks)
     return p->machines ? p->machines->largest : ranks;
 }
 
+int64_t zr_planner_memory(const zr_planner *p, int ranks)
+{
+    int64_t memory = p->options->memory;
+    return memory > 0 ? ZR_MAX(memory / zr_planner_together(p, ranks), 1) : 0;
+}
+
 static zero_status read_shape(zr_planner *p, zero_error *error)
 {
     const zero_plan_options *options = p->options;
@@ -113,7 +119,8 @@ static zero_status choose_placement(const zr_planner *p, zr_placement_answer *an
                                     zero_error *error)
 {
     const zero_plan_options *options = p->options;
-    const zr_imagined_ranks ranks = {.count = zr_planner_job(p), .memory = options->memory};
+    const zr_imagined_ranks ranks = {.count = zr_planner_job(p),
+                                     .memory = zr_planner_memory(p, zr_planner_job(p))};
     zero_options engine = {
         .model = p->model,
         .shape = {.seq = p->subject.seq},

@@ -2,6 +2,7 @@
 #include "tools/plan_report.h"
 
 #include "base/bytes_text.h"
+#include "base/length_text.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/struct_take.h"
@@ -68,7 +69,7 @@ static bool offloads(const zr_plan_row *rows, int count)
 static bool is_timed(const zr_plan_row *rows, int count)
 {
     for (int i = 0; i < count; i++)
-        if (rows[i].time.seconds > 0)
+        if (!zr_forecast_is_unknown(&rows[i].time))
             return true;
     return false;
 }
@@ -76,8 +77,10 @@ static bool is_timed(const zr_plan_row *rows, int count)
 static void append_time(const zr_plan_row *row, zr_buffer *out)
 {
     char step[ZR_SECONDS_TEXT] = "-";
-    if (row->time.seconds > 0)
-        zr_seconds_text(row->time.seconds, step);
+    if (!zr_forecast_is_unknown(&row->time))
+        zr_seconds_text(zr_forecast_is_rough(&row->time) ? zr_one_digit(row->time.seconds)
+                                                         : row->time.seconds,
+                        step);
     zr_buffer_printf(out, "  %10s", step);
 }
 

@@ -6,6 +6,7 @@
 #include "tools/plan_time.h"
 
 #include <assert.h>
+#include <stdio.h>
 
 enum { MOST_BATCH = 4096 };
 
@@ -200,8 +201,9 @@ bool zr_planner_has_stage(const zr_planner *p, int stage)
 {
     const zr_offload_config *offload = &p->config->offload;
     const zr_pipeline_spec *pipeline = &p->config->pipeline;
-    if (stage == 3 && pipeline->stages > 1 && pipeline->kind == ZR_PIPELINE_PIPEDREAM)
-        return false; // its versions are whole
+    char why[ZR_PIPELINE_WHY];
+    if (zr_pipeline_refuses_zero(pipeline->kind, pipeline->stages, stage, why))
+        return false;
     bool part = offload->optimizer != ZERO_TIER_device && offload->ratio < 1;
     return stage >= (offload->parameters != ZERO_TIER_device || part ? 3
                      : offload->optimizer != ZERO_TIER_device        ? 1
@@ -233,7 +235,7 @@ void zr_planner_ask(const zr_planner *p, const zr_plan_point *at, int threads, z
         .threads = threads,
         .machine = p->machine,
     };
-    out->question.machine.memory_limit = p->options->memory;
+    out->question.machine.memory_limit = zr_planner_memory(p, at->ranks);
 }
 
 // Returns whether a micro-batch of this size fits. A size that cannot even be planned does not fit.
@@ -245,6 +247,19 @@ static bool fits(const zr_planner *p, const zr_plan_point *at)
     bool does = zr_rehearse(&asked.question, &rehearsal, NULL) == ZERO_OK && rehearsal.fits;
     zr_rehearsal_free(&rehearsal);
     return does;
+}
+
+bool zr_planner_advise(const zr_planner *p, const zr_plan_point *at, char *out, size_t size)
+{
+    zr_plan_asked asked;
+    zr_rehearsal rehearsal;
+    zr_planner_ask(p, at, p->machine.threads, &asked);
+    asked.question.advise = true;
+    out[0] = 0;
+    if (zr_rehearse(&asked.question, &rehearsal, NULL) == ZERO_OK)
+        snprintf(out, size, "%s", rehearsal.advice);
+    zr_rehearsal_free(&rehearsal);
+    return out[0];
 }
 
 static int64_t largest_batch(const zr_planner *p, int stage, int ranks)

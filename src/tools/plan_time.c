@@ -2,6 +2,7 @@
 
 #include "base/bytes_text.h"
 #include "base/cpu.h"
+#include "base/length_text.h"
 #include "measure/unit_rates.h"
 #include "predict/rate_links.h"
 
@@ -55,6 +56,7 @@ zero_status zr_plan_time_open(const zr_planner *p, zr_plan_time *out, zero_error
     if (p->options->predict)
         ZERO_TRY(measure(p, out, error));
     out->known = zr_rate_book_knows_kernels(&out->book);
+    zr_busy_find(out->cores, 1, NULL, &out->busy);
     return ZERO_OK;
 }
 
@@ -74,9 +76,14 @@ static void find_besides(const zr_planner *p, zr_rehearsal *rehearsal, zr_beside
 static zero_status predict(const zr_planner *p, zr_rehearsal *rehearsal, zr_plan_row *row,
                            zero_error *error)
 {
+    double slowdown = p->time->busy.slowdown;
     find_besides(p, rehearsal, &row->besides);
-    return p->time->known ? zr_rehearsal_forecast(rehearsal, &p->time->book, &row->time, error)
-                          : ZERO_OK;
+    row->besides.micro_batch *= slowdown;
+    row->besides.token *= slowdown;
+    if (p->time->known)
+        ZERO_TRY(zr_rehearsal_forecast(rehearsal, &p->time->book, &row->time, error));
+    zr_forecast_slow(&row->time, slowdown);
+    return ZERO_OK;
 }
 
 // Predicts a row for ranks of other threads than its plans are for.
@@ -121,6 +128,25 @@ static void write_besides(const zr_plan_row *row, zr_buffer *out)
     zr_buffer_free(&text);
 }
 
+// Writes how long a run takes: a plan knows no number of steps, so of a thousand.
+static void write_length(const zr_plan_row *row, zr_buffer *out)
+{
+    char text[2 * ZR_LENGTH_TEXT];
+    if (zr_forecast_is_unknown(&row->time))
+        return;
+    zr_thousand_steps_text(row->time.seconds, row->besides.start, time(NULL),
+                           zr_forecast_is_rough(&row->time), text);
+    zr_buffer_printf(out, "%s.\n", text);
+}
+
+static void write_busy(const zr_plan_time *time, zr_buffer *out)
+{
+    char text[ZR_BUSY_TEXT];
+    zr_busy_text(&time->busy, text);
+    if (text[0])
+        zr_buffer_printf(out, "%s.\n", text);
+}
+
 void zr_plan_time_text(const zr_planner *p, const zr_plan_row *row, zr_buffer *out)
 {
     const zr_plan_time *time = p->time;
@@ -132,6 +158,7 @@ void zr_plan_time_text(const zr_planner *p, const zr_plan_row *row, zr_buffer *o
                          here ? "here" : "of machines like this one");
         zr_forecast_text(&row->time, out);
         zr_buffer_printf(out, "\n");
+        write_length(row, out);
     } else if (!time->known)
         zr_buffer_printf(out,
                          "\nHow long a step takes is not known: --predict times this machine's "
@@ -146,6 +173,7 @@ void zr_plan_time_text(const zr_planner *p, const zr_plan_row *row, zr_buffer *o
         zr_buffer_printf(out, "\nHow long a step takes is not known, because ranks exchange over a "
                               "network that nobody has measured: " ZR_LINK_TEACHER
                               " does, and zero simulate knows other machines.\n");
+    write_busy(time, out);
     write_besides(row, out);
 }
 

@@ -3,6 +3,7 @@
 #ifndef ZR_TOOLS_PLAN_TIME_H
 #define ZR_TOOLS_PLAN_TIME_H
 
+#include "base/busy.h"
 #include "setup/rehearse.h"
 #include "tools/planner.h"
 
@@ -10,6 +11,7 @@ typedef struct zr_plan_time { // what the rows of a plan are predicted with
     zr_rate_book book;
     bool known; // something is known of this machine
     int cores;
+    zr_busy busy; // with other programs, for as many threads as there are cores
 } zr_plan_time;
 
 // Reads what is known of this machine, and, if options->predict asks for it, measures what the

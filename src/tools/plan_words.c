@@ -5,6 +5,7 @@
 #include "tools/plan_time.h"
 
 #include <string.h>
+#include <zero/comm.h>
 
 static const zr_plan_row *row_of_stage(const zr_plan_row *rows, int count, int stage)
 {
@@ -40,6 +41,11 @@ static bool is_far(const zr_planner *p) { return p->machines && p->machines->job
 void zr_planner_command(const zr_planner *p, const zr_plan_row *row, zr_buffer *out)
 {
     const zero_plan_options *options = p->options;
+    int ranks = row ? row->ranks : zr_planner_job(p);
+    if (ranks > ZERO_MAX_RANKS) {
+        zr_buffer_printf(out, "  none, because a training has at most %d ranks\n", ZERO_MAX_RANKS);
+        return;
+    }
     zr_buffer_printf(out, "  ");
     if (is_far(p))
         zr_buffer_printf(out, "mpirun -n %d --hostfile hosts ", options->ranks);
@@ -53,7 +59,7 @@ void zr_planner_command(const zr_planner *p, const zr_plan_row *row, zr_buffer *
         if (!row || !is_of_row(options->overrides[i].key))
             zr_buffer_printf(out, " %s %s", options->overrides[i].flag,
                              options->overrides[i].value);
-    zr_buffer_printf(out, " --ranks %d", row ? row->ranks : zr_planner_job(p));
+    zr_buffer_printf(out, " --ranks %d", ranks);
     append_grid(options, out);
     if (row)
         zr_buffer_printf(out, " --stage %d", row->stage);
@@ -66,6 +72,12 @@ void zr_planner_command(const zr_planner *p, const zr_plan_row *row, zr_buffer *
 static void append_way_out(const zr_planner *p, zr_buffer *out)
 {
     const zero_plan_options *options = p->options;
+    int ranks[ZR_PLANNER_USUAL];
+    char advice[256];
+    zr_planner_ranks(p, ranks);
+    const zr_plan_point least = {p->settings.stage, ranks[0], zr_planner_batch(p, ranks[0])};
+    if (zr_planner_advise(p, &least, advice, sizeof advice))
+        zr_buffer_printf(out, "With --ranks %d, %s.\n", ranks[0], advice);
     zr_buffer_printf(
         out, "A shorter window (--seq) and a smaller micro-batch (--micro-batch) need less.\n");
     if (p->config->offload.optimizer != ZERO_TIER_device ||
@@ -86,7 +98,7 @@ static void append_limits(const zr_planner *p, zr_buffer *out)
         int64_t bytes;
         const char *of;
     } limits[] = {
-        {p->options->memory, "a rank"},
+        {p->options->memory, is_far(p) ? "a machine" : "of one machine"},
         {p->config->offload.device_memory, "on a rank's device"},
         {p->config->offload.host_memory,
          is_far(p) ? "on a machine's host" : "on the machine's host"},

@@ -37,6 +37,8 @@ typedef struct zr_planner {
 int zr_planner_job(const zr_planner *p);                 // ranks of the job, or those of one model
 int zr_planner_threads(const zr_planner *p);             // threads of a rank
 int zr_planner_together(const zr_planner *p, int ranks); // of the job, the most on a machine
+// Bytes that such a rank has of what the options say a machine has; 0: nothing is said.
+int64_t zr_planner_memory(const zr_planner *p, int ranks);
 
 // Implemented in plan_rows.c.
 //
@@ -55,6 +57,9 @@ zero_status zr_planner_rows(const zr_planner *p, zr_plan_row rows[ZR_PLANNER_MOS
                             zero_error *error);
 // Returns the smallest row that fits: fewest ranks, then the lowest stage; NULL if none does.
 const zr_plan_row *zr_planner_least(const zr_planner *p, const zr_plan_row *rows, int count);
+
+// Writes the least change with which a point fits that does not. Returns false if none is known.
+bool zr_planner_advise(const zr_planner *p, const zr_plan_point *at, char *out, size_t size);
 
 // Asks for a rehearsal of a point, whose ranks have so many threads.
 void zr_planner_ask(const zr_planner *p, const zr_plan_point *at, int threads, zr_plan_asked *out);

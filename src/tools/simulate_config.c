@@ -91,6 +91,8 @@ zero_status zr_simulate_configure(const zero_simulate_options *options, zr_sim_r
                                     &options->logger, error);
     }
     if (status == ZERO_OK)
+        status = zr_config_refuse_unknown(config, &options->logger, error);
+    if (status == ZERO_OK)
         status = read_config(config, run, error);
     zr_config_destroy(config);
     return status;

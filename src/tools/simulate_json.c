@@ -83,6 +83,22 @@ static void append_step(const zr_simulate_answer *answer, zr_buffer *out)
     close_with("],\n", out);
 }
 
+static void append_remedies(const zr_simulate_answer *answer, zr_buffer *out)
+{
+    const zr_sim_remedy *remedies[] = {&answer->remedy_of_length, &answer->remedy};
+    zr_buffer_printf(out, "\"would_fit\":[");
+    for (int i = 0; i < ZR_COUNT(remedies); i++) {
+        bool again = i && !strcmp(remedies[0]->changes, remedies[i]->changes);
+        if (!remedies[i]->changes[0] || again)
+            continue;
+        zr_buffer_printf(out, "{");
+        append_text("with", remedies[i]->changes, out);
+        append_number("memory_bytes", remedies[i]->memory, out);
+        close_with("},", out);
+    }
+    close_with("],\n", out);
+}
+
 static void append_saving(const zr_simulate_saving *saving, zr_buffer *out)
 {
     if (!saving->asked)
@@ -99,6 +115,20 @@ static void append_saving(const zr_simulate_saving *saving, zr_buffer *out)
     append_count("interval_steps", (int64_t)saving->steps, out);
     append_number("young_s", saving->survival.young, out);
     append_number("goodput", saving->survival.goodput, out);
+    close_with("},\n", out);
+}
+
+static void append_length(const zr_simulate_length *length, zr_buffer *out)
+{
+    if (!length->asked)
+        return;
+    zr_buffer_printf(out, "\"training\":{");
+    append_number("tokens", length->tokens, out);
+    append_number("steps", length->steps, out);
+    append_number("seconds", length->seconds, out);
+    append_number("low_s", length->low, out);
+    append_number("high_s", length->high, out);
+    append_number("device_hours", length->device_hours, out);
     close_with("},\n", out);
 }
 
@@ -119,7 +149,10 @@ void zr_simulate_json(const zr_simulate_answer *answer, zr_buffer *out)
     zr_buffer_printf(out, "{");
     append_run(answer, out);
     append_step(answer, out);
+    if (!answer->fits)
+        append_remedies(answer, out);
     append_saving(&answer->saving, out);
+    append_length(&answer->length, out);
     append_constants("machine_constants", run->machine.name, zr_sim_constant_names,
                      run->machine.constants, ZR_SIM_CONSTANTS, run->machine.fit, out);
     append_constants("framework_constants", run->framework.name, zr_sim_framework_constant_names,

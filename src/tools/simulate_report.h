@@ -4,6 +4,7 @@
 
 #include "simulate/sim_catalogue.h"
 #include "simulate/sim_failures.h"
+#include "simulate/sim_remedy.h"
 #include "simulate/sim_step.h"
 #include <zero/simulation.h>
 
@@ -16,12 +17,23 @@ typedef struct zr_simulate_saving { // what failures cost, if the options ask
     double steps;             // of the interval
 } zr_simulate_saving;
 
+typedef struct zr_simulate_length { // of the whole training, if the options ask
+    bool asked;
+    double steps, tokens;
+    double seconds, low, high; // 80% of runs like these lie between
+    double device_hours;
+} zr_simulate_length;
+
 typedef struct zr_simulate_answer {
     const char *model; // as the options give it
     zr_sim_run run;    // complete
     zr_sim_step step;
     bool fits;
     zr_simulate_saving saving;
+    zr_simulate_length length;
+    // If it does not fit: the least changes with which it would, with samples as long as they are
+    // and without; "" if there are none.
+    zr_sim_remedy remedy, remedy_of_length;
 } zr_simulate_answer;
 
 // Fills in what a configuration and the flags that override it say of a run: stage, batch,

@@ -5,6 +5,7 @@
 #include "simulate/sim_runs_table.h"
 #include "tools/simulate_report.h"
 
+#include <math.h>
 #include <string.h>
 
 static zero_status set_model(const zero_simulate_options *options, zr_sim_run *run,
@@ -102,6 +103,36 @@ static zero_status set_run(const zero_simulate_options *options, const zr_sim_ca
     return zr_sim_run_check(run, error);
 }
 
+// Finds how long the whole training takes; failures and saving count, if they are asked about.
+static void find_length(const zero_simulate_options *options, zr_simulate_answer *answer)
+{
+    zr_simulate_length *length = &answer->length;
+    const zr_sim_run *run = &answer->run;
+    double tokens = (double)run->global_batch * (double)run->seq, // of a step
+        goodput = answer->saving.asked ? answer->saving.survival.goodput : 1;
+    *length = (zr_simulate_length){.asked = options->tokens || options->steps};
+    if (!length->asked)
+        return;
+    length->steps =
+        options->steps ? (double)options->steps : ceil((double)options->tokens / tokens);
+    length->tokens = length->steps * tokens;
+    length->seconds = length->steps * answer->step.seconds / goodput;
+    length->low = length->steps * answer->step.low / goodput;
+    length->high = length->steps * answer->step.high / goodput;
+    length->device_hours = length->seconds / 3600 * run->devices;
+}
+
+static void find_remedies(zr_simulate_answer *answer)
+{
+    answer->remedy.changes[0] = answer->remedy_of_length.changes[0] = 0;
+    if (answer->fits)
+        return;
+    if (!zr_sim_remedy_find(&answer->run, false, &answer->remedy_of_length))
+        answer->remedy_of_length.changes[0] = 0;
+    if (!zr_sim_remedy_find(&answer->run, true, &answer->remedy))
+        answer->remedy.changes[0] = 0;
+}
+
 static zero_status simulate(const zero_simulate_options *options, const zr_sim_catalogue *catalogue,
                             zr_buffer *out, zero_error *error)
 {
@@ -115,7 +146,9 @@ static zero_status simulate(const zero_simulate_options *options, const zr_sim_c
     if (status != ZERO_OK && status != ZERO_ERR_LIMIT)
         return status;
     answer.fits = status == ZERO_OK;
+    find_remedies(&answer);
     ZERO_TRY(zr_simulate_save(options, &answer, error));
+    find_length(options, &answer);
     if (options->json)
         zr_simulate_json(&answer, out);
     else
@@ -143,8 +176,9 @@ static zero_status simulate_runs(const zero_simulate_options *options,
 
 static zero_status check_numbers(const zero_simulate_options *options, zero_error *error)
 {
-    int64_t numbers[] = {options->tensor, options->context, options->pipeline,
-                         options->global_batch, options->seq};
+    int64_t numbers[] = {options->tensor,       options->context, options->pipeline,
+                         options->global_batch, options->seq,     options->tokens,
+                         options->steps};
     double reals[] = {options->mtbf_hours, options->checkpoint_rate, options->restart};
     for (int i = 0; i < ZR_COUNT(numbers); i++)
         if (numbers[i] < 0)
@@ -163,8 +197,20 @@ static bool is_list(const zero_simulate_options *options)
            !strcmp(options->machine, "list");
 }
 
+static void list_machines(const zero_simulate_options *options, const zr_sim_catalogue *catalogue,
+                          zr_buffer *out)
+{
+    if (options->json)
+        zr_sim_machine_list_json(catalogue, out);
+    else
+        zr_sim_machine_list(catalogue, options->explain, out);
+}
+
 static zero_status check(const zero_simulate_options *options, zero_error *error)
 {
+    if (options->tokens && options->steps)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "zero_simulate: options.tokens and options.steps are both given");
     if (options->runs && (options->new_spec || options->model || options->json))
         return zr_fail(error, ZERO_ERR_USAGE,
                        "zero_simulate: options.runs is a table of models: options.new_spec, "
@@ -197,7 +243,7 @@ zero_status zero_simulate(const zero_simulate_options *options,
     ZERO_TRY(check(options, error));
     zero_status status = zr_sim_catalogue_open(&catalogue, error);
     if (status == ZERO_OK && is_list(options))
-        zr_sim_machine_list(&catalogue, &text);
+        list_machines(options, &catalogue, &text);
     else if (status == ZERO_OK)
         status = options->runs ? simulate_runs(options, &catalogue, &text, error)
                                : simulate(options, &catalogue, &text, error);

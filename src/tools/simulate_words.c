@@ -3,6 +3,7 @@
 #include "tools/simulate_report.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum { NUMBER_BYTES = 32 };
 
@@ -23,7 +24,9 @@ static const char *time_text(double seconds, char out[NUMBER_BYTES])
 // Writes a large number for people: "16,384", "1.78 million", "405.9 billion".
 static const char *count_text(double count, char out[NUMBER_BYTES])
 {
-    if (count >= 1e9)
+    if (count >= 1e12)
+        snprintf(out, NUMBER_BYTES, "%.4g trillion", count / 1e12);
+    else if (count >= 1e9)
         snprintf(out, NUMBER_BYTES, "%.1f billion", count / 1e9);
     else if (count >= 1e6)
         snprintf(out, NUMBER_BYTES, "%.2f million", count / 1e6);
@@ -91,6 +94,28 @@ static void append_memory(const char *name, double needs, const char *whose, dou
                      needs <= has ? "it fits" : "it does NOT fit");
 }
 
+// Says with what the run would fit: with samples as long as they are, and with shorter ones if that
+// is a lesser change.
+static void append_remedies(const zr_simulate_answer *answer, zr_buffer *out)
+{
+    const zr_sim_remedy *remedies[] = {&answer->remedy_of_length, &answer->remedy};
+    const char *before = "";
+    char bytes[ZR_BYTES_TEXT];
+    if (answer->fits)
+        return;
+    zr_buffer_printf(out, "%-9s ", "fits");
+    for (int i = 0; i < ZR_COUNT(remedies); i++) {
+        const zr_sim_remedy *remedy = remedies[i];
+        if (!remedy->changes[0] || !strcmp(before, remedy->changes))
+            continue;
+        zr_bytes_text(remedy->memory, bytes);
+        zr_buffer_printf(out, "%swith %s (%s a device)", before[0] ? ", or " : "", remedy->changes,
+                         bytes);
+        before = remedy->changes;
+    }
+    zr_buffer_printf(out, "%s\n", before[0] ? "" : "not with any change that is tried");
+}
+
 static void append_step(const zr_simulate_answer *answer, zr_buffer *out)
 {
     const zr_sim_step *step = &answer->step;
@@ -106,6 +131,7 @@ static void append_step(const zr_simulate_answer *answer, zr_buffer *out)
     append_memory("memory", step->memory, "device", answer->run.machine.memory, out);
     if (step->host_memory > 0)
         append_memory("host", step->host_memory, "node", answer->run.machine.host_memory, out);
+    append_remedies(answer, out);
 }
 
 static void append_parts(const zr_sim_step *step, zr_buffer *out)
@@ -157,6 +183,21 @@ static void append_saving(const zr_simulate_answer *answer, zr_buffer *out)
                      100 * best->goodput, time_text(answer->step.seconds / best->goodput, time));
 }
 
+static void append_length(const zr_simulate_answer *answer, zr_buffer *out)
+{
+    const zr_simulate_length *length = &answer->length;
+    char tokens[NUMBER_BYTES], steps[NUMBER_BYTES], time[NUMBER_BYTES], low[NUMBER_BYTES],
+        high[NUMBER_BYTES], hours[NUMBER_BYTES];
+    if (!length->asked)
+        return;
+    zr_buffer_printf(out,
+                     "training  %s tokens in %s steps: %s (80%%: %s to %s), %s device hours%s\n",
+                     count_text(length->tokens, tokens), count_text(length->steps, steps),
+                     time_text(length->seconds, time), time_text(length->low, low),
+                     time_text(length->high, high), count_text(length->device_hours, hours),
+                     answer->saving.asked ? ", with failures and saving" : "");
+}
+
 static void append_constants(const char *title, const char *name, const char *const *names,
                              const double *values, int count, const char *fit, zr_buffer *out)
 {
@@ -171,6 +212,7 @@ void zr_simulate_text(const zr_simulate_answer *answer, zr_buffer *out)
     const zr_sim_run *run = &answer->run;
     append_run(answer, out);
     append_step(answer, out);
+    append_length(answer, out);
     append_parts(&answer->step, out);
     append_axes(&answer->step, out);
     append_saving(answer, out);

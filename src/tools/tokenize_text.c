@@ -106,6 +106,7 @@ static zero_status open_job(const zero_tokenize_options *options, tokenizing *jo
     ZERO_TRY(zr_corpus_open(&corpus, &job->corpus, error));
     ZERO_TRY(
         zr_tokenizer_open(job->tokenizer_path, NULL, 0, options->data[0], &job->tokenizer, error));
+    ZERO_TRY(zr_chat_check_marks(&job->chat, options->chat, job->tokenizer, error));
     zr_reading_warn(job->tokenizer, &options->logger);
     return zr_token_writer_open(options->out, zr_tokenizer_vocabulary(job->tokenizer), &job->writer,
                                 error);

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "files/own.h"
 #include "files/receipt.h"
+#include "files/run_directory.h"
 #include "model/model_files.h"
 #include "monitor/run_names.h"
 
@@ -83,6 +84,29 @@ static bool is_empty_folder(const char *path)
            !zr_directory_others(path, is_nothing, names, sizeof names);
 }
 
+// Says what an earlier run has left, and what can be done about it.
+static zero_status refuse_earlier(const char *directory, zero_error *error)
+{
+    char path[4096], held[256] = "";
+    size_t used = 0;
+    zr_checkpoints saved = {0};
+    for (int entry = 0; entry < ZR_RUN_ENTRIES; entry++) {
+        ZERO_TRY(join(directory, zr_run_entries[entry], path, error));
+        if (zr_path_exists(path) && !is_empty_folder(path) && used < sizeof held)
+            used += (size_t)snprintf(held + used, sizeof held - used, "%s%s", used ? ", " : "",
+                                     zr_run_entries[entry]);
+    }
+    char goes_on[96] = "";
+    if (zr_checkpoints_list(directory, &saved, NULL) == ZERO_OK && saved.count)
+        snprintf(goes_on, sizeof goes_on, "--resume continues it from step %lld, ",
+                 (long long)saved.steps[0]);
+    zr_checkpoints_free(&saved);
+    return zr_fail(error, ZERO_ERR_USAGE,
+                   "\"%s\" already holds a run (%s): %s--overwrite replaces it, another --out "
+                   "leaves it as it is",
+                   directory, held, goes_on);
+}
+
 zero_status zr_outputs_check(const zr_outputs_place *place, zero_error *error)
 {
     char path[4096];
@@ -91,10 +115,7 @@ zero_status zr_outputs_check(const zr_outputs_place *place, zero_error *error)
     for (int entry = 0; entry < ZR_RUN_ENTRIES && place->way == ZR_OUTPUTS_NEW; entry++) {
         ZERO_TRY(join(place->directory, zr_run_entries[entry], path, error));
         if (zr_path_exists(path) && !is_empty_folder(path))
-            return zr_fail(error, ZERO_ERR_USAGE,
-                           "\"%s\" already holds a run (%s): choose another directory, or "
-                           "--overwrite replaces it",
-                           place->directory, zr_run_entries[entry]);
+            return refuse_earlier(place->directory, error);
     }
     return check_writable(place->directory, error);
 }
@@ -276,8 +297,8 @@ static zero_status write_model_config(const char *directory, const zr_lm_config 
 }
 
 zero_status zr_outputs_model(const char *directory, const char *name, const zr_lm_config *config,
-                             const zr_tokenizer *tokenizer, const char *generation, char **path,
-                             zero_error *error)
+                             const zr_tokenizer *tokenizer, const char *generation,
+                             const char *template, char **path, zero_error *error)
 {
     char model[4096];
     ZERO_TRY(join(directory, name, model, error));
@@ -288,6 +309,8 @@ zero_status zr_outputs_model(const char *directory, const char *name, const zr_l
     if (generation)
         ZERO_TRY(
             zr_file_write_in(model, ZR_GENERATION_CONFIG, generation, strlen(generation), error));
+    if (template)
+        ZERO_TRY(zr_file_write_in(model, ZR_CHAT_TEMPLATE, template, strlen(template), error));
     *path = zr_sprintf(error, "%s/" ZR_MODEL_WEIGHTS, model);
     return *path ? ZERO_OK : ZERO_ERR_MEMORY;
 }

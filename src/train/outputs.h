@@ -61,10 +61,11 @@ bool zr_outputs_are_of(const char *directory, const char *job);
 void zr_outputs_close(zr_outputs *outputs, bool discard);
 
 // Makes directory/name and writes everything but the weights. Rank 0 calls it. `generation` is the
-// text of generation_config.json; NULL: there is none. *path is where the weights go; the caller
+// text of generation_config.json, `template` that of chat_template.jinja; NULL: there is none, but
+// the tokenizer's own. *path is where the weights go; the caller
 // frees it with zr_free.
 zero_status zr_outputs_model(const char *directory, const char *name, const zr_lm_config *config,
-                             const zr_tokenizer *tokenizer, const char *generation, char **path,
-                             zero_error *error);
+                             const zr_tokenizer *tokenizer, const char *generation,
+                             const char *template, char **path, zero_error *error);
 
 #endif

@@ -239,10 +239,11 @@ static json_t *json_of_setting(const zr_run_times *times)
 
 static json_t *json_of_step(const zr_run_times *times)
 {
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "measured", known(times->step),
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "measured", known(times->step),
                      "median", known(times->median), "spread", number(times->spread), "interrupted",
-                     number(times->interrupted), "predicted", known(times->predicted_step), "low",
-                     known(times->low), "high", known(times->high));
+                     number(times->interrupted), "quiet", known(times->quiet), "predicted",
+                     known(times->predicted_step), "low", known(times->low), "high",
+                     known(times->high));
 }
 
 static json_t *json_of(const zr_run_times *times)

@@ -3,8 +3,9 @@
 //
 //   [{"first_step": 0, "steps": 40, "setting": {"path": "avx2", "dtype": "f32", "threads": 1,
 //     "together": 2, "ranks": 2}, "seconds": 12.3, "step": {"measured", "median", "spread",
-//     "interrupted", "predicted", "low", "high"}, "parts": {"compute": {"measured", "predicted"},
-//     ...}, "start": 0.2, "rest": 0.1, "flops", "flops_per_second", "product_rate", "share"}, ...]
+//     "interrupted", "quiet", "predicted", "low", "high"}, "parts": {"compute": {"measured",
+//     "predicted"}, ...}, "start": 0.2, "rest": 0.1, "flops", "flops_per_second", "product_rate",
+//     "share"}, ...]
 //
 // with one object for each time that the run was started, oldest first. Seconds of compute,
 // exchange, update and disk are a step's, those of the other parts the run's:
@@ -70,6 +71,7 @@ typedef struct zr_run_times {
     double predicted[ZR_TIME_PARTS];  // 0: nothing was
     double step;                      // measured seconds of one: the mean
     double median, spread;            // zr_run_clock_median
+    double quiet;                     // zr_turns_quiet of the run
     double interrupted;               // zr_measured_interrupted
     double predicted_step, low, high; // 0: nothing was
     double flops;                     // of a step and all ranks: 6 N + 12 L C T a token

@@ -162,11 +162,12 @@ static zero_status choose_steps(zr_train *train, zero_error *error)
     return ZERO_OK;
 }
 
-// Prints the lines of the resolution aligned with the other lines before the first step.
+// Aligns the lines of the resolution with the other lines before the first step. Its choices are
+// details, what a flag or a checkpoint changes is none.
 static void write_choice(void *user, zero_log_level level, const char *message)
 {
     const zr_train *train = user;
-    zr_log(&train->logger, level, level == ZERO_LOG_INFO ? "config   %s" : "%s", message);
+    zr_log(&train->logger, level, level >= ZERO_LOG_INFO ? "config   %s" : "%s", message);
 }
 
 static zero_status check_cut(const zr_train *train, zero_error *error)

@@ -50,6 +50,17 @@ static zero_status predict(zr_train *train, const zr_rate_book *book, zero_error
     return status;
 }
 
+// Looks how busy others keep the machine, and takes it into account.
+static void find_busy(zr_train *train)
+{
+    int ranks = zr_local_ranks(train->comm), threads = ranks * train->resolved.threads.count;
+    zr_busy *busy = &train->resolved.busy;
+    zr_busy_find(threads, ranks, &train->run.turns, busy);
+    zr_forecast_slow(&train->resolved.forecast, busy->slowdown);
+    train->resolved.besides.micro_batch *= busy->slowdown;
+    train->resolved.besides.token *= busy->slowdown;
+}
+
 static void say(const zr_train *train)
 {
     zr_buffer text = {0};
@@ -64,7 +75,7 @@ static void say_besides(const zr_train *train)
     zr_buffer text = {0};
     zr_besides_text(&train->resolved.besides, &text);
     if (!text.failed && text.length)
-        zr_log(&train->logger, ZERO_LOG_INFO, "predict  %s", text.data);
+        zr_log(&train->logger, ZERO_LOG_DEBUG, "predict  %s", text.data);
     zr_buffer_free(&text);
 }
 
@@ -76,18 +87,22 @@ void zr_train_foretell(zr_train *train)
         return;
     bool alone = zr_local_ranks(train->comm) == train->comm->size;
     zr_rate_book_read(&train->logger, &book);
-    zr_train_expect_tasks(train, &book.tasks);
+    zr_train_expect_tasks(train, &book);
     find_besides(train, NULL, &book);
-    if (!alone && !zr_rate_book_knows_network(&book))
+    bool links = alone || zr_rate_book_knows_network(&book),
+         kernels = zr_rate_book_knows_kernels(&book),
+         predicted = links && kernels && predict(train, &book, &error) == ZERO_OK;
+    find_busy(train);
+    if (!links)
         zr_log(&train->logger, ZERO_LOG_INFO,
                "predict  nothing: ranks exchange over a network that nobody has "
                "measured; " ZR_LINK_TEACHER " does");
-    else if (!zr_rate_book_knows_kernels(&book))
+    else if (!kernels)
         zr_log(
             &train->logger, ZERO_LOG_INFO,
             "predict  nothing is known of this machine yet: this run will teach it, or zero plan "
             "--predict times it in a second");
-    else if (predict(train, &book, &error) == ZERO_OK)
+    else if (predicted)
         say(train);
     else
         zr_log(&train->logger, ZERO_LOG_WARNING, "no prediction of a step: %s", error.message);

@@ -7,6 +7,7 @@
 #include "engine/rank_grid.h"
 #include "infer/windows.h"
 #include "monitor/run_names.h"
+#include "train/train_ahead.h"
 #include "train/training.h"
 
 #include <math.h>
@@ -24,11 +25,12 @@ typedef enum verdict { GO_ON, SAVE, LEAVE, STOP } verdict;
 
 typedef struct loop {
     zr_train *train;
-    int64_t micro_batch, eval_every, eval_batches; // eval_batches 0: the whole text
-    int64_t window;                                // most steps between two drains of a pipeline
-    int32_t *tokens, *targets;                     // (window, accumulation, micro_batch, seq)
-    zero_tensors *batches;                         // (window, accumulation) of them
-    zero_step_info *infos;                         // (window)
+    int64_t micro_batch;
+    zr_train_between between;
+    int64_t window;            // most steps between two drains of a pipeline
+    int32_t *tokens, *targets; // (window, accumulation, micro_batch, seq)
+    zero_tensors *batches;     // (window, accumulation) of them
+    zero_step_info *infos;     // (window)
     double previous_loss;
     // Decaying sums for the mean time of recent steps, in milliseconds.
     double smooth_ms, smooth_weight;
@@ -68,40 +70,6 @@ static zero_status make_steps(loop *l, int64_t steps, zero_error *error)
     else
         ZERO_TRY(zero_train_batch(engine, l->batches, zero_accumulation(engine), l->infos, error));
     zr_run_clock_end_steps(clock, steps);
-    return ZERO_OK;
-}
-
-static zero_status refuse_nonfinite(const zr_train *train, const zero_step_info *info,
-                                    zero_error *error)
-{
-    char name[256];
-    ZERO_TRY(zr_engine_find_nonfinite(train->run.engine, name, sizeof name, error));
-    zr_fail(error, ZERO_ERR_NONFINITE,
-            "step %lld: the loss is %f; the first that is not finite: %s. A lower learning rate "
-            "(now %.3g) or gradient_clipping may help",
-            (long long)info->step, info->loss, name, info->lr);
-    return zr_comm_agree(train->comm, ZERO_ERR_NONFINITE, error);
-}
-
-// Warns of a skipped step. A dynamic loss scale is found by overflows, so the first steps that it
-// skips are normal.
-// last: the gradients of this step are still there.
-static zero_status report_skip(const zr_train *train, const zero_step_info *info, bool last,
-                               zero_error *error)
-{
-    char name[256] = "no longer known", scale[64] = "";
-    bool alone = zr_plan_schedule(zr_engine_plan(train->run.engine)) == ZR_PIPELINE_PIPEDREAM;
-    if (last)
-        ZERO_TRY(zr_engine_find_nonfinite(train->run.engine, name, sizeof name, error));
-    if (info->loss_scale > 0)
-        snprintf(scale, sizeof scale, " at loss scale %g (next: %g)", info->loss_scale,
-                 zr_engine_loss_scale(train->run.engine));
-    zr_log(
-        &train->logger, ZERO_LOG_WARNING,
-        "step %lld: the norm of the gradient is not finite%s: this update is skipped%s; the first "
-        "tensor that is not finite: %s",
-        (long long)info->step, scale, alone ? ", on the pipeline stages whose own norm is not" : "",
-        name);
     return ZERO_OK;
 }
 
@@ -199,6 +167,8 @@ static int report_step(loop *l, const zero_step_info *info, bool last, double mi
     int64_t steps = l->train->resolved.steps;
     int64_t tokens = info->samples * l->train->resolved.seq;
     double mean = mean_of_last(l, milliseconds);
+    bool cold = zr_run_clock_warm_steps(&l->train->run.clock) == 0;
+    zr_run_pace_add(&l->train->run.pace, milliseconds / 1e3, cold);
     const zero_event event = {
         .kind = ZERO_EVENT_STEP,
         .step = info->step,
@@ -209,10 +179,11 @@ static int report_step(loop *l, const zero_step_info *info, bool last, double mi
         .grad_norm = info->grad_norm,
         .milliseconds = milliseconds,
         .tokens_per_second = (double)tokens * 1e3 / mean,
-        .seconds_left = (double)(steps - info->step) * mean / 1e3,
+        .seconds_left = zr_train_seconds_left(l->train, &l->between, info->step),
         .tokens = tokens,
     };
     write_line(l, info, last, tokens, milliseconds);
+    zr_train_correct_length(l->train, &l->between, info->step);
     return zr_train_tell(l->train, &event);
 }
 
@@ -265,7 +236,7 @@ static void report_evaluation(loop *l, int64_t step, int64_t batches,
         settle_line(l->train, step,
                     zr_metrics_eval_write(run->outputs.metrics, step, result->loss, &error),
                     &error);
-    if (batches == l->eval_batches) {
+    if (batches == l->between.eval_batches) {
         zr_observation_evaluated(run->observed, step, result->loss);
         snprintf(run->evals.text, sizeof run->evals.text, "%s", text);
     }
@@ -291,6 +262,8 @@ static zero_status evaluate(loop *l, int64_t step, int64_t batches, zero_error *
     double had = clock->seconds[ZR_TIME_EVALUATION];
     ZERO_TRY(zr_windows_loss(train->run.engine, &train->subject.val, l->micro_batch, batches,
                              &leave, &result, error));
+    if (!result.tokens)
+        result.loss = NAN; // there is none, and none that could be the best
     zr_run_clock_turn(clock, before);
     l->left = result.left;
     if (l->left) { // what is predicted is a whole one
@@ -299,7 +272,12 @@ static zero_status evaluate(loop *l, int64_t step, int64_t batches, zero_error *
         return ZERO_OK;
     }
     zr_train_count_evaluation(train, result.windows);
-    bool best = batches == l->eval_batches && result.loss < train->run.evals.best;
+    zr_train_evals *evals = &train->run.evals;
+    bool decides = batches == l->between.eval_batches, best = decides && result.loss < evals->best;
+    if (decides && isfinite(evals->best)) {
+        evals->equalled = evals->equalled || result.loss == evals->best;
+        evals->differed = evals->differed || result.loss != evals->best;
+    }
     report_evaluation(l, step, batches, &result, best);
     train->run.evals.last = result.loss;
     return best ? keep_best(train, step, result.loss, error) : ZERO_OK;
@@ -314,8 +292,8 @@ static zero_status between_steps(loop *l, int64_t step, zero_error *error)
     bool last = step == l->train->resolved.steps && !l->train->asked.replay_to;
     if (last)
         ZERO_TRY(zero_finish_update(l->train->run.engine, error));
-    if (l->eval_every > 0 && (last || step % l->eval_every == 0))
-        ZERO_TRY(evaluate(l, step, l->eval_batches, error));
+    if (l->between.eval_every > 0 && (last || step % l->between.eval_every == 0))
+        ZERO_TRY(evaluate(l, step, l->between.eval_batches, error));
     if (l->left)
         return zr_train_save_and_stop(l->train, step, true, error);
     if (zr_train_makes_samples(l->train) && step % options->sample_every == 0)
@@ -350,16 +328,6 @@ static zero_status time_steps(loop *l, int64_t steps, double *milliseconds, zero
     return ZERO_OK;
 }
 
-static zero_status settle_step(zr_train *train, const zero_step_info *info, bool last,
-                               zero_error *error)
-{
-    if (!isfinite(info->loss))
-        return refuse_nonfinite(train, info, error);
-    if (info->updated) // the update waited for everything that was being written
-        ZERO_TRY(zr_train_end_checkpoint(train, error));
-    return info->skipped ? report_skip(train, info, last, error) : ZERO_OK;
-}
-
 // Agrees with all ranks on what follows the step.
 static zero_status agree_on_verdict(zr_train *train, int64_t step, int stop, int64_t *out,
                                     zero_error *error)
@@ -377,7 +345,7 @@ static zero_status follow_verdict(loop *l, int64_t step, int64_t verdict, zero_e
     zr_train *train = l->train;
     bool last = step == train->resolved.steps;
     // Without more to do the run ends as usual.
-    bool more = step < train->resolved.steps || l->eval_every > 0;
+    bool more = step < train->resolved.steps || l->between.eval_every > 0;
     if (verdict == LEAVE && more)
         return zr_train_save_and_stop(train, step, true, error);
     if (last)
@@ -387,14 +355,15 @@ static zero_status follow_verdict(loop *l, int64_t step, int64_t verdict, zero_e
 }
 
 // Reports a step that was made; *stop is set if the caller wants the run to end.
-static zero_status report(loop *l, const zero_step_info *info, bool last, double milliseconds,
-                          int *stop, zero_error *error)
+static zero_status report(loop *l, zero_step_info *info, bool last, double milliseconds, int *stop,
+                          zero_error *error)
 {
     zr_train *train = l->train;
-    ZERO_TRY(settle_step(train, info, last, error));
+    ZERO_TRY(zr_train_settle_step(train, info, last, error));
+    zr_train_judge_loss(train, info);
     if (train->comm->rank == 0 && report_step(l, info, last, milliseconds))
         *stop = 1;
-    l->previous_loss = info->loss;
+    l->previous_loss = isnan(info->loss) ? l->previous_loss : info->loss;
     return info->step == train->resolved.profiled.last ? zr_train_profile_write(train, error)
                                                        : ZERO_OK;
 }
@@ -434,14 +403,14 @@ static void plan_evaluations(loop *l)
     int64_t asked = train->asked.options->eval_every;
     if (!train->subject.val.count || asked < 0 || train->asked.options->dry_run)
         return;
-    l->eval_every =
+    l->between.eval_every =
         asked ? asked : ZR_ROUND_UP(ZR_MAX(train->resolved.steps / EVALUATIONS, 1), l->window);
-    int64_t trained = l->eval_every * zr_engine_config(train->run.engine)->train_batch;
-    l->eval_batches = ZR_MAX(trained / EVAL_SHARE / l->micro_batch, 1);
-    if (l->eval_batches * l->micro_batch >= zr_dataset_eval_windows(&train->subject.val))
-        l->eval_batches = 0;
-    compare_best(train, l->eval_batches ? l->eval_batches * l->micro_batch
-                                        : zr_dataset_eval_windows(&train->subject.val));
+    int64_t trained = l->between.eval_every * zr_engine_config(train->run.engine)->train_batch;
+    l->between.eval_batches = ZR_MAX(trained / EVAL_SHARE / l->micro_batch, 1);
+    if (l->between.eval_batches * l->micro_batch >= zr_dataset_eval_windows(&train->subject.val))
+        l->between.eval_batches = 0;
+    compare_best(train, l->between.eval_batches ? l->between.eval_batches * l->micro_batch
+                                                : zr_dataset_eval_windows(&train->subject.val));
 }
 
 static zero_status run_steps(loop *l, zero_error *error)
@@ -460,7 +429,7 @@ static zero_status run_steps(loop *l, zero_error *error)
     for (int64_t step = train->run.first_step; step < end;)
         ZERO_TRY(run_window(l, &step, end, error));
     ZERO_TRY(zr_train_end_checkpoint(train, error));
-    if (l->eval_batches > 0) // so far only parts of the held-out text were read
+    if (l->between.eval_batches > 0) // so far only parts of the held-out text were read
         ZERO_TRY(evaluate(l, train->resolved.steps, 0, error));
     return l->left ? zr_train_save_and_stop(train, train->resolved.steps, false, error) : ZERO_OK;
 }
@@ -476,12 +445,16 @@ zero_status zr_train_loop(zr_train *train, zero_error *error)
     zr_train_end_task(train, ZR_TASK_BEGIN);
     zr_run_clock_start(&train->run.clock);
     plan_evaluations(&l);
+    zr_train_tell_length(train, &l.between);
     l.tokens = zr_alloc(bytes, error);
     l.targets = zr_alloc(bytes, error);
     l.batches = zr_alloc(count * sizeof *l.batches, error);
     l.infos = zr_alloc((size_t)l.window * sizeof *l.infos, error);
     bool all = l.tokens && l.targets && l.batches && l.infos;
     zero_status status = all ? run_steps(&l, error) : ZERO_ERR_MEMORY;
+    int64_t step;
+    zero_position(engine, &step, NULL);
+    zr_train_warn_idle(train, step - train->run.first_step);
     zr_free(l.tokens);
     zr_free(l.targets);
     zr_free(l.batches);

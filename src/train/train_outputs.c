@@ -3,6 +3,8 @@
 #include "base/clock.h"
 #include "comm/agree.h"
 #include "files/own.h"
+#include "files/run_directory.h"
+#include "monitor/run_names.h"
 #include "train/training.h"
 
 #include <unistd.h>
@@ -88,6 +90,22 @@ static zero_status check_shared(const zr_train *train, zero_error *error)
     return status;
 }
 
+// Keeps from the first step what goes with the weights (shape, tokenizer, chat template), so that a
+// checkpoint of a run that was interrupted can become a model. A model that is there has it.
+static zero_status keep_model_files(const zr_train *train, zero_error *error)
+{
+    const char *out = train->asked.options->out_dir;
+    const zr_train_subject *subject = &train->subject;
+    char *model = zr_sprintf(error, "%s/" ZR_LAST_MODEL, out), *path = NULL;
+    zero_status status = model ? ZERO_OK : ZERO_ERR_MEMORY;
+    if (status == ZERO_OK && !zr_has_weights(model))
+        status = zr_outputs_model(out, ZR_LAST_MODEL, &subject->model_config, subject->tokenizer,
+                                  subject->generation, subject->template, &path, error);
+    zr_free(path);
+    zr_free(model);
+    return status;
+}
+
 static zero_status open_directory(zr_train *train, zero_error *error)
 {
     const zero_train_options *options = train->asked.options;
@@ -99,6 +117,8 @@ static zero_status open_directory(zr_train *train, zero_error *error)
     if (status == ZERO_OK && first)
         status = zr_outputs_begin(&train->run.outputs, &train->run.place,
                                   train->resolved.config_text, options->job, error);
+    if (status == ZERO_OK && first)
+        status = keep_model_files(train, error);
     if (status != ZERO_OK && first)
         zr_outputs_close(&train->run.outputs, true);
     return status;

@@ -9,10 +9,12 @@
 #include "infer/generation_times.h"
 #include "infer/reading.h"
 #include "observe/observe.h"
+#include "base/busy.h"
 #include "predict/forecast.h"
 #include "setup/besides.h"
 #include "setup/threads.h"
 #include "train/outputs.h"
+#include "train/run_ahead.h"
 #include "train/run_times.h"
 #include <zero/tools.h>
 
@@ -46,6 +48,7 @@ typedef struct zr_train_subject {   // what is trained, on what; filled by train
     // generation_config.json of the model that is trained further, for the one that is written;
     // NULL: there is none.
     char *generation;
+    char *template; // of the format that --chat names, for the exports; NULL: the tokenizer's own
 } zr_train_subject;
 
 typedef struct zr_train_resolved { // how it is trained; filled by train_configure.c
@@ -61,6 +64,7 @@ typedef struct zr_train_resolved { // how it is trained; filled by train_configu
     zr_step_range profiled; // steps that --profile records; first 0: none
     zr_forecast forecast;   // rank 0: of a step; seconds 0: there is none
     zr_besides besides;     // rank 0: of what comes besides steps
+    zr_busy busy;           // rank 0: what other programs did before the first step
     // Rank 0: predicted seconds of evaluating one micro-batch of a rank, and two at once, without a
     // correction; 0: unknown.
     double evaluations[2];
@@ -82,7 +86,10 @@ typedef struct zr_train_evals { // evaluations of the held-out text; filled by t
     double best;                // lowest loss; INFINITY: none yet
     int64_t best_windows; // windows read by the evaluations that decide on the best; 0: unknown
     int64_t calls, micro_batches; // evaluations, and what a rank evaluated in all of them
-    double last;                  // loss over the whole held-out text at the end; INFINITY: none
+    // Whether an evaluation that decides on the best had the best's loss, and whether one had
+    // another.
+    bool equalled, differed;
+    double last;   // loss over the whole held-out text at the end; INFINITY: none
     char text[48]; // what evaluations between steps read: "132 windows"; "": none was made
     // Why the best model could not be written the last time; "": it was.
     char failure[ZERO_MESSAGE_BYTES];
@@ -93,6 +100,9 @@ typedef struct zr_train_run { // what runs; filled by training.c, train_outputs.
     zr_observation *observed; // owned by the engine; NULL: nothing is asked for
     zr_measured *measured;    // what the run measures of itself; NULL: a replay does not
     zr_run_clock clock;
+    zr_turns turns;              // when the run began, of this rank
+    zr_run_pace pace;            // rank 0
+    double length;               // rank 0: predicted seconds of the whole run; 0: unknown
     zr_run_tasks tasks;          // of rank 0
     zr_generation_times samples; // rank 0: the steps of all samples; engine NULL: none was made
     zr_outputs_place place;      // rank 0: where the run writes, and what it may not replace there
@@ -102,8 +112,11 @@ typedef struct zr_train_run { // what runs; filled by training.c, train_outputs.
     // What comes after the first step (evaluation, sample) has not been done yet. During a save it
     // means the step that is saved.
     bool owed;
-    bool metrics_failed; // missing lines have been reported
-    double longest_step; // seconds
+    bool metrics_failed;           // missing lines have been reported
+    double longest_step;           // seconds
+    double first_loss;             // of this start
+    bool has_first_loss, diverges; // diverges: which has been told
+    int64_t idle_steps;            // steps of this start that had no target
     zr_train_saves saves;
     zr_train_evals evals;
 } zr_train_run;

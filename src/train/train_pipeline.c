@@ -11,8 +11,9 @@
 // Logs what the buffer holds as one line.
 static void say(const zero_logger *logger, const char *heading, const zr_buffer *line)
 {
+    zero_log_level level = *heading ? ZERO_LOG_INFO : ZERO_LOG_DEBUG; // details have no heading
     if (!line->failed && line->length > 0)
-        zr_log(logger, ZERO_LOG_INFO, "%-8s %s", heading, line->data);
+        zr_log(logger, level, "%-8s %s", heading, line->data);
 }
 
 static void say_stage(const zr_pipeline_part *part, const zero_model *model, int stage,

@@ -42,8 +42,10 @@ static zero_status read_shape(zr_train *train, zero_error *error)
     const zero_train_options *options = train->asked.options;
     const zr_subject_question question = {.new_spec = options->new_spec,
                                           .model = options->model_dir,
-                                          .seq = options->seq,
-                                          .tokenizer = train->subject.tokenizer};
+                                          .seq =
+                                              options->seq ? options->seq : train->asked.before.seq,
+                                          .tokenizer = train->subject.tokenizer,
+                                          .logger = &train->logger};
     zr_subject found;
     zero_status status = zr_subject_read(&question, &found, error);
     train->subject.model_config = found.model;
@@ -106,11 +108,31 @@ static void warn_of_qwen2(const zr_train *train)
                "same");
 }
 
+// Exports take the template of the format that was named, which the model is trained with.
+static zero_status keep_template(zr_train *train, zero_error *error)
+{
+    const char *named = train->asked.options->chat;
+    zr_buffer text = {0};
+    if (!named || !strcmp(named, "auto"))
+        return ZERO_OK;
+    zr_chat_template(&train->subject.chat, &text);
+    zr_buffer_append(&text, "", 1);
+    if (text.failed) {
+        zr_buffer_free(&text);
+        return zr_fail(error, ZERO_ERR_MEMORY, "no memory for a chat template");
+    }
+    train->subject.template = text.data;
+    return ZERO_OK;
+}
+
 zero_status zr_train_read(zr_train *train, zero_error *error)
 {
     ZERO_TRY(open_corpora(train, error));
     ZERO_TRY(zr_reading_tokenizer(train->asked.options->model_dir, train->asked.options->tokenizer,
                                   train->subject.corpus, &train->subject.tokenizer, error));
+    ZERO_TRY(zr_chat_check_marks(&train->subject.chat, train->asked.options->chat,
+                                 train->subject.tokenizer, error));
+    ZERO_TRY(keep_template(train, error));
     zr_reading_warn(train->subject.tokenizer, &train->logger);
     ZERO_TRY(read_shape(train, error));
     warn_of_qwen2(train);
@@ -203,4 +225,5 @@ void zr_train_release_subject(zr_train_subject *subject)
     zr_tokenizer_destroy(subject->tokenizer);
     zr_lm_free(subject->model);
     zr_free(subject->generation);
+    zr_free(subject->template);
 }

@@ -29,9 +29,9 @@ static zero_status save_model(zr_train *train, const char *name, zero_error *err
     char *path = NULL;
     zero_status status = ZERO_OK;
     if (train->comm->rank == 0)
-        status =
-            zr_outputs_model(train->asked.options->out_dir, name, &train->subject.model_config,
-                             train->subject.tokenizer, train->subject.generation, &path, error);
+        status = zr_outputs_model(train->asked.options->out_dir, name, &train->subject.model_config,
+                                  train->subject.tokenizer, train->subject.generation,
+                                  train->subject.template, &path, error);
     else
         path = zr_sprintf(error, "%s/%s/" ZR_MODEL_WEIGHTS, train->asked.options->out_dir, name);
     if (!path && status == ZERO_OK)

@@ -1,6 +1,11 @@
-// The lines that a training prints about itself before its first step, on rank 0.
+// The lines that a training prints about itself before its first step, on rank 0: at most eight of
+// ZERO_LOG_INFO, and the details, of ZERO_LOG_DEBUG.
+#include "base/alloc.h"
+#include "base/bytes_text.h"
 #include "base/cpu.h"
+#include "base/dtype.h"
 #include "comm/agree.h"
+#include "comm/environment.h"
 #include "config/config_ranks.h"
 #include "engine/engine_inner.h"
 #include "memory/ledger.h"
@@ -11,33 +16,51 @@
 #include <stdio.h>
 #include <string.h>
 
+#define SAY(level)                                                                                 \
+    char line[1024];                                                                               \
+    va_list arguments;                                                                             \
+    va_start(arguments, format);                                                                   \
+    vsnprintf(line, sizeof line, format, arguments);                                               \
+    va_end(arguments);                                                                             \
+    zr_log(logger, level, "%s", line)
+
 static void say(const zero_logger *logger, const char *format, ...) ZERO_PRINTF(2, 3);
+static void detail(const zero_logger *logger, const char *format, ...) ZERO_PRINTF(2, 3);
 
-static void say(const zero_logger *logger, const char *format, ...)
-{
-    char line[1024];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(line, sizeof line, format, arguments);
-    va_end(arguments);
-    zr_log(logger, ZERO_LOG_INFO, "%s", line);
-}
+static void say(const zero_logger *logger, const char *format, ...) { SAY(ZERO_LOG_INFO); }
 
-// Prints what there is to say besides the amount of text: the shares of a mixture, and what is
-// masked.
-static void describe_data(const zr_train_subject *subject, const zero_logger *logger)
+static void detail(const zero_logger *logger, const char *format, ...) { SAY(ZERO_LOG_DEBUG); }
+
+static void describe_shares(const zr_train_subject *subject, const zero_logger *logger)
 {
     const zr_dataset *data = &subject->data;
-    const char *format = zr_chat_format_name(&subject->chat);
     double sum = 0;
     for (int i = 0; i < data->stream_count; i++)
         sum += data->weights[i];
     for (int i = 0; i < data->stream_count && data->stream_count > 1; i++)
-        say(logger, "         %s: %lld tokens, %.2f%% of the samples", data->streams[i].name,
-            (long long)data->streams[i].count, 100 * data->weights[i] / sum);
-    if (data->masked)
-        say(logger, "         %lld of the tokens are prompt, which the loss does not count%s%s",
-            (long long)data->masked, format ? "; messages as " : "", format ? format : "");
+        detail(logger, "         %s: %lld tokens, %.2f%% of the samples", data->streams[i].name,
+               (long long)data->streams[i].count, 100 * data->weights[i] / sum);
+}
+
+static void describe_masked(const zr_train_subject *subject, char *out, size_t size)
+{
+    const char *format = zr_chat_format_name(&subject->chat);
+    *out = 0;
+    if (subject->data.masked)
+        snprintf(out, size, "; %lld of the tokens are prompt, which the loss does not count%s%s",
+                 (long long)subject->data.masked, format ? "; messages as " : "",
+                 format ? format : "");
+}
+
+static void warn_of_bare_windows(const zr_dataset *data, const zero_logger *logger)
+{
+    if (data->bare)
+        zr_log(
+            logger, ZERO_LOG_WARNING,
+            "%lld of %lld windows of %lld tokens have no target, only prompt: steps of such "
+            "windows alone learn nothing, while weight decay goes on; a larger --seq, or shorter "
+            "prompts, would leave targets in them",
+            (long long)data->bare, (long long)zr_dataset_eval_windows(data), (long long)data->seq);
 }
 
 static void describe_shape(const zr_train_subject *subject, const zero_logger *logger)
@@ -46,21 +69,20 @@ static void describe_shape(const zr_train_subject *subject, const zero_logger *l
     char sharing[48] = "";
     if (shape->kv_heads != shape->heads)
         snprintf(sharing, sizeof sharing, " (%lld of keys and values)", (long long)shape->kv_heads);
-    say(logger, "         %.3f M parameters: %lld layers, %lld heads%s, width %lld, context %lld",
-        (double)subject->parameters / 1e6, (long long)shape->layers, (long long)shape->heads,
-        sharing, (long long)shape->width, (long long)shape->positions);
+    detail(logger, "         %lld layers, %lld heads%s, width %lld", (long long)shape->layers,
+           (long long)shape->heads, sharing, (long long)shape->width);
 }
 
 // `val` is what was asked for; NULL: a part of the text.
-static void describe_held_out(const zr_train_subject *subject, const char *val,
-                              const zero_logger *logger)
+static void describe_held_out(const zr_train_subject *subject, const char *val, char *out,
+                              size_t size)
 {
     if (!subject->val.count)
-        say(logger, "         nothing is held out%s",
-            val ? "" : ": a tenth of this text is shorter than a window");
+        snprintf(out, size, "nothing is held out%s",
+                 val ? "" : ": a tenth of this text is shorter than a window");
     else
-        say(logger, "         held out: %s, %lld tokens",
-            subject->val_is_tenth ? "the last tenth" : val, (long long)subject->val.count);
+        snprintf(out, size, "held out: %s, %lld tokens",
+                 subject->val_is_tenth ? "the last tenth" : val, (long long)subject->val.count);
 }
 
 void zr_train_describe_model(const zr_train *train)
@@ -68,16 +90,20 @@ void zr_train_describe_model(const zr_train *train)
     const zero_train_options *options = train->asked.options;
     const zr_train_subject *subject = &train->subject;
     const zero_logger *logger = &train->logger;
-    say(logger, "model    %s%s; vocabulary %lld (%s)",
+    char held_out[512], masked[192];
+    say(logger, "model    %s%s; vocabulary %lld (%s); %.3f M parameters, context %lld",
         options->new_spec ? "new random weights, " : "from ",
         options->new_spec ? options->new_spec : options->model_dir, (long long)subject->shape.vocab,
-        zr_tokenizer_name(subject->tokenizer));
+        zr_tokenizer_name(subject->tokenizer), (double)subject->parameters / 1e6,
+        (long long)subject->shape.positions);
     describe_shape(subject, logger);
-    say(logger, "text     %s%s: %lld bytes, %lld tokens to train on", options->data[0],
+    describe_held_out(subject, options->val, held_out, sizeof held_out);
+    describe_masked(subject, masked, sizeof masked);
+    say(logger, "text     %s%s: %lld bytes, %lld tokens to train on%s; %s", options->data[0],
         options->data_count > 1 ? " and others" : "", (long long)zr_corpus_bytes(subject->corpus),
-        (long long)subject->data.count);
-    describe_data(subject, logger);
-    describe_held_out(subject, options->val, logger);
+        (long long)subject->data.count, masked, held_out);
+    describe_shares(subject, logger);
+    warn_of_bare_windows(&subject->data, logger);
 }
 
 static void describe_tier(const int64_t bytes[ZERO_MEM_COUNT], const char *heading,
@@ -94,25 +120,43 @@ static void describe_tier(const int64_t bytes[ZERO_MEM_COUNT], const char *headi
                          zr_memory_category_name((zero_memory_category)c), (double)bytes[c] / 1e6);
     }
     if (at > 0)
-        say(logger, "%s: %stotal %.2f", heading, line, (double)total / 1e6);
+        detail(logger, "%s, MB: %stotal %.2f", heading, line, (double)total / 1e6);
+}
+
+static void add_tier(const zr_train_memory *memory, zero_tier tier, const char *where,
+                     zr_buffer *line)
+{
+    int64_t total = 0;
+    char text[ZR_BYTES_TEXT];
+    for (int c = 0; c < ZERO_MEM_COUNT; c++)
+        total += memory->bytes[tier][c];
+    if (total == 0)
+        return;
+    zr_bytes_text((double)total, text);
+    zr_buffer_printf(line, "%s%s%s", line->length ? ", " : "", text, where);
 }
 
 static zero_status describe_memory(const zr_train *train, zero_error *error)
 {
     const zero_logger *logger = &train->logger;
     const char *io = zr_engine_io_description(train->run.engine);
-    char heading[96] = "memory   of a rank, planned, MB";
+    char stage[64] = "";
     zr_train_memory memory;
+    zr_buffer line = {0};
     ZERO_TRY(zr_train_find_largest(train, &memory, error));
     if (memory.stage >= 0)
-        snprintf(heading, sizeof heading,
-                 "memory   of a rank of pipeline stage %d, which needs most, planned, MB",
-                 memory.stage);
-    describe_tier(memory.bytes[ZERO_TIER_device], heading, logger);
+        snprintf(stage, sizeof stage, " of pipeline stage %d, which needs most", memory.stage);
+    add_tier(&memory, ZERO_TIER_device, "", &line);
+    add_tier(&memory, ZERO_TIER_host, " on the host", &line);
+    add_tier(&memory, ZERO_TIER_nvme, " on NVMe", &line);
+    if (!line.failed)
+        say(logger, "memory   of a rank%s, planned: %s", stage, line.length ? line.data : "none");
+    zr_buffer_free(&line);
+    describe_tier(memory.bytes[ZERO_TIER_device], "         on the device", logger);
     describe_tier(memory.bytes[ZERO_TIER_host], "         on the host", logger);
     describe_tier(memory.bytes[ZERO_TIER_nvme], "         on NVMe", logger);
     if (io)
-        say(logger, "         to and from NVMe: %s", io);
+        detail(logger, "         to and from NVMe: %s", io);
     return ZERO_OK;
 }
 
@@ -120,8 +164,8 @@ static zero_status describe_memory(const zr_train *train, zero_error *error)
 // before any memory of the plan is reserved.
 void zr_train_describe_runtime(const zero_logger *logger)
 {
-    say(logger, "runtime  %.1f MB resident before the plan's memory is reserved",
-        (double)zr_memory_resident() / 1e6);
+    detail(logger, "runtime  %.1f MB resident before the plan's memory is reserved",
+           (double)zr_memory_resident() / 1e6);
 }
 
 // Returns over how many updates a schedule changes the rate; INT64_MAX: it has no end.
@@ -163,6 +207,14 @@ static void describe_rate(const zr_schedule *schedule, int64_t steps, const zero
         most = lr > most ? lr : most;
     }
     say(logger, "rate     %.3g at first, at most %.3g, %.3g at the end", first, most, last);
+    if (most == 0)
+        zr_log(logger, ZERO_LOG_WARNING,
+               "the rate of every step of this run is 0, so nothing is learnt: %s",
+               schedule->kind == ZR_SCHEDULE_CONSTANT
+                   ? "optimizer.params.lr (--lr) is 0"
+                   : "the first two updates of DeepSpeed's warm-ups have their least rate "
+                     "(scheduler.params.warmup_min_lr); more steps, or a file without a "
+                     "scheduler, have others");
     warn_of_end(schedule, steps, logger);
 }
 
@@ -189,11 +241,11 @@ static void describe_exact_world(const zr_config *config, int threads, const zer
     long long micro_batches = config->train_batch / config->micro_batch;
     if (!config->exact_world)
         return;
-    say(logger,
-        "exact    these bits on 1, 2, 4, ... %lld %sranks that make %lld micro-batches of %lld "
-        "samples a step, with %d thread%s each",
-        micro_batches, config->exact_tensor > 1 || config->pipeline.stages > 1 ? "data " : "",
-        micro_batches, (long long)config->micro_batch, threads, plural(threads));
+    detail(logger,
+           "exact    these bits on 1, 2, 4, ... %lld %sranks that make %lld micro-batches of %lld "
+           "samples a step, with %d thread%s each",
+           micro_batches, config->exact_tensor > 1 || config->pipeline.stages > 1 ? "data " : "",
+           micro_batches, (long long)config->micro_batch, threads, plural(threads));
 }
 
 // Says the same of tensor ranks: a model of T slices is computed alike by any number of ranks that
@@ -206,9 +258,9 @@ static void describe_exact_tensor(const zr_config *config, int threads, const ze
     if (slices == 1)
         return;
     if (!config->exact_tensor_said) {
-        say(logger, "exact    these bits on %d tensor ranks%s", config->tensor,
-            ZR_IS_POWER_OF_TWO(slices) ? "; libzero.exact_tensor makes them those of others, too"
-                                       : "");
+        detail(logger, "exact    these bits on %d tensor ranks%s", config->tensor,
+               ZR_IS_POWER_OF_TWO(slices) ? "; libzero.exact_tensor makes them those of others, too"
+                                          : "");
         return;
     }
     for (int64_t n = least; n <= slices && used < sizeof numbers; n *= 2)
@@ -217,10 +269,10 @@ static void describe_exact_tensor(const zr_config *config, int threads, const ze
                                  : n == slices ? " or "
                                                : ", ",
                                  (long long)n);
-    say(logger,
-        "exact    these bits on %s tensor ranks, which compute %lld slices of every layer, with "
-        "%d thread%s each, their rows divided (--sequence-parallel) or not",
-        numbers, (long long)slices, threads, plural(threads));
+    detail(logger,
+           "exact    these bits on %s tensor ranks, which compute %lld slices of every layer, with "
+           "%d thread%s each, their rows divided (--sequence-parallel) or not",
+           numbers, (long long)slices, threads, plural(threads));
 }
 
 // Says on which other pipelines steps that overlap have these bits.
@@ -228,12 +280,14 @@ static void describe_exact_steps(const zr_config *config, const zr_plan *plan,
                                  const zero_logger *logger)
 {
     if (config->pipeline.kind == ZR_PIPELINE_PIPEDREAM)
-        say(logger,
+        detail(
+            logger,
             "exact    these bits on these %d pipeline stages alone, drained every %lld steps: how "
             "old the weights of a unit are follows from its stage",
             config->pipeline.stages, (long long)config->pipeline.flush_every);
     else
-        say(logger, "exact    these bits at any number of pipeline stages under 2bw%s",
+        detail(
+            logger, "exact    these bits at any number of pipeline stages under 2bw%s",
             plan->tie_count && !config->pipeline.exact
                 ? "; a table is shared by two of them, and libzero.exact_pipeline makes them those "
                   "of a delayed update without a pipeline, too"
@@ -252,11 +306,32 @@ static void describe_exact_pipeline(const zr_config *config, const zr_plan *plan
     if (plan->tie_count == 0)
         return;
     if (config->pipeline.exact)
-        say(logger, "exact    these bits at any number of pipeline stages, and without a pipeline "
-                    "with libzero.exact_pipeline, too");
+        detail(logger,
+               "exact    these bits at any number of pipeline stages, and without a pipeline "
+               "with libzero.exact_pipeline, too");
     else
-        say(logger, "exact    these bits on pipelines alone, because two of their stages share a "
-                    "table; libzero.exact_pipeline makes them those without a pipeline, too");
+        detail(logger,
+               "exact    these bits on pipelines alone, because two of their stages share a "
+               "table; libzero.exact_pipeline makes them those without a pipeline, too");
+}
+
+// Returns, in words, whose variables of the environment say that this is a rank; "": none, or those
+// of this program's own parent.
+static const char *launcher(void)
+{
+    zr_launch launch;
+    if (zr_launch_read_process(&launch, NULL) != ZERO_OK || !launch.family || launch.memfd >= 0)
+        return "";
+    static const struct {
+        const char *family, *words;
+    } of[] = {{"RANK", ", by RANK and WORLD_SIZE"},
+              {"Open MPI", ", by OMPI_COMM_WORLD_RANK"},
+              {"PMI", ", by PMI_RANK"},
+              {"Slurm", ", by SLURM_PROCID"}};
+    for (int i = 0; i < ZR_COUNT(of); i++)
+        if (!strcmp(launch.family, of[i].family))
+            return of[i].words;
+    return ", by a launcher";
 }
 
 static void describe_ranks(const zero_comm *comm, const zero_engine *engine,
@@ -265,14 +340,17 @@ static void describe_ranks(const zero_comm *comm, const zero_engine *engine,
     char grid[128] = "";
     const zr_config *config = zr_engine_config(engine);
     const zr_plan *plan = zr_engine_plan(engine);
+    const zr_backend *backend = zr_engine_queue(engine)->backend;
     bool shares = plan->checkpoint_shares > 1 && plan->activation_checkpoint_bytes > 0;
     if (zr_config_model_ranks(config) > 1)
         snprintf(grid, sizeof grid, ", %s%s", zr_grid_in_words(zr_config_grid(config)).text,
                  config->sequence_parallel ? ", rows divided"
                  : shares                  ? ", activation checkpoints divided"
                                            : "");
-    say(logger, "ranks    %d (%s%s), %d thread%s each (%s)", comm->size, zero_comm_name(comm), grid,
-        threads->count, plural(threads->count), threads->reason);
+    say(logger, "ranks    %d (%s%s%s), %d thread%s each (%s); ZeRO stage %lld; %s, backend %s, %s",
+        comm->size, zero_comm_name(comm), launcher(), grid, threads->count, plural(threads->count),
+        threads->reason, (long long)config->stage, zr_dtype_name(config->dtype), backend->name,
+        backend->path());
     if (threads->wanted > threads->cores)
         zr_log(logger, ZERO_LOG_WARNING,
                "%d threads of the ranks share %d core%s: they take turns, and every step waits for "
@@ -285,23 +363,22 @@ zero_status zr_train_describe_run(zr_train *train, zero_error *error)
     const zr_train_resolved *resolved = &train->resolved;
     const zero_logger *logger = &train->logger;
     const zr_config *config = zr_engine_config(train->run.engine);
-    const zr_backend *backend = zr_engine_queue(train->run.engine)->backend;
+    const char *out = train->asked.options->dry_run ? NULL : train->asked.options->out_dir;
     int64_t tokens = config->train_batch * resolved->seq;
     describe_ranks(train->comm, train->run.engine, &resolved->threads, logger);
     ZERO_TRY(zr_comm_agree(train->comm, zr_train_describe_pipeline(train, error), error));
-    say(logger, "compute  backend %s, %s", backend->name, backend->path());
-    say(logger, "ZeRO     stage %lld; %lld tokens a step", (long long)config->stage,
-        (long long)tokens);
     warn_of_threads(config, resolved->threads.count, train->asked.options->threads, logger);
     describe_exact_world(config, resolved->threads.count, logger);
     describe_exact_tensor(config, resolved->threads.count, logger);
     describe_exact_pipeline(config, zr_engine_plan(train->run.engine), logger);
     describe_rate(&config->schedule, resolved->steps, logger);
     ZERO_TRY(describe_memory(train, error));
-    say(logger, "length   %lld steps, %.2f passes over the text; seed %lld",
-        (long long)resolved->steps,
+    say(logger,
+        "length   %lld step%s of %lld x %lld tokens, %.2f passes over the text; seed %lld%s%s",
+        (long long)resolved->steps, plural(resolved->steps), (long long)config->train_batch,
+        (long long)resolved->seq,
         (double)(resolved->steps * tokens) / (double)train->subject.data.count,
-        (long long)resolved->seed);
+        (long long)resolved->seed, out ? "; into " : "", out ? out : "");
     zr_train_foretell(train);
     return ZERO_OK;
 }

@@ -49,11 +49,13 @@ zr_task_subject zr_train_task_subject(const zr_train *train)
     };
 }
 
-void zr_train_expect_tasks(zr_train *train, const zr_task_rates *rates)
+void zr_train_expect_tasks(zr_train *train, const zr_rate_book *book)
 {
+    const zr_task_facts facts = zr_rate_book_facts(book);
     const zr_task_subject subject = zr_train_task_subject(train);
     for (int task = 0; task < ZR_TASKS; task++)
-        train->run.tasks.expected[task] = zr_task_expected(rates, (zr_task)task, &subject);
+        train->run.tasks.expected[task] =
+            zr_task_expected(&book->tasks, (zr_task)task, &subject, &facts);
 }
 
 // Returns what the calls of these tasks were expected to take; 0: it is unknown of one that was
@@ -89,6 +91,7 @@ void zr_train_teach_tasks(const zr_train *train, const zr_run_times *times, zr_t
         double seconds = steps ? times->measured[ZR_TIME_DATA] : tasks->seconds[task],
                calls = (double)(steps ? times->steps : tasks->calls[task]);
         zr_task_sample sample = zr_task_sample_of((zr_task)task, &subject);
+        sample.quiet = times->quiet;
         sample.seconds = calls > 0 ? seconds / calls : 0;
         if (!tasks->failed[task])
             zr_task_rates_add(out, (zr_task)task, &sample);

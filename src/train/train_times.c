@@ -14,7 +14,7 @@
 enum { ENOUGH_STEPS = 8 };
 // It teaches how long ranks wait, and corrections, unless its steps or operations differ so much
 // that other programs must have disturbed it;
-static const double MOST_SPREAD = 0.25, MOST_INTERRUPTED = 0.25;
+static const double MOST_SPREAD = 0.25, MOST_INTERRUPTED = 0.25, LEAST_QUIET = 0.85;
 // corrections, unless more than this part of its prediction was guessed, by parts that take at
 // least this share of a step.
 static const double MOST_GUESSED = 0.1, LEAST_SHARE = 0.01;
@@ -127,15 +127,23 @@ static double predicted_evaluation(const zr_train *train)
 static void take_forecast(zr_run_times *times, const zr_train *train, const zr_rate_book *known)
 {
     const zr_forecast *forecast = &train->resolved.forecast;
-    if (!(forecast->seconds > 0))
+    if (zr_forecast_is_unknown(forecast))
         return;
     times->predicted_step = forecast->seconds;
     times->low = forecast->low;
     times->high = forecast->high;
     memcpy(times->predicted, forecast->parts, sizeof times->predicted);
     double factor = zr_correction_factor(&known->corrections[ZR_TIME_EVALUATION]);
-    times->predicted[ZR_TIME_EVALUATION] =
-        predicted_evaluation(train) * (is_across(train) ? 1 : factor);
+    times->predicted[ZR_TIME_EVALUATION] = predicted_evaluation(train) *
+                                           (is_across(train) ? 1 : factor) *
+                                           train->resolved.busy.slowdown;
+}
+
+// Returns which part of its turns this rank had: others had the rest.
+static double quiet_of(const zr_train *train)
+{
+    const zr_turns now = zr_turns_now();
+    return zr_turns_quiet(&train->run.turns, &now);
 }
 
 static zr_run_times times_of(const zr_train *train, const recorded *recorded,
@@ -146,6 +154,7 @@ static zr_run_times times_of(const zr_train *train, const recorded *recorded,
         .setting = measured->rates.setting,
         .ranks = train->comm->size,
         .first_step = train->run.first_step,
+        .quiet = quiet_of(train),
         .interrupted = recorded->interrupted,
         .flops = flops_of_step(train),
         .product_rate = train->comm->size * product_rate(measured, known),
@@ -224,7 +233,8 @@ static void teach_waits(const zr_train *train, zr_rates *rates)
 // Says whether nothing has disturbed the run.
 static bool is_steady(const zr_run_times *times)
 {
-    return times->spread <= MOST_SPREAD && times->interrupted <= MOST_INTERRUPTED;
+    return times->spread <= MOST_SPREAD && times->interrupted <= MOST_INTERRUPTED &&
+           times->quiet >= LEAST_QUIET;
 }
 
 // Says whether this rank's operations are to be learnt: one rank of each pipeline stage teaches,
@@ -257,6 +267,7 @@ static void teach_steps(const zr_train *train, const zr_run_times *times, const 
     found->settings = rates;
     found->count = 1;
     rates->measured = (int64_t)time(NULL);
+    rates->quiet = quiet_of(train);
     bool steady = times && is_steady(times);
     if (steady)
         teach_waits(train, rates);

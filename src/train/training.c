@@ -78,16 +78,19 @@ void zr_train_init(zr_train *train, zero_comm *comm, const zero_train_options *o
             {
                 .outputs = {.lock = -1},
                 .tasks = {.since = zr_clock_seconds()},
+                .turns = zr_turns_now(),
                 .evals = {.best = INFINITY, .last = INFINITY},
             },
     };
 }
 
-// Does, and refuses, everything that a rank can by itself.
+// Does, and refuses, everything that a rank can by itself. What is wrong is told in the order in
+// which a user would look: names, the configuration, the place for outputs; then what files hold.
 zero_status zr_train_prepare(zr_train *train, zero_error *error)
 {
-    ZERO_TRY(zr_train_check_outputs(train, error));
+    ZERO_TRY(zr_train_check_names(train, error));
     ZERO_TRY(zr_train_check_config(train, error));
+    ZERO_TRY(zr_train_check_outputs(train, error));
     zr_train_end_task(train, ZR_TASK_BEGIN);
     ZERO_TRY(zr_train_read(train, error));
     zr_train_end_task(train, ZR_TASK_READ);
@@ -118,6 +121,8 @@ static zero_status open_engine(zr_train *train, zero_error *error)
     return zr_engine_make(&options, config, NULL, &train->run.engine, error);
 }
 
+enum { LONG_TO_READ = 100000000 }; // parameters; about a second
+
 static zero_status load_weights(zr_train *train, zero_error *error)
 {
     const zero_train_options *options = train->asked.options;
@@ -128,10 +133,25 @@ static zero_status load_weights(zr_train *train, zero_error *error)
     };
     if (!options->model_dir)
         return ZERO_OK;
+    if (train->subject.parameters > LONG_TO_READ)
+        zr_log(&train->logger, ZERO_LOG_INFO, "start    the weights of \"%s\" are read, %.0f M",
+               options->model_dir, (double)train->subject.parameters / 1e6);
     zr_train_end_task(train, ZR_TASK_BEGIN);
     ZERO_TRY(zero_load_weights_with(train->run.engine, options->model_dir, &how, error));
     zr_train_end_task(train, ZR_TASK_LOAD);
     return ZERO_OK;
+}
+
+// Ends the start-up if any rank was asked to end. Nothing has been trained, so nothing is saved.
+static zero_status leave_if_asked(const zr_train *train, zero_error *error)
+{
+    const volatile int *stop = train->asked.options->stop;
+    int64_t asked = stop && *stop;
+    ZERO_TRY(zr_comm_agree_on_largest(train->comm, &asked, error));
+    return asked ? zr_fail(error, ZERO_ERR_STOPPED,
+                           "ended as asked, before the first step of this start: nothing was "
+                           "trained, nothing is saved")
+                 : ZERO_OK;
 }
 
 static zero_status check_sample(const zr_train *train, zero_error *error)
@@ -150,6 +170,7 @@ zero_status zr_train_make_engine(zr_train *train, zero_error *error)
     ZERO_TRY(zr_train_place(train, error));
     ZERO_TRY(zr_comm_agree(train->comm, build(train, error), error));
     zr_train_describe_runtime(&train->logger);
+    ZERO_TRY(leave_if_asked(train, error));
     zr_train_end_task(train, ZR_TASK_BEGIN);
     ZERO_TRY(open_engine(train, error));
     zr_train_end_task(train, ZR_TASK_RESERVE);
@@ -157,6 +178,7 @@ zero_status zr_train_make_engine(zr_train *train, zero_error *error)
     zr_train_divide_task(train, ZR_TASK_RESERVE, ZR_TASK_SHARE, making.sharing);
     zr_train_divide_task(train, ZR_TASK_RESERVE, ZR_TASK_DRAW, making.drawing);
     ZERO_TRY(check_sample(train, error));
+    ZERO_TRY(leave_if_asked(train, error));
     ZERO_TRY(load_weights(train, error));
     ZERO_TRY(zr_train_describe_run(train, error));
     resolved->profiled = zr_train_profile_steps(train);
@@ -172,7 +194,12 @@ static void describe_models(const zr_train_evals *evals, const char *out, char *
     if (isfinite(evals->last) && at < (int)size)
         at += snprintf(text + at, size - (size_t)at, ", val loss %.6f (all of the held-out text)",
                        evals->last);
-    if (isfinite(evals->best) && at < (int)size)
+    if (evals->equalled && !evals->differed && at < (int)size)
+        snprintf(text + at, size - (size_t)at,
+                 "; the loss was the same in all evaluations (%s/" ZR_BEST_MODEL
+                 " is from the first)",
+                 out);
+    else if (isfinite(evals->best) && at < (int)size)
         snprintf(text + at, size - (size_t)at,
                  "; the best of the run, val loss %.6f%s%s%s: %s/" ZR_BEST_MODEL, evals->best,
                  evals->text[0] ? " (" : "", evals->text, evals->text[0] ? ")" : "", out);
@@ -208,6 +235,7 @@ static zero_status run(zr_train *train, zero_error *error)
     ZERO_TRY(zr_train_hash_data(train, error));
     zr_train_end_task(train, ZR_TASK_READ);
     ZERO_TRY(zr_train_make_engine(train, error));
+    ZERO_TRY(leave_if_asked(train, error));
     ZERO_TRY(zr_train_open_outputs(train, error));
     zero_status status = zr_train_loop(train, error);
     if (status == ZERO_ERR_STOPPED)

@@ -15,6 +15,9 @@ void zr_train_init(zr_train *train, zero_comm *comm, const zero_train_options *o
 zero_status zr_train_prepare(zr_train *train, zero_error *error);
 zero_status zr_train_make_engine(zr_train *train, zero_error *error);
 void zr_train_free(zr_train *train);
+// train_names.c. Checks whether the model, the tokenizer and the data that the options name are
+// there. Not collective.
+zero_status zr_train_check_names(const zr_train *train, zero_error *error);
 // train_outputs.c. Checks whether out_dir and the profile's file may be written. Not collective;
 // changes nothing.
 zero_status zr_train_check_outputs(zr_train *train, zero_error *error);
@@ -71,6 +74,10 @@ zero_status zr_train_loop(zr_train *train, zero_error *error);
 // Passes an event to the caller on rank 0 and returns its answer: whether it wants the run to end.
 // Returns 0 on other ranks.
 int zr_train_tell(const zr_train *train, const zero_event *event);
+// train_mishaps.c. Refuses a step whose loss is not finite, and warns of what else went wrong.
+// last: the gradients of this step are still there. Collective.
+zero_status zr_train_settle_step(zr_train *train, const zero_step_info *info, bool last,
+                                 zero_error *error);
 // train_times.c. Makes what the run measures of itself, before the engine is observed. Not
 // collective.
 zero_status zr_train_measure(zr_train *train, zero_error *error);
@@ -91,7 +98,7 @@ void zr_train_count_saving(zr_train *train, zr_task task, zero_status status);
 // Returns what amounts of tasks follow from, once there is an engine.
 zr_task_subject zr_train_task_subject(const zr_train *train);
 // Fills in what is expected of the tasks, once there is an engine.
-void zr_train_expect_tasks(zr_train *train, const zr_task_rates *rates);
+void zr_train_expect_tasks(zr_train *train, const zr_rate_book *book);
 // Fills in the times of tasks, and what was predicted of them; adds what they teach.
 void zr_train_take_tasks(const zr_train *train, zr_run_times *times);
 void zr_train_teach_tasks(const zr_train *train, const zr_run_times *times, zr_task_rates *out);
@@ -133,6 +140,10 @@ bool zr_train_is_fatal(zero_status status);
 zero_status zr_train_save_and_stop(zr_train *train, int64_t step, bool owed, zero_error *error);
 // Returns the name of this backend's arithmetic path: "avx2", ... NULL: of the default backend.
 const char *zr_train_instructions(const char *backend);
+// train_idle.c. Gives a step without any target, whose loss the engine calls 0, the loss that it
+// has: none (NaN), and counts it.
+void zr_train_judge_loss(zr_train *train, zero_step_info *info);
+void zr_train_warn_idle(const zr_train *train, int64_t steps); // made by this start
 // train_save.c. Writes directory/name; a failure of rank 0 is a failure of all. Collective.
 zero_status zr_train_save_model(zr_train *train, const char *name, zero_error *error);
 

@@ -41,10 +41,12 @@ static json_t *line_of(zr_verify *v, int64_t step)
     return NULL;
 }
 
+// Earlier programs wrote the loss 0 of a step without targets, which has none.
 static bool is_same(const json_t *line, const char *key, double value)
 {
     const json_t *written = json_object_get(line, key);
-    return json_is_number(written) ? json_number_value(written) == value : !isfinite(value);
+    return json_is_number(written) ? json_number_value(written) == (isnan(value) ? 0 : value)
+                                   : !isfinite(value);
 }
 
 static int compare_step(void *user, const zero_event *event)

@@ -2,6 +2,7 @@
 #include "tune/compare_parts.h"
 
 #include "base/cpu.h"
+#include "corpus/data_source.h"
 #include "files/run_directory.h"
 #include "measure/disk.h"
 #include "setup/machine_facts.h"
@@ -23,7 +24,8 @@ static zero_status read_model(zr_comparison *c, zero_error *error)
     const zr_subject_question question = {.new_spec = options->new_spec,
                                           .model = directory,
                                           .seq = options->seq,
-                                          .tokenizer = tokenizer};
+                                          .tokenizer = tokenizer,
+                                          .logger = &options->logger};
     if (status == ZERO_OK)
         status = zr_subject_read(&question, &c->subject, error);
     zr_tokenizer_destroy(tokenizer);
@@ -108,7 +110,7 @@ static zero_status look_at_machine(zr_comparison *c, zero_error *error)
     zr_disk disk;
     ZERO_TRY(zr_queue_open("cpu", NULL, c->threads, &c->queue, error));
     zr_machine_fill(c->queue, NULL, &c->machine);
-    c->memory = options->memory ? options->memory : c->machine.memory_limit / c->ranks;
+    c->memory = (options->memory ? options->memory : c->machine.memory_limit) / c->ranks;
     c->machine.memory_limit = c->memory;
     zr_rate_book_read(&options->logger, &c->book);
     if (!options->nvme)
@@ -145,6 +147,7 @@ zero_status zr_comparison_open(const zero_compare_options *options, zr_compariso
     out->threads = options->threads ? options->threads : ZR_MAX(cores / out->ranks, 1);
     out->crowded = (int64_t)out->ranks * out->threads > cores;
     ZERO_TRY(read_model(out, error));
+    ZERO_TRY(zr_data_sources_are_there(options->data, options->data_count, error));
     ZERO_TRY(read_base(out, error));
     ZERO_TRY(look_at_machine(out, error));
     out->count = zr_ways_list(out->ranks, options->nvme != NULL, ways);

@@ -146,6 +146,7 @@ zero_status zr_tuning_file_read(const char *path, const zr_tuning_flags *flags, 
     ZERO_TRY(take_lists(out, error));
     ZERO_TRY(put_flags(out, flags, error));
     ZERO_TRY(parse(out->root, out->name, &out->config, error));
+    ZERO_TRY(zr_config_refuse_unknown(out->config, NULL, error));
     if (!out->section)
         out->section = json_object();
     return parse(out->section, out->name, &out->tuning, error);

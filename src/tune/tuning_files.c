@@ -1,4 +1,5 @@
-// What a search leaves on the disk, under DeepSpeed's names.
+// What a search leaves on the disk, under DeepSpeed's names: in one directory, unless the file
+// says two.
 #include "base/file.h"
 #include "base/json.h"
 #include "tune/tuning.h"
@@ -9,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define DIRECTORY "tuned"         // of everything, where neither options nor file say one
+#define EXPERIMENTS "experiments" // in it
 #define TUNED "tuned.json"
 #define OPTIMAL "ds_config_optimal.json"
 #define COMMAND "cmd_optimal.txt"
@@ -56,10 +59,10 @@ static zero_status visit_experiments(const zr_tuning *t, bool remove, zero_error
 
 zero_status zr_tuning_open_files(zr_tuning *t, zero_error *error)
 {
-    const char *said = t->settings.exps_dir;
-    t->out_dir = t->options->out_dir ? t->options->out_dir : t->settings.results_dir;
-    t->exps_dir = t->options->out_dir ? zr_sprintf(error, "%s/experiments", t->out_dir)
-                                      : zr_strdup(said ? said : "autotuning_exps", error);
+    const char *asked = t->options->out_dir, *said = t->settings.results_dir;
+    t->out_dir = asked ? asked : said ? said : DIRECTORY;
+    t->exps_dir = !asked && t->settings.exps_dir ? zr_strdup(t->settings.exps_dir, error)
+                                                 : zr_sprintf(error, "%s/" EXPERIMENTS, t->out_dir);
     if (!t->exps_dir)
         return ZERO_ERR_MEMORY;
     if (!t->settings.overwrite && zr_path_has(t->out_dir, TUNED))

@@ -1,6 +1,7 @@
 #include "base/bytes_text.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/length_text.h"
 #include "tune/tuning.h"
 
 #include <string.h>
@@ -169,11 +170,19 @@ void zr_tuning_command(const zr_tuning *t, zr_buffer *out)
     zr_free(config);
 }
 
+static void say_length(const zr_tuning *t, zr_buffer *out)
+{
+    char text[2 * ZR_LENGTH_TEXT];
+    zr_thousand_steps_text(t->finalists[t->best].seconds, 0, time(NULL), false, text);
+    zr_buffer_printf(out, "%s with the best.\n", text);
+}
+
 void zr_tuning_table(const zr_tuning *t, zr_buffer *out)
 {
     say_rows(t, out);
     zr_buffer_printf(out, "\n");
     say_second(t, out);
+    say_length(t, out);
     say_too_large(t, out);
     say_counts(t, out);
     zr_buffer_printf(out, "\n%s/tuned.json has the best. The command:\n  ", t->out_dir);

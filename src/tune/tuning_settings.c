@@ -91,7 +91,7 @@ zero_status zr_tuning_settings_read(const zr_tuning_file *file, const char *metr
         .most_micro_batch = number(file, "max_train_micro_batch_size_per_gpu", 0),
         .least_batch = number(file, "min_train_batch_size", 0),
         .most_batch = number(file, "max_train_batch_size", 0),
-        .results_dir = word(file, "results_dir", "autotuning_results"),
+        .results_dir = word(file, "results_dir", NULL),
         .exps_dir = word(file, "exps_dir", NULL),
         .overwrite = flag(file, "overwrite", true),
     };

@@ -21,7 +21,7 @@ typedef struct zr_tuning_settings {
     int micro_batches;             // to try, of a grid and stage; 0: all
     int64_t least_micro_batch, most_micro_batch;
     int64_t least_batch, most_batch;    // 0: the batch stays
-    const char *results_dir, *exps_dir; // exps_dir NULL: not said
+    const char *results_dir, *exps_dir; // NULL: not said
     bool overwrite;
 } zr_tuning_settings;
 

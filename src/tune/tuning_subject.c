@@ -41,7 +41,8 @@ static zero_status read_with(const zero_tune_options *options, const places *at,
     const zr_subject_question question = {.new_spec = options->new_spec,
                                           .model = at->model,
                                           .seq = options->seq,
-                                          .tokenizer = tokenizer};
+                                          .tokenizer = tokenizer,
+                                          .logger = &options->logger};
     zero_status status = zr_subject_read(&question, out, error);
     zr_tokenizer_destroy(tokenizer);
     return status;

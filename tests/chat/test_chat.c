@@ -441,7 +441,7 @@ static void test_messages_that_are_none(void **state)
         {"[{\"role\": 3, \"content\": \"x\"}]", "no \"role\""},
         {"[{\"role\": \"user\", \"content\": \"x\"}, {\"role\": \"tool\", \"content\": \"x\"}]",
          "message 1 (tool)"},
-        {"[{\"role\": \"assistant\", \"content\": \"x\", \"tool_calls\": [1]}]", "calls of tools"},
+        {"[{\"role\": \"assistant\", \"content\": \"x\", \"tool_calls\": [1]}]", "\"tool_calls\""},
     };
     zr_chat chat;
     assert_int_equal(zr_chat_load(NULL, "chatml", &chat, NULL), ZERO_OK);

@@ -5,12 +5,14 @@ HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 WORK=$(mktemp -d) && cd "$WORK" || exit 99
 trap 'cd /; rm -rf "$WORK"' EXIT
 export OMP_WAIT_POLICY=passive
-export XDG_CACHE_HOME=$WORK/.cache # what runs learn here is nothing for the user
+export XDG_CACHE_HOME="$WORK/.cache" # what runs learn here is nothing for the user
 TINY=gpt2:layers=2,heads=2,width=32,context=32
 TEXT=$WORK/text.txt
 awk 'BEGIN { for (i = 0; i < 900; i++) printf "%d times %d is %d, said the %s.\n", i % 37, i % 11, (i % 37) * (i % 11), i % 3 ? "owl" : "pussycat" }' >"$TEXT"
 
-# Ranks by mpirun: Open MPI's refuses root, and more ranks than cores; MPICH's knows no such refusals.
+# Ranks by mpirun: Open MPI's refuses root, and more ranks than cores; MPICH's knows no such refusals. The ranks are on one machine, and
+# Open MPI's TCP may find no way between two of its interfaces.
+export OMPI_MCA_btl_tcp_if_include=lo
 MPIRUN=(mpirun)
 if mpirun --version 2>/dev/null | grep -q "Open MPI"; then MPIRUN+=(--allow-run-as-root --oversubscribe); fi
 

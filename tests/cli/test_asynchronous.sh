@@ -24,7 +24,7 @@ same() { # same RUN RUN
 
 # 2bw has the bits of the delayed update, evaluations included, on any grid; clipping bites. The last window is shorter.
 run delayed --config delayed.json --steps 7 --eval-every 3 --quiet
-run two --config two.json --steps 7 --eval-every 3 --ranks 2 --pipeline 2 --schedule 2bw
+run two --config two.json --steps 7 --eval-every 3 --ranks 2 --pipeline 2 --schedule 2bw --explain
 cat out.txt err.txt >said.txt
 same delayed two
 python3 - <<'PY' || fail "nothing is clipped"
@@ -73,7 +73,8 @@ cat >tables.json <<END
 {"gradient_clipping": 0, "libzero": {$FLUSH}, "steps_per_print": 2, "wall_clock_breakdown": true,
  "flops_profiler": {"enabled": true, "profile_step": 5}, "comms_logger": {"enabled": true}, "csv_monitor": {"enabled": true, "output_path": "csv"}}
 END
-run dream --config tables.json --steps 9 --save-every 3 --keep 9 --eval-every 0 --ranks 2 --pipeline 2 --schedule pipedream --profile trace.json
+run dream --config tables.json --steps 9 --save-every 3 --keep 9 --eval-every 0 --ranks 2 --pipeline 2 --schedule pipedream --profile trace.json --explain
+cat err.txt >>out.txt
 for want in '^exact    these bits on these 2 pipeline stages alone, drained every 3 steps' '^time     steps 1 to 3 of pipeline stage 0: ' '^time     steps 4 to 6 of pipeline stage 0: ' \
     '^flops    steps 4 to 6 of rank 0 of 2: ' '^comm     messages of 9 steps of rank 0 of pipeline stage 0' \
     '^comm     send +[1-9][0-9]* +36 ' '^profile  trace.json: steps 4 to 6 of 2 ranks'; do
@@ -143,7 +144,7 @@ expect 0 "$ZERO" bench step --new $LLAMA --pipeline 2 --ranks 2 --accumulation 2
 grep -qE '^  update +[0-9.]+ ms$' out.txt || fail "bench step: $(cat out.txt)"
 
 # Evaluation and saving elsewhere than at a drain are refused, before anything is read.
-off() { refused 78 "$1" "$ZERO" train --new $LLAMA --data nothing.txt --ranks 2 --pipeline 2 --schedule 2bw --accumulation 4 --config two.json --out out "${@:2}"; }
+off() { refused 78 "$1" "$ZERO" train --new $LLAMA --data "$TEXT" --ranks 2 --pipeline 2 --schedule 2bw --accumulation 4 --config two.json --out out "${@:2}"; }
 off '--save-every 4: with --schedule 2bw steps overlap, and only every 3 steps (libzero.pipeline.flush_every) the pipeline drains: 3 or 6 would do' --save-every 4
 off '--eval-every 2: with --schedule 2bw steps overlap, and only every 3 steps (libzero.pipeline.flush_every) the pipeline drains: 3, or' --eval-every 2
 echo asynchronous pipelines

@@ -14,7 +14,12 @@ zt 65 'is a directory' --data .
 printf 'short' >short.txt
 zt 65 '5 tokens, fewer than the 33 of one window' --data short.txt
 { printf 'ab\377\376cd'; head -c 200 "$TEXT"; } >invalid.txt
-zt 65 'byte 2 (0xff) is not valid UTF-8' --data invalid.txt --tokenizer chars
+zt 65 'byte 2 (0xff) is not valid UTF-8' --data invalid.txt
+zt 65 'byte 2 (0xff) is not valid UTF-8' --data text:invalid.txt --tokenizer chars
+printf 'a,b\n1,2\n' >rows.csv
+zt 65 '"rows.csv" is a table by its name' --data "$TEXT" --val rows.csv
+printf '\223NUMPY\1\0' >array.npy
+refused 65 '"array.npy" is an array of NumPy' "$ZERO" tokenizer train --vocab 300 --data array.npy --out learnt
 zt 74 'cannot open "missing.txt"' --data "$TEXT" --val missing.txt
 
 # A name whose extension stands for another format than the one that is written, before anything is read; a directory that is there may have any name.
@@ -58,8 +63,8 @@ config '{"zero_optimisation": {"stage": 1}}' 'did you mean "zero_optimization"?'
 config '{"steps_per_print": 1, "steps_per_print": 2}' 'steps_per_print'
 config '{"train_batch_size": 7, "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 2}' '7 != 2*2*1'
 config '{"bf16": {"enabled": true}, "fp16": {"enabled": true}}' 'both enabled'
-# The file is checked before any text is read: what is wrong with the text is not noticed.
-for data in invalid.txt missing.txt empty.txt; do
+# The file is checked before any text is read: what is wrong with the text is not noticed. That there is no text is.
+for data in invalid.txt empty.txt; do
     echo '{"zero_optimisation": {"stage": 1}}' >bad.json
     zt 78 'did you mean "zero_optimization"?' --data $data --tokenizer chars --config bad.json
     echo '{"zero_optimization": {"stage": 1, "offload_param": {"device": "cpu"}}}' >bad.json
@@ -144,12 +149,46 @@ zt 64 'a context of 32' --data "$TEXT" --seq 99
 zt 74 'cannot open "missing.txt"' --data missing.txt --ranks 2
 bad_spec() { refused 64 "$2" "$ZERO" train --new "$1" --data "$TEXT" --quiet --out out; }
 bad_spec gpt2:layers=2,heads=3,width=32 'not divisible by 3 heads'
-bad_spec gpt3 'did you mean "gpt2"?'
+while read -r name meant; do bad_spec "$name" "did you mean \"$meant\"?"; done <<'END'
+gpt3 gpt2
+gpt2-small gpt2
+gpt2xl gpt2-xl
+GPT2-Large gpt2-large
+gpt2-lrge gpt2-large
+llama-3-8b llama-3.1-8b
+llama-3-70b llama-3.1-70b
+meta-llama/Llama-3.1-8B-Instruct llama-3.1-8b
+llama-7b llama-2-7b
+END
+bad_spec bert-base 'there are gpt2, gpt2-medium, '
+mkdir gpt2-mine && bad_spec gpt2-mine 'this is a directory, no preset: --model starts from it'
+bad_spec gpt2:depth=2 'there is no field "depth"; there are vocab, '
 bad_spec gpt2:layer=2 'did you mean "layers"?'
 refused 64 'neither --new nor --model' "$ZERO" train --data "$TEXT" --out out
 refused 64 'both --new and --model' "$ZERO" train --new $TINY --model x --data "$TEXT" --out out
 refused 64 'no text' "$ZERO" train --new $TINY --out out
-refused 64 'no place' "$ZERO" train --new $TINY --data "$TEXT"
+# What is wrong is told in the order in which one looks: options, what is trained, data, the file, and the place for outputs at last.
+expect 0 "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --steps 1 --val none --quiet # into ./run
+[ -d run/model ] || fail "without --out a run is in ./run"
+first() { refused "$1" "$2" "$ZERO" train "${@:3}"; }
+first 64 'unknown option --nwe' --nwe gpt3 --data missing.txt --config missing.json
+first 64 'neither --new nor --model' --data missing.txt --config missing.json
+first 64 'there is no preset "gpt3"' --new gpt3 --data missing.txt --config missing.json
+first 74 'there is no directory "gpt2"' --model gpt2 --data missing.txt --config missing.json
+mkdir nothing && first 74 '"nothing" is no model: it has no config.json' --model nothing --data missing.txt
+first 74 '"text.txt" is a file: a model is a directory' --model text.txt --data missing.txt
+first 64 '--resume and --overwrite are both given' --new $TINY --data "$TEXT" --resume --overwrite
+refused 74 'cannot open "missing.txt"' "$ZERO" compare --new $TINY --ranks 2 --data missing.txt
+refused 74 '"missing" is not there' "$ZERO" diff run missing
+refused 74 '"text.txt" is a file, and its name does not end in .safetensors' "$ZERO" convert --from text.txt --to out
+first 74 'cannot open "missing.txt"' --new $TINY --data missing.txt --config missing.json
+first 74 'missing.json' --new $TINY --data "$TEXT" --config missing.json
+first 64 '"run" already holds a run (checkpoints, model, times.json, metrics.jsonl, config.json): --resume continues it from step 1, --overwrite replaces it, another --out leaves' \
+    --new $TINY --data "$TEXT"
+expect 0 "$ZERO" convert --from run --quiet
+expect 0 "$ZERO" tokenize --tokenizer bytes --data "$TEXT"
+expect 0 "$ZERO" tokenizer train --data "$TEXT" --vocab 260
+[ -s converted/config.json ] && [ -s tokens.bin ] && [ -s tokenizer/tokenizer.json ] || fail "without --out: $(ls)"
 refused 64 '--steps and --epochs' "$ZERO" train --new $TINY --data "$TEXT" --out out --steps 1 --epochs 1
 refused 78 'TB a rank are needed' "$ZERO" train --new gpt2-xl --micro-batch 500 --data "$TEXT" --quiet --out out
 

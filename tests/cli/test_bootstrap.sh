@@ -14,7 +14,12 @@ echo "FAILED: two.o"; echo "cc -o two.o $(seq -s " -I" 2000)"; echo "two.c:7:1: 
 for i in $(seq 501 999); do echo "[$i/1000] cc three.c"; done
 echo "FAILED: four.o"; echo "ninja: build stopped: subcommand failed."; exit 1'
 
-expect 1 tree/bootstrap build
+expect 1 tree/bootstrap tests # test, too
+! grep -q 'building: ' out.txt || fail "a fast build is told of: $(cat out.txt)"
+grep -q 'This first build takes about [0-9]* s on the [0-9]* cores here' out.txt || fail "how long a first build takes: $(cat out.txt)"
+rm -rf tree/build
+BOOTSTRAP_TELL=0 expect 1 tree/bootstrap build # a line for each of ninja's, as if each had taken 20 seconds
+grep -q '^building: 500 of 1000, [0-9]* s so far$' out.txt || fail "a long build is silent: $(head -c 2000 out.txt)"
 grep -q 'this is the cause' err.txt || fail "the first error is not shown: $(head -c 2000 err.txt)"
 [ "$(wc -lc <err.txt | awk '$1 <= 6 && $2 < 1000')" ] || fail "a failing build prints $(wc -l <err.txt) lines, $(wc -c <err.txt) bytes"
 log=$(sed -n 's/.*all that it said: \(.*\))$/\1/p' err.txt)
@@ -39,8 +44,12 @@ fi
 stand_in mpirun 'echo "HYDRA build details:"'
 real=$(PATH=${PATH#*:} command -v pkg-config)
 stand_in pkg-config "[ \"\$2\" != mpich ] || exit 1; exec $real \"\$@\""
+stand_in apt-cache 'echo "  Candidate: (none)"' # no lists: they come first
 tree/bootstrap deps >out.txt 2>err.txt
-grep -q 'To install:.* libmpich-dev mpich' out.txt && ! grep -q openmpi out.txt || fail "MPICH without headers: $(cat out.txt err.txt)"
+grep -q 'To install: apt-get update && apt-get install .* libmpich-dev mpich' out.txt && ! grep -q openmpi out.txt || fail "MPICH without headers: $(cat out.txt err.txt)"
+stand_in apt-cache 'echo "  Candidate: 1"'
+tree/bootstrap deps >out.txt 2>err.txt
+grep -q 'To install: apt-get install .* libmpich-dev mpich' out.txt || fail "with lists: $(cat out.txt err.txt)"
 stand_in pkg-config "[ \"\$2\" != mpich ] || exit 0; exec $real \"\$@\""
 tree/bootstrap deps >out.txt 2>err.txt
 ! grep -q 'MPI' out.txt || fail "MPICH with its headers is not enough: $(cat out.txt err.txt)"

@@ -64,7 +64,8 @@ grep -q '^- data parallelism: does not fit: ' out.txt || fail "memory: $(cat out
 refused 64 "neither --new nor --model" "$ZERO" compare --ranks 2
 refused 64 "2 to 1024 ranks" "$ZERO" compare --new $TINY --ranks 1
 refused 64 "1 to 83 steps" "$ZERO" compare --new $TINY --ranks 2 --steps 500
-refused 64 "no way could be trained; data parallelism: " "$ZERO" compare --new $TINY --ranks 2 --quiet --steps 1 --data nowhere.txt
+: >empty.txt
+refused 64 "no way could be trained; data parallelism: " "$ZERO" compare --new $TINY --ranks 2 --quiet --steps 1 --data empty.txt
 refused 64 'a launcher has started' env RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=2 "$ZERO" compare --new $TINY --ranks 2 --steps 1
 echo '{"pipeline": {"stages": 2}}' >grid.json
 refused 78 "chooses tensor ranks and pipeline stages itself" "$ZERO" compare --new $TINY --ranks 2 --config grid.json

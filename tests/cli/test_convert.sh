@@ -60,7 +60,7 @@ expect 64 "$ZERO" convert --from run --to "$TEXT" --overwrite
 refused 64 "a checkpoint of libzero already" "$ZERO" convert --from run --to out --format libzero
 refused 78 "zero train --model starts from it" "$ZERO" convert --from hf --to out --format libzero
 refused 64 "one of fp32|bf16|fp16" "$ZERO" convert --from run --to out --dtype auto
-refused 64 "usage: zero convert" "$ZERO" convert --from run
+refused 64 "usage: zero convert" "$ZERO" convert --to out
 refused 74 "is not there" "$ZERO" convert --from nowhere --to out
 [ -z "$(ls -A | grep '\.tmp$')" ] || fail "left behind: $(ls -A)"
 

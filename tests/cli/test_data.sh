@@ -145,6 +145,35 @@ zt 65 'tokens.bin:1:1: ' --data jsonl:tokens.bin
 refused 64 'what to do with them?' "$ZERO" data --data chat.jsonl
 refused 64 'no data' "$ZERO" data show
 
+# A format whose marks are no tokens: refused before anything is tokenised.
+expect 0 "$ZERO" tokenizer train --vocab 300 --data "$TEXT" --out plain
+refused 64 'chat format llama3 needs the tokens <|start_header_id|>, <|end_header_id|>, <|eot_id|>, which the tokenizer lacks' \
+    "$ZERO" train --new $TINY --tokenizer plain --data many.jsonl --chat llama3 --threads 1 --quiet --steps 1 --out out
+refused 64 'needs the tokens <|im_start|>, <|im_end|>' "$ZERO" data show --tokenizer plain --data many.jsonl --chat chatml
+
+# The export of a format that was named holds its template.
+learn --data many.jsonl --chat chatml --steps 1 --val none --out named
+grep -qF '<|im_start|>' named/model/chat_template.jinja || fail "no template: $(ls named/model)"
+expect 0 "$ZERO" data show --data many.jsonl --model named/model --chat chatml --seq 32 --micro-batch 1
+cp out.txt chatml.txt
+expect 0 "$ZERO" data show --data many.jsonl --model named/model --seq 32 --micro-batch 1
+cmp out.txt chatml.txt || fail "the export's own template is another"
+
+# Windows that are all prompt: said before the first step, on each step's line, and at the end; a text without targets has no loss.
+python3 -c "
+import json
+for i in range(6): print(json.dumps({'prompt': 'q ' * 400, 'completion': 'a'}))" >long.jsonl
+expect 0 "$ZERO" train --new $TINY --threads 1 --data long.jsonl --val long.jsonl --steps 3 --micro-batch 1 --out idle
+cat out.txt err.txt >all.txt
+grep -qE '[0-9]+ of [0-9]+ windows of [0-9]+ tokens have no target, only prompt' all.txt || fail "no warning at the start: $(cat all.txt)"
+grep -qE 'step +[0-9]+/3 .*\(no target\)' all.txt || fail "a step without targets: $(cat all.txt)"
+grep -qE '[1-3] of 3 steps had no target and learnt nothing' all.txt || fail "no warning at the end: $(cat all.txt)"
+python3 -c "
+import json
+lines = [json.loads(line) for line in open('idle/metrics.jsonl')]
+assert any('loss' in l and l['loss'] is None for l in lines), lines
+assert not any(l.get('loss') == 0 for l in lines), lines" || fail "metrics of steps without targets"
+
 # A model's own chat template, and one that is not known.
 learn --data "$TEXT" --steps 2 --val none --out base
 python3 - <<'PY'

@@ -76,7 +76,7 @@ refused 78 'generating 8 at once' "$ZERO" generate --model gpt2 --prompts gpt2.j
 
 # A rank that is killed ends the others; a signal from outside ends all.
 begin() {
-    "$ZERO" generate --model llama --prompt Speak --tokens 100000000 --ignore-end --ranks 3 --threads 1 >out.txt 2>err.txt &
+    "$ZERO" generate --model llama --prompt Speak --tokens 1000000 --ignore-end --ranks 3 --threads 1 >out.txt 2>err.txt &
     parent=$!
     for _ in $(seq 600); do [ "$(wc -c <out.txt)" -lt 100 ] || return 0; sleep 0.05; done
     fail "no text within 30 s: $(cat err.txt)"

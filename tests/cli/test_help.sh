@@ -40,6 +40,18 @@ expect 0 "$ZERO" --help && [ "$(grep -c '^  zero ' out.txt)" -ge 8 ] || fail "li
 
 refused 64 "did you mean --steps?" "$ZERO" train --stpes 3
 refused 64 "did you mean train?" "$ZERO" trian
+refused 64 "unknown command tensor (zero --help lists all)" "$ZERO" tensor # of which less than half is train or any other
+refused 64 "unknown option --abcde (zero eval --help lists all)" "$ZERO" eval --abcde # of which less than half is --data
+refused 64 "unknown option -o; here it is --out" "$ZERO" train --data "$TEXT" -o x # which is no file of --data
+refused 64 "unknown option -x (" "$ZERO" diff a -x
+# The doctor's verdict comes first: how large a model, what is missing and how to get it, where to look.
+expect 0 env PATH="$WORK" "$ZERO" doctor # without an mpirun
+awk 'NR == 1 && !/^verdict .* up to [0-9.]+ billion parameters/ || NR == 2 && !/^missing .*(MPI|mpirun) .*: \.\/bootstrap deps/ || NR == 3 && !/^next .*zero plan / { exit 1 }' out.txt ||
+    fail "the verdict: $(head -4 out.txt)"
+sed -n 4p out.txt | grep -q '^zero ' || fail "after the verdict: $(sed -n 4p out.txt)"
+for version in -v -V version; do expect 0 "$ZERO" $version && grep -q '^zero 0' out.txt || fail "zero $version"; done
+expect 0 "$ZERO" run -n 2 true
+refused 64 'no program to start' "$ZERO" run -n 2
 refused 64 "did you mean train?" "$ZERO" help trian
 refused 64 "one of fp32|bf16|fp16" "$ZERO" convert --from a --to b --dtype auto
 refused 64 "no option of zero eval" "$ZERO" eval --lr 1
@@ -48,10 +60,20 @@ refused 64 "needs a value" "$ZERO" train --data --out out
 refused 64 "given twice" "$ZERO" train --steps 1 --steps 2
 refused 64 "whole number" "$ZERO" train --steps 1x
 refused 64 "from 0 to 3" "$ZERO" train --stage 4
+refused 64 "--tokens 1000000000: it must be from 1 to 1000000" "$ZERO" generate --model x --tokens 1000000000
 refused 64 "one of fp32|bf16|fp16|auto" "$ZERO" train --dtype fp8
 refused 64 "neither bytes nor chars" "$ZERO" train --new $TINY --data "$TEXT" --out out --tokenizer words
 refused 64 "takes no value" "$ZERO" train --quiet=yes
-refused 64 "unexpected argument extra" "$ZERO" doctor extra
+refused 64 "unexpected argument extra (usage: zero doctor" "$ZERO" doctor extra
+# A word without its option: which one may have been meant.
+refused 64 "unexpected argument $TEXT; did you mean --data $TEXT?" "$ZERO" train "$TEXT"
+refused 64 "unexpected argument $WORK; did you mean --model $WORK?" "$ZERO" eval "$WORK"
+refused 64 "unexpected argument gpt2; did you mean --new gpt2?" "$ZERO" plan gpt2
+refused 64 "unexpected argument hello; did you mean --prompt hello?" "$ZERO" generate --model x hello
+refused 64 "unexpected argument help: zero help train" "$ZERO" train help
+refused 64 "bench matmul: it must be one of comm|gemm|" "$ZERO" bench matmul
+refused 64 "data book: it must be show (usage: " "$ZERO" data book
+expect 0 "$ZERO" train --help me
 refused 64 "must be a number" "$ZERO" train --lr nan
 expect 64 "$ZERO"
 # Names that other trainers have for our options: each is told ours, in either spelling, with a value or without.
@@ -83,7 +105,23 @@ train --nproc_per_node --ranks
 generate --max_new_tokens --tokens
 tokenizer --vocab_size --vocab
 train --weight_decay optimizer.params.weight_decay in the file of --config
+simulate --gpus --ranks
+train --gpus --ranks
+generate -n --tokens
+plan --nodes --machines
 train --warmup_steps scheduler.params.warmup_num_steps in the file of --config
+END
+# What has no option here: why.
+while read -r command theirs why; do
+    refused 64 "unknown option $theirs; $why (zero $command --help lists all)" "$ZERO" $command $theirs 1
+done <<'END'
+simulate --nodes --ranks counts the devices of all machines
+train --nnodes mpirun or srun starts ranks on several machines, without --ranks
+train --local_rank ranks find their numbers in the environment of their launcher
+train --device libzero computes on CPUs, which needs no option
+train --lora_rank there is no LoRA here: every weight is trained
+train --verbose every step is told unless --quiet is given
+doctor --verbose what is worth knowing is told already
 END
 refused 64 "--out is no option of zero convert; here it is --to" "$ZERO" convert --out x
 refused 64 "unknown option --deepspeed (zero doctor --help lists all)" "$ZERO" doctor --deepspeed # which has none for it

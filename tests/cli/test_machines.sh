@@ -3,6 +3,7 @@
 # machine, and fewer bytes on the wire where a machine's ranks share what they gather; fewer still where it is kept for the step.
 . "$(dirname "$0")/lib.sh"
 . "$HERE/two_machines.sh"
+unset OMPI_MCA_btl_tcp_if_include # its ranks reach each other over the wire
 # Every rank on a machine of its own, as far as anybody can tell.
 cat >apart.sh <<'APART'
 #!/bin/sh

@@ -4,7 +4,7 @@
 FIELDS=layers=2,heads=4,kv_heads=2,width=32,context=32
 
 for stage in 0 3; do
-    expect 0 "$ZERO" train --new "llama:$FIELDS" --data "$TEXT" --threads 1 --ranks 2 --stage $stage --steps 8 --out run$stage
+    expect 0 "$ZERO" train --new "llama:$FIELDS" --data "$TEXT" --threads 1 --ranks 2 --stage $stage --steps 8 --out run$stage --explain
     fingerprint run$stage >stage$stage.txt
 done
 cmp stage0.txt stage3.txt || fail "stage 3 trained another Llama than stage 0"
@@ -48,7 +48,7 @@ done
 
 # A run where a model is asked for: its model is taken, and this is said; a run without one says what there is.
 taken() {
-    local said='"qwen2" is a run: its model "qwen2/model" is taken'
+    local said='"qwen2" is the directory of a run: its model "qwen2/model" is taken'
     expect 0 "$@"
     [ "$(grep -cF "$said" err.txt)" -eq 1 ] || fail "$2 does not say once which model it takes: $(cat err.txt)"
 }
@@ -70,6 +70,22 @@ grep -q "opens the tokenizer of any qwen2 as Qwen2.s own" err.txt || fail "nothi
 grep -q '"model": "qwen2/model"' further/config.json || fail "config.json does not name the model itself: $(grep model further/config.json)"
 expect 0 "$ZERO" verify further
 taken "$ZERO" train --new $TINY --tokenizer qwen2 --data "$TEXT" --threads 1 --steps 1 --dry-run
+# As a run is that was interrupted: all but the weights is in model/, from the first step.
+whole=$(expect 0 "$ZERO" eval --model further --data "$TEXT" --seq 16 --threads 1; grep '^loss' out.txt)
+mv further/model/model.safetensors weights
+expect 0 "$ZERO" eval --model further --data "$TEXT" --seq 16 --threads 1
+grep -qF 'the weights of its newest checkpoint "further/checkpoints/step-00000002" are taken' err.txt || fail "no line names the checkpoint: $(cat err.txt)"
+[ "$(grep '^loss' out.txt)" = "$whole" ] || fail "the checkpoint's loss is not the model's $whole: $(cat out.txt)"
+expect 0 "$ZERO" convert --from further --to again
+[ -f again/tokenizer.json ] || fail "the tokenizer of an interrupted run: $(ls again)"
+"$ZERO" train --new $TINY --tokenizer again --data "$TEXT" --threads 1 --steps 1000000 --save-every 1 --quiet --out cut >cut.txt 2>&1 &
+job=$!
+for _ in $(seq 500); do [ -e cut/checkpoints/latest ] && break; kill -0 $job || break; sleep 0.02; done
+kill -INT $job
+wait $job || true
+expect 0 "$ZERO" generate --model cut --tokens 3 --threads 1
+expect 0 "$ZERO" convert --from cut --to cut-model
+[ -f cut-model/tokenizer.json ] || fail "the tokenizer of a run that was cut: $(ls cut-model; cat cut.txt)"
 mv further/model gone
 refused 64 'a run that has no model yet; zero convert --from further --to DIR makes one of its newest checkpoint, "further/checkpoints/step-00000002"' "$ZERO" eval --model further --data "$TEXT"
 refused 64 'is a checkpoint, not a model; zero convert --from further/checkpoints/step-00000002' "$ZERO" train --model further/checkpoints/step-00000002 --data "$TEXT" --out out

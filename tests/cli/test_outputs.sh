@@ -58,7 +58,7 @@ stays r '"r/checkpoints/.step-00000003.tmp/NOTES.md" is there' "$ZERO" train $G 
 rm -r r/checkpoints/.step-00000003.tmp
 mkdir -p deepspeed/checkpoints/global_step3 && echo global_step3 >deepspeed/checkpoints/latest
 stays deepspeed '"deepspeed/checkpoints" is there' "$ZERO" train $G $D --out deepspeed --steps 2 --resume
-refused 64 '"r" already holds a run (checkpoints): choose another directory, or --overwrite replaces it' "$ZERO" train $G $D --out r --steps 2
+refused 64 '"r" already holds a run (checkpoints, model, best, times.json, metrics.jsonl, config.json): --resume continues it from step 2, --overwrite replaces it' "$ZERO" train $G $D --out r --steps 2
 echo text >r/text.md
 : >r/config.json.tmp.123.0
 : >r/mine.tmp.123.0

@@ -8,14 +8,14 @@ run() { # run NAME OPTION...
 }
 
 # A run says who has what, how long the bubble is and how even the stages are; samples are left out, with a line.
-run zb --ranks 4 --pipeline 2 --tensor 2 --schedule zb-h1 --accumulation 4 --steps 2 --sample-every 1
+run zb --ranks 4 --pipeline 2 --tensor 2 --schedule zb-h1 --accumulation 4 --steps 2 --sample-every 1 --explain
 cat out.txt err.txt >said.txt
 grep -qE '^pipeline zb-h1, 2 pipeline stages, 4 micro-batches in flight: bubble [0-9]+%, largest pipeline stage 1\.[0-9]+ x the mean$' said.txt ||
     fail "the pipeline is not said: $(grep '^pipeline' said.txt)"
 grep -qE '^         pipeline stage 0: embedding, layers.0 to layers.[23] \([0-9]+%\)$' said.txt || fail "stage 0: $(cat said.txt)"
 grep -qE '^         pipeline stage 1: layers.[34] to layers.5, head \([0-9]+%\)$' said.txt || fail "stage 1: $(cat said.txt)"
 grep -q '^         backward in one part: embedding, head; zb-h1 fills' said.txt || fail "units whose backward is one are not told"
-grep -qE '^memory   of a rank of pipeline stage [01], which needs most, planned, MB: ' said.txt || fail "memory: $(grep ^memory said.txt)"
+grep -qE '^memory   of a rank of pipeline stage [01], which needs most, planned: [0-9.]+ [kM]B' said.txt || fail "memory: $(grep ^memory said.txt)"
 [ "$(grep -c -- '--sample-every is left out: no rank of a pipeline has all units' said.txt)" -eq 1 ] || fail "samples"
 grep -q 'a sample' said.txt && fail "a sample was made"
 

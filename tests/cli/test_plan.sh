@@ -83,7 +83,8 @@ fits() { expect 0 "$ZERO" plan --new $TINY --micro-batch 3 --ranks 2 --config of
 [ "$(fits --device-memory $(cat device) --host-memory $(cat host))" = '"fits":true' ] || fail "budgets of exactly the plan's bytes"
 [ "$(fits --device-memory $(($(cat device) - 1)))" = '"fits":false' ] || fail "a byte less on the device"
 [ "$(fits --host-memory $(($(cat host) - 1)))" = '"fits":false' ] || fail "a byte less on the host"
-[ "$(fits --memory $((($(cat device) + $(cat host) / 2))))" = '"fits":true' ] || fail "a memory of exactly the plan's bytes"
+[ "$(fits --memory $((2 * $(cat device) + $(cat host))))" = '"fits":true' ] || fail "a machine's memory of exactly the bytes of its ranks"
+[ "$(fits --memory $((2 * $(cat device) + $(cat host) - 2)))" = '"fits":false' ] || fail "two bytes less in the machine"
 expect 0 "$ZERO" plan --new $TINY --config offload.json --device-memory 1MB --dtype bf16
 grep -q 'parameters on NVMe, gradients and optimizer states on the host: stage 3 alone' out.txt || fail "where states lie"
 command=$(grep '^  zero train ' out.txt)
@@ -97,6 +98,30 @@ expect 0 "$ZERO" plan --new gpt2 --memory 100MB --seq 64
 grep -q 'Nothing of this fits' out.txt || fail "a memory that is too small"
 refused 64 'none of --new' "$ZERO" plan
 refused 64 'number of bytes' "$ZERO" plan --new gpt2 --memory 12XB
+refused 64 '--memory 80: that is 80 bytes; 80GB?' "$ZERO" plan --new gpt2 --memory 80
+
+# Memory is the machine's, written as people do: what is printed fits into it, all ranks together.
+for memory in 2mb "2 MB" 2000kb; do
+    expect 0 "$ZERO" plan --new $TINY --ranks 2 --memory "$memory"
+    grep -q '^The least that fits into 2.00 MB of one machine:$' out.txt || fail "--memory $memory: $(tail -3 out.txt)"
+done
+expect 0 "$ZERO" plan --new $TINY --ranks 4 --memory 7MB --json
+python3 -c '
+import json
+for row in json.load(open("out.txt"))["rows"]: assert row["fits"] == (4 * row["total"] <= 7e6) or row["micro_batch"] > 1, row' || fail "ranks share the memory: $(cat out.txt)"
+
+# What does not fit gets the least change with which it would.
+expect 0 "$ZERO" plan --new gpt2:layers=2,heads=2,width=64,context=512,vocab=4000 --ranks 1 --memory 16MB --micro-batch 4
+grep -qE '^With --ranks 1, stage 0 with offload_optimizer none, offload_param none, micro-batch 2, activation_checkpointing.number_checkpoints 3, --seq [0-9]+ would fit' out.txt || fail "no change that fits: $(cat out.txt)"
+
+# No command of more ranks than a training can have; a window of no more than 4,096 tokens that nobody said, in words.
+expect 0 "$ZERO" plan --new $TINY --ranks 1025 --micro-batch 1
+! grep -q '^  zero train' out.txt && grep -q 'at most 1024 ranks' out.txt || fail "a command of 1025 ranks: $(tail -2 out.txt)"
+expect 0 "$ZERO" plan --new llama:layers=1,heads=2,width=16,context=8192,vocab=99 --ranks 1
+grep -q '^--seq 4096: the model.s context is 8192; --seq says another$' err.txt && grep -q 'windows of 4096 tokens' out.txt || fail "window: $(cat out.txt err.txt)"
+refused 74 'there is no directory "org/name": models are read from the disk, and `hf download org/name --local-dir name` brings' "$ZERO" plan --model org/name --ranks 1
+: >model.gguf
+refused 74 '"model.gguf" is a GGUF file' "$ZERO" plan --model model.gguf --ranks 1
 refused 64 'there is no preset' "$ZERO" plan --new gpt9
 
 # Where ranks are, and what crosses the network: every rank once, groups, bytes by axis, the run's warning; a large grid, at once.

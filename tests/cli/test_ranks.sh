@@ -42,14 +42,18 @@ for signal in KILL SEGV; do
     ended $((128 + $(kill -l $signal)))
     [ "$(wc -l <err.txt)" -eq 1 ] && grep -qE "rank 2 was killed by signal $(kill -l $signal) .* step [0-9]+" err.txt || fail "message: $(cat err.txt)"
 done
-# Asked to end, at the parent or at any rank: all save, and say how to go on. Asked twice, all end now.
+# Asked to end, at the parent or at any rank: all save, and say how to go on; the parent says at once what it will do. Asked twice, all end
+# now.
 for signal in TERM INT USR1; do
     start
+    said=1
+    [ $signal != USR1 ] || said=0
     children=$(children_of $parent)
     begin=$(now)
     if [ $signal = USR1 ]; then kill -$signal "$(echo "$children" | tail -1)"; else kill -$signal $parent; fi
     ended 75
-    [ "$(wc -l <err.txt)" -eq 2 ] && grep -qE 'ended as asked after step [0-9]+ of 10000000; saved in "run/checkpoints/step-' err.txt || fail "message: $(cat err.txt)"
+    [ "$(grep -c 'ending after this step, then saving' err.txt)" -eq $said ] || fail "not acknowledged: $(cat err.txt)"
+    [ "$(wc -l <err.txt)" -eq $((2 + said)) ] && grep -qE 'ended as asked after step [0-9]+ of 10000000; saved in "run/checkpoints/step-' err.txt || fail "message: $(cat err.txt)"
     grep -q '^go on with: zero train .* --out run --resume$' err.txt || fail "message: $(cat err.txt)"
     [ -f "run/checkpoints/$(cut -d' ' -f1 run/checkpoints/latest)/manifest.json" ] || fail "nothing is saved after $signal"
     [ -z "$(ls -A run/checkpoints | grep -v -e '^step-' -e '^latest$')" ] || fail "left over: $(ls -A run/checkpoints)"
@@ -61,6 +65,7 @@ kill -TERM $parent; kill -INT $parent
 got=0
 wait $parent || got=$?
 [ $got -eq 143 ] || [ $got -eq 130 ] || fail "asked twice: $got, $(cat err.txt)"
+grep -q '^stopped at once, without saving' err.txt || fail "asked twice, and not told: $(cat err.txt)"
 gone
 start
 children=$(children_of $parent)

@@ -63,7 +63,15 @@ with open("many.jsonl", "w") as out:
         out.write(json.dumps({"messages": [{"role": "user", "content": f"What is {i} plus one?"}, {"role": "assistant", "content": f"It is {i + 1}."}]}) + "\n")
 PY
 expect 0 "$ZERO" tokenizer train --vocab 300 --data book.txt --out words
-train --tokenizer words --steps 1 --val none --out chatty
+cp -r words marked # with the marks of chatml as tokens
+python3 - <<'PY'
+import json
+tokenizer = json.load(open("marked/tokenizer.json"))
+for mark in "<|im_start|>", "<|im_end|>":
+    tokenizer["added_tokens"].append(dict(tokenizer["added_tokens"][0], content=mark, id=len(tokenizer["model"]["vocab"]) + len(tokenizer["added_tokens"]) - 1))
+json.dump(tokenizer, open("marked/tokenizer.json", "w"))
+PY
+train --tokenizer marked --steps 1 --val none --out chatty
 cp -r chatty/model some-chat-model
 cat >some-chat-model/chat_template.jinja <<'END'
 {% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}

@@ -61,6 +61,8 @@ got=0
 SLURM_JOB_END_TIME=$(($(date +%s) + 55)) "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --quiet $RUN --out broken >out.txt 2>err.txt || got=$?
 [ $got -eq 75 ] && grep -q 'after step 1 of 30; saved' err.txt || fail "the end of an allocation: $got, $(cat err.txt)"
 SLURM_JOB_END_TIME=$(($(date +%s) + 3600)) train $RUN --out broken --resume
+SLURM_JOB_END_TIME=1700000000 expect 0 "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --steps 2 --out stale
+grep -q '^SLURM_JOB_END_TIME is in the past (2023-11-14 .*), so it is of another job: ignored$' err.txt || fail "a stale end: $(cat err.txt)"
 same unbroken broken
 
 # A rank dies: all start again, with as many ranks or with those that remain; how often is bounded.
@@ -242,6 +244,10 @@ cp -r unbroken old
 
 refused 78 "is of step 30, this run ends after step 10" "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --quiet $COMMON --ranks 2 --steps 10 --out unbroken --resume
 refused 78 "gradient_accumulation_steps 8 cannot make them" "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --quiet $COMMON --ranks 1 --accumulation 8 --steps 30 --out unbroken --resume
-refused 64 "options.resume and options.overwrite" "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --quiet $RUN --out out --resume --overwrite
+refused 64 "--resume and --overwrite are both given" "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --quiet $RUN --out out --resume --overwrite
 refused 78 "seed 5" "$ZERO" train --new $TINY --data "$TEXT" --threads 1 --quiet --micro-batch 2 --ranks 2 --steps 30 --seed 6 --out unbroken --resume
 echo "a run that is killed goes on to the same bytes"
+
+# Where nobody says a window, a run goes on with the one that it was begun with.
+train --steps 1 --seq 16 --val none --out narrow
+train --steps 2 --val none --out narrow --resume

@@ -96,7 +96,7 @@ begin_model decay --new $GPT
 manifest decay 2 config.libzero.decay_all true
 cp -r decay said
 goes_on() { expect 0 "$ZERO" train --new $GPT --data "$TEXT" --threads 1 --eval-every 0 --save-every 1 --steps 3 --resume --out "$@"; }
-goes_on decay
+goes_on decay --explain
 told "libzero.decay_all true: the checkpoint was made with weight decay on every tensor"
 told "weight decay 0.1 on every tensor"
 grep -q '"decay_all": true' decay/config.json || fail "config.json does not say which tensors are decayed"

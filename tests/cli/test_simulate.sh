@@ -102,7 +102,40 @@ refused 64 '--tensor does not go with --runs' "$ZERO" simulate --runs runs.csv -
 refused 64 '--out gets the predictions of --runs' "$ZERO" simulate --new gpt2 --machine h100-hgx --ranks 8 --out p.csv
 
 expect 0 "$ZERO" simulate --machine list
-grep -qE '^h100-hgx +8 x H100-80GB ' out.txt && ! grep -q '^frameworks' out.txt || fail "the list: $(cat out.txt)"
+grep -qE '^h100-hgx +8 x H100-80GB +80 GB +989 +1979 +3350 +450 +50.0 +2000 GB$' out.txt && ! grep -q reached out.txt && ! grep -q '^frameworks' out.txt || fail "the list: $(cat out.txt)"
+
+expect 0 "$ZERO" simulate --machine list --explain
+grep -q ' reached 0.664 half 100 ' out.txt || fail "no constants: $(cat out.txt)"
+expect 0 "$ZERO" simulate --machine list --json
+python3 -c '
+import json
+assert {m["name"]: m for m in json.load(open("out.txt"))}["h100-hgx"]["machine"]["memory_GB"] == 80' || fail "the list as JSON: $(cat out.txt)"
+expect 0 "$ZERO" simulate --new gpt2 --machine H100 --ranks 8
+grep -q '^machine   h100-hgx: 8 H100-80GB' out.txt || fail "H100: $(cat out.txt)"
+
+# The length of a training: steps, days, device hours; as tokens or steps.
+expect 0 "$ZERO" simulate --new llama-3.1-8b --machine h100 --ranks 64 --stage 3 --global-batch 512 --tokens 15T --json
+python3 - <<'PY' || fail "a training of 15T tokens: $(cat out.txt)"
+import json, math
+a = json.load(open("out.txt"))
+t = a["training"]
+assert t["steps"] == math.ceil(15e12 / (512 * 4096)) and abs(t["seconds"] / (t["steps"] * a["step_s"]) - 1) < 1e-9, t
+assert abs(t["device_hours"] / (t["seconds"] * 64 / 3600) - 1) < 1e-9 and t["low_s"] < t["seconds"] < t["high_s"], t
+PY
+grep -q '^--seq 4096: ' err.txt || fail "no word of the window: $(cat err.txt)"
+expect 0 "$ZERO" simulate --new gpt2 --machine h100 --ranks 8 --steps 1000
+grep -qE '^training  8.19 million tokens in 1,000 steps: [0-9.]+ [a-z]+ \(80%: ' out.txt || fail "1,000 steps: $(cat out.txt)"
+refused 64 '--tokens and --steps are both given' "$ZERO" simulate --new gpt2 --machine h100 --ranks 8 --steps 1 --tokens 1B
+
+# What the schedule of a training refuses is not predicted.
+refused 64 'a step has 3 micro-batches, no multiple of 4 pipeline stages' "$ZERO" simulate --new gpt2 --machine h100 --ranks 4 --pipeline 4 --schedule interleaved:2 --accumulation 3
+refused 64 'keeps whole versions of the parameters' "$ZERO" simulate --new gpt2 --machine h100 --ranks 2 --pipeline 2 --schedule pipedream --stage 3
+
+# A run that does not fit is told with what it would, and then it does.
+expect 0 "$ZERO" simulate --new llama-3.1-70b --machine h100 --ranks 1024 --tensor 8 --pipeline 4 --stage 1 --seq 131072
+with=$(sed -n 's/^fits      with \(--[^(]*\) (.*/\1/p' out.txt)
+expect 0 "$ZERO" simulate --new llama-3.1-70b --machine h100 --ranks 1024 --tensor 8 --pipeline 4 --stage 1 $with
+grep -q ': it fits$' out.txt || fail "with $with: $(cat out.txt)"
 
 # A machine's file wins over what is built in, and its keys are checked.
 expect 0 "$ZERO" doctor --write-machine this.json

@@ -66,11 +66,11 @@ same alone grid
 rm -r alone grid
 expect 0 "$ZERO" train --new $GPT --data "$TEXT" --threads 1 --micro-batch 1 --config four.json --steps 2 --sample-every 2 --out alone
 sed -n '/a sample/,/^---$/p' out.txt err.txt >alone.txt
-expect 0 "$ZERO" train --new $GPT --data "$TEXT" --threads 1 --micro-batch 1 --config four.json --steps 2 --sample-every 2 --ranks 4 --tensor 4 --out grid
+expect 0 "$ZERO" train --new $GPT --data "$TEXT" --threads 1 --micro-batch 1 --config four.json --steps 2 --sample-every 2 --ranks 4 --tensor 4 --out grid --explain
 sed -n '/a sample/,/^---$/p' out.txt err.txt >grid.txt
 [ -s alone.txt ] && cmp -s alone.txt grid.txt || fail "samples differ"
 grep -q 'ranks    4 (local processes, 1 data x 4 tensor), 1 thread each' out.txt || fail "the grid is not said: $(grep '^ranks' out.txt err.txt)"
-grep -q '^exact    these bits on 1, 2 or 4 tensor ranks, which compute 4 slices' out.txt || fail "the promise is not said"
+grep -q '^exact    these bits on 1, 2 or 4 tensor ranks, which compute 4 slices' err.txt || fail "the promise is not said"
 echo '{"libzero": {"offload": "auto"}}' >auto.json
 # Chosen by the program: all on the device where there is room, optimizer states on the host where there is less; the plan says the same,
 # every byte is where it was planned, and the bits are the same.

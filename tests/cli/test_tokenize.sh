@@ -42,11 +42,11 @@ expect 0 "$ZERO" tokenize --tokenizer learnt --data special.txt --out special.bi
 [ "$(wc -c <special.bin)" -eq $((1024 + 8)) ] || fail "a special token is not one: $(wc -c <special.bin)"
 [ "$(wc -c <text.bin)" -gt $((1024 + 8)) ] || fail "text became a special token"
 refused 64 "--overwrite" "$ZERO" tokenize --tokenizer learnt --data special.txt --out text.bin
-refused 64 "no --tokenizer" "$ZERO" tokenize --data "$TEXT" --out out
+refused 64 "--tokenizer is missing" "$ZERO" tokenize --data "$TEXT" --out out
 refused 64 "chars" "$ZERO" tokenize --tokenizer chars --data "$TEXT" --out out
 refused 64 "neither bytes nor chars" "$ZERO" tokenize --tokenizer absent --data "$TEXT" --out out
 refused 74 "absent.txt" "$ZERO" tokenize --tokenizer bytes --data absent.txt --out out
-refused 64 "must be one of train" "$ZERO" tokenizer learn
+refused 64 "must be train" "$ZERO" tokenizer learn
 refused 64 "from 257" "$ZERO" tokenizer train --vocab 256 --data "$TEXT" --out out
 SMALL=gpt2:layers=1,heads=2,width=32,context=8,vocab=400
 # what a training reads is what is written: records, patterns, kinds; what a token file cannot say is refused
@@ -66,7 +66,7 @@ grep -q 'in 3 documents' err.txt || fail "a pattern and a kind: $(cat err.txt)"
 printf '{"text": "fine"}\n{"prompt": "a", "completion": "b"}\n' >masked.jsonl
 refused 78 'masked.jsonl:2: a part of this record is not a target' "$ZERO" tokenize --tokenizer learnt --data masked.jsonl --out out
 printf '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}\n' >chat.jsonl
-refused 78 'chat.jsonl:1: a part of this record is not a target' "$ZERO" tokenize --tokenizer learnt --data chat.jsonl --chat chatml --out out
+refused 78 'chat.jsonl:1: a part of this record is not a target' "$ZERO" tokenize --tokenizer bytes --data chat.jsonl --chat chatml --out out
 refused 78 'chat.jsonl:1: ' "$ZERO" tokenize --tokenizer learnt --data chat.jsonl --out out
 refused 65 '"records.bin" holds tokens already' "$ZERO" tokenize --tokenizer learnt --data records.bin --out out
 refused 64 '"text.txt:0.5" has a weight' "$ZERO" tokenize --tokenizer learnt --data text.txt:0.5 --out out

@@ -6,7 +6,8 @@ export XDG_CACHE_HOME=$WORK/cache
 tune() { expect 0 "$ZERO" tune --new $TINY --data "$TEXT" --ranks 1 --threads 1 "$@"; }
 
 # A small search: some trials, one best, and its files.
-tune --stage 0 --seconds 20 --trials 3 --out tuned
+tune --stage 0 --seconds 20 --trials 3 # into ./tuned, as --out tuned
+[ "$(ls -d */ | grep -v cache)" = tuned/ ] || fail "more than one directory: $(ls -d */)"
 grep -q ' best$' out.txt || fail "no best: $(cat out.txt)"
 grep -q '3 trials' out.txt || fail "trials: $(cat out.txt)"
 for file in tuned.json ds_config_optimal.json cmd_optimal.txt summary.txt summary.json experiments/exp_002.json; do
@@ -88,12 +89,12 @@ refused 78 'fits; the smallest' "$ZERO" tune --new $TINY --data "$TEXT" --ranks 
 mkdir bin
 cat >bin/zero <<SH
 #!/usr/bin/env bash
-count=\$(ls $WORK/bin | wc -l)
-touch $WORK/bin/\$count
+count=\$(ls "$WORK/bin" | wc -l)
+touch "$WORK/bin/\$count"
 case \$count in
     1) echo 'zero train: a made-up failure' >&2; exit 65 ;;
     2) kill -KILL \$\$ ;;
-    *) exec $ZERO "\$@" ;;
+    *) exec "$ZERO" "\$@" ;;
 esac
 SH
 chmod +x bin/zero

@@ -1,5 +1,7 @@
 #include "compute/row_ops.h"
 #include "compute_check.h"
+
+#include "../sanitizers.h"
 #include "base/dtype.h"
 #include "base/random.h"
 
@@ -145,7 +147,7 @@ void check_queue_close(zr_queue *queue)
     zr_queue_close(queue);
 }
 
-// Runs the test with `least` to three threads.
+// Runs the test with `least` to three threads, under a sanitizer without two.
 static int check_path(const char *path, int least, zr_queue *ref, check_body *test)
 {
     zr_queue *single = check_queue("cpu", path, 1);
@@ -153,7 +155,7 @@ static int check_path(const char *path, int least, zr_queue *ref, check_body *te
         print_message("SKIPPED: this processor does not offer path %s\n", path);
         return 0;
     }
-    for (int threads = least; threads <= 3; threads++) {
+    for (int threads = least; threads <= 3; threads += 1 + SANITIZED) {
         zr_queue *queue = check_queue("cpu", path, threads);
         assert_non_null(queue);
         test(queue, single, ref);

@@ -41,6 +41,10 @@ static inline zr_config *parsed(const char *text, zero_error *error)
     *error = (zero_error){ZERO_OK, ""};
     zero_status status = zr_config_parse(text, strlen(text), "ds.json", &config, error);
     assert_int_equal(status == ZERO_OK, config != NULL);
+    if (config && (status = zr_config_refuse_unknown(config, NULL, error)) != ZERO_OK) {
+        zr_config_destroy(config);
+        config = NULL;
+    }
     if (status != ZERO_OK)
         assert_int_equal(status, error->status);
     return config;

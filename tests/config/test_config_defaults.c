@@ -15,7 +15,7 @@ static void test_program_defaults(void **state)
     assert_contains(log.lines, "optimizer AdamW, lr 0.0003, betas 0.9 and 0.95");
     assert_contains(
         log.lines,
-        "schedule WarmupCosineLR from the first update on, 10 updates of warm-up, 200 in all");
+        "schedule WarmupCosineLR from the first update on, warm-up over 10 of 200 updates");
     assert_true(zr_schedule_lr(&c->schedule, 0) == 3e-4 / 10 &&
                 zr_schedule_lr(&c->schedule, 9) == 3e-4);
     assert_contains(log.lines, "gradient_clipping 1");

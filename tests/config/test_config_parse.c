@@ -180,6 +180,45 @@ static void test_positions_and_names(void **state)
     expect_message(text, "unknown key \"kkk");
 }
 
+// DeepSpeed ignores unknown keys at the top of the file, and refuses those of its sections.
+static void unknown_keys_are_warned_of_where_they_may_be(void **state)
+{
+    static const char text[] = "{\"libzero\": {\"allow_unknown\": "
+                               "true},\n\"cuda_visible_devices\": \"0\",\n\"a\": {\"b\": 1}}";
+    recorder log;
+    zero_error error = {0};
+    zr_config *config;
+    recorder_begin(&log);
+    assert_int_equal(zr_config_parse(text, strlen(text), "ds.json", &config, &error), ZERO_OK);
+    assert_int_equal(zr_config_refuse_unknown(config, &log.logger, &error), ZERO_OK);
+    assert_string_equal(
+        log.lines, "warning: ds.json:2:25: unknown key \"cuda_visible_devices\": it is ignored\n"
+                   "warning: ds.json:3:6: unknown key \"a\": it is ignored\n");
+    zr_config_destroy(config);
+    expect_message("{\"libzero\": {\"allow_unknown\": true}, \"fp16\": {\"a\": 1}}",
+                   "unknown key \"fp16.a\"");
+}
+
+// Whose parameters are unknown because there is no such optimizer.
+static void an_optimizer_is_judged_before_its_parameters(void **state)
+{
+    expect_message("{\"optimizer\": {\"type\": \"OneBitAdam\", \"params\": {\"freeze_step\": 2}}}",
+                   "optimizer.type \"OneBitAdam\" is refused: DeepSpeed has removed it");
+    expect_message("{\"optimizer\": {\"params\": {\"ns_method\": \"gram\"}, \"type\": \"muon\"}}",
+                   "optimizer.type \"Muon\" is refused: this optimizer is not built yet");
+    expect_message("{\"optimizer\": {\"type\": \"AdamW\", \"params\": {\"freeze_step\": 2}}}",
+                   "unknown key \"optimizer.params.freeze_step\"");
+}
+
+static void yaml_is_named(void **state)
+{
+    expect_message("# accelerate\ncompute_environment: X\ndeepspeed_config:\n  zero_stage: 2\n",
+                   "ds.json: this is YAML of accelerate, and DeepSpeed's file is JSON");
+    expect_message("---\nfp16:\n  enabled: true\n", "ds.json: this is YAML, and");
+    expect_message("fp16:\n  enabled: true\n", "ds.json: this is YAML, and");
+    expect_message("{ fp16: 1 }", "the key fp16 has no quotes");
+}
+
 static void test_repetitions(void **state)
 {
     expect_message("{\"steps_per_print\": 1,\n \"steps_per_print\": 1}", "ds.json:2:");
@@ -280,6 +319,9 @@ int main(void)
         cmocka_unit_test(test_max),
         cmocka_unit_test(test_enums),
         cmocka_unit_test(test_positions_and_names),
+        cmocka_unit_test(unknown_keys_are_warned_of_where_they_may_be),
+        cmocka_unit_test(an_optimizer_is_judged_before_its_parameters),
+        cmocka_unit_test(yaml_is_named),
         cmocka_unit_test(test_repetitions),
         cmocka_unit_test(test_old_names),
         cmocka_unit_test(test_silent_sections_and_liberties),

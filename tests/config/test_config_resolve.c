@@ -45,6 +45,23 @@ static void test_harmless_values_of_refused_rows(void **state)
     assert_contains(log.lines, "comet auto: off");
 }
 
+// What DeepSpeed has removed stands in many files, switched off.
+static void what_was_removed_may_be_switched_off(void **state)
+{
+    recorder log;
+    zr_config_destroy(must_resolve(
+        "{\"amp\": {\"enabled\": \"auto\", \"opt_level\": \"auto\"}, \"sparse_gradients\": false, "
+        "\"nebula\": {}, \"eigenvalue\": null, \"curriculum_learning\": {\"enabled\": false, "
+        "\"curriculum_type\": \"seqlen\"}, \"compression_training\": {\"weight_quantization\": "
+        "{\"shared_parameters\": {\"enabled\": false}, \"different_groups\": {}}}}",
+        &log));
+    must_fail("{\"sparse_attention\": {\"mode\": \"fixed\"}}", ZERO_ERR_CONFIG, "removed it");
+    must_fail("{\"compression_training\": {\"weight_quantization\": {\"shared_parameters\": "
+              "{\"enabled\": true}}}}",
+              ZERO_ERR_CONFIG, "removed it");
+    must_fail("{\"amp\": {\"enabled\": true}}", ZERO_ERR_CONFIG, "removed it");
+}
+
 static void test_unbuilt_values_of_honoured_rows(void **state)
 {
     must_fail("{\"optimizer\": {\"type\": \"Muon\"}}", ZERO_ERR_UNSUPPORTED,
@@ -185,6 +202,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_refused_row),
         cmocka_unit_test(test_harmless_values_of_refused_rows),
+        cmocka_unit_test(what_was_removed_may_be_switched_off),
         cmocka_unit_test(test_unbuilt_values_of_honoured_rows),
         cmocka_unit_test(test_every_row_without_effect),
         cmocka_unit_test(test_one_warning_and_a_line_a_reason),

@@ -318,7 +318,11 @@ static void test_pieces_do_not_show(void **state)
     text[8000000] = (char)0xff; // in the second piece
     put("euro.txt", text, 3 * characters);
     zero_error error;
-    assert_int_equal(zr_corpus_open(&options, &corpus, NULL), ZERO_OK);
+    const char *const raw = "text:euro.txt";
+    assert_int_equal(zr_corpus_open(&options, &corpus, &error), ZERO_ERR_DATA);
+    assert_non_null(strstr(error.message, "euro.txt: byte 7999998 (0xe2) is not valid UTF-8"));
+    const zr_corpus_options as_is = {.arguments = &raw, .count = 1};
+    assert_int_equal(zr_corpus_open(&as_is, &corpus, NULL), ZERO_OK);
     assert_int_equal(zr_corpus_read(corpus,
                                     &(zr_reading){.tokenizer = chars, .vocabulary = 2, .seq = 16},
                                     &train, NULL, &error),
@@ -327,6 +331,55 @@ static void test_pieces_do_not_show(void **state)
     zr_corpus_close(corpus);
     zr_tokenizer_destroy(chars);
     zr_free(text);
+}
+
+static zero_status open_file(const char *argument, zero_error *error)
+{
+    zr_corpus *corpus;
+    const zr_corpus_options options = {.arguments = &argument, .count = 1};
+    zero_status status = zr_corpus_open(&options, &corpus, error);
+    if (status == ZERO_OK)
+        zr_corpus_close(corpus);
+    return status;
+}
+
+static void test_what_is_no_text(void **state)
+{
+    static const struct {
+        const char *name, *bytes;
+        size_t length;
+        const char *words; // NULL: it is text
+    } cases[] = {
+        {"rows.csv", "a,b\n1,2\n", 8, "csv.DictReader(open(\"rows.csv\", newline=\"\"))"},
+        {"rows.tsv", "a\tb\n1\t2\n", 8, "delimiter=\"\\t\""},
+        {"f.arrow", "ARROW1\0\0", 8, "is an Arrow file"},
+        {"f.npy", "\x93NUMPY\1\0", 8, "is an array of NumPy"},
+        {"f.safetensors", "\2\0\0\0\0\0\0\0{}", 10, "is a safetensors file"},
+        {"f.gguf", "GGUF\3\0\0\0", 8, "is a GGUF file"},
+        {"f.pkl", "\x80\4\x95.", 4, "is a pickle"},
+        {"f.png", "\x89PNG\r\n", 6, "is a PNG image"},
+        {"f.elf",
+         "\x7f"
+         "ELF\2",
+         5, "is an executable"},
+        {"utf16.jsonl", "\xff\xfe{\0", 4, "is text in UTF-16, where JSONL is needed: iconv"},
+        {"bare16.txt", "a\0b\0", 4, "bare16.txt: byte 1 is a NUL"},
+        {"latin.txt", "Caf\xe9 noir, plain words", 22, "byte 3 (0xe9) is not valid UTF-8"},
+        {"utf8.txt", "Caf\xc3\xa9 \xf0\x9f\x98\x80, plain words\x7f", 24, NULL},
+        {"cut.txt", "\x98\x80 plain words, cut \xf0\x9f", 22, NULL},
+    };
+    for (int i = 0; i < ZR_COUNT(cases); i++) {
+        zero_error error = {0};
+        char raw[64];
+        put(cases[i].name, cases[i].bytes, cases[i].length);
+        zero_status status = open_file(cases[i].name, &error);
+        if (status != (cases[i].words ? ZERO_ERR_DATA : ZERO_OK) ||
+            (cases[i].words && !strstr(error.message, cases[i].words)))
+            fail_msg("%s: %d, %s", cases[i].name, status, error.message);
+        snprintf(raw, sizeof raw, "text:%s", cases[i].name);
+        assert_int_equal(open_file(raw, NULL), ZERO_OK);
+        unlink(cases[i].name);
+    }
 }
 
 static void test_no_memory(void **state)
@@ -362,6 +415,7 @@ int main(void)
         cmocka_unit_test(test_the_hash_covers_everything),
         cmocka_unit_test(test_characters_of_all),
         cmocka_unit_test(test_pieces_do_not_show),
+        cmocka_unit_test(test_what_is_no_text),
         cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, make, clean);

@@ -126,6 +126,43 @@ static void each_optimizer_has_a_golden(void **state)
                      zr_optimizer_traits_of((zr_optimizer_kind)kind)->name);
 }
 
+// Three updates by the formulas in double.
+static void averages_may_stay_uncorrected(void **state)
+{
+    static const char *const types[] = {"AdamW", "LAMB"};
+    for (int lamb = 0; lamb < 2; lamb++) {
+        char config[256];
+        float got[ELEMS];
+        double p[ELEMS], m[ELEMS] = {0}, v[ELEMS] = {0}, u[ELEMS];
+        zero_step_info info;
+        snprintf(
+            config, sizeof config,
+            "{\"gradient_clipping\": 0, \"optimizer\": {\"type\": \"%s\", \"params\": {\"lr\": "
+            "0.01, \"eps\": 1e-6, \"bias_correction\": false}}}",
+            types[lamb]);
+        train(config, 3, got, &info);
+        for (int i = 0; i < ELEMS; i++)
+            p[i] = (float)cos(0.37 * i);
+        for (int s = 0; s < 3; s++) {
+            double x = 0, of_u = 0;
+            for (int i = 0; i < ELEMS; i++) {
+                double g = (float)(sin(0.1 * (100 * s + i)) * (1 + i % 7));
+                m[i] = 0.9 * m[i] + 0.1 * g;
+                v[i] = 0.999 * v[i] + 0.001 * g * g;
+                u[i] = m[i] / (sqrt(v[i]) + 1e-6);
+                x += p[i] * p[i];
+                of_u += u[i] * u[i];
+            }
+            double ratio = lamb ? fmin(fmax(sqrt(x) / sqrt(of_u), 0.01), 10) : 1;
+            for (int i = 0; i < ELEMS; i++)
+                p[i] -= 0.01 * ratio * u[i];
+        }
+        for (int i = 0; i < ELEMS; i++)
+            if (!(fabs(got[i] - p[i]) < 2e-6))
+                fail_msg("%s, element %d: %.9g, not %.9g", types[lamb], i, got[i], p[i]);
+    }
+}
+
 // LAMB's first direction without decay is the sign of the gradient, and |p| is less than 10, so the
 // ratio of both is below 1; bounds that it does not reach take its place.
 static void test_lamb_bounds(void **state)
@@ -217,9 +254,11 @@ static void test_momentum_stays_below_one(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_optimizer_has_a_golden), cmocka_unit_test(test_against_pytorch),
-        cmocka_unit_test(test_lamb_bounds), cmocka_unit_test(test_clipping),
-        cmocka_unit_test(test_momentum_stays_below_one)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(each_optimizer_has_a_golden),
+                                       cmocka_unit_test(test_against_pytorch),
+                                       cmocka_unit_test(averages_may_stay_uncorrected),
+                                       cmocka_unit_test(test_lamb_bounds),
+                                       cmocka_unit_test(test_clipping),
+                                       cmocka_unit_test(test_momentum_stays_below_one)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -193,6 +193,46 @@ static void an_empty_book_is_a_guess(void **state)
     close_desk(&d);
 }
 
+static void assert_words(double unknown, const char *words, bool json_is_null)
+{
+    const zr_forecast f = {.seconds = 0.0234,
+                           .low = 0.02,
+                           .high = 0.03,
+                           .unknown = unknown,
+                           .bound = "compute",
+                           .parts = {[ZR_TIME_COMPUTE] = 0.0234}};
+    zr_buffer text = {0};
+    zr_forecast_text(&f, &text);
+    if (!strstr(text.data, words))
+        fail_msg("\"%s\" is not in: %s", words, text.data);
+    text.length = 0;
+    zr_forecast_json(&f, &text);
+    assert_true((strstr(text.data, "\"seconds\":null,\"low\":null") != NULL) == json_is_null);
+    zr_buffer_free(&text);
+}
+
+// The more is guessed, the less is said.
+static void guesses_are_no_figures(void **state)
+{
+    assert_words(0.2, "a step takes 23.4 ms (20.0 ms to 30.0 ms), ", false);
+    assert_words(0.4, "a step takes roughly 20 ms; bound by compute; 40% of it is guessed", false);
+    assert_words(0.75, "how long a step takes is not known yet (75% of it would be guessed)", true);
+}
+
+// Other programs make a step longer, and nobody knows how long they stay.
+static void a_busy_machine_is_slower(void **state)
+{
+    zr_forecast f = {.seconds = 2, .low = 1.5, .high = 2.5, .tokens = 100, .parts = {2}};
+    zr_forecast_slow(&f, 1);
+    assert_float_equal(f.seconds, 2, 0);
+    zr_forecast_slow(&f, 2);
+    assert_float_equal(f.seconds, 4, 1e-12);
+    assert_float_equal(f.parts[ZR_TIME_COMPUTE], 4, 1e-12);
+    assert_float_equal(f.low, 1.5, 1e-12);
+    assert_float_equal(f.high, 10, 1e-12);
+    assert_float_equal(f.tokens, 50, 1e-12);
+}
+
 static void memory_that_is_missing_is_an_error(void **state)
 {
     desk d;
@@ -225,6 +265,8 @@ int main(void)
         cmocka_unit_test(ranks_wait_for_each_other),
         cmocka_unit_test(evaluation_is_forward),
         cmocka_unit_test(an_empty_book_is_a_guess),
+        cmocka_unit_test(guesses_are_no_figures),
+        cmocka_unit_test(a_busy_machine_is_slower),
         cmocka_unit_test(memory_that_is_missing_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

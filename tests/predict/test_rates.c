@@ -1,52 +1,35 @@
-// The book of rates: what is seen is told again, what lies between is on the line between, and the
-// file keeps all of it, whoever else writes to it.
-#define _GNU_SOURCE
-#include "base/cpu.h"
-#include "base/file.h"
-#include "predict/rates.h"
+// The book of rates: what is seen is told again, and what lies between is on the line between.
+#include "rates_support.h"
 
-#include <ctype.h>
-#include <math.h>
-#include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include <cmocka.h>
-
-#define PRODUCT ZR_ACTIVITY_product
-#define NORM ZR_ACTIVITY_norm
-
-static const zr_rate_setting two_ranks = {"avx512_bf16", ZERO_BF16, 1, 2};
-
-static void assert_close(double a, double b)
+// What a busy machine has taken is replaced by what a quieter one takes, hardly changes that, and
+// is told as such in the file; a run's own quietness is that of all of its samples.
+static void test_busy_times_weigh_little(void **state)
 {
-    if (fabs(a - b) > 1e-9 * fabs(b))
-        fail_msg("%.17g is not %.17g", a, b);
-}
-
-static zr_rates *new_rates(void)
-{
-    zr_rates *rates = calloc(1, sizeof *rates);
-    assert_non_null(rates);
-    return rates;
-}
-
-static double seconds(const zr_rates *rates, zr_activity what, int64_t bytes, int64_t flops)
-{
-    double unknown;
-    return zr_rates_seconds(rates, what, bytes, flops, &unknown);
-}
-
-static double unknown(const zr_rates *rates, zr_activity what, int64_t bytes, int64_t flops)
-{
-    double out;
-    zr_rates_seconds(rates, what, bytes, flops, &out);
-    return out;
+    zr_rates *r = new_rates(), *found = new_rates();
+    const zr_rate_sample busy = {.bytes = 1000, .seconds = 8, .seen = 4, .quiet = 0.25};
+    zr_rates_add_sample(r, NORM, &busy);
+    assert_close(seconds(r, NORM, 1000, 0), 8);
+    zr_rates_add(r, NORM, 1000, 0, 2, 1);
+    assert_close(seconds(r, NORM, 1000, 0), 2);
+    zr_rates_add_sample(r, NORM, &busy);
+    assert_true(seconds(r, NORM, 1000, 0) < 2.25);
+    zr_rate_book from = {.settings = found, .count = 1}, into = {0}, again = {0};
+    found->setting = two_ranks;
+    found->quiet = 0.5;
+    zr_rates_add(found, NORM, 1000, 0, 8, 1);
+    assert_int_equal(zr_rate_book_merge(&into, &from, NULL), ZERO_OK);
+    zr_buffer text = {0};
+    zr_rate_book_json(&into, "p", &text);
+    assert_non_null(strstr(text.data, "\"seen\": 1, \"quiet\": 0.5}"));
+    assert_int_equal(zr_rate_book_parse(text.data, text.length, "f", "p", &again, NULL), ZERO_OK);
+    assert_close(again.settings[0].at[NORM][0].quiet, 0.5);
+    zr_buffer_free(&text);
+    zr_rate_book_free(&into);
+    zr_rate_book_free(&again);
+    free(r);
+    free(found);
 }
 
 static void test_what_was_seen_is_told_again(void **state)
@@ -254,224 +237,10 @@ static void test_corrections_are_learnt(void **state)
     assert_int_equal(c.runs, 43);
 }
 
-static void fill(zr_rate_book *book, double norm)
-{
-    zr_rates *rates = zr_rate_book_take(book, &two_ranks, NULL);
-    assert_non_null(rates);
-    zr_rates_add(rates, NORM, 1000, 0, norm, 2);
-    zr_rates_add(rates, PRODUCT, 1000, 123456789012, 1.0 / 3, 2);
-    zr_correction_learn(&book->corrections[ZR_TIME_UPDATE], 1, 1.25);
-    zr_correction_learn(&book->whole, 1, 1.5);
-    book->read = 1e9, book->write = 5e8, book->mix = 7e8, book->checksum = 3e9;
-    zr_task_rates_add(&book->tasks, ZR_TASK_RESERVE,
-                      &(zr_task_sample){.together = 2, .amount = 1000, .seconds = 0.5, .seen = 1});
-}
-
-static void test_json_keeps_everything(void **state)
-{
-    (void)state;
-    zr_rate_book book = {0}, again;
-    zr_buffer text = {0}, text_again = {0};
-    zero_error error = {0};
-    fill(&book, 1e-6);
-    zr_rate_book_json(&book, "a \"processor\"", &text);
-    assert_false(text.failed);
-    if (zr_rate_book_parse(text.data, text.length, "rates.json", "a \"processor\"", &again,
-                           &error) != ZERO_OK)
-        fail_msg("%s", error.message);
-    zr_rate_book_json(&again, "a \"processor\"", &text_again);
-    assert_string_equal(text.data, text_again.data);
-    assert_close(again.mix, 7e8);
-    assert_close(zr_task_rates_seconds(&again.tasks, ZR_TASK_RESERVE,
-                                       &(zr_task_sample){.together = 2, .amount = 1000}),
-                 0.5);
-    assert_close(again.whole.factor, 1.5);
-    assert_close(seconds(&again.settings[0], PRODUCT, 1000, 123456789012), 1.0 / 3);
-    assert_int_equal(again.settings[0].measured, book.settings[0].measured);
-    zr_rate_book_free(&again);
-    assert_int_equal(
-        zr_rate_book_parse(text.data, text.length, "rates.json", "another", &again, &error),
-        ZERO_ERR_DATA);
-    assert_non_null(strstr(error.message, "another processor"));
-    zr_buffer_free(&text);
-    zr_buffer_free(&text_again);
-    zr_rate_book_free(&book);
-}
-
-static void test_damaged_text_is_refused(void **state)
-{
-    (void)state;
-    static const char *const texts[] = {
-        "",
-        "[]",
-        "{\"format\": 2, \"processor\": \"p\"}",
-        "{\"format\": 1, \"processor\": \"p\", \"settings\": [1]}",
-        "{\"format\": 1, \"processor\": \"p\", \"settings\": [{\"path\": \"x\", \"dtype\": "
-        "\"bf16\", \"threads\": 0, \"together\": 1}]}",
-        "{\"format\": 1, \"processor\": \"p\", \"settings\": [{\"path\": \"x\", \"dtype\": "
-        "\"bf16\", \"threads\": 1, \"together\": 1, \"samples\": {\"norm\": [{\"bytes\": 1, "
-        "\"flops\": 0, \"seconds\": -1, \"seen\": 1}]}}]}",
-        "{\"format\": 1, \"processor\": \"p\", \"corrections\": {\"step\": {\"factor\": 0}}}",
-        "{\"format\": 1, \"processor\": \"p\", \"tasks\": {\"read\": [{\"seconds\": 1}]}}",
-    };
-    for (int i = 0; i < ZR_COUNT(texts); i++) {
-        zr_rate_book book;
-        zero_error error = {0};
-        assert_int_not_equal(
-            zr_rate_book_parse(texts[i], strlen(texts[i]), "rates.json", "p", &book, &error),
-            ZERO_OK);
-        assert_non_null(strstr(error.message, "rates.json"));
-        assert_int_equal(book.count, 0);
-    }
-}
-
-static void test_people_are_told(void **state)
-{
-    (void)state;
-    zr_rate_book book = {0};
-    zr_buffer text = {0};
-    fill(&book, 1e-6);
-    zr_rate_book_text(&book, &text);
-    assert_non_null(strstr(text.data, "bf16, 1 thread, 2 ranks at once, avx512_bf16"));
-    assert_non_null(strstr(text.data, "matrix products"));
-    assert_non_null(strstr(text.data, "370.4 to 370.4 Gflop/s"));
-    assert_non_null(strstr(text.data, "x 1.250"));
-    assert_non_null(strstr(text.data, "reserving memory "));
-    zr_buffer_free(&text);
-    zr_rate_book_free(&book);
-}
-
-typedef struct desk {
-    char directory[64], file[96];
-    int warnings;
-    zero_logger logger;
-} desk;
-
-static void count_warning(void *user, zero_log_level level, const char *message)
-{
-    desk *d = user;
-    assert_int_equal(level, ZERO_LOG_WARNING);
-    assert_non_null(strstr(message, "measured rates"));
-    d->warnings++;
-}
-
-static int open_desk(void **state)
-{
-    desk *d = calloc(1, sizeof *d);
-    strcpy(d->directory, "/tmp/zero-rates-XXXXXX");
-    assert_non_null(mkdtemp(d->directory));
-    assert_int_equal(setenv("XDG_CACHE_HOME", d->directory, 1), 0);
-    char *file;
-    assert_int_equal(zr_rate_book_file(&file, NULL), ZERO_OK);
-    snprintf(d->file, sizeof d->file, "%s", file);
-    zr_free(file);
-    d->logger = (zero_logger){.write = count_warning, .user = d};
-    *state = d;
-    return 0;
-}
-
-static int close_desk(void **state)
-{
-    desk *d = *state;
-    assert_int_equal(zr_directory_remove(d->directory, NULL), ZERO_OK);
-    free(d);
-    return 0;
-}
-
-static void test_the_file_keeps_what_was_found(void **state)
-{
-    desk *d = *state;
-    zr_rate_book found = {0}, read;
-    zr_rate_book_read(&d->logger, &read);
-    assert_int_equal(read.count, 0);
-    fill(&found, 1e-6);
-    zr_rate_book_keep(&found, &d->logger);
-    zr_rate_book_keep(&found, &d->logger);
-    zr_rate_book_read(&d->logger, &read);
-    assert_int_equal(read.count, 1);
-    assert_int_equal(read.whole.runs, 2);
-    assert_close(seconds(&read.settings[0], NORM, 1000, 0), 1e-6);
-    assert_int_equal(d->warnings, 0);
-    zr_rate_book_free(&found);
-    zr_rate_book_free(&read);
-}
-
-// Machines that share a home directory and are of different kinds have a file each.
-static void test_the_file_is_named_after_the_processor(void **state)
-{
-    desk *d = *state;
-    char model[128], words[160] = "";
-    const char *name = strrchr(d->file, '/') + 1;
-    zr_cpu_model(model, sizeof model);
-    assert_non_null(strstr(d->file, "/libzero/rates-"));
-    for (const char *c = model; *c; c++)
-        if (isalnum((unsigned char)*c))
-            sprintf(words + strlen(words), "%c", tolower((unsigned char)*c));
-    for (const char *c = name + strlen("rates"), *at = words; strcmp(c, ".json") != 0; c++)
-        if (*c != '-')
-            assert_int_equal(*c, *at++);
-}
-
-static void test_a_damaged_file_counts_as_empty(void **state)
-{
-    desk *d = *state;
-    zr_rate_book found = {0}, read;
-    fill(&found, 1e-6);
-    zr_rate_book_keep(&found, &d->logger);
-    assert_int_equal(zr_file_write_durable(d->file, "{", 1, NULL), ZERO_OK);
-    zr_rate_book_read(&d->logger, &read);
-    assert_int_equal(read.count, 0);
-    assert_int_equal(d->warnings, 1);
-    zr_rate_book_keep(&found, &d->logger); // who keeps has read it before, and was told
-    zr_rate_book_read(&d->logger, &read);
-    assert_int_equal(read.count, 1);
-    assert_int_equal(d->warnings, 1);
-    zr_rate_book_free(&found);
-    zr_rate_book_free(&read);
-}
-
-static void test_a_file_that_cannot_be_written_is_a_warning(void **state)
-{
-    desk *d = *state;
-    zr_rate_book found = {0};
-    char path[128];
-    snprintf(path, sizeof path, "%s/libzero", d->directory);
-    assert_int_equal(zr_file_write_durable(path, "x", 1, NULL), ZERO_OK); // no directory
-    fill(&found, 1e-6);
-    zr_rate_book_keep(&found, &d->logger);
-    assert_int_equal(d->warnings, 1);
-    zr_rate_book_free(&found);
-}
-
-enum { KEEPERS = 4, RUNS = 5 };
-
-static void *keep_often(void *user)
-{
-    zr_rate_book found = {0};
-    zr_correction_learn(&found.whole, 1, 1.5);
-    for (int i = 0; i < RUNS; i++)
-        zr_rate_book_keep(&found, &((desk *)user)->logger);
-    return NULL;
-}
-
-static void test_runs_that_end_together_lose_nothing(void **state)
-{
-    desk *d = *state;
-    pthread_t threads[KEEPERS];
-    zr_rate_book read;
-    for (int i = 0; i < KEEPERS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, keep_often, d), 0);
-    for (int i = 0; i < KEEPERS; i++)
-        assert_int_equal(pthread_join(threads[i], NULL), 0);
-    zr_rate_book_read(&d->logger, &read);
-    assert_int_equal(read.whole.runs, KEEPERS * RUNS);
-    assert_int_equal(d->warnings, 0);
-    zr_rate_book_free(&read);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_busy_times_weigh_little),
         cmocka_unit_test(test_what_was_seen_is_told_again),
         cmocka_unit_test(test_between_samples_is_the_line_of_logarithms),
         cmocka_unit_test(test_products_of_similar_shape_are_preferred),
@@ -483,17 +252,6 @@ int main(void)
         cmocka_unit_test(test_the_nearest_setting_is_found),
         cmocka_unit_test(test_the_oldest_setting_makes_room),
         cmocka_unit_test(test_corrections_are_learnt),
-        cmocka_unit_test(test_json_keeps_everything),
-        cmocka_unit_test(test_damaged_text_is_refused),
-        cmocka_unit_test(test_people_are_told),
-        cmocka_unit_test_setup_teardown(test_the_file_keeps_what_was_found, open_desk, close_desk),
-        cmocka_unit_test_setup_teardown(test_the_file_is_named_after_the_processor, open_desk,
-                                        close_desk),
-        cmocka_unit_test_setup_teardown(test_a_damaged_file_counts_as_empty, open_desk, close_desk),
-        cmocka_unit_test_setup_teardown(test_a_file_that_cannot_be_written_is_a_warning, open_desk,
-                                        close_desk),
-        cmocka_unit_test_setup_teardown(test_runs_that_end_together_lose_nothing, open_desk,
-                                        close_desk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -64,9 +64,9 @@ static void test_types(void **state)
     const zr_task_subject subject = {.plan = narrow.plan, .together = RANKS};
     zr_task_sample taught = of(&narrow, ZR_TASK_RESERVE);
     taught.seconds = 0.25;
-    assert_true(zr_task_expected(&rates, ZR_TASK_RESERVE, &subject) == 0);
+    assert_true(zr_task_expected(&rates, ZR_TASK_RESERVE, &subject, NULL) == 0);
     zr_task_rates_add(&rates, ZR_TASK_RESERVE, &taught);
-    assert_float_equal(zr_task_expected(&rates, ZR_TASK_RESERVE, &subject), 0.25, 1e-9);
+    assert_float_equal(zr_task_expected(&rates, ZR_TASK_RESERVE, &subject, NULL), 0.25, 1e-9);
     lm_plan_destroy(&wide);
     lm_plan_destroy(&narrow);
 }

@@ -41,7 +41,7 @@ static void test_line(void **state)
     teach(&book, ZR_TASK_SHARE, 4);
     assert_says(&question, &book, "besides steps: 250 ms a model");
     teach(&book, ZR_TASK_DRAW, 0.5);
-    assert_says(&question, &book, "besides steps: 4.50 s before the first one, 250 ms a model");
+    assert_says(&question, &book, "besides steps: 7.50 s before the first one, 250 ms a model");
     question.subject.text = 1000;
     assert_says(&question, &book, "besides steps: 250 ms a model");
     teach(&book, ZR_TASK_READ, 0.25);
@@ -50,7 +50,7 @@ static void test_line(void **state)
     assert_says(&question, &book, "besides steps: 250 ms a model");
     teach(&book, ZR_TASK_LOAD, 2);
     plan.unit_count = 1000;
-    assert_says(&question, &book, "besides steps: 7.00 s before the first one, 250 ms a model");
+    assert_says(&question, &book, "besides steps: 10.0 s before the first one, 250 ms a model");
 }
 
 static void test_json(void **state)

@@ -49,8 +49,10 @@ static void unknown_machines_get_the_list(void **state)
 {
     zr_sim_machine machine;
     zero_error error;
-    assert_int_equal(zr_sim_machine_find(*state, "h100", &machine, &error), ZERO_ERR_USAGE);
-    assert_non_null(strstr(error.message, "no machine \"h100\"; there are v100-dgx2, "));
+    assert_int_equal(zr_sim_machine_find(*state, "H100-pcie", &machine, &error), ZERO_ERR_USAGE);
+    assert_non_null(strstr(error.message, "no machine \"H100-pcie\"; did you mean "));
+    assert_int_equal(zr_sim_machine_find(*state, "v100", &machine, &error), ZERO_ERR_USAGE);
+    assert_non_null(strstr(error.message, " or v100-"));
     assert_non_null(strstr(error.message, "h100-hgx"));
     assert_null(strstr(error.message, "frameworks"));
     assert_int_equal(zr_sim_machine_find(*state, "./h100.json", &machine, &error), ZERO_ERR_USAGE);
@@ -58,6 +60,25 @@ static void unknown_machines_get_the_list(void **state)
     assert_int_equal(zr_sim_machine_of_device(*state, "TPU", 0, &machine, &error), ZERO_ERR_USAGE);
     assert_non_null(
         strstr(error.message, "no machine has the device \"TPU\"; there are V100-32GB, A"));
+}
+
+static void obvious_names_are_machines(void **state)
+{
+    static const struct {
+        const char *name, *machine;
+    } cases[] = {
+        {"h100", "h100-hgx"},       {"H100", "h100-hgx"},       {"a100-80gb", "a100-dgx"},
+        {"a100", "a100"},           {"A100-40GB", "a100-40gb"}, {"h100-sxm5-80gb", "h100-hgx"},
+        {"H100-96GB", "h100-96gb"}, {"dgx-h100", "h100-hgx"},   {"b200", "b200-hgx"},
+        {"h200", "h200-hgx"},       {"GB200", "gb200-nvl72"},   {"dgx h100", "h100-hgx"}};
+    static const char *const none[] = {"v100", "h100-nvl", "h100-40gb", "tpu", "100", "", "-"};
+    zr_sim_machine machine;
+    for (int i = 0; i < ZR_COUNT(cases); i++) {
+        assert_int_equal(zr_sim_machine_find(*state, cases[i].name, &machine, NULL), ZERO_OK);
+        assert_string_equal(machine.name, cases[i].machine);
+    }
+    for (int i = 0; i < ZR_COUNT(none); i++)
+        assert_int_equal(zr_sim_machine_find(*state, none[i], &machine, NULL), ZERO_ERR_USAGE);
 }
 
 static void files_win(void **state)
@@ -143,10 +164,10 @@ static void the_list_has_a_line_for_each(void **state)
     const zr_sim_catalogue *catalogue = *state;
     zr_buffer text = {0};
     int lines = 0;
-    zr_sim_machine_list(catalogue, &text);
+    zr_sim_machine_list(catalogue, false, &text);
     for (const char *at = text.data; (at = strchr(at, '\n')); at++)
         lines++;
-    assert_int_equal(lines, catalogue->machine_count);
+    assert_int_equal(lines, catalogue->machine_count + 2);
     zr_buffer_free(&text);
 }
 
@@ -154,6 +175,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unknown_machines_get_the_list),
+        cmocka_unit_test(obvious_names_are_machines),
         cmocka_unit_test(files_win),
         cmocka_unit_test(wrong_files_are_refused),
         cmocka_unit_test(devices_are_found_by_what_tables_say),

@@ -232,6 +232,22 @@ static void what_is_computed_again_has_many_words(void **state)
     zr_sim_table_free(&titan);
 }
 
+static void a_local_batch_is_divided_by_the_stages(void **state)
+{
+    zr_sim_table table =
+        table_of("gpu,system,layers,hidden,gpus,pp,dp,micro_batch,grad_accum,global_batch\n"
+                 "A100,torchtitan,24,2048,16,8,2,16,,32\n"
+                 "A100,torchtitan,24,2048,16,8,2,2,8,32\n"
+                 "A100,Megatron-LM,24,2048,16,8,2,16,,32\n");
+    const int64_t wanted[][2] = {{2, 8}, {2, 8}, {16, 1}};
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(table.rows[i].run.micro_batch, wanted[i][0]);
+        assert_int_equal(table.rows[i].run.accumulation, wanted[i][1]);
+    }
+    tells(&table.rows[0], "micro_batch 2, of a local batch divided by pp");
+    zr_sim_table_free(&table);
+}
+
 static void what_cannot_be_offloaded_is_told(void **state)
 {
     zr_sim_table table = table_of("gpu,layers,hidden,zero_stage,offload\n"
@@ -462,6 +478,7 @@ int main(void)
         cmocka_unit_test(empty_cells_have_defaults_that_are_told),
         cmocka_unit_test(no_default_is_silent),
         cmocka_unit_test(what_is_computed_again_has_many_words),
+        cmocka_unit_test(a_local_batch_is_divided_by_the_stages),
         cmocka_unit_test(what_cannot_be_offloaded_is_told),
         cmocka_unit_test(frameworks_have_defaults_of_their_own),
         cmocka_unit_test(numbers_may_have_separators_and_units),

@@ -256,6 +256,16 @@ static void test_spans_and_masks(void **state)
         assert_int_equal(zr_targets_counted(y, SEQ), SEQ - SEQ / 3);
         assert_int_equal(zr_targets_counted(x, SEQ), SEQ);
     }
+    // windows [6i+1, 6i+6] are the targets of evaluations
+    assert_int_equal(zr_stream_bare_windows(&parts.streams[0], SEQ), 0);
+    for (int i = 8; i < COUNT; i++)
+        tokens[i] = ~i;
+    assert_int_equal(zr_stream_eval_windows(&parts.streams[0], SEQ), 6);
+    assert_int_equal(zr_stream_bare_windows(&parts.streams[0], SEQ), 4); // 7 is a target
+    tokens[24] = 24; // the last target of window 3
+    tokens[37] = 37; // behind all windows
+    assert_int_equal(zr_stream_bare_windows(&parts.streams[0], SEQ), 3);
+    assert_int_equal(zr_stream_bare_windows(&whole.streams[0], SEQ), 0);
     zr_dataset_free(&parts);
     free_counting(&whole);
 }

@@ -325,6 +325,8 @@ static void of_answers(const tiny *t)
     REFUSES("write", zero_doctor(SIZED(zero_doctor_options), NULL, NULL, e));
     FUNCTION(zero_describe_configuration);
     REFUSES("write", zero_describe_configuration(NULL, NULL, e));
+    FUNCTION(zero_bytes_read);
+    assert_true(zero_bytes_read(NULL) == -1);
     FUNCTION(zero_diff);
     REFUSES("options", zero_diff(NULL, write_nothing, NULL, &difference, e));
     REFUSES("write", zero_diff(SIZED(zero_diff_options), NULL, NULL, &difference, e));

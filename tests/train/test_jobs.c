@@ -98,7 +98,7 @@ static int stop_at_two(void *user, const zero_event *event)
 static void test_cancelling_ends_all_ranks(void **state)
 {
     rank_job jobs[MOST_RANKS];
-    char *out = path_of("cancelled"), *model = path_of("cancelled/model");
+    char *out = path_of("cancelled"), *model = path_of("cancelled/model/model.safetensors");
     zero_train_options options = usual_options(out);
     options.steps = 1000000;
     options.progress = stop_at_two;

@@ -1,0 +1,189 @@
+// Commands agree on what can be: whatever zero plan prints and zero simulate predicts, the
+// configuration of a training accepts. Grids, schedules, batches and stages are drawn at random.
+#include "base/random.h"
+#include "setup/part.h"
+#include "setup/resolve.h"
+#include "simulate/sim_run.h"
+#include "../simulate/sim_example.h"
+#include <zero/comm.h>
+#include <zero/plan.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#define MODEL "gpt2:layers=6,heads=4,width=32,context=16,vocab=64"
+
+static const char *const schedules[] = {
+    "1f1b", "gpipe", "interleaved:2", "interleaved:3", "zb-h1", "pipedream", "2bw"};
+
+typedef struct grid {
+    int ranks, tensor, pipeline, stage;
+    long long micro_batch, accumulation;
+    const char *schedule; // NULL: nobody says it
+    bool sequence_parallel;
+} grid;
+
+static int drawn(uint64_t key, int what, int count)
+{
+    return (int)(zr_philox4x32(key, (uint64_t)what, 0).v[0] % (unsigned)count);
+}
+
+static grid draw(uint64_t key)
+{
+    static const int few[] = {1, 1, 2, 3, 4};
+    grid g = {.tensor = few[drawn(key, 0, 4)],
+              .pipeline = few[drawn(key, 1, 5)],
+              .stage = drawn(key, 2, 4),
+              .micro_batch = 1 + drawn(key, 3, 2),
+              .accumulation = 1 + drawn(key, 4, 8),
+              .schedule = schedules[drawn(key, 5, ZR_COUNT(schedules))]};
+    g.ranks = g.tensor * g.pipeline * few[drawn(key, 6, 5)] + (drawn(key, 7, 20) == 0);
+    if (drawn(key, 8, 40) == 0)
+        g.ranks += 1024 * g.tensor * g.pipeline;
+    g.sequence_parallel = drawn(key, 9, 3) == 0;
+    return g;
+}
+
+// Resolves the configuration of a training of a grid, as zero train does.
+static zero_status accepts(const grid *g, zero_error *error)
+{
+    char stage[24], micro[24], accumulation[24];
+    const zero_override flags[] = {
+        {"zero_optimization.stage", stage, "--stage"},
+        {"train_micro_batch_size_per_gpu", micro, "--micro-batch"},
+        {"gradient_accumulation_steps", accumulation, "--accumulation"},
+        {"gradient_clipping", "0", "--clip"},
+    };
+    zr_resolution how = {.flags = flags,
+                         .flag_count = ZR_COUNT(flags),
+                         .quiet = true,
+                         .facts = zr_resolve_facts(g->ranks, 100000, 1000)};
+    zr_config *config = NULL;
+    snprintf(stage, sizeof stage, "%d", g->stage);
+    snprintf(micro, sizeof micro, "%lld", g->micro_batch);
+    snprintf(accumulation, sizeof accumulation, "%lld", g->accumulation);
+    how.facts.batch = 8;
+    how.facts.tensor = g->tensor;
+    how.facts.pipeline = g->pipeline;
+    how.facts.schedule = g->schedule;
+    how.facts.sequence_parallel = g->sequence_parallel;
+    if (g->ranks > ZERO_MAX_RANKS)
+        return zr_fail(error, ZERO_ERR_USAGE, "%d ranks", g->ranks);
+    zero_status status = zr_resolve(&how, &config, error);
+    zr_config_destroy(config);
+    return status;
+}
+
+static void keep(void *user, const char *text)
+{
+    zr_buffer *out = user;
+    zr_buffer_printf(out, "%s", text);
+}
+
+static long long number_of(const char *command, const char *flag, long long otherwise)
+{
+    const char *at = strstr(command, flag);
+    return at ? atoll(at + strlen(flag)) : otherwise;
+}
+
+// What a printed command says replaces what was asked.
+static grid command_of(const char *command, grid g)
+{
+    g.ranks = (int)number_of(command, " --ranks ", 0);
+    g.tensor = (int)number_of(command, " --tensor ", 0);
+    g.pipeline = (int)number_of(command, " --pipeline ", 0);
+    g.stage = (int)number_of(command, " --stage ", 0);
+    g.micro_batch = number_of(command, " --micro-batch ", 0);
+    g.accumulation = number_of(command, " --accumulation ", 0);
+    return g;
+}
+
+// Plans a grid; returns whether a command was printed, and writes its grid.
+static bool plan(const grid *asked, int64_t memory, grid *out)
+{
+    char stage[24], micro[24], accumulation[24];
+    const zero_override flags[] = {
+        {"zero_optimization.stage", stage, "--stage"},
+        {"train_micro_batch_size_per_gpu", micro, "--micro-batch"},
+        {"gradient_accumulation_steps", accumulation, "--accumulation"},
+        {"gradient_clipping", "0", "--clip"},
+    };
+    const zero_plan_options options = {.struct_size = sizeof options,
+                                       .new_spec = MODEL,
+                                       .overrides = flags,
+                                       .override_count = ZR_COUNT(flags),
+                                       .ranks = asked->ranks,
+                                       .memory = memory,
+                                       .tensor = asked->tensor,
+                                       .pipeline = asked->pipeline,
+                                       .schedule = asked->schedule,
+                                       .sequence_parallel = asked->sequence_parallel};
+    zr_buffer text = {0};
+    snprintf(stage, sizeof stage, "%d", asked->stage);
+    snprintf(micro, sizeof micro, "%lld", asked->micro_batch);
+    snprintf(accumulation, sizeof accumulation, "%lld", asked->accumulation);
+    const char *command = NULL;
+    if (zero_plan(&options, keep, &text, NULL) == ZERO_OK)
+        command = strstr(text.data, "zero train ");
+    if (command)
+        *out = command_of(command, *asked);
+    zr_buffer_free(&text);
+    return command;
+}
+
+static void a_training_accepts_what_plan_prints(void **state)
+{
+    int printed = 0;
+    for (uint64_t key = 0; key < 100; key++) {
+        zero_error error = {0};
+        grid asked = draw(key), command;
+        if (!plan(&asked, key % 3 == 0 ? 3000000 : 0, &command))
+            continue;
+        printed++;
+        if (accepts(&command, &error) != ZERO_OK)
+            fail_msg("case %d, %s: plan prints what is refused: %s", (int)key, command.schedule,
+                     error.message);
+    }
+    assert_true(printed > 15);
+}
+
+static void a_training_accepts_what_simulate_predicts(void **state)
+{
+    int predicted = 0;
+    for (uint64_t key = 0; key < 2000; key++) {
+        zero_error error = {0};
+        const grid g = draw(key);
+        zr_sim_run run = sim_example_run();
+        run.devices = g.ranks;
+        run.tensor = g.tensor;
+        run.pipeline = g.pipeline;
+        run.data = 0;
+        run.stage = g.stage;
+        run.global_batch = 0;
+        run.micro_batch = g.micro_batch;
+        run.accumulation = g.accumulation;
+        assert_true(zr_pipeline_kind_read(g.schedule, &run.schedule, &run.chunks));
+        if (g.ranks > ZERO_MAX_RANKS || zr_sim_run_complete(&run, NULL) != ZERO_OK ||
+            zr_sim_run_check(&run, NULL) != ZERO_OK)
+            continue;
+        predicted++;
+        if (accepts(&g, &error) != ZERO_OK)
+            fail_msg("case %d, %s: simulate predicts what is refused: %s", (int)key, g.schedule,
+                     error.message);
+    }
+    assert_true(predicted > 500);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_training_accepts_what_plan_prints),
+        cmocka_unit_test(a_training_accepts_what_simulate_predicts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
