@@ -85,6 +85,19 @@ static void shards_go_there_and_back(void **state)
     pipeline_plans_free(&plans);
 }
 
+// At stage 0 peers copy whole replicas, which are not overwritten before.
+static void copied_replicas_are_awaited(void **state)
+{
+    static const pass_concern taken = {.codes = BIT(ZR_AWAIT) | BIT(ZR_TIE),
+                                       .slots = BIT(ZR_SLOT_READERS)};
+    static pipeline_plans plans;
+    fixture f;
+    make(&f, ZR_PIPELINE_GPIPE, 3, 0, &plans);
+    expect_pass(&plans.plans[2]->program.passes[ZR_PASS_PUBLISH], &taken,
+                "AWAIT readers 2 if changed | TIE 2 if changed");
+    pipeline_plans_free(&plans);
+}
+
 // With exact_pipeline one rank has both pieces, and nothing is sent.
 static void one_rank_has_both(void **state)
 {
@@ -212,6 +225,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_last_stage_has_a_replica),
         cmocka_unit_test(shards_go_there_and_back),
+        cmocka_unit_test(copied_replicas_are_awaited),
         cmocka_unit_test(one_rank_has_both),
         cmocka_unit_test(what_is_tied_is_not_on_nvme),
         cmocka_unit_test(tables_are_exchanged_between_steps),
